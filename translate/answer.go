@@ -1,0 +1,152 @@
+package translate
+
+import (
+	"strconv"
+)
+
+// An Answer is a success envelope of a performance endpoint, but for what differs from one request to the next: the
+// request's id and the cache word, which stand at its end. It is immutable once made, and may be shared.
+type Answer struct {
+	head []byte
+}
+
+// Append appends the whole envelope. requestID and cache are plain ASCII without quotes.
+func (a Answer) Append(dst []byte, requestID, cache string) []byte {
+	dst = append(dst, a.head...)
+	dst = append(dst, cache...)
+	dst = append(dst, `","request_id":"`...)
+	dst = append(dst, requestID...)
+	return append(dst, `"}}`...)
+}
+
+// Len returns the length of the envelope without the request's id and the cache word.
+func (a Answer) Len() int { return len(a.head) }
+
+// Source is where an answer's figures come from (spec: meta.source).
+type Source string
+
+// Live figures come straight from the upstream.
+const Live Source = "live"
+
+// Origin is what an answer says of itself beside its rows.
+type Origin struct {
+	PropertyID  string
+	Source      Source
+	StaleReason string // empty for none
+}
+
+// meta is the rest of the envelope's meta: what the rows decide. Counts below zero stand for null.
+type meta struct {
+	rowCount, limit int
+	truncated       bool
+}
+
+const none = -1
+
+// seal closes data and appends the meta up to the cache word.
+func (a *Ask) seal(data []byte, origin Origin, m meta) Answer {
+	dst := append(data, `,"meta":{"property_id":`...)
+	dst = appendString(dst, origin.PropertyID)
+	dst = append(dst, `,"date_range":{`...)
+	dst = appendRange(dst, a.Period.DateRange)
+	dst = append(dst, `,"preset":`...)
+	dst = appendString(dst, a.Period.Preset)
+	dst = append(dst, `},"row_count":`...)
+	dst = appendCount(dst, m.rowCount)
+	dst = append(dst, `,"limit":`...)
+	dst = appendCount(dst, m.limit)
+	dst = append(dst, `,"total":null,"truncated_by":`...)
+	if m.truncated {
+		dst = append(dst, `"clicks"`...)
+	} else {
+		dst = append(dst, `null`...)
+	}
+	dst = append(dst, `,"source":`...)
+	dst = appendString(dst, string(origin.Source))
+	dst = append(dst, `,"stale_reason":`...)
+	if origin.StaleReason == "" {
+		dst = append(dst, `null`...)
+	} else {
+		dst = appendString(dst, origin.StaleReason)
+	}
+	dst = append(dst, `,"notes":[`...)
+	for i, note := range a.Notes {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, note)
+	}
+	dst = append(dst, `],"cache":"`...)
+	return Answer{head: dst}
+}
+
+func appendCount(dst []byte, n int) []byte {
+	if n == none {
+		return append(dst, `null`...)
+	}
+	return strconv.AppendInt(dst, int64(n), 10)
+}
+
+const opening = `{"success":true,"data":`
+
+// SummaryAnswer writes the totals of the period, and those of the previous one when the Ask compares. The series covers
+// the Ask's Span.
+func SummaryAnswer(a *Ask, series *Series, origin Origin) Answer {
+	dst := append(make([]byte, 0, 1024), opening...)
+	dst = append(dst, `{"totals":{`...)
+	dst = appendMetrics(dst, series.Totals(a.Period.DateRange))
+	dst = append(dst, '}')
+	if a.Compare {
+		previous := a.Period.Previous()
+		dst = append(dst, `,"previous":{`...)
+		dst = appendRange(dst, previous)
+		dst = append(dst, ',')
+		dst = appendMetrics(dst, series.Totals(previous))
+		dst = append(dst, '}')
+	}
+	return a.seal(append(dst, '}'), origin, meta{rowCount: none, limit: none})
+}
+
+// TimeseriesAnswer writes one row for every day of the period.
+func TimeseriesAnswer(a *Ask, series *Series, origin Origin) Answer {
+	const rowLength = 128
+	days := a.Period.Days()
+	dst := append(make([]byte, 0, 1024+days*rowLength), opening...)
+	dst = append(dst, `{"rows":[`...)
+	for day := a.Period.Start; day <= a.Period.End; day++ {
+		if day > a.Period.Start {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"date":"`...)
+		dst = day.Append(dst)
+		dst = append(dst, `",`...)
+		dst = appendMetrics(dst, series.days[day-series.first])
+		dst = append(dst, '}')
+	}
+	return a.seal(append(dst, `]}`...), origin, meta{rowCount: days, limit: none})
+}
+
+// BreakdownAnswer writes the first rows, in the Ask's order, of the answer to a SampleQuery for that order.
+func BreakdownAnswer(a *Ask, by Dimension, rows *Rows, origin Origin) Answer {
+	const rowLength = 192
+	ranking := a.Order.ranking(rows)
+	n := min(a.Limit, len(ranking))
+	dst := append(make([]byte, 0, 1024+n*rowLength), opening...)
+	dst = append(dst, `{"dimension":"`...)
+	dst = append(dst, by.String()...)
+	dst = append(dst, `","rows":[`...)
+	for i, r := range ranking[:n] {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"key":`...)
+		dst = appendString(dst, rows.Key(int(r.row)))
+		dst = append(dst, ',')
+		dst = appendMetrics(dst, rows.metrics[r.row])
+		dst = append(dst, '}')
+	}
+	// Rows are missing because of the upstream's ranking when it had more than the limit under that ranking, or when a
+	// sample is full, so that rows beyond it could have come first in another order.
+	truncated := rows.Len() >= WideSample || a.Order.isUpstream() && rows.Len() > a.Limit
+	return a.seal(append(dst, `]}`...), origin, meta{rowCount: n, limit: a.Limit, truncated: truncated})
+}

@@ -1,0 +1,48 @@
+package translate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// upstreamBody is what the upstream sends for n rows by query, some of whose keys need escapes.
+func upstreamBody(n int) []byte {
+	random := rand.New(rand.NewPCG(1, uint64(n)))
+	body := []byte(`{"rows":[`)
+	for i := range n {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		key := fmt.Sprintf("how to choose running shoes for winter %d", i)
+		if i%3 == 0 {
+			key = fmt.Sprintf(`caf\u00e9 \"%d\" münchen`, i)
+		}
+		impressions := 10 + random.IntN(10_000)
+		clicks := (n - i) % (impressions + 1)
+		body = fmt.Appendf(body, "\n    {\n      \"keys\": [\n        \"%s\"\n      ],\n      \"clicks\": %d,\n      \"impressions\": %d,\n      \"ctr\": %.17g,\n      \"position\": %.17g\n    }",
+			key, clicks, impressions, float64(clicks)/float64(impressions), 1+20*random.Float64())
+	}
+	return append(body, `],"responseAggregationType":"byProperty"}`...)
+}
+
+// BenchmarkEnvelope is an upstream body to the bytes of an answer.
+func BenchmarkEnvelope(b *testing.B) {
+	for _, n := range []int{1_000, 25_000} {
+		for _, order := range []string{"-clicks", "impressions"} {
+			b.Run(fmt.Sprintf("%d%s", n, order), func(b *testing.B) {
+				body := upstreamBody(n)
+				ask := &Ask{Limit: 1000, Order: parseOrder(order), Period: Period{Preset: "last_28d"}}
+				b.SetBytes(int64(len(body)))
+				b.ReportAllocs()
+				for b.Loop() {
+					rows, err := ReadRows(body, ByQuery)
+					if err != nil {
+						b.Fatal(err)
+					}
+					BreakdownAnswer(ask, ByQuery, rows, Origin{Source: Live})
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package translate
+
+// Names that more than one rule refers to.
+const (
+	paramDateRange = "date_range"
+	paramFilters   = "filters"
+)
+
+// The spec's parameter bounds (Limits 7).
+const (
+	maxDimensionLimit  = 1000
+	maxMoversLimit     = 50
+	maxPropertiesLimit = 200
+)
+
+// An Endpoint is what Parse has to know of one endpoint.
+type Endpoint struct {
+	Params   []Param
+	Compares bool // its answer always compares with the previous period
+}
+
+func dateParams() []Param {
+	return []Param{
+		choice(paramDateRange, DefaultPreset, Presets(), "Relative range, ending at the anchor: two days before today, "+
+			"in the upstream's Pacific time.", func(a *Ask, s string) { a.preset = s }),
+		date("start_date", "First day of an exact range; goes with end_date.", func(a *Ask, d Date) { a.From = &d }),
+		date("end_date", "Last day of an exact range; a day after the anchor is moved back to it, with a note.",
+			func(a *Ask, d Date) { a.To = &d }),
+	}
+}
+
+// performanceParams are the spec's shared performance parameters.
+func performanceParams() []Param {
+	return append(dateParams(), Param{Name: paramFilters, Kind: KindFilters,
+		Description: "URL-encoded JSON array of filter objects, ANDed. Any filter is answered live.",
+		read: func(a *Ask, s string) (err error) {
+			a.Filters, err = ParseFilters(s)
+			return err
+		}})
+}
+
+// Bare returns an endpoint without parameters.
+func Bare() Endpoint { return Endpoint{} }
+
+// Summary returns the parameters of /summary.
+func Summary() Endpoint {
+	return Endpoint{Params: append(performanceParams(), choice("compare", "none", []string{"none", "previous_period"},
+		"previous_period adds the window of equal length right before the requested one.",
+		func(a *Ask, s string) { a.Compare = s == "previous_period" }))}
+}
+
+// Timeseries returns the parameters of /timeseries.
+func Timeseries() Endpoint { return Endpoint{Params: performanceParams()} }
+
+// Breakdown returns the parameters of /queries, /pages, /countries and /devices.
+func Breakdown() Endpoint {
+	return Endpoint{Params: append(performanceParams(),
+		integer("limit", 100, 1, maxDimensionLimit, "Most rows to return.", func(a *Ask, n int) { a.Limit = n }),
+		choice("order_by", DefaultOrder, Orders(), "Metric or key to sort by; a leading minus sorts downwards. Ties are in "+
+			"ascending key order. Any order but the default reads a wider sample first.",
+			func(a *Ask, s string) { a.Order = parseOrder(s) }))}
+}
+
+// Movers returns the parameters of /movers/queries and /movers/pages.
+func Movers() Endpoint {
+	return Endpoint{Compares: true, Params: append(dateParams(),
+		integer("limit", 10, 1, maxMoversLimit, "Most rows in each of the two lists.", func(a *Ask, n int) { a.Limit = n }),
+		integer("min_clicks", 0, 0, 0, "Leave out keys whose clicks stay below this in both periods.",
+			func(a *Ask, n int) { a.MinClicks = n }))}
+}
+
+// Properties returns the parameters of /v1/properties.
+func Properties() Endpoint {
+	return Endpoint{Params: []Param{
+		integer("limit", 50, 1, maxPropertiesLimit, "Most rows to return.", func(a *Ask, n int) { a.Limit = n }),
+		integer("offset", 0, 0, 0, "Rows to skip.", func(a *Ask, n int) { a.Offset = n }),
+		boolean("include_archived", "List archived properties too.", func(a *Ask, b bool) { a.IncludeArchived = b }),
+	}}
+}
+
+// Annotations returns the parameters of /annotations.
+func Annotations() Endpoint {
+	return Endpoint{Params: []Param{
+		date("start_date", "First day to list.", func(a *Ask, d Date) { a.From = &d }),
+		date("end_date", "Last day to list.", func(a *Ask, d Date) { a.To = &d }),
+	}}
+}

@@ -1,0 +1,247 @@
+package translate
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+)
+
+// A Filter is one element of the filters parameter, valid by itself (spec: Filter object).
+type Filter struct {
+	Dimension string // query, page, country, device, brand or page_group
+	Operator  string // contains, equals, regex, or one of them with not_; is and is_not are read as equals and not_equals
+	Value     string // 1 to 200 characters; countries in lower, devices in upper case
+}
+
+// MaxFilters bounds the filters of one request.
+const MaxFilters = 20
+
+const maxFilterValue = 200
+
+// FilterDimensions returns the dimensions that a filter may name.
+func FilterDimensions() []string {
+	return []string{"query", "page", "country", "device", "brand", "page_group"}
+}
+
+// FilterOperators returns the operators that a filter may name.
+func FilterOperators() []string {
+	return []string{"contains", "equals", "regex", "not_contains", "not_equals", "not_regex", "is", "is_not"}
+}
+
+// ParseFilters reads the value of the filters parameter: a JSON array of at most MaxFilters filter objects. Whatever it
+// does not know is an error, because a filter that is passed over gives unfiltered numbers under a filtered label. An
+// empty array is no filter.
+func ParseFilters(s string) ([]Filter, error) {
+	if !gjson.Valid(s) {
+		return nil, invalid("filters is not valid JSON: it takes a URL-encoded array of filter objects")
+	}
+	array := gjson.Parse(s)
+	if !array.IsArray() {
+		return nil, invalid("filters is not a JSON array")
+	}
+	elements := array.Array()
+	if len(elements) > MaxFilters {
+		return nil, invalid("filters has %d elements: at most %d are allowed", len(elements), MaxFilters)
+	}
+	var filters []Filter
+	for i, element := range elements {
+		f, err := parseFilter(element)
+		if err != nil {
+			return nil, invalid("filters[%d]: %v", i, err)
+		}
+		filters = append(filters, f)
+	}
+	return filters, nil
+}
+
+func parseFilter(object gjson.Result) (f Filter, err error) {
+	if !object.IsObject() {
+		return f, fmt.Errorf("it is not an object")
+	}
+	seen := make(map[string]bool, 3)
+	object.ForEach(func(name, value gjson.Result) bool {
+		var field *string
+		switch name.Str {
+		case "dimension":
+			field = &f.Dimension
+		case "operator":
+			field = &f.Operator
+		case "value":
+			field = &f.Value
+		default:
+			err = fmt.Errorf("the member %.40q is not known: a filter has dimension, operator and value", name.Str)
+			return false
+		}
+		switch {
+		case seen[name.Str]:
+			err = fmt.Errorf("%s is given twice", name.Str)
+		case value.Type != gjson.String:
+			err = fmt.Errorf("%s is not a string", name.Str)
+		case strings.ContainsRune(value.Str, utf8.RuneError), strings.ContainsRune(value.Str, 0):
+			// A lone surrogate decodes to the replacement character: it would ask for something else than was meant.
+			err = fmt.Errorf("%s holds a character that is not valid Unicode text", name.Str)
+		}
+		seen[name.Str], *field = true, value.Str
+		return err == nil
+	})
+	if err != nil {
+		return f, err
+	}
+	for _, name := range []string{"dimension", "operator", "value"} {
+		if !seen[name] {
+			return f, fmt.Errorf("%s is missing", name)
+		}
+	}
+	return f, f.normalise()
+}
+
+// normalise checks the filter and gives equal filters one spelling.
+func (f *Filter) normalise() error {
+	if !slices.Contains(FilterDimensions(), f.Dimension) {
+		return fmt.Errorf("dimension %.40q is none of %s", f.Dimension, strings.Join(FilterDimensions(), ", "))
+	}
+	if !slices.Contains(FilterOperators(), f.Operator) {
+		return fmt.Errorf("operator %.40q is none of %s", f.Operator, strings.Join(FilterOperators(), ", "))
+	}
+	if n := utf8.RuneCountInString(f.Value); n < 1 || n > maxFilterValue {
+		return fmt.Errorf("value has %d characters: 1 to %d are allowed", n, maxFilterValue)
+	}
+	switch f.Operator {
+	case "is":
+		f.Operator = "equals"
+	case "is_not":
+		f.Operator = "not_equals"
+	}
+	return f.normaliseValue()
+}
+
+func (f *Filter) normaliseValue() error {
+	exact := f.Operator == "equals" || f.Operator == "not_equals"
+	switch f.Dimension {
+	case "brand":
+		if f.Value != "brand" && f.Value != "non-brand" {
+			return fmt.Errorf("value %.40q is none of brand, non-brand", f.Value)
+		}
+		fallthrough
+	case "page_group":
+		if !exact {
+			return fmt.Errorf("operator %s does not apply to %s: use equals, not_equals, is or is_not", f.Operator, f.Dimension)
+		}
+		return nil
+	case "device":
+		f.Value = strings.ToUpper(f.Value)
+		if f.Value != "DESKTOP" && f.Value != "MOBILE" && f.Value != "TABLET" {
+			return fmt.Errorf("value %.40q is none of desktop, mobile, tablet", strings.ToLower(f.Value))
+		}
+	case "country":
+		if exact {
+			f.Value = strings.ToLower(f.Value)
+			if !isAlpha3(f.Value) {
+				return fmt.Errorf("value %.40q is not a country: three letters, as in ISO 3166-1 alpha-3", f.Value)
+			}
+		}
+	}
+	if f.Operator == "regex" || f.Operator == "not_regex" {
+		if _, err := regexp.Compile(f.Value); err != nil {
+			return fmt.Errorf("value is not an RE2 expression: %w", err)
+		}
+	}
+	return nil
+}
+
+func isAlpha3(s string) bool {
+	return len(s) == 3 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") == ""
+}
+
+// Segments is what the owner of a property configured: the meaning of the virtual dimensions brand and page_group.
+type Segments struct {
+	BrandTerms []BrandTerm
+	PageGroups []PageGroup
+}
+
+// NeedsSegments reports whether a filter names a virtual dimension, so that Conditions has to know the Segments.
+func NeedsSegments(filters []Filter) bool {
+	return slices.ContainsFunc(filters, func(f Filter) bool { return f.Dimension == "brand" || f.Dimension == "page_group" })
+}
+
+// Conditions expands filters into the conditions of an upstream question, sorted and each there once, so that equal
+// questions are equal whatever order they were asked in.
+func Conditions(filters []Filter, segments Segments) ([]Condition, error) {
+	if len(filters) == 0 {
+		return nil, nil
+	}
+	conditions := make([]Condition, len(filters))
+	for i, f := range filters {
+		c, err := f.condition(segments)
+		if err != nil {
+			return nil, invalid("filters[%d]: %v", i, err)
+		}
+		conditions[i] = c
+	}
+	slices.SortFunc(conditions, Condition.compare)
+	return slices.Compact(conditions), nil
+}
+
+func (f Filter) condition(segments Segments) (Condition, error) {
+	switch f.Dimension {
+	case "brand":
+		return brandCondition(f, segments.BrandTerms)
+	case "page_group":
+		return pageGroupCondition(f, segments.PageGroups)
+	}
+	return Condition{Dimension: f.Dimension, Operator: upstreamOperator(f.Operator), Expression: f.Value}, nil
+}
+
+func upstreamOperator(operator string) string {
+	switch operator {
+	case "contains":
+		return "contains"
+	case "not_contains":
+		return "notContains"
+	case "equals":
+		return "equals"
+	case "not_equals":
+		return "notEquals"
+	case "regex":
+		return "includingRegex"
+	case "not_regex":
+		return "excludingRegex"
+	}
+	panic("BUG: filter operator " + operator + " passed normalise")
+}
+
+// membership is the operator by which an expression keeps the rows of a segment, or those outside it.
+func membership(inside bool) string {
+	if inside {
+		return "includingRegex"
+	}
+	return "excludingRegex"
+}
+
+func brandCondition(f Filter, terms []BrandTerm) (Condition, error) {
+	if len(terms) == 0 {
+		return Condition{}, fmt.Errorf("the property has no brand terms, so it has no %s traffic to tell apart", f.Value)
+	}
+	expression, err := brandExpression(terms)
+	if err != nil {
+		return Condition{}, err
+	}
+	inside := (f.Value == "brand") == (f.Operator == "equals")
+	return Condition{Dimension: "query", Operator: membership(inside), Expression: expression}, nil
+}
+
+func pageGroupCondition(f Filter, groups []PageGroup) (Condition, error) {
+	i := slices.IndexFunc(groups, func(g PageGroup) bool { return g.Name == f.Value })
+	if i < 0 {
+		return Condition{}, fmt.Errorf("the property has no page group %q", f.Value)
+	}
+	expression, err := pageGroupExpression(groups[i])
+	if err != nil {
+		return Condition{}, err
+	}
+	return Condition{Dimension: "page", Operator: membership(f.Operator == "equals"), Expression: expression}, nil
+}

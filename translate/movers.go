@@ -1,0 +1,132 @@
+package translate
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+// A mover is one key of two periods; a side without the key has zeros.
+type mover struct {
+	key           []byte
+	now, previous Metrics
+}
+
+func (m *mover) delta() int64 { return m.now.Clicks - m.previous.Clicks }
+
+// changePercent is the change of clicks against the previous period; 100 when there were none before.
+func (m *mover) changePercent() float64 {
+	if m.previous.Clicks == 0 {
+		return 100
+	}
+	return float64(m.delta()) / float64(m.previous.Clicks) * 100
+}
+
+// MoversAnswer writes the keys that gained and lost most clicks between two wide samples. A key that is in one sample
+// only counts 0 on the other side; a key whose clicks did not change is in neither list.
+func MoversAnswer(a *Ask, by Dimension, now, previous *Rows, origin Origin) Answer {
+	gainers, losers := split(diff(now, previous), int64(a.MinClicks))
+	gainers, losers = gainers[:min(a.Limit, len(gainers))], losers[:min(a.Limit, len(losers))]
+	const rowLength = 320
+	dst := append(make([]byte, 0, 1024+(len(gainers)+len(losers))*rowLength), opening...)
+	dst = append(dst, `{"dimension":"`...)
+	dst = append(dst, by.String()...)
+	dst = append(dst, `","previous_range":{`...)
+	dst = appendRange(dst, a.Period.Previous())
+	dst = append(dst, `},"gainers":`...)
+	dst = appendMovers(dst, gainers)
+	dst = append(dst, `,"losers":`...)
+	dst = appendMovers(dst, losers)
+	return a.seal(append(dst, '}'), origin, meta{
+		rowCount:  len(gainers) + len(losers),
+		limit:     a.Limit,
+		truncated: now.Len() >= WideSample || previous.Len() >= WideSample,
+	})
+}
+
+// diff joins two samples by key. Walking both in key order needs no hash table of megabytes.
+func diff(now, previous *Rows) []mover {
+	byKey := Order{By: "key"}
+	left, right := byKey.ranking(now), byKey.ranking(previous)
+	movers := make([]mover, 0, max(len(left), len(right)))
+	for len(left) > 0 || len(right) > 0 {
+		var m mover
+		c := compareHeads(now, previous, left, right)
+		if c <= 0 {
+			m.key, m.now = now.Key(int(left[0].row)), now.metrics[left[0].row]
+			left = left[1:]
+		}
+		if c >= 0 {
+			m.key, m.previous = previous.Key(int(right[0].row)), previous.metrics[right[0].row]
+			right = right[1:]
+		}
+		movers = append(movers, m)
+	}
+	return movers
+}
+
+// compareHeads tells which of two lists has the smaller next key; an empty list has the larger.
+func compareHeads(now, previous *Rows, left, right []ranked) int {
+	switch {
+	case len(left) == 0:
+		return 1
+	case len(right) == 0:
+		return -1
+	}
+	return bytes.Compare(now.Key(int(left[0].row)), previous.Key(int(right[0].row)))
+}
+
+// split keeps the movers whose larger side reaches the noise floor and ranks them: largest gain first, largest loss first,
+// ties by key.
+func split(movers []mover, floor int64) (gainers, losers []mover) {
+	for _, m := range movers {
+		switch {
+		case max(m.now.Clicks, m.previous.Clicks) < floor:
+		case m.delta() > 0:
+			gainers = append(gainers, m)
+		case m.delta() < 0:
+			losers = append(losers, m)
+		}
+	}
+	slices.SortFunc(gainers, func(x, y mover) int {
+		return cmp.Or(cmp.Compare(y.delta(), x.delta()), bytes.Compare(x.key, y.key))
+	})
+	slices.SortFunc(losers, func(x, y mover) int {
+		return cmp.Or(cmp.Compare(x.delta(), y.delta()), bytes.Compare(x.key, y.key))
+	})
+	return gainers, losers
+}
+
+func appendMovers(dst []byte, movers []mover) []byte {
+	dst = append(dst, '[')
+	for i := range movers {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = movers[i].append(dst)
+	}
+	return append(dst, ']')
+}
+
+func (m *mover) append(dst []byte) []byte {
+	integer := func(name string, n int64) {
+		dst = append(dst, name...)
+		dst = strconv.AppendInt(dst, n, 10)
+	}
+	float := func(name string, f float64) {
+		dst = append(dst, name...)
+		dst = appendFloat(dst, f)
+	}
+	dst = append(dst, `{"key":`...)
+	dst = appendString(dst, m.key)
+	integer(`,"clicks":`, m.now.Clicks)
+	integer(`,"previous_clicks":`, m.previous.Clicks)
+	integer(`,"clicks_delta":`, m.delta())
+	float(`,"clicks_change_pct":`, m.changePercent())
+	integer(`,"impressions":`, m.now.Impressions)
+	integer(`,"previous_impressions":`, m.previous.Impressions)
+	float(`,"position":`, m.now.Position)
+	float(`,"previous_position":`, m.previous.Position)
+	return append(dst, '}')
+}

@@ -1,0 +1,196 @@
+package translate
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// An Ask is what one request asks, its parameters read and bounded. Which fields mean something depends on the parameters
+// of its endpoint.
+type Ask struct {
+	Period          Period
+	Filters         []Filter // ANDed; empty for none
+	Limit, Offset   int
+	Order           Order
+	Compare         bool  // compare=previous_period
+	MinClicks       int   // noise floor of the movers
+	IncludeArchived bool  // archived properties too
+	From, To        *Date // start_date and end_date as given; nil when absent
+	Notes           []string
+
+	preset      string
+	presetGiven bool
+}
+
+// Span returns every day that the answer needs: the period, and the one before it when the answer compares.
+func (a *Ask) Span() DateRange {
+	if !a.Compare {
+		return a.Period.DateRange
+	}
+	return DateRange{Start: a.Period.Previous().Start, End: a.Period.End}
+}
+
+// Kind is the type of a parameter's value, as OpenAPI has it.
+type Kind string
+
+// The kinds of parameters.
+const (
+	KindInteger Kind = "integer"
+	KindBoolean Kind = "boolean"
+	KindString  Kind = "string"
+	KindDate    Kind = "date"    // a string, YYYY-MM-DD
+	KindFilters Kind = "filters" // a string that holds a JSON array of filters
+)
+
+// A Param is one query parameter of an endpoint: how it is read, and how it is described.
+type Param struct {
+	Name        string
+	Kind        Kind
+	Description string
+	Default     string   // as it would stand in a URL; empty for none
+	Choices     []string // every value that is allowed; nil for any
+	Min, Max    int      // of an integer; Max 0 for no upper bound
+
+	read func(*Ask, string) error
+}
+
+// maxInteger bounds integers that the API itself leaves unbounded, so that sums of them cannot overflow.
+const maxInteger = 1_000_000_000
+
+func integer(name string, def, low, high int, description string, set func(*Ask, int)) Param {
+	bound := high
+	if high == 0 {
+		bound = maxInteger
+	}
+	return Param{Name: name, Kind: KindInteger, Description: description, Default: strconv.Itoa(def), Min: low, Max: high,
+		read: func(a *Ask, s string) error {
+			n, err := strconv.ParseUint(s, 10, 31)
+			if err != nil || int(n) < low || int(n) > bound {
+				return invalid("%s %q is not an integer from %d to %d", name, s, low, bound)
+			}
+			set(a, int(n))
+			return nil
+		}}
+}
+
+func boolean(name, description string, set func(*Ask, bool)) Param {
+	return choice(name, "false", []string{"true", "false"}, description, func(a *Ask, s string) { set(a, s == "true") }).as(KindBoolean)
+}
+
+func choice(name, def string, choices []string, description string, set func(*Ask, string)) Param {
+	return Param{Name: name, Kind: KindString, Description: description, Default: def, Choices: choices,
+		read: func(a *Ask, s string) error {
+			if !slices.Contains(choices, s) {
+				return invalid("%s %q is none of %s", name, s, strings.Join(choices, ", "))
+			}
+			set(a, s)
+			return nil
+		}}
+}
+
+func (p Param) as(kind Kind) Param {
+	p.Kind = kind
+	return p
+}
+
+func date(name, description string, set func(*Ask, Date)) Param {
+	return Param{Name: name, Kind: KindDate, Description: description, read: func(a *Ask, s string) error {
+		d, err := ParseDate(s)
+		if err != nil {
+			return invalid("%s: %v", name, err)
+		}
+		set(a, d)
+		return nil
+	}}
+}
+
+// Parse reads a raw query string as the parameters of the endpoint; the Window makes dates of presets. Nothing in the string is
+// passed over: an unknown name, a name given twice, an empty value, a broken escape, a NUL or broken UTF-8 is an error, so
+// that no answer is read under a label that it does not have.
+func Parse(endpoint Endpoint, rawQuery []byte, w Window) (*Ask, error) {
+	params := endpoint.Params
+	ask := &Ask{Compare: endpoint.Compares}
+	given := make([]bool, len(params))
+	for pair := range strings.SplitSeq(string(rawQuery), "&") {
+		if pair == "" {
+			continue
+		}
+		i, value, err := readPair(params, pair)
+		if err != nil {
+			return nil, err
+		}
+		if given[i] {
+			return nil, invalid("%s is given twice", params[i].Name)
+		}
+		given[i] = true
+		if err := params[i].read(ask, value); err != nil {
+			return nil, err
+		}
+	}
+	return ask, ask.complete(params, given, w)
+}
+
+// complete fills in the defaults and resolves what depends on more than one parameter.
+func (a *Ask) complete(params []Param, given []bool, w Window) error {
+	hasPeriod := false
+	for i, p := range params {
+		if p.Name == paramDateRange {
+			hasPeriod, a.presetGiven = true, given[i]
+		}
+		if given[i] || p.Default == "" {
+			continue
+		}
+		if err := p.read(a, p.Default); err != nil {
+			return err
+		}
+	}
+	if hasPeriod {
+		return a.resolvePeriod(w)
+	}
+	if a.From != nil && a.To != nil && *a.From > *a.To {
+		return invalid("start_date %s is after end_date %s", *a.From, *a.To)
+	}
+	return nil
+}
+
+// readPair splits and decodes one name=value and finds its parameter.
+func readPair(params []Param, pair string) (index int, value string, err error) {
+	rawName, rawValue, _ := strings.Cut(pair, "=")
+	name, err := unescape(rawName)
+	if err != nil {
+		return 0, "", invalid("a parameter's name %v", err)
+	}
+	index = slices.IndexFunc(params, func(p Param) bool { return p.Name == name })
+	if index < 0 {
+		return 0, "", &InputError{Code: CodeUnsupportedParameter, Message: unsupported(params, name)}
+	}
+	value, err = unescape(rawValue)
+	if err != nil {
+		return 0, "", invalid("%s %v", name, err)
+	}
+	if value == "" {
+		return 0, "", invalid("%s is empty: leave it out, or give it a value", name)
+	}
+	return index, value, nil
+}
+
+func unsupported(params []Param, name string) string {
+	if name == paramFilters {
+		return "this endpoint takes no filters; to compare a segment, ask /queries or /pages twice with explicit ranges"
+	}
+	const longest = 64
+	if utf8.RuneCountInString(name) > longest {
+		name = string([]rune(name)[:longest]) + "…"
+	}
+	message := "this endpoint has no parameter " + strconv.Quote(name)
+	if len(params) == 0 {
+		return message + "; it takes none"
+	}
+	names := make([]string, len(params))
+	for i, p := range params {
+		names[i] = p.Name
+	}
+	return message + "; it takes " + strings.Join(names, ", ")
+}

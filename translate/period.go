@@ -1,0 +1,127 @@
+package translate
+
+import (
+	"fmt"
+	"time"
+)
+
+// LiveMonths is how far back the upstream keeps data (spec: What the service does, 4).
+const LiveMonths = 16
+
+// A Window is how far back one key may look on one day.
+type Window struct {
+	Anchor   Date // the last day of every range
+	Live     Date // the first day that the upstream still has
+	Earliest Date // the first day that the plan's retention allows; before or after Live
+}
+
+// NewWindow returns the window that ends at anchor for a plan that keeps retentionMonths of history.
+func NewWindow(anchor Date, retentionMonths int) Window {
+	return Window{
+		Anchor:   anchor,
+		Live:     anchor.AddMonths(-LiveMonths) + 1,
+		Earliest: anchor.AddMonths(-retentionMonths) + 1,
+	}
+}
+
+// Covers reports whether the upstream has every day of the range.
+func (w Window) Covers(r DateRange) bool { return r.Start >= w.Live && r.End <= w.Anchor }
+
+// A Period is the resolved date range of a request and the name it goes by in meta.date_range.
+type Period struct {
+	DateRange
+	Preset string // one of Presets, or PresetCustom
+}
+
+// PresetCustom names a period given by start_date and end_date.
+const PresetCustom = "custom"
+
+// DefaultPreset is the period of a request that names none.
+const DefaultPreset = "last_28d"
+
+// Presets returns the names that date_range takes (spec: Date range presets).
+func Presets() []string {
+	return []string{"last_7d", DefaultPreset, "last_30d", "last_90d", "last_3m", "last_6m", "last_12m", "last_16m",
+		"month_to_date", "previous_month", "year_to_date", "previous_year"}
+}
+
+// presetRange resolves a preset. Every preset is relative to the anchor's own day, so that a range never depends on the
+// two days that have no data yet; the last months run from the day after the same day, N months before.
+func presetRange(preset string, anchor Date) (DateRange, bool) {
+	days := func(n Date) DateRange { return DateRange{Start: anchor - n + 1, End: anchor} }
+	months := func(n int) DateRange { return DateRange{Start: anchor.AddMonths(-n) + 1, End: anchor} }
+	month := anchor.monthStart()
+	year := NewDate(anchor.Time().Year(), time.January, 1)
+	switch preset {
+	case "last_7d":
+		return days(7), true
+	case DefaultPreset:
+		return days(28), true
+	case "last_30d":
+		return days(30), true
+	case "last_90d":
+		return days(90), true
+	case "last_3m":
+		return months(3), true
+	case "last_6m":
+		return months(6), true
+	case "last_12m":
+		return months(12), true
+	case "last_16m":
+		return months(16), true
+	case "month_to_date":
+		return DateRange{Start: month, End: anchor}, true
+	case "previous_month":
+		return DateRange{Start: (month - 1).monthStart(), End: month - 1}, true
+	case "year_to_date":
+		return DateRange{Start: year, End: anchor}, true
+	case "previous_year":
+		return DateRange{Start: year.AddMonths(-12), End: year - 1}, true
+	}
+	return DateRange{}, false
+}
+
+// resolvePeriod decides the period of a request from its three date parameters. The exact dates win over a preset that is
+// given too, with a note, because they are the more explicit wish.
+func (a *Ask) resolvePeriod(w Window) error {
+	if a.From == nil && a.To == nil {
+		r, ok := presetRange(a.preset, w.Anchor)
+		if !ok {
+			return fmt.Errorf("BUG: preset %q passed its parameter's choices", a.preset)
+		}
+		a.Period = Period{DateRange: r, Preset: a.preset}
+		return a.checkReach(w, "date_range "+a.preset)
+	}
+	if a.From == nil || a.To == nil {
+		return invalid("start_date and end_date go together: give both, or neither")
+	}
+	from, to := *a.From, *a.To
+	switch {
+	case from > to:
+		return invalid("start_date %s is after end_date %s", from, to)
+	case from > w.Anchor:
+		return invalid("start_date %s is after %s, the last day with final data", from, w.Anchor)
+	}
+	if to > w.Anchor {
+		a.Notes = append(a.Notes, fmt.Sprintf("end_date %s was moved back to %s, the last day with final data.", to, w.Anchor))
+		to = w.Anchor
+	}
+	if a.presetGiven {
+		a.Notes = append(a.Notes, fmt.Sprintf("start_date and end_date were used; date_range %s was not.", a.preset))
+	}
+	a.Period = Period{DateRange: DateRange{Start: from, End: to}, Preset: PresetCustom}
+	return a.checkReach(w, "the range")
+}
+
+// checkReach refuses an answer that would need days before the plan's retention.
+func (a *Ask) checkReach(w Window, what string) error {
+	start := a.Span().Start
+	if start >= w.Earliest {
+		return nil
+	}
+	if a.Period.Start >= w.Earliest {
+		what += " with the period before it"
+	}
+	return &InputError{Code: CodeDateRangeTooOld, Message: fmt.Sprintf(
+		"%s starts on %s, before the history that the plan keeps; the earliest date allowed is %s", what, start, w.Earliest)}
+}

@@ -1,0 +1,112 @@
+package translate
+
+import (
+	"cmp"
+	"strconv"
+)
+
+// Dimension is what the rows of a Query are keyed by.
+type Dimension uint8
+
+// The dimensions that sara asks for, one at a time.
+const (
+	ByDate Dimension = iota
+	ByQuery
+	ByPage
+	ByCountry
+	ByDevice
+)
+
+// String returns the dimension's name, the same for the upstream and for the API's users.
+func (d Dimension) String() string {
+	switch d {
+	case ByDate:
+		return "date"
+	case ByQuery:
+		return "query"
+	case ByPage:
+		return "page"
+	case ByCountry:
+		return "country"
+	case ByDevice:
+		return "device"
+	}
+	return "BUG: dimension " + strconv.Itoa(int(d))
+}
+
+// A Condition is one filter as the upstream takes it.
+type Condition struct {
+	Dimension, Operator, Expression string
+}
+
+func (c Condition) compare(other Condition) int {
+	return cmp.Or(
+		cmp.Compare(c.Dimension, other.Dimension),
+		cmp.Compare(c.Operator, other.Operator),
+		cmp.Compare(c.Expression, other.Expression))
+}
+
+// Sizes of the two samples that answer every limit and order. The upstream ranks by clicks before it cuts, so the narrow
+// sample answers the default order, one row more than the largest limit telling whether there are more; the wide one, the
+// most that one call returns, is the best there is for any other.
+const (
+	NarrowSample = maxDimensionLimit + 1
+	WideSample   = 25_000
+)
+
+// A Query is one canonical question to the upstream: two requests that the same rows answer have equal Queries. It asks
+// for final data of web search, aggregated as the upstream thinks fit.
+type Query struct {
+	Site       string // the property's full upstream string
+	Dimension  Dimension
+	Range      DateRange
+	Conditions []Condition // as Conditions returns them
+	RowLimit   int
+}
+
+// SeriesQuery asks for one row a day. It answers every summary and timeseries within the range.
+func SeriesQuery(site string, r DateRange, conditions []Condition) Query {
+	return Query{Site: site, Dimension: ByDate, Range: r, Conditions: conditions, RowLimit: WideSample}
+}
+
+// SampleQuery asks for the rows of a dimension, as many as the order needs.
+func SampleQuery(site string, by Dimension, r DateRange, conditions []Condition, order Order) Query {
+	q := Query{Site: site, Dimension: by, Range: r, Conditions: conditions, RowLimit: WideSample}
+	if order.isUpstream() {
+		q.RowLimit = NarrowSample
+	}
+	return q
+}
+
+// AppendBody appends the JSON body of the Search Console request (searchAnalytics.query).
+func (q Query) AppendBody(dst []byte) []byte {
+	dst = append(dst, `{"startDate":"`...)
+	dst = q.Range.Start.Append(dst)
+	dst = append(dst, `","endDate":"`...)
+	dst = q.Range.End.Append(dst)
+	dst = append(dst, `","dimensions":["`...)
+	dst = append(dst, q.Dimension.String()...)
+	dst = append(dst, `"],"type":"web","dataState":"final","rowLimit":`...)
+	dst = strconv.AppendInt(dst, int64(q.RowLimit), 10)
+	if len(q.Conditions) > 0 {
+		dst = append(dst, `,"dimensionFilterGroups":[{"groupType":"and","filters":[`...)
+		for i, c := range q.Conditions {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = c.append(dst)
+		}
+		dst = append(dst, `]}]`...)
+	}
+	return append(dst, '}')
+}
+
+func (c Condition) append(dst []byte) []byte {
+	dst = append(dst, `{"dimension":`...)
+	dst = appendString(dst, c.Dimension)
+	dst = append(dst, `,"operator":`...)
+	dst = appendString(dst, c.Operator)
+	dst = append(dst, `,"expression":`...)
+	dst = appendString(dst, c.Expression)
+	return append(dst, '}')
+}

@@ -1,0 +1,224 @@
+package translate
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+)
+
+var errRowText = errors.New("it is not the JSON of an answer")
+
+// A scanner takes the rows from an upstream body in one pass, and refuses whatever is not JSON or not a row. gjson would
+// need two allocations for every key that has an escape, and more than twice the time, which a wide sample cannot afford;
+// it judges the odd parts that rows seldom have.
+type scanner struct {
+	text string
+	at   int
+}
+
+// next skips white space and returns the byte there, 0 at the end.
+func (s *scanner) next() byte {
+	for s.at < len(s.text) {
+		switch c := s.text[s.at]; c {
+		case ' ', '\t', '\n', '\r':
+			s.at++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// accept steps over c if it is the next byte.
+func (s *scanner) accept(c byte) bool {
+	if s.next() != c {
+		return false
+	}
+	s.at++
+	return true
+}
+
+// list walks a JSON object or array, calling element for each of its elements.
+func (s *scanner) list(open, end byte, element func() error) error {
+	if !s.accept(open) {
+		return errRowText
+	}
+	if s.accept(end) {
+		return nil
+	}
+	for {
+		if err := element(); err != nil {
+			return err
+		}
+		if s.accept(end) {
+			return nil
+		}
+		if !s.accept(',') {
+			return errRowText
+		}
+	}
+}
+
+// name takes a member's name and the colon behind it. A name with escapes is none that a row has: it comes back as written.
+func (s *scanner) name() (string, error) {
+	name, _, err := s.str()
+	if err == nil && !s.accept(':') {
+		err = errRowText
+	}
+	return name, err
+}
+
+// str takes a string and returns what stands between its quotes, escapes and all.
+func (s *scanner) str() (raw string, escaped bool, err error) {
+	if !s.accept('"') {
+		return "", false, errRowText
+	}
+	for start := s.at; s.at < len(s.text); s.at++ {
+		switch c := s.text[s.at]; {
+		case c == '"':
+			raw = s.text[start:s.at]
+			s.at++
+			if escaped && !gjson.Valid(s.text[start-1:s.at]) {
+				err = errRowText
+			}
+			return raw, escaped, err
+		case c == '\\':
+			escaped = true
+			s.at++
+		case c < ' ':
+			return "", false, errRowText
+		}
+	}
+	return "", false, errRowText
+}
+
+// number takes a number that is not negative.
+func (s *scanner) number() (float64, error) {
+	s.next()
+	start, whole, integer := s.at, int64(0), true
+	for ; s.at < len(s.text); s.at++ {
+		c := s.text[s.at]
+		if c >= '0' && c <= '9' {
+			whole = whole*10 + int64(c-'0')
+			continue
+		}
+		if c != '-' && c != '+' && c != '.' && c != 'e' && c != 'E' {
+			break
+		}
+		integer = false
+	}
+	text := s.text[start:s.at]
+	const exactDigits = 15
+	if integer && 0 < len(text) && len(text) <= exactDigits && (text[0] != '0' || len(text) == 1) {
+		return float64(whole), nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || text[0] == '-' || !gjson.Valid(text) {
+		return 0, errRowText
+	}
+	return f, nil
+}
+
+// skip steps over any value.
+func (s *scanner) skip() error {
+	s.next()
+	start, depth := s.at, 0
+	for s.at < len(s.text) {
+		switch c := s.next(); c {
+		case '"':
+			if _, _, err := s.str(); err != nil {
+				return err
+			}
+		case '{', '[':
+			depth++
+			s.at++
+		case ',', ':':
+			s.at++
+		case '}', ']':
+			depth--
+			s.at++
+		default:
+			s.literal()
+		}
+		if depth <= 0 {
+			return s.checked(start)
+		}
+	}
+	return errRowText
+}
+
+// checked judges what was stepped over since start.
+func (s *scanner) checked(start int) error {
+	if !gjson.Valid(s.text[start:s.at]) {
+		return errRowText
+	}
+	return nil
+}
+
+// literal steps over a number, true, false or null.
+func (s *scanner) literal() {
+	end := strings.IndexAny(s.text[s.at:], ",:]} \t\n\r\"")
+	if end < 0 {
+		end = len(s.text) - s.at
+	}
+	s.at += end
+}
+
+// appendUnescaped appends what the inside of a valid JSON string stands for, as UTF-8: a lone surrogate or a byte that is
+// not UTF-8 becomes the replacement character, so that what was read can always be written again.
+func appendUnescaped(dst []byte, raw string) []byte {
+	for i := 0; i < len(raw); {
+		if raw[i] != '\\' || i+1 >= len(raw) {
+			r, size := utf8.DecodeRuneInString(raw[i:])
+			dst = utf8.AppendRune(dst, r)
+			i += size
+			continue
+		}
+		c := raw[i+1]
+		i += 2
+		switch c {
+		case 'b':
+			dst = append(dst, '\b')
+		case 'f':
+			dst = append(dst, '\f')
+		case 'n':
+			dst = append(dst, '\n')
+		case 'r':
+			dst = append(dst, '\r')
+		case 't':
+			dst = append(dst, '\t')
+		case 'u':
+			r := hex4(raw, i)
+			i += 4
+			if utf16.IsSurrogate(r) {
+				low := rune(utf8.RuneError)
+				if i+1 < len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
+					low = hex4(raw, i+2)
+				}
+				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+					i += 6
+				}
+			}
+			dst = utf8.AppendRune(dst, r)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+// hex4 reads the four hexadecimal digits at i; the replacement character when they are not there.
+func hex4(s string, i int) rune {
+	if i+4 > len(s) {
+		return utf8.RuneError
+	}
+	n, err := strconv.ParseUint(s[i:i+4], 16, 16)
+	if err != nil {
+		return utf8.RuneError
+	}
+	return rune(n)
+}

@@ -1,0 +1,177 @@
+package translate
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// A BrandTerm is one word or phrase by which people look for the property's brand. The terms of a property are ORed.
+type BrandTerm struct {
+	ID        string
+	Term      string
+	MatchType string // contains, exact or regex
+	CreatedAt time.Time
+}
+
+// A PageGroup is a named set of the property's pages: those that at least one rule matches.
+type PageGroup struct {
+	ID        string
+	Name      string
+	Rules     []PageRule
+	CreatedAt time.Time
+}
+
+// A PageRule matches a page as the upstream reports it, a full percent-encoded URL. The value of a prefix or equals rule
+// that starts with a slash is matched against the URL's path and what follows it.
+type PageRule struct {
+	Type  string `json:"type"` // prefix, contains, equals or regex
+	Value string `json:"value"`
+}
+
+// Bounds of what an administrator may configure. A term or rule longer than this could not be part of one upstream
+// expression, which holds maxExpression characters.
+const (
+	MaxBrandTerms   = 100
+	MaxPageGroups   = 100
+	MaxPageRules    = 50
+	MaxSegmentValue = 200
+	maxExpression   = 4096
+)
+
+// ParseBrandTerm reads the written form of a brand term: TERM (contains), exact:TERM or regex:TERM.
+func ParseBrandTerm(s string) (BrandTerm, error) {
+	term := BrandTerm{Term: s, MatchType: "contains"}
+	if kind, rest, ok := strings.Cut(s, ":"); ok && (kind == "exact" || kind == "regex") {
+		term = BrandTerm{Term: rest, MatchType: kind}
+	}
+	if err := checkSegmentValue(term.Term, term.MatchType == "regex"); err != nil {
+		return BrandTerm{}, fmt.Errorf("brand term %q: %w", s, err)
+	}
+	return term, nil
+}
+
+// CheckBrandTerms reports why the terms cannot be the brand of one property: too many, or too long together to be one
+// upstream expression.
+func CheckBrandTerms(terms []BrandTerm) error {
+	if len(terms) > MaxBrandTerms {
+		return fmt.Errorf("%d brand terms are too many: at most %d", len(terms), MaxBrandTerms)
+	}
+	if len(terms) == 0 {
+		return nil
+	}
+	_, err := brandExpression(terms)
+	return err
+}
+
+// CheckPageGroups reports what is wrong with the groups of one property, naming the group and the rule.
+func CheckPageGroups(groups []PageGroup) error {
+	if len(groups) > MaxPageGroups {
+		return fmt.Errorf("%d page groups are too many: at most %d", len(groups), MaxPageGroups)
+	}
+	seen := make(map[string]bool, len(groups))
+	for _, g := range groups {
+		if err := checkSegmentValue(g.Name, false); err != nil {
+			return fmt.Errorf("page group name %q: %w", g.Name, err)
+		}
+		if seen[g.Name] {
+			return fmt.Errorf("page group %q is there twice", g.Name)
+		}
+		seen[g.Name] = true
+		if err := checkPageGroup(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkPageGroup(g PageGroup) error {
+	if len(g.Rules) == 0 || len(g.Rules) > MaxPageRules {
+		return fmt.Errorf("page group %q has %d rules: it takes 1 to %d", g.Name, len(g.Rules), MaxPageRules)
+	}
+	for i, rule := range g.Rules {
+		switch rule.Type {
+		case "prefix", "contains", "equals", "regex":
+		default:
+			return fmt.Errorf("page group %q, rule %d: type %q is none of prefix, contains, equals, regex", g.Name, i+1, rule.Type)
+		}
+		if err := checkSegmentValue(rule.Value, rule.Type == "regex"); err != nil {
+			return fmt.Errorf("page group %q, rule %d: %w", g.Name, i+1, err)
+		}
+	}
+	_, err := pageGroupExpression(g)
+	return err
+}
+
+func checkSegmentValue(value string, isRegex bool) error {
+	switch n := utf8.RuneCountInString(value); {
+	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		return fmt.Errorf("it is not plain UTF-8 text")
+	case strings.TrimSpace(value) == "" || n > MaxSegmentValue:
+		return fmt.Errorf("it has %d characters: 1 to %d are allowed, not all of them spaces", n, MaxSegmentValue)
+	}
+	if isRegex {
+		if _, err := regexp.Compile(value); err != nil {
+			return fmt.Errorf("not an RE2 expression: %w", err)
+		}
+	}
+	return nil
+}
+
+// brandExpression returns one expression that matches exactly the queries that any of the terms matches.
+func brandExpression(terms []BrandTerm) (string, error) {
+	alternatives := make([]string, len(terms))
+	for i, t := range terms {
+		switch t.MatchType {
+		case "exact":
+			alternatives[i] = "^" + regexp.QuoteMeta(t.Term) + "$"
+		case "regex":
+			alternatives[i] = t.Term
+		default:
+			alternatives[i] = regexp.QuoteMeta(t.Term)
+		}
+	}
+	return alternation("brand terms", alternatives)
+}
+
+// anyOrigin matches the scheme and host of a page's URL, so that what follows it is matched from the path on.
+const anyOrigin = "^[a-z]+://[^/]+"
+
+// pageGroupExpression returns one expression that matches exactly the pages that any rule of the group matches.
+func pageGroupExpression(g PageGroup) (string, error) {
+	alternatives := make([]string, len(g.Rules))
+	for i, rule := range g.Rules {
+		quoted := regexp.QuoteMeta(rule.Value)
+		start := "^"
+		if strings.HasPrefix(rule.Value, "/") {
+			start = anyOrigin
+		}
+		switch rule.Type {
+		case "prefix":
+			alternatives[i] = start + quoted
+		case "equals":
+			alternatives[i] = start + quoted + "$"
+		case "regex":
+			alternatives[i] = rule.Value
+		default:
+			alternatives[i] = quoted
+		}
+	}
+	return alternation("rules of page group "+g.Name, alternatives)
+}
+
+// alternation joins the alternatives into one case-insensitive expression. The upstream has no OR between filters, so one
+// expression is the only way to ask for any of them. The dot has to match newlines, because real queries contain them.
+// Each alternative keeps its own flags in a group of its own.
+func alternation(what string, alternatives []string) (string, error) {
+	expression := "(?is)(?:" + strings.Join(alternatives, ")|(?:") + ")"
+	if n := utf8.RuneCountInString(expression); n > maxExpression {
+		return "", fmt.Errorf("the %s make an expression of %d characters: the upstream takes %d", what, n, maxExpression)
+	}
+	if _, err := regexp.Compile(expression); err != nil {
+		return "", fmt.Errorf("the %s make no RE2 expression: %w", what, err)
+	}
+	return expression, nil
+}
