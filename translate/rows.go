@@ -48,7 +48,7 @@ func ReadRows(body []byte, by Dimension) (*Rows, error) {
 	s := &scanner{text: unsafe.String(unsafe.SliceData(body), len(body))}
 	rows := new(Rows)
 	err := rows.readDocument(s)
-	if err == nil && s.next() != 0 {
+	if s.next(); err == nil && s.at < len(s.text) {
 		err = errRowText
 	}
 	if err != nil {
