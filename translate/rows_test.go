@@ -16,3 +16,22 @@ func TestReadRowsRefusesWhateverFollowsTheDocument(t *testing.T) {
 		}
 	}
 }
+
+// An escaped name is the same name: passing over "row\u0073" would answer with no rows.
+func TestReadRowsReadsNamesSpelledWithEscapes(t *testing.T) {
+	rows, err := ReadRows([]byte(`{"row\u0073":[{"\u006beys":["a"],"clic\u006bs":7,"impressions":9,"\u0063tr":0.5,"posi\u0074ion":3}]}`), ByQuery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Metrics{Clicks: 7, Impressions: 9, CTR: 0.5, Position: 3}); rows.Len() != 1 || rows.Metrics(0) != want {
+		t.Errorf("%d rows, %+v, want one of %+v", rows.Len(), rows.metrics, want)
+	}
+	for _, body := range []string{
+		`{"rows":[],"\u0072ows":[]}`,
+		`{"rows":[{"keys":["a"],"clicks":7,"cli\u0063ks":8,"impressions":9}]}`,
+	} {
+		if _, err := ReadRows([]byte(body), ByQuery); err == nil {
+			t.Errorf("%s: a member given twice, once with an escape, was accepted", body)
+		}
+	}
+}

@@ -63,13 +63,19 @@ func (s *scanner) list(open, end byte, element func() error) error {
 	}
 }
 
-// name takes a member's name and the colon behind it. A name with escapes is none that a row has: it comes back as written.
+// name takes a member's name and the colon behind it.
 func (s *scanner) name() (string, error) {
-	name, _, err := s.str()
-	if err == nil && !s.accept(':') {
-		err = errRowText
+	name, escaped, err := s.str()
+	if err != nil {
+		return "", err
 	}
-	return name, err
+	if escaped {
+		name = string(appendUnescaped(nil, name))
+	}
+	if !s.accept(':') {
+		return "", errRowText
+	}
+	return name, nil
 }
 
 // str takes a string and returns what stands between its quotes, escapes and all.
