@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -33,5 +34,17 @@ func TestReadRowsReadsNamesSpelledWithEscapes(t *testing.T) {
 		if _, err := ReadRows([]byte(body), ByQuery); err == nil {
 			t.Errorf("%s: a member given twice, once with an escape, was accepted", body)
 		}
+	}
+}
+
+func TestReadRowsRefusesNestingThatWouldFillTheStack(t *testing.T) {
+	nested := func(depth int) []byte {
+		return []byte(`{"metadata":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`)
+	}
+	if _, err := ReadRows(nested(100), ByQuery); err != nil {
+		t.Errorf("100 levels: %v", err)
+	}
+	if _, err := ReadRows(nested(8_000_000), ByQuery); err == nil {
+		t.Error("8,000,000 levels were accepted")
 	}
 }

@@ -129,8 +129,10 @@ func (s *scanner) number() (float64, error) {
 	return f, nil
 }
 
-// skip steps over any value.
+// skip steps over any value. What nests deeper than any answer is refused, because gjson would judge it by a recursion
+// that ends the process when its stack is full.
 func (s *scanner) skip() error {
+	const deepest = 1000
 	s.next()
 	start, depth := s.at, 0
 	for s.at < len(s.text) {
@@ -140,7 +142,9 @@ func (s *scanner) skip() error {
 				return err
 			}
 		case '{', '[':
-			depth++
+			if depth++; depth > deepest {
+				return errRowText
+			}
 			s.at++
 		case ',', ':':
 			s.at++
