@@ -133,16 +133,18 @@ func (f *Filter) normaliseValue() error {
 		}
 		return nil
 	case "device":
-		f.Value = strings.ToUpper(f.Value)
-		if f.Value != "DESKTOP" && f.Value != "MOBILE" && f.Value != "TABLET" {
-			return fmt.Errorf("value %.40q is none of desktop, mobile, tablet", strings.ToLower(f.Value))
+		device := strings.ToUpper(f.Value)
+		if !isASCII(f.Value) || device != "DESKTOP" && device != "MOBILE" && device != "TABLET" {
+			return fmt.Errorf("value %.40q is none of desktop, mobile, tablet", f.Value)
 		}
+		f.Value = device
 	case "country":
 		if exact {
-			f.Value = strings.ToLower(f.Value)
-			if !isAlpha3(f.Value) {
+			country := strings.ToLower(f.Value)
+			if !isASCII(f.Value) || !isAlpha3(country) {
 				return fmt.Errorf("value %.40q is not a country: three letters, as in ISO 3166-1 alpha-3", f.Value)
 			}
+			f.Value = country
 		}
 	}
 	if f.Operator == "regex" || f.Operator == "not_regex" {
@@ -151,6 +153,11 @@ func (f *Filter) normaliseValue() error {
 		}
 	}
 	return nil
+}
+
+// isASCII keeps letters of other scripts that fold into ASCII ones, such as the dotless i, from passing for them.
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
 func isAlpha3(s string) bool {
