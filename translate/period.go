@@ -115,12 +115,13 @@ func (a *Ask) resolvePeriod(w Window) error {
 
 // checkReach refuses an answer that would need days before the plan's retention.
 func (a *Ask) checkReach(w Window, what string) error {
-	start := a.Span().Start
+	start := a.Period.Start
+	if start >= w.Earliest {
+		start = a.Span().Start
+		what += " with the period before it"
+	}
 	if start >= w.Earliest {
 		return nil
-	}
-	if a.Period.Start >= w.Earliest {
-		what += " with the period before it"
 	}
 	return &InputError{Code: CodeDateRangeTooOld, Message: fmt.Sprintf(
 		"%s starts on %s, before the history that the plan keeps; the earliest date allowed is %s", what, start, w.Earliest)}
