@@ -137,7 +137,7 @@ func brandExpression(terms []BrandTerm) (string, error) {
 }
 
 // anyOrigin matches the scheme and host of a page's URL, so that what follows it is matched from the path on.
-const anyOrigin = "^[a-z]+://[^/]+"
+const anyOrigin = "^[a-z]+://[^/?#]+"
 
 // pageGroupExpression returns one expression that matches exactly the pages that any rule of the group matches.
 func pageGroupExpression(g PageGroup) (string, error) {
