@@ -1,0 +1,110 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sara/translate"
+)
+
+// An Account pays for its people's keys.
+type Account struct {
+	ID        string
+	Name      string
+	Plan      string
+	Until     *translate.Date // last day of the plan, included, in UTC; nil when it does not end
+	CreatedAt time.Time
+}
+
+const accountColumns = "id, name, plan, until_day, created_at"
+
+func scanAccount(row scanner) (a Account, err error) {
+	err = row.Scan(&a.ID, &a.Name, &a.Plan, &a.Until, instant{&a.CreatedAt})
+	return a, err
+}
+
+// AddAccount adds an account with a plan that lasts through until, or on when that is nil.
+func (s *Store) AddAccount(ctx context.Context, name, plan string, until *translate.Date) (Account, error) {
+	if err := errors.Join(checkName("account name", name, maxName), checkPlan(plan)); err != nil {
+		return Account{}, err
+	}
+	id, err := newID()
+	if err != nil {
+		return Account{}, err
+	}
+	a := Account{ID: id, Name: name, Plan: plan, Until: until, CreatedAt: s.clock()}
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		return insert(ctx, tx, &ExistsError{"account", name},
+			"INSERT INTO accounts ("+accountColumns+") VALUES ($1, $2, $3, $4, $5)",
+			a.ID, a.Name, a.Plan, optionalDay(until), a.CreatedAt.UnixMilli())
+	})
+	if err != nil {
+		return Account{}, fmt.Errorf("add account %q: %w", name, err)
+	}
+	return a, nil
+}
+
+// SetPlan changes the plan of an account and until when it lasts; nil means without end.
+func (s *Store) SetPlan(ctx context.Context, account, plan string, until *translate.Date) (Account, error) {
+	if err := checkPlan(plan); err != nil {
+		return Account{}, err
+	}
+	var changed Account
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		a, err := findAccount(ctx, tx, account)
+		if err != nil {
+			return err
+		}
+		changed, err = one(ctx, tx, scanAccount,
+			"UPDATE accounts SET plan = $1, until_day = $2 WHERE id = $3 RETURNING "+accountColumns, plan, optionalDay(until), a.ID)
+		return err
+	})
+	if err != nil {
+		return Account{}, fmt.Errorf("set the plan of account %q: %w", account, err)
+	}
+	return changed, nil
+}
+
+// Accounts lists the accounts, the oldest first.
+func (s *Store) Accounts(ctx context.Context) ([]Account, error) {
+	accounts, err := all(ctx, s.db, scanAccount, "SELECT "+accountColumns+" FROM accounts ORDER BY created_at, id")
+	if err != nil {
+		return nil, fmt.Errorf("list accounts: %w", err)
+	}
+	return accounts, nil
+}
+
+// Account returns the account with this id or name.
+func (s *Store) Account(ctx context.Context, reference string) (Account, error) {
+	return findAccount(ctx, s.db, reference)
+}
+
+func findAccount(ctx context.Context, q querier, reference string) (Account, error) {
+	a, err := one(ctx, q, scanAccount, "SELECT "+accountColumns+" FROM accounts WHERE id = $1 OR name = $1", reference)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Account{}, &NotFoundError{"account", reference}
+	}
+	if err != nil {
+		return Account{}, fmt.Errorf("find account %q: %w", reference, err)
+	}
+	return a, nil
+}
+
+func checkPlan(plan string) error {
+	if plan == "" || len(plan) > maxPlanName || strings.Trim(plan, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
+		return &InputError{"plan", fmt.Sprintf("%q is not 1 to %d of lower-case letters, digits, - and _", plan, maxPlanName)}
+	}
+	return nil
+}
+
+// optionalDay is the stored form of a day that may be absent.
+func optionalDay(d *translate.Date) any {
+	if d == nil {
+		return nil
+	}
+	return int64(*d)
+}

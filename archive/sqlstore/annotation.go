@@ -1,0 +1,108 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"sara/translate"
+)
+
+// An Annotation is a dated remark about a property.
+type Annotation struct {
+	ID        string
+	Date      translate.Date
+	Title     string // 1 to 200 characters
+	Note      string // may be empty
+	Color     string // a name from a small set, or #rrggbb
+	CreatedAt time.Time
+}
+
+const defaultColor = "blue"
+
+func scanAnnotation(row scanner) (a Annotation, err error) {
+	err = row.Scan(&a.ID, &a.Date, &a.Title, &a.Note, &a.Color, instant{&a.CreatedAt})
+	return a, err
+}
+
+// AddAnnotation adds an annotation with the Date, Title, Note and Color of a to a property, and returns it as stored.
+// Without a color it is blue.
+func (s *Store) AddAnnotation(ctx context.Context, property string, a Annotation) (Annotation, error) {
+	if a.Color == "" {
+		a.Color = defaultColor
+	}
+	if err := checkAnnotation(a); err != nil {
+		return Annotation{}, err
+	}
+	id, err := newID()
+	if err != nil {
+		return Annotation{}, err
+	}
+	a.ID, a.CreatedAt = id, s.clock()
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		p, err := findProperty(ctx, tx, property)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO annotations (id, property_id, day, title, note, color, created_at)"+
+			" VALUES ($1, $2, $3, $4, $5, $6, $7)",
+			a.ID, p.ID, int64(a.Date), a.Title, a.Note, a.Color, a.CreatedAt.UnixMilli())
+		return err
+	})
+	if err != nil {
+		return Annotation{}, fmt.Errorf("annotate property %q: %w", property, err)
+	}
+	return a, nil
+}
+
+// Annotations returns the annotations of a property whose date is from..to, both included and both optional, by date
+// and then in the order they were added.
+func (s *Store) Annotations(ctx context.Context, propertyID string, from, to *translate.Date) ([]Annotation, error) {
+	first, last := translate.NewDate(1, time.January, 1), translate.NewDate(9999, time.December, 31)
+	if from != nil {
+		first = *from
+	}
+	if to != nil {
+		last = *to
+	}
+	annotations, err := all(ctx, s.db, scanAnnotation, "SELECT id, day, title, note, color, created_at FROM annotations"+
+		" WHERE property_id = $1 AND day >= $2 AND day <= $3 ORDER BY day, created_at, id", propertyID, int64(first), int64(last))
+	if err != nil {
+		return nil, fmt.Errorf("read the annotations of property %s: %w", propertyID, err)
+	}
+	return annotations, nil
+}
+
+// RemoveAnnotation removes an annotation by its id.
+func (s *Store) RemoveAnnotation(ctx context.Context, id string) error {
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		removed, err := affected(ctx, tx, "DELETE FROM annotations WHERE id = $1", id)
+		if err == nil && removed == 0 {
+			return &NotFoundError{"annotation", id}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remove annotation %q: %w", id, err)
+	}
+	return nil
+}
+
+func checkAnnotation(a Annotation) error {
+	if err := checkText("title", a.Title, maxLongName); err != nil {
+		return err
+	}
+	if err := checkFreeText("note", a.Note, 0, maxNote); err != nil {
+		return err
+	}
+	switch a.Color {
+	case "red", "orange", "yellow", "green", defaultColor, "purple", "pink", "gray":
+		return nil
+	}
+	if digits, ok := strings.CutPrefix(a.Color, "#"); ok && len(digits) == 6 && strings.Trim(digits, "0123456789abcdefABCDEF") == "" {
+		return nil
+	}
+	return &InputError{"color", fmt.Sprintf("%q is none of red, orange, yellow, green, blue, purple, pink, gray, #rrggbb", a.Color)}
+}

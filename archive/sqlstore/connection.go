@@ -1,0 +1,256 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Kinds of upstream credentials, as Google's JSON names them.
+const (
+	ServiceAccount = "service_account"
+	AuthorizedUser = "authorized_user"
+)
+
+// A Connection is an upstream account through which a workspace's properties are read.
+type Connection struct {
+	ID            string
+	AccountID     string
+	AccountName   string
+	WorkspaceID   string
+	WorkspaceName string
+	Name          string // unique in its workspace
+	Kind          string // ServiceAccount or AuthorizedUser
+	Identity      string // the service account's e-mail address or the OAuth client's id, to recognise it by
+	Revision      int    // from 1; grows whenever the credentials are replaced
+	Healthy       bool   // whether the upstream took the credentials when they were last used
+	Note          string // why it is not healthy; empty when it is
+	CreatedAt     time.Time
+}
+
+const selectConnections = "SELECT c.id, a.id, a.name, w.id, w.name, c.name, c.kind, c.identity, c.revision, c.healthy," +
+	" c.note, c.created_at FROM connections c JOIN workspaces w ON w.id = c.workspace_id JOIN accounts a ON a.id = w.account_id "
+
+func scanConnection(row scanner) (c Connection, err error) {
+	err = row.Scan(&c.ID, &c.AccountID, &c.AccountName, &c.WorkspaceID, &c.WorkspaceName, &c.Name, &c.Kind, &c.Identity,
+		&c.Revision, &c.Healthy, &c.Note, instant{&c.CreatedAt})
+	return c, err
+}
+
+// AddConnection adds a connection to a workspace. The credentials are the JSON of a service account or an authorized
+// user as Google issues it, and are stored encrypted. Without a name it is called by its identity, numbered when taken.
+func (s *Store) AddConnection(ctx context.Context, workspace, name string, credentials []byte) (Connection, error) {
+	kind, identity, err := readCredentials(credentials)
+	if err != nil {
+		return Connection{}, err
+	}
+	if name != "" {
+		if err := checkName("connection name", name, maxLongName); err != nil {
+			return Connection{}, err
+		}
+	}
+	id, err := newID()
+	if err != nil {
+		return Connection{}, err
+	}
+	sealed, err := s.seal(id, credentials)
+	if err != nil {
+		return Connection{}, fmt.Errorf("encrypt the credentials of %s: %w", identity, err)
+	}
+	c := Connection{ID: id, Kind: kind, Identity: identity, Revision: 1, Healthy: true, CreatedAt: s.clock()}
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		w, err := findWorkspace(ctx, tx, workspace, "")
+		if err != nil {
+			return err
+		}
+		c.AccountID, c.AccountName, c.WorkspaceID, c.WorkspaceName = w.AccountID, w.AccountName, w.ID, w.Name
+		c.Name, err = firstFree("connection", name, identity, maxLongName, func(name string) (int64, error) {
+			return affected(ctx, tx, "INSERT INTO connections (id, workspace_id, name, kind, identity, credentials, revision,"+
+				" healthy, note, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"+
+				" ON CONFLICT (workspace_id, name) DO NOTHING",
+				c.ID, c.WorkspaceID, name, c.Kind, c.Identity, sealed, c.Revision, c.Healthy, c.Note, c.CreatedAt.UnixMilli())
+		})
+		return err
+	})
+	if err != nil {
+		return Connection{}, fmt.Errorf("add connection %q: %w", identity, err)
+	}
+	return c, nil
+}
+
+// ReplaceCredentials gives a connection new credentials: its revision grows, and it and its properties count as
+// readable again.
+func (s *Store) ReplaceCredentials(ctx context.Context, connection string, credentials []byte) (Connection, error) {
+	kind, identity, err := readCredentials(credentials)
+	if err != nil {
+		return Connection{}, err
+	}
+	var c Connection
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if c, err = findConnection(ctx, tx, connection); err != nil {
+			return err
+		}
+		sealed, err := s.seal(c.ID, credentials)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE connections SET kind = $1, identity = $2, credentials = $3,"+
+			" revision = revision + 1, healthy = $4, note = '' WHERE id = $5", kind, identity, sealed, true, c.ID)
+		if err != nil {
+			return err
+		}
+		if _, err = tx.ExecContext(ctx, "UPDATE properties SET access_note = '' WHERE connection_id = $1", c.ID); err != nil {
+			return err
+		}
+		c, err = findConnection(ctx, tx, c.ID)
+		return err
+	})
+	if err != nil {
+		return Connection{}, fmt.Errorf("replace the credentials of connection %q: %w", connection, err)
+	}
+	return c, nil
+}
+
+// Connections lists the connections of every workspace, the oldest first.
+func (s *Store) Connections(ctx context.Context) ([]Connection, error) {
+	connections, err := all(ctx, s.db, scanConnection, selectConnections+"ORDER BY c.created_at, c.id")
+	if err != nil {
+		return nil, fmt.Errorf("list connections: %w", err)
+	}
+	return connections, nil
+}
+
+// Connection returns the connection with this id, NAME, WORKSPACE/NAME or ACCOUNT/WORKSPACE/NAME.
+func (s *Store) Connection(ctx context.Context, reference string) (Connection, error) {
+	return findConnection(ctx, s.db, reference)
+}
+
+func findConnection(ctx context.Context, q querier, reference string) (Connection, error) {
+	found, err := all(ctx, q, scanConnection, selectConnections+"WHERE c.id = $1 OR c.name = $1 ORDER BY c.created_at, c.id",
+		lastPart(reference))
+	if err != nil {
+		return Connection{}, fmt.Errorf("find connection %q: %w", reference, err)
+	}
+	candidates := make([]candidate, len(found))
+	byID := make(map[string]Connection, len(found))
+	for i, c := range found {
+		candidates[i] = candidate{{c.AccountID, c.AccountName}, {c.WorkspaceID, c.WorkspaceName}, {c.ID, c.Name}}
+		byID[c.ID] = c
+	}
+	id, err := pick("connection", reference, candidates, nil)
+	return byID[id], err
+}
+
+// SetConnectionHealth records whether the upstream takes a connection's credentials, and why not. changed reports
+// whether this call made the difference: of many replicas that see the same failure, one is told so. A connection that
+// is unhealthy already keeps its first note.
+func (s *Store) SetConnectionHealth(ctx context.Context, id string, healthy bool, note string) (changed bool, err error) {
+	if healthy {
+		note = ""
+	}
+	return s.transition(ctx, "connection", id, "SELECT count(*) FROM connections WHERE id = $1",
+		"UPDATE connections SET healthy = $1, note = $2 WHERE id = $3 AND healthy <> $1", healthy, cleanNote(note), id)
+}
+
+// transition runs an update that changes one row or, when the row is in that state already, none.
+func (s *Store) transition(ctx context.Context, kind, id, count, update string, args ...any) (changed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
+	rows, err := affected(ctx, s.db, update, args...)
+	if err != nil {
+		return false, fmt.Errorf("record the state of %s %s: %w", kind, id, err)
+	}
+	if rows > 0 {
+		s.generation.Add(1)
+		return true, nil
+	}
+	known, err := one(ctx, s.db, scalar[int], count, id)
+	if err != nil {
+		return false, fmt.Errorf("look for %s %s: %w", kind, id, err)
+	}
+	if known == 0 {
+		return false, &NotFoundError{kind, id}
+	}
+	return false, nil
+}
+
+// Credentials returns the decrypted JSON of a connection and the revision that it is. The caller owns the bytes.
+func (s *Store) Credentials(ctx context.Context, connectionID string) (credentials []byte, revision int, err error) {
+	type row struct {
+		sealed   []byte
+		revision int
+	}
+	scan := func(from scanner) (r row, err error) {
+		err = from.Scan(&r.sealed, &r.revision)
+		return r, err
+	}
+	r, err := one(ctx, s.db, scan, "SELECT credentials, revision FROM connections WHERE id = $1", connectionID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, 0, &NotFoundError{"connection", connectionID}
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the credentials of connection %s: %w", connectionID, err)
+	}
+	credentials, err = s.unseal(connectionID, r.sealed)
+	if err != nil {
+		return nil, 0, fmt.Errorf("decrypt the credentials of connection %s: %w", connectionID, err)
+	}
+	return credentials, r.revision, nil
+}
+
+// readCredentials checks that the JSON is complete and returns its kind and whom it identifies.
+func readCredentials(credentials []byte) (kind, identity string, err error) {
+	var c struct {
+		Type         string `json:"type"`
+		ClientEmail  string `json:"client_email"`
+		PrivateKey   string `json:"private_key"`
+		ClientID     string `json:"client_id"`
+		ClientSecret string `json:"client_secret"`
+		RefreshToken string `json:"refresh_token"`
+	}
+	if json.Unmarshal(credentials, &c) != nil { // the parser's message could quote a secret
+		return "", "", &InputError{"credentials", "they are not a JSON object as Google issues it"}
+	}
+	incomplete := func(members string) error {
+		return &InputError{"credentials", c.Type + " JSON needs " + members}
+	}
+	switch c.Type {
+	case ServiceAccount:
+		if c.ClientEmail == "" || c.PrivateKey == "" {
+			return "", "", incomplete("client_email and private_key")
+		}
+		return c.Type, c.ClientEmail, checkName("client_email", c.ClientEmail, maxLongName)
+	case AuthorizedUser:
+		if c.ClientID == "" || c.ClientSecret == "" || c.RefreshToken == "" {
+			return "", "", incomplete("client_id, client_secret and refresh_token")
+		}
+		return c.Type, c.ClientID, checkName("client_id", c.ClientID, maxLongName)
+	}
+	return "", "", &InputError{"credentials", `their "type" is neither service_account nor authorized_user`}
+}
+
+// firstFree returns the name under which add, which reports how many rows it added, adds a row: the wanted one, which
+// must not be taken, or without one the first free of derived, derived-2, derived-3 and so on, cut to most bytes.
+func firstFree(kind, wanted, derived string, most int, add func(name string) (int64, error)) (string, error) {
+	if wanted != "" {
+		added, err := add(wanted)
+		if err == nil && added == 0 {
+			err = &ExistsError{kind, wanted}
+		}
+		return wanted, err
+	}
+	for n := 1; ; n++ {
+		name := derived
+		if n > 1 {
+			number := "-" + strconv.Itoa(n)
+			name = derived[:min(len(derived), most-len(number))] + number
+		}
+		if added, err := add(name); err != nil || added > 0 {
+			return name, err
+		}
+	}
+}

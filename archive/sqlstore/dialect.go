@@ -1,0 +1,106 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// dialect names the database behind a Store, in words for people.
+type dialect string
+
+const (
+	sqliteDialect   dialect = "SQLite"
+	postgresDialect dialect = "PostgreSQL"
+)
+
+// Bounds of the connection pools. SQLite writes one at a time anyway; readers do not wait for the writer.
+const (
+	maxSQLiteConns   = 8
+	maxPostgresConns = 16
+	idleConnLifetime = 5 * time.Minute
+)
+
+func openSQLite(path string) (*sql.DB, error) {
+	if path == "" {
+		return nil, &InputError{"database URL", "sqlite: is not followed by a path"}
+	}
+	// A transaction takes the write lock when it begins, so that it waits for its turn instead of failing halfway.
+	options := "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)" +
+		"&_pragma=synchronous(NORMAL)"
+	if path == ":memory:" {
+		db, err := sql.Open("sqlite", "file::memory:"+options)
+		if err != nil {
+			return nil, fmt.Errorf("open a database in memory: %w", err)
+		}
+		db.SetMaxOpenConns(1) // every connection would be a database of its own
+		return db, nil
+	}
+	if err := createPrivate(path); err != nil {
+		return nil, fmt.Errorf("open database file %s: %w", path, err)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open database file: %w", err)
+	}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+options)
+	if err != nil {
+		return nil, fmt.Errorf("open database file %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(maxSQLiteConns)
+	db.SetMaxIdleConns(maxSQLiteConns)
+	return db, nil
+}
+
+// createPrivate makes an empty file that only its owner can read, and its folder, unless they exist. SQLite gives its
+// side files the same mode. An existing file is not even opened, since closing it would drop the locks that SQLite
+// holds on it in this process.
+func createPrivate(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func openPostgres(rawURL string) (*sql.DB, error) {
+	config, err := pgx.ParseConfig(rawURL)
+	if err != nil {
+		// The parser's message may hold a part of a badly escaped password.
+		return nil, &InputError{"database URL", "it is not of the form postgres://USER:PASSWORD@HOST:PORT/DATABASE " +
+			"(percent-encode special characters of the password); it is not repeated here because it may hold a password"}
+	}
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(maxPostgresConns)
+	db.SetMaxIdleConns(maxPostgresConns)
+	db.SetConnMaxIdleTime(idleConnLifetime)
+	return db, nil
+}
+
+// isUniqueViolation reports whether the database refused a row because a unique index already holds its value.
+func isUniqueViolation(err error) bool {
+	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
+		return pg.Code == "23505"
+	}
+	if lite := (*sqlite.Error)(nil); errors.As(err, &lite) {
+		return lite.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || lite.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
+	}
+	return false
+}

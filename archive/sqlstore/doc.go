@@ -1,0 +1,19 @@
+// Package sqlstore keeps what administrators decide, in SQLite or PostgreSQL: accounts and their plans, people,
+// workspaces and who belongs to them, API keys, upstream connections, properties, and what is known about a property
+// (brand terms, page groups, annotations). It knows plans and scopes only by name; what they allow is decided elsewhere.
+// Search data is not kept here.
+//
+// One set of queries and one set of migrations serves both databases. Placeholders are numbered in order of appearance,
+// times are stored as Unix milliseconds, and whatever has to sort alike everywhere is stored as bytes.
+//
+// Methods for administration take a reference, which is an id or a name, and change the database in one transaction.
+// Methods that serve requests take ids, answer with one query that uses indexes, and never lock. Every call is bounded
+// in time, however long its context lives.
+//
+// A Store is safe for concurrent use, also by several processes on one database. Generation tells the caches of this
+// process that something changed; other processes learn of it by reading again.
+//
+// Failure mode: an error of the database is returned as it is, wrapped with the attempt, and nothing of a failed write
+// remains. Errors that a person can act on are typed: InputError, NotFoundError, AmbiguousError, ExistsError,
+// KeyLimitError, ErrNoSecretKey, ErrWrongSecretKey. No error holds a password, a key or a credential.
+package sqlstore

@@ -1,0 +1,164 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// An APIKey is what is kept of a key: its hash stays in the database, its text nowhere.
+type APIKey struct {
+	ID        string
+	PersonID  string
+	Name      string
+	Scopes    []string
+	Workspace *WorkspaceScope // nil when the key reaches all that its person reaches
+	CreatedAt time.Time
+	ExpiresAt *time.Time // nil when it does not expire
+	RevokedAt *time.Time // nil when it is not revoked
+}
+
+// KeySpec describes a key to create.
+type KeySpec struct {
+	Person    string     // id or e-mail address
+	Name      string     // 1 to 80 characters
+	Scopes    []string   // one or more, each once
+	Workspace string     // a reference to one of the person's workspaces; empty for all of them
+	Hash      [32]byte   // SHA-256 of the whole key
+	ExpiresAt *time.Time // nil: it does not expire. It may lie in the past
+}
+
+const selectKeys = "SELECT k.id, k.person_id, k.name, k.scopes, w.id, w.name, k.created_at, k.expires_at, k.revoked_at" +
+	" FROM api_keys k LEFT JOIN workspaces w ON w.id = k.workspace_id "
+
+func scanKey(row scanner) (k APIKey, err error) {
+	var scopes string
+	var workspaceID, workspaceName *string
+	err = row.Scan(&k.ID, &k.PersonID, &k.Name, &scopes, &workspaceID, &workspaceName, instant{&k.CreatedAt},
+		optionalInstant{&k.ExpiresAt}, optionalInstant{&k.RevokedAt})
+	if workspaceID != nil && workspaceName != nil {
+		k.Workspace = &WorkspaceScope{*workspaceID, *workspaceName}
+	}
+	k.Scopes = strings.Fields(scopes)
+	return k, err
+}
+
+// CreateKey stores a key unless the person's account has as many keys that are neither revoked nor expired as limit
+// allows its plan; then the error is a KeyLimitError. Keys are created one at a time in an account, so that no race
+// exceeds the limit.
+func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan string) int) (APIKey, error) {
+	if err := errors.Join(checkText("key name", spec.Name, maxName), checkScopes(spec.Scopes)); err != nil {
+		return APIKey{}, err
+	}
+	id, err := newID()
+	if err != nil {
+		return APIKey{}, err
+	}
+	k := APIKey{ID: id, Name: spec.Name, Scopes: slices.Clone(spec.Scopes), CreatedAt: s.clock()}
+	if spec.ExpiresAt != nil {
+		expires := spec.ExpiresAt.UTC().Truncate(time.Millisecond)
+		k.ExpiresAt = &expires
+	}
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		p, err := findPerson(ctx, tx, spec.Person)
+		if err != nil {
+			return err
+		}
+		k.PersonID = p.ID
+		var workspaceID any
+		if spec.Workspace != "" {
+			w, err := findOwnWorkspace(ctx, tx, p, spec.Workspace)
+			if err != nil {
+				return err
+			}
+			k.Workspace, workspaceID = &WorkspaceScope{w.ID, w.Name}, w.ID
+		}
+		if err := checkKeyLimit(ctx, tx, p.AccountID, k.CreatedAt, limit); err != nil {
+			return err
+		}
+		return insert(ctx, tx, &ExistsError{"key", spec.Name}, "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes,"+
+			" hash, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+			k.ID, k.PersonID, workspaceID, k.Name, strings.Join(k.Scopes, " "), spec.Hash[:], k.CreatedAt.UnixMilli(),
+			optionalMillis(k.ExpiresAt))
+	})
+	if err != nil {
+		return APIKey{}, fmt.Errorf("create key %q: %w", spec.Name, err)
+	}
+	return k, nil
+}
+
+// checkKeyLimit holds the account's row until the transaction ends and counts its working keys.
+func checkKeyLimit(ctx context.Context, tx *sql.Tx, accountID string, now time.Time, limit func(plan string) int) error {
+	// An update locks the row on both databases, where FOR UPDATE would not.
+	a, err := one(ctx, tx, scanAccount, "UPDATE accounts SET plan = plan WHERE id = $1 RETURNING "+accountColumns, accountID)
+	if err != nil {
+		return err
+	}
+	working, err := one(ctx, tx, scalar[int], "SELECT count(*) FROM api_keys k JOIN people p ON p.id = k.person_id"+
+		" WHERE p.account_id = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $2)",
+		accountID, now.UnixMilli())
+	if err != nil {
+		return err
+	}
+	if allowed := limit(a.Plan); working >= allowed {
+		return &KeyLimitError{Account: a.Name, Plan: a.Plan, Limit: allowed}
+	}
+	return nil
+}
+
+// Keys lists the keys of a person, the oldest first, revoked and expired ones too.
+func (s *Store) Keys(ctx context.Context, person string) ([]APIKey, error) {
+	p, err := findPerson(ctx, s.db, person)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := all(ctx, s.db, scanKey, selectKeys+"WHERE k.person_id = $1 ORDER BY k.created_at, k.id", p.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list the keys of %s: %w", p.Email, err)
+	}
+	return keys, nil
+}
+
+// RevokeKey ends a key at once and for good. A key that is revoked already stays as it is.
+func (s *Store) RevokeKey(ctx context.Context, id string) (k APIKey, err error) {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL",
+			s.clock().UnixMilli(), id)
+		if err != nil {
+			return err
+		}
+		k, err = one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return &NotFoundError{"key", id}
+		}
+		return err
+	})
+	if err != nil {
+		return APIKey{}, fmt.Errorf("revoke key %q: %w", id, err)
+	}
+	return k, nil
+}
+
+// checkScopes looks at the form only: which scopes there are is decided elsewhere.
+func checkScopes(scopes []string) error {
+	if len(scopes) == 0 {
+		return &InputError{"scopes", "a key needs at least one"}
+	}
+	for i, scope := range scopes {
+		if err := checkText("scopes", scope, maxScopeName); err != nil {
+			return err
+		}
+		if strings.ContainsFunc(scope, unicode.IsSpace) {
+			return &InputError{"scopes", fmt.Sprintf("%q holds a space", scope)}
+		}
+		if slices.Contains(scopes[:i], scope) {
+			return &InputError{"scopes", fmt.Sprintf("%q is there twice", scope)}
+		}
+	}
+	return nil
+}

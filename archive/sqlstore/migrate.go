@@ -1,0 +1,72 @@
+package sqlstore
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// How often and how many times a process asks whether another one has finished migrating a PostgreSQL database.
+const (
+	lockPeriodSeconds = 1
+	lockAttempts      = 300
+)
+
+// Migrate brings the schema up to date and returns how many steps it took; 0 when there was nothing to do. Processes
+// that migrate one database at the same time all succeed, and each step runs once. A step that fails leaves no trace.
+func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
+	provider, err := s.migrator()
+	if err != nil {
+		return 0, err
+	}
+	version := int64(-1)
+	for {
+		results, err := provider.Up(ctx)
+		applied += len(results)
+		if err == nil {
+			return applied, nil
+		}
+		if partial := (*goose.PartialError)(nil); errors.As(err, &partial) {
+			applied += len(partial.Applied)
+		}
+		// SQLite has no lock that outlives a transaction, so another process may have taken the same step first. As
+		// long as the schema advances, whoever advances it, the next attempt goes on from there.
+		now, versionErr := provider.GetDBVersion(ctx)
+		if s.dialect != sqliteDialect || versionErr != nil || now <= version {
+			return applied, fmt.Errorf("migrate the %s schema: %w", s.dialect, err)
+		}
+		version = now
+	}
+}
+
+func (s *Store) migrator() (*goose.Provider, error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
+	if s.dialect == sqliteDialect {
+		return newProvider(goose.DialectSQLite3, s, files, options)
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(lockPeriodSeconds, lockAttempts))
+	if err != nil {
+		return nil, fmt.Errorf("make the migration lock: %w", err)
+	}
+	return newProvider(goose.DialectPostgres, s, files, append(options, goose.WithSessionLocker(locker)))
+}
+
+func newProvider(d goose.Dialect, s *Store, files fs.FS, options []goose.ProviderOption) (*goose.Provider, error) {
+	provider, err := goose.NewProvider(d, s.db, files, options...)
+	if err != nil {
+		return nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	return provider, nil
+}

@@ -1,0 +1,175 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"time"
+)
+
+// A Person belongs to the account that pays for the person's keys, and to workspaces of any account.
+type Person struct {
+	ID        string
+	AccountID string
+	Email     string // lower-case, unique
+	CreatedAt time.Time
+}
+
+const personColumns = "id, account_id, email, created_at"
+
+func scanPerson(row scanner) (p Person, err error) {
+	err = row.Scan(&p.ID, &p.AccountID, &p.Email, instant{&p.CreatedAt})
+	return p, err
+}
+
+// AddPerson adds a person to an account and to workspaces, of which there may be none. A bare workspace name that
+// fits several means the one of the account.
+func (s *Store) AddPerson(ctx context.Context, account, email string, workspaces []string) (Person, error) {
+	email, err := cleanEmail(email)
+	if err != nil {
+		return Person{}, err
+	}
+	id, err := newID()
+	if err != nil {
+		return Person{}, err
+	}
+	p := Person{ID: id, Email: email, CreatedAt: s.clock()}
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		a, err := findAccount(ctx, tx, account)
+		if err != nil {
+			return err
+		}
+		p.AccountID = a.ID
+		err = insert(ctx, tx, &ExistsError{"person", email},
+			"INSERT INTO people ("+personColumns+") VALUES ($1, $2, $3, $4)", p.ID, p.AccountID, p.Email, p.CreatedAt.UnixMilli())
+		if err != nil {
+			return err
+		}
+		for _, workspace := range workspaces {
+			if err := join(ctx, tx, p, workspace); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return Person{}, fmt.Errorf("add person %q: %w", email, err)
+	}
+	return p, nil
+}
+
+// JoinWorkspace lets a person reach the properties of a workspace. Joining twice is fine.
+func (s *Store) JoinWorkspace(ctx context.Context, person, workspace string) error {
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		p, err := findPerson(ctx, tx, person)
+		if err != nil {
+			return err
+		}
+		return join(ctx, tx, p, workspace)
+	})
+	if err != nil {
+		return fmt.Errorf("let %q join workspace %q: %w", person, workspace, err)
+	}
+	return nil
+}
+
+func join(ctx context.Context, tx *sql.Tx, p Person, workspace string) error {
+	w, err := findWorkspace(ctx, tx, workspace, p.AccountID)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx,
+		"INSERT INTO memberships (person_id, workspace_id) VALUES ($1, $2) ON CONFLICT (person_id, workspace_id) DO NOTHING",
+		p.ID, w.ID)
+	return err
+}
+
+// LeaveWorkspace takes a workspace from a person and so from the person's keys. The workspace has to be one of the
+// person's.
+func (s *Store) LeaveWorkspace(ctx context.Context, person, workspace string) error {
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		p, err := findPerson(ctx, tx, person)
+		if err != nil {
+			return err
+		}
+		w, err := findOwnWorkspace(ctx, tx, p, workspace)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM memberships WHERE person_id = $1 AND workspace_id = $2", p.ID, w.ID)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("let %q leave workspace %q: %w", person, workspace, err)
+	}
+	return nil
+}
+
+// PersonWorkspaces lists the workspaces that a person belongs to, the oldest first.
+func (s *Store) PersonWorkspaces(ctx context.Context, person string) ([]Workspace, error) {
+	p, err := findPerson(ctx, s.db, person)
+	if err != nil {
+		return nil, err
+	}
+	return ownWorkspaces(ctx, s.db, p)
+}
+
+// findOwnWorkspace returns the workspace that the reference means among those that the person belongs to.
+func findOwnWorkspace(ctx context.Context, q querier, p Person, reference string) (Workspace, error) {
+	own, err := ownWorkspaces(ctx, q, p)
+	if err != nil {
+		return Workspace{}, err
+	}
+	w, err := pickWorkspace(reference, own, p.AccountID)
+	if errors.Is(err, ErrNotFound) {
+		return Workspace{}, &NotFoundError{"workspace of " + p.Email, reference}
+	}
+	return w, err
+}
+
+func ownWorkspaces(ctx context.Context, q querier, p Person) ([]Workspace, error) {
+	own, err := all(ctx, q, scanWorkspace, selectWorkspaces+
+		"JOIN memberships m ON m.workspace_id = w.id WHERE m.person_id = $1 ORDER BY w.created_at, w.id", p.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list the workspaces of %s: %w", p.Email, err)
+	}
+	return own, nil
+}
+
+// People lists everybody, the longest known first.
+func (s *Store) People(ctx context.Context) ([]Person, error) {
+	people, err := all(ctx, s.db, scanPerson, "SELECT "+personColumns+" FROM people ORDER BY created_at, id")
+	if err != nil {
+		return nil, fmt.Errorf("list people: %w", err)
+	}
+	return people, nil
+}
+
+// Person returns the person with this id or e-mail address, in whatever case.
+func (s *Store) Person(ctx context.Context, reference string) (Person, error) {
+	return findPerson(ctx, s.db, reference)
+}
+
+func findPerson(ctx context.Context, q querier, reference string) (Person, error) {
+	p, err := one(ctx, q, scanPerson, "SELECT "+personColumns+" FROM people WHERE id = $1 OR email = $1",
+		strings.ToLower(reference))
+	if errors.Is(err, sql.ErrNoRows) {
+		return Person{}, &NotFoundError{"person", reference}
+	}
+	if err != nil {
+		return Person{}, fmt.Errorf("find person %q: %w", reference, err)
+	}
+	return p, nil
+}
+
+// cleanEmail returns a bare address in lower case.
+func cleanEmail(email string) (string, error) {
+	address, err := mail.ParseAddress(email)
+	if err != nil || address.Address != email || len(email) > maxEmailLength {
+		return "", &InputError{"e-mail", fmt.Sprintf("%q is not an address like name@example.com", email)}
+	}
+	return strings.ToLower(email), checkText("e-mail", email, maxEmailLength)
+}

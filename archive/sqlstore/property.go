@@ -1,0 +1,223 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Property is one site that a connection can read upstream.
+type Property struct {
+	ID              string // a UUID in lower case
+	WorkspaceID     string
+	Connection      ConnectionState
+	Site            string // the upstream's property string, such as sc-domain:example.com
+	Host            string // the host or domain of Site, in lower case and without a port
+	Type            string // DomainProperty or URLPrefixProperty
+	DisplayName     string
+	Slug            string // unique in the workspace
+	PermissionLevel string // as the upstream says it; empty when nobody asked
+	Starred         bool
+	Archived        bool
+	AccessNote      string // why the upstream does not let this one be read; empty when it does
+	CreatedAt       time.Time
+}
+
+// ConnectionState is what reading a property needs to know of its connection.
+type ConnectionState struct {
+	ID       string
+	Kind     string // ServiceAccount or AuthorizedUser
+	Revision int    // of the credentials
+	Healthy  bool
+	Note     string
+}
+
+const (
+	propertyColumns = "p.id, p.workspace_id, c.id, c.kind, c.revision, c.healthy, c.note, p.site, p.host, p.type," +
+		" p.display_name, p.slug, p.permission_level, p.starred, p.archived, p.access_note, p.created_at"
+	selectProperties = "SELECT " + propertyColumns + " FROM properties p JOIN connections c ON c.id = p.connection_id "
+
+	// matchingProperties are the ids of the properties that $1, a reference in lower case, or $2, the reference as it
+	// is written, may mean. Each part has an index of its own, whatever the planner thinks of OR.
+	matchingProperties = "(SELECT id FROM properties WHERE id = $1 UNION SELECT id FROM properties WHERE host = $1" +
+		" UNION SELECT id FROM properties WHERE site = $2 UNION SELECT id FROM properties WHERE slug = $2) found "
+)
+
+func scanProperty(row scanner) (p Property, err error) {
+	c := &p.Connection
+	err = row.Scan(&p.ID, &p.WorkspaceID, &c.ID, &c.Kind, &c.Revision, &c.Healthy, &c.Note, &p.Site, &p.Host, &p.Type,
+		&p.DisplayName, &p.Slug, &p.PermissionLevel, &p.Starred, &p.Archived, &p.AccessNote, instant{&p.CreatedAt})
+	return p, err
+}
+
+// PropertySpec describes a property to add.
+type PropertySpec struct {
+	Connection      string // a reference to the connection
+	Site            string // see ParseSite
+	DisplayName     string // empty: the domain or the URL
+	Slug            string // empty: derived from Site, numbered when taken
+	PermissionLevel string // as the upstream says it; may be empty
+}
+
+// AddProperty adds a property to a connection.
+func (s *Store) AddProperty(ctx context.Context, spec PropertySpec) (Property, error) {
+	p, err := newProperty(spec)
+	if err != nil {
+		return Property{}, err
+	}
+	p.CreatedAt = s.clock()
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		c, err := findConnection(ctx, tx, spec.Connection)
+		if err != nil {
+			return err
+		}
+		p.WorkspaceID = c.WorkspaceID
+		p.Connection = ConnectionState{c.ID, c.Kind, c.Revision, c.Healthy, c.Note}
+		p.Slug, err = firstFree("slug", spec.Slug, deriveSlug(p.Site), maxSlug, func(slug string) (int64, error) {
+			p.Slug = slug
+			return insertProperty(ctx, tx, p)
+		})
+		return err
+	})
+	if err != nil {
+		return Property{}, fmt.Errorf("add property %q to connection %q: %w", spec.Site, spec.Connection, err)
+	}
+	return p, nil
+}
+
+// newProperty checks what does not need the database.
+func newProperty(spec PropertySpec) (p Property, err error) {
+	if p.Site, p.Host, p.Type, err = ParseSite(spec.Site); err != nil {
+		return Property{}, err
+	}
+	if p.DisplayName = spec.DisplayName; p.DisplayName == "" {
+		p.DisplayName = siteName(p.Site, p.Host, p.Type)
+	}
+	if err := checkText("property name", p.DisplayName, maxLongName); err != nil {
+		return Property{}, err
+	}
+	if spec.Slug != "" {
+		if err := checkSlug(spec.Slug); err != nil {
+			return Property{}, err
+		}
+	}
+	if p.PermissionLevel = spec.PermissionLevel; p.PermissionLevel != "" {
+		if err := checkText("permission level", p.PermissionLevel, maxName); err != nil {
+			return Property{}, err
+		}
+	}
+	p.ID, err = newID()
+	return p, err
+}
+
+// insertProperty returns 0 when the slug is taken.
+func insertProperty(ctx context.Context, tx *sql.Tx, p Property) (int64, error) {
+	added, err := affected(ctx, tx, "INSERT INTO properties (id, connection_id, workspace_id, site, host, type, display_name,"+
+		" name_order, slug, permission_level, starred, archived, access_note, created_at)"+
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (workspace_id, slug) DO NOTHING",
+		p.ID, p.Connection.ID, p.WorkspaceID, p.Site, p.Host, p.Type, p.DisplayName, nameOrder(p.DisplayName, p.ID), p.Slug,
+		p.PermissionLevel, p.Starred, p.Archived, p.AccessNote, p.CreatedAt.UnixMilli())
+	if isUniqueViolation(err) {
+		return 0, &ExistsError{"property", p.Site}
+	}
+	return added, err
+}
+
+// nameOrder is what properties are sorted by. Names hold no zero byte, so one that another one begins with comes first.
+func nameOrder(displayName, id string) []byte {
+	return []byte(strings.ToLower(displayName) + "\x00" + id)
+}
+
+// Properties lists the properties of every workspace by name, archived ones too.
+func (s *Store) Properties(ctx context.Context) ([]Property, error) {
+	properties, err := all(ctx, s.db, scanProperty, selectProperties+"ORDER BY p.name_order")
+	if err != nil {
+		return nil, fmt.Errorf("list properties: %w", err)
+	}
+	return properties, nil
+}
+
+// Property returns the property with this id, upstream property string, slug or host, tried in that order, in
+// whatever workspace it is.
+func (s *Store) Property(ctx context.Context, reference string) (Property, error) {
+	return findProperty(ctx, s.db, reference)
+}
+
+func findProperty(ctx context.Context, q querier, reference string) (Property, error) {
+	written := reference
+	if site, _, _, err := ParseSite(reference); err == nil {
+		written = site
+	}
+	lower := strings.ToLower(reference)
+	found, err := all(ctx, q, scanProperty, "SELECT "+propertyColumns+" FROM "+matchingProperties+
+		"JOIN properties p ON p.id = found.id JOIN connections c ON c.id = p.connection_id ORDER BY p.name_order", lower, written)
+	if err != nil {
+		return Property{}, fmt.Errorf("find property %q: %w", reference, err)
+	}
+	for _, matches := range []func(Property) bool{
+		func(p Property) bool { return p.ID == lower },
+		func(p Property) bool { return p.Site == written },
+		func(p Property) bool { return p.Slug == reference },
+		func(p Property) bool { return p.Host == lower },
+	} {
+		var meant []Property
+		for _, p := range found {
+			if matches(p) {
+				meant = append(meant, p)
+			}
+		}
+		switch len(meant) {
+		case 0:
+			continue
+		case 1:
+			return meant[0], nil
+		}
+		return Property{}, ambiguousProperty(reference, meant)
+	}
+	return Property{}, &NotFoundError{"property", reference}
+}
+
+func ambiguousProperty(reference string, meant []Property) error {
+	err := &AmbiguousError{Kind: "property", Reference: reference}
+	for _, p := range meant {
+		err.Candidates = append(err.Candidates, Candidate{p.ID, p.Site})
+	}
+	return err
+}
+
+// SetArchived archives a property, so that only its stored history is served, or restores it.
+func (s *Store) SetArchived(ctx context.Context, property string, archived bool) (Property, error) {
+	return s.setFlag(ctx, property, "UPDATE properties SET archived = $1 WHERE id = $2", archived)
+}
+
+// SetStarred stars a property or takes the star away.
+func (s *Store) SetStarred(ctx context.Context, property string, starred bool) (Property, error) {
+	return s.setFlag(ctx, property, "UPDATE properties SET starred = $1 WHERE id = $2", starred)
+}
+
+func (s *Store) setFlag(ctx context.Context, property, update string, value bool) (p Property, err error) {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if p, err = findProperty(ctx, tx, property); err != nil {
+			return err
+		}
+		if _, err = tx.ExecContext(ctx, update, value, p.ID); err != nil {
+			return err
+		}
+		p, err = findProperty(ctx, tx, p.ID)
+		return err
+	})
+	if err != nil {
+		return Property{}, fmt.Errorf("change property %q: %w", property, err)
+	}
+	return p, nil
+}
+
+// SetPropertyAccess records why the upstream does not let a property be read, or with an empty note that it does.
+// changed reports whether this call made the difference: of many replicas that see the same refusal, one is told so. A
+// property that cannot be read already keeps its first note.
+func (s *Store) SetPropertyAccess(ctx context.Context, propertyID, note string) (changed bool, err error) {
+	return s.transition(ctx, "property", propertyID, "SELECT count(*) FROM properties WHERE id = $1",
+		"UPDATE properties SET access_note = $1 WHERE id = $2 AND (access_note = '') <> ($1 = '')", cleanNote(note), propertyID)
+}

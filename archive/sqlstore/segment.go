@@ -1,0 +1,172 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"sara/translate"
+)
+
+func scanBrandTerm(row scanner) (t translate.BrandTerm, err error) {
+	err = row.Scan(&t.ID, &t.Term, &t.MatchType, instant{&t.CreatedAt})
+	return t, err
+}
+
+func scanPageGroup(row scanner) (g translate.PageGroup, err error) {
+	var rules []byte
+	if err := row.Scan(&g.ID, &g.Name, &rules, instant{&g.CreatedAt}); err != nil {
+		return g, err
+	}
+	if err := json.Unmarshal(rules, &g.Rules); err != nil {
+		return g, fmt.Errorf("stored rules of page group %s: %w", g.ID, err)
+	}
+	return g, nil
+}
+
+// BrandTerms returns the brand terms of a property in the order they were given.
+func (s *Store) BrandTerms(ctx context.Context, propertyID string) ([]translate.BrandTerm, error) {
+	terms, err := brandTerms(ctx, s.db, propertyID)
+	if err != nil {
+		return nil, fmt.Errorf("read the brand terms of property %s: %w", propertyID, err)
+	}
+	return terms, nil
+}
+
+func brandTerms(ctx context.Context, q querier, propertyID string) ([]translate.BrandTerm, error) {
+	return all(ctx, q, scanBrandTerm,
+		"SELECT id, term, match_type, created_at FROM brand_terms WHERE property_id = $1 ORDER BY place", propertyID)
+}
+
+// SetBrandTerms replaces the brand terms of a property and returns them as stored. Only Term and MatchType of what is
+// given count; a term that was there keeps its id and its time.
+func (s *Store) SetBrandTerms(ctx context.Context, property string, terms []translate.BrandTerm) ([]translate.BrandTerm, error) {
+	if err := checkBrandTerms(terms); err != nil {
+		return nil, err
+	}
+	now := s.clock().UnixMilli()
+	var stored []translate.BrandTerm
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		p, err := findProperty(ctx, tx, property)
+		if err != nil {
+			return err
+		}
+		// What is not given again is left with a place of -1 and goes.
+		if _, err := tx.ExecContext(ctx, "UPDATE brand_terms SET place = -1 WHERE property_id = $1", p.ID); err != nil {
+			return err
+		}
+		for place, t := range terms {
+			id, err := newID()
+			if err != nil {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, "INSERT INTO brand_terms (id, property_id, place, term, match_type, created_at)"+
+				" VALUES ($1, $2, $3, $4, $5, $6)"+
+				" ON CONFLICT (property_id, match_type, term) DO UPDATE SET place = excluded.place",
+				id, p.ID, place, t.Term, t.MatchType, now)
+			if err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM brand_terms WHERE property_id = $1 AND place < 0", p.ID); err != nil {
+			return err
+		}
+		stored, err = brandTerms(ctx, tx, p.ID)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set the brand terms of property %q: %w", property, err)
+	}
+	return stored, nil
+}
+
+func checkBrandTerms(terms []translate.BrandTerm) error {
+	type identity struct{ matchType, term string }
+	seen := make(map[identity]bool, len(terms))
+	for _, t := range terms {
+		switch t.MatchType {
+		case "contains", "exact", "regex":
+		default:
+			return &InputError{"brand terms", fmt.Sprintf("match type %q of %q is none of contains, exact, regex", t.MatchType, t.Term)}
+		}
+		if err := checkFreeText("brand terms", t.Term, 1, translate.MaxSegmentValue); err != nil {
+			return err
+		}
+		if strings.TrimSpace(t.Term) == "" {
+			return &InputError{"brand terms", "a term of spaces alone would be in every query"}
+		}
+		if seen[identity{t.MatchType, t.Term}] {
+			return &InputError{"brand terms", fmt.Sprintf("%q is there twice", t.Term)}
+		}
+		seen[identity{t.MatchType, t.Term}] = true
+	}
+	if err := translate.CheckBrandTerms(terms); err != nil {
+		return &InputError{"brand terms", err.Error()}
+	}
+	return nil
+}
+
+// PageGroups returns the page groups of a property in the order they were given.
+func (s *Store) PageGroups(ctx context.Context, propertyID string) ([]translate.PageGroup, error) {
+	groups, err := pageGroups(ctx, s.db, propertyID)
+	if err != nil {
+		return nil, fmt.Errorf("read the page groups of property %s: %w", propertyID, err)
+	}
+	return groups, nil
+}
+
+func pageGroups(ctx context.Context, q querier, propertyID string) ([]translate.PageGroup, error) {
+	return all(ctx, q, scanPageGroup,
+		"SELECT id, name, rules, created_at FROM page_groups WHERE property_id = $1 ORDER BY place", propertyID)
+}
+
+// SetPageGroups replaces the page groups of a property and returns them as stored. Only Name and Rules of what is given
+// count; a group whose name was there keeps its id and its time.
+func (s *Store) SetPageGroups(ctx context.Context, property string, groups []translate.PageGroup) ([]translate.PageGroup, error) {
+	if err := translate.CheckPageGroups(groups); err != nil {
+		return nil, &InputError{"page groups", err.Error()}
+	}
+	now := s.clock().UnixMilli()
+	var stored []translate.PageGroup
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		p, err := findProperty(ctx, tx, property)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE page_groups SET place = -1 WHERE property_id = $1", p.ID); err != nil {
+			return err
+		}
+		for place, g := range groups {
+			if err := putPageGroup(ctx, tx, p.ID, place, g, now); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM page_groups WHERE property_id = $1 AND place < 0", p.ID); err != nil {
+			return err
+		}
+		stored, err = pageGroups(ctx, tx, p.ID)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set the page groups of property %q: %w", property, err)
+	}
+	return stored, nil
+}
+
+func putPageGroup(ctx context.Context, tx *sql.Tx, propertyID string, place int, g translate.PageGroup, now int64) error {
+	rules, err := json.Marshal(g.Rules)
+	if err != nil {
+		return fmt.Errorf("write the rules of page group %q: %w", g.Name, err)
+	}
+	id, err := newID()
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO page_groups (id, property_id, place, name, rules, created_at)"+
+		" VALUES ($1, $2, $3, $4, $5, $6)"+
+		" ON CONFLICT (property_id, name) DO UPDATE SET place = excluded.place, rules = excluded.rules",
+		id, propertyID, place, g.Name, string(rules), now)
+	return err
+}

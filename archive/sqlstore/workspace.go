@@ -1,0 +1,90 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// A Workspace holds connections and their properties. People of any account may belong to it.
+type Workspace struct {
+	ID          string
+	AccountID   string
+	AccountName string
+	Name        string // unique in its account
+	CreatedAt   time.Time
+}
+
+const selectWorkspaces = "SELECT w.id, w.account_id, a.name, w.name, w.created_at" +
+	" FROM workspaces w JOIN accounts a ON a.id = w.account_id "
+
+func scanWorkspace(row scanner) (w Workspace, err error) {
+	err = row.Scan(&w.ID, &w.AccountID, &w.AccountName, &w.Name, instant{&w.CreatedAt})
+	return w, err
+}
+
+func (w Workspace) candidate() candidate {
+	return candidate{{w.AccountID, w.AccountName}, {w.ID, w.Name}}
+}
+
+// AddWorkspace adds a workspace to an account.
+func (s *Store) AddWorkspace(ctx context.Context, account, name string) (Workspace, error) {
+	if err := checkName("workspace name", name, maxName); err != nil {
+		return Workspace{}, err
+	}
+	id, err := newID()
+	if err != nil {
+		return Workspace{}, err
+	}
+	w := Workspace{ID: id, Name: name, CreatedAt: s.clock()}
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		a, err := findAccount(ctx, tx, account)
+		if err != nil {
+			return err
+		}
+		w.AccountID, w.AccountName = a.ID, a.Name
+		return insert(ctx, tx, &ExistsError{"workspace", a.Name + "/" + name},
+			"INSERT INTO workspaces (id, account_id, name, created_at) VALUES ($1, $2, $3, $4)",
+			w.ID, w.AccountID, w.Name, w.CreatedAt.UnixMilli())
+	})
+	if err != nil {
+		return Workspace{}, fmt.Errorf("add workspace %q: %w", name, err)
+	}
+	return w, nil
+}
+
+// Workspaces lists the workspaces of every account, the oldest first.
+func (s *Store) Workspaces(ctx context.Context) ([]Workspace, error) {
+	workspaces, err := all(ctx, s.db, scanWorkspace, selectWorkspaces+"ORDER BY w.created_at, w.id")
+	if err != nil {
+		return nil, fmt.Errorf("list workspaces: %w", err)
+	}
+	return workspaces, nil
+}
+
+// Workspace returns the workspace with this id, NAME or ACCOUNT/NAME.
+func (s *Store) Workspace(ctx context.Context, reference string) (Workspace, error) {
+	return findWorkspace(ctx, s.db, reference, "")
+}
+
+// findWorkspace prefers the workspace of the account homeID when a bare name fits several.
+func findWorkspace(ctx context.Context, q querier, reference, homeID string) (Workspace, error) {
+	found, err := all(ctx, q, scanWorkspace, selectWorkspaces+"WHERE w.id = $1 OR w.name = $1 ORDER BY w.created_at, w.id",
+		lastPart(reference))
+	if err != nil {
+		return Workspace{}, fmt.Errorf("find workspace %q: %w", reference, err)
+	}
+	return pickWorkspace(reference, found, homeID)
+}
+
+func pickWorkspace(reference string, found []Workspace, homeID string) (Workspace, error) {
+	candidates := make([]candidate, len(found))
+	byID := make(map[string]Workspace, len(found))
+	for i, w := range found {
+		candidates[i] = w.candidate()
+		byID[w.ID] = w
+	}
+	id, err := pick("workspace", reference, candidates, func(c candidate) bool { return c[0].id == homeID })
+	return byID[id], err
+}
