@@ -1,0 +1,182 @@
+package upstream
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+const (
+	// loadRest is what Google asks for after a load quota refusal: that quota is counted in chunks of ten minutes and its
+	// usage limits page says to wait fifteen.
+	loadRest = 15 * time.Minute
+	// rateRest outlasts the window of the per-minute quotas.
+	rateRest = time.Minute
+	// maxRest bounds a Retry-After header: the longest quota window is a day.
+	maxRest = 24 * time.Hour
+)
+
+// answer is a refusal as it came over the wire.
+type answer struct {
+	status     int
+	retryAfter string // the header, empty when absent
+	body       []byte // decoded
+}
+
+// refusal is what an error body says. Search Console has two envelopes, {"error":{code, message, errors:[{reason}]}} and
+// {"error":{code, message, status, details:[{reason}]}}; OAuth has {"error":"word","error_description"}.
+type refusal struct {
+	reasons []string // most specific first
+	message string
+}
+
+func parseRefusal(body []byte) refusal {
+	if !gjson.ValidBytes(body) {
+		return refusal{}
+	}
+	failure := gjson.GetBytes(body, "error")
+	if failure.Type == gjson.String {
+		return refusal{
+			reasons: []string{failure.Str},
+			message: gjson.GetBytes(body, "error_description").String(),
+		}
+	}
+	r := refusal{message: failure.Get("message").String()}
+	for _, path := range []string{"details.#.reason", "errors.#.reason"} {
+		for _, reason := range failure.Get(path).Array() {
+			r.reasons = append(r.reasons, reason.String())
+		}
+	}
+	if status := failure.Get("status").String(); status != "" {
+		r.reasons = append(r.reasons, status)
+	}
+	return r
+}
+
+// reason is the word to report, empty when there is none or it is too long for a word.
+func (r refusal) reason() string {
+	if len(r.reasons) == 0 || len(r.reasons[0]) > 64 {
+		return ""
+	}
+	return r.reasons[0]
+}
+
+func (r refusal) has(reasons ...string) bool {
+	return slices.ContainsFunc(r.reasons, func(reason string) bool { return slices.Contains(reasons, reason) })
+}
+
+// says is true when the message contains one of the phrases, which must be in lower case.
+func (r refusal) says(phrases ...string) bool {
+	message := strings.ToLower(r.message)
+	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(message, phrase) })
+}
+
+// classify turns a refusal by the Search Console API into an Error. The reason and the message decide and the status only
+// fills in where they are silent. The set-up cases come before the quota ones because Google files a disabled API
+// (accessNotConfigured) under the domain of usage limits.
+func classify(a answer, now time.Time, secrets ...string) *Error {
+	r := parseRefusal(a.body)
+	e := &Error{
+		Status:     a.status,
+		Reason:     clean(r.reason(), secrets...),
+		Message:    clean(r.message, secrets...),
+		RetryAfter: parseRetryAfter(a.retryAfter, now),
+	}
+	switch {
+	case r.has("insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT") || r.says("insufficient authentication scope"):
+		e.Kind = Misconfigured
+		e.Message = "the credentials lack the scope " + scope + ": connect again and grant it"
+	case r.has("accessNotConfigured", "SERVICE_DISABLED") || r.says("api has not been used in project"):
+		e.Kind = Misconfigured
+		e.Message = "the Search Console API is not enabled in the Google Cloud project of the credentials: " +
+			"enable searchconsole.googleapis.com there, then wait a few minutes"
+	case isQuota(r) || a.status == http.StatusTooManyRequests:
+		e.Kind = Quota
+		if e.RetryAfter == 0 {
+			e.RetryAfter = quotaRest(r)
+		}
+	case a.status == http.StatusUnauthorized:
+		e.Kind = Revoked
+	case a.status == http.StatusForbidden && (len(r.reasons) > 0 || r.message != ""):
+		e.Kind = Forbidden
+	case a.status >= 400 && a.status < 500 && a.status != http.StatusForbidden && a.status != http.StatusRequestTimeout:
+		e.Kind = Rejected
+	default:
+		// 5xx and 408, or an answer that Search Console does not give: a redirect, or a bare 403 of something in between.
+		e.Kind = Unavailable
+		e.transient = a.status >= 500 || a.status == http.StatusRequestTimeout
+	}
+	if e.Message == "" {
+		e.Message = "answered " + strconv.Itoa(a.status) + " without a message"
+	}
+	return e
+}
+
+func isQuota(r refusal) bool {
+	return r.has("quotaExceeded", "rateLimitExceeded", "userRateLimitExceeded", "dailyLimitExceeded",
+		"RATE_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED") || r.says("quota exceeded")
+}
+
+func quotaRest(r refusal) time.Duration {
+	if r.says("load quota", "per day") || r.has("dailyLimitExceeded") {
+		return loadRest
+	}
+	return rateRest
+}
+
+// classifyToken turns a refusal by a token endpoint into an Error. Secrets are what the refresh sent. A refusal without an
+// OAuth error word did not come from a token endpoint, so it says nothing about the credentials.
+func classifyToken(a answer, now time.Time, secrets ...string) *Error {
+	r := parseRefusal(a.body)
+	e := &Error{
+		Status:     a.status,
+		Reason:     clean(r.reason(), secrets...),
+		Message:    clean(r.message, secrets...),
+		RetryAfter: parseRetryAfter(a.retryAfter, now),
+	}
+	switch {
+	case r.has("invalid_grant") && r.says("reasonable timeframe", "short-lived token"):
+		e.Kind = Misconfigured
+		e.Message = "the token endpoint refuses the time of the signed request: set the clock of this machine"
+	case r.has("invalid_grant", "invalid_client", "deleted_client", "disabled_client", "account_deleted"):
+		e.Kind = Revoked
+		e.Message = "the token endpoint refuses the credentials, connect again: " + describe(e)
+	case a.status < 500 && r.has("invalid_scope", "unauthorized_client", "access_denied", "admin_policy_enforced",
+		"org_internal", "invalid_request", "unsupported_grant_type"):
+		e.Kind = Misconfigured
+		e.Message = "the token endpoint does not serve these credentials: " + describe(e)
+	default:
+		e.Kind = Unavailable
+		e.transient = a.status >= 500 || a.status == http.StatusTooManyRequests || a.status == http.StatusRequestTimeout
+		e.Message = "the token endpoint gives no token: " + describe(e)
+	}
+	return e
+}
+
+func describe(e *Error) string {
+	switch {
+	case e.Message != "":
+		return e.Message
+	case e.Reason != "":
+		return e.Reason
+	default:
+		return "status " + strconv.Itoa(e.Status) + " without an OAuth error"
+	}
+}
+
+// parseRetryAfter reads a Retry-After header, seconds or an HTTP date, as a wait between 0 (absent, malformed or past) and
+// maxRest.
+func parseRetryAfter(header string, now time.Time) time.Duration {
+	header = strings.TrimSpace(header)
+	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, maxRest)
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(at.Sub(now), 0), maxRest)
+	}
+	return 0
+}

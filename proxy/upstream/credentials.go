@@ -1,0 +1,175 @@
+package upstream
+
+import (
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+)
+
+// The kinds of credentials, named as Google's "type" member names them.
+const (
+	AuthorizedUser = "authorized_user"
+	ServiceAccount = "service_account"
+)
+
+// Credentials tells stored credentials apart without holding their secrets.
+type Credentials struct {
+	Kind     string // AuthorizedUser or ServiceAccount
+	Identity string // the service account's e-mail; for a user the account if the file names it, else the client id
+}
+
+// ParseCredentials checks that data is a credentials file this package can use, as Google issues it: a service account's
+// key, or an authorized user with a refresh token. Its errors name the member at fault and what to do, never a value.
+func ParseCredentials(data []byte) (Credentials, error) {
+	f, err := parseCredentials(data)
+	if err != nil {
+		return Credentials{}, err
+	}
+	if f.kind == ServiceAccount {
+		return Credentials{Kind: f.kind, Identity: f.clientEmail}, nil
+	}
+	identity := f.account
+	if identity == "" {
+		identity = f.clientID
+	}
+	return Credentials{Kind: f.kind, Identity: identity}, nil
+}
+
+// credentials is a parsed file with its secrets. It lives as long as one token refresh.
+type credentials struct {
+	kind string
+
+	clientID, clientSecret, refreshToken, account string // authorized_user
+
+	clientEmail, privateKey, privateKeyID, tokenURI string // service_account
+}
+
+func parseCredentials(data []byte) (credentials, error) {
+	// Not into a struct: that decoder folds case, and its errors quote values.
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil || members == nil {
+		return credentials{}, errors.New("credentials: not a JSON object; give the file that Google issued, unchanged")
+	}
+	kind, err := stringMember(members, "type")
+	if err != nil {
+		return credentials{}, err
+	}
+	switch kind {
+	case AuthorizedUser:
+		return parseAuthorizedUser(members)
+	case ServiceAccount:
+		return parseServiceAccount(members)
+	default:
+		return credentials{}, unusable(kind, members)
+	}
+}
+
+func parseAuthorizedUser(members map[string]json.RawMessage) (credentials, error) {
+	f := credentials{kind: AuthorizedUser}
+	var err error
+	if f.account, err = stringMember(members, "account"); err != nil {
+		return credentials{}, err
+	}
+	if err = readRequired(members,
+		member{"client_id", &f.clientID, "give the file that Google issued, unchanged"},
+		member{"client_secret", &f.clientSecret, "give the file that Google issued, unchanged"},
+		member{"refresh_token", &f.refreshToken, "consent again with access_type=offline and prompt=consent"},
+	); err != nil {
+		return credentials{}, err
+	}
+	return f, nil
+}
+
+func parseServiceAccount(members map[string]json.RawMessage) (credentials, error) {
+	f := credentials{kind: ServiceAccount}
+	var err error
+	if f.privateKeyID, err = stringMember(members, "private_key_id"); err != nil {
+		return credentials{}, err
+	}
+	if err = readRequired(members,
+		member{"client_email", &f.clientEmail, "give the key file of a service account, unchanged"},
+		member{"private_key", &f.privateKey, "give the key file of a service account, unchanged"},
+		member{"token_uri", &f.tokenURI, "give the key file of a service account, unchanged"},
+	); err != nil {
+		return credentials{}, err
+	}
+	if !isRSAKey(f.privateKey) {
+		return credentials{}, errors.New(`credentials: member "private_key" is not an RSA private key in PEM form; ` +
+			"download a new key of the service account")
+	}
+	u, err := url.Parse(f.tokenURI)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
+		return credentials{}, errors.New(`credentials: member "token_uri" is not an absolute http or https URL`)
+	}
+	return f, nil
+}
+
+// unusable explains other files that people take for credentials.
+func unusable(kind string, members map[string]json.RawMessage) error {
+	switch {
+	case members["installed"] != nil || members["web"] != nil:
+		return errors.New("credentials: this is an OAuth client's secret, not yet a user's consent; " +
+			"run the consent with it and give the authorized_user file that results, or use a service account's key")
+	case kind == "":
+		return errors.New(`credentials: member "type" is missing; it must be service_account or authorized_user`)
+	case slices.Contains([]string{
+		"external_account", "external_account_authorized_user", "impersonated_service_account", "gdch_service_account",
+	}, kind):
+		return fmt.Errorf("credentials: type %s is not supported; use a service account's key or an authorized_user file", kind)
+	default:
+		return errors.New(`credentials: member "type" is unknown; it must be service_account or authorized_user`)
+	}
+}
+
+// member is where a required member goes, and what to do when it is missing.
+type member struct {
+	name   string
+	value  *string
+	remedy string
+}
+
+// readRequired refuses the first member that is missing or empty.
+func readRequired(members map[string]json.RawMessage, wanted ...member) error {
+	for _, m := range wanted {
+		text, err := stringMember(members, m.name)
+		if err != nil {
+			return err
+		}
+		if text == "" {
+			return fmt.Errorf("credentials: member %q is missing or empty; %s", m.name, m.remedy)
+		}
+		*m.value = text
+	}
+	return nil
+}
+
+// stringMember is empty for a member that is absent or null.
+func stringMember(members map[string]json.RawMessage, name string) (string, error) {
+	raw, ok := members[name]
+	if !ok {
+		return "", nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return "", fmt.Errorf("credentials: member %q is not a string", name)
+	}
+	return text, nil
+}
+
+func isRSAKey(text string) bool {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return false
+	}
+	if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
+		_, ok := key.(*rsa.PrivateKey)
+		return ok
+	}
+	_, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+	return err == nil
+}

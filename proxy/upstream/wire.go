@@ -1,0 +1,176 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// maxReply bounds a body as sent and as decoded: 25,000 rows of long URLs come to about 10 MB.
+	maxReply = 64 << 20
+	// maxConns is far above what the upstream's 40,000 queries a minute need.
+	maxConns    = 512
+	dialTimeout = 3 * time.Second
+	// maxIdle is below the idle timeout of Google's front ends, so that few requests meet a closed connection.
+	maxIdle = time.Minute
+	// userAgent must contain "gzip": Google compresses only when both it and Accept-Encoding say so.
+	userAgent = "sara (gzip)"
+)
+
+// wire is the HTTP side of the hot path: requests out, decoded bodies in.
+type wire struct {
+	base     string // without a trailing slash
+	host     *fasthttp.HostClient
+	now      func() time.Time
+	inflight sync.WaitGroup // exchanges, which may outlive their callers
+}
+
+func newWire(base string, attemptTimeout time.Duration, now func() time.Time) (*wire, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") ||
+		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("upstream base URL: want http or https, a host and at most a path")
+	}
+	isTLS := u.Scheme == "https"
+	host := &fasthttp.HostClient{
+		Addr:     fasthttp.AddMissingPort(u.Host, isTLS),
+		IsTLS:    isTLS,
+		Name:     userAgent,
+		MaxConns: maxConns,
+		// Newest first: when that one turns out closed, all the others have been idle for longer.
+		ConnPoolStrategy:    fasthttp.LIFO,
+		MaxIdleConnDuration: maxIdle,
+		MaxConnWaitTimeout:  dialTimeout,
+		DialTimeout: func(addr string, timeout time.Duration) (net.Conn, error) {
+			if timeout <= 0 || timeout > dialTimeout {
+				timeout = dialTimeout
+			}
+			return net.DialTimeout("tcp", addr, timeout)
+		},
+		ReadTimeout:         attemptTimeout,
+		WriteTimeout:        attemptTimeout,
+		MaxResponseBodySize: maxReply,
+		// The site is one path segment whose %2F must stay as it is.
+		DisablePathNormalizing: true,
+		SecureErrorLogMessage:  true,
+		// Client counts and paces attempts; the library must not add its own.
+		MaxIdemponentCallAttempts: 1,
+	}
+	if isTLS {
+		host.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return &wire{base: strings.TrimRight(base, "/"), host: host, now: now}, nil
+}
+
+func (w *wire) close() {
+	w.inflight.Wait()
+	w.host.CloseIdleConnections()
+}
+
+// query sends one search analytics question. The socket cannot be interrupted, so the exchange runs beside the caller, who
+// leaves when ctx ends; the exchange itself ends by ctx's deadline at the latest.
+func (w *wire) query(ctx context.Context, access, site string, body []byte) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	req := fasthttp.AcquireRequest()
+	req.SetRequestURI(w.base + "/webmasters/v3/sites/" + escapeSite(site) + "/searchAnalytics/query")
+	req.Header.SetMethod(fasthttp.MethodPost)
+	req.Header.SetContentType("application/json")
+	req.Header.Set(fasthttp.HeaderAcceptEncoding, "gzip")
+	req.Header.Set(fasthttp.HeaderAuthorization, "Bearer "+access)
+	req.SetBody(body) // a copy, since the exchange may outlive the caller
+
+	type result struct {
+		reply []byte
+		err   error
+	}
+	done := make(chan result, 1)
+	w.inflight.Go(func() {
+		defer fasthttp.ReleaseRequest(req)
+		reply, err := w.exchange(ctx, req, access)
+		done <- result{reply, err}
+	})
+	select {
+	case r := <-done:
+		return r.reply, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// exchange sends req and returns the decoded body of a 200, which shares nothing with pooled memory.
+func (w *wire) exchange(ctx context.Context, req *fasthttp.Request, access string) ([]byte, error) {
+	resp := fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseResponse(resp)
+	deadline, _ := ctx.Deadline() // Client bounds every attempt
+	if err := w.host.DoDeadline(req, resp, deadline); err != nil {
+		return nil, w.failure(err, access)
+	}
+	// An error body that cannot be decoded classifies like an empty one.
+	body, err := resp.BodyUncompressedWithLimit(maxReply)
+	if resp.StatusCode() != http.StatusOK {
+		return nil, classify(answer{
+			status:     resp.StatusCode(),
+			retryAfter: string(resp.Header.Peek(fasthttp.HeaderRetryAfter)),
+			body:       body,
+		}, w.now(), access)
+	}
+	switch {
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		return nil, tooLarge()
+	case err != nil:
+		return nil, badReply("a body that does not decompress")
+	case !gjson.ValidBytes(body):
+		return nil, badReply("a body that is not JSON")
+	case len(resp.Header.ContentEncoding()) == 0:
+		return bytes.Clone(body), nil // resp's own memory
+	default:
+		return body, nil
+	}
+}
+
+// failure explains an exchange without an answer.
+func (w *wire) failure(err error, access string) error {
+	switch {
+	case errors.Is(err, fasthttp.ErrTimeout):
+		return context.DeadlineExceeded
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		return tooLarge()
+	case errors.Is(err, fasthttp.ErrConnectionClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		// The other idle connections are older than this one; the next attempt must not meet them.
+		w.host.CloseIdleConnections()
+		e := unreachable("the connection closed before the answer")
+		e.dropped = true
+		return e
+	default:
+		return unreachable(err.Error(), access)
+	}
+}
+
+// tooLarge is final: the same question brings the same answer.
+func tooLarge() *Error {
+	return &Error{Kind: Unavailable, Status: http.StatusOK, Message: fmt.Sprintf("answered more than %d bytes", maxReply)}
+}
+
+func badReply(what string) *Error {
+	return &Error{Kind: Unavailable, Status: http.StatusOK, Message: "answered " + what, transient: true}
+}
+
+// escapeSite makes a property one path segment, with ':' and '/' encoded as Google's own clients do.
+func escapeSite(site string) string {
+	return strings.ReplaceAll(url.QueryEscape(site), "+", "%20")
+}
