@@ -1,0 +1,272 @@
+package gscsim
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// row is one group of an answer. Its key is a number whose order is the order of the keys' texts.
+type row struct {
+	key                 uint64
+	day                 day
+	clicks, impressions uint64
+	positions           uint64
+}
+
+// grouping adds cells up into rows by their key.
+type grouping struct {
+	world      *world
+	dimensions []dimension // without the date
+	sizes      []uint64
+	dense      []int32 // place in rows + 1, by key, where the keys are few
+	sparse     map[uint64]int32
+	rows       []row
+}
+
+// maxDense is the number of possible keys up to which places are kept in a slice.
+const maxDense = 1 << 21
+
+// hourSlots is the size of the hour dimension: a day may have 25.
+const hourSlots = 25
+
+func newGrouping(w *world, dimensions []dimension) *grouping {
+	g := &grouping{world: w}
+	for _, d := range dimensions {
+		if d == byDate {
+			continue
+		}
+		size := w.size(d)
+		g.dimensions, g.sizes = append(g.dimensions, d), append(g.sizes, size)
+	}
+	if keys := g.keys(); keys <= maxDense {
+		g.dense = make([]int32, keys)
+	} else {
+		g.sparse = map[uint64]int32{}
+	}
+	return g
+}
+
+// size is how many keys a dimension has, dates aside.
+func (w *world) size(d dimension) uint64 {
+	switch d {
+	case byQuery:
+		return uint64(len(w.queries))
+	case byPage:
+		return uint64(len(w.pages))
+	case byCountry:
+		return uint64(len(w.countries))
+	case byDevice:
+		return uint64(len(devices()))
+	case byAppearance:
+		return uint64(len(w.appearances))
+	default:
+		return hourSlots
+	}
+}
+
+// keyOf numbers the group of a cell; cells without a value in a dimension belong to none.
+func (g *grouping) keyOf(c *cell) (uint64, bool) {
+	key := uint64(0)
+	for i, d := range g.dimensions {
+		value := int32(none)
+		switch d {
+		case byQuery:
+			value = c.query
+		case byPage:
+			value = c.page
+		case byCountry:
+			value = int32(c.country)
+		case byDevice:
+			value = int32(c.device)
+		case byAppearance:
+			value = int32(g.world.appearance[c.page])
+		case byHour:
+			value = int32(c.hour)
+		}
+		if value == none {
+			return 0, false
+		}
+		key = key*g.sizes[i] + uint64(value)
+	}
+	return key, true
+}
+
+func (g *grouping) rowOf(key uint64) *row {
+	if g.dense != nil {
+		place := &g.dense[key]
+		if *place == 0 {
+			g.rows = append(g.rows, row{key: key})
+			*place = int32(len(g.rows))
+		}
+		return &g.rows[*place-1]
+	}
+	place, ok := g.sparse[key]
+	if !ok {
+		place = int32(len(g.rows))
+		g.rows = append(g.rows, row{key: key})
+		g.sparse[key] = place
+	}
+	return &g.rows[place]
+}
+
+func (g *grouping) add(key, clicks, impressions, positions uint64) {
+	r := g.rowOf(key)
+	r.clicks += clicks
+	r.impressions += impressions
+	r.positions += positions
+}
+
+// take returns the rows in their order, by clicks descending and keys ascending, and empties the grouping. The rows are
+// valid until the next add.
+func (g *grouping) take() []row {
+	if g.dense != nil {
+		for _, r := range g.rows {
+			g.dense[r.key] = 0
+		}
+	} else {
+		clear(g.sparse)
+	}
+	rows := g.rows
+	g.rows = g.rows[:0]
+	slices.SortFunc(rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(b.clicks, a.clicks), cmp.Compare(a.key, b.key))
+	})
+	return rows
+}
+
+// maxRowsPerDay is how many rows a grouping yields for one day and report; the rest falls off by clicks.
+const maxRowsPerDay = 50000
+
+// evaluation computes one answer.
+type evaluation struct {
+	*question
+	world  *world
+	extent extent
+	sieve  *sieve
+	hours  func(day) int
+	cells  []cell
+}
+
+// span is the part of the asked range that has data.
+func (e *evaluation) span() (from, to day) {
+	from, to = max(e.from, e.extent.first), e.extent.final
+	switch e.state {
+	case allData:
+		to = e.extent.today
+	case hourlyData:
+		from, to = max(from, e.extent.today-9), e.extent.today
+	}
+	return from, min(to, e.to)
+}
+
+// run returns the rows from start on, at most limit of them.
+func (e *evaluation) run(ctx context.Context) ([]row, error) {
+	if e.groupedBy(byDate) || e.groupedBy(byHour) {
+		return e.runDaily(ctx)
+	}
+	total := newGrouping(e.world, e.dimensions)
+	var daily *grouping // for the days that need a cut of their own
+	from, to := e.span()
+	for d := from; d <= to; d++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		e.load(d)
+		if len(e.cells) <= maxRowsPerDay || total.keys() <= maxRowsPerDay {
+			e.addCells(total)
+			continue
+		}
+		if daily == nil {
+			daily = newGrouping(e.world, e.dimensions)
+		}
+		e.addCells(daily)
+		rows := daily.take()
+		for _, r := range rows[:min(len(rows), maxRowsPerDay)] {
+			total.add(r.key, r.clicks, r.impressions, r.positions)
+		}
+	}
+	return paged(total.take(), e.start, e.limit), nil
+}
+
+// keys is how many groups are possible.
+func (g *grouping) keys() uint64 {
+	n := uint64(1)
+	for _, size := range g.sizes {
+		n *= size
+	}
+	return n
+}
+
+// runDaily answers groupings by date or hour, day by day, and stops when it has the rows asked for.
+func (e *evaluation) runDaily(ctx context.Context) ([]row, error) {
+	g := newGrouping(e.world, e.dimensions)
+	var answer []row
+	skip := e.start
+	from, to := e.span()
+	for d := from; d <= to && len(answer) < e.limit; d++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		e.load(d)
+		e.addCells(g)
+		if len(g.dimensions) == 0 {
+			g.rowOf(0) // a day without data has a row too
+		}
+		rows := g.take()
+		rows = rows[:min(len(rows), maxRowsPerDay)]
+		if e.groupedBy(byHour) {
+			e.sortByHour(g, rows)
+		}
+		part := paged(rows, skip, e.limit-len(answer))
+		skip -= min(skip, len(rows))
+		for _, r := range part {
+			r.day = d
+			answer = append(answer, r)
+		}
+	}
+	return answer, nil
+}
+
+// sortByHour puts the hours of a day in order and keeps the order within an hour.
+func (e *evaluation) sortByHour(g *grouping, rows []row) {
+	at := slices.Index(g.dimensions, byHour)
+	below := uint64(1)
+	for _, size := range g.sizes[at+1:] {
+		below *= size
+	}
+	slices.SortStableFunc(rows, func(a, b row) int {
+		return cmp.Compare(a.key/below%hourSlots, b.key/below%hourSlots)
+	})
+}
+
+// load computes the cells of a day as far as they have been collected.
+func (e *evaluation) load(d day) {
+	e.cells = e.world.appendDay(e.cells[:0], e.report, d)
+	hours := e.hours(d)
+	if hours != 24 {
+		for i := range e.cells {
+			e.cells[i].hour = uint8(int(e.cells[i].hour) * (hours - 1) / 23)
+		}
+	}
+	if d == e.extent.today {
+		e.cells = slices.DeleteFunc(e.cells, func(c cell) bool { return int(c.hour) >= e.extent.hoursDone })
+	}
+}
+
+func (e *evaluation) addCells(g *grouping) {
+	for i := range e.cells {
+		c := &e.cells[i]
+		if c.lower && e.aggregation == propertyAggregation || !e.sieve.passes(e.world, c) {
+			continue
+		}
+		if key, ok := g.keyOf(c); ok {
+			g.add(key, uint64(c.clicks), uint64(c.impressions), uint64(c.positions))
+		}
+	}
+}
+
+func paged(rows []row, start, limit int) []row {
+	start = min(start, len(rows))
+	return rows[start:min(len(rows), start+limit)]
+}

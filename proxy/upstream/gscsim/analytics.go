@@ -1,0 +1,144 @@
+package gscsim
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// maxBody is the largest request body that is read.
+const maxBody = 4 << 20
+
+func readBody(r *http.Request, into any) *apiError {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return &apiError{code: http.StatusBadRequest, status: "INVALID_ARGUMENT", reason: "badRequest", message: "The request body could not be read."}
+	}
+	return decodeRequest(body, into)
+}
+
+// query answers searchAnalytics.query.
+func (s *Server) query(r *http.Request) (any, *apiError) {
+	user, site, fail := s.authorize(r)
+	if fail != nil {
+		return nil, fail
+	}
+	if site.Permission == UnverifiedUser {
+		return nil, forbiddenSite(site.URL)
+	}
+	if fail := s.chargeSearch(user, site); fail != nil {
+		return nil, fail
+	}
+	var request queryRequest
+	if fail := readBody(r, &request); fail != nil {
+		return nil, fail
+	}
+	q, fail := request.parse()
+	if fail != nil {
+		return nil, fail
+	}
+	select {
+	case s.working <- struct{}{}:
+		defer func() { <-s.working }()
+	case <-r.Context().Done():
+		return nil, backendError(http.StatusServiceUnavailable)
+	}
+	e := &evaluation{question: q, world: s.world(site), extent: s.extent(), hours: s.hoursOf}
+	e.sieve = newSieve(e.world, q.filters)
+	rows, err := e.run(r.Context())
+	if err != nil { // the client went away, nobody reads this
+		return nil, backendError(http.StatusServiceUnavailable)
+	}
+	return s.encodeAnswer(e, rows), nil
+}
+
+func (s *Server) encodeAnswer(e *evaluation, rows []row) rawJSON {
+	out := make([]byte, 0, 256+160*len(rows))
+	out = append(out, '{')
+	if len(rows) > 0 { // an empty answer has no rows member
+		out = append(out, `"rows":[`...)
+		for i := range rows {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = s.appendRow(out, e, &rows[i])
+		}
+		out = append(out, "],"...)
+	}
+	kind := "byProperty"
+	if e.aggregation == pageAggregation {
+		kind = "byPage"
+	}
+	out = append(out, `"responseAggregationType":"`+kind+`"`...)
+	if name, value := s.firstIncomplete(e); name != "" {
+		out = append(out, `,"metadata":{"`+name+`":"`+value+`"}`...)
+	}
+	return append(out, '}')
+}
+
+func (s *Server) appendRow(out []byte, e *evaluation, r *row) []byte {
+	out = append(out, '{')
+	if len(e.dimensions) > 0 {
+		out = append(s.appendKeys(append(out, `"keys":[`...), e, r), "],"...)
+	}
+	ctr, position := 0.0, 0.0
+	if r.impressions > 0 {
+		ctr = float64(r.clicks) / float64(r.impressions)
+		position = float64(r.positions) / float64(r.impressions)
+	}
+	out = strconv.AppendUint(append(out, `"clicks":`...), r.clicks, 10)
+	out = strconv.AppendUint(append(out, `,"impressions":`...), r.impressions, 10)
+	out = appendNumber(append(out, `,"ctr":`...), ctr)
+	if !e.report.isFeed() {
+		out = appendNumber(append(out, `,"position":`...), position)
+	}
+	return append(out, '}')
+}
+
+func (s *Server) appendKeys(out []byte, e *evaluation, r *row) []byte {
+	var values [7]uint64
+	rest := r.key
+	for i := len(e.dimensions) - 1; i >= 0; i-- {
+		if d := e.dimensions[i]; d != byDate {
+			size := e.world.size(d)
+			values[i], rest = rest%size, rest/size
+		}
+	}
+	for i, d := range e.dimensions {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendString(out, s.keyText(e.world, d, values[i], r.day))
+	}
+	return out
+}
+
+func (s *Server) keyText(w *world, d dimension, value uint64, date day) string {
+	switch d {
+	case byDate:
+		return date.String()
+	case byHour:
+		return s.hourText(date, int(value))
+	case byQuery:
+		return w.queries[value]
+	case byPage:
+		return w.pages[value]
+	case byCountry:
+		return w.countries[value]
+	case byDevice:
+		return devices()[value]
+	default:
+		return w.appearances[value]
+	}
+}
+
+// firstIncomplete is the metadata of an answer whose range reaches into data that is still being collected.
+func (s *Server) firstIncomplete(e *evaluation) (name, value string) {
+	switch {
+	case e.state == allData && e.groupedBy(byDate) && e.to > e.extent.final:
+		return "firstIncompleteDate", max(e.from, e.extent.final+1).String()
+	case e.state == hourlyData && e.to >= e.extent.today && e.extent.hoursDone > 0:
+		return "firstIncompleteHour", s.hourText(e.extent.today, e.extent.hoursDone-1)
+	}
+	return "", ""
+}

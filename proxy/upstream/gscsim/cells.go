@@ -1,0 +1,158 @@
+package gscsim
+
+// cell is the smallest fact of a day: the traffic of one query on one page from one country and device in one hour.
+type cell struct {
+	query, page           int32
+	clicks, impressions   uint32
+	positions             uint32 // summed over the impressions
+	country, device, hour uint8
+	// lower marks the impressions of a URL below another one of the same property: they count by page, not by property.
+	lower bool
+}
+
+// searchType is a report of Search Console.
+type searchType uint8
+
+const (
+	web searchType = iota
+	image
+	video
+	news
+	googleNews
+	discover
+)
+
+// isFeed tells the reports without queries and positions.
+func (t searchType) isFeed() bool { return t == googleNews || t == discover }
+
+// share is the size of a report against web search.
+func (t searchType) share() float32 {
+	switch t {
+	case image:
+		return 0.12
+	case video:
+		return 0.03
+	case news:
+		return 0.01
+	case googleNews:
+		return 0.02
+	case discover:
+		return 0.3
+	}
+	return 1
+}
+
+// wave swings between -1 and 1 in straight lines, once in period days.
+func wave(d day, phase, period int) float32 {
+	at := (int(d) + phase) % period
+	if at < 0 {
+		at += period
+	}
+	x := 4 * float32(at) / float32(period)
+	if x > 2 {
+		x = 4 - x
+	}
+	return x - 1
+}
+
+// dayFactor is how busy a day is for the whole site: the weekday, a season of a year and a slow trend.
+func (w *world) dayFactor(d day) float32 {
+	weekday := float32(1)
+	switch (int(d) + 4) % 7 { // 1970-01-01 was a Thursday
+	case 0:
+		weekday = 0.78
+	case 6:
+		weekday = 0.7
+	case 5:
+		weekday = 0.94
+	}
+	if w.seed&1 == 0 { // a leisure site: busy weekends
+		weekday = 1.7 - weekday
+	}
+	phase := int(w.seed >> 40 & 1023)
+	noise := 0.96 + 0.08*float32(hash(w.seed, 0xd1, uint64(d))>>40)/(1<<24)
+	return weekday * noise * (1 + 0.12*wave(d, phase, 365)) * (1 + 0.22*wave(d, phase/2, 1100))
+}
+
+// appendDay appends every cell of one day of a report.
+func (w *world) appendDay(dst []cell, t searchType, d day) []cell {
+	if d < w.firstDay {
+		return dst
+	}
+	factor := w.dayFactor(d) * t.share()
+	terms := w.terms
+	if t.isFeed() {
+		terms = w.feed
+	}
+	seed := hash(w.seed, uint64(t), uint64(d))
+	for i := range terms {
+		x := &terms[i]
+		if x.lifespan > 0 && (int(d)+int(x.phase))%int(x.cycle) >= int(x.lifespan) {
+			continue
+		}
+		h := mix(seed + uint64(i))
+		demand := x.base * factor * (1 + x.swing*wave(d, int(x.phase), int(x.period)))
+		demand *= 0.8 + 0.4*float32(h>>40)/(1<<24)
+		// The fraction is drawn, so that rare demand appears on some days with its true average.
+		if n := int(demand + float32(h&0xffffff)/(1<<24)); n > 0 {
+			dst = w.appendTerm(dst, x, t, d, n, h)
+		}
+	}
+	return dst
+}
+
+// appendTerm spreads n impressions of a term over countries, devices, hours and pages.
+func (w *world) appendTerm(dst []cell, x *term, t searchType, d day, n int, h uint64) []cell {
+	base := x.position * (1 + 0.15*wave(d, int(x.phase)*3, int(x.period)/2))
+	appeal := x.appeal
+	if t != web {
+		appeal *= 0.5
+	}
+	for left, parts := n, min(n, 1+n/3, 16); parts > 0; parts-- {
+		h = mix(h)
+		m := left
+		if parts > 1 {
+			m = max(1, min(left-parts+1, left*int(128+h&255)/(parts*256)))
+		}
+		left -= m
+		c := cell{
+			query: x.query, page: x.pages[0], impressions: uint32(m),
+			country: w.countryTable[h>>8&1023], device: deviceOf(h >> 18 & 255), hour: w.hourTable[h>>26&255],
+		}
+		if x.nPages > 1 && h>>34&3 == 0 {
+			c.page = x.pages[1+int(h>>36&1)%int(x.nPages-1)]
+		}
+		position := max(1, base*(0.85+0.3*float32(h>>48&0xff)/256))
+		c.positions = max(c.impressions, uint32(position*float32(m)+0.5))
+		rate := min(0.9, appeal*w.ctr[min(int(position*4), len(w.ctr)-1)])
+		c.clicks = min(c.impressions, uint32(rate*float32(m)+float32(h>>48)/(1<<16)))
+		dst = append(dst, c)
+		if x.pages[1] != x.pages[0] && x.nPages > 1 && h>>37&3 == 0 {
+			dst = append(dst, lowerResult(c, x))
+		}
+	}
+	return dst
+}
+
+// lowerResult is the second URL of the property in the same results.
+func lowerResult(c cell, x *term) cell {
+	page := x.pages[1]
+	if page == c.page {
+		page = x.pages[0]
+	}
+	m := (c.impressions + 1) / 2
+	c.positions = (c.positions/c.impressions + 3) * m
+	c.page, c.impressions, c.clicks, c.lower = page, m, 0, true
+	return c
+}
+
+func deviceOf(h uint64) uint8 {
+	switch {
+	case h < 95:
+		return 0
+	case h < 244:
+		return 1
+	default:
+		return 2
+	}
+}

@@ -1,0 +1,92 @@
+package gscsim
+
+import "strings"
+
+// coverage is one state of a URL in the index, as the inspection reports it.
+type coverage struct {
+	label            string // in English
+	verdict          string
+	fetch, indexing  string
+	robots           string
+	german, japanese string
+}
+
+const (
+	crawlable = "INDEXING_ALLOWED"
+	fetched   = "SUCCESSFUL"
+	allowed   = "ALLOWED"
+)
+
+// submittedAndIndexed is the state of most pages; a sitemap lists them.
+func submittedAndIndexed() coverage {
+	return coverage{"Submitted and indexed", "PASS", fetched, crawlable, allowed, "Gesendet und indexiert", "送信して登録されました"}
+}
+
+func indexedNotSubmitted() coverage {
+	return coverage{"Indexed, not submitted in sitemap", "PASS", fetched, crawlable, allowed,
+		"Indexiert, nicht in Sitemap gesendet", "インデックスに登録されましたが、サイトマップに送信していません"}
+}
+
+func unknownToGoogle() coverage {
+	return coverage{"URL is unknown to Google", "NEUTRAL", "PAGE_FETCH_STATE_UNSPECIFIED", "INDEXING_STATE_UNSPECIFIED",
+		"ROBOTS_TXT_STATE_UNSPECIFIED", "URL ist Google nicht bekannt", "URL が Google に認識されていません"}
+}
+
+// rareCoverages are the states that few pages are in.
+func rareCoverages() []coverage {
+	const unfetched, unstated = "PAGE_FETCH_STATE_UNSPECIFIED", "INDEXING_STATE_UNSPECIFIED"
+	return []coverage{
+		{"Crawled - currently not indexed", "NEUTRAL", fetched, crawlable, allowed, "Gecrawlt – zurzeit nicht indexiert", "クロール済み - インデックス未登録"},
+		{"Discovered - currently not indexed", "NEUTRAL", unfetched, unstated, "ROBOTS_TXT_STATE_UNSPECIFIED", "Gefunden – zurzeit nicht indexiert", "検出 - インデックス未登録"},
+		{"Alternate page with proper canonical tag", "NEUTRAL", fetched, crawlable, allowed, "Alternative Seite mit richtigem kanonischen Tag", "代替ページ（適切な canonical タグあり）"},
+		{"Duplicate without user-selected canonical", "NEUTRAL", fetched, crawlable, allowed, "Duplikat – vom Nutzer nicht als kanonisch festgelegt", "重複しています。ユーザーにより、正規ページとして選択されていません"},
+		{"Duplicate, Google chose different canonical than user", "NEUTRAL", fetched, crawlable, allowed, "Duplikat – Google hat eine andere Seite als der Nutzer als kanonische Seite bestimmt", "重複しています。Google により、ユーザーがマークしたページとは異なるページが正規ページとして選択されました"},
+		{"Excluded by ‘noindex’ tag", "NEUTRAL", fetched, "BLOCKED_BY_META_TAG", allowed, "Durch „noindex“-Tag ausgeschlossen", "noindex タグによって除外されました"},
+		{"Page with redirect", "NEUTRAL", fetched, crawlable, allowed, "Seite mit Weiterleitung", "ページにリダイレクトがあります"},
+		{"Blocked by robots.txt", "NEUTRAL", "BLOCKED_ROBOTS_TXT", unstated, "DISALLOWED", "Durch robots.txt-Datei blockiert", "robots.txt によりブロックされました"},
+		{"Indexed, though blocked by robots.txt", "PASS", "BLOCKED_ROBOTS_TXT", unstated, "DISALLOWED", "Indexiert, obwohl durch robots.txt-Datei blockiert", "robots.txt によりブロックされましたが、インデックスに登録しました"},
+		{"Indexed; consider marking as canonical", "PASS", fetched, crawlable, allowed, "Indexiert; Kennzeichnung als kanonisch erwägen", "インデックスに登録されました。正規ページとしてマークすることを検討してください"},
+		{"Blocked by page removal tool", "NEUTRAL", fetched, crawlable, allowed, "Durch Tool zum Entfernen von Seiten blockiert", "ページ削除ツールによりブロックされました"},
+		{"Soft 404", "NEUTRAL", fetched, crawlable, allowed, "Soft 404", "ソフト 404"},
+		{"Not found (404)", "NEUTRAL", "NOT_FOUND", crawlable, allowed, "Nicht gefunden (404)", "見つかりませんでした（404）"},
+		{"Server error (5xx)", "FAIL", "SERVER_ERROR", unstated, allowed, "Serverfehler (5xx)", "サーバーエラー（5xx）"},
+		{"Redirect error", "FAIL", "REDIRECT_ERROR", unstated, allowed, "Umleitungsfehler", "リダイレクト エラー"},
+		{"Blocked due to unauthorized request (401)", "NEUTRAL", "ACCESS_DENIED", unstated, allowed, "Wegen nicht autorisierter Anforderung (401) blockiert", "未承認のリクエスト（401）が原因でブロックされました"},
+		{"Blocked due to access forbidden (403)", "NEUTRAL", "ACCESS_FORBIDDEN", unstated, allowed, "Wegen Zugriffsverbot (403) blockiert", "アクセス禁止（403）が原因でブロックされました"},
+		{"Blocked due to other 4xx issue", "NEUTRAL", "BLOCKED_4XX", unstated, allowed, "Wegen eines anderen 4xx-Problems blockiert", "他の 4xx の問題が原因でブロックされました"},
+	}
+}
+
+// coverageOf is the state of the page of the given popularity. The pattern repeats every 64 pages, with 40 plainly
+// indexed ones and each rare state at least once; the home page is always indexed.
+func coverageOf(rank int) coverage {
+	rare := rareCoverages()
+	switch slot := rank * 27 % 64; {
+	case slot < 40:
+		return submittedAndIndexed()
+	case slot < 64-len(rare):
+		return indexedNotSubmitted()
+	default:
+		return rare[slot-(64-len(rare))]
+	}
+}
+
+// localized is the label in the language of a BCP 47 code; languages that the simulator does not speak get English.
+func (c coverage) localized(language string) string {
+	primary, _, _ := strings.Cut(strings.ToLower(language), "-")
+	switch primary {
+	case "de":
+		return c.german
+	case "ja":
+		return c.japanese
+	default:
+		return c.label
+	}
+}
+
+func (c coverage) indexed() bool { return c.verdict == "PASS" }
+
+// crawled tells whether the state comes from a visit that got an answer.
+func (c coverage) crawled() bool {
+	return c.fetch != "PAGE_FETCH_STATE_UNSPECIFIED" && c.fetch != "BLOCKED_ROBOTS_TXT"
+}

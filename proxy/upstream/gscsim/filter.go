@@ -1,0 +1,151 @@
+package gscsim
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// condition is one filter. Every filter of every group must hold, since the only group type is AND.
+type condition struct {
+	dimension dimension
+	holds     func(value string) bool
+}
+
+func (q *question) filtersOn(d dimension) bool {
+	for _, c := range q.filters {
+		if c.dimension == d {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *queryRequest) parseFilters(q *question) *apiError {
+	for g, group := range r.DimensionFilterGroups {
+		at := fmt.Sprintf("dimension_filter_groups[%d]", g)
+		if group.GroupType != nil {
+			if _, ok := parseEnum(*group.GroupType, "and AND"); !ok {
+				return invalidEnum(at+".group_type", "google.searchconsole.v1.searchanalytics.GroupType", *group.GroupType)
+			}
+		}
+		for i, f := range group.Filters {
+			c, err := f.parse(fmt.Sprintf("%s.filters[%d]", at, i))
+			if err != nil {
+				return err
+			}
+			q.filters = append(q.filters, c)
+		}
+	}
+	return nil
+}
+
+func (f *filter) parse(at string) (condition, *apiError) {
+	d, ok := parseFilterDimension(f.Dimension)
+	if !ok {
+		return condition{}, invalidEnum(at+".dimension", "google.searchconsole.v1.searchanalytics.FilterDimension", f.Dimension)
+	}
+	operator := 0
+	if f.Operator != nil {
+		operator, ok = parseEnum(*f.Operator, "equals EQUALS", "notEquals NOT_EQUALS", "contains CONTAINS",
+			"notContains NOT_CONTAINS", "includingRegex INCLUDING_REGEX", "excludingRegex EXCLUDING_REGEX")
+		if !ok {
+			return condition{}, invalidEnum(at+".operator", "google.searchconsole.v1.searchanalytics.FilterOperator", *f.Operator)
+		}
+	}
+	holds, err := match(operator/2, f.Expression, at)
+	if err != nil {
+		return condition{}, err
+	}
+	if operator%2 == 1 { // every second operator is the opposite of the one before it
+		positive := holds
+		holds = func(value string) bool { return !positive(value) }
+	}
+	return condition{dimension: d, holds: holds}, nil
+}
+
+// parseFilterDimension knows no date and no hour: days are chosen by the range alone. Names are not case-sensitive here.
+func parseFilterDimension(text string) (dimension, bool) {
+	for i, name := range dimensionNames() {
+		wire, enum, _ := strings.Cut(name, " ")
+		if d := dimension(i); d != byDate && d != byHour && (strings.EqualFold(text, wire) || strings.EqualFold(text, enum)) {
+			return d, true
+		}
+	}
+	return 0, false
+}
+
+// maxRegex is how many characters a regular expression may have.
+const maxRegex = 4096
+
+// match builds the test for equals (0), contains (1) or a regular expression (2). All ignore case; a regular expression
+// can switch that off with (?-i), and its dot does not match a newline.
+func match(kind int, expression, at string) (func(string) bool, *apiError) {
+	switch kind {
+	case 0:
+		return func(value string) bool { return strings.EqualFold(value, expression) }, nil
+	case 1:
+		lower := strings.ToLower(expression)
+		return func(value string) bool { return strings.Contains(strings.ToLower(value), lower) }, nil
+	}
+	if len([]rune(expression)) > maxRegex {
+		return nil, invalid(at+".expression", "Invalid value at '%s.expression', the regular expression is longer than %d characters", at, maxRegex)
+	}
+	compiled, err := regexp.Compile("(?i)" + expression)
+	if err != nil {
+		return nil, invalid(at+".expression", "Invalid value at '%s.expression', not a valid RE2 regular expression: %s", at, expression)
+	}
+	return compiled.MatchString, nil
+}
+
+// sieve tells which cells pass all filters: one mask over the values for each dimension that is filtered. Traffic that
+// has no value there (an anonymised query, no rich result) never passes.
+type sieve struct {
+	query, page, country, device, appearance []bool
+}
+
+func newSieve(w *world, filters []condition) *sieve {
+	s := &sieve{}
+	for _, c := range filters {
+		switch c.dimension {
+		case byQuery:
+			s.query = narrow(s.query, w.queries, c.holds)
+		case byPage:
+			s.page = narrow(s.page, w.pages, c.holds)
+		case byCountry:
+			s.country = narrow(s.country, w.countries, c.holds)
+		case byDevice:
+			s.device = narrow(s.device, devices(), c.holds)
+		case byAppearance:
+			s.appearance = narrow(s.appearance, w.appearances, c.holds)
+		}
+	}
+	return s
+}
+
+func narrow(mask []bool, values []string, holds func(string) bool) []bool {
+	if mask == nil {
+		mask = make([]bool, len(values))
+		for i := range mask {
+			mask[i] = true
+		}
+	}
+	for i, value := range values {
+		mask[i] = mask[i] && holds(value)
+	}
+	return mask
+}
+
+func (s *sieve) passes(w *world, c *cell) bool {
+	if s.query != nil && (c.query == none || !s.query[c.query]) {
+		return false
+	}
+	if s.page != nil && !s.page[c.page] || s.country != nil && !s.country[c.country] || s.device != nil && !s.device[c.device] {
+		return false
+	}
+	if s.appearance != nil {
+		kind := w.appearance[c.page]
+		return kind != none && s.appearance[kind]
+	}
+	return true
+}

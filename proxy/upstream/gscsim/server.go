@@ -1,0 +1,198 @@
+package gscsim
+
+import (
+	"crypto/rsa"
+	"encoding/binary"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+	_ "time/tzdata" // the days are Pacific wherever the simulator runs
+)
+
+// Config describes the simulated world. The Server keeps it; do not change it after New.
+type Config struct {
+	Seed uint64
+	// Now is the clock of the data (which day is today), of the quotas and, unless TokenNow is set, of the tokens. Required.
+	Now func() time.Time
+	// TokenNow is the clock of the token endpoint and of access tokens; nil means Now. A test that freezes Now sets it to
+	// time.Now, because OAuth client libraries sign their assertions with the real time.
+	TokenNow func() time.Time
+	// RetentionMonths is how many months of data are served; zero means Search Console's 16. More gives, from the same
+	// seed, the data that the service has already forgotten.
+	RetentionMonths int
+	Quotas          Quotas
+	Users           []User
+}
+
+// Quotas bounds the calls. Zero means Google's published number, a negative number means no bound.
+type Quotas struct {
+	SearchPerMinute      int // 1,200; for each site and for each user
+	InspectionsPerMinute int // 600; for each site
+	InspectionsPerDay    int // 2,000; for each site, by the Pacific day
+}
+
+// User is one Google account: who may sign in, and what it reaches.
+type User struct {
+	Email string // the address of a service account, or just a label
+	// RefreshToken, ClientID and ClientSecret are authorized_user credentials; with an empty RefreshToken there are none.
+	RefreshToken, ClientID, ClientSecret string
+	// PublicKey verifies the RS256 assertions of a service account; nil means that the user is not one.
+	PublicKey *rsa.PublicKey
+	Revoked   bool // the token endpoint answers invalid_grant
+	Sites     []Site
+}
+
+// Permission levels of a Site. An unverified user sees the site in the list and nothing of its data; a restricted user
+// may not inspect URLs.
+const (
+	Owner          = "siteOwner"
+	FullUser       = "siteFullUser"
+	RestrictedUser = "siteRestrictedUser"
+	UnverifiedUser = "siteUnverifiedUser"
+)
+
+// Site is one property as one user sees it. Two users that name the same URL with the same sizes see the same data.
+type Site struct {
+	URL        string // "sc-domain:example.com" or "https://www.example.com/path/"
+	Permission string // empty means siteOwner
+	Queries    int    // named queries; zero means 1,500
+	Pages      int    // zero means 300
+	Brand      string // the word that people search the brand by; empty takes it from the host
+	FirstDay   string // YYYY-MM-DD, the first day with data; empty means always
+	// Sitemaps are the addresses of the submitted sitemaps; nil means an index and two sitemaps on the site's own host,
+	// empty means none.
+	Sitemaps []string
+}
+
+// Server is the simulator, an http.Handler.
+type Server struct {
+	config  Config
+	pacific *time.Location
+	tokens  tokenSigner
+	quota   meter
+	control control
+	working chan struct{} // bounds the answers computed at once, and so their memory
+
+	mu     sync.Mutex // guards worlds, not their contents
+	worlds map[worldKey]*world
+}
+
+// New returns a Server for config. It panics if config.Now is nil or a site's FirstDay is not a date.
+func New(config Config) *Server {
+	if config.Now == nil {
+		panic("gscsim: Config.Now is nil")
+	}
+	if config.TokenNow == nil {
+		config.TokenNow = config.Now
+	}
+	if config.RetentionMonths == 0 {
+		config.RetentionMonths = 16
+	}
+	config.Quotas = config.Quotas.withDefaults()
+	pacific, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		panic("BUG: gscsim: the embedded time zones lack America/Los_Angeles: " + err.Error())
+	}
+	s := &Server{
+		config:  config,
+		pacific: pacific,
+		tokens:  tokenSigner{key: binary.BigEndian.AppendUint64(nil, config.Seed)},
+		quota:   meter{windows: map[meterKey]window{}},
+		control: control{random: hash(config.Seed, 0xfa)},
+		working: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		worlds:  map[worldKey]*world{},
+	}
+	for _, user := range config.Users {
+		for _, site := range user.Sites {
+			mustFirstDay(site)
+		}
+	}
+	return s
+}
+
+func (q Quotas) withDefaults() Quotas {
+	for _, f := range []struct {
+		limit  *int
+		google int
+	}{{&q.SearchPerMinute, 1200}, {&q.InspectionsPerMinute, 600}, {&q.InspectionsPerDay, 2000}} {
+		if *f.limit == 0 {
+			*f.limit = f.google
+		}
+	}
+	return q
+}
+
+// ServeHTTP answers one call of the API, of the token endpoint or of the simulator's own control.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The escaped path, since a site URL is one segment whose slashes are escaped.
+	path := strings.TrimPrefix(r.URL.EscapedPath(), "/")
+	switch {
+	case strings.HasPrefix(path, "_sim/"):
+		s.serveControl(w, r)
+		return
+	case path == "token", path == "oauth2/v4/token":
+		s.control.tokens.Add(1)
+		s.serveToken(w, r)
+		return
+	}
+	call, handle, modern := s.route(r.Method, strings.Split(path, "/"))
+	if handle == nil {
+		writeError(w, r, notFoundURL(), false)
+		return
+	}
+	s.control.count(call)
+	if failure := s.fault(r, call); failure != nil {
+		writeError(w, r, failure, modern)
+		return
+	}
+	body, err := handle(r)
+	if err != nil {
+		writeError(w, r, err, modern)
+		return
+	}
+	writeJSON(w, r, http.StatusOK, body)
+}
+
+// A handler answers with a value to encode, or an *apiError.
+type handler func(*http.Request) (any, *apiError)
+
+// route finds the handler of a call, which counter it moves, and whether its errors use the newer envelope.
+func (s *Server) route(method string, segments []string) (callKind, handler, bool) {
+	is := func(pattern ...string) bool {
+		if len(segments) != len(pattern) {
+			return false
+		}
+		for i, p := range pattern {
+			if p != "*" && p != segments[i] {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case method == http.MethodPost && is("webmasters", "v3", "sites", "*", "searchAnalytics", "query"):
+		return searchCall, s.query, false
+	case method == http.MethodPost && is("v1", "urlInspection", "index:inspect"):
+		return inspectionCall, s.inspect, true
+	case method == http.MethodPost && is("v1", "urlTestingTools", "mobileFriendlyTest:run"):
+		return uncountedCall, s.mobileFriendly, true
+	case method == http.MethodGet && is("webmasters", "v3", "sites"):
+		return sitesCall, s.listSites, false
+	case method == http.MethodGet && is("webmasters", "v3", "sites", "*"):
+		return sitesCall, s.getSite, false
+	case method == http.MethodGet && is("webmasters", "v3", "sites", "*", "sitemaps"):
+		return sitemapsCall, s.listSitemaps, false
+	case method == http.MethodGet && is("webmasters", "v3", "sites", "*", "sitemaps", "*"):
+		return sitemapsCall, s.getSitemap, false
+	case method == http.MethodPut || method == http.MethodDelete:
+		switch {
+		case is("webmasters", "v3", "sites", "*"):
+			return sitesCall, s.refuseWrite, false
+		case is("webmasters", "v3", "sites", "*", "sitemaps", "*"):
+			return sitemapsCall, s.refuseWrite, false
+		}
+	}
+	return uncountedCall, nil, false
+}
