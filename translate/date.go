@@ -22,7 +22,7 @@ const secondsPerDay = 24 * 60 * 60
 func ParseDate(s string) (Date, error) {
 	t, err := time.ParseInLocation(time.DateOnly, s, time.UTC)
 	if err != nil || t.Year() < 1970 {
-		return 0, fmt.Errorf("%q is not a date of the form YYYY-MM-DD", s)
+		return 0, fmt.Errorf("%.40q is not a date of the form YYYY-MM-DD, 1970-01-01 or later", s)
 	}
 	return Date(t.Unix() / secondsPerDay), nil
 }

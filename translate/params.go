@@ -68,7 +68,7 @@ func integer(name string, def, low, high int, description string, set func(*Ask,
 		read: func(a *Ask, s string) error {
 			n, err := strconv.ParseUint(s, 10, 31)
 			if err != nil || int(n) < low || int(n) > bound {
-				return invalid("%s %q is not an integer from %d to %d", name, s, low, bound)
+				return invalid("%s %.40q is not an integer from %d to %d", name, s, low, bound)
 			}
 			set(a, int(n))
 			return nil
@@ -83,7 +83,7 @@ func choice(name, def string, choices []string, description string, set func(*As
 	return Param{Name: name, Kind: KindString, Description: description, Default: def, Choices: choices,
 		read: func(a *Ask, s string) error {
 			if !slices.Contains(choices, s) {
-				return invalid("%s %q is none of %s", name, s, strings.Join(choices, ", "))
+				return invalid("%s %.40q is none of %s", name, s, strings.Join(choices, ", "))
 			}
 			set(a, s)
 			return nil

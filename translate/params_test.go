@@ -1,0 +1,289 @@
+package translate
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// window is the reach that the tests of parameters share: its anchor is June 13, 2026.
+func window() Window { return NewWindow(day("2026-06-13"), 36) }
+
+func endpoints() map[string]Endpoint {
+	return map[string]Endpoint{"bare": Bare(), "summary": Summary(), "timeseries": Timeseries(), "breakdown": Breakdown(),
+		"movers": Movers(), "properties": Properties(), "annotations": Annotations()}
+}
+
+// The spec's endpoint table, a line for each endpoint: the name, kind, default, choices and bounds of every parameter.
+func TestEndpointsHaveTheParametersOfTheSpec(t *testing.T) {
+	const (
+		dates   = "date_range:string=last_28d start_date:date end_date:date"
+		shared  = dates + " filters:filters"
+		wantAll = "bare:\nsummary: " + shared + " compare:string=none{none,previous_period}\n" +
+			"timeseries: " + shared + "\n" +
+			"breakdown: " + shared + " limit:integer=100[1,1000] order_by:string=-clicks" +
+			"{clicks,-clicks,impressions,-impressions,ctr,-ctr,position,-position,key,-key}\n" +
+			"movers: " + dates + " limit:integer=10[1,50] min_clicks:integer=0[0,0]\n" +
+			"properties: limit:integer=50[1,200] offset:integer=0[0,0] include_archived:boolean=false{true,false}\n" +
+			"annotations: start_date:date end_date:date\n"
+	)
+	presets := "{" + strings.Join(Presets(), ",") + "}"
+	want := strings.ReplaceAll(wantAll, "=last_28d", "=last_28d"+presets)
+	var got strings.Builder
+	all := endpoints()
+	for _, name := range []string{"bare", "summary", "timeseries", "breakdown", "movers", "properties", "annotations"} {
+		got.WriteString(name + ":")
+		for _, p := range all[name].Params {
+			got.WriteString(" " + describe(p))
+			if p.Description == "" {
+				t.Errorf("%s: %s has no description", name, p.Name)
+			}
+		}
+		got.WriteByte('\n')
+	}
+	if got.String() != want {
+		t.Errorf("got:\n%swant:\n%s", got.String(), want)
+	}
+	wantPresets := "last_7d last_28d last_30d last_90d last_3m last_6m last_12m last_16m month_to_date previous_month year_to_date previous_year"
+	if got := strings.Join(Presets(), " "); got != wantPresets {
+		t.Errorf("presets: %s", got)
+	}
+}
+
+func TestParseFillsInDefaults(t *testing.T) {
+	f := func(e Endpoint, query string, want Ask) {
+		t.Helper()
+		got, err := Parse(e, []byte(query), window())
+		if err != nil {
+			t.Errorf("%s: %v", query, err)
+			return
+		}
+		if summarise(got) != summarise(&want) {
+			t.Errorf("%s:\n got %s\nwant %s", query, summarise(got), summarise(&want))
+		}
+	}
+	period := Period{DateRange: DateRange{Start: day("2026-05-17"), End: day("2026-06-13")}, Preset: "last_28d"}
+	byClicks := Order{By: "clicks", Descending: true}
+	for _, query := range []string{"", "&", "&&&"} {
+		f(Bare(), query, Ask{})
+		f(Summary(), query, Ask{Period: period})
+		f(Timeseries(), query, Ask{Period: period})
+		f(Breakdown(), query, Ask{Period: period, Limit: 100, Order: byClicks})
+		f(Movers(), query, Ask{Period: period, Limit: 10, Compare: true})
+		f(Properties(), query, Ask{Limit: 50})
+		f(Annotations(), query, Ask{})
+	}
+	f(Breakdown(), "limit=1&", Ask{Period: period, Limit: 1, Order: byClicks})
+	f(Breakdown(), "&limit=1000&&order_by=key", Ask{Period: period, Limit: 1000, Order: Order{By: "key"}})
+	f(Breakdown(), "limit=007", Ask{Period: period, Limit: 7, Order: byClicks})
+	f(Breakdown(), "li%6Dit=%31%32", Ask{Period: period, Limit: 12, Order: byClicks})
+	f(Breakdown(), "order_by=%2Dposition", Ask{Period: period, Limit: 100, Order: Order{By: "position", Descending: true}})
+	f(Summary(), "compare=none", Ask{Period: period})
+	f(Summary(), "compare=previous_period", Ask{Period: period, Compare: true})
+	f(Movers(), "limit=50&min_clicks=1000000000", Ask{Period: period, Limit: 50, MinClicks: 1_000_000_000, Compare: true})
+	f(Movers(), "min_clicks=0", Ask{Period: period, Limit: 10, Compare: true})
+	f(Properties(), "limit=200&offset=1000000000&include_archived=true", Ask{Limit: 200, Offset: 1_000_000_000, IncludeArchived: true})
+	f(Properties(), "include_archived=false", Ask{Limit: 50})
+	first, last := day("2025-01-01"), day("2026-12-31")
+	f(Annotations(), "start_date=2025-01-01", Ask{From: &first})
+	f(Annotations(), "end_date=2026-12-31", Ask{To: &last})
+	f(Annotations(), "end_date=2026-12-31&start_date=2025-01-01", Ask{From: &first, To: &last})
+	f(Annotations(), "end_date=2025-01-01&start_date=2025-01-01", Ask{From: &first, To: &first})
+	// A plus is a space, as in a form: it means the same in a filter.
+	filter := Filter{Dimension: "query", Operator: "contains", Value: "running shoes + socks"}
+	f(Timeseries(), "filters="+url.QueryEscape(oneFilter("query", "contains", "running shoes + socks")), Ask{Period: period, Filters: []Filter{filter}})
+	f(Timeseries(), "filters=[]", Ask{Period: period})
+}
+
+func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
+	f := func(e Endpoint, query, code, message string) {
+		t.Helper()
+		wantError(t, e, query, window(), code, message)
+	}
+	unknown := func(e Endpoint, query, name, takes string) {
+		t.Helper()
+		f(e, query, CodeUnsupportedParameter, "this endpoint has no parameter "+name+"; it takes "+takes)
+	}
+	breakdown := "date_range, start_date, end_date, filters, limit, order_by"
+	unknown(Breakdown(), "Limit=5", `"Limit"`, breakdown)
+	unknown(Breakdown(), "limit =5", `"limit "`, breakdown)
+	unknown(Breakdown(), "limit%20=5", `"limit "`, breakdown)
+	unknown(Breakdown(), "limit[]=5", `"limit[]"`, breakdown)
+	unknown(Breakdown(), "offset=5", `"offset"`, breakdown)
+	unknown(Breakdown(), "compare=none", `"compare"`, breakdown)
+	unknown(Breakdown(), "=5", `""`, breakdown)
+	unknown(Breakdown(), "=", `""`, breakdown)
+	unknown(Breakdown(), "limit=5&typo", `"typo"`, breakdown)
+	unknown(Breakdown(), "typo=%zz", `"typo"`, breakdown)
+	unknown(Breakdown(), "%0A%22=1", `"\n\""`, breakdown)
+	unknown(Breakdown(), strings.Repeat("é", 65)+"=1", `"`+strings.Repeat("é", 64)+`…"`, breakdown)
+	unknown(Breakdown(), strings.Repeat("é", 64)+"=1", `"`+strings.Repeat("é", 64)+`"`, breakdown)
+	unknown(Summary(), "limit=5", `"limit"`, "date_range, start_date, end_date, filters, compare")
+	unknown(Timeseries(), "compare=none", `"compare"`, "date_range, start_date, end_date, filters")
+	unknown(Movers(), "order_by=clicks", `"order_by"`, "date_range, start_date, end_date, limit, min_clicks")
+	unknown(Movers(), "compare=previous_period", `"compare"`, "date_range, start_date, end_date, limit, min_clicks")
+	unknown(Properties(), "q=x", `"q"`, "limit, offset, include_archived")
+	unknown(Annotations(), "date_range=last_7d", `"date_range"`, "start_date, end_date")
+	f(Bare(), "verbose=1", CodeUnsupportedParameter, `this endpoint has no parameter "verbose"; it takes none`)
+
+	noFilters := "this endpoint takes no filters; to compare a segment, ask /queries or /pages twice with explicit ranges"
+	for _, query := range []string{"filters=[]", "filters=", "filters", "f%69lters=%5B%5D", "filters=%zz", "limit=5&filters=[]"} {
+		f(Movers(), query, CodeUnsupportedParameter, noFilters)
+	}
+}
+
+func TestParseRefusesValuesOutOfBounds(t *testing.T) {
+	f := func(e Endpoint, query, message string) {
+		t.Helper()
+		wantError(t, e, query, window(), CodeValidation, message)
+	}
+	for _, value := range []string{"0", "-1", "1001", "1.5", "1e2", "0x10", "1_0", "abc", "%2B5", "+5", "5+", "%2010", "٣",
+		"2147483648", "99999999999999999999", "null", "true", "5;offset=2"} {
+		decoded, err := url.QueryUnescape(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		quoted := `"` + decoded + `"`
+		f(Breakdown(), "limit="+value, "limit "+quoted+" is not an integer from 1 to 1000")
+	}
+	f(Movers(), "limit=51", `limit "51" is not an integer from 1 to 50`)
+	f(Movers(), "limit=0", `limit "0" is not an integer from 1 to 50`)
+	f(Movers(), "min_clicks=-1", `min_clicks "-1" is not an integer from 0 to 1000000000`)
+	f(Movers(), "min_clicks=1000000001", `min_clicks "1000000001" is not an integer from 0 to 1000000000`)
+	f(Properties(), "limit=201", `limit "201" is not an integer from 1 to 200`)
+	f(Properties(), "limit=0", `limit "0" is not an integer from 1 to 200`)
+	f(Properties(), "offset=-1", `offset "-1" is not an integer from 0 to 1000000000`)
+	f(Properties(), "include_archived=1", `include_archived "1" is none of true, false`)
+	f(Properties(), "include_archived=True", `include_archived "True" is none of true, false`)
+	orders := strings.Join(Orders(), ", ")
+	for _, value := range []string{"Clicks", "--clicks", "clicks-", "date", "query", "-"} {
+		f(Breakdown(), "order_by="+value, `order_by "`+value+`" is none of `+orders)
+	}
+	f(Breakdown(), "order_by=+clicks", `order_by " clicks" is none of `+orders)
+	f(Summary(), "compare=yes", `compare "yes" is none of none, previous_period`)
+	f(Summary(), "compare=NONE", `compare "NONE" is none of none, previous_period`)
+	presets := strings.Join(Presets(), ", ")
+	for _, value := range []string{"last_8d", "LAST_7D", "last_7d%20", "last_1m", "all"} {
+		decoded := strings.ReplaceAll(value, "%20", " ")
+		for _, e := range []Endpoint{Summary(), Timeseries(), Breakdown(), Movers()} {
+			f(e, "date_range="+value, `date_range "`+decoded+`" is none of `+presets)
+		}
+	}
+	for _, name := range []string{"start_date", "end_date"} {
+		for _, value := range []string{"2026-6-1", "2026-02-29", "yesterday", "1969-12-31", "2026-06-01T00:00:00Z"} {
+			for _, e := range []Endpoint{Summary(), Timeseries(), Breakdown(), Movers(), Annotations()} {
+				f(e, name+"="+value, name+`: "`+value+`" is not a date of the form YYYY-MM-DD, 1970-01-01 or later`)
+			}
+		}
+	}
+	f(Annotations(), "start_date=2026-06-02&end_date=2026-06-01", "start_date 2026-06-02 is after end_date 2026-06-01")
+
+	// A long value is not sent back whole.
+	long, cut := strings.Repeat("9", 10_000), `"`+strings.Repeat("9", 40)+`"`
+	f(Breakdown(), "limit="+long, "limit "+cut+" is not an integer from 1 to 1000")
+	f(Breakdown(), "order_by="+long, "order_by "+cut+" is none of "+orders)
+	f(Breakdown(), "start_date="+long, "start_date: "+cut+" is not a date of the form YYYY-MM-DD, 1970-01-01 or later")
+}
+
+// Every parameter of every endpoint: what is wrong with any value at all.
+func TestEveryParameterRefusesBrokenValues(t *testing.T) {
+	for endpoint, e := range endpoints() {
+		for _, p := range e.Params {
+			f := func(query, message string) {
+				t.Helper()
+				t.Run(endpoint+"?"+query, func(t *testing.T) { wantError(t, e, query, window(), CodeValidation, message) })
+			}
+			empty := p.Name + " is empty: leave it out, or give it a value"
+			f(p.Name, empty)
+			f(p.Name+"=", empty)
+			f("&"+p.Name+"=&", empty)
+			for _, escape := range []string{"%", "%4", "%zz", "a%", "%E4%B", "%%"} {
+				f(p.Name+"="+escape, p.Name+" has a broken percent escape")
+			}
+			for _, broken := range []string{"%ff", "\xff", "%C3%28", "%ED%A0%80", "%F5%80%80%80", "%C0%80"} {
+				f(p.Name+"="+broken, p.Name+" is not UTF-8")
+			}
+			f(p.Name+"=%00", p.Name+" holds a NUL character")
+			f(p.Name+"=a\x00b", p.Name+" holds a NUL character")
+			f("%zz"+p.Name+"=1", "a parameter's name has a broken percent escape")
+			f("%ff"+p.Name+"=1", "a parameter's name is not UTF-8")
+			f(p.Name+"%00=1", "a parameter's name holds a NUL character")
+		}
+	}
+}
+
+func TestEveryParameterIsTakenOnce(t *testing.T) {
+	for endpoint, e := range endpoints() {
+		for _, p := range e.Params {
+			value := p.Default
+			switch p.Kind {
+			case KindDate:
+				value = "2026-06-01"
+			case KindFilters:
+				value = "[]"
+			}
+			name := fmt.Sprintf("%%%02x%s", p.Name[0], p.Name[1:]) // the same, its first letter escaped
+			for _, query := range []string{
+				p.Name + "=" + value + "&" + p.Name + "=" + value,
+				p.Name + "=" + value + "&" + name + "=" + value,
+				name + "=" + value + "&&" + p.Name + "=" + value,
+			} {
+				t.Run(endpoint+"?"+query, func(t *testing.T) {
+					wantError(t, e, query, window(), CodeValidation, p.Name+" is given twice")
+				})
+			}
+		}
+	}
+}
+
+// The order of the parameters never matters, nor do defaults that are spelled out.
+func TestDefaultsAndOrderAskTheSame(t *testing.T) {
+	for endpoint, e := range endpoints() {
+		short, err := Parse(e, nil, window())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pairs []string
+		for _, p := range e.Params {
+			if p.Default != "" {
+				pairs = append(pairs, p.Name+"="+p.Default)
+			}
+		}
+		for range 2 {
+			long, err := Parse(e, []byte(strings.Join(pairs, "&")), window())
+			if err != nil || summarise(long) != summarise(short) {
+				t.Errorf("%s?%s: %v, %v, want as without", endpoint, strings.Join(pairs, "&"), long, err)
+			}
+			slices.Reverse(pairs)
+		}
+	}
+}
+
+// describe writes a parameter as name:kind=default{choices}[min,max].
+func describe(p Param) string {
+	s := p.Name + ":" + string(p.Kind)
+	if p.Default != "" {
+		s += "=" + p.Default
+	}
+	if p.Choices != nil {
+		s += "{" + strings.Join(p.Choices, ",") + "}"
+	}
+	if p.Kind == KindInteger {
+		s += fmt.Sprintf("[%d,%d]", p.Min, p.Max)
+	}
+	return s
+}
+
+// summarise writes everything of an Ask that others can see, pointers followed.
+func summarise(a *Ask) string {
+	optional := func(d *Date) string {
+		if d == nil {
+			return "none"
+		}
+		return d.String()
+	}
+	return fmt.Sprintf("%v filters=%q limit=%d offset=%d order=%v compare=%v min_clicks=%d archived=%v from=%s to=%s notes=%q", a.Period,
+		a.Filters, a.Limit, a.Offset, a.Order, a.Compare, a.MinClicks, a.IncludeArchived, optional(a.From), optional(a.To), a.Notes)
+}
