@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
 
 // A Property is one site that a caller can reach, and the upstream connection that reads it.
 type Property struct {
@@ -13,10 +10,7 @@ type Property struct {
 	Type        string // domain or url_prefix
 	DisplayName string
 	Slug        string
-	Permission  string // the upstream's own word
-	Starred     bool
 	Archived    bool
-	CreatedAt   time.Time
 	AccessNote  string // why the upstream refuses this one property; empty when it does not
 	Connection  Connection
 }

@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sara/policy"
+	"sara/translate"
+)
+
+// A call is one request on its way through the server. It belongs to one goroutine.
+type call struct {
+	id      string
+	route   *route
+	started time.Time
+	wire    *fasthttp.RequestCtx // only until the handler's turn ends
+
+	// Known from some stage on: nil before it, or when the route has no use for it.
+	grant    *policy.Grant
+	window   translate.Window
+	ask      *translate.Ask
+	property *policy.Property
+}
+
+// A reply is what a handler answers with.
+type reply struct {
+	// body writes the whole answer, with the request's id and the cache word where they belong.
+	body  func(dst []byte, requestID, cache string) []byte
+	cache string // hit, miss or bypass
+}
+
+// bypassed is the cache word of an answer that no response cache stands behind.
+const bypassed = "bypass"
+
+// handle runs a request through the stages.
+func (s *Server) handle(r *route) fasthttp.RequestHandler {
+	return func(wire *fasthttp.RequestCtx) {
+		c := &call{id: newRequestID(), route: r, started: s.config.Now(), wire: wire}
+		s.metrics.inFlight.Inc()
+		defer s.metrics.inFlight.Dec()
+		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+		defer cancel()
+		answer, err := s.answer(ctx, c)
+		if err != nil {
+			s.refuse(c, err)
+		} else {
+			s.send(c, answer)
+		}
+		s.finish(c, err)
+	}
+}
+
+// newRequestID returns 16 random bytes in hexadecimal. It is an identifier, not a secret.
+func newRequestID() string {
+	var raw [16]byte
+	for i := 0; i < len(raw); i += 8 {
+		word := rand.Uint64()
+		for j := range 8 {
+			raw[i+j] = byte(word >> (8 * j))
+		}
+	}
+	return "req_" + hex.EncodeToString(raw[:])
+}
+
+// catch makes an error of a panic below: a bug of ours fails its request, and the process lives. Every goroutine that
+// works for a request defers it.
+func catch(err *error) {
+	if p := recover(); p != nil {
+		*err = &panicError{value: p, stack: debug.Stack()}
+	}
+}
+
+// answer takes the stages in their order: whose request it is, what it asks, of which property.
+func (s *Server) answer(ctx context.Context, c *call) (answer reply, err error) {
+	defer catch(&err)
+	if len(c.wire.RequestURI()) > maxURL {
+		return reply{}, &failure{code: codeTooLarge, status: fasthttp.StatusRequestURITooLong,
+			message: fmt.Sprintf("the URL is longer than %d bytes", maxURL)}
+	}
+	if err := s.admit(ctx, c); err != nil {
+		return reply{}, err
+	}
+	if c.route.Operation == "" {
+		return c.route.serve(s, ctx, c)
+	}
+	if c.ask, err = translate.Parse(c.route.Endpoint, c.wire.URI().QueryString(), c.window); err != nil {
+		return reply{}, err
+	}
+	if strings.Contains(c.route.Path, "{id}") {
+		if err := s.find(ctx, c); err != nil {
+			return reply{}, err
+		}
+	}
+	return c.route.serve(s, ctx, c)
+}
+
+// admit decides on the key. On a path or a method that does not exist the key decides nothing, but its account's
+// allowance still stands in the headers.
+func (s *Server) admit(ctx context.Context, c *call) (err error) {
+	if c.route.Open {
+		return nil
+	}
+	c.grant, err = s.gate.Admit(ctx, c.authorization(), c.route.Scope)
+	if c.route.Operation == "" {
+		return nil
+	}
+	if err != nil {
+		return asStoreError(err)
+	}
+	c.window = translate.NewWindow(s.calendar.Anchor(c.started), c.grant.Plan.RetentionMonths)
+	return nil
+}
+
+// authorization returns the Authorization header; of two there is no telling which one is meant, so they are none.
+func (c *call) authorization() string {
+	values := c.wire.Request.Header.PeekAll(fasthttp.HeaderAuthorization)
+	if len(values) != 1 {
+		return ""
+	}
+	return string(values[0])
+}
+
+// find resolves the property that the path names.
+func (s *Server) find(ctx context.Context, c *call) error {
+	raw, _ := c.wire.UserValue("id").(string)
+	// The gate remembers the reference longer than the request's bytes live.
+	reference, err := translate.UnescapePathSegment(strings.Clone(raw))
+	if err != nil {
+		return err
+	}
+	property, err := s.gate.Property(ctx, c.grant, reference)
+	if err != nil {
+		return asStoreError(err)
+	}
+	c.property = &property
+	return nil
+}
+
+func unknownPath(_ *Server, _ context.Context, c *call) (reply, error) {
+	return reply{}, &failure{code: policy.CodeNotFound, status: fasthttp.StatusNotFound,
+		message: "there is nothing at this path; a property's own URL has to be percent-encoded as one path segment"}
+}
+
+func wrongMethod(_ *Server, _ context.Context, c *call) (reply, error) {
+	return reply{}, &failure{code: codeMethodNotAllowed, status: fasthttp.StatusMethodNotAllowed,
+		message: "the method " + string(c.wire.Method()) + " is not allowed: every endpoint is GET"}
+}

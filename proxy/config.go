@@ -1,0 +1,85 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/archive/sqlstore"
+	"sara/policy"
+	"sara/proxy/upstream"
+	"sara/translate"
+)
+
+// Config is what a Server is made of. Members are required unless said otherwise.
+type Config struct {
+	Store    *sqlstore.Store  // stays the caller's to close
+	Upstream *upstream.Client // stays the caller's
+	Plans    policy.Plans
+
+	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
+	BaseURL   string // the address by which clients reach the server, without a trailing slash
+	DocsURL   string // docs_url of every error; empty: the served OpenAPI document
+
+	// TrustedProxyHeader names the request header in which a proxy in front puts the client's address; empty: the
+	// connection's own peer is the client.
+	TrustedProxyHeader string
+
+	Version  string // of the build, for the metrics
+	Log      *slog.Logger
+	Registry *prometheus.Registry
+	Now      func() time.Time
+}
+
+// check refuses a configuration that could not serve, naming what is wrong.
+func (c *Config) check() error {
+	base, err := url.Parse(c.BaseURL)
+	switch {
+	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
+		return fmt.Errorf("base URL %q is not of the form https://api.example.com", c.BaseURL)
+	case strings.HasSuffix(c.BaseURL, "/") || base.RawQuery != "" || base.Fragment != "":
+		return fmt.Errorf("base URL %q must end in neither a slash, a query nor a fragment", c.BaseURL)
+	case !isKeyPrefix(c.KeyPrefix):
+		return fmt.Errorf("key prefix %q is not 1 to 20 lower-case letters and digits", c.KeyPrefix)
+	case c.Store == nil || c.Upstream == nil || c.Plans == nil || c.Log == nil || c.Registry == nil || c.Now == nil:
+		return errors.New("BUG: the configuration of the server is not complete")
+	}
+	return nil
+}
+
+func isKeyPrefix(s string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789"
+	return len(s) >= 1 && len(s) <= 20 && strings.Trim(s, allowed) == ""
+}
+
+// New returns a server that is ready to serve.
+func New(c Config) (*Server, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("configure the server: %w", err)
+	}
+	if c.DocsURL == "" {
+		c.DocsURL = c.BaseURL + pathOpenAPI
+	}
+	calendar, err := translate.NewCalendar()
+	if err != nil {
+		return nil, err
+	}
+	gate, err := policy.NewGate(policy.Config{
+		Directory: directory{store: c.Store}, Plans: c.Plans, KeyPrefix: c.KeyPrefix, Now: c.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{config: c, calendar: calendar, gate: gate, metrics: newMetrics(c.Registry, c.Version)}
+	routes := s.routes()
+	if s.document, err = OpenAPI(c.BaseURL); err != nil {
+		return nil, err
+	}
+	s.edge = s.newEdge(routes)
+	return s, nil
+}

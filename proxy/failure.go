@@ -1,0 +1,163 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sara/policy"
+	"sara/translate"
+)
+
+// The codes that only the edge gives; the others are those of policy and translate (spec: Errors).
+const (
+	codeMethodNotAllowed    = "METHOD_NOT_ALLOWED"
+	codeTooLarge            = "REQUEST_TOO_LARGE"
+	codeInternal            = "INTERNAL_ERROR"
+	codeUpstreamQuota       = "UPSTREAM_QUOTA_EXCEEDED"
+	codeFilteredUnavailable = "FILTERED_DATA_UNAVAILABLE"
+	codeUpstreamUnavailable = "UPSTREAM_UNAVAILABLE"
+	codeServiceUnavailable  = "SERVICE_UNAVAILABLE"
+)
+
+// A failure is an error as the client sees it. What it hides, cause, is for the log.
+type failure struct {
+	code       string
+	status     int
+	message    string
+	retryAfter time.Duration // zero: there is no use in trying again
+	cause      error
+}
+
+func (f *failure) Error() string {
+	if f.cause == nil {
+		return f.message
+	}
+	return f.message + ": " + f.cause.Error()
+}
+
+func (f *failure) Unwrap() error { return f.cause }
+
+// A panicError is a bug of ours that a request ran into.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
+
+// A storeError is that our own store could not be asked.
+type storeError struct{ error }
+
+func (e storeError) Unwrap() error { return e.error }
+
+// asStoreError marks what the gate or the store returned as trouble of the store, unless it is a decision.
+func asStoreError(err error) error {
+	var denial *policy.Denial
+	if err == nil || errors.As(err, &denial) {
+		return err
+	}
+	return storeError{err}
+}
+
+// storeRetry and the durations below are what Retry-After says of troubles whose end is not known.
+const storeRetry = 5 * time.Second
+
+// failureOf is the one table from errors to what the client sees. An error that it does not know is ours, and shows nothing.
+func failureOf(err error) *failure {
+	var (
+		known   *failure
+		denial  *policy.Denial
+		input   *translate.InputError
+		ofStore storeError
+	)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &denial):
+		return &failure{code: denial.Code, status: statusOf(denial.Code), message: denial.Message}
+	case errors.As(err, &input):
+		return &failure{code: input.Code, status: statusOf(input.Code), message: input.Message}
+	case errors.As(err, &ofStore), errors.Is(err, context.DeadlineExceeded):
+		return &failure{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: storeRetry,
+			message: "the service cannot look up what it needs right now", cause: err}
+	}
+	return &failure{code: codeInternal, status: fasthttp.StatusInternalServerError,
+		message: "something went wrong on our side; quote the request id when you report it", cause: err}
+}
+
+// statusOf is the status of each code that is decided below the edge.
+func statusOf(code string) int {
+	switch code {
+	case translate.CodeValidation, translate.CodeUnsupportedParameter, translate.CodeDateRangeTooOld, policy.CodePropertyAmbiguous:
+		return fasthttp.StatusBadRequest
+	case policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey:
+		return fasthttp.StatusUnauthorized
+	case policy.CodeNoAccess, policy.CodeScope:
+		return fasthttp.StatusForbidden
+	case policy.CodeNotFound:
+		return fasthttp.StatusNotFound
+	}
+	return fasthttp.StatusInternalServerError
+}
+
+// refuse answers with an error.
+func (s *Server) refuse(c *call, err error) {
+	f := failureOf(err)
+	header := &c.wire.Response.Header
+	s.setHeaders(c, bypassed)
+	c.wire.SetStatusCode(f.status)
+	switch f.status {
+	case fasthttp.StatusUnauthorized:
+		header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
+	case fasthttp.StatusMethodNotAllowed:
+		header.Set(fasthttp.HeaderAllow, fasthttp.MethodGet)
+	}
+	if f.retryAfter > 0 {
+		seconds := (f.retryAfter + time.Second - 1) / time.Second
+		header.Set(fasthttp.HeaderRetryAfter, strconv.FormatInt(int64(seconds), 10))
+	}
+	c.wire.Response.SetBodyRaw(errorBody(f, c.id, s.config.DocsURL))
+}
+
+func errorBody(f *failure, requestID, docsURL string) []byte {
+	var body struct {
+		Success bool `json:"success"`
+		Error   struct {
+			Code      string `json:"code"`
+			Message   string `json:"message"`
+			RequestID string `json:"request_id"`
+			DocsURL   string `json:"docs_url"`
+		} `json:"error"`
+	}
+	body.Error.Code, body.Error.Message, body.Error.RequestID, body.Error.DocsURL = f.code, f.message, requestID, docsURL
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic("BUG: an error envelope of strings does not marshal: " + err.Error())
+	}
+	return text
+}
+
+// malformed answers what is not a request that can be read: the HTTP library calls it instead of the handler.
+func (s *Server) malformed(wire *fasthttp.RequestCtx, err error) {
+	f := &failure{code: translate.CodeValidation, status: fasthttp.StatusBadRequest, message: "this is not an HTTP request that can be read"}
+	var small *fasthttp.ErrSmallBuffer
+	var network interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &small):
+		f = &failure{code: codeTooLarge, status: fasthttp.StatusRequestHeaderFieldsTooLarge,
+			message: fmt.Sprintf("the URL and the headers are longer than %d bytes together", maxHeader)}
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		f = &failure{code: codeTooLarge, status: fasthttp.StatusRequestEntityTooLarge, message: "no request takes a body"}
+	case errors.As(err, &network) && network.Timeout():
+		f.status, f.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
+	}
+	c := &call{id: newRequestID(), route: &route{Path: "malformed"}, started: s.config.Now(), wire: wire}
+	s.refuse(c, f)
+	s.finish(c, f)
+}

@@ -1,0 +1,46 @@
+package proxy
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are what the edge counts. Labels come from the route table and from status codes, never from requests, so that
+// no client can make series.
+type metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+	panics   prometheus.Counter
+}
+
+func newMetrics(registry *prometheus.Registry, version string) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sara_requests_total", Help: "Requests answered, by operation, status and error code.",
+		}, []string{"operation", "status", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sara_request_duration_seconds", Help: "Time from a request's last byte to its answer, by operation.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25},
+		}, []string{"operation"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "sara_requests_in_flight", Help: "Requests being answered.",
+		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sara_panics_total", Help: "Requests that ran into a bug of ours.",
+		}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "sara_build_info", Help: "1, labelled with the version.", ConstLabels: prometheus.Labels{"version": version},
+	})
+	build.Set(1)
+	registry.MustRegister(m.requests, m.duration, m.inFlight, m.panics, build)
+	return m
+}
+
+func (m *metrics) observe(operation string, status int, code string, took time.Duration) {
+	m.requests.WithLabelValues(operation, strconv.Itoa(status), code).Inc()
+	m.duration.WithLabelValues(operation).Observe(took.Seconds())
+}

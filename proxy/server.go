@@ -1,0 +1,113 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/fasthttp/router"
+	"github.com/valyala/fasthttp"
+
+	"sara/policy"
+	"sara/translate"
+)
+
+// The bounds of the edge.
+const (
+	// maxURL is the longest request target. Twenty filters of plain text fit well; the rest of maxHeader is for headers.
+	maxURL    = 24 << 10
+	maxHeader = 32 << 10
+	maxBody   = 1 << 10 // no request has a body that means something
+
+	readTimeout    = 10 * time.Second // for a whole request, so that a client cannot hold a connection by sending slowly
+	writeTimeout   = 30 * time.Second // for a whole answer, likewise by reading slowly
+	idleTimeout    = 75 * time.Second // longer than the idle timeout of the usual proxies in front, which must give up first
+	requestTimeout = 25 * time.Second // for the work of one request, upstream calls included; below writeTimeout
+	maxConnections = 64 << 10
+)
+
+// Server is the public API. Its methods are safe for concurrent use.
+type Server struct {
+	config   Config
+	calendar translate.Calendar
+	gate     *policy.Gate
+	metrics  *metrics
+	document []byte // the OpenAPI document
+	edge     *fasthttp.Server
+	draining atomic.Bool
+}
+
+// newEdge makes the HTTP server. Its own error answers are replaced, because they are not in the envelope, and its logs
+// of malformed requests silenced, because they quote headers, which carry keys.
+func (s *Server) newEdge(routes []route) *fasthttp.Server {
+	r := router.New()
+	r.RedirectTrailingSlash = false
+	r.RedirectFixedPath = false
+	r.HandleOPTIONS = false
+	for i := range routes {
+		r.GET(routes[i].Path, s.handle(&routes[i]))
+	}
+	r.NotFound = s.handle(&route{Path: "unknown", serve: unknownPath})
+	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod})
+	return &fasthttp.Server{
+		Handler:               r.Handler,
+		ErrorHandler:          s.malformed,
+		Name:                  "sara",
+		ReadBufferSize:        maxHeader,
+		MaxRequestBodySize:    maxBody,
+		ReadTimeout:           readTimeout,
+		WriteTimeout:          writeTimeout,
+		IdleTimeout:           idleTimeout,
+		Concurrency:           maxConnections,
+		ReduceMemoryUsage:     true,
+		CloseOnShutdown:       true,
+		SecureErrorLogMessage: true,
+		NoDefaultContentType:  true,
+		Logger:                quiet{},
+	}
+}
+
+// quiet drops what the HTTP library would log of single connections: clients that go away and requests that are not HTTP.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// Serve answers requests on the listener until Shutdown.
+func (s *Server) Serve(listener net.Listener) error {
+	if err := s.edge.Serve(listener); err != nil {
+		return fmt.Errorf("serve on %s: %w", listener.Addr(), err)
+	}
+	return nil
+}
+
+// Drain makes Ready fail, so that whoever balances the load sends no more requests. Requests are still answered.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Shutdown stops accepting, lets the requests that are under way finish, and returns when they have, or with an error when
+// ctx ends before that.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.Drain()
+	if err := s.edge.ShutdownWithContext(ctx); err != nil {
+		return fmt.Errorf("drain the server: %w", err)
+	}
+	return nil
+}
+
+var errDraining = errors.New("the server is shutting down")
+
+// Ready returns why the server should get no requests now, nil when it should.
+func (s *Server) Ready(ctx context.Context) error {
+	if s.draining.Load() {
+		return errDraining
+	}
+	const pingTimeout = time.Second
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	if err := s.config.Store.Ping(ctx); err != nil {
+		return fmt.Errorf("the store does not answer: %w", err)
+	}
+	return nil
+}
