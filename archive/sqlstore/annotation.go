@@ -22,6 +22,9 @@ type Annotation struct {
 
 const defaultColor = "blue"
 
+const selectAnnotations = "SELECT id, day, title, note, color, created_at FROM annotations" +
+	" WHERE property_id = $1 AND day >= $2 AND day <= $3 ORDER BY day, created_at, id"
+
 func scanAnnotation(row scanner) (a Annotation, err error) {
 	err = row.Scan(&a.ID, &a.Date, &a.Title, &a.Note, &a.Color, instant{&a.CreatedAt})
 	return a, err
@@ -67,8 +70,7 @@ func (s *Store) Annotations(ctx context.Context, propertyID string, from, to *tr
 	if to != nil {
 		last = *to
 	}
-	annotations, err := all(ctx, s.db, scanAnnotation, "SELECT id, day, title, note, color, created_at FROM annotations"+
-		" WHERE property_id = $1 AND day >= $2 AND day <= $3 ORDER BY day, created_at, id", propertyID, int64(first), int64(last))
+	annotations, err := all(ctx, s.db, scanAnnotation, selectAnnotations, propertyID, int64(first), int64(last))
 	if err != nil {
 		return nil, fmt.Errorf("read the annotations of property %s: %w", propertyID, err)
 	}

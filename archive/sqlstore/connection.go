@@ -178,6 +178,8 @@ func (s *Store) transition(ctx context.Context, kind, id, count, update string, 
 	return false, nil
 }
 
+const selectCredentials = "SELECT credentials, revision FROM connections WHERE id = $1"
+
 // Credentials returns the decrypted JSON of a connection and the revision that it is. The caller owns the bytes.
 func (s *Store) Credentials(ctx context.Context, connectionID string) (credentials []byte, revision int, err error) {
 	type row struct {
@@ -188,7 +190,7 @@ func (s *Store) Credentials(ctx context.Context, connectionID string) (credentia
 		err = from.Scan(&r.sealed, &r.revision)
 		return r, err
 	}
-	r, err := one(ctx, s.db, scan, "SELECT credentials, revision FROM connections WHERE id = $1", connectionID)
+	r, err := one(ctx, s.db, scan, selectCredentials, connectionID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, 0, &NotFoundError{"connection", connectionID}
 	}

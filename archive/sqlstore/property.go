@@ -39,10 +39,9 @@ const (
 		" p.display_name, p.slug, p.permission_level, p.starred, p.archived, p.access_note, p.created_at"
 	selectProperties = "SELECT " + propertyColumns + " FROM properties p JOIN connections c ON c.id = p.connection_id "
 
-	// matchingProperties are the ids of the properties that $1, a reference in lower case, or $2, the reference as it
-	// is written, may mean. Each part has an index of its own, whatever the planner thinks of OR.
-	matchingProperties = "(SELECT id FROM properties WHERE id = $1 UNION SELECT id FROM properties WHERE host = $1" +
-		" UNION SELECT id FROM properties WHERE site = $2 UNION SELECT id FROM properties WHERE slug = $2) found "
+	// mayMean holds for the properties that $1, a reference in lower case, or $2, the reference as it is written, may
+	// mean. Each of its terms has an index of its own.
+	mayMean = "(p.id = $1 OR p.host = $1 OR p.site = $2 OR p.slug = $2)"
 )
 
 func scanProperty(row scanner) (p Property, err error) {
@@ -151,8 +150,7 @@ func findProperty(ctx context.Context, q querier, reference string) (Property, e
 		written = site
 	}
 	lower := strings.ToLower(reference)
-	found, err := all(ctx, q, scanProperty, "SELECT "+propertyColumns+" FROM "+matchingProperties+
-		"JOIN properties p ON p.id = found.id JOIN connections c ON c.id = p.connection_id ORDER BY p.name_order", lower, written)
+	found, err := all(ctx, q, scanProperty, selectProperties+"WHERE "+mayMean+" ORDER BY p.name_order", lower, written)
 	if err != nil {
 		return Property{}, fmt.Errorf("find property %q: %w", reference, err)
 	}

@@ -10,6 +10,11 @@ import (
 	"sara/translate"
 )
 
+const (
+	selectBrandTerms = "SELECT id, term, match_type, created_at FROM brand_terms WHERE property_id = $1 ORDER BY place"
+	selectPageGroups = "SELECT id, name, rules, created_at FROM page_groups WHERE property_id = $1 ORDER BY place"
+)
+
 func scanBrandTerm(row scanner) (t translate.BrandTerm, err error) {
 	err = row.Scan(&t.ID, &t.Term, &t.MatchType, instant{&t.CreatedAt})
 	return t, err
@@ -28,16 +33,11 @@ func scanPageGroup(row scanner) (g translate.PageGroup, err error) {
 
 // BrandTerms returns the brand terms of a property in the order they were given.
 func (s *Store) BrandTerms(ctx context.Context, propertyID string) ([]translate.BrandTerm, error) {
-	terms, err := brandTerms(ctx, s.db, propertyID)
+	terms, err := all(ctx, s.db, scanBrandTerm, selectBrandTerms, propertyID)
 	if err != nil {
 		return nil, fmt.Errorf("read the brand terms of property %s: %w", propertyID, err)
 	}
 	return terms, nil
-}
-
-func brandTerms(ctx context.Context, q querier, propertyID string) ([]translate.BrandTerm, error) {
-	return all(ctx, q, scanBrandTerm,
-		"SELECT id, term, match_type, created_at FROM brand_terms WHERE property_id = $1 ORDER BY place", propertyID)
 }
 
 // SetBrandTerms replaces the brand terms of a property and returns them as stored. Only Term and MatchType of what is
@@ -73,7 +73,7 @@ func (s *Store) SetBrandTerms(ctx context.Context, property string, terms []tran
 		if _, err := tx.ExecContext(ctx, "DELETE FROM brand_terms WHERE property_id = $1 AND place < 0", p.ID); err != nil {
 			return err
 		}
-		stored, err = brandTerms(ctx, tx, p.ID)
+		stored, err = all(ctx, tx, scanBrandTerm, selectBrandTerms, p.ID)
 		return err
 	})
 	if err != nil {
@@ -110,16 +110,11 @@ func checkBrandTerms(terms []translate.BrandTerm) error {
 
 // PageGroups returns the page groups of a property in the order they were given.
 func (s *Store) PageGroups(ctx context.Context, propertyID string) ([]translate.PageGroup, error) {
-	groups, err := pageGroups(ctx, s.db, propertyID)
+	groups, err := all(ctx, s.db, scanPageGroup, selectPageGroups, propertyID)
 	if err != nil {
 		return nil, fmt.Errorf("read the page groups of property %s: %w", propertyID, err)
 	}
 	return groups, nil
-}
-
-func pageGroups(ctx context.Context, q querier, propertyID string) ([]translate.PageGroup, error) {
-	return all(ctx, q, scanPageGroup,
-		"SELECT id, name, rules, created_at FROM page_groups WHERE property_id = $1 ORDER BY place", propertyID)
 }
 
 // SetPageGroups replaces the page groups of a property and returns them as stored. Only Name and Rules of what is given
@@ -146,7 +141,7 @@ func (s *Store) SetPageGroups(ctx context.Context, property string, groups []tra
 		if _, err := tx.ExecContext(ctx, "DELETE FROM page_groups WHERE property_id = $1 AND place < 0", p.ID); err != nil {
 			return err
 		}
-		stored, err = pageGroups(ctx, tx, p.ID)
+		stored, err = all(ctx, tx, scanPageGroup, selectPageGroups, p.ID)
 		return err
 	})
 	if err != nil {

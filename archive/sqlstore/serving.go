@@ -60,9 +60,11 @@ func (s *Store) KeyByHash(ctx context.Context, hash [32]byte) (KeyRecord, error)
 }
 
 const (
-	findReachable = "SELECT " + propertyColumns + " FROM " + matchingProperties +
-		"JOIN properties p ON p.id = found.id JOIN memberships m ON m.workspace_id = p.workspace_id AND m.person_id = $3" +
-		" JOIN connections c ON c.id = p.connection_id WHERE ($4 = '' OR p.workspace_id = $4) ORDER BY p.name_order"
+	// Counting memberships row by row, where a join would say the same, keeps both planners from walking through all
+	// that the person reaches.
+	findReachable = selectProperties + "WHERE " + mayMean +
+		" AND (SELECT count(*) FROM memberships m WHERE m.person_id = $3 AND m.workspace_id = p.workspace_id) > 0" +
+		" AND ($4 = '' OR p.workspace_id = $4) ORDER BY p.name_order"
 
 	reachable = " FROM memberships m JOIN properties p ON p.workspace_id = m.workspace_id" +
 		" WHERE m.person_id = $1 AND ($2 = '' OR m.workspace_id = $2) AND ($3 OR NOT p.archived)"

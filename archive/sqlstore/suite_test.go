@@ -3,65 +3,281 @@ package sqlstore
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
+	"fmt"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
+
+	"sara/archive/sqlstore/pgtest"
 )
 
-// database opens stores on databases of one kind.
-type database struct {
-	fresh func(t testing.TB) string // the URL of a new, empty database
+// TestStore runs one suite over both databases.
+func TestStore(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		suite(t, func(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "made for it", "sara #1?.db") })
+	})
+	t.Run("postgres", func(t *testing.T) {
+		suite(t, pgtest.Start(t).NewDatabase)
+	})
 }
 
-func TestStore(t *testing.T) {
-	databases := map[string]database{
-		"sqlite": {func(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "data", "sara.db") }},
-		"memory": {func(testing.TB) string { return "sqlite::memory:" }},
-	}
-	for name, db := range databases {
-		t.Run(name, func(t *testing.T) {
-			t.Run("smoke", func(t *testing.T) { testSmoke(t, db) })
+func suite(t *testing.T, newDatabase func(testing.TB) string) {
+	for _, test := range []struct {
+		guarantee string
+		check     func(*testing.T, *fixture)
+	}{
+		{"accounts keep plan and end", testAccounts},
+		{"names are refused when they cannot serve as references", testNames},
+		{"workspaces are unique in their account", testWorkspaces},
+		{"people have one account and any workspaces", testPeople},
+		{"references that fit several are refused with candidates", testAmbiguousReferences},
+		{"connections keep credentials sealed", testConnections},
+		{"incomplete credentials are refused without repeating them", testIncompleteCredentials},
+		{"replaced credentials are a new revision in good health", testReplaceCredentials},
+		{"the secret key is needed and has to be the right one", testSecretKeys},
+		{"one caller is told of a transition of health", testConnectionHealth},
+		{"one caller is told of a transition of access", testPropertyAccess},
+		{"properties get sites, names and slugs", testAddProperty},
+		{"taken sites and slugs are refused", testTakenProperty},
+		{"properties are found by id, site, slug and host", testFindProperty},
+		{"flags of properties change", testPropertyFlags},
+		{"people reach the properties of their workspaces, sorted by bytes", testReachable},
+		{"references reach no further than the person", testFindReachable},
+		{"keys carry all that admission asks", testKeyByHash},
+		{"keys stay under the limit of the plan", testKeyLimit},
+		{"racing creations admit exactly the limit", testKeyLimitRace},
+		{"keys are checked, listed and revoked", testKeys},
+		{"brand terms keep identity and order", testBrandTerms},
+		{"page groups keep identity and order", testPageGroups},
+		{"annotations are listed by date", testAnnotations},
+		{"generation grows with committed writes only", testGeneration},
+		{"a restart loses nothing", testRestart},
+		{"racing migrations all succeed", testMigrateRace},
+		{"a database of the previous schema opens", testPreviousSchema},
+	} {
+		t.Run(test.guarantee, func(t *testing.T) {
+			t.Parallel() // each has a database of its own
+			test.check(t, newFixture(t, newDatabase(t)))
 		})
 	}
 }
 
-func testSmoke(t *testing.T, db database) {
-	ctx := context.Background()
-	s, err := Open(ctx, Config{URL: db.fresh(t), SecretKey: make([]byte, 32), Now: time.Now})
-	if err != nil {
+// fixture is a migrated store with a clock that stands still until it is moved.
+type fixture struct {
+	*Store
+	t    testing.TB
+	ctx  context.Context
+	url  string
+	time time.Time
+}
+
+var testKey = []byte("0123456789abcdef0123456789abcdef")
+
+func newFixture(t testing.TB, url string) *fixture {
+	t.Helper()
+	f := &fixture{t: t, ctx: context.Background(), url: url, time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	f.Store = f.open(testKey)
+	if _, err := f.Migrate(f.ctx); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	return f
+}
+
+// open opens another store on the fixture's database.
+func (f *fixture) open(secretKey []byte) *Store {
+	f.t.Helper()
+	s, err := Open(f.ctx, Config{URL: f.url, SecretKey: secretKey, Now: func() time.Time { return f.time }})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Error(err)
+			f.t.Error(err)
 		}
 	})
-	if n, err := s.Migrate(ctx); err != nil || n != 2 {
-		t.Fatal(n, err)
-	}
-	must := func(_ any, err error) {
+	return s
+}
+
+func (f *fixture) account(name, plan string) Account {
+	f.t.Helper()
+	return value(f.AddAccount(f.ctx, name, plan, nil))(f.t)
+}
+
+func (f *fixture) workspace(account, name string) Workspace {
+	f.t.Helper()
+	return value(f.AddWorkspace(f.ctx, account, name))(f.t)
+}
+
+func (f *fixture) person(account, email string, workspaces ...string) Person {
+	f.t.Helper()
+	return value(f.AddPerson(f.ctx, account, email, workspaces))(f.t)
+}
+
+func (f *fixture) connection(workspace, name string) Connection {
+	f.t.Helper()
+	return value(f.AddConnection(f.ctx, workspace, name, serviceAccountJSON))(f.t)
+}
+
+func (f *fixture) property(connection, site string) Property {
+	f.t.Helper()
+	return value(f.AddProperty(f.ctx, PropertySpec{Connection: connection, Site: site}))(f.t)
+}
+
+func (f *fixture) key(person, text string) APIKey {
+	f.t.Helper()
+	return value(f.CreateKey(f.ctx, keySpec(person, text), unlimited))(f.t)
+}
+
+// acme is an account with a workspace, a person in it, and a connection of it.
+func (f *fixture) acme() (Person, Connection) {
+	f.t.Helper()
+	f.account("acme", "pro")
+	f.workspace("acme", "main")
+	return f.person("acme", "ann@acme.example", "main"), f.connection("main", "google")
+}
+
+var (
+	serviceAccountJSON = []byte(`{"type":"service_account","client_email":"robot@project.iam.gserviceaccount.com","private_key":"-----PRIVATE"}`)
+	authorizedUserJSON = []byte(`{"type":"authorized_user","client_id":"12.apps.example","client_secret":"hush","refresh_token":"1//refresh"}`)
+)
+
+func keySpec(person, text string) KeySpec {
+	return KeySpec{Person: person, Name: text, Scopes: []string{"performance:read"}, Hash: sha256.Sum256([]byte(text))}
+}
+
+func unlimited(string) int { return 1 << 30 }
+
+// value ends the test unless err is nil.
+func value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
+		return v
 	}
-	must(s.AddAccount(ctx, "acme", "pro", nil))
-	must(s.AddWorkspace(ctx, "acme", "main"))
-	must(s.AddPerson(ctx, "acme", "A@example.com", []string{"main"}))
-	must(s.AddConnection(ctx, "main", "", []byte(`{"type":"service_account","client_email":"x@y.z","private_key":"k"}`)))
-	must(s.AddProperty(ctx, PropertySpec{Connection: "x@y.z", Site: "sc-domain:example.com"}))
-	must(s.CreateKey(ctx, KeySpec{Person: "a@example.com", Name: "k", Scopes: []string{"a"}, Hash: sha256.Sum256([]byte("x")), Workspace: "main"}, func(string) int { return 1 }))
-	k, err := s.KeyByHash(ctx, sha256.Sum256([]byte("x")))
-	must(k, err)
-	found, err := s.FindProperties(ctx, k.PersonID, k.Workspace.ID, "example.com")
-	must(found, err)
-	page, total, err := s.ReachableProperties(ctx, k.PersonID, "", false, 10, 0)
-	must(page, err)
-	if len(found) != 1 || total != 1 || len(page) != 1 {
-		t.Fatal(found, page, total)
+}
+
+func equal(t testing.TB, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	_, _, err = s.Credentials(ctx, found[0].Connection.ID)
-	must(nil, err)
-	must(s.AddAnnotation(ctx, "example.com", Annotation{Title: "x"}))
-	must(s.Annotations(ctx, found[0].ID, nil, nil))
+}
+
+// refusal returns err as an error of type E, and ends the test if it is none.
+func refusal[E error](t testing.TB, err error) (e E) {
+	t.Helper()
+	if !errors.As(err, &e) {
+		t.Fatalf("got error %v (%T), want a %T", err, err, e)
+	}
+	return e
+}
+
+// refused ends the test unless err is an error of type E.
+func refused[E error](t testing.TB, err error) {
+	t.Helper()
+	_ = refusal[E](t, err)
+}
+
+func wantNil(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// names returns what of returns for each element, as one list.
+func names[T any](list []T, of func(T) string) []string {
+	found := make([]string, len(list))
+	for i, v := range list {
+		found[i] = of(v)
+	}
+	return found
+}
+
+func testGeneration(t *testing.T, f *fixture) {
+	before := f.Generation()
+	f.account("acme", "pro")
+	if f.Generation() != before+1 {
+		t.Errorf("a write moved the generation from %d to %d", before, f.Generation())
+	}
+	_, err := f.AddAccount(f.ctx, "acme", "pro", nil)
+	refused[*ExistsError](t, err)
+	value(f.Accounts(f.ctx))(t)
+	if f.Generation() != before+1 {
+		t.Errorf("a refused write and a read moved the generation to %d", f.Generation())
+	}
+}
+
+func testRestart(t *testing.T, f *fixture) {
+	p, c := f.acme()
+	site := f.property("google", "sc-domain:example.com")
+	key := f.key(p.Email, "text")
+	note := value(f.AddAnnotation(f.ctx, site.ID, Annotation{Title: "launch"}))(t)
+	wantNil(t, f.Close())
+
+	s := f.open(testKey)
+	equal(t, value(s.Migrate(f.ctx))(t), 0)
+	equal(t, value(s.Connections(f.ctx))(t), []Connection{c})
+	equal(t, value(s.Properties(f.ctx))(t), []Property{site})
+	equal(t, value(s.Keys(f.ctx, p.Email))(t), []APIKey{key})
+	equal(t, value(s.Annotations(f.ctx, site.ID, nil, nil))(t), []Annotation{note})
+	credentials, _, err := s.Credentials(f.ctx, c.ID)
+	wantNil(t, err)
+	equal(t, string(credentials), string(serviceAccountJSON))
+}
+
+func testMigrateRace(t *testing.T, f *fixture) {
+	provider := value(f.migrator())(t)
+	value(provider.DownTo(f.ctx, 0))(t)
+	const racers = 4
+	type result struct {
+		applied int
+		err     error
+	}
+	results := make(chan result, racers)
+	for range racers {
+		s := f.open(nil)
+		go func() {
+			applied, err := s.Migrate(f.ctx)
+			results <- result{applied, err}
+		}()
+	}
+	applied := 0
+	for range racers {
+		r := <-results
+		if r.err != nil {
+			t.Error(r.err)
+		}
+		applied += r.applied
+	}
+	equal(t, applied, 2)
+	f.account("acme", "pro")
+}
+
+func testPreviousSchema(t *testing.T, f *fixture) {
+	const latest = 2
+	provider := value(f.migrator())(t)
+	value(provider.DownTo(f.ctx, latest-1))(t)
+	p, _ := f.acme()
+	site := f.property("google", "sc-domain:example.com")
+	f.key(p.Email, "text")
+	wantNil(t, f.Close())
+
+	s := f.open(testKey)
+	equal(t, value(s.Migrate(f.ctx))(t), 1)
+	equal(t, value(s.FindProperties(f.ctx, p.ID, "", "example.com"))(t), []Property{site})
+	equal(t, value(s.KeyByHash(f.ctx, keySpec("", "text").Hash))(t).PersonID, p.ID)
+	value(s.AddAnnotation(f.ctx, site.ID, Annotation{Title: "launch"}))(t)
+}
+
+func numbered(format string, n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(format, i)
+	}
+	return list
 }

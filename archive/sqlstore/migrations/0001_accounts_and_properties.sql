@@ -71,7 +71,7 @@ CREATE TABLE properties (
     UNIQUE (workspace_id, slug),
     FOREIGN KEY (connection_id, workspace_id) REFERENCES connections (id, workspace_id)
 );
-CREATE INDEX properties_workspace_order ON properties (workspace_id, name_order);
+CREATE INDEX properties_listed ON properties (workspace_id, archived, name_order, id);
 CREATE INDEX properties_site ON properties (site);
 CREATE INDEX properties_slug ON properties (slug);
 CREATE INDEX properties_host ON properties (host);

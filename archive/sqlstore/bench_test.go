@@ -1,0 +1,65 @@
+package sqlstore
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"sara/archive/sqlstore/pgtest"
+)
+
+// BenchmarkServing times the reads of a request where the person reaches 10,000 properties in 10 workspaces.
+func BenchmarkServing(b *testing.B) {
+	b.Run("sqlite", func(b *testing.B) { benchmarkServing(b, "sqlite:"+filepath.Join(b.TempDir(), "sara.db")) })
+	b.Run("postgres", func(b *testing.B) { benchmarkServing(b, pgtest.Start(b).NewDatabase(b)) })
+}
+
+func benchmarkServing(b *testing.B, url string) {
+	f := newFixture(b, url)
+	p, last := seedProperties(f, 10, 1000)
+	key := f.key(p.Email, "key")
+	hash := keySpec("", "key").Hash
+	b.Run("KeyByHash", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if k, err := f.KeyByHash(f.ctx, hash); err != nil || k.KeyID != key.ID {
+				b.Fatal(k, err)
+			}
+		}
+	})
+	for kind, reference := range map[string]string{"id": last.ID, "site": last.Site, "host": last.Host} {
+		b.Run("FindProperties/"+kind, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if found, err := f.FindProperties(f.ctx, p.ID, "", reference); err != nil || len(found) != 1 {
+					b.Fatal(found, err)
+				}
+			}
+		})
+	}
+	b.Run("ReachableProperties", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if page, total, err := f.ReachableProperties(f.ctx, p.ID, "", false, 50, 0); err != nil || len(page) != 50 || total != 10_000 {
+				b.Fatal(total, err)
+			}
+		}
+	})
+}
+
+// seedProperties gives one person workspaces of so many properties each, and returns the last of them.
+func seedProperties(f *fixture, workspaces, properties int) (p Person, last Property) {
+	f.t.Helper()
+	f.account("acme", "pro")
+	p = f.person("acme", "ann@acme.example")
+	for w := range workspaces {
+		name := fmt.Sprintf("workspace %d", w)
+		f.workspace("acme", name)
+		wantNil(f.t, f.JoinWorkspace(f.ctx, p.ID, name))
+		c := f.connection(name, name)
+		for i := range properties {
+			last = f.property(c.ID, fmt.Sprintf("sc-domain:site%d.shop%d.example", i, w))
+		}
+	}
+	return p, last
+}

@@ -1,0 +1,157 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+func testConnections(t *testing.T, f *fixture) {
+	a := f.account("acme", "pro")
+	w := f.workspace("acme", "main")
+	c := value(f.AddConnection(f.ctx, "main", "google", serviceAccountJSON))(t)
+	equal(t, c, Connection{ID: c.ID, AccountID: a.ID, AccountName: "acme", WorkspaceID: w.ID, WorkspaceName: "main",
+		Name: "google", Kind: ServiceAccount, Identity: "robot@project.iam.gserviceaccount.com", Revision: 1, Healthy: true,
+		CreatedAt: f.time})
+	_, err := f.AddConnection(f.ctx, "main", "google", serviceAccountJSON)
+	refused[*ExistsError](t, err)
+
+	first := value(f.AddConnection(f.ctx, "main", "", authorizedUserJSON))(t)
+	second := value(f.AddConnection(f.ctx, "main", "", authorizedUserJSON))(t)
+	equal(t, []string{first.Kind, first.Name, second.Name}, []string{AuthorizedUser, "12.apps.example", "12.apps.example-2"})
+	equal(t, value(f.Connections(f.ctx))(t), []Connection{c, first, second})
+
+	credentials, revision, err := f.Credentials(f.ctx, first.ID)
+	wantNil(t, err)
+	equal(t, string(credentials), string(authorizedUserJSON))
+	equal(t, revision, 1)
+	_, _, err = f.Credentials(f.ctx, "nothing")
+	refused[*NotFoundError](t, err)
+
+	// The same text is stored differently each time, and only under its own connection's id.
+	one, two := value(f.seal("a", credentials))(t), value(f.seal("a", credentials))(t)
+	if string(one) == string(two) {
+		t.Error("two seals of one text are equal")
+	}
+	if _, err := f.unseal("b", one); !errors.Is(err, ErrWrongSecretKey) {
+		t.Errorf("credentials of another connection: %v", err)
+	}
+}
+
+func testIncompleteCredentials(t *testing.T, f *fixture) {
+	f.account("acme", "pro")
+	f.workspace("acme", "main")
+	for _, credentials := range []string{
+		``, `null`, `[]`, `hunter2`, `{"type":"hunter2"}`,
+		`{"type":"service_account","private_key":"hunter2"}`,
+		`{"type":"service_account","private_key":"hunter2","client_email":7}`,
+		`{"type":"authorized_user","client_id":"a","client_secret":"hunter2"}`,
+		`{"type":"authorized_user","refresh_token":"hunter2","client_secret":"hunter2"}`,
+	} {
+		_, err := f.AddConnection(f.ctx, "main", "google", []byte(credentials))
+		refused[*InputError](t, err)
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q repeats a secret", err)
+		}
+	}
+	equal(t, value(f.Connections(f.ctx))(t), []Connection{})
+}
+
+func testReplaceCredentials(t *testing.T, f *fixture) {
+	_, c := f.acme()
+	p := f.property("google", "sc-domain:example.com")
+	value(f.SetConnectionHealth(f.ctx, c.ID, false, "revoked"))(t)
+	value(f.SetPropertyAccess(f.ctx, p.ID, "no access"))(t)
+
+	replaced := value(f.ReplaceCredentials(f.ctx, "google", authorizedUserJSON))(t)
+	c.Kind, c.Identity, c.Revision = AuthorizedUser, "12.apps.example", 2
+	equal(t, replaced, c)
+	credentials, revision, err := f.Credentials(f.ctx, c.ID)
+	wantNil(t, err)
+	equal(t, string(credentials), string(authorizedUserJSON))
+	equal(t, revision, 2)
+	p.Connection = ConnectionState{ID: c.ID, Kind: AuthorizedUser, Revision: 2, Healthy: true}
+	equal(t, value(f.Property(f.ctx, p.ID))(t), p)
+
+	_, err = f.ReplaceCredentials(f.ctx, "nothing", authorizedUserJSON)
+	refused[*NotFoundError](t, err)
+}
+
+func testSecretKeys(t *testing.T, f *fixture) {
+	_, c := f.acme()
+	without := f.open(nil)
+	_, err := without.AddConnection(f.ctx, "main", "second", serviceAccountJSON)
+	if !errors.Is(err, ErrNoSecretKey) || !strings.Contains(err.Error(), "SARA_SECRET_KEY") {
+		t.Errorf("adding without a key: %v", err)
+	}
+	if _, _, err := without.Credentials(f.ctx, c.ID); !errors.Is(err, ErrNoSecretKey) {
+		t.Errorf("reading without a key: %v", err)
+	}
+	other := f.open([]byte(strings.Repeat("x", 32)))
+	if _, _, err := other.Credentials(f.ctx, c.ID); !errors.Is(err, ErrWrongSecretKey) {
+		t.Errorf("reading with another key: %v", err)
+	}
+	if _, err := f.db.ExecContext(f.ctx, "UPDATE connections SET credentials = $1", []byte{2, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.Credentials(f.ctx, c.ID); !errors.Is(err, ErrWrongSecretKey) {
+		t.Errorf("reading what is damaged: %v", err)
+	}
+	_, err = Open(f.ctx, Config{URL: f.url, SecretKey: []byte("too short")})
+	if refused[*InputError](t, err); strings.Contains(err.Error(), "too short") {
+		t.Errorf("%q repeats the key", err)
+	}
+}
+
+func testConnectionHealth(t *testing.T, f *fixture) {
+	_, c := f.acme()
+	p := f.property("google", "sc-domain:example.com")
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, true, ""))(t), false)
+	generation := f.Generation()
+
+	var told atomic.Int64
+	var replicas sync.WaitGroup
+	for i := range 4 {
+		replicas.Go(func() {
+			changed, err := f.SetConnectionHealth(f.ctx, c.ID, false, fmt.Sprintf("revoked, says %d", i))
+			if err != nil {
+				t.Error(err)
+			}
+			if changed {
+				told.Add(1)
+			}
+		})
+	}
+	replicas.Wait()
+	equal(t, told.Load(), int64(1))
+	equal(t, f.Generation(), generation+1)
+	state := value(f.Property(f.ctx, p.ID))(t).Connection
+	if state.Healthy || !strings.HasPrefix(state.Note, "revoked, says ") {
+		t.Errorf("the connection is %+v", state)
+	}
+
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, true, "ignored"))(t), true)
+	equal(t, value(f.Connection(f.ctx, c.ID))(t), c)
+	_, err := f.SetConnectionHealth(f.ctx, "nothing", true, "")
+	refused[*NotFoundError](t, err)
+	// What the upstream says may be anything.
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, false, "\x00\xff"+strings.Repeat("é", 3000)))(t), true)
+}
+
+func testPropertyAccess(t *testing.T, f *fixture) {
+	f.acme()
+	p := f.property("google", "sc-domain:example.com")
+	for _, step := range []struct {
+		note    string
+		changed bool
+		kept    string
+	}{{"", false, ""}, {"forbidden", true, "forbidden"}, {"forbidden again", false, "forbidden"}, {"", true, ""}} {
+		equal(t, value(f.SetPropertyAccess(f.ctx, p.ID, step.note))(t), step.changed)
+		equal(t, value(f.Property(f.ctx, p.ID))(t).AccessNote, step.kept)
+	}
+	_, err := f.SetPropertyAccess(f.ctx, "nothing", "")
+	refused[*NotFoundError](t, err)
+}

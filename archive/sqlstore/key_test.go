@@ -1,0 +1,129 @@
+package sqlstore
+
+import (
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sara/translate"
+)
+
+func testKeyByHash(t *testing.T, f *fixture) {
+	p, c := f.acme()
+	f.key(p.Email, "plain")
+	expires := f.time.Add(24 * time.Hour)
+	spec := keySpec(p.ID, "scoped")
+	spec.Scopes, spec.Workspace, spec.ExpiresAt = []string{"properties:read", "indexing:read"}, "main", &expires
+	key := value(f.CreateKey(f.ctx, spec, unlimited))(t)
+	until := translate.NewDate(2027, 1, 31)
+	account := value(f.SetPlan(f.ctx, "acme", "agency", &until))(t)
+
+	want := KeyRecord{KeyID: key.ID, Scopes: spec.Scopes, Workspace: &WorkspaceScope{c.WorkspaceID, "main"}, ExpiresAt: &expires,
+		PersonID: p.ID, AccountID: account.ID, Plan: "agency", Until: &until}
+	equal(t, value(f.KeyByHash(f.ctx, spec.Hash))(t), want)
+	value(f.RevokeKey(f.ctx, key.ID))(t)
+	want.RevokedAt = &f.time
+	equal(t, value(f.KeyByHash(f.ctx, spec.Hash))(t), want)
+
+	plain := value(f.KeyByHash(f.ctx, keySpec("", "plain").Hash))(t)
+	if plain.Workspace != nil || plain.ExpiresAt != nil || plain.RevokedAt != nil {
+		t.Errorf("a plain key is %+v", plain)
+	}
+	if _, err := f.KeyByHash(f.ctx, sha256.Sum256([]byte("unknown"))); !errors.Is(err, ErrNotFound) {
+		t.Errorf("an unknown key: %v", err)
+	}
+}
+
+func testKeyLimit(t *testing.T, f *fixture) {
+	p, _ := f.acme()
+	other := f.person("acme", "bob@acme.example") // the limit is the account's, not the person's
+	limit := func(plan string) int { return map[string]int{"pro": 2}[plan] }
+	create := func(person, text string, expires *time.Time) (APIKey, error) {
+		spec := keySpec(person, text)
+		spec.ExpiresAt = expires
+		return f.CreateKey(f.ctx, spec, limit)
+	}
+	soon := f.time.Add(time.Minute)
+	first := value(create(p.ID, "first", nil))(t)
+	value(create(other.ID, "second", &soon))(t)
+	_, err := create(p.ID, "third", nil)
+	equal(t, refusal[*KeyLimitError](t, err), &KeyLimitError{Account: "acme", Plan: "pro", Limit: 2})
+
+	f.time = soon // an expired key makes room
+	value(create(p.ID, "third", nil))(t)
+	_, err = create(p.ID, "fourth", nil)
+	refused[*KeyLimitError](t, err)
+	value(f.RevokeKey(f.ctx, first.ID))(t) // and so does a revoked one
+	value(create(p.ID, "fourth", nil))(t)
+
+	value(f.SetPlan(f.ctx, "acme", "trial", nil))(t)
+	_, err = create(p.ID, "fifth", nil)
+	equal(t, refusal[*KeyLimitError](t, err).Limit, 0)
+}
+
+func testKeyLimitRace(t *testing.T, f *fixture) {
+	p, _ := f.acme()
+	const limit, racers = 3, 12
+	var admitted, refusals atomic.Int64
+	var creators sync.WaitGroup
+	stores := []*Store{f.Store, f.open(nil)}
+	for i, text := range numbered("key %d", racers) {
+		creators.Go(func() {
+			_, err := stores[i%len(stores)].CreateKey(f.ctx, keySpec(p.ID, text), func(string) int { return limit })
+			if full := (*KeyLimitError)(nil); errors.As(err, &full) {
+				refusals.Add(1)
+			} else if err != nil {
+				t.Error(err)
+			} else {
+				admitted.Add(1)
+			}
+		})
+	}
+	creators.Wait()
+	equal(t, admitted.Load(), int64(limit))
+	equal(t, refusals.Load(), int64(racers-limit))
+	equal(t, len(value(f.Keys(f.ctx, p.Email))(t)), limit)
+}
+
+func testKeys(t *testing.T, f *fixture) {
+	p, _ := f.acme()
+	f.workspace("acme", "second")
+	key := f.key("Ann@acme.example", "first")
+	equal(t, key, APIKey{ID: key.ID, PersonID: p.ID, Name: "first", Scopes: []string{"performance:read"}, CreatedAt: f.time})
+	for _, change := range []func(*KeySpec){
+		func(s *KeySpec) { s.Name = "" },
+		func(s *KeySpec) { s.Name = strings.Repeat("é", 81) },
+		func(s *KeySpec) { s.Scopes = nil },
+		func(s *KeySpec) { s.Scopes = []string{""} },
+		func(s *KeySpec) { s.Scopes = []string{"a b"} },
+		func(s *KeySpec) { s.Scopes = []string{"a", "a"} },
+	} {
+		spec := keySpec(p.ID, "bad")
+		change(&spec)
+		_, err := f.CreateKey(f.ctx, spec, unlimited)
+		refused[*InputError](t, err)
+	}
+	spec := keySpec(p.ID, "elsewhere")
+	spec.Workspace = "second" // there, but not the person's
+	_, err := f.CreateKey(f.ctx, spec, unlimited)
+	equal(t, refusal[*NotFoundError](t, err).Kind, "workspace of ann@acme.example")
+	_, err = f.CreateKey(f.ctx, keySpec("nobody@acme.example", "x"), unlimited)
+	refused[*NotFoundError](t, err)
+	_, err = f.CreateKey(f.ctx, keySpec(p.ID, "first"), unlimited)
+	refused[*ExistsError](t, err)
+
+	revoked := f.time
+	key.RevokedAt = &revoked
+	equal(t, value(f.RevokeKey(f.ctx, key.ID))(t), key)
+	f.time = f.time.Add(time.Hour) // revoking again does not move the time
+	equal(t, value(f.RevokeKey(f.ctx, key.ID))(t), key)
+	equal(t, value(f.Keys(f.ctx, p.Email))(t), []APIKey{key})
+	_, err = f.RevokeKey(f.ctx, "nothing")
+	refused[*NotFoundError](t, err)
+	_, err = f.Keys(f.ctx, "nobody@acme.example")
+	refused[*NotFoundError](t, err)
+}

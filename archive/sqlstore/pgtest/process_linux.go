@@ -1,0 +1,8 @@
+package pgtest
+
+import "syscall"
+
+// processAttributes makes the server die with the thread that starts it, also when the tests are killed.
+func processAttributes(owner *syscall.Credential) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Credential: owner, Pdeathsig: syscall.SIGQUIT}
+}

@@ -1,0 +1,124 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestDatabaseFileHoldsNoSecret(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data", "sara.db")
+	f := newFixture(t, "sqlite:"+path)
+	p, _ := f.acme()
+	spec := keySpec(p.Email, "sara_live_secrettext")
+	spec.Name = "laptop"
+	value(f.CreateKey(f.ctx, spec, unlimited))(t)
+	value(f.AddConnection(f.ctx, "main", "user", authorizedUserJSON))(t)
+
+	files := value(filepath.Glob(path + "*"))(t)
+	var stored []byte
+	for _, file := range files {
+		stored = append(stored, value(os.ReadFile(file))(t)...)
+		if mode := value(os.Stat(file))(t).Mode().Perm(); mode != 0o600 {
+			t.Errorf("%s has mode %o", file, mode)
+		}
+	}
+	if mode := value(os.Stat(filepath.Dir(path)))(t).Mode().Perm(); mode != 0o700 {
+		t.Errorf("the folder has mode %o", mode)
+	}
+	if !bytes.Contains(stored, []byte("ann@acme.example")) {
+		t.Fatal("the files do not hold what was written")
+	}
+	for _, secret := range []string{"PRIVATE", "private_key", "hush", "1//refresh", "secrettext", string(testKey)} {
+		if bytes.Contains(stored, []byte(secret)) {
+			t.Errorf("the files hold %q in clear", secret)
+		}
+	}
+}
+
+func TestDatabaseInMemoryServesAndIsGone(t *testing.T) {
+	const url = "sqlite::memory:"
+	f := newFixture(t, url)
+	p, _ := f.acme()
+	site := f.property("google", "sc-domain:example.com")
+	equal(t, value(f.FindProperties(f.ctx, p.ID, "", "example.com"))(t), []Property{site})
+	equal(t, value(newFixture(t, url).Accounts(f.ctx))(t), []Account{})
+}
+
+func TestOpenSaysWhatIsWrongAndKeepsThePassword(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // nothing is reached anyway
+	for _, url := range []string{
+		"", "hunter2", "mysql://sara:hunter2@db/sara", "sqlite:", "postgres://sara:hunter2@%zz/", "postgres://sara:hun/hunter2@db/sara",
+		"postgres://sara:hunter2@db:port/sara", "postgres://sara:hunter2@127.0.0.1:1/sara?sslmode=hunter2",
+	} {
+		_, err := Open(ctx, Config{URL: url})
+		if refused[*InputError](t, err); strings.Contains(err.Error(), "hun") {
+			t.Errorf("%q repeats a password", err)
+		}
+	}
+	_, err := Open(context.Background(), Config{URL: "postgres://sara:hunter2@127.0.0.1:1/sara?connect_timeout=1"})
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a database that is not there: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	wantNil(t, os.WriteFile(file, nil, 0o600))
+	_, err = Open(context.Background(), Config{URL: "sqlite:" + filepath.Join(file, "sara.db")})
+	if path := (*os.PathError)(nil); !errors.As(err, &path) {
+		t.Errorf("a folder that is a file: %v", err)
+	}
+}
+
+func TestMigrateReportsABrokenDatabase(t *testing.T) {
+	s := value(Open(context.Background(), Config{URL: "sqlite::memory:"}))(t)
+	if _, err := s.db.Exec("CREATE TABLE accounts (id TEXT)"); err != nil {
+		t.Fatal(err)
+	}
+	if applied, err := s.Migrate(context.Background()); err == nil || applied != 0 {
+		t.Errorf("a foreign table in the way: %d steps, %v", applied, err)
+	}
+	wantNil(t, s.Close())
+}
+
+func TestServingQueriesUseIndexes(t *testing.T) {
+	f := newFixture(t, "sqlite::memory:")
+	for name, query := range map[string]struct {
+		text string
+		args []any
+	}{
+		"KeyByHash":           {selectKeyRecord, []any{[]byte{1}}},
+		"FindProperties":      {findReachable, []any{"a", "a", "a", "a"}},
+		"count of a page":     {countReachable, []any{"a", "a", false}},
+		"ReachableProperties": {pageReachable, []any{"a", "a", false, 1, 1}},
+		"BrandTerms":          {selectBrandTerms, []any{"a"}},
+		"PageGroups":          {selectPageGroups, []any{"a"}},
+		"Annotations":         {selectAnnotations, []any{"a", 0, 1}},
+		"Credentials":         {selectCredentials, []any{"a"}},
+	} {
+		type step struct {
+			id, parent, unused int
+			detail             string
+		}
+		plan := value(all(f.ctx, f.db, func(row scanner) (s step, err error) {
+			err = row.Scan(&s.id, &s.parent, &s.unused, &s.detail)
+			return s, err
+		}, "EXPLAIN QUERY PLAN "+query.text, query.args...))(t)
+		searches := 0
+		for _, s := range plan {
+			if strings.HasPrefix(s.detail, "SEARCH ") {
+				searches++
+			}
+			// What a part of the same query found may be read through.
+			if strings.HasPrefix(s.detail, "SCAN ") && s.detail != "SCAN found" && s.detail != "SCAN page" {
+				t.Errorf("%s reads a whole table: %s", name, s.detail)
+			}
+		}
+		if searches == 0 {
+			t.Errorf("%s searches nothing: %+v", name, plan)
+		}
+	}
+}
