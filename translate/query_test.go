@@ -1,0 +1,117 @@
+package translate
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+// golden compares got with a file of testdata, which -update rewrites. The file ends with a newline that got lacks.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, append(got[:len(got):len(got)], '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got)+"\n" != string(want) {
+		t.Errorf("%s:\n got %s\nwant %s", path, got, want)
+	}
+}
+
+func TestQueryBodies(t *testing.T) {
+	const site = "sc-domain:example.com"
+	r := DateRange{Start: day("2026-05-17"), End: day("2026-06-13")}
+	conditions := func(filters string) []Condition {
+		parsed, err := ParseFilters(filters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conditions, err := Conditions(parsed, segments())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conditions
+	}
+	f := func(name string, q Query) {
+		t.Helper()
+		body := q.AppendBody([]byte("kept"))
+		if string(body[:4]) != "kept" || !json.Valid(body[4:]) {
+			t.Errorf("%s: %s", name, body)
+		}
+		golden(t, filepath.Join("query", name+".json"), body[4:])
+	}
+	f("series", SeriesQuery(site, r, nil))
+	f("series_empty_conditions", SeriesQuery(site, DateRange{Start: r.End, End: r.End}, []Condition{}))
+	f("series_filtered", SeriesQuery(site, r, conditions(`[{"dimension":"device","operator":"is","value":"mobile"},{"dimension":"brand","operator":"is","value":"non-brand"}]`)))
+	for _, by := range []Dimension{ByQuery, ByPage, ByCountry, ByDevice} {
+		f("narrow_"+by.String(), SampleQuery(site, by, r, nil, parseOrder(DefaultOrder)))
+	}
+	f("wide", SampleQuery(site, ByQuery, r, nil, parseOrder("-impressions")))
+	f("every_operator", SampleQuery(site, ByPage, r, conditions(`[
+		{"dimension":"query","operator":"contains","value":"a"},
+		{"dimension":"query","operator":"not_contains","value":"b"},
+		{"dimension":"page","operator":"equals","value":"https://example.com/?a=1&b=<2>"},
+		{"dimension":"page","operator":"not_equals","value":"https://example.com/"},
+		{"dimension":"query","operator":"regex","value":"\\bshoes?\\b"},
+		{"dimension":"query","operator":"not_regex","value":"a|b"},
+		{"dimension":"country","operator":"is","value":"DEU"},
+		{"dimension":"device","operator":"is_not","value":"tablet"},
+		{"dimension":"brand","operator":"is","value":"brand"},
+		{"dimension":"page_group","operator":"is_not","value":"blog"}]`), parseOrder(DefaultOrder)))
+	f("escapes", SampleQuery(site, ByQuery, r, conditions(oneFilter("query", "equals", `\"\\\/\b\f\n\r\t\u0001\u001f\u007f é中😀\u2028</script>`)), parseOrder("key")))
+}
+
+// One wide sample answers every order but the default, and the narrow one every limit.
+func TestOrdersShareTheirSamples(t *testing.T) {
+	for _, order := range Orders() {
+		q := SampleQuery("s", ByQuery, DateRange{}, nil, parseOrder(order))
+		want := WideSample
+		if order == DefaultOrder {
+			want = NarrowSample
+		}
+		if q.RowLimit != want {
+			t.Errorf("%s asks for %d rows, want %d", order, q.RowLimit, want)
+		}
+	}
+	if NarrowSample != 1001 || WideSample != 25_000 {
+		t.Error("a sample is one row more than the largest limit, or all that one call returns")
+	}
+}
+
+func TestDimensionsNameThemselves(t *testing.T) {
+	got := fmt.Sprint(ByDate, ByQuery, ByPage, ByCountry, ByDevice, Dimension(9))
+	if want := "date query page country device BUG: dimension 9"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// Every string of an upstream body or an answer comes back as it went in.
+func TestStringsRoundTripThroughJSON(t *testing.T) {
+	f := func(s string) {
+		t.Helper()
+		var got string
+		if err := json.Unmarshal(appendString(nil, s), &got); err != nil || got != s {
+			t.Errorf("%q came back as %q, %v", s, got, err)
+		}
+	}
+	f("")
+	for r := rune(0); r < 0x3000; r++ {
+		f(string(r))
+		f("a" + string(r) + "b")
+	}
+	f("😀\u2028\u2029\ufffd\U0010ffff")
+}
