@@ -16,19 +16,30 @@ func (s *Server) finish(c *call, err error) {
 		operation = c.route.Path
 	}
 	code := ""
+	ctx := context.Background()
 	if err != nil {
-		code = failureOf(err).code
+		f := failureOf(err)
+		code = f.code
+		s.report(ctx, c, f)
 	}
 	s.metrics.observe(operation, status, code, took)
-	ctx := context.Background()
+	s.config.Log.LogAttrs(ctx, slog.LevelInfo, "request", s.accessAttributes(c, operation, code, took.Seconds())...)
+}
+
+// report logs what a failure hides from the client. A refusal hides nothing: it is an answer, and no trouble of ours.
+func (s *Server) report(ctx context.Context, c *call, f *failure) {
+	if f.cause == nil {
+		return
+	}
+	level := slog.LevelWarn
+	if f.code == codeInternal {
+		level = slog.LevelError
+	}
 	var bug *panicError
-	if errors.As(err, &bug) {
+	if errors.As(f, &bug) {
 		s.metrics.panics.Inc()
 	}
-	if status >= 500 {
-		s.config.Log.LogAttrs(ctx, slog.LevelError, "request failed", slog.String("request_id", c.id), slog.Any("error", err))
-	}
-	s.config.Log.LogAttrs(ctx, slog.LevelInfo, "request", s.accessAttributes(c, operation, code, took.Seconds())...)
+	s.config.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", c.id), slog.Any("error", f))
 }
 
 // accessAttributes describes a request for the log. It quotes nothing that the client wrote but its address and the name

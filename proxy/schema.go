@@ -14,7 +14,7 @@ func typed(name, description string) schema { return schema{"type": name, "descr
 func text(description string) schema    { return typed("string", description) }
 func whole(description string) schema   { return typed("integer", description) }
 func number(description string) schema  { return typed("number", description) }
-func flag(description string) schema    { return typed("boolean", description) }
+func boolean(description string) schema { return typed("boolean", description) }
 func day(description string) schema     { return text(description).with("format", "date") }
 func instant(description string) schema { return text(description).with("format", "date-time") }
 func uuid(description string) schema    { return text(description).with("format", "uuid") }
@@ -137,14 +137,14 @@ func propertyMembers() []member {
 		{name: "gsc_property", schema: text("The full upstream string: sc-domain:example.com or a URL prefix.")},
 		{name: "display_name", schema: text("Its name for people.")},
 		{name: "type", schema: text("Which kind of property it is upstream.").with("enum", []string{"domain", "url_prefix"})},
-		{name: "archived", schema: flag("Archived properties serve stored history only.")},
+		{name: "archived", schema: boolean("Archived properties serve stored history only.")},
 	}
 }
 
 func propertyRowSchema() schema {
 	return object(append(propertyMembers(),
 		member{name: "permission_level", schema: text("The upstream's own word, such as siteOwner.")},
-		member{name: "starred", schema: flag("Marked by its people.")},
+		member{name: "starred", schema: boolean("Marked by its people.")},
 		member{name: "created_at", schema: instant("When it was connected.")})...)
 }
 
@@ -156,7 +156,7 @@ func propertySchema() schema {
 			member{name: "live_window_months", schema: whole("How far back the upstream keeps data.")},
 			member{name: "retention_months", schema: whole("How far back the plan allows ranges.")})},
 		member{name: "connection", schema: object(
-			member{name: "healthy", schema: flag("Whether the upstream answered when it was last asked.")},
+			member{name: "healthy", schema: boolean("Whether the upstream answered when it was last asked.")},
 			member{name: "note", schema: text("Why it did not.").orNull()})},
 		member{name: "last_archived_date", schema: day("The last day that is stored; null while nothing is.").orNull()})...)
 }
