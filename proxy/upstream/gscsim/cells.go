@@ -42,6 +42,9 @@ func (t searchType) share() float32 {
 	return 1
 }
 
+// fraction makes a number in [0, 1) of the upper 24 bits of h.
+func fraction(h uint64) float32 { return float32(int32(h>>40)) / (1 << 24) }
+
 // wave swings between -1 and 1 in straight lines, once in period days.
 func wave(d day, phase, period int) float32 {
 	at := (int(d) + phase) % period
@@ -70,7 +73,7 @@ func (w *world) dayFactor(d day) float32 {
 		weekday = 1.7 - weekday
 	}
 	phase := int(w.seed >> 40 & 1023)
-	noise := 0.96 + 0.08*float32(hash(w.seed, 0xd1, uint64(d))>>40)/(1<<24)
+	noise := 0.96 + 0.08*fraction(hash(w.seed, 0xd1, uint64(d)))
 	return weekday * noise * (1 + 0.12*wave(d, phase, 365)) * (1 + 0.22*wave(d, phase/2, 1100))
 }
 
@@ -92,14 +95,17 @@ func (w *world) appendDay(dst []cell, t searchType, d day) []cell {
 		}
 		h := mix(seed + uint64(i))
 		demand := x.base * factor * (1 + x.swing*wave(d, int(x.phase), int(x.period)))
-		demand *= 0.8 + 0.4*float32(h>>40)/(1<<24)
+		demand *= 0.8 + 0.4*fraction(h)
 		// The fraction is drawn, so that rare demand appears on some days with its true average.
-		if n := int(demand + float32(h&0xffffff)/(1<<24)); n > 0 {
+		if n := int(demand + fraction(h<<40)); n > 0 {
 			dst = w.appendTerm(dst, x, t, d, n, h)
 		}
 	}
 	return dst
 }
+
+// maxParts is how many cells one term has on one day, at most.
+const maxParts = 16
 
 // appendTerm spreads n impressions of a term over countries, devices, hours and pages.
 func (w *world) appendTerm(dst []cell, x *term, t searchType, d day, n int, h uint64) []cell {
@@ -108,11 +114,11 @@ func (w *world) appendTerm(dst []cell, x *term, t searchType, d day, n int, h ui
 	if t != web {
 		appeal *= 0.5
 	}
-	for left, parts := n, min(n, 1+n/3, 16); parts > 0; parts-- {
+	for left, parts := n, min(1+n/6, maxParts); parts > 0; parts-- {
 		h = mix(h)
 		m := left
-		if parts > 1 {
-			m = max(1, min(left-parts+1, left*int(128+h&255)/(parts*256)))
+		if parts > 1 { // half to one and a half of an equal part
+			m = max(1, min(left-parts+1, int(float32(left)*w.portion[parts]*float32(int32(128+h&255)))))
 		}
 		left -= m
 		c := cell{
@@ -120,12 +126,12 @@ func (w *world) appendTerm(dst []cell, x *term, t searchType, d day, n int, h ui
 			country: w.countryTable[h>>8&1023], device: deviceOf(h >> 18 & 255), hour: w.hourTable[h>>26&255],
 		}
 		if x.nPages > 1 && h>>34&3 == 0 {
-			c.page = x.pages[1+int(h>>36&1)%int(x.nPages-1)]
+			c.page = x.pages[1+h>>36&1&uint64(x.nPages-2)]
 		}
-		position := max(1, base*(0.85+0.3*float32(h>>48&0xff)/256))
+		position := max(1, base*(0.85+0.3*fraction(h<<8)))
 		c.positions = max(c.impressions, uint32(position*float32(m)+0.5))
 		rate := min(0.9, appeal*w.ctr[min(int(position*4), len(w.ctr)-1)])
-		c.clicks = min(c.impressions, uint32(rate*float32(m)+float32(h>>48)/(1<<16)))
+		c.clicks = min(c.impressions, uint32(rate*float32(m)+fraction(h)))
 		dst = append(dst, c)
 		if x.pages[1] != x.pages[0] && x.nPages > 1 && h>>37&3 == 0 {
 			dst = append(dst, lowerResult(c, x))

@@ -115,3 +115,13 @@ func (s *simulator) send(t testing.TB, method, path, body string) (int, string) 
 	}
 	return response.StatusCode, text.String()
 }
+
+// accessToken is the token that the client of the first user carries.
+func (s *simulator) accessToken(t testing.TB) string {
+	t.Helper()
+	token, err := s.client.Transport.(*oauth2.Transport).Source.Token()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token.AccessToken
+}

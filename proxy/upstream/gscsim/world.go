@@ -28,7 +28,8 @@ type world struct {
 
 	countryTable [1024]uint8
 	hourTable    [256]uint8
-	ctr          [401]float32 // clicks per impression by position, in quarters
+	ctr          [401]float32          // clicks per impression by position, in quarters
+	portion      [maxParts + 1]float32 // an equal part out of so many, over 256
 }
 
 // none stands for the query of anonymised traffic and for the absent rich result.
@@ -127,6 +128,9 @@ func (w *world) fillTables() {
 	}
 	fill(w.countryTable[:], weights)
 	fill(w.hourTable[:], []int{5, 4, 3, 3, 3, 4, 6, 8, 10, 12, 13, 13, 13, 13, 12, 12, 12, 13, 14, 15, 15, 14, 11, 8})
+	for parts := 1; parts <= maxParts; parts++ {
+		w.portion[parts] = 1 / float32(256*parts)
+	}
 	for i := range w.ctr {
 		w.ctr[i] = float32(0.31 / math.Pow(math.Max(1, float64(i)/4), 1.15))
 	}
@@ -148,10 +152,11 @@ func fill(table []uint8, weights []int) {
 }
 
 // fillTerms gives each named query, each anonymised one and each page of a feed its demand: a few head terms and a long
-// tail, about twelve impressions a day on average.
+// tail. More queries mean a longer tail, not proportionally more traffic.
 func (w *world) fillTerms(byRank []string, queryOf []int32, brand string) {
 	n := len(byRank)
-	head := 12 * float64(n) / math.Max(1, math.Log(float64(n)/3+1))
+	total := 18000 * math.Pow(float64(n)/1500, 0.7)
+	head := total / math.Max(1, math.Log(float64(n)/3+1))
 	for rank, text := range byRank {
 		t := w.newTerm(hash(w.seed, 0x7e, uint64(rank)), queryOf[rank])
 		t.base = float32(head / (float64(rank) + 3))
@@ -160,9 +165,10 @@ func (w *world) fillTerms(byRank []string, queryOf []int32, brand string) {
 		}
 		w.terms = append(w.terms, t)
 	}
-	for i := range max(1, n/5) {
+	anonymised := max(1, n/5)
+	for i := range anonymised {
 		t := w.newTerm(hash(w.seed, 0xa0, uint64(i)), none)
-		t.base = 14
+		t.base = float32(0.25 * total / float64(anonymised))
 		w.terms = append(w.terms, t)
 	}
 	for rank, page := range w.pageByRank {
