@@ -145,6 +145,7 @@ type evaluation struct {
 	extent extent
 	sieve  *sieve
 	hours  func(day) int
+	perDay int // maxRowsPerDay
 	cells  []cell
 }
 
@@ -173,7 +174,7 @@ func (e *evaluation) run(ctx context.Context) ([]row, error) {
 			return nil, err
 		}
 		e.load(d)
-		if len(e.cells) <= maxRowsPerDay || total.keys() <= maxRowsPerDay {
+		if len(e.cells) <= e.perDay || total.keys() <= uint64(e.perDay) {
 			e.addCells(total)
 			continue
 		}
@@ -182,7 +183,7 @@ func (e *evaluation) run(ctx context.Context) ([]row, error) {
 		}
 		e.addCells(daily)
 		rows := daily.take()
-		for _, r := range rows[:min(len(rows), maxRowsPerDay)] {
+		for _, r := range rows[:min(len(rows), e.perDay)] {
 			total.add(r.key, r.clicks, r.impressions, r.positions)
 		}
 	}
@@ -214,7 +215,7 @@ func (e *evaluation) runDaily(ctx context.Context) ([]row, error) {
 			g.rowOf(0) // a day without data has a row too
 		}
 		rows := g.take()
-		rows = rows[:min(len(rows), maxRowsPerDay)]
+		rows = rows[:min(len(rows), e.perDay)]
 		if e.groupedBy(byHour) {
 			e.sortByHour(g, rows)
 		}

@@ -43,7 +43,7 @@ func (s *Server) query(r *http.Request) (any, *apiError) {
 	case <-r.Context().Done():
 		return nil, backendError(http.StatusServiceUnavailable)
 	}
-	e := &evaluation{question: q, world: s.world(site), extent: s.extent(), hours: s.hoursOf}
+	e := &evaluation{question: q, world: s.world(site), extent: s.extent(), hours: s.hoursOf, perDay: maxRowsPerDay}
 	e.sieve = newSieve(e.world, q.filters)
 	rows, err := e.run(r.Context())
 	if err != nil { // the client went away, nobody reads this

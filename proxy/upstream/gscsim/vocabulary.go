@@ -31,6 +31,13 @@ func hashText(seed uint64, text string) uint64 {
 	return mix(h)
 }
 
+// vocabulary is the words that queries and pages are made of.
+type vocabulary struct{ nouns, adjectives, intents, tails, foreign []string }
+
+func newVocabulary() *vocabulary {
+	return &vocabulary{nouns: nouns(), adjectives: adjectives(), intents: intents(), tails: tails(), foreign: foreign()}
+}
+
 func words(text string) []string { return strings.Fields(text) }
 
 func phrases(text string) []string { return strings.Split(text, "|") }
@@ -75,51 +82,52 @@ func brandQuery(brand string, n int, rest string) string {
 }
 
 // queryText is the query of the given popularity; distinct ranks may give equal texts.
-func queryText(seed uint64, brand string, rank int) string {
+func (v *vocabulary) queryText(seed uint64, brand string, rank int) string {
 	h := hash(seed, uint64(rank))
 	pick := func(list []string) string {
 		h = mix(h)
 		return list[h%uint64(len(list))]
 	}
-	noun, adjective := pick(nouns()), pick(adjectives())
+	noun, adjective := pick(v.nouns), pick(v.adjectives)
 	switch {
 	case rank == 0:
 		return brand
 	case rank%6 == 0 || rank == 1:
-		return brandQuery(brand, rank/6, pick([]string{noun, pick(tails()), noun + " " + pick(tails()), adjective + " " + noun}))
+		return brandQuery(brand, rank/6, pick([]string{noun, pick(v.tails), noun + " " + pick(v.tails), adjective + " " + noun}))
 	case rank%53 == 5:
-		return pick(foreign()) + " " + noun
+		return pick(v.foreign) + " " + noun
 	case rank%61 == 7:
-		return `"` + adjective + " " + noun + `" ` + pick(tails())
+		return `"` + adjective + " " + noun + `" ` + pick(v.tails)
 	case rank%67 == 9:
 		return `c:\` + adjective + `\` + noun
 	case rank%71 == 11:
-		return adjective + " " + noun + "\n" + pick(tails())
+		return adjective + " " + noun + "\n" + pick(v.tails)
 	case rank%73 == 13:
-		return "<b>" + noun + "</b> & " + pick(nouns())
+		return "<b>" + noun + "</b> & " + pick(v.nouns)
 	case rank%79 == 15:
 		return "women's " + adjective + " " + noun
 	}
 	switch h >> 60 {
 	case 0, 1:
-		return noun + " " + pick(tails())
+		return noun + " " + pick(v.tails)
 	case 2, 3, 4:
 		return adjective + " " + noun
 	case 5, 6, 7:
-		return pick(intents()) + " " + noun
+		return pick(v.intents) + " " + noun
 	case 8, 9, 10, 11:
-		return pick(intents()) + " " + adjective + " " + noun
+		return pick(v.intents) + " " + adjective + " " + noun
 	default:
-		return adjective + " " + noun + " " + pick(tails())
+		return adjective + " " + noun + " " + pick(v.tails)
 	}
 }
 
 // queryTexts are n distinct queries by falling popularity.
 func queryTexts(seed uint64, brand string, n int) []string {
+	v := newVocabulary()
 	texts := make([]string, n)
 	seen := make(map[string]bool, n)
 	for rank := range texts {
-		text := queryText(seed, brand, rank)
+		text := v.queryText(seed, brand, rank)
 		for extra := rank; seen[text]; extra++ {
 			text += " " + strconv.Itoa(extra)
 		}
@@ -131,16 +139,17 @@ func queryTexts(seed uint64, brand string, n int) []string {
 
 // pageURLs are n distinct pages under the site, by falling popularity; the first is the home page.
 func pageURLs(seed uint64, siteURL string, n int) []string {
+	v := newVocabulary()
 	root := siteRoot(siteURL)
 	urls := make([]string, n)
 	for rank := range urls {
-		urls[rank] = root + pagePath(hash(seed, 0x9a9e, uint64(rank)), rank)
+		urls[rank] = root + v.pagePath(hash(seed, 0x9a9e, uint64(rank)), rank)
 	}
 	return urls
 }
 
 // pagePath ends in the rank, so that paths are distinct.
-func pagePath(h uint64, rank int) string {
+func (v *vocabulary) pagePath(h uint64, rank int) string {
 	if rank == 0 {
 		return ""
 	}
@@ -148,14 +157,14 @@ func pagePath(h uint64, rank int) string {
 		h = mix(h)
 		return list[h%uint64(len(list))]
 	}
-	slug := fmt.Sprintf("%s-%s-%d", pick(adjectives()), pick(nouns()), rank)
+	slug := fmt.Sprintf("%s-%s-%d", pick(v.adjectives), pick(v.nouns), rank)
 	switch {
 	case rank%37 == 3:
-		return "blog/" + url.PathEscape(pick(foreign())) + "-" + strconv.Itoa(rank)
+		return "blog/" + url.PathEscape(pick(v.foreign)) + "-" + strconv.Itoa(rank)
 	case rank%41 == 5:
-		return "products/" + pick(nouns()) + "%2C-" + slug
+		return "products/" + pick(v.nouns) + "%2C-" + slug
 	case rank%43 == 7:
-		return "search?q=" + url.QueryEscape(pick(nouns())) + "&page=" + strconv.Itoa(rank)
+		return "search?q=" + url.QueryEscape(pick(v.nouns)) + "&page=" + strconv.Itoa(rank)
 	}
 	switch h >> 61 {
 	case 0, 1, 2:
@@ -165,7 +174,7 @@ func pagePath(h uint64, rank int) string {
 	case 5:
 		return "docs/" + slug + ".html"
 	case 6:
-		return "categories/" + pick(nouns()) + "/" + slug + "/"
+		return "categories/" + pick(v.nouns) + "/" + slug + "/"
 	default:
 		return slug
 	}

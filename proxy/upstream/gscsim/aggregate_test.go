@@ -1,0 +1,62 @@
+package gscsim
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestADayYieldsALimitedNumberOfRowsByClicks(t *testing.T) {
+	w := newWorld(1, worldKey{url: "sc-domain:example.com", brand: "example", queries: 400, pages: 50})
+	evaluate := func(dimensions []dimension, from, to day, perDay int) []row {
+		e := &evaluation{
+			question: &question{from: from, to: to, dimensions: dimensions, aggregation: pageAggregation, limit: 1 << 30},
+			world:    w, extent: extent{first: 20000, final: 20100, today: 20102}, sieve: &sieve{},
+			hours: func(day) int { return 24 }, perDay: perDay,
+		}
+		rows, err := e.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	dimensions := []dimension{byQuery, byCountry}
+	whole := evaluate(dimensions, 20050, 20050, maxRowsPerDay)
+	if cut := evaluate(dimensions, 20050, 20050, 100); len(whole) <= 200 || !reflect.DeepEqual(cut, whole[:100]) {
+		t.Errorf("cut to %d of %d rows, not the first hundred", len(cut), len(whole))
+	}
+	dated := evaluate([]dimension{byDate, byQuery, byCountry}, 20050, 20052, 100)
+	if len(dated) != 300 {
+		t.Errorf("three days have %d rows", len(dated))
+	}
+	// Over several days each day is cut for itself, and the rest added up.
+	sum := map[uint64]row{}
+	for _, r := range dated {
+		s := sum[r.key]
+		sum[r.key] = row{key: r.key, clicks: s.clicks + r.clicks, impressions: s.impressions + r.impressions, positions: s.positions + r.positions}
+	}
+	days := evaluate(dimensions, 20050, 20052, 100)
+	for _, r := range days {
+		if sum[r.key] != r {
+			t.Fatalf("row %+v, its days sum to %+v", r, sum[r.key])
+		}
+	}
+	if len(days) != len(sum) {
+		t.Errorf("%d rows over three days, want %d", len(days), len(sum))
+	}
+}
+
+func TestFewAndManyKeysGroupAlike(t *testing.T) {
+	w := newWorld(1, worldKey{url: "sc-domain:example.com", brand: "example", queries: 400, pages: 50})
+	dimensions := []dimension{byPage, byDevice, byQuery}
+	dense, sparse := newGrouping(w, dimensions), newGrouping(w, dimensions)
+	sparse.dense, sparse.sparse = nil, map[uint64]int32{}
+	e := &evaluation{question: &question{aggregation: pageAggregation}, world: w, sieve: &sieve{}}
+	for range 2 { // the second time after take has emptied them
+		e.cells = w.appendDay(nil, web, 20050)
+		e.addCells(dense)
+		e.addCells(sparse)
+		if a, b := dense.take(), sparse.take(); dense.dense == nil || len(a) == 0 || !reflect.DeepEqual(a, b) {
+			t.Errorf("%d rows by slice, %d by map", len(a), len(b))
+		}
+	}
+}
