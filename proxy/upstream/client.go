@@ -105,7 +105,7 @@ func (c *Client) Close() {
 
 // SearchAnalytics asks one searchAnalytics.query about site, a property as Search Console writes it, such as
 // "sc-domain:example.com" or "https://www.example.com/". The body is the JSON request; it is not changed and not read
-// after the return. The result is the whole body of the 200 answer, valid JSON of at most 64 MiB that the caller owns.
+// after the return. The result is the whole body of the 200 answer, valid JSON of at most 32 MiB that the caller owns.
 func (c *Client) SearchAnalytics(ctx context.Context, acct Account, site string, body []byte) ([]byte, error) {
 	var reply []byte
 	err := c.call(ctx, acct, func(ctx context.Context, access string) (err error) {

@@ -23,7 +23,8 @@ const (
 	Misconfigured
 	// Rejected: the upstream refuses the question itself; asking again gives the same answer.
 	Rejected
-	// Interrupted: the caller's context ended first. The error wraps context.DeadlineExceeded or context.Canceled.
+	// Interrupted: the caller's context ended first. The error wraps context.DeadlineExceeded, when the upstream was too
+	// slow for the caller, or context.Canceled, which says nothing about the upstream.
 	Interrupted
 )
 

@@ -20,7 +20,7 @@ import (
 
 const (
 	// maxReply bounds a body as sent and as decoded: 25,000 rows of long URLs come to about 10 MB.
-	maxReply = 64 << 20
+	maxReply = 32 << 20
 	// maxConns is far above what the upstream's 40,000 queries a minute need.
 	maxConns    = 512
 	dialTimeout = 3 * time.Second

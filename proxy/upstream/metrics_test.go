@@ -1,0 +1,50 @@
+package upstream
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func TestMetrics(t *testing.T) {
+	g := newGoogle(t, status(503, "{}"), ok(empty), status(429, "{}"))
+	cfg := g.config()
+	registry := prometheus.NewRegistry()
+	cfg.Registerer = registry
+	c, acct := newClient(t, cfg), account(t, authorizedUser())
+	if _, err := c.SearchAnalytics(t.Context(), acct, site, question); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.SearchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Quota {
+		t.Error(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range m.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			got[name] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	for name, want := range map[string]float64{
+		"sara_upstream_calls_total ok":           1,
+		"sara_upstream_calls_total quota":        1,
+		"sara_upstream_calls_total revoked":      0,
+		"sara_upstream_call_duration_seconds":    2,
+		"sara_upstream_retries_total":            1,
+		"sara_upstream_token_refreshes_total ok": 1,
+	} {
+		if value, exists := got[name]; !exists || value != want {
+			t.Errorf("%s: %v (exported: %v), want %v", name, value, exists, want)
+		}
+	}
+	if _, err := New(cfg); err == nil {
+		t.Error("a second client on one registry was accepted, its metrics would be lost")
+	}
+}

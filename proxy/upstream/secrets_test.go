@@ -1,0 +1,62 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestNoSecretInAnyError(t *testing.T) {
+	_, key := newKey(t)
+	// Everything the request carried comes back: headers, form and body.
+	echo := func(code int, envelope string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if err := r.ParseForm(); err != nil {
+				t.Error(err)
+			}
+			text := r.Header.Get("Authorization") + " " + r.Form.Encode() + " " + r.Form.Get("assertion") + " " +
+				r.Form.Get("refresh_token") + " " + r.Form.Get("client_secret")
+			status(code, fmt.Sprintf(envelope, text))(w, r)
+		}
+	}
+	const api, oauth = `{"error":{"message":%q,"errors":[{"reason":"x"}]}}`, `{"error":"invalid_grant","error_description":%q}`
+	f := func(name string, file func(url string) map[string]any, script, token http.HandlerFunc) {
+		t.Run(name, func(t *testing.T) {
+			g := newGoogle(t, script)
+			g.token = token
+			c, acct := newClient(t, g.config()), account(t, file(g.URL))
+			_, queryErr := c.SearchAnalytics(t.Context(), acct, site, question)
+			_, sitesErr := c.Sites(t.Context(), acct)
+			for _, err := range []error{queryErr, sitesErr} {
+				for ; err != nil; err = errors.Unwrap(err) {
+					for _, secret := range []string{"access-1", "access-2", testRefreshToken, testClientSecret, key[40:80], "eyJ", "Authorization"} {
+						if strings.Contains(err.Error(), secret) {
+							t.Errorf("%q holds %q", err, secret)
+						}
+					}
+				}
+			}
+			if queryErr == nil || sitesErr == nil {
+				t.Errorf("no error: %v, %v", queryErr, sitesErr)
+			}
+		})
+	}
+	user := func(string) map[string]any { return authorizedUser() }
+	robot := func(url string) map[string]any { return serviceAccount(key, url+"/token") }
+	f("refused question", user, echo(400, api), nil)
+	f("refused access", user, echo(403, api), nil)
+	f("refused token", user, echo(401, api), nil)
+	f("header that does not parse", user, func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = fmt.Fprintf(conn, "%s\r\n\r\n", r.Header.Get("Authorization"))
+		_ = conn.Close() // the end of a broken answer
+	}, nil)
+	f("token endpoint refuses a user", user, ok(empty), echo(400, oauth))
+	f("token endpoint refuses an assertion", robot, ok(empty), echo(400, oauth))
+	f("token endpoint answers nonsense", robot, ok(empty), echo(200, `{"expires_in":%q}`))
+}
