@@ -113,7 +113,7 @@ func checkSegmentValue(value string, isRegex bool) error {
 		return fmt.Errorf("it has %d characters: 1 to %d are allowed, not all of them spaces", n, MaxSegmentValue)
 	}
 	if isRegex {
-		if _, err := regexp.Compile(value); err != nil {
+		if err := checkExpression(value); err != nil {
 			return fmt.Errorf("not an RE2 expression: %w", err)
 		}
 	}
@@ -170,7 +170,7 @@ func alternation(what string, alternatives []string) (string, error) {
 	if n := utf8.RuneCountInString(expression); n > maxExpression {
 		return "", fmt.Errorf("the %s make an expression of %d characters: the upstream takes %d", what, n, maxExpression)
 	}
-	if _, err := regexp.Compile(expression); err != nil {
+	if err := checkExpression(expression); err != nil {
 		return "", fmt.Errorf("the %s make no RE2 expression: %w", what, err)
 	}
 	return expression, nil

@@ -1,0 +1,71 @@
+//go:build !race
+
+package translate
+
+import (
+	"bytes"
+	"encoding/json"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// The budget of an envelope: what it allocates does not depend on how many rows there are, nor on their escapes.
+func TestAllocationsDoNotGrowWithTheRows(t *testing.T) {
+	few, many := upstreamBody(100), upstreamBody(WideSample)
+	for _, order := range []string{"-clicks", "impressions"} {
+		f := func(few, many []byte) {
+			t.Helper()
+			fewer, more := envelopeAllocations(t, few, order), envelopeAllocations(t, many, order)
+			if more > fewer || more > 8 {
+				t.Errorf("%s: %v allocations for 100 rows, %v for %d", order, fewer, more, WideSample)
+			}
+		}
+		f(few, many)
+		f(compact(t, few), compact(t, many))
+	}
+}
+
+func envelopeAllocations(t *testing.T, body []byte, order string) float64 {
+	ask := &Ask{Limit: 1000, Order: parseOrder(order), Period: Period{Preset: DefaultPreset}}
+	return testing.AllocsPerRun(1, func() {
+		rows, err := ReadRows(body, ByQuery)
+		if err != nil {
+			t.Fatal(err)
+		}
+		BreakdownAnswer(ask, ByQuery, rows, Origin{Source: Live})
+	})
+}
+
+// compact returns the same JSON without white space.
+func compact(t *testing.T, text []byte) []byte {
+	var dst bytes.Buffer
+	if err := json.Compact(&dst, text); err != nil {
+		t.Fatal(err)
+	}
+	return dst.Bytes()
+}
+
+func TestAnAnswerIsSentWithoutAllocating(t *testing.T) {
+	a := SummaryAnswer(mustParse(t, Summary(), ""), sampleSeries(t), Origin{PropertyID: "p", Source: Live})
+	buffer := make([]byte, 0, 4096)
+	if n := testing.AllocsPerRun(100, func() { buffer = a.Append(buffer[:0], "req_1", "hit") }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// Twenty expressions that would compile to 20 MB each are read at the cost of reading them.
+func TestExpressionsAreCheckedWithoutCompilingThem(t *testing.T) {
+	filter := strings.Trim(oneFilter("query", "regex", strings.Repeat("(|a){1000}", 20)), "[]")
+	filters := "[" + strings.Repeat(filter+",", MaxFilters-1) + filter + "]"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := ParseFilters(filters); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	allocated := after.TotalAlloc - before.TotalAlloc
+	if allocated > 4<<20 {
+		t.Errorf("%d bytes allocated", allocated)
+	}
+}
