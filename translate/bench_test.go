@@ -46,3 +46,18 @@ func BenchmarkEnvelope(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkBrandExpansion is the filter brand of a property with twenty terms.
+func BenchmarkBrandExpansion(b *testing.B) {
+	var segments Segments
+	for i := range 20 {
+		segments.BrandTerms = append(segments.BrandTerms, BrandTerm{Term: fmt.Sprintf("acme shop %d", i), MatchType: "contains"})
+	}
+	filters := []Filter{{Dimension: "brand", Operator: "equals", Value: "brand"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Conditions(filters, segments); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

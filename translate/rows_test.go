@@ -252,7 +252,7 @@ func TestRowsDoNotKeepTheBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := fmt.Sprintf("%s", rows.arena)
+	before := string(rows.arena)
 	clear(body)
 	for i := range rows.Len() {
 		key := rows.Key(i)

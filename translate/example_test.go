@@ -1,0 +1,49 @@
+package translate_test
+
+import (
+	"fmt"
+
+	"sara/translate"
+)
+
+// The way of one request: what it asks, the upstream question that answers it, and the answer.
+func ExampleParse() {
+	today := translate.NewDate(2026, 6, 15)
+	window := translate.NewWindow(today-2, 36)
+	ask, err := translate.Parse(translate.Breakdown(), []byte("date_range=last_7d&limit=1"+
+		"&filters=%5B%7B%22dimension%22%3A%22brand%22%2C%22operator%22%3A%22is%22%2C%22value%22%3A%22non-brand%22%7D%5D"), window)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	conditions, err := translate.Conditions(ask.Filters, translate.Segments{
+		BrandTerms: []translate.BrandTerm{{Term: "acme", MatchType: "contains"}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	query := translate.SampleQuery("sc-domain:example.com", translate.ByQuery, ask.Period.DateRange, conditions, ask.Order)
+	fmt.Printf("%s\n", query.AppendBody(nil))
+
+	rows, err := translate.ReadRows([]byte(`{"rows":[
+		{"keys":["running shoes"],"clicks":12,"impressions":48,"ctr":0.25,"position":3.5},
+		{"keys":["shoe laces"],"clicks":1,"impressions":40,"ctr":0.025,"position":9}]}`), translate.ByQuery)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	answer := translate.BreakdownAnswer(ask, translate.ByQuery, rows, translate.Origin{PropertyID: "1", Source: translate.Live})
+	fmt.Printf("%s\n", answer.Append(nil, "req_1", "miss"))
+	// Output:
+	// {"startDate":"2026-06-07","endDate":"2026-06-13","dimensions":["query"],"type":"web","dataState":"final","rowLimit":1001,"dimensionFilterGroups":[{"groupType":"and","filters":[{"dimension":"query","operator":"excludingRegex","expression":"(?is)(?:acme)"}]}]}
+	// {"success":true,"data":{"dimension":"query","rows":[{"key":"running shoes","clicks":12,"impressions":48,"ctr":0.25,"position":3.5}]},"meta":{"property_id":"1","date_range":{"start_date":"2026-06-07","end_date":"2026-06-13","preset":"last_7d"},"row_count":1,"limit":1,"total":null,"truncated_by":"clicks","source":"live","stale_reason":null,"notes":[],"cache":"miss","request_id":"req_1"}}
+}
+
+// A refusal says which parameter is wrong, and why.
+func ExampleInputError() {
+	window := translate.NewWindow(translate.NewDate(2026, 6, 13), 36)
+	_, err := translate.Parse(translate.Breakdown(), []byte("limit=5000"), window)
+	fmt.Println(err)
+	// Output: limit "5000" is not an integer from 1 to 1000
+}
