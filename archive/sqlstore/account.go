@@ -60,7 +60,8 @@ func (s *Store) SetPlan(ctx context.Context, account, plan string, until *transl
 			return err
 		}
 		changed, err = one(ctx, tx, scanAccount,
-			"UPDATE accounts SET plan = $1, until_day = $2 WHERE id = $3 RETURNING "+accountColumns, plan, optionalDay(until), a.ID)
+			"UPDATE accounts SET plan = $1, until_day = $2 WHERE id = $3 RETURNING "+accountColumns,
+			plan, optionalDay(until), a.ID)
 		return err
 	})
 	if err != nil {

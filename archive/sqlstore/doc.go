@@ -7,8 +7,8 @@
 // times are stored as Unix milliseconds, and whatever has to sort alike everywhere is stored as bytes.
 //
 // Methods for administration take a reference, which is an id or a name, and change the database in one transaction.
-// Methods that serve requests take ids, answer with one query that uses indexes, and never lock. Every call is bounded
-// in time, however long its context lives.
+// Methods that serve requests take ids, answer with one query that uses indexes, and never lock. Every call but
+// Migrate is bounded in time, however long its context lives.
 //
 // A Store is safe for concurrent use, also by several processes on one database. Generation tells the caches of this
 // process that something changed; other processes learn of it by reading again.

@@ -52,19 +52,15 @@ func (s *Store) migrator() (*goose.Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)
 	}
-	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
-	if s.dialect == sqliteDialect {
-		return newProvider(goose.DialectSQLite3, s, files, options)
+	language, options := goose.DialectSQLite3, []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
+	if s.dialect == postgresDialect {
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(lockPeriodSeconds, lockAttempts))
+		if err != nil {
+			return nil, fmt.Errorf("make the migration lock: %w", err)
+		}
+		language, options = goose.DialectPostgres, append(options, goose.WithSessionLocker(locker))
 	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(lockPeriodSeconds, lockAttempts))
-	if err != nil {
-		return nil, fmt.Errorf("make the migration lock: %w", err)
-	}
-	return newProvider(goose.DialectPostgres, s, files, append(options, goose.WithSessionLocker(locker)))
-}
-
-func newProvider(d goose.Dialect, s *Store, files fs.FS, options []goose.ProviderOption) (*goose.Provider, error) {
-	provider, err := goose.NewProvider(d, s.db, files, options...)
+	provider, err := goose.NewProvider(language, s.db, files, options...)
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)
 	}

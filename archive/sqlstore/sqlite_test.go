@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -117,8 +118,37 @@ func TestServingQueriesUseIndexes(t *testing.T) {
 				t.Errorf("%s reads a whole table: %s", name, s.detail)
 			}
 		}
+		if name == "FindProperties" {
+			// Not through the workspaces of the person, which may hold thousands.
+			for _, index := range []string{"(id=?)", "(host=?)", "(site=?)", "(slug=?)"} {
+				if !slices.ContainsFunc(plan, func(s step) bool {
+					return strings.HasPrefix(s.detail, "SEARCH p ") && strings.HasSuffix(s.detail, index)
+				}) {
+					t.Errorf("%s does not search properties by %s: %+v", name, index, plan)
+				}
+			}
+		}
 		if searches == 0 {
 			t.Errorf("%s searches nothing: %+v", name, plan)
 		}
+	}
+}
+
+func TestRacingProcessesMakeOneDatabase(t *testing.T) {
+	url := "sqlite:" + filepath.Join(t.TempDir(), "data", "sara.db")
+	const racers = 6
+	results := make(chan error, racers)
+	for range racers {
+		go func() {
+			s, err := Open(context.Background(), Config{URL: url})
+			if err == nil {
+				_, err = s.Migrate(context.Background())
+				err = errors.Join(err, s.Close())
+			}
+			results <- err
+		}()
+	}
+	for range racers {
+		wantNil(t, <-results)
 	}
 }

@@ -149,22 +149,23 @@ func (s *Server) waitReady(ctx context.Context, ended <-chan struct{}) error {
 	}
 }
 
-// NewDatabase makes an empty database and returns its URL.
+// NewDatabase returns the URL of an empty database. It is a schema of its own rather than a whole database, which takes
+// a millisecond to make instead of a quarter of a second; advisory locks are shared with the server's other databases.
 func (s *Server) NewDatabase(tb testing.TB) string {
 	tb.Helper()
 	name := fmt.Sprintf("test%d", s.databases.Add(1))
-	if err := s.exec(context.Background(), "CREATE DATABASE "+name); err != nil {
+	if err := s.exec(context.Background(), "CREATE SCHEMA "+name); err != nil {
 		tb.Fatalf("make database %s: %v", name, err)
 	}
-	return s.url(name)
+	return s.url() + "&search_path=" + name
 }
 
-func (s *Server) url(database string) string {
-	return "postgres:///" + database + "?host=" + s.folder + "&user=sara&sslmode=disable"
+func (s *Server) url() string {
+	return "postgres:///postgres?host=" + s.folder + "&user=sara&sslmode=disable"
 }
 
 func (s *Server) exec(ctx context.Context, statement string) error {
-	conn, err := pgx.Connect(ctx, s.url("postgres"))
+	conn, err := pgx.Connect(ctx, s.url())
 	if err != nil {
 		return err
 	}
