@@ -78,6 +78,11 @@ func SampleQuery(site string, by Dimension, r DateRange, conditions []Condition,
 	return q
 }
 
+// WideQuery asks for as many rows of a dimension as one call returns, which is what the movers compare.
+func WideQuery(site string, by Dimension, r DateRange) Query {
+	return Query{Site: site, Dimension: by, Range: r, RowLimit: WideSample}
+}
+
 // AppendBody appends the JSON body of the Search Console request (searchAnalytics.query).
 func (q Query) AppendBody(dst []byte) []byte {
 	dst = append(dst, `{"startDate":"`...)
