@@ -1,10 +1,12 @@
 package gscsim
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -170,6 +172,12 @@ func (s *Server) fault(r *http.Request, call callKind) *apiError {
 	}
 	f := s.control.active()
 	if f.LatencyMS > 0 {
+		// net/http notices that a client has gone only once the body is read.
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		if err := sleep(r.Context(), time.Duration(f.LatencyMS)*time.Millisecond); err != nil {
 			panic(http.ErrAbortHandler)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -141,20 +142,22 @@ func TestRevokedTokensStopNewAndOldAccess(t *testing.T) {
 
 func TestLatencyEndsWithTheRequest(t *testing.T) {
 	s := start(t, testConfig())
-	if err := s.SetFaults(gscsim.Faults{LatencyMS: 3600_000}); err != nil {
-		t.Fatal(err)
-	}
+	s.accessToken(t)
+	s.setFaults(t, `{"latency_ms":3600000}`)
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan any)
+	done := make(chan error)
 	go func() {
-		defer func() { done <- recover() }()
-		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/webmasters/v3/sites", nil))
+		_, err := s.api.Searchanalytics.Query(domainSite, lastWeek(&searchconsole.SearchAnalyticsQueryRequest{})).Context(ctx).Do()
+		done <- err
 	}()
-	cancel()
-	if ended := <-done; ended != http.ErrAbortHandler {
-		t.Errorf("the call ended with %v", ended)
+	for s.Calls().SearchAnalytics == 0 { // the call has arrived
+		runtime.Gosched()
 	}
-	// The token endpoint and the control are not delayed, so this ends.
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the call ended with %v", err)
+	}
+	// The token endpoint and the control are not delayed. The listener closes only after the cancelled call has ended.
 	s.setFaults(t, `{"latency_ms":1}`)
 	if e := s.query(); e != nil {
 		t.Error(e)

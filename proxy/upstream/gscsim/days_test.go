@@ -13,11 +13,14 @@ func at(t *testing.T, moment time.Time) *simulator {
 	return start(t, config)
 }
 
-// lastDay asks for a wide range by date and returns its first and last day.
+// bounds asks for a wide range by date, of a small site, and returns its first and last day.
 func (s *simulator) bounds(t *testing.T, state string) (first, last, incomplete string) {
 	r := by("date")
 	r.StartDate, r.EndDate, r.DataState = "2020-01-01", "2035-12-31", state
-	answer := s.ask(t, r)
+	answer, err := s.api.Searchanalytics.Query("sc-domain:restricted.example", r).Do()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if answer.Metadata != nil {
 		incomplete = answer.Metadata.FirstIncompleteDate
 	}

@@ -35,7 +35,7 @@ type Quotas struct {
 
 // User is one Google account: who may sign in, and what it reaches.
 type User struct {
-	Email string // the address of a service account, or just a label
+	Email string // the address of a service account, or just a label; users of one label share their quota
 	// RefreshToken, ClientID and ClientSecret are authorized_user credentials; with an empty RefreshToken there are none.
 	RefreshToken, ClientID, ClientSecret string
 	// PublicKey verifies the RS256 assertions of a service account; nil means that the user is not one.
