@@ -87,6 +87,10 @@ func TestOrdersShareTheirSamples(t *testing.T) {
 			t.Errorf("%s asks for %d rows, want %d", order, q.RowLimit, want)
 		}
 	}
+	movers, wide := WideQuery("s", ByQuery, DateRange{}), SampleQuery("s", ByQuery, DateRange{}, nil, parseOrder("impressions"))
+	if got, want := string(movers.AppendBody(nil)), string(wide.AppendBody(nil)); got != want || movers.Site != wide.Site {
+		t.Errorf("movers ask %s, want the sample that answers other orders: %s", got, want)
+	}
 	if NarrowSample != 1001 || WideSample != 25_000 {
 		t.Error("a sample is one row more than the largest limit, or all that one call returns")
 	}
