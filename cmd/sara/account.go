@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+
+	"sara/archive/sqlstore"
+)
+
+type accountCommands struct {
+	Add  accountAdd  `cmd:"" help:"Add an account."`
+	Plan accountPlan `cmd:"" help:"Change an account's plan, and until when it lasts."`
+	List accountList `cmd:"" help:"List the accounts."`
+}
+
+type accountRecord struct {
+	ID        string  `json:"id"`
+	Name      string  `json:"name"`
+	Plan      string  `json:"plan"`
+	Until     *string `json:"until"` // the plan's last day, included; null: no end
+	CreatedAt string  `json:"created_at"`
+}
+
+func (accountRecord) header() []string { return []string{"NAME", "PLAN", "UNTIL", "CREATED", "ID"} }
+
+func (a accountRecord) cells() []string {
+	return []string{a.Name, a.Plan, cell(a.Until), a.CreatedAt, a.ID}
+}
+
+func recordOfAccount(a sqlstore.Account) accountRecord {
+	record := accountRecord{ID: a.ID, Name: a.Name, Plan: a.Plan, CreatedAt: timestamp(a.CreatedAt)}
+	if a.Until != nil {
+		until := a.Until.String()
+		record.Until = &until
+	}
+	return record
+}
+
+type accountAdd struct {
+	storeFlags
+	planSettings
+	output
+	Name  string `arg:"" help:"How to call it."`
+	Plan  string `required:"" placeholder:"PLAN" help:"pro, agency, trial or none; or one of the plans file."`
+	Until *date  `placeholder:"DATE" help:"Last day of the plan, included, in UTC; it may lie in the past. Without it the plan does not end."`
+}
+
+func (c *accountAdd) Run(ctx context.Context, con *console) error {
+	plans, err := c.plans()
+	if err != nil {
+		return err
+	}
+	if err := planKnown(plans, c.Plan); err != nil {
+		return err
+	}
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		account, err := store.AddAccount(ctx, c.Name, c.Plan, c.Until.day())
+		if err != nil {
+			return err
+		}
+		return one(c.output, con.stdout, recordOfAccount(account))
+	})
+}
+
+type accountPlan struct {
+	storeFlags
+	planSettings
+	output
+	Account string `arg:"" help:"Name or id."`
+	Plan    string `arg:"" help:"pro, agency, trial or none; or one of the plans file."`
+	Until   *date  `placeholder:"DATE" help:"Last day of the plan, included, in UTC; it may lie in the past. Without it the plan does not end."`
+}
+
+func (c *accountPlan) Run(ctx context.Context, con *console) error {
+	plans, err := c.plans()
+	if err != nil {
+		return err
+	}
+	if err := planKnown(plans, c.Plan); err != nil {
+		return err
+	}
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		account, err := store.SetPlan(ctx, c.Account, c.Plan, c.Until.day())
+		if err != nil {
+			return err
+		}
+		return one(c.output, con.stdout, recordOfAccount(account))
+	})
+}
+
+type accountList struct {
+	storeFlags
+	output
+}
+
+func (c *accountList) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		accounts, err := store.Accounts(ctx)
+		if err != nil {
+			return err
+		}
+		return many(c.output, con.stdout, each(accounts, recordOfAccount))
+	})
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+
+	"sara/archive/sqlstore"
+)
+
+type annotationCommands struct {
+	Add    annotationAdd    `cmd:"" help:"Add an annotation to a property."`
+	List   annotationList   `cmd:"" help:"List the annotations of a property, by date."`
+	Remove annotationRemove `cmd:"" help:"Remove an annotation."`
+}
+
+type annotationRecord struct {
+	ID        string `json:"id"`
+	Date      string `json:"date"`
+	Title     string `json:"title"`
+	Note      string `json:"note"`
+	Color     string `json:"color"`
+	CreatedAt string `json:"created_at"`
+}
+
+func (annotationRecord) header() []string { return []string{"DATE", "TITLE", "COLOR", "ID", "NOTE"} }
+
+func (a annotationRecord) cells() []string { return []string{a.Date, a.Title, a.Color, a.ID, a.Note} }
+
+func recordOfAnnotation(a sqlstore.Annotation) annotationRecord {
+	return annotationRecord{ID: a.ID, Date: a.Date.String(), Title: a.Title, Note: a.Note, Color: a.Color,
+		CreatedAt: timestamp(a.CreatedAt)}
+}
+
+type annotationAdd struct {
+	storeFlags
+	output
+	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
+	Date     date   `required:"" placeholder:"DATE" help:"The day that it is about, YYYY-MM-DD."`
+	Title    string `required:"" help:"What happened, in 1 to 200 characters."`
+	Note     string `help:"More about it."`
+	Color    string `help:"red, orange, yellow, green, blue, purple, pink, gray or #rrggbb; blue if not set."`
+}
+
+func (c *annotationAdd) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		a, err := store.AddAnnotation(ctx, c.Property,
+			sqlstore.Annotation{Date: c.Date.Date, Title: c.Title, Note: c.Note, Color: c.Color})
+		if err != nil {
+			return err
+		}
+		return one(c.output, con.stdout, recordOfAnnotation(a))
+	})
+}
+
+type annotationList struct {
+	storeFlags
+	output
+	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
+}
+
+func (c *annotationList) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		property, err := store.Property(ctx, c.Property)
+		if err != nil {
+			return err
+		}
+		annotations, err := store.Annotations(ctx, property.ID, nil, nil)
+		if err != nil {
+			return err
+		}
+		return many(c.output, con.stdout, each(annotations, recordOfAnnotation))
+	})
+}
+
+type annotationRemove struct {
+	storeFlags
+	output
+	ID string `arg:"" name:"annotation_id" help:"Id of the annotation, as annotation list shows it."`
+}
+
+type removalRecord struct {
+	ID string `json:"id"`
+}
+
+func (removalRecord) header() []string  { return []string{"REMOVED"} }
+func (r removalRecord) cells() []string { return []string{r.ID} }
+
+func (c *annotationRemove) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		if err := store.RemoveAnnotation(ctx, c.ID); err != nil {
+			return err
+		}
+		return one(c.output, con.stdout, removalRecord{c.ID})
+	})
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"sara/archive/sqlstore"
+	"sara/translate"
+)
+
+type brandTermCommands struct {
+	Set  brandTermsSet  `cmd:"" help:"Replace the brand terms of a property."`
+	List brandTermsList `cmd:"" help:"List the brand terms of a property."`
+}
+
+type brandTermRecord struct {
+	ID        string `json:"id"`
+	Term      string `json:"term"`
+	MatchType string `json:"match_type"`
+	CreatedAt string `json:"created_at"`
+}
+
+func (brandTermRecord) header() []string { return []string{"TERM", "MATCH", "CREATED", "ID"} }
+
+func (t brandTermRecord) cells() []string { return []string{t.Term, t.MatchType, t.CreatedAt, t.ID} }
+
+func recordOfBrandTerm(t translate.BrandTerm) brandTermRecord {
+	return brandTermRecord{ID: t.ID, Term: t.Term, MatchType: t.MatchType, CreatedAt: timestamp(t.CreatedAt)}
+}
+
+type brandTermsSet struct {
+	storeFlags
+	output
+	Property string   `arg:"" help:"Id, Search Console property, slug or domain."`
+	Terms    []string `arg:"" optional:"" name:"term" help:"TERM (queries that contain it), exact:TERM or regex:TERM."`
+	Clear    bool     `help:"Remove all terms."`
+}
+
+// brandTermSet is what set prints: the property's id and all its terms.
+type brandTermSet struct {
+	ID    string            `json:"id"`
+	Terms []brandTermRecord `json:"terms"`
+}
+
+func (c *brandTermsSet) Run(ctx context.Context, con *console) error {
+	if c.Clear != (len(c.Terms) == 0) {
+		return errors.New("name the terms that the property is to have, or --clear for none")
+	}
+	terms := make([]translate.BrandTerm, len(c.Terms))
+	for i, text := range c.Terms {
+		var err error
+		if terms[i], err = translate.ParseBrandTerm(text); err != nil {
+			return err
+		}
+	}
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		property, err := store.Property(ctx, c.Property)
+		if err != nil {
+			return err
+		}
+		stored, err := store.SetBrandTerms(ctx, property.ID, terms)
+		if err != nil {
+			return err
+		}
+		records := each(stored, recordOfBrandTerm)
+		if c.JSON {
+			return printJSON(con.stdout, brandTermSet{property.ID, records})
+		}
+		return many(c.output, con.stdout, records)
+	})
+}
+
+type brandTermsList struct {
+	storeFlags
+	output
+	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
+}
+
+func (c *brandTermsList) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		property, err := store.Property(ctx, c.Property)
+		if err != nil {
+			return err
+		}
+		terms, err := store.BrandTerms(ctx, property.ID)
+		if err != nil {
+			return err
+		}
+		return many(c.output, con.stdout, each(terms, recordOfBrandTerm))
+	})
+}

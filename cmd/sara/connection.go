@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+
+	"sara/archive/sqlstore"
+	"sara/proxy/upstream"
+)
+
+type connectionCommands struct {
+	Add    connectionAdd    `cmd:"" help:"Store Search Console credentials under a workspace, encrypted."`
+	Update connectionUpdate `cmd:"" help:"Give a connection new credentials, for example after they were revoked."`
+	List   connectionList   `cmd:"" help:"List the connections of all workspaces."`
+}
+
+type connectionRecord struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Kind        string `json:"kind"`
+	Identity    string `json:"identity"`
+	WorkspaceID string `json:"workspace_id"`
+	Workspace   string `json:"workspace"`
+	AccountID   string `json:"account_id"`
+	Account     string `json:"account"`
+	Revision    int    `json:"revision"`
+	Healthy     bool   `json:"healthy"`
+	Note        string `json:"note"` // why it is not healthy; empty when it is
+	CreatedAt   string `json:"created_at"`
+}
+
+func (connectionRecord) header() []string {
+	return []string{"NAME", "WORKSPACE", "ACCOUNT", "KIND", "REVISION", "HEALTHY", "ID", "NOTE"}
+}
+
+func (c connectionRecord) cells() []string {
+	return []string{c.Name, c.Workspace, c.Account, c.Kind, strconv.Itoa(c.Revision), yesNo(c.Healthy), c.ID, c.Note}
+}
+
+func recordOfConnection(c sqlstore.Connection) connectionRecord {
+	return connectionRecord{ID: c.ID, Name: c.Name, Kind: c.Kind, Identity: c.Identity, WorkspaceID: c.WorkspaceID,
+		Workspace: c.WorkspaceName, AccountID: c.AccountID, Account: c.AccountName, Revision: c.Revision,
+		Healthy: c.Healthy, Note: c.Note, CreatedAt: timestamp(c.CreatedAt)}
+}
+
+type connectionAdd struct {
+	verifyFlags
+	output
+	Workspace   string `arg:"" help:"Name, ACCOUNT/NAME or id."`
+	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it."`
+	Name        string `help:"How to call it; if not set, after whom the credentials identify."`
+}
+
+func (c *connectionAdd) Run(ctx context.Context, con *console) error {
+	return changeConnection(ctx, con, c.verifyFlags, c.output, c.Credentials,
+		func(r registrar, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
+			return r.addConnection(ctx, c.Workspace, c.Name, credentials)
+		})
+}
+
+type connectionUpdate struct {
+	verifyFlags
+	output
+	Connection  string `arg:"" help:"Name, WORKSPACE/NAME or id."`
+	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it."`
+}
+
+func (c *connectionUpdate) Run(ctx context.Context, con *console) error {
+	return changeConnection(ctx, con, c.verifyFlags, c.output, c.Credentials,
+		func(r registrar, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
+			return r.updateConnection(ctx, c.Connection, credentials)
+		})
+}
+
+// changeConnection runs a change that takes a file of credentials, and prints the connection and what comes next.
+func changeConnection(ctx context.Context, con *console, flags verifyFlags, o output, path string,
+	change func(registrar, []byte) (sqlstore.Connection, []upstream.Site, error)) error {
+	credentials, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read the credentials: %w", err)
+	}
+	if flags.SecretKey == "" {
+		return sqlstore.ErrNoSecretKey // before Search Console is asked in vain
+	}
+	return flags.use(ctx, func(r registrar) error {
+		connection, sites, err := change(r, credentials)
+		if err != nil {
+			return err
+		}
+		if r.upstream != nil && len(sites) == 0 {
+			_, _ = fmt.Fprintf(con.stderr, "sara: %s reaches no site yet: %s\n", connection.Identity, grantAccess(connection))
+		}
+		return one(o, con.stdout, recordOfConnection(connection))
+	})
+}
+
+type connectionList struct {
+	storeFlags
+	output
+}
+
+func (c *connectionList) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		connections, err := store.Connections(ctx)
+		if err != nil {
+			return err
+		}
+		return many(c.output, con.stdout, each(connections, recordOfConnection))
+	})
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sara/archive/sqlstore"
+	"sara/proxy"
+	"sara/proxy/upstream"
+	"sara/proxy/upstream/gscsim"
+)
+
+type demoCommand struct {
+	Listen         string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public API, port 0 for any free one; ${default} if not set."`
+	UpstreamListen string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the simulated Search Console; any free port if not set."`
+	AdminListen    string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and pprof; any free port if not set."`
+	LogLevel       string `default:"warn" placeholder:"LEVEL" help:"debug, info, warn or error; ${default} if not set."`
+	JSON           bool   `name:"json" help:"Print one line of JSON when ready, for programs."`
+}
+
+// demoAddresses are the open listeners of a demo.
+type demoAddresses struct {
+	public, upstream, admin net.Listener
+}
+
+func (c *demoCommand) listen() (a demoAddresses, err error) {
+	if a.public, err = listen("--listen", "", c.Listen); err != nil {
+		return a, err
+	}
+	if a.upstream, err = listen("--upstream-listen", "", c.UpstreamListen); err != nil {
+		closeListeners(a.public)
+		return a, err
+	}
+	if a.admin, err = listen("--admin-listen", "", c.AdminListen); err != nil {
+		closeListeners(a.public, a.upstream)
+		return a, err
+	}
+	return a, nil
+}
+
+func (c *demoCommand) Run(ctx context.Context, con *console) (err error) {
+	addresses, err := c.listen()
+	if err != nil {
+		return err
+	}
+	defer closeListeners(addresses.public, addresses.upstream, addresses.admin)
+	folder, err := os.MkdirTemp("", "sara-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	upstreamURL := "http://" + addresses.upstream.Addr().String()
+	cast, err := newCast(con.now(), upstreamURL)
+	if err != nil {
+		return err
+	}
+	simulator := &http.Server{Handler: gscsim.New(cast.simulation(con.now)), ReadHeaderTimeout: 5 * time.Second}
+	simulated := make(chan error, 1)
+	go func() { simulated <- simulator.Serve(addresses.upstream) }()
+	defer func() {
+		err = errors.Join(err, simulator.Close())
+		if served := <-simulated; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
+	}()
+	return c.serve(ctx, con, addresses, filepath.Join(folder, "sara.db"), cast)
+}
+
+// serve seeds the world and serves it as the command serve does.
+func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, database string, cast *cast) (err error) {
+	log, err := logSettings{LogLevel: c.LogLevel, LogFormat: "text"}.logger(con.stderr)
+	if err != nil {
+		return err
+	}
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return err
+	}
+	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: "sqlite:" + database, SecretKey: secret})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if _, err := store.Migrate(ctx); err != nil {
+		return err
+	}
+	registry := newRegistry()
+	client, err := upstream.New(upstream.Config{BaseURL: cast.url, TokenURL: cast.url + "/token", Registerer: registry})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	issue := keyIssueDefaults()
+	world, err := seed(ctx, registrar{store: store, upstream: client}, issue, cast, con.now())
+	if err != nil {
+		return fmt.Errorf("seed the demo world: %w", err)
+	}
+	world.BaseURL, world.AdminURL, world.UpstreamURL = localURL(a.public.Addr().String()), localURL(a.admin.Addr().String()), cast.url
+	server, err := proxy.New(proxy.Config{Store: store, Upstream: client, Plans: issue.plans, KeyPrefix: issue.prefix,
+		BaseURL: world.BaseURL, Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now})
+	if err != nil {
+		return err
+	}
+	s := service{server: server, public: a.public, admin: a.admin, log: log}
+	return s.run(ctx, func(ctx context.Context) error {
+		if err := world.meetDisconnected(ctx); err != nil {
+			return err
+		}
+		if c.JSON {
+			return printJSON(con.stdout, world)
+		}
+		return world.print(con.stdout)
+	})
+}
+
+// meetDisconnected asks for figures of the property whose credentials were revoked, so that the service finds out.
+func (w *demoWorld) meetDisconnected(ctx context.Context) error {
+	address := w.BaseURL + "/v1/properties/" + w.Properties["disconnected"].ID + "/summary"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+w.Keys["agency"])
+	request.Close = true
+	client := http.Client{Transport: &http.Transport{}} // not through a proxy of the environment
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("make the first request: %w", err)
+	}
+	return response.Body.Close()
+}
+
+// print writes the world for people.
+func (w *demoWorld) print(out io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "A demo world with a simulated Search Console. It is gone when you stop it (Ctrl-C).\n\n"+
+		"listening on %s\nadmin listening on %s\nsimulated Search Console on %s\n\n", w.BaseURL, w.AdminURL, w.UpstreamURL)
+	var keys, properties [][]string
+	for _, k := range w.keyTable {
+		keys = append(keys, []string{k.name, k.plan, w.Keys[k.name], k.about})
+	}
+	for _, p := range w.propertyTable {
+		property := w.Properties[p.name]
+		properties = append(properties, []string{p.name, property.GSCProperty, property.Slug, property.ID, p.about})
+	}
+	if err := errors.Join(printTable(&text, []string{"KEY", "PLAN", "VALUE", ""}, keys), writeLine(&text),
+		printTable(&text, []string{"PROPERTY", "GSC PROPERTY", "SLUG", "ID", ""}, properties)); err != nil {
+		return err
+	}
+	main := w.BaseURL + "/v1/properties/" + w.Properties["main"].Slug
+	fmt.Fprintf(&text, "\nTry:\n\n%s\n%s\n%s\n", curl(w.BaseURL+"/v1/me", w.Keys["pro"]),
+		curl(main+"/summary?date_range=last_28d&compare=previous_period", w.Keys["pro"]),
+		curl(main+"/queries?limit=5&filters="+url.QueryEscape(`[{"dimension":"brand","operator":"equals","value":"non-brand"}]`), w.Keys["pro"]))
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+func writeLine(w io.Writer) error {
+	_, err := fmt.Fprintln(w)
+	return err
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"fmt"
+	"time"
+
+	"sara/proxy/upstream/gscsim"
+)
+
+// A cast is who has an account in the simulated Search Console, and the credential files by which they are connected.
+type cast struct {
+	url         string // of the simulator
+	users       []gscsim.User
+	credentials map[string][]byte // by the connection's name
+}
+
+// The sites of the demo world. Their hosts cannot exist: example is reserved.
+const (
+	siteMain         = "sc-domain:alderandpine.example"
+	sitePrefix       = "https://www.harborcoffee.example/shop/"
+	siteArchived     = "sc-domain:oldmillbakery.example"
+	siteDisconnected = "sc-domain:tidewatertours.example"
+	siteFresh        = "sc-domain:sundialstudio.example"
+	siteTwin         = "sc-domain:fernandfield.example"
+	siteForeign      = "sc-domain:quietharbor.example"
+	siteUnverified   = "https://staging.harborcoffee.example/" // seen in the list, connected by nobody
+)
+
+// The connections of the demo world: two by service accounts, three by people who consented.
+const (
+	shopConnection      = "alder-and-pine"
+	portfolioConnection = "portfolio"
+	partnerConnection   = "partner"
+	formerConnection    = "former-owner"
+	strangerConnection  = "quiet-harbor"
+)
+
+func newCast(now time.Time, url string) (*cast, error) {
+	c := &cast{url: url, credentials: make(map[string][]byte)}
+	if err := c.addServiceAccount(shopConnection, "search-reader@alder-and-pine.iam.gserviceaccount.com",
+		gscsim.Site{URL: siteMain, Brand: "alder"}); err != nil {
+		return nil, err
+	}
+	if err := c.addServiceAccount(partnerConnection, "reports@fern-partner.iam.gserviceaccount.com",
+		gscsim.Site{URL: siteTwin, Permission: gscsim.RestrictedUser}); err != nil {
+		return nil, err
+	}
+	firstDay := now.UTC().AddDate(0, 0, -21).Format(time.DateOnly)
+	if err := c.addPerson(portfolioConnection, false,
+		gscsim.Site{URL: sitePrefix, Permission: gscsim.FullUser}, gscsim.Site{URL: siteArchived},
+		gscsim.Site{URL: siteFresh, FirstDay: firstDay}, gscsim.Site{URL: siteTwin},
+		gscsim.Site{URL: siteUnverified, Permission: gscsim.UnverifiedUser}); err != nil {
+		return nil, err
+	}
+	if err := c.addPerson(formerConnection, true, gscsim.Site{URL: siteDisconnected}); err != nil {
+		return nil, err
+	}
+	return c, c.addPerson(strangerConnection, false, gscsim.Site{URL: siteForeign})
+}
+
+func (c *cast) addServiceAccount(connection, email string, sites ...gscsim.Site) error {
+	const bits = 2048
+	key, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		return fmt.Errorf("make the key of %s: %w", email, err)
+	}
+	user := gscsim.User{Email: email, PublicKey: &key.PublicKey, Sites: sites}
+	c.users = append(c.users, user)
+	c.credentials[connection], err = user.ServiceAccountJSON(key, c.url+"/token")
+	return err
+}
+
+func (c *cast) addPerson(connection string, revoked bool, sites ...gscsim.Site) (err error) {
+	user := gscsim.User{Email: connection, ClientID: connection + ".apps.googleusercontent.com", ClientSecret: "GOCSPX-" + rand.Text(),
+		RefreshToken: "1//" + rand.Text(), Revoked: revoked, Sites: sites}
+	c.users = append(c.users, user)
+	c.credentials[connection], err = user.AuthorizedUserJSON()
+	return err
+}
+
+// simulation is the simulator's side of the cast.
+func (c *cast) simulation(now func() time.Time) gscsim.Config {
+	const seed = 20
+	return gscsim.Config{Seed: seed, Now: now, Users: c.users}
+}

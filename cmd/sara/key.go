@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"sara/archive/sqlstore"
+)
+
+type keyCommands struct {
+	Create keyCreate `cmd:"" help:"Create a key for a person and print it, once."`
+	List   keyList   `cmd:"" help:"List a person's keys, revoked and expired ones too."`
+	Revoke keyRevoke `cmd:"" help:"Revoke a key, at once and for good."`
+}
+
+type keyRecord struct {
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	PersonID  string          `json:"person_id"`
+	Scopes    []string        `json:"scopes"`
+	Workspace *workspaceScope `json:"workspace"` // null: every workspace of the person
+	CreatedAt string          `json:"created_at"`
+	ExpiresAt *string         `json:"expires_at"`
+	RevokedAt *string         `json:"revoked_at"`
+}
+
+func (keyRecord) header() []string {
+	return []string{"NAME", "SCOPES", "WORKSPACE", "EXPIRES", "REVOKED", "ID"}
+}
+
+func (k keyRecord) cells() []string {
+	workspace := "all"
+	if k.Workspace != nil {
+		workspace = k.Workspace.Name
+	}
+	return []string{k.Name, strings.Join(k.Scopes, " "), workspace, cell(k.ExpiresAt), cell(k.RevokedAt), k.ID}
+}
+
+func recordOfKey(k sqlstore.APIKey) keyRecord {
+	record := keyRecord{ID: k.ID, Name: k.Name, PersonID: k.PersonID, Scopes: k.Scopes, CreatedAt: timestamp(k.CreatedAt),
+		ExpiresAt: optionalTime(k.ExpiresAt), RevokedAt: optionalTime(k.RevokedAt)}
+	if k.Workspace != nil {
+		record.Workspace = &workspaceScope{k.Workspace.ID, k.Workspace.Name}
+	}
+	return record
+}
+
+type keyCreate struct {
+	storeFlags
+	planSettings
+	keySettings
+	addressSettings
+	output
+	Email         string   `arg:"" help:"Address or id of the person as whom the key acts."`
+	Name          string   `required:"" help:"How to call it: 1 to 80 characters."`
+	Scope         []string `placeholder:"SCOPE" help:"properties:read, performance:read, indexing:read or config:read; may be repeated. All four if not set."`
+	Workspace     string   `help:"Limit the key to this one of the person's workspaces."`
+	ExpiresInDays *int     `placeholder:"DAYS" help:"1 to 3650; without it the key does not expire."`
+}
+
+// newKeyRecord is a key with its text, which is nowhere else.
+type newKeyRecord struct {
+	keyRecord
+	Key string `json:"key"`
+}
+
+func (c *keyCreate) Run(ctx context.Context, con *console) error {
+	expires, err := c.expiry(con.now())
+	if err != nil {
+		return err
+	}
+	if err := c.keySettings.check(); err != nil {
+		return err
+	}
+	plans, err := c.plans()
+	if err != nil {
+		return err
+	}
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		key, text, err := registrar{store: store}.createKey(ctx, keyIssue{c.KeyPrefix, plans}, sqlstore.KeySpec{
+			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, ExpiresAt: expires,
+		})
+		if err != nil {
+			return err
+		}
+		record := newKeyRecord{recordOfKey(key), text}
+		if c.JSON {
+			return printJSON(con.stdout, record)
+		}
+		if err := one(c.output, con.stdout, record.keyRecord); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(con.stdout, "\n%s\n\nKeep it: it is not shown again. Try it while the server runs:\n\n%s\n",
+			text, curl(c.baseURL(c.Listen)+"/v1/me", text))
+		return err
+	})
+}
+
+func (c *keyCreate) expiry(now time.Time) (*time.Time, error) {
+	const longest = 3650
+	if c.ExpiresInDays == nil {
+		return nil, nil
+	}
+	if *c.ExpiresInDays < 1 || *c.ExpiresInDays > longest {
+		return nil, fmt.Errorf("--expires-in-days is %d: 1 to %d are allowed", *c.ExpiresInDays, longest)
+	}
+	expires := now.UTC().AddDate(0, 0, *c.ExpiresInDays)
+	return &expires, nil
+}
+
+// curl is a request that works when it is pasted into a shell.
+func curl(url, key string) string {
+	return fmt.Sprintf("curl -H 'Authorization: Bearer %s' '%s'", key, url)
+}
+
+type keyList struct {
+	storeFlags
+	output
+	Email string `arg:"" help:"Address or id."`
+}
+
+func (c *keyList) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		keys, err := store.Keys(ctx, c.Email)
+		if err != nil {
+			return err
+		}
+		return many(c.output, con.stdout, each(keys, recordOfKey))
+	})
+}
+
+type keyRevoke struct {
+	storeFlags
+	output
+	KeyID string `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
+}
+
+func (c *keyRevoke) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		key, err := store.RevokeKey(ctx, c.KeyID)
+		if err != nil {
+			return err
+		}
+		return one(c.output, con.stdout, recordOfKey(key))
+	})
+}

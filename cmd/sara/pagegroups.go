@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"sara/archive/sqlstore"
+	"sara/translate"
+)
+
+type pageGroupCommands struct {
+	Set  pageGroupsSet  `cmd:"" help:"Replace the page groups of a property."`
+	List pageGroupsList `cmd:"" help:"List the page groups of a property."`
+}
+
+type pageGroupRecord struct {
+	ID        string               `json:"id"`
+	Name      string               `json:"name"`
+	Rules     []translate.PageRule `json:"rules"`
+	CreatedAt string               `json:"created_at"`
+}
+
+func (pageGroupRecord) header() []string { return []string{"NAME", "RULES", "CREATED", "ID"} }
+
+func (g pageGroupRecord) cells() []string {
+	rules := each(g.Rules, func(r translate.PageRule) string { return r.Type + ":" + r.Value })
+	return []string{g.Name, strings.Join(rules, " or "), g.CreatedAt, g.ID}
+}
+
+func recordOfPageGroup(g translate.PageGroup) pageGroupRecord {
+	return pageGroupRecord{ID: g.ID, Name: g.Name, Rules: g.Rules, CreatedAt: timestamp(g.CreatedAt)}
+}
+
+type pageGroupsSet struct {
+	storeFlags
+	output
+	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
+	File     string `required:"" placeholder:"FILE" help:"JSON array of {\"name\", \"rules\": [{\"type\", \"value\"}]}; types are prefix, contains, equals and regex."`
+}
+
+// pageGroupSet is what set prints: the property's id and all its groups.
+type pageGroupSet struct {
+	ID     string            `json:"id"`
+	Groups []pageGroupRecord `json:"groups"`
+}
+
+func (c *pageGroupsSet) Run(ctx context.Context, con *console) error {
+	groups, err := readPageGroups(c.File)
+	if err != nil {
+		return err
+	}
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		property, err := store.Property(ctx, c.Property)
+		if err != nil {
+			return err
+		}
+		stored, err := store.SetPageGroups(ctx, property.ID, groups)
+		if err != nil {
+			return err
+		}
+		records := each(stored, recordOfPageGroup)
+		if c.JSON {
+			return printJSON(con.stdout, pageGroupSet{property.ID, records})
+		}
+		return many(c.output, con.stdout, records)
+	})
+}
+
+// readPageGroups reads a file of groups. What it does not know is an error, so that a typo does not go unnoticed.
+func readPageGroups(path string) ([]translate.PageGroup, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the page groups: %w", err)
+	}
+	var file []struct {
+		Name  string               `json:"name"`
+		Rules []translate.PageRule `json:"rules"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	err = decoder.Decode(&file)
+	if _, more := decoder.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.New("something follows the array")
+	}
+	if err == nil && file == nil {
+		err = errors.New("it is null")
+	}
+	if err != nil {
+		return nil, fmt.Errorf(`%s is not a JSON array of {"name", "rules": [{"type", "value"}]}: %w`, path, err)
+	}
+	groups := make([]translate.PageGroup, len(file))
+	for i, g := range file {
+		groups[i] = translate.PageGroup{Name: g.Name, Rules: g.Rules}
+	}
+	return groups, nil
+}
+
+type pageGroupsList struct {
+	storeFlags
+	output
+	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
+}
+
+func (c *pageGroupsList) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		property, err := store.Property(ctx, c.Property)
+		if err != nil {
+			return err
+		}
+		groups, err := store.PageGroups(ctx, property.ID)
+		if err != nil {
+			return err
+		}
+		return many(c.output, con.stdout, each(groups, recordOfPageGroup))
+	})
+}

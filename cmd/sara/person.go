@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"sara/archive/sqlstore"
+)
+
+type personCommands struct {
+	Add   personAdd   `cmd:"" help:"Add a person to an account and to workspaces."`
+	Join  personJoin  `cmd:"" help:"Let a person reach the properties of a workspace."`
+	Leave personLeave `cmd:"" help:"Take a workspace from a person, and so from the person's keys."`
+	List  personList  `cmd:"" help:"List everybody."`
+}
+
+type personRecord struct {
+	ID         string           `json:"id"`
+	Email      string           `json:"email"`
+	AccountID  string           `json:"account_id"`
+	Workspaces []workspaceScope `json:"workspaces"`
+	CreatedAt  string           `json:"created_at"`
+}
+
+// workspaceScope names a workspace that somebody or something is limited to.
+type workspaceScope struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+func (personRecord) header() []string { return []string{"EMAIL", "WORKSPACES", "CREATED", "ID"} }
+
+func (p personRecord) cells() []string {
+	names := each(p.Workspaces, func(w workspaceScope) string { return w.Name })
+	return []string{p.Email, strings.Join(names, ", "), p.CreatedAt, p.ID}
+}
+
+// readPerson makes the record of a person as stored now.
+func readPerson(ctx context.Context, store *sqlstore.Store, reference string) (personRecord, error) {
+	p, err := store.Person(ctx, reference)
+	if err != nil {
+		return personRecord{}, err
+	}
+	workspaces, err := store.PersonWorkspaces(ctx, p.ID)
+	if err != nil {
+		return personRecord{}, err
+	}
+	return personRecord{ID: p.ID, Email: p.Email, AccountID: p.AccountID, CreatedAt: timestamp(p.CreatedAt),
+		Workspaces: each(workspaces, func(w sqlstore.Workspace) workspaceScope { return workspaceScope{w.ID, w.Name} })}, nil
+}
+
+func printPerson(ctx context.Context, con *console, o output, store *sqlstore.Store, reference string) error {
+	record, err := readPerson(ctx, store, reference)
+	if err != nil {
+		return err
+	}
+	return one(o, con.stdout, record)
+}
+
+type personAdd struct {
+	storeFlags
+	output
+	Account   string   `arg:"" help:"Name or id of the account that pays for the person's keys."`
+	Email     string   `arg:"" help:"The person's address."`
+	Workspace []string `required:"" sep:"none" placeholder:"WORKSPACE" help:"Name, ACCOUNT/NAME or id; may be repeated."`
+}
+
+func (c *personAdd) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		person, err := store.AddPerson(ctx, c.Account, c.Email, c.Workspace)
+		if err != nil {
+			return err
+		}
+		return printPerson(ctx, con, c.output, store, person.ID)
+	})
+}
+
+type personJoin struct {
+	storeFlags
+	output
+	Email     string `arg:"" help:"Address or id."`
+	Workspace string `arg:"" help:"Name, ACCOUNT/NAME or id."`
+}
+
+func (c *personJoin) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		if err := store.JoinWorkspace(ctx, c.Email, c.Workspace); err != nil {
+			return err
+		}
+		return printPerson(ctx, con, c.output, store, c.Email)
+	})
+}
+
+type personLeave struct {
+	storeFlags
+	output
+	Email     string `arg:"" help:"Address or id."`
+	Workspace string `arg:"" help:"Name, ACCOUNT/NAME or id."`
+}
+
+func (c *personLeave) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		if err := store.LeaveWorkspace(ctx, c.Email, c.Workspace); err != nil {
+			return err
+		}
+		return printPerson(ctx, con, c.output, store, c.Email)
+	})
+}
+
+type personList struct {
+	storeFlags
+	output
+}
+
+func (c *personList) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		people, err := store.People(ctx)
+		if err != nil {
+			return err
+		}
+		records := make([]personRecord, len(people))
+		for i, p := range people {
+			if records[i], err = readPerson(ctx, store, p.ID); err != nil {
+				return err
+			}
+		}
+		return many(c.output, con.stdout, records)
+	})
+}

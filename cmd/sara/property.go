@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"sara/archive/sqlstore"
+)
+
+type propertyCommands struct {
+	Add     propertyAdd     `cmd:"" help:"Add a property to a connection."`
+	Import  propertyImport  `cmd:"" help:"Add every property that a connection reaches and does not have yet."`
+	List    propertyList    `cmd:"" help:"List the properties of all workspaces, archived ones too."`
+	Archive propertyArchive `cmd:"" help:"Archive a property: it serves stored history only and leaves the lists."`
+	Restore propertyRestore `cmd:"" help:"Take a property back from the archive."`
+	Star    propertyStar    `cmd:"" help:"Star a property, or with --off take the star away."`
+}
+
+type propertyRecord struct {
+	ID              string `json:"id"`
+	GSCProperty     string `json:"gsc_property"`
+	Domain          string `json:"domain"`
+	Slug            string `json:"slug"`
+	DisplayName     string `json:"display_name"`
+	Type            string `json:"type"`
+	PermissionLevel string `json:"permission_level"` // empty when Search Console was not asked
+	Starred         bool   `json:"starred"`
+	Archived        bool   `json:"archived"`
+	Healthy         bool   `json:"healthy"`
+	Note            string `json:"note"` // why it is not healthy; empty when it is
+	WorkspaceID     string `json:"workspace_id"`
+	ConnectionID    string `json:"connection_id"`
+	CreatedAt       string `json:"created_at"`
+}
+
+func (propertyRecord) header() []string {
+	return []string{"NAME", "GSC PROPERTY", "SLUG", "PERMISSION", "STARRED", "ARCHIVED", "HEALTHY", "ID", "NOTE"}
+}
+
+func (p propertyRecord) cells() []string {
+	return []string{p.DisplayName, p.GSCProperty, p.Slug, p.PermissionLevel, yesNo(p.Starred), yesNo(p.Archived), yesNo(p.Healthy),
+		p.ID, p.Note}
+}
+
+func recordOfProperty(p sqlstore.Property) propertyRecord {
+	record := propertyRecord{ID: p.ID, GSCProperty: p.Site, Domain: p.Host, Slug: p.Slug, DisplayName: p.DisplayName, Type: p.Type,
+		PermissionLevel: p.PermissionLevel, Starred: p.Starred, Archived: p.Archived, Note: p.AccessNote,
+		WorkspaceID: p.WorkspaceID, ConnectionID: p.Connection.ID, CreatedAt: timestamp(p.CreatedAt)}
+	if !p.Connection.Healthy {
+		record.Note = p.Connection.Note
+	}
+	record.Healthy = p.Connection.Healthy && p.AccessNote == ""
+	return record
+}
+
+type propertyAdd struct {
+	verifyFlags
+	output
+	Connection  string `arg:"" help:"Name, WORKSPACE/NAME or id."`
+	GSCProperty string `arg:"" name:"gsc_property" help:"As Search Console writes it: sc-domain:example.com or https://www.example.com/."`
+	Name        string `help:"How to call it; if not set, its domain or its URL."`
+	Slug        string `help:"Short name for paths: lower-case letters, digits and dashes; if not set, from the property."`
+}
+
+func (c *propertyAdd) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(r registrar) error {
+		p, err := r.addProperty(ctx, sqlstore.PropertySpec{
+			Connection: c.Connection, Site: c.GSCProperty, DisplayName: c.Name, Slug: c.Slug,
+		})
+		if err != nil {
+			return err
+		}
+		return one(c.output, con.stdout, recordOfProperty(p))
+	})
+}
+
+type propertyImport struct {
+	storeFlags
+	upstreamSettings
+	output
+	Connection string `arg:"" help:"Name, WORKSPACE/NAME or id."`
+}
+
+type importRecord struct {
+	propertyRecord
+	Result string `json:"result"` // added, or kept when the connection had it already
+}
+
+func (importRecord) header() []string {
+	return append([]string{"RESULT"}, propertyRecord{}.header()...)
+}
+
+func (i importRecord) cells() []string {
+	return append([]string{i.Result}, i.propertyRecord.cells()...)
+}
+
+func (c *propertyImport) Run(ctx context.Context, con *console) error {
+	verify := verifyFlags{storeFlags: c.storeFlags, upstreamSettings: c.upstreamSettings}
+	return verify.use(ctx, func(r registrar) error {
+		results, err := r.importProperties(ctx, c.Connection)
+		if err != nil {
+			return err
+		}
+		records := make([]importRecord, 0, len(results))
+		for _, result := range results {
+			if result.property == nil {
+				_, _ = fmt.Fprintf(con.stderr, "sara: skipped %s: %s\n", result.site.URL, result.skipped)
+				continue
+			}
+			record := importRecord{propertyRecord: recordOfProperty(*result.property), Result: "kept"}
+			if result.added {
+				record.Result = "added"
+			}
+			records = append(records, record)
+		}
+		return many(c.output, con.stdout, records)
+	})
+}
+
+type propertyList struct {
+	storeFlags
+	output
+}
+
+func (c *propertyList) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		properties, err := store.Properties(ctx)
+		if err != nil {
+			return err
+		}
+		return many(c.output, con.stdout, each(properties, recordOfProperty))
+	})
+}
+
+// propertyFlags is what the changes of one property take.
+type propertyFlags struct {
+	storeFlags
+	output
+	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
+}
+
+// change runs a change and prints the property as it is then.
+func (f propertyFlags) change(ctx context.Context, con *console, change func(*sqlstore.Store) (sqlstore.Property, error)) error {
+	return f.use(ctx, func(store *sqlstore.Store) error {
+		p, err := change(store)
+		if err != nil {
+			return err
+		}
+		return one(f.output, con.stdout, recordOfProperty(p))
+	})
+}
+
+type propertyArchive struct{ propertyFlags }
+
+func (c *propertyArchive) Run(ctx context.Context, con *console) error {
+	return c.change(ctx, con, func(s *sqlstore.Store) (sqlstore.Property, error) { return s.SetArchived(ctx, c.Property, true) })
+}
+
+type propertyRestore struct{ propertyFlags }
+
+func (c *propertyRestore) Run(ctx context.Context, con *console) error {
+	return c.change(ctx, con, func(s *sqlstore.Store) (sqlstore.Property, error) { return s.SetArchived(ctx, c.Property, false) })
+}
+
+type propertyStar struct {
+	propertyFlags
+	Off bool `help:"Take the star away."`
+}
+
+func (c *propertyStar) Run(ctx context.Context, con *console) error {
+	return c.change(ctx, con, func(s *sqlstore.Store) (sqlstore.Property, error) { return s.SetStarred(ctx, c.Property, !c.Off) })
+}

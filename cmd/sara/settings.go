@@ -1,0 +1,190 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// The settings, in groups by who needs them. Their flags carry the tag setting, which makes --database-url the setting
+// SARA_DATABASE_URL of the environment and database_url of the file. They are texts here; settings_check.go reads them.
+
+type fileSetting struct {
+	Config string `setting:"" placeholder:"FILE" help:"YAML file with settings, by names such as database_url."`
+}
+
+type storeSettings struct {
+	DatabaseURL string `setting:"" default:"sqlite:sara-data/sara.db" placeholder:"URL" help:"sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE; ${default} if not set."`
+	SecretKey   string `setting:"" placeholder:"BASE64" help:"32 bytes in base64 that encrypt the stored credentials."`
+}
+
+type upstreamSettings struct {
+	UpstreamURL   string `setting:"" default:"https://searchconsole.googleapis.com" placeholder:"URL" help:"Base of the Search Console API; Google's if not set."`
+	OAuthTokenURL string `setting:"" name:"oauth-token-url" default:"https://oauth2.googleapis.com/token" placeholder:"URL" help:"Token endpoint for authorized_user credentials; Google's if not set."`
+}
+
+type planSettings struct {
+	PlansFile string `setting:"" placeholder:"FILE" help:"YAML that replaces the built-in plan table."`
+}
+
+type keySettings struct {
+	KeyPrefix string `setting:"" default:"sara" placeholder:"WORD" help:"Keys are WORD_live_SECRET; ${default} if not set."`
+}
+
+type addressSettings struct {
+	Listen  string `setting:"" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public API, port 0 for any free one; ${default} if not set."`
+	BaseURL string `setting:"" placeholder:"URL" help:"Address by which clients reach the API; the listener's if not set."`
+}
+
+type edgeSettings struct {
+	AdminListen        string `setting:"" default:"127.0.0.1:9090" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and pprof; ${default} if not set."`
+	DocsURL            string `setting:"" placeholder:"URL" help:"What errors call their documentation; the served OpenAPI document if not set."`
+	TrustedProxyHeader string `setting:"" placeholder:"NAME" help:"Header in which the proxy in front puts the client's address; the peer's address if not set."`
+	ShutdownDelay      string `setting:"" default:"0s" placeholder:"TIME" help:"How long to answer on, but not be ready, after being told to stop; ${default} if not set."`
+}
+
+type logSettings struct {
+	LogLevel  string `setting:"" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error; ${default} if not set."`
+	LogFormat string `setting:"" default:"text" placeholder:"FORMAT" help:"text or json; ${default} if not set."`
+}
+
+const settingTag = "setting"
+
+func settingName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
+
+func environmentName(flag string) string { return "SARA_" + strings.ToUpper(settingName(flag)) }
+
+// describeFlag adds the name in the environment to a setting's help.
+func describeFlag(value *kong.Value) string {
+	if !value.Tag.Has(settingTag) {
+		return value.Help
+	}
+	return strings.TrimSuffix(value.Help, ".") + " (" + environmentName(value.Name) + ")."
+}
+
+// A settingError says what is wrong with a setting, or with where settings come from, and how it has to be.
+type settingError struct {
+	Where   string // the setting's name in the environment, or a file
+	Problem string
+}
+
+func (e *settingError) Error() string { return e.Where + ": " + e.Problem }
+
+func wrongSetting(where, format string, args ...any) error {
+	return &settingError{where, fmt.Sprintf(format, args...)}
+}
+
+// sources gives the settings that are not on the command line their values. A variable that is empty counts as not set.
+type sources struct {
+	environment map[string]string
+	file        map[string]string // nil until it is read
+}
+
+var _ kong.Resolver = (*sources)(nil)
+
+func newSources(environ []string) *sources {
+	s := &sources{environment: make(map[string]string)}
+	for _, variable := range environ {
+		if name, value, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "SARA_") {
+			s.environment[name] = value
+		}
+	}
+	return s
+}
+
+// Validate implements kong.Resolver.
+func (s *sources) Validate(*kong.Application) error { return nil }
+
+// Resolve implements kong.Resolver.
+func (s *sources) Resolve(parsed *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if !flag.Tag.Has(settingTag) {
+		return nil, nil
+	}
+	if value := s.environment[environmentName(flag.Name)]; value != "" {
+		return value, nil
+	}
+	if s.file == nil {
+		var err error
+		if s.file, err = readSettings(s.path(parsed), knownSettings(parsed.Model.Node)); err != nil {
+			return nil, err
+		}
+	}
+	if value := s.file[settingName(flag.Name)]; value != "" {
+		return value, nil
+	}
+	return nil, nil
+}
+
+const configFlag = "config"
+
+// path returns the settings file that the command line or else the environment names.
+func (s *sources) path(parsed *kong.Context) string {
+	for _, step := range parsed.Path {
+		if step.Flag != nil && step.Flag.Name == configFlag {
+			path, _ := parsed.FlagValue(step.Flag).(string)
+			return path
+		}
+	}
+	return s.environment[environmentName(configFlag)]
+}
+
+// knownSettings returns the names of the settings of all commands, since they share one file.
+func knownSettings(node *kong.Node) map[string]bool {
+	known := make(map[string]bool)
+	for _, flag := range node.Flags {
+		if flag.Tag.Has(settingTag) && flag.Name != configFlag {
+			known[settingName(flag.Name)] = true
+		}
+	}
+	for _, child := range node.Children {
+		maps.Copy(known, knownSettings(child))
+	}
+	return known
+}
+
+// readSettings reads a YAML mapping of setting names to single values; an empty path means no settings.
+func readSettings(path string, known map[string]bool) (map[string]string, error) {
+	settings := make(map[string]string)
+	if path == "" {
+		return settings, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, wrongSetting("SARA_CONFIG", "%v", err)
+	}
+	// Not into a map: that decoder's errors quote values, which may be secrets.
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, wrongSetting(path, "%v", err)
+	}
+	if len(document.Content) == 0 {
+		return settings, nil
+	}
+	root := document.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, wrongSetting(path, "it is not a YAML mapping of settings, such as listen: 127.0.0.1:8080")
+	}
+	for i := 0; i < len(root.Content); i += 2 {
+		name, value := root.Content[i], root.Content[i+1]
+		_, twice := settings[name.Value]
+		switch {
+		case !known[name.Value]:
+			return nil, wrongSetting(path, "line %d: unknown setting %q; the settings are %s", name.Line, name.Value,
+				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		case twice:
+			return nil, wrongSetting(path, "line %d: setting %s is there twice", name.Line, name.Value)
+		case value.Kind != yaml.ScalarNode:
+			return nil, wrongSetting(path, "line %d: setting %s is not a single value", name.Line, name.Value)
+		case value.Tag == "!!null":
+			settings[name.Value] = ""
+		default:
+			settings[name.Value] = value.Value
+		}
+	}
+	return settings, nil
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"encoding/base64"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"sara/policy"
+)
+
+// secretKey returns the key that encrypts credentials, nil when there is none. No error repeats what was given.
+func (s storeSettings) secretKey() ([]byte, error) {
+	const size = 32
+	if s.SecretKey == "" {
+		return nil, nil
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(s.SecretKey))
+	switch {
+	case err != nil:
+		return nil, wrongSetting("SARA_SECRET_KEY", "it is not base64; take the output of: openssl rand -base64 32")
+	case len(key) != size:
+		return nil, wrongSetting("SARA_SECRET_KEY", "it has %d bytes and needs %d; take the output of: openssl rand -base64 32", len(key), size)
+	}
+	return key, nil
+}
+
+// check looks at the form of the database's address.
+func (s storeSettings) check() error {
+	scheme, rest, _ := strings.Cut(s.DatabaseURL, ":")
+	switch {
+	case scheme == "sqlite" && rest != "":
+		return nil
+	case (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
+		return nil
+	}
+	return wrongSetting("SARA_DATABASE_URL", "%q is neither of the form sqlite:PATH nor postgres://USER:PASSWORD@HOST/DATABASE",
+		maskURL(s.DatabaseURL))
+}
+
+func (s upstreamSettings) check() []error {
+	return []error{
+		checkURL("SARA_UPSTREAM_URL", s.UpstreamURL, "https://searchconsole.googleapis.com"),
+		checkURL("SARA_OAUTH_TOKEN_URL", s.OAuthTokenURL, "https://oauth2.googleapis.com/token"),
+	}
+}
+
+// plans returns the plan table.
+func (s planSettings) plans() (policy.Plans, error) {
+	if s.PlansFile == "" {
+		return policy.DefaultPlans(), nil
+	}
+	file, err := os.Open(s.PlansFile)
+	if err != nil {
+		return nil, wrongSetting("SARA_PLANS_FILE", "%v", err)
+	}
+	plans, err := policy.ReadPlans(file)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return nil, wrongSetting("SARA_PLANS_FILE", "%s: %v", s.PlansFile, err)
+	}
+	return plans, nil
+}
+
+func (s keySettings) check() error {
+	const longest, allowed = 20, "abcdefghijklmnopqrstuvwxyz0123456789"
+	if s.KeyPrefix == "" || len(s.KeyPrefix) > longest || strings.Trim(s.KeyPrefix, allowed) != "" {
+		return wrongSetting("SARA_KEY_PREFIX", "%q is not 1 to %d lower-case letters and digits, such as sara", s.KeyPrefix, longest)
+	}
+	return nil
+}
+
+func (s addressSettings) check() []error {
+	errs := []error{checkAddress("SARA_LISTEN", s.Listen)}
+	if s.BaseURL == "" {
+		return errs
+	}
+	err := checkURL("SARA_BASE_URL", s.BaseURL, "https://api.example.com")
+	if err == nil && strings.HasSuffix(s.BaseURL, "/") {
+		err = wrongSetting("SARA_BASE_URL", "%q ends with a slash, which the paths of the API begin with; leave it out", s.BaseURL)
+	}
+	return append(errs, err)
+}
+
+// baseURL returns the address by which clients reach what listens on address.
+func (s addressSettings) baseURL(address string) string {
+	if s.BaseURL != "" {
+		return s.BaseURL
+	}
+	return localURL(address)
+}
+
+// localURL returns the URL of what listens on address on this machine.
+func localURL(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "http://" + address
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+func (s edgeSettings) check() []error {
+	errs := []error{checkAddress("SARA_ADMIN_LISTEN", s.AdminListen)}
+	if s.DocsURL != "" {
+		errs = append(errs, checkURL("SARA_DOCS_URL", s.DocsURL, "https://example.com/docs"))
+	}
+	if name := s.TrustedProxyHeader; !isHeaderName(name) && name != "" {
+		errs = append(errs, wrongSetting("SARA_TRUSTED_PROXY_HEADER", "%q is not the name of a header, such as X-Forwarded-For", name))
+	}
+	_, err := s.shutdownDelay()
+	return append(errs, err)
+}
+
+func (s edgeSettings) shutdownDelay() (time.Duration, error) {
+	delay, err := time.ParseDuration(s.ShutdownDelay)
+	if err != nil || delay < 0 || delay > time.Hour {
+		return 0, wrongSetting("SARA_SHUTDOWN_DELAY", "%q is not a time of 0s to 1h, such as 10s", s.ShutdownDelay)
+	}
+	return delay, nil
+}
+
+func isHeaderName(s string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
+	return s != "" && strings.Trim(s, allowed) == ""
+}
+
+func (s logSettings) check() []error {
+	var errs []error
+	if _, err := s.level(); err != nil {
+		errs = append(errs, err)
+	}
+	if s.LogFormat != "text" && s.LogFormat != "json" {
+		errs = append(errs, wrongSetting("SARA_LOG_FORMAT", "%q is neither text nor json", s.LogFormat))
+	}
+	return errs
+}
+
+func (s logSettings) level() (slog.Level, error) {
+	switch s.LogLevel {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, wrongSetting("SARA_LOG_LEVEL", "%q is none of debug, info, warn, error", s.LogLevel)
+}
+
+func checkAddress(name, address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return wrongSetting(name, "%q is not of the form HOST:PORT, such as 127.0.0.1:8080", address)
+	}
+	if number, err := strconv.Atoi(port); err != nil || number < 0 || number > 65535 {
+		return wrongSetting(name, "the port of %q is not a number of 0 to 65535", address)
+	}
+	if strings.ContainsAny(host, " /@") {
+		return wrongSetting(name, "%q is not of the form HOST:PORT, such as 127.0.0.1:8080", address)
+	}
+	return nil
+}
+
+func checkURL(name, text, example string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return wrongSetting(name, "%q is not an absolute http or https URL, such as %s", maskURL(text), example)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return wrongSetting(name, "%q has more than a scheme, a host and a path; write it like %s", maskURL(text), example)
+	}
+	return nil
+}
+
+// maskURL returns a URL without what may be secret in it: the password, and every value of its query.
+func maskURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		scheme, _, _ := strings.Cut(text, ":")
+		return scheme + ":xxxxx"
+	}
+	query := u.Query()
+	for name := range query {
+		query.Set(name, "xxxxx")
+	}
+	u.RawQuery = query.Encode()
+	return u.Redacted()
+}

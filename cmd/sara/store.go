@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sara/archive/sqlstore"
+	"sara/proxy/upstream"
+	"sara/translate"
+)
+
+// storeFlags is what every command that uses the database takes.
+type storeFlags struct {
+	fileSetting
+	storeSettings
+}
+
+// open opens the database and brings its schema up to date. The caller closes it.
+func (s storeSettings) open(ctx context.Context) (*sqlstore.Store, error) {
+	key, err := s.secretKey()
+	if err := errors.Join(err, s.check()); err != nil {
+		return nil, err
+	}
+	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: s.DatabaseURL, SecretKey: key})
+	if err != nil {
+		return nil, wrongSetting("SARA_DATABASE_URL", "%s: %v", maskURL(s.DatabaseURL), err)
+	}
+	if _, err := store.Migrate(ctx); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+// use runs do with the open database.
+func (s storeSettings) use(ctx context.Context, do func(*sqlstore.Store) error) error {
+	store, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	err = do(store)
+	if closed := store.Close(); err == nil && closed != nil {
+		return fmt.Errorf("close the database: %w", closed)
+	}
+	return err
+}
+
+// client returns a Search Console client. The caller closes it.
+func (s upstreamSettings) client() (*upstream.Client, error) {
+	if err := errors.Join(s.check()...); err != nil {
+		return nil, err
+	}
+	client, err := upstream.New(upstream.Config{BaseURL: s.UpstreamURL, TokenURL: s.OAuthTokenURL})
+	if err != nil {
+		return nil, wrongSetting("SARA_UPSTREAM_URL", "%v", err)
+	}
+	return client, nil
+}
+
+// verifyFlags is what commands that ask Search Console first take besides.
+type verifyFlags struct {
+	storeFlags
+	upstreamSettings
+	NoVerify bool `help:"Do not ask Search Console first."`
+}
+
+// use runs do with a registrar that asks Search Console unless told not to.
+func (f verifyFlags) use(ctx context.Context, do func(registrar) error) error {
+	return f.storeSettings.use(ctx, func(store *sqlstore.Store) error {
+		if f.NoVerify {
+			return do(registrar{store: store})
+		}
+		client, err := f.client()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return do(registrar{store: store, upstream: client})
+	})
+}
+
+// date is a day on the command line, written YYYY-MM-DD.
+type date struct{ translate.Date }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *date) UnmarshalText(text []byte) (err error) {
+	d.Date, err = translate.ParseDate(string(text))
+	return err
+}
+
+// day returns the day of an optional flag.
+func (d *date) day() *translate.Date {
+	if d == nil {
+		return nil
+	}
+	return &d.Date
+}
