@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,6 +28,7 @@ type Directory interface {
 type Config struct {
 	Directory Directory
 	Plans     Plans
+	Budget    Budget
 	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
 	Now       func() time.Time
 }
@@ -34,6 +36,8 @@ type Config struct {
 // A Gate admits requests.
 type Gate struct {
 	config     Config
+	forgotten  atomic.Uint64 // how often Forget was called
+	strangers  *strangers
 	keys       *lookup[Hash, *Key]
 	properties *lookup[question, []Property]
 }
@@ -48,38 +52,119 @@ const rememberedAnswers = 20_000
 
 // NewGate returns a gate over the directory.
 func NewGate(c Config) (*Gate, error) {
-	keys, err := newLookup[Hash, *Key](c.Now, c.Directory.Generation, rememberedAnswers)
-	if err != nil {
+	g := &Gate{config: c}
+	var err error
+	if g.strangers, err = newStrangers(c.Now); err != nil {
 		return nil, err
 	}
-	properties, err := newLookup[question, []Property](c.Now, c.Directory.Generation, rememberedAnswers)
-	if err != nil {
+	if g.keys, err = newLookup[Hash, *Key](c.Now, g.generation, rememberedAnswers); err != nil {
 		return nil, err
 	}
-	return &Gate{config: c, keys: keys, properties: properties}, nil
+	if g.properties, err = newLookup[question, []Property](c.Now, g.generation, rememberedAnswers); err != nil {
+		return nil, err
+	}
+	return g, nil
 }
 
-// A Grant is an admitted request: whose it is and what it may have.
+// generation grows with every change that this process knows of, its own or one that it was told of.
+func (g *Gate) generation() uint64 { return g.config.Directory.Generation() + g.forgotten.Load() }
+
+// Forget makes the gate ask the directory again for all that it remembers: something was changed elsewhere.
+func (g *Gate) Forget() { g.forgotten.Add(1) }
+
+// A Grant is a request whose key is good: whose it is and what it may have.
 type Grant struct {
-	Key  *Key // shared between requests: read only
-	Plan Plan
+	Key   *Key // shared between requests: read only
+	Plan  Plan
+	Usage Usage // this request included, if it was admitted
 }
 
 // WorkspaceID returns the workspace that the caller is restricted to, empty for none.
 func (g *Grant) WorkspaceID() string { return g.Key.workspaceID() }
 
-// Admit decides on a request by its Authorization header and the scopes that its endpoint needs: first whether the key is
-// good, then whether its account's plan has access, then whether it holds the scopes. The Grant is there with a denial
-// too, as far as the key was recognised.
-func (g *Gate) Admit(ctx context.Context, authorization string, need Scopes) (*Grant, error) {
-	text, denial := bearer(authorization, g.config.KeyPrefix)
+// A Request is what a gate decides on.
+type Request struct {
+	Authorization string // the header
+	Address       string // of the client
+	Need          Scopes // what the endpoint needs
+}
+
+// Admit decides on a request: whether its key is good, then whether its account's plan has access, then whether it holds
+// the scopes, and last whether it fits the budgets, to which it is charged. With a denial after the first stage comes a
+// Grant nevertheless, whose usage does not include the request.
+func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
+	key, err := g.authenticate(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	grant := &Grant{Key: key, Plan: g.config.Plans[key.PlanName]}
+	if denial := g.judge(grant, r.Need); denial != nil {
+		grant.Usage = g.config.Budget.Usage(ctx, key.AccountID)
+		return grant, denial
+	}
+	usage, refusal := g.config.Budget.Admit(ctx, key.AccountID, key.ID, grant.Plan)
+	grant.Usage = usage
+	if refusal != nil {
+		return grant, refusal.denial()
+	}
+	return grant, nil
+}
+
+// Identify returns the Grant of a request that asks for nothing that exists, and charges nothing: nil when its key is not
+// good.
+func (g *Gate) Identify(ctx context.Context, r Request) *Grant {
+	key, err := g.authenticate(ctx, r)
+	if err != nil {
+		return nil
+	}
+	return &Grant{Key: key, Plan: g.config.Plans[key.PlanName], Usage: g.config.Budget.Usage(ctx, key.AccountID)}
+}
+
+// ChargeLive charges upstream calls about a property to the caller's account and to the property, all of them or none.
+func (g *Gate) ChargeLive(ctx context.Context, grant *Grant, propertyID string, calls int) error {
+	if refusal := g.config.Budget.ChargeLive(ctx, grant.Key.AccountID, propertyID, calls, grant.Plan); refusal != nil {
+		return refusal.denial()
+	}
+	return nil
+}
+
+// authenticate returns the key that a request carries, if it is good. Who tries many keys that do not exist is turned away
+// before the directory is asked; keys that were seen to be good pass nevertheless.
+func (g *Gate) authenticate(ctx context.Context, r Request) (*Key, error) {
+	if r.Authorization == "" {
+		return nil, deny(CodeInvalidKey, "the request carries no key: send the header %s", authSchemeText)
+	}
+	text, denial := bearer(r.Authorization, g.config.KeyPrefix)
+	hash := HashKey(text)
+	if denial == nil && g.keys.holds(hash) {
+		return g.known(ctx, hash)
+	}
+	if refusal := g.strangers.suspect(r.Address); refusal != nil {
+		return nil, refusal.denial()
+	}
 	if denial != nil {
 		return nil, denial
 	}
-	hash := HashKey(text)
+	key, err := g.known(ctx, hash)
+	if !isUnknown(err) {
+		g.strangers.absolve(r.Address)
+	}
+	return key, err
+}
+
+func isUnknown(err error) bool {
+	var denial *Denial
+	return errors.As(err, &denial) && denial.Code == CodeInvalidKey
+}
+
+// known returns the key with this hash; with an error if it is no longer good, and nil if there is none.
+func (g *Gate) known(ctx context.Context, hash Hash) (*Key, error) {
 	key, err := g.keys.get(ctx, hash, func(ctx context.Context) (*Key, error) {
 		key, err := g.config.Directory.Key(ctx, hash)
-		return &key, err
+		if err != nil {
+			return nil, err
+		}
+		return &key, nil
 	})
 	switch {
 	case errors.Is(err, ErrUnknown):
@@ -88,9 +173,9 @@ func (g *Gate) Admit(ctx context.Context, authorization string, need Scopes) (*G
 		return nil, fmt.Errorf("look up a key: %w", err)
 	}
 	if denial := judgeKey(key, g.config.Now()); denial != nil {
-		return nil, denial
+		return key, denial
 	}
-	return g.grant(key, need)
+	return key, nil
 }
 
 // judgeKey refuses a key that was good once.
@@ -104,18 +189,18 @@ func judgeKey(key *Key, now time.Time) *Denial {
 	return nil
 }
 
-func (g *Gate) grant(key *Key, need Scopes) (*Grant, error) {
-	plan := g.config.Plans[key.PlanName]
-	grant := &Grant{Key: key, Plan: plan}
+// judge refuses a good key what its plan or its scopes do not cover.
+func (g *Gate) judge(grant *Grant, need Scopes) *Denial {
+	key := grant.Key
 	switch {
-	case !plan.APIAccess:
-		return grant, deny(CodeNoAccess, "the account's plan has no access to the API: it takes a paid plan")
+	case !grant.Plan.APIAccess:
+		return deny(CodeNoAccess, "the account's plan has no access to the API: it takes a paid plan")
 	case !key.PlanEnd.IsZero() && !g.config.Now().Before(key.PlanEnd):
-		return grant, deny(CodeNoAccess, "the account's plan ended: renew it to use the API")
+		return deny(CodeNoAccess, "the account's plan ended: renew it to use the API")
 	case key.Scopes&need != need:
-		return grant, deny(CodeScope, "the key lacks the scope %s", (need &^ key.Scopes).name())
+		return deny(CodeScope, "the key lacks the scope %s", (need &^ key.Scopes).name())
 	}
-	return grant, nil
+	return nil
 }
 
 // Property returns the property that reference means to the caller of an admitted request.

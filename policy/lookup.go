@@ -65,6 +65,12 @@ func (l *lookup[K, V]) get(ctx context.Context, key K, load func(context.Context
 	return zero, err
 }
 
+// holds reports whether key was there when it was last asked for, in the time that answers are kept at all.
+func (l *lookup[K, V]) holds(key K) bool {
+	known, ok := l.answers.GetIfPresent(key)
+	return ok && known.err == nil && l.within(known.said, staleFor)
+}
+
 // within reports whether at is no longer ago than d. A clock that went backwards counts as long ago.
 func (l *lookup[K, V]) within(at time.Time, d time.Duration) bool {
 	age := l.now().Sub(at)

@@ -6,7 +6,7 @@ import (
 	"sara/translate"
 )
 
-// serveAccount answers /v1/me. Nothing is counted yet, so nothing has been used.
+// serveAccount answers /v1/me. The usage includes the request that asks.
 func (s *Server) serveAccount(_ context.Context, c *call) (reply, error) {
 	key, plan := c.grant.Key, c.grant.Plan
 	var me account
@@ -18,7 +18,10 @@ func (s *Server) serveAccount(_ context.Context, c *call) (reply, error) {
 	me.Limits.RequestsPerHour = plan.RequestsPerHour
 	me.Limits.RequestsPerDay = plan.RequestsPerDay
 	me.Limits.SearchConsoleCallsPerDay = plan.SearchConsoleCallsPerDay
-	me.Usage.SearchConsoleCallsRemainingToday = plan.SearchConsoleCallsPerDay
+	me.Usage.RequestsThisHour = c.grant.Usage.RequestsThisHour
+	me.Usage.RequestsToday = c.grant.Usage.RequestsToday
+	me.Usage.SearchConsoleCallsToday = c.grant.Usage.CallsToday
+	me.Usage.SearchConsoleCallsRemainingToday = max(0, plan.SearchConsoleCallsPerDay-c.grant.Usage.CallsToday)
 	return envelope(me, &callMeta{}), nil
 }
 

@@ -19,6 +19,10 @@ func (s *Server) Admin() http.Handler {
 			writeStatus(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 			return
 		}
+		if s.config.Degraded != nil && s.config.Degraded() {
+			writeStatus(w, http.StatusOK, "degraded: Redis is away, budgets are this replica's own share")
+			return
+		}
 		writeStatus(w, http.StatusOK, "ready")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Registry, promhttp.HandlerOpts{}))

@@ -101,17 +101,18 @@ func (s *Server) answer(ctx context.Context, c *call) (answer reply, err error) 
 	return c.route.serve(s, ctx, c)
 }
 
-// admit decides on the key. On a path or a method that does not exist the key decides nothing, but its account's
-// allowance still stands in the headers.
+// admit decides on the key and the budgets. On a path or a method that does not exist the key decides nothing and is
+// charged nothing, but its account's allowance still stands in the headers.
 func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	if c.route.Open {
 		return nil
 	}
-	c.grant, err = s.gate.Admit(ctx, c.authorization(), c.route.Scope)
+	request := policy.Request{Authorization: c.authorization(), Address: s.clientAddress(c), Need: c.route.Scope}
 	if c.route.Operation == "" {
+		c.grant = s.gate.Identify(ctx, request)
 		return nil
 	}
-	if err != nil {
+	if c.grant, err = s.gate.Admit(ctx, request); err != nil {
 		return asStoreError(err)
 	}
 	c.window = translate.NewWindow(s.calendar.Anchor(c.started), c.grant.Plan.RetentionMonths)

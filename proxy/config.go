@@ -21,6 +21,10 @@ type Config struct {
 	Store    *sqlstore.Store  // stays the caller's to close
 	Upstream *upstream.Client // stays the caller's
 	Plans    policy.Plans
+	Budget   policy.Budget // stays the caller's to close
+
+	// Degraded reports whether the service runs with less than it should, such as budgets without Redis; nil for never.
+	Degraded func() bool
 
 	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
 	BaseURL   string // the address by which clients reach the server, without a trailing slash
@@ -46,7 +50,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("base URL %q must end in neither a slash, a query nor a fragment", c.BaseURL)
 	case !isKeyPrefix(c.KeyPrefix):
 		return fmt.Errorf("key prefix %q is not 1 to 20 lower-case letters and digits", c.KeyPrefix)
-	case c.Store == nil || c.Upstream == nil || c.Plans == nil || c.Log == nil || c.Registry == nil || c.Now == nil:
+	case c.Store == nil || c.Upstream == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil || c.Now == nil:
 		return errors.New("BUG: the configuration of the server is not complete")
 	}
 	return nil
@@ -70,7 +74,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	gate, err := policy.NewGate(policy.Config{
-		Directory: directory{store: c.Store}, Plans: c.Plans, KeyPrefix: c.KeyPrefix, Now: c.Now,
+		Directory: directory{store: c.Store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: c.Now,
 	})
 	if err != nil {
 		return nil, err

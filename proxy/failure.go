@@ -19,7 +19,6 @@ const (
 	codeMethodNotAllowed    = "METHOD_NOT_ALLOWED"
 	codeTooLarge            = "REQUEST_TOO_LARGE"
 	codeInternal            = "INTERNAL_ERROR"
-	codeUpstreamQuota       = "UPSTREAM_QUOTA_EXCEEDED"
 	codeFilteredUnavailable = "FILTERED_DATA_UNAVAILABLE"
 	codeUpstreamUnavailable = "UPSTREAM_UNAVAILABLE"
 	codeServiceUnavailable  = "SERVICE_UNAVAILABLE"
@@ -31,6 +30,7 @@ type failure struct {
 	status     int
 	message    string
 	retryAfter time.Duration // zero: there is no use in trying again
+	limit      int           // of the ceiling that was reached; zero when it was none
 	cause      error
 }
 
@@ -80,7 +80,8 @@ func failureOf(err error) *failure {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &denial):
-		return &failure{code: denial.Code, status: statusOf(denial.Code), message: denial.Message}
+		return &failure{code: denial.Code, status: statusOf(denial.Code), message: denial.Message,
+			retryAfter: denial.RetryAfter, limit: denial.Limit}
 	case errors.As(err, &input):
 		return &failure{code: input.Code, status: statusOf(input.Code), message: input.Message}
 	case errors.As(err, &ofStore), errors.Is(err, context.DeadlineExceeded):
@@ -102,6 +103,8 @@ func statusOf(code string) int {
 		return fasthttp.StatusForbidden
 	case policy.CodeNotFound:
 		return fasthttp.StatusNotFound
+	case policy.CodeRateLimited, policy.CodeQuotaExceeded, policy.CodeUpstreamQuota:
+		return fasthttp.StatusTooManyRequests
 	}
 	return fasthttp.StatusInternalServerError
 }
@@ -121,6 +124,13 @@ func (s *Server) refuse(c *call, err error) {
 	if f.retryAfter > 0 {
 		seconds := (f.retryAfter + time.Second - 1) / time.Second
 		header.Set(fasthttp.HeaderRetryAfter, strconv.FormatInt(int64(seconds), 10))
+	}
+	if f.limit > 0 {
+		now := c.started
+		if c.grant != nil && !c.grant.Usage.At.IsZero() {
+			now = c.grant.Usage.At
+		}
+		setRateLimit(c, f.limit, 0, now.Add(f.retryAfter+time.Second-1))
 	}
 	c.wire.Response.SetBodyRaw(errorBody(f, c.id, s.config.DocsURL))
 }

@@ -23,13 +23,26 @@ func (s *Server) setHeaders(c *call, cache string) {
 	header.Set(fasthttp.HeaderCacheControl, "private, no-store")
 	header.Set(fasthttp.HeaderVary, fasthttp.HeaderAuthorization)
 	header.Set("X-Cache", cache)
-	allowance := 0
+	s.setAllowance(c)
+}
+
+// setAllowance sets the daily allowance of the account: zeros when there is no account to speak of.
+func (s *Server) setAllowance(c *call) {
+	limit, used, now := 0, 0, c.started
 	if c.grant != nil {
-		allowance = c.grant.Plan.RequestsPerDay
+		limit, used = c.grant.Plan.RequestsPerDay, c.grant.Usage.RequestsToday
+		if !c.grant.Usage.At.IsZero() {
+			now = c.grant.Usage.At
+		}
 	}
-	header.Set("X-RateLimit-Limit", strconv.Itoa(allowance))
-	header.Set("X-RateLimit-Remaining", strconv.Itoa(allowance))
-	header.Set("X-RateLimit-Reset", strconv.FormatInt(nextUTCMidnight(c.started).Unix(), 10))
+	setRateLimit(c, limit, max(0, limit-used), nextUTCMidnight(now))
+}
+
+func setRateLimit(c *call, limit, remaining int, reset time.Time) {
+	header := &c.wire.Response.Header
+	header.Set("X-RateLimit-Limit", strconv.Itoa(limit))
+	header.Set("X-RateLimit-Remaining", strconv.Itoa(remaining))
+	header.Set("X-RateLimit-Reset", strconv.FormatInt(reset.Unix(), 10))
 }
 
 // nextUTCMidnight is when daily allowances begin anew (spec: Limits 1).

@@ -74,7 +74,7 @@ func (s *Server) upstreamFailure(ctx context.Context, c *call, refusal *upstream
 	switch refusal.Kind {
 	case upstream.Quota:
 		wait := max(refusal.RetryAfter, time.Second)
-		return &failure{code: codeUpstreamQuota, status: fasthttp.StatusTooManyRequests, retryAfter: wait, cause: refusal,
+		return &failure{code: policy.CodeUpstreamQuota, status: fasthttp.StatusTooManyRequests, retryAfter: wait, cause: refusal,
 			message: fmt.Sprintf("Search Console's own quota for this property is used up; try again in %.0f seconds", wait.Seconds())}
 	case upstream.Forbidden:
 		s.noteAccess(ctx, c, "The connected account has no access to the property in Search Console.")

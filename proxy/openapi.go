@@ -165,7 +165,7 @@ func codesOf(status int) []string {
 	case http.StatusRequestURITooLong:
 		return []string{codeTooLarge}
 	case http.StatusTooManyRequests:
-		return []string{codeUpstreamQuota}
+		return []string{policy.CodeRateLimited, policy.CodeQuotaExceeded, policy.CodeUpstreamQuota}
 	case http.StatusInternalServerError:
 		return []string{codeInternal}
 	case http.StatusServiceUnavailable:

@@ -33,6 +33,9 @@ func (s *Server) serveBreakdown(ctx context.Context, c *call, by translate.Dimen
 	if err != nil {
 		return reply{}, err
 	}
+	if err := s.gate.ChargeLive(ctx, c.grant, c.property.ID, 1); err != nil {
+		return reply{}, err
+	}
 	q := translate.SampleQuery(c.property.Site, by, c.ask.Period.DateRange, conditions, c.ask.Order)
 	sample, err := s.sample(ctx, c, q)
 	if err != nil {
@@ -44,6 +47,9 @@ func (s *Server) serveBreakdown(ctx context.Context, c *call, by translate.Dimen
 // serveMovers answers /movers/queries and /movers/pages from the widest sample of each period.
 func (s *Server) serveMovers(ctx context.Context, c *call, by translate.Dimension) (reply, error) {
 	if _, err := s.liveConditions(ctx, c); err != nil {
+		return reply{}, err
+	}
+	if err := s.gate.ChargeLive(ctx, c.grant, c.property.ID, 2); err != nil {
 		return reply{}, err
 	}
 	periods := [2]translate.DateRange{c.ask.Period.DateRange, c.ask.Period.Previous()}
@@ -77,6 +83,9 @@ func (c *call) figures(answer translate.Answer) reply {
 func (s *Server) series(ctx context.Context, c *call) (*translate.Series, error) {
 	conditions, err := s.liveConditions(ctx, c)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.gate.ChargeLive(ctx, c.grant, c.property.ID, 1); err != nil {
 		return nil, err
 	}
 	q := translate.SeriesQuery(c.property.Site, c.ask.Span(), conditions)

@@ -96,6 +96,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
+// Forget makes the server look up keys, plans and properties anew: something was changed elsewhere.
+func (s *Server) Forget() { s.gate.Forget() }
+
 var errDraining = errors.New("the server is shutting down")
 
 // Ready returns why the server should get no requests now, nil when it should.

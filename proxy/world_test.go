@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,8 +37,11 @@ type world struct {
 	admin    *httptest.Server
 	log      *syncBuffer
 	document *contract
+	database string // of the store
 
 	clock      atomic.Int64 // Unix nanoseconds
+	tokenClock atomic.Int64 // how far the upstream client's clock is ahead, in nanoseconds
+	fake       atomic.Pointer[http.HandlerFunc]
 	keys       map[string]string
 	keyIDs     map[string]string
 	properties map[string]sqlstore.Property
@@ -55,17 +59,35 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, log: new(syncBuffer), keys: map[string]string{}, keyIDs: map[string]string{}, properties: map[string]sqlstore.Property{}}
 	w.clock.Store(noon().UnixNano())
 	w.startUpstream()
-	var err error
-	w.store, err = sqlstore.Open(context.Background(), sqlstore.Config{
-		URL: "sqlite:" + filepath.Join(t.TempDir(), "sara.db"), SecretKey: bytes.Repeat([]byte{7}, 32), Now: w.now,
-	})
-	w.must(err)
-	t.Cleanup(func() { w.must(w.store.Close()) })
-	_, err = w.store.Migrate(context.Background())
+	w.database = "sqlite:" + filepath.Join(t.TempDir(), "sara.db")
+	w.store = w.openStore()
+	_, err := w.store.Migrate(context.Background())
 	w.must(err)
 	w.seed()
 	w.startServer()
 	return w
+}
+
+// openStore returns a handle on the world's database, which ends with the test.
+func (w *world) openStore() *sqlstore.Store {
+	w.t.Helper()
+	store, err := sqlstore.Open(context.Background(), sqlstore.Config{
+		URL: w.database, SecretKey: bytes.Repeat([]byte{7}, 32), Now: w.now,
+	})
+	w.must(err)
+	w.t.Cleanup(func() { w.must(store.Close()) })
+	return store
+}
+
+// run runs a subtest in this world; what fails in it is the subtest's.
+func (w *world) run(name string, test func(t *testing.T)) {
+	w.t.Helper()
+	parent := w.t.(*testing.T)
+	parent.Run(name, func(t *testing.T) {
+		w.t = t
+		defer func() { w.t = parent }()
+		test(t)
+	})
 }
 
 func (w *world) must(err error) {
@@ -96,9 +118,24 @@ func users() []gscsim.User {
 
 func (w *world) startUpstream() {
 	w.sim = gscsim.New(gscsim.Config{Seed: 1, Now: w.now, TokenNow: time.Now, Users: users()})
-	listener := httptest.NewServer(w.sim)
+	listener := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if fake := w.fake.Load(); fake != nil && strings.HasSuffix(r.URL.Path, "/searchAnalytics/query") {
+			(*fake)(rw, r)
+			return
+		}
+		w.sim.ServeHTTP(rw, r)
+	}))
 	w.t.Cleanup(listener.Close)
 	w.base = listener.URL // until the public API has its own
+}
+
+// answerWith puts a fake in the place of the simulator's search analytics; nil takes it away.
+func (w *world) answerWith(fake http.HandlerFunc) {
+	if fake == nil {
+		w.fake.Store(nil)
+		return
+	}
+	w.fake.Store(&fake)
 }
 
 // seed adds what the tests need, through the store's own methods.
@@ -222,13 +259,14 @@ func (w *world) seedKeys(ctx context.Context) {
 }
 
 func (w *world) startServer() {
-	client, err := upstream.New(upstream.Config{BaseURL: w.base, TokenURL: w.base + "/token", Now: time.Now,
+	tokenNow := func() time.Time { return time.Now().Add(time.Duration(w.tokenClock.Load())) }
+	client, err := upstream.New(upstream.Config{BaseURL: w.base, TokenURL: w.base + "/token", Now: tokenNow,
 		Backoff: func(int) time.Duration { return 0 }})
 	w.must(err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
-	w.server, err = New(Config{Store: w.store, Upstream: client, Plans: policy.DefaultPlans(), KeyPrefix: "sara", BaseURL: w.base,
+	w.server, err = New(Config{Store: w.store, Upstream: client, Plans: generousPlans(), Budget: policy.NewLocal(w.now), KeyPrefix: "sara", BaseURL: w.base,
 		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Registry: prometheus.NewRegistry(), Now: w.now})
 	w.must(err)
 	w.document = newContract(w.t, w.base)
@@ -243,6 +281,18 @@ func (w *world) startServer() {
 		w.must(<-served)
 		client.Close()
 	})
+}
+
+// generousPlans are the built-in plans with budgets that no test runs into by the way.
+func generousPlans() policy.Plans {
+	plans := policy.DefaultPlans()
+	for _, name := range []string{"pro", "agency"} {
+		plan := plans[name]
+		plan.RequestsPerMinutePerKey, plan.RequestsPerHour, plan.RequestsPerDay = 100_000, 100_000, 100_000
+		plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 100_000, 100_000
+		plans[name] = plan
+	}
+	return plans
 }
 
 func dateOf(t testing.TB, s string) *translate.Date {
