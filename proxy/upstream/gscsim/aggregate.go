@@ -117,9 +117,11 @@ func (g *grouping) add(key, clicks, impressions, positions uint64) {
 	r.positions += positions
 }
 
-// take returns the rows in their order, by clicks descending and keys ascending, and empties the grouping. The rows are
-// valid until the next add.
-func (g *grouping) take() []row {
+// take returns the rows in their order and empties the grouping. The rows are valid until the next add.
+func (g *grouping) take() []row { return inOrder(g.drain()) }
+
+// drain is take without the order.
+func (g *grouping) drain() []row {
 	if g.dense != nil {
 		for _, r := range g.rows {
 			g.dense[r.key] = 0
@@ -129,8 +131,16 @@ func (g *grouping) take() []row {
 	}
 	rows := g.rows
 	g.rows = g.rows[:0]
+	return rows
+}
+
+// inOrder sorts rows by clicks descending and keys ascending.
+func inOrder(rows []row) []row {
 	slices.SortFunc(rows, func(a, b row) int {
-		return cmp.Or(cmp.Compare(b.clicks, a.clicks), cmp.Compare(a.key, b.key))
+		if a.clicks != b.clicks {
+			return cmp.Compare(b.clicks, a.clicks)
+		}
+		return cmp.Compare(a.key, b.key)
 	})
 	return rows
 }
@@ -182,8 +192,11 @@ func (e *evaluation) run(ctx context.Context) ([]row, error) {
 			daily = newGrouping(e.world, e.dimensions)
 		}
 		e.addCells(daily)
-		rows := daily.take()
-		for _, r := range rows[:min(len(rows), e.perDay)] {
+		rows := daily.drain()
+		if len(rows) > e.perDay { // sorting every day would cost more than the rest
+			rows = inOrder(rows)[:e.perDay]
+		}
+		for _, r := range rows {
 			total.add(r.key, r.clicks, r.impressions, r.positions)
 		}
 	}
