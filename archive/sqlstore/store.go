@@ -136,9 +136,18 @@ func scalar[T any](row scanner) (v T, err error) {
 	return v, err
 }
 
-// write runs do in one transaction, commits it if do succeeds, and counts the commit. On SQLite the transaction holds
-// the database's write lock from its start. Everything do asks goes through tx.
+// write is transact for what is served: it counts the commit.
 func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
+	if err := s.transact(ctx, do); err != nil {
+		return err
+	}
+	s.generation.Add(1)
+	return nil
+}
+
+// transact runs do in one transaction, and commits it if do succeeds. On SQLite the transaction holds the database's
+// write lock from its start. Everything do asks goes through tx.
+func (s *Store) transact(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
 	tx, err := s.db.BeginTx(ctx, nil)
@@ -154,7 +163,6 @@ func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	s.generation.Add(1)
 	return nil
 }
 

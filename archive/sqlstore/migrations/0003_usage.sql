@@ -1,0 +1,16 @@
+-- What accounts used in the present hour and day, kept by a process that counts for itself so that a restart forgets
+-- nothing. Hours and days are numbered since 1970, in UTC.
+
+-- +goose Up
+CREATE TABLE usage_counts (
+    account_id  TEXT    NOT NULL PRIMARY KEY REFERENCES accounts (id),
+    hour        BIGINT  NOT NULL,
+    day         BIGINT  NOT NULL,
+    in_hour     INTEGER NOT NULL,
+    in_day      INTEGER NOT NULL,
+    calls       INTEGER NOT NULL
+);
+CREATE INDEX usage_counts_day ON usage_counts (day);
+
+-- +goose Down
+DROP TABLE usage_counts;

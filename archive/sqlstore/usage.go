@@ -1,0 +1,48 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// A UsageCount is what an account used in one hour and one day of UTC, both numbered since 1970.
+type UsageCount struct {
+	AccountID string
+	Hour, Day int64
+	InHour    int // requests in the hour
+	InDay     int // requests on the day
+	Calls     int // upstream calls on the day
+}
+
+func scanUsage(row scanner) (u UsageCount, err error) {
+	err = row.Scan(&u.AccountID, &u.Hour, &u.Day, &u.InHour, &u.InDay, &u.Calls)
+	return u, err
+}
+
+// SaveUsage replaces what is kept of the accounts in counts, all of it or nothing. Generation stays as it is: nothing that
+// is served depends on it.
+func (s *Store) SaveUsage(ctx context.Context, counts []UsageCount) error {
+	return s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		for _, u := range counts {
+			_, err := tx.ExecContext(ctx, "INSERT INTO usage_counts (account_id, hour, day, in_hour, in_day, calls)"+
+				" VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (account_id) DO UPDATE SET hour = excluded.hour,"+
+				" day = excluded.day, in_hour = excluded.in_hour, in_day = excluded.in_day, calls = excluded.calls",
+				u.AccountID, u.Hour, u.Day, u.InHour, u.InDay, u.Calls)
+			if err != nil {
+				return fmt.Errorf("save the usage of account %s: %w", u.AccountID, err)
+			}
+		}
+		return nil
+	})
+}
+
+// Usage returns what is kept of the given day.
+func (s *Store) Usage(ctx context.Context, day int64) ([]UsageCount, error) {
+	counts, err := all(ctx, s.db, scanUsage,
+		"SELECT account_id, hour, day, in_hour, in_day, calls FROM usage_counts WHERE day = $1 ORDER BY account_id", day)
+	if err != nil {
+		return nil, fmt.Errorf("read the usage of a day: %w", err)
+	}
+	return counts, nil
+}
