@@ -280,6 +280,9 @@ func referenceRows(body []byte) ([]referenceRow, error) {
 		return nil, err
 	}
 	if document["rows"] == nil {
+		if document["responseAggregationType"] == nil {
+			return nil, errors.New("not an answer")
+		}
 		return nil, nil
 	}
 	elements, err := elements(document["rows"])

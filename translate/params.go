@@ -129,7 +129,10 @@ func Parse(endpoint Endpoint, rawQuery []byte, w Window) (*Ask, error) {
 			return nil, err
 		}
 	}
-	return ask, ask.complete(params, given, w)
+	if err := ask.complete(params, given, w); err != nil {
+		return nil, err
+	}
+	return ask, nil
 }
 
 // complete fills in the defaults and resolves what depends on more than one parameter.

@@ -69,25 +69,36 @@ func lowerASCII(text []byte) {
 	}
 }
 
-// readDocument reads the rows of a whole answer and passes over what else is in it.
+// readDocument reads the rows of a whole answer and passes over what else is in it. An answer without rows still says how
+// it was aggregated; a body that has neither is not an answer, whatever its status was.
 func (r *Rows) readDocument(s *scanner) error {
-	return s.list('{', '}', func() error {
+	aggregated := false
+	err := s.list('{', '}', func() error {
 		name, err := s.name()
 		switch {
 		case err != nil:
 			return err
-		case name != "rows":
-			return s.skip()
-		case r.metrics != nil:
+		case name == "rows" && r.metrics != nil:
 			return errors.New("there are rows twice")
+		case name == "rows":
+			return r.readList(s)
 		}
-		const usualRow, usualKeyShare = 120, 3
-		size := len(s.text) - s.at
-		r.metrics = make([]Metrics, 0, size/usualRow+1)
-		r.ends = make([]int32, 0, size/usualRow+1)
-		r.arena = make([]byte, 0, size/usualKeyShare)
-		return s.list('[', ']', func() error { return r.readRow(s) })
+		aggregated = aggregated || name == "responseAggregationType"
+		return s.skip()
 	})
+	if err == nil && r.metrics == nil && !aggregated {
+		err = errors.New("it has neither rows nor responseAggregationType")
+	}
+	return err
+}
+
+func (r *Rows) readList(s *scanner) error {
+	const usualRow, usualKeyShare = 120, 3
+	size := len(s.text) - s.at
+	r.metrics = make([]Metrics, 0, size/usualRow+1)
+	r.ends = make([]int32, 0, size/usualRow+1)
+	r.arena = make([]byte, 0, size/usualKeyShare)
+	return s.list('[', ']', func() error { return r.readRow(s) })
 }
 
 // The members that a row must have; position is missing for some types of search.

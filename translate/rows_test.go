@@ -52,8 +52,7 @@ func TestReadRowsOfWhatTheUpstreamSends(t *testing.T) {
 
 	// No rows: the member is absent, or empty.
 	wantRows(t, `{"responseAggregationType":"byProperty"}`, nil)
-	wantRows(t, `{}`, nil)
-	wantRows(t, " { } ", nil)
+	wantRows(t, "{ \"responseAggregationType\":null } ", nil)
 	wantRows(t, `{"rows":[]}`, nil)
 	wantRows(t, `{"rows": [ ] , "responseAggregationType" : "auto"}`, nil)
 
@@ -173,6 +172,13 @@ func TestReadRowsRefusesWhateverFollowsTheDocument(t *testing.T) {
 	}
 }
 
+// A body that is JSON but no answer, from a proxy on the way or with the wrong status, is not taken for one without rows.
+func TestReadRowsRefusesWhatIsNoAnswer(t *testing.T) {
+	for _, body := range []string{`{}`, " { } ", `{"error":{"code":403}}`, `{"login":"please","metadata":{"responseAggregationType":"auto"}}`} {
+		wantNoRows(t, body)
+	}
+}
+
 // An escaped name is the same name: passing over "row\u0073" would answer with no rows.
 func TestReadRowsReadsNamesSpelledWithEscapes(t *testing.T) {
 	wantRows(t, `{"row\u0073":[{"\u006beys":["a"],"clic\u006bs":7,"impressions":9,"\u0063tr":0.5,"posi\u0074ion":3}]}`, []string{"a"}, Metrics{7, 9, 0.5, 3})
@@ -182,7 +188,7 @@ func TestReadRowsReadsNamesSpelledWithEscapes(t *testing.T) {
 
 func TestReadRowsRefusesNestingThatWouldFillTheStack(t *testing.T) {
 	nested := func(depth int) string {
-		return `{"metadata":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`
+		return `{"responseAggregationType":"auto","metadata":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`
 	}
 	wantRows(t, nested(100), nil)
 	wantNoRows(t, nested(8_000_000))

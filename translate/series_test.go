@@ -38,7 +38,7 @@ func TestSeriesFillsDaysWithoutDataWithZeros(t *testing.T) {
 		}
 	}
 	var zero Metrics
-	f([]byte(`{}`), zero, zero, zero, zero, zero)
+	f([]byte(`{"responseAggregationType":"byProperty"}`), zero, zero, zero, zero, zero)
 	f(seriesBody(), zero, zero, zero, zero, zero)
 	f(seriesBody(seriesRow("2026-02-27", 1, 4, "2.5"), seriesRow("2026-03-02", 2, 8, "3")), zero, Metrics{1, 4, 0.25, 2.5}, zero, zero, Metrics{2, 8, 0.25, 3})
 	f(seriesBody(seriesRow("2026-03-02", 2, 8, "3"), seriesRow("2026-02-26", 1, 4, "2.5")), Metrics{1, 4, 0.25, 2.5}, zero, zero, zero, Metrics{2, 8, 0.25, 3})
