@@ -87,7 +87,7 @@ func (w *wire) query(ctx context.Context, access, site string, body []byte) ([]b
 		return nil, err
 	}
 	req := fasthttp.AcquireRequest()
-	req.SetRequestURI(w.base + "/webmasters/v3/sites/" + escapeSite(site) + "/searchAnalytics/query")
+	req.SetRequestURI(w.base + "/webmasters/v3/sites/" + escapeSite(site) + "/searchAnalytics/query?prettyPrint=false")
 	req.Header.SetMethod(fasthttp.MethodPost)
 	req.Header.SetContentType("application/json")
 	req.Header.Set(fasthttp.HeaderAcceptEncoding, "gzip")
