@@ -50,8 +50,8 @@ func OpenAPI(baseURL string) ([]byte, error) {
 
 // describe returns the operation of a route.
 func (r *route) describe() map[string]any {
-	statuses := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests,
-		http.StatusInternalServerError, http.StatusServiceUnavailable}
+	statuses := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestURITooLong,
+		http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
 	parameters := make([]any, 0, len(r.Endpoint.Params)+1)
 	if strings.Contains(r.Path, "{id}") {
 		statuses = append(statuses, http.StatusNotFound)

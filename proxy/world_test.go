@@ -53,6 +53,14 @@ func noon() time.Time { return time.Date(2026, time.November, 21, 20, 0, 0, 0, t
 func (w *world) now() time.Time          { return time.Unix(0, w.clock.Load()).UTC() }
 func (w *world) advance(d time.Duration) { w.clock.Add(int64(d)) }
 
+// setClock moves the world to an instant in RFC 3339.
+func (w *world) setClock(instant string) {
+	w.t.Helper()
+	at, err := time.Parse(time.RFC3339, instant)
+	w.must(err)
+	w.clock.Store(at.UnixNano())
+}
+
 // newWorld builds and seeds a world, and takes it down with the test.
 func newWorld(t testing.TB) *world {
 	t.Helper()

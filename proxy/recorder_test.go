@@ -1,0 +1,51 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+)
+
+// A question is what the upstream is asked.
+type question struct {
+	StartDate             string            `json:"startDate"`
+	EndDate               string            `json:"endDate"`
+	Dimensions            []string          `json:"dimensions"`
+	RowLimit              int               `json:"rowLimit"`
+	DimensionFilterGroups []json.RawMessage `json:"dimensionFilterGroups"`
+}
+
+func readQuestion(r *http.Request) (q question, err error) {
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		return q, fmt.Errorf("read the question to %s: %w", r.URL, err)
+	}
+	return q, nil
+}
+
+// A recorder is an upstream that has no rows and keeps every question.
+type recorder struct {
+	mu        sync.Mutex
+	questions []question // guarded by mu
+	failure   error      // guarded by mu
+}
+
+func (f *recorder) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	q, err := readQuestion(r)
+	f.mu.Lock()
+	f.questions = append(f.questions, q)
+	if err != nil {
+		f.failure = err
+	}
+	f.mu.Unlock()
+	mustWrite(rw, `{"responseAggregationType":"byProperty"}`)
+}
+
+// take returns the questions since the last take.
+func (f *recorder) take() ([]question, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	questions := f.questions
+	f.questions = nil
+	return questions, f.failure
+}
