@@ -9,21 +9,19 @@ import (
 
 const jsonType = "application/json; charset=utf-8"
 
-// setHeaders sets what every answer carries. Answers under a key are kept out of shared caches: the same URL is another
-// answer under another key.
+// setHeaders sets what every answer carries. Answers are kept out of shared caches: the same URL is another answer under
+// another key, and an error is over at any moment.
 func (s *Server) setHeaders(c *call, cache string) {
 	header := &c.wire.Response.Header
 	header.SetContentType(jsonType)
 	header.Set("X-Request-Id", c.id)
 	header.Set("X-Content-Type-Options", "nosniff")
-	if c.route.Open {
-		header.Set(fasthttp.HeaderCacheControl, "public, max-age=300")
-		return
-	}
-	header.Set(fasthttp.HeaderCacheControl, "private, no-store")
-	header.Set(fasthttp.HeaderVary, fasthttp.HeaderAuthorization)
 	header.Set("X-Cache", cache)
-	s.setAllowance(c)
+	header.Set(fasthttp.HeaderCacheControl, "private, no-store")
+	if !c.route.Open {
+		header.Set(fasthttp.HeaderVary, fasthttp.HeaderAuthorization)
+		s.setAllowance(c)
+	}
 }
 
 // setAllowance sets the daily allowance of the account: zeros when there is no account to speak of.
@@ -54,6 +52,9 @@ func nextUTCMidnight(now time.Time) time.Time {
 // send answers with what a handler returned.
 func (s *Server) send(c *call, answer reply) {
 	s.setHeaders(c, answer.cache)
+	if c.route.Open {
+		c.wire.Response.Header.Set(fasthttp.HeaderCacheControl, "public, max-age=300")
+	}
 	c.wire.SetStatusCode(fasthttp.StatusOK)
 	c.wire.Response.SetBodyRaw(answer.body(nil, c.id, answer.cache))
 }
