@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/policy"
 	"sara/proxy"
 	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
@@ -24,7 +25,7 @@ type demoCommand struct {
 	Listen         string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public API, port 0 for any free one; ${default} if not set."`
 	UpstreamListen string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the simulated Search Console; any free port if not set."`
 	AdminListen    string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and pprof; any free port if not set."`
-	LogLevel       string `default:"warn" placeholder:"LEVEL" help:"debug, info, warn or error; ${default} if not set."`
+	LogLevel       string `default:"error" placeholder:"LEVEL" help:"debug, info, warn or error; ${default} if not set."`
 	JSON           bool   `name:"json" help:"Print one line of JSON when ready, for programs."`
 }
 
@@ -100,13 +101,13 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 		return err
 	}
 	defer client.Close()
-	issue := keyIssueDefaults()
+	issue := keyIssue{prefix: "sara", plans: policy.DefaultPlans()}
 	world, err := seed(ctx, registrar{store: store, upstream: client}, issue, cast, con.now())
 	if err != nil {
 		return fmt.Errorf("seed the demo world: %w", err)
 	}
 	world.BaseURL, world.AdminURL, world.UpstreamURL = localURL(a.public.Addr().String()), localURL(a.admin.Addr().String()), cast.url
-	server, err := proxy.New(proxy.Config{Store: store, Upstream: client, Plans: issue.plans, KeyPrefix: issue.prefix,
+	server, err := proxy.New(proxy.Config{Store: store, Upstream: client, Plans: issue.plans, Budget: policy.NewLocal(con.now), KeyPrefix: issue.prefix,
 		BaseURL: world.BaseURL, Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now})
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ func (w *demoWorld) meetDisconnected(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	request.Header.Set("Authorization", "Bearer "+w.Keys["agency"])
+	request.Header.Set("Authorization", "Bearer "+w.Keys["performance_only"])
 	request.Close = true
 	client := http.Client{Transport: &http.Transport{}} // not through a proxy of the environment
 	response, err := client.Do(request)

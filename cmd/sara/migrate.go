@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-
-	"sara/archive/sqlstore"
 )
 
 type migrateCommand struct {
@@ -21,12 +19,9 @@ func (migrationRecord) header() []string  { return []string{"APPLIED STEPS"} }
 func (m migrationRecord) cells() []string { return []string{strconv.Itoa(m.Applied)} }
 
 func (c *migrateCommand) Run(ctx context.Context, con *console) error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: c.DatabaseURL})
+	store, err := c.connect(ctx)
 	if err != nil {
-		return wrongSetting("SARA_DATABASE_URL", "%s: %v", maskURL(c.DatabaseURL), err)
+		return err
 	}
 	applied, err := store.Migrate(ctx)
 	if err := errors.Join(err, store.Close()); err != nil {

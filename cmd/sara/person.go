@@ -18,6 +18,7 @@ type personRecord struct {
 	ID         string           `json:"id"`
 	Email      string           `json:"email"`
 	AccountID  string           `json:"account_id"`
+	Account    string           `json:"account"`
 	Workspaces []workspaceScope `json:"workspaces"`
 	CreatedAt  string           `json:"created_at"`
 }
@@ -28,11 +29,13 @@ type workspaceScope struct {
 	Name string `json:"name"`
 }
 
-func (personRecord) header() []string { return []string{"EMAIL", "WORKSPACES", "CREATED", "ID"} }
+func (personRecord) header() []string {
+	return []string{"EMAIL", "ACCOUNT", "WORKSPACES", "CREATED", "ID"}
+}
 
 func (p personRecord) cells() []string {
 	names := each(p.Workspaces, func(w workspaceScope) string { return w.Name })
-	return []string{p.Email, strings.Join(names, ", "), p.CreatedAt, p.ID}
+	return []string{p.Email, p.Account, strings.Join(names, ", "), p.CreatedAt, p.ID}
 }
 
 // readPerson makes the record of a person as stored now.
@@ -41,11 +44,15 @@ func readPerson(ctx context.Context, store *sqlstore.Store, reference string) (p
 	if err != nil {
 		return personRecord{}, err
 	}
+	account, err := store.Account(ctx, p.AccountID)
+	if err != nil {
+		return personRecord{}, err
+	}
 	workspaces, err := store.PersonWorkspaces(ctx, p.ID)
 	if err != nil {
 		return personRecord{}, err
 	}
-	return personRecord{ID: p.ID, Email: p.Email, AccountID: p.AccountID, CreatedAt: timestamp(p.CreatedAt),
+	return personRecord{ID: p.ID, Email: p.Email, AccountID: p.AccountID, Account: account.Name, CreatedAt: timestamp(p.CreatedAt),
 		Workspaces: each(workspaces, func(w sqlstore.Workspace) workspaceScope { return workspaceScope{w.ID, w.Name} })}, nil
 }
 

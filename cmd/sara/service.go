@@ -47,7 +47,12 @@ func (s *service) run(ctx context.Context, ready func(context.Context) error) er
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.server.Serve(s.public) })
 	group.Go(func() error { return serveAdmin(admin, s.admin) })
-	group.Go(func() error { return ready(ctx) })
+	group.Go(func() error {
+		if err := ready(ctx); told.Err() == nil {
+			return err
+		}
+		return nil // it was interrupted
+	})
 	group.Go(func() error {
 		<-ctx.Done()
 		delay := s.delay

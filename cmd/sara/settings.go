@@ -102,17 +102,18 @@ func (s *sources) Validate(*kong.Application) error { return nil }
 
 // Resolve implements kong.Resolver.
 func (s *sources) Resolve(parsed *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	if !flag.Tag.Has(settingTag) {
-		return nil, nil
-	}
-	if value := s.environment[environmentName(flag.Name)]; value != "" {
-		return value, nil
-	}
+	// The file is read before anything is asked of it, so that a bad one is found out even if it would not matter.
 	if s.file == nil {
 		var err error
 		if s.file, err = readSettings(s.path(parsed), knownSettings(parsed.Model.Node)); err != nil {
 			return nil, err
 		}
+	}
+	if !flag.Tag.Has(settingTag) {
+		return nil, nil
+	}
+	if value := s.environment[environmentName(flag.Name)]; value != "" {
+		return value, nil
 	}
 	if value := s.file[settingName(flag.Name)]; value != "" {
 		return value, nil
@@ -122,15 +123,21 @@ func (s *sources) Resolve(parsed *kong.Context, _ *kong.Path, flag *kong.Flag) (
 
 const configFlag = "config"
 
-// path returns the settings file that the command line or else the environment names.
+// path returns the settings file that the command line or else the environment names, empty for a command without
+// settings.
 func (s *sources) path(parsed *kong.Context) string {
-	for _, step := range parsed.Path {
-		if step.Flag != nil && step.Flag.Name == configFlag {
-			path, _ := parsed.FlagValue(step.Flag).(string)
-			return path
+	path := ""
+	for _, flag := range parsed.Flags() {
+		if flag.Name == configFlag {
+			path = s.environment[environmentName(configFlag)]
 		}
 	}
-	return s.environment[environmentName(configFlag)]
+	for _, step := range parsed.Path {
+		if step.Flag != nil && step.Flag.Name == configFlag {
+			path, _ = parsed.FlagValue(step.Flag).(string)
+		}
+	}
+	return path
 }
 
 // knownSettings returns the names of the settings of all commands, since they share one file.

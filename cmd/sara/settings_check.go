@@ -184,16 +184,20 @@ func checkURL(name, text, example string) error {
 	return nil
 }
 
-// maskURL returns a URL without what may be secret in it: the password, and every value of its query.
+// maskURL returns a URL without what may be secret in it: a password, wherever it stands.
 func maskURL(text string) string {
+	if !strings.ContainsAny(text, "@=? ") {
+		return text
+	}
 	u, err := url.Parse(text)
-	if err != nil {
-		scheme, _, _ := strings.Cut(text, ":")
-		return scheme + ":xxxxx"
+	if err != nil || u.Scheme == "" || u.Opaque != "" {
+		return "[not shown, since it may hold a password]"
 	}
 	query := u.Query()
 	for name := range query {
-		query.Set(name, "xxxxx")
+		if strings.Contains(strings.ToLower(name), "pass") {
+			query.Set(name, "xxxxx")
+		}
 	}
 	u.RawQuery = query.Encode()
 	return u.Redacted()

@@ -16,8 +16,8 @@ type storeFlags struct {
 	storeSettings
 }
 
-// open opens the database and brings its schema up to date. The caller closes it.
-func (s storeSettings) open(ctx context.Context) (*sqlstore.Store, error) {
+// connect opens the database as it is. The caller closes it.
+func (s storeSettings) connect(ctx context.Context) (*sqlstore.Store, error) {
 	key, err := s.secretKey()
 	if err := errors.Join(err, s.check()); err != nil {
 		return nil, err
@@ -25,6 +25,15 @@ func (s storeSettings) open(ctx context.Context) (*sqlstore.Store, error) {
 	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: s.DatabaseURL, SecretKey: key})
 	if err != nil {
 		return nil, wrongSetting("SARA_DATABASE_URL", "%s: %v", maskURL(s.DatabaseURL), err)
+	}
+	return store, nil
+}
+
+// open opens the database and brings its schema up to date. The caller closes it.
+func (s storeSettings) open(ctx context.Context) (*sqlstore.Store, error) {
+	store, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if _, err := store.Migrate(ctx); err != nil {
 		return nil, errors.Join(err, store.Close())

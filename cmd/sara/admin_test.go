@@ -1,0 +1,235 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The members that --json prints.
+const (
+	accountMembers   = "id name plan until created_at"
+	workspaceMembers = "id name account_id account created_at"
+	personMembers    = "id email account_id account workspaces created_at"
+	keyMembers       = "id name person_id scopes workspace created_at expires_at revoked_at"
+)
+
+func TestAccounts(t *testing.T) {
+	c := newCLI(t)
+	acme := c.object(accountMembers, "account", "add", "Acme", "--plan", "pro")
+	if acme["name"] != "Acme" || acme["plan"] != "pro" || acme["until"] != nil {
+		t.Errorf("added %v", acme)
+	}
+	lapsed := c.object(accountMembers, "account", "add", "Lapsed", "--plan=agency", "--until=2020-02-29")
+	if lapsed["until"] != "2020-02-29" {
+		t.Errorf("a plan may have ended in the past, but until is %v", lapsed["until"])
+	}
+	for _, reference := range []string{"Acme", c.id(acme)} {
+		changed := c.object(accountMembers, "account", "plan", reference, "trial", "--until", "2030-01-01")
+		if c.id(changed) != c.id(acme) || changed["plan"] != "trial" || changed["until"] != "2030-01-01" {
+			t.Errorf("plan of %s: %v", reference, changed)
+		}
+	}
+	if renewed := c.object(accountMembers, "account", "plan", "Acme", "none"); renewed["until"] != nil {
+		t.Errorf("a plan without --until does not end, but until is %v", renewed["until"])
+	}
+	if list := c.array(accountMembers, "account", "list"); len(list) != 2 || c.id(list[0]) != c.id(acme) {
+		t.Errorf("list: %v", list)
+	}
+	rows := columns(c.ok("account", "list"))
+	if !reflect.DeepEqual(rows[0], []string{"NAME", "PLAN", "UNTIL", "CREATED", "ID"}) || !slices.Equal(rows[2][:3], []string{"Lapsed", "agency", "2020-02-29"}) {
+		t.Errorf("table: %v", rows)
+	}
+	c.fails(exitError, []string{"account", "add", "Acme", "--plan", "pro"}, `account "Acme" exists already`)
+	c.fails(exitError, []string{"account", "add", "New", "--plan", "gold"}, `plan "gold" is none of agency, none, pro, trial`)
+	c.fails(exitError, []string{"account", "plan", "Nobody", "pro"}, `there is no account "Nobody"`, "sara account list")
+	c.fails(exitUsage, []string{"account", "add", "New"}, "--plan", "sara account add --help")
+	c.fails(exitUsage, []string{"account", "add", "New", "--plan", "pro", "--until", "tomorrow"}, "--until", "YYYY-MM-DD")
+}
+
+func TestAccountsTakeThePlansOfTheFile(t *testing.T) {
+	c := newCLI(t)
+	plans := c.write("plans.yaml", "plans: {small: {api_access: true, keys: 1, requests_per_minute_per_key: 1, requests_per_hour: 1, "+
+		"requests_per_day: 1, search_console_calls_per_day: 1, live_calls_per_minute_per_property: 1, retention_months: 1, inspected_urls_per_property: 1}}\n")
+	c.env = append(c.env, "SARA_PLANS_FILE="+plans)
+	c.ok("account", "add", "Acme", "--plan", "small")
+	c.ok("account", "plan", "Acme", "none")
+	c.fails(exitError, []string{"account", "plan", "Acme", "pro"}, `plan "pro" is none of none, small, trial`)
+}
+
+func TestWorkspacesAndPeople(t *testing.T) {
+	c := newCLI(t)
+	c.ok("account", "add", "Acme", "--plan", "pro")
+	c.ok("account", "add", "Other", "--plan", "pro")
+	web := c.object(workspaceMembers, "workspace", "add", "Acme", "Web")
+	c.object(workspaceMembers, "workspace", "add", "Other", "Web")
+	c.ok("workspace", "add", "Acme", "Blog")
+	if list := c.array(workspaceMembers, "workspace", "list"); len(list) != 3 || list[0]["account"] != "Acme" || list[0]["name"] != "Web" {
+		t.Errorf("workspaces: %v", list)
+	}
+	if rows := columns(c.ok("workspace", "list")); !slices.Equal(rows[1][:2], []string{"Web", "Acme"}) {
+		t.Errorf("table: %v", rows)
+	}
+	person := c.object(personMembers, "person", "add", "Acme", "Ann@Example.com", "--workspace", "Web", "--workspace", "Blog")
+	if person["email"] != "ann@example.com" || person["account"] != "Acme" || len(person["workspaces"].([]any)) != 2 {
+		t.Errorf("added %v", person)
+	}
+	c.object(personMembers, "person", "leave", "ann@example.com", "Blog")
+	c.object(personMembers, "person", "leave", c.id(person), c.id(web))
+	joined := c.object(personMembers, "person", "join", "ann@example.com", "Other/Web")
+	if fmt.Sprint(joined["workspaces"]) == fmt.Sprint([]any{}) || len(joined["workspaces"].([]any)) != 1 {
+		t.Errorf("joined: %v", joined)
+	}
+	if list := c.array(personMembers, "person", "list"); len(list) != 1 || c.id(list[0]) != c.id(person) {
+		t.Errorf("people: %v", list)
+	}
+	if rows := columns(c.ok("person", "list")); !slices.Equal(rows[1][:3], []string{"ann@example.com", "Acme", "Web"}) {
+		t.Errorf("table: %v", rows)
+	}
+	c.fails(exitError, []string{"person", "leave", "ann@example.com", "Blog"}, `there is no workspace of ann@example.com "Blog"`)
+	c.fails(exitError, []string{"person", "join", "bob@example.com", "Web"}, `there is no person "bob@example.com"`, "sara person list")
+	c.fails(exitError, []string{"person", "join", "ann@example.com", "Nowhere"}, `there is no workspace "Nowhere"`, "sara workspace list")
+	c.fails(exitError, []string{"person", "add", "Acme", "not an address", "--workspace", "Web"}, "is not an address like name@example.com")
+	c.fails(exitError, []string{"person", "add", "Acme", "ann@example.com", "--workspace", "Web"}, "exists already")
+	c.fails(exitUsage, []string{"person", "add", "Acme", "cat@example.com"}, "--workspace")
+	c.ok("account", "add", "Third", "--plan", "pro")
+	c.fails(exitError, []string{"person", "add", "Third", "dan@example.com", "--workspace", "Web"}, "ambiguous", "Acme/Web", "Other/Web")
+	c.fails(exitError, []string{"workspace", "add", "Acme", "Web"}, "exists already")
+}
+
+func TestKeys(t *testing.T) {
+	c := newCLI(t)
+	c.ok("account", "add", "Acme", "--plan", "pro")
+	c.ok("workspace", "add", "Acme", "Web")
+	person := c.object(personMembers, "person", "add", "Acme", "ann@example.com", "--workspace", "Web")
+
+	first := c.object(keyMembers+" key", "key", "create", "ann@example.com", "--name", "first")
+	if text, _ := first["key"].(string); !strings.HasPrefix(text, "sara_live_") {
+		t.Errorf("key: %v", first)
+	}
+	if fmt.Sprint(first["scopes"]) != "[properties:read performance:read indexing:read config:read]" || first["expires_at"] != nil || first["workspace"] != nil {
+		t.Errorf("a key has all scopes, no end and no limit unless told otherwise: %v", first)
+	}
+
+	before := time.Now()
+	second := c.object(keyMembers+" key", "key", "create", c.id(person), "--name", "second", "--scope", "config:read",
+		"--scope", "properties:read", "--workspace", "Web", "--expires-in-days", "3650")
+	if fmt.Sprint(second["scopes"]) != "[properties:read config:read]" || second["workspace"].(map[string]any)["name"] != "Web" {
+		t.Errorf("limited key: %v", second)
+	}
+	expires, err := time.Parse(time.RFC3339, fmt.Sprint(second["expires_at"]))
+	if err != nil || expires.Before(before.AddDate(0, 0, 3650).Add(-time.Minute)) || expires.After(time.Now().AddDate(0, 0, 3650).Add(time.Minute)) {
+		t.Errorf("expires at %v (%v)", second["expires_at"], err)
+	}
+
+	shown := c.ok("key", "create", "ann@example.com", "--name", "third", "--key-prefix", "acme")
+	if !strings.Contains(shown, "\nacme_live_") || !strings.Contains(shown, "not shown again") ||
+		!strings.Contains(shown, "curl -H 'Authorization: Bearer acme_live_") || !strings.Contains(shown, "'http://127.0.0.1:8080/v1/me'") {
+		t.Errorf("a key is shown with what comes next:\n%s", shown)
+	}
+
+	c.fails(exitError, []string{"key", "create", "ann@example.com", "--name", "fourth"},
+		`account "Acme" is on plan "pro", which allows 3 working API keys: revoke one or change the plan`)
+	revoked := c.object(keyMembers, "key", "revoke", c.id(first))
+	if revoked["revoked_at"] == nil {
+		t.Errorf("revoked: %v", revoked)
+	}
+	c.ok("key", "create", "ann@example.com", "--name", "fourth")
+	c.ok("account", "plan", "Acme", "trial")
+	c.fails(exitError, []string{"key", "create", "ann@example.com", "--name", "fifth"}, "which allows 0 working API keys")
+
+	list := c.array(keyMembers, "key", "list", "ann@example.com")
+	if len(list) != 4 || c.id(list[0]) != c.id(first) || list[0]["revoked_at"] == nil {
+		t.Errorf("list: %v", list)
+	}
+	if table := c.ok("key", "list", "ann@example.com"); strings.Contains(table, "_live_") || len(columns(table)) != 5 {
+		t.Errorf("table:\n%s", table)
+	}
+	c.fails(exitError, []string{"key", "revoke", "no-such-key"}, `there is no key "no-such-key"`, "sara key list EMAIL")
+	c.fails(exitError, []string{"key", "list", "bob@example.com"}, `there is no person "bob@example.com"`)
+}
+
+func TestKeyBounds(t *testing.T) {
+	c := newCLI(t)
+	c.ok("account", "add", "Acme", "--plan", "agency")
+	c.ok("workspace", "add", "Acme", "Web")
+	c.ok("workspace", "add", "Acme", "Blog")
+	c.ok("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
+	create := func(flags ...string) []string { return append([]string{"key", "create", "ann@example.com"}, flags...) }
+	c.ok(create("--name", strings.Repeat("ä", 80), "--expires-in-days", "1")...)
+	c.fails(exitError, create("--name", strings.Repeat("ä", 81)), "81 characters", "1 to 80")
+	c.fails(exitError, create("--name", ""), "1 to 80")
+	c.fails(exitError, create("--name", "k", "--expires-in-days", "0"), "--expires-in-days is 0: 1 to 3650 are allowed")
+	c.fails(exitError, create("--name", "k", "--expires-in-days", "3651"), "1 to 3650")
+	c.fails(exitError, create("--name", "k", "--scope", "everything"), `scope "everything" is none of properties:read`)
+	c.fails(exitError, create("--name", "k", "--scope", "config:read", "--scope", "config:read"), "given twice")
+	c.fails(exitError, create("--name", "k", "--workspace", "Blog"), `there is no workspace of ann@example.com "Blog"`)
+	c.fails(exitError, create("--name", "k", "--key-prefix", "Not!"), "SARA_KEY_PREFIX")
+	c.fails(exitUsage, create(), "--name")
+	c.fails(exitUsage, create("--name", "k", "--expires-in-days", "soon"), "--expires-in-days")
+}
+
+func TestMigrate(t *testing.T) {
+	c := newCLI(t)
+	if first := c.object("applied", "migrate"); first["applied"].(float64) < 1 {
+		t.Errorf("the first time: %v", first)
+	}
+	if again := c.object("applied", "migrate"); again["applied"] != 0.0 {
+		t.Errorf("again: %v", again)
+	}
+	if rows := columns(c.ok("migrate")); !slices.Equal(rows[1], []string{"0"}) {
+		t.Errorf("table: %v", rows)
+	}
+}
+
+func TestEmptyListsAreEmptyArrays(t *testing.T) {
+	c := newCLI(t)
+	for _, list := range []string{"account", "workspace", "person", "connection", "property"} {
+		if text := c.ok(list, "list", "--json"); text != "[]\n" {
+			t.Errorf("sara %s list --json prints %q", list, text)
+		}
+		if text := c.ok(list, "list"); len(columns(text)) != 1 {
+			t.Errorf("sara %s list prints more than the header: %q", list, text)
+		}
+	}
+}
+
+func TestOpenAPIDocumentNamesTheBaseURL(t *testing.T) {
+	c := newCLI(t)
+	for _, test := range []struct{ want, flag string }{
+		{"http://127.0.0.1:8080", ""}, {"http://127.0.0.1:9999", "--listen=0.0.0.0:9999"}, {"https://api.example.com", "--base-url=https://api.example.com"},
+	} {
+		var document struct {
+			OpenAPI string
+			Servers []struct{ URL string }
+		}
+		text := c.ok(strings.Fields("openapi " + test.flag)...)
+		if err := json.Unmarshal([]byte(text), &document); err != nil || document.OpenAPI == "" || document.Servers[0].URL != test.want {
+			t.Errorf("openapi %s: %v, %+v, want the server %s", test.flag, err, document, test.want)
+		}
+	}
+}
+
+func TestCommandLinesThatAreNotUnderstood(t *testing.T) {
+	c := newCLI(t)
+	c.fails(exitUsage, nil, "expected one of", "see sara --help")
+	c.fails(exitUsage, []string{"frobnicate"}, "frobnicate", "see sara --help")
+	c.fails(exitUsage, []string{"account"}, "see sara account --help")
+	c.fails(exitUsage, []string{"account", "list", "--frob"}, "--frob", "see sara account list --help")
+	c.fails(exitUsage, []string{"account", "list", "extra"}, "extra")
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	c := newCLI(t)
+	if help := c.ok("--help"); !strings.Contains(help, "key create") {
+		t.Errorf("help:\n%s", help)
+	}
+	if help := c.ok("serve", "--help"); !strings.Contains(help, "SARA_ADMIN_LISTEN") || !strings.Contains(help, "127.0.0.1:9090") {
+		t.Errorf("help of serve names settings and defaults:\n%s", help)
+	}
+	c.object("version revision go", "version")
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sara/archive/sqlstore"
+)
+
+// validate reports everything that is wrong with the settings by themselves.
+func (c *serveCommand) validate() error {
+	_, keyErr := c.secretKey()
+	_, plansErr := c.plans()
+	errs := append(c.addressSettings.check(), c.edgeSettings.check()...)
+	errs = append(errs, c.storeSettings.check(), keyErr)
+	errs = append(errs, c.upstreamSettings.check()...)
+	errs = append(errs, c.keySettings.check(), plansErr)
+	return errors.Join(append(errs, c.logSettings.check()...)...)
+}
+
+// check looks at what the settings lead to, and changes nothing.
+func (c *serveCommand) check(ctx context.Context, con *console) error {
+	if err := c.checkDatabase(ctx, con); err != nil {
+		return err
+	}
+	if err := printTable(con.stdout, []string{"SETTING", "VALUE"}, c.effective()); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(con.stdout, "\nThe settings are good.")
+	return err
+}
+
+func (c *serveCommand) checkDatabase(ctx context.Context, con *console) error {
+	if path, ok := strings.CutPrefix(c.DatabaseURL, "sqlite:"); ok {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return checkWritable(path)
+		}
+	}
+	store, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	connections, err := store.Connections(ctx)
+	if err != nil {
+		// Perhaps there is nothing in it yet; only whoever migrates it finds out.
+		_, err = fmt.Fprintf(con.stdout, "Note: the database answers, but its connections cannot be read (%v).\n"+
+			"If it is new or of an older version, that is fine: serve brings it up to date.\n\n", err)
+		return errors.Join(err, store.Close())
+	}
+	return errors.Join(append(sealedCredentials(ctx, store, connections), store.Close())...)
+}
+
+// sealedCredentials returns why credentials cannot be read, for each connection whose cannot.
+func sealedCredentials(ctx context.Context, store *sqlstore.Store, connections []sqlstore.Connection) []error {
+	var errs []error
+	for _, c := range connections {
+		if _, _, err := store.Credentials(ctx, c.ID); err != nil {
+			errs = append(errs, wrongSetting("SARA_SECRET_KEY", "connection %q: %v", c.Name, err))
+		}
+	}
+	return errs
+}
+
+// checkWritable reports whether a database file can be made at path, without making it: its owner has to be whoever
+// serves, not whoever checks.
+func checkWritable(path string) error {
+	folder := filepath.Dir(path)
+	for {
+		_, err := os.Stat(folder)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
+			return wrongSetting("SARA_DATABASE_URL", "the folder of %s cannot be made: %v", path, err)
+		}
+		folder = filepath.Dir(folder)
+	}
+	probe, err := os.CreateTemp(folder, "sara-check-")
+	if err != nil {
+		return wrongSetting("SARA_DATABASE_URL", "%s cannot be made: %v", path, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// effective returns the settings in force by name, without what is secret in them.
+func (c *serveCommand) effective() [][]string {
+	secret := "not set: no connection can be used"
+	if c.SecretKey != "" {
+		secret = "set"
+	}
+	return [][]string{
+		{"SARA_LISTEN", c.Listen},
+		{"SARA_ADMIN_LISTEN", c.AdminListen},
+		{"SARA_BASE_URL", orDefault(c.BaseURL, "from the listener")},
+		{"SARA_DOCS_URL", orDefault(c.DocsURL, "the served OpenAPI document")},
+		{"SARA_TRUSTED_PROXY_HEADER", orDefault(c.TrustedProxyHeader, "none: the peer is the client")},
+		{"SARA_DATABASE_URL", maskURL(c.DatabaseURL)},
+		{"SARA_SECRET_KEY", secret},
+		{"SARA_UPSTREAM_URL", c.UpstreamURL},
+		{"SARA_OAUTH_TOKEN_URL", c.OAuthTokenURL},
+		{"SARA_KEY_PREFIX", c.KeyPrefix},
+		{"SARA_PLANS_FILE", orDefault(c.PlansFile, "built in")},
+		{"SARA_SHUTDOWN_DELAY", c.ShutdownDelay},
+		{"SARA_LOG_LEVEL", c.LogLevel},
+		{"SARA_LOG_FORMAT", c.LogFormat},
+	}
+}
+
+func orDefault(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}
+
+// logged is the settings in force as one attribute of the log.
+func (c *serveCommand) logged() slog.Attr {
+	var settings []any
+	for _, setting := range c.effective() {
+		name := strings.ToLower(strings.TrimPrefix(setting[0], "SARA_"))
+		settings = append(settings, slog.String(name, setting[1]))
+	}
+	return slog.Group("settings", settings...)
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// effectiveListen returns the value of SARA_LISTEN that serve --check reports.
+func (c *cli) effectiveListen(args ...string) string {
+	c.t.Helper()
+	for _, row := range columns(c.ok(append([]string{"serve", "--check"}, args...)...)) {
+		if len(row) == 2 && row[0] == "SARA_LISTEN" {
+			return row[1]
+		}
+	}
+	c.t.Fatal("serve --check does not report SARA_LISTEN")
+	return ""
+}
+
+func TestFlagsWinOverTheEnvironmentAndThatOverTheFile(t *testing.T) {
+	c := newCLI(t)
+	if got := c.effectiveListen(); got != "127.0.0.1:8080" {
+		t.Errorf("by default: %s", got)
+	}
+	file := c.write("sara.yaml", "# comment\nlisten: 127.0.0.1:1\nadmin_listen:\n")
+	other := c.write("other.yaml", "listen: 127.0.0.1:2\n")
+	if got := c.effectiveListen("--config", file); got != "127.0.0.1:1" {
+		t.Errorf("file named by flag: %s", got)
+	}
+	c.env = append(c.env, "SARA_CONFIG="+file)
+	if got := c.effectiveListen(); got != "127.0.0.1:1" {
+		t.Errorf("file named by environment: %s", got)
+	}
+	if got := c.effectiveListen("--config", other); got != "127.0.0.1:2" {
+		t.Errorf("the flag names another file than the environment: %s", got)
+	}
+	c.env = append(c.env, "SARA_LISTEN=127.0.0.1:3")
+	if got := c.effectiveListen(); got != "127.0.0.1:3" {
+		t.Errorf("environment over file: %s", got)
+	}
+	if got := c.effectiveListen("--listen", "127.0.0.1:4"); got != "127.0.0.1:4" {
+		t.Errorf("flag over environment and file: %s", got)
+	}
+	c.env = append(c.env, "SARA_LISTEN=")
+	if got := c.effectiveListen(); got != "127.0.0.1:1" {
+		t.Errorf("a variable that is empty is not set: %s", got)
+	}
+}
+
+func TestSettingsFileServesEveryCommand(t *testing.T) {
+	c := newCLI(t)
+	c.env = []string{"SARA_CONFIG=" + c.write("sara.yaml", "database_url: sqlite:"+c.path("sara.db")+"\nlisten: 127.0.0.1:0\nsecret_key: "+secretKeyText+"\n")}
+	c.ok("account", "add", "Acme", "--plan", "pro")
+	if list := c.array(accountMembers, "account", "list"); len(list) != 1 {
+		t.Errorf("accounts: %v", list)
+	}
+}
+
+func TestBadSettingsFiles(t *testing.T) {
+	c := newCLI(t)
+	for _, test := range []struct{ name, text, want string }{
+		{"unknown name", "listen: x\nlisten_address: y\n", `bad.yaml: line 2: unknown setting "listen_address"; the settings are admin_listen, base_url, `},
+		{"name of the environment", "SARA_LISTEN: x\n", `bad.yaml: line 1: unknown setting "SARA_LISTEN"`},
+		{"the file itself", "config: x\n", `unknown setting "config"`},
+		{"twice", "listen: x\nlisten: y\n", "bad.yaml: line 2: setting listen is there twice"},
+		{"list", "listen: [hunter2]\n", "bad.yaml: line 1: setting listen is not a single value"},
+		{"no mapping", "hunter2\n", "bad.yaml: it is not a YAML mapping of settings, such as listen: 127.0.0.1:8080"},
+		{"no YAML", "listen: x\n  hunter2: : y\n", "bad.yaml: yaml: line 2"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c.t = t
+			c.fails(exitError, []string{"account", "list", "--config", c.write("bad.yaml", test.text)}, test.want)
+		})
+	}
+	c.t = t
+	c.fails(exitError, []string{"account", "list", "--config", c.path("none.yaml")}, "SARA_CONFIG: ", "none.yaml")
+	if strings.Contains(c.said.String(), "hunter2") {
+		t.Error("a value of a bad file was quoted; it may be a secret")
+	}
+}
+
+func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
+	c := newCLI(t)
+	noPlans := c.write("plans.yaml", "plans: {pro: {api_access: true}}\n")
+	for _, test := range []struct{ setting, value, want string }{
+		{"SARA_LISTEN", "8080", `SARA_LISTEN: "8080" is not of the form HOST:PORT, such as 127.0.0.1:8080`},
+		{"SARA_LISTEN", "127.0.0.1:http", `SARA_LISTEN: the port of "127.0.0.1:http" is not a number of 0 to 65535`},
+		{"SARA_LISTEN", "http://127.0.0.1:80", `SARA_LISTEN: "http://127.0.0.1:80" is not of the form HOST:PORT, such as 127.0.0.1:8080`},
+		{"SARA_ADMIN_LISTEN", "127.0.0.1:99999", `SARA_ADMIN_LISTEN: the port of "127.0.0.1:99999" is not a number of 0 to 65535`},
+		{"SARA_DATABASE_URL", "mysql://db/sara", `SARA_DATABASE_URL: "mysql://db/sara" is neither of the form sqlite:PATH nor postgres://USER:PASSWORD@HOST/DATABASE`},
+		{"SARA_DATABASE_URL", "host=db password=hunter2", `SARA_DATABASE_URL: "[not shown, since it may hold a password]" is neither`},
+		{"SARA_DATABASE_URL", "mysql://sara:hunter2@db/sara", `SARA_DATABASE_URL: "mysql://sara:xxxxx@db/sara" is neither`},
+		{"SARA_DATABASE_URL", "postgres://sara:hunter2@127.0.0.1:1/sara?connect_timeout=1", "SARA_DATABASE_URL: postgres://sara:xxxxx@127.0.0.1:1/sara?connect_timeout=1: "},
+		{"SARA_DATABASE_URL", "sqlite:" + filepath.Join(noPlans, "sara.db"), "SARA_DATABASE_URL: "},
+		{"SARA_SECRET_KEY", "hunter2!", "SARA_SECRET_KEY: it is not base64; take the output of: openssl rand -base64 32"},
+		{"SARA_SECRET_KEY", "aHVudGVyMg==", "SARA_SECRET_KEY: it has 7 bytes and needs 32; take the output of: openssl rand -base64 32"},
+		{"SARA_UPSTREAM_URL", "searchconsole.googleapis.com", `SARA_UPSTREAM_URL: "searchconsole.googleapis.com" is not an absolute http or https URL, such as https://searchconsole.googleapis.com`},
+		{"SARA_OAUTH_TOKEN_URL", "https://u:hunter2@example.com/token", `SARA_OAUTH_TOKEN_URL: "https://u:xxxxx@example.com/token" has more than a scheme, a host and a path; write it like https://oauth2.googleapis.com/token`},
+		{"SARA_BASE_URL", "https://api.example.com/", `SARA_BASE_URL: "https://api.example.com/" ends with a slash, which the paths of the API begin with; leave it out`},
+		{"SARA_DOCS_URL", "ftp://example.com", `SARA_DOCS_URL: "ftp://example.com" is not an absolute http or https URL, such as https://example.com/docs`},
+		{"SARA_TRUSTED_PROXY_HEADER", "X Forwarded For", `SARA_TRUSTED_PROXY_HEADER: "X Forwarded For" is not the name of a header, such as X-Forwarded-For`},
+		{"SARA_KEY_PREFIX", "Acme_", `SARA_KEY_PREFIX: "Acme_" is not 1 to 20 lower-case letters and digits, such as sara`},
+		{"SARA_PLANS_FILE", "/nowhere/plans.yaml", "SARA_PLANS_FILE: open /nowhere/plans.yaml: no such file or directory"},
+		{"SARA_PLANS_FILE", noPlans, "SARA_PLANS_FILE: " + noPlans + ": plan pro: keys is 0"},
+		{"SARA_SHUTDOWN_DELAY", "10", `SARA_SHUTDOWN_DELAY: "10" is not a time of 0s to 1h, such as 10s`},
+		{"SARA_LOG_LEVEL", "loud", `SARA_LOG_LEVEL: "loud" is none of debug, info, warn, error`},
+		{"SARA_LOG_FORMAT", "xml", `SARA_LOG_FORMAT: "xml" is neither text nor json`},
+	} {
+		t.Run(test.setting+" "+test.value, func(t *testing.T) {
+			c := &cli{t: t, folder: c.folder, said: c.said, env: append(c.env[:len(c.env):len(c.env)], test.setting+"="+test.value)}
+			c.fails(exitError, []string{"serve", "--check"}, "sara: "+test.want)
+		})
+	}
+	if strings.Contains(c.said.String(), "hunter2") {
+		t.Error("a secret was quoted")
+	}
+}
+
+func TestCheckReportsAllThatIsWrong(t *testing.T) {
+	newCLI(t).fails(exitError, []string{"serve", "--check", "--listen", "x", "--log-level", "loud", "--secret-key", "short"},
+		"sara: SARA_LISTEN: ", "sara: SARA_LOG_LEVEL: ", "sara: SARA_SECRET_KEY: ")
+}
+
+func TestCheckOfGoodSettings(t *testing.T) {
+	c := newCLI(t)
+	report := c.ok("serve", "--check", "--trusted-proxy-header", "X-Real-IP")
+	for _, want := range []string{"The settings are good.", "SARA_SECRET_KEY            set", "X-Real-IP"} {
+		if !strings.Contains(report, want) {
+			t.Errorf("the report does not say %q:\n%s", want, report)
+		}
+	}
+	if strings.Contains(report, secretKeyText) {
+		t.Error("the report shows the secret key")
+	}
+	if made, err := filepath.Glob(c.path("*")); err != nil || len(made) > 0 {
+		t.Errorf("a check makes no files, but made %v (%v)", made, err)
+	}
+}
+
+func TestCheckOpensTheStoredCredentials(t *testing.T) {
+	people, _ := simulate(t)
+	c := newCLI(t).against(people)
+	c.ok("account", "add", "Acme", "--plan", "pro")
+	c.ok("workspace", "add", "Acme", "Web")
+	c.ok("connection", "add", "Web", "--name", "mine", "--no-verify", "--credentials", c.path(portfolioConnection+".json"))
+	c.ok("serve", "--check")
+	const another = "YW5vdGhlci1rZXktb2YtdGhpcnR5LXR3by1ieXRlcyE="
+	for _, check := range [][]string{{"serve", "--check"}, {"serve"}} { // serving stops at once: it would answer for nothing
+		c.fails(exitError, append(check, "--secret-key", another, "--log-level", "error"), `SARA_SECRET_KEY: connection "mine": `, "does not open")
+	}
+	c.env[1] = "SARA_SECRET_KEY="
+	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key")
+}
+
+func TestAddressThatIsTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeListeners(taken)
+	address := taken.Addr().String()
+	c := newCLI(t)
+	c.fails(exitError, []string{"demo", "--listen", address}, address+" is taken by another program: choose another address with --listen,")
+	c.fails(exitError, []string{"serve", "--listen", address}, "with --listen or SARA_LISTEN")
+	c.fails(exitError, []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", address}, "with --admin-listen or SARA_ADMIN_LISTEN")
+}
+
+// TestStopBeforeServing stops a service that has hardly begun, which must neither hang nor fail.
+func TestStopBeforeServing(t *testing.T) {
+	c := newCLI(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var stdout, stderr stopWriter
+	stdout.stop = cancel
+	status := run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, &stdout, &stderr, c.env)
+	if status != exitOK {
+		t.Errorf("status %d", status)
+	}
+}
+
+// stopWriter calls stop when something is written to it.
+type stopWriter struct{ stop func() }
+
+func (w *stopWriter) Write(p []byte) (int, error) {
+	if w.stop != nil {
+		w.stop()
+	}
+	return len(p), nil
+}
