@@ -47,11 +47,9 @@ func (s *Server) handle(r *route) fasthttp.RequestHandler {
 		defer s.metrics.inFlight.Dec()
 		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 		defer cancel()
-		answer, err := s.answer(ctx, c)
+		err := s.respond(ctx, c)
 		if err != nil {
 			s.refuse(c, err)
-		} else {
-			s.send(c, answer)
 		}
 		s.finish(c, err)
 	}
@@ -77,9 +75,18 @@ func catch(err *error) {
 	}
 }
 
+// respond answers a request with a success. With an error it has answered nothing that cannot be replaced.
+func (s *Server) respond(ctx context.Context, c *call) (err error) {
+	defer catch(&err)
+	answer, err := s.answer(ctx, c)
+	if err == nil {
+		s.send(c, answer)
+	}
+	return err
+}
+
 // answer takes the stages in their order: whose request it is, what it asks, of which property.
 func (s *Server) answer(ctx context.Context, c *call) (answer reply, err error) {
-	defer catch(&err)
 	if len(c.wire.RequestURI()) > maxURL {
 		return reply{}, &failure{code: codeTooLarge, status: fasthttp.StatusRequestURITooLong,
 			message: fmt.Sprintf("the URL is longer than %d bytes", maxURL)}

@@ -196,4 +196,3 @@ func TestMovers200Limits(t *testing.T) {
 		}
 	}
 }
-

@@ -266,6 +266,10 @@ func (w *world) seedKeys(ctx context.Context) {
 	w.must(err)
 }
 
+func keySpec(email, name string, hash policy.Hash, expires *time.Time) sqlstore.KeySpec {
+	return sqlstore.KeySpec{Person: email, Name: name, Scopes: policy.AllScopes.Names(), Hash: hash, ExpiresAt: expires}
+}
+
 func (w *world) startServer() {
 	tokenNow := func() time.Time { return time.Now().Add(time.Duration(w.tokenClock.Load())) }
 	client, err := upstream.New(upstream.Config{BaseURL: w.base, TokenURL: w.base + "/token", Now: tokenNow,
