@@ -12,7 +12,7 @@ const (
 	uuidPattern    = `^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`
 )
 
-func wantMatch(t *testing.T, what string, value any, pattern string) {
+func wantMatch(t testing.TB, what string, value any, pattern string) {
 	t.Helper()
 	if text, ok := value.(string); !ok || !regexp.MustCompile(pattern).MatchString(text) {
 		t.Errorf("%s is %v", what, value)

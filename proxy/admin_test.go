@@ -1,0 +1,134 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sara/proxy/upstream/gscsim"
+)
+
+// probe asks the admin listener.
+func (w *world) probe(path string) (status int, body string) {
+	w.t.Helper()
+	answer, err := http.Get(w.admin.URL + path)
+	w.must(err)
+	defer func() { w.must(answer.Body.Close()) }()
+	text, err := io.ReadAll(answer.Body)
+	w.must(err)
+	return answer.StatusCode, string(text)
+}
+
+func (w *world) metrics() string {
+	w.t.Helper()
+	_, body := w.probe("/metrics")
+	return body
+}
+
+func (w *world) wantProbe(path string, status int, words string) {
+	w.t.Helper()
+	if got, body := w.probe(path); got != status || !strings.Contains(body, words) {
+		w.t.Errorf("%s answers %d %q, want %d %q", path, got, body, status, words)
+	}
+}
+
+func TestAdmin200(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.wantProbe("/livez", http.StatusOK, "live")
+	w.wantProbe("/readyz", http.StatusOK, "ready")
+	w.wantProbe("/debug/pprof/", http.StatusOK, "goroutine")
+	w.wantProbe("/debug/pprof/cmdline", http.StatusOK, "")
+	w.wantProbe("/debug/pprof/heap?debug=1", http.StatusOK, "heap")
+	w.wantProbe("/v1/me", http.StatusNotFound, "")
+}
+
+func TestAdmin503(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.store.Close())
+	w.wantProbe("/readyz", http.StatusServiceUnavailable, "store")
+	w.wantProbe("/livez", http.StatusOK, "live")
+	w = newWorld(t)
+	w.server.Drain()
+	w.wantProbe("/readyz", http.StatusServiceUnavailable, "shutting down")
+	w.wantProbe("/livez", http.StatusOK, "live")
+	w.get("pro", "/v1/me").ok(t) // who asks nevertheless is served
+}
+
+// Series come from the route table and from codes: no client can make one.
+func TestMetricsHaveNoLabelOfAClient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	count := func() int { return strings.Count(w.metrics(), "\n") }
+	w.get("pro", "/v1/me").ok(t)
+	w.get("pro", "/v1/nothing")
+	w.get("pro", "/v1/properties/nothing")
+	w.get("", "/v1/me")
+	before := count()
+	for _, path := range []string{"/v1/needle", "/needle", "/v1/me/needle", "/v1/properties/needle", "/v1/properties/needle2"} {
+		w.get("pro", path)
+	}
+	w.ask(http.MethodGet, "/v1/me", "needle")
+	body := w.metrics()
+	if strings.Contains(body, "needle") || strings.Contains(body, w.properties["main"].ID) || count() != before {
+		t.Errorf("clients made series: %d lines, before %d", count(), before)
+	}
+	for _, series := range []string{
+		`sara_requests_total{code="",operation="getAccount",status="200"} 1`,
+		`sara_requests_total{code="INVALID_API_KEY",operation="getAccount",status="401"} 2`,
+		`sara_requests_total{code="NOT_FOUND",operation="unknown",status="404"} 4`,
+		`sara_requests_total{code="NOT_FOUND",operation="getProperty",status="404"} 3`,
+		`sara_request_duration_seconds_count{operation="getAccount"} 3`,
+		"sara_requests_in_flight 0", "sara_panics_total 0", `sara_build_info{version="test"} 1`,
+	} {
+		if !strings.Contains(body, series) {
+			t.Errorf("no series %s in\n%s", series, regexp.MustCompile(`(?m)^sara_requests_total.*$`).FindAllString(body, -1))
+		}
+	}
+}
+
+// Stopping lets the request under way finish, and takes no new one.
+func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	reached, release := make(chan struct{}), make(chan struct{})
+	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) {
+		close(reached)
+		<-release
+		mustWrite(rw, `{"responseAggregationType":"byProperty"}`)
+	})
+	answered := make(chan response, 1)
+	go func() { answered <- w.get("pro", w.path("main", "/summary")) }()
+	<-reached
+	stopped := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		stopped <- w.server.Shutdown(ctx)
+	}()
+	for w.server.Ready(t.Context()) == nil {
+	}
+	select {
+	case err := <-stopped:
+		t.Errorf("stopped before the request was answered: %v", err)
+	default:
+	}
+	close(release)
+	if r := <-answered; r.status != http.StatusOK {
+		t.Errorf("the request under way answers %d %s", r.status, r.body)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if _, err := http.Get(w.base + "/v1/me"); err == nil {
+		t.Error("a stopped server answers")
+	}
+}
+
+func faultQuota() gscsim.Faults            { return gscsim.Faults{Reason: "quotaExceeded"} }
+func faultStatus(status int) gscsim.Faults { return gscsim.Faults{Status: status} }

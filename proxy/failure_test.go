@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttputil"
+)
+
+// A bug of ours fails its request, wherever it strikes, and the next one is served.
+func TestEdge500(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	broken := func(path string, serve func(*Server, context.Context, *call) (reply, error)) route {
+		return route{Path: path, Operation: "broken", Open: true, serve: serve}
+	}
+	edge := w.server.newEdge([]route{
+		broken("/panic", func(*Server, context.Context, *call) (reply, error) { panic("secret of the process") }),
+		broken("/nil", func(_ *Server, _ context.Context, c *call) (reply, error) { return reply{}, errors.New(c.property.ID) }),
+		broken("/error", func(*Server, context.Context, *call) (reply, error) {
+			return reply{}, errors.New("secret of the process")
+		}),
+		broken("/body", func(*Server, context.Context, *call) (reply, error) {
+			return reply{body: func([]byte, string, string) []byte { panic("secret of the process") }}, nil
+		}),
+		broken("/nobody", func(*Server, context.Context, *call) (reply, error) { return reply{}, nil }),
+		broken("/fine", func(*Server, context.Context, *call) (reply, error) {
+			return reply{body: func([]byte, string, string) []byte { return []byte(`{}`) }}, nil
+		}),
+	})
+	listener := fasthttputil.NewInmemoryListener()
+	served := make(chan error, 1)
+	go func() { served <- edge.Serve(listener) }()
+	client := &fasthttp.HostClient{Addr: "sara", Dial: func(string) (net.Conn, error) { return listener.Dial() }}
+	for _, path := range []string{"/panic", "/nil", "/error", "/body", "/nobody"} {
+		w.run(path, func(t *testing.T) {
+			var request fasthttp.Request
+			var answer fasthttp.Response
+			request.SetRequestURI("http://sara" + path)
+			w.must(client.Do(&request, &answer))
+			id := string(answer.Header.Peek("X-Request-Id"))
+			body := string(answer.Body())
+			if answer.StatusCode() != http.StatusInternalServerError || !strings.Contains(body, `"INTERNAL_ERROR"`) || !strings.Contains(body, id) {
+				t.Errorf("answers %d %s", answer.StatusCode(), body)
+			}
+			if strings.Contains(body, "secret") || strings.Contains(body, "goroutine") {
+				t.Errorf("the answer shows what is inside: %s", body)
+			}
+			if cache := string(answer.Header.Peek("Cache-Control")); strings.Contains(cache, "public") {
+				t.Errorf("an error with Cache-Control %q", cache)
+			}
+			if !strings.Contains(w.log.String(), id) {
+				t.Errorf("the log does not name %s", id)
+			}
+			request.SetRequestURI("http://sara/fine")
+			w.must(client.Do(&request, &answer))
+			if answer.StatusCode() != http.StatusOK {
+				t.Errorf("the next request answers %d", answer.StatusCode())
+			}
+		})
+	}
+	client.CloseIdleConnections()
+	w.must(listener.Close())
+	w.must(<-served)
+	if metrics := w.metrics(); !strings.Contains(metrics, "sara_panics_total 4") {
+		t.Errorf("the panics are not counted: %s", metrics)
+	}
+}
