@@ -90,7 +90,7 @@ func TestWorkspacesAndPeople(t *testing.T) {
 	if rows := columns(c.ok("person", "list")); !slices.Equal(rows[1][:3], []string{"ann@example.com", "Acme", "Web"}) {
 		t.Errorf("table: %v", rows)
 	}
-	c.fails(exitError, []string{"person", "leave", "ann@example.com", "Blog"}, `there is no workspace of ann@example.com "Blog"`)
+	c.fails(exitError, []string{"person", "leave", "ann@example.com", "Blog"}, `there is no workspace of ann@example.com "Blog"`, "sara person list")
 	c.fails(exitError, []string{"person", "join", "bob@example.com", "Web"}, `there is no person "bob@example.com"`, "sara person list")
 	c.fails(exitError, []string{"person", "join", "ann@example.com", "Nowhere"}, `there is no workspace "Nowhere"`, "sara workspace list")
 	c.fails(exitError, []string{"person", "add", "Acme", "not an address", "--workspace", "Web"}, "is not an address like name@example.com")

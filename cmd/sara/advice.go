@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 
 	"sara/archive/sqlstore"
 	"sara/proxy/upstream"
@@ -26,6 +27,9 @@ func adviceMissing(kind string) string {
 		return "list a person's keys with: sara key list EMAIL"
 	case "annotation":
 		return "list a property's annotations with: sara annotation list PROPERTY"
+	}
+	if strings.HasPrefix(kind, "workspace of ") {
+		return "list people and their workspaces with: sara person list"
 	}
 	return ""
 }

@@ -60,8 +60,12 @@ func (c *serveCommand) checkDatabase(ctx context.Context, con *console) error {
 func sealedCredentials(ctx context.Context, store *sqlstore.Store, connections []sqlstore.Connection) []error {
 	var errs []error
 	for _, c := range connections {
-		if _, _, err := store.Credentials(ctx, c.ID); err != nil {
-			errs = append(errs, wrongSetting("SARA_SECRET_KEY", "connection %q: %v", c.Name, err))
+		_, _, err := store.Credentials(ctx, c.ID)
+		if errors.Is(err, sqlstore.ErrNoSecretKey) || errors.Is(err, sqlstore.ErrWrongSecretKey) {
+			err = wrongSetting("SARA_SECRET_KEY", "connection %q: %v", c.Name, err)
+		}
+		if err != nil {
+			errs = append(errs, err)
 		}
 	}
 	return errs

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy"
 	"sara/proxy/upstream"
@@ -25,7 +25,7 @@ type demoCommand struct {
 	Listen         string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public API, port 0 for any free one; ${default} if not set."`
 	UpstreamListen string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the simulated Search Console; any free port if not set."`
 	AdminListen    string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and pprof; any free port if not set."`
-	LogLevel       string `default:"error" placeholder:"LEVEL" help:"debug, info, warn or error; ${default} if not set."`
+	LogLevel       string `setting:"" default:"error" placeholder:"LEVEL" help:"debug, info, warn or error; ${default} if not set."`
 	JSON           bool   `name:"json" help:"Print one line of JSON when ready, for programs."`
 }
 
@@ -60,8 +60,7 @@ func (c *demoCommand) Run(ctx context.Context, con *console) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	upstreamURL := "http://" + addresses.upstream.Addr().String()
-	cast, err := newCast(con.now(), upstreamURL)
+	cast, err := newCast(con.now(), localURL(addresses.upstream.Addr().String()))
 	if err != nil {
 		return err
 	}
@@ -87,14 +86,12 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	if _, err := rand.Read(secret); err != nil {
 		return err
 	}
-	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: "sqlite:" + database, SecretKey: secret})
+	settings := storeSettings{DatabaseURL: "sqlite:" + database, SecretKey: base64.StdEncoding.EncodeToString(secret)}
+	store, err := settings.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if _, err := store.Migrate(ctx); err != nil {
-		return err
-	}
 	registry := newRegistry()
 	client, err := upstream.New(upstream.Config{BaseURL: cast.url, TokenURL: cast.url + "/token", Registerer: registry})
 	if err != nil {
@@ -107,21 +104,27 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 		return fmt.Errorf("seed the demo world: %w", err)
 	}
 	world.BaseURL, world.AdminURL, world.UpstreamURL = localURL(a.public.Addr().String()), localURL(a.admin.Addr().String()), cast.url
-	server, err := proxy.New(proxy.Config{Store: store, Upstream: client, Plans: issue.plans, Budget: policy.NewLocal(con.now), KeyPrefix: issue.prefix,
-		BaseURL: world.BaseURL, Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now})
+	server, err := proxy.New(proxy.Config{
+		Store: store, Upstream: client, Plans: issue.plans, Budget: policy.NewLocal(con.now),
+		KeyPrefix: issue.prefix, BaseURL: world.BaseURL,
+		Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now,
+	})
 	if err != nil {
 		return err
 	}
 	s := service{server: server, public: a.public, admin: a.admin, log: log}
-	return s.run(ctx, func(ctx context.Context) error {
-		if err := world.meetDisconnected(ctx); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printJSON(con.stdout, world)
-		}
-		return world.print(con.stdout)
-	})
+	return s.run(ctx, func(ctx context.Context) error { return c.announce(ctx, con, world) })
+}
+
+// announce tells that the demo is ready, after the first request of all has been made.
+func (c *demoCommand) announce(ctx context.Context, con *console, world *demoWorld) error {
+	if err := world.meetDisconnected(ctx); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(con.stdout, world)
+	}
+	return world.print(con.stdout)
 }
 
 // meetDisconnected asks for figures of the property whose credentials were revoked, so that the service finds out.

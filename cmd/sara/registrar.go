@@ -24,7 +24,8 @@ type registrar struct {
 const verifyTimeout = time.Minute
 
 // addConnection stores credentials under a workspace. With Search Console to ask, it returns the sites that they reach.
-func (r registrar) addConnection(ctx context.Context, workspace, name string, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
+func (r registrar) addConnection(ctx context.Context, workspace, name string, credentials []byte) (
+	sqlstore.Connection, []upstream.Site, error) {
 	found, err := r.store.Workspace(ctx, workspace)
 	if err != nil {
 		return sqlstore.Connection{}, nil, err
@@ -38,7 +39,8 @@ func (r registrar) addConnection(ctx context.Context, workspace, name string, cr
 }
 
 // updateConnection gives a connection new credentials.
-func (r registrar) updateConnection(ctx context.Context, connection string, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
+func (r registrar) updateConnection(ctx context.Context, connection string, credentials []byte) (
+	sqlstore.Connection, []upstream.Site, error) {
 	found, err := r.store.Connection(ctx, connection)
 	if err != nil {
 		return sqlstore.Connection{}, nil, err
@@ -184,7 +186,9 @@ func (r registrar) importProperties(ctx context.Context, connection string) ([]i
 	return results, nil
 }
 
-func (r registrar) importSite(ctx context.Context, c sqlstore.Connection, site upstream.Site, had map[string]*sqlstore.Property) (imported, error) {
+// importSite adds a site unless it cannot be or is among those that the connection had.
+func (r registrar) importSite(ctx context.Context, c sqlstore.Connection, site upstream.Site,
+	had map[string]*sqlstore.Property) (imported, error) {
 	if site.Permission == unverified {
 		return imported{site: site, skipped: "the account has not verified it, so it reads no data"}, nil
 	}

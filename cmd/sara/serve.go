@@ -47,10 +47,6 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return err
 	}
-	delay, err := c.shutdownDelay()
-	if err != nil {
-		return err
-	}
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -65,6 +61,19 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 		return wrongSetting("SARA_UPSTREAM_URL", "%v", err)
 	}
 	defer client.Close()
+	return c.listenAndServe(ctx, con, proxy.Config{
+		Store: store, Upstream: client, Plans: plans, Budget: policy.NewLocal(con.now),
+		KeyPrefix: c.KeyPrefix, DocsURL: c.DocsURL, TrustedProxyHeader: c.TrustedProxyHeader,
+		Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now,
+	})
+}
+
+// listenAndServe adds to the configuration what only the listeners know.
+func (c *serveCommand) listenAndServe(ctx context.Context, con *console, config proxy.Config) error {
+	delay, err := c.shutdownDelay()
+	if err != nil {
+		return err
+	}
 	public, err := listen("--listen", "SARA_LISTEN", c.Listen)
 	if err != nil {
 		return err
@@ -75,14 +84,13 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 		return err
 	}
 	defer closeListeners(admin)
-	server, err := proxy.New(proxy.Config{Store: store, Upstream: client, Plans: plans, Budget: policy.NewLocal(con.now), KeyPrefix: c.KeyPrefix,
-		BaseURL: c.baseURL(public.Addr().String()), DocsURL: c.DocsURL, TrustedProxyHeader: c.TrustedProxyHeader,
-		Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now})
+	config.BaseURL = c.baseURL(public.Addr().String())
+	server, err := proxy.New(config)
 	if err != nil {
 		return err
 	}
-	log.InfoContext(ctx, "starting", slog.String("version", buildVersion().Version), c.logged())
-	s := service{server: server, public: public, admin: admin, delay: delay, log: log}
+	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), c.logged())
+	s := service{server: server, public: public, admin: admin, delay: delay, log: config.Log}
 	return s.run(ctx, func(context.Context) error {
 		_, err := fmt.Fprintf(con.stdout, "listening on http://%s\nadmin listening on http://%s\n", public.Addr(), admin.Addr())
 		return err

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// demoLine is what demo --json prints.
+type demoLine struct {
+	BaseURL     string                       `json:"base_url"`
+	AdminURL    string                       `json:"admin_url"`
+	UpstreamURL string                       `json:"upstream_url"`
+	Keys        map[string]string            `json:"keys"`
+	Properties  map[string]map[string]string `json:"properties"`
+}
+
+func testDemo(t *testing.T, binary string) {
+	temporary := t.TempDir()
+	p := start(t, binary, []string{"TMPDIR=" + temporary}, "demo", "--json", "--listen", "127.0.0.1:0")
+	var world demoLine
+	decoder := json.NewDecoder(strings.NewReader(p.line()))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&world); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("keys", func(t *testing.T) { testDemoKeys(t, world) })
+	t.Run("properties", func(t *testing.T) { testDemoProperties(t, world) })
+	t.Run("configuration of main", func(t *testing.T) { testDemoMain(t, world) })
+	wantStatus(t, 200, world.AdminURL+"/readyz", "")
+	wantStatus(t, 200, world.UpstreamURL+"/_sim/calls", "")
+	p.signal(os.Interrupt)
+	if rest, err := p.wait(); err != nil || rest != "" {
+		t.Errorf("after being interrupted: %v and more output %q\n%s", err, rest, p.stderr)
+	}
+	if left, err := filepath.Glob(filepath.Join(temporary, "*")); err != nil || len(left) > 0 {
+		t.Errorf("the demo leaves %v (%v)", left, err)
+	}
+}
+
+func testDemoKeys(t *testing.T, world demoLine) {
+	code := map[string]string{"trial": "API_ACCESS_REQUIRED", "lapsed": "API_ACCESS_REQUIRED", "revoked": "API_KEY_REVOKED", "expired": "API_KEY_EXPIRED"}
+	for name, status := range map[string]int{
+		"pro": 200, "agency": 200, "pro_second": 200, "properties_only": 200, "performance_only": 200, "indexing_only": 200,
+		"config_only": 200, "workspace_scoped": 200, "trial": 403, "lapsed": 403, "revoked": 401, "expired": 401,
+	} {
+		a := wantStatus(t, status, world.BaseURL+"/v1/me", world.Keys[name])
+		if !strings.Contains(a.body, code[name]) {
+			t.Errorf("key %s: %.200s, want %s", name, a.body, code[name])
+		}
+	}
+	if len(world.Keys) != 12 {
+		t.Errorf("there are %d keys, want 12", len(world.Keys))
+	}
+	main := world.BaseURL + "/v1/properties/" + world.Properties["main"]["id"]
+	for _, test := range []struct {
+		key, path string
+		status    int
+	}{
+		{"properties_only", "", 200}, {"properties_only", "/summary", 403},
+		{"performance_only", "/summary", 200}, {"performance_only", "", 403},
+		{"config_only", "/brand-terms", 200}, {"config_only", "/summary", 403},
+		{"indexing_only", "/brand-terms", 403},
+	} {
+		wantStatus(t, test.status, main+test.path, world.Keys[test.key])
+	}
+}
+
+func testDemoProperties(t *testing.T, world demoLine) {
+	at := func(reference string) string { return world.BaseURL + "/v1/properties/" + reference }
+	names := []string{"main", "prefix", "archived", "disconnected", "fresh", "twin_a", "twin_b", "foreign"}
+	if len(world.Properties) != len(names) {
+		t.Errorf("there are %d properties, want %d", len(world.Properties), len(names))
+	}
+	for _, name := range names {
+		p := world.Properties[name]
+		if len(p) != 4 {
+			t.Errorf("property %s has the members %v", name, p)
+		}
+		// Each key asks for few, since a plan bounds its requests in a minute.
+		reached, scoped := 200, 404
+		switch name {
+		case "foreign":
+			reached = 404
+		case "main":
+			scoped = 200
+		}
+		wantStatus(t, reached, at(p["id"]), world.Keys["pro"])
+		wantStatus(t, reached, at(p["slug"]), world.Keys["pro_second"])
+		wantStatus(t, reached, at(p["id"]), world.Keys["properties_only"])
+		wantStatus(t, reached, at(p["id"])+"/annotations", world.Keys["config_only"])
+		wantStatus(t, scoped, at(p["id"]), world.Keys["workspace_scoped"])
+		if !strings.HasPrefix(name, "twin") {
+			wantStatus(t, reached, at(p["domain"]), world.Keys["agency"])
+			wantStatus(t, reached, at(url.PathEscape(p["gsc_property"])), world.Keys["agency"])
+			continue
+		}
+		a := wantStatus(t, 400, at(p["domain"]), world.Keys["agency"])
+		if !strings.Contains(a.body, "PROPERTY_AMBIGUOUS") || !strings.Contains(a.body, world.Properties["twin_a"]["id"]) ||
+			!strings.Contains(a.body, world.Properties["twin_b"]["id"]) {
+			t.Errorf("the domain of the twins: %s", a.body)
+		}
+	}
+	if world.Properties["twin_a"]["gsc_property"] != world.Properties["twin_b"]["gsc_property"] {
+		t.Error("the twins are not one domain")
+	}
+	for name, healthy := range map[string]bool{"main": true, "disconnected": false} {
+		a := wantStatus(t, 200, at(world.Properties[name]["id"]), world.Keys["agency"])
+		if !strings.Contains(a.body, fmt.Sprintf(`"healthy":%t`, healthy)) {
+			t.Errorf("property %s: %s, want healthy %t", name, a.body, healthy)
+		}
+	}
+	for _, name := range []string{"main", "prefix", "fresh", "twin_a", "twin_b"} {
+		wantStatus(t, 200, at(world.Properties[name]["id"])+"/summary", world.Keys["agency"])
+	}
+	if a := wantStatus(t, 200, at(world.Properties["archived"]["id"]), world.Keys["agency"]); !strings.Contains(a.body, `"archived":true`) {
+		t.Errorf("archived: %s", a.body)
+	}
+	listed := wantStatus(t, 200, world.BaseURL+"/v1/properties", world.Keys["agency"])
+	if !strings.Contains(listed.body, `"total":6`) || !strings.Contains(listed.body, `"starred":true`) {
+		t.Errorf("the list: %s", listed.body)
+	}
+}
+
+func testDemoMain(t *testing.T, world demoLine) {
+	main := world.BaseURL + "/v1/properties/" + world.Properties["main"]["slug"]
+	for path, wants := range map[string][]string{
+		"/brand-terms": {`"contains"`, `"exact"`, `"regex"`},
+		"/page-groups": {`"prefix"`, `"contains"`, `"equals"`, `"regex"`},
+		"/annotations": {`"row_count":4`},
+	} {
+		a := wantStatus(t, 200, main+path, world.Keys["config_only"])
+		for _, want := range wants {
+			if !strings.Contains(a.body, want) {
+				t.Errorf("%s has no %s: %s", path, want, a.body)
+			}
+		}
+	}
+}
+
+// testDemoTable pastes what the demo tells people to try.
+func testDemoTable(t *testing.T, binary string) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not installed")
+	}
+	p := start(t, binary, nil, "demo", "--listen", "127.0.0.1:0")
+	var tries []string
+	for len(tries) < 3 {
+		if line := p.line(); strings.HasPrefix(line, "curl ") {
+			tries = append(tries, line)
+		}
+	}
+	for _, try := range tries {
+		out, err := exec.Command("sh", "-c", try+" -sS --fail --noproxy '*'").CombinedOutput()
+		if err != nil || !bytes.Contains(out, []byte(`"success":true`)) {
+			t.Errorf("%s: %v\n%.300s", try, err, out)
+		}
+	}
+	p.stopped()
+}
