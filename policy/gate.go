@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -198,7 +199,7 @@ func (g *Gate) judge(grant *Grant, need Scopes) *Denial {
 	case !key.PlanEnd.IsZero() && !g.config.Now().Before(key.PlanEnd):
 		return deny(CodeNoAccess, "the account's plan ended: renew it to use the API")
 	case key.Scopes&need != need:
-		return deny(CodeScope, "the key lacks the scope %s", (need &^ key.Scopes).name())
+		return deny(CodeScope, "the key lacks the scope %s", strings.Join((need &^ key.Scopes).Names(), ", "))
 	}
 	return nil
 }

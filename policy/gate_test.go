@@ -1,0 +1,170 @@
+package policy
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	noKeyMessage     = "the request carries no key: send the header Authorization: Bearer <API_KEY>"
+	formMessage      = "the Authorization header is not of the form Authorization: Bearer <API_KEY>"
+	prefixMessage    = "the key is not one of this service: they begin with sara_live_"
+	unknownMessage   = "the key is not known: check that it was copied whole"
+	revokedMessage   = "the key was revoked: create another one"
+	noAccessMessage  = "the account's plan has no access to the API: it takes a paid plan"
+	planEndedMessage = "the account's plan ended: renew it to use the API"
+)
+
+// wantDenial checks the whole of a refusal.
+func wantDenial(t *testing.T, err error, code, message string) {
+	t.Helper()
+	var denial *Denial
+	if !errors.As(err, &denial) || denial.Code != code || denial.Message != message || err.Error() != message {
+		t.Errorf("got %#v\nwant %s: %s", err, code, message)
+	}
+}
+
+// A request with everything wrong is told the first thing in the order of checks; each repair shows the next one.
+func TestChecksComeInOrder(t *testing.T) {
+	w := newWorld(t)
+	now := w.clock.now()
+	w.edit(func(k *Key) {
+		*k = Key{ID: "k1", Revoked: true, ExpiresAt: now, PlanName: "gone", PlanEnd: now, Scopes: ConfigRead}
+	})
+	header, unlimited := "", time.Time{}
+	for _, step := range []struct {
+		repair        func(k *Key)
+		header        string
+		code, message string
+		grant         bool
+	}{
+		{nil, "", CodeInvalidKey, noKeyMessage, false},
+		{nil, "Basic " + goodKey, CodeInvalidKey, formMessage, false},
+		{nil, "Bearer other_live_GOOD", CodeInvalidKey, prefixMessage, false},
+		{nil, "Bearer sara_live_BAD", CodeInvalidKey, unknownMessage, false},
+		{nil, "Bearer " + goodKey, CodeRevokedKey, revokedMessage, false},
+		{func(k *Key) { k.Revoked = false }, "", CodeExpiredKey, "the key expired on 2026-03-01T12:00:00Z: create another one", false},
+		{func(k *Key) { k.ExpiresAt = unlimited }, "", CodeNoAccess, noAccessMessage, true},
+		{func(k *Key) { k.PlanName = "trial" }, "", CodeNoAccess, noAccessMessage, true},
+		{func(k *Key) { k.PlanName = "none" }, "", CodeNoAccess, noAccessMessage, true},
+		{func(k *Key) { k.PlanName = "pro" }, "", CodeNoAccess, planEndedMessage, true},
+		{func(k *Key) { k.PlanEnd = unlimited }, "", CodeScope, "the key lacks the scope indexing:read", true},
+	} {
+		if step.header != "" {
+			header = step.header
+		}
+		if step.repair != nil {
+			w.directory.write(func() { w.directory.edit(step.repair) })
+		}
+		grant, err := w.request(t.Context(), header, IndexingRead)
+		wantDenial(t, err, step.code, step.message)
+		if (grant != nil) != step.grant || grant != nil && grant.Key.ID != "k1" {
+			t.Errorf("%s: grant %+v, want one: %t", step.message, grant, step.grant)
+		}
+	}
+	w.directory.write(func() { w.directory.edit(func(k *Key) { k.Scopes |= IndexingRead }) })
+	if grant, err := w.request(t.Context(), header, IndexingRead); err != nil || grant.Plan != DefaultPlans()["pro"] {
+		t.Errorf("with everything repaired: %+v, %v", grant, err)
+	}
+}
+
+func TestFormsOfTheHeader(t *testing.T) {
+	w := newWorld(t)
+	for _, header := range []string{"Bearer " + goodKey, "bearer " + goodKey, "BEARER " + goodKey, "Bearer   " + goodKey, "Bearer " + goodKey + " "} {
+		if grant, err := w.request(t.Context(), header, AllScopes); err != nil || grant.Key.ID != "k1" {
+			t.Errorf("%q: %+v, %v", header, grant, err)
+		}
+	}
+	asked := w.directory.calls()
+	f := func(header, message string) {
+		t.Helper()
+		grant, err := w.request(t.Context(), header, 0)
+		wantDenial(t, err, CodeInvalidKey, message)
+		if grant != nil {
+			t.Errorf("%.60q: a grant beside the denial", header)
+		}
+	}
+	f("", noKeyMessage)
+	f(goodKey, formMessage)
+	f("Bearer"+goodKey, formMessage)
+	f("Bearer\t"+goodKey, formMessage)
+	f(" Bearer "+goodKey, formMessage)
+	f("Token "+goodKey, formMessage)
+	f("Bearer", prefixMessage)
+	f("Bearer ", prefixMessage)
+	f("Bearer Bearer "+goodKey, prefixMessage)
+	f("Bearer GOOD", prefixMessage)
+	f("Bearer sara_test_GOOD", prefixMessage)
+	f("Bearer SARA_live_GOOD", prefixMessage)
+	f("Bearer xsara_live_GOOD", prefixMessage)
+	f("Bearer sara_liv", prefixMessage)
+	f("Bearer sara_live_"+strings.Repeat("x", longestKey-len("sara_live_")+1), prefixMessage)
+	wantCalls(t, w.directory, asked)
+
+	f("Bearer sara_live_"+strings.Repeat("x", longestKey-len("sara_live_")), unknownMessage)
+	f("Bearer sara_live_", unknownMessage)
+	f("Bearer sara_live_good", unknownMessage)
+	f("Bearer "+goodKey+" "+goodKey, unknownMessage)
+}
+
+// The clock decides, not what is remembered: the instants hold to the nanosecond on a warm key that is asked for once.
+func TestExpiryAndPlanEndHoldAtTheInstant(t *testing.T) {
+	f := func(name string, limit func(k *Key, at time.Time), code, message string) {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.edit(func(k *Key) { limit(k, w.clock.now().Add(time.Millisecond)) })
+			wantCode(t, "", nil)(w.admit(t.Context()))
+			w.clock.advance(time.Millisecond - 1)
+			wantCode(t, "", nil)(w.admit(t.Context()))
+			w.clock.advance(1)
+			_, err := w.request(t.Context(), "Bearer "+goodKey, 0)
+			wantDenial(t, err, code, message)
+			wantCalls(t, w.directory, 1)
+		})
+	}
+	f("expiry", func(k *Key, at time.Time) { k.ExpiresAt = at }, CodeExpiredKey, "the key expired on 2026-03-01T12:00:00Z: create another one")
+	f("expiry in a zone", func(k *Key, at time.Time) { k.ExpiresAt = at.In(time.FixedZone("east", 3600)) },
+		CodeExpiredKey, "the key expired on 2026-03-01T12:00:00Z: create another one")
+	f("plan end", func(k *Key, at time.Time) { k.PlanEnd = at }, CodeNoAccess, planEndedMessage)
+}
+
+func TestEverySetOfScopesAgainstEveryNeed(t *testing.T) {
+	w := newWorld(t)
+	for held := Scopes(0); held <= AllScopes; held++ {
+		w.directory.write(func() { w.directory.edit(func(k *Key) { k.Scopes = held }) })
+		for need := Scopes(0); need <= AllScopes; need++ {
+			grant, err := w.request(t.Context(), "Bearer "+goodKey, need)
+			if grant == nil || grant.Key.Scopes != held {
+				t.Fatalf("held %v, needed %v: grant %+v", held.Names(), need.Names(), grant)
+			}
+			var lacks []string
+			for _, scope := range need.Names() {
+				if !strings.Contains(strings.Join(held.Names(), " "), scope) {
+					lacks = append(lacks, scope)
+				}
+			}
+			if len(lacks) > 0 {
+				wantDenial(t, err, CodeScope, "the key lacks the scope "+strings.Join(lacks, ", "))
+			} else if err != nil {
+				t.Errorf("held %v, needed %v: %v", held.Names(), need.Names(), err)
+			}
+		}
+	}
+}
+
+func TestAKeyInAWorkspaceAsksForThatWorkspaceOnly(t *testing.T) {
+	w := newWorld(t)
+	w.edit(func(k *Key) { k.Workspace = &Workspace{ID: "w1", Name: "One"} })
+	w.directory.change(func() { w.directory.properties[question{"p1", "w1", "blog"}] = []Property{{ID: "blog", Slug: "blog"}} })
+	grant, err := w.request(t.Context(), "Bearer "+goodKey, PropertiesRead)
+	if err != nil || grant.WorkspaceID() != "w1" {
+		t.Fatalf("%+v, %v", grant, err)
+	}
+	if p, err := w.Property(t.Context(), grant, "blog"); err != nil || p.ID != "blog" {
+		t.Errorf("in the workspace: %+v, %v", p, err)
+	}
+	_, err = w.Property(t.Context(), grant, "shop")
+	wantDenial(t, err, CodeNotFound, `there is no property "shop" that this key can reach`)
+}
