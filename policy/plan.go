@@ -55,6 +55,9 @@ func ReadPlans(r io.Reader) (Plans, error) {
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read the plan table: %w", err)
 	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("read the plan table: it goes on after its first document")
+	}
 	if len(file.Plans) == 0 {
 		return nil, errors.New("read the plan table: it has no plans; it is a mapping plans: {pro: {api_access: true, keys: 3, …}}")
 	}

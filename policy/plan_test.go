@@ -1,0 +1,151 @@
+package policy
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// builtIn is the plan table as an operator would write it, with the numbers of the specification.
+const builtIn = `
+plans:
+  pro:
+    api_access: true
+    keys: 3
+    requests_per_minute_per_key: 20
+    requests_per_hour: 250
+    requests_per_day: 1000
+    search_console_calls_per_day: 250
+    live_calls_per_minute_per_property: 30
+    retention_months: 36
+    inspected_urls_per_property: 2000
+  agency:
+    api_access: true
+    keys: 10
+    requests_per_minute_per_key: 60
+    requests_per_hour: 1000
+    requests_per_day: 5000
+    search_console_calls_per_day: 1000
+    live_calls_per_minute_per_property: 30
+    retention_months: 60
+    inspected_urls_per_property: 10000
+  trial: {api_access: false, retention_months: 16}
+  none: {retention_months: 16}
+`
+
+func TestDefaultPlansAreTheSpecified(t *testing.T) {
+	read, err := ReadPlans(strings.NewReader(builtIn))
+	if err != nil || !maps.Equal(read, DefaultPlans()) {
+		t.Errorf("read %+v, %v\nbuilt in %+v", read, err, DefaultPlans())
+	}
+	for name, plan := range DefaultPlans() {
+		if err := plan.check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestDefaultPlansAreNotShared(t *testing.T) {
+	delete(DefaultPlans(), "pro")
+	if _, ok := DefaultPlans()["pro"]; !ok {
+		t.Error("who changes the table changes it for everybody")
+	}
+}
+
+const everyLimit = "keys: 1, requests_per_minute_per_key: 1, requests_per_hour: 1, requests_per_day: 1, search_console_calls_per_day: 1, " +
+	"live_calls_per_minute_per_property: 1, retention_months: 1, inspected_urls_per_property: 1"
+
+func TestAPlanTableReplacesTheBuiltInOneAsAWhole(t *testing.T) {
+	plans, err := ReadPlans(strings.NewReader("plans: {tiny: {api_access: true, " + everyLimit + "}, shut: }"))
+	want := Plans{"tiny": {true, 1, 1, 1, 1, 1, 1, 1, 1}, "shut": {}}
+	if err != nil || !maps.Equal(plans, want) {
+		t.Errorf("%+v, %v", plans, err)
+	}
+}
+
+func TestPlanTablesThatAreRefused(t *testing.T) {
+	const (
+		none  = "read the plan table: it has no plans; it is a mapping plans: {pro: {api_access: true, keys: 3, …}}"
+		takes = ": a plan with api_access takes 1 to 1000000000, one without may leave it out"
+	)
+	f := func(text string, message ...string) {
+		t.Helper()
+		plans, err := ReadPlans(strings.NewReader(text))
+		if err == nil || plans != nil {
+			t.Errorf("%.80q: %+v, %v", text, plans, err)
+			return
+		}
+		for _, part := range message {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%.80q: %q, want %q in it", text, err, part)
+			}
+		}
+	}
+	f("", none)
+	f("# nothing but a comment\n", none)
+	f("plans:", none)
+	f("plans: {}", none)
+	f("null", none)
+
+	f("plans: {", "read the plan table: ", "line 1")
+	f("\t", "read the plan table: ")
+	f("pro", "read the plan table: ", "pro")
+	f("plans: [pro]", "read the plan table: ", "line 1")
+	f("plans: {pro: 3}", "read the plan table: ", "line 1")
+	f("plans: {pro: {keys: three}}", "read the plan table: ", "three")
+	f("plans: {pro: {api_access: perhaps}}", "read the plan table: ", "perhaps")
+	f("plans: {pro: {}, pro: {}}", "read the plan table: ", `"pro" already defined`)
+	f("plans: {pro: {key: 3}}", "read the plan table: ", "key not found")
+	f("plans: {pro: {Keys: 3}}", "read the plan table: ", "Keys not found")
+	f("plan: {pro: {keys: 3}}", "read the plan table: ", "plan not found")
+	f("plans: {none: {}}\n---\nplans: {pro: {}}", "read the plan table: it goes on after its first document")
+	f("plans: {none: {}}\n---\n{", "read the plan table: it goes on after its first document")
+
+	f("plans: {pro: {api_access: true}}", "plan pro: keys is 0"+takes)
+	f("plans: {pro: {keys: -1}}", "plan pro: keys is -1"+takes)
+	f("plans: {pro: {keys: 1000000001}}", "plan pro: keys is 1000000001"+takes)
+	for limit := range strings.SplitSeq(everyLimit, ", ") {
+		name := strings.TrimSuffix(limit, ": 1")
+		f("plans: {good: {}, bad: {api_access: true, "+strings.Replace(everyLimit, limit, name+": 0", 1)+"}}", "plan bad: "+name+" is 0"+takes)
+		f("plans: {bad: {api_access: true, "+strings.Replace(everyLimit+", ", limit+", ", "", 1)+"}}", "plan bad: "+name+" is 0"+takes)
+		f("plans: {good: {}, bad: {"+name+": -2}}", "plan bad: "+name+" is -2"+takes)
+	}
+}
+
+func TestAPlanTableThatCannotBeReadIsAnError(t *testing.T) {
+	if plans, err := ReadPlans(iotest.ErrReader(errDown)); plans != nil || err == nil || !strings.Contains(err.Error(), errDown.Error()) {
+		t.Errorf("%v, %v", plans, err)
+	}
+}
+
+// FuzzReadPlans checks that what is accepted can be, and reads the same when it is written again.
+func FuzzReadPlans(f *testing.F) {
+	f.Add(builtIn)
+	f.Add("plans: {a: &x {keys: 1}, b: *x, <<: {c: }}")
+	f.Add("plans: {? [1] : {}}")
+	f.Add("---\nplans: {a: {}}\n...\n---\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		plans, err := ReadPlans(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		if len(plans) == 0 {
+			t.Fatal("no plans and no error")
+		}
+		for name, plan := range plans {
+			if err := plan.check(); err != nil {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+		written, err := yaml.Marshal(map[string]Plans{"plans": plans})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := ReadPlans(strings.NewReader(string(written))); err != nil || !maps.Equal(again, plans) {
+			t.Errorf("%+v became %+v, %v by way of\n%s", plans, again, err, written)
+		}
+	})
+}
