@@ -1,0 +1,81 @@
+package policy
+
+import (
+	"encoding/hex"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestNewKeysAreLongAndNeverTheSame(t *testing.T) {
+	form := regexp.MustCompile(`^acme_live_[A-Z2-7]{52}$`)
+	keys, hashes := map[string]bool{}, map[Hash]bool{}
+	columns := make([]map[byte]bool, 52)
+	for i := range columns {
+		columns[i] = map[byte]bool{}
+	}
+	const made = 1000
+	for range made {
+		key, hash := NewKey("acme")
+		if !form.MatchString(key) || hash != HashKey(key) {
+			t.Fatalf("key %s with the hash %x", key, hash)
+		}
+		if got, denial := bearer("Bearer "+key, "acme"); denial != nil || got != key {
+			t.Fatalf("%s is not taken for a key: %v", key, denial)
+		}
+		keys[key], hashes[hash] = true, true
+		for i, c := range []byte(strings.TrimPrefix(key, "acme_live_")) {
+			columns[i][c] = true
+		}
+	}
+	if len(keys) != made || len(hashes) != made {
+		t.Errorf("%d keys and %d hashes of %d", len(keys), len(hashes), made)
+	}
+	for i, seen := range columns {
+		if len(seen) != 32 {
+			t.Errorf("character %d of the secret takes %d of 32 values in %d keys", i, len(seen), made)
+		}
+	}
+}
+
+// The hash is stored: it may never change.
+func TestTheHashIsSHA256OfTheWholeKey(t *testing.T) {
+	for key, want := range map[string]string{
+		"":    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+		"abc": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+	} {
+		if hash := HashKey(key); hex.EncodeToString(hash[:]) != want {
+			t.Errorf("%q: %x, want %s", key, hash, want)
+		}
+	}
+	if HashKey("sara_live_A") == HashKey("test_live_A") {
+		t.Error("the prefix is not hashed")
+	}
+}
+
+// FuzzBearer checks that what is taken for a key is one in its form, and that no refusal repeats what was sent.
+func FuzzBearer(f *testing.F) {
+	f.Add("Bearer sara_live_ABC")
+	f.Add("bearer  sara_live_ABC \t")
+	f.Add("Basic c2FyYQ==")
+	f.Add("Bearer")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, header string) {
+		key, denial := bearer(header, "sara")
+		if denial != nil {
+			switch {
+			case key != "" || denial.Code != CodeInvalidKey:
+				t.Errorf("%q: %q, %+v", header, key, denial)
+			case denial.Message != noKeyMessage && denial.Message != formMessage && denial.Message != prefixMessage:
+				t.Errorf("%q: %s", header, denial.Message)
+			}
+			return
+		}
+		if !strings.HasPrefix(key, "sara_live_") || len(key) > 256 || strings.TrimSpace(key) != key || !strings.Contains(header, " "+key) {
+			t.Errorf("%q: %q", header, key)
+		}
+		if again, denial := bearer("Bearer "+key, "sara"); denial != nil || again != key {
+			t.Errorf("%q is a key in one header and %q, %v in another", key, again, denial)
+		}
+	})
+}
