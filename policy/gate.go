@@ -58,10 +58,10 @@ func NewGate(c Config) (*Gate, error) {
 	if g.strangers, err = newStrangers(c.Now); err != nil {
 		return nil, err
 	}
-	if g.keys, err = newLookup[Hash, *Key](c.Now, g.generation, rememberedAnswers); err != nil {
+	if g.keys, err = newLookup(c.Now, g.generation, rememberedAnswers, g.loadKey); err != nil {
 		return nil, err
 	}
-	if g.properties, err = newLookup[question, []Property](c.Now, g.generation, rememberedAnswers); err != nil {
+	if g.properties, err = newLookup(c.Now, g.generation, rememberedAnswers, g.loadProperties); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -160,13 +160,7 @@ func isUnknown(err error) bool {
 
 // known returns the key with this hash; with an error if it is no longer good, and nil if there is none.
 func (g *Gate) known(ctx context.Context, hash Hash) (*Key, error) {
-	key, err := g.keys.get(ctx, hash, func(ctx context.Context) (*Key, error) {
-		key, err := g.config.Directory.Key(ctx, hash)
-		if err != nil {
-			return nil, err
-		}
-		return &key, nil
-	})
+	key, err := g.keys.get(ctx, hash)
 	switch {
 	case errors.Is(err, ErrUnknown):
 		return nil, deny(CodeInvalidKey, "the key is not known: check that it was copied whole")
@@ -199,18 +193,21 @@ func (g *Gate) judge(grant *Grant, need Scopes) *Denial {
 	case !key.PlanEnd.IsZero() && !g.config.Now().Before(key.PlanEnd):
 		return deny(CodeNoAccess, "the account's plan ended: renew it to use the API")
 	case key.Scopes&need != need:
-		return deny(CodeScope, "the key lacks the scope %s", strings.Join((need &^ key.Scopes).Names(), ", "))
+		return deny(CodeScope, "the key lacks the scope %s", strings.Join((need&^key.Scopes).Names(), ", "))
 	}
 	return nil
 }
 
+// longestReference is well above what a property may be called; the gate remembers references, so it does not take any.
+const longestReference = 2048
+
 // Property returns the property that reference means to the caller of an admitted request.
 func (g *Gate) Property(ctx context.Context, grant *Grant, reference string) (Property, error) {
-	q := question{personID: grant.Key.PersonID, workspaceID: grant.WorkspaceID(), reference: reference}
-	candidates, err := g.properties.get(ctx, q, func(ctx context.Context) ([]Property, error) {
-		return g.config.Directory.FindProperties(ctx, q.personID, q.workspaceID, q.reference)
-	})
-	if err != nil {
+	if len(reference) > longestReference {
+		return Property{}, notFound(reference)
+	}
+	candidates, err := g.properties.get(ctx, question{grant.Key.PersonID, grant.WorkspaceID(), reference})
+	if err != nil && !errors.Is(err, ErrUnknown) {
 		return Property{}, fmt.Errorf("look up a property: %w", err)
 	}
 	property, denial := resolve(reference, candidates)
@@ -218,4 +215,21 @@ func (g *Gate) Property(ctx context.Context, grant *Grant, reference string) (Pr
 		return Property{}, denial
 	}
 	return property, nil
+}
+
+func (g *Gate) loadKey(ctx context.Context, hash Hash) (*Key, error) {
+	key, err := g.config.Directory.Key(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	return &key, nil
+}
+
+// loadProperties has no candidates at all pass for unknown, as no key does.
+func (g *Gate) loadProperties(ctx context.Context, q question) ([]Property, error) {
+	found, err := g.config.Directory.FindProperties(ctx, q.personID, q.workspaceID, q.reference)
+	if err == nil && len(found) == 0 {
+		err = ErrUnknown
+	}
+	return found, err
 }

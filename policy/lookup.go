@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -13,7 +14,7 @@ import (
 const (
 	freshFor      = time.Second     // how long an answer of the Directory is used without asking again
 	staleFor      = 5 * time.Minute // how long it is used while the Directory fails
-	lookupTimeout = 2 * time.Second // the longest that one question to the Directory may take
+	lookupTimeout = time.Second     // the longest that one question to the Directory may take; no longer than freshFor
 )
 
 // A lookup remembers the Directory's answers to one kind of question. Simultaneous questions for the same thing are asked
@@ -21,6 +22,7 @@ const (
 type lookup[K comparable, V any] struct {
 	now        func() time.Time
 	generation func() uint64
+	load       func(context.Context, K) (V, error)
 	answers    *otter.Cache[K, answer[V]]
 	flights    singleflight.Group
 }
@@ -30,39 +32,48 @@ type answer[V any] struct {
 	value      V
 	err        error
 	said       time.Time // when it was asked for
-	tried      time.Time // when it was last asked for again, in vain or not
+	tried      time.Time // when it was last asked for again; after said only while the Directory fails
 	generation uint64
 }
 
-func newLookup[K comparable, V any](now func() time.Time, generation func() uint64, size int) (*lookup[K, V], error) {
+func newLookup[K comparable, V any](now func() time.Time, generation func() uint64, size int,
+	load func(context.Context, K) (V, error)) (*lookup[K, V], error) {
 	answers, err := otter.New(&otter.Options[K, answer[V]]{MaximumSize: size})
 	if err != nil {
 		return nil, fmt.Errorf("make a cache of %d answers: %w", size, err)
 	}
-	return &lookup[K, V]{now: now, generation: generation, answers: answers}, nil
+	return &lookup[K, V]{now: now, generation: generation, load: load, answers: answers}, nil
 }
 
-// get returns the answer for key, from memory while it is fresh, from load otherwise.
-func (l *lookup[K, V]) get(ctx context.Context, key K, load func(context.Context) (V, error)) (V, error) {
+// get returns the answer for key, from memory while it is fresh, from the Directory otherwise.
+func (l *lookup[K, V]) get(ctx context.Context, key K) (V, error) {
 	// The generation is read before the Directory is asked: an answer that a change has overtaken is never fresh.
 	generation := l.generation()
-	known, ok := l.answers.GetIfPresent(key)
-	ok = ok && known.generation == generation && l.within(known.said, staleFor)
+	known, ok := l.remembered(key, generation)
 	if ok && l.within(known.tried, freshFor) {
 		return known.value, known.err
 	}
-	loaded, err := l.load(ctx, key, generation, load)
+	asked, err := l.join(ctx, key, generation)
 	switch {
 	case err == nil:
-		return loaded.value, loaded.err
-	case ok:
-		// One vain try a second is enough: requests do not queue up behind a directory that hangs.
-		known.tried = l.now()
-		l.answers.Set(key, known)
+		return asked.value, asked.err
+	case ok && ctx.Err() != nil:
+		// The Directory did not answer in the caller's time. It may yet, so this says nothing to others.
 		return known.value, known.err
 	}
 	var zero V
 	return zero, err
+}
+
+// remembered returns the answer for key if it may still be used, though perhaps only because the Directory fails. That
+// something is unknown is nothing to keep alive then.
+func (l *lookup[K, V]) remembered(key K, generation uint64) (answer[V], bool) {
+	known, ok := l.answers.GetIfPresent(key)
+	usable := staleFor
+	if known.err != nil {
+		usable = freshFor
+	}
+	return known, ok && known.generation == generation && l.within(known.said, usable)
 }
 
 // holds reports whether key was there when it was last asked for, in the time that answers are kept at all.
@@ -77,22 +88,19 @@ func (l *lookup[K, V]) within(at time.Time, d time.Duration) bool {
 	return age >= 0 && age <= d
 }
 
-func (l *lookup[K, V]) load(ctx context.Context, key K, generation uint64, load func(context.Context) (V, error)) (answer[V], error) {
-	flight := fmt.Sprint(generation, key)
-	done := l.flights.DoChan(flight, func() (any, error) {
+// join waits for the answer to the one question for key that is under way, and starts it if there is none.
+func (l *lookup[K, V]) join(ctx context.Context, key K, generation uint64) (answer[V], error) {
+	// Quoted, so that no two keys make the same flight.
+	done := l.flights.DoChan(fmt.Sprintf("%d %#v", generation, key), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
-		asked := l.now()
-		value, err := load(ctx)
-		if err != nil && !errors.Is(err, ErrUnknown) {
-			return nil, err
-		}
-		a := answer[V]{value: value, err: err, said: asked, tried: asked, generation: generation}
-		l.answers.Set(key, a)
-		return a, nil
+		return l.ask(ctx, key, generation)
 	})
 	select {
 	case result := <-done:
+		if bug, ok := errors.AsType[*loadPanic](result.Err); ok {
+			panic(bug)
+		}
 		if result.Err != nil {
 			return answer[V]{}, result.Err
 		}
@@ -101,3 +109,41 @@ func (l *lookup[K, V]) load(ctx context.Context, key K, generation uint64, load 
 		return answer[V]{}, ctx.Err()
 	}
 }
+
+// ask asks the Directory and remembers the answer; while the Directory fails, it returns the answer before.
+func (l *lookup[K, V]) ask(ctx context.Context, key K, generation uint64) (a answer[V], err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &loadPanic{value: p, stack: debug.Stack()}
+		}
+	}()
+	asked := l.now()
+	known, ok := l.remembered(key, generation)
+	switch {
+	case ok && l.within(known.tried, freshFor):
+		return known, nil // another flight landed just before this one started
+	case ok && known.tried.After(known.said):
+		// The last try was in vain: those who come during this one do not wait for a directory that may hang.
+		known.tried = asked
+		l.answers.Set(key, known)
+	}
+	value, err := l.load(ctx, key)
+	if err == nil || errors.Is(err, ErrUnknown) {
+		known = answer[V]{value: value, err: err, said: asked, tried: asked, generation: generation}
+	} else if known, ok = l.remembered(key, generation); ok {
+		known.tried = l.now()
+	} else {
+		return answer[V]{}, err
+	}
+	l.answers.Set(key, known)
+	return known, nil
+}
+
+// A loadPanic is a panic of load, on its way from the goroutine of its own to those who wait for it. There they can
+// recover from it; in a goroutine of ours it would end the process.
+type loadPanic struct {
+	value any
+	stack []byte
+}
+
+func (p *loadPanic) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }

@@ -56,8 +56,12 @@ func resolve(reference string, candidates []Property) (Property, *Denial) {
 		}
 		return Property{}, ambiguous(reference, found)
 	}
-	// The same words whether the property does not exist or is somebody else's (spec: Authentication 8).
-	return Property{}, deny(CodeNotFound, "there is no property %.100q that this key can reach", reference)
+	return Property{}, notFound(reference)
+}
+
+// notFound has the same words whether the property does not exist or is somebody else's (spec: Authentication 8).
+func notFound(reference string) *Denial {
+	return deny(CodeNotFound, "there is no property %.100q that this key can reach", reference)
 }
 
 func isDomain(propertyType string) bool { return propertyType == "domain" }

@@ -1,0 +1,39 @@
+package policy
+
+import (
+	"context"
+	"testing"
+)
+
+// warm returns the check of one key that the gate knows.
+func warm(tb testing.TB) (check func()) {
+	key, hash := NewKey("sara")
+	w := newWorld(tb)
+	w.directory.keys[hash] = good()
+	request := Request{Authorization: "Bearer " + key, Address: "192.0.2.1", Need: PerformanceRead}
+	return func() {
+		if _, err := w.Admit(context.Background(), request); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAdmit(b *testing.B) {
+	check := warm(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		check()
+	}
+}
+
+// The grant is one, the bytes that are hashed are another.
+func TestAWarmKeyCheckAllocatesTwice(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates on its own account")
+	}
+	check := warm(t)
+	check()
+	if got := testing.AllocsPerRun(1000, check); got > 2 {
+		t.Errorf("%v allocations", got)
+	}
+}

@@ -1,0 +1,281 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// eachKind runs a test over both memories of a gate, through a question that is answered and one that is not.
+func eachKind(t *testing.T, do func(t *testing.T, w *world, known, unknown func(context.Context) (string, error), unknownCode string)) {
+	t.Run("key", func(t *testing.T) {
+		w := newWorld(t)
+		do(t, w, w.admit, func(ctx context.Context) (string, error) {
+			_, err := w.request(ctx, "Bearer sara_live_BAD", 0)
+			return codeOf(err)
+		}, CodeInvalidKey)
+	})
+	t.Run("property", func(t *testing.T) {
+		w := newWorld(t)
+		find := func(reference string) func(context.Context) (string, error) {
+			return func(ctx context.Context) (string, error) { return w.find(ctx, reference) }
+		}
+		do(t, w, find("shop"), find("nowhere"), CodeNotFound)
+	})
+}
+
+func TestAnswersAreRememberedForOneSecond(t *testing.T) {
+	eachKind(t, func(t *testing.T, w *world, known, unknown func(context.Context) (string, error), unknownCode string) {
+		f := func(ask func(context.Context) (string, error), code string) {
+			t.Helper()
+			asked := w.directory.calls()
+			for range 3 {
+				wantCode(t, code, nil)(ask(t.Context()))
+			}
+			w.clock.advance(time.Second)
+			wantCode(t, code, nil)(ask(t.Context()))
+			wantCalls(t, w.directory, asked+1)
+			w.clock.advance(1)
+			wantCode(t, code, nil)(ask(t.Context()))
+			wantCalls(t, w.directory, asked+2)
+		}
+		f(known, "")
+		f(unknown, unknownCode)
+	})
+}
+
+func TestAClockThatWentBackIsNotTrusted(t *testing.T) {
+	eachKind(t, func(t *testing.T, w *world, known, _ func(context.Context) (string, error), _ string) {
+		wantCode(t, "", nil)(known(t.Context()))
+		w.clock.advance(-time.Minute)
+		wantCode(t, "", nil)(known(t.Context()))
+		wantCalls(t, w.directory, 2)
+	})
+}
+
+func TestAChangeElsewhereIsSeenWithinOneSecond(t *testing.T) {
+	w := newWorld(t)
+	wantCode(t, "", nil)(w.admit(t.Context()))
+	wantCode(t, CodeNotFound, nil)(w.find(t.Context(), "new"))
+	w.edit(revoke)
+	w.directory.change(func() { w.directory.properties[question{"p1", "", "new"}] = []Property{{Slug: "new"}} })
+	w.clock.advance(time.Second + 1)
+	wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
+	wantCode(t, "", nil)(w.find(t.Context(), "new"))
+}
+
+func TestAChangeOfThisProcessIsSeenAtOnce(t *testing.T) {
+	w := newWorld(t)
+	wantCode(t, "", nil)(w.admit(t.Context()))
+	wantCode(t, "", nil)(w.find(t.Context(), "shop"))
+	w.directory.write(func() {
+		w.directory.edit(revoke)
+		delete(w.directory.properties, question{"p1", "", "shop"})
+	})
+	wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
+	wantCode(t, CodeNotFound, nil)(w.find(t.Context(), "shop"))
+
+	w.directory.write(func() {})
+	w.directory.fail(errDown)
+	wantCode(t, "", errDown)(w.admit(t.Context()))
+}
+
+// What was read before a write answers only those who asked before it.
+func TestAnAnswerOnItsWayDuringAChangeIsNotRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newRealWorld(t)
+		release := w.directory.hold()
+		var early sync.WaitGroup
+		early.Go(func() { wantCode(t, "", nil)(w.admit(t.Context())) })
+		synctest.Wait()
+		w.directory.unhold()
+		w.directory.write(func() { w.directory.edit(revoke) })
+		wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
+		release()
+		early.Wait()
+		wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
+	})
+}
+
+func TestSimultaneousMissesAskOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newRealWorld(t)
+		release := w.directory.hold()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() { wantCode(t, "", nil)(w.admit(t.Context())) })
+			all.Go(func() { wantCode(t, "", nil)(w.find(t.Context(), "shop")) })
+		}
+		synctest.Wait()
+		release()
+		all.Wait()
+		wantCalls(t, w.directory, 2)
+	})
+}
+
+// Who saw a miss just before another's answer came in finds that answer, and does not ask again.
+func TestAMissThatComesTooLateAsksNothing(t *testing.T) {
+	w := newWorld(t)
+	wantCode(t, "", nil)(w.admit(t.Context()))
+	late, err := w.keys.join(t.Context(), HashKey(goodKey), w.generation())
+	if err != nil || late.value.ID != "k1" {
+		t.Errorf("%+v, %v", late, err)
+	}
+	wantCalls(t, w.directory, 1)
+}
+
+// The directory may have read its answer at the start of the time that it took.
+func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newRealWorld(t)
+		time.AfterFunc(freshFor/2, w.directory.hold())
+		wantCode(t, "", nil)(w.admit(t.Context()))
+		w.directory.unhold()
+		w.edit(revoke)
+		time.Sleep(freshFor / 2)
+		wantCode(t, "", nil)(w.admit(t.Context()))
+		time.Sleep(time.Nanosecond)
+		wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
+	})
+}
+
+func TestACallerWhoHangsUpFailsNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newRealWorld(t)
+		release := w.directory.hold()
+		ctx, hangUp := context.WithCancel(t.Context())
+		var first, second sync.WaitGroup
+		first.Go(func() { wantCode(t, "", context.Canceled)(w.admit(ctx)) })
+		synctest.Wait()
+		second.Go(func() { wantCode(t, "", nil)(w.admit(t.Context())) })
+		synctest.Wait()
+		hangUp()
+		first.Wait()
+		release()
+		second.Wait()
+		wantCalls(t, w.directory, 1)
+	})
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	const size = 100
+	w := newWorld(t)
+	l, err := newLookup(w.clock.now, w.directory.Generation, size, func(_ context.Context, n int) (int, error) {
+		if n%2 == 0 {
+			return 0, ErrUnknown
+		}
+		return n, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 50 * size {
+		if got, err := l.get(t.Context(), n); n%2 == 0 && !errors.Is(err, ErrUnknown) || n%2 == 1 && got != n {
+			t.Fatalf("%d: %d, %v", n, got, err)
+		}
+	}
+	l.answers.CleanUp()
+	if got := l.answers.EstimatedSize(); got == 0 || got > size {
+		t.Errorf("%d answers are remembered, want 1 to %d", got, size)
+	}
+}
+
+// Person, workspace and reference all tell questions apart, whatever characters they hold, remembered or under way.
+func TestNobodySharesAnAnswer(t *testing.T) {
+	questions := []question{
+		{"p1", "", "x"}, {"p2", "", "x"}, {"p1", "w", "x"}, {"p2", "w", "x"}, {"p1", "w2", "x"}, {"p1", "", "X"},
+		{"p", "1", "x"}, {"p1", " ", "x"}, {"p1", "", " x"}, {"p1 w", "", "x"}, {"p1", "w ", "x"}, {"p1", "", "w x"}, {"p1", "w x", ""}, {"p1 w x", "", ""},
+		{`p1" "w`, "", "x"}, {"p1", `" "w`, "x"},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newRealWorld(t)
+		for i, q := range questions {
+			w.directory.properties[q] = []Property{{ID: fmt.Sprint(i), Site: q.reference}}
+		}
+		release := w.directory.hold()
+		askAll := func() *sync.WaitGroup {
+			var all sync.WaitGroup
+			for i, q := range questions {
+				grant := &Grant{Key: &Key{PersonID: q.personID, Workspace: &Workspace{ID: q.workspaceID}}}
+				all.Go(func() {
+					if p, err := w.Property(t.Context(), grant, q.reference); err != nil || p.ID != fmt.Sprint(i) {
+						t.Errorf("%q got the answer %q, %v", q, p.ID, err)
+					}
+				})
+			}
+			return &all
+		}
+		underWay := askAll()
+		synctest.Wait()
+		release()
+		underWay.Wait()
+		askAll().Wait()
+		wantCalls(t, w.directory, len(questions))
+	})
+}
+
+func TestALongReferenceIsNobodysAndNotRemembered(t *testing.T) {
+	w := newWorld(t)
+	reference := strings.Repeat("x", longestReference+1)
+	w.directory.properties[question{"p1", "", reference}] = []Property{{Site: reference}}
+	w.directory.properties[question{"p1", "", reference[1:]}] = []Property{{Site: reference[1:]}}
+	wantCode(t, CodeNotFound, nil)(w.find(t.Context(), reference))
+	wantCalls(t, w.directory, 0)
+	wantCode(t, "", nil)(w.find(t.Context(), reference[1:]))
+}
+
+// Whoever asks after a write sees it or a later one, whatever fails, hangs up or refreshes meanwhile.
+func TestNoAnswerIsOlderThanAWriteBeforeIt(t *testing.T) {
+	const writes = 2_000
+	w := newWorld(t)
+	start := w.clock.now().Add(time.Hour).UnixNano()
+	set := func(n int64) func(k *Key) { return func(k *Key) { k.ExpiresAt = time.Unix(0, start+n) } }
+	w.edit(set(0))
+	var written atomic.Int64
+	var readers sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		readers.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				if n%5 == 0 {
+					cancel()
+				}
+				least := written.Load()
+				grant, err := w.request(ctx, "Bearer "+goodKey, 0)
+				if err == nil && grant.Key.ExpiresAt.UnixNano()-start < least {
+					t.Errorf("got write %d after write %d was done", grant.Key.ExpiresAt.UnixNano()-start, least)
+				}
+				cancel()
+			}
+		})
+	}
+	for n := int64(1); n <= writes; n++ {
+		w.directory.write(func() {
+			w.directory.edit(set(n))
+			w.directory.failure = nil
+			if n%3 == 0 {
+				w.directory.failure = errDown
+			}
+		})
+		written.Store(n)
+		w.clock.advance(100 * time.Millisecond)
+	}
+	close(done)
+	readers.Wait()
+	w.directory.fail(nil)
+	if grant, err := w.request(t.Context(), "Bearer "+goodKey, 0); err != nil || grant.Key.ExpiresAt.UnixNano() != start+writes {
+		t.Errorf("after all writes: %+v, %v", grant, err)
+	}
+}
