@@ -21,9 +21,9 @@ const (
 	neverLiveRetry  = 24 * time.Hour   // the days are out of the upstream's reach
 )
 
-// checkLive makes sure that the upstream can answer for the days of the request. What it cannot answer must be no answer:
-// never an empty success, and never a shorter range.
-func (c *call) checkLive() error {
+// checkLive makes sure that the upstream can answer for the days of the request, before anything is charged for it. What
+// it cannot answer must be no answer: never an empty success, and never a shorter range.
+func (s *Server) checkLive(ctx context.Context, c *call) error {
 	span := c.ask.Span()
 	switch {
 	case c.property.Archived:
@@ -31,6 +31,11 @@ func (c *call) checkLive() error {
 	case !c.window.Covers(span):
 		return c.unavailable(neverLiveRetry, fmt.Sprintf("the answer needs the days from %s to %s; the upstream has them from %s on, "+
 			"and earlier ones are not stored", span.Start, span.End, c.window.Live), nil)
+	case s.refused.holds(c.property.ID, c.started):
+		return c.unavailable(connectionRetry, "the connected account has no access to the property", nil)
+	}
+	if err := s.config.Upstream.Check(ctx, s.upstreamAccount(c)); err != nil {
+		return s.upstreamFailure(ctx, c, err)
 	}
 	return nil
 }
@@ -46,37 +51,42 @@ func (c *call) unavailable(retryAfter time.Duration, message string, cause error
 	return f
 }
 
-// askUpstream asks Search Console one question through the property's connection, and remembers what it shows of that.
-func (s *Server) askUpstream(ctx context.Context, c *call, q translate.Query) ([]byte, error) {
+// upstreamAccount is whose eyes Search Console is seen with: the property's connection.
+func (s *Server) upstreamAccount(c *call) upstream.Account {
 	connection := c.property.Connection
-	account := upstream.Account{
+	return upstream.Account{
 		ID: connection.ID, Revision: connection.Revision,
 		Credentials: func(ctx context.Context) ([]byte, error) {
 			credentials, _, err := s.config.Store.Credentials(ctx, connection.ID)
 			return credentials, err
 		},
 	}
-	body, err := s.config.Upstream.SearchAnalytics(ctx, account, q.Site, q.AppendBody(nil))
-	var refusal *upstream.Error
-	switch {
-	case err == nil:
-		s.noteAccess(ctx, c, "")
-		return body, nil
-	case !errors.As(err, &refusal):
-		return nil, storeError{err}
+}
+
+// askUpstream asks Search Console one question through the property's connection, and remembers what it shows of that.
+func (s *Server) askUpstream(ctx context.Context, c *call, q translate.Query) ([]byte, error) {
+	body, err := s.config.Upstream.SearchAnalytics(ctx, s.upstreamAccount(c), q.Site, q.AppendBody(nil))
+	if err != nil {
+		return nil, s.upstreamFailure(ctx, c, err)
 	}
-	return nil, s.upstreamFailure(ctx, c, refusal)
+	s.noteAccess(ctx, c, "")
+	return body, nil
 }
 
 // upstreamFailure is what the client is told of a call that failed. Quota and permission both come as 403: the first ends
 // by itself, the second is remembered, for the property or for its whole connection.
-func (s *Server) upstreamFailure(ctx context.Context, c *call, refusal *upstream.Error) error {
+func (s *Server) upstreamFailure(ctx context.Context, c *call, err error) error {
+	var refusal *upstream.Error
+	if !errors.As(err, &refusal) {
+		return storeError{err} // the credentials could not be read
+	}
 	switch refusal.Kind {
 	case upstream.Quota:
 		wait := max(refusal.RetryAfter, time.Second)
 		return &failure{code: policy.CodeUpstreamQuota, status: fasthttp.StatusTooManyRequests, retryAfter: wait, cause: refusal,
 			message: fmt.Sprintf("Search Console's own quota for this property is used up; try again in %.0f seconds", wait.Seconds())}
 	case upstream.Forbidden:
+		s.refused.note(c.property.ID, c.started.Add(connectionRetry))
 		s.noteAccess(ctx, c, "The connected account has no access to the property in Search Console.")
 		return c.unavailable(connectionRetry, "the connected account has no access to the property", refusal)
 	case upstream.Revoked:
@@ -96,12 +106,10 @@ func (s *Server) unreadable(c *call, err error) error {
 	return c.unavailable(outageRetry, "Search Console gave an answer that makes no sense", err)
 }
 
-// noteAccess records that the upstream refuses this one property, or with an empty note that it answers again: then the
-// whole connection works too.
+// noteAccess records that the upstream refuses this one property, or with an empty note that it answers. Either way it took
+// the token, so the connection works.
 func (s *Server) noteAccess(ctx context.Context, c *call, note string) {
-	if note == "" && !c.property.Connection.Healthy {
-		s.noteHealth(ctx, c.property, true, "")
-	}
+	s.noteHealth(ctx, c.property, true, "")
 	if c.property.AccessNote == note {
 		return
 	}

@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// handled runs a request through the handler without a socket. It reports false for a target that is no URL.
+func (w *world) handled(target string) (status int, body []byte) {
+	var ctx fasthttp.RequestCtx
+	ctx.Request.Header.SetMethod(http.MethodGet)
+	ctx.Request.SetRequestURI(target)
+	ctx.Request.Header.Set("Authorization", "Bearer "+w.keys["pro"])
+	w.server.edge.Handler(&ctx)
+	return ctx.Response.StatusCode(), ctx.Response.Body()
+}
+
+// wantEnvelopeOf checks what holds for the answer to any request at all.
+func wantEnvelopeOf(t *testing.T, target string, status int, body []byte) {
+	t.Helper()
+	var envelope map[string]any
+	if err := json.Unmarshal(body, &envelope); err != nil {
+		t.Fatalf("%q answers %d with no JSON: %q", target, status, body)
+	}
+	success, _ := envelope["success"].(bool)
+	if status == http.StatusInternalServerError || success != (status == http.StatusOK) {
+		t.Errorf("%q answers %d %s", target, status, body)
+	}
+}
+
+// Whatever the query string: no panic, no 500, and a filter that was given is a filter that is asked.
+func FuzzQuery(f *testing.F) {
+	for _, c := range append(append(sharedRefusals(), integerRefusals("limit", 1, 1000)...), refusal{query: "order_by=-key&limit=7"}) {
+		f.Add(c.query)
+	}
+	for _, filters := range []string{"[]", " [ ] ", filtersOf("query", "contains", "x"), filtersOf("brand", "is", "non-brand", "page_group", "is", "Blog"),
+		filtersOf("device", "is", "Mobile"), filtersOf("country", "not_equals", "usa")} {
+		f.Add("filters=" + url.QueryEscape(filters))
+		f.Add("date_range=last_7d&compare=none&filters=" + url.QueryEscape(filters))
+	}
+	w := newWorld(f)
+	upstream := new(recorder)
+	w.answerWith(upstream.ServeHTTP)
+	summary, queries := w.path("main", "/summary?"), w.path("main", "/queries?")
+	f.Fuzz(func(t *testing.T, query string) {
+		for _, path := range []string{summary, queries} {
+			status, body := w.handled(path + query)
+			wantEnvelopeOf(t, path+query, status, body)
+			questions, err := upstream.take()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, q := range questions {
+				if status == http.StatusOK && asksForFilters(path+query) != (len(q.DimensionFilterGroups) > 0) {
+					t.Errorf("%q asked the upstream %+v", query, q)
+				}
+			}
+			if status != http.StatusOK && len(questions) > 0 {
+				t.Errorf("%q is refused with %d, and asked the upstream %+v", query, status, questions)
+			}
+		}
+	})
+}
+
+// asksForFilters reads a query string with the standard library and reports whether it has a non-empty array of filters.
+func asksForFilters(target string) bool {
+	target, _, _ = strings.Cut(target, "#")
+	_, raw, _ := strings.Cut(target, "?")
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return false
+	}
+	var filters []any
+	return json.Unmarshal([]byte(values.Get("filters")), &filters) == nil && len(filters) > 0
+}
+
+// Whatever the property is called: no panic, no 500, and nothing of another account.
+func FuzzPropertyReference(f *testing.F) {
+	for _, reference := range []string{"main", "example.com", "sc-domain%3Aexample.com", "https%3A%2F%2Fwww.example.org%2Fshop%2F", "twin.example",
+		"foreign", "foreign.example", "..%2F", "%zz", "%ff", "%00", "%", "", "/", "a/b", "?", "#", "%2e%2e", "\x00", "é", "%F0%9F%8C%B7"} {
+		f.Add(reference)
+	}
+	w := newWorld(f)
+	foreign := w.properties["foreign"].ID
+	f.Add(foreign)
+	f.Fuzz(func(t *testing.T, reference string) {
+		for _, path := range []string{"/v1/properties/" + reference, "/v1/properties/" + reference + "/brand-terms"} {
+			status, body := w.handled(path)
+			if strings.Contains(path, "openapi.json") {
+				continue
+			}
+			wantEnvelopeOf(t, path, status, body)
+			if status == http.StatusOK && strings.Contains(string(body), foreign) {
+				t.Errorf("%q shows a property of another account: %s", path, body)
+			}
+		}
+	})
+}

@@ -1,0 +1,223 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sara/policy"
+	"sara/proxy/upstream/gscsim"
+)
+
+// performanceEndpoints are those that ask the upstream.
+func performanceEndpoints() []string {
+	return []string{"/summary", "/timeseries", "/queries", "/pages", "/countries", "/devices", "/movers/queries", "/movers/pages"}
+}
+
+// forEachPerformanceEndpoint asks every endpoint that asks the upstream, with and without filters where it takes them.
+func (w *world) forEachPerformanceEndpoint(property string, check func(t *testing.T, r response, filtered bool)) {
+	w.t.Helper()
+	for _, endpoint := range performanceEndpoints() {
+		w.run(endpoint, func(t *testing.T) { check(t, w.get("pro", w.path(property, endpoint)), false) })
+		if !strings.Contains(endpoint, "movers") {
+			w.run(endpoint+" filtered", func(t *testing.T) {
+				check(t, w.get("pro", w.path(property, endpoint), "filters", filtersOf("brand", "is", "brand", "device", "is", "mobile")), true)
+			})
+		}
+	}
+}
+
+// unavailableCode is the code of a question that has no answer for now.
+func unavailableCode(filtered bool) string {
+	if filtered {
+		return codeFilteredUnavailable
+	}
+	return codeUpstreamUnavailable
+}
+
+func TestEveryPerformanceEndpoint429(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct {
+		reason string
+		retry  string
+	}{{"quotaExceeded", "900"}, {"rateLimitExceeded", "60"}} {
+		w.must(w.sim.SetFaults(gscsim.Faults{Reason: c.reason}))
+		w.forEachPerformanceEndpoint("main", func(t *testing.T, r response, _ bool) {
+			r.want(t, http.StatusTooManyRequests, policy.CodeUpstreamQuota, c.retry+" seconds")
+			if retry := r.header.Get("Retry-After"); retry != c.retry {
+				t.Errorf("Retry-After is %s, not %s", retry, c.retry)
+			}
+		})
+	}
+	w.must(w.sim.SetFaults(gscsim.Faults{}))
+	// A quota is no fault of the connection, and errors are not remembered as answers.
+	if d := w.get("pro", w.path("main", "")).ok(t).data(); fmt.Sprint(d["connection"]) != "map[healthy:true note:<nil>]" {
+		t.Errorf("connection is %v", d["connection"])
+	}
+	w.get("pro", w.path("main", "/summary")).ok(t)
+}
+
+func TestEveryPerformanceEndpoint503(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, fault := range map[string]gscsim.Faults{
+		"500": {Status: 500}, "502": {Status: 502}, "503": {Status: 503}, "backendError": {Reason: "backendError"}, "drops": {DropRate: 1}, "400": {Status: 400},
+	} {
+		w.run(name, func(t *testing.T) {
+			w.must(w.sim.SetFaults(fault))
+			w.forEachPerformanceEndpoint("main", func(t *testing.T, r response, filtered bool) {
+				r.want(t, http.StatusServiceUnavailable, unavailableCode(filtered))
+				if seconds, err := strconv.Atoi(r.header.Get("Retry-After")); err != nil || seconds < 1 {
+					t.Errorf("Retry-After is %q", r.header.Get("Retry-After"))
+				}
+			})
+		})
+	}
+	w.must(w.sim.SetFaults(gscsim.Faults{}))
+	if d := w.get("pro", w.path("main", "")).ok(t).data(); fmt.Sprint(d["connection"]) != "map[healthy:true note:<nil>]" {
+		t.Errorf("an outage has made the connection %v", d["connection"])
+	}
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	w.wantNoSecrets()
+}
+
+// What is no answer must never read as an answer without rows.
+func TestEveryPerformanceEndpoint503Malformed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, body := range map[string]string{
+		"nothing": "", "no JSON": "<html>", "null": "null", "a list": "[]", "a string": `"rows"`, "an empty object": "{}", "cut short": `{"rows":[{"keys":["2026-11-01"]`,
+		"two values": `{"responseAggregationType":"auto"}{}`, "rows null": `{"rows":null}`, "rows an object": `{"rows":{}}`, "rows a number": `{"rows":1}`,
+		"an empty row": `{"rows":[{}]}`, "a row null": `{"rows":[null]}`, "no keys": `{"rows":[{"clicks":1,"impressions":1,"ctr":1,"position":1}]}`,
+		"two keys":         `{"rows":[{"keys":["2026-11-01","b"],"clicks":1,"impressions":1,"ctr":1,"position":1}]}`,
+		"a key not text":   `{"rows":[{"keys":[1],"clicks":1,"impressions":1,"ctr":1,"position":1}]}`,
+		"no clicks":        `{"rows":[{"keys":["2026-11-01"],"impressions":1,"ctr":1,"position":1}]}`,
+		"negative clicks":  `{"rows":[{"keys":["2026-11-01"],"clicks":-1,"impressions":1,"ctr":1,"position":1}]}`,
+		"clicks in text":   `{"rows":[{"keys":["2026-11-01"],"clicks":"1","impressions":1,"ctr":1,"position":1}]}`,
+		"endless clicks":   `{"rows":[{"keys":["2026-11-01"],"clicks":1e400,"impressions":1,"ctr":1,"position":1}]}`,
+		"rows twice":       `{"rows":[],"rows":[]}`,
+		"an error inside":  `{"error":{"code":500,"message":"no"}}`,
+		"nested for ever":  strings.Repeat("[", 100_000),
+		"unknown nesting":  `{"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}",
+		"a NUL behind it":  "{\"responseAggregationType\":\"auto\"}\x00",
+		"not UTF-8 inside": "{\"rows\":[{\"keys\":[\"2026-11-01\xff\"],\"clicks\":-1}]}",
+	} {
+		w.run(name, func(t *testing.T) {
+			w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { mustWrite(rw, body) })
+			for _, endpoint := range performanceEndpoints() {
+				w.get("pro", w.path("main", endpoint)).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+			}
+			w.get("pro", w.path("main", "/summary"), "filters", filtersOf("brand", "is", "brand")).
+				want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+		})
+	}
+	for name, body := range map[string]string{
+		"a day out of the range": `{"rows":[{"keys":["2026-01-01"],"clicks":1,"impressions":1,"ctr":1,"position":1}]}`,
+		"a day twice": `{"rows":[{"keys":["2026-11-01"],"clicks":1,"impressions":1,"ctr":1,"position":1},` +
+			`{"keys":["2026-11-01"],"clicks":1,"impressions":1,"ctr":1,"position":1}]}`,
+		"a day that is none": `{"rows":[{"keys":["yesterday"],"clicks":1,"impressions":1,"ctr":1,"position":1}]}`,
+	} {
+		w.run(name, func(t *testing.T) {
+			w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { mustWrite(rw, body) })
+			w.get("pro", w.path("main", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+			w.get("pro", w.path("main", "/timeseries")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+		})
+	}
+}
+
+// wantConnection compares what the property's own endpoint says of its connection.
+func (w *world) wantConnection(t *testing.T, property string, healthy bool) {
+	t.Helper()
+	connection := w.get("pro", w.path(property, "")).ok(t).data()["connection"].(map[string]any)
+	if note, _ := connection["note"].(string); connection["healthy"] != healthy || (note == "") != healthy {
+		t.Errorf("the connection of %s is %v, want healthy %v", property, connection, healthy)
+	}
+}
+
+// A property that the account lost says so; its sibling on the same connection is fine, and it heals by itself.
+func TestProperty200AccessLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.wantConnection(t, "forbidden", true)
+	w.get("pro", w.path("prefix", "/summary")).ok(t)
+	for range 3 {
+		w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	}
+	w.wantConnection(t, "forbidden", false)
+	w.wantConnection(t, "prefix", true)
+	w.get("pro", w.path("prefix", "/summary")).ok(t)
+	if lines := strings.Count(w.log.String(), "changed: access to a property"); lines != 1 {
+		t.Errorf("the change is in the log %d times", lines)
+	}
+
+	w.must(w.sim.SetFaults(gscsim.Faults{Reason: "forbidden"}))
+	w.get("pro", w.path("prefix", "/movers/queries")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	w.wantConnection(t, "prefix", false)
+	w.wantConnection(t, "large", true)
+	w.must(w.sim.SetFaults(gscsim.Faults{}))
+	w.get("pro", w.path("prefix", "/summary")).ok(t)
+	w.wantConnection(t, "prefix", true)
+}
+
+// A revoked token takes the whole connection down, once, and a token that works brings it back.
+func TestProperty200Revoked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	changes := func() int { return strings.Count(w.log.String(), "changed: health of a connection") }
+	w.get("pro", w.path("prefix", "/summary")).ok(t)
+	w.must(w.sim.SetFaults(gscsim.Faults{RevokeTokens: true}))
+	w.forEachPerformanceEndpoint("prefix", func(t *testing.T, r response, filtered bool) {
+		if r.status == http.StatusBadRequest { // no brand terms
+			return
+		}
+		r.want(t, http.StatusServiceUnavailable, unavailableCode(filtered))
+	})
+	w.wantConnection(t, "prefix", false)
+	w.wantConnection(t, "large", false) // of the same connection
+	w.wantConnection(t, "main", true)   // of another one
+	if changes() != 1 {
+		t.Errorf("the change is in the log %d times", changes())
+	}
+
+	w.must(w.sim.SetFaults(gscsim.Faults{}))
+	w.tokenClock.Add(int64(11 * time.Second)) // the upstream client remembers a refusal for ten
+	w.get("pro", w.path("prefix", "/summary")).ok(t)
+	w.wantConnection(t, "prefix", true)
+	w.wantConnection(t, "large", true)
+	if changes() != 2 {
+		t.Errorf("the changes are in the log %d times", changes())
+	}
+	w.wantNoSecrets()
+}
+
+// A refusal of one property shows that the connection's token works.
+func TestProperty200RevokedThenForbidden(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.sim.SetFaults(gscsim.Faults{RevokeTokens: true}))
+	w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	w.wantConnection(t, "prefix", false)
+	w.must(w.sim.SetFaults(gscsim.Faults{}))
+	w.tokenClock.Add(int64(11 * time.Second))
+	w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	w.wantConnection(t, "prefix", true)
+	w.wantConnection(t, "forbidden", false)
+}
+
+// Credentials that cannot work as set up say what to change.
+func TestProperty200Misconfigured(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, reason := range []string{"insufficientPermissions", "accessNotConfigured"} {
+		w.must(w.sim.SetFaults(gscsim.Faults{Reason: reason}))
+		w.get("pro", w.path("main", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+		w.wantConnection(t, "main", false)
+		w.must(w.sim.SetFaults(gscsim.Faults{}))
+		w.get("pro", w.path("main", "/summary")).ok(t)
+		w.wantConnection(t, "main", true)
+	}
+}
