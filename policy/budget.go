@@ -74,33 +74,92 @@ func (r *Refusal) denial() *Denial {
 	return d
 }
 
+// ceiling returns how high a ceiling of the plan is.
+func (p *Plan) ceiling(c Ceiling) int {
+	switch c {
+	case KeyMinute:
+		return p.RequestsPerMinutePerKey
+	case AccountHour:
+		return p.RequestsPerHour
+	case AccountDay:
+		return p.RequestsPerDay
+	case AccountCalls:
+		return p.SearchConsoleCallsPerDay
+	case PropertyMinute:
+		return p.LiveCallsPerMinutePerProperty
+	}
+	return 0
+}
+
 // bucket is a token bucket in the form of GCRA: the instant, in microseconds since 1970, at which it is full again.
 type bucket int64
 
 const minute = int64(time.Minute / time.Microsecond)
 
 // take takes n of the limit tokens that the bucket gets back in a minute, or none and tells how long until they fit. More
-// tokens than the limit never fit: they are told to wait for a full bucket.
+// tokens than the limit never fit. A full bucket holds exactly the limit, whatever is lost in rounding the interval.
 func (b bucket) take(now int64, n, limit int) (after bucket, wait time.Duration) {
-	full := max(int64(b), now) + int64(n)*minute/int64(max(limit, 1))
-	if over := full - now - minute; over > 0 || limit < 1 {
-		return b, time.Duration(max(over, 1)) * time.Microsecond
+	interval := max(1, minute/int64(max(limit, 1)))
+	capacity := interval * int64(limit)
+	// No bucket is emptier than empty: a clock that was set back does not lock anybody out for longer than a minute.
+	full := min(max(int64(b), now), now+capacity) + int64(n)*interval
+	if over := full - now - capacity; over > 0 {
+		return b, time.Duration(over) * time.Microsecond
 	}
 	return bucket(full), 0
 }
 
-// window is a calendar window in UTC: the number of it since 1970.
-type window int64
+// An hour is a calendar hour in UTC: the number of it since 1970. Days are whole numbers of them.
+type hour int64
 
-const (
-	hourSeconds = 3600
-	daySeconds  = 24 * hourSeconds
-)
+func hourOf(t time.Time) hour { return hour(t.Unix() / 3600) }
 
-func hourOf(t time.Time) window { return window(t.Unix() / hourSeconds) }
-func dayOf(t time.Time) window  { return window(t.Unix() / daySeconds) }
+func (h hour) day() int64 { return int64(h) / 24 }
 
-// untilNext is how long a window of so many seconds still lasts at t.
-func untilNext(t time.Time, seconds int64) time.Duration {
-	return time.Unix((t.Unix()/seconds+1)*seconds, 0).Sub(t)
+// end is when the hour ends, and endOfDay when its day does.
+func (h hour) end() time.Time      { return time.Unix((int64(h)+1)*3600, 0) }
+func (h hour) endOfDay() time.Time { return time.Unix((h.day()+1)*86400, 0) }
+
+// A Count is what an account used in one hour and one day.
+type Count struct {
+	AccountID string
+	Hour, Day int64 // since 1970, UTC
+	InHour    int   // requests in the hour
+	InDay     int   // requests on the day
+	Calls     int   // upstream calls on the day
+}
+
+// moveTo moves the count on: an hour or a day that is over by h counts no more. It never moves back, since that would give
+// out again what was used.
+func (c *Count) moveTo(h hour) {
+	if int64(h) > c.Hour {
+		c.Hour, c.InHour = int64(h), 0
+	}
+	if h.day() > c.Day {
+		c.Day, c.InDay, c.Calls = h.day(), 0, 0
+	}
+}
+
+// since returns what was used after an earlier count of the same account.
+func (c Count) since(earlier Count) Count {
+	earlier.moveTo(hour(c.Hour))
+	c.InHour -= earlier.InHour
+	c.InDay -= earlier.InDay
+	c.Calls -= earlier.Calls
+	return c
+}
+
+// add adds what other used in the same hour and the same day.
+func (c *Count) add(other Count) {
+	if other.Hour == c.Hour {
+		c.InHour += other.InHour
+	}
+	if other.Day == c.Day {
+		c.InDay += other.InDay
+		c.Calls += other.Calls
+	}
+}
+
+func (c *Count) usage(at time.Time) Usage {
+	return Usage{RequestsThisHour: c.InHour, RequestsToday: c.InDay, CallsToday: c.Calls, At: at}
 }

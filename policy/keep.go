@@ -14,38 +14,54 @@ type Ledger interface {
 	Counts(ctx context.Context, day int64) ([]Count, error)
 }
 
+// saveTimeout bounds one save, the last one when the process ends included.
+const saveTimeout = 5 * time.Second
+
 // Load restores what the ledger has of today.
 func (l *Local) Load(ctx context.Context, ledger Ledger) error {
-	counts, err := ledger.Counts(ctx, int64(dayOf(l.now())))
+	counts, err := ledger.Counts(ctx, hourOf(l.now()).day())
 	if err != nil {
 		return fmt.Errorf("restore today's usage: %w", err)
 	}
-	l.restore(counts, false)
+	for _, c := range counts {
+		l.add(c)
+		l.keep(c)
+	}
 	return nil
 }
 
 // Keep saves to the ledger what was counted, whenever tick gives a tick and once more when ctx ends, and returns then. It
-// reports saves that did not work; what they would have saved is saved with the account's next change.
+// reports saves that did not work; what they would have saved is saved with the next one.
 func (l *Local) Keep(ctx context.Context, ledger Ledger, tick <-chan time.Time, report func(error)) {
-	const saveTimeout = 5 * time.Second
-	save := func() {
-		counts := l.unsaved()
-		if len(counts) == 0 {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
-		defer cancel()
-		if err := ledger.SaveCounts(ctx, counts); err != nil {
-			report(fmt.Errorf("save the usage of %d accounts: %w", len(counts), err))
-		}
-	}
 	for {
 		select {
 		case <-tick:
-			save()
 		case <-ctx.Done():
-			save()
+		}
+		if err := l.save(ctx, ledger); err != nil {
+			report(err)
+		}
+		if ctx.Err() != nil {
 			return
 		}
 	}
+}
+
+func (l *Local) save(ctx context.Context, ledger Ledger) error {
+	var counts []Count
+	for _, c := range l.changes() {
+		counts = append(counts, c.used)
+	}
+	if len(counts) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	if err := ledger.SaveCounts(ctx, counts); err != nil {
+		return fmt.Errorf("save the usage of %d accounts: %w", len(counts), err)
+	}
+	for _, c := range counts {
+		l.keep(c)
+	}
+	return nil
 }

@@ -14,26 +14,16 @@ type Local struct {
 	liveShare int // each ceiling on upstream calls likewise
 
 	mu         sync.Mutex // guards what follows
-	accounts   map[string]*ledger
+	accounts   map[string]*account
 	properties map[string]bucket
-	swept      window // the hour in which what is over was last thrown away
+	latest     hour // the latest that the clock has shown
 }
 
-// ledger is what one account has used in the windows hour and day.
-type ledger struct {
-	hour, day            window
-	inHour, inDay, calls int
-	buckets              map[string]bucket // by key
-	unsaved              bool
-}
-
-// Count is what an account used in one hour and one day: windows in hours and days since 1970.
-type Count struct {
-	AccountID string
-	Hour, Day int64
-	InHour    int // requests in the hour
-	InDay     int // requests on the day
-	Calls     int // upstream calls on the day
+// account is what Local knows of one account.
+type account struct {
+	used    Count
+	kept    Count             // what somebody else has of it: a Ledger, or Redis
+	buckets map[string]bucket // by key
 }
 
 var _ Budget = (*Local)(nil)
@@ -42,7 +32,7 @@ var _ Budget = (*Local)(nil)
 func NewLocal(now func() time.Time) *Local { return newShare(now, 1, 1) }
 
 func newShare(now func() time.Time, share, liveShare int) *Local {
-	return &Local{now: now, share: share, liveShare: liveShare, accounts: map[string]*ledger{}, properties: map[string]bucket{}}
+	return &Local{now: now, share: share, liveShare: liveShare, accounts: map[string]*account{}, properties: map[string]bucket{}}
 }
 
 // divide is the part of a limit that one of so many shares has: at least one, so that no replica turns everybody away.
@@ -58,24 +48,25 @@ func (l *Local) Admit(_ context.Context, accountID, keyID string, p Plan) (Usage
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	account := l.account(accountID, now)
-	full, wait := account.buckets[keyID].take(now.UnixMicro(), 1, divide(p.RequestsPerMinutePerKey, l.share))
+	a := l.account(accountID, now)
+	full, wait := a.buckets[keyID].take(now.UnixMicro(), 1, divide(p.RequestsPerMinutePerKey, l.share))
+	// Of several ceilings the one that lasts longest is named, so that nobody waits for one only to run into the next.
 	var refusal *Refusal
-	// The ceiling that lasts longest is named, so that nobody waits for one only to run into the next.
-	switch {
-	case account.inDay >= divide(p.RequestsPerDay, l.share):
-		refusal = &Refusal{AccountDay, p.RequestsPerDay, untilNext(now, daySeconds)}
-	case account.inHour >= divide(p.RequestsPerHour, l.share):
-		refusal = &Refusal{AccountHour, p.RequestsPerHour, untilNext(now, hourSeconds)}
-	case wait > 0:
+	if wait > 0 {
 		refusal = &Refusal{KeyMinute, p.RequestsPerMinutePerKey, wait}
-	default:
-		account.buckets[keyID] = full
-		account.inHour++
-		account.inDay++
-		account.unsaved = true
 	}
-	return account.usage(now), refusal
+	if left := l.latest.end().Sub(now); a.used.InHour >= divide(p.RequestsPerHour, l.share) && left >= wait {
+		refusal = &Refusal{AccountHour, p.RequestsPerHour, left}
+	}
+	if left := l.latest.endOfDay().Sub(now); a.used.InDay >= divide(p.RequestsPerDay, l.share) && left >= wait {
+		refusal = &Refusal{AccountDay, p.RequestsPerDay, left}
+	}
+	if refusal == nil {
+		a.buckets[keyID] = full
+		a.used.InHour++
+		a.used.InDay++
+	}
+	return a.used.usage(now), refusal
 }
 
 // ChargeLive implements Budget.
@@ -83,60 +74,17 @@ func (l *Local) ChargeLive(_ context.Context, accountID, propertyID string, call
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	account := l.account(accountID, now)
+	a := l.account(accountID, now)
 	full, wait := l.properties[propertyID].take(now.UnixMicro(), calls, divide(p.LiveCallsPerMinutePerProperty, l.liveShare))
 	switch {
-	case account.calls+calls > divide(p.SearchConsoleCallsPerDay, l.liveShare):
-		return &Refusal{AccountCalls, p.SearchConsoleCallsPerDay, untilNext(now, daySeconds)}
+	case a.used.Calls+calls > divide(p.SearchConsoleCallsPerDay, l.liveShare):
+		return &Refusal{AccountCalls, p.SearchConsoleCallsPerDay, l.latest.endOfDay().Sub(now)}
 	case wait > 0:
 		return &Refusal{PropertyMinute, p.LiveCallsPerMinutePerProperty, wait}
 	}
 	l.properties[propertyID] = full
-	account.calls += calls
-	account.unsaved = true
+	a.used.Calls += calls
 	return nil
-}
-
-// account returns the ledger of an account, its windows moved on to now. The caller holds the lock.
-func (l *Local) account(id string, now time.Time) *ledger {
-	l.sweep(now)
-	account := l.accounts[id]
-	if account == nil {
-		account = &ledger{buckets: map[string]bucket{}}
-		l.accounts[id] = account
-	}
-	// A clock that is set back stays in the later window: going back would give the allowance of that window out again.
-	if hour := hourOf(now); hour > account.hour {
-		account.hour, account.inHour = hour, 0
-	}
-	if day := dayOf(now); day > account.day {
-		account.day, account.inDay, account.calls = day, 0, 0
-	}
-	return account
-}
-
-// sweep throws away, once an hour, what no longer counts: buckets that are full, and accounts of days that are over.
-func (l *Local) sweep(now time.Time) {
-	if hourOf(now) <= l.swept {
-		return
-	}
-	l.swept = hourOf(now)
-	for id, b := range l.properties {
-		if int64(b) <= now.UnixMicro() {
-			delete(l.properties, id)
-		}
-	}
-	for id, account := range l.accounts {
-		if account.day < dayOf(now) && !account.unsaved {
-			delete(l.accounts, id)
-			continue
-		}
-		for key, b := range account.buckets {
-			if int64(b) <= now.UnixMicro() {
-				delete(account.buckets, key)
-			}
-		}
-	}
 }
 
 // Usage implements Budget.
@@ -144,60 +92,74 @@ func (l *Local) Usage(_ context.Context, accountID string) Usage {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.account(accountID, now).usage(now)
+	return l.account(accountID, now).used.usage(now)
 }
 
-// restore adds what was counted before.
-func (l *Local) restore(counts []Count, unsaved bool) {
+// account returns an account, its windows moved on to now. The caller holds the lock.
+func (l *Local) account(id string, now time.Time) *account {
+	// A clock that is set back stays in the later window: going back would give that window's allowance out again.
+	if h := hourOf(now); h > l.latest {
+		l.latest = h
+		l.sweep(now)
+	}
+	a := l.accounts[id]
+	if a == nil {
+		a = &account{used: Count{AccountID: id}, kept: Count{AccountID: id}, buckets: map[string]bucket{}}
+		l.accounts[id] = a
+	}
+	a.used.moveTo(l.latest)
+	return a
+}
+
+// sweep throws away, once an hour, what counts no more: buckets that are full, and accounts whose day is over.
+func (l *Local) sweep(now time.Time) {
+	sweepBuckets(l.properties, now)
+	for id, a := range l.accounts {
+		sweepBuckets(a.buckets, now)
+		// A bucket in use outlives the day, or midnight would give out the minute again.
+		if a.used.Day < l.latest.day() && len(a.buckets) == 0 {
+			delete(l.accounts, id)
+		}
+	}
+}
+
+func sweepBuckets(buckets map[string]bucket, now time.Time) {
+	for id, b := range buckets {
+		if int64(b) <= now.UnixMicro() {
+			delete(buckets, id)
+		}
+	}
+}
+
+// add adds to what an account used, or takes away, as far as it is of the present windows.
+func (l *Local) add(c Count) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, c := range counts {
-		account := l.account(c.AccountID, now)
-		account.unsaved = account.unsaved || unsaved
-		if window(c.Hour) == account.hour {
-			account.inHour += c.InHour
-		}
-		if window(c.Day) == account.day {
-			account.inDay += c.InDay
-			account.calls += c.Calls
-		}
-	}
+	l.account(c.AccountID, now).used.add(c)
 }
 
-// unsaved returns the counts of the accounts that were charged since it was last called.
-func (l *Local) unsaved() []Count {
+// A change is what an account has used, and what of that is kept elsewhere.
+type change struct{ used, kept Count }
+
+// changes returns the accounts that have used more, or less, than is kept elsewhere.
+func (l *Local) changes() []change {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var counts []Count
-	for id, account := range l.accounts {
-		if account.unsaved {
-			account.unsaved = false
-			counts = append(counts, account.count(id))
+	var changes []change
+	for _, a := range l.accounts {
+		if a.used.since(a.kept) != (Count{AccountID: a.used.AccountID, Hour: a.used.Hour, Day: a.used.Day}) {
+			changes = append(changes, change{a.used, a.kept})
 		}
 	}
-	return counts
+	return changes
 }
 
-// take returns all counts and begins anew.
-func (l *Local) take() []Count {
+// keep notes that c is kept elsewhere. What was used since then stays a change.
+func (l *Local) keep(c Count) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var counts []Count
-	for id, account := range l.accounts {
-		if account.unsaved {
-			counts = append(counts, account.count(id))
-		}
+	if a := l.accounts[c.AccountID]; a != nil {
+		a.kept = c
 	}
-	clear(l.accounts)
-	clear(l.properties)
-	return counts
-}
-
-func (a *ledger) usage(now time.Time) Usage {
-	return Usage{RequestsThisHour: a.inHour, RequestsToday: a.inDay, CallsToday: a.calls, At: now}
-}
-
-func (a *ledger) count(id string) Count {
-	return Count{AccountID: id, Hour: int64(a.hour), Day: int64(a.day), InHour: a.inHour, InDay: a.inDay, Calls: a.calls}
 }

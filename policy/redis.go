@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -22,35 +23,68 @@ func OpenRedis(address string) (redis.UniversalClient, error) {
 		// The error of the parser quotes the address, which may hold a password.
 		return nil, errors.New("the Redis URL is not a URL: write redis://[user:password@]host:port[/database]")
 	}
-	query := parsed.Query()
-	switch {
+	var client redis.UniversalClient
+	switch query := parsed.Query(); {
 	case query.Get("master_name") != "":
-		o, err := redis.ParseFailoverURL(address)
-		if err != nil {
-			return nil, redisURLError(parsed, err)
+		var o *redis.FailoverOptions
+		if o, err = redis.ParseFailoverURL(address); err == nil {
+			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisTimeout, redisTimeout, redisTimeout, redisTimeout
+			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+			client = redis.NewFailoverClient(o)
 		}
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisTimeout, redisTimeout, redisTimeout, redisTimeout
-		o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
-		return redis.NewFailoverClient(o), nil
 	case query.Has("addr"):
-		o, err := redis.ParseClusterURL(address)
-		if err != nil {
-			return nil, redisURLError(parsed, err)
+		var o *redis.ClusterOptions
+		if o, err = redis.ParseClusterURL(address); err == nil {
+			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisTimeout, redisTimeout, redisTimeout, redisTimeout
+			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+			client = redis.NewClusterClient(o)
 		}
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisTimeout, redisTimeout, redisTimeout, redisTimeout
-		o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
-		return redis.NewClusterClient(o), nil
+	default:
+		var o *redis.Options
+		if o, err = redis.ParseURL(address); err == nil {
+			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisTimeout, redisTimeout, redisTimeout, redisTimeout
+			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+			client = redis.NewClient(o)
+		}
 	}
-	o, err := redis.ParseURL(address)
 	if err != nil {
-		return nil, redisURLError(parsed, err)
+		return nil, fmt.Errorf("the Redis URL %s: %w", parsed.Redacted(), err)
 	}
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisTimeout, redisTimeout, redisTimeout, redisTimeout
-	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
-	return redis.NewClient(o), nil
+	return client, nil
 }
 
-// redisURLError names the URL without its password.
-func redisURLError(address *url.URL, err error) error {
-	return fmt.Errorf("the Redis URL %s: %w", address.Redacted(), err)
+// once is a command that is sent once. Without it, the client of a cluster sends a command again when the connection ends
+// before the answer, whatever its options say, and a charge would count twice.
+type once struct{ redis.Cmder }
+
+// NoRetry tells the client.
+func (once) NoRetry() bool { return true }
+
+// onceClient is a client that sends each call of a script once.
+type onceClient struct{ redis.UniversalClient }
+
+// EvalSha calls a script that the server has.
+func (c onceClient) EvalSha(ctx context.Context, hash string, keys []string, arguments ...any) *redis.Cmd {
+	return c.call(ctx, "evalsha", hash, keys, arguments)
+}
+
+// Eval calls a script that is sent along.
+func (c onceClient) Eval(ctx context.Context, script string, keys []string, arguments ...any) *redis.Cmd {
+	return c.call(ctx, "eval", script, keys, arguments)
+}
+
+func (c onceClient) call(ctx context.Context, verb, script string, keys []string, arguments []any) *redis.Cmd {
+	words := []any{verb, script, len(keys)}
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	cmd := redis.NewCmd(ctx, append(words, arguments...)...)
+	cmd.SetFirstKeyPos(firstKey)
+	_ = c.Process(ctx, once{cmd}) // the command holds the error
+	return cmd
+}
+
+func (c onceClient) isCluster() bool {
+	_, ok := c.UniversalClient.(*redis.ClusterClient)
+	return ok
 }

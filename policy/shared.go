@@ -2,8 +2,11 @@ package policy
 
 import (
 	"context"
+	_ "embed"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 )
+
+//go:embed script/charge.lua
+var chargeScript string
 
 // SharedConfig is what a Shared counter needs. Every member is required.
 type SharedConfig struct {
@@ -28,17 +34,23 @@ type SharedConfig struct {
 const (
 	tripTimeout = 150 * time.Millisecond
 	probeEvery  = time.Second
+	maxCharging = 8 // charges of live calls at once; more than there are connections would time out for want of one
 )
 
 // Shared is a Budget that any number of replicas share through Redis, whose own clock decides the windows. It remembers a
 // refusal until it ends, so that a client that keeps asking costs Redis nothing. While Redis does not answer, it gives out
-// this replica's share from memory, half of that for upstream calls, and adds what was used to Redis when that is back.
+// this replica's share from memory, half of that for upstream calls, and adds what was used to Redis when that is back. A
+// share is given out once a window, however often Redis goes: nobody gets past an allowance twice over. The buckets of a
+// minute are not added: they are full again before anybody could tell. A cluster counts as away while any of its nodes is.
 type Shared struct {
 	config   SharedConfig
+	client   onceClient
+	clock    *serverClock
 	batcher  *batcher
 	charge   *redis.Script
 	buckets  *redis_rate.Limiter
-	refusals *otter.Cache[string, remembered]
+	charging chan struct{} // a place for each charge of live calls that talks to Redis
+	refusals *otter.Cache[owner, remembered]
 	local    *Local
 	metrics  sharedMetrics
 
@@ -47,9 +59,16 @@ type Shared struct {
 	ended sync.WaitGroup
 }
 
+// owner is who was refused by a ceiling.
+type owner struct {
+	ceiling Ceiling // of an account always AccountDay
+	id      string
+}
+
 // remembered is a refusal and until when, by this process' clock, it holds.
 type remembered struct {
 	refusal Refusal
+	cost    int // of what was refused: less than it may fit
 	usage   Usage
 	until   time.Time
 }
@@ -59,28 +78,32 @@ const rememberedRefusals = 100_000
 var _ Budget = (*Shared)(nil)
 
 // NewShared returns a counter over Redis, which need not answer yet. Close it before its client.
-func NewShared(c SharedConfig) (*Shared, error) {
-	refusals, err := otter.New(&otter.Options[string, remembered]{MaximumSize: rememberedRefusals})
+func NewShared(c SharedConfig) (*Shared, error) { return newShared(c, time.Tick(probeEvery)) }
+
+// newShared takes the ticks at which it looks whether Redis is back.
+func newShared(c SharedConfig, tick <-chan time.Time) (*Shared, error) {
+	refusals, err := otter.New(&otter.Options[owner, remembered]{MaximumSize: rememberedRefusals})
 	if err != nil {
 		return nil, fmt.Errorf("make a memory of refusals: %w", err)
 	}
 	replicas := max(1, c.Replicas)
+	client := onceClient{c.Client}
+	clock := &serverClock{now: c.Now}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Shared{
 		config:   c,
+		client:   client,
+		clock:    clock,
 		charge:   redis.NewScript(chargeScript),
-		buckets:  redis_rate.NewLimiter(c.Client),
+		buckets:  redis_rate.NewLimiter(client),
+		charging: make(chan struct{}, maxCharging),
 		refusals: refusals,
-		local:    newShare(c.Now, replicas, 2*replicas),
+		local:    newShare(clock.time, replicas, 2*replicas),
 		metrics:  newSharedMetrics(c.Registry),
 		stop:     stop,
 	}
-	s.batcher = newBatcher(c.Client, s.down.Load, s.lost)
-	s.ended.Go(func() {
-		ticker := time.NewTicker(probeEvery)
-		defer ticker.Stop()
-		s.recover(ctx, ticker.C)
-	})
+	s.batcher = newBatcher(client, clock, s.down.Load, s.lost)
+	s.ended.Go(func() { s.recover(ctx, tick) })
 	return s, nil
 }
 
@@ -100,16 +123,21 @@ func (s *Shared) Admit(ctx context.Context, accountID, keyID string, p Plan) (Us
 		return s.local.Admit(ctx, accountID, keyID, p)
 	}
 	asked := s.config.Now()
-	if usage, refusal := s.recall(asked, accountID, keyID, &p); refusal != nil {
-		s.metrics.remembered.Inc()
-		return usage, refusal
+	for _, who := range [...]owner{{AccountDay, accountID}, {KeyMinute, keyID}} {
+		if usage, refusal := s.recall(asked, who, 1, &p); refusal != nil {
+			return usage, refusal
+		}
 	}
 	usage, refusal, err := s.batcher.admit(accountID, keyID, p)
 	if err != nil {
 		return s.local.Admit(ctx, accountID, keyID, p)
 	}
 	if refusal != nil {
-		s.remember(asked, accountID, keyID, usage, *refusal)
+		who := owner{AccountDay, accountID}
+		if refusal.Ceiling == KeyMinute {
+			who = owner{KeyMinute, keyID}
+		}
+		s.remember(asked, who, 1, usage, *refusal)
 	}
 	return usage, refusal
 }
@@ -125,94 +153,97 @@ func (s *Shared) Usage(ctx context.Context, accountID string) Usage {
 }
 
 // remember keeps a refusal. It counts from before the question was sent, so that it ends no later than for Redis.
-func (s *Shared) remember(asked time.Time, accountID, keyID string, usage Usage, refusal Refusal) {
-	owner := accountID
-	if refusal.Ceiling == KeyMinute {
-		owner = keyID
-	}
-	s.refusals.Set(owner, remembered{refusal: refusal, usage: usage, until: asked.Add(refusal.RetryAfter)})
+func (s *Shared) remember(asked time.Time, who owner, cost int, usage Usage, refusal Refusal) {
+	s.refusals.Set(who, remembered{refusal: refusal, cost: cost, usage: usage, until: asked.Add(refusal.RetryAfter)})
 }
 
 // recall returns a refusal that still holds. One of a limit that the plan no longer has does not.
-func (s *Shared) recall(now time.Time, accountID, keyID string, p *Plan) (Usage, *Refusal) {
-	for _, owner := range [...]string{accountID, keyID} {
-		r, ok := s.refusals.GetIfPresent(owner)
-		if !ok || !now.Before(r.until) || r.refusal.Limit != p.ceiling(r.refusal.Ceiling) {
-			continue
-		}
-		refusal := r.refusal
-		refusal.RetryAfter = r.until.Sub(now)
-		r.usage.At = r.usage.At.Add(r.refusal.RetryAfter - refusal.RetryAfter)
-		return r.usage, &refusal
+func (s *Shared) recall(now time.Time, who owner, cost int, p *Plan) (Usage, *Refusal) {
+	r, ok := s.refusals.GetIfPresent(who)
+	if !ok || !now.Before(r.until) || cost < r.cost || r.refusal.Limit != p.ceiling(r.refusal.Ceiling) {
+		return Usage{}, nil
 	}
-	return Usage{}, nil
-}
-
-// ceiling returns how high a ceiling on requests is.
-func (p *Plan) ceiling(c Ceiling) int {
-	switch c {
-	case KeyMinute:
-		return p.RequestsPerMinutePerKey
-	case AccountHour:
-		return p.RequestsPerHour
-	case AccountDay:
-		return p.RequestsPerDay
-	}
-	return 0
+	s.metrics.remembered.Inc()
+	refusal := r.refusal
+	refusal.RetryAfter = r.until.Sub(now)
+	r.usage.At = r.usage.At.Add(r.refusal.RetryAfter - refusal.RetryAfter)
+	return r.usage, &refusal
 }
 
 // ChargeLive implements Budget. The account and the property live on different servers of a cluster, so it takes two
-// questions; what the property refuses is given back to the account.
+// questions; what the property refuses is given back to the account. The other way round, an account that keeps asking
+// beyond its day would take from the property what others have of it.
 func (s *Shared) ChargeLive(ctx context.Context, accountID, propertyID string, calls int, p Plan) *Refusal {
+	s.charging <- struct{}{}
+	defer func() { <-s.charging }()
 	if s.down.Load() {
 		return s.local.ChargeLive(ctx, accountID, propertyID, calls, p)
 	}
-	refusal, err := s.chargeBoth(accountID, propertyID, calls, p)
-	if err != nil {
+	asked, who := s.config.Now(), owner{PropertyMinute, propertyID}
+	if _, refusal := s.recall(asked, who, calls, &p); refusal != nil {
+		return refusal
+	}
+	refusal, err := s.chargeBoth(accountID, propertyID, calls, &p)
+	switch {
+	case err != nil:
 		s.lost(err)
 		return s.local.ChargeLive(ctx, accountID, propertyID, calls, p)
+	case refusal != nil && refusal.Ceiling == PropertyMinute:
+		// One of the account is not remembered: calls that are given back end it before its time.
+		s.remember(asked, who, calls, Usage{}, *refusal)
 	}
 	return refusal
 }
 
-func (s *Shared) chargeBoth(accountID, propertyID string, calls int, p Plan) (*Refusal, error) {
-	fits, now, err := s.add(Count{AccountID: accountID, Calls: calls}, p.SearchConsoleCallsPerDay)
-	switch {
-	case err != nil:
-		return nil, err
-	case !fits:
-		return &Refusal{AccountCalls, p.SearchConsoleCallsPerDay, untilNext(now, daySeconds)}, nil
-	}
+func (s *Shared) chargeBoth(accountID, propertyID string, calls int, p *Plan) (*Refusal, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tripTimeout)
 	defer cancel()
+	now, wait, err := s.add(ctx, Count{AccountID: accountID, Calls: calls}, p.SearchConsoleCallsPerDay)
+	if err != nil {
+		return nil, err
+	}
+	if wait > 0 {
+		return &Refusal{AccountCalls, p.SearchConsoleCallsPerDay, wait}, nil
+	}
 	limit := p.LiveCallsPerMinutePerProperty
-	result, err := s.buckets.AllowN(ctx, "sara:live:"+propertyID, redis_rate.PerMinute(limit), calls)
-	if err == nil && result.Allowed == calls {
+	result, err := s.buckets.AllowN(ctx, "sara:live:"+propertyID, redis_rate.PerMinute(max(1, limit)), calls)
+	if err == nil && result.Allowed == calls && limit > 0 {
 		return nil, nil
 	}
-	// Nothing was called, so nothing may stay charged; if Redis is lost now, the account has paid for nothing.
-	if _, _, undone := s.add(Count{AccountID: accountID, Day: int64(dayOf(now)), Calls: -calls}, 0); undone != nil && err == nil {
-		err = undone
+	// Nothing was called, so nothing may stay charged.
+	undo := Count{AccountID: accountID, Hour: int64(hourOf(now)), Day: hourOf(now).day(), Calls: -calls}
+	if err == nil {
+		_, _, err = s.add(ctx, undo, unlimited)
 	}
 	if err != nil {
+		s.local.add(undo)
 		return nil, fmt.Errorf("charge the live calls of a property: %w", err)
 	}
 	return &Refusal{PropertyMinute, limit, max(result.RetryAfter, time.Millisecond)}, nil
 }
 
-// add adds to the counts of an account unless the calls go over the ceiling; 0 for none. Counts without windows are of now.
-func (s *Shared) add(c Count, ceiling int) (fits bool, now time.Time, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), tripTimeout)
-	defer cancel()
-	numbers, err := s.charge.Run(ctx, s.config.Client, []string{accountKey(c.AccountID)},
-		c.Calls, ceiling, c.Hour, c.Day, c.InHour, c.InDay).Int64Slice()
-	if err == nil && len(numbers) != 3 {
-		err = fmt.Errorf("it answers %d numbers, not 3", len(numbers))
+// unlimited is a ceiling that nothing reaches.
+const unlimited = -1
+
+// add adds to the counts of an account, and tells how long to wait if the calls would go over the ceiling. A count without
+// windows is of now.
+func (s *Shared) add(ctx context.Context, c Count, ceiling int) (now time.Time, wait time.Duration, err error) {
+	for range 2 {
+		asked := s.clock.now()
+		var numbers []int64
+		numbers, err = s.charge.Run(ctx, s.client, []string{accountKey(c.AccountID)},
+			s.clock.deadline(asked), ceiling, c.Calls, c.InHour, c.InDay, c.Hour, c.Day).Int64Slice()
+		if err == nil {
+			now, numbers, err = s.clock.read(numbers, asked)
+		}
+		if err == nil {
+			return now, time.Duration(numbers[0]) * time.Microsecond, nil
+		}
+		if !errors.Is(err, errLate) {
+			break
+		}
 	}
-	if err != nil {
-		return false, time.Time{}, fmt.Errorf("charge the shared counter: %w", err)
-	}
-	return numbers[0] == 1, time.Unix(numbers[1], numbers[2]*int64(time.Microsecond)), nil
+	return time.Time{}, 0, fmt.Errorf("charge the shared counter: %w", err)
 }
 
 // lost turns to the local share.
@@ -234,7 +265,7 @@ func (s *Shared) recover(ctx context.Context, tick <-chan time.Time) {
 			return
 		}
 		away := s.down.Load()
-		if away && s.probe(ctx) != nil || s.merge() != nil || !away {
+		if away && s.probe(ctx) != nil || s.merge(ctx) != nil || !away {
 			continue
 		}
 		s.down.Store(false)
@@ -243,20 +274,36 @@ func (s *Shared) recover(ctx context.Context, tick <-chan time.Time) {
 	}
 }
 
+// probe asks whether Redis can be written to, all of it.
 func (s *Shared) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, tripTimeout)
 	defer cancel()
-	return s.config.Client.Ping(ctx).Err()
-}
-
-// merge adds the local counts to Redis. Counts that it could not add stay local.
-func (s *Shared) merge() error {
-	counts := s.local.take()
-	for i, c := range counts {
-		if _, _, err := s.add(c, 0); err != nil {
-			s.local.restore(counts[i:], true)
+	if cluster, ok := s.config.Client.(*redis.ClusterClient); ok {
+		err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			info, err := node.ClusterInfo(ctx).Result()
+			if err == nil && !strings.Contains(info, "cluster_state:ok") {
+				err = errors.New("the cluster does not serve all of its slots")
+			}
+			return err
+		})
+		if err != nil {
 			return err
 		}
+	}
+	_, _, err := s.add(ctx, Count{AccountID: "probe"}, unlimited)
+	return err
+}
+
+// merge adds to Redis what was used of the local shares and is not there yet.
+func (s *Shared) merge(ctx context.Context) error {
+	for _, c := range s.local.changes() {
+		ctx, cancel := context.WithTimeout(ctx, tripTimeout)
+		_, _, err := s.add(ctx, c.used.since(c.kept), unlimited)
+		cancel()
+		if err != nil {
+			return err
+		}
+		s.local.keep(c.used)
 	}
 	return nil
 }

@@ -1,22 +1,34 @@
 -- Admits requests of many keys of many accounts at once, each of them wholly or not at all.
 -- KEYS[i]  the hash of account i
--- ARGV     for each account: requests a minute and key, requests an hour, requests a day, the number n of its requests,
---          and the n key ids
--- Returns  seconds and microseconds of this server's clock; then for each account its requests of the hour and of the day
---          before, and its upstream calls of the day; then for each of its requests: the ceiling that refused it (0 none,
---          1 minute, 2 hour, 3 day), the microseconds until the minute's bucket has room, and the account's requests of the
---          hour and of the day.
+-- ARGV     the last moment, in microseconds since 1970, at which this may still be done: who asked decides alone after it.
+--          Then for each account: requests a minute and key, requests an hour, requests a day, the number n of its
+--          requests, and the n key ids.
+-- Returns  seconds and microseconds of this server's clock, and nothing more if it is too late. Then for each account its
+--          requests of the hour and of the day before, and its upstream calls of the day; and for each of its requests 0,
+--          or what refuses it: 4 times the microseconds until it would fit, plus 1 for the minute, 2 the hour, 3 the day.
 -- The hash  h, d: hour and day since 1970; hn, dn, cn: requests of that hour and day, upstream calls of that day;
 --          m:KEY: when the bucket of KEY is full again, in microseconds since 1970.
 local clock = redis.call('TIME')
-local seconds = tonumber(clock[1])
-local now = seconds * 1000000 + tonumber(clock[2])
+local seconds, micros = tonumber(clock[1]), tonumber(clock[2])
+local now = seconds * 1000000 + micros
+local out, o = {seconds, micros}, 2
+if now > tonumber(ARGV[1]) then return out end
 local hour, day = math.floor(seconds / 3600), math.floor(seconds / 86400)
-local out = {seconds, tonumber(clock[2])}
-local at = 1
+local at = 2
+
+-- On an account's first request of a day, forget the keys whose buckets are full: those of long ago would pile up.
+local function sweep(key)
+  local all = redis.call('HGETALL', key)
+  for f = 1, #all, 2 do
+    if string.sub(all[f], 1, 2) == 'm:' and tonumber(all[f + 1]) <= now then redis.call('HDEL', key, all[f]) end
+  end
+end
+
 for i = 1, #KEYS do
-  local perMinute, perHour, perDay = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  local n = tonumber(ARGV[at + 3])
+  local key, perHour, perDay, n = KEYS[i], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  local perMinute = tonumber(ARGV[at])
+  local interval = math.max(1, math.floor(60000000 / math.max(perMinute, 1)))
+  local capacity = perMinute * interval
   at = at + 4
   local fields, place, distinct = {'h', 'hn', 'd', 'dn', 'cn'}, {}, 5
   for j = at, at + n - 1 do
@@ -26,48 +38,48 @@ for i = 1, #KEYS do
       fields[distinct] = 'm:' .. ARGV[j]
     end
   end
-  local known = redis.call('HMGET', KEYS[i], unpack(fields))
+  local known = redis.call('HMGET', key, unpack(fields))
   -- A window that is over counts nothing; one ahead of this clock, after a failover, still counts.
   local h, d = tonumber(known[1] or 0), tonumber(known[3] or 0)
   local inHour, inDay, calls = 0, 0, 0
-  if h >= hour then inHour = tonumber(known[2] or 0) else h = hour end
+  if h >= hour then inHour = tonumber(known[2]) else h = hour end
   local newDay = d < day
-  if newDay then d = day else inDay, calls = tonumber(known[4] or 0), tonumber(known[5] or 0) end
-  local o = #out
+  if newDay then d = day else inDay, calls = tonumber(known[4]), tonumber(known[5]) end
   out[o + 1], out[o + 2], out[o + 3] = inHour, inDay, calls
+  o = o + 3
   local admitted, full = 0, {}
   for j = at, at + n - 1 do
     local p = place[ARGV[j]]
-    local after = full[p] or tonumber(known[p] or 0)
-    if after < now then after = now end
-    after = after + math.floor(60000000 / perMinute)
-    local ceiling, wait = 0, 0
+    local after = math.min(math.max(full[p] or tonumber(known[p] or 0), now), now + capacity) + interval
+    local wait = math.max(after - now - capacity, 0)
+    local refusal = 0
+    if wait > 0 then refusal = 4 * wait + 1 end
+    -- The ceiling that lasts longest is named, so that nobody waits for one only to run into the next.
+    if inHour >= perHour then
+      local left = (h + 1) * 3600000000 - now
+      if left >= wait then refusal = 4 * left + 2 end
+    end
     if inDay >= perDay then
-      ceiling = 3
-    elseif inHour >= perHour then
-      ceiling = 2
-    elseif after - now > 60000000 then
-      ceiling, wait = 1, after - now - 60000000
-    else
+      local left = (d + 1) * 86400000000 - now
+      if left >= wait then refusal = 4 * left + 3 end
+    end
+    if refusal == 0 then
       full[p] = after
       inHour, inDay, admitted = inHour + 1, inDay + 1, admitted + 1
     end
-    local o = #out
-    out[o + 1], out[o + 2], out[o + 3], out[o + 4] = ceiling, wait, inHour, inDay
+    o = o + 1
+    out[o] = refusal
   end
   at = at + n
   if admitted > 0 then
-    local set = {'h', h, 'hn', inHour, 'd', d, 'dn', inDay}
-    if newDay then
-      set[9], set[10] = 'cn', 0
-    end
+    if newDay then sweep(key) end
+    local set, s = {'h', h, 'hn', inHour, 'd', d, 'dn', inDay, 'cn', calls}, 10
     for p, after in pairs(full) do
-      set[#set + 1], set[#set + 2] = fields[p], string.format('%.0f', after)
+      set[s + 1], set[s + 2] = fields[p], after
+      s = s + 2
     end
-    redis.call('HSET', KEYS[i], unpack(set))
-    if newDay then
-      redis.call('EXPIRE', KEYS[i], 172800)
-    end
+    redis.call('HSET', key, unpack(set))
+    if newDay then redis.call('EXPIRE', key, 172800) end
   end
 end
 return out

@@ -1,34 +1,31 @@
 -- Adds to the counts of one account, if the upstream calls fit.
 -- KEYS[1]  the hash of the account, as admit.lua has it
--- ARGV     upstream calls to add, below zero to give back; the ceiling of calls a day, 0 for none; hour and day since 1970
---          that the additions are of, 0 for the present ones; requests to add to the hour; requests to add to the day
--- Returns  1 and the seconds and microseconds of this server's clock, or 0 and these.
+-- ARGV     the last moment at which this may still be done, as there; the ceiling of calls a day, below zero for none;
+--          upstream calls to add, below zero to give back; requests to add to the hour; requests to add to the day; hour and
+--          day since 1970 that these are of, 0 for the present ones
+-- Returns  seconds and microseconds of this server's clock, and nothing more if it is too late; then 0, or if the calls do
+--          not fit the microseconds until the day ends.
 local clock = redis.call('TIME')
-local seconds = tonumber(clock[1])
+local seconds, micros = tonumber(clock[1]), tonumber(clock[2])
+local now = seconds * 1000000 + micros
+if now > tonumber(ARGV[1]) then return {seconds, micros} end
+local ceiling, calls = tonumber(ARGV[2]), tonumber(ARGV[3])
+local ofHour, ofDay = tonumber(ARGV[6]), tonumber(ARGV[7])
 local hour, day = math.floor(seconds / 3600), math.floor(seconds / 86400)
-local calls, ceiling = tonumber(ARGV[1]), tonumber(ARGV[2])
-local ofHour, ofDay = tonumber(ARGV[3]), tonumber(ARGV[4])
-local known = redis.call('HMGET', KEYS[1], 'h', 'd', 'cn')
-local h, d, used = tonumber(known[1] or 0), tonumber(known[2] or 0), tonumber(known[3] or 0)
-if h < hour then
-  redis.call('HSET', KEYS[1], 'h', hour, 'hn', 0)
-  h = hour
-end
-if d < day then
-  redis.call('HSET', KEYS[1], 'd', day, 'dn', 0, 'cn', 0)
-  redis.call('EXPIRE', KEYS[1], 172800)
-  d, used = day, 0
+local known = redis.call('HMGET', KEYS[1], 'h', 'hn', 'd', 'dn', 'cn')
+local h, d = tonumber(known[1] or 0), tonumber(known[3] or 0)
+local inHour, inDay, used = 0, 0, 0
+if h >= hour then inHour = tonumber(known[2]) else h = hour end
+local newDay = d < day
+if newDay then d = day else inDay, used = tonumber(known[4]), tonumber(known[5]) end
+if ceiling >= 0 and used + calls > ceiling then
+  return {seconds, micros, (d + 1) * 86400000000 - now}
 end
 -- What belongs to a window that is over is no longer anybody's business.
 if ofDay == 0 or ofDay == d then
-  if ceiling > 0 and used + calls > ceiling then
-    return {0, seconds, tonumber(clock[2])}
-  end
-  if calls < 0 and used + calls < 0 then calls = -used end
-  redis.call('HINCRBY', KEYS[1], 'cn', calls)
-  redis.call('HINCRBY', KEYS[1], 'dn', ARGV[6])
+  used, inDay = math.max(0, used + calls), inDay + tonumber(ARGV[5])
 end
-if ofHour == 0 or ofHour == h then
-  redis.call('HINCRBY', KEYS[1], 'hn', ARGV[5])
-end
-return {1, seconds, tonumber(clock[2])}
+if ofHour == 0 or ofHour == h then inHour = inHour + tonumber(ARGV[4]) end
+redis.call('HSET', KEYS[1], 'h', h, 'hn', inHour, 'd', d, 'dn', inDay, 'cn', used)
+if newDay then redis.call('EXPIRE', KEYS[1], 172800) end
+return {seconds, micros, 0}

@@ -1,0 +1,38 @@
+package policy
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// A serverClock is the clock of Redis, which decides the windows of all replicas, as far as it is known from the last
+// answer: it is behind by nothing, and ahead by the time of that round trip at most. So the windows of the time without
+// Redis are those of the time with it, and Redis can be told by its own clock until when a charge is still wanted.
+type serverClock struct {
+	now   func() time.Time // of this process
+	ahead atomic.Int64     // nanoseconds by which Redis is ahead of this process
+}
+
+// time returns the time by Redis' clock.
+func (c *serverClock) time() time.Time { return c.now().Add(time.Duration(c.ahead.Load())) }
+
+// deadline is when, in microseconds since 1970 of Redis' clock, who asked at an instant of this process waits no more. A
+// charge that Redis gets to only then, when it was frozen, is not to be carried out: it was made locally by then.
+func (c *serverClock) deadline(asked time.Time) int64 {
+	return asked.Add(time.Duration(c.ahead.Load()) + tripTimeout).UnixMicro()
+}
+
+// read takes the time off the answer of a script, which begins with it, and sets the clock by it. An answer of the time
+// alone is errLate.
+func (c *serverClock) read(answer []int64, asked time.Time) (now time.Time, rest []int64, err error) {
+	if len(answer) < 2 {
+		return time.Time{}, nil, fmt.Errorf("the shared counter answers %d numbers, and not the time", len(answer))
+	}
+	now = time.Unix(answer[0], answer[1]*int64(time.Microsecond))
+	c.ahead.Store(int64(now.Sub(asked)))
+	if len(answer) == 2 {
+		return now, nil, errLate
+	}
+	return now, answer[2:], nil
+}

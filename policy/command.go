@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A command is one call of the script admit.lua.
+type command struct {
+	groups []group
+	whole  bool // the server does not have the script
+	answer *redis.IntSliceCmd
+}
+
+// A group is what a batch has of one account under one plan, in the order of arrival: either requests to decide on or
+// questions for the usage.
+type group []*admission
+
+// requests is how many requests there are to decide on.
+func (g group) requests() int {
+	if g[0].keyID == "" {
+		return 0
+	}
+	return len(g)
+}
+
+// commandsFor is a batch as commands: on a cluster one an account, which travel to each server in one pipeline; elsewhere
+// one for all.
+func commandsFor(batch []*admission, cluster bool) []command {
+	groups := byAccount(batch)
+	if !cluster {
+		return []command{{groups: groups}}
+	}
+	commands := make([]command, len(groups))
+	for i := range groups {
+		commands[i].groups = groups[i : i+1]
+	}
+	return commands
+}
+
+func byAccount(batch []*admission) []group {
+	type owner struct {
+		account  string
+		question bool
+		plan     Plan
+	}
+	places := make(map[owner]int, len(batch))
+	groups := make([]group, 0, len(batch))
+	for _, a := range batch {
+		o := owner{a.accountID, a.keyID == "", a.plan}
+		i, ok := places[o]
+		if !ok {
+			i = len(groups)
+			places[o] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], a)
+	}
+	return groups
+}
+
+// accountKey is the one key of an account; its braces keep everything of the account on one server of a cluster.
+func accountKey(accountID string) string { return "sara:{" + accountID + "}:use" }
+
+// firstKey is where the keys begin in a call of a script.
+const firstKey = 3
+
+// words is the call of the script as Redis reads it.
+func (c *command) words(hash string, deadline int64) []any {
+	size := firstKey + 1
+	for _, g := range c.groups {
+		size += 5 + g.requests() // the key, its four numbers, and the requests
+	}
+	words := make([]any, 0, size)
+	if c.whole {
+		words = append(words, "eval", admitScript)
+	} else {
+		words = append(words, "evalsha", hash)
+	}
+	words = append(words, len(c.groups))
+	for _, g := range c.groups {
+		words = append(words, accountKey(g[0].accountID))
+	}
+	words = append(words, deadline)
+	for _, g := range c.groups {
+		p, n := &g[0].plan, g.requests()
+		words = append(words, p.RequestsPerMinutePerKey, p.RequestsPerHour, p.RequestsPerDay, n)
+		for _, a := range g[:n] {
+			words = append(words, a.keyID)
+		}
+	}
+	return words
+}
+
+// errLate is a command that the server got to only when nobody would have waited for it any more, or so it seemed by a
+// clock that has jumped.
+var errLate = errors.New("the shared counter was too late")
+
+// settle reads the answer into the admissions that it decides.
+func (c *command) settle(clock *serverClock, asked time.Time) error {
+	numbers, err := c.answer.Result()
+	if err != nil {
+		return err
+	}
+	now, numbers, err := clock.read(numbers, asked)
+	if err != nil {
+		return err
+	}
+	want := 0
+	for _, g := range c.groups {
+		want += 3 + g.requests()
+	}
+	if len(numbers) != want {
+		return fmt.Errorf("the shared counter answers %d numbers, not %d", len(numbers), want)
+	}
+	for _, g := range c.groups {
+		usage := Usage{RequestsThisHour: int(numbers[0]), RequestsToday: int(numbers[1]), CallsToday: int(numbers[2]), At: now}
+		numbers = numbers[3:]
+		for i, a := range g {
+			if i < g.requests() {
+				a.refusal = refusalOf(numbers[i], &a.plan)
+				if a.refusal == nil {
+					usage.RequestsThisHour++
+					usage.RequestsToday++
+				}
+			}
+			a.usage = usage
+		}
+		numbers = numbers[g.requests():]
+	}
+	return nil
+}
+
+// fail leaves the admissions undecided, and returns why.
+func (c *command) fail(err error) error {
+	for _, g := range c.groups {
+		for _, a := range g {
+			a.err = err
+		}
+	}
+	return err
+}
+
+// refusalOf reads what admit.lua says of one request.
+func refusalOf(number int64, p *Plan) *Refusal {
+	if number == 0 {
+		return nil
+	}
+	ceiling := [...]Ceiling{1: KeyMinute, 2: AccountHour, 3: AccountDay}[number%4]
+	return &Refusal{ceiling, p.ceiling(ceiling), time.Duration(number/4) * time.Microsecond}
+}
