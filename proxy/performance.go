@@ -128,5 +128,5 @@ func (s *Server) liveConditions(ctx context.Context, c *call) ([]translate.Condi
 	if err != nil {
 		return nil, err
 	}
-	return conditions, c.checkLive()
+	return conditions, s.checkLive(ctx, c)
 }

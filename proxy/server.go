@@ -35,6 +35,7 @@ type Server struct {
 	calendar translate.Calendar
 	gate     *policy.Gate
 	metrics  *metrics
+	refused  refusals
 	document []byte // the OpenAPI document
 	edge     *fasthttp.Server
 	draining atomic.Bool

@@ -159,8 +159,31 @@ func TestProperty200AccessLost(t *testing.T) {
 	w.wantConnection(t, "prefix", false)
 	w.wantConnection(t, "large", true)
 	w.must(w.sim.SetFaults(gscsim.Faults{}))
+	w.advance(connectionRetry)
 	w.get("pro", w.path("prefix", "/summary")).ok(t)
 	w.wantConnection(t, "prefix", true)
+}
+
+// What is known to be refused costs neither a call nor the customer's live budget: a property without access costs one of
+// both a minute, a connection without a token none of either.
+func TestMe200RefusalsAreNotCharged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	charged := func() float64 {
+		return w.get("pro", "/v1/me").ok(t).data()["usage"].(map[string]any)["search_console_calls_today"].(float64)
+	}
+	for range 3 {
+		w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+		w.get("pro", w.path("disconnected", "/queries")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	}
+	if calls := w.sim.Calls().SearchAnalytics; calls != 1 || charged() != 1 {
+		t.Errorf("%d calls, %v charged, want 1 and 1", calls, charged())
+	}
+	w.advance(connectionRetry)
+	w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	if calls := w.sim.Calls().SearchAnalytics; calls != 2 || charged() != 2 {
+		t.Errorf("a minute later %d calls, %v charged, want 2 and 2", calls, charged())
+	}
 }
 
 // A revoked token takes the whole connection down, once, and a token that works brings it back.

@@ -118,9 +118,10 @@ func (c *Client) SearchAnalytics(ctx context.Context, acct Account, site string,
 	return reply, nil
 }
 
-// Check is nil when the account has or can get an access token. It does not ask Search Console.
+// Check is nil when the account has or can get an access token. It does not ask Search Console, and is not counted as a
+// call; while the token is good it costs next to nothing.
 func (c *Client) Check(ctx context.Context, acct Account) error {
-	return c.call(ctx, acct, func(context.Context, string) error { return nil })
+	return c.retry(ctx, acct, func(context.Context, string) error { return nil })
 }
 
 // exchange sends one request with an access token. It returns an *Error or, when its context ended, the context's error.
