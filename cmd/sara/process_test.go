@@ -215,6 +215,9 @@ func testServe(t *testing.T, binary string, people *cast, simulator *gscsim.Serv
 			t.Errorf("the log does not say %s:\n%s", want, p.stderr)
 		}
 	}
+	if log := p.stderr.String(); strings.Index(log, "operation=listQueries") > strings.Index(log, "msg=stopped") {
+		t.Errorf("the server counts as stopped before the last request is answered:\n%s", log)
+	}
 	if strings.Contains(p.stderr.String(), key) {
 		t.Error("the key is in the log")
 	}
