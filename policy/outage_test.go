@@ -2,190 +2,262 @@ package policy
 
 import (
 	"context"
-	"fmt"
+	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"sara/policy/redistest"
 )
 
-func TestACallerInAHurryGetsWhatIsKnownFromAHangingDirectory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newRealWorld(t)
-		wantCode(t, "", nil)(w.admit(t.Context()))
-		defer w.directory.hold()()
-		time.Sleep(freshFor + 1)
-		ctx, cancel := context.WithTimeout(t.Context(), lookupTimeout/2)
-		defer cancel()
-		wantCode(t, "", nil)(w.admit(ctx))
-		wantCode(t, "", context.DeadlineExceeded)(w.find(ctx, "shop"))
-	})
+// slowest asks n times at once and returns how long the slowest had to wait.
+func slowest(n int, ask func(i int)) time.Duration {
+	var mu sync.Mutex
+	var most time.Duration
+	var done sync.WaitGroup
+	for i := range n {
+		done.Go(func() {
+			begun := time.Now()
+			ask(i)
+			mu.Lock()
+			defer mu.Unlock()
+			most = max(most, time.Since(begun))
+		})
+	}
+	done.Wait()
+	return most
 }
 
-// Hanging up during a refresh must not pass for a failure of the directory, or a client who does it over and over would
-// keep a revoked key working.
-func TestHangingUpDoesNotProlongWhatIsRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newRealWorld(t)
-		wantCode(t, "", nil)(w.admit(t.Context()))
-		time.Sleep(freshFor + 1)
-		w.edit(revoke)
-		release := w.directory.hold()
-		ctx, hangUp := context.WithCancel(t.Context())
-		var gone sync.WaitGroup
-		gone.Go(func() { _, _ = w.admit(ctx) })
-		synctest.Wait()
-		hangUp()
-		gone.Wait()
-		var next sync.WaitGroup
-		next.Go(func() { wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context())) })
-		synctest.Wait()
-		release()
-		next.Wait()
-		wantCalls(t, w.directory, 2)
-	})
+func (s *testShared) wantState(t *testing.T, degraded bool, logged int) {
+	t.Helper()
+	gauge := 0.0
+	if degraded {
+		gauge = 1
+	}
+	if got := s.metric(t, "sara_budget_degraded"); s.Degraded() != degraded || got != gauge {
+		t.Errorf("degraded %v, metric %v, want %v", s.Degraded(), got, degraded)
+	}
+	if lines := s.log.lines(); len(lines) != logged {
+		t.Errorf("logged %d lines, want %d: %q", len(lines), logged, lines)
+	}
 }
 
-func TestAQuestionHasItsOwnLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newRealWorld(t)
-		w.directory.hold()
-		start := time.Now()
-		wantCode(t, "", context.DeadlineExceeded)(w.admit(t.Context()))
-		wantCode(t, "", context.DeadlineExceeded)(w.find(t.Context(), "shop"))
-		if took := time.Since(start); took != 2*lookupTimeout {
-			t.Errorf("two questions to a directory that hangs took %v", took)
+func TestAKilledRedisCostsNobodyTheirShareAndIsGivenTheCounts(t *testing.T) {
+	awayFromTheHour(t)
+	server := redistest.Single(t)
+	s := startShared(t, server.URL(), sharedOptions{replicas: 2})
+	ctx, plan := t.Context(), ample()
+	plan.RequestsPerDay, plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 100, 40, 40
+	admitN(s, 5, "a", "k", plan)
+	server.Kill()
+
+	if admitted, refusal := admitN(s, 60, "a", "k", plan); admitted != 50 {
+		t.Errorf("admitted %d of a share of 50, then %+v", admitted, refusal)
+	} else {
+		wantRefusal(t, refusal, AccountDay, 100, 24*time.Hour)
+	}
+	calls := 0
+	for range 20 {
+		if s.ChargeLive(ctx, "a", "p", 1, plan) == nil {
+			calls++
 		}
-	})
-}
-
-func TestWhatIsKnownOutlivesAFailureByFiveMinutes(t *testing.T) {
-	eachKind(t, func(t *testing.T, w *world, known, unknown func(context.Context) (string, error), unknownCode string) {
-		wantCode(t, "", nil)(known(t.Context()))
-		w.directory.fail(errDown)
-		const step = 100 * time.Millisecond
-		for range 5 * time.Minute / step {
-			w.clock.advance(step)
-			wantCode(t, "", nil)(known(t.Context()))
-		}
-		// Each time it is tried again on the first step that is more than a second later.
-		wantCalls(t, w.directory, 1+int(5*time.Minute/(time.Second+step)))
-		w.clock.advance(1)
-		wantCode(t, "", errDown)(known(t.Context()))
-
-		w.directory.fail(nil)
-		wantCode(t, "", nil)(known(t.Context()))
-		w.directory.fail(errDown)
-		w.clock.advance(5 * time.Minute)
-		wantCode(t, "", nil)(known(t.Context()))
-	})
-}
-
-func TestAFailureIsNotRemembered(t *testing.T) {
-	eachKind(t, func(t *testing.T, w *world, known, unknown func(context.Context) (string, error), unknownCode string) {
-		w.directory.fail(errDown)
-		wantCode(t, "", errDown)(known(t.Context()))
-		w.directory.fail(nil)
-		wantCode(t, "", nil)(known(t.Context()))
-	})
-}
-
-func TestAFailureSaysWhatWasTried(t *testing.T) {
-	w := newWorld(t)
-	w.directory.fail(errDown)
-	_, err := w.request(t.Context(), "Bearer "+goodKey, 0)
-	if err == nil || err.Error() != "look up a key: the directory is down" {
-		t.Errorf("key: %v", err)
 	}
-	key := good()
-	if _, err = w.Property(t.Context(), &Grant{Key: &key}, "shop"); err == nil || err.Error() != "look up a property: the directory is down" {
-		t.Errorf("property: %v", err)
+	if calls != 10 {
+		t.Errorf("%d calls of half a share, 10", calls)
+	}
+	if usage := s.Usage(ctx, "a"); usage.RequestsToday != 50 || usage.CallsToday != 10 {
+		t.Errorf("usage %+v", usage)
+	}
+	s.wantState(t, true, 1)
+	s.look()
+	s.wantState(t, true, 1)
+
+	server.Start()
+	s.look()
+	s.wantState(t, false, 2)
+	if usage := s.Usage(ctx, "a"); usage.RequestsThisHour != 50 || usage.RequestsToday != 50 || usage.CallsToday != 10 {
+		t.Errorf("Redis was given %+v", usage)
+	}
+	if admitted, _ := admitN(s, 60, "a", "k", plan); admitted != 50 {
+		t.Errorf("admitted %d of the other 50", admitted)
+	}
+
+	// Another outage in the same window finds the share given out, or every outage would give out another.
+	server.Kill()
+	if admitted, _ := admitN(s, 10, "a", "k", plan); admitted != 0 {
+		t.Errorf("admitted %d although the share of the day was used in the outage before", admitted)
 	}
 }
 
-func TestNoFailureCarriesAKeyPastItsExpiryOrItsPlan(t *testing.T) {
-	f := func(limit func(k *Key, at time.Time), code string) {
-		t.Helper()
-		w := newWorld(t)
-		w.edit(func(k *Key) { limit(k, w.clock.now().Add(time.Minute)) })
-		wantCode(t, "", nil)(w.admit(t.Context()))
-		w.directory.fail(errDown)
-		w.clock.advance(time.Minute - 1)
-		wantCode(t, "", nil)(w.admit(t.Context()))
-		w.clock.advance(1)
-		wantCode(t, code, nil)(w.admit(t.Context()))
-	}
-	f(func(k *Key, at time.Time) { k.ExpiresAt = at }, CodeExpiredKey)
-	f(func(k *Key, at time.Time) { k.PlanEnd = at }, CodeNoAccess)
-}
-
-func TestARecoveredDirectoryIsHeardWithinOneSecond(t *testing.T) {
-	w := newWorld(t)
-	wantCode(t, "", nil)(w.admit(t.Context()))
-	w.directory.fail(errDown)
-	w.clock.advance(2 * time.Second)
-	wantCode(t, "", nil)(w.admit(t.Context()))
-	w.directory.fail(nil)
-	w.edit(revoke)
-	w.clock.advance(time.Second + 1)
-	wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
-}
-
-// "There is no such key" is nothing to keep alive: while nobody can be asked, it may have become wrong.
-func TestWhatIsUnknownDoesNotOutliveAFailure(t *testing.T) {
-	eachKind(t, func(t *testing.T, w *world, _, unknown func(context.Context) (string, error), unknownCode string) {
-		wantCode(t, unknownCode, nil)(unknown(t.Context()))
-		w.directory.fail(errDown)
-		w.clock.advance(time.Second)
-		wantCode(t, unknownCode, nil)(unknown(t.Context()))
-		w.clock.advance(1)
-		wantCode(t, "", errDown)(unknown(t.Context()))
-	})
-}
-
-// Those who come while a failed directory is tried again are answered from memory, or a directory that hangs would hold
-// up every request for as long as a question may take.
-func TestAHangingDirectoryHoldsUpOneRequestASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newRealWorld(t)
-		wantCode(t, "", nil)(w.admit(t.Context()))
-		w.directory.hold()
-		time.Sleep(freshFor + 1)
-		wantCode(t, "", nil)(w.admit(t.Context())) // the first to find out
-		var held atomic.Int32
-		var all sync.WaitGroup
-		for range 60 {
-			time.Sleep(time.Second / 10)
-			all.Go(func() {
-				start := time.Now()
-				wantCode(t, "", nil)(w.admit(t.Context()))
-				if time.Since(start) > 0 {
-					held.Add(1)
+func TestRequestsGoOnWhileRedisIsKilledAndStarted(t *testing.T) {
+	awayFromTheHour(t)
+	server := redistest.Single(t)
+	s := startShared(t, server.URL(), sharedOptions{})
+	const endless = 1_000_000_000
+	plan := Plan{RequestsPerMinutePerKey: endless, RequestsPerHour: endless, RequestsPerDay: endless}
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	var refused sync.Map
+	for range 16 {
+		load.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
 				}
-			})
-			synctest.Wait()
+				if _, refusal := s.Admit(context.Background(), "a", "k", plan); refusal != nil {
+					refused.Store(refusal.Ceiling, true)
+				}
+			}
+		})
+	}
+	for range 3 {
+		server.Kill()
+		for !s.Degraded() {
+			runtime.Gosched()
 		}
-		all.Wait()
-		if held.Load() > 3 {
-			t.Errorf("%d of 60 requests in 6 seconds waited for a directory that hangs", held.Load())
+		server.Start()
+		for s.Degraded() {
+			s.look()
 		}
+	}
+	close(stop)
+	load.Wait()
+	refused.Range(func(ceiling, _ any) bool {
+		t.Errorf("refused by ceiling %v", ceiling)
+		return true
 	})
+	s.wantState(t, false, 6)
 }
 
-// A bug in a directory belongs to the request that ran into it, where the server catches it; on a goroutine of its own it
-// would end the process.
-func TestAPanicOfTheDirectoryReachesTheCaller(t *testing.T) {
-	w := newWorld(t)
-	l, err := newLookup(w.clock.now, w.directory.Generation, 10, func(context.Context, string) (string, error) { panic("a bug") })
+func TestAFrozenRedisDelaysRequestsOnceAndCountsThemOnce(t *testing.T) {
+	awayFromTheHour(t)
+	server := redistest.Single(t)
+	s := startShared(t, server.URL(), sharedOptions{})
+	ctx := t.Context()
+	admitN(s, 7, "a", "k", ample())
+	_ = s.ChargeLive(ctx, "a", "p", 1, ample())
+	server.Freeze()
+	took := slowest(200, func(i int) {
+		var refusal *Refusal
+		if i%10 == 0 {
+			refusal = s.ChargeLive(ctx, "a", "p", 2, ample())
+		} else {
+			_, refusal = s.Admit(ctx, "a", "k", ample())
+		}
+		if refusal != nil {
+			t.Errorf("refused: %+v", refusal)
+		}
+	})
+	t.Logf("the slowest of 200 requests waited %v", took)
+	if took > time.Second {
+		t.Errorf("the slowest of 200 requests waited %v", took)
+	}
+	s.wantState(t, true, 1)
+	server.Thaw()
+	s.look()
+	s.wantState(t, false, 2)
+	// What Redis found in its buffers when it was thawed was decided locally by then, and counts once.
+	if usage := s.Usage(ctx, "a"); usage.RequestsThisHour != 187 || usage.RequestsToday != 187 || usage.CallsToday != 41 {
+		t.Errorf("usage %+v, want 187 requests and 41 calls", usage)
+	}
+}
+
+func TestAWrongPasswordLeavesTheLocalShareAndNoSecretInTheLog(t *testing.T) {
+	server := redistest.Single(t, "--requirepass", "right")
+	s := startShared(t, strings.Replace(server.URL(), "://", "://:wrong-secret@", 1), sharedOptions{})
+	if admitted, refusal := admitN(s, 10, "a", "k", ample()); admitted != 10 {
+		t.Errorf("admitted %d, then %+v", admitted, refusal)
+	}
+	s.look()
+	s.wantState(t, true, 1)
+	if text := strings.Join(s.log.lines(), ""); strings.Contains(text, "wrong-secret") {
+		t.Errorf("the log holds the password: %s", text)
+	}
+}
+
+func TestALostScriptIsSentAgain(t *testing.T) {
+	awayFromTheHour(t)
+	server := redistest.Single(t)
+	s := startShared(t, server.URL(), sharedOptions{})
+	ctx, control := t.Context(), server.Client()
+	for i := range 3 {
+		if err := control.ScriptFlush(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if usage, refusal := s.Admit(ctx, "a", "k", ample()); refusal != nil || usage.RequestsToday != i+1 {
+			t.Errorf("request %d: %+v, %+v", i+1, usage, refusal)
+		}
+		if err := control.ScriptFlush(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if refusal := s.ChargeLive(ctx, "a", "p", 1, ample()); refusal != nil {
+			t.Errorf("charge %d: %+v", i+1, refusal)
+		}
+	}
+	if err := control.FlushAll(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if usage, refusal := s.Admit(ctx, "a", "k", ample()); refusal != nil || usage.RequestsToday != 1 {
+		t.Errorf("after FLUSHALL: %+v, %+v", usage, refusal)
+	}
+	s.wantState(t, false, 0)
+}
+
+func TestAClusterThatLosesANodeIsAwayUntilItIsWholeAgain(t *testing.T) {
+	awayFromTheHour(t)
+	cluster := redistest.Cluster(t)
+	s := startShared(t, cluster.URL(), sharedOptions{})
+	accounts := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	admitAll := func(n int) {
+		t.Helper()
+		for _, account := range accounts {
+			if admitted, refusal := admitN(s, n, account, account, ample()); admitted != n {
+				t.Errorf("account %s: admitted %d of %d, then %+v", account, admitted, n, refusal)
+			}
+		}
+	}
+	admitAll(2)
+	cluster.Nodes[1].Stop()
+	admitAll(3)
+	s.wantState(t, true, 1)
+	s.look()
+	s.look()
+	s.wantState(t, true, 1)
+	cluster.Nodes[1].Start()
+	begun := time.Now()
+	for s.Degraded() && time.Since(begun) < patience {
+		s.look()
+	}
+	s.look()
+	t.Logf("back in use %v after the node", time.Since(begun))
+	s.wantState(t, false, 2)
+	for _, account := range accounts {
+		if usage := s.Usage(t.Context(), account); usage.RequestsToday != 5 {
+			t.Errorf("account %s has %+v, want 5 requests", account, usage)
+		}
+	}
+}
+
+func TestNothingRunsAfterClose(t *testing.T) {
+	server := redistest.Single(t)
+	before := runtime.NumGoroutine()
+	client, err := OpenRedis(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "a bug") || !strings.Contains(fmt.Sprint(p), "outage_test.go") {
-			t.Errorf("recovered %v, want the bug and where it is", p)
+	s := startSharedOn(t, client, sharedOptions{}, make(chan time.Time))
+	admitN(s, 10, "a", "k", ample())
+	server.Kill()
+	admitN(s, 10, "a", "k", ample())
+	s.Close()
+	_ = client.Close()
+	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
 		}
-	}()
-	_, _ = l.get(t.Context(), "x")
+	}
 }

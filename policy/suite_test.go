@@ -115,23 +115,31 @@ type testShared struct {
 
 func startShared(t testing.TB, url string, o sharedOptions) *testShared {
 	t.Helper()
-	if o.now == nil {
-		o.now = time.Now
-	}
 	client, err := OpenRedis(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &testShared{tick: make(chan time.Time), log: &logBuffer{}, registry: prometheus.NewRegistry()}
-	s.Shared, err = newShared(SharedConfig{Client: client, Replicas: o.replicas, Now: o.now,
-		Log: slog.New(slog.NewTextHandler(s.log, nil)), Registry: s.registry}, s.tick)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := startSharedOn(t, client, o, make(chan time.Time))
 	t.Cleanup(func() {
 		s.Close()
 		_ = client.Close()
 	})
+	return s
+}
+
+// startSharedOn leaves it to the caller to close the counter and then the client.
+func startSharedOn(t testing.TB, client redis.UniversalClient, o sharedOptions, tick chan time.Time) *testShared {
+	t.Helper()
+	if o.now == nil {
+		o.now = time.Now
+	}
+	s := &testShared{tick: tick, log: &logBuffer{}, registry: prometheus.NewRegistry()}
+	var err error
+	s.Shared, err = newShared(SharedConfig{Client: client, Replicas: o.replicas, Now: o.now,
+		Log: slog.New(slog.NewTextHandler(s.log, nil)), Registry: s.registry}, tick)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 
