@@ -101,10 +101,11 @@ const minute = int64(time.Minute / time.Microsecond)
 func (b bucket) take(now int64, n, limit int) (after bucket, wait time.Duration) {
 	interval := max(1, minute/int64(max(limit, 1)))
 	capacity := interval * int64(limit)
-	// No bucket is emptier than empty: a clock that was set back does not lock anybody out for longer than a minute.
-	full := min(max(int64(b), now), now+capacity) + int64(n)*interval
+	// No bucket is emptier than empty, which one of the future seems to be when the clock was set back.
+	before := min(max(int64(b), now), now+capacity)
+	full := before + int64(n)*interval
 	if over := full - now - capacity; over > 0 {
-		return b, time.Duration(over) * time.Microsecond
+		return bucket(before), time.Duration(over) * time.Microsecond
 	}
 	return bucket(full), 0
 }

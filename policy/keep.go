@@ -33,16 +33,14 @@ func (l *Local) Load(ctx context.Context, ledger Ledger) error {
 // Keep saves to the ledger what was counted, whenever tick gives a tick and once more when ctx ends, and returns then. It
 // reports saves that did not work; what they would have saved is saved with the next one.
 func (l *Local) Keep(ctx context.Context, ledger Ledger, tick <-chan time.Time, report func(error)) {
-	for {
+	for ended := false; !ended; {
 		select {
 		case <-tick:
 		case <-ctx.Done():
+			ended = true
 		}
 		if err := l.save(ctx, ledger); err != nil {
 			report(err)
-		}
-		if ctx.Err() != nil {
-			return
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (l *Local) Admit(_ context.Context, accountID, keyID string, p Plan) (Usage
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.account(accountID, now)
-	full, wait := a.buckets[keyID].take(now.UnixMicro(), 1, divide(p.RequestsPerMinutePerKey, l.share))
+	after, wait := a.buckets[keyID].take(now.UnixMicro(), 1, divide(p.RequestsPerMinutePerKey, l.share))
 	// Of several ceilings the one that lasts longest is named, so that nobody waits for one only to run into the next.
 	var refusal *Refusal
 	if wait > 0 {
@@ -61,8 +61,10 @@ func (l *Local) Admit(_ context.Context, accountID, keyID string, p Plan) (Usage
 	if left := l.latest.endOfDay().Sub(now); a.used.InDay >= divide(p.RequestsPerDay, l.share) && left >= wait {
 		refusal = &Refusal{AccountDay, p.RequestsPerDay, left}
 	}
+	if refusal == nil || wait > 0 {
+		a.buckets[keyID] = after
+	}
 	if refusal == nil {
-		a.buckets[keyID] = full
 		a.used.InHour++
 		a.used.InDay++
 	}
@@ -75,14 +77,15 @@ func (l *Local) ChargeLive(_ context.Context, accountID, propertyID string, call
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.account(accountID, now)
-	full, wait := l.properties[propertyID].take(now.UnixMicro(), calls, divide(p.LiveCallsPerMinutePerProperty, l.liveShare))
+	after, wait := l.properties[propertyID].take(now.UnixMicro(), calls, divide(p.LiveCallsPerMinutePerProperty, l.liveShare))
 	switch {
 	case a.used.Calls+calls > divide(p.SearchConsoleCallsPerDay, l.liveShare):
 		return &Refusal{AccountCalls, p.SearchConsoleCallsPerDay, l.latest.endOfDay().Sub(now)}
 	case wait > 0:
+		l.properties[propertyID] = after
 		return &Refusal{PropertyMinute, p.LiveCallsPerMinutePerProperty, wait}
 	}
-	l.properties[propertyID] = full
+	l.properties[propertyID] = after
 	a.used.Calls += calls
 	return nil
 }

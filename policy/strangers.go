@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -15,41 +16,74 @@ const (
 	strangerAddresses = 100_000
 )
 
-// strangers limits the guessing of keys, by the address it comes from.
+// strangers limits the guessing of keys, by the address it comes from. A key that memory does not know is a try until the
+// directory has been asked: at no time can more tries turn out to be guesses than the limit has left. Tries beyond that
+// wait for those before them, because after a restart, behind an address that many clients share, most of them are good.
 type strangers struct {
 	now func() time.Time
 
-	mu      sync.Mutex // makes taking from a bucket one step
-	buckets *otter.Cache[string, bucket]
+	mu        sync.Mutex // guards what follows, and the origins in it
+	addresses *otter.Cache[string, *origin]
+}
+
+// origin is what is known of one address.
+type origin struct {
+	guesses bucket
+	trying  int           // tries that took from the bucket and are not decided yet
+	decided chan struct{} // closed with the next decision
 }
 
 func newStrangers(now func() time.Time) (*strangers, error) {
-	buckets, err := otter.New(&otter.Options[string, bucket]{MaximumSize: strangerAddresses})
+	addresses, err := otter.New(&otter.Options[string, *origin]{MaximumSize: strangerAddresses})
 	if err != nil {
 		return nil, fmt.Errorf("make a memory of addresses: %w", err)
 	}
-	return &strangers{now: now, buckets: buckets}, nil
+	return &strangers{now: now, addresses: addresses}, nil
 }
 
-// suspect takes one try from an address, before it is known whether the key is good: of many tries at once, no more than
-// the limit get to ask the directory.
-func (s *strangers) suspect(address string) *Refusal {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before, _ := s.buckets.GetIfPresent(address)
-	after, wait := before.take(s.now().UnixMicro(), 1, strangerKeys)
-	if wait > 0 {
-		return &Refusal{AddressMinute, strangerKeys, wait}
+// try begins a try from an address. decided has to be called with whether the key was a guess.
+func (s *strangers) try(ctx context.Context, address string) (decided func(guess bool), refusal *Refusal) {
+	for {
+		o, wait, next := s.take(address)
+		switch {
+		case wait == 0:
+			return func(guess bool) { s.decide(o, guess) }, nil
+		case next == nil:
+			return nil, &Refusal{AddressMinute, strangerKeys, wait}
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil, &Refusal{AddressMinute, strangerKeys, wait}
+		}
 	}
-	s.buckets.Set(address, after)
-	return nil
 }
 
-// absolve gives the try back: the key was good.
-func (s *strangers) absolve(address string) {
+// take takes a try from the address' bucket. If it has none it tells how long until then, and what to wait for if others
+// may give theirs back before.
+func (s *strangers) take(address string) (o *origin, wait time.Duration, next <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before, ok := s.buckets.GetIfPresent(address); ok {
-		s.buckets.Set(address, before-bucket(minute/strangerKeys))
+	o, ok := s.addresses.GetIfPresent(address)
+	if !ok {
+		o = &origin{decided: make(chan struct{})}
+		s.addresses.Set(address, o)
 	}
+	if o.guesses, wait = o.guesses.take(s.now().UnixMicro(), 1, strangerKeys); wait == 0 {
+		o.trying++
+	} else if o.trying > 0 {
+		next = o.decided
+	}
+	return o, wait, next
+}
+
+func (s *strangers) decide(o *origin, guess bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.trying--
+	if !guess {
+		o.guesses -= bucket(minute / strangerKeys)
+	}
+	close(o.decided)
+	o.decided = make(chan struct{})
 }

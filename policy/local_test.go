@@ -1,0 +1,216 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fakeLedger keeps counts in memory, and fails as often as it is told to.
+type fakeLedger struct {
+	mu    sync.Mutex
+	kept  map[string]Count
+	saves int
+	fail  int
+}
+
+var errLedger = errors.New("the disk is full")
+
+func (l *fakeLedger) SaveCounts(_ context.Context, counts []Count) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.saves++
+	if l.fail > 0 {
+		l.fail--
+		return errLedger
+	}
+	for _, c := range counts {
+		l.kept[c.AccountID] = c
+	}
+	return nil
+}
+
+func (l *fakeLedger) Counts(_ context.Context, day int64) ([]Count, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fail > 0 {
+		l.fail--
+		return nil, errLedger
+	}
+	return slices.DeleteFunc(slices.Collect(maps.Values(l.kept)), func(c Count) bool { return c.Day != day }), nil
+}
+
+// keepOnce runs Keep for so many ticks and its end, and returns what it reported.
+func keepOnce(local *Local, ledger Ledger, ticks int) (reported []error) {
+	ctx, stop := context.WithCancel(context.Background())
+	tick, ended := make(chan time.Time), make(chan struct{})
+	go func() {
+		defer close(ended)
+		local.Keep(ctx, ledger, tick, func(err error) { reported = append(reported, err) })
+	}()
+	for range ticks {
+		tick <- time.Time{}
+	}
+	stop()
+	<-ended
+	return reported
+}
+
+func noon() *manualClock { return clockAt(time.Date(2026, 3, 5, 12, 30, 0, 0, time.UTC)) }
+
+func TestLocalCountsSurviveARestart(t *testing.T) {
+	clock, ledger := noon(), &fakeLedger{kept: map[string]Count{}}
+	before := NewLocal(clock.now)
+	admitN(before, 3, "a", "k", ample())
+	_ = before.ChargeLive(t.Context(), "a", "p", 2, ample())
+	if reported := keepOnce(before, ledger, 0); len(reported) != 0 {
+		t.Errorf("reported %v", reported)
+	}
+
+	after := NewLocal(clock.now)
+	if err := after.Load(t.Context(), ledger); err != nil {
+		t.Fatal(err)
+	}
+	if usage := after.Usage(t.Context(), "a"); usage.RequestsThisHour != 3 || usage.RequestsToday != 3 || usage.CallsToday != 2 {
+		t.Errorf("after the restart: %+v", usage)
+	}
+	saves := ledger.saves
+	keepOnce(after, ledger, 2)
+	if ledger.saves != saves {
+		t.Errorf("saved %d times what had not changed", ledger.saves-saves)
+	}
+
+	clock.advance(time.Hour)
+	nextHour := NewLocal(clock.now)
+	if err := nextHour.Load(t.Context(), ledger); err != nil {
+		t.Fatal(err)
+	}
+	if usage := nextHour.Usage(t.Context(), "a"); usage.RequestsThisHour != 0 || usage.RequestsToday != 3 {
+		t.Errorf("after a restart in the next hour: %+v", usage)
+	}
+	ledger.fail = 1
+	if err := nextHour.Load(t.Context(), ledger); !errors.Is(err, errLedger) {
+		t.Errorf("a ledger that fails: %v", err)
+	}
+}
+
+func TestASaveThatDoesNotWorkLosesNoCounts(t *testing.T) {
+	clock, ledger := noon(), &fakeLedger{kept: map[string]Count{}, fail: 2}
+	local := NewLocal(clock.now)
+	admitN(local, 3, "a", "k", ample())
+	reported := keepOnce(local, ledger, 2)
+	if len(reported) != 2 || !errors.Is(reported[0], errLedger) || !strings.Contains(reported[0].Error(), "1 accounts") {
+		t.Errorf("reported %v, want both saves that failed", reported)
+	}
+	if got := ledger.kept["a"].InDay; got != 3 {
+		t.Errorf("kept %d requests of 3", got)
+	}
+}
+
+func TestWhatIsUsedDuringASaveIsSavedWithTheNext(t *testing.T) {
+	local := NewLocal(noon().now)
+	admitN(local, 1, "a", "k", ample())
+	saved := local.changes()
+	admitN(local, 1, "a", "k", ample())
+	local.keep(saved[0].used)
+	if changes := local.changes(); len(changes) != 1 || changes[0].used.since(changes[0].kept).InDay != 1 {
+		t.Errorf("changes %+v, want the second request", changes)
+	}
+}
+
+func TestMidnightDoesNotRefillTheMinute(t *testing.T) {
+	clock := clockAt(time.Date(2026, 3, 5, 23, 59, 59, 0, time.UTC))
+	local, plan := NewLocal(clock.now), ample()
+	plan.RequestsPerMinutePerKey, plan.LiveCallsPerMinutePerProperty = 2, 2
+	admitN(local, 2, "a", "k", plan)
+	_ = local.ChargeLive(t.Context(), "a", "p", 2, plan)
+	clock.advance(2 * time.Second)
+	local.Usage(t.Context(), "another account, whose request is the first of the day")
+	usage, refusal := local.Admit(t.Context(), "a", "k", plan)
+	wantRefusal(t, refusal, KeyMinute, 2, 28*time.Second)
+	if usage.RequestsToday != 0 {
+		t.Errorf("usage %+v on the new day", usage)
+	}
+	wantRefusal(t, local.ChargeLive(t.Context(), "a", "p", 1, plan), PropertyMinute, 2, 28*time.Second)
+	clock.advance(28 * time.Second)
+	if _, refusal := local.Admit(t.Context(), "a", "k", plan); refusal != nil {
+		t.Errorf("refused when the time was over: %+v", refusal)
+	}
+}
+
+func TestAClockThatIsSetBackGivesNothingOutAgain(t *testing.T) {
+	clock := clockAt(time.Date(2026, 3, 5, 23, 59, 0, 0, time.UTC))
+	local, plan := NewLocal(clock.now), ample()
+	plan.RequestsPerDay = 3
+	admitN(local, 3, "a", "k", plan)
+	clock.advance(2 * time.Hour)
+	admitN(local, 2, "b", "k2", plan)
+	clock.advance(-2 * time.Hour)
+	for account, left := range map[string]int{"a": 3, "b": 1} {
+		// In the day that the clock has been in already, a has used nothing and b two.
+		if admitted, _ := admitN(local, 5, account, account, plan); admitted != left {
+			t.Errorf("account %s: admitted %d, want %d", account, admitted, left)
+		}
+	}
+	clock.advance(2 * time.Hour)
+	if admitted, _ := admitN(local, 5, "a", "k", plan); admitted != 0 {
+		t.Errorf("admitted %d when the clock was there again", admitted)
+	}
+}
+
+func TestAClockThatIsSetBackLocksNobodyOutOfTheMinute(t *testing.T) {
+	clock := noon()
+	local, plan := NewLocal(clock.now), ample()
+	plan.RequestsPerMinutePerKey = 2
+	admitN(local, 2, "a", "k", plan)
+	clock.advance(-24 * time.Hour)
+	_, refusal := admitN(local, 1, "a", "k", plan)
+	wantRefusal(t, refusal, KeyMinute, 2, 30*time.Second)
+	clock.advance(time.Minute)
+	if admitted, refusal := admitN(local, 1, "a", "k", plan); admitted != 1 {
+		t.Errorf("refused a minute later: %+v", refusal)
+	}
+}
+
+func TestWhatIsOverIsForgotten(t *testing.T) {
+	clock := noon()
+	local := NewLocal(clock.now)
+	for i := range 1000 {
+		id := fmt.Sprint(i)
+		admitN(local, 1, id, id, ample())
+		_ = local.ChargeLive(t.Context(), id, id, 1, ample())
+	}
+	clock.advance(time.Hour)
+	local.Usage(t.Context(), "0")
+	if len(local.accounts) != 1000 || len(local.accounts["0"].buckets) != 0 || len(local.properties) != 0 {
+		t.Errorf("%d accounts, %d buckets of one and %d properties after an hour", len(local.accounts), len(local.accounts["0"].buckets), len(local.properties))
+	}
+	clock.advance(24 * time.Hour)
+	local.Usage(t.Context(), "0")
+	if len(local.accounts) != 1 {
+		t.Errorf("%d accounts on the next day", len(local.accounts))
+	}
+}
+
+func TestABurstIsTheLimitAtAnyHeight(t *testing.T) {
+	for _, limit := range []int{1, 2, 7, 20, 60, 7_777, 70_000, 999_999} {
+		var b bucket
+		admitted, now := 0, int64(1_700_000_000_000_000)
+		for {
+			after, wait := b.take(now, 1, limit)
+			if wait > 0 {
+				break
+			}
+			b, admitted = after, admitted+1
+		}
+		if admitted != limit {
+			t.Errorf("a bucket of %d gave %d", limit, admitted)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"sara/policy/redistest"
+)
+
+func TestARememberedRefusalCostsRedisNothingAndEndsWithItsCeiling(t *testing.T) {
+	awayFromTheHour(t)
+	server := redistest.Single(t)
+	control := server.Client()
+	for i, ceiling := range ceilings(2) {
+		clock := clockAt(time.Now())
+		s := startShared(t, server.URL(), sharedOptions{now: clock.now})
+		account := string(rune('a' + i))
+		_, refusal := admitN(s, 3, account, account+"key", ceiling.plan)
+		if refusal == nil {
+			t.Fatalf("ceiling %d does not refuse", ceiling.ceiling)
+		}
+		before := roundTrips(t, control)
+		clock.advance(refusal.RetryAfter / 2)
+		_, again := admitN(s, 1000, account, account+"key", ceiling.plan)
+		wantRefusal(t, again, ceiling.ceiling, 2, refusal.RetryAfter/2)
+		if trips := roundTrips(t, control) - before; trips != 0 {
+			t.Errorf("ceiling %d: 1000 refusals cost %v round trips", ceiling.ceiling, trips)
+		}
+		if got := s.metric(t, "sara_budget_remembered_refusals_total"); got != 1000 {
+			t.Errorf("ceiling %d: the metric counts %v of 1000", ceiling.ceiling, got)
+		}
+		clock.advance(refusal.RetryAfter - refusal.RetryAfter/2)
+		admitN(s, 1, account, account+"key", ceiling.plan)
+		if trips := roundTrips(t, control) - before; trips == 0 {
+			t.Errorf("ceiling %d is remembered longer than it lasts", ceiling.ceiling)
+		}
+	}
+}
+
+func TestARefusalOfOneKeyIsNotThatOfAnother(t *testing.T) {
+	server := redistest.Single(t)
+	s := startShared(t, server.URL(), sharedOptions{})
+	plan := ample()
+	plan.RequestsPerMinutePerKey = 1
+	admitN(s, 2, "same", "same", plan) // even where a key is called like its account
+	if admitted, refusal := admitN(s, 1, "same", "other", plan); admitted != 1 {
+		t.Errorf("another key: %+v", refusal)
+	}
+}
+
+func TestARememberedRefusalOfAPropertyLetsASmallerQuestionAsk(t *testing.T) {
+	server := redistest.Single(t)
+	control := server.Client()
+	s := startShared(t, server.URL(), sharedOptions{})
+	ctx, plan := t.Context(), ample()
+	plan.LiveCallsPerMinutePerProperty = 3
+	_ = s.ChargeLive(ctx, "a", "p", 2, plan)
+	wantRefusal(t, s.ChargeLive(ctx, "a", "p", 2, plan), PropertyMinute, 3, time.Minute)
+	before := roundTrips(t, control)
+	for range 100 {
+		wantRefusal(t, s.ChargeLive(ctx, "b", "p", 2, plan), PropertyMinute, 3, time.Minute)
+	}
+	if trips := roundTrips(t, control) - before; trips != 0 {
+		t.Errorf("100 refusals cost %v round trips", trips)
+	}
+	if refusal := s.ChargeLive(ctx, "b", "p", 1, plan); refusal != nil {
+		t.Errorf("one call where two do not fit: %+v", refusal)
+	}
+}
+
+func TestBucketsOfOldKeysDoNotPileUpInRedis(t *testing.T) {
+	awayFromTheHour(t)
+	server := redistest.Single(t)
+	s := startShared(t, server.URL(), sharedOptions{})
+	ctx, control, plan := t.Context(), server.Client(), ample()
+	plan.RequestsPerMinutePerKey = 1
+	admitN(s, 1, "a", "busy", plan)
+	if err := control.HSet(ctx, accountKey("a"), "m:gone", time.Now().UnixMicro(), "d", hourOf(time.Now()).day()-1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	admitN(s, 1, "a", "new", plan)
+	fields := control.HGetAll(ctx, accountKey("a")).Val()
+	if fields["m:gone"] != "" || fields["m:busy"] == "" || fields["m:new"] == "" {
+		t.Errorf("after midnight: %v", fields)
+	}
+	if ttl := control.TTL(ctx, accountKey("a")).Val(); ttl <= 24*time.Hour || ttl > 48*time.Hour {
+		t.Errorf("the counts are kept for %v", ttl)
+	}
+}
+
+func TestARedisWhoseClockIsSetBackLocksNobodyOutOfTheMinute(t *testing.T) {
+	server := redistest.Single(t)
+	s := startShared(t, server.URL(), sharedOptions{})
+	ctx, control, plan := t.Context(), server.Client(), ample()
+	plan.RequestsPerMinutePerKey = 2
+	admitN(s, 1, "a", "k", plan)
+	if err := control.HSet(ctx, accountKey("a"), "m:k", time.Now().Add(time.Hour).UnixMicro()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, refusal := admitN(s, 1, "a", "k", plan)
+	wantRefusal(t, refusal, KeyMinute, 2, 30*time.Second)
+	if full, _ := control.HGet(ctx, accountKey("a"), "m:k").Int64(); full > time.Now().Add(time.Minute).UnixMicro() {
+		t.Errorf("the bucket is full only at %v", time.UnixMicro(full))
+	}
+}
+
+func TestConcurrentAdmissionsShareRoundTrips(t *testing.T) {
+	server := redistest.Single(t)
+	s := startShared(t, server.URL(), sharedOptions{})
+	control := server.Client()
+	admitN(s, 1, "a", "k", ample())
+	server.Freeze()
+	gathered := make(chan struct{})
+	go func() {
+		defer close(gathered)
+		c := &counters{replicas: []Budget{s}}
+		c.atOnce(200, func(_ int, b Budget) bool {
+			_, refusal := b.Admit(t.Context(), "a", "k", ample())
+			return refusal == nil
+		})
+	}()
+	for len(s.batcher.queue) < 190 && !s.Degraded() {
+		runtime.Gosched()
+	}
+	server.Thaw()
+	<-gathered
+	if s.Degraded() {
+		t.Skip("the machine is too busy to thaw a server in time")
+	}
+	if trips := roundTrips(t, control); trips > 10 {
+		t.Errorf("200 simultaneous admissions made %v round trips", trips)
+	}
+}
+
+func TestAnAdmissionAllocatesLittle(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates on its own account")
+	}
+	server := redistest.Single(t)
+	s := startShared(t, server.URL(), sharedOptions{})
+	const budget = 32
+	if allocations := testing.AllocsPerRun(500, func() { admitN(s, 1, "a", "k", ample()) }); allocations > budget {
+		t.Errorf("an admission on its own allocates %v times, want at most %d", allocations, budget)
+	}
+	refused := ample()
+	refused.RequestsPerDay = 1
+	if allocations := testing.AllocsPerRun(500, func() { admitN(s, 1, "a", "k", refused) }); allocations > 1 {
+		t.Errorf("a remembered refusal allocates %v times, want at most 1", allocations)
+	}
+	local := NewLocal(time.Now)
+	if allocations := testing.AllocsPerRun(500, func() { admitN(local, 1, "a", "k", ample()) }); allocations > 0 {
+		t.Errorf("a local admission allocates %v times", allocations)
+	}
+}
