@@ -140,16 +140,17 @@ func (g *Gate) authenticate(ctx context.Context, r Request) (*Key, error) {
 	if denial == nil && g.keys.holds(hash) {
 		return g.known(ctx, hash)
 	}
-	if refusal := g.strangers.suspect(r.Address); refusal != nil {
+	decided, refusal := g.strangers.try(ctx, r.Address)
+	if refusal != nil {
 		return nil, refusal.denial()
 	}
+	guess := denial != nil
+	defer func() { decided(guess) }()
 	if denial != nil {
 		return nil, denial
 	}
 	key, err := g.known(ctx, hash)
-	if !isUnknown(err) {
-		g.strangers.absolve(r.Address)
-	}
+	guess = isUnknown(err)
 	return key, err
 }
 
