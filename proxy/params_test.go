@@ -144,11 +144,6 @@ func TestEveryEndpoint400UnsupportedParameter(t *testing.T) {
 				})
 			}
 		}
-		w.run(r.Operation, func(t *testing.T) {
-			for _, c := range unknownRefusals() {
-				w.get("pro", path+"?"+c.query).want(t, http.StatusBadRequest, c.code, c.names)
-			}
-		})
 	}
 }
 
@@ -230,7 +225,7 @@ func TestEveryPresetIsAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, preset := range translate.Presets() {
-		for _, endpoint := range []string{"/summary", "/timeseries", "/queries", "/movers/pages"} {
+		for _, endpoint := range []string{"/timeseries", "/movers/pages"} {
 			r := w.get("pro", w.path("empty", endpoint), "date_range", preset)
 			if r.status == http.StatusBadRequest {
 				t.Errorf("%s?date_range=%s is refused: %s", endpoint, preset, r.message())

