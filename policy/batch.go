@@ -24,6 +24,7 @@ const (
 type admission struct {
 	accountID, keyID string
 	plan             Plan
+	key              string        // of the account in Redis, for the first of a group
 	done             chan struct{} // gets one value when the rest is decided
 
 	usage   Usage

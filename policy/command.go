@@ -3,6 +3,8 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -41,25 +43,23 @@ func commandsFor(batch []*admission, cluster bool) []command {
 	return commands
 }
 
+// byAccount sorts the batch by account, each account's in the order of arrival, and cuts it into groups.
 func byAccount(batch []*admission) []group {
-	type owner struct {
-		account  string
-		question bool
-		plan     Plan
-	}
-	places := make(map[owner]int, len(batch))
+	slices.SortStableFunc(batch, func(a, b *admission) int { return strings.Compare(a.accountID, b.accountID) })
 	groups := make([]group, 0, len(batch))
-	for _, a := range batch {
-		o := owner{a.accountID, a.keyID == "", a.plan}
-		i, ok := places[o]
-		if !ok {
-			i = len(groups)
-			places[o] = i
-			groups = append(groups, nil)
+	begin := 0
+	for i, a := range batch {
+		if i+1 == len(batch) || !a.together(batch[i+1]) {
+			groups = append(groups, batch[begin:i+1])
+			begin = i + 1
 		}
-		groups[i] = append(groups[i], a)
 	}
 	return groups
+}
+
+// together reports whether two admissions can be of one group.
+func (a *admission) together(b *admission) bool {
+	return a.accountID == b.accountID && (a.keyID == "") == (b.keyID == "") && a.plan == b.plan
 }
 
 // accountKey is the one key of an account; its braces keep everything of the account on one server of a cluster.
@@ -68,7 +68,7 @@ func accountKey(accountID string) string { return "sara:{" + accountID + "}:use"
 // firstKey is where the keys begin in a call of a script.
 const firstKey = 3
 
-// words is the call of the script as Redis reads it.
+// words is the call of the script as Redis reads it. Most are pointers, which cost no allocation.
 func (c *command) words(hash string, deadline int64) []any {
 	size := firstKey + 1
 	for _, g := range c.groups {
@@ -82,14 +82,15 @@ func (c *command) words(hash string, deadline int64) []any {
 	}
 	words = append(words, len(c.groups))
 	for _, g := range c.groups {
-		words = append(words, accountKey(g[0].accountID))
+		g[0].key = accountKey(g[0].accountID)
+		words = append(words, &g[0].key)
 	}
 	words = append(words, deadline)
 	for _, g := range c.groups {
 		p, n := &g[0].plan, g.requests()
-		words = append(words, p.RequestsPerMinutePerKey, p.RequestsPerHour, p.RequestsPerDay, n)
+		words = append(words, &p.RequestsPerMinutePerKey, &p.RequestsPerHour, &p.RequestsPerDay, n)
 		for _, a := range g[:n] {
-			words = append(words, a.keyID)
+			words = append(words, &a.keyID)
 		}
 	}
 	return words
