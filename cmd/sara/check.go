@@ -17,8 +17,9 @@ import (
 func (c *serveCommand) validate() error {
 	_, keyErr := c.secretKey()
 	_, plansErr := c.plans()
+	_, replicasErr := c.replicas()
 	errs := append(c.addressSettings.check(), c.edgeSettings.check()...)
-	errs = append(errs, c.storeSettings.check(), keyErr)
+	errs = append(errs, c.storeSettings.check(), keyErr, replicasErr)
 	errs = append(errs, c.upstreamSettings.check()...)
 	errs = append(errs, c.keySettings.check(), plansErr)
 	return errors.Join(append(errs, c.logSettings.check()...)...)
@@ -26,7 +27,7 @@ func (c *serveCommand) validate() error {
 
 // check looks at what the settings lead to, and changes nothing.
 func (c *serveCommand) check(ctx context.Context, con *console) error {
-	if err := c.checkDatabase(ctx, con); err != nil {
+	if err := errors.Join(c.checkDatabase(ctx, con), c.checkRedis(ctx)); err != nil {
 		return err
 	}
 	if err := printTable(con.stdout, []string{"SETTING", "VALUE"}, c.effective()); err != nil {
@@ -54,6 +55,18 @@ func (c *serveCommand) checkDatabase(ctx context.Context, con *console) error {
 		return errors.Join(err, store.Close())
 	}
 	return errors.Join(append(sealedCredentials(ctx, store, connections), store.Close())...)
+}
+
+func (c *serveCommand) checkRedis(ctx context.Context) error {
+	client, err := c.redis()
+	if client == nil || err != nil {
+		return err
+	}
+	err = client.Ping(ctx).Err()
+	if err != nil {
+		err = wrongSetting("SARA_REDIS_URL", "%s does not answer: %v", maskURL(c.RedisURL), err)
+	}
+	return errors.Join(err, client.Close())
 }
 
 // sealedCredentials returns why credentials cannot be read, for each connection whose cannot.
@@ -106,6 +119,8 @@ func (c *serveCommand) effective() [][]string {
 		{"SARA_TRUSTED_PROXY_HEADER", orDefault(c.TrustedProxyHeader, "none: the peer is the client")},
 		{"SARA_DATABASE_URL", maskURL(c.DatabaseURL)},
 		{"SARA_SECRET_KEY", secret},
+		{"SARA_REDIS_URL", orDefault(maskURL(c.RedisURL), "none: counted in memory, for one process")},
+		{"SARA_REPLICAS", c.Replicas},
 		{"SARA_UPSTREAM_URL", c.UpstreamURL},
 		{"SARA_OAUTH_TOKEN_URL", c.OAuthTokenURL},
 		{"SARA_KEY_PREFIX", c.KeyPrefix},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/redis/go-redis/v9"
 )
 
 // Exit statuses.
@@ -25,8 +26,15 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal ends ctx. With it the handler goes, so that a second one ends the process at once.
 	context.AfterFunc(ctx, stop)
+	redis.SetLogger(quiet{}) // whether Redis answers is in our own log, once; not on standard error, for every connection
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr, os.Environ()))
 }
+
+// quiet is a log of the Redis library that says nothing.
+type quiet struct{}
+
+// Printf implements the library's logging.
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // commands is the command line.
 type commands struct {

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"sara/archive/sqlstore"
-	"sara/policy"
 	"sara/proxy"
 	"sara/proxy/upstream"
 )
@@ -23,6 +22,7 @@ type serveCommand struct {
 	upstreamSettings
 	keySettings
 	planSettings
+	replicaSettings
 	logSettings
 	Check bool `help:"Check the settings and the database, print the settings, and exit."`
 }
@@ -61,15 +61,24 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 		return wrongSetting("SARA_UPSTREAM_URL", "%v", err)
 	}
 	defer client.Close()
-	return c.listenAndServe(ctx, con, proxy.Config{
-		Store: store, Upstream: client, Plans: plans, Budget: policy.NewLocal(con.now),
+	replicas, err := c.replicas()
+	if err != nil {
+		return err
+	}
+	counted, err := c.counters(ctx, store, replicas, log, registry, con.now)
+	if err != nil {
+		return err
+	}
+	defer counted.close()
+	return c.listenAndServe(ctx, con, counted.changes, proxy.Config{
+		Store: store, Upstream: client, Plans: plans, Budget: counted.budget, Degraded: counted.degraded,
 		KeyPrefix: c.KeyPrefix, DocsURL: c.DocsURL, TrustedProxyHeader: c.TrustedProxyHeader,
 		Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now,
 	})
 }
 
 // listenAndServe adds to the configuration what only the listeners know.
-func (c *serveCommand) listenAndServe(ctx context.Context, con *console, config proxy.Config) error {
+func (c *serveCommand) listenAndServe(ctx context.Context, con *console, changes changes, config proxy.Config) error {
 	delay, err := c.shutdownDelay()
 	if err != nil {
 		return err
@@ -90,7 +99,7 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console, config 
 		return err
 	}
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), c.logged())
-	s := service{server: server, public: public, admin: admin, delay: delay, log: config.Log}
+	s := service{server: server, changes: changes, public: public, admin: admin, delay: delay, log: config.Log}
 	return s.run(ctx, func(context.Context) error {
 		_, err := fmt.Fprintf(con.stdout, "listening on http://%s\nadmin listening on http://%s\n", public.Addr(), admin.Addr())
 		return err

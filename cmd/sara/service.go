@@ -26,6 +26,7 @@ const (
 // A service is the public API and its admin endpoints on their listeners.
 type service struct {
 	server        *proxy.Server
+	changes       changes // nil: nobody else changes anything
 	public, admin net.Listener
 	delay         time.Duration // between becoming unready and refusing connections
 	log           *slog.Logger
@@ -47,6 +48,12 @@ func (s *service) run(ctx context.Context, ready func(context.Context) error) er
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.server.Serve(s.public) })
 	group.Go(func() error { return serveAdmin(admin, s.admin) })
+	group.Go(func() error {
+		if s.changes != nil {
+			s.changes(ctx, s.server.Forget)
+		}
+		return nil
+	})
 	group.Go(func() error {
 		if err := ready(ctx); told.Err() == nil {
 			return err

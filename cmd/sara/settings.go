@@ -21,6 +21,11 @@ type fileSetting struct {
 type storeSettings struct {
 	DatabaseURL string `setting:"" default:"sqlite:sara-data/sara.db" placeholder:"URL" help:"sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE; ${default} if not set."`
 	SecretKey   string `setting:"" placeholder:"BASE64" help:"32 bytes in base64 that encrypt the stored credentials."`
+	RedisURL    string `setting:"" placeholder:"URL" help:"redis://USER:PASSWORD@HOST:PORT, with master_name for a Sentinel or addr for a cluster; needed to serve with several processes."`
+}
+
+type replicaSettings struct {
+	Replicas string `setting:"" default:"1" placeholder:"N" help:"How many processes serve: each gives out its share while Redis is away; ${default} if not set."`
 }
 
 type upstreamSettings struct {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/base64"
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -30,8 +31,16 @@ func (s storeSettings) secretKey() ([]byte, error) {
 	return key, nil
 }
 
-// check looks at the form of the database's address.
+// check looks at the form of the addresses.
 func (s storeSettings) check() error {
+	client, err := s.redis()
+	if client != nil {
+		err = client.Close()
+	}
+	return errors.Join(s.checkDatabaseURL(), err)
+}
+
+func (s storeSettings) checkDatabaseURL() error {
 	scheme, rest, _ := strings.Cut(s.DatabaseURL, ":")
 	switch {
 	case scheme == "sqlite" && rest != "":
@@ -41,6 +50,15 @@ func (s storeSettings) check() error {
 	}
 	return wrongSetting("SARA_DATABASE_URL", "%q is neither of the form sqlite:PATH nor postgres://USER:PASSWORD@HOST/DATABASE",
 		maskURL(s.DatabaseURL))
+}
+
+func (s replicaSettings) replicas() (int, error) {
+	const most = 10_000
+	n, err := strconv.Atoi(s.Replicas)
+	if err != nil || n < 1 || n > most {
+		return 0, wrongSetting("SARA_REPLICAS", "%q is not a number of 1 to %d: how many processes serve together", s.Replicas, most)
+	}
+	return n, nil
 }
 
 func (s upstreamSettings) check() []error {

@@ -41,13 +41,17 @@ func (s storeSettings) open(ctx context.Context) (*sqlstore.Store, error) {
 	return store, nil
 }
 
-// use runs do with the open database.
+// use runs do with the open database, and tells the servers if it has changed something.
 func (s storeSettings) use(ctx context.Context, do func(*sqlstore.Store) error) error {
 	store, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
+	before := store.Generation()
 	err = do(store)
+	if store.Generation() != before {
+		err = errors.Join(err, s.announce(ctx))
+	}
 	if closed := store.Close(); err == nil && closed != nil {
 		return fmt.Errorf("close the database: %w", closed)
 	}

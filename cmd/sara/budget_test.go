@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"sara/policy/redistest"
+)
+
+// customer adds an account with one person and returns a key of theirs by name.
+func (c *cli) customer() (key func(name string) (text, id string)) {
+	c.t.Helper()
+	c.ok("account", "add", "Acme", "--plan", "pro")
+	c.ok("workspace", "add", "Acme", "Web")
+	c.ok("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
+	return func(name string) (string, string) {
+		made := c.object(keyMembers+" key", "key", "create", "ann@example.com", "--name", name)
+		return made["key"].(string), made["id"].(string)
+	}
+}
+
+// usageToday is how many requests the account of the key has made today, by the account endpoint, which counts itself.
+func usageToday(t *testing.T, base, key string) int {
+	t.Helper()
+	var me struct {
+		Data struct {
+			Usage struct {
+				RequestsToday int `json:"requests_today"`
+			} `json:"usage"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal([]byte(wantStatus(t, http.StatusOK, base+"/v1/me", key).body), &me); err != nil {
+		t.Fatal(err)
+	}
+	return me.Data.Usage.RequestsToday
+}
+
+// Two processes share every limit through Redis, hear of a revoked key within a second though it is in use all the time,
+// and go on by themselves when Redis dies.
+func testReplicas(t *testing.T, binary string) {
+	server := redistest.Single(t)
+	c := newCLI(t)
+	c.env = append(c.env, "SARA_REDIS_URL="+server.URL(), "SARA_REPLICAS=2")
+	newKey := c.customer()
+	first, firstID := newKey("first")
+	second, _ := newKey("second")
+	one, base1, admin1 := serving(t, binary, c.env)
+	two, base2, _ := serving(t, binary, c.env)
+
+	var statuses sync.Map
+	var done sync.WaitGroup
+	for i := range 60 {
+		done.Go(func() { statuses.Store(i, get([]string{base1, base2}[i%2]+"/v1/me", first).status) })
+	}
+	done.Wait()
+	count := map[any]int{}
+	statuses.Range(func(_, status any) bool { count[status]++; return true })
+	// The bucket of the minute gives a request back every three seconds, should the sixty take that long.
+	if ok := count[http.StatusOK]; ok < 20 || ok > 25 || ok+count[http.StatusTooManyRequests] != 60 {
+		t.Errorf("sixty requests over two processes: %v, want 20 of them admitted", count)
+	}
+	if today := usageToday(t, base2, second); today != count[http.StatusOK]+1 {
+		t.Errorf("%d requests counted today, %d were admitted", today, count[http.StatusOK]+1)
+	}
+
+	c.ok("key", "revoke", firstID)
+	revoked := time.Now()
+	for get(base2+"/v1/me", first).status != http.StatusUnauthorized {
+		if time.Since(revoked) > time.Second {
+			t.Fatal("a revoked key is good for more than a second")
+		}
+	}
+	wantStatus(t, http.StatusUnauthorized, base1+"/v1/me", first)
+
+	server.Kill()
+	wantStatus(t, http.StatusOK, base1+"/v1/me", second)
+	if a := wantStatus(t, http.StatusOK, admin1+"/readyz", ""); !strings.HasPrefix(a.body, "degraded") {
+		t.Errorf("without Redis /readyz says %q", a.body)
+	}
+	server.Start()
+	for deadline := time.Now().Add(hurry); strings.HasPrefix(get(admin1+"/readyz", "").body, "degraded"); {
+		if time.Now().After(deadline) {
+			t.Fatal("Redis is back, and not used")
+		}
+	}
+	// Its memory was lost with it, but not what was counted meanwhile.
+	if today := usageToday(t, base2, second); today != 2 {
+		t.Errorf("%d requests counted after Redis came back empty, want the one without it and this one", today)
+	}
+	one.stopped()
+	two.stopped()
+}
+
+// A process that counts for itself remembers the day across a restart, and says that it serves alone.
+func testRestartKeepsTheDay(t *testing.T, binary string) {
+	c := newCLI(t)
+	key, _ := c.customer()("only")
+	p, base, _ := serving(t, binary, c.env)
+	for want := 1; want <= 3; want++ {
+		if today := usageToday(t, base, key); today != want {
+			t.Errorf("%d requests counted today, want %d", today, want)
+		}
+	}
+	p.signal(syscall.SIGTERM)
+	if _, err := p.wait(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(p.stderr.String(), "SARA_REDIS_URL") {
+		t.Errorf("the log does not say that one process serves alone:\n%s", p.stderr)
+	}
+	p, base, _ = serving(t, binary, c.env)
+	if today := usageToday(t, base, key); today != 4 {
+		t.Errorf("%d requests counted today after a restart, want 4", today)
+	}
+	p.stopped()
+}
