@@ -354,6 +354,8 @@ func TestLogQuotesNoRequest(t *testing.T) {
 	w.get("pro", "/v1/me", secret, secret)
 	w.must(w.sim.SetFaults(faultStatus(http.StatusBadRequest)))
 	w.get("pro", w.path("prefix", "/queries"), "filters", filters)
+	w.must(w.store.Close())
+	w.get("pro", "/v1/properties/"+secret+"2").want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
 	if log := w.log.String(); strings.Contains(log, "medical") || !strings.Contains(log, `"key":"`+w.keyIDs["pro"]+`"`) ||
 		!strings.Contains(log, `"property":"`+w.properties["main"].ID+`"`) {
 		t.Errorf("the log is %s", log)
