@@ -66,12 +66,16 @@ func (s *Server) accessAttributes(c *call, operation, code string, seconds float
 }
 
 // clientAddress is the address that the trusted proxy in front saw, or the connection's own peer without one. Of a list of
-// addresses the last is the one that the proxy itself has added; the others are the client's word.
+// addresses, on one line or on several, the last is the one that the proxy itself has added; the others are the client's
+// word.
 func (s *Server) clientAddress(c *call) string {
 	if name := s.config.TrustedProxyHeader; name != "" {
-		value := string(c.wire.Request.Header.Peek(name))
-		if last := strings.TrimSpace(value[strings.LastIndexByte(value, ',')+1:]); last != "" {
-			return last
+		lines := c.wire.Request.Header.PeekAll(name)
+		if len(lines) > 0 {
+			value := string(lines[len(lines)-1])
+			if last := strings.TrimSpace(value[strings.LastIndexByte(value, ',')+1:]); last != "" {
+				return last
+			}
 		}
 	}
 	return c.wire.RemoteIP().String()

@@ -61,8 +61,8 @@ func (w *world) setClock(instant string) {
 	w.clock.Store(at.UnixNano())
 }
 
-// newWorld builds and seeds a world, and takes it down with the test.
-func newWorld(t testing.TB) *world {
+// newWorld builds and seeds a world, and takes it down with the test. The server's configuration may be adjusted.
+func newWorld(t testing.TB, adjust ...func(*Config)) *world {
 	t.Helper()
 	w := &world{t: t, log: new(syncBuffer), keys: map[string]string{}, keyIDs: map[string]string{}, properties: map[string]sqlstore.Property{}}
 	w.clock.Store(noon().UnixNano())
@@ -72,7 +72,7 @@ func newWorld(t testing.TB) *world {
 	_, err := w.store.Migrate(context.Background())
 	w.must(err)
 	w.seed()
-	w.startServer()
+	w.startServer(adjust)
 	return w
 }
 
@@ -270,7 +270,7 @@ func keySpec(email, name string, hash policy.Hash, expires *time.Time) sqlstore.
 	return sqlstore.KeySpec{Person: email, Name: name, Scopes: policy.AllScopes.Names(), Hash: hash, ExpiresAt: expires}
 }
 
-func (w *world) startServer() {
+func (w *world) startServer(adjust []func(*Config)) {
 	tokenNow := func() time.Time { return time.Now().Add(time.Duration(w.tokenClock.Load())) }
 	client, err := upstream.New(upstream.Config{BaseURL: w.base, TokenURL: w.base + "/token", Now: tokenNow,
 		Backoff: func(int) time.Duration { return 0 }})
@@ -278,8 +278,12 @@ func (w *world) startServer() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
-	w.server, err = New(Config{Store: w.store, Upstream: client, Plans: generousPlans(), Budget: policy.NewLocal(w.now), KeyPrefix: "sara", BaseURL: w.base,
-		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Registry: prometheus.NewRegistry(), Now: w.now})
+	config := Config{Store: w.store, Upstream: client, Plans: generousPlans(), Budget: policy.NewLocal(w.now), KeyPrefix: "sara", BaseURL: w.base,
+		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Registry: prometheus.NewRegistry(), Now: w.now}
+	for _, change := range adjust {
+		change(&config)
+	}
+	w.server, err = New(config)
 	w.must(err)
 	w.document = newContract(w.t, w.base)
 	served := make(chan error, 1)

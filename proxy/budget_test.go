@@ -1,0 +1,203 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sara/policy"
+)
+
+// limited is a plan table in which everything is generous but what the test lowers for the pro plan.
+func limited(lower func(*policy.Plan)) func(*Config) {
+	return func(c *Config) {
+		plan := c.Plans["pro"]
+		lower(&plan)
+		c.Plans["pro"] = plan
+	}
+}
+
+// want429 checks a refusal by a budget: the code, the ceiling by its words, the headers of that ceiling, and that they agree
+// with each other.
+func (w *world) want429(t *testing.T, r response, code, words string, limit int, wait time.Duration) {
+	t.Helper()
+	r.want(t, http.StatusTooManyRequests, code)
+	message, _ := r.json["error"].(map[string]any)["message"].(string)
+	seconds := int(wait / time.Second)
+	if !strings.Contains(message, words) || !strings.Contains(message, fmt.Sprintf("in %d seconds", seconds)) {
+		t.Errorf("the message is %q, want %q and %d seconds", message, words, seconds)
+	}
+	for name, want := range map[string]string{
+		"Retry-After":           strconv.Itoa(seconds),
+		"X-RateLimit-Limit":     strconv.Itoa(limit),
+		"X-RateLimit-Remaining": "0",
+		"X-RateLimit-Reset":     strconv.FormatInt(w.now().Add(wait).Unix(), 10),
+	} {
+		if got := r.header.Get(name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// wantUsage checks what the account has used, the request that asks included.
+func (w *world) wantUsage(t *testing.T, key string, hour, day, calls int) {
+	t.Helper()
+	r := w.get(key, "/v1/me").ok(t)
+	usage := r.data()["usage"].(map[string]any)
+	got := fmt.Sprint(usage["requests_this_hour"], usage["requests_today"], usage["search_console_calls_today"])
+	if want := fmt.Sprint(hour, day, calls); got != want {
+		t.Errorf("usage of hour, day and calls is %s, want %s", got, want)
+	}
+	limits := r.data()["limits"].(map[string]any)
+	left := limits["requests_per_day"].(float64) - float64(day)
+	if got := r.header.Get("X-RateLimit-Remaining"); got != fmt.Sprint(left) {
+		t.Errorf("X-RateLimit-Remaining is %s, want %v", got, left)
+	}
+}
+
+func TestMe429Minute(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, limited(func(p *policy.Plan) { p.RequestsPerMinutePerKey = 20 }))
+	var answers sync.Map
+	var done sync.WaitGroup
+	for i := range 200 {
+		done.Go(func() {
+			request, _ := http.NewRequest(http.MethodGet, w.base+"/v1/me", nil)
+			request.Header.Set("Authorization", "Bearer "+w.keys["pro"])
+			answer, err := http.DefaultTransport.RoundTrip(request)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			answers.Store(i, answer.StatusCode)
+			_ = answer.Body.Close()
+		})
+	}
+	done.Wait()
+	count := map[any]int{}
+	answers.Range(func(_, status any) bool { count[status]++; return true })
+	if count[http.StatusOK] != 20 || count[http.StatusTooManyRequests] != 180 {
+		t.Errorf("200 requests at once are answered %v, want 20 of them 200 and the others 429", count)
+	}
+	w.want429(t, w.get("pro", "/v1/me"), policy.CodeRateLimited, "the key's 20 requests a minute", 20, 3*time.Second)
+
+	// What was refused has spent nothing of the hour and the day; three seconds later one more request fits.
+	w.advance(3 * time.Second)
+	w.wantUsage(t, "pro", 21, 21, 0)
+	w.get("pro", "/v1/me").want(t, http.StatusTooManyRequests, policy.CodeRateLimited)
+}
+
+func TestMe429Hour(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, limited(func(p *policy.Plan) { p.RequestsPerHour = 3 }))
+	w.setClock("2026-11-21T20:59:00Z")
+	for range 3 {
+		w.get("pro", "/v1/me").ok(t)
+	}
+	w.want429(t, w.get("pro", "/v1/me"), policy.CodeRateLimited, "the account's 3 requests an hour", 3, time.Minute)
+	w.advance(time.Minute)
+	w.wantUsage(t, "pro", 1, 4, 0)
+}
+
+func TestMe429Day(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, limited(func(p *policy.Plan) { p.RequestsPerDay, p.SearchConsoleCallsPerDay = 3, 2 }))
+	w.setClock("2026-11-21T23:58:20Z")
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	w.get("pro", w.path("nope", "/summary")).want(t, http.StatusNotFound, policy.CodeNotFound)
+	w.get("pro", w.path("main", "/summary"), "limit", "1").want(t, http.StatusBadRequest, codeUnsupported)
+	w.want429(t, w.get("pro", "/v1/me"), policy.CodeQuotaExceeded, "the account's 3 requests a day", 3, 100*time.Second)
+
+	// Midnight UTC begins the day anew: requests and calls.
+	w.advance(100 * time.Second)
+	w.wantUsage(t, "pro", 1, 1, 0)
+}
+
+// A question over a live budget is refused, filtered or not, and counts as a request; what needs two calls charges two or none.
+func TestMovers429Calls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 2 }))
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	before := w.sim.Calls().SearchAnalytics
+	w.want429(t, w.get("pro", w.path("main", "/movers/queries")), policy.CodeQuotaExceeded, "the account's 2 live Search Console calls a day", 2, 4*time.Hour)
+	if calls := w.sim.Calls().SearchAnalytics; calls != before {
+		t.Errorf("%d calls were made for a question that did not fit", calls-before)
+	}
+	w.wantUsage(t, "pro", 3, 3, 1)
+	w.get("pro", w.path("main", "/queries"), "filters", `[{"dimension":"country","operator":"is","value":"usa"}]`).ok(t)
+	w.get("pro", w.path("main", "/queries"), "filters", `[{"dimension":"country","operator":"is","value":"usa"}]`).
+		want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
+	w.wantUsage(t, "pro", 6, 6, 2)
+}
+
+func TestSummary429Property(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, limited(func(p *policy.Plan) { p.LiveCallsPerMinutePerProperty = 3 }))
+	for range 3 {
+		w.get("pro", w.path("main", "/summary")).ok(t)
+	}
+	w.want429(t, w.get("pro", w.path("main", "/summary")), policy.CodeUpstreamQuota, "the property's 3 live Search Console calls a minute", 3, 20*time.Second)
+	w.get("pro", w.path("prefix", "/summary")).ok(t)
+	w.wantUsage(t, "pro", 6, 6, 4)
+	w.advance(20 * time.Second)
+	w.get("pro", w.path("main", "/summary")).ok(t)
+}
+
+// Refusals before the budgets cost nothing: no route, no key, no plan, no scope.
+func TestMe200NotCharged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.get("agency", "/v1/nothing").want(t, http.StatusNotFound, policy.CodeNotFound)
+	w.get("config_only", w.path("main", "/summary")).want(t, http.StatusForbidden, policy.CodeScope)
+	w.get("trial", "/v1/me").want(t, http.StatusForbidden, policy.CodeNoAccess)
+	w.get("expired", "/v1/me").want(t, http.StatusUnauthorized, policy.CodeExpiredKey)
+	w.wantUsage(t, "agency", 1, 1, 0)
+	w.wantUsage(t, "pro", 1, 1, 0)
+	r := w.get("agency", "/v1/nothing")
+	if limit, left := r.header.Get("X-RateLimit-Limit"), r.header.Get("X-RateLimit-Remaining"); limit != "100000" || left != "99999" {
+		t.Errorf("a 404 shows %s of %s", left, limit)
+	}
+}
+
+// Keys of one account share its hour and day, and have a minute each.
+func TestMe200KeysOfAnAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *Config) {
+		plan := c.Plans["agency"]
+		plan.RequestsPerMinutePerKey = 1
+		c.Plans["agency"] = plan
+	})
+	w.wantUsage(t, "agency", 1, 1, 0)
+	w.wantUsage(t, "config_only", 2, 2, 0)
+	w.get("agency", "/v1/me").want(t, http.StatusTooManyRequests, policy.CodeRateLimited)
+	w.wantUsage(t, "indexing_only", 3, 3, 0)
+	w.wantUsage(t, "pro", 1, 1, 0)
+}
+
+// Guessing keys is limited by address, before the store is asked; keys that were seen to be good still work.
+func TestMe429UnknownKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *Config) { c.TrustedProxyHeader = "X-Forwarded-For" })
+	try := func(key, address string) response {
+		request, err := http.NewRequest(http.MethodGet, w.base+"/v1/me", nil)
+		w.must(err)
+		request.Header.Set("Authorization", "Bearer "+key)
+		request.Header["X-Forwarded-For"] = []string{"203.0.113.1", "203.0.113.9, " + address} // what the client says goes before
+		return w.do(request)
+	}
+	const attacker, other = "198.51.100.7", "198.51.100.8"
+	try(w.keys["pro"], attacker).ok(t)
+	for i := range 30 {
+		try(fmt.Sprintf("sara_live_GUESS%d", i), attacker).want(t, http.StatusUnauthorized, policy.CodeInvalidKey)
+	}
+	w.want429(t, try("sara_live_GUESS", attacker), policy.CodeRateLimited, "30 keys that are not known", 30, 2*time.Second)
+	try(w.keys["agency"], attacker).want(t, http.StatusTooManyRequests, policy.CodeRateLimited)
+	try(w.keys["pro"], attacker).ok(t)
+	try("sara_live_GUESS", other).want(t, http.StatusUnauthorized, policy.CodeInvalidKey)
+	w.must(w.store.Close()) // nobody asks it
+	try("sara_live_GUESS", attacker).want(t, http.StatusTooManyRequests, policy.CodeRateLimited)
+}
