@@ -7,8 +7,8 @@ import (
 )
 
 // A serverClock is the clock of Redis, which decides the windows of all replicas, as far as it is known from the last
-// answer: it is behind by nothing, and ahead by the time of that round trip at most. So the windows of the time without
-// Redis are those of the time with it, and Redis can be told by its own clock until when a charge is still wanted.
+// answer: never behind it, and ahead of it by the time of that round trip at most. So the windows of the time without Redis
+// are those of the time with it, and Redis can be told by its own clock until when a charge is still wanted.
 type serverClock struct {
 	now   func() time.Time // of this process
 	ahead atomic.Int64     // nanoseconds by which Redis is ahead of this process
@@ -17,10 +17,11 @@ type serverClock struct {
 // time returns the time by Redis' clock.
 func (c *serverClock) time() time.Time { return c.now().Add(time.Duration(c.ahead.Load())) }
 
-// deadline is when, in microseconds since 1970 of Redis' clock, who asked at an instant of this process waits no more. A
-// charge that Redis gets to only then, when it was frozen, is not to be carried out: it was made locally by then.
+// deadline is when, in microseconds since 1970 of Redis' clock, a question asked at an instant of this process is void. A
+// charge that Redis gets to only then, because it was frozen, is not to be carried out: it was made locally meanwhile. It
+// comes well before anybody gives up waiting, so that no answer is lost on the way, nor the clock's error gives it time.
 func (c *serverClock) deadline(asked time.Time) int64 {
-	return asked.Add(time.Duration(c.ahead.Load()) + tripTimeout).UnixMicro()
+	return asked.Add(time.Duration(c.ahead.Load()) + tripTimeout - 50*time.Millisecond).UnixMicro()
 }
 
 // read takes the time off the answer of a script, which begins with it, and sets the clock by it. An answer of the time
