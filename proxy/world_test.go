@@ -285,7 +285,8 @@ func (w *world) startServer(adjust []func(*Config)) {
 	}
 	w.server, err = New(config)
 	w.must(err)
-	w.document = newContract(w.t, w.base)
+	w.document, err = theContract()
+	w.must(err)
 	served := make(chan error, 1)
 	go func() { served <- w.server.Serve(listener) }()
 	w.admin = httptest.NewServer(w.server.Admin())
