@@ -137,7 +137,7 @@ func (b *batcher) decide(batch []*admission) {
 // if they were sent again, and an error of those that are lost.
 func (b *batcher) ask(ctx context.Context, commands []command) (again []command, err error) {
 	asked := b.clock.now()
-	deadline := b.clock.deadline(asked)
+	deadline := b.clock.deadline(ctx)
 	pipe := b.client.Pipeline()
 	for i := range commands {
 		c := &commands[i]

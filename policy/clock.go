@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -17,11 +18,15 @@ type serverClock struct {
 // time returns the time by Redis' clock.
 func (c *serverClock) time() time.Time { return c.now().Add(time.Duration(c.ahead.Load())) }
 
-// deadline is when, in microseconds since 1970 of Redis' clock, a question asked at an instant of this process is void. A
-// charge that Redis gets to only then, because it was frozen, is not to be carried out: it was made locally meanwhile. It
-// comes well before anybody gives up waiting, so that no answer is lost on the way, nor the clock's error gives it time.
-func (c *serverClock) deadline(asked time.Time) int64 {
-	return asked.Add(time.Duration(c.ahead.Load()) + tripTimeout - 50*time.Millisecond).UnixMicro()
+// voidBefore is how long before nobody waits any more a question is void: longer than an answer is on its way, and than this
+// clock is ahead.
+const voidBefore = 50 * time.Millisecond
+
+// deadline is when, in microseconds since 1970 of Redis' clock, a question that is asked now and waited for until ctx ends
+// is void. A charge that Redis gets to only then, because it was frozen, is not to be carried out: it is made locally.
+func (c *serverClock) deadline(ctx context.Context) int64 {
+	end, _ := ctx.Deadline()
+	return c.time().Add(time.Until(end) - voidBefore).UnixMicro()
 }
 
 // read takes the time off the answer of a script, which begins with it, and sets the clock by it. An answer of the time

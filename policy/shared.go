@@ -226,13 +226,13 @@ func (s *Shared) chargeBoth(accountID, propertyID string, calls int, p *Plan) (*
 const unlimited = -1
 
 // add adds to the counts of an account, and tells how long to wait if the calls would go over the ceiling. A count without
-// windows is of now.
+// windows is of now. ctx has a deadline.
 func (s *Shared) add(ctx context.Context, c Count, ceiling int) (now time.Time, wait time.Duration, err error) {
 	for range 2 {
 		asked := s.clock.now()
 		var numbers []int64
 		numbers, err = s.charge.Run(ctx, s.client, []string{accountKey(c.AccountID)},
-			s.clock.deadline(asked), ceiling, c.Calls, c.InHour, c.InDay, c.Hour, c.Day).Int64Slice()
+			s.clock.deadline(ctx), ceiling, c.Calls, c.InHour, c.InDay, c.Hour, c.Day).Int64Slice()
 		if err == nil {
 			now, numbers, err = s.clock.read(numbers, asked)
 		}
