@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hurried serves the world's routes once more, with timeouts short enough to run into.
+func (w *world) hurried() {
+	w.t.Helper()
+	edge := w.server.newEdge(w.server.routes())
+	if edge.ReadTimeout != readTimeout || edge.WriteTimeout != writeTimeout || edge.IdleTimeout != idleTimeout {
+		w.t.Error("the edge has other timeouts than the constants say")
+	}
+	edge.ReadTimeout, edge.IdleTimeout = 150*time.Millisecond, 300*time.Millisecond
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	w.base = "http://" + listener.Addr().String()
+	served := make(chan error, 1)
+	go func() { served <- edge.Serve(listener) }()
+	w.t.Cleanup(func() {
+		w.must(edge.Shutdown())
+		w.must(<-served)
+	})
+}
+
+// A client that sends its request slowly is cut off, however diligently it goes on, and one that sends none likewise; what
+// it is answered, if anything, is in the envelope.
+func TestEdge408SlowClients(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.hurried()
+	t.Run("headers", func(t *testing.T) {
+		c := w.dial()
+		go func() {
+			for _, b := range w.authorized("X-Slow: " + strings.Repeat("a", 10_000)) {
+				if _, err := c.conn.Write([]byte{byte(b)}); err != nil {
+					return
+				}
+				<-time.After(time.Millisecond) // the slow client's own pace
+			}
+		}()
+		if r, answered := c.next("GET"); answered {
+			if r.status == 200 {
+				t.Errorf("a request that took ten seconds to send is answered: %s", r.body)
+			}
+			r.wantEnvelope(t)
+		}
+	})
+	t.Run("body", func(t *testing.T) {
+		c := w.dial()
+		c.send(w.authorized("Content-Length: 10\r\n") + "12345")
+		if r, answered := c.next("GET"); answered {
+			if r.status == 200 {
+				t.Errorf("a request whose body never came is answered: %s", r.body)
+			}
+			r.wantEnvelope(t)
+		}
+	})
+	t.Run("idle", func(t *testing.T) {
+		c := w.dial()
+		c.send(w.authorized(""))
+		if r, answered := c.next("GET"); !answered || r.status != 200 {
+			t.Fatalf("the first request is answered %d", r.status)
+		}
+		if r, answered := c.next("GET"); answered {
+			t.Errorf("a connection on which nothing is asked gets %d", r.status)
+		}
+	})
+	t.Run("a request in time", func(t *testing.T) { w.get("pro", "/v1/me").ok(t) })
+}
