@@ -7,7 +7,8 @@
 // expiry and a plan's end are compared with the clock on every request, so those hold even then.
 //
 // A Budget counts what is used. Local counts in this process; Shared counts in Redis, for any number of replicas, with a
-// Local to fall back on: its doc says what happens while Redis is away.
+// Local to fall back on: its doc says what happens while Redis is away. Announce and Listen tell replicas of each other's
+// changes through the same Redis, so that they need not wait for the second to pass.
 //
 // A refusal is a *Denial, whose code and message are meant for the client. Any other error means that the Directory
 // could not be asked.
