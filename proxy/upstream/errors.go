@@ -94,6 +94,7 @@ func interrupted(cause error) *Error {
 
 const (
 	maxMessage = 300 // runes
+	minSecret  = 8   // bytes; Google issues longer ones, and taking out shorter ones would eat words
 	maxWord    = 200 // bytes; longer than any URL in Google's messages, shorter than a signed assertion
 )
 
@@ -101,7 +102,7 @@ const (
 // words long enough to be a signed assertion sent back.
 func clean(text string, secrets ...string) string {
 	for _, secret := range secrets {
-		if secret != "" {
+		if len(secret) >= minSecret {
 			text = strings.ReplaceAll(text, secret, "[secret]")
 		}
 	}
