@@ -110,7 +110,8 @@ func (s *Server) unreadable(c *call, err error) error {
 // the token, so the connection works.
 func (s *Server) noteAccess(ctx context.Context, c *call, note string) {
 	s.noteHealth(ctx, c.property, true, "")
-	if c.property.AccessNote == note {
+	// The first note stands, whatever the others would say.
+	if (c.property.AccessNote == "") == (note == "") {
 		return
 	}
 	changed, err := s.config.Store.SetPropertyAccess(ctx, c.property.ID, note)
@@ -119,10 +120,10 @@ func (s *Server) noteAccess(ctx context.Context, c *call, note string) {
 
 // noteHealth records whether the connection works. Of many replicas that see it change, one makes the transition.
 func (s *Server) noteHealth(ctx context.Context, p *policy.Property, healthy bool, note string) {
-	if p.Connection.Healthy == healthy && p.Connection.Note == note {
+	if p.Connection.Healthy == healthy {
 		return
 	}
-	changed, err := s.config.Store.SetConnectionHealth(ctx, p.Connection.ID, healthy, note)
+	changed, err := s.config.Store.SetConnectionHealth(ctx, p.Connection.ID, p.Connection.Revision, healthy, note)
 	s.logTransition(ctx, changed, err, "health of a connection",
 		slog.String("connection", p.Connection.ID), slog.Bool("healthy", healthy), slog.String("note", note))
 }

@@ -145,15 +145,16 @@ func findConnection(ctx context.Context, q querier, reference string) (Connectio
 	return byID[id], err
 }
 
-// SetConnectionHealth records whether the upstream takes a connection's credentials, and why not. changed reports
-// whether this call made the difference: of many replicas that see the same failure, one is told so. A connection that
-// is unhealthy already keeps its first note.
-func (s *Store) SetConnectionHealth(ctx context.Context, id string, healthy bool, note string) (changed bool, err error) {
+// SetConnectionHealth records whether the upstream takes a connection's credentials of a revision, and why not. changed
+// reports whether this call made the difference: of many replicas that see the same failure, one is told so. A connection
+// that is unhealthy already keeps its first note, and one whose credentials were replaced since is left as it is.
+func (s *Store) SetConnectionHealth(ctx context.Context, id string, revision int, healthy bool, note string) (changed bool, err error) {
 	if healthy {
 		note = ""
 	}
 	return s.transition(ctx, "connection", id, "SELECT count(*) FROM connections WHERE id = $1",
-		"UPDATE connections SET healthy = $1, note = $2 WHERE id = $3 AND healthy <> $1", healthy, cleanNote(note), id)
+		"UPDATE connections SET healthy = $1, note = $2 WHERE id = $3 AND revision = $4 AND healthy <> $1",
+		healthy, cleanNote(note), id, revision)
 }
 
 // transition runs an update that changes one row or, when the row is in that state already, none.

@@ -63,7 +63,7 @@ func testIncompleteCredentials(t *testing.T, f *fixture) {
 func testReplaceCredentials(t *testing.T, f *fixture) {
 	_, c := f.acme()
 	p := f.property("google", "sc-domain:example.com")
-	value(f.SetConnectionHealth(f.ctx, c.ID, false, "revoked"))(t)
+	value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "revoked"))(t)
 	value(f.SetPropertyAccess(f.ctx, p.ID, "no access"))(t)
 
 	replaced := value(f.ReplaceCredentials(f.ctx, "google", authorizedUserJSON))(t)
@@ -74,6 +74,10 @@ func testReplaceCredentials(t *testing.T, f *fixture) {
 	equal(t, string(credentials), string(authorizedUserJSON))
 	equal(t, revision, 2)
 	p.Connection = ConnectionState{ID: c.ID, Kind: AuthorizedUser, Revision: 2, Healthy: true}
+	equal(t, value(f.Property(f.ctx, p.ID))(t), p)
+
+	// A replica that still has the old credentials says nothing about the new ones.
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, 1, false, "revoked"))(t), false)
 	equal(t, value(f.Property(f.ctx, p.ID))(t), p)
 
 	_, err = f.ReplaceCredentials(f.ctx, "nothing", authorizedUserJSON)
@@ -109,14 +113,14 @@ func testSecretKeys(t *testing.T, f *fixture) {
 func testConnectionHealth(t *testing.T, f *fixture) {
 	_, c := f.acme()
 	p := f.property("google", "sc-domain:example.com")
-	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, true, ""))(t), false)
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, true, ""))(t), false)
 	generation := f.Generation()
 
 	var told atomic.Int64
 	var replicas sync.WaitGroup
 	for i := range 4 {
 		replicas.Go(func() {
-			changed, err := f.SetConnectionHealth(f.ctx, c.ID, false, fmt.Sprintf("revoked, says %d", i))
+			changed, err := f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, fmt.Sprintf("revoked, says %d", i))
 			if err != nil {
 				t.Error(err)
 			}
@@ -133,12 +137,12 @@ func testConnectionHealth(t *testing.T, f *fixture) {
 		t.Errorf("the connection is %+v", state)
 	}
 
-	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, true, "ignored"))(t), true)
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, true, "ignored"))(t), true)
 	equal(t, value(f.Connection(f.ctx, c.ID))(t), c)
-	_, err := f.SetConnectionHealth(f.ctx, "nothing", true, "")
+	_, err := f.SetConnectionHealth(f.ctx, "nothing", 1, true, "")
 	refused[*NotFoundError](t, err)
 	// What the upstream says may be anything.
-	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, false, "\x00\xff"+strings.Repeat("é", 3000)))(t), true)
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "\x00\xff"+strings.Repeat("é", 3000)))(t), true)
 }
 
 func testPropertyAccess(t *testing.T, f *fixture) {

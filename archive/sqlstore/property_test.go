@@ -178,7 +178,7 @@ func testFindReachable(t *testing.T, f *fixture) {
 	}
 
 	// A property carries the state of its connection, and is found when archived.
-	value(f.SetConnectionHealth(f.ctx, c.ID, false, "revoked"))(t)
+	value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "revoked"))(t)
 	value(f.SetArchived(f.ctx, named.ID, true))(t)
 	named.Archived, named.Connection.Healthy, named.Connection.Note = true, false, "revoked"
 	equal(t, value(f.FindProperties(f.ctx, p.ID, "", "short"))(t), []Property{named})
