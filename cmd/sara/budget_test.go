@@ -75,7 +75,11 @@ func testReplicas(t *testing.T, binary string) {
 			t.Fatal("a revoked key is good for more than a second")
 		}
 	}
-	wantStatus(t, http.StatusUnauthorized, base1+"/v1/me", first)
+	for range 15 { // it stays refused, though it is in use all the time
+		<-time.After(100 * time.Millisecond)
+		wantStatus(t, http.StatusUnauthorized, base1+"/v1/me", first)
+		wantStatus(t, http.StatusUnauthorized, base2+"/v1/me", first)
+	}
 
 	server.Kill()
 	wantStatus(t, http.StatusOK, base1+"/v1/me", second)
