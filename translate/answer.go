@@ -129,13 +129,12 @@ func TimeseriesAnswer(a *Ask, series *Series, origin Origin) Answer {
 // BreakdownAnswer writes the first rows, in the Ask's order, of the answer to a SampleQuery for that order.
 func BreakdownAnswer(a *Ask, by Dimension, rows *Rows, origin Origin) Answer {
 	const rowLength = 192
-	ranking := a.Order.ranking(rows)
-	n := min(a.Limit, len(ranking))
-	dst := append(make([]byte, 0, 1024+n*rowLength), opening...)
+	first := a.Order.first(rows, a.Limit)
+	dst := append(make([]byte, 0, 1024+len(first)*rowLength), opening...)
 	dst = append(dst, `{"dimension":"`...)
 	dst = append(dst, by.String()...)
 	dst = append(dst, `","rows":[`...)
-	for i, r := range ranking[:n] {
+	for i, r := range first {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -148,5 +147,5 @@ func BreakdownAnswer(a *Ask, by Dimension, rows *Rows, origin Origin) Answer {
 	// Rows are missing because of the upstream's ranking when it had more than the limit under that ranking, or when a
 	// sample is full, so that rows beyond it could have come first in another order.
 	truncated := rows.Len() >= WideSample || a.Order.isUpstream() && rows.Len() > a.Limit
-	return a.seal(append(dst, `]}`...), origin, meta{rowCount: n, limit: a.Limit, truncated: truncated})
+	return a.seal(append(dst, `]}`...), origin, meta{rowCount: len(first), limit: a.Limit, truncated: truncated})
 }

@@ -20,7 +20,7 @@ func upstreamBody(n int) []byte {
 		}
 		impressions := 10 + random.IntN(10_000)
 		clicks := (n - i) % (impressions + 1)
-		body = fmt.Appendf(body, "\n    {\n      \"keys\": [\n        \"%s\"\n      ],\n      \"clicks\": %d,\n      \"impressions\": %d,\n      \"ctr\": %.17g,\n      \"position\": %.17g\n    }",
+		body = fmt.Appendf(body, `{"keys":["%s"],"clicks":%d,"impressions":%d,"ctr":%.17g,"position":%.17g}`,
 			key, clicks, impressions, float64(clicks)/float64(impressions), 1+20*random.Float64())
 	}
 	return append(body, `],"responseAggregationType":"byProperty"}`...)

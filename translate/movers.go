@@ -48,7 +48,7 @@ func MoversAnswer(a *Ask, by Dimension, now, previous *Rows, origin Origin) Answ
 // diff joins two samples by key. Walking both in key order needs no hash table of megabytes.
 func diff(now, previous *Rows) []mover {
 	byKey := Order{By: "key"}
-	left, right := byKey.ranking(now), byKey.ranking(previous)
+	left, right := byKey.first(now, now.Len()), byKey.first(previous, previous.Len())
 	movers := make([]mover, 0, max(len(left), len(right)))
 	for len(left) > 0 || len(right) > 0 {
 		var m mover

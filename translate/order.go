@@ -39,23 +39,37 @@ type ranked struct {
 	row   int32
 }
 
-// ranking returns the rows in the order o.
-func (o Order) ranking(rows *Rows) []ranked {
-	ranking := make([]ranked, rows.Len())
-	for i := range ranking {
-		ranking[i] = ranked{value: o.value(&rows.metrics[i]), row: int32(i)}
+// first returns the first n rows in the order o, or all if there are fewer. It sorts no more than it has to: once n rows
+// are in order, a row that comes after all of them is out.
+func (o Order) first(rows *Rows, n int) []ranked {
+	n = min(n, rows.Len())
+	compare := func(a, b ranked) int { return o.compare(rows, a, b) }
+	first := make([]ranked, 0, min(2*n, rows.Len()))
+	sorted := 0
+	for i := range rows.metrics {
+		r := ranked{value: o.value(&rows.metrics[i]), row: int32(i)}
+		if sorted > 0 && o.compare(rows, first[sorted-1], r) < 0 {
+			continue
+		}
+		if len(first) == cap(first) {
+			slices.SortFunc(first, compare)
+			first, sorted = first[:n], n
+		}
+		first = append(first, r)
 	}
-	slices.SortFunc(ranking, func(a, b ranked) int {
-		if c := cmp.Compare(a.value, b.value); c != 0 {
-			return c
-		}
-		c := bytes.Compare(rows.Key(int(a.row)), rows.Key(int(b.row)))
-		if o.By == "key" && o.Descending {
-			return -c
-		}
+	slices.SortFunc(first, compare)
+	return first[:n]
+}
+
+func (o Order) compare(rows *Rows, a, b ranked) int {
+	if c := cmp.Compare(a.value, b.value); c != 0 {
 		return c
-	})
-	return ranking
+	}
+	c := bytes.Compare(rows.Key(int(a.row)), rows.Key(int(b.row)))
+	if o.By == "key" && o.Descending {
+		return -c
+	}
+	return c
 }
 
 // value returns a number that sorts upwards in the order o. Counts stay below 2^53, so that a float holds them exactly.

@@ -230,7 +230,7 @@ func TestReadRowsErrorsTellWhereAndWhat(t *testing.T) {
 		}
 	}
 	good := `{"keys":["a"],"clicks":1,"impressions":1}`
-	f(`{"rows":[`+good+`,{"keys":["a"],"clicks":-1}]}`, `upstream body, after 1 rows and 76 bytes: member "clicks": it is not a number from 0 to 2^53`)
+	f(`{"rows":[`+good+`,{"keys":["a"],"clicks":-1}]}`, `upstream body, after 1 rows and 74 bytes: member "clicks": it is not a number from 0 to 2^53`)
 	f(`{"rows":[{"position":"x"}]}`, `upstream body, after 0 rows and 21 bytes: member "position": it is not a number in its range`)
 	f(`{"rows":[`+good+`],"rows":[]}`, `upstream body, after 1 rows and 59 bytes: there are rows twice`)
 	f(`{"rows":[{"keys":["a"]}]}`, `upstream body, after 0 rows and 23 bytes: a row without keys, clicks or impressions`)

@@ -105,28 +105,51 @@ func (s *scanner) str() (raw string, escaped bool, err error) {
 // number takes a number that is not negative.
 func (s *scanner) number() (float64, error) {
 	s.next()
-	start, whole, integer := s.at, int64(0), true
-	for ; s.at < len(s.text); s.at++ {
-		c := s.text[s.at]
-		if c >= '0' && c <= '9' {
-			whole = whole*10 + int64(c-'0')
-			continue
-		}
-		if c != '-' && c != '+' && c != '.' && c != 'e' && c != 'E' {
-			break
-		}
-		integer = false
-	}
-	text := s.text[start:s.at]
-	const exactDigits = 15
-	if integer && 0 < len(text) && len(text) <= exactDigits && (text[0] != '0' || len(text) == 1) {
-		return float64(whole), nil
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || text[0] == '-' || !gjson.Valid(text) {
+	start := s.at
+	whole, digits := s.digits()
+	if digits == 0 || digits > 1 && s.text[start] == '0' {
 		return 0, errRowText
 	}
+	integer := true
+	if s.at < len(s.text) && s.text[s.at] == '.' {
+		s.at++
+		integer = false
+		if _, digits := s.digits(); digits == 0 {
+			return 0, errRowText
+		}
+	}
+	if s.at < len(s.text) && (s.text[s.at] == 'e' || s.text[s.at] == 'E') {
+		s.at++
+		integer = false
+		if s.at < len(s.text) && (s.text[s.at] == '+' || s.text[s.at] == '-') {
+			s.at++
+		}
+		if _, digits := s.digits(); digits == 0 {
+			return 0, errRowText
+		}
+	}
+	const exactDigits = 15
+	if integer && digits <= exactDigits {
+		return float64(whole), nil
+	}
+	f, err := strconv.ParseFloat(s.text[start:s.at], 64)
+	if err != nil {
+		return 0, errRowText // larger than any number is
+	}
 	return f, nil
+}
+
+// digits takes decimal digits, and returns how many and what they make if that is at most 18 digits.
+func (s *scanner) digits() (value int64, n int) {
+	start := s.at
+	for ; s.at < len(s.text); s.at++ {
+		c := s.text[s.at]
+		if c < '0' || c > '9' {
+			break
+		}
+		value = value*10 + int64(c-'0')
+	}
+	return value, s.at - start
 }
 
 // skip steps over any value. What nests deeper than any answer is refused, because gjson would judge it by a recursion
