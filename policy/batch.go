@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -40,16 +41,17 @@ type batcher struct {
 	cluster bool // the keys of two accounts may live on two servers
 	script  *redis.Script
 	clock   *serverClock
-	away    func() bool // whether not to ask at all
-	lost    func(error) // told when the server did not decide, before those who wait are
+	trip    time.Duration // the longest that a round trip may take
+	away    func() bool   // whether not to ask at all
+	lost    func(error)   // told when the server did not decide, before those who wait are
 
 	queue chan *admission
 	pool  sync.Pool
 	done  sync.WaitGroup
 }
 
-func newBatcher(client onceClient, clock *serverClock, away func() bool, lost func(error)) *batcher {
-	b := &batcher{client: client, cluster: client.isCluster(), script: redis.NewScript(admitScript), clock: clock,
+func newBatcher(client onceClient, clock *serverClock, trip time.Duration, away func() bool, lost func(error)) *batcher {
+	b := &batcher{client: client, cluster: client.isCluster(), script: redis.NewScript(admitScript), clock: clock, trip: trip,
 		away: away, lost: lost, queue: make(chan *admission, maxBatch)}
 	b.pool.New = func() any { return &admission{done: make(chan struct{}, 1)} }
 	for range maxFlights {
@@ -114,7 +116,7 @@ func (b *batcher) decide(batch []*admission) {
 		}
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), tripTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), b.trip)
 	defer cancel()
 	pending := commandsFor(batch, b.cluster)
 	var err error

@@ -95,7 +95,7 @@ func TestCountersAgreeWithAReferenceWhateverHappens(t *testing.T) {
 	over := sharedOver(t, server.URL(), server.Client())
 	m.counters.counts, m.counters.hourEnds, m.counters.dayEnds = over.counts, over.hourEnds, over.dayEnds
 	for range modelReplicas {
-		m.replicas = append(m.replicas, startShared(t, server.URL(), sharedOptions{replicas: modelReplicas}))
+		m.replicas = append(m.replicas, startShared(t, server.URL(), sharedOptions{patient: true, replicas: modelReplicas}))
 		m.local = append(m.local, newReference(modelReplicas, 2*modelReplicas))
 		m.pending = append(m.pending, newReference(1, 1))
 	}

@@ -18,6 +18,11 @@ const redisTimeout = 100 * time.Millisecond
 // master_name, and addr for further sentinels, for a Sentinel; with addr for the further nodes of a cluster. It does not
 // connect yet. It never retries by itself, because a charge that was retried might be counted twice.
 func OpenRedis(address string) (redis.UniversalClient, error) {
+	return openRedis(address, redisTimeout)
+}
+
+// openRedis takes the longest that one step of a conversation may take.
+func openRedis(address string, step time.Duration) (redis.UniversalClient, error) {
 	parsed, err := url.Parse(address)
 	if err != nil {
 		// The error of the parser quotes the address, which may hold a password.
@@ -28,21 +33,21 @@ func OpenRedis(address string) (redis.UniversalClient, error) {
 	case query.Get("master_name") != "":
 		var o *redis.FailoverOptions
 		if o, err = redis.ParseFailoverURL(address); err == nil {
-			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisTimeout, redisTimeout, redisTimeout, redisTimeout
+			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
 			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
 			client = redis.NewFailoverClient(o)
 		}
 	case query.Has("addr"):
 		var o *redis.ClusterOptions
 		if o, err = redis.ParseClusterURL(address); err == nil {
-			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisTimeout, redisTimeout, redisTimeout, redisTimeout
+			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
 			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
 			client = redis.NewClusterClient(o)
 		}
 	default:
 		var o *redis.Options
 		if o, err = redis.ParseURL(address); err == nil {
-			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = redisTimeout, redisTimeout, redisTimeout, redisTimeout
+			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
 			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
 			client = redis.NewClient(o)
 		}

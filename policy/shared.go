@@ -44,6 +44,7 @@ const (
 // minute are not added: they are full again before anybody could tell. A cluster counts as away while any of its nodes is.
 type Shared struct {
 	config   SharedConfig
+	trip     time.Duration
 	client   onceClient
 	clock    *serverClock
 	batcher  *batcher
@@ -78,10 +79,12 @@ const rememberedRefusals = 100_000
 var _ Budget = (*Shared)(nil)
 
 // NewShared returns a counter over Redis, which need not answer yet. Close it before its client.
-func NewShared(c SharedConfig) (*Shared, error) { return newShared(c, time.Tick(probeEvery)) }
+func NewShared(c SharedConfig) (*Shared, error) {
+	return newShared(c, tripTimeout, time.Tick(probeEvery))
+}
 
-// newShared takes the ticks at which it looks whether Redis is back.
-func newShared(c SharedConfig, tick <-chan time.Time) (*Shared, error) {
+// newShared takes the longest that a round trip may take, and the ticks at which to look whether Redis is back.
+func newShared(c SharedConfig, trip time.Duration, tick <-chan time.Time) (*Shared, error) {
 	refusals, err := otter.New(&otter.Options[owner, remembered]{MaximumSize: rememberedRefusals})
 	if err != nil {
 		return nil, fmt.Errorf("make a memory of refusals: %w", err)
@@ -92,6 +95,7 @@ func newShared(c SharedConfig, tick <-chan time.Time) (*Shared, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Shared{
 		config:   c,
+		trip:     trip,
 		client:   client,
 		clock:    clock,
 		charge:   redis.NewScript(chargeScript),
@@ -102,7 +106,7 @@ func newShared(c SharedConfig, tick <-chan time.Time) (*Shared, error) {
 		metrics:  newSharedMetrics(c.Registry),
 		stop:     stop,
 	}
-	s.batcher = newBatcher(client, clock, s.down.Load, s.lost)
+	s.batcher = newBatcher(client, clock, trip, s.down.Load, s.lost)
 	s.ended.Go(func() { s.recover(ctx, tick) })
 	return s, nil
 }
@@ -196,7 +200,7 @@ func (s *Shared) ChargeLive(ctx context.Context, accountID, propertyID string, c
 }
 
 func (s *Shared) chargeBoth(accountID, propertyID string, calls int, p *Plan) (*Refusal, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), tripTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.trip)
 	defer cancel()
 	now, wait, err := s.add(ctx, Count{AccountID: accountID, Calls: calls}, p.SearchConsoleCallsPerDay)
 	if err != nil {
@@ -276,7 +280,7 @@ func (s *Shared) recover(ctx context.Context, tick <-chan time.Time) {
 
 // probe asks whether Redis can be written to, all of it.
 func (s *Shared) probe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, tripTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.trip)
 	defer cancel()
 	if cluster, ok := s.config.Client.(*redis.ClusterClient); ok {
 		err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
@@ -297,7 +301,7 @@ func (s *Shared) probe(ctx context.Context) error {
 // merge adds to Redis what was used of the local shares and is not there yet.
 func (s *Shared) merge(ctx context.Context) error {
 	for _, c := range s.local.changes() {
-		ctx, cancel := context.WithTimeout(ctx, tripTimeout)
+		ctx, cancel := context.WithTimeout(ctx, s.trip)
 		_, _, err := s.add(ctx, c.used.since(c.kept), unlimited)
 		cancel()
 		if err != nil {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ func TestARememberedRefusalCostsRedisNothingAndEndsWithItsCeiling(t *testing.T) 
 	control := server.Client()
 	for i, ceiling := range ceilings(2) {
 		clock := clockAt(time.Now())
-		s := startShared(t, server.URL(), sharedOptions{now: clock.now})
+		s := startShared(t, server.URL(), sharedOptions{patient: true, now: clock.now})
 		account := string(rune('a' + i))
 		_, refusal := admitN(s, 3, account, account+"key", ceiling.plan)
 		if refusal == nil {
@@ -40,7 +41,7 @@ func TestARememberedRefusalCostsRedisNothingAndEndsWithItsCeiling(t *testing.T) 
 
 func TestARefusalOfOneKeyIsNotThatOfAnother(t *testing.T) {
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{})
+	s := startShared(t, server.URL(), sharedOptions{patient: true})
 	plan := ample()
 	plan.RequestsPerMinutePerKey = 1
 	admitN(s, 2, "same", "same", plan) // even where a key is called like its account
@@ -52,7 +53,7 @@ func TestARefusalOfOneKeyIsNotThatOfAnother(t *testing.T) {
 func TestARememberedRefusalOfAPropertyLetsASmallerQuestionAsk(t *testing.T) {
 	server := redistest.Single(t)
 	control := server.Client()
-	s := startShared(t, server.URL(), sharedOptions{})
+	s := startShared(t, server.URL(), sharedOptions{patient: true})
 	ctx, plan := t.Context(), ample()
 	plan.LiveCallsPerMinutePerProperty = 3
 	_ = s.ChargeLive(ctx, "a", "p", 2, plan)
@@ -72,7 +73,7 @@ func TestARememberedRefusalOfAPropertyLetsASmallerQuestionAsk(t *testing.T) {
 func TestBucketsOfOldKeysDoNotPileUpInRedis(t *testing.T) {
 	awayFromTheHour(t)
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{})
+	s := startShared(t, server.URL(), sharedOptions{patient: true})
 	ctx, control, plan := t.Context(), server.Client(), ample()
 	plan.RequestsPerMinutePerKey = 1
 	admitN(s, 1, "a", "busy", plan)
@@ -91,7 +92,7 @@ func TestBucketsOfOldKeysDoNotPileUpInRedis(t *testing.T) {
 
 func TestARedisWhoseClockIsSetBackLocksNobodyOutOfTheMinute(t *testing.T) {
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{})
+	s := startShared(t, server.URL(), sharedOptions{patient: true})
 	ctx, control, plan := t.Context(), server.Client(), ample()
 	plan.RequestsPerMinutePerKey = 2
 	admitN(s, 1, "a", "k", plan)
@@ -107,27 +108,26 @@ func TestARedisWhoseClockIsSetBackLocksNobodyOutOfTheMinute(t *testing.T) {
 
 func TestConcurrentAdmissionsShareRoundTrips(t *testing.T) {
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{})
+	s := startShared(t, server.URL(), sharedOptions{patient: true})
 	control := server.Client()
 	admitN(s, 1, "a", "k", ample())
 	server.Freeze()
+	var asking atomic.Int64
 	gathered := make(chan struct{})
 	go func() {
 		defer close(gathered)
 		c := &counters{replicas: []Budget{s}}
 		c.atOnce(200, func(_ int, b Budget) bool {
+			asking.Add(1)
 			_, refusal := b.Admit(t.Context(), "a", "k", ample())
 			return refusal == nil
 		})
 	}()
-	for len(s.batcher.queue) < 190 && !s.Degraded() {
+	for asking.Load() < 200 {
 		runtime.Gosched()
 	}
 	server.Thaw()
 	<-gathered
-	if s.Degraded() {
-		t.Skip("the machine is too busy to thaw a server in time")
-	}
 	if trips := roundTrips(t, control); trips > 10 {
 		t.Errorf("200 simultaneous admissions made %v round trips", trips)
 	}
@@ -138,8 +138,8 @@ func TestAnAdmissionAllocatesLittle(t *testing.T) {
 		t.Skip("the race detector allocates on its own account")
 	}
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{})
-	const budget = 32
+	s := startShared(t, server.URL(), sharedOptions{patient: true})
+	const budget = 28
 	if allocations := testing.AllocsPerRun(500, func() { admitN(s, 1, "a", "k", ample()) }); allocations > budget {
 		t.Errorf("an admission on its own allocates %v times, want at most %d", allocations, budget)
 	}

@@ -66,7 +66,7 @@ func sharedOver(t *testing.T, url string, control redis.UniversalClient) *counte
 	for i := range 3 {
 		// Redis' clock decides, so it must not matter that these disagree.
 		skew := time.Duration(i-1) * 10 * time.Minute
-		c.replicas = append(c.replicas, startShared(t, url, sharedOptions{now: func() time.Time { return time.Now().Add(skew) }}).Shared)
+		c.replicas = append(c.replicas, startShared(t, url, sharedOptions{patient: true, now: func() time.Time { return time.Now().Add(skew) }}).Shared)
 	}
 	number := func(t *testing.T, id, field string) int {
 		n, err := control.HGet(t.Context(), accountKey(id), field).Int()
@@ -103,6 +103,15 @@ func (c *counters) forget() {
 type sharedOptions struct {
 	now      func() time.Time
 	replicas int
+	patient  bool // waits for Redis as long as a busy machine may take, where no outage is meant
+}
+
+// limits returns the longest that a step and a round trip may take.
+func (o sharedOptions) limits() (step, trip time.Duration) {
+	if o.patient {
+		return 20 * time.Second, 20 * time.Second
+	}
+	return redisTimeout, tripTimeout
 }
 
 // testShared is a Shared with its surroundings.
@@ -115,7 +124,8 @@ type testShared struct {
 
 func startShared(t testing.TB, url string, o sharedOptions) *testShared {
 	t.Helper()
-	client, err := OpenRedis(url)
+	step, _ := o.limits()
+	client, err := openRedis(url, step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +145,9 @@ func startSharedOn(t testing.TB, client redis.UniversalClient, o sharedOptions, 
 	}
 	s := &testShared{tick: tick, log: &logBuffer{}, registry: prometheus.NewRegistry()}
 	var err error
+	_, trip := o.limits()
 	s.Shared, err = newShared(SharedConfig{Client: client, Replicas: o.replicas, Now: o.now,
-		Log: slog.New(slog.NewTextHandler(s.log, nil)), Registry: s.registry}, tick)
+		Log: slog.New(slog.NewTextHandler(s.log, nil)), Registry: s.registry}, trip, tick)
 	if err != nil {
 		t.Fatal(err)
 	}
