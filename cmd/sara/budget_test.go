@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -52,20 +51,23 @@ func testReplicas(t *testing.T, binary string) {
 	one, base1, admin1 := serving(t, binary, c.env)
 	two, base2, _ := serving(t, binary, c.env)
 
-	var statuses sync.Map
-	var done sync.WaitGroup
-	for i := range 60 {
-		done.Go(func() { statuses.Store(i, get([]string{base1, base2}[i%2]+"/v1/me", first).status) })
+	// One after the other: that it is exact under a rush is tested where a busy machine does not count as an outage.
+	admitted := 0
+	for i := range 40 {
+		switch a := get([]string{base1, base2}[i%2]+"/v1/me", first); a.status {
+		case http.StatusOK:
+			admitted++
+		case http.StatusTooManyRequests:
+		default:
+			t.Errorf("request %d: %d %v", i, a.status, a.err)
+		}
 	}
-	done.Wait()
-	count := map[any]int{}
-	statuses.Range(func(_, status any) bool { count[status]++; return true })
-	// The bucket of the minute gives a request back every three seconds, should the sixty take that long.
-	if ok := count[http.StatusOK]; ok < 20 || ok > 25 || ok+count[http.StatusTooManyRequests] != 60 {
-		t.Errorf("sixty requests over two processes: %v, want 20 of them admitted", count)
+	// The bucket of the minute gives a request back every three seconds, should the forty take that long.
+	if admitted < 20 || admitted > 25 {
+		t.Errorf("%d of forty requests over two processes are admitted, want 20", admitted)
 	}
-	if today := usageToday(t, base2, second); today != count[http.StatusOK]+1 {
-		t.Errorf("%d requests counted today, %d were admitted", today, count[http.StatusOK]+1)
+	if today := usageToday(t, base2, second); today != admitted+1 {
+		t.Errorf("%d requests counted today, %d were admitted", today, admitted+1)
 	}
 
 	c.ok("key", "revoke", firstID)
