@@ -109,7 +109,7 @@ type sharedOptions struct {
 // limits returns the longest that a step and a round trip may take.
 func (o sharedOptions) limits() (step, trip time.Duration) {
 	if o.patient {
-		return 20 * time.Second, 20 * time.Second
+		return 5 * time.Second, 5 * time.Second
 	}
 	return redisTimeout, tripTimeout
 }
