@@ -19,9 +19,6 @@ func (a Answer) Append(dst []byte, requestID, cache string) []byte {
 	return append(dst, `"}}`...)
 }
 
-// Len returns the length of the envelope without the request's id and the cache word.
-func (a Answer) Len() int { return len(a.head) }
-
 // Source is where an answer's figures come from (spec: meta.source).
 type Source string
 
