@@ -42,8 +42,8 @@ func (s *Server) report(ctx context.Context, c *call, f *failure) {
 	s.config.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", c.id), slog.Any("error", f))
 }
 
-// accessAttributes describes a request for the log. It quotes nothing that the client wrote but its address and the name
-// of its program: a path that leads nowhere or a filter may hold a key or what people searched for.
+// accessAttributes describes a request for the log. It quotes nothing that the client wrote: a path that leads nowhere or
+// a filter may hold a key or what people searched for.
 func (s *Server) accessAttributes(c *call, operation, code string, seconds float64) []slog.Attr {
 	attributes := []slog.Attr{
 		slog.String("request_id", c.id),

@@ -54,7 +54,8 @@ func (s *Server) serveMovers(ctx context.Context, c *call, by translate.Dimensio
 	}
 	periods := [2]translate.DateRange{c.ask.Period.DateRange, c.ask.Period.Previous()}
 	var samples [2]*translate.Rows
-	group, ctx := errgroup.WithContext(ctx)
+	// One that fails does not cut the other off: both were paid for, and what they show of the connection is worth noting.
+	var group errgroup.Group
 	for i, period := range periods {
 		group.Go(func() (err error) {
 			defer catch(&err)
