@@ -34,7 +34,7 @@ func envelopeAllocations(t *testing.T, body []byte, order string) float64 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		BreakdownAnswer(ask, ByQuery, rows, Origin{Source: Live})
+		breakdownHead(ask, ByQuery, rows, Origin{Source: Live})
 	})
 }
 
@@ -48,9 +48,9 @@ func compact(t *testing.T, text []byte) []byte {
 }
 
 func TestAnAnswerIsSentWithoutAllocating(t *testing.T) {
-	a := SummaryAnswer(mustParse(t, Summary(), ""), sampleSeries(t), Origin{PropertyID: "p", Source: Live})
+	a := summaryHead(mustParse(t, Summary(), ""), sampleSeries(t), Origin{PropertyID: "p", Source: Live})
 	buffer := make([]byte, 0, 4096)
-	if n := testing.AllocsPerRun(100, func() { buffer = a.Append(buffer[:0], "req_1", "hit") }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { buffer = AppendTail(append(buffer[:0], a...), "hit", "req_1") }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -4,15 +4,12 @@ import (
 	"strconv"
 )
 
-// An Answer is a success envelope of a performance endpoint, but for what differs from one request to the next: the
-// request's id and the cache word, which stand at its end. It is immutable once made, and may be shared.
-type Answer struct {
-	head []byte
-}
+// A Head is a success envelope of a performance endpoint, but for what differs from one request to the next: the cache
+// word and the request's id, which stand at its end. AppendTail writes those. A Head is shared, and never changed.
+type Head []byte
 
-// Append appends the whole envelope. requestID and cache are plain ASCII without quotes.
-func (a Answer) Append(dst []byte, requestID, cache string) []byte {
-	dst = append(dst, a.head...)
+// AppendTail appends what makes a Head a whole envelope. cache and requestID are plain ASCII without quotes.
+func AppendTail(dst []byte, cache, requestID string) []byte {
 	dst = append(dst, cache...)
 	dst = append(dst, `","request_id":"`...)
 	dst = append(dst, requestID...)
@@ -22,14 +19,18 @@ func (a Answer) Append(dst []byte, requestID, cache string) []byte {
 // Source is where an answer's figures come from (spec: meta.source).
 type Source string
 
-// Live figures come straight from the upstream.
-const Live Source = "live"
+// The sources. Figures that are not live must not be taken for current ones.
+const (
+	Live   Source = "live"   // straight from the upstream, now or within the life of a copy
+	Stored Source = "stored" // kept by sara
+)
 
 // Origin is what an answer says of itself beside its rows.
 type Origin struct {
 	PropertyID  string
 	Source      Source
-	StaleReason string // empty for none
+	StaleReason string   // why the figures are not live ones; empty for none
+	Notes       []string // beside those of the Ask
 }
 
 // meta is the rest of the envelope's meta: what the rows decide. Counts below zero stand for null.
@@ -41,7 +42,7 @@ type meta struct {
 const none = -1
 
 // seal closes data and appends the meta up to the cache word.
-func (a *Ask) seal(data []byte, origin Origin, m meta) Answer {
+func (a *Ask) seal(data []byte, origin Origin, m meta) Head {
 	dst := append(data, `,"meta":{"property_id":`...)
 	dst = appendString(dst, origin.PropertyID)
 	dst = append(dst, `,"date_range":{`...)
@@ -67,14 +68,16 @@ func (a *Ask) seal(data []byte, origin Origin, m meta) Answer {
 		dst = appendString(dst, origin.StaleReason)
 	}
 	dst = append(dst, `,"notes":[`...)
-	for i, note := range a.Notes {
-		if i > 0 {
-			dst = append(dst, ',')
+	first := true
+	for _, notes := range [...][]string{a.Notes, origin.Notes} {
+		for _, note := range notes {
+			if !first {
+				dst = append(dst, ',')
+			}
+			dst, first = appendString(dst, note), false
 		}
-		dst = appendString(dst, note)
 	}
-	dst = append(dst, `],"cache":"`...)
-	return Answer{head: dst}
+	return append(dst, `],"cache":"`...)
 }
 
 func appendCount(dst []byte, n int) []byte {
@@ -86,9 +89,9 @@ func appendCount(dst []byte, n int) []byte {
 
 const opening = `{"success":true,"data":`
 
-// SummaryAnswer writes the totals of the period, and those of the previous one when the Ask compares. The series covers
+// summaryHead writes the totals of the period, and those of the previous one when the Ask compares. The series covers
 // the Ask's Span.
-func SummaryAnswer(a *Ask, series *Series, origin Origin) Answer {
+func summaryHead(a *Ask, series *Series, origin Origin) Head {
 	dst := append(make([]byte, 0, 1024), opening...)
 	dst = append(dst, `{"totals":{`...)
 	dst = appendMetrics(dst, series.Totals(a.Period.DateRange))
@@ -104,8 +107,8 @@ func SummaryAnswer(a *Ask, series *Series, origin Origin) Answer {
 	return a.seal(append(dst, '}'), origin, meta{rowCount: none, limit: none})
 }
 
-// TimeseriesAnswer writes one row for every day of the period.
-func TimeseriesAnswer(a *Ask, series *Series, origin Origin) Answer {
+// timeseriesHead writes one row for every day of the period.
+func timeseriesHead(a *Ask, series *Series, origin Origin) Head {
 	const rowLength = 128
 	days := a.Period.Days()
 	dst := append(make([]byte, 0, 1024+days*rowLength), opening...)
@@ -123,8 +126,8 @@ func TimeseriesAnswer(a *Ask, series *Series, origin Origin) Answer {
 	return a.seal(append(dst, `]}`...), origin, meta{rowCount: days, limit: none})
 }
 
-// BreakdownAnswer writes the first rows, in the Ask's order, of the answer to a SampleQuery for that order.
-func BreakdownAnswer(a *Ask, by Dimension, rows *Rows, origin Origin) Answer {
+// breakdownHead writes the first rows, in the Ask's order, of the answer to a SampleQuery for that order.
+func breakdownHead(a *Ask, by Dimension, rows *Rows, origin Origin) Head {
 	const rowLength = 192
 	first := a.Order.first(rows, a.Limit)
 	dst := append(make([]byte, 0, 1024+len(first)*rowLength), opening...)

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -30,10 +31,13 @@ func rowsOf(t testing.TB, rows []referenceRow) *Rows {
 	return got
 }
 
+// envelopeOf is the whole envelope of a request.
+func envelopeOf(h Head, cache string) []byte { return AppendTail(bytes.Clone(h), cache, "req_1") }
+
 // decode reads an envelope, keeping every number's text.
-func decode(t testing.TB, a Answer) (data, meta map[string]any) {
+func decode(t testing.TB, a Head) (data, meta map[string]any) {
 	t.Helper()
-	text := a.Append(nil, "req_1", "hit")
+	text := envelopeOf(a, "hit")
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	d.UseNumber()
 	var envelope map[string]any
@@ -116,18 +120,18 @@ func TestAnswersOfEachKind(t *testing.T) {
 	movers := mustParse(t, Movers(), "date_range=last_7d&limit=2")
 	stale := Origin{PropertyID: "p \"1\"", Source: "stored", StaleReason: "The account is disconnected.\nStored data."}
 	before := rowsOf(t, []referenceRow{{"shoes", Metrics{35, 90, 0.3, 2}}, {"boots", Metrics{7, 7, 1, 1}}, {"", Metrics{0, 9, 0, 9}}})
-	for name, a := range map[string]Answer{
-		"summary":          SummaryAnswer(last7, sampleSeries(t), origin),
-		"summary_compared": SummaryAnswer(compared, sampleSeries(t), origin),
-		"timeseries":       TimeseriesAnswer(last7, sampleSeries(t), origin),
-		"queries":          BreakdownAnswer(top, ByQuery, sampleRows(t), origin),
-		"queries_empty":    BreakdownAnswer(top, ByCountry, rowsOf(t, nil), stale),
-		"movers":           MoversAnswer(movers, ByQuery, sampleRows(t), before, origin),
-		"movers_empty":     MoversAnswer(movers, ByPage, rowsOf(t, nil), rowsOf(t, nil), stale),
+	for name, a := range map[string]Head{
+		"summary":          summaryHead(last7, sampleSeries(t), origin),
+		"summary_compared": summaryHead(compared, sampleSeries(t), origin),
+		"timeseries":       timeseriesHead(last7, sampleSeries(t), origin),
+		"queries":          breakdownHead(top, ByQuery, sampleRows(t), origin),
+		"queries_empty":    breakdownHead(top, ByCountry, rowsOf(t, nil), stale),
+		"movers":           moversHead(movers, ByQuery, sampleRows(t), before, origin),
+		"movers_empty":     moversHead(movers, ByPage, rowsOf(t, nil), rowsOf(t, nil), stale),
 	} {
 		decode(t, a)
-		golden(t, "answer/"+name+".json", a.Append(nil, "req_1", "hit"))
-		if got := a.Append([]byte("kept"), "req_1", "miss"); string(got[:4]) != "kept" {
+		golden(t, "answer/"+name+".json", envelopeOf(a, "hit"))
+		if got := AppendTail([]byte("kept"), "miss", "req_1"); string(got[:4]) != "kept" {
 			t.Errorf("%s: Append does not append: %s", name, got)
 		}
 	}
@@ -137,7 +141,7 @@ func TestSummaryAnswer(t *testing.T) {
 	f := func(query string, previous []string, totals, previousTotals string) {
 		t.Helper()
 		ask := mustParse(t, Summary(), query)
-		data, meta := decode(t, SummaryAnswer(ask, sampleSeries(t), Origin{Source: Live}))
+		data, meta := decode(t, summaryHead(ask, sampleSeries(t), Origin{Source: Live}))
 		wantKeys(t, data["totals"], figures()...)
 		if got := fmt.Sprint(data["totals"]); got != totals {
 			t.Errorf("%s: totals %s, want %s", query, got, totals)
@@ -173,7 +177,7 @@ func TestSummaryAnswer(t *testing.T) {
 func TestTimeseriesAnswerHasARowForEveryDay(t *testing.T) {
 	for _, query := range []string{"date_range=last_16m", "date_range=last_7d", "start_date=2026-06-12&end_date=2026-06-12", "start_date=2026-02-20&end_date=2026-03-10"} {
 		ask := mustParse(t, Timeseries(), query)
-		data, meta := decode(t, TimeseriesAnswer(ask, sampleSeries(t), Origin{Source: Live}))
+		data, meta := decode(t, timeseriesHead(ask, sampleSeries(t), Origin{Source: Live}))
 		wantKeys(t, data, "rows")
 		rows := data["rows"].([]any)
 		if len(rows) != ask.Period.Days() || fmt.Sprint(meta["row_count"]) != fmt.Sprint(len(rows)) || meta["limit"] != nil || meta["truncated_by"] != nil {
@@ -220,7 +224,7 @@ func TestEveryOrderAgreesWithANaiveSort(t *testing.T) {
 			rows := randomRows(random, n)
 			for _, limit := range []int{1, 2, 100, 300, 1000} {
 				ask := mustParse(t, Breakdown(), fmt.Sprintf("order_by=%s&limit=%d", order, limit))
-				data, meta := decode(t, BreakdownAnswer(ask, ByPage, rowsOf(t, rows), Origin{Source: Live}))
+				data, meta := decode(t, breakdownHead(ask, ByPage, rowsOf(t, rows), Origin{Source: Live}))
 				want := slices.Clone(rows)
 				slices.SortStableFunc(want, func(x, y referenceRow) int { return naiveOrder(order, x, y) })
 				want = want[:min(limit, n)]
@@ -246,7 +250,7 @@ func TestEveryOrderAgreesWithANaiveSort(t *testing.T) {
 func TestBreakdownAnswerHasTheDocumentedMembers(t *testing.T) {
 	for _, by := range []Dimension{ByQuery, ByPage, ByCountry, ByDevice} {
 		ask := mustParse(t, Breakdown(), "start_date=2026-06-10&end_date=2026-06-20")
-		data, meta := decode(t, BreakdownAnswer(ask, by, sampleRows(t), Origin{PropertyID: "p", Source: "hybrid", StaleReason: "why"}))
+		data, meta := decode(t, breakdownHead(ask, by, sampleRows(t), Origin{PropertyID: "p", Source: "hybrid", StaleReason: "why"}))
 		wantKeys(t, data, "dimension", "rows")
 		if data["dimension"] != by.String() {
 			t.Errorf("dimension %v, want %s", data["dimension"], by)
@@ -276,7 +280,7 @@ func TestTruncatedBy(t *testing.T) {
 	f := func(order string, limit, rows int, want any) {
 		t.Helper()
 		ask := mustParse(t, Breakdown(), fmt.Sprintf("order_by=%s&limit=%d", order, limit))
-		data, meta := decode(t, BreakdownAnswer(ask, ByQuery, samples[rows], Origin{Source: Live}))
+		data, meta := decode(t, breakdownHead(ask, ByQuery, samples[rows], Origin{Source: Live}))
 		if meta["truncated_by"] != want || len(data["rows"].([]any)) != min(limit, rows) {
 			t.Errorf("%s, limit %d of %d rows: truncated by %v, %v rows, want %v", order, limit, rows, meta["truncated_by"], meta["row_count"], want)
 		}

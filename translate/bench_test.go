@@ -40,7 +40,7 @@ func BenchmarkEnvelope(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					BreakdownAnswer(ask, ByQuery, rows, Origin{Source: Live})
+					breakdownHead(ask, ByQuery, rows, Origin{Source: Live})
 				}
 			})
 		}

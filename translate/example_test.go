@@ -23,8 +23,9 @@ func ExampleParse() {
 		fmt.Println(err)
 		return
 	}
-	query := translate.SampleQuery("sc-domain:example.com", translate.ByQuery, ask.Period.DateRange, conditions, ask.Order)
-	fmt.Printf("%s\n", query.AppendBody(nil))
+	report := translate.BreakdownReport(translate.ByQuery)
+	queries := report.Queries(ask, "sc-domain:example.com", window, conditions)
+	fmt.Printf("%s\n", queries[0].AppendBody(nil))
 
 	rows, err := translate.ReadRows([]byte(`{"rows":[
 		{"keys":["running shoes"],"clicks":12,"impressions":48,"ctr":0.25,"position":3.5},
@@ -33,8 +34,12 @@ func ExampleParse() {
 		fmt.Println(err)
 		return
 	}
-	answer := translate.BreakdownAnswer(ask, translate.ByQuery, rows, translate.Origin{PropertyID: "1", Source: translate.Live})
-	fmt.Printf("%s\n", answer.Append(nil, "req_1", "miss"))
+	head, err := report.Head(ask, queries, []*translate.Rows{rows}, translate.Origin{PropertyID: "1", Source: translate.Live})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s\n", translate.AppendTail(head, "miss", "req_1"))
 	// Output:
 	// {"startDate":"2026-06-07","endDate":"2026-06-13","dimensions":["query"],"type":"web","dataState":"final","rowLimit":1001,"dimensionFilterGroups":[{"groupType":"and","filters":[{"dimension":"query","operator":"excludingRegex","expression":"(?is)(?:acme)"}]}]}
 	// {"success":true,"data":{"dimension":"query","rows":[{"key":"running shoes","clicks":12,"impressions":48,"ctr":0.25,"position":3.5}]},"meta":{"property_id":"1","date_range":{"start_date":"2026-06-07","end_date":"2026-06-13","preset":"last_7d"},"row_count":1,"limit":1,"total":null,"truncated_by":"clicks","source":"live","stale_reason":null,"notes":[],"cache":"miss","request_id":"req_1"}}

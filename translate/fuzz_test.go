@@ -160,15 +160,15 @@ func FuzzReadRows(f *testing.F) {
 		}
 		for _, order := range Orders() {
 			ask := &Ask{Limit: 1000, Order: parseOrder(order)}
-			checkAnswer(t, BreakdownAnswer(ask, ByQuery, rows, Origin{Source: Live}))
+			checkAnswer(t, breakdownHead(ask, ByQuery, rows, Origin{Source: Live}))
 		}
-		checkAnswer(t, MoversAnswer(&Ask{Limit: 50}, ByQuery, rows, &Rows{}, Origin{Source: Live}))
+		checkAnswer(t, moversHead(&Ask{Limit: 50}, ByQuery, rows, &Rows{}, Origin{Source: Live}))
 	})
 }
 
-func checkAnswer(t *testing.T, a Answer) {
+func checkAnswer(t *testing.T, a Head) {
 	t.Helper()
-	if text := a.Append(nil, "req_1", "miss"); !json.Valid(text) || !utf8.Valid(text) {
+	if text := envelopeOf(a, "miss"); !json.Valid(text) || !utf8.Valid(text) {
 		t.Fatalf("not JSON: %q", text)
 	}
 }

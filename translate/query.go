@@ -48,11 +48,20 @@ func (c Condition) compare(other Condition) int {
 
 // Sizes of the two samples that answer every limit and order. The upstream ranks by clicks before it cuts, so the narrow
 // sample answers the default order, one row more than the largest limit telling whether there are more; the wide one, the
-// most that one call returns, is the best there is for any other.
+// most that one call returns, is the best there is for any other. There are some 250 countries and three devices: the
+// narrow sample has all of them, whatever the order.
 const (
 	NarrowSample = maxDimensionLimit + 1
 	WideSample   = 25_000
 )
+
+// widest returns how many rows of a dimension are worth asking for.
+func (d Dimension) widest() int {
+	if d == ByCountry || d == ByDevice {
+		return NarrowSample
+	}
+	return WideSample
+}
 
 // A Query is one canonical question to the upstream: two requests that the same rows answer have equal Queries. It asks
 // for final data of web search, aggregated as the upstream thinks fit.
@@ -71,16 +80,39 @@ func SeriesQuery(site string, r DateRange, conditions []Condition) Query {
 
 // SampleQuery asks for the rows of a dimension, as many as the order needs.
 func SampleQuery(site string, by Dimension, r DateRange, conditions []Condition, order Order) Query {
-	q := Query{Site: site, Dimension: by, Range: r, Conditions: conditions, RowLimit: WideSample}
+	q := Query{Site: site, Dimension: by, Range: r, Conditions: conditions, RowLimit: by.widest()}
 	if order.isUpstream() {
 		q.RowLimit = NarrowSample
 	}
 	return q
 }
 
-// WideQuery asks for as many rows of a dimension as one call returns, which is what the movers compare.
+// WideQuery asks for as many rows of a dimension as there are to have, which is what the movers compare.
 func WideQuery(site string, by Dimension, r DateRange) Query {
-	return Query{Site: site, Dimension: by, Range: r, RowLimit: WideSample}
+	return Query{Site: site, Dimension: by, Range: r, RowLimit: by.widest()}
+}
+
+// Sibling returns the Query for the other sample of the same rows: the wide one for the narrow, the narrow one for the
+// wide. It is false where there is but one.
+func (q Query) Sibling() (Query, bool) {
+	if q.Dimension == ByDate || q.Dimension.widest() == NarrowSample {
+		return Query{}, false
+	}
+	switch q.RowLimit {
+	case NarrowSample:
+		q.RowLimit = WideSample
+	case WideSample:
+		q.RowLimit = NarrowSample
+	default:
+		return Query{}, false
+	}
+	return q, true
+}
+
+// AnsweredBy reports whether an answer of so many rows to other answers q as well. Other is q or its Sibling: it asked for
+// at least as many rows, or it got all there are, because it got fewer than it asked for.
+func (q Query) AnsweredBy(other Query, rows int) bool {
+	return other.RowLimit >= q.RowLimit || rows < other.RowLimit
 }
 
 // AppendBody appends the JSON body of the Search Console request (searchAnalytics.query).

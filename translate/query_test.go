@@ -87,6 +87,16 @@ func TestOrdersShareTheirSamples(t *testing.T) {
 			t.Errorf("%s asks for %d rows, want %d", order, q.RowLimit, want)
 		}
 	}
+	for _, by := range []Dimension{ByCountry, ByDevice} {
+		if n := WideQuery("s", by, DateRange{}).RowLimit; n != NarrowSample {
+			t.Errorf("by %s asks for %d rows, want %d: they are all there are", by, n, NarrowSample)
+		}
+		for _, order := range Orders() {
+			if n := SampleQuery("s", by, DateRange{}, nil, parseOrder(order)).RowLimit; n != NarrowSample {
+				t.Errorf("by %s in order %s asks for %d rows, want %d", by, order, n, NarrowSample)
+			}
+		}
+	}
 	movers, wide := WideQuery("s", ByQuery, DateRange{}), SampleQuery("s", ByQuery, DateRange{}, nil, parseOrder("impressions"))
 	if got, want := string(movers.AppendBody(nil)), string(wide.AppendBody(nil)); got != want || movers.Site != wide.Site {
 		t.Errorf("movers ask %s, want the sample that answers other orders: %s", got, want)

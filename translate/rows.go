@@ -57,7 +57,16 @@ func ReadRows(body []byte, by Dimension) (*Rows, error) {
 	if by == ByCountry {
 		lowerASCII(rows.arena)
 	}
+	rows.arena, rows.ends, rows.metrics = clip(rows.arena), clip(rows.ends), clip(rows.metrics)
 	return rows, nil
+}
+
+// clip returns s in memory that is not much larger than s: rows may be kept for long, and were read into guessed sizes.
+func clip[E any](s []E) []E {
+	if waste := cap(s) - len(s); waste <= cap(s)/4 {
+		return s
+	}
+	return append(make([]E, 0, len(s)), s...)
 }
 
 // lowerASCII folds country keys to lower case (spec: What the service does, 7), should the upstream ever not.
@@ -177,11 +186,13 @@ func (r *Rows) readKey(s *scanner) error {
 	return nil
 }
 
+// largestCount is where doubles, the upstream's type for a count, stop telling one from the next.
+const largestCount = 1 << 53
+
 // count reads a whole number. The upstream's type for it is a double, and it has been seen written as 12, 12.0 and 1.2E1.
 func (s *scanner) count() (int64, error) {
-	const largest = 1 << 53
 	f, err := s.number()
-	if err != nil || !(f >= 0 && f <= largest) {
+	if err != nil || !(f >= 0 && f <= largestCount) {
 		return 0, errors.New("it is not a number from 0 to 2^53")
 	}
 	return int64(math.Round(f)), nil
@@ -189,8 +200,11 @@ func (s *scanner) count() (int64, error) {
 
 func (s *scanner) fraction() (float64, error) {
 	f, err := s.number()
-	if err != nil || !(f >= 0 && f <= math.MaxInt32) {
+	if err != nil || !isFraction(f) {
 		return 0, errors.New("it is not a number in its range")
 	}
 	return f, nil
 }
+
+// isFraction reports whether f can be a ctr or a position.
+func isFraction(f float64) bool { return f >= 0 && f <= math.MaxInt32 && !math.Signbit(f) }

@@ -15,6 +15,12 @@ func ReadSeries(body []byte, r DateRange) (*Series, error) {
 	if err != nil {
 		return nil, err
 	}
+	return SeriesOf(rows, r)
+}
+
+// SeriesOf makes the series over r of rows by date. A day of r that is not among the rows has zeros; a row that is not a
+// day of r, or is there twice, is an error.
+func SeriesOf(rows *Rows, r DateRange) (*Series, error) {
 	s := &Series{first: r.Start, days: make([]Metrics, r.Days())}
 	seen := make([]bool, len(s.days))
 	for i := range rows.Len() {

@@ -1,0 +1,184 @@
+package translate
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// Size returns how many bytes of memory r holds, its arenas by capacity.
+func (r *Rows) Size() int {
+	return int(unsafe.Sizeof(*r)) + cap(r.arena) + cap(r.ends)*int(unsafe.Sizeof(int32(0))) + cap(r.metrics)*int(unsafe.Sizeof(Metrics{}))
+}
+
+// AppendBinary appends r in a form that ParseRows reads back bit for bit. It goes by columns, so that a general compressor
+// does well behind it, and has neither a version nor a checksum: whoever stores it adds what it needs.
+//
+// The columns are: the number of rows, and of the bytes of all keys; each key's length; the keys; clicks; impressions; the
+// exceptions of ctr; the sums of positions; the exceptions of position. All numbers are unsigned varints. The upstream
+// computes ctr as clicks by impressions, and position as a sum of positions, a whole number, by impressions. So ctr takes
+// no space and a position as much as its sum, but for the exceptions: how many there are, and for each the number of rows
+// since the one before and the eight bytes of the float, the lowest first.
+func (r *Rows) AppendBinary(dst []byte) []byte {
+	const usualFigures = 8
+	dst = slices.Grow(dst, len(r.arena)+r.Len()*usualFigures+2*binary.MaxVarintLen64)
+	dst = binary.AppendUvarint(dst, uint64(r.Len()))
+	dst = binary.AppendUvarint(dst, uint64(len(r.arena)))
+	start := int32(0)
+	for _, end := range r.ends {
+		dst = binary.AppendUvarint(dst, uint64(end-start))
+		start = end
+	}
+	dst = append(dst, r.arena...)
+	for i := range r.metrics {
+		dst = binary.AppendUvarint(dst, uint64(r.metrics[i].Clicks))
+	}
+	for i := range r.metrics {
+		dst = binary.AppendUvarint(dst, uint64(r.metrics[i].Impressions))
+	}
+	dst = r.appendExceptions(dst, func(m *Metrics) (got, expected float64) { return m.CTR, m.share(m.Clicks) })
+	for i := range r.metrics {
+		dst = binary.AppendUvarint(dst, uint64(r.metrics[i].positionSum()))
+	}
+	return r.appendExceptions(dst, func(m *Metrics) (got, expected float64) { return m.Position, m.share(m.positionSum()) })
+}
+
+// appendExceptions appends the rows where a figure is not what is expected of it, to the bit.
+func (r *Rows) appendExceptions(dst []byte, figure func(*Metrics) (got, expected float64)) []byte {
+	n := 0
+	for i := range r.metrics {
+		if got, expected := figure(&r.metrics[i]); math.Float64bits(got) != math.Float64bits(expected) {
+			n++
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(n))
+	after := 0 // the row after the last exception
+	for i := range r.metrics {
+		if got, expected := figure(&r.metrics[i]); math.Float64bits(got) != math.Float64bits(expected) {
+			dst = binary.AppendUvarint(dst, uint64(i-after))
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(got))
+			after = i + 1
+		}
+	}
+	return dst
+}
+
+// share returns n by impressions, and 0 without any.
+func (m *Metrics) share(n int64) float64 {
+	if m.Impressions == 0 {
+		return 0
+	}
+	return float64(n) / float64(m.Impressions)
+}
+
+// positionSum returns the whole number that by impressions makes the position. Where there is none, it returns a number
+// that does not, 0 if nothing is near.
+func (m *Metrics) positionSum() int64 {
+	sum := math.Round(m.Position * float64(m.Impressions))
+	if sum > largestCount || sum/float64(m.Impressions) != m.Position {
+		return 0
+	}
+	return int64(sum)
+}
+
+var errRowsData = errors.New("it is not what AppendBinary writes")
+
+// ParseRows reads what AppendBinary wrote, and copies what it needs. Anything else is an error, or Rows that ReadRows
+// could have read. What it allocates is in proportion to the length of data.
+func ParseRows(data []byte) (*Rows, error) {
+	p := &rowsParser{data: data}
+	rows := p.rows()
+	if p.failed || len(p.data) > 0 {
+		return nil, fmt.Errorf("rows of %d bytes, before the last %d: %w", len(data), len(p.data), errRowsData)
+	}
+	return rows, nil
+}
+
+// A rowsParser takes rows from the front of data. Once it has failed, whatever it returns means nothing.
+type rowsParser struct {
+	data   []byte
+	failed bool
+}
+
+func (p *rowsParser) rows() *Rows {
+	const leastRow = 4 // bytes: a varint each for the key's length, clicks, impressions and the sum of positions
+	n := p.uvarint(uint64(len(p.data)) / leastRow)
+	arena := p.uvarint(math.MaxInt32)
+	if p.failed || arena+n*leastRow > uint64(len(p.data)) {
+		p.failed = true
+		return nil
+	}
+	r := &Rows{ends: make([]int32, n), metrics: make([]Metrics, n)}
+	end := uint64(0)
+	for i := range r.ends {
+		end += p.uvarint(arena - end)
+		r.ends[i] = int32(end)
+	}
+	if end != arena || arena > uint64(len(p.data)) {
+		p.failed = true
+		return nil
+	}
+	r.arena = append(make([]byte, 0, arena), p.data[:arena]...)
+	p.data = p.data[arena:]
+	p.failed = p.failed || !r.validKeys()
+	p.metrics(r.metrics)
+	return r
+}
+
+// validKeys reports whether every key is UTF-8.
+func (r *Rows) validKeys() bool {
+	for _, end := range r.ends {
+		if int(end) < len(r.arena) && !utf8.RuneStart(r.arena[end]) {
+			return false
+		}
+	}
+	return utf8.Valid(r.arena)
+}
+
+func (p *rowsParser) metrics(metrics []Metrics) {
+	for i := range metrics {
+		metrics[i].Clicks = int64(p.uvarint(largestCount))
+	}
+	for i := range metrics {
+		m := &metrics[i]
+		m.Impressions = int64(p.uvarint(largestCount))
+		m.CTR = m.share(m.Clicks)
+	}
+	p.exceptions(metrics, func(m *Metrics, f float64) { m.CTR = f })
+	for i := range metrics {
+		m := &metrics[i]
+		m.Position = m.share(int64(p.uvarint(largestCount)))
+	}
+	p.exceptions(metrics, func(m *Metrics, f float64) { m.Position = f })
+	for i := range metrics {
+		p.failed = p.failed || !isFraction(metrics[i].CTR) || !isFraction(metrics[i].Position)
+	}
+}
+
+func (p *rowsParser) exceptions(metrics []Metrics, set func(*Metrics, float64)) {
+	const width = 8
+	for range p.uvarint(uint64(len(metrics))) {
+		before := p.uvarint(uint64(len(metrics)))
+		if p.failed || before >= uint64(len(metrics)) || len(p.data) < width {
+			p.failed = true
+			return
+		}
+		set(&metrics[before], math.Float64frombits(binary.LittleEndian.Uint64(p.data)))
+		p.data, metrics = p.data[width:], metrics[before+1:]
+	}
+}
+
+// uvarint takes a number that is not above largest; 0 when it is not there.
+func (p *rowsParser) uvarint(largest uint64) uint64 {
+	v, n := binary.Uvarint(p.data)
+	if n <= 0 || v > largest {
+		p.failed = true
+		return 0
+	}
+	p.data = p.data[n:]
+	return v
+}
