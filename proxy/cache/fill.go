@@ -1,0 +1,193 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+)
+
+var errClosed = errors.New("the cache is closed")
+
+// flights are the fills under way in this process, one a key.
+type flights struct {
+	mu      sync.Mutex
+	byKey   map[string]*flight
+	closed  bool
+	running sync.WaitGroup // joined under mu, and not once closed
+}
+
+// flight is a fill that any number of calls wait for.
+type flight struct {
+	outcome
+	done chan struct{} // closed once the outcome is there
+}
+
+// outcome is what came of a fill.
+type outcome struct {
+	entry  *Entry
+	how    How // Filled, or by which way somebody else's fill came
+	err    error
+	shared bool   // the error is everybody's who waited
+	notice []byte // the error as Failures encodes it
+	token  string // of the lease that is held in Redis; "" for none
+}
+
+// under reports whether a fill of the key is under way.
+func (f *flights) under(key string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byKey[key] != nil
+}
+
+// land ends a flight: whoever comes now starts another.
+func (f *flights) land(key string, ended *flight) {
+	f.mu.Lock()
+	delete(f.byKey, key)
+	f.mu.Unlock()
+	close(ended.done)
+}
+
+// refuse has every new flight end at once.
+func (f *flights) refuse() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+}
+
+// landed is a flight that is over.
+func landed(o outcome) *flight {
+	f := &flight{outcome: o, done: make(chan struct{})}
+	close(f.done)
+	return f
+}
+
+// join returns the flight that fills the question and whether it was started for this call. Stale is the copy that a
+// failure is remembered with.
+func (c *Cache) join(i *inquiry, stale *Entry) (f *flight, leads bool) {
+	c.flights.mu.Lock()
+	defer c.flights.mu.Unlock()
+	if f = c.flights.byKey[i.flight]; f != nil {
+		return f, false
+	}
+	if c.flights.closed {
+		return landed(outcome{err: errClosed}), true
+	}
+	if !i.Bypass {
+		// A flight may have landed since this call looked.
+		if now := c.recall(&i.Question); now.Entry != nil && !now.Stale {
+			return landed(outcome{entry: now.Entry, how: Memory}), true
+		}
+	}
+	f = &flight{done: make(chan struct{})}
+	if c.flights.byKey == nil {
+		c.flights.byKey = map[string]*flight{}
+	}
+	c.flights.byKey[i.flight] = f
+	c.flights.running.Go(func() { c.fly(f, i, stale) })
+	return f, true
+}
+
+// await returns what a flight brings. Has is the copy there is, for the case that it fails. After an error that concerns
+// only the one who started the flight, the call tries for itself.
+func (c *Cache) await(ctx context.Context, i *inquiry, has Found) (Found, error) {
+	for {
+		f, leads := c.join(i, has.Entry)
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return has, fmt.Errorf("wait for the rows of %s: %w", i.Query.Site, context.Cause(ctx))
+		}
+		switch {
+		case f.err == nil && leads:
+			if f.how == Awaited {
+				c.metrics.awaitedReplica.Inc()
+			}
+			return Found{Entry: f.entry, How: f.how}, nil
+		case f.err == nil:
+			c.metrics.awaitedProcess.Inc()
+			return Found{Entry: f.entry, How: Awaited}, nil
+		case leads || f.shared:
+			if has.Entry != nil {
+				c.metrics.failing.Inc()
+			}
+			return has, f.err
+		}
+	}
+}
+
+// fly fills a question, tells those who wait, and then the other replicas.
+func (c *Cache) fly(f *flight, i *inquiry, stale *Entry) {
+	ctx, cancel := context.WithTimeout(c.running, c.fillTimeout)
+	defer cancel()
+	f.outcome = c.obtain(ctx, i)
+	switch {
+	case f.err == nil:
+		c.memory.putEntry(f.entry, i.AccountID)
+	case f.shared && stale != nil:
+		stale.failing.Store(true)
+	}
+	c.flights.land(i.flight, f)
+	if c.redis != nil {
+		c.redis.settle(i, &f.outcome)
+	}
+}
+
+// obtain has the question filled by whichever replica may.
+func (c *Cache) obtain(ctx context.Context, i *inquiry) outcome {
+	if c.redis == nil || i.Bypass {
+		return c.fill(ctx, i)
+	}
+	for {
+		turn := c.redis.lease(ctx, i)
+		switch {
+		case turn.entry != nil && c.now().Sub(turn.entry.filled) < i.Life:
+			return outcome{entry: turn.entry, how: turn.how, token: turn.token}
+		case turn.token != "":
+			return c.fillLeased(ctx, i, turn.token)
+		case turn.alone:
+			return c.fill(ctx, i)
+		case turn.failure != nil:
+			return outcome{err: c.failures.Decode(turn.failure), shared: true, notice: turn.failure}
+		case ctx.Err() != nil:
+			return c.failed(fmt.Errorf("wait for the rows of %s: %w", i.Query.Site, context.Cause(ctx)))
+		}
+	}
+}
+
+// fillLeased asks the upstream while the lease is renewed.
+func (c *Cache) fillLeased(ctx context.Context, i *inquiry, token string) outcome {
+	renewing, stop := context.WithCancel(ctx)
+	var renewal sync.WaitGroup
+	renewal.Go(func() { c.redis.renew(renewing, i, token) })
+	o := c.fill(ctx, i)
+	stop()
+	renewal.Wait()
+	o.token = token
+	return o
+}
+
+// fill asks the upstream.
+func (c *Cache) fill(ctx context.Context, i *inquiry) outcome {
+	rows, err := i.Fill(ctx)
+	if err != nil {
+		o := c.failed(err)
+		if o.shared {
+			c.metrics.fillFailed.Inc()
+		} else {
+			c.metrics.fillRefused.Inc()
+		}
+		return o
+	}
+	c.metrics.fillOK.Inc()
+	return outcome{how: Filled, entry: &Entry{
+		key: i.own.key, rows: rows, filled: c.now(), asked: i.Asked, id: rand.Uint64(),
+	}}
+}
+
+// failed tells whose error it is. The end of this process is nobody else's.
+func (c *Cache) failed(err error) outcome {
+	notice, shared := c.failures.Encode(err)
+	return outcome{err: err, notice: notice, shared: shared && c.running.Err() == nil}
+}

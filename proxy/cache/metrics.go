@@ -1,0 +1,58 @@
+package cache
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are what a Cache counts.
+type metrics struct {
+	memory, shared, miss, bypass    prometheus.Counter // lookups
+	fillOK, fillFailed, fillRefused prometheus.Counter
+	awaitedProcess, awaitedReplica  prometheus.Counter
+	revalidating, failing           prometheus.Counter // stale copies returned
+	version, torn, foreign          prometheus.Counter // values of Redis discarded
+	redisErrors, widened            prometheus.Counter
+}
+
+// newMetrics registers the metrics, unless registry is nil.
+func newMetrics(registry prometheus.Registerer, m *memory) (*metrics, error) {
+	vector := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sara_cache_" + name, Help: help}, []string{label})
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "sara_cache_" + name, Help: help})
+	}
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sara_cache_" + name, Help: help}, value)
+	}
+	lookups := vector("lookups_total", "Questions, by where the rows or the answer were found.", "result")
+	fills := vector("fills_total", "Questions asked of the upstream, by what came of it.", "outcome")
+	awaited := vector("awaited_total", "Questions that somebody else's fill answered, by who that was.", "who")
+	stale := vector("stale_total", "Stale copies returned, by how their refill stands.", "refill")
+	discarded := vector("discarded_total", "Values in Redis that were not understood, by why.", "reason")
+	all := &metrics{
+		memory: lookups.WithLabelValues("memory"), shared: lookups.WithLabelValues("shared"),
+		miss: lookups.WithLabelValues("miss"), bypass: lookups.WithLabelValues("bypass"),
+		fillOK: fills.WithLabelValues("ok"), fillFailed: fills.WithLabelValues("failed"), fillRefused: fills.WithLabelValues("refused"),
+		awaitedProcess: awaited.WithLabelValues("process"), awaitedReplica: awaited.WithLabelValues("replica"),
+		revalidating: stale.WithLabelValues("revalidating"), failing: stale.WithLabelValues("failing"),
+		version: discarded.WithLabelValues("version"), torn: discarded.WithLabelValues("torn"), foreign: discarded.WithLabelValues("foreign"),
+		redisErrors: counter("redis_errors_total", "Steps that Redis did not answer in time or at all."),
+		widened:     counter("calls_saved_by_widening_total", "Upstream calls saved because a wider question was asked."),
+	}
+	if registry == nil {
+		return all, nil
+	}
+	for _, collector := range []prometheus.Collector{
+		lookups, fills, awaited, stale, discarded, all.redisErrors, all.widened,
+		gauge("memory_bytes", "Bytes of rows and answers in memory.", func() float64 { return float64(m.items.WeightedSize()) }),
+		gauge("memory_entries", "Rows and answers in memory, counted together.", func() float64 { return float64(m.items.EstimatedSize()) }),
+	} {
+		if err := registry.Register(collector); err != nil {
+			return nil, fmt.Errorf("register the metrics of the cache: %w", err)
+		}
+	}
+	return all, nil
+}
