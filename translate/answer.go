@@ -129,6 +129,9 @@ func timeseriesHead(a *Ask, series *Series, origin Origin) Head {
 // breakdownHead writes the first rows, in the Ask's order, of the answer to a SampleQuery for that order.
 func breakdownHead(a *Ask, by Dimension, rows *Rows, origin Origin) Head {
 	const rowLength = 192
+	if a.Order.isUpstream() {
+		rows = rows.head(NarrowSample)
+	}
 	first := a.Order.first(rows, a.Limit)
 	dst := append(make([]byte, 0, 1024+len(first)*rowLength), opening...)
 	dst = append(dst, `{"dimension":"`...)

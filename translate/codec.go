@@ -19,10 +19,10 @@ func (r *Rows) Size() int {
 // does well behind it, and has neither a version nor a checksum: whoever stores it adds what it needs.
 //
 // The columns are: the number of rows, and of the bytes of all keys; each key's length; the keys; clicks; impressions; the
-// exceptions of ctr; the sums of positions; the exceptions of position. All numbers are unsigned varints. The upstream
-// computes ctr as clicks by impressions, and position as a sum of positions, a whole number, by impressions. So ctr takes
-// no space and a position as much as its sum, but for the exceptions: how many there are, and for each the number of rows
-// since the one before and the eight bytes of the float, the lowest first.
+// exceptions of ctr; the codes of positions; the exceptions of position. All numbers are unsigned varints. The upstream
+// computes ctr as clicks by impressions, and position from a whole number by impressions. So ctr takes no space and a
+// position as much as that number, but for the exceptions: how many there are, and for each the number of rows since the
+// one before and the eight bytes of the float, the lowest first.
 func (r *Rows) AppendBinary(dst []byte) []byte {
 	const usualFigures = 8
 	dst = slices.Grow(dst, len(r.arena)+r.Len()*usualFigures+2*binary.MaxVarintLen64)
@@ -40,11 +40,11 @@ func (r *Rows) AppendBinary(dst []byte) []byte {
 	for i := range r.metrics {
 		dst = binary.AppendUvarint(dst, uint64(r.metrics[i].Impressions))
 	}
-	dst = r.appendExceptions(dst, func(m *Metrics) (got, expected float64) { return m.CTR, m.share(m.Clicks) })
+	dst = r.appendExceptions(dst, func(m *Metrics) (got, expected float64) { return m.CTR, m.quotient() })
 	for i := range r.metrics {
-		dst = binary.AppendUvarint(dst, uint64(r.metrics[i].positionSum()))
+		dst = binary.AppendUvarint(dst, r.metrics[i].positionCode())
 	}
-	return r.appendExceptions(dst, func(m *Metrics) (got, expected float64) { return m.Position, m.share(m.positionSum()) })
+	return r.appendExceptions(dst, func(m *Metrics) (got, expected float64) { return m.Position, m.decodePosition(m.positionCode()) })
 }
 
 // appendExceptions appends the rows where a figure is not what is expected of it, to the bit.
@@ -67,22 +67,45 @@ func (r *Rows) appendExceptions(dst []byte, figure func(*Metrics) (got, expected
 	return dst
 }
 
-// share returns n by impressions, and 0 without any.
-func (m *Metrics) share(n int64) float64 {
+// quotient returns clicks by impressions, and 0 without any.
+func (m *Metrics) quotient() float64 {
 	if m.Impressions == 0 {
 		return 0
 	}
-	return float64(n) / float64(m.Impressions)
+	return float64(m.Clicks) / float64(m.Impressions)
 }
 
-// positionSum returns the whole number that by impressions makes the position. Where there is none, it returns a number
-// that does not, 0 if nothing is near.
-func (m *Metrics) positionSum() int64 {
-	sum := math.Round(m.Position * float64(m.Impressions))
-	if sum > largestCount || sum/float64(m.Impressions) != m.Position {
+// decodePosition returns the position that a code stands for: twice the sum, over the impressions, of how far below the
+// first place each was. The upstream has been seen to add the first place behind the division, which rounds otherwise
+// than adding it before, as an odd code does.
+func (m *Metrics) decodePosition(code uint64) float64 {
+	below, impressions := float64(code/2), float64(m.Impressions)
+	switch {
+	case m.Impressions == 0:
+		return 0
+	case code%2 == 0:
+		return 1 + below/impressions
+	default:
+		return (below + impressions) / impressions
+	}
+}
+
+const largestCode = 2*largestCount + 1
+
+// positionCode returns the code that stands for the position, or any other if none does.
+func (m *Metrics) positionCode() uint64 {
+	below := math.Round((m.Position - 1) * float64(m.Impressions))
+	if !(below >= 0 && below <= largestCount) {
 		return 0
 	}
-	return int64(sum)
+	code := 2 * uint64(below)
+	if m.decodePosition(code) != m.Position {
+		code++
+	}
+	if m.decodePosition(code) != m.Position {
+		code = 0
+	}
+	return code
 }
 
 var errRowsData = errors.New("it is not what AppendBinary writes")
@@ -105,7 +128,7 @@ type rowsParser struct {
 }
 
 func (p *rowsParser) rows() *Rows {
-	const leastRow = 4 // bytes: a varint each for the key's length, clicks, impressions and the sum of positions
+	const leastRow = 4 // bytes: a varint each for the key's length, clicks, impressions and position
 	n := p.uvarint(uint64(len(p.data)) / leastRow)
 	arena := p.uvarint(math.MaxInt32)
 	if p.failed || arena+n*leastRow > uint64(len(p.data)) {
@@ -146,12 +169,11 @@ func (p *rowsParser) metrics(metrics []Metrics) {
 	for i := range metrics {
 		m := &metrics[i]
 		m.Impressions = int64(p.uvarint(largestCount))
-		m.CTR = m.share(m.Clicks)
+		m.CTR = m.quotient()
 	}
 	p.exceptions(metrics, func(m *Metrics, f float64) { m.CTR = f })
 	for i := range metrics {
-		m := &metrics[i]
-		m.Position = m.share(int64(p.uvarint(largestCount)))
+		metrics[i].Position = metrics[i].decodePosition(p.uvarint(largestCode))
 	}
 	p.exceptions(metrics, func(m *Metrics, f float64) { m.Position = f })
 	for i := range metrics {

@@ -2,24 +2,36 @@ package translate
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
-func TestRowsComeBackBitForBit(t *testing.T) {
-	for _, n := range []int{0, 1, 2, 1000} {
-		rows, err := ReadRows(upstreamBody(n), ByQuery)
-		if err != nil {
-			t.Fatal(err)
+// searchRows are n rows as a property has them: words that repeat, few clicks in the tail, figures computed as the
+// upstream computes them.
+func searchRows(t testing.TB, n int) *Rows {
+	random := rand.New(rand.NewPCG(7, 7))
+	words := strings.Fields("best cheap how to running trail shoes for women men kids winter 2026 review size guide nike asics wide flat feet marathon sale near me waterproof which are vs")
+	rows := make([]referenceRow, n)
+	for i := range rows {
+		var key []string
+		for range 2 + random.IntN(5) {
+			key = append(key, words[random.IntN(len(words))])
 		}
-		data := rows.AppendBinary([]byte("kept"))
-		got, err := ParseRows(data[4:])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(data[:4]) != "kept" || !bytes.Equal(got.AppendBinary(nil), data[4:]) || !equalRows(got, rows) {
-			t.Errorf("%d rows came back otherwise", n)
-		}
+		clicks := int64(20_000 / (1 + i) * (1 + i%2))
+		impressions := clicks + 1 + int64(random.ExpFloat64()*float64(1+400_000/(1+i)))
+		below := int64(random.ExpFloat64() * 12 * float64(impressions))
+		rows[i] = referenceRow{fmt.Sprint(strings.Join(key, " "), " ", i%97), Metrics{clicks, impressions,
+			float64(clicks) / float64(impressions), 1 + float64(below)/float64(impressions)}}
 	}
+	return rowsOf(t, rows)
 }
 
 // equalRows compares figures by their bits.
@@ -27,10 +39,249 @@ func equalRows(a, b *Rows) bool {
 	if a.Len() != b.Len() {
 		return false
 	}
-	for i := range a.metrics {
-		if a.metrics[i] != b.metrics[i] || !bytes.Equal(a.Key(i), b.Key(i)) {
+	for i, m := range a.metrics {
+		n := b.metrics[i]
+		if m != n || math.Signbit(m.CTR) != math.Signbit(n.CTR) || math.Signbit(m.Position) != math.Signbit(n.Position) || !bytes.Equal(a.Key(i), b.Key(i)) {
 			return false
 		}
 	}
 	return true
+}
+
+func TestRowsComeBackBitForBit(t *testing.T) {
+	f := func(rows *Rows) {
+		t.Helper()
+		data := rows.AppendBinary([]byte("kept"))
+		got, err := ParseRows(data[4:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(data[:4]) != "kept" || !bytes.Equal(got.AppendBinary(nil), data[4:]) || !equalRows(got, rows) {
+			t.Errorf("%d rows came back otherwise", rows.Len())
+		}
+		clear(data)
+		if !equalRows(got, rows) {
+			t.Errorf("%d rows changed with the data", rows.Len())
+		}
+	}
+	for _, n := range []int{0, 1, 2, 1000, WideSample} {
+		f(searchRows(t, n))
+	}
+	f(rowsOf(t, randomRows(rand.New(rand.NewPCG(1, 1)), 500)))
+	f(sampleRows(t))
+	read, err := ReadRows(upstreamBody(300), ByQuery) // positions that no whole number makes
+	if err != nil {
+		t.Fatal(err)
+	}
+	f(read)
+	f(rowsOf(t, []referenceRow{{"no impressions", Metrics{3, 0, 0.5, 7}}, {"none at all", Metrics{}}, {"largest", Metrics{1 << 53, 1 << 53, math.MaxInt32, math.MaxInt32}},
+		{"smallest", Metrics{1, 1, 5e-324, 5e-324}}, {"below the first place", Metrics{0, 10, 0, 0.5}}, {"zero", Metrics{0, 10, 0, 0}}, {"\x00é😀", Metrics{1, 3, 1.0 / 3, 4.0 / 3}}}))
+}
+
+// Both roundings have been seen: the upstream's own, and the plain quotient.
+func TestAPositionTakesNoMoreThanItsSum(t *testing.T) {
+	const most = 4 // bytes: two for the position, one each for clicks, impressions and the key's length, less one that is not there
+	rows := make([]referenceRow, 0, 3000)
+	for impressions := int64(1); impressions <= 60; impressions++ {
+		for below := int64(0); below < 50; below++ {
+			n := float64(impressions)
+			rows = append(rows, referenceRow{"", Metrics{0, impressions, 0, 1 + float64(below)/n}}, referenceRow{"", Metrics{0, impressions, 0, float64(below+impressions) / n}})
+		}
+	}
+	if n := len(rowsOf(t, rows).AppendBinary(nil)); n > most*len(rows)+16 {
+		t.Errorf("%d bytes for %d rows", n, len(rows))
+	}
+}
+
+func TestParseRowsRefusesEveryTruncationAndWhateverFollows(t *testing.T) {
+	for _, rows := range []*Rows{searchRows(t, 0), searchRows(t, 9), sampleRows(t)} {
+		data := rows.AppendBinary(nil)
+		for n := range data {
+			if _, err := ParseRows(data[:n]); err == nil {
+				t.Errorf("%d of %d bytes were taken for %d rows", n, len(data), rows.Len())
+			}
+		}
+		if _, err := ParseRows(append(data, 0)); err == nil {
+			t.Error("a byte behind the rows was passed over")
+		}
+	}
+}
+
+func TestParseRowsRefusesWhatReadRowsWould(t *testing.T) {
+	f := func(name string, data ...any) {
+		t.Helper()
+		if rows, err := ParseRows(fields(data)); err == nil || rows != nil {
+			t.Errorf("%s: read %d rows and error %v, want an error alone", name, rows.Len(), err)
+		}
+	}
+	if _, err := ParseRows(fields([]any{1, 1, 1, "k", 1, 2, 0, 4, 0})); err != nil {
+		t.Fatal(err)
+	}
+	f("more rows than bytes", 1<<40, 0, 0, 0, 0)
+	f("more keys than bytes", 1, math.MaxInt32, 1, "k", 1, 2, 0, 4, 0)
+	f("keys shorter than said", 1, 2, 1, "kk", 1, 2, 0, 4, 0)
+	f("keys longer than said", 1, 1, 2, "kk", 1, 2, 0, 4, 0)
+	f("a key that is not UTF-8", 1, 1, 1, "\xff", 1, 2, 0, 4, 0)
+	f("a character cut in two", 2, 2, 1, 1, "é", 1, 1, 2, 2, 0, 4, 4, 0)
+	f("more clicks than a double counts", 1, 1, 1, "k", 1<<53+1, 2, 0, 4, 0)
+	f("more impressions than a double counts", 1, 1, 1, "k", 1, 1<<53+1, 0, 4, 0)
+	f("a position out of range", 1, 1, 1, "k", 1, 1, 0, 1<<40, 0)
+	f("a ctr out of range", 1, 1, 1, "k", 1<<40, 1, 0, 4, 0)
+	for _, bad := range []float64{math.NaN(), math.Inf(1), -1, math.Copysign(0, -1), math.MaxInt32 + 1} {
+		f("a ctr out of range", 1, 1, 1, "k", 1, 2, 1, 0, bad, 4, 0)
+		f("a position out of range", 1, 1, 1, "k", 1, 2, 0, 4, 1, 0, bad)
+	}
+	f("an exception of no row", 1, 1, 1, "k", 1, 2, 1, 1, 0.5, 4, 0)
+	f("more exceptions than rows", 1, 1, 1, "k", 1, 2, 2, 0, 0.5, 0, 0.5, 4, 0)
+	f("a number too long", string(bytes.Repeat([]byte{0xff}, 11)))
+}
+
+// fields writes integers as varints, floats as their bytes and strings as they are.
+func fields(values []any) (data []byte) {
+	for _, v := range values {
+		switch v := v.(type) {
+		case int:
+			data = binary.AppendUvarint(data, uint64(v))
+		case float64:
+			data = binary.LittleEndian.AppendUint64(data, math.Float64bits(v))
+		case string:
+			data = append(data, v...)
+		}
+	}
+	return data
+}
+
+// Rows that are kept hold little more than what is in them, however large their body was.
+func TestRowsWasteNoMemory(t *testing.T) {
+	f := func(name string, body []byte) {
+		t.Helper()
+		rows, err := ReadRows(body, ByQuery)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := ParseRows(rows.AppendBinary(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := len(rows.arena) + rows.Len()*(4+32)
+		if size := rows.Size(); size < least || size > least*4/3+200 {
+			t.Errorf("%s: %d bytes for %d of rows", name, size, least)
+		}
+		if size := parsed.Size(); size < least || size > least+200 {
+			t.Errorf("%s, parsed: %d bytes for %d of rows", name, size, least)
+		}
+	}
+	f("compact", upstreamBody(5000))
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, upstreamBody(5000), "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	f("indented", indented.Bytes())
+	f("short keys", []byte(`{"rows":[`+strings.Repeat(`{"keys":["a"],"clicks":1,"impressions":1},`, 999)+`{"keys":["a"],"clicks":1,"impressions":1}]}`))
+	f("mostly something else", append(append([]byte(`{"rows":[],"x":"`), bytes.Repeat([]byte("x"), 1<<20)...), `"}`...))
+}
+
+// A series of rows that were kept is that of the rows as they came; it may be asked for more days than there are rows.
+func TestASeriesOfKeptRowsIsThatOfTheBody(t *testing.T) {
+	r := DateRange{Start: day("2026-02-26"), End: day("2026-03-02")}
+	body := seriesBody(seriesRow("2026-02-27", 1, 4, "2.5"), seriesRow("2026-03-02", 2, 8, "3"))
+	read, err := ReadRows(body, ByDate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := SeriesOf(read, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := ParseRows(read.AppendBinary(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := SeriesOf(rows, r); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	if got, err := SeriesOf(rows, DateRange{Start: r.Start, End: r.End - 1}); err == nil {
+		t.Errorf("a day outside the range was taken into %v", got)
+	}
+}
+
+// Rows that were read come back as they were.
+func FuzzAppendBinary(f *testing.F) {
+	for _, body := range []string{`{"rows":[]}`, string(upstreamBody(2)), oneRow(`\ud83d\ude00`, "12.0", "1.2E1", "9.8E-4", "1"), oneRow("a\xff", "1", "0", "0.5", "8.416666666666668")} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		rows, err := ReadRows(body, ByQuery)
+		if err != nil {
+			return
+		}
+		if again, err := ParseRows(rows.AppendBinary(nil)); err != nil || !equalRows(again, rows) {
+			t.Fatalf("%q came back otherwise: %v", body, err)
+		}
+	})
+}
+
+// Whatever ParseRows takes is rows as ReadRows would have read them, in memory that the data accounts for.
+func FuzzParseRows(f *testing.F) {
+	for _, n := range []int{0, 1, 3, 100} {
+		f.Add(searchRows(f, n).AppendBinary(nil))
+	}
+	for _, body := range []string{oneRow("\u00e9", "1", "3", "0.3", "0.5"), oneRow("", "0", "0", "1", "2"), oneRow("k", "9007199254740992", "1", "0", "2147483647")} {
+		rows, err := ReadRows([]byte(body), ByQuery)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(rows.AppendBinary(nil))
+	}
+	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rows, err := ParseRows(data)
+		if err != nil {
+			return
+		}
+		if size := rows.Size(); size > 100+10*len(data) {
+			t.Fatalf("%d bytes became %d", len(data), size)
+		}
+		again, err := ParseRows(rows.AppendBinary(nil))
+		if err != nil || !equalRows(again, rows) {
+			t.Fatalf("%x came back otherwise: %v", data, err)
+		}
+		checkAnswer(t, breakdownHead(&Ask{Limit: 1000, Order: parseOrder("key")}, ByQuery, rows, Origin{Source: Live}))
+	})
+}
+
+// BenchmarkCodec tells how large rows are in memory, in binary form, and compressed, per row.
+func BenchmarkCodec(b *testing.B) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		b.Fatal(err)
+	}
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer decoder.Close()
+	for _, n := range []int{1_000, 25_000} {
+		rows := searchRows(b, n)
+		plain := rows.AppendBinary(nil)
+		packed := encoder.EncodeAll(plain, nil)
+		run := func(name string, work func() error) {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := work(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(rows.Size()), "B-memory")
+				b.ReportMetric(float64(len(plain)), "B-plain")
+				b.ReportMetric(float64(len(packed)), "B-packed")
+			})
+		}
+		buffer := make([]byte, 0, 2*len(plain))
+		run("append", func() error { rows.AppendBinary(buffer); return nil })
+		run("parse", func() error { _, err := ParseRows(plain); return err })
+		run("pack", func() error { encoder.EncodeAll(plain, buffer); return nil })
+		run("unpack", func() error { _, err := decoder.DecodeAll(packed, buffer); return err })
+	}
 }

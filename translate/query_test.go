@@ -1,11 +1,13 @@
 package translate
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 )
 
@@ -104,6 +106,75 @@ func TestOrdersShareTheirSamples(t *testing.T) {
 	if NarrowSample != 1001 || WideSample != 25_000 {
 		t.Error("a sample is one row more than the largest limit, or all that one call returns")
 	}
+}
+
+func TestSamplesAnswerForEachOther(t *testing.T) {
+	r := DateRange{Start: day("2026-06-01"), End: day("2026-06-13")}
+	conditions := []Condition{{"query", "contains", "a"}}
+	for _, by := range []Dimension{ByQuery, ByPage} {
+		narrow := SampleQuery("s", by, r, conditions, parseOrder(DefaultOrder))
+		wide := SampleQuery("s", by, r, conditions, parseOrder("key"))
+		for _, pair := range [][2]Query{{narrow, wide}, {wide, narrow}} {
+			if got, ok := pair[0].Sibling(); !ok || !reflect.DeepEqual(got, pair[1]) {
+				t.Errorf("the sibling of %v is %v, %v", pair[0], got, ok)
+			}
+		}
+		f := func(q, other Query, rows int, want bool) {
+			t.Helper()
+			if q.AnsweredBy(other, rows) != want {
+				t.Errorf("%d rows for %d answer %d: %v, want %v", rows, other.RowLimit, q.RowLimit, !want, want)
+			}
+		}
+		for _, rows := range []int{0, 1, NarrowSample - 1, NarrowSample} {
+			f(narrow, narrow, rows, true)
+			f(narrow, wide, rows, true)
+			f(wide, wide, rows, true)
+			f(wide, narrow, rows, rows < NarrowSample)
+		}
+		f(narrow, wide, WideSample, true)
+		f(wide, wide, WideSample, true)
+	}
+	for _, q := range []Query{SeriesQuery("s", r, nil), WideQuery("s", ByCountry, r), WideQuery("s", ByDevice, r),
+		SampleQuery("s", ByDevice, r, nil, parseOrder(DefaultOrder)), {Dimension: ByQuery, RowLimit: 7}} {
+		if sibling, ok := q.Sibling(); ok {
+			t.Errorf("%v has the sibling %v", q, sibling)
+		}
+	}
+}
+
+// Which of the two samples was at hand does not show, even where rows tie across the end of the narrow one.
+func TestAnswersAreTheSameFromEitherSample(t *testing.T) {
+	f := func(n int, orders ...string) {
+		t.Helper()
+		rows := make([]referenceRow, n)
+		for i := range rows {
+			rows[i] = referenceRow{fmt.Sprint("key ", n-i), Metrics{Clicks: int64(max(500-i, 0)), Impressions: int64(1 + i%7)}}
+		}
+		wide := rowsOf(t, rows)
+		narrow := rowsOf(t, rows[:min(n, NarrowSample)])
+		for _, order := range orders {
+			asked, other, got, want := narrow, wide, NarrowSample, WideSample
+			q := SampleQuery("s", ByQuery, DateRange{}, nil, parseOrder(order))
+			if q.RowLimit == WideSample {
+				asked, other, got, want = wide, narrow, WideSample, NarrowSample
+			}
+			sibling, ok := q.Sibling()
+			if !ok || q.RowLimit != got || sibling.RowLimit != want || !q.AnsweredBy(sibling, other.Len()) {
+				t.Fatalf("%s of %d rows: %v, %v does not answer", order, n, sibling, ok)
+			}
+			for _, limit := range []int{1, 700, 1000} {
+				ask := &Ask{Limit: limit, Order: parseOrder(order)}
+				direct, cached := breakdownHead(ask, ByQuery, asked, Origin{}), breakdownHead(ask, ByQuery, other, Origin{})
+				if !bytes.Equal(direct, cached) {
+					t.Errorf("%s of %d rows, limit %d: the answers differ", order, n, limit)
+				}
+			}
+		}
+	}
+	f(1500, DefaultOrder)
+	f(NarrowSample, DefaultOrder)
+	f(NarrowSample-1, Orders()...)
+	f(0, Orders()...)
 }
 
 func TestDimensionsNameThemselves(t *testing.T) {

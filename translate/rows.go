@@ -37,6 +37,14 @@ func (r *Rows) Key(i int) []byte {
 // Metrics returns the figures of row i.
 func (r *Rows) Metrics(i int) Metrics { return r.metrics[i] }
 
+// head returns the first n rows, or r if there are no more. They share r's memory.
+func (r *Rows) head(n int) *Rows {
+	if r.Len() <= n {
+		return r
+	}
+	return &Rows{arena: r.arena, ends: r.ends[:n], metrics: r.metrics[:n]}
+}
+
 // ReadRows reads the body of a Search Console answer to a question with exactly one dimension, by. It copies what it
 // needs. An absent rows member is an answer without rows; anything malformed is an error, never a shorter answer.
 func ReadRows(body []byte, by Dimension) (*Rows, error) {
