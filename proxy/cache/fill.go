@@ -93,11 +93,14 @@ func (c *Cache) join(i *inquiry, stale *Entry) (f *flight, leads bool) {
 // only the one who started the flight, the call tries for itself.
 func (c *Cache) await(ctx context.Context, i *inquiry, has Found) (Found, error) {
 	for {
+		if ctx.Err() != nil {
+			return has, waited(ctx, i) // nobody is left to ask for
+		}
 		f, leads := c.join(i, has.Entry)
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			return has, fmt.Errorf("wait for the rows of %s: %w", i.Query.Site, context.Cause(ctx))
+			return has, waited(ctx, i)
 		}
 		switch {
 		case f.err == nil && leads:
@@ -115,6 +118,10 @@ func (c *Cache) await(ctx context.Context, i *inquiry, has Found) (Found, error)
 			return has, f.err
 		}
 	}
+}
+
+func waited(ctx context.Context, i *inquiry) error {
+	return fmt.Errorf("wait for the rows of %s: %w", i.Query.Site, context.Cause(ctx))
 }
 
 // fly fills a question, tells those who wait, and then the other replicas.
@@ -151,7 +158,7 @@ func (c *Cache) obtain(ctx context.Context, i *inquiry) outcome {
 		case turn.failure != nil:
 			return outcome{err: c.failures.Decode(turn.failure), shared: true, notice: turn.failure}
 		case ctx.Err() != nil:
-			return c.failed(fmt.Errorf("wait for the rows of %s: %w", i.Query.Site, context.Cause(ctx)))
+			return c.failed(waited(ctx, i))
 		}
 	}
 }

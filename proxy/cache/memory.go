@@ -77,9 +77,13 @@ func (m *memory) answer(key []byte) *Answer {
 	if !ok {
 		return nil
 	}
-	for _, s := range found.answer.sources {
+	for i := range found.answer.sources {
+		s := &found.answer.sources[i]
+		if s.key == "" {
+			break
+		}
 		// Quietly: whoever wants the answer does not want the rows.
-		if now, ok := m.items.GetEntryQuietly(memoryKey{text: s.key}); s.key != "" && ok && now.Value.entry.id != s.id {
+		if now, ok := m.items.GetEntryQuietly(memoryKey{text: s.key}); ok && now.Value.entry.id != s.id {
 			return nil
 		}
 	}

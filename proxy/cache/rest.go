@@ -42,15 +42,15 @@ func (c *Cache) Rest(ctx context.Context, site string, err error, until time.Tim
 	})
 }
 
-// Resting returns the error that a site rests with and for how long it does still, or nil when it may be asked. What this
-// process does not know costs one round trip to Redis.
-func (c *Cache) Resting(ctx context.Context, site string) (err error, left time.Duration) {
+// Resting returns for how long a site rests still, and the error it rests with, or 0 and nil when it may be asked. What
+// this process does not know costs one round trip to Redis.
+func (c *Cache) Resting(ctx context.Context, site string) (left time.Duration, err error) {
 	now := c.now()
 	if known, ok := c.rests.get(site); ok && known.until.After(now) {
-		return known.err, known.until.Sub(now)
+		return known.until.Sub(now), known.err
 	}
 	if c.redis == nil {
-		return nil, 0
+		return 0, nil
 	}
 	var value []byte
 	c.redis.try(ctx, c.redis.limits.lookUp, func(ctx context.Context) (err error) {
@@ -58,19 +58,19 @@ func (c *Cache) Resting(ctx context.Context, site string) (err error, left time.
 		return err
 	})
 	if len(value) == 0 {
-		return nil, 0
+		return 0, nil
 	}
 	until, data, ok := parseRest(value)
 	if left = until.Sub(now); !ok || left > maxRest {
 		c.metrics.torn.Inc()
-		return nil, 0
+		return 0, nil
 	}
 	if left <= 0 {
-		return nil, 0
+		return 0, nil
 	}
 	err = c.failures.Decode(data)
 	c.rests.put(site, rest{err: err, until: until}, now)
-	return err, left
+	return left, err
 }
 
 func restKey(site string) string { return "sara:rest:" + site }
