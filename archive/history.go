@@ -1,0 +1,196 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"golang.org/x/sync/errgroup"
+
+	"sara/archive/bucket"
+	"sara/translate"
+)
+
+// HistoryConfig is what a History works with.
+type HistoryConfig struct {
+	Bucket bucket.Bucket
+	Now    func() time.Time // nil: time.Now
+	// CacheBytes bounds the memory that months take which have been read; 0 means DefaultCacheBytes.
+	CacheBytes int64
+	// Recheck is after how long a reader asks again which months a property has and whether they have changed, and so how
+	// late it sees the writes of other processes; 0 means DefaultRecheck.
+	Recheck time.Duration
+}
+
+// Defaults of a HistoryConfig.
+const (
+	DefaultCacheBytes = 64 << 20
+	DefaultRecheck    = 5 * time.Second
+)
+
+const (
+	parallelReads      = 8       // objects that one call reads at a time
+	rememberedListings = 10_000  // properties whose listing is kept, some 3 KB each
+	rememberedLedgers  = 50_000  // months whose ledger is kept, some 400 B each
+	stripes            = 256     // of the counters of own writes
+	weightUnit         = 1 << 10 // of the cache of months, whose weights have 32 bits
+)
+
+// History is the archived figures of all properties in one bucket. It is safe for concurrent use, and holds nothing that
+// has to be closed.
+type History struct {
+	bucket  bucket.Bucket
+	now     func() time.Time
+	recheck time.Duration
+
+	listings *otter.Cache[listingKey, []monthObject]
+	ledgers  *otter.Cache[revisionKey, *ledger]
+	months   *otter.Cache[revisionKey, *object]
+
+	// writes count this process's own writes, by the hash of the property. They are part of a listing's key, so that a
+	// reader never uses a listing that was begun before a write that it knows of.
+	writes [stripes]atomic.Uint64
+	seed   maphash.Seed
+}
+
+type listingKey struct {
+	property string
+	writes   uint64
+	period   int64 // of time, each as long as recheck
+}
+
+// revisionKey is an object as it once was, which never changes.
+type revisionKey struct {
+	property string
+	month    translate.Date
+	revision string
+}
+
+// monthObject is one month of a listing.
+type monthObject struct {
+	month    translate.Date
+	revision string
+}
+
+// NewHistory returns the history that lies in a bucket.
+func NewHistory(c HistoryConfig) (*History, error) {
+	h := &History{bucket: c.Bucket, now: c.Now, recheck: cmp.Or(c.Recheck, DefaultRecheck), seed: maphash.MakeSeed()}
+	size := cmp.Or(c.CacheBytes, DefaultCacheBytes)
+	switch {
+	case c.Bucket == nil:
+		return nil, errors.New("make a history: there is no bucket")
+	case h.recheck < 0 || size < 0:
+		return nil, fmt.Errorf("make a history: recheck %v and a cache of %d bytes: neither may be negative", h.recheck, size)
+	case h.now == nil:
+		h.now = time.Now
+	}
+	var errs [3]error
+	h.listings, errs[0] = otter.New(&otter.Options[listingKey, []monthObject]{MaximumSize: rememberedListings})
+	h.ledgers, errs[1] = otter.New(&otter.Options[revisionKey, *ledger]{MaximumSize: rememberedLedgers})
+	h.months, errs[2] = otter.New(&otter.Options[revisionKey, *object]{
+		MaximumWeight: uint64(max(size/weightUnit, 1)),
+		Weigher:       func(_ revisionKey, o *object) uint32 { return uint32(o.size/weightUnit) + 1 },
+	})
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("make a history: %w", err)
+	}
+	return h, nil
+}
+
+func (h *History) stripe(property string) *atomic.Uint64 {
+	return &h.writes[maphash.String(h.seed, property)%stripes]
+}
+
+// list returns the months that a property has, in order.
+func (h *History) list(ctx context.Context, property string) ([]monthObject, error) {
+	key := listingKey{
+		property: property,
+		writes:   h.stripe(property).Load(),
+		period:   h.now().UnixNano() / int64(h.recheck),
+	}
+	return h.listings.Get(ctx, key, otter.LoaderFunc[listingKey, []monthObject](h.loadListing))
+}
+
+func (h *History) loadListing(ctx context.Context, key listingKey) ([]monthObject, error) {
+	entries, err := h.bucket.List(ctx, propertyPrefix(key.property))
+	if err != nil {
+		return nil, err
+	}
+	listed := make([]monthObject, 0, len(entries))
+	for _, e := range entries {
+		if month, ok := parseObjectName(key.property, e.Name); ok {
+			listed = append(listed, monthObject{month: month, revision: e.Revision})
+		}
+	}
+	slices.SortFunc(listed, func(a, b monthObject) int { return cmp.Compare(a.month, b.month) })
+	return listed, nil
+}
+
+// load returns a month from memory or from the bucket, nil if it has been removed since it was listed.
+func (h *History) load(ctx context.Context, property string, m monthObject) (*object, error) {
+	key := revisionKey{property: property, month: m.month, revision: m.revision}
+	o, err := h.months.Get(ctx, key, otter.LoaderFunc[revisionKey, *object](h.loadMonth))
+	if errors.Is(err, otter.ErrNotFound) {
+		return nil, nil
+	}
+	return o, err
+}
+
+func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, error) {
+	// The object may be younger than the revision that was listed, which serves as well.
+	data, _, err := h.bucket.Get(ctx, objectName(key.property, key.month))
+	if errors.Is(err, bucket.ErrNotFound) {
+		return nil, otter.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	o, err := openObject(key.property, key.month, data)
+	if err == nil {
+		h.ledgers.Set(key, &o.ledger)
+	}
+	return o, err
+}
+
+// each calls use with what get returns for every month of a property that overlaps r, in order. The months are fetched
+// some at a time; a month that is gone is left out.
+func each[T any](ctx context.Context, h *History, property string, r translate.DateRange,
+	get func(context.Context, string, monthObject) (*T, error), use func(*T) error) error {
+	if err := checkProperty(property); err != nil {
+		return err
+	}
+	listed, err := h.list(ctx, property)
+	if err != nil {
+		return err
+	}
+	listed = slices.DeleteFunc(slices.Clone(listed), func(m monthObject) bool {
+		return m.month > r.End || m.month.AddMonths(1) <= r.Start
+	})
+	fetched := make([]*T, len(listed))
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(parallelReads)
+	for i, m := range listed {
+		group.Go(func() (err error) {
+			fetched[i], err = get(within, property, m)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, item := range fetched {
+		if item == nil {
+			continue
+		}
+		if err := use(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}

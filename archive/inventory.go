@@ -1,0 +1,80 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"sara/translate"
+)
+
+// Inventory is what a property has in the archive. A dimension of which nothing is archived is not in it.
+type Inventory map[translate.Dimension]Coverage
+
+// Coverage is the days that are archived under one dimension, with or without traffic.
+type Coverage struct {
+	First, Last translate.Date
+	Missing     []translate.Date // days between First and Last that are not archived, in order
+	Provisional []translate.Date // archived days that are not final yet, in order
+}
+
+// Has reports whether a day is archived.
+func (c Coverage) Has(day translate.Date) bool {
+	_, missing := slices.BinarySearch(c.Missing, day)
+	return day >= c.First && day <= c.Last && !missing
+}
+
+// HasFinal reports whether a day is archived and final.
+func (c Coverage) HasFinal(day translate.Date) bool {
+	_, provisional := slices.BinarySearch(c.Provisional, day)
+	return c.Has(day) && !provisional
+}
+
+// Days returns what a property has in the archive. It looks at no rows, and reads a month only when it has changed since it
+// was last looked at.
+func (h *History) Days(ctx context.Context, property string) (Inventory, error) {
+	always := translate.DateRange{Start: 0, End: math.MaxInt32}
+	inventory := make(Inventory)
+	err := each(ctx, h, property, always, h.loadLedger, func(l *ledger) error {
+		for _, by := range Dimensions() {
+			for day, s := range l.states[by][:l.days()] {
+				if s != absent {
+					inventory.add(by, l.month+translate.Date(day), s)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look at the days of property %.80q: %w", property, err)
+	}
+	return inventory, nil
+}
+
+// add adds an archived day, which is later than all before.
+func (i Inventory) add(by translate.Dimension, day translate.Date, s state) {
+	c, ok := i[by]
+	if !ok {
+		c.First, c.Last = day, day
+	}
+	for missing := c.Last + 1; missing < day; missing++ {
+		c.Missing = append(c.Missing, missing)
+	}
+	c.Last = day
+	if !s.isFinal() {
+		c.Provisional = append(c.Provisional, day)
+	}
+	i[by] = c
+}
+
+func (h *History) loadLedger(ctx context.Context, property string, m monthObject) (*ledger, error) {
+	if l, ok := h.ledgers.GetIfPresent(revisionKey{property: property, month: m.month, revision: m.revision}); ok {
+		return l, nil
+	}
+	o, err := h.load(ctx, property, m)
+	if err != nil || o == nil {
+		return nil, err
+	}
+	return &o.ledger, nil
+}

@@ -1,0 +1,143 @@
+package archive
+
+import (
+	"fmt"
+	"strings"
+
+	"sara/translate"
+)
+
+// state is what is known of one day under one dimension, as it is stored: the letter tells where the figures come from, and
+// a capital that they are final.
+type state byte
+
+const (
+	absent           state = '-'
+	collected        state = 'c'
+	collectedFinal   state = 'C'
+	imported         state = 'i'
+	importedFinal    state = 'I'
+	longestMonth           = 31
+	formatVersion          = "1"
+	versionKey             = "sara.format"
+	propertyKey            = "sara.property_id"
+	monthKey               = "sara.month"
+	daysKeyPrefix          = "sara.days."
+	checksumKey            = "sara.checksum"
+	monthLayout            = "2006-01"
+	propertyIDLength       = 64
+)
+
+func (s state) isFinal() bool { return s == collectedFinal || s == importedFinal }
+
+// ledger is what an object says of itself: whose month it is, and which days of it are archived.
+type ledger struct {
+	property string
+	month    translate.Date // its first day
+	states   [dimensionCount][longestMonth]state
+}
+
+func newLedger(property string, month translate.Date) ledger {
+	l := ledger{property: property, month: month}
+	for by := range l.states {
+		for day := range l.states[by] {
+			l.states[by][day] = absent
+		}
+	}
+	return l
+}
+
+// monthOf returns the first day of the month of a day.
+func monthOf(day translate.Date) translate.Date {
+	year, month, _ := day.Time().Date()
+	return translate.NewDate(year, month, 1)
+}
+
+// days returns how many days the ledger's month has.
+func (l *ledger) days() int { return int(l.month.AddMonths(1) - l.month) }
+
+// isEmpty reports whether no day is archived.
+func (l *ledger) isEmpty() bool {
+	for by := range l.states {
+		for _, s := range l.states[by] {
+			if s != absent {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// objectName returns where the history of a month is kept.
+func objectName(property string, month translate.Date) string {
+	return propertyPrefix(property) + "month=" + month.Time().Format(monthLayout) + "/history.parquet"
+}
+
+func propertyPrefix(property string) string { return "history/property_id=" + property + "/" }
+
+// parseObjectName returns the month of an object of the property, and whether it is one.
+func parseObjectName(property, name string) (translate.Date, bool) {
+	rest, ok := strings.CutPrefix(name, propertyPrefix(property)+"month=")
+	text, ok2 := strings.CutSuffix(rest, "/history.parquet")
+	month, err := translate.ParseDate(text + "-01")
+	return month, ok && ok2 && err == nil
+}
+
+// checkProperty refuses what cannot be a part of an object's name.
+func checkProperty(id string) error {
+	for _, c := range []byte(id) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+			return fmt.Errorf("%.80q is not the id of a property", id)
+		}
+	}
+	if id == "" || len(id) > propertyIDLength {
+		return fmt.Errorf("%.80q is not the id of a property", id)
+	}
+	return nil
+}
+
+// append writes the ledger in the metadata of a Parquet file.
+func (l *ledger) metadata() map[string]string {
+	metadata := map[string]string{
+		versionKey:  formatVersion,
+		propertyKey: l.property,
+		monthKey:    l.month.Time().Format(monthLayout),
+	}
+	for _, by := range Dimensions() {
+		text := make([]byte, l.days())
+		for day := range text {
+			text[day] = byte(l.states[by][day])
+		}
+		metadata[daysKeyPrefix+dimensionName(by)] = string(text)
+	}
+	return metadata
+}
+
+// parseLedger reads the metadata of the object that should hold the history of a property and month.
+func parseLedger(property string, month translate.Date, lookup func(key string) (string, bool)) (ledger, error) {
+	l := newLedger(property, month)
+	if version, _ := lookup(versionKey); version != formatVersion {
+		return ledger{}, fmt.Errorf("its format is version %.20q: this program knows version %s", version, formatVersion)
+	}
+	if of, _ := lookup(propertyKey); of != property {
+		return ledger{}, fmt.Errorf("it is of the property %.80q", of)
+	}
+	if of, _ := lookup(monthKey); of != month.Time().Format(monthLayout) {
+		return ledger{}, fmt.Errorf("it is of the month %.20q", of)
+	}
+	for _, by := range Dimensions() {
+		text, _ := lookup(daysKeyPrefix + dimensionName(by))
+		if len(text) != l.days() {
+			return ledger{}, fmt.Errorf("it does not say which days of %s it holds", dimensionName(by))
+		}
+		for day, s := range []byte(text) {
+			switch s := state(s); s {
+			case absent, collected, collectedFinal, imported, importedFinal:
+				l.states[by][day] = s
+			default:
+				return ledger{}, fmt.Errorf("day %d of %s is marked %q", day+1, dimensionName(by), byte(s))
+			}
+		}
+	}
+	return l, nil
+}
