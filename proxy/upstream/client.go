@@ -53,6 +53,7 @@ type Account struct {
 type Client struct {
 	wire    *wire
 	tokens  *tokens
+	console *breaker // of Search Console
 	metrics *metrics
 
 	now            func() time.Time
@@ -88,7 +89,8 @@ func New(cfg Config) (*Client, error) {
 	}
 	return &Client{
 		wire:           wire,
-		tokens:         newTokens(cfg.TokenURL, cfg.Now, metrics.tokenRefresh),
+		tokens:         newTokens(cfg.TokenURL, cfg.Now, metrics),
+		console:        newBreaker("it", failuresInARow, cfg.Now, metrics.console),
 		metrics:        metrics,
 		now:            cfg.Now,
 		backoff:        cfg.Backoff,
@@ -118,19 +120,36 @@ func (c *Client) SearchAnalytics(ctx context.Context, acct Account, site string,
 	return reply, nil
 }
 
-// Check is nil when the account has or can get an access token. It does not ask Search Console, and is not counted as a
-// call; while the token is good it costs next to nothing.
+// Check is nil when the account has or can get an access token, and Search Console is not being left alone: what it
+// refuses would not be sent, and need not be paid for. It does not ask Search Console, and is not counted as a call; while
+// the token is good it costs next to nothing. The call after a Check may still be refused, when others failed meanwhile.
 func (c *Client) Check(ctx context.Context, acct Account) error {
+	if err := c.console.check(); err != nil {
+		return err
+	}
 	return c.retry(ctx, acct, func(context.Context, string) error { return nil })
 }
 
 // exchange sends one request with an access token. It returns an *Error or, when its context ended, the context's error.
 type exchange func(ctx context.Context, access string) error
 
-// call runs an exchange under the retry rules and counts it.
+// call runs an exchange under the retry rules and counts it, unless Search Console is being left alone.
 func (c *Client) call(ctx context.Context, acct Account, send exchange) error {
+	permit, err := c.console.acquire()
+	if err != nil {
+		return err
+	}
 	started := c.now()
-	err := c.retry(ctx, acct, send)
+	last := silent // what the last exchange, if any, says of Search Console; the rest is the token endpoint's
+	err = c.retry(ctx, acct, func(ctx context.Context, access string) error {
+		err := send(ctx, access)
+		last = judge(err)
+		return err
+	})
+	if errors.Is(err, context.Canceled) {
+		last = silent
+	}
+	permit.record(last)
 	c.metrics.call(err, c.now().Sub(started))
 	return err
 }

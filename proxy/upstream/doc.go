@@ -7,8 +7,8 @@
 //
 // Proxy settings in the environment are not read, and redirects are not followed.
 //
-// It is not a cache, a rate limiter or a circuit breaker: those belong to the caller, who learns from [Error] what to do.
-// It knows nothing of properties, plans or HTTP handlers, and it does not log.
+// It is not a cache or a rate limiter: those belong to the caller, who learns from [Error] what to do. It knows nothing of
+// properties, plans or HTTP handlers, and it does not log.
 //
 // # Failure
 //
@@ -20,6 +20,10 @@
 // never ends after the caller's deadline. A query only reads, so sending it twice is harmless. An access token that the
 // upstream refuses (401) is replaced once inside an attempt; when the fresh one is refused too, the connection counts as
 // revoked.
+//
+// A host that fails five calls in a row, retries and all, is left alone for ten seconds: calls fail at once as Unavailable
+// with the rest of that time as RetryAfter. Then one call is let through, and its success ends it. This goes for Search
+// Console and for each token endpoint by itself. Only a host that does not answer has failed; a refusal is an answer.
 //
 // # Secrets
 //

@@ -185,3 +185,25 @@ func TestDroppedSimulatedConnectionsAreRiddenOut(t *testing.T) {
 		t.Errorf("%d of %d calls answered", answered, calls)
 	}
 }
+
+func TestASimulatedOutageEndsWithinFifteenSecondsOfItsCure(t *testing.T) {
+	s := simulate(t)
+	ask := func() error {
+		_, err := s.client.SearchAnalytics(t.Context(), s.user, property, lastDays)
+		return err
+	}
+	s.fault(t, gscsim.Faults{Status: 503})
+	for range 20 {
+		if err := ask(); err == nil || kind(t, err) != upstream.Unavailable {
+			t.Errorf("during the outage: %v", err)
+		}
+	}
+	if n := s.sim.Calls().SearchAnalytics; n != 15 {
+		t.Errorf("%d attempts, want three of each of the first five calls", n)
+	}
+	s.fault(t, gscsim.Faults{})
+	s.advance(15 * time.Second)
+	if err := ask(); err != nil {
+		t.Errorf("after the cure: %v", err)
+	}
+}

@@ -14,12 +14,20 @@ type metrics struct {
 	refreshes [kinds + 2]prometheus.Counter
 	seconds   prometheus.Histogram
 	retries   prometheus.Counter
+
+	console, token breakerMetrics
+}
+
+// breakerMetrics are those of the breakers of all hosts in one role.
+type breakerMetrics struct {
+	open    prometheus.Gauge
+	refused prometheus.Counter
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_calls_total",
-		Help: "Search Console calls by outcome, retries not counted.",
+		Help: "Search Console calls by outcome, without their retries and without calls that were refused to leave it alone.",
 	}, []string{"outcome"})
 	refreshes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_token_refreshes_total",
@@ -40,14 +48,32 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		m.outcomes[i] = calls.WithLabelValues(outcomeName(i))
 		m.refreshes[i] = refreshes.WithLabelValues(outcomeName(i))
 	}
+	collectors := append(m.makeBreakers(), calls, refreshes, m.seconds, m.retries)
 	if registerer == nil {
 		return m, nil
 	}
 	var errs []error
-	for _, collector := range []prometheus.Collector{calls, refreshes, m.seconds, m.retries} {
+	for _, collector := range collectors {
 		errs = append(errs, registerer.Register(collector))
 	}
 	return m, errors.Join(errs...)
+}
+
+// makeBreakers makes the metrics of the breakers, and returns what has to be registered.
+func (m *metrics) makeBreakers() []prometheus.Collector {
+	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "sara_upstream_breaker_open",
+		Help: "Hosts that failed repeatedly and are being left alone.",
+	}, []string{"host_role"})
+	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sara_upstream_breaker_refused_total",
+		Help: "Calls and token requests that were not sent because the host is being left alone.",
+	}, []string{"host_role"})
+	of := func(role string) breakerMetrics {
+		return breakerMetrics{open: open.WithLabelValues(role), refused: refused.WithLabelValues(role)}
+	}
+	m.console, m.token = of("search_console"), of("token")
+	return []prometheus.Collector{open, refused}
 }
 
 func (m *metrics) call(err error, took time.Duration) {

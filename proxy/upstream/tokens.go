@@ -32,8 +32,9 @@ const (
 type tokens struct {
 	url    string
 	now    func() time.Time
-	count  func(error)  // called once per refresh
 	client *http.Client // also carries the cold path
+
+	metrics *metrics
 
 	ctx       context.Context // ends the refreshes on close
 	cancel    context.CancelFunc
@@ -41,6 +42,10 @@ type tokens struct {
 
 	mu      sync.Mutex
 	entries map[connection]*entry // guarded by mu
+
+	// breakers has one for each token endpoint that credentials name. guarded by mu. They go by the whole URL: a wrong path
+	// in somebody's key file must not shut others out.
+	breakers map[string]*breaker
 }
 
 // connection names one set of credentials.
@@ -67,12 +72,11 @@ type refresh struct {
 	err    error
 }
 
-func newTokens(url string, now func() time.Time, count func(error)) *tokens {
+func newTokens(url string, now func() time.Time, metrics *metrics) *tokens {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &tokens{
-		url:   url,
-		now:   now,
-		count: count,
+		url: url,
+		now: now,
 		client: &http.Client{
 			Transport: &http.Transport{
 				TLSHandshakeTimeout: refreshTimeout,
@@ -82,9 +86,11 @@ func newTokens(url string, now func() time.Time, count func(error)) *tokens {
 			// A redirect would carry the credentials to somebody else.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		ctx:     ctx,
-		cancel:  cancel,
-		entries: make(map[connection]*entry),
+		metrics:  metrics,
+		ctx:      ctx,
+		cancel:   cancel,
+		entries:  make(map[connection]*entry),
+		breakers: make(map[string]*breaker),
 	}
 }
 
@@ -168,7 +174,7 @@ func (t *tokens) run(acct Account, e *entry, r *refresh) {
 	ctx, cancel := context.WithTimeout(t.ctx, refreshTimeout)
 	defer cancel()
 	token, err := t.request(ctx, acct)
-	t.count(err)
+	t.metrics.tokenRefresh(err)
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -192,7 +198,24 @@ func usable(token *oauth2.Token) time.Duration {
 	return lifetime - min(earlyExpiry, lifetime/10)
 }
 
-// request asks the token endpoint once, with credentials that are gone when it returns.
+// breaker finds or makes the breaker of the endpoint that serves the credentials. A failed call has asked it maxAttempts
+// times, and here each time counts.
+func (t *tokens) breaker(file credentials) *breaker {
+	endpoint := t.url
+	if file.kind == ServiceAccount {
+		endpoint = file.tokenURI
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := t.breakers[endpoint]
+	if b == nil {
+		b = newBreaker("the token endpoint", failuresInARow*maxAttempts, t.now, t.metrics.token)
+		t.breakers[endpoint] = b
+	}
+	return b
+}
+
+// request asks the token endpoint once, unless it is being left alone, with credentials that are gone when it returns.
 func (t *tokens) request(ctx context.Context, acct Account) (*oauth2.Token, error) {
 	data, err := acct.Credentials(ctx)
 	if err != nil {
@@ -202,6 +225,17 @@ func (t *tokens) request(ctx context.Context, acct Account) (*oauth2.Token, erro
 	if err != nil {
 		return nil, &Error{Kind: Misconfigured, Message: err.Error()}
 	}
+	permit, err := t.breaker(file).acquire()
+	if err != nil {
+		return nil, err
+	}
+	token, err := t.send(ctx, file)
+	permit.record(judge(err))
+	return token, err
+}
+
+// send returns a token or an *Error.
+func (t *tokens) send(ctx context.Context, file credentials) (*oauth2.Token, error) {
 	token, err := t.source(ctx, file).Token()
 	secrets := []string{file.clientSecret, file.refreshToken, file.privateKey}
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {

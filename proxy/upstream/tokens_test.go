@@ -225,7 +225,11 @@ func TestCredentialsThatCannotBeUsed(t *testing.T) {
 }
 
 func TestTheTokenMemoryIsBounded(t *testing.T) {
-	memory := newTokens("", time.Now, func(error) {})
+	unregistered, err := newMetrics(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := newTokens("", time.Now, unregistered)
 	for revision := range maxConnections + 10 {
 		memory.entry(Account{ID: "a", Revision: revision})
 	}
