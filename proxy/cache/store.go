@@ -79,7 +79,7 @@ func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ct
 	defer cancel()
 	err := step(bounded)
 	switch {
-	case err == nil || errors.Is(err, redis.Nil):
+	case err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"): // somebody else's value
 		if s.paused.Swap(0) != 0 {
 			s.log.Info("the cache uses Redis again")
 		}
@@ -127,10 +127,13 @@ func (s *sharedStore) choose(i *inquiry, values []*redis.StringCmd) *Entry {
 	var copies []copied
 	for n, from := range append([]candidate{i.own}, i.others...) {
 		value, err := values[n].Bytes()
-		if err != nil {
-			continue // it is not there, or another step of the pipeline failed
+		if errors.Is(err, redis.Nil) {
+			continue
 		}
-		sealed, err := open(value, from.key, s.now())
+		var sealed *sealed
+		if err == nil {
+			sealed, err = open(value, from.key, s.now())
+		}
 		if err != nil {
 			s.discard(err)
 			continue

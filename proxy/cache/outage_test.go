@@ -1,0 +1,151 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sara/policy"
+	"sara/policy/redistest"
+)
+
+func TestWithoutRedisAnswersAreFills(t *testing.T) {
+	for _, outage := range []struct {
+		name       string
+		begin, end func(*redistest.Server)
+	}{
+		{"killed", (*redistest.Server).Kill, (*redistest.Server).Start},
+		{"frozen", (*redistest.Server).Freeze, (*redistest.Server).Thaw},
+	} {
+		t.Run(outage.name, func(t *testing.T) {
+			server := redistest.Single(t)
+			client, err := policy.OpenRedis(server.URL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = client.Close() })
+			clock := newClock()
+			c := newImpatient(t, client, clock)
+			var log bytes.Buffer
+			c.redis.log = slog.New(slog.NewTextHandler(&log, nil))
+			outage.begin(server)
+			upstream := sourceOf(rowsOf(t, 3))
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			for n, site := range []string{"a", "b", "c"} {
+				q := upstream.question("p", narrow(site))
+				found, err := c.Do(ctx, q)
+				if err != nil || found.How != Filled {
+					t.Errorf("found %+v, %v", found, err)
+				}
+				c.landed()
+				if n := c.metric(t, "redis_errors_total", ""); n != 1 {
+					t.Errorf("%v errors of Redis, want one a second", n)
+				}
+				if left, err := c.Resting(ctx, "a"); err != nil || left != 0 {
+					t.Errorf("resting %v, %v", left, err)
+				}
+				upstream.want(t, int64(n+1))
+			}
+			outage.end(server)
+			back := patient(t, server)
+			q := upstream.question("p", narrow("d"))
+			// The time after which Redis is tried again is the clock's; how long a slow machine needs is not.
+			c.redis.limits.lookUp, c.redis.limits.lease, c.redis.limits.background = 10*time.Second, 10*time.Second, 10*time.Second
+			c.redis.client = back
+			clock.advance(time.Second)
+			c.do(t, q, Filled)
+			c.landed()
+			newReplica(t, back, clock).do(t, q, Shared)
+			if lines := bytes.Count(log.Bytes(), []byte("\n")); lines != 2 {
+				t.Errorf("logged %q, want that it went and that it came back", &log)
+			}
+		})
+	}
+}
+
+func TestAStepThatItsCallerEndsSaysNothingAboutRedis(t *testing.T) {
+	c := newReplica(t, patient(t, redistest.Single(t)), newClock())
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	upstream := sourceOf(rowsOf(t, 3))
+	if c.Has(left, upstream.question("p", narrow("a"))) {
+		t.Error("it has rows that nobody filled")
+	}
+	if n := c.metric(t, "redis_errors_total", ""); n != 0 {
+		t.Errorf("counted %v errors of Redis", n)
+	}
+	if c.redis.paused.Load() != 0 {
+		t.Error("Redis is let alone")
+	}
+}
+
+func TestOnlyOneStepProbesARedisThatFailed(t *testing.T) {
+	clock := newClock()
+	c := newReplica(t, patient(t, redistest.Single(t)), clock)
+	trouble := errors.New("trouble")
+	steps := 0
+	step := func(err error) bool {
+		return c.redis.try(t.Context(), time.Minute, func(context.Context) error {
+			steps++
+			return err
+		})
+	}
+	step(trouble)
+	clock.advance(time.Second - 1)
+	if step(nil); steps != 1 {
+		t.Error("Redis was not let alone for a second")
+	}
+	clock.advance(1)
+	c.redis.try(t.Context(), time.Minute, func(context.Context) error {
+		if step(nil) {
+			t.Error("a second step went along with the probe")
+		}
+		return trouble
+	})
+	clock.advance(time.Second)
+	if !step(redis.Nil) || !step(nil) || steps != 3 {
+		t.Error("Redis is not in use after a probe that worked")
+	}
+}
+
+func TestASiteRestsOnEveryReplica(t *testing.T) {
+	onRedis(t, func(t *testing.T, client func() redis.UniversalClient) {
+		clock := newClock()
+		one, other := newReplica(t, client(), clock), newReplica(t, client(), clock)
+		one.Rest(t.Context(), "a", errUpstream, clock.Now().Add(time.Hour))
+		one.Rest(t.Context(), "b", errBudget, clock.Now().Add(time.Hour))
+		one.Rest(t.Context(), "c", errUpstream, clock.Now())
+		clock.advance(time.Minute)
+		for _, test := range []struct {
+			name string
+			by   *replica
+			site string
+			err  error
+		}{
+			{"here", one, "a", errUpstream}, {"elsewhere", other, "a", errUpstream}, {"elsewhere, remembered", other, "a", errUpstream},
+			{"with a personal error here", one, "b", errBudget}, {"with a personal error elsewhere", other, "b", nil},
+			{"over", one, "c", nil}, {"another site", one, "d", nil},
+		} {
+			left, err := test.by.Resting(t.Context(), test.site)
+			if !errors.Is(err, test.err) || (err != nil) != (left == 59*time.Minute) {
+				t.Errorf("%s: %v, %v left", test.name, err, left)
+			}
+		}
+		clock.advance(59 * time.Minute)
+		if left, err := other.Resting(t.Context(), "a"); err != nil || left != 0 {
+			t.Errorf("rests after its time: %v, %v left", err, left)
+		}
+		for _, value := range []string{"", "x", string(appendRest(nil, clock.Now().Add(time.Hour), nil)[1:]), string(appendRest(nil, clock.Now().Add(49*time.Hour), nil))} {
+			other.redis.client.Set(t.Context(), restKey("e"), value, 0)
+			if left, err := other.Resting(t.Context(), "e"); err != nil || left != 0 {
+				t.Errorf("rests by %q: %v, %v left", value, err, left)
+			}
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redistest"
+	"sara/translate"
+)
+
+const life = 10 * time.Minute
+
+// clock is a time that only tests move.
+type clock struct{ nanos atomic.Int64 }
+
+func newClock() *clock {
+	c := new(clock)
+	c.nanos.Store(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano())
+	return c
+}
+
+func (c *clock) Now() time.Time          { return time.Unix(0, c.nanos.Load()) }
+func (c *clock) advance(d time.Duration) { c.nanos.Add(int64(d)) }
+
+var (
+	errUpstream = sharedError("the upstream is down") // everybody's
+	errBudget   = errors.New("the budget is spent")   // of one account only
+)
+
+// sharedError is an error that Failures lets travel.
+type sharedError string
+
+func (e sharedError) Error() string { return string(e) }
+
+type failures struct{}
+
+func (failures) Encode(err error) ([]byte, bool) {
+	var shared sharedError
+	if errors.As(err, &shared) {
+		return []byte(shared), true
+	}
+	return nil, false
+}
+
+func (failures) Decode(data []byte) error { return sharedError(data) }
+
+// replica is a Cache with what it is told by.
+type replica struct {
+	*Cache
+	registry *prometheus.Registry
+}
+
+// newReplica returns a Cache that waits for Redis as long as a slow machine may need, unless it is impatient.
+func newReplica(tb testing.TB, client redis.UniversalClient, clock *clock) *replica {
+	tb.Helper()
+	r := newImpatient(tb, client, clock)
+	if r.redis != nil {
+		r.redis.limits.lookUp, r.redis.limits.lease, r.redis.limits.background = 10*time.Second, 10*time.Second, 10*time.Second
+	}
+	return r
+}
+
+func newImpatient(tb testing.TB, client redis.UniversalClient, clock *clock) *replica {
+	tb.Helper()
+	r := &replica{registry: prometheus.NewRegistry()}
+	var err error
+	r.Cache, err = New(Config{Bytes: 64 << 20, Redis: client, Failures: failures{}, Now: clock.Now, Registry: r.registry})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(r.Close)
+	return r
+}
+
+// metric returns a counter or gauge, such as fills_total{ok}.
+func (r *replica) metric(tb testing.TB, name, label string) float64 {
+	tb.Helper()
+	families, err := r.registry.Gather()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "sara_cache_"+name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			if labels := m.GetLabel(); label == "" || len(labels) == 1 && labels[0].GetValue() == label {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	tb.Fatalf("there is no metric %s{%s}", name, label)
+	return 0
+}
+
+// landed waits until no fill is under way and what they found is in Redis.
+func (r *replica) landed() { r.flights.running.Wait() }
+
+// patient returns a client that waits as long as a slow machine may need.
+func patient(tb testing.TB, server *redistest.Server) *redis.Client {
+	const patience = 20 * time.Second
+	client := redis.NewClient(&redis.Options{
+		Addr: server.Addr(), DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, MaxRetries: -1, ContextTimeoutEnabled: true,
+	})
+	tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// onRedis runs a test on a single server and on a cluster.
+func onRedis(t *testing.T, test func(t *testing.T, client func() redis.UniversalClient)) {
+	t.Run("single", func(t *testing.T) {
+		server := redistest.Single(t)
+		test(t, func() redis.UniversalClient { return patient(t, server) })
+	})
+	t.Run("cluster", func(t *testing.T) {
+		options, err := redis.ParseClusterURL(redistest.Cluster(t).URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, func() redis.UniversalClient {
+			client := redis.NewClusterClient(options)
+			t.Cleanup(func() { _ = client.Close() })
+			return client
+		})
+	})
+}
+
+// rowsOf returns n rows.
+func rowsOf(tb testing.TB, n int) *translate.Rows {
+	tb.Helper()
+	var body strings.Builder
+	body.WriteString(`{"responseAggregationType":"byProperty","rows":[`)
+	for i := range n {
+		if i > 0 {
+			body.WriteByte(',')
+		}
+		clicks := n - i
+		fmt.Fprintf(&body, `{"keys":["best running shoes %d"],"clicks":%d,"impressions":%d,"ctr":0.1,"position":%d.5}`, i*7919, clicks, clicks*10, i%90+1)
+	}
+	body.WriteString(`]}`)
+	rows, err := translate.ReadRows([]byte(body.String()), translate.ByQuery)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return rows
+}
+
+func narrow(site string) translate.Query {
+	r := translate.DateRange{Start: translate.NewDate(2026, 10, 1), End: translate.NewDate(2026, 10, 31)}
+	return translate.Query{Site: site, Dimension: translate.ByQuery, Range: r, RowLimit: translate.NarrowSample}
+}
+
+func wide(site string) translate.Query {
+	q := narrow(site)
+	q.RowLimit = translate.WideSample
+	return q
+}
+
+// backend is an upstream that counts how often it is asked.
+type backend struct {
+	asked atomic.Int64
+	fill  func(ctx context.Context, n int64) (*translate.Rows, error) // told which one it is, from 1
+}
+
+func sourceOf(rows *translate.Rows) *backend {
+	return &backend{fill: func(context.Context, int64) (*translate.Rows, error) { return rows, nil }}
+}
+
+func failing(err error) *backend {
+	return &backend{fill: func(context.Context, int64) (*translate.Rows, error) { return nil, err }}
+}
+
+// question asks this source.
+func (s *backend) question(property string, q translate.Query) Question {
+	return Question{PropertyID: property, AccountID: "account", Query: q, Life: life, Fill: func(ctx context.Context) (*translate.Rows, error) {
+		return s.fill(ctx, s.asked.Add(1))
+	}}
+}
+
+func (s *backend) want(t *testing.T, n int64) {
+	t.Helper()
+	if got := s.asked.Load(); got != n {
+		t.Errorf("asked the upstream %d times, want %d", got, n)
+	}
+}
+
+// do asks and fails the test unless it finds rows in the way that is wanted.
+func (r *replica) do(t *testing.T, q Question, how How) Found {
+	t.Helper()
+	found, err := r.Do(t.Context(), q)
+	if err != nil {
+		t.Fatalf("Do: %v", err)
+	}
+	if found.How != how || found.Stale {
+		t.Errorf("found %v, stale %v, want %v", found.How, found.Stale, how)
+	}
+	return found
+}
+
+// arriving tells when a Do begins to wait for a fill.
+type arriving struct {
+	context.Context
+	once    *sync.Once
+	arrived func()
+}
+
+func (a arriving) Done() <-chan struct{} {
+	if pc, _, _, _ := runtime.Caller(1); strings.HasSuffix(runtime.FuncForPC(pc).Name(), ".await") {
+		a.once.Do(a.arrived)
+	}
+	return a.Context.Done()
+}
+
+// crowd asks n times at once, in turn of the replicas, and returns the results. All calls arrived when begun is done.
+func crowd(t *testing.T, n int, begun *sync.WaitGroup, q Question, replicas ...*replica) (all []Found, errs []error) {
+	t.Helper()
+	all, errs = make([]Found, n), make([]error, n)
+	var ended sync.WaitGroup
+	begun.Add(n)
+	for i := range n {
+		ended.Go(func() {
+			ctx := arriving{t.Context(), new(sync.Once), begun.Done}
+			all[i], errs[i] = replicas[i%len(replicas)].Do(ctx, q)
+		})
+	}
+	ended.Wait()
+	return all, errs
+}
