@@ -22,7 +22,9 @@ func (s *Server) serveAccount(_ context.Context, c *call) (reply, error) {
 	me.Usage.RequestsToday = c.grant.Usage.RequestsToday
 	me.Usage.SearchConsoleCallsToday = c.grant.Usage.CallsToday
 	me.Usage.SearchConsoleCallsRemainingToday = max(0, plan.SearchConsoleCallsPerDay-c.grant.Usage.CallsToday)
-	return envelope(me, &callMeta{}), nil
+	r := envelope(me, struct{}{})
+	r.maxAge = neverKept // the usage is another one each time
+	return r, nil
 }
 
 // serveProperties answers /v1/properties.
@@ -32,7 +34,7 @@ func (s *Server) serveProperties(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, asStoreError(err)
 	}
-	meta := &pageMeta{RowCount: len(properties), Limit: c.ask.Limit, Offset: c.ask.Offset, Total: total}
+	meta := pageMeta{RowCount: len(properties), Limit: c.ask.Limit, Offset: c.ask.Offset, Total: total}
 	return envelope(rows[propertyRow]{each(properties, rowOfProperty)}, meta), nil
 }
 
@@ -47,7 +49,7 @@ func (s *Server) serveProperty(_ context.Context, c *call) (reply, error) {
 	data.DataWindow.RetentionMonths = c.grant.Plan.RetentionMonths
 	data.Connection.Healthy = p.Trouble() == ""
 	data.Connection.Note = optional(p.Trouble())
-	meta := &propertyMeta{PropertyID: p.ID, Notes: []string{}}
+	meta := propertyMeta{PropertyID: p.ID, Notes: []string{}}
 	if p.Archived {
 		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only, of which there is none yet.")
 	}

@@ -7,33 +7,57 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// BenchmarkSummary is a whole request through the handler: key, plan, scope, budgets, parameters, property, one question to
-// an upstream on this machine that answers at once, and the answer.
-func BenchmarkSummary(b *testing.B) {
+// BenchmarkSummaryHit is a whole request through the handler that memory answers: key, plan, scope, budgets, parameters,
+// property, and the bytes that are ready.
+func BenchmarkSummaryHit(b *testing.B) {
+	w := newWorld(b)
+	w.benchmark(b, w.path("main", "/summary?date_range=last_28d&compare=previous_period"), "")
+}
+
+// BenchmarkQueriesHit is the same with an answer of 15 kB, which is compressed for the second.
+func BenchmarkQueriesHit(b *testing.B) {
+	w := newWorld(b)
+	b.Run("plain", func(b *testing.B) { w.benchmark(b, w.path("main", "/queries"), "") })
+	b.Run("gzip", func(b *testing.B) {
+		w.benchmark(b, w.path("main", "/queries"), "", fasthttp.HeaderAcceptEncoding, "gzip, deflate, br")
+	})
+}
+
+// BenchmarkSummaryLive is the same with one question to an upstream on this machine that answers at once.
+func BenchmarkSummaryLive(b *testing.B) {
 	w := newWorld(b)
 	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) {
 		mustWrite(rw, `{"rows":[{"keys":["2026-11-01"],"clicks":12,"impressions":340,"ctr":0.03529411764705882,"position":7.25}]}`)
 	})
-	w.benchmark(b, w.path("main", "/summary?date_range=last_28d&compare=previous_period"))
+	w.benchmark(b, w.path("main", "/summary?date_range=last_28d&compare=previous_period"), "no-cache")
 }
 
-// BenchmarkMe is the same without an upstream: what every request costs.
+// BenchmarkMe is the same without figures: what every request costs.
 func BenchmarkMe(b *testing.B) {
 	w := newWorld(b)
-	w.benchmark(b, "/v1/me")
+	w.benchmark(b, "/v1/me", "")
 }
 
-func (w *world) benchmark(b *testing.B, target string) {
-	var ctx fasthttp.RequestCtx
-	ctx.Request.Header.SetMethod(http.MethodGet)
-	ctx.Request.SetRequestURI(target)
-	ctx.Request.Header.Set("Authorization", "Bearer "+w.keys["pro"])
+func (w *world) benchmark(b *testing.B, target, cacheControl string, headers ...string) {
+	ctx := w.request(target, append(headers, fasthttp.HeaderCacheControl, cacheControl)...)
 	b.ReportAllocs()
 	for b.Loop() {
 		ctx.Response.Reset()
-		w.server.edge.Handler(&ctx)
+		w.server.edge.Handler(ctx)
 		if ctx.Response.StatusCode() != http.StatusOK {
 			b.Fatalf("answers %d %s", ctx.Response.StatusCode(), ctx.Response.Body())
 		}
 	}
+}
+
+// request is a request as the edge hands it to the handler.
+func (w *world) request(target string, headers ...string) *fasthttp.RequestCtx {
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Request.Header.SetMethod(http.MethodGet)
+	ctx.Request.SetRequestURI(target)
+	ctx.Request.Header.Set("Authorization", "Bearer "+w.keys["pro"])
+	for i := 0; i < len(headers); i += 2 {
+		ctx.Request.Header.Set(headers[i], headers[i+1])
+	}
+	return ctx
 }

@@ -78,7 +78,7 @@ func TestBreakdown200TruncatedBy(t *testing.T) {
 		w.run(c.name, func(t *testing.T) {
 			w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { mustWrite(rw, upstreamRows(c.upstream)) })
 			defer w.answerWith(nil)
-			r := w.get("pro", w.path("main", "/queries"), "order_by", c.order, "limit", c.limit).ok(t)
+			r := w.live("pro", w.path("main", "/queries"), "order_by", c.order, "limit", c.limit).ok(t)
 			if r.meta()["truncated_by"] != c.truncated {
 				t.Errorf("of %d rows truncated_by is %v, not %v", c.upstream, r.meta()["truncated_by"], c.truncated)
 			}

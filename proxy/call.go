@@ -29,16 +29,6 @@ type call struct {
 	property *policy.Property
 }
 
-// A reply is what a handler answers with.
-type reply struct {
-	// body writes the whole answer, with the request's id and the cache word where they belong.
-	body  func(dst []byte, requestID, cache string) []byte
-	cache string // hit, miss or bypass
-}
-
-// bypassed is the cache word of an answer that no response cache stands behind.
-const bypassed = "bypass"
-
 // handle runs a request through the stages.
 func (s *Server) handle(r *route) fasthttp.RequestHandler {
 	return func(wire *fasthttp.RequestCtx) {

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/proxy/cache"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -22,6 +24,11 @@ type Config struct {
 	Upstream *upstream.Client // stays the caller's
 	Plans    policy.Plans
 	Budget   policy.Budget // stays the caller's to close
+
+	// CacheBytes bounds the memory of the response cache, and Redis is where replicas share it; nil for one that is alone. It
+	// stays the caller's to close, after Shutdown.
+	CacheBytes int64
+	Redis      redis.UniversalClient
 
 	// Degraded reports whether the service runs with less than it should, such as budgets without Redis; nil for never.
 	Degraded func() bool
@@ -50,7 +57,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("base URL %q must end in neither a slash, a query nor a fragment", c.BaseURL)
 	case !isKeyPrefix(c.KeyPrefix):
 		return fmt.Errorf("key prefix %q is not 1 to 20 lower-case letters and digits", c.KeyPrefix)
-	case c.Store == nil || c.Upstream == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil || c.Now == nil:
+	case c.Store == nil || c.Upstream == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil || c.Now == nil || c.CacheBytes <= 0:
 		return errors.New("BUG: the configuration of the server is not complete")
 	}
 	return nil
@@ -79,11 +86,19 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, calendar: calendar, gate: gate, metrics: newMetrics(c.Registry, c.Version)}
-	routes := s.routes()
-	if s.document, err = OpenAPI(c.BaseURL); err != nil {
+	responses, err := cache.New(cache.Config{
+		Bytes: c.CacheBytes, Redis: c.Redis, Failures: failures{}, Now: c.Now, Log: c.Log, Registry: c.Registry, FillTimeout: fillTimeout,
+	})
+	if err != nil {
 		return nil, err
 	}
+	s := &Server{config: c, calendar: calendar, gate: gate, cache: responses, metrics: newMetrics(c.Registry, c.Version)}
+	routes := s.routes()
+	document, err := OpenAPI(c.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	s.document = cache.NewAnswer(document)
 	s.edge = s.newEdge(routes)
 	return s, nil
 }

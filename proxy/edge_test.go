@@ -181,7 +181,7 @@ func TestEveryEndpoint405(t *testing.T) {
 // wantHeaders checks the headers of every answer under a key.
 func (w *world) wantHeaders(t testing.TB, r response) {
 	t.Helper()
-	for name, want := range map[string]string{"Cache-Control": "private, no-store", "Vary": "Authorization",
+	for name, want := range map[string]string{"Cache-Control": "private, no-store", "Vary": "Authorization, Accept-Encoding",
 		"Content-Type": "application/json; charset=utf-8", "X-Content-Type-Options": "nosniff", "X-Cache": "bypass"} {
 		if got := r.header.Get(name); got != want {
 			t.Errorf("%d: %s is %q, not %q", r.status, name, got, want)

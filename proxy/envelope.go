@@ -8,6 +8,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/proxy/cache"
 	"sara/translate"
 )
 
@@ -98,14 +99,9 @@ type annotationRow struct {
 	Color string `json:"color"`
 }
 
-// The metas of these payloads. The request's id is filled in when the answer is written.
-
-type callMeta struct {
-	RequestID string `json:"request_id"`
-}
+// The metas of these payloads, but for the request's id, which every one of them ends with.
 
 type pageMeta struct {
-	callMeta
 	RowCount int `json:"row_count"`
 	Limit    int `json:"limit"`
 	Offset   int `json:"offset"`
@@ -113,7 +109,6 @@ type pageMeta struct {
 }
 
 type propertyMeta struct {
-	callMeta
 	PropertyID string   `json:"property_id"`
 	Notes      []string `json:"notes"`
 }
@@ -123,25 +118,30 @@ type listMeta struct {
 	RowCount int `json:"row_count"`
 }
 
-func (m *callMeta) setRequestID(id string) { m.RequestID = id }
+// envelope makes the reply of an endpoint that has no response cache. A client may keep it if it asks each time whether it
+// still holds.
+func envelope(data, meta any) reply {
+	head := appendJSON([]byte(`{"success":true,"data":`), data)
+	head = append(head, `,"meta":`...)
+	head = bytes.TrimSuffix(appendJSON(head, meta), []byte("}"))
+	if head[len(head)-1] != '{' {
+		head = append(head, ',')
+	}
+	return reply{answer: cache.NewAnswer(append(head, `"request_id":"`...)), word: wordBypass, tail: appendRequestID}
+}
 
-// envelope makes the reply of an endpoint that has no response cache.
-func envelope(data any, meta interface{ setRequestID(string) }) reply {
-	return reply{cache: bypassed, body: func(dst []byte, requestID, _ string) []byte {
-		meta.setRequestID(requestID)
-		buffer := bytes.NewBuffer(dst)
-		encoder := json.NewEncoder(buffer)
-		encoder.SetEscapeHTML(false)
-		err := encoder.Encode(struct {
-			Success bool `json:"success"`
-			Data    any  `json:"data"`
-			Meta    any  `json:"meta"`
-		}{true, data, meta})
-		if err != nil {
-			panic(fmt.Sprintf("BUG: the payload %T does not marshal: %v", data, err))
-		}
-		return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
-	}}
+func appendRequestID(dst []byte, _, requestID string) []byte {
+	return append(append(dst, requestID...), `"}}`...)
+}
+
+func appendJSON(dst []byte, value any) []byte {
+	buffer := bytes.NewBuffer(dst)
+	encoder := json.NewEncoder(buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		panic(fmt.Sprintf("BUG: the payload %T does not marshal: %v", value, err))
+	}
+	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
 }
 
 // each maps a list; an empty one stays a list, not null.

@@ -113,7 +113,7 @@ func statusOf(code string) int {
 func (s *Server) refuse(c *call, err error) {
 	f := failureOf(err)
 	header := &c.wire.Response.Header
-	s.setHeaders(c, bypassed)
+	s.setHeaders(c, wordBypass, neverKept)
 	c.wire.SetStatusCode(f.status)
 	switch f.status {
 	case fasthttp.StatusUnauthorized:

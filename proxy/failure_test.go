@@ -10,6 +10,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttputil"
+
+	"sara/proxy/cache"
 )
 
 // A bug of ours fails its request, wherever it strikes, and the next one is served.
@@ -19,6 +21,7 @@ func TestEdge500(t *testing.T) {
 	broken := func(path string, serve func(*Server, context.Context, *call) (reply, error)) route {
 		return route{Path: path, Operation: "broken", Open: true, serve: serve}
 	}
+	fine := cache.NewAnswer([]byte(`{}`))
 	edge := w.server.newEdge([]route{
 		broken("/panic", func(*Server, context.Context, *call) (reply, error) { panic("secret of the process") }),
 		broken("/nil", func(_ *Server, _ context.Context, c *call) (reply, error) { return reply{}, errors.New(c.property.ID) }),
@@ -26,11 +29,11 @@ func TestEdge500(t *testing.T) {
 			return reply{}, errors.New("secret of the process")
 		}),
 		broken("/body", func(*Server, context.Context, *call) (reply, error) {
-			return reply{body: func([]byte, string, string) []byte { panic("secret of the process") }}, nil
+			return reply{answer: fine, tail: func([]byte, string, string) []byte { panic("secret of the process") }}, nil
 		}),
 		broken("/nobody", func(*Server, context.Context, *call) (reply, error) { return reply{}, nil }),
 		broken("/fine", func(*Server, context.Context, *call) (reply, error) {
-			return reply{body: func([]byte, string, string) []byte { return []byte(`{}`) }}, nil
+			return reply{answer: fine}, nil
 		}),
 	})
 	listener := fasthttputil.NewInmemoryListener()

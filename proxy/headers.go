@@ -9,19 +9,42 @@ import (
 
 const jsonType = "application/json; charset=utf-8"
 
+// What a client may keep, beside a number of seconds.
+const (
+	askAlways = 0  // only if it asks each time whether it still holds
+	neverKept = -1 // nothing
+)
+
 // setHeaders sets what every answer carries. Answers are kept out of shared caches: the same URL is another answer under
-// another key, and an error is over at any moment.
-func (s *Server) setHeaders(c *call, cache string) {
+// another key, and an error is over at any moment. Only what needs no key is for everybody.
+func (s *Server) setHeaders(c *call, word string, maxAge int) {
 	header := &c.wire.Response.Header
 	header.SetContentType(jsonType)
 	header.Set("X-Request-Id", c.id)
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("X-Cache", cache)
-	header.Set(fasthttp.HeaderCacheControl, "private, no-store")
-	if !c.route.Open {
-		header.Set(fasthttp.HeaderVary, fasthttp.HeaderAuthorization)
-		s.setAllowance(c)
+	header.Set("X-Cache", word)
+	var buffer [64]byte
+	header.SetBytesV(fasthttp.HeaderCacheControl, c.appendKeeping(buffer[:0], maxAge))
+	if c.route.Open {
+		header.Set(fasthttp.HeaderVary, fasthttp.HeaderAcceptEncoding)
+		return
 	}
+	header.Set(fasthttp.HeaderVary, "Authorization, Accept-Encoding")
+	s.setAllowance(c)
+}
+
+func (c *call) appendKeeping(dst []byte, maxAge int) []byte {
+	switch {
+	case maxAge == neverKept:
+		return append(dst, "private, no-store"...)
+	case maxAge == askAlways:
+		return append(dst, "private, no-cache"...)
+	case c.route.Open:
+		dst = append(dst, "public, max-age="...)
+	default:
+		dst = append(dst, "private, max-age="...)
+	}
+	return strconv.AppendInt(dst, int64(maxAge), 10)
 }
 
 // setAllowance sets the daily allowance of the account: zeros when there is no account to speak of.
@@ -38,23 +61,15 @@ func (s *Server) setAllowance(c *call) {
 
 func setRateLimit(c *call, limit, remaining int, reset time.Time) {
 	header := &c.wire.Response.Header
-	header.Set("X-RateLimit-Limit", strconv.Itoa(limit))
-	header.Set("X-RateLimit-Remaining", strconv.Itoa(remaining))
-	header.Set("X-RateLimit-Reset", strconv.FormatInt(reset.Unix(), 10))
+	var buffer [20]byte
+	number := func(n int64) []byte { return strconv.AppendInt(buffer[:0], n, 10) }
+	header.SetBytesV("X-RateLimit-Limit", number(int64(limit)))
+	header.SetBytesV("X-RateLimit-Remaining", number(int64(remaining)))
+	header.SetBytesV("X-RateLimit-Reset", number(reset.Unix()))
 }
 
 // nextUTCMidnight is when daily allowances begin anew (spec: Limits 1).
 func nextUTCMidnight(now time.Time) time.Time {
 	year, month, day := now.UTC().Date()
 	return time.Date(year, month, day+1, 0, 0, 0, 0, time.UTC)
-}
-
-// send answers with what a handler returned.
-func (s *Server) send(c *call, answer reply) {
-	s.setHeaders(c, answer.cache)
-	if c.route.Open {
-		c.wire.Response.Header.Set(fasthttp.HeaderCacheControl, "public, max-age=300")
-	}
-	c.wire.SetStatusCode(fasthttp.StatusOK)
-	c.wire.Response.SetBodyRaw(answer.body(nil, c.id, answer.cache))
 }

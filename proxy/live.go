@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -21,9 +21,9 @@ const (
 	neverLiveRetry  = 24 * time.Hour   // the days are out of the upstream's reach
 )
 
-// checkLive makes sure that the upstream can answer for the days of the request, before anything is charged for it. What
-// it cannot answer must be no answer: never an empty success, and never a shorter range.
-func (s *Server) checkLive(ctx context.Context, c *call) error {
+// checkReach makes sure that the upstream has the days of the request, at all. What it cannot answer must be no answer:
+// never an empty success, and never a shorter range.
+func (c *call) checkReach() error {
 	span := c.ask.Span()
 	switch {
 	case c.property.Archived:
@@ -31,11 +31,6 @@ func (s *Server) checkLive(ctx context.Context, c *call) error {
 	case !c.window.Covers(span):
 		return c.unavailable(neverLiveRetry, fmt.Sprintf("the answer needs the days from %s to %s; the upstream has them from %s on, "+
 			"and earlier ones are not stored", span.Start, span.End, c.window.Live), nil)
-	case s.refused.holds(c.property.ID, c.started):
-		return c.unavailable(connectionRetry, "the connected account has no access to the property", nil)
-	}
-	if err := s.config.Upstream.Check(ctx, s.upstreamAccount(c)); err != nil {
-		return s.upstreamFailure(ctx, c, err)
 	}
 	return nil
 }
@@ -51,6 +46,87 @@ func (c *call) unavailable(retryAfter time.Duration, message string, cause error
 	return f
 }
 
+// fill asks the upstream one question, on the bill of the request that c is. It runs on a context of its own, and may
+// outlive the request; it looks at nothing of c that ends with it.
+func (s *Server) fill(ctx context.Context, c *call, q translate.Query, bill *bill) (rows *translate.Rows, err error) {
+	defer catch(&err)
+	if err := s.mayAsk(ctx, c, q.Site); err != nil {
+		return nil, err
+	}
+	if err := bill.pay(ctx); err != nil {
+		return nil, err
+	}
+	body, err := s.config.Upstream.SearchAnalytics(ctx, s.upstreamAccount(c), q.Site, q.AppendBody(nil))
+	if err != nil {
+		return nil, s.noteFailure(ctx, c, q.Site, err)
+	}
+	s.noteAccess(ctx, c, "")
+	return readAnswer(body, q)
+}
+
+// readAnswer reads the upstream's rows, strictly: what is kept is served to many.
+func readAnswer(body []byte, q translate.Query) (*translate.Rows, error) {
+	rows, err := translate.ReadRows(body, q.Dimension)
+	if err == nil && q.Dimension == translate.ByDate {
+		_, err = translate.SeriesOf(rows, q.Range)
+	}
+	if err != nil {
+		return nil, &upstream.Error{Kind: upstream.Unavailable, Message: "its answer makes no sense: " + err.Error()}
+	}
+	return rows, nil
+}
+
+// mayAsk refuses a call that would be in vain, before anything is charged for it.
+func (s *Server) mayAsk(ctx context.Context, c *call, site string) error {
+	if left, err := s.cache.Resting(ctx, site); err != nil {
+		return resting(err, left)
+	}
+	if s.refused.holds(c.property.ID, s.config.Now()) {
+		return &upstream.Error{Kind: upstream.Forbidden, Message: "it refused the account within the last minute"}
+	}
+	if err := s.config.Upstream.Check(ctx, s.upstreamAccount(c)); err != nil {
+		return s.noteFailure(ctx, c, site, err)
+	}
+	return nil
+}
+
+// resting is a quota refusal of before, with what is left of its time.
+func resting(err error, left time.Duration) error {
+	var refusal *upstream.Error
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	again := *refusal
+	again.RetryAfter = left
+	return &again
+}
+
+// A bill charges the upstream calls of one request to its account and its property. Its methods are safe for concurrent use.
+type bill struct {
+	gate       *policy.Gate
+	grant      *policy.Grant
+	propertyID string
+
+	mu       sync.Mutex // guards what follows
+	expected int        // calls to charge together with the first
+	paid     int        // calls that are charged and not made yet
+}
+
+// pay charges for a call that is about to be made.
+func (b *bill) pay(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.paid == 0 {
+		calls := max(1, b.expected)
+		if err := b.gate.ChargeLive(ctx, b.grant, b.propertyID, calls); err != nil {
+			return err
+		}
+		b.expected, b.paid = 0, calls
+	}
+	b.paid--
+	return nil
+}
+
 // upstreamAccount is whose eyes Search Console is seen with: the property's connection.
 func (s *Server) upstreamAccount(c *call) upstream.Account {
 	connection := c.property.Connection
@@ -63,78 +139,69 @@ func (s *Server) upstreamAccount(c *call) upstream.Account {
 	}
 }
 
-// askUpstream asks Search Console one question through the property's connection, and remembers what it shows of that.
-func (s *Server) askUpstream(ctx context.Context, c *call, q translate.Query) ([]byte, error) {
-	body, err := s.config.Upstream.SearchAnalytics(ctx, s.upstreamAccount(c), q.Site, q.AppendBody(nil))
-	if err != nil {
-		return nil, s.upstreamFailure(ctx, c, err)
-	}
-	s.noteAccess(ctx, c, "")
-	return body, nil
-}
-
-// upstreamFailure is what the client is told of a call that failed. Quota and permission both come as 403: the first ends
-// by itself, the second is remembered, for the property or for its whole connection.
-func (s *Server) upstreamFailure(ctx context.Context, c *call, err error) error {
-	var refusal *upstream.Error
-	if !errors.As(err, &refusal) {
+// noteFailure remembers what a failed call shows, and returns what it was. Quota and permission both come as 403: the
+// first ends by itself, the second stands for the property or for its whole connection.
+func (s *Server) noteFailure(ctx context.Context, c *call, site string, err error) error {
+	var trouble *upstream.Error
+	if !errors.As(err, &trouble) {
 		return storeError{err} // the credentials could not be read
 	}
-	switch refusal.Kind {
+	switch trouble.Kind {
 	case upstream.Quota:
-		wait := max(refusal.RetryAfter, time.Second)
-		return &failure{code: policy.CodeUpstreamQuota, status: fasthttp.StatusTooManyRequests, retryAfter: wait, cause: refusal,
-			message: fmt.Sprintf("Search Console's own quota for this property is used up; try again in %.0f seconds", wait.Seconds())}
+		s.cache.Rest(ctx, site, trouble, s.config.Now().Add(trouble.RetryAfter))
 	case upstream.Forbidden:
-		s.refused.note(c.property.ID, c.started.Add(connectionRetry))
+		s.refused.note(c.property.ID, s.config.Now().Add(connectionRetry))
 		s.noteAccess(ctx, c, "The connected account has no access to the property in Search Console.")
-		return c.unavailable(connectionRetry, "the connected account has no access to the property", refusal)
 	case upstream.Revoked:
 		s.noteHealth(ctx, c.property, false, "The connection to Search Console was revoked or has expired: connect the account again.")
-		return c.unavailable(connectionRetry, "the property's connection to Search Console was revoked or has expired", refusal)
 	case upstream.Misconfigured:
-		s.noteHealth(ctx, c.property, false, "The connection to Search Console does not work: "+refusal.Message)
-		return c.unavailable(connectionRetry, "the property's connection to Search Console does not work", refusal)
+		s.noteHealth(ctx, c.property, false, "The connection to Search Console does not work: "+trouble.Message)
+	}
+	return err
+}
+
+// explain is what the client is told when its question has no answer.
+func (c *call) explain(err error) error {
+	trouble := troubleOf(err)
+	if trouble == nil {
+		return err
+	}
+	switch trouble.Kind {
+	case upstream.Quota:
+		wait := max(trouble.RetryAfter, time.Second)
+		return &failure{code: policy.CodeUpstreamQuota, status: fasthttp.StatusTooManyRequests, retryAfter: wait, cause: trouble,
+			message: fmt.Sprintf("%s; try again in %.0f seconds", reasonOf(trouble), wait.Seconds())}
+	case upstream.Forbidden, upstream.Revoked, upstream.Misconfigured:
+		return c.unavailable(connectionRetry, reasonOf(trouble), trouble)
 	case upstream.Rejected:
-		return c.unavailable(neverLiveRetry, "Search Console refuses the question: "+refusal.Message, refusal)
+		return c.unavailable(neverLiveRetry, reasonOf(trouble), trouble)
 	}
-	return c.unavailable(max(refusal.RetryAfter, outageRetry), "Search Console does not answer right now", refusal)
+	return c.unavailable(max(trouble.RetryAfter, outageRetry), reasonOf(trouble), trouble)
 }
 
-// unreadable is the failure of an answer that Search Console did not mean to give.
-func (s *Server) unreadable(c *call, err error) error {
-	return c.unavailable(outageRetry, "Search Console gave an answer that makes no sense", err)
+// troubleOf returns what kept the upstream from answering, nil if it was something else. An upstream that did not answer
+// within the time of the request is no exception.
+func troubleOf(err error) *upstream.Error {
+	var trouble *upstream.Error
+	if !errors.As(err, &trouble) && errors.Is(err, context.DeadlineExceeded) {
+		trouble = &upstream.Error{Kind: upstream.Interrupted, Message: "no answer in the time of the request"}
+	}
+	return trouble
 }
 
-// noteAccess records that the upstream refuses this one property, or with an empty note that it answers. Either way it took
-// the token, so the connection works.
-func (s *Server) noteAccess(ctx context.Context, c *call, note string) {
-	s.noteHealth(ctx, c.property, true, "")
-	// The first note stands, whatever the others would say.
-	if (c.property.AccessNote == "") == (note == "") {
-		return
+// reasonOf says for people why there is no live answer.
+func reasonOf(trouble *upstream.Error) string {
+	switch trouble.Kind {
+	case upstream.Quota:
+		return "Search Console's own quota for this property is used up"
+	case upstream.Forbidden:
+		return "the connected account has no access to the property"
+	case upstream.Revoked:
+		return "the property's connection to Search Console was revoked or has expired"
+	case upstream.Misconfigured:
+		return "the property's connection to Search Console does not work"
+	case upstream.Rejected:
+		return "Search Console refuses the question: " + trouble.Message
 	}
-	changed, err := s.config.Store.SetPropertyAccess(ctx, c.property.ID, note)
-	s.logTransition(ctx, changed, err, "access to a property", slog.String("property", c.property.ID), slog.String("note", note))
-}
-
-// noteHealth records whether the connection works. Of many replicas that see it change, one makes the transition.
-func (s *Server) noteHealth(ctx context.Context, p *policy.Property, healthy bool, note string) {
-	if p.Connection.Healthy == healthy {
-		return
-	}
-	changed, err := s.config.Store.SetConnectionHealth(ctx, p.Connection.ID, p.Connection.Revision, healthy, note)
-	s.logTransition(ctx, changed, err, "health of a connection",
-		slog.String("connection", p.Connection.ID), slog.Bool("healthy", healthy), slog.String("note", note))
-}
-
-// logTransition tells of a change once, and of a change that could not be recorded: the answer does not depend on it.
-func (s *Server) logTransition(ctx context.Context, changed bool, err error, what string, attributes ...slog.Attr) {
-	switch {
-	case err != nil:
-		attributes = append(attributes, slog.Any("error", err))
-		s.config.Log.LogAttrs(ctx, slog.LevelError, "cannot record the "+what, attributes...)
-	case changed:
-		s.config.Log.LogAttrs(ctx, slog.LevelWarn, "changed: "+what, attributes...)
-	}
+	return "Search Console does not answer right now"
 }

@@ -161,7 +161,7 @@ func TestMovers503(t *testing.T) {
 		})
 	}
 	// One of the two questions fails: the comparison has no answer then.
-	for _, failing := range []string{"2026-11-13", "2026-11-06"} {
+	for property, failing := range map[string]string{"main": "2026-11-13", "prefix": "2026-11-06"} {
 		w.run("without the period from "+failing, func(t *testing.T) {
 			w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
 				question, err := readQuestion(r)
@@ -172,7 +172,7 @@ func TestMovers503(t *testing.T) {
 				mustWrite(rw, `{"rows":[{"keys":["a"],"clicks":1,"impressions":2,"ctr":0.5,"position":1}],"responseAggregationType":"byProperty"}`)
 			})
 			defer w.answerWith(nil)
-			w.get("pro", w.path("main", "/movers/queries"), "date_range", "last_7d").
+			w.get("pro", w.path(property, "/movers/queries"), "date_range", "last_7d").
 				want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
 		})
 	}

@@ -14,8 +14,11 @@ import (
 
 // serveOpenAPI answers /v1/openapi.json.
 func (s *Server) serveOpenAPI(context.Context, *call) (reply, error) {
-	return reply{cache: bypassed, body: func(dst []byte, _, _ string) []byte { return append(dst, s.document...) }}, nil
+	return reply{answer: s.document, word: wordBypass, maxAge: documentAge}, nil
 }
+
+// documentAge is how many seconds anybody may keep the document.
+const documentAge = 300
 
 // OpenAPI returns the description of the API in OpenAPI 3.1, made from the route table, as served at baseURL.
 func OpenAPI(baseURL string) ([]byte, error) {
@@ -39,7 +42,7 @@ func OpenAPI(baseURL string) ([]byte, error) {
 				"type": "http", "scheme": "bearer", "description": "An API key: " + "Authorization: Bearer <API_KEY>."}},
 			"schemas":   map[string]any{"Error": errorSchema(), "Filter": filterSchema()},
 			"headers":   headerDescriptions(),
-			"responses": errorResponses(),
+			"responses": sharedResponses(),
 		},
 	}, "", "  ")
 	if err != nil {
@@ -64,12 +67,14 @@ func (r *route) describe() map[string]any {
 	}
 	responses := map[string]any{"200": map[string]any{
 		"description": "The answer.",
-		"headers":     headerReferences("X-Request-Id", "X-Cache", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
+		"headers": headerReferences("X-Request-Id", "X-Cache", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+			"ETag", "Cache-Control"),
 		"content": map[string]any{"application/json": map[string]any{"schema": object(
 			member{name: "success", schema: schema{"type": "boolean", "const": true}},
 			member{name: "data", schema: r.Data},
 			member{name: "meta", schema: r.Meta})}},
 	}}
+	responses["304"] = schema{"$ref": "#/components/responses/NotModified"}
 	for _, status := range statuses {
 		responses[strconv.Itoa(status)] = schema{"$ref": "#/components/responses/" + responseName(status)}
 	}
@@ -176,8 +181,12 @@ func codesOf(status int) []string {
 
 func responseName(status int) string { return strings.ReplaceAll(http.StatusText(status), " ", "") }
 
-func errorResponses() map[string]any {
-	responses := make(map[string]any)
+func sharedResponses() map[string]any {
+	responses := map[string]any{"NotModified": map[string]any{
+		"description": "The answer is still the one whose ETag the request named in If-None-Match. It counts as a request.",
+		"headers": headerReferences("X-Request-Id", "X-Cache", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+			"ETag", "Cache-Control"),
+	}}
 	for _, status := range errorStatuses() {
 		names := []string{"X-Request-Id", "X-Cache", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
@@ -208,6 +217,8 @@ func headerDescriptions() map[string]any {
 		"X-RateLimit-Limit":     header(whole("The daily allowance of requests, or on a 429 the ceiling that refused.")),
 		"X-RateLimit-Remaining": header(whole("What is left of it.")),
 		"X-RateLimit-Reset":     header(whole("When it begins anew, in Unix seconds.")),
+		"ETag":                  header(text("A weak tag of the answer, for If-None-Match.")),
+		"Cache-Control":         header(text("How many seconds the client may keep the answer. In a request, no-cache has the figures read live.")),
 		"Retry-After":           header(whole("Seconds to wait before asking again.")),
 	}
 }

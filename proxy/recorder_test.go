@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A question is what the upstream is asked.
-type question struct {
+// asked is a question as the upstream gets it.
+type asked struct {
 	StartDate             string            `json:"startDate"`
 	EndDate               string            `json:"endDate"`
 	Dimensions            []string          `json:"dimensions"`
@@ -16,7 +16,7 @@ type question struct {
 	DimensionFilterGroups []json.RawMessage `json:"dimensionFilterGroups"`
 }
 
-func readQuestion(r *http.Request) (q question, err error) {
+func readQuestion(r *http.Request) (q asked, err error) {
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 		return q, fmt.Errorf("read the question to %s: %w", r.URL, err)
 	}
@@ -26,8 +26,8 @@ func readQuestion(r *http.Request) (q question, err error) {
 // A recorder is an upstream that has no rows and keeps every question.
 type recorder struct {
 	mu        sync.Mutex
-	questions []question // guarded by mu
-	failure   error      // guarded by mu
+	questions []asked // guarded by mu
+	failure   error   // guarded by mu
 }
 
 func (f *recorder) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -42,7 +42,7 @@ func (f *recorder) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 }
 
 // take returns the questions since the last take.
-func (f *recorder) take() ([]question, error) {
+func (f *recorder) take() ([]asked, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	questions := f.questions

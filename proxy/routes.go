@@ -42,10 +42,10 @@ func table() []route {
 			Scope: policy.PropertiesRead, Data: propertySchema(), Meta: propertyMetaSchema(), serve: (*Server).serveProperty},
 		{Path: "/v1/properties/{id}/summary", Operation: "getSummary", Summary: "Totals of a period, and of the one before it on demand",
 			Scope: policy.PerformanceRead, Endpoint: translate.Summary(),
-			Data: summarySchema(), Meta: performanceMetaSchema(), serve: (*Server).serveSummary},
+			Data: summarySchema(), Meta: performanceMetaSchema(), serve: serve(translate.SummaryReport())},
 		{Path: "/v1/properties/{id}/timeseries", Operation: "getTimeseries", Summary: "One row for every day of a period",
 			Scope: policy.PerformanceRead, Endpoint: translate.Timeseries(),
-			Data: rowsSchema(daySchema()), Meta: performanceMetaSchema(), serve: (*Server).serveTimeseries},
+			Data: rowsSchema(daySchema()), Meta: performanceMetaSchema(), serve: serve(translate.TimeseriesReport())},
 		breakdown("/queries", "listQueries", "Search queries", translate.ByQuery),
 		breakdown("/pages", "listPages", "Pages", translate.ByPage),
 		breakdown("/countries", "listCountries", "Countries", translate.ByCountry),
@@ -66,7 +66,7 @@ func breakdown(path, operation, what string, by translate.Dimension) route {
 	return route{Path: "/v1/properties/{id}" + path, Operation: operation, Summary: what + " with their figures",
 		Scope: policy.PerformanceRead, Endpoint: translate.Breakdown(),
 		Data: breakdownSchema(by), Meta: performanceMetaSchema(),
-		serve: func(s *Server, ctx context.Context, c *call) (reply, error) { return s.serveBreakdown(ctx, c, by) }}
+		serve: serve(translate.BreakdownReport(by))}
 }
 
 func movers(path, operation, what string, by translate.Dimension) route {
@@ -74,5 +74,5 @@ func movers(path, operation, what string, by translate.Dimension) route {
 		Summary: what + " that gained or lost most clicks against the period before",
 		Scope:   policy.PerformanceRead, Endpoint: translate.Movers(),
 		Data: moversSchema(by), Meta: performanceMetaSchema(),
-		serve: func(s *Server, ctx context.Context, c *call) (reply, error) { return s.serveMovers(ctx, c, by) }}
+		serve: serve(translate.MoversReport(by))}
 }

@@ -6,7 +6,7 @@ import (
 
 // list makes the reply of a list of what is configured for a property.
 func list[From, To any](c *call, stored []From, convert func(From) To) reply {
-	meta := &listMeta{propertyMeta: propertyMeta{PropertyID: c.property.ID, Notes: []string{}}, RowCount: len(stored)}
+	meta := listMeta{propertyMeta: propertyMeta{PropertyID: c.property.ID, Notes: []string{}}, RowCount: len(stored)}
 	return envelope(rows[To]{each(stored, convert)}, meta)
 }
 

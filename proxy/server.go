@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
+	"sara/proxy/cache"
 	"sara/translate"
 )
 
@@ -26,6 +27,7 @@ const (
 	writeTimeout   = 30 * time.Second // for a whole answer, likewise by reading slowly
 	idleTimeout    = 75 * time.Second // longer than the idle timeout of the usual proxies in front, which must give up first
 	requestTimeout = 25 * time.Second // for the work of one request, upstream calls included; below writeTimeout
+	fillTimeout    = 24 * time.Second // for one upstream call with its retries; so that who waits for it hears how it ended
 	maxConnections = 64 << 10
 )
 
@@ -35,8 +37,9 @@ type Server struct {
 	calendar translate.Calendar
 	gate     *policy.Gate
 	metrics  *metrics
+	cache    *cache.Cache
 	refused  refusals
-	document []byte // the OpenAPI document
+	document *cache.Answer // the OpenAPI document
 	edge     *fasthttp.Server
 	draining atomic.Bool
 }
@@ -88,9 +91,10 @@ func (s *Server) Serve(listener net.Listener) error {
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // Shutdown stops accepting, lets the requests that are under way finish, and returns when they have, or with an error when
-// ctx ends before that.
+// ctx ends before that. Upstream calls that nobody waits for any more are cut off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
+	defer s.cache.Close()
 	if err := s.edge.ShutdownWithContext(ctx); err != nil {
 		return fmt.Errorf("drain the server: %w", err)
 	}

@@ -45,15 +45,16 @@ func TestEveryPerformanceEndpoint429(t *testing.T) {
 		reason string
 		retry  string
 	}{{"quotaExceeded", "900"}, {"rateLimitExceeded", "60"}} {
-		w.must(w.sim.SetFaults(gscsim.Faults{Reason: c.reason}))
+		w.faults(gscsim.Faults{Reason: c.reason})
 		w.forEachPerformanceEndpoint("main", func(t *testing.T, r response, _ bool) {
 			r.want(t, http.StatusTooManyRequests, policy.CodeUpstreamQuota, c.retry+" seconds")
 			if retry := r.header.Get("Retry-After"); retry != c.retry {
 				t.Errorf("Retry-After is %s, not %s", retry, c.retry)
 			}
 		})
+		w.advance(15 * time.Minute) // the site rests as long as that
 	}
-	w.must(w.sim.SetFaults(gscsim.Faults{}))
+	w.faults(gscsim.Faults{})
 	// A quota is no fault of the connection, and errors are not remembered as answers.
 	if d := w.get("pro", w.path("main", "")).ok(t).data(); fmt.Sprint(d["connection"]) != "map[healthy:true note:<nil>]" {
 		t.Errorf("connection is %v", d["connection"])
@@ -68,7 +69,7 @@ func TestEveryPerformanceEndpoint503(t *testing.T) {
 		"500": {Status: 500}, "502": {Status: 502}, "503": {Status: 503}, "backendError": {Reason: "backendError"}, "drops": {DropRate: 1}, "400": {Status: 400},
 	} {
 		w.run(name, func(t *testing.T) {
-			w.must(w.sim.SetFaults(fault))
+			w.faults(fault)
 			if name != "503" && name != "400" {
 				w.get("pro", w.path("main", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
 				w.get("pro", w.path("main", "/pages"), "filters", filtersOf("brand", "is", "brand")).
@@ -83,7 +84,7 @@ func TestEveryPerformanceEndpoint503(t *testing.T) {
 			})
 		})
 	}
-	w.must(w.sim.SetFaults(gscsim.Faults{}))
+	w.faults(gscsim.Faults{})
 	if d := w.get("pro", w.path("main", "")).ok(t).data(); fmt.Sprint(d["connection"]) != "map[healthy:true note:<nil>]" {
 		t.Errorf("an outage has made the connection %v", d["connection"])
 	}
@@ -160,13 +161,13 @@ func TestProperty200AccessLost(t *testing.T) {
 		t.Errorf("the change is in the log %d times", lines)
 	}
 
-	w.must(w.sim.SetFaults(gscsim.Faults{Reason: "forbidden"}))
+	w.faults(gscsim.Faults{Reason: "forbidden"})
 	w.get("pro", w.path("prefix", "/movers/queries")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
 	w.wantConnection(t, "prefix", false)
 	w.wantConnection(t, "large", true)
-	w.must(w.sim.SetFaults(gscsim.Faults{}))
+	w.faults(gscsim.Faults{})
 	w.advance(connectionRetry)
-	w.get("pro", w.path("prefix", "/summary")).ok(t)
+	w.live("pro", w.path("prefix", "/summary")).ok(t)
 	w.wantConnection(t, "prefix", true)
 }
 
@@ -197,8 +198,8 @@ func TestProperty200Revoked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	changes := func() int { return strings.Count(w.log.String(), "changed: health of a connection") }
-	w.get("pro", w.path("prefix", "/summary")).ok(t)
-	w.must(w.sim.SetFaults(gscsim.Faults{RevokeTokens: true}))
+	w.get("pro", w.path("twin_a", "/summary")).ok(t) // of the same connection
+	w.faults(gscsim.Faults{RevokeTokens: true})
 	w.forEachPerformanceEndpoint("prefix", func(t *testing.T, r response, filtered bool) {
 		if r.status == http.StatusBadRequest { // no brand terms
 			return
@@ -212,8 +213,7 @@ func TestProperty200Revoked(t *testing.T) {
 		t.Errorf("the change is in the log %d times", changes())
 	}
 
-	w.must(w.sim.SetFaults(gscsim.Faults{}))
-	w.tokenClock.Add(int64(11 * time.Second)) // the upstream client remembers a refusal for ten
+	w.faults(gscsim.Faults{})
 	w.get("pro", w.path("prefix", "/summary")).ok(t)
 	w.wantConnection(t, "prefix", true)
 	w.wantConnection(t, "large", true)
@@ -227,11 +227,10 @@ func TestProperty200Revoked(t *testing.T) {
 func TestProperty200RevokedThenForbidden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.must(w.sim.SetFaults(gscsim.Faults{RevokeTokens: true}))
+	w.faults(gscsim.Faults{RevokeTokens: true})
 	w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
 	w.wantConnection(t, "prefix", false)
-	w.must(w.sim.SetFaults(gscsim.Faults{}))
-	w.tokenClock.Add(int64(11 * time.Second))
+	w.faults(gscsim.Faults{})
 	w.get("pro", w.path("forbidden", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
 	w.wantConnection(t, "prefix", true)
 	w.wantConnection(t, "forbidden", false)
@@ -242,11 +241,12 @@ func TestProperty200Misconfigured(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, reason := range []string{"insufficientPermissions", "accessNotConfigured"} {
-		w.must(w.sim.SetFaults(gscsim.Faults{Reason: reason}))
-		w.get("pro", w.path("main", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+		w.faults(gscsim.Faults{Reason: reason})
+		w.get("pro", w.path("main", "/devices")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
 		w.wantConnection(t, "main", false)
-		w.must(w.sim.SetFaults(gscsim.Faults{}))
-		w.get("pro", w.path("main", "/summary")).ok(t)
+		w.faults(gscsim.Faults{})
+		w.get("pro", w.path("main", "/devices")).ok(t)
 		w.wantConnection(t, "main", true)
+		w.advance(25 * time.Hour) // nobody keeps a copy as long as that
 	}
 }

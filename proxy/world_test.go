@@ -39,9 +39,10 @@ type world struct {
 	document *contract
 	database string // of the store
 
-	clock      atomic.Int64 // Unix nanoseconds
-	tokenClock atomic.Int64 // how far the upstream client's clock is ahead, in nanoseconds
-	fake       atomic.Pointer[http.HandlerFunc]
+	clock      *atomic.Int64 // Unix nanoseconds
+	tokenClock *atomic.Int64 // how far the upstream client's clock is ahead, in nanoseconds
+	upstream   string        // base of the simulated Search Console
+	fake       *atomic.Pointer[http.HandlerFunc]
 	keys       map[string]string
 	keyIDs     map[string]string
 	properties map[string]sqlstore.Property
@@ -64,7 +65,8 @@ func (w *world) setClock(instant string) {
 // newWorld builds and seeds a world, and takes it down with the test. The server's configuration may be adjusted.
 func newWorld(t testing.TB, adjust ...func(*Config)) *world {
 	t.Helper()
-	w := &world{t: t, log: new(syncBuffer), keys: map[string]string{}, keyIDs: map[string]string{}, properties: map[string]sqlstore.Property{}}
+	w := &world{t: t, log: new(syncBuffer), clock: new(atomic.Int64), tokenClock: new(atomic.Int64), fake: new(atomic.Pointer[http.HandlerFunc]),
+		keys: map[string]string{}, keyIDs: map[string]string{}, properties: map[string]sqlstore.Property{}}
 	w.clock.Store(noon().UnixNano())
 	w.startUpstream()
 	w.database = "sqlite:" + filepath.Join(t.TempDir(), "sara.db")
@@ -134,7 +136,14 @@ func (w *world) startUpstream() {
 		w.sim.ServeHTTP(rw, r)
 	}))
 	w.t.Cleanup(listener.Close)
-	w.base = listener.URL // until the public API has its own
+	w.upstream = listener.URL
+}
+
+// faults sets what goes wrong with the simulator, and lets the upstream client try again whatever it has seen so far.
+func (w *world) faults(f gscsim.Faults) {
+	w.t.Helper()
+	w.must(w.sim.SetFaults(f))
+	w.tokenClock.Add(int64(time.Minute))
 }
 
 // answerWith puts a fake in the place of the simulator's search analytics; nil takes it away.
@@ -270,15 +279,23 @@ func keySpec(email, name string, hash policy.Hash, expires *time.Time) sqlstore.
 	return sqlstore.KeySpec{Person: email, Name: name, Scopes: policy.AllScopes.Names(), Hash: hash, ExpiresAt: expires}
 }
 
+// replica starts one more server of this world, with a memory of its own.
+func (w *world) replica(adjust ...func(*Config)) *world {
+	w.t.Helper()
+	other := *w
+	other.startServer(adjust)
+	return &other
+}
+
 func (w *world) startServer(adjust []func(*Config)) {
 	tokenNow := func() time.Time { return time.Now().Add(time.Duration(w.tokenClock.Load())) }
-	client, err := upstream.New(upstream.Config{BaseURL: w.base, TokenURL: w.base + "/token", Now: tokenNow,
+	client, err := upstream.New(upstream.Config{BaseURL: w.upstream, TokenURL: w.upstream + "/token", Now: tokenNow,
 		Backoff: func(int) time.Duration { return 0 }})
 	w.must(err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
-	config := Config{Store: w.store, Upstream: client, Plans: generousPlans(), Budget: policy.NewLocal(w.now), KeyPrefix: "sara", BaseURL: w.base,
+	config := Config{Store: w.store, Upstream: client, Plans: generousPlans(), Budget: policy.NewLocal(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: w.base,
 		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Registry: prometheus.NewRegistry(), Now: w.now}
 	for _, change := range adjust {
 		change(&config)
@@ -340,6 +357,24 @@ func (w *world) get(key, path string, query ...string) response {
 	return w.do(request)
 }
 
+// live is get for a client that will have no copy.
+func (w *world) live(key, path string, query ...string) response {
+	w.t.Helper()
+	return w.getWith(key, path, query, "Cache-Control", "no-cache")
+}
+
+// getWith is get with headers, as name, value pairs.
+func (w *world) getWith(key, path string, query []string, headers ...string) response {
+	w.t.Helper()
+	request, err := http.NewRequest(http.MethodGet, w.base+path+queryString(query), nil)
+	w.must(err)
+	request.Header.Set("Authorization", "Bearer "+w.keys[key])
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	return w.do(request)
+}
+
 // queryString encodes name, value pairs.
 func queryString(pairs []string) string {
 	if len(pairs) == 0 {
@@ -360,7 +395,7 @@ func (w *world) do(request *http.Request) response {
 	body, err := io.ReadAll(answer.Body)
 	w.must(err)
 	r := response{status: answer.StatusCode, header: answer.Header, body: body}
-	if err := json.Unmarshal(body, &r.json); err != nil {
+	if err := json.Unmarshal(body, &r.json); err != nil && r.status != http.StatusNotModified {
 		w.t.Fatalf("%s answers %d with no JSON object: %q", request.URL, r.status, body)
 	}
 	w.document.check(w.t, request, r)

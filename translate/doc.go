@@ -4,7 +4,7 @@
 //
 // The way through it is: Parse reads a query string against the parameters of one endpoint into an Ask; Conditions expands
 // the Ask's filters, with what the property's owner configured as brand and page groups; SeriesQuery and SampleQuery make
-// the canonical upstream question, a Query; ReadSeries and ReadRows read what came back; the Append functions write it.
+// the canonical upstream question, a Query; ReadRows reads what came back, and Report.Head writes the answer.
 //
 // Every error about a request is an *InputError, whose text names the parameter and the reason and may be shown to the
 // client. An error about an upstream body is any other error, and never is.

@@ -149,7 +149,7 @@ func FuzzReadRows(f *testing.F) {
 		if !bytes.Equal(body, given) {
 			t.Fatal("the body was written to")
 		}
-		if _, err := ReadSeries(body, DateRange{Start: day("2026-06-07"), End: day("2026-06-13")}); err == nil && wantErr != nil {
+		if _, err := readSeries(body, DateRange{Start: day("2026-06-07"), End: day("2026-06-13")}); err == nil && wantErr != nil {
 			t.Fatal("a series of a body that has no rows to read")
 		}
 		if err != nil {

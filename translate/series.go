@@ -8,18 +8,9 @@ type Series struct {
 	days  []Metrics
 }
 
-// ReadSeries reads the body of the answer to a SeriesQuery over the range r. The upstream may leave out days without
-// data, or send them as zeros: both come out as zeros.
-func ReadSeries(body []byte, r DateRange) (*Series, error) {
-	rows, err := ReadRows(body, ByDate)
-	if err != nil {
-		return nil, err
-	}
-	return SeriesOf(rows, r)
-}
-
-// SeriesOf makes the series over r of rows by date. A day of r that is not among the rows has zeros; a row that is not a
-// day of r, or is there twice, is an error.
+// SeriesOf makes the series over r of rows by date, as the answer to a SeriesQuery has them: the upstream may leave out days
+// without data, or send them as zeros, and both come out as zeros. A row that is not a day of r, or is there twice, is an
+// error.
 func SeriesOf(rows *Rows, r DateRange) (*Series, error) {
 	s := &Series{first: r.Start, days: make([]Metrics, r.Days())}
 	seen := make([]bool, len(s.days))

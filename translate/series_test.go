@@ -22,7 +22,7 @@ func TestSeriesFillsDaysWithoutDataWithZeros(t *testing.T) {
 	r := DateRange{Start: day("2026-02-26"), End: day("2026-03-02")}
 	f := func(body []byte, want ...Metrics) {
 		t.Helper()
-		s, err := ReadSeries(body, r)
+		s, err := readSeries(body, r)
 		if err != nil {
 			t.Error(err)
 			return
@@ -49,7 +49,7 @@ func TestSeriesRefusesDaysItDidNotAskFor(t *testing.T) {
 	r := DateRange{Start: day("2026-02-26"), End: day("2026-03-02")}
 	f := func(body []byte, want string) {
 		t.Helper()
-		if s, err := ReadSeries(body, r); err == nil || err.Error() != want || s != nil {
+		if s, err := readSeries(body, r); err == nil || err.Error() != want || s != nil {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -65,7 +65,7 @@ func TestSeriesRefusesDaysItDidNotAskFor(t *testing.T) {
 
 func TestTotalsWeightThePositionByImpressions(t *testing.T) {
 	r := DateRange{Start: day("2026-03-01"), End: day("2026-03-04")}
-	s, err := ReadSeries(seriesBody(seriesRow("2026-03-01", 1, 10, "1"), seriesRow("2026-03-02", 3, 30, "5"), seriesRow("2026-03-04", 0, 0, "7")), r)
+	s, err := readSeries(seriesBody(seriesRow("2026-03-01", 1, 10, "1"), seriesRow("2026-03-02", 3, 30, "5"), seriesRow("2026-03-04", 0, 0, "7")), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,4 +116,13 @@ func TestTotalsAgreeWithExactArithmetic(t *testing.T) {
 			t.Errorf("%v: position %v, CTR %v, want %v, %v", part, got.Position, got.CTR, position, ctr)
 		}
 	}
+}
+
+// readSeries reads the answer to a SeriesQuery over r.
+func readSeries(body []byte, r DateRange) (*Series, error) {
+	rows, err := ReadRows(body, ByDate)
+	if err != nil {
+		return nil, err
+	}
+	return SeriesOf(rows, r)
 }

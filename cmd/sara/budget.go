@@ -17,8 +17,9 @@ import (
 // counters is what counts requests and upstream calls for a server, and what keeps it company.
 type counters struct {
 	budget   policy.Budget
-	degraded func() bool // nil if it never is
-	changes  changes     // nil if there is nobody to hear from: then the server finds out within a second
+	degraded func() bool           // nil if it never is
+	changes  changes               // nil if there is nobody to hear from: then the server finds out within a second
+	redis    redis.UniversalClient // for what else replicas share; nil for one that is alone
 	close    func()
 }
 
@@ -44,6 +45,7 @@ func (s storeSettings) counters(ctx context.Context, store *sqlstore.Store, repl
 	return counters{
 		budget:   shared,
 		degraded: shared.Degraded,
+		redis:    client,
 		changes:  func(ctx context.Context, changed func()) { policy.Listen(ctx, client, changed) },
 		close: func() {
 			shared.Close()

@@ -29,6 +29,9 @@ type demoCommand struct {
 	JSON           bool   `name:"json" help:"Print one line of JSON when ready, for programs."`
 }
 
+// demoCacheBytes is more than the whole demo world has to say.
+const demoCacheBytes = 64 << 20
+
 // demoAddresses are the open listeners of a demo.
 type demoAddresses struct {
 	public, upstream, admin net.Listener
@@ -106,7 +109,7 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	world.BaseURL, world.AdminURL, world.UpstreamURL = localURL(a.public.Addr().String()), localURL(a.admin.Addr().String()), cast.url
 	server, err := proxy.New(proxy.Config{
 		Store: store, Upstream: client, Plans: issue.plans, Budget: policy.NewLocal(con.now),
-		KeyPrefix: issue.prefix, BaseURL: world.BaseURL,
+		CacheBytes: demoCacheBytes, KeyPrefix: issue.prefix, BaseURL: world.BaseURL,
 		Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now,
 	})
 	if err != nil {

@@ -23,6 +23,7 @@ type serveCommand struct {
 	keySettings
 	planSettings
 	replicaSettings
+	cacheSettings
 	logSettings
 	Check bool `help:"Check the settings and the database, print the settings, and exit."`
 }
@@ -65,6 +66,10 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return err
 	}
+	cacheBytes, err := c.cacheBytes()
+	if err != nil {
+		return err
+	}
 	counted, err := c.counters(ctx, store, replicas, log, registry, con.now)
 	if err != nil {
 		return err
@@ -72,6 +77,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 	defer counted.close()
 	return c.listenAndServe(ctx, con, counted.changes, proxy.Config{
 		Store: store, Upstream: client, Plans: plans, Budget: counted.budget, Degraded: counted.degraded,
+		CacheBytes: cacheBytes, Redis: counted.redis,
 		KeyPrefix: c.KeyPrefix, DocsURL: c.DocsURL, TrustedProxyHeader: c.TrustedProxyHeader,
 		Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now,
 	})

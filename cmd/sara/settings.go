@@ -28,6 +28,10 @@ type replicaSettings struct {
 	Replicas string `setting:"" default:"1" placeholder:"N" help:"How many processes serve: each gives out its share while Redis is away; ${default} if not set."`
 }
 
+type cacheSettings struct {
+	CacheBytes string `setting:"" default:"256MiB" placeholder:"SIZE" help:"Most memory that cached answers take, such as 64MiB or 2GiB; ${default} if not set."`
+}
+
 type upstreamSettings struct {
 	UpstreamURL   string `setting:"" default:"https://searchconsole.googleapis.com" placeholder:"URL" help:"Base of the Search Console API; Google's if not set."`
 	OAuthTokenURL string `setting:"" name:"oauth-token-url" default:"https://oauth2.googleapis.com/token" placeholder:"URL" help:"Token endpoint for authorized_user credentials; Google's if not set."`

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"sara/policy"
 )
 
@@ -59,6 +61,16 @@ func (s replicaSettings) replicas() (int, error) {
 		return 0, wrongSetting("SARA_REPLICAS", "%q is not a number of 1 to %d: how many processes serve together", s.Replicas, most)
 	}
 	return n, nil
+}
+
+// cacheBytes returns the bound of the response cache.
+func (s cacheSettings) cacheBytes() (int64, error) {
+	const least, most = 1 << 20, 1 << 40
+	n, err := humanize.ParseBytes(s.CacheBytes)
+	if err != nil || n < least || n > most {
+		return 0, wrongSetting("SARA_CACHE_BYTES", "%q is not a size of 1MiB to 1TiB, such as 256MiB or a number of bytes", s.CacheBytes)
+	}
+	return int64(n), nil
 }
 
 func (s upstreamSettings) check() []error {

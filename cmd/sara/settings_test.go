@@ -100,6 +100,8 @@ func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 		{"SARA_REDIS_URL", "127.0.0.1:6379", "SARA_REDIS_URL: "},
 		{"SARA_REDIS_URL", "http://u:hunter2@127.0.0.1:6379", "SARA_REDIS_URL: the Redis URL http://u:xxxxx@127.0.0.1:6379: "},
 		{"SARA_REDIS_URL", "redis://u:hunter2@127.0.0.1:1", "SARA_REDIS_URL: redis://u:xxxxx@127.0.0.1:1 does not answer: "},
+		{"SARA_CACHE_BYTES", "lots", `SARA_CACHE_BYTES: "lots" is not a size of 1MiB to 1TiB, such as 256MiB or a number of bytes`},
+		{"SARA_CACHE_BYTES", "4096", `SARA_CACHE_BYTES: "4096" is not a size of 1MiB to 1TiB, such as 256MiB or a number of bytes`},
 		{"SARA_REPLICAS", "0", `SARA_REPLICAS: "0" is not a number of 1 to 10000: how many processes serve together`},
 		{"SARA_UPSTREAM_URL", "searchconsole.googleapis.com", `SARA_UPSTREAM_URL: "searchconsole.googleapis.com" is not an absolute http or https URL, such as https://searchconsole.googleapis.com`},
 		{"SARA_OAUTH_TOKEN_URL", "https://u:hunter2@example.com/token", `SARA_OAUTH_TOKEN_URL: "https://u:xxxxx@example.com/token" has more than a scheme, a host and a path; write it like https://oauth2.googleapis.com/token`},
