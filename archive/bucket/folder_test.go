@@ -1,0 +1,123 @@
+package bucket
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTheFolderIsMadeAndItsPathMayBeBare(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "not", "yet")
+	put(t, open(t, dir), "a/o", "x", "")
+	if data, err := os.ReadFile(filepath.Join(dir, "a", "o")); string(data) != "x" || err != nil {
+		t.Errorf("%q, %v", data, err)
+	}
+}
+
+func TestWhatAKilledWriterLeftIsNotListedAndGoes(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir)
+	revision := put(t, b, "a/o", "x", "")
+	left := filepath.Join(dir, "a", temporaryPrefix+"o")
+	if err := os.WriteFile(left, []byte("hal"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := b.List(t.Context(), ""); len(entries) != 1 || err != nil {
+		t.Errorf("%v, %v", entries, err)
+	}
+	put(t, b, "a/o", "y", revision)
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
+func TestRevisionsDifferThoughTheClockStandsStill(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir)
+	revision := put(t, b, "o", "x", "")
+	seen := map[string]bool{revision: true}
+	for range 20 {
+		// The next write comes earlier than the last one by the clock.
+		future := time.Now().Add(time.Hour)
+		if err := os.Chtimes(filepath.Join(dir, "o"), future, future); err != nil {
+			t.Fatal(err)
+		}
+		_, revision, err := b.Get(t.Context(), "o")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if revision = put(t, b, "o", "x", revision); seen[revision] {
+			t.Fatalf("revision %s is there twice", revision)
+		}
+		seen[revision] = true
+	}
+}
+
+func TestALinkOutOfTheFolderIsNotFollowed(t *testing.T) {
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, dir)
+	if data, _, err := b.Get(t.Context(), "link/secret"); err == nil {
+		t.Errorf("it reads %q", data)
+	}
+	if _, err := b.Put(t.Context(), "link/new", []byte("x"), ""); err == nil {
+		t.Error("it writes")
+	}
+	if entries, err := b.List(t.Context(), ""); len(entries) != 0 {
+		t.Errorf("it lists %v, %v", entries, err)
+	}
+}
+
+// The test runs itself as further processes, each of which adds its letters.
+const (
+	locationVariable = "BUCKET_TEST_LOCATION"
+	letterVariable   = "BUCKET_TEST_LETTER"
+	lettersEach      = 25
+)
+
+func TestProcessesDoNotLoseEachOthersChanges(t *testing.T) {
+	if location := os.Getenv(locationVariable); location != "" {
+		for range lettersEach {
+			if err := increment(t.Context(), open(t, location), "a/counter", os.Getenv(letterVariable)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
+	dir := t.TempDir()
+	const processes = 4
+	var running [processes]*exec.Cmd
+	for p := range running {
+		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProcessesDoNotLoseEachOthersChanges$")
+		command.Env = append(os.Environ(), locationVariable+"="+dir, fmt.Sprintf("%s=%d", letterVariable, p))
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		running[p] = command
+	}
+	for _, command := range running {
+		if err := command.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	data, _, err := open(t, dir).Get(t.Context(), "a/counter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range processes {
+		if n := strings.Count(string(data), fmt.Sprint(p)); n != lettersEach {
+			t.Errorf("process %d: %d of %d are there", p, n, lettersEach)
+		}
+	}
+}

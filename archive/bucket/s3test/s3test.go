@@ -1,0 +1,129 @@
+// Package s3test runs a real S3 store for tests: versitygw over a temporary folder, on a free port of this machine, which
+// ends with the test and, when its process dies, with that. A test that starts one is skipped where versitygw is not
+// installed. What goes wrong fails the test.
+package s3test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// What the server takes for credentials. Start puts them in the environment, where clients look for them.
+const (
+	AccessKey = "s3test"
+	SecretKey = "s3test-secret-key"
+	region    = "us-east-1"
+)
+
+// patience is how long starting may take on a machine that does a lot else.
+const patience = 20 * time.Second
+
+// Server is a running store. Its methods may be called from several tests at once.
+type Server struct {
+	addr    string
+	folder  string // one folder a bucket
+	buckets atomic.Int64
+}
+
+// Start starts a store that runs until tb and its subtests end. It sets environment variables, so tb cannot be parallel.
+func Start(tb testing.TB) *Server {
+	tb.Helper()
+	program, err := exec.LookPath("versitygw")
+	if err != nil {
+		tb.Skip("versitygw is not installed")
+	}
+	tb.Setenv("AWS_ACCESS_KEY_ID", AccessKey)
+	tb.Setenv("AWS_SECRET_ACCESS_KEY", SecretKey)
+	dir := tb.TempDir()
+	s := &Server{addr: freeAddress(tb), folder: filepath.Join(dir, "buckets")}
+	if err := os.Mkdir(s.folder, 0o700); err != nil {
+		tb.Fatal(err)
+	}
+	// It keeps entity tags in extended attributes, which the file system of the temporary folder has to have. With the tags
+	// in files beside the objects it would start anywhere, and compare tags that are not those of the objects.
+	s.run(tb, dir, program, "--port", s.addr, "--quiet", "posix", s.folder)
+	return s
+}
+
+func freeAddress(tb testing.TB) string {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatalf("find a free port: %v", err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// run starts the server and returns when it answers.
+func (s *Server) run(tb testing.TB, dir string, command ...string) {
+	tb.Helper()
+	// The shell lives as long as the pipe to it, which closes with this process however it ends.
+	const guard = `"$@" >log 2>&1 & cat >/dev/null; kill -9 $!; wait`
+	shell := exec.Command("sh", append([]string{"-c", guard, "sh"}, command...)...)
+	shell.Dir = dir
+	shell.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
+	alive, err := shell.StdinPipe()
+	if err == nil {
+		err = shell.Start()
+	}
+	if err != nil {
+		tb.Fatalf("start versitygw: %v", err)
+	}
+	tb.Cleanup(func() { stop(shell, alive) })
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := s.await(ctx); err != nil {
+		stop(shell, alive)
+		log, readErr := os.ReadFile(filepath.Join(dir, "log"))
+		tb.Fatalf("versitygw does not answer: %v\n%s", errors.Join(err, readErr), log)
+	}
+}
+
+func stop(shell *exec.Cmd, alive io.Closer) {
+	_ = alive.Close()
+	_ = shell.Wait() // the status says that it was killed, if anything
+}
+
+// await asks until the server answers, whatever it says, or ctx is over.
+func (s *Server) await(ctx context.Context) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr, nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
+			return response.Body.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// NewBucket makes an empty bucket and returns its URL, as bucket.Open takes it.
+func (s *Server) NewBucket(tb testing.TB) string {
+	tb.Helper()
+	name := fmt.Sprintf("test%d", s.buckets.Add(1))
+	if err := os.Mkdir(filepath.Join(s.folder, name), 0o700); err != nil {
+		tb.Fatal(err)
+	}
+	query := url.Values{"endpoint": {"http://" + s.addr}, "region": {region}}
+	return "s3://" + name + "/some/prefix?" + query.Encode()
+}
