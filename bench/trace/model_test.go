@@ -1,0 +1,80 @@
+package trace
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// request reads "endpoint name=value name=value".
+func request(text string) Request {
+	words := strings.Fields(text)
+	r := Request{Endpoint: words[0]}
+	for _, word := range words[1:] {
+		name, value, _ := strings.Cut(word, "=")
+		r.Params = append(r.Params, Param{name, value})
+	}
+	return r
+}
+
+// Each list of requests is asked of new caches, all at one moment.
+func TestModelsCountCalls(t *testing.T) {
+	const other = ` filters=[{"dimension":"device","operator":"is","value":"mobile"},{"dimension":"country","operator":"equals","value":"usa"}]`
+	const swapped = ` filters=[{"dimension":"country","operator":"equals","value":"usa"},{"dimension":"device","operator":"equals","value":"mobile"}]`
+	for _, c := range []struct {
+		name                          string
+		urlKeyed, perPeriod, widening int
+		requests                      []string
+	}{
+		{"the same again is free", 1, 1, 1, []string{"queries", "queries"}},
+		{"one series serves every unfiltered range", 3, 4, 1, []string{"summary compare=previous_period", "timeseries", "timeseries date_range=last_7d"}},
+		{"limits share a sample", 2, 2, 1, []string{"queries limit=10", "queries limit=1000"}},
+		{"spellings share a sample", 3, 3, 1, []string{"pages", "pages date_range=last_28d limit=100", "pages start_date=2026-10-23 end_date=2026-11-19"}},
+		{"ranges do not share a sample", 2, 2, 2, []string{"queries", "queries date_range=last_7d"}},
+		{"a narrow sample does not serve other orders", 2, 2, 2, []string{"queries", "queries order_by=position"}},
+		{"a wide sample serves the narrow question", 3, 3, 1, []string{"queries order_by=position", "queries", "queries order_by=key"}},
+		{"countries have one sample", 2, 2, 1, []string{"countries", "countries order_by=position"}},
+		{"movers take two samples", 2, 2, 2, []string{"movers/queries", "movers/queries"}},
+		{"movers share their sample", 3, 3, 2, []string{"queries order_by=position", "movers/queries"}},
+		{"equal filters are one question", 2, 2, 1, []string{"queries" + other, "queries" + swapped}},
+		{"a filtered series serves the figures compared or not", 3, 4, 1,
+			[]string{"summary" + other, "summary compare=previous_period" + other, "timeseries" + other}},
+		{"a filtered series serves its range only", 2, 2, 2, []string{"timeseries" + other, "timeseries date_range=last_7d" + other}},
+	} {
+		anchor := dayOf(2026, time.November, 19)
+		urlKeyed, perPeriod, widening := URLKeyed{Anchor: anchor}, URLKeyed{Anchor: anchor, PerPeriod: true}, Widening{Anchor: anchor}
+		total := func(ask func(Request, time.Duration) (int, error)) (calls int) {
+			for _, text := range c.requests {
+				n, err := ask(request(text), 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				calls += n
+			}
+			return calls
+		}
+		if got := [3]int{total(urlKeyed.Ask), total(perPeriod.Ask), total(widening.Ask)}; got != [3]int{c.urlKeyed, c.perPeriod, c.widening} {
+			t.Errorf("%s: URL-keyed, by period, widening: %v, want %v", c.name, got, [3]int{c.urlKeyed, c.perPeriod, c.widening})
+		}
+	}
+}
+
+func TestModelsForgetWithTheirLifetimes(t *testing.T) {
+	anchor := dayOf(2026, time.November, 19)
+	for _, c := range []struct {
+		text string
+		life time.Duration
+	}{{"queries", OpenLifetime}, {"queries date_range=previous_month", SettledLifetime}} {
+		urlKeyed, widening := URLKeyed{Anchor: anchor}, Widening{Anchor: anchor}
+		for _, ask := range []func(Request, time.Duration) (int, error){urlKeyed.Ask, widening.Ask} {
+			for _, step := range []struct {
+				at   time.Duration
+				want int
+			}{{0, 1}, {c.life - 1, 0}, {c.life, 1}, {c.life + 1, 0}} {
+				if got, err := ask(request(c.text), step.at); err != nil || got != step.want {
+					t.Errorf("%s at %v costs %d calls (%v), want %d", c.text, step.at, got, err, step.want)
+				}
+			}
+		}
+	}
+}
