@@ -47,6 +47,11 @@ type Budget interface {
 	// ChargeLive charges upstream calls about a property to the day of the account and to the minute of the property, all
 	// of the calls to both or none to either.
 	ChargeLive(ctx context.Context, accountID, propertyID string, calls int, p Plan) *Refusal
+
+	// ReturnLive gives back to an account calls, more than none, that were charged to it and not made. Charged is a moment of
+	// the day that they were charged to, by the counter's own clock, as Usage has it: a day that is over is left alone. No
+	// count goes below zero. The minute of the property gets nothing back; it is full again soon enough.
+	ReturnLive(ctx context.Context, accountID string, calls int, charged time.Time)
 }
 
 // denial is what the client is told of a refusal.
@@ -128,6 +133,12 @@ type Count struct {
 	InHour    int   // requests in the hour
 	InDay     int   // requests on the day
 	Calls     int   // upstream calls on the day
+}
+
+// returned is what giving back calls adds to the count of the hour and the day that they were charged in.
+func returned(accountID string, calls int, charged time.Time) Count {
+	h := hourOf(charged)
+	return Count{AccountID: accountID, Hour: int64(h), Day: h.day(), Calls: -calls}
 }
 
 // moveTo moves the count on: an hour or a day that is over by h counts no more. It never moves back, since that would give

@@ -105,6 +105,7 @@ type boundless struct{}
 func (boundless) Admit(context.Context, string, string, Plan) (Usage, *Refusal)  { return Usage{}, nil }
 func (boundless) Usage(context.Context, string) Usage                            { return Usage{} }
 func (boundless) ChargeLive(context.Context, string, string, int, Plan) *Refusal { return nil }
+func (boundless) ReturnLive(context.Context, string, int, time.Time)             {}
 
 // A world is a gate over a fake directory with one good key, and one property that its person reaches.
 type world struct {

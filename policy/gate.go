@@ -129,6 +129,12 @@ func (g *Gate) ChargeLive(ctx context.Context, grant *Grant, propertyID string, 
 	return nil
 }
 
+// ReturnLive gives back to the caller's account calls that were charged for this request and not made, because somebody else
+// is making them. It does nothing once the day on which the request was admitted is over.
+func (g *Gate) ReturnLive(ctx context.Context, grant *Grant, calls int) {
+	g.config.Budget.ReturnLive(ctx, grant.Key.AccountID, calls, grant.Usage.At)
+}
+
 // authenticate returns the key that a request carries, if it is good. Who tries many keys that do not exist is turned away
 // before the directory is asked; keys that were seen to be good pass nevertheless.
 func (g *Gate) authenticate(ctx context.Context, r Request) (*Key, error) {

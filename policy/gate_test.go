@@ -168,3 +168,32 @@ func TestAKeyInAWorkspaceAsksForThatWorkspaceOnly(t *testing.T) {
 	_, err = w.Property(t.Context(), grant, "shop")
 	wantDenial(t, err, CodeNotFound, `there is no property "shop" that this key can reach`)
 }
+
+// Until the day on which the request was admitted ends, and not from the next one's.
+func TestAGateGivesBackTheCallsOfARequest(t *testing.T) {
+	w := newWorld(t)
+	w.config.Budget = NewLocal(w.clock.now)
+	want := func(calls int) {
+		t.Helper()
+		if got := w.config.Budget.Usage(t.Context(), "a1").CallsToday; got != calls {
+			t.Errorf("%d calls are charged, want %d", got, calls)
+		}
+	}
+	grant, err := w.request(t.Context(), "Bearer "+goodKey, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	charge := func() {
+		t.Helper()
+		if err := w.ChargeLive(t.Context(), grant, "shop", 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	charge()
+	w.ReturnLive(t.Context(), grant, 1)
+	want(1)
+	w.clock.advance(12 * time.Hour)
+	charge()
+	w.ReturnLive(t.Context(), grant, 1)
+	want(2)
+}

@@ -90,6 +90,15 @@ func (l *Local) ChargeLive(_ context.Context, accountID, propertyID string, call
 	return nil
 }
 
+// ReturnLive implements Budget.
+func (l *Local) ReturnLive(_ context.Context, accountID string, calls int, charged time.Time) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	used := &l.account(accountID, now).used
+	used.add(returned(accountID, min(calls, used.Calls), charged))
+}
+
 // Usage implements Budget.
 func (l *Local) Usage(_ context.Context, accountID string) Usage {
 	now := l.now()

@@ -120,6 +120,8 @@ func (m *model) step() {
 		m.endWindow()
 	case dice < 60:
 		m.charge()
+	case dice < 70:
+		m.giveBack()
 	default:
 		m.admit()
 	}
@@ -153,6 +155,18 @@ func (m *model) charge() {
 	m.check(refusal, decider.charge(account, property, n, plan))
 	if refusal == nil && decider != m.redis {
 		m.pending[r].calls[account] += n
+	}
+}
+
+func (m *model) giveBack() {
+	r, account, _ := m.pick()
+	n := 1 + m.random.IntN(2)
+	m.replicas[r].ReturnLive(m.t.Context(), account, n, time.Now())
+	if decider := m.decider(r); decider == m.redis {
+		decider.calls[account] = max(0, decider.calls[account]-n)
+	} else {
+		decider.calls[account] -= n
+		m.pending[r].calls[account] -= n
 	}
 }
 
@@ -204,7 +218,7 @@ func (m *model) endOutage() {
 			m.redis.day[account] += m.pending[r].day[account]
 		}
 		for account, calls := range m.pending[r].calls {
-			m.redis.calls[account] += calls
+			m.redis.calls[account] = max(0, m.redis.calls[account]+calls)
 		}
 		m.pending[r] = newReference(1, 1)
 	}

@@ -165,6 +165,30 @@ func TestAFrozenRedisDelaysRequestsOnceAndCountsThemOnce(t *testing.T) {
 	}
 }
 
+func TestCallsGivenBackWhileRedisIsAwayAreGivenBackOnce(t *testing.T) {
+	awayFromTheHour(t)
+	server := redistest.Single(t)
+	s := startShared(t, server.URL(), sharedOptions{})
+	ctx, plan := t.Context(), ample()
+	_ = s.ChargeLive(ctx, "a", "p", 5, plan)
+	today := s.Usage(ctx, "a").At
+	server.Freeze()
+	s.ReturnLive(ctx, "a", 1, today) // finds out
+	s.ReturnLive(ctx, "a", 1, today)
+	s.ReturnLive(ctx, "a", 1, today.Add(-24*time.Hour))
+	s.wantState(t, true, 1)
+	server.Thaw()
+	s.look()
+	s.wantState(t, false, 2)
+	if usage := s.Usage(ctx, "a"); usage.CallsToday != 3 {
+		t.Errorf("usage %+v, want 3 calls", usage)
+	}
+	s.look()
+	if usage := s.Usage(ctx, "a"); usage.CallsToday != 3 {
+		t.Errorf("another look: usage %+v, want 3 calls", usage)
+	}
+}
+
 func TestAWrongPasswordLeavesTheLocalShareAndNoSecretInTheLog(t *testing.T) {
 	server := redistest.Single(t, "--requirepass", "right")
 	s := startShared(t, strings.Replace(server.URL(), "://", "://:wrong-secret@", 1), sharedOptions{})

@@ -215,15 +215,43 @@ func (s *Shared) chargeBoth(accountID, propertyID string, calls int, p *Plan) (*
 		return nil, nil
 	}
 	// Nothing was called, so nothing may stay charged.
-	undo := Count{AccountID: accountID, Hour: int64(hourOf(now)), Day: hourOf(now).day(), Calls: -calls}
-	if err == nil {
-		_, _, err = s.add(ctx, undo, unlimited)
+	back := returned(accountID, calls, now)
+	if err != nil {
+		s.local.add(back)
+	} else {
+		err = s.giveBack(ctx, back)
 	}
 	if err != nil {
-		s.local.add(undo)
 		return nil, fmt.Errorf("charge the live calls of a property: %w", err)
 	}
 	return &Refusal{PropertyMinute, limit, max(result.RetryAfter, time.Millisecond)}, nil
+}
+
+// ReturnLive implements Budget. What Redis cannot be told now it is given when it is back; until then this replica's share
+// has it.
+func (s *Shared) ReturnLive(_ context.Context, accountID string, calls int, charged time.Time) {
+	s.charging <- struct{}{}
+	defer func() { <-s.charging }()
+	back := returned(accountID, calls, charged)
+	if s.down.Load() {
+		s.local.add(back)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.trip)
+	defer cancel()
+	if err := s.giveBack(ctx, back); err != nil {
+		s.lost(err)
+	}
+}
+
+// giveBack adds to Redis, or else to what it will be given, which may go below zero: it was charged there. ctx has a
+// deadline.
+func (s *Shared) giveBack(ctx context.Context, back Count) error {
+	_, _, err := s.add(ctx, back, unlimited)
+	if err != nil {
+		s.local.add(back)
+	}
+	return err
 }
 
 // unlimited is a ceiling that nothing reaches.

@@ -239,6 +239,8 @@ func testCounters(t *testing.T, open func(*testing.T) *counters) {
 		{"midnight resets the day and the hour and nothing else", testDayEnds},
 		{"live calls are charged to both or to neither", testLive},
 		{"accounts share the minute of a property", testSharedProperty},
+		{"calls that were not made are given back to the account", testReturn},
+		{"of calls charged and given back at once none is lost", testReturnAtOnce},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, open(t), strings.ReplaceAll(t.Name(), "/", "-"))
@@ -480,4 +482,45 @@ func testSharedProperty(t *testing.T, c *counters, id string) {
 		}
 	}
 	wantCounts(t, c, id+"2", 0, 0, 0)
+}
+
+func testReturn(t *testing.T, c *counters, id string) {
+	ctx, plan := t.Context(), ample()
+	plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 4, 5
+	charge := func(property string, calls int) *Refusal {
+		return c.any().ChargeLive(ctx, id, id+property, calls, plan)
+	}
+	today := c.any().Usage(ctx, id).At
+	_, _ = c.any().Admit(ctx, id, id+"key", plan)
+	if refusal := charge("a", 4); refusal != nil {
+		t.Errorf("four of four: %+v", refusal)
+	}
+	wantRefusal(t, charge("b", 1), AccountCalls, 4, 24*time.Hour)
+	c.replicas[len(c.replicas)-1].ReturnLive(ctx, id, 2, today)
+	wantCounts(t, c, id, 1, 1, 2)
+	wantRefusal(t, charge("a", 2), PropertyMinute, 5, time.Minute) // which gets nothing back
+	if refusal := charge("b", 2); refusal != nil {
+		t.Errorf("what was given back: %+v", refusal)
+	}
+	c.any().ReturnLive(ctx, id, 3, today.Add(-24*time.Hour)) // of a day that is over
+	wantCounts(t, c, id, 1, 1, 4)
+	c.any().ReturnLive(ctx, id, 100, today)
+	wantCounts(t, c, id, 1, 1, 0)
+	other := id + "other" // nothing was charged
+	c.any().ReturnLive(ctx, other, 1, today)
+	wantCounts(t, c, other, 0, 0, 0)
+	if refusal := c.any().ChargeLive(ctx, other, other, 5, plan); refusal == nil {
+		t.Error("a return of nothing gave out a call")
+	}
+}
+
+func testReturnAtOnce(t *testing.T, c *counters, id string) {
+	today := c.any().Usage(t.Context(), id).At
+	c.atOnce(50, func(_ int, b Budget) bool {
+		if b.ChargeLive(t.Context(), id, id+"property", 2, ample()) == nil {
+			b.ReturnLive(t.Context(), id, 1, today)
+		}
+		return true
+	})
+	wantCounts(t, c, id, 0, 0, 50)
 }
