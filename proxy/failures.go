@@ -17,7 +17,7 @@ var _ cache.Failures = failures{}
 // Encode implements cache.Failures.
 func (failures) Encode(err error) ([]byte, bool) {
 	var trouble *upstream.Error
-	if !errors.As(err, &trouble) {
+	if !errors.As(err, &trouble) || !trouble.IsShareable() {
 		return nil, false
 	}
 	text, err := json.Marshal(trouble)

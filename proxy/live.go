@@ -127,6 +127,16 @@ func (b *bill) pay(ctx context.Context) error {
 	return nil
 }
 
+// settle gives back what was charged for calls that somebody else has made meanwhile.
+func (b *bill) settle(ctx context.Context) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.paid > 0 {
+		b.gate.ReturnLive(ctx, b.grant, b.paid)
+		b.paid = 0
+	}
+}
+
 // upstreamAccount is whose eyes Search Console is seen with: the property's connection.
 func (s *Server) upstreamAccount(c *call) upstream.Account {
 	connection := c.property.Connection

@@ -119,7 +119,9 @@ func (s *Server) rows(ctx context.Context, c *call, q *question, queries []trans
 			return err
 		})
 	}
-	return found, group.Wait()
+	err := group.Wait()
+	bill.settle(ctx)
+	return found, err
 }
 
 // answerFrom makes the reply of rows that were found.

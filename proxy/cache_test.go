@@ -1,0 +1,418 @@
+package proxy
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sara/policy"
+	"sara/proxy/upstream/gscsim"
+	"sara/translate"
+)
+
+// calls returns how many questions the upstream got while f ran.
+func (w *world) calls(f func()) int64 {
+	before := w.sim.Calls().SearchAnalytics
+	f()
+	return w.sim.Calls().SearchAnalytics - before
+}
+
+// wantWord asks, and checks the cache word in both places and the number of upstream calls that it took.
+func (w *world) wantWord(t *testing.T, word string, calls int64, path string, query ...string) (r response) {
+	t.Helper()
+	made := w.calls(func() { r = w.get("pro", path, query...).ok(t) })
+	if r.meta()["cache"] != word || r.header.Get("X-Cache") != word || made != calls {
+		t.Errorf("%s %v: meta.cache %v, X-Cache %s, %d calls; want %s and %d", path, query, r.meta()["cache"], r.header.Get("X-Cache"), made, word, calls)
+	}
+	return r
+}
+
+// Spelled-out defaults, another order of the parameters, a preset and its dates are one question; a larger limit costs
+// nothing more, another order one wide sample, and from then on everything about the period is there.
+func TestQueries200OneQuestion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path("large", "/queries")
+	w.wantWord(t, "miss", 1, path, "limit", "10", "order_by", "-clicks")
+	for _, query := range []string{"?order_by=-clicks&limit=10", "?limit=10", "?limit=10&date_range=last_28d",
+		"?limit=10&start_date=2026-10-23&end_date=2026-11-19", "?limit=10&filters=%5B%5D", "?limit=1000", "?limit=1", ""} {
+		w.wantWord(t, "hit", 0, path+query)
+	}
+	w.wantWord(t, "miss", 1, path, "order_by", "impressions")
+	for _, order := range translate.Orders() {
+		for _, limit := range []string{"1", "100", "1000"} {
+			w.wantWord(t, "hit", 0, path, "order_by", order, "limit", limit)
+		}
+	}
+	w.wantWord(t, "miss", 1, w.path("large", "/movers/queries")) // the period before
+	w.wantWord(t, "hit", 0, w.path("large", "/movers/queries"), "limit", "50", "min_clicks", "5")
+	w.wantWord(t, "hit", 0, path, "start_date", "2026-09-25", "end_date", "2026-10-22", "order_by", "ctr")
+}
+
+// A sample that came back with room to spare has every row there is, so that no other order needs a wider one.
+func TestBreakdown200Complete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, endpoint := range []string{"/queries", "/countries", "/devices"} {
+		w.wantWord(t, "miss", 1, w.path("prefix", endpoint))
+		for _, order := range translate.Orders() {
+			w.wantWord(t, "hit", 0, w.path("prefix", endpoint), "order_by", order)
+		}
+	}
+	w.wantWord(t, "miss", 1, w.path("main", "/countries"), "order_by", "key")
+	w.wantWord(t, "hit", 0, w.path("main", "/countries"))
+}
+
+// One series of days answers every summary and timeseries of a property.
+func TestSummary200OneSeries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.oracle()
+	const site = "sc-domain:example.com"
+	made := w.calls(func() {
+		for i := range 15 {
+			end := *dateOf(t, "2026-11-19") - translate.Date(i*13)
+			start := end - translate.Date(i*7)
+			r := w.get("pro", w.path("main", "/summary"), "start_date", start.String(), "end_date", end.String(), "compare", "previous_period").ok(t)
+			wantMetrics(t, "totals", r.data()["totals"], o.total(t, site, start.String(), end.String()))
+			previous := r.data()["previous"].(map[string]any)
+			wantMetrics(t, "previous", previous, o.total(t, site, previous["start_date"].(string), previous["end_date"].(string)))
+			r = w.get("pro", w.path("main", "/timeseries"), "start_date", start.String(), "end_date", end.String()).ok(t)
+			wantRows(t, "days", r.rows(), "date", o.ask(t, site, "date", start.String(), end.String(), 25000))
+		}
+	})
+	if made != 1 {
+		t.Errorf("30 questions took %d upstream calls", made)
+	}
+	if saved := w.metric("sara_cache_calls_saved_by_widening_total"); saved != 29 {
+		t.Errorf("%v calls are counted as saved by widening, want 29", saved)
+	}
+}
+
+// metric returns the value of an unlabelled metric, or the sum of a labelled one.
+func (w *world) metric(name string) (sum float64) {
+	w.t.Helper()
+	answer, err := http.Get(w.admin.URL + "/metrics")
+	w.must(err)
+	text, err := io.ReadAll(answer.Body)
+	w.must(err)
+	w.must(answer.Body.Close())
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name); ok && strings.ContainsAny(rest[:1], " {") {
+			value, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(strings.TrimSpace(rest), ' ')+1:]), 64)
+			w.must(err)
+			sum += value
+		}
+	}
+	return sum
+}
+
+// Filtered figures are kept by what the filters mean, in whatever order, and what they mean is looked up each time.
+func TestQueries200Filtered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path("main", "/queries")
+	w.wantWord(t, "miss", 1, path, "filters", filtersOf("brand", "is", "brand", "device", "is", "mobile"))
+	w.wantWord(t, "hit", 0, path, "filters", filtersOf("device", "equals", "MOBILE", "brand", "equals", "brand"))
+	w.wantWord(t, "miss", 1, path, "filters", filtersOf("brand", "is_not", "brand"))
+	w.wantWord(t, "miss", 1, path)
+
+	summary := w.path("main", "/summary")
+	w.wantWord(t, "miss", 1, summary, "filters", filtersOf("brand", "is", "brand"))
+	w.wantWord(t, "hit", 0, summary, "filters", filtersOf("brand", "is", "brand"), "compare", "previous_period")
+	w.wantWord(t, "hit", 0, w.path("main", "/timeseries"), "filters", filtersOf("brand", "is", "brand"))
+
+	term, err := translate.ParseBrandTerm("shop")
+	w.must(err)
+	before := w.wantWord(t, "hit", 0, path, "filters", filtersOf("brand", "is", "brand", "device", "is", "mobile"))
+	_, err = w.store.SetBrandTerms(context.Background(), w.properties["main"].ID, []translate.BrandTerm{term})
+	w.must(err)
+	after := w.wantWord(t, "miss", 1, path, "filters", filtersOf("brand", "is", "brand", "device", "is", "mobile"))
+	if string(mustJSON(t, before.data())) == string(mustJSON(t, after.data())) {
+		t.Error("other brand terms give the same rows")
+	}
+}
+
+func mustJSON(t testing.TB, value any) []byte {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Figures of the last days are kept for ten minutes, settled ones for six hours; then the copy is served once more, while
+// one call replaces it.
+func TestSummary200Freshness(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path("main", "/summary")
+	settled := []string{"start_date", "2026-10-01", "end_date", "2026-11-18"}
+	w.wantWord(t, "miss", 1, path)
+	w.advance(freshAtAnchor - time.Second)
+	w.wantMaxAge(t, "private, max-age=1", w.wantWord(t, "hit", 0, path))
+	w.wantMaxAge(t, "private, max-age=21001", w.wantWord(t, "hit", 0, path, settled...))
+	w.advance(time.Second)
+	w.wantMaxAge(t, "private, max-age=21000", w.wantWord(t, "hit", 0, path, settled...))
+	before := w.sim.Calls().SearchAnalytics
+	w.wantMaxAge(t, "private, no-cache", w.get("pro", path).ok(t)) // out of date
+	w.awaitCalls(t, before+1)
+	w.await(t, "the copy to be replaced", func() bool { return w.get("pro", path).ok(t).header.Get("Cache-Control") == "private, max-age=600" })
+	if calls := w.sim.Calls().SearchAnalytics; calls != before+1 {
+		t.Errorf("replacing a copy took %d calls", calls-before)
+	}
+	w.advance(25 * time.Hour)
+	w.wantWord(t, "miss", 1, path)
+}
+
+func (w *world) wantMaxAge(t *testing.T, want string, r response) {
+	t.Helper()
+	if got := r.header.Get("Cache-Control"); got != want {
+		t.Errorf("Cache-Control is %q, want %q", got, want)
+	}
+}
+
+// await waits until something holds that happens in the background.
+func (w *world) await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+}
+
+func (w *world) awaitCalls(t *testing.T, calls int64) {
+	t.Helper()
+	w.await(t, "an upstream call", func() bool { return w.sim.Calls().SearchAnalytics >= calls })
+}
+
+// no-cache reads live, is charged, and refreshes what the others get.
+func TestQueries200NoCache(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path("main", "/countries")
+	w.wantWord(t, "miss", 1, path)
+	for i, value := range []string{"no-cache", "max-age=0, No-Cache"} {
+		made := w.calls(func() {
+			r := w.getWith("pro", path, nil, "Cache-Control", value).ok(t)
+			if r.meta()["cache"] != "bypass" || r.header.Get("X-Cache") != "bypass" {
+				t.Errorf("%s: meta.cache is %v, X-Cache %q", value, r.meta()["cache"], r.header.Get("X-Cache"))
+			}
+		})
+		if made != 1 {
+			t.Errorf("%s: %d calls", value, made)
+		}
+		w.wantUsage(t, "pro", 2*i+3, 2*i+3, i+2)
+	}
+	w.advance(freshAtAnchor - time.Second)
+	w.live("pro", path).ok(t)
+	w.advance(freshAtAnchor - time.Second)
+	w.wantWord(t, "hit", 0, path)
+	if r := w.getWith("pro", path, nil, "Cache-Control", "max-age=0").ok(t); r.meta()["cache"] != "hit" {
+		t.Errorf("another directive: %v", r.meta()["cache"])
+	}
+}
+
+// A client that has the answer is told so in a few bytes; it counts as a request.
+func TestQueries304(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path("main", "/queries")
+	first := w.get("pro", path).ok(t)
+	tag := first.header.Get("ETag")
+	wantMatch(t, "ETag", tag, `^W/"[^"]+"$`)
+	for _, value := range []string{tag, strings.TrimPrefix(tag, "W/"), `"other", ` + tag, "*"} {
+		r := w.getWith("pro", path, nil, "If-None-Match", value)
+		if r.status != http.StatusNotModified || len(r.body) != 0 || r.header.Get("ETag") != tag || r.header.Get("X-Cache") != "hit" ||
+			r.header.Get("Cache-Control") != "private, max-age=600" || r.header.Get("Vary") != "Authorization, Accept-Encoding" ||
+			r.header.Get("X-Request-Id") == "" || r.header.Get("X-RateLimit-Remaining") == "" || r.header.Get("Content-Encoding") != "" {
+			t.Errorf("If-None-Match %s: %d, %d bytes, %v", value, r.status, len(r.body), r.header)
+		}
+	}
+	w.wantUsage(t, "pro", 6, 6, 1)
+	w.getWith("pro", path, nil, "If-None-Match", `"other"`).ok(t)
+	if other := w.get("pro", path, "limit", "5").ok(t).header.Get("ETag"); other == tag {
+		t.Error("another answer has the same ETag")
+	}
+	// What has no figures has tags too; what changes with every request is not kept.
+	terms := w.get("pro", w.path("main", "/brand-terms")).ok(t)
+	w.wantMaxAge(t, "private, no-cache", terms)
+	if r := w.getWith("pro", w.path("main", "/brand-terms"), nil, "If-None-Match", terms.header.Get("ETag")); r.status != http.StatusNotModified {
+		t.Errorf("brand terms that did not change answer %d", r.status)
+	}
+	w.wantMaxAge(t, "private, no-store", w.get("pro", "/v1/me").ok(t))
+}
+
+// Long bodies are compressed for who takes that.
+func TestQueries200Compressed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long, short := w.path("main", "/queries"), w.path("main", "/devices")
+	w.get("pro", long).ok(t)
+	for _, c := range []struct {
+		path, accept string
+		compressed   bool
+	}{
+		{long, "gzip", true}, {long, "br, GZIP;q=0.5", true}, {long, "*", true}, {long, "x-gzip", true}, {long, "*;q=0, gzip", true},
+		{long, "identity", false}, {long, "gzip;q=0", false}, {long, "gzip; q=0.000, *", false}, {long, "br, zstd", false}, {long, "*;q=0", false},
+		{short, "gzip", false}, {pathOpenAPI, "gzip", true},
+	} {
+		r, body := w.raw(c.path, "Accept-Encoding", c.accept)
+		if compressed := r.Header.Get("Content-Encoding") == "gzip"; compressed != c.compressed {
+			t.Errorf("%s with Accept-Encoding %q: Content-Encoding %q", c.path, c.accept, r.Header.Get("Content-Encoding"))
+			continue
+		}
+		plain := w.get("pro", c.path)
+		if c.compressed {
+			if len(body) > len(plain.body)/2 {
+				t.Errorf("%s: %d bytes of %d", c.path, len(body), len(plain.body))
+			}
+			body = gunzip(t, body)
+		}
+		text := strings.ReplaceAll(string(body), r.Header.Get("X-Request-Id"), plain.header.Get("X-Request-Id"))
+		if c.path == short {
+			text = strings.Replace(text, `"cache":"miss"`, `"cache":"hit"`, 1)
+		}
+		if text != string(plain.body) {
+			t.Errorf("%s with Accept-Encoding %q is another answer:\n%s\n%s", c.path, c.accept, text, plain.body)
+		}
+		if tag := r.Header.Get("ETag"); tag != plain.header.Get("ETag") {
+			t.Errorf("%s: ETag %s, without compression %s", c.path, tag, plain.header.Get("ETag"))
+		}
+	}
+}
+
+// raw asks as the pro key and returns the body as it came.
+func (w *world) raw(path string, headers ...string) (*http.Response, []byte) {
+	w.t.Helper()
+	request, err := http.NewRequest(http.MethodGet, w.base+path, nil)
+	w.must(err)
+	request.Header.Set("Authorization", "Bearer "+w.keys["pro"])
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := http.DefaultTransport.RoundTrip(request)
+	w.must(err)
+	body, err := io.ReadAll(answer.Body)
+	w.must(err)
+	w.must(answer.Body.Close())
+	return answer, body
+}
+
+func gunzip(t *testing.T, data []byte) []byte {
+	t.Helper()
+	reader, err := gzip.NewReader(strings.NewReader(string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// What may not be seen any more is refused before anybody looks whether there is a copy.
+func TestSummary404BeforeTheCache(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.wantWord(t, "miss", 1, w.path("main", "/summary"))
+	w.get("agency", w.path("main", "/summary")).ok(t)
+	w.must(w.store.LeaveWorkspace(context.Background(), "agency@example.com", "Main"))
+	w.get("agency", w.path("main", "/summary")).want(t, http.StatusNotFound, policy.CodeNotFound)
+	_, err := w.store.RevokeKey(context.Background(), w.keyIDs["pro"])
+	w.must(err)
+	w.get("pro", w.path("main", "/summary")).want(t, http.StatusUnauthorized, policy.CodeRevokedKey)
+}
+
+// Two properties with the same name upstream, of two accounts, have nothing in common.
+func TestSummary200NeverShared(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.wantWord(t, "miss", 1, w.path("twin_a", "/summary"))
+	w.wantWord(t, "miss", 1, w.path("twin_b", "/summary"))
+	a, b := w.get("pro", w.path("twin_a", "/summary")).ok(t), w.get("pro", w.path("twin_b", "/summary")).ok(t)
+	if a.meta()["property_id"] == b.meta()["property_id"] {
+		t.Errorf("both are answered for %v", a.meta()["property_id"])
+	}
+	made := w.calls(func() { w.get("other", w.path("foreign", "/summary")).ok(t) })
+	if made != 1 {
+		t.Errorf("a property of another account took %d calls", made)
+	}
+}
+
+// When the upstream fails, unfiltered questions get the copy there is, with the reason; filtered ones no answer.
+func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, endpoint := range performanceEndpoints() {
+		w.get("pro", w.path("main", endpoint)).ok(t)
+	}
+	filters := filtersOf("device", "is", "mobile")
+	w.get("pro", w.path("main", "/queries"), "filters", filters).ok(t)
+	for name, fault := range map[string]gscsim.Faults{"503": {Status: 503}, "forbidden": {Reason: "forbidden"}, "quotaExceeded": {Reason: "quotaExceeded"},
+		"accessNotConfigured": {Reason: "accessNotConfigured"}, "revoked": {RevokeTokens: true}} {
+		w.run(name, func(t *testing.T) {
+			w.advance(time.Hour) // what rests or is refused is forgotten
+			w.faults(fault)
+			for _, endpoint := range performanceEndpoints() {
+				r := w.live("pro", w.path("main", endpoint)).ok(t)
+				reason, _ := r.meta()["stale_reason"].(string)
+				if reason == "" || r.meta()["source"] != "stored" || r.meta()["cache"] != "hit" || !strings.Contains(notes(r), "a copy of 2026-11-21T20:00:00Z") {
+					t.Errorf("%s: meta is %v", endpoint, r.meta())
+				}
+				w.wantMaxAge(t, "private, no-cache", r)
+			}
+			status, code := http.StatusServiceUnavailable, codeFilteredUnavailable
+			if name == "quotaExceeded" {
+				status, code = http.StatusTooManyRequests, policy.CodeUpstreamQuota
+			}
+			w.live("pro", w.path("main", "/queries"), "filters", filters).want(t, status, code)
+		})
+	}
+	w.faults(gscsim.Faults{})
+	w.advance(time.Hour)
+	if r := w.live("pro", w.path("main", "/summary")).ok(t); r.meta()["source"] != "live" || r.meta()["stale_reason"] != nil {
+		t.Errorf("afterwards meta is %v", r.meta())
+	}
+}
+
+// A copy that is out of date is served without a word while it is replaced; once that has failed, with the reason.
+func TestSummary200StaleAfterAFailedRefill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path("main", "/summary")
+	w.wantWord(t, "miss", 1, path)
+	w.faults(gscsim.Faults{Status: 503})
+	w.advance(freshAtAnchor)
+	w.get("pro", path).ok(t)
+	w.await(t, "the reason", func() bool { return w.get("pro", path).ok(t).meta()["stale_reason"] != nil })
+	w.faults(gscsim.Faults{})
+	w.await(t, "a live answer", func() bool {
+		r := w.get("pro", path).ok(t)
+		return r.meta()["stale_reason"] == nil && r.meta()["source"] == "live"
+	})
+}
+
+// A customer whose live calls are used up is served what there is.
+func TestSummary200WithoutBudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 1 }))
+	w.wantWord(t, "miss", 1, w.path("main", "/summary"))
+	for range 3 {
+		w.wantWord(t, "hit", 0, w.path("main", "/timeseries"))
+		w.advance(freshAtAnchor)
+	}
+	w.live("pro", w.path("main", "/summary")).want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
+	w.get("pro", w.path("main", "/queries")).want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
+	w.wantUsage(t, "pro", 7, 7, 1)
+}
