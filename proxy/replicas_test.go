@@ -1,0 +1,245 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sara/policy"
+	"sara/policy/redistest"
+	"sara/proxy/upstream/gscsim"
+)
+
+// redisOf returns a client of a private Redis, which ends with the test.
+func redisOf(t testing.TB, server *redistest.Server) redis.UniversalClient {
+	t.Helper()
+	client, err := policy.OpenRedis(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// over has a server share its cache over Redis.
+func over(client redis.UniversalClient) func(*Config) {
+	return func(c *Config) { c.Redis = client }
+}
+
+// storm sends the same request many times at once, in turn to each of the worlds, and returns the answers by status.
+func storm(t *testing.T, requests int, path string, worlds ...*world) map[int]int {
+	t.Helper()
+	var mu sync.Mutex
+	var done sync.WaitGroup
+	statuses := map[int]int{}
+	for i := range requests {
+		done.Go(func() {
+			w := worlds[i%len(worlds)]
+			answer, _ := w.raw(path)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[answer.StatusCode]++
+		})
+	}
+	done.Wait()
+	return statuses
+}
+
+const slowUpstream = 500 // milliseconds
+
+func TestSummary200FortyAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.faults(gscsim.Faults{LatencyMS: slowUpstream})
+	var statuses map[int]int
+	calls := w.calls(func() { statuses = storm(t, 40, w.path("main", "/summary"), w) })
+	if calls != 1 || statuses[http.StatusOK] != 40 {
+		t.Errorf("40 requests at once make %d calls and are answered %v", calls, statuses)
+	}
+}
+
+// The upstream fails: one series of attempts, not forty, and everybody hears of it.
+func TestSummary503FortyAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.faults(gscsim.Faults{LatencyMS: slowUpstream / 5, Status: 503})
+	var statuses map[int]int
+	calls := w.calls(func() { statuses = storm(t, 40, w.path("main", "/summary"), w) })
+	if calls > 3 || statuses[http.StatusServiceUnavailable] != 40 {
+		t.Errorf("40 requests at once make %d calls and are answered %v", calls, statuses)
+	}
+}
+
+func TestSummary200FortyAtOnceOverReplicas(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	w := newWorld(t, over(redisOf(t, server)))
+	other := w.replica(over(redisOf(t, server)))
+	w.faults(gscsim.Faults{LatencyMS: slowUpstream})
+	for round := range 10 {
+		path := w.path("main", fmt.Sprintf("/queries?start_date=2026-11-%02d&end_date=2026-11-19", round+1))
+		var statuses map[int]int
+		calls := w.calls(func() { statuses = storm(t, 40, path, w, other) })
+		if calls != 1 || statuses[http.StatusOK] != 40 {
+			t.Errorf("round %d: 20 and 20 requests at once make %d calls and are answered %v", round, calls, statuses)
+		}
+	}
+	w.faults(gscsim.Faults{LatencyMS: slowUpstream / 5, Status: 503})
+	var statuses map[int]int
+	calls := w.calls(func() { statuses = storm(t, 40, w.path("main", "/pages"), w, other) })
+	if calls > 3 || statuses[http.StatusServiceUnavailable] != 40 {
+		t.Errorf("with the upstream failing, 20 and 20 requests make %d calls and are answered %v", calls, statuses)
+	}
+	w.faults(gscsim.Faults{})
+	for _, w := range []*world{w, other} {
+		w.wantWord(t, "hit", 0, w.path("main", "/queries?start_date=2026-11-01&end_date=2026-11-19"))
+	}
+}
+
+// The client whose request asks the upstream hangs up: the others, on both replicas, are answered all the same.
+func TestSummary200FirstClientGone(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	w := newWorld(t, over(redisOf(t, server)))
+	other := w.replica(over(redisOf(t, server)))
+	w.faults(gscsim.Faults{LatencyMS: slowUpstream})
+	var statuses map[int]int
+	calls := w.calls(func() {
+		before := w.sim.Calls().SearchAnalytics
+		conn, err := net.Dial("tcp", strings.TrimPrefix(w.base, "http://"))
+		w.must(err)
+		_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer %s\r\n\r\n", w.path("main", "/summary"), w.keys["pro"])
+		w.must(err)
+		w.awaitCalls(t, before+1)
+		<-time.After(200 * time.Millisecond) // it gives up after this long
+		w.must(conn.Close())
+		statuses = storm(t, 39, w.path("main", "/summary"), w, other)
+	})
+	if calls != 1 || statuses[http.StatusOK] != 39 {
+		t.Errorf("%d calls, the others are answered %v", calls, statuses)
+	}
+}
+
+// A leader whose budget is used up is refused alone; somebody else asks.
+func TestSummary429LeaderAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 1 }))
+	w.get("pro", w.path("prefix", "/summary")).ok(t)
+	w.faults(gscsim.Faults{LatencyMS: slowUpstream / 5})
+	keys := []string{"pro", "agency", "performance_only", "pro"}
+	answers := make([]response, len(keys))
+	var done sync.WaitGroup
+	for i, key := range keys {
+		done.Go(func() {
+			request, _ := http.NewRequest(http.MethodGet, w.base+w.path("main", "/summary"), nil)
+			request.Header.Set("Authorization", "Bearer "+w.keys[key])
+			answers[i] = w.do(request)
+		})
+	}
+	done.Wait()
+	for i, key := range keys {
+		switch r := answers[i]; {
+		case r.status == http.StatusOK: // the pro key too, if it came while an agency's call was in the air
+		case key == "pro":
+			r.want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
+		default:
+			t.Errorf("%s is answered %d: %s", key, r.status, r.body)
+		}
+	}
+}
+
+// What one replica has asked, the other has; a site whose quota is used up rests on both.
+func TestQueries429RestsOnEveryReplica(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	w := newWorld(t, over(redisOf(t, server)))
+	other := w.replica(over(redisOf(t, server)))
+	w.wantWord(t, "miss", 1, w.path("main", "/queries"))
+	w.await(t, "the shared copy", func() bool { return other.get("pro", w.path("main", "/queries")).ok(t).meta()["cache"] == "hit" })
+	w.faults(gscsim.Faults{Reason: "quotaExceeded"})
+	w.get("pro", w.path("main", "/pages")).want(t, http.StatusTooManyRequests, policy.CodeUpstreamQuota, "900 seconds")
+	w.faults(gscsim.Faults{})
+	w.advance(5 * time.Minute)
+	calls := w.calls(func() {
+		for _, replica := range []*world{w, other} {
+			for _, endpoint := range []string{"/pages", "/countries"} {
+				r := replica.get("pro", w.path("main", endpoint))
+				r.want(t, http.StatusTooManyRequests, policy.CodeUpstreamQuota, "600 seconds")
+				if r.header.Get("Retry-After") != "600" {
+					t.Errorf("Retry-After is %s", r.header.Get("Retry-After"))
+				}
+			}
+			r := replica.live("pro", w.path("main", "/queries")).ok(t)
+			if r.meta()["stale_reason"] == nil || r.meta()["source"] != "stored" {
+				t.Errorf("a copy while the site rests: meta is %v", r.meta())
+			}
+		}
+	})
+	if calls != 0 {
+		t.Errorf("a site that rests is asked %d times", calls)
+	}
+	w.get("pro", w.path("prefix", "/pages")).ok(t) // another site
+	w.wantUsage(t, "pro", 7, 7, 3)
+	w.advance(10 * time.Minute)
+	w.get("pro", w.path("main", "/pages")).ok(t)
+}
+
+// Without Redis there are misses, and nothing worse; when it is back, it is used again.
+func TestSummary200WithoutRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	w := newWorld(t, over(redisOf(t, server)))
+	other := w.replica(over(redisOf(t, server)))
+	w.wantWord(t, "miss", 1, w.path("main", "/summary"))
+	server.Kill()
+	w.wantWord(t, "hit", 0, w.path("main", "/summary"))
+	w.wantWord(t, "miss", 1, w.path("main", "/devices"))
+	other.wantWord(t, "miss", 1, w.path("main", "/devices"))
+	server.Start()
+	w.await(t, "the shared copy", func() bool {
+		w.advance(time.Second) // after which Redis is tried again
+		w.live("pro", w.path("main", "/countries")).ok(t)
+		return other.get("pro", w.path("main", "/countries")).ok(t).meta()["cache"] == "hit"
+	})
+}
+
+// What somebody else has put into Redis, or half of what was there, is no answer.
+func TestSummary200PoisonedRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	client := redisOf(t, server)
+	w := newWorld(t, over(client))
+	w.get("pro", w.path("main", "/devices")).ok(t)
+	ctx := context.Background()
+	var keys []string
+	w.await(t, "the shared copy", func() bool { keys = client.Keys(ctx, "sara:c:*").Val(); return len(keys) == 1 })
+	value, err := client.Get(ctx, keys[0]).Bytes()
+	w.must(err)
+	flipped := append([]byte(nil), value...)
+	flipped[len(flipped)/2] ^= 1
+	for name, poison := range map[string][]byte{"nothing": {}, "another text": []byte("hello"), "half": value[:len(value)/2], "a bit": flipped,
+		"more": append(value[:len(value):len(value)], 0)} {
+		w.must(client.Set(ctx, keys[0], poison, time.Hour).Err())
+		other := w.replica(over(client))
+		r := other.wantWord(t, "miss", 1, w.path("main", "/devices"))
+		if len(r.rows()) != 3 {
+			t.Errorf("%s: answers %s", name, r.body)
+		}
+	}
+	// A whole copy under another property's key is not that property's.
+	w.get("pro", w.path("prefix", "/devices")).ok(t)
+	w.await(t, "the second copy", func() bool { return len(client.Keys(ctx, "sara:c:*").Val()) == 2 })
+	for _, key := range client.Keys(ctx, "sara:c:*").Val() {
+		w.must(client.Set(ctx, key, value, time.Hour).Err())
+	}
+	other := w.replica(over(client))
+	other.wantWord(t, "hit", 0, w.path("main", "/devices"))
+	other.wantWord(t, "miss", 1, w.path("prefix", "/devices"))
+}
