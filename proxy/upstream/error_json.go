@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,9 +17,9 @@ type errorText struct {
 	RetryAfter string `json:"retry_after,omitempty"` // a Go duration, such as 15m0s
 }
 
-// IsShareable reports whether others who ask the same would run into the same error. An Interrupted one is its caller's
-// own, who was in a hurry or left.
-func (e *Error) IsShareable() bool { return e.Kind != Interrupted }
+// IsShareable reports whether others who ask the same would run into the same error: not one of a caller who left. An
+// upstream that was too slow for one of them is too slow for the others.
+func (e *Error) IsShareable() bool { return !errors.Is(e, context.Canceled) }
 
 // MarshalJSON writes what a caller can see of e.
 func (e *Error) MarshalJSON() ([]byte, error) {

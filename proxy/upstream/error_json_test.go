@@ -38,11 +38,11 @@ func TestErrorsTravelWhole(t *testing.T) {
 	}
 }
 
-func TestInterruptedErrorsAreTheCallersOwn(t *testing.T) {
-	for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
+func TestWhoLeavesKeepsTheErrorToThemselves(t *testing.T) {
+	for cause, shared := range map[error]bool{context.Canceled: false, context.DeadlineExceeded: true} {
 		e := interrupted(cause)
-		if e.IsShareable() {
-			t.Errorf("%v would be shared", e)
+		if e.IsShareable() != shared {
+			t.Errorf("%v: shared %v, want %v", e, !shared, shared)
 		}
 		text, err := json.Marshal(e)
 		if err != nil {
