@@ -1,0 +1,216 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+)
+
+func writeCSV(w io.Writer, records iter.Seq2[Record, error]) error {
+	out := csv.NewWriter(w)
+	names := columnNames()
+	if err := out.Write(names[:]); err != nil {
+		return err
+	}
+	for r, err := range records {
+		if err != nil {
+			return err
+		}
+		err = out.Write([]string{r.Date.String(), dimensionName(r.Dimension), r.Key, strconv.FormatInt(r.Clicks, 10),
+			strconv.FormatInt(r.Impressions, 10), strconv.FormatFloat(r.Position, 'g', -1, 64)})
+		if err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func readCSV(in io.Reader, yield func(Record, error) bool) error {
+	c := &csvReader{in: bufio.NewReaderSize(in, 1<<16)}
+	if err := c.header(); err != nil {
+		return err
+	}
+	for row := 1; ; row++ {
+		err := c.read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return c.rowError(row, err)
+		}
+		var columns [6]string
+		if len(c.ends) != len(columns) {
+			return rowError(row, "", "it has %d columns, not %d", len(c.ends), len(columns))
+		}
+		for i := range columns {
+			columns[i] = c.field(i)
+		}
+		r, err := parseRecord(row, columns)
+		if err != nil {
+			return err
+		}
+		if !yield(r, nil) {
+			return errStopped
+		}
+	}
+}
+
+// A csvReader reads records as RFC 4180 has them, with line ends of either kind; empty lines are passed over. The standard
+// library's reader drops the carriage return of a line end within quotes, which is a part of the key, and reads a file
+// with a quote too many into memory whole.
+type csvReader struct {
+	in   *bufio.Reader
+	text []byte // of all fields of the record
+	ends []int  // where each ends
+}
+
+// errCSV is a fault in the form of a record, as opposed to one of the file.
+type errCSV string
+
+func (e errCSV) Error() string { return string(e) }
+
+func (c *csvReader) rowError(row int, err error) error {
+	if fault := errCSV(""); errors.As(err, &fault) {
+		return rowError(row, "", "%s", fault)
+	}
+	return err
+}
+
+// header reads the names of the columns, which some programs start with a mark of the byte order.
+func (c *csvReader) header() error {
+	const mark = "\ufeff"
+	if start, err := c.in.Peek(len(mark)); err == nil && string(start) == mark {
+		_, _ = c.in.Discard(len(mark)) // it has been read already
+	}
+	names := columnNames()
+	want := strings.Join(names[:], ",")
+	if err := c.read(); err != nil {
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("the file is empty: it starts with the line %s", want)
+		}
+		return fmt.Errorf("header: %w", err)
+	}
+	if len(c.ends) != len(names) {
+		return fmt.Errorf("the header has %d columns: it is %s", len(c.ends), want)
+	}
+	for i, name := range names {
+		if got := c.field(i); got != name {
+			return fmt.Errorf("column %d of the header is %.40q, not %q: it is %s", i+1, got, name, want)
+		}
+	}
+	return nil
+}
+
+func (c *csvReader) field(i int) string {
+	start := 0
+	if i > 0 {
+		start = c.ends[i-1]
+	}
+	return string(c.text[start:c.ends[i]])
+}
+
+// read reads the next record, or returns io.EOF when there is none.
+func (c *csvReader) read() error {
+	for {
+		c.text, c.ends = c.text[:0], c.ends[:0]
+		quoted := false
+		for more := true; more; {
+			var err error
+			start := len(c.text)
+			if more, quoted, err = c.readField(); err != nil {
+				return err
+			}
+			if !more && !quoted {
+				c.text = append(c.text[:start], bytes.TrimSuffix(c.text[start:], []byte("\r"))...)
+			}
+			c.ends = append(c.ends, len(c.text))
+		}
+		if len(c.ends) > 1 || len(c.text) > 0 || quoted {
+			return nil
+		}
+		if _, err := c.in.Peek(1); err != nil {
+			return err
+		}
+	}
+}
+
+// readField appends the text of the next field, and reports whether another one follows in the record.
+func (c *csvReader) readField() (more, quoted bool, err error) {
+	b, err := c.in.ReadByte()
+	if err == nil && b == '"' {
+		more, err = c.readQuoted()
+		return more, true, err
+	}
+	for ; err == nil; b, err = c.in.ReadByte() {
+		switch b {
+		case ',', '\n':
+			return b == ',', false, nil
+		case '"':
+			return false, false, errCSV("there is a quote within a field that does not start with one")
+		}
+		if err := c.append(b); err != nil {
+			return false, false, err
+		}
+	}
+	return false, false, endIsNil(err)
+}
+
+// readQuoted reads a field from after its opening quote.
+func (c *csvReader) readQuoted() (more bool, err error) {
+	for {
+		b, err := c.in.ReadByte()
+		if errors.Is(err, io.EOF) {
+			return false, errCSV("a quote is not closed")
+		}
+		if err != nil {
+			return false, err
+		}
+		if b == '"' {
+			b, err = c.in.ReadByte()
+			if err != nil || b != '"' {
+				return c.afterQuoted(b, err)
+			}
+		}
+		if err := c.append(b); err != nil {
+			return false, err
+		}
+	}
+}
+
+// afterQuoted takes what follows a closing quote.
+func (c *csvReader) afterQuoted(b byte, err error) (more bool, _ error) {
+	if err == nil && b == '\r' {
+		if b, err = c.in.ReadByte(); err == nil && b != '\n' {
+			b = '\r'
+		}
+	}
+	switch {
+	case err != nil:
+		return false, endIsNil(err)
+	case b == ',' || b == '\n':
+		return b == ',', nil
+	}
+	return false, errCSV("there is text after a closing quote")
+}
+
+func (c *csvReader) append(b byte) error {
+	if len(c.text) >= longestLine {
+		return errCSV(fmt.Sprintf("it is longer than %d bytes: is a quote not closed?", longestLine))
+	}
+	c.text = append(c.text, b)
+	return nil
+}
+
+func endIsNil(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

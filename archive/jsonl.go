@@ -1,0 +1,110 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/tidwall/gjson"
+)
+
+func writeJSONL(w io.Writer, records iter.Seq2[Record, error]) error {
+	buffered := bufio.NewWriter(w)
+	out := json.NewEncoder(buffered)
+	out.SetEscapeHTML(false)
+	type line struct {
+		Date        string  `json:"date"`
+		Dimension   string  `json:"dimension"`
+		Key         string  `json:"key"`
+		Clicks      int64   `json:"clicks"`
+		Impressions int64   `json:"impressions"`
+		Position    float64 `json:"position"`
+	}
+	for r, err := range records {
+		if err != nil {
+			return err
+		}
+		if err := out.Encode(line{r.Date.String(), dimensionName(r.Dimension), r.Key, r.Clicks, r.Impressions, r.Position}); err != nil {
+			return err
+		}
+	}
+	return buffered.Flush()
+}
+
+func readJSONL(in io.Reader, yield func(Record, error) bool) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 0, 1<<16), longestLine)
+	row := 0
+	for lines.Scan() {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		row++
+		r, err := parseObject(row, line)
+		if err != nil {
+			return err
+		}
+		if !yield(r, nil) {
+			return errStopped
+		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return rowError(row+1, "", "it is longer than %d bytes", longestLine)
+	}
+	return lines.Err()
+}
+
+// parseObject makes a record of a line that holds an object with exactly the six members.
+func parseObject(row int, line []byte) (Record, error) {
+	if !gjson.ValidBytes(line) || line[0] != '{' {
+		return Record{}, rowError(row, "", "it is not a JSON object")
+	}
+	names := columnNames()
+	var columns [6]string
+	var seen [6]bool
+	var err error
+	gjson.ParseBytes(line).ForEach(func(name, value gjson.Result) bool {
+		i := slices.Index(names[:], name.String())
+		switch {
+		case i < 0:
+			err = rowError(row, "", "%.40q is no column", name.String())
+		case seen[i]:
+			err = rowError(row, names[i], "it is there twice")
+		default:
+			seen[i] = true
+			columns[i], err = memberText(value, i <= keyField)
+			if err != nil {
+				err = rowError(row, names[i], "%v", err)
+			}
+		}
+		return err == nil
+	})
+	if missing := slices.Index(seen[:], false); err == nil && missing >= 0 {
+		err = rowError(row, names[missing], "it is missing")
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	return parseRecord(row, columns)
+}
+
+// keyField is the last of the columns that hold text.
+const keyField = 2
+
+func memberText(value gjson.Result, isText bool) (string, error) {
+	switch {
+	case isText && value.Type == gjson.String:
+		return value.String(), nil
+	case !isText && value.Type == gjson.Number:
+		return value.Raw, nil
+	case isText:
+		return "", fmt.Errorf("%.40s is not a string", value.Raw)
+	}
+	return "", fmt.Errorf("%.40s is not a number", value.Raw)
+}

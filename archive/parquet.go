@@ -1,0 +1,181 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+	"github.com/parquet-go/parquet-go/format"
+
+	"sara/translate"
+)
+
+// exportedGroup is how many rows a row group of an exported file has.
+const exportedGroup = 100_000
+
+func writeParquet(w io.Writer, records iter.Seq2[Record, error]) error {
+	out := parquet.NewGenericWriter[storedRow](w, parquet.Compression(&zstd.Codec{}), parquet.CreatedBy("sara", formatVersion, ""),
+		parquet.DataPageVersion(1), parquet.MaxRowsPerRowGroup(exportedGroup))
+	for r, err := range records {
+		if err != nil {
+			return err
+		}
+		_, err = out.Write([]storedRow{{
+			Date:        int32(r.Date),
+			Dimension:   dimensionName(r.Dimension),
+			Key:         r.Key,
+			Clicks:      r.Clicks,
+			Impressions: r.Impressions,
+			Position:    r.Position,
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// readParquet reads a file of anybody's making.
+func readParquet(in io.ReaderAt, size int64, yield func(Record, error) bool) (err error) {
+	// The library trusts a file more than a stranger's deserves.
+	stopped := false
+	defer func() {
+		if fault := recover(); fault != nil {
+			if stopped {
+				panic(fault) // it is not of the file, but of whoever got the record
+			}
+			err = fmt.Errorf("the Parquet file is damaged: %v", fault)
+		}
+	}()
+	file, err := parquet.OpenFile(in, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return fmt.Errorf("not a Parquet file: %w", err)
+	}
+	columns, err := findColumns(file.Schema())
+	if err != nil {
+		return err
+	}
+	row := 0
+	for _, group := range file.RowGroups() {
+		err := eachRow(group, func(values parquet.Row) error {
+			row++
+			r, err := columns.record(row, values)
+			if err != nil {
+				return err
+			}
+			stopped = true
+			more := yield(r, nil)
+			stopped = false
+			if !more {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachRow(group parquet.RowGroup, use func(parquet.Row) error) (err error) {
+	rows := group.Rows()
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	batch := make([]parquet.Row, 256)
+	for {
+		n, err := rows.ReadRows(batch)
+		for _, row := range batch[:n] {
+			if err := use(row); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case n == 0:
+			return io.ErrNoProgress
+		}
+	}
+}
+
+// fileColumns tells where in a row of a file the columns of a record are.
+type fileColumns struct {
+	index  [6]int
+	isDate bool // the first column is of type DATE, not text
+}
+
+// findColumns finds the columns of a record among those of a file, which has no others.
+func findColumns(schema *parquet.Schema) (fileColumns, error) {
+	var c fileColumns
+	names := columnNames()
+	fields := schema.Fields()
+	for _, f := range fields {
+		if !slices.Contains(names[:], f.Name()) {
+			return c, fmt.Errorf("%.40q is no column: they are %v", f.Name(), names)
+		}
+		if !f.Leaf() || f.Repeated() {
+			return c, fmt.Errorf("column %s is not a plain one", f.Name())
+		}
+	}
+	for i, name := range names {
+		leaf, ok := schema.Lookup(name)
+		if !ok {
+			return c, fmt.Errorf("column %s is missing", name)
+		}
+		c.index[i] = leaf.ColumnIndex
+		kind := leaf.Node.Type().Kind()
+		isDate := false
+		if logical := leaf.Node.Type().LogicalType(); logical != nil {
+			_, isDate = logical.Value.(*format.DateType)
+		}
+		switch {
+		case i == 0 && isDate:
+			c.isDate = true
+		case i <= keyField && kind == parquet.ByteArray:
+		case i > keyField && (kind == parquet.Int32 || kind == parquet.Int64 || kind == parquet.Double || kind == parquet.Float):
+		default:
+			return c, fmt.Errorf("column %s is of type %s", name, leaf.Node.Type())
+		}
+	}
+	if len(fields) != len(names) {
+		return c, fmt.Errorf("there are %d columns: they are %v", len(fields), names)
+	}
+	return c, nil
+}
+
+func (c *fileColumns) record(row int, values parquet.Row) (Record, error) {
+	names := columnNames()
+	var columns [6]string
+	for i, at := range c.index {
+		if at >= len(values) || values[at].IsNull() {
+			return Record{}, rowError(row, names[i], "it is missing")
+		}
+		columns[i] = c.text(i, values[at])
+	}
+	return parseRecord(row, columns)
+}
+
+// text writes a value as the other formats have it.
+func (c *fileColumns) text(column int, v parquet.Value) string {
+	switch v.Kind() {
+	case parquet.Int32:
+		if column == 0 {
+			return translate.Date(v.Int32()).String()
+		}
+		return strconv.FormatInt(int64(v.Int32()), 10)
+	case parquet.Int64:
+		return strconv.FormatInt(v.Int64(), 10)
+	case parquet.Double:
+		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
+	case parquet.Float:
+		return strconv.FormatFloat(float64(v.Float()), 'g', -1, 64)
+	}
+	return string(v.ByteArray())
+}

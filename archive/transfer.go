@@ -1,0 +1,169 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"sara/translate"
+)
+
+// Export returns the archived rows of a range, ordered by date, name of the dimension, clicks descending, and key. It reads
+// one month at a time. The first error ends them. Days without traffic have no rows.
+func (h *History) Export(ctx context.Context, property string, r translate.DateRange) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		err := checkProperty(property)
+		var listed []monthObject
+		if err == nil {
+			listed, err = h.list(ctx, property)
+		}
+		for _, m := range listed {
+			if m.month > r.End || m.month.AddMonths(1) <= r.Start {
+				continue
+			}
+			var o *object
+			if o, err = h.load(ctx, property, m); err != nil {
+				break
+			}
+			if o == nil {
+				continue
+			}
+			var more bool
+			if more, err = o.export(r, yield); err != nil || !more {
+				break
+			}
+		}
+		if err != nil {
+			yield(Record{}, fmt.Errorf("export property %.80q from %s to %s: %w", property, r.Start, r.End, err))
+		}
+	}
+}
+
+// export yields the month's rows of a range, and reports whether more are wanted.
+func (o *object) export(r translate.DateRange, yield func(Record, error) bool) (more bool, err error) {
+	m, err := o.unpack()
+	if err != nil {
+		return false, err
+	}
+	first, last := o.overlap(r)
+	for day := first; day < last; day++ {
+		for _, by := range Dimensions() {
+			for _, stored := range m.rows[by][day] {
+				record := Record{
+					Date:        o.month + translate.Date(day),
+					Dimension:   by,
+					Key:         string(stored.key),
+					Clicks:      stored.clicks,
+					Impressions: stored.impressions,
+					Position:    stored.position,
+				}
+				if !yield(record, nil) {
+					return false, nil
+				}
+			}
+		}
+	}
+	return true, nil
+}
+
+// ImportOptions say what an import may do.
+type ImportOptions struct {
+	// Until is the last day that there can be figures of. A later one is an error.
+	Until translate.Date
+	// Replace lets imported days take the place of archived ones, which are kept otherwise.
+	Replace bool
+}
+
+// An ImportResult says what an import did. A day counts once for each dimension.
+type ImportResult struct {
+	Rows    int // that were read
+	Days    int // that were archived
+	Kept    int // that were archived before and have been kept
+	CutRows int // that the archive does not hold: past the top 100, or without clicks and impressions
+}
+
+// Import archives records, as final days. A day is archived under the dimensions that there are rows of. Nothing is
+// written before every record has been found good; the first that is not is a *RowError. Then it writes month by month;
+// importing the same records again completes an import that failed then.
+func (h *History) Import(ctx context.Context, property string, records iter.Seq2[Record, error], o ImportOptions) (ImportResult, error) {
+	read, err := collectRecords(records, o.Until)
+	if err != nil {
+		return ImportResult{}, fmt.Errorf("import: %w", err)
+	}
+	entries, kept, err := entriesOf(read)
+	if err != nil {
+		return ImportResult{}, fmt.Errorf("import: %w", err)
+	}
+	result := ImportResult{Rows: len(read), CutRows: len(read) - kept}
+	result.Days, err = h.merge(ctx, property, entries, func(state, *entry) bool { return o.Replace })
+	if err != nil {
+		return result, fmt.Errorf("import: %w", err)
+	}
+	result.Kept = len(entries) - result.Days
+	return result, nil
+}
+
+// numbered is a record with the number of its row.
+type numbered struct {
+	Record
+	row int
+}
+
+// collectRecords returns all records ordered by date, dimension and key, once they are found good and distinct.
+func collectRecords(records iter.Seq2[Record, error], until translate.Date) ([]numbered, error) {
+	var all []numbered
+	for r, err := range records {
+		if err != nil {
+			return nil, err
+		}
+		row := len(all) + 1
+		if row > mostRecords {
+			return nil, rowError(row, "", "these are too many: at most %d can be imported at once", mostRecords)
+		}
+		if err := r.check(row, until); err != nil {
+			return nil, err
+		}
+		all = append(all, numbered{r, row})
+	}
+	slices.SortFunc(all, func(a, b numbered) int {
+		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.Dimension, b.Dimension), cmp.Compare(a.Key, b.Key),
+			cmp.Compare(a.row, b.row))
+	})
+	var twin, first *numbered
+	for i := 1; i < len(all); i++ {
+		a, b := &all[i-1], &all[i]
+		if a.sameDay(b) && a.Key == b.Key && (twin == nil || b.row < twin.row) {
+			first, twin = a, b
+		}
+	}
+	if twin != nil {
+		return nil, rowError(twin.row, "key", "%s %s %.80q is in row %d already", twin.Date, dimensionName(twin.Dimension), twin.Key, first.row)
+	}
+	return all, nil
+}
+
+func (n *numbered) sameDay(other *numbered) bool {
+	return n.Date == other.Date && n.Dimension == other.Dimension
+}
+
+// entriesOf groups records by day and dimension, and returns how many rows there are of them.
+func entriesOf(all []numbered) (entries []entry, kept int, err error) {
+	for start := 0; start < len(all); {
+		end := start
+		var rows []row
+		for ; end < len(all) && all[end].sameDay(&all[start]); end++ {
+			r := &all[end]
+			rows = append(rows, row{key: []byte(r.Key), clicks: r.Clicks, impressions: r.Impressions, position: r.Position})
+		}
+		e := entry{date: all[start].Date, by: all[start].Dimension, state: importedFinal}
+		if e.rows, err = rank(e.by, rows); err != nil {
+			return nil, 0, fmt.Errorf("row %d: %w", all[start].row, err)
+		}
+		entries = append(entries, e)
+		kept += len(e.rows)
+		start = end
+	}
+	return entries, kept, nil
+}

@@ -1,0 +1,262 @@
+package archive
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"sara/translate"
+)
+
+// records yields the given records.
+func recordsOf(all []Record) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for _, r := range all {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+func collect(tb testing.TB, records iter.Seq2[Record, error]) []Record {
+	tb.Helper()
+	var all []Record
+	for r, err := range records {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// anyRecords returns valid records of some days of several months, with awkward keys and many ties, in export order.
+func anyRecords(random *rand.Rand, n int) []Record {
+	awkward := []string{"a", "A", "ä", `"`, `""`, "a,b", "line\nend", "carriage\r\nreturn", "\r", " space ", `\.`, "{}", "ключ", "\U0001F337",
+		"null", "\x01", "<&>", "https://example.com/%F0%9F%8C%B7?a=b,c"}
+	type place struct {
+		date translate.Date
+		by   translate.Dimension
+		key  string
+	}
+	seen := make(map[place]bool)
+	var all []Record
+	for range n {
+		r := Record{
+			Date:      translate.NewDate(2024, 1, 25) + translate.Date(random.IntN(45)),
+			Dimension: Dimensions()[random.IntN(5)],
+			Clicks:    random.Int64N(3),
+			Position:  1 + 40*random.Float64(),
+		}
+		r.Impressions = r.Clicks + 1 + random.Int64N(1000)
+		if r.Dimension != translate.ByDate {
+			r.Key = awkward[random.IntN(len(awkward))]
+		}
+		if at := (place{r.Date, r.Dimension, r.Key}); !seen[at] {
+			seen[at] = true
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(dimensionName(a.Dimension), dimensionName(b.Dimension)),
+			cmp.Compare(b.Clicks, a.Clicks), cmp.Compare(a.Key, b.Key))
+	})
+	return all
+}
+
+func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, f := range []Format{CSV, JSONL, Parquet} {
+		for _, n := range []int{0, 1, 2000} {
+			want := anyRecords(random, n)
+			var file bytes.Buffer
+			if err := WriteRecords(&file, f, recordsOf(want)); err != nil {
+				t.Fatal(err)
+			}
+			got := collect(t, ReadRecords(bytes.NewReader(file.Bytes()), int64(file.Len()), f))
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %d records, want %d", f, len(got), len(want))
+			}
+		}
+	}
+}
+
+func TestWhatIsExportedCanBeImportedElsewhere(t *testing.T) {
+	all := translate.DateRange{Start: translate.NewDate(2024, 1, 1), End: translate.NewDate(2024, 12, 31)}
+	want := anyRecords(rand.New(rand.NewPCG(3, 4)), 1500)
+	for _, f := range []Format{CSV, JSONL, Parquet} {
+		one, two := newTestHistory(t), newTestHistory(t)
+		shuffled := slices.Clone(want)
+		rand.New(rand.NewPCG(5, 6)).Shuffle(len(want), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		result, err := one.Import(t.Context(), testProperty, recordsOf(shuffled), ImportOptions{Until: all.End})
+		if err != nil || result.Rows != len(want) || result.CutRows != 0 || result.Kept != 0 {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		var file bytes.Buffer
+		if err := WriteRecords(&file, f, one.Export(t.Context(), testProperty, all)); err != nil {
+			t.Fatal(err)
+		}
+		records := ReadRecords(bytes.NewReader(file.Bytes()), int64(file.Len()), f)
+		if _, err := two.Import(t.Context(), testProperty, records, ImportOptions{Until: all.End}); err != nil {
+			t.Fatal(err)
+		}
+		if got := collect(t, two.Export(t.Context(), testProperty, all)); !slices.Equal(got, want) {
+			t.Errorf("%s: %d records, want %d", f, len(got), len(want))
+		}
+		part := translate.DateRange{Start: translate.NewDate(2024, 1, 30), End: translate.NewDate(2024, 2, 2)}
+		within := slices.DeleteFunc(slices.Clone(want), func(r Record) bool { return r.Date < part.Start || r.Date > part.End })
+		if got := collect(t, two.Export(t.Context(), testProperty, part)); !slices.Equal(got, within) {
+			t.Errorf("%s of a part: %d records, want %d", f, len(got), len(within))
+		}
+	}
+}
+
+func TestFaultyRowsAreNamed(t *testing.T) {
+	h := newTestHistory(t)
+	until := day(t, "2026-05-31")
+	refuse := func(want, row string) {
+		t.Helper()
+		file := "date,dimension,key,clicks,impressions,position\n2026-05-01,query,good,1,2,3.5\n" + row
+		_, err := h.Import(t.Context(), testProperty, ReadRecords(strings.NewReader(file), int64(len(file)), CSV), ImportOptions{Until: until})
+		var fault *RowError
+		if !errors.As(err, &fault) || fault.Row != 2 || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", row, err, want)
+		}
+	}
+	refuse(`row 2, column date: "2026-02-30" is not a date`, "2026-02-30,query,a,1,2,3")
+	refuse(`row 2, column date: "1969-12-31"`, "1969-12-31,query,a,1,2,3")
+	refuse("row 2, column date: 2026-06-01 is after 2026-05-31", "2026-06-01,query,a,1,2,3")
+	refuse(`row 2, column dimension: "Query" is none of query, page`, "2026-05-01,Query,a,1,2,3")
+	refuse(`row 2, column dimension: "date" is none of`, "2026-05-01,date,a,1,2,3")
+	refuse(`row 2, column clicks: "-1" is not a whole number`, "2026-05-01,query,a,-1,2,3")
+	refuse(`row 2, column clicks: "1.5" is not a whole number`, "2026-05-01,query,a,1.5,2,3")
+	refuse(`row 2, column clicks: "" is not a whole number`, "2026-05-01,query,a,,2,3")
+	refuse(`row 2, column impressions: "9007199254740993" is not a whole number`, "2026-05-01,query,a,1,9007199254740993,3")
+	refuse(`row 2, column impressions: "NaN" is not a whole number`, "2026-05-01,query,a,1,NaN,3")
+	refuse("row 2, column impressions: 1 impressions are fewer than 2 clicks", "2026-05-01,query,a,2,1,3")
+	refuse(`row 2, column position: "Inf" is not a number`, "2026-05-01,query,a,1,2,Inf")
+	refuse(`row 2, column position: "0x1p4" is not a number`, "2026-05-01,query,a,1,2,0x1p4")
+	refuse("row 2, column position: 0.5: positions count from 1", "2026-05-01,query,a,1,2,0.5")
+	refuse("row 2, column position: 7: without impressions", "2026-05-01,query,a,0,0,7")
+	refuse("row 2, column key: it is empty", "2026-05-01,page,,1,2,3")
+	refuse(`row 2, column key: "x": a total has no key`, "2026-05-01,total,x,1,2,3")
+	refuse("row 2, column key: it is not UTF-8", "2026-05-01,query,\xff,1,2,3")
+	refuse("row 2, column key: it is not UTF-8 text of at most 16384 bytes", "2026-05-01,query,"+strings.Repeat("x", 16385)+",1,2,3")
+	refuse(`row 2, column key: 2026-05-01 query "good" is in row 1 already`, "2026-05-01,query,good,1,2,3\n2026-05-01,query,good,1,2,3")
+	refuse("row 2: it has 5 columns, not 6", "2026-05-01,query,a,1,2")
+	refuse("row 2: there is a quote within a field", `2026-05-01,query,a"b,1,2,3`)
+	refuse("row 2: there is text after a closing quote", `2026-05-01,query,"a"b,1,2,3`)
+	refuse("row 2: a quote is not closed", `2026-05-01,query,"a,1,2,3`)
+	refuse("row 2: it is longer than 1048576 bytes", `2026-05-01,query,"`+strings.Repeat("x", 2<<20))
+
+	if days, err := h.Days(t.Context(), testProperty); len(days) != 0 || err != nil {
+		t.Errorf("a refused import has archived %v, %v", days, err)
+	}
+}
+
+func TestFaultyFilesAreRefused(t *testing.T) {
+	refuse := func(f Format, want, file string) {
+		t.Helper()
+		for _, err := range ReadRecords(strings.NewReader(file), int64(len(file)), f) {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s %.80q: %v, want %q", f, file, err, want)
+			}
+			return
+		}
+		t.Errorf("%s %.80q is an empty file", f, file)
+	}
+	refuse(CSV, "the file is empty: it starts with the line date,dimension", "")
+	refuse(CSV, `column 4 of the header is "impressions", not "clicks"`, "date,dimension,key,impressions,clicks,position\n")
+	refuse(CSV, "the header has 1 columns", "2026-05-01\n")
+	refuse(JSONL, "row 1: it is not a JSON object", "[1]")
+	refuse(JSONL, "row 1: it is not a JSON object", `{"date":`)
+	refuse(JSONL, `row 1: "Clicks" is no column`, `{"Clicks":1}`)
+	refuse(JSONL, "row 1, column clicks: it is there twice", `{"clicks":1,"clicks":1}`)
+	refuse(JSONL, `row 1, column clicks: "1" is not a number`, `{"clicks":"1"}`)
+	refuse(JSONL, "row 1, column key: null is not a string", `{"key":null}`)
+	refuse(JSONL, "row 1, column position: it is missing",
+		`{"date":"2026-05-01","dimension":"total","key":"","clicks":1,"impressions":2}`)
+	refuse(JSONL, "row 1: it is longer than 1048576 bytes", `{"key":"`+strings.Repeat("x", 2<<20))
+	refuse(Parquet, "not a Parquet file", "PAR1 and nothing else PAR1")
+	refuse("xml", `"xml" is none of csv, jsonl, parquet`, "")
+}
+
+func TestOtherProgramsFilesAreRead(t *testing.T) {
+	want := []Record{{Date: day(t, "2026-05-01"), Dimension: translate.ByQuery, Key: "a", Clicks: 12, Impressions: 120, Position: 3}}
+	accept := func(f Format, file string) {
+		t.Helper()
+		if got := collect(t, ReadRecords(strings.NewReader(file), int64(len(file)), f)); !slices.Equal(got, want) {
+			t.Errorf("%q: %v", file, got)
+		}
+	}
+	accept(CSV, "\ufeffdate,dimension,key,clicks,impressions,position\r\n2026-05-01,query,a,12.0,1.2E2,3.0\r\n\r\n")
+	accept(CSV, "\"date\",\"dimension\",\"key\",\"clicks\",\"impressions\",\"position\"\n\"2026-05-01\",\"query\",\"a\",\"12\",\"120\",\"3\"")
+	accept(JSONL, "\n{\"position\":3.0, \"key\":\"\\u0061\", \"clicks\":12.0,\"impressions\":1.2e2,\"date\":\"2026-05-01\",\"dimension\":\"query\"}\r\n\n")
+}
+
+func TestAnErrorEndsWhatIsWritten(t *testing.T) {
+	fault := errors.New("the month is torn")
+	records := func(yield func(Record, error) bool) { yield(Record{}, fault) }
+	for _, f := range []Format{CSV, JSONL, Parquet} {
+		if err := WriteRecords(new(bytes.Buffer), f, records); !errors.Is(err, fault) {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+}
+
+func TestImportedDaysReplaceNothingUnlessTold(t *testing.T) {
+	h := newTestHistory(t)
+	first := day(t, "2026-05-01")
+	of := func(date translate.Date, key string) Record {
+		return Record{Date: date, Dimension: translate.ByQuery, Key: key, Clicks: 1, Impressions: 2, Position: 3}
+	}
+	bring := func(o ImportOptions, want string, records ...Record) {
+		t.Helper()
+		o.Until = first + 100
+		result, err := h.Import(t.Context(), testProperty, recordsOf(records), o)
+		if got := fmt.Sprintf("%+v", result); err != nil || got != want {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+	}
+	holds := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, r := range collect(t, h.Export(t.Context(), testProperty, translate.DateRange{Start: first, End: first + 100})) {
+			got = append(got, r.Date.String()[8:]+" "+r.Key)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the archive holds %q, want %q", got, want)
+		}
+	}
+	if err := h.Merge(t.Context(), testProperty, []Day{{Date: first, Dimension: translate.ByQuery, Rows: queries(1, 1)}}); err != nil {
+		t.Fatal(err)
+	}
+	bring(ImportOptions{}, "{Rows:2 Days:1 Kept:1 CutRows:0}", of(first, "new"), of(first+1, "new"))
+	holds("01 query 0", "02 new")
+	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 CutRows:0}", of(first+1, "newer"))
+	holds("01 query 0", "02 new")
+	bring(ImportOptions{Replace: true}, "{Rows:1 Days:1 Kept:0 CutRows:0}", of(first, "newest"))
+	holds("01 newest", "02 new")
+	// An imported day is final; only a final one that is collected takes its place.
+	if err := h.Merge(t.Context(), testProperty, []Day{{Date: first, Dimension: translate.ByQuery, Rows: queries(1, 1)}}); err != nil {
+		t.Fatal(err)
+	}
+	holds("01 newest", "02 new")
+	if err := h.Merge(t.Context(), testProperty, []Day{{Date: first, Dimension: translate.ByQuery, Rows: queries(1, 1), Final: true}}); err != nil {
+		t.Fatal(err)
+	}
+	holds("01 query 0", "02 new")
+
+	many := []Record{{Date: first + 2, Dimension: translate.ByPage, Key: "zero"}}
+	for i := range 150 {
+		many = append(many, Record{Date: first + 2, Dimension: translate.ByPage, Key: fmt.Sprint(i), Clicks: int64(i), Impressions: 200, Position: 1})
+	}
+	bring(ImportOptions{}, "{Rows:151 Days:1 Kept:0 CutRows:51}", many...)
+}
