@@ -91,6 +91,23 @@ func TestAnAnswerIsSentWithoutAllocating(t *testing.T) {
 	}
 }
 
+// The Ask is all, and each exact date one more.
+func TestAQueryStringIsParsedInOneAllocation(t *testing.T) {
+	for query, budget := range map[string]float64{
+		"": 1, "date_range=last_28d&limit=50&order_by=-ctr": 1, "start_date=2026-05-01&end_date=2026-05-31": 3,
+	} {
+		e, raw, w := Breakdown(), []byte(query), window()
+		parse := func() {
+			if _, err := Parse(e, raw, w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := testing.AllocsPerRun(100, parse); n > budget {
+			t.Errorf("%q: %v allocations, budget %v", query, n, budget)
+		}
+	}
+}
+
 // Twenty expressions that would compile to 20 MB each are read at the cost of reading them.
 func TestExpressionsAreCheckedWithoutCompilingThem(t *testing.T) {
 	filter := strings.Trim(oneFilter("query", "regex", strings.Repeat("(|a){1000}", 20)), "[]")

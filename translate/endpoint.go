@@ -1,5 +1,7 @@
 package translate
 
+import "strings"
+
 // Names that more than one rule refers to.
 const (
 	paramDateRange = "date_range"
@@ -34,7 +36,7 @@ func performanceParams() []Param {
 	return append(dateParams(), Param{Name: paramFilters, Kind: KindFilters,
 		Description: "URL-encoded JSON array of filter objects, ANDed. Any filter is answered live.",
 		read: func(a *Ask, s string) (err error) {
-			a.Filters, err = ParseFilters(s)
+			a.Filters, err = ParseFilters(strings.Clone(s))
 			return err
 		}})
 }

@@ -25,7 +25,9 @@ func FuzzParse(f *testing.F) {
 	w := window()
 	f.Fuzz(func(t *testing.T, endpoint uint8, query string) {
 		e := all[int(endpoint)%len(all)]
-		ask, err := Parse(e, []byte(query), w)
+		raw := []byte(query)
+		ask, err := Parse(e, raw, w)
+		overwrite(raw)
 		if err != nil {
 			checkInputError(t, err)
 			return

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // An Ask is what one request asks, its parameters read and bounded. Which fields mean something depends on the parameters
@@ -53,7 +54,7 @@ type Param struct {
 	Choices     []string // every value that is allowed; nil for any
 	Min, Max    int      // of an integer; Max 0 for no upper bound
 
-	read func(*Ask, string) error
+	read func(*Ask, string) error // keeps nothing of the string
 }
 
 // maxInteger bounds integers that the API itself leaves unbounded, so that sums of them cannot overflow.
@@ -82,10 +83,11 @@ func boolean(name, description string, set func(*Ask, bool)) Param {
 func choice(name, def string, choices []string, description string, set func(*Ask, string)) Param {
 	return Param{Name: name, Kind: KindString, Description: description, Default: def, Choices: choices,
 		read: func(a *Ask, s string) error {
-			if !slices.Contains(choices, s) {
+			i := slices.Index(choices, s)
+			if i < 0 {
 				return invalid("%s %.40q is none of %s", name, s, strings.Join(choices, ", "))
 			}
-			set(a, s)
+			set(a, choices[i])
 			return nil
 		}}
 }
@@ -108,12 +110,14 @@ func date(name, description string, set func(*Ask, Date)) Param {
 
 // Parse reads a raw query string as the parameters of the endpoint; the Window makes dates of presets. Nothing in the string is
 // passed over: an unknown name, a name given twice, an empty value, a broken escape, a NUL or broken UTF-8 is an error, so
-// that no answer is read under a label that it does not have.
+// that no answer is read under a label that it does not have. The bytes stay the caller's: neither the Ask nor an error
+// keeps any of them.
 func Parse(endpoint Endpoint, rawQuery []byte, w Window) (*Ask, error) {
 	params := endpoint.Params
 	ask := &Ask{Compare: endpoint.Compares}
-	given := make([]bool, len(params))
-	for pair := range strings.SplitSeq(string(rawQuery), "&") {
+	query := unsafe.String(unsafe.SliceData(rawQuery), len(rawQuery)) // until Parse returns
+	var given indexSet
+	for pair := range strings.SplitSeq(query, "&") {
 		if pair == "" {
 			continue
 		}
@@ -121,10 +125,10 @@ func Parse(endpoint Endpoint, rawQuery []byte, w Window) (*Ask, error) {
 		if err != nil {
 			return nil, err
 		}
-		if given[i] {
+		if given.has(i) {
 			return nil, invalid("%s is given twice", params[i].Name)
 		}
-		given[i] = true
+		given.add(i)
 		if err := params[i].read(ask, value); err != nil {
 			return nil, err
 		}
@@ -135,14 +139,21 @@ func Parse(endpoint Endpoint, rawQuery []byte, w Window) (*Ask, error) {
 	return ask, nil
 }
 
+// An indexSet is a set of places in a list of at most 64.
+type indexSet uint64
+
+func (s indexSet) has(i int) bool { return s&(1<<i) != 0 }
+func (s *indexSet) add(i int)     { *s |= 1 << i }
+
 // complete fills in the defaults and resolves what depends on more than one parameter.
-func (a *Ask) complete(params []Param, given []bool, w Window) error {
+func (a *Ask) complete(params []Param, given indexSet, w Window) error {
 	hasPeriod := false
-	for i, p := range params {
+	for i := range params {
+		p := &params[i]
 		if p.Name == paramDateRange {
-			hasPeriod, a.presetGiven = true, given[i]
+			hasPeriod, a.presetGiven = true, given.has(i)
 		}
-		if given[i] || p.Default == "" {
+		if given.has(i) || p.Default == "" {
 			continue
 		}
 		if err := p.read(a, p.Default); err != nil {

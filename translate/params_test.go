@@ -261,6 +261,68 @@ func TestDefaultsAndOrderAskTheSame(t *testing.T) {
 	}
 }
 
+// The bytes belong to the HTTP server, which reads the next request into them.
+func TestParseKeepsNoneOfTheBytes(t *testing.T) {
+	filters := "filters=" + oneFilter("query", "contains", "shoes")
+	f := func(e Endpoint, query string) {
+		t.Helper()
+		raw := []byte(query)
+		ask, err := Parse(e, raw, window())
+		if err != nil {
+			t.Errorf("%s: %v", query, err)
+			return
+		}
+		before := summarise(ask)
+		overwrite(raw)
+		if after := summarise(ask); after != before {
+			t.Errorf("%s:\nbefore %s\n after %s", query, before, after)
+		}
+	}
+	dates := "start_date=2026-05-01&end_date=2026-06-30&"
+	f(Bare(), "&")
+	f(Summary(), filters+"&date_range=last_7d&compare=previous_period")
+	f(Summary(), dates+filters+"&date_range=last_7d")
+	f(Timeseries(), filters+"&date_range=last_16m")
+	f(Timeseries(), dates+filters+"&date_range=last_16m")
+	f(Breakdown(), filters+"&date_range=last_3m&limit=5&order_by=impressions")
+	f(Breakdown(), "filters=[{%22dimension%22:%22page%22,%22operator%22:%22is%22,%22value%22:%22a%22}]&order_by=-position")
+	f(Movers(), "date_range=previous_month&limit=5&min_clicks=3")
+	f(Movers(), dates+"limit=5&min_clicks=3")
+	f(Properties(), "limit=5&offset=10&include_archived=true")
+	f(Annotations(), dates)
+	for endpoint, e := range endpoints() {
+		for _, name := range append(paramNames(e), "typo", "lim%69t") {
+			for _, value := range []string{"", "nonsense", "%zz", "%ff", "9999-99-99", `[{"dimension":"nonsense"}]`, `[{"nonsense":"query"}]`} {
+				raw := []byte(name + "=" + value)
+				_, err := Parse(e, raw, window())
+				if err == nil {
+					t.Errorf("%s?%s is accepted", endpoint, raw)
+					continue
+				}
+				before := strings.Clone(err.Error())
+				overwrite(raw)
+				if after := err.Error(); after != before {
+					t.Errorf("%s?%s=%s: %q became %q", endpoint, name, value, before, after)
+				}
+			}
+		}
+	}
+}
+
+func overwrite(raw []byte) {
+	for i := range raw {
+		raw[i] = '~'
+	}
+}
+
+func paramNames(e Endpoint) []string {
+	var names []string
+	for _, p := range e.Params {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
 // describe writes a parameter as name:kind=default{choices}[min,max].
 func describe(p Param) string {
 	s := p.Name + ":" + string(p.Kind)

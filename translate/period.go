@@ -90,7 +90,7 @@ func (a *Ask) resolvePeriod(w Window) error {
 			return fmt.Errorf("BUG: preset %q passed its parameter's choices", a.preset)
 		}
 		a.Period = Period{DateRange: r, Preset: a.preset}
-		return a.checkReach(w, "date_range "+a.preset)
+		return a.checkReach(w)
 	}
 	if a.From == nil || a.To == nil {
 		return invalid("start_date and end_date go together: give both, or neither")
@@ -110,19 +110,22 @@ func (a *Ask) resolvePeriod(w Window) error {
 		a.Notes = append(a.Notes, fmt.Sprintf("start_date and end_date were used; date_range %s was not.", a.preset))
 	}
 	a.Period = Period{DateRange: DateRange{Start: from, End: to}, Preset: PresetCustom}
-	return a.checkReach(w, "the range")
+	return a.checkReach(w)
 }
 
 // checkReach refuses an answer that would need days before the plan's retention.
-func (a *Ask) checkReach(w Window, what string) error {
-	start := a.Period.Start
+func (a *Ask) checkReach(w Window) error {
+	start, compared := a.Period.Start, ""
 	if start >= w.Earliest {
-		start = a.Span().Start
-		what += " with the period before it"
+		start, compared = a.Span().Start, " with the period before it"
 	}
 	if start >= w.Earliest {
 		return nil
 	}
+	what := "the range"
+	if a.Period.Preset != PresetCustom {
+		what = "date_range " + a.Period.Preset
+	}
 	return &InputError{Code: CodeDateRangeTooOld, Message: fmt.Sprintf(
-		"%s starts on %s, before the history that the plan keeps; the earliest date allowed is %s", what, start, w.Earliest)}
+		"%s%s starts on %s, before the history that the plan keeps; the earliest date allowed is %s", what, compared, start, w.Earliest)}
 }
