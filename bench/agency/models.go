@@ -1,0 +1,111 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sara/bench/trace"
+)
+
+// calls are the upstream calls that requests cost by several models.
+type calls struct {
+	requests                            int
+	urlKeyed, perPeriod, widening, none int
+}
+
+func (c *calls) add(other calls) {
+	c.requests += other.requests
+	c.urlKeyed += other.urlKeyed
+	c.perPeriod += other.perPeriod
+	c.widening += other.widening
+	c.none += other.none
+}
+
+// models are the counts for a trace.
+type models struct {
+	atOnce calls             // nothing expires
+	byKind map[string]*calls // atOnce, by what is asked
+	day    calls             // at the times of the trace
+}
+
+// kinds returns the kinds of requests, most calls of the URL-keyed cache first.
+func (m models) kinds() []string {
+	return slices.SortedFunc(maps.Keys(m.byKind), func(a, b string) int {
+		return cmp.Or(cmp.Compare(m.byKind[b].urlKeyed, m.byKind[a].urlKeyed), cmp.Compare(a, b))
+	})
+}
+
+func count(c trace.Config, requests []trace.Request) (m models, err error) {
+	m.byKind = make(map[string]*calls)
+	atOnce, day := newCaches(c.Anchor), newCaches(c.Anchor)
+	for _, r := range requests {
+		once, err := atOnce.ask(r, 0)
+		if err != nil {
+			return m, err
+		}
+		inDay, err := day.ask(r, r.At)
+		if err != nil {
+			return m, err
+		}
+		m.atOnce.add(once)
+		m.day.add(inDay)
+		kind := kindOf(r)
+		if m.byKind[kind] == nil {
+			m.byKind[kind] = new(calls)
+		}
+		m.byKind[kind].add(once)
+	}
+	return m, nil
+}
+
+func kindOf(r trace.Request) string {
+	for _, p := range r.Params {
+		switch {
+		case p.Name == "filters":
+			return "filtered"
+		case p.Name == "order_by" && p.Value != "-clicks":
+			return "another order"
+		}
+	}
+	kind, _, _ := strings.Cut(r.Endpoint, "/")
+	return kind
+}
+
+// caches are the models of one clock.
+type caches struct {
+	urlKeyed, perPeriod trace.URLKeyed
+	widening            trace.Widening
+}
+
+func newCaches(anchor trace.Day) *caches {
+	return &caches{trace.URLKeyed{Anchor: anchor}, trace.URLKeyed{Anchor: anchor, PerPeriod: true}, trace.Widening{Anchor: anchor}}
+}
+
+func (c *caches) ask(r trace.Request, at time.Duration) (cost calls, err error) {
+	cost = calls{requests: 1, none: 1}
+	if strings.HasPrefix(r.Endpoint, "movers/") {
+		cost.none = 2
+	}
+	for _, model := range []struct {
+		ask  func(trace.Request, time.Duration) (int, error)
+		into *int
+	}{{c.urlKeyed.Ask, &cost.urlKeyed}, {c.perPeriod.Ask, &cost.perPeriod}, {c.widening.Ask, &cost.widening}} {
+		if *model.into, err = model.ask(r, at); err != nil {
+			return cost, err
+		}
+	}
+	return cost, nil
+}
+
+// counts writes counters in one line.
+func counts[K cmp.Ordered](m map[K]int) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%v: %d", key, m[key]))
+	}
+	return strings.Join(parts, ", ")
+}

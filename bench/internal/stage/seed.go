@@ -1,0 +1,99 @@
+package stage
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// run runs a command of sara and returns the JSON that it prints.
+func (s *Stage) run(ctx context.Context, args ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, s.binary(), append(args, "--json")...)
+	command.Env, command.Dir = s.env, s.folder
+	printed, err := command.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("%w: %s", err, exit.Stderr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sara %s: %w", strings.Join(args, " "), err)
+	}
+	return printed, nil
+}
+
+// seed adds an account and what is its own.
+func (s *Stage) seed(ctx context.Context, name string, account Account, credentials []byte) error {
+	file, err := s.write("credentials-"+name+".json", credentials)
+	if err != nil {
+		return err
+	}
+	workspace, connection := "workspace-"+name, "connection-"+name
+	commands := [][]string{
+		{"account", "add", "account-" + name, "--plan", "agency"},
+		{"workspace", "add", "account-" + name, workspace},
+		{"connection", "add", workspace, "--credentials", file, "--name", connection},
+		{"property", "import", connection},
+	}
+	for _, p := range account.Properties {
+		if len(p.BrandTerms) > 0 {
+			commands = append(commands, append([]string{"brand-terms", "set", p.Domain}, p.BrandTerms...))
+		}
+		if len(p.PageGroups) > 0 {
+			groups, err := s.writePageGroups(p)
+			if err != nil {
+				return err
+			}
+			commands = append(commands, []string{"page-groups", "set", p.Domain, "--file", groups})
+		}
+	}
+	for _, command := range commands {
+		if _, err := s.run(ctx, command...); err != nil {
+			return err
+		}
+	}
+	return s.seedPeople(ctx, name, workspace, account.People)
+}
+
+func (s *Stage) writePageGroups(p Property) (path string, err error) {
+	type rule struct {
+		Type  string `json:"type"`
+		Value string `json:"value"`
+	}
+	type group struct {
+		Name  string `json:"name"`
+		Rules []rule `json:"rules"`
+	}
+	var groups []group
+	for _, name := range p.PageGroups {
+		groups = append(groups, group{name, []rule{{"prefix", "/" + strings.ToLower(name) + "/"}}})
+	}
+	text, err := json.Marshal(groups)
+	if err != nil {
+		return "", err
+	}
+	return s.write("page-groups-"+p.Domain+".json", text)
+}
+
+func (s *Stage) seedPeople(ctx context.Context, account, workspace string, people int) error {
+	var keys []string
+	for i := range people {
+		email := fmt.Sprintf("person-%d@account-%s.example", i, account)
+		if _, err := s.run(ctx, "person", "add", "account-"+account, email, "--workspace", workspace); err != nil {
+			return err
+		}
+		printed, err := s.run(ctx, "key", "create", email, "--name", "bench")
+		if err != nil {
+			return err
+		}
+		var created struct{ Key string }
+		if err := json.Unmarshal(printed, &created); err != nil || created.Key == "" {
+			return fmt.Errorf("sara key create prints no key: %w", cmp.Or(err, errors.New("key is empty")))
+		}
+		keys = append(keys, created.Key)
+	}
+	s.Keys = append(s.Keys, keys)
+	return nil
+}

@@ -1,0 +1,214 @@
+// Package stage sets up what a measurement of sara needs, privately: the built binary, as many replicas of it as wanted, a
+// Redis if there is more than one, a SQLite database in a temporary folder that the binary's own commands filled, and
+// the simulated Search Console in this process. It knows sara from outside only: commands, environment, HTTP.
+//
+// Everything listens on free ports of 127.0.0.1 and ends with Close; the processes end with this one too, however that
+// ends. A Stage is for one goroutine, but for Drive, which makes its own.
+package stage
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"sara/proxy/upstream/gscsim"
+)
+
+// Config is what to set up.
+type Config struct {
+	Accounts []Account
+	// Site gives the sizes of every simulated site; its URL and Brand are not used.
+	Site       gscsim.Site
+	Replicas   int    // at least 1; more than one needs redis-server
+	CacheBytes string // bound of each replica's memory cache, such as 64MiB; empty for sara's default
+}
+
+// An Account has a workspace, a connection and people, each with one key.
+type Account struct {
+	People     int // at most 10, by the plan that all have
+	Properties []Property
+}
+
+// A Property is a domain property, reached by all people of its account.
+type Property struct {
+	Domain     string
+	BrandTerms []string
+	PageGroups []string // each is the pages below /name/ in lower case
+}
+
+// A Stage is a running sara.
+type Stage struct {
+	Keys      [][]string // by account and person
+	Replicas  []Replica
+	Simulator *gscsim.Server
+
+	folder    string
+	env       []string
+	processes []*process // in the order in which they were started
+	upstream  *httptest.Server
+	client    *http.Client
+}
+
+// patience is how long starting or stopping one thing may take, on a slow machine that does a lot else.
+const patience = 60 * time.Second
+
+// Start builds the binary and starts everything. It runs in the module: the working directory has to be inside.
+func Start(ctx context.Context, c Config) (_ *Stage, err error) {
+	s := &Stage{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxConnections}, Timeout: patience}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if s.folder, err = os.MkdirTemp("", "sara-bench-"); err != nil {
+		return nil, err
+	}
+	// Without what only debuggers want, which takes as long to link as all the rest.
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", s.binary(), "sara/cmd/sara")
+	if said, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build sara: %w\n%s", err, said)
+	}
+	credentials, err := s.simulate(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.settings(c); err != nil {
+		return nil, err
+	}
+	for i, account := range c.Accounts {
+		if err := s.seed(ctx, strconv.Itoa(i), account, credentials[i]); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.serve(c.Replicas)
+}
+
+// Close stops everything and removes the folder. Its error says how processes ended that did not end well.
+func (s *Stage) Close() error {
+	var failures []error
+	for i := len(s.processes) - 1; i >= 0; i-- {
+		failures = append(failures, s.processes[i].stop())
+	}
+	s.client.CloseIdleConnections()
+	if s.upstream != nil {
+		s.upstream.Close()
+	}
+	return errors.Join(append(failures, os.RemoveAll(s.folder))...)
+}
+
+func (s *Stage) binary() string { return filepath.Join(s.folder, "sara") }
+
+func (s *Stage) write(name string, text []byte) (path string, err error) {
+	path = filepath.Join(s.folder, name)
+	return path, os.WriteFile(path, text, 0o600)
+}
+
+// simulate starts the simulator, with one user for each account, and returns their credential files.
+func (s *Stage) simulate(c Config) (credentials [][]byte, err error) {
+	var users []gscsim.User
+	for i, account := range c.Accounts {
+		name := fmt.Sprintf("account-%d", i)
+		user := gscsim.User{Email: name, ClientID: name + ".apps.googleusercontent.com", ClientSecret: rand.Text(), RefreshToken: rand.Text()}
+		for _, property := range account.Properties {
+			site := c.Site
+			site.URL = "sc-domain:" + property.Domain
+			user.Sites = append(user.Sites, site)
+		}
+		file, err := user.AuthorizedUserJSON()
+		if err != nil {
+			return nil, err
+		}
+		users, credentials = append(users, user), append(credentials, file)
+	}
+	const seed = 11
+	noBound := gscsim.Quotas{SearchPerMinute: -1, InspectionsPerMinute: -1, InspectionsPerDay: -1}
+	s.Simulator = gscsim.New(gscsim.Config{Seed: seed, Now: time.Now, Quotas: noBound, Users: users})
+	s.upstream = httptest.NewServer(s.Simulator)
+	return credentials, nil
+}
+
+// settings makes the environment that the commands and the replicas share.
+func (s *Stage) settings(c Config) error {
+	const most = 100_000_000 // nobody gets near any allowance: the budgets are not what is measured
+	plans, err := s.write("plans.yaml", fmt.Appendf(nil, "plans: {agency: {api_access: true, keys: 10, requests_per_minute_per_key: %[1]d, "+
+		"requests_per_hour: %[1]d, requests_per_day: %[1]d, search_console_calls_per_day: %[1]d, "+
+		"live_calls_per_minute_per_property: %[1]d, retention_months: 60, inspected_urls_per_property: 1000}}\n", most))
+	if err != nil {
+		return err
+	}
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return err
+	}
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "SARA_") { // somebody's own sara is none of our business
+			s.env = append(s.env, variable)
+		}
+	}
+	s.env = append(s.env, "SARA_DATABASE_URL=sqlite:"+filepath.Join(s.folder, "sara.db"),
+		"SARA_SECRET_KEY="+base64.StdEncoding.EncodeToString(secret), "SARA_PLANS_FILE="+plans,
+		"SARA_UPSTREAM_URL="+s.upstream.URL, "SARA_OAUTH_TOKEN_URL="+s.upstream.URL+"/token",
+		"SARA_ARCHIVE_URL=file://"+filepath.Join(s.folder, "archive"), "SARA_COLLECT=off", "SARA_INSPECT=off",
+		"SARA_LOG_LEVEL=warn", "SARA_REPLICAS="+strconv.Itoa(c.Replicas))
+	if c.CacheBytes != "" {
+		s.env = append(s.env, "SARA_CACHE_BYTES="+c.CacheBytes)
+	}
+	if c.Replicas > 1 {
+		redis, err := s.startRedis()
+		s.env = append(s.env, "SARA_REDIS_URL=redis://"+redis)
+		return err
+	}
+	return nil
+}
+
+// startRedis starts a Redis that keeps nothing and returns its address.
+func (s *Stage) startRedis() (address string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	address = listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", err
+	}
+	redis, err := s.launch("redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no")
+	if err != nil {
+		return "", err
+	}
+	_, err = redis.await("eady to accept connections")
+	return address, err
+}
+
+// serve starts the replicas and waits until they listen.
+func (s *Stage) serve(replicas int) error {
+	for range replicas {
+		p, err := s.launch(s.binary(), "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		var r Replica
+		if r.URL, err = p.await("listening on "); err != nil {
+			return err
+		}
+		if r.AdminURL, err = p.await("admin listening on "); err != nil {
+			return err
+		}
+		s.Replicas = append(s.Replicas, r)
+	}
+	return nil
+}
