@@ -1,0 +1,62 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestQuestionsAreDistinct(t *testing.T) {
+	lastDay := time.Date(2026, time.November, 17, 0, 0, 0, 0, time.UTC)
+	const step = 11 // coprime with every base, so that all values of all digits come up
+	seen := make(map[string]bool)
+	for number := 0; number < maxQuestions; number += step {
+		path, _ := path(number, lastDay)
+		seen[path] = true
+	}
+	if want := (maxQuestions + step - 1) / step; len(seen) != want {
+		t.Errorf("%d of %d questions are distinct", len(seen), want)
+	}
+}
+
+func TestBoundedJudges(t *testing.T) {
+	const bound = 100 << 20
+	heaps := func(cache float64, heaps ...float64) (samples []sample) {
+		for i, heap := range heaps {
+			samples = append(samples, sample{questions: i, cache: cache * bound, heap: heap * (1 << 20)})
+		}
+		return samples
+	}
+	for _, c := range []struct {
+		name, want string
+		samples    []sample
+	}{
+		{"a steady heap passes", "", heaps(1, 200, 210, 190, 200)},
+		{"growth while it fills passes", "", append(heaps(.5, 10, 50), heaps(.95, 200, 200, 210)...)},
+		{"a cache over its bound", "its bound is", heaps(1.01, 200, 200, 200)},
+		{"a heap that grows with a full cache", "the heap grew", heaps(1, 200, 230, 270)},
+		{"a cache that is not full", "never came near", heaps(.5, 200, 200, 200)},
+		{"a cache that is full at the end", "only at the end", append(heaps(.5, 200), heaps(1, 200)...)},
+	} {
+		err := bounded(c.samples, bound)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// A small soak, with a bound that is full after a part of it.
+func TestSoak(t *testing.T) {
+	var said strings.Builder
+	o := options{questions: 1200, batch: 150, concurrency: 8, cacheBytes: "1MiB"}
+	result, err := run(t.Context(), o, &said)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &said)
+	}
+	if answered := result.cache["miss"] + result.cache["hit"]; answered != o.questions {
+		t.Errorf("X-Cache of %d questions: %v", o.questions, result.cache)
+	}
+	if result.cache["miss"] < o.questions/2 {
+		t.Errorf("most of the distinct questions are hits: %v", result.cache)
+	}
+}
