@@ -28,7 +28,7 @@
 //	looks at what moved                                          7 %
 //
 // A view over twelve months does not compare, since the period before it is beyond the 16 months of the upstream.
-// All weights are ours: they are written down in generate.go, not measured anywhere.
+// All weights are ours: they are written down in generate.go and session.go, not measured anywhere.
 package trace
 
 import (
