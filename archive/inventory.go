@@ -12,8 +12,9 @@ import (
 // Inventory is what a property has in the archive. A dimension of which nothing is archived is not in it.
 type Inventory map[translate.Dimension]Coverage
 
-// Coverage is the days that are archived under one dimension, with or without traffic.
+// Coverage is the days that are archived under one dimension, with or without traffic. The zero value has none.
 type Coverage struct {
+	Days        int // how many there are
 	First, Last translate.Date
 	Missing     []translate.Date // days between First and Last that are not archived, in order
 	Provisional []translate.Date // archived days that are not final yet, in order
@@ -22,7 +23,7 @@ type Coverage struct {
 // Has reports whether a day is archived.
 func (c Coverage) Has(day translate.Date) bool {
 	_, missing := slices.BinarySearch(c.Missing, day)
-	return day >= c.First && day <= c.Last && !missing
+	return c.Days > 0 && day >= c.First && day <= c.Last && !missing
 }
 
 // HasFinal reports whether a day is archived and final.
@@ -54,14 +55,14 @@ func (h *History) Days(ctx context.Context, property string) (Inventory, error) 
 
 // add adds an archived day, which is later than all before.
 func (i Inventory) add(by translate.Dimension, day translate.Date, s state) {
-	c, ok := i[by]
-	if !ok {
+	c := i[by]
+	if c.Days == 0 {
 		c.First, c.Last = day, day
 	}
 	for missing := c.Last + 1; missing < day; missing++ {
 		c.Missing = append(c.Missing, missing)
 	}
-	c.Last = day
+	c.Days, c.Last = c.Days+1, day
 	if !s.isFinal() {
 		c.Provisional = append(c.Provisional, day)
 	}

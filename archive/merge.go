@@ -110,7 +110,7 @@ func (h *History) update(ctx context.Context, property string, first translate.D
 		if !errors.Is(err, bucket.ErrChanged) {
 			return err
 		}
-		if err := pause(ctx, rand.N(time.Duration(min(attempt, 16)+1)*time.Millisecond)); err != nil {
+		if err := pause(ctx, rand.N(time.Duration(min(attempt, 8)+1)*time.Millisecond)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,392 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"sara/archive/bucket"
+	"sara/archive/bucket/s3test"
+	"sara/translate"
+)
+
+// anyDays returns distinct final days of a few months, each with a few rows and some with none, rows in any order.
+func anyDays(random *rand.Rand, n int) []Day {
+	var days []Day
+	for i := range n {
+		d := Day{Date: translate.NewDate(2024, 1, 20) + translate.Date(i/5), Dimension: Dimensions()[i%5], Final: true}
+		var b translate.RowsBuilder
+		rows := random.IntN(5)
+		if d.Dimension == translate.ByDate {
+			rows = min(rows, 1)
+		}
+		for _, k := range random.Perm(rows) {
+			m := translate.Metrics{Clicks: random.Int64N(3), Impressions: random.Int64N(100), Position: random.Float64() * 50}
+			b.Add(fmt.Appendf(nil, "key %d", k), m)
+		}
+		d.Rows = b.Rows()
+		days = append(days, d)
+	}
+	return days
+}
+
+// objects returns all that is in a bucket.
+func objects(tb testing.TB, b bucket.Bucket) map[string]string {
+	tb.Helper()
+	entries, err := b.List(context.Background(), "")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	all := make(map[string]string)
+	for _, e := range entries {
+		data, _, err := b.Get(context.Background(), e.Name)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all[e.Name] = string(data)
+	}
+	return all
+}
+
+func same(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name := range a {
+		if a[name] != b[name] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestTheSameDaysGiveTheSameBytesHoweverTheyCome(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	for range 8 {
+		days := anyDays(random, 30+random.IntN(150))
+		straight := newTestHistory(t)
+		if err := straight.Merge(t.Context(), testProperty, days); err != nil {
+			t.Fatal(err)
+		}
+		want := objects(t, straight.bucket)
+
+		crooked := newTestHistory(t)
+		// Days come in any order and grouping, some of them several times, some not final at first.
+		queue := slices.Clone(days)
+		for _, d := range days {
+			if random.IntN(4) == 0 {
+				queue = append(queue, d)
+			}
+			if random.IntN(4) == 0 {
+				d.Final, d.Rows = false, queries(1, 1)
+				queue = append(queue, d)
+			}
+		}
+		random.Shuffle(len(queue), func(i, j int) { queue[i], queue[j] = queue[j], queue[i] })
+		for len(queue) > 0 {
+			n := 1 + random.IntN(len(queue))
+			for _, group := range distinct(queue[:n]) {
+				if err := crooked.Merge(t.Context(), testProperty, group); err != nil {
+					t.Fatal(err)
+				}
+			}
+			queue = queue[n:]
+		}
+		if !same(objects(t, crooked.bucket), want) {
+			t.Fatal("the objects differ")
+		}
+	}
+}
+
+// distinct splits days into groups in which no day is twice.
+func distinct(days []Day) (groups [][]Day) {
+next:
+	for _, d := range days {
+		for i, group := range groups {
+			if !slices.ContainsFunc(group, func(o Day) bool { return o.Date == d.Date && o.Dimension == d.Dimension }) {
+				groups[i] = append(group, d)
+				continue next
+			}
+		}
+		groups = append(groups, []Day{d})
+	}
+	return groups
+}
+
+func TestWritersAtOnceLoseNoDayInAFolder(t *testing.T) {
+	writersAtOnce(t, t.TempDir())
+}
+
+func TestWritersAtOnceLoseNoDayInS3(t *testing.T) {
+	writersAtOnce(t, s3test.Start(t).NewBucket(t))
+}
+
+func writersAtOnce(t *testing.T, location string) {
+	const writers = 8
+	days := anyDays(rand.New(rand.NewPCG(9, 10)), 80)
+	var group sync.WaitGroup
+	for w := range writers {
+		b, err := bucket.Open(location)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := NewHistory(HistoryConfig{Bucket: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		group.Go(func() {
+			for i := w; i < len(days); i += writers {
+				// Every day comes from two writers.
+				if err := h.Merge(t.Context(), testProperty, []Day{days[i], days[(i+1)%len(days)]}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	alone := newTestHistory(t)
+	if err := alone.Merge(t.Context(), testProperty, days); err != nil {
+		t.Fatal(err)
+	}
+	b, err := bucket.Open(location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !same(objects(t, b), objects(t, alone.bucket)) {
+		t.Error("the objects are not those that one writer alone makes")
+	}
+}
+
+func TestAFinalDayIsNotReplacedByAProvisionalOne(t *testing.T) {
+	h := newTestHistory(t)
+	date := day(t, "2026-03-01")
+	merge := func(rows *translate.Rows, final bool) {
+		t.Helper()
+		if err := h.Merge(t.Context(), testProperty, []Day{{Date: date, Dimension: translate.ByQuery, Rows: rows, Final: final}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clicks := func(want int64) {
+		t.Helper()
+		rows, _, err := h.Rows(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date})
+		if err != nil || rows.Len() != 1 || rows.Metrics(0).Clicks != want {
+			t.Errorf("%d rows, %v, want one with %d clicks", rows.Len(), err, want)
+		}
+	}
+	merge(queries(1, 10), false)
+	merge(queries(1, 11), false)
+	clicks(11)
+	merge(queries(1, 12), true)
+	clicks(12)
+	merge(queries(1, 13), false)
+	clicks(12)
+	merge(queries(1, 14), true)
+	clicks(14)
+}
+
+func TestOnlyTheTopHundredQueriesAndPagesAreKept(t *testing.T) {
+	h := newTestHistory(t)
+	date := day(t, "2026-03-01")
+	var b translate.RowsBuilder
+	for i := range 150 {
+		b.Add(fmt.Appendf(nil, "%03d", 149-i), translate.Metrics{Clicks: int64(i / 75), Impressions: 9, Position: 2})
+	}
+	b.Add([]byte("none"), translate.Metrics{})
+	rows := b.Rows()
+	var days []Day
+	for _, by := range []translate.Dimension{translate.ByQuery, translate.ByPage, translate.ByCountry} {
+		days = append(days, Day{Date: date, Dimension: by, Rows: rows})
+	}
+	if err := h.Merge(t.Context(), testProperty, days); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range days {
+		want := 100
+		if d.Dimension == translate.ByCountry {
+			want = 150
+		}
+		got, _, err := h.Rows(t.Context(), testProperty, d.Dimension, translate.DateRange{Start: date, End: date})
+		if err != nil || got.Len() != want {
+			t.Fatalf("%s: %d rows, %v, want %d", d.Dimension, got.Len(), err, want)
+		}
+		for i := range got.Len() {
+			// 000 to 074 have a click, 075 to 149 none.
+			if string(got.Key(i)) != fmt.Sprintf("%03d", i) {
+				t.Errorf("%s: row %d is %s", d.Dimension, i, got.Key(i))
+			}
+		}
+	}
+}
+
+func TestDaysThatCannotBeArchivedAreRefusedWhole(t *testing.T) {
+	good := Day{Date: day(t, "2026-03-01"), Dimension: translate.ByDevice}
+	rows := func(keys string, m translate.Metrics) *translate.Rows {
+		var b translate.RowsBuilder
+		for key := range strings.SplitSeq(keys, ",") {
+			b.Add([]byte(key), m)
+		}
+		return b.Rows()
+	}
+	one := translate.Metrics{Clicks: 1, Impressions: 1, Position: 1}
+	refuse := func(want, property string, days ...Day) {
+		t.Helper()
+		h := newTestHistory(t)
+		err := h.Merge(t.Context(), property, append([]Day{good}, days...))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if n := len(objects(t, h.bucket)); n > 0 {
+			t.Errorf("%s: %d objects were written", want, n)
+		}
+	}
+	query := func(rows *translate.Rows) Day {
+		return Day{Date: good.Date, Dimension: translate.ByQuery, Rows: rows}
+	}
+	refuse(`key "a" is there twice`, testProperty, query(rows("a,a", one)))
+	refuse("a query has a key", testProperty, query(rows("", one)))
+	refuse("not UTF-8", testProperty, query(rows("\xff", one)))
+	refuse("they lie from 0 to 2^53", testProperty, query(rows("a", translate.Metrics{Clicks: -1})))
+	refuse("position -1 is out of range", testProperty, query(rows("a", translate.Metrics{Impressions: 1, Position: -1})))
+	refuse(`key "" is there twice`, testProperty, Day{Date: good.Date, Rows: rows("2026-03-01,2026-03-02", one)})
+	refuse("device of 2026-03-01 is there twice", testProperty, good)
+	refuse("is before 1970", testProperty, Day{Date: -1})
+	refuse("no dimension of the archive", testProperty, Day{Dimension: 17})
+	refuse("is not the id of a property", "../other")
+	refuse("is not the id of a property", "")
+}
+
+func TestPruneForgetsOnlyTheDaysBefore(t *testing.T) {
+	h := newTestHistory(t)
+	days := anyDays(rand.New(rand.NewPCG(11, 12)), 300) // January 20 to March 19
+	if err := h.Merge(t.Context(), testProperty, days); err != nil {
+		t.Fatal(err)
+	}
+	before := day(t, "2024-02-15")
+	for range 2 { // the second time there is nothing to do
+		if err := h.Prune(t.Context(), testProperty, before); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rest := newTestHistory(t)
+	days = slices.DeleteFunc(days, func(d Day) bool { return d.Date < before })
+	if err := rest.Merge(t.Context(), testProperty, days); err != nil {
+		t.Fatal(err)
+	}
+	if !same(objects(t, h.bucket), objects(t, rest.bucket)) {
+		t.Error("what is left is not what was never to be pruned")
+	}
+	if err := h.Prune(t.Context(), testProperty, day(t, "2030-01-01")); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(objects(t, h.bucket)); n > 0 {
+		t.Errorf("%d objects are left", n)
+	}
+	if err := h.Prune(t.Context(), "never-seen", before); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDaysTellsWhatIsArchived(t *testing.T) {
+	h := newTestHistory(t)
+	if inventory, err := h.Days(t.Context(), testProperty); len(inventory) != 0 || err != nil {
+		t.Errorf("an unknown property has %v, %v", inventory, err)
+	}
+	err := h.Merge(t.Context(), testProperty, []Day{
+		{Date: day(t, "2024-01-30"), Dimension: translate.ByQuery, Final: true},
+		{Date: day(t, "2024-02-02"), Dimension: translate.ByQuery, Rows: queries(1, 1)},
+		{Date: day(t, "2024-02-03"), Dimension: translate.ByQuery, Rows: queries(1, 1), Final: true},
+		{Date: day(t, "2024-05-31"), Dimension: translate.ByDate, Final: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inventory, err := h.Days(t.Context(), testProperty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "map[date:{1 2024-05-31 2024-05-31 [] []} query:{3 2024-01-30 2024-02-03 [2024-01-31 2024-02-01] [2024-02-02]}]"
+	if got := fmt.Sprint(inventory); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	query := inventory[translate.ByQuery]
+	for date, want := range map[string]string{"2024-01-29": "false false", "2024-01-30": "true true", "2024-01-31": "false false",
+		"2024-02-02": "true false", "2024-02-04": "false false"} {
+		if got := fmt.Sprint(query.Has(day(t, date)), query.HasFinal(day(t, date))); got != want {
+			t.Errorf("%s: %s, want %s", date, got, want)
+		}
+	}
+	if none := inventory[translate.ByPage]; none.Has(0) {
+		t.Error("a dimension without days has the first day there is")
+	}
+}
+
+// unreliable is a bucket whose writes fail from some time on.
+type unreliable struct {
+	bucket.Bucket
+	puts int
+}
+
+func (u *unreliable) Put(ctx context.Context, name string, data []byte, revision string) (string, error) {
+	if u.puts--; u.puts < 0 {
+		return "", errors.New("the disk is full")
+	}
+	return u.Bucket.Put(ctx, name, data, revision)
+}
+
+func TestAMergeThatFailedIsCompletedByMergingAgain(t *testing.T) {
+	days := anyDays(rand.New(rand.NewPCG(13, 14)), 300)
+	b, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unreliable{Bucket: b, puts: 2}
+	h, err := NewHistory(HistoryConfig{Bucket: u})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Merge(t.Context(), testProperty, days); err == nil || !strings.Contains(err.Error(), "merge into 2024-03 of property "+testProperty) {
+		t.Errorf("%v", err)
+	}
+	u.puts = 1 // what is there already is not written again
+	if err := h.Merge(t.Context(), testProperty, days); err != nil {
+		t.Error(err)
+	}
+	whole := newTestHistory(t)
+	if err := whole.Merge(t.Context(), testProperty, days); err != nil {
+		t.Fatal(err)
+	}
+	if !same(objects(t, b), objects(t, whole.bucket)) {
+		t.Error("the objects differ")
+	}
+}
+
+func TestAWriterGivesUpWhenTheStoreAlwaysRefuses(t *testing.T) {
+	b, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHistory(HistoryConfig{Bucket: refusing{b}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	days := []Day{{Date: 1, Dimension: translate.ByQuery}}
+	if err := h.Merge(ctx, testProperty, days); err == nil {
+		t.Error("it succeeds though its context has ended")
+	}
+	if err := h.Merge(t.Context(), testProperty, days); !errors.Is(err, bucket.ErrChanged) {
+		t.Error(err)
+	}
+}
+
+type refusing struct{ bucket.Bucket }
+
+func (refusing) Put(context.Context, string, []byte, string) (string, error) {
+	return "", bucket.ErrChanged
+}

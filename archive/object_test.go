@@ -1,0 +1,204 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"sara/archive/bucket"
+	"sara/translate"
+)
+
+// smallMonth returns February 2026 with every kind of day.
+func smallMonth(tb testing.TB) *month {
+	tb.Helper()
+	m := &month{ledger: newLedger(testProperty, translate.NewDate(2026, 2, 1))}
+	set := func(by translate.Dimension, day int, s state, rows ...row) {
+		ranked, err := rank(by, rows)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		m.states[by][day-1], m.rows[by][day-1] = s, ranked
+	}
+	set(translate.ByQuery, 2, collectedFinal,
+		row{[]byte("ö"), 1, 30, 2.5}, row{[]byte("b"), 1, 20, 7}, row{[]byte("a b"), 4, 9, 1.25})
+	set(translate.ByQuery, 1, importedFinal, row{[]byte("b"), 0, 1, 99})
+	set(translate.ByQuery, 28, collected) // without traffic
+	set(translate.ByPage, 1, imported, row{[]byte("https://example.com/"), 5, 31, 3.125})
+	set(translate.ByDate, 2, collectedFinal, row{nil, 7, 70, 4})
+	return m
+}
+
+func encoded(tb testing.TB, m *month) []byte {
+	tb.Helper()
+	data, err := m.encode()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
+}
+
+func TestAnObjectIsWhatTheFormatSays(t *testing.T) {
+	data := encoded(t, smallMonth(t))
+	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for i, group := range file.RowGroups() {
+		fmt.Fprintf(&got, "row group %d\n", i)
+		rows := make([]parquet.Row, 10)
+		reader := group.Rows()
+		n, err := reader.ReadRows(rows)
+		if err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		for _, r := range rows[:n] {
+			fmt.Fprintf(&got, "%s|%s|%s|%d|%d|%v\n", translate.Date(r[0].Int32()), r[1], r[2], r[3].Int64(), r[4].Int64(), r[5].Double())
+		}
+		if err := reader.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pair := range file.Metadata().KeyValueMetadata {
+		fmt.Fprintf(&got, "%s=%.34s\n", pair.Key, pair.Value)
+	}
+	want := `row group 0
+2026-02-01|page|https://example.com/|5|31|3.125
+row group 1
+2026-02-01|query|b|0|1|99
+2026-02-02|query|a b|4|9|1.25
+2026-02-02|query|b|1|20|7
+2026-02-02|query|ö|1|30|2.5
+row group 2
+2026-02-02|total||7|70|4
+sara.checksum=xxh64-of-the-file-with-zeros-here:
+sara.days.country=----------------------------
+sara.days.device=----------------------------
+sara.days.page=i---------------------------
+sara.days.query=IC-------------------------c
+sara.days.total=-C--------------------------
+sara.format=1
+sara.month=2026-02
+sara.property_id=` + testProperty[:34] + "\n"
+	if got.String() != want {
+		t.Errorf("it is\n%s\nwant\n%s", &got, want)
+	}
+	const schema = `message storedRow {
+	required int32 date (DATE);
+	required binary dimension (STRING);
+	required binary key (STRING);
+	required int64 clicks (INT(64,true));
+	required int64 impressions (INT(64,true));
+	required double position;
+}`
+	if got := file.Schema().String(); got != schema {
+		t.Errorf("the schema is %s", got)
+	}
+}
+
+func TestAMonthIsUnpackedAsItWasEncoded(t *testing.T) {
+	for _, m := range []*month{smallMonth(t), {ledger: newLedger(testProperty, translate.NewDate(2024, 2, 1))}} {
+		data := encoded(t, m)
+		o, err := openObject(testProperty, m.month, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := o.unpack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := fmt.Sprint(again), fmt.Sprint(m); got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
+		if !bytes.Equal(encoded(t, again), data) {
+			t.Error("it is encoded in another way the second time")
+		}
+	}
+}
+
+func TestADamagedOrForeignObjectIsNeverServed(t *testing.T) {
+	m := smallMonth(t)
+	data := encoded(t, m)
+	refuse := func(what string, data []byte, property string, first translate.Date) {
+		t.Helper()
+		_, err := openObject(property, first, data)
+		if fault := (*ObjectError)(nil); !errors.As(err, &fault) || fault.Name != objectName(property, first) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for cut := 0; cut < len(data); cut += 97 {
+		refuse(fmt.Sprintf("cut to %d bytes", cut), data[:cut], testProperty, m.month)
+		refuse(fmt.Sprintf("zeros from byte %d", cut), append(slices.Clone(data[:cut]), make([]byte, len(data)-cut)...), testProperty, m.month)
+	}
+	for at := range data {
+		flipped := slices.Clone(data)
+		flipped[at] ^= 1 << (at % 8)
+		refuse(fmt.Sprintf("a bit of byte %d flipped", at), flipped, testProperty, m.month)
+	}
+	refuse("with more at the end", append(slices.Clone(data), 0), testProperty, m.month)
+	refuse("of another property", data, "another", m.month)
+	refuse("of another month", data, testProperty, m.month.AddMonths(1))
+
+	next := bytes.Replace(data, []byte("sara.format\x18\x011"), []byte("sara.format\x18\x012"), 1)
+	if bytes.Equal(next, data) {
+		t.Fatal("the version is not where it was expected")
+	}
+	if err := seal(next); err != nil {
+		t.Fatal(err)
+	}
+	refuse("of the next version", next, testProperty, m.month)
+	if _, err := openObject(testProperty, m.month, next); !strings.Contains(fmt.Sprint(err), `its format is version "2"`) {
+		t.Error(err)
+	}
+}
+
+func TestADamagedObjectIsAnErrorOfEveryCallAndStays(t *testing.T) {
+	b, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHistory(HistoryConfig{Bucket: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := smallMonth(t)
+	data := encoded(t, m)
+	data[100] ^= 1
+	name := objectName(testProperty, m.month)
+	if _, err := b.Put(t.Context(), name, data, ""); err != nil {
+		t.Fatal(err)
+	}
+	r := translate.DateRange{Start: m.month, End: m.month + 27}
+	_, _, rowsErr := h.Rows(t.Context(), testProperty, translate.ByQuery, r)
+	_, daysErr := h.Days(t.Context(), testProperty)
+	mergeErr := h.Merge(t.Context(), testProperty, []Day{{Date: m.month + 3, Dimension: translate.ByDevice}})
+	var exportErr error
+	for _, err := range h.Export(t.Context(), testProperty, r) {
+		exportErr = err
+	}
+	for what, err := range map[string]error{"rows": rowsErr, "days": daysErr, "merge": mergeErr, "export": exportErr,
+		"prune": h.Prune(t.Context(), testProperty, m.month+5)} {
+		if fault := (*ObjectError)(nil); !errors.As(err, &fault) || fault.Name != name {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if now, _, err := b.Get(t.Context(), name); !bytes.Equal(now, data) || err != nil {
+		t.Errorf("it has been changed (%v)", err)
+	}
+}
+
+func TestAUsersTextCannotPassForTheChecksum(t *testing.T) {
+	m := smallMonth(t)
+	m.states[translate.ByQuery][5] = collected
+	m.rows[translate.ByQuery][5] = []row{{key: []byte("zz " + checksumMark + noChecksum), clicks: 1, impressions: 1, position: 1}}
+	if _, err := openObject(testProperty, m.month, encoded(t, m)); err != nil {
+		t.Error(err)
+	}
+}

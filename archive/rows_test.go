@@ -1,0 +1,308 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sara/archive/bucket"
+	"sara/translate"
+)
+
+func TestRowsAreThoseOfASlowReference(t *testing.T) {
+	random := rand.New(rand.NewPCG(15, 16))
+	h := newTestHistory(t)
+	days := anyDays(random, 400)
+	days = slices.DeleteFunc(days, func(Day) bool { return random.IntN(8) == 0 })
+	if err := h.Merge(t.Context(), testProperty, days); err != nil {
+		t.Fatal(err)
+	}
+	for range 60 {
+		start := translate.NewDate(2024, 1, 10) + translate.Date(random.IntN(80))
+		r := translate.DateRange{Start: start, End: start + translate.Date(random.IntN(70))}
+		by := Dimensions()[random.IntN(5)]
+		rows, missing, err := h.Rows(t.Context(), testProperty, by, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantRows, wantMissing := reference(days, by, r)
+		if !slices.Equal(missing, wantMissing) {
+			t.Errorf("%s %v: missing %v, want %v", by, r, missing, wantMissing)
+		}
+		if got := described(rows); !slices.Equal(got, wantRows) {
+			t.Errorf("%s %v: %q\nwant %q", by, r, got, wantRows)
+		}
+		if by == translate.ByDate {
+			if _, err := translate.SeriesOf(rows, r); err != nil {
+				t.Errorf("they make no series: %v", err)
+			}
+		}
+	}
+}
+
+func described(rows *translate.Rows) (all []string) {
+	for i := range rows.Len() {
+		m := rows.Metrics(i)
+		all = append(all, fmt.Sprintf("%s %d %d %.9f %.9f", rows.Key(i), m.Clicks, m.Impressions, m.CTR, m.Position))
+	}
+	return all
+}
+
+// reference adds up days row by row.
+func reference(days []Day, by translate.Dimension, r translate.DateRange) (rows []string, missing []translate.Date) {
+	type total struct {
+		key                 string
+		clicks, impressions int64
+		positions           float64
+	}
+	totals := make(map[string]*total)
+	archived := make(map[translate.Date]bool)
+	for _, d := range days {
+		if d.Dimension != by || d.Date < r.Start || d.Date > r.End {
+			continue
+		}
+		archived[d.Date] = true
+		for i := range d.Rows.Len() {
+			key, m := string(d.Rows.Key(i)), d.Rows.Metrics(i)
+			if by == translate.ByDate {
+				key = d.Date.String()
+			}
+			if m.Clicks == 0 && m.Impressions == 0 {
+				continue
+			}
+			if totals[key] == nil {
+				totals[key] = &total{key: key}
+			}
+			totals[key].clicks += m.Clicks
+			totals[key].impressions += m.Impressions
+			totals[key].positions += m.Position * float64(m.Impressions)
+		}
+	}
+	var sorted []*total
+	for _, s := range totals {
+		sorted = append(sorted, s)
+	}
+	slices.SortFunc(sorted, func(a, b *total) int {
+		if by == translate.ByDate {
+			return cmp.Compare(a.key, b.key)
+		}
+		return cmp.Or(cmp.Compare(b.clicks, a.clicks), cmp.Compare(a.key, b.key))
+	})
+	for _, s := range sorted {
+		ctr, position := 0.0, 0.0
+		if s.impressions > 0 {
+			ctr, position = float64(s.clicks)/float64(s.impressions), s.positions/float64(s.impressions)
+		}
+		rows = append(rows, fmt.Sprintf("%s %d %d %.9f %.9f", s.key, s.clicks, s.impressions, ctr, position))
+	}
+	for date := r.Start; date <= r.End; date++ {
+		if !archived[date] {
+			missing = append(missing, date)
+		}
+	}
+	return rows, missing
+}
+
+// counting is a bucket that counts what is read, and holds reads back while it is closed.
+type counting struct {
+	bucket.Bucket
+	gets, lists atomic.Int64
+	gate        chan struct{}
+	asked       chan struct{} // takes one for every read that the gate holds back, if anybody looks
+}
+
+func (c *counting) Get(ctx context.Context, name string) ([]byte, string, error) {
+	c.gets.Add(1)
+	if c.gate != nil {
+		select {
+		case c.asked <- struct{}{}:
+		default:
+		}
+		select {
+		case <-c.gate:
+		case <-ctx.Done():
+			return nil, "", ctx.Err()
+		}
+	}
+	return c.Bucket.Get(ctx, name)
+}
+
+func (c *counting) List(ctx context.Context, prefix string) ([]bucket.Entry, error) {
+	c.lists.Add(1)
+	return c.Bucket.List(ctx, prefix)
+}
+
+func (c *counting) expect(t *testing.T, gets, lists int64) {
+	t.Helper()
+	if c.gets.Load() != gets || c.lists.Load() != lists {
+		t.Errorf("%d reads and %d listings, want %d and %d", c.gets.Load(), c.lists.Load(), gets, lists)
+	}
+	c.gets.Store(0)
+	c.lists.Store(0)
+}
+
+func newCounting(t *testing.T) *counting {
+	t.Helper()
+	b, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &counting{Bucket: b}
+}
+
+func historyOf(t *testing.T, c HistoryConfig) *History {
+	t.Helper()
+	h, err := NewHistory(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestWhatIsInMemoryIsNotReadAgainUntilItHasChanged(t *testing.T) {
+	b := newCounting(t)
+	now := time.Unix(1_800_000_000, 0)
+	reader := historyOf(t, HistoryConfig{Bucket: b, Now: func() time.Time { return now }, Recheck: 10 * time.Second})
+	other := historyOf(t, HistoryConfig{Bucket: b.Bucket})
+	first := day(t, "2026-01-31")
+	r := translate.DateRange{Start: first, End: first + 1}
+	merge := func(h *History, date translate.Date) {
+		t.Helper()
+		if err := h.Merge(t.Context(), testProperty, []Day{{Date: date, Dimension: translate.ByQuery, Rows: queries(1, 1)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clicks := func(want int64) {
+		t.Helper()
+		rows, _, err := reader.Rows(t.Context(), testProperty, translate.ByQuery, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got int64
+		for i := range rows.Len() {
+			got += rows.Metrics(i).Clicks
+		}
+		if got != want {
+			t.Errorf("%d clicks, want %d", got, want)
+		}
+	}
+	merge(other, first)
+	clicks(1)
+	b.expect(t, 1, 1)
+	clicks(1)
+	b.expect(t, 0, 0)
+	merge(other, first+1)
+	clicks(1) // another process's write is seen after a while
+	b.expect(t, 0, 0)
+	now = now.Add(10 * time.Second)
+	clicks(2)
+	b.expect(t, 1, 1) // of two months only the new one
+	if _, err := reader.Days(t.Context(), testProperty); err != nil {
+		t.Fatal(err)
+	}
+	b.expect(t, 0, 0)
+
+	merge(reader, first-1)
+	b.expect(t, 1, 0)
+	r.Start--
+	clicks(3) // one's own write is seen at once
+	b.expect(t, 1, 1)
+	if err := reader.Prune(t.Context(), testProperty, first+1); err != nil {
+		t.Fatal(err)
+	}
+	b.expect(t, 1, 0)
+	clicks(1)
+	b.expect(t, 0, 1)
+}
+
+func TestReadersAtOnceReadAMonthOnce(t *testing.T) {
+	b := newCounting(t)
+	h := historyOf(t, HistoryConfig{Bucket: b, Recheck: math.MaxInt64})
+	date := day(t, "2026-01-31")
+	if err := h.Merge(t.Context(), testProperty, []Day{{Date: date, Dimension: translate.ByQuery, Rows: queries(3, 9)}}); err != nil {
+		t.Fatal(err)
+	}
+	b.gets.Store(0)
+	b.gate = make(chan struct{})
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			rows, _, err := h.Rows(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date})
+			if err != nil || rows.Len() != 3 {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	b.gate <- struct{}{} // the first, and only the first
+	group.Wait()
+	b.expect(t, 1, 1)
+}
+
+func TestAReaderWhoLeavesDoesNotFailTheOthers(t *testing.T) {
+	b := newCounting(t)
+	h := historyOf(t, HistoryConfig{Bucket: b})
+	date := day(t, "2026-01-31")
+	r := translate.DateRange{Start: date, End: date}
+	if err := h.Merge(t.Context(), testProperty, []Day{{Date: date, Dimension: translate.ByQuery, Rows: queries(3, 9)}}); err != nil {
+		t.Fatal(err)
+	}
+	b.gets.Store(0)
+	b.gate, b.asked = make(chan struct{}), make(chan struct{}, 1)
+	leaving, leave := context.WithCancel(t.Context())
+	left, stayed := make(chan error), make(chan error)
+	go func() {
+		_, _, err := h.Rows(leaving, testProperty, translate.ByQuery, r)
+		left <- err
+	}()
+	<-b.asked
+	go func() {
+		_, _, err := h.Rows(t.Context(), testProperty, translate.ByQuery, r)
+		stayed <- err
+	}()
+	leave()
+	if err := <-left; err == nil {
+		t.Error("the reader who left has an answer")
+	}
+	close(b.gate)
+	if err := <-stayed; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	b := newCounting(t)
+	h := historyOf(t, HistoryConfig{Bucket: b, CacheBytes: 64 << 10})
+	var days []Day
+	for m := range 24 {
+		days = append(days, Day{Date: translate.NewDate(2024, time.Month(1+m), 1), Dimension: translate.ByPage, Rows: queries(100, 900)})
+	}
+	if err := h.Merge(t.Context(), testProperty, days); err != nil {
+		t.Fatal(err)
+	}
+	r := translate.DateRange{Start: days[0].Date, End: days[23].Date}
+	for range 3 {
+		if _, _, err := h.Rows(t.Context(), testProperty, translate.ByPage, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.months.CleanUp()
+	if size := h.months.WeightedSize() * weightUnit; size > 64<<10 || size == 0 {
+		t.Errorf("%d bytes are in memory", size)
+	}
+}
+
+func TestAHistoryNeedsSoundSettings(t *testing.T) {
+	b := newCounting(t)
+	for _, c := range []HistoryConfig{{}, {Bucket: b, Recheck: -1}, {Bucket: b, CacheBytes: -1}} {
+		if _, err := NewHistory(c); err == nil {
+			t.Errorf("%+v is accepted", c)
+		}
+	}
+}
