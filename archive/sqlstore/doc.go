@@ -1,7 +1,9 @@
 // Package sqlstore keeps what administrators decide, in SQLite or PostgreSQL: accounts and their plans, people,
 // workspaces and who belongs to them, API keys, upstream connections, properties, and what is known about a property
-// (brand terms, page groups, annotations). It knows plans and scopes only by name; what they allow is decided elsewhere.
-// Search data is not kept here.
+// (brand terms, page groups, annotations), and how the archive of each property stands. It knows plans and scopes only by
+// name; what they allow is decided elsewhere. Search data is not kept here.
+//
+// A lease is what processes take turns by: one row, which one of them holds until it gives it back or it runs out.
 //
 // One set of queries and one set of migrations serves both databases. Placeholders are numbered in order of appearance,
 // times are stored as Unix milliseconds, and whatever has to sort alike everywhere is stored as bytes.

@@ -99,6 +99,7 @@ func TestServingQueriesUseIndexes(t *testing.T) {
 		"PageGroups":          {selectPageGroups, []any{"a"}},
 		"Annotations":         {selectAnnotations, []any{"a", 0, 1}},
 		"Credentials":         {selectCredentials, []any{"a"}},
+		"ArchiveState":        {selectArchiveState, []any{"a"}},
 	} {
 		type step struct {
 			id, parent, unused int

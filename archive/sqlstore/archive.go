@@ -1,0 +1,98 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"sara/translate"
+)
+
+// An ArchiveState is what people and the API want to know of a property's archive. It is an index: the truth is in the
+// archive's own objects.
+type ArchiveState struct {
+	PropertyID  string
+	First, Last *translate.Date // first and last archived day; nil while nothing is archived
+	CollectedAt *time.Time      // when everything there was to collect had been collected; nil for never
+	RestsUntil  *time.Time      // until when its site is not to be asked; nil when it may be
+	Failures    int             // attempts to collect it that have failed since the last that did not
+	Note        string          // why the last attempt failed, for people; empty if it did not
+}
+
+func scanArchiveState(row scanner) (a ArchiveState, err error) {
+	err = row.Scan(&a.PropertyID, &a.First, &a.Last, optionalInstant{&a.CollectedAt}, optionalInstant{&a.RestsUntil},
+		&a.Failures, &a.Note)
+	return a, err
+}
+
+const selectArchiveState = "SELECT property_id, first_day, last_day, collected_at, rests_until, failures, note" +
+	" FROM archive_states WHERE property_id = $1"
+
+// ArchiveState returns what is known of a property's archive; false when nobody has collected it yet.
+func (s *Store) ArchiveState(ctx context.Context, propertyID string) (ArchiveState, bool, error) {
+	a, err := one(ctx, s.db, scanArchiveState, selectArchiveState, propertyID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ArchiveState{}, false, nil
+	}
+	if err != nil {
+		return ArchiveState{}, false, fmt.Errorf("read the state of the archive of property %s: %w", propertyID, err)
+	}
+	return a, true, nil
+}
+
+// SaveArchiveState replaces what is known of a property's archive. A note that is not fit to be stored is made so.
+// Generation stays as it is.
+func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) error {
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
+	_, err := s.db.ExecContext(ctx, "INSERT INTO archive_states"+
+		" (property_id, first_day, last_day, collected_at, rests_until, failures, note) VALUES ($1, $2, $3, $4, $5, $6, $7)"+
+		" ON CONFLICT (property_id) DO UPDATE SET first_day = excluded.first_day, last_day = excluded.last_day,"+
+		" collected_at = excluded.collected_at, rests_until = excluded.rests_until, failures = excluded.failures,"+
+		" note = excluded.note",
+		a.PropertyID, optionalDay(a.First), optionalDay(a.Last), optionalMillis(a.CollectedAt), optionalMillis(a.RestsUntil),
+		a.Failures, cleanNote(a.Note))
+	if err != nil {
+		return fmt.Errorf("save the state of the archive of property %s: %w", a.PropertyID, err)
+	}
+	return nil
+}
+
+// An ArchivableProperty is a property with what collecting its archive needs to know besides.
+type ArchivableProperty struct {
+	Property
+	Plan  string       // of the account that its workspace belongs to
+	State ArchiveState // only its PropertyID is set when nobody has collected it yet
+}
+
+const selectArchivable = "SELECT " + propertyColumns + ", a.plan, s.first_day, s.last_day, s.collected_at, s.rests_until," +
+	" coalesce(s.failures, 0), coalesce(s.note, '') FROM properties p JOIN connections c ON c.id = p.connection_id" +
+	" JOIN workspaces w ON w.id = p.workspace_id JOIN accounts a ON a.id = w.account_id" +
+	" LEFT JOIN archive_states s ON s.property_id = p.id ORDER BY p.name_order"
+
+func scanArchivable(row scanner) (p ArchivableProperty, err error) {
+	p.Property, err = scanProperty(joined{row, []any{&p.Plan, &p.State.First, &p.State.Last, optionalInstant{&p.State.CollectedAt},
+		optionalInstant{&p.State.RestsUntil}, &p.State.Failures, &p.State.Note}})
+	p.State.PropertyID = p.ID
+	return p, err
+}
+
+// joined is a row whose last columns go elsewhere than those before.
+type joined struct {
+	scanner
+	rest []any
+}
+
+func (j joined) Scan(dest ...any) error { return j.scanner.Scan(append(dest, j.rest...)...) }
+
+// ArchivableProperties returns every property by name, archived and unreadable ones too, with its plan and the state of its
+// archive.
+func (s *Store) ArchivableProperties(ctx context.Context) ([]ArchivableProperty, error) {
+	properties, err := all(ctx, s.db, scanArchivable, selectArchivable)
+	if err != nil {
+		return nil, fmt.Errorf("list the properties to archive: %w", err)
+	}
+	return properties, nil
+}

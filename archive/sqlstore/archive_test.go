@@ -1,0 +1,147 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"sara/translate"
+)
+
+const turn = time.Minute
+
+func (f *fixture) acquire(name, holder string) bool {
+	f.t.Helper()
+	return value(f.AcquireLease(f.ctx, name, holder, turn))(f.t)
+}
+
+func (f *fixture) renew(name, holder string) bool {
+	f.t.Helper()
+	return value(f.RenewLease(f.ctx, name, holder, turn))(f.t)
+}
+
+func testLease(t *testing.T, f *fixture) {
+	generation := f.Generation()
+	want := func(what string, got, want bool) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %t, want %t", what, got, want)
+		}
+	}
+	want("renew what nobody holds", f.renew("collect", "one"), false)
+	want("acquire", f.acquire("collect", "one"), true)
+	want("acquire another's", f.acquire("collect", "two"), false)
+	want("acquire another name", f.acquire("inspect", "two"), true)
+	want("acquire one's own", f.acquire("collect", "one"), true)
+
+	f.time = f.time.Add(turn - time.Millisecond)
+	want("renew in time", f.renew("collect", "one"), true)
+	want("renew another's", f.renew("collect", "two"), false)
+	f.time = f.time.Add(turn - time.Millisecond)
+	want("acquire before it has run out", f.acquire("collect", "two"), false)
+	f.time = f.time.Add(time.Millisecond)
+	want("renew what has run out", f.renew("collect", "one"), false)
+	want("acquire what has run out", f.acquire("collect", "two"), true)
+	want("renew what another took over", f.renew("collect", "one"), false)
+
+	wantNil(t, f.ReleaseLease(f.ctx, "collect", "one"))
+	want("acquire after a stranger released it", f.acquire("collect", "one"), false)
+	wantNil(t, f.ReleaseLease(f.ctx, "collect", "two"))
+	want("acquire what was released", f.acquire("collect", "one"), true)
+	equal(t, f.Generation(), generation)
+
+	done, cancel := context.WithCancel(f.ctx)
+	cancel()
+	if held, err := f.AcquireLease(done, "other", "one", turn); held || !errors.Is(err, context.Canceled) {
+		t.Errorf("acquire without time: %t, %v", held, err)
+	}
+}
+
+func testLeaseRace(t *testing.T, f *fixture) {
+	const contenders, rounds = 8, 5
+	stores := make([]*Store, contenders)
+	for i := range stores {
+		stores[i] = f.open(nil)
+	}
+	for range rounds {
+		held := make([]bool, contenders)
+		var all sync.WaitGroup
+		for i, s := range stores {
+			all.Go(func() {
+				var err error
+				if held[i], err = s.AcquireLease(f.ctx, "collect", fmt.Sprint("contender ", i), turn); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		holders := 0
+		for _, h := range held {
+			if h {
+				holders++
+			}
+		}
+		equal(t, holders, 1)
+		f.time = f.time.Add(turn) // so that the next round takes over
+	}
+}
+
+func testArchiveState(t *testing.T, f *fixture) {
+	f.acme()
+	site := f.property("google", "sc-domain:example.com")
+	_, known, err := f.ArchiveState(f.ctx, site.ID)
+	wantNil(t, err)
+	equal(t, known, false)
+
+	generation := f.Generation()
+	first, last := translate.NewDate(2025, 7, 20), translate.NewDate(2026, 11, 19)
+	at, until := f.time, f.time.Add(15*time.Minute)
+	for _, state := range []ArchiveState{
+		{PropertyID: site.ID, First: &first, Last: &last, CollectedAt: &at},
+		{PropertyID: site.ID, First: &last, Last: &last, CollectedAt: &at, RestsUntil: &until, Failures: 3, Note: "over quota"},
+		{PropertyID: site.ID},
+	} {
+		wantNil(t, f.SaveArchiveState(f.ctx, state))
+		got, known, err := f.ArchiveState(f.ctx, site.ID)
+		wantNil(t, err)
+		equal(t, known, true)
+		equal(t, got, state)
+	}
+	wantNil(t, f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: site.ID, Note: "not\x00 \xff text"}))
+	got, _, err := f.ArchiveState(f.ctx, site.ID)
+	wantNil(t, err)
+	equal(t, got.Note, "not \uFFFD text")
+	equal(t, f.Generation(), generation)
+	if err := f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: "nobody's"}); err == nil {
+		t.Error("the state of a property that does not exist is kept")
+	}
+}
+
+func testArchivableProperties(t *testing.T, f *fixture) {
+	equal(t, value(f.ArchivableProperties(f.ctx))(t), []ArchivableProperty{})
+	_, google := f.acme()
+	f.account("bold", "agency")
+	f.workspace("bold", "clients")
+	f.connection("clients", "other")
+	b := f.property("google", "sc-domain:b.example")
+	a := f.property("other", "sc-domain:a.example")
+	c := value(f.SetArchived(f.ctx, f.property("google", "https://c.example/").ID, true))(t)
+
+	last := translate.NewDate(2026, 11, 19)
+	state := ArchiveState{PropertyID: b.ID, First: &last, Last: &last, Failures: 2, Note: "no access"}
+	wantNil(t, f.SaveArchiveState(f.ctx, state))
+	value(f.SetConnectionHealth(f.ctx, google.ID, google.Revision, false, "revoked"))(t)
+	value(f.SetPropertyAccess(f.ctx, a.ID, "no access"))(t)
+	a.AccessNote = "no access"
+	for _, p := range []*Property{&b, &c} {
+		p.Connection.Healthy, p.Connection.Note = false, "revoked"
+	}
+	equal(t, value(f.ArchivableProperties(f.ctx))(t), []ArchivableProperty{
+		{Property: a, Plan: "agency", State: ArchiveState{PropertyID: a.ID}},
+		{Property: b, Plan: "pro", State: state},
+		{Property: c, Plan: "pro", State: ArchiveState{PropertyID: c.ID}},
+	})
+}
