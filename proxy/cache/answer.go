@@ -34,8 +34,11 @@ type source struct {
 
 // NewAnswer returns the answer that begins with head, which is the Answer's from then on, and was built from the rows of
 // the sources, two at most.
-func NewAnswer(head []byte, sources ...*Entry) *Answer {
-	a := &Answer{head: head, etag: fmt.Sprintf(`W/"%016x"`, xxhash.Sum64(head))}
+func NewAnswer(head []byte, sources ...*Entry) *Answer { return NewAnswerAt(head, time.Time{}, sources...) }
+
+// NewAnswerAt is NewAnswer for an answer that was made at a time, should there be no sources.
+func NewAnswerAt(head []byte, made time.Time, sources ...*Entry) *Answer {
+	a := &Answer{head: head, etag: fmt.Sprintf(`W/"%016x"`, xxhash.Sum64(head)), filled: made}
 	if len(sources) > len(a.sources) {
 		panic(fmt.Sprintf("BUG: an answer from %d sources", len(sources)))
 	}

@@ -46,12 +46,13 @@ type codec struct {
 	decoder *zstd.Decoder
 }
 
-func newCodec() (*codec, error) {
+// newCodec returns one that reads no rows of more than so many bytes.
+func newCodec(most uint64) (*codec, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, fmt.Errorf("build the compressor of shared copies: %w", err)
 	}
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(decoderThreads), zstd.WithDecoderMaxMemory(maxPayload), zstd.WithDecoderLowmem(true))
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(decoderThreads), zstd.WithDecoderMaxMemory(most), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return nil, fmt.Errorf("build the decompressor of shared copies: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -57,57 +56,74 @@ func twoReplicas(t *testing.T, client func() redis.UniversalClient, begun *sync.
 	return clock, replicas
 }
 
-func TestReplicasFillOnceTogether(t *testing.T) {
-	onRedis(t, func(t *testing.T, client func() redis.UniversalClient) {
-		for range 10 {
-			var begun sync.WaitGroup
-			_, replicas := twoReplicas(t, client, &begun)
-			upstream := &backend{fill: func(context.Context, int64) (*translate.Rows, error) {
-				begun.Wait()
-				return rowsOf(t, 3), nil
-			}}
-			// The properties of the rounds have nothing to do with each other.
-			all, errs := crowd(t, 40, &begun, upstream.question(t.Name()+newToken(), narrow("a")), replicas...)
-			hows := map[How]int{}
-			for i, found := range all {
-				if errs[i] != nil || found.Entry.id != all[0].Entry.id || found.Entry.Rows().Len() != 3 {
-					t.Errorf("found %+v, %v", found, errs[i])
-				}
-				hows[found.How]++
+func TestReplicas(t *testing.T) {
+	for _, kind := range []struct {
+		name  string
+		start func(t *testing.T) (client func() redis.UniversalClient)
+	}{{"on one Redis", onSingle}, {"on a cluster", onCluster}} {
+		t.Run(kind.name, func(t *testing.T) {
+			client := kind.start(t)
+			for name, test := range map[string]func(*testing.T, func() redis.UniversalClient){
+				"fill once together": fillOnceTogether, "fail once together": failOnceTogether,
+				"try one by one after personal errors": tryAfterAPersonalError,
+				"find each other's copies":             findEachOthersCopies,
+				"let a site rest together":             restTogether,
+			} {
+				t.Run(name, func(t *testing.T) { test(t, client) })
 			}
-			if hows[Filled] != 1 || hows[Filled]+hows[Awaited] != 40 {
-				t.Errorf("found %v, want one that filled and the others that waited", hows)
-			}
-			upstream.want(t, 1)
-			awaited := 0.0
-			for _, r := range replicas {
-				awaited += r.metric(t, "awaited_total", "replica")
-				r.Close()
-			}
-			if awaited != 1 {
-				t.Errorf("%v flights waited for another replica", awaited)
-			}
-		}
-	})
+		})
+	}
 }
 
-func TestReplicasFailOnceTogether(t *testing.T) {
-	onRedis(t, func(t *testing.T, client func() redis.UniversalClient) {
+func fillOnceTogether(t *testing.T, client func() redis.UniversalClient) {
+	for range 10 {
 		var begun sync.WaitGroup
+		begun.Add(40)
 		_, replicas := twoReplicas(t, client, &begun)
-		awaitSubscriptions(t, replicas)
 		upstream := &backend{fill: func(context.Context, int64) (*translate.Rows, error) {
 			begun.Wait()
-			return nil, errUpstream
+			return rowsOf(t, 3), nil
 		}}
-		_, errs := crowd(t, 40, &begun, upstream.question("p", narrow("a")), replicas...)
-		for _, err := range errs {
-			if !errors.Is(err, errUpstream) {
-				t.Errorf("Do: %v", err)
+		// The properties of the rounds have nothing to do with each other.
+		all, errs := crowd(t, 40, &begun, upstream.question(t.Name()+newToken(), narrow("a")), replicas...)
+		hows := map[How]int{}
+		for i, found := range all {
+			if errs[i] != nil || found.Entry.id != all[0].Entry.id || found.Entry.Rows().Len() != 3 {
+				t.Errorf("found %+v, %v", found, errs[i])
 			}
+			hows[found.How]++
+		}
+		if hows[Filled] != 1 || hows[Filled]+hows[Awaited] != 40 {
+			t.Errorf("found %v, want one that filled and the others that waited", hows)
 		}
 		upstream.want(t, 1)
-	})
+		awaited := 0.0
+		for _, r := range replicas {
+			awaited += r.metric(t, "awaited_total", "replica")
+			r.Close()
+		}
+		if awaited != 1 {
+			t.Errorf("%v flights waited for another replica", awaited)
+		}
+	}
+}
+
+func failOnceTogether(t *testing.T, client func() redis.UniversalClient) {
+	var begun sync.WaitGroup
+	begun.Add(40)
+	_, replicas := twoReplicas(t, client, &begun)
+	awaitSubscriptions(t, replicas)
+	upstream := &backend{fill: func(context.Context, int64) (*translate.Rows, error) {
+		begun.Wait()
+		return nil, errUpstream
+	}}
+	_, errs := crowd(t, 40, &begun, upstream.question(t.Name(), narrow("a")), replicas...)
+	for _, err := range errs {
+		if !errors.Is(err, errUpstream) {
+			t.Errorf("Do: %v", err)
+		}
+	}
+	upstream.want(t, 1)
 }
 
 // awaitSubscriptions returns when a notice of the first replica reaches every replica. It sends them without a pause, each
@@ -133,56 +149,53 @@ func awaitSubscriptions(t *testing.T, replicas []*replica) {
 	}
 }
 
-func TestAPersonalErrorLeavesTheOthersOfAllReplicasToTry(t *testing.T) {
-	onRedis(t, func(t *testing.T, client func() redis.UniversalClient) {
-		var begun sync.WaitGroup
-		_, replicas := twoReplicas(t, client, &begun)
-		upstream := &backend{fill: func(_ context.Context, n int64) (*translate.Rows, error) {
-			begun.Wait()
-			if n == 1 {
-				return nil, errBudget
-			}
-			return rowsOf(t, 3), nil
-		}}
-		_, errs := crowd(t, 40, &begun, upstream.question("p", narrow("a")), replicas...)
-		failed := 0
-		for _, err := range errs {
-			if err != nil {
-				failed++
-			}
+func tryAfterAPersonalError(t *testing.T, client func() redis.UniversalClient) {
+	var begun sync.WaitGroup
+	begun.Add(40)
+	_, replicas := twoReplicas(t, client, &begun)
+	upstream := &backend{fill: func(_ context.Context, n int64) (*translate.Rows, error) {
+		begun.Wait()
+		if n == 1 {
+			return nil, errBudget
 		}
-		if failed != 1 {
-			t.Errorf("%d failed, want only the one who ran into it: %v", failed, errors.Join(errs...))
+		return rowsOf(t, 3), nil
+	}}
+	_, errs := crowd(t, 40, &begun, upstream.question(t.Name(), narrow("a")), replicas...)
+	failed := 0
+	for _, err := range errs {
+		if err != nil {
+			failed++
 		}
-		upstream.want(t, 2)
-	})
+	}
+	if failed != 1 {
+		t.Errorf("%d failed, want only the one who ran into it: %v", failed, errors.Join(errs...))
+	}
+	upstream.want(t, 2)
 }
 
-func TestACopyOfAnotherReplicaIsFoundAndKept(t *testing.T) {
-	onRedis(t, func(t *testing.T, client func() redis.UniversalClient) {
-		clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
-		one, other := newReplica(t, client(), clock), newReplica(t, client(), clock)
-		q := upstream.question("p", narrow("a"))
-		q.Asked = 42
-		filled := one.do(t, q, Filled).Entry
-		one.landed()
-		clock.advance(life - 1)
-		if !other.Has(t.Context(), upstream.question("p", wide("a"))) {
-			t.Error("the wide sample is not answered by the narrow one, which has all rows")
-		}
-		found := other.do(t, q, Memory).Entry
-		if found.Asked() != 42 || !found.Filled().Equal(filled.Filled()) || found.id != filled.id || found.Rows().Len() != 3 {
-			t.Errorf("found %+v, filled %+v", found, filled)
-		}
-		third := newReplica(t, client(), clock)
-		third.do(t, q, Shared)
-		clock.advance(1)
-		if found, err := third.Do(t.Context(), q); err != nil || !found.Stale || found.How != Memory {
-			t.Errorf("found %+v, %v, want a copy as old as it is", found, err)
-		}
-		third.landed()
-		upstream.want(t, 2)
-	})
+func findEachOthersCopies(t *testing.T, client func() redis.UniversalClient) {
+	clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
+	one, other := newReplica(t, client(), clock), newReplica(t, client(), clock)
+	q := upstream.question(t.Name(), narrow("a"))
+	q.Asked = 42
+	filled := one.do(t, q, Filled).Entry
+	one.landed()
+	clock.advance(life - 1)
+	if !other.Has(t.Context(), upstream.question(t.Name(), wide("a"))) {
+		t.Error("the wide sample is not answered by the narrow one, which has all rows")
+	}
+	found := other.do(t, q, Memory).Entry
+	if found.Asked() != 42 || !found.Filled().Equal(filled.Filled()) || found.id != filled.id || found.Rows().Len() != 3 {
+		t.Errorf("found %+v, filled %+v", found, filled)
+	}
+	third := newReplica(t, client(), clock)
+	third.do(t, q, Shared)
+	clock.advance(1)
+	if found, err := third.Do(t.Context(), q); err != nil || !found.Stale || found.How != Memory {
+		t.Errorf("found %+v, %v, want a copy as old as it is", found, err)
+	}
+	third.landed()
+	upstream.want(t, 2)
 }
 
 func TestAReplicaThatDiesCostsItsLeaseAtMost(t *testing.T) {
@@ -200,6 +213,7 @@ func TestAReplicaThatDiesCostsItsLeaseAtMost(t *testing.T) {
 
 func TestALeaseIsRenewedAsLongAsTheFillRuns(t *testing.T) {
 	var begun sync.WaitGroup
+	begun.Add(2)
 	server := redistest.Single(t)
 	_, replicas := twoReplicas(t, func() redis.UniversalClient { return patient(t, server) }, &begun)
 	renewals := make(chan struct{})
@@ -207,10 +221,14 @@ func TestALeaseIsRenewedAsLongAsTheFillRuns(t *testing.T) {
 		r.redis.limits.held, r.redis.limits.renewal = 400*time.Millisecond, 20*time.Millisecond
 		r.redis.client.AddHook(&asksForLease{told: func() {}, renewed: func() { renewals <- struct{}{} }})
 	}
-	upstream := &backend{fill: func(context.Context, int64) (*translate.Rows, error) {
+	upstream := &backend{fill: func(ctx context.Context, _ int64) (*translate.Rows, error) {
 		begun.Wait()
 		for range 30 { // which take longer than a lease lasts
-			<-renewals
+			select {
+			case <-renewals:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
 		}
 		go func() { // what comes until the fill has ended
 			for range renewals {
@@ -256,67 +274,4 @@ func TestAProcessThatEndsGivesItsLeaseBack(t *testing.T) {
 	ended.Wait()
 	living.Close()
 	wantNoGoroutine(t)
-}
-
-func TestWhatIsNotUnderstoodIsAMiss(t *testing.T) {
-	server := redistest.Single(t)
-	client, clock := server.Client(), newClock()
-	upstream := sourceOf(rowsOf(t, 3))
-	q := upstream.question("p", narrow("a"))
-	key := newInquiry(&q).own.shared
-	newReplica(t, patient(t, server), clock).do(t, q, Filled)
-	for _, test := range []struct {
-		name, reason string
-		change       func(value []byte) any
-	}{
-		{"truncated", "torn", func(v []byte) any { return v[:len(v)-1] }},
-		{"cut to its magic", "torn", func(v []byte) any { return v[:4] }},
-		{"flipped", "torn", func(v []byte) any { v[40]++; return v }},
-		{"of another version", "version", func(v []byte) any { v[4]++; return v }},
-		{"of another program", "torn", func([]byte) any { return "hello" }},
-		{"of another key", "foreign", func([]byte) any { return encoded(t, "other", clock.Now()) }},
-		{"from the future", "foreign", func([]byte) any { return encoded(t, newInquiry(&q).own.key, clock.Now().Add(6*time.Minute)) }},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			value, err := encodedBy(t, newInquiry(&q).own.key, clock.Now())
-			if err == nil {
-				err = client.Set(t.Context(), key, test.change(value), 0).Err()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := newReplica(t, patient(t, server), clock)
-			if c.Has(t.Context(), q) {
-				t.Error("it has what it cannot understand")
-			}
-			if n := c.metric(t, "discarded_total", test.reason); n != 1 {
-				t.Errorf("counted %v values", n)
-			}
-			c.do(t, q, Filled)
-			c.landed()
-			newReplica(t, patient(t, server), clock).do(t, q, Shared)
-		})
-	}
-	t.Run("of another type", func(t *testing.T) {
-		client.Del(t.Context(), key)
-		client.LPush(t.Context(), key, "hello")
-		c := newReplica(t, patient(t, server), clock)
-		c.do(t, q, Filled)
-		c.landed()
-		newReplica(t, patient(t, server), clock).do(t, q, Shared)
-		if n := c.metric(t, "redis_errors_total", ""); n != 0 {
-			t.Errorf("counted %v errors of Redis", n)
-		}
-	})
-}
-
-func TestKeysAreOfTheirProperty(t *testing.T) {
-	q := sourceOf(nil).question("sc-1", narrow("a"))
-	i := newInquiry(&q)
-	if !strings.HasPrefix(i.own.shared, "sara:c:{sc-1}:") || len(i.own.shared) != len("sara:c:{sc-1}:")+16 {
-		t.Errorf("the key is %q", i.own.shared)
-	}
-	if i.others[0].shared == i.own.shared {
-		t.Error("the samples share a key")
-	}
 }

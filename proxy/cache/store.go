@@ -46,7 +46,7 @@ func newSharedStore(client redis.UniversalClient, log *slog.Logger, now func() t
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	codec, err := newCodec()
+	codec, err := newCodec(maxPayload)
 	if err != nil {
 		return nil, err
 	}

@@ -116,23 +116,21 @@ func patient(tb testing.TB, server *redistest.Server) *redis.Client {
 	return client
 }
 
-// onRedis runs a test on a single server and on a cluster.
-func onRedis(t *testing.T, test func(t *testing.T, client func() redis.UniversalClient)) {
-	t.Run("single", func(t *testing.T) {
-		server := redistest.Single(t)
-		test(t, func() redis.UniversalClient { return patient(t, server) })
-	})
-	t.Run("cluster", func(t *testing.T) {
-		options, err := redis.ParseClusterURL(redistest.Cluster(t).URL())
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, func() redis.UniversalClient {
-			client := redis.NewClusterClient(options)
-			t.Cleanup(func() { _ = client.Close() })
-			return client
-		})
-	})
+func onSingle(t *testing.T) (client func() redis.UniversalClient) {
+	server := redistest.Single(t)
+	return func() redis.UniversalClient { return patient(t, server) }
+}
+
+func onCluster(t *testing.T) (client func() redis.UniversalClient) {
+	options, err := redis.ParseClusterURL(redistest.Cluster(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() redis.UniversalClient {
+		client := redis.NewClusterClient(options)
+		t.Cleanup(func() { _ = client.Close() })
+		return client
+	}
 }
 
 // rowsOf returns n rows.
@@ -221,12 +219,11 @@ func (a arriving) Done() <-chan struct{} {
 	return a.Context.Done()
 }
 
-// crowd asks n times at once, in turn of the replicas, and returns the results. All calls arrived when begun is done.
+// crowd asks n times at once, in turn of the replicas, and returns the results. Each call that arrives makes begun less.
 func crowd(t *testing.T, n int, begun *sync.WaitGroup, q Question, replicas ...*replica) (all []Found, errs []error) {
 	t.Helper()
 	all, errs = make([]Found, n), make([]error, n)
 	var ended sync.WaitGroup
-	begun.Add(n)
 	for i := range n {
 		ended.Go(func() {
 			ctx := arriving{t.Context(), new(sync.Once), begun.Done}

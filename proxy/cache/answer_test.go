@@ -1,0 +1,142 @@
+package cache
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func unzip(t *testing.T, member []byte) []byte {
+	t.Helper()
+	reader, err := gzip.NewReader(bytes.NewReader(member))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Multistream(false)
+	data, err := io.ReadAll(reader) // which checks the checksum and the size
+	if err != nil {
+		t.Fatalf("read %d bytes, then: %v", len(data), err)
+	}
+	return data
+}
+
+func checkAnswer(t *testing.T, head, tail []byte) {
+	t.Helper()
+	a := NewAnswer(bytes.Clone(head))
+	whole := append(bytes.Clone(head), tail...)
+	if got := a.Append([]byte("kept"), tail); string(got) != "kept"+string(whole) {
+		t.Errorf("appended %d bytes", len(got))
+	}
+	for range 2 {
+		member := a.AppendGzip([]byte("kept"), tail)
+		if string(member[:4]) != "kept" || !bytes.Equal(unzip(t, member[4:]), whole) {
+			t.Errorf("a head of %d bytes and a tail of %d came back as others", len(head), len(tail))
+		}
+	}
+}
+
+func TestAnAnswerIsItsHeadAndTheTail(t *testing.T) {
+	long := []byte(strings.Repeat(`{"query":"best shoes","clicks":12},`, 10_000))
+	for _, head := range [][]byte{nil, []byte("{"), long} {
+		for _, tail := range [][]byte{nil, []byte("}"), long[:65_535], long[:65_536], long[:200_000]} {
+			checkAnswer(t, head, tail)
+		}
+	}
+	if a := NewAnswer(long); len(a.AppendGzip(nil, nil)) > len(long)/10 || a.Len() != len(long) {
+		t.Error("the head is not compressed")
+	}
+}
+
+func FuzzAppendGzip(f *testing.F) {
+	f.Add([]byte(`{"data":[`), []byte(`],"request_id":"1"}`))
+	f.Add([]byte{}, []byte{})
+	f.Fuzz(checkAnswer)
+}
+
+func TestManyMayPackAnAnswerAtOnce(t *testing.T) {
+	a := NewAnswer([]byte("head"))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if got := a.AppendGzip(nil, []byte("tail")); len(got) == 0 {
+				t.Error("nothing was appended")
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestAnETagTellsHeadsApart(t *testing.T) {
+	a, same, other := NewAnswer([]byte("head")), NewAnswer([]byte("head")), NewAnswer([]byte("heae"))
+	if a.ETag() != same.ETag() || a.ETag() == other.ETag() || !strings.HasPrefix(a.ETag(), `W/"`) || !strings.HasSuffix(a.ETag(), `"`) {
+		t.Errorf("tags %s, %s, %s", a.ETag(), same.ETag(), other.ETag())
+	}
+}
+
+func TestAnAnswerLastsAsLongAsItsSources(t *testing.T) {
+	clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
+	c := newReplica(t, nil, clock)
+	one := c.do(t, upstream.question("p", narrow("a")), Filled)
+	clock.advance(time.Minute)
+	second := upstream.question("p", narrow("b"))
+	two := c.do(t, second, Filled)
+	a := NewAnswer([]byte("head"), two.Entry, one.Entry)
+	if !a.Filled().Equal(one.Entry.Filled()) {
+		t.Errorf("filled %v, want the time of the oldest source", a.Filled())
+	}
+	key := []byte("key")
+	c.Keep(key, "account", a)
+	key[0]++
+	if c.Answer(key) != nil {
+		t.Error("there is an answer that nobody kept")
+	}
+	key[0]--
+	for range 2 {
+		if c.Answer(key) != a {
+			t.Fatal("the answer is gone")
+		}
+	}
+	if n := c.metric(t, "lookups_total", "memory"); n != 2 {
+		t.Errorf("counted %v hits", n)
+	}
+	c.memory.items.Invalidate(memoryKey{text: one.Entry.key})
+	if c.Answer(key) != a {
+		t.Error("an answer went with rows that are no longer in memory")
+	}
+	second.Bypass = true
+	c.do(t, second, Filled)
+	if c.Answer(key) != nil {
+		t.Error("an answer outlived a source that was refilled")
+	}
+}
+
+func TestAnAnswerOfThreeSourcesIsABug(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a source was forgotten")
+		}
+	}()
+	e := &Entry{}
+	NewAnswer(nil, e, e, e)
+}
+
+func TestAnAnswerHitAllocatesNothing(t *testing.T) {
+	c := newReplica(t, nil, newClock())
+	entry := c.do(t, sourceOf(rowsOf(t, 3)).question("p", narrow("a")), Filled).Entry
+	key, head := []byte("key"), []byte(strings.Repeat(`{"query":"best shoes","clicks":12},`, 200))
+	c.Keep(key, "account", NewAnswer(head, entry, entry))
+	dst, tail := make([]byte, 0, 2*len(head)), []byte(`"request_id":"0123456789"}`)
+	for name, step := range map[string]func(){
+		"Answer":     func() { c.Answer(key) },
+		"Append":     func() { dst = c.Answer(key).Append(dst[:0], tail) },
+		"AppendGzip": func() { dst = c.Answer(key).AppendGzip(dst[:0], tail) },
+	} {
+		if n := testing.AllocsPerRun(1000, step); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package cache
+
+import (
+	"strings"
+	"testing"
+
+	"sara/policy/redistest"
+)
+
+func BenchmarkAnswer(b *testing.B) {
+	c := newReplica(b, nil, newClock())
+	q := sourceOf(rowsOf(b, 1000)).question("p", narrow("a"))
+	found, err := c.Do(b.Context(), q)
+	if err != nil {
+		b.Fatal(err)
+	}
+	key, head := []byte("a key as long as the path and the query of a request are"), []byte(strings.Repeat(`{"query":"best shoes","clicks":12},`, 230))
+	c.Keep(key, "account", NewAnswer(head, found.Entry))
+	tail := []byte(`"request_id":"0123456789"}`)
+	dst := make([]byte, 0, 2*len(head))
+	b.Run("hit", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			c.Answer(key)
+		}
+	})
+	b.Run("hit parallel", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				c.Answer(key)
+			}
+		})
+	})
+	b.Run("append 8 kB", func(b *testing.B) {
+		b.ReportAllocs()
+		a := c.Answer(key)
+		for b.Loop() {
+			dst = a.Append(dst[:0], tail)
+		}
+	})
+	b.Run("gzip 8 kB", func(b *testing.B) {
+		b.ReportAllocs()
+		a := c.Answer(key)
+		for b.Loop() {
+			dst = a.AppendGzip(dst[:0], tail)
+		}
+	})
+	b.Run("gzip 8 kB, first", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			dst = NewAnswer(head).AppendGzip(dst[:0], tail)
+		}
+	})
+}
+
+func BenchmarkDo(b *testing.B) {
+	server := redistest.Single(b)
+	c := newReplica(b, patient(b, server), newClock())
+	q := sourceOf(rowsOf(b, 1000)).question("p", narrow("a"))
+	if _, err := c.Do(b.Context(), q); err != nil {
+		b.Fatal(err)
+	}
+	c.landed()
+	b.Run("memory", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := c.Do(b.Context(), q); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("redis, 1,000 rows", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			c.memory.items.InvalidateAll()
+			found, err := c.Do(b.Context(), q)
+			if err != nil || found.How != Shared {
+				b.Fatal(found, err)
+			}
+		}
+	})
+}
