@@ -23,6 +23,7 @@ type Source string
 const (
 	Live   Source = "live"   // straight from the upstream, now or within the life of a copy
 	Stored Source = "stored" // kept by sara
+	Hybrid Source = "hybrid" // both
 )
 
 // Origin is what an answer says of itself beside its rows.
@@ -30,6 +31,7 @@ type Origin struct {
 	PropertyID  string
 	Source      Source
 	StaleReason string   // why the figures are not live ones; empty for none
+	Truncated   bool     // rows are missing because of the ranking by clicks, whatever these rows look like
 	Notes       []string // beside those of the Ask
 }
 
@@ -54,7 +56,7 @@ func (a *Ask) seal(data []byte, origin Origin, m meta) Head {
 	dst = append(dst, `,"limit":`...)
 	dst = appendCount(dst, m.limit)
 	dst = append(dst, `,"total":null,"truncated_by":`...)
-	if m.truncated {
+	if m.truncated || origin.Truncated {
 		dst = append(dst, `"clicks"`...)
 	} else {
 		dst = append(dst, `null`...)

@@ -27,6 +27,12 @@ func NewWindow(anchor Date, retentionMonths int) Window {
 // Covers reports whether the upstream has every day of the range.
 func (w Window) Covers(r DateRange) bool { return r.Start >= w.Live && r.End <= w.Anchor }
 
+// Stored returns the window of somebody who cannot ask the upstream for anything.
+func (w Window) Stored() Window {
+	w.Live = w.Anchor + 1
+	return w
+}
+
 // A Period is the resolved date range of a request and the name it goes by in meta.date_range.
 type Period struct {
 	DateRange

@@ -92,6 +92,14 @@ func WideQuery(site string, by Dimension, r DateRange) Query {
 	return Query{Site: site, Dimension: by, Range: r, RowLimit: by.widest()}
 }
 
+// DayQuery asks for the rows of one day: of queries or pages the top ones by clicks, of countries or devices all there are.
+func DayQuery(site string, by Dimension, day Date, top int) Query {
+	if by.widest() == NarrowSample {
+		top = NarrowSample
+	}
+	return Query{Site: site, Dimension: by, Range: DateRange{Start: day, End: day}, RowLimit: top}
+}
+
 // Sibling returns the Query for the other sample of the same rows: the wide one for the narrow, the narrow one for the
 // wide. It is false where there is but one.
 func (q Query) Sibling() (Query, bool) {

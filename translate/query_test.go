@@ -62,6 +62,8 @@ func TestQueryBodies(t *testing.T) {
 	for _, by := range []Dimension{ByQuery, ByPage, ByCountry, ByDevice} {
 		f("narrow_"+by.String(), SampleQuery(site, by, r, nil, parseOrder(DefaultOrder)))
 	}
+	f("day_query", DayQuery(site, ByQuery, r.End, 100))
+	f("day_country", DayQuery(site, ByCountry, r.End, 100))
 	f("wide", SampleQuery(site, ByQuery, r, nil, parseOrder("-impressions")))
 	f("every_operator", SampleQuery(site, ByPage, r, conditions(`[
 		{"dimension":"query","operator":"contains","value":"a"},

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// A Report is what a performance endpoint reports: which questions to the upstream it comes from, and how their rows become
-// its answer. The questions are wider than the request wherever that costs the upstream nothing, so that one answer serves
+// A Report is what a performance endpoint reports: which rows it comes from, and how they become its answer. The questions are wider than the request wherever that costs the upstream nothing, so that one answer serves
 // the requests to come.
 type Report struct {
 	kind reportKind
@@ -28,39 +27,80 @@ func TimeseriesReport() Report            { return Report{kind: timeseries, by: 
 func BreakdownReport(by Dimension) Report { return Report{kind: breakdown, by: by} }
 func MoversReport(by Dimension) Report    { return Report{kind: movers, by: by} }
 
-// Queries returns the questions whose rows Head takes, in its order: one, or for the movers the period and then the one
-// before it. The conditions are the Ask's filters, as Conditions returns them; w covers the Ask's Span.
-func (r Report) Queries(a *Ask, site string, w Window, conditions []Condition) []Query {
+// A Need is one set of rows that a report comes from: the upstream's for the days that it has, the archive's for those
+// before them, or both.
+type Need struct {
+	By     Dimension
+	Range  DateRange  // what the rows may be of
+	Live   *Query     // what the upstream is asked; nil for nothing
+	Stored *DateRange // what the archive is asked; nil for nothing
+}
+
+// Needs returns the rows that Head takes, in its order: one set, or for the movers that of the period and then that of the
+// one before it. The conditions are the Ask's filters, as Conditions returns them; the archive knows of none. The upstream
+// has the days from w.Live to w.Anchor.
+func (r Report) Needs(a *Ask, site string, w Window, conditions []Condition) []Need {
 	switch r.kind {
 	case summary, timeseries:
-		return []Query{SeriesQuery(site, seriesRange(a, w, len(conditions) > 0), conditions)}
+		return []Need{seriesNeed(a, site, w, conditions)}
 	case breakdown:
-		return []Query{SampleQuery(site, r.by, a.Period.DateRange, conditions, a.Order)}
+		return []Need{sampleNeed(a.Period.DateRange, w, func(live DateRange) Query {
+			if live != a.Period.DateRange {
+				return WideQuery(site, r.by, live) // what is to be added to other rows needs all of them
+			}
+			return SampleQuery(site, r.by, live, conditions, a.Order)
+		}, r.by)}
 	case movers:
-		return []Query{WideQuery(site, r.by, a.Period.DateRange), WideQuery(site, r.by, a.Period.Previous())}
+		wide := func(live DateRange) Query { return WideQuery(site, r.by, live) }
+		return []Need{sampleNeed(a.Period.DateRange, w, wide, r.by), sampleNeed(a.Period.Previous(), w, wide, r.by)}
 	}
-	panic(fmt.Sprintf("BUG: report %d has no questions", r.kind))
+	panic(fmt.Sprintf("BUG: report %d has no needs", r.kind))
 }
 
-// seriesRange returns the days to ask for: all that the upstream has, since one row a day costs it little and one answer
-// then serves every range. With filters it costs more the longer the range is, so that it is only as much as serves the
-// period, compared or not.
-func seriesRange(a *Ask, w Window, filtered bool) DateRange {
-	if !filtered {
-		return DateRange{Start: w.Live, End: w.Anchor}
+// seriesNeed asks the upstream for all days that it has, since one row a day costs it little and one answer then serves
+// every range. With filters it costs more the longer the range is, so that it is only as much as serves the period,
+// compared or not.
+func seriesNeed(a *Ask, site string, w Window, conditions []Condition) Need {
+	span := a.Span()
+	need := Need{By: ByDate, Range: span}
+	if span.End >= w.Live {
+		live := DateRange{Start: w.Live, End: w.Anchor}
+		if len(conditions) > 0 {
+			live = DateRange{Start: max(w.Live, a.Period.Previous().Start), End: a.Period.End}
+		}
+		q := SeriesQuery(site, live, conditions)
+		need.Live, need.Range = &q, DateRange{Start: min(span.Start, live.Start), End: live.End}
 	}
-	return DateRange{Start: max(w.Live, a.Period.Previous().Start), End: a.Period.End}
+	need.Stored = storedPart(span, w)
+	return need
 }
 
-// Head writes the answer from the rows of the Queries. It fails only on rows that no answer to them can hold.
-func (r Report) Head(a *Ask, queries []Query, rows []*Rows, origin Origin) (Head, error) {
+func sampleNeed(r DateRange, w Window, query func(live DateRange) Query, by Dimension) Need {
+	need := Need{By: by, Range: r, Stored: storedPart(r, w)}
+	if r.End >= w.Live {
+		q := query(DateRange{Start: max(r.Start, w.Live), End: r.End})
+		need.Live = &q
+	}
+	return need
+}
+
+// storedPart returns the days of r that the upstream does not have any more, nil if there are none.
+func storedPart(r DateRange, w Window) *DateRange {
+	if r.Start >= w.Live {
+		return nil
+	}
+	return &DateRange{Start: r.Start, End: min(r.End, w.Live-1)}
+}
+
+// Head writes the answer from the rows of the needs. It fails only on rows that no answer to them can hold.
+func (r Report) Head(a *Ask, needs []Need, rows []*Rows, origin Origin) (Head, error) {
 	switch r.kind {
 	case breakdown:
 		return breakdownHead(a, r.by, rows[0], origin), nil
 	case movers:
 		return moversHead(a, r.by, rows[0], rows[1], origin), nil
 	}
-	series, err := SeriesOf(rows[0], queries[0].Range)
+	series, err := SeriesOf(rows[0], needs[0].Range)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +111,7 @@ func (r Report) Head(a *Ask, queries []Query, rows []*Rows, origin Origin) (Head
 }
 
 // AppendKey appends what tells the report's answer to the Ask from any other about the same property: two requests have
-// equal keys if and only if they have equal heads of equal rows. The conditions are those of Queries.
+// equal keys if and only if they have equal heads of equal rows. The conditions are those of Needs.
 func (r Report) AppendKey(dst []byte, a *Ask, conditions []Condition) []byte {
 	compare := byte(0)
 	if a.Compare {
