@@ -34,7 +34,9 @@ type source struct {
 
 // NewAnswer returns the answer that begins with head, which is the Answer's from then on, and was built from the rows of
 // the sources, two at most.
-func NewAnswer(head []byte, sources ...*Entry) *Answer { return NewAnswerAt(head, time.Time{}, sources...) }
+func NewAnswer(head []byte, sources ...*Entry) *Answer {
+	return NewAnswerAt(head, time.Time{}, sources...)
+}
 
 // NewAnswerAt is NewAnswer for an answer that was made at a time, should there be no sources.
 func NewAnswerAt(head []byte, made time.Time, sources ...*Entry) *Answer {
