@@ -20,7 +20,7 @@ func (c *serveCommand) validate() error {
 	_, replicasErr := c.replicas()
 	_, cacheErr := c.cacheBytes()
 	errs := append(c.addressSettings.check(), c.edgeSettings.check()...)
-	errs = append(errs, c.storeSettings.check(), keyErr, replicasErr, cacheErr)
+	errs = append(errs, c.storeSettings.check(), c.archiveSettings.check(), keyErr, replicasErr, cacheErr)
 	errs = append(errs, c.upstreamSettings.check()...)
 	errs = append(errs, c.keySettings.check(), plansErr)
 	return errors.Join(append(errs, c.logSettings.check()...)...)
@@ -28,7 +28,7 @@ func (c *serveCommand) validate() error {
 
 // check looks at what the settings lead to, and changes nothing.
 func (c *serveCommand) check(ctx context.Context, con *console) error {
-	if err := errors.Join(c.checkDatabase(ctx, con), c.checkRedis(ctx)); err != nil {
+	if err := errors.Join(c.checkDatabase(ctx, con), c.checkArchive(ctx), c.checkRedis(ctx)); err != nil {
 		return err
 	}
 	if err := printTable(con.stdout, []string{"SETTING", "VALUE"}, c.effective()); err != nil {
@@ -41,7 +41,7 @@ func (c *serveCommand) check(ctx context.Context, con *console) error {
 func (c *serveCommand) checkDatabase(ctx context.Context, con *console) error {
 	if path, ok := strings.CutPrefix(c.DatabaseURL, "sqlite:"); ok {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return checkWritable(path)
+			return checkWritable("SARA_DATABASE_URL", path)
 		}
 	}
 	store, err := c.connect(ctx)
@@ -85,9 +85,9 @@ func sealedCredentials(ctx context.Context, store *sqlstore.Store, connections [
 	return errs
 }
 
-// checkWritable reports whether a database file can be made at path, without making it: its owner has to be whoever
-// serves, not whoever checks.
-func checkWritable(path string) error {
+// checkWritable reports whether the file or folder that a setting names can be made at path, without making it: its owner
+// has to be whoever serves, not whoever checks.
+func checkWritable(setting, path string) error {
 	folder := filepath.Dir(path)
 	for {
 		_, err := os.Stat(folder)
@@ -95,13 +95,13 @@ func checkWritable(path string) error {
 			break
 		}
 		if !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
-			return wrongSetting("SARA_DATABASE_URL", "the folder of %s cannot be made: %v", path, err)
+			return wrongSetting(setting, "the folder of %s cannot be made: %v", path, err)
 		}
 		folder = filepath.Dir(folder)
 	}
 	probe, err := os.CreateTemp(folder, "sara-check-")
 	if err != nil {
-		return wrongSetting("SARA_DATABASE_URL", "%s cannot be made: %v", path, err)
+		return wrongSetting(setting, "%s cannot be made: %v", path, err)
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
@@ -120,6 +120,7 @@ func (c *serveCommand) effective() [][]string {
 		{"SARA_TRUSTED_PROXY_HEADER", orDefault(c.TrustedProxyHeader, "none: the peer is the client")},
 		{"SARA_DATABASE_URL", maskURL(c.DatabaseURL)},
 		{"SARA_SECRET_KEY", secret},
+		{"SARA_ARCHIVE_URL", c.location()},
 		{"SARA_REDIS_URL", orDefault(maskURL(c.RedisURL), "none: counted in memory, for one process")},
 		{"SARA_REPLICAS", c.Replicas},
 		{"SARA_UPSTREAM_URL", c.UpstreamURL},

@@ -48,6 +48,7 @@ func newCLI(t *testing.T) *cli {
 	folder := t.TempDir()
 	return &cli{t: t, folder: folder, said: new(strings.Builder), env: []string{
 		"SARA_DATABASE_URL=sqlite:" + filepath.Join(folder, "sara.db"),
+		"SARA_ARCHIVE_URL=" + filepath.Join(folder, "archive"),
 		"SARA_SECRET_KEY=" + secretKeyText,
 	}}
 }

@@ -19,6 +19,7 @@ type serveCommand struct {
 	addressSettings
 	edgeSettings
 	storeSettings
+	archiveSettings
 	upstreamSettings
 	keySettings
 	planSettings

@@ -24,6 +24,10 @@ type storeSettings struct {
 	RedisURL    string `setting:"" placeholder:"URL" help:"redis://USER:PASSWORD@HOST:PORT, with master_name for a Sentinel or addr for a cluster; needed to serve with several processes."`
 }
 
+type archiveSettings struct {
+	ArchiveURL string `setting:"" default:"sara-data/archive" placeholder:"URL" help:"Where the history is kept: a folder, file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=NAME with credentials as the AWS tools find them; ${default} if not set."`
+}
+
 type replicaSettings struct {
 	Replicas string `setting:"" default:"1" placeholder:"N" help:"How many processes serve: each gives out its share while Redis is away; ${default} if not set."`
 }

@@ -214,6 +214,17 @@ func checkURL(name, text, example string) error {
 	return nil
 }
 
+// isSecret reports whether a parameter of that name may hold a secret.
+func isSecret(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range []string{"pass", "secret", "token", "key"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
 // maskURL returns a URL without what may be secret in it: a password, wherever it stands.
 func maskURL(text string) string {
 	if !strings.ContainsAny(text, "@=? ") {
@@ -223,12 +234,18 @@ func maskURL(text string) string {
 	if err != nil || u.Scheme == "" || u.Opaque != "" {
 		return "[not shown, since it may hold a password]"
 	}
-	query := u.Query()
-	for name := range query {
-		if strings.Contains(strings.ToLower(name), "pass") {
+	query, malformed := url.ParseQuery(u.RawQuery)
+	for name, values := range query {
+		if isSecret(name) {
 			query.Set(name, "xxxxx")
+			continue
+		}
+		for i := range values {
+			values[i] = maskURL(values[i]) // such as an endpoint
 		}
 	}
-	u.RawQuery = query.Encode()
+	if masked := query.Encode(); malformed != nil || masked != u.Query().Encode() { // which would only escape what is fine
+		u.RawQuery = masked
+	}
 	return u.Redacted()
 }

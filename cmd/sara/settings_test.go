@@ -62,7 +62,7 @@ func TestSettingsFileServesEveryCommand(t *testing.T) {
 func TestBadSettingsFiles(t *testing.T) {
 	c := newCLI(t)
 	for _, test := range []struct{ name, text, want string }{
-		{"unknown name", "listen: x\nlisten_address: y\n", `bad.yaml: line 2: unknown setting "listen_address"; the settings are admin_listen, base_url, `},
+		{"unknown name", "listen: x\nlisten_address: y\n", `bad.yaml: line 2: unknown setting "listen_address"; the settings are admin_listen, archive_url, base_url, `},
 		{"name of the environment", "SARA_LISTEN: x\n", `bad.yaml: line 1: unknown setting "SARA_LISTEN"`},
 		{"the file itself", "config: x\n", `unknown setting "config"`},
 		{"twice", "listen: x\nlisten: y\n", "bad.yaml: line 2: setting listen is there twice"},
@@ -95,6 +95,13 @@ func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 		{"SARA_DATABASE_URL", "mysql://sara:hunter2@db/sara", `SARA_DATABASE_URL: "mysql://sara:xxxxx@db/sara" is neither`},
 		{"SARA_DATABASE_URL", "postgres://sara:hunter2@127.0.0.1:1/sara?connect_timeout=1", "SARA_DATABASE_URL: postgres://sara:xxxxx@127.0.0.1:1/sara?connect_timeout=1: "},
 		{"SARA_DATABASE_URL", "sqlite:" + filepath.Join(noPlans, "sara.db"), "SARA_DATABASE_URL: "},
+		{"SARA_ARCHIVE_URL", "gs://sara/archive", "SARA_ARCHIVE_URL: gs://sara/archive: open bucket: the scheme \"gs\" is none of file, s3"},
+		{"SARA_ARCHIVE_URL", "file://sara/archive", "SARA_ARCHIVE_URL: file://sara/archive: open bucket: file://sara is a host"},
+		{"SARA_ARCHIVE_URL", "s3://key:hunter2@sara", "SARA_ARCHIVE_URL: s3://key:xxxxx@sara: open bucket: credentials do not belong in the URL"},
+		{"SARA_ARCHIVE_URL", "s3://sara?secret_key=hunter2", "SARA_ARCHIVE_URL: s3://sara?secret_key=xxxxx: open bucket: the parameter"},
+		{"SARA_ARCHIVE_URL", "s3://sara?endpoint=https://u:hunter2@127.0.0.1:1", "SARA_ARCHIVE_URL: s3://sara?endpoint=https%3A%2F%2Fu%3Axxxxx%40127.0.0.1%3A1: open bucket: the endpoint is not of the form"},
+		{"SARA_ARCHIVE_URL", noPlans, "SARA_ARCHIVE_URL: " + noPlans + ": open bucket: "},
+		{"SARA_ARCHIVE_URL", filepath.Join(noPlans, "archive"), "SARA_ARCHIVE_URL: "},
 		{"SARA_SECRET_KEY", "hunter2!", "SARA_SECRET_KEY: it is not base64; take the output of: openssl rand -base64 32"},
 		{"SARA_SECRET_KEY", "aHVudGVyMg==", "SARA_SECRET_KEY: it has 7 bytes and needs 32; take the output of: openssl rand -base64 32"},
 		{"SARA_REDIS_URL", "127.0.0.1:6379", "SARA_REDIS_URL: "},
@@ -157,7 +164,7 @@ func TestCheckOpensTheStoredCredentials(t *testing.T) {
 	for _, check := range [][]string{{"serve", "--check"}, {"serve"}} { // serving stops at once: it would answer for nothing
 		c.fails(exitError, append(check, "--secret-key", another, "--log-level", "error"), `SARA_SECRET_KEY: connection "mine": `, "does not open")
 	}
-	c.env[1] = "SARA_SECRET_KEY="
+	c.env = append(c.env, "SARA_SECRET_KEY=")
 	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key")
 }
 

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sara/archive/bucket/s3test"
+)
+
+func TestCheckOfTheArchive(t *testing.T) {
+	c := newCLI(t)
+	t.Run("a folder that is there", func(t *testing.T) {
+		folder := t.TempDir()
+		c.ok("serve", "--check", "--archive-url", "file://"+folder)
+		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+			t.Errorf("the check leaves %v (%v)", left, err)
+		}
+	})
+	t.Run("a folder that is not there", func(t *testing.T) {
+		folder := filepath.Join(t.TempDir(), "not", "there")
+		c.ok("serve", "--check", "--archive-url", folder)
+		if _, err := os.Stat(filepath.Dir(folder)); err == nil {
+			t.Error("the check makes the folder")
+		}
+	})
+	t.Run("an S3 store", func(t *testing.T) {
+		store := s3test.Start(t)
+		c := &cli{t: t, folder: c.folder, env: c.env, said: new(strings.Builder)}
+		location := store.NewBucket(t)
+		c.ok("serve", "--check", "--archive-url", location)
+		u, err := url.Parse(location)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Host = "no-such-bucket"
+		c.fails(exitError, []string{"serve", "--check", "--archive-url", u.String()}, "SARA_ARCHIVE_URL: s3://no-such-bucket", "check bucket: ")
+		if strings.Contains(c.said.String(), s3test.SecretKey) {
+			t.Error("the secret was printed")
+		}
+	})
+}
