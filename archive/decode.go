@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"sync"
 
@@ -138,11 +137,10 @@ func (o *object) decode(by translate.Dimension) (*table, error) {
 		impressions: make([]int64, 0, n),
 		position:    make([]float64, 0, n),
 	}
-	known := make(map[string]int32)
 	columns := group.ColumnChunks()
 	err := errors.Join(
 		eachValue(columns[dateColumn], func(v parquet.Value) { t.day = append(t.day, o.dayOf(v.Int32())) }),
-		eachValue(columns[keyColumn], func(v parquet.Value) { t.addKey(known, v.ByteArray()) }),
+		eachPage(columns[keyColumn], t.addKeys),
 		eachValue(columns[clicksColumn], func(v parquet.Value) { t.clicks = append(t.clicks, v.Int64()) }),
 		eachValue(columns[impressionsColumn], func(v parquet.Value) { t.impressions = append(t.impressions, v.Int64()) }),
 		eachValue(columns[positionColumn], func(v parquet.Value) { t.position = append(t.position, v.Double()) }),
@@ -161,7 +159,7 @@ func (o *object) dayOf(date int32) uint8 {
 	return math.MaxUint8
 }
 
-// check makes sure that the rows are of days that are archived.
+// check makes sure that the rows are whole and of days that are archived.
 func (o *object) check(by translate.Dimension, t *table, n int) error {
 	if len(t.day) != n || len(t.key) != n || len(t.clicks) != n || len(t.impressions) != n || len(t.position) != n {
 		return errors.New("its columns differ in length")
@@ -171,48 +169,66 @@ func (o *object) check(by translate.Dimension, t *table, n int) error {
 			return fmt.Errorf("there are rows of day %d, which is not archived", int(day)+1)
 		}
 	}
+	for _, key := range t.key {
+		if key < 0 || int(key) >= len(t.keys) {
+			return fmt.Errorf("a row has key %d of %d", key, len(t.keys))
+		}
+	}
 	return nil
 }
 
-func (t *table) addKey(known map[string]int32, key []byte) {
-	i, ok := known[string(key)]
-	if !ok {
-		i = int32(len(t.keys))
-		t.keys = append(t.keys, bytes.Clone(key))
-		known[string(key)] = i
+// addKeys takes the distinct keys from the column's dictionary, so that no key is ever looked up.
+func (t *table) addKeys(page parquet.Page) error {
+	dictionary := page.Dictionary()
+	if dictionary == nil {
+		return errors.New("its keys have no dictionary")
 	}
-	t.key = append(t.key, i)
+	if t.keys == nil {
+		t.keys = make([][]byte, dictionary.Len())
+		for i := range t.keys {
+			t.keys[i] = bytes.Clone(dictionary.Index(int32(i)).ByteArray())
+		}
+	}
+	indexes := page.Data()
+	t.key = append(t.key, indexes.Int32()...)
+	return nil
 }
 
 // eachValue calls add with every value of a column, which is valid during the call.
-func eachValue(column parquet.ColumnChunk, add func(parquet.Value)) (err error) {
-	pages := column.Pages()
-	defer func() { err = errors.Join(err, pages.Close()) }()
+func eachValue(column parquet.ColumnChunk, add func(parquet.Value)) error {
 	values := make([]parquet.Value, 256)
-	for {
-		page, err := pages.ReadPage()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return eachPage(column, func(page parquet.Page) error {
 		reader := page.Values()
-		for err == nil {
-			var n int
-			n, err = reader.ReadValues(values)
+		for {
+			n, err := reader.ReadValues(values)
 			for _, v := range values[:n] {
 				add(v)
 			}
+			if err != nil {
+				return endIsNil(err)
+			}
 		}
+	})
+}
+
+// eachPage calls use with every page of a column, which is valid during the call.
+func eachPage(column parquet.ColumnChunk, use func(parquet.Page) error) (err error) {
+	pages := column.Pages()
+	defer func() { err = errors.Join(err, pages.Close()) }()
+	for {
+		page, err := pages.ReadPage()
+		if err != nil {
+			return endIsNil(err)
+		}
+		err = use(page)
 		parquet.Release(page)
-		if !errors.Is(err, io.EOF) {
+		if err != nil {
 			return err
 		}
 	}
 }
 
-// month returns all that is archived, ready to be changed.
+// unpack returns all that is archived, ready to be changed.
 func (o *object) unpack() (*month, error) {
 	m := &month{ledger: o.ledger}
 	for _, by := range Dimensions() {

@@ -19,7 +19,14 @@ func (h *History) Rows(ctx context.Context, property string, by translate.Dimens
 	*translate.Rows, []translate.Date, error) {
 	days := make([]bool, max(r.Days(), 0)) // which are archived
 	t := newTally()
-	err := each(ctx, h, property, r, h.load, func(o *object) error {
+	decoded := func(ctx context.Context, property string, m monthObject) (*object, error) {
+		o, err := h.load(ctx, property, m)
+		if err == nil && o != nil {
+			_, err = o.table(by) // by several months at a time
+		}
+		return o, err
+	}
+	err := each(ctx, h, property, r, decoded, func(o *object) error {
 		rows, err := o.table(by)
 		if err != nil {
 			return err
@@ -78,7 +85,10 @@ type sum struct {
 	positions           float64 // weighted by impressions
 }
 
-func newTally() *tally { return &tally{index: make(map[string]int32)} }
+// usualKeys is how many keys there are over some months, roughly.
+const usualKeys = 2000
+
+func newTally() *tally { return &tally{index: make(map[string]int32, usualKeys)} }
 
 // add adds the rows of the days from first up to last. Every distinct key of a table is looked up once.
 func (t *tally) add(rows *table, first, last int) {
