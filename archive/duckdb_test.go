@@ -1,0 +1,121 @@
+package archive
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sara/archive/bucket"
+	"sara/translate"
+)
+
+// newDuckDB returns a function that runs SQL in DuckDB, a second implementation of the format that has nothing in common
+// with ours.
+func newDuckDB(t *testing.T) func(statements ...string) []string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("installing DuckDB takes some seconds")
+	}
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		t.Skip("npm is not installed, which would fetch DuckDB")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "duckdb"))); err != nil {
+		t.Fatal(err)
+	}
+	install := exec.CommandContext(t.Context(), npm, "install", "--prefer-offline", "--no-audit", "--no-fund", "--no-package-lock")
+	install.Dir = dir
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Skipf("DuckDB cannot be fetched: %v\n%s", err, out)
+	}
+	return func(statements ...string) []string {
+		t.Helper()
+		run := exec.CommandContext(t.Context(), "node", append([]string{"run.js"}, statements...)...)
+		run.Dir, run.Stderr = dir, os.Stderr
+		out, err := run.Output()
+		if err != nil {
+			t.Fatalf("%q: %v", statements, err)
+		}
+		return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	}
+}
+
+func TestDuckDBReadsTheArchiveAndItsFilesAreImported(t *testing.T) {
+	duck := newDuckDB(t)
+	root := t.TempDir()
+	b, err := bucket.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHistory(HistoryConfig{Bucket: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := anyRecords(rand.New(rand.NewPCG(17, 18)), 2000)
+	until := records[len(records)-1].Date
+	if _, err := h.Import(t.Context(), testProperty, recordsOf(records), ImportOptions{Until: until}); err != nil {
+		t.Fatal(err)
+	}
+	// A month of another property that is archived and has no rows at all.
+	if err := h.Merge(t.Context(), "other", []Day{{Date: until, Dimension: translate.ByQuery, Final: true}}); err != nil {
+		t.Fatal(err)
+	}
+	all := fmt.Sprintf("CREATE VIEW archive AS SELECT * FROM read_parquet('%s/history/*/*/*.parquet', hive_partitioning = true)", root)
+
+	got := duck(all, "SELECT column_name || ' ' || column_type FROM (DESCRIBE archive)")
+	want := []string{`["date DATE"]`, `["dimension VARCHAR"]`, `["key VARCHAR"]`, `["clicks BIGINT"]`, `["impressions BIGINT"]`,
+		`["position DOUBLE"]`, `["month VARCHAR"]`, `["property_id VARCHAR"]`}
+	if !slices.Equal(got, want) {
+		t.Errorf("the columns are %s, want %s", got, want)
+	}
+
+	got = duck(all, `SELECT property_id, month, date::VARCHAR, dimension, key, clicks::DOUBLE, impressions::DOUBLE, position FROM archive
+		ORDER BY date, dimension, clicks DESC, key COLLATE "binary"`)
+	want = nil
+	for _, r := range records {
+		line, err := json.Marshal([]any{testProperty, r.Date.String()[:7], r.Date.String(), dimensionName(r.Dimension), r.Key,
+			r.Clicks, r.Impressions, r.Position})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, string(line))
+	}
+	if !slices.EqualFunc(got, want, func(a, b string) bool { return sameJSON(t, a) == sameJSON(t, b) }) {
+		t.Errorf("DuckDB reads %d rows, want %d; the first is %s, want %s", len(got), len(want), got[0], want[0])
+	}
+
+	for f, options := range map[Format]string{CSV: "FORMAT csv, HEADER", JSONL: "FORMAT json", Parquet: "FORMAT parquet"} {
+		name := filepath.Join(root, "from-duckdb")
+		duck(all, fmt.Sprintf(`COPY (SELECT date, dimension, key, clicks, impressions, position FROM archive
+			ORDER BY date, dimension, clicks DESC, key COLLATE "binary") TO '%s' (%s)`, name, options))
+		file, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := readAll(file, f)
+		if err != nil || !slices.Equal(read, records) {
+			t.Errorf("%s by DuckDB: %d records, %v, want %d", f, len(read), err, len(records))
+		}
+	}
+}
+
+// sameJSON writes a line in one way.
+func sameJSON(t *testing.T, line string) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(line), &v); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}

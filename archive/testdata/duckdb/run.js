@@ -1,0 +1,12 @@
+// Runs the SQL statements it is given in DuckDB and prints the rows of the last, one JSON array a line.
+import { DuckDBInstance } from '@duckdb/node-api'
+
+const instance = await DuckDBInstance.create(':memory:')
+const connection = await instance.connect()
+let result
+for (const statement of process.argv.slice(2)) {
+  result = await connection.runAndReadAll(statement)
+}
+for (const row of result.getRowsJson()) {
+  console.log(JSON.stringify(row))
+}
