@@ -43,10 +43,10 @@ func writeParquet(w io.Writer, records iter.Seq2[Record, error]) error {
 // readParquet reads a file of anybody's making.
 func readParquet(in io.ReaderAt, size int64, yield func(Record, error) bool) (err error) {
 	// The library trusts a file more than a stranger's deserves.
-	stopped := false
+	yielding := false
 	defer func() {
 		if fault := recover(); fault != nil {
-			if stopped {
+			if yielding {
 				panic(fault) // it is not of the file, but of whoever got the record
 			}
 			err = fmt.Errorf("the Parquet file is damaged: %v", fault)
@@ -61,29 +61,32 @@ func readParquet(in io.ReaderAt, size int64, yield func(Record, error) bool) (er
 		return err
 	}
 	row := 0
-	for _, group := range file.RowGroups() {
-		err := eachRow(group, func(values parquet.Row) error {
-			row++
-			r, err := columns.record(row, values)
-			if err != nil {
-				return err
-			}
-			stopped = true
-			more := yield(r, nil)
-			stopped = false
-			if !more {
-				return errStopped
-			}
-			return nil
-		})
+	return eachRow(file, func(values parquet.Row) error {
+		row++
+		r, err := columns.record(row, values)
 		if err != nil {
+			return err
+		}
+		yielding = true
+		more := yield(r, nil)
+		yielding = false
+		if !more {
+			return errStopped
+		}
+		return nil
+	})
+}
+
+func eachRow(file *parquet.File, use func(parquet.Row) error) error {
+	for _, group := range file.RowGroups() {
+		if err := eachRowOf(group, use); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func eachRow(group parquet.RowGroup, use func(parquet.Row) error) (err error) {
+func eachRowOf(group parquet.RowGroup, use func(parquet.Row) error) (err error) {
 	rows := group.Rows()
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	batch := make([]parquet.Row, 256)

@@ -125,6 +125,13 @@ func checkName(name string) error {
 	return nil
 }
 
+func checkPrefix(prefix string) error {
+	if prefix == "" {
+		return nil
+	}
+	return checkName(strings.TrimSuffix(prefix, "/"))
+}
+
 // checkObject refuses what Put cannot write.
 func checkObject(name string, data []byte) error {
 	if len(data) > MaxObject {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -147,10 +146,8 @@ func (b *s3) Put(ctx context.Context, name string, data []byte, revision string)
 }
 
 func (b *s3) List(ctx context.Context, prefix string) ([]Entry, error) {
-	if prefix != "" {
-		if err := checkName(strings.TrimSuffix(prefix, "/")); err != nil {
-			return nil, attempt("list", prefix, err)
-		}
+	if err := checkPrefix(prefix); err != nil {
+		return nil, attempt("list", prefix, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -160,7 +157,7 @@ func (b *s3) List(ctx context.Context, prefix string) ([]Entry, error) {
 			return nil, attempt("list", prefix, known(info.Err))
 		}
 		name := strings.TrimPrefix(info.Key, b.prefix)
-		if checkName(name) != nil || path.Base(name)[0] == '.' {
+		if checkName(name) != nil {
 			continue // nothing of ours, such as the marker of a directory
 		}
 		entries = append(entries, Entry{Name: name, Revision: strings.Trim(info.ETag, `"`), Size: info.Size})
