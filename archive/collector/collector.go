@@ -12,7 +12,7 @@ import (
 
 // Config is what a Collector works with. What is zero has a default, but for the first three.
 type Config struct {
-	History *archive.History
+	History History
 	Source  Source
 	Ledger  Ledger
 
@@ -71,11 +71,20 @@ type Property struct {
 type State struct {
 	PropertyID  string
 	First, Last *translate.Date // first and last archived day; nil while nothing is archived
-	CollectedAt *time.Time      // when everything there was to collect had been collected; nil for never
+	CollectedAt *time.Time      // when the last run began that collected all there was; nil for never
 	RestsUntil  *time.Time      // until when the upstream does not want its site to be asked; nil when it does not mind
 	Failures    int             // attempts that have failed since the last that did not
 	Note        string          // why the last attempt failed, for people; empty if it did not
 }
+
+// History is the archive to fill. It is safe for concurrent use.
+type History interface {
+	Days(ctx context.Context, property string) (archive.Inventory, error)
+	Merge(ctx context.Context, property string, days []archive.Day) error
+	Prune(ctx context.Context, property string, before translate.Date) error
+}
+
+var _ History = (*archive.History)(nil)
 
 // Ledger remembers how the archive of each property stands.
 type Ledger interface {

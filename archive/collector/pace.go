@@ -6,72 +6,59 @@ import (
 	"time"
 )
 
-// A pace spaces calls evenly: a token bucket that holds one token, because the upstream counts bursts, too.
+// pace spaces the calls about a site, through a connection, and all calls: token buckets that hold one token each, because
+// the upstream counts bursts, too.
 type pace struct {
-	interval time.Duration
+	perSite, perConnection, perCall time.Duration // between two calls
 
-	mu   sync.Mutex
-	next time.Time // when the next call may be made
+	mu          sync.Mutex // guards when the next call may be made
+	sites       map[string]time.Time
+	connections map[string]time.Time
+	all         time.Time
 }
 
-func newPace(callsPerMinute int) *pace { return &pace{interval: time.Minute / time.Duration(callsPerMinute)} }
+func newPace(c Config) *pace {
+	between := func(callsPerMinute int) time.Duration { return time.Minute / time.Duration(callsPerMinute) }
+	return &pace{perSite: between(c.PerSite), perConnection: between(c.PerConnection), perCall: between(c.Total),
+		sites: make(map[string]time.Time), connections: make(map[string]time.Time)}
+}
 
-// take takes the next place and returns how long it is until then.
-func (p *pace) take() time.Duration {
+// take takes a token of each of the property's buckets, or none and returns how long it is until they are there. Nobody
+// holds a token of one bucket while waiting for another.
+func (c *pace) take(p Property) (wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := time.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at := p.next
-	if at.Before(now) {
-		at = now
+	for _, next := range []time.Time{c.sites[p.Site], c.connections[p.Connection], c.all} {
+		wait = max(wait, next.Sub(now))
 	}
-	p.next = at.Add(p.interval)
-	return at.Sub(now)
-}
-
-// paces are the paces of all sites, or of all connections.
-type paces struct {
-	callsPerMinute int
-
-	mu sync.Mutex
-	of map[string]*pace
-}
-
-func newPaces(callsPerMinute int) *paces {
-	return &paces{callsPerMinute: callsPerMinute, of: make(map[string]*pace)}
-}
-
-func (p *paces) take(name string) time.Duration {
-	p.mu.Lock()
-	one, ok := p.of[name]
-	if !ok {
-		one = newPace(p.callsPerMinute)
-		p.of[name] = one
+	if wait > 0 {
+		return wait
 	}
-	p.mu.Unlock()
-	return one.take()
+	c.sites[p.Site] = now.Add(c.perSite)
+	c.connections[p.Connection] = now.Add(c.perConnection)
+	c.all = now.Add(c.perCall)
+	return 0
 }
 
 // turn waits until a call about the property may be made: the upstream's limits allow it, and no customer is in the way. A
 // customer who stays longer than BusyLimit is not waited for: the upstream forgets a day every day.
 func (r *run) turn(ctx context.Context, p Property) error {
-	wait := max(r.bySite.take(p.Site), r.byConnection.take(p.Connection), r.total.take())
-	if err := pause(ctx, wait); err != nil {
-		return err
+	for wait := r.pace.take(p); wait > 0; wait = r.pace.take(p) {
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
 	}
 	for waited := time.Duration(0); waited < r.config.BusyLimit && r.config.Busy(); waited += busyPause {
 		if err := pause(ctx, busyPause); err != nil {
 			return err
 		}
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // pause waits for d, or until ctx ends, which is an error.
 func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return context.Cause(ctx)
-	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

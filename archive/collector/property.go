@@ -101,7 +101,7 @@ func (b *batch) add(day translate.Date, days []archive.Day) {
 // endsMonth reports whether the last day is the last of its month.
 func (b *batch) endsMonth() bool { return (b.last + 1).Time().Day() == 1 }
 
-// flush writes what is held. It does so even when one of several properties has failed, but not once ctx has ended.
+// flush writes what is held. Once ctx has ended nothing is written.
 func (r *run) flush(ctx context.Context, t *task, b *batch) error {
 	if len(b.days) == 0 {
 		return nil

@@ -33,10 +33,10 @@ var ErrNotKept = errors.New("its plan keeps no history")
 // plans keep, and returns what became of them, in their order. It ends early, with an error, only when ctx does; what is
 // archived by then stays.
 func (c *Collector) Collect(ctx context.Context, properties []Property, span Span) ([]Result, error) {
+	began := c.config.Now()
 	r := &run{
-		Collector: c, span: span, anchor: c.calendar.Anchor(c.config.Now()),
-		bySite: newPaces(c.config.PerSite), byConnection: newPaces(c.config.PerConnection), total: newPace(c.config.Total),
-		lost: make(map[string]error), resting: make(map[string]time.Time),
+		Collector: c, span: span, began: began, anchor: c.calendar.Anchor(began),
+		pace: newPace(c.config), lost: make(map[string]error), resting: make(map[string]time.Time),
 	}
 	tasks := make([]*task, len(properties))
 	for i, p := range properties {
@@ -49,6 +49,9 @@ func (c *Collector) Collect(ctx context.Context, properties []Property, span Spa
 	err := r.all(ctx, tasks)
 	results := make([]Result, len(tasks))
 	for i, t := range tasks {
+		if !t.over {
+			t.Err = err
+		}
 		results[i] = t.Result
 	}
 	return results, err
@@ -58,10 +61,9 @@ func (c *Collector) Collect(ctx context.Context, properties []Property, span Spa
 type run struct {
 	*Collector
 	span   Span
+	began  time.Time
 	anchor translate.Date
-
-	bySite, byConnection *paces
-	total                *pace
+	pace   *pace
 
 	mu      sync.Mutex           // guards what follows
 	lost    map[string]error     // the connections that read nothing any more
@@ -115,7 +117,7 @@ func (r *run) all(ctx context.Context, tasks []*task) error {
 
 // try tries each task once, several at a time.
 func (r *run) try(ctx context.Context, tasks []*task) error {
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	group.SetLimit(r.config.Parallel)
 	for _, t := range tasks {
 		group.Go(func() error {
@@ -141,7 +143,6 @@ func (r *run) attempt(ctx context.Context, t *task) error {
 		err = r.collect(ctx, t)
 	}
 	if ended := context.Cause(ctx); ended != nil {
-		t.Err = ended
 		return ended
 	}
 	if t.Days > before {
@@ -205,8 +206,7 @@ func (r *run) finish(ctx context.Context, t *task, err error) error {
 	if err == nil {
 		t.state.Failures, t.state.Note = 0, ""
 		if r.span == (Span{}) {
-			now := r.config.Now()
-			t.state.CollectedAt = &now
+			t.state.CollectedAt = &r.began
 		}
 	} else {
 		t.state.Failures++
@@ -238,8 +238,8 @@ func (r *run) prune(ctx context.Context, t *task) error {
 	return nil
 }
 
-// save tells the ledger how the property stands. What it does not keep is the result's error, unless there is one already:
-// the archive does not depend on it.
+// save tells the ledger how the property stands. That it does not take it is an error of the result, if there is no other:
+// the archive does not depend on the ledger.
 func (r *run) save(ctx context.Context, t *task) error {
 	inventory, err := r.config.History.Days(ctx, t.Property.ID)
 	if err == nil {
@@ -247,7 +247,7 @@ func (r *run) save(ctx context.Context, t *task) error {
 		err = r.config.Ledger.SaveState(ctx, t.state)
 	}
 	if ended := context.Cause(ctx); ended != nil {
-		t.Err = ended
+		t.over = false
 		return ended
 	}
 	if err != nil && t.Err == nil && t.over {

@@ -49,6 +49,15 @@ func classOf(err error) Class {
 	return Unavailable
 }
 
+// restOf returns for how long the site is not to be asked after an error.
+func restOf(err error) time.Duration {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		return refusal.Rest
+	}
+	return 0
+}
+
 // ContradictionError tells that the upstream says of the same days, in answers to several questions, both that there was
 // traffic and that there was none. Those days are not archived.
 type ContradictionError struct {

@@ -15,7 +15,7 @@ import (
 type ArchiveState struct {
 	PropertyID  string
 	First, Last *translate.Date // first and last archived day; nil while nothing is archived
-	CollectedAt *time.Time      // when everything there was to collect had been collected; nil for never
+	CollectedAt *time.Time      // when the last run began that collected all there was; nil for never
 	RestsUntil  *time.Time      // until when its site is not to be asked; nil when it may be
 	Failures    int             // attempts to collect it that have failed since the last that did not
 	Note        string          // why the last attempt failed, for people; empty if it did not

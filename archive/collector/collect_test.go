@@ -1,0 +1,270 @@
+package collector
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"sara/archive/bucket/s3test"
+	"sara/translate"
+)
+
+// weeks returns a span of so many weeks up to the anchor.
+func (w *world) weeks(n int) Span {
+	since := w.anchor() - translate.Date(7*n) + 1
+	return Span{Since: &since}
+}
+
+func TestEveryDayThatTheUpstreamHasIsArchived(t *testing.T) {
+	w, folder := newWorld(t, nil), t.TempDir()
+	c := w.collector(folder)
+	began := w.now()
+	w.collect(c, Span{}, "shop")
+	live := translate.NewWindow(w.anchor(), 36).Live
+	w.wantArchived(folder, "shop", live, w.anchor())
+
+	equal(t, "questions", len(w.calls()), w.questions("shop", live))
+	s := w.state("shop")
+	if s.First == nil || *s.First != live || s.Last == nil || *s.Last != w.anchor() || s.CollectedAt == nil ||
+		!s.CollectedAt.Equal(began) || s.RestsUntil != nil || s.Failures != 0 || s.Note != "" {
+		t.Errorf("the ledger has %+v", s)
+	}
+
+	// Again, it asks for what is provisional only, and changes nothing.
+	before := objects(t, folder)
+	w.collect(w.collector(folder), Span{}, "shop")
+	for _, q := range w.calls() {
+		if q.query.Range.Start < w.anchor()-1 {
+			t.Errorf("asked again for %s of %s", q.query.Dimension, q.query.Range.Start)
+		}
+	}
+	wantSameObjects(t, objects(t, folder), before)
+}
+
+func TestInterruptedRunsEndInTheSameBytes(t *testing.T) {
+	const seed = 7
+	rng := rand.New(rand.NewPCG(seed, seed))
+	w, whole, broken := newWorld(t, nil), t.TempDir(), t.TempDir()
+	span := w.weeks(15)
+	w.collect(w.collector(whole), span, "shop", "blog")
+	for interrupted := 0; ; interrupted++ {
+		ctx, cancel := context.WithCancel(context.Background())
+		left := 1 + rng.IntN(120)
+		w.failing(func(Property, translate.Query) error {
+			switch left--; {
+			case left <= 0 && interrupted%3 == 0:
+				return refuse(Rejected, 0)
+			case left == 0:
+				cancel()
+			}
+			return nil
+		})
+		c := w.collector(broken, func(c *Config) { c.Parallel = 1; c.FlushDays = 1 + rng.IntN(12) })
+		results, err := c.Collect(ctx, w.properties("shop", "blog"), span)
+		cancel()
+		if err == nil && results[0].Err == nil && results[1].Err == nil {
+			if interrupted < 5 {
+				t.Errorf("seed %d: only %d interruptions", seed, interrupted)
+			}
+			break
+		}
+		if err != nil && (!errors.Is(err, context.Canceled) || results[1].Err == nil) {
+			t.Fatalf("interrupted: %v, results %+v", err, results)
+		}
+	}
+	wantSameObjects(t, objects(t, broken), objects(t, whole))
+	w.failing(nil)
+}
+
+// A kill loses the days that are held and not written, and no others.
+func TestAnInterruptionLosesFewDays(t *testing.T) {
+	w, folder := newWorld(t, nil), t.TempDir()
+	span := w.weeks(15)
+	const after = 200
+	n := 0
+	ctx, cancel := context.WithCancel(context.Background())
+	w.failing(func(Property, translate.Query) error {
+		if n++; n == after {
+			cancel()
+		}
+		return nil
+	})
+	_, err := w.collector(folder).Collect(ctx, w.properties("shop"), span)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	w.failing(nil)
+	w.calls()
+	w.collect(w.collector(folder), span, "shop")
+	w.wantArchived(folder, "shop", *span.Since, w.anchor())
+	if again := after + len(w.calls()) - w.questions("shop", *span.Since); again > 1+4*(DefaultFlushDays+1) {
+		t.Errorf("%d questions were asked again after an interruption", again)
+	}
+}
+
+func TestTwoCollectorsAtOnceEndInTheSameBytes(t *testing.T) {
+	w, alone, shared := newWorld(t, nil), t.TempDir(), t.TempDir()
+	span := w.weeks(10)
+	w.collect(w.collector(alone), span, "shop", "blog")
+	var both sync.WaitGroup
+	for n := range 2 {
+		both.Go(func() {
+			w.collect(w.collector(shared, func(c *Config) { c.FlushDays = 3 + 4*n }), span, "shop", "blog")
+		})
+	}
+	both.Wait()
+	wantSameObjects(t, objects(t, shared), objects(t, alone))
+}
+
+func TestCollectIntoAnS3Store(t *testing.T) {
+	location := s3test.Start(t).NewBucket(t)
+	w := newWorld(t, nil)
+	span := w.weeks(10)
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() { w.collect(w.collector(location), span, "shop", "blog") })
+	}
+	both.Wait()
+	for _, id := range []string{"shop", "blog"} {
+		w.wantArchived(location, id, *span.Since, w.anchor())
+	}
+}
+
+func TestProvisionalDaysAreAskedForAgain(t *testing.T) {
+	w, folder := newWorld(t, nil), t.TempDir()
+	first := *w.weeks(3).Since
+	for range 5 {
+		c := w.collector(folder)
+		w.collect(c, Span{Since: &first}, "shop")
+		w.wantArchived(folder, "shop", first, w.anchor())
+		w.passDay()
+	}
+	w.calls()
+	w.collect(w.collector(folder), Span{Since: &first}, "shop")
+	for _, q := range w.calls() {
+		if q.query.Dimension != translate.ByDate && q.query.Range.Start < w.anchor()-2 {
+			t.Errorf("asked again for %s, which is final", q.query.Range.Start)
+		}
+	}
+}
+
+// Today's last day may be missing upstream although it should be there: it is not archived as empty.
+func TestDaysThatAreNotShownYetAreLeftForLater(t *testing.T) {
+	w, folder := newWorld(t, nil), t.TempDir()
+	span := w.weeks(3)
+	for w.kind("sc-domain:shop.example", w.anchor()) != busy || w.kind("sc-domain:shop.example", w.anchor()-1) != busy {
+		w.passDay()
+	}
+	w.late = 1
+	c := w.collector(folder)
+	w.collect(c, span, "shop")
+	w.wantArchived(folder, "shop", *span.Since, w.anchor()-1)
+	w.late = 0
+	w.collect(c, span, "shop")
+	w.wantArchived(folder, "shop", *span.Since, w.anchor())
+}
+
+func TestContradictoryDaysAreNotArchived(t *testing.T) {
+	w := newWorld(t, nil)
+	span := w.weeks(3)
+	odd := *span.Since
+	for w.kind("sc-domain:shop.example", odd) != busy {
+		odd++
+	}
+	// The series has no traffic on a day of which there are devices.
+	lying := lyingSource{w, odd}
+	c := w.collector(t.TempDir(), func(c *Config) { c.Source = lying })
+	results, err := c.Collect(context.Background(), w.properties("shop"), span)
+	check(t, err)
+	var contradiction *ContradictionError
+	if !errors.As(results[0].Err, &contradiction) || len(contradiction.Days) != 1 || contradiction.Days[0] != odd {
+		t.Fatalf("got %v, want a contradiction on %s", results[0].Err, odd)
+	}
+	inventory, err := c.config.History.Days(context.Background(), "shop")
+	check(t, err)
+	for by, coverage := range inventory {
+		if coverage.Has(odd) || !coverage.Has(odd+1) {
+			t.Errorf("%s: %s archived %t, the day after %t", by, odd, coverage.Has(odd), coverage.Has(odd+1))
+		}
+	}
+	if s := w.state("shop"); s.Failures != 1 || s.CollectedAt != nil || s.Note == "" {
+		t.Errorf("the ledger has %+v", s)
+	}
+}
+
+// lyingSource leaves a day out of the series.
+type lyingSource struct {
+	*world
+	odd translate.Date
+}
+
+func (s lyingSource) Ask(ctx context.Context, p Property, q translate.Query) (*translate.Rows, error) {
+	rows, err := s.world.Ask(ctx, p, q)
+	if err != nil || q.Dimension != translate.ByDate {
+		return rows, err
+	}
+	var b translate.RowsBuilder
+	for i := range rows.Len() {
+		if string(rows.Key(i)) != s.odd.String() {
+			b.Add(rows.Key(i), rows.Metrics(i))
+		}
+	}
+	return b.Rows(), nil
+}
+
+func TestSpanAndRetentionBoundTheDays(t *testing.T) {
+	w := newWorld(t, nil)
+	folder := t.TempDir()
+	c, ctx := w.collector(folder), context.Background()
+	since, until := w.anchor()-40, w.anchor()-20
+	w.collect(c, Span{Since: &since, Until: &until}, "shop")
+	w.wantArchived(folder, "shop", since, until)
+	if s := w.state("shop"); s.CollectedAt != nil {
+		t.Errorf("a part of the days counts as all, collected at %s", s.CollectedAt)
+	}
+
+	small := w.property("small")
+	small.RetentionMonths = 2
+	early := w.anchor() - 200
+	_, err := c.Collect(ctx, []Property{small}, Span{Since: &early})
+	check(t, err)
+	w.wantArchived(folder, "small", translate.NewWindow(w.anchor(), 2).Earliest, w.anchor())
+
+	none := w.property("none")
+	none.RetentionMonths = 0
+	w.calls()
+	results, err := c.Collect(ctx, []Property{none}, Span{})
+	check(t, err)
+	if !errors.Is(results[0].Err, ErrNotKept) || len(w.calls()) > 0 {
+		t.Errorf("a plan that keeps nothing: %v", results[0].Err)
+	}
+}
+
+func TestDaysPastRetentionAndGraceAreForgotten(t *testing.T) {
+	w := newWorld(t, nil)
+	folder := t.TempDir()
+	c, ctx := w.collector(folder), context.Background()
+	since := w.anchor() - 150
+	w.collect(c, Span{Since: &since}, "shop", "old")
+	first := since
+	for _, id := range []string{"shop", "old"} {
+		p := w.property(id)
+		p.RetentionMonths, p.Archived = 3, id == "old"
+		w.calls()
+		_, err := c.Collect(ctx, []Property{p}, Span{})
+		check(t, err)
+		if p.Archived {
+			equal(t, "questions about an archived property", len(w.calls()), 0)
+		}
+		first = translate.NewWindow(w.anchor(), 3).Earliest - DefaultGraceDays
+		w.wantArchived(folder, id, first, w.anchor())
+		if s := w.state(id); *s.First != first || s.CollectedAt == nil {
+			t.Errorf("the ledger has %+v", s)
+		}
+	}
+	if first <= since {
+		t.Error("nothing was to be forgotten")
+	}
+}
