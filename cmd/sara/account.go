@@ -27,12 +27,7 @@ func (a accountRecord) cells() []string {
 }
 
 func recordOfAccount(a sqlstore.Account) accountRecord {
-	record := accountRecord{ID: a.ID, Name: a.Name, Plan: a.Plan, CreatedAt: timestamp(a.CreatedAt)}
-	if a.Until != nil {
-		until := a.Until.String()
-		record.Until = &until
-	}
-	return record
+	return accountRecord{ID: a.ID, Name: a.Name, Plan: a.Plan, Until: optionalDate(a.Until), CreatedAt: timestamp(a.CreatedAt)}
 }
 
 type accountAdd struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/proxy/upstream"
 )
@@ -15,6 +16,9 @@ func advice(err error) string {
 	}
 	if refusal := (*upstream.Error)(nil); errors.As(err, &refusal) {
 		return adviceUpstream(refusal.Kind)
+	}
+	if wrong := (*archive.RowError)(nil); errors.As(err, &wrong) {
+		return "nothing has been imported: mend the file and import it again"
 	}
 	return ""
 }

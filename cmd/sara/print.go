@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"sara/translate"
 )
 
 // output is how a command prints its result.
@@ -76,6 +78,15 @@ func optionalTime(t *time.Time) *string {
 		return nil
 	}
 	text := timestamp(*t)
+	return &text
+}
+
+// optionalDate is null in JSON when there is none.
+func optionalDate(d *translate.Date) *string {
+	if d == nil {
+		return nil
+	}
+	text := d.String()
 	return &text
 }
 

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"sara/archive"
+	"sara/archive/sqlstore"
+	"sara/translate"
+)
+
+type archiveCommands struct {
+	Export archiveExport `cmd:"" help:"Write the archived history of a property to a file or to standard output."`
+	Import archiveImport `cmd:"" help:"Archive the history of a property that a file holds."`
+}
+
+// archiveFlags is what the commands of a property's archive take.
+type archiveFlags struct {
+	storeFlags
+	archiveSettings
+	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
+}
+
+// use runs do with the property, the archive and the database.
+func (f archiveFlags) use(ctx context.Context, now func() time.Time,
+	do func(*sqlstore.Store, *archive.History, sqlstore.Property) error) error {
+	return f.storeSettings.use(ctx, func(store *sqlstore.Store) error {
+		property, err := store.Property(ctx, f.Property)
+		if err != nil {
+			return err
+		}
+		history, err := f.history(now)
+		if err != nil {
+			return err
+		}
+		return do(store, history, property)
+	})
+}
+
+type archiveExport struct {
+	archiveFlags
+	From   date   `required:"" placeholder:"DATE" help:"First day, YYYY-MM-DD."`
+	To     date   `required:"" placeholder:"DATE" help:"Last day, YYYY-MM-DD."`
+	Format string `required:"" enum:"csv,jsonl,parquet" placeholder:"FORMAT" help:"csv, jsonl or parquet."`
+	Output string `placeholder:"FILE" help:"Where to write it; standard output if not set."`
+}
+
+// Validate implements kong's check of a command line.
+func (c *archiveExport) Validate() error {
+	if c.From.Date > c.To.Date {
+		return fmt.Errorf("--from %s is after --to %s", c.From, c.To)
+	}
+	return nil
+}
+
+func (c *archiveExport) Run(ctx context.Context, con *console) error {
+	format, err := archive.ParseFormat(c.Format)
+	if err != nil {
+		return err
+	}
+	if c.Output == "" && format == archive.Parquet && isTerminal(con.stdout) {
+		return errors.New("a Parquet file is not for a terminal: name a file with --output FILE, or redirect the output")
+	}
+	return c.use(ctx, con.now, func(_ *sqlstore.Store, history *archive.History, property sqlstore.Property) error {
+		records := history.Export(ctx, property.ID, translate.DateRange{Start: c.From.Date, End: c.To.Date})
+		if c.Output == "" {
+			return archive.WriteRecords(con.stdout, format, records)
+		}
+		return replaceFile(c.Output, func(w io.Writer) error { return archive.WriteRecords(w, format, records) })
+	})
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// replaceFile puts what write writes in the place of a file, or leaves that as it is when something goes wrong.
+func replaceFile(path string, write func(io.Writer) error) error {
+	if before, err := os.Stat(path); err == nil && !before.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a file; without --output it goes to standard output", path)
+	}
+	part, err := os.OpenFile(path+".part-"+rand.Text(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	err = write(part)
+	if err == nil {
+		err = part.Sync()
+	}
+	err = errors.Join(err, part.Close())
+	if err == nil {
+		err = os.Rename(part.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(part.Name()))
+	}
+	return nil
+}
+
+type archiveImport struct {
+	archiveFlags
+	output
+	File    string `arg:"" help:"With the columns date,dimension,key,clicks,impressions,position, as export writes it."`
+	Format  string `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; if not set, by the extension of FILE."`
+	Replace bool   `help:"Let the days of the file take the place of those that are archived already, which are kept otherwise."`
+}
+
+// Validate implements kong's check of a command line.
+func (c *archiveImport) Validate() error {
+	if _, err := c.format(); err != nil && c.File != "" { // that it is missing is told by the library
+		return fmt.Errorf("%w: say which with --format", err)
+	}
+	return nil
+}
+
+// format is the one that was named, or else that of the file's extension.
+func (c *archiveImport) format() (archive.Format, error) {
+	if c.Format != "" {
+		return archive.ParseFormat(c.Format)
+	}
+	return archive.ParseFormat(strings.ToLower(strings.TrimPrefix(filepath.Ext(c.File), ".")))
+}
+
+// archiveImportRecord is what an import did. A day counts once for each dimension.
+type archiveImportRecord struct {
+	ID           string  `json:"id"` // of the property
+	RowsRead     int     `json:"rows_read"`
+	DaysArchived int     `json:"days_archived"`
+	DaysKept     int     `json:"days_kept"` // that were archived before
+	RowsCut      int     `json:"rows_cut"`  // past the most that a day keeps, or without clicks and impressions
+	FirstDay     *string `json:"first_day"` // of all that is archived now; null when nothing is
+	LastDay      *string `json:"last_day"`
+}
+
+func (archiveImportRecord) header() []string {
+	return []string{"ROWS READ", "DAYS ARCHIVED", "DAYS KEPT", "ROWS CUT", "FIRST DAY", "LAST DAY", "ID"}
+}
+
+func (r archiveImportRecord) cells() []string {
+	return []string{strconv.Itoa(r.RowsRead), strconv.Itoa(r.DaysArchived), strconv.Itoa(r.DaysKept), strconv.Itoa(r.RowsCut),
+		cell(r.FirstDay), cell(r.LastDay), r.ID}
+}
+
+func (c *archiveImport) Run(ctx context.Context, con *console) error {
+	return c.use(ctx, con.now, func(store *sqlstore.Store, history *archive.History, property sqlstore.Property) error {
+		result, err := c.read(ctx, con.now(), history, property.ID)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.File, err)
+		}
+		state, err := noteArchivedDays(ctx, store, history, property.ID)
+		if err != nil {
+			return err
+		}
+		return one(c.output, con.stdout, archiveImportRecord{
+			ID: property.ID, RowsRead: result.Rows, DaysArchived: result.Days, DaysKept: result.Kept, RowsCut: result.CutRows,
+			FirstDay: optionalDate(state.First), LastDay: optionalDate(state.Last),
+		})
+	})
+}
+
+// read imports the file.
+func (c *archiveImport) read(ctx context.Context, now time.Time, history *archive.History, property string) (archive.ImportResult, error) {
+	var none archive.ImportResult
+	format, err := c.format()
+	if err != nil {
+		return none, err
+	}
+	calendar, err := translate.NewCalendar()
+	if err != nil {
+		return none, err
+	}
+	file, err := os.Open(c.File)
+	if err != nil {
+		return none, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return none, err
+	}
+	if !info.Mode().IsRegular() {
+		return none, errors.New("it is not a file")
+	}
+	return history.Import(ctx, property, archive.ReadRecords(file, info.Size(), format),
+		archive.ImportOptions{Until: calendar.Anchor(now), Replace: c.Replace})
+}
+
+// noteArchivedDays tells the database which days of a property are archived, for those who list properties.
+func noteArchivedDays(ctx context.Context, store *sqlstore.Store, history *archive.History, property string) (sqlstore.ArchiveState, error) {
+	inventory, err := history.Days(ctx, property)
+	if err != nil {
+		return sqlstore.ArchiveState{}, err
+	}
+	state, _, err := store.ArchiveState(ctx, property)
+	if err != nil {
+		return state, err
+	}
+	state.PropertyID, state.First, state.Last = property, nil, nil
+	for _, c := range inventory {
+		if state.First == nil || c.First < *state.First {
+			state.First = &c.First
+		}
+		if state.Last == nil || c.Last > *state.Last {
+			state.Last = &c.Last
+		}
+	}
+	return state, store.SaveArchiveState(ctx, state)
+}
