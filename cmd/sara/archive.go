@@ -22,6 +22,7 @@ import (
 type archiveCommands struct {
 	Export archiveExport `cmd:"" help:"Write the archived history of a property to a file or to standard output."`
 	Import archiveImport `cmd:"" help:"Archive the history of a property that a file holds."`
+	Plan   archivePlan   `cmd:"" help:"Tell what archiving so many properties needs: upstream calls, time and storage."`
 }
 
 // archiveFlags is what the commands of a property's archive take.
