@@ -138,12 +138,13 @@ func (o *object) decode(by translate.Dimension) (*table, error) {
 		position:    make([]float64, 0, n),
 	}
 	columns := group.ColumnChunks()
+	buffer := make([]parquet.Value, 256)
 	err := errors.Join(
-		eachValue(columns[dateColumn], func(v parquet.Value) { t.day = append(t.day, o.dayOf(v.Int32())) }),
+		eachValue(columns[dateColumn], buffer, func(v parquet.Value) { t.day = append(t.day, o.dayOf(v.Int32())) }),
 		eachPage(columns[keyColumn], t.addKeys),
-		eachValue(columns[clicksColumn], func(v parquet.Value) { t.clicks = append(t.clicks, v.Int64()) }),
-		eachValue(columns[impressionsColumn], func(v parquet.Value) { t.impressions = append(t.impressions, v.Int64()) }),
-		eachValue(columns[positionColumn], func(v parquet.Value) { t.position = append(t.position, v.Double()) }),
+		eachValue(columns[clicksColumn], buffer, func(v parquet.Value) { t.clicks = append(t.clicks, v.Int64()) }),
+		eachValue(columns[impressionsColumn], buffer, func(v parquet.Value) { t.impressions = append(t.impressions, v.Int64()) }),
+		eachValue(columns[positionColumn], buffer, func(v parquet.Value) { t.position = append(t.position, v.Double()) }),
 	)
 	if err != nil {
 		return nil, err
@@ -194,14 +195,14 @@ func (t *table) addKeys(page parquet.Page) error {
 	return nil
 }
 
-// eachValue calls add with every value of a column, which is valid during the call.
-func eachValue(column parquet.ColumnChunk, add func(parquet.Value)) error {
-	values := make([]parquet.Value, 256)
+// eachValue calls add with every value of a column, which is valid during the call. It reads as many values at a time as
+// the buffer holds.
+func eachValue(column parquet.ColumnChunk, buffer []parquet.Value, add func(parquet.Value)) error {
 	return eachPage(column, func(page parquet.Page) error {
 		reader := page.Values()
 		for {
-			n, err := reader.ReadValues(values)
-			for _, v := range values[:n] {
+			n, err := reader.ReadValues(buffer)
+			for _, v := range buffer[:n] {
 				add(v)
 			}
 			if err != nil {

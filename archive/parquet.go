@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
 	"github.com/parquet-go/parquet-go/format"
 
 	"sara/translate"
@@ -19,7 +18,7 @@ import (
 const exportedGroup = 100_000
 
 func writeParquet(w io.Writer, records iter.Seq2[Record, error]) error {
-	out := parquet.NewGenericWriter[storedRow](w, parquet.Compression(&zstd.Codec{}), parquet.CreatedBy("sara", formatVersion, ""),
+	out := parquet.NewGenericWriter[storedRow](w, parquet.Compression(&parquet.Zstd), parquet.CreatedBy("sara", formatVersion, ""),
 		parquet.DataPageVersion(1), parquet.MaxRowsPerRowGroup(exportedGroup))
 	for r, err := range records {
 		if err != nil {
