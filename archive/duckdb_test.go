@@ -30,7 +30,8 @@ func newDuckDB(t *testing.T) func(statements ...string) []string {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "duckdb"))); err != nil {
 		t.Fatal(err)
 	}
-	install := exec.CommandContext(t.Context(), npm, "install", "--prefer-offline", "--no-audit", "--no-fund", "--no-package-lock")
+	install := exec.CommandContext(t.Context(), npm, "install", "--prefer-offline", "--no-audit", "--no-fund", "--no-package-lock",
+		"--fetch-retries=0")
 	install.Dir = dir
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Skipf("DuckDB cannot be fetched: %v\n%s", err, out)
