@@ -135,7 +135,7 @@ func testArchivableProperties(t *testing.T, f *fixture) {
 	wantNil(t, f.SaveArchiveState(f.ctx, state))
 	value(f.SetConnectionHealth(f.ctx, google.ID, google.Revision, false, "revoked"))(t)
 	value(f.SetPropertyAccess(f.ctx, a.ID, "no access"))(t)
-	a.AccessNote = "no access"
+	a.AccessNote, b.First, b.Last = "no access", &last, &last
 	for _, p := range []*Property{&b, &c} {
 		p.Connection.Healthy, p.Connection.Note = false, "revoked"
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"sara/translate"
 )
 
 // A Property is one site that a connection can read upstream.
@@ -23,6 +25,7 @@ type Property struct {
 	Archived        bool
 	AccessNote      string // why the upstream does not let this one be read; empty when it does
 	CreatedAt       time.Time
+	First, Last     *translate.Date // first and last archived day, see ArchiveState; nil while nothing is archived
 }
 
 // ConnectionState is what reading a property needs to know of its connection.
@@ -36,7 +39,9 @@ type ConnectionState struct {
 
 const (
 	propertyColumns = "p.id, p.workspace_id, c.id, c.kind, c.revision, c.healthy, c.note, p.site, p.host, p.type," +
-		" p.display_name, p.slug, p.permission_level, p.starred, p.archived, p.access_note, p.created_at"
+		" p.display_name, p.slug, p.permission_level, p.starred, p.archived, p.access_note, p.created_at," +
+		" (SELECT first_day FROM archive_states WHERE property_id = p.id)," +
+		" (SELECT last_day FROM archive_states WHERE property_id = p.id)"
 	selectProperties = "SELECT " + propertyColumns + " FROM properties p JOIN connections c ON c.id = p.connection_id "
 
 	// mayMean holds for the properties that $1, a reference in lower case, or $2, the reference as it is written, may
@@ -47,7 +52,7 @@ const (
 func scanProperty(row scanner) (p Property, err error) {
 	c := &p.Connection
 	err = row.Scan(&p.ID, &p.WorkspaceID, &c.ID, &c.Kind, &c.Revision, &c.Healthy, &c.Note, &p.Site, &p.Host, &p.Type,
-		&p.DisplayName, &p.Slug, &p.PermissionLevel, &p.Starred, &p.Archived, &p.AccessNote, instant{&p.CreatedAt})
+		&p.DisplayName, &p.Slug, &p.PermissionLevel, &p.Starred, &p.Archived, &p.AccessNote, instant{&p.CreatedAt}, &p.First, &p.Last)
 	return p, err
 }
 
