@@ -85,7 +85,7 @@ func (g *Grant) WorkspaceID() string { return g.Key.workspaceID() }
 
 // A Request is what a gate decides on.
 type Request struct {
-	Authorization string // the header
+	Authorization string // the header, of which the gate keeps nothing: its bytes may be other ones afterwards
 	Address       string // of the client
 	Need          Scopes // what the endpoint needs
 }
@@ -208,18 +208,19 @@ func (g *Gate) judge(grant *Grant, need Scopes) *Denial {
 // longestReference is well above what a property may be called; the gate remembers references, so it does not take any.
 const longestReference = 2048
 
-// Property returns the property that reference means to the caller of an admitted request.
-func (g *Gate) Property(ctx context.Context, grant *Grant, reference string) (Property, error) {
+// Property returns the property that reference means to the caller of an admitted request. The gate remembers both: the
+// property is shared between requests, read only, and the reference's bytes must stay what they are.
+func (g *Gate) Property(ctx context.Context, grant *Grant, reference string) (*Property, error) {
 	if len(reference) > longestReference {
-		return Property{}, notFound(reference)
+		return nil, notFound(reference)
 	}
 	candidates, err := g.properties.get(ctx, question{grant.Key.PersonID, grant.WorkspaceID(), reference})
 	if err != nil && !errors.Is(err, ErrUnknown) {
-		return Property{}, fmt.Errorf("look up a property: %w", err)
+		return nil, fmt.Errorf("look up a property: %w", err)
 	}
 	property, denial := resolve(reference, candidates)
 	if denial != nil {
-		return Property{}, denial
+		return nil, denial
 	}
 	return property, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 const (
@@ -196,4 +197,24 @@ func TestAGateGivesBackTheCallsOfARequest(t *testing.T) {
 	charge()
 	w.ReturnLive(t.Context(), grant, 1)
 	want(2)
+}
+
+// The header's bytes are the next request's once the gate has decided.
+func TestAGateKeepsNothingOfTheHeader(t *testing.T) {
+	w := newWorld(t)
+	raw := make([]byte, len("Bearer "+goodKey))
+	admit := func(header string) error {
+		n := copy(raw, header)
+		_, err := w.request(t.Context(), unsafe.String(&raw[0], n), 0)
+		clear(raw)
+		return err
+	}
+	for range 2 {
+		if err := admit("Bearer " + goodKey); err != nil {
+			t.Error(err)
+		}
+		wantDenial(t, admit("Bearer sara_live_BAD"), CodeInvalidKey, unknownMessage)
+		wantDenial(t, admit("Bearer other_live_K"), CodeInvalidKey, prefixMessage)
+	}
+	wantCalls(t, w.directory, 2)
 }

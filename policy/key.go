@@ -11,7 +11,10 @@ import (
 type Hash [sha256.Size]byte
 
 // HashKey returns the hash of a key as it is written in a request.
-func HashKey(key string) Hash { return sha256.Sum256([]byte(key)) }
+func HashKey(key string) Hash {
+	var buffer [longestKey]byte // on the stack
+	return sha256.Sum256(append(buffer[:0], key...))
+}
 
 // NewKey makes a key: <prefix>_live_<secret>, with 260 bits of randomness. It is shown once, and only its hash is kept.
 func NewKey(prefix string) (key string, hash Hash) {

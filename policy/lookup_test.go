@@ -205,7 +205,7 @@ func TestNobodySharesAnAnswer(t *testing.T) {
 				grant := &Grant{Key: &Key{PersonID: q.personID, Workspace: &Workspace{ID: q.workspaceID}}}
 				all.Go(func() {
 					if p, err := w.Property(t.Context(), grant, q.reference); err != nil || p.ID != fmt.Sprint(i) {
-						t.Errorf("%q got the answer %q, %v", q, p.ID, err)
+						t.Errorf("%q got the answer %+v, %v", q, p, err)
 					}
 				})
 			}

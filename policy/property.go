@@ -12,8 +12,12 @@ type Property struct {
 	Slug        string
 	Archived    bool
 	AccessNote  string // why the upstream refuses this one property; empty when it does not
+	Stored      *Days  // what is archived of it; nil for nothing
 	Connection  Connection
 }
+
+// Days are the first and the last day of a stretch, in days since 1970-01-01.
+type Days struct{ First, Last int32 }
 
 // A Connection is one stored upstream credential.
 type Connection struct {
@@ -33,7 +37,8 @@ func (p *Property) Trouble() string {
 
 // resolve picks from the candidates the property that reference means: by id, by full upstream string, by slug, by domain,
 // the first of these that matches any. A bare domain means every property of that host, whatever its type.
-func resolve(reference string, candidates []Property) (Property, *Denial) {
+// It points into the candidates.
+func resolve(reference string, candidates []Property) (*Property, *Denial) {
 	for _, matches := range []func(p *Property) bool{
 		func(p *Property) bool { return strings.EqualFold(p.ID, reference) },
 		func(p *Property) bool {
@@ -42,10 +47,10 @@ func resolve(reference string, candidates []Property) (Property, *Denial) {
 		func(p *Property) bool { return p.Slug == reference },
 		func(p *Property) bool { return strings.EqualFold(p.Host, reference) },
 	} {
-		var found []Property
+		var found []*Property
 		for i := range candidates {
 			if matches(&candidates[i]) {
-				found = append(found, candidates[i])
+				found = append(found, &candidates[i])
 			}
 		}
 		switch len(found) {
@@ -54,9 +59,9 @@ func resolve(reference string, candidates []Property) (Property, *Denial) {
 		case 1:
 			return found[0], nil
 		}
-		return Property{}, ambiguous(reference, found)
+		return nil, ambiguous(reference, found)
 	}
-	return Property{}, notFound(reference)
+	return nil, notFound(reference)
 }
 
 // notFound has the same words whether the property does not exist or is somebody else's (spec: Authentication 8).
@@ -66,7 +71,7 @@ func notFound(reference string) *Denial {
 
 func isDomain(propertyType string) bool { return propertyType == "domain" }
 
-func ambiguous(reference string, found []Property) *Denial {
+func ambiguous(reference string, found []*Property) *Denial {
 	ids := make([]string, len(found))
 	for i, p := range found {
 		ids[i] = p.ID

@@ -38,20 +38,42 @@ func (s *Server) serveProperties(ctx context.Context, c *call) (reply, error) {
 	return envelope(rows[propertyRow]{each(properties, rowOfProperty)}, meta), nil
 }
 
-// serveProperty answers /v1/properties/{id}. What can be read reaches back to the live window's edge, and no further than
-// the plan allows.
+// serveProperty answers /v1/properties/{id}. The window is of what can be read at this moment: live as far back as the
+// upstream has it, stored as far back as it is archived, and neither further than the plan allows.
 func (s *Server) serveProperty(_ context.Context, c *call) (reply, error) {
 	p := c.property
 	data := propertyDetail{ID: p.ID, GSCProperty: p.Site, DisplayName: p.DisplayName, Type: p.Type, Archived: p.Archived}
-	data.DataWindow.LatestDataDate = c.window.Anchor.String()
-	data.DataWindow.EarliestDataDate = max(c.window.Live, c.window.Earliest).String()
+	available := c.available()
+	data.DataWindow.LatestDataDate = available.End.String()
+	data.DataWindow.EarliestDataDate = available.Start.String()
 	data.DataWindow.LiveWindowMonths = translate.LiveMonths
 	data.DataWindow.RetentionMonths = c.grant.Plan.RetentionMonths
 	data.Connection.Healthy = p.Trouble() == ""
 	data.Connection.Note = optional(p.Trouble())
 	meta := propertyMeta{PropertyID: p.ID, Notes: []string{}}
-	if p.Archived {
-		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only, of which there is none yet.")
+	if p.Stored != nil {
+		data.LastArchivedDate = optional(translate.Date(p.Stored.Last).String())
+	}
+	switch {
+	case p.Archived && p.Stored == nil:
+		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only, of which there is none.")
+	case p.Archived:
+		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only.")
 	}
 	return envelope(data, meta), nil
+}
+
+// available returns the days that the caller can read. What is not archived is shown as what the upstream has: there may be
+// an answer to it another time.
+func (c *call) available() translate.DateRange {
+	r := translate.DateRange{Start: c.window.Live, End: c.window.Anchor}
+	if stored := c.property.Stored; stored != nil {
+		first, last := translate.Date(stored.First), translate.Date(stored.Last)
+		if c.property.Archived || c.property.Trouble() != "" {
+			r = translate.DateRange{Start: first, End: last}
+		}
+		r.Start = min(r.Start, first)
+	}
+	r.Start = max(r.Start, c.window.Earliest)
+	return r
 }

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/valyala/fasthttp"
 
@@ -20,7 +21,11 @@ type call struct {
 	id      string
 	route   *route
 	started time.Time
+	client  string               // its address
 	wire    *fasthttp.RequestCtx // only until the handler's turn ends
+
+	deadline deadline  // of the work for the request
+	scratch  [256]byte // for the stage that is under way, which keeps nothing of it
 
 	// Known from some stage on: nil before it, or when the route has no use for it.
 	grant    *policy.Grant
@@ -31,18 +36,25 @@ type call struct {
 
 // handle runs a request through the stages.
 func (s *Server) handle(r *route) fasthttp.RequestHandler {
+	if r.Operation != "" {
+		r.successes = s.metrics.successesOf(r.Operation)
+	}
 	return func(wire *fasthttp.RequestCtx) {
-		c := &call{id: newRequestID(), route: r, started: s.config.Now(), wire: wire}
+		c := s.newCall(r, wire)
 		s.metrics.inFlight.Inc()
 		defer s.metrics.inFlight.Dec()
-		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
-		defer cancel()
-		err := s.respond(ctx, c)
+		defer c.deadline.end()
+		err := s.respond(&c.deadline, c)
 		if err != nil {
 			s.refuse(c, err)
 		}
 		s.finish(c, err)
 	}
+}
+
+func (s *Server) newCall(r *route, wire *fasthttp.RequestCtx) *call {
+	return &call{id: newRequestID(), route: r, started: s.config.Now(), wire: wire, client: s.clientAddress(wire),
+		deadline: deadline{at: time.Now().Add(requestTimeout)}}
 }
 
 // newRequestID returns 16 random bytes in hexadecimal. It is an identifier, not a secret.
@@ -104,7 +116,7 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	if c.route.Open {
 		return nil
 	}
-	request := policy.Request{Authorization: c.authorization(), Address: s.clientAddress(c), Need: c.route.Scope}
+	request := policy.Request{Authorization: c.authorization(), Address: c.client, Need: c.route.Scope}
 	if c.route.Operation == "" {
 		c.grant = s.gate.Identify(ctx, request)
 		return nil
@@ -116,29 +128,25 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	return nil
 }
 
-// authorization returns the Authorization header; of two there is no telling which one is meant, so they are none.
+// authorization returns the Authorization header, for as long as the request's bytes live; of two there is no telling
+// which one is meant, so they are none.
 func (c *call) authorization() string {
 	values := c.wire.Request.Header.PeekAll(fasthttp.HeaderAuthorization)
 	if len(values) != 1 {
 		return ""
 	}
-	return string(values[0])
+	return unsafe.String(unsafe.SliceData(values[0]), len(values[0]))
 }
 
 // find resolves the property that the path names.
 func (s *Server) find(ctx context.Context, c *call) error {
-	raw, _ := c.wire.UserValue("id").(string)
-	// The gate remembers the reference longer than the request's bytes live.
-	reference, err := translate.UnescapePathSegment(strings.Clone(raw))
+	raw, _ := c.wire.UserValue("id").(string) // a copy that the router made: the gate may keep it
+	reference, err := translate.UnescapePathSegment(raw)
 	if err != nil {
 		return err
 	}
-	property, err := s.gate.Property(ctx, c.grant, reference)
-	if err != nil {
-		return asStoreError(err)
-	}
-	c.property = &property
-	return nil
+	c.property, err = s.gate.Property(ctx, c.grant, reference)
+	return asStoreError(err)
 }
 
 func unknownPath(_ *Server, _ context.Context, c *call) (reply, error) {

@@ -22,6 +22,7 @@ import (
 type Config struct {
 	Store    *sqlstore.Store  // stays the caller's to close
 	Upstream *upstream.Client // stays the caller's
+	History  History          // nil: there is no archive
 	Plans    policy.Plans
 	Budget   policy.Budget // stays the caller's to close
 
@@ -98,7 +99,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.document = cache.NewAnswer(document)
+	s.document = cache.NewAnswer(document, c.Now())
 	s.edge = s.newEdge(routes)
 	return s, nil
 }

@@ -54,9 +54,13 @@ func (d directory) FindProperties(ctx context.Context, personID, workspaceID, re
 }
 
 func propertyOf(p sqlstore.Property) policy.Property {
+	var stored *policy.Days
+	if p.First != nil && p.Last != nil {
+		stored = &policy.Days{First: int32(*p.First), Last: int32(*p.Last)}
+	}
 	return policy.Property{
 		ID: p.ID, Site: p.Site, Host: p.Host, Type: p.Type, DisplayName: p.DisplayName, Slug: p.Slug,
-		Archived: p.Archived, AccessNote: p.AccessNote,
+		Archived: p.Archived, AccessNote: p.AccessNote, Stored: stored,
 		Connection: policy.Connection{
 			ID: p.Connection.ID, Revision: p.Connection.Revision, Healthy: p.Connection.Healthy, Note: p.Connection.Note,
 		},

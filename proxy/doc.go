@@ -1,6 +1,10 @@
 // Package proxy is sara's edge: it takes requests from the wire, and answers them. A request passes the route table, the
-// policy gate, its parameters, the property that it names, and a handler, in this order; a handler asks the store or
-// Search Console and has package translate write the answer. Every answer, errors included, is in the API's envelope.
+// policy gate, its parameters, the property that it names, and a handler, in this order. Every answer, errors included, is
+// in the API's envelope.
+//
+// Figures come from an answer that is ready, else from the rows that package translate says it needs: of the cache, which
+// asks Search Console when it has no copy (live.go), and of the archive for the days that Search Console has forgotten
+// (stored.go). When Search Console fails, unfiltered questions are answered from old copies or the archive, with the reason.
 //
 // One table (routes.go) drives the routing, the scopes and the served OpenAPI document.
 //

@@ -127,7 +127,7 @@ func envelope(data, meta any) reply {
 	if head[len(head)-1] != '{' {
 		head = append(head, ',')
 	}
-	return reply{answer: cache.NewAnswer(append(head, `"request_id":"`...)), word: wordBypass, tail: appendRequestID}
+	return reply{answer: cache.NewAnswer(append(head, `"request_id":"`...), time.Time{}), word: wordBypass, tail: appendRequestID}
 }
 
 func appendRequestID(dst []byte, _, requestID string) []byte {

@@ -58,8 +58,7 @@ func (e storeError) Unwrap() error { return e.error }
 
 // asStoreError marks what the gate or the store returned as trouble of the store, unless it is a decision.
 func asStoreError(err error) error {
-	var denial *policy.Denial
-	if err == nil || errors.As(err, &denial) {
+	if _, decided := errors.AsType[*policy.Denial](err); err == nil || decided {
 		return err
 	}
 	return storeError{err}
@@ -167,7 +166,7 @@ func (s *Server) malformed(wire *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &network) && network.Timeout():
 		f.status, f.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
 	}
-	c := &call{id: newRequestID(), route: &route{Path: "malformed"}, started: s.config.Now(), wire: wire}
+	c := s.newCall(&route{Path: "malformed"}, wire)
 	s.refuse(c, f)
 	s.finish(c, f)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttputil"
@@ -21,7 +22,7 @@ func TestEdge500(t *testing.T) {
 	broken := func(path string, serve func(*Server, context.Context, *call) (reply, error)) route {
 		return route{Path: path, Operation: "broken", Open: true, serve: serve}
 	}
-	fine := cache.NewAnswer([]byte(`{}`))
+	fine := cache.NewAnswer([]byte(`{}`), time.Time{})
 	edge := w.server.newEdge([]route{
 		broken("/panic", func(*Server, context.Context, *call) (reply, error) { panic("secret of the process") }),
 		broken("/nil", func(_ *Server, _ context.Context, c *call) (reply, error) { return reply{}, errors.New(c.property.ID) }),

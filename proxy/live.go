@@ -21,20 +21,6 @@ const (
 	neverLiveRetry  = 24 * time.Hour   // the days are out of the upstream's reach
 )
 
-// checkReach makes sure that the upstream has the days of the request, at all. What it cannot answer must be no answer:
-// never an empty success, and never a shorter range.
-func (c *call) checkReach() error {
-	span := c.ask.Span()
-	switch {
-	case c.property.Archived:
-		return c.unavailable(neverLiveRetry, "the property is archived: it serves stored history only, and there is none", nil)
-	case !c.window.Covers(span):
-		return c.unavailable(neverLiveRetry, fmt.Sprintf("the answer needs the days from %s to %s; the upstream has them from %s on, "+
-			"and earlier ones are not stored", span.Start, span.End, c.window.Live), nil)
-	}
-	return nil
-}
-
 // unavailable is the failure of a question that has no answer for now (spec: Endpoint rules 3).
 func (c *call) unavailable(retryAfter time.Duration, message string, cause error) *failure {
 	f := &failure{code: codeUpstreamUnavailable, status: fasthttp.StatusServiceUnavailable,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
 )
 
 // metrics are what the edge counts. Labels come from the route table and from status codes, never from requests, so that
@@ -40,7 +41,32 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 	return m
 }
 
-func (m *metrics) observe(operation string, status int, code string, took time.Duration) {
-	m.requests.WithLabelValues(operation, strconv.Itoa(status), code).Inc()
-	m.duration.WithLabelValues(operation).Observe(took.Seconds())
+// successes are the series of one operation's successes. Nearly every request counts in them, and finding a series by its
+// labels takes longer than counting.
+type successes struct {
+	answered, unchanged prometheus.Counter // with 200, with 304
+	duration            prometheus.Observer
+}
+
+func (m *metrics) successesOf(operation string) *successes {
+	counter := func(status int) prometheus.Counter {
+		return m.requests.WithLabelValues(operation, strconv.Itoa(status), "")
+	}
+	return &successes{answered: counter(fasthttp.StatusOK), unchanged: counter(fasthttp.StatusNotModified),
+		duration: m.duration.WithLabelValues(operation)}
+}
+
+// observe counts a request that was answered, with the error code unless it is empty.
+func (m *metrics) observe(r *route, status int, code string, took time.Duration) {
+	switch known := r.successes; {
+	case known != nil && status == fasthttp.StatusOK:
+		known.answered.Inc()
+		known.duration.Observe(took.Seconds())
+	case known != nil && status == fasthttp.StatusNotModified:
+		known.unchanged.Inc()
+		known.duration.Observe(took.Seconds())
+	default:
+		m.requests.WithLabelValues(r.label(), strconv.Itoa(status), code).Inc()
+		m.duration.WithLabelValues(r.label()).Observe(took.Seconds())
+	}
 }

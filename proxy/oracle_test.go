@@ -26,6 +26,12 @@ type oracle struct {
 func (w *world) oracle() *oracle {
 	w.t.Helper()
 	sim := gscsim.New(gscsim.Config{Seed: 1, Now: w.now, TokenNow: time.Now, Users: users(), Quotas: gscsim.Quotas{SearchPerMinute: -1}})
+	return &oracle{sim: sim, token: tokenOf(w.t, sim)}
+}
+
+// tokenOf has a simulator issue an access token to the owner.
+func tokenOf(t testing.TB, sim *gscsim.Server) string {
+	t.Helper()
 	form := url.Values{"grant_type": {"refresh_token"}, "client_id": {"client-owner"}, "client_secret": {"secret-owner"},
 		"refresh_token": {"refresh-owner"}}
 	request := httptest.NewRequest(http.MethodPost, "/token", strings.NewReader(form.Encode()))
@@ -35,8 +41,10 @@ func (w *world) oracle() *oracle {
 	var grant struct {
 		AccessToken string `json:"access_token"`
 	}
-	w.must(json.Unmarshal(answer.Body.Bytes(), &grant))
-	return &oracle{sim: sim, token: grant.AccessToken}
+	if err := json.Unmarshal(answer.Body.Bytes(), &grant); err != nil {
+		t.Fatal(err)
+	}
+	return grant.AccessToken
 }
 
 // A figure is one row of the oracle.

@@ -16,17 +16,29 @@ import (
 )
 
 // How long figures stay fresh. The last days may still change until the upstream calls them final; earlier ones do not.
+// What the archive is asked costs nobody anything, and an operator who has just filled it wants to see that.
 const (
 	freshAtAnchor = 10 * time.Minute
 	freshSettled  = 6 * time.Hour
+	freshStored   = time.Minute
 )
 
-// life is how long an answer about the period stays fresh.
+// life is how long rows of the upstream stay fresh for an answer about the period.
 func (c *call) life() time.Duration {
 	if c.ask.Period.End >= c.window.Anchor {
 		return freshAtAnchor
 	}
 	return freshSettled
+}
+
+// A question is what a request asks of a property, in canonical form.
+type question struct {
+	report     translate.Report
+	conditions []translate.Condition
+	window     translate.Window // of what the upstream is asked
+	key        []byte           // the property and everything else that decides the answer
+	needs      []translate.Need // once the answer is not ready
+	life       time.Duration    // of the answer
 }
 
 // serve makes a report the answer of a route.
@@ -36,13 +48,16 @@ func serve(report translate.Report) func(*Server, context.Context, *call) (reply
 		if err != nil {
 			return reply{}, err
 		}
-		if err := c.checkReach(); err != nil {
-			return reply{}, err
+		q := question{report: report, conditions: conditions, window: c.window, life: c.life()}
+		q.key = append(c.scratch[:0], c.property.ID...)
+		if c.property.Archived {
+			q.window = c.window.Stored()
+			q.key = append(q.key, 'a')
 		}
-		q := question{report: report, conditions: conditions}
-		var buffer [256]byte
-		key := append(buffer[:0], c.property.ID...)
-		q.key = report.AppendKey(key, c.ask, conditions)
+		if c.ask.Span().Start < q.window.Live {
+			q.life = freshStored
+		}
+		q.key = report.AppendKey(q.key, c.ask, conditions)
 		return s.figures(ctx, c, &q)
 	}
 }
@@ -62,57 +77,62 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 	return translate.Conditions(c.ask.Filters, segments)
 }
 
-// A question is what a request asks of a property, in canonical form.
-type question struct {
-	report     translate.Report
-	conditions []translate.Condition
-	key        []byte // the property and everything else that decides the answer
-}
-
-// figures answers a question: with an answer that is ready, else from the rows that it takes.
+// figures answers a question: with an answer that is ready, else from the rows that it takes, of the archive and then of
+// the upstream, since only the latter costs a call.
 func (s *Server) figures(ctx context.Context, c *call, q *question) (reply, error) {
 	live := c.wantsLive()
 	if !live {
-		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < c.life() {
-			return c.reply(answer, wordHit), nil
+		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < q.life {
+			return c.reply(answer, q.life, wordHit), nil
 		}
 	}
-	queries := q.report.Queries(c.ask, c.property.Site, c.window, q.conditions)
-	found, err := s.rows(ctx, c, q, queries, live)
+	q.needs = q.report.Needs(c.ask, c.property.Site, q.window, q.conditions)
+	stored, err := s.fromArchive(ctx, c, q.needs)
 	if err != nil {
-		return s.fallBack(c, q, queries, found, err)
+		return reply{}, err
+	}
+	found, err := s.fromUpstream(ctx, c, q, live)
+	if err != nil {
+		return s.fallBack(ctx, c, q, stored, found, err)
 	}
 	word := wordHit
-	for _, f := range found {
-		if f.How == cache.Filled || f.How == cache.Awaited {
+	for i, f := range found {
+		if q.needs[i].Live == nil || f.How == cache.Filled || f.How == cache.Awaited {
 			word = wordMiss
 		}
 	}
 	if live {
 		word = wordBypass
 	}
-	return s.answerFrom(c, q, queries, found, c.liveOrigin(), word)
+	return s.answerFrom(c, q, stored, found, word)
 }
 
-// rows finds the rows of every query. With an error, what it found beside it are copies that may be out of date, or nothing.
-func (s *Server) rows(ctx context.Context, c *call, q *question, queries []translate.Query, live bool) ([]cache.Found, error) {
+// fromUpstream finds the rows that the needs have of the upstream, one for each need, none for one that has none of it.
+// With an error, what it found beside it are copies that may be out of date, or nothing.
+func (s *Server) fromUpstream(ctx context.Context, c *call, q *question, live bool) ([]cache.Found, error) {
 	asked := xxhash.Sum64(q.key)
 	bill := &bill{gate: s.gate, grant: c.grant, propertyID: c.property.ID}
-	questions := make([]cache.Question, len(queries))
-	for i, query := range queries {
+	questions := make([]cache.Question, len(q.needs))
+	for i, need := range q.needs {
+		if need.Live == nil {
+			continue
+		}
 		questions[i] = cache.Question{
-			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: query, Life: c.life(), Bypass: live, Asked: asked,
-			Fill: func(ctx context.Context) (*translate.Rows, error) { return s.fill(ctx, c, query, bill) },
+			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *need.Live, Life: c.life(), Bypass: live, Asked: asked,
+			Fill: func(ctx context.Context) (*translate.Rows, error) { return s.fill(ctx, c, *need.Live, bill) },
 		}
 		// What takes more than one call is charged for all of them at once, so that none is spent on half an answer.
-		if len(queries) > 1 && (live || !s.cache.Has(ctx, questions[i])) {
+		if len(q.needs) > 1 && (live || !s.cache.Has(ctx, questions[i])) {
 			bill.expected++
 		}
 	}
-	found := make([]cache.Found, len(queries))
+	found := make([]cache.Found, len(questions))
 	// One that fails does not cut the other off: it was paid for, and its rows are kept.
 	var group errgroup.Group
 	for i := range questions {
+		if questions[i].Fill == nil {
+			continue
+		}
 		group.Go(func() (err error) {
 			defer catch(&err)
 			found[i], err = s.cache.Do(ctx, questions[i])
@@ -124,14 +144,21 @@ func (s *Server) rows(ctx context.Context, c *call, q *question, queries []trans
 	return found, err
 }
 
-// answerFrom makes the reply of rows that were found.
-func (s *Server) answerFrom(c *call, q *question, queries []translate.Query, found []cache.Found, origin translate.Origin, word string) (reply, error) {
+// answerFrom makes the reply of rows that were found, and keeps it ready.
+func (s *Server) answerFrom(c *call, q *question, stored *stored, found []cache.Found, word string) (reply, error) {
 	asked := xxhash.Sum64(q.key)
-	entries := make([]*cache.Entry, len(found))
-	rows := make([]*translate.Rows, len(found))
-	widened, known := 0, true
+	var entries []*cache.Entry
+	rows := make([]*translate.Rows, len(q.needs))
+	widened, known := 0, stored.none()
 	for i, f := range found {
-		entries[i], rows[i] = f.Entry, f.Entry.Rows()
+		rows[i] = stored.rows[i]
+		if f.Entry == nil {
+			continue
+		}
+		entries = append(entries, f.Entry)
+		if rows[i] = f.Entry.Rows(); stored.rows[i] != nil {
+			rows[i] = translate.MergeRows(q.needs[i].By, stored.rows[i], rows[i])
+		}
 		known = known && f.How == cache.Memory
 		if f.Entry.Asked() != asked && (f.How == cache.Memory || f.How == cache.Shared) {
 			widened++
@@ -140,49 +167,60 @@ func (s *Server) answerFrom(c *call, q *question, queries []translate.Query, fou
 	if known {
 		// Rows that are out of date were most likely in date when they were last asked for.
 		if answer := s.cache.Answer(q.key); answer != nil {
-			return c.reply(answer, word), nil
+			return c.reply(answer, q.life, word), nil
 		}
 	}
-	head, err := q.report.Head(c.ask, queries, rows, origin)
+	head, err := q.report.Head(c.ask, q.needs, rows, stored.origin)
 	if err != nil {
 		return reply{}, fmt.Errorf("write the answer: %w", err)
 	}
 	s.cache.Widened(widened)
-	answer := cache.NewAnswer(head, entries...)
+	answer := cache.NewAnswer(head, c.started, entries...)
 	s.cache.Keep(q.key, c.grant.Key.AccountID, answer)
-	return c.reply(answer, word), nil
+	return c.reply(answer, q.life, word), nil
 }
 
-// fallBack answers a question whose rows could not be had live: with copies that are out of date, if there are any and
-// the request has no filters, saying why (spec: meta.stale_reason).
-func (s *Server) fallBack(c *call, q *question, queries []translate.Query, found []cache.Found, err error) (reply, error) {
-	oldest := c.started
-	for _, f := range found {
-		if f.Entry == nil {
-			return reply{}, c.explain(err)
-		}
-		if f.Entry.Filled().Before(oldest) {
-			oldest = f.Entry.Filled()
-		}
-	}
+// fallBack answers a question whose rows could not be had live: with copies that are out of date, if there are any, else
+// from the archive, saying why (spec: meta.stale_reason). With filters there is no other answer than a live one.
+func (s *Server) fallBack(ctx context.Context, c *call, q *question, stored *stored, found []cache.Found, err error) (reply, error) {
+	copied, oldest := copies(q.needs, found)
 	trouble := troubleOf(err)
 	var denial *policy.Denial
 	switch {
-	case trouble != nil && trouble.Kind != upstream.Rejected && len(c.ask.Filters) == 0:
-		reason := reasonOf(trouble)
-		q.key = append(append(q.key, 0), reason...)
-		r, err := s.answerFrom(c, q, queries, found, translate.Origin{PropertyID: c.property.ID, Source: translate.Stored,
-			StaleReason: reason, Notes: []string{"The figures are a copy of " + timestamp(oldest) + "."}}, wordHit)
-		r.maxAge = 0
-		return r, err
-	case errors.As(err, &denial) && !c.wantsLive():
+	case errors.As(err, &denial) && copied && !c.wantsLive():
 		// The copies are what there would be if nobody had tried to get newer ones.
-		return s.answerFrom(c, q, queries, found, c.liveOrigin(), wordHit)
+		return s.answerFrom(c, q, stored, found, wordHit)
+	case trouble == nil || trouble.Kind == upstream.Rejected || len(c.ask.Filters) > 0:
+		return reply{}, c.explain(err)
 	}
-	return reply{}, c.explain(err)
+	word := wordHit
+	if copied {
+		stored.note("The figures of the upstream are a copy of " + timestamp(oldest) + ".")
+	} else {
+		word, found = wordMiss, make([]cache.Found, len(q.needs))
+		q.needs = q.report.Needs(c.ask, c.property.Site, c.window.Stored(), nil)
+		var none error
+		if stored, none = s.fromArchive(ctx, c, q.needs); none != nil {
+			return reply{}, c.explain(err)
+		}
+	}
+	stored.origin.Source, stored.origin.StaleReason = translate.Stored, reasonOf(trouble)
+	q.key = append(append(q.key, 0), stored.origin.StaleReason...)
+	r, err := s.answerFrom(c, q, stored, found, word)
+	r.maxAge = askAlways
+	return r, err
 }
 
-// liveOrigin is what an answer says of itself that is in date, or about to be.
-func (c *call) liveOrigin() translate.Origin {
-	return translate.Origin{PropertyID: c.property.ID, Source: translate.Live}
+// copies reports whether there is a copy of whatever the upstream was asked, and when the oldest was filled.
+func copies(needs []translate.Need, found []cache.Found) (all bool, oldest time.Time) {
+	for i, f := range found {
+		switch {
+		case needs[i].Live == nil:
+		case f.Entry == nil:
+			return false, oldest
+		case oldest.IsZero() || f.Entry.Filled().Before(oldest):
+			oldest = f.Entry.Filled()
+		}
+	}
+	return true, oldest
 }

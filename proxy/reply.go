@@ -27,8 +27,8 @@ type reply struct {
 }
 
 // reply makes the reply of an answer with figures. A client may keep it for what is left of its life.
-func (c *call) reply(answer *cache.Answer, word string) reply {
-	left := min(c.life(), c.life()-c.started.Sub(answer.Filled()))
+func (c *call) reply(answer *cache.Answer, life time.Duration, word string) reply {
+	left := min(life, life-c.started.Sub(answer.Filled()))
 	return reply{answer: answer, tail: translate.AppendTail, word: word, maxAge: max(askAlways, int(left/time.Second))}
 }
 
@@ -52,8 +52,7 @@ func (s *Server) send(c *call, r reply) {
 // writeBody writes the head and the tail into the response's own buffer.
 func (c *call) writeBody(r reply) {
 	response := &c.wire.Response
-	var buffer [128]byte
-	tail := buffer[:0]
+	tail := c.scratch[:0]
 	if r.tail != nil {
 		tail = r.tail(tail, r.word, c.id)
 	}

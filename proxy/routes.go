@@ -12,7 +12,7 @@ const pathOpenAPI = "/v1/openapi.json"
 // A route is one row of the API: where it is, what it takes and who may, and what answers it.
 type route struct {
 	Path      string // with {id} for the property
-	Operation string // operationId of the OpenAPI document, and the metrics' label
+	Operation string // operationId of the OpenAPI document; empty for what is no endpoint
 	Summary   string
 	Open      bool          // needs no key
 	Scope     policy.Scopes // what the key must hold; 0: any key will do
@@ -20,7 +20,16 @@ type route struct {
 	Data      schema // of the envelope's data
 	Meta      schema // of the envelope's meta
 
-	serve func(s *Server, ctx context.Context, c *call) (reply, error)
+	serve     func(s *Server, ctx context.Context, c *call) (reply, error)
+	successes *successes // nil: none are to be expected
+}
+
+// label names the route in the log and in the metrics.
+func (r *route) label() string {
+	if r.Operation == "" {
+		return r.Path
+	}
+	return r.Operation
 }
 
 // routes is the route table.

@@ -227,7 +227,7 @@ func performanceMetaSchema() schema {
 		member{name: "limit", schema: whole("The limit applied.").orNull()},
 		member{name: "total", schema: null("The upstream does not say how many rows there are.")},
 		member{name: "truncated_by", schema: text("clicks when rows fell off by the upstream's ranking.").orNull().with("enum", []any{"clicks", nil})},
-		member{name: "source", schema: text("Where the figures come from; stored ones are not current.").with("enum", []string{string(translate.Live), string(translate.Stored)})},
+		member{name: "source", schema: text("Where the figures come from; stored ones are not current.").with("enum", []string{string(translate.Live), string(translate.Stored), string(translate.Hybrid)})},
 		member{name: "stale_reason", schema: text("Why the answer is not fresh.").orNull()},
 		member{name: "cache", schema: text("Whether a stored answer was served.").with("enum", []string{"hit", "miss", "bypass"})})
 }

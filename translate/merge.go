@@ -65,3 +65,11 @@ func (m Metrics) plus(other Metrics) Metrics {
 	}
 	return m
 }
+
+// Total returns the figures of all rows together.
+func (r *Rows) Total() (sum Metrics) {
+	for _, m := range r.metrics {
+		sum = sum.plus(m)
+	}
+	return sum
+}

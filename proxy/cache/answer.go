@@ -32,14 +32,9 @@ type source struct {
 	id  uint64
 }
 
-// NewAnswer returns the answer that begins with head, which is the Answer's from then on, and was built from the rows of
-// the sources, two at most.
-func NewAnswer(head []byte, sources ...*Entry) *Answer {
-	return NewAnswerAt(head, time.Time{}, sources...)
-}
-
-// NewAnswerAt is NewAnswer for an answer that was made at a time, should there be no sources.
-func NewAnswerAt(head []byte, made time.Time, sources ...*Entry) *Answer {
+// NewAnswer returns the answer that begins with head, which is the Answer's from then on, and was built at a time, from the
+// rows of the sources, two at most, and whatever else there was.
+func NewAnswer(head []byte, made time.Time, sources ...*Entry) *Answer {
 	a := &Answer{head: head, etag: fmt.Sprintf(`W/"%016x"`, xxhash.Sum64(head)), filled: made}
 	if len(sources) > len(a.sources) {
 		panic(fmt.Sprintf("BUG: an answer from %d sources", len(sources)))
@@ -56,7 +51,7 @@ func NewAnswerAt(head []byte, made time.Time, sources ...*Entry) *Answer {
 // ETag returns a weak entity tag, W/"..." with the quotes. It tells heads apart, not tails.
 func (a *Answer) ETag() string { return a.etag }
 
-// Filled returns when the oldest source was filled; without sources, it is zero.
+// Filled returns when the oldest source was filled; without sources, when the answer was made.
 func (a *Answer) Filled() time.Time { return a.filled }
 
 // Len returns the length of the head in bytes.

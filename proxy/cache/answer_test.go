@@ -26,7 +26,7 @@ func unzip(t *testing.T, member []byte) []byte {
 
 func checkAnswer(t *testing.T, head, tail []byte) {
 	t.Helper()
-	a := NewAnswer(bytes.Clone(head))
+	a := NewAnswer(bytes.Clone(head), time.Time{})
 	whole := append(bytes.Clone(head), tail...)
 	if got := a.Append([]byte("kept"), tail); string(got) != "kept"+string(whole) {
 		t.Errorf("appended %d bytes", len(got))
@@ -46,7 +46,7 @@ func TestAnAnswerIsItsHeadAndTheTail(t *testing.T) {
 			checkAnswer(t, head, tail)
 		}
 	}
-	if a := NewAnswer(long); len(a.AppendGzip(nil, nil)) > len(long)/10 || a.Len() != len(long) {
+	if a := NewAnswer(long, time.Time{}); len(a.AppendGzip(nil, nil)) > len(long)/10 || a.Len() != len(long) {
 		t.Error("the head is not compressed")
 	}
 }
@@ -58,7 +58,7 @@ func FuzzAppendGzip(f *testing.F) {
 }
 
 func TestManyMayPackAnAnswerAtOnce(t *testing.T) {
-	a := NewAnswer([]byte("head"))
+	a := NewAnswer([]byte("head"), time.Time{})
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -71,7 +71,7 @@ func TestManyMayPackAnAnswerAtOnce(t *testing.T) {
 }
 
 func TestAnETagTellsHeadsApart(t *testing.T) {
-	a, same, other := NewAnswer([]byte("head")), NewAnswer([]byte("head")), NewAnswer([]byte("heae"))
+	a, same, other := NewAnswer([]byte("head"), time.Time{}), NewAnswer([]byte("head"), time.Time{}), NewAnswer([]byte("heae"), time.Time{})
 	if a.ETag() != same.ETag() || a.ETag() == other.ETag() || !strings.HasPrefix(a.ETag(), `W/"`) || !strings.HasSuffix(a.ETag(), `"`) {
 		t.Errorf("tags %s, %s, %s", a.ETag(), same.ETag(), other.ETag())
 	}
@@ -84,7 +84,7 @@ func TestAnAnswerLastsAsLongAsItsSources(t *testing.T) {
 	clock.advance(time.Minute)
 	second := upstream.question("p", narrow("b"))
 	two := c.do(t, second, Filled)
-	a := NewAnswer([]byte("head"), two.Entry, one.Entry)
+	a := NewAnswer([]byte("head"), time.Time{}, two.Entry, one.Entry)
 	if !a.Filled().Equal(one.Entry.Filled()) {
 		t.Errorf("filled %v, want the time of the oldest source", a.Filled())
 	}
@@ -121,14 +121,14 @@ func TestAnAnswerOfThreeSourcesIsABug(t *testing.T) {
 		}
 	}()
 	e := &Entry{}
-	NewAnswer(nil, e, e, e)
+	NewAnswer(nil, time.Time{}, e, e, e)
 }
 
 func TestAnAnswerHitAllocatesNothing(t *testing.T) {
 	c := newReplica(t, nil, newClock())
 	entry := c.do(t, sourceOf(rowsOf(t, 3)).question("p", narrow("a")), Filled).Entry
 	key, head := []byte("key"), []byte(strings.Repeat(`{"query":"best shoes","clicks":12},`, 200))
-	c.Keep(key, "account", NewAnswer(head, entry, entry))
+	c.Keep(key, "account", NewAnswer(head, time.Time{}, entry, entry))
 	dst, tail := make([]byte, 0, 2*len(head)), []byte(`"request_id":"0123456789"}`)
 	for name, step := range map[string]func(){
 		"Answer":     func() { c.Answer(key) },

@@ -3,6 +3,7 @@ package cache
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"sara/policy/redistest"
 )
@@ -15,7 +16,7 @@ func BenchmarkAnswer(b *testing.B) {
 		b.Fatal(err)
 	}
 	key, head := []byte("a key as long as the path and the query of a request are"), []byte(strings.Repeat(`{"query":"best shoes","clicks":12},`, 230))
-	c.Keep(key, "account", NewAnswer(head, found.Entry))
+	c.Keep(key, "account", NewAnswer(head, time.Time{}, found.Entry))
 	tail := []byte(`"request_id":"0123456789"}`)
 	dst := make([]byte, 0, 2*len(head))
 	b.Run("hit", func(b *testing.B) {
@@ -49,7 +50,7 @@ func BenchmarkAnswer(b *testing.B) {
 	b.Run("gzip 8 kB, first", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			dst = NewAnswer(head).AppendGzip(dst[:0], tail)
+			dst = NewAnswer(head, time.Time{}).AppendGzip(dst[:0], tail)
 		}
 	})
 }

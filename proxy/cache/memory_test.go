@@ -51,7 +51,7 @@ func TestTheMemoryIsBoundedAndSoIsEachAccount(t *testing.T) {
 					account := fmt.Sprint("account ", random.IntN(accounts))
 					key := fmt.Sprint("key ", random.IntN(500))
 					if random.IntN(2) == 0 {
-						m.putAnswer(key, NewAnswer(make([]byte, random.IntN(80_000))), account)
+						m.putAnswer(key, NewAnswer(make([]byte, random.IntN(80_000)), time.Time{}), account)
 					} else {
 						m.putEntry(&Entry{key: key, rows: rowsOf(t, 0), filled: time.Unix(random.Int64N(100), 0)}, account)
 					}
@@ -85,9 +85,9 @@ func TestAnAccountLosesItsOwnOldestFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.putAnswer("neighbour", NewAnswer(nil), "quiet")
+	m.putAnswer("neighbour", NewAnswer(nil, time.Time{}), "quiet")
 	for n := range 10 {
-		m.putAnswer(fmt.Sprint(n), NewAnswer(make([]byte, 20_000)), "loud") // of 30,000 with its compressed form
+		m.putAnswer(fmt.Sprint(n), NewAnswer(make([]byte, 20_000), time.Time{}), "loud") // of 30,000 with its compressed form
 	}
 	for n := range 10 {
 		if kept := m.answer([]byte(fmt.Sprint(n))) != nil; kept != (n >= 7) {
@@ -97,7 +97,7 @@ func TestAnAccountLosesItsOwnOldestFirst(t *testing.T) {
 	if m.answer([]byte("neighbour")) == nil {
 		t.Error("one account took the memory of another")
 	}
-	m.putAnswer("8", NewAnswer(make([]byte, 20_000)), "loud")
+	m.putAnswer("8", NewAnswer(make([]byte, 20_000), time.Time{}), "loud")
 	if m.answer([]byte("7")) == nil {
 		t.Error("an answer that was replaced was counted twice")
 	}
@@ -109,8 +109,8 @@ func TestWhatIsTooBigReplacesTheOlderAndIsNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.putAnswer("key", NewAnswer(nil), "account")
-	m.putAnswer("key", NewAnswer(make([]byte, 70_000)), "account")
+	m.putAnswer("key", NewAnswer(nil, time.Time{}), "account")
+	m.putAnswer("key", NewAnswer(make([]byte, 70_000), time.Time{}), "account")
 	if m.answer([]byte("key")) != nil {
 		t.Error("it kept an answer of more than a quarter, or the one before it")
 	}

@@ -1,0 +1,131 @@
+package proxy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"sara/translate"
+)
+
+// A draw is one random question, and what the upstream itself says to it.
+type draw struct {
+	property, site string
+	start, end     translate.Date
+	conditions     []condition
+	query          []string
+}
+
+func (d *draw) ask(t testing.TB, o *oracle, by string, r translate.DateRange) []figure {
+	t.Helper()
+	return o.ask(t, d.site, by, r.Start.String(), r.End.String(), 25000, d.conditions...)
+}
+
+func (d *draw) period() translate.Period {
+	return translate.Period{DateRange: translate.DateRange{Start: d.start, End: d.end}}
+}
+
+// newDraw draws from so few periods that most of them come again, as another question.
+func newDraw(random *rand.Rand, anchor translate.Date) draw {
+	d := draw{property: "prefix", site: "https://www.example.org/shop/"}
+	if random.IntN(8) == 0 {
+		d.property, d.site = "main", "sc-domain:example.com"
+	}
+	d.end = anchor - translate.Date(random.IntN(3)*7)
+	d.start = d.end - translate.Date([]int{0, 6, 27}[random.IntN(3)])
+	d.query = []string{"start_date", d.start.String(), "end_date", d.end.String()}
+	return d
+}
+
+func (d *draw) filter(random *rand.Rand) {
+	if random.IntN(3) == 0 {
+		d.conditions = []condition{{"device", "equals", "MOBILE"}}
+		d.query = append(d.query, "filters", filtersOf("device", "is", []string{"mobile", "MOBILE"}[random.IntN(2)]))
+	}
+}
+
+// Whatever came before it, whatever time has passed, from wherever the rows are taken: an answer is what the upstream says
+// to the very same question on the same day.
+func TestEveryPerformanceEndpoint200EqualsTheUpstream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.oracle()
+	random := rand.New(rand.NewPCG(7, 11))
+	words := map[string]int{}
+	for range 250 {
+		if random.IntN(25) == 0 {
+			w.advance([]time.Duration{5 * time.Minute, 11 * time.Minute, 7 * time.Hour, 25 * time.Hour}[random.IntN(4)])
+		}
+		anchor, err := translate.NewCalendar()
+		w.must(err)
+		d := newDraw(random, anchor.Anchor(w.now()))
+		r := w.drawn(t, o, random, &d)
+		words[fmt.Sprint(r.meta()["cache"])]++
+		if t.Failed() {
+			t.Fatalf("the question was %v at %s", d.query, w.now())
+		}
+	}
+	if words["hit"] < 60 || words["miss"] < 10 || words["bypass"] < 5 {
+		t.Errorf("the answers were %v: too few of a kind to show anything", words)
+	}
+}
+
+// drawn asks for a random report of the draw, and compares.
+func (w *world) drawn(t *testing.T, o *oracle, random *rand.Rand, d *draw) response {
+	t.Helper()
+	get := func(endpoint string) response {
+		if random.IntN(15) == 0 {
+			return w.live("pro", w.path(d.property, endpoint), d.query...).ok(t)
+		}
+		return w.get("pro", w.path(d.property, endpoint), d.query...).ok(t)
+	}
+	switch random.IntN(4) {
+	case 0:
+		d.filter(random)
+		d.query = append(d.query, "compare", "previous_period")
+		r := get("/summary")
+		previous := d.period().Previous()
+		wantMetrics(t, "totals", r.data()["totals"], o.total(t, d.site, d.start.String(), d.end.String(), d.conditions...))
+		wantMetrics(t, "previous", r.data()["previous"], o.total(t, d.site, previous.Start.String(), previous.End.String(), d.conditions...))
+		return r
+	case 1:
+		d.filter(random)
+		r := get("/timeseries")
+		wantRows(t, "days", r.rows(), "date", d.ask(t, o, "date", d.period().DateRange))
+		return r
+	case 2:
+		return w.drawnBreakdown(t, o, random, d, get)
+	}
+	by := []string{"query", "page"}[random.IntN(2)]
+	endpoint := map[string]string{"query": "/movers/queries", "page": "/movers/pages"}[by]
+	r := get(endpoint)
+	gainers, losers := naiveMovers(d.ask(t, o, by, d.period().DateRange), d.ask(t, o, by, d.period().Previous()), 0, 10)
+	wantMovers(t, "gainers", r.data()["gainers"], gainers)
+	wantMovers(t, "losers", r.data()["losers"], losers)
+	return r
+}
+
+func (w *world) drawnBreakdown(t *testing.T, o *oracle, random *rand.Rand, d *draw, get func(string) response) response {
+	t.Helper()
+	d.filter(random)
+	endpoint := []string{"/queries", "/pages", "/countries", "/devices"}[random.IntN(4)]
+	order, limit := translate.Orders()[random.IntN(10)], []int{1, 10, 1000}[random.IntN(3)]
+	if random.IntN(2) == 0 {
+		order = translate.DefaultOrder
+	}
+	d.query = append(d.query, "order_by", order, "limit", strconv.Itoa(limit))
+	r := get(endpoint)
+	all := d.ask(t, o, breakdowns()[endpoint], d.period().DateRange)
+	want := rank(all, order)
+	wantRows(t, endpoint, r.rows(), "key", want[:min(limit, len(want))])
+	var truncated any
+	if order == translate.DefaultOrder && len(all) > limit {
+		truncated = "clicks"
+	}
+	if r.meta()["truncated_by"] != truncated {
+		t.Errorf("%s %v: truncated_by is %v, want %v", endpoint, d.query, r.meta()["truncated_by"], truncated)
+	}
+	return r
+}

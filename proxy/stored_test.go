@@ -1,0 +1,427 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sara/archive"
+	"sara/archive/bucket"
+	"sara/archive/sqlstore"
+	"sara/policy"
+	"sara/proxy/upstream/gscsim"
+	"sara/translate"
+)
+
+// kept has the server read an archive in a folder of the test, and returns what fills it.
+func kept(t testing.TB) (*archive.History, func(*Config)) {
+	t.Helper()
+	folder, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	history, err := archive.NewHistory(archive.HistoryConfig{Bucket: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return history, func(c *Config) { c.History = history }
+}
+
+// elder is an oracle that still has what the upstream has forgotten.
+func (w *world) elder() *oracle {
+	w.t.Helper()
+	o := w.oracle()
+	o.sim = gscsim.New(gscsim.Config{Seed: 1, Now: w.now, Users: users(), RetentionMonths: 60, Quotas: gscsim.Quotas{SearchPerMinute: -1}})
+	o.token = tokenOf(w.t, o.sim)
+	return o
+}
+
+// A chronicle is an archive of a site, day by day, beside the plain rows that it was filled with.
+type chronicle struct {
+	w        *world
+	o        *oracle
+	site     string
+	property string
+	history  *archive.History
+	days     map[string]map[translate.Date][]figure // by dimension
+}
+
+func (w *world) chronicle(history *archive.History, property, site string) *chronicle {
+	return &chronicle{w: w, o: w.elder(), site: site, property: property, history: history, days: map[string]map[translate.Date][]figure{}}
+}
+
+// keep archives the days from first to last.
+func (c *chronicle) keep(t testing.TB, first, last string) {
+	t.Helper()
+	var days []archive.Day
+	for day := *dateOf(t, first); day <= *dateOf(t, last); day++ {
+		for by, dimension := range map[string]translate.Dimension{"date": translate.ByDate, "query": translate.ByQuery, "page": translate.ByPage,
+			"country": translate.ByCountry, "device": translate.ByDevice} {
+			rows := c.o.ask(t, c.site, by, day.String(), day.String(), 25000)
+			if dimension == translate.ByQuery || dimension == translate.ByPage {
+				rows = rows[:min(len(rows), archive.TopRows)]
+			}
+			if c.days[by] == nil {
+				c.days[by] = map[translate.Date][]figure{}
+			}
+			c.days[by][day] = rows
+			days = append(days, archive.Day{Date: day, Dimension: dimension, Final: true, Rows: rowsOf(rows)})
+		}
+	}
+	c.w.must(c.history.Merge(context.Background(), c.w.properties[c.property].ID, days))
+}
+
+func rowsOf(figures []figure) *translate.Rows {
+	var b translate.RowsBuilder
+	for _, f := range figures {
+		b.Add([]byte(f.Keys[0]), translate.Metrics{Clicks: int64(f.Clicks), Impressions: int64(f.Impressions), CTR: f.CTR, Position: f.Position})
+	}
+	return b.Rows()
+}
+
+// want is what the API has to answer for a range: of the days that are kept, those, and of the others of the live window
+// what the upstream has of them together.
+func (c *chronicle) want(t testing.TB, by, start, end, live string) []figure {
+	t.Helper()
+	sums := map[string]*figure{}
+	add := func(rows []figure) {
+		for _, row := range rows {
+			sum := sums[row.Keys[0]]
+			if sum == nil {
+				sum = &figure{Keys: row.Keys}
+				sums[row.Keys[0]] = sum
+			}
+			sum.Clicks += row.Clicks
+			sum.Impressions += row.Impressions
+			sum.Position += row.Position * row.Impressions
+		}
+	}
+	for day := *dateOf(t, start); day <= *dateOf(t, end) && day < *dateOf(t, live); day++ {
+		add(c.days[by][day])
+	}
+	if end >= live {
+		add(c.o.ask(t, c.site, by, max(start, live), end, 25000))
+	}
+	rows := make([]figure, 0, len(sums))
+	for _, sum := range sums {
+		if sum.Impressions > 0 {
+			sum.CTR = sum.Clicks / sum.Impressions
+			sum.Position /= sum.Impressions
+		}
+		rows = append(rows, *sum)
+	}
+	slices.SortFunc(rows, func(a, b figure) int {
+		return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), cmp.Compare(a.Keys[0], b.Keys[0]))
+	})
+	return rows
+}
+
+// total is the totals of a range.
+func (c *chronicle) total(t testing.TB, start, end, live string) (sum figure) {
+	t.Helper()
+	for _, day := range c.want(t, "date", start, end, live) {
+		sum.Clicks += day.Clicks
+		sum.Impressions += day.Impressions
+		sum.Position += day.Position * day.Impressions
+	}
+	if sum.Impressions > 0 {
+		sum.CTR = sum.Clicks / sum.Impressions
+		sum.Position /= sum.Impressions
+	}
+	return sum
+}
+
+const (
+	liveFrom = "2025-07-20" // the first day of the live window of every world
+	never    = "9999-01-01"
+)
+
+// wantSource checks what an answer says of where it comes from.
+func wantSource(t *testing.T, r response, source string) {
+	t.Helper()
+	if r.meta()["source"] != source || r.meta()["stale_reason"] != nil {
+		t.Errorf("source %v, stale_reason %v; want %s", r.meta()["source"], r.meta()["stale_reason"], source)
+	}
+	if archived := strings.Contains(notes(r), "archive"); archived != (source != "live") {
+		t.Errorf("source %s with the notes %q", source, notes(r))
+	}
+}
+
+// Every endpoint, over ranges before, across and within the live window, is what the days say that were archived and what
+// the upstream says of the rest.
+func TestEveryPerformanceEndpoint200Stored(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	c := w.chronicle(history, "prefix", "https://www.example.org/shop/")
+	c.keep(t, "2025-06-20", "2025-07-22")
+	for _, r := range []struct {
+		start, end, source string
+		calls              int64
+	}{
+		{"2025-07-01", "2025-07-10", "stored", 0},
+		{"2025-07-15", "2025-07-19", "stored", 0},
+		{"2025-07-15", "2025-07-20", "hybrid", 1},
+		{"2025-07-16", "2025-07-25", "hybrid", 1},
+		{"2025-07-20", "2025-07-25", "live", 1},
+	} {
+		dates := []string{"start_date", r.start, "end_date", r.end}
+		name := r.start + " to " + r.end
+		w.run("summary "+name, func(t *testing.T) {
+			s := w.get("pro", w.path("prefix", "/summary"), dates...).ok(t)
+			wantMetrics(t, "totals", s.data()["totals"], c.total(t, r.start, r.end, liveFrom))
+			wantSource(t, s, r.source)
+		})
+		w.run("timeseries "+name, func(t *testing.T) {
+			s := w.get("pro", w.path("prefix", "/timeseries"), dates...).ok(t)
+			want := c.want(t, "date", r.start, r.end, liveFrom)
+			slices.SortFunc(want, func(a, b figure) int { return cmp.Compare(a.Keys[0], b.Keys[0]) })
+			wantRows(t, "days", s.rows(), "date", want)
+			wantSource(t, s, r.source)
+		})
+		for endpoint, by := range breakdowns() {
+			w.run(endpoint+" "+name, func(t *testing.T) {
+				all := c.want(t, by, r.start, r.end, liveFrom)
+				for _, order := range []string{"-clicks", "position", "-key"} {
+					for _, limit := range []int{5, 1000} {
+						want := rank(all, order)
+						s := w.get("pro", w.path("prefix", endpoint), append(dates, "order_by", order, "limit", strconv.Itoa(limit))...).ok(t)
+						wantRows(t, endpoint, s.rows(), "key", want[:min(limit, len(want))])
+						wantSource(t, s, r.source)
+						w.wantCut(t, s, c, by, r.start, min(r.end, "2025-07-19"), order == "-clicks" && len(all) > limit)
+					}
+				}
+			})
+		}
+	}
+	for endpoint, by := range map[string]string{"/movers/queries": "query", "/movers/pages": "page"} {
+		for _, r := range []struct{ start, end, source string }{
+			{"2025-07-08", "2025-07-14", "stored"}, {"2025-07-18", "2025-07-22", "hybrid"}, {"2025-07-20", "2025-07-24", "hybrid"}, {"2025-07-25", "2025-07-29", "live"},
+		} {
+			w.run(endpoint+" "+r.start+" to "+r.end, func(t *testing.T) {
+				period := translate.Period{DateRange: translate.DateRange{Start: *dateOf(t, r.start), End: *dateOf(t, r.end)}}
+				previous := period.Previous()
+				gainers, losers := naiveMovers(c.want(t, by, r.start, r.end, liveFrom),
+					c.want(t, by, previous.Start.String(), previous.End.String(), liveFrom), 0, 10)
+				s := w.get("pro", w.path("prefix", endpoint), "start_date", r.start, "end_date", r.end).ok(t)
+				wantMovers(t, "gainers", s.data()["gainers"], gainers)
+				wantMovers(t, "losers", s.data()["losers"], losers)
+				wantSource(t, s, r.source)
+			})
+		}
+	}
+}
+
+// wantCut checks truncated_by: rows fell off by clicks when the limit cut them, or when a day of the archive is full.
+func (w *world) wantCut(t *testing.T, r response, c *chronicle, by, start, end string, cut bool) {
+	t.Helper()
+	if by == "query" || by == "page" {
+		for day := *dateOf(t, start); day <= *dateOf(t, end); day++ {
+			cut = cut || len(c.days[by][day]) == archive.TopRows
+		}
+	}
+	var want any
+	if cut {
+		want = "clicks"
+	}
+	if r.meta()["truncated_by"] != want {
+		t.Errorf("truncated_by is %v, want %v", r.meta()["truncated_by"], want)
+	}
+}
+
+// A hybrid answer takes one upstream call, and what it learned serves the next.
+func TestQueries200HybridCalls(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	w.chronicle(history, "prefix", "https://www.example.org/shop/").keep(t, "2025-07-10", "2025-07-19")
+	hybrid := []string{"start_date", "2025-07-10", "end_date", "2025-07-25"}
+	w.wantWord(t, "miss", 1, w.path("prefix", "/queries"), hybrid...)
+	w.wantWord(t, "hit", 0, w.path("prefix", "/queries"), hybrid...)
+	w.wantWord(t, "hit", 0, w.path("prefix", "/queries"), append(hybrid, "order_by", "key")...)
+	w.wantWord(t, "miss", 1, w.path("prefix", "/summary"), append(hybrid, "compare", "none")...)
+	w.wantWord(t, "hit", 0, w.path("prefix", "/summary"))
+	stored := []string{"start_date", "2025-07-10", "end_date", "2025-07-15"}
+	w.wantWord(t, "miss", 0, w.path("prefix", "/queries"), stored...)
+	w.wantWord(t, "hit", 0, w.path("prefix", "/queries"), stored...)
+}
+
+// Days that are not there are counted and named; a question of which nothing is there is refused.
+func TestSummary200MissingDays(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	c := w.chronicle(history, "main", "sc-domain:example.com")
+	for _, stretch := range [][2]string{{"2025-06-20", "2025-06-30"}, {"2025-07-04", "2025-07-06"}, {"2025-07-08", "2025-07-19"}} {
+		c.keep(t, stretch[0], stretch[1])
+	}
+	r := w.get("pro", w.path("main", "/summary"), "start_date", "2025-06-25", "end_date", "2025-07-25").ok(t)
+	wantMetrics(t, "totals", r.data()["totals"], c.total(t, "2025-06-25", "2025-07-25", liveFrom))
+	wantSource(t, r, "hybrid")
+	if want := "4 days are not archived and not counted: 2025-07-01 to 2025-07-03, 2025-07-07."; !strings.Contains(notes(r), want) {
+		t.Errorf("the notes %q do not say %q", notes(r), want)
+	}
+	get := func(endpoint, start, end string, more ...string) response {
+		return w.get("pro", w.path("main", endpoint), append([]string{"start_date", start, "end_date", end}, more...)...)
+	}
+	get("/summary", "2025-07-01", "2025-07-03").want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable, "2025-07-01 to 2025-07-03")
+	get("/queries", "2025-06-01", "2025-06-19").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
+	get("/summary", "2025-06-20", "2025-06-22", "compare", "previous_period").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
+	get("/movers/pages", "2025-06-20", "2025-06-22").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
+	get("/summary", "2022-01-01", "2022-01-31").want(t, http.StatusBadRequest, codeTooOld, "2023-11-20") // the plan's own limit
+	for _, endpoint := range []string{"/summary", "/timeseries", "/queries"} {
+		for _, start := range []string{"2025-06-25", "2025-07-15"} {
+			get(endpoint, start, "2025-07-25", "filters", filtersOf("device", "is", "mobile")).
+				want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+		}
+	}
+	get("/summary", "2025-06-25", "2025-06-30").ok(t)
+}
+
+// Days that were archived without their totals have those of their devices.
+func TestTimeseries200AddedUp(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	o := w.elder()
+	id := w.properties["prefix"].ID
+	var days []archive.Day
+	for day := *dateOf(t, "2025-07-01"); day <= *dateOf(t, "2025-07-05"); day++ {
+		rows := o.ask(t, "https://www.example.org/shop/", "device", day.String(), day.String(), 100)
+		days = append(days, archive.Day{Date: day, Dimension: translate.ByDevice, Rows: rowsOf(rows), Final: true})
+	}
+	w.must(history.Merge(context.Background(), id, days))
+	r := w.get("pro", w.path("prefix", "/timeseries"), "start_date", "2025-07-01", "end_date", "2025-07-06").ok(t)
+	want := append(o.ask(t, "https://www.example.org/shop/", "date", "2025-07-01", "2025-07-05", 100), figure{Keys: []string{"2025-07-06"}})
+	wantRows(t, "days", r.rows(), "date", want)
+	for _, note := range []string{"5 days were archived without totals", "1 day is not archived and not counted: 2025-07-06."} {
+		if !strings.Contains(notes(r), note) {
+			t.Errorf("the notes %q do not say %q", notes(r), note)
+		}
+	}
+}
+
+// An archived property and one whose account is disconnected serve what is stored, the second with the reason.
+func TestEveryPerformanceEndpoint200ArchivedOrDisconnected(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	for property, site := range map[string]string{"archived": "sc-domain:archived.example", "disconnected": "sc-domain:twin.example"} {
+		c := w.chronicle(history, property, site) // the reference only has to have days
+		c.keep(t, "2026-11-01", "2026-11-15")
+		for _, endpoint := range performanceEndpoints() {
+			w.run(property+endpoint, func(t *testing.T) {
+				calls := w.calls(func() {
+					for range 2 {
+						r := w.get("pro", w.path(property, endpoint), "start_date", "2026-11-08", "end_date", "2026-11-14").ok(t)
+						if reason := r.meta()["stale_reason"]; r.meta()["source"] != "stored" || (reason != nil) != (property == "disconnected") {
+							t.Errorf("meta is %v", r.meta())
+						}
+					}
+				})
+				if calls != 0 {
+					t.Errorf("%d upstream calls", calls)
+				}
+			})
+		}
+		w.run(property+" summary", func(t *testing.T) {
+			r := w.get("pro", w.path(property, "/summary"), "date_range", "last_28d").ok(t)
+			wantMetrics(t, "totals", r.data()["totals"], c.total(t, "2026-10-23", "2026-11-19", never))
+			if !strings.Contains(notes(r), "13 days are not archived") {
+				t.Errorf("notes %q", notes(r))
+			}
+			w.get("pro", w.path(property, "/summary"), "filters", filtersOf("device", "is", "mobile")).
+				want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+		})
+	}
+}
+
+// With the upstream failing and no copy, what is archived answers.
+func TestSummary200ArchiveForAnUpstreamThatFails(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	c := w.chronicle(history, "prefix", "https://www.example.org/shop/")
+	c.keep(t, "2026-11-01", "2026-11-15")
+	for name, fault := range map[string]gscsim.Faults{"503": {Status: 503}, "forbidden": {Reason: "forbidden"}, "quotaExceeded": {Reason: "quotaExceeded"}} {
+		w.run(name, func(t *testing.T) {
+			w.advance(15 * time.Minute) // until a refusal is forgotten
+			w.faults(fault)
+			r := w.get("pro", w.path("prefix", "/summary"), "start_date", "2026-11-01", "end_date", "2026-11-19").ok(t)
+			wantMetrics(t, "totals", r.data()["totals"], c.total(t, "2026-11-01", "2026-11-19", never))
+			if r.meta()["source"] != "stored" || r.meta()["stale_reason"] == nil || !strings.Contains(notes(r), "4 days are not archived") {
+				t.Errorf("meta is %v", r.meta())
+			}
+			status, code := http.StatusServiceUnavailable, codeUpstreamUnavailable
+			if name == "quotaExceeded" {
+				status, code = http.StatusTooManyRequests, policy.CodeUpstreamQuota
+			}
+			w.get("pro", w.path("prefix", "/summary"), "start_date", "2026-10-01", "end_date", "2026-10-19").want(t, status, code)
+		})
+	}
+	w.faults(gscsim.Faults{})
+}
+
+// brokenHistory is an archive that cannot be read.
+type brokenHistory struct{}
+
+func (brokenHistory) Rows(context.Context, string, translate.Dimension, translate.DateRange) (*translate.Rows, []translate.Date, error) {
+	return nil, nil, errors.New("no such bucket")
+}
+
+func (brokenHistory) Cut(context.Context, string, translate.Dimension, translate.DateRange) (bool, error) {
+	return false, errors.New("no such bucket")
+}
+
+func (brokenHistory) Days(context.Context, string) (archive.Inventory, error) {
+	return nil, errors.New("no such bucket")
+}
+
+// Without its archive, sara still answers what is all live.
+func TestSummary503WithoutTheArchive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *Config) { c.History = brokenHistory{} })
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	for _, start := range []string{"2025-06-25", "2025-07-15"} {
+		for _, endpoint := range performanceEndpoints() {
+			r := w.get("pro", w.path("main", endpoint), "start_date", start, "end_date", "2025-07-25")
+			r.want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+			if strings.Contains(fmt.Sprint(r.json), "bucket") {
+				t.Errorf("the client is told of the inside: %s", r.body)
+			}
+		}
+	}
+}
+
+// The window of a property is what can be read of it now.
+func TestProperty200DataWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.get("pro", w.path("disconnected", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable) // so that it is known
+	for _, c := range []struct {
+		property, first, last      string
+		earliest, latest, archived string
+	}{
+		{"main", "2023-12-01", "2026-11-18", "2023-12-01", "2026-11-19", "2026-11-18"},
+		{"main", "2020-01-01", "2026-11-18", "2023-11-20", "2026-11-19", "2026-11-18"}, // no further than the plan
+		{"prefix", "2026-01-01", "2026-11-10", "2025-07-20", "2026-11-19", "2026-11-10"},
+		{"archived", "2024-12-01", "2026-10-31", "2024-12-01", "2026-10-31", "2026-10-31"},
+		{"disconnected", "2024-12-01", "2026-10-31", "2024-12-01", "2026-10-31", "2026-10-31"},
+	} {
+		w.must(w.store.SaveArchiveState(context.Background(), sqlstore.ArchiveState{PropertyID: w.properties[c.property].ID,
+			First: dateOf(t, c.first), Last: dateOf(t, c.last)}))
+		w.advance(2 * time.Second) // until the property is looked up anew
+		d := w.get("pro", w.path(c.property, "")).ok(t).data()
+		window := d["data_window"].(map[string]any)
+		if window["earliest_data_date"] != c.earliest || window["latest_data_date"] != c.latest || d["last_archived_date"] != c.archived {
+			t.Errorf("%s from %s to %s: data_window %v, last_archived_date %v", c.property, c.first, c.last, window, d["last_archived_date"])
+		}
+	}
+}

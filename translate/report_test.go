@@ -1,0 +1,124 @@
+package translate
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// describe tells what a need asks of whom.
+func (n Need) describe() string {
+	text := fmt.Sprintf("%s %s..%s:", n.By, n.Range.Start, n.Range.End)
+	if n.Live != nil {
+		text += fmt.Sprintf(" live %s..%s %d", n.Live.Range.Start, n.Live.Range.End, n.Live.RowLimit)
+		if len(n.Live.Conditions) > 0 {
+			text += " filtered"
+		}
+	}
+	if n.Stored != nil {
+		text += fmt.Sprintf(" stored %s..%s", n.Stored.Start, n.Stored.End)
+	}
+	return text
+}
+
+// The live window of these is 2025-02-14 to 2026-06-13.
+func TestNeeds(t *testing.T) {
+	filters := []Condition{{"device", "equals", "MOBILE"}}
+	f := func(report Report, endpoint Endpoint, query string, conditions []Condition, want ...string) {
+		t.Helper()
+		ask := mustParse(t, endpoint, query)
+		var got []string
+		for _, need := range report.Needs(ask, "sc-domain:example.com", window(), conditions) {
+			got = append(got, need.describe())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s needs\n%s, want\n%s", query, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	const live = "live 2025-02-14..2026-06-13 25000"
+	f(SummaryReport(), Summary(), "date_range=last_7d", nil, "date 2025-02-14..2026-06-13: "+live)
+	f(SummaryReport(), Summary(), "date_range=last_7d&compare=previous_period", nil, "date 2025-02-14..2026-06-13: "+live)
+	f(TimeseriesReport(), Timeseries(), "start_date=2025-02-14&end_date=2025-02-20", nil, "date 2025-02-14..2026-06-13: "+live)
+	f(SummaryReport(), Summary(), "date_range=last_7d", filters, "date 2026-05-31..2026-06-13: live 2026-05-31..2026-06-13 25000 filtered")
+	f(SummaryReport(), Summary(), "start_date=2025-02-14&end_date=2025-02-20", filters, "date 2025-02-14..2025-02-20: live 2025-02-14..2025-02-20 25000 filtered")
+	f(SummaryReport(), Summary(), "start_date=2025-02-14&end_date=2025-02-20&compare=previous_period", nil,
+		"date 2025-02-07..2026-06-13: "+live+" stored 2025-02-07..2025-02-13")
+	f(TimeseriesReport(), Timeseries(), "start_date=2025-01-01&end_date=2025-02-13", nil, "date 2025-01-01..2025-02-13: stored 2025-01-01..2025-02-13")
+
+	f(BreakdownReport(ByQuery), Breakdown(), "date_range=last_7d", nil, "query 2026-06-07..2026-06-13: live 2026-06-07..2026-06-13 1001")
+	f(BreakdownReport(ByPage), Breakdown(), "date_range=last_7d&order_by=key", filters, "page 2026-06-07..2026-06-13: live 2026-06-07..2026-06-13 25000 filtered")
+	f(BreakdownReport(ByDevice), Breakdown(), "date_range=last_7d&order_by=key", nil, "device 2026-06-07..2026-06-13: live 2026-06-07..2026-06-13 1001")
+	f(BreakdownReport(ByQuery), Breakdown(), "start_date=2025-02-10&end_date=2025-02-20", nil,
+		"query 2025-02-10..2025-02-20: live 2025-02-14..2025-02-20 25000 stored 2025-02-10..2025-02-13")
+	f(BreakdownReport(ByQuery), Breakdown(), "start_date=2025-02-10&end_date=2025-02-13", nil, "query 2025-02-10..2025-02-13: stored 2025-02-10..2025-02-13")
+
+	f(MoversReport(ByPage), Movers(), "start_date=2025-02-15&end_date=2025-02-20", nil,
+		"page 2025-02-15..2025-02-20: live 2025-02-15..2025-02-20 25000",
+		"page 2025-02-09..2025-02-14: live 2025-02-14..2025-02-14 25000 stored 2025-02-09..2025-02-13")
+
+	ask := mustParse(t, Summary(), "date_range=last_7d&compare=previous_period")
+	for _, report := range []Report{SummaryReport(), BreakdownReport(ByPage), MoversReport(ByQuery)} {
+		for _, need := range report.Needs(ask, "sc-domain:example.com", window().Stored(), nil) {
+			if need.Live != nil || need.Stored == nil || *need.Stored != need.Range {
+				t.Errorf("without the upstream: %s", need.describe())
+			}
+		}
+	}
+}
+
+// Two requests have one key if and only if they mean the same.
+func TestAppendKey(t *testing.T) {
+	key := func(report Report, endpoint Endpoint, query string, conditions ...Condition) string {
+		return string(report.AppendKey([]byte("p"), mustParse(t, endpoint, query), conditions))
+	}
+	queries := func(query string, conditions ...Condition) string {
+		return key(BreakdownReport(ByQuery), Breakdown(), query, conditions...)
+	}
+	for _, same := range []string{"limit=100", "order_by=-clicks", "date_range=last_28d", "order_by=-clicks&limit=100&filters=%5B%5D"} {
+		if queries(same) != queries("") {
+			t.Errorf("%s has a key of its own", same)
+		}
+	}
+	keys := map[string]string{}
+	for name, k := range map[string]string{
+		"default": queries(""), "limit": queries("limit=10"), "order": queries("order_by=clicks"), "range": queries("date_range=last_7d"),
+		"dates":      queries("start_date=2026-05-17&end_date=2026-06-13"),
+		"moved back": queries("start_date=2026-05-17&end_date=2026-06-14"), "pages": key(BreakdownReport(ByPage), Breakdown(), ""),
+		"filtered": queries("", Condition{"query", "contains", "a"}), "two filters": queries("", Condition{"query", "contains", "a"}, Condition{"query", "contains", "b"}),
+		"another split": queries("", Condition{"query", "contains", "ab"}), "summary": key(SummaryReport(), Summary(), ""),
+		"compared": key(SummaryReport(), Summary(), "compare=previous_period"), "timeseries": key(TimeseriesReport(), Timeseries(), ""),
+		"movers": key(MoversReport(ByQuery), Movers(), ""), "floor": key(MoversReport(ByQuery), Movers(), "min_clicks=1"),
+	} {
+		if other, there := keys[k]; there {
+			t.Errorf("%s and %s have the same key", name, other)
+		}
+		keys[k] = name
+	}
+}
+
+func TestMergeRows(t *testing.T) {
+	a := rowsOf(t, []referenceRow{{"shoes", Metrics{30, 100, 0.3, 2}}, {"boots", Metrics{10, 50, 0.2, 4}}, {"none", Metrics{0, 0, 0, 0}}})
+	b := rowsOf(t, []referenceRow{{"boots", Metrics{25, 50, 0.5, 8}}, {"caps", Metrics{30, 60, 0.5, 1}}, {"none", Metrics{0, 0, 0, 0}}})
+	got := MergeRows(ByQuery, a, b)
+	want := []referenceRow{{"boots", Metrics{35, 100, 0.35, 6}}, {"caps", Metrics{30, 60, 0.5, 1}}, {"shoes", Metrics{30, 100, 0.3, 2}}, {"none", Metrics{}}}
+	if got.Len() != len(want) {
+		t.Fatalf("%d rows, want %d", got.Len(), len(want))
+	}
+	for i, row := range want {
+		if !bytes.Equal(got.Key(i), []byte(row.key)) || got.Metrics(i) != row.Metrics {
+			t.Errorf("row %d is %s %v, want %v", i, got.Key(i), got.Metrics(i), row)
+		}
+	}
+	if total := got.Total(); total != (Metrics{95, 260, 95.0 / 260, 3.3076923076923075}) {
+		t.Errorf("the total is %v", total)
+	}
+	if MergeRows(ByQuery, a) != a {
+		t.Error("rows that are alone are copied")
+	}
+	days := MergeRows(ByDate, rowsOf(t, []referenceRow{{"2026-02-01", Metrics{9, 9, 1, 1}}}), rowsOf(t, []referenceRow{{"2026-01-31", Metrics{1, 9, 1, 1}}}))
+	if string(days.Key(0)) != "2026-01-31" || days.Len() != 2 {
+		t.Errorf("the days begin with %s", days.Key(0))
+	}
+}
