@@ -22,7 +22,7 @@ func (c *serveCommand) validate() error {
 	errs := append(c.addressSettings.check(), c.edgeSettings.check()...)
 	errs = append(errs, c.storeSettings.check(), c.archiveSettings.check(), keyErr, replicasErr, cacheErr)
 	errs = append(errs, c.upstreamSettings.check()...)
-	errs = append(errs, c.keySettings.check(), plansErr)
+	errs = append(errs, c.keySettings.check(), plansErr, c.collectSettings.check())
 	return errors.Join(append(errs, c.logSettings.check()...)...)
 }
 
@@ -126,6 +126,8 @@ func (c *serveCommand) effective() [][]string {
 		{"SARA_UPSTREAM_URL", c.UpstreamURL},
 		{"SARA_OAUTH_TOKEN_URL", c.OAuthTokenURL},
 		{"SARA_KEY_PREFIX", c.KeyPrefix},
+		{"SARA_COLLECT", c.Collect},
+		{"SARA_COLLECT_RATE", c.CollectRate},
 		{"SARA_PLANS_FILE", orDefault(c.PlansFile, "built in")},
 		{"SARA_SHUTDOWN_DELAY", c.ShutdownDelay},
 		{"SARA_LOG_LEVEL", c.LogLevel},

@@ -25,6 +25,7 @@ type serveCommand struct {
 	planSettings
 	replicaSettings
 	cacheSettings
+	collectSettings
 	logSettings
 	Check bool `help:"Check the settings and the database, print the settings, and exit."`
 }
@@ -76,7 +77,15 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 		return err
 	}
 	defer counted.close()
-	return c.listenAndServe(ctx, con, counted.changes, proxy.Config{
+	history, err := c.history(con.now)
+	if err != nil {
+		return err
+	}
+	daily, err := c.daily(client, store, history, plans, log, con.now)
+	if err != nil {
+		return err
+	}
+	return c.listenAndServe(ctx, con, background{changes: counted.changes, daily: daily}, proxy.Config{
 		Store: store, Upstream: client, Plans: plans, Budget: counted.budget, Degraded: counted.degraded,
 		CacheBytes: cacheBytes, Redis: counted.redis,
 		KeyPrefix: c.KeyPrefix, DocsURL: c.DocsURL, TrustedProxyHeader: c.TrustedProxyHeader,
@@ -85,7 +94,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 }
 
 // listenAndServe adds to the configuration what only the listeners know.
-func (c *serveCommand) listenAndServe(ctx context.Context, con *console, changes changes, config proxy.Config) error {
+func (c *serveCommand) listenAndServe(ctx context.Context, con *console, background background, config proxy.Config) error {
 	delay, err := c.shutdownDelay()
 	if err != nil {
 		return err
@@ -106,7 +115,7 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console, changes
 		return err
 	}
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), c.logged())
-	s := service{server: server, changes: changes, public: public, admin: admin, delay: delay, log: config.Log}
+	s := service{server: server, background: background, public: public, admin: admin, delay: delay, log: config.Log}
 	return s.run(ctx, func(context.Context) error {
 		_, err := fmt.Fprintf(con.stdout, "listening on http://%s\nadmin listening on http://%s\n", public.Addr(), admin.Addr())
 		return err

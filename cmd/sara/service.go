@@ -26,10 +26,16 @@ const (
 // A service is the public API and its admin endpoints on their listeners.
 type service struct {
 	server        *proxy.Server
-	changes       changes // nil: nobody else changes anything
+	background    background
 	public, admin net.Listener
 	delay         time.Duration // between becoming unready and refusing connections
 	log           *slog.Logger
+}
+
+// background is what goes on beside serving, until its context ends.
+type background struct {
+	changes changes                   // nil: nobody else changes anything
+	daily   func(ctx context.Context) // the daily run; nil: it is off
 }
 
 // run serves until ctx ends, and then stops so that no request is cut off: the service becomes unready, answers on for the
@@ -49,8 +55,14 @@ func (s *service) run(ctx context.Context, ready func(context.Context) error) er
 	group.Go(func() error { return s.server.Serve(s.public) })
 	group.Go(func() error { return serveAdmin(admin, s.admin) })
 	group.Go(func() error {
-		if s.changes != nil {
-			s.changes(ctx, s.server.Forget)
+		if s.background.changes != nil {
+			s.background.changes(ctx, s.server.Forget)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		if s.background.daily != nil {
+			s.background.daily(ctx)
 		}
 		return nil
 	})

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sara/archive/collector"
+	"sara/archive/sqlstore"
+	"sara/policy"
+	"sara/proxy/upstream"
+)
+
+// collectCommand fills the archive.
+type collectCommand struct {
+	storeFlags
+	archiveSettings
+	upstreamSettings
+	planSettings
+	paceSettings
+	output
+	Property string `placeholder:"PROPERTY" help:"Only this one: id, Search Console property, slug or domain; all if not set."`
+	Since    *date  `placeholder:"DATE" help:"First day, YYYY-MM-DD; the first that Search Console has and the plan keeps if not set."`
+	Until    *date  `placeholder:"DATE" help:"Last day, YYYY-MM-DD; the last that Search Console has if not set."`
+}
+
+// Validate implements kong's check of a command line.
+func (c *collectCommand) Validate() error {
+	if c.Since != nil && c.Until != nil && c.Since.Date > c.Until.Date {
+		return fmt.Errorf("--since %s is after --until %s", c.Since, c.Until)
+	}
+	return nil
+}
+
+// collectRecord is how the archive of a property stands after a run.
+type collectRecord struct {
+	ID                string  `json:"id"`
+	GSCProperty       string  `json:"gsc_property"`
+	Days              int     `json:"days"` // that this run archived
+	FirstArchivedDate *string `json:"first_archived_date"`
+	LastArchivedDate  *string `json:"last_archived_date"`
+	Complete          bool    `json:"complete"`
+	Note              string  `json:"note"` // why it is not complete; empty when it is
+}
+
+func (collectRecord) header() []string {
+	return []string{"GSC PROPERTY", "DAYS", "FIRST", "LAST", "COMPLETE", "ID", "NOTE"}
+}
+
+func (r collectRecord) cells() []string {
+	return []string{r.GSCProperty, strconv.Itoa(r.Days), cell(r.FirstArchivedDate), cell(r.LastArchivedDate), yesNo(r.Complete), r.ID, r.Note}
+}
+
+func (c *collectCommand) Run(ctx context.Context, con *console) error {
+	plans, err := c.plans()
+	if _, wrong := c.callsPerMinute(); err != nil || wrong != nil {
+		return errors.Join(err, wrong)
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return c.storeSettings.use(ctx, func(store *sqlstore.Store) error {
+		return c.collect(ctx, con, &searchConsole{client: client, store: store, plans: plans})
+	})
+}
+
+func (c *collectCommand) collect(ctx context.Context, con *console, source *searchConsole) error {
+	properties, err := c.chosen(ctx, source)
+	if err != nil {
+		return err
+	}
+	history, err := c.history(con.now)
+	if err != nil {
+		return err
+	}
+	progress, end := newProgress(con.stderr)
+	work, err := c.collector(collector.Config{History: history, Source: source, Ledger: source, Progress: progress, Now: con.now})
+	if err != nil {
+		return err
+	}
+	results, err := work.Collect(ctx, properties, collector.Span{Since: c.Since.day(), Until: c.Until.day()})
+	end()
+	if err != nil {
+		return fmt.Errorf("interrupted: what is archived stays, and the next run goes on from there: %w", err)
+	}
+	return c.report(ctx, con, source.store, results)
+}
+
+// chosen returns the properties of the command line.
+func (c *collectCommand) chosen(ctx context.Context, source *searchConsole) ([]collector.Property, error) {
+	properties, err := source.properties(ctx)
+	if err != nil || c.Property == "" {
+		return properties, err
+	}
+	chosen, err := source.store.Property(ctx, c.Property)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(properties, func(p collector.Property) bool { return p.ID != chosen.ID }), nil
+}
+
+// report prints what became of the properties. It is an error if one is not complete that could be.
+func (c *collectCommand) report(ctx context.Context, con *console, store *sqlstore.Store, results []collector.Result) error {
+	records := make([]collectRecord, len(results))
+	incomplete := 0
+	for i, r := range results {
+		state, _, err := store.ArchiveState(ctx, r.Property.ID)
+		if err != nil {
+			return err
+		}
+		records[i] = collectRecord{ID: r.Property.ID, GSCProperty: r.Property.Site, Days: r.Days,
+			FirstArchivedDate: optionalDate(state.First), LastArchivedDate: optionalDate(state.Last), Complete: r.Err == nil}
+		if r.Err != nil {
+			records[i].Note = r.Err.Error()
+		}
+		if r.Err != nil && !errors.Is(r.Err, collector.ErrNotKept) {
+			incomplete++
+		}
+	}
+	if err := many(c.output, con.stdout, records); err != nil {
+		return err
+	}
+	if incomplete > 0 {
+		return fmt.Errorf("%d of %d properties are not complete; run it again when what is wrong with them has passed", incomplete, len(results))
+	}
+	return nil
+}
+
+// paceSettings are how fast the collector may go.
+type paceSettings struct {
+	CollectRate string `setting:"" default:"300" placeholder:"N" help:"Most calls a minute that collecting makes about one site, and twice as many through one connection; ${default} if not set."`
+}
+
+// callsPerMinute returns the pace for a site.
+func (s paceSettings) callsPerMinute() (int, error) {
+	const most = 100_000
+	n, err := strconv.Atoi(s.CollectRate)
+	if err != nil || n < 1 || n > most {
+		return 0, wrongSetting("SARA_COLLECT_RATE", "%q is not a number of 1 to %d; Search Console allows 1200",
+			s.CollectRate, most)
+	}
+	return n, nil
+}
+
+// collector returns a collector that keeps the pace.
+func (s paceSettings) collector(config collector.Config) (*collector.Collector, error) {
+	n, err := s.callsPerMinute()
+	if err != nil {
+		return nil, err
+	}
+	config.PerSite, config.PerConnection = n, 2*n
+	config.Total = max(collector.DefaultTotal, config.PerConnection)
+	return collector.New(config)
+}
+
+// collectSettings are those of the daily run.
+type collectSettings struct {
+	paceSettings
+	Collect string `setting:"" default:"on" placeholder:"on|off" help:"Whether to collect the history of all properties once a day, on one of the processes; ${default} if not set."`
+}
+
+func (s collectSettings) check() error {
+	_, err := s.callsPerMinute()
+	if s.Collect != "on" && s.Collect != "off" {
+		err = errors.Join(err, wrongSetting("SARA_COLLECT", "%q is neither on nor off", s.Collect))
+	}
+	return err
+}
+
+// daily returns the daily run, nil when it is off. It comes to a new day within an hour, each replica at its own time.
+func (s collectSettings) daily(client *upstream.Client, store *sqlstore.Store, history collector.History, plans policy.Plans,
+	log *slog.Logger, now func() time.Time) (func(context.Context), error) {
+	if s.Collect == "off" {
+		return nil, nil
+	}
+	source := &searchConsole{client: client, store: store, plans: plans}
+	progress := logProgress{log}
+	work, err := s.collector(collector.Config{History: history, Source: source, Ledger: source, Progress: progress, Now: now})
+	if err != nil {
+		return nil, err
+	}
+	daily := collector.Daily{Collector: work, Properties: source.properties, Leases: store, Holder: uuid.NewString(),
+		Jitter: rand.N(time.Hour), Report: progress.report}
+	return daily.Run, nil
+}
