@@ -39,11 +39,14 @@ func newGrouping(w *world, dimensions []dimension) *grouping {
 		size := w.size(d)
 		g.dimensions, g.sizes = append(g.dimensions, d), append(g.sizes, size)
 	}
-	if keys := g.keys(); keys <= maxDense {
+	const usual = 1024 // rows; growing to them costs as much as adding up a day
+	keys := g.keys()
+	if keys <= maxDense {
 		g.dense = make([]int32, keys)
 	} else {
 		g.sparse = map[uint64]int32{}
 	}
+	g.rows = make([]row, 0, min(keys, usual))
 	return g
 }
 
@@ -156,7 +159,15 @@ type evaluation struct {
 	sieve  *sieve
 	hours  func(day) int
 	perDay int // maxRowsPerDay
+	loaded *loadedDay
+}
+
+// loadedDay is the cells of a day, which evaluations about one site can share.
+type loadedDay struct {
 	cells  []cell
+	day    day
+	report searchType
+	ok     bool // false: none is loaded yet
 }
 
 // span is the part of the asked range that has data.
@@ -184,7 +195,7 @@ func (e *evaluation) run(ctx context.Context) ([]row, error) {
 			return nil, err
 		}
 		e.load(d)
-		if len(e.cells) <= e.perDay || total.keys() <= uint64(e.perDay) {
+		if len(e.loaded.cells) <= e.perDay || total.keys() <= uint64(e.perDay) {
 			e.addCells(total)
 			continue
 		}
@@ -256,21 +267,25 @@ func (e *evaluation) sortByHour(g *grouping, rows []row) {
 
 // load computes the cells of a day as far as they have been collected.
 func (e *evaluation) load(d day) {
-	e.cells = e.world.appendDay(e.cells[:0], e.report, d)
+	if e.loaded.ok && e.loaded.day == d && e.loaded.report == e.report {
+		return
+	}
+	cells := e.world.appendDay(e.loaded.cells[:0], e.report, d)
 	hours := e.hours(d)
 	if hours != 24 {
-		for i := range e.cells {
-			e.cells[i].hour = uint8(int(e.cells[i].hour) * (hours - 1) / 23)
+		for i := range cells {
+			cells[i].hour = uint8(int(cells[i].hour) * (hours - 1) / 23)
 		}
 	}
 	if d == e.extent.today {
-		e.cells = slices.DeleteFunc(e.cells, func(c cell) bool { return int(c.hour) >= e.extent.hoursDone })
+		cells = slices.DeleteFunc(cells, func(c cell) bool { return int(c.hour) >= e.extent.hoursDone })
 	}
+	*e.loaded = loadedDay{cells: cells, day: d, report: e.report, ok: true}
 }
 
 func (e *evaluation) addCells(g *grouping) {
-	for i := range e.cells {
-		c := &e.cells[i]
+	for i := range e.loaded.cells {
+		c := &e.loaded.cells[i]
 		if c.lower && e.aggregation == propertyAggregation || !e.sieve.passes(e.world, c) {
 			continue
 		}

@@ -11,7 +11,7 @@ func TestADayYieldsALimitedNumberOfRowsByClicks(t *testing.T) {
 		e := &evaluation{
 			question: &question{from: from, to: to, dimensions: dimensions, aggregation: pageAggregation, limit: 1 << 30},
 			world:    w, extent: extent{first: 20000, final: 20100, today: 20102}, sieve: &sieve{},
-			hours: func(day) int { return 24 }, perDay: perDay,
+			hours: func(day) int { return 24 }, perDay: perDay, loaded: new(loadedDay),
 		}
 		rows, err := e.run(t.Context())
 		if err != nil {
@@ -50,9 +50,9 @@ func TestFewAndManyKeysGroupAlike(t *testing.T) {
 	dimensions := []dimension{byPage, byDevice, byQuery}
 	dense, sparse := newGrouping(w, dimensions), newGrouping(w, dimensions)
 	sparse.dense, sparse.sparse = nil, map[uint64]int32{}
-	e := &evaluation{question: &question{aggregation: pageAggregation}, world: w, sieve: &sieve{}}
+	e := &evaluation{question: &question{aggregation: pageAggregation}, world: w, sieve: &sieve{}, loaded: new(loadedDay)}
 	for range 2 { // the second time after take has emptied them
-		e.cells = w.appendDay(nil, web, 20050)
+		e.loaded.cells = w.appendDay(nil, web, 20050)
 		e.addCells(dense)
 		e.addCells(sparse)
 		if a, b := dense.take(), sparse.take(); dense.dense == nil || len(a) == 0 || !reflect.DeepEqual(a, b) {

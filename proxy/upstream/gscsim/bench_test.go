@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"sara/proxy/upstream/gscsim"
 )
@@ -39,5 +40,22 @@ func BenchmarkQuery(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkAnswers measures what a month takes whose days are asked for in all groupings.
+func BenchmarkAnswers(b *testing.B) {
+	s := gscsim.New(testConfig())
+	var requests [][]byte
+	for day := range 30 {
+		date := noon().AddDate(0, 0, -40+day).Format(time.DateOnly)
+		for _, dimension := range []string{"date", "query", "page", "country", "device"} {
+			requests = append(requests, []byte(`{"startDate":"`+date+`","endDate":"`+date+`","rowLimit":100,"dimensions":["`+dimension+`"]}`))
+		}
+	}
+	for b.Loop() {
+		if _, err := s.Answers(b.Context(), domainSite, requests...); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -63,17 +63,26 @@ func (u *User) site(siteURL string) (Site, bool) {
 
 // Pages are the addresses of a site, by falling popularity, in a slice of the caller's own; nil if no user has the site.
 func (s *Server) Pages(siteURL string) []string {
+	site, ok := s.anySite(siteURL)
+	if !ok {
+		return nil
+	}
+	w := s.world(site)
+	pages := make([]string, len(w.pages))
+	for rank, page := range w.pageByRank {
+		pages[rank] = w.pages[page]
+	}
+	return pages
+}
+
+// anySite returns a site as the first user that has it sees it.
+func (s *Server) anySite(siteURL string) (Site, bool) {
 	for i := range s.config.Users {
 		if site, ok := s.config.Users[i].site(siteURL); ok {
-			w := s.world(site)
-			pages := make([]string, len(w.pages))
-			for rank, page := range w.pageByRank {
-				pages[rank] = w.pages[page]
-			}
-			return pages
+			return site, true
 		}
 	}
-	return nil
+	return Site{}, false
 }
 
 type siteEntry struct {
