@@ -119,3 +119,17 @@ func (s *Server) Ready(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Busy reports whether a customer waits for the upstream at this moment.
+func (s *Server) Busy() bool { return s.cache.Filling() }
+
+// Resting returns for how long a site rests still, on every replica, and the refusal that it rests with; 0 and nil when it
+// may be asked.
+func (s *Server) Resting(ctx context.Context, site string) (time.Duration, error) {
+	return s.cache.Resting(ctx, site)
+}
+
+// Rest remembers, for every replica, until when a site is not to be asked. err is the upstream's refusal.
+func (s *Server) Rest(ctx context.Context, site string, err error, until time.Time) {
+	s.cache.Rest(ctx, site, err, until)
+}

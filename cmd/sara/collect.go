@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -14,8 +13,7 @@ import (
 
 	"sara/archive/collector"
 	"sara/archive/sqlstore"
-	"sara/policy"
-	"sara/proxy/upstream"
+	"sara/proxy"
 )
 
 // collectCommand fills the archive.
@@ -176,19 +174,20 @@ func (s collectSettings) check() error {
 	return err
 }
 
-// daily returns the daily run, nil when it is off. It comes to a new day within an hour, each replica at its own time.
-func (s collectSettings) daily(client *upstream.Client, store *sqlstore.Store, history collector.History, plans policy.Plans,
-	log *slog.Logger, now func() time.Time) (func(context.Context), error) {
+// daily returns the daily run beside a server, nil when it is off. It comes to a new day within an hour, each replica at
+// its own time; it gives way to the server's own calls, and they tell each other which sites have to rest.
+func (s collectSettings) daily(config proxy.Config, history collector.History, server *proxy.Server) (func(context.Context), error) {
 	if s.Collect == "off" {
 		return nil, nil
 	}
-	source := &searchConsole{client: client, store: store, plans: plans}
-	progress := logProgress{log}
-	work, err := s.collector(collector.Config{History: history, Source: source, Ledger: source, Progress: progress, Now: now})
+	source := &searchConsole{client: config.Upstream, store: config.Store, plans: config.Plans}
+	progress := logProgress{config.Log}
+	work, err := s.collector(collector.Config{History: history, Source: source, Ledger: source, Rests: server, Busy: server.Busy,
+		Progress: progress, Now: config.Now})
 	if err != nil {
 		return nil, err
 	}
-	daily := collector.Daily{Collector: work, Properties: source.properties, Leases: store, Holder: uuid.NewString(),
+	daily := collector.Daily{Collector: work, Properties: source.properties, Leases: config.Store, Holder: uuid.NewString(),
 		Jitter: rand.N(time.Hour), Report: progress.report}
 	return daily.Run, nil
 }

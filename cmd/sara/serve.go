@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/proxy"
 	"sara/proxy/upstream"
@@ -81,12 +82,8 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return err
 	}
-	daily, err := c.daily(client, store, history, plans, log, con.now)
-	if err != nil {
-		return err
-	}
-	return c.listenAndServe(ctx, con, background{changes: counted.changes, daily: daily}, proxy.Config{
-		Store: store, Upstream: client, Plans: plans, Budget: counted.budget, Degraded: counted.degraded,
+	return c.listenAndServe(ctx, con, counted.changes, history, proxy.Config{
+		Store: store, Upstream: client, History: history, Plans: plans, Budget: counted.budget, Degraded: counted.degraded,
 		CacheBytes: cacheBytes, Redis: counted.redis,
 		KeyPrefix: c.KeyPrefix, DocsURL: c.DocsURL, TrustedProxyHeader: c.TrustedProxyHeader,
 		Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now,
@@ -94,7 +91,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 }
 
 // listenAndServe adds to the configuration what only the listeners know.
-func (c *serveCommand) listenAndServe(ctx context.Context, con *console, background background, config proxy.Config) error {
+func (c *serveCommand) listenAndServe(ctx context.Context, con *console, changes changes, history *archive.History, config proxy.Config) error {
 	delay, err := c.shutdownDelay()
 	if err != nil {
 		return err
@@ -114,8 +111,12 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console, backgro
 	if err != nil {
 		return err
 	}
+	daily, err := c.daily(config, history, server)
+	if err != nil {
+		return err
+	}
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), c.logged())
-	s := service{server: server, background: background, public: public, admin: admin, delay: delay, log: config.Log}
+	s := service{server: server, background: background{changes: changes, daily: daily}, public: public, admin: admin, delay: delay, log: config.Log}
 	return s.run(ctx, func(context.Context) error {
 		_, err := fmt.Fprintf(con.stdout, "listening on http://%s\nadmin listening on http://%s\n", public.Addr(), admin.Addr())
 		return err

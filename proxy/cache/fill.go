@@ -41,6 +41,13 @@ func (f *flights) under(key string) bool {
 	return f.byKey[key] != nil
 }
 
+// Filling reports whether a fill is under way in this process.
+func (c *Cache) Filling() bool {
+	c.flights.mu.Lock()
+	defer c.flights.mu.Unlock()
+	return len(c.flights.byKey) > 0
+}
+
 // land ends a flight: whoever comes now starts another.
 func (f *flights) land(key string, ended *flight) {
 	f.mu.Lock()
