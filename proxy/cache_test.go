@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sara/policy"
+	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
 	"sara/translate"
 )
@@ -415,4 +416,70 @@ func TestSummary200WithoutBudget(t *testing.T) {
 	w.live("pro", w.path("main", "/summary")).want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
 	w.get("pro", w.path("main", "/queries")).want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
 	w.wantUsage(t, "pro", 7, 7, 1)
+}
+
+// After five failed calls in a row nobody asks any more: copies are served with the reason, filtered questions are not
+// answered, and nothing is charged. Ten seconds later somebody tries again.
+func TestSummary200WhileTheUpstreamIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	w.must(w.sim.SetFaults(gscsim.Faults{Status: 503}))
+	for range 5 {
+		w.get("pro", w.path("prefix", "/queries")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	}
+	calls := w.calls(func() {
+		r := w.live("pro", w.path("main", "/summary")).ok(t)
+		if r.meta()["stale_reason"] == nil || r.meta()["source"] != "stored" || !strings.Contains(notes(r), "a copy of") {
+			t.Errorf("meta is %v", r.meta())
+		}
+		w.get("pro", w.path("main", "/summary"), "filters", filtersOf("device", "is", "mobile")).
+			want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+		w.get("pro", w.path("main", "/pages")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	})
+	if calls != 0 {
+		t.Errorf("%d calls to an upstream that is left alone", calls)
+	}
+	w.wantUsage(t, "pro", 10, 10, 6)
+	w.must(w.sim.SetFaults(gscsim.Faults{}))
+	w.tokenClock.Add(int64(10 * time.Second))
+	if r := w.live("pro", w.path("main", "/summary")).ok(t); r.meta()["source"] != "live" {
+		t.Errorf("meta is %v", r.meta())
+	}
+}
+
+// What collects the archive shares with the server which sites rest, and knows when a customer waits.
+func TestServerSharesWhatRests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := context.Background()
+	refusal := &upstream.Error{Kind: upstream.Quota, Status: 403, Reason: "quotaExceeded"}
+	w.server.Rest(ctx, "sc-domain:example.com", refusal, w.now().Add(15*time.Minute))
+	calls := w.calls(func() {
+		w.get("pro", w.path("main", "/summary")).want(t, http.StatusTooManyRequests, policy.CodeUpstreamQuota, "900 seconds")
+	})
+	if left, err := w.server.Resting(ctx, "sc-domain:example.com"); calls != 0 || left != 15*time.Minute || err == nil {
+		t.Errorf("%d calls to a site that rests for %v with %v", calls, left, err)
+	}
+	entered, leave := make(chan struct{}), make(chan struct{})
+	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-leave
+		mustWrite(rw, `{"responseAggregationType":"byProperty"}`)
+	})
+	if w.server.Busy() {
+		t.Error("busy without a request")
+	}
+	answered := make(chan response)
+	request, err := http.NewRequest(http.MethodGet, w.base+w.path("prefix", "/summary"), nil)
+	w.must(err)
+	request.Header.Set("Authorization", "Bearer "+w.keys["pro"])
+	go func() { answered <- w.do(request) }()
+	<-entered
+	if !w.server.Busy() {
+		t.Error("not busy while a customer waits")
+	}
+	close(leave)
+	(<-answered).ok(t)
+	w.await(t, "the end of the fill", func() bool { return !w.server.Busy() })
 }
