@@ -30,6 +30,8 @@ func TestProcess(t *testing.T) {
 	t.Run("a second signal ends it at once", func(t *testing.T) { testSecondSignal(t, binary) })
 	t.Run("replicas share their budgets", func(t *testing.T) { testReplicas(t, binary) })
 	t.Run("a restart keeps the day", func(t *testing.T) { testRestartKeepsTheDay(t, binary) })
+	t.Run("a killed collector goes on", func(t *testing.T) { testCollectKilled(t, binary) })
+	t.Run("serve collects", func(t *testing.T) { testServeCollects(t, binary) })
 	t.Run("demo", func(t *testing.T) { testDemo(t, binary) })
 	t.Run("demo for people", func(t *testing.T) { testDemoTable(t, binary) })
 	t.Run("wrong usage", func(t *testing.T) {
