@@ -19,8 +19,9 @@ import (
 // newProgress returns what shows people how far collecting has come: a bar on a terminal, lines anywhere else. The caller
 // calls end when nothing more happens.
 func newProgress(w io.Writer) (p collector.Progress, end func()) {
+	const redraw = 100 * time.Millisecond
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		b := newBarProgress(w)
+		b := newBarProgress(w, redraw)
 		return b, b.end
 	}
 	return &lineProgress{w: w}, func() {}
@@ -78,8 +79,7 @@ type barProgress struct {
 
 var _ collector.Progress = (*barProgress)(nil)
 
-func newBarProgress(w io.Writer) *barProgress {
-	const redraw = 100 * time.Millisecond
+func newBarProgress(w io.Writer, redraw time.Duration) *barProgress {
 	// A day more than there are keeps the bar from being finished before the last property has begun.
 	bar := progressbar.NewOptions(1, progressbar.OptionSetWriter(w), progressbar.OptionFullWidth(), progressbar.OptionShowCount(),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionSetItsString("days"), progressbar.OptionThrottle(redraw))
