@@ -5,18 +5,20 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"sara/policy"
 )
 
 // BenchmarkSummaryHit is a whole request through the handler that memory answers: key, plan, scope, budgets, parameters,
 // property, and the bytes that are ready.
 func BenchmarkSummaryHit(b *testing.B) {
-	w := newWorld(b)
+	w := newWorld(b, limited(unlimited))
 	w.benchmark(b, w.path("main", "/summary?date_range=last_28d&compare=previous_period"), "")
 }
 
 // BenchmarkQueriesHit is the same with an answer of 15 kB, which is compressed for the second.
 func BenchmarkQueriesHit(b *testing.B) {
-	w := newWorld(b)
+	w := newWorld(b, limited(unlimited))
 	b.Run("plain", func(b *testing.B) { w.benchmark(b, w.path("main", "/queries"), "") })
 	b.Run("gzip", func(b *testing.B) {
 		w.benchmark(b, w.path("main", "/queries"), "", fasthttp.HeaderAcceptEncoding, "gzip, deflate, br")
@@ -25,7 +27,7 @@ func BenchmarkQueriesHit(b *testing.B) {
 
 // BenchmarkSummaryLive is the same with one question to an upstream on this machine that answers at once.
 func BenchmarkSummaryLive(b *testing.B) {
-	w := newWorld(b)
+	w := newWorld(b, limited(unlimited))
 	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) {
 		mustWrite(rw, `{"rows":[{"keys":["2026-11-01"],"clicks":12,"impressions":340,"ctr":0.03529411764705882,"position":7.25}]}`)
 	})
@@ -34,8 +36,15 @@ func BenchmarkSummaryLive(b *testing.B) {
 
 // BenchmarkMe is the same without figures: what every request costs.
 func BenchmarkMe(b *testing.B) {
-	w := newWorld(b)
+	w := newWorld(b, limited(unlimited))
 	w.benchmark(b, "/v1/me", "")
+}
+
+// unlimited is for benchmarks that go on for long.
+func unlimited(p *policy.Plan) {
+	const plenty = 1 << 30
+	p.RequestsPerMinutePerKey, p.RequestsPerHour, p.RequestsPerDay = plenty, plenty, plenty
+	p.SearchConsoleCallsPerDay, p.LiveCallsPerMinutePerProperty = plenty, plenty
 }
 
 func (w *world) benchmark(b *testing.B, target, cacheControl string, headers ...string) {

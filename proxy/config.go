@@ -31,6 +31,9 @@ type Config struct {
 	CacheBytes int64
 	Redis      redis.UniversalClient
 
+	// RedisPatience is what a Redis that does not answer may add to a request; 0: a tenth of a second.
+	RedisPatience time.Duration
+
 	// Degraded reports whether the service runs with less than it should, such as budgets without Redis; nil for never.
 	Degraded func() bool
 
@@ -88,7 +91,8 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	responses, err := cache.New(cache.Config{
-		Bytes: c.CacheBytes, Redis: c.Redis, Failures: failures{}, Now: c.Now, Log: c.Log, Registry: c.Registry, FillTimeout: fillTimeout,
+		Bytes: c.CacheBytes, Redis: c.Redis, RedisPatience: c.RedisPatience, Failures: failures{}, FillTimeout: fillTimeout,
+		Now: c.Now, Log: c.Log, Registry: c.Registry,
 	})
 	if err != nil {
 		return nil, err

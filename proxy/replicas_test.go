@@ -28,8 +28,13 @@ func redisOf(t testing.TB, server *redistest.Server) redis.UniversalClient {
 	return client
 }
 
-// over has a server share its cache over Redis.
+// over has a server share its cache over Redis, whatever time that takes on a busy machine.
 func over(client redis.UniversalClient) func(*Config) {
+	return func(c *Config) { c.Redis, c.RedisPatience = client, 20*time.Second }
+}
+
+// hastilyOver is over with the usual patience.
+func hastilyOver(client redis.UniversalClient) func(*Config) {
 	return func(c *Config) { c.Redis = client }
 }
 
@@ -80,8 +85,8 @@ func TestSummary503FortyAtOnce(t *testing.T) {
 func TestSummary200FortyAtOnceOverReplicas(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
-	w := newWorld(t, over(redisOf(t, server)))
-	other := w.replica(over(redisOf(t, server)))
+	w := newWorld(t, over(server.Client()))
+	other := w.replica(over(server.Client()))
 	w.faults(gscsim.Faults{LatencyMS: slowUpstream})
 	for round := range 10 {
 		path := w.path("main", fmt.Sprintf("/queries?start_date=2026-11-%02d&end_date=2026-11-19", round+1))
@@ -107,8 +112,8 @@ func TestSummary200FortyAtOnceOverReplicas(t *testing.T) {
 func TestSummary200FirstClientGone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
-	w := newWorld(t, over(redisOf(t, server)))
-	other := w.replica(over(redisOf(t, server)))
+	w := newWorld(t, over(server.Client()))
+	other := w.replica(over(server.Client()))
 	w.faults(gscsim.Faults{LatencyMS: slowUpstream})
 	var statuses map[int]int
 	calls := w.calls(func() {
@@ -159,8 +164,8 @@ func TestSummary429LeaderAlone(t *testing.T) {
 func TestQueries429RestsOnEveryReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
-	w := newWorld(t, over(redisOf(t, server)))
-	other := w.replica(over(redisOf(t, server)))
+	w := newWorld(t, over(server.Client()))
+	other := w.replica(over(server.Client()))
 	w.wantWord(t, "miss", 1, w.path("main", "/queries"))
 	w.await(t, "the shared copy", func() bool { return other.get("pro", w.path("main", "/queries")).ok(t).meta()["cache"] == "hit" })
 	w.faults(gscsim.Faults{Reason: "quotaExceeded"})
@@ -195,8 +200,8 @@ func TestQueries429RestsOnEveryReplica(t *testing.T) {
 func TestSummary200WithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
-	w := newWorld(t, over(redisOf(t, server)))
-	other := w.replica(over(redisOf(t, server)))
+	w := newWorld(t, hastilyOver(redisOf(t, server)))
+	other := w.replica(hastilyOver(redisOf(t, server)))
 	w.wantWord(t, "miss", 1, w.path("main", "/summary"))
 	server.Kill()
 	w.wantWord(t, "hit", 0, w.path("main", "/summary"))
@@ -214,7 +219,7 @@ func TestSummary200WithoutRedis(t *testing.T) {
 func TestSummary200PoisonedRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
-	client := redisOf(t, server)
+	client := server.Client()
 	w := newWorld(t, over(client))
 	w.get("pro", w.path("main", "/devices")).ok(t)
 	ctx := context.Background()

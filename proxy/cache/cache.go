@@ -17,6 +17,8 @@ import (
 // keep is how long a copy is of use, at most.
 const keep = 24 * time.Hour
 
+const defaultPatience = 100 * time.Millisecond
+
 // Config says how to build a Cache.
 type Config struct {
 	Bytes       int64                 // bound of the memory, answers and rows together
@@ -26,6 +28,9 @@ type Config struct {
 	Log         *slog.Logger          // told when Redis goes and comes back; nil: nobody
 	Registry    prometheus.Registerer // nil: nobody reads the metrics
 	FillTimeout time.Duration         // of a fill, whatever becomes of who asked; 0: 25 s
+
+	// RedisPatience is what a Redis that does not answer may add to a request; 0: a tenth of a second.
+	RedisPatience time.Duration
 }
 
 // Failures are how the errors of fills travel between those who wait. Its methods are called from any goroutine.
@@ -125,7 +130,7 @@ func New(config Config) (*Cache, error) {
 		return nil, err
 	}
 	if config.Redis != nil {
-		if c.redis, err = newSharedStore(config.Redis, config.Log, c.now, c.metrics); err != nil {
+		if c.redis, err = newSharedStore(&config, c.now, c.metrics); err != nil {
 			return nil, err
 		}
 	}

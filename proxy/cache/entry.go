@@ -44,6 +44,7 @@ type inquiry struct {
 	own    candidate
 	others []candidate // the sibling, if there is one
 	flight string      // the key of its flight
+	began  time.Time   // in real time, for what Redis may take of it
 }
 
 // candidate is a Query under which rows that answer may be found.
@@ -54,7 +55,7 @@ type candidate struct {
 }
 
 func newInquiry(q *Question) *inquiry {
-	i := &inquiry{Question: *q, own: newCandidate(q.PropertyID, q.Query)}
+	i := &inquiry{Question: *q, own: newCandidate(q.PropertyID, q.Query), began: time.Now()}
 	if sibling, ok := q.Query.Sibling(); ok {
 		i.others = []candidate{newCandidate(q.PropertyID, sibling)}
 	}

@@ -53,7 +53,7 @@ func (s *sharedStore) take(ctx context.Context, i *inquiry) (turn, bool) {
 	token := rand.Text()
 	var taken *redis.BoolCmd
 	var values []*redis.StringCmd
-	ok := s.try(ctx, s.limits.lease, func(ctx context.Context) error {
+	ok := s.try(ctx, s.limits.lease(i.began), func(ctx context.Context) error {
 		pipe := s.client.Pipeline()
 		taken = pipe.SetNX(ctx, leaseKey(i), token, s.limits.held)
 		values = s.get(ctx, pipe, i)

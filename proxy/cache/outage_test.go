@@ -56,7 +56,7 @@ func TestWithoutRedisAnswersAreFills(t *testing.T) {
 			back := patient(t, server)
 			q := upstream.question("p", narrow("d"))
 			// The time after which Redis is tried again is the clock's; how long a slow machine needs is not.
-			c.redis.limits.lookUp, c.redis.limits.lease, c.redis.limits.background = 10*time.Second, 10*time.Second, 10*time.Second
+			c.redis.limits = limitsFor(10 * time.Second)
 			c.redis.client = back
 			clock.advance(time.Second)
 			c.do(t, q, Filled)

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -13,20 +14,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// limits of the steps with Redis, in real time. A request's way has one lookUp and one lease, which together add up to no
-// more than a tenth of a second.
+// limits of the steps with Redis, in real time. The way of a request has one lookUp, which finds out whether Redis is
+// there, and one lease, which may take what is left of the request's patience: to go without it may cost an upstream call.
 type limits struct {
-	lookUp, lease time.Duration
+	lookUp        time.Duration
+	patience      time.Duration // of a request, for a Redis that does not answer
 	background    time.Duration // what no request waits for
 	pause         time.Duration // after an error
 	held, renewal time.Duration // how long a lease lasts, and how often it is renewed
 }
 
-func usualLimits() limits {
+func limitsFor(patience time.Duration) limits {
 	return limits{
-		lookUp: 60 * time.Millisecond, lease: 40 * time.Millisecond, background: time.Second, pause: time.Second,
+		lookUp: patience * 6 / 10, patience: patience, background: max(time.Second, patience), pause: time.Second,
 		held: 2 * time.Second, renewal: 500 * time.Millisecond,
 	}
+}
+
+// lease returns the limit of the step that takes the lease, for an inquiry that began then.
+func (l limits) lease(began time.Time) time.Duration {
+	return max(l.patience-l.lookUp, l.patience-time.Since(began))
 }
 
 // sharedStore is what the replicas have in common: copies, leases and notices in Redis.
@@ -42,7 +49,8 @@ type sharedStore struct {
 	paused atomic.Int64 // until when Redis is let alone, in nanoseconds since 1970; 0: it works
 }
 
-func newSharedStore(client redis.UniversalClient, log *slog.Logger, now func() time.Time, m *metrics) (*sharedStore, error) {
+func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedStore, error) {
+	log := config.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -51,7 +59,8 @@ func newSharedStore(client redis.UniversalClient, log *slog.Logger, now func() t
 		return nil, err
 	}
 	return &sharedStore{
-		client: client, log: log, now: now, metrics: m, limits: usualLimits(), codec: codec, notices: listen(client),
+		client: config.Redis, log: log, now: now, metrics: m, limits: limitsFor(cmp.Or(config.RedisPatience, defaultPatience)),
+		codec: codec, notices: listen(config.Redis),
 	}, nil
 }
 

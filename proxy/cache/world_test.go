@@ -65,7 +65,7 @@ func newReplica(tb testing.TB, client redis.UniversalClient, clock *clock) *repl
 	tb.Helper()
 	r := newImpatient(tb, client, clock)
 	if r.redis != nil {
-		r.redis.limits.lookUp, r.redis.limits.lease, r.redis.limits.background = 10*time.Second, 10*time.Second, 10*time.Second
+		r.redis.limits = limitsFor(10 * time.Second)
 	}
 	return r
 }
