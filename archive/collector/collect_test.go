@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 
+	"sara/archive"
 	"sara/archive/bucket/s3test"
 	"sara/translate"
 )
@@ -212,6 +214,29 @@ func (s lyingSource) Ask(ctx context.Context, p Property, q translate.Query) (*t
 		}
 	}
 	return b.Rows(), nil
+}
+
+// What is damaged is for people to look at: it is neither written over nor tried again, and the others go on.
+func TestADamagedArchiveHoldsUpNobody(t *testing.T) {
+	w, folder := newWorld(t, nil), t.TempDir()
+	span := w.weeks(2)
+	w.collect(w.collector(folder), span, "shop")
+	for name := range objects(t, folder) {
+		check(t, os.WriteFile(folder+name, []byte("PAR1 and no more"), 0o600))
+	}
+	damaged := objects(t, folder)
+	w.passDay()
+	results, err := w.collector(folder).Collect(context.Background(), w.properties("shop", "blog"), span)
+	check(t, err)
+	var object *archive.ObjectError
+	if !errors.As(results[0].Err, &object) || results[1].Err != nil {
+		t.Errorf("got %v and %v", results[0].Err, results[1].Err)
+	}
+	w.wantArchived(folder, "blog", *span.Since, w.anchor())
+	after := objects(t, folder)
+	for name := range damaged {
+		equal(t, name, after[name], damaged[name])
+	}
 }
 
 func TestSpanAndRetentionBoundTheDays(t *testing.T) {
