@@ -187,10 +187,12 @@ func (s *stored) tell(needs []translate.Need, missing []translate.Date) {
 		last = needs[1].Stored // only the period before is stored
 	}
 	from := "The days up to " + last.End.String() + " come from the archive"
-	switch by := needs[0].By; by {
-	case translate.ByQuery, translate.ByPage:
-		s.note(fmt.Sprintf("%s, which keeps the %d with the most clicks of each day: clicks are close to reality, impressions under-report the long tail.",
-			from, archive.TopRows))
+	const tail = "%s, which keeps the %d %s with the most clicks of each day: clicks are close to reality, impressions under-report the long tail."
+	switch needs[0].By {
+	case translate.ByQuery:
+		s.note(fmt.Sprintf(tail, from, archive.TopRows, "queries"))
+	case translate.ByPage:
+		s.note(fmt.Sprintf(tail, from, archive.TopRows, "pages"))
 	case translate.ByDate:
 		s.note(from + ", with the totals of each day.")
 	default:
