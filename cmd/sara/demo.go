@@ -76,11 +76,11 @@ func (c *demoCommand) Run(ctx context.Context, con *console) (err error) {
 			err = errors.Join(err, served)
 		}
 	}()
-	return c.serve(ctx, con, addresses, filepath.Join(folder, "sara.db"), cast)
+	return c.serve(ctx, con, addresses, folder, cast)
 }
 
-// serve seeds the world and serves it as the command serve does.
-func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, database string, cast *cast) (err error) {
+// serve seeds the world, in a folder that is empty, and serves it as the command serve does.
+func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, folder string, cast *cast) (err error) {
 	log, err := logSettings{LogLevel: c.LogLevel, LogFormat: "text"}.logger(con.stderr)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	if _, err := rand.Read(secret); err != nil {
 		return err
 	}
-	settings := storeSettings{DatabaseURL: "sqlite:" + database, SecretKey: base64.StdEncoding.EncodeToString(secret)}
+	settings := storeSettings{DatabaseURL: "sqlite:" + filepath.Join(folder, "sara.db"), SecretKey: base64.StdEncoding.EncodeToString(secret)}
 	store, err := settings.open(ctx)
 	if err != nil {
 		return err
@@ -106,10 +106,21 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	if err != nil {
 		return fmt.Errorf("seed the demo world: %w", err)
 	}
+	history, err := archiveSettings{ArchiveURL: filepath.Join(folder, "archive")}.history(con.now)
+	if err != nil {
+		return err
+	}
+	historian, err := newHistorian(cast, history, con.now)
+	if err != nil {
+		return err
+	}
+	if err := historian.fill(ctx, world, store); err != nil {
+		return fmt.Errorf("seed the archive of the demo world: %w", err)
+	}
 	world.BaseURL, world.AdminURL, world.UpstreamURL = localURL(a.public.Addr().String()), localURL(a.admin.Addr().String()), cast.url
 	server, err := proxy.New(proxy.Config{
 		Store: store, Upstream: client, Plans: issue.plans, Budget: policy.NewLocal(con.now),
-		CacheBytes: demoCacheBytes, KeyPrefix: issue.prefix, BaseURL: world.BaseURL,
+		History: history, CacheBytes: demoCacheBytes, KeyPrefix: issue.prefix, BaseURL: world.BaseURL,
 		Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now,
 	})
 	if err != nil {

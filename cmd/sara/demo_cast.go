@@ -49,12 +49,12 @@ func newCast(now time.Time, url string) (*cast, error) {
 	}
 	firstDay := now.UTC().AddDate(0, 0, -21).Format(time.DateOnly)
 	if err := c.addPerson(portfolioConnection, false,
-		gscsim.Site{URL: sitePrefix, Permission: gscsim.FullUser}, gscsim.Site{URL: siteArchived},
+		gscsim.Site{URL: sitePrefix, Permission: gscsim.FullUser}, gscsim.Site{URL: siteArchived, Queries: 400, Pages: 150},
 		gscsim.Site{URL: siteFresh, FirstDay: firstDay}, gscsim.Site{URL: siteTwin},
 		gscsim.Site{URL: siteUnverified, Permission: gscsim.UnverifiedUser}); err != nil {
 		return nil, err
 	}
-	if err := c.addPerson(formerConnection, true, gscsim.Site{URL: siteDisconnected}); err != nil {
+	if err := c.addPerson(formerConnection, true, gscsim.Site{URL: siteDisconnected, Queries: 400, Pages: 150}); err != nil {
 		return nil, err
 	}
 	return c, c.addPerson(strangerConnection, false, gscsim.Site{URL: siteForeign})

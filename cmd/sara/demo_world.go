@@ -144,10 +144,10 @@ func (s *seeder) properties(ctx context.Context) error {
 		name, connection, site, display, slug, about string
 		starred                                      bool
 	}{
-		{"main", shopConnection, siteMain, "Alder & Pine", "alder-and-pine", "brand terms, page groups, annotations", true},
+		{"main", shopConnection, siteMain, "Alder & Pine", "alder-and-pine", "brand terms, page groups, annotations, 36 months", true},
 		{"prefix", portfolioConnection, sitePrefix, "Harbor Coffee shop", "harbor-coffee", "a URL prefix", true},
-		{"archived", portfolioConnection, siteArchived, "Old Mill Bakery", "old-mill", "archived", false},
-		{"disconnected", formerConnection, siteDisconnected, "Tidewater Tours", "tidewater", "its credentials were revoked", false},
+		{"archived", portfolioConnection, siteArchived, "Old Mill Bakery", "old-mill", "archived, 24 months", false},
+		{"disconnected", formerConnection, siteDisconnected, "Tidewater Tours", "tidewater", "its credentials were revoked, 24 months", false},
 		{"fresh", portfolioConnection, siteFresh, "Sundial Studio", "sundial", "three weeks old", false},
 		{"twin_a", portfolioConnection, siteTwin, "Fern & Field", "fern-and-field", "the same domain, connected twice", false},
 		{"twin_b", partnerConnection, siteTwin, "Fern & Field (partner)", "fern-and-field-partner", "the same domain, connected twice", false},

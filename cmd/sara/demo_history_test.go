@@ -1,0 +1,117 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sara/archive"
+	"sara/archive/bucket"
+	"sara/translate"
+)
+
+// testDemoHistory looks into the archive of a running demo.
+func testDemoHistory(t *testing.T, world demoLine, temporary string) {
+	folders, err := filepath.Glob(filepath.Join(temporary, "sara-demo-*", "archive"))
+	if err != nil || len(folders) != 1 {
+		t.Fatalf("the archive is in %v (%v)", folders, err)
+	}
+	history, err := archiveSettings{ArchiveURL: folders[0]}.history(time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calendar, err := translate.NewCalendar()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, months := range map[string]int{"main": 36, "archived": 24, "disconnected": 24, "prefix": 0, "fresh": 0} {
+		inventory, err := history.Days(t.Context(), world.Properties[name]["id"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if months == 0 {
+			if len(inventory) != 0 {
+				t.Errorf("%s has %v", name, inventory)
+			}
+			continue
+		}
+		for _, by := range archive.Dimensions() {
+			days := inventory[by]
+			if days.First != (days.Last+1).AddMonths(-months) || len(days.Missing) > 0 {
+				t.Errorf("%s by %s: %s to %s, without %v; want %d months", name, by, days.First, days.Last, days.Missing, months)
+			}
+			anchor := calendar.Anchor(time.Now())
+			last, provisional := anchor, 2
+			if name != "main" {
+				last, provisional = anchor-translate.Date(anchor.Time().Day()), 0
+			}
+			// It may have become another day since the demo started.
+			if days.Last != last && days.Last != last-1 || len(days.Provisional) != provisional {
+				t.Errorf("%s by %s: ends on %s and is not final on %v, want %s and %d days", name, by, days.Last, days.Provisional, last, provisional)
+			}
+		}
+		year := translate.DateRange{Start: inventory[translate.ByQuery].Last - 364, End: inventory[translate.ByQuery].Last}
+		if rows, _, err := history.Rows(t.Context(), world.Properties[name]["id"], translate.ByQuery, year); err != nil || rows.Len() < archive.TopRows {
+			t.Errorf("%s: a year has %d queries (%v)", name, rows.Len(), err)
+		}
+	}
+}
+
+// TestThePastOfTheDemoIsWhatTheCollectorArchives compares the archive that the demo makes with one that was collected.
+func TestThePastOfTheDemoIsWhatTheCollectorArchives(t *testing.T) {
+	people, _ := simulate(t)
+	c := newCLI(t).against(people)
+	c.ok("account", "add", "Acme", "--plan", "pro")
+	c.ok("workspace", "add", "Acme", "Web")
+	c.ok("connection", "add", "Web", "--name", "mine", "--credentials", c.path(portfolioConnection+".json"))
+	property := c.object(propertyMembers, "property", "add", "mine", siteArchived)
+
+	store, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := archive.NewHistory(archive.HistoryConfig{Bucket: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := newHistorian(people, made, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	days := translate.DateRange{Start: h.anchor - 4, End: h.anchor}
+	if err := h.archive(t.Context(), demoProperty{ID: c.id(property), GSCProperty: siteArchived}, days); err != nil {
+		t.Fatal(err)
+	}
+	c.ok("collect", "--property", siteArchived, "--since", days.Start.String(), "--until", days.End.String())
+	collected, err := archiveSettings{ArchiveURL: c.path("archive")}.history(time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, got := exported(t, collected, c.id(property), days), exported(t, made, c.id(property), days); got != want {
+		t.Errorf("the demo archives\n%.600s\nand the collector\n%.600s", got, want)
+	}
+	wanted, err := collected.Days(t.Context(), c.id(property))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := made.Days(t.Context(), c.id(property))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range archive.Dimensions() {
+		if a, b := got[by], wanted[by]; b.Days != 5 || a.Days != b.Days || len(a.Provisional) != len(b.Provisional) {
+			t.Errorf("%s: %+v, want %+v", by, a, b)
+		}
+	}
+}
+
+// exported is what is archived of a property, as a CSV file.
+func exported(t *testing.T, h *archive.History, property string, days translate.DateRange) string {
+	t.Helper()
+	var file strings.Builder
+	if err := archive.WriteRecords(&file, archive.CSV, h.Export(t.Context(), property, days)); err != nil {
+		t.Fatal(err)
+	}
+	return file.String()
+}
