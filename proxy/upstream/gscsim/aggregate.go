@@ -120,8 +120,9 @@ func (g *grouping) add(key, clicks, impressions, positions uint64) {
 	r.positions += positions
 }
 
-// take returns the rows in their order and empties the grouping. The rows are valid until the next add.
-func (g *grouping) take() []row { return inOrder(g.drain()) }
+// take returns at least the first n rows in their order, or all there are, and empties the grouping. The rows are valid until
+// the next add.
+func (g *grouping) take(n int) []row { return inOrder(g.drain(), n) }
 
 // drain is take without the order.
 func (g *grouping) drain() []row {
@@ -137,8 +138,19 @@ func (g *grouping) drain() []row {
 	return rows
 }
 
-// inOrder sorts rows by clicks descending and keys ascending.
-func inOrder(rows []row) []row {
+// inOrder sorts rows by clicks descending and keys ascending, and returns at least the first n of them, or all there are.
+func inOrder(rows []row, n int) []row {
+	// Most rows of a day have no clicks. They come last, and mostly nobody asks for them.
+	clicked := 0
+	for i := range rows {
+		if rows[i].clicks > 0 {
+			rows[i], rows[clicked] = rows[clicked], rows[i]
+			clicked++
+		}
+	}
+	if clicked >= n {
+		rows = rows[:clicked]
+	}
 	slices.SortFunc(rows, func(a, b row) int {
 		if a.clicks != b.clicks {
 			return cmp.Compare(b.clicks, a.clicks)
@@ -205,13 +217,13 @@ func (e *evaluation) run(ctx context.Context) ([]row, error) {
 		e.addCells(daily)
 		rows := daily.drain()
 		if len(rows) > e.perDay { // sorting every day would cost more than the rest
-			rows = inOrder(rows)[:e.perDay]
+			rows = inOrder(rows, e.perDay)[:e.perDay]
 		}
 		for _, r := range rows {
 			total.add(r.key, r.clicks, r.impressions, r.positions)
 		}
 	}
-	return paged(total.take(), e.start, e.limit), nil
+	return paged(total.take(e.start+e.limit), e.start, e.limit), nil
 }
 
 // keys is how many groups are possible.
@@ -238,7 +250,7 @@ func (e *evaluation) runDaily(ctx context.Context) ([]row, error) {
 		if len(g.dimensions) == 0 {
 			g.rowOf(0) // a day without data has a row too
 		}
-		rows := g.take()
+		rows := g.take(e.perDay)
 		rows = rows[:min(len(rows), e.perDay)]
 		if e.groupedBy(byHour) {
 			e.sortByHour(g, rows)

@@ -2,6 +2,7 @@ package gscsim
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -45,6 +46,19 @@ func TestADayYieldsALimitedNumberOfRowsByClicks(t *testing.T) {
 	}
 }
 
+func TestTheFirstRowsAreTheSameHoweverManyAreWanted(t *testing.T) {
+	var rows []row
+	for key := range uint64(60) {
+		rows = append(rows, row{key: key * 37 % 60, clicks: key % 4 * (key % 3)})
+	}
+	all := inOrder(slices.Clone(rows), len(rows))
+	for n := range len(rows) + 2 {
+		if got, want := inOrder(slices.Clone(rows), n), all[:min(n, len(all))]; len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+			t.Errorf("the first %d of %d rows are %v, want %v", n, len(rows), got, want)
+		}
+	}
+}
+
 func TestFewAndManyKeysGroupAlike(t *testing.T) {
 	w := newWorld(1, worldKey{url: "sc-domain:example.com", brand: "example", queries: 400, pages: 50})
 	dimensions := []dimension{byPage, byDevice, byQuery}
@@ -55,7 +69,7 @@ func TestFewAndManyKeysGroupAlike(t *testing.T) {
 		e.loaded.cells = w.appendDay(nil, web, 20050)
 		e.addCells(dense)
 		e.addCells(sparse)
-		if a, b := dense.take(), sparse.take(); dense.dense == nil || len(a) == 0 || !reflect.DeepEqual(a, b) {
+		if a, b := dense.take(maxRowsPerDay), sparse.take(maxRowsPerDay); dense.dense == nil || len(a) == 0 || !reflect.DeepEqual(a, b) {
 			t.Errorf("%d rows by slice, %d by map", len(a), len(b))
 		}
 	}
