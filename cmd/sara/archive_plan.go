@@ -8,6 +8,7 @@ import (
 
 	"sara/archive"
 	"sara/archive/collector"
+	"sara/translate"
 )
 
 type archivePlan struct {
@@ -82,7 +83,12 @@ const (
 
 // planArchive returns what an archive of so many properties needs when it keeps so many months.
 func planArchive(properties, months int) []planLine {
-	questions := len(archive.Dimensions()) - 1 // the totals come with the series
+	questions := 0
+	for _, by := range archive.Dimensions() {
+		if by != translate.ByDate { // the totals come with the series
+			questions++
+		}
+	}
 	daily, dailyFormula := dailyDays*questions+1, fmt.Sprintf("(%d days x %d + 1 series)", dailyDays, questions)
 	fetched := min(months, upstreamMonths)
 	days := int(math.Ceil(float64(fetched) * daysInMonth))
