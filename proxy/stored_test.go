@@ -14,6 +14,7 @@ import (
 
 	"sara/archive"
 	"sara/archive/bucket"
+	"sara/archive/bucket/s3test"
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy/upstream/gscsim"
@@ -23,11 +24,16 @@ import (
 // kept has the server read an archive in a folder of the test, and returns what fills it.
 func kept(t testing.TB) (*archive.History, func(*Config)) {
 	t.Helper()
-	folder, err := bucket.Open(t.TempDir())
+	return keptIn(t, t.TempDir())
+}
+
+func keptIn(t testing.TB, location string) (*archive.History, func(*Config)) {
+	t.Helper()
+	store, err := bucket.Open(location)
 	if err != nil {
 		t.Fatal(err)
 	}
-	history, err := archive.NewHistory(archive.HistoryConfig{Bucket: folder})
+	history, err := archive.NewHistory(archive.HistoryConfig{Bucket: store})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +164,17 @@ func wantSource(t *testing.T, r response, source string) {
 // the upstream says of the rest.
 func TestEveryPerformanceEndpoint200Stored(t *testing.T) {
 	t.Parallel()
-	history, keeping := kept(t)
+	testStored(t, t.TempDir())
+}
+
+// The credentials of the store are in the environment of the process, so that no other test runs beside this one.
+func TestEveryPerformanceEndpoint200StoredInS3(t *testing.T) {
+	testStored(t, s3test.Start(t).NewBucket(t))
+}
+
+func testStored(t *testing.T, location string) {
+	t.Helper()
+	history, keeping := keptIn(t, location)
 	w := newWorld(t, keeping)
 	c := w.chronicle(history, "prefix", "https://www.example.org/shop/")
 	c.keep(t, "2025-06-20", "2025-07-22")
