@@ -38,7 +38,7 @@ const (
 	DefaultPerSite       = 300
 	DefaultPerConnection = 600
 	DefaultTotal         = 10_000
-	DefaultParallel      = 4
+	DefaultParallel      = 16
 	DefaultFlushDays     = 10
 	DefaultGraceDays     = 30
 	DefaultRetryPause    = time.Minute
