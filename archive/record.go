@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -181,6 +182,10 @@ func (r *Record) check(row int, until translate.Date) error {
 		return rowError(row, names[2], "%.80q: a total has no key", r.Key)
 	case r.Dimension != translate.ByDate && r.Key == "":
 		return rowError(row, names[2], "it is empty, which only a total's is")
+	case r.Dimension == translate.ByCountry && !isCountry(r.Key):
+		return rowError(row, names[2], "%.80q is not the three lower-case letters of a country, such as deu", r.Key)
+	case r.Dimension == translate.ByDevice && !slices.Contains([]string{"DESKTOP", "MOBILE", "TABLET"}, r.Key):
+		return rowError(row, names[2], "%.80q is none of the devices DESKTOP, MOBILE and TABLET", r.Key)
 	case len(r.Key) > longestKey || !utf8.ValidString(r.Key):
 		return rowError(row, names[2], "it is not UTF-8 text of at most %d bytes", longestKey)
 	case r.Impressions < r.Clicks:
@@ -191,4 +196,9 @@ func (r *Record) check(row int, until translate.Date) error {
 		return rowError(row, names[5], "%v: without impressions there is no position but 0", r.Position)
 	}
 	return nil
+}
+
+// isCountry reports whether a key is as the upstream and the API write countries (spec: What the service does, 7).
+func isCountry(key string) bool {
+	return len(key) == 3 && strings.Trim(key, "abcdefghijklmnopqrstuvwxyz") == ""
 }

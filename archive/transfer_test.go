@@ -56,8 +56,13 @@ func anyRecords(random *rand.Rand, n int) []Record {
 			Position:  1 + 40*random.Float64(),
 		}
 		r.Impressions = r.Clicks + 1 + random.Int64N(1000)
-		if r.Dimension != translate.ByDate {
+		switch r.Dimension {
+		case translate.ByQuery, translate.ByPage:
 			r.Key = awkward[random.IntN(len(awkward))]
+		case translate.ByCountry:
+			r.Key = []string{"deu", "fra", "usa", "zzz"}[random.IntN(4)]
+		case translate.ByDevice:
+			r.Key = []string{"DESKTOP", "MOBILE", "TABLET"}[random.IntN(3)]
 		}
 		if at := (place{r.Date, r.Dimension, r.Key}); !seen[at] {
 			seen[at] = true
@@ -140,6 +145,9 @@ func TestFaultyRowsAreNamed(t *testing.T) {
 	refuse(`row 2, column clicks: "" is not a whole number`, "2026-05-01,query,a,,2,3")
 	refuse(`row 2, column impressions: "9007199254740993" is not a whole number`, "2026-05-01,query,a,1,9007199254740993,3")
 	refuse(`row 2, column impressions: "NaN" is not a whole number`, "2026-05-01,query,a,1,NaN,3")
+	refuse(`row 2, column key: "USA" is not the three lower-case letters`, "2026-05-01,country,USA,1,2,3")
+	refuse(`row 2, column key: "us" is not the three lower-case letters`, "2026-05-01,country,us,1,2,3")
+	refuse(`row 2, column key: "mobile" is none of the devices`, "2026-05-01,device,mobile,1,2,3")
 	refuse("row 2, column impressions: 1 impressions are fewer than 2 clicks", "2026-05-01,query,a,2,1,3")
 	refuse(`row 2, column position: "Inf" is not a number`, "2026-05-01,query,a,1,2,Inf")
 	refuse(`row 2, column position: "0x1p4" is not a number`, "2026-05-01,query,a,1,2,0x1p4")

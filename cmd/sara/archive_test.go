@@ -159,7 +159,8 @@ func TestImportCutsDaysToTheTop(t *testing.T) {
 	c := newArchiveCLI(t)
 	rows := csvHeader + "2025-01-01,device,TABLET,0,0,0\n"
 	for i := range 120 {
-		rows += fmt.Sprintf("2025-01-01,query,query %d,%d,1000,5\n2025-01-01,page,page %d,%d,1000,5\n2025-01-01,country,c%d,1,1,1\n", i, i, i, i, i)
+		rows += fmt.Sprintf("2025-01-01,query,query %d,%d,1000,5\n2025-01-01,page,page %d,%d,1000,5\n2025-01-01,country,c%c%c,1,1,1\n",
+			i, i, i, i, 'a'+i/26, 'a'+i%26)
 	}
 	table := columns(c.ok("archive", "import", shopSite, c.write("many.csv", rows)))
 	if !slices.Equal(table[1][:6], []string{"361", "4", "0", "41", "2025-01-01", "2025-01-01"}) {
