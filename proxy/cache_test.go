@@ -368,7 +368,7 @@ func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
 			for _, endpoint := range performanceEndpoints() {
 				r := w.live("pro", w.path("main", endpoint)).ok(t)
 				reason, _ := r.meta()["stale_reason"].(string)
-				if reason == "" || r.meta()["source"] != "stored" || r.meta()["cache"] != "hit" || !strings.Contains(notes(r), "a copy of 2026-11-21T20:00:00Z") {
+				if reason == "" || r.meta()["source"] != "stored" || r.meta()["cache"] != "bypass" || !strings.Contains(notes(r), "a copy of 2026-11-21T20:00:00Z") {
 					t.Errorf("%s: meta is %v", endpoint, r.meta())
 				}
 				w.wantMaxAge(t, "private, no-cache", r)

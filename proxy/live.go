@@ -166,6 +166,7 @@ func (c *call) explain(err error) error {
 	case upstream.Quota:
 		wait := max(trouble.RetryAfter, time.Second)
 		return &failure{code: policy.CodeUpstreamQuota, status: fasthttp.StatusTooManyRequests, retryAfter: wait, cause: trouble,
+			limit:   c.grant.Plan.LiveCallsPerMinutePerProperty, // the upstream does not say how high its own is
 			message: fmt.Sprintf("%s; try again in %.0f seconds", reasonOf(trouble), wait.Seconds())}
 	case upstream.Forbidden, upstream.Revoked, upstream.Misconfigured:
 		return c.unavailable(connectionRetry, reasonOf(trouble), trouble)

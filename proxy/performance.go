@@ -193,10 +193,14 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *question, stored *sto
 	case trouble == nil || trouble.Kind == upstream.Rejected || len(c.ask.Filters) > 0:
 		return reply{}, c.explain(err)
 	}
-	word := wordHit
+	reason, word := reasonOf(trouble), wordHit
+	q.key = append(append(q.key, 0), reason...)
 	if copied {
 		stored.note("The figures of the upstream are a copy of " + timestamp(oldest) + ".")
 	} else {
+		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshStored {
+			return c.stale(answer, word), nil
+		}
 		word, found = wordMiss, make([]cache.Found, len(q.needs))
 		q.needs = q.report.Needs(c.ask, c.property.Site, c.window.Stored(), nil)
 		var none error
@@ -204,11 +208,22 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *question, stored *sto
 			return reply{}, c.explain(err)
 		}
 	}
-	stored.origin.Source, stored.origin.StaleReason = translate.Stored, reasonOf(trouble)
-	q.key = append(append(q.key, 0), stored.origin.StaleReason...)
+	stored.origin.Source, stored.origin.StaleReason = translate.Stored, reason
 	r, err := s.answerFrom(c, q, stored, found, word)
+	if err != nil {
+		return reply{}, err
+	}
+	return c.stale(r.answer, word), nil
+}
+
+// stale makes the reply of an answer that is not what was asked for. A client may keep it if it asks each time.
+func (c *call) stale(answer *cache.Answer, word string) reply {
+	if c.wantsLive() {
+		word = wordBypass
+	}
+	r := c.reply(answer, 0, word)
 	r.maxAge = askAlways
-	return r, err
+	return r
 }
 
 // copies reports whether there is a copy of whatever the upstream was asked, and when the oldest was filled.

@@ -25,8 +25,9 @@ type History interface {
 
 // stored is what the archive has to say to a question.
 type stored struct {
-	rows   []*translate.Rows // one for each need; nil for one that needs nothing of it
-	origin translate.Origin
+	rows    []*translate.Rows // one for each need; nil for one that needs nothing of it
+	addedUp int               // days without totals of their own
+	origin  translate.Origin
 }
 
 // none reports whether the archive was not needed.
@@ -102,7 +103,6 @@ func (s *stored) addUp(ctx context.Context, history History, i int, days []trans
 		return nil, err
 	}
 	var b translate.RowsBuilder
-	sums := 0
 	for _, day := range days {
 		by, there := partsOf(inventory, day)
 		if !there {
@@ -114,12 +114,9 @@ func (s *stored) addUp(ctx context.Context, history History, i int, days []trans
 			return nil, err
 		}
 		b.Add(day.Append(nil), rows.Total())
-		sums++
+		s.addedUp++
 	}
-	if sums > 0 {
-		s.rows[i] = translate.MergeRows(translate.ByDate, s.rows[i], b.Rows())
-		s.note(fmt.Sprintf("%s archived without totals, which are added up from the rows.", count(sums, "day was", "days were")))
-	}
+	s.rows[i] = translate.MergeRows(translate.ByDate, s.rows[i], b.Rows())
 	return missing, nil
 }
 
@@ -182,26 +179,45 @@ func firstStored(inventory archive.Inventory, by translate.Dimension) (first tra
 
 // tell says what an archive answer is.
 func (s *stored) tell(needs []translate.Need, missing []translate.Date) {
-	last := needs[0].Stored
-	if last == nil {
-		last = needs[1].Stored // only the period before is stored
+	slices.Sort(missing)
+	if last, there := lastStored(needs, missing); there {
+		s.tellWhatIsKept(needs[0].By, "The days up to "+last.String()+" come from the archive")
 	}
-	from := "The days up to " + last.End.String() + " come from the archive"
+	if s.addedUp > 0 {
+		s.note(count(s.addedUp, "day was", "days were") + " archived without totals, which are added up from the rows.")
+	}
+	if len(missing) > 0 {
+		s.note(fmt.Sprintf("%s not archived and not counted: %s.", count(len(missing), "day is", "days are"), spans(missing)))
+	}
+}
+
+func (s *stored) tellWhatIsKept(by translate.Dimension, from string) {
 	const tail = "%s, which keeps the %d %s with the most clicks of each day: clicks are close to reality, impressions under-report the long tail."
-	switch needs[0].By {
-	case translate.ByQuery:
+	switch {
+	case by == translate.ByQuery:
 		s.note(fmt.Sprintf(tail, from, archive.TopRows, "queries"))
-	case translate.ByPage:
+	case by == translate.ByPage:
 		s.note(fmt.Sprintf(tail, from, archive.TopRows, "pages"))
-	case translate.ByDate:
+	case by == translate.ByDate && s.addedUp == 0:
 		s.note(from + ", with the totals of each day.")
 	default:
 		s.note(from + ".")
 	}
-	if len(missing) > 0 {
-		slices.Sort(missing)
-		s.note(fmt.Sprintf("%s not archived and not counted: %s.", count(len(missing), "day is", "days are"), spans(missing)))
+}
+
+// lastStored returns the last day that came from the archive. The missing days are in order.
+func lastStored(needs []translate.Need, missing []translate.Date) (last translate.Date, there bool) {
+	for _, need := range needs {
+		if need.Stored == nil {
+			continue
+		}
+		for day := need.Stored.End; day >= need.Stored.Start && (!there || day > last); day-- {
+			if _, absent := slices.BinarySearch(missing, day); !absent {
+				last, there = day, true
+			}
+		}
 	}
+	return last, there
 }
 
 func count(n int, one, many string) string {

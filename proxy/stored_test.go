@@ -299,6 +299,12 @@ func TestSummary200MissingDays(t *testing.T) {
 		}
 	}
 	get("/summary", "2025-06-25", "2025-06-30").ok(t)
+
+	// Of this one nothing is archived at all, and no note says that anything came from the archive.
+	r = w.get("pro", w.path("prefix", "/timeseries"), "start_date", "2025-07-18", "end_date", "2025-07-21").ok(t)
+	if want := "2 days are not archived and not counted: 2025-07-18 to 2025-07-19."; notes(r) != want {
+		t.Errorf("the notes are %q, not %q", notes(r), want)
+	}
 }
 
 // Days that were archived without their totals have those of their devices.
@@ -335,8 +341,11 @@ func TestEveryPerformanceEndpoint200ArchivedOrDisconnected(t *testing.T) {
 		for _, endpoint := range performanceEndpoints() {
 			w.run(property+endpoint, func(t *testing.T) {
 				calls := w.calls(func() {
-					for range 2 {
+					for _, word := range []string{"miss", "hit"} {
 						r := w.get("pro", w.path(property, endpoint), "start_date", "2026-11-08", "end_date", "2026-11-14").ok(t)
+						if r.meta()["cache"] != word {
+							t.Errorf("meta.cache is %v, want %s", r.meta()["cache"], word)
+						}
 						if reason := r.meta()["stale_reason"]; r.meta()["source"] != "stored" || (reason != nil) != (property == "disconnected") {
 							t.Errorf("meta is %v", r.meta())
 						}
@@ -350,8 +359,10 @@ func TestEveryPerformanceEndpoint200ArchivedOrDisconnected(t *testing.T) {
 		w.run(property+" summary", func(t *testing.T) {
 			r := w.get("pro", w.path(property, "/summary"), "date_range", "last_28d").ok(t)
 			wantMetrics(t, "totals", r.data()["totals"], c.total(t, "2026-10-23", "2026-11-19", never))
-			if !strings.Contains(notes(r), "13 days are not archived") {
-				t.Errorf("notes %q", notes(r))
+			for _, note := range []string{"13 days are not archived", "The days up to 2026-11-15 come from the archive, with the totals of each day."} {
+				if !strings.Contains(notes(r), note) {
+					t.Errorf("the notes %q do not say %q", notes(r), note)
+				}
 			}
 			w.get("pro", w.path(property, "/summary"), "filters", filtersOf("device", "is", "mobile")).
 				want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)

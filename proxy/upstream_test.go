@@ -51,6 +51,9 @@ func TestEveryPerformanceEndpoint429(t *testing.T) {
 			if retry := r.header.Get("Retry-After"); retry != c.retry {
 				t.Errorf("Retry-After is %s, not %s", retry, c.retry)
 			}
+			if left := r.header.Get("X-RateLimit-Remaining"); left != "0" {
+				t.Errorf("X-RateLimit-Remaining is %s", left)
+			}
 		})
 		w.advance(15 * time.Minute) // the site rests as long as that
 	}
