@@ -114,7 +114,7 @@ type archiveImport struct {
 	output
 	File    string `arg:"" help:"With the columns date,dimension,key,clicks,impressions,position, as export writes it."`
 	Format  string `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; if not set, by the extension of FILE."`
-	Replace bool   `help:"Let the days of the file take the place of those that are archived already, which are kept otherwise."`
+	Replace bool   `help:"Let the days of the file take the place of those that are archived already, which are kept otherwise. A day counts for each dimension by itself."`
 }
 
 // Validate implements kong's check of a command line.
