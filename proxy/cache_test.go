@@ -163,7 +163,7 @@ func TestSummary200Freshness(t *testing.T) {
 	w.advance(time.Second)
 	w.wantMaxAge(t, "private, max-age=21000", w.wantWord(t, "hit", 0, path, settled...))
 	before := w.sim.Calls().SearchAnalytics
-	w.wantMaxAge(t, "private, no-cache", w.get("pro", path).ok(t)) // out of date
+	w.wantMaxAge(t, "private, max-age=0", w.get("pro", path).ok(t)) // out of date
 	w.awaitCalls(t, before+1)
 	w.await(t, "the copy to be replaced", func() bool { return w.get("pro", path).ok(t).header.Get("Cache-Control") == "private, max-age=600" })
 	if calls := w.sim.Calls().SearchAnalytics; calls != before+1 {
@@ -246,7 +246,7 @@ func TestQueries304(t *testing.T) {
 	}
 	// What has no figures has tags too; what changes with every request is not kept.
 	terms := w.get("pro", w.path("main", "/brand-terms")).ok(t)
-	w.wantMaxAge(t, "private, no-cache", terms)
+	w.wantMaxAge(t, "private, max-age=0", terms)
 	if r := w.getWith("pro", w.path("main", "/brand-terms"), nil, "If-None-Match", terms.header.Get("ETag")); r.status != http.StatusNotModified {
 		t.Errorf("brand terms that did not change answer %d", r.status)
 	}
@@ -371,7 +371,7 @@ func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
 				if reason == "" || r.meta()["source"] != "stored" || r.meta()["cache"] != "bypass" || !strings.Contains(notes(r), "a copy of 2026-11-21T20:00:00Z") {
 					t.Errorf("%s: meta is %v", endpoint, r.meta())
 				}
-				w.wantMaxAge(t, "private, no-cache", r)
+				w.wantMaxAge(t, "private, max-age=0", r)
 			}
 			status, code := http.StatusServiceUnavailable, codeFilteredUnavailable
 			if name == "quotaExceeded" {

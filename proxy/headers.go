@@ -37,8 +37,6 @@ func (c *call) appendKeeping(dst []byte, maxAge int) []byte {
 	switch {
 	case maxAge == neverKept:
 		return append(dst, "private, no-store"...)
-	case maxAge == askAlways:
-		return append(dst, "private, no-cache"...)
 	case c.route.Open:
 		dst = append(dst, "public, max-age="...)
 	default:
