@@ -217,6 +217,18 @@ func testStored(t *testing.T, location string) {
 			})
 		}
 	}
+	for _, r := range []struct{ start, end, source string }{
+		{"2025-07-08", "2025-07-14", "stored"}, {"2025-07-18", "2025-07-22", "hybrid"}, {"2025-07-20", "2025-07-24", "hybrid"}, {"2025-07-25", "2025-07-29", "live"},
+	} {
+		w.run("summary compared "+r.start+" to "+r.end, func(t *testing.T) {
+			period := translate.Period{DateRange: translate.DateRange{Start: *dateOf(t, r.start), End: *dateOf(t, r.end)}}
+			previous := period.Previous()
+			s := w.get("pro", w.path("prefix", "/summary"), "start_date", r.start, "end_date", r.end, "compare", "previous_period").ok(t)
+			wantMetrics(t, "totals", s.data()["totals"], c.total(t, r.start, r.end, liveFrom))
+			wantMetrics(t, "previous", s.data()["previous"], c.total(t, previous.Start.String(), previous.End.String(), liveFrom))
+			wantSource(t, s, r.source)
+		})
+	}
 	for endpoint, by := range map[string]string{"/movers/queries": "query", "/movers/pages": "page"} {
 		for _, r := range []struct{ start, end, source string }{
 			{"2025-07-08", "2025-07-14", "stored"}, {"2025-07-18", "2025-07-22", "hybrid"}, {"2025-07-20", "2025-07-24", "hybrid"}, {"2025-07-25", "2025-07-29", "live"},
