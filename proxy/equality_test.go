@@ -54,7 +54,7 @@ func TestEveryPerformanceEndpoint200EqualsTheUpstream(t *testing.T) {
 	o := w.oracle()
 	random := rand.New(rand.NewPCG(7, 11))
 	words := map[string]int{}
-	for range 250 {
+	for range 120 {
 		if random.IntN(25) == 0 {
 			w.advance([]time.Duration{5 * time.Minute, 11 * time.Minute, 7 * time.Hour, 25 * time.Hour}[random.IntN(4)])
 		}
@@ -67,7 +67,7 @@ func TestEveryPerformanceEndpoint200EqualsTheUpstream(t *testing.T) {
 			t.Fatalf("the question was %v at %s", d.query, w.now())
 		}
 	}
-	if words["hit"] < 60 || words["miss"] < 10 || words["bypass"] < 5 {
+	if words["hit"] < 30 || words["miss"] < 10 || words["bypass"] < 3 {
 		t.Errorf("the answers were %v: too few of a kind to show anything", words)
 	}
 }
