@@ -67,15 +67,15 @@ type ArchivableProperty struct {
 	State ArchiveState // only its PropertyID is set when nobody has collected it yet
 }
 
-const selectArchivable = "SELECT " + propertyColumns + ", a.plan, s.first_day, s.last_day, s.collected_at, s.rests_until," +
+const selectArchivable = "SELECT " + propertyColumns + ", a.plan, s.collected_at, s.rests_until," +
 	" coalesce(s.failures, 0), coalesce(s.note, '') FROM properties p JOIN connections c ON c.id = p.connection_id" +
 	" JOIN workspaces w ON w.id = p.workspace_id JOIN accounts a ON a.id = w.account_id" +
 	" LEFT JOIN archive_states s ON s.property_id = p.id ORDER BY p.name_order"
 
 func scanArchivable(row scanner) (p ArchivableProperty, err error) {
-	p.Property, err = scanProperty(joined{row, []any{&p.Plan, &p.State.First, &p.State.Last, optionalInstant{&p.State.CollectedAt},
-		optionalInstant{&p.State.RestsUntil}, &p.State.Failures, &p.State.Note}})
-	p.State.PropertyID = p.ID
+	p.Property, err = scanProperty(joined{row, []any{&p.Plan, optionalInstant{&p.State.CollectedAt}, optionalInstant{&p.State.RestsUntil},
+		&p.State.Failures, &p.State.Note}})
+	p.State.PropertyID, p.State.First, p.State.Last = p.ID, p.First, p.Last
 	return p, err
 }
 
