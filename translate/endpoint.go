@@ -15,7 +15,7 @@ const (
 	maxPropertiesLimit = 200
 )
 
-// An Endpoint is what Parse has to know of one endpoint.
+// An Endpoint is what Parse has to know of one endpoint; the zero value takes no parameters.
 type Endpoint struct {
 	Params   []Param
 	Compares bool // its answer always compares with the previous period
@@ -40,9 +40,6 @@ func performanceParams() []Param {
 			return err
 		}})
 }
-
-// Bare returns an endpoint without parameters.
-func Bare() Endpoint { return Endpoint{} }
 
 // Summary returns the parameters of /summary.
 func Summary() Endpoint {

@@ -12,7 +12,7 @@ import (
 func window() Window { return NewWindow(day("2026-06-13"), 36) }
 
 func endpoints() map[string]Endpoint {
-	return map[string]Endpoint{"bare": Bare(), "summary": Summary(), "timeseries": Timeseries(), "breakdown": Breakdown(),
+	return map[string]Endpoint{"bare": Endpoint{}, "summary": Summary(), "timeseries": Timeseries(), "breakdown": Breakdown(),
 		"movers": Movers(), "properties": Properties(), "annotations": Annotations()}
 }
 
@@ -67,7 +67,7 @@ func TestParseFillsInDefaults(t *testing.T) {
 	period := Period{DateRange: DateRange{Start: day("2026-05-17"), End: day("2026-06-13")}, Preset: "last_28d"}
 	byClicks := Order{By: "clicks", Descending: true}
 	for _, query := range []string{"", "&", "&&&"} {
-		f(Bare(), query, Ask{})
+		f(Endpoint{}, query, Ask{})
 		f(Summary(), query, Ask{Period: period})
 		f(Timeseries(), query, Ask{Period: period})
 		f(Breakdown(), query, Ask{Period: period, Limit: 100, Order: byClicks})
@@ -126,7 +126,7 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 	unknown(Movers(), "compare=previous_period", `"compare"`, "date_range, start_date, end_date, limit, min_clicks")
 	unknown(Properties(), "q=x", `"q"`, "limit, offset, include_archived")
 	unknown(Annotations(), "date_range=last_7d", `"date_range"`, "start_date, end_date")
-	f(Bare(), "verbose=1", CodeUnsupportedParameter, `this endpoint has no parameter "verbose"; it takes none`)
+	f(Endpoint{}, "verbose=1", CodeUnsupportedParameter, `this endpoint has no parameter "verbose"; it takes none`)
 
 	noFilters := "this endpoint takes no filters; to compare a segment, ask /queries or /pages twice with explicit ranges"
 	for _, query := range []string{"filters=[]", "filters=", "filters", "f%69lters=%5B%5D", "filters=%zz", "limit=5&filters=[]"} {
@@ -279,7 +279,7 @@ func TestParseKeepsNoneOfTheBytes(t *testing.T) {
 		}
 	}
 	dates := "start_date=2026-05-01&end_date=2026-06-30&"
-	f(Bare(), "&")
+	f(Endpoint{}, "&")
 	f(Summary(), filters+"&date_range=last_7d&compare=previous_period")
 	f(Summary(), dates+filters+"&date_range=last_7d")
 	f(Timeseries(), filters+"&date_range=last_16m")
