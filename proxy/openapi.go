@@ -97,6 +97,10 @@ func describeParam(p translate.Param) map[string]any {
 	s := schema{"type": string(p.Kind)}
 	switch p.Kind {
 	case translate.KindInteger:
+		if p.Choices != nil {
+			s["enum"] = valuesOf(p, p.Choices)
+			break
+		}
 		s["minimum"] = p.Min
 		if p.Max > 0 {
 			s["maximum"] = p.Max
@@ -107,21 +111,32 @@ func describeParam(p translate.Param) map[string]any {
 		if p.Choices != nil {
 			s["enum"] = p.Choices
 		}
+		if p.MaxLength > 0 {
+			s["maxLength"] = p.MaxLength
+		}
 	}
 	if p.Default != "" {
-		s["default"] = defaultOf(p)
+		s["default"] = valueOf(p, p.Default)
 	}
 	described["schema"] = s
 	return described
 }
 
-// defaultOf returns the default of a parameter as a value of its type.
-func defaultOf(p translate.Param) any {
+// valueOf returns what stands for a parameter in a URL as a value of its type.
+func valueOf(p translate.Param, text string) any {
 	var value any
-	if p.Kind == translate.KindString || json.Unmarshal([]byte(p.Default), &value) != nil {
-		return p.Default
+	if p.Kind == translate.KindString || json.Unmarshal([]byte(text), &value) != nil {
+		return text
 	}
 	return value
+}
+
+func valuesOf(p translate.Param, texts []string) []any {
+	values := make([]any, len(texts))
+	for i, text := range texts {
+		values[i] = valueOf(p, text)
+	}
+	return values
 }
 
 func filterSchema() schema {

@@ -1,6 +1,9 @@
 package translate
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Names that more than one rule refers to.
 const (
@@ -13,6 +16,7 @@ const (
 	maxDimensionLimit  = 1000
 	maxMoversLimit     = 50
 	maxPropertiesLimit = 200
+	maxURLsLimit       = 500
 )
 
 // An Endpoint is what Parse has to know of one endpoint; the zero value takes no parameters.
@@ -82,5 +86,43 @@ func Annotations() Endpoint {
 	return Endpoint{Params: []Param{
 		date("start_date", "First day to list.", func(a *Ask, d Date) { a.From = &d }),
 		date("end_date", "Last day to list.", func(a *Ask, d Date) { a.To = &d }),
+	}}
+}
+
+// Indexing returns the parameters of /indexing.
+func Indexing() Endpoint {
+	days := []string{"30", "90", "365"}
+	return Endpoint{Params: []Param{
+		choice("days", "90", days, "How many days the trend goes back.", func(a *Ask, s string) {
+			a.TrendDays, _ = strconv.Atoi(s) // one of these days
+		}).as(KindInteger),
+		boolean("include_trend", "Add the daily course of the counts.", func(a *Ask, b bool) { a.IncludeTrend = b }),
+	}}
+}
+
+// URLOrders returns every value of sort of /indexing/urls.
+func URLOrders() []string {
+	return []string{"importance", "url", "last_crawl_time", "last_inspected_at"}
+}
+
+// IndexedURLs returns the parameters of /indexing/urls.
+func IndexedURLs() Endpoint {
+	names := make([]string, 0, len(Buckets()))
+	for _, b := range Buckets() {
+		names = append(names, b.String())
+	}
+	return Endpoint{Params: []Param{
+		choice("bucket", "", names, "Only URLs of this bucket.", func(a *Ask, s string) { a.Bucket = parseBucket(s) }),
+		text("coverage_state", "Only URLs with this label of the upstream; quotes, dashes, spaces and case do not matter.",
+			func(a *Ask, s string) { a.CoverageState = s }),
+		text("sitemap_path", "Only URLs that this sitemap lists, by itself or through a sitemap that it names.",
+			func(a *Ask, s string) { a.SitemapPath = s }),
+		text("q", "Only URLs that contain this text, whatever the case. No character stands for others.",
+			func(a *Ask, s string) { a.Contains = s }),
+		choice("sort", "importance", URLOrders(), "What to sort by; importance is search traffic. Ties are in ascending order of the "+
+			"URL, and URLs without a value come last, in either direction.", func(a *Ask, s string) { a.Order.By = s }),
+		choice("dir", "desc", []string{"asc", "desc"}, "The direction.", func(a *Ask, s string) { a.Order.Descending = s == "desc" }),
+		integer("limit", 100, 1, maxURLsLimit, "Most rows to return.", func(a *Ask, n int) { a.Limit = n }),
+		integer("offset", 0, 0, 0, "Rows to skip.", func(a *Ask, n int) { a.Offset = n }),
 	}}
 }

@@ -15,10 +15,16 @@ type Ask struct {
 	Filters         []Filter // ANDed; empty for none
 	Limit, Offset   int
 	Order           Order
-	Compare         bool  // compare=previous_period
-	MinClicks       int   // noise floor of the movers
-	IncludeArchived bool  // archived properties too
-	From, To        *Date // start_date and end_date as given; nil when absent
+	Compare         bool   // compare=previous_period
+	MinClicks       int    // noise floor of the movers
+	IncludeArchived bool   // archived properties too
+	From, To        *Date  // start_date and end_date as given; nil when absent
+	IncludeTrend    bool   // the daily course of the indexing, too
+	TrendDays       int    // how far back it goes
+	Bucket          Bucket // of the inspected URLs to list; 0 for all
+	CoverageState   string // the label of those to list, see FoldCoverage; empty for all
+	SitemapPath     string // the sitemap of those to list; empty for all
+	Contains        string // what is part of those to list, whatever the case; empty for all
 	Notes           []string
 
 	preset      string
@@ -52,10 +58,14 @@ type Param struct {
 	Description string
 	Default     string   // as it would stand in a URL; empty for none
 	Choices     []string // every value that is allowed; nil for any
-	Min, Max    int      // of an integer; Max 0 for no upper bound
+	Min, Max    int      // of an integer without Choices; Max 0 for no upper bound
+	MaxLength   int      // of a text, in characters; 0 for no bound of its own
 
 	read func(*Ask, string) error // keeps nothing of the string
 }
+
+// maxText is as long as a URL may be in a sitemap.
+const maxText = 2048
 
 // maxInteger bounds integers that the API itself leaves unbounded, so that sums of them cannot overflow.
 const maxInteger = 1_000_000_000
@@ -90,6 +100,17 @@ func choice(name, def string, choices []string, description string, set func(*As
 			set(a, choices[i])
 			return nil
 		}}
+}
+
+// text is any text of up to maxText characters.
+func text(name, description string, set func(*Ask, string)) Param {
+	return Param{Name: name, Kind: KindString, Description: description, MaxLength: maxText, read: func(a *Ask, s string) error {
+		if utf8.RuneCountInString(s) > maxText {
+			return invalid("%s is longer than %d characters", name, maxText)
+		}
+		set(a, strings.Clone(s))
+		return nil
+	}}
 }
 
 func (p Param) as(kind Kind) Param {
