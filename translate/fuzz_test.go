@@ -21,7 +21,7 @@ func FuzzParse(f *testing.F) {
 		"filters=%5B%7B%22dimension%22%3A%22query%22%2C%22operator%22%3A%22is%22%2C%22value%22%3A%22a+b%22%7D%5D", "start_date=1970-01-01&end_date=1970-01-01"} {
 		f.Add(uint8(i), query)
 	}
-	all := []Endpoint{Endpoint{}, Summary(), Timeseries(), Breakdown(), Movers(), Properties(), Annotations()}
+	all := []Endpoint{Endpoint{}, Summary(), Timeseries(), Breakdown(), Movers(), Properties(), Annotations(), Indexing(), IndexedURLs()}
 	w := window()
 	f.Fuzz(func(t *testing.T, endpoint uint8, query string) {
 		e := all[int(endpoint)%len(all)]
@@ -66,6 +66,15 @@ func checkAsk(t *testing.T, e Endpoint, ask *Ask, w Window) {
 		}
 		if p.Name == "order_by" && !slices.Contains(Orders(), strings.Repeat("-", map[bool]int{true: 1}[ask.Order.Descending])+ask.Order.By) {
 			t.Fatalf("order %v", ask.Order)
+		}
+		if p.Name == "days" && ask.TrendDays != 30 && ask.TrendDays != 90 && ask.TrendDays != 365 {
+			t.Fatalf("days %d", ask.TrendDays)
+		}
+		if p.Name == "sort" && !slices.Contains(URLOrders(), ask.Order.By) {
+			t.Fatalf("sort %v", ask.Order)
+		}
+		if p.Name == "q" && utf8.RuneCountInString(ask.Contains) > 2048 {
+			t.Fatalf("q has %d bytes", len(ask.Contains))
 		}
 		if p.Name == "date_range" {
 			known := ask.Period.Preset == PresetCustom || slices.Contains(Presets(), ask.Period.Preset)

@@ -13,7 +13,7 @@ func window() Window { return NewWindow(day("2026-06-13"), 36) }
 
 func endpoints() map[string]Endpoint {
 	return map[string]Endpoint{"bare": Endpoint{}, "summary": Summary(), "timeseries": Timeseries(), "breakdown": Breakdown(),
-		"movers": Movers(), "properties": Properties(), "annotations": Annotations()}
+		"movers": Movers(), "properties": Properties(), "annotations": Annotations(), "indexing": Indexing(), "indexed urls": IndexedURLs()}
 }
 
 // The spec's endpoint table, a line for each endpoint: the name, kind, default, choices and bounds of every parameter.
@@ -27,13 +27,17 @@ func TestEndpointsHaveTheParametersOfTheSpec(t *testing.T) {
 			"{clicks,-clicks,impressions,-impressions,ctr,-ctr,position,-position,key,-key}\n" +
 			"movers: " + dates + " limit:integer=10[1,50] min_clicks:integer=0[0,0]\n" +
 			"properties: limit:integer=50[1,200] offset:integer=0[0,0] include_archived:boolean=false{true,false}\n" +
-			"annotations: start_date:date end_date:date\n"
+			"annotations: start_date:date end_date:date\n" +
+			"indexing: days:integer=90{30,90,365} include_trend:boolean=false{true,false}\n" +
+			"indexed urls: bucket:string{indexed,not_indexed,error,unknown} coverage_state:string(2048) sitemap_path:string(2048) q:string(2048)" +
+			" sort:string=importance{importance,url,last_crawl_time,last_inspected_at} dir:string=desc{asc,desc}" +
+			" limit:integer=100[1,500] offset:integer=0[0,0]\n"
 	)
 	presets := "{" + strings.Join(Presets(), ",") + "}"
 	want := strings.ReplaceAll(wantAll, "=last_28d", "=last_28d"+presets)
 	var got strings.Builder
 	all := endpoints()
-	for _, name := range []string{"bare", "summary", "timeseries", "breakdown", "movers", "properties", "annotations"} {
+	for _, name := range []string{"bare", "summary", "timeseries", "breakdown", "movers", "properties", "annotations", "indexing", "indexed urls"} {
 		got.WriteString(name + ":")
 		for _, p := range all[name].Params {
 			got.WriteString(" " + describe(p))
@@ -74,6 +78,8 @@ func TestParseFillsInDefaults(t *testing.T) {
 		f(Movers(), query, Ask{Period: period, Limit: 10, Compare: true})
 		f(Properties(), query, Ask{Limit: 50})
 		f(Annotations(), query, Ask{})
+		f(Indexing(), query, Ask{TrendDays: 90})
+		f(IndexedURLs(), query, Ask{Limit: 100, Order: Order{By: "importance", Descending: true}})
 	}
 	f(Breakdown(), "limit=1&", Ask{Period: period, Limit: 1, Order: byClicks})
 	f(Breakdown(), "&limit=1000&&order_by=key", Ask{Period: period, Limit: 1000, Order: Order{By: "key"}})
@@ -91,6 +97,16 @@ func TestParseFillsInDefaults(t *testing.T) {
 	f(Annotations(), "end_date=2026-12-31", Ask{To: &last})
 	f(Annotations(), "end_date=2026-12-31&start_date=2025-01-01", Ask{From: &first, To: &last})
 	f(Annotations(), "end_date=2025-01-01&start_date=2025-01-01", Ask{From: &first, To: &first})
+	f(Indexing(), "days=365&include_trend=true", Ask{TrendDays: 365, IncludeTrend: true})
+	f(Indexing(), "days=30", Ask{TrendDays: 30})
+	f(IndexedURLs(), "dir=asc&sort=last_crawl_time&limit=500&offset=3", Ask{Limit: 500, Offset: 3, Order: Order{By: "last_crawl_time"}})
+	for _, b := range Buckets() {
+		f(IndexedURLs(), "bucket="+b.String()+"&sort=url", Ask{Limit: 100, Bucket: b, Order: Order{By: "url", Descending: true}})
+	}
+	f(IndexedURLs(), "coverage_state=Soft+404&sitemap_path=https%3A%2F%2Fa%2Fs.xml&q=100%25_%5C&sort=last_inspected_at", Ask{Limit: 100, CoverageState: "Soft 404",
+		SitemapPath: "https://a/s.xml", Contains: `100%_\`, Order: Order{By: "last_inspected_at", Descending: true}})
+	longest := strings.Repeat("é", 2048)
+	f(IndexedURLs(), "q="+longest, Ask{Limit: 100, Contains: longest, Order: Order{By: "importance", Descending: true}})
 	// A plus is a space, as in a form: it means the same in a filter.
 	filter := Filter{Dimension: "query", Operator: "contains", Value: "running shoes + socks"}
 	f(Timeseries(), "filters="+url.QueryEscape(oneFilter("query", "contains", "running shoes + socks")), Ask{Period: period, Filters: []Filter{filter}})
@@ -125,6 +141,9 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 	unknown(Movers(), "order_by=clicks", `"order_by"`, "date_range, start_date, end_date, limit, min_clicks")
 	unknown(Movers(), "compare=previous_period", `"compare"`, "date_range, start_date, end_date, limit, min_clicks")
 	unknown(Properties(), "q=x", `"q"`, "limit, offset, include_archived")
+	unknown(Indexing(), "limit=5", `"limit"`, "days, include_trend")
+	unknown(IndexedURLs(), "order_by=url", `"order_by"`, "bucket, coverage_state, sitemap_path, q, sort, dir, limit, offset")
+	unknown(IndexedURLs(), "days=30", `"days"`, "bucket, coverage_state, sitemap_path, q, sort, dir, limit, offset")
 	unknown(Annotations(), "date_range=last_7d", `"date_range"`, "start_date, end_date")
 	f(Endpoint{}, "verbose=1", CodeUnsupportedParameter, `this endpoint has no parameter "verbose"; it takes none`)
 
@@ -164,6 +183,19 @@ func TestParseRefusesValuesOutOfBounds(t *testing.T) {
 	f(Breakdown(), "order_by=+clicks", `order_by " clicks" is none of `+orders)
 	f(Summary(), "compare=yes", `compare "yes" is none of none, previous_period`)
 	f(Summary(), "compare=NONE", `compare "NONE" is none of none, previous_period`)
+	for _, value := range []string{"0", "7", "31", "030", "90.0", "-30", "366", "all"} {
+		f(Indexing(), "days="+value, `days "`+value+`" is none of 30, 90, 365`)
+	}
+	f(Indexing(), "include_trend=yes", `include_trend "yes" is none of true, false`)
+	f(IndexedURLs(), "bucket=Indexed", `bucket "Indexed" is none of indexed, not_indexed, error, unknown`)
+	f(IndexedURLs(), "sort=clicks", `sort "clicks" is none of importance, url, last_crawl_time, last_inspected_at`)
+	f(IndexedURLs(), "dir=DESC", `dir "DESC" is none of asc, desc`)
+	f(IndexedURLs(), "limit=501", `limit "501" is not an integer from 1 to 500`)
+	f(IndexedURLs(), "limit=0", `limit "0" is not an integer from 1 to 500`)
+	f(IndexedURLs(), "offset=-1", `offset "-1" is not an integer from 0 to 1000000000`)
+	for _, name := range []string{"coverage_state", "sitemap_path", "q"} {
+		f(IndexedURLs(), name+"="+strings.Repeat("é", 2049), name+" is longer than 2048 characters")
+	}
 	presets := strings.Join(Presets(), ", ")
 	for _, value := range []string{"last_8d", "LAST_7D", "last_7d%20", "last_1m", "all"} {
 		decoded := strings.ReplaceAll(value, "%20", " ")
@@ -218,6 +250,9 @@ func TestEveryParameterIsTakenOnce(t *testing.T) {
 	for endpoint, e := range endpoints() {
 		for _, p := range e.Params {
 			value := p.Default
+			if value == "" && p.Kind == KindString {
+				value = "indexed" // a text, and a bucket
+			}
 			switch p.Kind {
 			case KindDate:
 				value = "2026-06-01"
@@ -290,8 +325,10 @@ func TestParseKeepsNoneOfTheBytes(t *testing.T) {
 	f(Movers(), dates+"limit=5&min_clicks=3")
 	f(Properties(), "limit=5&offset=10&include_archived=true")
 	f(Annotations(), dates)
+	f(Indexing(), "days=30&include_trend=true")
+	f(IndexedURLs(), "bucket=error&coverage_state=Soft 404&sitemap_path=a&q=b&sort=url&dir=asc")
 	for endpoint, e := range endpoints() {
-		for _, name := range append(paramNames(e), "typo", "lim%69t") {
+		for _, name := range append(boundedNames(e), "typo", "lim%69t") {
 			for _, value := range []string{"", "nonsense", "%zz", "%ff", "9999-99-99", `[{"dimension":"nonsense"}]`, `[{"nonsense":"query"}]`} {
 				raw := []byte(name + "=" + value)
 				_, err := Parse(e, raw, window())
@@ -315,10 +352,13 @@ func overwrite(raw []byte) {
 	}
 }
 
-func paramNames(e Endpoint) []string {
+// boundedNames are the parameters that do not take just any text.
+func boundedNames(e Endpoint) []string {
 	var names []string
 	for _, p := range e.Params {
-		names = append(names, p.Name)
+		if p.MaxLength == 0 {
+			names = append(names, p.Name)
+		}
 	}
 	return names
 }
@@ -332,7 +372,10 @@ func describe(p Param) string {
 	if p.Choices != nil {
 		s += "{" + strings.Join(p.Choices, ",") + "}"
 	}
-	if p.Kind == KindInteger {
+	if p.MaxLength > 0 {
+		s += fmt.Sprintf("(%d)", p.MaxLength)
+	}
+	if p.Kind == KindInteger && p.Choices == nil {
 		s += fmt.Sprintf("[%d,%d]", p.Min, p.Max)
 	}
 	return s
@@ -346,6 +389,7 @@ func summarise(a *Ask) string {
 		}
 		return d.String()
 	}
-	return fmt.Sprintf("%v filters=%q limit=%d offset=%d order=%v compare=%v min_clicks=%d archived=%v from=%s to=%s notes=%q", a.Period,
-		a.Filters, a.Limit, a.Offset, a.Order, a.Compare, a.MinClicks, a.IncludeArchived, optional(a.From), optional(a.To), a.Notes)
+	return fmt.Sprintf("%v filters=%q limit=%d offset=%d order=%v compare=%v min_clicks=%d archived=%v from=%s to=%s notes=%q"+
+		" trend=%v days=%d bucket=%v coverage_state=%q sitemap_path=%q q=%q", a.Period, a.Filters, a.Limit, a.Offset, a.Order, a.Compare, a.MinClicks,
+		a.IncludeArchived, optional(a.From), optional(a.To), a.Notes, a.IncludeTrend, a.TrendDays, a.Bucket, a.CoverageState, a.SitemapPath, a.Contains)
 }
