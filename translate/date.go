@@ -83,7 +83,16 @@ func NewCalendar() (Calendar, error) {
 const anchorLag = 2
 
 // Anchor returns the last day that every range may include: two days before the upstream's today.
-func (c Calendar) Anchor(now time.Time) Date {
-	year, month, day := now.In(c.pacific).Date()
-	return NewDate(year, month, day) - anchorLag
+func (c Calendar) Anchor(now time.Time) Date { return c.Day(now) - anchorLag }
+
+// Day returns the upstream's day at an instant.
+func (c Calendar) Day(t time.Time) Date {
+	year, month, day := t.In(c.pacific).Date()
+	return NewDate(year, month, day)
+}
+
+// Start returns the instant at which a day of the upstream begins.
+func (c Calendar) Start(d Date) time.Time {
+	year, month, day := d.Time().Date()
+	return time.Date(year, month, day, 0, 0, 0, 0, c.pacific)
 }

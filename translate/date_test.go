@@ -151,3 +151,23 @@ func TestAnchorIsTwoDaysBeforeThePacificDay(t *testing.T) {
 	f("2026-01-02T07:59:59Z", "2025-12-30")
 	f("2026-06-15T09:00:00+09:00", "2026-06-12") // another zone, the same instant as midnight UTC
 }
+
+// The days on which the clocks change have 23 and 25 hours.
+func TestDaysOfTheUpstreamBeginAtItsMidnight(t *testing.T) {
+	calendar, err := NewCalendar()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ day, start string }{
+		{"2026-03-08", "2026-03-08T08:00:00Z"}, {"2026-03-09", "2026-03-09T07:00:00Z"},
+		{"2026-11-01", "2026-11-01T07:00:00Z"}, {"2026-11-02", "2026-11-02T08:00:00Z"}, {"1970-01-01", "1970-01-01T08:00:00Z"},
+	} {
+		start := calendar.Start(day(c.day))
+		if got := start.UTC().Format(time.RFC3339); got != c.start {
+			t.Errorf("%s begins at %s, want %s", c.day, got, c.start)
+		}
+		if at, before := calendar.Day(start), calendar.Day(start.Add(-time.Nanosecond)); at != day(c.day) || before != at-1 {
+			t.Errorf("%s begins on %s, after %s", c.day, at, before)
+		}
+	}
+}
