@@ -62,7 +62,7 @@ func wantRefusal(t *testing.T, err error, wait time.Duration) {
 	}
 }
 
-// metric sums the values of a metric with a label.
+// metric sums the values of a metric that have a label.
 func (u *guarded) metric(t *testing.T, name, label string) (sum float64) {
 	t.Helper()
 	families, err := u.registry.Gather()
@@ -71,8 +71,10 @@ func (u *guarded) metric(t *testing.T, name, label string) (sum float64) {
 	}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
-			if family.GetName() == name && m.GetLabel()[0].GetValue() == label {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			for _, l := range m.GetLabel() {
+				if family.GetName() == name && l.GetValue() == label {
+					sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+				}
 			}
 		}
 	}

@@ -53,8 +53,11 @@ type Account struct {
 type Client struct {
 	wire    *wire
 	tokens  *tokens
-	console *breaker // of Search Console
-	metrics *metrics
+	console *breaker // of Search Console, for what customers wait for
+	// indexing is of sitemaps and URL inspections: long runs in the background, whose failures in a row, maybe of one
+	// address after the other, must not keep customers from a service that works.
+	indexing *breaker
+	metrics  *metrics
 
 	now            func() time.Time
 	backoff        func(attempt int) time.Duration
@@ -91,6 +94,7 @@ func New(cfg Config) (*Client, error) {
 		wire:           wire,
 		tokens:         newTokens(cfg.TokenURL, cfg.Now, metrics),
 		console:        newBreaker("it", failuresInARow, cfg.Now, metrics.console),
+		indexing:       newBreaker("its indexing API", failuresInARow, cfg.Now, metrics.indexing),
 		metrics:        metrics,
 		now:            cfg.Now,
 		backoff:        cfg.Backoff,
@@ -110,7 +114,7 @@ func (c *Client) Close() {
 // after the return. The result is the whole body of the 200 answer, valid JSON of at most 32 MiB that the caller owns.
 func (c *Client) SearchAnalytics(ctx context.Context, acct Account, site string, body []byte) ([]byte, error) {
 	var reply []byte
-	err := c.call(ctx, acct, func(ctx context.Context, access string) (err error) {
+	err := c.call(ctx, acct, searchAnalyticsQuery, func(ctx context.Context, access string) (err error) {
 		reply, err = c.wire.query(ctx, access, site, body)
 		return err
 	})
@@ -133,9 +137,42 @@ func (c *Client) Check(ctx context.Context, acct Account) error {
 // exchange sends one request with an access token. It returns an *Error or, when its context ended, the context's error.
 type exchange func(ctx context.Context, access string) error
 
-// call runs an exchange under the retry rules and counts it, unless Search Console is being left alone.
-func (c *Client) call(ctx context.Context, acct Account, send exchange) error {
-	permit, err := c.console.acquire()
+// A method is a call of the upstream, as metrics tell them apart.
+type method uint8
+
+const (
+	searchAnalyticsQuery method = iota
+	sitesList
+	sitemapsList
+	urlInspection
+)
+
+const methods = int(urlInspection) + 1
+
+func (m method) String() string {
+	switch m {
+	case sitesList:
+		return "sites"
+	case sitemapsList:
+		return "sitemaps"
+	case urlInspection:
+		return "url_inspection"
+	default:
+		return "search_analytics"
+	}
+}
+
+// breakerOf returns the breaker that a method goes through.
+func (c *Client) breakerOf(m method) *breaker {
+	if m == sitemapsList || m == urlInspection {
+		return c.indexing
+	}
+	return c.console
+}
+
+// call runs an exchange under the retry rules and counts it, unless the upstream is being left alone.
+func (c *Client) call(ctx context.Context, acct Account, m method, send exchange) error {
+	permit, err := c.breakerOf(m).acquire()
 	if err != nil {
 		return err
 	}
@@ -150,7 +187,7 @@ func (c *Client) call(ctx context.Context, acct Account, send exchange) error {
 		last = silent
 	}
 	permit.record(last)
-	c.metrics.call(err, c.now().Sub(started))
+	c.metrics.call(m, err, c.now().Sub(started))
 	return err
 }
 

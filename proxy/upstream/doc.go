@@ -2,8 +2,8 @@
 //
 // A [Client] holds what calls share: a connection pool, the access tokens, the retry rules and the metrics. Whose eyes a
 // call uses comes with every call as an [Account]. The hot path, [Client.SearchAnalytics], moves bytes and decodes
-// nothing; the cold path, [Client.Sites], goes through Google's generated client. Both share tokens, retries and error
-// classification.
+// nothing; the cold path, [Client.Sites], [Client.Sitemaps] and [Client.Inspect], goes through Google's generated client.
+// Both share tokens, retries and error classification.
 //
 // Proxy settings in the environment are not read, and redirects are not followed.
 //
@@ -23,7 +23,9 @@
 //
 // A host that fails five calls in a row, retries and all, is left alone for ten seconds: calls fail at once as Unavailable
 // with the rest of that time as RetryAfter. Then one call is let through, and its success ends it. This goes for Search
-// Console and for each token endpoint by itself. Only a host that does not answer has failed; a refusal is an answer.
+// Console and for each token endpoint by itself. Sitemaps and inspections, which run by the thousand in the background,
+// are left alone by themselves: however they fail, customers' questions go out, and the other way round. Only a host that
+// does not answer has failed; a refusal is an answer.
 //
 // # Secrets
 //

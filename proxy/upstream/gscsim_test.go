@@ -207,3 +207,32 @@ func TestASimulatedOutageEndsWithinFifteenSecondsOfItsCure(t *testing.T) {
 		t.Errorf("after the cure: %v", err)
 	}
 }
+
+func TestASimulatedPropertyTellsOfItsIndexing(t *testing.T) {
+	s := simulate(t)
+	sitemaps, err := s.client.Sitemaps(t.Context(), s.user, property)
+	if err != nil || len(sitemaps) != 3 || !sitemaps[0].IsIndex || sitemaps[0].Path != property+"sitemap_index.xml" || sitemaps[0].LastDownloaded.IsZero() {
+		t.Errorf("sitemaps %+v, %v", sitemaps, err)
+	}
+	home, err := s.client.Inspect(t.Context(), s.robot, property, property)
+	if err != nil || home.CoverageState != "Submitted and indexed" || home.Verdict != "PASS" || home.LastCrawl.IsZero() || len(home.Sitemaps) != 1 {
+		t.Errorf("the home page is %+v, %v", home, err)
+	}
+	stranger, err := s.client.Inspect(t.Context(), s.user, property, property+"never-there")
+	if err != nil || stranger.CoverageState != "URL is unknown to Google" || !stranger.LastCrawl.IsZero() {
+		t.Errorf("an unknown address is %+v, %v", stranger, err)
+	}
+	if _, err := s.client.Inspect(t.Context(), s.user, property, "https://www.example.com/elsewhere/"); err == nil || kind(t, err) != upstream.Forbidden {
+		t.Errorf("an address outside: %v", err)
+	}
+	if _, err := s.client.Sitemaps(t.Context(), s.user, "sc-domain:example.org"); err == nil || kind(t, err) != upstream.Forbidden {
+		t.Errorf("sitemaps of an unverified property: %v", err)
+	}
+	s.fault(t, gscsim.Faults{Status: 429})
+	if _, err := s.client.Inspect(t.Context(), s.user, property, property); err == nil || kind(t, err) != upstream.Quota {
+		t.Errorf("a rate limit: %v", err)
+	}
+	if calls := s.sim.Calls(); calls.Inspections != 4 || calls.Sitemaps != 2 {
+		t.Errorf("calls are %+v", calls)
+	}
+}

@@ -10,12 +10,12 @@ import (
 // metrics are those of one Client. Outcomes are "ok", the kinds of Error, and "internal" for credentials that could not be
 // read.
 type metrics struct {
-	outcomes  [kinds + 2]prometheus.Counter
+	outcomes  [methods][kinds + 2]prometheus.Counter
+	seconds   [methods]prometheus.Observer
 	refreshes [kinds + 2]prometheus.Counter
-	seconds   prometheus.Histogram
 	retries   prometheus.Counter
 
-	console, token breakerMetrics
+	console, indexing, token breakerMetrics
 }
 
 // breakerMetrics are those of the breakers of all hosts in one role.
@@ -27,28 +27,33 @@ type breakerMetrics struct {
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_calls_total",
-		Help: "Search Console calls by outcome, without their retries and without calls that were refused to leave it alone.",
-	}, []string{"outcome"})
+		Help: "Search Console calls by method and outcome, without their retries and without calls that were refused to leave it alone.",
+	}, []string{"method", "outcome"})
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "sara_upstream_call_duration_seconds",
+		Help:    "Duration of Search Console calls with their retries and token refreshes, by method.",
+		Buckets: []float64{.05, .1, .2, .4, .8, 1.5, 3, 6, 12, 25, 60},
+	}, []string{"method"})
 	refreshes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_token_refreshes_total",
 		Help: "Requests for an access token by outcome.",
 	}, []string{"outcome"})
 	m := &metrics{
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "sara_upstream_call_duration_seconds",
-			Help:    "Duration of Search Console calls with their retries and token refreshes.",
-			Buckets: []float64{.05, .1, .2, .4, .8, 1.5, 3, 6, 12, 25, 60},
-		}),
 		retries: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sara_upstream_retries_total",
 			Help: "Attempts after the first one.",
 		}),
 	}
-	for i := range m.outcomes {
-		m.outcomes[i] = calls.WithLabelValues(outcomeName(i))
+	for i := range m.refreshes {
 		m.refreshes[i] = refreshes.WithLabelValues(outcomeName(i))
+		for j := range m.outcomes {
+			m.outcomes[j][i] = calls.WithLabelValues(method(j).String(), outcomeName(i))
+		}
 	}
-	collectors := append(m.makeBreakers(), calls, refreshes, m.seconds, m.retries)
+	for i := range m.seconds {
+		m.seconds[i] = seconds.WithLabelValues(method(i).String())
+	}
+	collectors := append(m.makeBreakers(), calls, refreshes, seconds, m.retries)
 	if registerer == nil {
 		return m, nil
 	}
@@ -63,7 +68,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 func (m *metrics) makeBreakers() []prometheus.Collector {
 	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "sara_upstream_breaker_open",
-		Help: "Hosts that failed repeatedly and are being left alone.",
+		Help: "Hosts, or parts of them, that failed repeatedly and are being left alone.",
 	}, []string{"host_role"})
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_breaker_refused_total",
@@ -72,13 +77,13 @@ func (m *metrics) makeBreakers() []prometheus.Collector {
 	of := func(role string) breakerMetrics {
 		return breakerMetrics{open: open.WithLabelValues(role), refused: refused.WithLabelValues(role)}
 	}
-	m.console, m.token = of("search_console"), of("token")
+	m.console, m.indexing, m.token = of("search_console"), of("indexing"), of("token")
 	return []prometheus.Collector{open, refused}
 }
 
-func (m *metrics) call(err error, took time.Duration) {
-	m.outcomes[outcome(err)].Inc()
-	m.seconds.Observe(took.Seconds())
+func (m *metrics) call(of method, err error, took time.Duration) {
+	m.outcomes[of][outcome(err)].Inc()
+	m.seconds[of].Observe(took.Seconds())
 }
 
 func (m *metrics) tokenRefresh(err error) { m.refreshes[outcome(err)].Inc() }

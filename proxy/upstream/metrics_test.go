@@ -18,6 +18,9 @@ func TestMetrics(t *testing.T) {
 	if _, err := c.SearchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Quota {
 		t.Error(err)
 	}
+	if _, err := c.Inspect(t.Context(), acct, site, site); kindOf(t, err) != Quota {
+		t.Error(err)
+	}
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -33,12 +36,16 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]float64{
-		"sara_upstream_calls_total ok":           1,
-		"sara_upstream_calls_total quota":        1,
-		"sara_upstream_calls_total revoked":      0,
-		"sara_upstream_call_duration_seconds":    2,
-		"sara_upstream_retries_total":            1,
-		"sara_upstream_token_refreshes_total ok": 1,
+		"sara_upstream_calls_total search_analytics ok":        1,
+		"sara_upstream_calls_total search_analytics quota":     1,
+		"sara_upstream_calls_total search_analytics revoked":   0,
+		"sara_upstream_calls_total url_inspection quota":       1,
+		"sara_upstream_calls_total sitemaps ok":                0,
+		"sara_upstream_calls_total sites ok":                   0,
+		"sara_upstream_call_duration_seconds search_analytics": 2,
+		"sara_upstream_call_duration_seconds url_inspection":   1,
+		"sara_upstream_retries_total":                          1,
+		"sara_upstream_token_refreshes_total ok":               1,
 	} {
 		if value, exists := got[name]; !exists || value != want {
 			t.Errorf("%s: %v (exported: %v), want %v", name, value, exists, want)

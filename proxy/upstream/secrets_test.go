@@ -29,7 +29,9 @@ func TestNoSecretInAnyError(t *testing.T) {
 			c, acct := newClient(t, g.config()), account(t, file(g.URL))
 			_, queryErr := c.SearchAnalytics(t.Context(), acct, site, question)
 			_, sitesErr := c.Sites(t.Context(), acct)
-			for _, err := range []error{queryErr, sitesErr} {
+			_, sitemapsErr := c.Sitemaps(t.Context(), acct, site)
+			_, inspectErr := c.Inspect(t.Context(), acct, site, site)
+			for _, err := range []error{queryErr, sitesErr, sitemapsErr, inspectErr} {
 				for ; err != nil; err = errors.Unwrap(err) {
 					for _, secret := range []string{"access-1", "access-2", testRefreshToken, testClientSecret, key[40:80], "eyJ", "Authorization"} {
 						if strings.Contains(err.Error(), secret) {
@@ -38,8 +40,8 @@ func TestNoSecretInAnyError(t *testing.T) {
 					}
 				}
 			}
-			if queryErr == nil || sitesErr == nil {
-				t.Errorf("no error: %v, %v", queryErr, sitesErr)
+			if queryErr == nil || sitesErr == nil || sitemapsErr == nil || inspectErr == nil {
+				t.Errorf("no error: %v, %v, %v, %v", queryErr, sitesErr, sitemapsErr, inspectErr)
 			}
 		})
 	}

@@ -1,0 +1,156 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+func TestSitemaps(t *testing.T) {
+	at := time.Date(2026, 11, 20, 7, 8, 9, 123e6, time.UTC)
+	f := func(name, body string, want []Sitemap) {
+		t.Run(name, func(t *testing.T) {
+			g := newGoogle(t, status(503, "{}"), ok(body))
+			cfg := g.config()
+			cfg.BaseURL += "/gw"
+			sitemaps, err := newClient(t, cfg).Sitemaps(t.Context(), account(t, authorizedUser()), site)
+			if err != nil || sitemaps == nil || !slices.Equal(sitemaps, want) {
+				t.Errorf("got %v, %v; want %v", sitemaps, err, want)
+			}
+			r := g.requests[1]
+			uri, _, _ := strings.Cut(r.RequestURI, "?")
+			if uri != "/gw/webmasters/v3/sites/https%3A%2F%2Fwww.example.com%2F/sitemaps" || r.Header.Get("Authorization") != "Bearer access-1" {
+				t.Errorf("sent %s with %q", uri, r.Header.Get("Authorization"))
+			}
+		})
+	}
+	f("none", `{}`, []Sitemap{})
+	f("numbers are strings, pending ones may have been downloaded", `{"sitemap":[
+		{"path":"https://www.example.com/a.xml","lastSubmitted":"2026-01-02T03:04:05.678Z","isPending":true,"isSitemapsIndex":true,"type":"sitemap",
+		 "lastDownloaded":"2026-11-20T07:08:09.123Z","warnings":"9007199254740993","errors":"2","contents":[{"type":"web","submitted":"42","indexed":"0"}]},
+		{"path":"https://cdn.example.net/b.xml","lastDownloaded":"2026-11-20T08:08:09.123+01:00","isPending":false,"warnings":"0","errors":"0"}]}`,
+		[]Sitemap{
+			{Path: "https://www.example.com/a.xml", IsIndex: true, IsPending: true, LastDownloaded: at, Warnings: 9007199254740993, Errors: 2},
+			{Path: "https://cdn.example.net/b.xml", LastDownloaded: at},
+		})
+	f("absent and unknown members", `{"kind":"list","sitemap":[{"path":"x","novelty":{"a":[1]}},{"path":"y","lastDownloaded":"soon"}]}`,
+		[]Sitemap{{Path: "x"}, {Path: "y"}})
+}
+
+func TestInspect(t *testing.T) {
+	const address = "https://www.example.com/a?b=c&d=ü"
+	f := func(name, body string, want Inspection) {
+		t.Run(name, func(t *testing.T) {
+			g := newGoogle(t, drop, ok(body))
+			inspection, err := newClient(t, g.config()).Inspect(t.Context(), account(t, authorizedUser()), "sc-domain:example.com", address)
+			if err != nil || !reflect.DeepEqual(inspection, want) {
+				t.Errorf("got %+v, %v; want %+v", inspection, err, want)
+			}
+			sent := g.bodies[1]
+			if r := g.requests[1]; r.Method != http.MethodPost || r.URL.Path != "/v1/urlInspection/index:inspect" ||
+				gjson.Get(sent, "inspectionUrl").Str != address || gjson.Get(sent, "siteUrl").Str != "sc-domain:example.com" ||
+				gjson.Get(sent, "languageCode").Str != "en-US" {
+				t.Errorf("sent %s %s %s", r.Method, r.URL.Path, sent)
+			}
+		})
+	}
+	f("indexed", `{"inspectionResult":{"inspectionResultLink":"https://x","indexStatusResult":{"verdict":"PASS","coverageState":"Submitted and indexed",
+		"robotsTxtState":"ALLOWED","lastCrawlTime":"2026-11-12T13:14:15Z","sitemap":["https://www.example.com/a.xml","https://www.example.com/b.xml"],
+		"novelty":1},"mobileUsabilityResult":{"verdict":"VERDICT_UNSPECIFIED"},"novelty":{}}}`,
+		Inspection{"Submitted and indexed", "PASS", time.Date(2026, 11, 12, 13, 14, 15, 0, time.UTC), []string{"https://www.example.com/a.xml", "https://www.example.com/b.xml"}})
+	f("never crawled", `{"inspectionResult":{"indexStatusResult":{"verdict":"NEUTRAL","coverageState":"URL is unknown to Google"}}}`,
+		Inspection{CoverageState: "URL is unknown to Google", Verdict: "NEUTRAL"})
+	f("a label with quotes of its own", `{"inspectionResult":{"indexStatusResult":{"verdict":"NEUTRAL","coverageState":"Excluded by \u2018noindex\u2019 tag"}}}`,
+		Inspection{CoverageState: "Excluded by ‘noindex’ tag", Verdict: "NEUTRAL"})
+	f("no label", `{"inspectionResult":{"indexStatusResult":{}}}`, Inspection{})
+}
+
+func TestIndexingErrorsMeanTheSameAsQueryErrors(t *testing.T) {
+	f := func(name string, want Kind, retryAfter time.Duration, wantCalls int, script ...http.HandlerFunc) {
+		t.Run(name, func(t *testing.T) {
+			for call, ask := range indexingCalls() {
+				g := newGoogle(t, script...)
+				err := ask(t.Context(), newClient(t, g.config()), account(t, authorizedUser()))
+				failure, ok := errors.AsType[*Error](err)
+				if !ok || failure.Kind != want || failure.RetryAfter != retryAfter || g.calls() != wantCalls {
+					t.Errorf("%s: %v, retry after %v, %d calls; want %v, %v, %d", call, err, failure.RetryAfter, g.calls(), want, retryAfter, wantCalls)
+				}
+			}
+		})
+	}
+	const perDay = `{"error":{"code":429,"message":"Quota exceeded for sc-quota-metric 'URL inspection queries' and limit 'URL inspection queries per day per site'.","status":"RESOURCE_EXHAUSTED"}}`
+	f("quota of the minute", Quota, time.Minute, 1, status(429, string(fixture(t, "quota_metric.json"))))
+	f("quota of the day", Quota, 15*time.Minute, 1, status(429, perDay))
+	f("not of this property, or a restricted user", Forbidden, 0, 1, status(403, string(fixture(t, "forbidden_denied.json"))))
+	f("no access", Forbidden, 0, 1, status(403, string(fixture(t, "forbidden_site.json"))))
+	f("scope", Misconfigured, 0, 1, status(403, string(fixture(t, "scope_new.json"))))
+	f("revoked", Revoked, 0, 2, status(401, "{}"))
+	f("no such thing", Rejected, 0, 1, status(400, string(fixture(t, "invalid_argument.json"))))
+	f("server trouble", Unavailable, 0, 3, status(500, string(fixture(t, "internal.json"))))
+	f("bad JSON", Unavailable, 0, 3, ok("<html>"))
+	f("an answer of another shape", Unavailable, 0, 3, ok(`{"sitemap":1,"inspectionResult":1}`))
+	f("an endless answer is final", Unavailable, 0, 1, gzipped(bytes.Repeat([]byte(" "), 1<<20), maxReply>>20+1))
+}
+
+// indexingCalls are the calls that the indexing breaker guards.
+func indexingCalls() map[string]func(context.Context, *Client, Account) error {
+	return map[string]func(context.Context, *Client, Account) error{
+		"sitemaps": func(ctx context.Context, c *Client, acct Account) error {
+			_, err := c.Sitemaps(ctx, acct, site)
+			return err
+		},
+		"inspect": func(ctx context.Context, c *Client, acct Account) error {
+			_, err := c.Inspect(ctx, acct, site, site)
+			return err
+		},
+	}
+}
+
+func TestAnInspectionWithoutAStatusIsNoAnswer(t *testing.T) {
+	for _, body := range []string{`{}`, `{"inspectionResult":{}}`, `{"inspectionResult":{"indexStatusResult":null}}`} {
+		g := newGoogle(t, ok(body))
+		if _, err := newClient(t, g.config()).Inspect(t.Context(), account(t, authorizedUser()), site, site); kindOf(t, err) != Unavailable {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+func TestFailingInspectionsKeepNobodyFromSearchAnalytics(t *testing.T) {
+	for call, ask := range indexingCalls() {
+		u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
+		for range 2 * failuresInARow {
+			if err := ask(t.Context(), u.Client, acct); kindOf(t, err) != Unavailable {
+				t.Fatal(err)
+			}
+		}
+		if n := u.metric(t, "sara_upstream_breaker_open", "indexing"); n != 1 || u.calls() != failuresInARow*maxAttempts {
+			t.Errorf("%s: the gauge is %v after %d requests", call, n, u.calls())
+		}
+		u.answer(ok(empty))
+		if err := errors.Join(u.Check(t.Context(), acct), u.ask(t, acct)); err != nil {
+			t.Errorf("%s: a customer meets %v", call, err)
+		}
+		wantRefusal(t, ask(t.Context(), u.Client, acct), 10*time.Second)
+
+		u.answer(status(503, "{}"))
+		u.fail(t, acct, failuresInARow)
+		u.clock.advance(9 * time.Second)
+		wantRefusal(t, ask(t.Context(), u.Client, acct), time.Second)
+		u.clock.advance(time.Second)
+		u.answer(ok(`{"inspectionResult":{"indexStatusResult":{}}}`))
+		if err := ask(t.Context(), u.Client, acct); err != nil {
+			t.Errorf("%s after ten seconds: %v", call, err)
+		}
+		if u.metric(t, "sara_upstream_breaker_open", "search_console") != 1 || u.metric(t, "sara_upstream_breaker_open", "indexing") != 0 {
+			t.Errorf("%s: its success is no word on search analytics", call)
+		}
+	}
+}
