@@ -53,8 +53,6 @@ const (
 	// longestRest is the longest that a run waits for a site. The upstream's load quota takes a quarter of an hour; its
 	// quota of a day is a matter for the next day.
 	longestRest = 20 * time.Minute
-	// busyPause is how often it is looked whether customers still need the machine.
-	busyPause = 250 * time.Millisecond
 )
 
 // A Property is what is collected.

@@ -21,14 +21,12 @@
 //
 // # The daily run
 //
-// Daily collects every property once a day on one of any number of replicas. They take turns by a lease, a row of the SQL
-// store: the store is there anyway, and a job service would be one more thing to run, watch and upgrade for one job a day
-// that may be repeated, stopped and taken over at any time. A replica that dies loses its lease within a minute and the next
-// one goes on with what is missing.
+// Daily collects every property once a day on one of any number of replicas; package daily tells how they take turns. Whoever
+// takes over goes on with what is missing.
 //
 // # What it is not
 //
-// It knows nothing of HTTP, credentials or SQL: Source, Ledger, Leases and Rests are what others do for it. It does not log:
+// It knows nothing of HTTP, credentials or SQL: Source, Ledger and Rests are what others do for it. It does not log:
 // Progress and the results tell what happened.
 //
 // A Collector is safe for concurrent use, and so are several on one archive. Pauses are real time, whatever Config.Now says.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"sara/archive/daily"
 )
 
 // pace spaces the calls about a site, through a connection, and all calls: token buckets that hold one token each, because
@@ -45,26 +47,9 @@ func (c *pace) take(p Property) (wait time.Duration) {
 // customer who stays longer than BusyLimit is not waited for: the upstream forgets a day every day.
 func (r *run) turn(ctx context.Context, p Property) error {
 	for wait := r.pace.take(p); wait > 0; wait = r.pace.take(p) {
-		if err := pause(ctx, wait); err != nil {
+		if err := daily.Pause(ctx, wait); err != nil {
 			return err
 		}
 	}
-	for waited := time.Duration(0); waited < r.config.BusyLimit && r.config.Busy(); waited += busyPause {
-		if err := pause(ctx, busyPause); err != nil {
-			return err
-		}
-	}
-	return context.Cause(ctx)
-}
-
-// pause waits for d, or until ctx ends, which is an error.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
+	return daily.GiveWay(ctx, r.config.Busy, r.config.BusyLimit)
 }

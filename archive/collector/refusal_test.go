@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sara/archive/daily"
 	"sara/translate"
 )
 
@@ -83,7 +84,7 @@ func (b *bubble) about(id string, err error) {
 }
 
 func TestAPropertyThatCannotBeReadHoldsUpNobody(t *testing.T) {
-	for name, class := range map[string]Class{"access lost": AccessLost, "question rejected": Rejected} {
+	for name, class := range map[string]daily.Class{"access lost": daily.AccessLost, "question rejected": daily.Rejected} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				b.about("shop", refuse(class, 0))
@@ -116,7 +117,7 @@ func TestALostConnectionEndsAllItsProperties(t *testing.T) {
 		properties[3].Connection = "another"
 		b.failing(func(p Property, _ translate.Query) error {
 			if p.Connection == "google" {
-				return refuse(ConnectionLost, 0)
+				return refuse(daily.ConnectionLost, 0)
 			}
 			return nil
 		})
@@ -159,7 +160,7 @@ func TestAnOutageIsWaitedForAndThenGivenUp(t *testing.T) {
 		n := 0
 		b.failing(func(p Property, q translate.Query) error {
 			if n++; n%12 == 0 {
-				return refuse(Unavailable, 0)
+				return refuse(daily.Unavailable, 0)
 			}
 			return nil
 		})
@@ -178,7 +179,7 @@ func TestASiteRestsAsLongAsTheUpstreamWantsIt(t *testing.T) {
 		b.failing(func(p Property, _ translate.Query) error {
 			if p.ID == "shop" && first {
 				first = false
-				return refuse(Quota, 15*time.Minute)
+				return refuse(daily.Quota, 15*time.Minute)
 			}
 			return nil
 		})
@@ -203,7 +204,7 @@ func TestALongRestIsForTheNextRun(t *testing.T) {
 		rests := &rests{until: make(map[string]time.Time)}
 		c := b.paced(func(c *Config) { c.Rests = rests })
 		began := time.Now()
-		b.about("shop", refuse(Quota, 6*time.Hour))
+		b.about("shop", refuse(daily.Quota, 6*time.Hour))
 		results := b.run(c, "shop", "blog")
 		if !errors.Is(results[0].Err, errOut) || results[1].Err != nil || time.Since(began) > time.Hour {
 			t.Errorf("got %v and %v after %s", results[0].Err, results[1].Err, time.Since(began))

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sara/archive"
+	"sara/archive/daily"
 	"sara/translate"
 )
 
@@ -97,7 +98,7 @@ func (r *run) all(ctx context.Context, tasks []*task) error {
 			}
 		}
 		if len(ready) == 0 {
-			if err := pause(ctx, next.Sub(now)); err != nil {
+			if err := daily.Pause(ctx, next.Sub(now)); err != nil {
 				return err
 			}
 			continue
@@ -187,10 +188,10 @@ func (r *run) again(t *task, err error) (time.Duration, bool) {
 	if errors.As(err, &damaged) || errors.As(err, &contradiction) {
 		return 0, false
 	}
-	switch classOf(err) {
-	case Unavailable:
+	switch daily.ClassOf(err) {
+	case daily.Unavailable:
 		return r.config.RetryPause << t.vain, true
-	case Quota:
+	case daily.Quota:
 		until, _ := r.rests(t.Property.Site)
 		wait := max(until.Sub(r.config.Now()), r.config.RetryPause)
 		return wait, wait <= longestRest

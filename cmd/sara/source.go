@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sara/archive/collector"
+	"sara/archive/daily"
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy/upstream"
@@ -87,21 +88,21 @@ func (s *searchConsole) refused(ctx context.Context, id string, err error) error
 	if !errors.As(err, &trouble) {
 		return err // the credentials could not be read
 	}
-	refusal := &collector.Refusal{Class: collector.Unavailable, Err: err}
+	refusal := &daily.Refusal{Class: daily.Unavailable, Err: err}
 	switch trouble.Kind {
 	case upstream.Quota:
-		refusal.Class, refusal.Rest = collector.Quota, trouble.RetryAfter
+		refusal.Class, refusal.Rest = daily.Quota, trouble.RetryAfter
 	case upstream.Forbidden:
-		refusal.Class = collector.AccessLost
+		refusal.Class = daily.AccessLost
 		s.note(ctx, id, "", "The connected account has no access to the property in Search Console.")
 	case upstream.Revoked:
-		refusal.Class = collector.ConnectionLost
+		refusal.Class = daily.ConnectionLost
 		s.note(ctx, id, "The connection to Search Console was revoked or has expired: connect the account again.", "")
 	case upstream.Misconfigured:
-		refusal.Class = collector.ConnectionLost
+		refusal.Class = daily.ConnectionLost
 		s.note(ctx, id, "The connection to Search Console does not work: "+trouble.Message, "")
 	case upstream.Rejected:
-		refusal.Class = collector.Rejected
+		refusal.Class = daily.Rejected
 	}
 	return refusal
 }
