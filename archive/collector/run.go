@@ -37,7 +37,7 @@ func (c *Collector) Collect(ctx context.Context, properties []Property, span Spa
 	began := c.config.Now()
 	r := &run{
 		Collector: c, span: span, began: began, anchor: c.calendar.Anchor(began),
-		pace: newPace(c.config), lost: make(map[string]error), resting: make(map[string]time.Time),
+		lost: make(map[string]error), resting: make(map[string]time.Time),
 	}
 	tasks := make([]*task, len(properties))
 	for i, p := range properties {
@@ -64,7 +64,7 @@ type run struct {
 	span   Span
 	began  time.Time
 	anchor translate.Date
-	pace   *pace
+	pace   daily.Pace
 
 	mu      sync.Mutex           // guards what follows
 	lost    map[string]error     // the connections that read nothing any more
