@@ -1,6 +1,9 @@
 package gscsim
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // coverage is one state of a URL in the index, as the inspection reports it.
 type coverage struct {
@@ -27,6 +30,16 @@ func indexedNotSubmitted() coverage {
 		"Indexiert, nicht in Sitemap gesendet", "インデックスに登録されましたが、サイトマップに送信していません"}
 }
 
+func crawledNotIndexed() coverage {
+	return coverage{"Crawled - currently not indexed", "NEUTRAL", fetched, crawlable, allowed,
+		"Gecrawlt – zurzeit nicht indexiert", "クロール済み - インデックス未登録"}
+}
+
+func discoveredNotIndexed() coverage {
+	return coverage{"Discovered - currently not indexed", "NEUTRAL", "PAGE_FETCH_STATE_UNSPECIFIED", "INDEXING_STATE_UNSPECIFIED",
+		"ROBOTS_TXT_STATE_UNSPECIFIED", "Gefunden – zurzeit nicht indexiert", "検出 - インデックス未登録"}
+}
+
 func unknownToGoogle() coverage {
 	return coverage{"URL is unknown to Google", "NEUTRAL", "PAGE_FETCH_STATE_UNSPECIFIED", "INDEXING_STATE_UNSPECIFIED",
 		"ROBOTS_TXT_STATE_UNSPECIFIED", "URL ist Google nicht bekannt", "URL が Google に認識されていません"}
@@ -34,10 +47,10 @@ func unknownToGoogle() coverage {
 
 // rareCoverages are the states that few pages are in.
 func rareCoverages() []coverage {
-	const unfetched, unstated = "PAGE_FETCH_STATE_UNSPECIFIED", "INDEXING_STATE_UNSPECIFIED"
+	const unstated = "INDEXING_STATE_UNSPECIFIED"
 	return []coverage{
-		{"Crawled - currently not indexed", "NEUTRAL", fetched, crawlable, allowed, "Gecrawlt – zurzeit nicht indexiert", "クロール済み - インデックス未登録"},
-		{"Discovered - currently not indexed", "NEUTRAL", unfetched, unstated, "ROBOTS_TXT_STATE_UNSPECIFIED", "Gefunden – zurzeit nicht indexiert", "検出 - インデックス未登録"},
+		crawledNotIndexed(),
+		discoveredNotIndexed(),
 		{"Alternate page with proper canonical tag", "NEUTRAL", fetched, crawlable, allowed, "Alternative Seite mit richtigem kanonischen Tag", "代替ページ（適切な canonical タグあり）"},
 		{"Duplicate without user-selected canonical", "NEUTRAL", fetched, crawlable, allowed, "Duplikat – vom Nutzer nicht als kanonisch festgelegt", "重複しています。ユーザーにより、正規ページとして選択されていません"},
 		{"Duplicate, Google chose different canonical than user", "NEUTRAL", fetched, crawlable, allowed, "Duplikat – Google hat eine andere Seite als der Nutzer als kanonische Seite bestimmt", "重複しています。Google により、ユーザーがマークしたページとは異なるページが正規ページとして選択されました"},
@@ -57,18 +70,71 @@ func rareCoverages() []coverage {
 	}
 }
 
-// coverageOf is the state of the page of the given popularity. The pattern repeats every 64 pages, with 40 plainly
-// indexed ones and each rare state at least once; the home page is always indexed.
+// rareStates is how many rareCoverages there are.
+const rareStates = 18
+
+// coverageOf is the state in which the page of the given popularity mostly is. The pattern repeats every 64 pages, with 40
+// plainly indexed ones and each rare state at least once; the home page is always indexed.
 func coverageOf(rank int) coverage {
-	rare := rareCoverages()
 	switch slot := rank * 27 % 64; {
 	case slot < 40:
 		return submittedAndIndexed()
-	case slot < 64-len(rare):
+	case slot < 64-rareStates:
 		return indexedNotSubmitted()
 	default:
-		return rare[slot-(64-len(rare))]
+		return rareCoverages()[slot-(64-rareStates)]
 	}
+}
+
+// isSubmitted tells whether the sitemaps list the page of the given popularity.
+func isSubmitted(rank int) bool { return coverageOf(rank).label != indexedNotSubmitted().label }
+
+// coverage is the state of the page of the given popularity on a day. A plainly indexed page other than the home page drops
+// out of the index once in a period of its own, of 90 to 150 days, for 5 to 15 days.
+func (w *world) coverage(rank int, d day) coverage {
+	usual := coverageOf(rank)
+	if rank == 0 || usual.label != submittedAndIndexed().label {
+		return usual
+	}
+	h := hash(w.seed, 0xd40b, uint64(rank))
+	period, spell := 90+h%61, 5+h>>16%11
+	at := uint64(d) + h>>32%period
+	switch {
+	case at%period >= spell:
+		return usual
+	case mix(h+at/period)&1 == 0:
+		return crawledNotIndexed()
+	default:
+		return discoveredNotIndexed()
+	}
+}
+
+// PageCoverage is the state of one address in the index.
+type PageCoverage struct {
+	URL           string
+	CoverageState string // the label in English
+}
+
+// Coverage is what inspections at that moment say, or would have said, of the addresses that one can know of a site: its
+// pages by falling popularity, then what else its sitemaps list. It is nil if no user has the site. The addresses and their
+// order are the same at any time, the slice is the caller's own. It charges no quota, and a year of days of 300 pages takes
+// less than 50 ms.
+func (s *Server) Coverage(siteURL string, at time.Time) []PageCoverage {
+	site, ok := s.anySite(siteURL)
+	if !ok {
+		return nil
+	}
+	w, d := s.world(site), dayOf(at.In(s.pacific))
+	states := make([]PageCoverage, 0, len(w.pages)+len(w.upcoming))
+	for rank, page := range w.pageByRank {
+		states = append(states, PageCoverage{w.pages[page], w.coverage(rank, d).label})
+	}
+	if len(site.sitemapPaths()) > 0 {
+		for _, address := range w.upcoming {
+			states = append(states, PageCoverage{address, unknownToGoogle().label})
+		}
+	}
+	return states
 }
 
 // localized is the label in the language of a BCP 47 code; languages that the simulator does not speak get English.

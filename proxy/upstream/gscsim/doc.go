@@ -1,5 +1,5 @@
 // Package gscsim simulates Google Search Console on the wire: search analytics, sites, sitemaps, URL inspection and the
-// OAuth token endpoint. It is the upstream of the demo, the tests and the bench, and an oracle independent of the rest of
+// OAuth token endpoint; and next to it the sitemap files on the web servers of the sites. It is the upstream of the demo, the tests and the bench, and an oracle independent of the rest of
 // the project: it imports nothing of it.
 //
 // # What it promises
@@ -20,7 +20,19 @@
 //     hours ascend first;
 //   - grouped by date alone, every day of the clamped range has a row, of zeros where nothing matched. Hours without
 //     data have none;
-//   - a grouping yields at most 50,000 rows for one day, cut by clicks.
+//   - a grouping yields at most 50,000 rows for one day, cut by clicks;
+//   - the state of a page in the index is a function of (Seed, Site, page, Pacific day). A plainly indexed page drops out
+//     once in some months for a week or two, so that a few pages of a hundred are out at any time and some change every
+//     day; the others stay as they are, and so does the home page. No page was crawled after now.
+//
+// # The sites' own servers
+//
+// A GET whose host and path are those of a sitemap is answered with the file, the index naming the other files and each of
+// these listing about a half of the pages; Web does so without a network, for the names of the sites need no DNS then.
+// Pages that are "Indexed, not submitted in sitemap" are in no file, and one of twenty addresses in the files is no page
+// yet, which makes it "URL is unknown to Google". What the API counts as submitted is what the files list. A site of more
+// than some 90,000 pages has files longer than the protocol allows. These requests are no calls of Search Console: they are
+// not counted, and faults leave them alone.
 //
 // # Where it decides for itself
 //

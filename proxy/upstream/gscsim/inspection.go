@@ -125,7 +125,7 @@ func (s *Server) inspection(site Site, request inspectRequest) inspectionResult 
 	page, known := slices.BinarySearch(w.pages, request.InspectionURL)
 	state := unknownToGoogle()
 	if known {
-		state = coverageOf(int(w.pageRank[page]))
+		state = w.coverage(int(w.pageRank[page]), s.extent().today)
 	}
 	status := indexStatus{
 		Verdict: state.verdict, CoverageState: state.localized(request.LanguageCode), RobotsTxtState: state.robots,
@@ -156,9 +156,7 @@ func (s *Server) describePage(result *inspectionResult, status *indexStatus, sta
 	}
 	switch state.label {
 	case "Submitted and indexed", "Discovered - currently not indexed":
-		if paths := site.sitemapPaths(); len(paths) > 0 {
-			status.Sitemap = []string{paths[h%uint64(len(paths))]}
-		}
+		status.Sitemap = site.sitemapOf(h)
 	case "Alternate page with proper canonical tag":
 		status.GoogleCanonical, status.UserCanonical = home, home
 	case "Duplicate without user-selected canonical":

@@ -61,8 +61,8 @@ type Site struct {
 	Pages      int    // zero means 300
 	Brand      string // the word that people search the brand by; empty takes it from the host
 	FirstDay   string // YYYY-MM-DD, the first day with data; empty means always
-	// Sitemaps are the addresses of the submitted sitemaps; nil means an index and two sitemaps on the site's own host,
-	// empty means none.
+	// Sitemaps are the addresses of the submitted sitemaps, which list all of its pages each; what ends in .gz is a gzip
+	// file. Nil means an index and two sitemaps on the site's own host, empty means none.
 	Sitemaps []string
 }
 
@@ -74,6 +74,7 @@ type Server struct {
 	quota   meter
 	control control
 	working chan struct{} // bounds the answers computed at once, and so their memory
+	files   map[string]sitemapFile
 
 	mu     sync.Mutex // guards worlds, not their contents
 	worlds map[worldKey]*world
@@ -102,6 +103,7 @@ func New(config Config) *Server {
 		quota:   meter{windows: map[meterKey]window{}},
 		control: control{random: hash(config.Seed, 0xfa)},
 		working: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		files:   sitemapFiles(config.Users),
 		worlds:  map[worldKey]*world{},
 	}
 	for _, user := range config.Users {
@@ -124,7 +126,8 @@ func (q Quotas) withDefaults() Quotas {
 	return q
 }
 
-// ServeHTTP answers one call of the API, of the token endpoint or of the simulator's own control.
+// ServeHTTP answers one call of the API, of the token endpoint or of the simulator's own control, or for the web server of a
+// site.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The escaped path, since a site URL is one segment whose slashes are escaped.
 	path := strings.TrimPrefix(r.URL.EscapedPath(), "/")
@@ -138,6 +141,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call, handle, modern := s.route(r.Method, strings.Split(path, "/"))
+	if file, ok := s.fileOf(r, r.Host); ok && handle == nil {
+		s.render(file).serve(w, r)
+		return
+	}
 	if handle == nil {
 		writeError(w, r, notFoundURL(), false)
 		return

@@ -18,6 +18,7 @@ type world struct {
 	firstDay    day
 	queries     []string // ascending
 	pages       []string // ascending
+	upcoming    []string // addresses that sitemaps list and that are no pages yet
 	countries   []string // ascending
 	appearances []string // ascending
 	pageRank    []int32  // popularity of each page
@@ -87,7 +88,9 @@ func newWorld(seed uint64, key worldKey) *world {
 	byRank := queryTexts(w.seed, key.brand, key.queries)
 	var queryOf []int32
 	w.queries, queryOf = ascending(byRank)
-	w.pages, w.pageByRank = ascending(pageURLs(w.seed, key.url, key.pages))
+	urls := pageURLs(w.seed, key.url, key.pages+max(1, key.pages/20))
+	w.pages, w.pageByRank = ascending(urls[:key.pages])
+	w.upcoming = urls[key.pages:]
 	w.pageRank = make([]int32, len(w.pages))
 	for rank, page := range w.pageByRank {
 		w.pageRank[page] = int32(rank)
