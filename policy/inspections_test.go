@@ -1,0 +1,280 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redistest"
+)
+
+const inspectedSite = "https://www.example.com/{shop}/"
+
+// openInspections returns the quota as one process has it, which waits for Redis as long as a busy machine may take.
+func openInspections(t *testing.T, url string, limits InspectionLimits) *Inspections {
+	t.Helper()
+	const patience = 5 * time.Second
+	client, err := openRedis(url, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return newInspections(client, limits, patience)
+}
+
+func (q *Inspections) mustTake(t *testing.T, site string, day int32) (bool, time.Duration) {
+	t.Helper()
+	granted, wait, err := q.Take(t.Context(), site, day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if granted && wait != 0 {
+		t.Errorf("granted, and a wait of %v", wait)
+	}
+	return granted, wait
+}
+
+func TestProcessesShareTheInspectionsOfADay(t *testing.T) {
+	f := func(t *testing.T, address string) {
+		const perDay, processes, workers = 150, 3, 8
+		var quotas []*Inspections
+		for range processes {
+			quotas = append(quotas, openInspections(t, address, InspectionLimits{PerDay: perDay, PerMinute: 100_000}))
+		}
+		var taken atomic.Int64
+		var running sync.WaitGroup
+		for _, q := range quotas {
+			for range workers {
+				running.Go(func() {
+					for {
+						granted, wait, err := q.Take(t.Context(), inspectedSite, 20_000)
+						if granted {
+							taken.Add(1)
+						}
+						if err != nil || wait != 0 {
+							t.Errorf("wait %v, %v", wait, err)
+						}
+						if !granted {
+							return
+						}
+					}
+				})
+			}
+		}
+		running.Wait()
+		if n := taken.Load(); n != perDay {
+			t.Errorf("%d processes took %d of %d inspections", processes, n, perDay)
+		}
+		for _, c := range []struct {
+			site string
+			day  int32
+			want bool
+		}{{inspectedSite, 20_000, false}, {inspectedSite, 20_001, true}, {inspectedSite, 20_000, false}, {"sc-domain:example.com", 20_000, true}} {
+			if granted, wait := quotas[0].mustTake(t, c.site, c.day); granted != c.want || wait != 0 {
+				t.Errorf("%s on day %d: %v, wait %v", c.site, c.day, granted, wait)
+			}
+		}
+	}
+	t.Run("single", func(t *testing.T) { f(t, redistest.Single(t).URL()) })
+	t.Run("cluster", func(t *testing.T) { f(t, redistest.Cluster(t).URL()) })
+}
+
+func TestAnInspectionIsOfTheDayAndTheMinuteOrOfNeither(t *testing.T) {
+	server := redistest.Single(t)
+	control := server.Client()
+	q := openInspections(t, server.URL(), InspectionLimits{PerDay: 3, PerMinute: 2})
+	keys := inspectionKeys(inspectedSite, 7)
+	counted := func() (string, string) {
+		return control.Get(t.Context(), keys[0]).Val(), control.Get(t.Context(), keys[1]).Val()
+	}
+	if granted, _ := q.mustTake(t, inspectedSite, 7); !granted {
+		t.Fatal("the first is refused")
+	}
+	full, used := counted()
+	if granted, wait := q.mustTake(t, inspectedSite, 7); granted || wait <= 0 || wait > 31*time.Second {
+		t.Errorf("the minute is used up: %v, wait %v", granted, wait)
+	}
+	if after, count := counted(); after != full || count != used || used != "1" {
+		t.Errorf("what the minute refuses changes %s to %s and %s to %s", full, after, used, count)
+	}
+	if err := errors.Join(control.Set(t.Context(), keys[1], 3, 0).Err(), control.Del(t.Context(), keys[0]).Err()); err != nil {
+		t.Fatal(err)
+	}
+	if granted, wait := q.mustTake(t, inspectedSite, 7); granted || wait != 0 {
+		t.Errorf("the day is used up: %v, wait %v", granted, wait)
+	}
+	if bucket, count := counted(); bucket != "" || count != "3" {
+		t.Errorf("what the day refuses changes the bucket to %q and the count to %s", bucket, count)
+	}
+}
+
+func TestInspectionLimitsAreGooglesUnlessSaid(t *testing.T) {
+	server := redistest.Single(t)
+	q := openInspections(t, server.URL(), InspectionLimits{})
+	if err := server.Client().Set(t.Context(), inspectionKeys(inspectedSite, 7)[1], 1999, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if granted, _ := q.mustTake(t, inspectedSite, 7); !granted {
+		t.Error("number 2,000 is refused")
+	}
+	if granted, wait := q.mustTake(t, inspectedSite, 7); granted || wait != 0 {
+		t.Errorf("number 2,001: %v, wait %v", granted, wait)
+	}
+}
+
+func TestCountsOfInspectionsExpire(t *testing.T) {
+	server := redistest.Single(t)
+	control := server.Client()
+	q := openInspections(t, server.URL(), InspectionLimits{})
+	for range 2 {
+		q.mustTake(t, inspectedSite, 7)
+	}
+	keys := inspectionKeys(inspectedSite, 7)
+	minute, day := control.TTL(t.Context(), keys[0]).Val(), control.TTL(t.Context(), keys[1]).Val()
+	if minute <= time.Minute || minute > 2*time.Minute || day <= 25*time.Hour || day > 48*time.Hour {
+		t.Errorf("the bucket is kept for %v, the day for %v", minute, day)
+	}
+	if n := control.DBSize(t.Context()).Val(); n != 2 {
+		t.Errorf("%d keys, want these two", n)
+	}
+}
+
+func TestARedisWhoseClockIsSetBackDelaysInspectionsNoLongerThanAnEmptyBucket(t *testing.T) {
+	server := redistest.Single(t)
+	q := openInspections(t, server.URL(), InspectionLimits{})
+	future := time.Now().Add(time.Hour).UnixMicro()
+	if err := server.Client().Set(t.Context(), inspectionKeys(inspectedSite, 7)[0], future, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if granted, wait := q.mustTake(t, inspectedSite, 7); granted || wait <= 0 || wait > q.interval {
+		t.Errorf("%v, wait %v", granted, wait)
+	}
+}
+
+func TestInspectionsWaitForARedisThatIsAway(t *testing.T) {
+	server := redistest.Single(t)
+	client, err := OpenRedis(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	refused := func(name string, q *Inspections, ctx context.Context, want error) {
+		t.Helper()
+		if granted, wait, err := q.Take(ctx, inspectedSite, 7); granted || wait != 0 || err == nil || want != nil && !errors.Is(err, want) {
+			t.Errorf("%s: %v, wait %v, %v", name, granted, wait, err)
+		}
+	}
+	q := NewInspections(client, InspectionLimits{})
+	server.Kill()
+	refused("killed", q, t.Context(), nil)
+	server.Start()
+	patient := openInspections(t, server.URL(), InspectionLimits{})
+	if granted, _ := patient.mustTake(t, inspectedSite, 7); !granted {
+		t.Error("Redis is back, and refuses")
+	}
+	patient.trip = 50 * time.Millisecond
+	server.Freeze()
+	refused("frozen", patient, t.Context(), nil)
+	server.Thaw()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	refused("nobody waits", patient, ended, context.Canceled)
+}
+
+// virtual is an Inspections whose server has the time that a test sets.
+type virtual struct {
+	*Inspections
+	t   *testing.T
+	now int64 // microseconds
+}
+
+// newVirtual gives the script the time as further arguments; all else of it is what runs in production.
+func newVirtual(t *testing.T, address string, limits InspectionLimits) *virtual {
+	t.Helper()
+	const clock = "redis.call('TIME')"
+	if strings.Count(inspectScript, clock) != 1 {
+		t.Fatalf("the script does not read the clock by %s once", clock)
+	}
+	v := &virtual{openInspections(t, address, limits), t, 1_764_000_000_000_000}
+	v.script = redis.NewScript(strings.Replace(inspectScript, clock, "{ARGV[4], ARGV[5]}", 1))
+	return v
+}
+
+// take asks at the virtual time.
+func (v *virtual) take(site string) (granted bool, wait int64) {
+	v.t.Helper()
+	numbers, err := v.script.Run(v.t.Context(), v.client, inspectionKeys(site, 7), v.perDay, v.interval.Microseconds(), v.capacity,
+		v.now/1e6, v.now%1e6).Int64Slice()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return numbers[0] == 1, numbers[1]
+}
+
+func TestNoMinuteSeesMoreInspectionsThanTheLimit(t *testing.T) {
+	server := redistest.Single(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, perMinute := range []int{1, 2, 7, 60, 599, 600} {
+		v := newVirtual(t, server.URL(), InspectionLimits{PerDay: 1_000_000, PerMinute: perMinute})
+		site := strconv.Itoa(perMinute)
+		var grants []int64
+		end := v.now + 4*60e6
+		for v.now < end {
+			granted, wait := v.take(site)
+			switch {
+			case granted:
+				grants = append(grants, v.now)
+			case wait <= 0:
+				t.Fatalf("limit %d: refused without a wait", perMinute)
+			case random.IntN(8) > 0:
+				if v.now += wait - 1; wait > 1 {
+					if early, _ := v.take(site); early {
+						t.Fatalf("limit %d: a token before the wait is over", perMinute)
+					}
+				}
+				v.now++
+			default:
+				v.now += wait + random.Int64N(5e6) // the bucket fills up a little
+			}
+		}
+		for first, most := 0, 0; first < len(grants); first++ {
+			for most < len(grants) && grants[most] <= grants[first]+60e6 {
+				most++
+			}
+			if n := most - first; n > perMinute {
+				t.Fatalf("limit %d: %d inspections in the minute from %d", perMinute, n, grants[first])
+			}
+		}
+		if least := 4 * perMinute * 6 / 10; len(grants) < least {
+			t.Errorf("limit %d: %d inspections in four minutes, want at least %d", perMinute, len(grants), least)
+		}
+	}
+}
+
+func TestAGreedyInspectorGetsNearlyTheWholeMinute(t *testing.T) {
+	v := newVirtual(t, redistest.Single(t).URL(), InspectionLimits{PerDay: 1_000_000})
+	grants, end := 0, v.now+60e6
+	for v.now < end {
+		granted, wait := v.take("site")
+		if granted {
+			grants++
+			continue
+		}
+		v.now += wait
+		if granted, _ = v.take("site"); !granted {
+			t.Fatal("no token after the wait")
+		}
+		grants++
+	}
+	if grants < InspectionsPerMinute*95/100 || grants > InspectionsPerMinute+1 {
+		t.Errorf("%d inspections in a minute", grants)
+	}
+}
