@@ -1,0 +1,72 @@
+package sitemap
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"io"
+
+	"golang.org/x/text/encoding/unicode"
+)
+
+// decode returns the text of a file: it undoes up to two layers of gzip, for a gzipped file may be sent gzipped, and
+// drops a byte order mark. The magic bytes decide, for headers and names of files are often wrong about it. No layer may
+// have more bytes than the limit. The text is UTF-8, or in the character set that it names itself; wide tells that it
+// came in UTF-16 and is UTF-8 now.
+func decode(body io.Reader, limit int64) (text *bufio.Reader, wide bool, err error) {
+	text = bufio.NewReader(&bounded{source: body, left: limit, limit: limit})
+	for range 2 {
+		magic, err := peek(text, 2)
+		if err != nil {
+			return nil, false, err
+		}
+		if string(magic) != "\x1f\x8b" {
+			break
+		}
+		unpacked, err := gzip.NewReader(text)
+		if err != nil {
+			return nil, false, err
+		}
+		text = bufio.NewReader(&bounded{source: unpacked, left: limit, limit: limit})
+	}
+	mark, err := peek(text, 3)
+	if err != nil {
+		return nil, false, err
+	}
+	switch {
+	case len(mark) == 3 && string(mark) == "\xef\xbb\xbf":
+		_, err = text.Discard(3)
+		return text, false, err
+	case len(mark) >= 2 && (string(mark[:2]) == "\xfe\xff" || string(mark[:2]) == "\xff\xfe"):
+		utf16 := unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM)
+		return bufio.NewReader(utf16.NewDecoder().Reader(text)), true, nil
+	}
+	return text, false, nil
+}
+
+// peek returns the next n bytes, or fewer if there are no more.
+func peek(text *bufio.Reader, n int) ([]byte, error) {
+	next, err := text.Peek(n)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return next, err
+}
+
+// bounded reads at most limit bytes of the source, whose being longer is an error.
+type bounded struct {
+	source      io.Reader
+	left, limit int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.source.Read(p)
+	if int64(n) > b.left {
+		return int(b.left), errTooLarge(b.limit)
+	}
+	b.left -= int64(n)
+	return n, err
+}

@@ -1,0 +1,250 @@
+package sitemap
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/text/encoding/htmlindex"
+)
+
+const (
+	maxEntries = 50_000    // addresses of one file (sitemap protocol)
+	maxToken   = 256 << 10 // bytes of XML between one token and the next
+	maxNesting = 32        // elements within elements; extensions need 5
+)
+
+// What a file is, if it is not a sitemap.
+const (
+	errEmpty    = problem("it is empty")
+	errUnknown  = problem("it is neither an XML sitemap nor a list of addresses")
+	errHTML     = problem("it is an HTML page, not a sitemap")
+	errFeed     = problem("it is a feed, not a sitemap")
+	errEntities = problem("it declares entities of its own, which are not read")
+	errNesting  = problem("its elements are nested too deeply")
+	errToken    = problem("it has an element, a comment or a text that is too long")
+)
+
+// sink takes what is parsed. An error of either function ends the parsing and comes back from it.
+type sink interface {
+	begin(index bool) error   // once, before any add: what the file lists is addresses of pages, or of sitemaps
+	add(address string) error // an address as it stands in the file
+}
+
+// parse reads one decoded file into the sink, to its end or to its first error. What the sink got before an error counts.
+func parse(text *bufio.Reader, wide bool, into sink) error {
+	first, err := firstByte(text)
+	switch {
+	case errors.Is(err, io.EOF):
+		return errEmpty
+	case err != nil:
+		return err
+	case first == '<':
+		return parseXML(text, wide, into)
+	}
+	start, err := peek(text, len("https://"))
+	if err != nil {
+		return err
+	}
+	if s := strings.ToLower(string(start)); !strings.HasPrefix(s, "http://") && s != "https://" {
+		return errUnknown
+	}
+	return parseLines(text, into)
+}
+
+// firstByte skips white space, in which some servers begin, and returns the byte that comes next without reading it.
+func firstByte(text *bufio.Reader) (byte, error) {
+	for {
+		c, err := text.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return c, text.UnreadByte()
+		}
+	}
+}
+
+// parseLines reads plain text with an address a line.
+func parseLines(text *bufio.Reader, into sink) error {
+	if err := into.begin(false); err != nil {
+		return err
+	}
+	for {
+		line, err := text.ReadSlice('\n')
+		address := string(bytes.TrimSpace(line))
+		if errors.Is(err, bufio.ErrBufferFull) { // too long for an address: pass it on as none
+			address = "?"
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = text.ReadSlice('\n')
+			}
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if address != "" {
+			if err := into.add(address); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+// parseXML reads a urlset or a sitemapindex. An error that comes after its first tag is a *cutError.
+func parseXML(text *bufio.Reader, wide bool, into sink) error {
+	source := &tokenReader{source: text}
+	decoder := xml.NewDecoder(source)
+	decoder.CharsetReader = func(label string, _ io.Reader) (io.Reader, error) {
+		if wide {
+			return source, nil
+		}
+		charset, err := htmlindex.Get(label)
+		if err != nil {
+			return nil, problem(fmt.Sprintf("its character set %.40q is not known", label))
+		}
+		source.source = bufio.NewReader(charset.NewDecoder().Reader(source.source))
+		return source, nil
+	}
+	walk := xmlWalk{into: into}
+	for {
+		source.length = 0
+		token, err := decoder.Token()
+		if err == nil {
+			err = walk.take(token)
+			if err == nil && walk.depth == 0 && walk.root.Local != "" {
+				return nil
+			}
+		} else if source.err == nil { // not reading, but what was read
+			err = syntaxProblem(err, walk.root.Local != "")
+		}
+		if err != nil {
+			if walk.entry == "" {
+				return err
+			}
+			line, _ := decoder.InputPos()
+			return &cutError{line: line, err: err}
+		}
+	}
+}
+
+// syntaxProblem keeps the decoder's own words back: they quote the file, at any length.
+func syntaxProblem(err error, begun bool) error {
+	var known problem
+	switch {
+	case errors.As(err, &known):
+		return known
+	case begun:
+		return problem("its XML is broken")
+	}
+	return errUnknown
+}
+
+// cutError says where the reading of an XML file ended.
+type cutError struct {
+	line int
+	err  error
+}
+
+func (e *cutError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
+func (e *cutError) Unwrap() error { return e.err }
+
+// xmlWalk knows where in a sitemap the decoder is: entries are at depth 2 and their addresses at depth 3. Extensions
+// have elements named loc too, but in other namespaces or deeper.
+type xmlWalk struct {
+	into    sink
+	root    xml.Name
+	entry   string // the name of an entry, url or sitemap; "" before the first tag
+	depth   int
+	inEntry bool
+	inLoc   bool
+	loc     []byte // the address so far, at most maxRaw+1 bytes
+}
+
+func (w *xmlWalk) take(token xml.Token) error {
+	switch token := token.(type) {
+	case xml.StartElement:
+		return w.start(token.Name)
+	case xml.EndElement:
+		return w.end()
+	case xml.CharData:
+		if w.inLoc && w.depth == 3 {
+			w.loc = append(w.loc, token[:min(len(token), maxRaw+1-len(w.loc))]...)
+		}
+	case xml.Directive:
+		if bytes.Contains(bytes.ToUpper(token), []byte("<!ENTITY")) {
+			return errEntities
+		}
+	}
+	return nil
+}
+
+func (w *xmlWalk) start(name xml.Name) error {
+	w.depth++
+	switch {
+	case w.depth > maxNesting:
+		return errNesting
+	case w.depth == 1:
+		return w.begin(name)
+	case w.depth == 2:
+		w.inEntry = name.Local == w.entry && name.Space == w.root.Space
+	case w.depth == 3 && w.inEntry && name.Local == "loc" && name.Space == w.root.Space:
+		w.inLoc, w.loc = true, w.loc[:0]
+	}
+	return nil
+}
+
+func (w *xmlWalk) begin(name xml.Name) error {
+	w.root = name
+	switch strings.ToLower(name.Local) {
+	case "urlset":
+		w.entry = "url"
+		return w.into.begin(false)
+	case "sitemapindex":
+		w.entry = "sitemap"
+		return w.into.begin(true)
+	case "html":
+		return errHTML
+	case "rss", "feed", "rdf":
+		return errFeed
+	}
+	return errUnknown
+}
+
+func (w *xmlWalk) end() error {
+	w.depth--
+	if w.depth != 2 || !w.inLoc {
+		return nil
+	}
+	w.inLoc = false
+	return w.into.add(string(bytes.TrimSpace(w.loc)))
+}
+
+// tokenReader bounds the bytes of one token, which the decoder holds as a whole. It has ReadByte, and so the decoder puts
+// no buffer in between.
+type tokenReader struct {
+	source *bufio.Reader
+	length int   // bytes since the last token
+	err    error // of the source, once it is not io.EOF
+}
+
+func (t *tokenReader) ReadByte() (byte, error) {
+	if t.length++; t.length > maxToken {
+		return 0, errToken
+	}
+	c, err := t.source.ReadByte()
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.err = err
+	}
+	return c, err
+}
+
+func (t *tokenReader) Read(p []byte) (int, error) {
+	return t.source.Read(p)
+}

@@ -1,0 +1,154 @@
+package sitemap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Limits bounds what one Read takes. A zero field is its default.
+type Limits struct {
+	Files     int           // files of a property, index files among them: 500
+	Depth     int           // index files one within the other: 3, so that the files of the third are read and a fourth is not followed
+	Redirects int           // one after the other: 5
+	FileBytes int64         // of one file, as sent and again at each layer of decoding: 50 MiB
+	FileTime  time.Duration // for one file, from the look-up of the name to the last byte: 30 s
+	TotalTime time.Duration // for all files of a Read: 5 min
+}
+
+// Config is what a Reader is made of. The zero Config is the one for production.
+type Config struct {
+	// Transport replaces the guarded one. Hosts are still held against the property, but not the addresses they resolve to,
+	// and the header of an answer is not bounded.
+	Transport http.RoundTripper
+
+	// AllowLoopback is for a simulator on the same machine: connections to loopback addresses are allowed, and a sitemap
+	// on one, or on localhost, on any port, counts as the property's whatever the property is.
+	AllowLoopback bool
+
+	Resolver  *net.Resolver // for the guarded transport; nil is the system's
+	Limits    Limits
+	UserAgent string // "" is "sara"
+}
+
+// Reader reads sitemaps.
+type Reader struct {
+	transport     http.RoundTripper
+	allowLoopback bool
+	limits        Limits
+	userAgent     string
+}
+
+// New returns a Reader. It is an error if a limit is negative, or if there is a Resolver and a Transport that will not
+// use it.
+func New(config Config) (*Reader, error) {
+	l := config.Limits
+	if l.Files < 0 || l.Depth < 0 || l.Redirects < 0 || l.FileBytes < 0 || l.FileTime < 0 || l.TotalTime < 0 {
+		return nil, fmt.Errorf("sitemap limits %+v: one is negative", l)
+	}
+	if config.Transport != nil && config.Resolver != nil {
+		return nil, errors.New("sitemap reader: the resolver has no use next to a transport")
+	}
+	r := &Reader{transport: config.Transport, allowLoopback: config.AllowLoopback, limits: l.orDefaults(), userAgent: config.UserAgent}
+	if r.transport == nil {
+		r.transport = newTransport(config.Resolver, config.AllowLoopback)
+	}
+	if r.userAgent == "" {
+		r.userAgent = "sara"
+	}
+	return r, nil
+}
+
+func (l Limits) orDefaults() Limits {
+	return Limits{
+		Files:     or(l.Files, 500),
+		Depth:     or(l.Depth, 3),
+		Redirects: or(l.Redirects, 5),
+		FileBytes: or(l.FileBytes, 50<<20),
+		FileTime:  or(l.FileTime, 30*time.Second),
+		TotalTime: or(l.TotalTime, 5*time.Minute),
+	}
+}
+
+// Read reads the sitemaps at the paths, which are addresses as Search Console knows them, and the files they name, until
+// there are no more, until a limit ends it, or until one more than maxURLs distinct addresses has been met (0: no bound).
+// Files are read in the order of Found.Files: those of the paths, then those these name, and so on.
+//
+// The error is that of ctx, and there is no other: what went wrong with a file is in its Problem.
+func (r *Reader) Read(ctx context.Context, scope Scope, paths []string, maxURLs int) (Found, error) {
+	total, cancel := context.WithTimeout(ctx, r.limits.TotalTime)
+	defer cancel()
+	g := newGathering(r, scope, maxURLs)
+	for _, path := range paths {
+		g.given(path)
+	}
+	for i := 0; i < len(g.files); i++ {
+		f := g.files[i]
+		switch {
+		case f.Problem != "":
+		case i >= r.limits.Files:
+			f.Problem = fmt.Sprintf("not read: at most %d sitemaps of a property are", r.limits.Files)
+		case g.full:
+			f.Problem = fmt.Sprintf("not read: there were more than %d addresses before it", maxURLs)
+		case total.Err() != nil:
+			f.Problem = fmt.Sprintf("not read: the %s for all sitemaps were over", r.limits.TotalTime)
+		default:
+			f.Problem = r.outcome(total, f, r.readFile(total, g, f))
+		}
+		if err := ctx.Err(); err != nil {
+			return Found{}, fmt.Errorf("reading sitemap %d of %d: %w", i+1, len(g.files), err)
+		}
+	}
+	return g.found(), nil
+}
+
+// readFile reads one file into what is gathered, within the time for one file.
+func (r *Reader) readFile(ctx context.Context, g *gathering, f *file) error {
+	ctx, cancel := context.WithTimeout(ctx, r.limits.FileTime)
+	defer cancel()
+	body, err := r.open(ctx, g.scope, f.address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }() // what was wanted has been read
+	text, wide, err := decode(body, r.limits.FileBytes)
+	if err != nil {
+		return err
+	}
+	return parse(text, wide, &fileSink{gathering: g, file: f})
+}
+
+// outcome is the Problem of a file whose reading ended with err.
+func (r *Reader) outcome(total context.Context, f *file, err error) string {
+	var parts []string
+	var known problem
+	switch {
+	case err == nil:
+	case total.Err() != nil && !errors.As(err, &known):
+		parts = append(parts, fmt.Sprintf("the %s for all sitemaps were over while it was read", r.limits.TotalTime))
+	default:
+		parts = append(parts, r.explain(err))
+	}
+	var cut *cutError
+	if errors.As(err, &cut) {
+		parts = append(parts, fmt.Sprintf("it was read up to line %d, and the rest is lost", cut.line))
+	}
+	if f.invalid > 0 {
+		parts = append(parts, fmt.Sprintf("%d of the sitemaps it names have no valid address", f.invalid))
+	}
+	if f.unread > 0 {
+		parts = append(parts, fmt.Sprintf("%d of the sitemaps it names are not read: at most %d of a property are", f.unread, r.limits.Files))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func or[T int | int64 | time.Duration](value, otherwise T) T {
+	if value == 0 {
+		return otherwise
+	}
+	return value
+}
