@@ -32,10 +32,12 @@ type Store struct {
 	generation atomic.Uint64
 }
 
-// How long one reading query and one writing transaction may take, waiting for locks included.
+// How long one reading query and one writing transaction may take, waiting for locks included; and how long what reads or
+// writes all URLs of a property may take.
 const (
 	readLimit  = 5 * time.Second
 	writeLimit = 15 * time.Second
+	bulkLimit  = 2 * time.Minute
 )
 
 // Open connects to the database and checks that it answers. The folder and the file of a SQLite database are made when
@@ -99,7 +101,13 @@ type scanner interface {
 
 // all returns every row of the answer, an empty slice if there is none.
 func all[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	return allWithin(ctx, readLimit, q, scan, query, args...)
+}
+
+// allWithin is all with a limit of its own.
+func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan func(scanner) (T, error), query string,
+	args ...any) ([]T, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -148,9 +156,19 @@ func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.
 // transact runs do in one transaction, and commits it if do succeeds. On SQLite the transaction holds the database's
 // write lock from its start. Everything do asks goes through tx.
 func (s *Store) transact(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
-	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	return s.transactWithin(ctx, writeLimit, nil, do)
+}
+
+// snapshot runs do in a transaction that only reads, and sees the database as it was at one time. It never locks.
+func (s *Store) snapshot(ctx context.Context, limit time.Duration, do func(ctx context.Context, tx *sql.Tx) error) error {
+	return s.transactWithin(ctx, limit, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, do)
+}
+
+func (s *Store) transactWithin(ctx context.Context, limit time.Duration, options *sql.TxOptions,
+	do func(ctx context.Context, tx *sql.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	tx, err := s.db.BeginTx(ctx, nil)
+	tx, err := s.db.BeginTx(ctx, options)
 	if err != nil {
 		return fmt.Errorf("begin a transaction: %w", err)
 	}

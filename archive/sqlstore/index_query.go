@@ -1,0 +1,217 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+
+	"sara/translate"
+)
+
+// An IndexedURL is the published result of a URL.
+type IndexedURL struct {
+	URL           string
+	CoverageState string // the upstream's label
+	Verdict       string
+	LastCrawl     *time.Time // nil for never
+	InspectedAt   time.Time
+}
+
+// An IndexQuery selects results of a property. Zero fields select all.
+type IndexQuery struct {
+	Bucket        translate.Bucket
+	CoverageState string // in any spelling, see translate.FoldCoverage
+	SitemapPath   string
+	Contains      string // a part of the URL, literally, but for the case of ASCII; other characters as they are in a URL
+	// Order is by importance, url, last_crawl_time or last_inspected_at. Equal ones are in the order of their URLs, and those
+	// that were never crawled come last, both ways.
+	Order         translate.Order
+	Limit, Offset int
+}
+
+// An IndexedPage is a part of the results, with how many there are. All of it is of the same time.
+type IndexedPage struct {
+	State     IndexState
+	Inspected int // URLs of the property that have a result
+	Rows      []IndexedURL
+	Total     int // results that the query selects
+}
+
+const (
+	// maxReadings is how often a page is read when something is published between its rows and its total.
+	maxReadings = 10
+	// neverRevised is the revision of a property that nobody has collected.
+	neverRevised = -1
+)
+
+// IndexedURLs returns a page of the published results of a property.
+func (s *Store) IndexedURLs(ctx context.Context, propertyID string, q IndexQuery) (IndexedPage, error) {
+	page, err := s.readConsistentPage(ctx, propertyID, q)
+	if err != nil {
+		return IndexedPage{}, fmt.Errorf("list the indexed URLs of property %s: %w", propertyID, err)
+	}
+	return page, nil
+}
+
+func (s *Store) readConsistentPage(ctx context.Context, propertyID string, q IndexQuery) (IndexedPage, error) {
+	order, err := indexOrder(q.Order)
+	if err != nil {
+		return IndexedPage{}, err
+	}
+	where, args := s.indexConditions(propertyID, q)
+	for range maxReadings {
+		var page IndexedPage
+		var rows []IndexedURL
+		var revision, rowsRevision int64
+		// At the same time, since each may take a walk through all URLs of the property.
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() (err error) {
+			page, revision, err = s.readTotal(ctx, q.Contains != "", where, args)
+			return err
+		})
+		group.Go(func() (err error) {
+			rows, rowsRevision, err = s.readRows(ctx, order, where, append(slices.Clip(args), q.Limit, q.Offset))
+			return err
+		})
+		if err := group.Wait(); err != nil {
+			return IndexedPage{}, err
+		}
+		if page.State.PropertyID, page.Rows = propertyID, rows; revision == rowsRevision {
+			return page, nil
+		}
+	}
+	return IndexedPage{}, fmt.Errorf("something was published each of the %d times it was read", maxReadings)
+}
+
+// indexOrder returns what rows are sorted by before their URLs, such that an index has it so.
+func indexOrder(o translate.Order) (key string, err error) {
+	columns := [2]string{}
+	switch o.By {
+	case "importance":
+		columns = [2]string{"clicks", "clicks DESC"}
+	case "url":
+		columns = [2]string{"url", "url DESC"}
+	case "last_crawl_time":
+		columns = [2]string{"crawled_asc", "crawled_desc DESC"}
+	case "last_inspected_at":
+		columns = [2]string{"inspected_at", "inspected_at DESC"}
+	default:
+		return "", &InputError{"order", fmt.Sprintf("%q is none of importance, url, last_crawl_time, last_inspected_at", o.By)}
+	}
+	if o.Descending {
+		return columns[1], nil
+	}
+	return columns[0], nil
+}
+
+// indexConditions returns what the rows of indexed_urls have to fulfil, with its arguments. The rows of index_counts have all
+// the columns too but those of the URL.
+func (s *Store) indexConditions(propertyID string, q IndexQuery) (where string, args []any) {
+	// An index holds nothing but what fulfils the first two.
+	conditions, args := []string{"number = " + indexNumber, "bucket > 0"}, []any{propertyID}
+	add := func(condition string, arg any) {
+		args = append(args, arg)
+		conditions = append(conditions, strings.ReplaceAll(condition, "$n", fmt.Sprintf("$%d", len(args))))
+	}
+	if q.Bucket != 0 {
+		add("bucket = $n", q.Bucket)
+	}
+	if q.CoverageState != "" {
+		add("family = (SELECT min(family) FROM coverage_labels WHERE folded = $n)", translate.FoldCoverage(q.CoverageState))
+	}
+	if q.SitemapPath != "" {
+		// IS TRUE keeps PostgreSQL from making it a join, after which it would have to sort.
+		add("(sitemaps IN (SELECT m.sitemaps FROM index_sitemaps p JOIN index_sitemap_sets m ON m.number = p.number"+
+			" AND m.sitemap = p.sitemap WHERE p.number = "+indexNumber+" AND p.path = $n)) IS TRUE", []byte(q.SitemapPath))
+	}
+	if q.Contains != "" {
+		add(s.dialect.urlContains(), foldPattern(q.Contains))
+	}
+	return strings.Join(conditions, " AND "), args
+}
+
+// urlContains is the condition that a URL in lower case has the bytes $n in it, without any wildcard.
+func (d dialect) urlContains() string {
+	if d == sqliteDialect {
+		return "instr(CASE WHEN folded IS NULL THEN url WHEN length(folded) > 0 THEN folded ELSE lower(url) END, $n) > 0"
+	}
+	return "position($n IN CASE WHEN folded IS NULL THEN url WHEN length(folded) > 0 THEN folded" +
+		" ELSE convert_to(lower(convert_from(url, 'UTF8') COLLATE \"C\"), 'UTF8') END) > 0"
+}
+
+// foldPattern returns a part of a URL as it is in a stored one in lower case: what is not ASCII is percent-encoded there.
+func foldPattern(part string) []byte {
+	var folded []byte
+	for _, c := range []byte(part) {
+		switch {
+		case c >= utf8.RuneSelf:
+			folded = fmt.Appendf(folded, "%%%02x", c)
+		case 'A' <= c && c <= 'Z':
+			folded = append(folded, c+('a'-'A'))
+		default:
+			folded = append(folded, c)
+		}
+	}
+	return folded
+}
+
+const selectPosition = "SELECT s.revision, (SELECT coalesce(sum(urls), 0) FROM index_counts WHERE number = s.number AND bucket > 0), (%s), " +
+	indexStateColumns + " FROM index_states s WHERE s.property_id = $1"
+
+// readTotal returns a page without its rows, and the revision that it is of. The counts tell the total, unless a part of the
+// URL is looked for.
+func (s *Store) readTotal(ctx context.Context, contains bool, where string, args []any) (page IndexedPage, revision int64, err error) {
+	count := "SELECT coalesce(sum(urls), 0) FROM index_counts WHERE " + where
+	if contains {
+		count = "SELECT count(*) FROM indexed_urls WHERE " + where
+	}
+	_, err = one(ctx, s.db, func(row scanner) (none struct{}, err error) {
+		return none, row.Scan(append([]any{&revision, &page.Inspected, &page.Total}, page.State.fields()...)...)
+	}, fmt.Sprintf(selectPosition, count), args...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return IndexedPage{}, neverRevised, nil
+	}
+	return page, revision, err
+}
+
+// The page is cut in an index alone; only its rows are looked up in the table. Without rows there is one of NULLs, which
+// tells the revision.
+const selectPage = "SELECT s.revision, u.url, l.label, u.verdict, u.crawled_at, u.inspected_at FROM index_states s" +
+	" LEFT JOIN (SELECT number, url, %[1]s AS place FROM indexed_urls WHERE %[3]s ORDER BY %[2]s LIMIT $%[4]d OFFSET $%[5]d) AS page" +
+	" ON page.number = s.number" +
+	" LEFT JOIN indexed_urls u ON u.number = page.number AND u.url = page.url LEFT JOIN coverage_labels l ON l.number = u.label" +
+	" WHERE s.property_id = $1 ORDER BY %[6]s"
+
+func pageQuery(order, where string, args int) string {
+	column, direction, _ := strings.Cut(order, " ")
+	inner, outer := order+", url", strings.TrimSpace("page.place "+direction)+", page.url"
+	if column == "url" {
+		inner, outer = order, strings.TrimSpace("page.url "+direction)
+	}
+	return fmt.Sprintf(selectPage, column, inner, where, args-1, args, outer)
+}
+
+// readRows returns the rows of a page, the last two of args being its limit and its offset, and the revision that they are of.
+func (s *Store) readRows(ctx context.Context, order, where string, args []any) (rows []IndexedURL, revision int64, err error) {
+	revision = neverRevised
+	found, err := all(ctx, s.db, func(row scanner) (u IndexedURL, err error) {
+		var url, label, verdict sql.NullString
+		var inspected *time.Time
+		err = row.Scan(&revision, &url, &label, &verdict, optionalSeconds{&u.LastCrawl}, optionalSeconds{&inspected})
+		if u.URL, u.CoverageState, u.Verdict = url.String, label.String, verdict.String; inspected != nil {
+			u.InspectedAt = *inspected
+		}
+		return u, err
+	}, pageQuery(order, where, len(args)), args...)
+	if len(found) == 1 && found[0].URL == "" {
+		return []IndexedURL{}, revision, err
+	}
+	return found, revision, err
+}

@@ -1,0 +1,144 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sara/translate"
+)
+
+// A CoverageCount is how many URLs the upstream says the same of.
+type CoverageCount struct {
+	CoverageState string // the upstream's label
+	Bucket        translate.Bucket
+	Count         int
+}
+
+// A SitemapRollup is a sitemap with what is known of the URLs in it.
+type SitemapRollup struct {
+	DiscoveredSitemap
+	URLs       int // tracked
+	Inspected  int // of those
+	Indexed    int // of those
+	NotIndexed int // of those inspected, for whatever reason; the upstream does not know the others
+}
+
+// An IndexDay is how the URLs of a property stood when they were published on a day.
+type IndexDay struct {
+	Date                                translate.Date
+	URLs                                int // tracked
+	Indexed, NotIndexed, Error, Unknown int // of those, by bucket
+}
+
+// An IndexSummary is how the URLs of a property stand.
+type IndexSummary struct {
+	State    IndexState
+	Coverage []CoverageCount // of inspected URLs, the most frequent first, equally frequent ones by label
+	Sitemaps []SitemapRollup // by path
+	Trend    []IndexDay      // by date
+}
+
+// recount makes the counts of a property anew.
+func recount(ctx context.Context, tx *sql.Tx, number int32) error {
+	for _, statement := range []string{
+		"DELETE FROM index_counts WHERE number = $1",
+		"INSERT INTO index_counts (number, bucket, label, family, sitemaps, urls)" +
+			" SELECT number, bucket, label, family, sitemaps, count(*) FROM indexed_urls WHERE number = $1" +
+			" GROUP BY number, bucket, label, family, sitemaps",
+	} {
+		if _, err := tx.ExecContext(ctx, statement, number); err != nil {
+			return fmt.Errorf("count the URLs: %w", err)
+		}
+	}
+	return nil
+}
+
+const (
+	countIndexed = "coalesce(sum(CASE WHEN c.bucket = 1 THEN c.urls END), 0)"
+	countLeftOut = "coalesce(sum(CASE WHEN c.bucket = 2 THEN c.urls END), 0)"
+	countErrors  = "coalesce(sum(CASE WHEN c.bucket = 3 THEN c.urls END), 0)"
+	countUnknown = "coalesce(sum(CASE WHEN c.bucket = 4 THEN c.urls END), 0)"
+	countTracked = "coalesce(sum(c.urls), 0)"
+
+	insertDay = "INSERT INTO index_days (day, number, urls, indexed, not_indexed, error, unknown) "
+	onSameDay = " ON CONFLICT (number, day) DO UPDATE SET urls = excluded.urls, indexed = excluded.indexed," +
+		" not_indexed = excluded.not_indexed, error = excluded.error, unknown = excluded.unknown"
+	// Without a single URL there are no counts, but still a day.
+	recordDay = insertDay + "SELECT $1, s.number, " + countTracked + ", " + countIndexed + ", " + countLeftOut + ", " + countErrors + ", " +
+		countUnknown + " FROM index_states s LEFT JOIN index_counts c ON c.number = s.number WHERE s.number = $2 GROUP BY s.number" + onSameDay
+	saveDay = insertDay + "VALUES ($1, (SELECT number FROM index_states WHERE property_id = $2), $3, $4, $5, $6, $7)" + onSameDay
+)
+
+// SaveIndexDay records how the URLs of a property stood on a day that was not published here.
+func (s *Store) SaveIndexDay(ctx context.Context, propertyID string, d IndexDay) error {
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
+	err := s.openIndex(ctx, propertyID)
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, saveDay, d.Date, propertyID, d.URLs, d.Indexed, d.NotIndexed, d.Error, d.Unknown)
+	}
+	if err != nil {
+		return fmt.Errorf("save the coverage of property %s on %s: %w", propertyID, d.Date, err)
+	}
+	return nil
+}
+
+const (
+	selectCoverage = "SELECT l.label, c.bucket, sum(c.urls) FROM index_counts c JOIN coverage_labels l ON l.number = c.label" +
+		" WHERE c.number = " + indexNumber + " AND c.bucket > 0 GROUP BY l.label, c.bucket"
+	selectRollups = "SELECT p.path, p.last_downloaded, p.is_pending, p.warnings, p.errors, p.problem, coalesce(r.urls, 0)," +
+		" coalesce(r.inspected, 0), coalesce(r.indexed, 0), coalesce(r.not_indexed, 0) FROM index_sitemaps p LEFT JOIN (" +
+		"SELECT m.sitemap, sum(c.urls) AS urls, sum(CASE WHEN c.bucket > 0 THEN c.urls ELSE 0 END) AS inspected," +
+		" sum(CASE WHEN c.bucket = 1 THEN c.urls ELSE 0 END) AS indexed," +
+		" sum(CASE WHEN c.bucket IN (2, 3) THEN c.urls ELSE 0 END) AS not_indexed" +
+		" FROM index_counts c JOIN index_sitemap_sets m ON m.number = c.number AND m.sitemaps = c.sitemaps" +
+		" WHERE c.number = " + indexNumber + " GROUP BY m.sitemap) AS r ON r.sitemap = p.sitemap" +
+		" WHERE p.number = " + indexNumber + " ORDER BY p.path"
+	selectIndexDays = "SELECT day, urls, indexed, not_indexed, error, unknown FROM index_days" +
+		" WHERE number = " + indexNumber + " AND day >= $2 ORDER BY day"
+)
+
+func scanCoverage(row scanner) (c CoverageCount, err error) {
+	err = row.Scan(&c.CoverageState, &c.Bucket, &c.Count)
+	return c, err
+}
+
+func scanRollup(row scanner) (r SitemapRollup, err error) {
+	err = row.Scan(&r.Path, optionalInstant{&r.LastDownloaded}, &r.IsPending, &r.Warnings, &r.Errors, &r.Problem,
+		&r.URLs, &r.Inspected, &r.Indexed, &r.NotIndexed)
+	return r, err
+}
+
+func scanIndexDay(row scanner) (d IndexDay, err error) {
+	err = row.Scan(&d.Date, &d.URLs, &d.Indexed, &d.NotIndexed, &d.Error, &d.Unknown)
+	return d, err
+}
+
+// IndexSummary returns how the URLs of a property stand, with the trend from a day on, or without one. All of it is of the
+// same time.
+func (s *Store) IndexSummary(ctx context.Context, propertyID string, trendFrom *translate.Date) (sum IndexSummary, err error) {
+	err = s.snapshot(ctx, readLimit, func(ctx context.Context, tx *sql.Tx) error {
+		if sum.State, err = readIndexState(ctx, tx, propertyID); err != nil {
+			return err
+		}
+		if sum.Coverage, err = all(ctx, tx, scanCoverage, selectCoverage, propertyID); err != nil {
+			return err
+		}
+		slices.SortFunc(sum.Coverage, func(a, b CoverageCount) int {
+			return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.CoverageState, b.CoverageState), cmp.Compare(a.Bucket, b.Bucket))
+		})
+		if sum.Sitemaps, err = all(ctx, tx, scanRollup, selectRollups, propertyID); err != nil || trendFrom == nil {
+			return err
+		}
+		sum.Trend, err = all(ctx, tx, scanIndexDay, selectIndexDays, propertyID, *trendFrom)
+		return err
+	})
+	if err != nil {
+		return IndexSummary{}, fmt.Errorf("read the coverage of property %s: %w", propertyID, err)
+	}
+	return sum, nil
+}

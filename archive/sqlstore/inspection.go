@@ -1,0 +1,200 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"sara/translate"
+)
+
+// A TrackedURL is a URL that is to be inspected.
+type TrackedURL struct {
+	URL         string
+	Clicks      int64
+	Sitemaps    []string   // the addresses of those it is in; shared with other TrackedURLs, not to be changed
+	InspectedAt *time.Time // in whole seconds, whether the result is published or only staged; nil for never
+}
+
+// An Inspection is what the upstream says of one URL.
+type Inspection struct {
+	URL           string
+	CoverageState string           // the upstream's label
+	Bucket        translate.Bucket // of the label
+	Verdict       string
+	LastCrawl     *time.Time // nil for never; kept in whole seconds
+	At            time.Time  // of the inspection; kept in whole seconds
+}
+
+const selectTracked = "SELECT u.url, u.clicks, u.sitemaps, coalesce(i.inspected_at, u.inspected_at) FROM indexed_urls u" +
+	" LEFT JOIN staged_inspections i ON i.number = u.number AND i.url = u.url WHERE u.number = $1 ORDER BY u.url"
+
+// TrackedURLs returns the URLs that the last discovery found, by URL.
+func (s *Store) TrackedURLs(ctx context.Context, propertyID string) (urls []TrackedURL, err error) {
+	err = s.snapshot(ctx, bulkLimit, func(ctx context.Context, tx *sql.Tx) error {
+		number, err := one(ctx, tx, scalar[sql.NullInt32], "SELECT "+indexNumber, propertyID)
+		if err != nil {
+			return err
+		}
+		paths, err := readSetPaths(ctx, tx, number.Int32)
+		if err != nil {
+			return err
+		}
+		urls, err = allWithin(ctx, bulkLimit, tx, func(row scanner) (u TrackedURL, err error) {
+			var set int32
+			err = row.Scan(&u.URL, &u.Clicks, &set, optionalSeconds{&u.InspectedAt})
+			u.Sitemaps = paths[set]
+			return u, err
+		}, selectTracked, number.Int32)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the tracked URLs of property %s: %w", propertyID, err)
+	}
+	return urls, nil
+}
+
+// StageInspection keeps a result, which is durable when it returns, until it is published. It replaces one that is staged
+// already. The result of a URL that is not tracked is dropped. Generation stays as it is.
+func (s *Store) StageInspection(ctx context.Context, propertyID string, i Inspection) error {
+	if i.Bucket == 0 {
+		return &InputError{"bucket", "a URL that was inspected has one"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
+	label, err := s.coverageLabel(ctx, i.CoverageState)
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, stageInspection, i.Bucket, label, cleanNote(i.Verdict), seconds(i.LastCrawl), i.At.Unix(),
+			propertyID, []byte(i.URL))
+	}
+	if err != nil {
+		return fmt.Errorf("keep the inspection of %s for property %s: %w", i.URL, propertyID, err)
+	}
+	return nil
+}
+
+const stageInspection = "INSERT INTO staged_inspections (bucket, label, verdict, crawled_at, inspected_at, number, url)" +
+	" SELECT $1, $2, $3, $4, $5, u.number, u.url FROM index_states s JOIN indexed_urls u ON u.number = s.number" +
+	" WHERE s.property_id = $6 AND u.url = $7 ON CONFLICT (number, url) DO UPDATE SET bucket = excluded.bucket," +
+	" label = excluded.label, verdict = excluded.verdict, crawled_at = excluded.crawled_at," +
+	" inspected_at = excluded.inspected_at, taken = FALSE"
+
+// coverageLabel returns the number of a label, which it gets by this when it is a new one.
+func (s *Store) coverageLabel(ctx context.Context, label string) (int32, error) {
+	return s.number(ctx, "SELECT number FROM coverage_labels WHERE label = $1", "INSERT INTO coverage_labels"+
+		" (label, folded, number, family) SELECT $1, $2, max(number) + 1, coalesce(min(CASE WHEN folded = $2 THEN family END),"+
+		" max(number) + 1) FROM coverage_labels WHERE TRUE ON CONFLICT DO NOTHING", cleanLabel(label), translate.FoldCoverage(label))
+}
+
+// cleanLabel makes a label fit to be stored in an index.
+func cleanLabel(label string) string {
+	label = cleanNote(label)
+	if runes := []rune(label); len(runes) > maxLabel {
+		return string(runes[:maxLabel])
+	}
+	return label
+}
+
+// maxLabel is how many characters are kept of a coverage label.
+const maxLabel = 200
+
+// PublishInspections shows readers what is staged for a property, makes its counts anew, records them under day, and sets
+// RefreshedAt. It returns how many URLs have got a result. Readers see all of it or nothing. To publish again changes
+// nothing but the time.
+func (s *Store) PublishInspections(ctx context.Context, propertyID string, day translate.Date, at time.Time) (published int, err error) {
+	err = s.openIndex(ctx, propertyID)
+	if err == nil {
+		err = s.transactWithin(ctx, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
+			number, err := one(ctx, tx, scalar[int32], "UPDATE index_states SET revision = revision + 1, refreshed_at = $1"+
+				" WHERE property_id = $2 RETURNING number", at.UnixMilli(), propertyID)
+			if err != nil {
+				return err
+			}
+			if published, err = applyStaged(ctx, tx, number); err != nil {
+				return err
+			}
+			if err := recount(ctx, tx, number); err != nil {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, recordDay, day, number)
+			return err
+		})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("publish the inspections of property %s: %w", propertyID, err)
+	}
+	return published, nil
+}
+
+// applyStaged moves the staged results of a property to its URLs. Those that are staged meanwhile stay where they are: they are
+// not taken.
+func applyStaged(ctx context.Context, tx *sql.Tx, number int32) (applied int, err error) {
+	for _, statement := range []struct {
+		text    string
+		applies bool
+	}{
+		{"UPDATE staged_inspections SET taken = TRUE WHERE number = $1", false},
+		{"UPDATE indexed_urls SET bucket = i.bucket, label = i.label, family = l.family, verdict = i.verdict," +
+			" crawled_at = i.crawled_at, inspected_at = i.inspected_at" +
+			" FROM staged_inspections AS i JOIN coverage_labels AS l ON l.number = i.label" +
+			" WHERE i.number = $1 AND i.taken AND indexed_urls.number = i.number AND indexed_urls.url = i.url", true},
+		{"DELETE FROM staged_inspections WHERE number = $1 AND taken", false},
+	} {
+		n, err := affected(ctx, tx, statement.text, number)
+		if err != nil {
+			return 0, fmt.Errorf("apply what is staged: %w", err)
+		}
+		if statement.applies {
+			applied = int(n)
+		}
+	}
+	return applied, nil
+}
+
+// TakeInspection takes one of the limit inspections of a site on a day, and reports whether there was one left. Of any number
+// of callers, limit get one. It is for a process that shares its count with no other but through this database.
+func (s *Store) TakeInspection(ctx context.Context, site string, day translate.Date, limit int) (granted bool, err error) {
+	if limit <= 0 {
+		return false, nil
+	}
+	err = s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		taken, err := all(ctx, tx, scalar[int], "INSERT INTO inspection_counts (day, site, taken) VALUES ($1, $2, 1)"+
+			" ON CONFLICT (day, site) DO UPDATE SET taken = inspection_counts.taken + 1 WHERE inspection_counts.taken < $3"+
+			" RETURNING taken", day, site, limit)
+		if granted = len(taken) == 1; err != nil || !granted || taken[0] > 1 {
+			return err
+		}
+		// The first of a day: what is older than the day before, which may still be going on elsewhere, counts no more.
+		_, err = tx.ExecContext(ctx, "DELETE FROM inspection_counts WHERE day < $1", day-1)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("take an inspection of %s on %s: %w", site, day, err)
+	}
+	return granted, nil
+}
+
+// seconds is the stored form of the time of a crawl, which may be absent.
+func seconds(t *time.Time) any {
+	if t == nil {
+		return nil
+	}
+	return t.Unix()
+}
+
+// optionalSeconds scans Unix seconds or NULL, which is nil.
+type optionalSeconds struct{ dst **time.Time }
+
+func (o optionalSeconds) Scan(v any) error {
+	*o.dst = nil
+	switch v := v.(type) {
+	case nil:
+	case int64:
+		t := time.Unix(v, 0).UTC()
+		*o.dst = &t
+	default:
+		return fmt.Errorf("%T is not a time in seconds", v)
+	}
+	return nil
+}
