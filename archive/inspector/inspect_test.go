@@ -1,0 +1,339 @@
+package inspector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sara/archive/daily"
+	"sara/archive/sqlstore"
+	"sara/translate"
+)
+
+const shopMap = "https://shop.example/sitemap.xml"
+
+func TestEveryURLIsInspectedAndPublished(t *testing.T) {
+	w := newWorld(t, nil, "shop")
+	w.serve(shopMap, urls("shop", 4)...)
+	w.clicks["https://shop.example/0002"] = 7
+	labels := map[string]string{"https://shop.example/0000": "Not found (404)", "https://shop.example/0001": "Page with redirect",
+		"https://shop.example/0003": "Something new"}
+	w.label = func(url string) string {
+		if label, ok := labels[url]; ok {
+			return label
+		}
+		return "Submitted and indexed"
+	}
+	r := w.inspect("shop", Options{})
+	equal(t, "result", []any{r.URLs, r.Inspected, r.Left, r.Capped, len(r.Problems), r.Err}, []any{4, 4, 0, false, 0, nil})
+	equal(t, "told", w.told, []string{"discovered 4 false 0", "started 4", "inspected https://shop.example/0002",
+		"inspected https://shop.example/0000", "inspected https://shop.example/0001", "unknown Something new",
+		"inspected https://shop.example/0003", "ended true"})
+	s := w.summary("shop")
+	day := w.calendar.Day(noon)
+	equal(t, "trend", s.Trend, []sqlstore.IndexDay{{Date: day, URLs: 4, Indexed: 1, NotIndexed: 1, Error: 1, Unknown: 1}})
+	if s.State.Source != "sitemap+performance" || !s.State.InspectedAt.Equal(noon) || !s.State.RefreshedAt.Equal(noon) ||
+		s.State.Failures != 0 || s.State.Note != "" {
+		t.Errorf("the store has %+v", s.State)
+	}
+	if m := s.Sitemaps[0]; m.Path != shopMap || !m.LastDownloaded.Equal(noon) || *m.IsPending || *m.Warnings != 1 || *m.Errors != 2 {
+		t.Errorf("the store has %+v", m)
+	}
+	got := w.results("shop")["https://shop.example/0003"]
+	if got.CoverageState != "Something new" || got.Verdict != "PASS" || !got.LastCrawl.Equal(noon.AddDate(0, 0, -1)) || !got.InspectedAt.Equal(noon) {
+		t.Errorf("the store has %+v", got)
+	}
+
+	// Again, there is nothing to do today, and all of it tomorrow.
+	w.questions()
+	r = w.inspect("shop", Options{})
+	equal(t, "on the same day", []any{r.Inspected, r.Left, r.Err, len(w.questions())}, []any{0, 0, nil, 0})
+	w.passDay()
+	r = w.inspect("shop", Options{})
+	equal(t, "on the next day", []any{r.Inspected, r.Left, r.Err, len(w.summary("shop").Trend)}, []any{4, 0, nil, 2})
+}
+
+func TestReadersSeeNothingUntilPublishing(t *testing.T) {
+	w := newWorld(t, nil, "shop")
+	w.serve(shopMap, urls("shop", 5)...)
+	w.inspect("shop", Options{})
+	w.passDay()
+	w.label = func(string) string { return "Soft 404" }
+	before := w.results("shop")
+	w.during = func(context.Context, string) { equal(t, "results during the run", w.results("shop"), before) }
+	w.inspect("shop", Options{})
+	for url, u := range w.results("shop") {
+		if u.CoverageState != "Soft 404" {
+			t.Errorf("%s has %+v after the run", url, u)
+		}
+	}
+}
+
+func TestOptionsAndPlansBoundARun(t *testing.T) {
+	w := newWorld(t, nil, "shop")
+	w.serve(shopMap, urls("shop", 10)...)
+	r := w.inspect("shop", Options{Max: 4})
+	equal(t, "at most four", []any{r.Inspected, r.Left, r.Err, len(w.results("shop"))}, []any{4, 6, nil, 4})
+	if w.summary("shop").State.InspectedAt != nil {
+		t.Error("a part counts as all")
+	}
+	r = w.inspect("shop", Options{Max: 6})
+	equal(t, "at most six", []any{r.Inspected, r.Left, r.Err}, []any{6, 0, nil})
+	if w.summary("shop").State.InspectedAt == nil {
+		t.Error("all does not count as all")
+	}
+	w.questions()
+	if _, err := w.inspector().Inspect(t.Context(), w.properties("shop"), Options{Max: -1}); err == nil {
+		t.Error("a negative number of inspections is taken")
+	}
+	none, archived := w.property("shop"), w.property("shop")
+	none.MaxURLs, archived.Archived = 0, true
+	for _, r := range value(w.inspector().Inspect(t.Context(), []Property{none, archived}, Options{}))(t) {
+		if !errors.Is(r.Err, ErrNotInspected) {
+			t.Errorf("not to be inspected: %v", r.Err)
+		}
+	}
+	equal(t, "questions", len(w.questions()), 0)
+}
+
+func TestTheRestOfAUsedUpDayHasItsTurnTomorrow(t *testing.T) {
+	w := newWorld(t, nil, "shop")
+	w.perDay = 4
+	w.serve(shopMap, urls("shop", 10)...)
+	for day, want := range [][]any{{4, 6, nil}, {4, 6, nil}, {4, 6, nil}} {
+		r := w.inspect("shop", Options{})
+		equal(t, fmt.Sprint("day ", day), []any{r.Inspected, r.Left, r.Err}, want)
+		if s := w.summary("shop"); s.State.InspectedAt == nil || !s.State.InspectedAt.Equal(w.now()) || s.State.RestsUntil != nil {
+			t.Errorf("day %d: %+v", day, s.State)
+		}
+		w.passDay()
+	}
+	pages := urls("shop", 10)
+	equal(t, "questions", w.questions(), append(slices.Clone(pages), pages[:2]...))
+}
+
+func TestInterruptedRunsInspectNothingTwiceAndLoseNothing(t *testing.T) {
+	const seed, pages = 11, 60
+	for _, parallel := range []int{1, 8} {
+		t.Run(fmt.Sprint(parallel, " at a time"), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, seed))
+			w := newWorld(t, nil, "shop")
+			w.serve(shopMap, urls("shop", pages)...)
+			interruptions, staged := 0, 0
+			for ; ; interruptions++ {
+				ctx, cancel := context.WithCancel(context.Background())
+				left := 1 + rng.IntN(12)
+				before := rng.IntN(2) == 0
+				w.during = func(context.Context, string) {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					if left--; left == 0 {
+						cancel()
+					}
+				}
+				w.fails = func(Property, string, int) error {
+					if before { // the answer is lost
+						return ctx.Err()
+					}
+					return nil
+				}
+				results, err := w.inspector(func(c *Config) { c.ParallelInspections = parallel }).Inspect(ctx, w.properties("shop"), Options{})
+				cancel()
+				if err == nil {
+					check(t, results[0].Err)
+					break
+				}
+				if !errors.Is(err, context.Canceled) || !errors.Is(results[0].Err, context.Canceled) {
+					t.Fatalf("interrupted: %v, %v", err, results[0].Err)
+				}
+				now := 0
+				for _, u := range value(w.store.TrackedURLs(t.Context(), w.ids["shop"]))(t) {
+					if u.InspectedAt != nil {
+						now++
+					}
+				}
+				if now < staged {
+					t.Errorf("%d answers were there, %d are", staged, now)
+				}
+				staged = now
+			}
+			equal(t, "results", len(w.results("shop")), pages)
+			if again := len(w.questions()) - pages; again > interruptions*parallel || interruptions < 4 {
+				t.Errorf("seed %d: %d URLs were asked for again after %d interruptions", seed, again, interruptions)
+			}
+		})
+	}
+}
+
+// What is answered and put aside is never asked for again, however the run ends.
+func TestWhatIsStagedIsNotAskedForAgain(t *testing.T) {
+	w := newWorld(t, nil, "shop")
+	w.serve(shopMap, urls("shop", 10)...)
+	ctx, cancel := context.WithCancel(context.Background())
+	n := 0
+	w.during = func(context.Context, string) {
+		if n++; n == 7 {
+			cancel()
+		}
+	}
+	_, err := w.inspector().Inspect(ctx, w.properties("shop"), Options{})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	equal(t, "published by a run that was killed", len(w.results("shop")), 0)
+	w.during = func(context.Context, string) {
+		if len(w.results("shop")) < 6 {
+			t.Error("what the run left is not published before the rest is asked for")
+		}
+	}
+	before := w.questions()
+	w.inspect("shop", Options{})
+	equal(t, "results", len(w.results("shop")), 10)
+	for _, url := range w.questions() {
+		if slices.Contains(before[:6], url) {
+			t.Errorf("%s was asked for again", url)
+		}
+	}
+}
+
+func TestTwoInspectorsNeverWorkOnOneProperty(t *testing.T) {
+	w := newWorld(t, nil, "shop", "blog")
+	w.serve(shopMap, urls("shop", 5)...)
+	w.serve("https://blog.example/sitemap.xml", urls("blog", 5)...)
+	begun := make(chan struct{})
+	var once sync.Once
+	finish := make(chan struct{})
+	w.during = func(_ context.Context, url string) {
+		if hostOf(url) == "shop" {
+			once.Do(func() { close(begun) })
+			<-finish
+		}
+	}
+	one := w.inspector()
+	var running sync.WaitGroup
+	running.Go(func() {
+		if r := value(one.Inspect(context.Background(), w.properties("shop"), Options{}))(t)[0]; r.Err != nil || r.Inspected != 5 {
+			t.Errorf("the first: %+v", r)
+		}
+	})
+	<-begun
+	for name, other := range map[string]*Inspector{
+		"another process": w.inspector(func(c *Config) { c.Holder = "another" }), "another run": one,
+	} {
+		results := value(other.Inspect(context.Background(), w.properties("shop", "blog"), Options{}))(t)
+		if !errors.Is(results[0].Err, ErrTaken) || results[1].Err != nil {
+			t.Errorf("%s: %v, %v", name, results[0].Err, results[1].Err)
+		}
+	}
+	close(finish)
+	running.Wait()
+	asked := w.questions()
+	slices.Sort(asked)
+	equal(t, "questions", asked, append(urls("blog", 5), urls("shop", 5)...))
+}
+
+func TestARefusedURLIsSkippedAndARefusedPropertyGivenUp(t *testing.T) {
+	const pages = 40
+	bad := func(n int) func(string) bool {
+		return func(url string) bool { return url < fmt.Sprintf("https://shop.example/%04d", n) }
+	}
+	for name, test := range map[string]struct {
+		bad                      func(url string) bool
+		before                   bool // all were inspected on an earlier day
+		inspected, asked, failed int
+	}{
+		"one":                         {bad(1), false, pages - 1, pages, 0},
+		"four in a row":               {bad(4), false, pages - 4, pages, 0},
+		"many in a row, but not all":  {bad(30), false, 10, pages, 0},
+		"all":                         {bad(pages), false, 0, refusals, 1},
+		"all, although it was better": {bad(pages), true, 0, refusals, 1},
+	} {
+		for _, class := range []daily.Class{daily.Rejected, daily.AccessLost} {
+			t.Run(fmt.Sprint(name, " ", class), func(t *testing.T) {
+				w := newWorld(t, nil, "shop")
+				w.serve(shopMap, urls("shop", pages)...)
+				if test.before {
+					w.inspect("shop", Options{})
+					w.questions()
+					w.passDay()
+				}
+				w.fails = func(_ Property, url string, _ int) error {
+					if test.bad(url) {
+						return refuse(class)
+					}
+					return nil
+				}
+				r := w.inspect("shop", Options{})
+				equal(t, "inspected", r.Inspected, test.inspected)
+				equal(t, "left", r.Left, pages-test.inspected)
+				equal(t, "questions", len(w.questions()), test.asked)
+				s := w.summary("shop").State
+				equal(t, "failures", s.Failures, test.failed)
+				if test.failed > 0 != (r.Err != nil) || test.failed > 0 && (!strings.Contains(s.Note, "full user") || !errors.Is(r.Err, errOut)) {
+					t.Errorf("ended with %v, note %q", r.Err, s.Note)
+				}
+			})
+		}
+	}
+}
+
+func TestALostConnectionEndsAllItsProperties(t *testing.T) {
+	for name, lose := range map[string]func(w *world, lost func(Property) error){
+		"while it discovers": func(w *world, lost func(Property) error) { w.lists = lost },
+		"while it inspects": func(w *world, lost func(Property) error) {
+			w.fails = func(p Property, _ string, _ int) error { return lost(p) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			names := []string{"shop", "blog", "other"}
+			w := newWorld(t, nil, names...)
+			for _, name := range names {
+				w.serve("https://"+name+".example/sitemap.xml", urls(name, 5)...)
+			}
+			calls := 0
+			lose(w, func(p Property) error {
+				if p.Connection == "google" {
+					calls++
+					return refuse(daily.ConnectionLost)
+				}
+				return nil
+			})
+			properties := w.properties(names...)
+			properties[2].Connection = "another"
+			results := value(w.inspector(func(c *Config) { c.Parallel = 1 }).Inspect(t.Context(), properties, Options{}))(t)
+			for i, r := range results {
+				if lost := i < 2; lost != errors.Is(r.Err, errOut) || !lost && r.Inspected != 5 {
+					t.Errorf("%s: %+v", names[i], r)
+				}
+			}
+			equal(t, "calls through the lost connection", calls, 1)
+		})
+	}
+}
+
+func TestTheUpstreamsDayCounts(t *testing.T) {
+	w := newWorld(t, nil, "shop")
+	at := noon.Add(11*time.Hour + 59*time.Minute) // 23:59 in California
+	w.now = func() time.Time { return at }
+	w.perDay = 3
+	w.serve(shopMap, urls("shop", 5)...)
+	w.during = func(_ context.Context, url string) {
+		if url == "https://shop.example/0002" {
+			at = at.Add(2 * time.Minute)
+		}
+	}
+	// The quota of the new day goes on with what is due, and the next run leaves it alone.
+	r := w.inspect("shop", Options{})
+	equal(t, "over midnight", []any{r.Inspected, r.Left, r.Err}, []any{5, 0, nil})
+	r = w.inspect("shop", Options{})
+	equal(t, "after midnight", []any{r.Inspected, r.Left}, []any{1, 1})
+	asked := w.questions()
+	equal(t, "after midnight", asked[5:], urls("shop", 1))
+	equal(t, "day", w.summary("shop").Trend[0].Date, translate.NewDate(2026, 11, 22))
+}

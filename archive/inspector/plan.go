@@ -1,0 +1,45 @@
+package inspector
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"sara/archive/sqlstore"
+	"sara/translate"
+)
+
+// plan returns the URLs that are due on a day of the upstream, in the order in which they are inspected: those that never were
+// come first, the important ones before the others; then come those that are stale, and the more clicks they have the sooner
+// they count as that. day tells on which day of the upstream an instant falls.
+//
+// Whole days count, so that a run that goes on where another ended has the same order.
+func plan(urls []sqlstore.TrackedURL, today translate.Date, day func(time.Time) translate.Date) []sqlstore.TrackedURL {
+	type candidate struct {
+		sqlstore.TrackedURL
+		urgency float64
+	}
+	var due []candidate
+	for _, u := range urls {
+		if u.InspectedAt == nil {
+			due = append(due, candidate{u, math.Inf(1)})
+		} else if age := today - day(*u.InspectedAt); age > 0 {
+			due = append(due, candidate{u, float64(age) * (1 + math.Log2(1+float64(u.Clicks)))})
+		}
+	}
+	slices.SortFunc(due, func(a, b candidate) int {
+		if order := cmp.Compare(b.urgency, a.urgency); order != 0 {
+			return order
+		}
+		if a.InspectedAt == nil && a.Clicks != b.Clicks {
+			return cmp.Compare(b.Clicks, a.Clicks)
+		}
+		return cmp.Compare(a.URL, b.URL)
+	})
+	planned := make([]sqlstore.TrackedURL, len(due))
+	for i, c := range due {
+		planned[i] = c.TrackedURL
+	}
+	return planned
+}
