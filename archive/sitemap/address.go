@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -116,7 +117,7 @@ func splitAuthority(scheme, authority string) (host, port string, ok bool) {
 func asciiHost(host string) (string, bool) {
 	if !isASCII(host) {
 		ascii, err := idna.Lookup.ToASCII(host)
-		if err != nil {
+		if err != nil || !utf8.ValidString(host) {
 			return "", false
 		}
 		host = ascii

@@ -11,37 +11,37 @@ import (
 
 // decode returns the text of a file: it undoes up to two layers of gzip, for a gzipped file may be sent gzipped, and
 // drops a byte order mark. The magic bytes decide, for headers and names of files are often wrong about it. No layer may
-// have more bytes than the limit. The text is UTF-8, or in the character set that it names itself; wide tells that it
-// came in UTF-16 and is UTF-8 now.
-func decode(body io.Reader, limit int64) (text *bufio.Reader, wide bool, err error) {
-	text = bufio.NewReader(&bounded{source: body, left: limit, limit: limit})
+// have more bytes than the limit. The text is UTF-8, also where it came in UTF-16, or in the character set that it names
+// itself.
+func decode(body io.Reader, limit int64) (*bufio.Reader, error) {
+	text := bufio.NewReader(&bounded{source: body, left: limit, limit: limit})
 	for range 2 {
 		magic, err := peek(text, 2)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if string(magic) != "\x1f\x8b" {
 			break
 		}
 		unpacked, err := gzip.NewReader(text)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		text = bufio.NewReader(&bounded{source: unpacked, left: limit, limit: limit})
 	}
 	mark, err := peek(text, 3)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	switch {
 	case len(mark) == 3 && string(mark) == "\xef\xbb\xbf":
 		_, err = text.Discard(3)
-		return text, false, err
+		return text, err
 	case len(mark) >= 2 && (string(mark[:2]) == "\xfe\xff" || string(mark[:2]) == "\xff\xfe"):
 		utf16 := unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM)
-		return bufio.NewReader(utf16.NewDecoder().Reader(text)), true, nil
+		return bufio.NewReader(utf16.NewDecoder().Reader(text)), nil
 	}
-	return text, false, nil
+	return text, nil
 }
 
 // peek returns the next n bytes, or fewer if there are no more.

@@ -1,8 +1,14 @@
 package sitemap
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -98,6 +104,14 @@ func TestCharacterSets(t *testing.T) {
 	wantProblem(t, f, `its character set "x-klingon" is not known`)
 	wantStrings(t, got)
 
+	f, got = readOne(t, Limits{}, text(strings.Replace(urlset(pages(1)...), "UTF-8", "utf-16", 1))) // a frequent mistake
+	wantProblem(t, f, "")
+	wantStrings(t, got, pages(1)...)
+
+	f, got = readOne(t, Limits{}, text(strings.Replace(latin, "</urlset>", strings.Repeat(`<?xml version="1.0" encoding="ISO-8859-1"?>`, 1000), 1)))
+	wantProblem(t, f, "it names its character set more than once; it was read up to line 1, and the rest is lost")
+	wantStrings(t, got, "https://www.example.com/%C3%A9")
+
 	f, _ = readOne(t, Limits{}, text(strings.Replace(latin, "ISO-8859-1", "UTF-8", 1)))
 	wantProblem(t, f, "its XML is broken; it was read up to line 1, and the rest is lost")
 }
@@ -140,6 +154,22 @@ func TestAnswersThatAreNotTheFile(t *testing.T) {
 	wantProblem(t, f, "its server's answer is not valid HTTP")
 	f, _ = readOne(t, Limits{}, func(w http.ResponseWriter, _ *http.Request) { hijack(t, w, "") })
 	wantProblem(t, f, "the connection to its server broke")
+}
+
+func TestServersThatCannotBeReachedAreToldApart(t *testing.T) {
+	secure := httptest.NewUnstartedServer(text(goodPage))
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	plain := web{}.start(t)
+	noNames := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no name server") }}
+	found := read(t, Config{AllowLoopback: true, Resolver: noNames}, 0, secure.URL, "https"+strings.TrimPrefix(plain, "http"), "http://www.example.com/", "http://127.0.0.1:1/")
+	var got []string
+	for _, f := range found.Files {
+		got = append(got, f.Problem)
+	}
+	const tls = "its server offers no connection that can be trusted (TLS)"
+	wantStrings(t, got, tls, tls, "the name of its server could not be looked up", "no connection to its server")
 }
 
 // hijack answers with bytes as they are, and closes the connection.

@@ -25,7 +25,8 @@ const (
 	errHTML     = problem("it is an HTML page, not a sitemap")
 	errFeed     = problem("it is a feed, not a sitemap")
 	errEntities = problem("it declares entities of its own, which are not read")
-	errNesting  = problem("its elements are nested too deeply")
+	errNesting  = problem("its elements are nested too deeply, and the rest is not read")
+	errRecoded  = problem("it names its character set more than once")
 	errToken    = problem("it has an element, a comment or a text that is too long")
 )
 
@@ -36,7 +37,7 @@ type sink interface {
 }
 
 // parse reads one decoded file into the sink, to its end or to its first error. What the sink got before an error counts.
-func parse(text *bufio.Reader, wide bool, into sink) error {
+func parse(text *bufio.Reader, into sink) error {
 	first, err := firstByte(text)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -44,7 +45,7 @@ func parse(text *bufio.Reader, wide bool, into sink) error {
 	case err != nil:
 		return err
 	case first == '<':
-		return parseXML(text, wide, into)
+		return parseXML(text, into)
 	}
 	start, err := peek(text, len("https://"))
 	if err != nil {
@@ -97,39 +98,27 @@ func parseLines(text *bufio.Reader, into sink) error {
 	}
 }
 
-// parseXML reads a urlset or a sitemapindex. An error that comes after its first tag is a *cutError.
-func parseXML(text *bufio.Reader, wide bool, into sink) error {
+// parseXML reads a urlset or a sitemapindex. What goes wrong with its bytes after the first tag is a *cutError.
+func parseXML(text *bufio.Reader, into sink) error {
 	source := &tokenReader{source: text}
 	decoder := xml.NewDecoder(source)
-	decoder.CharsetReader = func(label string, _ io.Reader) (io.Reader, error) {
-		if wide {
-			return source, nil
-		}
-		charset, err := htmlindex.Get(label)
-		if err != nil {
-			return nil, problem(fmt.Sprintf("its character set %.40q is not known", label))
-		}
-		source.source = bufio.NewReader(charset.NewDecoder().Reader(source.source))
-		return source, nil
-	}
+	decoder.CharsetReader = source.recode
 	walk := xmlWalk{into: into}
 	for {
 		source.length = 0
 		token, err := decoder.Token()
-		if err == nil {
-			err = walk.take(token)
-			if err == nil && walk.depth == 0 && walk.root.Local != "" {
-				return nil
-			}
-		} else if source.err == nil { // not reading, but what was read
-			err = syntaxProblem(err, walk.root.Local != "")
-		}
 		if err != nil {
+			if source.err == nil { // it is not the reading that went wrong, but what was read
+				err = syntaxProblem(err, walk.entry != "")
+			}
 			if walk.entry == "" {
 				return err
 			}
 			line, _ := decoder.InputPos()
 			return &cutError{line: line, err: err}
+		}
+		if err := walk.take(token); err != nil || walk.ended() {
+			return err
 		}
 	}
 }
@@ -146,7 +135,7 @@ func syntaxProblem(err error, begun bool) error {
 	return errUnknown
 }
 
-// cutError says where the reading of an XML file ended.
+// cutError says at which line the bytes of an XML file ended or could not be understood any more.
 type cutError struct {
 	line int
 	err  error
@@ -184,6 +173,8 @@ func (w *xmlWalk) take(token xml.Token) error {
 	}
 	return nil
 }
+
+func (w *xmlWalk) ended() bool { return w.depth == 0 && w.entry != "" }
 
 func (w *xmlWalk) start(name xml.Name) error {
 	w.depth++
@@ -229,9 +220,10 @@ func (w *xmlWalk) end() error {
 // tokenReader bounds the bytes of one token, which the decoder holds as a whole. It has ReadByte, and so the decoder puts
 // no buffer in between.
 type tokenReader struct {
-	source *bufio.Reader
-	length int   // bytes since the last token
-	err    error // of the source, once it is not io.EOF
+	source  *bufio.Reader
+	length  int   // bytes since the last token
+	err     error // of the source, other than io.EOF
+	recoded bool
 }
 
 func (t *tokenReader) ReadByte() (byte, error) {
@@ -247,4 +239,22 @@ func (t *tokenReader) ReadByte() (byte, error) {
 
 func (t *tokenReader) Read(p []byte) (int, error) {
 	return t.source.Read(p)
+}
+
+// recode goes on in the character set of an XML declaration. Whoever could read that it is UTF-16 does not read UTF-16:
+// either decode has seen to it, or the declaration is wrong. The decoder takes declarations anywhere and as often as they
+// come, but only one may have an effect: each adds a reader on top of the others.
+func (t *tokenReader) recode(label string, _ io.Reader) (io.Reader, error) {
+	if t.recoded {
+		return nil, errRecoded
+	}
+	t.recoded = true
+	charset, err := htmlindex.Get(label)
+	if err != nil {
+		return nil, problem(fmt.Sprintf("its character set %.40q is not known", label))
+	}
+	if name, err := htmlindex.Name(charset); err != nil || !strings.HasPrefix(name, "utf-16") {
+		t.source = bufio.NewReader(charset.NewDecoder().Reader(t.source))
+	}
+	return t, nil
 }

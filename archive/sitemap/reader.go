@@ -115,11 +115,11 @@ func (r *Reader) readFile(ctx context.Context, g *gathering, f *file) error {
 		return err
 	}
 	defer func() { _ = body.Close() }() // what was wanted has been read
-	text, wide, err := decode(body, r.limits.FileBytes)
+	text, err := decode(body, r.limits.FileBytes)
 	if err != nil {
 		return err
 	}
-	return parse(text, wide, &fileSink{gathering: g, file: f})
+	return parse(text, &fileSink{gathering: g, file: f})
 }
 
 // outcome is the Problem of a file whose reading ended with err.

@@ -1,0 +1,179 @@
+package sitemap
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+func TestAnIndexOfGzippedFilesIsFollowed(t *testing.T) {
+	w := web{"/a.xml.gz": text(zipped(urlset("https://www.example.com/a", "https://www.example.com/both"))),
+		"/b.txt": text("https://www.example.com/both\nhttps://www.example.com/b")}
+	base := w.start(t)
+	w["/index.xml.gz"] = text(zipped(index(base+"/a.xml.gz", " "+base+"/b.txt\n", base+"/none")))
+	found := read(t, Config{AllowLoopback: true}, 0, base+"/index.xml.gz")
+	want := Found{Files: []File{
+		{Path: base + "/index.xml.gz"},
+		{Path: base + "/a.xml.gz", Above: []int32{0}, URLs: 2},
+		{Path: base + "/b.txt", Above: []int32{0}, URLs: 2},
+		{Path: base + "/none", Above: []int32{0}, Problem: "it answers 404"},
+	}, URLs: []URL{
+		{"https://www.example.com/a", []int32{0, 1}},
+		{"https://www.example.com/both", []int32{0, 1, 2}},
+		{"https://www.example.com/b", []int32{0, 2}},
+	}}
+	if fmt.Sprint(found) != fmt.Sprint(want) {
+		t.Errorf("found %+v\nwant %+v", found, want)
+	}
+}
+
+func TestFilesNamedInACircleAreReadOnce(t *testing.T) {
+	asked := map[string]int{}
+	w := web{}
+	base := w.start(t)
+	serve := func(path, content string) {
+		w[path] = func(w http.ResponseWriter, _ *http.Request) {
+			asked[path]++
+			_, _ = w.Write([]byte(content))
+		}
+	}
+	serve("/a", index(base+"/a", base+"/b", base+"/b#again", base+"/leaf"))
+	serve("/b", index(base+"/a", base+"/leaf", strings.ToUpper(base[:4])+base[4:]+"/leaf"))
+	serve("/leaf", urlset("https://www.example.com/a"))
+	found := read(t, Config{AllowLoopback: true}, 0, base+"/leaf", base+"/a", base+"/a")
+	got := fmt.Sprint(found.Files[0].Above, found.Files[1].Above, found.Files[2].Above, found.URLs, asked)
+	if want := "[1 2] [2] [1] [{https://www.example.com/a [0 1 2]}] map[/a:1 /b:1 /leaf:1]"; got != want || len(found.Files) != 3 {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// The same pages in all of a hundred files below a hundred indexes: equal sets of files are one slice.
+func TestPagesInManyFilesShareTheirSets(t *testing.T) {
+	w := web{}
+	base := w.start(t)
+	var leaves, indexes []string
+	for i := range 100 {
+		leaves = append(leaves, fmt.Sprintf("%s/leaf/%d", base, i))
+		indexes = append(indexes, fmt.Sprintf("%s/index/%d", base, i))
+	}
+	for i := range 100 {
+		w[fmt.Sprintf("/leaf/%d", i)] = text(urlset(pages(1000)...))
+		w[fmt.Sprintf("/index/%d", i)] = text(index(leaves...))
+	}
+	found := read(t, Config{AllowLoopback: true}, 0, indexes...)
+	if len(found.Files) != 200 || len(found.Files[199].Above) != 100 || len(found.URLs) != 1000 {
+		t.Fatalf("%d files, %d addresses", len(found.Files), len(found.URLs))
+	}
+	for _, u := range found.URLs {
+		if len(u.Files) != 200 || !slices.IsSorted(u.Files) || &u.Files[0] != &found.URLs[0].Files[0] {
+			t.Fatalf("%s is in %v", u.Address, u.Files)
+		}
+	}
+}
+
+// Each of ten thousand indexes names the next one.
+func TestNestedIndexesAreFollowedToTheirDepth(t *testing.T) {
+	var asked atomic.Int32
+	var base string
+	w := web{"/good": text(goodPage)}
+	for i := range 10_000 {
+		w[fmt.Sprintf("/%d", i)] = func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			_, _ = w.Write([]byte(index(fmt.Sprintf("%s/%d", base, i+1), base+"/good")))
+		}
+	}
+	base = w.start(t)
+	found := read(t, Config{AllowLoopback: true}, 0, base+"/0")
+	if n := asked.Load(); n != 4 {
+		t.Errorf("%d indexes were asked", n)
+	}
+	last := found.Files[len(found.Files)-1]
+	if len(found.Files) != 5 || !slices.Equal(last.Above, []int32{0, 1, 3}) {
+		t.Fatalf("files %+v", found.Files)
+	}
+	wantProblem(t, last, "it is an index file below 3 others, and not followed")
+	wantStrings(t, addressesOf(found), goodPage)
+}
+
+func TestAnIndexOfTenThousandFilesIsFollowedAsFarAsTheLimit(t *testing.T) {
+	var asked atomic.Int32
+	w := web{"/good": text(goodPage)}
+	base := w.start(t)
+	names := make([]string, 10_000)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s/%d", base, i)
+		w[fmt.Sprintf("/%d", i)] = func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			_, _ = fmt.Fprintf(w, "https://www.example.com/%d\n", i)
+		}
+	}
+	w["/index"] = text(index(names...))
+	found := read(t, Config{AllowLoopback: true}, 0, base+"/index", base+"/good")
+	if n := asked.Load(); n != 498 || len(found.Files) != 500 || len(found.URLs) != 499 {
+		t.Errorf("%d files asked, %d files, %d addresses", n, len(found.Files), len(found.URLs))
+	}
+	wantProblem(t, found.Files[0], "9502 of the sitemaps it names are not read: at most 500 of a property are")
+	wantProblem(t, found.Files[1], "")
+}
+
+func TestEveryFileOfThePathsIsAnswered(t *testing.T) {
+	base := web{"/good": text(goodPage)}.start(t)
+	found := read(t, Config{AllowLoopback: true, Limits: Limits{Files: 1}}, 0, base+"/good", base+"/2", "file:///x")
+	var got []string
+	for _, f := range found.Files {
+		got = append(got, f.Problem)
+	}
+	wantStrings(t, got, "", "not read: at most 1 sitemaps of a property are", "its address is neither http nor https")
+}
+
+func TestReadingStopsAtTheMostAddresses(t *testing.T) {
+	base := web{"/a": text(urlset(pages(3)...)), "/b": text(urlset(pages(5)...)), "/c": text(goodPage)}.start(t)
+	config := Config{AllowLoopback: true}
+	found := read(t, config, 4, base+"/a", base+"/b", base+"/c")
+	if !found.Full || len(found.URLs) != 4 || found.Files[1].URLs != 4 {
+		t.Errorf("found %+v", found)
+	}
+	wantProblem(t, found.Files[0], "")
+	wantProblem(t, found.Files[1], "there are more than 4 addresses, and the rest is not read")
+	wantProblem(t, found.Files[2], "not read: there were more than 4 addresses before it")
+	found = read(t, config, 3, base+"/a", base+"/a?again")
+	if found.Full || len(found.URLs) != 3 || found.Files[1].URLs != 3 {
+		t.Errorf("exactly as many as are wanted: %+v", found)
+	}
+}
+
+// One connection at a time goes to a stranger's server, and none stays open.
+func TestFilesAreReadOneAfterTheOther(t *testing.T) {
+	var now, most atomic.Int32
+	w := web{}
+	var paths []string
+	base := w.start(t)
+	for i := range 20 {
+		path := fmt.Sprintf("/%d", i)
+		paths = append(paths, base+path)
+		w[path] = func(w http.ResponseWriter, r *http.Request) {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			if !r.Close {
+				t.Error("the connection is to be kept")
+			}
+			_, _ = w.Write([]byte(goodPage))
+		}
+	}
+	found := read(t, Config{AllowLoopback: true}, 0, paths...)
+	if len(found.URLs) != 1 || len(found.URLs[0].Files) != 20 || most.Load() != 1 {
+		t.Errorf("found %+v, %d at once", found, most.Load())
+	}
+}
+
+func TestNewRefusesWhatHasNoMeaning(t *testing.T) {
+	if _, err := New(Config{Limits: Limits{Files: -1}}); err == nil {
+		t.Error("a negative limit was taken")
+	}
+	if _, err := New(Config{Transport: http.DefaultTransport, Resolver: nameServer(t, nil)}); err == nil {
+		t.Error("a resolver next to a transport was taken")
+	}
+}
