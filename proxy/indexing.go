@@ -1,0 +1,221 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sara/archive/sqlstore"
+	"sara/translate"
+)
+
+// The states of an indexing collection (spec: States and transitions). Only in the last of them are there results to count.
+const (
+	pendingDiscovery  = "pending_discovery"
+	pendingInspection = "pending_inspection"
+	indexReady        = "ready"
+)
+
+// indexing is the data of /indexing. What is not known before the property is ready is null, since a zero would say that
+// nothing is indexed.
+type indexing struct {
+	Status          string        `json:"status"`
+	DiscoverySource *string       `json:"discovery_source"`
+	URLCount        *int          `json:"url_count"`
+	URLsCapped      *bool         `json:"urls_capped"`
+	LastRefreshedAt *string       `json:"last_refreshed_at"`
+	Totals          indexTotals   `json:"totals"`
+	Breakdown       []coverageRow `json:"breakdown"`
+	Sitemaps        []sitemapRow  `json:"sitemaps"`
+	Trend           []trendRow    `json:"trend"`
+}
+
+type indexTotals struct {
+	TotalURLs     *int `json:"total_urls"`
+	InspectedURLs *int `json:"inspected_urls"`
+	Indexed       *int `json:"indexed"`
+	NotIndexed    *int `json:"not_indexed"`
+}
+
+type coverageRow struct {
+	CoverageState string `json:"coverage_state"`
+	Bucket        string `json:"bucket"`
+	Count         int    `json:"count"`
+}
+
+type sitemapRow struct {
+	Path           string  `json:"path"`
+	TotalURLs      int     `json:"total_urls"`
+	InspectedURLs  int     `json:"inspected_urls"`
+	Indexed        *int    `json:"indexed"`
+	NotIndexed     *int    `json:"not_indexed"`
+	LastDownloaded *string `json:"last_downloaded"`
+	IsPending      *bool   `json:"is_pending"`
+	Warnings       *int64  `json:"warnings"`
+	Errors         *int64  `json:"errors"`
+}
+
+type trendRow struct {
+	Date       string `json:"date"`
+	TotalURLs  int    `json:"total_urls"`
+	Indexed    int    `json:"indexed"`
+	NotIndexed int    `json:"not_indexed"`
+	Error      int    `json:"error"`
+	Unknown    int    `json:"unknown"`
+}
+
+type urlRow struct {
+	URL             string  `json:"url"`
+	CoverageState   string  `json:"coverage_state"`
+	Verdict         string  `json:"verdict"`
+	LastCrawlTime   *string `json:"last_crawl_time"`
+	LastInspectedAt string  `json:"last_inspected_at"`
+}
+
+type indexMeta struct {
+	PropertyID string           `json:"property_id"`
+	Source     translate.Source `json:"source"`
+	Cache      string           `json:"cache"`
+	Notes      []string         `json:"notes"`
+}
+
+type urlsMeta struct {
+	indexMeta
+	RowCount int `json:"row_count"`
+	Limit    int `json:"limit"`
+	Offset   int `json:"offset"`
+	Total    int `json:"total"`
+}
+
+// serveIndexing answers /v1/properties/{id}/indexing.
+func (s *Server) serveIndexing(ctx context.Context, c *call) (reply, error) {
+	var from *translate.Date
+	if c.ask.IncludeTrend {
+		first := s.calendar.Day(c.started) - translate.Date(c.ask.TrendDays) + 1
+		from = &first
+	}
+	summary, err := s.config.Store.IndexSummary(ctx, c.property.ID, from)
+	if err != nil {
+		return reply{}, asStoreError(err)
+	}
+	data, inspected := indexingOf(&summary)
+	if c.ask.IncludeTrend {
+		data.Trend = each(summary.Trend, rowOfDay)
+	}
+	return envelope(data, c.indexMeta(&summary.State, inspected, summary.Sitemaps)), nil
+}
+
+// serveIndexedURLs answers /v1/properties/{id}/indexing/urls.
+func (s *Server) serveIndexedURLs(ctx context.Context, c *call) (reply, error) {
+	page, err := s.config.Store.IndexedURLs(ctx, c.property.ID, sqlstore.IndexQuery{
+		Bucket: c.ask.Bucket, CoverageState: c.ask.CoverageState, SitemapPath: c.ask.SitemapPath, Contains: c.ask.Contains,
+		Order: c.ask.Order, Limit: c.ask.Limit, Offset: c.ask.Offset,
+	})
+	if err != nil {
+		return reply{}, asStoreError(err)
+	}
+	meta := urlsMeta{indexMeta: c.indexMeta(&page.State, page.Inspected, nil), RowCount: len(page.Rows), Limit: c.ask.Limit, Offset: c.ask.Offset,
+		Total: page.Total}
+	return envelope(rows[urlRow]{each(page.Rows, rowOfURL)}, meta), nil
+}
+
+// collectionStatus returns the state of a collection in which inspected URLs have a result.
+func collectionStatus(state *sqlstore.IndexState, inspected int) string {
+	switch {
+	case state.DiscoveredAt == nil:
+		return pendingDiscovery
+	case state.RefreshedAt == nil || inspected == 0 && state.URLs > 0:
+		return pendingInspection
+	}
+	return indexReady
+}
+
+// indexingOf returns the data, but for the trend, and how many URLs have a result.
+func indexingOf(summary *sqlstore.IndexSummary) (data indexing, inspected int) {
+	state := &summary.State
+	var indexed, notIndexed int
+	for _, c := range summary.Coverage {
+		inspected += c.Count
+		switch c.Bucket {
+		case translate.BucketIndexed:
+			indexed += c.Count
+		case translate.BucketNotIndexed, translate.BucketError:
+			notIndexed += c.Count
+		}
+	}
+	data = indexing{Status: collectionStatus(state, inspected), DiscoverySource: optional(state.Source),
+		Breakdown: each(summary.Coverage, rowOfCoverage), Sitemaps: each(summary.Sitemaps, rowOfSitemap)}
+	if data.Status == pendingDiscovery {
+		return data, inspected
+	}
+	data.URLCount, data.URLsCapped = &state.URLs, &state.Capped
+	data.Totals = indexTotals{TotalURLs: &state.URLs, InspectedURLs: &inspected}
+	if data.Status == indexReady {
+		data.Totals.Indexed, data.Totals.NotIndexed = &indexed, &notIndexed
+		data.LastRefreshedAt = instantOf(state.RefreshedAt)
+	}
+	return data, inspected
+}
+
+// indexMeta says what a client should know of the collection beside its figures. Without sitemaps it says nothing of them.
+func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []sqlstore.SitemapRollup) indexMeta {
+	meta := indexMeta{PropertyID: c.property.ID, Source: translate.Stored, Cache: wordBypass, Notes: []string{}}
+	note := func(format string, args ...any) { meta.Notes = append(meta.Notes, fmt.Sprintf(format, args...)) }
+	switch collectionStatus(state, inspected) {
+	case pendingDiscovery:
+		note("The URLs of the property have not been discovered yet: nothing is known of what is indexed.")
+	case pendingInspection:
+		note("None of the %d URLs that were discovered has been inspected yet: nothing is known of what is indexed.", state.URLs)
+	default:
+		if left := state.URLs - inspected; left > 0 {
+			note("%d of %d URLs have not been inspected yet: they are in no bucket, and not listed.", left, state.URLs)
+		}
+	}
+	if state.Capped {
+		note("There are more URLs than the plan inspects: these are the %d with the most search traffic.", state.URLs)
+	}
+	const most = 5
+	unread := 0
+	for _, m := range sitemaps {
+		if m.Problem == "" {
+			continue
+		}
+		if unread++; unread <= most {
+			note("The sitemap %s was not read, or not wholly: %s.", m.Path, m.Problem)
+		}
+	}
+	if unread > most {
+		note("So it is with %d more sitemaps.", unread-most)
+	}
+	return meta
+}
+
+func rowOfCoverage(c sqlstore.CoverageCount) coverageRow {
+	return coverageRow{CoverageState: c.CoverageState, Bucket: c.Bucket.String(), Count: c.Count}
+}
+
+func rowOfSitemap(m sqlstore.SitemapRollup) sitemapRow {
+	row := sitemapRow{Path: m.Path, TotalURLs: m.URLs, InspectedURLs: m.Inspected, LastDownloaded: instantOf(m.LastDownloaded),
+		IsPending: m.IsPending, Warnings: m.Warnings, Errors: m.Errors}
+	if m.Inspected > 0 || m.URLs == 0 {
+		row.Indexed, row.NotIndexed = &m.Indexed, &m.NotIndexed
+	}
+	return row
+}
+
+func rowOfDay(d sqlstore.IndexDay) trendRow {
+	return trendRow{Date: d.Date.String(), TotalURLs: d.URLs, Indexed: d.Indexed, NotIndexed: d.NotIndexed, Error: d.Error, Unknown: d.Unknown}
+}
+
+func rowOfURL(u sqlstore.IndexedURL) urlRow {
+	return urlRow{URL: u.URL, CoverageState: u.CoverageState, Verdict: u.Verdict, LastCrawlTime: instantOf(u.LastCrawl),
+		LastInspectedAt: timestamp(u.InspectedAt)}
+}
+
+// instantOf is an instant that is null when it is not known.
+func instantOf(t *time.Time) *string {
+	if t == nil {
+		return nil
+	}
+	return optional(timestamp(*t))
+}
