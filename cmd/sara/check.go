@@ -22,7 +22,7 @@ func (c *serveCommand) validate() error {
 	errs := append(c.addressSettings.check(), c.edgeSettings.check()...)
 	errs = append(errs, c.storeSettings.check(), c.archiveSettings.check(), keyErr, replicasErr, cacheErr)
 	errs = append(errs, c.upstreamSettings.check()...)
-	errs = append(errs, c.keySettings.check(), plansErr, c.collectSettings.check())
+	errs = append(errs, c.keySettings.check(), plansErr, c.collectSettings.check(), c.inspectSettings.check())
 	return errors.Join(append(errs, c.logSettings.check()...)...)
 }
 
@@ -123,11 +123,14 @@ func (c *serveCommand) effective() [][]string {
 		{"SARA_ARCHIVE_URL", c.location()},
 		{"SARA_REDIS_URL", orDefault(maskURL(c.RedisURL), "none: counted in memory, for one process")},
 		{"SARA_REPLICAS", c.Replicas},
+		{"SARA_CACHE_BYTES", c.CacheBytes},
 		{"SARA_UPSTREAM_URL", c.UpstreamURL},
 		{"SARA_OAUTH_TOKEN_URL", c.OAuthTokenURL},
 		{"SARA_KEY_PREFIX", c.KeyPrefix},
 		{"SARA_COLLECT", c.Collect},
 		{"SARA_COLLECT_RATE", c.CollectRate},
+		{"SARA_INSPECT", c.Inspect},
+		{"SARA_SITEMAP_ALLOW_LOOPBACK", c.SitemapAllowLoopback},
 		{"SARA_PLANS_FILE", orDefault(c.PlansFile, "built in")},
 		{"SARA_SHUTDOWN_DELAY", c.ShutdownDelay},
 		{"SARA_LOG_LEVEL", c.LogLevel},

@@ -117,6 +117,9 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	if err := historian.fill(ctx, world, store); err != nil {
 		return fmt.Errorf("seed the archive of the demo world: %w", err)
 	}
+	if err := historian.index(ctx, world, &searchConsole{client: client, store: store, plans: issue.plans}, history); err != nil {
+		return fmt.Errorf("seed the index coverage of the demo world: %w", err)
+	}
 	world.BaseURL, world.AdminURL, world.UpstreamURL = localURL(a.public.Addr().String()), localURL(a.admin.Addr().String()), cast.url
 	server, err := proxy.New(proxy.Config{
 		Store: store, Upstream: client, Plans: issue.plans, Budget: policy.NewLocal(con.now),

@@ -25,6 +25,7 @@ type historian struct {
 	past    *gscsim.Server // the simulated Search Console, as if it forgot nothing
 	history *archive.History
 	anchor  translate.Date
+	now     func() time.Time
 }
 
 func newHistorian(cast *cast, history *archive.History, now func() time.Time) (*historian, error) {
@@ -34,7 +35,7 @@ func newHistorian(cast *cast, history *archive.History, now func() time.Time) (*
 	}
 	config := cast.simulation(now)
 	config.RetentionMonths = mainMonths + 1
-	return &historian{past: gscsim.New(config), history: history, anchor: calendar.Anchor(now())}, nil
+	return &historian{past: gscsim.New(config), history: history, anchor: calendar.Anchor(now()), now: now}, nil
 }
 
 // archived returns the days of a property of the demo that are archived; false when none are.

@@ -51,6 +51,7 @@ type commands struct {
 	PageGroups pageGroupCommands  `cmd:"" help:"Named sets of a property's pages."`
 	Annotation annotationCommands `cmd:"" help:"Dated remarks about a property."`
 	Collect    collectCommand     `cmd:"" help:"Archive the history that Search Console has of the properties, and that is not archived yet."`
+	Inspect    inspectCommand     `cmd:"" help:"Discover the URLs of the properties, and ask Search Console what its index holds of each."`
 	Archive    archiveCommands    `cmd:"" help:"The history of properties that is kept when Search Console has forgotten it."`
 	OpenAPI    openAPICommand     `cmd:"" name:"openapi" help:"Print the OpenAPI document."`
 	Version    versionCommand     `cmd:"" help:"Print the version."`

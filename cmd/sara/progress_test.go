@@ -50,9 +50,9 @@ func TestProgressInLines(t *testing.T) {
 // The days of a property that pauses count once, and those of one that failed no more.
 func TestProgressInABar(t *testing.T) {
 	var out bytes.Buffer
-	bar := newBarProgress(&out, 0)
+	bar := collectingBar{newBar(&out, "days", 0)}
 	tell(bar)
-	if done, all := bar.bar.State().CurrentNum, bar.bar.GetMax(); done != 4 || all != 4+1 {
+	if done, all := bar.bar.bar.State().CurrentNum, bar.bar.bar.GetMax(); done != 4 || all != 4+1 {
 		t.Errorf("the bar is at %d of %d, want 4 of 5", done, all)
 	}
 	bar.end()

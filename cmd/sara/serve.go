@@ -27,6 +27,7 @@ type serveCommand struct {
 	replicaSettings
 	cacheSettings
 	collectSettings
+	inspectSettings
 	logSettings
 	Check bool `help:"Check the settings and the database, print the settings, and exit."`
 }
@@ -111,12 +112,16 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console, changes
 	if err != nil {
 		return err
 	}
-	daily, err := c.daily(config, history, server)
+	collecting, err := c.collectSettings.daily(config, history, server)
+	if err != nil {
+		return err
+	}
+	inspecting, err := c.inspectSettings.daily(config, history, server)
 	if err != nil {
 		return err
 	}
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), c.logged())
-	s := service{server: server, background: background{changes: changes, daily: daily}, public: public, admin: admin, delay: delay, log: config.Log}
+	s := service{server: server, background: background{changes: changes, daily: []func(context.Context){collecting, inspecting}}, public: public, admin: admin, delay: delay, log: config.Log}
 	return s.run(ctx, func(context.Context) error {
 		_, err := fmt.Fprintf(con.stdout, "listening on http://%s\nadmin listening on http://%s\n", public.Addr(), admin.Addr())
 		return err

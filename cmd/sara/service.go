@@ -34,8 +34,8 @@ type service struct {
 
 // background is what goes on beside serving, until its context ends.
 type background struct {
-	changes changes                   // nil: nobody else changes anything
-	daily   func(ctx context.Context) // the daily run; nil: it is off
+	changes changes                     // nil: nobody else changes anything
+	daily   []func(ctx context.Context) // the daily runs; nil for one that is off
 }
 
 // run serves until ctx ends, and then stops so that no request is cut off: the service becomes unready, answers on for the
@@ -60,12 +60,14 @@ func (s *service) run(ctx context.Context, ready func(context.Context) error) er
 		}
 		return nil
 	})
-	group.Go(func() error {
-		if s.background.daily != nil {
-			s.background.daily(ctx)
-		}
-		return nil
-	})
+	for _, daily := range s.background.daily {
+		group.Go(func() error {
+			if daily != nil {
+				daily(ctx)
+			}
+			return nil
+		})
+	}
 	group.Go(func() error {
 		if err := ready(ctx); told.Err() == nil {
 			return err

@@ -14,10 +14,10 @@ import (
 	"sara/translate"
 )
 
-// askTimeout is how long one question of the collector may take, retries included. Nobody waits for it.
+// askTimeout is how long one question of a daily job may take, retries included. Nobody waits for it.
 const askTimeout = 90 * time.Second
 
-// searchConsole is what the collector collects from, and where it writes down how far it has come. What a call shows of a
+// searchConsole is what the daily jobs ask, and where they write down how far they have come. What a call shows of a
 // connection's health is noted for everybody.
 type searchConsole struct {
 	client *upstream.Client
@@ -62,18 +62,26 @@ func (s *searchConsole) SaveState(ctx context.Context, state collector.State) er
 func (s *searchConsole) Ask(ctx context.Context, p collector.Property, q translate.Query) (*translate.Rows, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	connection := s.property(p.ID).Connection
-	account := upstream.Account{ID: connection.ID, Revision: connection.Revision,
+	body, err := s.client.SearchAnalytics(ctx, s.account(p.ID), p.Site, q.AppendBody(nil))
+	if err != nil {
+		err = s.refused(ctx, p.ID, err)
+		if daily.ClassOf(err) == daily.AccessLost {
+			s.note(ctx, p.ID, "", "The connected account has no access to the property in Search Console.")
+		}
+		return nil, err
+	}
+	s.note(ctx, p.ID, "", "")
+	return translate.ReadRows(body, q.Dimension)
+}
+
+// account is what a property is read through.
+func (s *searchConsole) account(propertyID string) upstream.Account {
+	connection := s.property(propertyID).Connection
+	return upstream.Account{ID: connection.ID, Revision: connection.Revision,
 		Credentials: func(ctx context.Context) ([]byte, error) {
 			credentials, _, err := s.store.Credentials(ctx, connection.ID)
 			return credentials, err
 		}}
-	body, err := s.client.SearchAnalytics(ctx, account, p.Site, q.AppendBody(nil))
-	if err != nil {
-		return nil, s.refused(ctx, p.ID, err)
-	}
-	s.note(ctx, p.ID, "", "")
-	return translate.ReadRows(body, q.Dimension)
 }
 
 func (s *searchConsole) property(id string) sqlstore.Property {
@@ -82,7 +90,7 @@ func (s *searchConsole) property(id string) sqlstore.Property {
 	return s.known[id]
 }
 
-// refused notes what a failed call shows, and says what it means for the collector.
+// refused notes what a failed call shows of the connection, and says what it means for the job.
 func (s *searchConsole) refused(ctx context.Context, id string, err error) error {
 	var trouble *upstream.Error
 	if !errors.As(err, &trouble) {
@@ -94,7 +102,6 @@ func (s *searchConsole) refused(ctx context.Context, id string, err error) error
 		refusal.Class, refusal.Rest = daily.Quota, trouble.RetryAfter
 	case upstream.Forbidden:
 		refusal.Class = daily.AccessLost
-		s.note(ctx, id, "", "The connected account has no access to the property in Search Console.")
 	case upstream.Revoked:
 		refusal.Class = daily.ConnectionLost
 		s.note(ctx, id, "The connection to Search Console was revoked or has expired: connect the account again.", "")

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"sara/archive"
+	"sara/archive/inspector"
+	"sara/archive/sitemap"
+	"sara/archive/sqlstore"
+	"sara/policy"
+	"sara/proxy"
+)
+
+// inspectCommand brings the index coverage of properties up to date.
+type inspectCommand struct {
+	storeFlags
+	archiveSettings
+	upstreamSettings
+	planSettings
+	sitemapSettings
+	output
+	Property string `placeholder:"PROPERTY" help:"Only this one: id, Search Console property, slug or domain; all if not set."`
+	Max      int    `placeholder:"N" help:"Most URLs to inspect of each property in this run; as many as are due and Search Console allows if not set."`
+}
+
+// Validate implements kong's check of a command line.
+func (c *inspectCommand) Validate() error {
+	if c.Max < 0 {
+		return fmt.Errorf("--max %d is negative", c.Max)
+	}
+	return nil
+}
+
+// inspectRecord is how the coverage of a property stands after a run.
+type inspectRecord struct {
+	ID          string           `json:"id"`
+	GSCProperty string           `json:"gsc_property"`
+	URLs        int              `json:"urls"`
+	Capped      bool             `json:"capped"`
+	Inspected   int              `json:"inspected"` // in this run
+	Left        int              `json:"left"`      // that were due and are not inspected
+	Complete    bool             `json:"complete"`  // all was done that could be done today
+	Note        string           `json:"note"`      // why it is not complete; empty when it is
+	Problems    []sitemapProblem `json:"sitemap_problems"`
+}
+
+type sitemapProblem struct {
+	Path    string `json:"path"`
+	Problem string `json:"problem"`
+}
+
+func (inspectRecord) header() []string {
+	return []string{"GSC PROPERTY", "URLS", "CAPPED", "INSPECTED", "LEFT", "COMPLETE", "ID", "NOTE"}
+}
+
+func (r inspectRecord) cells() []string {
+	return []string{r.GSCProperty, strconv.Itoa(r.URLs), yesNo(r.Capped), strconv.Itoa(r.Inspected), strconv.Itoa(r.Left), yesNo(r.Complete), r.ID, r.Note}
+}
+
+func (c *inspectCommand) Run(ctx context.Context, con *console) error {
+	plans, err := c.plans()
+	if wrong := c.sitemapSettings.check(); err != nil || wrong != nil {
+		return errors.Join(err, wrong)
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return c.storeSettings.use(ctx, func(store *sqlstore.Store) error {
+		return c.inspect(ctx, con, &searchConsole{client: client, store: store, plans: plans})
+	})
+}
+
+func (c *inspectCommand) inspect(ctx context.Context, con *console, source *searchConsole) (err error) {
+	properties, err := c.chosen(ctx, source)
+	if err != nil {
+		return err
+	}
+	history, err := c.history(con.now)
+	if err != nil {
+		return err
+	}
+	redis, err := c.redis()
+	if err != nil {
+		return err
+	}
+	quota := inspector.Quota(storedQuota{source.store})
+	if redis != nil {
+		defer func() { err = errors.Join(err, redis.Close()) }()
+		quota = sharedQuota{policy.NewInspections(redis, policy.InspectionLimits{})}
+	}
+	progress, end := newInspecting(con.stderr)
+	work, err := c.inspector(inspector.Config{Source: source, Quota: quota, Progress: progress, Now: con.now}, source.store, history)
+	if err != nil {
+		return err
+	}
+	results, err := work.Inspect(ctx, properties, inspector.Options{Max: c.Max})
+	end()
+	if err != nil {
+		return fmt.Errorf("interrupted: what is inspected stays, and the next run goes on from there: %w", err)
+	}
+	return c.report(con, results)
+}
+
+// chosen returns the properties of the command line.
+func (c *inspectCommand) chosen(ctx context.Context, source *searchConsole) ([]inspector.Property, error) {
+	properties, err := source.inspectable(ctx)
+	if err != nil || c.Property == "" {
+		return properties, err
+	}
+	chosen, err := source.store.Property(ctx, c.Property)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(properties, func(p inspector.Property) bool { return p.ID != chosen.ID }), nil
+}
+
+// report prints what became of the properties. It is an error if one is not complete that could be.
+func (c *inspectCommand) report(con *console, results []inspector.Result) error {
+	records := make([]inspectRecord, len(results))
+	incomplete := 0
+	for i, r := range results {
+		records[i] = inspectRecord{ID: r.Property.ID, GSCProperty: r.Property.Site, URLs: r.URLs, Capped: r.Capped, Inspected: r.Inspected,
+			Left: r.Left, Complete: r.Err == nil, Problems: each(r.Problems, func(p inspector.SitemapProblem) sitemapProblem { return sitemapProblem(p) })}
+		if r.Err != nil {
+			records[i].Note = r.Err.Error()
+		}
+		if r.Err != nil && !errors.Is(r.Err, inspector.ErrNotInspected) {
+			incomplete++
+		}
+	}
+	if err := many(c.output, con.stdout, records); err != nil {
+		return err
+	}
+	if incomplete > 0 {
+		return fmt.Errorf("%d of %d properties are not complete; run it again when what is wrong with them has passed", incomplete, len(results))
+	}
+	return nil
+}
+
+// sitemapSettings are how the sitemaps of properties may be fetched.
+type sitemapSettings struct {
+	SitemapAllowLoopback string `setting:"" default:"false" placeholder:"true|false" help:"For tests only: whether sitemaps may be fetched from this machine; ${default} if not set."`
+}
+
+func (s sitemapSettings) check() error {
+	_, err := s.allowsLoopback()
+	return err
+}
+
+func (s sitemapSettings) allowsLoopback() (bool, error) {
+	switch s.SitemapAllowLoopback {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, wrongSetting("SARA_SITEMAP_ALLOW_LOOPBACK", "%q is neither true nor false", s.SitemapAllowLoopback)
+}
+
+// inspector completes a configuration with what all inspectors of this program have in common.
+func (s sitemapSettings) inspector(config inspector.Config, store *sqlstore.Store, history *archive.History) (*inspector.Inspector, error) {
+	loopback, err := s.allowsLoopback()
+	if err != nil {
+		return nil, err
+	}
+	config.Sitemaps, err = sitemap.New(sitemap.Config{AllowLoopback: loopback, UserAgent: "sara/" + buildVersion().Version})
+	if err != nil {
+		return nil, err
+	}
+	config.Store, config.Leases, config.Holder, config.History = store, store, uuid.NewString(), history
+	return inspector.New(config)
+}
+
+// inspectSettings are those of the daily inspections.
+type inspectSettings struct {
+	sitemapSettings
+	Inspect string `setting:"" default:"on" placeholder:"on|off" help:"Whether to inspect the URLs of all properties once a day, on one of the processes; ${default} if not set."`
+}
+
+func (s inspectSettings) check() error {
+	err := s.sitemapSettings.check()
+	if s.Inspect != "on" && s.Inspect != "off" {
+		err = errors.Join(err, wrongSetting("SARA_INSPECT", "%q is neither on nor off", s.Inspect))
+	}
+	return err
+}
+
+// daily returns the daily inspections beside a server, nil when they are off. They come to a new day within an hour, each
+// replica at its own time, and give way to the server's own calls.
+func (s inspectSettings) daily(config proxy.Config, history *archive.History, server *proxy.Server) (func(context.Context), error) {
+	if s.Inspect == "off" {
+		return nil, nil
+	}
+	source := &searchConsole{client: config.Upstream, store: config.Store, plans: config.Plans}
+	quota := inspector.Quota(storedQuota{config.Store})
+	if config.Redis != nil {
+		quota = sharedQuota{policy.NewInspections(config.Redis, policy.InspectionLimits{})}
+	}
+	progress := newInspectingLog(config.Log, config.Registry)
+	work, err := s.inspector(inspector.Config{Source: source, Quota: quota, Progress: progress, Busy: server.Busy, Now: config.Now},
+		config.Store, history)
+	if err != nil {
+		return nil, err
+	}
+	daily := inspector.Daily{Inspector: work, Properties: source.inspectable, Jitter: rand.N(time.Hour), Report: progress.report}
+	return daily.Run, nil
+}
