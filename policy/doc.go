@@ -8,7 +8,8 @@
 //
 // A Budget counts what is used. Local counts in this process; Shared counts in Redis, for any number of replicas, with a
 // Local to fall back on: its doc says what happens while Redis is away. Announce and Listen tell replicas of each other's
-// changes through the same Redis, so that they need not wait for the second to pass.
+// changes through the same Redis, so that they need not wait for the second to pass. Inspections shares the upstream's own
+// quota of URL inspections among them.
 //
 // A refusal is a *Denial, whose code and message are meant for the client. Any other error means that the Directory
 // could not be asked.

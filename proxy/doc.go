@@ -6,6 +6,8 @@
 // asks Search Console when it has no copy (live.go), and of the archive for the days that Search Console has forgotten
 // (stored.go). When Search Console fails, unfiltered questions are answered from old copies or the archive, with the reason.
 //
+// What is indexed comes from the store alone, as the last inspections left it (indexing.go).
+//
 // One table (routes.go) drives the routing, the scopes and the served OpenAPI document.
 //
 // Nothing outside this package sees a fasthttp request: whatever outlives a handler's turn is copied first. A handler runs

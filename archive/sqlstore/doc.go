@@ -1,7 +1,7 @@
 // Package sqlstore keeps what administrators decide, in SQLite or PostgreSQL: accounts and their plans, people,
 // workspaces and who belongs to them, API keys, upstream connections, properties, and what is known about a property
-// (brand terms, page groups, annotations), and how the archive of each property stands. It knows plans and scopes only by
-// name; what they allow is decided elsewhere. Search data is not kept here.
+// (brand terms, page groups, annotations), how the archive of each property stands, and which of its URLs the upstream has
+// in its index. It knows plans and scopes only by name; what they allow is decided elsewhere. Search data is not kept here.
 //
 // A lease is what processes take turns by: one row, which one of them holds until it gives it back or it runs out.
 //
