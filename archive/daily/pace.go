@@ -56,5 +56,8 @@ func (p *Pace) take(limits []Limit) (wait time.Duration) {
 	return 0
 }
 
-// between is how long it takes until one more token is there.
-func (l Limit) between() time.Duration { return time.Minute / time.Duration(l.PerMinute) }
+// between is how long it takes until one more token is there, rounded up.
+func (l Limit) between() time.Duration {
+	n := time.Duration(l.PerMinute)
+	return (time.Minute + n - 1) / n
+}

@@ -188,22 +188,23 @@ func (f findings) pages(d *sqlstore.Discovery) []*page {
 // sitemaps are those of a Discovery.
 type sitemaps struct {
 	*sqlstore.Discovery
-	indexes map[string]int32 // by path
-	read    map[string]bool  // by path, whether those that were met could be read wholly
+	indexes map[string]int32        // by path
+	met     map[string]sitemap.File // by path
+	files   []sitemap.File          // that were met
 }
 
 // sitemaps puts what is known of the sitemaps into d.
 func (f findings) sitemaps(d *sqlstore.Discovery) sitemaps {
-	s := sitemaps{d, make(map[string]int32), make(map[string]bool)}
+	s := sitemaps{d, make(map[string]int32), make(map[string]sitemap.File), f.found.Files}
 	for _, l := range f.listed {
 		i := s.index(l.Path)
 		d.Sitemaps[i] = sqlstore.DiscoveredSitemap{Path: l.Path, LastDownloaded: optional(l.LastDownloaded),
 			IsPending: &l.IsPending, Warnings: &l.Warnings, Errors: &l.Errors}
 	}
-	for _, file := range f.found.Files {
+	for _, file := range s.files {
 		i := s.index(file.Path)
 		d.Sitemaps[i].Problem = file.Problem
-		s.read[file.Path] = file.Problem == ""
+		s.met[file.Path] = file
 	}
 	return s
 }
@@ -222,15 +223,16 @@ func (s sitemaps) index(path string) int32 {
 // unreached is the Problem of a sitemap that is known of before only.
 const unreached = "not read: the index file that named it could not be read"
 
-// stillIn returns the sitemaps that a URL has to be taken to be in still, because they could not be read. A sitemap that was
-// not even met belongs to them if another could not be read: that one may be the index file which names it.
+// stillIn returns the sitemaps that a URL has to be taken to be in still, because they could not be read, and those above
+// them. A sitemap that was not even met belongs to them if another could not be read: that may be the index file which
+// names it.
 func (s sitemaps) stillIn(u sqlstore.TrackedURL) (still []int32) {
-	if !slices.ContainsFunc(u.Sitemaps, func(path string) bool { read, met := s.read[path]; return met && !read }) {
+	if !slices.ContainsFunc(u.Sitemaps, func(path string) bool { return s.met[path].Problem != "" }) {
 		return nil
 	}
 	for _, path := range u.Sitemaps {
-		read, met := s.read[path]
-		if read {
+		file, met := s.met[path]
+		if met && file.Problem == "" {
 			continue
 		}
 		i := s.index(path)
@@ -238,6 +240,9 @@ func (s sitemaps) stillIn(u sqlstore.TrackedURL) (still []int32) {
 			s.Sitemaps[i].Problem = unreached
 		}
 		still = append(still, i)
+		for _, above := range file.Above {
+			still = append(still, s.index(s.files[above].Path))
+		}
 	}
 	return still
 }

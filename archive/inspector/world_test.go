@@ -40,7 +40,6 @@ type world struct {
 	took   func() (granted bool, wait time.Duration, err error) // instead; nil: by perDay
 	asked  []question
 	told   []string
-	labels []string // that were unknown
 }
 
 type file struct {
@@ -304,7 +303,7 @@ func (w *world) results(name string) map[string]sqlstore.IndexedURL {
 // summary returns how a property stands, with its trend.
 func (w *world) summary(name string) sqlstore.IndexSummary {
 	w.t.Helper()
-	first := translate.NewDate(2000, 1, 1)
+	var first translate.Date
 	return value(w.store.IndexSummary(context.Background(), w.ids[name], &first))(w.t)
 }
 
