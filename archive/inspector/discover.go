@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -111,7 +112,7 @@ type page struct {
 // far, because the results that they have are worth more than a URL without; and the others by their names.
 func (f findings) discovery(maxURLs int) sqlstore.Discovery {
 	d := sqlstore.Discovery{Capped: f.found.Full}
-	pages := f.pages(&d)
+	pages := slices.Collect(maps.Values(f.pages(&d)))
 	slices.SortFunc(pages, func(a, b *page) int {
 		return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), first(a.tracked, b.tracked), cmp.Compare(a.URL, b.URL))
 	})
@@ -146,8 +147,8 @@ func first(a, b bool) int {
 	return 1
 }
 
-// pages returns all URLs, and puts the sitemaps that they are in into d.
-func (f findings) pages(d *sqlstore.Discovery) []*page {
+// pages returns all pages by URL, and puts the sitemaps that they are in into d.
+func (f findings) pages(d *sqlstore.Discovery) map[string]*page {
 	pages := make(map[string]*page, len(f.found.URLs)+len(f.clicks))
 	at := func(url string) *page {
 		p := pages[url]
@@ -176,13 +177,11 @@ func (f findings) pages(d *sqlstore.Discovery) []*page {
 			p.Sitemaps = append(p.Sitemaps, kept...)
 		}
 	}
-	all := make([]*page, 0, len(pages))
 	for _, p := range pages {
 		slices.Sort(p.Sitemaps)
 		p.Sitemaps = slices.Compact(p.Sitemaps)
-		all = append(all, p)
 	}
-	return all
+	return pages
 }
 
 // sitemaps are those of a Discovery.

@@ -45,12 +45,10 @@ func (r *run) inspectAll(ctx context.Context, t *task, tracked, due []sqlstore.T
 	for _, u := range tracked {
 		x.allowed = x.allowed || u.InspectedAt != nil && r.calendar.Day(*u.InspectedAt) >= today
 	}
-	if until := t.state.RestsUntil; until != nil && until.After(t.began) {
+	if err := t.resting(); err != nil {
 		t.Left = len(due)
-		return false, &daily.Refusal{Class: daily.Quota, Rest: until.Sub(t.began),
-			Err: fmt.Errorf("the upstream's quota for the site is used up until %s", until.UTC().Format(time.RFC3339))}
+		return false, err
 	}
-	t.state.RestsUntil = nil
 	planned := len(due)
 	if x.budget >= 0 {
 		planned = min(planned, x.budget)
@@ -67,6 +65,16 @@ func (r *run) inspectAll(ctx context.Context, t *task, tracked, due []sqlstore.T
 		return true, nil
 	}
 	return x.end == nil && len(x.due) == 0, x.end
+}
+
+// resting is the refusal of a site that is not to be asked yet. If there is none, the site rests no more.
+func (t *task) resting() error {
+	if until := t.state.RestsUntil; until != nil && until.After(t.began) {
+		return &daily.Refusal{Class: daily.Quota, Rest: until.Sub(t.began),
+			Err: fmt.Errorf("the upstream's quota for the site is used up until %s", until.UTC().Format(time.RFC3339))}
+	}
+	t.state.RestsUntil = nil
+	return nil
 }
 
 // work inspects one URL after the other until the property is known to be allowed, and several at a time from then on.
