@@ -130,27 +130,24 @@ func (s *Store) PublishInspections(ctx context.Context, propertyID string, day t
 // applyStaged moves the staged results of a property to its URLs. Those that are staged meanwhile stay where they are: they are
 // not taken.
 func applyStaged(ctx context.Context, tx *sql.Tx, number int32) (applied int, err error) {
-	for _, statement := range []struct {
-		text    string
-		applies bool
-	}{
-		{"UPDATE staged_inspections SET taken = TRUE WHERE number = $1", false},
-		{"UPDATE indexed_urls SET bucket = i.bucket, label = i.label, family = l.family, verdict = i.verdict," +
-			" crawled_at = i.crawled_at, inspected_at = i.inspected_at" +
-			" FROM staged_inspections AS i JOIN coverage_labels AS l ON l.number = i.label" +
-			" WHERE i.number = $1 AND i.taken AND indexed_urls.number = i.number AND indexed_urls.url = i.url", true},
-		{"DELETE FROM staged_inspections WHERE number = $1 AND taken", false},
-	} {
-		n, err := affected(ctx, tx, statement.text, number)
-		if err != nil {
-			return 0, fmt.Errorf("apply what is staged: %w", err)
-		}
-		if statement.applies {
-			applied = int(n)
-		}
+	if _, err := tx.ExecContext(ctx, "UPDATE staged_inspections SET taken = TRUE WHERE number = $1", number); err != nil {
+		return 0, fmt.Errorf("take what is staged: %w", err)
 	}
-	return applied, nil
+	n, err := affected(ctx, tx, applyInspections, number)
+	if err != nil {
+		return 0, fmt.Errorf("apply what is staged: %w", err)
+	}
+	if _, err := tx.ExecContext(ctx, "DELETE FROM staged_inspections WHERE number = $1 AND taken", number); err != nil {
+		return 0, fmt.Errorf("remove what was staged: %w", err)
+	}
+	return int(n), nil
 }
+
+const applyInspections = "UPDATE indexed_urls SET bucket = i.bucket, label = i.label, family = l.family, verdict = i.verdict," +
+	" crawled_at = i.crawled_at, inspected_at = i.inspected_at, crawled_asc = coalesce(i.crawled_at, 9223372036854775807)," +
+	" crawled_desc = coalesce(i.crawled_at, -9223372036854775807)" +
+	" FROM staged_inspections AS i JOIN coverage_labels AS l ON l.number = i.label" +
+	" WHERE i.number = $1 AND i.taken AND indexed_urls.number = i.number AND indexed_urls.url = i.url"
 
 // TakeInspection takes one of the limit inspections of a site on a day, and reports whether there was one left. Of any number
 // of callers, limit get one. It is for a process that shares its count with no other but through this database.

@@ -51,8 +51,9 @@ CREATE INDEX coverage_labels_folded ON coverage_labels (folded, family);
 INSERT INTO coverage_labels (number, label, folded, family) VALUES (0, '', '', 0);
 
 -- bucket is 0 for a URL that has no result. folded is the URL in lower case: NULL when it is so already, and empty when
--- both would not fit into an entry of an index. URLs that were never crawled come last in crawled_asc and, backwards, in
--- crawled_desc.
+-- both would not fit into an entry of an index. crawled_asc and crawled_desc are crawled_at, but for a URL that was never
+-- crawled the greatest and the least number, so that it comes last both ways. They are not generated columns, with which
+-- SQLite would look into the table.
 CREATE TABLE indexed_urls (
     number       INTEGER  NOT NULL REFERENCES index_states (number),
     url          BYTEA    NOT NULL,
@@ -65,8 +66,8 @@ CREATE TABLE indexed_urls (
     verdict      TEXT     NOT NULL DEFAULT '',
     crawled_at   BIGINT,
     inspected_at BIGINT,
-    crawled_asc  BIGINT   GENERATED ALWAYS AS (coalesce(crawled_at, 9223372036854775807)) STORED,
-    crawled_desc BIGINT   GENERATED ALWAYS AS (coalesce(crawled_at, -9223372036854775807)) STORED,
+    crawled_asc  BIGINT   NOT NULL DEFAULT 0,
+    crawled_desc BIGINT   NOT NULL DEFAULT 0,
     PRIMARY KEY (number, url)
 );
 

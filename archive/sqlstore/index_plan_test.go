@@ -1,0 +1,128 @@
+package sqlstore
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"sara/translate"
+)
+
+// plans returns how the database goes about a query: one plan on SQLite, and on PostgreSQL one for these arguments and one
+// for any, as it makes it for a statement that comes again and again.
+func (f *fixture) plans(query string, args ...any) (plans []string) {
+	f.t.Helper()
+	if f.dialect == sqliteDialect {
+		steps := value(all(f.ctx, f.db, func(row scanner) (detail string, err error) {
+			var id, parent, unused int
+			err = row.Scan(&id, &parent, &unused, &detail)
+			return fmt.Sprintf("%d in %d: %s", id, parent, detail), err
+		}, "EXPLAIN QUERY PLAN "+query, args...))(f.t)
+		return []string{strings.Join(steps, "\n")}
+	}
+	steps := value(all(f.ctx, f.db, scalar[string], "EXPLAIN "+query, args...))(f.t)
+	conn := value(f.db.Conn(f.ctx))(f.t)
+	generic := fmt.Sprintf("SET plan_cache_mode = force_generic_plan; PREPARE it AS %s; EXPLAIN EXECUTE it (%s); DEALLOCATE it;"+
+		" RESET plan_cache_mode", query, strings.TrimPrefix(strings.Repeat(", NULL", len(args)), ", "))
+	var lines []string
+	wantNil(f.t, conn.Raw(func(driver any) error {
+		results, err := driver.(*stdlib.Conn).Conn().PgConn().Exec(f.ctx, generic).ReadAll()
+		for _, r := range results {
+			for _, row := range r.Rows {
+				lines = append(lines, string(row[0]))
+			}
+		}
+		return err
+	}))
+	wantNil(f.t, conn.Close())
+	return []string{strings.Join(steps, "\n"), strings.Join(lines, "\n")}
+}
+
+// seedPlans returns one of several properties of equal size, of which the database knows how large they are.
+func seedPlans(f *fixture) (site Property) {
+	f.t.Helper()
+	f.acme()
+	for i := range 8 {
+		site = f.property("google", fmt.Sprintf("sc-domain:shop%d.example", i))
+		seedURLs(f, site.ID, 500)
+	}
+	if f.dialect == postgresDialect {
+		value(f.db.ExecContext(f.ctx, "VACUUM ANALYZE"))(f.t)
+	}
+	return site
+}
+
+// A page is cut in the index of its order, without a look at other properties' rows or a sort of all.
+func testPlansOfPages(t *testing.T, f *fixture) {
+	site := seedPlans(f)
+	indexes := map[string]string{
+		"importance": "indexed_urls_clicks_asc", "-importance": "indexed_urls_clicks_desc",
+		"last_crawl_time": "indexed_urls_crawled_asc", "-last_crawl_time": "indexed_urls_crawled_desc",
+		"last_inspected_at": "indexed_urls_inspected_asc", "-last_inspected_at": "indexed_urls_inspected_desc",
+		"url": "indexed_urls_url", "-url": "indexed_urls_url",
+	}
+	for _, q := range []IndexQuery{
+		{},
+		{Bucket: translate.BucketUnknown},
+		{CoverageState: "soft 404"},
+		{SitemapPath: "https://example.com/sitemap-3.xml"},
+		{Contains: "shop"},
+		{Bucket: translate.BucketError, CoverageState: "soft 404", SitemapPath: "https://example.com/sitemap-3.xml", Contains: "shop"},
+	} {
+		for by, index := range indexes {
+			name, descending := strings.CutPrefix(by, "-")
+			order := value(indexOrder(translate.Order{By: name, Descending: descending}))(t)
+			where, args := f.indexConditions(site.ID, q)
+			args = append(args, 500, 400)
+			for _, plan := range f.plans(pageQuery(order, where, len(args)), args...) {
+				if !cutsInIndex(f.dialect, plan, index) {
+					t.Errorf("%+v by %s does not use %s alone:\n%s", q, by, index, plan)
+				}
+			}
+		}
+	}
+}
+
+func cutsInIndex(d dialect, plan, index string) bool {
+	if d == sqliteDialect {
+		// What is in 0 is done to the page, which is cut in another step.
+		inPage := strings.Index(plan, " in 3: SEARCH indexed_urls USING COVERING INDEX "+index+" (number=?)")
+		return inPage > 0 && !strings.Contains(plan, " in 3: USE TEMP B-TREE") && !strings.Contains(plan, ": SCAN indexed_urls")
+	}
+	_, page, found := strings.Cut(plan, "->  Limit ")
+	page, _, _ = strings.Cut(page, "->  Index Scan ") // of the rows of the page, in the table
+	inIndex := strings.Contains(page, "Index Only Scan using "+index+" ") || strings.Contains(page, "Index Only Scan Backward using "+index+" ")
+	return found && inIndex && !strings.Contains(page, "Sort") && !strings.Contains(plan, "Seq Scan on indexed_urls")
+}
+
+// What counts or reads the URLs of a property finds them by an index.
+func testPlansOfReadings(t *testing.T, f *fixture) {
+	site := seedPlans(f)
+	where, args := f.indexConditions(site.ID, IndexQuery{Bucket: translate.BucketError, CoverageState: "soft 404",
+		SitemapPath: "https://example.com/sitemap-3.xml", Contains: "shop"})
+	counted, countedArgs := f.indexConditions(site.ID, IndexQuery{CoverageState: "soft 404", SitemapPath: "https://example.com/sitemap-3.xml"})
+	for name, query := range map[string]struct {
+		text string
+		args []any
+	}{
+		"count of a search": {fmt.Sprintf(selectPosition, "SELECT count(*) FROM indexed_urls WHERE "+where), args},
+		"total":             {fmt.Sprintf(selectPosition, "SELECT coalesce(sum(urls), 0) FROM index_counts WHERE "+counted), countedArgs},
+		"state":             {selectIndexState, []any{site.ID}},
+		"coverage":          {selectCoverage, []any{site.ID}},
+		"rollups":           {selectRollups, []any{site.ID}},
+		"trend":             {selectIndexDays, []any{site.ID, 1}},
+		"stage":             {stageInspection, []any{1, 1, "PASS", 1, 1, site.ID, []byte("https://example.com/")}},
+		"apply":             {applyInspections, []any{1}},
+	} {
+		for _, plan := range f.plans(query.text, query.args...) {
+			for _, whole := range []string{"SCAN indexed_urls", "SCAN u", "SCAN c", "SCAN index_counts", "SCAN index_days", "SCAN i",
+				"Seq Scan on indexed_urls"} {
+				if strings.Contains(plan+"\n", whole+"\n") || strings.Contains(plan, whole+" ") {
+					t.Errorf("%s reads other properties' rows:\n%s", name, plan)
+				}
+			}
+		}
+	}
+}
