@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -123,6 +124,8 @@ func readNextTo(t testing.TB, config Config, site, path, good string) (File, []s
 func readOne(t testing.TB, limits Limits, handler http.HandlerFunc) (File, []string) {
 	t.Helper()
 	base := web{"/it": handler, "/good": text(goodPage)}.start(t)
+	limits.FileTime = or(limits.FileTime, time.Hour) // a slow machine is no failure
+	limits.TotalTime = time.Hour
 	return readNextTo(t, Config{AllowLoopback: true, Limits: limits}, "sc-domain:example.com", base+"/it", base+"/good")
 }
 
