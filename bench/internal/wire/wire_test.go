@@ -1,0 +1,327 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func serve(t *testing.T, handler http.HandlerFunc) (address string) {
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// script is a server that answers the requests of each connection with these texts, in pieces, and then closes it.
+func script(t *testing.T, answers ...[]string) (address string) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go play(conn, answers)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func play(conn net.Conn, answers [][]string) {
+	defer func() { _ = conn.Close() }()
+	requests := bufio.NewReader(conn)
+	for _, pieces := range answers {
+		request, err := http.ReadRequest(requests)
+		if err != nil || request.URL.Path == "" {
+			return
+		}
+		for _, piece := range pieces {
+			if _, err := conn.Write([]byte(piece)); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// fakeClock goes on only when somebody sleeps, or makes it.
+type fakeClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *fakeClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *fakeClock) Sleep(d time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	return nil
+}
+
+func TestEveryRequestIsAskedOnceAndCounted(t *testing.T) {
+	var seen sync.Map
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, twice := seen.LoadOrStore(r.URL.Path, true); twice {
+			http.Error(w, "again?", http.StatusConflict)
+			return
+		}
+		if r.Header.Get("X-Word") != "a" {
+			http.Error(w, "no word", http.StatusTeapot)
+			return
+		}
+		w.Header().Set("X-Cache", "hit")
+		_, _ = w.Write(make([]byte, 100_000)) // more than the buffer, so that it is chunked
+	})
+	source := func(dst []byte, n int64) []byte {
+		word := "a"
+		if n%4 == 0 {
+			word = "b"
+		}
+		return append(dst, Get(fmt.Sprintf("/%d", n), "X-Word: "+word)...)
+	}
+	result, err := Load{Addresses: []string{address}, Source: source, Connections: 7, Requests: 100}.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Requests() != 100 || result.Statuses[200] != 75 || result.Statuses[418] != 25 || result.Cache["hit"] != 75 {
+		t.Errorf("%d requests: %v, %v", result.Requests(), result.Statuses, result.Cache)
+	}
+	if !strings.Contains(result.Examples[418], "no word") || len(result.Examples) != 1 {
+		t.Errorf("examples: %v", result.Examples)
+	}
+	if result.Received < 75*100_000 || result.Closed != 0 {
+		t.Errorf("%d bytes received, %d connections closed", result.Received, result.Closed)
+	}
+	if p50, p99 := result.Percentile(50), result.Percentile(99); p50 <= 0 || p99 < p50 || result.Max() < p99 || result.Throughput() <= 0 {
+		t.Errorf("p50 %v, p99 %v, max %v, %g a second", p50, p99, result.Max(), result.Throughput())
+	}
+}
+
+func TestConnectionsAreDealtOut(t *testing.T) {
+	var asked [2]atomic.Int64
+	var addresses []string
+	for i := range asked {
+		addresses = append(addresses, serve(t, func(http.ResponseWriter, *http.Request) { asked[i].Add(1) }))
+	}
+	// All four are under way at once, or nothing is answered.
+	result, err := Load{Addresses: addresses, Source: Rotate(Get("/a"), Get("/b")), Connections: 4, Duration: 20 * time.Millisecond}.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := asked[0].Load(), asked[1].Load(); a == 0 || b == 0 || a+b != result.Requests() || result.Statuses[200] != a+b {
+		t.Errorf("%d and %d were asked of the servers, %v counted", a, b, result.Statuses)
+	}
+}
+
+func TestAnswersInAnyFraming(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	for _, c := range []struct {
+		name    string
+		answers [][]string
+		closed  int64
+	}{
+		{"a body in one piece", [][]string{{ok + "Content-Length: 4\r\n\r\nbody"}, {ok + "content-length:4\r\n\r\nbody"}}, 0},
+		{"pieces that end anywhere", [][]string{{"HTT", "P/1.1 200 OK\r", "\nContent-Le", "ngth: 4\r\n\r", "\nbo", "dy"}, {ok + "Content-Length: 0\r\n\r\n"}}, 0},
+		{"chunks", [][]string{{ok + "Transfer-Encoding: chunked\r\n\r\n", "4\r\nbo", "dy\r\nA;x=y\r\n0123456789\r\n0\r", "\n\r\n"},
+			{ok + "Transfer-Encoding: chunked\r\n\r\n0\r\nTrailer: x\r\n\r\n"}}, 0},
+		{"an answer without a body", [][]string{{"HTTP/1.1 304 Not Modified\r\nEtag: x\r\n\r\n"}, {"HTTP/1.1 204 No Content\r\n\r\n"}}, 0},
+		{"a server that says that it closes", [][]string{{ok + "Connection: close\r\nContent-Length: 0\r\n\r\n"}, {"never"}}, 2},
+		{"a server that closes after one answer", [][]string{{ok + "Content-Length: 2\r\n\r\n{}"}}, 1},
+	} {
+		result, err := Load{Addresses: []string{script(t, c.answers...)}, Source: Rotate(Get("/")), Connections: 1, Requests: 2}.Run(t.Context())
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if result.Requests() != 2 || result.Closed != c.closed {
+			t.Errorf("%s: %d answers, %d connections closed, want 2 and %d", c.name, result.Requests(), result.Closed, c.closed)
+		}
+	}
+}
+
+func TestNothingIsDroppedSilently(t *testing.T) {
+	for _, c := range []struct{ name, answer, want string }{
+		{"no answer", "", "before it answered"},
+		{"half a head", "HTTP/1.1 200 OK\r\nContent-Le", "EOF"},
+		{"half a body", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbody", "read the body of a 200"},
+		{"half a body of an example", "HTTP/1.1 500 Oh\r\nContent-Length: 9\r\n\r\nbody", "read the body of a 500"},
+		{"something else", "220 mail.example ESMTP\r\n", "begins with"},
+		{"a status that is no number", "HTTP/1.1 abc\r\n\r\n", "begins with"},
+		{"a length that is none", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "content length"},
+		{"a chunk that is none", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "a chunk of size"},
+		{"a chunk that goes on", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "does not end where it says"},
+		{"a body without an end", "HTTP/1.1 200 OK\r\n\r\nbody", "how long it is"},
+	} {
+		_, err := Load{Addresses: []string{script(t, []string{c.answer})}, Source: Rotate(Get("/")), Connections: 1, Requests: 1}.Run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestAnEndedRunEndsAtOnce(t *testing.T) {
+	for _, rate := range []float64{0, 1000} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		enough := errors.New("enough")
+		address := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+			cancel(enough)
+			<-r.Context().Done() // until the client has hung up
+		})
+		_, err := Load{Addresses: []string{address}, Source: Rotate(Get("/")), Connections: 2, Rate: rate, Requests: 1000}.Run(ctx)
+		if !errors.Is(err, enough) {
+			t.Errorf("rate %g: %v", rate, err)
+		}
+	}
+}
+
+func TestPatienceEnds(t *testing.T) {
+	address := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	_, err := Load{Addresses: []string{address}, Source: Rotate(Get("/")), Connections: 1, Duration: time.Millisecond, Patience: time.Millisecond}.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "have no answer") {
+		t.Errorf("a server that does not answer: %v", err)
+	}
+}
+
+// One answer takes a second while a request is due every ten milliseconds: those behind it waited, too, which a closed loop
+// would not show.
+func TestStalledServerShowsInThePercentiles(t *testing.T) {
+	clock := &fakeClock{now: time.Unix(1_800_000_000, 0)}
+	var asked atomic.Int64
+	address := serve(t, func(http.ResponseWriter, *http.Request) {
+		if asked.Add(1) == 1 {
+			_ = clock.Sleep(time.Second)
+		}
+	})
+	load := Load{Addresses: []string{address}, Source: Rotate(Get("/")), Connections: 1, Requests: 200, Rate: 100}
+	result, err := load.run(t.Context(), clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A hundred were due in that second. The clock may be one request ahead of a connection.
+	for percent, want := range map[float64]time.Duration{45: 0, 75: 500 * time.Millisecond, 100: time.Second} {
+		if got := result.Percentile(percent); got < want-30*time.Millisecond || got > want+30*time.Millisecond {
+			t.Errorf("percentile %g is %v, want about %v", percent, got, want)
+		}
+	}
+	if result.Requests() != 200 {
+		t.Errorf("%d of 200 requests", result.Requests())
+	}
+	load.Rate = 0
+	asked.Store(0)
+	if result, err = load.run(t.Context(), clock); err != nil || result.Percentile(99) != 0 || result.Max() < 990*time.Millisecond {
+		t.Errorf("a closed loop: p99 %v, max %v (%v)", result.Percentile(99), result.Max(), err)
+	}
+}
+
+func TestArrivals(t *testing.T) {
+	for _, c := range []struct {
+		rate     float64
+		requests int64
+		duration time.Duration
+		want     int64
+	}{
+		{100, 7, 0, 7},
+		{100, 0, time.Second, 100},
+		{100, 7, time.Second, 7},
+		{100, 700, time.Second, 100},
+		{0.5, 0, 3 * time.Second, 2}, // at 0 and at 2 seconds
+	} {
+		l := Load{Rate: c.rate, Requests: c.requests, Duration: c.duration}
+		if got := l.arrivals(); got != c.want {
+			t.Errorf("%+v: %d arrivals, want %d", c, got, c.want)
+		}
+	}
+	if due := dueAfter(30, 20); due != 1500*time.Millisecond {
+		t.Errorf("the 30th of 20 a second is due after %v", due)
+	}
+}
+
+func TestWallClockSleepsLongEnough(t *testing.T) {
+	clock, err := newWallClock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = clock.Close() }()
+	for range 2 {
+		const nap = 100 * time.Microsecond
+		began := clock.Now()
+		if err := clock.Sleep(nap); err != nil || clock.Now().Sub(began) < nap {
+			t.Errorf("slept %v (%v)", clock.Now().Sub(began), err)
+		}
+	}
+}
+
+func TestLoadsThatCannotBe(t *testing.T) {
+	for _, l := range []Load{
+		{},
+		{Addresses: []string{"x"}, Source: Rotate(nil), Connections: 1},
+		{Addresses: []string{"x"}, Source: Rotate(nil), Requests: 1},
+		{Addresses: []string{"x"}, Source: Rotate(nil), Connections: 1, Requests: 1, Rate: -1},
+	} {
+		if _, err := l.Run(t.Context()); err == nil {
+			t.Errorf("%+v runs", l)
+		}
+	}
+}
+
+// What the client takes for one request is not to count much in what a whole process takes.
+func TestAllocationsOfAnExchange(t *testing.T) {
+	answer := []byte("HTTP/1.1 200 OK\r\nX-Cache: hit\r\nContent-Length: 8000\r\n\r\n" + strings.Repeat("x", 8000))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	c, err := dial(t.Context(), listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	c.request = Get("/")
+	go func() { // a server that allocates nothing
+		request := make([]byte, len(c.request))
+		for {
+			if _, err := io.ReadFull(conn, request); err != nil {
+				return
+			}
+			if _, err := conn.Write(answer); err != nil {
+				return
+			}
+		}
+	}()
+	const times = 200
+	perExchange := testing.AllocsPerRun(times, func() {
+		if err := c.exchange(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if c.received != (times+1)*int64(len(answer)) {
+		t.Errorf("%d bytes received", c.received)
+	}
+	if perExchange > 1 {
+		t.Errorf("%g allocations for an exchange", perExchange)
+	}
+}
