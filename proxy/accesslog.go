@@ -1,84 +1,203 @@
 package proxy
 
 import (
-	"context"
-	"errors"
-	"log/slog"
-	"strings"
+	"encoding/json"
+	"io"
+	"strconv"
+	"sync"
 	"time"
 
-	"github.com/valyala/fasthttp"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
-// finish counts and logs a request that was answered, with err if that was an error.
-func (s *Server) finish(c *call, err error) {
-	took := s.config.Now().Sub(c.started)
-	status := c.wire.Response.StatusCode()
-	code := ""
-	ctx := context.Background()
-	if err != nil {
-		f := failureOf(err)
-		code = f.code
-		s.report(ctx, c, f)
-	}
-	s.metrics.observe(c.route, status, code, took)
-	s.logAccess(ctx, c, code, took)
+// AccessFormat is how the line of a request is written: like the lines of the log that it goes to.
+type AccessFormat uint8
+
+// The formats, which are those of slog's handlers.
+const (
+	AccessText AccessFormat = iota // name=value
+	AccessJSON
+)
+
+const (
+	// accessDelay is how long a line may be held, to be written together with others: a write for each request would cost as
+	// much as half of what answering from memory costs.
+	accessDelay = 200 * time.Millisecond
+	// accessFlush is from how many bytes on lines are not held any more, and accessBound how many there may be at most while
+	// the log's reader does not keep up. Lines beyond it are dropped and counted: requests do not wait for a log.
+	accessFlush = 64 << 10
+	accessBound = 4 << 20
+)
+
+// accessLog has a line for each request that was answered. A line quotes nothing that the client wrote: a path that leads
+// nowhere or a filter may hold a key or what people searched for.
+type accessLog struct {
+	out     io.Writer // nil: nobody wants the lines
+	format  AccessFormat
+	dropped prometheus.Counter
+
+	mu      sync.Mutex // guards gathered
+	held    []byte
+	first   chan struct{} // holds a value when there are lines, and none were before
+	full    chan struct{} // holds a value when they are not to be held any longer
+	stop    func()        // ends run
+	stopped sync.WaitGroup
 }
 
-// report logs what a failure hides from the client. A refusal hides nothing: it is an answer, and no trouble of ours.
-func (s *Server) report(ctx context.Context, c *call, f *failure) {
-	if f.cause == nil {
-		return
+// newAccessLog returns the log, which writes until close.
+func newAccessLog(out io.Writer, format AccessFormat, registry prometheus.Registerer) *accessLog {
+	l := &accessLog{out: out, format: format, first: make(chan struct{}, 1), full: make(chan struct{}, 1), stop: func() {},
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sara_access_lines_dropped_total", Help: "Lines of the access log that were dropped because its reader did not keep up."})}
+	registry.MustRegister(l.dropped)
+	if out != nil {
+		ending := make(chan struct{})
+		l.stop = sync.OnceFunc(func() { close(ending) })
+		l.stopped.Go(func() { l.run(ending) })
 	}
-	level := slog.LevelWarn
-	if f.code == codeInternal {
-		level = slog.LevelError
-	}
-	var bug *panicError
-	if errors.As(f, &bug) {
-		s.metrics.panics.Inc()
-	}
-	s.config.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", c.id), slog.Any("error", f))
+	return l
 }
 
-// logAccess describes a request. It quotes nothing that the client wrote: a path that leads nowhere or a filter may hold a
-// key or what people searched for.
-func (s *Server) logAccess(ctx context.Context, c *call, code string, took time.Duration) {
-	if !s.config.Log.Enabled(ctx, slog.LevelInfo) {
+// run writes lines some time after the first of them was put there.
+func (l *accessLog) run(ending <-chan struct{}) {
+	var spare []byte
+	for {
+		select {
+		case <-ending:
+			l.flush(spare)
+			return
+		case <-l.first:
+		}
+		timer := time.NewTimer(accessDelay)
+		select {
+		case <-ending:
+		case <-l.full:
+		case <-timer.C:
+		}
+		timer.Stop()
+		spare = l.flush(spare)
+	}
+}
+
+// flush writes what is held, and gives the buffer back for what comes next.
+func (l *accessLog) flush(spare []byte) []byte {
+	l.mu.Lock()
+	lines := l.held
+	l.held = spare[:0]
+	l.mu.Unlock()
+	if len(lines) > 0 {
+		_, _ = l.out.Write(lines) // the output that it would complain on is this one
+	}
+	return lines
+}
+
+// close writes what is held, and ends the log. It may be called again.
+func (l *accessLog) close() {
+	l.stop()
+	l.stopped.Wait()
+}
+
+// write puts the line of a request there.
+func (l *accessLog) write(c *call, status int, code string, took time.Duration) {
+	if l.out == nil {
 		return
 	}
-	var most [10]slog.Attr
-	attributes := append(most[:0],
-		slog.String("request_id", c.id),
-		slog.String("operation", c.route.label()),
-		slog.Int("status", c.wire.Response.StatusCode()),
-		slog.Float64("seconds", took.Seconds()),
-		slog.Int("bytes", len(c.wire.Response.Body())),
-		slog.String("client", c.client))
+	l.mu.Lock()
+	before := len(l.held)
+	if before > accessBound {
+		l.mu.Unlock()
+		l.dropped.Inc()
+		return
+	}
+	l.held = l.format.append(l.held, c, status, code, took)
+	after := len(l.held)
+	l.mu.Unlock()
+	if before == 0 {
+		signal(l.first)
+	}
+	if before < accessFlush && after >= accessFlush {
+		signal(l.full)
+	}
+}
+
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// append appends the line of a request.
+func (f AccessFormat) append(dst []byte, c *call, status int, code string, took time.Duration) []byte {
+	const instant = "2006-01-02T15:04:05.000Z07:00"
+	ended := c.started.Add(took)
+	if f == AccessJSON {
+		dst = append(dst, `{"time":"`...)
+		dst = ended.AppendFormat(dst, instant)
+		dst = append(dst, `","level":"INFO","msg":"request"`...)
+	} else {
+		dst = append(dst, "time="...)
+		dst = ended.AppendFormat(dst, instant)
+		dst = append(dst, " level=INFO msg=request"...)
+	}
+	dst = f.text(dst, "request_id", c.id)
+	dst = f.text(dst, "operation", c.route.label())
+	dst = strconv.AppendInt(f.name(dst, "status"), int64(status), 10)
+	dst = strconv.AppendFloat(f.name(dst, "seconds"), took.Seconds(), 'g', -1, 64)
+	dst = strconv.AppendInt(f.name(dst, "bytes"), int64(len(c.wire.Response.Body())), 10)
+	dst = f.text(dst, "client", c.client)
 	if code != "" {
-		attributes = append(attributes, slog.String("code", code))
+		dst = f.text(dst, "code", code)
 	}
 	if c.grant != nil {
-		attributes = append(attributes, slog.String("key", c.grant.Key.ID), slog.String("account", c.grant.Key.AccountID))
+		dst = f.text(dst, "key", c.grant.Key.ID)
+		dst = f.text(dst, "account", c.grant.Key.AccountID)
 	}
 	if c.property != nil {
-		attributes = append(attributes, slog.String("property", c.property.ID))
+		dst = f.text(dst, "property", c.property.ID)
 	}
-	s.config.Log.LogAttrs(ctx, slog.LevelInfo, "request", attributes...)
+	if f == AccessJSON {
+		dst = append(dst, '}')
+	}
+	return append(dst, '\n')
 }
 
-// clientAddress is the address that the trusted proxy in front saw, or the connection's own peer without one. Of a list of
-// addresses, on one line or on several, the last is the one that the proxy itself has added; the others are the client's
-// word.
-func (s *Server) clientAddress(wire *fasthttp.RequestCtx) string {
-	if name := s.config.TrustedProxyHeader; name != "" {
-		lines := wire.Request.Header.PeekAll(name)
-		if len(lines) > 0 {
-			value := string(lines[len(lines)-1])
-			if last := strings.TrimSpace(value[strings.LastIndexByte(value, ',')+1:]); last != "" {
-				return last
-			}
+func (f AccessFormat) name(dst []byte, name string) []byte {
+	if f == AccessJSON {
+		dst = append(dst, `,"`...)
+		dst = append(dst, name...)
+		return append(dst, `":`...)
+	}
+	dst = append(dst, ' ')
+	dst = append(dst, name...)
+	return append(dst, '=')
+}
+
+func (f AccessFormat) text(dst []byte, name, value string) []byte {
+	dst = f.name(dst, name)
+	switch plain := isPlain(value); {
+	case f == AccessJSON && plain:
+		dst = append(dst, '"')
+		dst = append(dst, value...)
+		return append(dst, '"')
+	case f == AccessJSON:
+		quoted, err := json.Marshal(value)
+		if err != nil {
+			panic("BUG: a string does not marshal: " + err.Error())
+		}
+		return append(dst, quoted...)
+	case plain && value != "":
+		return append(dst, value...)
+	}
+	return strconv.AppendQuote(dst, value)
+}
+
+// isPlain reports whether a value needs no quotes and no escapes. All do but the client's address that a proxy names.
+func isPlain(value string) bool {
+	for i := range len(value) {
+		if c := value[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' || c == '=' {
+			return false
 		}
 	}
-	return wire.RemoteIP().String()
+	return true
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -44,6 +45,10 @@ type Config struct {
 	// TrustedProxyHeader names the request header in which a proxy in front puts the client's address; empty: the
 	// connection's own peer is the client.
 	TrustedProxyHeader string
+
+	// Access is where a line for each request goes, in whole lines and up to a fifth of a second late; nil: nowhere.
+	Access       io.Writer
+	AccessFormat AccessFormat
 
 	Version  string // of the build, for the metrics
 	Log      *slog.Logger
@@ -105,5 +110,6 @@ func New(c Config) (*Server, error) {
 	}
 	s.document = cache.NewAnswer(document, c.Now())
 	s.edge = s.newEdge(routes)
+	s.access = newAccessLog(c.Access, c.AccessFormat, c.Registry)
 	return s, nil
 }

@@ -309,10 +309,10 @@ func TestConnections(t *testing.T) {
 		}
 	})
 	w.run("closed before a request", func(t *testing.T) {
-		before := w.log.String()
+		before := w.logged()
 		w.must(w.dial().conn.Close())
 		w.get("pro", "/v1/me").ok(t)
-		if lines := strings.Count(w.log.String(), "\n") - strings.Count(before, "\n"); lines != 1 {
+		if lines := strings.Count(w.logged(), "\n") - strings.Count(before, "\n"); lines != 1 {
 			t.Errorf("%d lines in the log", lines)
 		}
 	})
@@ -333,7 +333,7 @@ func TestRequestIDs(t *testing.T) {
 			if meta := r.meta(); meta != nil && meta["request_id"] != id {
 				t.Errorf("%s: the body has %v, the header %q", path, meta["request_id"], id)
 			}
-			if seen[id] || strings.Count(w.log.String(), `"msg":"request","request_id":"`+id+`"`) != 1 {
+			if seen[id] || strings.Count(w.logged(), `"msg":"request","request_id":"`+id+`"`) != 1 {
 				t.Errorf("%s: the id %q came before, or is not in the log once", path, id)
 			}
 			seen[id] = true
@@ -356,7 +356,7 @@ func TestLogQuotesNoRequest(t *testing.T) {
 	w.get("pro", w.path("prefix", "/queries"), "filters", filters)
 	w.must(w.store.Close())
 	w.get("pro", "/v1/properties/"+secret+"2").want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
-	if log := w.log.String(); strings.Contains(log, "medical") || !strings.Contains(log, `"key":"`+w.keyIDs["pro"]+`"`) ||
+	if log := w.logged(); strings.Contains(log, "medical") || !strings.Contains(log, `"key":"`+w.keyIDs["pro"]+`"`) ||
 		!strings.Contains(log, `"property":"`+w.properties["main"].ID+`"`) {
 		t.Errorf("the log is %s", log)
 	}

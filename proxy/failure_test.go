@@ -58,7 +58,7 @@ func TestEdge500(t *testing.T) {
 			if cache := string(answer.Header.Peek("Cache-Control")); strings.Contains(cache, "public") {
 				t.Errorf("an error with Cache-Control %q", cache)
 			}
-			if !strings.Contains(w.log.String(), id) {
+			if !strings.Contains(w.logged(), id) {
 				t.Errorf("the log does not name %s", id)
 			}
 			request.SetRequestURI("http://sara/fine")

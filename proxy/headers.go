@@ -20,17 +20,22 @@ const (
 func (s *Server) setHeaders(c *call, word string, maxAge int) {
 	header := &c.wire.Response.Header
 	header.SetContentType(jsonType)
-	header.Set("X-Request-Id", c.id)
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("X-Cache", word)
+	setHeader(header, "X-Request-Id", c.id)
+	setHeader(header, "X-Content-Type-Options", "nosniff")
+	setHeader(header, "X-Cache", word)
 	var buffer [64]byte
-	header.SetBytesV(fasthttp.HeaderCacheControl, c.appendKeeping(buffer[:0], maxAge))
+	header.SetCanonical([]byte(fasthttp.HeaderCacheControl), c.appendKeeping(buffer[:0], maxAge))
 	if c.route.Open {
-		header.Set(fasthttp.HeaderVary, fasthttp.HeaderAcceptEncoding)
+		setHeader(header, fasthttp.HeaderVary, fasthttp.HeaderAcceptEncoding)
 		return
 	}
-	header.Set(fasthttp.HeaderVary, "Authorization, Accept-Encoding")
+	setHeader(header, fasthttp.HeaderVary, "Authorization, Accept-Encoding")
 	s.setAllowance(c)
+}
+
+// setHeader sets a header whose name is in canonical form, which saves making it so.
+func setHeader(header *fasthttp.ResponseHeader, name, value string) {
+	header.SetCanonical([]byte(name), []byte(value)) // copied there: neither conversion allocates
 }
 
 func (c *call) appendKeeping(dst []byte, maxAge int) []byte {
@@ -60,10 +65,10 @@ func (s *Server) setAllowance(c *call) {
 func setRateLimit(c *call, limit, remaining int, reset time.Time) {
 	header := &c.wire.Response.Header
 	var buffer [20]byte
-	number := func(n int64) []byte { return strconv.AppendInt(buffer[:0], n, 10) }
-	header.SetBytesV("X-RateLimit-Limit", number(int64(limit)))
-	header.SetBytesV("X-RateLimit-Remaining", number(int64(remaining)))
-	header.SetBytesV("X-RateLimit-Reset", number(reset.Unix()))
+	set := func(name string, n int64) { header.SetCanonical([]byte(name), strconv.AppendInt(buffer[:0], n, 10)) }
+	set("X-Ratelimit-Limit", int64(limit))
+	set("X-Ratelimit-Remaining", int64(remaining))
+	set("X-Ratelimit-Reset", reset.Unix())
 }
 
 // nextUTCMidnight is when daily allowances begin anew (spec: Limits 1).

@@ -289,7 +289,7 @@ func TestEveryEndpoint503Store(t *testing.T) {
 // wantNoSecrets looks for keys and credentials in the log.
 func (w *world) wantNoSecrets() {
 	w.t.Helper()
-	log := w.log.String()
+	log := w.logged()
 	for name, key := range w.keys {
 		if strings.Contains(log, key) || strings.Contains(log, key[len("sara_live_"):]) {
 			w.t.Errorf("the log holds the key %s", name)

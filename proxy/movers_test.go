@@ -188,7 +188,7 @@ func TestMovers500(t *testing.T) {
 	r.want(t, http.StatusInternalServerError, codeInternal)
 	w.server.config.Upstream = works
 	w.get("pro", w.path("main", "/movers/queries")).ok(t)
-	wantText(t, "the log", w.log.String(), "panic", r.header.Get("X-Request-Id"))
+	wantText(t, "the log", w.logged(), "panic", r.header.Get("X-Request-Id"))
 }
 
 // Both lists are bounded by the same limit, whatever its value.

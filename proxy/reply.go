@@ -46,7 +46,7 @@ func (s *Server) send(c *call, r reply) {
 		c.writeBody(r)
 	}
 	s.setHeaders(c, r.word, r.maxAge)
-	response.Header.Set(fasthttp.HeaderETag, tag)
+	setHeader(&response.Header, "Etag", tag)
 }
 
 // writeBody writes the head and the tail into the response's own buffer.
@@ -62,7 +62,7 @@ func (c *call) writeBody(r reply) {
 		return
 	}
 	response.SwapBody(r.answer.AppendGzip(body, tail))
-	response.Header.Set(fasthttp.HeaderContentEncoding, "gzip")
+	setHeader(&response.Header, fasthttp.HeaderContentEncoding, "gzip")
 }
 
 // knows reports whether the client has this answer already (RFC 9110, If-None-Match). Tags are compared weakly: what

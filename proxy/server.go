@@ -39,6 +39,7 @@ type Server struct {
 	metrics  *metrics
 	cache    *cache.Cache
 	refused  refusals
+	access   *accessLog
 	document *cache.Answer // the OpenAPI document
 	edge     *fasthttp.Server
 	draining atomic.Bool
@@ -94,6 +95,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // ctx ends before that. Upstream calls that nobody waits for any more are cut off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
+	defer s.access.close()
 	defer s.cache.Close()
 	if err := s.edge.ShutdownWithContext(ctx); err != nil {
 		return fmt.Errorf("drain the server: %w", err)

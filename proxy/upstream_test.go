@@ -160,7 +160,7 @@ func TestProperty200AccessLost(t *testing.T) {
 	w.wantConnection(t, "forbidden", false)
 	w.wantConnection(t, "prefix", true)
 	w.get("pro", w.path("prefix", "/summary")).ok(t)
-	if lines := strings.Count(w.log.String(), "changed: access to a property"); lines != 1 {
+	if lines := strings.Count(w.logged(), "changed: access to a property"); lines != 1 {
 		t.Errorf("the change is in the log %d times", lines)
 	}
 
@@ -200,7 +200,7 @@ func TestMe200RefusalsAreNotCharged(t *testing.T) {
 func TestProperty200Revoked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	changes := func() int { return strings.Count(w.log.String(), "changed: health of a connection") }
+	changes := func() int { return strings.Count(w.logged(), "changed: health of a connection") }
 	w.get("pro", w.path("twin_a", "/summary")).ok(t) // of the same connection
 	w.faults(gscsim.Faults{RevokeTokens: true})
 	w.forEachPerformanceEndpoint("prefix", func(t *testing.T, r response, filtered bool) {

@@ -296,7 +296,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
 	config := Config{Store: w.store, Upstream: client, Plans: generousPlans(), Budget: policy.NewLocal(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: w.base,
-		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Registry: prometheus.NewRegistry(), Now: w.now}
+		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Access: w.log, AccessFormat: AccessJSON, Registry: prometheus.NewRegistry(), Now: w.now}
 	for _, change := range adjust {
 		change(&config)
 	}
@@ -423,6 +423,12 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buffer.Write(p)
+}
+
+// logged is the log, the lines of all requests included that were answered so far.
+func (w *world) logged() string {
+	w.server.access.flush(nil)
+	return w.log.String()
 }
 
 func (b *syncBuffer) String() string {

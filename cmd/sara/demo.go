@@ -81,7 +81,7 @@ func (c *demoCommand) Run(ctx context.Context, con *console) (err error) {
 
 // serve seeds the world, in a folder that is empty, and serves it as the command serve does.
 func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, folder string, cast *cast) (err error) {
-	log, err := logSettings{LogLevel: c.LogLevel, LogFormat: "text"}.logger(con.stderr)
+	log, err := logSettings{LogLevel: c.LogLevel, LogFormat: "text"}.open(con.stderr)
 	if err != nil {
 		return err
 	}
@@ -124,12 +124,12 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	server, err := proxy.New(proxy.Config{
 		Store: store, Upstream: client, Plans: issue.plans, Budget: policy.NewLocal(con.now),
 		History: history, CacheBytes: demoCacheBytes, KeyPrefix: issue.prefix, BaseURL: world.BaseURL,
-		Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now,
+		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, Registry: registry, Now: con.now,
 	})
 	if err != nil {
 		return err
 	}
-	s := service{server: server, public: a.public, admin: a.admin, log: log}
+	s := service{server: server, public: a.public, admin: a.admin, log: log.Logger}
 	return s.run(ctx, func(ctx context.Context) error { return c.announce(ctx, con, world) })
 }
 

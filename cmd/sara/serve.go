@@ -44,7 +44,7 @@ func (c *serveCommand) Run(ctx context.Context, con *console) error {
 
 // serve opens everything, serves, and closes it in the opposite order.
 func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
-	log, err := c.logger(con.stderr)
+	log, err := c.logSettings.open(con.stderr)
 	if err != nil {
 		return err
 	}
@@ -52,12 +52,12 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return err
 	}
-	store, err := c.open(ctx)
+	store, err := c.storeSettings.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := c.checkCredentials(ctx, store, log); err != nil {
+	if err := c.checkCredentials(ctx, store, log.Logger); err != nil {
 		return err
 	}
 	registry := newRegistry()
@@ -74,7 +74,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return err
 	}
-	counted, err := c.counters(ctx, store, replicas, log, registry, con.now)
+	counted, err := c.counters(ctx, store, replicas, log.Logger, registry, con.now)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 		Store: store, Upstream: client, History: history, Plans: plans, Budget: counted.budget, Degraded: counted.degraded,
 		CacheBytes: cacheBytes, Redis: counted.redis,
 		KeyPrefix: c.KeyPrefix, DocsURL: c.DocsURL, TrustedProxyHeader: c.TrustedProxyHeader,
-		Version: buildVersion().Version, Log: log, Registry: registry, Now: con.now,
+		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, Registry: registry, Now: con.now,
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -134,20 +133,4 @@ func orSetting(name string) string {
 		return ""
 	}
 	return " or " + name
-}
-
-// logger returns a logger to w.
-func (s logSettings) logger(w io.Writer) (*slog.Logger, error) {
-	if err := errors.Join(s.check()...); err != nil {
-		return nil, err
-	}
-	level, err := s.level()
-	if err != nil {
-		return nil, err
-	}
-	options := &slog.HandlerOptions{Level: level}
-	if s.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, options)), nil
-	}
-	return slog.New(slog.NewTextHandler(w, options)), nil
 }

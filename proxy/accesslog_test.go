@@ -1,0 +1,143 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
+
+	"sara/policy"
+)
+
+// answered is a call whose answer has five bytes.
+func answered(client string) *call {
+	wire := new(fasthttp.RequestCtx)
+	wire.Response.SetBodyString("12345")
+	return &call{id: "req_1", route: &route{Operation: "getSummary"}, started: time.Date(2026, 11, 21, 12, 0, 0, 250_000_000, time.UTC), client: client, wire: wire}
+}
+
+// A line is what slog would have written, so that one reader reads all lines of a log.
+func TestAccessLinesAreLikeTheOthersOfTheLog(t *testing.T) {
+	t.Parallel()
+	for _, client := range []string{"192.0.2.1", "2001:db8::1", "", "a b", `"quoted"`, `back\slash`, "for=192.0.2.1", "tab\there", "ünïcode", "\x7f\x01", "\xff"} {
+		for _, code := range []string{"", "RATE_LIMITED"} {
+			full := answered(client)
+			full.grant = &policy.Grant{Key: &policy.Key{ID: "key-1", AccountID: "account-1"}}
+			full.property = &policy.Property{ID: "property-1"}
+			for _, c := range []*call{answered(client), full} {
+				attributes := []any{"request_id", "req_1", "operation", "getSummary", "status", 200, "seconds", 0.00125, "bytes", 5, "client", client}
+				if code != "" {
+					attributes = append(attributes, "code", code)
+				}
+				if c.grant != nil {
+					attributes = append(attributes, "key", "key-1", "account", "account-1", "property", "property-1")
+				}
+				var asText, asJSON bytes.Buffer
+				slog.New(slog.NewTextHandler(&asText, nil)).Info("request", attributes...)
+				slog.New(slog.NewJSONHandler(&asJSON, nil)).Info("request", attributes...)
+				took := 1250 * time.Microsecond
+				odd := client == `back\slash` || client == "ünïcode" // which slog does not quote, and needs not
+				if got, want := afterTime(AccessText.append(nil, c, 200, code, took)), afterTime(asText.Bytes()); got != want && !odd {
+					t.Errorf("text:\n got %swant %s", got, want)
+				}
+				var got, want map[string]any
+				line := AccessJSON.append(nil, c, 200, code, took)
+				if err := json.Unmarshal(line, &got); err != nil || json.Unmarshal(asJSON.Bytes(), &want) != nil || line[len(line)-1] != '\n' {
+					t.Fatalf("%q: %v", line, err)
+				}
+				if got["time"] != "2026-11-21T12:00:00.251Z" {
+					t.Errorf("time is %v", got["time"])
+				}
+				got["time"], want["time"] = nil, nil
+				if a, b := string(mustJSON(t, got)), string(mustJSON(t, want)); a != b {
+					t.Errorf("JSON:\n got %s\nwant %s", a, b)
+				}
+			}
+		}
+	}
+}
+
+func afterTime(line []byte) string {
+	_, rest, _ := strings.Cut(string(line), " ")
+	return rest
+}
+
+// stuck is a log whose reader has gone to sleep.
+type stuck struct {
+	entered chan struct{}
+	release chan struct{}
+	lines   bytes.Buffer
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	select {
+	case s.entered <- struct{}{}:
+	default:
+	}
+	<-s.release
+	return s.lines.Write(p)
+}
+
+// Requests do not wait for a log: what its reader has no room for is dropped, and counted. What is held is written at last.
+func TestAccessLogThatIsStuckDropsLines(t *testing.T) {
+	t.Parallel()
+	out := &stuck{entered: make(chan struct{}, 1), release: make(chan struct{})}
+	registry := prometheus.NewRegistry()
+	l := newAccessLog(out, AccessJSON, registry)
+	c := answered("192.0.2.1")
+	l.write(c, 200, "", time.Millisecond)
+	<-out.entered
+	line := len(AccessJSON.append(nil, c, 200, "", time.Millisecond))
+	const beyond = 10
+	fits := accessBound/line + 1
+	for range fits + beyond {
+		l.write(c, 200, "", time.Millisecond)
+	}
+	close(out.release)
+	l.close()
+	if lines := bytes.Count(out.lines.Bytes(), []byte("\n")); lines != fits+1 {
+		t.Errorf("%d lines are written, want %d", lines, fits+1)
+	}
+	if dropped := counted(t, registry, "sara_access_lines_dropped_total"); dropped != beyond {
+		t.Errorf("%v lines are dropped, want %d", dropped, beyond)
+	}
+}
+
+func counted(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			for _, m := range family.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+func TestAccessLogNobodyWants(t *testing.T) {
+	t.Parallel()
+	l := newAccessLog(nil, AccessText, prometheus.NewRegistry())
+	l.write(answered("192.0.2.1"), 200, "", 0)
+	l.close()
+}
+
+func BenchmarkAccessLine(b *testing.B) {
+	l := newAccessLog(io.Discard, AccessJSON, prometheus.NewRegistry())
+	defer l.close()
+	c := answered("192.0.2.1")
+	b.ReportAllocs()
+	for b.Loop() {
+		l.write(c, 200, "", 1250*time.Microsecond)
+	}
+}
