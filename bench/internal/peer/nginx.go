@@ -1,0 +1,142 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"text/template"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed nginx
+var nginxFiles embed.FS // nginx.conf is a template
+
+// Nginx is nginx with Lua: an API gateway of some 150 lines.
+//
+// Key records are kept for five seconds in the memory of each worker. Answers are in memory that the workers share. Behind
+// both is Redis. One script there, and so one round trip for each request, checks the three limits and then charges them
+// all. Each request is logged as a line of JSON, as sara's are, through a buffer.
+type Nginx struct{}
+
+var _ Peer = Nginx{}
+
+// Where Debian keeps nginx's modules and Lua's.
+const (
+	nginxModules = "/usr/lib/nginx/modules"
+	luaModules   = "/usr/share/lua/5.1"
+)
+
+// account is whose key and answer the bench has.
+const account = "account-1"
+
+// Name implements Peer.
+func (Nginx) Name() string { return "nginx+Lua+Redis" }
+
+// About implements Peer.
+func (Nginx) About() string {
+	return "hashed keys, three limits exact in Redis by one script, answers in shared memory and in Redis by account and sorted " +
+		"parameters, JSON access log; no scopes, no collapsing of equal questions, no compression, 503 without Redis"
+}
+
+// Available implements Peer.
+func (Nginx) Available() error {
+	_, err := nginxProgram()
+	files := []string{nginxModules + "/ndk_http_module.so", nginxModules + "/ngx_http_lua_module.so", luaModules + "/resty/core.lua",
+		luaModules + "/resty/lrucache.lua", luaModules + "/nginx/redis.lua", luaModules + "/nginx/sha256.lua"}
+	for _, file := range files {
+		_, missing := os.Stat(file)
+		err = errors.Join(err, missing)
+	}
+	if err != nil {
+		return fmt.Errorf("apt-get install nginx libnginx-mod-http-lua lua-resty-core lua-resty-lrucache lua-nginx-redis lua-nginx-string: %w", err)
+	}
+	return nil
+}
+
+// nginxProgram finds nginx also where only root's PATH leads.
+func nginxProgram() (path string, err error) {
+	if path, err = exec.LookPath("nginx"); err == nil {
+		return path, nil
+	}
+	return exec.LookPath("/usr/sbin/nginx")
+}
+
+// Start implements Peer. All that the limits allow is left when it returns.
+func (Nginx) Start(ctx context.Context, s Setup) (_ *Running, err error) {
+	program, err := nginxProgram()
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.open(port)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("start nginx: %w", err), r.Stop())
+		}
+	}()
+	if err := configureNginx(s, port, r.origin.address); err != nil {
+		return nil, err
+	}
+	store := redis.NewClient(&redis.Options{Addr: s.Redis})
+	defer func() { err = errors.Join(err, store.Close()) }()
+	digest := sha256.Sum256([]byte(s.Key))
+	record := []any{"id", "key-1", "account", account, "per_minute", s.Limits.PerMinute, "per_hour", s.Limits.PerHour, "per_day", s.Limits.PerDay}
+	if err := store.HSet(ctx, "key:"+string(digest[:]), record...).Err(); err != nil {
+		return nil, fmt.Errorf("store a key: %w", err)
+	}
+	if r.process, err = launch(s.Folder, program, "-p", s.Folder, "-c", "nginx.conf", "-e", "error.log"); err != nil {
+		return nil, err
+	}
+	if _, err := s.ask(ctx, r); err != nil {
+		return nil, err
+	}
+	if err := store.Del(ctx, "account:"+account).Err(); err != nil {
+		return nil, fmt.Errorf("give back the first request: %w", err)
+	}
+	r.PIDs, err = r.process.pids()
+	return r, err
+}
+
+// configureNginx writes what nginx reads into its folder.
+func configureNginx(s Setup, port int, origin string) error {
+	host, redisPort, err := net.SplitHostPort(s.Redis)
+	if err != nil {
+		return fmt.Errorf("address of Redis: %w", err)
+	}
+	values := map[string]any{"Modules": nginxModules, "RedisHost": host, "RedisPort": redisPort, "Port": port, "Origin": origin}
+	configuration, err := template.ParseFS(nginxFiles, "nginx/nginx.conf")
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := configuration.Execute(&text, values); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(s.Folder, "nginx.conf"), text.Bytes(), 0o644); err != nil {
+		return err
+	}
+	for _, name := range []string{"gate.lua", "admit.lua"} {
+		program, err := nginxFiles.ReadFile("nginx/" + name)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(s.Folder, name), program, 0o644); err != nil {
+			return err
+		}
+	}
+	return os.Mkdir(filepath.Join(s.Folder, "temp"), 0o755)
+}

@@ -1,0 +1,154 @@
+-- Answers a request: who asks, whether all limits admit it, and what is cached.
+local redis = require "nginx.redis"
+local sha256 = require "nginx.sha256"
+local lrucache = require "resty.lrucache"
+
+local ngx, concat, sort, sub = ngx, table.concat, table.sort, string.sub
+local answers = ngx.shared.answers
+local answer_seconds, key_seconds = 300, 5
+local pool = {pool_size = 1024}
+
+local host, port, script, script_sha
+local grants = assert(lrucache.new(10000)) -- by digest of the key: a grant, or false if there is none
+local urls = assert(lrucache.new(10000)) -- by URL: the same for all orders of its parameters
+local digest = assert(sha256:new())
+local M = {}
+
+function M.open(redis_host, redis_port)
+	host, port = redis_host, redis_port
+	local file = assert(io.open(ngx.config.prefix() .. "admit.lua"))
+	script = assert(file:read("*a"))
+	file:close()
+	script_sha = ngx.sha1_bin(script):gsub(".", function(c) return ("%02x"):format(c:byte()) end)
+end
+
+local function refuse(status, code, header)
+	ngx.status = status
+	for name, value in pairs(header or {}) do ngx.header[name] = value end
+	ngx.header["Cache-Control"] = "private, no-store"
+	local body = '{"error":{"code":"' .. code .. '"}}\n'
+	ngx.header["Content-Length"] = #body
+	ngx.print(body)
+end
+
+local function unavailable(what, err)
+	ngx.log(ngx.ERR, what, ": ", err)
+	refuse(503, "UNAVAILABLE")
+end
+
+local function connect()
+	local red = redis:new()
+	red:set_timeout(1000)
+	local ok, err = red:connect(host, port, pool)
+	if not ok then return nil, err end
+	return red
+end
+
+-- The grant of a key from this worker's memory, or from Redis if that is older than key_seconds.
+local function find_grant(red, bearer)
+	digest:reset()
+	digest:update(bearer)
+	local hash = digest:final()
+	local grant = grants:get(hash)
+	if grant ~= nil then return grant end
+	local record, err = red:hmget("key:" .. hash, "id", "account", "per_minute", "per_hour", "per_day")
+	if not record then return nil, err end
+	grant = false
+	if record[1] ~= ngx.null then
+		grant = {id = record[1], account = record[2], limits = {record[3], record[4], record[5]}, hash = "account:" .. record[2]}
+	end
+	grants:set(hash, grant, key_seconds)
+	return grant
+end
+
+local function admit(red, grant)
+	local limits = grant.limits
+	local now = ngx.now() * 1000
+	local verdict, err = red:evalsha(script_sha, 1, grant.hash, now, grant.id, limits[1], limits[2], limits[3])
+	if not verdict and sub(err, 1, 8) == "NOSCRIPT" then
+		return red:eval(script, 1, grant.hash, now, grant.id, limits[1], limits[2], limits[3])
+	end
+	return verdict, err
+end
+
+local function normalised(url)
+	local known = urls:get(url)
+	if known then return known end
+	local arguments, pairs_of = ngx.req.get_uri_args(0), {}
+	for name, value in pairs(arguments) do
+		pairs_of[#pairs_of + 1] = ngx.encode_args({[name] = value})
+	end
+	sort(pairs_of)
+	known = ngx.var.uri .. "?" .. concat(pairs_of, "&")
+	urls:set(url, known)
+	return known
+end
+
+-- The answer from the memory that the workers share, from Redis, or from the origin.
+local function find_answer(red, account)
+	local name = account .. " " .. normalised(ngx.var.request_uri)
+	local body = answers:get(name)
+	if body then return body, "HIT" end
+	local err
+	body, err = red:get("answer:" .. name)
+	if body and body ~= ngx.null then
+		answers:set(name, body, answer_seconds)
+		return body, "HIT"
+	end
+	if not body then return nil, err end
+	local origin = ngx.location.capture("/origin")
+	if origin.status ~= 200 or origin.truncated then return nil, "the origin answered " .. origin.status end
+	body = origin.body
+	answers:set(name, body, answer_seconds)
+	local ok
+	ok, err = red:setex("answer:" .. name, answer_seconds, body)
+	if not ok then return nil, err end
+	return body, "MISS"
+end
+
+local function deny(grant, verdict)
+	local refusal = -verdict % 4
+	local wait = (-verdict - refusal) / 4
+	refuse(429, refusal == 1 and "RATE_LIMITED" or "QUOTA_EXCEEDED", {
+		["Retry-After"] = wait,
+		["X-RateLimit-Limit"] = grant.limits[refusal],
+		["X-RateLimit-Remaining"] = 0,
+		["X-RateLimit-Reset"] = ngx.time() + wait,
+	})
+end
+
+local function answer(red)
+	local bearer = ngx.var.http_authorization
+	if not bearer or sub(bearer, 1, 7) ~= "Bearer " then
+		return refuse(401, "UNAUTHORIZED", {["WWW-Authenticate"] = "Bearer"})
+	end
+	local grant, err = find_grant(red, sub(bearer, 8))
+	if grant == nil then return unavailable("find the key", err) end
+	if not grant then return refuse(401, "UNAUTHORIZED", {["WWW-Authenticate"] = "Bearer"}) end
+	local var = ngx.var
+	var.key, var.account = grant.id, grant.account
+
+	local verdict, err = admit(red, grant)
+	if not verdict then return unavailable("charge the limits", err) end
+	if verdict < 0 then return deny(grant, verdict) end
+
+	local body, state = find_answer(red, grant.account)
+	if not body then return unavailable("find the answer", state) end
+	local now, header = ngx.time(), ngx.header
+	header["Cache-Control"] = "private, max-age=60"
+	header["X-Cache"] = state
+	header["X-RateLimit-Limit"] = grant.limits[3]
+	header["X-RateLimit-Remaining"] = verdict
+	header["X-RateLimit-Reset"] = now - now % 86400 + 86400
+	header["Content-Length"] = #body
+	ngx.print(body)
+end
+
+function M.serve()
+	local red, err = connect()
+	if not red then return unavailable("connect to Redis", err) end
+	answer(red)
+	red:set_keepalive(60000)
+end
+
+return M
