@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +9,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"sara/bench/internal/gauge"
 )
 
 const maxConnections = 256
@@ -129,30 +128,6 @@ func (t *Tally) exchange(client *http.Client, request *http.Request) error {
 }
 
 // Metrics returns the replica's metrics by their names, those of several series added up.
-func (s *Stage) Metrics(ctx context.Context, r Replica) (_ map[string]float64, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.AdminURL+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := s.client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	metrics := make(map[string]float64)
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		line := lines.Text()
-		at := strings.LastIndexByte(line, ' ')
-		if strings.HasPrefix(line, "#") || at < 0 {
-			continue
-		}
-		value, err := strconv.ParseFloat(line[at+1:], 64)
-		if err != nil {
-			return nil, fmt.Errorf("read the metrics: %q: %w", line, err)
-		}
-		name, _, _ := strings.Cut(line[:at], "{")
-		metrics[name] += value
-	}
-	return metrics, lines.Err()
+func (s *Stage) Metrics(ctx context.Context, r Replica) (map[string]float64, error) {
+	return gauge.ReadMetrics(ctx, s.client, r.AdminURL+"/metrics")
 }

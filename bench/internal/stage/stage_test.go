@@ -106,13 +106,3 @@ func TestDriveEndsWhenNobodyAnswers(t *testing.T) {
 		t.Errorf("%d requests without an answer are no error", asked)
 	}
 }
-
-func TestMetricsAddUpTheirSeries(t *testing.T) {
-	s := fake(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte("# HELP a What.\n# TYPE a counter\na{b=\"c d\"} 1\na{b=\"e\"} 2.5\nheap 1.5e+06\n"))
-	})
-	metrics, err := s.Metrics(t.Context(), s.Replicas[0])
-	if err != nil || len(metrics) != 2 || metrics["a"] != 3.5 || metrics["heap"] != 1.5e6 {
-		t.Errorf("%v %v", metrics, err)
-	}
-}

@@ -1,0 +1,106 @@
+package gauge
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is what a Redis server counts of its work. The reading's own commands are not in it.
+type Redis struct {
+	Commands map[string]Command `json:"commands"`
+	// Reads is how often it read from its connections: a batch of commands that arrives together is one, which makes it the
+	// number of round trips of clients that wait for answers.
+	Reads int64         `json:"reads"`
+	CPU   time.Duration `json:"cpu_ns"` // of the process
+}
+
+// A Command is one command's share. Those that scripts call are counted by themselves and, in time, in their script, too.
+type Command struct {
+	Calls int64         `json:"calls"`
+	Took  time.Duration `json:"took_ns"`
+}
+
+// Calls is how many commands were done for clients: all but those that scripts called, which count as parts of theirs. It
+// is exact as long as clients call by themselves none of what the scripts call.
+func (r Redis) Calls(inScripts ...string) int64 {
+	calls := int64(0)
+	for name, command := range r.Commands {
+		calls += command.Calls
+		for _, inner := range inScripts {
+			if name == inner {
+				calls -= command.Calls
+			}
+		}
+	}
+	return calls
+}
+
+func (r Redis) since(before Redis) Redis {
+	used := Redis{Commands: maps.Clone(r.Commands), CPU: r.CPU - before.CPU}
+	used.Reads = max(0, r.Reads-before.Reads-1) // the later reading was one
+	for name, command := range used.Commands {
+		from := before.Commands[name]
+		used.Commands[name] = Command{command.Calls - from.Calls, command.Took - from.Took}
+		if command.Calls == from.Calls {
+			delete(used.Commands, name)
+		}
+	}
+	return used
+}
+
+// ReadRedis reads the counters of a server (INFO: commandstats, cpu, stats).
+func ReadRedis(ctx context.Context, client *redis.Client) (Redis, error) {
+	text, err := client.Info(ctx, "commandstats", "cpu", "stats").Result()
+	if err != nil {
+		return Redis{}, fmt.Errorf("read what Redis counts: %w", err)
+	}
+	return parseInfo(text)
+}
+
+func parseInfo(text string) (Redis, error) {
+	r := Redis{Commands: map[string]Command{}}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		var err error
+		switch command, isCommand := strings.CutPrefix(name, "cmdstat_"); {
+		case command == "info" || command == "hello" || strings.HasPrefix(command, "client"): // what reading takes
+		case isCommand:
+			r.Commands[command], err = parseCommand(value)
+		case name == "total_reads_processed":
+			r.Reads, err = strconv.ParseInt(value, 10, 64)
+		case name == "used_cpu_user", name == "used_cpu_sys":
+			var seconds float64
+			seconds, err = strconv.ParseFloat(value, 64)
+			r.CPU += time.Duration(seconds * float64(time.Second))
+		}
+		if err != nil {
+			return Redis{}, fmt.Errorf("what Redis counts: %q: %w", line, err)
+		}
+	}
+	return r, nil
+}
+
+// parseCommand reads calls=1,usec=2,usec_per_call=2.00 and so on.
+func parseCommand(value string) (c Command, err error) {
+	for part := range strings.SplitSeq(value, ",") {
+		name, number, _ := strings.Cut(part, "=")
+		switch name {
+		case "calls":
+			c.Calls, err = strconv.ParseInt(number, 10, 64)
+		case "usec":
+			var micros int64
+			micros, err = strconv.ParseInt(number, 10, 64)
+			c.Took = time.Duration(micros) * time.Microsecond
+		}
+		if err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
