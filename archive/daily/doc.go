@@ -6,7 +6,7 @@
 //
 // Replicas take turns by a lease, a row of the SQL store: the store is there anyway, and a job service would be one more
 // thing to run, watch and upgrade for jobs that may be repeated, stopped and taken over at any time. A replica that dies
-// loses its lease within a minute, and the next one goes on with what is missing. That holds only if the work itself can be
+// loses its lease within twenty seconds, and the next one goes on with what is missing. That holds only if the work itself can be
 // done twice without harm: a lease says whose turn it is, and cannot stop a process that has not noticed yet that it is over.
 //
 // # What it is not

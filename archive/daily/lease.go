@@ -19,7 +19,7 @@ type Leases interface {
 }
 
 // LeaseTime is how long a lease lasts that is not renewed any more.
-const LeaseTime = time.Minute
+const LeaseTime = 20 * time.Second
 
 // ErrLeaseLost is why the context ends of a holder that cannot show any more that it is its turn.
 var ErrLeaseLost = errors.New("the lease is lost: another replica may be at work")

@@ -215,7 +215,7 @@ func TestTwoInspectorsNeverWorkOnOneProperty(t *testing.T) {
 			<-finish
 		}
 	}
-	one := w.inspector()
+	one := w.inspector(func(c *Config) { c.Wait = time.Nanosecond })
 	var running sync.WaitGroup
 	running.Go(func() {
 		if r := value(one.Inspect(context.Background(), w.properties("shop"), Options{}))(t)[0]; r.Err != nil || r.Inspected != 5 {
@@ -224,7 +224,7 @@ func TestTwoInspectorsNeverWorkOnOneProperty(t *testing.T) {
 	})
 	<-begun
 	for name, other := range map[string]*Inspector{
-		"another process": w.inspector(func(c *Config) { c.Holder = "another" }), "another run": one,
+		"another process": w.inspector(func(c *Config) { c.Holder, c.Wait = "another", time.Nanosecond }), "another run": one,
 	} {
 		results := value(other.Inspect(context.Background(), w.properties("shop", "blog"), Options{}))(t)
 		if !errors.Is(results[0].Err, ErrTaken) || results[1].Err != nil {
@@ -236,6 +236,23 @@ func TestTwoInspectorsNeverWorkOnOneProperty(t *testing.T) {
 	asked := w.questions()
 	slices.Sort(asked)
 	equal(t, "questions", asked, append(urls("blog", 5), urls("shop", 5)...))
+}
+
+// The lease of a process that was killed runs out; nobody has to come again for it.
+func TestAPropertyThatADeadProcessHeldIsWaitedFor(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *world) {
+		w.serve(shopMap, urls("shop", 5)...)
+		if got := value(w.store.AcquireLease(context.Background(), "inspect/"+w.property("shop").ID, "the dead", daily.LeaseTime))(t); !got {
+			t.Fatal("the lease is taken")
+		}
+		began := time.Now()
+		if r := w.inspect("shop", Options{}); r.Err != nil || r.Inspected != 5 {
+			t.Errorf("%+v", r)
+		}
+		if waited := time.Since(began); waited < daily.LeaseTime || waited > DefaultWait+5*time.Second {
+			t.Errorf("waited %v", waited)
+		}
+	})
 }
 
 func TestARefusedURLIsSkippedAndARefusedPropertyGivenUp(t *testing.T) {

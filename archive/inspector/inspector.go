@@ -35,6 +35,7 @@ type Config struct {
 
 	Parallel            int           // properties at a time; 0: DefaultParallel
 	ParallelInspections int           // of one property at a time; 0: DefaultParallelInspections
+	Wait                time.Duration // for a property that another process has; 0: DefaultWait
 	RetryPause          time.Duration // before a question is asked again, doubled each time; 0: DefaultRetryPause
 	BusyLimit           time.Duration // for which one inspection gives way at most; 0: DefaultBusyLimit
 }
@@ -45,6 +46,7 @@ const (
 	DefaultTotal               = 10_000
 	DefaultParallel            = 8
 	DefaultParallelInspections = 8
+	DefaultWait                = daily.LeaseTime + 5*time.Second // so that one that was killed is in nobody's way
 	DefaultRetryPause          = time.Minute
 	DefaultBusyLimit           = 30 * time.Second
 )
@@ -62,6 +64,8 @@ const (
 	// leastRead is how many URLs of the sitemaps of a property are read, however few its plan inspects: a sitemap has up to
 	// 50,000, and the important ones may be anywhere.
 	leastRead = 50_000
+	// waitPause is how often it is looked whether another process still has a property.
+	waitPause = time.Second
 	// saveLimit bounds the time of putting an answer aside when the run is over already.
 	saveLimit = 10 * time.Second
 )
@@ -182,6 +186,7 @@ func New(c Config) (*Inspector, error) {
 	c.Total = cmp.Or(c.Total, DefaultTotal)
 	c.Parallel = cmp.Or(c.Parallel, DefaultParallel)
 	c.ParallelInspections = cmp.Or(c.ParallelInspections, DefaultParallelInspections)
+	c.Wait = cmp.Or(c.Wait, DefaultWait)
 	c.RetryPause = cmp.Or(c.RetryPause, DefaultRetryPause)
 	c.BusyLimit = cmp.Or(c.BusyLimit, DefaultBusyLimit)
 	return &Inspector{config: c, calendar: calendar}, nil

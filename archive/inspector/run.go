@@ -91,15 +91,29 @@ func (r *run) property(ctx context.Context, t *task) {
 	if p.Archived || p.MaxURLs <= 0 {
 		t.Err = ErrNotInspected
 	} else {
-		free, err := daily.Hold(ctx, r.config.Leases, "inspect/"+p.ID, r.holder, func(ctx context.Context) error {
-			return r.inspect(ctx, t)
-		})
-		if t.Err = err; err == nil && !free {
-			t.Err = ErrTaken
-		}
+		t.Err = r.alone(ctx, p, func(ctx context.Context) error { return r.inspect(ctx, t) })
 	}
 	if context.Cause(ctx) == nil {
 		r.config.Progress.Ended(p, t.Err)
+	}
+}
+
+// alone runs do while nobody else works on a property. Who died there holds it until its lease runs out, and is waited for;
+// so is who is alive, in vain.
+func (r *run) alone(ctx context.Context, p Property, do func(context.Context) error) error {
+	for waited := time.Duration(0); ; waited += waitPause {
+		free, err := daily.Hold(ctx, r.config.Leases, "inspect/"+p.ID, r.holder, do)
+		switch {
+		case free || err != nil:
+			return err
+		case waited >= r.config.Wait:
+			return ErrTaken
+		case waited == 0:
+			r.config.Progress.Paused(p, r.config.Now().Add(r.config.Wait), ErrTaken)
+		}
+		if err := daily.Pause(ctx, waitPause); err != nil {
+			return err
+		}
 	}
 }
 
