@@ -26,7 +26,7 @@ type File struct {
 type URL struct {
 	Address string // in its stored form, see Scope.Clean
 	// Files are the files that list it and all above those: indexes into Found.Files, ascending and distinct. URLs share
-	// these slices: they must not be changed.
+	// these slices: they must not be changed. There are 32 at most, the first ones.
 	Files []int32
 }
 
@@ -148,7 +148,9 @@ func (g *gathering) addURL(f *file, address string, own []int32) error {
 		if files[len(files)-1] == f.index {
 			return nil
 		}
-		g.urls[i].Files = append(files, f.index)
+		if len(files) < maxFilesOfURL {
+			g.urls[i].Files = append(files, f.index)
+		}
 	}
 	f.URLs++
 	return nil
