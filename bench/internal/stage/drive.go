@@ -18,7 +18,16 @@ import (
 const maxConnections = 256
 
 // A Replica is one process of sara.
-type Replica struct{ URL, AdminURL string }
+type Replica struct {
+	URL, AdminURL string
+	PID           int
+}
+
+// A Redis is the process of one that the replicas share.
+type Redis struct {
+	Address string // host:port
+	PID     int
+}
 
 // A Request is a GET with a key.
 type Request struct{ Key, Path string }

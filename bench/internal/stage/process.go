@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 // process is a program that runs until it is told to stop.
 type process struct {
 	name    string
+	pid     int
 	command *exec.Cmd // a shell that guards the program
 	alive   io.Closer // the shell ends the program when this is closed
 	stdout  *bufio.Reader
@@ -22,29 +24,44 @@ type process struct {
 }
 
 // guard runs a program until standard input ends, which it does with this process, however that ends. The shell lets go of
-// its own output so that the program's ends with the program.
-const guard = `"$@" & program=$!; exec >/dev/null 2>&1; cat; kill -TERM $program; wait $program`
+// its own output so that the program's ends with the program, whose pid is the first line of it.
+const guard = `sh -c 'echo $$; exec "$@"' sh "$@" & program=$!; exec >/dev/null 2>&1; cat; kill -TERM $program; wait $program`
 
 // launch starts a program with the stage's environment.
 func (s *Stage) launch(program string, args ...string) (*process, error) {
 	p := &process{name: filepath.Base(program)}
+	return p, s.start(p, &p.stderr, program, args)
+}
+
+func (s *Stage) start(p *process, stderr io.Writer, program string, args []string) error {
 	p.command = exec.Command("sh", append([]string{"-c", guard, "sh", program}, args...)...)
-	p.command.Env, p.command.Dir, p.command.Stderr = s.env, s.folder, &p.stderr
+	p.command.Env, p.command.Dir, p.command.Stderr = s.env, s.folder, stderr
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the terminal is for us to handle
 	alive, err := p.command.StdinPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	stdout, err := p.command.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.command.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.name, err)
+		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	p.alive, p.stdout = alive, bufio.NewReader(stdout)
 	s.processes = append(s.processes, p)
-	return p, nil
+	return p.readPID()
+}
+
+func (p *process) readPID() error {
+	line, err := p.stdout.ReadString('\n')
+	if err == nil {
+		p.pid, err = strconv.Atoi(strings.TrimSpace(line))
+	}
+	if err != nil {
+		return fmt.Errorf("the pid of %s: %w", p.name, err)
+	}
+	return nil
 }
 
 // await reads lines until one holds the text, and returns what follows it in its line.

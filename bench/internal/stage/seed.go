@@ -32,7 +32,7 @@ func (s *Stage) seed(ctx context.Context, name string, account Account, credenti
 	}
 	workspace, connection := "workspace-"+name, "connection-"+name
 	commands := [][]string{
-		{"account", "add", "account-" + name, "--plan", "agency"},
+		{"account", "add", "account-" + name, "--plan", account.plan()},
 		{"workspace", "add", "account-" + name, workspace},
 		{"connection", "add", workspace, "--credentials", file, "--name", connection},
 		{"property", "import", connection},

@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -31,13 +32,29 @@ type Config struct {
 	// Site gives the sizes of every simulated site; its URL and Brand are not used.
 	Site       gscsim.Site
 	Replicas   int    // at least 1; more than one needs redis-server
+	Redis      bool   // there is a Redis even for one replica
 	CacheBytes string // bound of each replica's memory cache, such as 64MiB; empty for sara's default
+	// Log is a file that gets the replicas' log, at sara's default level. Empty: only warnings are written, and those that a
+	// replica wrote last are in the error if it does not end well.
+	Log string
 }
 
 // An Account has a workspace, a connection and people, each with one key.
 type Account struct {
 	People     int // at most 10, by the plan that all have
 	Properties []Property
+	PerMinute  int // requests that one key is admitted a minute; 0: nobody gets near any allowance
+}
+
+// raised is an allowance that nobody gets near. It is counted all the same.
+const raised = 100_000_000
+
+// plan is the name of the account's plan, which is of the stage's own making.
+func (a Account) plan() string {
+	if a.PerMinute == 0 {
+		return "raised"
+	}
+	return fmt.Sprintf("minute-%d", a.PerMinute)
 }
 
 // A Property is a domain property, reached by all people of its account.
@@ -51,10 +68,12 @@ type Property struct {
 type Stage struct {
 	Keys      [][]string // by account and person
 	Replicas  []Replica
+	Redis     *Redis // nil if there is none
 	Simulator *gscsim.Server
 
 	folder    string
 	env       []string
+	log       *os.File   // nil: replicas only warn
 	processes []*process // in the order in which they were started
 	upstream  *httptest.Server
 	client    *http.Client
@@ -91,7 +110,12 @@ func Start(ctx context.Context, c Config) (_ *Stage, err error) {
 			return nil, err
 		}
 	}
-	return s, s.serve(c.Replicas)
+	for range c.Replicas {
+		if err := s.AddReplica(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 // Close stops everything and removes the folder. Its error says how processes ended that did not end well.
@@ -103,6 +127,9 @@ func (s *Stage) Close() error {
 	s.client.CloseIdleConnections()
 	if s.upstream != nil {
 		s.upstream.Close()
+	}
+	if s.log != nil {
+		failures = append(failures, s.log.Close())
 	}
 	return errors.Join(append(failures, os.RemoveAll(s.folder))...)
 }
@@ -138,12 +165,29 @@ func (s *Stage) simulate(c Config) (credentials [][]byte, err error) {
 	return credentials, nil
 }
 
+// plans returns the plan table of the accounts.
+func plans(accounts []Account) []byte {
+	text := []byte("plans:\n")
+	written := map[string]bool{}
+	for _, account := range accounts {
+		name, perMinute := account.plan(), account.PerMinute
+		if written[name] {
+			continue
+		}
+		if perMinute == 0 {
+			perMinute = raised
+		}
+		text = fmt.Appendf(text, "  %s: {api_access: true, keys: 10, requests_per_minute_per_key: %d, requests_per_hour: %[3]d, "+
+			"requests_per_day: %[3]d, search_console_calls_per_day: %[3]d, live_calls_per_minute_per_property: %[3]d, "+
+			"retention_months: 60, inspected_urls_per_property: 1000}\n", name, perMinute, raised)
+		written[name] = true
+	}
+	return text
+}
+
 // settings makes the environment that the commands and the replicas share.
 func (s *Stage) settings(c Config) error {
-	const most = 100_000_000 // nobody gets near any allowance: the budgets are not what is measured
-	plans, err := s.write("plans.yaml", fmt.Appendf(nil, "plans: {agency: {api_access: true, keys: 10, requests_per_minute_per_key: %[1]d, "+
-		"requests_per_hour: %[1]d, requests_per_day: %[1]d, search_console_calls_per_day: %[1]d, "+
-		"live_calls_per_minute_per_property: %[1]d, retention_months: 60, inspected_urls_per_property: 1000}}\n", most))
+	plans, err := s.write("plans.yaml", plans(c.Accounts))
 	if err != nil {
 		return err
 	}
@@ -160,55 +204,86 @@ func (s *Stage) settings(c Config) error {
 		"SARA_SECRET_KEY="+base64.StdEncoding.EncodeToString(secret), "SARA_PLANS_FILE="+plans,
 		"SARA_UPSTREAM_URL="+s.upstream.URL, "SARA_OAUTH_TOKEN_URL="+s.upstream.URL+"/token",
 		"SARA_ARCHIVE_URL=file://"+filepath.Join(s.folder, "archive"), "SARA_COLLECT=off", "SARA_INSPECT=off",
-		"SARA_LOG_LEVEL=warn", "SARA_REPLICAS="+strconv.Itoa(c.Replicas))
+		"SARA_REPLICAS="+strconv.Itoa(c.Replicas))
 	if c.CacheBytes != "" {
 		s.env = append(s.env, "SARA_CACHE_BYTES="+c.CacheBytes)
 	}
-	if c.Replicas > 1 {
-		redis, err := s.startRedis()
-		s.env = append(s.env, "SARA_REDIS_URL=redis://"+redis)
+	if c.Log == "" {
+		s.env = append(s.env, "SARA_LOG_LEVEL=warn")
+	} else if s.log, err = os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return err
+	}
+	if c.Redis || c.Replicas > 1 {
+		if err := s.startRedis(); err != nil {
+			return err
+		}
+		s.env = append(s.env, "SARA_REDIS_URL=redis://"+s.Redis.Address)
 	}
 	return nil
 }
 
-// startRedis starts a Redis that keeps nothing and returns its address.
-func (s *Stage) startRedis() (address string, err error) {
+// startRedis starts a Redis that keeps nothing.
+func (s *Stage) startRedis() error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", err
+		return err
 	}
-	address = listener.Addr().String()
+	address := listener.Addr().String()
 	if err := listener.Close(); err != nil {
-		return "", err
+		return err
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return "", err
+		return err
 	}
 	redis, err := s.launch("redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no")
 	if err != nil {
-		return "", err
+		return err
 	}
 	_, err = redis.await("eady to accept connections")
-	return address, err
+	s.Redis = &Redis{address, redis.pid}
+	return err
 }
 
-// serve starts the replicas and waits until they listen.
-func (s *Stage) serve(replicas int) error {
-	for range replicas {
-		p, err := s.launch(s.binary(), "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		var r Replica
-		if r.URL, err = p.await("listening on "); err != nil {
-			return err
-		}
-		if r.AdminURL, err = p.await("admin listening on "); err != nil {
-			return err
-		}
-		s.Replicas = append(s.Replicas, r)
+// AddReplica starts one more replica, with flags of sara serve that differ from the others', and waits until it listens.
+func (s *Stage) AddReplica(flags ...string) error {
+	p := &process{name: "sara"}
+	var stderr io.Writer = &p.stderr
+	if s.log != nil {
+		stderr = s.log
 	}
+	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, flags...)
+	if err := s.start(p, stderr, s.binary(), args); err != nil {
+		return err
+	}
+	r := Replica{PID: p.pid}
+	var err error
+	if r.URL, err = p.await("listening on "); err != nil {
+		return err
+	}
+	if r.AdminURL, err = p.await("admin listening on "); err != nil {
+		return err
+	}
+	s.Replicas = append(s.Replicas, r)
 	return nil
+}
+
+// AddServer starts a server that is not sara, which says on standard output "listening on" what address, and returns that.
+func (s *Stage) AddServer(program string, args ...string) (address string, pid int, err error) {
+	p, err := s.launch(program, args...)
+	if err != nil {
+		return "", 0, err
+	}
+	address, err = p.await("listening on ")
+	return address, p.pid, err
+}
+
+// Archive has sara archive a history of a property: CSV as sara archive import reads it.
+func (s *Stage) Archive(ctx context.Context, domain string, history []byte) error {
+	file, err := s.write("history-"+domain+".csv", history)
+	if err != nil {
+		return err
+	}
+	_, err = s.run(ctx, "archive", "import", domain, file)
+	return err
 }
