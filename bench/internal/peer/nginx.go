@@ -1,23 +1,27 @@
 package peer
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"embed"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"text/template"
 
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed nginx
-var nginxFiles embed.FS // nginx.conf is a template
+//go:embed nginx/nginx.conf
+var nginxConfiguration string // a template
+
+//go:embed nginx/gate.lua
+var nginxGate []byte
+
+//go:embed nginx/admit.lua
+var nginxAdmit []byte
 
 // Nginx is nginx with Lua: an API gateway of some 150 lines.
 //
@@ -33,9 +37,6 @@ const (
 	nginxModules = "/usr/lib/nginx/modules"
 	luaModules   = "/usr/share/lua/5.1"
 )
-
-// account is whose key and answer the bench has.
-const account = "account-1"
 
 // Name implements Peer.
 func (Nginx) Name() string { return "nginx+Lua+Redis" }
@@ -69,17 +70,13 @@ func nginxProgram() (path string, err error) {
 	return exec.LookPath("/usr/sbin/nginx")
 }
 
-// Start implements Peer. All that the limits allow is left when it returns.
+// Start implements Peer.
 func (Nginx) Start(ctx context.Context, s Setup) (_ *Running, err error) {
 	program, err := nginxProgram()
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	r, err := s.open(port)
+	r, port, err := s.open()
 	if err != nil {
 		return nil, err
 	}
@@ -88,55 +85,27 @@ func (Nginx) Start(ctx context.Context, s Setup) (_ *Running, err error) {
 			err = errors.Join(fmt.Errorf("start nginx: %w", err), r.Stop())
 		}
 	}()
-	if err := configureNginx(s, port, r.origin.address); err != nil {
+	host, redisPort, err := net.SplitHostPort(s.Redis)
+	if err != nil {
+		return nil, fmt.Errorf("address of Redis: %w", err)
+	}
+	values := map[string]any{"Modules": nginxModules, "RedisHost": host, "RedisPort": redisPort, "Port": port, "Origin": r.origin.address}
+	err = errors.Join(s.configure("nginx.conf", nginxConfiguration, values), s.write("gate.lua", nginxGate), s.write("admit.lua", nginxAdmit),
+		os.Mkdir(filepath.Join(s.Folder, "temp"), 0o755), storeKey(ctx, s))
+	if err != nil {
 		return nil, err
 	}
+	return r, r.serve(ctx, s, program, "-p", s.Folder, "-c", "nginx.conf", "-e", "error.log")
+}
+
+// storeKey puts the record of the key where gate.lua looks for it.
+func storeKey(ctx context.Context, s Setup) (err error) {
 	store := redis.NewClient(&redis.Options{Addr: s.Redis})
 	defer func() { err = errors.Join(err, store.Close()) }()
 	digest := sha256.Sum256([]byte(s.Key))
 	record := []any{"id", "key-1", "account", account, "per_minute", s.Limits.PerMinute, "per_hour", s.Limits.PerHour, "per_day", s.Limits.PerDay}
 	if err := store.HSet(ctx, "key:"+string(digest[:]), record...).Err(); err != nil {
-		return nil, fmt.Errorf("store a key: %w", err)
+		return fmt.Errorf("store the key: %w", err)
 	}
-	if r.process, err = launch(s.Folder, program, "-p", s.Folder, "-c", "nginx.conf", "-e", "error.log"); err != nil {
-		return nil, err
-	}
-	if _, err := s.ask(ctx, r); err != nil {
-		return nil, err
-	}
-	if err := store.Del(ctx, "account:"+account).Err(); err != nil {
-		return nil, fmt.Errorf("give back the first request: %w", err)
-	}
-	r.PIDs, err = r.process.pids()
-	return r, err
-}
-
-// configureNginx writes what nginx reads into its folder.
-func configureNginx(s Setup, port int, origin string) error {
-	host, redisPort, err := net.SplitHostPort(s.Redis)
-	if err != nil {
-		return fmt.Errorf("address of Redis: %w", err)
-	}
-	values := map[string]any{"Modules": nginxModules, "RedisHost": host, "RedisPort": redisPort, "Port": port, "Origin": origin}
-	configuration, err := template.ParseFS(nginxFiles, "nginx/nginx.conf")
-	if err != nil {
-		return err
-	}
-	var text bytes.Buffer
-	if err := configuration.Execute(&text, values); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(s.Folder, "nginx.conf"), text.Bytes(), 0o644); err != nil {
-		return err
-	}
-	for _, name := range []string{"gate.lua", "admit.lua"} {
-		program, err := nginxFiles.ReadFile("nginx/" + name)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(s.Folder, name), program, 0o644); err != nil {
-			return err
-		}
-	}
-	return os.Mkdir(filepath.Join(s.Folder, "temp"), 0o755)
+	return nil
 }

@@ -22,6 +22,7 @@ func serveAnswer(body []byte) (*origin, error) {
 	}
 	answer := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.Header().Set("Cache-Control", "max-age=3600")
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		_, _ = w.Write(body) // who went away does without
 	}

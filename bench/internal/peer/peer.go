@@ -1,15 +1,15 @@
-// Package peer runs what an engineer would build instead of sara, to be measured in the same run: nginx with Lua, and a
-// gateway that one can install. Each has to do what sara does for a request that hits its cache: find out who asks by a
-// bearer key of which only a digest is stored, admit the request by three limits (a minute by key, an hour and a day by
-// account) whose counts are in Redis, and answer with JSON from a cache. About says where a peer does less.
+// Package peer runs what an engineer would build instead of sara, to be measured in the same run: nginx with Lua, and
+// HAProxy. Each has to do what sara does for a request that hits its cache: find out who asks by a bearer key of which only
+// a digest is stored, admit the request by three limits (a minute by key, an hour and a day by account) whose counts
+// replicas share in Redis, and answer with JSON from a cache. About says where a peer does less.
 //
-// The configurations are ours, written to be fast: nothing here is a handicap, and what a peer cannot do is not charged to
-// it. What they need is installed on Debian by
+// The configurations are ours, written to be fast: nothing here is meant as a handicap. The programs are installed on Debian
+// by
 //
-//	apt-get install nginx libnginx-mod-http-lua lua-resty-core lua-resty-lrucache lua-nginx-redis lua-nginx-string
+//	apt-get install nginx libnginx-mod-http-lua lua-resty-core lua-resty-lrucache lua-nginx-redis lua-nginx-string haproxy
 //
-// and they run from a folder of the caller's on free ports of 127.0.0.1; nothing of the system is configured or served. The
-// package starts no Redis and empties none. Peers end with Stop, and with this process however that ends.
+// which may start services of the system; those are not used, and can be stopped. The peers here run from a folder of the
+// caller's on free ports of 127.0.0.1, and end with Stop, or with this process however that ends.
 package peer
 
 import (
@@ -20,7 +20,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"syscall"
+	"text/template"
 	"time"
 )
 
@@ -32,9 +35,12 @@ type Peer interface {
 	About() string
 	// Available returns nil if what it needs is installed on this machine, and otherwise what to install.
 	Available() error
-	// Start starts it, waits until it serves, and has it cache the answer.
+	// Start starts it, waits until it serves, and has it cache the answer: the first request that its limits count.
 	Start(context.Context, Setup) (*Running, error)
 }
+
+// All returns the peers, installed or not, the one that does the most of sara's work first.
+func All() []Peer { return []Peer{Nginx{}, HAProxy{}} }
 
 // Setup is what a peer is to serve.
 type Setup struct {
@@ -71,25 +77,60 @@ func (r *Running) Stop() error {
 // patience is how long starting or stopping may take, on a slow machine that does a lot else.
 const patience = 30 * time.Second
 
-// open starts the origin of a peer that is to listen on a port.
-func (s Setup) open(port int) (*Running, error) {
+// account is whose key and answer there are.
+const account = "account-1"
+
+// open finds a port and starts the origin of a peer that is to listen there.
+func (s Setup) open() (_ *Running, port int, err error) {
+	if port, err = freePort(); err != nil {
+		return nil, 0, err
+	}
 	o, err := serveAnswer(s.Body)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	request := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", s.Path, address, s.Key)
-	return &Running{Address: address, Request: request, origin: o}, nil
+	return &Running{Address: address, Request: request, origin: o}, port, nil
 }
 
-// ask asks for the answer, over and over while nobody listens, and returns what the peer says of its cache. It is an error
-// if that is not the answer.
-func (s Setup) ask(ctx context.Context, r *Running) (state string, err error) {
+// write writes a file of the peer.
+func (s Setup) write(name string, text []byte) error {
+	return os.WriteFile(filepath.Join(s.Folder, name), text, 0o644)
+}
+
+// configure writes a file that is a template.
+func (s Setup) configure(name, text string, values any) error {
+	configuration, err := template.New(name).Parse(text)
+	if err != nil {
+		return err
+	}
+	var filled bytes.Buffer
+	if err := configuration.Execute(&filled, values); err != nil {
+		return err
+	}
+	return s.write(name, filled.Bytes())
+}
+
+// serve starts the program and returns when it has the answer in its cache.
+func (r *Running) serve(ctx context.Context, s Setup, program string, args ...string) (err error) {
+	if r.process, err = launch(s.Folder, program, args...); err != nil {
+		return err
+	}
+	if err := s.ask(ctx, r); err != nil {
+		return err
+	}
+	r.PIDs, err = r.process.pids()
+	return err
+}
+
+// ask asks for the answer, over and over while nobody listens. It is an error if what comes is not the answer.
+func (s Setup) ask(ctx context.Context, r *Running) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Address+s.Path, nil)
 	if err != nil {
-		return "", err
+		return err
 	}
 	request.Header.Set("Authorization", "Bearer "+s.Key)
 	transport := &http.Transport{DisableKeepAlives: true}
@@ -98,23 +139,23 @@ func (s Setup) ask(ctx context.Context, r *Running) (state string, err error) {
 		select {
 		case <-again.C:
 		case <-r.process.ended:
-			return "", errors.New("it ended before it served")
+			return errors.New("it ended before it served")
 		case <-ctx.Done():
-			return "", fmt.Errorf("%w: %w", ctx.Err(), err)
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if response.StatusCode != http.StatusOK || !bytes.Equal(body, s.Body) {
-		return "", fmt.Errorf("GET %s: %s, %d bytes instead of %d: %.200s", s.Path, response.Status, len(body), len(s.Body), body)
+		return fmt.Errorf("GET %s: %s, %d bytes instead of %d: %.200s", s.Path, response.Status, len(body), len(s.Body), body)
 	}
-	return response.Header.Get("X-Cache"), nil
+	return nil
 }
 
 // freePort returns a port of 127.0.0.1 that nobody listens on at this moment.

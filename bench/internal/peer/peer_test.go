@@ -1,12 +1,17 @@
 package peer
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -18,8 +23,31 @@ var many = Limits{PerMinute: 1_000_000, PerHour: 1_000_000, PerDay: 1_000_000}
 
 func answer() []byte { return []byte(`{"rows":[` + strings.Repeat(`"abcdefg",`, 800) + `0]}`) }
 
+// each runs a test of what all peers have in common.
+func each(t *testing.T, test func(*testing.T, *Running)) {
+	t.Parallel()
+	for _, p := range All() {
+		t.Run(p.Name(), func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t, p, many))
+		})
+	}
+}
+
 // start starts a peer and a Redis of its own, both until the end of the test.
 func start(t *testing.T, p Peer, limits Limits) *Running {
+	t.Helper()
+	r := begin(t, p, limits)
+	t.Cleanup(func() {
+		if err := r.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// begin is start, but for the end.
+func begin(t *testing.T, p Peer, limits Limits) *Running {
 	t.Helper()
 	if err := p.Available(); err != nil {
 		t.Skip(err)
@@ -29,11 +57,6 @@ func start(t *testing.T, p Peer, limits Limits) *Running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := r.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	return r
 }
 
@@ -80,4 +103,107 @@ func ask(ctx context.Context, address, path, key string) (*http.Response, []byte
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	return response, body, err
+}
+
+// A hit is the answer, to the byte, whatever the order and the spelling of the parameters. Others are another question.
+func TestHit(t *testing.T) { each(t, testHit) }
+
+func testHit(t *testing.T, r *Running) {
+	for _, url := range []string{path, "/v1/properties/example.com/summary?from=2026-01-01&to=2026%2D01%2D31"} {
+		response, body, err := ask(t.Context(), r.Address, url, "sk_right")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.StatusCode != http.StatusOK || response.Header.Get("X-Cache") != "HIT" || !bytes.Equal(body, answer()) {
+			t.Errorf("GET %s: %s, %s, %d bytes", url, response.Status, response.Header.Get("X-Cache"), len(body))
+		}
+	}
+	response, _, err := ask(t.Context(), r.Address, path+"&limit=1", "sk_right")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := response.Header.Get("X-Cache"); got == "HIT" {
+		t.Error("the first of other parameters is a hit")
+	}
+}
+
+func TestKeyIsRequired(t *testing.T) { each(t, testKeyIsRequired) }
+
+func testKeyIsRequired(t *testing.T, r *Running) {
+	for name, key := range map[string]string{"a key": "", "a key that it knows": "sk_wrong"} {
+		response, body, err := ask(t.Context(), r.Address, path, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.StatusCode != http.StatusUnauthorized || bytes.Contains(body, []byte("rows")) {
+			t.Errorf("without %s: %s %s", name, response.Status, body)
+		}
+	}
+}
+
+// The request that a load driver sends is a whole one, and is answered as often as it is sent over one connection.
+func TestRequestIsWhole(t *testing.T) { each(t, testRequestIsWhole) }
+
+func testRequestIsWhole(t *testing.T, r *Running) {
+	conn, err := net.Dial("tcp", r.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	answers := bufio.NewReader(conn)
+	for range 3 {
+		if _, err := conn.Write(r.Request); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != http.StatusOK || !bytes.Equal(body, answer()) {
+			t.Errorf("%s, %d bytes, %v", response.Status, len(body), err)
+		}
+	}
+}
+
+// The processes that a peer names are there, and are gone when it has stopped.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	for _, p := range All() {
+		t.Run(p.Name(), func(t *testing.T) {
+			t.Parallel()
+			r := begin(t, p, many)
+			if len(r.PIDs) == 0 {
+				t.Error("it has no processes")
+			}
+			for _, pid := range r.PIDs {
+				if err := syscall.Kill(pid, 0); err != nil {
+					t.Errorf("process %d: %v", pid, err)
+				}
+			}
+			if err := r.Stop(); err != nil {
+				t.Error(err)
+			}
+			for _, pid := range r.PIDs {
+				if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+					t.Errorf("process %d after the stop: %v", pid, err)
+				}
+			}
+			if _, err := net.Dial("tcp", r.Address); err == nil {
+				t.Errorf("%s is still listened on", r.Address)
+			}
+		})
+	}
+}
+
+// What a program that fails wrote is in the error of its end.
+func TestFailureSurfaces(t *testing.T) {
+	t.Parallel()
+	p, err := launch(t.TempDir(), "sh", "-c", "echo the port is taken >&2; exit 3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+	if err := p.stop(); err == nil || !strings.Contains(err.Error(), "the port is taken") || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("stop: %v", err)
+	}
 }

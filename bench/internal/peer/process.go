@@ -25,8 +25,9 @@ type process struct {
 }
 
 // guard tells the program's pid and runs it until standard input ends, which it does with this process, however that ends.
-// The shell lets go of its own output so that the pipe ends with the program.
-const guard = `"$@" & program=$!; echo $program; exec >/dev/null 2>&1; cat; kill -TERM $program; wait $program`
+// The shell lets go of its own output so that the pipe ends with the program. To end by the signal is to end well.
+const guard = `"$@" & program=$!; echo $program; exec >/dev/null 2>&1; cat
+kill -TERM $program; wait $program; status=$?; [ $status = 143 ] || exit $status`
 
 // launch starts a program in a folder, where a file gets what it writes to standard error.
 func launch(folder, program string, args ...string) (_ *process, err error) {
