@@ -50,7 +50,7 @@ func newCLI(t *testing.T) *cli {
 		"SARA_DATABASE_URL=sqlite:" + filepath.Join(folder, "sara.db"),
 		"SARA_ARCHIVE_URL=" + filepath.Join(folder, "archive"),
 		"SARA_SECRET_KEY=" + secretKeyText,
-		"SARA_COLLECT=off", // tests count the upstream's calls
+		"SARA_COLLECT=off", "SARA_INSPECT=off", // tests count the upstream's calls
 	}}
 }
 

@@ -124,15 +124,23 @@ func (c *inspectCommand) chosen(ctx context.Context, source *searchConsole) ([]i
 	return slices.DeleteFunc(properties, func(p inspector.Property) bool { return p.ID != chosen.ID }), nil
 }
 
+// cutShort reports whether --max kept the run from doing more.
+func (c *inspectCommand) cutShort(r inspector.Result) bool {
+	return c.Max > 0 && r.Inspected == c.Max && r.Left > 0
+}
+
 // report prints what became of the properties. It is an error if one is not complete that could be.
 func (c *inspectCommand) report(con *console, results []inspector.Result) error {
 	records := make([]inspectRecord, len(results))
 	incomplete := 0
 	for i, r := range results {
 		records[i] = inspectRecord{ID: r.Property.ID, GSCProperty: r.Property.Site, URLs: r.URLs, Capped: r.Capped, Inspected: r.Inspected,
-			Left: r.Left, Complete: r.Err == nil, Problems: each(r.Problems, func(p inspector.SitemapProblem) sitemapProblem { return sitemapProblem(p) })}
-		if r.Err != nil {
+			Left: r.Left, Complete: r.Err == nil && !c.cutShort(r), Problems: each(r.Problems, func(p inspector.SitemapProblem) sitemapProblem { return sitemapProblem(p) })}
+		switch {
+		case r.Err != nil:
 			records[i].Note = r.Err.Error()
+		case c.cutShort(r):
+			records[i].Note = fmt.Sprintf("--max %d is reached", c.Max)
 		}
 		if r.Err != nil && !errors.Is(r.Err, inspector.ErrNotInspected) {
 			incomplete++

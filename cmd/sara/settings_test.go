@@ -121,6 +121,8 @@ func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 		{"SARA_SHUTDOWN_DELAY", "10", `SARA_SHUTDOWN_DELAY: "10" is not a time of 0s to 1h, such as 10s`},
 		{"SARA_LOG_LEVEL", "loud", `SARA_LOG_LEVEL: "loud" is none of debug, info, warn, error`},
 		{"SARA_LOG_FORMAT", "xml", `SARA_LOG_FORMAT: "xml" is neither text nor json`},
+		{"SARA_INSPECT", "sometimes", `SARA_INSPECT: "sometimes" is neither on nor off`},
+		{"SARA_SITEMAP_ALLOW_LOOPBACK", "yes", `SARA_SITEMAP_ALLOW_LOOPBACK: "yes" is neither true nor false`},
 	} {
 		t.Run(test.setting+" "+test.value, func(t *testing.T) {
 			c := &cli{t: t, folder: c.folder, said: c.said, env: append(c.env[:len(c.env):len(c.env)], test.setting+"="+test.value)}
@@ -139,9 +141,10 @@ func TestCheckReportsAllThatIsWrong(t *testing.T) {
 
 func TestCheckOfGoodSettings(t *testing.T) {
 	c := newCLI(t)
-	report := c.ok("serve", "--check", "--trusted-proxy-header", "X-Real-IP")
-	for _, want := range []string{"The settings are good.", "SARA_SECRET_KEY            set", "X-Real-IP"} {
-		if !strings.Contains(report, want) {
+	report := c.ok("serve", "--check", "--trusted-proxy-header", "X-Real-IP", "--inspect", "on")
+	for _, want := range []string{"The settings are good.", "SARA_SECRET_KEY set", "SARA_TRUSTED_PROXY_HEADER X-Real-IP", "SARA_INSPECT on",
+		"SARA_SITEMAP_ALLOW_LOOPBACK false"} {
+		if !strings.Contains(strings.Join(strings.Fields(report), " "), want) {
 			t.Errorf("the report does not say %q:\n%s", want, report)
 		}
 	}
