@@ -33,6 +33,7 @@ func testDemo(t *testing.T, binary string) {
 	t.Run("keys", func(t *testing.T) { testDemoKeys(t, world) })
 	t.Run("properties", func(t *testing.T) { testDemoProperties(t, world) })
 	t.Run("configuration of main", func(t *testing.T) { testDemoMain(t, world) })
+	t.Run("index coverage", func(t *testing.T) { testDemoIndex(t, world) })
 	t.Run("history", func(t *testing.T) { testDemoHistory(t, world, temporary) })
 	wantStatus(t, 200, world.AdminURL+"/readyz", "")
 	wantStatus(t, 200, world.UpstreamURL+"/_sim/calls", "")

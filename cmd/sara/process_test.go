@@ -32,6 +32,9 @@ func TestProcess(t *testing.T) {
 	t.Run("a restart keeps the day", func(t *testing.T) { testRestartKeepsTheDay(t, binary) })
 	t.Run("a killed collector goes on", func(t *testing.T) { testCollectKilled(t, binary) })
 	t.Run("serve collects", func(t *testing.T) { testServeCollects(t, binary) })
+	t.Run("what was inspected is served", func(t *testing.T) { testInspectServed(t, binary) })
+	t.Run("a killed inspector goes on", func(t *testing.T) { testInspectKilled(t, binary) })
+	t.Run("serve inspects", func(t *testing.T) { testServeInspects(t, binary) })
 	t.Run("demo", func(t *testing.T) { testDemo(t, binary) })
 	t.Run("demo for people", func(t *testing.T) { testDemoTable(t, binary) })
 	t.Run("wrong usage", func(t *testing.T) {

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"net/http"
+	"testing"
+)
+
+// testDemoIndex looks at the index coverage of the demo's properties.
+func testDemoIndex(t *testing.T, world demoLine) {
+	key := world.Keys["indexing_only"]
+	at := func(name string) coverageAPI {
+		return coverageAPI{t, world.BaseURL + "/v1/properties/" + world.Properties[name]["id"], key}
+	}
+	main := at("main").summary("?include_trend=true&days=365")
+	buckets := at("main").wantAgreement(main)
+	if len(buckets) != 4 || value(main.Data.URLCount) != value(main.Data.Totals.TotalURLs) ||
+		value(main.Data.Totals.InspectedURLs) != value(main.Data.URLCount) || *main.Data.DiscoverySource != "sitemap+performance" ||
+		*main.Data.URLsCapped || len(main.Data.Sitemaps) != 3 {
+		t.Errorf("main has %v in its buckets: %+v", buckets, main)
+	}
+	trend := main.Data.Trend
+	if len(trend) != 365 {
+		t.Fatalf("the trend of a year has %d rows", len(trend))
+	}
+	changes := 0
+	for i, row := range trend[1:] {
+		if row.Date <= trend[i].Date || row.TotalURLs != row.Indexed+row.NotIndexed+row.Error+row.Unknown {
+			t.Errorf("%+v comes after %+v", row, trend[i])
+		}
+		if row.Indexed != trend[i].Indexed {
+			changes++
+		}
+	}
+	if changes < 50 {
+		t.Errorf("the trend changes on %d days of a year", changes)
+	}
+	for days, parameters := range map[int]string{30: "?include_trend=true&days=30", 90: "?include_trend=true"} {
+		// It may have become another day since the demo started.
+		if shorter := at("main").summary(parameters).Data.Trend; len(shorter) > days || len(shorter) < days-1 || shorter[len(shorter)-1] != trend[364] {
+			t.Errorf("the trend of %d days has %d rows, and ends with %+v", days, len(shorter), shorter[len(shorter)-1])
+		}
+	}
+	for name := range world.Properties {
+		if name == "main" || name == "foreign" {
+			continue
+		}
+		if s := at(name).summary(""); s.Data.Status != "pending_discovery" || s.Data.URLCount != nil || s.Data.Totals.TotalURLs != nil ||
+			s.Data.Totals.Indexed != nil || s.Data.LastRefreshedAt != nil || len(s.Data.Breakdown) > 0 || len(s.Data.Sitemaps) > 0 || len(s.Meta.Notes) == 0 {
+			t.Errorf("nothing is known of %s: %+v", name, s)
+		}
+		if u := at(name).urls("sort", "url"); u.Meta.Total != 0 || len(u.Data.Rows) != 0 {
+			t.Errorf("nothing is known of %s: %+v", name, u)
+		}
+	}
+	wantStatus(t, http.StatusNotFound, at("foreign").property+"/indexing", key)
+	wantStatus(t, http.StatusForbidden, at("main").property+"/indexing", world.Keys["performance_only"])
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sara/archive/sqlstore"
+	"sara/proxy/upstream/gscsim"
+	"sara/translate"
+)
+
+// testInspectServed compares what is served after an inspection with what Search Console says.
+func testInspectServed(t *testing.T, binary string) {
+	w := newInspectWorld(t, 64)
+	c := newInspectCLI(t, w, w.shop, w.blog, w.guest)
+	key, _ := c.object(keyMembers+" key", "key", "create", "ann@example.com", "--name", "test")["key"].(string)
+	p := start(t, binary, c.env, "inspect", "--json")
+	if printed, err := p.wait(); err == nil || strings.Count(printed, `"complete":true`) != 2 {
+		t.Fatalf("inspect: %v, %s\n%s", err, printed, p.stderr)
+	}
+	server, base, _ := serving(t, binary, c.env)
+	of := func(site string) coverageAPI { return coverageAPI{t, base + "/v1/properties/" + w.slug(site), key} }
+
+	w.wantServed(of(w.shop), w.shop, 3)
+	w.wantServed(of(w.blog), w.blog, 1)
+
+	// Nothing is known of the one that may not be inspected, and it serves its figures.
+	guest := of(w.guest)
+	if s := guest.summary(""); s.Data.Status != "pending_inspection" || value(s.Data.URLCount) != len(w.labels(w.guest)) ||
+		s.Data.Totals.Indexed != nil || s.Data.Totals.NotIndexed != nil || s.Data.LastRefreshedAt != nil {
+		t.Errorf("without an inspection: %+v", s)
+	}
+	if a := wantStatus(t, http.StatusOK, guest.property, key); !strings.Contains(a.body, `"healthy":true`) {
+		t.Errorf("a property that may not be inspected: %s", a.body)
+	}
+	wantStatus(t, http.StatusOK, guest.property+"/summary", key)
+	server.stopped()
+}
+
+// wantServed compares what is served of a site, all of whose URLs were inspected today, with what Search Console says.
+func (w *inspectWorld) wantServed(a coverageAPI, site string, sitemaps int) {
+	a.t.Helper()
+	labels, s := w.labels(site), a.summary("?include_trend=true&days=30")
+	a.wantAgreement(s)
+	want := make(map[string]int)
+	for _, label := range labels {
+		want[label]++
+	}
+	for _, row := range s.Data.Breakdown {
+		if bucket, known := translate.BucketOf(row.CoverageState); row.Count != want[row.CoverageState] || row.Bucket != bucket.String() || !known {
+			a.t.Errorf("%s: %+v, want %d", site, row, want[row.CoverageState])
+		}
+	}
+	if len(s.Data.Breakdown) != len(want) || value(s.Data.URLCount) != len(labels) || *s.Data.URLsCapped ||
+		*s.Data.DiscoverySource != "sitemap" || len(s.Data.Sitemaps) != sitemaps || len(s.Data.Trend) != 1 || len(s.Meta.Notes) > 0 {
+		a.t.Errorf("%s: %+v, want %d URLs and %v", site, s, len(labels), want)
+	}
+	listed := a.urls("sort", "url")
+	for _, row := range listed.Data.Rows {
+		if labels[row.URL] != row.CoverageState || row.Verdict == "" || row.LastInspectedAt == "" {
+			a.t.Errorf("%+v, want %q", row, labels[row.URL])
+		}
+	}
+	if listed.Meta.Total != len(labels) || len(listed.Data.Rows) != len(labels) {
+		a.t.Errorf("%s: %d of %d URLs, want %d", site, len(listed.Data.Rows), listed.Meta.Total, len(labels))
+	}
+}
+
+// A kill is how an inspection stood when its process was killed.
+type kill struct {
+	results []string // the URLs that had one
+	asked   int      // inspections so far
+}
+
+// testInspectKilled kills an inspector at several points, and expects that no answer is lost, asked for again, or seen before
+// its turn.
+func testInspectKilled(t *testing.T, binary string) {
+	w := newInspectWorld(t, 64)
+	if err := w.SetFaults(gscsim.Faults{LatencyMS: 40}); err != nil {
+		t.Fatal(err)
+	}
+	c := newInspectCLI(t, w, w.shop)
+	store := c.later()
+	id := c.propertyID(store, "shop")
+	observed := observe(t, store, id)
+	var kills []kill
+	// At the first sitemap, at the last, and somewhere between the answers.
+	for _, after := range []int{1, 3, 5 + rand.IntN(8), 5 + rand.IntN(25), 5 + rand.IntN(25)} {
+		started := make(chan *process, 1)
+		w.inSteps(after, func() { (<-started).signal(os.Kill) })
+		p := start(t, binary, c.env, "inspect")
+		started <- p
+		if _, err := p.wait(); err == nil {
+			t.Errorf("it had ended before step %d", after)
+		}
+		k := kill{c.results(store, id), len(w.asked())}
+		t.Logf("killed at step %d: %d URLs have a result after %d inspections", after, len(k.results), k.asked)
+		kills = append(kills, k)
+		c.expire(store, id)
+	}
+	w.inSteps(0, nil)
+	p := start(t, binary, c.env, "inspect")
+	if _, err := p.wait(); err != nil {
+		t.Errorf("inspect: %v\n%s", err, p.stderr)
+	}
+	w.wantSpared(t, kills)
+	labels := w.labels(w.shop)
+	for _, inspected := range observed() {
+		whole := inspected == 0 || inspected == len(labels)
+		if !whole && !slices.ContainsFunc(kills, func(k kill) bool { return inspected == len(k.results) }) {
+			t.Errorf("readers saw %d URLs, which no run had ended with: %+v", inspected, kills)
+		}
+	}
+	page, err := store.IndexedURLs(t.Context(), id, sqlstore.IndexQuery{Order: translate.Order{By: "url"}, Limit: 500})
+	if err != nil || page.Total != len(labels) {
+		t.Errorf("%d URLs have a result (%v), want %d", page.Total, err, len(labels))
+	}
+	for _, row := range page.Rows {
+		if labels[row.URL] != row.CoverageState {
+			t.Errorf("%+v, want %q", row, labels[row.URL])
+		}
+	}
+}
+
+// wantSpared makes sure that no URL was inspected again that had a result, so that a kill costs what was under way at most.
+func (w *inspectWorld) wantSpared(t *testing.T, kills []kill) {
+	t.Helper()
+	asked := w.asked()
+	for _, k := range kills {
+		for _, url := range asked[k.asked:] {
+			if slices.Contains(k.results, url) {
+				t.Errorf("%s was inspected once more", url)
+			}
+		}
+	}
+	const underWay = 8 // at a time
+	if urls := len(w.labels(w.shop)); len(asked) < urls || len(asked) > urls+underWay*len(kills) {
+		t.Errorf("%d inspections of %d URLs with %d kills", len(asked), urls, len(kills))
+	}
+}
+
+// expire ends the lease that a killed process has left behind, in a store of the time when it has run out.
+func (c *cli) expire(store *sqlstore.Store, id string) {
+	c.t.Helper()
+	const name, holder = "inspect/", "whoever comes next"
+	got, err := store.AcquireLease(c.t.Context(), name+id, holder, time.Minute)
+	if err == nil && got {
+		err = store.ReleaseLease(c.t.Context(), name+id, holder)
+	}
+	if err != nil || !got {
+		c.t.Fatalf("the lease is not to be had: %v", err)
+	}
+}
+
+// observe reads the coverage of a property again and again until its result is called, which returns how many inspected URLs
+// readers saw, one after the other.
+func observe(t *testing.T, store *sqlstore.Store, id string) func() []int {
+	t.Helper()
+	stop, done := make(chan struct{}), make(chan []int)
+	go func() {
+		var seen []int
+		from := translate.Date(0)
+		for ended := false; !ended; {
+			select {
+			case <-stop:
+				ended = true // after a last look
+			case <-time.After(2 * time.Millisecond):
+			}
+			s, err := store.IndexSummary(t.Context(), id, &from)
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			inspected := agreed(t, &s)
+			if len(seen) == 0 || seen[len(seen)-1] != inspected {
+				seen = append(seen, inspected)
+			}
+		}
+		done <- seen
+	}()
+	return func() []int {
+		close(stop)
+		return <-done
+	}
+}
+
+// agreed returns how many URLs have a result by a summary, whose parts have to say the same.
+func agreed(t *testing.T, s *sqlstore.IndexSummary) int {
+	inspected, indexed := 0, 0
+	for _, c := range s.Coverage {
+		inspected += c.Count
+		if c.Bucket == translate.BucketIndexed {
+			indexed += c.Count
+		}
+	}
+	if n := len(s.Trend); n > 0 {
+		if d := s.Trend[n-1]; d.Indexed != indexed || d.Indexed+d.NotIndexed+d.Error+d.Unknown != inspected {
+			t.Errorf("the trend ends with %+v, and %d of %d URLs are indexed", d, indexed, inspected)
+		}
+	} else if inspected > 0 {
+		t.Errorf("%d URLs have a result before anything is published", inspected)
+	}
+	for _, m := range s.Sitemaps {
+		if strings.HasSuffix(m.Path, "index.xml") && m.Inspected != inspected {
+			t.Errorf("the index names %d URLs with a result, and there are %d", m.Inspected, inspected)
+		}
+	}
+	return inspected
+}
+
+// testServeInspects lets two replicas inspect what is there when they start, beside one that does not inspect.
+func testServeInspects(t *testing.T, binary string) {
+	w := newInspectWorld(t, 24)
+	const strange = "Set aside for a while"
+	w.say("Submitted and indexed", strange)
+	c := newInspectCLI(t, w, w.shop)
+	store := c.later()
+	id := c.propertyID(store, "shop")
+	key, _ := c.object(keyMembers+" key", "key", "create", "ann@example.com", "--name", "test")["key"].(string)
+	off, base, _ := serving(t, binary, c.env)
+	api := coverageAPI{t, base + "/v1/properties/shop", key}
+	if s := api.summary(""); s.Data.Status != "pending_discovery" || s.Data.URLCount != nil || w.Calls().Sitemaps != 0 {
+		t.Errorf("before anybody inspects: %+v, %+v", s, w.Calls())
+	}
+
+	on := append(slices.Clone(c.env), "SARA_INSPECT=on")
+	one, _, admin1 := serving(t, binary, on)
+	other, _, admin2 := serving(t, binary, on)
+	var state sqlstore.IndexState
+	for deadline := time.Now().Add(hurry); state.InspectedAt == nil && time.Now().Before(deadline); {
+		var err error
+		if state, err = store.IndexState(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	labels := w.labels(w.shop)
+	s := api.summary("?include_trend=true")
+	buckets := api.wantAgreement(s)
+	if value(s.Data.Totals.InspectedURLs) != len(labels) || len(w.asked()) != len(labels) {
+		t.Errorf("%d URLs, of which %d have a result after %d inspections", len(labels), value(s.Data.Totals.InspectedURLs), len(w.asked()))
+	}
+	unknown := 0
+	for _, label := range labels {
+		if label == "Submitted and indexed" {
+			unknown++
+		}
+	}
+	if row := s.Data.Breakdown[0]; row.CoverageState != strange || row.Bucket != "unknown" || row.Count != unknown || buckets["unknown"] < unknown {
+		t.Errorf("the most frequent label is %+v, want %d times %q", row, unknown, strange)
+	}
+	counted := wantStatus(t, http.StatusOK, admin1+"/metrics", "").body + wantStatus(t, http.StatusOK, admin2+"/metrics", "").body
+	for name, want := range map[string]int{"sara_index_inspections_total": len(labels), "sara_index_unknown_labels_total": unknown} {
+		if got := metric(t, counted, name); got != want {
+			t.Errorf("%s is %d over both, want %d", name, got, want)
+		}
+	}
+	for _, p := range []*process{off, one, other} {
+		p.stopped()
+	}
+	if n := strings.Count(one.stderr.String()+other.stderr.String(), "msg=inspecting "); n != 1 || strings.Contains(off.stderr.String(), "msg=inspecting ") {
+		t.Errorf("it was inspected %d times\n%s\n%s\n%s", n, one.stderr, other.stderr, off.stderr)
+	}
+}
+
+// metric is the sum of a counter over the metrics of some processes.
+func metric(t *testing.T, text, name string) (sum int) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if number, found := strings.CutPrefix(line, name+" "); found {
+			n, err := strconv.Atoi(strings.TrimSpace(number))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	return sum
+}
