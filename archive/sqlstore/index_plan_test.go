@@ -40,13 +40,18 @@ func (f *fixture) plans(query string, args ...any) (plans []string) {
 	return []string{strings.Join(steps, "\n"), strings.Join(lines, "\n")}
 }
 
-// seedPlans returns one of several properties of equal size, of which the database knows how large they are.
+// seedPlans returns one of several properties of equal size. SQLite does not ask how large they are; PostgreSQL knows, and
+// reads a table of a few pages whole.
 func seedPlans(f *fixture) (site Property) {
 	f.t.Helper()
 	f.acme()
+	size := 20
+	if f.dialect == postgresDialect {
+		size = 600
+	}
 	for i := range 8 {
 		site = f.property("google", fmt.Sprintf("sc-domain:shop%d.example", i))
-		seedURLs(f, site.ID, 500)
+		seedURLs(f, site.ID, size)
 	}
 	if f.dialect == postgresDialect {
 		value(f.db.ExecContext(f.ctx, "VACUUM ANALYZE"))(f.t)
@@ -77,7 +82,7 @@ func testPlansOfPages(t *testing.T, f *fixture) {
 			where, args := f.indexConditions(site.ID, q)
 			args = append(args, 500, 400)
 			for _, plan := range f.plans(pageQuery(order, where, len(args)), args...) {
-				if !cutsInIndex(f.dialect, plan, index) {
+				if !cutsInIndex(f.dialect, plan, index, q != IndexQuery{}) {
 					t.Errorf("%+v by %s does not use %s alone:\n%s", q, by, index, plan)
 				}
 			}
@@ -85,16 +90,21 @@ func testPlansOfPages(t *testing.T, f *fixture) {
 	}
 }
 
-func cutsInIndex(d dialect, plan, index string) bool {
+// cutsInIndex reports whether the rows of a page come from an index of their order. Of a filtered page, PostgreSQL may take them
+// from any index, and sort the few that it expects.
+func cutsInIndex(d dialect, plan, index string, filtered bool) bool {
 	if d == sqliteDialect {
 		// What is in 0 is done to the page, which is cut in another step.
 		inPage := strings.Index(plan, " in 3: SEARCH indexed_urls USING COVERING INDEX "+index+" (number=?)")
 		return inPage > 0 && !strings.Contains(plan, " in 3: USE TEMP B-TREE") && !strings.Contains(plan, ": SCAN indexed_urls")
 	}
 	_, page, found := strings.Cut(plan, "->  Limit ")
-	page, _, _ = strings.Cut(page, "->  Index Scan ") // of the rows of the page, in the table
-	inIndex := strings.Contains(page, "Index Only Scan using "+index+" ") || strings.Contains(page, "Index Only Scan Backward using "+index+" ")
-	return found && inIndex && !strings.Contains(page, "Sort") && !strings.Contains(plan, "Seq Scan on indexed_urls")
+	page, _, _ = strings.Cut(page, "using indexed_urls_pkey") // which finds the rows of the page in the table
+	if filtered {
+		return found && strings.Contains(page, " using indexed_urls_") && !strings.Contains(plan, "Seq Scan on indexed_urls")
+	}
+	inOrder := strings.Contains(page, "Index Only Scan using "+index+" ") || strings.Contains(page, "Index Only Scan Backward using "+index+" ")
+	return found && inOrder && !strings.Contains(page, "Sort") && !strings.Contains(plan, "Seq Scan on indexed_urls")
 }
 
 // What counts or reads the URLs of a property finds them by an index.
