@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sara/bench/internal/report"
+)
+
+// The program runs itself as the floor, and this binary takes its place in tests.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == floorCommand {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		err := serveFloor(ctx, os.Args[2], os.Stdout)
+		stop()
+		if err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func needRedis(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed")
+	}
+}
+
+// A short run of memory hits: every request is one, and all that is measured of it is there.
+func TestMemoryHits(t *testing.T) {
+	needRedis(t)
+	o, err := parse([]string{"-scenarios", "memory,floor", "-connections", "2,8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.warmUp, o.loop, o.rounds = 0, 150*time.Millisecond, 1
+	r := &report.Report{}
+	if err := run(t.Context(), o, r, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Measurements) != 4 || len(r.Comparisons) != 1 {
+		t.Fatalf("%d measurements, %d comparisons", len(r.Measurements), len(r.Comparisons))
+	}
+	for _, m := range r.Measurements {
+		if m.Requests == 0 || m.Statuses[200] != m.Requests || m.Cache["hit"] != m.Requests || m.Request.Upstream != 0 {
+			t.Errorf("%s: %d requests, statuses %v, X-Cache %v, %g upstream calls", m.Loop, m.Requests, m.Statuses, m.Cache, m.Request.Upstream)
+		}
+		if c := m.Request; c.Bytes < 7500 || c.Bytes > 8700 || c.Objects <= 0 || c.Allocated <= 0 || c.RedisReads <= 0 || m.Resident[saraName] == 0 {
+			t.Errorf("%s: a request cost %+v; %v resident", m.Loop, c, m.Resident)
+		}
+		if m.Latency.P50 <= 0 || m.Latency.Max < m.Latency.P99 || len(m.Curve) != len(report.CurvePercentiles()) {
+			t.Errorf("%s: latencies %+v, %v", m.Loop, m.Latency, m.Curve)
+		}
+	}
+	if c := r.Comparisons[0]; len(c.Rounds) != 1 || c.Rounds[0].Other.Throughput <= 0 || c.Throughput.Median <= 0 {
+		t.Errorf("the comparison: %+v", c)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	o, err := parse(nil)
+	if err != nil || len(o.scenarios) != len(scenarios()) || !o.compare || o.loop != time.Second {
+		t.Errorf("the default is %+v (%v)", o, err)
+	}
+	o, err = parse([]string{"-scenarios", "misses,mix", "-long", "-connections", "1"})
+	if err != nil || len(o.scenarios) != 2 || o.scenarios[1].name != "mix" || o.compare || o.loop != 10*time.Second || o.connections[0] != 1 {
+		t.Errorf("%+v (%v)", o, err)
+	}
+	for _, args := range [][]string{{"-scenarios", "nonsense"}, {"-connections", "0"}, {"-connections", "1,x"}, {"-connections", ""}} {
+		if _, err := parse(args); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+}
+
+func TestMixAddsUp(t *testing.T) {
+	total := 0
+	for _, weight := range mixWeights() {
+		total += weight
+	}
+	if total != 100 || len(mixed()) != len(mixWeights()) {
+		t.Errorf("%d %% of %d scenarios: %v", total, len(mixed()), mixWeights())
+	}
+}
+
+func TestFloorSendsTheSameBytes(t *testing.T) {
+	const given = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nContent-Type: application/json; charset=utf-8\r\nEtag: \"x\"\r\n" +
+		"Server: sara\r\nX-Cache: hit\r\nX-Ratelimit-Limit: 100\r\n\r\n{\"a\":[1]}"
+	handler, err := repeat([]byte(given))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c fasthttp.RequestCtx
+	c.Response.Header.SetNoDefaultContentType(true)
+	handler(&c)
+	if string(c.Response.Body()) != `{"a":[1]}` || c.Response.StatusCode() != http.StatusOK {
+		t.Errorf("%d %s", c.Response.StatusCode(), c.Response.Body())
+	}
+	for line := range strings.Lines(given) {
+		name, value, isField := strings.Cut(strings.TrimSpace(line), ": ")
+		if got := string(c.Response.Header.Peek(name)); isField && name != "Content-Length" && got != value {
+			t.Errorf("%s is %q, want %q", name, got, value)
+		}
+	}
+	if _, err := repeat([]byte("nonsense")); err == nil {
+		t.Error("what is no answer is repeated")
+	}
+}

@@ -1,0 +1,182 @@
+// Package load is a program that tells how fast sara is, and what a request costs:
+//
+//	go run ./bench/load [-scenarios a,b] [-connections 16,128] [-long] [-json FILE]
+//
+// It builds sara and starts what it needs privately: replicas of it, a real Redis, and the simulated Search Console (in
+// the client's own process, whose processor time has the simulator's in it). Keys, plans, scopes and all three budgets
+// are as in production, exact in Redis; only the allowances are raised. The log has production's level and goes to
+// /dev/null. Answers that a scenario does not expect end the run with an error.
+//
+// Each scenario is measured in closed loops over so many connections, which tell the throughput, and then in open loops
+// at 50 and 80 % of the best of those, which tell the latency: it counts from when a request was due. The scenarios:
+//
+//	memory    tables of about 8 KB out of a replica's memory, by eight keys of four accounts
+//	redis     the same out of Redis, where another replica put them: this one's memory holds next to nothing
+//	misses    questions that nobody asked before: each has to ask the upstream
+//	stored    days that only the archive has, another range each time
+//	hybrid    ranges across the edge of the archive, whose live part is in memory
+//	movers    movers lists of rows in memory, of fifty lengths
+//	denials   one key far beyond what its plan admits a minute: nearly all answers are 429
+//	unknown   keys that nobody has, each guessed from another address: all answers are 401
+//	agency    the agency trace of bench/trace, once as it comes, and then over and over
+//	mix       memory 70 %, agency 15 %, movers 5 %, stored 4 %, denials 4 %, misses 2 %
+//
+// After that, a memory hit is compared with the floor, a bare fasthttp handler that sends the same bytes from a process of
+// its own: in turns, so that what else the machine does strikes both.
+//
+// On a machine that does other things, too, seconds mean little: ratios within one run and processor time per request
+// mean more, and counts (allocations, calls of Redis and of the upstream) are exact.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"sara/bench/internal/report"
+)
+
+type options struct {
+	plan
+	scenarios []scenario
+	compare   bool
+	json      string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := start(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(1)
+	}
+}
+
+func start(ctx context.Context, args []string) error {
+	if len(args) == 2 && args[0] == floorCommand {
+		return serveFloor(ctx, args[1], os.Stdout)
+	}
+	o, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return tell(ctx, o, args)
+}
+
+func parse(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("load", flag.ContinueOnError)
+	var names []string
+	for _, s := range scenarios() {
+		names = append(names, s.name)
+	}
+	chosen := flags.String("scenarios", strings.Join(names, ","), "what to measure; floor is the comparison with it")
+	connections := flags.String("connections", "16,128", "of the closed loops, each 1 to 4096, ascending; the last are those of the open loops, too")
+	long := flags.Bool("long", false, "loops of 10 seconds and 15 rounds instead of 1 and 5")
+	flags.StringVar(&o.json, "json", "", "file that gets the whole report as JSON")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	o.compare = *chosen == flags.Lookup("scenarios").DefValue
+	o.plan = plan{shares: []float64{.5, .8}, warmUp: 200 * time.Millisecond, loop: time.Second, rounds: 5}
+	if *long {
+		o.warmUp, o.loop, o.rounds = 2*time.Second, 10*time.Second, 15
+	}
+	for text := range strings.SplitSeq(*connections, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 4096 {
+			return o, fmt.Errorf("-connections %s: %q is not a number of 1 to 4096", *connections, text)
+		}
+		o.connections = append(o.connections, n)
+	}
+	for name := range strings.SplitSeq(*chosen, ",") {
+		i := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == name })
+		switch {
+		case name == floorCommand:
+			o.compare = true
+		case i < 0:
+			return o, fmt.Errorf("-scenarios: there is no %q; there are %s and %s", name, strings.Join(names, ", "), floorCommand)
+		default:
+			o.scenarios = append(o.scenarios, scenarios()[i])
+		}
+	}
+	return o, nil
+}
+
+// tell runs everything and tells what came out.
+func tell(ctx context.Context, o options, args []string) error {
+	r := &report.Report{
+		Command: strings.Join(append([]string{"go run ./bench/load"}, args...), " "), Commit: report.ThisCommit(),
+		Began: time.Now(), Machine: report.ThisMachine(),
+	}
+	if err := run(ctx, o, r, os.Stderr); err != nil {
+		return err
+	}
+	r.Took = report.Seconds(time.Since(r.Began).Seconds())
+	if o.json != "" {
+		if err := r.Save(o.json); err != nil {
+			return err
+		}
+	}
+	return r.Markdown(os.Stdout)
+}
+
+// run measures what the options want into the report, and says on progress what it is at.
+func run(ctx context.Context, o options, r *report.Report, progress io.Writer) (err error) {
+	began := time.Now()
+	say := func(format string, values ...any) {
+		_, _ = fmt.Fprintf(progress, "%5.1f s  "+format+"\n", append([]any{time.Since(began).Seconds()}, values...)...)
+	}
+	say("build and set up")
+	w, err := newWorld(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	for _, s := range o.scenarios {
+		say("%s", s.name)
+		note := func(m *report.Measurement) {
+			r.Measurements = append(r.Measurements, *m)
+			say("  %s, %d connections: %.0f a second, p99 %.2f ms, %.1f µs of sara's CPU", m.Loop, m.Connections, m.Throughput, m.Latency.P99, m.Request.CPU[saraName])
+		}
+		if err := w.measure(ctx, s, o.plan, note); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	if !o.compare {
+		return nil
+	}
+	say("against the floor")
+	return w.compareAll(ctx, o, r)
+}
+
+// compareAll compares sara with the others.
+func (w *world) compareAll(ctx context.Context, o options, r *report.Report) (err error) {
+	sara, err := w.sara(ctx)
+	if err != nil {
+		return err
+	}
+	floor, stop, err := w.floor(ctx, sara)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	c, err := compare(ctx, sara, floor, o.connections[len(o.connections)-1], o.plan)
+	if err != nil {
+		return err
+	}
+	r.Comparisons = append(r.Comparisons, *c)
+	return nil
+}

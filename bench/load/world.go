@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sara/bench/internal/gauge"
+	"sara/bench/internal/stage"
+	"sara/bench/internal/wire"
+	"sara/bench/trace"
+	"sara/proxy/upstream/gscsim"
+)
+
+const (
+	agencies      = 4
+	people        = 2 // of each
+	properties    = 16
+	traceRequests = 2000
+
+	storm          = agencies // the account whose keys are admitted little
+	stormDomain    = "storm.example"
+	stormPerMinute = 60
+)
+
+// The replicas. Those but the first are started when a scenario wants them.
+const (
+	roomy     = iota // as production has it
+	forgetful        // its memory holds next to nothing, so that it answers from Redis
+	edgeless         // it believes the header that names the client's address
+	replicas
+)
+
+// addressHeader is where the edgeless replica finds a client's address.
+const addressHeader = "X-Load-Address"
+
+// A world is a running sara with what scenarios ask of it. It is for one goroutine, but for its sources.
+type world struct {
+	stage    *stage.Stage
+	redis    *redis.Client
+	client   *http.Client
+	trace    trace.Config
+	lastDay  time.Time // final everywhere, and still so if the day changes meanwhile
+	replicas [replicas]int
+	archived bool
+	fresh    atomic.Int64 // numbers of questions that nobody asked before
+}
+
+func newWorld(ctx context.Context) (_ *world, err error) {
+	w := &world{
+		trace:   trace.Config{Seed: 1, Requests: traceRequests, Accounts: agencies, People: people, Properties: properties},
+		lastDay: time.Now().UTC().AddDate(0, 0, -4),
+		client:  &http.Client{Timeout: time.Minute},
+	}
+	if w.trace.Anchor, err = trace.Anchor(time.Now()); err != nil {
+		return nil, err
+	}
+	accounts := make([]stage.Account, agencies, agencies+1)
+	for i := range properties {
+		owner := &accounts[w.trace.Account(i)]
+		owner.People = people
+		owner.Properties = append(owner.Properties, stage.Property{Domain: trace.Domain(i)})
+	}
+	accounts = append(accounts, stage.Account{People: 1, PerMinute: stormPerMinute, Properties: []stage.Property{{Domain: stormDomain}}})
+	w.stage, err = stage.Start(ctx, stage.Config{
+		Accounts: accounts, Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Redis: true, Log: os.DevNull,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.redis = redis.NewClient(&redis.Options{Addr: w.stage.Redis.Address})
+	return w, nil
+}
+
+func (w *world) close() error {
+	w.client.CloseIdleConnections()
+	return errors.Join(w.redis.Close(), w.stage.Close())
+}
+
+// address returns the host and port of a replica, which it starts if it does not run yet.
+func (w *world) address(which int) (string, error) {
+	if which != roomy && w.replicas[which] == 0 {
+		flags := map[int][]string{forgetful: {"--cache-bytes=1MiB"}, edgeless: {"--trusted-proxy-header=" + addressHeader}}
+		if err := w.stage.AddReplica(flags[which]...); err != nil {
+			return "", err
+		}
+		w.replicas[which] = len(w.stage.Replicas) - 1
+	}
+	return hostOf(w.stage.Replicas[w.replicas[which]].URL)
+}
+
+func hostOf(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", err
+	}
+	return u.Host, nil
+}
+
+// gauge watches all replicas, Redis and this process, in which the simulator is, too.
+func (w *world) gauge() *gauge.Gauge {
+	servers := []gauge.Server{{Name: redisName, PID: w.stage.Redis.PID}, {Name: clientName, PID: os.Getpid()}}
+	for i, r := range w.stage.Replicas {
+		servers = append(servers, gauge.Server{Name: fmt.Sprint(saraName, i), PID: r.PID, Metrics: r.AdminURL + "/metrics"})
+	}
+	return &gauge.Gauge{Servers: servers, Redis: w.redis, Client: w.client}
+}
+
+// request is a request by a person of an account.
+func (w *world) request(account, person int, path string, headers ...string) []byte {
+	return wire.Get(path, append(headers, "Authorization: Bearer "+w.stage.Keys[account][person])...)
+}
+
+// table is the path of a table of a property. The days are counted back from the last one.
+func (w *world) table(domain, table string, firstBack, lastBack, limit int, more ...string) string {
+	path := fmt.Sprintf("/v1/properties/%s/%s?start_date=%s&end_date=%s&limit=%d", domain, table, w.day(firstBack), w.day(lastBack), limit)
+	return path + strings.Join(more, "")
+}
+
+func (w *world) day(back int) string { return w.lastDay.AddDate(0, 0, -back).Format(time.DateOnly) }
+
+// askOnce asks each of these once, one after the other, and returns an error unless all are answered with a 200.
+func (w *world) askOnce(ctx context.Context, address string, requests ...[]byte) error {
+	load := wire.Load{Addresses: []string{address}, Source: wire.Rotate(requests...), Connections: 1, Requests: int64(len(requests))}
+	result, err := load.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return unexpected(result, http.StatusOK)
+}
+
+// unexpected is an error unless all statuses are among those expected.
+func unexpected(result *wire.Result, expected ...int) error {
+	odd := result.Requests()
+	for _, status := range expected {
+		odd -= result.Statuses[status]
+	}
+	if odd == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%d of %d answers are not what is expected (%v): %v", odd, result.Requests(), expected, result.Statuses)
+	for status, example := range result.Examples {
+		text += fmt.Sprintf("\n%d, for example: %s", status, example)
+	}
+	return errors.New(text)
+}
+
+// ask returns one answer as it came over the wire.
+func ask(ctx context.Context, address string, request []byte) (_ []byte, err error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	if _, err := conn.Write(request); err != nil {
+		return nil, err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	if err := response.Write(&text); err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the answer is not a 200: %.500s", &text)
+	}
+	return text.Bytes(), nil
+}
