@@ -20,10 +20,13 @@ var nginxConfiguration string // a template
 //go:embed nginx/gate.lua
 var nginxGate []byte
 
+//go:embed nginx/resp.lua
+var nginxRESP []byte
+
 //go:embed nginx/admit.lua
 var nginxAdmit []byte
 
-// Nginx is nginx with Lua: an API gateway of some 150 lines.
+// Nginx is nginx with Lua: an API gateway of some 200 lines.
 //
 // Key records are kept for five seconds in the memory of each worker. Answers are in memory that the workers share. Behind
 // both is Redis. One script there, and so one round trip for each request, checks the three limits and then charges them
@@ -51,13 +54,13 @@ func (Nginx) About() string {
 func (Nginx) Available() error {
 	_, err := nginxProgram()
 	files := []string{nginxModules + "/ndk_http_module.so", nginxModules + "/ngx_http_lua_module.so", luaModules + "/resty/core.lua",
-		luaModules + "/resty/lrucache.lua", luaModules + "/nginx/redis.lua", luaModules + "/nginx/sha256.lua"}
+		luaModules + "/resty/lrucache.lua", luaModules + "/nginx/sha256.lua"}
 	for _, file := range files {
 		_, missing := os.Stat(file)
 		err = errors.Join(err, missing)
 	}
 	if err != nil {
-		return fmt.Errorf("apt-get install nginx libnginx-mod-http-lua lua-resty-core lua-resty-lrucache lua-nginx-redis lua-nginx-string: %w", err)
+		return fmt.Errorf("apt-get install nginx libnginx-mod-http-lua lua-resty-core lua-resty-lrucache lua-nginx-string: %w", err)
 	}
 	return nil
 }
@@ -90,7 +93,8 @@ func (Nginx) Start(ctx context.Context, s Setup) (_ *Running, err error) {
 		return nil, fmt.Errorf("address of Redis: %w", err)
 	}
 	values := map[string]any{"Modules": nginxModules, "RedisHost": host, "RedisPort": redisPort, "Port": port, "Origin": r.origin.address}
-	err = errors.Join(s.configure("nginx.conf", nginxConfiguration, values), s.write("gate.lua", nginxGate), s.write("admit.lua", nginxAdmit),
+	err = errors.Join(s.configure("nginx.conf", nginxConfiguration, values), s.write("gate.lua", nginxGate), s.write("resp.lua", nginxRESP),
+		s.write("admit.lua", nginxAdmit),
 		os.Mkdir(filepath.Join(s.Folder, "temp"), 0o755), storeKey(ctx, s))
 	if err != nil {
 		return nil, err

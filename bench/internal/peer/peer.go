@@ -6,7 +6,7 @@
 // The configurations are ours, written to be fast: nothing here is meant as a handicap. The programs are installed on Debian
 // by
 //
-//	apt-get install nginx libnginx-mod-http-lua lua-resty-core lua-resty-lrucache lua-nginx-redis lua-nginx-string haproxy
+//	apt-get install nginx libnginx-mod-http-lua lua-resty-core lua-resty-lrucache lua-nginx-string haproxy
 //
 // which may start services of the system; those are not used, and can be stopped. The peers here run from a folder of the
 // caller's on free ports of 127.0.0.1, and end with Stop, or with this process however that ends.

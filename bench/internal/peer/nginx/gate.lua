@@ -1,12 +1,13 @@
 -- Answers a request: who asks, whether all limits admit it, and what is cached.
-local redis = require "nginx.redis"
-local sha256 = require "nginx.sha256"
 local lrucache = require "resty.lrucache"
+local resp = require "resp"
+local sha256 = require "nginx.sha256"
 
 local ngx, concat, sort, sub = ngx, table.concat, table.sort, string.sub
+local ask, request, word = resp.ask, resp.request, resp.word
 local answers = ngx.shared.answers
 local answer_seconds, key_seconds = 300, 5
-local pool = {pool_size = 1024}
+local timeout, idle, pool = 1000, 60000, {pool_size = 1024} -- milliseconds
 
 local host, port, script, script_sha
 local grants = assert(lrucache.new(10000)) -- by digest of the key: a grant, or false if there is none
@@ -36,38 +37,35 @@ local function unavailable(what, err)
 	refuse(503, "UNAVAILABLE")
 end
 
-local function connect()
-	local red = redis:new()
-	red:set_timeout(1000)
-	local ok, err = red:connect(host, port, pool)
-	if not ok then return nil, err end
-	return red
+local function new_grant(id, account, limits)
+	local hash = word("account:" .. account)
+	return {
+		id = id, account = account, limits = limits,
+		by_digest = "*9\r\n" .. word("EVALSHA") .. word(script_sha) .. word(1) .. hash,
+		by_text = "*9\r\n" .. word("EVAL") .. word(script) .. word(1) .. hash,
+		rest = word(id) .. word(limits[1]) .. word(limits[2]) .. word(limits[3]),
+	}
 end
 
 -- The grant of a key from this worker's memory, or from Redis if that is older than key_seconds.
-local function find_grant(red, bearer)
+local function find_grant(redis, bearer)
 	digest:reset()
 	digest:update(bearer)
 	local hash = digest:final()
 	local grant = grants:get(hash)
 	if grant ~= nil then return grant end
-	local record, err = red:hmget("key:" .. hash, "id", "account", "per_minute", "per_hour", "per_day")
+	local record, err = ask(redis, request("HMGET", "key:" .. hash, "id", "account", "per_minute", "per_hour", "per_day"))
 	if not record then return nil, err end
-	grant = false
-	if record[1] ~= ngx.null then
-		grant = {id = record[1], account = record[2], limits = {record[3], record[4], record[5]}, hash = "account:" .. record[2]}
-	end
+	grant = record[1] and new_grant(record[1], record[2], {record[3], record[4], record[5]})
 	grants:set(hash, grant, key_seconds)
 	return grant
 end
 
-local function admit(red, grant)
-	local limits = grant.limits
-	local now = ngx.now() * 1000
-	local verdict, err = red:evalsha(script_sha, 1, grant.hash, now, grant.id, limits[1], limits[2], limits[3])
-	if not verdict and sub(err, 1, 8) == "NOSCRIPT" then
-		return red:eval(script, 1, grant.hash, now, grant.id, limits[1], limits[2], limits[3])
-	end
+-- Asks Redis to charge the limits. Only the time differs from one request of a key to the next.
+local function admit(redis, grant)
+	local now = word(ngx.now() * 1000)
+	local verdict, err = ask(redis, {grant.by_digest, now, grant.rest})
+	if not verdict and sub(err, 1, 8) == "NOSCRIPT" then return ask(redis, {grant.by_text, now, grant.rest}) end
 	return verdict, err
 end
 
@@ -85,24 +83,22 @@ local function normalised(url)
 end
 
 -- The answer from the memory that the workers share, from Redis, or from the origin.
-local function find_answer(red, account)
+local function find_answer(redis, account)
 	local name = account .. " " .. normalised(ngx.var.request_uri)
 	local body = answers:get(name)
 	if body then return body, "HIT" end
-	local err
-	body, err = red:get("answer:" .. name)
-	if body and body ~= ngx.null then
-		answers:set(name, body, answer_seconds)
-		return body, "HIT"
+	local stored, err = ask(redis, request("GET", "answer:" .. name))
+	if stored == nil then return nil, err end
+	if stored then
+		answers:set(name, stored, answer_seconds)
+		return stored, "HIT"
 	end
-	if not body then return nil, err end
 	local origin = ngx.location.capture("/origin")
 	if origin.status ~= 200 or origin.truncated then return nil, "the origin answered " .. origin.status end
 	body = origin.body
 	answers:set(name, body, answer_seconds)
-	local ok
-	ok, err = red:setex("answer:" .. name, answer_seconds, body)
-	if not ok then return nil, err end
+	stored, err = ask(redis, request("SETEX", "answer:" .. name, answer_seconds, body))
+	if not stored then return nil, err end
 	return body, "MISS"
 end
 
@@ -117,22 +113,23 @@ local function deny(grant, verdict)
 	})
 end
 
-local function answer(red)
+local function answer(redis)
 	local bearer = ngx.var.http_authorization
 	if not bearer or sub(bearer, 1, 7) ~= "Bearer " then
 		return refuse(401, "UNAUTHORIZED", {["WWW-Authenticate"] = "Bearer"})
 	end
-	local grant, err = find_grant(red, sub(bearer, 8))
+	local grant, err = find_grant(redis, sub(bearer, 8))
 	if grant == nil then return unavailable("find the key", err) end
 	if not grant then return refuse(401, "UNAUTHORIZED", {["WWW-Authenticate"] = "Bearer"}) end
 	local var = ngx.var
 	var.key, var.account = grant.id, grant.account
 
-	local verdict, err = admit(red, grant)
+	local verdict
+	verdict, err = admit(redis, grant)
 	if not verdict then return unavailable("charge the limits", err) end
 	if verdict < 0 then return deny(grant, verdict) end
 
-	local body, state = find_answer(red, grant.account)
+	local body, state = find_answer(redis, grant.account)
 	if not body then return unavailable("find the answer", state) end
 	local now, header = ngx.time(), ngx.header
 	header["Cache-Control"] = "private, max-age=60"
@@ -145,10 +142,10 @@ local function answer(red)
 end
 
 function M.serve()
-	local red, err = connect()
-	if not red then return unavailable("connect to Redis", err) end
-	answer(red)
-	red:set_keepalive(60000)
+	local redis, err = resp.connect(host, port, pool, timeout)
+	if not redis then return unavailable("connect to Redis", err) end
+	answer(redis)
+	redis:setkeepalive(idle)
 end
 
 return M
