@@ -111,10 +111,13 @@ func testInspectKilled(t *testing.T, binary string) {
 	}
 	w.wantSpared(t, kills)
 	labels := w.labels(w.shop)
+	ended := []int{0, len(labels)}
+	for _, k := range kills {
+		ended = append(ended, len(k.results))
+	}
 	for _, inspected := range observed() {
-		whole := inspected == 0 || inspected == len(labels)
-		if !whole && !slices.ContainsFunc(kills, func(k kill) bool { return inspected == len(k.results) }) {
-			t.Errorf("readers saw %d URLs, which no run had ended with: %+v", inspected, kills)
+		if !slices.Contains(ended, inspected) {
+			t.Errorf("readers saw %d URLs, and runs ended with %v", inspected, ended)
 		}
 	}
 	page, err := store.IndexedURLs(t.Context(), id, sqlstore.IndexQuery{Order: translate.Order{By: "url"}, Limit: 500})
@@ -143,6 +146,43 @@ func (w *inspectWorld) wantSpared(t *testing.T, kills []kill) {
 	if urls := len(w.labels(w.shop)); len(asked) < urls || len(asked) > urls+underWay*len(kills) {
 		t.Errorf("%d inspections of %d URLs with %d kills", len(asked), urls, len(kills))
 	}
+}
+
+// testServeStopsInspecting tells a server to stop in the midst of its inspections, which leaves nothing that the next one would
+// have to wait for.
+func testServeStopsInspecting(t *testing.T, binary string) {
+	w := newInspectWorld(t, 24)
+	if err := w.SetFaults(gscsim.Faults{LatencyMS: 40}); err != nil {
+		t.Fatal(err)
+	}
+	c := newInspectCLI(t, w, w.shop)
+	store := c.open(time.Now)
+	midst := make(chan struct{})
+	w.inSteps(12, func() { close(midst) })
+	server, _, _ := serving(t, binary, append(slices.Clone(c.env), "SARA_INSPECT=on"))
+	select {
+	case <-midst:
+	case <-time.After(hurry):
+		t.Fatal("it does not inspect")
+	}
+	server.stopped()
+	id := c.propertyID(store, "shop")
+	stopped := kill{c.results(store, id), len(w.asked())}
+	if n := len(stopped.results); n == 0 || n == len(w.labels(w.shop)) {
+		t.Errorf("%d URLs had a result when it was stopped", n)
+	}
+	if s, err := store.IndexSummary(t.Context(), id, nil); err != nil || agreed(t, &s) != 0 {
+		t.Errorf("readers see %+v of a run that has not ended (%v)", s, err)
+	}
+	for _, lease := range []string{"inspect", "inspect/" + id} {
+		if got, err := store.AcquireLease(t.Context(), lease, "the next", time.Nanosecond); err != nil || !got {
+			t.Errorf("the lease %q is not given back (%v)", lease, err)
+		}
+	}
+	if list := c.array(inspectMembers, "inspect"); len(list) != 1 || list[0]["complete"] != true {
+		t.Errorf("the next run: %v", list)
+	}
+	w.wantSpared(t, []kill{stopped})
 }
 
 // expire ends the lease that a killed process has left behind, in a store of the time when it has run out.

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/policy/redistest"
 	"sara/translate"
@@ -85,11 +84,49 @@ func TestInspect(t *testing.T) {
 	if again := w.Calls().Inspections - calls.Inspections; again != 0 {
 		t.Errorf("%d inspections of what has been inspected today", again)
 	}
+	c.keptSecrets(w.people)
+}
 
+func TestInspectRefusesWhatItCannotMean(t *testing.T) {
+	c := newCLI(t)
 	c.fails(exitError, []string{"inspect", "--property", "nothing"}, "sara property list")
 	c.fails(exitUsage, []string{"inspect", "--max=-1"}, "--max -1 is negative")
 	c.fails(exitError, []string{"inspect", "--sitemap-allow-loopback", "maybe"}, `SARA_SITEMAP_ALLOW_LOOPBACK: "maybe" is neither true nor false`)
-	c.keptSecrets(w.people)
+	if printed := c.ok("inspect", "--json"); printed != "[]\n" {
+		t.Errorf("without properties: %q", printed)
+	}
+}
+
+// A plan bounds the URLs of a property, and one that is archived has none to inspect.
+func TestInspectKeepsToThePlan(t *testing.T) {
+	w := newInspectWorld(t, 24)
+	c := newInspectCLI(t, w, w.shop, w.blog)
+	c.env = append(c.env, "SARA_PLANS_FILE="+c.write("plans.yaml", "plans: {agency: {retention_months: 16, inspected_urls_per_property: 3}}\n"))
+	c.ok("property", "archive", "blog")
+	for _, r := range c.array(inspectMembers, "inspect") {
+		if r["gsc_property"] == w.shop {
+			wantInspected(t, r, map[string]any{"urls": 3.0, "capped": true, "inspected": 3.0, "left": 0.0, "complete": true, "note": ""})
+		} else {
+			wantInspected(t, r, map[string]any{"urls": 0.0, "inspected": 0.0, "complete": false, "note": "it is archived, or its plan inspects no URLs"})
+		}
+	}
+	if calls := w.Calls(); calls.Inspections != 3 || calls.Sitemaps != 1 {
+		t.Errorf("calls: %+v", calls)
+	}
+}
+
+func TestInspectWaitsForTheLeaseOfAProcessThatDied(t *testing.T) {
+	w := newInspectWorld(t, 24)
+	c := newInspectCLI(t, w, w.blog)
+	store := c.open(time.Now)
+	lease := "inspect/" + c.propertyID(store, "blog")
+	if got, err := store.AcquireLease(t.Context(), lease, "a process that died", 500*time.Millisecond); err != nil || !got {
+		t.Fatalf("the lease is not to be had: %v", err)
+	}
+	list := c.array(inspectMembers, "inspect")
+	if len(list) != 1 || list[0]["complete"] != true || list[0]["inspected"] != float64(len(w.labels(w.blog))) {
+		t.Errorf("inspected %v", list)
+	}
 }
 
 // The sitemaps of the test are on this machine, as those of an attacker may say to be.
@@ -199,16 +236,10 @@ func TestInspectKeepsToTheQuotaOfTheDay(t *testing.T) {
 	t.Run("in the database", func(t *testing.T) {
 		w := newInspectWorld(t, 24)
 		c := newInspectCLI(t, w, w.shop)
-		store, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: "sqlite:" + c.path("sara.db")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := c.open(time.Now)
 		use(t, func() (bool, error) {
 			return store.TakeInspection(t.Context(), w.shop, today, policy.InspectionsPerDay)
 		})
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
 		run(t, w, c)
 	})
 	t.Run("in Redis", func(t *testing.T) {

@@ -169,8 +169,13 @@ func (w *inspectWorld) slug(site string) string {
 // later opens the database of the command lines as it will be when all leases of today have run out.
 func (c *cli) later() *sqlstore.Store {
 	c.t.Helper()
-	store, err := sqlstore.Open(c.t.Context(), sqlstore.Config{URL: "sqlite:" + c.path("sara.db"),
-		Now: func() time.Time { return time.Now().Add(time.Hour) }})
+	return c.open(func() time.Time { return time.Now().Add(time.Hour) })
+}
+
+// open opens the database of the command lines until the test ends.
+func (c *cli) open(now func() time.Time) *sqlstore.Store {
+	c.t.Helper()
+	store, err := sqlstore.Open(c.t.Context(), sqlstore.Config{URL: "sqlite:" + c.path("sara.db"), Now: now})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ func TestProcess(t *testing.T) {
 	t.Run("serve collects", func(t *testing.T) { testServeCollects(t, binary) })
 	t.Run("what was inspected is served", func(t *testing.T) { testInspectServed(t, binary) })
 	t.Run("a killed inspector goes on", func(t *testing.T) { testInspectKilled(t, binary) })
+	t.Run("serve stops in the midst of inspecting", func(t *testing.T) { testServeStopsInspecting(t, binary) })
 	t.Run("serve inspects", func(t *testing.T) { testServeInspects(t, binary) })
 	t.Run("demo", func(t *testing.T) { testDemo(t, binary) })
 	t.Run("demo for people", func(t *testing.T) { testDemoTable(t, binary) })
