@@ -2,32 +2,49 @@ package peer
 
 import (
 	"context"
+	"crypto/sha1"
 	"crypto/sha256"
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 )
 
 //go:embed haproxy/haproxy.cfg
 var haproxyConfiguration string // a template
 
-// HAProxy is HAProxy as it comes, a gateway that can be had from Debian: its maps, its stick tables, its cache. It shows
-// what limits cost that replicas share, for its own are of one process.
-//
-// Each request is logged as a line of JSON, unbuffered, which is what it can do.
-type HAProxy struct{}
+//go:embed haproxy/limits.lua
+var haproxyLimits []byte
+
+// HAProxy is HAProxy, a gateway that can be had from Debian: its maps, its cache, and limits of either kind. Each request is
+// logged as a line of JSON, unbuffered, which is what it can do.
+type HAProxy struct {
+	// Redis is whether limits are in Redis, by a script of ours. Without, they are in HAProxy's own stick tables, which shows
+	// what limits cost that replicas share.
+	Redis bool
+}
 
 var _ Peer = HAProxy{}
 
 // Name implements Peer.
-func (HAProxy) Name() string { return "HAProxy" }
+func (h HAProxy) Name() string {
+	if h.Redis {
+		return "HAProxy+Lua+Redis"
+	}
+	return "HAProxy alone"
+}
 
 // About implements Peer.
-func (HAProxy) About() string {
-	return "hashed keys from a file, answers in memory by account and sorted parameters, JSON log; none of the three limits is in " +
-		"Redis: each process counts alone, in sliding windows that forget at a restart, and its threads may admit one too many; no " +
-		"scopes, no cache that replicas share, no collapsing of equal questions"
+func (h HAProxy) About() string {
+	limits := "none of the three limits is in Redis: each process counts alone, in sliding windows that a restart forgets, and its " +
+		"threads may admit one too many"
+	if h.Redis {
+		limits = "three limits exact in Redis by one script, the same for all keys, over a new connection for each request, since HAProxy 2.6 " +
+			"loses wakeups on kept ones; 503 without Redis"
+	}
+	return "hashed keys from a file, answers in memory by account and sorted parameters, JSON log; " + limits +
+		"; no scopes, no cache that replicas share, no collapsing of equal questions, no compression"
 }
 
 // Available implements Peer.
@@ -47,8 +64,8 @@ func haproxyProgram() (path string, err error) {
 	return exec.LookPath("/usr/sbin/haproxy")
 }
 
-// Start implements Peer. It has no use for Redis.
-func (HAProxy) Start(ctx context.Context, s Setup) (_ *Running, err error) {
+// Start implements Peer.
+func (h HAProxy) Start(ctx context.Context, s Setup) (_ *Running, err error) {
 	program, err := haproxyProgram()
 	if err != nil {
 		return nil, err
@@ -62,11 +79,16 @@ func (HAProxy) Start(ctx context.Context, s Setup) (_ *Running, err error) {
 			err = errors.Join(fmt.Errorf("start HAProxy: %w", err), r.Stop())
 		}
 	}()
-	values := map[string]any{"Port": port, "Origin": r.origin.address, "Limits": s.Limits}
-	if err := s.configure("haproxy.cfg", haproxyConfiguration, values); err != nil {
-		return nil, err
+	host, redisPort, err := net.SplitHostPort(s.Redis)
+	if err != nil {
+		return nil, fmt.Errorf("address of Redis: %w", err)
 	}
-	if err := s.write("keys.map", fmt.Appendf(nil, "%X %s\n", sha256.Sum256([]byte(s.Key)), account)); err != nil {
+	values := map[string]any{"Port": port, "Origin": r.origin.address, "Limits": s.Limits, "Redis": h.Redis, "Host": host, "RedisPort": redisPort,
+		"Digest": fmt.Sprintf("%x", sha1.Sum(admitScript))}
+	key := fmt.Appendf(nil, "%X %s\n", sha256.Sum256([]byte(s.Key)), account)
+	err = errors.Join(s.configure("haproxy.cfg", haproxyConfiguration, values), s.write("keys.map", key), s.write("limits.lua", haproxyLimits),
+		s.write("admit.lua", admitScript))
+	if err != nil {
 		return nil, err
 	}
 	return r, r.serve(ctx, s, program, "-db", "-f", "haproxy.cfg")

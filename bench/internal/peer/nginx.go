@@ -23,9 +23,6 @@ var nginxGate []byte
 //go:embed nginx/resp.lua
 var nginxRESP []byte
 
-//go:embed nginx/admit.lua
-var nginxAdmit []byte
-
 // Nginx is nginx with Lua: an API gateway of some 200 lines.
 //
 // Key records are kept for five seconds in the memory of each worker. Answers are in memory that the workers share. Behind
@@ -94,7 +91,7 @@ func (Nginx) Start(ctx context.Context, s Setup) (_ *Running, err error) {
 	}
 	values := map[string]any{"Modules": nginxModules, "RedisHost": host, "RedisPort": redisPort, "Port": port, "Origin": r.origin.address}
 	err = errors.Join(s.configure("nginx.conf", nginxConfiguration, values), s.write("gate.lua", nginxGate), s.write("resp.lua", nginxRESP),
-		s.write("admit.lua", nginxAdmit),
+		s.write("admit.lua", admitScript),
 		os.Mkdir(filepath.Join(s.Folder, "temp"), 0o755), storeKey(ctx, s))
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ package peer
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +41,7 @@ type Peer interface {
 }
 
 // All returns the peers, installed or not, the one that does the most of sara's work first.
-func All() []Peer { return []Peer{Nginx{}, HAProxy{}} }
+func All() []Peer { return []Peer{Nginx{}, HAProxy{Redis: true}, HAProxy{}} }
 
 // Setup is what a peer is to serve.
 type Setup struct {
@@ -76,6 +77,11 @@ func (r *Running) Stop() error {
 
 // patience is how long starting or stopping may take, on a slow machine that does a lot else.
 const patience = 30 * time.Second
+
+// admitScript is what charges the limits in Redis.
+//
+//go:embed admit.lua
+var admitScript []byte
 
 // account is whose key and answer there are.
 const account = "account-1"
