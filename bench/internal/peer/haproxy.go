@@ -49,8 +49,7 @@ func (h HAProxy) About() string {
 
 // Available implements Peer.
 func (HAProxy) Available() error {
-	_, err := haproxyProgram()
-	if err != nil {
+	if _, err := haproxyProgram(); err != nil {
 		return fmt.Errorf("apt-get install haproxy: %w", err)
 	}
 	return nil

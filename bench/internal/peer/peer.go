@@ -46,7 +46,7 @@ func All() []Peer { return []Peer{Nginx{}, HAProxy{Redis: true}, HAProxy{}} }
 // Setup is what a peer is to serve.
 type Setup struct {
 	Folder string // for its files; to be empty, and of an absolute path
-	Redis  string // host and port of a Redis that nobody else uses meanwhile
+	Redis  string // host and port of a Redis for this peer alone: what it keeps there stays
 	Key    string // the bearer key that is admitted
 	Path   string // of the answer, with its parameters
 	Body   []byte // the answer, JSON
@@ -141,7 +141,9 @@ func (s Setup) ask(ctx context.Context, r *Running) (err error) {
 	request.Header.Set("Authorization", "Bearer "+s.Key)
 	transport := &http.Transport{DisableKeepAlives: true}
 	response, err := transport.RoundTrip(request)
-	for again := time.NewTicker(10 * time.Millisecond); errors.Is(err, syscall.ECONNREFUSED); response, err = transport.RoundTrip(request) {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for ; errors.Is(err, syscall.ECONNREFUSED); response, err = transport.RoundTrip(request) {
 		select {
 		case <-again.C:
 		case <-r.process.ended:
