@@ -52,12 +52,12 @@ func repeat(answer []byte) (fasthttp.RequestHandler, error) {
 	if err != nil {
 		return nil, err
 	}
-	type field struct{ name, value string }
+	type field struct{ name, value []byte }
 	var fields []field
 	for name, values := range parsed.Header {
 		for _, value := range values {
 			if name != fasthttp.HeaderContentLength && name != fasthttp.HeaderDate {
-				fields = append(fields, field{name, value})
+				fields = append(fields, field{[]byte(name), []byte(value)})
 			}
 		}
 	}
@@ -65,8 +65,8 @@ func repeat(answer []byte) (fasthttp.RequestHandler, error) {
 	return func(c *fasthttp.RequestCtx) {
 		c.SetStatusCode(status)
 		for _, f := range fields {
-			c.Response.Header.Set(f.name, f.value)
+			c.Response.Header.SetCanonical(f.name, f.value)
 		}
-		c.SetBody(body)
+		c.Response.SetBodyRaw(body)
 	}, nil
 }

@@ -46,6 +46,7 @@ func TestMemoryHits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.trace = smallest()
 	o.warmUp, o.loop, o.rounds = 0, 150*time.Millisecond, 1
 	r := &report.Report{}
 	if err := run(t.Context(), o, r, io.Discard); err != nil {

@@ -1,6 +1,6 @@
 // Package load is a program that tells how fast sara is, and what a request costs:
 //
-//	go run ./bench/load [-scenarios a,b] [-connections 16,128] [-long] [-json FILE]
+//	go run ./bench/load [-scenarios a,b] [-connections 16,128] [-long] [-json FILE] [-profiles FOLDER]
 //
 // It builds sara and starts what it needs privately: replicas of it, a real Redis, and the simulated Search Console (in
 // the client's own process, whose processor time has the simulator's in it). Keys, plans, scopes and all three budgets
@@ -43,10 +43,12 @@ import (
 	"time"
 
 	"sara/bench/internal/report"
+	"sara/bench/trace"
 )
 
 type options struct {
 	plan
+	trace     trace.Config
 	scenarios []scenario
 	compare   bool
 	json      string
@@ -85,12 +87,14 @@ func parse(args []string) (o options, err error) {
 	chosen := flags.String("scenarios", strings.Join(names, ","), "what to measure; floor is the comparison with it")
 	connections := flags.String("connections", "16,128", "of the closed loops, each 1 to 4096, ascending; the last are those of the open loops, too")
 	long := flags.Bool("long", false, "loops of 10 seconds and 15 rounds instead of 1 and 5")
+	flags.StringVar(&o.profiles, "profiles", "", "folder that gets a CPU profile of sara in each scenario, as SCENARIO.pprof, over one more closed loop")
 	flags.StringVar(&o.json, "json", "", "file that gets the whole report as JSON")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	o.compare = *chosen == flags.Lookup("scenarios").DefValue
-	o.plan = plan{shares: []float64{.5, .8}, warmUp: 200 * time.Millisecond, loop: time.Second, rounds: 5}
+	o.trace = agencies()
+	o.shares, o.warmUp, o.loop, o.rounds = []float64{.5, .8}, 200*time.Millisecond, time.Second, 5
 	if *long {
 		o.warmUp, o.loop, o.rounds = 2*time.Second, 10*time.Second, 15
 	}
@@ -140,7 +144,7 @@ func run(ctx context.Context, o options, r *report.Report, progress io.Writer) (
 		_, _ = fmt.Fprintf(progress, "%5.1f s  "+format+"\n", append([]any{time.Since(began).Seconds()}, values...)...)
 	}
 	say("build and set up")
-	w, err := newWorld(ctx)
+	w, err := newWorld(ctx, o.trace)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,8 @@ type plan struct {
 	shares      []float64 // of the most throughput, that open loops ask at
 	warmUp      time.Duration
 	loop        time.Duration
-	rounds      int // of a comparison
+	rounds      int    // of a comparison
+	profiles    string // folder for CPU profiles; empty for none
 }
 
 // measure runs the loops of a scenario: closed ones, and open ones at shares of the best of those.
@@ -139,9 +140,9 @@ func (w *world) measure(ctx context.Context, s scenario, p plan, note func(*repo
 		}
 	}
 	load := wire.Load{Addresses: []string{address}, Source: s.source(w), Connections: p.connections[0]}
-	if s.once > 0 {
+	if s.once {
 		first := load
-		first.Requests = s.once
+		first.Requests = int64(w.trace.Requests)
 		m, err := w.drive(ctx, s, first)
 		if err != nil {
 			return err
@@ -153,6 +154,11 @@ func (w *world) measure(ctx context.Context, s scenario, p plan, note func(*repo
 		return err
 	}
 	load.Connections, load.Duration = p.connections[len(p.connections)-1], p.loop
+	if p.profiles != "" {
+		if err := w.profile(ctx, s, load, p.profiles); err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+	}
 	for _, share := range p.shares {
 		load.Rate = best * share
 		m, err := w.drive(ctx, s, load)

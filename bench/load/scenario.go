@@ -19,7 +19,7 @@ type scenario struct {
 	name     string
 	replica  int
 	statuses []int // that are expected; any other ends the run
-	once     int64 // requests that are asked once each, and measured, before the loops
+	once     bool  // the trace is asked once, and measured, before the loops
 	// prepare fills what has to be full; nil for nothing.
 	prepare func(w *world, ctx context.Context, address string) error
 	source  func(w *world) wire.Source
@@ -37,7 +37,7 @@ func scenarios() []scenario {
 		{name: "movers", statuses: ok, prepare: (*world).askMovers, source: (*world).movers},
 		{name: "denials", statuses: []int{http.StatusOK, http.StatusTooManyRequests}, source: (*world).denials},
 		{name: "unknown", replica: edgeless, statuses: []int{http.StatusUnauthorized}, source: (*world).unknown},
-		{name: "agency", statuses: ok, once: traceRequests, source: (*world).agency},
+		{name: "agency", statuses: ok, once: true, source: (*world).agency},
 		{name: "mix", statuses: []int{http.StatusOK, http.StatusTooManyRequests}, prepare: (*world).prepareMix, source: (*world).mix},
 	}
 }
@@ -50,8 +50,8 @@ const (
 // hitRequests are what every person asks of the same table of a property of the account: one question for each account.
 func (w *world) hitRequests() [][]byte {
 	var requests [][]byte
-	for account := range agencies {
-		for person := range people {
+	for account := range w.trace.Accounts {
+		for person := range w.trace.People {
 			requests = append(requests, w.request(account, person, w.table(trace.Domain(account), "queries", hitDays-1, 0, hitLimit)))
 		}
 	}
@@ -69,7 +69,7 @@ func (w *world) sharedRequests() [][]byte {
 	const questions = 64
 	var requests [][]byte
 	for i := range questions {
-		account := i % agencies
+		account := i % w.trace.Accounts
 		path := w.table(trace.Domain(account), "queries", hitDays+i, 1+i, hitLimit)
 		requests = append(requests, w.request(account, 0, path))
 	}
@@ -91,7 +91,7 @@ func (w *world) fillRedis(ctx context.Context, _ string) error {
 func (w *world) misses() wire.Source {
 	return func(dst []byte, _ int64) []byte {
 		n := w.fresh.Add(1)
-		account := int(n % agencies)
+		account := int(n) % w.trace.Accounts
 		filter := `&filters=%5B%7B%22dimension%22%3A%22query%22%2C%22operator%22%3A%22not_contains%22%2C%22value%22%3A%22zzz` +
 			strconv.FormatInt(n, 10) + `%22%7D%5D`
 		return append(dst, w.request(account, 0, w.table(trace.Domain(account), "queries", 6, 0, hitLimit, filter))...)
@@ -149,7 +149,7 @@ func (w *world) hybrid() wire.Source {
 func (w *world) moverRequests() [][]byte {
 	var requests [][]byte
 	for limit := range 50 {
-		account := limit % agencies
+		account := limit % w.trace.Accounts
 		requests = append(requests, w.request(account, 0, w.table(trace.Domain(account), "movers/queries", hitDays-1, 0, 1+limit)))
 	}
 	return requests
@@ -162,7 +162,7 @@ func (w *world) askMovers(ctx context.Context, address string) error {
 }
 
 func (w *world) denials() wire.Source {
-	return wire.Rotate(w.request(storm, 0, w.table(stormDomain, "queries", hitDays-1, 0, hitLimit)))
+	return wire.Rotate(w.request(w.trace.Accounts, 0, w.table(stormDomain, "queries", hitDays-1, 0, hitLimit)))
 }
 
 // unknown guesses a key, from another address each time.

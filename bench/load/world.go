@@ -23,14 +23,13 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-const (
-	agencies      = 4
-	people        = 2 // of each
-	properties    = 16
-	traceRequests = 2000
+// agencies is the trace, and with it the accounts, people and properties of a whole run.
+func agencies() trace.Config {
+	return trace.Config{Seed: 1, Requests: 2000, Accounts: 4, People: 2, Properties: 8}
+}
 
-	storm          = agencies // the account whose keys are admitted little
-	stormDomain    = "storm.example"
+const (
+	stormDomain    = "storm.example" // the property of the account whose keys are admitted little, which is the last one
 	stormPerMinute = 60
 )
 
@@ -57,30 +56,36 @@ type world struct {
 	fresh    atomic.Int64 // numbers of questions that nobody asked before
 }
 
-func newWorld(ctx context.Context) (_ *world, err error) {
-	w := &world{
-		trace:   trace.Config{Seed: 1, Requests: traceRequests, Accounts: agencies, People: people, Properties: properties},
-		lastDay: time.Now().UTC().AddDate(0, 0, -4),
-		client:  &http.Client{Timeout: time.Minute},
-	}
+func newWorld(ctx context.Context, c trace.Config) (_ *world, err error) {
+	w := &world{trace: c, lastDay: time.Now().UTC().AddDate(0, 0, -4), client: &http.Client{Timeout: time.Minute}}
 	if w.trace.Anchor, err = trace.Anchor(time.Now()); err != nil {
 		return nil, err
 	}
-	accounts := make([]stage.Account, agencies, agencies+1)
-	for i := range properties {
-		owner := &accounts[w.trace.Account(i)]
-		owner.People = people
-		owner.Properties = append(owner.Properties, stage.Property{Domain: trace.Domain(i)})
-	}
-	accounts = append(accounts, stage.Account{People: 1, PerMinute: stormPerMinute, Properties: []stage.Property{{Domain: stormDomain}}})
 	w.stage, err = stage.Start(ctx, stage.Config{
-		Accounts: accounts, Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Redis: true, Log: os.DevNull,
+		Accounts: accounts(c), Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Redis: true, Log: os.DevNull,
 	})
 	if err != nil {
 		return nil, err
 	}
 	w.redis = redis.NewClient(&redis.Options{Addr: w.stage.Redis.Address})
 	return w, nil
+}
+
+// accounts are those of the trace, and the one of the storm.
+func accounts(c trace.Config) []stage.Account {
+	accounts := make([]stage.Account, c.Accounts, c.Accounts+1)
+	for i := range accounts {
+		accounts[i].People = c.People
+	}
+	for i := range c.Properties {
+		p := stage.Property{Domain: trace.Domain(i)}
+		if c.HasSegments(i) {
+			p.BrandTerms, p.PageGroups = []string{trace.BrandTerm(i)}, trace.PageGroups()
+		}
+		owner := &accounts[c.Account(i)]
+		owner.Properties = append(owner.Properties, p)
+	}
+	return append(accounts, stage.Account{People: 1, PerMinute: stormPerMinute, Properties: []stage.Property{{Domain: stormDomain}}})
 }
 
 func (w *world) close() error {

@@ -75,7 +75,7 @@ func CurvePercentiles() []float64 {
 // Cost is what one request took, on average. Times are microseconds of processor time.
 type Cost struct {
 	CPU          map[string]float64 `json:"cpu_us"`         // by process: sara (all replicas), redis, client
-	RedisCommand float64            `json:"redis_us"`       // by Redis' own count of its commands
+	RedisCommand float64            `json:"redis_us"`       // in commands, by Redis' own clock: those that wait for a core count on
 	RedisCalls   float64            `json:"redis_calls"`    // commands, without those that scripts call
 	RedisReads   float64            `json:"redis_reads"`    // round trips: commands that arrive together share one
 	Upstream     float64            `json:"upstream_calls"` // by the simulator's count
