@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
+	"slices"
 	"time"
 
 	"sara/bench/internal/gauge"
@@ -14,105 +12,62 @@ import (
 	"sara/bench/internal/wire"
 )
 
-// A contender answers one request over and over.
-type contender struct {
-	name, about string
-	address     string
-	request     []byte
-	gauge       *gauge.Gauge // of the processes that answer
-}
-
-// sara is the contender that all others are compared with: a memory hit, with key, plan, scope and the three budgets.
-func (w *world) sara(ctx context.Context) (*contender, error) {
-	address, err := w.address(roomy)
-	if err != nil {
-		return nil, err
-	}
-	c := &contender{name: saraName, address: address, request: w.hitRequests()[0]}
-	c.gauge = &gauge.Gauge{Servers: []gauge.Server{{Name: saraName, PID: w.stage.Replicas[0].PID}, {Name: redisName, PID: w.stage.Redis.PID}}}
-	return c, w.askOnce(ctx, address, c.request)
-}
-
-// floor starts the contender that does nothing but answer, with the bytes of sara's answer.
-func (w *world) floor(ctx context.Context, sara *contender) (_ *contender, stop func() error, err error) {
-	text, err := ask(ctx, sara.address, sara.request)
-	if err != nil {
-		return nil, nil, err
-	}
-	folder, err := os.MkdirTemp("", "sara-load-")
-	if err != nil {
-		return nil, nil, err
-	}
-	stop = func() error { return os.RemoveAll(folder) }
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, stop())
-		}
-	}()
-	file := filepath.Join(folder, "answer")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return nil, stop, err
-	}
-	itself, err := os.Executable()
-	if err != nil {
-		return nil, stop, err
-	}
-	c := &contender{name: "the floor", about: "a bare fasthttp handler that sends the same bytes", request: sara.request}
-	var pid int
-	if c.address, pid, err = w.stage.AddServer(itself, floorCommand, file); err != nil {
-		return nil, stop, err
-	}
-	c.gauge = &gauge.Gauge{Servers: []gauge.Server{{Name: c.name, PID: pid}}}
-	return c, stop, nil
-}
-
-// compare has both answer in turns.
-func compare(ctx context.Context, sara, other *contender, connections int, p plan) (*report.Comparison, error) {
-	c := &report.Comparison{With: other.name, About: other.about, Connections: connections}
-	for _, one := range []*contender{sara, other} {
-		if _, _, err := one.turn(ctx, connections, max(p.warmUp, time.Millisecond)); err != nil {
+// compare has sara and all others answer in turns, in so many rounds, and holds sara against each of them.
+func (a *arena) compare(ctx context.Context, connections int, p plan) ([]report.Comparison, error) {
+	for _, c := range slices.Concat(a.others, []*contender{a.sara}) {
+		if _, _, err := c.turn(ctx, connections, max(p.warmUp, time.Millisecond)); err != nil {
 			return nil, err
 		}
 	}
+	comparisons := make([]report.Comparison, len(a.others))
 	for range p.rounds {
-		var r report.Round
-		var err error
-		if r.Sara, c.Bytes, err = sara.turn(ctx, connections, p.loop); err != nil {
+		ours, bytes, err := a.sara.turn(ctx, connections, p.loop)
+		if err != nil {
 			return nil, err
 		}
-		if r.Other, _, err = other.turn(ctx, connections, p.loop); err != nil {
-			return nil, err
+		for i, other := range a.others {
+			theirs, _, err := other.turn(ctx, connections, p.loop)
+			if err != nil {
+				return nil, err
+			}
+			comparisons[i].Bytes = bytes
+			comparisons[i].Rounds = append(comparisons[i].Rounds, report.Round{Sara: ours, Other: theirs})
 		}
-		c.Rounds = append(c.Rounds, r)
 	}
-	c.Summarize()
-	return c, nil
+	for i, other := range a.others {
+		c := &comparisons[i]
+		c.With, c.About, c.Connections = other.name, other.about, connections
+		c.Summarize()
+	}
+	return comparisons, nil
 }
 
 // turn measures one contender once, and the bytes of its answers.
 func (c *contender) turn(ctx context.Context, connections int, d time.Duration) (t report.Turn, bytes float64, err error) {
-	before, err := c.gauge.Before(ctx)
+	g := gauge.Gauge{Servers: c.servers}
+	before, err := g.Before(ctx)
 	if err != nil {
-		return t, 0, err
+		return t, 0, fmt.Errorf("%s: %w", c.name, err)
 	}
 	load := wire.Load{Addresses: []string{c.address}, Source: wire.Rotate(c.request), Connections: connections, Duration: d}
 	result, err := load.Run(ctx)
 	if err != nil {
 		return t, 0, fmt.Errorf("%s: %w", c.name, err)
 	}
-	after, err := c.gauge.After(ctx)
+	after, err := g.After(ctx)
 	if err != nil {
-		return t, 0, err
+		return t, 0, fmt.Errorf("%s: %w", c.name, err)
 	}
 	if err := unexpected(result, http.StatusOK); err != nil {
 		return t, 0, fmt.Errorf("%s: %w", c.name, err)
 	}
 	var cpu time.Duration
-	for _, p := range c.gauge.Since(before, after).Processes {
+	for _, p := range g.Since(before, after).Processes {
 		cpu += p.CPU()
 	}
+	const finest = 10 * time.Millisecond // that the processor time is told in
 	n := float64(result.Requests())
 	t = report.Turn{Throughput: result.Throughput(), P50: milliseconds(result.Percentile(50)), P99: milliseconds(result.Percentile(99))}
-	t.PerCPU = n / max(cpu, 10*time.Millisecond).Seconds()
+	t.PerCPU = n / max(cpu, finest).Seconds()
 	return t, float64(result.Received) / n, nil
 }

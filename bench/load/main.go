@@ -22,7 +22,8 @@
 //	mix       memory 70 %, agency 15 %, movers 5 %, stored 4 %, denials 4 %, misses 2 %
 //
 // After that, a memory hit is compared with the floor, a bare fasthttp handler that sends the same bytes from a process of
-// its own: in turns, so that what else the machine does strikes both.
+// its own, and with what one would build instead of sara, as far as it is installed (package peer says what, and which part
+// of the work it does): in turns, so that what else the machine does strikes all.
 //
 // On a machine that does other things, too, seconds mean little: ratios within one run and processor time per request
 // mean more, and counts (allocations, calls of Redis and of the upstream) are exact.
@@ -42,6 +43,7 @@ import (
 	"syscall"
 	"time"
 
+	"sara/bench/internal/peer"
 	"sara/bench/internal/report"
 	"sara/bench/trace"
 )
@@ -53,6 +55,9 @@ type options struct {
 	compare   bool
 	json      string
 }
+
+// peersName stands among the scenarios for the comparison.
+const peersName = "peers"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -84,7 +89,7 @@ func parse(args []string) (o options, err error) {
 	for _, s := range scenarios() {
 		names = append(names, s.name)
 	}
-	chosen := flags.String("scenarios", strings.Join(names, ","), "what to measure; floor is the comparison with it")
+	chosen := flags.String("scenarios", strings.Join(names, ","), "what to measure; peers is the comparison with the floor and the others")
 	connections := flags.String("connections", "16,128", "of the closed loops, each 1 to 4096, ascending; the last are those of the open loops, too")
 	long := flags.Bool("long", false, "loops of 10 seconds and 15 rounds instead of 1 and 5")
 	flags.StringVar(&o.profiles, "profiles", "", "folder that gets a CPU profile of sara in each scenario, as SCENARIO.pprof, over one more closed loop")
@@ -108,10 +113,10 @@ func parse(args []string) (o options, err error) {
 	for name := range strings.SplitSeq(*chosen, ",") {
 		i := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == name })
 		switch {
-		case name == floorCommand:
+		case name == peersName:
 			o.compare = true
 		case i < 0:
-			return o, fmt.Errorf("-scenarios: there is no %q; there are %s and %s", name, strings.Join(names, ", "), floorCommand)
+			return o, fmt.Errorf("-scenarios: there is no %q; there are %s and %s", name, strings.Join(names, ", "), peersName)
 		default:
 			o.scenarios = append(o.scenarios, scenarios()[i])
 		}
@@ -162,25 +167,29 @@ func run(ctx context.Context, o options, r *report.Report, progress io.Writer) (
 	if !o.compare {
 		return nil
 	}
-	say("against the floor")
-	return w.compareAll(ctx, o, r)
+	say("in turns with the others")
+	r.Comparisons, err = w.compareAll(ctx, o.plan, say)
+	return err
 }
 
-// compareAll compares sara with the others.
-func (w *world) compareAll(ctx context.Context, o options, r *report.Report) (err error) {
-	sara, err := w.sara(ctx)
+// compareAll compares sara with the floor and with all peers that are installed.
+func (w *world) compareAll(ctx context.Context, p plan, say func(string, ...any)) (_ []report.Comparison, err error) {
+	a, err := newArena(ctx, w)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	floor, stop, err := w.floor(ctx, sara)
-	if err != nil {
-		return err
+	defer func() { err = errors.Join(err, a.close()) }()
+	if err := a.addFloor(); err != nil {
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
-	c, err := compare(ctx, sara, floor, o.connections[len(o.connections)-1], o.plan)
-	if err != nil {
-		return err
+	for _, peer := range peer.All() {
+		missing, err := a.addPeer(ctx, peer)
+		if err != nil {
+			return nil, err
+		}
+		if missing != nil {
+			say("  without %s: %v", peer.Name(), missing)
+		}
 	}
-	r.Comparisons = append(r.Comparisons, *c)
-	return nil
+	return a.compare(ctx, p.connections[len(p.connections)-1], p)
 }

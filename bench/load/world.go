@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -161,27 +162,31 @@ func unexpected(result *wire.Result, expected ...int) error {
 	return errors.New(text)
 }
 
-// ask returns one answer as it came over the wire.
-func ask(ctx context.Context, address string, request []byte) (_ []byte, err error) {
+// ask returns one answer as it came over the wire, and its body.
+func ask(ctx context.Context, address string, request []byte) (answer, body []byte, err error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if _, err := conn.Write(request); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	if body, err = io.ReadAll(response.Body); err != nil {
+		return nil, nil, err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
 	var text bytes.Buffer
 	if err := response.Write(&text); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the answer is not a 200: %.500s", &text)
+		return nil, nil, fmt.Errorf("the answer is not a 200: %.500s", &text)
 	}
-	return text.Bytes(), nil
+	return text.Bytes(), body, nil
 }

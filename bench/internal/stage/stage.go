@@ -46,8 +46,8 @@ type Account struct {
 	PerMinute  int // requests that one key is admitted a minute; 0: nobody gets near any allowance
 }
 
-// raised is an allowance that nobody gets near. It is counted all the same.
-const raised = 100_000_000
+// Raised is an allowance that nobody gets near. It is counted all the same.
+const Raised = 100_000_000
 
 // plan is the name of the account's plan, which is of the stage's own making.
 func (a Account) plan() string {
@@ -175,11 +175,11 @@ func plans(accounts []Account) []byte {
 			continue
 		}
 		if perMinute == 0 {
-			perMinute = raised
+			perMinute = Raised
 		}
 		text = fmt.Appendf(text, "  %s: {api_access: true, keys: 10, requests_per_minute_per_key: %d, requests_per_hour: %[3]d, "+
 			"requests_per_day: %[3]d, search_console_calls_per_day: %[3]d, live_calls_per_minute_per_property: %[3]d, "+
-			"retention_months: 60, inspected_urls_per_property: 1000}\n", name, perMinute, raised)
+			"retention_months: 60, inspected_urls_per_property: 1000}\n", name, perMinute, Raised)
 		written[name] = true
 	}
 	return text
@@ -214,7 +214,7 @@ func (s *Stage) settings(c Config) error {
 		return err
 	}
 	if c.Redis || c.Replicas > 1 {
-		if err := s.startRedis(); err != nil {
+		if s.Redis, err = s.AddRedis(); err != nil {
 			return err
 		}
 		s.env = append(s.env, "SARA_REDIS_URL=redis://"+s.Redis.Address)
@@ -222,27 +222,26 @@ func (s *Stage) settings(c Config) error {
 	return nil
 }
 
-// startRedis starts a Redis that keeps nothing.
-func (s *Stage) startRedis() error {
+// AddRedis starts a Redis that keeps nothing on the disk. The replicas do not use it.
+func (s *Stage) AddRedis() (*Redis, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	address := listener.Addr().String()
 	if err := listener.Close(); err != nil {
-		return err
+		return nil, err
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	redis, err := s.launch("redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, err = redis.await("eady to accept connections")
-	s.Redis = &Redis{address, redis.pid}
-	return err
+	return &Redis{address, redis.pid}, err
 }
 
 // AddReplica starts one more replica, with flags of sara serve that differ from the others', and waits until it listens.
