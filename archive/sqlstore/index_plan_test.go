@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,10 +114,11 @@ func testPlansOfReadings(t *testing.T, f *fixture) {
 	where, args := f.indexConditions(site.ID, IndexQuery{Bucket: translate.BucketError, CoverageState: "soft 404",
 		SitemapPath: "https://example.com/sitemap-3.xml", Contains: "shop"})
 	counted, countedArgs := f.indexConditions(site.ID, IndexQuery{CoverageState: "soft 404", SitemapPath: "https://example.com/sitemap-3.xml"})
-	for name, query := range map[string]struct {
+	type query struct {
 		text string
 		args []any
-	}{
+	}
+	queries := map[string]query{
 		"count of a search": {fmt.Sprintf(selectPosition, "SELECT count(*) FROM indexed_urls WHERE "+where), args},
 		"total":             {fmt.Sprintf(selectPosition, "SELECT coalesce(sum(urls), 0) FROM index_counts WHERE "+counted), countedArgs},
 		"state":             {selectIndexState, []any{site.ID}},
@@ -125,7 +127,12 @@ func testPlansOfReadings(t *testing.T, f *fixture) {
 		"trend":             {selectIndexDays, []any{site.ID, 1}},
 		"stage":             {stageInspection, []any{1, 1, "PASS", 1, 1, site.ID, []byte("https://example.com/")}},
 		"apply":             {applyInspections, []any{1}},
-	} {
+	}
+	for _, order := range []string{"clicks", "clicks DESC", "url", "url DESC", "crawled_asc", "crawled_desc DESC", "inspected_at", "inspected_at DESC"} {
+		count, countArgs := countQuery(IndexQuery{Contains: "shop", Limit: 5}, order, where, slices.Clip(args), 5, place{int64(3), []byte("https://example.com/")})
+		queries["count after a page by "+order] = query{fmt.Sprintf(selectPosition, count), countArgs}
+	}
+	for name, query := range queries {
 		for _, plan := range f.plans(query.text, query.args...) {
 			for _, whole := range []string{"SCAN indexed_urls", "SCAN u", "SCAN c", "SCAN index_counts", "SCAN index_days", "SCAN i",
 				"Seq Scan on indexed_urls"} {

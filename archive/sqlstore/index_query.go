@@ -10,8 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sync/errgroup"
-
 	"sara/translate"
 )
 
@@ -67,23 +65,16 @@ func (s *Store) readConsistentPage(ctx context.Context, propertyID string, q Ind
 	}
 	where, args := s.indexConditions(propertyID, q)
 	for range maxReadings {
-		var page IndexedPage
-		var rows []IndexedURL
-		var revision, rowsRevision int64
-		// At the same time, since each may take a walk through all URLs of the property.
-		group, ctx := errgroup.WithContext(ctx)
-		group.Go(func() (err error) {
-			page, revision, err = s.readTotal(ctx, q.Contains != "", where, args)
-			return err
-		})
-		group.Go(func() (err error) {
-			rows, rowsRevision, err = s.readRows(ctx, order, where, append(slices.Clip(args), q.Limit, q.Offset))
-			return err
-		})
-		if err := group.Wait(); err != nil {
+		rows, last, revision, err := s.readRows(ctx, order, where, append(slices.Clip(args), q.Limit, q.Offset))
+		if err != nil {
 			return IndexedPage{}, err
 		}
-		if page.State.PropertyID, page.Rows = propertyID, rows; revision == rowsRevision {
+		count, countArgs := countQuery(q, order, where, slices.Clip(args), len(rows), last)
+		page, counted, err := s.readTotal(ctx, count, countArgs)
+		if err != nil {
+			return IndexedPage{}, err
+		}
+		if page.State.PropertyID, page.Rows = propertyID, rows; revision == counted {
 			return page, nil
 		}
 	}
@@ -165,13 +156,40 @@ func foldPattern(part string) []byte {
 const selectPosition = "SELECT s.revision, (SELECT coalesce(sum(urls), 0) FROM index_counts WHERE number = s.number AND bucket > 0), (%s), " +
 	indexStateColumns + " FROM index_states s WHERE s.property_id = $1"
 
-// readTotal returns a page without its rows, and the revision that it is of. The counts tell the total, unless a part of the
-// URL is looked for.
-func (s *Store) readTotal(ctx context.Context, contains bool, where string, args []any) (page IndexedPage, revision int64, err error) {
-	count := "SELECT coalesce(sum(urls), 0) FROM index_counts WHERE " + where
-	if contains {
-		count = "SELECT count(*) FROM indexed_urls WHERE " + where
+// place is where a row stands: what the rows are sorted by before their URLs, and its URL.
+type place struct {
+	key any
+	url []byte
+}
+
+// countQuery returns a query for how many rows there are in all, when a page has so many of which the last is at a place. The
+// counts tell, unless a part of the URL is looked for: that takes a walk through all URLs of the property, of which the page
+// has taken a part already.
+func countQuery(q IndexQuery, order, where string, args []any, rows int, last place) (count string, _ []any) {
+	const walk = "SELECT count(*) FROM indexed_urls WHERE "
+	switch {
+	case q.Contains == "":
+		return "SELECT coalesce(sum(urls), 0) FROM index_counts WHERE " + where, args
+	case rows < q.Limit && (rows > 0 || q.Offset == 0):
+		return fmt.Sprintf("SELECT %d", q.Offset+rows), args[:1] // the property
+	case rows == 0:
+		return walk + where, args
 	}
+	column, direction, _ := strings.Cut(order, " ")
+	after := ">"
+	if direction != "" {
+		after = "<"
+	}
+	n := len(args)
+	if column == "url" {
+		return fmt.Sprintf("SELECT %d + (%s%s AND url %s $%d)", q.Offset+rows, walk, where, after, n+1), append(args, last.url)
+	}
+	return fmt.Sprintf("SELECT %[1]d + (%[2]s%[3]s AND %[4]s %[5]s $%[6]d) + (%[2]s%[3]s AND %[4]s = $%[6]d AND url > $%[7]d)",
+		q.Offset+rows, walk, where, column, after, n+1, n+2), append(args, last.key, last.url)
+}
+
+// readTotal returns a page without its rows, and the revision that it is of. count is a query for the total.
+func (s *Store) readTotal(ctx context.Context, count string, args []any) (page IndexedPage, revision int64, err error) {
 	_, err = one(ctx, s.db, func(row scanner) (none struct{}, err error) {
 		return none, row.Scan(append([]any{&revision, &page.Inspected, &page.Total}, page.State.fields()...)...)
 	}, fmt.Sprintf(selectPosition, count), args...)
@@ -183,7 +201,7 @@ func (s *Store) readTotal(ctx context.Context, contains bool, where string, args
 
 // The page is cut in an index alone; only its rows are looked up in the table. Without rows there is one of NULLs, which
 // tells the revision.
-const selectPage = "SELECT s.revision, u.url, l.label, u.verdict, u.crawled_at, u.inspected_at FROM index_states s" +
+const selectPage = "SELECT s.revision, page.place, u.url, l.label, u.verdict, u.crawled_at, u.inspected_at FROM index_states s" +
 	" LEFT JOIN (SELECT number, url, %[1]s AS place FROM indexed_urls WHERE %[3]s ORDER BY %[2]s LIMIT $%[4]d OFFSET $%[5]d) AS page" +
 	" ON page.number = s.number" +
 	" LEFT JOIN indexed_urls u ON u.number = page.number AND u.url = page.url LEFT JOIN coverage_labels l ON l.number = u.label" +
@@ -198,20 +216,21 @@ func pageQuery(order, where string, args int) string {
 	return fmt.Sprintf(selectPage, column, inner, where, args-1, args, outer)
 }
 
-// readRows returns the rows of a page, the last two of args being its limit and its offset, and the revision that they are of.
-func (s *Store) readRows(ctx context.Context, order, where string, args []any) (rows []IndexedURL, revision int64, err error) {
+// readRows returns the rows of a page, the last two of args being its limit and its offset, the place of the last of them,
+// and the revision that they are of.
+func (s *Store) readRows(ctx context.Context, order, where string, args []any) (rows []IndexedURL, last place, revision int64, err error) {
 	revision = neverRevised
 	found, err := all(ctx, s.db, func(row scanner) (u IndexedURL, err error) {
-		var url, label, verdict sql.NullString
+		var label, verdict sql.NullString
 		var inspected *time.Time
-		err = row.Scan(&revision, &url, &label, &verdict, optionalSeconds{&u.LastCrawl}, optionalSeconds{&inspected})
-		if u.URL, u.CoverageState, u.Verdict = url.String, label.String, verdict.String; inspected != nil {
+		err = row.Scan(&revision, &last.key, &last.url, &label, &verdict, optionalSeconds{&u.LastCrawl}, optionalSeconds{&inspected})
+		if u.URL, u.CoverageState, u.Verdict = string(last.url), label.String, verdict.String; inspected != nil {
 			u.InspectedAt = *inspected
 		}
 		return u, err
 	}, pageQuery(order, where, len(args)), args...)
 	if len(found) == 1 && found[0].URL == "" {
-		return []IndexedURL{}, revision, err
+		return []IndexedURL{}, place{}, revision, err
 	}
-	return found, revision, err
+	return found, last, revision, err
 }
