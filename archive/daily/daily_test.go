@@ -218,3 +218,21 @@ func TestOfTheReplicasOneWorksAndWhatFailsIsLeftAlone(t *testing.T) {
 		}
 	})
 }
+
+// A replica that was killed is not waited for longer than its lease.
+func TestTheWorkOfADeadReplicaIsTakenOverSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLeases()
+		l.steal("job", nil) // by somebody who never comes back for it
+		test := &jobTest{tries: make(map[string]int), left: map[string]error{"fine": nil}}
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { test.job(l, "a").Run(ctx) })
+		time.Sleep(2*LeaseTime + time.Minute) // an item takes a minute
+		stop()
+		running.Wait()
+		if test.tries["fine"] != 1 {
+			t.Errorf("%d tries", test.tries["fine"])
+		}
+	})
+}

@@ -44,26 +44,30 @@ func (j *Job[I, R]) Run(ctx context.Context) {
 	}
 	left := make(map[string]time.Time)
 	for {
-		results, err := j.round(ctx, left)
+		results, free, err := j.round(ctx, left)
 		if ctx.Err() != nil {
 			return
 		}
 		if len(results) > 0 || err != nil {
 			j.Report(ctx, results, err)
 		}
-		if Pause(ctx, every) != nil {
+		wait := every
+		if !free {
+			wait = min(wait, LeaseTime) // whoever has the lease may have died
+		}
+		if Pause(ctx, wait) != nil {
 			return
 		}
 	}
 }
 
-// round works on what is due if it is this replica's turn. left is until when items are left alone.
-func (j *Job[I, R]) round(ctx context.Context, left map[string]time.Time) (results []R, err error) {
+// round works on what is due if it is this replica's turn, which free reports. left is until when items are left alone.
+func (j *Job[I, R]) round(ctx context.Context, left map[string]time.Time) (results []R, free bool, err error) {
 	due, err := j.due(ctx, left)
 	if err != nil || len(due) == 0 {
-		return nil, err
+		return nil, true, err
 	}
-	_, err = Hold(ctx, j.Leases, j.Lease, j.Holder, func(ctx context.Context) error {
+	free, err = Hold(ctx, j.Leases, j.Lease, j.Holder, func(ctx context.Context) error {
 		// Another replica may have done them while this one waited for its turn.
 		due, err := j.due(ctx, left)
 		if err != nil || len(due) == 0 {
@@ -73,7 +77,7 @@ func (j *Job[I, R]) round(ctx context.Context, left map[string]time.Time) (resul
 		return err
 	})
 	if err != nil { // the items are not to blame
-		return results, err
+		return results, true, err
 	}
 	now := j.Now()
 	for _, r := range results {
@@ -87,7 +91,7 @@ func (j *Job[I, R]) round(ctx context.Context, left map[string]time.Time) (resul
 			left[id] = now.Add(longLeave)
 		}
 	}
-	return results, nil
+	return results, free, nil
 }
 
 func (j *Job[I, R]) due(ctx context.Context, left map[string]time.Time) ([]I, error) {

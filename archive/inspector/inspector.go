@@ -144,7 +144,7 @@ type Progress interface {
 	Inspected(p Property, url string)                                        // one of them is
 	UnknownLabel(p Property, label string)                                   // a coverage label that no bucket is known for
 	Paused(p Property, until time.Time, err error)                           // something is tried again then
-	Ended(p Property, err error)                                             // nil: nothing is left that could be done today
+	Ended(p Property, err error)                                             // nil: what was asked for is done, as far as the day allows
 }
 
 type unwatched struct{}

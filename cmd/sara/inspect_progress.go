@@ -62,7 +62,7 @@ func (l inspectingLines) Ended(p inspector.Property, err error) {
 		l.say("%s: %v", p.Site, err)
 		return
 	}
-	l.say("%s: done for today", p.Site)
+	l.say("%s: done", p.Site)
 }
 
 // inspectingBar draws the URLs, with the last one.

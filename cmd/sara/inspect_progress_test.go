@@ -43,7 +43,7 @@ func TestInspectingInLines(t *testing.T) {
 		"sc-domain:shop.example: over quota; again at 2026-11-01T00:00:00Z\n" +
 		"sc-domain:blog.example: 2 URLs\n" +
 		"sc-domain:blog.example: 2 URLs to inspect\n" +
-		"sc-domain:blog.example: done for today\n" +
+		"sc-domain:blog.example: done\n" +
 		"sc-domain:shop.example: no access\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
@@ -65,7 +65,7 @@ func TestInspectingInABar(t *testing.T) {
 			t.Errorf("nothing above the bar says %q:\n%q", want, out.String())
 		}
 	}
-	if !regexp.MustCompile(`https://blog\.example/\d`).MatchString(out.String()) || strings.Contains(out.String(), "done for today") {
+	if !regexp.MustCompile(`https://blog\.example/\d`).MatchString(out.String()) || strings.Contains(out.String(), ": done") {
 		t.Errorf("the bar does not say what is being inspected:\n%q", out.String())
 	}
 }

@@ -67,7 +67,7 @@ func TestInspect(t *testing.T) {
 		t.Errorf("calls: %+v", calls)
 	}
 	for _, want := range []string{w.shop + ": " + strconv.Itoa(len(shop)) + " URLs\n", w.shop + ": " + strconv.Itoa(len(shop)) + " URLs to inspect\n",
-		w.shop + ": done for today\n"} {
+		w.shop + ": done\n"} {
 		if !strings.Contains(c.lastErrs, want) {
 			t.Errorf("the progress does not say %q:\n%s", want, c.lastErrs)
 		}
