@@ -28,7 +28,9 @@ const (
 	idleTimeout    = 75 * time.Second // longer than the idle timeout of the usual proxies in front, which must give up first
 	requestTimeout = 25 * time.Second // for the work of one request, upstream calls included; below writeTimeout
 	fillTimeout    = 24 * time.Second // for one upstream call with its retries; so that who waits for it hears how it ended
-	maxConnections = 64 << 10
+	// maxConnections bounds the memory of connections, each of which keeps its buffers, some 40 KiB, while it is idle: reading the
+	// first byte without a buffer would cost every request a system call.
+	maxConnections = 16 << 10
 )
 
 // Server is the public API. Its methods are safe for concurrent use.
@@ -67,7 +69,6 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 		WriteTimeout:          writeTimeout,
 		IdleTimeout:           idleTimeout,
 		Concurrency:           maxConnections,
-		ReduceMemoryUsage:     true,
 		CloseOnShutdown:       true,
 		SecureErrorLogMessage: true,
 		NoDefaultContentType:  true,
