@@ -97,12 +97,12 @@ func TestBudgetOfARequest(t *testing.T) {
 		if _, err := w.address(forgetful); err != nil {
 			t.Fatal(err)
 		}
-		m := w.count(t, shared, 64, 1) // every question once
+		m := w.count(t, shared, sharedQuestions, 1) // every question once
 		// The replica has just started: it loads its script and hears of nothing yet.
-		if c := m.Request; c.Upstream != 0 || c.RedisReads > 2.5 || m.Cache["hit"] != 64 {
+		if c := m.Request; c.Upstream != 0 || c.RedisReads > 2.5 || m.Cache["hit"] != sharedQuestions {
 			t.Errorf("%g upstream calls, %g round trips; X-Cache %v", c.Upstream, c.RedisReads, m.Cache)
 		}
-		m = w.count(t, shared, 640, 1)
+		m = w.count(t, shared, 2*sharedQuestions, 1)
 		if c := m.Request; c.Upstream != 0 || c.RedisReads > 2+background || c.RedisCalls > 3+background {
 			t.Errorf("%g upstream calls, %g commands of Redis in %g round trips, want none and at most 3 in 2", c.Upstream, c.RedisCalls, c.RedisReads)
 		}

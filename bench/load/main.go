@@ -13,8 +13,8 @@
 //	memory    tables of about 8 KB out of a replica's memory, by eight keys of four accounts
 //	redis     the same out of Redis, where another replica put them: this one's memory holds next to nothing
 //	misses    questions that nobody asked before: each has to ask the upstream
-//	stored    days that only the archive has, another range each time
-//	hybrid    ranges across the edge of the archive, whose live part is in memory
+//	stored    weeks that only the archive has, another range each time
+//	hybrid    the last 16 months, which are in memory, and up to five archived months before them
 //	movers    movers lists of rows in memory, of fifty lengths
 //	denials   one key far beyond what its plan admits a minute: nearly all answers are 429
 //	unknown   keys that nobody has, each guessed from another address: all answers are 401

@@ -64,13 +64,14 @@ func (w *world) askHits(ctx context.Context, address string) error {
 	return w.askOnce(ctx, address, w.hitRequests()...)
 }
 
-// sharedRequests are many more questions than a forgetful replica keeps.
+// sharedQuestions are many more than a forgetful replica keeps, and than there are connections: each comes from Redis.
+const sharedQuestions = 256
+
 func (w *world) sharedRequests() [][]byte {
-	const questions = 64
 	var requests [][]byte
-	for i := range questions {
-		account := i % w.trace.Accounts
-		path := w.table(trace.Domain(account), "queries", hitDays+i, 1+i, hitLimit)
+	for i := range sharedQuestions {
+		account, back := i%w.trace.Accounts, 1+i/w.trace.Accounts
+		path := w.table(trace.Domain(account), "queries", hitDays-1+back, back, hitLimit)
 		requests = append(requests, w.request(account, 0, path))
 	}
 	return requests
@@ -100,9 +101,11 @@ func (w *world) misses() wire.Source {
 
 // The archived days, of the first property, counted back from the last day: the upstream has those of the last 16 months.
 const (
-	liveDays      = 480
-	archivedFrom  = 640
+	archivedFrom  = 1400
 	archivedUntil = liveDays - 30
+	liveDays      = 487 // 16 months, rounded up
+	longestStored = 40
+	ranges        = archivedFrom - liveDays - longestStored // of one length, that only the archive has
 )
 
 // archive imports the history that stored and hybrid ask for.
@@ -119,29 +122,29 @@ func (w *world) archive(ctx context.Context, _ string) error {
 			fmt.Fprintf(&text, "%s,%s,%s,%d,%d,%.1f\n", w.day(back), dimension, key, clicks, clicks*20, 1+random.Float64()*30)
 		}
 		row("total", "", 5000)
-		for i := range 100 {
-			row("query", fmt.Sprintf("query %d", random.IntN(400)+400*i), 1+random.IntN(1000/(i+1)))
-			row("page", fmt.Sprintf("https://%s/page/%d", trace.Domain(0), i), 1+random.IntN(1000/(i+1)))
+		for i := range 100 { // what the archive keeps of a day
+			row("query", fmt.Sprintf("query %d of %d", random.IntN(4), i), 1+random.IntN(1000/(i+1)))
 		}
 	}
 	return w.stage.Archive(ctx, trace.Domain(0), text.Bytes())
 }
 
-// stored asks for days that only the archive has, another range each time.
+// stored asks for days that only the archive has: one to six weeks of them, another range each time.
 func (w *world) stored() wire.Source {
 	return func(dst []byte, _ int64) []byte {
 		n := int(w.fresh.Add(1))
-		first := archivedFrom - n%100
-		return append(dst, w.request(0, 0, w.table(trace.Domain(0), "queries", first, first-7-n/100%30, hitLimit))...)
+		first, length := archivedFrom-n%ranges, 7+n/ranges%(longestStored-7)
+		return append(dst, w.request(0, 0, w.table(trace.Domain(0), "queries", first, first-length+1, hitLimit))...)
 	}
 }
 
-// hybrid asks for a range that begins in the archive, on another day and with another limit each time, and that ends with
-// what is live.
+// hybrid asks for a range that begins in the archive, by up to five months, and ends with what is live. Another day to
+// begin on and another limit each time make it another answer.
 func (w *world) hybrid() wire.Source {
+	const days, limits = 150, 100
 	return func(dst []byte, _ int64) []byte {
 		n := int(w.fresh.Add(1))
-		return append(dst, w.request(0, 0, w.table(trace.Domain(0), "queries", archivedFrom-n%100, 0, 10+n/100%100))...)
+		return append(dst, w.request(0, 0, w.table(trace.Domain(0), "queries", liveDays+1+n%days, 0, 10+n/days%limits))...)
 	}
 }
 

@@ -136,9 +136,10 @@ func (w *world) table(domain, table string, firstBack, lastBack, limit int, more
 
 func (w *world) day(back int) string { return w.lastDay.AddDate(0, 0, -back).Format(time.DateOnly) }
 
-// askOnce asks each of these once, one after the other, and returns an error unless all are answered with a 200.
+// askOnce asks each of these once, and returns an error unless all are answered with a 200.
 func (w *world) askOnce(ctx context.Context, address string, requests ...[]byte) error {
-	load := wire.Load{Addresses: []string{address}, Source: wire.Rotate(requests...), Connections: 1, Requests: int64(len(requests))}
+	const atOnce = 4
+	load := wire.Load{Addresses: []string{address}, Source: wire.Rotate(requests...), Connections: atOnce, Requests: int64(len(requests))}
 	result, err := load.Run(ctx)
 	if err != nil {
 		return err
