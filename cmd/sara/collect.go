@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"time"
 
@@ -96,14 +95,10 @@ func (c *collectCommand) collect(ctx context.Context, con *console, source *sear
 // chosen returns the properties of the command line.
 func (c *collectCommand) chosen(ctx context.Context, source *searchConsole) ([]collector.Property, error) {
 	properties, err := source.properties(ctx)
-	if err != nil || c.Property == "" {
-		return properties, err
-	}
-	chosen, err := source.store.Property(ctx, c.Property)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(properties, func(p collector.Property) bool { return p.ID != chosen.ID }), nil
+	return only(ctx, source.store, c.Property, properties, func(p collector.Property) string { return p.ID })
 }
 
 // report prints what became of the properties. It is an error if one is not complete that could be.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"time"
 
@@ -114,14 +113,10 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console, source *sear
 // chosen returns the properties of the command line.
 func (c *inspectCommand) chosen(ctx context.Context, source *searchConsole) ([]inspector.Property, error) {
 	properties, err := source.inspectable(ctx)
-	if err != nil || c.Property == "" {
-		return properties, err
-	}
-	chosen, err := source.store.Property(ctx, c.Property)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(properties, func(p inspector.Property) bool { return p.ID != chosen.ID }), nil
+	return only(ctx, source.store, c.Property, properties, func(p inspector.Property) string { return p.ID })
 }
 
 // cutShort reports whether --max kept the run from doing more.

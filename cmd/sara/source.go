@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +52,18 @@ func (s *searchConsole) properties(ctx context.Context) ([]collector.Property, e
 		}
 	}
 	return properties, nil
+}
+
+// only returns the one of the properties that a reference names; all without a reference.
+func only[P any](ctx context.Context, store *sqlstore.Store, reference string, properties []P, id func(P) string) ([]P, error) {
+	if reference == "" {
+		return properties, nil
+	}
+	chosen, err := store.Property(ctx, reference)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(properties, func(p P) bool { return id(p) != chosen.ID }), nil
 }
 
 // SaveState implements collector.Ledger.
