@@ -16,14 +16,19 @@ func (c *Comparison) ratio(figure func(Turn) float64) Ratio {
 			ratios = append(ratios, figure(round.Sara)/other)
 		}
 	}
-	if len(ratios) == 0 {
-		return Ratio{}
+	return SpreadOf(ratios)
+}
+
+// SpreadOf sorts the values and tells their median and how far they are apart; of none, all are zero.
+func SpreadOf(values []float64) Spread {
+	if len(values) == 0 {
+		return Spread{}
 	}
-	slices.Sort(ratios)
-	middle := len(ratios) / 2
-	median := ratios[middle]
-	if len(ratios)%2 == 0 {
-		median = (ratios[middle-1] + median) / 2
+	slices.Sort(values)
+	middle := len(values) / 2
+	median := values[middle]
+	if len(values)%2 == 0 {
+		median = (values[middle-1] + median) / 2
 	}
-	return Ratio{Median: median, Least: ratios[0], Most: ratios[len(ratios)-1]}
+	return Spread{Median: median, Least: values[0], Most: values[len(values)-1]}
 }

@@ -28,6 +28,12 @@ func (r *Report) Markdown(w io.Writer) error {
 	for _, c := range r.Comparisons {
 		text = c.appendTo(text)
 	}
+	for _, s := range r.Savings {
+		text = s.appendTo(text)
+	}
+	for _, g := range r.Growth {
+		text = g.appendTo(text)
+	}
 	_, err := w.Write(text)
 	return err
 }
@@ -74,4 +80,26 @@ func (c *Comparison) appendTo(text []byte) []byte {
 	}
 	spread := func(r Ratio) string { return fmt.Sprintf("**%.3f** (%.3f to %.3f)", r.Median, r.Least, r.Most) }
 	return fmt.Appendf(text, "\nMedian ratios: throughput %s, requests per CPU second %s, p99 %s.\n", spread(c.Throughput), spread(c.PerCPU), spread(c.P99))
+}
+
+func (s *Saving) appendTo(text []byte) []byte {
+	text = fmt.Appendf(text, "\nUpstream calls for %d requests: %s.\n\n| | calls | of sara's |\n|---|---|---|\n", s.Requests, s.What)
+	for _, way := range s.Ways {
+		text = fmt.Appendf(text, "| %s | %.0f | %.2f times |\n", way.Name, way.Calls, way.Calls/max(1, s.Ways[0].Calls))
+	}
+	return text
+}
+
+func (g *Growth) appendTo(text []byte) []byte {
+	verdict := "as expected"
+	if g.Problem != "" {
+		verdict = "**" + g.Problem + "**"
+	}
+	text = fmt.Appendf(text, "\n**%s**: %s. Expected at most %s; grows with power %.2f: %s.\n\n", g.Name, g.About, g.Shape, g.Exponent, verdict)
+	text = fmt.Appendf(text, "| %s | µs CPU a request | least to most | sara | redis | p50 | p99 ms | upstream |\n|---|---|---|---|---|---|---|---|\n", g.Unit)
+	for _, p := range g.Points {
+		text = fmt.Appendf(text, "| %.0f | %.1f | %.1f to %.1f | %.1f | %.1f | %.2f | %.2f | %.3f |\n",
+			p.X, p.CPU.Median, p.CPU.Least, p.CPU.Most, p.By["sara"], p.By["redis"], p.P50, p.P99, p.Calls)
+	}
+	return text
 }

@@ -1,5 +1,5 @@
 // Package report is what a run of the harness found out, in a form that programs read (JSON) and in one that people do
-// (Markdown). It measures nothing and has no state.
+// (Markdown, SVG). It measures nothing and has no state.
 package report
 
 import (
@@ -18,6 +18,8 @@ type Report struct {
 	Machine      Machine       `json:"machine"`
 	Measurements []Measurement `json:"measurements"`
 	Comparisons  []Comparison  `json:"comparisons"`
+	Savings      []Saving      `json:"savings,omitempty"`
+	Growth       []Growth      `json:"growth,omitempty"`
 }
 
 // Seconds is a time as a number of seconds.
@@ -111,10 +113,48 @@ type Turn struct {
 }
 
 // A Ratio is sara's figure to the other's over the rounds.
-type Ratio struct {
+type Ratio = Spread
+
+// A Spread is what several rounds say of one figure.
+type Spread struct {
 	Median float64 `json:"median"`
 	Least  float64 `json:"least"`
 	Most   float64 `json:"most"`
+}
+
+// A Saving is how many upstream calls the same requests take in several ways.
+type Saving struct {
+	What     string `json:"what"`
+	Requests int    `json:"requests"`
+	Ways     []Way  `json:"ways"` // sara, by the simulator's count, is the first
+}
+
+// A Way to answer, and what it calls.
+type Way struct {
+	Name  string  `json:"name"`
+	Calls float64 `json:"calls"`
+}
+
+// A Growth is what a request costs while one thing grows and all else stays.
+type Growth struct {
+	Name     string  `json:"name"`
+	About    string  `json:"about"`    // what is asked
+	Unit     string  `json:"unit"`     // of what grows
+	Shape    string  `json:"shape"`    // that is expected: it grows no faster
+	Exponent float64 `json:"exponent"` // of the power of X that fits best: 0 is flat, 1 is linear
+	// Problem says how the curve differs from its shape; empty if it does not.
+	Problem string  `json:"problem,omitempty"`
+	Points  []Point `json:"points"` // ascending
+}
+
+// A Point of a growth curve. Its times are of one request; those of the latency are of closed loops.
+type Point struct {
+	X     float64            `json:"x"`
+	CPU   Spread             `json:"cpu_us"`         // of sara and Redis together, in microseconds
+	By    map[string]float64 `json:"cpu_us_by"`      // the medians of each
+	P50   float64            `json:"p50_ms"`         // median of the rounds
+	P99   float64            `json:"p99_ms"`         // median of the rounds
+	Calls float64            `json:"upstream_calls"` // median of the rounds
 }
 
 // Save writes the report to a file as JSON.

@@ -1,6 +1,9 @@
 package report
 
 import (
+	"encoding/xml"
+	"errors"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -23,6 +26,11 @@ func sample() *Report {
 		}}},
 	}
 	r.Comparisons[0].Summarize()
+	r.Savings = []Saving{{What: "a day", Requests: 200, Ways: []Way{{"sara", 20}, {"URL-keyed cache", 100}}}}
+	r.Growth = []Growth{{
+		Name: "rows", About: "ten of so many rows", Unit: "rows", Shape: "flat", Exponent: .25, Problem: "grows 3.2 times",
+		Points: []Point{{X: 10, CPU: Spread{50, 40, 60}, By: map[string]float64{"sara": 45, "redis": 5}}, {X: 1000, CPU: Spread{160, 150, 170}}},
+	}}
 	return r
 }
 
@@ -62,10 +70,58 @@ func TestMarkdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"load -long", "| memory hits | closed 128 | 10 | 5 | 1.25 |", "| denials | open 50/s | 2×200 8×429 |",
-		"| memory hits | closed 128 | 40.5 |", "| 64 |", "**0.800** (0.700 to 0.900)"} {
+		"| memory hits | closed 128 | 40.5 |", "| 64 |", "**0.800** (0.700 to 0.900)",
+		"| URL-keyed cache | 100 | 5.00 times |", "**grows 3.2 times**", "| 10 | 50.0 | 40.0 to 60.0 | 45.0 | 5.0 |"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, &b)
 		}
+	}
+}
+
+// Every kind of result has its picture: well-formed, with its names in it, and small enough to be committed.
+func TestPlots(t *testing.T) {
+	r := sample()
+	open := &r.Measurements[1]
+	open.Requests = 100_000
+	for i := range CurvePercentiles() {
+		open.Curve = append(open.Curve, float64(1+i))
+	}
+	folder := t.TempDir()
+	names, err := r.Plots(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{
+		"latency.svg": {"denials, 50/s", "99.9"}, "throughput.svg": {"sara", "the floor", ">80<", ">100<"},
+		"upstream.svg": {"URL-keyed cache", ">100<"}, "growth.svg": {"rows: NOT flat"},
+	}
+	if len(names) != len(want) {
+		t.Errorf("%q are drawn", names)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := xml.Unmarshal(text, new(struct{})); err != nil || len(text) > 64<<10 {
+			t.Errorf("%s: %v, %d bytes", name, err, len(text))
+		}
+		for _, part := range want[name] {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s has no %q", name, part)
+			}
+		}
+	}
+	if names, err := new(Report).Plots(folder); err != nil || len(names) != 0 {
+		t.Errorf("nothing is drawn as %q (%v)", names, err)
+	}
+}
+
+func TestACurveOfNothingIsNotDrawn(t *testing.T) {
+	r := sample()
+	r.Growth[0].Points[0].CPU.Least = 0
+	if _, err := r.Plots(t.TempDir()); !errors.Is(err, errNoFigures) {
+		t.Errorf("a logarithm of zero: %v", err)
 	}
 }
 
