@@ -164,8 +164,14 @@ func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []s
 	switch collectionStatus(state, inspected) {
 	case pendingDiscovery:
 		note("The URLs of the property have not been discovered yet: nothing is known of what is indexed.")
+		if state.Note != "" {
+			note("The last attempt failed: %s.", state.Note)
+		}
 	case pendingInspection:
 		note("None of the %d URLs that were discovered has been inspected yet: nothing is known of what is indexed.", state.URLs)
+		if state.Note != "" {
+			note("The last attempt failed: %s.", state.Note)
+		}
 	default:
 		if left := state.URLs - inspected; left > 0 {
 			note("%d of %d URLs have not been inspected yet: they are in no bucket, and not listed.", left, state.URLs)
@@ -197,7 +203,7 @@ func rowOfCoverage(c sqlstore.CoverageCount) coverageRow {
 func rowOfSitemap(m sqlstore.SitemapRollup) sitemapRow {
 	row := sitemapRow{Path: m.Path, TotalURLs: m.URLs, InspectedURLs: m.Inspected, LastDownloaded: instantOf(m.LastDownloaded),
 		IsPending: m.IsPending, Warnings: m.Warnings, Errors: m.Errors}
-	if m.Inspected > 0 || m.URLs == 0 {
+	if m.Inspected > 0 || m.URLs == 0 && m.Problem == "" {
 		row.Indexed, row.NotIndexed = &m.Indexed, &m.NotIndexed
 	}
 	return row

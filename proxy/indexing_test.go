@@ -65,6 +65,19 @@ func TestIndexing200PendingDiscovery(t *testing.T) {
 	}
 }
 
+// Why nothing is known yet is told.
+func TestIndexing200PendingTellsWhatFailed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.properties["main"].ID
+	w.must(w.store.SaveIndexRun(context.Background(), sqlstore.IndexState{PropertyID: id, Failures: 1, Note: "the sitemap was not read"}))
+	r := w.indexing(t, "main")
+	wantText(t, "the notes", notes(r), "have not been discovered", "The last attempt failed: the sitemap was not read.")
+	if r.data()["status"] != "pending_discovery" {
+		t.Errorf("data is %v", r.data())
+	}
+}
+
 func TestIndexing200PendingInspection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -335,7 +348,7 @@ func TestIndexedURLs200Filters(t *testing.T) {
 	buckets := []string{"", "indexed", "not_indexed", "error", "unknown"}
 	states := []string{"", "Soft 404", "soft  404", "Excluded by \"noindex\" tag", "EXCLUDED BY ‘NOINDEX’ TAG", "A label of tomorrow", "%", "no such label", "Gecrawlt - zurzeit nicht indexiert"}
 	sitemaps := []string{"", sitemapProducts, sitemapBlog, sitemapIndex, sitemapEmpty, "https://www.example.com/sitemap%", strings.ToUpper(sitemapBlog)}
-	patterns := []string{"", "blog", "BLOG", "/Products/", "a_b", "A_B", "%", "%2", "100%25_off", "_", "\\", "%5c", "a*b", "axb", "'", "\"", "x' OR '1'='1", "ü", "www.example.com", "nothing", "\n"}
+	patterns := []string{"", "blog", "BLOG", "/Products/", "a_b", "A_B", "%", "%2", "100%25_off", "_", "a b", "a%20b", "\\", "%5c", "a*b", "axb", "'", "\"", "x' OR '1'='1", "ü", "www.example.com", "nothing", "\n"}
 	single := func(name string, values []string, set func(*urlFilter, string)) {
 		for _, value := range values {
 			w.run(name+"="+value, func(t *testing.T) {

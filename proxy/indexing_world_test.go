@@ -55,7 +55,7 @@ func (w *world) pages() []page {
 			for j := range 3 {
 				n := len(pages)
 				p := page{label: label, bucket: b, verdict: []string{"PASS", "NEUTRAL", "FAIL"}[j], inspected: w.now().Add(-time.Duration(n%5) * time.Hour)}
-				p.url = fmt.Sprintf("https://www.example.com/%s/%s%02d-%d", []string{"Blog", "products", "100%25_off"}[n%3], []string{"a_b", "A%5Cb", "axb", "a%b"}[n%4], i, b)
+				p.url = fmt.Sprintf("https://www.example.com/%s/%s%02d-%d", []string{"Blog", "products", "100%25_off"}[n%3], []string{"a_b", "A%5Cb", "a%20b", "a%b"}[n%4], i, b)
 				p.sitemaps = [][]string{{sitemapProducts, sitemapIndex}, {sitemapBlog, sitemapIndex}, {sitemapBlog, sitemapProducts, sitemapIndex}, nil}[n%4]
 				if n%3 == 0 {
 					p.clicks = int64(n % 7)
@@ -144,7 +144,7 @@ func (f urlFilter) of(pages []page) []page {
 	for _, p := range pages {
 		if !p.inspected.IsZero() && (f.bucket == "" || p.bucket.String() == f.bucket) &&
 			(f.state == "" || translate.FoldCoverage(p.label) == translate.FoldCoverage(f.state)) &&
-			(f.sitemap == "" || slices.Contains(p.sitemaps, f.sitemap)) && strings.Contains(strings.ToLower(p.url), strings.ToLower(f.q)) {
+			(f.sitemap == "" || slices.Contains(p.sitemaps, f.sitemap)) && strings.Contains(strings.ToLower(p.url), strings.ReplaceAll(strings.ToLower(f.q), " ", "%20")) {
 			matching = append(matching, p)
 		}
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -102,9 +103,7 @@ func describeParam(p translate.Param) map[string]any {
 			break
 		}
 		s["minimum"] = p.Min
-		if p.Max > 0 {
-			s["maximum"] = p.Max
-		}
+		s["maximum"] = cmp.Or(p.Max, translate.MaxInteger)
 	case translate.KindDate:
 		s = schema{"type": "string", "format": "date"}
 	case translate.KindString:
@@ -112,7 +111,7 @@ func describeParam(p translate.Param) map[string]any {
 			s["enum"] = p.Choices
 		}
 		if p.MaxLength > 0 {
-			s["maxLength"] = p.MaxLength
+			s["minLength"], s["maxLength"] = 1, p.MaxLength
 		}
 	}
 	if p.Default != "" {

@@ -58,7 +58,7 @@ type Param struct {
 	Description string
 	Default     string   // as it would stand in a URL; empty for none
 	Choices     []string // every value that is allowed; nil for any
-	Min, Max    int      // of an integer without Choices; Max 0 for no upper bound
+	Min, Max    int      // of an integer without Choices; Max 0 for MaxInteger
 	MaxLength   int      // of a text, in characters; 0 for no bound of its own
 
 	read func(*Ask, string) error // keeps nothing of the string
@@ -67,13 +67,13 @@ type Param struct {
 // maxText is as long as a URL may be in a sitemap.
 const maxText = 2048
 
-// maxInteger bounds integers that the API itself leaves unbounded, so that sums of them cannot overflow.
-const maxInteger = 1_000_000_000
+// MaxInteger bounds integers that the API itself leaves unbounded, so that sums of them cannot overflow.
+const MaxInteger = 1_000_000_000
 
 func integer(name string, def, low, high int, description string, set func(*Ask, int)) Param {
 	bound := high
 	if high == 0 {
-		bound = maxInteger
+		bound = MaxInteger
 	}
 	return Param{Name: name, Kind: KindInteger, Description: description, Default: strconv.Itoa(def), Min: low, Max: high,
 		read: func(a *Ask, s string) error {

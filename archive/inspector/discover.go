@@ -3,6 +3,7 @@ package inspector
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,21 +43,39 @@ func (r *run) discover(ctx context.Context, t *task, tracked []sqlstore.TrackedU
 	if f.found, err = r.config.Sitemaps.Read(ctx, scope, paths, max(leastRead, 2*p.MaxURLs)); err != nil {
 		return err
 	}
-	if f.clicks, err = r.traffic(ctx, p, scope); err != nil {
+	if f.clicks, f.collected, err = r.traffic(ctx, p, scope); err != nil {
 		return err
 	}
 	d := f.discovery(p.MaxURLs)
 	d.At = r.config.Now()
-	if err := r.config.Store.SaveDiscovery(ctx, p.ID, d); err != nil {
-		return err
-	}
-	t.URLs, t.Capped = len(d.URLs), d.Capped
 	for _, s := range d.Sitemaps {
 		if s.Problem != "" {
 			t.Problems = append(t.Problems, SitemapProblem{s.Path, s.Problem})
 		}
 	}
-	r.config.Progress.Discovered(p, t.URLs, t.Capped, t.Problems)
+	defer func() { r.config.Progress.Discovered(p, t.URLs, t.Capped, t.Problems) }()
+	if len(d.URLs) == 0 {
+		if err := f.nothing(t.Problems); err != nil {
+			return err
+		}
+	}
+	if err := r.config.Store.SaveDiscovery(ctx, p.ID, d); err != nil {
+		return err
+	}
+	t.URLs, t.Capped = len(d.URLs), d.Capped
+	return nil
+}
+
+// nothing returns why it does not mean that there are no URLs that none were found; nil if it does.
+func (f findings) nothing(problems []SitemapProblem) error {
+	switch {
+	case len(problems) > 0:
+		return fmt.Errorf("no URLs are found, and the sitemap %s was not read: %s", problems[0].Path, problems[0].Problem)
+	case len(f.before) > 0:
+		return fmt.Errorf("no URLs are found any more: the %d that are tracked stay", len(f.before))
+	case !f.collected:
+		return errors.New("no URLs are found: the upstream lists no sitemaps, and no pages with traffic have been archived yet")
+	}
 	return nil
 }
 
@@ -73,24 +92,25 @@ func (r *run) sitemaps(ctx context.Context, p Property) (listed []Sitemap, err e
 	return listed, err
 }
 
-// traffic returns the clicks of the pages that are archived with traffic, also those without a click.
-func (r *run) traffic(ctx context.Context, p Property, scope sitemap.Scope) (map[string]int64, error) {
+// traffic returns the clicks of the pages that are archived with traffic, also those without a click, and whether any of the
+// days is archived.
+func (r *run) traffic(ctx context.Context, p Property, scope sitemap.Scope) (clicks map[string]int64, collected bool, err error) {
 	if r.config.History == nil {
-		return nil, nil
+		return nil, false, nil
 	}
 	anchor := r.calendar.Anchor(r.config.Now())
-	pages, _, err := r.config.History.Rows(ctx, p.ID, translate.ByPage,
+	pages, missing, err := r.config.History.Rows(ctx, p.ID, translate.ByPage,
 		translate.DateRange{Start: anchor - trafficDays + 1, End: anchor})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	clicks := make(map[string]int64, pages.Len())
+	clicks = make(map[string]int64, pages.Len())
 	for i := range pages.Len() {
 		if address, ok := scope.Clean(string(pages.Key(i))); ok {
 			clicks[address] += pages.Metrics(i).Clicks
 		}
 	}
-	return clicks, nil
+	return clicks, len(missing) < trafficDays, nil
 }
 
 // findings are what is known of the URLs of a property.
@@ -99,6 +119,8 @@ type findings struct {
 	found  sitemap.Found         // in them
 	clicks map[string]int64      // of the pages with traffic
 	before []sqlstore.TrackedURL // what was tracked so far
+
+	collected bool // the archive knows of some day which pages had traffic
 }
 
 // A page is a URL that may be kept.

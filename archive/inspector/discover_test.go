@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"sara/archive/daily"
@@ -172,7 +173,7 @@ func TestWhenDiscoveryFailsTheTrackedURLsAreInspected(t *testing.T) {
 	w.inspect("shop", Options{})
 	w.questions()
 	w.passDay()
-	w.serve(shopMap)
+	w.serve(shopMap, urls("shop", 2)...)
 	w.lists = func(Property) error { return refuse(daily.AccessLost) }
 	r := w.inspect("shop", Options{})
 	equal(t, "result", []any{r.URLs, r.Inspected, len(w.tracked("shop"))}, []any{3, 3, 3})
@@ -185,8 +186,47 @@ func TestWhenDiscoveryFailsTheTrackedURLsAreInspected(t *testing.T) {
 	w.questions()
 	r = w.inspect("shop", Options{})
 	s = w.summary("shop").State
-	if r.Err != nil || len(w.questions()) > 0 || s.Failures != 0 || s.Note != "" || !s.InspectedAt.Equal(w.now()) || s.URLs != 0 {
+	if r.Err != nil || len(w.questions()) > 0 || s.Failures != 0 || s.Note != "" || !s.InspectedAt.Equal(w.now()) || s.URLs != 2 {
 		t.Errorf("ended with %v, the store has %+v", r.Err, s)
+	}
+}
+
+// That nothing is found means that there are no URLs only if all places were looked at where they could be.
+func TestNothingFoundIsNotTakenForNoURLs(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(w *world)
+		want    string
+		change  func(*Config)
+	}{
+		"an unreadable sitemap": {func(w *world) {
+			w.serve(shopMap)
+			w.files[shopMap] = file{problem: "it answers 500"}
+		}, "it answers 500", nil},
+		"no history yet": {func(w *world) { w.uncollected = true }, "no pages with traffic have been archived yet", nil},
+		"no archive":     {func(*world) {}, "no pages with traffic have been archived yet", func(c *Config) { c.History = nil }},
+	} {
+		w := newWorld(t, nil, "shop")
+		test.prepare(w)
+		change := []func(*Config){}
+		if test.change != nil {
+			change = append(change, test.change)
+		}
+		r := w.inspect("shop", Options{}, change...)
+		s := w.summary("shop")
+		if r.Err == nil || !strings.Contains(r.Err.Error(), test.want) || s.State.DiscoveredAt != nil || s.State.RefreshedAt != nil ||
+			s.State.InspectedAt != nil || !strings.Contains(s.State.Note, test.want) {
+			t.Errorf("%s: %v, %+v", name, r.Err, s.State)
+		}
+	}
+	// What was there before stays, with its results.
+	w := newWorld(t, nil, "shop")
+	w.serve(shopMap, urls("shop", 3)...)
+	check(t, w.inspect("shop", Options{}).Err)
+	w.questions()
+	w.listed = nil
+	r := w.inspect("shop", Options{})
+	if s := w.summary("shop").State; r.Err == nil || s.URLs != 3 || len(w.results("shop")) != 3 || len(w.questions()) > 0 {
+		t.Errorf("%v, %+v", r.Err, s)
 	}
 }
 

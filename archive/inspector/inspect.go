@@ -13,7 +13,7 @@ import (
 )
 
 // errDayUsedUp ends the inspections of a property for today.
-var errDayUsedUp = errors.New("the quota of the day is used up")
+var errDayUsedUp = errors.New("the upstream's quota of the day is used up")
 
 // inspection is what is under way of one property.
 type inspection struct {
@@ -36,8 +36,8 @@ type inspection struct {
 // inspectAll inspects what is due. complete tells that nothing is left that could be done today.
 func (r *run) inspectAll(ctx context.Context, t *task, tracked, due []sqlstore.TrackedURL) (complete bool, err error) {
 	x := &inspection{run: r, task: t, due: due, budget: -1}
-	if r.opts.Max > 0 {
-		x.budget = r.opts.Max
+	if r.opts.Max != nil {
+		x.budget = *r.opts.Max
 	}
 	x.going, x.stop = context.WithCancel(ctx)
 	defer x.stop()
@@ -61,8 +61,12 @@ func (r *run) inspectAll(ctx context.Context, t *task, tracked, due []sqlstore.T
 	if x.end == nil && t.Inspected == 0 && x.failure != nil {
 		x.end = x.inVain()
 	}
-	if errors.Is(x.end, errDayUsedUp) {
+	switch {
+	case errors.Is(x.end, errDayUsedUp):
+		t.Why = errDayUsedUp
 		return true, nil
+	case x.end == nil && t.Left > 0 && x.failure != nil:
+		t.Why = fmt.Errorf("URLs were skipped, for example: %w", x.failure)
 	}
 	return x.end == nil && len(x.due) == 0, x.end
 }
@@ -183,13 +187,23 @@ func (x *inspection) finish(err error) {
 	x.stop()
 }
 
-// ask asks for one URL, again if that may help.
+// ask asks for one URL, again if that may help. It does not when others are answered: then it is the URL.
 func (x *inspection) ask(ctx context.Context, url string) (answer Inspection, err error) {
 	err = x.patiently(x.going, x.task.Property, func() error {
 		answer, err = x.once(ctx, url)
+		if err != nil && daily.ClassOf(err) == daily.Unavailable && x.flows() {
+			return &daily.Refusal{Class: daily.Rejected, Err: err}
+		}
 		return err
 	})
 	return answer, err
+}
+
+// flows reports whether the last URL that was asked for in this run was answered.
+func (x *inspection) flows() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.task.Inspected > 0 && x.vain == 0
 }
 
 // once asks for one URL when it may be asked.
@@ -209,9 +223,22 @@ func (x *inspection) once(ctx context.Context, url string) (Inspection, error) {
 	if err := x.granted(p); err != nil {
 		return Inspection{}, err
 	}
-	answer, err := x.config.Source.Inspect(ctx, p, url)
+	asking, cancel := outliving(ctx, askLimit)
+	defer cancel()
+	answer, err := x.config.Source.Inspect(asking, p, url)
 	x.heard(p, err)
 	return answer, err
+}
+
+// outliving returns a context that ends some time after ctx: what is asked has been paid for, and the answer may be near.
+func outliving(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if daily.Pause(longer, d) == nil {
+			cancel()
+		}
+	})
+	return longer, func() { stop(); cancel() }
 }
 
 // granted waits for an inspection to be granted.

@@ -78,18 +78,18 @@ func TestReadersSeeNothingUntilPublishing(t *testing.T) {
 func TestOptionsAndPlansBoundARun(t *testing.T) {
 	w := newWorld(t, nil, "shop")
 	w.serve(shopMap, urls("shop", 10)...)
-	r := w.inspect("shop", Options{Max: 4})
+	r := w.inspect("shop", Options{Max: new(4)})
 	equal(t, "at most four", []any{r.Inspected, r.Left, r.Err, len(w.results("shop"))}, []any{4, 6, nil, 4})
 	if w.summary("shop").State.InspectedAt != nil {
 		t.Error("a part counts as all")
 	}
-	r = w.inspect("shop", Options{Max: 6})
+	r = w.inspect("shop", Options{Max: new(6)})
 	equal(t, "at most six", []any{r.Inspected, r.Left, r.Err}, []any{6, 0, nil})
 	if w.summary("shop").State.InspectedAt == nil {
 		t.Error("all does not count as all")
 	}
 	w.questions()
-	if _, err := w.inspector().Inspect(t.Context(), w.properties("shop"), Options{Max: -1}); err == nil {
+	if _, err := w.inspector().Inspect(t.Context(), w.properties("shop"), Options{Max: new(-1)}); err == nil {
 		t.Error("a negative number of inspections is taken")
 	}
 	none, archived := w.property("shop"), w.property("shop")
@@ -100,6 +100,64 @@ func TestOptionsAndPlansBoundARun(t *testing.T) {
 		}
 	}
 	equal(t, "questions", len(w.questions()), 0)
+}
+
+// Whatever is left, it is told why.
+func TestResultsTellWhyURLsAreLeft(t *testing.T) {
+	w := newWorld(t, nil, "shop")
+	w.serve(shopMap, urls("shop", 10)...)
+	w.fails = func(_ Property, url string, _ int) error {
+		if url == urls("shop", 10)[4] {
+			return refuse(daily.Rejected)
+		}
+		return nil
+	}
+	r := w.inspect("shop", Options{Max: new(0)})
+	equal(t, "none", []any{r.Inspected, r.Left, r.Err, r.Why}, []any{0, 10, nil, nil})
+	if s := w.summary("shop").State; s.DiscoveredAt == nil || s.RefreshedAt != nil {
+		t.Errorf("discovered only: %+v", s)
+	}
+	r = w.inspect("shop", Options{})
+	if r.Inspected != 9 || r.Left != 1 || r.Err != nil || !errors.Is(r.Why, errOut) || !strings.Contains(r.Why.Error(), urls("shop", 10)[4]) {
+		t.Errorf("skipped: %+v", r)
+	}
+	w.passDay()
+	w.perDay = 3 // one of them for the URL that is refused
+	if r = w.inspect("shop", Options{}); r.Inspected != 2 || r.Left != 8 || r.Err != nil || !errors.Is(r.Why, errDayUsedUp) {
+		t.Errorf("used up: %+v", r)
+	}
+	w.passDay()
+	w.fails, w.perDay = nil, 100
+	if r = w.inspect("shop", Options{}); r.Left != 0 || r.Err != nil || r.Why != nil {
+		t.Errorf("all: %+v", r)
+	}
+}
+
+// A question that is under way when the run is interrupted has been paid for: its answer is waited for, but not for ever.
+func TestAnInterruptedRunWaitsForTheAnswersUnderWay(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *world) {
+		w.serve(shopMap, urls("shop", 2)...)
+		answers := map[string]time.Duration{urls("shop", 2)[0]: askLimit / 2, urls("shop", 2)[1]: 2 * askLimit}
+		for url, takes := range answers {
+			ctx, interrupt := context.WithCancel(t.Context())
+			w.during = func(ctx context.Context, asked string) {
+				if asked == url {
+					interrupt()
+					_ = daily.Pause(ctx, takes)
+				}
+			}
+			began := time.Now()
+			_, err := w.inspector().Inspect(ctx, w.properties("shop"), Options{})
+			if !errors.Is(err, context.Canceled) || time.Since(began) > askLimit+time.Minute {
+				t.Errorf("%s: ended with %v after %v", url, err, time.Since(began))
+			}
+			for _, u := range value(w.store.TrackedURLs(context.Background(), w.ids["shop"]))(t) {
+				if u.URL == url && (u.InspectedAt != nil) != (takes < askLimit) {
+					t.Errorf("%s after %v: %v", url, takes, u.InspectedAt)
+				}
+			}
+		}
+	})
 }
 
 func TestTheRestOfAUsedUpDayHasItsTurnTomorrow(t *testing.T) {

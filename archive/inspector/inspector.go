@@ -66,6 +66,8 @@ const (
 	leastRead = 50_000
 	// waitPause is how often it is looked whether another process still has a property.
 	waitPause = time.Second
+	// askLimit is for how long a question that is under way is waited for when the run is over already.
+	askLimit = 10 * time.Second
 	// saveLimit bounds the time of putting an answer aside when the run is over already.
 	saveLimit = 10 * time.Second
 )

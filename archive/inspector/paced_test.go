@@ -38,7 +38,7 @@ func TestNoMinuteHasMoreInspectionsThanTheUpstreamAllows(t *testing.T) {
 		w.serve("https://blog.example/sitemap.xml", urls("blog", 700)...)
 		in := w.inspector(paced)
 		for range 2 { // one run after the other
-			for _, r := range value(in.Inspect(t.Context(), w.properties("shop", "blog"), Options{Max: 400}))(t) {
+			for _, r := range value(in.Inspect(t.Context(), w.properties("shop", "blog"), Options{Max: new(400)}))(t) {
 				check(t, r.Err)
 			}
 		}
@@ -134,7 +134,7 @@ func TestTheUpstreamsQuotaIsTriedOnceMoreAndThenRestsTillMidnight(t *testing.T) 
 			}
 			return nil
 		}
-		r := w.inspect("shop", Options{Max: 10}, paced)
+		r := w.inspect("shop", Options{Max: new(10)}, paced)
 		equal(t, "after a minute", []any{r.Inspected, r.Err}, []any{10, nil})
 
 		w.fails = func(Property, string, int) error { return refuse(daily.Quota) }

@@ -16,7 +16,7 @@ import (
 
 // Options bound a run.
 type Options struct {
-	Max int // most inspections of each property; 0: no bound but the quota's
+	Max *int // most inspections of each property; nil: no bound but the quota's
 }
 
 // A Result is what became of a property.
@@ -28,6 +28,7 @@ type Result struct {
 	Capped    bool             // there were more URLs than the plan inspects
 	Problems  []SitemapProblem // of the sitemaps that were read in this run
 	Err       error            // why not all was done that could be done today; nil when it was, or when Options.Max ended it
+	Why       error            // why URLs are left without an Err, unless it is Options.Max: the day is used up, or they were skipped
 }
 
 // Reasons why a property is not inspected at all.
@@ -40,8 +41,8 @@ var (
 // publishes the results. It returns what became of the properties, in their order. It ends early, with an error, only when
 // ctx does; the answers it has by then are published by the next run.
 func (i *Inspector) Inspect(ctx context.Context, properties []Property, opts Options) ([]Result, error) {
-	if opts.Max < 0 {
-		return nil, fmt.Errorf("at most %d inspections: that is negative", opts.Max)
+	if opts.Max != nil && *opts.Max < 0 {
+		return nil, fmt.Errorf("at most %d inspections: that is negative", *opts.Max)
 	}
 	r := &run{Inspector: i, opts: opts, lost: make(map[string]error)}
 	// A lease does not tell its holder from itself: another run of this process is another holder.

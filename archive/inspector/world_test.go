@@ -26,20 +26,21 @@ type world struct {
 	store    *sqlstore.Store
 	ids      map[string]string // of properties, by name
 
-	mu     sync.Mutex
-	listed []Sitemap                                            // by the upstream
-	files  map[string]file                                      // of the web, by path
-	full   bool                                                 // the reader stopped early
-	clicks map[string]int64                                     // of archived pages
-	label  func(url string) string                              // that the upstream has for it
-	fails  func(p Property, url string, try int) error          // nil: nothing does
-	during func(ctx context.Context, url string)                // what happens while the upstream is asked; nil: nothing
-	lists  func(p Property) error                               // how listing sitemaps fails; nil: it does not
-	perDay int                                                  // quota
-	taken  map[string]int                                       // of it
-	took   func() (granted bool, wait time.Duration, err error) // instead; nil: by perDay
-	asked  []question
-	told   []string
+	mu          sync.Mutex
+	listed      []Sitemap                                            // by the upstream
+	files       map[string]file                                      // of the web, by path
+	full        bool                                                 // the reader stopped early
+	clicks      map[string]int64                                     // of archived pages
+	uncollected bool                                                 // no day is archived
+	label       func(url string) string                              // that the upstream has for it
+	fails       func(p Property, url string, try int) error          // nil: nothing does
+	during      func(ctx context.Context, url string)                // what happens while the upstream is asked; nil: nothing
+	lists       func(p Property) error                               // how listing sitemaps fails; nil: it does not
+	perDay      int                                                  // quota
+	taken       map[string]int                                       // of it
+	took        func() (granted bool, wait time.Duration, err error) // instead; nil: by perDay
+	asked       []question
+	told        []string
 }
 
 type file struct {
@@ -201,7 +202,11 @@ func (w *world) Rows(ctx context.Context, property string, by translate.Dimensio
 			b.Add([]byte(url), translate.Metrics{Clicks: w.clicks[url], Impressions: w.clicks[url] + 1})
 		}
 	}
-	return b.Rows(), nil, ctx.Err()
+	var missing []translate.Date
+	for day := r.Start; w.uncollected && day <= r.End; day++ {
+		missing = append(missing, day)
+	}
+	return b.Rows(), missing, ctx.Err()
 }
 
 // Take implements Quota.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"sara/translate"
 )
@@ -27,7 +26,7 @@ type IndexQuery struct {
 	Bucket        translate.Bucket
 	CoverageState string // in any spelling, see translate.FoldCoverage
 	SitemapPath   string
-	Contains      string // a part of the URL, literally, but for the case of ASCII; other characters as they are in a URL
+	Contains      string // a part of the URL, literally, but for the case of ASCII; spaces and other characters percent-encoded
 	// Order is by importance, url, last_crawl_time or last_inspected_at. Equal ones are in the order of their URLs, and those
 	// that were never crawled come last, both ways.
 	Order         translate.Order
@@ -137,12 +136,13 @@ func (d dialect) urlContains() string {
 		" ELSE convert_to(lower(convert_from(url, 'UTF8') COLLATE \"C\"), 'UTF8') END) > 0"
 }
 
-// foldPattern returns a part of a URL as it is in a stored one in lower case: what is not ASCII is percent-encoded there.
+// foldPattern returns a part of a URL as it is in a stored one in lower case: what is not printable ASCII, or is a space, is
+// percent-encoded there.
 func foldPattern(part string) []byte {
 	var folded []byte
 	for _, c := range []byte(part) {
 		switch {
-		case c >= utf8.RuneSelf:
+		case c <= ' ' || c >= 0x7f:
 			folded = fmt.Appendf(folded, "%%%02x", c)
 		case 'A' <= c && c <= 'Z':
 			folded = append(folded, c+('a'-'A'))

@@ -173,6 +173,23 @@ func testDiscoveryRefusals(t *testing.T, f *fixture) {
 	equal(t, value(f.TrackedURLs(f.ctx, site.ID))(t), []TrackedURL{{URL: "https://example.com/"}})
 }
 
+// A label that is cut or cleaned to be stored is found as it is shown.
+func testOddLabels(t *testing.T, f *fixture) {
+	f.acme()
+	site := f.property("google", "sc-domain:example.com")
+	f.discover(site.ID, Discovery{URLs: urlsOf("https://example.com/long", "https://example.com/broken", "https://example.com/spaced")})
+	f.inspect(site.ID, strings.Repeat("Long ", 100), "https://example.com/long")
+	f.inspect(site.ID, "A\x00B\xff", "https://example.com/broken")
+	f.inspect(site.ID, "A  label – with ‘quotes’", "https://example.com/spaced")
+	f.publish(site.ID)
+	for _, c := range value(f.IndexSummary(f.ctx, site.ID, nil))(t).Coverage {
+		page := value(f.IndexedURLs(f.ctx, site.ID, IndexQuery{CoverageState: c.CoverageState, Order: translate.Order{By: "url"}, Limit: 10}))(t)
+		if page.Total != 1 || len(page.Rows) != 1 || page.Rows[0].CoverageState != c.CoverageState {
+			t.Errorf("%q is counted %d times and lists %+v", c.CoverageState, c.Count, page.Rows)
+		}
+	}
+}
+
 // The longest URLs there are fit into the indexes, and are found in any case.
 func testLongURLs(t *testing.T, f *fixture) {
 	site := f.indexed()

@@ -82,9 +82,10 @@ const stageInspection = "INSERT INTO staged_inspections (bucket, label, verdict,
 
 // coverageLabel returns the number of a label, which it gets by this when it is a new one.
 func (s *Store) coverageLabel(ctx context.Context, label string) (int32, error) {
+	label = cleanLabel(label)
 	return s.number(ctx, "SELECT number FROM coverage_labels WHERE label = $1", "INSERT INTO coverage_labels"+
 		" (label, folded, number, family) SELECT $1, $2, max(number) + 1, coalesce(min(CASE WHEN folded = $2 THEN family END),"+
-		" max(number) + 1) FROM coverage_labels WHERE TRUE ON CONFLICT DO NOTHING", cleanLabel(label), translate.FoldCoverage(label))
+		" max(number) + 1) FROM coverage_labels WHERE TRUE ON CONFLICT DO NOTHING", label, translate.FoldCoverage(label))
 }
 
 // cleanLabel makes a label fit to be stored in an index.

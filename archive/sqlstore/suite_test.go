@@ -62,6 +62,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"a discovery replaces URLs and sitemaps and keeps results", testDiscovery},
 		{"a discovery with a bad URL changes nothing", testDiscoveryRefusals},
 		{"the longest URLs are indexed and found", testLongURLs},
+		{"labels are found as they are shown", testOddLabels},
 		{"results are seen when they are published, once", testStaging},
 		{"the summary counts by label, sitemap and day", testIndexSummary},
 		{"pages are what a plain search would find", testIndexedURLs},

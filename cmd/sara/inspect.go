@@ -27,13 +27,13 @@ type inspectCommand struct {
 	sitemapSettings
 	output
 	Property string `placeholder:"PROPERTY" help:"Only this one: id, Search Console property, slug or domain; all if not set."`
-	Max      int    `placeholder:"N" help:"Most URLs to inspect of each property in this run; as many as are due and Search Console allows if not set."`
+	Max      *int   `placeholder:"N" help:"Most URLs to inspect of each property in this run, 0 to discover them only; as many as are due and Search Console allows if not set."`
 }
 
 // Validate implements kong's check of a command line.
 func (c *inspectCommand) Validate() error {
-	if c.Max < 0 {
-		return fmt.Errorf("--max %d is negative", c.Max)
+	if c.Max != nil && *c.Max < 0 {
+		return fmt.Errorf("--max %d is negative", *c.Max)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ type inspectRecord struct {
 	Capped      bool             `json:"capped"`
 	Inspected   int              `json:"inspected"` // in this run
 	Left        int              `json:"left"`      // that were due and are not inspected
-	Complete    bool             `json:"complete"`  // all was done that could be done today
+	Complete    bool             `json:"complete"`  // nothing went wrong, and nothing that was due is left
 	Note        string           `json:"note"`      // why it is not complete; empty when it is
 	Problems    []sitemapProblem `json:"sitemap_problems"`
 }
@@ -119,24 +119,28 @@ func (c *inspectCommand) chosen(ctx context.Context, source *searchConsole) ([]i
 	return only(ctx, source.store, c.Property, properties, func(p inspector.Property) string { return p.ID })
 }
 
-// cutShort reports whether --max kept the run from doing more.
-func (c *inspectCommand) cutShort(r inspector.Result) bool {
-	return c.Max > 0 && r.Inspected == c.Max && r.Left > 0
+// note tells why a property is not complete.
+func (c *inspectCommand) note(r inspector.Result) string {
+	switch {
+	case r.Err != nil:
+		return r.Err.Error()
+	case r.Left == 0 || r.Why == nil && c.Max == nil:
+		return ""
+	case r.Why != nil:
+		return fmt.Sprintf("%d URLs are left: %v", r.Left, r.Why)
+	}
+	return fmt.Sprintf("%d URLs are left: --max %d is reached", r.Left, *c.Max)
 }
 
-// report prints what became of the properties. It is an error if one is not complete that could be.
+// report prints what became of the properties. It is an error if something went wrong with one; what is left for other reasons
+// has its turn another day.
 func (c *inspectCommand) report(con *console, results []inspector.Result) error {
 	records := make([]inspectRecord, len(results))
 	incomplete := 0
 	for i, r := range results {
 		records[i] = inspectRecord{ID: r.Property.ID, GSCProperty: r.Property.Site, URLs: r.URLs, Capped: r.Capped, Inspected: r.Inspected,
-			Left: r.Left, Complete: r.Err == nil && !c.cutShort(r), Problems: each(r.Problems, func(p inspector.SitemapProblem) sitemapProblem { return sitemapProblem(p) })}
-		switch {
-		case r.Err != nil:
-			records[i].Note = r.Err.Error()
-		case c.cutShort(r):
-			records[i].Note = fmt.Sprintf("--max %d is reached", c.Max)
-		}
+			Left: r.Left, Complete: r.Err == nil && r.Left == 0, Note: c.note(r),
+			Problems: each(r.Problems, func(p inspector.SitemapProblem) sitemapProblem { return sitemapProblem(p) })}
 		if r.Err != nil && !errors.Is(r.Err, inspector.ErrNotInspected) {
 			incomplete++
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -47,7 +48,8 @@ func TestInspect(t *testing.T) {
 		t.Fatalf("five URLs of one property: %d were asked for: %v", len(w.asked()), some)
 	}
 	wantInspected(t, some[0], map[string]any{"gsc_property": w.blog, "urls": float64(len(blog)), "capped": false, "inspected": 5.0,
-		"left": float64(len(blog) - 5), "complete": false, "note": "--max 5 is reached"})
+		"left": float64(len(blog) - 5), "complete": false,
+		"note": fmt.Sprintf("%d URLs are left: --max 5 is reached", len(blog)-5)})
 
 	rest := c.array(inspectMembers, "inspect")
 	if len(rest) != 2 {
@@ -227,7 +229,8 @@ func TestInspectKeepsToTheQuotaOfTheDay(t *testing.T) {
 				t.Fatalf("inspected %v", list)
 			}
 			urls -= inspected
-			wantInspected(t, list[0], map[string]any{"inspected": inspected, "left": urls, "complete": true, "note": ""})
+			wantInspected(t, list[0], map[string]any{"inspected": inspected, "left": urls, "complete": false,
+				"note": fmt.Sprintf("%v URLs are left: the upstream's quota of the day is used up", urls)})
 		}
 		if calls := w.Calls().Inspections; calls != left {
 			t.Errorf("%d inspections, and %d were left of the day", calls, left)
