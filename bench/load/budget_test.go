@@ -33,7 +33,7 @@ func budgeted(t *testing.T) (w *world, memory scenario) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.close(); err != nil {
+		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -78,7 +78,7 @@ func TestBudgetOfARequest(t *testing.T) {
 		checkAllocations(t, m.Request)
 	})
 	t.Run("instructions of a memory hit", func(t *testing.T) {
-		counter, err := gauge.CountInstructions(w.stage.Replicas[0].PID)
+		counter, err := gauge.CountInstructions(w.Stage.Replicas[0].PID)
 		if err != nil {
 			t.Skip(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"sara/bench/internal/gauge"
 	"sara/bench/internal/report"
+	"sara/bench/internal/trial"
 	"sara/bench/internal/wire"
 )
 
@@ -58,7 +59,7 @@ func (c *contender) turn(ctx context.Context, connections int, d time.Duration) 
 	if err != nil {
 		return t, 0, fmt.Errorf("%s: %w", c.name, err)
 	}
-	if err := unexpected(result, http.StatusOK); err != nil {
+	if err := trial.Unexpected(result, http.StatusOK); err != nil {
 		return t, 0, fmt.Errorf("%s: %w", c.name, err)
 	}
 	var cpu time.Duration
@@ -67,7 +68,7 @@ func (c *contender) turn(ctx context.Context, connections int, d time.Duration) 
 	}
 	const finest = 10 * time.Millisecond // that the processor time is told in
 	n := float64(result.Requests())
-	t = report.Turn{Throughput: result.Throughput(), P50: milliseconds(result.Percentile(50)), P99: milliseconds(result.Percentile(99))}
+	t = report.Turn{Throughput: result.Throughput(), P50: trial.Milliseconds(result.Percentile(50)), P99: trial.Milliseconds(result.Percentile(99))}
 	t.PerCPU = n / max(cpu, finest).Seconds()
 	return t, float64(result.Received) / n, nil
 }

@@ -11,6 +11,7 @@ import (
 	"sara/bench/internal/gauge"
 	"sara/bench/internal/peer"
 	"sara/bench/internal/stage"
+	"sara/bench/internal/trial"
 	"sara/bench/trace"
 )
 
@@ -41,9 +42,9 @@ func newArena(ctx context.Context, w *world) (_ *arena, err error) {
 		return nil, err
 	}
 	a := &arena{world: w, path: w.table(trace.Domain(0), "queries", hitDays-1, 0, hitLimit)}
-	a.sara = &contender{name: saraName, address: address, request: w.request(0, 0, a.path)}
-	a.sara.servers = []gauge.Server{{Name: saraName, PID: w.stage.Replicas[0].PID}, {Name: redisName, PID: w.stage.Redis.PID}}
-	if err := w.askOnce(ctx, address, a.sara.request); err != nil {
+	a.sara = &contender{name: trial.Sara, address: address, request: w.request(0, 0, a.path)}
+	a.sara.servers = []gauge.Server{{Name: trial.Sara, PID: w.Stage.Replicas[0].PID}, {Name: trial.Redis, PID: w.Stage.Redis.PID}}
+	if err := w.AskOnce(ctx, address, a.sara.request); err != nil {
 		return nil, err
 	}
 	if a.answer, a.body, err = ask(ctx, address, a.sara.request); err != nil {
@@ -73,7 +74,7 @@ func (a *arena) addFloor() error {
 	if err != nil {
 		return err
 	}
-	address, pid, err := a.world.stage.AddServer(itself, floorCommand, file)
+	address, pid, err := a.world.Stage.AddServer(itself, floorCommand, file)
 	if err != nil {
 		return err
 	}
@@ -93,19 +94,19 @@ func (a *arena) addPeer(ctx context.Context, p peer.Peer) (missing, err error) {
 	if err != nil {
 		return nil, err
 	}
-	redis, err := a.world.stage.AddRedis()
+	redis, err := a.world.Stage.AddRedis()
 	if err != nil {
 		return nil, err
 	}
 	running, err := p.Start(ctx, peer.Setup{
-		Folder: folder, Redis: redis.Address, Key: a.world.stage.Keys[0][0], Path: a.path, Body: a.body,
+		Folder: folder, Redis: redis.Address, Key: a.world.Stage.Keys[0][0], Path: a.path, Body: a.body,
 		Limits: peer.Limits{PerMinute: stage.Raised, PerHour: stage.Raised, PerDay: stage.Raised},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Name(), err)
 	}
 	c := &contender{name: p.Name(), about: strings.TrimSuffix(p.About(), "."), address: running.Address, request: running.Request, stop: running.Stop}
-	c.servers = []gauge.Server{{Name: redisName, PID: redis.PID}}
+	c.servers = []gauge.Server{{Name: trial.Redis, PID: redis.PID}}
 	for i, pid := range running.PIDs {
 		c.servers = append(c.servers, gauge.Server{Name: fmt.Sprint(p.Name(), i), PID: pid})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/bench/internal/report"
+	"sara/bench/internal/trial"
 )
 
 // The program runs itself as the floor, and this binary takes its place in tests.
@@ -59,7 +60,7 @@ func TestMemoryHits(t *testing.T) {
 		if m.Requests == 0 || m.Statuses[200] != m.Requests || m.Cache["hit"] != m.Requests || m.Request.Upstream != 0 {
 			t.Errorf("%s: %d requests, statuses %v, X-Cache %v, %g upstream calls", m.Loop, m.Requests, m.Statuses, m.Cache, m.Request.Upstream)
 		}
-		if c := m.Request; c.Bytes < 7500 || c.Bytes > 8700 || c.Objects <= 0 || c.Allocated <= 0 || c.RedisReads <= 0 || m.Resident[saraName] == 0 {
+		if c := m.Request; c.Bytes < 7500 || c.Bytes > 8700 || c.Objects <= 0 || c.Allocated <= 0 || c.RedisReads <= 0 || m.Resident[trial.Sara] == 0 {
 			t.Errorf("%s: a request cost %+v; %v resident", m.Loop, c, m.Resident)
 		}
 		if m.Latency.P50 <= 0 || m.Latency.Max < m.Latency.P99 || len(m.Curve) != len(report.CurvePercentiles()) {

@@ -45,6 +45,7 @@ import (
 
 	"sara/bench/internal/peer"
 	"sara/bench/internal/report"
+	"sara/bench/internal/trial"
 	"sara/bench/trace"
 )
 
@@ -153,12 +154,12 @@ func run(ctx context.Context, o options, r *report.Report, progress io.Writer) (
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
+	defer func() { err = errors.Join(err, w.Close()) }()
 	for _, s := range o.scenarios {
 		say("%s", s.name)
 		note := func(m *report.Measurement) {
 			r.Measurements = append(r.Measurements, *m)
-			say("  %s, %d connections: %.0f a second, p99 %.2f ms, %.1f µs of sara's CPU", m.Loop, m.Connections, m.Throughput, m.Latency.P99, m.Request.CPU[saraName])
+			say("  %s, %d connections: %.0f a second, p99 %.2f ms, %.1f µs of sara's CPU", m.Loop, m.Connections, m.Throughput, m.Latency.P99, m.Request.CPU[trial.Sara])
 		}
 		if err := w.measure(ctx, s, o.plan, note); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)

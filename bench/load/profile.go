@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sara/bench/internal/trial"
 	"sara/bench/internal/wire"
 )
 
@@ -18,7 +19,7 @@ import (
 func (w *world) profile(ctx context.Context, s scenario, load wire.Load, folder string) error {
 	file := filepath.Join(folder, s.name+".pprof")
 	seconds := max(1, int(load.Duration.Seconds()))
-	address := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", w.stage.Replicas[w.replicas[s.replica]].AdminURL, seconds)
+	address := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", w.Stage.Replicas[w.replicas[s.replica]].AdminURL, seconds)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.download(ctx, address, file) })
 	group.Go(func() error {
@@ -26,7 +27,7 @@ func (w *world) profile(ctx context.Context, s scenario, load wire.Load, folder 
 		if err != nil {
 			return err
 		}
-		return unexpected(result, s.statuses...)
+		return trial.Unexpected(result, s.statuses...)
 	})
 	return group.Wait()
 }
@@ -36,7 +37,7 @@ func (w *world) download(ctx context.Context, address, path string) (err error) 
 	if err != nil {
 		return err
 	}
-	response, err := w.client.Do(request)
+	response, err := w.HTTP.Do(request)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (w *world) hitRequests() [][]byte {
 func (w *world) hits() wire.Source { return wire.Rotate(w.hitRequests()...) }
 
 func (w *world) askHits(ctx context.Context, address string) error {
-	return w.askOnce(ctx, address, w.hitRequests()...)
+	return w.AskOnce(ctx, address, w.hitRequests()...)
 }
 
 // sharedQuestions are many more than a forgetful replica keeps, and than there are connections: each comes from Redis.
@@ -85,7 +85,7 @@ func (w *world) fillRedis(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	return w.askOnce(ctx, address, w.sharedRequests()...)
+	return w.AskOnce(ctx, address, w.sharedRequests()...)
 }
 
 // misses asks what nobody asked before: each filter names another word, which no query contains.
@@ -126,7 +126,7 @@ func (w *world) archive(ctx context.Context, _ string) error {
 			row("query", fmt.Sprintf("query %d of %d", random.IntN(4), i), 1+random.IntN(1000/(i+1)))
 		}
 	}
-	return w.stage.Archive(ctx, trace.Domain(0), text.Bytes())
+	return w.Stage.Archive(ctx, trace.Domain(0), text.Bytes())
 }
 
 // stored asks for days that only the archive has: one to six weeks of them, another range each time.
@@ -161,7 +161,7 @@ func (w *world) moverRequests() [][]byte {
 func (w *world) movers() wire.Source { return wire.Rotate(w.moverRequests()...) }
 
 func (w *world) askMovers(ctx context.Context, address string) error {
-	return w.askOnce(ctx, address, w.moverRequests()...)
+	return w.AskOnce(ctx, address, w.moverRequests()...)
 }
 
 func (w *world) denials() wire.Source {

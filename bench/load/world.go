@@ -9,16 +9,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"sara/bench/internal/gauge"
 	"sara/bench/internal/stage"
+	"sara/bench/internal/trial"
 	"sara/bench/internal/wire"
 	"sara/bench/trace"
 	"sara/proxy/upstream/gscsim"
@@ -47,9 +44,7 @@ const addressHeader = "X-Load-Address"
 
 // A world is a running sara with what scenarios ask of it. It is for one goroutine, but for its sources.
 type world struct {
-	stage    *stage.Stage
-	redis    *redis.Client
-	client   *http.Client
+	*trial.Rig
 	trace    trace.Config
 	lastDay  time.Time // final everywhere, and still so if the day changes meanwhile
 	replicas [replicas]int
@@ -58,18 +53,14 @@ type world struct {
 }
 
 func newWorld(ctx context.Context, c trace.Config) (_ *world, err error) {
-	w := &world{trace: c, lastDay: time.Now().UTC().AddDate(0, 0, -4), client: &http.Client{Timeout: time.Minute}}
+	w := &world{trace: c, lastDay: time.Now().UTC().AddDate(0, 0, -4)}
 	if w.trace.Anchor, err = trace.Anchor(time.Now()); err != nil {
 		return nil, err
 	}
-	w.stage, err = stage.Start(ctx, stage.Config{
-		Accounts: accounts(c), Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Redis: true, Log: os.DevNull,
+	w.Rig, err = trial.Start(ctx, stage.Config{
+		Accounts: accounts(c), Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Log: os.DevNull,
 	})
-	if err != nil {
-		return nil, err
-	}
-	w.redis = redis.NewClient(&redis.Options{Addr: w.stage.Redis.Address})
-	return w, nil
+	return w, err
 }
 
 // accounts are those of the trace, and the one of the storm.
@@ -89,43 +80,21 @@ func accounts(c trace.Config) []stage.Account {
 	return append(accounts, stage.Account{People: 1, PerMinute: stormPerMinute, Properties: []stage.Property{{Domain: stormDomain}}})
 }
 
-func (w *world) close() error {
-	w.client.CloseIdleConnections()
-	return errors.Join(w.redis.Close(), w.stage.Close())
-}
-
 // address returns the host and port of a replica, which it starts if it does not run yet.
 func (w *world) address(which int) (string, error) {
 	if which != roomy && w.replicas[which] == 0 {
 		flags := map[int][]string{forgetful: {"--cache-bytes=1MiB"}, edgeless: {"--trusted-proxy-header=" + addressHeader}}
-		if err := w.stage.AddReplica(flags[which]...); err != nil {
+		if err := w.Stage.AddReplica(flags[which]...); err != nil {
 			return "", err
 		}
-		w.replicas[which] = len(w.stage.Replicas) - 1
+		w.replicas[which] = len(w.Stage.Replicas) - 1
 	}
-	return hostOf(w.stage.Replicas[w.replicas[which]].URL)
-}
-
-func hostOf(address string) (string, error) {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "", err
-	}
-	return u.Host, nil
-}
-
-// gauge watches all replicas, Redis and this process, in which the simulator is, too.
-func (w *world) gauge() *gauge.Gauge {
-	servers := []gauge.Server{{Name: redisName, PID: w.stage.Redis.PID}, {Name: clientName, PID: os.Getpid()}}
-	for i, r := range w.stage.Replicas {
-		servers = append(servers, gauge.Server{Name: fmt.Sprint(saraName, i), PID: r.PID, Metrics: r.AdminURL + "/metrics"})
-	}
-	return &gauge.Gauge{Servers: servers, Redis: w.redis, Client: w.client}
+	return w.Address(w.replicas[which])
 }
 
 // request is a request by a person of an account.
 func (w *world) request(account, person int, path string, headers ...string) []byte {
-	return wire.Get(path, append(headers, "Authorization: Bearer "+w.stage.Keys[account][person])...)
+	return wire.Get(path, append(headers, "Authorization: Bearer "+w.Stage.Keys[account][person])...)
 }
 
 // table is the path of a table of a property. The days are counted back from the last one.
@@ -135,33 +104,6 @@ func (w *world) table(domain, table string, firstBack, lastBack, limit int, more
 }
 
 func (w *world) day(back int) string { return w.lastDay.AddDate(0, 0, -back).Format(time.DateOnly) }
-
-// askOnce asks each of these once, and returns an error unless all are answered with a 200.
-func (w *world) askOnce(ctx context.Context, address string, requests ...[]byte) error {
-	const atOnce = 4
-	load := wire.Load{Addresses: []string{address}, Source: wire.Rotate(requests...), Connections: atOnce, Requests: int64(len(requests))}
-	result, err := load.Run(ctx)
-	if err != nil {
-		return err
-	}
-	return unexpected(result, http.StatusOK)
-}
-
-// unexpected is an error unless all statuses are among those expected.
-func unexpected(result *wire.Result, expected ...int) error {
-	odd := result.Requests()
-	for _, status := range expected {
-		odd -= result.Statuses[status]
-	}
-	if odd == 0 {
-		return nil
-	}
-	text := fmt.Sprintf("%d of %d answers are not what is expected (%v): %v", odd, result.Requests(), expected, result.Statuses)
-	for status, example := range result.Examples {
-		text += fmt.Sprintf("\n%d, for example: %s", status, example)
-	}
-	return errors.New(text)
-}
 
 // ask returns one answer as it came over the wire, and its body.
 func ask(ctx context.Context, address string, request []byte) (answer, body []byte, err error) {
