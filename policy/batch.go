@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -82,6 +83,9 @@ func (b *batcher) admit(accountID, keyID string, p Plan) (Usage, *Refusal, error
 func (b *batcher) run() {
 	batch := make([]*admission, 0, maxBatch)
 	for first := range b.queue {
+		// Requests that are ready to run get as far as the queue first: on a busy server that makes batches several times as
+		// large, for as little delay as they take to get there; on an idle one there are none.
+		runtime.Gosched()
 		batch = b.gather(append(batch[:0], first))
 		b.decide(batch)
 		for _, a := range batch {

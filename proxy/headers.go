@@ -73,6 +73,6 @@ func setRateLimit(c *call, limit, remaining int, reset time.Time) {
 
 // nextUTCMidnight is when daily allowances begin anew (spec: Limits 1).
 func nextUTCMidnight(now time.Time) time.Time {
-	year, month, day := now.UTC().Date()
-	return time.Date(year, month, day+1, 0, 0, 0, 0, time.UTC)
+	const day = 24 * 60 * 60
+	return time.Unix((now.Unix()/day+1)*day, 0).UTC()
 }

@@ -20,11 +20,26 @@ const secondsPerDay = 24 * 60 * 60
 
 // ParseDate reads exactly YYYY-MM-DD and a day that exists, in the years 1970 to 9999.
 func ParseDate(s string) (Date, error) {
-	t, err := time.ParseInLocation(time.DateOnly, s, time.UTC)
-	if err != nil || t.Year() < 1970 {
-		return 0, fmt.Errorf("%.40q is not a date of the form YYYY-MM-DD, 1970-01-01 or later", s)
+	if len(s) == len(time.DateOnly) && s[4] == '-' && s[7] == '-' {
+		year, month, day := number(s[:4]), number(s[5:7]), number(s[8:])
+		d := NewDate(year, time.Month(month), day)
+		// A day that does not exist is another one by now.
+		if y, m, back := d.Time().Date(); year >= 1970 && y == year && int(m) == month && back == day {
+			return d, nil
+		}
 	}
-	return Date(t.Unix() / secondsPerDay), nil
+	return 0, fmt.Errorf("%.40q is not a date of the form YYYY-MM-DD, 1970-01-01 or later", s)
+}
+
+// number reads digits; -1 if there is anything else.
+func number(s string) (n int) {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return -1
+		}
+		n = 10*n + int(s[i]-'0')
+	}
+	return n
 }
 
 // Time returns the first instant of the day in UTC.
