@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"sara/bench/internal/gauge"
@@ -37,7 +38,16 @@ func budgeted(t *testing.T) (w *world, memory scenario) {
 			t.Error(err)
 		}
 	})
-	return w, scenarios()[0]
+	return w, named(t, "memory")
+}
+
+func named(t *testing.T, name string) scenario {
+	t.Helper()
+	i := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == name })
+	if i < 0 {
+		t.Fatalf("there is no scenario %s", name)
+	}
+	return scenarios()[i]
 }
 
 // count measures so many requests of a scenario over so many connections.
@@ -90,7 +100,7 @@ func TestBudgetOfARequest(t *testing.T) {
 		}
 	})
 	t.Run("a Redis hit on another replica", func(t *testing.T) {
-		shared := scenarios()[1]
+		shared := named(t, "redis")
 		if err := shared.prepare(w, t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}

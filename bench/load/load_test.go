@@ -63,8 +63,8 @@ func TestMemoryHits(t *testing.T) {
 		if c := m.Request; c.Bytes < 7500 || c.Bytes > 8700 || c.Objects <= 0 || c.Allocated <= 0 || c.RedisReads <= 0 || m.Resident[trial.Sara] == 0 {
 			t.Errorf("%s: a request cost %+v; %v resident", m.Loop, c, m.Resident)
 		}
-		if m.Latency.P50 <= 0 || m.Latency.Max < m.Latency.P99 || len(m.Curve) != len(report.CurvePercentiles()) {
-			t.Errorf("%s: latencies %+v, %v", m.Loop, m.Latency, m.Curve)
+		if m.Latency.P50 <= 0 || m.Latency.Max < m.Latency.P99 || m.Held.Entries < 1 || m.Held.Bytes < 1000 || len(m.Curve) != len(report.CurvePercentiles()) {
+			t.Errorf("%s: latencies %+v, %v; %+v in memory", m.Loop, m.Latency, m.Curve, m.Held)
 		}
 	}
 	for _, c := range r.Comparisons {
@@ -121,5 +121,21 @@ func TestFloorSendsTheSameBytes(t *testing.T) {
 	}
 	if _, err := repeat([]byte("nonsense")); err == nil {
 		t.Error("what is no answer is repeated")
+	}
+}
+
+// What sara called is by its measurement; the other ways are counted over the same requests.
+func TestSavingOfTheTrace(t *testing.T) {
+	c := agencies()
+	c.Anchor = 20_776
+	s, err := saving(c, &report.Measurement{Requests: 2000, Request: report.Cost{Upstream: .1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Requests != 2000 || len(s.Ways) != 3 || s.Ways[0].Calls != 200 {
+		t.Fatalf("%+v", s)
+	}
+	if keyed, none := s.Ways[1].Calls, s.Ways[2].Calls; keyed <= 200 || keyed >= 2000 || none <= 2000 {
+		t.Errorf("%+v", s)
 	}
 }

@@ -1,6 +1,6 @@
 // Package load is a program that tells how fast sara is, and what a request costs:
 //
-//	go run ./bench/load [-scenarios a,b] [-connections 16,128] [-long] [-json FILE] [-profiles FOLDER]
+//	go run ./bench/load [-scenarios a,b] [-connections 16,128] [-long] [-json FILE] [-out FOLDER] [-profiles FOLDER]
 //
 // It builds sara and starts what it needs privately: replicas of it, a real Redis, and the simulated Search Console (in
 // the client's own process, whose processor time has the simulator's in it). Keys, plans, scopes and all three budgets
@@ -10,6 +10,7 @@
 // Each scenario is measured in closed loops over so many connections, which tell the throughput, and then in open loops
 // at 50 and 80 % of the best of those, which tell the latency: it counts from when a request was due. The scenarios:
 //
+//	agency    the agency trace of bench/trace, once as it comes, and then over and over
 //	memory    tables of about 8 KB out of a replica's memory, by eight keys of four accounts
 //	redis     the same out of Redis, where another replica put them: this one's memory holds next to nothing
 //	misses    questions that nobody asked before: each has to ask the upstream
@@ -18,10 +19,10 @@
 //	movers    movers lists of rows in memory, of fifty lengths
 //	denials   one key far beyond what its plan admits a minute: nearly all answers are 429
 //	unknown   keys that nobody has, each guessed from another address: all answers are 401
-//	agency    the agency trace of bench/trace, once as it comes, and then over and over
 //	mix       memory 70 %, agency 15 %, movers 5 %, stored 4 %, denials 4 %, misses 2 %
 //
-// After that, a memory hit is compared with the floor, a bare fasthttp handler that sends the same bytes from a process of
+// The first one is asked of a sara that knows nothing, so that its upstream calls can be held against those of a cache that
+// one can buy. After that, a memory hit is compared with the floor, a bare fasthttp handler that sends the same bytes from a process of
 // its own, and with what one would build instead of sara, as far as it is installed (package peer says what, and which part
 // of the work it does): in turns, so that what else the machine does strikes all.
 //
@@ -54,7 +55,7 @@ type options struct {
 	trace     trace.Config
 	scenarios []scenario
 	compare   bool
-	json      string
+	json, out string
 }
 
 // peersName stands among the scenarios for the comparison.
@@ -95,6 +96,7 @@ func parse(args []string) (o options, err error) {
 	long := flags.Bool("long", false, "loops of 10 seconds and 15 rounds instead of 1 and 5")
 	flags.StringVar(&o.profiles, "profiles", "", "folder that gets a CPU profile of sara in each scenario, as SCENARIO.pprof, over one more closed loop")
 	flags.StringVar(&o.json, "json", "", "file that gets the whole report as JSON")
+	flags.StringVar(&o.out, "out", "", "folder, made if need be, that gets load.json, load.md and the pictures as SVG")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -140,6 +142,11 @@ func tell(ctx context.Context, o options, args []string) error {
 			return err
 		}
 	}
+	if o.out != "" {
+		if err := r.Publish(o.out, "load"); err != nil {
+			return err
+		}
+	}
 	return r.Markdown(os.Stdout)
 }
 
@@ -161,8 +168,16 @@ func run(ctx context.Context, o options, r *report.Report, progress io.Writer) (
 			r.Measurements = append(r.Measurements, *m)
 			say("  %s, %d connections: %.0f a second, p99 %.2f ms, %.1f µs of sara's CPU", m.Loop, m.Connections, m.Throughput, m.Latency.P99, m.Request.CPU[trial.Sara])
 		}
+		begun := len(r.Measurements)
 		if err := w.measure(ctx, s, o.plan, note); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		if cold := r.Measurements[0]; s.once && begun == 0 {
+			saved, err := saving(w.trace, &cold)
+			if err != nil {
+				return err
+			}
+			r.Savings = append(r.Savings, saved)
 		}
 	}
 	if !o.compare {

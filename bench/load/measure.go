@@ -12,7 +12,12 @@ import (
 
 // drive measures one loop of a scenario.
 func (w *world) drive(ctx context.Context, s scenario, load wire.Load) (*report.Measurement, error) {
-	return w.Drive(ctx, s.name, load, s.statuses...)
+	m, err := w.Drive(ctx, s.name, load, s.statuses...)
+	if err != nil {
+		return nil, err
+	}
+	m.Mix = s.mix
+	return m, nil
 }
 
 // A plan says how long and how hard to measure.

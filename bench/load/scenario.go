@@ -18,8 +18,9 @@ import (
 type scenario struct {
 	name     string
 	replica  int
-	statuses []int // that are expected; any other ends the run
-	once     bool  // the trace is asked once, and measured, before the loops
+	statuses []int          // that are expected; any other ends the run
+	once     bool           // the trace is asked once, and measured, before the loops
+	mix      map[string]int // percent of other scenarios; nil if it is none
 	// prepare fills what has to be full; nil for nothing.
 	prepare func(w *world, ctx context.Context, address string) error
 	source  func(w *world) wire.Source
@@ -29,6 +30,7 @@ type scenario struct {
 func scenarios() []scenario {
 	ok := []int{http.StatusOK}
 	return []scenario{
+		{name: "agency", statuses: ok, once: true, source: (*world).agency},
 		{name: "memory", statuses: ok, prepare: (*world).askHits, source: (*world).hits},
 		{name: "redis", replica: forgetful, statuses: ok, prepare: (*world).fillRedis, source: (*world).shared},
 		{name: "misses", statuses: ok, source: (*world).misses},
@@ -37,8 +39,8 @@ func scenarios() []scenario {
 		{name: "movers", statuses: ok, prepare: (*world).askMovers, source: (*world).movers},
 		{name: "denials", statuses: []int{http.StatusOK, http.StatusTooManyRequests}, source: (*world).denials},
 		{name: "unknown", replica: edgeless, statuses: []int{http.StatusUnauthorized}, source: (*world).unknown},
-		{name: "agency", statuses: ok, once: true, source: (*world).agency},
-		{name: "mix", statuses: []int{http.StatusOK, http.StatusTooManyRequests}, prepare: (*world).prepareMix, source: (*world).mix},
+		{name: "mix", statuses: []int{http.StatusOK, http.StatusTooManyRequests}, mix: mixWeights(),
+			prepare: (*world).prepareMix, source: (*world).mixture},
 	}
 }
 
@@ -209,8 +211,8 @@ func (w *world) prepareMix(ctx context.Context, address string) error {
 	return nil
 }
 
-// mix draws each hundred requests by the weights, in an order that is random and always the same.
-func (w *world) mix() wire.Source {
+// mixture draws each hundred requests by the weights, in an order that is random and always the same.
+func (w *world) mixture() wire.Source {
 	var order []wire.Source
 	for _, s := range mixed() {
 		order = append(order, slices.Repeat([]wire.Source{s.source(w)}, mixWeights()[s.name])...)

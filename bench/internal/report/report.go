@@ -56,8 +56,17 @@ type Measurement struct {
 	Latency     Latency          `json:"latency_ms"`
 	Request     Cost             `json:"per_request"`
 	Resident    map[string]int64 `json:"resident_bytes"` // at the end, by process
+	Held        Held             `json:"memory_cache"`   // at the end, of all replicas
+	// Mix says of what scenarios the requests were, in percent; nil if of this one only.
+	Mix map[string]int `json:"mix_percent,omitempty"`
 	// Curve is the latencies in milliseconds at the percentiles of CurvePercentiles.
 	Curve []float64 `json:"latency_curve_ms"`
+}
+
+// Held is what memory caches hold.
+type Held struct {
+	Entries float64 `json:"entries"` // rows and answers, counted together
+	Bytes   float64 `json:"bytes"`
 }
 
 // Latency is in milliseconds: of a closed loop from sending, of an open one from when the request was due.

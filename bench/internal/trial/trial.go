@@ -89,7 +89,21 @@ func (r *Rig) Drive(ctx context.Context, scenario string, load wire.Load, status
 		Latency: latency(result), Curve: curve(result), Resident: resident(after),
 	}
 	m.Request = cost(result, g.Since(before, after), r.Stage.Simulator.Calls().SearchAnalytics-calls)
-	return m, nil
+	m.Held, err = r.held(ctx)
+	return m, err
+}
+
+// held asks the replicas what they have in memory.
+func (r *Rig) held(ctx context.Context) (held report.Held, err error) {
+	for _, replica := range r.Stage.Replicas {
+		metrics, err := gauge.ReadMetrics(ctx, r.HTTP, replica.AdminURL+"/metrics")
+		if err != nil {
+			return held, err
+		}
+		held.Entries += metrics["sara_cache_memory_entries"]
+		held.Bytes += metrics["sara_cache_memory_bytes"]
+	}
+	return held, nil
 }
 
 // AskOnce asks each of these once, and returns an error unless all are answered with a 200.
