@@ -60,6 +60,7 @@ func (a Account) plan() string {
 // A Property is a domain property, reached by all people of its account.
 type Property struct {
 	Domain     string
+	Queries    int // of its simulated site; 0: as Config.Site has it
 	BrandTerms []string
 	PageGroups []string // each is the pages below /name/ in lower case
 }
@@ -134,6 +135,9 @@ func (s *Stage) Close() error {
 	return errors.Join(append(failures, os.RemoveAll(s.folder))...)
 }
 
+// Database is the path of the SQLite file that the replicas read, for those who seed more than commands do in time.
+func (s *Stage) Database() string { return filepath.Join(s.folder, "sara.db") }
+
 func (s *Stage) binary() string { return filepath.Join(s.folder, "sara") }
 
 func (s *Stage) write(name string, text []byte) (path string, err error) {
@@ -150,6 +154,9 @@ func (s *Stage) simulate(c Config) (credentials [][]byte, err error) {
 		for _, property := range account.Properties {
 			site := c.Site
 			site.URL = "sc-domain:" + property.Domain
+			if property.Queries > 0 {
+				site.Queries = property.Queries
+			}
 			user.Sites = append(user.Sites, site)
 		}
 		file, err := user.AuthorizedUserJSON()
@@ -179,7 +186,7 @@ func plans(accounts []Account) []byte {
 		}
 		text = fmt.Appendf(text, "  %s: {api_access: true, keys: 10, requests_per_minute_per_key: %d, requests_per_hour: %[3]d, "+
 			"requests_per_day: %[3]d, search_console_calls_per_day: %[3]d, live_calls_per_minute_per_property: %[3]d, "+
-			"retention_months: 60, inspected_urls_per_property: 1000}\n", name, perMinute, Raised)
+			"retention_months: 84, inspected_urls_per_property: 1000}\n", name, perMinute, Raised)
 		written[name] = true
 	}
 	return text
@@ -200,7 +207,7 @@ func (s *Stage) settings(c Config) error {
 			s.env = append(s.env, variable)
 		}
 	}
-	s.env = append(s.env, "SARA_DATABASE_URL=sqlite:"+filepath.Join(s.folder, "sara.db"),
+	s.env = append(s.env, "SARA_DATABASE_URL=sqlite:"+s.Database(),
 		"SARA_SECRET_KEY="+base64.StdEncoding.EncodeToString(secret), "SARA_PLANS_FILE="+plans,
 		"SARA_UPSTREAM_URL="+s.upstream.URL, "SARA_OAUTH_TOKEN_URL="+s.upstream.URL+"/token",
 		"SARA_ARCHIVE_URL=file://"+filepath.Join(s.folder, "archive"), "SARA_COLLECT=off", "SARA_INSPECT=off",

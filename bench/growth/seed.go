@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	_ "modernc.org/sqlite" // the driver of the database file
+)
+
+// A seeder puts rows into sara's database file, copies of what sara's own commands made: those take too long for many.
+// Ids are UUIDs, keys are stored as their SHA-256, and names sort where sara would put them.
+type seeder struct {
+	db                   *sql.DB
+	properties, accounts int // seeded so far
+}
+
+func newSeeder(file string) (*seeder, error) {
+	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=synchronous(NORMAL)")
+	if err != nil {
+		return nil, err
+	}
+	return &seeder{db: db}, nil
+}
+
+func (s *seeder) close() error { return s.db.Close() }
+
+// numbers are those from $1 on and below $2, as a table that a query begins with.
+const numbers = "WITH RECURSIVE n(i) AS (SELECT $1 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < $2) "
+
+const copyProperties = numbers + `INSERT INTO properties (id, connection_id, workspace_id, site, host, type, display_name, name_order, slug,
+	permission_level, starred, archived, access_note, created_at)
+	SELECT id, connection_id, workspace_id, 'sc-domain:' || name, name, type, name, CAST(name || char(0) || id AS BLOB), slug,
+	permission_level, starred, archived, access_note, created_at FROM (
+		SELECT *, printf('%08x-0000-7000-8000-%012x', i, i) AS id, 'seeded-' || i || '.example' AS name, 'seeded-' || i AS slug
+		FROM n, (SELECT connection_id, workspace_id, type, permission_level, starred, archived, access_note, created_at
+			FROM properties WHERE host = $3))`
+
+// growProperties copies a property until there are so many copies, all in its workspace.
+func (s *seeder) growProperties(ctx context.Context, template string, to int) error {
+	if to <= s.properties {
+		return nil
+	}
+	if _, err := s.db.ExecContext(ctx, copyProperties, s.properties, to, template); err != nil {
+		return fmt.Errorf("seed %d properties: %w", to, err)
+	}
+	s.properties = to
+	return nil
+}
+
+// accountOf and personOf are the ids of seeded accounts and of the one person that each has.
+const (
+	accountOf = "printf('%08x-0000-7000-9000-%012x', i, i)"
+	personOf  = "printf('%08x-0000-7000-a000-%012x', i, i)"
+)
+
+// copyAccounts are the steps that make accounts like the one that the key $3 is of.
+func copyAccounts() []string {
+	const template = " FROM n, (SELECT a.plan, a.until_day, a.created_at, p.id AS person FROM api_keys k JOIN people p ON p.id = k.person_id" +
+		" JOIN accounts a ON a.id = p.account_id WHERE k.hash = $3)"
+	return []string{
+		numbers + "INSERT INTO accounts (id, name, plan, until_day, created_at) SELECT " + accountOf + ", 'seeded-' || i, plan, until_day, created_at" + template,
+		numbers + "INSERT INTO people (id, account_id, email, created_at) SELECT " + personOf + ", " + accountOf + ", 'seeded-' || i || '@example.com', created_at" + template,
+		numbers + "INSERT INTO memberships (person_id, workspace_id) SELECT " + personOf + ", m.workspace_id" + template + " JOIN memberships m ON m.person_id = person",
+	}
+}
+
+const copyKey = "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes, hash, created_at, expires_at, revoked_at)" +
+	" SELECT printf('%08x-0000-7000-b000-%012x', i, i), " + personOf + ", workspace_id, name, scopes, $2, created_at, expires_at, revoked_at" +
+	" FROM (SELECT $1 AS i), api_keys WHERE hash = $3"
+
+// growAccounts copies the account that a key is of until there are so many copies, each with a person and a key of its
+// own. The people are members of the template's workspaces, so that all reach the same answers: look-ups and budgets are
+// each account's own, what is in memory they share.
+func (s *seeder) growAccounts(ctx context.Context, template string, to int) (err error) {
+	if to <= s.accounts {
+		return nil
+	}
+	hash := sha256.Sum256([]byte(template))
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("seed %d accounts: %w", to, errors.Join(err, tx.Rollback()))
+		}
+	}()
+	for _, step := range copyAccounts() {
+		if _, err := tx.ExecContext(ctx, step, s.accounts, to, hash[:]); err != nil {
+			return err
+		}
+	}
+	insert, err := tx.PrepareContext(ctx, copyKey)
+	if err != nil {
+		return err
+	}
+	for i := s.accounts; i < to; i++ {
+		own := sha256.Sum256([]byte(seededKey(i)))
+		if _, err := insert.ExecContext(ctx, i, own[:], hash[:]); err != nil {
+			return err
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	s.accounts = to
+	return nil
+}
+
+// seededKey is the key of a seeded account.
+func seededKey(account int) string { return fmt.Sprintf("sara_live_%052d", account) }

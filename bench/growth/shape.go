@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"sara/bench/internal/report"
+)
+
+// A shape is how fast a cost may grow at most. A curve that grows less has its shape, too: what is expected is a bound.
+type shape string
+
+const (
+	flat        shape = "flat"
+	logarithmic shape = "logarithmic"
+	linear      shape = "linear"
+	bounded     shape = "levelling off" // flat in the last decade, whatever was before
+)
+
+// How much more than its name a shape allows, for a machine that does other things, too. The fit is over all points, so
+// one that is off changes little.
+const (
+	flatGrowth        = 1.6 // times, over the whole range, or in the last decade of what levels off
+	logarithmicGrowth = 1.5 // times, for each decade
+	linearExponent    = 1.2 // of the last decade, where what a request costs anyway weighs least
+)
+
+// check fits a power of X to the points and says in what the curve is not of its shape.
+func check(g *report.Growth) {
+	g.Problem = ""
+	g.Exponent = exponent(g.Points)
+	decades := math.Log10(g.Points[len(g.Points)-1].X / g.Points[0].X)
+	switch shape(g.Shape) {
+	case flat:
+		if times := math.Pow(10, g.Exponent*decades); times > flatGrowth {
+			g.Problem = fmt.Sprintf("it grows %.1f times over %.1f decades, more than %.1f", times, decades, flatGrowth)
+		}
+	case logarithmic:
+		if times := math.Pow(10, g.Exponent); times > logarithmicGrowth {
+			g.Problem = fmt.Sprintf("it grows %.1f times in a decade, more than %.1f", times, logarithmicGrowth)
+		}
+	case bounded:
+		if times := math.Pow(10, exponent(lastDecade(g.Points))); times > flatGrowth {
+			g.Problem = fmt.Sprintf("it grows %.1f times in the last decade, more than %.1f", times, flatGrowth)
+		}
+	case linear:
+		if last := exponent(lastDecade(g.Points)); last > linearExponent {
+			g.Problem = fmt.Sprintf("it grows with power %.2f in the end, more than %.1f", last, linearExponent)
+		}
+	}
+}
+
+// lastDecade returns the points of the last decade, at least two.
+func lastDecade(points []report.Point) []report.Point {
+	from := len(points) - 2
+	for from > 0 && points[from-1].X >= points[len(points)-1].X/10 {
+		from--
+	}
+	return points[from:]
+}
+
+// exponent is the least-squares slope of the logarithm of the cost over that of X.
+func exponent(points []report.Point) float64 {
+	var x, y, xx, xy float64
+	for _, p := range points {
+		lx, ly := math.Log(p.X), math.Log(p.CPU.Median)
+		x, y, xx, xy = x+lx, y+ly, xx+lx*lx, xy+lx*ly
+	}
+	n := float64(len(points))
+	return (n*xy - x*y) / (n*xx - x*x)
+}
