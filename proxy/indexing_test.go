@@ -334,8 +334,8 @@ func TestIndexedURLs200(t *testing.T) {
 				w.wantURLs(t, f, 1, 86, pages)
 				w.wantURLs(t, f, 100, 87, pages)
 				w.wantURLs(t, f, 100, 1_000_000_000, pages)
-				for offset := 0; offset < 91; offset += 7 {
-					w.wantURLs(t, f, 7, offset, pages)
+				for offset := 0; offset < 91; offset += 19 {
+					w.wantURLs(t, f, 19, offset, pages)
 				}
 			})
 		}
@@ -365,7 +365,7 @@ func TestIndexedURLs200Filters(t *testing.T) {
 
 	random := rand.New(rand.NewPCG(6, 6))
 	pick := func(values []string) string { return values[random.IntN(len(values))] }
-	for range 150 {
+	for range 60 {
 		f := urlFilter{bucket: pick(buckets), sitemap: pick(sitemaps), q: pick(patterns), sort: pick(append([]string{""}, translate.URLOrders()...)), dir: pick([]string{"", "asc", "desc"})}
 		if random.IntN(3) == 0 {
 			f.state = pick(states)
@@ -384,10 +384,10 @@ func TestIndexedURLs200StablePagingWhileInspectionsRun(t *testing.T) {
 		renewed[i].label, renewed[i].bucket, renewed[i].verdict = "Soft 404", translate.BucketError, "NEUTRAL"
 	}
 	for _, sort := range translate.URLOrders() {
-		for offset := 0; offset < len(pages); offset += 10 {
-			w.inspect("main", renewed[offset:min(offset+10, len(renewed))], false)
-			w.wantURLs(t, urlFilter{sort: sort}, 10, offset, pages)
-			w.wantURLs(t, urlFilter{sort: sort, bucket: "indexed"}, 10, offset, pages)
+		for offset := 0; offset < len(pages); offset += 25 {
+			w.inspect("main", renewed[offset:min(offset+25, len(renewed))], false)
+			w.wantURLs(t, urlFilter{sort: sort}, 25, offset, pages)
+			w.wantURLs(t, urlFilter{sort: sort, bucket: "indexed"}, 25, offset, pages)
 		}
 	}
 	w.inspect("main", nil, true)
