@@ -26,7 +26,7 @@ func saving(c trace.Config, once *report.Measurement) (report.Saving, error) {
 	}
 	return report.Saving{
 		What:     fmt.Sprintf("the agency trace of %d accounts and %d properties", c.Accounts, c.Properties),
-		Requests: c.Requests,
+		Requests: c.Requests, Properties: c.Properties,
 		Ways: []report.Way{
 			{Name: "sara", Calls: math.Round(once.Request.Upstream * float64(once.Requests))},
 			{Name: "URL-keyed cache", Calls: float64(byURL)}, {Name: "no cache", Calls: float64(none)},

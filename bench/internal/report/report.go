@@ -133,9 +133,10 @@ type Spread struct {
 
 // A Saving is how many upstream calls the same requests take in several ways.
 type Saving struct {
-	What     string `json:"what"`
-	Requests int    `json:"requests"`
-	Ways     []Way  `json:"ways"` // sara, by the simulator's count, is the first
+	What       string `json:"what"`
+	Requests   int    `json:"requests"`
+	Properties int    `json:"properties"` // that the requests are about
+	Ways       []Way  `json:"ways"`       // sara, by the simulator's count, is the first
 }
 
 // A Way to answer, and what it calls.

@@ -26,7 +26,7 @@ func sample() *Report {
 		}}},
 	}
 	r.Comparisons[0].Summarize()
-	r.Savings = []Saving{{What: "a day", Requests: 200, Ways: []Way{{"sara", 20}, {"URL-keyed cache", 100}}}}
+	r.Savings = []Saving{{What: "a day", Requests: 200, Properties: 5, Ways: []Way{{"sara", 20}, {"URL-keyed cache", 100}}}}
 	r.Growth = []Growth{{
 		Name: "rows", About: "ten of so many rows", Unit: "rows", Shape: "flat", Exponent: .25, Problem: "grows 3.2 times",
 		Points: []Point{{X: 10, CPU: Spread{50, 40, 60}, By: map[string]float64{"sara": 45, "redis": 5}}, {X: 1000, CPU: Spread{160, 150, 170}}},
