@@ -31,6 +31,9 @@ func TestReplay(t *testing.T) {
 	if r.calls == 0 || r.ratio() > 0.35 {
 		t.Errorf("%d upstream calls to the URL-keyed %d: ratio %.3f", r.calls, r.models.atOnce.urlKeyed, r.ratio())
 	}
+	if s := r.saving(); s.Requests != 300 || s.Properties != 10 || s.Ways[0].Calls != float64(r.calls) || s.Ways[1].Calls != float64(r.models.atOnce.urlKeyed) {
+		t.Errorf("the saving is %+v", s)
+	}
 	var text strings.Builder
 	if err := r.print(&text); err != nil || !strings.Contains(text.String(), "| requests answered | 300 in") {
 		t.Errorf("the report (%v):\n%s", err, &text)

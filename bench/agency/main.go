@@ -2,6 +2,7 @@
 // it took, by the simulator's own count, next to what a URL-keyed cache would have called for the same requests:
 //
 //	go run ./bench/agency [-seed N] [-properties N] [-requests N] [-replicas N] [-concurrency N] [-cache-bytes SIZE]
+//		[-out FOLDER]
 //
 // The whole run is shorter than the lifetimes, so expiry plays no part in it; what it does in a working day is a second
 // table, of two models (see package trace).
@@ -15,8 +16,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
+	"sara/bench/internal/report"
 	"sara/bench/internal/stage"
 	"sara/bench/trace"
 	"sara/proxy/upstream/gscsim"
@@ -27,7 +30,7 @@ type options struct {
 	trace                 trace.Config
 	site                  gscsim.Site
 	replicas, concurrency int
-	cacheBytes            string
+	cacheBytes, out       string
 }
 
 func main() {
@@ -37,16 +40,33 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	if err == nil {
-		var r *report
-		if r, err = run(ctx, o); err == nil {
-			err = r.print(os.Stdout)
-		}
+		err = tell(ctx, o, os.Args[1:])
 	}
 	stop()
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "agency:", err)
 		os.Exit(1)
 	}
+}
+
+// tell replays the trace and tells what came of it.
+func tell(ctx context.Context, o options, args []string) error {
+	published := report.Report{
+		Command: strings.Join(append([]string{"go run ./bench/agency"}, args...), " "), Commit: report.ThisCommit(),
+		Began: time.Now(), Machine: report.ThisMachine(),
+	}
+	r, err := run(ctx, o)
+	if err != nil {
+		return err
+	}
+	if o.out != "" {
+		published.Took = report.Seconds(time.Since(published.Began).Seconds())
+		published.Savings = []report.Saving{r.saving()}
+		if err := published.Publish(o.out, "agency"); err != nil {
+			return err
+		}
+	}
+	return r.print(os.Stdout)
 }
 
 func parse(args []string) (o options, err error) {
@@ -61,6 +81,7 @@ func parse(args []string) (o options, err error) {
 	flags.IntVar(&o.replicas, "replicas", 1, "processes of sara; more than one needs redis-server")
 	flags.IntVar(&o.concurrency, "concurrency", 16, "connections, 1 to 256")
 	flags.StringVar(&o.cacheBytes, "cache-bytes", "", "bound of each replica's memory cache, such as 64MiB; sara's default if not set")
+	flags.StringVar(&o.out, "out", "", "folder, made if need be, that gets agency.json, agency.md and the calls as SVG")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -72,7 +93,7 @@ func parse(args []string) (o options, err error) {
 }
 
 // run replays the trace against a sara of its own.
-func run(ctx context.Context, o options) (_ *report, err error) {
+func run(ctx context.Context, o options) (_ *outcome, err error) {
 	if o.trace.Anchor, err = trace.Anchor(time.Now()); err != nil {
 		return nil, err
 	}
@@ -86,7 +107,7 @@ func run(ctx context.Context, o options) (_ *report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	r := &report{options: o, models: models}
+	r := &outcome{options: o, models: models}
 	before := s.Simulator.Calls().SearchAnalytics
 	r.tally, err = s.Drive(ctx, func(yield func(stage.Request) bool) {
 		for _, r := range requests {
@@ -116,8 +137,8 @@ func accounts(c trace.Config) []stage.Account {
 	return accounts
 }
 
-// A report is the outcome of a run.
-type report struct {
+// An outcome is what a run came to.
+type outcome struct {
 	options
 	tally  *stage.Tally
 	calls  int // of search analytics, by the simulator
@@ -125,11 +146,24 @@ type report struct {
 }
 
 // ratio is what sara called to what the URL-keyed cache would have called.
-func (r *report) ratio() float64 { return share(r.calls, r.models.atOnce.urlKeyed) }
+func (r *outcome) ratio() float64 { return share(r.calls, r.models.atOnce.urlKeyed) }
+
+// saving is the outcome as reports have it.
+func (r *outcome) saving() report.Saving {
+	once := r.models.atOnce
+	return report.Saving{
+		What:     fmt.Sprintf("the agency trace of %d accounts and %d properties", r.trace.Accounts, r.trace.Properties),
+		Requests: r.trace.Requests, Properties: r.trace.Properties,
+		Ways: []report.Way{
+			{Name: "sara", Calls: float64(r.calls)}, {Name: "URL-keyed cache", Calls: float64(once.urlKeyed)},
+			{Name: "... that asks for each period", Calls: float64(once.perPeriod)}, {Name: "no cache", Calls: float64(once.none)},
+		},
+	}
+}
 
 func share(part, whole int) float64 { return float64(part) / float64(max(1, whole)) }
 
-func (r *report) print(w io.Writer) error {
+func (r *outcome) print(w io.Writer) error {
 	t, once, day := r.trace, r.models.atOnce, r.models.day
 	text := fmt.Appendf(nil, "Agency trace: seed %d, %d requests, %d accounts of %d people, %d properties of %d queries and %d pages; "+
 		"%d replicas, %d connections.\n\n", t.Seed, t.Requests, t.Accounts, t.People, t.Properties, r.site.Queries, r.site.Pages, r.replicas, r.concurrency)

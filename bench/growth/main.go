@@ -98,7 +98,7 @@ func parse(args []string) (o options, err error) {
 	chosen := flags.String("curves", strings.Join(names, ","), "what is to grow")
 	long := flags.Bool("long", false, "nine rounds of a second for each point instead of three of 300 ms")
 	flags.StringVar(&o.json, "json", "", "file that gets the whole report as JSON")
-	flags.StringVar(&o.out, "out", "", "folder, made if need be, that gets growth.json, growth.md and growth.svg")
+	flags.StringVar(&o.out, "out", "", "folder, made if need be, that gets growth.json, growth.md and the curves as SVG")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -16,7 +16,7 @@ func (r *Report) Publish(folder, name string) error {
 	if err := r.Save(filepath.Join(folder, name+".json")); err != nil {
 		return err
 	}
-	pictures, err := r.Plots(folder)
+	pictures, err := r.Plots(folder, name)
 	if err != nil {
 		return err
 	}

@@ -87,13 +87,13 @@ func TestPlots(t *testing.T) {
 		open.Curve = append(open.Curve, float64(1+i))
 	}
 	folder := t.TempDir()
-	names, err := r.Plots(folder)
+	names, err := r.Plots(folder, "run")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string][]string{
-		"latency.svg": {"denials, 50/s", "99.9"}, "throughput.svg": {"sara", "the floor", ">80<", ">100<"},
-		"upstream.svg": {"URL-keyed cache", ">100<"}, "growth.svg": {"rows: NOT flat"},
+		"run-latency.svg": {"denials, 50/s", "99.9"}, "run-throughput.svg": {"sara", "the floor", ">80<", ">100<"},
+		"run-upstream.svg": {"URL-keyed cache", ">100<"}, "run-curves.svg": {"rows: NOT flat"},
 	}
 	if len(names) != len(want) {
 		t.Errorf("%q are drawn", names)
@@ -112,15 +112,29 @@ func TestPlots(t *testing.T) {
 			}
 		}
 	}
-	if names, err := new(Report).Plots(folder); err != nil || len(names) != 0 {
+	if names, err := new(Report).Plots(folder, "run"); err != nil || len(names) != 0 {
 		t.Errorf("nothing is drawn as %q (%v)", names, err)
+	}
+}
+
+func TestPublishedMarkdownShowsThePictures(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "made")
+	if err := sample().Publish(folder, "run"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "run.md"))
+	if err != nil || !strings.Contains(string(text), "](run-throughput.svg)") || !strings.Contains(string(text), "load -long") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, err := Load(filepath.Join(folder, "run.json")); err != nil {
+		t.Error(err)
 	}
 }
 
 func TestACurveOfNothingIsNotDrawn(t *testing.T) {
 	r := sample()
 	r.Growth[0].Points[0].CPU.Least = 0
-	if _, err := r.Plots(t.TempDir()); !errors.Is(err, errNoFigures) {
+	if _, err := r.Plots(t.TempDir(), "run"); !errors.Is(err, errNoFigures) {
 		t.Errorf("a logarithm of zero: %v", err)
 	}
 }

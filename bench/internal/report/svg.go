@@ -19,31 +19,33 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Plots draws what the report has into a folder, which has to be there, and returns the names of the files: latency.svg,
-// throughput.svg, upstream.svg, growth.svg. They have a white ground, so that they can be read on a dark page, too.
-func (r *Report) Plots(folder string) (names []string, err error) {
+// Plots draws what the report has into a folder, which has to be there, and returns the names of the files:
+// NAME-latency.svg, NAME-throughput.svg, NAME-upstream.svg, NAME-curves.svg. They have a white ground, so that they can be
+// read on a dark page, too.
+func (r *Report) Plots(folder, name string) (names []string, err error) {
 	for _, figure := range []struct {
 		name    string
 		panels  func() ([]*plot.Plot, error)
 		columns int
 		height  vg.Length // of a panel
 	}{
-		{"latency.svg", r.latencyPanels, 1, 11 * vg.Centimeter},
-		{"throughput.svg", r.throughputPanels, 1, 4.5 * vg.Centimeter},
-		{"upstream.svg", r.upstreamPanels, 1, 4.5 * vg.Centimeter},
-		{"growth.svg", r.growthPanels, 3, 6 * vg.Centimeter},
+		{"latency", r.latencyPanels, 1, 11 * vg.Centimeter},
+		{"throughput", r.throughputPanels, 1, 4.5 * vg.Centimeter},
+		{"upstream", r.upstreamPanels, 1, 4.5 * vg.Centimeter},
+		{"curves", r.growthPanels, 3, 6 * vg.Centimeter},
 	} {
 		panels, err := figure.panels()
 		if err != nil {
-			return nil, fmt.Errorf("draw %s: %w", figure.name, err)
+			return nil, fmt.Errorf("draw the %s: %w", figure.name, err)
 		}
 		if len(panels) == 0 {
 			continue
 		}
-		if err := saveSVG(filepath.Join(folder, figure.name), panels, figure.columns, figure.height); err != nil {
+		file := name + "-" + figure.name + ".svg"
+		if err := saveSVG(filepath.Join(folder, file), panels, figure.columns, figure.height); err != nil {
 			return nil, err
 		}
-		names = append(names, figure.name)
+		names = append(names, file)
 	}
 	return names, nil
 }
