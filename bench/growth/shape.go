@@ -20,7 +20,8 @@ const (
 // How much more than its name a shape allows, for a machine that does other things, too. The fit is over all points, so
 // one that is off changes little.
 const (
-	flatGrowth        = 1.6 // times, over the whole range, or in the last decade of what levels off
+	flatGrowth        = 1.6 // times, over the whole range
+	boundedGrowth     = 2   // times, in the last decade
 	logarithmicGrowth = 1.5 // times, for each decade
 	linearExponent    = 1.2 // of the last decade, where what a request costs anyway weighs least
 )
@@ -40,8 +41,8 @@ func check(g *report.Growth) {
 			g.Problem = fmt.Sprintf("it grows %.1f times in a decade, more than %.1f", times, logarithmicGrowth)
 		}
 	case bounded:
-		if times := math.Pow(10, exponent(lastDecade(g.Points))); times > flatGrowth {
-			g.Problem = fmt.Sprintf("it grows %.1f times in the last decade, more than %.1f", times, flatGrowth)
+		if times := math.Pow(10, exponent(lastDecade(g.Points))); times > boundedGrowth {
+			g.Problem = fmt.Sprintf("it grows %.1f times in the last decade, more than %.1f", times, float64(boundedGrowth))
 		}
 	case linear:
 		if last := exponent(lastDecade(g.Points)); last > linearExponent {

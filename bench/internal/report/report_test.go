@@ -147,3 +147,11 @@ func TestThisMachine(t *testing.T) {
 		t.Error("no commit")
 	}
 }
+
+func TestNumbersOfPicturesAreShort(t *testing.T) {
+	for n, want := range map[float64]string{.05: "0.05", 62.25: "62.2", 1000: "1k", 1024: "1024", 25_000: "25k", 15_495: "15.5k", 2e6: "2M"} {
+		if got := short(n); got != want {
+			t.Errorf("%g is written %s, want %s", n, got, want)
+		}
+	}
+}

@@ -50,10 +50,10 @@ func (r *Report) Plots(folder, name string) (names []string, err error) {
 	return names, nil
 }
 
-// The library names only the font that it measures the text with; these have the same widths.
+// The library names, at each text, only the font that it measures with; these have the same widths, and are named once.
 const (
-	measured = "font-family:Liberation Sans;"
-	families = "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"
+	eachText = "font-family:Liberation Sans;font-variant:normal;font-weight:normal;font-style:normal;"
+	families = `<svg font-family="Liberation Sans,Arial,Helvetica,sans-serif" `
 )
 
 // saveSVG draws panels into one file, so many side by side.
@@ -61,28 +61,20 @@ func saveSVG(path string, panels []*plot.Plot, columns int, height vg.Length) er
 	const width = 20 * vg.Centimeter
 	columns = min(columns, len(panels))
 	rows := (len(panels) + columns - 1) / columns
-	grid := make([][]*plot.Plot, rows)
-	for i := range grid {
-		grid[i] = make([]*plot.Plot, columns)
-		copy(grid[i], panels[i*columns:min(len(panels), (i+1)*columns)])
-	}
 	const gap = 4 * vg.Millimeter
 	svg := vgsvg.New(width, height*vg.Length(rows))
 	canvas := draw.New(svg)
 	canvas.FillPolygon(color.White, []vg.Point{canvas.Min, {X: canvas.Max.X, Y: canvas.Min.Y}, canvas.Max, {X: canvas.Min.X, Y: canvas.Max.Y}})
 	tiles := draw.Tiles{Cols: columns, Rows: rows, PadX: gap, PadY: gap, PadTop: gap, PadBottom: gap, PadLeft: gap, PadRight: gap}
-	for i, line := range plot.Align(grid, tiles, canvas) {
-		for j, tile := range line {
-			if grid[i][j] != nil {
-				grid[i][j].Draw(tile)
-			}
-		}
+	for i, panel := range panels {
+		panel.Draw(tiles.At(canvas, i%columns, i/columns))
 	}
 	var out bytes.Buffer
 	if _, err := svg.WriteTo(&out); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
 	}
-	return os.WriteFile(path, bytes.ReplaceAll(out.Bytes(), []byte(measured), []byte(families)), 0o644)
+	text := bytes.ReplaceAll(out.Bytes(), []byte(eachText), nil)
+	return os.WriteFile(path, bytes.Replace(text, []byte("<svg "), []byte(families), 1), 0o644)
 }
 
 // newPlot is an empty plot in our type.
@@ -146,8 +138,10 @@ func short(n float64) string {
 	switch {
 	case n >= 1e6:
 		return strconv.FormatFloat(n/1e6, 'g', 3, 64) + "M"
-	case n >= 1e3:
+	case n >= 1e4 || n >= 1e3 && math.Mod(n, 1e3) == 0:
 		return strconv.FormatFloat(n/1e3, 'g', 3, 64) + "k"
+	case n >= 1e3:
+		return strconv.FormatFloat(n, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(n, 'g', 3, 64)
 }

@@ -53,6 +53,11 @@ func (g *Growth) panel() (*plot.Plot, error) {
 	scatter.Color, scatter.Shape, scatter.Radius = colorOf(0), draw.CircleGlyph{}, vg.Points(2)
 	p.Add(grid(), errorBars, line, scatter)
 	logAxis(&p.X, points.XYs[0].X, points.XYs[len(points.XYs)-1].X)
+	var steps plot.ConstantTicks
+	for _, point := range g.Points {
+		steps = append(steps, plot.Tick{Value: point.X, Label: short(point.X)})
+	}
+	p.X.Tick.Marker = steps
 	// A flat curve should look flat: noise does not fill the panel.
 	logAxis(&p.Y, min(least, most/10), max(most, least*10))
 	return p, nil

@@ -43,7 +43,6 @@ func (r *Report) latencyPanels() ([]*plot.Plot, error) {
 		ticks = append(ticks, plot.Tick{Value: tailward(percent), Label: fmt.Sprint(percent)})
 	}
 	p.X.Tick.Marker = ticks
-	p.Legend.Top, p.Legend.Left = true, true
 	return []*plot.Plot{p}, nil
 }
 
@@ -145,7 +144,7 @@ func barPanel(title string, bars []bar) (*plot.Plot, error) {
 		plotter.XYs
 		plotter.XErrors
 	}{make(plotter.XYs, len(bars)), make(plotter.XErrors, len(bars))}
-	most := 0.0
+	most, spreads := 0.0, false
 	for i, b := range bars {
 		chart, err := plotter.NewBarChart(plotter.Values{b.value}, vg.Points(12))
 		if err != nil {
@@ -160,12 +159,16 @@ func barPanel(title string, bars []bar) (*plot.Plot, error) {
 		spread.XYs[i] = plotter.XY{X: b.value, Y: float64(i)}
 		if b.most > 0 {
 			spread.XErrors[i].Low, spread.XErrors[i].High = b.value-b.least, b.most-b.value
+			spreads = true
 		}
 		most = max(most, b.value, b.most)
 	}
-	errorBars, err := plotter.NewXErrorBars(spread)
-	if err != nil {
-		return nil, err
+	if spreads {
+		errorBars, err := plotter.NewXErrorBars(spread)
+		if err != nil {
+			return nil, err
+		}
+		p.Add(errorBars)
 	}
 	ends := make(plotter.XYs, len(bars)) // where the numbers stand, clear of the spread
 	for i, b := range bars {
@@ -179,7 +182,7 @@ func barPanel(title string, bars []bar) (*plot.Plot, error) {
 		values.TextStyle[i].Font, values.TextStyle[i].YAlign = p.X.Tick.Label.Font, -.4
 	}
 	values.Offset.X = 2 * vg.Millimeter
-	p.Add(errorBars, values)
+	p.Add(values)
 	p.NominalY(names...)
 	p.X.Min, p.X.Max = 0, most*1.12
 	p.Y.Min, p.Y.Max = -.6, float64(len(bars))-.4
