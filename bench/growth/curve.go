@@ -43,7 +43,7 @@ func ladders() []ladder {
 			{"months", "all of so many archived months", linear, (*world).storedMonths},
 		}},
 		{"properties", []int{100, 1000, 10_000, 100_000}, (*world).growProperties, []curve{
-			{"properties", "four keys of an account with so many properties ask for what is in memory", logarithmic, (*world).hits},
+			{"properties", "two keys of an account with so many properties ask for what is in memory", logarithmic, (*world).hits},
 			{"list", "a page of fifty of so many properties, counted", linear, (*world).list},
 		}},
 		{"accounts", []int{100, 1000, 10_000, 100_000}, (*world).growAccounts, []curve{

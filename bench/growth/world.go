@@ -28,7 +28,7 @@ type world struct {
 const (
 	hitDomain     = "hit.example"
 	archiveDomain = "archive.example"
-	keys          = 4
+	keys          = 2
 )
 
 // rowDomain has a site of so many queries, nearly all of which have rows in 28 days.
