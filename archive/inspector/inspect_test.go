@@ -137,8 +137,8 @@ func TestResultsTellWhyURLsAreLeft(t *testing.T) {
 func TestAnInterruptedRunWaitsForTheAnswersUnderWay(t *testing.T) {
 	inBubble(t, []string{"shop"}, func(t *testing.T, w *world) {
 		w.serve(shopMap, urls("shop", 2)...)
-		answers := map[string]time.Duration{urls("shop", 2)[0]: askLimit / 2, urls("shop", 2)[1]: 2 * askLimit}
-		for url, takes := range answers {
+		for i, url := range urls("shop", 2) {
+			takes := []time.Duration{askLimit / 2, 2 * askLimit}[i]
 			ctx, interrupt := context.WithCancel(t.Context())
 			w.during = func(ctx context.Context, asked string) {
 				if asked == url {
