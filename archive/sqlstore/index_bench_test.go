@@ -15,14 +15,14 @@ import (
 )
 
 // BenchmarkIndexedURLs times pages of a property beside one of a tenth of its size. SARA_BENCH_URLS is how many URLs it has,
-// 10,000 unless it is set: seeding 100,000, the most that the service is made for, takes some ten seconds for each database.
+// 2,000 unless it is set: seeding 100,000, the most that the service is made for, takes some ten seconds for each database.
 func BenchmarkIndexedURLs(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchmarkIndexedURLs(b, "sqlite:"+filepath.Join(b.TempDir(), "sara.db")) })
 	b.Run("postgres", func(b *testing.B) { benchmarkIndexedURLs(b, pgtest.Start(b).NewDatabase(b)) })
 }
 
 func benchmarkIndexedURLs(b *testing.B, url string) {
-	size := 10_000
+	size := 2000
 	if set := os.Getenv("SARA_BENCH_URLS"); set != "" {
 		size = value(strconv.Atoi(set))(b)
 	}
