@@ -32,8 +32,11 @@ type Connection struct {
 	CreatedAt     time.Time
 }
 
-const selectConnections = "SELECT c.id, a.id, a.name, w.id, w.name, c.name, c.kind, c.identity, c.revision, c.healthy," +
-	" c.note, c.created_at FROM connections c JOIN workspaces w ON w.id = c.workspace_id JOIN accounts a ON a.id = w.account_id "
+const (
+	connectionColumns = "c.id, a.id, a.name, w.id, w.name, c.name, c.kind, c.identity, c.revision, c.healthy, c.note, c.created_at"
+	fromConnections   = " FROM connections c JOIN workspaces w ON w.id = c.workspace_id JOIN accounts a ON a.id = w.account_id "
+	selectConnections = "SELECT " + connectionColumns + fromConnections
+)
 
 func scanConnection(row scanner) (c Connection, err error) {
 	err = row.Scan(&c.ID, &c.AccountID, &c.AccountName, &c.WorkspaceID, &c.WorkspaceName, &c.Name, &c.Kind, &c.Identity,
@@ -99,7 +102,7 @@ func (s *Store) ReplaceCredentials(ctx context.Context, connection string, crede
 			return err
 		}
 		_, err = tx.ExecContext(ctx, "UPDATE connections SET kind = $1, identity = $2, credentials = $3,"+
-			" revision = revision + 1, healthy = $4, note = '' WHERE id = $5", kind, identity, sealed, true, c.ID)
+			" revision = revision + 1, healthy = $4, note = '', unhealthy_since = NULL WHERE id = $5", kind, identity, sealed, true, c.ID)
 		if err != nil {
 			return err
 		}
@@ -149,12 +152,34 @@ func findConnection(ctx context.Context, q querier, reference string) (Connectio
 // reports whether this call made the difference: of many replicas that see the same failure, one is told so. A connection
 // that is unhealthy already keeps its first note, and one whose credentials were replaced since is left as it is.
 func (s *Store) SetConnectionHealth(ctx context.Context, id string, revision int, healthy bool, note string) (changed bool, err error) {
+	now := s.clock()
+	since := &now
 	if healthy {
-		note = ""
+		note, since = "", nil
 	}
 	return s.transition(ctx, "connection", id, "SELECT count(*) FROM connections WHERE id = $1",
-		"UPDATE connections SET healthy = $1, note = $2 WHERE id = $3 AND revision = $4 AND healthy <> $1",
-		healthy, cleanNote(note), id, revision)
+		"UPDATE connections SET healthy = $1, note = $2, unhealthy_since = $3 WHERE id = $4 AND revision = $5 AND healthy <> $1",
+		healthy, cleanNote(note), optionalMillis(since), id, revision)
+}
+
+// An Outage is a connection that is not healthy.
+type Outage struct {
+	Connection
+	Since *time.Time // nil when that was not written down
+}
+
+// Outages returns the connections that are not healthy, the longest first.
+func (s *Store) Outages(ctx context.Context) ([]Outage, error) {
+	scan := func(row scanner) (o Outage, err error) {
+		o.Connection, err = scanConnection(joined{row, []any{optionalInstant{&o.Since}}})
+		return o, err
+	}
+	outages, err := all(ctx, s.db, scan, "SELECT "+connectionColumns+", c.unhealthy_since"+fromConnections+
+		"WHERE NOT c.healthy ORDER BY coalesce(c.unhealthy_since, 0), c.id")
+	if err != nil {
+		return nil, fmt.Errorf("list the connections that are not healthy: %w", err)
+	}
+	return outages, nil
 }
 
 // transition runs an update that changes one row or, when the row is in that state already, none.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func testConnections(t *testing.T, f *fixture) {
@@ -137,8 +138,17 @@ func testConnectionHealth(t *testing.T, f *fixture) {
 		t.Errorf("the connection is %+v", state)
 	}
 
+	since := f.time
+	f.time = f.time.Add(time.Hour)
+	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "still"))(t), false)
+	outages := value(f.Outages(f.ctx))(t)
+	if len(outages) != 1 || outages[0].ID != c.ID || outages[0].Note != state.Note || outages[0].Since == nil || !outages[0].Since.Equal(since) {
+		t.Errorf("not healthy are %+v, since %v", outages, since)
+	}
+
 	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, true, "ignored"))(t), true)
 	equal(t, value(f.Connection(f.ctx, c.ID))(t), c)
+	equal(t, value(f.Outages(f.ctx))(t), []Outage{})
 	_, err := f.SetConnectionHealth(f.ctx, "nothing", 1, true, "")
 	refused[*NotFoundError](t, err)
 	// What the upstream says may be anything.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -101,6 +102,17 @@ func isUniqueViolation(err error) bool {
 	}
 	if lite := (*sqlite.Error)(nil); errors.As(err, &lite) {
 		return lite.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || lite.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
+	}
+	return false
+}
+
+// isUnknownTable reports whether the database has no table of that name.
+func isUnknownTable(err error) bool {
+	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
+		return pg.Code == "42P01"
+	}
+	if lite := (*sqlite.Error)(nil); errors.As(err, &lite) {
+		return lite.Code() == sqlite3.SQLITE_ERROR && strings.Contains(lite.Error(), "no such table")
 	}
 	return false
 }

@@ -21,5 +21,5 @@
 //
 // Failure mode: an error of the database is returned as it is, wrapped with the attempt, and nothing of a failed write
 // remains. Errors that a person can act on are typed: InputError, NotFoundError, AmbiguousError, ExistsError,
-// KeyLimitError, ErrNoSecretKey, ErrWrongSecretKey. No error holds a password, a key or a credential.
+// KeyLimitError, SchemaError, ErrNoSecretKey, ErrWrongSecretKey. No error holds a password, a key or a credential.
 package sqlstore

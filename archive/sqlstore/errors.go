@@ -65,6 +65,17 @@ type ExistsError struct {
 
 func (e *ExistsError) Error() string { return fmt.Sprintf("%s %q exists already", e.Kind, e.Name) }
 
+// A SchemaError says that a newer version of the program has changed the schema of the database.
+type SchemaError struct {
+	Current int64 // version of the database's schema
+	Known   int64 // the last that this program knows
+}
+
+func (e *SchemaError) Error() string {
+	return fmt.Sprintf("the schema of the database is of version %d, and this program knows none after %d: "+
+		"run the newer program, or restore the backup from before it", e.Current, e.Known)
+}
+
 // A KeyLimitError says that the account has as many working keys as its plan allows.
 type KeyLimitError struct {
 	Account string // the account's name

@@ -300,6 +300,7 @@ func testTakeInspection(t *testing.T, f *fixture) {
 	take("a", indexDay, 2, false)
 	take("a", indexDay, 3, true)
 	take("b", indexDay, 1, true)
+	equal(t, value(f.TakenInspections(f.ctx, indexDay))(t), map[string]int{"a": 3, "b": 1})
 	take("a", indexDay+1, 1, true)
 	take("a", indexDay, 3, false) // yesterday's count is kept
 	take("a", indexDay+2, 1, true)

@@ -173,6 +173,26 @@ func (s *Store) TakeInspection(ctx context.Context, site string, day translate.D
 	return granted, nil
 }
 
+// TakenInspections returns how many inspections TakeInspection gave out of a day, by site.
+func (s *Store) TakenInspections(ctx context.Context, day translate.Date) (map[string]int, error) {
+	type count struct {
+		site  string
+		taken int
+	}
+	counts, err := all(ctx, s.db, func(row scanner) (c count, err error) {
+		err = row.Scan(&c.site, &c.taken)
+		return c, err
+	}, "SELECT site, taken FROM inspection_counts WHERE day = $1", day)
+	if err != nil {
+		return nil, fmt.Errorf("count the inspections of %s: %w", day, err)
+	}
+	taken := make(map[string]int, len(counts))
+	for _, c := range counts {
+		taken[c.site] = c.taken
+	}
+	return taken, nil
+}
+
 // seconds is the stored form of the time of a crawl, which may be absent.
 func seconds(t *time.Time) any {
 	if t == nil {

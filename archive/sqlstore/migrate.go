@@ -21,11 +21,15 @@ const (
 )
 
 // Migrate brings the schema up to date and returns how many steps it took; 0 when there was nothing to do. Processes
-// that migrate one database at the same time all succeed, and each step runs once. A step that fails leaves no trace.
+// that migrate one database at the same time all succeed, and each step runs once. A step that fails leaves no trace. A
+// schema of a newer program is left as it is, and a SchemaError.
 func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 	provider, err := s.migrator()
 	if err != nil {
 		return 0, err
+	}
+	if current, known, err := s.SchemaVersion(ctx); err != nil || current > known {
+		return 0, errors.Join(err, newerSchema(current, known))
 	}
 	version := int64(-1)
 	for {
@@ -45,6 +49,29 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 		}
 		version = now
 	}
+}
+
+// SchemaVersion returns the version of the database's schema, 0 for an empty one, and the one that Migrate brings it to. It
+// changes nothing.
+func (s *Store) SchemaVersion(ctx context.Context) (current, known int64, err error) {
+	provider, err := s.migrator()
+	if err != nil {
+		return 0, 0, err
+	}
+	sources := provider.ListSources()
+	known = sources[len(sources)-1].Version
+	current, err = one(ctx, s.db, scalar[int64], "SELECT coalesce(max(version_id), 0) FROM goose_db_version")
+	if err != nil && !isUnknownTable(err) {
+		return 0, known, fmt.Errorf("read the version of the %s schema: %w", s.dialect, err)
+	}
+	return current, known, nil
+}
+
+func newerSchema(current, known int64) error {
+	if current <= known {
+		return nil
+	}
+	return &SchemaError{Current: current, Known: known}
 }
 
 func (s *Store) migrator() (*goose.Provider, error) {

@@ -77,6 +77,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"a restart loses nothing", testRestart},
 		{"racing migrations all succeed", testMigrateRace},
 		{"a database of the previous schema opens", testPreviousSchema},
+		{"the schema of a newer program is left alone", testNewerSchema},
 	} {
 		t.Run(test.guarantee, func(t *testing.T) { test.check(t, newFixture(t, newDatabase(t))) })
 	}
@@ -301,6 +302,24 @@ func testPreviousSchema(t *testing.T, f *fixture) {
 		equal(t, value(f.KeyByHash(f.ctx, keySpec("", "text").Hash))(t).PersonID, p.ID)
 		value(f.AddAnnotation(f.ctx, site.ID, Annotation{Title: "launch"}))(t)
 	}
+}
+
+func testNewerSchema(t *testing.T, f *fixture) {
+	provider := value(f.migrator())(t)
+	latest := int64(len(provider.ListSources()))
+	version := func() [2]int64 {
+		t.Helper()
+		current, known, err := f.SchemaVersion(f.ctx)
+		wantNil(t, err)
+		return [2]int64{current, known}
+	}
+	equal(t, version(), [2]int64{latest, latest})
+	value(affected(f.ctx, f.db, "INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, $2)", latest+1, true))(t)
+	equal(t, version(), [2]int64{latest + 1, latest})
+	_, err := f.Migrate(f.ctx)
+	equal(t, *refusal[*SchemaError](t, err), SchemaError{latest + 1, latest})
+	value(affected(f.ctx, f.db, "DROP TABLE goose_db_version"))(t)
+	equal(t, version(), [2]int64{0, latest})
 }
 
 func numbered(format string, n int) []string {
