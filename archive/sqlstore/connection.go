@@ -184,24 +184,30 @@ func (s *Store) Outages(ctx context.Context) ([]Outage, error) {
 
 // transition runs an update that changes one row or, when the row is in that state already, none.
 func (s *Store) transition(ctx context.Context, kind, id, count, update string, args ...any) (changed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, writeLimit)
-	defer cancel()
-	rows, err := affected(ctx, s.db, update, args...)
+	err = s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		rows, err := affected(ctx, tx, update, args...)
+		if err != nil {
+			return fmt.Errorf("record the state of %s %s: %w", kind, id, err)
+		}
+		if changed = rows > 0; changed {
+			return nextEdition(ctx, tx)
+		}
+		known, err := one(ctx, tx, scalar[int], count, id)
+		if err != nil {
+			return fmt.Errorf("look for %s %s: %w", kind, id, err)
+		}
+		if known == 0 {
+			return &NotFoundError{kind, id}
+		}
+		return nil
+	})
 	if err != nil {
-		return false, fmt.Errorf("record the state of %s %s: %w", kind, id, err)
+		return false, err
 	}
-	if rows > 0 {
+	if changed {
 		s.generation.Add(1)
-		return true, nil
 	}
-	known, err := one(ctx, s.db, scalar[int], count, id)
-	if err != nil {
-		return false, fmt.Errorf("look for %s %s: %w", kind, id, err)
-	}
-	if known == 0 {
-		return false, &NotFoundError{kind, id}
-	}
-	return false, nil
+	return changed, nil
 }
 
 const selectCredentials = "SELECT credentials, revision FROM connections WHERE id = $1"

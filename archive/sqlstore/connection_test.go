@@ -115,7 +115,7 @@ func testConnectionHealth(t *testing.T, f *fixture) {
 	_, c := f.acme()
 	p := f.property("google", "sc-domain:example.com")
 	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, true, ""))(t), false)
-	generation := f.Generation()
+	generation, edition := f.Generation(), value(f.Edition(f.ctx))(t)
 
 	var told atomic.Int64
 	var replicas sync.WaitGroup
@@ -133,6 +133,7 @@ func testConnectionHealth(t *testing.T, f *fixture) {
 	replicas.Wait()
 	equal(t, told.Load(), int64(1))
 	equal(t, f.Generation(), generation+1)
+	equal(t, value(f.Edition(f.ctx))(t), edition+1)
 	state := value(f.Property(f.ctx, p.ID))(t).Connection
 	if state.Healthy || !strings.HasPrefix(state.Note, "revoked, says ") {
 		t.Errorf("the connection is %+v", state)

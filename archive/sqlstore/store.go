@@ -88,6 +88,16 @@ func (s *Store) Ping(ctx context.Context) error {
 // connection's health or a property's access that it made. Caches of what the store holds compare it.
 func (s *Store) Generation() uint64 { return s.generation.Load() }
 
+// Edition grows with everything that Generation grows with, whichever process does it. Who has remembered what the store
+// holds since before an edition was read, and reads the same one again, need not read the rest again.
+func (s *Store) Edition(ctx context.Context) (uint64, error) {
+	changes, err := one(ctx, s.db, scalar[int64], "SELECT changes FROM edition")
+	if err != nil {
+		return 0, fmt.Errorf("read the edition: %w", err)
+	}
+	return uint64(changes), nil
+}
+
 // querier is what a database and a transaction have in common.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -146,10 +156,26 @@ func scalar[T any](row scanner) (v T, err error) {
 
 // write is transact for what is served: it counts the commit.
 func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
-	if err := s.transact(ctx, do); err != nil {
+	err := s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := do(ctx, tx); err != nil {
+			return err
+		}
+		return nextEdition(ctx, tx)
+	})
+	if err != nil {
 		return err
 	}
 	s.generation.Add(1)
+	return nil
+}
+
+// nextEdition counts a change of what is served, with the change itself. It has to be the last thing that a transaction does:
+// they wait for each other here, and who has come this far waits for nobody else.
+func nextEdition(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, "UPDATE edition SET changes = changes + 1")
+	if err != nil {
+		return fmt.Errorf("count the change: %w", err)
+	}
 	return nil
 }
 

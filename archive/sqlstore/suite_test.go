@@ -52,7 +52,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"brand terms keep identity and order", testBrandTerms},
 		{"page groups keep identity and order", testPageGroups},
 		{"annotations are listed by date", testAnnotations},
-		{"generation grows with committed writes only", testGeneration},
+		{"generation and edition grow with committed writes only", testGeneration},
 		{"usage is replaced by account and read by day", testUsage},
 		{"a lease has one holder until it runs out", testLease},
 		{"of racing contenders one holds the lease", testLeaseRace},
@@ -218,17 +218,19 @@ func names[T any](list []T, of func(T) string) []string {
 }
 
 func testGeneration(t *testing.T, f *fixture) {
-	before := f.Generation()
+	before, edition := f.Generation(), value(f.Edition(f.ctx))(t)
 	f.account("acme", "pro")
 	if f.Generation() != before+1 {
 		t.Errorf("a write moved the generation from %d to %d", before, f.Generation())
 	}
+	equal(t, value(f.Edition(f.ctx))(t), edition+1)
 	_, err := f.AddAccount(f.ctx, "acme", "pro", nil)
 	refused[*ExistsError](t, err)
 	value(f.Accounts(f.ctx))(t)
 	if f.Generation() != before+1 {
 		t.Errorf("a refused write and a read moved the generation to %d", f.Generation())
 	}
+	equal(t, value(f.Edition(f.ctx))(t), edition+1)
 }
 
 func testRestart(t *testing.T, f *fixture) {
@@ -288,7 +290,6 @@ func testMigrateRace(t *testing.T, f *fixture) {
 func testPreviousSchema(t *testing.T, f *fixture) {
 	provider := value(f.migrator())(t)
 	latest := len(provider.ListSources())
-	value(provider.DownTo(f.ctx, 1))(t)
 	p, _ := f.acme()
 	site := f.property("google", "sc-domain:example.com")
 	f.key(p.Email, "text")
