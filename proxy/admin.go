@@ -1,8 +1,12 @@
 package proxy
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/pprof"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
@@ -14,17 +18,7 @@ func (s *Server) Admin() http.Handler {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		writeStatus(w, http.StatusOK, "live")
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := s.Ready(r.Context()); err != nil {
-			writeStatus(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
-			return
-		}
-		if s.config.Degraded != nil && s.config.Degraded() {
-			writeStatus(w, http.StatusOK, "degraded: Redis is away, budgets are this replica's own share")
-			return
-		}
-		writeStatus(w, http.StatusOK, "ready")
-	})
+	mux.HandleFunc("GET /readyz", s.serveReady)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -32,6 +26,56 @@ func (s *Server) Admin() http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
+}
+
+// The states of a server. It gets requests while it is ready or degraded.
+const (
+	StateReady    = "ready"
+	StateDegraded = "degraded" // it answers, with less than it should have
+	StateDraining = "draining" // it was told to stop
+	StateUnready  = "unready"  // it cannot answer now
+)
+
+// Status is how a server is: the answer of /readyz to a client that accepts JSON. Others get the state and the reason as text.
+type Status struct {
+	State     string    `json:"state"`
+	Reason    string    `json:"reason"`  // why it is not simply ready; empty when it is
+	Version   string    `json:"version"` // of the build
+	StartedAt time.Time `json:"started_at"`
+}
+
+// status returns how the server is at this moment.
+func (s *Server) status(ctx context.Context) Status {
+	status := Status{State: StateReady, Version: s.config.Version, StartedAt: s.started}
+	err := s.Ready(ctx)
+	switch {
+	case errors.Is(err, errDraining):
+		status.State, status.Reason = StateDraining, err.Error()
+	case err != nil:
+		status.State, status.Reason = StateUnready, err.Error()
+	case s.config.Degraded != nil && s.config.Degraded():
+		status.State, status.Reason = StateDegraded, "Redis is away, budgets are this replica's own share"
+	}
+	return status
+}
+
+func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
+	status, code := s.status(r.Context()), http.StatusOK
+	if status.State != StateReady && status.State != StateDegraded {
+		code = http.StatusServiceUnavailable
+	}
+	switch {
+	case r.Header.Get("Accept") == "application/json":
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(status) // as in writeStatus
+	case code != http.StatusOK:
+		writeStatus(w, code, "not ready: "+status.Reason)
+	case status.State == StateDegraded:
+		writeStatus(w, code, "degraded: "+status.Reason)
+	default:
+		writeStatus(w, code, status.State)
+	}
 }
 
 // writeStatus answers a probe. A prober that hung up has no use for an error about it.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"regexp"
@@ -58,6 +59,35 @@ func TestAdmin503(t *testing.T) {
 	w.wantProbe("/readyz", http.StatusServiceUnavailable, "shutting down")
 	w.wantProbe("/livez", http.StatusOK, "live")
 	w.get("pro", "/v1/me").ok(t) // who asks nevertheless is served
+}
+
+// Who accepts JSON is told how the server is, and since when it runs; with the status of the probe.
+func TestAdminTellsItsStatus(t *testing.T) {
+	t.Parallel()
+	degraded := false
+	w := newWorld(t, func(c *Config) { c.Degraded = func() bool { return degraded } })
+	f := func(code int, want Status) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.admin.URL+"/readyz", nil)
+		w.must(err)
+		request.Header.Set("Accept", "application/json")
+		answer, err := http.DefaultClient.Do(request)
+		w.must(err)
+		defer func() { w.must(answer.Body.Close()) }()
+		var got Status
+		w.must(json.NewDecoder(answer.Body).Decode(&got))
+		want.Version, want.StartedAt = "test", noon()
+		if answer.StatusCode != code || got != want {
+			t.Errorf("/readyz answers %d %+v, want %d %+v", answer.StatusCode, got, code, want)
+		}
+	}
+	w.advance(time.Hour)
+	f(http.StatusOK, Status{State: StateReady})
+	degraded = true
+	f(http.StatusOK, Status{State: StateDegraded, Reason: "Redis is away, budgets are this replica's own share"})
+	w.wantProbe("/readyz", http.StatusOK, "degraded: Redis is away")
+	w.server.Drain()
+	f(http.StatusServiceUnavailable, Status{State: StateDraining, Reason: "the server is shutting down"})
 }
 
 // Series come from the route table and from codes: no client can make one.

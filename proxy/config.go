@@ -102,7 +102,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, calendar: calendar, gate: gate, cache: responses, metrics: newMetrics(c.Registry, c.Version)}
+	s := &Server{config: c, calendar: calendar, gate: gate, cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
 	routes := s.routes()
 	document, err := OpenAPI(c.BaseURL)
 	if err != nil {

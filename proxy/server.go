@@ -44,6 +44,7 @@ type Server struct {
 	access   *accessLog
 	document *cache.Answer // the OpenAPI document
 	edge     *fasthttp.Server
+	started  time.Time
 	draining atomic.Bool
 }
 
