@@ -210,7 +210,7 @@ func (s *Shared) chargeBoth(accountID, propertyID string, calls int, p *Plan) (*
 		return &Refusal{AccountCalls, p.SearchConsoleCallsPerDay, wait}, nil
 	}
 	limit := p.LiveCallsPerMinutePerProperty
-	result, err := s.buckets.AllowN(ctx, "sara:live:"+propertyID, redis_rate.PerMinute(max(1, limit)), calls)
+	result, err := s.buckets.AllowN(ctx, liveKey(propertyID), redis_rate.PerMinute(max(1, limit)), calls)
 	if err == nil && result.Allowed == calls && limit > 0 {
 		return nil, nil
 	}
@@ -226,6 +226,9 @@ func (s *Shared) chargeBoth(accountID, propertyID string, calls int, p *Plan) (*
 	}
 	return &Refusal{PropertyMinute, limit, max(result.RetryAfter, time.Millisecond)}, nil
 }
+
+// liveKey is what the minute of a property is called by.
+func liveKey(propertyID string) string { return "sara:live:" + propertyID }
 
 // ReturnLive implements Budget. What Redis cannot be told now it is given when it is back; until then this replica's share
 // has it.

@@ -1,0 +1,111 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// peekBatch is how many questions travel together. So many are answered within the time that one step may take.
+const peekBatch = 500
+
+// PeekCounts returns what accounts have used of the hour and the day of now, as the replicas on a Redis count it. It charges
+// nothing and writes nothing. Accounts that used nothing today are left out.
+func PeekCounts(ctx context.Context, client redis.UniversalClient, accountIDs []string, now time.Time) ([]Count, error) {
+	var counts []Count
+	err := peek(ctx, client, accountIDs, func(pipe redis.Pipeliner, id string) *redis.SliceCmd {
+		return pipe.HMGet(ctx, accountKey(id), "h", "hn", "d", "dn", "cn")
+	}, func(id string, answer *redis.SliceCmd) error {
+		var kept struct {
+			Hour   int64 `redis:"h"`
+			Day    int64 `redis:"d"`
+			InHour int   `redis:"hn"`
+			InDay  int   `redis:"dn"`
+			Calls  int   `redis:"cn"`
+		}
+		if err := answer.Scan(&kept); err != nil {
+			return err
+		}
+		c := Count{AccountID: id, Hour: kept.Hour, Day: kept.Day, InHour: kept.InHour, InDay: kept.InDay, Calls: kept.Calls}
+		if c.moveTo(hourOf(now)); c.InDay > 0 || c.Calls > 0 {
+			counts = append(counts, c)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the usage of %d accounts: %w", len(accountIDs), err)
+	}
+	return counts, nil
+}
+
+// PeekInspections returns how many inspections of the sites are taken of a day, by site, without taking one.
+func PeekInspections(ctx context.Context, client redis.UniversalClient, sites []string, day int32) (map[string]int, error) {
+	taken := make(map[string]int)
+	err := peek(ctx, client, sites, func(pipe redis.Pipeliner, site string) *redis.StringCmd {
+		return pipe.Get(ctx, inspectionKeys(site, day)[1])
+	}, func(site string, answer *redis.StringCmd) error {
+		n, err := answer.Int()
+		if err == nil {
+			taken[site] = n
+		}
+		return ignoreNil(err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count the inspections of %d sites: %w", len(sites), err)
+	}
+	return taken, nil
+}
+
+// PeekLive returns which part of a minute's live calls is used of the properties, above 0 and up to about 1, without using
+// any. Properties of which none are used are left out.
+func PeekLive(ctx context.Context, client redis.UniversalClient, propertyIDs []string) (map[string]float64, error) {
+	used := make(map[string]float64)
+	err := peek(ctx, client, propertyIDs, func(pipe redis.Pipeliner, id string) *redis.DurationCmd {
+		return pipe.PTTL(ctx, "rate:"+liveKey(id)) // a bucket is forgotten, to the second, when it is full again
+	}, func(id string, answer *redis.DurationCmd) error {
+		left, err := answer.Result()
+		if left > 0 {
+			used[id] = left.Minutes()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the live calls of %d properties: %w", len(propertyIDs), err)
+	}
+	return used, nil
+}
+
+// peek asks a question about each of the ids, and has the answers read in their order.
+func peek[C redis.Cmder](ctx context.Context, client redis.UniversalClient, ids []string, ask func(redis.Pipeliner, string) C,
+	read func(id string, answer C) error) error {
+	for batch := range slices.Chunk(ids, peekBatch) {
+		answers := make([]C, len(batch))
+		_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, id := range batch {
+				answers[i] = ask(pipe, id)
+			}
+			return nil
+		})
+		if ignoreNil(err) != nil {
+			return err
+		}
+		for i, answer := range answers {
+			if err := read(batch[i], answer); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ignoreNil drops the error that says that there is no such key.
+func ignoreNil(err error) error {
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	return err
+}
