@@ -24,7 +24,9 @@ type fakeDirectory struct {
 	properties map[question][]Property
 	failure    error
 	hang       chan struct{} // what was read is answered once this is closed; nil: at once
-	asked      int
+	asked      int           // about keys and properties
+	edition    uint64
+	looked     int // for the edition
 	generation atomic.Uint64
 }
 
@@ -35,6 +37,14 @@ var (
 )
 
 func (d *fakeDirectory) Generation() uint64 { return d.generation.Load() }
+
+func (d *fakeDirectory) Edition(ctx context.Context) (uint64, error) {
+	d.mu.Lock()
+	edition, err, hang := d.edition, d.failure, d.hang
+	d.looked++
+	d.mu.Unlock()
+	return edition, answerAfter(ctx, hang, err)
+}
 
 func (d *fakeDirectory) Key(ctx context.Context, hash Hash) (Key, error) {
 	d.mu.Lock()
@@ -71,6 +81,14 @@ func answerAfter(ctx context.Context, hang chan struct{}, err error) error {
 
 // change changes the directory as another process does: the generation stays.
 func (d *fakeDirectory) change(do func()) {
+	d.set(func() {
+		do()
+		d.edition++
+	})
+}
+
+// set changes the directory, or how it behaves, in a way that it does not know of.
+func (d *fakeDirectory) set(do func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	do()
@@ -82,16 +100,16 @@ func (d *fakeDirectory) write(do func()) {
 	d.generation.Add(1)
 }
 
-func (d *fakeDirectory) fail(err error) { d.change(func() { d.failure = err }) }
+func (d *fakeDirectory) fail(err error) { d.set(func() { d.failure = err }) }
 
 // hold makes what is asked from now on wait for release. What was held before stays held.
 func (d *fakeDirectory) hold() (release func()) {
 	hang := make(chan struct{})
-	d.change(func() { d.hang = hang })
+	d.set(func() { d.hang = hang })
 	return sync.OnceFunc(func() { close(hang) })
 }
 
-func (d *fakeDirectory) unhold() { d.change(func() { d.hang = nil }) }
+func (d *fakeDirectory) unhold() { d.set(func() { d.hang = nil }) }
 
 func (d *fakeDirectory) calls() int {
 	d.mu.Lock()
@@ -169,7 +187,10 @@ func (w *world) admit(ctx context.Context) (code string, err error) {
 // find looks for a property on behalf of the good key.
 func (w *world) find(ctx context.Context, reference string) (code string, err error) {
 	key := good()
-	_, err = w.Property(ctx, &Grant{Key: &key}, reference)
+	now, err := w.generation(ctx)
+	if err == nil {
+		_, err = w.Property(ctx, &Grant{Key: &key, generation: now}, reference)
+	}
 	return codeOf(err)
 }
 

@@ -21,7 +21,10 @@ type Directory interface {
 	// unless it is empty, and whose id, full upstream string, slug or host is reference.
 	FindProperties(ctx context.Context, personID, workspaceID, reference string) ([]Property, error)
 
-	// Generation grows whenever this process has changed what the other methods return.
+	// Edition grows whenever anybody has changed what Key and FindProperties return.
+	Edition(ctx context.Context) (uint64, error)
+
+	// Generation grows whenever this process has: at once, and without asking.
 	Generation() uint64
 }
 
@@ -39,6 +42,7 @@ type Gate struct {
 	config     Config
 	forgotten  atomic.Uint64 // how often Forget was called
 	strangers  *strangers
+	editions   *lookup[struct{}, uint64]
 	keys       *lookup[Hash, *Key]
 	properties *lookup[question, []Property]
 }
@@ -48,7 +52,7 @@ type question struct {
 	personID, workspaceID, reference string
 }
 
-// rememberedAnswers bounds each of the gate's two memories; an answer takes about a kilobyte at most.
+// rememberedAnswers bounds the gate's memories of keys and of properties; an answer takes about a kilobyte at most.
 const rememberedAnswers = 20_000
 
 // NewGate returns a gate over the directory.
@@ -58,17 +62,28 @@ func NewGate(c Config) (*Gate, error) {
 	if g.strangers, err = newStrangers(c.Now); err != nil {
 		return nil, err
 	}
-	if g.keys, err = newLookup(c.Now, g.generation, rememberedAnswers, g.loadKey); err != nil {
+	load := func(ctx context.Context, _ struct{}) (uint64, error) { return c.Directory.Edition(ctx) }
+	if g.editions, err = newLookup(c.Now, freshFor, 1, load); err != nil {
 		return nil, err
 	}
-	if g.properties, err = newLookup(c.Now, g.generation, rememberedAnswers, g.loadProperties); err != nil {
+	if g.keys, err = newLookup(c.Now, sameFor, rememberedAnswers, g.loadKey); err != nil {
+		return nil, err
+	}
+	if g.properties, err = newLookup(c.Now, sameFor, rememberedAnswers, g.loadProperties); err != nil {
 		return nil, err
 	}
 	return g, nil
 }
 
-// generation grows with every change that this process knows of, its own or one that it was told of.
-func (g *Gate) generation() uint64 { return g.config.Directory.Generation() + g.forgotten.Load() }
+// A generation is a state of the directory. It is another one after every change: at once after those of this process and
+// those that it was told of, within a second after all others.
+type generation struct{ heard, edition uint64 }
+
+func (g *Gate) generation(ctx context.Context) (now generation, err error) {
+	now.heard = g.config.Directory.Generation() + g.forgotten.Load()
+	now.edition, err = g.editions.get(ctx, struct{}{}, generation{heard: now.heard})
+	return now, err
+}
 
 // Forget makes the gate ask the directory again for all that it remembers: something was changed elsewhere.
 func (g *Gate) Forget() { g.forgotten.Add(1) }
@@ -78,6 +93,8 @@ type Grant struct {
 	Key   *Key // shared between requests: read only
 	Plan  Plan
 	Usage Usage // this request included, if it was admitted
+
+	generation generation // as it was found
 }
 
 // WorkspaceID returns the workspace that the caller is restricted to, empty for none.
@@ -94,16 +111,15 @@ type Request struct {
 // the scopes, and last whether it fits the budgets, to which it is charged. With a denial after the first stage comes a
 // Grant nevertheless, whose usage does not include the request.
 func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
-	key, err := g.authenticate(ctx, r)
+	grant, err := g.authenticate(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	grant := &Grant{Key: key, Plan: g.config.Plans[key.PlanName]}
 	if denial := g.judge(grant, r.Need); denial != nil {
-		grant.Usage = g.config.Budget.Usage(ctx, key.AccountID)
+		grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
 		return grant, denial
 	}
-	usage, refusal := g.config.Budget.Admit(ctx, key.AccountID, key.ID, grant.Plan)
+	usage, refusal := g.config.Budget.Admit(ctx, grant.Key.AccountID, grant.Key.ID, grant.Plan)
 	grant.Usage = usage
 	if refusal != nil {
 		return grant, refusal.denial()
@@ -114,11 +130,12 @@ func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
 // Identify returns the Grant of a request that asks for nothing that exists, and charges nothing: nil when its key is not
 // good.
 func (g *Gate) Identify(ctx context.Context, r Request) *Grant {
-	key, err := g.authenticate(ctx, r)
+	grant, err := g.authenticate(ctx, r)
 	if err != nil {
 		return nil
 	}
-	return &Grant{Key: key, Plan: g.config.Plans[key.PlanName], Usage: g.config.Budget.Usage(ctx, key.AccountID)}
+	grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
+	return grant
 }
 
 // ChargeLive charges upstream calls about a property to the caller's account and to the property, all of them or none.
@@ -135,9 +152,9 @@ func (g *Gate) ReturnLive(ctx context.Context, grant *Grant, calls int) {
 	g.config.Budget.ReturnLive(ctx, grant.Key.AccountID, calls, grant.Usage.At)
 }
 
-// authenticate returns the key that a request carries, if it is good. Who tries many keys that do not exist is turned away
-// before the directory is asked; keys that were seen to be good pass nevertheless.
-func (g *Gate) authenticate(ctx context.Context, r Request) (*Key, error) {
+// authenticate returns the Grant of the key that a request carries, if it is good, without a usage. Who tries many keys that
+// do not exist is turned away before the directory is asked; keys that were seen to be good pass nevertheless.
+func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
 	if r.Authorization == "" {
 		return nil, deny(CodeInvalidKey, "the request carries no key: send the header %s", authSchemeText)
 	}
@@ -155,9 +172,9 @@ func (g *Gate) authenticate(ctx context.Context, r Request) (*Key, error) {
 	if denial != nil {
 		return nil, denial
 	}
-	key, err := g.known(ctx, hash)
+	grant, err := g.known(ctx, hash)
 	guess = isUnknown(err)
-	return key, err
+	return grant, err
 }
 
 func isUnknown(err error) bool {
@@ -165,9 +182,13 @@ func isUnknown(err error) bool {
 	return errors.As(err, &denial) && denial.Code == CodeInvalidKey
 }
 
-// known returns the key with this hash; with an error if it is no longer good, and nil if there is none.
-func (g *Gate) known(ctx context.Context, hash Hash) (*Key, error) {
-	key, err := g.keys.get(ctx, hash)
+// known returns the Grant of the key with this hash, if there is one and it is still good.
+func (g *Gate) known(ctx context.Context, hash Hash) (*Grant, error) {
+	generation, err := g.generation(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look whether keys have changed: %w", err)
+	}
+	key, err := g.keys.get(ctx, hash, generation)
 	switch {
 	case errors.Is(err, ErrUnknown):
 		return nil, deny(CodeInvalidKey, "the key is not known: check that it was copied whole")
@@ -175,9 +196,9 @@ func (g *Gate) known(ctx context.Context, hash Hash) (*Key, error) {
 		return nil, fmt.Errorf("look up a key: %w", err)
 	}
 	if denial := judgeKey(key, g.config.Now()); denial != nil {
-		return key, denial
+		return nil, denial
 	}
-	return key, nil
+	return &Grant{Key: key, Plan: g.config.Plans[key.PlanName], generation: generation}, nil
 }
 
 // judgeKey refuses a key that was good once.
@@ -214,7 +235,7 @@ func (g *Gate) Property(ctx context.Context, grant *Grant, reference string) (*P
 	if len(reference) > longestReference {
 		return nil, notFound(reference)
 	}
-	candidates, err := g.properties.get(ctx, question{grant.Key.PersonID, grant.WorkspaceID(), reference})
+	candidates, err := g.properties.get(ctx, question{grant.Key.PersonID, grant.WorkspaceID(), reference}, grant.generation)
 	if err != nil && !errors.Is(err, ErrUnknown) {
 		return nil, fmt.Errorf("look up a property: %w", err)
 	}

@@ -12,19 +12,20 @@ import (
 )
 
 const (
-	freshFor      = time.Second     // how long an answer of the Directory is used without asking again
-	staleFor      = 5 * time.Minute // how long it is used while the Directory fails
-	lookupTimeout = time.Second     // the longest that one question to the Directory may take; no longer than freshFor
+	freshFor      = time.Second      // how long the Directory's edition is taken for the present one without asking again
+	sameFor       = 30 * time.Second // how long what it said of that edition is, in case its keeper was changed by hand
+	staleFor      = 5 * time.Minute  // how long either is used while the Directory fails
+	lookupTimeout = time.Second      // the longest that one question to the Directory may take; no longer than freshFor
 )
 
 // A lookup remembers the Directory's answers to one kind of question. Simultaneous questions for the same thing are asked
 // once, on a context of their own, so that a caller who leaves does not fail the others.
 type lookup[K comparable, V any] struct {
-	now        func() time.Time
-	generation func() uint64
-	load       func(context.Context, K) (V, error)
-	answers    *otter.Cache[K, answer[V]]
-	flights    singleflight.Group
+	now     func() time.Time
+	fresh   time.Duration // how long an answer is used without asking again
+	load    func(context.Context, K) (V, error)
+	answers *otter.Cache[K, answer[V]]
+	flights singleflight.Group
 }
 
 // answer is what the Directory said, an ErrUnknown included.
@@ -33,24 +34,23 @@ type answer[V any] struct {
 	err        error
 	said       time.Time // when it was asked for
 	tried      time.Time // when it was last asked for again; after said only while the Directory fails
-	generation uint64
+	generation generation
 }
 
-func newLookup[K comparable, V any](now func() time.Time, generation func() uint64, size int,
+func newLookup[K comparable, V any](now func() time.Time, fresh time.Duration, size int,
 	load func(context.Context, K) (V, error)) (*lookup[K, V], error) {
 	answers, err := otter.New(&otter.Options[K, answer[V]]{MaximumSize: size})
 	if err != nil {
 		return nil, fmt.Errorf("make a cache of %d answers: %w", size, err)
 	}
-	return &lookup[K, V]{now: now, generation: generation, load: load, answers: answers}, nil
+	return &lookup[K, V]{now: now, fresh: fresh, load: load, answers: answers}, nil
 }
 
-// get returns the answer for key, from memory while it is fresh, from the Directory otherwise.
-func (l *lookup[K, V]) get(ctx context.Context, key K) (V, error) {
-	// The generation is read before the Directory is asked: an answer that a change has overtaken is never fresh.
-	generation := l.generation()
+// get returns the answer for key, from memory while it is fresh and of the generation, from the Directory otherwise. The
+// generation has to be read before this: an answer that a change has overtaken is never fresh.
+func (l *lookup[K, V]) get(ctx context.Context, key K, generation generation) (V, error) {
 	known, ok := l.remembered(key, generation)
-	if ok && l.within(known.tried, freshFor) {
+	if ok && l.within(known.tried, l.fresh) {
 		return known.value, known.err
 	}
 	asked, err := l.join(ctx, key, generation)
@@ -67,11 +67,11 @@ func (l *lookup[K, V]) get(ctx context.Context, key K) (V, error) {
 
 // remembered returns the answer for key if it may still be used, though perhaps only because the Directory fails. That
 // something is unknown is nothing to keep alive then.
-func (l *lookup[K, V]) remembered(key K, generation uint64) (answer[V], bool) {
+func (l *lookup[K, V]) remembered(key K, generation generation) (answer[V], bool) {
 	known, ok := l.answers.GetIfPresent(key)
 	usable := staleFor
 	if known.err != nil {
-		usable = freshFor
+		usable = l.fresh
 	}
 	return known, ok && known.generation == generation && l.within(known.said, usable)
 }
@@ -89,9 +89,9 @@ func (l *lookup[K, V]) within(at time.Time, d time.Duration) bool {
 }
 
 // join waits for the answer to the one question for key that is under way, and starts it if there is none.
-func (l *lookup[K, V]) join(ctx context.Context, key K, generation uint64) (answer[V], error) {
+func (l *lookup[K, V]) join(ctx context.Context, key K, generation generation) (answer[V], error) {
 	// Quoted, so that no two keys make the same flight.
-	done := l.flights.DoChan(fmt.Sprintf("%d %#v", generation, key), func() (any, error) {
+	done := l.flights.DoChan(fmt.Sprintf("%v %#v", generation, key), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
 		return l.ask(ctx, key, generation)
@@ -111,7 +111,7 @@ func (l *lookup[K, V]) join(ctx context.Context, key K, generation uint64) (answ
 }
 
 // ask asks the Directory and remembers the answer; while the Directory fails, it returns the answer before.
-func (l *lookup[K, V]) ask(ctx context.Context, key K, generation uint64) (a answer[V], err error) {
+func (l *lookup[K, V]) ask(ctx context.Context, key K, generation generation) (a answer[V], err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &loadPanic{value: p, stack: debug.Stack()}
@@ -120,7 +120,7 @@ func (l *lookup[K, V]) ask(ctx context.Context, key K, generation uint64) (a ans
 	asked := l.now()
 	known, ok := l.remembered(key, generation)
 	switch {
-	case ok && l.within(known.tried, freshFor):
+	case ok && l.within(known.tried, l.fresh):
 		return known, nil // another flight landed just before this one started
 	case ok && known.tried.After(known.said):
 		// The last try was in vain: those who come during this one do not wait for a directory that may hang.

@@ -30,24 +30,43 @@ func eachKind(t *testing.T, do func(t *testing.T, w *world, known, unknown func(
 	})
 }
 
-func TestAnswersAreRememberedForOneSecond(t *testing.T) {
+func TestAnswersAreRememberedUntilSomethingChanges(t *testing.T) {
 	eachKind(t, func(t *testing.T, w *world, known, unknown func(context.Context) (string, error), unknownCode string) {
 		f := func(ask func(context.Context) (string, error), code string) {
 			t.Helper()
 			asked := w.directory.calls()
 			for range 3 {
 				wantCode(t, code, nil)(ask(t.Context()))
+				w.clock.advance(2 * freshFor)
 			}
-			w.clock.advance(time.Second)
-			wantCode(t, code, nil)(ask(t.Context()))
 			wantCalls(t, w.directory, asked+1)
-			w.clock.advance(1)
+			w.directory.change(func() {})
 			wantCode(t, code, nil)(ask(t.Context()))
 			wantCalls(t, w.directory, asked+2)
+			w.clock.advance(sameFor)
+			wantCode(t, code, nil)(ask(t.Context()))
+			wantCalls(t, w.directory, asked+2)
+			w.clock.advance(1)
+			wantCode(t, code, nil)(ask(t.Context()))
+			wantCalls(t, w.directory, asked+3)
 		}
 		f(known, "")
 		f(unknown, unknownCode)
 	})
+}
+
+func TestWhetherSomethingChangedIsAskedOnceASecond(t *testing.T) {
+	w := newWorld(t)
+	for looked := 1; looked <= 3; looked++ {
+		wantCode(t, "", nil)(w.admit(t.Context()))
+		w.clock.advance(freshFor)
+		wantCode(t, "", nil)(w.find(t.Context(), "shop"))
+		if w.directory.looked != looked {
+			t.Errorf("the directory was asked %d times whether something has changed, want %d", w.directory.looked, looked)
+		}
+		w.clock.advance(1)
+	}
+	wantCalls(t, w.directory, 2)
 }
 
 func TestAClockThatWentBackIsNotTrusted(t *testing.T) {
@@ -90,6 +109,7 @@ func TestAChangeOfThisProcessIsSeenAtOnce(t *testing.T) {
 func TestAnAnswerOnItsWayDuringAChangeIsNotRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRealWorld(t)
+		wantCode(t, CodeNotFound, nil)(w.find(t.Context(), "nowhere")) // so that it is the key that is held, not the edition
 		release := w.directory.hold()
 		var early sync.WaitGroup
 		early.Go(func() { wantCode(t, "", nil)(w.admit(t.Context())) })
@@ -123,7 +143,7 @@ func TestSimultaneousMissesAskOnce(t *testing.T) {
 func TestAMissThatComesTooLateAsksNothing(t *testing.T) {
 	w := newWorld(t)
 	wantCode(t, "", nil)(w.admit(t.Context()))
-	late, err := w.keys.join(t.Context(), HashKey(goodKey), w.generation())
+	late, err := w.keys.join(t.Context(), HashKey(goodKey), generation{})
 	if err != nil || late.value.ID != "k1" {
 		t.Errorf("%+v, %v", late, err)
 	}
@@ -166,7 +186,7 @@ func TestACallerWhoHangsUpFailsNobodyElse(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	const size = 100
 	w := newWorld(t)
-	l, err := newLookup(w.clock.now, w.directory.Generation, size, func(_ context.Context, n int) (int, error) {
+	l, err := newLookup(w.clock.now, freshFor, size, func(_ context.Context, n int) (int, error) {
 		if n%2 == 0 {
 			return 0, ErrUnknown
 		}
@@ -176,7 +196,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 50 * size {
-		if got, err := l.get(t.Context(), n); n%2 == 0 && !errors.Is(err, ErrUnknown) || n%2 == 1 && got != n {
+		if got, err := l.get(t.Context(), n, generation{}); n%2 == 0 && !errors.Is(err, ErrUnknown) || n%2 == 1 && got != n {
 			t.Fatalf("%d: %d, %v", n, got, err)
 		}
 	}

@@ -19,6 +19,9 @@ var _ policy.Directory = directory{}
 // Generation implements policy.Directory.
 func (d directory) Generation() uint64 { return d.store.Generation() }
 
+// Edition implements policy.Directory.
+func (d directory) Edition(ctx context.Context) (uint64, error) { return d.store.Edition(ctx) }
+
 // Key implements policy.Directory.
 func (d directory) Key(ctx context.Context, hash policy.Hash) (policy.Key, error) {
 	record, err := d.store.KeyByHash(ctx, hash)

@@ -127,8 +127,8 @@ func (p *plan) appendAssumptions(text []byte) []byte {
 		"the second, %.1f µs more for each request, goes by what a memory hit would take that shares its call with no other, extrapolated from how the time falls with the calls.", p.model.redis, p.model.apart)
 	say("The mix asks the upstream %.4f times for a request at every rate. It asks less often when more requests are about the same properties, since an answer serves all who ask.", p.model.upstream)
 	say("A project may call %d times a minute and a site %d times, which is what Google publishes; %d sites are asked about equally.", callsPerProject, callsPerSite, p.sites)
-	say("A key that is in use asks %.4g times a second, of any replica; each replica believes the database for %.0f s. A database answers %s look-ups a second.",
-		p.keyRate, freshFor.Seconds(), whole(p.lookups))
+	say("A key that is in use asks %.4g times a second, of any replica; each replica believes the database for %.0f s if nothing changes, which it asks every second. A database answers %s look-ups a second.",
+		p.keyRate, sameFor.Seconds(), whole(p.lookups))
 	if p.growth == nil {
 		say("What looking up keys takes of sara is not in the sums: the loops had few keys (see -growth).")
 	} else {

@@ -49,8 +49,9 @@ type model struct {
 	assumed
 }
 
-// freshFor is how long a replica goes by what the database said of a key or a property.
-const freshFor = time.Second
+// sameFor is how long a replica goes by what the database said of a key or a property, while nothing changes; whether it
+// does, each replica asks once a second.
+const sameFor = 30 * time.Second
 
 // at computes what a rate needs.
 func (m model) at(rate float64) need {
@@ -62,7 +63,7 @@ func (m model) at(rate float64) need {
 		n.replicas = math.Max(1, math.Ceil(n.cores/(m.use*float64(m.cores))))
 		asking = m.asking(rate, n.replicas)
 	}
-	n.lookups = 2 * asking * rate
+	n.lookups = 2*asking*rate + n.replicas
 	n.databases = n.lookups / m.lookups
 	n.redis = rate * m.redis / 1e6 / m.use
 	n.redisApart = rate * (m.redis + m.apart) / 1e6 / m.use
@@ -77,7 +78,7 @@ func (m model) at(rate float64) need {
 // asking is the share of requests that are the first of their key on their replica in the time that an answer of the
 // database is good for, if requests come at random.
 func (m model) asking(rate, replicas float64) float64 {
-	perKey := math.Min(m.keyRate, rate) / replicas * freshFor.Seconds()
+	perKey := math.Min(m.keyRate, rate) / replicas * sameFor.Seconds()
 	return (1 - math.Exp(-perKey)) / perKey
 }
 
@@ -100,7 +101,7 @@ func limits() []limit {
 			func(m model, n need) float64 { return n.calls / float64(m.sites) / callsPerSite }},
 		{"one network port", "several balancers, and compressed answers for who accepts them; a replica carries its share only",
 			func(m model, n need) float64 { return n.gigabits / m.gigabits / m.use }},
-		{"one database", "copies of PostgreSQL to read from, and a balancer that sends a key to the same replica; or longer than a second of trust, for changes are announced through Redis",
+		{"one database", "copies of PostgreSQL to read from, and a balancer that sends a key to the same replica; or longer than half a minute without looking, for each change is counted and announced anyway",
 			func(_ model, n need) float64 { return n.databases }},
 		{"the connections of one Redis", "fewer for each replica (pool_size in the Redis URL), or more shards",
 			func(m model, n need) float64 { return n.connections / float64(m.clients) }},
