@@ -1,9 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 )
+
+// version and revision are set by the linker (-X main.version=v1.2.3), for a build from a tree without version control, such as
+// that of an image. Nothing else writes them.
+var version, revision string
 
 type versionCommand struct {
 	output
@@ -21,20 +26,21 @@ func (v versionRecord) cells() []string { return []string{v.Version, v.Revision,
 
 func (c *versionCommand) Run(con *console) error { return one(c.output, con.stdout, buildVersion()) }
 
-// buildVersion returns what the build recorded of itself.
+// buildVersion returns what the linker was told, and for the rest what the build recorded of itself.
 func buildVersion() versionRecord {
-	version := versionRecord{Version: "(unknown)", Go: runtime.Version()}
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return version
+	build, _ := debug.ReadBuildInfo() // nil if it was built without modules
+	return describeBuild(build, version, revision)
+}
+
+func describeBuild(build *debug.BuildInfo, version, revision string) versionRecord {
+	if build == nil {
+		build = new(debug.BuildInfo)
 	}
-	if build.Main.Version != "" {
-		version.Version = build.Main.Version
-	}
+	recorded := ""
 	for _, setting := range build.Settings {
 		if setting.Key == "vcs.revision" {
-			version.Revision = setting.Value
+			recorded = setting.Value
 		}
 	}
-	return version
+	return versionRecord{Version: cmp.Or(version, build.Main.Version, "(unknown)"), Revision: cmp.Or(revision, recorded), Go: runtime.Version()}
 }
