@@ -5,7 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,25 +24,24 @@ const documentAge = 300
 
 // OpenAPI returns the description of the API in OpenAPI 3.1, made from the route table, as served at baseURL.
 func OpenAPI(baseURL string) ([]byte, error) {
+	parts := make(components)
 	paths := make(map[string]any)
 	for _, r := range table() {
-		paths[r.Path] = map[string]any{"get": r.describe()}
+		paths[r.Path] = map[string]any{"get": r.describe(parts)}
 	}
+	parts.place(errorSchema())
 	document, err := json.MarshalIndent(map[string]any{
-		"openapi": "3.1.0",
-		"info": map[string]any{
-			"title":   "Search Analytics Read API",
-			"version": "1",
-			"description": "Search performance of the properties that a key can reach. Every answer is in one envelope; every date is a day " +
-				"of the upstream's Pacific time, and ranges end two days before today. New members may appear inside /v1.",
-		},
+		"openapi":  "3.1.0",
+		"info":     map[string]any{"title": "Search Analytics Read API", "version": "1", "description": introduction},
 		"servers":  []any{map[string]any{"url": baseURL}},
+		"tags":     groups(),
 		"security": []any{map[string]any{"key": []string{}}},
 		"paths":    paths,
 		"components": map[string]any{
-			"securitySchemes": map[string]any{"key": map[string]any{
-				"type": "http", "scheme": "bearer", "description": "An API key: " + "Authorization: Bearer <API_KEY>."}},
-			"schemas":   map[string]any{"Error": errorSchema(), "Filter": filterSchema()},
+			"securitySchemes": map[string]any{"key": map[string]any{"type": "http", "scheme": "bearer",
+				"description": "An API key, sent as `Authorization: Bearer <API_KEY>`. It reaches what the person who made it can " +
+					"reach, within its scopes. Whoever runs the service makes keys; each is shown once."}},
+			"schemas":   parts,
 			"headers":   headerDescriptions(),
 			"responses": sharedResponses(),
 		},
@@ -52,73 +52,196 @@ func OpenAPI(baseURL string) ([]byte, error) {
 	return document, nil
 }
 
-// describe returns the operation of a route.
-func (r *route) describe() map[string]any {
-	statuses := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestURITooLong,
-		http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
-	parameters := make([]any, 0, len(r.Endpoint.Params)+1)
-	if strings.Contains(r.Path, "{id}") {
-		statuses = append(statuses, http.StatusNotFound)
-		parameters = append(parameters, map[string]any{
-			"name": "id", "in": "path", "required": true, "schema": schema{"type": "string"},
-			"description": "The property: its id, its full upstream string (percent-encoded), its slug, or its bare domain."})
+const introduction = `Search performance and index coverage of the properties that a key can reach.
+
+- Every endpoint is a GET. A success is ` + "`{success, data, meta}`" + `, an error ` + "`{success, error}`" + ` with a code and the request's id.
+- A day is one of the upstream's Pacific time. Ranges end at the anchor, two days before today.
+- Rows do not add up to the totals: the upstream withholds rare queries. That is anonymised traffic, not missing data.
+- Where ` + "`meta.source`" + ` is stored or hybrid, the figures are not current.
+- Every answer has the headers of the daily allowance; a 429 says in Retry-After when to come back.
+- New members may appear inside /v1: ignore those that you do not know.
+`
+
+// components are the named schemas of a document.
+type components map[string]schema
+
+// place returns a schema as it stands in the document: those with a name, itself included, are among the components, and
+// in their place is a reference.
+func (c components) place(s schema) schema {
+	placed := make(schema, len(s))
+	for keyword, value := range s {
+		switch value := value.(type) {
+		case schema:
+			placed[keyword] = c.place(value)
+		case properties:
+			members := make(properties, len(value))
+			for name, member := range value {
+				members[name] = c.place(member)
+			}
+			placed[keyword] = members
+		case []schema:
+			choices := make([]schema, len(value))
+			for i, choice := range value {
+				choices[i] = c.place(choice)
+			}
+			placed[keyword] = choices
+		default:
+			placed[keyword] = value
+		}
 	}
-	for _, p := range r.Endpoint.Params {
-		parameters = append(parameters, describeParam(p))
+	name, ok := placed[nameKeyword].(string)
+	if !ok {
+		return placed
 	}
-	responses := map[string]any{"200": map[string]any{
-		"description": "The answer.",
-		"headers": headerReferences("X-Request-Id", "X-Cache", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
-			"ETag", "Cache-Control"),
-		"content": map[string]any{"application/json": map[string]any{"schema": object(
-			member{name: "success", schema: schema{"type": "boolean", "const": true}},
-			member{name: "data", schema: r.Data},
-			member{name: "meta", schema: r.Meta})}},
-	}}
-	responses["304"] = schema{"$ref": "#/components/responses/NotModified"}
-	for _, status := range statuses {
-		responses[strconv.Itoa(status)] = schema{"$ref": "#/components/responses/" + responseName(status)}
+	delete(placed, nameKeyword)
+	if known, ok := c[name]; ok && !reflect.DeepEqual(known, placed) {
+		panic("BUG: two schemas of the OpenAPI document are named " + name)
 	}
-	operation := map[string]any{
-		"operationId": r.Operation, "summary": r.Summary, "parameters": parameters, "responses": responses,
-	}
-	if r.Scope != 0 {
-		operation["description"] = "Needs the scope " + strings.Join(r.Scope.Names(), " and ") + "."
-	}
-	return operation
+	c[name] = placed
+	return schema{"$ref": "#/components/schemas/" + name}
 }
 
-func describeParam(p translate.Param) map[string]any {
+// group is the part of the API that a route belongs to.
+func (r *route) group() string {
+	switch r.Scope {
+	case policy.PropertiesRead:
+		return "Properties"
+	case policy.PerformanceRead:
+		return "Performance"
+	case policy.IndexingRead:
+		return "Indexing"
+	case policy.ConfigRead:
+		return "Configuration"
+	}
+	return "Account"
+}
+
+func groups() []any {
+	group := func(name, description string) any { return map[string]any{"name": name, "description": description} }
+	return []any{
+		group("Account", "the key, its limits and what is used of them"),
+		group("Properties", "which sites there are, and which days of them"),
+		group("Performance", "clicks, impressions, ctr and position"),
+		group("Indexing", "which URLs are indexed, as of the last daily inspection"),
+		group("Configuration", "what the owner set up: brand terms, page groups, annotations"),
+	}
+}
+
+// describe returns the operation of a route.
+func (r *route) describe(parts components) map[string]any {
+	parameters := make([]any, 0, len(r.Endpoint.Params)+1)
+	if r.ofProperty() {
+		parameters = append(parameters, map[string]any{
+			"name": "id", "in": "path", "required": true, "schema": text("").with("minLength", 1), "example": "example.com",
+			"description": "The property: its id, its bare domain, its slug, or its full upstream string (percent-encoded)."})
+	}
+	for _, p := range r.Endpoint.Params {
+		parameters = append(parameters, describeParam(p, parts))
+	}
+	answer := object(
+		member{name: "success", schema: boolean("The request was answered.").with("const", true).named("Success")},
+		member{name: "data", schema: r.Data},
+		member{name: "meta", schema: r.Meta}).named(r.noun() + "Answer")
+	responses := map[string]any{
+		"200": map[string]any{
+			"description": "The answer.",
+			"headers":     headerReferences(answerHeaders()...),
+			"content":     map[string]any{"application/json": map[string]any{"schema": parts.place(answer)}},
+		},
+		"304": schema{"$ref": "#/components/responses/NotModified"},
+	}
+	var codes strings.Builder
+	for _, status := range errorStatuses() {
+		if names := r.codesOf(status); len(names) > 0 {
+			responses[strconv.Itoa(status)] = schema{"$ref": "#/components/responses/" + responseName(status)}
+			fmt.Fprintf(&codes, "\n- %d: `%s`", status, strings.Join(names, "`, `"))
+		}
+	}
+	needs := "Any key will do."
+	if r.Scope != 0 {
+		needs = "Needs the scope `" + strings.Join(r.Scope.Names(), "` and `") + "`."
+	}
+	return map[string]any{
+		"operationId": r.Operation, "summary": r.Summary, "tags": []string{r.group()}, "parameters": parameters,
+		"responses": responses, "description": needs + "\n\nErrors:\n" + codes.String(),
+	}
+}
+
+func (r *route) ofProperty() bool { return strings.Contains(r.Path, "{id}") }
+
+func (r *route) takes(parameter string) bool {
+	return slices.ContainsFunc(r.Endpoint.Params, func(p translate.Param) bool { return p.Name == parameter })
+}
+
+// noun is the operation without its verb.
+func (r *route) noun() string {
+	return strings.TrimPrefix(strings.TrimPrefix(r.Operation, "get"), "list")
+}
+
+func describeParam(p translate.Param, parts components) map[string]any {
 	described := map[string]any{"name": p.Name, "in": "query", "description": p.Description}
 	if p.Kind == translate.KindFilters {
-		described["content"] = map[string]any{"application/json": map[string]any{"schema": schema{
-			"type": "array", "maxItems": translate.MaxFilters, "items": schema{"$ref": "#/components/schemas/Filter"}}}}
+		described["content"] = map[string]any{"application/json": map[string]any{"schema": parts.place(
+			listOf(filterSchema()).with("maxItems", translate.MaxFilters).with("default", []any{}))}}
 		return described
 	}
+	described["schema"] = parts.place(paramSchema(p))
+	return described
+}
+
+func paramSchema(p translate.Param) schema {
+	if p.Name == "bucket" {
+		return bucketSchema() // the one that is answered
+	}
 	s := schema{"type": string(p.Kind)}
-	switch p.Kind {
-	case translate.KindInteger:
-		if p.Choices != nil {
-			s["enum"] = valuesOf(p, p.Choices)
-			break
-		}
-		s["minimum"] = p.Min
-		s["maximum"] = cmp.Or(p.Max, translate.MaxInteger)
-	case translate.KindDate:
+	switch {
+	case p.Choices != nil && p.Kind != translate.KindBoolean:
+		s.with("enum", valuesOf(p, p.Choices)).named(choiceName(p.Name))
+	case p.Kind == translate.KindInteger:
+		s.with("minimum", p.Min).with("maximum", cmp.Or(p.Max, translate.MaxInteger))
+	case p.Kind == translate.KindDate:
 		s = schema{"type": "string", "format": "date"}
-	case translate.KindString:
-		if p.Choices != nil {
-			s["enum"] = p.Choices
-		}
-		if p.MaxLength > 0 {
-			s["minLength"], s["maxLength"] = 1, p.MaxLength
-		}
+	case p.MaxLength > 0:
+		s.with("minLength", 1).with("maxLength", p.MaxLength)
 	}
 	if p.Default != "" {
-		s["default"] = valueOf(p, p.Default)
+		s.with("default", valueOf(p, p.Default))
 	}
-	described["schema"] = s
-	return described
+	return s.like(exampleOf(p))
+}
+
+// choiceName is the name of what a parameter chooses from.
+func choiceName(parameter string) string {
+	switch parameter {
+	case "date_range":
+		return "DateRangePreset"
+	case "order_by":
+		return "Order"
+	case "sort":
+		return "URLOrder"
+	case "dir":
+		return "Direction"
+	case "days":
+		return "TrendDays"
+	}
+	return strings.ToUpper(parameter[:1]) + parameter[1:]
+}
+
+// exampleOf returns a value that a parameter could have: its default, if there is one.
+func exampleOf(p translate.Param) any {
+	switch p.Name {
+	case "start_date":
+		return "2026-10-01"
+	case "end_date":
+		return "2026-10-31"
+	case "coverage_state":
+		return "Crawled - currently not indexed"
+	case "sitemap_path":
+		return "https://www.example.com/sitemap.xml"
+	case "q":
+		return "/blog/"
+	}
+	return valueOf(p, p.Default)
 }
 
 // valueOf returns what stands for a parameter in a URL as a value of its type.
@@ -136,103 +259,4 @@ func valuesOf(p translate.Param, texts []string) []any {
 		values[i] = valueOf(p, text)
 	}
 	return values
-}
-
-func filterSchema() schema {
-	return object(
-		member{name: "dimension", schema: text("What to filter by; brand and page_group mean what the property's owner configured.").
-			with("enum", translate.FilterDimensions())},
-		member{name: "operator", schema: text("How to compare; brand and page_group take equals, not_equals, is and is_not.").
-			with("enum", translate.FilterOperators())},
-		member{name: "value", schema: text("What to compare with.").with("minLength", 1).with("maxLength", 200)}).
-		with("additionalProperties", false)
-}
-
-func errorSchema() schema {
-	var codes []string
-	for _, status := range errorStatuses() {
-		codes = append(codes, codesOf(status)...)
-	}
-	return object(
-		member{name: "success", schema: schema{"type": "boolean", "const": false}},
-		member{name: "error", schema: object(
-			member{name: "code", schema: text("What kind of error it is.").with("enum", codes)},
-			member{name: "message", schema: text("The reason, for people.")},
-			requestIDMember(),
-			member{name: "docs_url", schema: text("The address of the API reference.")})})
-}
-
-// errorStatuses lists the statuses of the API's errors.
-func errorStatuses() []int {
-	return []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusRequestURITooLong, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
-}
-
-// codesOf lists the codes that come with a status.
-func codesOf(status int) []string {
-	switch status {
-	case http.StatusBadRequest:
-		return []string{translate.CodeValidation, translate.CodeDateRangeTooOld, translate.CodeUnsupportedParameter, policy.CodePropertyAmbiguous}
-	case http.StatusUnauthorized:
-		return []string{policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey}
-	case http.StatusForbidden:
-		return []string{policy.CodeNoAccess, policy.CodeScope}
-	case http.StatusNotFound:
-		return []string{policy.CodeNotFound}
-	case http.StatusMethodNotAllowed:
-		return []string{codeMethodNotAllowed}
-	case http.StatusRequestURITooLong:
-		return []string{codeTooLarge}
-	case http.StatusTooManyRequests:
-		return []string{policy.CodeRateLimited, policy.CodeQuotaExceeded, policy.CodeUpstreamQuota}
-	case http.StatusInternalServerError:
-		return []string{codeInternal}
-	case http.StatusServiceUnavailable:
-		return []string{codeFilteredUnavailable, codeUpstreamUnavailable, codeServiceUnavailable}
-	}
-	return nil
-}
-
-func responseName(status int) string { return strings.ReplaceAll(http.StatusText(status), " ", "") }
-
-func sharedResponses() map[string]any {
-	responses := map[string]any{"NotModified": map[string]any{
-		"description": "The answer is still the one whose ETag the request named in If-None-Match. It counts as a request.",
-		"headers": headerReferences("X-Request-Id", "X-Cache", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
-			"ETag", "Cache-Control"),
-	}}
-	for _, status := range errorStatuses() {
-		names := []string{"X-Request-Id", "X-Cache", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
-		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
-			names = append(names, "Retry-After")
-		}
-		responses[responseName(status)] = map[string]any{
-			"description": "Refused with " + strings.Join(codesOf(status), ", ") + ".",
-			"headers":     headerReferences(names...),
-			"content":     map[string]any{"application/json": map[string]any{"schema": schema{"$ref": "#/components/schemas/Error"}}},
-		}
-	}
-	return responses
-}
-
-func headerReferences(names ...string) map[string]any {
-	references := make(map[string]any, len(names))
-	for _, name := range names {
-		references[name] = schema{"$ref": "#/components/headers/" + name}
-	}
-	return references
-}
-
-func headerDescriptions() map[string]any {
-	header := func(s schema) map[string]any { return map[string]any{"description": s["description"], "schema": s} }
-	return map[string]any{
-		"X-Request-Id":          header(text("Identifies the request.")),
-		"X-Cache":               header(text("Whether a stored answer was served: hit, miss or bypass.")),
-		"X-RateLimit-Limit":     header(whole("The daily allowance of requests, or on a 429 the ceiling that refused.")),
-		"X-RateLimit-Remaining": header(whole("What is left of it.")),
-		"X-RateLimit-Reset":     header(whole("When it begins anew, in Unix seconds.")),
-		"ETag":                  header(text("A weak tag of the answer, for If-None-Match.")),
-		"Cache-Control":         header(text("How many seconds the client may keep the answer. In a request, no-cache has the figures read live.")),
-		"Retry-After":           header(whole("Seconds to wait before asking again.")),
-	}
 }

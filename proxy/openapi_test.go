@@ -97,6 +97,9 @@ func forbidUnknown(ref *openapi3.SchemaRef) {
 		forbidUnknown(property)
 	}
 	forbidUnknown(s.Items)
+	for _, choice := range s.OneOf {
+		forbidUnknown(choice)
+	}
 }
 
 // check fails the test when the answer is not what the document says of its operation.
@@ -141,7 +144,8 @@ func TestContractNoticesViolations(t *testing.T) {
 		const good = `{"success":true,"data":{"dimension":"device","rows":[]},"meta":{"property_id":"01a1fe03-1289-7aca-9eda-d4eb2317f44f",` +
 			`"date_range":{"start_date":"2026-11-13","end_date":"2026-11-19","preset":"last_7d"},"row_count":0,"limit":100,"total":null,` +
 			`"truncated_by":null,"source":"live","stale_reason":null,"notes":[],"cache":"bypass","request_id":"req_1"}}`
-		header := http.Header{"Content-Type": {jsonType}, "X-Request-Id": {"req_1"}}
+		header := http.Header{"Content-Type": {jsonType}, "Cache-Control": {"private, max-age=0"}, "Etag": {`W/"1"`}, "X-Request-Id": {"req_1"},
+			"X-Cache": {"bypass"}, "X-Ratelimit-Limit": {"1000"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1795305600"}}
 		violation := func(status int, body string) error {
 			return c.violation(request, response{status: status, header: header, body: []byte(body)})
 		}
@@ -155,6 +159,10 @@ func TestContractNoticesViolations(t *testing.T) {
 			if violation(http.StatusOK, strings.Replace(good, change[0], change[1], 1)) == nil {
 				t.Errorf("%s for %s goes unnoticed", change[1], change[0])
 			}
+		}
+		header.Del("X-RateLimit-Reset")
+		if violation(http.StatusOK, good) == nil {
+			t.Error("a header too few goes unnoticed")
 		}
 		if violation(http.StatusTeapot, good) == nil {
 			t.Error("a status that is not described goes unnoticed")

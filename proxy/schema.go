@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"fmt"
+	"strings"
+
 	"sara/policy"
 	"sara/translate"
 )
@@ -27,11 +30,26 @@ func (s schema) with(keyword string, value any) schema {
 	return s
 }
 
-// orNull returns s made nullable.
-func (s schema) orNull() schema { return s.with("type", []any{s["type"], "null"}) }
+// orNull returns s made nullable: one with a name stays what its name says, and null is the other choice.
+func (s schema) orNull() schema {
+	if s[nameKeyword] != nil {
+		return schema{"oneOf": []schema{s, {"type": "null"}}}
+	}
+	return s.with("type", []any{s["type"], "null"})
+}
 
-// null is the schema of a member that has no other value yet.
-func null(description string) schema { return typed("null", description) }
+// named has the document describe s once, as a component of this name that is referred to wherever s is used: generators
+// make a type of each. Every use of a name must mean the same.
+func (s schema) named(name string) schema { return s.with(nameKeyword, name) }
+
+// nameKeyword is where a schema keeps its name until the document is put together; it is not part of the document.
+const nameKeyword = "x-name"
+
+// like adds a value that s could have, for people who read the document.
+func (s schema) like(example any) schema { return s.with("examples", []any{example}) }
+
+// properties are the members of an object's schema.
+type properties map[string]schema
 
 // member is a named part of an object; an optional one is not required.
 type member struct {
@@ -41,74 +59,101 @@ type member struct {
 }
 
 func object(members ...member) schema {
-	properties := make(map[string]any, len(members))
+	described := make(properties, len(members))
 	required := make([]string, 0, len(members))
 	for _, m := range members {
-		properties[m.name] = m.schema
+		described[m.name] = m.schema
 		if !m.optional {
 			required = append(required, m.name)
 		}
 	}
-	return schema{"type": "object", "properties": properties, "required": required}
+	return schema{"type": "object", "properties": described, "required": required}
 }
 
 func metricMembers() []member {
 	return []member{
-		{name: "clicks", schema: whole("Clicks from search results.").with("minimum", 0)},
-		{name: "impressions", schema: whole("How often a result was shown.").with("minimum", 0)},
-		{name: "ctr", schema: number("Clicks per impression, a fraction; 0 without impressions.").with("minimum", 0)},
-		{name: "position", schema: number("Average position, counted from 1; 0 without impressions.").with("minimum", 0)},
+		{name: "clicks", schema: whole("Clicks from search results.").with("minimum", 0).like(1240)},
+		{name: "impressions", schema: whole("How often a result was shown.").with("minimum", 0).like(31000)},
+		{name: "ctr", schema: number("Clicks per impression, a fraction; 0 without impressions.").with("minimum", 0).like(0.04)},
+		{name: "position", schema: number("Average position, counted from 1; 0 without impressions.").with("minimum", 0).like(8.7)},
 	}
 }
 
 func rangeMembers() []member {
-	return []member{{name: "start_date", schema: day("First day.")}, {name: "end_date", schema: day("Last day, included.")}}
+	return []member{
+		{name: "start_date", schema: day("First day.").like("2026-10-23")},
+		{name: "end_date", schema: day("Last day, included.").like("2026-11-19")},
+	}
 }
 
 func summarySchema() schema {
 	return object(
-		member{name: "totals", schema: object(metricMembers()...)},
+		member{name: "totals", schema: object(metricMembers()...).named("Metrics")},
 		member{name: "previous", optional: true, schema: object(append(rangeMembers(), metricMembers()...)...).
-			with("description", "The window of equal length right before; with compare=previous_period only.")})
+			with("description", "The window of equal length right before; with compare=previous_period only.").
+			named("PreviousPeriod")}).named("Summary")
 }
 
-func rowsSchema(row schema) schema { return object(member{name: "rows", schema: listOf(row)}) }
+// rowsSchema is a list of rows, named as their plural.
+func rowsSchema(row schema) schema {
+	return object(member{name: "rows", schema: listOf(row)}).named(fmt.Sprint(row[nameKeyword], "s"))
+}
 
 func daySchema() schema {
-	return object(append([]member{{name: "date", schema: day("The day.")}}, metricMembers()...)...)
+	return object(append([]member{{name: "date", schema: day("The day.").like("2026-11-19")}}, metricMembers()...)...).named("Day")
+}
+
+// titled is the name of a dimension as the beginning of a schema's.
+func titled(by translate.Dimension) string {
+	name := by.String()
+	return strings.ToUpper(name[:1]) + name[1:]
 }
 
 func dimensionMember(by translate.Dimension) member {
 	return member{name: "dimension", schema: text("What the keys are.").with("const", by.String())}
 }
 
-func breakdownSchema(by translate.Dimension) schema {
+func keyMember(by translate.Dimension) member {
 	key := text("The " + by.String() + ".")
-	if by == translate.ByCountry {
-		key = text("ISO 3166-1 alpha-3 code in lower case; zzz for unknown.").with("pattern", "^[a-z]{3}$")
+	switch by {
+	case translate.ByQuery:
+		key.like("garden chair")
+	case translate.ByPage:
+		key.like("https://www.example.com/chairs/")
+	case translate.ByCountry:
+		key = text("ISO 3166-1 alpha-3 code in lower case; zzz for unknown.").with("pattern", "^[a-z]{3}$").like("usa")
+	case translate.ByDevice:
+		key.like("MOBILE")
 	}
-	row := object(append([]member{{name: "key", schema: key}}, metricMembers()...)...)
-	return object(dimensionMember(by), member{name: "rows", schema: listOf(row)})
+	return member{name: "key", schema: key}
+}
+
+func breakdownSchema(by translate.Dimension) schema {
+	row := object(append([]member{keyMember(by)}, metricMembers()...)...).named(titled(by) + "Row")
+	return object(dimensionMember(by), member{name: "rows", schema: listOf(row)}).named(titled(by) + "Rows")
 }
 
 func moversSchema(by translate.Dimension) schema {
 	mover := object(
-		member{name: "key", schema: text("The " + by.String() + ".")},
-		member{name: "clicks", schema: whole("Clicks in the period.")},
-		member{name: "previous_clicks", schema: whole("Clicks in the period before.")},
-		member{name: "clicks_delta", schema: whole("The difference; negative for losers.")},
-		member{name: "clicks_change_pct", schema: number("The difference in percent of the period before; 100 when that had none.")},
-		member{name: "impressions", schema: whole("Impressions in the period.")},
-		member{name: "previous_impressions", schema: whole("Impressions in the period before.")},
-		member{name: "position", schema: number("Average position in the period; 0 when it was not shown.")},
-		member{name: "previous_position", schema: number("Average position in the period before; 0 when it was not shown.")})
+		keyMember(by),
+		member{name: "clicks", schema: whole("Clicks in the period.").like(180)},
+		member{name: "previous_clicks", schema: whole("Clicks in the period before.").like(120)},
+		member{name: "clicks_delta", schema: whole("The difference; negative for losers.").like(60)},
+		member{name: "clicks_change_pct", schema: number("The difference in percent of the period before; 100 when that had none.").like(50)},
+		member{name: "impressions", schema: whole("Impressions in the period.").like(2400)},
+		member{name: "previous_impressions", schema: whole("Impressions in the period before.").like(2100)},
+		member{name: "position", schema: number("Average position in the period; 0 when it was not shown.").like(4.2)},
+		member{name: "previous_position", schema: number("Average position in the period before; 0 when it was not shown.").like(5.1)}).
+		named(titled(by) + "Mover")
 	return object(dimensionMember(by),
-		member{name: "previous_range", schema: object(rangeMembers()...)},
-		member{name: "gainers", schema: listOf(mover)},
-		member{name: "losers", schema: listOf(mover)})
+		member{name: "previous_range", schema: object(rangeMembers()...).named("DateRange")},
+		member{name: "gainers", schema: listOf(mover).with("description", "Most clicks gained first.")},
+		member{name: "losers", schema: listOf(mover).with("description", "Most clicks lost first.")}).named(titled(by) + "Movers")
 }
 
-func scopeSchema() schema { return text("A scope.").with("enum", policy.AllScopes.Names()) }
+func scopeSchema() schema {
+	return text("A scope, which lets a key use a part of the API.").with("enum", policy.AllScopes.Names()).named("Scope")
+}
 
 func accountSchema() schema {
 	return object(
@@ -116,81 +161,89 @@ func accountSchema() schema {
 			member{name: "id", schema: uuid("The calling key.")},
 			member{name: "scopes", schema: listOf(scopeSchema())},
 			member{name: "workspace_scope", schema: object(
-				member{name: "id", schema: uuid("The one workspace that the key reaches.")},
-				member{name: "name", schema: text("Its name.")}).orNull()})},
-		member{name: "account", schema: object(member{name: "plan_tier", schema: text("The account's plan.")})},
+				member{name: "id", schema: uuid("The workspace.")},
+				member{name: "name", schema: text("Its name.").like("Garden shop")}).
+				with("description", "The one workspace that the key reaches; null for a key of every workspace.").
+				named("Workspace").orNull()}).
+			named("CallingKey")},
+		member{name: "account", schema: object(
+			member{name: "plan_tier", schema: text("The account's plan.").like("pro")}).named("Plan")},
 		member{name: "limits", schema: object(
-			member{name: "requests_per_minute_per_key", schema: whole("Burst of one key.")},
-			member{name: "requests_per_hour", schema: whole("Of the account.")},
-			member{name: "requests_per_day", schema: whole("Of the account; resets at midnight UTC.")},
-			member{name: "search_console_calls_per_day", schema: whole("Live upstream calls of the account.")})},
+			member{name: "requests_per_minute_per_key", schema: whole("Burst of one key.").like(20)},
+			member{name: "requests_per_hour", schema: whole("Of the account.").like(250)},
+			member{name: "requests_per_day", schema: whole("Of the account; resets at midnight UTC.").like(1000)},
+			member{name: "search_console_calls_per_day", schema: whole("Live upstream calls of the account.").like(250)}).
+			named("Limits")},
 		member{name: "usage", schema: object(
-			member{name: "requests_this_hour", schema: whole("Of the account.")},
-			member{name: "requests_today", schema: whole("Of the account, since midnight UTC.")},
-			member{name: "search_console_calls_today", schema: whole("Of the account, since midnight UTC.")},
-			member{name: "search_console_calls_remaining_today", schema: whole("Of the account, until midnight UTC.")})})
+			member{name: "requests_this_hour", schema: whole("Of the account.").like(12)},
+			member{name: "requests_today", schema: whole("Of the account, since midnight UTC.").like(180)},
+			member{name: "search_console_calls_today", schema: whole("Of the account, since midnight UTC.").like(40)},
+			member{name: "search_console_calls_remaining_today", schema: whole("Of the account, until midnight UTC.").like(210)}).
+			named("Usage")}).named("Account")
 }
 
 func propertyMembers() []member {
 	return []member{
 		{name: "id", schema: uuid("The property.")},
-		{name: "gsc_property", schema: text("The full upstream string: sc-domain:example.com or a URL prefix.")},
-		{name: "display_name", schema: text("Its name for people.")},
-		{name: "type", schema: text("Which kind of property it is upstream.").with("enum", []string{"domain", "url_prefix"})},
+		{name: "gsc_property", schema: text("The full upstream string: sc-domain:example.com or a URL prefix.").like("sc-domain:example.com")},
+		{name: "display_name", schema: text("Its name for people.").like("Example")},
+		{name: "type", schema: text("Which kind of property it is upstream.").with("enum", []string{"domain", "url_prefix"}).named("PropertyType")},
 		{name: "archived", schema: boolean("Archived properties serve stored history only.")},
 	}
 }
 
 func propertyRowSchema() schema {
 	return object(append(propertyMembers(),
-		member{name: "permission_level", schema: text("The upstream's own word, such as siteOwner.")},
+		member{name: "permission_level", schema: text("The upstream's own word, such as siteOwner.").like("siteOwner")},
 		member{name: "starred", schema: boolean("Marked by its people.")},
-		member{name: "created_at", schema: instant("When it was connected.")})...)
+		member{name: "created_at", schema: instant("When it was connected.")})...).named("PropertyRow")
 }
 
 func propertySchema() schema {
 	return object(append(propertyMembers(),
 		member{name: "data_window", schema: object(
-			member{name: "latest_data_date", schema: day("The anchor: the last day of every range.")},
-			member{name: "earliest_data_date", schema: day("The first day that the key can read.")},
-			member{name: "live_window_months", schema: whole("How far back the upstream keeps data.")},
-			member{name: "retention_months", schema: whole("How far back the plan allows ranges.")})},
+			member{name: "latest_data_date", schema: day("The anchor: the last day of every range.").like("2026-11-19")},
+			member{name: "earliest_data_date", schema: day("The first day that the key can read.").like("2023-11-20")},
+			member{name: "live_window_months", schema: whole("How far back the upstream keeps data.").like(16)},
+			member{name: "retention_months", schema: whole("How far back the plan allows ranges.").like(36)}).named("DataWindow")},
 		member{name: "connection", schema: object(
 			member{name: "healthy", schema: boolean("Whether the upstream answered when it was last asked.")},
-			member{name: "note", schema: text("Why it did not.").orNull()})},
-		member{name: "last_archived_date", schema: day("The last day that is stored; null while nothing is.").orNull()})...)
+			member{name: "note", schema: text("Why it did not; null when it did.").orNull()}).named("Connection")},
+		member{name: "last_archived_date", schema: day("The last day that is stored; null while nothing is.").orNull()})...).named("Property")
 }
 
 func brandTermSchema() schema {
 	return object(
 		member{name: "id", schema: uuid("The term.")},
-		member{name: "term", schema: text("A word or phrase, or an RE2 expression.")},
+		member{name: "term", schema: text("A word or phrase, or an RE2 expression.").like("example")},
 		member{name: "match_type", schema: text("How queries match it.").with("enum", []string{"contains", "exact", "regex"})},
-		member{name: "created_at", schema: instant("When it was added.")})
+		member{name: "created_at", schema: instant("When it was added.")}).named("BrandTerm")
 }
 
 func pageGroupSchema() schema {
 	rule := object(
 		member{name: "type", schema: text("How pages match.").with("enum", []string{"prefix", "contains", "equals", "regex"})},
-		member{name: "value", schema: text("Matched against the page's URL; one that starts with a slash, by prefix or equals, against its path.")})
+		member{name: "value", schema: text("Matched against the page's URL; one that starts with a slash, by prefix or equals, against its path.").like("/blog/")}).
+		named("PageGroupRule")
 	return object(
 		member{name: "id", schema: uuid("The group.")},
-		member{name: "name", schema: text("What the page_group filter calls it.")},
+		member{name: "name", schema: text("What the page_group filter calls it.").like("Blog")},
 		member{name: "rules", schema: listOf(rule).with("description", "ORed.")},
-		member{name: "created_at", schema: instant("When it was added.")})
+		member{name: "created_at", schema: instant("When it was added.")}).named("PageGroup")
 }
 
 func annotationSchema() schema {
 	return object(
 		member{name: "id", schema: uuid("The annotation.")},
 		member{name: "date", schema: day("The day that it is about.")},
-		member{name: "title", schema: text("What happened.")},
-		member{name: "note", schema: text("More about it; may be empty.")},
-		member{name: "color", schema: text("For charts.")})
+		member{name: "title", schema: text("What happened.").like("New shop system")},
+		member{name: "note", schema: text("More about it; may be empty.").like("All addresses were redirected.")},
+		member{name: "color", schema: text("For charts.").like("blue")}).named("Annotation")
 }
 
 func requestIDMember() member {
-	return member{name: "request_id", schema: text("Identifies the request; quote it when you ask for support.")}
+	return member{name: "request_id", schema: text("Identifies the request; quote it when you ask for support.").
+		like("req_6e8b96f243eb5292ac14fe259602aeef")}
 }
 
 func propertyIDMember() member {
@@ -201,33 +254,51 @@ func notesMember() member {
 	return member{name: "notes", schema: listOf(text("A line that explains the answer."))}
 }
 
-func rowCountMember() member { return member{name: "row_count", schema: whole("Rows returned.")} }
+func rowCountMember() member {
+	return member{name: "row_count", schema: whole("Rows returned.").like(1)}
+}
 
-func metaSchema() schema { return object(requestIDMember()) }
+func metaSchema() schema { return object(requestIDMember()).named("Meta") }
 
 func pageMetaSchema() schema {
 	return object(requestIDMember(), rowCountMember(),
-		member{name: "limit", schema: whole("The limit applied.")},
-		member{name: "offset", schema: whole("The rows skipped.")},
-		member{name: "total", schema: whole("How many there are in all.")})
+		member{name: "limit", schema: whole("The limit applied.").like(50)},
+		member{name: "offset", schema: whole("The rows skipped.").like(0)},
+		member{name: "total", schema: whole("How many there are in all.").like(1)}).named("PagedMeta")
 }
 
-func propertyMetaSchema() schema { return object(requestIDMember(), propertyIDMember(), notesMember()) }
+func propertyMetaSchema() schema {
+	return object(requestIDMember(), propertyIDMember(), notesMember()).named("PropertyMeta")
+}
 
 func listMetaSchema() schema {
-	return object(requestIDMember(), propertyIDMember(), notesMember(), rowCountMember())
+	return object(requestIDMember(), propertyIDMember(), notesMember(), rowCountMember()).named("ListMeta")
 }
 
 func performanceMetaSchema() schema {
 	return object(requestIDMember(), propertyIDMember(), notesMember(),
 		member{name: "date_range", schema: object(append(rangeMembers(),
 			member{name: "preset", schema: text("The relative range, or custom.").
-				with("enum", append(translate.Presets(), translate.PresetCustom))})...)},
-		member{name: "row_count", schema: whole("Rows returned.").orNull()},
-		member{name: "limit", schema: whole("The limit applied.").orNull()},
-		member{name: "total", schema: null("The upstream does not say how many rows there are.")},
-		member{name: "truncated_by", schema: text("clicks when rows fell off by the upstream's ranking.").orNull().with("enum", []any{"clicks", nil})},
-		member{name: "source", schema: text("Where the figures come from; stored ones are not current.").with("enum", []string{string(translate.Live), string(translate.Stored), string(translate.Hybrid)})},
-		member{name: "stale_reason", schema: text("Why the answer is not fresh.").orNull()},
-		member{name: "cache", schema: text("Whether a stored answer was served.").with("enum", []string{"hit", "miss", "bypass"})})
+				with("enum", append(translate.Presets(), translate.PresetCustom)).like(translate.DefaultPreset)})...).named("AppliedRange")},
+		member{name: "row_count", schema: whole("Rows returned; null for totals.").orNull().like(1)},
+		member{name: "limit", schema: whole("The limit applied; null where there is none.").orNull().like(100)},
+		member{name: "total", schema: whole("Always null: the upstream does not say how many rows there are.").orNull().with("const", nil)},
+		member{name: "truncated_by", schema: text("What the rows that fell off were ranked by; null when none did.").
+			with("enum", []string{"clicks"}).named("Truncation").orNull()},
+		member{name: "source", schema: text("Where the figures come from: live is complete, stored and hybrid are not current.").
+			with("enum", []string{string(translate.Live), string(translate.Stored), string(translate.Hybrid)}).named("Source")},
+		member{name: "stale_reason", schema: text("Why the answer is not fresh; null when it is.").orNull().with("examples", []any{nil})},
+		member{name: "cache", schema: text("Whether a stored answer was served.").
+			with("enum", []string{"hit", "miss", "bypass"}).named("CacheUse")}).named("PerformanceMeta")
+}
+
+func filterSchema() schema {
+	return object(
+		member{name: "dimension", schema: text("What to filter by; brand and page_group mean what the property's owner configured.").
+			with("enum", translate.FilterDimensions())},
+		member{name: "operator", schema: text("How to compare; brand and page_group take equals, not_equals, is and is_not.").
+			with("enum", translate.FilterOperators())},
+		member{name: "value", schema: text("What to compare with.").with("minLength", 1).with("maxLength", 200)}).
+		with("additionalProperties", false).
+		like(map[string]any{"dimension": "device", "operator": "equals", "value": "mobile"}).named("Filter")
 }
