@@ -43,22 +43,32 @@ func (s *Store) ArchiveState(ctx context.Context, propertyID string) (ArchiveSta
 }
 
 // SaveArchiveState replaces what is known of a property's archive. A note that is not fit to be stored is made so.
-// Generation stays as it is.
+// Generation stays as it is; Edition grows if other days are stored now, since that is served.
 func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) error {
-	ctx, cancel := context.WithTimeout(ctx, writeLimit)
-	defer cancel()
-	_, err := s.db.ExecContext(ctx, "INSERT INTO archive_states"+
-		" (property_id, first_day, last_day, collected_at, rests_until, failures, note) VALUES ($1, $2, $3, $4, $5, $6, $7)"+
-		" ON CONFLICT (property_id) DO UPDATE SET first_day = excluded.first_day, last_day = excluded.last_day,"+
-		" collected_at = excluded.collected_at, rests_until = excluded.rests_until, failures = excluded.failures,"+
-		" note = excluded.note",
-		a.PropertyID, optionalDay(a.First), optionalDay(a.Last), optionalMillis(a.CollectedAt), optionalMillis(a.RestsUntil),
-		a.Failures, cleanNote(a.Note))
+	err := s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		before, err := one(ctx, tx, scanArchiveState, selectArchiveState, a.PropertyID)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO archive_states"+
+			" (property_id, first_day, last_day, collected_at, rests_until, failures, note) VALUES ($1, $2, $3, $4, $5, $6, $7)"+
+			" ON CONFLICT (property_id) DO UPDATE SET first_day = excluded.first_day, last_day = excluded.last_day,"+
+			" collected_at = excluded.collected_at, rests_until = excluded.rests_until, failures = excluded.failures,"+
+			" note = excluded.note",
+			a.PropertyID, optionalDay(a.First), optionalDay(a.Last), optionalMillis(a.CollectedAt), optionalMillis(a.RestsUntil),
+			a.Failures, cleanNote(a.Note))
+		if err != nil || isSameDay(before.First, a.First) && isSameDay(before.Last, a.Last) {
+			return err
+		}
+		return nextEdition(ctx, tx)
+	})
 	if err != nil {
 		return fmt.Errorf("save the state of the archive of property %s: %w", a.PropertyID, err)
 	}
 	return nil
 }
+
+func isSameDay(a, b *translate.Date) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // An ArchivableProperty is a property with what collecting its archive needs to know besides.
 type ArchivableProperty struct {

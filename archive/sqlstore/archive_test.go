@@ -99,12 +99,15 @@ func testArchiveState(t *testing.T, f *fixture) {
 	generation := f.Generation()
 	first, last := translate.NewDate(2025, 7, 20), translate.NewDate(2026, 11, 19)
 	at, until := f.time, f.time.Add(15*time.Minute)
+	edition := value(f.Edition(f.ctx))(t)
 	for _, state := range []ArchiveState{
 		{PropertyID: site.ID, First: &first, Last: &last, CollectedAt: &at},
 		{PropertyID: site.ID, First: &last, Last: &last, CollectedAt: &at, RestsUntil: &until, Failures: 3, Note: "over quota"},
 		{PropertyID: site.ID},
 	} {
 		wantNil(t, f.SaveArchiveState(f.ctx, state))
+		edition++
+		equal(t, value(f.Edition(f.ctx))(t), edition)
 		got, known, err := f.ArchiveState(f.ctx, site.ID)
 		wantNil(t, err)
 		equal(t, known, true)
@@ -115,6 +118,7 @@ func testArchiveState(t *testing.T, f *fixture) {
 	wantNil(t, err)
 	equal(t, got.Note, "not \uFFFD text")
 	equal(t, f.Generation(), generation)
+	equal(t, value(f.Edition(f.ctx))(t), edition) // the days are the same
 	if err := f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: "nobody's"}); err == nil {
 		t.Error("the state of a property that does not exist is kept")
 	}
