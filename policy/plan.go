@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -53,7 +54,7 @@ func ReadPlans(r io.Reader) (Plans, error) {
 	decoder := yaml.NewDecoder(r)
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read the plan table: %w", err)
+		return nil, fmt.Errorf("read the plan table: %w", planError(err))
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("read the plan table: it goes on after its first document")
@@ -67,6 +68,22 @@ func ReadPlans(r io.Reader) (Plans, error) {
 		}
 	}
 	return file.Plans, nil
+}
+
+// planError is the decoder's error with the members that there are in place of the names of Go's types.
+func planError(err error) error {
+	wrong := (*yaml.TypeError)(nil)
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	places := make([]string, len(wrong.Errors))
+	for i, e := range wrong.Errors {
+		e, _, _ = strings.Cut(e, " in type ")
+		places[i], _, _ = strings.Cut(e, " into ")
+	}
+	return errors.New(strings.Join(places, "; ") + "; a table is a mapping plans of names to api_access (true or false) and" +
+		" the numbers keys, requests_per_minute_per_key, requests_per_hour, requests_per_day, search_console_calls_per_day," +
+		" live_calls_per_minute_per_property, retention_months, inspected_urls_per_property")
 }
 
 func (p Plan) check() error {
