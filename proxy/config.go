@@ -15,6 +15,7 @@ import (
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy/cache"
+	"sara/proxy/docs"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -40,7 +41,7 @@ type Config struct {
 
 	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
 	BaseURL   string // the address by which clients reach the server, without a trailing slash
-	DocsURL   string // docs_url of every error; empty: the served OpenAPI document
+	DocsURL   string // docs_url of every error; empty: the reference that the server itself shows
 
 	// TrustedProxyHeader names the request header in which a proxy in front puts the client's address; empty: the
 	// connection's own peer is the client.
@@ -83,7 +84,7 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("configure the server: %w", err)
 	}
 	if c.DocsURL == "" {
-		c.DocsURL = c.BaseURL + pathOpenAPI
+		c.DocsURL = c.BaseURL + docs.Path
 	}
 	calendar, err := translate.NewCalendar()
 	if err != nil {
@@ -109,6 +110,9 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.document = cache.NewAnswer(document, c.Now())
+	if s.pages, err = newPages(&s.config); err != nil {
+		return nil, err
+	}
 	s.edge = s.newEdge(routes)
 	s.access = newAccessLog(c.Access, c.AccessFormat, c.Registry)
 	return s, nil

@@ -91,7 +91,18 @@ func failureOf(err error) *failure {
 		message: "something went wrong on our side; quote the request id when you report it", cause: err}
 }
 
-// statusOf is the status of each code that is decided below the edge.
+// errorCodes lists every code that an error may have (spec: Errors), in the order in which the documents show them.
+func errorCodes() []string {
+	return []string{
+		translate.CodeValidation, translate.CodeDateRangeTooOld, translate.CodeUnsupportedParameter, policy.CodePropertyAmbiguous,
+		policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey, policy.CodeNoAccess, policy.CodeScope,
+		policy.CodeNotFound, codeMethodNotAllowed, codeTooLarge,
+		policy.CodeRateLimited, policy.CodeQuotaExceeded, policy.CodeUpstreamQuota,
+		codeInternal, codeFilteredUnavailable, codeUpstreamUnavailable, codeServiceUnavailable,
+	}
+}
+
+// statusOf is the one table from the codes to their statuses. Some requests that cannot be read have others (malformed).
 func statusOf(code string) int {
 	switch code {
 	case translate.CodeValidation, translate.CodeUnsupportedParameter, translate.CodeDateRangeTooOld, policy.CodePropertyAmbiguous:
@@ -102,8 +113,14 @@ func statusOf(code string) int {
 		return fasthttp.StatusForbidden
 	case policy.CodeNotFound:
 		return fasthttp.StatusNotFound
+	case codeMethodNotAllowed:
+		return fasthttp.StatusMethodNotAllowed
+	case codeTooLarge:
+		return fasthttp.StatusRequestURITooLong
 	case policy.CodeRateLimited, policy.CodeQuotaExceeded, policy.CodeUpstreamQuota:
 		return fasthttp.StatusTooManyRequests
+	case codeFilteredUnavailable, codeUpstreamUnavailable, codeServiceUnavailable:
+		return fasthttp.StatusServiceUnavailable
 	}
 	return fasthttp.StatusInternalServerError
 }

@@ -13,6 +13,7 @@ import (
 
 	"sara/policy"
 	"sara/proxy/cache"
+	"sara/proxy/docs"
 	"sara/translate"
 )
 
@@ -43,6 +44,7 @@ type Server struct {
 	refused  refusals
 	access   *accessLog
 	document *cache.Answer // the OpenAPI document
+	pages    *docs.Pages   // the API reference
 	edge     *fasthttp.Server
 	started  time.Time
 	draining atomic.Bool
@@ -58,6 +60,7 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	for i := range routes {
 		r.GET(routes[i].Path, s.handle(&routes[i]))
 	}
+	s.routePages(r)
 	r.NotFound = s.handle(&route{Path: "unknown", serve: unknownPath})
 	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod})
 	return &fasthttp.Server{

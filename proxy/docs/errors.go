@@ -1,0 +1,92 @@
+package docs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/yuin/goldmark"
+)
+
+// An Explanation is what there is to know of an error code.
+type Explanation struct {
+	Code    string
+	When    string // Markdown
+	Do      string // Markdown
+	Request string // a request that ends so, if one does by itself
+	Message string // what the server says then
+}
+
+// An entry is the part of the page about one code.
+type entry struct {
+	Code, Status string
+	When, Do     template.HTML
+	Request      string
+	Example      string // the answer's body
+}
+
+// explain makes an entry of each code, in their order.
+func explain(codes []Code, docsURL string) ([]entry, error) {
+	texts := Explanations()
+	if len(texts) > len(codes) {
+		for _, text := range texts {
+			if !slices.ContainsFunc(codes, func(c Code) bool { return c.Name == text.Code }) {
+				return nil, fmt.Errorf("the error code %s is explained, but the server does not give it", text.Code)
+			}
+		}
+	}
+	markdown := newMarkdown()
+	entries := make([]entry, len(codes))
+	for i, code := range codes {
+		at := slices.IndexFunc(texts, func(text Explanation) bool { return text.Code == code.Name })
+		if at < 0 {
+			return nil, fmt.Errorf("the error code %s is not explained", code.Name)
+		}
+		var err error
+		if entries[i], err = texts[at].entry(markdown, code.Status, docsURL); err != nil {
+			return nil, fmt.Errorf("error code %s: %w", code.Name, err)
+		}
+	}
+	return entries, nil
+}
+
+func (x Explanation) entry(markdown goldmark.Markdown, status int, docsURL string) (e entry, err error) {
+	e = entry{Code: x.Code, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Request: x.Request}
+	if e.When, err = prose(markdown, x.When); err != nil {
+		return e, err
+	}
+	if e.Do, err = prose(markdown, x.Do); err != nil {
+		return e, err
+	}
+	e.Example, err = x.body(docsURL)
+	return e, err
+}
+
+func prose(markdown goldmark.Markdown, text string) (template.HTML, error) {
+	var out bytes.Buffer
+	err := markdown.Convert([]byte(text), &out)
+	return template.HTML(strings.TrimSpace(out.String())), err // of the constants in this package
+}
+
+// body is the answer as the server would write it, on more lines.
+func (x Explanation) body(docsURL string) (string, error) {
+	type failure struct {
+		Code      string `json:"code"`
+		Message   string `json:"message"`
+		RequestID string `json:"request_id"`
+		DocsURL   string `json:"docs_url"`
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err := encoder.Encode(struct {
+		Success bool    `json:"success"`
+		Error   failure `json:"error"`
+	}{Error: failure{x.Code, x.Message, "req_6f1d0c9b8a7e4d5c3b2a190817263544", docsURL}})
+	return out.String(), err
+}

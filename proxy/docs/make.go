@@ -1,0 +1,126 @@
+package docs
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"path"
+	"strings"
+)
+
+//go:embed page guides/*.md swagger-ui
+var embedded embed.FS
+
+const (
+	typeHTML   = "text/html; charset=utf-8"
+	typeScript = "text/javascript; charset=utf-8"
+	typeStyle  = "text/css; charset=utf-8"
+	typeText   = "text/plain; charset=utf-8"
+	typeIcon   = "image/svg+xml"
+)
+
+// A maker fills in the Pages.
+type maker struct {
+	pages  *Pages
+	base   string
+	root   string            // the path of the base URL: empty unless the API is below one
+	assets map[string]string // file names to the paths that name their content, for the templates
+}
+
+// addAssets adds what the pages load. It comes first: the pages name it by its content.
+func (m *maker) addAssets() error {
+	for name, kind := range map[string]string{"swagger-ui-bundle.js": typeScript, "swagger-ui.css": typeStyle} {
+		packed, err := embedded.ReadFile("swagger-ui/" + name + ".gz")
+		if err != nil {
+			return err
+		}
+		m.addAsset(name, newPackedFile(kind, packed))
+	}
+	for name, kind := range map[string]string{"reference.js": typeScript, "page.js": typeScript, "style.css": typeStyle, "icon.svg": typeIcon} {
+		content, err := embedded.ReadFile("page/" + name)
+		if err != nil {
+			return err
+		}
+		m.addAsset(name, newFile(kind, keepAsset, content))
+	}
+	return m.addLicences()
+}
+
+func (m *maker) addAsset(name string, f *File) {
+	extension := path.Ext(name)
+	place := "/assets/" + strings.TrimSuffix(name, extension) + "." + f.tag + extension
+	m.pages.files[place] = f
+	m.assets[name] = m.root + Path + place
+}
+
+// addLicences adds the licences of what the pages load from others, which have to go along with it.
+func (m *maker) addLicences() error {
+	var all bytes.Buffer
+	for _, name := range []string{"NOTICE", "LICENSE", "swagger-ui-bundle.js.LICENSE.txt"} {
+		content, err := embedded.ReadFile("swagger-ui/" + name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&all, "%s of Swagger UI\n\n%s\n\n", name, content)
+	}
+	m.pages.files["/licences.txt"] = newFile(typeText, keepPage, all.Bytes())
+	return nil
+}
+
+// A view is what a template sees.
+type view struct {
+	Title  string
+	Base   string // of the API
+	Root   string // what links on the page begin with
+	Docs   string // the reference
+	Guides []guide
+	Errors []entry
+	Body   template.HTML // of a guide
+	Name   string        // of the guide
+
+	assets map[string]string
+}
+
+// Asset returns the address of a file that the page loads.
+func (v view) Asset(name string) (string, error) {
+	if address, there := v.assets[name]; there {
+		return address, nil
+	}
+	return "", fmt.Errorf("no asset is called %s", name)
+}
+
+func (m *maker) addPages(entries []entry) error {
+	layout, err := template.New("").ParseFS(embedded, "page/*.html")
+	if err != nil {
+		return err
+	}
+	guides, err := m.readGuides()
+	if err != nil {
+		return err
+	}
+	v := view{Base: m.base, Root: m.root, Docs: m.root + Path, Guides: guides, Errors: entries, assets: m.assets}
+	if m.pages.absent, err = v.render(layout, "absent.html", "There is no such page"); err != nil {
+		return err
+	}
+	m.pages.absent.Cache = keepNothing
+	if m.pages.files[""], err = v.render(layout, "reference.html", "Reference"); err != nil {
+		return err
+	}
+	for _, g := range guides {
+		v.Body, v.Name = g.Body, g.Name
+		if m.pages.files["/guides/"+g.Name], err = v.render(layout, "guide.html", g.Title); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v view) render(layout *template.Template, name, title string) (*File, error) {
+	v.Title = title
+	var page bytes.Buffer
+	if err := layout.ExecuteTemplate(&page, name, v); err != nil {
+		return nil, err
+	}
+	return newFile(typeHTML, keepPage, page.Bytes()), nil
+}

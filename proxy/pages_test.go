@@ -1,0 +1,203 @@
+package proxy
+
+import (
+	"compress/gzip"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sara/proxy/docs"
+)
+
+// page asks for a page as a browser would, with headers as name, value pairs.
+func (w *world) page(method, path string, headers ...string) (*http.Response, string) {
+	w.t.Helper()
+	request, err := http.NewRequest(method, w.base+path, nil)
+	w.must(err)
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := http.DefaultTransport.RoundTrip(request)
+	w.must(err)
+	defer func() { w.must(answer.Body.Close()) }()
+	body, err := io.ReadAll(answer.Body)
+	w.must(err)
+	return answer, string(body)
+}
+
+// wantPage checks what every file of the reference is served with.
+func (w *world) wantPage(path, kind, keep string) (body string) {
+	w.t.Helper()
+	answer, body := w.page(http.MethodGet, path, "Accept-Encoding", "identity")
+	for name, want := range map[string]string{
+		"Content-Type": kind, "Cache-Control": keep, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		"Content-Security-Policy": docs.Policy, "Vary": "Accept-Encoding", "Content-Encoding": "", "X-Ratelimit-Limit": "",
+	} {
+		if got := answer.Header.Get(name); got != want {
+			w.t.Errorf("GET %s has the header %s: %q, want %q", path, name, got, want)
+		}
+	}
+	tag := answer.Header.Get("Etag")
+	if answer.StatusCode != http.StatusOK || body == "" || !strings.HasPrefix(tag, `"`) {
+		w.t.Fatalf("GET %s is %d with %d bytes and the tag %s", path, answer.StatusCode, len(body), tag)
+	}
+	again, rest := w.page(http.MethodGet, path, "Accept-Encoding", "identity", "If-None-Match", tag)
+	if again.StatusCode != http.StatusNotModified || rest != "" || again.Header.Get("Etag") != tag || again.Header.Get("Cache-Control") != keep {
+		w.t.Errorf("GET %s with its tag is %d with %d bytes, headers %v", path, again.StatusCode, len(rest), again.Header)
+	}
+	head, none := w.page(http.MethodHead, path, "Accept-Encoding", "identity")
+	if head.StatusCode != http.StatusOK || none != "" || head.Header.Get("Etag") != tag || head.ContentLength != int64(len(body)) {
+		w.t.Errorf("HEAD %s is %d with %d bytes, headers %v", path, head.StatusCode, len(none), head.Header)
+	}
+	packed, content := w.page(http.MethodGet, path, "Accept-Encoding", "gzip")
+	reader, err := gzip.NewReader(strings.NewReader(content))
+	w.must(err)
+	unpacked, err := io.ReadAll(reader)
+	w.must(err)
+	if string(unpacked) != body || packed.Header.Get("Content-Encoding") != "gzip" || packed.Header.Get("Etag") == tag {
+		w.t.Errorf("GET %s in gzip has the headers %v", path, packed.Header)
+	}
+	return body
+}
+
+// The reference is for everybody, and for shared caches: it needs no key and counts against nobody.
+func TestPagesAreServed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	reference := w.wantPage("/docs", "text/html; charset=utf-8", "public, max-age=300")
+	for _, guide := range []string{"first-request", "dates", "filters", "limits", "numbers"} {
+		w.wantPage("/docs/guides/"+guide, "text/html; charset=utf-8", "public, max-age=300")
+	}
+	for _, code := range errorCodes() {
+		if !strings.Contains(reference, `id="`+code+`"`) {
+			t.Errorf("%s has no anchor", code)
+		}
+	}
+	assets := regexp.MustCompile(`/docs/assets/[^"]+`).FindAllString(reference, -1)
+	kinds := map[string]string{"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
+	for _, asset := range slices.Compact(slices.Sorted(slices.Values(assets))) {
+		w.wantPage(asset, kinds[asset[strings.LastIndexByte(asset, '.')+1:]], "public, max-age=31536000, immutable")
+	}
+	if len(assets) < len(kinds) {
+		t.Errorf("the page loads %v only", assets)
+	}
+	for _, path := range []string{"/docs/", "/docs/x", "/docs/guides", "/docs/guides/x", "/docs/assets/style.css", "/docs/%2e%2e/v1/me"} {
+		answer, body := w.page(http.MethodGet, path)
+		if answer.StatusCode != http.StatusNotFound || answer.Header.Get("Cache-Control") != "no-store" && strings.HasPrefix(body, "<") {
+			t.Errorf("GET %s is %d with the headers %v", path, answer.StatusCode, answer.Header)
+		}
+	}
+	if answer, _ := w.page(http.MethodPost, "/docs"); answer.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST /docs is %d", answer.StatusCode)
+	}
+	if !strings.Contains(w.logged(), `"operation":"/docs"`) {
+		t.Error("the access log does not name the pages")
+	}
+}
+
+// docs_url of an error is the address of the reference (spec: Errors), whose configured address wins.
+func TestErrorsNameTheReference(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	docsURL := func(w *world) any {
+		failure, _ := w.get("", "/v1/me").json["error"].(map[string]any)
+		return failure["docs_url"]
+	}
+	if got := docsURL(w); got != w.base+"/docs" {
+		t.Errorf("docs_url is %v", got)
+	}
+	elsewhere := w.replica(func(c *Config) { c.DocsURL = "https://example.com/help" })
+	if got := docsURL(elsewhere); got != "https://example.com/help" {
+		t.Errorf("docs_url is %v where it is configured", got)
+	}
+}
+
+// Every code that the program knows by a constant is in the one table of codes, with a status; so the page explains it.
+func TestEveryErrorCodeIsInTheTable(t *testing.T) {
+	t.Parallel()
+	known := errorCodes()
+	for _, folder := range []string{".", "../policy", "../translate"} {
+		for _, code := range codeConstants(t, folder) {
+			if !slices.Contains(known, code) {
+				t.Errorf("the code %s of %s is not in the table of codes", code, folder)
+			}
+		}
+	}
+	for _, code := range known {
+		if (statusOf(code) == http.StatusInternalServerError) != (code == codeInternal) {
+			t.Errorf("%s has the status %d", code, statusOf(code))
+		}
+		if !slices.Contains(codesOf(statusOf(code)), code) {
+			t.Errorf("the OpenAPI document does not have %s", code)
+		}
+	}
+}
+
+// codeConstants returns the values of the constants of a package whose names begin with Code.
+func codeConstants(t *testing.T, folder string) (codes []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	isCode := regexp.MustCompile(`^"[A-Z]+(_[A-Z]+)+"$`)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 || !strings.HasPrefix(strings.ToLower(spec.Names[0].Name), "code") {
+				return true
+			}
+			if literal, ok := spec.Values[0].(*ast.BasicLit); ok && isCode.MatchString(literal.Value) {
+				code, err := strconv.Unquote(literal.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				codes = append(codes, code)
+			}
+			return true
+		})
+	}
+	if len(codes) == 0 {
+		t.Fatalf("%s has no codes", folder)
+	}
+	return codes
+}
+
+// The examples of the reference are what the server says: the same code, and the same words but for what differs each time.
+func TestExamplesOfErrorsAreTrue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	callers := map[string]string{"INVALID_API_KEY": "", "API_KEY_REVOKED": "revoked", "API_KEY_EXPIRED": "expired",
+		"API_ACCESS_REQUIRED": "trial", "INSUFFICIENT_SCOPE": "properties_only"}
+	varies := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9TZ:-]{10,}`)
+	for _, x := range docs.Explanations() {
+		if x.Request == "" {
+			continue
+		}
+		caller, special := callers[x.Code]
+		if !special {
+			caller = "pro"
+		}
+		r := w.get(caller, x.Request)
+		failure, _ := r.json["error"].(map[string]any)
+		message, _ := failure["message"].(string)
+		if r.code() != x.Code || r.status != statusOf(x.Code) || varies.ReplaceAllString(message, "…") != varies.ReplaceAllString(x.Message, "…") {
+			t.Errorf("GET %s is %d %s: %s\nthe reference says %d %s: %s", x.Request, r.status, r.code(), message, statusOf(x.Code), x.Code, x.Message)
+		}
+	}
+}
