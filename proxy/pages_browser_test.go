@@ -114,25 +114,24 @@ func (b *browser) open(address, awaited string) {
 	b.run(chromedp.Navigate("about:blank"), chromedp.Navigate(address), chromedp.WaitVisible(chromedp.CSS(awaited)))
 }
 
-// shoot leaves a picture of what the window shows, if pictures are wanted.
+// shoot leaves pictures of what the window shows, light and dark, if pictures are wanted.
 func (b *browser) shoot(name string) {
 	b.t.Helper()
 	folder := os.Getenv(screenshotsVariable)
 	if folder == "" {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(folder, name+".png"), read(b, chromedp.CaptureScreenshot()), 0o644); err != nil {
-		b.t.Fatal(err)
+	for _, scheme := range []string{"dark", "light"} {
+		parameters := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+		b.run(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+			_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, parameters)
+			return err
+		}))
+		picture := read(b, chromedp.CaptureScreenshot())
+		if err := os.WriteFile(filepath.Join(folder, name+"-"+scheme+".png"), picture, 0o644); err != nil {
+			b.t.Fatal(err)
+		}
 	}
-}
-
-func (b *browser) prefer(scheme string) {
-	b.t.Helper()
-	parameters := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
-	b.run(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, parameters)
-		return err
-	}))
 }
 
 // try executes an operation with what is filled in, and returns what the page shows of the answer.
@@ -152,11 +151,15 @@ func (b *browser) try(operation string) string {
 func TestReferenceInABrowser(t *testing.T) {
 	b := newBrowser(t)
 	w := newWorld(t)
-	b.prefer("light")
-	b.open(w.base+"/docs", "#try")
+	b.open(w.base+"/docs#RATE_LIMITED", "#try")
 	if shown := read(b, chromedp.Evaluate[int](`document.querySelectorAll("#reference .opblock").length`)); shown != len(table()) {
 		t.Errorf("%d operations are shown, want %d", shown, len(table()))
 	}
+	if place := read(b, chromedp.Evaluate[float64](`document.getElementById("RATE_LIMITED").getBoundingClientRect().top`)); place < 0 || place > 300 {
+		t.Errorf("the code that the address points to is at %v in the window", place)
+	}
+	b.shoot("error")
+	b.run(chromedp.Evaluate[chromedp.Void](`location.hash = ""; scrollTo(0, 0)`))
 	b.shoot("reference")
 	b.run(
 		chromedp.SendKeys(chromedp.CSS("#key"), w.keys["pro"]),
@@ -169,22 +172,15 @@ func TestReferenceInABrowser(t *testing.T) {
 	if text := b.try("getAccount"); !strings.Contains(text, `"plan_tier": "pro"`) {
 		t.Errorf("the account shows as %s", text)
 	}
+	b.shoot("account")
 	if text := b.try("getSummary"); !strings.Contains(text, `"impressions"`) {
 		t.Errorf("the summary shows as %s", text)
 	}
-	b.shoot("tried")
-	b.prefer("dark")
-	b.shoot("tried-dark")
-	b.open(w.base+"/docs#RATE_LIMITED", "#try")
-	b.shoot("error-dark")
+	b.shoot("summary")
 	for _, guide := range []string{"first-request", "dates", "filters", "limits", "numbers"} {
 		b.open(w.base+"/docs/guides/"+guide, "main h1")
-		b.shoot(guide + "-dark")
+		b.shoot(guide)
 	}
-	b.prefer("light")
-	b.shoot("guide")
-	b.open(w.base+"/docs#RATE_LIMITED", "#try")
-	b.shoot("error")
 	if complained := b.complained(); complained != "" {
 		t.Errorf("the browser complained: %s", complained)
 	}

@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A sample is a fenced block of code of a guide.
+type sample struct {
+	guide, language, code string
+	number                int
+}
+
+// samples returns the programs of all guides.
+func samples(t *testing.T) (list []sample) {
+	t.Helper()
+	guides, err := filepath.Glob("docs/guides/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fence := regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
+	for _, guide := range guides {
+		text, err := os.ReadFile(guide)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, found := range fence.FindAllSubmatch(text, -1) {
+			if language := string(found[1]); language != "json" {
+				list = append(list, sample{guide: strings.TrimSuffix(filepath.Base(guide), ".md"), language: language, code: string(found[2]), number: i})
+			}
+		}
+	}
+	return list
+}
+
+// Every program in the guides does what the guide says, as it stands but for the address and the key. Those that show how
+// to back off are refused at first.
+func TestSamplesOfTheGuidesRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	list := samples(t)
+	languages := map[string]int{}
+	for _, s := range list {
+		languages[s.language]++
+		w.run(fmt.Sprintf("%s/%d_%s", s.guide, s.number, s.language), func(t *testing.T) {
+			refusals := 0
+			if s.guide == "limits" {
+				refusals = 1
+			}
+			front, answered := w.front(t, refusals)
+			out := s.execute(t, front, w.keys["pro"])
+			if answered.Load() == 0 || strings.TrimSpace(out) == "" {
+				t.Errorf("%d requests were answered, and it prints %q", answered.Load(), out)
+			}
+		})
+	}
+	for _, language := range []string{"sh", "python", "go", "js"} {
+		if languages[language] == 0 {
+			t.Errorf("no guide has a sample in %s", language)
+		}
+	}
+}
+
+// front stands before the world's server, and turns the first requests away. It counts the successes; anything else is
+// the test's failure.
+func (w *world) front(t *testing.T, refusals int) (address string, answered *atomic.Int64) {
+	target, err := url.Parse(w.base)
+	w.must(err)
+	answered = new(atomic.Int64)
+	reverse := httputil.NewSingleHostReverseProxy(target)
+	reverse.ModifyResponse = func(r *http.Response) error {
+		if r.StatusCode != http.StatusOK {
+			t.Errorf("GET %s is answered with %s", r.Request.URL, r.Status)
+		}
+		answered.Add(1)
+		return nil
+	}
+	var left atomic.Int64
+	left.Store(int64(refusals))
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if left.Add(-1) >= 0 {
+			rw.Header().Set("Retry-After", "0")
+			rw.WriteHeader(http.StatusTooManyRequests)
+			mustWrite(rw, `{"success":false,"error":{"code":"RATE_LIMITED","message":"wait","request_id":"req_1","docs_url":""}}`)
+			return
+		}
+		reverse.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, answered
+}
+
+// execute runs the sample against an address, and returns what it prints.
+func (s sample) execute(t *testing.T, address, key string) string {
+	t.Helper()
+	const mark = "https://api.example.com"
+	if !strings.Contains(s.code, mark) {
+		t.Fatalf("the sample asks no %s", mark)
+	}
+	program := map[string][]string{
+		"sh": {"bash", "-eu", "sample.sh"}, "python": {"python3", "sample.py"}, "js": {"node", "sample.mjs"}, "go": {"go", "run", "sample.go"},
+	}[s.language]
+	if program == nil {
+		t.Fatalf("nobody knows how to run %s", s.language)
+	}
+	if _, err := exec.LookPath(program[0]); err != nil {
+		t.Skipf("%s is not installed", program[0])
+	}
+	folder := t.TempDir()
+	code := strings.ReplaceAll(s.code, mark, address)
+	if err := os.WriteFile(filepath.Join(folder, program[len(program)-1]), []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, program[0], program[1:]...)
+	command.Dir = folder
+	command.Env = append(os.Environ(), "API_KEY="+key, "no_proxy=127.0.0.1", "NO_PROXY=127.0.0.1")
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		t.Fatalf("it fails: %v\n%s%s", err, stdout.String(), stderr.String())
+	}
+	return stdout.String()
+}
