@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -37,7 +39,7 @@ type world struct {
 	admin    *httptest.Server
 	log      *syncBuffer
 	document *contract
-	database string // of the store
+	database string // file of the store
 
 	clock      *atomic.Int64 // Unix nanoseconds
 	tokenClock *atomic.Int64 // how far the upstream client's clock is ahead, in nanoseconds
@@ -65,27 +67,71 @@ func (w *world) setClock(instant string) {
 // newWorld builds and seeds a world, and takes it down with the test. The server's configuration may be adjusted.
 func newWorld(t testing.TB, adjust ...func(*Config)) *world {
 	t.Helper()
-	w := &world{t: t, log: new(syncBuffer), clock: new(atomic.Int64), tokenClock: new(atomic.Int64), fake: new(atomic.Pointer[http.HandlerFunc]),
-		keys: map[string]string{}, keyIDs: map[string]string{}, properties: map[string]sqlstore.Property{}}
+	w := &world{t: t, log: new(syncBuffer), clock: new(atomic.Int64), tokenClock: new(atomic.Int64), fake: new(atomic.Pointer[http.HandlerFunc])}
 	w.clock.Store(noon().UnixNano())
 	w.startUpstream()
-	w.database = "sqlite:" + filepath.Join(t.TempDir(), "sara.db")
+	w.database = filepath.Join(t.TempDir(), "sara.db")
+	w.beginWith(&theBeginning)
 	w.store = w.openStore()
+	w.startServer(adjust)
+	return w
+}
+
+// A beginning is the database that every world begins with, a copy for each, and what is to be known of it.
+type beginning struct {
+	mu         sync.Mutex
+	database   []byte // nil: not made yet
+	keys       map[string]string
+	keyIDs     map[string]string
+	properties map[string]sqlstore.Property
+}
+
+// theBeginning is made by the first test: to migrate and seed a database takes longer than the rest of a world.
+var theBeginning beginning
+
+// beginWith makes the beginning unless another test has, and gives the world a file of its own.
+func (w *world) beginWith(b *beginning) {
+	w.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.database == nil {
+		b.keys, b.keyIDs, b.properties = map[string]string{}, map[string]string{}, map[string]sqlstore.Property{}
+		first := *w
+		first.keys, first.keyIDs, first.properties = b.keys, b.keyIDs, b.properties
+		first.database = filepath.Join(w.t.TempDir(), "beginning.db")
+		b.database = first.seeded()
+	}
+	w.keys, w.keyIDs, w.properties = maps.Clone(b.keys), maps.Clone(b.keyIDs), maps.Clone(b.properties)
+	w.must(os.WriteFile(w.database, b.database, 0o600))
+}
+
+// seeded migrates and seeds the world's database, and returns the file.
+func (w *world) seeded() []byte {
+	w.t.Helper()
+	w.store = w.open()
 	_, err := w.store.Migrate(context.Background())
 	w.must(err)
 	w.seed()
-	w.startServer(adjust)
-	return w
+	w.must(w.store.Close()) // the last handle: everything is in the file, nothing in the log next to it
+	file, err := os.ReadFile(w.database)
+	w.must(err)
+	return file
 }
 
 // openStore returns a handle on the world's database, which ends with the test.
 func (w *world) openStore() *sqlstore.Store {
 	w.t.Helper()
+	store := w.open()
+	w.t.Cleanup(func() { w.must(store.Close()) })
+	return store
+}
+
+func (w *world) open() *sqlstore.Store {
+	w.t.Helper()
 	store, err := sqlstore.Open(context.Background(), sqlstore.Config{
-		URL: w.database, SecretKey: bytes.Repeat([]byte{7}, 32), Now: w.now,
+		URL: "sqlite:" + w.database, SecretKey: bytes.Repeat([]byte{7}, 32), Now: w.now,
 	})
 	w.must(err)
-	w.t.Cleanup(func() { w.must(store.Close()) })
 	return store
 }
 
