@@ -1,0 +1,39 @@
+#!/bin/sh
+# Makes the passwords that the services of compose.yaml share, and the key of the stored credentials, if they are not there yet.
+# Each goes to the only ones who need it, in a volume of their own. Nothing is printed.
+set -eu
+umask 077
+cd "${1:-/secrets}"
+
+random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
+
+# The last file is the one that says that all are there.
+if [ -s sara/sara.yaml ]; then
+	exit 0
+fi
+
+redis=$(random) postgres=$(random) store=$(random)
+printf 'requirepass %s\n' "$redis" >redis/redis.conf
+printf '%s' "$postgres" >postgres/password
+printf '%s' "$(random)" >grafana/password
+printf 'export ROOT_ACCESS_KEY_ID=sara ROOT_SECRET_ACCESS_KEY=%s\n' "$store" >store/credentials
+printf '[default]\naws_access_key_id = sara\naws_secret_access_key = %s\n' "$store" >sara/store
+cat >sara/sara.yaml.part <<EOF
+secret_key: $(head -c 32 /dev/urandom | base64)
+database_url: postgres://sara:$postgres@postgres:5432/sara?sslmode=disable
+redis_url: redis://:$redis@redis:6379
+archive_url: s3://sara/archive?endpoint=http://store:7070&region=us-east-1
+EOF
+
+# Users are those of the images.
+give() { chmod 0400 "$1"/* && chmod 0500 "$1" && chown -R "$2" "$1"; }
+give redis 999:1000
+give postgres 70:70
+give store 65532:65532
+give grafana 472:0
+if [ -d /data/archive ]; then
+	mkdir -p /data/archive/sara # the bucket
+	chown -R 65532:65532 /data/archive
+fi
+mv sara/sara.yaml.part sara/sara.yaml
+give sara 65532:65532
