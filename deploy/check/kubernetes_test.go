@@ -1,0 +1,292 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// A manifest is one rendered object.
+type manifest map[string]any
+
+func (m manifest) text(path ...string) string {
+	value, _ := m.at(path...).(string)
+	return value
+}
+
+// at returns the value of a field, nil if there is none.
+func (m manifest) at(path ...string) any {
+	var value any = map[string]any(m)
+	for _, name := range path {
+		fields, _ := value.(map[string]any)
+		value = fields[name]
+	}
+	return value
+}
+
+// render returns the objects that kubectl apply -k would send.
+func render(t *testing.T, folder string) []manifest {
+	t.Helper()
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatalf("%s: %v", folder, err)
+	}
+	manifests := make([]manifest, 0, rendered.Size())
+	for _, resource := range rendered.Resources() {
+		text, err := resource.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m manifest
+		if err := json.Unmarshal(text, &m); err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, m)
+	}
+	return manifests
+}
+
+// validator holds objects against Kubernetes' schemas.
+type validator struct {
+	folder string
+	read   map[string]schemas // by group and version
+}
+
+func newValidator(t *testing.T) *validator {
+	return &validator{folder: schemaFolder(t), read: make(map[string]schemas)}
+}
+
+func (v *validator) check(t *testing.T, m manifest) error {
+	t.Helper()
+	version := m.text("apiVersion")
+	if v.read[version] == nil {
+		v.read[version] = readSchemas(t, v.folder, version)
+	}
+	group, release, grouped := strings.Cut(version, "/")
+	if !grouped {
+		group, release = "", version
+	}
+	of := v.read[version].of(kind{Group: group, Version: release, Kind: m.text("kind")})
+	if of == nil {
+		return fmt.Errorf("there is no kind %s of %s", m.text("kind"), version)
+	}
+	return v.read[version].check(of, map[string]any(m), m.text("kind"))
+}
+
+func kustomizations(t *testing.T) []string {
+	t.Helper()
+	overlays, err := filepath.Glob("../kubernetes/overlays/*")
+	if err != nil || len(overlays) == 0 {
+		t.Fatalf("%d overlays, %v", len(overlays), err)
+	}
+	return append(overlays, "../kubernetes/base")
+}
+
+func TestManifestsFitKubernetesSchemas(t *testing.T) {
+	v := newValidator(t)
+	for _, folder := range kustomizations(t) {
+		for _, m := range render(t, folder) {
+			if err := v.check(t, m); err != nil {
+				t.Errorf("%s: %v", folder, err)
+			}
+		}
+	}
+}
+
+func TestWhatIsNoManifestIsFoundOut(t *testing.T) {
+	v := newValidator(t)
+	check := func(change func(spec map[string]any), want string) {
+		t.Helper()
+		deployment := only(t, render(t, "../kubernetes/base"), "Deployment")
+		change(deployment.at("spec").(map[string]any))
+		if err := v.check(t, deployment); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error of %s", err, want)
+		}
+	}
+	container := func(spec map[string]any) map[string]any {
+		return manifest(spec).at("template", "spec", "containers").([]any)[0].(map[string]any)
+	}
+	check(func(spec map[string]any) { spec["replica"] = 3.0 }, `unknown field "replica"`)
+	check(func(spec map[string]any) { spec["minReadySeconds"] = "3" }, "want integer")
+	check(func(spec map[string]any) { spec["minReadySeconds"] = 3.5 }, "want integer")
+	check(func(spec map[string]any) { delete(spec, "selector") }, `required field "selector"`)
+	check(func(spec map[string]any) { container(spec)["readinesProbe"] = container(spec)["readinessProbe"] }, `unknown field "readinesProbe"`)
+	check(func(spec map[string]any) { delete(container(spec), "name") }, `required field "name"`)
+	check(func(spec map[string]any) { container(spec)["args"] = "serve" }, "want array")
+	check(func(spec map[string]any) {
+		container(spec)["livenessProbe"].(map[string]any)["httpGet"].(map[string]any)["port"] = true
+	},
+		"none of the types")
+}
+
+// only returns the one object of a kind.
+func only(t *testing.T, manifests []manifest, kind string) manifest {
+	t.Helper()
+	var found manifest
+	for _, m := range manifests {
+		if m.text("kind") == kind {
+			if found != nil {
+				t.Fatalf("there are two of %s", kind)
+			}
+			found = m
+		}
+	}
+	if found == nil {
+		t.Fatalf("there is no %s", kind)
+	}
+	return found
+}
+
+// each returns the mappings of a list.
+func each(list any) []manifest {
+	items, _ := list.([]any)
+	manifests := make([]manifest, 0, len(items))
+	for _, item := range items {
+		if fields, ok := item.(map[string]any); ok {
+			manifests = append(manifests, fields)
+		}
+	}
+	return manifests
+}
+
+func TestPodsAreConfined(t *testing.T) {
+	for _, folder := range kustomizations(t) {
+		pod := manifest(only(t, render(t, folder), "Deployment").at("spec", "template", "spec").(map[string]any))
+		for field, want := range map[string]any{"runAsNonRoot": true, "runAsUser": 65532.0} {
+			if got := pod.at("securityContext", field); got != want {
+				t.Errorf("%s: %s is %v, want %v", folder, field, got, want)
+			}
+		}
+		if pod.text("securityContext", "seccompProfile", "type") != "RuntimeDefault" || pod.at("automountServiceAccountToken") != false ||
+			pod.at("enableServiceLinks") != false {
+			t.Errorf("%s: the pod has no seccomp profile, or a token, or the variables of services", folder)
+		}
+		for _, c := range append(each(pod["initContainers"]), each(pod["containers"])...) {
+			confined := c.at("securityContext", "readOnlyRootFilesystem") == true && c.at("securityContext", "allowPrivilegeEscalation") == false &&
+				fmt.Sprint(c.at("securityContext", "capabilities", "drop")) == "[ALL]"
+			if !confined {
+				t.Errorf("%s: container %s is not confined: %v", folder, c.text("name"), c["securityContext"])
+			}
+			if c.text("resources", "limits", "memory") == "" || c.text("resources", "requests", "cpu") == "" {
+				t.Errorf("%s: container %s has no resources", folder, c.text("name"))
+			}
+			if !isPinned(c.text("image")) {
+				t.Errorf("%s: the image %s is not pinned", folder, c.text("image"))
+			}
+		}
+	}
+}
+
+func TestSecretsAreReferredToOnly(t *testing.T) {
+	for _, folder := range kustomizations(t) {
+		for _, m := range render(t, folder) {
+			if m.text("kind") == "Secret" {
+				t.Errorf("%s: there is a Secret in it", folder)
+			}
+		}
+		pod := manifest(only(t, render(t, folder), "Deployment").at("spec", "template", "spec").(map[string]any))
+		for _, c := range append(each(pod["initContainers"]), each(pod["containers"])...) {
+			for _, variable := range each(c["env"]) {
+				switch variable.text("name") {
+				case "SARA_DATABASE_URL", "SARA_REDIS_URL", "SARA_SECRET_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY":
+					if variable.text("valueFrom", "secretKeyRef", "name") == "" {
+						t.Errorf("%s: %s does not come from a Secret", folder, variable.text("name"))
+					}
+				}
+			}
+		}
+	}
+}
+
+// podEnvironment is what the main container of a kustomization has in its environment, with stand-ins for the secrets.
+func podEnvironment(t *testing.T, manifests []manifest) map[string]string {
+	t.Helper()
+	environment := make(map[string]string)
+	for name, value := range only(t, manifests, "ConfigMap").at("data").(map[string]any) {
+		environment[name] = value.(string)
+	}
+	maps.Copy(environment, map[string]string{
+		"SARA_SECRET_KEY": "c2FyYSBpcyBub3Qgc2VjcmV0IGluIHRoaXMgdGVzdC4=", "SARA_DATABASE_URL": "sqlite:sara.db", "SARA_ARCHIVE_URL": "archive"})
+	return environment
+}
+
+func TestPodsFitTogether(t *testing.T) {
+	for _, folder := range kustomizations(t) {
+		manifests := render(t, folder)
+		environment := podEnvironment(t, manifests)
+		deployment := only(t, manifests, "Deployment")
+		pod := manifest(deployment.at("spec", "template", "spec").(map[string]any))
+		container := each(pod["containers"])[0]
+		autoscaler := only(t, manifests, "HorizontalPodAutoscaler")
+		if got := autoscaler.at("spec", "maxReplicas").(float64); fmt.Sprint(got) != environment["SARA_REPLICAS"] {
+			t.Errorf("%s: there may be %v replicas, but SARA_REPLICAS is %s", folder, got, environment["SARA_REPLICAS"])
+		}
+		if autoscaler.text("spec", "scaleTargetRef", "name") != deployment.text("metadata", "name") || deployment.at("spec", "replicas") != nil {
+			t.Errorf("%s: the autoscaler is not the one who says how many replicas there are", folder)
+		}
+		grace := pod["terminationGracePeriodSeconds"].(float64)
+		if least := duration(t, environment["SARA_SHUTDOWN_DELAY"]).Seconds() + drainLimit.Seconds(); grace < least {
+			t.Errorf("%s: a pod is killed after %v s, and may need %v", folder, grace, least)
+		}
+		limit, goLimit := bytesOf(t, container.text("resources", "limits", "memory")), bytesOf(t, environment["GOMEMLIMIT"])
+		if goLimit > limit*9/10 || bytesOf(t, environment["SARA_CACHE_BYTES"]) > goLimit/2 {
+			t.Errorf("%s: GOMEMLIMIT %d and SARA_CACHE_BYTES %s do not fit into %d", folder, goLimit, environment["SARA_CACHE_BYTES"], limit)
+		}
+		for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
+			if container.text(probe, "httpGet", "port") != "admin" {
+				t.Errorf("%s: the %s does not ask the admin listener", folder, probe)
+			}
+		}
+		checkReferences(t, folder, manifests, container)
+	}
+}
+
+// checkReferences makes sure that ports and labels that objects name are those of the pods.
+func checkReferences(t *testing.T, folder string, manifests []manifest, container manifest) {
+	t.Helper()
+	ports := make(map[string]bool)
+	for _, port := range each(container["ports"]) {
+		ports[port.text("name")] = true
+	}
+	labels := only(t, manifests, "Deployment").at("spec", "template", "metadata", "labels").(map[string]any)
+	selects := func(m manifest, path ...string) {
+		t.Helper()
+		selector, _ := m.at(path...).(map[string]any)
+		if len(selector) == 0 {
+			t.Errorf("%s: %s %s selects any pod", folder, m.text("kind"), m.text("metadata", "name"))
+		}
+		for name, value := range selector {
+			if labels[name] != value {
+				t.Errorf("%s: %s selects %s=%v, and pods have %v", folder, m.text("kind"), name, value, labels)
+			}
+		}
+	}
+	for _, m := range manifests {
+		switch m.text("kind") {
+		case "Service":
+			selects(m, "spec", "selector")
+			for _, port := range each(m.at("spec", "ports")) {
+				if !ports[port.text("targetPort")] {
+					t.Errorf("%s: a Service leads to the port %q, which pods do not have", folder, port.text("targetPort"))
+				}
+			}
+		case "Deployment", "PodDisruptionBudget":
+			selects(m, "spec", "selector", "matchLabels")
+		case "NetworkPolicy":
+			selects(m, "spec", "podSelector", "matchLabels")
+			for _, rule := range append(each(m.at("spec", "ingress")), each(m.at("spec", "egress"))...) {
+				for _, port := range each(rule["ports"]) {
+					if name, ok := port["port"].(string); ok && !ports[name] {
+						t.Errorf("%s: the NetworkPolicy is about the port %q, which pods do not have", folder, name)
+					}
+				}
+			}
+		}
+	}
+}

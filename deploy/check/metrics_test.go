@@ -1,0 +1,189 @@
+package check
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// exposition is what /metrics shows: the values of each label of each series. A series that is declared and has no values yet
+// has no labels.
+type exposition map[string]map[string]map[string]bool
+
+// newExposition has what Prometheus adds by itself.
+func newExposition() exposition {
+	return exposition{"up": {"job": {"sara": true}, "instance": {"": true}}}
+}
+
+// add adds what /metrics of one process shows.
+func (e exposition) add(t *testing.T, text []byte) {
+	t.Helper()
+	reader := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := reader.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, family := range families {
+		e.note(name, nil)
+		for _, metric := range family.GetMetric() {
+			of := map[string]string{"job": "sara", "instance": ""}
+			for _, pair := range metric.GetLabel() {
+				of[pair.GetName()] = pair.GetValue()
+			}
+			e.note(name, of)
+			if h := metric.GetHistogram(); h != nil {
+				e.note(name+"_sum", of)
+				e.note(name+"_count", of)
+				for _, bucket := range h.GetBucket() {
+					of["le"] = model.SampleValue(bucket.GetUpperBound()).String()
+					e.note(name+"_bucket", of)
+				}
+			}
+			if s := metric.GetSummary(); s != nil {
+				e.note(name+"_sum", of)
+				e.note(name+"_count", of)
+				for _, quantile := range s.GetQuantile() {
+					of["quantile"] = model.SampleValue(quantile.GetQuantile()).String()
+					e.note(name, of)
+				}
+			}
+		}
+	}
+}
+
+func (e exposition) note(name string, of map[string]string) {
+	if e[name] == nil {
+		e[name] = make(map[string]map[string]bool)
+	}
+	for label, value := range of {
+		if e[name][label] == nil {
+			e[name][label] = make(map[string]bool)
+		}
+		e[name][label][value] = true
+	}
+}
+
+func (e exposition) hasLabel(name, label string) bool { return e[name][label] != nil }
+
+// match returns why a matcher of a series finds nothing, empty if it finds something.
+func (e exposition) match(name string, matcher *labels.Matcher) string {
+	if e[name] == nil {
+		return "there is no " + name
+	}
+	switch matcher.Name {
+	case labels.MetricName, "job", "instance":
+		return ""
+	}
+	if !e.hasLabel(name, matcher.Name) {
+		return name + " has no label " + matcher.Name
+	}
+	for value := range e[name][matcher.Name] {
+		if matcher.Matches(value) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s never has %s", name, matcher)
+}
+
+// testMetrics holds the queries of the dashboard and the alerts against what a demo shows after every kind of event that has
+// series of its own, and a server that has a Redis which is away.
+func testMetrics(t *testing.T, binary string) {
+	known := newExposition()
+	world := startDemo(t, binary)
+	provoke(t, world)
+	lines := start(t, binary, 2, []string{"SARA_LISTEN=127.0.0.1:0", "SARA_ADMIN_LISTEN=127.0.0.1:0", "SARA_DATABASE_URL=sqlite:sara.db",
+		"SARA_ARCHIVE_URL=archive", "SARA_REDIS_URL=redis://127.0.0.1:1", "SARA_UPSTREAM_URL=" + world.UpstreamURL,
+		"SARA_OAUTH_TOKEN_URL=" + world.UpstreamURL + "/token", "SARA_SECRET_KEY=c2FyYSBpcyBub3Qgc2VjcmV0IGluIHRoaXMgdGVzdC4="}, "serve")
+	for _, admin := range []string{world.AdminURL, strings.TrimPrefix(lines[1], "admin listening on ")} {
+		status, text := get(t, admin+"/metrics", "")
+		if status != http.StatusOK {
+			t.Fatalf("%s/metrics: %d", admin, status)
+		}
+		known.add(t, text)
+	}
+	queries := append(readDashboard(t).queries(), alertQueries(t)...)
+	for _, q := range queries {
+		if err := q.check(known); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(queries) < 50 {
+		t.Errorf("only %d queries", len(queries))
+	}
+	testWrongQueries(t, known)
+}
+
+// testWrongQueries makes sure that the check finds what is wrong.
+func testWrongQueries(t *testing.T, known exposition) {
+	for text, want := range map[string]string{
+		`sum(rate(sara_requests[5m]))`:                                    "there is no sara_requests",
+		`rate(sara_requests_total{path="/"}[5m])`:                         "no label path",
+		`rate(sara_cache_lookups_total{result="redis"}[5m])`:              "never has",
+		`sum by (method) (rate(sara_requests_total[5m]))`:                 "no label method",
+		`sum by (status) (rate(sara_request_duration_seconds_sum[5m]))`:   "no label status",
+		`sum(rate(sara_requests_total[5m])`:                               "unclosed",
+		`histogram_quantile(0.9, rate(sara_requests_total_bucket[5m]))`:   "there is no",
+		`max(sara_budget_degraded) > bool 0 and absent(sara_nothing{})`:   "there is no sara_nothing",
+		`sum by (le) (rate(sara_upstream_call_duration_seconds[5m]) > 0)`: "no label le",
+	} {
+		if err := (query{"test", text}).check(known); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error of %s", text, err, want)
+		}
+	}
+}
+
+// provoke makes the demo answer in all the ways that have series of their own.
+func provoke(t *testing.T, world demo) {
+	t.Helper()
+	base := world.BaseURL + "/v1"
+	ask := func(key, path string, want int) {
+		t.Helper()
+		if status, body := get(t, base+path, world.Keys[key]); status != want {
+			t.Errorf("GET %s: %d, want %d: %.300s", path, status, want, body)
+		}
+	}
+	ask("", "/me", http.StatusUnauthorized)
+	ask("revoked", "/me", http.StatusUnauthorized)
+	ask("expired", "/me", http.StatusUnauthorized)
+	ask("trial", "/me", http.StatusForbidden)
+	ask("pro", "/properties/"+world.Properties["main"].Slug+"/summary", http.StatusOK)
+	ask("pro", "/properties/"+world.Properties["disconnected"].Slug+"/queries?filters="+
+		url.QueryEscape(`[{"dimension":"page","operator":"contains","value":"a"}]`), http.StatusServiceUnavailable)
+	const most = 2000 // more than any plan has in a minute
+	for range most {
+		if status, _ := get(t, base+"/me", world.Keys["pro_second"]); status == http.StatusTooManyRequests {
+			return
+		}
+	}
+	t.Errorf("%d requests, and none is too many", most)
+}
+
+// promtool runs Prometheus' own checker.
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	if _, err := exec.LookPath("promtool"); err != nil {
+		t.Skip("promtool is not installed: it comes with Debian's package prometheus")
+	}
+	if out, err := exec.Command("promtool", args...).CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func TestPrometheusTakesTheRules(t *testing.T) {
+	promtool(t, "check", "rules", "../grafana/alerts.yaml")
+}
+
+func TestPrometheusTakesItsConfiguration(t *testing.T) {
+	promtool(t, "check", "config", "--syntax-only", "../compose/prometheus.yaml")
+}
+
+// TestAlertsRing lets the rules judge made-up series: see the file.
+func TestAlertsRing(t *testing.T) { promtool(t, "test", "rules", "testdata/alerts.yaml") }

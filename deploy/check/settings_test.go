@@ -1,0 +1,108 @@
+package check
+
+import (
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/go-units"
+)
+
+// drainLimit is how long sara lets the requests under way take when it stops.
+const drainLimit = 30 * time.Second
+
+func duration(t *testing.T, text string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// bytesOf reads a size such as 768Mi or 640MiB.
+func bytesOf(t *testing.T, text string) int64 {
+	t.Helper()
+	n, err := units.RAMInBytes(strings.TrimSuffix(text, "B") + "B")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// isPinned reports whether an image has a tag that is not latest.
+func isPinned(image string) bool {
+	_, tag, ok := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
+	return ok && tag != "" && tag != "latest"
+}
+
+// settingNames are the settings that sara serve has, by its own account.
+func settingNames(t *testing.T, binary string) map[string]bool {
+	t.Helper()
+	help, err := sara(t, binary, nil, "serve", "--help")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, help)
+	}
+	names := make(map[string]bool)
+	for _, name := range settingPattern().FindAllString(help, -1) {
+		names[name] = true
+	}
+	if len(names) < 20 {
+		t.Fatalf("only the settings %v", slices.Sorted(maps.Keys(names)))
+	}
+	return names
+}
+
+func settingPattern() *regexp.Regexp { return regexp.MustCompile(`\bSARA_[A-Z][A-Z_]*[A-Z]\b`) }
+
+// testSettings holds every setting that anything in deploy mentions against those that there are.
+func testSettings(t *testing.T, binary string) {
+	known := settingNames(t, binary)
+	known["SARA_BINARY"] = true // of these tests
+	mentioned := 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && entry.Name() == "node_modules":
+			return fs.SkipDir
+		case entry.IsDir():
+			return nil
+		}
+		switch filepath.Ext(path) {
+		case ".yaml", ".env", ".md", ".conf", ".sh", ".json", "": // the last is the Dockerfile
+		default:
+			return nil
+		}
+		for _, name := range settingPattern().FindAllString(readFile(t, path), -1) {
+			mentioned++
+			if !known[name] {
+				t.Errorf("%s: there is no setting %s", path, name)
+			}
+		}
+		return nil
+	})
+	if err != nil || mentioned < 20 {
+		t.Errorf("%d settings are mentioned, %v", mentioned, err)
+	}
+}
+
+// testAccepted has sara check the settings of a deployment, with a database and an archive that are at hand.
+func testAccepted(t *testing.T, binary string, environment map[string]string) {
+	t.Helper()
+	environment = maps.Clone(environment)
+	maps.Copy(environment, map[string]string{
+		"SARA_SECRET_KEY": "c2FyYSBpcyBub3Qgc2VjcmV0IGluIHRoaXMgdGVzdC4=", "SARA_DATABASE_URL": "sqlite:sara.db", "SARA_ARCHIVE_URL": "archive"})
+	var variables []string
+	for name, value := range environment {
+		variables = append(variables, name+"="+value)
+	}
+	if out, err := sara(t, binary, variables, "serve", "--check"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
