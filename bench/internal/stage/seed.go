@@ -12,7 +12,7 @@ import (
 
 // run runs a command of sara and returns the JSON that it prints.
 func (s *Stage) run(ctx context.Context, args ...string) ([]byte, error) {
-	command := exec.CommandContext(ctx, s.binary(), append(args, "--json")...)
+	command := exec.CommandContext(ctx, s.binary, append(args, "--json")...)
 	command.Env, command.Dir = s.env, s.folder
 	printed, err := command.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {

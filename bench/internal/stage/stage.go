@@ -73,6 +73,7 @@ type Stage struct {
 	Simulator *gscsim.Server
 
 	folder    string
+	binary    string // sara
 	env       []string
 	log       *os.File   // nil: replicas only warn
 	processes []*process // in the order in which they were started
@@ -83,7 +84,8 @@ type Stage struct {
 // patience is how long starting or stopping one thing may take, on a slow machine that does a lot else.
 const patience = 60 * time.Second
 
-// Start builds the binary and starts everything. It runs in the module: the working directory has to be inside.
+// Start builds the binary, unless SARA_BINARY names one, and starts everything. To build it, the working directory has to be
+// inside the module.
 func Start(ctx context.Context, c Config) (_ *Stage, err error) {
 	s := &Stage{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxConnections}, Timeout: patience}}
 	defer func() {
@@ -94,10 +96,8 @@ func Start(ctx context.Context, c Config) (_ *Stage, err error) {
 	if s.folder, err = os.MkdirTemp("", "sara-bench-"); err != nil {
 		return nil, err
 	}
-	// Without what only debuggers want, which takes as long to link as all the rest.
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", s.binary(), "sara/cmd/sara")
-	if said, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build sara: %w\n%s", err, said)
+	if err := s.build(ctx); err != nil {
+		return nil, err
 	}
 	credentials, err := s.simulate(c)
 	if err != nil {
@@ -119,6 +119,19 @@ func Start(ctx context.Context, c Config) (_ *Stage, err error) {
 	return s, nil
 }
 
+func (s *Stage) build(ctx context.Context) error {
+	if s.binary = os.Getenv("SARA_BINARY"); s.binary != "" {
+		return nil
+	}
+	s.binary = filepath.Join(s.folder, "sara")
+	// Without what only debuggers want, which takes as long to link as all the rest.
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", s.binary, "sara/cmd/sara")
+	if said, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build sara: %w\n%s", err, said)
+	}
+	return nil
+}
+
 // Close stops everything and removes the folder. Its error says how processes ended that did not end well.
 func (s *Stage) Close() error {
 	var failures []error
@@ -137,8 +150,6 @@ func (s *Stage) Close() error {
 
 // Database is the path of the SQLite file that the replicas read, for those who seed more than commands do in time.
 func (s *Stage) Database() string { return filepath.Join(s.folder, "sara.db") }
-
-func (s *Stage) binary() string { return filepath.Join(s.folder, "sara") }
 
 func (s *Stage) write(name string, text []byte) (path string, err error) {
 	path = filepath.Join(s.folder, name)
@@ -259,7 +270,7 @@ func (s *Stage) AddReplica(flags ...string) error {
 		stderr = s.log
 	}
 	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, flags...)
-	if err := s.start(p, stderr, s.binary(), args); err != nil {
+	if err := s.start(p, stderr, s.binary, args); err != nil {
 		return err
 	}
 	r := Replica{PID: p.pid}
