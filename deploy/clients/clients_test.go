@@ -1,0 +1,112 @@
+package clients
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// worldVariable is where the callers find what the demo says of itself: its address, its keys, its properties.
+const worldVariable = "SARA_DEMO_WORLD"
+
+// The document generates, what is generated compiles, and what is compiled reads the API's answers.
+func TestClientsOfTheDocument(t *testing.T) {
+	sara := buildSara(t)
+	document := filepath.Join(t.TempDir(), "openapi.json")
+	text := run(t, "the document is not printed", ".", nil, sara, "openapi")
+	if err := os.WriteFile(document, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	world := startDemo(t, sara)
+	t.Run("Go", func(t *testing.T) {
+		t.Parallel()
+		run(t, "no Go client can be generated from the document", ".", nil,
+			"go", "tool", "oapi-codegen", "-config", "golang/api/generate.yaml", document)
+		run(t, "the generated Go client does not compile, or its caller does not fit it", ".", nil,
+			"go", "vet", "-tags", "generated", "./golang/...")
+		run(t, "the Go client does not read the API's answers", ".", world, "go", "test", "-count=1", "-tags", "generated", "./golang")
+	})
+	t.Run("TypeScript", func(t *testing.T) {
+		t.Parallel()
+		installPackages(t)
+		run(t, "no TypeScript client can be generated from the document", "typescript", nil,
+			"npx", "--no-install", "openapi-typescript", document, "--output", "generated/api.d.ts")
+		run(t, "the generated TypeScript client does not compile, or its caller does not fit it", "typescript", nil,
+			"npx", "--no-install", "tsc")
+		run(t, "the TypeScript client does not read the API's answers", "typescript", world, "node", "--test", "generated/client.test.js")
+	})
+}
+
+// run runs a program to its end and returns its standard output. What the program is for fails with all that it says.
+func run(t *testing.T, trouble, dir string, environ []string, program string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), program, args...)
+	command.Dir, command.Env = dir, append(os.Environ(), environ...)
+	var said strings.Builder
+	command.Stderr = &said
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%s.\n%s: %v\n%s%s", trouble, command, err, out, said.String())
+	}
+	return string(out)
+}
+
+// buildSara returns the path of sara's binary: SARA_BINARY, if it is set, else one that is built of this repository.
+func buildSara(t *testing.T) string {
+	t.Helper()
+	if built := os.Getenv("SARA_BINARY"); built != "" {
+		return built
+	}
+	binary := filepath.Join(t.TempDir(), "sara")
+	run(t, "sara does not build", filepath.Join("..", ".."), nil, "go", "build", "-o", binary, "./cmd/sara")
+	return binary
+}
+
+// startDemo starts a demo that ends with the test, and returns the environment in which a caller finds it.
+func startDemo(t *testing.T, sara string) []string {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, sara, "demo", "--json", "--listen", "127.0.0.1:0")
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = 20 * time.Second
+	var said strings.Builder
+	command.Stderr = &said
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		if err := command.Wait(); command.ProcessState == nil || command.ProcessState.ExitCode() != 0 {
+			t.Errorf("the demo ends with %v\n%s", err, said.String())
+		}
+	})
+	world, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the demo does not say where it is: %v", err)
+	}
+	return []string{worldVariable + "=" + world}
+}
+
+// installPackages installs what the lock file says, from npm's cache as far as it is there.
+func installPackages(t *testing.T) {
+	t.Helper()
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		t.Skip("npm is not installed, which would fetch the generator")
+	}
+	install := exec.CommandContext(t.Context(), npm, "ci", "--prefer-offline", "--no-audit", "--no-fund", "--fetch-retries=0")
+	install.Dir = "typescript"
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Skipf("the generator cannot be fetched: %v\n%s", err, out)
+	}
+}
