@@ -32,6 +32,8 @@ func mayImport(folder string) []string {
 		return []string{simulator}
 	case top == "cmd":
 		return []string{"policy", "translate", "archive", "proxy"}
+	case top == "deploy": // tests of the binary, with servers and the simulator around it
+		return []string{simulator, "policy/redistest", "archive/sqlstore/pgtest"}
 	}
 	return nil
 }

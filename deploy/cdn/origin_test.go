@@ -1,0 +1,292 @@
+package cdn_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// An origin stands for two replicas, and does what sara seldom does.
+type origin struct {
+	cdn      *cdn
+	asker    *http.Client
+	asked    [2]atomic.Int64 // requests, by replica
+	answer   atomic.Pointer[func(replica int, w http.ResponseWriter, r *http.Request)]
+	replicas [2]*httptest.Server
+}
+
+func newOrigin(t *testing.T) *origin {
+	t.Helper()
+	findNginx(t)
+	o := &origin{asker: client("127.0.0.1")}
+	var addresses [2]string
+	for i := range o.replicas {
+		o.replicas[i] = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			o.asked[i].Add(1)
+			(*o.answer.Load())(i, w, r)
+		}))
+		t.Cleanup(o.replicas[i].Close)
+		addresses[i] = o.replicas[i].Listener.Addr().String()
+	}
+	o.cdn = startCDN(t, addresses)
+	return o
+}
+
+// answers has the replicas answer in this way, and counts from zero.
+func (o *origin) answers(handler func(replica int, w http.ResponseWriter, r *http.Request)) {
+	o.answer.Store(&handler)
+	for i := range o.asked {
+		o.asked[i].Store(0)
+	}
+}
+
+func (o *origin) wantAsked(t *testing.T, want int64) {
+	t.Helper()
+	if got := o.asked[0].Load() + o.asked[1].Load(); got != want {
+		t.Errorf("the replicas are asked %d times, want %d", got, want)
+	}
+}
+
+func (o *origin) ask(t *testing.T, method, path string, headers ...string) answer {
+	t.Helper()
+	a, err := ask(o.asker, method, o.cdn.base+path, headers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestOrigin makes sure of what nginx does with a request and with an answer.
+func TestOrigin(t *testing.T) {
+	o := newOrigin(t)
+	t.Run("the request reaches a replica as it was", o.testRequest)
+	t.Run("a refusal is passed on and not asked for again", o.testRefusals)
+	t.Run("equal requests with keys are all asked", o.testNoCollapsing)
+	t.Run("only what is public is kept", o.testNotKept)
+	t.Run("keys pass the cache by", o.testKeysPassTheCache)
+	t.Run("what is stale is served while it is revalidated", o.testStale)
+	t.Run("a long answer is not written to the disk", o.testLongAnswer)
+	t.Run("a GET goes on to the replica that answers", o.testHangUp) // may rest a replica
+}
+
+func (o *origin) testRequest(t *testing.T) {
+	seen := make(chan *http.Request, 1)
+	o.answers(func(_ int, _ http.ResponseWriter, r *http.Request) { seen <- r })
+	target := "/v1/properties/https%3A%2F%2Fa.example%2F/queries?filters=%5B%7B%22value%22%3A%22a%2Bb%2F..%2F%22%7D%5D&x=&x=%20+"
+	o.ask(t, http.MethodGet, target, "Authorization", "Bearer k", "Accept-Encoding", "gzip;q=0.5, br", "Cache-Control", "no-cache", "If-None-Match", `W/"1"`,
+		"X-Real-IP", "203.0.113.1", "X-Real-IP", "203.0.113.2", "X-Forwarded-For", "203.0.113.3", "Forwarded", "for=203.0.113.4")
+	r := <-seen
+	if r.RequestURI != target || r.Proto != "HTTP/1.1" {
+		t.Errorf("asked for %s %s", r.RequestURI, r.Proto)
+	}
+	for name, want := range map[string][]string{"Authorization": {"Bearer k"}, "Accept-Encoding": {"gzip;q=0.5, br"}, "Cache-Control": {"no-cache"},
+		"If-None-Match": {`W/"1"`}, "X-Real-Ip": {"127.0.0.1"}, "X-Forwarded-For": nil, "Forwarded": nil, "Connection": nil} {
+		if got := r.Header[name]; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func (o *origin) testRefusals(t *testing.T) {
+	for _, status := range []int{400, 401, 403, 404, 405, 414, 429, 500, 502, 503, 504} {
+		body := fmt.Sprintf(`{"success":false,"error":{"code":"CODE_%d"}}`, status)
+		o.answers(func(_ int, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "17")
+			w.Header().Set("X-RateLimit-Reset", "1795305600")
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body)) // nginx tells
+		})
+		a := o.ask(t, http.MethodGet, "/v1/me", "Authorization", "Bearer k")
+		if a.status != status || string(a.body) != body || a.header.Get("Retry-After") != "17" || a.header.Get("X-RateLimit-Reset") != "1795305600" {
+			t.Errorf("%d became %d %v %s", status, a.status, a.header, a.body)
+		}
+		o.wantAsked(t, 1)
+	}
+}
+
+// testNoCollapsing has no request answered before all have come, each of which is another key's.
+func (o *origin) testNoCollapsing(t *testing.T) {
+	const keys = 12
+	for _, path := range []string{"/v1/me", openAPI} {
+		var all sync.WaitGroup
+		all.Add(keys)
+		o.answers(func(_ int, w http.ResponseWriter, r *http.Request) {
+			all.Done()
+			all.Wait()
+			w.Header().Set("Cache-Control", "public, max-age=300")
+			_, _ = w.Write([]byte(r.Header.Get("Authorization"))) // nginx tells
+		})
+		var asking sync.WaitGroup
+		for i := range keys {
+			asking.Go(func() {
+				key := fmt.Sprintf("Bearer %d", i)
+				a, err := ask(o.asker, http.MethodGet, o.cdn.base+path, "Authorization", key)
+				if err != nil || string(a.body) != key {
+					t.Errorf("%s with %s: %s (%v)", path, key, a.body, err)
+				}
+			})
+		}
+		asking.Wait()
+		o.wantAsked(t, keys)
+	}
+}
+
+func (o *origin) testNotKept(t *testing.T) {
+	const public = "public, max-age=300"
+	for name, c := range map[string]struct {
+		path, again, cacheControl string
+		status                    int
+		asked                     int64
+	}{
+		"public document":              {"/docs/public", "/docs/public", public, 200, 1},
+		"private document":             {"/docs/private", "/docs/private", "private, max-age=300", 200, 2},
+		"no life":                      {"/docs/lifeless", "/docs/lifeless", "", 200, 2},
+		"error":                        {"/docs/error", "/docs/error", "private, no-store", 404, 2},
+		"another path":                 {"/v1/properties", "/v1/properties", public, 200, 2},
+		"beside the documents":         {"/docsx", "/docsx", public, 200, 2},
+		"no document when all is read": {"/docs/../v1/me", "/docs/../v1/me", public, 200, 2},
+		"written in another way":       {"/docs/a/b", "/docs/a%2Fb", public, 200, 2},
+		"another query":                {"/docs/q?a=1", "/docs/q?a=2", public, 200, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.answers(func(_ int, w http.ResponseWriter, _ *http.Request) {
+				if c.cacheControl != "" {
+					w.Header().Set("Cache-Control", c.cacheControl)
+				}
+				w.WriteHeader(c.status)
+			})
+			for _, path := range []string{c.path, c.again} {
+				if a := o.ask(t, http.MethodGet, path); a.status != c.status {
+					t.Errorf("%s answers %d", path, a.status)
+				}
+			}
+			o.wantAsked(t, c.asked)
+		})
+	}
+}
+
+// testKeysPassTheCache makes sure that an answer under a key neither gets into the cache nor comes from there.
+func (o *origin) testKeysPassTheCache(t *testing.T) {
+	o.answers(func(_ int, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=300")
+		_, _ = w.Write([]byte("for " + r.Header.Get("Authorization"))) // nginx tells
+	})
+	for _, key := range []string{"Bearer red", "", "Bearer red", "Bearer blue"} {
+		if a := o.ask(t, http.MethodGet, "/docs/keyed", "Authorization", key); string(a.body) != "for "+key {
+			t.Errorf("%q gets what is %s", key, a.body)
+		}
+	}
+	o.wantAsked(t, 4)
+}
+
+// testStale has a document that lives for a second: nginx looks for no earlier moment.
+func (o *origin) testStale(t *testing.T) {
+	asked, answering := make(chan string, 1), make(chan struct{})
+	answerNow := sync.OnceFunc(func() { close(answering) })
+	defer answerNow()
+	o.answers(func(_ int, w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=1")
+		w.Header().Set("ETag", `W/"1"`)
+		if tag := r.Header.Get("If-None-Match"); tag != "" {
+			select {
+			case asked <- tag:
+			default: // one is enough
+			}
+			<-answering
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = w.Write([]byte("document")) // nginx tells
+	})
+	// The connection whose request has the document revalidated is not served again before that has ended.
+	asker := client("127.0.0.1")
+	asker.Transport.(*http.Transport).DisableKeepAlives = true
+	get := func() answer {
+		a, err := ask(asker, http.MethodGet, o.cdn.base+"/docs/stale")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.status != http.StatusOK || string(a.body) != "document" {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+		return a
+	}
+	get()
+	poll(t, "the document is revalidated", func() bool {
+		get()
+		return len(asked) > 0
+	})
+	if tag := <-asked; tag != `W/"1"` {
+		t.Errorf("revalidated with %s", tag)
+	}
+	if a := get(); a.header.Get("Cache-Status") != "nginx; hit; detail=updating" {
+		t.Errorf("while it is revalidated: %v", a.header)
+	}
+	answerNow()
+	poll(t, "the document is fresh", func() bool {
+		for len(asked) > 0 { // it may be stale again
+			<-asked
+		}
+		return get().header.Get("Cache-Status") == "nginx; hit"
+	})
+}
+
+// testLongAnswer reads more than nginx holds in memory, more slowly than it comes.
+func (o *origin) testLongAnswer(t *testing.T) {
+	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
+	o.answers(func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
+	connection, err := net.Dial("tcp", strings.TrimPrefix(o.cdn.base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	if err := connection.(*net.TCPConn).SetReadBuffer(256 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(connection, "GET /v1/properties HTTP/1.0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(connection)
+	if err != nil || !bytes.HasSuffix(got, body) {
+		t.Errorf("%d bytes (%v), want %d after the head", len(got), err, len(body))
+	}
+	// nginx makes folders there with the first file, and leaves them.
+	if entries, err := os.ReadDir(filepath.Join(o.cdn.folder, "proxy_temp")); err != nil || len(entries) > 0 {
+		t.Errorf("there were files: %v (%v)", entries, err)
+	}
+}
+
+// testHangUp has one replica close every connection instead of answering.
+func (o *origin) testHangUp(t *testing.T) {
+	o.answers(func(replica int, w http.ResponseWriter, _ *http.Request) {
+		if replica == 0 {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = w.Write([]byte("alive")) // nginx tells
+	})
+	for i := range 20 {
+		if a := o.ask(t, http.MethodGet, "/v1/me"); a.status != http.StatusOK || string(a.body) != "alive" {
+			t.Errorf("request %d: %d %s", i, a.status, a.body)
+		}
+	}
+	// Three failures, and as many requests as were sent on connections that the replica had closed, are enough of it.
+	if n := o.asked[0].Load(); n < 1 || n > 10 {
+		t.Errorf("the replica that hangs up is asked %d times", n)
+	}
+	o.replicas[1].Close()
+	a := o.ask(t, http.MethodGet, "/v1/me")
+	a.wantEnvelope(t, http.StatusServiceUnavailable, "SERVICE_UNAVAILABLE")
+	if !strings.Contains(string(a.body), `"docs_url":"`+o.cdn.base+`/docs"`) {
+		t.Errorf("%s", a.body)
+	}
+}
