@@ -44,27 +44,7 @@ func errorStatuses() []int {
 
 // codesOf lists the codes that come with a status.
 func codesOf(status int) []string {
-	switch status {
-	case http.StatusBadRequest:
-		return []string{translate.CodeValidation, translate.CodeDateRangeTooOld, translate.CodeUnsupportedParameter, policy.CodePropertyAmbiguous}
-	case http.StatusUnauthorized:
-		return []string{policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey}
-	case http.StatusForbidden:
-		return []string{policy.CodeNoAccess, policy.CodeScope}
-	case http.StatusNotFound:
-		return []string{policy.CodeNotFound}
-	case http.StatusMethodNotAllowed:
-		return []string{codeMethodNotAllowed}
-	case http.StatusRequestURITooLong:
-		return []string{codeTooLarge}
-	case http.StatusTooManyRequests:
-		return []string{policy.CodeRateLimited, policy.CodeQuotaExceeded, policy.CodeUpstreamQuota}
-	case http.StatusInternalServerError:
-		return []string{codeInternal}
-	case http.StatusServiceUnavailable:
-		return []string{codeFilteredUnavailable, codeUpstreamUnavailable, codeServiceUnavailable}
-	}
-	return nil
+	return slices.DeleteFunc(errorCodes(), func(code string) bool { return statusOf(code) != status })
 }
 
 // codesOf lists the codes that come with a status on this route.
