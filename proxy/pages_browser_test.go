@@ -39,7 +39,7 @@ func newBrowser(t *testing.T) *browser {
 		t.Skip("chromium is not installed")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WindowSize(1280, 900))
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WindowSize(1280, 1300))
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
@@ -159,8 +159,6 @@ func TestReferenceInABrowser(t *testing.T) {
 		t.Errorf("the code that the address points to is at %v in the window", place)
 	}
 	b.shoot("error")
-	b.run(chromedp.Evaluate[chromedp.Void](`location.hash = ""; scrollTo(0, 0)`))
-	b.shoot("reference")
 	b.run(
 		chromedp.SendKeys(chromedp.CSS("#key"), w.keys["pro"]),
 		chromedp.Click(chromedp.CSS("#try button")),
@@ -169,6 +167,8 @@ func TestReferenceInABrowser(t *testing.T) {
 	if property := read(b, chromedp.Value(chromedp.CSS("#property"))); property != w.properties["main"].Site {
 		t.Errorf("the property %q is filled in, want the starred one, %s", property, w.properties["main"].Site)
 	}
+	b.run(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 0)`))
+	b.shoot("reference")
 	if text := b.try("getAccount"); !strings.Contains(text, `"plan_tier": "pro"`) {
 		t.Errorf("the account shows as %s", text)
 	}
