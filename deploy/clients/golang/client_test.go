@@ -46,12 +46,17 @@ func (w *world) client(t *testing.T, key string) *api.ClientWithResponses {
 	return c
 }
 
-// answer is the body of a success, nil of anything else.
-func answer[T any](t *testing.T, body *T, raw []byte, err error) *T {
-	t.Helper()
+// must returns what came back. No answer at all, or one that is not of its type, ends the test.
+func must[T any](reply T, err error) T {
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
+	return reply
+}
+
+// answer is the body of a success.
+func answer[T any](t *testing.T, body *T, raw []byte) *T {
+	t.Helper()
 	if body == nil {
 		t.Fatalf("no success: %s", raw)
 	}
@@ -60,11 +65,8 @@ func answer[T any](t *testing.T, body *T, raw []byte, err error) *T {
 
 func TestAccount(t *testing.T) {
 	w := newWorld(t)
-	r, err := w.client(t, w.Keys["agency"]).GetAccountWithResponse(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	body := answer(t, r.JSON200, r.Body, err)
+	r := must(w.client(t, w.Keys["agency"]).GetAccountWithResponse(t.Context()))
+	body := answer(t, r.JSON200, r.Body)
 	data := body.Data
 	if !bool(body.Success) || data.Account.PlanTier != "agency" || data.Key.Id == uuid.Nil || data.Key.WorkspaceScope != nil ||
 		!slices.Contains(data.Key.Scopes, api.ScopePerformanceRead) || data.Usage.RequestsToday < 1 {
@@ -75,11 +77,8 @@ func TestAccount(t *testing.T) {
 		time.Until(time.Unix(int64(headers.XRateLimitReset), 0)) <= 0 || headers.XRequestId != body.Meta.RequestId {
 		t.Errorf("the headers are %+v, with the limits %+v", headers, data.Limits)
 	}
-	scoped, err := w.client(t, w.Keys["workspace_scoped"]).GetAccountWithResponse(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if workspace := answer(t, scoped.JSON200, scoped.Body, err).Data.Key.WorkspaceScope; workspace == nil || workspace.Name == "" {
+	scoped := must(w.client(t, w.Keys["workspace_scoped"]).GetAccountWithResponse(t.Context()))
+	if workspace := answer(t, scoped.JSON200, scoped.Body).Data.Key.WorkspaceScope; workspace == nil || workspace.Name == "" {
 		t.Errorf("the key of one workspace reaches %+v", workspace)
 	}
 }
@@ -88,14 +87,14 @@ func TestProperties(t *testing.T) {
 	w := newWorld(t)
 	c, main := w.client(t, w.Keys["agency"]), w.Properties["main"]
 	limit, archived := 1, true
-	r, err := c.ListPropertiesWithResponse(t.Context(), &api.ListPropertiesParams{Limit: &limit, IncludeArchived: &archived})
-	list := answer(t, r.JSON200, r.Body, err)
+	r := must(c.ListPropertiesWithResponse(t.Context(), &api.ListPropertiesParams{Limit: &limit, IncludeArchived: &archived}))
+	list := answer(t, r.JSON200, r.Body)
 	if len(list.Data.Rows) != 1 || list.Meta.RowCount != 1 || list.Meta.Limit != limit || list.Meta.Total < 2 ||
 		list.Data.Rows[0].CreatedAt.IsZero() {
 		t.Errorf("the properties are %+v, %+v", list.Data, list.Meta)
 	}
-	one, err := c.GetPropertyWithResponse(t.Context(), main.Domain)
-	property := answer(t, one.JSON200, one.Body, err).Data
+	one := must(c.GetPropertyWithResponse(t.Context(), main.Domain))
+	property := answer(t, one.JSON200, one.Body).Data
 	if property.Id.String() != main.ID || property.Type != api.PropertyTypeDomain || !property.Connection.Healthy ||
 		property.Connection.Note != nil || property.LastArchivedDate == nil || property.DataWindow.LiveWindowMonths != 16 {
 		t.Errorf("the property is %+v", property)
@@ -106,8 +105,8 @@ func TestPerformance(t *testing.T) {
 	w := newWorld(t)
 	c, id := w.client(t, w.Keys["agency"]), w.Properties["main"].ID
 	compare, preset := api.ComparePreviousPeriod, api.DateRangePresetLast7d
-	r, err := c.GetSummaryWithResponse(t.Context(), id, &api.GetSummaryParams{Compare: &compare, DateRange: &preset})
-	summary := answer(t, r.JSON200, r.Body, err)
+	r := must(c.GetSummaryWithResponse(t.Context(), id, &api.GetSummaryParams{Compare: &compare, DateRange: &preset}))
+	summary := answer(t, r.JSON200, r.Body)
 	if m := summary.Meta; m.Total != nil || m.RowCount != nil || m.Source != api.SourceLive || m.DateRange.Preset != api.AppliedRangePresetLast7d {
 		t.Errorf("the summary's meta is %+v", m)
 	}
@@ -115,9 +114,9 @@ func TestPerformance(t *testing.T) {
 	if before == nil || !before.EndDate.Equal(summary.Meta.DateRange.StartDate.AddDate(0, 0, -1)) || before.Clicks == summary.Data.Totals.Clicks {
 		t.Fatalf("the period before %+v is %+v", summary.Meta.DateRange, before)
 	}
-	s, err := c.GetTimeseriesWithResponse(t.Context(), id, &api.GetTimeseriesParams{DateRange: &preset})
+	s := must(c.GetTimeseriesWithResponse(t.Context(), id, &api.GetTimeseriesParams{DateRange: &preset}))
 	clicks := 0
-	for _, day := range answer(t, s.JSON200, s.Body, err).Data.Rows {
+	for _, day := range answer(t, s.JSON200, s.Body).Data.Rows {
 		clicks += day.Clicks
 	}
 	if clicks == 0 || clicks != summary.Data.Totals.Clicks {
@@ -127,16 +126,16 @@ func TestPerformance(t *testing.T) {
 	limit, order := 3, api.OrderMinusImpressions
 	filters := []api.Filter{{Dimension: api.FilterDimensionBrand, Operator: api.FilterOperatorIs, Value: "non-brand"},
 		{Dimension: api.FilterDimensionDevice, Operator: api.FilterOperatorEquals, Value: "mobile"}}
-	q, err := c.ListQueriesWithResponse(t.Context(), id, &api.ListQueriesParams{StartDate: &start, EndDate: &end, Filters: &filters,
-		Limit: &limit, OrderBy: &order})
-	queries := answer(t, q.JSON200, q.Body, err)
+	q := must(c.ListQueriesWithResponse(t.Context(), id, &api.ListQueriesParams{StartDate: &start, EndDate: &end, Filters: &filters,
+		Limit: &limit, OrderBy: &order}))
+	queries := answer(t, q.JSON200, q.Body)
 	rows := queries.Data.Rows
 	if len(rows) != limit || *queries.Meta.RowCount != limit || rows[0].Impressions < rows[2].Impressions || rows[0].Position < 1 ||
 		queries.Meta.DateRange.Preset != api.AppliedRangePresetCustom {
 		t.Errorf("the filtered queries are %+v, %+v", rows, queries.Meta)
 	}
-	m, err := c.ListQueryMoversWithResponse(t.Context(), id, &api.ListQueryMoversParams{Limit: &limit})
-	movers := answer(t, m.JSON200, m.Body, err).Data
+	m := must(c.ListQueryMoversWithResponse(t.Context(), id, &api.ListQueryMoversParams{Limit: &limit}))
+	movers := answer(t, m.JSON200, m.Body).Data
 	if len(movers.Gainers) == 0 || movers.Gainers[0].ClicksDelta <= 0 || len(movers.Losers) == 0 || movers.Losers[0].ClicksDelta >= 0 {
 		t.Errorf("the movers are %+v", movers)
 	}
@@ -146,21 +145,21 @@ func TestIndexing(t *testing.T) {
 	w := newWorld(t)
 	c, id := w.client(t, w.Keys["agency"]), w.Properties["main"].ID
 	trend, days := true, api.TrendDaysN365
-	r, err := c.GetIndexingWithResponse(t.Context(), id, &api.GetIndexingParams{IncludeTrend: &trend, Days: &days})
-	index := answer(t, r.JSON200, r.Body, err)
+	r := must(c.GetIndexingWithResponse(t.Context(), id, &api.GetIndexingParams{IncludeTrend: &trend, Days: &days}))
+	index := answer(t, r.JSON200, r.Body)
 	data := index.Data
 	if data.Status != api.IndexingStatusReady || data.Totals.Indexed == nil || *data.Totals.Indexed == 0 || data.Trend == nil ||
 		len(*data.Trend) == 0 || data.DiscoverySource == nil || len(data.Sitemaps) == 0 || index.Meta.Source != api.IndexingMetaSourceStored {
 		t.Errorf("the index is %+v", index)
 	}
 	bucket, limit := api.BucketIndexed, 2
-	u, err := c.ListIndexedURLsWithResponse(t.Context(), id, &api.ListIndexedURLsParams{Bucket: &bucket, Limit: &limit})
-	urls := answer(t, u.JSON200, u.Body, err)
+	u := must(c.ListIndexedURLsWithResponse(t.Context(), id, &api.ListIndexedURLsParams{Bucket: &bucket, Limit: &limit}))
+	urls := answer(t, u.JSON200, u.Body)
 	if len(urls.Data.Rows) != limit || urls.Meta.Total != *data.Totals.Indexed || urls.Data.Rows[0].LastInspectedAt.IsZero() {
 		t.Errorf("the indexed URLs are %+v, %+v", urls.Data.Rows, urls.Meta)
 	}
-	f, err := c.GetIndexingWithResponse(t.Context(), w.Properties["fresh"].ID, nil)
-	if fresh := answer(t, f.JSON200, f.Body, err).Data; fresh.Status == api.IndexingStatusReady || fresh.Totals.Indexed != nil || fresh.Trend != nil {
+	f := must(c.GetIndexingWithResponse(t.Context(), w.Properties["fresh"].ID, nil))
+	if fresh := answer(t, f.JSON200, f.Body).Data; fresh.Status == api.IndexingStatusReady || fresh.Totals.Indexed != nil || fresh.Trend != nil {
 		t.Errorf("the index of a property that nobody inspected is %+v", fresh)
 	}
 }
@@ -168,19 +167,19 @@ func TestIndexing(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	w := newWorld(t)
 	c, id := w.client(t, w.Keys["agency"]), w.Properties["main"].ID
-	b, err := c.ListBrandTermsWithResponse(t.Context(), id)
-	terms := answer(t, b.JSON200, b.Body, err)
+	b := must(c.ListBrandTermsWithResponse(t.Context(), id))
+	terms := answer(t, b.JSON200, b.Body)
 	if len(terms.Data.Rows) != terms.Meta.RowCount || !slices.ContainsFunc(terms.Data.Rows, func(term api.BrandTerm) bool {
 		return term.MatchType == api.BrandTermMatchTypeRegex
 	}) {
 		t.Errorf("the brand terms are %+v", terms)
 	}
-	g, err := c.ListPageGroupsWithResponse(t.Context(), id)
-	if groups := answer(t, g.JSON200, g.Body, err).Data.Rows; len(groups) == 0 || len(groups[0].Rules) == 0 || !groups[0].Rules[0].Type.Valid() {
+	g := must(c.ListPageGroupsWithResponse(t.Context(), id))
+	if groups := answer(t, g.JSON200, g.Body).Data.Rows; len(groups) == 0 || len(groups[0].Rules) == 0 || !groups[0].Rules[0].Type.Valid() {
 		t.Errorf("the page groups are %+v", groups)
 	}
-	a, err := c.ListAnnotationsWithResponse(t.Context(), id, &api.ListAnnotationsParams{})
-	if notes := answer(t, a.JSON200, a.Body, err).Data.Rows; len(notes) < 2 || !notes[0].Date.Before(notes[1].Date.Time) {
+	a := must(c.ListAnnotationsWithResponse(t.Context(), id, &api.ListAnnotationsParams{}))
+	if notes := answer(t, a.JSON200, a.Body).Data.Rows; len(notes) < 2 || !notes[0].Date.Before(notes[1].Date.Time) {
 		t.Errorf("the annotations are %+v", notes)
 	}
 }
@@ -197,27 +196,15 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	none := 0
-	bad, err := c.ListQueriesWithResponse(t.Context(), id, &api.ListQueriesParams{Limit: &none})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bad := must(c.ListQueriesWithResponse(t.Context(), id, &api.ListQueriesParams{Limit: &none}))
 	check(bad.JSON400, bad.HTTPResponse.Header.Get("X-Request-Id"), string(api.ErrorCodeValidationError), bad.Body)
-	stranger, err := w.client(t, w.Keys["revoked"]).GetAccountWithResponse(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	stranger := must(w.client(t, w.Keys["revoked"]).GetAccountWithResponse(t.Context()))
 	check(stranger.JSON401, stranger.Headers401.XRequestId, string(api.ErrorCodeApiKeyRevoked), stranger.Body)
 	if stranger.Headers401.WWWAuthenticate != "Bearer" {
 		t.Errorf("a 401 asks for %q", stranger.Headers401.WWWAuthenticate)
 	}
-	narrow, err := w.client(t, w.Keys["config_only"]).GetSummaryWithResponse(t.Context(), id, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	narrow := must(w.client(t, w.Keys["config_only"]).GetSummaryWithResponse(t.Context(), id, nil))
 	check(narrow.JSON403, narrow.Headers403.XRequestId, string(api.ErrorCodeInsufficientScope), narrow.Body)
-	missing, err := c.GetPropertyWithResponse(t.Context(), "unknown.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	missing := must(c.GetPropertyWithResponse(t.Context(), "unknown.example"))
 	check(missing.JSON404, missing.Headers404.XRequestId, string(api.ErrorCodeNotFound), missing.Body)
 }
