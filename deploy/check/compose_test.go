@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -145,7 +146,7 @@ func testComposeFits(t *testing.T, binary string) {
 		for variable, value := range service.Environment {
 			environment[variable] = *value
 		}
-		delete(environment, "SARA_CONFIG") // which testSecrets checks
+		delete(environment, "SARA_CONFIG") // testSecrets has one
 		testAccepted(t, binary, environment)
 		if len(service.Command) > 0 {
 			continue
@@ -165,5 +166,51 @@ func testComposeFits(t *testing.T, binary string) {
 	}
 	if replicas != 2 {
 		t.Errorf("%d replicas", replicas)
+	}
+}
+
+// testSecrets makes the secrets as the first start does, and has sara read them.
+func testSecrets(t *testing.T, binary string) {
+	folder, programs := t.TempDir(), t.TempDir()
+	for _, owner := range []string{"sara", "redis", "postgres", "store", "grafana"} {
+		if err := os.Mkdir(filepath.Join(folder, owner), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { // or the folder could not be removed
+		for _, owner := range []string{"sara", "redis", "postgres", "store", "grafana"} {
+			_ = os.Chmod(filepath.Join(folder, owner), 0o700)
+		}
+	})
+	// Giving files to others is for root only.
+	if err := os.WriteFile(filepath.Join(programs, "chown"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	run := func() {
+		t.Helper()
+		script := exec.Command("sh", "../compose/make-secrets.sh", folder)
+		script.Env = []string{"PATH=" + programs + ":" + os.Getenv("PATH")}
+		if out, err := script.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("%v, and it prints %q", err, out)
+		}
+	}
+	run()
+	first := readFile(t, filepath.Join(folder, "sara", "sara.yaml"))
+	run()
+	if readFile(t, filepath.Join(folder, "sara", "sara.yaml")) != first {
+		t.Error("a second start makes other secrets")
+	}
+	password := readFile(t, filepath.Join(folder, "postgres", "password"))
+	if len(password) < 40 || !strings.Contains(first, "://sara:"+password+"@") || strings.Contains(readFile(t, filepath.Join(folder, "redis", "redis.conf")), password) {
+		t.Error("PostgreSQL has a password that is short, not that of sara, or also that of Redis")
+	}
+	config := filepath.Join(t.TempDir(), "sara.yaml")
+	nowhere := strings.NewReplacer("@postgres:5432", "@127.0.0.1:1", "@redis:6379", "@127.0.0.1:1", "//store:7070", "//127.0.0.1:1").Replace(first)
+	if err := os.WriteFile(config, []byte(nowhere), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := sara(t, binary, []string{"SARA_CONFIG=" + config, "AWS_SHARED_CREDENTIALS_FILE=" + filepath.Join(folder, "sara", "store")}, "serve", "--check")
+	if err == nil || strings.Count(out, "refused") != 3 || strings.Contains(out, "SARA_SECRET_KEY") || strings.Contains(out, password) {
+		t.Errorf("%v, want only that three do not answer:\n%s", err, out)
 	}
 }

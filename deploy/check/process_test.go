@@ -25,5 +25,6 @@ func TestSara(t *testing.T) {
 		}
 	})
 	t.Run("the settings of compose are accepted", func(t *testing.T) { testComposeFits(t, binary) })
+	t.Run("the secrets of compose are read", func(t *testing.T) { testSecrets(t, binary) })
 	t.Run("every metric that is asked for exists", func(t *testing.T) { testMetrics(t, binary) })
 }

@@ -1,11 +1,17 @@
 #!/bin/sh
 # Makes the passwords that the services of compose.yaml share, and the key of the stored credentials, if they are not there yet.
-# Each goes to the only ones who need it, in a volume of their own. Nothing is printed.
+# Each goes to the only ones who need it, in a volume of their own. Nothing is printed. Besides, it makes the archive's bucket.
 set -eu
 umask 077
 cd "${1:-/secrets}"
 
 random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
+
+# The bucket of the archive is a folder that the store can write to.
+if [ -d /data/archive ]; then
+	mkdir -p /data/archive/sara
+	chown 65532:65532 /data/archive /data/archive/sara
+fi
 
 # The last file is the one that says that all are there.
 if [ -s sara/sara.yaml ]; then
@@ -31,9 +37,5 @@ give redis 999:1000
 give postgres 70:70
 give store 65532:65532
 give grafana 472:0
-if [ -d /data/archive ]; then
-	mkdir -p /data/archive/sara # the bucket
-	chown -R 65532:65532 /data/archive
-fi
 mv sara/sara.yaml.part sara/sara.yaml
 give sara 65532:65532
