@@ -8,7 +8,8 @@
 //
 // What is indexed comes from the store alone, as the last inspections left it (indexing.go).
 //
-// One table (routes.go) drives the routing, the scopes and the served OpenAPI document.
+// One table (routes.go) drives the routing, the scopes and the served OpenAPI document, another (errorCodes) the codes that
+// an error may have. Package docs makes the pages for people from both, which pages.go serves.
 //
 // Nothing outside this package sees a fasthttp request: whatever outlives a handler's turn is copied first. A handler runs
 // on a context with a deadline of its own, which does not end when the client hangs up, because an upstream call that was

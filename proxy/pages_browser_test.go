@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,7 +19,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// screenshotsVariable names the folder to leave pictures of the pages in; empty for none.
+// screenshotsVariable names the folder to leave pictures of the pages in; empty for none. Its reference-light.png is
+// docs/reference.png of this repository.
 const screenshotsVariable = "SARA_SCREENSHOTS"
 
 // A browser is one page of a headless Chromium, with what it complained of.
@@ -39,7 +41,7 @@ func newBrowser(t *testing.T) *browser {
 		t.Skip("chromium is not installed")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WindowSize(1280, 1300))
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WindowSize(1280, 1500))
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
@@ -146,11 +148,21 @@ func (b *browser) try(operation string) string {
 	return read(b, chromedp.Text(chromedp.CSS(block+" .live-responses-table")))
 }
 
+// wantNarrow checks that nobody has to scroll a page sideways.
+func (b *browser) wantNarrow(address string) {
+	b.t.Helper()
+	b.open(address, "#main")
+	if over := read(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); over > 0 {
+		b.t.Errorf("%s is %d pixels wider than the window", address, over)
+	}
+	b.shoot("narrow-" + path.Base(address))
+}
+
 // The reference works in a browser, offline and under its own strict policy: it shows every operation, and a reader with a
-// key sees data after a few clicks.
+// key sees data after a few clicks, from the host that the page came from.
 func TestReferenceInABrowser(t *testing.T) {
 	b := newBrowser(t)
-	w := newWorld(t)
+	w := newWorld(t, func(c *Config) { c.BaseURL = "https://api.example.com" })
 	b.open(w.base+"/docs#RATE_LIMITED", "#try")
 	if shown := read(b, chromedp.Evaluate[int](`document.querySelectorAll("#reference .opblock").length`)); shown != len(table()) {
 		t.Errorf("%d operations are shown, want %d", shown, len(table()))
@@ -181,6 +193,9 @@ func TestReferenceInABrowser(t *testing.T) {
 		b.open(w.base+"/docs/guides/"+guide, "main h1")
 		b.shoot(guide)
 	}
+	b.run(chromedp.EmulateViewport(390, 844))
+	b.wantNarrow(w.base + "/docs/guides/limits")
+	b.wantNarrow(w.base + "/docs")
 	if complained := b.complained(); complained != "" {
 		t.Errorf("the browser complained: %s", complained)
 	}
