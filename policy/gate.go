@@ -80,10 +80,13 @@ func NewGate(c Config) (*Gate, error) {
 type generation struct{ heard, edition uint64 }
 
 func (g *Gate) generation(ctx context.Context) (now generation, err error) {
-	now.heard = g.config.Directory.Generation() + g.forgotten.Load()
+	now.heard = g.heard()
 	now.edition, err = g.editions.get(ctx, struct{}{}, generation{heard: now.heard})
 	return now, err
 }
+
+// heard counts the changes that are known without asking.
+func (g *Gate) heard() uint64 { return g.config.Directory.Generation() + g.forgotten.Load() }
 
 // Forget makes the gate ask the directory again for all that it remembers: something was changed elsewhere.
 func (g *Gate) Forget() { g.forgotten.Add(1) }
@@ -94,7 +97,8 @@ type Grant struct {
 	Plan  Plan
 	Usage Usage // this request included, if it was admitted
 
-	generation generation // as it was found
+	made       time.Time
+	generation generation // of the directory then
 }
 
 // WorkspaceID returns the workspace that the caller is restricted to, empty for none.
@@ -115,7 +119,30 @@ func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	if denial := g.judge(grant, r.Need); denial != nil {
+	return g.decide(ctx, grant, r.Need)
+}
+
+// Holds reports whether nothing has changed since a request was admitted, as far as is known without asking: then its key and
+// its properties are what they were.
+func (g *Gate) Holds(grant *Grant) bool {
+	now := generation{heard: g.heard()}
+	edition, ok := g.editions.remembered(struct{}{}, now)
+	now.edition = edition.value
+	return ok && grant.generation == now && g.editions.within(edition.tried, freshFor) && g.keys.within(grant.made, sameFor)
+}
+
+// Again decides like Admit on another request with the key of one that was admitted, for as long as that Holds.
+func (g *Gate) Again(ctx context.Context, before *Grant, need Scopes) (*Grant, error) {
+	if denial := judgeKey(before.Key, g.config.Now()); denial != nil {
+		return nil, denial
+	}
+	grant := *before
+	return g.decide(ctx, &grant, need)
+}
+
+// decide decides on a request whose key is good.
+func (g *Gate) decide(ctx context.Context, grant *Grant, need Scopes) (*Grant, error) {
+	if denial := g.judge(grant, need); denial != nil {
 		grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
 		return grant, denial
 	}
@@ -195,10 +222,11 @@ func (g *Gate) known(ctx context.Context, hash Hash) (*Grant, error) {
 	case err != nil:
 		return nil, fmt.Errorf("look up a key: %w", err)
 	}
-	if denial := judgeKey(key, g.config.Now()); denial != nil {
+	now := g.config.Now()
+	if denial := judgeKey(key, now); denial != nil {
 		return nil, denial
 	}
-	return &Grant{Key: key, Plan: g.config.Plans[key.PlanName], generation: generation}, nil
+	return &Grant{Key: key, Plan: g.config.Plans[key.PlanName], made: now, generation: generation}, nil
 }
 
 // judgeKey refuses a key that was good once.

@@ -23,6 +23,7 @@ type call struct {
 	started time.Time
 	client  string               // its address
 	wire    *fasthttp.RequestCtx // only until the handler's turn ends
+	meaning *meaning             // nil if that has to be found out
 
 	deadline deadline  // of the work for the request
 	scratch  [256]byte // for the stage that is under way, which keeps nothing of it
@@ -34,22 +35,38 @@ type call struct {
 	property *policy.Property
 }
 
-// handle runs a request through the stages.
+// handle makes the handler of a route.
 func (s *Server) handle(r *route) fasthttp.RequestHandler {
 	if r.Operation != "" {
 		r.successes = s.metrics.successesOf(r.Operation)
 	}
+	return func(wire *fasthttp.RequestCtx) { s.run(s.newCall(r, wire)) }
+}
+
+// recalling makes the handler of everything: a request whose meaning is known needs no route.
+func (s *Server) recalling(find fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(wire *fasthttp.RequestCtx) {
-		c := s.newCall(r, wire)
-		s.metrics.inFlight.Inc()
-		defer s.metrics.inFlight.Dec()
-		defer c.deadline.end()
-		err := s.respond(&c.deadline, c)
-		if err != nil {
-			s.refuse(c, err)
+		m := s.recall(wire)
+		if m == nil {
+			find(wire)
+			return
 		}
-		s.finish(c, err)
+		c := s.newCall(m.route, wire)
+		c.meaning = m
+		s.run(c)
 	}
+}
+
+// run takes a request through the stages.
+func (s *Server) run(c *call) {
+	s.metrics.inFlight.Inc()
+	defer s.metrics.inFlight.Dec()
+	defer c.deadline.end()
+	err := s.respond(&c.deadline, c)
+	if err != nil {
+		s.refuse(c, err)
+	}
+	s.finish(c, err)
 }
 
 func (s *Server) newCall(r *route, wire *fasthttp.RequestCtx) *call {
@@ -89,6 +106,9 @@ func (s *Server) respond(ctx context.Context, c *call) (err error) {
 
 // answer takes the stages in their order: whose request it is, what it asks, of which property.
 func (s *Server) answer(ctx context.Context, c *call) (answer reply, err error) {
+	if c.meaning != nil {
+		return s.answerAgain(ctx, c)
+	}
 	if len(c.wire.RequestURI()) > maxURL {
 		return reply{}, &failure{code: codeTooLarge, status: fasthttp.StatusRequestURITooLong,
 			message: fmt.Sprintf("the URL is longer than %d bytes", maxURL)}
@@ -110,13 +130,24 @@ func (s *Server) answer(ctx context.Context, c *call) (answer reply, err error) 
 	return c.route.serve(s, ctx, c)
 }
 
+// answerAgain answers a request whose meaning is known, once its key and the budgets allow it.
+func (s *Server) answerAgain(ctx context.Context, c *call) (answer reply, err error) {
+	m := c.meaning
+	if c.grant, err = s.gate.Again(ctx, m.grant, c.route.Scope); err != nil {
+		return reply{}, asStoreError(err)
+	}
+	c.window, c.ask, c.property = m.window, m.ask, m.property
+	q := m.question
+	return s.figures(ctx, c, &q)
+}
+
 // admit decides on the key and the budgets. On a path or a method that does not exist the key decides nothing and is
 // charged nothing, but its account's allowance still stands in the headers.
 func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	if c.route.Open {
 		return nil
 	}
-	request := policy.Request{Authorization: c.authorization(), Address: c.client, Need: c.route.Scope}
+	request := policy.Request{Authorization: authorization(c.wire), Address: c.client, Need: c.route.Scope}
 	if c.route.Operation == "" {
 		c.grant = s.gate.Identify(ctx, request)
 		return nil
@@ -130,8 +161,8 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 
 // authorization returns the Authorization header, for as long as the request's bytes live; of two there is no telling
 // which one is meant, so they are none.
-func (c *call) authorization() string {
-	values := c.wire.Request.Header.PeekAll(fasthttp.HeaderAuthorization)
+func authorization(wire *fasthttp.RequestCtx) string {
+	values := wire.Request.Header.PeekAll(fasthttp.HeaderAuthorization)
 	if len(values) != 1 {
 		return ""
 	}

@@ -96,6 +96,10 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	known, err := newMeanings()
+	if err != nil {
+		return nil, err
+	}
 	responses, err := cache.New(cache.Config{
 		Bytes: c.CacheBytes, Redis: c.Redis, RedisPatience: c.RedisPatience, Failures: failures{}, FillTimeout: fillTimeout,
 		Now: c.Now, Log: c.Log, Registry: c.Registry,
@@ -103,7 +107,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, calendar: calendar, gate: gate, cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
+	s := &Server{config: c, calendar: calendar, gate: gate, meanings: known, cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
 	routes := s.routes()
 	document, err := OpenAPI(c.BaseURL)
 	if err != nil {

@@ -83,6 +83,9 @@ func (s *Server) figures(ctx context.Context, c *call, q *question) (reply, erro
 	live := c.wantsLive()
 	if !live {
 		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < q.life {
+			if c.meaning == nil {
+				s.remember(c, q)
+			}
 			return c.reply(answer, q.life, wordHit), nil
 		}
 	}

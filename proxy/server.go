@@ -40,6 +40,7 @@ type Server struct {
 	calendar translate.Calendar
 	gate     *policy.Gate
 	metrics  *metrics
+	meanings meanings
 	cache    *cache.Cache
 	refused  refusals
 	access   *accessLog
@@ -64,7 +65,7 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	r.NotFound = s.handle(&route{Path: "unknown", serve: unknownPath})
 	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod})
 	return &fasthttp.Server{
-		Handler:               r.Handler,
+		Handler:               s.recalling(r.Handler),
 		ErrorHandler:          s.malformed,
 		Name:                  "sara",
 		ReadBufferSize:        maxHeader,

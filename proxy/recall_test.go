@@ -1,0 +1,124 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"testing"
+	"time"
+
+	"sara/policy"
+	"sara/translate"
+)
+
+// again asks until what the request means is remembered.
+func (w *world) again(t *testing.T, key, path string) (r response) {
+	t.Helper()
+	ctx := w.request(path)
+	ctx.Request.Header.Set("Authorization", "Bearer "+w.keys[key])
+	w.await(t, "the meaning of "+path, func() bool {
+		r = w.get(key, path).ok(t)
+		return w.server.recall(ctx) != nil
+	})
+	return r
+}
+
+// A question that was asked a moment ago is judged anew: nothing that is known of it outlives a change.
+func TestSummary200Again(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	elsewhere := func(w *world, do func() error) {
+		w.must(do())
+		w.advance(time.Second + time.Millisecond)
+	}
+	for name, test := range map[string]struct {
+		change func(w *world)
+		status int
+		code   string
+	}{
+		"revoked": {func(w *world) { _, err := w.store.RevokeKey(ctx, w.keyIDs["pro"]); w.must(err) }, http.StatusUnauthorized, policy.CodeRevokedKey},
+		"revoked elsewhere": {func(w *world) {
+			elsewhere(w, func() error { _, err := w.openStore().RevokeKey(ctx, w.keyIDs["pro"]); return err })
+		}, http.StatusUnauthorized, policy.CodeRevokedKey},
+		"no member any more": {func(w *world) { w.must(w.store.LeaveWorkspace(ctx, "pro@example.com", "Main")) }, http.StatusNotFound, policy.CodeNotFound},
+		"no member any more, elsewhere": {func(w *world) {
+			elsewhere(w, func() error { return w.openStore().LeaveWorkspace(ctx, "pro@example.com", "Main") })
+		}, http.StatusNotFound, policy.CodeNotFound},
+		"another plan":   {func(w *world) { _, err := w.store.SetPlan(ctx, "Pro", "trial", nil); w.must(err) }, http.StatusForbidden, policy.CodeNoAccess},
+		"told by others": {func(w *world) { w.server.Forget() }, http.StatusOK, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			path := w.path("main", "/summary")
+			w.again(t, "pro", path)
+			test.change(w)
+			if r := w.get("pro", path); test.status == http.StatusOK {
+				r.ok(t)
+			} else {
+				r.want(t, test.status, test.code)
+			}
+		})
+	}
+}
+
+func TestSummary200AgainByTheClock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	expiry := noon().Add(10 * time.Second)
+	w.addKey("short", "pro@example.com", &expiry)
+	path := w.path("main", "/summary")
+	w.again(t, "short", path)
+	w.clock.Store(expiry.Add(-time.Millisecond).UnixNano())
+	w.get("short", path).ok(t)
+	w.clock.Store(expiry.UnixNano())
+	w.get("short", path).want(t, http.StatusUnauthorized, policy.CodeExpiredKey)
+
+	_, err := w.store.SetPlan(t.Context(), "Pro", "pro", dateOf(t, "2026-11-21"))
+	w.must(err)
+	w.setClock("2026-11-21T23:59:59Z")
+	w.again(t, "pro", path)
+	w.setClock("2026-11-22T00:00:00Z")
+	w.get("pro", path).want(t, http.StatusForbidden, policy.CodeNoAccess)
+
+	w.setClock("2026-11-22T07:59:59Z") // the last second of a Pacific day
+	before := w.again(t, "agency", path).meta()["date_range"]
+	w.setClock("2026-11-22T08:00:00Z")
+	if after := w.get("agency", path).ok(t).meta()["date_range"]; reflect.DeepEqual(after, before) {
+		t.Errorf("on the next day the last 28 days are still %v", after)
+	}
+}
+
+// The same URL means what it means to its own key, and is charged to its own account.
+func TestSummary200AgainWithAnotherKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, limited(func(p *policy.Plan) { p.RequestsPerDay = 8 }))
+	path := w.path("main", "/summary")
+	w.get("pro", path).ok(t)
+	w.get("pro", path).ok(t)
+	w.again(t, "pro", path)
+	w.get("properties_only", path).want(t, http.StatusForbidden, policy.CodeScope)
+	w.ask(http.MethodGet, path).want(t, http.StatusUnauthorized, policy.CodeInvalidKey)
+	w.ask(http.MethodPost, path, "Bearer "+w.keys["pro"]).want(t, http.StatusMethodNotAllowed, codeMethodNotAllowed)
+	for range 4 {
+		w.get("pro", path).ok(t)
+	}
+	w.wantUsage(t, "pro", 8, 8, 1)
+	w.get("pro", path).want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
+	w.again(t, "agency", path)
+}
+
+// What a filter means is configured, so it is looked up each time.
+func TestSummary200AgainWithOtherBrandTerms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path("main", "/summary") + `?filters=%5B%7B%22dimension%22%3A%22brand%22%2C%22operator%22%3A%22is%22%2C%22value%22%3A%22brand%22%7D%5D`
+	for range 3 {
+		w.get("pro", path).ok(t)
+	}
+	_, err := w.openStore().SetBrandTerms(t.Context(), w.properties["main"].ID, []translate.BrandTerm{{Term: "zzz", MatchType: "exact"}})
+	w.must(err)
+	if clicks := w.get("pro", path).ok(t).data()["totals"].(map[string]any)["clicks"]; clicks != 0.0 {
+		t.Errorf("a brand that nobody searches for has %v clicks", clicks)
+	}
+}
