@@ -52,7 +52,11 @@ func (c *accountAdd) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		return one(c.output, con.stdout, recordOfAccount(account))
+		if err := one(c.output, con.stdout, recordOfAccount(account)); err != nil {
+			return err
+		}
+		con.next(c.output, "add a workspace, which holds connections and properties.", commandLine("workspace", "add", account.Name, "Main"))
+		return nil
 	})
 }
 

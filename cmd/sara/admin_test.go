@@ -51,6 +51,41 @@ func TestAccounts(t *testing.T) {
 	c.fails(exitUsage, []string{"account", "add", "New", "--plan", "pro", "--until", "tomorrow"}, "--until", "YYYY-MM-DD")
 }
 
+// TestNextCommandsCanBePasted follows what the commands tell to do next, with odd names and a database named by a flag.
+func TestNextCommandsCanBePasted(t *testing.T) {
+	c := newCLI(t)
+	database := "sqlite:" + c.path("odd name.db")
+	said := func(want string, args ...string) {
+		t.Helper()
+		c.ok(append(args, "--database-url", database)...)
+		if want += " --database-url '" + database + "'\n"; !strings.Contains(c.lastErrs, "\nNext: ") || !strings.Contains(c.lastErrs, "\n  sara "+want) {
+			t.Errorf("sara %s says\n%s\nwant the line %s", strings.Join(args, " "), c.lastErrs, want)
+		}
+	}
+	said("account add NAME --plan pro", "migrate")
+	said(`workspace add 'Ann'\''s' Main`, "account", "add", "Ann's", "--plan", "pro")
+	said("serve", "migrate")
+	said("connection add 'My web' --credentials FILE", "workspace", "add", "Ann's", "My web")
+	c.ok("account", "add", "Bob", "--plan", "pro", "--database-url", database)
+	twin := c.id(c.object(workspaceMembers, "workspace", "add", "Bob", "Web", "--database-url", database))
+	if c.lastErrs != "" {
+		t.Errorf("programs are told: %s", c.lastErrs)
+	}
+	said("person add Bob EMAIL --workspace Twin", "workspace", "add", "Bob", "Twin")
+	c.ok("workspace", "add", "Ann's", "Web", "--database-url", database)
+	if strings.Contains(c.lastErrs, "--workspace Web ") || strings.Contains(c.lastErrs, twin) {
+		t.Errorf("a name that two workspaces have means another one:\n%s", c.lastErrs)
+	}
+	said("key create ann@example.com --name 'first key'", "person", "add", "Ann's", "ann@example.com", "--workspace", "My web")
+	credentials := c.write("mine.json", `{"type":"authorized_user","client_id":"id","client_secret":"x","refresh_token":"y"}`)
+	said("property import mine", "connection", "add", "My web", "--name", "mine", "--no-verify", "--credentials", credentials)
+	said("collect --property example-com", "property", "add", "mine", "sc-domain:example.com", "--no-verify")
+	shown := c.ok("key", "create", "ann@example.com", "--name", "k", "--base-url", "https://api.example.com", "--database-url", database)
+	if !strings.Contains(shown, "'https://api.example.com/v1/me'\n") || !strings.Contains(shown, "/summary'\n") {
+		t.Errorf("a key is shown without what it can ask:\n%s", shown)
+	}
+}
+
 func TestAccountsTakeThePlansOfTheFile(t *testing.T) {
 	c := newCLI(t)
 	plans := c.write("plans.yaml", "plans: {small: {api_access: true, keys: 1, requests_per_minute_per_key: 1, requests_per_hour: 1, "+

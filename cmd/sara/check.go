@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,18 +59,6 @@ func (c *serveCommand) checkDatabase(ctx context.Context, con *console) error {
 	return errors.Join(append(sealedCredentials(ctx, store, connections), store.Close())...)
 }
 
-func (c *serveCommand) checkRedis(ctx context.Context) error {
-	client, err := c.redis()
-	if client == nil || err != nil {
-		return err
-	}
-	err = client.Ping(ctx).Err()
-	if err != nil {
-		err = wrongSetting("SARA_REDIS_URL", "%s does not answer: %v", maskURL(c.RedisURL), err)
-	}
-	return errors.Join(err, client.Close())
-}
-
 // sealedCredentials returns why credentials cannot be read, for each connection whose cannot.
 func sealedCredentials(ctx context.Context, store *sqlstore.Store, connections []sqlstore.Connection) []error {
 	var errs []error
@@ -115,13 +104,13 @@ func (c *serveCommand) effective() [][]string {
 	return [][]string{
 		{"SARA_LISTEN", c.Listen},
 		{"SARA_ADMIN_LISTEN", c.AdminListen},
-		{"SARA_BASE_URL", orDefault(c.BaseURL, "from the listener")},
-		{"SARA_DOCS_URL", orDefault(c.DocsURL, "the served OpenAPI document")},
-		{"SARA_TRUSTED_PROXY_HEADER", orDefault(c.TrustedProxyHeader, "none: the peer is the client")},
+		{"SARA_BASE_URL", cmp.Or(c.BaseURL, "from the listener")},
+		{"SARA_DOCS_URL", cmp.Or(c.DocsURL, "the reference at /docs")},
+		{"SARA_TRUSTED_PROXY_HEADER", cmp.Or(c.TrustedProxyHeader, "none: the peer is the client")},
 		{"SARA_DATABASE_URL", maskURL(c.DatabaseURL)},
 		{"SARA_SECRET_KEY", secret},
 		{"SARA_ARCHIVE_URL", c.location()},
-		{"SARA_REDIS_URL", orDefault(maskURL(c.RedisURL), "none: counted in memory, for one process")},
+		{"SARA_REDIS_URL", cmp.Or(maskURL(c.RedisURL), "none: counted in memory, for one process")},
 		{"SARA_REPLICAS", c.Replicas},
 		{"SARA_CACHE_BYTES", c.CacheBytes},
 		{"SARA_UPSTREAM_URL", c.UpstreamURL},
@@ -131,18 +120,11 @@ func (c *serveCommand) effective() [][]string {
 		{"SARA_COLLECT_RATE", c.CollectRate},
 		{"SARA_INSPECT", c.Inspect},
 		{"SARA_SITEMAP_ALLOW_LOOPBACK", c.SitemapAllowLoopback},
-		{"SARA_PLANS_FILE", orDefault(c.PlansFile, "built in")},
+		{"SARA_PLANS_FILE", cmp.Or(c.PlansFile, "built in")},
 		{"SARA_SHUTDOWN_DELAY", c.ShutdownDelay},
 		{"SARA_LOG_LEVEL", c.LogLevel},
 		{"SARA_LOG_FORMAT", c.LogFormat},
 	}
-}
-
-func orDefault(value, otherwise string) string {
-	if value == "" {
-		return otherwise
-	}
-	return value
 }
 
 // logged is the settings in force as one attribute of the log.

@@ -57,8 +57,9 @@ func (r collectRecord) cells() []string {
 
 func (c *collectCommand) Run(ctx context.Context, con *console) error {
 	plans, err := c.plans()
-	if _, wrong := c.callsPerMinute(); err != nil || wrong != nil {
-		return errors.Join(err, wrong)
+	_, paceErr := c.callsPerMinute()
+	if err := errors.Join(err, paceErr, c.storeSettings.check(), c.archiveSettings.check(), errors.Join(c.upstreamSettings.check()...)); err != nil {
+		return err
 	}
 	client, err := c.client()
 	if err != nil {
@@ -119,12 +120,18 @@ func (c *collectCommand) report(ctx context.Context, con *console, store *sqlsto
 			incomplete++
 		}
 	}
-	if err := many(c.output, con.stdout, records); err != nil {
+	return ended(con, c.output, records, incomplete)
+}
+
+// ended prints what became of properties in a run, and what comes next. It is an error if some are not complete that could be.
+func ended[R record](con *console, o output, records []R, incomplete int) error {
+	if err := many(o, con.stdout, records); err != nil {
 		return err
 	}
 	if incomplete > 0 {
-		return fmt.Errorf("%d of %d properties are not complete; run it again when what is wrong with them has passed", incomplete, len(results))
+		return fmt.Errorf("%d of %d properties are not complete; run it again when what is wrong with them has passed", incomplete, len(records))
 	}
+	con.next(o, "serve the API, and see how all of it is.", commandLine("serve"), commandLine("status"))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -92,8 +93,24 @@ func changeConnection(ctx context.Context, con *console, flags verifyFlags, o ou
 		if r.upstream != nil && len(sites) == 0 {
 			_, _ = fmt.Fprintf(con.stderr, "sara: %s reaches no site yet: %s\n", connection.Identity, grantAccess(connection))
 		}
-		return one(o, con.stdout, recordOfConnection(connection))
+		if err := one(o, con.stdout, recordOfConnection(connection)); err != nil {
+			return err
+		}
+		con.next(o, "add what it reaches, or one property of it.",
+			commandLine("property", "import", connectionReference(ctx, r.store, connection)),
+			commandLine("property", "add", connectionReference(ctx, r.store, connection), cmp.Or(anySite(sites), "sc-domain:example.com")))
+		return nil
 	})
+}
+
+// anySite is a site that reads data, empty if there is none.
+func anySite(sites []upstream.Site) string {
+	for _, s := range sites {
+		if s.Permission != unverified {
+			return s.URL
+		}
+	}
+	return ""
 }
 
 type connectionList struct {

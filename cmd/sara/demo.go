@@ -38,14 +38,14 @@ type demoAddresses struct {
 }
 
 func (c *demoCommand) listen() (a demoAddresses, err error) {
-	if a.public, err = listen("--listen", "", c.Listen); err != nil {
+	if a.public, err = listen("--listen", c.Listen); err != nil {
 		return a, err
 	}
-	if a.upstream, err = listen("--upstream-listen", "", c.UpstreamListen); err != nil {
+	if a.upstream, err = listen("--upstream-listen", c.UpstreamListen); err != nil {
 		closeListeners(a.public)
 		return a, err
 	}
-	if a.admin, err = listen("--admin-listen", "", c.AdminListen); err != nil {
+	if a.admin, err = listen("--admin-listen", c.AdminListen); err != nil {
 		closeListeners(a.public, a.upstream)
 		return a, err
 	}

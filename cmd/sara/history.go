@@ -36,7 +36,7 @@ func (s archiveSettings) bucket() (bucket.Bucket, error) {
 }
 
 func (s archiveSettings) wrong(err error) error {
-	return wrongSetting("SARA_ARCHIVE_URL", "%s: %v", s.location(), err)
+	return wrongSetting("SARA_ARCHIVE_URL", "%s: %v%s", s.location(), err, archiveFix(err))
 }
 
 // check looks at the form of the location.
@@ -60,10 +60,16 @@ func (s archiveSettings) checkArchive(ctx context.Context) error {
 		return err
 	}
 	// A name of its own, since the replicas of a deployment may all be checked at once.
-	if err := bucket.Check(ctx, b, "sara-check-"+rand.Text()); err != nil {
-		return s.wrong(err)
+	ctx, cancel := context.WithTimeout(ctx, neighbourLimit)
+	defer cancel()
+	err = bucket.Check(ctx, b, "sara-check-"+rand.Text())
+	switch {
+	case err == nil:
+		return nil
+	case isArchiveAway(err):
+		return &awayError{s.wrong(err)}
 	}
-	return nil
+	return s.wrong(err)
 }
 
 // folder returns the local folder that the location names, if it names one.

@@ -14,7 +14,6 @@ import (
 	"sara/archive/inspector"
 	"sara/archive/sitemap"
 	"sara/archive/sqlstore"
-	"sara/policy"
 	"sara/proxy"
 )
 
@@ -66,8 +65,8 @@ func (r inspectRecord) cells() []string {
 
 func (c *inspectCommand) Run(ctx context.Context, con *console) error {
 	plans, err := c.plans()
-	if wrong := c.sitemapSettings.check(); err != nil || wrong != nil {
-		return errors.Join(err, wrong)
+	if err := errors.Join(err, c.sitemapSettings.check(), c.storeSettings.check(), c.archiveSettings.check(), errors.Join(c.upstreamSettings.check()...)); err != nil {
+		return err
 	}
 	client, err := c.client()
 	if err != nil {
@@ -92,13 +91,11 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console, source *sear
 	if err != nil {
 		return err
 	}
-	quota := inspector.Quota(storedQuota{source.store})
 	if redis != nil {
 		defer func() { err = errors.Join(err, redis.Close()) }()
-		quota = sharedQuota{policy.NewInspections(redis, policy.InspectionLimits{})}
 	}
 	progress, end := newInspecting(con.stderr)
-	work, err := c.inspector(inspector.Config{Source: source, Quota: quota, Progress: progress, Now: con.now}, source.store, history)
+	work, err := c.inspector(inspector.Config{Source: source, Quota: quotaOf(source.store, redis), Progress: progress, Now: con.now}, source.store, history)
 	if err != nil {
 		return err
 	}
@@ -145,13 +142,7 @@ func (c *inspectCommand) report(con *console, results []inspector.Result) error 
 			incomplete++
 		}
 	}
-	if err := many(c.output, con.stdout, records); err != nil {
-		return err
-	}
-	if incomplete > 0 {
-		return fmt.Errorf("%d of %d properties are not complete; run it again when what is wrong with them has passed", incomplete, len(results))
-	}
-	return nil
+	return ended(con, c.output, records, incomplete)
 }
 
 // sitemapSettings are how the sitemaps of properties may be fetched.
@@ -209,12 +200,8 @@ func (s inspectSettings) daily(config proxy.Config, history *archive.History, se
 		return nil, nil
 	}
 	source := &searchConsole{client: config.Upstream, store: config.Store, plans: config.Plans}
-	quota := inspector.Quota(storedQuota{config.Store})
-	if config.Redis != nil {
-		quota = sharedQuota{policy.NewInspections(config.Redis, policy.InspectionLimits{})}
-	}
 	progress := newInspectingLog(config.Log, config.Registry)
-	work, err := s.inspector(inspector.Config{Source: source, Quota: quota, Progress: progress, Busy: server.Busy, Now: config.Now},
+	work, err := s.inspector(inspector.Config{Source: source, Quota: quotaOf(config.Store, config.Redis), Progress: progress, Busy: server.Busy, Now: config.Now},
 		config.Store, history)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,11 +73,8 @@ func (c *keyCreate) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	if err := c.keySettings.check(); err != nil {
-		return err
-	}
 	plans, err := c.plans()
-	if err != nil {
+	if err := errors.Join(append(c.addressSettings.check(), err, c.keySettings.check())...); err != nil {
 		return err
 	}
 	return c.use(ctx, func(store *sqlstore.Store) error {
@@ -92,8 +91,8 @@ func (c *keyCreate) Run(ctx context.Context, con *console) error {
 		if err := one(c.output, con.stdout, record.keyRecord); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(con.stdout, "\n%s\n\nKeep it: it is not shown again. Try it while the server runs:\n\n%s\n",
-			text, curl(c.baseURL(c.Listen)+"/v1/me", text))
+		_, err = fmt.Fprintf(con.stdout, "\n%s\n\nKeep it: it is not shown again. Try it while the server runs (sara serve):\n\n%s\n",
+			text, c.tries(ctx, store, key, text))
 		return err
 	})
 }
@@ -108,6 +107,21 @@ func (c *keyCreate) expiry(now time.Time) (*time.Time, error) {
 	}
 	expires := now.UTC().AddDate(0, 0, *c.ExpiresInDays)
 	return &expires, nil
+}
+
+// tries are requests for the key to begin with: about the key, and the figures of a property if it reaches one.
+func (c *keyCreate) tries(ctx context.Context, store *sqlstore.Store, key sqlstore.APIKey, text string) string {
+	base := c.baseURL(c.Listen)
+	tries := curl(base+"/v1/me", text)
+	workspace := ""
+	if key.Workspace != nil {
+		workspace = key.Workspace.ID
+	}
+	reached, _, err := store.ReachableProperties(ctx, key.PersonID, workspace, false, 1, 0)
+	if err == nil && len(reached) > 0 && slices.Contains(key.Scopes, "performance:read") {
+		tries += "\n" + curl(base+"/v1/properties/"+reached[0].ID+"/summary", text)
+	}
+	return tries
 }
 
 // curl is a request that works when it is pasted into a shell.

@@ -54,6 +54,8 @@ type commands struct {
 	Inspect    inspectCommand     `cmd:"" help:"Discover the URLs of the properties, and ask Search Console what its index holds of each."`
 	Archive    archiveCommands    `cmd:"" help:"The history of properties that is kept when Search Console has forgotten it."`
 	OpenAPI    openAPICommand     `cmd:"" name:"openapi" help:"Print the OpenAPI document."`
+	Status     statusCommand      `cmd:"" help:"Tell how the replicas, Redis, the database, connections, archive and budgets are; exit status 1 if something needs attention."`
+	Health     healthCommand      `cmd:"" help:"Ask a server whether it gets requests; exit status 1 if it does not."`
 	Version    versionCommand     `cmd:"" help:"Print the version."`
 }
 
@@ -61,41 +63,60 @@ type commands struct {
 type console struct {
 	stdout, stderr io.Writer
 	now            func() time.Time
+	repeated       string // flags that the command lines of next take over
 }
 
 // run runs one command line and returns the exit status. It ends soon after ctx does.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, environ []string) int {
 	var helped bool
+	settings := newSources(environ)
+	con := &console{stdout: stdout, stderr: stderr, now: time.Now}
 	parser, err := kong.New(&commands{},
 		kong.Name("sara"),
 		kong.Description("The Search Analytics Read API over Google Search Console."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
 		kong.ValueFormatter(describeFlag),
-		kong.Resolvers(newSources(environ)),
+		kong.Resolvers(settings),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(&console{stdout: stdout, stderr: stderr, now: time.Now}),
+		kong.Bind(con),
 	)
 	if err != nil {
 		panic("BUG: the command line is not well defined: " + err.Error())
 	}
 	parsed, err := parser.Parse(args)
-	switch wrong := (*settingError)(nil); {
+	switch wrong := settingErrors(err); {
 	case helped:
 		return exitOK
-	case errors.As(err, &wrong): // the library puts the name of some flag before it, which only misleads
+	case wrong != nil:
 		report(stderr, wrong)
 		return exitError
 	case err != nil:
 		report(stderr, fmt.Errorf("%w (see sara%s --help)", err, commandOf(err)))
 		return exitUsage
 	}
+	con.repeated = repeatedFlags(parsed)
 	if err := parsed.Run(); err != nil {
+		settings.locate(parsed, err)
 		report(stderr, err)
 		return exitError
 	}
 	return exitOK
+}
+
+// settingErrors returns what an error of parsing says of settings, nil if nothing. The library puts the name of some flag
+// before it, which only misleads.
+func settingErrors(err error) error {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if _, ok := err.(*settingError); ok {
+			return err
+		}
+		if _, ok := err.(interface{ Unwrap() []error }); ok && errors.As(err, new(*settingError)) {
+			return err
+		}
+	}
+	return nil
 }
 
 // commandOf returns the path of the command that a usage error is about, as far as it was understood.

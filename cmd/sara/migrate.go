@@ -24,8 +24,20 @@ func (c *migrateCommand) Run(ctx context.Context, con *console) error {
 		return err
 	}
 	applied, err := store.Migrate(ctx)
+	if err != nil {
+		return errors.Join(c.wrongDatabase(err), store.Close())
+	}
+	accounts, err := store.Accounts(ctx)
 	if err := errors.Join(err, store.Close()); err != nil {
 		return err
 	}
-	return one(c.output, con.stdout, migrationRecord{applied})
+	if err := one(c.output, con.stdout, migrationRecord{applied}); err != nil {
+		return err
+	}
+	if len(accounts) == 0 {
+		con.next(c.output, "add an account, which has a plan.", commandLine("account", "add", "NAME", "--plan", "pro"))
+	} else {
+		con.next(c.output, "serve the API.", commandLine("serve"))
+	}
+	return nil
 }

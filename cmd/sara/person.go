@@ -78,7 +78,12 @@ func (c *personAdd) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		return printPerson(ctx, con, c.output, store, person.ID)
+		if err := printPerson(ctx, con, c.output, store, person.ID); err != nil {
+			return err
+		}
+		con.next(c.output, "create a key, with which the person's programs call the API.",
+			commandLine("key", "create", person.Email, "--name", "first key"))
+		return nil
 	})
 }
 

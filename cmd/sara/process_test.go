@@ -198,6 +198,9 @@ func testServe(t *testing.T, binary string, people *cast, simulator *gscsim.Serv
 	wantStatus(t, 200, admin+"/livez", "")
 	wantStatus(t, 200, admin+"/readyz", "")
 	wantStatus(t, 401, base+"/v1/me", "")
+	if said, err := exec.Command(binary, "health", "--url", admin).CombinedOutput(); err != nil || string(said) != "ready\n" {
+		t.Errorf("health: %v, %q", err, said)
+	}
 	if metrics := wantStatus(t, 200, admin+"/metrics", ""); !strings.Contains(metrics.body, "sara_build_info") || !strings.Contains(metrics.body, "go_goroutines") {
 		t.Errorf("metrics:\n%.500s", metrics.body)
 	}

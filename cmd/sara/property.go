@@ -70,7 +70,13 @@ func (c *propertyAdd) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		return one(c.output, con.stdout, recordOfProperty(p))
+		if err := one(c.output, con.stdout, recordOfProperty(p)); err != nil {
+			return err
+		}
+		reference := propertyReference(ctx, r.store, p)
+		con.next(c.output, "archive its history and inspect its URLs now; the server does both once a day.",
+			commandLine("collect", "--property", reference), commandLine("inspect", "--property", reference))
+		return nil
 	})
 }
 
@@ -113,7 +119,12 @@ func (c *propertyImport) Run(ctx context.Context, con *console) error {
 			}
 			records = append(records, record)
 		}
-		return many(c.output, con.stdout, records)
+		if err := many(c.output, con.stdout, records); err != nil || len(records) == 0 {
+			return err
+		}
+		con.next(c.output, "archive their history and inspect their URLs now; the server does both once a day.",
+			commandLine("collect"), commandLine("inspect"))
+		return nil
 	})
 }
 

@@ -53,11 +53,16 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 		return err
 	}
 	store, err := c.storeSettings.open(ctx)
-	if err != nil {
+	if store != nil {
+		defer func() { err = errors.Join(err, store.Close()) }()
+	}
+	if err := errors.Join(err, c.checkNeighbours(ctx, log.Logger)); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
 	if err := c.checkCredentials(ctx, store, log.Logger); err != nil {
+		return err
+	}
+	if err := warnOfPlans(ctx, store, plans, log.Logger); err != nil {
 		return err
 	}
 	registry := newRegistry()
@@ -97,16 +102,11 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console, changes
 	if err != nil {
 		return err
 	}
-	public, err := listen("--listen", "SARA_LISTEN", c.Listen)
+	public, admin, err := c.openListeners()
 	if err != nil {
 		return err
 	}
-	defer closeListeners(public)
-	admin, err := listen("--admin-listen", "SARA_ADMIN_LISTEN", c.AdminListen)
-	if err != nil {
-		return err
-	}
-	defer closeListeners(admin)
+	defer closeListeners(public, admin)
 	config.BaseURL = c.baseURL(public.Addr().String())
 	server, err := proxy.New(config)
 	if err != nil {

@@ -108,15 +108,18 @@ func (s *service) stop(ctx context.Context, admin *http.Server, delay time.Durat
 	return err
 }
 
-// listen opens a listener; flag and setting are how people choose its address.
-func listen(flag, setting, address string) (net.Listener, error) {
+// listen opens a listener. flag is how people choose its address.
+func listen(flag, address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%s is taken by another program: choose another address with %s%s, such as 127.0.0.1:0 for any free port",
-			address, flag, orSetting(setting))
+		return nil, wrongSetting(flag, "%s is taken by another program; stop that one, or choose another address, such as 127.0.0.1:0 for any free port", address)
+	case errors.Is(err, syscall.EACCES):
+		return nil, wrongSetting(flag, "%s is not for this user to listen on; choose a port above 1023, such as 127.0.0.1:8080", address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, wrongSetting(flag, "%s is no address of this machine; choose one that is, such as 127.0.0.1:8080, or 0.0.0.0:8080 for all that it has", address)
 	case err != nil:
-		return nil, fmt.Errorf("%w: choose another address with %s%s", err, flag, orSetting(setting))
+		return nil, wrongSetting(flag, "%v; choose an address like 127.0.0.1:8080", err)
 	}
 	return listener, nil
 }
@@ -124,13 +127,8 @@ func listen(flag, setting, address string) (net.Listener, error) {
 // closeListeners closes listeners that may be closed already, which is no error.
 func closeListeners(listeners ...net.Listener) {
 	for _, l := range listeners {
-		_ = l.Close()
+		if l != nil {
+			_ = l.Close()
+		}
 	}
-}
-
-func orSetting(name string) string {
-	if name == "" {
-		return ""
-	}
-	return " or " + name
 }

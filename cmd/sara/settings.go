@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -54,9 +55,13 @@ type addressSettings struct {
 	BaseURL string `setting:"" placeholder:"URL" help:"Address by which clients reach the API; the listener's if not set."`
 }
 
+type adminSettings struct {
+	AdminListen string `setting:"" default:"127.0.0.1:9090" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and pprof; ${default} if not set."`
+}
+
 type edgeSettings struct {
-	AdminListen        string `setting:"" default:"127.0.0.1:9090" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and pprof; ${default} if not set."`
-	DocsURL            string `setting:"" placeholder:"URL" help:"What errors call their documentation; the served OpenAPI document if not set."`
+	adminSettings
+	DocsURL            string `setting:"" placeholder:"URL" help:"What errors call their documentation; the reference at /docs if not set."`
 	TrustedProxyHeader string `setting:"" placeholder:"NAME" help:"Header in which the proxy in front puts the client's address; the peer's address if not set."`
 	ShutdownDelay      string `setting:"" default:"0s" placeholder:"TIME" help:"How long to answer on, but not be ready, after being told to stop; ${default} if not set."`
 }
@@ -84,18 +89,24 @@ func describeFlag(value *kong.Value) string {
 type settingError struct {
 	Where   string // the setting's name in the environment, or a file
 	Problem string
+	origin  string // where a setting that is not from the environment comes from; empty until it is found out
 }
 
-func (e *settingError) Error() string { return e.Where + ": " + e.Problem }
+func (e *settingError) Error() string {
+	if e.origin != "" {
+		return fmt.Sprintf("%s (%s): %s", e.Where, e.origin, e.Problem)
+	}
+	return e.Where + ": " + e.Problem
+}
 
 func wrongSetting(where, format string, args ...any) error {
-	return &settingError{where, fmt.Sprintf(format, args...)}
+	return &settingError{Where: where, Problem: fmt.Sprintf(format, args...)}
 }
 
 // sources gives the settings that are not on the command line their values. A variable that is empty counts as not set.
 type sources struct {
 	environment map[string]string
-	file        map[string]string // nil until it is read
+	file        *settingsFile // nil until it is read
 }
 
 var _ kong.Resolver = (*sources)(nil)
@@ -128,10 +139,44 @@ func (s *sources) Resolve(parsed *kong.Context, _ *kong.Path, flag *kong.Flag) (
 	if value := s.environment[environmentName(flag.Name)]; value != "" {
 		return value, nil
 	}
-	if value := s.file[settingName(flag.Name)]; value != "" {
-		return value, nil
+	if set := s.file.settings[settingName(flag.Name)]; set.value != "" {
+		return set.value, nil
 	}
 	return nil, nil
+}
+
+// locate notes in the setting errors that err is made of where their settings come from.
+func (s *sources) locate(parsed *kong.Context, err error) {
+	switch e := err.(type) {
+	case *settingError:
+		e.origin = s.origin(parsed, e.Where)
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			s.locate(parsed, one)
+		}
+	case interface{ Unwrap() error }:
+		s.locate(parsed, e.Unwrap())
+	}
+}
+
+// origin says where the setting of that name in the environment comes from, nothing if from there, which its name says.
+func (s *sources) origin(parsed *kong.Context, name string) string {
+	for _, step := range parsed.Path {
+		if step.Flag != nil && !step.Resolved && environmentName(step.Flag.Name) == name {
+			return "--" + step.Flag.Name
+		}
+	}
+	if s.environment[name] != "" || s.file == nil {
+		return ""
+	}
+	short := strings.ToLower(strings.TrimPrefix(name, "SARA_"))
+	if set := s.file.settings[short]; set.value != "" {
+		return fmt.Sprintf("%s, line %d", s.file.path, set.line)
+	}
+	if knownSettings(parsed.Model.Node)[short] != "" {
+		return "by default"
+	}
+	return ""
 }
 
 const configFlag = "config"
@@ -153,12 +198,12 @@ func (s *sources) path(parsed *kong.Context) string {
 	return path
 }
 
-// knownSettings returns the names of the settings of all commands, since they share one file.
-func knownSettings(node *kong.Node) map[string]bool {
-	known := make(map[string]bool)
+// knownSettings returns the settings of all commands, since they share one file, with their defaults by name.
+func knownSettings(node *kong.Node) map[string]string {
+	known := make(map[string]string)
 	for _, flag := range node.Flags {
 		if flag.Tag.Has(settingTag) && flag.Name != configFlag {
-			known[settingName(flag.Name)] = true
+			known[settingName(flag.Name)] = flag.Default
 		}
 	}
 	for _, child := range node.Children {
@@ -167,44 +212,69 @@ func knownSettings(node *kong.Node) map[string]bool {
 	return known
 }
 
+// A settingsFile is what a YAML file sets.
+type settingsFile struct {
+	path     string
+	settings map[string]fileValue
+}
+
+// fileValue is the value of a setting, and the line that it is on.
+type fileValue struct {
+	value string
+	line  int
+}
+
 // readSettings reads a YAML mapping of setting names to single values; an empty path means no settings.
-func readSettings(path string, known map[string]bool) (map[string]string, error) {
-	settings := make(map[string]string)
+func readSettings(path string, known map[string]string) (*settingsFile, error) {
+	file := &settingsFile{path: path, settings: make(map[string]fileValue)}
 	if path == "" {
-		return settings, nil
+		return file, nil
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, wrongSetting("SARA_CONFIG", "%v", err)
+		return nil, wrongSetting("SARA_CONFIG", "%v; name a YAML file with settings, such as listen: 127.0.0.1:8080", err)
 	}
 	// Not into a map: that decoder's errors quote values, which may be secrets.
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		return nil, wrongSetting(path, "%v", err)
+		return nil, wrongSetting(path, "%v; settings are written like listen: 127.0.0.1:8080", err)
 	}
 	if len(document.Content) == 0 {
-		return settings, nil
+		return file, nil
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
 		return nil, wrongSetting(path, "it is not a YAML mapping of settings, such as listen: 127.0.0.1:8080")
 	}
+	var errs []error
+	unknown := false
 	for i := 0; i < len(root.Content); i += 2 {
 		name, value := root.Content[i], root.Content[i+1]
-		_, twice := settings[name.Value]
-		switch {
-		case !known[name.Value]:
-			return nil, wrongSetting(path, "line %d: unknown setting %q; the settings are %s", name.Line, name.Value,
-				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-		case twice:
-			return nil, wrongSetting(path, "line %d: setting %s is there twice", name.Line, name.Value)
-		case value.Kind != yaml.ScalarNode:
-			return nil, wrongSetting(path, "line %d: setting %s is not a single value", name.Line, name.Value)
-		case value.Tag == "!!null":
-			settings[name.Value] = ""
-		default:
-			settings[name.Value] = value.Value
+		if _, ok := known[name.Value]; !ok {
+			unknown = true
+			errs = append(errs, wrongSetting(path, "line %d: unknown setting %q", name.Line, name.Value))
+			continue
 		}
+		errs = append(errs, file.add(name, value))
 	}
-	return settings, nil
+	if unknown {
+		errs = append(errs, wrongSetting(path, "the settings are %s", strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
+	}
+	return file, errors.Join(errs...)
+}
+
+// add takes over one entry of the file.
+func (f *settingsFile) add(name, value *yaml.Node) error {
+	before, twice := f.settings[name.Value]
+	switch {
+	case twice:
+		return wrongSetting(f.path, "line %d: setting %s is there twice; leave out this one or that of line %d", name.Line, name.Value, before.line)
+	case value.Kind != yaml.ScalarNode:
+		return wrongSetting(f.path, "line %d: setting %s is not a single value; write it like %s: VALUE", name.Line, name.Value, name.Value)
+	case value.Tag == "!!null":
+		f.settings[name.Value] = fileValue{line: name.Line}
+	default:
+		f.settings[name.Value] = fileValue{value.Value, name.Line}
+	}
+	return nil
 }

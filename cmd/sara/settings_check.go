@@ -58,7 +58,7 @@ func (s replicaSettings) replicas() (int, error) {
 	const most = 10_000
 	n, err := strconv.Atoi(s.Replicas)
 	if err != nil || n < 1 || n > most {
-		return 0, wrongSetting("SARA_REPLICAS", "%q is not a number of 1 to %d: how many processes serve together", s.Replicas, most)
+		return 0, wrongSetting("SARA_REPLICAS", "%q is not a number of 1 to %d, such as 2: how many processes serve together", s.Replicas, most)
 	}
 	return n, nil
 }
@@ -87,7 +87,7 @@ func (s planSettings) plans() (policy.Plans, error) {
 	}
 	file, err := os.Open(s.PlansFile)
 	if err != nil {
-		return nil, wrongSetting("SARA_PLANS_FILE", "%v", err)
+		return nil, wrongSetting("SARA_PLANS_FILE", "%v; name a YAML file like plans: {pro: {api_access: true, keys: 3, …}}, or leave it out for the built-in plans", err)
 	}
 	plans, err := policy.ReadPlans(file)
 	if closed := file.Close(); err == nil {
@@ -108,7 +108,7 @@ func (s keySettings) check() error {
 }
 
 func (s addressSettings) check() []error {
-	errs := []error{checkAddress("SARA_LISTEN", s.Listen)}
+	errs := []error{checkAddress("SARA_LISTEN", s.Listen, "127.0.0.1:8080")}
 	if s.BaseURL == "" {
 		return errs
 	}
@@ -139,8 +139,12 @@ func localURL(address string) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
+func (s adminSettings) check() error {
+	return checkAddress("SARA_ADMIN_LISTEN", s.AdminListen, "127.0.0.1:9090")
+}
+
 func (s edgeSettings) check() []error {
-	errs := []error{checkAddress("SARA_ADMIN_LISTEN", s.AdminListen)}
+	errs := []error{s.adminSettings.check()}
 	if s.DocsURL != "" {
 		errs = append(errs, checkURL("SARA_DOCS_URL", s.DocsURL, "https://example.com/docs"))
 	}
@@ -189,16 +193,13 @@ func (s logSettings) level() (slog.Level, error) {
 	return 0, wrongSetting("SARA_LOG_LEVEL", "%q is none of debug, info, warn, error", s.LogLevel)
 }
 
-func checkAddress(name, address string) error {
+func checkAddress(name, address, example string) error {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return wrongSetting(name, "%q is not of the form HOST:PORT, such as 127.0.0.1:8080", address)
+	if err != nil || strings.ContainsAny(host, " /@") {
+		return wrongSetting(name, "%q is not of the form HOST:PORT, such as %s", maskURL(address), example)
 	}
 	if number, err := strconv.Atoi(port); err != nil || number < 0 || number > 65535 {
-		return wrongSetting(name, "the port of %q is not a number of 0 to 65535", address)
-	}
-	if strings.ContainsAny(host, " /@") {
-		return wrongSetting(name, "%q is not of the form HOST:PORT, such as 127.0.0.1:8080", address)
+		return wrongSetting(name, "the port of %q is not a number of 0 to 65535; write it like %s", address, example)
 	}
 	return nil
 }

@@ -62,11 +62,11 @@ func TestSettingsFileServesEveryCommand(t *testing.T) {
 func TestBadSettingsFiles(t *testing.T) {
 	c := newCLI(t)
 	for _, test := range []struct{ name, text, want string }{
-		{"unknown name", "listen: x\nlisten_address: y\n", `bad.yaml: line 2: unknown setting "listen_address"; the settings are admin_listen, archive_url, base_url, `},
+		{"unknown name", "listen: x\nlisten_address: y\n", `bad.yaml: line 2: unknown setting "listen_address"`},
 		{"name of the environment", "SARA_LISTEN: x\n", `bad.yaml: line 1: unknown setting "SARA_LISTEN"`},
 		{"the file itself", "config: x\n", `unknown setting "config"`},
-		{"twice", "listen: x\nlisten: y\n", "bad.yaml: line 2: setting listen is there twice"},
-		{"list", "listen: [hunter2]\n", "bad.yaml: line 1: setting listen is not a single value"},
+		{"twice", "listen: x\nlisten: y\n", "bad.yaml: line 2: setting listen is there twice; leave out this one or that of line 1"},
+		{"list", "listen: [hunter2]\n", "bad.yaml: line 1: setting listen is not a single value; write it like listen: VALUE"},
 		{"no mapping", "hunter2\n", "bad.yaml: it is not a YAML mapping of settings, such as listen: 127.0.0.1:8080"},
 		{"no YAML", "listen: x\n  hunter2: : y\n", "bad.yaml: yaml: line 2"},
 	} {
@@ -85,11 +85,12 @@ func TestBadSettingsFiles(t *testing.T) {
 func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 	c := newCLI(t)
 	noPlans := c.write("plans.yaml", "plans: {pro: {api_access: true}}\n")
+	oddPlans := c.write("odd.yaml", "plans: {pro: {kezs: 3}}\n")
 	for _, test := range []struct{ setting, value, want string }{
 		{"SARA_LISTEN", "8080", `SARA_LISTEN: "8080" is not of the form HOST:PORT, such as 127.0.0.1:8080`},
-		{"SARA_LISTEN", "127.0.0.1:http", `SARA_LISTEN: the port of "127.0.0.1:http" is not a number of 0 to 65535`},
+		{"SARA_LISTEN", "127.0.0.1:http", `SARA_LISTEN: the port of "127.0.0.1:http" is not a number of 0 to 65535; write it like 127.0.0.1:8080`},
 		{"SARA_LISTEN", "http://127.0.0.1:80", `SARA_LISTEN: "http://127.0.0.1:80" is not of the form HOST:PORT, such as 127.0.0.1:8080`},
-		{"SARA_ADMIN_LISTEN", "127.0.0.1:99999", `SARA_ADMIN_LISTEN: the port of "127.0.0.1:99999" is not a number of 0 to 65535`},
+		{"SARA_ADMIN_LISTEN", "127.0.0.1:99999", `SARA_ADMIN_LISTEN: the port of "127.0.0.1:99999" is not a number of 0 to 65535; write it like 127.0.0.1:9090`},
 		{"SARA_DATABASE_URL", "mysql://db/sara", `SARA_DATABASE_URL: "mysql://db/sara" is neither of the form sqlite:PATH nor postgres://USER:PASSWORD@HOST/DATABASE`},
 		{"SARA_DATABASE_URL", "host=db password=hunter2", `SARA_DATABASE_URL: "[not shown, since it may hold a password]" is neither`},
 		{"SARA_DATABASE_URL", "mysql://sara:hunter2@db/sara", `SARA_DATABASE_URL: "mysql://sara:xxxxx@db/sara" is neither`},
@@ -109,15 +110,16 @@ func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 		{"SARA_REDIS_URL", "redis://u:hunter2@127.0.0.1:1", "SARA_REDIS_URL: redis://u:xxxxx@127.0.0.1:1 does not answer: "},
 		{"SARA_CACHE_BYTES", "lots", `SARA_CACHE_BYTES: "lots" is not a size of 1MiB to 1TiB, such as 256MiB or a number of bytes`},
 		{"SARA_CACHE_BYTES", "4096", `SARA_CACHE_BYTES: "4096" is not a size of 1MiB to 1TiB, such as 256MiB or a number of bytes`},
-		{"SARA_REPLICAS", "0", `SARA_REPLICAS: "0" is not a number of 1 to 10000: how many processes serve together`},
+		{"SARA_REPLICAS", "0", `SARA_REPLICAS: "0" is not a number of 1 to 10000, such as 2: how many processes serve together`},
 		{"SARA_UPSTREAM_URL", "searchconsole.googleapis.com", `SARA_UPSTREAM_URL: "searchconsole.googleapis.com" is not an absolute http or https URL, such as https://searchconsole.googleapis.com`},
 		{"SARA_OAUTH_TOKEN_URL", "https://u:hunter2@example.com/token", `SARA_OAUTH_TOKEN_URL: "https://u:xxxxx@example.com/token" has more than a scheme, a host and a path; write it like https://oauth2.googleapis.com/token`},
 		{"SARA_BASE_URL", "https://api.example.com/", `SARA_BASE_URL: "https://api.example.com/" ends with a slash, which the paths of the API begin with; leave it out`},
 		{"SARA_DOCS_URL", "ftp://example.com", `SARA_DOCS_URL: "ftp://example.com" is not an absolute http or https URL, such as https://example.com/docs`},
 		{"SARA_TRUSTED_PROXY_HEADER", "X Forwarded For", `SARA_TRUSTED_PROXY_HEADER: "X Forwarded For" is not the name of a header, such as X-Forwarded-For`},
 		{"SARA_KEY_PREFIX", "Acme_", `SARA_KEY_PREFIX: "Acme_" is not 1 to 20 lower-case letters and digits, such as sara`},
-		{"SARA_PLANS_FILE", "/nowhere/plans.yaml", "SARA_PLANS_FILE: open /nowhere/plans.yaml: no such file or directory"},
+		{"SARA_PLANS_FILE", "/nowhere/plans.yaml", "SARA_PLANS_FILE: open /nowhere/plans.yaml: no such file or directory; name a YAML file like plans: {pro: {api_access: true"},
 		{"SARA_PLANS_FILE", noPlans, "SARA_PLANS_FILE: " + noPlans + ": plan pro: keys is 0"},
+		{"SARA_PLANS_FILE", oddPlans, "SARA_PLANS_FILE: " + oddPlans + ": read the plan table: line 1: field kezs not found; a table is a mapping plans"},
 		{"SARA_SHUTDOWN_DELAY", "10", `SARA_SHUTDOWN_DELAY: "10" is not a time of 0s to 1h, such as 10s`},
 		{"SARA_LOG_LEVEL", "loud", `SARA_LOG_LEVEL: "loud" is none of debug, info, warn, error`},
 		{"SARA_LOG_FORMAT", "xml", `SARA_LOG_FORMAT: "xml" is neither text nor json`},
@@ -136,7 +138,20 @@ func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 
 func TestCheckReportsAllThatIsWrong(t *testing.T) {
 	newCLI(t).fails(exitError, []string{"serve", "--check", "--listen", "x", "--log-level", "loud", "--secret-key", "short"},
-		"sara: SARA_LISTEN: ", "sara: SARA_LOG_LEVEL: ", "sara: SARA_SECRET_KEY: ")
+		"sara: SARA_LISTEN (--listen): ", "sara: SARA_LOG_LEVEL (--log-level): ", "sara: SARA_SECRET_KEY (--secret-key): ")
+}
+
+func TestWhatIsWrongInAFileIsReportedWithItsLineAndAllAtOnce(t *testing.T) {
+	c := newCLI(t)
+	file := c.write("sara.yaml", "listen: x\n\nlog_level: loud\nkey_prefix: ok\n")
+	c.fails(exitError, []string{"serve", "--check", "--config", file, "--replicas", "none"}, "sara: SARA_LISTEN ("+file+", line 1): ",
+		"sara: SARA_LOG_LEVEL ("+file+", line 3): ", "sara: SARA_REPLICAS (--replicas): ")
+	file = c.write("sara.yaml", "one: 1\nlisten: [x]\ntwo: 2\n")
+	c.fails(exitError, []string{"serve", "--config", file}, file+`: line 1: unknown setting "one"`, file+": line 2: ", file+`: line 3: unknown setting "two"`,
+		file+": the settings are admin_listen, archive_url, base_url, ")
+	c.env = append(c.env, "SARA_DATABASE_URL=")
+	t.Chdir(filepath.Dir(c.write("sara-data", "")))
+	c.fails(exitError, []string{"account", "list"}, "sara: SARA_DATABASE_URL (by default): sqlite:sara-data/sara.db: ", "let this user write there, or name another file")
 }
 
 func TestCheckOfGoodSettings(t *testing.T) {
@@ -165,7 +180,7 @@ func TestCheckOpensTheStoredCredentials(t *testing.T) {
 	c.ok("serve", "--check")
 	const another = "YW5vdGhlci1rZXktb2YtdGhpcnR5LXR3by1ieXRlcyE="
 	for _, check := range [][]string{{"serve", "--check"}, {"serve"}} { // serving stops at once: it would answer for nothing
-		c.fails(exitError, append(check, "--secret-key", another, "--log-level", "error"), `SARA_SECRET_KEY: connection "mine": `, "does not open")
+		c.fails(exitError, append(check, "--secret-key", another, "--log-level", "error"), `SARA_SECRET_KEY (--secret-key): connection "mine": `, "does not open")
 	}
 	c.env = append(c.env, "SARA_SECRET_KEY=")
 	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key")
@@ -179,9 +194,10 @@ func TestAddressThatIsTaken(t *testing.T) {
 	defer closeListeners(taken)
 	address := taken.Addr().String()
 	c := newCLI(t)
-	c.fails(exitError, []string{"demo", "--listen", address}, address+" is taken by another program: choose another address with --listen,")
-	c.fails(exitError, []string{"serve", "--listen", address}, "with --listen or SARA_LISTEN")
-	c.fails(exitError, []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", address}, "with --admin-listen or SARA_ADMIN_LISTEN")
+	c.fails(exitError, []string{"demo", "--listen", address}, "--listen: "+address+" is taken by another program; stop that one, or choose another")
+	c.fails(exitError, []string{"serve", "--listen", address, "--admin-listen", address}, "SARA_LISTEN (--listen): "+address+" is taken",
+		"SARA_ADMIN_LISTEN (--admin-listen): "+address+" is taken")
+	c.fails(exitError, []string{"serve", "--listen", "192.0.2.1:8080", "--admin-listen", "127.0.0.1:0"}, "is no address of this machine; choose one that is")
 }
 
 // TestStopBeforeServing stops a service that has hardly begun, which must neither hang nor fail.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"sara/archive/inspector"
 	"sara/archive/sqlstore"
 	"sara/policy"
@@ -57,6 +59,14 @@ func (s *searchConsole) Inspect(ctx context.Context, p inspector.Property, addre
 	}
 	s.note(ctx, p.ID, "", "")
 	return inspector.Inspection{CoverageState: answer.CoverageState, Verdict: answer.Verdict, LastCrawl: answer.LastCrawl}, nil
+}
+
+// quotaOf returns the quota that all processes share: on Redis, or without one in the database.
+func quotaOf(store *sqlstore.Store, client redis.UniversalClient) inspector.Quota {
+	if client == nil {
+		return storedQuota{store}
+	}
+	return sharedQuota{policy.NewInspections(client, policy.InspectionLimits{})}
 }
 
 // sharedQuota counts inspections for all processes on one Redis.

@@ -24,7 +24,7 @@ func (s storeSettings) connect(ctx context.Context) (*sqlstore.Store, error) {
 	}
 	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: s.DatabaseURL, SecretKey: key})
 	if err != nil {
-		return nil, wrongSetting("SARA_DATABASE_URL", "%s: %v", maskURL(s.DatabaseURL), err)
+		return nil, s.wrongDatabase(err)
 	}
 	return store, nil
 }
@@ -36,7 +36,7 @@ func (s storeSettings) open(ctx context.Context) (*sqlstore.Store, error) {
 		return nil, err
 	}
 	if _, err := store.Migrate(ctx); err != nil {
-		return nil, errors.Join(err, store.Close())
+		return nil, errors.Join(s.wrongDatabase(err), store.Close())
 	}
 	return store, nil
 }

@@ -40,7 +40,14 @@ func (c *workspaceAdd) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		return one(c.output, con.stdout, recordOfWorkspace(workspace))
+		if err := one(c.output, con.stdout, recordOfWorkspace(workspace)); err != nil {
+			return err
+		}
+		reference := workspaceReference(ctx, store, workspace.Name, workspace.ID)
+		con.next(c.output, "connect it to Search Console, and add who may read it.",
+			commandLine("connection", "add", reference, "--credentials", "FILE"),
+			commandLine("person", "add", workspace.AccountName, "EMAIL", "--workspace", reference))
+		return nil
 	})
 }
 

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"sara/archive/sqlstore"
+	"sara/translate"
+)
+
+const (
+	lateDays  = 2 // so far behind, the daily run has not come to a property for a day
+	staleDays = 7 // index coverage of that age; large sites take days to inspect
+)
+
+// archiveStatus is how far the archive is behind.
+type archiveStatus struct {
+	Anchor     string        `json:"anchor"` // the last day that Search Console has complete figures of
+	Counts     archiveCounts `json:"counts"`
+	Properties []archiveLag  `json:"properties"` // the most behind first
+	Problem    *string       `json:"problem"`
+}
+
+type archiveCounts struct {
+	Properties int `json:"properties"` // that are collected
+	Complete   int `json:"complete"`
+	Late       int `json:"late"` // two days behind, or more
+	Failing    int `json:"failing"`
+	Left       int `json:"not_collected"` // archived, or of a plan that keeps no history
+}
+
+type archiveLag struct {
+	ID               string  `json:"id"`
+	GSCProperty      string  `json:"gsc_property"`
+	State            string  `json:"state"` // complete, behind, never, or not_collected
+	LastArchivedDate *string `json:"last_archived_date"`
+	LagDays          *int    `json:"lag_days"`     // up to the anchor that are not collected; null when none ever was
+	CollectedAt      *string `json:"collected_at"` // when the last run began that left nothing
+	RestsUntil       *string `json:"rests_until"`
+	Failures         int     `json:"failures"` // since the last run that worked
+	Note             string  `json:"note"`     // why the last run failed, or why the property cannot be read
+	late             bool
+}
+
+// properties returns all properties.
+func (v statusView) properties(ctx context.Context) ([]sqlstore.ArchivableProperty, error) {
+	if v.store == nil {
+		return nil, errNoDatabase
+	}
+	return v.store.ArchivableProperties(ctx)
+}
+
+// archive tells of properties how far their archive is behind; err is why they could not be read.
+func (v statusView) archive(properties []sqlstore.ArchivableProperty, err error) archiveStatus {
+	anchor := v.calendar.Anchor(v.now)
+	s := archiveStatus{Anchor: anchor.String(), Properties: make([]archiveLag, len(properties)), Problem: problem(err)}
+	for i, p := range properties {
+		lag := v.archiveLag(p, anchor)
+		s.Properties[i] = lag
+		if lag.State == "not_collected" {
+			s.Counts.Left++
+			continue
+		}
+		s.Counts.Properties++
+		s.Counts.Complete += count(lag.State == "complete")
+		s.Counts.Failing += count(lag.Failures > 0)
+		s.Counts.Late += count(lag.late)
+	}
+	worstFirst(s.Properties, func(l archiveLag) *int {
+		if l.State == "not_collected" {
+			return new(int)
+		}
+		return l.LagDays
+	})
+	return s
+}
+
+func (v statusView) archiveLag(p sqlstore.ArchivableProperty, anchor translate.Date) archiveLag {
+	lag := archiveLag{ID: p.ID, GSCProperty: p.Site, State: "behind", LastArchivedDate: optionalDate(p.State.Last),
+		CollectedAt: optionalTime(p.State.CollectedAt), RestsUntil: v.rest(p.State.RestsUntil), Failures: p.State.Failures, Note: p.State.Note}
+	if lag.Note == "" {
+		lag.Note = unreadable(p.Property)
+	}
+	upTo := p.State.Last
+	if at := p.State.CollectedAt; at != nil {
+		if day := v.calendar.Anchor(*at); upTo == nil || day > *upTo {
+			upTo = &day
+		}
+	}
+	if upTo != nil {
+		days := max(0, int(anchor-*upTo))
+		lag.LagDays = &days
+	}
+	switch {
+	case p.Archived || v.plans[p.Plan].RetentionMonths <= 0:
+		lag.State = "not_collected"
+		return lag
+	case lag.LagDays == nil:
+		lag.State = "never"
+		lag.late = v.older(p.CreatedAt, lateDays)
+		return lag
+	case *lag.LagDays == 0:
+		lag.State = "complete"
+	}
+	lag.late = *lag.LagDays >= lateDays
+	return lag
+}
+
+// unreadable says why a property cannot be read now, empty if it can.
+func unreadable(p sqlstore.Property) string {
+	if !p.Connection.Healthy {
+		return p.Connection.Note
+	}
+	return p.AccessNote
+}
+
+// older reports whether an instant is so many days ago.
+func (v statusView) older(t time.Time, days int) bool {
+	return v.now.Sub(t) >= time.Duration(days)*24*time.Hour
+}
+
+// rest is until when a site is not asked, null if that is over.
+func (v statusView) rest(until *time.Time) *string {
+	if until == nil || !until.After(v.now) {
+		return nil
+	}
+	return optionalTime(until)
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// indexingStatus is how old the index coverage is.
+type indexingStatus struct {
+	Counts     indexingCounts `json:"counts"`
+	Properties []indexingLag  `json:"properties"` // the oldest first
+	Problem    *string        `json:"problem"`
+}
+
+type indexingCounts struct {
+	Properties int `json:"properties"` // that are inspected
+	Late       int `json:"late"`       // seven days old, or older
+	Failing    int `json:"failing"`
+	Left       int `json:"not_inspected"` // archived, or of a plan that inspects nothing
+}
+
+type indexingLag struct {
+	ID          string  `json:"id"`
+	GSCProperty string  `json:"gsc_property"`
+	State       string  `json:"state"` // fresh, old, never, or not_inspected
+	URLs        int     `json:"urls"`
+	RefreshedAt *string `json:"refreshed_at"` // when results were last published
+	AgeDays     *int    `json:"age_days"`     // whole days since then; null for never
+	RestsUntil  *string `json:"rests_until"`
+	Failures    int     `json:"failures"`
+	Note        string  `json:"note"`
+}
+
+func (v statusView) indexing(ctx context.Context) indexingStatus {
+	s := indexingStatus{Properties: []indexingLag{}}
+	if v.store == nil {
+		s.Problem = problem(errNoDatabase)
+		return s
+	}
+	properties, err := v.store.InspectableProperties(ctx)
+	s.Problem = problem(err)
+	for _, p := range properties {
+		lag, late := v.indexingLag(p)
+		s.Properties = append(s.Properties, lag)
+		if lag.State == "not_inspected" {
+			s.Counts.Left++
+			continue
+		}
+		s.Counts.Properties++
+		s.Counts.Failing += count(lag.Failures > 0)
+		s.Counts.Late += count(late)
+	}
+	worstFirst(s.Properties, func(l indexingLag) *int {
+		if l.State == "not_inspected" {
+			return new(int)
+		}
+		return l.AgeDays
+	})
+	return s
+}
+
+func (v statusView) indexingLag(p sqlstore.InspectableProperty) (lag indexingLag, late bool) {
+	lag = indexingLag{ID: p.ID, GSCProperty: p.Site, State: "fresh", URLs: p.Index.URLs, RefreshedAt: optionalTime(p.Index.RefreshedAt),
+		RestsUntil: v.rest(p.Index.RestsUntil), Failures: p.Index.Failures, Note: p.Index.Note}
+	if at := p.Index.RefreshedAt; at != nil {
+		days := int(v.now.Sub(*at).Hours() / 24)
+		lag.AgeDays = &days
+	}
+	switch {
+	case p.Archived || v.plans[p.Plan].InspectedURLsPerProperty <= 0:
+		lag.State = "not_inspected"
+	case lag.AgeDays == nil:
+		lag.State, late = "never", v.older(p.CreatedAt, staleDays)
+	case *lag.AgeDays >= staleDays:
+		lag.State, late = "old", true
+	}
+	return lag, late
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"sara/archive/sqlstore"
+	"sara/policy"
+)
+
+// nearPercent of a budget is near its end.
+const nearPercent = 80
+
+// budgetStatus is which budgets are near their end. That needs no attention: it is what budgets are for.
+type budgetStatus struct {
+	Source   string          `json:"source"`   // redis; or database, where a process without Redis writes its counts down
+	Accounts []accountBudget `json:"accounts"` // each list the fullest first
+	Live     []liveBudget    `json:"live_calls_per_minute"`
+	Sites    []siteQuota     `json:"inspections"`
+	Unknown  []string        `json:"unknown"` // what cannot be seen from here
+	Problem  *string         `json:"problem"`
+}
+
+// accountBudget is an account that has used most of its day.
+type accountBudget struct {
+	ID                       string `json:"id"`
+	Account                  string `json:"account"`
+	Plan                     string `json:"plan"`
+	RequestsToday            int    `json:"requests_today"`
+	RequestsPerDay           int    `json:"requests_per_day"`
+	SearchConsoleCallsToday  int    `json:"search_console_calls_today"`
+	SearchConsoleCallsPerDay int    `json:"search_console_calls_per_day"`
+	UsedPercent              int    `json:"used_percent"` // of the one that is nearer to its end
+}
+
+// liveBudget is a property that has used most of its minute.
+type liveBudget struct {
+	ID          string `json:"id"`
+	GSCProperty string `json:"gsc_property"`
+	UsedPercent int    `json:"used_percent"`
+}
+
+// siteQuota is a site of which most of today's inspections are taken.
+type siteQuota struct {
+	GSCProperty string `json:"gsc_property"`
+	Taken       int    `json:"taken"`
+	PerDay      int    `json:"per_day"`
+	UsedPercent int    `json:"used_percent"`
+}
+
+// budgets finds the budgets near their end, with the properties that could be read.
+func (v statusView) budgets(ctx context.Context, properties []sqlstore.ArchivableProperty) budgetStatus {
+	s := budgetStatus{Source: "redis", Accounts: []accountBudget{}, Live: []liveBudget{}, Sites: []siteQuota{}, Unknown: []string{}}
+	if v.counted.none {
+		s.Source = "database"
+		s.Unknown = append(s.Unknown, "the live calls a minute of each property: without Redis they are in the memory of the process that serves")
+	}
+	switch {
+	case v.store == nil:
+		s.Problem = problem(errNoDatabase)
+		return s
+	case !v.counted.none && v.counted.client == nil:
+		s.Problem = problem(errors.New("Redis does not answer: each replica gives out its own share, and counts it in its memory"))
+		return s
+	}
+	s.Problem = problem(errors.Join(v.accountBudgets(ctx, &s), v.liveBudgets(ctx, &s, properties), v.siteQuotas(ctx, &s, properties)))
+	slices.SortStableFunc(s.Accounts, func(a, b accountBudget) int { return cmp.Compare(b.UsedPercent, a.UsedPercent) })
+	slices.SortStableFunc(s.Live, func(a, b liveBudget) int { return cmp.Compare(b.UsedPercent, a.UsedPercent) })
+	slices.SortStableFunc(s.Sites, func(a, b siteQuota) int { return cmp.Compare(b.UsedPercent, a.UsedPercent) })
+	return s
+}
+
+func (v statusView) accountBudgets(ctx context.Context, s *budgetStatus) error {
+	accounts, err := v.store.Accounts(ctx)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(accounts))
+	byID := make(map[string]sqlstore.Account, len(accounts))
+	for i, a := range accounts {
+		ids[i], byID[a.ID] = a.ID, a
+	}
+	counts, err := v.usage(ctx, ids)
+	for _, c := range counts {
+		a := byID[c.AccountID]
+		plan := v.plans[a.Plan]
+		used := max(percent(c.InDay, plan.RequestsPerDay), percent(c.Calls, plan.SearchConsoleCallsPerDay))
+		if plan.APIAccess && used >= nearPercent {
+			s.Accounts = append(s.Accounts, accountBudget{ID: a.ID, Account: a.Name, Plan: a.Plan, RequestsToday: c.InDay,
+				RequestsPerDay: plan.RequestsPerDay, SearchConsoleCallsToday: c.Calls, SearchConsoleCallsPerDay: plan.SearchConsoleCallsPerDay,
+				UsedPercent: used})
+		}
+	}
+	return err
+}
+
+// usage returns what accounts have used today, wherever that is counted.
+func (v statusView) usage(ctx context.Context, accounts []string) ([]policy.Count, error) {
+	if v.counted.none {
+		return ledger{v.store}.Counts(ctx, v.now.Unix()/int64(24*time.Hour/time.Second))
+	}
+	return policy.PeekCounts(ctx, v.counted.client, accounts, v.now)
+}
+
+func (v statusView) liveBudgets(ctx context.Context, s *budgetStatus, properties []sqlstore.ArchivableProperty) error {
+	if v.counted.none {
+		return nil
+	}
+	used, err := policy.PeekLive(ctx, v.counted.client, each(properties, func(p sqlstore.ArchivableProperty) string { return p.ID }))
+	for _, p := range properties {
+		if part := int(used[p.ID] * 100); part >= nearPercent {
+			s.Live = append(s.Live, liveBudget{ID: p.ID, GSCProperty: p.Site, UsedPercent: min(part, 100)})
+		}
+	}
+	return err
+}
+
+func (v statusView) siteQuotas(ctx context.Context, s *budgetStatus, properties []sqlstore.ArchivableProperty) error {
+	sites := each(properties, func(p sqlstore.ArchivableProperty) string { return p.Site })
+	slices.Sort(sites)
+	sites = slices.Compact(sites)
+	day := v.calendar.Day(v.now)
+	var taken map[string]int
+	var err error
+	if v.counted.none {
+		taken, err = v.store.TakenInspections(ctx, day)
+	} else {
+		taken, err = policy.PeekInspections(ctx, v.counted.client, sites, int32(day))
+	}
+	for _, site := range sites {
+		if used := percent(taken[site], policy.InspectionsPerDay); used >= nearPercent {
+			s.Sites = append(s.Sites, siteQuota{GSCProperty: site, Taken: taken[site], PerDay: policy.InspectionsPerDay, UsedPercent: used})
+		}
+	}
+	return err
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"sara/archive/sqlstore"
+)
+
+// databaseStatus is how the database is.
+type databaseStatus struct {
+	Kind      string   `json:"kind"` // SQLite or PostgreSQL
+	Address   string   `json:"address"`
+	Reachable bool     `json:"reachable"`
+	LatencyMS *float64 `json:"latency_ms"`
+	Schema    int64    `json:"schema_version"`
+	Known     int64    `json:"known_schema_version"` // the last that this program knows
+	Problem   *string  `json:"problem"`
+}
+
+// openUnchanged opens the database as it is, and makes none that is missing.
+func (s storeSettings) openUnchanged(ctx context.Context) (*sqlstore.Store, error) {
+	if path, ok := strings.CutPrefix(s.DatabaseURL, "sqlite:"); ok && path != ":memory:" {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, wrongSetting("SARA_DATABASE_URL", "there is no file %s yet; make it with sara migrate, or name the file of the server", path)
+		}
+	}
+	return s.connect(ctx)
+}
+
+// askDatabase tells how the opened database is; err is why it could not be opened.
+func askDatabase(ctx context.Context, store *sqlstore.Store, address string, err error) databaseStatus {
+	d := databaseStatus{Kind: "PostgreSQL", Address: address, Problem: problem(err)}
+	if strings.HasPrefix(address, "sqlite:") {
+		d.Kind = "SQLite"
+	}
+	if store == nil {
+		return d
+	}
+	begun := time.Now()
+	if err := store.Ping(ctx); err != nil {
+		d.Problem = problem(err)
+		return d
+	}
+	took := float64(time.Since(begun).Microseconds()) / 1000
+	d.Reachable, d.LatencyMS = true, &took
+	d.Schema, d.Known, err = store.SchemaVersion(ctx)
+	d.Problem = problem(err)
+	return d
+}
+
+// connectionStatus is which connections do not work.
+type connectionStatus struct {
+	Total     int      `json:"total"`
+	Unhealthy []outage `json:"unhealthy"` // the longest first
+	Problem   *string  `json:"problem"`
+}
+
+type outage struct {
+	ID        string  `json:"id"`
+	Name      string  `json:"name"`
+	Workspace string  `json:"workspace"`
+	Account   string  `json:"account"`
+	Since     *string `json:"since"` // null: it was not written down
+	Note      string  `json:"note"`
+}
+
+func (v statusView) outages(ctx context.Context) connectionStatus {
+	s := connectionStatus{Unhealthy: []outage{}}
+	if v.store == nil {
+		s.Problem = problem(errNoDatabase)
+		return s
+	}
+	connections, err := v.store.Connections(ctx)
+	s.Total = len(connections)
+	broken, brokenErr := v.store.Outages(ctx)
+	s.Problem = problem(errors.Join(err, brokenErr))
+	s.Unhealthy = each(broken, func(o sqlstore.Outage) outage {
+		return outage{ID: o.ID, Name: o.Name, Workspace: o.WorkspaceName, Account: o.AccountName, Since: optionalTime(o.Since), Note: o.Note}
+	})
+	return s
+}
+
+// percent is a part of a limit in whole per cent.
+func percent(used, limit int) int { return int(int64(used) * 100 / int64(max(limit, 1))) }

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+)
+
+// shownRows is how many of the worst properties people see; JSON has all.
+const shownRows = 20
+
+// print writes the report for people.
+func (r *statusReport) print(w io.Writer) error {
+	var text strings.Builder
+	errs := []error{
+		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "REASON"}, each(r.Replicas, replicaStatus.cells)),
+		section(&text, "REDIS", r.Redis.Problem, r.Redis.header(), r.Redis.rows()),
+		section(&text, "DATABASE", r.Database.Problem, []string{"KIND", "ADDRESS", "LATENCY", "SCHEMA", "NEEDED"}, r.Database.rows()),
+		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "BROKEN SINCE", "NOTE"}, each(r.Outages.Unhealthy, outage.cells)),
+	}
+	if r.Outages.Problem == nil {
+		fmt.Fprintf(&text, "%d of %d work.\n", r.Outages.Total-len(r.Outages.Unhealthy), r.Outages.Total)
+	}
+	errs = append(errs, r.Archive.print(&text), r.Indexing.print(&text), r.Budgets.print(&text))
+	if r.OK {
+		text.WriteString("\nAll is well.\n")
+	} else {
+		text.WriteString("\nNeeds attention:\n")
+		for _, what := range r.Attention {
+			text.WriteString("- " + what + "\n")
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return errors.Join(append(errs, err)...)
+}
+
+// section writes a table under its name, and what could not be learned.
+func section(text *strings.Builder, name string, problem *string, header []string, rows [][]string) error {
+	if text.Len() > 0 {
+		text.WriteString("\n")
+	}
+	text.WriteString(name + "\n")
+	if problem != nil {
+		text.WriteString("not known: " + *problem + "\n")
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return printTable(text, header, rows)
+}
+
+func (r replicaStatus) cells() []string {
+	return []string{r.address(), r.State, cell(r.Version), cell(r.StartedAt), r.Reason}
+}
+
+func (s redisStatus) header() []string {
+	return []string{"ADDRESS", "STATE", "LATENCY", "VERSION", "MODE", "MEMORY", "LIMIT"}
+}
+
+func (s redisStatus) rows() [][]string {
+	if s.State == redisNone {
+		return [][]string{{"none", "requests are counted in memory, for one process"}}
+	}
+	return [][]string{{s.Address, s.State, milliseconds(s.LatencyMS), cell(s.Version), cell(s.Mode), size(s.MemoryBytes), size(s.MaxMemory)}}
+}
+
+func (d databaseStatus) rows() [][]string {
+	if !d.Reachable {
+		return nil
+	}
+	return [][]string{{d.Kind, d.Address, milliseconds(d.LatencyMS), strconv.FormatInt(d.Schema, 10), strconv.FormatInt(d.Known, 10)}}
+}
+
+func (o outage) cells() []string {
+	return []string{o.Name, o.Workspace, o.Account, cell(o.Since), o.Note}
+}
+
+func (s archiveStatus) print(text *strings.Builder) error {
+	var rows [][]string
+	for _, p := range s.Properties[:min(len(s.Properties), shownRows)] {
+		rows = append(rows, []string{p.GSCProperty, p.State, cell(p.LastArchivedDate), number(p.LagDays), strconv.Itoa(p.Failures), p.ID, p.Note})
+	}
+	err := section(text, "ARCHIVE up to "+s.Anchor, s.Problem, []string{"GSC PROPERTY", "STATE", "LAST DAY", "DAYS BEHIND", "FAILURES", "ID", "NOTE"}, rows)
+	if s.Problem == nil {
+		fmt.Fprintf(text, "%d properties are collected: %d complete, %d late, %d failing; %d are not.%s\n", s.Counts.Properties, s.Counts.Complete,
+			s.Counts.Late, s.Counts.Failing, s.Counts.Left, shown(len(s.Properties)))
+	}
+	return err
+}
+
+func (s indexingStatus) print(text *strings.Builder) error {
+	var rows [][]string
+	for _, p := range s.Properties[:min(len(s.Properties), shownRows)] {
+		rows = append(rows, []string{p.GSCProperty, p.State, cell(p.RefreshedAt), number(p.AgeDays), strconv.Itoa(p.URLs), strconv.Itoa(p.Failures), p.ID, p.Note})
+	}
+	err := section(text, "INDEXING", s.Problem, []string{"GSC PROPERTY", "STATE", "REFRESHED", "DAYS OLD", "URLS", "FAILURES", "ID", "NOTE"}, rows)
+	if s.Problem == nil {
+		fmt.Fprintf(text, "%d properties are inspected: %d late, %d failing; %d are not.%s\n", s.Counts.Properties, s.Counts.Late, s.Counts.Failing,
+			s.Counts.Left, shown(len(s.Properties)))
+	}
+	return err
+}
+
+func shown(all int) string {
+	if all <= shownRows {
+		return ""
+	}
+	return fmt.Sprintf(" The worst %d of %d are shown; --json has all.", shownRows, all)
+}
+
+func (s budgetStatus) print(text *strings.Builder) error {
+	var rows [][]string
+	for _, a := range s.Accounts {
+		rows = append(rows, []string{a.Account, "requests today", usedOf(a.RequestsToday, a.RequestsPerDay)},
+			[]string{a.Account, "Search Console calls today", usedOf(a.SearchConsoleCallsToday, a.SearchConsoleCallsPerDay)})
+	}
+	for _, p := range s.Live {
+		rows = append(rows, []string{p.GSCProperty, "live calls this minute", strconv.Itoa(p.UsedPercent) + " %"})
+	}
+	for _, q := range s.Sites {
+		rows = append(rows, []string{q.GSCProperty, "inspections today", usedOf(q.Taken, q.PerDay)})
+	}
+	hidden := len(rows) - shownRows
+	err := section(text, "BUDGETS near their end", s.Problem, []string{"OF", "BUDGET", "USED"}, rows[:min(len(rows), shownRows)])
+	switch {
+	case hidden > 0:
+		fmt.Fprintf(text, "And %d more; --json has all.\n", hidden)
+	case len(rows) == 0 && s.Problem == nil:
+		fmt.Fprintf(text, "None has used %d %%.\n", nearPercent)
+	}
+	for _, what := range s.Unknown {
+		text.WriteString("not known: " + what + "\n")
+	}
+	return err
+}
+
+func usedOf(used, limit int) string {
+	return fmt.Sprintf("%d of %d (%d %%)", used, limit, percent(used, limit))
+}
+
+func milliseconds(ms *float64) string {
+	if ms == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*ms, 'f', 1, 64) + " ms"
+}
+
+func size(bytes *int64) string {
+	switch {
+	case bytes == nil:
+		return "-"
+	case *bytes == 0:
+		return "none"
+	}
+	return humanize.IBytes(uint64(max(0, *bytes)))
+}
+
+func number(n *int) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.Itoa(*n)
+}

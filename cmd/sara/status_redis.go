@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// redisStatus is how Redis is.
+type redisStatus struct {
+	State       string   `json:"state"`      // ok, unreachable, or none when the settings name no Redis
+	Address     string   `json:"address"`    // without what is secret; empty for none
+	LatencyMS   *float64 `json:"latency_ms"` // of one question
+	Version     *string  `json:"version"`
+	Mode        *string  `json:"mode"` // standalone, sentinel or cluster
+	Nodes       int      `json:"nodes"`
+	MemoryBytes *int64   `json:"memory_bytes"`     // used, on all masters of a cluster together
+	MaxMemory   *int64   `json:"max_memory_bytes"` // 0: no limit
+	Problem     *string  `json:"problem"`
+}
+
+const (
+	redisOK   = "ok"
+	redisAway = "unreachable"
+	redisNone = "none"
+)
+
+// sharedCounts are the counts of the replicas on one Redis. Without a client, they are not to be had.
+type sharedCounts struct {
+	client redis.UniversalClient
+	none   bool // there is no Redis: the process that serves keeps its counts in the database
+}
+
+func (s sharedCounts) close() {
+	if s.client != nil {
+		_ = s.client.Close() // it was only read
+	}
+}
+
+// askRedis asks Redis how it is, and returns its counts if it answers.
+func (c *statusCommand) askRedis(ctx context.Context) (redisStatus, sharedCounts) {
+	if c.RedisURL == "" {
+		return redisStatus{State: redisNone}, sharedCounts{none: true}
+	}
+	status := redisStatus{State: redisAway, Address: maskURL(c.RedisURL)}
+	if err := c.checkRedis(ctx); err != nil {
+		status.Problem = problem(err)
+		return status, sharedCounts{}
+	}
+	client, err := c.redis()
+	if err != nil {
+		status.Problem = problem(err)
+		return status, sharedCounts{}
+	}
+	status.State = redisOK
+	begun := time.Now()
+	err = client.Ping(ctx).Err()
+	took := float64(time.Since(begun).Microseconds()) / 1000
+	status.LatencyMS = &took
+	if err == nil {
+		err = status.describe(ctx, client)
+	}
+	status.Problem = problem(err)
+	return status, sharedCounts{client: client}
+}
+
+// describe asks every master what it says of itself.
+func (s *redisStatus) describe(ctx context.Context, client redis.UniversalClient) error {
+	var mu sync.Mutex // guards s
+	ask := func(ctx context.Context, node *redis.Client) error {
+		text, err := node.Info(ctx).Result()
+		if err != nil {
+			return fmt.Errorf("ask Redis for its INFO: %w", err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		s.add(infoOf(text))
+		return nil
+	}
+	switch client := client.(type) {
+	case *redis.ClusterClient:
+		return client.ForEachMaster(ctx, ask)
+	case *redis.Client:
+		if err := ask(ctx, client); err != nil {
+			return err
+		}
+	}
+	if strings.Contains(s.Address, "master_name") {
+		mode := "sentinel"
+		s.Mode = &mode
+	}
+	return nil
+}
+
+// add adds what one server says.
+func (s *redisStatus) add(info map[string]string) {
+	s.Nodes++
+	if version, ok := info["redis_version"]; ok {
+		s.Version = &version
+	}
+	if mode, ok := info["redis_mode"]; ok {
+		s.Mode = &mode
+	}
+	s.MemoryBytes = addNumber(s.MemoryBytes, info["used_memory"])
+	s.MaxMemory = addNumber(s.MaxMemory, info["maxmemory"])
+}
+
+func addNumber(sum *int64, text string) *int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return sum
+	}
+	if sum != nil {
+		n += *sum
+	}
+	return &n
+}
+
+// infoOf reads the lines NAME:VALUE of an INFO.
+func infoOf(text string) map[string]string {
+	info := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sara/proxy"
+)
+
+// replicaStatus is how one replica is.
+type replicaStatus struct {
+	URL       string  `json:"url"`
+	IP        *string `json:"ip"`    // which of the URL's addresses; null if it was not looked up
+	State     string  `json:"state"` // ready, degraded, draining, unready or unreachable
+	Reason    string  `json:"reason"`
+	Version   *string `json:"version"`
+	StartedAt *string `json:"started_at"`
+}
+
+const replicaUnreachable = "unreachable"
+
+func (r replicaStatus) address() string {
+	if r.IP == nil {
+		return r.URL
+	}
+	return r.URL + " (" + *r.IP + ")"
+}
+
+// askReplicas asks the admin endpoints at each URL, at each of its addresses, all at once.
+func askReplicas(ctx context.Context, bases []string) []replicaStatus {
+	const most = 64 // at a time
+	var replicas []replicaStatus
+	for _, base := range bases {
+		replicas = append(replicas, resolve(ctx, base)...)
+	}
+	var asking errgroup.Group
+	asking.SetLimit(most)
+	for i := range replicas {
+		asking.Go(func() error {
+			replicas[i].ask(ctx)
+			return nil
+		})
+	}
+	_ = asking.Wait() // none of them returns an error
+	return replicas
+}
+
+// resolve returns the replicas that a URL stands for: one for each IPv4 address of its host, or else for each IPv6 one. A
+// machine that has both is one replica.
+func resolve(ctx context.Context, base string) []replicaStatus {
+	only := []replicaStatus{{URL: base}}
+	u, err := url.Parse(base)
+	if err != nil {
+		return only
+	}
+	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return only
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthLimit)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", u.Hostname())
+	if err != nil || len(found) == 0 {
+		found, err = net.DefaultResolver.LookupNetIP(ctx, "ip6", u.Hostname())
+	}
+	if err != nil {
+		only[0].State, only[0].Reason = replicaUnreachable, err.Error()
+		return only
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	replicas := make([]replicaStatus, len(found))
+	for i, ip := range found {
+		text := ip.Unmap().String()
+		replicas[i] = replicaStatus{URL: base, IP: &text}
+	}
+	return replicas
+}
+
+// ask fills in how the replica is.
+func (r *replicaStatus) ask(ctx context.Context) {
+	if r.State != "" {
+		return // its name could not be looked up
+	}
+	transport := &http.Transport{} // not through a proxy of the environment
+	if r.IP != nil {
+		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			_, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(*r.IP, port))
+		}
+	}
+	defer transport.CloseIdleConnections()
+	status, err := askStatus(ctx, transport, r.URL)
+	if err != nil {
+		if wrapped := errors.Unwrap(err); wrapped != nil {
+			err = wrapped // the address is told beside it
+		}
+		r.State, r.Reason = replicaUnreachable, err.Error()
+		return
+	}
+	r.fill(status)
+}
+
+func (r *replicaStatus) fill(status proxy.Status) {
+	started := status.StartedAt.UTC().Truncate(time.Second)
+	r.State, r.Reason, r.Version, r.StartedAt = status.State, status.Reason, &status.Version, optionalTime(&started)
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/archive/sqlstore"
+	"sara/policy"
+	"sara/policy/redistest"
+	"sara/proxy"
+	"sara/translate"
+)
+
+// fakeReplica is an admin endpoint that tells a status.
+func fakeReplica(t *testing.T, code int, status proxy.Status) (base string) {
+	t.Helper()
+	status.Version, status.StartedAt = "v1.2.3", time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" {
+			code = http.StatusNotFound
+		}
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(status) // a prober that hung up
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestHealth(t *testing.T) {
+	c := newCLI(t)
+	ready := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})
+	if said := c.ok("health", "--url", ready+"/"); said != "ready\n" {
+		t.Errorf("a server that is ready: %q", said)
+	}
+	if said := c.ok("health", "--url", fakeReplica(t, 200, proxy.Status{State: proxy.StateDegraded, Reason: "Redis is away"})); said != "degraded: Redis is away\n" {
+		t.Errorf("a server that is degraded: %q", said)
+	}
+	_, port, _ := strings.Cut(strings.TrimPrefix(ready, "http://"), ":")
+	for _, address := range []string{":" + port, "0.0.0.0:" + port, "127.0.0.1:" + port} {
+		c.env = []string{"SARA_ADMIN_LISTEN=" + address} // and nothing else
+		c.ok("health")
+	}
+	c.fails(exitError, []string{"health", "--url", fakeReplica(t, 503, proxy.Status{State: proxy.StateDraining, Reason: "told so"})}, "is draining: told so")
+	c.fails(exitError, []string{"health", "--url", "http://127.0.0.1:1"}, "http://127.0.0.1:1 does not answer: ", "connection refused")
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	c.fails(exitError, []string{"health", "--url", other.URL}, "is not the admin endpoint of a server: its /readyz answers 404")
+	c.fails(exitError, []string{"health", "--url", "127.0.0.1:9090"}, "is not the URL of admin endpoints, such as http://127.0.0.1:9090")
+	c.fails(exitError, []string{"health", "--admin-listen", "9090"}, `SARA_ADMIN_LISTEN (--admin-listen): "9090" is not of the form HOST:PORT`)
+}
+
+// status runs the command with --json and returns its exit status and what it told.
+func (c *cli) status(args ...string) (int, statusReport) {
+	c.t.Helper()
+	code, stdout, stderr := c.run(append([]string{"status", "--json"}, args...)...)
+	var report statusReport
+	decoder := json.NewDecoder(strings.NewReader(stdout))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&report); err != nil {
+		c.t.Fatalf("status tells no JSON object (%v): %q\n%s", err, stdout, stderr)
+	}
+	return code, report
+}
+
+// seedStatus makes 23 properties, all up to date but for those of their number of days; -1 for one that never was.
+func (c *cli) seedStatus(days map[int]int) *sqlstore.Store {
+	c.t.Helper()
+	c.ok("account", "add", "Acme", "--plan", "pro")
+	c.ok("workspace", "add", "Acme", "Web")
+	credentials := c.write("mine.json", `{"type":"authorized_user","client_id":"id","client_secret":"hunter2","refresh_token":"hunter2"}`)
+	c.ok("connection", "add", "Web", "--name", "mine", "--no-verify", "--credentials", credentials)
+	store := c.open(time.Now)
+	calendar, err := translate.NewCalendar()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	now := time.Now()
+	anchor := calendar.Anchor(now)
+	for i := range 23 {
+		p, err := store.AddProperty(c.t.Context(), sqlstore.PropertySpec{Connection: "mine", Site: fmt.Sprintf("sc-domain:s%02d.example", i)})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		late, isLate := days[i]
+		last := anchor - translate.Date(late)
+		state := sqlstore.ArchiveState{PropertyID: p.ID, First: &last, Last: &last}
+		switch {
+		case late < 0:
+			continue
+		case isLate:
+			state.Failures, state.Note = 3, "it did not answer"
+		default:
+			state.CollectedAt = &now
+		}
+		if err := store.SaveArchiveState(c.t.Context(), state); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return store
+}
+
+func TestStatusWhenAllIsWell(t *testing.T) {
+	c := newCLI(t)
+	c.seedStatus(map[int]int{3: 1, 4: -1}) // not yet today, and made today: no reason to worry
+	replica := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})
+	code, r := c.status("--replica", strings.Replace(replica, "127.0.0.1", "localhost", 1))
+	if code != exitOK || !r.OK || len(r.Attention) != 0 {
+		t.Errorf("status %d, %v", code, r.Attention)
+	}
+	if len(r.Replicas) != 1 || r.Replicas[0].State != "ready" || *r.Replicas[0].Version != "v1.2.3" || *r.Replicas[0].StartedAt != "2026-03-01T12:00:00Z" ||
+		cell(r.Replicas[0].IP) != "127.0.0.1" {
+		t.Errorf("replicas: %+v", r.Replicas)
+	}
+	if r.Redis.State != "none" || r.Database.Kind != "SQLite" || r.Database.Schema != r.Database.Known || r.Budgets.Source != "database" || len(r.Budgets.Unknown) != 1 {
+		t.Errorf("Redis %+v, database %+v, budgets %+v", r.Redis, r.Database, r.Budgets)
+	}
+	if want := (archiveCounts{Properties: 23, Complete: 21, Failing: 1}); r.Archive.Counts != want || len(r.Archive.Properties) != 23 ||
+		r.Archive.Properties[0].State != "never" || *r.Archive.Properties[1].LagDays != 1 {
+		t.Errorf("archive: %+v of %+v", r.Archive.Counts, r.Archive.Properties[:2])
+	}
+	if table := c.ok("status", "--replica", replica); !strings.Contains(table, "The worst 20 of 23 are shown; --json has all.") || !strings.HasSuffix(table, "\nAll is well.\n") ||
+		strings.Count(table, "sc-domain:") != 2*shownRows {
+		t.Errorf("for people:\n%s", table)
+	}
+}
+
+func TestStatusSaysWhatNeedsAttention(t *testing.T) {
+	c := newCLI(t)
+	store := c.seedStatus(map[int]int{7: 4, 9: 30})
+	account, err := store.Account(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection, err := store.Connection(t.Context(), "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.SetConnectionHealth(t.Context(), connection.ID, 1, false, "it was revoked"); err != nil {
+		t.Fatal(err)
+	}
+	day := time.Now().Unix() / 86400
+	if err := store.SaveUsage(t.Context(), []sqlstore.UsageCount{{AccountID: account.ID, Day: day, InDay: 10, Calls: 201}}); err != nil {
+		t.Fatal(err)
+	}
+	degraded := fakeReplica(t, 200, proxy.Status{State: proxy.StateDegraded, Reason: "Redis is away"})
+	code, r := c.status("--replica", degraded, "--replica", "http://127.0.0.1:1", "--replica", "http://nowhere.invalid:9090")
+	states := each(r.Replicas, func(s replicaStatus) string { return s.State })
+	if code != exitError || r.OK || !slices.Equal(states, []string{"degraded", "unreachable", "unreachable"}) {
+		t.Errorf("status %d, replicas %v", code, states)
+	}
+	said := strings.Join(r.Attention, "\n")
+	for _, want := range []string{degraded + " is degraded: Redis is away", "http://127.0.0.1:1 is unreachable: ", "nowhere.invalid:9090 is unreachable: ",
+		"1 of 1 connections do not work", "the archive of 2 of 23 properties is 2 days or more behind"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+	worst := r.Archive.Properties[0]
+	if worst.GSCProperty != "sc-domain:s09.example" || *worst.LagDays != 30 || worst.Failures != 3 || worst.Note != "it did not answer" {
+		t.Errorf("the worst is %+v", worst)
+	}
+	if len(r.Outages.Unhealthy) != 1 || r.Outages.Unhealthy[0].Note != "it was revoked" || r.Outages.Unhealthy[0].Since == nil ||
+		r.Outages.Unhealthy[0].Workspace != "Web" || r.Outages.Unhealthy[0].Account != "Acme" {
+		t.Errorf("connections: %+v", r.Outages)
+	}
+	if len(r.Budgets.Accounts) != 1 || r.Budgets.Accounts[0].UsedPercent != 80 || r.Budgets.Accounts[0].SearchConsoleCallsPerDay != 250 {
+		t.Errorf("budgets: %+v", r.Budgets)
+	}
+	if _, table, _ := c.run("status", "--replica", degraded); !strings.Contains(table, "Needs attention:\n- replica ") || !strings.Contains(table, "201 of 250 (80 %)") {
+		t.Errorf("for people:\n%s", table)
+	}
+	if strings.Contains(c.said.String(), "hunter2") {
+		t.Error("a secret was printed")
+	}
+}
+
+func TestStatusSeesTheSharedCountsAndSpendsNothing(t *testing.T) {
+	c := newCLI(t)
+	store := c.seedStatus(nil)
+	account, err := store.Account(t.Context(), "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	property, err := store.Property(t.Context(), "sc-domain:s05.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := redistest.Single(t)
+	c.env = append(c.env, "SARA_REDIS_URL="+server.URL())
+	log, err := logSettings{LogLevel: "error", LogFormat: "text"}.open(c.said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := server.Client()
+	shared, err := policy.NewShared(policy.SharedConfig{Client: client, Replicas: 1, Now: time.Now, Log: log.Logger, Registry: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	plan := policy.Plan{SearchConsoleCallsPerDay: 250, LiveCallsPerMinutePerProperty: 225}
+	if refusal := shared.ChargeLive(t.Context(), account.ID, property.ID, 225, plan); refusal != nil {
+		t.Fatalf("%+v", refusal)
+	}
+	replica := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})
+	for range 2 {
+		code, r := c.status("--replica", replica)
+		if code != exitOK || r.Redis.State != "ok" || cell(r.Redis.Mode) != "standalone" || r.Redis.Version == nil || *r.Redis.MemoryBytes <= 0 || r.Redis.Nodes != 1 {
+			t.Errorf("status %d, %v, Redis %+v", code, r.Attention, r.Redis)
+		}
+		if b := r.Budgets; b.Source != "redis" || len(b.Accounts) != 1 || b.Accounts[0].SearchConsoleCallsToday != 225 || b.Accounts[0].UsedPercent != 90 ||
+			len(b.Live) != 1 || b.Live[0].GSCProperty != property.Site || len(b.Unknown) != 0 {
+			t.Errorf("budgets: %+v", b)
+		}
+	}
+	server.Kill()
+	code, r := c.status("--replica", replica)
+	if code != exitError || r.Redis.State != "unreachable" || r.Budgets.Problem == nil || r.Archive.Problem != nil || len(r.Archive.Properties) != 23 {
+		t.Errorf("without Redis: status %d, %+v, %+v", code, r.Redis, r.Budgets)
+	}
+}
+
+func TestStatusMakesNothing(t *testing.T) {
+	c := newCLI(t)
+	code, r := c.status("--replica", "http://127.0.0.1:1")
+	if code != exitError || r.Database.Reachable || !strings.Contains(cell(r.Database.Problem), "there is no file") {
+		t.Errorf("status %d, database %+v", code, r.Database)
+	}
+	for _, problem := range []*string{r.Archive.Problem, r.Indexing.Problem, r.Outages.Problem, r.Budgets.Problem} {
+		if problem == nil {
+			t.Error("a part does not say that it could not be learned")
+		}
+	}
+	if made, err := filepath.Glob(c.path("*")); err != nil || len(made) > 0 {
+		t.Errorf("a status makes %v (%v)", made, err)
+	}
+	c.fails(exitError, []string{"status", "--plans-file", "/nowhere", "--admin-listen", "x"}, "SARA_PLANS_FILE (--plans-file): ", "SARA_ADMIN_LISTEN (--admin-listen): ")
+}
