@@ -16,7 +16,7 @@ func requestExplanations() []Explanation {
 		{Code: "DATE_RANGE_TOO_OLD",
 			When: "The range, or with `compare=previous_period` or in the movers the period before it, begins before the history " +
 				"that the plan keeps, or lies wholly before the first archived day of the property.",
-			Do:      "Begin at the day that the message names. `data_window.earliest_data_date` of the property is that day.",
+			Do:      "Begin at the day that the message names. `data_window.earliest_data_date` of the property says where its data begins.",
 			Request: "/v1/properties/example.com/summary?start_date=2020-01-01&end_date=2020-01-31",
 			Message: "the range starts on 2020-01-01, before the history that the plan keeps; the earliest date allowed is 2023-11-20"},
 		{Code: "UNSUPPORTED_PARAMETER",
@@ -77,12 +77,12 @@ func limitExplanations() []Explanation {
 			Message: "the key's 20 requests a minute are used up; try again in 3 seconds"},
 		{Code: "QUOTA_EXCEEDED",
 			When: "The account's requests a day, or its live Search Console calls a day, are used up. With the latter, what is " +
-				"cached or stored is still answered.",
+				"cached and ranges that come from the archive are still answered.",
 			Do:      "Wait for midnight UTC, which is when `Retry-After` ends, or take a larger plan.",
 			Message: "the account's 1000 requests a day are used up; the allowance resets at midnight UTC; try again in 30412 seconds"},
 		{Code: "UPSTREAM_QUOTA_EXCEEDED",
-			When: "The property's live calls a minute are used up, or Search Console refuses more for it, and there is nothing cached " +
-				"or stored that answers. Other properties are not affected.",
+			When: "The property's live calls a minute are used up, and no copy of the figures is at hand; or Search Console refuses " +
+				"more questions about it, and nothing stored can stand in. Other properties are not affected.",
 			Do:      "Wait as long as `Retry-After` says. Ask fewer different questions: repeated ones come from the cache.",
 			Message: "the property's 30 live Search Console calls a minute are used up; try again in 2 seconds"},
 		{Code: "INTERNAL_ERROR",
