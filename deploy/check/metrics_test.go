@@ -102,7 +102,11 @@ func testMetrics(t *testing.T, binary string) {
 	lines := start(t, binary, 2, []string{"SARA_LISTEN=127.0.0.1:0", "SARA_ADMIN_LISTEN=127.0.0.1:0", "SARA_DATABASE_URL=sqlite:sara.db",
 		"SARA_ARCHIVE_URL=archive", "SARA_REDIS_URL=redis://127.0.0.1:1", "SARA_UPSTREAM_URL=" + world.UpstreamURL,
 		"SARA_OAUTH_TOKEN_URL=" + world.UpstreamURL + "/token", "SARA_SECRET_KEY=c2FyYSBpcyBub3Qgc2VjcmV0IGluIHRoaXMgdGVzdC4="}, "serve")
-	for _, admin := range []string{world.AdminURL, strings.TrimPrefix(lines[1], "admin listening on ")} {
+	admins := []string{world.AdminURL, strings.TrimPrefix(lines[1], "admin listening on ")}
+	for _, admin := range admins {
+		if out, err := sara(t, binary, nil, "health", "--url", admin); err != nil { // as the image's check does
+			t.Errorf("%v: %s", err, out)
+		}
 		status, text := get(t, admin+"/metrics", "")
 		if status != http.StatusOK {
 			t.Fatalf("%s/metrics: %d", admin, status)
