@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -17,16 +19,24 @@ type command struct {
 	answer *redis.IntSliceCmd
 }
 
-// A group is what a batch has of one account under one plan, in the order of arrival: either requests to decide on or
+// A group is what a batch has of one account under one plan: either requests to decide on, those of each key together, or
 // questions for the usage.
 type group []*admission
 
-// requests is how many requests there are to decide on.
-func (g group) requests() int {
-	if g[0].keyID == "" {
-		return 0
+// keys cuts the requests to decide on by their key.
+func (g group) keys() iter.Seq[[]*admission] {
+	return func(yield func([]*admission) bool) {
+		for rest := g; len(rest) > 0 && rest[0].keyID != ""; {
+			n := 1
+			for n < len(rest) && rest[n].keyID == rest[0].keyID {
+				n++
+			}
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
 	}
-	return len(g)
 }
 
 // commandsFor is a batch as commands: on a cluster one an account, which travel to each server in one pipeline; elsewhere
@@ -43,9 +53,11 @@ func commandsFor(batch []*admission, cluster bool) []command {
 	return commands
 }
 
-// byAccount sorts the batch by account, each account's in the order of arrival, and cuts it into groups.
+// byAccount sorts the batch by account and key, each key's in the order of arrival, and cuts it into groups.
 func byAccount(batch []*admission) []group {
-	slices.SortStableFunc(batch, func(a, b *admission) int { return strings.Compare(a.accountID, b.accountID) })
+	slices.SortStableFunc(batch, func(a, b *admission) int {
+		return cmp.Or(strings.Compare(a.accountID, b.accountID), strings.Compare(a.keyID, b.keyID))
+	})
 	groups := make([]group, 0, len(batch))
 	begin := 0
 	for i, a := range batch {
@@ -72,7 +84,7 @@ const firstKey = 3
 func (c *command) words(hash string, deadline int64) []any {
 	size := firstKey + 1
 	for _, g := range c.groups {
-		size += 5 + g.requests() // the key, its four numbers, and the requests
+		size += 5 + 2*len(g) // the account, its four numbers, and two words for each key
 	}
 	words := make([]any, 0, size)
 	if c.whole {
@@ -87,11 +99,14 @@ func (c *command) words(hash string, deadline int64) []any {
 	}
 	words = append(words, deadline)
 	for _, g := range c.groups {
-		p, n := &g[0].plan, g.requests()
-		words = append(words, &p.RequestsPerMinutePerKey, &p.RequestsPerHour, &p.RequestsPerDay, n)
-		for _, a := range g[:n] {
-			words = append(words, &a.keyID)
+		p := &g[0].plan
+		words = append(words, &p.RequestsPerMinutePerKey, &p.RequestsPerHour, &p.RequestsPerDay, 0)
+		number, keys := len(words)-1, 0
+		for requests := range g.keys() {
+			words = append(words, &requests[0].keyID, len(requests))
+			keys++
 		}
+		words[number] = keys
 	}
 	return words
 }
@@ -110,30 +125,51 @@ func (c *command) settle(clock *serverClock, asked time.Time) error {
 	if err != nil {
 		return err
 	}
-	want := 0
 	for _, g := range c.groups {
-		want += 3 + g.requests()
-	}
-	if len(numbers) != want {
-		return fmt.Errorf("the shared counter answers %d numbers, not %d", len(numbers), want)
-	}
-	for _, g := range c.groups {
-		usage := Usage{RequestsThisHour: int(numbers[0]), RequestsToday: int(numbers[1]), CallsToday: int(numbers[2]), At: now}
-		numbers = numbers[3:]
-		for i, a := range g {
-			if i < g.requests() {
-				a.refusal = refusalOf(numbers[i], &a.plan)
-				if a.refusal == nil {
-					usage.RequestsThisHour++
-					usage.RequestsToday++
-				}
-			}
-			a.usage = usage
+		if numbers, err = g.settle(numbers, now); err != nil {
+			return err
 		}
-		numbers = numbers[g.requests():]
+	}
+	if len(numbers) > 0 {
+		return fmt.Errorf("the shared counter answers %d numbers too many", len(numbers))
 	}
 	return nil
 }
+
+// settle reads the part of the answer that decides on the group, and returns the rest of it.
+func (g group) settle(numbers []int64, now time.Time) (rest []int64, err error) {
+	const (
+		ofAccount = 3
+		ofKey     = 2
+	)
+	if len(numbers) < ofAccount {
+		return nil, errShort
+	}
+	usage := Usage{RequestsThisHour: int(numbers[0]), RequestsToday: int(numbers[1]), CallsToday: int(numbers[2]), At: now}
+	for _, a := range g {
+		a.usage = usage
+	}
+	numbers = numbers[ofAccount:]
+	for requests := range g.keys() {
+		if len(numbers) < ofKey {
+			return nil, errShort
+		}
+		for i, a := range requests {
+			if i >= int(numbers[0]) {
+				a.refusal = refusalOf(numbers[1], &a.plan)
+			}
+			if a.refusal == nil {
+				usage.RequestsThisHour++
+				usage.RequestsToday++
+			}
+			a.usage = usage
+		}
+		numbers = numbers[ofKey:]
+	}
+	return numbers, nil
+}
+
+var errShort = errors.New("the shared counter answers too few numbers")
 
 // fail leaves the admissions undecided, and returns why.
 func (c *command) fail(err error) error {
@@ -145,7 +181,7 @@ func (c *command) fail(err error) error {
 	return err
 }
 
-// refusalOf reads what admit.lua says of one request.
+// refusalOf reads what admit.lua says of the requests of a key that do not fit.
 func refusalOf(number int64, p *Plan) *Refusal {
 	if number == 0 {
 		return nil

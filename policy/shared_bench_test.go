@@ -39,7 +39,7 @@ func BenchmarkShared(b *testing.B) {
 				script := redis.NewScript(admitScript)
 				benchmarkShared(b, server, accounts, callers, func(account, key string, p Plan) bool {
 					numbers, err := script.Run(context.Background(), client, []string{accountKey(account)}, time.Now().Add(time.Minute).UnixMicro(),
-						p.RequestsPerMinutePerKey, p.RequestsPerHour, p.RequestsPerDay, 1, key).Int64Slice()
+						p.RequestsPerMinutePerKey, p.RequestsPerHour, p.RequestsPerDay, 1, key, 1).Int64Slice()
 					return err == nil && numbers[len(numbers)-1] == 0
 				})
 			})
