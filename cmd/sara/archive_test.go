@@ -249,7 +249,7 @@ func TestArchiveCommandLines(t *testing.T) {
 		{exitError, export("nowhere.example", "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02"), []string{`there is no property "nowhere.example"`, "sara property list"}},
 		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.folder), []string{c.folder + " is not a file"}},
 		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.path("no/such")), []string{c.path("no/such")}},
-		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--archive-url", "ftp://x"), []string{"SARA_ARCHIVE_URL: ftp://x: "}},
+		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--archive-url", "ftp://x"), []string{"SARA_ARCHIVE_URL (--archive-url): ftp://x: "}},
 		{exitUsage, []string{"archive", "import", shopSite}, []string{"<file>"}},
 		{exitUsage, []string{"archive", "import", shopSite, c.path("history.txt")}, []string{`"txt" is none of csv, jsonl, parquet`, "--format"}},
 		{exitUsage, []string{"archive", "import", shopSite, c.path("history")}, []string{"--format"}},

@@ -93,7 +93,7 @@ func TestInspectRefusesWhatItCannotMean(t *testing.T) {
 	c := newCLI(t)
 	c.fails(exitError, []string{"inspect", "--property", "nothing"}, "sara property list")
 	c.fails(exitUsage, []string{"inspect", "--max=-1"}, "--max -1 is negative")
-	c.fails(exitError, []string{"inspect", "--sitemap-allow-loopback", "maybe"}, `SARA_SITEMAP_ALLOW_LOOPBACK: "maybe" is neither true nor false`)
+	c.fails(exitError, []string{"inspect", "--sitemap-allow-loopback", "maybe"}, `SARA_SITEMAP_ALLOW_LOOPBACK (--sitemap-allow-loopback): "maybe" is neither true nor false`)
 	if printed := c.ok("inspect", "--json"); printed != "[]\n" {
 		t.Errorf("without properties: %q", printed)
 	}

@@ -63,7 +63,7 @@ func (v statusView) budgets(ctx context.Context, properties []sqlstore.Archivabl
 		s.Problem = problem(errNoDatabase)
 		return s
 	case !v.counted.none && v.counted.client == nil:
-		s.Problem = problem(errors.New("Redis does not answer: each replica gives out its own share, and counts it in its memory"))
+		s.Problem = problem(errors.New("without an answer of Redis, each replica gives out its own share and counts it in its memory"))
 		return s
 	}
 	s.Problem = problem(errors.Join(v.accountBudgets(ctx, &s), v.liveBudgets(ctx, &s, properties), v.siteQuotas(ctx, &s, properties)))
