@@ -161,21 +161,19 @@ func indexingOf(summary *sqlstore.IndexSummary) (data indexing, inspected int) {
 func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []sqlstore.SitemapRollup) indexMeta {
 	meta := indexMeta{PropertyID: c.property.ID, Source: translate.Stored, Cache: wordBypass, Notes: []string{}}
 	note := func(format string, args ...any) { meta.Notes = append(meta.Notes, fmt.Sprintf(format, args...)) }
-	switch collectionStatus(state, inspected) {
+	status := collectionStatus(state, inspected)
+	switch status {
 	case pendingDiscovery:
 		note("The URLs of the property have not been discovered yet: nothing is known of what is indexed.")
-		if state.Note != "" {
-			note("The last attempt failed: %s.", state.Note)
-		}
 	case pendingInspection:
 		note("None of the %d URLs that were discovered has been inspected yet: nothing is known of what is indexed.", state.URLs)
-		if state.Note != "" {
-			note("The last attempt failed: %s.", state.Note)
-		}
 	default:
 		if left := state.URLs - inspected; left > 0 {
 			note("%d of %d URLs have not been inspected yet: they are in no bucket, and not listed.", left, state.URLs)
 		}
+	}
+	if status != indexReady && state.Note != "" {
+		note("The last attempt failed: %s.", state.Note)
 	}
 	if state.Capped {
 		note("There are more URLs than the plan inspects: these are the %d with the most search traffic.", state.URLs)
