@@ -45,15 +45,16 @@ type batcher struct {
 	trip    time.Duration // the longest that a round trip may take
 	away    func() bool   // whether not to ask at all
 	lost    func(error)   // told when the server did not decide, before those who wait are
+	metrics batchMetrics
 
 	queue chan *admission
 	pool  sync.Pool
 	done  sync.WaitGroup
 }
 
-func newBatcher(client onceClient, clock *serverClock, trip time.Duration, away func() bool, lost func(error)) *batcher {
+func newBatcher(client onceClient, clock *serverClock, trip time.Duration, away func() bool, lost func(error), metrics batchMetrics) *batcher {
 	b := &batcher{client: client, cluster: client.isCluster(), script: redis.NewScript(admitScript), clock: clock, trip: trip,
-		away: away, lost: lost, queue: make(chan *admission, maxBatch)}
+		away: away, lost: lost, metrics: metrics, queue: make(chan *admission, maxBatch)}
 	b.pool.New = func() any { return &admission{done: make(chan struct{}, 1)} }
 	for range maxFlights {
 		b.done.Go(b.run)
@@ -122,6 +123,7 @@ func (b *batcher) decide(batch []*admission) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.trip)
 	defer cancel()
+	begun := b.clock.now()
 	pending := commandsFor(batch, b.cluster)
 	var err error
 	for attempt := 0; len(pending) > 0 && attempt < maxAttempts; attempt++ {
@@ -134,6 +136,7 @@ func (b *batcher) decide(batch []*admission) {
 	for _, c := range pending {
 		err = c.fail(errLate)
 	}
+	b.metrics.observe(len(batch), b.clock.now().Sub(begun))
 	if err != nil {
 		b.lost(err)
 	}

@@ -106,7 +106,7 @@ func newShared(c SharedConfig, trip time.Duration, tick <-chan time.Time) (*Shar
 		metrics:  newSharedMetrics(c.Registry),
 		stop:     stop,
 	}
-	s.batcher = newBatcher(client, clock, trip, s.down.Load, s.lost)
+	s.batcher = newBatcher(client, clock, trip, s.down.Load, s.lost, s.metrics.batches)
 	s.ended.Go(func() { s.recover(ctx, tick) })
 	return s, nil
 }
@@ -346,6 +346,7 @@ func (s *Shared) merge(ctx context.Context) error {
 type sharedMetrics struct {
 	degraded   prometheus.Gauge
 	remembered prometheus.Counter
+	batches    batchMetrics
 }
 
 func newSharedMetrics(registry prometheus.Registerer) sharedMetrics {
@@ -356,6 +357,7 @@ func newSharedMetrics(registry prometheus.Registerer) sharedMetrics {
 		remembered: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sara_budget_remembered_refusals_total", Help: "Requests refused from memory, without asking Redis.",
 		}),
+		batches: newBatchMetrics(registry),
 	}
 	registry.MustRegister(m.degraded, m.remembered)
 	return m

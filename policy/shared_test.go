@@ -131,6 +131,11 @@ func TestConcurrentAdmissionsShareRoundTrips(t *testing.T) {
 	if trips := roundTrips(t, control); trips > 10 {
 		t.Errorf("200 simultaneous admissions made %v round trips", trips)
 	}
+	requests, batches := s.metric(t, "sara_budget_batch_requests_sum"), s.metric(t, "sara_budget_batch_requests_count")
+	trips, seconds := s.metric(t, "sara_budget_round_trip_seconds_count"), s.metric(t, "sara_budget_round_trip_seconds_sum")
+	if requests != 201 || batches > 10 || trips != batches || seconds <= 0 {
+		t.Errorf("the metrics tell of %v requests in %v batches, and of %v round trips in %v s", requests, batches, trips, seconds)
+	}
 }
 
 func TestAnAdmissionAllocatesLittle(t *testing.T) {

@@ -160,7 +160,7 @@ func (s *testShared) look() {
 	s.tick <- time.Time{} // taken only when the first is done; whatever came in between is given now
 }
 
-// metric returns the value of a metric of the counter.
+// metric returns the value of a metric of the counter. A histogram has two, NAME_sum and NAME_count.
 func (s *testShared) metric(t testing.TB, name string) float64 {
 	t.Helper()
 	families, err := s.registry.Gather()
@@ -168,8 +168,13 @@ func (s *testShared) metric(t testing.TB, name string) float64 {
 		t.Fatal(err)
 	}
 	for _, family := range families {
-		if family.GetName() == name {
-			return family.Metric[0].GetGauge().GetValue() + family.Metric[0].GetCounter().GetValue()
+		switch m := family.Metric[0]; name {
+		case family.GetName():
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		case family.GetName() + "_sum":
+			return m.GetHistogram().GetSampleSum()
+		case family.GetName() + "_count":
+			return float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	t.Fatalf("there is no metric %s", name)
