@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
 // Config says which database to open.
@@ -83,6 +85,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Collector returns the metrics of the store's connections to the database, which have a db_name of sara.
+func (s *Store) Collector() prometheus.Collector { return collectors.NewDBStatsCollector(s.db, "sara") }
 
 // Generation grows with every administrative write that this process committed, and with every change of a
 // connection's health or a property's access that it made. Caches of what the store holds compare it.

@@ -121,11 +121,20 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 		return fmt.Errorf("seed the index coverage of the demo world: %w", err)
 	}
 	world.BaseURL, world.AdminURL, world.UpstreamURL = localURL(a.public.Addr().String()), localURL(a.admin.Addr().String()), cast.url
-	server, err := proxy.New(proxy.Config{
-		Store: store, Upstream: client, Plans: issue.plans, Budget: policy.NewLocal(con.now),
+	counted, err := localCounters(ctx, store, log.Logger, con.now)
+	if err != nil {
+		return err
+	}
+	defer counted.close()
+	config := proxy.Config{
+		Store: store, Upstream: client, Plans: issue.plans, Budget: counted.budget,
 		History: history, CacheBytes: demoCacheBytes, KeyPrefix: issue.prefix, BaseURL: world.BaseURL,
 		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, Registry: registry, Now: con.now,
-	})
+	}
+	if err := registerStatus(config); err != nil {
+		return err
+	}
+	server, err := proxy.New(config)
 	if err != nil {
 		return err
 	}

@@ -108,6 +108,9 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console, changes
 	}
 	defer closeListeners(public, admin)
 	config.BaseURL = c.baseURL(public.Addr().String())
+	if err := registerStatus(config); err != nil {
+		return err
+	}
 	server, err := proxy.New(config)
 	if err != nil {
 		return err

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/proxy"
+	"sara/translate"
+)
+
+const (
+	// statusFor is how long what was learned is shown again, so that scrapes of many replicas cost the database and Redis little.
+	statusFor = time.Minute
+	// statusLimit is what a scrape waits for it, shorter than the few seconds after which Prometheus gives a scrape up.
+	statusLimit = 2 * time.Second
+	// fullPercent of a day's budget is nearer to its end than what a status begins to list.
+	fullPercent = 90
+)
+
+// statusMetrics shows Prometheus of the status what alerts are about, and none of it by customer. It may be scraped at the
+// same time any number of times. A part that could not be learned is not shown until it can be, and counted as an error.
+type statusMetrics struct {
+	view statusView // of whatever time is set
+	now  func() time.Time
+	log  *slog.Logger
+
+	lag, behind, collected, indexBehind, unhealthy, nearLimit prometheus.Gauge
+
+	errors prometheus.Counter
+
+	mu       sync.Mutex // guards what follows; held while learning, so that nobody else does at the same time
+	lookedAt time.Time
+	shown    []prometheus.Gauge
+}
+
+var _ prometheus.Collector = (*statusMetrics)(nil)
+
+// registerStatus makes a server show how the database's connections are used, and what of the status alerts are about.
+func registerStatus(c proxy.Config) error {
+	calendar, err := translate.NewCalendar()
+	if err != nil {
+		return err
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	m := &statusMetrics{
+		view: statusView{store: c.Store, plans: c.Plans, calendar: calendar, counted: sharedCounts{client: c.Redis, none: c.Redis == nil}},
+		now:  c.Now, log: c.Log,
+		lag:         gauge("sara_archive_lag_days", "Days that the archive is behind which is the most, of those that were ever collected."),
+		behind:      gauge("sara_archive_properties_behind", "Properties whose archive is two days or more behind, or was never collected in as long."),
+		collected:   gauge("sara_archive_collected_timestamp_seconds", "When the newest run began that left nothing of a property to collect."),
+		indexBehind: gauge("sara_index_properties_behind", "Properties whose index coverage is seven days old or older, or was never collected in as long."),
+		unhealthy:   gauge("sara_connections_unhealthy", "Connections to Search Console whose credentials do not work."),
+		nearLimit:   gauge("sara_accounts_near_limit", "Accounts that have used 90 % or more of their day, of requests or of live calls."),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sara_status_errors_total", Help: "Parts of the status that could not be learned; their metrics are missing meanwhile.",
+		}),
+	}
+	return errors.Join(c.Registry.Register(c.Store.Collector()), c.Registry.Register(m))
+}
+
+// Describe implements prometheus.Collector.
+func (m *statusMetrics) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, metric := range [...]prometheus.Metric{m.lag, m.behind, m.collected, m.indexBehind, m.unhealthy, m.nearLimit, m.errors} {
+		descriptions <- metric.Desc()
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *statusMetrics) Collect(metrics chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.now(); m.lookedAt.IsZero() || now.Sub(m.lookedAt) >= statusFor {
+		m.lookedAt = now
+		m.shown = m.look(now)
+	}
+	for _, gauge := range m.shown {
+		metrics <- gauge
+	}
+	metrics <- m.errors
+}
+
+// look sets the gauges, and returns those of what could be learned.
+func (m *statusMetrics) look(now time.Time) (learned []prometheus.Gauge) {
+	ctx, cancel := context.WithTimeout(context.Background(), statusLimit)
+	defer cancel()
+	view := m.view
+	view.now = now
+	for _, part := range [...]func(context.Context, statusView) ([]prometheus.Gauge, error){m.archive, m.indexing, m.connections, m.accounts} {
+		gauges, err := part(ctx, view)
+		if err != nil {
+			m.errors.Inc()
+			m.log.WarnContext(ctx, "a part of the status is missing in the metrics", slog.Any("error", err))
+		}
+		learned = append(learned, gauges...)
+	}
+	return learned
+}
+
+func (m *statusMetrics) archive(ctx context.Context, view statusView) ([]prometheus.Gauge, error) {
+	properties, err := view.properties(ctx)
+	if err != nil {
+		return nil, err
+	}
+	status := view.archive(properties, nil)
+	worst := 0
+	for _, lag := range status.Properties {
+		if lag.LagDays != nil && lag.State != "not_collected" {
+			worst = max(worst, *lag.LagDays)
+		}
+	}
+	m.lag.Set(float64(worst))
+	m.behind.Set(float64(status.Counts.Late))
+	var newest time.Time
+	for _, p := range properties {
+		if at := p.State.CollectedAt; at != nil && at.After(newest) {
+			newest = *at
+		}
+	}
+	if newest.IsZero() {
+		return []prometheus.Gauge{m.lag, m.behind}, nil
+	}
+	m.collected.Set(float64(newest.Unix()))
+	return []prometheus.Gauge{m.lag, m.behind, m.collected}, nil
+}
+
+func (m *statusMetrics) indexing(ctx context.Context, view statusView) ([]prometheus.Gauge, error) {
+	status := view.indexing(ctx)
+	if status.Problem != nil {
+		return nil, errors.New(*status.Problem)
+	}
+	m.indexBehind.Set(float64(status.Counts.Late))
+	return []prometheus.Gauge{m.indexBehind}, nil
+}
+
+func (m *statusMetrics) connections(ctx context.Context, view statusView) ([]prometheus.Gauge, error) {
+	outages, err := view.store.Outages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.unhealthy.Set(float64(len(outages)))
+	return []prometheus.Gauge{m.unhealthy}, nil
+}
+
+func (m *statusMetrics) accounts(ctx context.Context, view statusView) ([]prometheus.Gauge, error) {
+	var status budgetStatus
+	if err := view.accountBudgets(ctx, &status); err != nil {
+		return nil, err
+	}
+	full := 0
+	for _, account := range status.Accounts {
+		full += count(account.UsedPercent >= fullPercent)
+	}
+	m.nearLimit.Set(float64(full))
+	return []prometheus.Gauge{m.nearLimit}, nil
+}
