@@ -218,3 +218,56 @@ func TestAGateKeepsNothingOfTheHeader(t *testing.T) {
 	}
 	wantCalls(t, w.directory, 2)
 }
+
+// What was found out for one request holds for the next until something changes, or half a minute is over.
+func TestAGrantHoldsUntilSomethingChanges(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(w *world)
+		holds  bool
+	}{
+		"nothing":          {func(*world) {}, true},
+		"a second":         {func(w *world) { w.clock.advance(freshFor) }, true},
+		"longer, unasked":  {func(w *world) { w.clock.advance(freshFor + 1) }, false},
+		"longer, asked":    {func(w *world) { w.clock.advance(sameFor); wantCode(t, "", nil)(w.admit(t.Context())) }, true},
+		"half a minute":    {func(w *world) { w.clock.advance(sameFor + 1); wantCode(t, "", nil)(w.admit(t.Context())) }, false},
+		"a clock set back": {func(w *world) { w.clock.advance(-1) }, false},
+		"of this process":  {func(w *world) { w.directory.write(func() {}) }, false},
+		"told of":          {func(w *world) { w.Forget() }, false},
+		"of another, seen": {func(w *world) {
+			w.directory.change(func() {})
+			w.clock.advance(freshFor + 1)
+			wantCode(t, "", nil)(w.admit(t.Context()))
+		}, false},
+	} {
+		w := newWorld(t)
+		grant, err := w.request(t.Context(), "Bearer "+goodKey, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test.change(w)
+		if w.Holds(grant) != test.holds {
+			t.Errorf("%s: holds %t, want %t", name, !test.holds, test.holds)
+		}
+	}
+}
+
+// Who asks again is judged by the clock and by scope, and charged, as if for the first time.
+func TestAskingAgainIsJudgedAgain(t *testing.T) {
+	w := newWorld(t)
+	end := w.clock.now().Add(10 * time.Second)
+	w.edit(func(k *Key) { k.ExpiresAt, k.PlanEnd, k.Scopes = end.Add(time.Second), end, PerformanceRead })
+	grant, err := w.request(t.Context(), "Bearer "+goodKey, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := func(need Scopes) (string, error) {
+		_, err := w.Again(t.Context(), grant, need)
+		return codeOf(err)
+	}
+	wantCode(t, "", nil)(again(PerformanceRead))
+	wantCode(t, CodeScope, nil)(again(ConfigRead))
+	w.clock.set(end)
+	wantCode(t, CodeNoAccess, nil)(again(PerformanceRead))
+	w.clock.set(end.Add(time.Second))
+	wantCode(t, CodeExpiredKey, nil)(again(PerformanceRead))
+}
