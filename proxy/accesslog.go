@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
 )
 
 // AccessFormat is how the line of a request is written: like the lines of the log that it goes to.
@@ -35,6 +36,7 @@ const (
 type accessLog struct {
 	out     io.Writer // nil: nobody wants the lines
 	format  AccessFormat
+	sample  float64 // the share of the successes whose lines are written
 	dropped prometheus.Counter
 
 	mu      sync.Mutex // guards gathered
@@ -46,8 +48,8 @@ type accessLog struct {
 }
 
 // newAccessLog returns the log, which writes until close.
-func newAccessLog(out io.Writer, format AccessFormat, registry prometheus.Registerer) *accessLog {
-	l := &accessLog{out: out, format: format, first: make(chan struct{}, 1), full: make(chan struct{}, 1), stop: func() {},
+func newAccessLog(out io.Writer, format AccessFormat, sample float64, registry prometheus.Registerer) *accessLog {
+	l := &accessLog{out: out, format: format, sample: sample, first: make(chan struct{}, 1), full: make(chan struct{}, 1), stop: func() {},
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sara_access_lines_dropped_total", Help: "Lines of the access log that were dropped because its reader did not keep up."})}
 	registry.MustRegister(l.dropped)
@@ -98,9 +100,24 @@ func (l *accessLog) close() {
 	l.stopped.Wait()
 }
 
+// shareOf returns the share of the answers like this one whose lines are written, and whether its own is one of them. Errors
+// all have a line. Of successes, those do whose request's id begins with a low number, so that anybody can tell.
+func (l *accessLog) shareOf(id string, status int) (share float64, written bool) {
+	if l.sample == 1 || status >= fasthttp.StatusBadRequest {
+		return 1, true
+	}
+	const digits, bits = 8, 32
+	number, err := strconv.ParseUint(id[len(requestIDPrefix):][:digits], 16, bits)
+	return l.sample, err == nil && float64(number) < l.sample*(1<<bits)
+}
+
 // write puts the line of a request there.
 func (l *accessLog) write(c *call, status int, code string, took time.Duration) {
 	if l.out == nil {
+		return
+	}
+	share, written := l.shareOf(c.id, status)
+	if !written {
 		return
 	}
 	l.mu.Lock()
@@ -110,7 +127,7 @@ func (l *accessLog) write(c *call, status int, code string, took time.Duration) 
 		l.dropped.Inc()
 		return
 	}
-	l.held = l.format.append(l.held, c, status, code, took)
+	l.held = l.format.append(l.held, c, status, code, took, share)
 	after := len(l.held)
 	l.mu.Unlock()
 	if before == 0 {
@@ -128,8 +145,8 @@ func signal(to chan struct{}) {
 	}
 }
 
-// append appends the line of a request.
-func (f AccessFormat) append(dst []byte, c *call, status int, code string, took time.Duration) []byte {
+// append appends the line of a request. One that stands for others too says which share of them it is.
+func (f AccessFormat) append(dst []byte, c *call, status int, code string, took time.Duration, share float64) []byte {
 	ended := c.started.Add(took)
 	if f == AccessJSON {
 		dst = append(dst, `{"time":"`...)
@@ -155,6 +172,12 @@ func (f AccessFormat) append(dst []byte, c *call, status int, code string, took 
 	}
 	if c.property != nil {
 		dst = f.text(dst, "property", c.property.ID)
+	}
+	if id := c.traceID(); id != "" {
+		dst = f.text(dst, "trace_id", id)
+	}
+	if share < 1 {
+		dst = strconv.AppendFloat(f.name(dst, "sample"), share, 'g', -1, 64)
 	}
 	if f == AccessJSON {
 		dst = append(dst, '}')

@@ -43,11 +43,11 @@ func TestAccessLinesAreLikeTheOthersOfTheLog(t *testing.T) {
 				slog.New(slog.NewJSONHandler(&asJSON, nil)).Info("request", attributes...)
 				took := 1250 * time.Microsecond
 				odd := client == `back\slash` || client == "ünïcode" // which slog does not quote, and needs not
-				if got, want := afterTime(AccessText.append(nil, c, 200, code, took)), afterTime(asText.Bytes()); got != want && !odd {
+				if got, want := afterTime(AccessText.append(nil, c, 200, code, took, 1)), afterTime(asText.Bytes()); got != want && !odd {
 					t.Errorf("text:\n got %swant %s", got, want)
 				}
 				var got, want map[string]any
-				line := AccessJSON.append(nil, c, 200, code, took)
+				line := AccessJSON.append(nil, c, 200, code, took, 1)
 				if err := json.Unmarshal(line, &got); err != nil || json.Unmarshal(asJSON.Bytes(), &want) != nil || line[len(line)-1] != '\n' {
 					t.Fatalf("%q: %v", line, err)
 				}
@@ -89,11 +89,11 @@ func TestAccessLogThatIsStuckDropsLines(t *testing.T) {
 	t.Parallel()
 	out := &stuck{entered: make(chan struct{}, 1), release: make(chan struct{})}
 	registry := prometheus.NewRegistry()
-	l := newAccessLog(out, AccessJSON, registry)
+	l := newAccessLog(out, AccessJSON, 1, registry)
 	c := answered("192.0.2.1")
 	l.write(c, 200, "", time.Millisecond)
 	<-out.entered
-	line := len(AccessJSON.append(nil, c, 200, "", time.Millisecond))
+	line := len(AccessJSON.append(nil, c, 200, "", time.Millisecond, 1))
 	const beyond = 10
 	fits := accessBound/line + 1
 	for range fits + beyond {
@@ -127,13 +127,13 @@ func counted(t *testing.T, registry *prometheus.Registry, name string) (sum floa
 
 func TestAccessLogNobodyWants(t *testing.T) {
 	t.Parallel()
-	l := newAccessLog(nil, AccessText, prometheus.NewRegistry())
+	l := newAccessLog(nil, AccessText, 1, prometheus.NewRegistry())
 	l.write(answered("192.0.2.1"), 200, "", 0)
 	l.close()
 }
 
 func BenchmarkAccessLine(b *testing.B) {
-	l := newAccessLog(io.Discard, AccessJSON, prometheus.NewRegistry())
+	l := newAccessLog(io.Discard, AccessJSON, 1, prometheus.NewRegistry())
 	defer l.close()
 	c := answered("192.0.2.1")
 	b.ReportAllocs()

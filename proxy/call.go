@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/trace"
 
 	"sara/policy"
 	"sara/translate"
@@ -24,6 +25,7 @@ type call struct {
 	client  string               // its address
 	wire    *fasthttp.RequestCtx // only until the handler's turn ends
 	meaning *meaning             // nil if that has to be found out
+	span    trace.Span           // nil: the server makes no traces
 
 	deadline deadline  // of the work for the request
 	scratch  [256]byte // for the stage that is under way, which keeps nothing of it
@@ -62,7 +64,7 @@ func (s *Server) run(c *call) {
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
 	defer c.deadline.end()
-	err := s.respond(&c.deadline, c)
+	err := s.respond(c.context(), c)
 	if err != nil {
 		s.refuse(c, err)
 	}
@@ -70,9 +72,15 @@ func (s *Server) run(c *call) {
 }
 
 func (s *Server) newCall(r *route, wire *fasthttp.RequestCtx) *call {
-	return &call{id: newRequestID(), route: r, started: s.config.Now(), wire: wire, client: s.clientAddress(wire),
+	c := &call{id: newRequestID(), route: r, started: s.config.Now(), wire: wire, client: s.clientAddress(wire),
 		deadline: deadline{at: time.Now().Add(requestTimeout)}}
+	if s.tracer != nil {
+		s.begin(c)
+	}
+	return c
 }
+
+const requestIDPrefix = "req_"
 
 // newRequestID returns 16 random bytes in hexadecimal. It is an identifier, not a secret.
 func newRequestID() string {
@@ -83,7 +91,7 @@ func newRequestID() string {
 			raw[i+j] = byte(word >> (8 * j))
 		}
 	}
-	return "req_" + hex.EncodeToString(raw[:])
+	return requestIDPrefix + hex.EncodeToString(raw[:])
 }
 
 // catch makes an error of a panic below: a bug of ours fails its request, and the process lives. Every goroutine that
@@ -133,7 +141,10 @@ func (s *Server) answer(ctx context.Context, c *call) (answer reply, err error) 
 // answerAgain answers a request whose meaning is known, once its key and the budgets allow it.
 func (s *Server) answerAgain(ctx context.Context, c *call) (answer reply, err error) {
 	m := c.meaning
-	if c.grant, err = s.gate.Again(ctx, m.grant, c.route.Scope); err != nil {
+	admission, span := c.step(ctx, "admit")
+	c.grant, err = s.gate.Again(admission, m.grant, c.route.Scope)
+	span.End()
+	if err != nil {
 		return reply{}, asStoreError(err)
 	}
 	c.window, c.ask, c.property = m.window, m.ask, m.property
@@ -147,6 +158,8 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	if c.route.Open {
 		return nil
 	}
+	ctx, span := c.step(ctx, "admit")
+	defer span.End()
 	request := policy.Request{Authorization: authorization(c.wire), Address: c.client, Need: c.route.Scope}
 	if c.route.Operation == "" {
 		c.grant = s.gate.Identify(ctx, request)

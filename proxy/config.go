@@ -11,11 +11,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy/cache"
 	"sara/proxy/docs"
+	"sara/proxy/spans"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -51,6 +54,15 @@ type Config struct {
 	Access       io.Writer
 	AccessFormat AccessFormat
 
+	// AccessSample is the share of the successes, of 0 to 1, whose lines are written: which ones is in their requests' ids. Errors
+	// are all written.
+	AccessSample float64
+
+	// Traces makes the spans of requests and of what they wait for; nil: there are none. It stays the caller's to shut down, after
+	// Shutdown. Propagator reads from a request's headers which trace it belongs to; nil: whatever a client says of it is ignored.
+	Traces     trace.TracerProvider
+	Propagator propagation.TextMapPropagator
+
 	Version  string // of the build, for the metrics
 	Log      *slog.Logger
 	Registry *prometheus.Registry
@@ -69,6 +81,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("key prefix %q is not 1 to 20 lower-case letters and digits", c.KeyPrefix)
 	case c.Store == nil || c.Upstream == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil || c.Now == nil || c.CacheBytes <= 0:
 		return errors.New("BUG: the configuration of the server is not complete")
+	case !(c.AccessSample >= 0 && c.AccessSample <= 1):
+		return fmt.Errorf("the share %v of the access log is not of 0 to 1", c.AccessSample)
 	}
 	return nil
 }
@@ -108,6 +122,9 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{config: c, calendar: calendar, gate: gate, meanings: known, cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
+	if c.Traces != nil {
+		s.tracer = c.Traces.Tracer(spans.Scope)
+	}
 	routes := s.routes()
 	document, err := OpenAPI(c.BaseURL)
 	if err != nil {
@@ -118,6 +135,6 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.edge = s.newEdge(routes)
-	s.access = newAccessLog(c.Access, c.AccessFormat, c.Registry)
+	s.access = newAccessLog(c.Access, c.AccessFormat, c.AccessSample, c.Registry)
 	return s, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/proxy/spans"
 )
 
 // directory shows the store to the policy gate, which knows nothing of SQL.
@@ -20,10 +21,16 @@ var _ policy.Directory = directory{}
 func (d directory) Generation() uint64 { return d.store.Generation() }
 
 // Edition implements policy.Directory.
-func (d directory) Edition(ctx context.Context) (uint64, error) { return d.store.Edition(ctx) }
+func (d directory) Edition(ctx context.Context) (uint64, error) {
+	ctx, span := spans.StartCall(ctx, "look up edition")
+	defer span.End()
+	return d.store.Edition(ctx)
+}
 
 // Key implements policy.Directory.
 func (d directory) Key(ctx context.Context, hash policy.Hash) (policy.Key, error) {
+	ctx, span := spans.StartCall(ctx, "look up key")
+	defer span.End()
 	record, err := d.store.KeyByHash(ctx, hash)
 	switch {
 	case errors.Is(err, sqlstore.ErrNotFound):
@@ -52,6 +59,8 @@ func (d directory) Key(ctx context.Context, hash policy.Hash) (policy.Key, error
 
 // FindProperties implements policy.Directory.
 func (d directory) FindProperties(ctx context.Context, personID, workspaceID, reference string) ([]policy.Property, error) {
+	ctx, span := spans.StartCall(ctx, "look up property")
+	defer span.End()
 	found, err := d.store.FindProperties(ctx, personID, workspaceID, reference)
 	return each(found, propertyOf), err
 }

@@ -21,6 +21,9 @@ func (s *Server) finish(c *call, err error) {
 		s.report(ctx, c, f)
 	}
 	s.metrics.observe(c.route, status, code, took)
+	if c.span != nil {
+		c.endSpan(status, code)
+	}
 	s.access.write(c, status, code, took)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
+	"sara/proxy/spans"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -39,7 +40,10 @@ func (s *Server) fill(ctx context.Context, c *call, q translate.Query, bill *bil
 	if err := s.mayAsk(ctx, c, q.Site); err != nil {
 		return nil, err
 	}
-	if err := bill.pay(ctx); err != nil {
+	paying, span := spans.Start(ctx, "charge")
+	err = bill.pay(paying)
+	span.End()
+	if err != nil {
 		return nil, err
 	}
 	body, err := s.config.Upstream.SearchAnalytics(ctx, s.upstreamAccount(c), q.Site, q.AppendBody(nil))

@@ -66,6 +66,8 @@ func serve(report translate.Report) func(*Server, context.Context, *call) (reply
 func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition, error) {
 	var segments translate.Segments
 	if translate.NeedsSegments(c.ask.Filters) {
+		ctx, span := c.step(ctx, "look up segments")
+		defer span.End()
 		var err error
 		if segments.BrandTerms, err = s.config.Store.BrandTerms(ctx, c.property.ID); err != nil {
 			return nil, asStoreError(err)

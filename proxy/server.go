@@ -10,6 +10,7 @@ import (
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/trace"
 
 	"sara/policy"
 	"sara/proxy/cache"
@@ -40,6 +41,7 @@ type Server struct {
 	calendar translate.Calendar
 	gate     *policy.Gate
 	metrics  *metrics
+	tracer   trace.Tracer // nil: there are no traces
 	meanings meanings
 	cache    *cache.Cache
 	refused  refusals

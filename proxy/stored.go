@@ -49,7 +49,11 @@ func (s *Server) fromArchive(ctx context.Context, c *call, needs []translate.Nee
 		if err := c.mayStore(s.config.History); err != nil {
 			return nil, err
 		}
-		absent, err := found.read(ctx, s.config.History, i, need)
+		reading, span := c.step(ctx, "read archive")
+		span.Set("sara.dimension", need.By.String())
+		span.SetInt("sara.days", need.Stored.Days())
+		absent, err := found.read(reading, s.config.History, i, need)
+		span.End()
 		if err != nil {
 			return nil, storeError{err}
 		}
@@ -187,7 +191,7 @@ func (s *stored) tell(needs []translate.Need, missing []translate.Date) {
 		s.note(count(s.addedUp, "day was", "days were") + " archived without totals, which are added up from the rows.")
 	}
 	if len(missing) > 0 {
-		s.note(fmt.Sprintf("%s not archived and not counted: %s.", count(len(missing), "day is", "days are"), spans(missing)))
+		s.note(fmt.Sprintf("%s not archived and not counted: %s.", count(len(missing), "day is", "days are"), ranges(missing)))
 	}
 }
 
@@ -227,8 +231,8 @@ func count(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// spans names days in order as ranges; of very many, the first.
-func spans(days []translate.Date) string {
+// ranges names days in order as ranges; of very many, the first.
+func ranges(days []translate.Date) string {
 	const most = 10
 	var names []string
 	for i := 0; i < len(days); {

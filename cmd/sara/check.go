@@ -23,7 +23,7 @@ func (c *serveCommand) validate() error {
 	errs := append(c.addressSettings.check(), c.edgeSettings.check()...)
 	errs = append(errs, c.storeSettings.check(), c.archiveSettings.check(), keyErr, replicasErr, cacheErr)
 	errs = append(errs, c.upstreamSettings.check()...)
-	errs = append(errs, c.keySettings.check(), plansErr, c.collectSettings.check(), c.inspectSettings.check())
+	errs = append(errs, traceEnvironment(os.Getenv).check(), c.keySettings.check(), plansErr, c.collectSettings.check(), c.inspectSettings.check())
 	return errors.Join(append(errs, c.logSettings.check()...)...)
 }
 
@@ -124,6 +124,7 @@ func (c *serveCommand) effective() [][]string {
 		{"SARA_SHUTDOWN_DELAY", c.ShutdownDelay},
 		{"SARA_LOG_LEVEL", c.LogLevel},
 		{"SARA_LOG_FORMAT", c.LogFormat},
+		{"SARA_ACCESS_LOG_SAMPLE", c.AccessLogSample},
 	}
 }
 

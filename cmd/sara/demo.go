@@ -81,7 +81,7 @@ func (c *demoCommand) Run(ctx context.Context, con *console) (err error) {
 
 // serve seeds the world, in a folder that is empty, and serves it as the command serve does.
 func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, folder string, cast *cast) (err error) {
-	log, err := logSettings{LogLevel: c.LogLevel, LogFormat: "text"}.open(con.stderr)
+	log, err := logSettings{LogLevel: c.LogLevel, LogFormat: "text", AccessLogSample: "1"}.open(con.stderr)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	config := proxy.Config{
 		Store: store, Upstream: client, Plans: issue.plans, Budget: counted.budget,
 		History: history, CacheBytes: demoCacheBytes, KeyPrefix: issue.prefix, BaseURL: world.BaseURL,
-		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, Registry: registry, Now: con.now,
+		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, AccessSample: log.sample, Registry: registry, Now: con.now,
 	}
 	if err := registerStatus(config); err != nil {
 		return err

@@ -15,6 +15,7 @@ type logs struct {
 	*slog.Logger
 	access io.Writer // nil: the level leaves requests out
 	format proxy.AccessFormat
+	sample float64 // the share of the successes that are told of
 }
 
 // open returns logs to w.
@@ -26,9 +27,13 @@ func (s logSettings) open(w io.Writer) (logs, error) {
 	if err != nil {
 		return logs{}, err
 	}
+	sample, err := s.accessSample()
+	if err != nil {
+		return logs{}, err
+	}
 	shared := &inTurn{w: w}
 	options := &slog.HandlerOptions{Level: level}
-	l := logs{Logger: slog.New(slog.NewTextHandler(shared, options)), format: proxy.AccessText}
+	l := logs{Logger: slog.New(slog.NewTextHandler(shared, options)), format: proxy.AccessText, sample: sample}
 	if s.LogFormat == "json" {
 		l.Logger, l.format = slog.New(slog.NewJSONHandler(shared, options)), proxy.AccessJSON
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -88,12 +89,21 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return err
 	}
-	return c.listenAndServe(ctx, con, counted.changes, history, proxy.Config{
+	traces, err := traceEnvironment(os.Getenv).open(ctx, log.Logger)
+	if err != nil {
+		return err
+	}
+	config := proxy.Config{
 		Store: store, Upstream: client, History: history, Plans: plans, Budget: counted.budget, Degraded: counted.degraded,
 		CacheBytes: cacheBytes, Redis: counted.redis,
 		KeyPrefix: c.KeyPrefix, DocsURL: c.DocsURL, TrustedProxyHeader: c.TrustedProxyHeader,
-		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, Registry: registry, Now: con.now,
-	})
+		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, AccessSample: log.sample, Registry: registry, Now: con.now,
+	}
+	if traces != nil {
+		config.Traces, config.Propagator = traces.provider, traces.propagator
+		defer traces.close(context.WithoutCancel(ctx))
+	}
+	return c.listenAndServe(ctx, con, counted.changes, history, config)
 }
 
 // listenAndServe adds to the configuration what only the listeners know.

@@ -69,6 +69,8 @@ type edgeSettings struct {
 type logSettings struct {
 	LogLevel  string `setting:"" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error; ${default} if not set."`
 	LogFormat string `setting:"" default:"text" placeholder:"FORMAT" help:"text or json; ${default} if not set."`
+
+	AccessLogSample string `setting:"" default:"1" placeholder:"SHARE" help:"Share of the requests that were answered well whose lines are logged, of 0 to 1; errors all are. ${default} if not set."`
 }
 
 const settingTag = "setting"

@@ -176,7 +176,18 @@ func (s logSettings) check() []error {
 	if s.LogFormat != "text" && s.LogFormat != "json" {
 		errs = append(errs, wrongSetting("SARA_LOG_FORMAT", "%q is neither text nor json", s.LogFormat))
 	}
+	if _, err := s.accessSample(); err != nil {
+		errs = append(errs, err)
+	}
 	return errs
+}
+
+func (s logSettings) accessSample() (float64, error) {
+	share, err := strconv.ParseFloat(s.AccessLogSample, 64)
+	if err != nil || !(share >= 0 && share <= 1) { // which is not the same for what is no number
+		return 0, wrongSetting("SARA_ACCESS_LOG_SAMPLE", "%q is not a share of 0 to 1, such as 0.1 for one line of ten", s.AccessLogSample)
+	}
+	return share, nil
 }
 
 func (s logSettings) level() (slog.Level, error) {

@@ -169,7 +169,7 @@ func (c *Cache) Do(ctx context.Context, q Question) (Found, error) {
 		c.metrics.shared.Inc()
 		return found, nil
 	case found.servable():
-		c.join(i, found.Entry)
+		c.join(ctx, i, found.Entry)
 		c.metrics.revalidating.Inc()
 		return found, nil
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+
+	"sara/proxy/spans"
 )
 
 var errClosed = errors.New("the cache is closed")
@@ -22,6 +24,7 @@ type flights struct {
 type flight struct {
 	outcome
 	done chan struct{} // closed once the outcome is there
+	span spans.Span    // of the fill
 }
 
 // outcome is what came of a fill.
@@ -71,8 +74,8 @@ func landed(o outcome) *flight {
 }
 
 // join returns the flight that fills the question and whether it was started for this call. Stale is the copy that a
-// failure is remembered with.
-func (c *Cache) join(i *inquiry, stale *Entry) (f *flight, leads bool) {
+// failure is remembered with. Of ctx the flight takes no more than which trace it belongs to.
+func (c *Cache) join(ctx context.Context, i *inquiry, stale *Entry) (f *flight, leads bool) {
 	c.flights.mu.Lock()
 	defer c.flights.mu.Unlock()
 	if f = c.flights.byKey[i.flight]; f != nil {
@@ -87,23 +90,27 @@ func (c *Cache) join(i *inquiry, stale *Entry) (f *flight, leads bool) {
 			return landed(outcome{entry: now.Entry, how: Memory}), true
 		}
 	}
-	f = &flight{done: make(chan struct{})}
+	running, span := spans.Detach(c.running, ctx, "fill")
+	f = &flight{done: make(chan struct{}), span: span}
 	if c.flights.byKey == nil {
 		c.flights.byKey = map[string]*flight{}
 	}
 	c.flights.byKey[i.flight] = f
-	c.flights.running.Go(func() { c.fly(f, i, stale) })
+	c.flights.running.Go(func() { c.fly(running, f, i, stale) })
 	return f, true
 }
 
 // await returns what a flight brings. Has is the copy there is, for the case that it fails. After an error that concerns
 // only the one who started the flight, the call tries for itself.
 func (c *Cache) await(ctx context.Context, i *inquiry, has Found) (Found, error) {
+	_, span := spans.Start(ctx, "wait for rows")
+	defer span.End()
 	for {
 		if ctx.Err() != nil {
 			return has, waited(ctx, i) // nobody is left to ask for
 		}
-		f, leads := c.join(i, has.Entry)
+		f, leads := c.join(ctx, i, has.Entry)
+		span.Link(f.span)
 		select {
 		case <-f.done:
 		case <-ctx.Done():
@@ -132,10 +139,13 @@ func waited(ctx context.Context, i *inquiry) error {
 }
 
 // fly fills a question, tells those who wait, and then the other replicas.
-func (c *Cache) fly(f *flight, i *inquiry, stale *Entry) {
-	ctx, cancel := context.WithTimeout(c.running, c.fillTimeout)
+func (c *Cache) fly(running context.Context, f *flight, i *inquiry, stale *Entry) {
+	f.span.Set("sara.property", i.PropertyID)
+	f.span.Set("sara.dimension", i.Query.Dimension.String())
+	ctx, cancel := context.WithTimeout(running, c.fillTimeout)
 	defer cancel()
 	f.outcome = c.obtain(ctx, i)
+	f.span.End()
 	switch {
 	case f.err == nil:
 		c.memory.putEntry(f.entry, i.AccountID)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/redis/go-redis/v9"
+
+	"sara/proxy/spans"
 )
 
 // limits of the steps with Redis, in real time. The way of a request has one lookUp, which finds out whether Redis is
@@ -105,6 +107,8 @@ func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ct
 
 // fetch returns the freshest copy that answers the question, or nil, in one round trip.
 func (s *sharedStore) fetch(ctx context.Context, i *inquiry) *Entry {
+	ctx, span := spans.StartCall(ctx, "read Redis")
+	defer span.End()
 	var values []*redis.StringCmd
 	ok := s.try(ctx, s.limits.lookUp, func(ctx context.Context) error {
 		pipe := s.client.Pipeline()

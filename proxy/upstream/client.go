@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/proxy/spans"
 )
 
 const (
@@ -114,14 +117,45 @@ func (c *Client) Close() {
 // after the return. The result is the whole body of the 200 answer, valid JSON of at most 32 MiB that the caller owns.
 func (c *Client) SearchAnalytics(ctx context.Context, acct Account, site string, body []byte) ([]byte, error) {
 	var reply []byte
+	ctx, span := spans.Start(ctx, "ask Search Console")
+	defer span.End()
 	err := c.call(ctx, acct, searchAnalyticsQuery, func(ctx context.Context, access string) (err error) {
-		reply, err = c.wire.query(ctx, access, site, body)
+		reply, err = c.tracedQuery(ctx, access, site, body)
 		return err
 	})
 	if err != nil {
+		span.Fail(outcomeName(outcome(err)))
 		return nil, err
 	}
 	return reply, nil
+}
+
+// tracedQuery is a query of the wire with a span as the conventions have it. Search Console is not told the trace, which is
+// none of its business, and the trace not the site.
+func (c *Client) tracedQuery(ctx context.Context, access, site string, body []byte) ([]byte, error) {
+	ctx, span := spans.StartCall(ctx, "POST "+queryTemplate)
+	defer span.End()
+	span.Set("http.request.method", http.MethodPost)
+	span.Set("url.template", queryTemplate)
+	span.Set("server.address", c.wire.name)
+	reply, err := c.wire.query(ctx, access, site, body)
+	status := http.StatusOK
+	if err != nil {
+		span.Fail(outcomeName(outcome(err)))
+		status = statusOf(err)
+	}
+	if status != 0 {
+		span.SetInt("http.response.status_code", status)
+	}
+	return reply, err
+}
+
+// statusOf returns the status of the answer that an error was made of, 0 if there was none.
+func statusOf(err error) int {
+	if failure, ok := errors.AsType[*Error](err); ok {
+		return failure.Status
+	}
+	return 0
 }
 
 // Check is nil when the account has or can get an access token, and Search Console is not being left alone: what it
@@ -193,6 +227,7 @@ func (c *Client) call(ctx context.Context, acct Account, m method, send exchange
 
 func (c *Client) retry(ctx context.Context, acct Account, send exchange) error {
 	for n := 1; ; n++ {
+		spans.Event(ctx, "attempt", n)
 		err := c.attempt(ctx, acct, send)
 		if err == nil {
 			return nil

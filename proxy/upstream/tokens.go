@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/jwt"
+
+	"sara/proxy/spans"
 )
 
 const (
@@ -106,6 +108,8 @@ func (t *tokens) get(ctx context.Context, acct Account) (string, error) {
 	if r == nil {
 		return access, err
 	}
+	_, span := spans.StartCall(ctx, "wait for an access token")
+	defer span.End()
 	select {
 	case <-r.done:
 		return r.access, r.err

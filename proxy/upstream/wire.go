@@ -28,11 +28,14 @@ const (
 	maxIdle = time.Minute
 	// userAgent must contain "gzip": Google compresses only when both it and Accept-Encoding say so.
 	userAgent = "sara (gzip)"
+	// queryTemplate is where questions are sent, but for the site.
+	queryTemplate = "/webmasters/v3/sites/{site}/searchAnalytics/query"
 )
 
 // wire is the HTTP side of the hot path: requests out, decoded bodies in.
 type wire struct {
 	base     string // without a trailing slash
+	name     string // of the host
 	host     *fasthttp.HostClient
 	now      func() time.Time
 	inflight sync.WaitGroup // exchanges, which may outlive their callers
@@ -72,7 +75,7 @@ func newWire(base string, attemptTimeout time.Duration, now func() time.Time) (*
 	if isTLS {
 		host.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	return &wire{base: strings.TrimRight(base, "/"), host: host, now: now}, nil
+	return &wire{base: strings.TrimRight(base, "/"), name: u.Hostname(), host: host, now: now}, nil
 }
 
 func (w *wire) close() {

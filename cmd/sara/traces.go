@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
+)
+
+// flushLimit is how long the spans that are left may take to be sent when the service stops.
+const flushLimit = 5 * time.Second
+
+// traces are where a service sends its spans.
+type traces struct {
+	provider   *trace.TracerProvider
+	exporter   *tellingExporter
+	propagator propagation.TextMapPropagator // nil: clients have no say in traces
+}
+
+// open returns where traces go, nil if nowhere. Nothing is connected to before there is a span to send.
+func (e traceEnvironment) open(ctx context.Context, log *slog.Logger) (*traces, error) {
+	if on, err := e.on(); err != nil || !on {
+		return nil, err
+	}
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	var options []otlptracehttp.Option
+	if name, _ := e.ofOTLP("ENDPOINT"); name == "" {
+		// The library would speak TLS to it, which is not what the specification has.
+		options = append(options, otlptracehttp.WithEndpointURL("http://localhost:4318/v1/traces"))
+	}
+	exporter, err := otlptracehttp.New(ctx, options...)
+	if err != nil {
+		return nil, wrongSetting("OTEL_EXPORTER_OTLP_ENDPOINT", "%v; write it with https if the collector has certificates", err)
+	}
+	// What the environment says of the service goes before what is said here.
+	self, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
+		attribute.String("service.name", "sara"), attribute.String("service.version", buildVersion().Version)), resource.WithFromEnv())
+	if err != nil {
+		return nil, wrongSetting("OTEL_RESOURCE_ATTRIBUTES", "%v", err)
+	}
+	telling := &tellingExporter{SpanExporter: exporter, log: log, secrets: e.headerValues(), now: time.Now}
+	t := &traces{exporter: telling, provider: trace.NewTracerProvider(trace.WithBatcher(telling), trace.WithResource(self))}
+	if e.propagates() {
+		t.propagator = propagation.TraceContext{}
+	}
+	return t, nil
+}
+
+// close sends what is left, for as long as ctx and flushLimit allow.
+func (t *traces) close(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, flushLimit)
+	defer cancel()
+	// The provider does not cut off what is being sent, but waits; the exporter does.
+	stop := context.AfterFunc(limited, func() { t.exporter.stop(context.WithoutCancel(ctx)) })
+	defer stop()
+	if err := t.provider.Shutdown(context.WithoutCancel(ctx)); err != nil {
+		t.exporter.tell(ctx, err)
+	}
+}
+
+// A tellingExporter tells the log when spans cannot be sent: at once, and then once a minute at most. The libraries would
+// tell it on standard error, and every time.
+type tellingExporter struct {
+	trace.SpanExporter
+	log     *slog.Logger
+	secrets []string // what must not be told, even if the collector says it
+	now     func() time.Time
+
+	// The exporter is asked by one goroutine at a time.
+	lost int       // spans since it was told
+	told time.Time // zero: never, or spans were sent since
+}
+
+const (
+	tellPause   = time.Minute
+	longestTold = 300 // runes
+)
+
+// ExportSpans implements trace.SpanExporter.
+func (e *tellingExporter) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	if err == nil {
+		e.told = time.Time{}
+		return nil
+	}
+	e.lost += len(spans)
+	if e.told.IsZero() || e.now().Sub(e.told) >= tellPause {
+		e.tell(ctx, err)
+	}
+	return nil
+}
+
+func (e *tellingExporter) tell(ctx context.Context, err error) {
+	text := err.Error()
+	for _, secret := range e.secrets {
+		text = strings.ReplaceAll(text, secret, "[secret]")
+	}
+	if runes := []rune(text); len(runes) > longestTold {
+		text = string(runes[:longestTold]) + "…"
+	}
+	e.log.WarnContext(ctx, "traces cannot be sent", slog.String("error", text), slog.Int("spans_lost", e.lost))
+	e.told, e.lost = e.now(), 0
+}
+
+// stop cuts off what is being sent.
+func (e *tellingExporter) stop(ctx context.Context) {
+	if err := e.Shutdown(ctx); err != nil {
+		e.log.WarnContext(ctx, "traces do not end", slog.Any("error", err))
+	}
+}

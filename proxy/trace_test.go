@@ -1,0 +1,196 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"sara/proxy/upstream/gscsim"
+)
+
+// tracedWorld is a world whose spans are kept.
+func tracedWorld(t *testing.T, adjust ...func(*Config)) (*world, *tracetest.InMemoryExporter) {
+	t.Helper()
+	kept := tracetest.NewInMemoryExporter()
+	w := newWorld(t, append(adjust, func(c *Config) {
+		c.Traces = sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept))
+		c.Propagator = propagation.TraceContext{}
+	})...)
+	return w, kept
+}
+
+// named returns the one span of that name.
+func named(t *testing.T, spans tracetest.SpanStubs, name string) tracetest.SpanStub {
+	t.Helper()
+	var found []tracetest.SpanStub
+	for _, span := range spans {
+		if span.Name == name {
+			found = append(found, span)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d spans are named %q, want 1; all are %v", len(found), name, namesOf(spans))
+	}
+	return found[0]
+}
+
+func namesOf(spans tracetest.SpanStubs) (names []string) {
+	for _, span := range spans {
+		names = append(names, span.Name)
+	}
+	return names
+}
+
+func attributesOf(span tracetest.SpanStub) map[string]string {
+	values := make(map[string]string)
+	for _, a := range span.Attributes {
+		values[string(a.Key)] = a.Value.String()
+	}
+	return values
+}
+
+func wantAttributes(t *testing.T, span tracetest.SpanStub, want map[string]string) {
+	t.Helper()
+	got := attributesOf(span)
+	for name, value := range want {
+		if got[name] != value {
+			t.Errorf("%s: %s is %q, want %q", span.Name, name, got[name], value)
+		}
+	}
+}
+
+const (
+	clientTrace  = "4bf92f3577b34da6a3ce929d0e0e4736"
+	clientSpan   = "00f067aa0ba902b7"
+	summaryRoute = "/v1/properties/{id}/summary"
+)
+
+func TestATraceShowsWhereTheTimeOfARequestGoes(t *testing.T) {
+	w, kept := tracedWorld(t)
+	var told http.Header // of what Search Console was sent
+	var once sync.Once
+	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
+		once.Do(func() { told = r.Header.Clone() })
+		w.sim.ServeHTTP(rw, r)
+	})
+	const secretWord = "hunter2"
+	path := w.path("main", "/summary")
+	r := w.getWith("pro", path, []string{"date_range", "last_28d", "filters",
+		`[{"dimension":"query","operator":"contains","value":"` + secretWord + `"}]`},
+		"Traceparent", "00-"+clientTrace+"-"+clientSpan+"-01", "Tracestate", "shop=1")
+	if r.status != http.StatusOK {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	spans := kept.GetSpans()
+	server := named(t, spans, "GET "+summaryRoute)
+	if server.SpanKind != trace.SpanKindServer || server.Parent.SpanID().String() != clientSpan || !server.Parent.IsRemote() ||
+		server.SpanContext.TraceState().String() != "shop=1" || server.Status.Code != codes.Unset {
+		t.Errorf("the request's span is %+v", server)
+	}
+	requestID := r.header.Get("X-Request-Id")
+	wantAttributes(t, server, map[string]string{
+		"http.request.method": "GET", "http.route": summaryRoute, "http.response.status_code": "200", "url.scheme": "http",
+		"sara.request_id": requestID, "sara.operation": "getSummary", "sara.cache": "miss", "sara.key": w.keyIDs["pro"],
+		"sara.property": w.properties["main"].ID, "sara.code": "",
+	})
+	parents := map[string]string{"admit": server.Name, "look up edition": "admit", "look up key": "admit", "look up property": server.Name,
+		"wait for rows": server.Name, "fill": server.Name, "charge": "fill", "ask Search Console": "fill",
+		"POST /webmasters/v3/sites/{site}/searchAnalytics/query": "ask Search Console"}
+	for child, parent := range parents {
+		span := named(t, spans, child)
+		if span.Parent.SpanID() != named(t, spans, parent).SpanContext.SpanID() || span.SpanContext.TraceID().String() != clientTrace {
+			t.Errorf("%s is no child of %s in the client's trace", child, parent)
+		}
+	}
+	fill := named(t, spans, "fill")
+	if len(fill.Links) != 1 || fill.Links[0].SpanContext.SpanID() != server.SpanContext.SpanID() {
+		t.Errorf("the fill is linked to %v, want the request that asked for it", fill.Links)
+	}
+	if waiting := named(t, spans, "wait for rows"); len(waiting.Links) != 1 || waiting.Links[0].SpanContext.SpanID() != fill.SpanContext.SpanID() {
+		t.Errorf("who waits is linked to %v, want the fill", waiting.Links)
+	}
+	call := named(t, spans, "POST /webmasters/v3/sites/{site}/searchAnalytics/query")
+	wantAttributes(t, call, map[string]string{"http.request.method": "POST", "http.response.status_code": "200", "server.address": "127.0.0.1"})
+	if call.SpanKind != trace.SpanKindClient {
+		t.Errorf("the call's kind is %v", call.SpanKind)
+	}
+	if told.Get("Traceparent") != "" || told.Get("Tracestate") != "" {
+		t.Errorf("Search Console is told the trace: %v", told)
+	}
+	for name, value := range map[string]string{"trace_id": clientTrace, "request_id": requestID, "account": attributesOf(server)["sara.account"]} {
+		if line := w.logged(); !strings.Contains(line, `"`+name+`":"`+value+`"`) {
+			t.Errorf("in the request's line %s is not %q:\n%s", name, value, line)
+		}
+	}
+	all := fmt.Sprintf("%+v", spans)
+	for _, secret := range []string{secretWord, w.keys["pro"], "Bearer", "example.com", "last_28d", "refresh-owner"} {
+		if strings.Contains(all, secret) {
+			t.Errorf("the trace holds %q", secret)
+		}
+	}
+}
+
+func TestWhatATraceSaysOfErrors(t *testing.T) {
+	w, kept := tracedWorld(t)
+	status := func(name string, r response) tracetest.SpanStub {
+		t.Helper()
+		span := named(t, kept.GetSpans(), name)
+		wantAttributes(t, span, map[string]string{"sara.code": r.code(), "http.response.status_code": fmt.Sprint(r.status),
+			"sara.request_id": r.header.Get("X-Request-Id")})
+		return span
+	}
+	r := w.get("", "/v1/me")
+	if span := status("GET /v1/me", r); r.status != http.StatusUnauthorized || span.Status.Code != codes.Unset {
+		t.Errorf("%d: a client's error is one of the server's: %v", r.status, span.Status)
+	}
+	kept.Reset()
+	r = w.get("pro", "/v1/unknown-path-with-hunter2")
+	if span := status("GET", r); r.status != http.StatusNotFound || attributesOf(span)["http.route"] != "" {
+		t.Errorf("%d %v: a path that does not exist is no route", r.status, span.Attributes)
+	}
+	kept.Reset()
+	w.faults(gscsim.Faults{Status: 500})
+	r = w.get("pro", w.path("main", "/summary"), "filters", `[{"dimension":"query","operator":"contains","value":"hunter2"}]`)
+	span := status("GET "+summaryRoute, r)
+	if r.status != http.StatusServiceUnavailable || span.Status.Code != codes.Error {
+		t.Errorf("%d: the server's error is none: %v", r.status, span.Status)
+	}
+	asking := named(t, kept.GetSpans(), "ask Search Console")
+	wantAttributes(t, asking, map[string]string{"error.type": "unavailable"})
+	if len(asking.Events) != 3 {
+		t.Errorf("%d attempts are in the trace, want 3", len(asking.Events))
+	}
+	if strings.Contains(fmt.Sprintf("%+v", kept.GetSpans()), "hunter2") {
+		t.Error("what was asked is in the trace")
+	}
+}
+
+func TestARequestThatIsNotSampledHasNoTrace(t *testing.T) {
+	kept := tracetest.NewInMemoryExporter()
+	w := newWorld(t, func(c *Config) {
+		c.Traces = sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept), sdktrace.WithSampler(sdktrace.NeverSample()))
+	})
+	if r := w.get("pro", w.path("main", "/queries")); r.status != http.StatusOK {
+		t.Fatal(r.status)
+	}
+	if spans := kept.GetSpans(); len(spans) > 0 || strings.Contains(w.logged(), "trace_id") {
+		t.Errorf("spans %v, log %s", namesOf(spans), w.logged())
+	}
+}
+
+func TestAClientHasNoSayInTracesWithoutAPropagator(t *testing.T) {
+	w, kept := tracedWorld(t, func(*Config) {})
+	w.server.config.Propagator = nil
+	w.getWith("pro", "/v1/me", nil, "Traceparent", "00-"+clientTrace+"-"+clientSpan+"-01")
+	if span := named(t, kept.GetSpans(), "GET /v1/me"); span.Parent.IsValid() || span.SpanContext.TraceID().String() == clientTrace {
+		t.Errorf("the span is in the client's trace: %+v", span.SpanContext)
+	}
+}
