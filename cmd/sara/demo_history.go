@@ -71,11 +71,22 @@ func (h *historian) fill(ctx context.Context, world *demoWorld, store *sqlstore.
 		if _, ok := h.archived(name); !ok {
 			continue
 		}
-		if _, err := noteArchivedDays(ctx, store, h.history, property.ID); err != nil {
+		if err := h.note(ctx, store, property.ID); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// note notes what is archived of a property as a run now would that found nothing more to collect.
+func (h *historian) note(ctx context.Context, store *sqlstore.Store, property string) error {
+	state, err := noteArchivedDays(ctx, store, h.history, property)
+	if err != nil || state.Last == nil || *state.Last < h.anchor {
+		return err
+	}
+	now := h.now()
+	state.CollectedAt = &now
+	return store.SaveArchiveState(ctx, state)
 }
 
 // archive asks about days of a property what the collector asks, and archives them as it does.

@@ -17,7 +17,7 @@ const (
 	// statusFor is how long what was learned is shown again, so that scrapes of many replicas cost the database and Redis little.
 	statusFor = time.Minute
 	// statusLimit is what a scrape waits for it, shorter than the few seconds after which Prometheus gives a scrape up.
-	statusLimit = 2 * time.Second
+	statusLimit = 3 * time.Second
 	// fullPercent of a day's budget is nearer to its end than what a status begins to list.
 	fullPercent = 90
 )
