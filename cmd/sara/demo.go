@@ -110,15 +110,9 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	if err != nil {
 		return err
 	}
-	historian, err := newHistorian(cast, history, con.now)
-	if err != nil {
+	source := &searchConsole{client: client, store: store, plans: issue.plans}
+	if err := seedPast(ctx, cast, world, source, history, con.now); err != nil {
 		return err
-	}
-	if err := historian.fill(ctx, world, store); err != nil {
-		return fmt.Errorf("seed the archive of the demo world: %w", err)
-	}
-	if err := historian.index(ctx, world, &searchConsole{client: client, store: store, plans: issue.plans}, history); err != nil {
-		return fmt.Errorf("seed the index coverage of the demo world: %w", err)
 	}
 	world.BaseURL, world.AdminURL, world.UpstreamURL = localURL(a.public.Addr().String()), localURL(a.admin.Addr().String()), cast.url
 	counted, err := localCounters(ctx, store, log.Logger, con.now)

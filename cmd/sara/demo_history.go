@@ -28,6 +28,21 @@ type historian struct {
 	now     func() time.Time
 }
 
+// seedPast archives what a world's past would have left, index coverage included.
+func seedPast(ctx context.Context, cast *cast, world *demoWorld, source *searchConsole, history *archive.History, now func() time.Time) error {
+	h, err := newHistorian(cast, history, now)
+	if err != nil {
+		return err
+	}
+	if err := h.fill(ctx, world, source.store); err != nil {
+		return fmt.Errorf("seed the archive of the demo world: %w", err)
+	}
+	if err := h.index(ctx, world, source, history); err != nil {
+		return fmt.Errorf("seed the index coverage of the demo world: %w", err)
+	}
+	return nil
+}
+
 func newHistorian(cast *cast, history *archive.History, now func() time.Time) (*historian, error) {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
