@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -140,4 +142,40 @@ func BenchmarkAccessLine(b *testing.B) {
 	for b.Loop() {
 		l.write(c, 200, "", 1250*time.Microsecond)
 	}
+}
+
+// Which successes have a line is in their ids, so that it can be told of every replica and again tomorrow; errors all have one.
+func TestASampledAccessLogHasAShareOfTheSuccessesAndAllErrors(t *testing.T) {
+	const share, each = 0.5, 60
+	w := newWorld(t, func(c *Config) { c.AccessSample = share })
+	written := map[bool]int{}
+	for range each {
+		good, bad := w.get("pro", "/v1/me"), w.get("", "/v1/me")
+		first, err := strconv.ParseUint(good.header.Get("X-Request-Id")[len("req_"):][:8], 16, 32)
+		w.must(err)
+		want := float64(first)/(1<<32) < share
+		written[want]++
+		if line := w.lineOf(good); (line != "") != want || want && !strings.Contains(line, `"sample":0.5}`) {
+			t.Errorf("%s: the line is %q, want one %v", good.header.Get("X-Request-Id"), line, want)
+		}
+		if line := w.lineOf(bad); !strings.Contains(line, `"status":401`) || strings.Contains(line, "sample") {
+			t.Errorf("the line of an error is %q", line)
+		}
+	}
+	if written[true] < each/10 || written[false] < each/10 {
+		t.Errorf("of %d successes %d have a line", each, written[true])
+	}
+	if _, kept := (&accessLog{sample: 0}).shareOf(newRequestID(), http.StatusNotModified); kept {
+		t.Error("a share of none is some")
+	}
+}
+
+// lineOf returns the line of a request that was answered.
+func (w *world) lineOf(r response) string {
+	for line := range strings.Lines(w.logged()) {
+		if strings.Contains(line, r.header.Get("X-Request-Id")) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
 }

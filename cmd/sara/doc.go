@@ -20,4 +20,10 @@
 // wrong with it and how it has to be, and all that are wrong are told at once. The exit status is 1 for them and 2 for a
 // command line that is not understood. No output, log or error holds a secret, with one exception: key create prints the key
 // that it makes, once.
+//
+// Serve sends OpenTelemetry traces by OTLP over HTTP if OTEL_TRACES_EXPORTER is otlp or OTEL_EXPORTER_OTLP_ENDPOINT says where
+// to; without, there are none, and they cost nothing. The standard variables say the rest. They are read from the environment
+// only, wrong values are errors at the start as those of settings are, and a collector that is away is told of in the log and
+// keeps nothing from being answered. The access log can be thinned out by SARA_ACCESS_LOG_SAMPLE: lines of successes are then
+// a share of all, which they name, and errors have a line each.
 package main

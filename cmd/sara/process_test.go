@@ -38,6 +38,7 @@ func TestProcess(t *testing.T) {
 	t.Run("serve", func(t *testing.T) { testServe(t, binary, people, simulator) })
 	t.Run("not ready while draining", func(t *testing.T) { testDrain(t, binary) })
 	t.Run("a second signal ends it at once", func(t *testing.T) { testSecondSignal(t, binary) })
+	t.Run("a trace arrives", func(t *testing.T) { testTraceArrives(t, binary, people) })
 	t.Run("replicas share their budgets", func(t *testing.T) { testReplicas(t, binary) })
 	t.Run("a restart keeps the day", func(t *testing.T) { testRestartKeepsTheDay(t, binary) })
 	t.Run("a killed collector goes on", func(t *testing.T) { testCollectKilled(t, binary) })

@@ -101,7 +101,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 	}
 	if traces != nil {
 		config.Traces, config.Propagator = traces.provider, traces.propagator
-		defer traces.close(context.WithoutCancel(ctx))
+		defer traces.close(ctx)
 	}
 	return c.listenAndServe(ctx, con, counted.changes, history, config)
 }

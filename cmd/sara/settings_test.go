@@ -123,6 +123,8 @@ func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 		{"SARA_SHUTDOWN_DELAY", "10", `SARA_SHUTDOWN_DELAY: "10" is not a time of 0s to 1h, such as 10s`},
 		{"SARA_LOG_LEVEL", "loud", `SARA_LOG_LEVEL: "loud" is none of debug, info, warn, error`},
 		{"SARA_LOG_FORMAT", "xml", `SARA_LOG_FORMAT: "xml" is neither text nor json`},
+		{"SARA_ACCESS_LOG_SAMPLE", "10%", `SARA_ACCESS_LOG_SAMPLE: "10%" is not a share of 0 to 1, such as 0.1 for one line of ten`},
+		{"SARA_ACCESS_LOG_SAMPLE", "NaN", `SARA_ACCESS_LOG_SAMPLE: "NaN" is not a share of 0 to 1`},
 		{"SARA_INSPECT", "sometimes", `SARA_INSPECT: "sometimes" is neither on nor off`},
 		{"SARA_SITEMAP_ALLOW_LOOPBACK", "yes", `SARA_SITEMAP_ALLOW_LOOPBACK: "yes" is neither true nor false`},
 	} {

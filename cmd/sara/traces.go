@@ -21,6 +21,7 @@ type traces struct {
 	provider   *trace.TracerProvider
 	exporter   *tellingExporter
 	propagator propagation.TextMapPropagator // nil: clients have no say in traces
+	limit      time.Duration                 // of close
 }
 
 // open returns where traces go, nil if nowhere. Nothing is connected to before there is a span to send.
@@ -47,24 +48,22 @@ func (e traceEnvironment) open(ctx context.Context, log *slog.Logger) (*traces, 
 		return nil, wrongSetting("OTEL_RESOURCE_ATTRIBUTES", "%v", err)
 	}
 	telling := &tellingExporter{SpanExporter: exporter, log: log, secrets: e.headerValues(), now: time.Now}
-	t := &traces{exporter: telling, provider: trace.NewTracerProvider(trace.WithBatcher(telling), trace.WithResource(self))}
+	t := &traces{exporter: telling, limit: flushLimit, provider: trace.NewTracerProvider(trace.WithBatcher(telling), trace.WithResource(self))}
 	if e.propagates() {
 		t.propagator = propagation.TraceContext{}
 	}
 	return t, nil
 }
 
-// close sends what is left, for as long as ctx and flushLimit allow.
+// close sends what is left, for as long as the limit allows. That ctx has ended is why it is called.
 func (t *traces) close(ctx context.Context) {
-	if t == nil {
-		return
-	}
-	limited, cancel := context.WithTimeout(ctx, flushLimit)
+	ctx = context.WithoutCancel(ctx)
+	limited, cancel := context.WithTimeout(ctx, t.limit)
 	defer cancel()
 	// The provider does not cut off what is being sent, but waits; the exporter does.
-	stop := context.AfterFunc(limited, func() { t.exporter.stop(context.WithoutCancel(ctx)) })
+	stop := context.AfterFunc(limited, func() { t.exporter.stop(ctx) })
 	defer stop()
-	if err := t.provider.Shutdown(context.WithoutCancel(ctx)); err != nil {
+	if err := t.provider.Shutdown(ctx); err != nil {
 		t.exporter.tell(ctx, err)
 	}
 }
