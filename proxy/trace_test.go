@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"sara/policy/redistest"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -192,5 +193,37 @@ func TestAClientHasNoSayInTracesWithoutAPropagator(t *testing.T) {
 	w.getWith("pro", "/v1/me", nil, "Traceparent", "00-"+clientTrace+"-"+clientSpan+"-01")
 	if span := named(t, kept.GetSpans(), "GET /v1/me"); span.Parent.IsValid() || span.SpanContext.TraceID().String() == clientTrace {
 		t.Errorf("the span is in the client's trace: %+v", span.SpanContext)
+	}
+}
+
+func TestATraceShowsRedisTheArchiveAndFillsThatOutliveARequest(t *testing.T) {
+	t.Parallel()
+	history, withHistory := kept(t)
+	w, spans := tracedWorld(t, withHistory, over(redistest.Single(t).Client()))
+	w.chronicle(history, "main", "sc-domain:example.com").keep(t, "2025-01-01", "2025-01-02")
+	span := func(name string, of response) tracetest.SpanStub {
+		t.Helper()
+		if of.status != http.StatusOK {
+			t.Fatalf("%d %s", of.status, of.body)
+		}
+		found, server := named(t, spans.GetSpans(), name), named(t, spans.GetSpans(), "GET /v1/properties/{id}/devices")
+		if found.SpanContext.TraceID() != server.SpanContext.TraceID() {
+			t.Errorf("%s is not in the request's trace", name)
+		}
+		spans.Reset()
+		return found
+	}
+	path := w.path("main", "/devices")
+	wantAttributes(t, span("read archive", w.get("pro", path, "start_date", "2025-01-01", "end_date", "2025-01-02")),
+		map[string]string{"sara.dimension": "device", "sara.days": "2"})
+	if reading := span("read Redis", w.get("pro", path)); reading.SpanKind != trace.SpanKindClient {
+		t.Errorf("reading Redis is %v", reading.SpanKind)
+	}
+	spans.Reset()
+	w.advance(2 * freshAtAnchor)
+	refilled := w.get("pro", path) // from the copy, which is out of date
+	w.server.cache.Close()         // waits for the fill
+	if fill := span("fill", refilled); refilled.header.Get("X-Cache") != "hit" || len(fill.Links) != 1 {
+		t.Errorf("%s: the fill is linked to %v", refilled.header.Get("X-Cache"), fill.Links)
 	}
 }
