@@ -39,7 +39,7 @@ type accessLog struct {
 	sample  float64 // the share of the successes whose lines are written
 	dropped prometheus.Counter
 
-	mu      sync.Mutex // guards gathered
+	mu      sync.Mutex // guards held
 	held    []byte
 	first   chan struct{} // holds a value when there are lines, and none were before
 	full    chan struct{} // holds a value when they are not to be held any longer
