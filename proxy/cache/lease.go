@@ -24,9 +24,9 @@ func leaseKey(i *inquiry) string { return i.own.shared + ":lease" }
 
 // lease takes the lease of a question, or waits until its holder tells the outcome or the lease may have lapsed.
 func (s *sharedStore) lease(ctx context.Context, i *inquiry) turn {
-	// Before the lease is asked for, so that no notice of its holder is missed.
 	ctx, span := spans.StartCall(ctx, "take lease")
 	defer span.End()
+	// Before the lease is asked for, so that no notice of its holder is missed.
 	notice, forget := s.notices.register(i.own.shared)
 	defer forget()
 	t, ok := s.take(ctx, i)

@@ -14,7 +14,9 @@ func TestWhatIsNotUnderstoodIsAMiss(t *testing.T) {
 	upstream := sourceOf(rowsOf(t, 3))
 	q := upstream.question("p", narrow("a"))
 	key := newInquiry(&q).own.shared
-	newReplica(t, patient(t, server), clock).do(t, q, Filled)
+	first := newReplica(t, patient(t, server), clock)
+	first.do(t, q, Filled)
+	first.landed() // or its copy might come after those that are put there
 	for _, test := range []struct {
 		name, reason string
 		change       func(value []byte) any
