@@ -57,7 +57,7 @@ func TestNeighboursThatAreAwayDoNotKeepFromServing(t *testing.T) {
 	command := serveCommand{}
 	command.RedisURL, command.Collect, command.ArchiveURL = "redis://127.0.0.1:1", "on", "s3://away?region=here&endpoint=http://127.0.0.1:1"
 	var said strings.Builder
-	log, err := logSettings{LogLevel: "info", LogFormat: "text"}.open(&said)
+	log, err := logSettings{LogLevel: "info", LogFormat: "text", AccessLogSample: "1"}.open(&said)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func TestWhatIsWrongInAFileIsReportedWithItsLineAndAllAtOnce(t *testing.T) {
 		"sara: SARA_LOG_LEVEL ("+file+", line 3): ", "sara: SARA_REPLICAS (--replicas): ")
 	file = c.write("sara.yaml", "one: 1\nlisten: [x]\ntwo: 2\n")
 	c.fails(exitError, []string{"serve", "--config", file}, file+`: line 1: unknown setting "one"`, file+": line 2: ", file+`: line 3: unknown setting "two"`,
-		file+": the settings are admin_listen, archive_url, base_url, ")
+		file+": the settings are access_log_sample, admin_listen, archive_url, base_url, ")
 	c.env = append(c.env, "SARA_DATABASE_URL=")
 	t.Chdir(filepath.Dir(c.write("sara-data", "")))
 	c.fails(exitError, []string{"account", "list"}, "sara: SARA_DATABASE_URL (by default): sqlite:sara-data/sara.db: ", "let this user write there, or name another file")

@@ -196,7 +196,7 @@ func TestStatusSeesTheSharedCountsAndSpendsNothing(t *testing.T) {
 	}
 	server := redistest.Single(t)
 	c.env = append(c.env, "SARA_REDIS_URL="+server.URL())
-	log, err := logSettings{LogLevel: "error", LogFormat: "text"}.open(c.said)
+	log, err := logSettings{LogLevel: "error", LogFormat: "text", AccessLogSample: "1"}.open(c.said)
 	if err != nil {
 		t.Fatal(err)
 	}
