@@ -32,7 +32,7 @@ type archiveCounts struct {
 type archiveLag struct {
 	ID               string  `json:"id"`
 	GSCProperty      string  `json:"gsc_property"`
-	State            string  `json:"state"` // complete, behind, never, or not_collected
+	State            string  `json:"state"` // complete, incomplete (days may be missing before the last), behind, never, or not_collected
 	LastArchivedDate *string `json:"last_archived_date"`
 	LagDays          *int    `json:"lag_days"`     // up to the anchor that are not collected; null when none ever was
 	CollectedAt      *string `json:"collected_at"` // when the last run began that left nothing
@@ -81,9 +81,11 @@ func (v statusView) archiveLag(p sqlstore.ArchivableProperty, anchor translate.D
 	if lag.Note == "" {
 		lag.Note = unreadable(p.Property)
 	}
-	upTo := p.State.Last
+	upTo, whole := p.State.Last, false
 	if at := p.State.CollectedAt; at != nil {
-		if day := v.calendar.Anchor(*at); upTo == nil || day > *upTo {
+		day := v.calendar.Anchor(*at)
+		whole = day >= anchor
+		if upTo == nil || day > *upTo {
 			upTo = &day
 		}
 	}
@@ -99,8 +101,10 @@ func (v statusView) archiveLag(p sqlstore.ArchivableProperty, anchor translate.D
 		lag.State = "never"
 		lag.late = v.older(p.CreatedAt, lateDays)
 		return lag
-	case *lag.LagDays == 0:
+	case *lag.LagDays == 0 && whole:
 		lag.State = "complete"
+	case *lag.LagDays == 0:
+		lag.State = "incomplete" // a part was collected by hand, or imported
 	}
 	lag.late = *lag.LagDays >= lateDays
 	return lag

@@ -110,7 +110,7 @@ func (c *cli) seedStatus(days map[int]int) *sqlstore.Store {
 
 func TestStatusWhenAllIsWell(t *testing.T) {
 	c := newCLI(t)
-	c.seedStatus(map[int]int{3: 1, 4: -1}) // not yet today, and made today: no reason to worry
+	c.seedStatus(map[int]int{3: 1, 4: -1, 5: 0}) // not yet today, made today, and only its last days by hand: no reason to worry
 	replica := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})
 	code, r := c.status("--replica", strings.Replace(replica, "127.0.0.1", "localhost", 1))
 	if code != exitOK || !r.OK || len(r.Attention) != 0 {
@@ -123,9 +123,13 @@ func TestStatusWhenAllIsWell(t *testing.T) {
 	if r.Redis.State != "none" || r.Database.Kind != "SQLite" || r.Database.Schema != r.Database.Known || r.Budgets.Source != "database" || len(r.Budgets.Unknown) != 1 {
 		t.Errorf("Redis %+v, database %+v, budgets %+v", r.Redis, r.Database, r.Budgets)
 	}
-	if want := (archiveCounts{Properties: 23, Complete: 21, Failing: 1}); r.Archive.Counts != want || len(r.Archive.Properties) != 23 ||
+	if want := (archiveCounts{Properties: 23, Complete: 20, Failing: 2}); r.Archive.Counts != want || len(r.Archive.Properties) != 23 ||
 		r.Archive.Properties[0].State != "never" || *r.Archive.Properties[1].LagDays != 1 {
 		t.Errorf("archive: %+v of %+v", r.Archive.Counts, r.Archive.Properties[:2])
+	}
+	incomplete := slices.IndexFunc(r.Archive.Properties, func(l archiveLag) bool { return l.State == "incomplete" })
+	if incomplete < 0 || r.Archive.Properties[incomplete].GSCProperty != "sc-domain:s05.example" {
+		t.Errorf("the property of which only the last days are archived is not told from the others: %+v", r.Archive.Properties)
 	}
 	if table := c.ok("status", "--replica", replica); !strings.Contains(table, "The worst 20 of 23 are shown; --json has all.") || !strings.HasSuffix(table, "\nAll is well.\n") ||
 		strings.Count(table, "sc-domain:") != 2*shownRows {
