@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,19 +15,54 @@ import (
 // request, which has memory to fall back on.
 const redisTimeout = 100 * time.Millisecond
 
-// OpenRedis returns a client for a URL of one of go-redis' forms: redis:// or rediss:// for a single server; with
-// master_name, and addr for further sentinels, for a Sentinel; with addr for the further nodes of a cluster. It does not
-// connect yet. It never retries by itself, because a charge that was retried might be counted twice.
+// redisForms is how a Redis URL has to be.
+const redisForms = "write redis://HOST:6379, or rediss://:PASSWORD@HOST:6379 with TLS and a password"
+
+// OpenRedis returns a client for a URL of one of go-redis' forms: redis:// or rediss:// for a single server, or unix:// for a
+// socket; with master_name, and addr for further sentinels, for a Sentinel; with addr for the further nodes of a cluster. It
+// does not connect yet. It never retries by itself, because a charge that was retried might be counted twice. Its errors hold
+// no more of the URL than RedisAddress does.
 func OpenRedis(address string) (redis.UniversalClient, error) {
 	return openRedis(address, redisTimeout)
 }
 
+// RedisAddress returns what can be shown of a Redis URL: its scheme, host and port, or the path of a socket. A URL that may
+// be meant otherwise than it reads is not shown at all, since any part of it may be of a password.
+func RedisAddress(address string) string {
+	parsed, err := parseRedis(address)
+	if err != nil {
+		return "[not shown, since it may hold a password]"
+	}
+	if parsed.Scheme == "unix" {
+		return "unix://" + parsed.Path
+	}
+	return parsed.Scheme + "://" + parsed.Host
+}
+
+// parseRedis reads a URL that surely names where Redis is. go-redis takes others for Redis on this machine. No error quotes it.
+func parseRedis(address string) (*url.URL, error) {
+	parsed, err := url.Parse(address)
+	_, rest, absolute := strings.Cut(address, "://")
+	switch {
+	case err != nil || !absolute || parsed.Opaque != "":
+		return nil, errors.New("the Redis URL is not a URL: " + redisForms)
+	case parsed.Scheme != "redis" && parsed.Scheme != "rediss" && parsed.Scheme != "unix":
+		return nil, errors.New("the Redis URL begins with neither redis:// nor rediss://: " + redisForms)
+	case strings.Count(rest, "@") > 1 || strings.Contains(rest, "@") && parsed.User == nil || parsed.Fragment != "":
+		return nil, errors.New("the Redis URL has an @ or a # out of place: " + redisForms + ", with special characters percent-encoded")
+	case parsed.Scheme == "unix" && (parsed.Host != "" || parsed.Path == ""):
+		return nil, errors.New("the Redis URL names no socket: write unix:///PATH, or unix://:PASSWORD@/PATH with a password")
+	case parsed.Scheme != "unix" && parsed.Hostname() == "":
+		return nil, errors.New("the Redis URL names no host: " + redisForms)
+	}
+	return parsed, nil
+}
+
 // openRedis takes the longest that one step of a conversation may take.
 func openRedis(address string, step time.Duration) (redis.UniversalClient, error) {
-	parsed, err := url.Parse(address)
+	parsed, err := parseRedis(address)
 	if err != nil {
-		// The error of the parser quotes the address, which may hold a password.
-		return nil, errors.New("the Redis URL is not a URL: write redis://[user:password@]host:port[/database]")
+		return nil, err
 	}
 	var client redis.UniversalClient
 	switch query := parsed.Query(); {
@@ -53,7 +89,9 @@ func openRedis(address string, step time.Duration) (redis.UniversalClient, error
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the Redis URL %s: %w", parsed.Redacted(), err)
+		// The error of the library may quote what is secret.
+		return nil, fmt.Errorf("the Redis URL %s has a path that is not the number of a database, or a parameter that is not known or "+
+			"has a wrong value: %s; a database follows as /0, and a parameter as ?pool_size=50", RedisAddress(address), redisForms)
 	}
 	return client, nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"sara/archive/sqlstore"
+	"sara/policy"
 )
 
 // validate reports everything that is wrong with the settings by themselves.
@@ -110,7 +111,7 @@ func (c *serveCommand) effective() [][]string {
 		{"SARA_DATABASE_URL", maskURL(c.DatabaseURL)},
 		{"SARA_SECRET_KEY", secret},
 		{"SARA_ARCHIVE_URL", c.location()},
-		{"SARA_REDIS_URL", cmp.Or(maskURL(c.RedisURL), "none: counted in memory, for one process")},
+		{"SARA_REDIS_URL", c.shownRedis()},
 		{"SARA_REPLICAS", c.Replicas},
 		{"SARA_CACHE_BYTES", c.CacheBytes},
 		{"SARA_UPSTREAM_URL", c.UpstreamURL},
@@ -126,6 +127,14 @@ func (c *serveCommand) effective() [][]string {
 		{"SARA_LOG_FORMAT", c.LogFormat},
 		{"SARA_ACCESS_LOG_SAMPLE", c.AccessLogSample},
 	}
+}
+
+// shownRedis is what can be shown of the Redis URL.
+func (s storeSettings) shownRedis() string {
+	if s.RedisURL == "" {
+		return "none: counted in memory, for one process"
+	}
+	return policy.RedisAddress(s.RedisURL)
 }
 
 // logged is the settings in force as one attribute of the log.

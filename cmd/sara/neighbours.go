@@ -55,7 +55,7 @@ func (s storeSettings) checkRedis(ctx context.Context) error {
 	defer cancel()
 	if err = client.Ping(ctx).Err(); err != nil {
 		fix, refused := redisFix(err, s.RedisURL)
-		err = wrongSetting("SARA_REDIS_URL", "%s does not answer: %s%s", maskURL(s.RedisURL), oneLine(err), fix)
+		err = wrongSetting("SARA_REDIS_URL", "%s does not answer: %s%s", policy.RedisAddress(s.RedisURL), oneLine(err), fix)
 		if !refused {
 			err = &awayError{err}
 		}

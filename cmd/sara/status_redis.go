@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy"
 )
 
 // redisStatus is how Redis is.
@@ -47,7 +49,7 @@ func (c *statusCommand) askRedis(ctx context.Context) (redisStatus, sharedCounts
 	if c.RedisURL == "" {
 		return redisStatus{State: redisNone}, sharedCounts{none: true}
 	}
-	status := redisStatus{State: redisAway, Address: maskURL(c.RedisURL)}
+	status := redisStatus{State: redisAway, Address: policy.RedisAddress(c.RedisURL)}
 	if err := c.checkRedis(ctx); err != nil {
 		status.Problem = problem(err)
 		return status, sharedCounts{}
@@ -63,14 +65,14 @@ func (c *statusCommand) askRedis(ctx context.Context) (redisStatus, sharedCounts
 	took := float64(time.Since(begun).Microseconds()) / 1000
 	status.LatencyMS = &took
 	if err == nil {
-		err = status.describe(ctx, client)
+		err = status.describe(ctx, client, c.RedisURL)
 	}
 	status.Problem = problem(err)
 	return status, sharedCounts{client: client}
 }
 
-// describe asks every master what it says of itself.
-func (s *redisStatus) describe(ctx context.Context, client redis.UniversalClient) error {
+// describe asks every master what it says of itself; the URL tells whether it was found through a Sentinel.
+func (s *redisStatus) describe(ctx context.Context, client redis.UniversalClient, address string) error {
 	var mu sync.Mutex // guards s
 	ask := func(ctx context.Context, node *redis.Client) error {
 		text, err := node.Info(ctx).Result()
@@ -90,7 +92,7 @@ func (s *redisStatus) describe(ctx context.Context, client redis.UniversalClient
 			return err
 		}
 	}
-	if strings.Contains(s.Address, "master_name") {
+	if strings.Contains(address, "master_name=") {
 		mode := "sentinel"
 		s.Mode = &mode
 	}
