@@ -159,7 +159,8 @@ func testTraceArrives(t *testing.T, binary string, people *cast) {
 		t.Fatal(err)
 	}
 	p.stopped() // by when everything has been sent
-
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	id := answered.Meta.RequestID
 	at := slices.IndexFunc(r.spans, func(s *span.Span) bool { return valueOf(s.Attributes, "sara.request_id") == id })
 	if r.err != nil || id == "" || at < 0 {
