@@ -1,9 +1,10 @@
 package proxy
 
 import (
+	"bytes"
+	"context"
 	"strings"
 
-	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
 	"sara/proxy/docs"
@@ -19,26 +20,49 @@ func newPages(c *Config) (*docs.Pages, error) {
 	return docs.New(docs.Config{BaseURL: c.BaseURL, DocsURL: c.DocsURL, Codes: codes})
 }
 
-// routePages has the API reference served. It is no part of the API: its pages take no key, count against nobody, and are
-// not in the envelope.
-func (s *Server) routePages(r *router.Router) {
+// withPages has the API reference served at its paths, and everything else by others. It is no part of the API: its pages
+// take no key, count against nobody, and are not in the envelope. It stands before the router, which cannot tell a path from
+// the same one with a slash after it, and answers every method that it does not know alike.
+func (s *Server) withPages(others fasthttp.RequestHandler) fasthttp.RequestHandler {
 	pages := &route{Path: docs.Path, Open: true}
-	handler := func(wire *fasthttp.RequestCtx) {
-		c := s.newCall(pages, wire)
-		s.sendPage(c)
-		s.finish(c, nil)
+	refused := s.handle(&route{Path: docs.Path, Open: true, serve: wrongPageMethod})
+	return func(wire *fasthttp.RequestCtx) {
+		switch {
+		case !isPage(wire.URI().PathOriginal()):
+			others(wire)
+		case wire.IsGet(), wire.IsHead():
+			c := s.newCall(pages, wire)
+			s.sendPage(c)
+			s.finish(c, nil)
+		default:
+			refused(wire)
+			setHeader(&wire.Response.Header, fasthttp.HeaderAllow, "GET, HEAD")
+		}
 	}
-	for _, path := range []string{docs.Path, docs.Path + "/{path:*}"} {
-		r.GET(path, handler)
-		r.HEAD(path, handler)
-	}
+}
+
+func isPage(path []byte) bool {
+	below, ok := bytes.CutPrefix(path, []byte(docs.Path))
+	return ok && (len(below) == 0 || below[0] == '/')
+}
+
+func wrongPageMethod(_ *Server, _ context.Context, c *call) (reply, error) {
+	return reply{}, &failure{code: codeMethodNotAllowed, status: fasthttp.StatusMethodNotAllowed,
+		message: "the method " + string(c.wire.Method()) + " is not allowed: the API reference is read with GET or HEAD"}
 }
 
 // sendPage answers with the file of the reference that the path names.
 func (s *Server) sendPage(c *call) {
 	response := &c.wire.Response
-	file := s.pages.File(strings.TrimPrefix(string(c.wire.Path()), docs.Path))
-	if file == nil {
+	path := strings.TrimPrefix(string(c.wire.Path()), docs.Path)
+	file := s.pages.File(path)
+	switch {
+	case path == "/":
+		file = s.pages.File("")
+		c.wire.SetStatusCode(fasthttp.StatusPermanentRedirect)
+		// Relative, so that it is right whatever address a proxy in front gives the API.
+		setHeader(&response.Header, fasthttp.HeaderLocation, ".."+docs.Path)
+	case file == nil:
 		file = s.pages.Absent()
 		c.wire.SetStatusCode(fasthttp.StatusNotFound)
 	}

@@ -89,17 +89,42 @@ func TestPagesAreServed(t *testing.T) {
 	if len(assets) < len(kinds) {
 		t.Errorf("the page loads %v only", assets)
 	}
-	for _, path := range []string{"/docs/", "/docs/x", "/docs/guides", "/docs/guides/x", "/docs/assets/style.css", "/docs/%2e%2e/v1/me"} {
+	for _, path := range []string{"/docs/x", "/docs/guides", "/docs/guides/x", "/docs/assets/style.css", "/docs/%2e%2e/v1/me"} {
 		answer, body := w.page(http.MethodGet, path)
 		if answer.StatusCode != http.StatusNotFound || answer.Header.Get("Cache-Control") != "no-store" && strings.HasPrefix(body, "<") {
 			t.Errorf("GET %s is %d with the headers %v", path, answer.StatusCode, answer.Header)
 		}
 	}
-	if answer, _ := w.page(http.MethodPost, "/docs"); answer.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST /docs is %d", answer.StatusCode)
-	}
 	if !strings.Contains(w.logged(), `"operation":"/docs"`) {
 		t.Error("the access log does not name the pages")
+	}
+}
+
+func TestReferenceWithASlashIsElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		answer, _ := w.page(method, "/docs/")
+		to, err := answer.Location()
+		w.must(err)
+		if answer.StatusCode != http.StatusPermanentRedirect || to.String() != w.base+"/docs" || answer.Header.Get("Cache-Control") != "public, max-age=300" {
+			t.Errorf("%s /docs/ is %d with the headers %v", method, answer.StatusCode, answer.Header)
+		}
+	}
+}
+
+// Pages take HEAD, which the API does not.
+func TestPagesRefuseOtherMethods(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, path := range []string{"/docs", "/docs/", "/docs/guides/dates", "/docs/x"} {
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, "PROPFIND"} {
+			answer, body := w.page(method, path)
+			if answer.StatusCode != http.StatusMethodNotAllowed || answer.Header.Get("Allow") != "GET, HEAD" ||
+				!strings.Contains(body, `"METHOD_NOT_ALLOWED"`) || !strings.Contains(body, "GET or HEAD") {
+				t.Errorf("%s %s is %d with the headers %v: %s", method, path, answer.StatusCode, answer.Header, body)
+			}
+		}
 	}
 }
 

@@ -63,11 +63,10 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	for i := range routes {
 		r.GET(routes[i].Path, s.handle(&routes[i]))
 	}
-	s.routePages(r)
 	r.NotFound = s.handle(&route{Path: "unknown", serve: unknownPath})
 	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod})
 	return &fasthttp.Server{
-		Handler:               s.recalling(r.Handler),
+		Handler:               s.recalling(s.withPages(r.Handler)),
 		ErrorHandler:          s.malformed,
 		Name:                  "sara",
 		ReadBufferSize:        maxHeader,
