@@ -24,16 +24,34 @@ type budgetStatus struct {
 	Problem  *string         `json:"problem"`
 }
 
-// accountBudget is an account that has used most of its day.
+// accountBudget is an account that has used most of its hour or its day.
 type accountBudget struct {
 	ID                       string `json:"id"`
 	Account                  string `json:"account"`
 	Plan                     string `json:"plan"`
+	RequestsThisHour         int    `json:"requests_this_hour"`
+	RequestsPerHour          int    `json:"requests_per_hour"`
 	RequestsToday            int    `json:"requests_today"`
 	RequestsPerDay           int    `json:"requests_per_day"`
 	SearchConsoleCallsToday  int    `json:"search_console_calls_today"`
 	SearchConsoleCallsPerDay int    `json:"search_console_calls_per_day"`
-	UsedPercent              int    `json:"used_percent"` // of the one that is nearer to its end
+	UsedPercent              int    `json:"used_percent"`
+	Ceiling                  string `json:"ceiling"` // that is nearest: requests_per_hour, requests_per_day or search_console_calls_per_day
+}
+
+// accountCeiling is one of an account's budgets.
+type accountCeiling struct {
+	name, shown string // in JSON and for people
+	used, limit int
+}
+
+// ceilings are the budgets of the account.
+func (a accountBudget) ceilings() []accountCeiling {
+	return []accountCeiling{
+		{"requests_per_hour", "requests this hour", a.RequestsThisHour, a.RequestsPerHour},
+		{"requests_per_day", "requests today", a.RequestsToday, a.RequestsPerDay},
+		{"search_console_calls_per_day", "Search Console calls today", a.SearchConsoleCallsToday, a.SearchConsoleCallsPerDay},
+	}
 }
 
 // liveBudget is a property that has used most of its minute.
@@ -87,11 +105,18 @@ func (v statusView) accountBudgets(ctx context.Context, s *budgetStatus) error {
 	for _, c := range counts {
 		a := byID[c.AccountID]
 		plan := v.plans[a.Plan]
-		used := max(percent(c.InDay, plan.RequestsPerDay), percent(c.Calls, plan.SearchConsoleCallsPerDay))
-		if plan.APIAccess && used >= nearPercent {
-			s.Accounts = append(s.Accounts, accountBudget{ID: a.ID, Account: a.Name, Plan: a.Plan, RequestsToday: c.InDay,
-				RequestsPerDay: plan.RequestsPerDay, SearchConsoleCallsToday: c.Calls, SearchConsoleCallsPerDay: plan.SearchConsoleCallsPerDay,
-				UsedPercent: used})
+		if c.Hour != v.now.Unix()/int64(time.Hour/time.Second) {
+			c.InHour = 0 // what was written down is of an hour that is over
+		}
+		budget := accountBudget{ID: a.ID, Account: a.Name, Plan: a.Plan, RequestsThisHour: c.InHour, RequestsPerHour: plan.RequestsPerHour,
+			RequestsToday: c.InDay, RequestsPerDay: plan.RequestsPerDay, SearchConsoleCallsToday: c.Calls, SearchConsoleCallsPerDay: plan.SearchConsoleCallsPerDay}
+		for _, ceiling := range budget.ceilings() {
+			if used := percent(ceiling.used, ceiling.limit); used > budget.UsedPercent {
+				budget.UsedPercent, budget.Ceiling = used, ceiling.name
+			}
+		}
+		if plan.APIAccess && budget.UsedPercent >= nearPercent {
+			s.Accounts = append(s.Accounts, budget)
 		}
 	}
 	return err

@@ -115,8 +115,11 @@ func shown(all int) string {
 func (s budgetStatus) print(text *strings.Builder) error {
 	var rows [][]string
 	for _, a := range s.Accounts {
-		rows = append(rows, []string{a.Account, "requests today", usedOf(a.RequestsToday, a.RequestsPerDay)},
-			[]string{a.Account, "Search Console calls today", usedOf(a.SearchConsoleCallsToday, a.SearchConsoleCallsPerDay)})
+		for _, ceiling := range a.ceilings() {
+			if percent(ceiling.used, ceiling.limit) >= nearPercent {
+				rows = append(rows, []string{a.Account, ceiling.shown, usedOf(ceiling.used, ceiling.limit)})
+			}
+		}
 	}
 	for _, p := range s.Live {
 		rows = append(rows, []string{p.GSCProperty, "live calls this minute", strconv.Itoa(p.UsedPercent) + " %"})

@@ -176,7 +176,7 @@ func TestStatusSaysWhatNeedsAttention(t *testing.T) {
 		r.Outages.Unhealthy[0].Workspace != "Web" || r.Outages.Unhealthy[0].Account != "Acme" {
 		t.Errorf("connections: %+v", r.Outages)
 	}
-	if len(r.Budgets.Accounts) != 1 || r.Budgets.Accounts[0].UsedPercent != 80 || r.Budgets.Accounts[0].SearchConsoleCallsPerDay != 250 {
+	if len(r.Budgets.Accounts) != 1 || r.Budgets.Accounts[0].UsedPercent != 80 || r.Budgets.Accounts[0].Ceiling != "search_console_calls_per_day" || r.Budgets.Accounts[0].SearchConsoleCallsPerDay != 250 {
 		t.Errorf("budgets: %+v", r.Budgets)
 	}
 	if _, table, _ := c.run("status", "--replica", degraded); !strings.Contains(table, "Needs attention:\n- replica ") || !strings.Contains(table, "201 of 250 (80 %)") {
@@ -184,6 +184,38 @@ func TestStatusSaysWhatNeedsAttention(t *testing.T) {
 	}
 	if strings.Contains(c.said.String(), "hunter2") {
 		t.Error("a secret was printed")
+	}
+}
+
+func TestStatusTellsOfAnHourThatIsNearlyUsedUp(t *testing.T) {
+	c := newCLI(t)
+	c.ok("account", "add", "Acme", "--plan", "pro")
+	c.ok("account", "add", "Idle", "--plan", "pro")
+	now := time.Date(2026, time.March, 1, 12, 30, 0, 0, time.UTC)
+	store := c.open(func() time.Time { return now })
+	counts := make([]sqlstore.UsageCount, 2)
+	for i, name := range []string{"Acme", "Idle"} {
+		account, err := store.Account(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hour := now.Unix()/3600 - int64(i) // that of the second is over
+		counts[i] = sqlstore.UsageCount{AccountID: account.ID, Hour: hour, Day: hour / 24, InHour: 250, InDay: 250}
+	}
+	if err := store.SaveUsage(t.Context(), counts); err != nil {
+		t.Fatal(err)
+	}
+	calendar, err := translate.NewCalendar()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := statusView{store: store, plans: policy.DefaultPlans(), calendar: calendar, now: now, counted: sharedCounts{none: true}}.budgets(t.Context(), nil)
+	if a := status.Accounts; len(a) != 1 || a[0].Account != "Acme" || a[0].Ceiling != "requests_per_hour" || a[0].UsedPercent != 100 || a[0].RequestsPerHour != 250 {
+		t.Errorf("accounts near an end: %+v (%v)", a, cell(status.Problem))
+	}
+	var text strings.Builder
+	if err := status.print(&text); err != nil || !strings.Contains(text.String(), "requests this hour  250 of 250 (100 %)") || strings.Contains(text.String(), "requests today") {
+		t.Errorf("%v:\n%s", err, text.String())
 	}
 }
 
