@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -35,7 +36,7 @@ func (s storeSettings) counters(ctx context.Context, store *sqlstore.Store, repl
 		return counters{}, err
 	}
 	if client == nil {
-		log.WarnContext(ctx, "without SARA_REDIS_URL, requests are counted in memory: for one process only")
+		log.WarnContext(ctx, cmp.Or(s.aloneNote(replicas), "without SARA_REDIS_URL, requests are counted in memory: for one process only"))
 		return localCounters(ctx, store, log, now)
 	}
 	shared, err := policy.NewShared(policy.SharedConfig{Client: client, Replicas: replicas, Now: now, Log: log, Registry: registry})

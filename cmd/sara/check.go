@@ -22,7 +22,7 @@ func (c *serveCommand) validate() error {
 	_, replicasErr := c.replicas()
 	_, cacheErr := c.cacheBytes()
 	errs := append(c.addressSettings.check(), c.edgeSettings.check()...)
-	errs = append(errs, c.storeSettings.check(), c.archiveSettings.check(), keyErr, replicasErr, cacheErr)
+	errs = append(errs, c.storeSettings.check(), c.archiveSettings.check(), keyErr, replicasErr, cacheErr, c.checkListeners())
 	errs = append(errs, c.upstreamSettings.check()...)
 	errs = append(errs, traceEnvironment(os.Getenv).check(), c.keySettings.check(), plansErr, c.collectSettings.check(), c.inspectSettings.check())
 	return errors.Join(append(errs, c.logSettings.check()...)...)
@@ -33,10 +33,15 @@ func (c *serveCommand) check(ctx context.Context, con *console) error {
 	if err := errors.Join(c.checkDatabase(ctx, con), c.checkArchive(ctx), c.checkRedis(ctx)); err != nil {
 		return err
 	}
-	if err := printTable(con.stdout, []string{"SETTING", "VALUE"}, c.effective()); err != nil {
+	replicas, err := c.replicas()
+	if note := c.aloneNote(replicas); note != "" {
+		_, printErr := fmt.Fprintf(con.stdout, "Note: %s.\n\n", note)
+		err = errors.Join(err, printErr)
+	}
+	if err := errors.Join(err, printTable(con.stdout, []string{"SETTING", "VALUE"}, c.effective())); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(con.stdout, "\nThe settings are good.")
+	_, err = fmt.Fprintln(con.stdout, "\nThe settings are good.")
 	return err
 }
 

@@ -143,6 +143,41 @@ func (s adminSettings) check() error {
 	return checkAddress("SARA_ADMIN_LISTEN", s.AdminListen, "127.0.0.1:9090")
 }
 
+// checkListeners reports two listeners that would take the same port. What is wrong with an address by itself is told elsewhere.
+func (c *serveCommand) checkListeners() error {
+	host, port, err := net.SplitHostPort(c.Listen)
+	adminHost, adminPort, adminErr := net.SplitHostPort(c.AdminListen)
+	number, _ := strconv.Atoi(port)
+	adminNumber, _ := strconv.Atoi(adminPort)
+	if err != nil || adminErr != nil || number == 0 || number != adminNumber || !overlap(host, adminHost) {
+		return nil
+	}
+	return wrongSetting("SARA_ADMIN_LISTEN", "%q takes the port of SARA_LISTEN, %q; give it another, such as %s",
+		c.AdminListen, c.Listen, net.JoinHostPort(adminHost, strconv.Itoa(number%65535+1)))
+}
+
+// overlap reports whether listeners on the two hosts cannot have the same port.
+func overlap(a, b string) bool {
+	for _, host := range []*string{&a, &b} {
+		if strings.EqualFold(*host, "localhost") {
+			*host = "127.0.0.1"
+		}
+		if ip, err := netip.ParseAddr(*host); *host == "" || err == nil && ip.IsUnspecified() {
+			return true // also that of IPv4, which Go opens for IPv6 too
+		}
+	}
+	return strings.EqualFold(a, b)
+}
+
+// aloneNote warns of several processes that cannot share their counts, empty if there is nothing to warn of.
+func (s storeSettings) aloneNote(replicas int) string {
+	if s.RedisURL != "" || replicas < 2 {
+		return ""
+	}
+	return "SARA_REPLICAS is " + strconv.Itoa(replicas) + ", but without SARA_REDIS_URL each process counts for itself and gives out all of " +
+		"every limit: set SARA_REDIS_URL, the same for all of them, or SARA_REPLICAS to 1"
+}
+
 func (s edgeSettings) check() []error {
 	errs := []error{s.adminSettings.check()}
 	if s.DocsURL != "" {

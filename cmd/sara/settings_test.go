@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // effectiveListen returns the value of SARA_LISTEN that serve --check reports.
@@ -225,4 +226,51 @@ func (w *stopWriter) Write(p []byte) (int, error) {
 		w.stop()
 	}
 	return len(p), nil
+}
+
+func TestListenersDoNotShareAPort(t *testing.T) {
+	c := newCLI(t)
+	for _, test := range []struct {
+		public, admin string
+		clash         bool
+	}{
+		{"127.0.0.1:8080", "127.0.0.1:8080", true},
+		{"0.0.0.0:8080", "127.0.0.1:8080", true},
+		{"[::1]:8080", ":08080", true},
+		{"LOCALHOST:8080", "127.0.0.1:8080", true},
+		{"127.0.0.1:8080", "127.0.0.2:8080", false},
+		{"127.0.0.1:8080", "127.0.0.1:8081", false},
+		{"127.0.0.1:0", "127.0.0.1:0", false},
+	} {
+		args := []string{"serve", "--check", "--listen", test.public, "--admin-listen", test.admin}
+		if test.clash {
+			c.fails(exitError, args, "sara: SARA_ADMIN_LISTEN (--admin-listen): \""+test.admin+"\" takes the port of SARA_LISTEN, \""+test.public+"\"")
+		} else {
+			c.ok(args...)
+		}
+	}
+}
+
+func TestSeveralReplicasWithoutRedisAreWarnedOf(t *testing.T) {
+	c := newCLI(t)
+	const note = "SARA_REPLICAS is 2, but without SARA_REDIS_URL each process counts for itself"
+	if said := c.ok("serve", "--check", "--replicas", "2"); !strings.Contains(said, "Note: "+note) || !strings.Contains(said, "The settings are good.") {
+		t.Errorf("two replicas:\n%s", said)
+	}
+	if said := c.ok("serve", "--check"); strings.Contains(said, "Note: ") {
+		t.Errorf("one process:\n%s", said)
+	}
+	var said strings.Builder
+	log, err := logSettings{LogLevel: "warn", LogFormat: "text", AccessLogSample: "1"}.open(&said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted, err := storeSettings{}.counters(t.Context(), c.open(time.Now), 2, log.Logger, nil, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted.close()
+	if !strings.Contains(said.String(), note) {
+		t.Errorf("at the start the log says:\n%s", said.String())
+	}
 }
