@@ -260,6 +260,7 @@ func TestSeveralReplicasWithoutRedisAreWarnedOf(t *testing.T) {
 	if said := c.ok("serve", "--check"); strings.Contains(said, "Note: ") {
 		t.Errorf("one process:\n%s", said)
 	}
+	c.ok("migrate")
 	var said strings.Builder
 	log, err := logSettings{LogLevel: "warn", LogFormat: "text", AccessLogSample: "1"}.open(&said)
 	if err != nil {
