@@ -27,7 +27,7 @@ func (r *statusReport) print(w io.Writer) error {
 	}
 	errs = append(errs, r.Archive.print(&text), r.Indexing.print(&text), r.Budgets.print(&text))
 	if r.OK {
-		text.WriteString("\nAll is well.\n")
+		text.WriteString("\n" + r.wellness() + "\n")
 	} else {
 		text.WriteString("\nNeeds attention:\n")
 		for _, what := range r.Attention {
@@ -36,6 +36,23 @@ func (r *statusReport) print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return errors.Join(append(errs, err)...)
+}
+
+// wellness says in a sentence that nothing needs attention, and what might soon.
+func (r *statusReport) wellness() string {
+	var failing []string
+	for _, part := range []struct {
+		what string
+		n    int
+	}{{"collecting", r.Archive.Counts.Failing}, {"inspecting", r.Indexing.Counts.Failing}} {
+		if part.n > 0 {
+			failing = append(failing, fmt.Sprintf("%s failed the last time for %d of the properties", part.what, part.n))
+		}
+	}
+	if len(failing) == 0 {
+		return "All is well."
+	}
+	return "Nothing needs attention yet, but " + strings.Join(failing, " and ") + ": their notes above say why."
 }
 
 // section writes a table under its name, and what could not be learned.

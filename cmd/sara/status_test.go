@@ -131,7 +131,7 @@ func TestStatusWhenAllIsWell(t *testing.T) {
 	if incomplete < 0 || r.Archive.Properties[incomplete].GSCProperty != "sc-domain:s05.example" {
 		t.Errorf("the property of which only the last days are archived is not told from the others: %+v", r.Archive.Properties)
 	}
-	if table := c.ok("status", "--replica", replica); !strings.Contains(table, "The worst 20 of 23 are shown; --json has all.") || !strings.HasSuffix(table, "\nAll is well.\n") ||
+	if table := c.ok("status", "--replica", replica); !strings.Contains(table, "The worst 20 of 23 are shown; --json has all.") || !strings.HasSuffix(table, "\nNothing needs attention yet, but collecting failed the last time for 2 of the properties: their notes above say why.\n") ||
 		strings.Count(table, "sc-domain:") != 2*shownRows {
 		t.Errorf("for people:\n%s", table)
 	}
@@ -279,4 +279,15 @@ func TestStatusMakesNothing(t *testing.T) {
 		t.Errorf("a status makes %v (%v)", made, err)
 	}
 	c.fails(exitError, []string{"status", "--plans-file", "/nowhere", "--admin-listen", "x"}, "SARA_PLANS_FILE (--plans-file): ", "SARA_ADMIN_LISTEN (--admin-listen): ")
+}
+
+func TestStatusThatIsWellNamesInspectionsThatFail(t *testing.T) {
+	r := statusReport{}
+	if said := r.wellness(); said != "All is well." {
+		t.Errorf("nothing fails: %s", said)
+	}
+	r.Indexing.Counts.Failing = 2
+	if said := r.wellness(); said != "Nothing needs attention yet, but inspecting failed the last time for 2 of the properties: their notes above say why." {
+		t.Errorf("two inspections fail: %s", said)
+	}
 }
