@@ -175,7 +175,7 @@ func TestKeys(t *testing.T) {
 	}
 	c.ok("key", "create", "ann@example.com", "--name", "fourth")
 	c.ok("account", "plan", "Acme", "trial")
-	c.fails(exitError, []string{"key", "create", "ann@example.com", "--name", "fifth"}, "which allows 0 working API keys")
+	c.fails(exitError, []string{"key", "create", "ann@example.com", "--name", "fifth"}, `account "Acme" is on plan "trial", which has no API access: give it one that has`)
 
 	list := c.array(keyMembers, "key", "list", "ann@example.com")
 	if len(list) != 4 || c.id(list[0]) != c.id(first) || list[0]["revoked_at"] == nil {
@@ -267,4 +267,24 @@ func TestHelpAndVersion(t *testing.T) {
 		t.Errorf("help of serve names settings and defaults:\n%s", help)
 	}
 	c.object("version revision go", "version")
+}
+
+func TestWhatIsMissingIsSaidFirst(t *testing.T) {
+	c := newCLI(t)
+	c.ok("account", "add", "Acme", "--plan", "pro")
+	c.ok("workspace", "add", "Acme", "Web")
+	c.ok("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
+	if !strings.Contains(c.lastErrs, "sara connection add Web --credentials FILE") || !strings.Contains(c.lastErrs, "sara key create ann@example.com") {
+		t.Errorf("without a connection: %s", c.lastErrs)
+	}
+	credentials := c.write("mine.json", `{"type":"authorized_user","client_id":"id","client_secret":"hunter2","refresh_token":"hunter2"}`)
+	add := []string{"connection", "add", "Web", "--name", "mine", "--no-verify", "--credentials", credentials}
+	without := &cli{t: t, folder: c.folder, said: c.said, env: append(c.env[:len(c.env):len(c.env)], "SARA_SECRET_KEY=")}
+	without.fails(exitError, add, "set SARA_SECRET_KEY to 32 random bytes", "keep it, since serving needs the same one")
+	c.ok(add...)
+	without.fails(exitError, add, "SARA_SECRET_KEY: it is not set: set it to the key under which the 1 connections that exist were stored, not to a new one")
+	c.ok("person", "add", "Acme", "bob@example.com", "--workspace", "Web")
+	if strings.Contains(c.lastErrs, "connection add") {
+		t.Errorf("with a connection: %s", c.lastErrs)
+	}
 }

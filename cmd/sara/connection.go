@@ -82,10 +82,10 @@ func changeConnection(ctx context.Context, con *console, flags verifyFlags, o ou
 	if err != nil {
 		return fmt.Errorf("read the credentials: %w", err)
 	}
-	if flags.SecretKey == "" {
-		return sqlstore.ErrNoSecretKey // before Search Console is asked in vain
-	}
 	return flags.use(ctx, func(r registrar) error {
+		if flags.SecretKey == "" { // before Search Console is asked in vain
+			return noSecretKey(ctx, r.store)
+		}
 		connection, sites, err := change(r, credentials)
 		if err != nil {
 			return err
@@ -101,6 +101,18 @@ func changeConnection(ctx context.Context, con *console, flags verifyFlags, o ou
 			commandLine("property", "add", connectionReference(ctx, r.store, connection), cmp.Or(anySite(sites), "sc-domain:example.com")))
 		return nil
 	})
+}
+
+// noSecretKey explains how to come by the secret key: a new one would not open what is stored already.
+func noSecretKey(ctx context.Context, store *sqlstore.Store) error {
+	connections, err := store.Connections(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(connections) > 0:
+		return wrongSetting("SARA_SECRET_KEY", "it is not set: set it to the key under which the %d connections that exist were stored, not to a new one", len(connections))
+	}
+	return fmt.Errorf("%w; keep it, since serving needs the same one", sqlstore.ErrNoSecretKey)
 }
 
 // anySite is a site that reads data, empty if there is none.

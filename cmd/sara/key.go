@@ -81,6 +81,9 @@ func (c *keyCreate) Run(ctx context.Context, con *console) error {
 		key, text, err := registrar{store: store}.createKey(ctx, keyIssue{c.KeyPrefix, plans}, sqlstore.KeySpec{
 			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, ExpiresAt: expires,
 		})
+		if full := (*sqlstore.KeyLimitError)(nil); errors.As(err, &full) && full.Limit == 0 {
+			return fmt.Errorf("account %q is on plan %q, which has no API access: give it one that has with sara account plan", full.Account, full.Plan)
+		}
 		if err != nil {
 			return err
 		}

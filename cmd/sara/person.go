@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"sara/archive/sqlstore"
@@ -81,10 +82,32 @@ func (c *personAdd) Run(ctx context.Context, con *console) error {
 		if err := printPerson(ctx, con, c.output, store, person.ID); err != nil {
 			return err
 		}
+		if bare, err := workspaceWithoutConnection(ctx, store, person.ID); err != nil {
+			return err
+		} else if bare != "" {
+			con.next(c.output, "connect the workspace to Search Console, and create a key, with which the person's programs call the API.",
+				commandLine("connection", "add", bare, "--credentials", "FILE"), commandLine("key", "create", person.Email, "--name", "first key"))
+			return nil
+		}
 		con.next(c.output, "create a key, with which the person's programs call the API.",
 			commandLine("key", "create", person.Email, "--name", "first key"))
 		return nil
 	})
+}
+
+// workspaceWithoutConnection is how to call a workspace of the person that has no connection, empty if each has one.
+func workspaceWithoutConnection(ctx context.Context, store *sqlstore.Store, person string) (string, error) {
+	workspaces, err := store.PersonWorkspaces(ctx, person)
+	if err != nil {
+		return "", err
+	}
+	connections, err := store.Connections(ctx)
+	for _, w := range workspaces {
+		if !slices.ContainsFunc(connections, func(c sqlstore.Connection) bool { return c.WorkspaceID == w.ID }) {
+			return workspaceReference(ctx, store, w.Name, w.ID), err
+		}
+	}
+	return "", err
 }
 
 type personJoin struct {
