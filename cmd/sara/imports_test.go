@@ -57,6 +57,12 @@ type sourceFile struct {
 	imports []string
 }
 
+// isModule reports whether a folder is a module by itself, which imports nothing of ours.
+func isModule(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "go.mod"))
+	return err == nil
+}
+
 // sourceFiles parses the module's files, by folder.
 func sourceFiles(t *testing.T) map[string][]sourceFile {
 	t.Helper()
@@ -65,7 +71,7 @@ func sourceFiles(t *testing.T) map[string][]sourceFile {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && name != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata") {
+		if entry.IsDir() && name != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || isModule(name)) {
 			return filepath.SkipDir
 		}
 		if entry.IsDir() || filepath.Ext(name) != ".go" {
