@@ -70,7 +70,9 @@ func sealedCredentials(ctx context.Context, store *sqlstore.Store, connections [
 	var errs []error
 	for _, c := range connections {
 		_, _, err := store.Credentials(ctx, c.ID)
-		if errors.Is(err, sqlstore.ErrNoSecretKey) || errors.Is(err, sqlstore.ErrWrongSecretKey) {
+		if errors.Is(err, sqlstore.ErrNoSecretKey) {
+			err = wrongSetting("SARA_SECRET_KEY", "connection %q: no secret key: set it to the one that the credentials were stored under, not to a new one", c.Name)
+		} else if errors.Is(err, sqlstore.ErrWrongSecretKey) {
 			err = wrongSetting("SARA_SECRET_KEY", "connection %q: %v", c.Name, err)
 		}
 		if err != nil {

@@ -189,7 +189,7 @@ func TestCheckOpensTheStoredCredentials(t *testing.T) {
 		c.fails(exitError, append(check, "--secret-key", another, "--log-level", "error"), `SARA_SECRET_KEY (--secret-key): connection "mine": `, "does not open")
 	}
 	c.env = append(c.env, "SARA_SECRET_KEY=")
-	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key")
+	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key: set it to the one that the credentials were stored under, not to a new one")
 }
 
 func TestAddressThatIsTaken(t *testing.T) {
