@@ -272,7 +272,7 @@ func TestParquetIsNotWrittenToATerminal(t *testing.T) {
 	c := newArchiveCLI(t)
 	var stderr bytes.Buffer
 	args := []string{"archive", "export", shopSite, "--from", "2025-01-01", "--to", "2025-01-02", "--format", "parquet"}
-	status := run(context.Background(), args, terminal, &stderr, c.env)
+	status := run(context.Background(), programName, args, terminal, &stderr, c.env)
 	if status != exitError || !strings.Contains(stderr.String(), "--output FILE") {
 		t.Errorf("status %d: %s", status, &stderr)
 	}

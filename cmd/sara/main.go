@@ -27,7 +27,7 @@ func main() {
 	// The first signal ends ctx. With it the handler goes, so that a second one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	redis.SetLogger(quiet{}) // whether Redis answers is in our own log, once; not on standard error, for every connection
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr, os.Environ()))
+	os.Exit(run(ctx, os.Args[0], os.Args[1:], os.Stdout, os.Stderr, os.Environ()))
 }
 
 // quiet is a log of the Redis library that says nothing.
@@ -63,16 +63,17 @@ type commands struct {
 type console struct {
 	stdout, stderr io.Writer
 	now            func() time.Time
-	repeated       string // flags that the command lines of next take over
+	program        string // how the command lines of next call it
+	repeated       string // flags that they take over
 }
 
-// run runs one command line and returns the exit status. It ends soon after ctx does.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer, environ []string) int {
+// run runs one command line and returns the exit status. It ends soon after ctx does. The program is how it was called.
+func run(ctx context.Context, program string, args []string, stdout, stderr io.Writer, environ []string) int {
 	var helped bool
 	settings := newSources(environ)
-	con := &console{stdout: stdout, stderr: stderr, now: time.Now}
+	con := &console{stdout: stdout, stderr: stderr, now: time.Now, program: callable(program)}
 	parser, err := kong.New(&commands{},
-		kong.Name("sara"),
+		kong.Name(programName),
 		kong.Description("The Search Analytics Read API over Google Search Console."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),

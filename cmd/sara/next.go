@@ -18,16 +18,27 @@ func (con *console) next(o output, what string, commands ...string) {
 	var text strings.Builder
 	fmt.Fprintf(&text, "\nNext: %s\n\n", what)
 	for _, command := range commands {
-		fmt.Fprintf(&text, "  %s%s\n", command, con.repeated)
+		fmt.Fprintf(&text, "  %s%s%s\n", con.program, strings.TrimPrefix(command, programName), con.repeated)
 	}
 	_, _ = fmt.Fprint(con.stderr, text.String()) // who does not hear it has what was asked for
+}
+
+const programName = "sara"
+
+// callable is how to call the program again that was called so: by its path, unless it was found by its name, or is one of
+// those that go run forgets.
+func callable(called string) string {
+	if !strings.Contains(called, "/") || strings.Contains(called, "/go-build") {
+		return programName
+	}
+	return quoted(called)
 }
 
 // commandLine is a command line of sara with its arguments quoted where a shell needs it. Words in capitals are for the reader
 // to fill in.
 func commandLine(args ...string) string {
 	var line strings.Builder
-	line.WriteString("sara")
+	line.WriteString(programName)
 	for _, arg := range args {
 		line.WriteString(" " + quoted(arg))
 	}

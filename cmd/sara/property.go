@@ -74,7 +74,8 @@ func (c *propertyAdd) Run(ctx context.Context, con *console) error {
 			return err
 		}
 		reference := propertyReference(ctx, r.store, p)
-		con.next(c.output, "archive its history and inspect its URLs now; the server does both once a day.",
+		con.next(c.output, "create a key for who reads it, and serve. The server archives history and inspects URLs once a day; this does it now.",
+			commandLine("key", "create", "EMAIL", "--name", "NAME"), commandLine("serve"),
 			commandLine("collect", "--property", reference), commandLine("inspect", "--property", reference))
 		return nil
 	})
@@ -122,8 +123,8 @@ func (c *propertyImport) Run(ctx context.Context, con *console) error {
 		if err := many(c.output, con.stdout, records); err != nil || len(records) == 0 {
 			return err
 		}
-		con.next(c.output, "archive their history and inspect their URLs now; the server does both once a day.",
-			commandLine("collect"), commandLine("inspect"))
+		con.next(c.output, "create a key for who reads them, and serve. The server archives history and inspects URLs once a day; this does it now.",
+			commandLine("key", "create", "EMAIL", "--name", "NAME"), commandLine("serve"), commandLine("collect"), commandLine("inspect"))
 		return nil
 	})
 }

@@ -212,7 +212,7 @@ func TestStopBeforeServing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var stdout, stderr stopWriter
 	stdout.stop = cancel
-	status := run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, &stdout, &stderr, c.env)
+	status := run(ctx, programName, []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, &stdout, &stderr, c.env)
 	if status != exitOK {
 		t.Errorf("status %d", status)
 	}
