@@ -282,7 +282,7 @@ func TestWhatIsMissingIsSaidFirst(t *testing.T) {
 	without := &cli{t: t, folder: c.folder, said: c.said, env: append(c.env[:len(c.env):len(c.env)], "SARA_SECRET_KEY=")}
 	without.fails(exitError, add, "set SARA_SECRET_KEY to 32 random bytes", "keep it, since serving needs the same one")
 	c.ok(add...)
-	without.fails(exitError, add, "SARA_SECRET_KEY: it is not set: set it to the key under which the 1 connections that exist were stored, not to a new one")
+	without.fails(exitError, add, "SARA_SECRET_KEY: it is not set: set it to the key under which the connections that exist (1) were stored, not to a new one")
 	c.ok("person", "add", "Acme", "bob@example.com", "--workspace", "Web")
 	if strings.Contains(c.lastErrs, "connection add") {
 		t.Errorf("with a connection: %s", c.lastErrs)

@@ -110,7 +110,7 @@ func noSecretKey(ctx context.Context, store *sqlstore.Store) error {
 	case err != nil:
 		return err
 	case len(connections) > 0:
-		return wrongSetting("SARA_SECRET_KEY", "it is not set: set it to the key under which the %d connections that exist were stored, not to a new one", len(connections))
+		return wrongSetting("SARA_SECRET_KEY", "it is not set: set it to the key under which the connections that exist (%d) were stored, not to a new one", len(connections))
 	}
 	return fmt.Errorf("%w; keep it, since serving needs the same one", sqlstore.ErrNoSecretKey)
 }

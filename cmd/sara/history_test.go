@@ -36,7 +36,7 @@ func TestCheckOfTheArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 		u.Host = "no-such-bucket"
-		c.fails(exitError, []string{"serve", "--check", "--archive-url", u.String()}, "SARA_ARCHIVE_URL: s3://no-such-bucket", "check bucket: ")
+		c.fails(exitError, []string{"serve", "--check", "--archive-url", u.String()}, "SARA_ARCHIVE_URL (--archive-url): s3://no-such-bucket", "check bucket: ")
 		if strings.Contains(c.said.String(), s3test.SecretKey) {
 			t.Error("the secret was printed")
 		}

@@ -193,16 +193,20 @@ func TestCheckOpensTheStoredCredentials(t *testing.T) {
 }
 
 func TestAddressThatIsTaken(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var addresses [2]string
+	for i := range addresses {
+		taken, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeListeners(taken)
+		addresses[i] = taken.Addr().String()
 	}
-	defer closeListeners(taken)
-	address := taken.Addr().String()
+	address, admin := addresses[0], addresses[1]
 	c := newCLI(t)
 	c.fails(exitError, []string{"demo", "--listen", address}, "--listen: "+address+" is taken by another program; stop that one, or choose another")
-	c.fails(exitError, []string{"serve", "--listen", address, "--admin-listen", address}, "SARA_LISTEN (--listen): "+address+" is taken",
-		"SARA_ADMIN_LISTEN (--admin-listen): "+address+" is taken")
+	c.fails(exitError, []string{"serve", "--listen", address, "--admin-listen", admin}, "SARA_LISTEN (--listen): "+address+" is taken",
+		"SARA_ADMIN_LISTEN (--admin-listen): "+admin+" is taken")
 	c.fails(exitError, []string{"serve", "--listen", "192.0.2.1:8080", "--admin-listen", "127.0.0.1:0"}, "is no address of this machine; choose one that is")
 }
 
