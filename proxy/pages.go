@@ -32,8 +32,11 @@ func (s *Server) withPages(others fasthttp.RequestHandler) fasthttp.RequestHandl
 			others(wire)
 		case wire.IsGet(), wire.IsHead():
 			c := s.newCall(pages, wire)
-			s.sendPage(c)
-			s.finish(c, nil)
+			err := s.sendPage(c)
+			if err != nil {
+				s.refuse(c, err)
+			}
+			s.finish(c, err)
 		default:
 			refused(wire)
 			setHeader(&wire.Response.Header, fasthttp.HeaderAllow, "GET, HEAD")
@@ -51,8 +54,10 @@ func wrongPageMethod(_ *Server, _ context.Context, c *call) (reply, error) {
 		message: "the method " + string(c.wire.Method()) + " is not allowed: the API reference is read with GET or HEAD"}
 }
 
-// sendPage answers with the file of the reference that the path names.
-func (s *Server) sendPage(c *call) {
+// sendPage answers with the file of the reference that the path names. With an error it has answered nothing that cannot be
+// replaced.
+func (s *Server) sendPage(c *call) (err error) {
+	defer catch(&err)
 	response := &c.wire.Response
 	path := strings.TrimPrefix(string(c.wire.Path()), docs.Path)
 	file := s.pages.File(path)
@@ -76,11 +81,12 @@ func (s *Server) sendPage(c *call) {
 	}
 	if response.StatusCode() == fasthttp.StatusOK && c.knows(tag) {
 		c.wire.SetStatusCode(fasthttp.StatusNotModified)
-		return
+		return nil
 	}
 	response.Header.SetContentType(file.Type)
 	if packed {
 		setHeader(&response.Header, fasthttp.HeaderContentEncoding, "gzip")
 	}
 	response.SetBodyRaw(body)
+	return nil
 }

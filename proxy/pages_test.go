@@ -226,3 +226,15 @@ func TestExamplesOfErrorsAreTrue(t *testing.T) {
 		}
 	}
 }
+
+// A bug of ours fails the request, not the process.
+func TestPages500Panic(t *testing.T) {
+	w := newWorld(t)
+	w.server.pages = nil
+	ctx := w.request(docs.Path)
+	w.server.edge.Handler(ctx)
+	if body := string(ctx.Response.Body()); ctx.Response.StatusCode() != http.StatusInternalServerError || !strings.Contains(body, codeInternal) ||
+		ctx.Response.Header.Peek("Etag") != nil {
+		t.Errorf("answers %d %s with %s", ctx.Response.StatusCode(), body, &ctx.Response.Header)
+	}
+}
