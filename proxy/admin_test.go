@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -157,6 +158,28 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	}
 	if _, err := http.Get(w.base + "/v1/me"); err == nil {
 		t.Error("a stopped server answers")
+	}
+}
+
+// A process that is told to end while it starts ends nevertheless.
+func TestShutdownBeforeServe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.server.Shutdown(t.Context()))
+	late, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	served := make(chan error, 1)
+	go func() { served <- w.server.Serve(late) }()
+	select {
+	case err := <-served:
+		w.must(err)
+	case <-time.After(10 * time.Second):
+		t.Error("it serves after it was shut down")
+		w.must(late.Close())
+	}
+	if conn, err := net.Dial("tcp", late.Addr().String()); err == nil {
+		w.must(conn.Close())
+		t.Error("it listens after it was shut down")
 	}
 }
 

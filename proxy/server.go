@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,6 +52,10 @@ type Server struct {
 	edge     *fasthttp.Server
 	started  time.Time
 	draining atomic.Bool
+
+	listening sync.Mutex
+	listener  net.Listener // of Serve
+	ended     bool         // Shutdown was called
 }
 
 // newEdge makes the HTTP server. Its own error answers are replaced, because they are not in the envelope, and its logs
@@ -87,12 +92,34 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// Serve answers requests on the listener until Shutdown.
+// Serve answers requests on the listener until Shutdown, and not at all after it. It is called once, and closes the listener.
 func (s *Server) Serve(listener net.Listener) error {
+	if !s.listen(listener) {
+		return listener.Close()
+	}
 	if err := s.edge.Serve(listener); err != nil {
 		return fmt.Errorf("serve on %s: %w", listener.Addr(), err)
 	}
 	return nil
+}
+
+// listen reports whether the listener is to be served.
+func (s *Server) listen(listener net.Listener) bool {
+	s.listening.Lock()
+	defer s.listening.Unlock()
+	s.listener = listener
+	return !s.ended
+}
+
+// hush closes a listener that Serve was called with a moment ago, or is called with later: the HTTP library shuts down those
+// that it knows.
+func (s *Server) hush() {
+	s.listening.Lock()
+	defer s.listening.Unlock()
+	s.ended = true
+	if s.listener != nil {
+		_ = s.listener.Close() // as a rule it is closed already
+	}
 }
 
 // Drain makes Ready fail, so that whoever balances the load sends no more requests. Requests are still answered.
@@ -104,6 +131,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	defer s.access.close()
 	defer s.cache.Close()
+	defer s.hush()
 	if err := s.edge.ShutdownWithContext(ctx); err != nil {
 		return fmt.Errorf("drain the server: %w", err)
 	}
