@@ -161,7 +161,7 @@ func (f AccessFormat) append(dst []byte, c *call, status int, code string, took 
 	dst = f.text(dst, "operation", c.route.label())
 	dst = strconv.AppendInt(f.name(dst, "status"), int64(status), 10)
 	dst = strconv.AppendFloat(f.name(dst, "seconds"), took.Seconds(), 'g', -1, 64)
-	dst = strconv.AppendInt(f.name(dst, "bytes"), int64(len(c.wire.Response.Body())), 10)
+	dst = strconv.AppendInt(f.name(dst, "bytes"), int64(c.length()), 10)
 	dst = f.text(dst, "client", c.client)
 	if code != "" {
 		dst = f.text(dst, "code", code)

@@ -28,7 +28,8 @@ type call struct {
 	span    trace.Span           // nil: the server makes no traces
 
 	deadline deadline  // of the work for the request
-	scratch  [256]byte // for the stage that is under way, which keeps nothing of it
+	scratch  [256]byte // for the stage that is under way; what the last one leaves there is the body's
+	body     body
 
 	// Known from some stage on: nil before it, or when the route has no use for it.
 	grant    *policy.Grant

@@ -56,5 +56,8 @@ func (s *Server) clientAddress(wire *fasthttp.RequestCtx) string {
 			}
 		}
 	}
-	return wire.RemoteIP().String()
+	if c, ok := wire.Conn().(*connection); ok {
+		return c.address
+	}
+	return wire.RemoteIP().String() // of a request that came over no connection, as that of a benchmark
 }

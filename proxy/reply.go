@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"time"
 
@@ -49,20 +50,52 @@ func (s *Server) send(c *call, r reply) {
 	setHeader(&response.Header, "Etag", tag)
 }
 
-// writeBody writes the head and the tail into the response's own buffer.
+// writeBody gives the head and the tail to the response.
 func (c *call) writeBody(r reply) {
-	response := &c.wire.Response
 	tail := c.scratch[:0]
 	if r.tail != nil {
 		tail = r.tail(tail, r.word, c.id)
 	}
-	body := response.SwapBody(nil)[:0]
-	if r.answer.Len() < compressFrom || !c.takesGzip() {
-		response.SwapBody(r.answer.Append(body, tail))
-		return
+	c.body = body{r.answer.Head(), tail}
+	if len(c.body.head) >= compressFrom && c.takesGzip() {
+		c.body = body{r.answer.Packed(), r.answer.AppendPacked(tail[len(tail):], tail)}
+		setHeader(&c.wire.Response.Header, fasthttp.HeaderContentEncoding, "gzip")
 	}
-	response.SwapBody(r.answer.AppendGzip(body, tail))
-	setHeader(&response.Header, fasthttp.HeaderContentEncoding, "gzip")
+	c.wire.Response.SetBodyStream(&c.body, len(c.body.head)+len(c.body.tail))
+}
+
+// length returns the length of the response's body in bytes.
+func (c *call) length() int {
+	response := &c.wire.Response
+	if response.IsBodyStream() {
+		return response.Header.ContentLength()
+	}
+	return len(response.Body())
+}
+
+// A body is what a response is made of: the head, which others send at the same time, and the tail. The HTTP library has
+// it write itself to where the whole response is gathered, so that an answer is copied once, and a long one not at all.
+type body struct{ head, tail []byte }
+
+// WriteTo implements io.WriterTo.
+func (b *body) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(b.head)
+	if err != nil {
+		return int64(n), err
+	}
+	m, err := w.Write(b.tail)
+	return int64(n + m), err
+}
+
+// Read implements io.Reader. What was read is not written any more.
+func (b *body) Read(p []byte) (int, error) {
+	n := copy(p, b.head)
+	m := copy(p[n:], b.tail)
+	b.head, b.tail = b.head[n:], b.tail[m:]
+	if n+m == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n + m, nil
 }
 
 // knows reports whether the client has this answer already (RFC 9110, If-None-Match). Tags are compared weakly: what

@@ -31,7 +31,9 @@ const (
 	idleTimeout    = 75 * time.Second // longer than the idle timeout of the usual proxies in front, which must give up first
 	requestTimeout = 25 * time.Second // for the work of one request, upstream calls included; below writeTimeout
 	fillTimeout    = 24 * time.Second // for one upstream call with its retries; so that who waits for it hears how it ended
-	// maxConnections bounds the memory of connections, each of which keeps its buffers, some 40 KiB, while it is idle: reading the
+	// usualAnswer is what most answers and their headers fit in, so that they are one write.
+	usualAnswer = 16 << 10
+	// maxConnections bounds the memory of connections, each of which keeps its buffers, some 50 KiB, while it is idle: reading the
 	// first byte without a buffer would cost every request a system call.
 	maxConnections = 16 << 10
 )
@@ -75,6 +77,7 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 		ErrorHandler:          s.malformed,
 		Name:                  "sara",
 		ReadBufferSize:        maxHeader,
+		WriteBufferSize:       usualAnswer,
 		MaxRequestBodySize:    maxBody,
 		ReadTimeout:           readTimeout,
 		WriteTimeout:          writeTimeout,
@@ -93,21 +96,21 @@ type quiet struct{}
 func (quiet) Printf(string, ...any) {}
 
 // Serve answers requests on the listener until Shutdown, and not at all after it. It is called once, and closes the listener.
-func (s *Server) Serve(listener net.Listener) error {
-	if !s.listen(listener) {
-		return listener.Close()
+func (s *Server) Serve(l net.Listener) error {
+	if !s.listen(l) {
+		return l.Close()
 	}
-	if err := s.edge.Serve(listener); err != nil {
-		return fmt.Errorf("serve on %s: %w", listener.Addr(), err)
+	if err := s.edge.Serve(listener{l}); err != nil {
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
 	}
 	return nil
 }
 
 // listen reports whether the listener is to be served.
-func (s *Server) listen(listener net.Listener) bool {
+func (s *Server) listen(l net.Listener) bool {
 	s.listening.Lock()
 	defer s.listening.Unlock()
-	s.listener = listener
+	s.listener = l
 	return !s.ended
 }
 

@@ -15,11 +15,11 @@ func (w *world) hurried() {
 		w.t.Error("the edge has other timeouts than the constants say")
 	}
 	edge.ReadTimeout, edge.IdleTimeout = 150*time.Millisecond, 300*time.Millisecond
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
-	w.base = "http://" + listener.Addr().String()
+	w.base = "http://" + l.Addr().String()
 	served := make(chan error, 1)
-	go func() { served <- edge.Serve(listener) }()
+	go func() { served <- edge.Serve(listener{l}) }()
 	w.t.Cleanup(func() {
 		w.must(edge.Shutdown())
 		w.must(<-served)

@@ -54,17 +54,19 @@ func (a *Answer) ETag() string { return a.etag }
 // Filled returns when the oldest source was filled; without sources, when the answer was made.
 func (a *Answer) Filled() time.Time { return a.filled }
 
-// Len returns the length of the head in bytes.
-func (a *Answer) Len() int { return len(a.head) }
+// Head returns the head, which is the Answer's own: it is not to be changed.
+func (a *Answer) Head() []byte { return a.head }
 
-// Append appends the head and the tail.
-func (a *Answer) Append(dst, tail []byte) []byte { return append(append(dst, a.head...), tail...) }
-
-// AppendGzip appends one gzip member that holds the head and the tail. The head is compressed for the first request only;
-// each appends its tail uncompressed.
-func (a *Answer) AppendGzip(dst, tail []byte) []byte {
+// Packed returns the head as the beginning of a gzip member, which is the Answer's own: it is not to be changed. The head is
+// compressed for the first request only.
+func (a *Answer) Packed() []byte {
 	a.packing.Do(a.pack)
-	dst = append(dst, a.packed...)
+	return a.packed
+}
+
+// AppendPacked appends what comes after Packed in a gzip member that holds the head and the tail: the tail, uncompressed.
+func (a *Answer) AppendPacked(dst, tail []byte) []byte {
+	a.packing.Do(a.pack)
 	rest := tail
 	for {
 		block := rest[:min(len(rest), math.MaxUint16)]

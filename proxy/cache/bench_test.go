@@ -33,24 +33,17 @@ func BenchmarkAnswer(b *testing.B) {
 			}
 		})
 	})
-	b.Run("append 8 kB", func(b *testing.B) {
+	b.Run("end of gzip", func(b *testing.B) {
 		b.ReportAllocs()
 		a := c.Answer(key)
 		for b.Loop() {
-			dst = a.Append(dst[:0], tail)
-		}
-	})
-	b.Run("gzip 8 kB", func(b *testing.B) {
-		b.ReportAllocs()
-		a := c.Answer(key)
-		for b.Loop() {
-			dst = a.AppendGzip(dst[:0], tail)
+			dst = a.AppendPacked(dst[:0], tail)
 		}
 	})
 	b.Run("gzip 8 kB, first", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			dst = NewAnswer(head, time.Time{}).AppendGzip(dst[:0], tail)
+			NewAnswer(head, time.Time{}).Packed()
 		}
 	})
 }
