@@ -119,30 +119,30 @@ func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.decide(ctx, grant, r.Need)
+	return g.decide(ctx, grant, g.config.Now(), r.Need)
 }
 
-// Holds reports whether nothing has changed since a request was admitted, as far as is known without asking: then its key and
-// its properties are what they were.
-func (g *Gate) Holds(grant *Grant) bool {
-	now := generation{heard: g.heard()}
-	edition, ok := g.editions.remembered(struct{}{}, now)
-	now.edition = edition.value
-	return ok && grant.generation == now && g.editions.within(edition.tried, freshFor) && g.keys.within(grant.made, sameFor)
+// Holds reports whether nothing has changed until now, by the gate's own clock, since a request was admitted, as far as is
+// known without asking: then its key and its properties are what they were.
+func (g *Gate) Holds(grant *Grant, now time.Time) bool {
+	present := generation{heard: g.heard()}
+	edition, ok := g.editions.remembered(now, struct{}{}, present)
+	present.edition = edition.value
+	return ok && grant.generation == present && within(now, edition.tried, freshFor) && within(now, grant.made, sameFor)
 }
 
-// Again decides like Admit on another request with the key of one that was admitted, for as long as that Holds.
-func (g *Gate) Again(ctx context.Context, before *Grant, need Scopes) (*Grant, error) {
-	if denial := judgeKey(before.Key, g.config.Now()); denial != nil {
+// Again decides like Admit on another request, of now, with the key of one that was admitted, for as long as that Holds.
+func (g *Gate) Again(ctx context.Context, before *Grant, now time.Time, need Scopes) (*Grant, error) {
+	if denial := judgeKey(before.Key, now); denial != nil {
 		return nil, denial
 	}
 	grant := *before
-	return g.decide(ctx, &grant, need)
+	return g.decide(ctx, &grant, now, need)
 }
 
 // decide decides on a request whose key is good.
-func (g *Gate) decide(ctx context.Context, grant *Grant, need Scopes) (*Grant, error) {
-	if denial := g.judge(grant, need); denial != nil {
+func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, need Scopes) (*Grant, error) {
+	if denial := g.judge(grant, now, need); denial != nil {
 		grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
 		return grant, denial
 	}
@@ -241,12 +241,12 @@ func judgeKey(key *Key, now time.Time) *Denial {
 }
 
 // judge refuses a good key what its plan or its scopes do not cover.
-func (g *Gate) judge(grant *Grant, need Scopes) *Denial {
+func (g *Gate) judge(grant *Grant, now time.Time, need Scopes) *Denial {
 	key := grant.Key
 	switch {
 	case !grant.Plan.APIAccess:
 		return deny(CodeNoAccess, "the account's plan has no access to the API: it takes a paid plan")
-	case !key.PlanEnd.IsZero() && !g.config.Now().Before(key.PlanEnd):
+	case !key.PlanEnd.IsZero() && !now.Before(key.PlanEnd):
 		return deny(CodeNoAccess, "the account's plan ended: renew it to use the API")
 	case key.Scopes&need != need:
 		return deny(CodeScope, "the key lacks the scope %s", strings.Join((need&^key.Scopes).Names(), ", "))

@@ -245,7 +245,7 @@ func TestAGrantHoldsUntilSomethingChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		test.change(w)
-		if w.Holds(grant) != test.holds {
+		if w.Holds(grant, w.clock.now()) != test.holds {
 			t.Errorf("%s: holds %t, want %t", name, !test.holds, test.holds)
 		}
 	}
@@ -261,7 +261,7 @@ func TestAskingAgainIsJudgedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := func(need Scopes) (string, error) {
-		_, err := w.Again(t.Context(), grant, need)
+		_, err := w.Again(t.Context(), grant, w.clock.now(), need)
 		return codeOf(err)
 	}
 	wantCode(t, "", nil)(again(PerformanceRead))

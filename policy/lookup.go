@@ -49,8 +49,9 @@ func newLookup[K comparable, V any](now func() time.Time, fresh time.Duration, s
 // get returns the answer for key, from memory while it is fresh and of the generation, from the Directory otherwise. The
 // generation has to be read before this: an answer that a change has overtaken is never fresh.
 func (l *lookup[K, V]) get(ctx context.Context, key K, generation generation) (V, error) {
-	known, ok := l.remembered(key, generation)
-	if ok && l.within(known.tried, l.fresh) {
+	now := l.now()
+	known, ok := l.remembered(now, key, generation)
+	if ok && within(now, known.tried, l.fresh) {
 		return known.value, known.err
 	}
 	asked, err := l.join(ctx, key, generation)
@@ -67,24 +68,24 @@ func (l *lookup[K, V]) get(ctx context.Context, key K, generation generation) (V
 
 // remembered returns the answer for key if it may still be used, though perhaps only because the Directory fails. That
 // something is unknown is nothing to keep alive then.
-func (l *lookup[K, V]) remembered(key K, generation generation) (answer[V], bool) {
+func (l *lookup[K, V]) remembered(now time.Time, key K, generation generation) (answer[V], bool) {
 	known, ok := l.answers.GetIfPresent(key)
 	usable := staleFor
 	if known.err != nil {
 		usable = l.fresh
 	}
-	return known, ok && known.generation == generation && l.within(known.said, usable)
+	return known, ok && known.generation == generation && within(now, known.said, usable)
 }
 
 // holds reports whether key was there when it was last asked for, in the time that answers are kept at all.
 func (l *lookup[K, V]) holds(key K) bool {
 	known, ok := l.answers.GetIfPresent(key)
-	return ok && known.err == nil && l.within(known.said, staleFor)
+	return ok && known.err == nil && within(l.now(), known.said, staleFor)
 }
 
-// within reports whether at is no longer ago than d. A clock that went backwards counts as long ago.
-func (l *lookup[K, V]) within(at time.Time, d time.Duration) bool {
-	age := l.now().Sub(at)
+// within reports whether at is no longer before now than d. A clock that went backwards counts as long ago.
+func within(now, at time.Time, d time.Duration) bool {
+	age := now.Sub(at)
 	return age >= 0 && age <= d
 }
 
@@ -118,9 +119,9 @@ func (l *lookup[K, V]) ask(ctx context.Context, key K, generation generation) (a
 		}
 	}()
 	asked := l.now()
-	known, ok := l.remembered(key, generation)
+	known, ok := l.remembered(asked, key, generation)
 	switch {
-	case ok && l.within(known.tried, l.fresh):
+	case ok && within(asked, known.tried, l.fresh):
 		return known, nil // another flight landed just before this one started
 	case ok && known.tried.After(known.said):
 		// The last try was in vain: those who come during this one do not wait for a directory that may hang.
@@ -130,10 +131,12 @@ func (l *lookup[K, V]) ask(ctx context.Context, key K, generation generation) (a
 	value, err := l.load(ctx, key)
 	if err == nil || errors.Is(err, ErrUnknown) {
 		known = answer[V]{value: value, err: err, said: asked, tried: asked, generation: generation}
-	} else if known, ok = l.remembered(key, generation); ok {
-		known.tried = l.now()
 	} else {
-		return answer[V]{}, err
+		now := l.now()
+		if known, ok = l.remembered(now, key, generation); !ok {
+			return answer[V]{}, err
+		}
+		known.tried = now
 	}
 	l.answers.Set(key, known)
 	return known, nil

@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/valyala/fasthttp"
 	"go.opentelemetry.io/otel/trace"
@@ -24,6 +23,7 @@ type call struct {
 	started time.Time
 	client  string               // its address
 	wire    *fasthttp.RequestCtx // only until the handler's turn ends
+	fields  fields               // likewise
 	meaning *meaning             // nil if that has to be found out
 	span    trace.Span           // nil: the server makes no traces
 
@@ -43,18 +43,19 @@ func (s *Server) handle(r *route) fasthttp.RequestHandler {
 	if r.Operation != "" {
 		r.successes = s.metrics.successesOf(r.Operation)
 	}
-	return func(wire *fasthttp.RequestCtx) { s.run(s.newCall(r, wire)) }
+	return func(wire *fasthttp.RequestCtx) { s.run(s.newCall(r, wire, s.read(wire))) }
 }
 
 // recalling makes the handler of everything: a request whose meaning is known needs no route.
 func (s *Server) recalling(find fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(wire *fasthttp.RequestCtx) {
-		m := s.recall(wire)
+		f := s.read(wire)
+		m := s.recall(wire, &f)
 		if m == nil {
 			find(wire)
 			return
 		}
-		c := s.newCall(m.route, wire)
+		c := s.newCall(m.route, wire, f)
 		c.meaning = m
 		s.run(c)
 	}
@@ -72,8 +73,8 @@ func (s *Server) run(c *call) {
 	s.finish(c, err)
 }
 
-func (s *Server) newCall(r *route, wire *fasthttp.RequestCtx) *call {
-	c := &call{id: newRequestID(), route: r, started: s.config.Now(), wire: wire, client: s.clientAddress(wire),
+func (s *Server) newCall(r *route, wire *fasthttp.RequestCtx, f fields) *call {
+	c := &call{id: newRequestID(), route: r, started: f.at, client: f.client(wire), wire: wire, fields: f,
 		deadline: deadline{at: time.Now().Add(requestTimeout)}}
 	if s.tracer != nil {
 		s.begin(c)
@@ -143,7 +144,7 @@ func (s *Server) answer(ctx context.Context, c *call) (answer reply, err error) 
 func (s *Server) answerAgain(ctx context.Context, c *call) (answer reply, err error) {
 	m := c.meaning
 	admission, span := c.step(ctx, "admit")
-	c.grant, err = s.gate.Again(admission, m.grant, c.route.Scope)
+	c.grant, err = s.gate.Again(admission, m.grant, c.started, c.route.Scope)
 	span.End()
 	if err != nil {
 		return reply{}, asStoreError(err)
@@ -161,7 +162,7 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	}
 	ctx, span := c.step(ctx, "admit")
 	defer span.End()
-	request := policy.Request{Authorization: authorization(c.wire), Address: c.client, Need: c.route.Scope}
+	request := policy.Request{Authorization: c.fields.key(), Address: c.client, Need: c.route.Scope}
 	if c.route.Operation == "" {
 		c.grant = s.gate.Identify(ctx, request)
 		return nil
@@ -171,16 +172,6 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	}
 	c.window = translate.NewWindow(s.calendar.Anchor(c.started), c.grant.Plan.RetentionMonths)
 	return nil
-}
-
-// authorization returns the Authorization header, for as long as the request's bytes live; of two there is no telling
-// which one is meant, so they are none.
-func authorization(wire *fasthttp.RequestCtx) string {
-	values := wire.Request.Header.PeekAll(fasthttp.HeaderAuthorization)
-	if len(values) != 1 {
-		return ""
-	}
-	return unsafe.String(unsafe.SliceData(values[0]), len(values[0]))
 }
 
 // find resolves the property that the path names.

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
-
-	"github.com/valyala/fasthttp"
 )
 
 // finish counts and logs a request that was answered, with err if that was an error.
@@ -41,23 +38,4 @@ func (s *Server) report(ctx context.Context, c *call, f *failure) {
 		s.metrics.panics.Inc()
 	}
 	s.config.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", c.id), slog.Any("error", f))
-}
-
-// clientAddress is the address that the trusted proxy in front saw, or the connection's own peer without one. Of a list of
-// addresses, on one line or on several, the last is the one that the proxy itself has added; the others are the client's
-// word.
-func (s *Server) clientAddress(wire *fasthttp.RequestCtx) string {
-	if name := s.config.TrustedProxyHeader; name != "" {
-		lines := wire.Request.Header.PeekAll(name)
-		if len(lines) > 0 {
-			value := string(lines[len(lines)-1])
-			if last := strings.TrimSpace(value[strings.LastIndexByte(value, ',')+1:]); last != "" {
-				return last
-			}
-		}
-	}
-	if c, ok := wire.Conn().(*connection); ok {
-		return c.address
-	}
-	return wire.RemoteIP().String() // of a request that came over no connection, as that of a benchmark
 }

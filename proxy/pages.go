@@ -31,7 +31,7 @@ func (s *Server) withPages(others fasthttp.RequestHandler) fasthttp.RequestHandl
 		case !isPage(wire.URI().PathOriginal()):
 			others(wire)
 		case wire.IsGet(), wire.IsHead():
-			c := s.newCall(pages, wire)
+			c := s.newCall(pages, wire, s.read(wire))
 			err := s.sendPage(c)
 			if err != nil {
 				s.refuse(c, err)
@@ -71,7 +71,7 @@ func (s *Server) sendPage(c *call) (err error) {
 		file = s.pages.Absent()
 		c.wire.SetStatusCode(fasthttp.StatusNotFound)
 	}
-	packed := c.takesGzip()
+	packed := c.fields.gzip
 	body, tag := file.Content(packed)
 	for name, value := range map[string]string{
 		"X-Request-Id": c.id, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",

@@ -82,7 +82,7 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 // figures answers a question: with an answer that is ready, else from the rows that it takes, of the archive and then of
 // the upstream, since only the latter costs a call.
 func (s *Server) figures(ctx context.Context, c *call, q *question) (reply, error) {
-	live := c.wantsLive()
+	live := c.fields.live
 	if !live {
 		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < q.life {
 			if c.meaning == nil {
@@ -192,7 +192,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *question, stored *sto
 	trouble := troubleOf(err)
 	var denial *policy.Denial
 	switch {
-	case errors.As(err, &denial) && copied && !c.wantsLive():
+	case errors.As(err, &denial) && copied && !c.fields.live:
 		// The copies are what there would be if nobody had tried to get newer ones.
 		return s.answerFrom(c, q, stored, found, wordHit)
 	case trouble == nil || trouble.Kind == upstream.Rejected || len(c.ask.Filters) > 0:
@@ -223,7 +223,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *question, stored *sto
 
 // stale makes the reply of an answer that is not what was asked for. A client may keep it if it asks each time.
 func (c *call) stale(answer *cache.Answer, word string) reply {
-	if c.wantsLive() {
+	if c.fields.live {
 		word = wordBypass
 	}
 	r := c.reply(answer, 0, word)

@@ -45,9 +45,9 @@ func newMeanings() (meanings, error) {
 }
 
 // fingerprintOf returns none of a request that is longer than most, or has no telling whose it is.
-func fingerprintOf(wire *fasthttp.RequestCtx) (print fingerprint, ok bool) {
+func fingerprintOf(wire *fasthttp.RequestCtx, f *fields) (print fingerprint, ok bool) {
 	var buffer [longestRemembered]byte // on the stack
-	key, uri := authorization(wire), wire.RequestURI()
+	key, uri := f.key(), wire.RequestURI()
 	if key == "" || len(key)+1+len(uri) > len(buffer) || !wire.IsGet() {
 		return print, false
 	}
@@ -56,13 +56,13 @@ func fingerprintOf(wire *fasthttp.RequestCtx) (print fingerprint, ok bool) {
 }
 
 // recall returns what the request means, nil if that has to be found out.
-func (s *Server) recall(wire *fasthttp.RequestCtx) *meaning {
-	print, ok := fingerprintOf(wire)
+func (s *Server) recall(wire *fasthttp.RequestCtx, f *fields) *meaning {
+	print, ok := fingerprintOf(wire, f)
 	if !ok {
 		return nil
 	}
 	m, ok := s.meanings.known.GetIfPresent(print)
-	if !ok || !s.gate.Holds(m.grant) || m.window.Anchor != s.calendar.Anchor(s.config.Now()) {
+	if !ok || !s.gate.Holds(m.grant, f.at) || m.window.Anchor != s.calendar.Anchor(f.at) {
 		return nil
 	}
 	return m
@@ -71,7 +71,7 @@ func (s *Server) recall(wire *fasthttp.RequestCtx) *meaning {
 // remember keeps what a request meant. What filters mean is configured for the property, and not part of what the gate knows
 // to have changed.
 func (s *Server) remember(c *call, q *question) {
-	print, ok := fingerprintOf(c.wire)
+	print, ok := fingerprintOf(c.wire, &c.fields)
 	if !ok || translate.NeedsSegments(c.ask.Filters) {
 		return
 	}

@@ -57,7 +57,7 @@ func (c *call) writeBody(r reply) {
 		tail = r.tail(tail, r.word, c.id)
 	}
 	c.body = body{r.answer.Head(), tail}
-	if len(c.body.head) >= compressFrom && c.takesGzip() {
+	if len(c.body.head) >= compressFrom && c.fields.gzip {
 		c.body = body{r.answer.Packed(), r.answer.AppendPacked(tail[len(tail):], tail)}
 		setHeader(&c.wire.Response.Header, fasthttp.HeaderContentEncoding, "gzip")
 	}
@@ -101,45 +101,13 @@ func (b *body) Read(p []byte) (int, error) {
 // knows reports whether the client has this answer already (RFC 9110, If-None-Match). Tags are compared weakly: what
 // follows the head is another one each time.
 func (c *call) knows(tag string) bool {
+	if !c.fields.conditional {
+		return false
+	}
 	for _, line := range c.wire.Request.Header.PeekAll(fasthttp.HeaderIfNoneMatch) {
 		for member := range bytes.SplitSeq(line, []byte(",")) {
 			member = bytes.TrimSpace(member)
 			if string(member) == "*" || string(bytes.TrimPrefix(member, []byte("W/"))) == strings.TrimPrefix(tag, "W/") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// takesGzip reports whether the client accepts gzip (RFC 9110, Accept-Encoding).
-func (c *call) takesGzip() bool {
-	accepted := false
-	for _, line := range c.wire.Request.Header.PeekAll(fasthttp.HeaderAcceptEncoding) {
-		for member := range bytes.SplitSeq(line, []byte(",")) {
-			coding, weight, _ := bytes.Cut(member, []byte(";"))
-			switch name := bytes.TrimSpace(coding); {
-			case bytes.EqualFold(name, []byte("gzip")), bytes.EqualFold(name, []byte("x-gzip")):
-				return !isZero(weight)
-			case string(name) == "*":
-				accepted = !isZero(weight)
-			}
-		}
-	}
-	return accepted
-}
-
-// isZero reports whether a weight such as q=0.0 refuses.
-func isZero(weight []byte) bool {
-	_, number, found := bytes.Cut(weight, []byte("="))
-	return found && len(bytes.Trim(bytes.TrimSpace(number), "0.")) == 0
-}
-
-// wantsLive reports whether the client will have no copy (RFC 9111, no-cache).
-func (c *call) wantsLive() bool {
-	for _, line := range c.wire.Request.Header.PeekAll(fasthttp.HeaderCacheControl) {
-		for directive := range bytes.SplitSeq(line, []byte(",")) {
-			if bytes.EqualFold(bytes.TrimSpace(directive), []byte("no-cache")) {
 				return true
 			}
 		}

@@ -54,6 +54,8 @@ type Server struct {
 	edge     *fasthttp.Server
 	started  time.Time
 	draining atomic.Bool
+	// forwardedBy is the header that the trusted proxy writes, as the HTTP library spells it; empty: there is none.
+	forwardedBy string
 
 	listening sync.Mutex
 	listener  net.Listener // of Serve
