@@ -10,10 +10,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// The budget of a request that memory answers. Of our own there are four allocations: the call, its id, the client's
-// address and the grant. What the request means is known, so the router is not asked.
+// The budget of a request that memory answers. Of our own there are three allocations: the call, its id and the
+// grant. What the request means is known, so the router is not asked.
 func TestAnAnswerFromMemoryAllocatesLittle(t *testing.T) {
-	const budget = 4
+	const budget = 3
 	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
 	for _, test := range []struct {
 		name, path string

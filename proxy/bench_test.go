@@ -62,6 +62,7 @@ func (w *world) benchmark(b *testing.B, target, cacheControl string, headers ...
 // request is a request as the edge hands it to the handler.
 func (w *world) request(target string, headers ...string) *fasthttp.RequestCtx {
 	ctx := new(fasthttp.RequestCtx)
+	ctx.Init2(&connection{address: "203.0.113.7"}, nil, false)
 	ctx.Request.Header.SetMethod(http.MethodGet)
 	ctx.Request.SetRequestURI(target)
 	ctx.Request.Header.Set("Authorization", "Bearer "+w.keys["pro"])

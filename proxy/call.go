@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
@@ -87,13 +88,10 @@ const requestIDPrefix = "req_"
 // newRequestID returns 16 random bytes in hexadecimal. It is an identifier, not a secret.
 func newRequestID() string {
 	var raw [16]byte
-	for i := 0; i < len(raw); i += 8 {
-		word := rand.Uint64()
-		for j := range 8 {
-			raw[i+j] = byte(word >> (8 * j))
-		}
-	}
-	return requestIDPrefix + hex.EncodeToString(raw[:])
+	binary.NativeEndian.PutUint64(raw[:], rand.Uint64())
+	binary.NativeEndian.PutUint64(raw[8:], rand.Uint64())
+	var text [len(requestIDPrefix) + 2*len(raw)]byte
+	return string(hex.AppendEncode(append(text[:0], requestIDPrefix...), raw[:]))
 }
 
 // catch makes an error of a panic below: a bug of ours fails its request, and the process lives. Every goroutine that

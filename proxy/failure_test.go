@@ -37,10 +37,10 @@ func TestEdge500(t *testing.T) {
 			return reply{answer: fine}, nil
 		}),
 	})
-	listener := fasthttputil.NewInmemoryListener()
+	dialled := fasthttputil.NewInmemoryListener()
 	served := make(chan error, 1)
-	go func() { served <- edge.Serve(listener) }()
-	client := &fasthttp.HostClient{Addr: "sara", Dial: func(string) (net.Conn, error) { return listener.Dial() }}
+	go func() { served <- edge.Serve(listener{dialled}) }()
+	client := &fasthttp.HostClient{Addr: "sara", Dial: func(string) (net.Conn, error) { return dialled.Dial() }}
 	for _, path := range []string{"/panic", "/nil", "/error", "/body", "/nobody"} {
 		w.run(path, func(t *testing.T) {
 			var request fasthttp.Request
@@ -69,7 +69,7 @@ func TestEdge500(t *testing.T) {
 		})
 	}
 	client.CloseIdleConnections()
-	w.must(listener.Close())
+	w.must(dialled.Close())
 	w.must(<-served)
 	if metrics := w.metrics(); !strings.Contains(metrics, "sara_panics_total 4") {
 		t.Errorf("the panics are not counted: %s", metrics)

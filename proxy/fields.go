@@ -86,8 +86,5 @@ func (f *fields) client(wire *fasthttp.RequestCtx) string {
 	if last := bytes.TrimSpace(f.forwarded[bytes.LastIndexByte(f.forwarded, ',')+1:]); len(last) > 0 {
 		return string(last)
 	}
-	if c, ok := wire.Conn().(*connection); ok {
-		return c.address
-	}
-	return wire.RemoteIP().String() // of a request that came over no connection, as that of a benchmark
+	return wire.Conn().(*connection).address // as the listener makes them all
 }

@@ -6,17 +6,12 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-
-	"github.com/valyala/fasthttp"
 )
 
 // handled runs a request through the handler without a socket. It reports false for a target that is no URL.
 func (w *world) handled(target string) (status int, body []byte) {
-	var ctx fasthttp.RequestCtx
-	ctx.Request.Header.SetMethod(http.MethodGet)
-	ctx.Request.SetRequestURI(target)
-	ctx.Request.Header.Set("Authorization", "Bearer "+w.keys["pro"])
-	w.server.edge.Handler(&ctx)
+	ctx := w.request(target)
+	w.server.edge.Handler(ctx)
 	return ctx.Response.StatusCode(), ctx.Response.Body()
 }
 
