@@ -15,8 +15,7 @@ import (
 var admitScript string
 
 const (
-	maxBatch   = 256 // admissions in one round trip
-	maxFlights = 2   // round trips at once: one on the wire while the next one gathers
+	maxBatch = 256 // admissions in one round trip
 
 	// A command is sent again to a server that has lost the script, after a restart or a failover, and once its clock is known.
 	maxAttempts = 3
@@ -34,9 +33,10 @@ type admission struct {
 	err     error // the counter did not decide
 }
 
-// A batcher sends the admissions that wait at the same time in one round trip. It needs no timer to gather them: what
-// arrives while a round trip is under way makes the next one, so that an idle server adds no delay and a busy one fills
-// its batches.
+// A batcher sends the admissions that wait at the same time in one round trip, and one round trip at a time. It needs no timer
+// to gather them: what arrives while a round trip is under way makes the next one, so that an idle server adds no delay and
+// a busy one fills its batches. A second round trip at once would save some half of a round trip's time, and halve the
+// batches, on which it depends what an admission costs Redis.
 type batcher struct {
 	client  onceClient
 	cluster bool // the keys of two accounts may live on two servers
@@ -56,9 +56,7 @@ func newBatcher(client onceClient, clock *serverClock, trip time.Duration, away 
 	b := &batcher{client: client, cluster: client.isCluster(), script: redis.NewScript(admitScript), clock: clock, trip: trip,
 		away: away, lost: lost, metrics: metrics, queue: make(chan *admission, maxBatch)}
 	b.pool.New = func() any { return &admission{done: make(chan struct{}, 1)} }
-	for range maxFlights {
-		b.done.Go(b.run)
-	}
+	b.done.Go(b.run)
 	return b
 }
 
