@@ -17,6 +17,9 @@ import (
 
 // profile writes a CPU profile of a scenario's replica, taken in a closed loop of its own so that no figure has it in it.
 func (w *world) profile(ctx context.Context, s scenario, load wire.Load, folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
 	file := filepath.Join(folder, s.name+".pprof")
 	seconds := max(1, int(load.Duration.Seconds()))
 	address := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", w.Stage.Replicas[w.replicas[s.replica]].AdminURL, seconds)
