@@ -76,7 +76,7 @@ func (s *Server) run(c *call) {
 
 func (s *Server) newCall(r *route, wire *fasthttp.RequestCtx, f fields) *call {
 	c := &call{id: newRequestID(), route: r, started: f.at, client: f.client(wire), wire: wire, fields: f,
-		deadline: deadline{at: time.Now().Add(requestTimeout)}}
+		deadline: deadline{at: wire.Time().Add(requestTimeout)}}
 	if s.tracer != nil {
 		s.begin(c)
 	}

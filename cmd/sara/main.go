@@ -26,6 +26,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal ends ctx. With it the handler goes, so that a second one ends the process at once.
 	context.AfterFunc(ctx, stop)
+	useCores(os.Getenv("GOMAXPROCS"))
 	redis.SetLogger(quiet{}) // whether Redis answers is in our own log, once; not on standard error, for every connection
 	os.Exit(run(ctx, os.Args[0], os.Args[1:], os.Stdout, os.Stderr, os.Environ()))
 }
