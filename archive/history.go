@@ -49,14 +49,22 @@ type History struct {
 	now     func() time.Time
 	recheck time.Duration
 
-	listings *otter.Cache[listingKey, []monthObject]
-	ledgers  *otter.Cache[revisionKey, *ledger]
-	months   *otter.Cache[revisionKey, *object]
+	listings memory[listingKey, []monthObject]
+	ledgers  memory[revisionKey, *ledger]
+	months   memory[revisionKey, *object]
 
 	// writes count this process's own writes, by the hash of the property. They are part of a listing's key, so that a
 	// reader never uses a listing that was begun before a write that it knows of.
 	writes [stripes]atomic.Uint64
 	seed   maphash.Seed
+}
+
+// memory is what is used of an otter.Cache. Fields are of this type because a field of a generic type has every package that
+// imports the field's struct compile all methods of the generic type again, which for otter's is more than the package itself.
+type memory[K comparable, V any] interface {
+	Get(context.Context, K, otter.Loader[K, V]) (V, error)
+	GetIfPresent(K) (V, bool)
+	Set(K, V) (V, bool)
 }
 
 type listingKey struct {

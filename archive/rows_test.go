@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/maypok86/otter/v2"
+
 	"sara/archive/bucket"
 	"sara/translate"
 )
@@ -292,8 +294,9 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.months.CleanUp()
-	if size := h.months.WeightedSize() * weightUnit; size > 64<<10 || size == 0 {
+	months := h.months.(*otter.Cache[revisionKey, *object])
+	months.CleanUp()
+	if size := months.WeightedSize() * weightUnit; size > 64<<10 || size == 0 {
 		t.Errorf("%d bytes are in memory", size)
 	}
 }

@@ -18,13 +18,20 @@ const (
 	lookupTimeout = time.Second      // the longest that one question to the Directory may take; no longer than freshFor
 )
 
+// memory is what is used of an otter.Cache. Fields are of this type because a field of a generic type has every package that
+// imports the field's struct compile all methods of the generic type again, which for otter's is more than the package itself.
+type memory[K comparable, V any] interface {
+	GetIfPresent(K) (V, bool)
+	Set(K, V) (V, bool)
+}
+
 // A lookup remembers the Directory's answers to one kind of question. Simultaneous questions for the same thing are asked
 // once, on a context of their own, so that a caller who leaves does not fail the others.
 type lookup[K comparable, V any] struct {
 	now     func() time.Time
 	fresh   time.Duration // how long an answer is used without asking again
 	load    func(context.Context, K) (V, error)
-	answers *otter.Cache[K, answer[V]]
+	answers memory[K, answer[V]]
 	flights singleflight.Group
 }
 

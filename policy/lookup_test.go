@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/maypok86/otter/v2"
 )
 
 // eachKind runs a test over both memories of a gate, through a question that is answered and one that is not.
@@ -200,8 +202,9 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatalf("%d: %d, %v", n, got, err)
 		}
 	}
-	l.answers.CleanUp()
-	if got := l.answers.EstimatedSize(); got == 0 || got > size {
+	answers := l.answers.(*otter.Cache[int, answer[int]])
+	answers.CleanUp()
+	if got := answers.EstimatedSize(); got == 0 || got > size {
 		t.Errorf("%d answers are remembered, want 1 to %d", got, size)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/maypok86/otter/v2"
+
 	"sara/policy/redistest"
 )
 
@@ -238,7 +240,7 @@ func (m *model) endWindow() {
 		m.counters.hourEnds(m.t, account)
 	}
 	for _, s := range m.replicas {
-		s.refusals.InvalidateAll()
+		s.refusals.(*otter.Cache[owner, remembered]).InvalidateAll()
 		_ = s.Usage(m.t.Context(), account)
 	}
 }

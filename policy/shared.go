@@ -51,7 +51,7 @@ type Shared struct {
 	charge   *redis.Script
 	buckets  *redis_rate.Limiter
 	charging chan struct{} // a place for each charge of live calls that talks to Redis
-	refusals *otter.Cache[owner, remembered]
+	refusals memory[owner, remembered]
 	local    *Local
 	metrics  sharedMetrics
 

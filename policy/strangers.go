@@ -23,7 +23,7 @@ type strangers struct {
 	now func() time.Time
 
 	mu        sync.Mutex // guards what follows, and the origins in it
-	addresses *otter.Cache[string, *origin]
+	addresses memory[string, *origin]
 }
 
 // origin is what is known of one address.

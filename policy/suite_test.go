@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
@@ -96,7 +97,7 @@ func sharedOver(t *testing.T, url string, control redis.UniversalClient) *counte
 // forget ends the refusals that the replicas remember, as the end of a window would.
 func (c *counters) forget() {
 	for _, r := range c.replicas {
-		r.(*Shared).refusals.InvalidateAll()
+		r.(*Shared).refusals.(*otter.Cache[owner, remembered]).InvalidateAll()
 	}
 }
 

@@ -25,7 +25,11 @@ type meaning struct {
 
 // meanings remembers what requests meant that memory had an answer for.
 type meanings struct {
-	known *otter.Cache[fingerprint, *meaning]
+	// An interface of an otter.Cache: whatever imports a struct with a field of a generic type compiles the type's methods again.
+	known interface {
+		GetIfPresent(fingerprint) (*meaning, bool)
+		Set(fingerprint, *meaning) (*meaning, bool)
+	}
 }
 
 // A fingerprint stands for the bytes of a request that say what it means. It does not tell the key.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/maypok86/otter/v2"
+
 	"sara/policy/redistest"
 )
 
@@ -67,7 +69,7 @@ func BenchmarkDo(b *testing.B) {
 	b.Run("redis, 1,000 rows", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			c.memory.items.InvalidateAll()
+			c.memory.items.(*otter.Cache[memoryKey, *item]).InvalidateAll()
 			found, err := c.Do(b.Context(), q)
 			if err != nil || found.How != Shared {
 				b.Fatal(found, err)

@@ -22,11 +22,23 @@ const itemOverhead = 512
 //
 // Reads take no lock of it. Puts go one at a time.
 type memory struct {
-	items *otter.Cache[memoryKey, *item]
+	items items
 	limit int64 // of an account, and of a value
 
 	mu     sync.Mutex // held by who puts
 	shares shares
+}
+
+// items is what is used of an otter.Cache. The field has this type because a field of a generic type has every package that
+// imports the field's struct compile all methods of the generic type again.
+type items interface {
+	GetIfPresent(memoryKey) (*item, bool)
+	GetEntryQuietly(memoryKey) (otter.Entry[memoryKey, *item], bool)
+	Set(memoryKey, *item) (*item, bool)
+	Invalidate(memoryKey) (*item, bool)
+	CleanUp()
+	WeightedSize() uint64
+	EstimatedSize() int
 }
 
 // memoryKey keeps the keys of entries from those of answers.

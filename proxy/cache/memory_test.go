@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/maypok86/otter/v2"
 )
 
 // wantExact checks that what is counted of each account is what it has.
@@ -13,7 +15,7 @@ func wantExact(t *testing.T, m *memory) {
 	t.Helper()
 	have := map[string]int64{}
 	all := int64(0)
-	for _, v := range m.items.All() {
+	for _, v := range m.items.(*otter.Cache[memoryKey, *item]).All() {
 		have[v.account] += int64(v.weight)
 		all += int64(v.weight)
 	}
