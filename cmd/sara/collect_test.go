@@ -300,20 +300,26 @@ func testServeCollects(t *testing.T, binary string) {
 	id := c.id(c.object(propertyMembers, "property", "add", "mine", siteFresh))
 	one, _, _ := serving(t, binary, c.env)
 	other, _, _ := serving(t, binary, c.env)
+	collected := make(chan struct{}, 2)
+	for _, p := range []*process{one, other} {
+		p.stderr.when("msg=collected ", func() { collected <- struct{}{} })
+	}
+	select {
+	case <-collected:
+	case <-time.After(hurry): // what is missing is told below
+	}
 	ctx := context.Background()
 	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: "sqlite:" + c.path("sara.db")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var state sqlstore.ArchiveState
-	for deadline := time.Now().Add(hurry); state.CollectedAt == nil && time.Now().Before(deadline); {
-		if state, _, err = store.ArchiveState(ctx, id); err != nil {
-			t.Fatal(err)
-		}
+	state, _, err := store.ArchiveState(ctx, id)
+	if err != nil {
+		t.Fatal(err)
 	}
 	one.stopped()
 	other.stopped()
-	if state.First == nil || state.Last == nil || *state.Last-*state.First < 400 || state.Failures != 0 {
+	if state.CollectedAt == nil || state.First == nil || state.Last == nil || *state.Last-*state.First < 400 || state.Failures != 0 {
 		t.Errorf("the ledger has %+v\n%s\n%s", state, one.stderr, other.stderr)
 	}
 	if n := strings.Count(one.stderr.String()+other.stderr.String(), "msg=collecting "); n != 1 {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -62,8 +63,47 @@ type process struct {
 	t       *testing.T
 	command *exec.Cmd
 	stdout  *bufio.Reader
-	stderr  *bytes.Buffer // read only once it has ended
+	stderr  *transcript
 	ended   bool
+}
+
+// transcript is what a process says on standard error.
+type transcript struct {
+	mu      sync.Mutex // guards what follows
+	text    bytes.Buffer
+	awaited string
+	then    func()
+}
+
+// when calls then as soon as the process has said the text.
+func (s *transcript) when(text string, then func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.awaited, s.then = text, then
+	s.look()
+}
+
+// Write implements io.Writer.
+func (s *transcript) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.text.Write(p)
+	s.look()
+	return n, err
+}
+
+func (s *transcript) look() {
+	if s.then != nil && bytes.Contains(s.text.Bytes(), []byte(s.awaited)) {
+		s.then()
+		s.then = nil
+	}
+}
+
+// String returns all that was said so far.
+func (s *transcript) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
 
 // hurry is how long anything in these tests may take: far longer than it does, far shorter than the test's own limit.
@@ -71,7 +111,7 @@ const hurry = 30 * time.Second
 
 func start(t *testing.T, binary string, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, command: exec.Command(binary, args...), stderr: new(bytes.Buffer)}
+	p := &process{t: t, command: exec.Command(binary, args...), stderr: new(transcript)}
 	p.command.Env = append(os.Environ(), env...)
 	p.command.Dir = t.TempDir()
 	p.command.Stderr = p.stderr
@@ -231,7 +271,7 @@ func testServe(t *testing.T, binary string, people *cast, simulator *gscsim.Serv
 	if err := simulator.SetFaults(gscsim.Faults{}); err != nil {
 		t.Fatal(err)
 	}
-	c.said.Write(p.stderr.Bytes())
+	c.said.WriteString(p.stderr.String())
 	for _, want := range []string{"msg=starting", "settings.database_url=sqlite:", "settings.secret_key=set", "msg=stopped"} {
 		if !strings.Contains(p.stderr.String(), want) {
 			t.Errorf("the log does not say %s:\n%s", want, p.stderr)
