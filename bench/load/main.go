@@ -93,7 +93,7 @@ func parse(args []string) (o options, err error) {
 	}
 	chosen := flags.String("scenarios", strings.Join(names, ","), "what to measure; peers is the comparison with the floor and the others")
 	connections := flags.String("connections", "16,128", "of the closed loops, each 1 to 4096, ascending; the last are those of the open loops, too")
-	long := flags.Bool("long", false, "loops of 10 seconds and 15 rounds instead of 1 and 5")
+	long := flags.Bool("long", false, "loops of 10 seconds and 20 rounds instead of 1 and 10; a turn of a round takes half a loop")
 	flags.StringVar(&o.profiles, "profiles", "", "folder, made if need be, that gets a CPU profile of sara in each scenario, as SCENARIO.pprof, over one more closed loop")
 	flags.StringVar(&o.json, "json", "", "file that gets the whole report as JSON")
 	flags.StringVar(&o.out, "out", "", "folder, made if need be, that gets load.json, load.md and the pictures as SVG")
@@ -102,9 +102,9 @@ func parse(args []string) (o options, err error) {
 	}
 	o.compare = *chosen == flags.Lookup("scenarios").DefValue
 	o.trace = agencies()
-	o.shares, o.warmUp, o.loop, o.rounds = []float64{.5, .8}, 200*time.Millisecond, time.Second, 5
+	o.shares, o.warmUp, o.loop, o.rounds = []float64{.5, .8}, 200*time.Millisecond, time.Second, 10
 	if *long {
-		o.warmUp, o.loop, o.rounds = 2*time.Second, 10*time.Second, 15
+		o.warmUp, o.loop, o.rounds = 2*time.Second, 10*time.Second, 20
 	}
 	for text := range strings.SplitSeq(*connections, ",") {
 		n, err := strconv.Atoi(text)
