@@ -44,13 +44,14 @@ func (s *Server) handle(r *route) fasthttp.RequestHandler {
 	if r.Operation != "" {
 		r.successes = s.metrics.successesOf(r.Operation)
 	}
-	return func(wire *fasthttp.RequestCtx) { s.run(s.newCall(r, wire, s.read(wire))) }
+	return func(wire *fasthttp.RequestCtx) { s.run(s.newCall(r, wire, s.fieldsOf(wire))) }
 }
 
-// recalling makes the handler of everything: a request whose meaning is known needs no route.
+// recalling makes the handler of everything: a request whose meaning is known needs no route. Of others the fields are read
+// again behind the router, which could only hand them over in an allocation.
 func (s *Server) recalling(find fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(wire *fasthttp.RequestCtx) {
-		f := s.read(wire)
+		f := s.fieldsOf(wire)
 		m := s.recall(wire, &f)
 		if m == nil {
 			find(wire)

@@ -69,15 +69,15 @@ func (c *connection) SetDeadline(t time.Time) error {
 	return errors.Join(c.reading.moveTo(t), c.writing.moveTo(t))
 }
 
-// A lazyDeadline is one that moves often and passes seldom. Moving that of a connection takes as long as half a small read,
-// so that the connection is told of an earlier one only; of a later one once the one that it knows of has passed. It is safe
-// for concurrent use.
+// A lazyDeadline is one that moves often and passes seldom. Moving that of a connection takes a third of the time of a
+// read, so that the connection is told of an earlier one only; of a later one once the one that it knows of has passed. It is
+// safe for concurrent use.
 type lazyDeadline struct {
 	set func(time.Time) error // the connection's own
 
-	mu    sync.Mutex
-	last  time.Time // as it was moved; zero: there is none
-	known time.Time // as the connection knows it: no later than last; zero: of none
+	mu    sync.Mutex // guards what follows
+	last  time.Time  // as it was moved; zero: there is none
+	known time.Time  // as the connection knows it: no later than last, if there is one; zero: it knows of none
 }
 
 // moveTo moves the deadline, to none if t is zero.

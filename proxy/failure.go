@@ -183,7 +183,7 @@ func (s *Server) malformed(wire *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &network) && network.Timeout():
 		f.status, f.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
 	}
-	c := s.newCall(&route{Path: "malformed"}, wire, s.read(wire))
+	c := s.newCall(&route{Path: "malformed"}, wire, s.fieldsOf(wire))
 	s.refuse(c, f)
 	s.finish(c, f)
 }

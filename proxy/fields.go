@@ -22,8 +22,8 @@ type fields struct {
 	gzipNamed      bool   // which was said of gzip itself
 }
 
-// read reads the fields of a request.
-func (s *Server) read(wire *fasthttp.RequestCtx) fields {
+// fieldsOf reads the fields of a request.
+func (s *Server) fieldsOf(wire *fasthttp.RequestCtx) fields {
 	f := fields{at: s.config.Now()}
 	for name, line := range wire.Request.Header.All() {
 		switch string(name) {
@@ -37,7 +37,7 @@ func (s *Server) read(wire *fasthttp.RequestCtx) fields {
 		case fasthttp.HeaderAcceptEncoding:
 			f.readAcceptEncoding(line)
 		}
-		if string(name) == s.forwardedBy {
+		if s.forwardedBy != "" && string(name) == s.forwardedBy {
 			f.forwarded = line
 		}
 	}

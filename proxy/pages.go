@@ -31,7 +31,7 @@ func (s *Server) withPages(others fasthttp.RequestHandler) fasthttp.RequestHandl
 		case !isPage(wire.URI().PathOriginal()):
 			others(wire)
 		case wire.IsGet(), wire.IsHead():
-			c := s.newCall(pages, wire, s.read(wire))
+			c := s.newCall(pages, wire, s.fieldsOf(wire))
 			err := s.sendPage(c)
 			if err != nil {
 				s.refuse(c, err)

@@ -57,7 +57,7 @@ type Server struct {
 	// forwardedBy is the header that the trusted proxy writes, as the HTTP library spells it; empty: there is none.
 	forwardedBy string
 
-	listening sync.Mutex
+	listening sync.Mutex   // guards what follows
 	listener  net.Listener // of Serve
 	ended     bool         // Shutdown was called
 }
@@ -116,9 +116,9 @@ func (s *Server) listen(l net.Listener) bool {
 	return !s.ended
 }
 
-// hush closes a listener that Serve was called with a moment ago, or is called with later: the HTTP library shuts down those
-// that it knows.
-func (s *Server) hush() {
+// closeListener closes a listener that Serve was called with a moment ago, and has it refuse one that it is called with
+// later: the HTTP library shuts down those only that it knows.
+func (s *Server) closeListener() {
 	s.listening.Lock()
 	defer s.listening.Unlock()
 	s.ended = true
@@ -136,7 +136,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	defer s.access.close()
 	defer s.cache.Close()
-	defer s.hush()
+	defer s.closeListener()
 	if err := s.edge.ShutdownWithContext(ctx); err != nil {
 		return fmt.Errorf("drain the server: %w", err)
 	}
