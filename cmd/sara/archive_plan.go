@@ -7,7 +7,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"sara/archive"
-	"sara/archive/collector"
+	"sara/proxy/jobs/collector"
 	"sara/translate"
 )
 

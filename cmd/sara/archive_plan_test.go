@@ -13,7 +13,7 @@ import (
 
 	"sara/archive"
 	"sara/archive/bucket"
-	"sara/archive/collector"
+	"sara/proxy/jobs/collector"
 	"sara/translate"
 )
 

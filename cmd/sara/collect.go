@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"sara/archive/collector"
+	"sara/proxy/jobs/collector"
 	"sara/archive/sqlstore"
 	"sara/proxy"
 )

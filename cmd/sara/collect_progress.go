@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"sara/archive/collector"
+	"sara/proxy/jobs/collector"
 	"sara/translate"
 )
 

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"sara/archive/daily"
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/proxy/jobs/schedule"
 	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
 	"sara/translate"
@@ -191,19 +191,19 @@ func TestUpstreamErrorsMeanWhatTheyDoForTheCollector(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		faults   gscsim.Faults
-		class    daily.Class
+		class    schedule.Class
 		healthy  bool
 		readable bool
 	}{
-		"load quota":     {gscsim.Faults{Reason: "quotaExceeded"}, daily.Quota, true, true},
-		"rate":           {gscsim.Faults{Reason: "rateLimitExceeded"}, daily.Quota, true, true},
-		"no access":      {gscsim.Faults{Reason: "forbidden"}, daily.AccessLost, true, false},
-		"no scope":       {gscsim.Faults{Reason: "insufficientPermissions"}, daily.ConnectionLost, false, true},
-		"no API":         {gscsim.Faults{Reason: "accessNotConfigured"}, daily.ConnectionLost, false, true},
-		"revoked":        {gscsim.Faults{RevokeTokens: true}, daily.ConnectionLost, false, true},
-		"bad question":   {gscsim.Faults{Status: 400}, daily.Rejected, true, true},
-		"internal error": {gscsim.Faults{Status: 500}, daily.Unavailable, true, true},
-		"dropped":        {gscsim.Faults{DropRate: 1}, daily.Unavailable, true, true},
+		"load quota":     {gscsim.Faults{Reason: "quotaExceeded"}, schedule.Quota, true, true},
+		"rate":           {gscsim.Faults{Reason: "rateLimitExceeded"}, schedule.Quota, true, true},
+		"no access":      {gscsim.Faults{Reason: "forbidden"}, schedule.AccessLost, true, false},
+		"no scope":       {gscsim.Faults{Reason: "insufficientPermissions"}, schedule.ConnectionLost, false, true},
+		"no API":         {gscsim.Faults{Reason: "accessNotConfigured"}, schedule.ConnectionLost, false, true},
+		"revoked":        {gscsim.Faults{RevokeTokens: true}, schedule.ConnectionLost, false, true},
+		"bad question":   {gscsim.Faults{Status: 400}, schedule.Rejected, true, true},
+		"internal error": {gscsim.Faults{Status: 500}, schedule.Unavailable, true, true},
+		"dropped":        {gscsim.Faults{DropRate: 1}, schedule.Unavailable, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// A client of its own each time, because one remembers what a token endpoint refused.
@@ -234,8 +234,8 @@ func TestUpstreamErrorsMeanWhatTheyDoForTheCollector(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = ask()
-			var refusal *daily.Refusal
-			if !errors.As(err, &refusal) || refusal.Class != test.class || (refusal.Rest > 0) != (test.class == daily.Quota) {
+			var refusal *schedule.Refusal
+			if !errors.As(err, &refusal) || refusal.Class != test.class || (refusal.Rest > 0) != (test.class == schedule.Quota) {
 				t.Errorf("got %+v (%v), want class %d", refusal, err, test.class)
 			}
 			wantHealth(test.healthy, test.readable)

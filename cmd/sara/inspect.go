@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"sara/archive"
-	"sara/archive/inspector"
-	"sara/archive/sitemap"
+	"sara/proxy/jobs/inspector"
+	"sara/proxy/jobs/sitemap"
 	"sara/archive/sqlstore"
 	"sara/proxy"
 )

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sara/archive/inspector"
+	"sara/proxy/jobs/inspector"
 )
 
 // newInspecting returns what shows people how far inspecting has come: a bar on a terminal, lines anywhere else. The caller

@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sara/archive/inspector"
+	"sara/proxy/jobs/inspector"
 )
 
 // tellInspecting plays a run with two properties, one of which pauses, is short of quota, and fails.

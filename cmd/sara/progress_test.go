@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sara/archive/collector"
+	"sara/proxy/jobs/collector"
 	"sara/translate"
 )
 

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"sara/archive/collector"
-	"sara/archive/daily"
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/proxy/jobs/collector"
+	"sara/proxy/jobs/schedule"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -78,7 +78,7 @@ func (s *searchConsole) Ask(ctx context.Context, p collector.Property, q transla
 	body, err := s.client.SearchAnalytics(ctx, s.account(p.ID), p.Site, q.AppendBody(nil))
 	if err != nil {
 		err = s.refused(ctx, p.ID, err)
-		if daily.ClassOf(err) == daily.AccessLost {
+		if schedule.ClassOf(err) == schedule.AccessLost {
 			s.note(ctx, p.ID, "", "The connected account has no access to the property in Search Console.")
 		}
 		return nil, err
@@ -109,20 +109,20 @@ func (s *searchConsole) refused(ctx context.Context, id string, err error) error
 	if !errors.As(err, &trouble) {
 		return err // the credentials could not be read
 	}
-	refusal := &daily.Refusal{Class: daily.Unavailable, Err: err}
+	refusal := &schedule.Refusal{Class: schedule.Unavailable, Err: err}
 	switch trouble.Kind {
 	case upstream.Quota:
-		refusal.Class, refusal.Rest = daily.Quota, trouble.RetryAfter
+		refusal.Class, refusal.Rest = schedule.Quota, trouble.RetryAfter
 	case upstream.Forbidden:
-		refusal.Class = daily.AccessLost
+		refusal.Class = schedule.AccessLost
 	case upstream.Revoked:
-		refusal.Class = daily.ConnectionLost
+		refusal.Class = schedule.ConnectionLost
 		s.note(ctx, id, "The connection to Search Console was revoked or has expired: connect the account again.", "")
 	case upstream.Misconfigured:
-		refusal.Class = daily.ConnectionLost
+		refusal.Class = schedule.ConnectionLost
 		s.note(ctx, id, "The connection to Search Console does not work: "+trouble.Message, "")
 	case upstream.Rejected:
-		refusal.Class = daily.Rejected
+		refusal.Class = schedule.Rejected
 	}
 	return refusal
 }

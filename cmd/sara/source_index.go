@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sara/archive/inspector"
+	"sara/proxy/jobs/inspector"
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/translate"

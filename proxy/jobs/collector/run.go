@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sara/archive"
-	"sara/archive/daily"
+	"sara/proxy/jobs/schedule"
 	"sara/translate"
 )
 
@@ -64,7 +64,7 @@ type run struct {
 	span   Span
 	began  time.Time
 	anchor translate.Date
-	pace   daily.Pace
+	pace   schedule.Pace
 
 	mu      sync.Mutex           // guards what follows
 	lost    map[string]error     // the connections that read nothing any more
@@ -98,7 +98,7 @@ func (r *run) all(ctx context.Context, tasks []*task) error {
 			}
 		}
 		if len(ready) == 0 {
-			if err := daily.Pause(ctx, next.Sub(now)); err != nil {
+			if err := schedule.Pause(ctx, next.Sub(now)); err != nil {
 				return err
 			}
 			continue
@@ -188,10 +188,10 @@ func (r *run) again(t *task, err error) (time.Duration, bool) {
 	if errors.As(err, &damaged) || errors.As(err, &contradiction) {
 		return 0, false
 	}
-	switch daily.ClassOf(err) {
-	case daily.Unavailable:
+	switch schedule.ClassOf(err) {
+	case schedule.Unavailable:
 		return r.config.RetryPause << t.vain, true
-	case daily.Quota:
+	case schedule.Quota:
 		until, _ := r.rests(t.Property.Site)
 		wait := max(until.Sub(r.config.Now()), r.config.RetryPause)
 		return wait, wait <= longestRest

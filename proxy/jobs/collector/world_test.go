@@ -16,7 +16,7 @@ import (
 
 	"sara/archive"
 	"sara/archive/bucket"
-	"sara/archive/daily"
+	"sara/proxy/jobs/schedule"
 	"sara/translate"
 )
 
@@ -369,6 +369,6 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 
 var errOut = errors.New("the upstream is out")
 
-func refuse(class daily.Class, rest time.Duration) error {
-	return fmt.Errorf("ask: %w", &daily.Refusal{Class: class, Rest: rest, Err: errOut})
+func refuse(class schedule.Class, rest time.Duration) error {
+	return fmt.Errorf("ask: %w", &schedule.Refusal{Class: class, Rest: rest, Err: errOut})
 }

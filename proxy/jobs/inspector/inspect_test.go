@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"sara/archive/daily"
 	"sara/archive/sqlstore"
+	"sara/proxy/jobs/schedule"
 	"sara/translate"
 )
 
@@ -108,7 +108,7 @@ func TestResultsTellWhyURLsAreLeft(t *testing.T) {
 	w.serve(shopMap, urls("shop", 10)...)
 	w.fails = func(_ Property, url string, _ int) error {
 		if url == urls("shop", 10)[4] {
-			return refuse(daily.Rejected)
+			return refuse(schedule.Rejected)
 		}
 		return nil
 	}
@@ -143,7 +143,7 @@ func TestAnInterruptedRunWaitsForTheAnswersUnderWay(t *testing.T) {
 			w.during = func(ctx context.Context, asked string) {
 				if asked == url {
 					interrupt()
-					_ = daily.Pause(ctx, takes)
+					_ = schedule.Pause(ctx, takes)
 				}
 			}
 			began := time.Now()
@@ -300,14 +300,14 @@ func TestTwoInspectorsNeverWorkOnOneProperty(t *testing.T) {
 func TestAPropertyThatADeadProcessHeldIsWaitedFor(t *testing.T) {
 	inBubble(t, []string{"shop"}, func(t *testing.T, w *world) {
 		w.serve(shopMap, urls("shop", 5)...)
-		if got := value(w.store.AcquireLease(context.Background(), "inspect/"+w.property("shop").ID, "the dead", daily.LeaseTime))(t); !got {
+		if got := value(w.store.AcquireLease(context.Background(), "inspect/"+w.property("shop").ID, "the dead", schedule.LeaseTime))(t); !got {
 			t.Fatal("the lease is taken")
 		}
 		began := time.Now()
 		if r := w.inspect("shop", Options{}); r.Err != nil || r.Inspected != 5 {
 			t.Errorf("%+v", r)
 		}
-		if waited := time.Since(began); waited < daily.LeaseTime || waited > DefaultWait+5*time.Second {
+		if waited := time.Since(began); waited < schedule.LeaseTime || waited > DefaultWait+5*time.Second {
 			t.Errorf("waited %v", waited)
 		}
 	})
@@ -329,7 +329,7 @@ func TestARefusedURLIsSkippedAndARefusedPropertyGivenUp(t *testing.T) {
 		"all":                         {bad(pages), false, 0, refusals, 1},
 		"all, although it was better": {bad(pages), true, 0, refusals, 1},
 	} {
-		for _, class := range []daily.Class{daily.Rejected, daily.AccessLost} {
+		for _, class := range []schedule.Class{schedule.Rejected, schedule.AccessLost} {
 			t.Run(fmt.Sprint(name, " ", class), func(t *testing.T) {
 				w := newWorld(t, nil, "shop")
 				w.serve(shopMap, urls("shop", pages)...)
@@ -375,7 +375,7 @@ func TestALostConnectionEndsAllItsProperties(t *testing.T) {
 			lose(w, func(p Property) error {
 				if p.Connection == "google" {
 					calls++
-					return refuse(daily.ConnectionLost)
+					return refuse(schedule.ConnectionLost)
 				}
 				return nil
 			})

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sara/archive/daily"
+	"sara/proxy/jobs/schedule"
 	"sara/translate"
 )
 
@@ -54,7 +54,7 @@ func (l *leases) ReleaseLease(_ context.Context, _, holder string) error {
 func (l *leases) steal(holder string, down error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holder, l.until, l.down = holder, time.Now().Add(daily.LeaseTime), down
+	l.holder, l.until, l.down = holder, time.Now().Add(schedule.LeaseTime), down
 }
 
 // replicas are several daily runs over the same properties.
@@ -219,7 +219,7 @@ func TestALostLeaseStopsTheWork(t *testing.T) {
 					time.Sleep(90 * time.Second) // a first run takes longer, and the lease is renewed meanwhile
 					before := len(r.calls())
 					lose(r.leases)
-					time.Sleep(daily.LeaseTime - time.Second)
+					time.Sleep(schedule.LeaseTime - time.Second)
 					r.calls()
 					time.Sleep(5 * time.Second)
 					if after := len(r.calls()); before == 0 || after > 0 {
@@ -243,9 +243,9 @@ func TestAPropertyThatFailsIsLeftAloneForAWhile(t *testing.T) {
 		err  error
 		want int // tries in a day
 	}{
-		"what may have passed in an hour": {refuse(daily.Unavailable, 0), 24},
-		"what somebody has to mend":       {refuse(daily.AccessLost, 0), 2},
-		"what rests for five hours":       {refuse(daily.Quota, 5*time.Hour), 5},
+		"what may have passed in an hour": {refuse(schedule.Unavailable, 0), 24},
+		"what somebody has to mend":       {refuse(schedule.AccessLost, 0), 2},
+		"what rests for five hours":       {refuse(schedule.Quota, 5*time.Hour), 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
@@ -255,7 +255,7 @@ func TestAPropertyThatFailsIsLeftAloneForAWhile(t *testing.T) {
 				time.Sleep(24 * time.Hour)
 				n := r.seriesAsked()
 				tries := n["shop"]
-				if daily.ClassOf(test.err) == daily.Unavailable {
+				if schedule.ClassOf(test.err) == schedule.Unavailable {
 					tries /= patience
 				}
 				if tries < test.want/2 || tries > test.want || n["blog"] > 2 {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"sara/archive/sitemap"
+	"sara/proxy/jobs/sitemap"
 	"sara/archive/sqlstore"
 	"sara/translate"
 )

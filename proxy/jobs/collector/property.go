@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sara/archive"
-	"sara/archive/daily"
+	"sara/proxy/jobs/schedule"
 	"sara/translate"
 )
 
@@ -213,7 +213,7 @@ func (r *run) mayAsk(ctx context.Context, p Property) error {
 		return lost
 	}
 	if until, rests := r.rests(p.Site); rests {
-		return &daily.Refusal{Class: daily.Quota, Rest: until.Sub(r.config.Now()),
+		return &schedule.Refusal{Class: schedule.Quota, Rest: until.Sub(r.config.Now()),
 			Err: fmt.Errorf("the upstream's quota for the site is used up until %s", until.UTC().Format(time.RFC3339))}
 	}
 	if r.config.Rests == nil {
@@ -224,18 +224,18 @@ func (r *run) mayAsk(ctx context.Context, p Property) error {
 		return nil
 	}
 	r.rest(p.Site, r.config.Now().Add(left))
-	return &daily.Refusal{Class: daily.Quota, Rest: left, Err: err}
+	return &schedule.Refusal{Class: schedule.Quota, Rest: left, Err: err}
 }
 
 // note remembers a refusal for the others whom it concerns.
 func (r *run) note(ctx context.Context, p Property, err error) {
-	switch daily.ClassOf(err) {
-	case daily.ConnectionLost:
+	switch schedule.ClassOf(err) {
+	case schedule.ConnectionLost:
 		r.mu.Lock()
 		r.lost[p.Connection] = err
 		r.mu.Unlock()
-	case daily.Quota:
-		until := r.config.Now().Add(daily.RestOf(err))
+	case schedule.Quota:
+		until := r.config.Now().Add(schedule.RestOf(err))
 		r.rest(p.Site, until)
 		if r.config.Rests != nil {
 			r.config.Rests.Rest(ctx, p.Site, err, until)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"sara/archive/daily"
+	"sara/proxy/jobs/schedule"
 )
 
 // Daily collects every property once a day, on one of the replicas that share the Leases. All members but Jitter and Every
@@ -13,17 +13,17 @@ import (
 type Daily struct {
 	Collector  *Collector
 	Properties func(ctx context.Context) ([]Property, error) // all there are, with their States
-	Leases     daily.Leases
+	Leases     schedule.Leases
 	Holder     string        // tells this replica from the others
 	Jitter     time.Duration // for how long this replica lets a new day rest before it collects it
-	Every      time.Duration // how often it looks for work; 0: daily.DefaultEvery
+	Every      time.Duration // how often it looks for work; 0: schedule.DefaultEvery
 	// Report is told what became of the properties that were collected, or why none could be.
 	Report func(ctx context.Context, results []Result, err error)
 }
 
 // Run collects what is due, looks again every so often, and returns when ctx has ended and all work with it.
 func (d *Daily) Run(ctx context.Context) {
-	job := daily.Job[Property, Result]{
+	job := schedule.Job[Property, Result]{
 		Leases: d.Leases, Lease: "collect", Holder: d.Holder, Every: d.Every, Now: d.Collector.config.Now,
 		Due: d.due,
 		ID:  func(p Property) string { return p.ID },

@@ -1,4 +1,4 @@
-// Package daily is what the jobs have in common that go over all properties once a day: the collector of the archive and the
+// Package schedule is what the jobs have in common that go over all properties once a day: the collector of the archive and the
 // inspector of URLs. It finds what is due, lets one of any number of replicas do it, and says what a refusal of the upstream
 // means for the rest.
 //
@@ -13,4 +13,4 @@
 //
 // It knows neither properties nor the upstream, and it does not log. It decides nothing by the clock on the wall but whether
 // something is left alone still; pauses and leases are real time, whatever Job.Now says.
-package daily
+package schedule

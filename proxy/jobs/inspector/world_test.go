@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sara/archive/daily"
-	"sara/archive/sitemap"
 	"sara/archive/sqlstore"
+	"sara/proxy/jobs/schedule"
+	"sara/proxy/jobs/sitemap"
 	"sara/translate"
 )
 
@@ -57,8 +57,8 @@ type question struct {
 
 var errOut = errors.New("the upstream is out")
 
-func refuse(class daily.Class) error {
-	return fmt.Errorf("ask: %w", &daily.Refusal{Class: class, Err: errOut})
+func refuse(class schedule.Class) error {
+	return fmt.Errorf("ask: %w", &schedule.Refusal{Class: class, Err: errOut})
 }
 
 // noon is when a world's clock stands, if it stands.

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sara/archive/daily"
 	"sara/archive/sqlstore"
+	"sara/proxy/jobs/schedule"
 )
 
 // paced is an inspector with the zero value's paces, as many at a time as it likes.
@@ -130,14 +130,14 @@ func TestTheUpstreamsQuotaIsTriedOnceMoreAndThenRestsTillMidnight(t *testing.T) 
 		// A minute's quota has passed after a minute.
 		w.fails = func(_ Property, url string, try int) error {
 			if url == "https://shop.example/0005" && try == 1 {
-				return refuse(daily.Quota)
+				return refuse(schedule.Quota)
 			}
 			return nil
 		}
 		r := w.inspect("shop", Options{Max: new(10)}, paced)
 		equal(t, "after a minute", []any{r.Inspected, r.Err}, []any{10, nil})
 
-		w.fails = func(Property, string, int) error { return refuse(daily.Quota) }
+		w.fails = func(Property, string, int) error { return refuse(schedule.Quota) }
 		w.questions()
 		r = w.inspect("shop", Options{}, func(c *Config) { c.PerSite, c.Total = 0, 0 })
 		s := w.summary("shop").State
@@ -150,7 +150,7 @@ func TestTheUpstreamsQuotaIsTriedOnceMoreAndThenRestsTillMidnight(t *testing.T) 
 		// Whoever comes before that does not ask, and whoever comes after that may.
 		w.fails = nil
 		r = w.inspect("shop", Options{})
-		if daily.ClassOf(r.Err) != daily.Quota || len(w.questions()) > 0 {
+		if schedule.ClassOf(r.Err) != schedule.Quota || len(w.questions()) > 0 {
 			t.Errorf("at rest: %+v", r)
 		}
 		time.Sleep(time.Until(midnight))
@@ -176,7 +176,7 @@ func TestCustomersGoFirst(t *testing.T) {
 
 // lossy are leases that somebody takes away.
 type lossy struct {
-	daily.Leases
+	schedule.Leases
 	mu   sync.Mutex
 	lost bool
 }
@@ -201,7 +201,7 @@ func TestALostLeaseEndsThePropertyAndLosesNoAnswer(t *testing.T) {
 			}
 		}
 		r := w.inspect("shop", Options{}, func(c *Config) { c.PerSite, c.Leases = 60, leases })
-		if !errors.Is(r.Err, daily.ErrLeaseLost) || r.Inspected < 40 || r.Inspected > 90 {
+		if !errors.Is(r.Err, schedule.ErrLeaseLost) || r.Inspected < 40 || r.Inspected > 90 {
 			t.Errorf("%+v", r)
 		}
 		asked := len(w.questions())

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"sara/archive/daily"
+	"sara/proxy/jobs/schedule"
 )
 
 // Daily inspects every property once a day, on one of the replicas that share the Leases of the Inspector. All members but
@@ -15,7 +15,7 @@ type Daily struct {
 	Inspector  *Inspector
 	Properties func(ctx context.Context) ([]Property, error) // all there are, with their States
 	Jitter     time.Duration                                 // for how long this replica lets a new day rest before it begins
-	Every      time.Duration                                 // how often it looks for work; 0: daily.DefaultEvery
+	Every      time.Duration                                 // how often it looks for work; 0: schedule.DefaultEvery
 	// Report is told what became of the properties that were inspected, or why none could be.
 	Report func(ctx context.Context, results []Result, err error)
 }
@@ -23,7 +23,7 @@ type Daily struct {
 // Run inspects what is due, looks again every so often, and returns when ctx has ended and all work with it.
 func (d *Daily) Run(ctx context.Context) {
 	config := d.Inspector.config
-	job := daily.Job[Property, Result]{
+	job := schedule.Job[Property, Result]{
 		Leases: config.Leases, Lease: "inspect", Holder: config.Holder, Every: d.Every, Now: config.Now,
 		Due: d.due,
 		ID:  func(p Property) string { return p.ID },

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"sara/archive/daily"
-	"sara/archive/sitemap"
+	"sara/proxy/jobs/schedule"
+	"sara/proxy/jobs/sitemap"
 )
 
 const (
@@ -174,7 +174,7 @@ func TestWhenDiscoveryFailsTheTrackedURLsAreInspected(t *testing.T) {
 	w.questions()
 	w.passDay()
 	w.serve(shopMap, urls("shop", 2)...)
-	w.lists = func(Property) error { return refuse(daily.AccessLost) }
+	w.lists = func(Property) error { return refuse(schedule.AccessLost) }
 	r := w.inspect("shop", Options{})
 	equal(t, "result", []any{r.URLs, r.Inspected, len(w.tracked("shop"))}, []any{3, 3, 3})
 	s := w.summary("shop").State

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"sara/archive"
-	"sara/archive/daily"
-	"sara/archive/sitemap"
 	"sara/archive/sqlstore"
+	"sara/proxy/jobs/schedule"
+	"sara/proxy/jobs/sitemap"
 	"sara/translate"
 )
 
@@ -20,7 +20,7 @@ type Config struct {
 	Source   Source
 	Sitemaps Sitemaps
 	Quota    Quota
-	Leases   daily.Leases
+	Leases   schedule.Leases
 	Holder   string // tells this process from the others that share the Leases
 
 	History  History          // nil: there is no archive, and URLs are found by sitemaps only
@@ -46,7 +46,7 @@ const (
 	DefaultTotal               = 10_000
 	DefaultParallel            = 8
 	DefaultParallelInspections = 8
-	DefaultWait                = daily.LeaseTime + 5*time.Second // so that one that was killed is in nobody's way
+	DefaultWait                = schedule.LeaseTime + 5*time.Second // so that one that was killed is in nobody's way
 	DefaultRetryPause          = time.Minute
 	DefaultBusyLimit           = 30 * time.Second
 )
@@ -95,7 +95,7 @@ type Store interface {
 var _ Store = (*sqlstore.Store)(nil)
 
 // Source asks the upstream. It is safe for concurrent use, and bounds the time of a question itself. An error that is no
-// *daily.Refusal counts as daily.Unavailable.
+// *schedule.Refusal counts as schedule.Unavailable.
 type Source interface {
 	// Sitemaps returns the sitemaps that the upstream knows of a property, without those that an index names.
 	Sitemaps(ctx context.Context, p Property) ([]Sitemap, error)
@@ -162,7 +162,7 @@ func (unwatched) Ended(Property, error)                            {}
 type Inspector struct {
 	config   Config
 	calendar translate.Calendar
-	pace     daily.Pace
+	pace     schedule.Pace
 	runs     atomic.Int64
 }
 

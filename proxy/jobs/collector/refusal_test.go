@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sara/archive/daily"
+	"sara/proxy/jobs/schedule"
 	"sara/translate"
 )
 
@@ -84,7 +84,7 @@ func (b *bubble) about(id string, err error) {
 }
 
 func TestAPropertyThatCannotBeReadHoldsUpNobody(t *testing.T) {
-	for name, class := range map[string]daily.Class{"access lost": daily.AccessLost, "question rejected": daily.Rejected} {
+	for name, class := range map[string]schedule.Class{"access lost": schedule.AccessLost, "question rejected": schedule.Rejected} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				b.about("shop", refuse(class, 0))
@@ -117,7 +117,7 @@ func TestALostConnectionEndsAllItsProperties(t *testing.T) {
 		properties[3].Connection = "another"
 		b.failing(func(p Property, _ translate.Query) error {
 			if p.Connection == "google" {
-				return refuse(daily.ConnectionLost, 0)
+				return refuse(schedule.ConnectionLost, 0)
 			}
 			return nil
 		})
@@ -160,7 +160,7 @@ func TestAnOutageIsWaitedForAndThenGivenUp(t *testing.T) {
 		n := 0
 		b.failing(func(p Property, q translate.Query) error {
 			if n++; n%12 == 0 {
-				return refuse(daily.Unavailable, 0)
+				return refuse(schedule.Unavailable, 0)
 			}
 			return nil
 		})
@@ -179,7 +179,7 @@ func TestASiteRestsAsLongAsTheUpstreamWantsIt(t *testing.T) {
 		b.failing(func(p Property, _ translate.Query) error {
 			if p.ID == "shop" && first {
 				first = false
-				return refuse(daily.Quota, 15*time.Minute)
+				return refuse(schedule.Quota, 15*time.Minute)
 			}
 			return nil
 		})
@@ -204,7 +204,7 @@ func TestALongRestIsForTheNextRun(t *testing.T) {
 		rests := &rests{until: make(map[string]time.Time)}
 		c := b.paced(func(c *Config) { c.Rests = rests })
 		began := time.Now()
-		b.about("shop", refuse(daily.Quota, 6*time.Hour))
+		b.about("shop", refuse(schedule.Quota, 6*time.Hour))
 		results := b.run(c, "shop", "blog")
 		if !errors.Is(results[0].Err, errOut) || results[1].Err != nil || time.Since(began) > time.Hour {
 			t.Errorf("got %v and %v after %s", results[0].Err, results[1].Err, time.Since(began))

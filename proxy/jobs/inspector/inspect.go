@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"sara/archive/daily"
 	"sara/archive/sqlstore"
+	"sara/proxy/jobs/schedule"
 	"sara/translate"
 )
 
@@ -74,7 +74,7 @@ func (r *run) inspectAll(ctx context.Context, t *task, tracked, due []sqlstore.T
 // resting is the refusal of a site that is not to be asked yet. If there is none, the site rests no more.
 func (t *task) resting() error {
 	if until := t.state.RestsUntil; until != nil && until.After(t.began) {
-		return &daily.Refusal{Class: daily.Quota, Rest: until.Sub(t.began),
+		return &schedule.Refusal{Class: schedule.Quota, Rest: until.Sub(t.began),
 			Err: fmt.Errorf("the upstream's quota for the site is used up until %s", until.UTC().Format(time.RFC3339))}
 	}
 	t.state.RestsUntil = nil
@@ -140,12 +140,12 @@ func (x *inspection) failed(url string, probe bool, err error) bool {
 	if x.going.Err() != nil { // it was not asked, or not waited for
 		return false
 	}
-	class := daily.ClassOf(err)
+	class := schedule.ClassOf(err)
 	switch {
-	case errors.Is(err, errDayUsedUp), class == daily.ConnectionLost:
+	case errors.Is(err, errDayUsedUp), class == schedule.ConnectionLost:
 		x.finish(err)
 		return false
-	case class == daily.Quota:
+	case class == schedule.Quota:
 		until := x.calendar.Start(x.calendar.Day(x.config.Now()) + 1)
 		x.mu.Lock()
 		x.task.state.RestsUntil = &until
@@ -155,7 +155,7 @@ func (x *inspection) failed(url string, probe bool, err error) bool {
 	}
 	x.mu.Lock()
 	x.failure = fmt.Errorf("inspect %s: %w", url, err)
-	if x.vain++; class == daily.Unavailable {
+	if x.vain++; class == schedule.Unavailable {
 		x.vain = max(x.vain, refusals-1) // it was tried often enough
 	}
 	over := probe && x.vain >= refusals
@@ -170,10 +170,10 @@ func (x *inspection) failed(url string, probe bool, err error) bool {
 func (x *inspection) inVain() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.allowed || daily.ClassOf(x.failure) == daily.Unavailable {
+	if x.allowed || schedule.ClassOf(x.failure) == schedule.Unavailable {
 		return x.failure
 	}
-	return &daily.Refusal{Class: daily.AccessLost, Err: fmt.Errorf(
+	return &schedule.Refusal{Class: schedule.AccessLost, Err: fmt.Errorf(
 		"the upstream refuses inspections, which need an owner of the property or a full user: %w", x.failure)}
 }
 
@@ -191,8 +191,8 @@ func (x *inspection) finish(err error) {
 func (x *inspection) ask(ctx context.Context, url string) (answer Inspection, err error) {
 	err = x.patiently(x.going, x.task.Property, func() error {
 		answer, err = x.once(ctx, url)
-		if err != nil && daily.ClassOf(err) == daily.Unavailable && x.flows() {
-			return &daily.Refusal{Class: daily.Rejected, Err: err}
+		if err != nil && schedule.ClassOf(err) == schedule.Unavailable && x.flows() {
+			return &schedule.Refusal{Class: schedule.Rejected, Err: err}
 		}
 		return err
 	})
@@ -210,11 +210,11 @@ func (x *inspection) flows() bool {
 func (x *inspection) once(ctx context.Context, url string) (Inspection, error) {
 	p := x.task.Property
 	if err := x.pace.Turn(x.going,
-		daily.Limit{Name: "site " + p.Site, PerMinute: x.config.PerSite, Burst: min(longestBurst, x.config.PerSite/burstShare)},
-		daily.Limit{Name: "all", PerMinute: x.config.Total}); err != nil {
+		schedule.Limit{Name: "site " + p.Site, PerMinute: x.config.PerSite, Burst: min(longestBurst, x.config.PerSite/burstShare)},
+		schedule.Limit{Name: "all", PerMinute: x.config.Total}); err != nil {
 		return Inspection{}, err
 	}
-	if err := daily.GiveWay(x.going, x.config.Busy, x.config.BusyLimit); err != nil {
+	if err := schedule.GiveWay(x.going, x.config.Busy, x.config.BusyLimit); err != nil {
 		return Inspection{}, err
 	}
 	if err := x.connected(p); err != nil {
@@ -234,7 +234,7 @@ func (x *inspection) once(ctx context.Context, url string) (Inspection, error) {
 func outliving(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		if daily.Pause(longer, d) == nil {
+		if schedule.Pause(longer, d) == nil {
 			cancel()
 		}
 	})
@@ -253,7 +253,7 @@ func (x *inspection) granted(p Property) error {
 		case wait <= 0:
 			return errDayUsedUp
 		}
-		if err := daily.Pause(x.going, wait); err != nil {
+		if err := schedule.Pause(x.going, wait); err != nil {
 			return err
 		}
 	}
@@ -284,7 +284,7 @@ func (r *run) connected(p Property) error {
 
 // heard remembers what an error of the upstream means for the other properties.
 func (r *run) heard(p Property, err error) {
-	if daily.ClassOf(err) != daily.ConnectionLost {
+	if schedule.ClassOf(err) != schedule.ConnectionLost {
 		return
 	}
 	r.mu.Lock()
@@ -301,17 +301,17 @@ func (r *run) patiently(ctx context.Context, p Property, try func() error) error
 			return err
 		}
 		wait := r.config.RetryPause << vain
-		switch class := daily.ClassOf(err); {
+		switch class := schedule.ClassOf(err); {
 		case errors.Is(err, errDayUsedUp):
 			return err
-		case class == daily.Unavailable && vain < patience-1:
-		case class == daily.Quota && !overdrawn:
+		case class == schedule.Unavailable && vain < patience-1:
+		case class == schedule.Quota && !overdrawn:
 			overdrawn, wait = true, r.config.RetryPause
 		default:
 			return err
 		}
 		r.config.Progress.Paused(p, r.config.Now().Add(wait), err)
-		if err := daily.Pause(ctx, wait); err != nil {
+		if err := schedule.Pause(ctx, wait); err != nil {
 			return err
 		}
 	}

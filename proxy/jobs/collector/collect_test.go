@@ -10,7 +10,7 @@ import (
 
 	"sara/archive"
 	"sara/archive/bucket/s3test"
-	"sara/archive/daily"
+	"sara/proxy/jobs/schedule"
 	"sara/translate"
 )
 
@@ -58,7 +58,7 @@ func TestInterruptedRunsEndInTheSameBytes(t *testing.T) {
 		w.failing(func(Property, translate.Query) error {
 			switch left--; {
 			case left <= 0 && interrupted%3 == 0:
-				return refuse(daily.Rejected, 0)
+				return refuse(schedule.Rejected, 0)
 			case left == 0:
 				cancel()
 			}

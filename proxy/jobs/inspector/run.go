@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"sara/archive/daily"
 	"sara/archive/sqlstore"
+	"sara/proxy/jobs/schedule"
 )
 
 // Options bound a run.
@@ -103,7 +103,7 @@ func (r *run) property(ctx context.Context, t *task) {
 // so is who is alive, in vain.
 func (r *run) alone(ctx context.Context, p Property, do func(context.Context) error) error {
 	for waited := time.Duration(0); ; waited += waitPause {
-		free, err := daily.Hold(ctx, r.config.Leases, "inspect/"+p.ID, r.holder, do)
+		free, err := schedule.Hold(ctx, r.config.Leases, "inspect/"+p.ID, r.holder, do)
 		switch {
 		case free || err != nil:
 			return err
@@ -112,7 +112,7 @@ func (r *run) alone(ctx context.Context, p Property, do func(context.Context) er
 		case waited == 0:
 			r.config.Progress.Paused(p, r.config.Now().Add(r.config.Wait), ErrTaken)
 		}
-		if err := daily.Pause(ctx, waitPause); err != nil {
+		if err := schedule.Pause(ctx, waitPause); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func (r *run) renew(ctx context.Context, t *task) (complete bool, err error) {
 		}
 	}
 	undiscovered := r.discover(ctx, t, tracked)
-	if daily.ClassOf(undiscovered) == daily.ConnectionLost || context.Cause(ctx) != nil {
+	if schedule.ClassOf(undiscovered) == schedule.ConnectionLost || context.Cause(ctx) != nil {
 		return false, undiscovered
 	}
 	if tracked, err = r.config.Store.TrackedURLs(ctx, t.Property.ID); err != nil {
