@@ -50,6 +50,7 @@ func TestProcess(t *testing.T) {
 	t.Run("serve inspects", func(t *testing.T) { testServeInspects(t, binary) })
 	t.Run("demo", func(t *testing.T) { testDemo(t, binary) })
 	t.Run("demo for people", func(t *testing.T) { testDemoTable(t, binary) })
+	t.Run("decisions", func(t *testing.T) { testDecisions(t, binary) })
 	t.Run("wrong usage", func(t *testing.T) {
 		err := exec.Command(binary, "frobnicate").Run()
 		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
