@@ -30,11 +30,11 @@ func (s *Server) serveAccount(_ context.Context, c *call) (reply, error) {
 // serveProperties answers /v1/properties.
 func (s *Server) serveProperties(ctx context.Context, c *call) (reply, error) {
 	properties, total, err := s.config.Store.ReachableProperties(ctx, c.grant.Key.PersonID, c.grant.WorkspaceID(),
-		c.ask.IncludeArchived, c.ask.Limit, c.ask.Offset)
+		c.params.IncludeArchived, c.params.Limit, c.params.Offset)
 	if err != nil {
 		return reply{}, asStoreError(err)
 	}
-	meta := pageMeta{RowCount: len(properties), Limit: c.ask.Limit, Offset: c.ask.Offset, Total: total}
+	meta := pageMeta{RowCount: len(properties), Limit: c.params.Limit, Offset: c.params.Offset, Total: total}
 	return envelope(rows[propertyRow]{each(properties, rowOfProperty)}, meta), nil
 }
 
@@ -46,7 +46,7 @@ func (s *Server) serveProperty(_ context.Context, c *call) (reply, error) {
 	available := c.available()
 	data.DataWindow.LatestDataDate = available.End.String()
 	data.DataWindow.EarliestDataDate = available.Start.String()
-	data.DataWindow.LiveWindowMonths = translate.LiveMonths
+	data.DataWindow.LiveWindowMonths = translate.UpstreamMonths
 	data.DataWindow.RetentionMonths = c.grant.Plan.RetentionMonths
 	data.Connection.Healthy = p.Trouble() == ""
 	data.Connection.Note = optional(p.Trouble())
@@ -66,7 +66,7 @@ func (s *Server) serveProperty(_ context.Context, c *call) (reply, error) {
 // available returns the days that the caller can read. What is not archived is shown as what the upstream has: there may be
 // an answer to it another time.
 func (c *call) available() translate.DateRange {
-	r := translate.DateRange{Start: c.window.Live, End: c.window.Anchor}
+	r := translate.DateRange{Start: c.window.UpstreamStart, End: c.window.Anchor}
 	if stored := c.property.Stored; stored != nil {
 		first, last := translate.Date(stored.First), translate.Date(stored.Last)
 		if c.property.Archived || c.property.Trouble() != "" {

@@ -35,7 +35,7 @@ type call struct {
 	// Known from some stage on: nil before it, or when the route has no use for it.
 	grant    *policy.Grant
 	window   translate.Window
-	ask      *translate.Ask
+	params   *translate.Params
 	property *policy.Property
 }
 
@@ -128,7 +128,7 @@ func (s *Server) answer(ctx context.Context, c *call) (answer reply, err error) 
 	if c.route.Operation == "" {
 		return c.route.serve(s, ctx, c)
 	}
-	if c.ask, err = translate.Parse(c.route.Endpoint, c.wire.URI().QueryString(), c.window); err != nil {
+	if c.params, err = translate.Parse(c.route.Endpoint, c.wire.URI().QueryString(), c.window); err != nil {
 		return reply{}, err
 	}
 	if strings.Contains(c.route.Path, "{id}") {
@@ -148,7 +148,7 @@ func (s *Server) answerAgain(ctx context.Context, c *call) (answer reply, err er
 	if err != nil {
 		return reply{}, asStoreError(err)
 	}
-	c.window, c.ask, c.property = m.window, m.ask, m.property
+	c.window, c.params, c.property = m.window, m.params, m.property
 	q := m.question
 	return s.figures(ctx, c, &q)
 }

@@ -90,8 +90,8 @@ type urlsMeta struct {
 // serveIndexing answers /v1/properties/{id}/indexing.
 func (s *Server) serveIndexing(ctx context.Context, c *call) (reply, error) {
 	var from *translate.Date
-	if c.ask.IncludeTrend {
-		first := s.calendar.Day(c.started) - translate.Date(c.ask.TrendDays) + 1
+	if c.params.IncludeTrend {
+		first := s.calendar.Day(c.started) - translate.Date(c.params.TrendDays) + 1
 		from = &first
 	}
 	summary, err := s.config.Store.IndexSummary(ctx, c.property.ID, from)
@@ -99,7 +99,7 @@ func (s *Server) serveIndexing(ctx context.Context, c *call) (reply, error) {
 		return reply{}, asStoreError(err)
 	}
 	data, inspected := indexingOf(&summary)
-	if c.ask.IncludeTrend {
+	if c.params.IncludeTrend {
 		data.Trend = each(summary.Trend, rowOfDay)
 	}
 	return envelope(data, c.indexMeta(&summary.State, inspected, summary.Sitemaps)), nil
@@ -108,13 +108,13 @@ func (s *Server) serveIndexing(ctx context.Context, c *call) (reply, error) {
 // serveIndexedURLs answers /v1/properties/{id}/indexing/urls.
 func (s *Server) serveIndexedURLs(ctx context.Context, c *call) (reply, error) {
 	page, err := s.config.Store.IndexedURLs(ctx, c.property.ID, sqlstore.IndexQuery{
-		Bucket: c.ask.Bucket, CoverageState: c.ask.CoverageState, SitemapPath: c.ask.SitemapPath, Contains: c.ask.Contains,
-		Order: c.ask.Order, Limit: c.ask.Limit, Offset: c.ask.Offset,
+		Bucket: c.params.Bucket, CoverageState: c.params.CoverageState, SitemapPath: c.params.SitemapPath, Contains: c.params.Contains,
+		Order: c.params.Order, Limit: c.params.Limit, Offset: c.params.Offset,
 	})
 	if err != nil {
 		return reply{}, asStoreError(err)
 	}
-	meta := urlsMeta{indexMeta: c.indexMeta(&page.State, page.Inspected, nil), RowCount: len(page.Rows), Limit: c.ask.Limit, Offset: c.ask.Offset,
+	meta := urlsMeta{indexMeta: c.indexMeta(&page.State, page.Inspected, nil), RowCount: len(page.Rows), Limit: c.params.Limit, Offset: c.params.Offset,
 		Total: page.Total}
 	return envelope(rows[urlRow]{each(page.Rows, rowOfURL)}, meta), nil
 }
@@ -159,7 +159,7 @@ func indexingOf(summary *sqlstore.IndexSummary) (data indexing, inspected int) {
 
 // indexMeta says what a client should know of the collection beside its figures. Without sitemaps it says nothing of them.
 func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []sqlstore.SitemapRollup) indexMeta {
-	meta := indexMeta{PropertyID: c.property.ID, Source: translate.Stored, Cache: wordBypass, Notes: []string{}}
+	meta := indexMeta{PropertyID: c.property.ID, Source: translate.SourceArchive, Cache: wordBypass, Notes: []string{}}
 	note := func(format string, args ...any) { meta.Notes = append(meta.Notes, fmt.Sprintf(format, args...)) }
 	status := collectionStatus(state, inspected)
 	switch status {

@@ -26,7 +26,7 @@ const (
 func (c *call) unavailable(retryAfter time.Duration, message string, cause error) *failure {
 	f := &failure{code: codeUpstreamUnavailable, status: fasthttp.StatusServiceUnavailable,
 		message: message, retryAfter: retryAfter, cause: cause}
-	if len(c.ask.Filters) > 0 {
+	if len(c.params.Filters) > 0 {
 		f.code = codeFilteredUnavailable
 		f.message = "filtered figures are only to be had live: " + message
 	}

@@ -25,7 +25,7 @@ const (
 
 // life is how long rows of the upstream stay fresh for an answer about the period.
 func (c *call) life() time.Duration {
-	if c.ask.Period.End >= c.window.Anchor {
+	if c.params.Period.End >= c.window.Anchor {
 		return freshAtAnchor
 	}
 	return freshSettled
@@ -35,10 +35,10 @@ func (c *call) life() time.Duration {
 type question struct {
 	report     translate.Report
 	conditions []translate.Condition
-	window     translate.Window // of what the upstream is asked
-	key        []byte           // the property and everything else that decides the answer
-	needs      []translate.Need // once the answer is not ready
-	life       time.Duration    // of the answer
+	window     translate.Window  // of what the upstream is asked
+	key        []byte            // the property and everything else that decides the answer
+	fetches    []translate.Fetch // once the answer is not ready
+	life       time.Duration     // of the answer
 }
 
 // serve makes a report the answer of a route.
@@ -51,13 +51,13 @@ func serve(report translate.Report) func(*Server, context.Context, *call) (reply
 		q := question{report: report, conditions: conditions, window: c.window, life: c.life()}
 		q.key = append(c.scratch[:0], c.property.ID...)
 		if c.property.Archived {
-			q.window = c.window.Stored()
+			q.window = c.window.ArchiveOnly()
 			q.key = append(q.key, 'a')
 		}
-		if c.ask.Span().Start < q.window.Live {
+		if c.params.Span().Start < q.window.UpstreamStart {
 			q.life = freshStored
 		}
-		q.key = report.AppendKey(q.key, c.ask, conditions)
+		q.key = report.AppendKey(q.key, c.params, conditions)
 		return s.figures(ctx, c, &q)
 	}
 }
@@ -65,7 +65,7 @@ func serve(report translate.Report) func(*Server, context.Context, *call) (reply
 // conditions expands the request's filters, by what is configured for the property at this moment.
 func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition, error) {
 	var segments translate.Segments
-	if translate.NeedsSegments(c.ask.Filters) {
+	if translate.UsesSegments(c.params.Filters) {
 		ctx, span := c.step(ctx, "look up segments")
 		defer span.End()
 		var err error
@@ -76,7 +76,7 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 			return nil, asStoreError(err)
 		}
 	}
-	return translate.Conditions(c.ask.Filters, segments)
+	return translate.Conditions(c.params.Filters, segments)
 }
 
 // figures answers a question: with an answer that is ready, else from the rows that it takes, of the archive and then of
@@ -91,8 +91,8 @@ func (s *Server) figures(ctx context.Context, c *call, q *question) (reply, erro
 			return c.reply(answer, q.life, wordHit), nil
 		}
 	}
-	q.needs = q.report.Needs(c.ask, c.property.Site, q.window, q.conditions)
-	stored, err := s.fromArchive(ctx, c, q.needs)
+	q.fetches = q.report.Fetches(c.params, c.property.Site, q.window, q.conditions)
+	stored, err := s.fromArchive(ctx, c, q.fetches)
 	if err != nil {
 		return reply{}, err
 	}
@@ -102,7 +102,7 @@ func (s *Server) figures(ctx context.Context, c *call, q *question) (reply, erro
 	}
 	word := wordHit
 	for i, f := range found {
-		if q.needs[i].Live == nil || f.How == cache.Filled || f.How == cache.Awaited {
+		if q.fetches[i].Upstream == nil || f.How == cache.Filled || f.How == cache.Awaited {
 			word = wordMiss
 		}
 	}
@@ -117,17 +117,17 @@ func (s *Server) figures(ctx context.Context, c *call, q *question) (reply, erro
 func (s *Server) fromUpstream(ctx context.Context, c *call, q *question, live bool) ([]cache.Found, error) {
 	asked := xxhash.Sum64(q.key)
 	bill := &bill{gate: s.gate, grant: c.grant, propertyID: c.property.ID}
-	questions := make([]cache.Question, len(q.needs))
-	for i, need := range q.needs {
-		if need.Live == nil {
+	questions := make([]cache.Question, len(q.fetches))
+	for i, need := range q.fetches {
+		if need.Upstream == nil {
 			continue
 		}
 		questions[i] = cache.Question{
-			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *need.Live, Life: c.life(), Bypass: live, Asked: asked,
-			Fill: func(ctx context.Context) (*translate.Rows, error) { return s.fill(ctx, c, *need.Live, bill) },
+			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *need.Upstream, Life: c.life(), Bypass: live, Asked: asked,
+			Fill: func(ctx context.Context) (*translate.Rows, error) { return s.fill(ctx, c, *need.Upstream, bill) },
 		}
 		// What takes more than one call is charged for all of them at once, so that none is spent on half an answer.
-		if len(q.needs) > 1 && (live || !s.cache.Has(ctx, questions[i])) {
+		if len(q.fetches) > 1 && (live || !s.cache.Has(ctx, questions[i])) {
 			bill.expected++
 		}
 	}
@@ -153,7 +153,7 @@ func (s *Server) fromUpstream(ctx context.Context, c *call, q *question, live bo
 func (s *Server) answerFrom(c *call, q *question, stored *stored, found []cache.Found, word string) (reply, error) {
 	asked := xxhash.Sum64(q.key)
 	var entries []*cache.Entry
-	rows := make([]*translate.Rows, len(q.needs))
+	rows := make([]*translate.Rows, len(q.fetches))
 	widened, known := 0, stored.none()
 	for i, f := range found {
 		rows[i] = stored.rows[i]
@@ -162,7 +162,7 @@ func (s *Server) answerFrom(c *call, q *question, stored *stored, found []cache.
 		}
 		entries = append(entries, f.Entry)
 		if rows[i] = f.Entry.Rows(); stored.rows[i] != nil {
-			rows[i] = translate.MergeRows(q.needs[i].By, stored.rows[i], rows[i])
+			rows[i] = translate.MergeRows(q.fetches[i].By, stored.rows[i], rows[i])
 		}
 		known = known && f.How == cache.Memory
 		if f.Entry.Asked() != asked && (f.How == cache.Memory || f.How == cache.Shared) {
@@ -175,7 +175,7 @@ func (s *Server) answerFrom(c *call, q *question, stored *stored, found []cache.
 			return c.reply(answer, q.life, word), nil
 		}
 	}
-	head, err := q.report.Head(c.ask, q.needs, rows, stored.origin)
+	head, err := q.report.Head(c.params, q.fetches, rows, stored.origin)
 	if err != nil {
 		return reply{}, fmt.Errorf("write the answer: %w", err)
 	}
@@ -188,14 +188,14 @@ func (s *Server) answerFrom(c *call, q *question, stored *stored, found []cache.
 // fallBack answers a question whose rows could not be had live: with copies that are out of date, if there are any, else
 // from the archive, saying why (spec: meta.stale_reason). With filters there is no other answer than a live one.
 func (s *Server) fallBack(ctx context.Context, c *call, q *question, stored *stored, found []cache.Found, err error) (reply, error) {
-	copied, oldest := copies(q.needs, found)
+	copied, oldest := copies(q.fetches, found)
 	trouble := troubleOf(err)
 	var denial *policy.Denial
 	switch {
 	case errors.As(err, &denial) && copied && !c.fields.live:
 		// The copies are what there would be if nobody had tried to get newer ones.
 		return s.answerFrom(c, q, stored, found, wordHit)
-	case trouble == nil || trouble.Kind == upstream.Rejected || len(c.ask.Filters) > 0:
+	case trouble == nil || trouble.Kind == upstream.Rejected || len(c.params.Filters) > 0:
 		return reply{}, c.explain(err)
 	}
 	reason, word := reasonOf(trouble), wordHit
@@ -206,14 +206,14 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *question, stored *sto
 		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshStored {
 			return c.stale(answer, word), nil
 		}
-		word, found = wordMiss, make([]cache.Found, len(q.needs))
-		q.needs = q.report.Needs(c.ask, c.property.Site, c.window.Stored(), nil)
+		word, found = wordMiss, make([]cache.Found, len(q.fetches))
+		q.fetches = q.report.Fetches(c.params, c.property.Site, c.window.ArchiveOnly(), nil)
 		var none error
-		if stored, none = s.fromArchive(ctx, c, q.needs); none != nil {
+		if stored, none = s.fromArchive(ctx, c, q.fetches); none != nil {
 			return reply{}, c.explain(err)
 		}
 	}
-	stored.origin.Source, stored.origin.StaleReason = translate.Stored, reason
+	stored.origin.Source, stored.origin.StaleReason = translate.SourceArchive, reason
 	r, err := s.answerFrom(c, q, stored, found, word)
 	if err != nil {
 		return reply{}, err
@@ -232,10 +232,10 @@ func (c *call) stale(answer *cache.Answer, word string) reply {
 }
 
 // copies reports whether there is a copy of whatever the upstream was asked, and when the oldest was filled.
-func copies(needs []translate.Need, found []cache.Found) (all bool, oldest time.Time) {
+func copies(needs []translate.Fetch, found []cache.Found) (all bool, oldest time.Time) {
 	for i, f := range found {
 		switch {
-		case needs[i].Live == nil:
+		case needs[i].Upstream == nil:
 		case f.Entry == nil:
 			return false, oldest
 		case oldest.IsZero() || f.Entry.Filled().Before(oldest):

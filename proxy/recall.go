@@ -18,7 +18,7 @@ type meaning struct {
 	route    *route
 	grant    *policy.Grant // of the request that it was found out for
 	window   translate.Window
-	ask      *translate.Ask
+	params   *translate.Params
 	property *policy.Property
 	question question
 }
@@ -76,10 +76,10 @@ func (s *Server) recall(wire *fasthttp.RequestCtx, f *fields) *meaning {
 // to have changed.
 func (s *Server) remember(c *call, q *question) {
 	print, ok := fingerprintOf(c.wire, &c.fields)
-	if !ok || translate.NeedsSegments(c.ask.Filters) {
+	if !ok || translate.UsesSegments(c.params.Filters) {
 		return
 	}
-	m := &meaning{route: c.route, grant: c.grant, window: c.window, ask: c.ask, property: c.property, question: *q}
+	m := &meaning{route: c.route, grant: c.grant, window: c.window, params: c.params, property: c.property, question: *q}
 	m.question.key = slices.Clip(slices.Clone(q.key))
 	s.meanings.known.Set(print, m)
 }

@@ -286,7 +286,7 @@ func performanceMetaSchema() schema {
 		member{name: "truncated_by", schema: text("What the rows that fell off were ranked by; null when none did.").
 			with("enum", []string{"clicks"}).named("Truncation").orNull()},
 		member{name: "source", schema: text("Where the figures come from: live is complete, stored and hybrid are not current.").
-			with("enum", []string{string(translate.Live), string(translate.Stored), string(translate.Hybrid)}).named("Source")},
+			with("enum", []string{string(translate.SourceLive), string(translate.SourceArchive), string(translate.SourceHybrid)}).named("Source")},
 		member{name: "stale_reason", schema: text("Why the answer is not fresh; null when it is.").orNull().with("examples", []any{nil})},
 		member{name: "cache", schema: text("Whether a stored answer was served.").
 			with("enum", []string{"hit", "miss", "bypass"}).named("CacheUse")}).named("PerformanceMeta")

@@ -30,7 +30,7 @@ func (s *Server) servePageGroups(ctx context.Context, c *call) (reply, error) {
 
 // serveAnnotations answers /v1/properties/{id}/annotations.
 func (s *Server) serveAnnotations(ctx context.Context, c *call) (reply, error) {
-	annotations, err := s.config.Store.Annotations(ctx, c.property.ID, c.ask.From, c.ask.To)
+	annotations, err := s.config.Store.Annotations(ctx, c.property.ID, c.params.From, c.params.To)
 	if err != nil {
 		return reply{}, asStoreError(err)
 	}

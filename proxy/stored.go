@@ -31,27 +31,27 @@ type stored struct {
 }
 
 // none reports whether the archive was not needed.
-func (s *stored) none() bool { return s.origin.Source == translate.Live }
+func (s *stored) none() bool { return s.origin.Source == translate.SourceLive }
 
 func (s *stored) note(text string) { s.origin.Notes = append(s.origin.Notes, text) }
 
 // fromArchive reads what the needs have of the archive. The rows of the rest are the upstream's.
-func (s *Server) fromArchive(ctx context.Context, c *call, needs []translate.Need) (*stored, error) {
-	found := &stored{rows: make([]*translate.Rows, len(needs)), origin: translate.Origin{PropertyID: c.property.ID, Source: translate.Live}}
+func (s *Server) fromArchive(ctx context.Context, c *call, needs []translate.Fetch) (*stored, error) {
+	found := &stored{rows: make([]*translate.Rows, len(needs)), origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive}}
 	var missing []translate.Date
 	live := false
 	for i, need := range needs {
-		live = live || need.Live != nil
-		if need.Stored == nil {
+		live = live || need.Upstream != nil
+		if need.Archive == nil {
 			continue
 		}
-		found.origin.Source = translate.Stored
+		found.origin.Source = translate.SourceArchive
 		if err := c.mayStore(s.config.History); err != nil {
 			return nil, err
 		}
 		reading, span := c.step(ctx, "read archive")
 		span.Set("sara.dimension", need.By.String())
-		span.SetInt("sara.days", need.Stored.Days())
+		span.SetInt("sara.days", need.Archive.Days())
 		absent, err := found.read(reading, s.config.History, i, need)
 		span.End()
 		if err != nil {
@@ -63,7 +63,7 @@ func (s *Server) fromArchive(ctx context.Context, c *call, needs []translate.Nee
 		return found, nil
 	}
 	if live {
-		found.origin.Source = translate.Hybrid
+		found.origin.Source = translate.SourceHybrid
 	}
 	if err := s.checkStored(ctx, c, needs[0].By, missing); err != nil {
 		return nil, err
@@ -75,10 +75,10 @@ func (s *Server) fromArchive(ctx context.Context, c *call, needs []translate.Nee
 // mayStore refuses a question that the archive cannot answer, whatever is in it.
 func (c *call) mayStore(history History) error {
 	switch {
-	case len(c.ask.Filters) > 0 && c.property.Archived:
+	case len(c.params.Filters) > 0 && c.property.Archived:
 		return c.unavailable(neverLiveRetry, "the property is archived: it serves stored history only", nil)
-	case len(c.ask.Filters) > 0:
-		return c.unavailable(neverLiveRetry, fmt.Sprintf("the upstream has no days before %s any more", c.window.Live), nil)
+	case len(c.params.Filters) > 0:
+		return c.unavailable(neverLiveRetry, fmt.Sprintf("the upstream has no days before %s any more", c.window.UpstreamStart), nil)
 	case history == nil:
 		return c.unavailable(neverLiveRetry, "it takes stored history, and there is no archive", nil)
 	}
@@ -86,15 +86,15 @@ func (c *call) mayStore(history History) error {
 }
 
 // read reads the stored part of need i, and returns which of its days are not archived.
-func (s *stored) read(ctx context.Context, history History, i int, need translate.Need) (missing []translate.Date, err error) {
+func (s *stored) read(ctx context.Context, history History, i int, need translate.Fetch) (missing []translate.Date, err error) {
 	property := s.origin.PropertyID
-	if s.rows[i], missing, err = history.Rows(ctx, property, need.By, *need.Stored); err != nil {
+	if s.rows[i], missing, err = history.Rows(ctx, property, need.By, *need.Archive); err != nil {
 		return nil, err
 	}
 	if need.By == translate.ByDate && len(missing) > 0 {
 		return s.addUp(ctx, history, i, missing)
 	}
-	cut, err := history.Cut(ctx, property, need.By, *need.Stored)
+	cut, err := history.Cut(ctx, property, need.By, *need.Archive)
 	s.origin.Truncated = s.origin.Truncated || cut
 	return missing, err
 }
@@ -137,9 +137,9 @@ func partsOf(inventory archive.Inventory, day translate.Date) (by translate.Dime
 // checkStored refuses an answer of which a whole side would be made of days that are not there: it would read as nothing
 // having happened.
 func (s *Server) checkStored(ctx context.Context, c *call, by translate.Dimension, missing []translate.Date) error {
-	sides := []translate.DateRange{c.ask.Period.DateRange}
-	if c.ask.Compare {
-		sides = append(sides, c.ask.Period.Previous())
+	sides := []translate.DateRange{c.params.Period.DateRange}
+	if c.params.Compare {
+		sides = append(sides, c.params.Period.Previous())
 	}
 	absent := make(map[translate.Date]bool, len(missing))
 	for _, day := range missing {
@@ -182,7 +182,7 @@ func firstStored(inventory archive.Inventory, by translate.Dimension) (first tra
 }
 
 // tell says what an archive answer is.
-func (s *stored) tell(needs []translate.Need, missing []translate.Date) {
+func (s *stored) tell(needs []translate.Fetch, missing []translate.Date) {
 	slices.Sort(missing)
 	if last, there := lastStored(needs, missing); there {
 		s.tellWhatIsKept(needs[0].By, "The days up to "+last.String()+" come from the archive")
@@ -210,12 +210,12 @@ func (s *stored) tellWhatIsKept(by translate.Dimension, from string) {
 }
 
 // lastStored returns the last day that came from the archive. The missing days are in order.
-func lastStored(needs []translate.Need, missing []translate.Date) (last translate.Date, there bool) {
+func lastStored(needs []translate.Fetch, missing []translate.Date) (last translate.Date, there bool) {
 	for _, need := range needs {
-		if need.Stored == nil {
+		if need.Archive == nil {
 			continue
 		}
-		for day := need.Stored.End; day >= need.Stored.Start && (!there || day > last); day-- {
+		for day := need.Archive.End; day >= need.Archive.Start && (!there || day > last); day-- {
 			if _, absent := slices.BinarySearch(missing, day); !absent {
 				last, there = day, true
 			}

@@ -29,13 +29,13 @@ func TestAllocationsDoNotGrowWithTheRows(t *testing.T) {
 }
 
 func envelopeAllocations(t *testing.T, body []byte, order string) float64 {
-	ask := &Ask{Limit: 1000, Order: parseOrder(order), Period: Period{Preset: DefaultPreset}}
+	ask := &Params{Limit: 1000, Order: parseOrder(order), Period: Period{Preset: DefaultPreset}}
 	return testing.AllocsPerRun(1, func() {
 		rows, err := ReadRows(body, ByQuery)
 		if err != nil {
 			t.Fatal(err)
 		}
-		breakdownHead(ask, ByQuery, rows, Origin{Source: Live})
+		breakdownHead(ask, ByQuery, rows, Origin{Source: SourceLive})
 	})
 }
 
@@ -84,7 +84,7 @@ func compact(t *testing.T, text []byte) []byte {
 }
 
 func TestAnAnswerIsSentWithoutAllocating(t *testing.T) {
-	a := summaryHead(mustParse(t, Summary(), ""), sampleSeries(t), Origin{PropertyID: "p", Source: Live})
+	a := summaryHead(mustParse(t, Summary(), ""), sampleSeries(t), Origin{PropertyID: "p", Source: SourceLive})
 	buffer := make([]byte, 0, 4096)
 	if n := testing.AllocsPerRun(100, func() { buffer = AppendTail(append(buffer[:0], a...), "hit", "req_1") }); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -21,9 +21,9 @@ type Source string
 
 // The sources. Figures that are not live must not be taken for current ones.
 const (
-	Live   Source = "live"   // straight from the upstream, now or within the life of a copy
-	Stored Source = "stored" // kept by sara
-	Hybrid Source = "hybrid" // both
+	SourceLive    Source = "live"   // straight from the upstream, now or within the life of a copy
+	SourceArchive Source = "stored" // kept by sara
+	SourceHybrid  Source = "hybrid" // both
 )
 
 // Origin is what an answer says of itself beside its rows.
@@ -44,7 +44,7 @@ type meta struct {
 const none = -1
 
 // seal closes data and appends the meta up to the cache word.
-func (a *Ask) seal(data []byte, origin Origin, m meta) Head {
+func (a *Params) seal(data []byte, origin Origin, m meta) Head {
 	dst := append(data, `,"meta":{"property_id":`...)
 	dst = appendString(dst, origin.PropertyID)
 	dst = append(dst, `,"date_range":{`...)
@@ -93,7 +93,7 @@ const opening = `{"success":true,"data":`
 
 // summaryHead writes the totals of the period, and those of the previous one when the Ask compares. The series covers
 // the Ask's Span.
-func summaryHead(a *Ask, series *Series, origin Origin) Head {
+func summaryHead(a *Params, series *Series, origin Origin) Head {
 	dst := append(make([]byte, 0, 1024), opening...)
 	dst = append(dst, `{"totals":{`...)
 	dst = appendMetrics(dst, series.Totals(a.Period.DateRange))
@@ -110,7 +110,7 @@ func summaryHead(a *Ask, series *Series, origin Origin) Head {
 }
 
 // timeseriesHead writes one row for every day of the period.
-func timeseriesHead(a *Ask, series *Series, origin Origin) Head {
+func timeseriesHead(a *Params, series *Series, origin Origin) Head {
 	const rowLength = 128
 	days := a.Period.Days()
 	dst := append(make([]byte, 0, 1024+days*rowLength), opening...)
@@ -129,7 +129,7 @@ func timeseriesHead(a *Ask, series *Series, origin Origin) Head {
 }
 
 // breakdownHead writes the first rows, in the Ask's order, of the answer to a SampleQuery for that order.
-func breakdownHead(a *Ask, by Dimension, rows *Rows, origin Origin) Head {
+func breakdownHead(a *Params, by Dimension, rows *Rows, origin Origin) Head {
 	const rowLength = 192
 	if a.Order.isUpstream() {
 		rows = rows.head(NarrowSample)

@@ -81,7 +81,7 @@ func wantKeys(t testing.TB, object any, keys ...string) {
 
 func figures() []string { return []string{"clicks", "impressions", "ctr", "position"} }
 
-func mustParse(t testing.TB, e Endpoint, query string) *Ask {
+func mustParse(t testing.TB, e Endpoint, query string) *Params {
 	t.Helper()
 	ask, err := Parse(e, []byte(query), window())
 	if err != nil {
@@ -113,7 +113,7 @@ func sampleRows(t testing.TB) *Rows {
 }
 
 func TestAnswersOfEachKind(t *testing.T) {
-	origin := Origin{PropertyID: "0b9e5c1e-8c1c-4b7e-9a53-2f6a4a3b7c11", Source: Live}
+	origin := Origin{PropertyID: "0b9e5c1e-8c1c-4b7e-9a53-2f6a4a3b7c11", Source: SourceLive}
 	last7 := mustParse(t, Summary(), "date_range=last_7d")
 	compared := mustParse(t, Summary(), "start_date=2026-06-10&end_date=2026-06-20&date_range=last_7d&compare=previous_period")
 	top := mustParse(t, Breakdown(), "date_range=last_7d&limit=3")
@@ -138,7 +138,7 @@ func TestSummaryAnswer(t *testing.T) {
 	f := func(query string, previous []string, totals, previousTotals string) {
 		t.Helper()
 		ask := mustParse(t, Summary(), query)
-		data, meta := decode(t, summaryHead(ask, sampleSeries(t), Origin{Source: Live}))
+		data, meta := decode(t, summaryHead(ask, sampleSeries(t), Origin{Source: SourceLive}))
 		wantKeys(t, data["totals"], figures()...)
 		if got := fmt.Sprint(data["totals"]); got != totals {
 			t.Errorf("%s: totals %s, want %s", query, got, totals)
@@ -174,7 +174,7 @@ func TestSummaryAnswer(t *testing.T) {
 func TestTimeseriesAnswerHasARowForEveryDay(t *testing.T) {
 	for _, query := range []string{"date_range=last_16m", "date_range=last_7d", "start_date=2026-06-12&end_date=2026-06-12", "start_date=2026-02-20&end_date=2026-03-10"} {
 		ask := mustParse(t, Timeseries(), query)
-		data, meta := decode(t, timeseriesHead(ask, sampleSeries(t), Origin{Source: Live}))
+		data, meta := decode(t, timeseriesHead(ask, sampleSeries(t), Origin{Source: SourceLive}))
 		wantKeys(t, data, "rows")
 		rows := data["rows"].([]any)
 		if len(rows) != ask.Period.Days() || fmt.Sprint(meta["row_count"]) != fmt.Sprint(len(rows)) || meta["limit"] != nil || meta["truncated_by"] != nil {
@@ -221,7 +221,7 @@ func TestEveryOrderAgreesWithANaiveSort(t *testing.T) {
 			rows := randomRows(random, n)
 			for _, limit := range []int{1, 2, 100, 300, 1000} {
 				ask := mustParse(t, Breakdown(), fmt.Sprintf("order_by=%s&limit=%d", order, limit))
-				data, meta := decode(t, breakdownHead(ask, ByPage, rowsOf(t, rows), Origin{Source: Live}))
+				data, meta := decode(t, breakdownHead(ask, ByPage, rowsOf(t, rows), Origin{Source: SourceLive}))
 				want := slices.Clone(rows)
 				slices.SortStableFunc(want, func(x, y referenceRow) int { return naiveOrder(order, x, y) })
 				want = want[:min(limit, n)]
@@ -277,7 +277,7 @@ func TestTruncatedBy(t *testing.T) {
 	f := func(order string, limit, rows int, want any) {
 		t.Helper()
 		ask := mustParse(t, Breakdown(), fmt.Sprintf("order_by=%s&limit=%d", order, limit))
-		data, meta := decode(t, breakdownHead(ask, ByQuery, samples[rows], Origin{Source: Live}))
+		data, meta := decode(t, breakdownHead(ask, ByQuery, samples[rows], Origin{Source: SourceLive}))
 		if meta["truncated_by"] != want || len(data["rows"].([]any)) != min(limit, rows) {
 			t.Errorf("%s, limit %d of %d rows: truncated by %v, %v rows, want %v", order, limit, rows, meta["truncated_by"], meta["row_count"], want)
 		}

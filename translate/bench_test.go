@@ -32,7 +32,7 @@ func BenchmarkEnvelope(b *testing.B) {
 		for _, order := range []string{"-clicks", "impressions"} {
 			b.Run(fmt.Sprintf("%d%s", n, order), func(b *testing.B) {
 				body := upstreamBody(n)
-				ask := &Ask{Limit: 1000, Order: parseOrder(order), Period: Period{Preset: "last_28d"}}
+				ask := &Params{Limit: 1000, Order: parseOrder(order), Period: Period{Preset: "last_28d"}}
 				b.SetBytes(int64(len(body)))
 				b.ReportAllocs()
 				for b.Loop() {
@@ -40,7 +40,7 @@ func BenchmarkEnvelope(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					breakdownHead(ask, ByQuery, rows, Origin{Source: Live})
+					breakdownHead(ask, ByQuery, rows, Origin{Source: SourceLive})
 				}
 			})
 		}

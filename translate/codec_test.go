@@ -246,7 +246,7 @@ func FuzzParseRows(f *testing.F) {
 		if err != nil || !equalRows(again, rows) {
 			t.Fatalf("%x came back otherwise: %v", data, err)
 		}
-		checkAnswer(t, breakdownHead(&Ask{Limit: 1000, Order: parseOrder("key")}, ByQuery, rows, Origin{Source: Live}))
+		checkAnswer(t, breakdownHead(&Params{Limit: 1000, Order: parseOrder("key")}, ByQuery, rows, Origin{Source: SourceLive}))
 	})
 }
 

@@ -24,8 +24,8 @@ func ExampleParse() {
 		return
 	}
 	report := translate.BreakdownReport(translate.ByQuery)
-	needs := report.Needs(ask, "sc-domain:example.com", window, conditions)
-	fmt.Printf("%s\n", needs[0].Live.AppendBody(nil))
+	needs := report.Fetches(ask, "sc-domain:example.com", window, conditions)
+	fmt.Printf("%s\n", needs[0].Upstream.AppendBody(nil))
 
 	rows, err := translate.ReadRows([]byte(`{"rows":[
 		{"keys":["running shoes"],"clicks":12,"impressions":48,"ctr":0.25,"position":3.5},
@@ -34,7 +34,7 @@ func ExampleParse() {
 		fmt.Println(err)
 		return
 	}
-	head, err := report.Head(ask, needs, []*translate.Rows{rows}, translate.Origin{PropertyID: "1", Source: translate.Live})
+	head, err := report.Head(ask, needs, []*translate.Rows{rows}, translate.Origin{PropertyID: "1", Source: translate.SourceLive})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -177,8 +177,8 @@ type Segments struct {
 	PageGroups []PageGroup
 }
 
-// NeedsSegments reports whether a filter names a virtual dimension, so that Conditions has to know the Segments.
-func NeedsSegments(filters []Filter) bool {
+// UsesSegments reports whether a filter names a virtual dimension, so that Conditions has to know the Segments.
+func UsesSegments(filters []Filter) bool {
 	return slices.ContainsFunc(filters, func(f Filter) bool { return f.Dimension == "brand" || f.Dimension == "page_group" })
 }
 

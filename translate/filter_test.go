@@ -278,11 +278,11 @@ func TestConditionsNeedWhatTheOwnerConfigured(t *testing.T) {
 	f([]Filter{plain, plain, group}, segments(), `filters[2]: the property has no page group "Blog"`) // it has "blog"
 
 	for want, filters := range map[bool][]Filter{false: {plain, {"page", "regex", "brand"}}, true: {plain, brand}} {
-		if got := NeedsSegments(filters); got != want {
+		if got := UsesSegments(filters); got != want {
 			t.Errorf("%v need segments: %v", filters, got)
 		}
 	}
-	if !NeedsSegments([]Filter{group}) || NeedsSegments(nil) {
+	if !UsesSegments([]Filter{group}) || UsesSegments(nil) {
 		t.Error("a page group needs segments, no filter does not")
 	}
 	if got, err := Conditions(nil, Segments{}); got != nil || err != nil {

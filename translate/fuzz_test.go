@@ -57,7 +57,7 @@ func checkInputError(t *testing.T, err error) {
 	}
 }
 
-func checkAsk(t *testing.T, e Endpoint, ask *Ask, w Window) {
+func checkAsk(t *testing.T, e Endpoint, ask *Params, w Window) {
 	t.Helper()
 	for _, p := range e.Params {
 		n, ok := map[string]int{"limit": ask.Limit, "offset": ask.Offset, "min_clicks": ask.MinClicks}[p.Name]
@@ -170,10 +170,10 @@ func FuzzReadRows(f *testing.F) {
 			t.Fatalf("%q: %v", body, err)
 		}
 		for _, order := range Orders() {
-			ask := &Ask{Limit: 1000, Order: parseOrder(order)}
-			checkAnswer(t, breakdownHead(ask, ByQuery, rows, Origin{Source: Live}))
+			ask := &Params{Limit: 1000, Order: parseOrder(order)}
+			checkAnswer(t, breakdownHead(ask, ByQuery, rows, Origin{Source: SourceLive}))
 		}
-		checkAnswer(t, moversHead(&Ask{Limit: 50}, ByQuery, rows, &Rows{}, Origin{Source: Live}))
+		checkAnswer(t, moversHead(&Params{Limit: 50}, ByQuery, rows, &Rows{}, Origin{Source: SourceLive}))
 	})
 }
 

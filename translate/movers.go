@@ -25,7 +25,7 @@ func (m *mover) changePercent() float64 {
 
 // moversHead writes the keys that gained and lost most clicks between two wide samples. A key that is in one sample
 // only counts 0 on the other side; a key whose clicks did not change is in neither list.
-func moversHead(a *Ask, by Dimension, now, previous *Rows, origin Origin) Head {
+func moversHead(a *Params, by Dimension, now, previous *Rows, origin Origin) Head {
 	gainers, losers := split(diff(now, previous), int64(a.MinClicks))
 	gainers, losers = gainers[:min(a.Limit, len(gainers))], losers[:min(a.Limit, len(losers))]
 	const rowLength = 320

@@ -8,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// An Ask is what one request asks, its parameters read and bounded. Which fields mean something depends on the parameters
+// An Params is what one request asks, its parameters read and bounded. Which fields mean something depends on the parameters
 // of its endpoint.
-type Ask struct {
+type Params struct {
 	Period          Period
 	Filters         []Filter // ANDed; empty for none
 	Limit, Offset   int
@@ -32,7 +32,7 @@ type Ask struct {
 }
 
 // Span returns every day that the answer needs: the period, and the one before it when the answer compares.
-func (a *Ask) Span() DateRange {
+func (a *Params) Span() DateRange {
 	if !a.Compare {
 		return a.Period.DateRange
 	}
@@ -61,7 +61,7 @@ type Param struct {
 	Min, Max    int      // of an integer without Choices; Max 0 for MaxInteger
 	MaxLength   int      // of a text, in characters; 0 for no bound of its own
 
-	read func(*Ask, string) error // keeps nothing of the string
+	read func(*Params, string) error // keeps nothing of the string
 }
 
 // maxText is as long as a URL may be in a sitemap.
@@ -70,13 +70,13 @@ const maxText = 2048
 // MaxInteger bounds integers that the API itself leaves unbounded, so that sums of them cannot overflow.
 const MaxInteger = 1_000_000_000
 
-func integer(name string, def, low, high int, description string, set func(*Ask, int)) Param {
+func integer(name string, def, low, high int, description string, set func(*Params, int)) Param {
 	bound := high
 	if high == 0 {
 		bound = MaxInteger
 	}
 	return Param{Name: name, Kind: KindInteger, Description: description, Default: strconv.Itoa(def), Min: low, Max: high,
-		read: func(a *Ask, s string) error {
+		read: func(a *Params, s string) error {
 			n, err := strconv.ParseUint(s, 10, 31)
 			if err != nil || int(n) < low || int(n) > bound {
 				return invalid("%s %.40q is not an integer from %d to %d", name, s, low, bound)
@@ -86,13 +86,13 @@ func integer(name string, def, low, high int, description string, set func(*Ask,
 		}}
 }
 
-func boolean(name, description string, set func(*Ask, bool)) Param {
-	return choice(name, "false", []string{"true", "false"}, description, func(a *Ask, s string) { set(a, s == "true") }).as(KindBoolean)
+func boolean(name, description string, set func(*Params, bool)) Param {
+	return choice(name, "false", []string{"true", "false"}, description, func(a *Params, s string) { set(a, s == "true") }).as(KindBoolean)
 }
 
-func choice(name, def string, choices []string, description string, set func(*Ask, string)) Param {
+func choice(name, def string, choices []string, description string, set func(*Params, string)) Param {
 	return Param{Name: name, Kind: KindString, Description: description, Default: def, Choices: choices,
-		read: func(a *Ask, s string) error {
+		read: func(a *Params, s string) error {
 			i := slices.Index(choices, s)
 			if i < 0 {
 				return invalid("%s %.40q is none of %s", name, s, strings.Join(choices, ", "))
@@ -103,8 +103,8 @@ func choice(name, def string, choices []string, description string, set func(*As
 }
 
 // text is any text of up to maxText characters.
-func text(name, description string, set func(*Ask, string)) Param {
-	return Param{Name: name, Kind: KindString, Description: description, MaxLength: maxText, read: func(a *Ask, s string) error {
+func text(name, description string, set func(*Params, string)) Param {
+	return Param{Name: name, Kind: KindString, Description: description, MaxLength: maxText, read: func(a *Params, s string) error {
 		if utf8.RuneCountInString(s) > maxText {
 			return invalid("%s is longer than %d characters", name, maxText)
 		}
@@ -118,8 +118,8 @@ func (p Param) as(kind Kind) Param {
 	return p
 }
 
-func date(name, description string, set func(*Ask, Date)) Param {
-	return Param{Name: name, Kind: KindDate, Description: description, read: func(a *Ask, s string) error {
+func date(name, description string, set func(*Params, Date)) Param {
+	return Param{Name: name, Kind: KindDate, Description: description, read: func(a *Params, s string) error {
 		d, err := ParseDate(s)
 		if err != nil {
 			return invalid("%s: %v", name, err)
@@ -133,9 +133,9 @@ func date(name, description string, set func(*Ask, Date)) Param {
 // passed over: an unknown name, a name given twice, an empty value, a broken escape, a NUL or broken UTF-8 is an error, so
 // that no answer is read under a label that it does not have. The bytes stay the caller's: neither the Ask nor an error
 // keeps any of them.
-func Parse(endpoint Endpoint, rawQuery []byte, w Window) (*Ask, error) {
+func Parse(endpoint Endpoint, rawQuery []byte, w Window) (*Params, error) {
 	params := endpoint.Params
-	ask := &Ask{Compare: endpoint.Compares}
+	ask := &Params{Compare: endpoint.Compares}
 	query := unsafe.String(unsafe.SliceData(rawQuery), len(rawQuery)) // until Parse returns
 	var given indexSet
 	for pair := range strings.SplitSeq(query, "&") {
@@ -167,7 +167,7 @@ func (s indexSet) has(i int) bool { return s&(1<<i) != 0 }
 func (s *indexSet) add(i int)     { *s |= 1 << i }
 
 // complete fills in the defaults and resolves what depends on more than one parameter.
-func (a *Ask) complete(params []Param, given indexSet, w Window) error {
+func (a *Params) complete(params []Param, given indexSet, w Window) error {
 	hasPeriod := false
 	for i := range params {
 		p := &params[i]

@@ -57,7 +57,7 @@ func TestEndpointsHaveTheParametersOfTheSpec(t *testing.T) {
 }
 
 func TestParseFillsInDefaults(t *testing.T) {
-	f := func(e Endpoint, query string, want Ask) {
+	f := func(e Endpoint, query string, want Params) {
 		t.Helper()
 		got, err := Parse(e, []byte(query), window())
 		if err != nil {
@@ -71,46 +71,46 @@ func TestParseFillsInDefaults(t *testing.T) {
 	period := Period{DateRange: DateRange{Start: day("2026-05-17"), End: day("2026-06-13")}, Preset: "last_28d"}
 	byClicks := Order{By: "clicks", Descending: true}
 	for _, query := range []string{"", "&", "&&&"} {
-		f(Endpoint{}, query, Ask{})
-		f(Summary(), query, Ask{Period: period})
-		f(Timeseries(), query, Ask{Period: period})
-		f(Breakdown(), query, Ask{Period: period, Limit: 100, Order: byClicks})
-		f(Movers(), query, Ask{Period: period, Limit: 10, Compare: true})
-		f(Properties(), query, Ask{Limit: 50})
-		f(Annotations(), query, Ask{})
-		f(Indexing(), query, Ask{TrendDays: 90})
-		f(IndexedURLs(), query, Ask{Limit: 100, Order: Order{By: "importance", Descending: true}})
+		f(Endpoint{}, query, Params{})
+		f(Summary(), query, Params{Period: period})
+		f(Timeseries(), query, Params{Period: period})
+		f(Breakdown(), query, Params{Period: period, Limit: 100, Order: byClicks})
+		f(Movers(), query, Params{Period: period, Limit: 10, Compare: true})
+		f(Properties(), query, Params{Limit: 50})
+		f(Annotations(), query, Params{})
+		f(Indexing(), query, Params{TrendDays: 90})
+		f(IndexedURLs(), query, Params{Limit: 100, Order: Order{By: "importance", Descending: true}})
 	}
-	f(Breakdown(), "limit=1&", Ask{Period: period, Limit: 1, Order: byClicks})
-	f(Breakdown(), "&limit=1000&&order_by=key", Ask{Period: period, Limit: 1000, Order: Order{By: "key"}})
-	f(Breakdown(), "limit=007", Ask{Period: period, Limit: 7, Order: byClicks})
-	f(Breakdown(), "li%6Dit=%31%32", Ask{Period: period, Limit: 12, Order: byClicks})
-	f(Breakdown(), "order_by=%2Dposition", Ask{Period: period, Limit: 100, Order: Order{By: "position", Descending: true}})
-	f(Summary(), "compare=none", Ask{Period: period})
-	f(Summary(), "compare=previous_period", Ask{Period: period, Compare: true})
-	f(Movers(), "limit=50&min_clicks=1000000000", Ask{Period: period, Limit: 50, MinClicks: 1_000_000_000, Compare: true})
-	f(Movers(), "min_clicks=0", Ask{Period: period, Limit: 10, Compare: true})
-	f(Properties(), "limit=200&offset=1000000000&include_archived=true", Ask{Limit: 200, Offset: 1_000_000_000, IncludeArchived: true})
-	f(Properties(), "include_archived=false", Ask{Limit: 50})
+	f(Breakdown(), "limit=1&", Params{Period: period, Limit: 1, Order: byClicks})
+	f(Breakdown(), "&limit=1000&&order_by=key", Params{Period: period, Limit: 1000, Order: Order{By: "key"}})
+	f(Breakdown(), "limit=007", Params{Period: period, Limit: 7, Order: byClicks})
+	f(Breakdown(), "li%6Dit=%31%32", Params{Period: period, Limit: 12, Order: byClicks})
+	f(Breakdown(), "order_by=%2Dposition", Params{Period: period, Limit: 100, Order: Order{By: "position", Descending: true}})
+	f(Summary(), "compare=none", Params{Period: period})
+	f(Summary(), "compare=previous_period", Params{Period: period, Compare: true})
+	f(Movers(), "limit=50&min_clicks=1000000000", Params{Period: period, Limit: 50, MinClicks: 1_000_000_000, Compare: true})
+	f(Movers(), "min_clicks=0", Params{Period: period, Limit: 10, Compare: true})
+	f(Properties(), "limit=200&offset=1000000000&include_archived=true", Params{Limit: 200, Offset: 1_000_000_000, IncludeArchived: true})
+	f(Properties(), "include_archived=false", Params{Limit: 50})
 	first, last := day("2025-01-01"), day("2026-12-31")
-	f(Annotations(), "start_date=2025-01-01", Ask{From: &first})
-	f(Annotations(), "end_date=2026-12-31", Ask{To: &last})
-	f(Annotations(), "end_date=2026-12-31&start_date=2025-01-01", Ask{From: &first, To: &last})
-	f(Annotations(), "end_date=2025-01-01&start_date=2025-01-01", Ask{From: &first, To: &first})
-	f(Indexing(), "days=365&include_trend=true", Ask{TrendDays: 365, IncludeTrend: true})
-	f(Indexing(), "days=30", Ask{TrendDays: 30})
-	f(IndexedURLs(), "dir=asc&sort=last_crawl_time&limit=500&offset=3", Ask{Limit: 500, Offset: 3, Order: Order{By: "last_crawl_time"}})
+	f(Annotations(), "start_date=2025-01-01", Params{From: &first})
+	f(Annotations(), "end_date=2026-12-31", Params{To: &last})
+	f(Annotations(), "end_date=2026-12-31&start_date=2025-01-01", Params{From: &first, To: &last})
+	f(Annotations(), "end_date=2025-01-01&start_date=2025-01-01", Params{From: &first, To: &first})
+	f(Indexing(), "days=365&include_trend=true", Params{TrendDays: 365, IncludeTrend: true})
+	f(Indexing(), "days=30", Params{TrendDays: 30})
+	f(IndexedURLs(), "dir=asc&sort=last_crawl_time&limit=500&offset=3", Params{Limit: 500, Offset: 3, Order: Order{By: "last_crawl_time"}})
 	for _, b := range Buckets() {
-		f(IndexedURLs(), "bucket="+b.String()+"&sort=url", Ask{Limit: 100, Bucket: b, Order: Order{By: "url", Descending: true}})
+		f(IndexedURLs(), "bucket="+b.String()+"&sort=url", Params{Limit: 100, Bucket: b, Order: Order{By: "url", Descending: true}})
 	}
-	f(IndexedURLs(), "coverage_state=Soft+404&sitemap_path=https%3A%2F%2Fa%2Fs.xml&q=100%25_%5C&sort=last_inspected_at", Ask{Limit: 100, CoverageState: "Soft 404",
+	f(IndexedURLs(), "coverage_state=Soft+404&sitemap_path=https%3A%2F%2Fa%2Fs.xml&q=100%25_%5C&sort=last_inspected_at", Params{Limit: 100, CoverageState: "Soft 404",
 		SitemapPath: "https://a/s.xml", Contains: `100%_\`, Order: Order{By: "last_inspected_at", Descending: true}})
 	longest := strings.Repeat("é", 2048)
-	f(IndexedURLs(), "q="+longest, Ask{Limit: 100, Contains: longest, Order: Order{By: "importance", Descending: true}})
+	f(IndexedURLs(), "q="+longest, Params{Limit: 100, Contains: longest, Order: Order{By: "importance", Descending: true}})
 	// A plus is a space, as in a form: it means the same in a filter.
 	filter := Filter{Dimension: "query", Operator: "contains", Value: "running shoes + socks"}
-	f(Timeseries(), "filters="+url.QueryEscape(oneFilter("query", "contains", "running shoes + socks")), Ask{Period: period, Filters: []Filter{filter}})
-	f(Timeseries(), "filters=[]", Ask{Period: period})
+	f(Timeseries(), "filters="+url.QueryEscape(oneFilter("query", "contains", "running shoes + socks")), Params{Period: period, Filters: []Filter{filter}})
+	f(Timeseries(), "filters=[]", Params{Period: period})
 }
 
 func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
@@ -382,7 +382,7 @@ func describe(p Param) string {
 }
 
 // summarise writes everything of an Ask that others can see, pointers followed.
-func summarise(a *Ask) string {
+func summarise(a *Params) string {
 	optional := func(d *Date) string {
 		if d == nil {
 			return "none"

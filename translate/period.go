@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// LiveMonths is how far back the upstream keeps data (spec: What the service does, 4).
-const LiveMonths = 16
+// UpstreamMonths is how far back the upstream keeps data (spec: What the service does, 4).
+const UpstreamMonths = 16
 
 // A Window is how far back one key may look on one day.
 type Window struct {
-	Anchor   Date // the last day of every range
-	Live     Date // the first day that the upstream still has
-	Earliest Date // the first day that the plan's retention allows; before or after Live
+	Anchor        Date // the last day of every range
+	UpstreamStart Date // the first day that the upstream still has
+	Earliest      Date // the first day that the plan's retention allows; before or after Live
 }
 
 // NewWindow returns the window that ends at anchor for a plan that keeps retentionMonths of history.
 func NewWindow(anchor Date, retentionMonths int) Window {
 	return Window{
-		Anchor:   anchor,
-		Live:     anchor.AddMonths(-LiveMonths) + 1,
-		Earliest: anchor.AddMonths(-retentionMonths) + 1,
+		Anchor:        anchor,
+		UpstreamStart: anchor.AddMonths(-UpstreamMonths) + 1,
+		Earliest:      anchor.AddMonths(-retentionMonths) + 1,
 	}
 }
 
 // Covers reports whether the upstream has every day of the range.
-func (w Window) Covers(r DateRange) bool { return r.Start >= w.Live && r.End <= w.Anchor }
+func (w Window) Covers(r DateRange) bool { return r.Start >= w.UpstreamStart && r.End <= w.Anchor }
 
-// Stored returns the window of somebody who cannot ask the upstream for anything.
-func (w Window) Stored() Window {
-	w.Live = w.Anchor + 1
+// ArchiveOnly returns the window of somebody who cannot ask the upstream for anything.
+func (w Window) ArchiveOnly() Window {
+	w.UpstreamStart = w.Anchor + 1
 	return w
 }
 
@@ -89,7 +89,7 @@ func presetRange(preset string, anchor Date) (DateRange, bool) {
 
 // resolvePeriod decides the period of a request from its three date parameters. The exact dates win over a preset that is
 // given too, with a note, because they are the more explicit wish.
-func (a *Ask) resolvePeriod(w Window) error {
+func (a *Params) resolvePeriod(w Window) error {
 	if a.From == nil && a.To == nil {
 		r, ok := presetRange(a.preset, w.Anchor)
 		if !ok {
@@ -120,7 +120,7 @@ func (a *Ask) resolvePeriod(w Window) error {
 }
 
 // checkReach refuses an answer that would need days before the plan's retention.
-func (a *Ask) checkReach(w Window) error {
+func (a *Params) checkReach(w Window) error {
 	start, compared := a.Period.Start, ""
 	if start >= w.Earliest {
 		start, compared = a.Span().Start, " with the period before it"

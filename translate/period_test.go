@@ -118,7 +118,7 @@ func TestWindowReachesBackByMonths(t *testing.T) {
 	f := func(anchor string, retention int, live, earliest string) {
 		t.Helper()
 		w := NewWindow(day(anchor), retention)
-		if want := (Window{Anchor: day(anchor), Live: day(live), Earliest: day(earliest)}); w != want {
+		if want := (Window{Anchor: day(anchor), UpstreamStart: day(live), Earliest: day(earliest)}); w != want {
 			t.Errorf("%s, %d months: %v, want %v", anchor, retention, w, want)
 		}
 	}
@@ -149,7 +149,7 @@ func TestLast16MonthsIsTheWholeLiveWindow(t *testing.T) {
 	for anchor := day("2023-01-01"); anchor <= day("2025-12-31"); anchor++ {
 		w := NewWindow(anchor, 36)
 		ask, err := Parse(Timeseries(), []byte("date_range=last_16m"), w)
-		if err != nil || ask.Period.Start != w.Live || !w.Covers(ask.Period.DateRange) {
+		if err != nil || ask.Period.Start != w.UpstreamStart || !w.Covers(ask.Period.DateRange) {
 			t.Fatalf("at %s: %v, %v", anchor, ask, err)
 		}
 	}

@@ -165,7 +165,7 @@ func TestAnswersAreTheSameFromEitherSample(t *testing.T) {
 				t.Fatalf("%s of %d rows: %v, %v does not answer", order, n, sibling, ok)
 			}
 			for _, limit := range []int{1, 700, 1000} {
-				ask := &Ask{Limit: limit, Order: parseOrder(order)}
+				ask := &Params{Limit: limit, Order: parseOrder(order)}
 				direct, cached := breakdownHead(ask, ByQuery, asked, Origin{}), breakdownHead(ask, ByQuery, other, Origin{})
 				if !bytes.Equal(direct, cached) {
 					t.Errorf("%s of %d rows, limit %d: the answers differ", order, n, limit)

@@ -27,24 +27,24 @@ func TimeseriesReport() Report            { return Report{kind: timeseries, by: 
 func BreakdownReport(by Dimension) Report { return Report{kind: breakdown, by: by} }
 func MoversReport(by Dimension) Report    { return Report{kind: movers, by: by} }
 
-// A Need is one set of rows that a report comes from: the upstream's for the days that it has, the archive's for those
+// A Fetch is one set of rows that a report comes from: the upstream's for the days that it has, the archive's for those
 // before them, or both.
-type Need struct {
-	By     Dimension
-	Range  DateRange  // what the rows may be of
-	Live   *Query     // what the upstream is asked; nil for nothing
-	Stored *DateRange // what the archive is asked; nil for nothing
+type Fetch struct {
+	By       Dimension
+	Range    DateRange  // what the rows may be of
+	Upstream *Query     // what the upstream is asked; nil for nothing
+	Archive  *DateRange // what the archive is asked; nil for nothing
 }
 
-// Needs returns the rows that Head takes, in its order: one set, or for the movers that of the period and then that of the
+// Fetches returns the rows that Head takes, in its order: one set, or for the movers that of the period and then that of the
 // one before it. The conditions are the Ask's filters, as Conditions returns them; the archive knows of none. The upstream
 // has the days from w.Live to w.Anchor.
-func (r Report) Needs(a *Ask, site string, w Window, conditions []Condition) []Need {
+func (r Report) Fetches(a *Params, site string, w Window, conditions []Condition) []Fetch {
 	switch r.kind {
 	case summary, timeseries:
-		return []Need{seriesNeed(a, site, w, conditions)}
+		return []Fetch{seriesFetch(a, site, w, conditions)}
 	case breakdown:
-		return []Need{sampleNeed(a.Period.DateRange, w, func(live DateRange) Query {
+		return []Fetch{sampleFetch(a.Period.DateRange, w, func(live DateRange) Query {
 			if live != a.Period.DateRange {
 				return WideQuery(site, r.by, live) // what is to be added to other rows needs all of them
 			}
@@ -52,48 +52,48 @@ func (r Report) Needs(a *Ask, site string, w Window, conditions []Condition) []N
 		}, r.by)}
 	case movers:
 		wide := func(live DateRange) Query { return WideQuery(site, r.by, live) }
-		return []Need{sampleNeed(a.Period.DateRange, w, wide, r.by), sampleNeed(a.Period.Previous(), w, wide, r.by)}
+		return []Fetch{sampleFetch(a.Period.DateRange, w, wide, r.by), sampleFetch(a.Period.Previous(), w, wide, r.by)}
 	}
 	panic(fmt.Sprintf("BUG: report %d has no needs", r.kind))
 }
 
-// seriesNeed asks the upstream for all days that it has, since one row a day costs it little and one answer then serves
+// seriesFetch asks the upstream for all days that it has, since one row a day costs it little and one answer then serves
 // every range. With filters it costs more the longer the range is, so that it is only as much as serves the period,
 // compared or not.
-func seriesNeed(a *Ask, site string, w Window, conditions []Condition) Need {
+func seriesFetch(a *Params, site string, w Window, conditions []Condition) Fetch {
 	span := a.Span()
-	need := Need{By: ByDate, Range: span}
-	if span.End >= w.Live {
-		live := DateRange{Start: w.Live, End: w.Anchor}
+	need := Fetch{By: ByDate, Range: span}
+	if span.End >= w.UpstreamStart {
+		live := DateRange{Start: w.UpstreamStart, End: w.Anchor}
 		if len(conditions) > 0 {
-			live = DateRange{Start: max(w.Live, a.Period.Previous().Start), End: a.Period.End}
+			live = DateRange{Start: max(w.UpstreamStart, a.Period.Previous().Start), End: a.Period.End}
 		}
 		q := SeriesQuery(site, live, conditions)
-		need.Live, need.Range = &q, DateRange{Start: min(span.Start, live.Start), End: live.End}
+		need.Upstream, need.Range = &q, DateRange{Start: min(span.Start, live.Start), End: live.End}
 	}
-	need.Stored = storedPart(span, w)
+	need.Archive = archivePart(span, w)
 	return need
 }
 
-func sampleNeed(r DateRange, w Window, query func(live DateRange) Query, by Dimension) Need {
-	need := Need{By: by, Range: r, Stored: storedPart(r, w)}
-	if r.End >= w.Live {
-		q := query(DateRange{Start: max(r.Start, w.Live), End: r.End})
-		need.Live = &q
+func sampleFetch(r DateRange, w Window, query func(live DateRange) Query, by Dimension) Fetch {
+	need := Fetch{By: by, Range: r, Archive: archivePart(r, w)}
+	if r.End >= w.UpstreamStart {
+		q := query(DateRange{Start: max(r.Start, w.UpstreamStart), End: r.End})
+		need.Upstream = &q
 	}
 	return need
 }
 
-// storedPart returns the days of r that the upstream does not have any more, nil if there are none.
-func storedPart(r DateRange, w Window) *DateRange {
-	if r.Start >= w.Live {
+// archivePart returns the days of r that the upstream does not have any more, nil if there are none.
+func archivePart(r DateRange, w Window) *DateRange {
+	if r.Start >= w.UpstreamStart {
 		return nil
 	}
-	return &DateRange{Start: r.Start, End: min(r.End, w.Live-1)}
+	return &DateRange{Start: r.Start, End: min(r.End, w.UpstreamStart-1)}
 }
 
 // Head writes the answer from the rows of the needs. It fails only on rows that no answer to them can hold.
-func (r Report) Head(a *Ask, needs []Need, rows []*Rows, origin Origin) (Head, error) {
+func (r Report) Head(a *Params, needs []Fetch, rows []*Rows, origin Origin) (Head, error) {
 	switch r.kind {
 	case breakdown:
 		return breakdownHead(a, r.by, rows[0], origin), nil
@@ -112,7 +112,7 @@ func (r Report) Head(a *Ask, needs []Need, rows []*Rows, origin Origin) (Head, e
 
 // AppendKey appends what tells the report's answer to the Ask from any other about the same property: two requests have
 // equal keys if and only if they have equal heads of equal rows. The conditions are those of Needs.
-func (r Report) AppendKey(dst []byte, a *Ask, conditions []Condition) []byte {
+func (r Report) AppendKey(dst []byte, a *Params, conditions []Condition) []byte {
 	compare := byte(0)
 	if a.Compare {
 		compare = 1

@@ -9,16 +9,16 @@ import (
 )
 
 // describe tells what a need asks of whom.
-func (n Need) describe() string {
+func (n Fetch) describe() string {
 	text := fmt.Sprintf("%s %s..%s:", n.By, n.Range.Start, n.Range.End)
-	if n.Live != nil {
-		text += fmt.Sprintf(" live %s..%s %d", n.Live.Range.Start, n.Live.Range.End, n.Live.RowLimit)
-		if len(n.Live.Conditions) > 0 {
+	if n.Upstream != nil {
+		text += fmt.Sprintf(" live %s..%s %d", n.Upstream.Range.Start, n.Upstream.Range.End, n.Upstream.RowLimit)
+		if len(n.Upstream.Conditions) > 0 {
 			text += " filtered"
 		}
 	}
-	if n.Stored != nil {
-		text += fmt.Sprintf(" stored %s..%s", n.Stored.Start, n.Stored.End)
+	if n.Archive != nil {
+		text += fmt.Sprintf(" stored %s..%s", n.Archive.Start, n.Archive.End)
 	}
 	return text
 }
@@ -30,7 +30,7 @@ func TestNeeds(t *testing.T) {
 		t.Helper()
 		ask := mustParse(t, endpoint, query)
 		var got []string
-		for _, need := range report.Needs(ask, "sc-domain:example.com", window(), conditions) {
+		for _, need := range report.Fetches(ask, "sc-domain:example.com", window(), conditions) {
 			got = append(got, need.describe())
 		}
 		if !slices.Equal(got, want) {
@@ -60,8 +60,8 @@ func TestNeeds(t *testing.T) {
 
 	ask := mustParse(t, Summary(), "date_range=last_7d&compare=previous_period")
 	for _, report := range []Report{SummaryReport(), BreakdownReport(ByPage), MoversReport(ByQuery)} {
-		for _, need := range report.Needs(ask, "sc-domain:example.com", window().Stored(), nil) {
-			if need.Live != nil || need.Stored == nil || *need.Stored != need.Range {
+		for _, need := range report.Fetches(ask, "sc-domain:example.com", window().ArchiveOnly(), nil) {
+			if need.Upstream != nil || need.Archive == nil || *need.Archive != need.Range {
 				t.Errorf("without the upstream: %s", need.describe())
 			}
 		}

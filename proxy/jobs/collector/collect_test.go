@@ -25,7 +25,7 @@ func TestEveryDayThatTheUpstreamHasIsArchived(t *testing.T) {
 	c := w.collector(folder)
 	began := w.now()
 	w.collect(c, Span{}, "shop")
-	live := translate.NewWindow(w.anchor(), 36).Live
+	live := translate.NewWindow(w.anchor(), 36).UpstreamStart
 	w.wantArchived(folder, "shop", live, w.anchor())
 
 	equal(t, "questions", len(w.calls()), w.questions("shop", live))

@@ -19,7 +19,7 @@ type gap struct {
 // gaps returns what there is to collect of a property, the oldest day first.
 func (r *run) gaps(inventory archive.Inventory, retentionMonths int) []gap {
 	window := translate.NewWindow(r.anchor, retentionMonths)
-	first, last := max(window.Live, window.Earliest), window.Anchor
+	first, last := max(window.UpstreamStart, window.Earliest), window.Anchor
 	if r.span.Since != nil {
 		first = max(first, *r.span.Since)
 	}
