@@ -124,6 +124,8 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
+// fasthttp (for Brotli, which sara does not use) requires v1.3.0, which proxy.golang.org does not serve: 403, "This module version
+// is not available". This is the newest release that it serves. Remove the line once it serves the version that fasthttp requires.
 replace github.com/molecule-man/go-brrr => github.com/molecule-man/go-brrr v1.0.1
 
 tool (
