@@ -10,7 +10,7 @@ func warm(tb testing.TB) (check func()) {
 	key, hash := NewKey("sara")
 	w := newWorld(tb)
 	w.directory.keys[hash] = good()
-	request := Request{Authorization: "Bearer " + key, Address: "192.0.2.1", Need: PerformanceRead}
+	request := Request{Authorization: "Bearer " + key, Address: "192.0.2.1", RequiredScopes: PerformanceRead}
 	return func() {
 		if _, err := w.Admit(context.Background(), request); err != nil {
 			tb.Fatal(err)

@@ -44,14 +44,14 @@ type Budget interface {
 	// Usage returns the usage of an account, and charges nothing.
 	Usage(ctx context.Context, accountID string) Usage
 
-	// ChargeLive charges upstream calls about a property to the day of the account and to the minute of the property, all
+	// ChargeLiveCalls charges upstream calls about a property to the day of the account and to the minute of the property, all
 	// of the calls to both or none to either.
-	ChargeLive(ctx context.Context, accountID, propertyID string, calls int, p Plan) *Refusal
+	ChargeLiveCalls(ctx context.Context, accountID, propertyID string, calls int, p Plan) *Refusal
 
-	// ReturnLive gives back to an account calls, more than none, that were charged to it and not made. Charged is a moment of
+	// RefundLiveCalls gives back to an account calls, more than none, that were charged to it and not made. Charged is a moment of
 	// the day that they were charged to, by the counter's own clock, as Usage has it: a day that is over is left alone. No
 	// count goes below zero. The minute of the property gets nothing back; it is full again soon enough.
-	ReturnLive(ctx context.Context, accountID string, calls int, charged time.Time)
+	RefundLiveCalls(ctx context.Context, accountID string, calls int, charged time.Time)
 }
 
 // denial is what the client is told of a refusal.
@@ -127,7 +127,7 @@ func (h hour) end() time.Time      { return time.Unix((int64(h)+1)*3600, 0) }
 func (h hour) endOfDay() time.Time { return time.Unix((h.day()+1)*86400, 0) }
 
 // A Count is what an account used in one hour and one day.
-type Count struct {
+type UsageCount struct {
 	AccountID string
 	Hour, Day int64 // since 1970, UTC
 	InHour    int   // requests in the hour
@@ -136,14 +136,14 @@ type Count struct {
 }
 
 // returned is what giving back calls adds to the count of the hour and the day that they were charged in.
-func returned(accountID string, calls int, charged time.Time) Count {
+func returned(accountID string, calls int, charged time.Time) UsageCount {
 	h := hourOf(charged)
-	return Count{AccountID: accountID, Hour: int64(h), Day: h.day(), Calls: -calls}
+	return UsageCount{AccountID: accountID, Hour: int64(h), Day: h.day(), Calls: -calls}
 }
 
 // moveTo moves the count on: an hour or a day that is over by h counts no more. It never moves back, since that would give
 // out again what was used.
-func (c *Count) moveTo(h hour) {
+func (c *UsageCount) moveTo(h hour) {
 	if int64(h) > c.Hour {
 		c.Hour, c.InHour = int64(h), 0
 	}
@@ -153,7 +153,7 @@ func (c *Count) moveTo(h hour) {
 }
 
 // since returns what was used after an earlier count of the same account.
-func (c Count) since(earlier Count) Count {
+func (c UsageCount) since(earlier UsageCount) UsageCount {
 	earlier.moveTo(hour(c.Hour))
 	c.InHour -= earlier.InHour
 	c.InDay -= earlier.InDay
@@ -162,7 +162,7 @@ func (c Count) since(earlier Count) Count {
 }
 
 // add adds what other used in the same hour and the same day.
-func (c *Count) add(other Count) {
+func (c *UsageCount) add(other UsageCount) {
 	if other.Hour == c.Hour {
 		c.InHour += other.InHour
 	}
@@ -172,6 +172,6 @@ func (c *Count) add(other Count) {
 	}
 }
 
-func (c *Count) usage(at time.Time) Usage {
+func (c *UsageCount) usage(at time.Time) Usage {
 	return Usage{RequestsThisHour: c.InHour, RequestsToday: c.InDay, CallsToday: c.Calls, At: at}
 }

@@ -51,7 +51,7 @@ func TestChargesThatCameTooLateAreNotCarriedOut(t *testing.T) {
 	s := startShared(t, redistest.Single(t).URL(), sharedOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), voidBefore)
 	defer cancel()
-	if _, _, err := s.add(ctx, Count{AccountID: "a", Calls: 2}, unlimited); !errors.Is(err, errLate) && !errors.Is(err, context.DeadlineExceeded) {
+	if _, _, err := s.add(ctx, UsageCount{AccountID: "a", Calls: 2}, unlimited); !errors.Is(err, errLate) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("charged with %v", err)
 	}
 	if usage := s.Usage(t.Context(), "a"); usage.CallsToday != 0 {

@@ -120,10 +120,10 @@ func (d *fakeDirectory) calls() int {
 // boundless is a budget that is never used up.
 type boundless struct{}
 
-func (boundless) Admit(context.Context, string, string, Plan) (Usage, *Refusal)  { return Usage{}, nil }
-func (boundless) Usage(context.Context, string) Usage                            { return Usage{} }
-func (boundless) ChargeLive(context.Context, string, string, int, Plan) *Refusal { return nil }
-func (boundless) ReturnLive(context.Context, string, int, time.Time)             {}
+func (boundless) Admit(context.Context, string, string, Plan) (Usage, *Refusal)       { return Usage{}, nil }
+func (boundless) Usage(context.Context, string) Usage                                 { return Usage{} }
+func (boundless) ChargeLiveCalls(context.Context, string, string, int, Plan) *Refusal { return nil }
+func (boundless) RefundLiveCalls(context.Context, string, int, time.Time)             {}
 
 // A world is a gate over a fake directory with one good key, and one property that its person reaches.
 type world struct {
@@ -175,7 +175,7 @@ func revoke(k *Key) { k.Revoked = true }
 // request admits a request that comes from an address of its own.
 func (w *world) request(ctx context.Context, authorization string, need Scopes) (*Grant, error) {
 	address := strconv.FormatInt(w.addresses.Add(1), 10)
-	return w.Admit(ctx, Request{Authorization: authorization, Address: address, Need: need})
+	return w.Admit(ctx, Request{Authorization: authorization, Address: address, RequiredScopes: need})
 }
 
 // admit asks for any scope at all with the good key, and returns the code of a denial.

@@ -39,12 +39,12 @@ type Config struct {
 
 // A Gate admits requests.
 type Gate struct {
-	config     Config
-	forgotten  atomic.Uint64 // how often Forget was called
-	strangers  *strangers
-	editions   *lookup[struct{}, uint64]
-	keys       *lookup[Hash, *Key]
-	properties *lookup[question, []Property]
+	config        Config
+	invalidations atomic.Uint64 // how often Forget was called
+	authLimiter   *authLimiter
+	editions      *lookup[struct{}, uint64]
+	keys          *lookup[Hash, *Key]
+	properties    *lookup[question, []Property]
 }
 
 // question is what is asked of Directory.FindProperties.
@@ -59,7 +59,7 @@ const rememberedAnswers = 20_000
 func NewGate(c Config) (*Gate, error) {
 	g := &Gate{config: c}
 	var err error
-	if g.strangers, err = newStrangers(c.Now); err != nil {
+	if g.authLimiter, err = newAuthLimiter(c.Now); err != nil {
 		return nil, err
 	}
 	load := func(ctx context.Context, _ struct{}) (uint64, error) { return c.Directory.Edition(ctx) }
@@ -86,10 +86,10 @@ func (g *Gate) generation(ctx context.Context) (now generation, err error) {
 }
 
 // heard counts the changes that are known without asking.
-func (g *Gate) heard() uint64 { return g.config.Directory.Generation() + g.forgotten.Load() }
+func (g *Gate) heard() uint64 { return g.config.Directory.Generation() + g.invalidations.Load() }
 
-// Forget makes the gate ask the directory again for all that it remembers: something was changed elsewhere.
-func (g *Gate) Forget() { g.forgotten.Add(1) }
+// Invalidate makes the gate ask the directory again for all that it remembers: something was changed elsewhere.
+func (g *Gate) Invalidate() { g.invalidations.Add(1) }
 
 // A Grant is a request whose key is good: whose it is and what it may have.
 type Grant struct {
@@ -106,9 +106,9 @@ func (g *Grant) WorkspaceID() string { return g.Key.workspaceID() }
 
 // A Request is what a gate decides on.
 type Request struct {
-	Authorization string // the header, of which the gate keeps nothing: its bytes may be other ones afterwards
-	Address       string // of the client
-	Need          Scopes // what the endpoint needs
+	Authorization  string // the header, of which the gate keeps nothing: its bytes may be other ones afterwards
+	Address        string // of the client
+	RequiredScopes Scopes // what the endpoint needs
 }
 
 // Admit decides on a request: whether its key is good, then whether its account's plan has access, then whether it holds
@@ -119,20 +119,20 @@ func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.decide(ctx, grant, g.config.Now(), r.Need)
+	return g.decide(ctx, grant, g.config.Now(), r.RequiredScopes)
 }
 
-// Holds reports whether nothing has changed until now, by the gate's own clock, since a request was admitted, as far as is
+// StillValid reports whether nothing has changed until now, by the gate's own clock, since a request was admitted, as far as is
 // known without asking: then its key and its properties are what they were.
-func (g *Gate) Holds(grant *Grant, now time.Time) bool {
+func (g *Gate) StillValid(grant *Grant, now time.Time) bool {
 	present := generation{heard: g.heard()}
 	edition, ok := g.editions.remembered(now, struct{}{}, present)
 	present.edition = edition.value
 	return ok && grant.generation == present && within(now, edition.tried, freshFor) && within(now, grant.made, sameFor)
 }
 
-// Again decides like Admit on another request, of now, with the key of one that was admitted, for as long as that Holds.
-func (g *Gate) Again(ctx context.Context, before *Grant, now time.Time, need Scopes) (*Grant, error) {
+// Readmit decides like Admit on another request, of now, with the key of one that was admitted, for as long as that StillValid reports true.
+func (g *Gate) Readmit(ctx context.Context, before *Grant, now time.Time, need Scopes) (*Grant, error) {
 	if denial := judgeKey(before.Key, now); denial != nil {
 		return nil, denial
 	}
@@ -165,18 +165,18 @@ func (g *Gate) Identify(ctx context.Context, r Request) *Grant {
 	return grant
 }
 
-// ChargeLive charges upstream calls about a property to the caller's account and to the property, all of them or none.
-func (g *Gate) ChargeLive(ctx context.Context, grant *Grant, propertyID string, calls int) error {
-	if refusal := g.config.Budget.ChargeLive(ctx, grant.Key.AccountID, propertyID, calls, grant.Plan); refusal != nil {
+// ChargeLiveCalls charges upstream calls about a property to the caller's account and to the property, all of them or none.
+func (g *Gate) ChargeLiveCalls(ctx context.Context, grant *Grant, propertyID string, calls int) error {
+	if refusal := g.config.Budget.ChargeLiveCalls(ctx, grant.Key.AccountID, propertyID, calls, grant.Plan); refusal != nil {
 		return refusal.denial()
 	}
 	return nil
 }
 
-// ReturnLive gives back to the caller's account calls that were charged for this request and not made, because somebody else
+// RefundLiveCalls gives back to the caller's account calls that were charged for this request and not made, because somebody else
 // is making them. It does nothing once the day on which the request was admitted is over.
-func (g *Gate) ReturnLive(ctx context.Context, grant *Grant, calls int) {
-	g.config.Budget.ReturnLive(ctx, grant.Key.AccountID, calls, grant.Usage.At)
+func (g *Gate) RefundLiveCalls(ctx context.Context, grant *Grant, calls int) {
+	g.config.Budget.RefundLiveCalls(ctx, grant.Key.AccountID, calls, grant.Usage.At)
 }
 
 // authenticate returns the Grant of the key that a request carries, if it is good, without a usage. Who tries many keys that
@@ -190,7 +190,7 @@ func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
 	if denial == nil && g.keys.holds(hash) {
 		return g.known(ctx, hash)
 	}
-	decided, refusal := g.strangers.try(ctx, r.Address)
+	decided, refusal := g.authLimiter.try(ctx, r.Address)
 	if refusal != nil {
 		return nil, refusal.denial()
 	}

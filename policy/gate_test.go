@@ -173,7 +173,7 @@ func TestAKeyInAWorkspaceAsksForThatWorkspaceOnly(t *testing.T) {
 // Until the day on which the request was admitted ends, and not from the next one's.
 func TestAGateGivesBackTheCallsOfARequest(t *testing.T) {
 	w := newWorld(t)
-	w.config.Budget = NewLocal(w.clock.now)
+	w.config.Budget = NewMemoryBudget(w.clock.now)
 	want := func(calls int) {
 		t.Helper()
 		if got := w.config.Budget.Usage(t.Context(), "a1").CallsToday; got != calls {
@@ -186,16 +186,16 @@ func TestAGateGivesBackTheCallsOfARequest(t *testing.T) {
 	}
 	charge := func() {
 		t.Helper()
-		if err := w.ChargeLive(t.Context(), grant, "shop", 2); err != nil {
+		if err := w.ChargeLiveCalls(t.Context(), grant, "shop", 2); err != nil {
 			t.Fatal(err)
 		}
 	}
 	charge()
-	w.ReturnLive(t.Context(), grant, 1)
+	w.RefundLiveCalls(t.Context(), grant, 1)
 	want(1)
 	w.clock.advance(12 * time.Hour)
 	charge()
-	w.ReturnLive(t.Context(), grant, 1)
+	w.RefundLiveCalls(t.Context(), grant, 1)
 	want(2)
 }
 
@@ -232,7 +232,7 @@ func TestAGrantHoldsUntilSomethingChanges(t *testing.T) {
 		"half a minute":    {func(w *world) { w.clock.advance(sameFor + 1); wantCode(t, "", nil)(w.admit(t.Context())) }, false},
 		"a clock set back": {func(w *world) { w.clock.advance(-1) }, false},
 		"of this process":  {func(w *world) { w.directory.write(func() {}) }, false},
-		"told of":          {func(w *world) { w.Forget() }, false},
+		"told of":          {func(w *world) { w.Invalidate() }, false},
 		"of another, seen": {func(w *world) {
 			w.directory.change(func() {})
 			w.clock.advance(freshFor + 1)
@@ -245,7 +245,7 @@ func TestAGrantHoldsUntilSomethingChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		test.change(w)
-		if w.Holds(grant, w.clock.now()) != test.holds {
+		if w.StillValid(grant, w.clock.now()) != test.holds {
 			t.Errorf("%s: holds %t, want %t", name, !test.holds, test.holds)
 		}
 	}
@@ -261,7 +261,7 @@ func TestAskingAgainIsJudgedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := func(need Scopes) (string, error) {
-		_, err := w.Again(t.Context(), grant, w.clock.now(), need)
+		_, err := w.Readmit(t.Context(), grant, w.clock.now(), need)
 		return codeOf(err)
 	}
 	wantCode(t, "", nil)(again(PerformanceRead))

@@ -152,7 +152,7 @@ func (m *model) admit() {
 func (m *model) charge() {
 	r, account, plan := m.pick()
 	property, n := fmt.Sprint("property", m.random.IntN(6)), 1+m.random.IntN(2)
-	refusal := m.replicas[r].ChargeLive(m.t.Context(), account, property, n, plan)
+	refusal := m.replicas[r].ChargeLiveCalls(m.t.Context(), account, property, n, plan)
 	decider := m.decider(r)
 	m.check(refusal, decider.charge(account, property, n, plan))
 	if refusal == nil && decider != m.redis {
@@ -163,7 +163,7 @@ func (m *model) charge() {
 func (m *model) giveBack() {
 	r, account, _ := m.pick()
 	n := 1 + m.random.IntN(2)
-	m.replicas[r].ReturnLive(m.t.Context(), account, n, time.Now())
+	m.replicas[r].RefundLiveCalls(m.t.Context(), account, n, time.Now())
 	if decider := m.decider(r); decider == m.redis {
 		decider.calls[account] = max(0, decider.calls[account]-n)
 	} else {

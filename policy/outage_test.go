@@ -59,7 +59,7 @@ func TestAKilledRedisCostsNobodyTheirShareAndIsGivenTheCounts(t *testing.T) {
 	}
 	calls := 0
 	for range 20 {
-		if s.ChargeLive(ctx, "a", "p", 1, plan) == nil {
+		if s.ChargeLiveCalls(ctx, "a", "p", 1, plan) == nil {
 			calls++
 		}
 	}
@@ -138,12 +138,12 @@ func TestAFrozenRedisDelaysRequestsOnceAndCountsThemOnce(t *testing.T) {
 	s := startShared(t, server.URL(), sharedOptions{})
 	ctx := t.Context()
 	admitN(s, 7, "a", "k", ample())
-	_ = s.ChargeLive(ctx, "a", "p", 1, ample())
+	_ = s.ChargeLiveCalls(ctx, "a", "p", 1, ample())
 	server.Freeze()
 	took := slowest(200, func(i int) {
 		var refusal *Refusal
 		if i%10 == 0 {
-			refusal = s.ChargeLive(ctx, "a", "p", 2, ample())
+			refusal = s.ChargeLiveCalls(ctx, "a", "p", 2, ample())
 		} else {
 			_, refusal = s.Admit(ctx, "a", "k", ample())
 		}
@@ -170,12 +170,12 @@ func TestCallsGivenBackWhileRedisIsAwayAreGivenBackOnce(t *testing.T) {
 	server := redistest.Single(t)
 	s := startShared(t, server.URL(), sharedOptions{})
 	ctx, plan := t.Context(), ample()
-	_ = s.ChargeLive(ctx, "a", "p", 5, plan)
+	_ = s.ChargeLiveCalls(ctx, "a", "p", 5, plan)
 	today := s.Usage(ctx, "a").At
 	server.Freeze()
-	s.ReturnLive(ctx, "a", 1, today) // finds out
-	s.ReturnLive(ctx, "a", 1, today)
-	s.ReturnLive(ctx, "a", 1, today.Add(-24*time.Hour))
+	s.RefundLiveCalls(ctx, "a", 1, today) // finds out
+	s.RefundLiveCalls(ctx, "a", 1, today)
+	s.RefundLiveCalls(ctx, "a", 1, today.Add(-24*time.Hour))
 	s.wantState(t, true, 1)
 	server.Thaw()
 	s.look()
@@ -217,7 +217,7 @@ func TestALostScriptIsSentAgain(t *testing.T) {
 		if err := control.ScriptFlush(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if refusal := s.ChargeLive(ctx, "a", "p", 1, ample()); refusal != nil {
+		if refusal := s.ChargeLiveCalls(ctx, "a", "p", 1, ample()); refusal != nil {
 			t.Errorf("charge %d: %+v", i+1, refusal)
 		}
 	}

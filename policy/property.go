@@ -11,13 +11,13 @@ type Property struct {
 	DisplayName string
 	Slug        string
 	Archived    bool
-	AccessNote  string // why the upstream refuses this one property; empty when it does not
-	Stored      *Days  // what is archived of it; nil for nothing
+	AccessNote  string    // why the upstream refuses this one property; empty when it does not
+	History     *DayRange // what is archived of it; nil for nothing
 	Connection  Connection
 }
 
 // Days are the first and the last day of a stretch, in days since 1970-01-01.
-type Days struct{ First, Last int32 }
+type DayRange struct{ First, Last int32 }
 
 // A Connection is one stored upstream credential.
 type Connection struct {
@@ -28,7 +28,7 @@ type Connection struct {
 }
 
 // Trouble returns why the upstream last refused the property or its whole connection, empty when it did not.
-func (p *Property) Trouble() string {
+func (p *Property) AccessProblem() string {
 	if !p.Connection.Healthy {
 		return p.Connection.Note
 	}

@@ -117,7 +117,7 @@ func TestTroubleOfAProperty(t *testing.T) {
 		{false, "token revoked", "no permission", "token revoked"},
 	} {
 		p := Property{AccessNote: c.own, Connection: Connection{Healthy: c.healthy, Note: c.note}}
-		if got := p.Trouble(); got != c.want {
+		if got := p.AccessProblem(); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}

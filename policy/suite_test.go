@@ -51,7 +51,7 @@ func (c *manualClock) now() time.Time           { return time.Unix(0, c.nanoseco
 
 func localCounters(*testing.T) *counters {
 	clock := clockAt(time.Date(2026, 3, 5, 12, 30, 0, 0, time.UTC))
-	local := NewLocal(clock.now)
+	local := NewMemoryBudget(clock.now)
 	return &counters{
 		replicas: []Budget{local},
 		counts:   func(_ *testing.T, id string) Usage { return local.Usage(context.Background(), id) },
@@ -67,7 +67,7 @@ func sharedOver(t *testing.T, url string, control redis.UniversalClient) *counte
 	for i := range 3 {
 		// Redis' clock decides, so it must not matter that these disagree.
 		skew := time.Duration(i-1) * 10 * time.Minute
-		c.replicas = append(c.replicas, startShared(t, url, sharedOptions{patient: true, now: func() time.Time { return time.Now().Add(skew) }}).Shared)
+		c.replicas = append(c.replicas, startShared(t, url, sharedOptions{patient: true, now: func() time.Time { return time.Now().Add(skew) }}).RedisBudget)
 	}
 	number := func(t *testing.T, id, field string) int {
 		n, err := control.HGet(t.Context(), accountKey(id), field).Int()
@@ -97,7 +97,7 @@ func sharedOver(t *testing.T, url string, control redis.UniversalClient) *counte
 // forget ends the refusals that the replicas remember, as the end of a window would.
 func (c *counters) forget() {
 	for _, r := range c.replicas {
-		r.(*Shared).refusals.(*otter.Cache[owner, remembered]).InvalidateAll()
+		r.(*RedisBudget).refusals.(*otter.Cache[owner, remembered]).InvalidateAll()
 	}
 }
 
@@ -117,7 +117,7 @@ func (o sharedOptions) limits() (step, trip time.Duration) {
 
 // testShared is a Shared with its surroundings.
 type testShared struct {
-	*Shared
+	*RedisBudget
 	tick     chan time.Time
 	log      *logBuffer
 	registry *prometheus.Registry
@@ -147,7 +147,7 @@ func startSharedOn(t testing.TB, client redis.UniversalClient, o sharedOptions, 
 	s := &testShared{tick: tick, log: &logBuffer{}, registry: prometheus.NewRegistry()}
 	var err error
 	_, trip := o.limits()
-	s.Shared, err = newShared(SharedConfig{Client: client, Replicas: o.replicas, Now: o.now,
+	s.RedisBudget, err = newRedisBudget(RedisBudgetConfig{Client: client, Replicas: o.replicas, Now: o.now,
 		Log: slog.New(slog.NewTextHandler(s.log, nil)), Registry: s.registry}, trip, tick)
 	if err != nil {
 		t.Fatal(err)
@@ -365,7 +365,7 @@ func testExactLive(t *testing.T, c *counters, id string) {
 	for i, plan := range []Plan{calls, property} {
 		account := id + strconv.Itoa(i)
 		admitted := c.atOnce(200, func(_ int, b Budget) bool {
-			return b.ChargeLive(t.Context(), account, account+"property", 2, plan) == nil
+			return b.ChargeLiveCalls(t.Context(), account, account+"property", 2, plan) == nil
 		})
 		if admitted != 20 {
 			t.Errorf("plan %d: %d charges of two calls fit into 41", i, admitted)
@@ -394,7 +394,7 @@ func testUsage(t *testing.T, c *counters, id string) {
 			t.Errorf("request %d sees %+v", i, usage)
 		}
 	}
-	if refusal := c.any().ChargeLive(ctx, id, id+"property", 2, ample()); refusal != nil {
+	if refusal := c.any().ChargeLiveCalls(ctx, id, id+"property", 2, ample()); refusal != nil {
 		t.Errorf("refused: %+v", refusal)
 	}
 	for _, replica := range c.replicas {
@@ -419,7 +419,7 @@ func testHourEnds(t *testing.T, c *counters, id string) {
 	plan.RequestsPerHour = 3
 	ctx := t.Context()
 	admitN(c.any(), 4, id, id+"key", plan)
-	_ = c.any().ChargeLive(ctx, id, id+"property", 1, plan)
+	_ = c.any().ChargeLiveCalls(ctx, id, id+"property", 1, plan)
 	c.hourEnds(t, id)
 	usage := c.any().Usage(ctx, id)
 	if usage.RequestsThisHour != 0 || usage.RequestsToday != 3 || usage.CallsToday != 1 {
@@ -436,8 +436,8 @@ func testDayEnds(t *testing.T, c *counters, id string) {
 	plan.RequestsPerDay, plan.SearchConsoleCallsPerDay = 3, 2
 	ctx := t.Context()
 	admitN(c.any(), 4, id, id+"key", plan)
-	_ = c.any().ChargeLive(ctx, id, id+"property", 2, plan)
-	wantRefusal(t, c.any().ChargeLive(ctx, id, id+"property", 1, plan), AccountCalls, 2, 24*time.Hour)
+	_ = c.any().ChargeLiveCalls(ctx, id, id+"property", 2, plan)
+	wantRefusal(t, c.any().ChargeLiveCalls(ctx, id, id+"property", 1, plan), AccountCalls, 2, 24*time.Hour)
 	c.dayEnds(t, id)
 	if usage := c.any().Usage(ctx, id); usage.RequestsThisHour != 0 || usage.RequestsToday != 0 || usage.CallsToday != 0 {
 		t.Errorf("after midnight: %+v", usage)
@@ -445,7 +445,7 @@ func testDayEnds(t *testing.T, c *counters, id string) {
 	if admitted, _ := admitN(c.any(), 4, id, id+"key", plan); admitted != 3 {
 		t.Errorf("admitted %d of 3 on the next day", admitted)
 	}
-	if refusal := c.any().ChargeLive(ctx, id, id+"property", 2, plan); refusal != nil {
+	if refusal := c.any().ChargeLiveCalls(ctx, id, id+"property", 2, plan); refusal != nil {
 		t.Errorf("refused on the next day: %+v", refusal)
 	}
 	wantCounts(t, c, id, 3, 3, 2)
@@ -456,7 +456,7 @@ func testLive(t *testing.T, c *counters, id string) {
 	plan := ample()
 	plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 5, 3
 	charge := func(property string, calls int) *Refusal {
-		return c.any().ChargeLive(ctx, id, id+property, calls, plan)
+		return c.any().ChargeLiveCalls(ctx, id, id+property, calls, plan)
 	}
 	if refusal := charge("a", 2); refusal != nil {
 		t.Errorf("two of three: %+v", refusal)
@@ -482,7 +482,7 @@ func testSharedProperty(t *testing.T, c *counters, id string) {
 	plan := ample()
 	plan.LiveCallsPerMinutePerProperty = 2
 	for i := range 3 {
-		refusal := c.any().ChargeLive(t.Context(), fmt.Sprint(id, i), id, 1, plan)
+		refusal := c.any().ChargeLiveCalls(t.Context(), fmt.Sprint(id, i), id, 1, plan)
 		if (refusal != nil) != (i == 2) {
 			t.Errorf("account %d: %+v", i, refusal)
 		}
@@ -494,7 +494,7 @@ func testReturn(t *testing.T, c *counters, id string) {
 	ctx, plan := t.Context(), ample()
 	plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 4, 5
 	charge := func(property string, calls int) *Refusal {
-		return c.any().ChargeLive(ctx, id, id+property, calls, plan)
+		return c.any().ChargeLiveCalls(ctx, id, id+property, calls, plan)
 	}
 	today := c.any().Usage(ctx, id).At
 	_, _ = c.any().Admit(ctx, id, id+"key", plan)
@@ -502,20 +502,20 @@ func testReturn(t *testing.T, c *counters, id string) {
 		t.Errorf("four of four: %+v", refusal)
 	}
 	wantRefusal(t, charge("b", 1), AccountCalls, 4, 24*time.Hour)
-	c.replicas[len(c.replicas)-1].ReturnLive(ctx, id, 2, today)
+	c.replicas[len(c.replicas)-1].RefundLiveCalls(ctx, id, 2, today)
 	wantCounts(t, c, id, 1, 1, 2)
 	wantRefusal(t, charge("a", 2), PropertyMinute, 5, time.Minute) // which gets nothing back
 	if refusal := charge("b", 2); refusal != nil {
 		t.Errorf("what was given back: %+v", refusal)
 	}
-	c.any().ReturnLive(ctx, id, 3, today.Add(-24*time.Hour)) // of a day that is over
+	c.any().RefundLiveCalls(ctx, id, 3, today.Add(-24*time.Hour)) // of a day that is over
 	wantCounts(t, c, id, 1, 1, 4)
-	c.any().ReturnLive(ctx, id, 100, today)
+	c.any().RefundLiveCalls(ctx, id, 100, today)
 	wantCounts(t, c, id, 1, 1, 0)
 	other := id + "other" // nothing was charged
-	c.any().ReturnLive(ctx, other, 1, today)
+	c.any().RefundLiveCalls(ctx, other, 1, today)
 	wantCounts(t, c, other, 0, 0, 0)
-	if refusal := c.any().ChargeLive(ctx, other, other, 5, plan); refusal == nil {
+	if refusal := c.any().ChargeLiveCalls(ctx, other, other, 5, plan); refusal == nil {
 		t.Error("a return of nothing gave out a call")
 	}
 }
@@ -523,8 +523,8 @@ func testReturn(t *testing.T, c *counters, id string) {
 func testReturnAtOnce(t *testing.T, c *counters, id string) {
 	today := c.any().Usage(t.Context(), id).At
 	c.atOnce(50, func(_ int, b Budget) bool {
-		if b.ChargeLive(t.Context(), id, id+"property", 2, ample()) == nil {
-			b.ReturnLive(t.Context(), id, 1, today)
+		if b.ChargeLiveCalls(t.Context(), id, id+"property", 2, ample()) == nil {
+			b.RefundLiveCalls(t.Context(), id, 1, today)
 		}
 		return true
 	})

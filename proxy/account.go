@@ -48,14 +48,14 @@ func (s *Server) serveProperty(_ context.Context, c *call) (reply, error) {
 	data.DataWindow.EarliestDataDate = available.Start.String()
 	data.DataWindow.LiveWindowMonths = translate.UpstreamMonths
 	data.DataWindow.RetentionMonths = c.grant.Plan.RetentionMonths
-	data.Connection.Healthy = p.Trouble() == ""
-	data.Connection.Note = optional(p.Trouble())
+	data.Connection.Healthy = p.AccessProblem() == ""
+	data.Connection.Note = optional(p.AccessProblem())
 	meta := propertyMeta{PropertyID: p.ID, Notes: []string{}}
-	if p.Stored != nil {
-		data.LastArchivedDate = optional(translate.Date(p.Stored.Last).String())
+	if p.History != nil {
+		data.LastArchivedDate = optional(translate.Date(p.History.Last).String())
 	}
 	switch {
-	case p.Archived && p.Stored == nil:
+	case p.Archived && p.History == nil:
 		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only, of which there is none.")
 	case p.Archived:
 		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only.")
@@ -67,9 +67,9 @@ func (s *Server) serveProperty(_ context.Context, c *call) (reply, error) {
 // an answer to it another time.
 func (c *call) available() translate.DateRange {
 	r := translate.DateRange{Start: c.window.UpstreamStart, End: c.window.Anchor}
-	if stored := c.property.Stored; stored != nil {
+	if stored := c.property.History; stored != nil {
 		first, last := translate.Date(stored.First), translate.Date(stored.Last)
-		if c.property.Archived || c.property.Trouble() != "" {
+		if c.property.Archived || c.property.AccessProblem() != "" {
 			r = translate.DateRange{Start: first, End: last}
 		}
 		r.Start = min(r.Start, first)

@@ -143,7 +143,7 @@ func (s *Server) answer(ctx context.Context, c *call) (answer reply, err error) 
 func (s *Server) answerAgain(ctx context.Context, c *call) (answer reply, err error) {
 	m := c.meaning
 	admission, span := c.step(ctx, "admit")
-	c.grant, err = s.gate.Again(admission, m.grant, c.started, c.route.Scope)
+	c.grant, err = s.gate.Readmit(admission, m.grant, c.started, c.route.Scope)
 	span.End()
 	if err != nil {
 		return reply{}, asStoreError(err)
@@ -161,7 +161,7 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	}
 	ctx, span := c.step(ctx, "admit")
 	defer span.End()
-	request := policy.Request{Authorization: c.fields.key(), Address: c.client, Need: c.route.Scope}
+	request := policy.Request{Authorization: c.fields.key(), Address: c.client, RequiredScopes: c.route.Scope}
 	if c.route.Operation == "" {
 		c.grant = s.gate.Identify(ctx, request)
 		return nil

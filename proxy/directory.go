@@ -66,13 +66,13 @@ func (d directory) FindProperties(ctx context.Context, personID, workspaceID, re
 }
 
 func propertyOf(p sqlstore.Property) policy.Property {
-	var stored *policy.Days
+	var stored *policy.DayRange
 	if p.First != nil && p.Last != nil {
-		stored = &policy.Days{First: int32(*p.First), Last: int32(*p.Last)}
+		stored = &policy.DayRange{First: int32(*p.First), Last: int32(*p.Last)}
 	}
 	return policy.Property{
 		ID: p.ID, Site: p.Site, Host: p.Host, Type: p.Type, DisplayName: p.DisplayName, Slug: p.Slug,
-		Archived: p.Archived, AccessNote: p.AccessNote, Stored: stored,
+		Archived: p.Archived, AccessNote: p.AccessNote, History: stored,
 		Connection: policy.Connection{
 			ID: p.Connection.ID, Revision: p.Connection.Revision, Healthy: p.Connection.Healthy, Note: p.Connection.Note,
 		},

@@ -108,7 +108,7 @@ func (b *bill) pay(ctx context.Context) error {
 	defer b.mu.Unlock()
 	if b.paid == 0 {
 		calls := max(1, b.expected)
-		if err := b.gate.ChargeLive(ctx, b.grant, b.propertyID, calls); err != nil {
+		if err := b.gate.ChargeLiveCalls(ctx, b.grant, b.propertyID, calls); err != nil {
 			return err
 		}
 		b.expected, b.paid = 0, calls
@@ -122,7 +122,7 @@ func (b *bill) settle(ctx context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.paid > 0 {
-		b.gate.ReturnLive(ctx, b.grant, b.paid)
+		b.gate.RefundLiveCalls(ctx, b.grant, b.paid)
 		b.paid = 0
 	}
 }

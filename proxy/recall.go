@@ -66,7 +66,7 @@ func (s *Server) recall(wire *fasthttp.RequestCtx, f *fields) *meaning {
 		return nil
 	}
 	m, ok := s.meanings.known.GetIfPresent(print)
-	if !ok || !s.gate.Holds(m.grant, f.at) || m.window.Anchor != s.calendar.Anchor(f.at) {
+	if !ok || !s.gate.StillValid(m.grant, f.at) || m.window.Anchor != s.calendar.Anchor(f.at) {
 		return nil
 	}
 	return m

@@ -46,7 +46,7 @@ func TestSummary200Again(t *testing.T) {
 			elsewhere(w, func() error { return w.openStore().LeaveWorkspace(ctx, "pro@example.com", "Main") })
 		}, http.StatusNotFound, policy.CodeNotFound},
 		"another plan":   {func(w *world) { _, err := w.store.SetPlan(ctx, "Pro", "trial", nil); w.must(err) }, http.StatusForbidden, policy.CodeNoAccess},
-		"told by others": {func(w *world) { w.server.Forget() }, http.StatusOK, ""},
+		"told by others": {func(w *world) { w.server.Invalidate() }, http.StatusOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -143,8 +143,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Forget makes the server look up keys, plans and properties anew: something was changed elsewhere.
-func (s *Server) Forget() { s.gate.Forget() }
+// Invalidate makes the server look up keys, plans and properties anew: something was changed elsewhere.
+func (s *Server) Invalidate() { s.gate.Invalidate() }
 
 var errDraining = errors.New("the server is shutting down")
 

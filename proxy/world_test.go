@@ -341,7 +341,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
-	config := Config{Store: w.store, Upstream: client, Plans: generousPlans(), Budget: policy.NewLocal(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: w.base,
+	config := Config{Store: w.store, Upstream: client, Plans: generousPlans(), Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: w.base,
 		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Access: w.log, AccessFormat: AccessJSON, AccessSample: 1, Registry: prometheus.NewRegistry(), Now: w.now}
 	for _, change := range adjust {
 		change(&config)

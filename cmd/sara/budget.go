@@ -39,7 +39,7 @@ func (s storeSettings) counters(ctx context.Context, store *sqlstore.Store, repl
 		log.WarnContext(ctx, cmp.Or(s.aloneNote(replicas), "without SARA_REDIS_URL, requests are counted in memory: for one process only"))
 		return localCounters(ctx, store, log, now)
 	}
-	shared, err := policy.NewShared(policy.SharedConfig{Client: client, Replicas: replicas, Now: now, Log: log, Registry: registry})
+	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: replicas, Now: now, Log: log, Registry: registry})
 	if err != nil {
 		return counters{}, errors.Join(err, client.Close())
 	}
@@ -47,7 +47,7 @@ func (s storeSettings) counters(ctx context.Context, store *sqlstore.Store, repl
 		budget:   shared,
 		degraded: shared.Degraded,
 		redis:    client,
-		changes:  func(ctx context.Context, changed func()) { policy.Listen(ctx, client, changed) },
+		changes:  func(ctx context.Context, changed func()) { policy.ListenInvalidations(ctx, client, changed) },
 		close: func() {
 			shared.Close()
 			if err := client.Close(); err != nil {
@@ -60,14 +60,14 @@ func (s storeSettings) counters(ctx context.Context, store *sqlstore.Store, repl
 // localCounters counts in memory, and keeps the counts in the store so that a restart gives no allowance out again.
 func localCounters(ctx context.Context, store *sqlstore.Store, log *slog.Logger, now func() time.Time) (counters, error) {
 	const saveEvery = time.Second
-	local := policy.NewLocal(now)
-	if err := local.Load(ctx, ledger{store}); err != nil {
+	local := policy.NewMemoryBudget(now)
+	if err := local.Load(ctx, usageStore{store}); err != nil {
 		return counters{}, err
 	}
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var kept sync.WaitGroup
 	kept.Go(func() {
-		local.Keep(keeping, ledger{store}, time.Tick(saveEvery), func(err error) {
+		local.Persist(keeping, usageStore{store}, time.Tick(saveEvery), func(err error) {
 			log.Error("the usage of today would be lost in a restart", slog.Any("error", err))
 		})
 	})
@@ -99,19 +99,19 @@ func (s storeSettings) announce(ctx context.Context) error {
 		return err
 	}
 	// Who does not hear it, because Redis is away, asks the database again within a second anyway.
-	_ = policy.Announce(ctx, client)
+	_ = policy.PublishInvalidation(ctx, client)
 	return client.Close()
 }
 
 // ledger keeps usage in the store.
-type ledger struct {
+type usageStore struct {
 	store *sqlstore.Store
 }
 
-var _ policy.Ledger = ledger{}
+var _ policy.UsageStore = usageStore{}
 
-// SaveCounts implements policy.Ledger.
-func (l ledger) SaveCounts(ctx context.Context, counts []policy.Count) error {
+// SaveUsage implements policy.UsageStore.
+func (l usageStore) SaveUsage(ctx context.Context, counts []policy.UsageCount) error {
 	usage := make([]sqlstore.UsageCount, len(counts))
 	for i, c := range counts {
 		usage[i] = sqlstore.UsageCount(c)
@@ -119,12 +119,12 @@ func (l ledger) SaveCounts(ctx context.Context, counts []policy.Count) error {
 	return l.store.SaveUsage(ctx, usage)
 }
 
-// Counts implements policy.Ledger.
-func (l ledger) Counts(ctx context.Context, day int64) ([]policy.Count, error) {
+// Usage implements policy.UsageStore.
+func (l usageStore) Usage(ctx context.Context, day int64) ([]policy.UsageCount, error) {
 	usage, err := l.store.Usage(ctx, day)
-	counts := make([]policy.Count, len(usage))
+	counts := make([]policy.UsageCount, len(usage))
 	for i, u := range usage {
-		counts[i] = policy.Count(u)
+		counts[i] = policy.UsageCount(u)
 	}
 	return counts, err
 }

@@ -55,7 +55,7 @@ func (s *service) run(ctx context.Context, ready func(context.Context) error) er
 	group.Go(func() error { return serveAdmin(admin, s.admin) })
 	group.Go(func() error {
 		if s.background.changes != nil {
-			s.background.changes(ctx, s.server.Forget)
+			s.background.changes(ctx, s.server.Invalidate)
 		}
 		return nil
 	})

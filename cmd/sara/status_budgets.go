@@ -123,18 +123,18 @@ func (v statusView) accountBudgets(ctx context.Context, s *budgetStatus) error {
 }
 
 // usage returns what accounts have used today, wherever that is counted.
-func (v statusView) usage(ctx context.Context, accounts []string) ([]policy.Count, error) {
+func (v statusView) usage(ctx context.Context, accounts []string) ([]policy.UsageCount, error) {
 	if v.counted.none {
-		return ledger{v.store}.Counts(ctx, v.now.Unix()/int64(24*time.Hour/time.Second))
+		return usageStore{v.store}.Usage(ctx, v.now.Unix()/int64(24*time.Hour/time.Second))
 	}
-	return policy.PeekCounts(ctx, v.counted.client, accounts, v.now)
+	return policy.UsageOfAccounts(ctx, v.counted.client, accounts, v.now)
 }
 
 func (v statusView) liveBudgets(ctx context.Context, s *budgetStatus, properties []sqlstore.ArchivableProperty) error {
 	if v.counted.none {
 		return nil
 	}
-	used, err := policy.PeekLive(ctx, v.counted.client, each(properties, func(p sqlstore.ArchivableProperty) string { return p.ID }))
+	used, err := policy.UsageOfLiveCalls(ctx, v.counted.client, each(properties, func(p sqlstore.ArchivableProperty) string { return p.ID }))
 	for _, p := range properties {
 		if part := int(used[p.ID] * 100); part >= nearPercent {
 			s.Live = append(s.Live, liveBudget{ID: p.ID, GSCProperty: p.Site, UsedPercent: min(part, 100)})
@@ -153,7 +153,7 @@ func (v statusView) siteQuotas(ctx context.Context, s *budgetStatus, properties 
 	if v.counted.none {
 		taken, err = v.store.TakenInspections(ctx, day)
 	} else {
-		taken, err = policy.PeekInspections(ctx, v.counted.client, sites, int32(day))
+		taken, err = policy.UsageOfInspections(ctx, v.counted.client, sites, int32(day))
 	}
 	for _, site := range sites {
 		if used := percent(taken[site], policy.InspectionsPerDay); used >= nearPercent {

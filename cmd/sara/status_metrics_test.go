@@ -108,13 +108,13 @@ func TestMetricsOfTheStatusCountWhereRedisDoes(t *testing.T) {
 	}
 	server := redistest.Single(t)
 	client, log, now, registry := server.Client(), slog.New(slog.DiscardHandler), time.Now(), prometheus.NewRegistry()
-	shared, err := policy.NewShared(policy.SharedConfig{Client: client, Replicas: 1, Now: time.Now, Log: log, Registry: prometheus.NewRegistry()})
+	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 1, Now: time.Now, Log: log, Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer shared.Close()
 	plan := policy.Plan{SearchConsoleCallsPerDay: 250, LiveCallsPerMinutePerProperty: 250}
-	if refusal := shared.ChargeLive(t.Context(), account.ID, "p", 225, plan); refusal != nil {
+	if refusal := shared.ChargeLiveCalls(t.Context(), account.ID, "p", 225, plan); refusal != nil {
 		t.Fatalf("%+v", refusal)
 	}
 	err = registerStatus(proxy.Config{Store: store, Redis: client, Plans: policy.DefaultPlans(), Log: log, Registry: registry,

@@ -237,13 +237,13 @@ func TestStatusSeesTheSharedCountsAndSpendsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := server.Client()
-	shared, err := policy.NewShared(policy.SharedConfig{Client: client, Replicas: 1, Now: time.Now, Log: log.Logger, Registry: prometheus.NewRegistry()})
+	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 1, Now: time.Now, Log: log.Logger, Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer shared.Close()
 	plan := policy.Plan{SearchConsoleCallsPerDay: 250, LiveCallsPerMinutePerProperty: 225}
-	if refusal := shared.ChargeLive(t.Context(), account.ID, property.ID, 225, plan); refusal != nil {
+	if refusal := shared.ChargeLiveCalls(t.Context(), account.ID, property.ID, 225, plan); refusal != nil {
 		t.Fatalf("%+v", refusal)
 	}
 	replica := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})

@@ -13,10 +13,10 @@ import (
 // peekBatch is how many questions travel together. So many are answered within the time that one step may take.
 const peekBatch = 500
 
-// PeekCounts returns what accounts have used of the hour and the day of now, as the replicas on a Redis count it. It charges
+// UsageOfAccounts returns what accounts have used of the hour and the day of now, as the replicas on a Redis count it. It charges
 // nothing and writes nothing. Accounts that used nothing today are left out.
-func PeekCounts(ctx context.Context, client redis.UniversalClient, accountIDs []string, now time.Time) ([]Count, error) {
-	var counts []Count
+func UsageOfAccounts(ctx context.Context, client redis.UniversalClient, accountIDs []string, now time.Time) ([]UsageCount, error) {
+	var counts []UsageCount
 	err := peek(ctx, client, accountIDs, func(pipe redis.Pipeliner, id string) *redis.SliceCmd {
 		return pipe.HMGet(ctx, accountKey(id), "h", "hn", "d", "dn", "cn")
 	}, func(id string, answer *redis.SliceCmd) error {
@@ -30,7 +30,7 @@ func PeekCounts(ctx context.Context, client redis.UniversalClient, accountIDs []
 		if err := answer.Scan(&kept); err != nil {
 			return err
 		}
-		c := Count{AccountID: id, Hour: kept.Hour, Day: kept.Day, InHour: kept.InHour, InDay: kept.InDay, Calls: kept.Calls}
+		c := UsageCount{AccountID: id, Hour: kept.Hour, Day: kept.Day, InHour: kept.InHour, InDay: kept.InDay, Calls: kept.Calls}
 		if c.moveTo(hourOf(now)); c.InDay > 0 || c.Calls > 0 {
 			counts = append(counts, c)
 		}
@@ -42,8 +42,8 @@ func PeekCounts(ctx context.Context, client redis.UniversalClient, accountIDs []
 	return counts, nil
 }
 
-// PeekInspections returns how many inspections of the sites are taken of a day, by site, without taking one.
-func PeekInspections(ctx context.Context, client redis.UniversalClient, sites []string, day int32) (map[string]int, error) {
+// UsageOfInspections returns how many inspections of the sites are taken of a day, by site, without taking one.
+func UsageOfInspections(ctx context.Context, client redis.UniversalClient, sites []string, day int32) (map[string]int, error) {
 	taken := make(map[string]int)
 	err := peek(ctx, client, sites, func(pipe redis.Pipeliner, site string) *redis.StringCmd {
 		return pipe.Get(ctx, inspectionKeys(site, day)[1])
@@ -60,9 +60,9 @@ func PeekInspections(ctx context.Context, client redis.UniversalClient, sites []
 	return taken, nil
 }
 
-// PeekLive returns which part of a minute's live calls is used of the properties, above 0 and up to about 1, without using
+// UsageOfLiveCalls returns which part of a minute's live calls is used of the properties, above 0 and up to about 1, without using
 // any. Properties of which none are used are left out.
-func PeekLive(ctx context.Context, client redis.UniversalClient, propertyIDs []string) (map[string]float64, error) {
+func UsageOfLiveCalls(ctx context.Context, client redis.UniversalClient, propertyIDs []string) (map[string]float64, error) {
 	used := make(map[string]float64)
 	err := peek(ctx, client, propertyIDs, func(pipe redis.Pipeliner, id string) *redis.DurationCmd {
 		return pipe.PTTL(ctx, "rate:"+liveKey(id)) // a bucket is forgotten, to the second, when it is full again

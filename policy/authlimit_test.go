@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-func newTestStrangers(t *testing.T, now func() time.Time) *strangers {
+func newTestStrangers(t *testing.T, now func() time.Time) *authLimiter {
 	t.Helper()
-	s, err := newStrangers(now)
+	s, err := newAuthLimiter(now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 var chargeScript string
 
 // SharedConfig is what a Shared counter needs. Every member is required.
-type SharedConfig struct {
+type RedisBudgetConfig struct {
 	Client   redis.UniversalClient // see OpenRedis; stays the caller's to close
 	Replicas int                   // how many share the allowances while Redis is away
 	Now      func() time.Time      // of this process; only durations are taken from it while Redis is there
@@ -42,8 +42,8 @@ const (
 // this replica's share from memory, half of that for upstream calls, and adds what was used to Redis when that is back. A
 // share is given out once a window, however often Redis goes: nobody gets past an allowance twice over. The buckets of a
 // minute are not added: they are full again before anybody could tell. A cluster counts as away while any of its nodes is.
-type Shared struct {
-	config   SharedConfig
+type RedisBudget struct {
+	config   RedisBudgetConfig
 	trip     time.Duration
 	client   onceClient
 	clock    *serverClock
@@ -52,8 +52,8 @@ type Shared struct {
 	buckets  *redis_rate.Limiter
 	charging chan struct{} // a place for each charge of live calls that talks to Redis
 	refusals memory[owner, remembered]
-	local    *Local
-	metrics  sharedMetrics
+	local    *MemoryBudget
+	metrics  redisBudgetMetrics
 
 	down  atomic.Bool
 	stop  context.CancelFunc
@@ -76,15 +76,15 @@ type remembered struct {
 
 const rememberedRefusals = 100_000
 
-var _ Budget = (*Shared)(nil)
+var _ Budget = (*RedisBudget)(nil)
 
-// NewShared returns a counter over Redis, which need not answer yet. Close it before its client.
-func NewShared(c SharedConfig) (*Shared, error) {
-	return newShared(c, tripTimeout, time.Tick(probeEvery))
+// NewRedisBudget returns a counter over Redis, which need not answer yet. Close it before its client.
+func NewRedisBudget(c RedisBudgetConfig) (*RedisBudget, error) {
+	return newRedisBudget(c, tripTimeout, time.Tick(probeEvery))
 }
 
 // newShared takes the longest that a round trip may take, and the ticks at which to look whether Redis is back.
-func newShared(c SharedConfig, trip time.Duration, tick <-chan time.Time) (*Shared, error) {
+func newRedisBudget(c RedisBudgetConfig, trip time.Duration, tick <-chan time.Time) (*RedisBudget, error) {
 	refusals, err := otter.New(&otter.Options[owner, remembered]{MaximumSize: rememberedRefusals})
 	if err != nil {
 		return nil, fmt.Errorf("make a memory of refusals: %w", err)
@@ -93,7 +93,7 @@ func newShared(c SharedConfig, trip time.Duration, tick <-chan time.Time) (*Shar
 	client := onceClient{c.Client}
 	clock := &serverClock{now: c.Now}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Shared{
+	s := &RedisBudget{
 		config:   c,
 		trip:     trip,
 		client:   client,
@@ -102,8 +102,8 @@ func newShared(c SharedConfig, trip time.Duration, tick <-chan time.Time) (*Shar
 		buckets:  redis_rate.NewLimiter(client),
 		charging: make(chan struct{}, maxCharging),
 		refusals: refusals,
-		local:    newShare(clock.time, replicas, 2*replicas),
-		metrics:  newSharedMetrics(c.Registry),
+		local:    newMemoryBudget(clock.time, replicas, 2*replicas),
+		metrics:  newRedisBudgetMetrics(c.Registry),
 		stop:     stop,
 	}
 	s.batcher = newBatcher(client, clock, trip, s.down.Load, s.lost, s.metrics.batches)
@@ -112,17 +112,17 @@ func newShared(c SharedConfig, trip time.Duration, tick <-chan time.Time) (*Shar
 }
 
 // Close stops the counter. Nobody calls it any more.
-func (s *Shared) Close() {
+func (s *RedisBudget) Close() {
 	s.stop()
 	s.ended.Wait()
 	s.batcher.close()
 }
 
 // Degraded reports whether Redis is away.
-func (s *Shared) Degraded() bool { return s.down.Load() }
+func (s *RedisBudget) Degraded() bool { return s.down.Load() }
 
 // Admit implements Budget.
-func (s *Shared) Admit(ctx context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
+func (s *RedisBudget) Admit(ctx context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
 	if s.down.Load() {
 		return s.local.Admit(ctx, accountID, keyID, p)
 	}
@@ -147,7 +147,7 @@ func (s *Shared) Admit(ctx context.Context, accountID, keyID string, p Plan) (Us
 }
 
 // Usage implements Budget.
-func (s *Shared) Usage(ctx context.Context, accountID string) Usage {
+func (s *RedisBudget) Usage(ctx context.Context, accountID string) Usage {
 	if !s.down.Load() {
 		if usage, _, err := s.batcher.admit(accountID, "", Plan{}); err == nil {
 			return usage
@@ -157,12 +157,12 @@ func (s *Shared) Usage(ctx context.Context, accountID string) Usage {
 }
 
 // remember keeps a refusal. It counts from before the question was sent, so that it ends no later than for Redis.
-func (s *Shared) remember(asked time.Time, who owner, cost int, usage Usage, refusal Refusal) {
+func (s *RedisBudget) remember(asked time.Time, who owner, cost int, usage Usage, refusal Refusal) {
 	s.refusals.Set(who, remembered{refusal: refusal, cost: cost, usage: usage, until: asked.Add(refusal.RetryAfter)})
 }
 
 // recall returns a refusal that still holds. One of a limit that the plan no longer has does not.
-func (s *Shared) recall(now time.Time, who owner, cost int, p *Plan) (Usage, *Refusal) {
+func (s *RedisBudget) recall(now time.Time, who owner, cost int, p *Plan) (Usage, *Refusal) {
 	r, ok := s.refusals.GetIfPresent(who)
 	if !ok || !now.Before(r.until) || cost < r.cost || r.refusal.Limit != p.ceiling(r.refusal.Ceiling) {
 		return Usage{}, nil
@@ -174,14 +174,14 @@ func (s *Shared) recall(now time.Time, who owner, cost int, p *Plan) (Usage, *Re
 	return r.usage, &refusal
 }
 
-// ChargeLive implements Budget. The account and the property live on different servers of a cluster, so it takes two
+// ChargeLiveCalls implements Budget. The account and the property live on different servers of a cluster, so it takes two
 // questions; what the property refuses is given back to the account. The other way round, an account that keeps asking
 // beyond its day would take from the property what others have of it.
-func (s *Shared) ChargeLive(ctx context.Context, accountID, propertyID string, calls int, p Plan) *Refusal {
+func (s *RedisBudget) ChargeLiveCalls(ctx context.Context, accountID, propertyID string, calls int, p Plan) *Refusal {
 	s.charging <- struct{}{}
 	defer func() { <-s.charging }()
 	if s.down.Load() {
-		return s.local.ChargeLive(ctx, accountID, propertyID, calls, p)
+		return s.local.ChargeLiveCalls(ctx, accountID, propertyID, calls, p)
 	}
 	asked, who := s.config.Now(), owner{PropertyMinute, propertyID}
 	if _, refusal := s.recall(asked, who, calls, &p); refusal != nil {
@@ -191,7 +191,7 @@ func (s *Shared) ChargeLive(ctx context.Context, accountID, propertyID string, c
 	switch {
 	case err != nil:
 		s.lost(err)
-		return s.local.ChargeLive(ctx, accountID, propertyID, calls, p)
+		return s.local.ChargeLiveCalls(ctx, accountID, propertyID, calls, p)
 	case refusal != nil && refusal.Ceiling == PropertyMinute:
 		// One of the account is not remembered: calls that are given back end it before its time.
 		s.remember(asked, who, calls, Usage{}, *refusal)
@@ -199,10 +199,10 @@ func (s *Shared) ChargeLive(ctx context.Context, accountID, propertyID string, c
 	return refusal
 }
 
-func (s *Shared) chargeBoth(accountID, propertyID string, calls int, p *Plan) (*Refusal, error) {
+func (s *RedisBudget) chargeBoth(accountID, propertyID string, calls int, p *Plan) (*Refusal, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.trip)
 	defer cancel()
-	now, wait, err := s.add(ctx, Count{AccountID: accountID, Calls: calls}, p.SearchConsoleCallsPerDay)
+	now, wait, err := s.add(ctx, UsageCount{AccountID: accountID, Calls: calls}, p.SearchConsoleCallsPerDay)
 	if err != nil {
 		return nil, err
 	}
@@ -230,9 +230,9 @@ func (s *Shared) chargeBoth(accountID, propertyID string, calls int, p *Plan) (*
 // liveKey is what the minute of a property is called by.
 func liveKey(propertyID string) string { return "sara:live:" + propertyID }
 
-// ReturnLive implements Budget. What Redis cannot be told now it is given when it is back; until then this replica's share
+// RefundLiveCalls implements Budget. What Redis cannot be told now it is given when it is back; until then this replica's share
 // has it.
-func (s *Shared) ReturnLive(_ context.Context, accountID string, calls int, charged time.Time) {
+func (s *RedisBudget) RefundLiveCalls(_ context.Context, accountID string, calls int, charged time.Time) {
 	s.charging <- struct{}{}
 	defer func() { <-s.charging }()
 	back := returned(accountID, calls, charged)
@@ -249,7 +249,7 @@ func (s *Shared) ReturnLive(_ context.Context, accountID string, calls int, char
 
 // giveBack adds to Redis, or else to what it will be given, which may go below zero: it was charged there. ctx has a
 // deadline.
-func (s *Shared) giveBack(ctx context.Context, back Count) error {
+func (s *RedisBudget) giveBack(ctx context.Context, back UsageCount) error {
 	_, _, err := s.add(ctx, back, unlimited)
 	if err != nil {
 		s.local.add(back)
@@ -262,7 +262,7 @@ const unlimited = -1
 
 // add adds to the counts of an account, and tells how long to wait if the calls would go over the ceiling. A count without
 // windows is of now. ctx has a deadline.
-func (s *Shared) add(ctx context.Context, c Count, ceiling int) (now time.Time, wait time.Duration, err error) {
+func (s *RedisBudget) add(ctx context.Context, c UsageCount, ceiling int) (now time.Time, wait time.Duration, err error) {
 	for range 2 {
 		asked := s.clock.now()
 		var numbers []int64
@@ -282,7 +282,7 @@ func (s *Shared) add(ctx context.Context, c Count, ceiling int) (now time.Time, 
 }
 
 // lost turns to the local share.
-func (s *Shared) lost(err error) {
+func (s *RedisBudget) lost(err error) {
 	if !s.down.CompareAndSwap(false, true) {
 		return
 	}
@@ -292,7 +292,7 @@ func (s *Shared) lost(err error) {
 
 // recover gives Redis what was counted without it, and lets it decide again as soon as it takes that. A request that was
 // just being decided locally then is given with the next tick.
-func (s *Shared) recover(ctx context.Context, tick <-chan time.Time) {
+func (s *RedisBudget) recover(ctx context.Context, tick <-chan time.Time) {
 	for {
 		select {
 		case <-tick:
@@ -310,7 +310,7 @@ func (s *Shared) recover(ctx context.Context, tick <-chan time.Time) {
 }
 
 // probe asks whether Redis can be written to, all of it.
-func (s *Shared) probe(ctx context.Context) error {
+func (s *RedisBudget) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.trip)
 	defer cancel()
 	if cluster, ok := s.config.Client.(*redis.ClusterClient); ok {
@@ -325,12 +325,12 @@ func (s *Shared) probe(ctx context.Context) error {
 			return err
 		}
 	}
-	_, _, err := s.add(ctx, Count{AccountID: "probe"}, unlimited)
+	_, _, err := s.add(ctx, UsageCount{AccountID: "probe"}, unlimited)
 	return err
 }
 
 // merge adds to Redis what was used of the local shares and is not there yet.
-func (s *Shared) merge(ctx context.Context) error {
+func (s *RedisBudget) merge(ctx context.Context) error {
 	for _, c := range s.local.changes() {
 		ctx, cancel := context.WithTimeout(ctx, s.trip)
 		_, _, err := s.add(ctx, c.used.since(c.kept), unlimited)
@@ -343,14 +343,14 @@ func (s *Shared) merge(ctx context.Context) error {
 	return nil
 }
 
-type sharedMetrics struct {
+type redisBudgetMetrics struct {
 	degraded   prometheus.Gauge
 	remembered prometheus.Counter
 	batches    batchMetrics
 }
 
-func newSharedMetrics(registry prometheus.Registerer) sharedMetrics {
-	m := sharedMetrics{
+func newRedisBudgetMetrics(registry prometheus.Registerer) redisBudgetMetrics {
+	m := redisBudgetMetrics{
 		degraded: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "sara_budget_degraded", Help: "1 while Redis is away and budgets are this replica's own share.",
 		}),

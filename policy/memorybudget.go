@@ -8,7 +8,7 @@ import (
 
 // Local is a Budget that counts in the memory of this process. By itself it is exact for one process; as one of several
 // replicas that cannot reach their shared counter it gives out its share only.
-type Local struct {
+type MemoryBudget struct {
 	now       func() time.Time
 	share     int // each ceiling on requests is divided by this
 	liveShare int // each ceiling on upstream calls likewise
@@ -21,18 +21,18 @@ type Local struct {
 
 // account is what Local knows of one account.
 type account struct {
-	used    Count
-	kept    Count             // what somebody else has of it: a Ledger, or Redis
+	used    UsageCount
+	kept    UsageCount        // what somebody else has of it: a Ledger, or Redis
 	buckets map[string]bucket // by key
 }
 
-var _ Budget = (*Local)(nil)
+var _ Budget = (*MemoryBudget)(nil)
 
-// NewLocal returns a counter with the whole allowance of every account.
-func NewLocal(now func() time.Time) *Local { return newShare(now, 1, 1) }
+// NewMemoryBudget returns a counter with the whole allowance of every account.
+func NewMemoryBudget(now func() time.Time) *MemoryBudget { return newMemoryBudget(now, 1, 1) }
 
-func newShare(now func() time.Time, share, liveShare int) *Local {
-	return &Local{now: now, share: share, liveShare: liveShare, accounts: map[string]*account{}, properties: map[string]bucket{}}
+func newMemoryBudget(now func() time.Time, share, liveShare int) *MemoryBudget {
+	return &MemoryBudget{now: now, share: share, liveShare: liveShare, accounts: map[string]*account{}, properties: map[string]bucket{}}
 }
 
 // divide is the part of a limit that one of so many shares has: at least one, so that no replica turns everybody away.
@@ -44,7 +44,7 @@ func divide(limit, shares int) int {
 }
 
 // Admit implements Budget.
-func (l *Local) Admit(_ context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
+func (l *MemoryBudget) Admit(_ context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,8 +71,8 @@ func (l *Local) Admit(_ context.Context, accountID, keyID string, p Plan) (Usage
 	return a.used.usage(now), refusal
 }
 
-// ChargeLive implements Budget.
-func (l *Local) ChargeLive(_ context.Context, accountID, propertyID string, calls int, p Plan) *Refusal {
+// ChargeLiveCalls implements Budget.
+func (l *MemoryBudget) ChargeLiveCalls(_ context.Context, accountID, propertyID string, calls int, p Plan) *Refusal {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,8 +90,8 @@ func (l *Local) ChargeLive(_ context.Context, accountID, propertyID string, call
 	return nil
 }
 
-// ReturnLive implements Budget.
-func (l *Local) ReturnLive(_ context.Context, accountID string, calls int, charged time.Time) {
+// RefundLiveCalls implements Budget.
+func (l *MemoryBudget) RefundLiveCalls(_ context.Context, accountID string, calls int, charged time.Time) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +100,7 @@ func (l *Local) ReturnLive(_ context.Context, accountID string, calls int, charg
 }
 
 // Usage implements Budget.
-func (l *Local) Usage(_ context.Context, accountID string) Usage {
+func (l *MemoryBudget) Usage(_ context.Context, accountID string) Usage {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +108,7 @@ func (l *Local) Usage(_ context.Context, accountID string) Usage {
 }
 
 // account returns an account, its windows moved on to now. The caller holds the lock.
-func (l *Local) account(id string, now time.Time) *account {
+func (l *MemoryBudget) account(id string, now time.Time) *account {
 	// A clock that is set back stays in the later window: going back would give that window's allowance out again.
 	if h := hourOf(now); h > l.latest {
 		l.latest = h
@@ -116,7 +116,7 @@ func (l *Local) account(id string, now time.Time) *account {
 	}
 	a := l.accounts[id]
 	if a == nil {
-		a = &account{used: Count{AccountID: id}, kept: Count{AccountID: id}, buckets: map[string]bucket{}}
+		a = &account{used: UsageCount{AccountID: id}, kept: UsageCount{AccountID: id}, buckets: map[string]bucket{}}
 		l.accounts[id] = a
 	}
 	a.used.moveTo(l.latest)
@@ -124,7 +124,7 @@ func (l *Local) account(id string, now time.Time) *account {
 }
 
 // sweep throws away, once an hour, what counts no more: buckets that are full, and accounts whose day is over.
-func (l *Local) sweep(now time.Time) {
+func (l *MemoryBudget) sweep(now time.Time) {
 	sweepBuckets(l.properties, now)
 	for id, a := range l.accounts {
 		sweepBuckets(a.buckets, now)
@@ -144,7 +144,7 @@ func sweepBuckets(buckets map[string]bucket, now time.Time) {
 }
 
 // add adds to what an account used, or takes away, as far as it is of the present windows.
-func (l *Local) add(c Count) {
+func (l *MemoryBudget) add(c UsageCount) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,15 +152,15 @@ func (l *Local) add(c Count) {
 }
 
 // A change is what an account has used, and what of that is kept elsewhere.
-type change struct{ used, kept Count }
+type change struct{ used, kept UsageCount }
 
 // changes returns the accounts that have used more, or less, than is kept elsewhere.
-func (l *Local) changes() []change {
+func (l *MemoryBudget) changes() []change {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var changes []change
 	for _, a := range l.accounts {
-		if a.used.since(a.kept) != (Count{AccountID: a.used.AccountID, Hour: a.used.Hour, Day: a.used.Day}) {
+		if a.used.since(a.kept) != (UsageCount{AccountID: a.used.AccountID, Hour: a.used.Hour, Day: a.used.Day}) {
 			changes = append(changes, change{a.used, a.kept})
 		}
 	}
@@ -168,7 +168,7 @@ func (l *Local) changes() []change {
 }
 
 // keep notes that c is kept elsewhere. What was used since then stays a change.
-func (l *Local) keep(c Count) {
+func (l *MemoryBudget) keep(c UsageCount) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a := l.accounts[c.AccountID]; a != nil {

@@ -22,7 +22,7 @@ func listen(t *testing.T, url string) <-chan struct{} {
 	calls, ended := make(chan struct{}, 100), make(chan struct{})
 	go func() {
 		defer close(ended)
-		Listen(ctx, client, func() { calls <- struct{}{} })
+		ListenInvalidations(ctx, client, func() { calls <- struct{}{} })
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -48,7 +48,7 @@ func announce(t *testing.T, url string) error {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	return Announce(t.Context(), client)
+	return PublishInvalidation(t.Context(), client)
 }
 
 func testNotices(t *testing.T, url string) []<-chan struct{} {

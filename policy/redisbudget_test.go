@@ -56,16 +56,16 @@ func TestARememberedRefusalOfAPropertyLetsASmallerQuestionAsk(t *testing.T) {
 	s := startShared(t, server.URL(), sharedOptions{patient: true})
 	ctx, plan := t.Context(), ample()
 	plan.LiveCallsPerMinutePerProperty = 3
-	_ = s.ChargeLive(ctx, "a", "p", 2, plan)
-	wantRefusal(t, s.ChargeLive(ctx, "a", "p", 2, plan), PropertyMinute, 3, time.Minute)
+	_ = s.ChargeLiveCalls(ctx, "a", "p", 2, plan)
+	wantRefusal(t, s.ChargeLiveCalls(ctx, "a", "p", 2, plan), PropertyMinute, 3, time.Minute)
 	before := roundTrips(t, control)
 	for range 100 {
-		wantRefusal(t, s.ChargeLive(ctx, "b", "p", 2, plan), PropertyMinute, 3, time.Minute)
+		wantRefusal(t, s.ChargeLiveCalls(ctx, "b", "p", 2, plan), PropertyMinute, 3, time.Minute)
 	}
 	if trips := roundTrips(t, control) - before; trips != 0 {
 		t.Errorf("100 refusals cost %v round trips", trips)
 	}
-	if refusal := s.ChargeLive(ctx, "b", "p", 1, plan); refusal != nil {
+	if refusal := s.ChargeLiveCalls(ctx, "b", "p", 1, plan); refusal != nil {
 		t.Errorf("one call where two do not fit: %+v", refusal)
 	}
 }
@@ -153,7 +153,7 @@ func TestAnAdmissionAllocatesLittle(t *testing.T) {
 	if allocations := testing.AllocsPerRun(500, func() { admitN(s, 1, "a", "k", refused) }); allocations > 1 {
 		t.Errorf("a remembered refusal allocates %v times, want at most 1", allocations)
 	}
-	local := NewLocal(time.Now)
+	local := NewMemoryBudget(time.Now)
 	if allocations := testing.AllocsPerRun(500, func() { admitN(local, 1, "a", "k", ample()) }); allocations > 0 {
 		t.Errorf("a local admission allocates %v times", allocations)
 	}

@@ -19,7 +19,7 @@ const (
 // strangers limits the guessing of keys, by the address it comes from. A key that memory does not know is a try until the
 // directory has been asked: at no time can more tries turn out to be guesses than the limit has left. Tries beyond that
 // wait for those before them, because after a restart, behind an address that many clients share, most of them are good.
-type strangers struct {
+type authLimiter struct {
 	now func() time.Time
 
 	mu        sync.Mutex // guards what follows, and the origins in it
@@ -33,16 +33,16 @@ type origin struct {
 	decided chan struct{} // closed with the next decision
 }
 
-func newStrangers(now func() time.Time) (*strangers, error) {
+func newAuthLimiter(now func() time.Time) (*authLimiter, error) {
 	addresses, err := otter.New(&otter.Options[string, *origin]{MaximumSize: strangerAddresses})
 	if err != nil {
 		return nil, fmt.Errorf("make a memory of addresses: %w", err)
 	}
-	return &strangers{now: now, addresses: addresses}, nil
+	return &authLimiter{now: now, addresses: addresses}, nil
 }
 
 // try begins a try from an address. decided has to be called with whether the key was a guess.
-func (s *strangers) try(ctx context.Context, address string) (decided func(guess bool), refusal *Refusal) {
+func (s *authLimiter) try(ctx context.Context, address string) (decided func(guess bool), refusal *Refusal) {
 	for {
 		o, wait, next := s.take(address)
 		switch {
@@ -61,7 +61,7 @@ func (s *strangers) try(ctx context.Context, address string) (decided func(guess
 
 // take takes a try from the address' bucket. If it has none it tells how long until then, and what to wait for if others
 // may give theirs back before.
-func (s *strangers) take(address string) (o *origin, wait time.Duration, next <-chan struct{}) {
+func (s *authLimiter) take(address string) (o *origin, wait time.Duration, next <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o, ok := s.addresses.GetIfPresent(address)
@@ -77,7 +77,7 @@ func (s *strangers) take(address string) (o *origin, wait time.Duration, next <-
 	return o, wait, next
 }
 
-func (s *strangers) decide(o *origin, guess bool) {
+func (s *authLimiter) decide(o *origin, guess bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.trying--

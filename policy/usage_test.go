@@ -24,7 +24,7 @@ func TestPeekingSeesWhatIsUsedAndUsesNothing(t *testing.T) {
 			if _, refusal := counter.Admit(t.Context(), id, "key", plan); refusal != nil {
 				t.Fatal(refusal)
 			}
-			if refusal := counter.ChargeLive(t.Context(), id, id, 9, plan); refusal != nil {
+			if refusal := counter.ChargeLiveCalls(t.Context(), id, id, 9, plan); refusal != nil {
 				t.Fatal(refusal)
 			}
 		}
@@ -36,7 +36,7 @@ func TestPeekingSeesWhatIsUsedAndUsesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			counts, err := PeekCounts(t.Context(), control, ids, now)
+			counts, err := UsageOfAccounts(t.Context(), control, ids, now)
 			if err != nil || len(counts) != len(used) {
 				t.Fatalf("accounts used %+v (%v)", counts, err)
 			}
@@ -45,11 +45,11 @@ func TestPeekingSeesWhatIsUsedAndUsesNothing(t *testing.T) {
 					t.Errorf("account %s used %+v", used[i], c)
 				}
 			}
-			taken, err := PeekInspections(t.Context(), control, ids, 20_000)
+			taken, err := UsageOfInspections(t.Context(), control, ids, 20_000)
 			if err != nil || !reflect.DeepEqual(taken, map[string]int{used[1]: 1}) {
 				t.Errorf("inspections: %v (%v)", taken, err)
 			}
-			live, err := PeekLive(t.Context(), control, ids)
+			live, err := UsageOfLiveCalls(t.Context(), control, ids)
 			for _, id := range used {
 				if part := live[id]; err != nil || len(live) != len(used) || part <= 0.5 || part > 0.95 {
 					t.Errorf("of a minute is used %v (%v), want 0.9 of %s", live, err, id)
@@ -57,7 +57,7 @@ func TestPeekingSeesWhatIsUsedAndUsesNothing(t *testing.T) {
 			}
 		}
 		tomorrow := time.Now().Add(24 * time.Hour)
-		if counts, err := PeekCounts(t.Context(), control, ids, tomorrow); err != nil || len(counts) > 0 {
+		if counts, err := UsageOfAccounts(t.Context(), control, ids, tomorrow); err != nil || len(counts) > 0 {
 			t.Errorf("tomorrow's usage is %+v (%v)", counts, err)
 		}
 	}
@@ -82,13 +82,13 @@ func TestPeekingSaysThatRedisIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	if _, err := PeekCounts(t.Context(), client, []string{"a"}, time.Now()); err == nil {
+	if _, err := UsageOfAccounts(t.Context(), client, []string{"a"}, time.Now()); err == nil {
 		t.Error("counts without Redis")
 	}
-	if _, err := PeekInspections(t.Context(), client, []string{"a"}, 1); err == nil {
+	if _, err := UsageOfInspections(t.Context(), client, []string{"a"}, 1); err == nil {
 		t.Error("inspections without Redis")
 	}
-	if _, err := PeekLive(t.Context(), client, []string{"a"}); err == nil {
+	if _, err := UsageOfLiveCalls(t.Context(), client, []string{"a"}); err == nil {
 		t.Error("live calls without Redis")
 	}
 }

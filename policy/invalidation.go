@@ -10,8 +10,8 @@ import (
 // noticeChannel is where replicas tell each other that keys, people, plans or properties have changed.
 const noticeChannel = "sara:changed"
 
-// Announce tells every replica that listens that something has changed. It does not wait for them.
-func Announce(ctx context.Context, client redis.UniversalClient) error {
+// PublishInvalidation tells every replica that listens that something has changed. It does not wait for them.
+func PublishInvalidation(ctx context.Context, client redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	if err := client.Publish(ctx, noticeChannel, "").Err(); err != nil {
@@ -23,9 +23,9 @@ func Announce(ctx context.Context, client redis.UniversalClient) error {
 // announceTimeout is longer than that of a request, which has a memory to fall back on: nobody hears what is lost here.
 const announceTimeout = redisTimeout * 5
 
-// Listen calls changed for every change that is announced, and whenever it has begun to listen, the first time and after
+// ListenInvalidations calls changed for every change that is announced, and whenever it has begun to listen, the first time and after
 // Redis was away, since what was announced before was missed. It returns when ctx ends. Redis need not answer yet.
-func Listen(ctx context.Context, client redis.UniversalClient, changed func()) {
+func ListenInvalidations(ctx context.Context, client redis.UniversalClient, changed func()) {
 	subscription := client.Subscribe(ctx, noticeChannel)
 	defer func() { _ = subscription.Close() }()
 	notices := subscription.ChannelWithSubscriptions() // tells when it was subscribed, too

@@ -13,22 +13,22 @@ import (
 )
 
 // fakeLedger keeps counts in memory, and fails as often as it is told to.
-type fakeLedger struct {
+type fakeUsageStore struct {
 	mu    sync.Mutex
-	kept  map[string]Count
+	kept  map[string]UsageCount
 	saves int
 	fail  int
 }
 
-var errLedger = errors.New("the disk is full")
+var errUsageStore = errors.New("the disk is full")
 
-func (l *fakeLedger) SaveCounts(_ context.Context, counts []Count) error {
+func (l *fakeUsageStore) SaveUsage(_ context.Context, counts []UsageCount) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.saves++
 	if l.fail > 0 {
 		l.fail--
-		return errLedger
+		return errUsageStore
 	}
 	for _, c := range counts {
 		l.kept[c.AccountID] = c
@@ -36,23 +36,23 @@ func (l *fakeLedger) SaveCounts(_ context.Context, counts []Count) error {
 	return nil
 }
 
-func (l *fakeLedger) Counts(_ context.Context, day int64) ([]Count, error) {
+func (l *fakeUsageStore) Usage(_ context.Context, day int64) ([]UsageCount, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fail > 0 {
 		l.fail--
-		return nil, errLedger
+		return nil, errUsageStore
 	}
-	return slices.DeleteFunc(slices.Collect(maps.Values(l.kept)), func(c Count) bool { return c.Day != day }), nil
+	return slices.DeleteFunc(slices.Collect(maps.Values(l.kept)), func(c UsageCount) bool { return c.Day != day }), nil
 }
 
 // keepOnce runs Keep for so many ticks and its end, and returns what it reported.
-func keepOnce(local *Local, ledger Ledger, ticks int) (reported []error) {
+func keepOnce(local *MemoryBudget, ledger UsageStore, ticks int) (reported []error) {
 	ctx, stop := context.WithCancel(context.Background())
 	tick, ended := make(chan time.Time), make(chan struct{})
 	go func() {
 		defer close(ended)
-		local.Keep(ctx, ledger, tick, func(err error) { reported = append(reported, err) })
+		local.Persist(ctx, ledger, tick, func(err error) { reported = append(reported, err) })
 	}()
 	for range ticks {
 		tick <- time.Time{}
@@ -65,15 +65,15 @@ func keepOnce(local *Local, ledger Ledger, ticks int) (reported []error) {
 func noon() *manualClock { return clockAt(time.Date(2026, 3, 5, 12, 30, 0, 0, time.UTC)) }
 
 func TestLocalCountsSurviveARestart(t *testing.T) {
-	clock, ledger := noon(), &fakeLedger{kept: map[string]Count{}}
-	before := NewLocal(clock.now)
+	clock, ledger := noon(), &fakeUsageStore{kept: map[string]UsageCount{}}
+	before := NewMemoryBudget(clock.now)
 	admitN(before, 3, "a", "k", ample())
-	_ = before.ChargeLive(t.Context(), "a", "p", 2, ample())
+	_ = before.ChargeLiveCalls(t.Context(), "a", "p", 2, ample())
 	if reported := keepOnce(before, ledger, 0); len(reported) != 0 {
 		t.Errorf("reported %v", reported)
 	}
 
-	after := NewLocal(clock.now)
+	after := NewMemoryBudget(clock.now)
 	if err := after.Load(t.Context(), ledger); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestLocalCountsSurviveARestart(t *testing.T) {
 	}
 
 	clock.advance(time.Hour)
-	nextHour := NewLocal(clock.now)
+	nextHour := NewMemoryBudget(clock.now)
 	if err := nextHour.Load(t.Context(), ledger); err != nil {
 		t.Fatal(err)
 	}
@@ -95,17 +95,17 @@ func TestLocalCountsSurviveARestart(t *testing.T) {
 		t.Errorf("after a restart in the next hour: %+v", usage)
 	}
 	ledger.fail = 1
-	if err := nextHour.Load(t.Context(), ledger); !errors.Is(err, errLedger) {
+	if err := nextHour.Load(t.Context(), ledger); !errors.Is(err, errUsageStore) {
 		t.Errorf("a ledger that fails: %v", err)
 	}
 }
 
 func TestASaveThatDoesNotWorkLosesNoCounts(t *testing.T) {
-	clock, ledger := noon(), &fakeLedger{kept: map[string]Count{}, fail: 2}
-	local := NewLocal(clock.now)
+	clock, ledger := noon(), &fakeUsageStore{kept: map[string]UsageCount{}, fail: 2}
+	local := NewMemoryBudget(clock.now)
 	admitN(local, 3, "a", "k", ample())
 	reported := keepOnce(local, ledger, 2)
-	if len(reported) != 2 || !errors.Is(reported[0], errLedger) || !strings.Contains(reported[0].Error(), "1 accounts") {
+	if len(reported) != 2 || !errors.Is(reported[0], errUsageStore) || !strings.Contains(reported[0].Error(), "1 accounts") {
 		t.Errorf("reported %v, want both saves that failed", reported)
 	}
 	if got := ledger.kept["a"].InDay; got != 3 {
@@ -114,7 +114,7 @@ func TestASaveThatDoesNotWorkLosesNoCounts(t *testing.T) {
 }
 
 func TestWhatIsUsedDuringASaveIsSavedWithTheNext(t *testing.T) {
-	local := NewLocal(noon().now)
+	local := NewMemoryBudget(noon().now)
 	admitN(local, 1, "a", "k", ample())
 	saved := local.changes()
 	admitN(local, 1, "a", "k", ample())
@@ -126,10 +126,10 @@ func TestWhatIsUsedDuringASaveIsSavedWithTheNext(t *testing.T) {
 
 func TestMidnightDoesNotRefillTheMinute(t *testing.T) {
 	clock := clockAt(time.Date(2026, 3, 5, 23, 59, 59, 0, time.UTC))
-	local, plan := NewLocal(clock.now), ample()
+	local, plan := NewMemoryBudget(clock.now), ample()
 	plan.RequestsPerMinutePerKey, plan.LiveCallsPerMinutePerProperty = 2, 2
 	admitN(local, 2, "a", "k", plan)
-	_ = local.ChargeLive(t.Context(), "a", "p", 2, plan)
+	_ = local.ChargeLiveCalls(t.Context(), "a", "p", 2, plan)
 	clock.advance(2 * time.Second)
 	local.Usage(t.Context(), "another account, whose request is the first of the day")
 	usage, refusal := local.Admit(t.Context(), "a", "k", plan)
@@ -137,7 +137,7 @@ func TestMidnightDoesNotRefillTheMinute(t *testing.T) {
 	if usage.RequestsToday != 0 {
 		t.Errorf("usage %+v on the new day", usage)
 	}
-	wantRefusal(t, local.ChargeLive(t.Context(), "a", "p", 1, plan), PropertyMinute, 2, 28*time.Second)
+	wantRefusal(t, local.ChargeLiveCalls(t.Context(), "a", "p", 1, plan), PropertyMinute, 2, 28*time.Second)
 	clock.advance(28 * time.Second)
 	if _, refusal := local.Admit(t.Context(), "a", "k", plan); refusal != nil {
 		t.Errorf("refused when the time was over: %+v", refusal)
@@ -146,7 +146,7 @@ func TestMidnightDoesNotRefillTheMinute(t *testing.T) {
 
 func TestAClockThatIsSetBackGivesNothingOutAgain(t *testing.T) {
 	clock := clockAt(time.Date(2026, 3, 5, 23, 59, 0, 0, time.UTC))
-	local, plan := NewLocal(clock.now), ample()
+	local, plan := NewMemoryBudget(clock.now), ample()
 	plan.RequestsPerDay = 3
 	admitN(local, 3, "a", "k", plan)
 	clock.advance(2 * time.Hour)
@@ -166,7 +166,7 @@ func TestAClockThatIsSetBackGivesNothingOutAgain(t *testing.T) {
 
 func TestAClockThatIsSetBackLocksNobodyOutOfTheMinute(t *testing.T) {
 	clock := noon()
-	local, plan := NewLocal(clock.now), ample()
+	local, plan := NewMemoryBudget(clock.now), ample()
 	plan.RequestsPerMinutePerKey = 2
 	admitN(local, 2, "a", "k", plan)
 	clock.advance(-24 * time.Hour)
@@ -180,11 +180,11 @@ func TestAClockThatIsSetBackLocksNobodyOutOfTheMinute(t *testing.T) {
 
 func TestWhatIsOverIsForgotten(t *testing.T) {
 	clock := noon()
-	local := NewLocal(clock.now)
+	local := NewMemoryBudget(clock.now)
 	for i := range 1000 {
 		id := fmt.Sprint(i)
 		admitN(local, 1, id, id, ample())
-		_ = local.ChargeLive(t.Context(), id, id, 1, ample())
+		_ = local.ChargeLiveCalls(t.Context(), id, id, 1, ample())
 	}
 	clock.advance(time.Hour)
 	local.Usage(t.Context(), "0")
