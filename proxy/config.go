@@ -116,7 +116,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	responses, err := cache.New(cache.Config{
-		Bytes: c.CacheBytes, Redis: c.Redis, RedisPatience: c.RedisPatience, Failures: failures{}, FillTimeout: fillTimeout,
+		Bytes: c.CacheBytes, Redis: c.Redis, RedisPatience: c.RedisPatience, Errors: failures{}, FillTimeout: fillTimeout,
 		Now: c.Now, Log: c.Log, Registry: c.Registry,
 	})
 	if err != nil {

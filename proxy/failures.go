@@ -12,9 +12,9 @@ import (
 // wrong with one request only, such as its budget, stays with it.
 type failures struct{}
 
-var _ cache.Failures = failures{}
+var _ cache.ErrorCodec = failures{}
 
-// Encode implements cache.Failures.
+// Encode implements cache.ErrorCodec.
 func (failures) Encode(err error) ([]byte, bool) {
 	var trouble *upstream.Error
 	if !errors.As(err, &trouble) || !trouble.IsShareable() {
@@ -24,7 +24,7 @@ func (failures) Encode(err error) ([]byte, bool) {
 	return text, err == nil
 }
 
-// Decode implements cache.Failures.
+// Decode implements cache.ErrorCodec.
 func (failures) Decode(data []byte) error {
 	trouble := new(upstream.Error)
 	if err := json.Unmarshal(data, trouble); err != nil {

@@ -102,7 +102,7 @@ func (s *Server) figures(ctx context.Context, c *call, q *question) (reply, erro
 	}
 	word := wordHit
 	for i, f := range found {
-		if q.fetches[i].Upstream == nil || f.How == cache.Filled || f.How == cache.Awaited {
+		if q.fetches[i].Upstream == nil || f.Status == cache.Filled || f.Status == cache.Coalesced {
 			word = wordMiss
 		}
 	}
@@ -117,13 +117,13 @@ func (s *Server) figures(ctx context.Context, c *call, q *question) (reply, erro
 func (s *Server) fromUpstream(ctx context.Context, c *call, q *question, live bool) ([]cache.Found, error) {
 	asked := xxhash.Sum64(q.key)
 	bill := &bill{gate: s.gate, grant: c.grant, propertyID: c.property.ID}
-	questions := make([]cache.Question, len(q.fetches))
+	questions := make([]cache.Request, len(q.fetches))
 	for i, need := range q.fetches {
 		if need.Upstream == nil {
 			continue
 		}
-		questions[i] = cache.Question{
-			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *need.Upstream, Life: c.life(), Bypass: live, Asked: asked,
+		questions[i] = cache.Request{
+			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *need.Upstream, TTL: c.life(), Bypass: live, RequestHash: asked,
 			Fill: func(ctx context.Context) (*translate.Rows, error) { return s.fill(ctx, c, *need.Upstream, bill) },
 		}
 		// What takes more than one call is charged for all of them at once, so that none is spent on half an answer.
@@ -164,8 +164,8 @@ func (s *Server) answerFrom(c *call, q *question, stored *stored, found []cache.
 		if rows[i] = f.Entry.Rows(); stored.rows[i] != nil {
 			rows[i] = translate.MergeRows(q.fetches[i].By, stored.rows[i], rows[i])
 		}
-		known = known && f.How == cache.Memory
-		if f.Entry.Asked() != asked && (f.How == cache.Memory || f.How == cache.Shared) {
+		known = known && f.Status == cache.HitMemory
+		if f.Entry.RequestHash() != asked && (f.Status == cache.HitMemory || f.Status == cache.HitShared) {
 			widened++
 		}
 	}

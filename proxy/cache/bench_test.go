@@ -71,7 +71,7 @@ func BenchmarkDo(b *testing.B) {
 		for b.Loop() {
 			c.memory.items.(*otter.Cache[memoryKey, *item]).InvalidateAll()
 			found, err := c.Do(b.Context(), q)
-			if err != nil || found.How != Shared {
+			if err != nil || found.Status != HitShared {
 				b.Fatal(found, err)
 			}
 		}

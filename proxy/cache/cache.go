@@ -14,8 +14,8 @@ import (
 	"sara/translate"
 )
 
-// keep is how long a copy is of use, at most.
-const keep = 24 * time.Hour
+// maxStale is how long a copy is of use, at most.
+const maxStale = 24 * time.Hour
 
 const defaultPatience = 100 * time.Millisecond
 
@@ -23,7 +23,7 @@ const defaultPatience = 100 * time.Millisecond
 type Config struct {
 	Bytes       int64                 // bound of the memory, answers and rows together
 	Redis       redis.UniversalClient // shared copies, leases, notices; nil: this process is alone. It stays the caller's to close
-	Failures    Failures              // required
+	Errors      ErrorCodec            // required
 	Now         func() time.Time      // ages of copies are told by it; nil: time.Now
 	Log         *slog.Logger          // told when Redis goes and comes back; nil: nobody
 	Registry    prometheus.Registerer // nil: nobody reads the metrics
@@ -33,8 +33,8 @@ type Config struct {
 	RedisPatience time.Duration
 }
 
-// Failures are how the errors of fills travel between those who wait. Its methods are called from any goroutine.
-type Failures interface {
+// ErrorCodec are how the errors of fills travel between those who wait. Its methods are called from any goroutine.
+type ErrorCodec interface {
 	// Encode returns an error in a form for other processes. Shared is false for an error that concerns only the one who
 	// ran into it, such as a spent budget of theirs: the others then try for themselves.
 	Encode(err error) (data []byte, shared bool)
@@ -42,38 +42,38 @@ type Failures interface {
 	Decode(data []byte) error
 }
 
-// Question is what a caller of Do wants to know.
-type Question struct {
-	PropertyID string
-	AccountID  string // who asks: the rows take from its share of the memory
-	Query      translate.Query
-	Life       time.Duration // how long rows are fresh for this question; older ones, up to a day, are stale
-	Bypass     bool          // no copy will do: ask, alone but for other bypasses under way in this process, and refresh the copies
-	Asked      uint64        // fingerprint of the request, kept with rows that it filled
+// Request is what a caller of Do wants to know.
+type Request struct {
+	PropertyID  string
+	AccountID   string // who asks: the rows take from its share of the memory
+	Query       translate.Query
+	TTL         time.Duration // how long rows are fresh for this question; older ones, up to a day, are stale
+	Bypass      bool          // no copy will do: ask, alone but for other bypasses under way in this process, and refresh the copies
+	RequestHash uint64        // fingerprint of the request, kept with rows that it filled
 	// Fill asks the upstream. It may run, and end, after Do returned, on a context that is not Do's, and must not panic. The
 	// rows are read-only from then on.
 	Fill func(ctx context.Context) (*translate.Rows, error)
 }
 
-// How is where an Entry was found.
-type How uint8
+// Status is where an Entry was found.
+type Status uint8
 
 // The ways to find an Entry, from the cheapest.
 const (
-	Memory  How = iota // in this process
-	Shared             // in Redis
-	Awaited            // somebody else's fill, in this process or in another replica, was waited for
-	Filled             // this call asked the upstream
+	HitMemory Status = iota // in this process
+	HitShared               // in Redis
+	Coalesced               // somebody else's fill, in this process or in another replica, was waited for
+	Filled                  // this call asked the upstream
 )
 
 // String returns the name in lower case.
-func (h How) String() string {
+func (h Status) String() string {
 	switch h {
-	case Memory:
+	case HitMemory:
 		return "memory"
-	case Shared:
+	case HitShared:
 		return "shared"
-	case Awaited:
+	case Coalesced:
 		return "awaited"
 	case Filled:
 		return "filled"
@@ -83,15 +83,15 @@ func (h How) String() string {
 
 // Found is what Do found.
 type Found struct {
-	Entry *Entry // with an error: the copy there is, up to a day old, or nil
-	How   How
-	Stale bool // the copy is past the question's life: a refill is under way, or failed
+	Entry  *Entry // with an error: the copy there is, up to a day old, or nil
+	Status Status
+	Stale  bool // the copy is past the question's life: a refill is under way, or failed
 }
 
 // Cache keeps rows and answers. New makes one; it needs Close.
 type Cache struct {
 	now         func() time.Time
-	failures    Failures
+	errors      ErrorCodec
 	fillTimeout time.Duration
 	memory      *memory
 	redis       *sharedStore // nil: this process is alone
@@ -109,11 +109,11 @@ func New(config Config) (*Cache, error) {
 	if config.Bytes <= 0 {
 		return nil, fmt.Errorf("the memory of the cache has %d bytes: give it some", config.Bytes)
 	}
-	if config.Failures == nil {
-		return nil, errors.New("the cache has no Failures")
+	if config.Errors == nil {
+		return nil, errors.New("the cache has no ErrorCodec")
 	}
 	c := &Cache{
-		now: config.Now, failures: config.Failures, fillTimeout: config.FillTimeout,
+		now: config.Now, errors: config.Errors, fillTimeout: config.FillTimeout,
 		scratch: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	if c.now == nil {
@@ -149,9 +149,9 @@ func (c *Cache) Close() {
 }
 
 // Do returns the rows that answer a question, by the walk that the package's documentation tells. It waits no longer than
-// ctx, except for a Redis that is slow. An error is one of Fill's, or one of Failures.Decode, or wraps ctx's; the copy there
+// ctx, except for a Redis that is slow. An error is one of Fill's, or one of ErrorCodec.Decode, or wraps ctx's; the copy there
 // is comes with it.
-func (c *Cache) Do(ctx context.Context, q Question) (Found, error) {
+func (c *Cache) Do(ctx context.Context, q Request) (Found, error) {
 	if q.Bypass {
 		return c.bypass(ctx, &q)
 	}
@@ -160,7 +160,7 @@ func (c *Cache) Do(ctx context.Context, q Question) (Found, error) {
 		c.metrics.memory.Inc()
 		return found, nil
 	}
-	i := newInquiry(&q)
+	i := newLookup(&q)
 	if !c.flights.under(i.flight) {
 		found = c.lookUp(ctx, i, found)
 	}
@@ -178,9 +178,9 @@ func (c *Cache) Do(ctx context.Context, q Question) (Found, error) {
 }
 
 // bypass fills whatever copies there are, which are of use only when that fails.
-func (c *Cache) bypass(ctx context.Context, q *Question) (Found, error) {
+func (c *Cache) bypass(ctx context.Context, q *Request) (Found, error) {
 	c.metrics.bypass.Inc()
-	i := newInquiry(q)
+	i := newLookup(q)
 	found, err := c.await(ctx, i, Found{})
 	if err != nil {
 		return c.lookUp(ctx, i, c.recall(q)), err
@@ -190,13 +190,13 @@ func (c *Cache) bypass(ctx context.Context, q *Question) (Found, error) {
 
 // Has reports whether Do would answer the question now, from a copy that is fresh or stale, without waiting for a fill. A
 // copy that it finds in Redis is in memory then.
-func (c *Cache) Has(ctx context.Context, q Question) bool {
+func (c *Cache) Has(ctx context.Context, q Request) bool {
 	if q.Bypass {
 		return false
 	}
 	found := c.recall(&q)
 	if found.Entry == nil || found.Stale {
-		found = c.lookUp(ctx, newInquiry(&q), found)
+		found = c.lookUp(ctx, newLookup(&q), found)
 	}
 	return found.Entry != nil && !found.Stale || found.servable()
 }
@@ -205,7 +205,7 @@ func (c *Cache) Has(ctx context.Context, q Question) bool {
 func (f Found) servable() bool { return f.Entry != nil && f.Stale && !f.Entry.failing.Load() }
 
 // recall returns the freshest copy in memory that answers the question.
-func (c *Cache) recall(q *Question) Found {
+func (c *Cache) recall(q *Request) Found {
 	scratch := c.scratch.Get().(*[]byte)
 	defer c.scratch.Put(scratch)
 	*scratch = appendKey((*scratch)[:0], q.PropertyID, &q.Query)
@@ -217,23 +217,23 @@ func (c *Cache) recall(q *Question) Found {
 			best = other
 		}
 	}
-	return c.found(best, Memory, q.Life)
+	return c.found(best, HitMemory, q.TTL)
 }
 
 // found tells how a copy stands. One that is too old to be of use is none.
-func (c *Cache) found(entry *Entry, how How, life time.Duration) Found {
+func (c *Cache) found(entry *Entry, how Status, life time.Duration) Found {
 	if entry == nil {
 		return Found{}
 	}
 	age := c.now().Sub(entry.filled)
-	if age >= keep {
+	if age >= maxStale {
 		return Found{}
 	}
-	return Found{Entry: entry, How: how, Stale: age >= life}
+	return Found{Entry: entry, Status: how, Stale: age >= life}
 }
 
 // lookUp returns the freshest copy of Redis that answers, if it is fresher than what memory has, and brings it to memory.
-func (c *Cache) lookUp(ctx context.Context, i *inquiry, has Found) Found {
+func (c *Cache) lookUp(ctx context.Context, i *lookup, has Found) Found {
 	if c.redis == nil {
 		return has
 	}
@@ -242,7 +242,7 @@ func (c *Cache) lookUp(ctx context.Context, i *inquiry, has Found) Found {
 		return has
 	}
 	c.memory.putEntry(entry, i.AccountID)
-	return c.found(entry, Shared, i.Life)
+	return c.found(entry, HitShared, i.TTL)
 }
 
 // Widened counts upstream calls that were saved because a wider question was asked.

@@ -13,13 +13,13 @@ func TestACopyIsFreshForTheLifeOfTheQuestion(t *testing.T) {
 	clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
 	c := newReplica(t, nil, clock)
 	q := upstream.question("p", narrow("a"))
-	q.Asked = 42
+	q.RequestHash = 42
 	filled := c.do(t, q, Filled)
-	if filled.Entry.Asked() != 42 || !filled.Entry.Filled().Equal(clock.Now()) || filled.Entry.Rows().Len() != 3 {
+	if filled.Entry.RequestHash() != 42 || !filled.Entry.Filled().Equal(clock.Now()) || filled.Entry.Rows().Len() != 3 {
 		t.Errorf("filled %+v", filled.Entry)
 	}
 	clock.advance(life - 1)
-	if found := c.do(t, q, Memory); found.Entry != filled.Entry {
+	if found := c.do(t, q, HitMemory); found.Entry != filled.Entry {
 		t.Error("found another entry than was filled")
 	}
 	upstream.want(t, 1)
@@ -38,7 +38,7 @@ func TestAStaleCopyIsServedWhileOneRefillRuns(t *testing.T) {
 	}
 	for range 5 {
 		found, err := c.Do(t.Context(), q)
-		if err != nil || found.Entry != old.Entry || !found.Stale || found.How != Memory {
+		if err != nil || found.Entry != old.Entry || !found.Stale || found.Status != HitMemory {
 			t.Errorf("found %+v, %v, want the stale copy", found, err)
 		}
 		if !c.Has(t.Context(), q) {
@@ -47,7 +47,7 @@ func TestAStaleCopyIsServedWhileOneRefillRuns(t *testing.T) {
 	}
 	close(release)
 	c.landed()
-	if found := c.do(t, q, Memory); found.Entry.Rows().Len() != 4 {
+	if found := c.do(t, q, HitMemory); found.Entry.Rows().Len() != 4 {
 		t.Error("the refill did not come to memory")
 	}
 	upstream.want(t, 2)
@@ -103,7 +103,7 @@ func TestACopyIsOfUseForADay(t *testing.T) {
 	c := newReplica(t, nil, clock)
 	q := upstream.question("p", narrow("a"))
 	c.do(t, q, Filled)
-	clock.advance(keep)
+	clock.advance(maxStale)
 	upstream.fill = failing(errUpstream).fill
 	if found, err := c.Do(t.Context(), q); !errors.Is(err, errUpstream) || found.Entry != nil {
 		t.Errorf("found %+v, %v, want nothing but the error", found, err)
@@ -116,10 +116,10 @@ func TestSamplesAnswerForEachOther(t *testing.T) {
 		name       string
 		has, wants translate.Query
 		rows       *translate.Rows
-		how        How
+		how        Status
 	}{
-		{"the wide for the narrow", wide("a"), narrow("a"), full, Memory},
-		{"the narrow that has all for the wide", narrow("a"), wide("a"), few, Memory},
+		{"the wide for the narrow", wide("a"), narrow("a"), full, HitMemory},
+		{"the narrow that has all for the wide", narrow("a"), wide("a"), few, HitMemory},
 		{"the full narrow not for the wide", narrow("a"), wide("a"), full, Filled},
 		{"not of another site", wide("b"), narrow("a"), few, Filled},
 	} {
@@ -140,7 +140,7 @@ func TestTheFreshestSampleIsServed(t *testing.T) {
 	bypass := upstream.question("p", wide("a"))
 	bypass.Bypass = true
 	newer := c.do(t, bypass, Filled)
-	if found := c.do(t, upstream.question("p", narrow("a")), Memory); found.Entry != newer.Entry {
+	if found := c.do(t, upstream.question("p", narrow("a")), HitMemory); found.Entry != newer.Entry {
 		t.Error("served the older of two copies")
 	}
 }
@@ -169,7 +169,7 @@ func TestABypassAsksAndRefreshesTheCopy(t *testing.T) {
 	}
 	upstream.fill = sourceOf(rowsOf(t, 4)).fill
 	newer := c.do(t, bypass, Filled)
-	if found := c.do(t, q, Memory); found.Entry != newer.Entry {
+	if found := c.do(t, q, HitMemory); found.Entry != newer.Entry {
 		t.Error("the copy was not refreshed")
 	}
 	upstream.fill = failing(errUpstream).fill
@@ -180,7 +180,7 @@ func TestABypassAsksAndRefreshesTheCopy(t *testing.T) {
 }
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
-	for _, config := range []Config{{Failures: failures{}}, {Bytes: -1, Failures: failures{}}, {Bytes: 1}} {
+	for _, config := range []Config{{Errors: failures{}}, {Bytes: -1, Errors: failures{}}, {Bytes: 1}} {
 		if _, err := New(config); err == nil {
 			t.Errorf("New(%+v) works", config)
 		}

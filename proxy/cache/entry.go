@@ -10,11 +10,11 @@ import (
 
 // Entry is one copy of the upstream's rows. It is immutable.
 type Entry struct {
-	key    string // of the question that was asked
-	rows   *translate.Rows
-	filled time.Time
-	asked  uint64
-	id     uint64 // of the fill, the same in every replica
+	key         string // of the question that was asked
+	rows        *translate.Rows
+	filled      time.Time
+	requestHash uint64
+	id          uint64 // of the fill, the same in every replica
 
 	failing atomic.Bool // the last refill of it failed for everybody, so the next one is waited for
 }
@@ -25,8 +25,8 @@ func (e *Entry) Rows() *translate.Rows { return e.rows }
 // Filled returns when the upstream had answered.
 func (e *Entry) Filled() time.Time { return e.filled }
 
-// Asked returns the Question.Asked of the fill.
-func (e *Entry) Asked() uint64 { return e.asked }
+// RequestHash returns the Question.RequestHash of the fill.
+func (e *Entry) RequestHash() uint64 { return e.requestHash }
 
 // appendKey appends the full key of a question: whose property, which site, and the canonical body. The lengths keep one
 // part from running into the next.
@@ -38,9 +38,9 @@ func appendKey(dst []byte, propertyID string, q *translate.Query) []byte {
 	return q.AppendBody(dst)
 }
 
-// inquiry is a question that memory did not settle, with its keys.
-type inquiry struct {
-	Question
+// lookup is a question that memory did not settle, with its keys.
+type lookup struct {
+	Request
 	own    candidate
 	others []candidate // the sibling, if there is one
 	flight string      // the key of its flight
@@ -54,8 +54,8 @@ type candidate struct {
 	shared string // its key in Redis
 }
 
-func newInquiry(q *Question) *inquiry {
-	i := &inquiry{Question: *q, own: newCandidate(q.PropertyID, q.Query), began: time.Now()}
+func newLookup(q *Request) *lookup {
+	i := &lookup{Request: *q, own: newCandidate(q.PropertyID, q.Query), began: time.Now()}
 	if sibling, ok := q.Query.Sibling(); ok {
 		i.others = []candidate{newCandidate(q.PropertyID, sibling)}
 	}

@@ -66,7 +66,7 @@ func (c *codec) encode(e *Entry) []byte {
 	value := append(make([]byte, 0, 512), magic...)
 	value = append(value, version, 0)
 	value = binary.LittleEndian.AppendUint64(value, uint64(e.filled.UnixNano()))
-	value = binary.LittleEndian.AppendUint64(value, e.asked)
+	value = binary.LittleEndian.AppendUint64(value, e.requestHash)
 	value = binary.LittleEndian.AppendUint64(value, e.id)
 	value = binary.LittleEndian.AppendUint32(value, uint32(len(e.key)))
 	value = append(value, e.key...)
@@ -103,7 +103,7 @@ func open(value []byte, key string, now time.Time) (*sealed, error) {
 		return nil, errForeign
 	}
 	return &sealed{
-		entry:   Entry{key: key, filled: filled, asked: binary.LittleEndian.Uint64(numbers[8:]), id: binary.LittleEndian.Uint64(numbers[16:])},
+		entry:   Entry{key: key, filled: filled, requestHash: binary.LittleEndian.Uint64(numbers[8:]), id: binary.LittleEndian.Uint64(numbers[16:])},
 		payload: rest[size:],
 	}, nil
 }
@@ -118,5 +118,5 @@ func (c *codec) unpack(s *sealed) (*Entry, error) {
 	if err != nil {
 		return nil, errTorn
 	}
-	return &Entry{key: s.entry.key, rows: rows, filled: s.entry.filled, asked: s.entry.asked, id: s.entry.id}, nil
+	return &Entry{key: s.entry.key, rows: rows, filled: s.entry.filled, requestHash: s.entry.requestHash, id: s.entry.id}, nil
 }

@@ -19,7 +19,7 @@ func encodedBy(tb testing.TB, key string, filled time.Time) ([]byte, error) {
 		return nil, err
 	}
 	defer c.close()
-	return c.encode(&Entry{key: key, rows: rowsOf(tb, 3), filled: filled, asked: 1, id: 2}), nil
+	return c.encode(&Entry{key: key, rows: rowsOf(tb, 3), filled: filled, requestHash: 1, id: 2}), nil
 }
 
 func encoded(tb testing.TB, key string, filled time.Time) []byte {
@@ -45,13 +45,13 @@ func TestValuesOfAnySizeComeBack(t *testing.T) {
 	defer c.close()
 	filled := newClock().Now()
 	for _, n := range []int{0, 1, 1001} {
-		in := &Entry{key: "key", rows: rowsOf(t, n), filled: filled, asked: 3, id: 4}
+		in := &Entry{key: "key", rows: rowsOf(t, n), filled: filled, requestHash: 3, id: 4}
 		s, err := open(c.encode(in), "key", filled)
 		if err != nil {
 			t.Fatalf("%d rows: %v", n, err)
 		}
 		out, err := c.unpack(s)
-		if err != nil || out.id != 4 || out.asked != 3 || !out.filled.Equal(filled) || out.key != "key" {
+		if err != nil || out.id != 4 || out.requestHash != 3 || !out.filled.Equal(filled) || out.key != "key" {
 			t.Errorf("%d rows: %+v, %v", n, out, err)
 		} else if !bytes.Equal(out.rows.AppendBinary(nil), in.rows.AppendBinary(nil)) {
 			t.Errorf("%d rows came back as others", n)

@@ -30,10 +30,10 @@ type flight struct {
 // outcome is what came of a fill.
 type outcome struct {
 	entry  *Entry
-	how    How // Filled, or by which way somebody else's fill came
+	how    Status // Filled, or by which way somebody else's fill came
 	err    error
 	shared bool   // the error is everybody's who waited
-	notice []byte // the error as Failures encodes it
+	notice []byte // the error as ErrorCodec encodes it
 	token  string // of the lease that is held in Redis; "" for none
 }
 
@@ -75,7 +75,7 @@ func landed(o outcome) *flight {
 
 // join returns the flight that fills the question and whether it was started for this call. Stale is the copy that a
 // failure is remembered with. Of ctx the flight takes no more than which trace it belongs to.
-func (c *Cache) join(ctx context.Context, i *inquiry, stale *Entry) (f *flight, leads bool) {
+func (c *Cache) join(ctx context.Context, i *lookup, stale *Entry) (f *flight, leads bool) {
 	c.flights.mu.Lock()
 	defer c.flights.mu.Unlock()
 	if f = c.flights.byKey[i.flight]; f != nil {
@@ -86,8 +86,8 @@ func (c *Cache) join(ctx context.Context, i *inquiry, stale *Entry) (f *flight, 
 	}
 	if !i.Bypass {
 		// A flight may have landed since this call looked.
-		if now := c.recall(&i.Question); now.Entry != nil && !now.Stale {
-			return landed(outcome{entry: now.Entry, how: Memory}), true
+		if now := c.recall(&i.Request); now.Entry != nil && !now.Stale {
+			return landed(outcome{entry: now.Entry, how: HitMemory}), true
 		}
 	}
 	running, span := spans.Detach(c.running, ctx, "fill")
@@ -102,7 +102,7 @@ func (c *Cache) join(ctx context.Context, i *inquiry, stale *Entry) (f *flight, 
 
 // await returns what a flight brings. Has is the copy there is, for the case that it fails. After an error that concerns
 // only the one who started the flight, the call tries for itself.
-func (c *Cache) await(ctx context.Context, i *inquiry, has Found) (Found, error) {
+func (c *Cache) await(ctx context.Context, i *lookup, has Found) (Found, error) {
 	_, span := spans.Start(ctx, "wait for rows")
 	defer span.End()
 	for {
@@ -118,13 +118,13 @@ func (c *Cache) await(ctx context.Context, i *inquiry, has Found) (Found, error)
 		}
 		switch {
 		case f.err == nil && leads:
-			if f.how == Awaited {
+			if f.how == Coalesced {
 				c.metrics.awaitedReplica.Inc()
 			}
-			return Found{Entry: f.entry, How: f.how}, nil
+			return Found{Entry: f.entry, Status: f.how}, nil
 		case f.err == nil:
 			c.metrics.awaitedProcess.Inc()
-			return Found{Entry: f.entry, How: Awaited}, nil
+			return Found{Entry: f.entry, Status: Coalesced}, nil
 		case leads || f.shared:
 			if has.Entry != nil {
 				c.metrics.failing.Inc()
@@ -134,12 +134,12 @@ func (c *Cache) await(ctx context.Context, i *inquiry, has Found) (Found, error)
 	}
 }
 
-func waited(ctx context.Context, i *inquiry) error {
+func waited(ctx context.Context, i *lookup) error {
 	return fmt.Errorf("wait for the rows of %s: %w", i.Query.Site, context.Cause(ctx))
 }
 
 // fly fills a question, tells those who wait, and then the other replicas.
-func (c *Cache) fly(running context.Context, f *flight, i *inquiry, stale *Entry) {
+func (c *Cache) fly(running context.Context, f *flight, i *lookup, stale *Entry) {
 	f.span.Set("sara.property", i.PropertyID)
 	f.span.Set("sara.dimension", i.Query.Dimension.String())
 	ctx, cancel := context.WithTimeout(running, c.fillTimeout)
@@ -159,21 +159,21 @@ func (c *Cache) fly(running context.Context, f *flight, i *inquiry, stale *Entry
 }
 
 // obtain has the question filled by whichever replica may.
-func (c *Cache) obtain(ctx context.Context, i *inquiry) outcome {
+func (c *Cache) obtain(ctx context.Context, i *lookup) outcome {
 	if c.redis == nil || i.Bypass {
 		return c.fill(ctx, i)
 	}
 	for {
 		turn := c.redis.lease(ctx, i)
 		switch {
-		case turn.entry != nil && c.now().Sub(turn.entry.filled) < i.Life:
+		case turn.entry != nil && c.now().Sub(turn.entry.filled) < i.TTL:
 			return outcome{entry: turn.entry, how: turn.how, token: turn.token}
 		case turn.token != "":
 			return c.fillLeased(ctx, i, turn.token)
 		case turn.alone:
 			return c.fill(ctx, i)
 		case turn.failure != nil:
-			return outcome{err: c.failures.Decode(turn.failure), shared: true, notice: turn.failure}
+			return outcome{err: c.errors.Decode(turn.failure), shared: true, notice: turn.failure}
 		case ctx.Err() != nil:
 			return c.failed(waited(ctx, i))
 		}
@@ -181,7 +181,7 @@ func (c *Cache) obtain(ctx context.Context, i *inquiry) outcome {
 }
 
 // fillLeased asks the upstream while the lease is renewed.
-func (c *Cache) fillLeased(ctx context.Context, i *inquiry, token string) outcome {
+func (c *Cache) fillLeased(ctx context.Context, i *lookup, token string) outcome {
 	renewing, stop := context.WithCancel(ctx)
 	var renewal sync.WaitGroup
 	renewal.Go(func() { c.redis.renew(renewing, i, token) })
@@ -193,7 +193,7 @@ func (c *Cache) fillLeased(ctx context.Context, i *inquiry, token string) outcom
 }
 
 // fill asks the upstream.
-func (c *Cache) fill(ctx context.Context, i *inquiry) outcome {
+func (c *Cache) fill(ctx context.Context, i *lookup) outcome {
 	rows, err := i.Fill(ctx)
 	if err != nil {
 		o := c.failed(err)
@@ -206,12 +206,12 @@ func (c *Cache) fill(ctx context.Context, i *inquiry) outcome {
 	}
 	c.metrics.fillOK.Inc()
 	return outcome{how: Filled, entry: &Entry{
-		key: i.own.key, rows: rows, filled: c.now(), asked: i.Asked, id: rand.Uint64(),
+		key: i.own.key, rows: rows, filled: c.now(), requestHash: i.RequestHash, id: rand.Uint64(),
 	}}
 }
 
 // failed tells whose error it is. The end of this process is nobody else's.
 func (c *Cache) failed(err error) outcome {
-	notice, shared := c.failures.Encode(err)
+	notice, shared := c.errors.Encode(err)
 	return outcome{err: err, notice: notice, shared: shared && c.running.Err() == nil}
 }

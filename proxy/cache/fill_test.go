@@ -24,14 +24,14 @@ func TestFortyAtOnceAreOneFill(t *testing.T) {
 		q := upstream.question("p", narrow("a"))
 		q.Bypass = bypass
 		all, errs := crowd(t, 40, &begun, q, c)
-		hows := map[How]int{}
+		hows := map[Status]int{}
 		for i, found := range all {
 			if errs[i] != nil || found.Entry != all[0].Entry {
 				t.Errorf("found %+v, %v", found, errs[i])
 			}
-			hows[found.How]++
+			hows[found.Status]++
 		}
-		if hows[Filled] != 1 || hows[Awaited] != 39 {
+		if hows[Filled] != 1 || hows[Coalesced] != 39 {
 			t.Errorf("found %v, want one that filled and the others that waited", hows)
 		}
 		upstream.want(t, 1)

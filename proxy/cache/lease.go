@@ -13,17 +13,17 @@ import (
 // turn is what a replica learns when it wants to fill: one of its fields is set, or none when it should try again.
 type turn struct {
 	entry   *Entry // somebody has filled, and how that is known
-	how     How
+	how     Status
 	token   string // the lease is this replica's; it may come with an entry
 	failure []byte // somebody's fill failed for everybody
 	alone   bool   // Redis is of no help
 }
 
 // leaseKey has the slot of the value.
-func leaseKey(i *inquiry) string { return i.own.shared + ":lease" }
+func leaseKey(i *lookup) string { return i.own.shared + ":lease" }
 
 // lease takes the lease of a question, or waits until its holder tells the outcome or the lease may have lapsed.
-func (s *sharedStore) lease(ctx context.Context, i *inquiry) turn {
+func (s *sharedStore) lease(ctx context.Context, i *lookup) turn {
 	ctx, span := spans.StartCall(ctx, "take lease")
 	defer span.End()
 	// Before the lease is asked for, so that no notice of its holder is missed.
@@ -33,7 +33,7 @@ func (s *sharedStore) lease(ctx context.Context, i *inquiry) turn {
 	switch {
 	case !ok:
 		return turn{alone: ctx.Err() == nil}
-	case t.token != "" || t.entry != nil && s.now().Sub(t.entry.filled) < i.Life:
+	case t.token != "" || t.entry != nil && s.now().Sub(t.entry.filled) < i.TTL:
 		return t
 	}
 	lapse := time.NewTimer(s.limits.held)
@@ -42,7 +42,7 @@ func (s *sharedStore) lease(ctx context.Context, i *inquiry) turn {
 	case told := <-notice:
 		switch told.kind {
 		case noticeFilled:
-			return turn{entry: s.fetch(ctx, i), how: Awaited}
+			return turn{entry: s.fetch(ctx, i), how: Coalesced}
 		case noticeFailed:
 			return turn{failure: told.failure}
 		}
@@ -53,7 +53,7 @@ func (s *sharedStore) lease(ctx context.Context, i *inquiry) turn {
 }
 
 // take asks for the lease and, since somebody may just have finished, for the copies after that, in one round trip.
-func (s *sharedStore) take(ctx context.Context, i *inquiry) (turn, bool) {
+func (s *sharedStore) take(ctx context.Context, i *lookup) (turn, bool) {
 	token := rand.Text()
 	var taken *redis.BoolCmd
 	var values []*redis.StringCmd
@@ -67,7 +67,7 @@ func (s *sharedStore) take(ctx context.Context, i *inquiry) (turn, bool) {
 	if !ok {
 		return turn{}, false
 	}
-	t := turn{entry: s.choose(i, values), how: Shared}
+	t := turn{entry: s.choose(i, values), how: HitShared}
 	if taken.Val() {
 		t.token = token
 	}
@@ -75,7 +75,7 @@ func (s *sharedStore) take(ctx context.Context, i *inquiry) (turn, bool) {
 }
 
 // renew keeps the lease until ctx ends. It is of no use to renew one that has gone to somebody else.
-func (s *sharedStore) renew(ctx context.Context, i *inquiry, token string) {
+func (s *sharedStore) renew(ctx context.Context, i *lookup, token string) {
 	const script = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
 	tick := time.NewTicker(s.limits.renewal)
 	defer tick.Stop()
@@ -93,7 +93,7 @@ func (s *sharedStore) renew(ctx context.Context, i *inquiry, token string) {
 
 // settle stores what was filled, gives the lease back, and then tells who waits: in one round trip, and in this order. It
 // outlives the fill's context, so that nobody has to wait out the lease of a process that ends in order.
-func (s *sharedStore) settle(i *inquiry, o *outcome) {
+func (s *sharedStore) settle(i *lookup, o *outcome) {
 	if o.how != Filled && o.token == "" {
 		return // nothing was stored, nobody waits for this process
 	}
@@ -109,7 +109,7 @@ return redis.call('publish', ARGV[2], ARGV[3])`
 	s.try(context.Background(), s.limits.background, func(ctx context.Context) error {
 		pipe := s.client.Pipeline()
 		if o.err == nil && o.how == Filled {
-			pipe.Set(ctx, i.own.shared, s.codec.encode(o.entry), keep)
+			pipe.Set(ctx, i.own.shared, s.codec.encode(o.entry), maxStale)
 		}
 		pipe.Eval(ctx, script, []string{leaseKey(i)}, o.token, noticeChannel, told.encode(i.own.shared))
 		_, err := pipe.Exec(ctx)

@@ -60,15 +60,15 @@ func freshest(copies map[string]*modelCopy, property string, q translate.Query) 
 // modelResult is what Do has to return.
 type modelResult struct {
 	copy  *modelCopy
-	how   How
+	how   Status
 	stale bool
 	err   error
 }
 
 // do asks replica n, where a fill returns so many rows or err.
 func (m *model) do(n int, now time.Time, property string, q translate.Query, bypass bool, rows int, err error) modelResult {
-	stand := func(c *modelCopy, how How) modelResult {
-		if c == nil || now.Sub(c.filled) >= keep {
+	stand := func(c *modelCopy, how Status) modelResult {
+		if c == nil || now.Sub(c.filled) >= maxStale {
 			return modelResult{}
 		}
 		return modelResult{copy: c, how: how, stale: now.Sub(c.filled) >= life}
@@ -79,7 +79,7 @@ func (m *model) do(n int, now time.Time, property string, q translate.Query, byp
 			return has
 		}
 		m.put(n, c)
-		return stand(c, Shared)
+		return stand(c, HitShared)
 	}
 	fill := func() modelResult {
 		m.fills++
@@ -93,7 +93,7 @@ func (m *model) do(n int, now time.Time, property string, q translate.Query, byp
 		}
 		return modelResult{copy: c, how: Filled}
 	}
-	result := stand(freshest(m.memory[n], property, q), Memory)
+	result := stand(freshest(m.memory[n], property, q), HitMemory)
 	if !bypass {
 		if result.copy != nil && !result.stale {
 			return result
@@ -154,7 +154,7 @@ func walk(t *testing.T, seed uint64, m *model, clock *clock, replicas ...*replic
 	for range 120 {
 		clock.advance(time.Duration(random.Int64N(int64(life) * 2 / 3)))
 		if random.IntN(40) == 0 {
-			clock.advance(keep - life)
+			clock.advance(maxStale - life)
 		}
 		n, property, query := random.IntN(2), fmt.Sprint(t.Name(), random.IntN(2)), queries[random.IntN(len(queries))]
 		rows := []int{3, translate.NarrowSample}[random.IntN(2)]
@@ -197,11 +197,11 @@ func compare(t *testing.T, got Found, err error, want modelResult) {
 	}
 	// Has has brought the copy of Redis to memory.
 	how := want.how
-	if how == Shared {
-		how = Memory
+	if how == HitShared {
+		how = HitMemory
 	}
-	if got.How != how && got.How != want.how || got.Stale != want.stale {
-		t.Errorf("found %v, stale %v, want %v, stale %v", got.How, got.Stale, how, want.stale)
+	if got.Status != how && got.Status != want.how || got.Stale != want.stale {
+		t.Errorf("found %v, stale %v, want %v, stale %v", got.Status, got.Stale, how, want.stale)
 	}
 	if !got.Entry.filled.Equal(want.copy.filled) || got.Entry.key != want.copy.key || got.Entry.rows.Len() != want.copy.rows {
 		t.Errorf("found %d rows of %v under %s, want %+v", got.Entry.rows.Len(), got.Entry.filled, got.Entry.key, want.copy)

@@ -21,7 +21,7 @@ const (
 // notice is how a fill came out.
 type notice struct {
 	kind    byte
-	failure []byte // as Failures encodes it
+	failure []byte // as ErrorCodec encodes it
 }
 
 // encode returns the notice about a key of Redis as it is published.

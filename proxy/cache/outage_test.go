@@ -40,7 +40,7 @@ func TestWithoutRedisAnswersAreFills(t *testing.T) {
 			for n, site := range []string{"a", "b", "c"} {
 				q := upstream.question("p", narrow(site))
 				found, err := c.Do(ctx, q)
-				if err != nil || found.How != Filled {
+				if err != nil || found.Status != Filled {
 					t.Errorf("found %+v, %v", found, err)
 				}
 				c.landed()
@@ -61,7 +61,7 @@ func TestWithoutRedisAnswersAreFills(t *testing.T) {
 			clock.advance(time.Second)
 			c.do(t, q, Filled)
 			c.landed()
-			newReplica(t, back, clock).do(t, q, Shared)
+			newReplica(t, back, clock).do(t, q, HitShared)
 			if lines := bytes.Count(log.Bytes(), []byte("\n")); lines != 2 {
 				t.Errorf("logged %q, want that it went and that it came back", &log)
 			}

@@ -86,14 +86,14 @@ func fillOnceTogether(t *testing.T, client func() redis.UniversalClient) {
 		}}
 		// The properties of the rounds have nothing to do with each other.
 		all, errs := crowd(t, 40, &begun, upstream.question(t.Name()+newToken(), narrow("a")), replicas...)
-		hows := map[How]int{}
+		hows := map[Status]int{}
 		for i, found := range all {
 			if errs[i] != nil || found.Entry.id != all[0].Entry.id || found.Entry.Rows().Len() != 3 {
 				t.Errorf("found %+v, %v", found, errs[i])
 			}
-			hows[found.How]++
+			hows[found.Status]++
 		}
-		if hows[Filled] != 1 || hows[Filled]+hows[Awaited] != 40 {
+		if hows[Filled] != 1 || hows[Filled]+hows[Coalesced] != 40 {
 			t.Errorf("found %v, want one that filled and the others that waited", hows)
 		}
 		upstream.want(t, 1)
@@ -177,21 +177,21 @@ func findEachOthersCopies(t *testing.T, client func() redis.UniversalClient) {
 	clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
 	one, other := newReplica(t, client(), clock), newReplica(t, client(), clock)
 	q := upstream.question(t.Name(), narrow("a"))
-	q.Asked = 42
+	q.RequestHash = 42
 	filled := one.do(t, q, Filled).Entry
 	one.landed()
 	clock.advance(life - 1)
 	if !other.Has(t.Context(), upstream.question(t.Name(), wide("a"))) {
 		t.Error("the wide sample is not answered by the narrow one, which has all rows")
 	}
-	found := other.do(t, q, Memory).Entry
-	if found.Asked() != 42 || !found.Filled().Equal(filled.Filled()) || found.id != filled.id || found.Rows().Len() != 3 {
+	found := other.do(t, q, HitMemory).Entry
+	if found.RequestHash() != 42 || !found.Filled().Equal(filled.Filled()) || found.id != filled.id || found.Rows().Len() != 3 {
 		t.Errorf("found %+v, filled %+v", found, filled)
 	}
 	third := newReplica(t, client(), clock)
-	third.do(t, q, Shared)
+	third.do(t, q, HitShared)
 	clock.advance(1)
-	if found, err := third.Do(t.Context(), q); err != nil || !found.Stale || found.How != Memory {
+	if found, err := third.Do(t.Context(), q); err != nil || !found.Stale || found.Status != HitMemory {
 		t.Errorf("found %+v, %v, want a copy as old as it is", found, err)
 	}
 	third.landed()
@@ -204,7 +204,7 @@ func TestAReplicaThatDiesCostsItsLeaseAtMost(t *testing.T) {
 	c.redis.limits.held = 100 * time.Millisecond
 	upstream := sourceOf(rowsOf(t, 3))
 	q := upstream.question("p", narrow("a"))
-	if err := server.Client().Set(t.Context(), leaseKey(newInquiry(&q)), "dead", c.redis.limits.held).Err(); err != nil {
+	if err := server.Client().Set(t.Context(), leaseKey(newLookup(&q)), "dead", c.redis.limits.held).Err(); err != nil {
 		t.Fatal(err)
 	}
 	c.do(t, q, Filled)

@@ -24,7 +24,7 @@ type rest struct {
 }
 
 // Rest remembers, here and for every replica, that the upstream refused to answer for a site, and until when it is not to
-// be asked. An error that is not shared by Failures is remembered here only.
+// be asked. An error that is not shared by the ErrorCodec is remembered here only.
 func (c *Cache) Rest(ctx context.Context, site string, err error, until time.Time) {
 	now := c.now()
 	left := until.Sub(now)
@@ -32,7 +32,7 @@ func (c *Cache) Rest(ctx context.Context, site string, err error, until time.Tim
 		return
 	}
 	c.rests.put(site, rest{err: err, until: until}, now)
-	data, shared := c.failures.Encode(err)
+	data, shared := c.errors.Encode(err)
 	if c.redis == nil || !shared {
 		return
 	}
@@ -68,7 +68,7 @@ func (c *Cache) Resting(ctx context.Context, site string) (left time.Duration, e
 	if left <= 0 {
 		return 0, nil
 	}
-	err = c.failures.Decode(data)
+	err = c.errors.Decode(data)
 	c.rests.put(site, rest{err: err, until: until}, now)
 	return left, err
 }

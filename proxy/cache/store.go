@@ -106,7 +106,7 @@ func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ct
 }
 
 // fetch returns the freshest copy that answers the question, or nil, in one round trip.
-func (s *sharedStore) fetch(ctx context.Context, i *inquiry) *Entry {
+func (s *sharedStore) fetch(ctx context.Context, i *lookup) *Entry {
 	ctx, span := spans.StartCall(ctx, "read Redis")
 	defer span.End()
 	var values []*redis.StringCmd
@@ -123,7 +123,7 @@ func (s *sharedStore) fetch(ctx context.Context, i *inquiry) *Entry {
 }
 
 // get asks for the copies of all candidates, the question's own first.
-func (s *sharedStore) get(ctx context.Context, pipe redis.Pipeliner, i *inquiry) []*redis.StringCmd {
+func (s *sharedStore) get(ctx context.Context, pipe redis.Pipeliner, i *lookup) []*redis.StringCmd {
 	values := []*redis.StringCmd{pipe.Get(ctx, i.own.shared)}
 	for _, other := range i.others {
 		values = append(values, pipe.Get(ctx, other.shared))
@@ -132,7 +132,7 @@ func (s *sharedStore) get(ctx context.Context, pipe redis.Pipeliner, i *inquiry)
 }
 
 // choose reads the rows of no more copies than it must.
-func (s *sharedStore) choose(i *inquiry, values []*redis.StringCmd) *Entry {
+func (s *sharedStore) choose(i *lookup, values []*redis.StringCmd) *Entry {
 	type copied struct {
 		candidate
 		*sealed

@@ -13,7 +13,7 @@ func TestWhatIsNotUnderstoodIsAMiss(t *testing.T) {
 	client, clock := server.Client(), newClock()
 	upstream := sourceOf(rowsOf(t, 3))
 	q := upstream.question("p", narrow("a"))
-	key := newInquiry(&q).own.shared
+	key := newLookup(&q).own.shared
 	first := newReplica(t, patient(t, server), clock)
 	first.do(t, q, Filled)
 	first.landed() // or its copy might come after those that are put there
@@ -27,10 +27,10 @@ func TestWhatIsNotUnderstoodIsAMiss(t *testing.T) {
 		{"of another version", "version", func(v []byte) any { v[4]++; return v }},
 		{"of another program", "torn", func([]byte) any { return "hello" }},
 		{"of another key", "foreign", func([]byte) any { return encoded(t, "other", clock.Now()) }},
-		{"from the future", "foreign", func([]byte) any { return encoded(t, newInquiry(&q).own.key, clock.Now().Add(6*time.Minute)) }},
+		{"from the future", "foreign", func([]byte) any { return encoded(t, newLookup(&q).own.key, clock.Now().Add(6*time.Minute)) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			value, err := encodedBy(t, newInquiry(&q).own.key, clock.Now())
+			value, err := encodedBy(t, newLookup(&q).own.key, clock.Now())
 			if err == nil {
 				err = client.Set(t.Context(), key, test.change(value), 0).Err()
 			}
@@ -46,7 +46,7 @@ func TestWhatIsNotUnderstoodIsAMiss(t *testing.T) {
 			}
 			c.do(t, q, Filled)
 			c.landed()
-			newReplica(t, patient(t, server), clock).do(t, q, Shared)
+			newReplica(t, patient(t, server), clock).do(t, q, HitShared)
 		})
 	}
 	t.Run("of another type", func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestWhatIsNotUnderstoodIsAMiss(t *testing.T) {
 		c := newReplica(t, patient(t, server), clock)
 		c.do(t, q, Filled)
 		c.landed()
-		newReplica(t, patient(t, server), clock).do(t, q, Shared)
+		newReplica(t, patient(t, server), clock).do(t, q, HitShared)
 		if n := c.metric(t, "redis_errors_total", ""); n != 0 {
 			t.Errorf("counted %v errors of Redis", n)
 		}
@@ -64,7 +64,7 @@ func TestWhatIsNotUnderstoodIsAMiss(t *testing.T) {
 
 func TestKeysAreOfTheirProperty(t *testing.T) {
 	q := sourceOf(nil).question("sc-1", narrow("a"))
-	i := newInquiry(&q)
+	i := newLookup(&q)
 	if !strings.HasPrefix(i.own.shared, "sara:c:{sc-1}:") || len(i.own.shared) != len("sara:c:{sc-1}:")+16 {
 		t.Errorf("the key is %q", i.own.shared)
 	}

@@ -37,7 +37,7 @@ var (
 	errBudget   = errors.New("the budget is spent")   // of one account only
 )
 
-// sharedError is an error that Failures lets travel.
+// sharedError is an error that the ErrorCodec lets travel.
 type sharedError string
 
 func (e sharedError) Error() string { return string(e) }
@@ -74,7 +74,7 @@ func newImpatient(tb testing.TB, client redis.UniversalClient, clock *clock) *re
 	tb.Helper()
 	r := &replica{registry: prometheus.NewRegistry()}
 	var err error
-	r.Cache, err = New(Config{Bytes: 64 << 20, Redis: client, Failures: failures{}, Now: clock.Now, Registry: r.registry})
+	r.Cache, err = New(Config{Bytes: 64 << 20, Redis: client, Errors: failures{}, Now: clock.Now, Registry: r.registry})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -179,8 +179,8 @@ func failing(err error) *backend {
 }
 
 // question asks this source.
-func (s *backend) question(property string, q translate.Query) Question {
-	return Question{PropertyID: property, AccountID: "account", Query: q, Life: life, Fill: func(ctx context.Context) (*translate.Rows, error) {
+func (s *backend) question(property string, q translate.Query) Request {
+	return Request{PropertyID: property, AccountID: "account", Query: q, TTL: life, Fill: func(ctx context.Context) (*translate.Rows, error) {
 		return s.fill(ctx, s.asked.Add(1))
 	}}
 }
@@ -193,14 +193,14 @@ func (s *backend) want(t *testing.T, n int64) {
 }
 
 // do asks and fails the test unless it finds rows in the way that is wanted.
-func (r *replica) do(t *testing.T, q Question, how How) Found {
+func (r *replica) do(t *testing.T, q Request, how Status) Found {
 	t.Helper()
 	found, err := r.Do(t.Context(), q)
 	if err != nil {
 		t.Fatalf("Do: %v", err)
 	}
-	if found.How != how || found.Stale {
-		t.Errorf("found %v, stale %v, want %v", found.How, found.Stale, how)
+	if found.Status != how || found.Stale {
+		t.Errorf("found %v, stale %v, want %v", found.Status, found.Stale, how)
 	}
 	return found
 }
@@ -220,7 +220,7 @@ func (a arriving) Done() <-chan struct{} {
 }
 
 // crowd asks n times at once, in turn of the replicas, and returns the results. Each call that arrives makes begun less.
-func crowd(t *testing.T, n int, begun *sync.WaitGroup, q Question, replicas ...*replica) (all []Found, errs []error) {
+func crowd(t *testing.T, n int, begun *sync.WaitGroup, q Request, replicas ...*replica) (all []Found, errs []error) {
 	t.Helper()
 	all, errs = make([]Found, n), make([]error, n)
 	var ended sync.WaitGroup
