@@ -1,19 +1,19 @@
 #!/bin/sh
-# Makes the passwords that the services of compose.yaml share, and the key of the stored credentials, if they are not there yet.
-# Each goes to the only ones who need it, in a volume of their own. Nothing is printed. Besides, it makes the archive's bucket.
+# Generates the passwords that the services of compose.yaml share and the key of the stored credentials, unless they exist. Each
+# goes only to the services that need it, in their own volume. Nothing is printed. Also creates the archive's bucket.
 set -eu
 umask 077
 cd "${1:-/secrets}"
 
 random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
 
-# The bucket of the archive is a folder that the store can write to.
+# The archive's bucket is a folder that the store can write to.
 if [ -d /data/archive ]; then
 	mkdir -p /data/archive/sara
 	chown 65532:65532 /data/archive /data/archive/sara
 fi
 
-# The last file is the one that says that all are there.
+# The last file marks the set as complete.
 if [ -s sara/sara.yaml ]; then
 	exit 0
 fi
@@ -31,7 +31,7 @@ redis_url: redis://:$redis@redis:6379
 archive_url: s3://sara/archive?endpoint=http://store:7070&region=us-east-1
 EOF
 
-# Users are those of the images.
+# The user ids are those of the images.
 give() { chmod 0400 "$1"/* && chmod 0500 "$1" && chown -R "$2" "$1"; }
 give redis 999:1000
 give postgres 70:70
