@@ -19,9 +19,9 @@ import (
 
 // answered is a call whose answer has five bytes.
 func answered(client string) *call {
-	wire := new(fasthttp.RequestCtx)
-	wire.Response.SetBodyString("12345")
-	return &call{id: "req_1", route: &route{Operation: "getSummary"}, started: time.Date(2026, 11, 21, 12, 0, 0, 250_000_000, time.UTC), client: client, wire: wire}
+	ctx := new(fasthttp.RequestCtx)
+	ctx.Response.SetBodyString("12345")
+	return &call{id: "req_1", route: &route{Operation: "getSummary"}, started: time.Date(2026, 11, 21, 12, 0, 0, 250_000_000, time.UTC), client: client, http: ctx}
 }
 
 // A line is what slog would have written, so that one reader reads all lines of a log.

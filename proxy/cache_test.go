@@ -24,12 +24,12 @@ func (w *world) calls(f func()) int64 {
 	return w.sim.Calls().SearchAnalytics - before
 }
 
-// wantWord asks, and checks the cache word in both places and the number of upstream calls that it took.
-func (w *world) wantWord(t *testing.T, word string, calls int64, path string, query ...string) (r response) {
+// wantCacheStatus asks, and checks the cache word in both places and the number of upstream calls that it took.
+func (w *world) wantCacheStatus(t *testing.T, want string, calls int64, path string, query ...string) (r response) {
 	t.Helper()
 	made := w.calls(func() { r = w.get("pro", path, query...).ok(t) })
-	if r.meta()["cache"] != word || r.header.Get("X-Cache") != word || made != calls {
-		t.Errorf("%s %v: meta.cache %v, X-Cache %s, %d calls; want %s and %d", path, query, r.meta()["cache"], r.header.Get("X-Cache"), made, word, calls)
+	if r.meta()["cache"] != want || r.header.Get("X-Cache") != want || made != calls {
+		t.Errorf("%s %v: meta.cache %v, X-Cache %s, %d calls; want %s and %d", path, query, r.meta()["cache"], r.header.Get("X-Cache"), made, want, calls)
 	}
 	return r
 }
@@ -40,18 +40,18 @@ func TestQueries200OneQuestion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	path := w.path("large", "/queries")
-	w.wantWord(t, "miss", 1, path, "limit", "10", "order_by", "-clicks")
+	w.wantCacheStatus(t, "miss", 1, path, "limit", "10", "order_by", "-clicks")
 	for _, query := range []string{"?order_by=-clicks&limit=10", "?limit=10", "?limit=10&date_range=last_28d",
 		"?limit=10&start_date=2026-10-23&end_date=2026-11-19", "?limit=10&filters=%5B%5D", "?limit=1000", "?limit=1", ""} {
-		w.wantWord(t, "hit", 0, path+query)
+		w.wantCacheStatus(t, "hit", 0, path+query)
 	}
-	w.wantWord(t, "miss", 1, path, "order_by", "impressions")
+	w.wantCacheStatus(t, "miss", 1, path, "order_by", "impressions")
 	for i, order := range translate.Orders() {
-		w.wantWord(t, "hit", 0, path, "order_by", order, "limit", []string{"1", "100", "1000"}[i%3])
+		w.wantCacheStatus(t, "hit", 0, path, "order_by", order, "limit", []string{"1", "100", "1000"}[i%3])
 	}
-	w.wantWord(t, "miss", 1, w.path("large", "/movers/queries")) // the period before
-	w.wantWord(t, "hit", 0, w.path("large", "/movers/queries"), "limit", "50", "min_clicks", "5")
-	w.wantWord(t, "hit", 0, path, "start_date", "2026-09-25", "end_date", "2026-10-22", "order_by", "ctr")
+	w.wantCacheStatus(t, "miss", 1, w.path("large", "/movers/queries")) // the period before
+	w.wantCacheStatus(t, "hit", 0, w.path("large", "/movers/queries"), "limit", "50", "min_clicks", "5")
+	w.wantCacheStatus(t, "hit", 0, path, "start_date", "2026-09-25", "end_date", "2026-10-22", "order_by", "ctr")
 }
 
 // A sample that came back with room to spare has every row there is, so that no other order needs a wider one.
@@ -59,13 +59,13 @@ func TestBreakdown200Complete(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, endpoint := range []string{"/queries", "/countries", "/devices"} {
-		w.wantWord(t, "miss", 1, w.path("prefix", endpoint))
+		w.wantCacheStatus(t, "miss", 1, w.path("prefix", endpoint))
 		for _, order := range translate.Orders() {
-			w.wantWord(t, "hit", 0, w.path("prefix", endpoint), "order_by", order)
+			w.wantCacheStatus(t, "hit", 0, w.path("prefix", endpoint), "order_by", order)
 		}
 	}
-	w.wantWord(t, "miss", 1, w.path("main", "/countries"), "order_by", "key")
-	w.wantWord(t, "hit", 0, w.path("main", "/countries"))
+	w.wantCacheStatus(t, "miss", 1, w.path("main", "/countries"), "order_by", "key")
+	w.wantCacheStatus(t, "hit", 0, w.path("main", "/countries"))
 }
 
 // One series of days answers every summary and timeseries of a property.
@@ -117,22 +117,22 @@ func TestQueries200Filtered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	path := w.path("main", "/queries")
-	w.wantWord(t, "miss", 1, path, "filters", filtersOf("brand", "is", "brand", "device", "is", "mobile"))
-	w.wantWord(t, "hit", 0, path, "filters", filtersOf("device", "equals", "MOBILE", "brand", "equals", "brand"))
-	w.wantWord(t, "miss", 1, path, "filters", filtersOf("brand", "is_not", "brand"))
-	w.wantWord(t, "miss", 1, path)
+	w.wantCacheStatus(t, "miss", 1, path, "filters", filtersOf("brand", "is", "brand", "device", "is", "mobile"))
+	w.wantCacheStatus(t, "hit", 0, path, "filters", filtersOf("device", "equals", "MOBILE", "brand", "equals", "brand"))
+	w.wantCacheStatus(t, "miss", 1, path, "filters", filtersOf("brand", "is_not", "brand"))
+	w.wantCacheStatus(t, "miss", 1, path)
 
 	summary := w.path("main", "/summary")
-	w.wantWord(t, "miss", 1, summary, "filters", filtersOf("brand", "is", "brand"))
-	w.wantWord(t, "hit", 0, summary, "filters", filtersOf("brand", "is", "brand"), "compare", "previous_period")
-	w.wantWord(t, "hit", 0, w.path("main", "/timeseries"), "filters", filtersOf("brand", "is", "brand"))
+	w.wantCacheStatus(t, "miss", 1, summary, "filters", filtersOf("brand", "is", "brand"))
+	w.wantCacheStatus(t, "hit", 0, summary, "filters", filtersOf("brand", "is", "brand"), "compare", "previous_period")
+	w.wantCacheStatus(t, "hit", 0, w.path("main", "/timeseries"), "filters", filtersOf("brand", "is", "brand"))
 
 	term, err := translate.ParseBrandTerm("shop")
 	w.must(err)
-	before := w.wantWord(t, "hit", 0, path, "filters", filtersOf("brand", "is", "brand", "device", "is", "mobile"))
+	before := w.wantCacheStatus(t, "hit", 0, path, "filters", filtersOf("brand", "is", "brand", "device", "is", "mobile"))
 	_, err = w.store.SetBrandTerms(context.Background(), w.properties["main"].ID, []translate.BrandTerm{term})
 	w.must(err)
-	after := w.wantWord(t, "miss", 1, path, "filters", filtersOf("brand", "is", "brand", "device", "is", "mobile"))
+	after := w.wantCacheStatus(t, "miss", 1, path, "filters", filtersOf("brand", "is", "brand", "device", "is", "mobile"))
 	if string(mustJSON(t, before.data())) == string(mustJSON(t, after.data())) {
 		t.Error("other brand terms give the same rows")
 	}
@@ -154,12 +154,12 @@ func TestSummary200Freshness(t *testing.T) {
 	w := newWorld(t)
 	path := w.path("main", "/summary")
 	settled := []string{"start_date", "2026-10-01", "end_date", "2026-11-18"}
-	w.wantWord(t, "miss", 1, path)
+	w.wantCacheStatus(t, "miss", 1, path)
 	w.advance(freshAtAnchor - time.Second)
-	w.wantMaxAge(t, "private, max-age=1", w.wantWord(t, "hit", 0, path))
-	w.wantMaxAge(t, "private, max-age=21001", w.wantWord(t, "hit", 0, path, settled...))
+	w.wantMaxAge(t, "private, max-age=1", w.wantCacheStatus(t, "hit", 0, path))
+	w.wantMaxAge(t, "private, max-age=21001", w.wantCacheStatus(t, "hit", 0, path, settled...))
 	w.advance(time.Second)
-	w.wantMaxAge(t, "private, max-age=21000", w.wantWord(t, "hit", 0, path, settled...))
+	w.wantMaxAge(t, "private, max-age=21000", w.wantCacheStatus(t, "hit", 0, path, settled...))
 	before := w.sim.Calls().SearchAnalytics
 	w.wantMaxAge(t, "private, max-age=0", w.get("pro", path).ok(t)) // out of date
 	w.awaitCalls(t, before+1)
@@ -168,7 +168,7 @@ func TestSummary200Freshness(t *testing.T) {
 		t.Errorf("replacing a copy took %d calls", calls-before)
 	}
 	w.advance(25 * time.Hour)
-	w.wantWord(t, "miss", 1, path)
+	w.wantCacheStatus(t, "miss", 1, path)
 }
 
 func (w *world) wantMaxAge(t *testing.T, want string, r response) {
@@ -199,7 +199,7 @@ func TestQueries200NoCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	path := w.path("main", "/countries")
-	w.wantWord(t, "miss", 1, path)
+	w.wantCacheStatus(t, "miss", 1, path)
 	for i, value := range []string{"no-cache", "max-age=0, No-Cache"} {
 		made := w.calls(func() {
 			r := w.getWith("pro", path, nil, "Cache-Control", value).ok(t)
@@ -215,7 +215,7 @@ func TestQueries200NoCache(t *testing.T) {
 	w.advance(freshAtAnchor - time.Second)
 	w.live("pro", path).ok(t)
 	w.advance(freshAtAnchor - time.Second)
-	w.wantWord(t, "hit", 0, path)
+	w.wantCacheStatus(t, "hit", 0, path)
 	if r := w.getWith("pro", path, nil, "Cache-Control", "max-age=0").ok(t); r.meta()["cache"] != "hit" {
 		t.Errorf("another directive: %v", r.meta()["cache"])
 	}
@@ -324,7 +324,7 @@ func gunzip(t *testing.T, data []byte) []byte {
 func TestSummary404BeforeTheCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.wantWord(t, "miss", 1, w.path("main", "/summary"))
+	w.wantCacheStatus(t, "miss", 1, w.path("main", "/summary"))
 	w.get("agency", w.path("main", "/summary")).ok(t)
 	w.must(w.store.LeaveWorkspace(context.Background(), "agency@example.com", "Main"))
 	w.get("agency", w.path("main", "/summary")).want(t, http.StatusNotFound, policy.CodeNotFound)
@@ -337,8 +337,8 @@ func TestSummary404BeforeTheCache(t *testing.T) {
 func TestSummary200NeverShared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.wantWord(t, "miss", 1, w.path("twin_a", "/summary"))
-	w.wantWord(t, "miss", 1, w.path("twin_b", "/summary"))
+	w.wantCacheStatus(t, "miss", 1, w.path("twin_a", "/summary"))
+	w.wantCacheStatus(t, "miss", 1, w.path("twin_b", "/summary"))
 	a, b := w.get("pro", w.path("twin_a", "/summary")).ok(t), w.get("pro", w.path("twin_b", "/summary")).ok(t)
 	if a.meta()["property_id"] == b.meta()["property_id"] {
 		t.Errorf("both are answered for %v", a.meta()["property_id"])
@@ -390,7 +390,7 @@ func TestSummary200StaleAfterAFailedRefill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	path := w.path("main", "/summary")
-	w.wantWord(t, "miss", 1, path)
+	w.wantCacheStatus(t, "miss", 1, path)
 	w.faults(gscsim.Faults{Status: 503})
 	w.advance(freshAtAnchor)
 	w.get("pro", path).ok(t)
@@ -406,9 +406,9 @@ func TestSummary200StaleAfterAFailedRefill(t *testing.T) {
 func TestSummary200WithoutBudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 1 }))
-	w.wantWord(t, "miss", 1, w.path("main", "/summary"))
+	w.wantCacheStatus(t, "miss", 1, w.path("main", "/summary"))
 	for range 3 {
-		w.wantWord(t, "hit", 0, w.path("main", "/timeseries"))
+		w.wantCacheStatus(t, "hit", 0, w.path("main", "/timeseries"))
 		w.advance(freshAtAnchor)
 	}
 	w.live("pro", w.path("main", "/summary")).want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)

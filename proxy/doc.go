@@ -1,4 +1,4 @@
-// Package proxy is sara's edge: it takes requests from the wire, and answers them. A request passes the route table, the
+// Package proxy is sara's edge: it takes requests from the http, and answers them. A request passes the route table, the
 // policy gate, its parameters, the property that it names, and a handler, in this order. Every answer, errors included, is
 // in the API's envelope.
 //

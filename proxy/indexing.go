@@ -159,7 +159,7 @@ func indexingOf(summary *sqlstore.IndexSummary) (data indexing, inspected int) {
 
 // indexMeta says what a client should know of the collection beside its figures. Without sitemaps it says nothing of them.
 func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []sqlstore.SitemapRollup) indexMeta {
-	meta := indexMeta{PropertyID: c.property.ID, Source: translate.SourceArchive, Cache: wordBypass, Notes: []string{}}
+	meta := indexMeta{PropertyID: c.property.ID, Source: translate.SourceArchive, Cache: cacheBypass, Notes: []string{}}
 	note := func(format string, args ...any) { meta.Notes = append(meta.Notes, fmt.Sprintf(format, args...)) }
 	status := collectionStatus(state, inspected)
 	switch status {

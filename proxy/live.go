@@ -23,8 +23,8 @@ const (
 )
 
 // unavailable is the failure of a question that has no answer for now (spec: Endpoint rules 3).
-func (c *call) unavailable(retryAfter time.Duration, message string, cause error) *failure {
-	f := &failure{code: codeUpstreamUnavailable, status: fasthttp.StatusServiceUnavailable,
+func (c *call) unavailable(retryAfter time.Duration, message string, cause error) *apiError {
+	f := &apiError{code: codeUpstreamUnavailable, status: fasthttp.StatusServiceUnavailable,
 		message: message, retryAfter: retryAfter, cause: cause}
 	if len(c.params.Filters) > 0 {
 		f.code = codeFilteredUnavailable
@@ -36,7 +36,7 @@ func (c *call) unavailable(retryAfter time.Duration, message string, cause error
 // fill asks the upstream one question, on the bill of the request that c is. It runs on a context of its own, and may
 // outlive the request; it looks at nothing of c that ends with it.
 func (s *Server) fill(ctx context.Context, c *call, q translate.Query, bill *bill) (rows *translate.Rows, err error) {
-	defer catch(&err)
+	defer recoverPanic(&err)
 	if err := s.mayAsk(ctx, c, q.Site); err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (c *call) explain(err error) error {
 	switch trouble.Kind {
 	case upstream.Quota:
 		wait := max(trouble.RetryAfter, time.Second)
-		return &failure{code: policy.CodeUpstreamQuota, status: fasthttp.StatusTooManyRequests, retryAfter: wait, cause: trouble,
+		return &apiError{code: policy.CodeUpstreamQuota, status: fasthttp.StatusTooManyRequests, retryAfter: wait, cause: trouble,
 			limit:   c.grant.Plan.LiveCallsPerMinutePerProperty, // the upstream does not say how high its own is
 			message: fmt.Sprintf("%s; try again in %.0f seconds", reasonOf(trouble), wait.Seconds())}
 	case upstream.Forbidden, upstream.Revoked, upstream.Misconfigured:

@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -43,22 +46,22 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 
 // successes are the series of one operation's successes. Nearly every request counts in them, and finding a series by its
 // labels takes longer than counting.
-type successes struct {
+type successSeries struct {
 	answered, unchanged prometheus.Counter // with 200, with 304
 	duration            prometheus.Observer
 }
 
-func (m *metrics) successesOf(operation string) *successes {
+func (m *metrics) successSeriesOf(operation string) *successSeries {
 	counter := func(status int) prometheus.Counter {
 		return m.requests.WithLabelValues(operation, strconv.Itoa(status), "")
 	}
-	return &successes{answered: counter(fasthttp.StatusOK), unchanged: counter(fasthttp.StatusNotModified),
+	return &successSeries{answered: counter(fasthttp.StatusOK), unchanged: counter(fasthttp.StatusNotModified),
 		duration: m.duration.WithLabelValues(operation)}
 }
 
 // observe counts a request that was answered, with the error code unless it is empty.
 func (m *metrics) observe(r *route, status int, code string, took time.Duration) {
-	switch known := r.successes; {
+	switch known := r.series; {
 	case known != nil && status == fasthttp.StatusOK:
 		known.answered.Inc()
 		known.duration.Observe(took.Seconds())
@@ -69,4 +72,38 @@ func (m *metrics) observe(r *route, status int, code string, took time.Duration)
 		m.requests.WithLabelValues(r.label(), strconv.Itoa(status), code).Inc()
 		m.duration.WithLabelValues(r.label()).Observe(took.Seconds())
 	}
+}
+
+// finish counts and logs a request that was answered, with err if that was an error.
+func (s *Server) record(c *call, err error) {
+	took := s.config.Now().Sub(c.started)
+	status := c.http.Response.StatusCode()
+	code := ""
+	ctx := context.Background()
+	if err != nil {
+		f := apiErrorOf(err)
+		code = f.code
+		s.logCause(ctx, c, f)
+	}
+	s.metrics.observe(c.route, status, code, took)
+	if c.span != nil {
+		c.endSpan(status, code)
+	}
+	s.access.write(c, status, code, took)
+}
+
+// report logs what a failure hides from the client. A refusal hides nothing: it is an answer, and no trouble of ours.
+func (s *Server) logCause(ctx context.Context, c *call, f *apiError) {
+	if f.cause == nil {
+		return
+	}
+	level := slog.LevelWarn
+	if f.code == codeInternal {
+		level = slog.LevelError
+	}
+	var bug *panicError
+	if errors.As(f, &bug) {
+		s.metrics.panics.Inc()
+	}
+	s.config.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", c.id), slog.Any("error", f))
 }

@@ -16,7 +16,7 @@ import (
 
 // serveOpenAPI answers /v1/openapi.json.
 func (s *Server) serveOpenAPI(context.Context, *call) (reply, error) {
-	return reply{answer: s.document, word: wordBypass, maxAge: documentAge}, nil
+	return reply{answer: s.document, cacheStatus: cacheBypass, maxAge: documentAge}, nil
 }
 
 // documentAge is how many seconds anybody may keep the document.

@@ -26,20 +26,20 @@ func newPages(c *Config) (*docs.Pages, error) {
 func (s *Server) withPages(others fasthttp.RequestHandler) fasthttp.RequestHandler {
 	pages := &route{Path: docs.Path, Open: true}
 	refused := s.handle(&route{Path: docs.Path, Open: true, serve: wrongPageMethod})
-	return func(wire *fasthttp.RequestCtx) {
+	return func(http *fasthttp.RequestCtx) {
 		switch {
-		case !isPage(wire.URI().PathOriginal()):
-			others(wire)
-		case wire.IsGet(), wire.IsHead():
-			c := s.newCall(pages, wire, s.fieldsOf(wire))
+		case !isPage(http.URI().PathOriginal()):
+			others(http)
+		case http.IsGet(), http.IsHead():
+			c := s.newCall(pages, http, s.readHeader(http))
 			err := s.sendPage(c)
 			if err != nil {
-				s.refuse(c, err)
+				s.sendError(c, err)
 			}
-			s.finish(c, err)
+			s.record(c, err)
 		default:
-			refused(wire)
-			setHeader(&wire.Response.Header, fasthttp.HeaderAllow, "GET, HEAD")
+			refused(http)
+			setHeader(&http.Response.Header, fasthttp.HeaderAllow, "GET, HEAD")
 		}
 	}
 }
@@ -50,28 +50,28 @@ func isPage(path []byte) bool {
 }
 
 func wrongPageMethod(_ *Server, _ context.Context, c *call) (reply, error) {
-	return reply{}, &failure{code: codeMethodNotAllowed, status: fasthttp.StatusMethodNotAllowed,
-		message: "the method " + string(c.wire.Method()) + " is not allowed: the API reference is read with GET or HEAD"}
+	return reply{}, &apiError{code: codeMethodNotAllowed, status: fasthttp.StatusMethodNotAllowed,
+		message: "the method " + string(c.http.Method()) + " is not allowed: the API reference is read with GET or HEAD"}
 }
 
 // sendPage answers with the file of the reference that the path names. With an error it has answered nothing that cannot be
 // replaced.
 func (s *Server) sendPage(c *call) (err error) {
-	defer catch(&err)
-	response := &c.wire.Response
-	path := strings.TrimPrefix(string(c.wire.Path()), docs.Path)
+	defer recoverPanic(&err)
+	response := &c.http.Response
+	path := strings.TrimPrefix(string(c.http.Path()), docs.Path)
 	file := s.pages.File(path)
 	switch {
 	case path == "/":
 		file = s.pages.File("")
-		c.wire.SetStatusCode(fasthttp.StatusPermanentRedirect)
+		c.http.SetStatusCode(fasthttp.StatusPermanentRedirect)
 		// Relative, so that it is right whatever address a proxy in front gives the API.
 		setHeader(&response.Header, fasthttp.HeaderLocation, ".."+docs.Path)
 	case file == nil:
 		file = s.pages.Absent()
-		c.wire.SetStatusCode(fasthttp.StatusNotFound)
+		c.http.SetStatusCode(fasthttp.StatusNotFound)
 	}
-	packed := c.fields.gzip
+	packed := c.header.gzip
 	body, tag := file.Content(packed)
 	for name, value := range map[string]string{
 		"X-Request-Id": c.id, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
@@ -79,8 +79,8 @@ func (s *Server) sendPage(c *call) (err error) {
 	} {
 		setHeader(&response.Header, name, value)
 	}
-	if response.StatusCode() == fasthttp.StatusOK && c.knows(tag) {
-		c.wire.SetStatusCode(fasthttp.StatusNotModified)
+	if response.StatusCode() == fasthttp.StatusOK && c.hasCurrent(tag) {
+		c.http.SetStatusCode(fasthttp.StatusNotModified)
 		return nil
 	}
 	response.Header.SetContentType(file.Type)

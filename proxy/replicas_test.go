@@ -104,7 +104,7 @@ func TestSummary200FortyAtOnceOverReplicas(t *testing.T) {
 	}
 	w.faults(gscsim.Faults{})
 	for _, w := range []*world{w, other} {
-		w.wantWord(t, "hit", 0, w.path("main", "/queries?start_date=2026-11-01&end_date=2026-11-19"))
+		w.wantCacheStatus(t, "hit", 0, w.path("main", "/queries?start_date=2026-11-01&end_date=2026-11-19"))
 	}
 }
 
@@ -166,7 +166,7 @@ func TestQueries429RestsOnEveryReplica(t *testing.T) {
 	server := redistest.Single(t)
 	w := newWorld(t, over(server.Client()))
 	other := w.replica(over(server.Client()))
-	w.wantWord(t, "miss", 1, w.path("main", "/queries"))
+	w.wantCacheStatus(t, "miss", 1, w.path("main", "/queries"))
 	w.await(t, "the shared copy", func() bool { return other.get("pro", w.path("main", "/queries")).ok(t).meta()["cache"] == "hit" })
 	w.faults(gscsim.Faults{Reason: "quotaExceeded"})
 	w.get("pro", w.path("main", "/pages")).want(t, http.StatusTooManyRequests, policy.CodeUpstreamQuota, "900 seconds")
@@ -202,11 +202,11 @@ func TestSummary200WithoutRedis(t *testing.T) {
 	server := redistest.Single(t)
 	w := newWorld(t, hastilyOver(redisOf(t, server)))
 	other := w.replica(hastilyOver(redisOf(t, server)))
-	w.wantWord(t, "miss", 1, w.path("main", "/summary"))
+	w.wantCacheStatus(t, "miss", 1, w.path("main", "/summary"))
 	server.Kill()
-	w.wantWord(t, "hit", 0, w.path("main", "/summary"))
-	w.wantWord(t, "miss", 1, w.path("main", "/devices"))
-	other.wantWord(t, "miss", 1, w.path("main", "/devices"))
+	w.wantCacheStatus(t, "hit", 0, w.path("main", "/summary"))
+	w.wantCacheStatus(t, "miss", 1, w.path("main", "/devices"))
+	other.wantCacheStatus(t, "miss", 1, w.path("main", "/devices"))
 	server.Start()
 	w.await(t, "the shared copy", func() bool {
 		w.advance(time.Second) // after which Redis is tried again
@@ -233,7 +233,7 @@ func TestSummary200PoisonedRedis(t *testing.T) {
 		"more": append(value[:len(value):len(value)], 0)} {
 		w.must(client.Set(ctx, keys[0], poison, time.Hour).Err())
 		other := w.replica(over(client))
-		r := other.wantWord(t, "miss", 1, w.path("main", "/devices"))
+		r := other.wantCacheStatus(t, "miss", 1, w.path("main", "/devices"))
 		if len(r.rows()) != 3 {
 			t.Errorf("%s: answers %s", name, r.body)
 		}
@@ -245,6 +245,6 @@ func TestSummary200PoisonedRedis(t *testing.T) {
 		w.must(client.Set(ctx, key, value, time.Hour).Err())
 	}
 	other := w.replica(over(client))
-	other.wantWord(t, "hit", 0, w.path("main", "/devices"))
-	other.wantWord(t, "miss", 1, w.path("prefix", "/devices"))
+	other.wantCacheStatus(t, "hit", 0, w.path("main", "/devices"))
+	other.wantCacheStatus(t, "miss", 1, w.path("prefix", "/devices"))
 }

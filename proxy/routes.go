@@ -20,8 +20,8 @@ type route struct {
 	Data      schema // of the envelope's data
 	Meta      schema // of the envelope's meta
 
-	serve     func(s *Server, ctx context.Context, c *call) (reply, error)
-	successes *successes // nil: none are to be expected
+	serve  func(s *Server, ctx context.Context, c *call) (reply, error)
+	series *successSeries // nil: none are to be expected
 }
 
 // label names the route in the log and in the metrics.

@@ -74,7 +74,7 @@ func urlRowSchema() schema {
 func indexMetaMembers() []member {
 	return []member{requestIDMember(), propertyIDMember(), notesMember(),
 		{name: "source", schema: text("Results are collected once a day: they are not current.").with("const", string(translate.SourceArchive))},
-		{name: "cache", schema: text("There is no response cache behind the answer.").with("const", wordBypass)}}
+		{name: "cache", schema: text("There is no response cache behind the answer.").with("const", cacheBypass)}}
 }
 
 func indexMetaSchema() schema { return object(indexMetaMembers()...).named("IndexingMeta") }

@@ -45,7 +45,7 @@ type Server struct {
 	gate     *policy.Gate
 	metrics  *metrics
 	tracer   trace.Tracer // nil: there are no traces
-	meanings meanings
+	memo     memo
 	cache    *cache.Cache
 	refused  refusals
 	access   *accessLog
@@ -75,7 +75,7 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	r.NotFound = s.handle(&route{Path: "unknown", serve: unknownPath})
 	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod})
 	return &fasthttp.Server{
-		Handler:               s.recalling(s.withPages(r.Handler)),
+		Handler:               s.withMemo(s.withPages(r.Handler)),
 		ErrorHandler:          s.malformed,
 		Name:                  "sara",
 		ReadBufferSize:        maxHeader,
@@ -88,14 +88,14 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 		CloseOnShutdown:       true,
 		SecureErrorLogMessage: true,
 		NoDefaultContentType:  true,
-		Logger:                quiet{},
+		Logger:                discardLogger{},
 	}
 }
 
 // quiet drops what the HTTP library would log of single connections: clients that go away and requests that are not HTTP.
-type quiet struct{}
+type discardLogger struct{}
 
-func (quiet) Printf(string, ...any) {}
+func (discardLogger) Printf(string, ...any) {}
 
 // Serve answers requests on the listener until Shutdown, and not at all after it. It is called once, and closes the listener.
 func (s *Server) Serve(l net.Listener) error {

@@ -25,7 +25,7 @@ type History interface {
 
 // stored is what the archive has to say to a question.
 type stored struct {
-	rows    []*translate.Rows // one for each need; nil for one that needs nothing of it
+	rows    []*translate.Rows // one for each need; nil for one that fetches nothing of it
 	addedUp int               // days without totals of their own
 	origin  translate.Origin
 }
@@ -36,13 +36,13 @@ func (s *stored) none() bool { return s.origin.Source == translate.SourceLive }
 func (s *stored) note(text string) { s.origin.Notes = append(s.origin.Notes, text) }
 
 // fromArchive reads what the needs have of the archive. The rows of the rest are the upstream's.
-func (s *Server) fromArchive(ctx context.Context, c *call, needs []translate.Fetch) (*stored, error) {
-	found := &stored{rows: make([]*translate.Rows, len(needs)), origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive}}
+func (s *Server) readArchive(ctx context.Context, c *call, fetches []translate.Fetch) (*stored, error) {
+	found := &stored{rows: make([]*translate.Rows, len(fetches)), origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive}}
 	var missing []translate.Date
 	live := false
-	for i, need := range needs {
-		live = live || need.Upstream != nil
-		if need.Archive == nil {
+	for i, fetch := range fetches {
+		live = live || fetch.Upstream != nil
+		if fetch.Archive == nil {
 			continue
 		}
 		found.origin.Source = translate.SourceArchive
@@ -50,9 +50,9 @@ func (s *Server) fromArchive(ctx context.Context, c *call, needs []translate.Fet
 			return nil, err
 		}
 		reading, span := c.step(ctx, "read archive")
-		span.Set("sara.dimension", need.By.String())
-		span.SetInt("sara.days", need.Archive.Days())
-		absent, err := found.read(reading, s.config.History, i, need)
+		span.Set("sara.dimension", fetch.By.String())
+		span.SetInt("sara.days", fetch.Archive.Days())
+		absent, err := found.read(reading, s.config.History, i, fetch)
 		span.End()
 		if err != nil {
 			return nil, storeError{err}
@@ -65,10 +65,10 @@ func (s *Server) fromArchive(ctx context.Context, c *call, needs []translate.Fet
 	if live {
 		found.origin.Source = translate.SourceHybrid
 	}
-	if err := s.checkStored(ctx, c, needs[0].By, missing); err != nil {
+	if err := s.checkStored(ctx, c, fetches[0].By, missing); err != nil {
 		return nil, err
 	}
-	found.tell(needs, missing)
+	found.tell(fetches, missing)
 	return found, nil
 }
 
@@ -86,15 +86,15 @@ func (c *call) mayStore(history History) error {
 }
 
 // read reads the stored part of need i, and returns which of its days are not archived.
-func (s *stored) read(ctx context.Context, history History, i int, need translate.Fetch) (missing []translate.Date, err error) {
+func (s *stored) read(ctx context.Context, history History, i int, fetch translate.Fetch) (missing []translate.Date, err error) {
 	property := s.origin.PropertyID
-	if s.rows[i], missing, err = history.Rows(ctx, property, need.By, *need.Archive); err != nil {
+	if s.rows[i], missing, err = history.Rows(ctx, property, fetch.By, *fetch.Archive); err != nil {
 		return nil, err
 	}
-	if need.By == translate.ByDate && len(missing) > 0 {
+	if fetch.By == translate.ByDate && len(missing) > 0 {
 		return s.addUp(ctx, history, i, missing)
 	}
-	cut, err := history.Cut(ctx, property, need.By, *need.Archive)
+	cut, err := history.Cut(ctx, property, fetch.By, *fetch.Archive)
 	s.origin.Truncated = s.origin.Truncated || cut
 	return missing, err
 }
@@ -182,10 +182,10 @@ func firstStored(inventory archive.Inventory, by translate.Dimension) (first tra
 }
 
 // tell says what an archive answer is.
-func (s *stored) tell(needs []translate.Fetch, missing []translate.Date) {
+func (s *stored) tell(fetches []translate.Fetch, missing []translate.Date) {
 	slices.Sort(missing)
-	if last, there := lastStored(needs, missing); there {
-		s.tellWhatIsKept(needs[0].By, "The days up to "+last.String()+" come from the archive")
+	if last, there := lastStored(fetches, missing); there {
+		s.tellWhatIsKept(fetches[0].By, "The days up to "+last.String()+" come from the archive")
 	}
 	if s.addedUp > 0 {
 		s.note(count(s.addedUp, "day was", "days were") + " archived without totals, which are added up from the rows.")
@@ -210,12 +210,12 @@ func (s *stored) tellWhatIsKept(by translate.Dimension, from string) {
 }
 
 // lastStored returns the last day that came from the archive. The missing days are in order.
-func lastStored(needs []translate.Fetch, missing []translate.Date) (last translate.Date, there bool) {
-	for _, need := range needs {
-		if need.Archive == nil {
+func lastStored(fetches []translate.Fetch, missing []translate.Date) (last translate.Date, there bool) {
+	for _, fetch := range fetches {
+		if fetch.Archive == nil {
 			continue
 		}
-		for day := need.Archive.End; day >= need.Archive.Start && (!there || day > last); day-- {
+		for day := fetch.Archive.End; day >= fetch.Archive.Start && (!there || day > last); day-- {
 			if _, absent := slices.BinarySearch(missing, day); !absent {
 				last, there = day, true
 			}

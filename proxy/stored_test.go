@@ -271,14 +271,14 @@ func TestQueries200HybridCalls(t *testing.T) {
 	w := newWorld(t, keeping)
 	w.chronicle(history, "prefix", "https://www.example.org/shop/").keep(t, "2025-07-10", "2025-07-19")
 	hybrid := []string{"start_date", "2025-07-10", "end_date", "2025-07-25"}
-	w.wantWord(t, "miss", 1, w.path("prefix", "/queries"), hybrid...)
-	w.wantWord(t, "hit", 0, w.path("prefix", "/queries"), hybrid...)
-	w.wantWord(t, "hit", 0, w.path("prefix", "/queries"), append(hybrid, "order_by", "key")...)
-	w.wantWord(t, "miss", 1, w.path("prefix", "/summary"), append(hybrid, "compare", "none")...)
-	w.wantWord(t, "hit", 0, w.path("prefix", "/summary"))
+	w.wantCacheStatus(t, "miss", 1, w.path("prefix", "/queries"), hybrid...)
+	w.wantCacheStatus(t, "hit", 0, w.path("prefix", "/queries"), hybrid...)
+	w.wantCacheStatus(t, "hit", 0, w.path("prefix", "/queries"), append(hybrid, "order_by", "key")...)
+	w.wantCacheStatus(t, "miss", 1, w.path("prefix", "/summary"), append(hybrid, "compare", "none")...)
+	w.wantCacheStatus(t, "hit", 0, w.path("prefix", "/summary"))
 	stored := []string{"start_date", "2025-07-10", "end_date", "2025-07-15"}
-	w.wantWord(t, "miss", 0, w.path("prefix", "/queries"), stored...)
-	w.wantWord(t, "hit", 0, w.path("prefix", "/queries"), stored...)
+	w.wantCacheStatus(t, "miss", 0, w.path("prefix", "/queries"), stored...)
+	w.wantCacheStatus(t, "hit", 0, w.path("prefix", "/queries"), stored...)
 }
 
 // Days that are not there are counted and named; a question of which nothing is there is refused.

@@ -16,16 +16,16 @@ import (
 
 // begin begins the span of a request, in the trace that its client names. Of what the client wrote it says nothing but a
 // method that is known: the path may name a site, and the query what people searched for.
-func (s *Server) begin(c *call) {
+func (s *Server) startSpan(c *call) {
 	ctx := context.Background()
 	if names := s.config.Propagator; names != nil {
 		headers := propagation.MapCarrier{}
 		for _, name := range names.Fields() {
-			headers[name] = string(c.wire.Request.Header.Peek(name))
+			headers[name] = string(c.http.Request.Header.Peek(name))
 		}
 		ctx = names.Extract(ctx, headers)
 	}
-	method := knownMethod(c.wire)
+	method := knownMethod(c.http)
 	scheme, _, _ := strings.Cut(s.config.BaseURL, ":")
 	name, attributes := method, []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(method), semconv.URLScheme(scheme),
 		attribute.String("sara.request_id", c.id), attribute.String("sara.operation", c.route.label())}
@@ -37,8 +37,8 @@ func (s *Server) begin(c *call) {
 }
 
 // knownMethod returns the method of a request as the conventions have it.
-func knownMethod(wire *fasthttp.RequestCtx) string {
-	switch method := string(wire.Method()); method {
+func knownMethod(http *fasthttp.RequestCtx) string {
+	switch method := string(http.Method()); method {
 	case fasthttp.MethodGet, fasthttp.MethodHead, fasthttp.MethodPost, fasthttp.MethodPut, fasthttp.MethodPatch,
 		fasthttp.MethodDelete, fasthttp.MethodConnect, fasthttp.MethodOptions, fasthttp.MethodTrace:
 		return method
@@ -77,7 +77,7 @@ func (c *call) endSpan(status int, code string) {
 		return
 	}
 	c.span.SetAttributes(semconv.HTTPResponseStatusCode(status))
-	if word := c.wire.Response.Header.Peek("X-Cache"); len(word) > 0 {
+	if word := c.http.Response.Header.Peek("X-Cache"); len(word) > 0 {
 		c.span.SetAttributes(attribute.String("sara.cache", string(word)))
 	}
 	if c.grant != nil {

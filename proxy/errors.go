@@ -11,6 +11,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
+	"sara/proxy/cache"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
@@ -25,7 +27,7 @@ const (
 )
 
 // A failure is an error as the client sees it. What it hides, cause, is for the log.
-type failure struct {
+type apiError struct {
 	code       string
 	status     int
 	message    string
@@ -34,14 +36,14 @@ type failure struct {
 	cause      error
 }
 
-func (f *failure) Error() string {
+func (f *apiError) Error() string {
 	if f.cause == nil {
 		return f.message
 	}
 	return f.message + ": " + f.cause.Error()
 }
 
-func (f *failure) Unwrap() error { return f.cause }
+func (f *apiError) Unwrap() error { return f.cause }
 
 // A panicError is a bug of ours that a request ran into.
 type panicError struct {
@@ -67,10 +69,10 @@ func asStoreError(err error) error {
 // storeRetry and the durations below are what Retry-After says of troubles whose end is not known.
 const storeRetry = 5 * time.Second
 
-// failureOf is the one table from errors to what the client sees. An error that it does not know is ours, and shows nothing.
-func failureOf(err error) *failure {
+// apiErrorOf is the one table from errors to what the client sees. An error that it does not know is ours, and shows nothing.
+func apiErrorOf(err error) *apiError {
 	var (
-		known   *failure
+		known   *apiError
 		denial  *policy.Denial
 		input   *translate.InputError
 		ofStore storeError
@@ -79,15 +81,15 @@ func failureOf(err error) *failure {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &denial):
-		return &failure{code: denial.Code, status: statusOf(denial.Code), message: denial.Message,
+		return &apiError{code: denial.Code, status: statusOf(denial.Code), message: denial.Message,
 			retryAfter: denial.RetryAfter, limit: denial.Limit}
 	case errors.As(err, &input):
-		return &failure{code: input.Code, status: statusOf(input.Code), message: input.Message}
+		return &apiError{code: input.Code, status: statusOf(input.Code), message: input.Message}
 	case errors.As(err, &ofStore), errors.Is(err, context.DeadlineExceeded):
-		return &failure{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: storeRetry,
+		return &apiError{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: storeRetry,
 			message: "the service cannot look up what it needs right now", cause: err}
 	}
-	return &failure{code: codeInternal, status: fasthttp.StatusInternalServerError,
+	return &apiError{code: codeInternal, status: fasthttp.StatusInternalServerError,
 		message: "something went wrong on our side; quote the request id when you report it", cause: err}
 }
 
@@ -126,11 +128,11 @@ func statusOf(code string) int {
 }
 
 // refuse answers with an error.
-func (s *Server) refuse(c *call, err error) {
-	f := failureOf(err)
-	header := &c.wire.Response.Header
-	s.setHeaders(c, wordBypass, neverKept)
-	c.wire.SetStatusCode(f.status)
+func (s *Server) sendError(c *call, err error) {
+	f := apiErrorOf(err)
+	header := &c.http.Response.Header
+	s.setHeaders(c, cacheBypass, noStore)
+	c.http.SetStatusCode(f.status)
 	switch f.status {
 	case fasthttp.StatusUnauthorized:
 		header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
@@ -148,10 +150,10 @@ func (s *Server) refuse(c *call, err error) {
 		}
 		setRateLimit(c, f.limit, 0, now.Add(f.retryAfter+time.Second-1))
 	}
-	c.wire.Response.SetBodyRaw(errorBody(f, c.id, s.config.DocsURL))
+	c.http.Response.SetBodyRaw(errorBody(f, c.id, s.config.DocsURL))
 }
 
-func errorBody(f *failure, requestID, docsURL string) []byte {
+func errorBody(f *apiError, requestID, docsURL string) []byte {
 	var body struct {
 		Success bool `json:"success"`
 		Error   struct {
@@ -170,20 +172,45 @@ func errorBody(f *failure, requestID, docsURL string) []byte {
 }
 
 // malformed answers what is not a request that can be read: the HTTP library calls it instead of the handler.
-func (s *Server) malformed(wire *fasthttp.RequestCtx, err error) {
-	f := &failure{code: translate.CodeValidation, status: fasthttp.StatusBadRequest, message: "this is not an HTTP request that can be read"}
+func (s *Server) malformed(http *fasthttp.RequestCtx, err error) {
+	f := &apiError{code: translate.CodeValidation, status: fasthttp.StatusBadRequest, message: "this is not an HTTP request that can be read"}
 	var small *fasthttp.ErrSmallBuffer
 	var network interface{ Timeout() bool }
 	switch {
 	case errors.As(err, &small):
-		f = &failure{code: codeTooLarge, status: fasthttp.StatusRequestHeaderFieldsTooLarge,
+		f = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestHeaderFieldsTooLarge,
 			message: fmt.Sprintf("the URL and the headers are longer than %d bytes together", maxHeader)}
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		f = &failure{code: codeTooLarge, status: fasthttp.StatusRequestEntityTooLarge, message: "no request takes a body"}
+		f = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestEntityTooLarge, message: "no request takes a body"}
 	case errors.As(err, &network) && network.Timeout():
 		f.status, f.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
 	}
-	c := s.newCall(&route{Path: "malformed"}, wire, s.fieldsOf(wire))
-	s.refuse(c, f)
-	s.finish(c, f)
+	c := s.newCall(&route{Path: "malformed"}, http, s.readHeader(http))
+	s.sendError(c, f)
+	s.record(c, f)
+}
+
+// failures has the upstream's refusals shared between the requests that wait for the same answer, on any replica. What is
+// wrong with one request only, such as its budget, stays with it.
+type errorCodec struct{}
+
+var _ cache.ErrorCodec = errorCodec{}
+
+// Encode implements cache.ErrorCodec.
+func (errorCodec) Encode(err error) ([]byte, bool) {
+	var trouble *upstream.Error
+	if !errors.As(err, &trouble) || !trouble.IsShareable() {
+		return nil, false
+	}
+	text, err := json.Marshal(trouble)
+	return text, err == nil
+}
+
+// Decode implements cache.ErrorCodec.
+func (errorCodec) Decode(data []byte) error {
+	trouble := new(upstream.Error)
+	if err := json.Unmarshal(data, trouble); err != nil {
+		return &upstream.Error{Kind: upstream.Unavailable, Message: "another replica failed to ask it"}
+	}
+	return trouble
 }

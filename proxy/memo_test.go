@@ -18,8 +18,8 @@ func (w *world) again(t *testing.T, key, path string) (r response) {
 	ctx.Request.Header.Set("Authorization", "Bearer "+w.keys[key])
 	w.await(t, "the meaning of "+path, func() bool {
 		r = w.get(key, path).ok(t)
-		f := w.server.fieldsOf(ctx)
-		return w.server.recall(ctx, &f) != nil
+		f := w.server.readHeader(ctx)
+		return w.server.memoized(ctx, &f) != nil
 	})
 	return r
 }

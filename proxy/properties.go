@@ -1,0 +1,180 @@
+package proxy
+
+import (
+	"context"
+
+	"sara/archive/sqlstore"
+	"sara/translate"
+)
+
+// The payloads.
+
+type propertyRow struct {
+	ID              string `json:"id"`
+	GSCProperty     string `json:"gsc_property"`
+	DisplayName     string `json:"display_name"`
+	Type            string `json:"type"`
+	PermissionLevel string `json:"permission_level"`
+	Starred         bool   `json:"starred"`
+	Archived        bool   `json:"archived"`
+	CreatedAt       string `json:"created_at"`
+}
+
+type propertyDetail struct {
+	ID          string `json:"id"`
+	GSCProperty string `json:"gsc_property"`
+	DisplayName string `json:"display_name"`
+	Type        string `json:"type"`
+	Archived    bool   `json:"archived"`
+	DataWindow  struct {
+		LatestDataDate   string `json:"latest_data_date"`
+		EarliestDataDate string `json:"earliest_data_date"`
+		LiveWindowMonths int    `json:"live_window_months"`
+		RetentionMonths  int    `json:"retention_months"`
+	} `json:"data_window"`
+	Connection struct {
+		Healthy bool    `json:"healthy"`
+		Note    *string `json:"note"`
+	} `json:"connection"`
+	LastArchivedDate *string `json:"last_archived_date"`
+}
+
+type brandTermRow struct {
+	ID        string `json:"id"`
+	Term      string `json:"term"`
+	MatchType string `json:"match_type"`
+	CreatedAt string `json:"created_at"`
+}
+
+type pageGroupRow struct {
+	ID        string               `json:"id"`
+	Name      string               `json:"name"`
+	Rules     []translate.PageRule `json:"rules"`
+	CreatedAt string               `json:"created_at"`
+}
+
+type annotationRow struct {
+	ID    string `json:"id"`
+	Date  string `json:"date"`
+	Title string `json:"title"`
+	Note  string `json:"note"`
+	Color string `json:"color"`
+}
+
+type pageMeta struct {
+	RowCount int `json:"row_count"`
+	Limit    int `json:"limit"`
+	Offset   int `json:"offset"`
+	Total    int `json:"total"`
+}
+
+type propertyMeta struct {
+	PropertyID string   `json:"property_id"`
+	Notes      []string `json:"notes"`
+}
+
+type listMeta struct {
+	propertyMeta
+	RowCount int `json:"row_count"`
+}
+
+// serveProperties answers /v1/properties.
+func (s *Server) serveProperties(ctx context.Context, c *call) (reply, error) {
+	properties, total, err := s.config.Store.ReachableProperties(ctx, c.grant.Key.PersonID, c.grant.WorkspaceID(),
+		c.params.IncludeArchived, c.params.Limit, c.params.Offset)
+	if err != nil {
+		return reply{}, asStoreError(err)
+	}
+	meta := pageMeta{RowCount: len(properties), Limit: c.params.Limit, Offset: c.params.Offset, Total: total}
+	return envelope(rows[propertyRow]{each(properties, rowOfProperty)}, meta), nil
+}
+
+// serveProperty answers /v1/properties/{id}. The window is of what can be read at this moment: live as far back as the
+// upstream has it, stored as far back as it is archived, and neither further than the plan allows.
+func (s *Server) serveProperty(_ context.Context, c *call) (reply, error) {
+	p := c.property
+	data := propertyDetail{ID: p.ID, GSCProperty: p.Site, DisplayName: p.DisplayName, Type: p.Type, Archived: p.Archived}
+	available := c.available()
+	data.DataWindow.LatestDataDate = available.End.String()
+	data.DataWindow.EarliestDataDate = available.Start.String()
+	data.DataWindow.LiveWindowMonths = translate.UpstreamMonths
+	data.DataWindow.RetentionMonths = c.grant.Plan.RetentionMonths
+	data.Connection.Healthy = p.AccessProblem() == ""
+	data.Connection.Note = optional(p.AccessProblem())
+	meta := propertyMeta{PropertyID: p.ID, Notes: []string{}}
+	if p.History != nil {
+		data.LastArchivedDate = optional(translate.Date(p.History.Last).String())
+	}
+	switch {
+	case p.Archived && p.History == nil:
+		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only, of which there is none.")
+	case p.Archived:
+		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only.")
+	}
+	return envelope(data, meta), nil
+}
+
+// available returns the days that the caller can read. What is not archived is shown as what the upstream has: there may be
+// an answer to it another time.
+func (c *call) available() translate.DateRange {
+	r := translate.DateRange{Start: c.window.UpstreamStart, End: c.window.Anchor}
+	if stored := c.property.History; stored != nil {
+		first, last := translate.Date(stored.First), translate.Date(stored.Last)
+		if c.property.Archived || c.property.AccessProblem() != "" {
+			r = translate.DateRange{Start: first, End: last}
+		}
+		r.Start = min(r.Start, first)
+	}
+	r.Start = max(r.Start, c.window.Earliest)
+	return r
+}
+
+// list makes the reply of a list of what is configured for a property.
+func list[From, To any](c *call, stored []From, convert func(From) To) reply {
+	meta := listMeta{propertyMeta: propertyMeta{PropertyID: c.property.ID, Notes: []string{}}, RowCount: len(stored)}
+	return envelope(rows[To]{each(stored, convert)}, meta)
+}
+
+// serveBrandTerms answers /v1/properties/{id}/brand-terms.
+func (s *Server) serveBrandTerms(ctx context.Context, c *call) (reply, error) {
+	terms, err := s.config.Store.BrandTerms(ctx, c.property.ID)
+	if err != nil {
+		return reply{}, asStoreError(err)
+	}
+	return list(c, terms, rowOfBrandTerm), nil
+}
+
+// servePageGroups answers /v1/properties/{id}/page-groups.
+func (s *Server) servePageGroups(ctx context.Context, c *call) (reply, error) {
+	groups, err := s.config.Store.PageGroups(ctx, c.property.ID)
+	if err != nil {
+		return reply{}, asStoreError(err)
+	}
+	return list(c, groups, rowOfPageGroup), nil
+}
+
+// serveAnnotations answers /v1/properties/{id}/annotations.
+func (s *Server) serveAnnotations(ctx context.Context, c *call) (reply, error) {
+	annotations, err := s.config.Store.Annotations(ctx, c.property.ID, c.params.From, c.params.To)
+	if err != nil {
+		return reply{}, asStoreError(err)
+	}
+	return list(c, annotations, rowOfAnnotation), nil
+}
+
+func rowOfProperty(p sqlstore.Property) propertyRow {
+	return propertyRow{ID: p.ID, GSCProperty: p.Site, DisplayName: p.DisplayName, Type: p.Type,
+		PermissionLevel: p.PermissionLevel, Starred: p.Starred, Archived: p.Archived, CreatedAt: timestamp(p.CreatedAt)}
+}
+
+func rowOfBrandTerm(t translate.BrandTerm) brandTermRow {
+	return brandTermRow{ID: t.ID, Term: t.Term, MatchType: t.MatchType, CreatedAt: timestamp(t.CreatedAt)}
+}
+
+func rowOfPageGroup(g translate.PageGroup) pageGroupRow {
+	return pageGroupRow{ID: g.ID, Name: g.Name, Rules: g.Rules, CreatedAt: timestamp(g.CreatedAt)}
+}
+
+func rowOfAnnotation(a sqlstore.Annotation) annotationRow {
+	return annotationRow{ID: a.ID, Date: a.Date.String(), Title: a.Title, Note: a.Note, Color: a.Color}
+}
