@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// row is one group of an answer. Its key is a number whose order is the order of the keys' texts.
+// row is one group of an answer. The numeric order of keys is the order of their texts.
 type row struct {
 	key                 uint64
 	day                 day
@@ -24,10 +24,10 @@ type grouping struct {
 	rows       []row
 }
 
-// maxDense is the number of possible keys up to which places are kept in a slice.
+// maxDense is the number of possible keys up to which a slice holds the places.
 const maxDense = 1 << 21
 
-// hourSlots is the size of the hour dimension: a day may have 25.
+// hourSlots is the size of the hour dimension: a day can have 25 hours.
 const hourSlots = 25
 
 func newGrouping(w *world, dimensions []dimension) *grouping {
@@ -39,7 +39,7 @@ func newGrouping(w *world, dimensions []dimension) *grouping {
 		size := w.size(d)
 		g.dimensions, g.sizes = append(g.dimensions, d), append(g.sizes, size)
 	}
-	const usual = 1024 // rows; growing to them costs as much as adding up a day
+	const usual = 1024 // rows; growing to this size costs as much as adding up a day
 	keys := g.keys()
 	if keys <= maxDense {
 		g.dense = make([]int32, keys)
@@ -50,7 +50,7 @@ func newGrouping(w *world, dimensions []dimension) *grouping {
 	return g
 }
 
-// size is how many keys a dimension has, dates aside.
+// size returns the number of keys of a dimension other than the date.
 func (w *world) size(d dimension) uint64 {
 	switch d {
 	case byQuery:
@@ -68,7 +68,7 @@ func (w *world) size(d dimension) uint64 {
 	}
 }
 
-// keyOf numbers the group of a cell; cells without a value in a dimension belong to none.
+// keyOf returns the key of a cell's group; ok is false for a cell without a value in a dimension.
 func (g *grouping) keyOf(c *cell) (uint64, bool) {
 	key := uint64(0)
 	for i, d := range g.dimensions {
@@ -120,8 +120,7 @@ func (g *grouping) add(key, clicks, impressions, positions uint64) {
 	r.positions += positions
 }
 
-// take returns at least the first n rows in their order, or all there are, and empties the grouping. The rows are valid until
-// the next add.
+// take returns at least the first n rows in order, or all of them, and empties the grouping. The rows are valid until the next add.
 func (g *grouping) take(n int) []row { return inOrder(g.drain(), n) }
 
 // drain is take without the order.
@@ -138,9 +137,9 @@ func (g *grouping) drain() []row {
 	return rows
 }
 
-// inOrder sorts rows by clicks descending and keys ascending, and returns at least the first n of them, or all there are.
+// inOrder sorts rows by clicks descending, then keys ascending, and returns at least the first n, or all of them.
 func inOrder(rows []row, n int) []row {
-	// Most rows of a day have no clicks. They come last, and mostly nobody asks for them.
+	// Most rows of a day have no clicks. They come last and are rarely needed, so do not sort them.
 	clicked := 0
 	for i := range rows {
 		if rows[i].clicks > 0 {
@@ -160,29 +159,28 @@ func inOrder(rows []row, n int) []row {
 	return rows
 }
 
-// maxRowsPerDay is how many rows a grouping yields for one day and report; the rest falls off by clicks.
+// maxRowsPerDay is how many rows a grouping yields for one day; rows with the fewest clicks are dropped.
 const maxRowsPerDay = 50000
 
 // evaluation computes one answer.
 type evaluation struct {
-	*question
-	world  *world
-	extent extent
-	sieve  *sieve
-	hours  func(day) int
-	perDay int // maxRowsPerDay
-	loaded *loadedDay
+	*parsedQuery
+	world      *world
+	extent     extent
+	filterMask *filterMask
+	hours      func(day) int
+	perDay     int // maxRowsPerDay
+	loaded     *loadedDay
 }
 
-// loadedDay is the cells of a day, which evaluations about one site can share.
+// loadedDay holds the cells of a day, which evaluations of one site can share.
 type loadedDay struct {
-	cells  []cell
-	day    day
-	report searchType
-	ok     bool // false: none is loaded yet
+	cells []cell
+	day   day
+	ok    bool // false: none is loaded yet
 }
 
-// span is the part of the asked range that has data.
+// span returns the part of the requested range that has data.
 func (e *evaluation) span() (from, to day) {
 	from, to = max(e.from, e.extent.first), e.extent.final
 	switch e.state {
@@ -200,7 +198,7 @@ func (e *evaluation) run(ctx context.Context) ([]row, error) {
 		return e.runDaily(ctx)
 	}
 	total := newGrouping(e.world, e.dimensions)
-	var daily *grouping // for the days that need a cut of their own
+	var daily *grouping // for days that need truncation
 	from, to := e.span()
 	for d := from; d <= to; d++ {
 		if err := ctx.Err(); err != nil {
@@ -216,7 +214,7 @@ func (e *evaluation) run(ctx context.Context) ([]row, error) {
 		}
 		e.addCells(daily)
 		rows := daily.drain()
-		if len(rows) > e.perDay { // sorting every day would cost more than the rest
+		if len(rows) > e.perDay { // sorting every day would dominate the cost
 			rows = inOrder(rows, e.perDay)[:e.perDay]
 		}
 		for _, r := range rows {
@@ -226,7 +224,7 @@ func (e *evaluation) run(ctx context.Context) ([]row, error) {
 	return paged(total.take(e.start+e.limit), e.start, e.limit), nil
 }
 
-// keys is how many groups are possible.
+// keys returns the number of possible groups.
 func (g *grouping) keys() uint64 {
 	n := uint64(1)
 	for _, size := range g.sizes {
@@ -235,7 +233,7 @@ func (g *grouping) keys() uint64 {
 	return n
 }
 
-// runDaily answers groupings by date or hour, day by day, and stops when it has the rows asked for.
+// runDaily answers groupings by date or hour, day by day, until it has the requested rows.
 func (e *evaluation) runDaily(ctx context.Context) ([]row, error) {
 	g := newGrouping(e.world, e.dimensions)
 	var answer []row
@@ -265,7 +263,7 @@ func (e *evaluation) runDaily(ctx context.Context) ([]row, error) {
 	return answer, nil
 }
 
-// sortByHour puts the hours of a day in order and keeps the order within an hour.
+// sortByHour orders the hours of a day, and keeps the order within an hour.
 func (e *evaluation) sortByHour(g *grouping, rows []row) {
 	at := slices.Index(g.dimensions, byHour)
 	below := uint64(1)
@@ -277,12 +275,12 @@ func (e *evaluation) sortByHour(g *grouping, rows []row) {
 	})
 }
 
-// load computes the cells of a day as far as they have been collected.
+// load computes the cells of a day that have been collected by now.
 func (e *evaluation) load(d day) {
-	if e.loaded.ok && e.loaded.day == d && e.loaded.report == e.report {
+	if e.loaded.ok && e.loaded.day == d {
 		return
 	}
-	cells := e.world.appendDay(e.loaded.cells[:0], e.report, d)
+	cells := e.world.appendDay(e.loaded.cells[:0], d)
 	hours := e.hours(d)
 	if hours != 24 {
 		for i := range cells {
@@ -292,13 +290,13 @@ func (e *evaluation) load(d day) {
 	if d == e.extent.today {
 		cells = slices.DeleteFunc(cells, func(c cell) bool { return int(c.hour) >= e.extent.hoursDone })
 	}
-	*e.loaded = loadedDay{cells: cells, day: d, report: e.report, ok: true}
+	*e.loaded = loadedDay{cells: cells, day: d, ok: true}
 }
 
 func (e *evaluation) addCells(g *grouping) {
 	for i := range e.loaded.cells {
 		c := &e.loaded.cells[i]
-		if c.lower && e.aggregation == propertyAggregation || !e.sieve.passes(e.world, c) {
+		if c.lower && e.aggregation == propertyAggregation || !e.filterMask.passes(e.world, c) {
 			continue
 		}
 		if key, ok := g.keyOf(c); ok {

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-func TestADayYieldsALimitedNumberOfRowsByClicks(t *testing.T) {
+func TestRowsOfADayAreTruncatedByClicks(t *testing.T) {
 	w := newWorld(1, worldKey{url: "sc-domain:example.com", brand: "example", queries: 400, pages: 50})
 	evaluate := func(dimensions []dimension, from, to day, perDay int) []row {
 		e := &evaluation{
-			question: &question{from: from, to: to, dimensions: dimensions, aggregation: pageAggregation, limit: 1 << 30},
-			world:    w, extent: extent{first: 20000, final: 20100, today: 20102}, sieve: &sieve{},
+			parsedQuery: &parsedQuery{from: from, to: to, dimensions: dimensions, aggregation: pageAggregation, limit: 1 << 30},
+			world:       w, extent: extent{first: 20000, final: 20100, today: 20102}, filterMask: &filterMask{},
 			hours: func(day) int { return 24 }, perDay: perDay, loaded: new(loadedDay),
 		}
 		rows, err := e.run(t.Context())
@@ -46,7 +46,7 @@ func TestADayYieldsALimitedNumberOfRowsByClicks(t *testing.T) {
 	}
 }
 
-func TestTheFirstRowsAreTheSameHoweverManyAreWanted(t *testing.T) {
+func TestFirstRowsDoNotDependOnTheLimit(t *testing.T) {
 	var rows []row
 	for key := range uint64(60) {
 		rows = append(rows, row{key: key * 37 % 60, clicks: key % 4 * (key % 3)})
@@ -59,14 +59,14 @@ func TestTheFirstRowsAreTheSameHoweverManyAreWanted(t *testing.T) {
 	}
 }
 
-func TestFewAndManyKeysGroupAlike(t *testing.T) {
+func TestDenseAndSparseGroupingsAgree(t *testing.T) {
 	w := newWorld(1, worldKey{url: "sc-domain:example.com", brand: "example", queries: 400, pages: 50})
 	dimensions := []dimension{byPage, byDevice, byQuery}
 	dense, sparse := newGrouping(w, dimensions), newGrouping(w, dimensions)
 	sparse.dense, sparse.sparse = nil, map[uint64]int32{}
-	e := &evaluation{question: &question{aggregation: pageAggregation}, world: w, sieve: &sieve{}, loaded: new(loadedDay)}
+	e := &evaluation{parsedQuery: &parsedQuery{aggregation: pageAggregation}, world: w, filterMask: &filterMask{}, loaded: new(loadedDay)}
 	for range 2 { // the second time after take has emptied them
-		e.loaded.cells = w.appendDay(nil, web, 20050)
+		e.loaded.cells = w.appendDay(nil, 20050)
 		e.addCells(dense)
 		e.addCells(sparse)
 		if a, b := dense.take(maxRowsPerDay), sparse.take(maxRowsPerDay); dense.dense == nil || len(a) == 0 || !reflect.DeepEqual(a, b) {

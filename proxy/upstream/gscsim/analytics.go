@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// maxBody is the largest request body that is read.
+// maxBody bounds the request bodies that are read.
 const maxBody = 4 << 20
 
 func readBody(r *http.Request, into any) *apiError {
@@ -40,22 +40,22 @@ func (s *Server) query(r *http.Request) (any, *apiError) {
 		return nil, fail
 	}
 	answer, err := s.answer(r.Context(), site, q, new(loadedDay))
-	if err != nil { // the client went away, nobody reads this
+	if err != nil { // the client disconnected, so this answer is not read
 		return nil, backendError(http.StatusServiceUnavailable)
 	}
 	return answer, nil
 }
 
-// answer computes the body of an answer. Its error is that of ctx.
-func (s *Server) answer(ctx context.Context, site Site, q *question, loaded *loadedDay) (rawJSON, error) {
+// answer computes the body of an answer. Its only error is ctx's.
+func (s *Server) answer(ctx context.Context, site Site, q *parsedQuery, loaded *loadedDay) (rawJSON, error) {
 	select {
 	case s.working <- struct{}{}:
 		defer func() { <-s.working }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	e := &evaluation{question: q, world: s.world(site), extent: s.extent(), hours: s.hoursOf, perDay: maxRowsPerDay, loaded: loaded}
-	e.sieve = newSieve(e.world, q.filters)
+	e := &evaluation{parsedQuery: q, world: s.world(site), extent: s.extent(), hours: s.hoursOf, perDay: maxRowsPerDay, loaded: loaded}
+	e.filterMask = newFilterMask(e.world, q.filters)
 	rows, err := e.run(ctx)
 	if err != nil {
 		return nil, err
@@ -63,9 +63,8 @@ func (s *Server) answer(ctx context.Context, site Site, q *question, loaded *loa
 	return s.encodeAnswer(e, rows), nil
 }
 
-// Answers returns the bodies that answer search analytics requests about one site, without a network: given the request
-// bodies that the API takes, it computes what the API would send. Nothing is authorised, counted or charged, and no fault
-// strikes. Requests about one day that follow each other share most of the work.
+// Answers returns the API's response bodies to search analytics request bodies about one site, without a network. It does not
+// authorise, count or charge them, and no fault applies. Consecutive requests about the same day share most of the work.
 func (s *Server) Answers(ctx context.Context, siteURL string, requests ...[]byte) ([][]byte, error) {
 	site, ok := s.anySite(siteURL)
 	if !ok {
@@ -76,7 +75,7 @@ func (s *Server) Answers(ctx context.Context, siteURL string, requests ...[]byte
 	for i, body := range requests {
 		var request queryRequest
 		fail := decodeRequest(body, &request)
-		var q *question
+		var q *parsedQuery
 		if fail == nil {
 			q, fail = request.parse()
 		}
@@ -128,9 +127,7 @@ func (s *Server) appendRow(out []byte, e *evaluation, r *row) []byte {
 	out = strconv.AppendUint(append(out, `"clicks":`...), r.clicks, 10)
 	out = strconv.AppendUint(append(out, `,"impressions":`...), r.impressions, 10)
 	out = appendNumber(append(out, `,"ctr":`...), ctr)
-	if !e.report.isFeed() {
-		out = appendNumber(append(out, `,"position":`...), position)
-	}
+	out = appendNumber(append(out, `,"position":`...), position)
 	return append(out, '}')
 }
 
@@ -171,7 +168,7 @@ func (s *Server) keyText(w *world, d dimension, value uint64, date day) string {
 	}
 }
 
-// firstIncomplete is the metadata of an answer whose range reaches into data that is still being collected.
+// firstIncomplete returns the metadata of an answer whose range includes incomplete data.
 func (s *Server) firstIncomplete(e *evaluation) (name, value string) {
 	switch {
 	case e.state == allData && e.groupedBy(byDate) && e.to > e.extent.final:

@@ -7,7 +7,7 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-func TestAnswersAreThoseOfTheWire(t *testing.T) {
+func TestAnswersEqualHTTPResponses(t *testing.T) {
 	s := start(t, testConfig())
 	path := "/webmasters/v3/sites/" + url.QueryEscape(domainSite) + "/searchAnalytics/query?prettyPrint=false"
 	// Days that change between reports, ranges and groupings: nothing may be left of the request before.
@@ -19,7 +19,7 @@ func TestAnswersAreThoseOfTheWire(t *testing.T) {
 	} {
 		for _, rest := range []string{
 			`,"dimensions":["query"],"rowLimit":100`, `,"dimensions":["page"],"rowLimit":100`, `,"dimensions":["date"]`, ``,
-			`,"dimensions":["device"],"type":"image"`, `,"dimensions":["country"]`,
+			`,"dimensions":["device"],"type":"web"`, `,"dimensions":["country"]`,
 			`,"dimensions":["query"],"dimensionFilterGroups":[{"filters":[{"dimension":"device","expression":"MOBILE"}]}]`,
 		} {
 			requests = append(requests, []byte("{"+days+rest+"}"))

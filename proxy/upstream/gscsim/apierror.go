@@ -141,8 +141,8 @@ func loadQuota() *apiError {
 	}
 }
 
-// rateQuota is the refusal of a queries-per-minute quota. It is on record both as 403 quotaExceeded and as 429
-// rateLimitExceeded; the simulator uses the first for a site and the second for a user, so that callers meet both.
+// rateQuota is the refusal of a queries-per-minute quota. The real service has answered both 403 quotaExceeded and 429
+// rateLimitExceeded; the simulator uses the first for a site and the second for a user, so callers meet both.
 func rateQuota(code int, reason string) *apiError {
 	return &apiError{
 		code: code, status: "RESOURCE_EXHAUSTED", domain: "usageLimits", reason: reason,

@@ -6,46 +6,17 @@ type cell struct {
 	clicks, impressions   uint32
 	positions             uint32 // summed over the impressions
 	country, device, hour uint8
-	// lower marks the impressions of a URL below another one of the same property: they count by page, not by property.
+	// lower marks impressions of a URL below another URL of the same property: they count by page, but not by property.
 	lower bool
 }
 
-// searchType is a report of Search Console.
-type searchType uint8
+// webReport separates the random draws of web search from those of reports that may be simulated one day.
+const webReport = 0
 
-const (
-	web searchType = iota
-	image
-	video
-	news
-	googleNews
-	discover
-)
-
-// isFeed tells the reports without queries and positions.
-func (t searchType) isFeed() bool { return t == googleNews || t == discover }
-
-// share is the size of a report against web search.
-func (t searchType) share() float32 {
-	switch t {
-	case image:
-		return 0.12
-	case video:
-		return 0.03
-	case news:
-		return 0.01
-	case googleNews:
-		return 0.02
-	case discover:
-		return 0.3
-	}
-	return 1
-}
-
-// fraction makes a number in [0, 1) of the upper 24 bits of h.
+// fraction returns a number in [0, 1) from the upper 24 bits of h.
 func fraction(h uint64) float32 { return float32(int32(h>>40)) / (1 << 24) }
 
-// wave swings between -1 and 1 in straight lines, once in period days.
+// wave is a triangle wave between -1 and 1 with a period in days.
 func wave(d day, phase, period int) float32 {
 	at := (int(d) + phase) % period
 	if at < 0 {
@@ -58,7 +29,7 @@ func wave(d day, phase, period int) float32 {
 	return x - 1
 }
 
-// dayFactor is how busy a day is for the whole site: the weekday, a season of a year and a slow trend.
+// dayFactor scales the demand of a day for the whole site: weekday, yearly season and slow trend.
 func (w *world) dayFactor(d day) float32 {
 	weekday := float32(1)
 	switch (int(d) + 4) % 7 { // 1970-01-01 was a Thursday
@@ -77,50 +48,42 @@ func (w *world) dayFactor(d day) float32 {
 	return weekday * noise * (1 + 0.12*wave(d, phase, 365)) * (1 + 0.22*wave(d, phase/2, 1100))
 }
 
-// appendDay appends every cell of one day of a report.
+// appendDay appends every cell of one day.
 //
-// The race detector does not look into this and appendTerm, where it would take a third of all that answers take: they read
-// a world, which never changes, and write cells of a loadedDay only, whose use in load is watched.
+// The race detector skips this function and appendTerm, where it would cost a third of the time of all answers. They read an
+// immutable world and write only the cells of a loadedDay; load, which uses them, is instrumented.
 //
 //go:norace
-func (w *world) appendDay(dst []cell, t searchType, d day) []cell {
+func (w *world) appendDay(dst []cell, d day) []cell {
 	if d < w.firstDay {
 		return dst
 	}
-	factor := w.dayFactor(d) * t.share()
-	terms := w.terms
-	if t.isFeed() {
-		terms = w.feed
-	}
-	seed := hash(w.seed, uint64(t), uint64(d))
-	for i := range terms {
-		x := &terms[i]
+	factor := w.dayFactor(d)
+	seed := hash(w.seed, webReport, uint64(d))
+	for i := range w.terms {
+		x := &w.terms[i]
 		if x.lifespan > 0 && (int(d)+int(x.phase))%int(x.cycle) >= int(x.lifespan) {
 			continue
 		}
 		h := mix(seed + uint64(i))
 		demand := x.base * factor * (1 + x.swing*wave(d, int(x.phase), int(x.period)))
 		demand *= 0.8 + 0.4*fraction(h)
-		// The fraction is drawn, so that rare demand appears on some days with its true average.
+		// Draw the fraction, so that rare demand appears on some days and keeps its average.
 		if n := int(demand + fraction(h<<40)); n > 0 {
-			dst = w.appendTerm(dst, x, t, d, n, h)
+			dst = w.appendTerm(dst, x, d, n, h)
 		}
 	}
 	return dst
 }
 
-// maxParts is how many cells one term has on one day, at most.
+// maxParts bounds the cells of one term on one day.
 const maxParts = 16
 
 // appendTerm spreads n impressions of a term over countries, devices, hours and pages.
 //
 //go:norace
-func (w *world) appendTerm(dst []cell, x *term, t searchType, d day, n int, h uint64) []cell {
+func (w *world) appendTerm(dst []cell, x *term, d day, n int, h uint64) []cell {
 	base := x.position * (1 + 0.15*wave(d, int(x.phase)*3, int(x.period)/2))
-	appeal := x.appeal
-	if t != web {
-		appeal *= 0.5
-	}
 	for left, parts := n, min(1+n/6, maxParts); parts > 0; parts-- {
 		h = mix(h)
 		m := left
@@ -137,7 +100,7 @@ func (w *world) appendTerm(dst []cell, x *term, t searchType, d day, n int, h ui
 		}
 		position := max(1, base*(0.85+0.3*fraction(h<<8)))
 		c.positions = max(c.impressions, uint32(position*float32(m)+0.5))
-		rate := min(0.9, appeal*w.ctr[min(int(position*4), len(w.ctr)-1)])
+		rate := min(0.9, x.appeal*w.ctr[min(int(position*4), len(w.ctr)-1)])
 		c.clicks = min(c.impressions, uint32(rate*float32(m)+fraction(h)))
 		dst = append(dst, c)
 		if x.pages[1] != x.pages[0] && x.nPages > 1 && h>>37&3 == 0 {
@@ -147,7 +110,7 @@ func (w *world) appendTerm(dst []cell, x *term, t searchType, d day, n int, h ui
 	return dst
 }
 
-// lowerResult is the second URL of the property in the same results.
+// lowerResult returns the cell of the property's second URL in the same results.
 func lowerResult(c cell, x *term) cell {
 	page := x.pages[1]
 	if page == c.page {

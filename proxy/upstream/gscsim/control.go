@@ -31,26 +31,26 @@ type Calls struct {
 	Tokens          int64 `json:"tokens"`
 }
 
-// Faults are the failures in force; the zero value is none. All but RevokeTokens strike the API calls only, not the
-// token endpoint.
+// Faults are the failures in force; the zero value means none. All except RevokeTokens apply to API calls only, not to the token
+// endpoint.
 type Faults struct {
-	LatencyMS int     `json:"latency_ms,omitempty"` // added to every call, at most an hour
+	LatencyMS int     `json:"latency_ms,omitempty"` // added to every call, at most one hour
 	ErrorRate float64 `json:"error_rate,omitempty"` // share of the calls that fail, 0 to 1; zero with a Status or Reason means all
-	Status    int     `json:"status,omitempty"`     // of the failures, 400 to 599; zero means what fits the Reason
+	Status    int     `json:"status,omitempty"`     // of the failures, 400 to 599; zero means the usual status of the Reason
 	// Reason is the kind of failure: quotaExceeded (the load quota), rateLimitExceeded, forbidden, insufficientPermissions,
-	// accessNotConfigured or backendError. Empty means what fits the Status.
+	// accessNotConfigured or backendError. Empty means the usual reason of the Status.
 	Reason       string  `json:"reason,omitempty"`
 	DropRate     float64 `json:"drop_rate,omitempty"`     // share of the calls whose connection closes without an answer
 	RevokeTokens bool    `json:"revoke_tokens,omitempty"` // refresh tokens and assertions are refused, and access tokens too
 }
 
-// control holds the counters and the faults; its zero value has none.
+// control holds the counters and the faults. The zero value has no faults.
 type control struct {
 	search, inspections, sites, sitemaps, tokens atomic.Int64
 
 	faults atomic.Pointer[Faults]
 	random uint64       // seeds the draws for the rates
-	draws  atomic.Int64 // how many draws there were
+	draws  atomic.Int64 // number of draws so far
 }
 
 func (c *control) count(kind callKind) {
@@ -73,7 +73,7 @@ func (c *control) active() Faults {
 	return Faults{}
 }
 
-// strikes draws whether something with that probability happens.
+// strikes draws whether an event of that probability happens.
 func (c *control) strikes(rate float64) bool {
 	if rate <= 0 || rate >= 1 {
 		return rate > 0
@@ -90,7 +90,7 @@ func (s *Server) Calls() Calls {
 	}
 }
 
-// SetFaults replaces the faults in force. It returns an error, and changes nothing, if a value is out of its bounds.
+// SetFaults replaces the faults in force. If a value is out of bounds, it returns an error and changes nothing.
 func (s *Server) SetFaults(f Faults) error {
 	if err := f.check(); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (f Faults) failure(siteURL string) *apiError {
 	return e
 }
 
-// plainFailure is the failure of a status, or of backendError.
+// plainFailure returns the failure of a status, or of backendError.
 func (f Faults) plainFailure() *apiError {
 	switch {
 	case f.Status == 0:
@@ -165,14 +165,14 @@ func (f Faults) plainFailure() *apiError {
 	}
 }
 
-// fault delays, drops or fails a call as the faults in force say; nil lets it pass.
+// fault delays, drops or fails a call as the faults in force require; nil lets it pass.
 func (s *Server) fault(r *http.Request, call callKind) *apiError {
 	if call == uncountedCall {
 		return nil
 	}
 	f := s.control.active()
 	if f.LatencyMS > 0 {
-		// net/http notices that a client has gone only once the body is read.
+		// net/http notices a lost client only after the body is read.
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 		if err != nil {
 			panic(http.ErrAbortHandler)
@@ -206,7 +206,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// serveControl answers the simulator's own two calls.
+// serveControl answers the simulator's own two endpoints.
 func (s *Server) serveControl(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/_sim/calls" && r.Method == http.MethodGet:

@@ -77,7 +77,7 @@ func TestFaultsOfEachReason(t *testing.T) {
 	}
 }
 
-func TestFaultsStrikeEveryAPICallAndNotTheTokenEndpoint(t *testing.T) {
+func TestFaultsApplyToAPICallsButNotToTokens(t *testing.T) {
 	config := testConfig()
 	s := start(t, config)
 	s.setFaults(t, `{"status":503}`)
@@ -244,7 +244,7 @@ func TestQuotasOfTheMinuteAndTheDay(t *testing.T) {
 	}
 }
 
-func TestNegativeQuotaIsNone(t *testing.T) {
+func TestNegativeQuotaMeansNoLimit(t *testing.T) {
 	config := testConfig()
 	config.Quotas.SearchPerMinute = -1
 	s := start(t, config)

@@ -45,7 +45,7 @@ func unknownToGoogle() coverage {
 		"ROBOTS_TXT_STATE_UNSPECIFIED", "URL ist Google nicht bekannt", "URL が Google に認識されていません"}
 }
 
-// rareCoverages are the states that few pages are in.
+// rareCoverages returns the states of few pages.
 func rareCoverages() []coverage {
 	const unstated = "INDEXING_STATE_UNSPECIFIED"
 	return []coverage{
@@ -70,11 +70,11 @@ func rareCoverages() []coverage {
 	}
 }
 
-// rareStates is how many rareCoverages there are.
+// rareStates is the number of rareCoverages.
 const rareStates = 18
 
-// coverageOf is the state in which the page of the given popularity mostly is. The pattern repeats every 64 pages, with 40
-// plainly indexed ones and each rare state at least once; the home page is always indexed.
+// coverageOf returns the usual state of the page of a rank. The pattern repeats every 64 pages, with 40 plainly indexed pages
+// and each rare state at least once; the home page is always indexed.
 func coverageOf(rank int) coverage {
 	switch slot := rank * 27 % 64; {
 	case slot < 40:
@@ -86,11 +86,11 @@ func coverageOf(rank int) coverage {
 	}
 }
 
-// isSubmitted tells whether the sitemaps list the page of the given popularity.
+// isSubmitted reports whether the sitemaps list the page of that rank.
 func isSubmitted(rank int) bool { return coverageOf(rank).label != indexedNotSubmitted().label }
 
-// coverage is the state of the page of the given popularity on a day. A plainly indexed page other than the home page drops
-// out of the index once in a period of its own, of 90 to 150 days, for 5 to 15 days.
+// coverage returns the state of the page of a rank on a day. Each plainly indexed page other than the home page drops out of the
+// index for 5 to 15 days, once in its own period of 90 to 150 days.
 func (w *world) coverage(rank int, d day) coverage {
 	usual := coverageOf(rank)
 	if rank == 0 || usual.label != submittedAndIndexed().label {
@@ -109,16 +109,15 @@ func (w *world) coverage(rank int, d day) coverage {
 	}
 }
 
-// PageCoverage is the state of one address in the index.
+// PageCoverage is the index state of one URL.
 type PageCoverage struct {
 	URL           string
 	CoverageState string // the label in English
 }
 
-// Coverage is what inspections at that moment say, or would have said, of the addresses that one can know of a site: its
-// pages by falling popularity, then what else its sitemaps list. It is nil if no user has the site. The addresses and their
-// order are the same at any time, the slice is the caller's own. It charges no quota, and a year of days of 300 pages takes
-// less than 50 ms.
+// Coverage returns the results that inspections give, or would have given, at an instant: for the pages of a site, most popular
+// first, then for the other URLs in its sitemaps. It is nil if no user has the site. The URLs and their order never change, and
+// the caller owns the slice. It charges no quota. A year of days for 300 pages takes less than 50 ms.
 func (s *Server) Coverage(siteURL string, at time.Time) []PageCoverage {
 	site, ok := s.anySite(siteURL)
 	if !ok {
@@ -137,7 +136,7 @@ func (s *Server) Coverage(siteURL string, at time.Time) []PageCoverage {
 	return states
 }
 
-// localized is the label in the language of a BCP 47 code; languages that the simulator does not speak get English.
+// localized returns the label in the language of a BCP 47 code; other languages than German and Japanese get English.
 func (c coverage) localized(language string) string {
 	primary, _, _ := strings.Cut(strings.ToLower(language), "-")
 	switch primary {
@@ -152,7 +151,7 @@ func (c coverage) localized(language string) string {
 
 func (c coverage) indexed() bool { return c.verdict == "PASS" }
 
-// crawled tells whether the state comes from a visit that got an answer.
+// crawled reports whether Google has fetched the page.
 func (c coverage) crawled() bool {
 	return c.fetch != "PAGE_FETCH_STATE_UNSPECIFIED" && c.fetch != "BLOCKED_ROBOTS_TXT"
 }

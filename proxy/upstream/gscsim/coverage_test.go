@@ -8,7 +8,7 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-func TestCoverageIsWhatInspectionsSay(t *testing.T) {
+func TestCoverageEqualsInspections(t *testing.T) {
 	config := testConfig()
 	config.Quotas.InspectionsPerMinute, config.Quotas.InspectionsPerDay = -1, -1
 	s := start(t, config)
@@ -36,7 +36,7 @@ func TestCoverageIsWhatInspectionsSay(t *testing.T) {
 		t.Error("nothing changed in forty days")
 	}
 	if s.Coverage("sc-domain:other.example", noon()) != nil {
-		t.Error("a site that nobody has has a coverage")
+		t.Error("an unknown site has a coverage")
 	}
 	if young := s.Coverage("sc-domain:young.example", noon()); len(young) != 20 {
 		t.Errorf("a site of 20 pages without sitemaps has %d addresses", len(young))

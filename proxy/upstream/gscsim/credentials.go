@@ -10,7 +10,7 @@ import (
 	"fmt"
 )
 
-// AuthorizedUserJSON is the credential file of a user that consented, in Google's form.
+// AuthorizedUserJSON returns the credential file of a user after consent, in Google's format.
 func (u User) AuthorizedUserJSON() ([]byte, error) {
 	return credentialFile(u, struct {
 		Type         string `json:"type"`
@@ -20,8 +20,8 @@ func (u User) AuthorizedUserJSON() ([]byte, error) {
 	}{"authorized_user", u.ClientID, u.ClientSecret, u.RefreshToken})
 }
 
-// ServiceAccountJSON is the credential file of a service account, in Google's form. The private key is the other half of
-// u.PublicKey; tokenURI is the address of the simulator's token endpoint.
+// ServiceAccountJSON returns the credential file of a service account, in Google's format. The private key belongs to u.PublicKey;
+// tokenURI is the URL of the simulator's token endpoint.
 func (u User) ServiceAccountJSON(key *rsa.PrivateKey, tokenURI string) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {

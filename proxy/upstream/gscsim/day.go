@@ -21,7 +21,7 @@ func (d day) time() time.Time { return time.Unix(int64(d)*86400, 0).UTC() }
 
 func (d day) String() string { return d.time().Format(dayLayout) }
 
-// monthsBefore is the same day n months earlier, or the last day of that month where it has no such day.
+// monthsBefore returns the same day n months earlier, clamped to the last day of that month.
 func (d day) monthsBefore(n int) day {
 	t := d.time()
 	first := time.Date(t.Year(), t.Month()-time.Month(n), 1, 0, 0, 0, 0, time.UTC)
@@ -29,14 +29,14 @@ func (d day) monthsBefore(n int) day {
 	return dayOf(first.AddDate(0, 0, min(t.Day(), last)-1))
 }
 
-// hourText is the key of the hour that starts h hours after Pacific midnight of d.
+// hourText returns the key of the hour that starts h hours after Pacific midnight of d.
 func (s *Server) hourText(d day, h int) string {
 	t := d.time()
 	midnight := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, s.pacific)
 	return midnight.Add(time.Duration(h) * time.Hour).Format("2006-01-02T15:04:05-07:00")
 }
 
-// hoursOf is how many hours the Pacific day has: 24, or one less or more where the clocks change.
+// hoursOf returns the hours of a Pacific day: 24, or 23 or 25 when the clocks change.
 func (s *Server) hoursOf(d day) int {
 	t := d.time()
 	midnight := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, s.pacific)
@@ -44,11 +44,11 @@ func (s *Server) hoursOf(d day) int {
 	return int(next.Sub(midnight) / time.Hour)
 }
 
-// extent is the span of data that exists at a moment.
+// extent is the range of data that exists at an instant.
 type extent struct {
 	first     day // the oldest day kept
 	final     day // the newest day whose data is final
-	today     day // the Pacific day that the moment is in
+	today     day // the Pacific day of the instant
 	hoursDone int // how many hours of today have data
 }
 

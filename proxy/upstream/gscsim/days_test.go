@@ -125,7 +125,7 @@ func TestHoursOfTheLastTenDays(t *testing.T) {
 	}
 }
 
-func TestDaysOfClockChangesHaveTheirHours(t *testing.T) {
+func TestDaysOfClockChangesHave23Or25Hours(t *testing.T) {
 	for day, want := range map[time.Time]int{
 		time.Date(2026, 3, 8, 0, 0, 0, 0, time.UTC):  23,
 		time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC): 25,

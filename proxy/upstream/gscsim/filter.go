@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// condition is one filter. Every filter of every group must hold, since the only group type is AND.
+// condition is one filter. All filters of all groups must match, because AND is the only group type.
 type condition struct {
 	dimension dimension
 	holds     func(value string) bool
 }
 
-func (q *question) filtersOn(d dimension) bool {
+func (q *parsedQuery) filtersOn(d dimension) bool {
 	for _, c := range q.filters {
 		if c.dimension == d {
 			return true
@@ -21,7 +21,7 @@ func (q *question) filtersOn(d dimension) bool {
 	return false
 }
 
-func (r *queryRequest) parseFilters(q *question) *apiError {
+func (r *queryRequest) parseFilters(q *parsedQuery) *apiError {
 	for g, group := range r.DimensionFilterGroups {
 		at := fmt.Sprintf("dimension_filter_groups[%d]", g)
 		if group.GroupType != nil {
@@ -57,14 +57,14 @@ func (f *filter) parse(at string) (condition, *apiError) {
 	if err != nil {
 		return condition{}, err
 	}
-	if operator%2 == 1 { // every second operator is the opposite of the one before it
+	if operator%2 == 1 { // odd operators negate the one before
 		positive := holds
 		holds = func(value string) bool { return !positive(value) }
 	}
 	return condition{dimension: d, holds: holds}, nil
 }
 
-// parseFilterDimension knows no date and no hour: days are chosen by the range alone. Names are not case-sensitive here.
+// parseFilterDimension accepts neither date nor hour: only the range selects days. Names are case-insensitive here.
 func parseFilterDimension(text string) (dimension, bool) {
 	for i, name := range dimensionNames() {
 		wire, enum, _ := strings.Cut(name, " ")
@@ -75,11 +75,11 @@ func parseFilterDimension(text string) (dimension, bool) {
 	return 0, false
 }
 
-// maxRegex is how many characters a regular expression may have.
+// maxRegex bounds a regular expression, in characters.
 const maxRegex = 4096
 
-// match builds the test for equals (0), contains (1) or a regular expression (2). All ignore case; a regular expression
-// can switch that off with (?-i), and its dot does not match a newline.
+// match returns the predicate of equals (0), contains (1) or a regular expression (2). All ignore case; a regular expression can
+// turn that off with (?-i), and its dot does not match a newline.
 func match(kind int, expression, at string) (func(string) bool, *apiError) {
 	switch kind {
 	case 0:
@@ -98,14 +98,14 @@ func match(kind int, expression, at string) (func(string) bool, *apiError) {
 	return compiled.MatchString, nil
 }
 
-// sieve tells which cells pass all filters: one mask over the values for each dimension that is filtered. Traffic that
-// has no value there (an anonymised query, no rich result) never passes.
-type sieve struct {
+// filterMask selects the cells that pass all filters, with one mask over the values of each filtered dimension. Traffic without
+// a value there (an anonymised query, no rich result) never passes.
+type filterMask struct {
 	query, page, country, device, appearance []bool
 }
 
-func newSieve(w *world, filters []condition) *sieve {
-	s := &sieve{}
+func newFilterMask(w *world, filters []condition) *filterMask {
+	s := &filterMask{}
 	for _, c := range filters {
 		switch c.dimension {
 		case byQuery:
@@ -136,7 +136,7 @@ func narrow(mask []bool, values []string, holds func(string) bool) []bool {
 	return mask
 }
 
-func (s *sieve) passes(w *world, c *cell) bool {
+func (s *filterMask) passes(w *world, c *cell) bool {
 	if s.query != nil && (c.query == none || !s.query[c.query]) {
 		return false
 	}

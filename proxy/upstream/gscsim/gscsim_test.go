@@ -37,7 +37,7 @@ func testConfig() gscsim.Config {
 				{URL: "sc-domain:young.example", FirstDay: "2026-08-10", Queries: 50, Pages: 20, Sitemaps: []string{}},
 			},
 		}, {
-			Email: "nobody", ClientID: "client", ClientSecret: "secret", RefreshToken: "1//nobody",
+			Email: "no-sites", ClientID: "client", ClientSecret: "secret", RefreshToken: "1//no-sites",
 		}},
 	}
 }

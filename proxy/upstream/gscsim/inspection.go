@@ -38,7 +38,7 @@ type indexStatus struct {
 	CrawledAs       string   `json:"crawledAs,omitempty"`
 }
 
-// mobileUsability carries no finding: Google stopped to compute it in 2023.
+// mobileUsability has no finding: Google stopped computing it in 2023.
 type mobileUsability struct {
 	Verdict string `json:"verdict"`
 }
@@ -100,7 +100,7 @@ func (s *Server) inspect(r *http.Request) (any, *apiError) {
 	}{s.inspection(site, request)}, nil
 }
 
-// contains tells whether an address belongs to the property: under the prefix, or on the domain or a subdomain of it.
+// contains reports whether an address belongs to the property: under the prefix, or on the domain or a subdomain of it.
 func (site Site) contains(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
@@ -113,7 +113,7 @@ func (site Site) contains(address string) bool {
 	return strings.HasPrefix(address, site.URL)
 }
 
-// inspection is the state of one address; those that are no pages of the site are unknown.
+// inspection returns the state of one URL. A URL that is not a page of the site is unknown.
 func (s *Server) inspection(site Site, request inspectRequest) inspectionResult {
 	w := s.world(site)
 	h := hashText(w.seed, request.InspectionURL)
@@ -145,7 +145,7 @@ func (s *Server) inspection(site Site, request inspectRequest) inspectionResult 
 	return result
 }
 
-// describePage adds what is known of a page beyond its state: canonicals, sitemaps, links, AMP and rich results.
+// describePage adds a page's canonicals, sitemaps, links, AMP and rich results.
 func (s *Server) describePage(result *inspectionResult, status *indexStatus, state coverage, site Site, w *world, address string, h uint64) {
 	home := w.pages[w.pageByRank[0]]
 	if state.indexed() {
@@ -189,43 +189,4 @@ func richResultsOf(h uint64) *richResults {
 		item.Issues = []richIssue{{IssueMessage: `Missing field "review"`, Severity: "WARNING"}}
 	}
 	return &richResults{Verdict: "PASS", DetectedItems: []detectedItem{{RichResultType: kind, Items: []richItem{item}}}}
-}
-
-// mobileFriendly answers urlTestingTools.mobileFriendlyTest.run. Most pages are friendly; an address outside every
-// simulated site cannot be reached.
-func (s *Server) mobileFriendly(r *http.Request) (any, *apiError) {
-	if _, fail := s.authenticate(r); fail != nil {
-		return nil, fail
-	}
-	var request struct {
-		URL               string `json:"url"`
-		RequestScreenshot bool   `json:"requestScreenshot"`
-	}
-	if fail := readBody(r, &request); fail != nil {
-		return nil, fail
-	}
-	type issue struct {
-		Rule string `json:"rule"`
-	}
-	var answer struct {
-		TestStatus struct {
-			Status  string `json:"status"`
-			Details string `json:"details,omitempty"`
-		} `json:"testStatus"`
-		MobileFriendliness   string  `json:"mobileFriendliness,omitempty"`
-		MobileFriendlyIssues []issue `json:"mobileFriendlyIssues,omitempty"`
-	}
-	answer.TestStatus.Status = "COMPLETE"
-	answer.MobileFriendliness = "MOBILE_FRIENDLY"
-	hosted := slices.ContainsFunc(s.config.Users, func(u User) bool {
-		return slices.ContainsFunc(u.Sites, func(site Site) bool { return site.contains(request.URL) })
-	})
-	switch {
-	case !hosted:
-		answer.TestStatus.Status, answer.TestStatus.Details, answer.MobileFriendliness = "PAGE_UNREACHABLE", "The page could not be reached.", ""
-	case hashText(s.config.Seed, request.URL)%10 == 0:
-		answer.MobileFriendliness = "NOT_MOBILE_FRIENDLY"
-		answer.MobileFriendlyIssues = []issue{{"USE_LEGIBLE_FONT_SIZES"}}
-	}
-	return answer, nil
 }

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// meter counts calls in fixed windows. There is one window for each site and user of the Config, so it does not grow.
-type meter struct {
+// quotaMeter counts calls in fixed windows. It has one window for each site and user of the Config, so its size is bounded.
+type quotaMeter struct {
 	mu      sync.Mutex // guards windows
-	windows map[meterKey]window
+	windows map[quotaKey]window
 }
 
-type meterKey struct{ kind, name string }
+type quotaKey struct{ kind, name string }
 
 type window struct {
-	number int64 // which window of its length since 1970
+	number int64 // index of the window since 1970
 	calls  int
 }
 
-// charge counts a call in the numbered window and tells whether it fits under limit; a negative limit always fits.
-func (m *meter) charge(key meterKey, number int64, limit int) bool {
+// charge counts a call in a window and reports whether it stays within the limit; a negative limit means none.
+func (m *quotaMeter) charge(key quotaKey, number int64, limit int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := m.windows[key]
@@ -36,10 +36,10 @@ func (s *Server) minute() int64 { return s.config.Now().Unix() / int64(time.Minu
 
 func (s *Server) chargeSearch(user *User, site Site) *apiError {
 	limit := s.config.Quotas.SearchPerMinute
-	if !s.quota.charge(meterKey{"search by site", site.URL}, s.minute(), limit) {
+	if !s.quota.charge(quotaKey{"search by site", site.URL}, s.minute(), limit) {
 		return rateQuota(http.StatusForbidden, "quotaExceeded")
 	}
-	if !s.quota.charge(meterKey{"search by user", user.Email}, s.minute(), limit) {
+	if !s.quota.charge(quotaKey{"search by user", user.Email}, s.minute(), limit) {
 		return rateQuota(http.StatusTooManyRequests, "rateLimitExceeded")
 	}
 	return nil
@@ -47,10 +47,10 @@ func (s *Server) chargeSearch(user *User, site Site) *apiError {
 
 func (s *Server) chargeInspection(site Site) *apiError {
 	limits := s.config.Quotas
-	if !s.quota.charge(meterKey{"inspections by minute", site.URL}, s.minute(), limits.InspectionsPerMinute) {
+	if !s.quota.charge(quotaKey{"inspections by minute", site.URL}, s.minute(), limits.InspectionsPerMinute) {
 		return inspectionQuota("minute")
 	}
-	if !s.quota.charge(meterKey{"inspections by day", site.URL}, int64(s.extent().today), limits.InspectionsPerDay) {
+	if !s.quota.charge(quotaKey{"inspections by day", site.URL}, int64(s.extent().today), limits.InspectionsPerDay) {
 		return inspectionQuota("day")
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// queryRequest is the body of a search analytics query as it is sent.
+// queryRequest is the JSON body of a search analytics query.
 type queryRequest struct {
 	StartDate             string        `json:"startDate"`
 	EndDate               string        `json:"endDate"`
@@ -33,7 +33,7 @@ type filter struct {
 	Expression string  `json:"expression"`
 }
 
-// wireInt is an integer that may come as a number or, as everywhere in Google's JSON, as a string.
+// wireInt is an integer that may be a JSON number or, as usual in Google's JSON, a string.
 type wireInt int64
 
 func (n *wireInt) UnmarshalJSON(text []byte) error {
@@ -42,7 +42,7 @@ func (n *wireInt) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// decodeRequest reads a JSON body strictly: the real service refuses fields that it does not know.
+// decodeRequest reads a JSON body strictly: the real service rejects unknown fields.
 func decodeRequest(body []byte, into any) *apiError {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
@@ -58,7 +58,7 @@ func decodeRequest(body []byte, into any) *apiError {
 	return e
 }
 
-// dimension is what rows can be grouped by.
+// dimension groups rows.
 type dimension uint8
 
 const (
@@ -88,11 +88,10 @@ const (
 	panelAggregation
 )
 
-// question is a request that passed every check.
-type question struct {
+// parsedQuery is a request that passed every check.
+type parsedQuery struct {
 	from, to    day
 	dimensions  []dimension
-	report      searchType
 	filters     []condition
 	aggregation aggregation // propertyAggregation or pageAggregation
 	state       dataState
@@ -100,7 +99,7 @@ type question struct {
 	start       int
 }
 
-func (q *question) groupedBy(d dimension) bool {
+func (q *parsedQuery) groupedBy(d dimension) bool {
 	for _, have := range q.dimensions {
 		if have == d {
 			return true
@@ -109,7 +108,7 @@ func (q *question) groupedBy(d dimension) bool {
 	return false
 }
 
-// parseEnum finds text among names, each "wireName ENUM_NAME"; the API takes both spellings and no others.
+// parseEnum returns the index of text in names, each "wireName ENUM_NAME". The API accepts both spellings and no others.
 func parseEnum(text string, names ...string) (int, bool) {
 	for i, name := range names {
 		wire, enum, _ := strings.Cut(name, " ")
@@ -124,10 +123,10 @@ func dimensionNames() []string {
 	return []string{"date DATE", "query QUERY", "page PAGE", "country COUNTRY", "device DEVICE", "searchAppearance SEARCH_APPEARANCE", "hour HOUR"}
 }
 
-// parse checks a request in full.
-func (r *queryRequest) parse() (*question, *apiError) {
-	q := &question{limit: 1000}
-	for _, step := range []func(*question) *apiError{
+// parse validates a request.
+func (r *queryRequest) parse() (*parsedQuery, *apiError) {
+	q := &parsedQuery{limit: 1000}
+	for _, step := range []func(*parsedQuery) *apiError{
 		r.parseDates, r.parseDimensions, r.parseEnums, r.parseRows, r.parseFilters, r.checkGrouping, r.resolveAggregation,
 	} {
 		if err := step(q); err != nil {
@@ -137,7 +136,7 @@ func (r *queryRequest) parse() (*question, *apiError) {
 	return q, nil
 }
 
-func (r *queryRequest) parseDates(q *question) *apiError {
+func (r *queryRequest) parseDates(q *parsedQuery) *apiError {
 	for _, f := range []struct {
 		name, text string
 		into       *day
@@ -157,7 +156,7 @@ func (r *queryRequest) parseDates(q *question) *apiError {
 	return nil
 }
 
-func (r *queryRequest) parseDimensions(q *question) *apiError {
+func (r *queryRequest) parseDimensions(q *parsedQuery) *apiError {
 	for i, text := range r.Dimensions {
 		d, ok := parseEnum(text, dimensionNames()...)
 		if !ok {
@@ -172,20 +171,19 @@ func (r *queryRequest) parseDimensions(q *question) *apiError {
 	return nil
 }
 
-func (r *queryRequest) parseEnums(q *question) *apiError {
-	report := r.Type
-	if report == nil {
-		report = r.SearchType
+func (r *queryRequest) parseEnums(q *parsedQuery) *apiError {
+	searchType := r.Type
+	if searchType == nil {
+		searchType = r.SearchType
 	}
-	var kind, state, aggregated int
+	var state, aggregated, web int
 	for _, f := range []struct {
 		text           *string
 		into           *int
 		name, typeName string
 		values         []string
 	}{
-		{report, &kind, "type", "SearchType",
-			[]string{"web WEB", "image IMAGE", "video VIDEO", "news NEWS", "googleNews GOOGLE_NEWS", "discover DISCOVER"}},
+		{searchType, &web, "type", "SearchType", []string{"web WEB"}},
 		{r.DataState, &state, "data_state", "DataState", []string{"final FINAL", "all ALL", "hourly_all HOURLY_ALL"}},
 		{r.AggregationType, &aggregated, "aggregation_type", "AggregationType",
 			[]string{"auto AUTO", "byProperty BY_PROPERTY", "byPage BY_PAGE", "byNewsShowcasePanel BY_NEWS_SHOWCASE_PANEL"}},
@@ -199,11 +197,11 @@ func (r *queryRequest) parseEnums(q *question) *apiError {
 		}
 		*f.into = v
 	}
-	q.report, q.state, q.aggregation = searchType(kind), dataState(state), aggregation(aggregated)
+	q.state, q.aggregation = dataState(state), aggregation(aggregated)
 	return nil
 }
 
-func (r *queryRequest) parseRows(q *question) *apiError {
+func (r *queryRequest) parseRows(q *parsedQuery) *apiError {
 	if r.RowLimit != nil {
 		if *r.RowLimit < 1 || *r.RowLimit > 25000 {
 			return invalid("row_limit", "Invalid value '%d'. Values must be within the range: [1, 25000]", *r.RowLimit)
@@ -219,8 +217,8 @@ func (r *queryRequest) parseRows(q *question) *apiError {
 	return nil
 }
 
-// checkGrouping refuses the combinations of dimensions that the service does not compute.
-func (r *queryRequest) checkGrouping(q *question) *apiError {
+// checkGrouping rejects the combinations of dimensions that the service does not support.
+func (r *queryRequest) checkGrouping(q *parsedQuery) *apiError {
 	hour := q.groupedBy(byHour)
 	switch {
 	case q.groupedBy(byAppearance) && len(q.dimensions) > 1:
@@ -231,15 +229,12 @@ func (r *queryRequest) checkGrouping(q *question) *apiError {
 		return invalid("data_state", "Grouping by HOUR requires setting dataState=HOURLY_ALL")
 	case !hour && q.state == hourlyData:
 		return invalid("data_state", "Using dataState=HOURLY_ALL is allowed only when grouping by HOUR")
-	case q.report.isFeed() && (q.groupedBy(byQuery) || q.filtersOn(byQuery)):
-		return invalid("dimension", "'QUERY' is not a valid dimension in the context of the request.")
 	}
 	return nil
 }
 
-// resolveAggregation settles how impressions are counted: by page as soon as pages are in the question, and always in
-// the feeds, whatever was asked there.
-func (r *queryRequest) resolveAggregation(q *question) *apiError {
+// resolveAggregation settles how impressions are counted: by page as soon as the request groups or filters by page.
+func (r *queryRequest) resolveAggregation(q *parsedQuery) *apiError {
 	pages := q.groupedBy(byPage) || q.filtersOn(byPage)
 	refuse := func(name string) *apiError {
 		return invalid("aggregation_type", "'%s' is not a valid aggregation type in the context of the request.", name)
@@ -247,8 +242,6 @@ func (r *queryRequest) resolveAggregation(q *question) *apiError {
 	switch {
 	case q.aggregation == panelAggregation:
 		return refuse("BY_NEWS_SHOWCASE_PANEL")
-	case q.report.isFeed():
-		q.aggregation = pageAggregation
 	case q.aggregation == propertyAggregation && pages:
 		return refuse("BY_PROPERTY")
 	case q.aggregation == autoAggregation && pages:

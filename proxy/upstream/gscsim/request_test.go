@@ -24,10 +24,8 @@ func TestRequestsThatTheServiceRefuses(t *testing.T) {
 		{"by property with the page dimension", `"dimensions":["page"],"aggregationType":"byProperty"`, "'BY_PROPERTY' is not a valid aggregation type in the context of the request."},
 		{"by property with a page filter", `"aggregationType":"BY_PROPERTY",` + filtered(`{"dimension":"page","expression":"a"}`), "'BY_PROPERTY' is not a valid aggregation type in the context of the request."},
 		{"by News Showcase panel", `"aggregationType":"byNewsShowcasePanel"`, "'BY_NEWS_SHOWCASE_PANEL' is not a valid aggregation type in the context of the request."},
-		{"queries in Discover", `"type":"discover","dimensions":["query"]`, ""},
-		{"queries in Google News", `"type":"googleNews","dimensions":["date","query"]`, ""},
-		{"a query filter in Discover", `"type":"discover",` + filtered(`{"dimension":"query","expression":"a"}`), ""},
 		{"an unknown type", `"type":"maps"`, "Invalid value at 'type' (google.searchconsole.v1.searchanalytics.SearchType), \"maps\""},
+		{"a type that is not simulated", `"type":"image"`, "Invalid value at 'type'"},
 		{"an unknown data state", `"dataState":"hourlyAll"`, "Invalid value at 'data_state'"},
 		{"an unknown aggregation", `"aggregationType":"bySite"`, "Invalid value at 'aggregation_type'"},
 		{"no rows", `"rowLimit":0`, ""},
@@ -79,16 +77,15 @@ func checkInvalid(t *testing.T, name string, code int, body, message string) {
 	}
 }
 
-func TestRequestsThatTheServiceTakes(t *testing.T) {
+func TestRequestsThatTheServiceAccepts(t *testing.T) {
 	s := start(t, testConfig())
 	for _, c := range []struct{ name, fields, aggregation string }{
 		{"defaults", ``, "byProperty"},
 		{"five dimensions", `,"dimensions":["date","query","page","country","device"],"rowLimit":10`, "byPage"},
 		{"a page filter", `,"dimensionFilterGroups":[{"filters":[{"dimension":"page","operator":"contains","expression":"BLOG"}]}]`, "byPage"},
 		{"by page without pages", `,"aggregationType":"byPage"`, "byPage"},
-		{"the older name of the type", `,"searchType":"image"`, "byProperty"},
+		{"the older name of the type", `,"searchType":"web"`, "byProperty"},
 		{"numbers as strings", `,"rowLimit":"25000","startRow":"0"`, "byProperty"},
-		{"Discover by property", `,"type":"discover","aggregationType":"byProperty"`, "byPage"},
 		{"hours by device", `,"dimensions":["hour","device"],"dataState":"hourly_all"`, "byProperty"},
 		{"a filter named in any case", `,"dimensionFilterGroups":[{"groupType":"and","filters":[{"dimension":"DeVice","expression":"mobile"}]}]`, "byProperty"},
 		{"the longest regular expression", `,"dimensionFilterGroups":[{"filters":[{"dimension":"query","operator":"excludingRegex","expression":"` +
@@ -97,16 +94,6 @@ func TestRequestsThatTheServiceTakes(t *testing.T) {
 		code, body := s.post(t, queryPath, `{"startDate":"2026-08-08","endDate":"2026-08-14"`+c.fields+`}`)
 		if code != 200 || !strings.Contains(body, fmt.Sprintf(`"responseAggregationType":%q`, c.aggregation)) || !strings.HasPrefix(body, `{"rows":[{`) {
 			t.Errorf("%s: %d %.300s", c.name, code, body)
-		}
-	}
-}
-
-func TestFeedsHaveNoPosition(t *testing.T) {
-	s := start(t, testConfig())
-	for report, want := range map[string]bool{"web": true, "image": true, "video": true, "news": true, "discover": false, "googleNews": false} {
-		code, body := s.post(t, queryPath, `{"startDate":"2026-05-08","endDate":"2026-08-14","type":"`+report+`"}`)
-		if code != 200 || !strings.Contains(body, `"impressions":`) || strings.Contains(body, `"position":`) != want {
-			t.Errorf("%s: %d %s", report, code, body)
 		}
 	}
 }

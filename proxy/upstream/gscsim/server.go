@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // the days are Pacific wherever the simulator runs
+	_ "time/tzdata" // days are Pacific, even on a machine without a time zone database
 )
 
 // Config describes the simulated world. The Server keeps it; do not change it after New.
@@ -19,33 +19,33 @@ type Config struct {
 	// TokenNow is the clock of the token endpoint and of access tokens; nil means Now. A test that freezes Now sets it to
 	// time.Now, because OAuth client libraries sign their assertions with the real time.
 	TokenNow func() time.Time
-	// RetentionMonths is how many months of data are served; zero means Search Console's 16. More gives, from the same
-	// seed, the data that the service has already forgotten.
+	// RetentionMonths is how many months of data are served; zero means Search Console's 16. A larger number serves, from the
+	// same seed, data that the real service has already deleted.
 	RetentionMonths int
 	Quotas          Quotas
 	Users           []User
 }
 
-// Quotas bounds the calls. Zero means Google's published number, a negative number means no bound.
+// Quotas limit the calls. Zero means Google's published limit, a negative number means no limit.
 type Quotas struct {
 	SearchPerMinute      int // 1,200; for each site and for each user
 	InspectionsPerMinute int // 600; for each site
 	InspectionsPerDay    int // 2,000; for each site, by the Pacific day
 }
 
-// User is one Google account: who may sign in, and what it reaches.
+// User is one Google account: its credentials and its sites.
 type User struct {
-	Email string // the address of a service account, or just a label; users of one label share their quota
-	// RefreshToken, ClientID and ClientSecret are authorized_user credentials; with an empty RefreshToken there are none.
+	Email string // the address of a service account, or any label; users with the same label share a quota
+	// RefreshToken, ClientID and ClientSecret are authorized_user credentials; an empty RefreshToken means none.
 	RefreshToken, ClientID, ClientSecret string
-	// PublicKey verifies the RS256 assertions of a service account; nil means that the user is not one.
+	// PublicKey verifies the RS256 assertions of a service account; nil means that the user has no service account.
 	PublicKey *rsa.PublicKey
 	Revoked   bool // the token endpoint answers invalid_grant
 	Sites     []Site
 }
 
-// Permission levels of a Site. An unverified user sees the site in the list and nothing of its data; a restricted user
-// may not inspect URLs.
+// Permission levels of a Site. An unverified user sees the site in the list, but none of its data. A restricted user cannot
+// inspect URLs.
 const (
 	Owner          = "siteOwner"
 	FullUser       = "siteFullUser"
@@ -59,10 +59,10 @@ type Site struct {
 	Permission string // empty means siteOwner
 	Queries    int    // named queries; zero means 1,500
 	Pages      int    // zero means 300
-	Brand      string // the word that people search the brand by; empty takes it from the host
+	Brand      string // the word of brand queries; empty derives it from the host
 	FirstDay   string // YYYY-MM-DD, the first day with data; empty means always
-	// Sitemaps are the addresses of the submitted sitemaps, which list all of its pages each; what ends in .gz is a gzip
-	// file. Nil means an index and two sitemaps on the site's own host, empty means none.
+	// Sitemaps are the URLs of the submitted sitemaps. Each lists all pages; a URL that ends in .gz is a gzip file. Nil means an
+	// index and two sitemaps on the site's own host; empty means none.
 	Sitemaps []string
 }
 
@@ -71,9 +71,9 @@ type Server struct {
 	config  Config
 	pacific *time.Location
 	tokens  tokenSigner
-	quota   meter
+	quota   quotaMeter
 	control control
-	working chan struct{} // bounds the answers computed at once, and so their memory
+	working chan struct{} // semaphore: bounds the answers computed at once, and so their memory
 	files   map[string]sitemapFile
 
 	mu     sync.Mutex // guards worlds, not their contents
@@ -100,7 +100,7 @@ func New(config Config) *Server {
 		config:  config,
 		pacific: pacific,
 		tokens:  tokenSigner{key: binary.BigEndian.AppendUint64(nil, config.Seed)},
-		quota:   meter{windows: map[meterKey]window{}},
+		quota:   quotaMeter{windows: map[quotaKey]window{}},
 		control: control{random: hash(config.Seed, 0xfa)},
 		working: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		files:   sitemapFiles(config.Users),
@@ -126,8 +126,7 @@ func (q Quotas) withDefaults() Quotas {
 	return q
 }
 
-// ServeHTTP answers one call of the API, of the token endpoint or of the simulator's own control, or for the web server of a
-// site.
+// ServeHTTP answers calls of the API, the token endpoint, the simulator's own control, and the sites' web servers.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The escaped path, since a site URL is one segment whose slashes are escaped.
 	path := strings.TrimPrefix(r.URL.EscapedPath(), "/")
@@ -162,10 +161,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, r, http.StatusOK, body)
 }
 
-// A handler answers with a value to encode, or an *apiError.
+// A handler returns a value to encode, or an *apiError.
 type handler func(*http.Request) (any, *apiError)
 
-// route finds the handler of a call, which counter it moves, and whether its errors use the newer envelope.
+// route returns the handler of a call, the counter that counts it, and whether its errors use the newer envelope.
 func (s *Server) route(method string, segments []string) (callKind, handler, bool) {
 	is := func(pattern ...string) bool {
 		if len(segments) != len(pattern) {
@@ -183,8 +182,6 @@ func (s *Server) route(method string, segments []string) (callKind, handler, boo
 		return searchCall, s.query, false
 	case method == http.MethodPost && is("v1", "urlInspection", "index:inspect"):
 		return inspectionCall, s.inspect, true
-	case method == http.MethodPost && is("v1", "urlTestingTools", "mobileFriendlyTest:run"):
-		return uncountedCall, s.mobileFriendly, true
 	case method == http.MethodGet && is("webmasters", "v3", "sites"):
 		return sitesCall, s.listSites, false
 	case method == http.MethodGet && is("webmasters", "v3", "sites", "*"):
@@ -193,13 +190,6 @@ func (s *Server) route(method string, segments []string) (callKind, handler, boo
 		return sitemapsCall, s.listSitemaps, false
 	case method == http.MethodGet && is("webmasters", "v3", "sites", "*", "sitemaps", "*"):
 		return sitemapsCall, s.getSitemap, false
-	case method == http.MethodPut || method == http.MethodDelete:
-		switch {
-		case is("webmasters", "v3", "sites", "*"):
-			return sitesCall, s.refuseWrite, false
-		case is("webmasters", "v3", "sites", "*", "sitemaps", "*"):
-			return sitemapsCall, s.refuseWrite, false
-		}
 	}
 	return uncountedCall, nil, false
 }

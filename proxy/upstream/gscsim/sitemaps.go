@@ -24,7 +24,7 @@ type sitemapContent struct {
 	Indexed   int64  `json:"indexed,string"`
 }
 
-// sitemapPaths are the submitted sitemaps of a site. Without configured ones the first is the index of the others.
+// sitemapPaths returns the URLs of a site's submitted sitemaps. By default the first is the index of the others.
 func (site Site) sitemapPaths() []string {
 	if site.Sitemaps != nil {
 		return site.Sitemaps
@@ -33,14 +33,14 @@ func (site Site) sitemapPaths() []string {
 	return []string{root + "sitemap_index.xml", root + "sitemap-pages.xml", root + "sitemap-posts.xml"}
 }
 
-// isIndex tells whether the n-th sitemap of a site names the others.
+// isIndex reports whether the n-th sitemap of a site is the index of the others.
 func (site Site) isIndex(n int) bool { return site.Sitemaps == nil && n == 0 }
 
-// lists tells whether the n-th sitemap of a site lists the address with that hash. Configured ones list all addresses, the
-// two others that the index names have one half each.
+// lists reports whether the n-th sitemap of a site lists the URL with that hash. Each configured sitemap lists all URLs; each of the
+// two default ones lists half.
 func (site Site) lists(n int, h uint64) bool { return site.Sitemaps != nil || n == 1+int(h>>20%2) }
 
-// sitemapOf is the path of a sitemap that lists the address with that hash, as an inspection names it.
+// sitemapOf returns the URL of a sitemap that lists the URL with that hash, as an inspection shows it.
 func (site Site) sitemapOf(h uint64) []string {
 	paths := site.sitemapPaths()
 	for i := range paths {
@@ -51,7 +51,7 @@ func (site Site) sitemapOf(h uint64) []string {
 	return nil
 }
 
-// submitted are the addresses that the n-th sitemap of a site lists: pages, and some that are none yet.
+// submitted returns the URLs that the n-th sitemap of a site lists: pages, and some that are not pages yet.
 func (w *world) submitted(site Site, n int) []string {
 	var addresses []string
 	add := func(address string) {
@@ -70,7 +70,7 @@ func (w *world) submitted(site Site, n int) []string {
 	return addresses
 }
 
-// sitemaps describes the submitted sitemaps. An index counts what the others list.
+// sitemaps describes the submitted sitemaps. An index counts the URLs of the others.
 func (s *Server) sitemaps(site Site) []sitemap {
 	paths := site.sitemapPaths()
 	w := s.world(site)
@@ -96,14 +96,14 @@ func (s *Server) sitemaps(site Site) []sitemap {
 	return answer
 }
 
-// recurring is the last moment, in whole milliseconds, at which something happened that happens once in a period.
+// recurring returns the latest occurrence, in whole milliseconds, of an event that happens once in a period.
 func (s *Server) recurring(h uint64, period time.Duration) time.Time {
 	now := s.config.Now().UTC().Truncate(time.Millisecond)
 	phase := time.Duration(h % uint64(period)).Truncate(time.Millisecond)
 	return now.Add(-((time.Duration(now.UnixMilli())*time.Millisecond + phase) % period))
 }
 
-// listSitemaps lists all sitemaps, or with the sitemapIndex parameter those that this index names.
+// listSitemaps lists all sitemaps, or with the sitemapIndex parameter those in this index.
 func (s *Server) listSitemaps(r *http.Request) (any, *apiError) {
 	site, fail := s.readableSite(r)
 	if fail != nil {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// siteURLOf is the property that the path of a call names, empty if it names none.
+// siteURLOf returns the property in the path of a call, empty if there is none.
 func siteURLOf(r *http.Request) string { return segment(r, 3) }
 
-// segment is one unescaped segment of the path.
+// segment returns one unescaped segment of the path.
 func segment(r *http.Request, n int) string {
 	parts := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
 	if n >= len(parts) {
@@ -23,7 +23,7 @@ func segment(r *http.Request, n int) string {
 	return text
 }
 
-// authorize finds the user of a call and the site that its path names.
+// authorize returns the user of a call and the site in its path.
 func (s *Server) authorize(r *http.Request) (*User, Site, *apiError) {
 	user, fail := s.authenticate(r)
 	if fail != nil {
@@ -60,7 +60,7 @@ func (u *User) site(siteURL string) (Site, bool) {
 	return site, true
 }
 
-// Pages are the addresses of a site, by falling popularity, in a slice of the caller's own; nil if no user has the site.
+// Pages returns the URLs of a site, most popular first, in a slice that the caller owns; nil if no user has the site.
 func (s *Server) Pages(siteURL string) []string {
 	site, ok := s.anySite(siteURL)
 	if !ok {
@@ -112,15 +112,7 @@ func (s *Server) getSite(r *http.Request) (any, *apiError) {
 	return siteEntry{site.URL, site.Permission}, nil
 }
 
-// refuseWrite answers the calls that change something: every token here is read-only.
-func (s *Server) refuseWrite(r *http.Request) (any, *apiError) {
-	if _, fail := s.authenticate(r); fail != nil {
-		return nil, fail
-	}
-	return nil, insufficientScope()
-}
-
-// readableSite is the site of a call about its data: an unverified user sees none.
+// readableSite returns the site in the path of a call that reads its data, which an unverified user cannot.
 func (s *Server) readableSite(r *http.Request) (Site, *apiError) {
 	_, site, fail := s.authorize(r)
 	if fail == nil && site.Permission == UnverifiedUser {

@@ -18,12 +18,12 @@ import (
 const (
 	readOnlyScope = "https://www.googleapis.com/auth/webmasters.readonly"
 	fullScope     = "https://www.googleapis.com/auth/webmasters"
-	// tokenLifetime is how long an access token lasts; the answer says a second less, as Google's does.
+	// tokenLifetime of an access token; the answer reports one second less, as Google's does.
 	tokenLifetime = time.Hour
 	jwtBearer     = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 )
 
-// tokenSigner makes access tokens that carry their user and expiry under a signature, so that none need be remembered.
+// tokenSigner issues access tokens that carry user and expiry under a signature, so that it stores none.
 type tokenSigner struct{ key []byte }
 
 func (t tokenSigner) issue(user int, expiry time.Time) string {
@@ -77,7 +77,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
 	}{s.tokens.issue(user, s.config.TokenNow().Add(tokenLifetime)), int(tokenLifetime/time.Second) - 1, readOnlyScope, "Bearer"})
 }
 
-// grant finds the user that a token request stands for.
+// grant returns the user whom a token request authenticates.
 func (s *Server) grant(w http.ResponseWriter, r *http.Request) (int, *tokenError) {
 	if r.Method != http.MethodPost {
 		return 0, &tokenError{http.StatusMethodNotAllowed, "invalid_request", "The token endpoint takes POST."}
@@ -173,7 +173,7 @@ func (s *Server) grantAssertion(r *http.Request) (int, *tokenError) {
 	return user, nil
 }
 
-// splitAssertion takes a compact JWT apart: what was signed, its claims and the signature.
+// splitAssertion splits a compact JWT into its signed part, claims and signature.
 func splitAssertion(assertion string) (signed string, claims assertionClaims, signature []byte, ok bool) {
 	parts := strings.Split(assertion, ".")
 	if len(parts) != 3 {
@@ -201,7 +201,7 @@ func ownAudience(audience, host string) bool {
 	return u.Host == host || u.Host == "oauth2.googleapis.com" || u.Host == "www.googleapis.com"
 }
 
-// authenticate finds the user of the access token of a call.
+// authenticate returns the user of a call's access token.
 func (s *Server) authenticate(r *http.Request) (*User, *apiError) {
 	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !found {

@@ -81,7 +81,7 @@ func TestRefreshTokensThatAreRefused(t *testing.T) {
 		{"client", "wrong", "1//owner", 401, "invalid_client", "Unauthorized"},
 		{"client", "secret", "1//other", 400, "invalid_grant", "Bad Request"},
 		{"client", "secret", "", 400, "invalid_request", "Missing required parameter: refresh_token"},
-		{"client", "secret", "1//nobody", 400, "invalid_grant", "Token has been expired or revoked."},
+		{"client", "secret", "1//no-sites", 400, "invalid_grant", "Token has been expired or revoked."},
 	} {
 		code, kind, description := s.tokenFailure(t, "/token", url.Values{
 			"grant_type": {"refresh_token"}, "client_id": {c.id}, "client_secret": {c.secret}, "refresh_token": {c.token},
@@ -206,7 +206,7 @@ func TestAssertionsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestAssertionsThatAreNone(t *testing.T) {
+func TestMalformedAssertionsAreRefused(t *testing.T) {
 	s := start(t, testConfig())
 	// {"alg":"none"}.{}. is unsigned.
 	for _, assertion := range []string{"", "a.b", "a.b.c", "eyJhbGciOiJub25lIn0.e30."} {
@@ -252,7 +252,7 @@ func TestCallsWithoutAGoodTokenAreUnauthenticated(t *testing.T) {
 	}
 }
 
-func TestDeadRefreshTokenReachesTheClientAsInvalidGrant(t *testing.T) {
+func TestRevokedRefreshTokenIsInvalidGrantToTheClient(t *testing.T) {
 	config := testConfig()
 	config.Users[0].Revoked = true
 	s := start(t, config)

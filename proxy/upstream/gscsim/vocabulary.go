@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// hash mixes words into one, by the finaliser of SplitMix64.
+// hash mixes words into one with the finaliser of SplitMix64.
 func hash(words ...uint64) uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, w := range words {
@@ -31,7 +31,7 @@ func hashText(seed uint64, text string) uint64 {
 	return mix(h)
 }
 
-// vocabulary is the words that queries and pages are made of.
+// vocabulary returns the words of queries and pages.
 type vocabulary struct{ nouns, adjectives, intents, tails, foreign []string }
 
 func newVocabulary() *vocabulary {
@@ -69,7 +69,7 @@ func foreign() []string {
 	return phrases(`café münchen|東京 靴|купить чайник|حقيبة ظهر|größe tabelle|niño zapatos|캠핑 텐트|ποδήλατο τιμή|lampka łóżko|🌷 vase|čaj konvice`)
 }
 
-// brandQuery is the n-th way to search for the brand: spelling and case vary as people's do.
+// brandQuery returns the n-th spelling of a search for the brand.
 func brandQuery(brand string, n int, rest string) string {
 	upper := strings.ToUpper(brand[:1]) + brand[1:]
 	typo := brand + brand[len(brand)-1:]
@@ -81,7 +81,7 @@ func brandQuery(brand string, n int, rest string) string {
 	return form + " " + rest
 }
 
-// queryText is the query of the given popularity; distinct ranks may give equal texts.
+// queryText returns the query of a rank; distinct ranks may give equal texts.
 func (v *vocabulary) queryText(seed uint64, brand string, rank int) string {
 	h := hash(seed, uint64(rank))
 	pick := func(list []string) string {
@@ -121,7 +121,7 @@ func (v *vocabulary) queryText(seed uint64, brand string, rank int) string {
 	}
 }
 
-// queryTexts are n distinct queries by falling popularity.
+// queryTexts returns n distinct queries, most popular first.
 func queryTexts(seed uint64, brand string, n int) []string {
 	v := newVocabulary()
 	texts := make([]string, n)
@@ -137,7 +137,7 @@ func queryTexts(seed uint64, brand string, n int) []string {
 	return texts
 }
 
-// pageURLs are n distinct pages under the site, by falling popularity; the first is the home page.
+// pageURLs returns n distinct pages of the site, most popular first; the first is the home page.
 func pageURLs(seed uint64, siteURL string, n int) []string {
 	v := newVocabulary()
 	root := siteRoot(siteURL)
@@ -148,7 +148,7 @@ func pageURLs(seed uint64, siteURL string, n int) []string {
 	return urls
 }
 
-// pagePath ends in the rank, so that paths are distinct.
+// pagePath ends in the rank, so paths are distinct.
 func (v *vocabulary) pagePath(h uint64, rank int) string {
 	if rank == 0 {
 		return ""
@@ -180,7 +180,7 @@ func (v *vocabulary) pagePath(h uint64, rank int) string {
 	}
 }
 
-// siteRoot is the address that the pages of a property share: the prefix itself, or the www host of a domain.
+// siteRoot returns the URL prefix of a property's pages: the prefix itself, or the www host of a domain.
 func siteRoot(siteURL string) string {
 	if domain, ok := strings.CutPrefix(siteURL, "sc-domain:"); ok {
 		return "https://www." + domain + "/"
@@ -188,7 +188,7 @@ func siteRoot(siteURL string) string {
 	return siteURL
 }
 
-// siteBrand is the host's own name, "example" of www.example.com.
+// siteBrand returns the host's own name, "example" of www.example.com.
 func siteBrand(siteURL string) string {
 	u, err := url.Parse(siteRoot(siteURL))
 	if err != nil {
@@ -201,7 +201,7 @@ func siteBrand(siteURL string) string {
 	return label
 }
 
-// countries are the keys by ascending order, each with its weight.
+// countries returns the keys in ascending order, each with its weight.
 func countries() ([]string, []int) {
 	table := words(`are 8 arg 7 aus 22 aut 9 bel 10 bgd 5 bgr 3 bra 25 can 30 che 11 chl 4 chn 3 col 5 cze 6 deu 60 dnk 7 egy 4
 		esp 20 est 2 fin 6 fra 35 gbr 80 grc 4 hkg 5 hrv 2 hun 4 idn 14 ind 60 irl 9 isr 4 ita 22 jpn 18 ken 3 kor 8 lka 2 lux 1

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// sitemapFile is one file on the web server of a site.
+// sitemapFile is a file on the web server of a site.
 type sitemapFile struct {
 	site Site
 	n    int // which of its sitemaps
 }
 
-// sitemapFiles are the files of all sites by fileKey. Of two users that claim an address the first one has it.
+// sitemapFiles returns the files of all sites by fileKey. If two users claim a URL, the first one gets it.
 func sitemapFiles(users []User) map[string]sitemapFile {
 	files := map[string]sitemapFile{}
 	for i := range users {
@@ -25,7 +25,7 @@ func sitemapFiles(users []User) map[string]sitemapFile {
 			for n, path := range site.sitemapPaths() {
 				u, err := url.Parse(path)
 				if err != nil {
-					continue // an address that nobody can fetch
+					continue // not a URL that can be fetched
 				}
 				key := fileKey(u.Host, u)
 				if _, taken := files[key]; !taken {
@@ -37,13 +37,13 @@ func sitemapFiles(users []User) map[string]sitemapFile {
 	return files
 }
 
-// fileKey is an address without its scheme: http and https are the same server.
+// fileKey is a URL without its scheme: http and https reach the same server.
 func fileKey(host string, u *url.URL) string {
 	host = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(host), ":80"), ":443")
 	return host + u.RequestURI()
 }
 
-// fileOf finds the file that a request to a host asks for.
+// fileOf returns the file that a request to a host names.
 func (s *Server) fileOf(r *http.Request, host string) (sitemapFile, bool) {
 	if r.Method != "" && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return sitemapFile{}, false
@@ -52,7 +52,7 @@ func (s *Server) fileOf(r *http.Request, host string) (sitemapFile, bool) {
 	return file, ok
 }
 
-// document is what a web server answers with.
+// document is the answer of a web server.
 type document struct {
 	mediaType string
 	body      []byte
@@ -73,7 +73,7 @@ type located struct {
 	LastMod string `xml:"lastmod"`
 }
 
-// render writes a file: an index of the other sitemaps, or a list of addresses.
+// render returns a file: an index of the other sitemaps, or a list of URLs.
 func (s *Server) render(file sitemapFile) document {
 	w, paths := s.world(file.site), file.site.sitemapPaths()
 	locate := func(address string) located {
@@ -113,12 +113,12 @@ func (d document) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header()[name] = values
 	}
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(d.body) // a client that went away is nobody's error
+		_, _ = w.Write(d.body) // a disconnected client is not an error
 	}
 }
 
-// Web is the web as the simulated sites make it up, without a network: whatever the scheme, it answers the address of a
-// sitemap with the file, and any other with 404. It is safe for concurrent use.
+// Web returns the web of the simulated sites as a transport without a network. It answers the URL of a sitemap with the file,
+// whatever the scheme, and any other URL with 404. It is safe for concurrent use.
 func (s *Server) Web() http.RoundTripper { return siteWeb{s} }
 
 type siteWeb struct{ sim *Server }
@@ -126,7 +126,7 @@ type siteWeb struct{ sim *Server }
 // RoundTrip implements http.RoundTripper.
 func (t siteWeb) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
-		_ = r.Body.Close() // it is not read
+		_ = r.Body.Close() // unread
 	}
 	if err := r.Context().Err(); err != nil {
 		return nil, err

@@ -161,7 +161,7 @@ func TestTheListenerServesSitemapsByHostAndPath(t *testing.T) {
 	}
 }
 
-func TestTheWebNeedsNoNetwork(t *testing.T) {
+func TestWebNeedsNoNetwork(t *testing.T) {
 	config := testConfig()
 	config.Users[0].Sites[0].Sitemaps = []string{"https://www.example.com/a.xml.gz", "http://cdn.example.net/b.xml?of=example", "::"}
 	client := &http.Client{Transport: gscsim.New(config).Web()}
@@ -190,6 +190,6 @@ func TestTheWebNeedsNoNetwork(t *testing.T) {
 	}
 	if response, err := client.Do(r); !errors.Is(err, context.Canceled) {
 		_ = response.Body.Close()
-		t.Errorf("a request that nobody waits for: %v", err)
+		t.Errorf("a canceled request: %v", err)
 	}
 }

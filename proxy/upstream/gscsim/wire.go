@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// rawJSON is a body that is encoded already.
+// rawJSON is an encoded body.
 type rawJSON []byte
 
-// writeJSON sends body as Google's front end does: indented unless prettyPrint=false asks otherwise, and compressed when
-// the client accepts gzip.
+// writeJSON sends a body as Google's front end does: indented unless prettyPrint=false, and compressed if the client accepts gzip.
 func writeJSON(w http.ResponseWriter, r *http.Request, code int, body any) {
 	text, ok := body.(rawJSON)
 	if !ok {
@@ -34,7 +33,7 @@ func writeJSON(w http.ResponseWriter, r *http.Request, code int, body any) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(code)
-	_, _ = w.Write(text) // a client that went away is nobody's error
+	_, _ = w.Write(text) // a disconnected client is not an error
 }
 
 func encode(body any) []byte {
@@ -69,8 +68,8 @@ func compress(text []byte) []byte {
 	return out.Bytes()
 }
 
-// appendNumber writes a double as Google's encoder does: integral values without a fraction, others with 15 significant
-// digits where those are exact, else with 17.
+// appendNumber writes a double as Google's encoder does: integers without a fraction, others with 15 significant digits if those
+// are exact, else with 17.
 func appendNumber(dst []byte, v float64) []byte {
 	if v == float64(int64(v)) {
 		return strconv.AppendInt(dst, int64(v), 10)
@@ -83,7 +82,7 @@ func appendNumber(dst []byte, v float64) []byte {
 	return strconv.AppendFloat(dst[:start], v, 'g', 17, 64)
 }
 
-// appendString writes s as a JSON string; what HTML could read as markup is escaped, as Google does.
+// appendString writes s as a JSON string with HTML characters escaped, as Google does.
 func appendString(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {

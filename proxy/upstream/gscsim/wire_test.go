@@ -41,7 +41,7 @@ func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{
 		`{"startDate":"2026-08-08","endDate":"2026-08-14","dimensions":["query","page"],"rowLimit":5,"startRow":2}`,
 		`{"startDate":"2026-08-08","endDate":"2026-08-14","dimensions":["hour"],"dataState":"hourly_all"}`,
-		`{"startDate":"0000-01-01","endDate":"9999-12-31","dimensions":["date"],"type":"discover"}`,
+		`{"startDate":"0000-01-01","endDate":"9999-12-31","dimensions":["date"],"type":"WEB"}`,
 		`{"startDate":"2026-08-08","endDate":"2026-08-14","dimensionFilterGroups":[{"groupType":"and","filters":[{"dimension":"query","operator":"includingRegex","expression":"a|(b"}]}]}`,
 	} {
 		f.Add(seed)

@@ -6,48 +6,47 @@ import (
 	"strings"
 )
 
-// worldKey is everything that the data of a site depends on, next to the seed.
+// worldKey is everything, besides the seed, that determines the data of a site.
 type worldKey struct {
 	url, brand, firstDay string
 	queries, pages       int
 }
 
-// world is everything about a site that does not change from day to day. It is immutable once built.
+// world holds the facts of a site that do not change from day to day. It is immutable.
 type world struct {
 	seed        uint64
 	firstDay    day
 	queries     []string // ascending
 	pages       []string // ascending
-	upcoming    []string // addresses that sitemaps list and that are no pages yet
+	upcoming    []string // URLs that sitemaps list but that are not pages yet
 	countries   []string // ascending
 	appearances []string // ascending
 	pageRank    []int32  // popularity of each page
 	pageByRank  []int32
 	appearance  []int8 // of each page; -1 for none
 	terms       []term
-	feed        []term // what Discover and Google News show: pages without queries
 
 	countryTable [1024]uint8
 	hourTable    [256]uint8
 	ctr          [401]float32          // clicks per impression by position, in quarters
-	portion      [maxParts + 1]float32 // an equal part out of so many, over 256
+	portion      [maxParts + 1]float32 // by number of parts: 1 / (256 * parts)
 }
 
-// none stands for the query of anonymised traffic and for the absent rich result.
+// none marks an anonymised query and an absent rich result.
 const none = -1
 
-// term is a demand that recurs every day: a named query, an anonymised one, or a page of a feed.
+// term is a demand that recurs every day: a named query or an anonymised one.
 type term struct {
 	base     float32 // impressions on an average day
 	position float32 // average position
 	appeal   float32 // scales the click-through rate
-	swing    float32 // how far demand moves around its average, -0.8 to 0.8
+	swing    float32 // amplitude of demand around its average, -0.8 to 0.8
 	query    int32
 	pages    [3]int32
 	nPages   uint8
 	period   uint16 // days of one swing
 	phase    uint16
-	lifespan uint16 // days on out of every lifecycle; 0 means always
+	lifespan uint16 // active days of each cycle; 0 means always
 	cycle    uint16
 }
 
@@ -108,7 +107,7 @@ func newWorld(seed uint64, key worldKey) *world {
 	return w
 }
 
-// ascending returns texts in ascending order, and for each of the given ones its place in that order.
+// ascending returns the texts in ascending order, and the place of each given text in it.
 func ascending(texts []string) (sorted []string, place []int32) {
 	order := make([]int32, len(texts))
 	for i := range order {
@@ -125,7 +124,7 @@ func ascending(texts []string) (sorted []string, place []int32) {
 func (w *world) fillTables() {
 	keys, weights := countries()
 	w.countries = keys
-	// Half of the sites are at home somewhere else than in the United States.
+	// Half of the sites have another home country than the United States.
 	if home := hash(w.seed, 0xc0) % uint64(2*len(keys)); home < uint64(len(keys)) {
 		weights[home] += 500
 	}
@@ -139,7 +138,7 @@ func (w *world) fillTables() {
 	}
 }
 
-// fill spreads indexes over the table in proportion to their weights; each has at least one place.
+// fill distributes indexes over the table by weight; each gets at least one place.
 func fill(table []uint8, weights []int) {
 	total := 0
 	for _, weight := range weights {
@@ -154,8 +153,7 @@ func fill(table []uint8, weights []int) {
 	}
 }
 
-// fillTerms gives each named query, each anonymised one and each page of a feed its demand: a few head terms and a long
-// tail. More queries mean a longer tail, not proportionally more traffic.
+// fillTerms gives each named and each anonymised query its demand: a few head terms and a long tail. More queries mean a longer tail, not proportionally more traffic.
 func (w *world) fillTerms(byRank []string, queryOf []int32, brand string) {
 	n := len(byRank)
 	total := 18000 * math.Pow(float64(n)/1500, 0.7)
@@ -173,12 +171,6 @@ func (w *world) fillTerms(byRank []string, queryOf []int32, brand string) {
 		t := w.newTerm(hash(w.seed, 0xa0, uint64(i)), none)
 		t.base = float32(0.25 * total / float64(anonymised))
 		w.terms = append(w.terms, t)
-	}
-	for rank, page := range w.pageByRank {
-		t := w.newTerm(hash(w.seed, 0xfe, uint64(rank)), none)
-		t.base = float32(head) / float32(rank+3)
-		t.pages[0], t.nPages = page, 1
-		w.feed = append(w.feed, t)
 	}
 }
 
