@@ -68,7 +68,7 @@ func benchRows(random *rand.Rand, by translate.Dimension) *translate.Rows {
 	return b.Rows()
 }
 
-func BenchmarkRows(b *testing.B) {
+func BenchmarkRead(b *testing.B) {
 	for _, months := range []int{12, 36} {
 		store, r := benchHistory(b, months)
 		entries, err := store.List(b.Context(), "")
@@ -80,9 +80,9 @@ func BenchmarkRows(b *testing.B) {
 			size += e.Size
 		}
 		read := func(b *testing.B, h *History, by translate.Dimension) {
-			rows, missing, err := h.Rows(b.Context(), testProperty, by, r)
-			if err != nil || rows.Len() == 0 || len(missing) > 0 {
-				b.Fatalf("%d rows, %d days missing, %v", rows.Len(), len(missing), err)
+			result, err := h.Read(b.Context(), testProperty, by, r)
+			if err != nil || result.Rows.Len() == 0 || len(result.Missing) > 0 {
+				b.Fatalf("%+v, %v", result, err)
 			}
 		}
 		fresh := func(b *testing.B) *History {

@@ -50,15 +50,16 @@ func TestMergedDaysAreAddedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, missing, err := h.Rows(t.Context(), testProperty, translate.ByQuery,
+	got, err := h.Read(t.Context(), testProperty, translate.ByQuery,
 		translate.DateRange{Start: day(t, "2026-01-30"), End: day(t, "2026-02-02")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(missing); got != "[2026-01-30 2026-02-02]" {
-		t.Errorf("missing %s", got)
+	if missing := fmt.Sprint(got.Missing); missing != "[2026-01-30 2026-02-02]" {
+		t.Errorf("missing %s", missing)
 	}
 	want := []translate.Metrics{{Clicks: 8, Impressions: 80, CTR: 0.1, Position: 1.5}, {Clicks: 4, Impressions: 50, CTR: 0.08, Position: 1.5}}
+	rows := got.Rows
 	if rows.Len() != len(want) {
 		t.Fatalf("%d rows", rows.Len())
 	}

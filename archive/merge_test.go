@@ -173,9 +173,9 @@ func TestAFinalDayIsNotReplacedByAProvisionalOne(t *testing.T) {
 	}
 	clicks := func(want int64) {
 		t.Helper()
-		rows, _, err := h.Rows(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date})
-		if err != nil || rows.Len() != 1 || rows.Metrics(0).Clicks != want {
-			t.Errorf("%d rows, %v, want one with %d clicks", rows.Len(), err, want)
+		got, err := h.Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date})
+		if err != nil || got.Rows.Len() != 1 || got.Rows.Metrics(0).Clicks != want {
+			t.Errorf("%+v, %v, want one row with %d clicks", got, err, want)
 		}
 	}
 	merge(queries(1, 10), false)
@@ -210,10 +210,11 @@ func TestOnlyTheTopHundredQueriesAndPagesAreKept(t *testing.T) {
 		if d.Dimension == translate.ByCountry {
 			want = 150
 		}
-		got, _, err := h.Rows(t.Context(), testProperty, d.Dimension, translate.DateRange{Start: date, End: date})
-		if err != nil || got.Len() != want {
-			t.Fatalf("%s: %d rows, %v, want %d", d.Dimension, got.Len(), err, want)
+		result, err := h.Read(t.Context(), testProperty, d.Dimension, translate.DateRange{Start: date, End: date})
+		if err != nil || result.Rows.Len() != want {
+			t.Fatalf("%s: %+v, %v, want %d rows", d.Dimension, result, err, want)
 		}
+		got := result.Rows
 		for i := range got.Len() {
 			// 000 to 074 have a click, 075 to 149 none.
 			if string(got.Key(i)) != fmt.Sprintf("%03d", i) {

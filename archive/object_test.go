@@ -176,14 +176,15 @@ func TestADamagedObjectIsAnErrorOfEveryCallAndStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := translate.DateRange{Start: m.month, End: m.month + 27}
-	_, _, rowsErr := h.Rows(t.Context(), testProperty, translate.ByQuery, r)
+	_, readErr := h.Read(t.Context(), testProperty, translate.ByQuery, r)
+	_, _, firstErr := h.First(t.Context(), testProperty, translate.ByQuery)
 	_, daysErr := h.Days(t.Context(), testProperty)
 	mergeErr := h.Merge(t.Context(), testProperty, []Day{{Date: m.month + 3, Dimension: translate.ByDevice}})
 	var exportErr error
 	for _, err := range h.Export(t.Context(), testProperty, r) {
 		exportErr = err
 	}
-	for what, err := range map[string]error{"rows": rowsErr, "days": daysErr, "merge": mergeErr, "export": exportErr,
+	for what, err := range map[string]error{"read": readErr, "first": firstErr, "days": daysErr, "merge": mergeErr, "export": exportErr,
 		"prune": h.Prune(t.Context(), testProperty, m.month+5)} {
 		if fault := (*ObjectError)(nil); !errors.As(err, &fault) || fault.Name != name {
 			t.Errorf("%s: %v", what, err)

@@ -411,16 +411,12 @@ func TestSummary200ArchiveForAnUpstreamThatFails(t *testing.T) {
 // brokenHistory is an archive that cannot be read.
 type brokenHistory struct{}
 
-func (brokenHistory) Rows(context.Context, string, translate.Dimension, translate.DateRange) (*translate.Rows, []translate.Date, error) {
-	return nil, nil, errors.New("no such bucket")
+func (brokenHistory) Read(context.Context, string, translate.Dimension, translate.DateRange) (archive.Result, error) {
+	return archive.Result{}, errors.New("no such bucket")
 }
 
-func (brokenHistory) Cut(context.Context, string, translate.Dimension, translate.DateRange) (bool, error) {
-	return false, errors.New("no such bucket")
-}
-
-func (brokenHistory) Days(context.Context, string) (archive.Inventory, error) {
-	return nil, errors.New("no such bucket")
+func (brokenHistory) First(context.Context, string, translate.Dimension) (translate.Date, bool, error) {
+	return 0, false, errors.New("no such bucket")
 }
 
 // Without its archive, sara still answers what is all live.

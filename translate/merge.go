@@ -56,14 +56,10 @@ func (m *merger) add(key []byte, more Metrics) {
 
 // plus returns the figures of both together.
 func (m Metrics) plus(other Metrics) Metrics {
-	positions := m.Position*float64(m.Impressions) + other.Position*float64(other.Impressions)
-	m.Clicks += other.Clicks
-	m.Impressions += other.Impressions
-	if m.Impressions > 0 {
-		m.CTR = float64(m.Clicks) / float64(m.Impressions)
-		m.Position = positions / float64(m.Impressions)
-	}
-	return m
+	var sum Sum
+	sum.Add(m.Clicks, m.Impressions, m.Position)
+	sum.Add(other.Clicks, other.Impressions, other.Position)
+	return sum.Metrics()
 }
 
 // Total returns the figures of all rows together.

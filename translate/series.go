@@ -28,19 +28,11 @@ func SeriesOf(rows *Rows, r DateRange) (*Series, error) {
 	return s, nil
 }
 
-// Totals returns the figures of all days of r together: sums, and the position weighted by impressions, because the
-// average position of a day says nothing of how many impressions it stands for. r lies within the range of the series.
+// Totals returns the figures of all days of r together, see Sum. r lies within the range of the series.
 func (s *Series) Totals(r DateRange) Metrics {
-	var total Metrics
-	var positions float64
+	var total Sum
 	for _, day := range s.days[r.Start-s.first : r.End-s.first+1] {
-		total.Clicks += day.Clicks
-		total.Impressions += day.Impressions
-		positions += day.Position * float64(day.Impressions)
+		total.Add(day.Clicks, day.Impressions, day.Position)
 	}
-	if total.Impressions > 0 {
-		total.CTR = float64(total.Clicks) / float64(total.Impressions)
-		total.Position = positions / float64(total.Impressions)
-	}
-	return total
+	return total.Metrics()
 }

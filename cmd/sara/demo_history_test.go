@@ -52,8 +52,8 @@ func testDemoHistory(t *testing.T, world demoLine, temporary string) {
 			}
 		}
 		year := translate.DateRange{Start: inventory[translate.ByQuery].Last - 364, End: inventory[translate.ByQuery].Last}
-		if rows, _, err := history.Rows(t.Context(), world.Properties[name]["id"], translate.ByQuery, year); err != nil || rows.Len() < archive.TopRows {
-			t.Errorf("%s: a year has %d queries (%v)", name, rows.Len(), err)
+		if got, err := history.Read(t.Context(), world.Properties[name]["id"], translate.ByQuery, year); err != nil || got.Rows.Len() < archive.TopRows {
+			t.Errorf("%s: a year has %+v (%v)", name, got, err)
 		}
 	}
 }

@@ -99,18 +99,19 @@ func (r *run) traffic(ctx context.Context, p Property, scope sitemap.Scope) (cli
 		return nil, false, nil
 	}
 	anchor := r.calendar.Anchor(r.config.Now())
-	pages, missing, err := r.config.History.Rows(ctx, p.ID, translate.ByPage,
+	archived, err := r.config.History.Read(ctx, p.ID, translate.ByPage,
 		translate.DateRange{Start: anchor - trafficDays + 1, End: anchor})
 	if err != nil {
 		return nil, false, err
 	}
+	pages := archived.Rows
 	clicks = make(map[string]int64, pages.Len())
 	for i := range pages.Len() {
 		if address, ok := scope.Clean(string(pages.Key(i))); ok {
 			clicks[address] += pages.Metrics(i).Clicks
 		}
 	}
-	return clicks, len(missing) < trafficDays, nil
+	return clicks, len(archived.Missing) < trafficDays, nil
 }
 
 // findings are what is known of the URLs of a property.

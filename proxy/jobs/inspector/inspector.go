@@ -127,7 +127,7 @@ var _ Sitemaps = (*sitemap.Reader)(nil)
 
 // History is the archive, of which the pages with traffic are read.
 type History interface {
-	Rows(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (*translate.Rows, []translate.Date, error)
+	Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (archive.Result, error)
 }
 
 var _ History = (*archive.History)(nil)

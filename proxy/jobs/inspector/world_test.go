@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/proxy/jobs/schedule"
 	"sara/proxy/jobs/sitemap"
@@ -188,9 +189,10 @@ func (w *world) Read(ctx context.Context, scope sitemap.Scope, paths []string, _
 	return found, ctx.Err()
 }
 
-// Rows implements History.
-func (w *world) Rows(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (
-	*translate.Rows, []translate.Date, error) {
+// A worldHistory implements History, whose Read is not the one of Sitemaps.
+type worldHistory struct{ *world }
+
+func (w worldHistory) Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (archive.Result, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if by != translate.ByPage || r.Days() != 28 || r.End != w.calendar.Anchor(w.now()) {
@@ -206,7 +208,7 @@ func (w *world) Rows(ctx context.Context, property string, by translate.Dimensio
 	for day := r.Start; w.uncollected && day <= r.End; day++ {
 		missing = append(missing, day)
 	}
-	return b.Rows(), missing, ctx.Err()
+	return archive.Result{Rows: b.Rows(), Missing: missing}, ctx.Err()
 }
 
 // Take implements Quota.
@@ -279,7 +281,7 @@ func (w *world) Ended(_ Property, err error)             { w.tell("ended %t", er
 func (w *world) inspector(change ...func(*Config)) *Inspector {
 	w.t.Helper()
 	const unpaced = 60_000_000
-	config := Config{Store: w.store, Source: w, Sitemaps: w, Quota: w, Leases: w.store, Holder: "test", History: w, Progress: w,
+	config := Config{Store: w.store, Source: w, Sitemaps: w, Quota: w, Leases: w.store, Holder: "test", History: worldHistory{w}, Progress: w,
 		Now: func() time.Time { return w.now() }, PerSite: unpaced, Total: unpaced, ParallelInspections: 1}
 	for _, f := range change {
 		f(&config)

@@ -26,27 +26,43 @@ func TestRowsAreThoseOfASlowReference(t *testing.T) {
 	if err := h.Merge(t.Context(), testProperty, days); err != nil {
 		t.Fatal(err)
 	}
+	derived := 0
 	for range 60 {
 		start := translate.NewDate(2024, 1, 10) + translate.Date(random.IntN(80))
 		r := translate.DateRange{Start: start, End: start + translate.Date(random.IntN(70))}
 		by := Dimensions()[random.IntN(5)]
-		rows, missing, err := h.Rows(t.Context(), testProperty, by, r)
+		got, err := h.Read(t.Context(), testProperty, by, r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantRows, wantMissing := reference(days, by, r)
-		if !slices.Equal(missing, wantMissing) {
-			t.Errorf("%s %v: missing %v, want %v", by, r, missing, wantMissing)
+		wantRows, wantMissing, wantDerived := reference(days, by, r)
+		if !slices.Equal(got.Missing, wantMissing) || got.Derived != wantDerived || (got.Last == nil) != (len(wantMissing) == r.Days()) {
+			t.Errorf("%s %v: %+v, want %d days derived and missing %v", by, r, got, wantDerived, wantMissing)
 		}
-		if got := described(rows); !slices.Equal(got, wantRows) {
-			t.Errorf("%s %v: %q\nwant %q", by, r, got, wantRows)
+		if got.Last != nil && *got.Last+translate.Date(trailing(wantMissing, r.End)) != r.End {
+			t.Errorf("%s %v: the last day is %s, and %v are missing", by, r, got.Last, wantMissing)
+		}
+		if rows := described(got.Rows); !slices.Equal(rows, wantRows) {
+			t.Errorf("%s %v: %q\nwant %q", by, r, rows, wantRows)
 		}
 		if by == translate.ByDate {
-			if _, err := translate.SeriesOf(rows, r); err != nil {
+			if _, err := translate.SeriesOf(got.Rows, r); err != nil {
 				t.Errorf("they make no series: %v", err)
 			}
+			derived += got.Derived
 		}
 	}
+	if derived == 0 {
+		t.Error("no day was derived")
+	}
+}
+
+// trailing returns how many days up to end are missing in one run.
+func trailing(missing []translate.Date, end translate.Date) (n int) {
+	for i := len(missing) - 1; i >= 0 && missing[i] == end-translate.Date(n); i-- {
+		n++
+	}
+	return n
 }
 
 func described(rows *translate.Rows) (all []string) {
@@ -58,7 +74,7 @@ func described(rows *translate.Rows) (all []string) {
 }
 
 // reference adds up days row by row.
-func reference(days []Day, by translate.Dimension, r translate.DateRange) (rows []string, missing []translate.Date) {
+func reference(days []Day, by translate.Dimension, r translate.DateRange) (rows []string, missing []translate.Date, derived int) {
 	type total struct {
 		key                 string
 		clicks, impressions int64
@@ -66,11 +82,22 @@ func reference(days []Day, by translate.Dimension, r translate.DateRange) (rows 
 	}
 	totals := make(map[string]*total)
 	archived := make(map[translate.Date]bool)
+	sources := make(map[translate.Date]translate.Dimension)
+	for _, source := range []translate.Dimension{translate.ByQuery, translate.ByPage, translate.ByCountry, translate.ByDevice, by} {
+		for _, d := range days { // the last source that a day has is the best
+			if d.Dimension == source && (source == by || by == translate.ByDate) {
+				sources[d.Date] = source
+			}
+		}
+	}
 	for _, d := range days {
-		if d.Dimension != by || d.Date < r.Start || d.Date > r.End {
+		if source, ok := sources[d.Date]; !ok || d.Dimension != source || d.Date < r.Start || d.Date > r.End {
 			continue
 		}
-		archived[d.Date] = true
+		if archived[d.Date] = true; d.Dimension != by {
+			derived++
+			totals[d.Date.String()] = &total{key: d.Date.String()} // it has a row even without traffic
+		}
 		for i := range d.Rows.Len() {
 			key, m := string(d.Rows.Key(i)), d.Rows.Metrics(i)
 			if by == translate.ByDate {
@@ -109,7 +136,7 @@ func reference(days []Day, by translate.Dimension, r translate.DateRange) (rows 
 			missing = append(missing, date)
 		}
 	}
-	return rows, missing
+	return rows, missing, derived
 }
 
 // counting is a bucket that counts what is read, and holds reads back while it is closed.
@@ -183,11 +210,11 @@ func TestWhatIsInMemoryIsNotReadAgainUntilItHasChanged(t *testing.T) {
 	}
 	clicks := func(want int64) {
 		t.Helper()
-		rows, _, err := reader.Rows(t.Context(), testProperty, translate.ByQuery, r)
+		result, err := reader.Read(t.Context(), testProperty, translate.ByQuery, r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got int64
+		rows, got := result.Rows, int64(0)
 		for i := range rows.Len() {
 			got += rows.Metrics(i).Clicks
 		}
@@ -236,8 +263,8 @@ func TestReadersAtOnceReadAMonthOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 20 {
 		group.Go(func() {
-			rows, _, err := h.Rows(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date})
-			if err != nil || rows.Len() != 3 {
+			got, err := h.Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date})
+			if err != nil || got.Rows.Len() != 3 {
 				t.Errorf("%v", err)
 			}
 		})
@@ -260,12 +287,12 @@ func TestAReaderWhoLeavesDoesNotFailTheOthers(t *testing.T) {
 	leaving, leave := context.WithCancel(t.Context())
 	left, stayed := make(chan error), make(chan error)
 	go func() {
-		_, _, err := h.Rows(leaving, testProperty, translate.ByQuery, r)
+		_, err := h.Read(leaving, testProperty, translate.ByQuery, r)
 		left <- err
 	}()
 	<-b.asked
 	go func() {
-		_, _, err := h.Rows(t.Context(), testProperty, translate.ByQuery, r)
+		_, err := h.Read(t.Context(), testProperty, translate.ByQuery, r)
 		stayed <- err
 	}()
 	leave()
@@ -290,7 +317,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	r := translate.DateRange{Start: days[0].Date, End: days[23].Date}
 	for range 3 {
-		if _, _, err := h.Rows(t.Context(), testProperty, translate.ByPage, r); err != nil {
+		if _, err := h.Read(t.Context(), testProperty, translate.ByPage, r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -308,4 +335,40 @@ func TestAHistoryNeedsSoundSettings(t *testing.T) {
 			t.Errorf("%+v is accepted", c)
 		}
 	}
+}
+
+func TestReadIsTruncatedIfADayIsFull(t *testing.T) {
+	h := newTestHistory(t)
+	first := translate.NewDate(2026, 5, 30)
+	rows := func(n int) *translate.Rows {
+		var b translate.RowsBuilder
+		for i := range n {
+			b.Add(fmt.Appendf(nil, "key %03d", i), translate.Metrics{Clicks: int64(1000 - i), Impressions: 1000, CTR: float64(1000-i) / 1000, Position: 2})
+		}
+		return b.Rows()
+	}
+	var days []Day
+	for i, n := range []int{TopRows - 1, 0, TopRows, TopRows + 1, 3} {
+		for _, by := range []translate.Dimension{translate.ByQuery, translate.ByCountry} {
+			days = append(days, Day{Date: first + translate.Date(i), Dimension: by, Rows: rows(n), Final: true})
+		}
+	}
+	if err := h.Merge(t.Context(), testProperty, days); err != nil {
+		t.Fatal(err)
+	}
+	f := func(by translate.Dimension, from, to int, want bool) {
+		t.Helper()
+		r := translate.DateRange{Start: first + translate.Date(from), End: first + translate.Date(to)}
+		if got, err := h.Read(t.Context(), testProperty, by, r); err != nil || got.Truncated != want {
+			t.Errorf("%v from %s to %s: truncated %v, %v", by, r.Start, r.End, got.Truncated, err)
+		}
+	}
+	f(translate.ByQuery, -20, 1, false)
+	f(translate.ByQuery, 0, 2, true)
+	f(translate.ByQuery, 2, 2, true)
+	f(translate.ByQuery, 3, 3, true)
+	f(translate.ByQuery, 4, 60, false)
+	f(translate.ByQuery, -100, 100, true)
+	f(translate.ByPage, -100, 100, false)
+	f(translate.ByCountry, -100, 100, false)
 }

@@ -1,0 +1,255 @@
+package archive
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+
+	"sara/translate"
+)
+
+// A Result is what the archive has of a property for one dimension and a range of days.
+type Result struct {
+	// Rows has one row for each key: clicks and impressions are summed and the position is weighted by impressions. Rows
+	// are ordered by clicks descending, then key. For ByDate there is one row for each day with traffic, keyed by its
+	// date, in order. The rows belong to the caller.
+	Rows *translate.Rows
+	// Missing lists the days of the range that are not archived, in order. Last is the last day that is; nil if none is.
+	Missing []translate.Date
+	Last    *translate.Date
+	// Derived counts the days without an archived total, as imported days may be, whose total is the sum of another
+	// dimension. It is zero for all dimensions but ByDate.
+	Derived int
+	// Truncated tells that keys may be missing from Rows, because a day has as many queries or pages as the archive keeps.
+	Truncated bool
+}
+
+// Read answers for a property what the upstream would for the dimension and range. It fetches each month once.
+func (h *History) Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (Result, error) {
+	load := func(ctx context.Context, property string, m monthObject) (*object, error) {
+		o, err := h.load(ctx, property, m)
+		if err == nil && o != nil {
+			_, err = o.table(by) // decode here, where months are handled in parallel
+		}
+		return o, err
+	}
+	w := walk{by: by, days: r, next: r.Start}
+	if err := each(ctx, h, property, r, load, w.visit); err != nil {
+		return Result{}, fmt.Errorf("read %s of property %.80q from %s to %s: %w", dimensionName(by), property, r.Start, r.End, err)
+	}
+	return w.finish(), nil
+}
+
+// First returns the first archived day of a property under a dimension, or for ByDate under any; ok is false if there is
+// none. It is not a part of Result because it may lie in a month outside the range, which a Read does not fetch.
+func (h *History) First(ctx context.Context, property string, by translate.Dimension) (first translate.Date, ok bool, err error) {
+	err = checkProperty(property)
+	var listed []monthObject
+	if err == nil {
+		listed, err = h.list(ctx, property)
+	}
+	for _, m := range listed {
+		var l *ledger
+		if l, err = h.loadLedger(ctx, property, m); err != nil {
+			break
+		}
+		for day := 0; l != nil && day < l.days(); day++ {
+			if _, archived := l.source(by, day); archived {
+				return l.month + translate.Date(day), true, nil
+			}
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("find the first day of property %.80q: %w", property, err)
+	}
+	return 0, false, err
+}
+
+// overlap returns the days of the month, from 0, that lie in r: from first up to but not including last.
+func (l *ledger) overlap(r translate.DateRange) (first, last int) {
+	first = int(max(r.Start, l.month) - l.month)
+	last = min(int(r.End-l.month)+1, l.days())
+	return first, last
+}
+
+// source returns the dimension that a day is read from: the one that is asked for or, for a total that is not archived, the
+// dimension whose sum is closest to it. Devices and countries add up to the total; pages and queries are cut to TopRows.
+func (l *ledger) source(by translate.Dimension, day int) (source translate.Dimension, archived bool) {
+	if l.states[by][day] != absent {
+		return by, true
+	}
+	if by == translate.ByDate {
+		for _, part := range [...]translate.Dimension{translate.ByDevice, translate.ByCountry, translate.ByPage, translate.ByQuery} {
+			if l.states[part][day] != absent {
+				return part, true
+			}
+		}
+	}
+	return by, false
+}
+
+// A walk visits the months of a range in order and adds up their days.
+type walk struct {
+	by     translate.Dimension
+	days   translate.DateRange
+	next   translate.Date // the first day that is neither archived nor missing so far
+	result Result
+	tally  tally                 // of all dimensions but ByDate
+	totals translate.RowsBuilder // of ByDate
+	date   []byte                // scratch space for its keys
+}
+
+func (w *walk) visit(o *object) error {
+	first, last := o.overlap(w.days)
+	for day := first; day < last; day++ {
+		source, archived := o.source(w.by, day)
+		if !archived {
+			continue
+		}
+		w.archived(o.month + translate.Date(day))
+		if w.by != translate.ByDate {
+			continue
+		}
+		if err := w.addTotal(o, source, day); err != nil {
+			return err
+		}
+	}
+	if w.by == translate.ByDate {
+		return nil
+	}
+	rows, err := o.table(w.by)
+	if err != nil {
+		return err
+	}
+	w.tally.add(rows, first, last)
+	if w.by == translate.ByQuery || w.by == translate.ByPage {
+		w.result.Truncated = w.result.Truncated || rows.hasFullDay(first, last)
+	}
+	return nil
+}
+
+// archived notes a day that is archived. Those since the one before are missing.
+func (w *walk) archived(day translate.Date) {
+	w.missUntil(day)
+	w.next = day + 1
+}
+
+func (w *walk) missUntil(day translate.Date) {
+	for ; w.next < day; w.next++ {
+		w.result.Missing = append(w.result.Missing, w.next)
+	}
+}
+
+// addTotal adds the total of a day, from the dimension that has it.
+func (w *walk) addTotal(o *object, source translate.Dimension, day int) error {
+	rows, err := o.table(source)
+	if err != nil {
+		return err
+	}
+	var total translate.Metrics
+	if source == w.by {
+		start, end := rows.span(day, day+1)
+		if start == end {
+			return nil // a day without traffic
+		}
+		var sum translate.Sum
+		sum.Add(rows.clicks[start], rows.impressions[start], rows.position[start])
+		total = sum.Metrics()
+	} else {
+		var parts tally
+		parts.add(rows, day, day+1)
+		total = parts.rows().Total()
+		w.result.Derived++
+	}
+	w.date = (o.month + translate.Date(day)).Append(w.date[:0])
+	w.totals.Add(w.date, total)
+	return nil
+}
+
+func (w *walk) finish() Result {
+	if w.next > w.days.Start {
+		last := w.next - 1
+		w.result.Last = &last
+	}
+	w.missUntil(w.days.End + 1)
+	if w.by == translate.ByDate {
+		w.result.Rows = w.totals.Rows()
+	} else {
+		w.result.Rows = w.tally.rows()
+	}
+	return w.result
+}
+
+// span returns the rows of the days from first up to last: from start up to end.
+func (t *table) span(first, last int) (start, end int) {
+	start = sort.Search(len(t.day), func(i int) bool { return int(t.day[i]) >= first })
+	end = start + sort.Search(len(t.day)-start, func(i int) bool { return int(t.day[start+i]) >= last })
+	return start, end
+}
+
+// hasFullDay reports whether a day from first up to last has TopRows rows.
+func (t *table) hasFullDay(first, last int) bool {
+	start, end := t.span(first, last)
+	for i := start; i+TopRows <= end; i++ {
+		if t.day[i] == t.day[i+TopRows-1] {
+			return true
+		}
+	}
+	return false
+}
+
+// A tally adds up rows by key over any number of months. The zero tally is empty.
+type tally struct {
+	index map[string]int32 // in sums
+	sums  []keySum
+	bytes int // of all keys
+}
+
+type keySum struct {
+	key []byte
+	translate.Sum
+}
+
+// add adds the rows of the days from first up to last. It looks up each distinct key of a table once.
+func (t *tally) add(rows *table, first, last int) {
+	start, end := rows.span(first, last)
+	if t.index == nil {
+		t.index = make(map[string]int32, len(rows.keys))
+		t.sums = make([]keySum, 0, len(rows.keys))
+	}
+	indexes := make([]int32, len(rows.keys)) // in sums, plus one; 0 for a key that was not looked up
+	for i := start; i < end; i++ {
+		index := &indexes[rows.key[i]]
+		if *index == 0 {
+			*index = t.indexOf(rows.keys[rows.key[i]]) + 1
+		}
+		t.sums[*index-1].Add(rows.clicks[i], rows.impressions[i], rows.position[i])
+	}
+}
+
+func (t *tally) indexOf(key []byte) int32 {
+	if i, ok := t.index[string(key)]; ok {
+		return i
+	}
+	i := int32(len(t.sums))
+	t.index[string(key)] = i
+	t.sums = append(t.sums, keySum{key: key})
+	t.bytes += len(key)
+	return i
+}
+
+// rows returns the sums in the upstream's order.
+func (t *tally) rows() *translate.Rows {
+	slices.SortFunc(t.sums, func(a, b keySum) int {
+		return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), bytes.Compare(a.key, b.key))
+	})
+	var b translate.RowsBuilder
+	b.Grow(len(t.sums), t.bytes)
+	for i := range t.sums {
+		b.Add(t.sums[i].key, t.sums[i].Metrics())
+	}
+	return b.Rows()
+}
