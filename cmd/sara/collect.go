@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"sara/proxy/jobs/collector"
 	"sara/archive/sqlstore"
 	"sara/proxy"
+	"sara/proxy/jobs/collector"
 )
 
 // collectCommand fills the archive.

@@ -29,7 +29,7 @@ type demoCommand struct {
 	JSON           bool   `name:"json" help:"Print one line of JSON when ready, for programs."`
 }
 
-// demoCacheBytes is more than the whole demo world has to say.
+// demoCacheBytes exceeds the size of all answers of the demo world.
 const demoCacheBytes = 64 << 20
 
 // demoAddresses are the open listeners of a demo.
@@ -79,7 +79,7 @@ func (c *demoCommand) Run(ctx context.Context, con *console) (err error) {
 	return c.serve(ctx, con, addresses, folder, cast)
 }
 
-// serve seeds the world, in a folder that is empty, and serves it as the command serve does.
+// serve seeds the world in an empty folder, and serves it like the command serve.
 func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, folder string, cast *cast) (err error) {
 	log, err := logSettings{LogLevel: c.LogLevel, LogFormat: "text", AccessLogSample: "1"}.open(con.stderr)
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	return s.run(ctx, func(ctx context.Context) error { return c.announce(ctx, con, world) })
 }
 
-// announce tells that the demo is ready, after the first request of all has been made.
+// announce prints that the demo is ready, after its first request.
 func (c *demoCommand) announce(ctx context.Context, con *console, world *demoWorld) error {
 	if err := world.meetDisconnected(ctx); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (c *demoCommand) announce(ctx context.Context, con *console, world *demoWor
 	return world.print(con.stdout)
 }
 
-// meetDisconnected asks for figures of the property whose credentials were revoked, so that the service finds out.
+// meetDisconnected requests figures of the property with revoked credentials, so that the service notices.
 func (w *demoWorld) meetDisconnected(ctx context.Context) error {
 	address := w.BaseURL + "/v1/properties/" + w.Properties["disconnected"].ID + "/summary"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -156,7 +156,7 @@ func (w *demoWorld) meetDisconnected(ctx context.Context) error {
 	}
 	request.Header.Set("Authorization", "Bearer "+w.Keys["performance_only"])
 	request.Close = true
-	client := http.Client{Transport: &http.Transport{}} // not through a proxy of the environment
+	client := http.Client{Transport: &http.Transport{}} // ignore proxies of the environment
 	response, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("make the first request: %w", err)

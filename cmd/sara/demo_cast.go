@@ -9,14 +9,14 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// A cast is who has an account in the simulated Search Console, and the credential files by which they are connected.
+// A cast is the users of the simulated Search Console, and the credential files that connect them.
 type cast struct {
 	url         string // of the simulator
 	users       []gscsim.User
 	credentials map[string][]byte // by the connection's name
 }
 
-// The sites of the demo world. Their hosts cannot exist: example is reserved.
+// The sites of the demo world. Their hosts cannot exist, because the domain example is reserved.
 const (
 	siteMain         = "sc-domain:alderandpine.example"
 	sitePrefix       = "https://www.harborcoffee.example/shop/"
@@ -25,10 +25,10 @@ const (
 	siteFresh        = "sc-domain:sundialstudio.example"
 	siteTwin         = "sc-domain:fernandfield.example"
 	siteForeign      = "sc-domain:quietharbor.example"
-	siteUnverified   = "https://staging.harborcoffee.example/" // seen in the list, connected by nobody
+	siteUnverified   = "https://staging.harborcoffee.example/" // listed, but never connected
 )
 
-// The connections of the demo world: two by service accounts, three by people who consented.
+// The connections of the demo world: two service accounts, three people who consented.
 const (
 	shopConnection      = "alder-and-pine"
 	portfolioConnection = "portfolio"
@@ -80,7 +80,7 @@ func (c *cast) addPerson(connection string, revoked bool, sites ...gscsim.Site) 
 	return err
 }
 
-// simulation is the simulator's side of the cast.
+// simulation returns the configuration of the simulator.
 func (c *cast) simulation(now func() time.Time) gscsim.Config {
 	const seed = 20
 	return gscsim.Config{Seed: seed, Now: now, Users: c.users}

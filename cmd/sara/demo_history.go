@@ -14,21 +14,21 @@ import (
 	"sara/translate"
 )
 
-// What the archive of the demo holds: main is as if it had been collected up to today, the others up to the end of last month.
+// The archive of the demo: main looks collected up to today, the others up to the end of last month.
 const (
 	mainMonths  = 36
 	otherMonths = 24
 )
 
-// A historian fills the archive of a demo world with what the collector would have archived in the past.
+// A historian fills the archive of a demo world with what the collector would have archived.
 type historian struct {
-	past    *gscsim.Server // the simulated Search Console, as if it forgot nothing
+	past    *gscsim.Server // the simulated Search Console with a longer retention
 	history *archive.History
 	anchor  translate.Date
 	now     func() time.Time
 }
 
-// seedPast archives what a world's past would have left, index coverage included.
+// seedPast archives a world's past, index coverage included.
 func seedPast(ctx context.Context, cast *cast, world *demoWorld, source *searchConsole, history *archive.History, now func() time.Time) error {
 	h, err := newHistorian(cast, history, now)
 	if err != nil {
@@ -53,7 +53,7 @@ func newHistorian(cast *cast, history *archive.History, now func() time.Time) (*
 	return &historian{past: gscsim.New(config), history: history, anchor: calendar.Anchor(now()), now: now}, nil
 }
 
-// archived returns the days of a property of the demo that are archived; false when none are.
+// archived returns the archived days of a demo property; ok is false if it has none.
 func (h *historian) archived(property string) (translate.DateRange, bool) {
 	lastMonth := h.anchor - translate.Date(h.anchor.Time().Day())
 	switch property {
@@ -65,10 +65,10 @@ func (h *historian) archived(property string) (translate.DateRange, bool) {
 	return translate.DateRange{}, false
 }
 
-// fill archives the past of a world, and notes in the database what is archived.
+// fill archives the past of a world, and records in the database which days are archived.
 func (h *historian) fill(ctx context.Context, world *demoWorld, store *sqlstore.Store) error {
 	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // some wait for the disk
+	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // some of them wait for the disk
 	for name, property := range world.Properties {
 		days, ok := h.archived(name)
 		for first := days.Start; ok && first <= days.End; {
@@ -93,7 +93,7 @@ func (h *historian) fill(ctx context.Context, world *demoWorld, store *sqlstore.
 	return nil
 }
 
-// note notes what is archived of a property as a run now would that found nothing more to collect.
+// note records the archived days of a property like a run that found nothing more to collect.
 func (h *historian) note(ctx context.Context, store *sqlstore.Store, property string) error {
 	state, err := noteArchivedDays(ctx, store, h.history, property)
 	if err != nil || state.Last == nil || *state.Last < h.anchor {
@@ -104,7 +104,7 @@ func (h *historian) note(ctx context.Context, store *sqlstore.Store, property st
 	return store.SaveArchiveState(ctx, state)
 }
 
-// archive asks about days of a property what the collector asks, and archives them as it does.
+// archive sends the collector's queries about days of a property, and archives the answers as it does.
 func (h *historian) archive(ctx context.Context, property demoProperty, days translate.DateRange) error {
 	var requests [][]byte
 	var archived []archive.Day

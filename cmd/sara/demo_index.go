@@ -7,14 +7,13 @@ import (
 	"github.com/google/uuid"
 
 	"sara/archive"
+	"sara/archive/sqlstore"
 	"sara/proxy/jobs/inspector"
 	"sara/proxy/jobs/sitemap"
-	"sara/archive/sqlstore"
 	"sara/translate"
 )
 
-// The demo's main property is inspected as the daily inspections would have it, with a trend of a year; the others are as if
-// they had just been connected.
+// The demo's main property looks inspected every day, with a trend of a year; the others look just connected.
 const trendDays = 365
 
 // index discovers and inspects the URLs of the main property, and adds the past that its trend shows.
@@ -57,8 +56,7 @@ func (h *historian) indexPast(ctx context.Context, property demoProperty, store 
 	return nil
 }
 
-// inspect runs the inspector once, as fast as the simulator lets it, with the simulated web for the sitemaps: the hosts of the
-// demo do not exist.
+// inspect runs the inspector once, unthrottled, and reads sitemaps from the simulated web, because the demo's hosts do not exist.
 func (h *historian) inspect(ctx context.Context, p inspector.Property, source *searchConsole, history *archive.History) error {
 	const perMinute = 1_000_000
 	sitemaps, err := sitemap.New(sitemap.Config{Transport: h.past.Web()})
@@ -77,7 +75,7 @@ func (h *historian) inspect(ctx context.Context, p inspector.Property, source *s
 	return err
 }
 
-// indexDay counts what inspections of known URLs would have found on a day.
+// indexDay returns the counts that inspections of the known URLs would have found on a day.
 func (h *historian) indexDay(site string, known map[string]bool, day translate.Date, at time.Time) sqlstore.IndexDay {
 	counts := make(map[translate.Bucket]int)
 	for _, page := range h.past.Coverage(site, at) {

@@ -9,7 +9,7 @@ import (
 	"sara/translate"
 )
 
-// A demoWorld is what the demo tells of itself when it is ready.
+// A demoWorld is what the demo prints when it is ready.
 type demoWorld struct {
 	BaseURL     string                  `json:"base_url"`
 	AdminURL    string                  `json:"admin_url"`
@@ -17,7 +17,7 @@ type demoWorld struct {
 	Keys        map[string]string       `json:"keys"`
 	Properties  map[string]demoProperty `json:"properties"`
 
-	keyTable      []demoRow // what people see, in this order
+	keyTable      []demoRow // for people, in this order
 	propertyTable []demoRow
 }
 
@@ -30,7 +30,7 @@ type demoProperty struct {
 
 type demoRow struct{ name, plan, about string }
 
-// The accounts. A plan caps the keys, so the keys with fewer scopes belong to an agency of their own.
+// The accounts. A plan limits the number of keys, so the keys with fewer scopes belong to an agency of their own.
 const (
 	ownerAccount    = "Alder and Pine"
 	agencyAccount   = "Bright Signal"
@@ -40,7 +40,7 @@ const (
 	strangerAccount = "Quiet Harbor"
 )
 
-// The workspaces: main has one of its own.
+// The workspaces. The property main is alone in one.
 const (
 	shopWorkspace      = "Shop"
 	portfolioWorkspace = "Portfolio"
@@ -63,7 +63,7 @@ func emailOf(account string) string {
 	return "rae@quietharbor.example"
 }
 
-// seeder makes the demo world with what the commands use.
+// seeder creates the demo world through the same code as the commands.
 type seeder struct {
 	registrar
 	issue keyIssue
@@ -81,7 +81,7 @@ func seed(ctx context.Context, r registrar, issue keyIssue, cast *cast, now time
 			return nil, err
 		}
 	}
-	// A trial may have no keys, so this one's was made before.
+	// A trial cannot have keys, so its key was created under another plan.
 	_, err := r.store.SetPlan(ctx, trialAccount, "trial", nil)
 	return s.world, err
 }
@@ -131,7 +131,7 @@ func (s *seeder) connections(ctx context.Context) error {
 	return nil
 }
 
-// asking returns a registrar that asks Search Console first, except about the connection that was revoked meanwhile.
+// asking returns a registrar that verifies with Search Console, except for the revoked connection.
 func (s *seeder) asking(connection string) registrar {
 	if connection == formerConnection {
 		return registrar{store: s.store}
@@ -151,7 +151,7 @@ func (s *seeder) properties(ctx context.Context) error {
 		{"fresh", portfolioConnection, siteFresh, "Sundial Studio", "sundial", "three weeks old", false},
 		{"twin_a", portfolioConnection, siteTwin, "Fern & Field", "fern-and-field", "the same domain, connected twice", false},
 		{"twin_b", partnerConnection, siteTwin, "Fern & Field (partner)", "fern-and-field-partner", "the same domain, connected twice", false},
-		{"foreign", strangerConnection, siteForeign, "Quiet Harbor", "quiet-harbor", "somebody else's: no key above reaches it", false},
+		{"foreign", strangerConnection, siteForeign, "Quiet Harbor", "quiet-harbor", "another account's: no key above reaches it", false},
 	} {
 		added, err := s.asking(p.connection).addProperty(ctx, sqlstore.PropertySpec{
 			Connection: p.connection, Site: p.site, DisplayName: p.display, Slug: p.slug})
@@ -168,7 +168,7 @@ func (s *seeder) properties(ctx context.Context) error {
 	return err
 }
 
-// segments sets what counts as the brand of main, in all three kinds, and its groups of pages, by all four types of rules.
+// segments sets main's brand terms, of all three kinds, and its page groups, with all four types of rules.
 func (s *seeder) segments(ctx context.Context) error {
 	var terms []translate.BrandTerm
 	for _, text := range []string{"alder & pine", "alderandpine", "exact:alder", `regex:\balderr?(\.com)?\b`} {

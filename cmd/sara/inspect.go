@@ -11,10 +11,10 @@ import (
 	"github.com/google/uuid"
 
 	"sara/archive"
-	"sara/proxy/jobs/inspector"
-	"sara/proxy/jobs/sitemap"
 	"sara/archive/sqlstore"
 	"sara/proxy"
+	"sara/proxy/jobs/inspector"
+	"sara/proxy/jobs/sitemap"
 )
 
 // inspectCommand brings the index coverage of properties up to date.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sara/proxy/jobs/inspector"
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/proxy/jobs/inspector"
 	"sara/translate"
 )
 

@@ -17,23 +17,23 @@ import (
 	"sara/translate"
 )
 
-// statusCommand is the operator's view. Each part finds out what it can by itself, and says what it could not learn.
+// statusCommand shows the operator the health of everything. Each part reads what it can, and reports what it could not read.
 type statusCommand struct {
 	storeFlags
 	adminSettings
 	planSettings
 	output
-	Replica []string `sep:"none" placeholder:"URL" help:"Admin endpoints of a replica, such as http://10.0.0.7:9090; may be repeated. A name with several addresses is asked at each. That of --admin-listen on this machine if not set."`
+	Replica []string `sep:"none" placeholder:"URL" help:"Admin endpoints of a replica, such as http://10.0.0.7:9090; may be repeated. Every address of a name is queried. Default: the address of --admin-listen on this machine."`
 }
 
 // errAttention ends a status with exit status 1.
 var errAttention = errors.New("something needs attention")
 
-// statusReport is all that a status tells. A part that could not be learned has a problem, and what it has is what is known.
+// statusReport is the whole status. A part that could not be read completely has a problem, and holds what could be read.
 type statusReport struct {
 	OK        bool             `json:"ok"`
 	CheckedAt string           `json:"checked_at"`
-	Attention []string         `json:"attention"` // what makes it not ok, for people; empty if it is
+	Attention []string         `json:"attention"` // why it is not ok, for people; empty if it is
 	Replicas  []replicaStatus  `json:"replicas"`
 	Redis     redisStatus      `json:"redis"`
 	Database  databaseStatus   `json:"database"`
@@ -43,7 +43,7 @@ type statusReport struct {
 	Budgets   budgetStatus     `json:"budgets"`
 }
 
-// attend notes what needs attention.
+// attend adds a line to what needs attention.
 func (r *statusReport) attend(format string, args ...any) {
 	r.Attention = append(r.Attention, fmt.Sprintf(format, args...))
 }
@@ -69,7 +69,7 @@ func (c *statusCommand) Run(ctx context.Context, con *console) error {
 	return err
 }
 
-// look asks everything that there is to ask.
+// look queries replicas, Redis and the database.
 func (c *statusCommand) look(ctx context.Context, now time.Time, plans policy.Plans) (*statusReport, error) {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *statusCommand) look(ctx context.Context, now time.Time, plans policy.Pl
 	defer counted.close()
 	store, err := c.openUnchanged(ctx)
 	if store != nil {
-		defer func() { _ = store.Close() }() // it was only read
+		defer func() { _ = store.Close() }() // only read
 	}
 	r.Database = askDatabase(ctx, store, maskURL(c.DatabaseURL), err)
 	view := statusView{store: store, plans: plans, calendar: calendar, now: now, counted: counted}
@@ -106,7 +106,7 @@ func (c *statusCommand) look(ctx context.Context, now time.Time, plans policy.Pl
 	return r, nil
 }
 
-// statusView is what the parts of a status are seen with.
+// statusView is what the parts of a status are computed from.
 type statusView struct {
 	store    *sqlstore.Store // nil if it could not be opened
 	plans    policy.Plans
@@ -117,7 +117,7 @@ type statusView struct {
 
 var errNoDatabase = errors.New("the database could not be read")
 
-// problem is an error as a part of a status has it: null for none.
+// problem is the text of an error in a part of the status, null for none.
 func problem(err error) *string {
 	if err == nil {
 		return nil
@@ -137,15 +137,15 @@ func (r *statusReport) judge() {
 	case r.Redis.State == redisAway:
 		r.attend("Redis: %s", cell(r.Redis.Problem))
 	case r.Redis.Problem != nil:
-		r.attend("Redis tells not all of itself: %s", *r.Redis.Problem)
+		r.attend("Redis does not report all of its state: %s", *r.Redis.Problem)
 	}
 	switch d := r.Database; {
 	case d.Problem != nil:
 		r.attend("database: %s", *d.Problem)
 	case d.Schema > d.Known:
-		r.attend("database: the schema is of version %d, this program knows none after %d: run the newer program", d.Schema, d.Known)
+		r.attend("database: the schema has version %d, but this program knows only versions up to %d: run the newer program", d.Schema, d.Known)
 	case d.Schema < d.Known:
-		r.attend("database: the schema is of version %d, and the last is %d: run sara migrate", d.Schema, d.Known)
+		r.attend("database: the schema has version %d, the latest is %d: run sara migrate", d.Schema, d.Known)
 	}
 	for _, part := range []struct {
 		name    string
@@ -156,7 +156,7 @@ func (r *statusReport) judge() {
 		}
 	}
 	if n := len(r.Outages.Unhealthy); n > 0 {
-		r.attend("%d of %d connections do not work", n, r.Outages.Total)
+		r.attend("%d of %d connections fail", n, r.Outages.Total)
 	}
 	if n := r.Archive.Counts.Late; n > 0 {
 		r.attend("the archive of %d of %d properties is %d days or more behind", n, r.Archive.Counts.Properties, lateDays)
@@ -167,7 +167,7 @@ func (r *statusReport) judge() {
 	r.OK = len(r.Attention) == 0
 }
 
-// worstFirst sorts by how many days something is late; what never was comes first.
+// worstFirst sorts by lag in days, the largest first; what was never done comes before all.
 func worstFirst[S any](list []S, lag func(S) *int) {
 	days := func(of S) int {
 		if n := lag(of); n != nil {

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	lateDays  = 2 // so far behind, the daily run has not come to a property for a day
+	lateDays  = 2 // two days behind means that a daily run missed the property
 	staleDays = 7 // index coverage of that age; large sites take days to inspect
 )
 
-// archiveStatus is how far the archive is behind.
+// archiveStatus shows how far the archive is behind.
 type archiveStatus struct {
 	Anchor     string        `json:"anchor"` // the last day that Search Console has complete figures of
 	Counts     archiveCounts `json:"counts"`
@@ -35,9 +35,9 @@ type archiveLag struct {
 	State            string  `json:"state"` // complete, incomplete (days may be missing before the last), behind, never, or not_collected
 	LastArchivedDate *string `json:"last_archived_date"`
 	LagDays          *int    `json:"lag_days"`     // up to the anchor that are not collected; null when none ever was
-	CollectedAt      *string `json:"collected_at"` // when the last run began that left nothing
+	CollectedAt      *string `json:"collected_at"` // start of the last run that completed it
 	RestsUntil       *string `json:"rests_until"`
-	Failures         int     `json:"failures"` // since the last run that worked
+	Failures         int     `json:"failures"` // since the last successful run
 	Note             string  `json:"note"`     // why the last run failed, or why the property cannot be read
 	late             bool
 }
@@ -50,7 +50,7 @@ func (v statusView) properties(ctx context.Context) ([]sqlstore.ArchivableProper
 	return v.store.ArchivableProperties(ctx)
 }
 
-// archive tells of properties how far their archive is behind; err is why they could not be read.
+// archive reports how far the archive of each property is behind; err is why the properties could not be read.
 func (v statusView) archive(properties []sqlstore.ArchivableProperty, err error) archiveStatus {
 	anchor := v.calendar.Anchor(v.now)
 	s := archiveStatus{Anchor: anchor.String(), Properties: make([]archiveLag, len(properties)), Problem: problem(err)}
@@ -110,7 +110,7 @@ func (v statusView) archiveLag(p sqlstore.ArchivableProperty, anchor translate.D
 	return lag
 }
 
-// unreadable says why a property cannot be read now, empty if it can.
+// unreadable returns why a property cannot be read now, empty if it can.
 func unreadable(p sqlstore.Property) string {
 	if !p.Connection.Healthy {
 		return p.Connection.Note
@@ -118,12 +118,12 @@ func unreadable(p sqlstore.Property) string {
 	return p.AccessNote
 }
 
-// older reports whether an instant is so many days ago.
+// older reports whether an instant is at least that many days ago.
 func (v statusView) older(t time.Time, days int) bool {
 	return v.now.Sub(t) >= time.Duration(days)*24*time.Hour
 }
 
-// rest is until when a site is not asked, null if that is over.
+// rest is the end of a site's cooldown, null if it has none.
 func (v statusView) rest(until *time.Time) *string {
 	if until == nil || !until.After(v.now) {
 		return nil
@@ -138,7 +138,7 @@ func count(yes bool) int {
 	return 0
 }
 
-// indexingStatus is how old the index coverage is.
+// indexingStatus shows how old the index coverage is.
 type indexingStatus struct {
 	Counts     indexingCounts `json:"counts"`
 	Properties []indexingLag  `json:"properties"` // the oldest first

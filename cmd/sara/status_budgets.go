@@ -11,20 +11,20 @@ import (
 	"sara/policy"
 )
 
-// nearPercent of a budget is near its end.
+// nearPercent is the share of a budget from which it counts as nearly used up.
 const nearPercent = 80
 
-// budgetStatus is which budgets are near their end. That needs no attention: it is what budgets are for.
+// budgetStatus lists the budgets that are nearly used up. They need no attention: that is what budgets are for.
 type budgetStatus struct {
-	Source   string          `json:"source"`   // redis; or database, where a process without Redis writes its counts down
+	Source   string          `json:"source"`   // redis; or database, where a process without Redis persists its counts
 	Accounts []accountBudget `json:"accounts"` // each list the fullest first
 	Live     []liveBudget    `json:"live_calls_per_minute"`
 	Sites    []siteQuota     `json:"inspections"`
-	Unknown  []string        `json:"unknown"` // what cannot be seen from here
+	Unknown  []string        `json:"unknown"` // what cannot be read from here
 	Problem  *string         `json:"problem"`
 }
 
-// accountBudget is an account that has used most of its hour or its day.
+// accountBudget is an account that has nearly used up its hour or its day.
 type accountBudget struct {
 	ID                       string `json:"id"`
 	Account                  string `json:"account"`
@@ -36,7 +36,7 @@ type accountBudget struct {
 	SearchConsoleCallsToday  int    `json:"search_console_calls_today"`
 	SearchConsoleCallsPerDay int    `json:"search_console_calls_per_day"`
 	UsedPercent              int    `json:"used_percent"`
-	Ceiling                  string `json:"ceiling"` // that is nearest: requests_per_hour, requests_per_day or search_console_calls_per_day
+	Ceiling                  string `json:"ceiling"` // the fullest: requests_per_hour, requests_per_day or search_console_calls_per_day
 }
 
 // accountCeiling is one of an account's budgets.
@@ -45,7 +45,7 @@ type accountCeiling struct {
 	used, limit int
 }
 
-// ceilings are the budgets of the account.
+// ceilings returns the budgets of the account.
 func (a accountBudget) ceilings() []accountCeiling {
 	return []accountCeiling{
 		{"requests_per_hour", "requests this hour", a.RequestsThisHour, a.RequestsPerHour},
@@ -54,14 +54,14 @@ func (a accountBudget) ceilings() []accountCeiling {
 	}
 }
 
-// liveBudget is a property that has used most of its minute.
+// liveBudget is a property that has nearly used up its minute.
 type liveBudget struct {
 	ID          string `json:"id"`
 	GSCProperty string `json:"gsc_property"`
 	UsedPercent int    `json:"used_percent"`
 }
 
-// siteQuota is a site of which most of today's inspections are taken.
+// siteQuota is a site that has nearly used up its inspections of today.
 type siteQuota struct {
 	GSCProperty string `json:"gsc_property"`
 	Taken       int    `json:"taken"`
@@ -74,14 +74,14 @@ func (v statusView) budgets(ctx context.Context, properties []sqlstore.Archivabl
 	s := budgetStatus{Source: "redis", Accounts: []accountBudget{}, Live: []liveBudget{}, Sites: []siteQuota{}, Unknown: []string{}}
 	if v.counted.none {
 		s.Source = "database"
-		s.Unknown = append(s.Unknown, "the live calls a minute of each property: without Redis they are in the memory of the process that serves")
+		s.Unknown = append(s.Unknown, "the live calls a minute of each property: without Redis they are in the memory of the serving process")
 	}
 	switch {
 	case v.store == nil:
 		s.Problem = problem(errNoDatabase)
 		return s
 	case !v.counted.none && v.counted.client == nil:
-		s.Problem = problem(errors.New("without an answer of Redis, each replica gives out its own share and counts it in its memory"))
+		s.Problem = problem(errors.New("Redis does not answer, so each replica grants its own share and counts it in memory"))
 		return s
 	}
 	s.Problem = problem(errors.Join(v.accountBudgets(ctx, &s), v.liveBudgets(ctx, &s, properties), v.siteQuotas(ctx, &s, properties)))
@@ -106,7 +106,7 @@ func (v statusView) accountBudgets(ctx context.Context, s *budgetStatus) error {
 		a := byID[c.AccountID]
 		plan := v.plans[a.Plan]
 		if c.Hour != v.now.Unix()/int64(time.Hour/time.Second) {
-			c.InHour = 0 // what was written down is of an hour that is over
+			c.InHour = 0 // persisted in an earlier hour
 		}
 		budget := accountBudget{ID: a.ID, Account: a.Name, Plan: a.Plan, RequestsThisHour: c.InHour, RequestsPerHour: plan.RequestsPerHour,
 			RequestsToday: c.InDay, RequestsPerDay: plan.RequestsPerDay, SearchConsoleCallsToday: c.Calls, SearchConsoleCallsPerDay: plan.SearchConsoleCallsPerDay}
@@ -122,7 +122,7 @@ func (v statusView) accountBudgets(ctx context.Context, s *budgetStatus) error {
 	return err
 }
 
-// usage returns what accounts have used today, wherever that is counted.
+// usage returns what accounts have used today, from Redis or the database.
 func (v statusView) usage(ctx context.Context, accounts []string) ([]policy.UsageCount, error) {
 	if v.counted.none {
 		return usageStore{v.store}.Usage(ctx, v.now.Unix()/int64(24*time.Hour/time.Second))

@@ -11,18 +11,18 @@ import (
 	"sara/archive/sqlstore"
 )
 
-// databaseStatus is how the database is.
+// databaseStatus shows the health of the database.
 type databaseStatus struct {
 	Kind      string   `json:"kind"` // SQLite or PostgreSQL
 	Address   string   `json:"address"`
 	Reachable bool     `json:"reachable"`
 	LatencyMS *float64 `json:"latency_ms"`
 	Schema    int64    `json:"schema_version"`
-	Known     int64    `json:"known_schema_version"` // the last that this program knows
+	Known     int64    `json:"known_schema_version"` // the latest that this program knows
 	Problem   *string  `json:"problem"`
 }
 
-// openUnchanged opens the database as it is, and makes none that is missing.
+// openUnchanged opens the database without creating or migrating it.
 func (s storeSettings) openUnchanged(ctx context.Context) (*sqlstore.Store, error) {
 	if path, ok := strings.CutPrefix(s.DatabaseURL, "sqlite:"); ok && path != ":memory:" {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +32,7 @@ func (s storeSettings) openUnchanged(ctx context.Context) (*sqlstore.Store, erro
 	return s.connect(ctx)
 }
 
-// askDatabase tells how the opened database is; err is why it could not be opened.
+// askDatabase queries the opened database; err is why it could not be opened.
 func askDatabase(ctx context.Context, store *sqlstore.Store, address string, err error) databaseStatus {
 	d := databaseStatus{Kind: "PostgreSQL", Address: address, Problem: problem(err)}
 	if strings.HasPrefix(address, "sqlite:") {
@@ -53,7 +53,7 @@ func askDatabase(ctx context.Context, store *sqlstore.Store, address string, err
 	return d
 }
 
-// connectionStatus is which connections do not work.
+// connectionStatus lists the connections that fail.
 type connectionStatus struct {
 	Total     int      `json:"total"`
 	Unhealthy []outage `json:"unhealthy"` // the longest first
@@ -65,7 +65,7 @@ type outage struct {
 	Name      string  `json:"name"`
 	Workspace string  `json:"workspace"`
 	Account   string  `json:"account"`
-	Since     *string `json:"since"` // null: it was not written down
+	Since     *string `json:"since"` // null: not recorded
 	Note      string  `json:"note"`
 }
 
@@ -85,5 +85,5 @@ func (v statusView) outages(ctx context.Context) connectionStatus {
 	return s
 }
 
-// percent is a part of a limit in whole per cent.
+// percent returns the used part of a limit in whole per cent.
 func percent(used, limit int) int { return int(int64(used) * 100 / int64(max(limit, 1))) }

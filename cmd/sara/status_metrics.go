@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// statusFor is how long what was learned is shown again, so that scrapes of many replicas cost the database and Redis little.
+	// statusFor is how long a result is cached, so that scrapes of many replicas cost the database and Redis little.
 	statusFor = time.Minute
-	// statusLimit is what a scrape waits for it, shorter than the few seconds after which Prometheus gives a scrape up.
+	// statusLimit bounds how long a scrape waits, below Prometheus' usual scrape timeout.
 	statusLimit = 3 * time.Second
-	// fullPercent of a day's budget is nearer to its end than what a status begins to list.
+	// fullPercent of a budget counts in the metric; the status lists budgets from nearPercent on.
 	fullPercent = 90
 )
 
-// statusMetrics shows Prometheus of the status what alerts are about, and none of it by customer. It may be scraped at the
-// same time any number of times. A part that could not be learned is not shown until it can be, and counted as an error.
+// statusMetrics exports the parts of the status that alerts need, never by customer. Concurrent scrapes are safe. A part that could
+// not be read is absent until it can be, and counted as an error.
 type statusMetrics struct {
-	view statusView // of whatever time is set
+	view statusView // its time is set for each look
 	now  func() time.Time
 	log  *slog.Logger
 
@@ -33,14 +33,14 @@ type statusMetrics struct {
 
 	errors prometheus.Counter
 
-	mu       sync.Mutex // guards what follows; held while learning, so that nobody else does at the same time
+	mu       sync.Mutex // guards the fields below; held while looking, so that concurrent scrapes share one look
 	lookedAt time.Time
 	shown    []prometheus.Gauge
 }
 
 var _ prometheus.Collector = (*statusMetrics)(nil)
 
-// registerStatus makes a server show how the database's connections are used, and what of the status alerts are about.
+// registerStatus registers the metrics of the database's connection pool, and those of the status.
 func registerStatus(c proxy.Config) error {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
@@ -52,14 +52,14 @@ func registerStatus(c proxy.Config) error {
 	m := &statusMetrics{
 		view: statusView{store: c.Store, plans: c.Plans, calendar: calendar, counted: sharedCounts{client: c.Redis, none: c.Redis == nil}},
 		now:  c.Now, log: c.Log,
-		lag:         gauge("sara_archive_lag_days", "Days that the archive is behind which is the most, of those that were ever collected."),
-		behind:      gauge("sara_archive_properties_behind", "Properties whose archive is two days or more behind, or was never collected in as long."),
-		collected:   gauge("sara_archive_collected_timestamp_seconds", "When the newest run began that left nothing of a property to collect."),
-		indexBehind: gauge("sara_index_properties_behind", "Properties whose index coverage is seven days old or older, or was never collected in as long."),
-		unhealthy:   gauge("sara_connections_unhealthy", "Connections to Search Console whose credentials do not work."),
-		nearLimit:   gauge("sara_accounts_near_limit", "Accounts that have used 90 % or more of their day, of requests or of live calls."),
+		lag:         gauge("sara_archive_lag_days", "Days that the most delayed archive is behind, of properties that were ever collected."),
+		behind:      gauge("sara_archive_properties_behind", "Properties whose archive is two days or more behind, or that were added two days ago and never collected."),
+		collected:   gauge("sara_archive_collected_timestamp_seconds", "Start of the newest run that completed a property."),
+		indexBehind: gauge("sara_index_properties_behind", "Properties whose index coverage is seven days old or older, or that were added seven days ago and never inspected."),
+		unhealthy:   gauge("sara_connections_unhealthy", "Connections to Search Console whose credentials fail."),
+		nearLimit:   gauge("sara_accounts_near_limit", "Accounts that have used 90 % or more of a budget of the hour or the day."),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "sara_status_errors_total", Help: "Parts of the status that could not be learned; their metrics are missing meanwhile.",
+			Name: "sara_status_errors_total", Help: "Parts of the status that could not be read; their metrics are missing meanwhile.",
 		}),
 	}
 	return errors.Join(c.Registry.Register(c.Store.Collector()), c.Registry.Register(m))
@@ -86,7 +86,7 @@ func (m *statusMetrics) Collect(metrics chan<- prometheus.Metric) {
 	metrics <- m.errors
 }
 
-// look sets the gauges, and returns those of what could be learned.
+// look sets the gauges, and returns those that could be read.
 func (m *statusMetrics) look(now time.Time) (learned []prometheus.Gauge) {
 	ctx, cancel := context.WithTimeout(context.Background(), statusLimit)
 	defer cancel()

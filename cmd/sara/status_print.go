@@ -10,7 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// shownRows is how many of the worst properties people see; JSON has all.
+// shownRows bounds the rows of a table for people, the worst first; JSON has all.
 const shownRows = 20
 
 // print writes the report for people.
@@ -20,10 +20,10 @@ func (r *statusReport) print(w io.Writer) error {
 		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "REASON"}, each(r.Replicas, replicaStatus.cells)),
 		section(&text, "REDIS", r.Redis.Problem, r.Redis.header(), r.Redis.rows()),
 		section(&text, "DATABASE", r.Database.Problem, []string{"KIND", "ADDRESS", "LATENCY", "SCHEMA", "NEEDED"}, r.Database.rows()),
-		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "BROKEN SINCE", "NOTE"}, each(r.Outages.Unhealthy, outage.cells)),
+		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"}, each(r.Outages.Unhealthy, outage.cells)),
 	}
 	if r.Outages.Problem == nil {
-		fmt.Fprintf(&text, "%d of %d work.\n", r.Outages.Total-len(r.Outages.Unhealthy), r.Outages.Total)
+		fmt.Fprintf(&text, "%d of %d connections work.\n", r.Outages.Total-len(r.Outages.Unhealthy), r.Outages.Total)
 	}
 	errs = append(errs, r.Archive.print(&text), r.Indexing.print(&text), r.Budgets.print(&text))
 	if r.OK {
@@ -38,7 +38,7 @@ func (r *statusReport) print(w io.Writer) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// wellness says in a sentence that nothing needs attention, and what might soon.
+// wellness says that nothing needs attention, and what failed in the last run.
 func (r *statusReport) wellness() string {
 	var failing []string
 	for _, part := range []struct {
@@ -46,23 +46,23 @@ func (r *statusReport) wellness() string {
 		n    int
 	}{{"collecting", r.Archive.Counts.Failing}, {"inspecting", r.Indexing.Counts.Failing}} {
 		if part.n > 0 {
-			failing = append(failing, fmt.Sprintf("%s failed the last time for %d of the properties", part.what, part.n))
+			failing = append(failing, fmt.Sprintf("%s failed in the last run for %d properties", part.what, part.n))
 		}
 	}
 	if len(failing) == 0 {
 		return "All is well."
 	}
-	return "Nothing needs attention yet, but " + strings.Join(failing, " and ") + ": their notes above say why."
+	return "Nothing needs attention yet, but " + strings.Join(failing, " and ") + ": see the notes above."
 }
 
-// section writes a table under its name, and what could not be learned.
+// section writes a table under its name, and its problem if there is one.
 func section(text *strings.Builder, name string, problem *string, header []string, rows [][]string) error {
 	if text.Len() > 0 {
 		text.WriteString("\n")
 	}
 	text.WriteString(name + "\n")
 	if problem != nil {
-		text.WriteString("not known: " + *problem + "\n")
+		text.WriteString("unknown: " + *problem + "\n")
 	}
 	if len(rows) == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (s archiveStatus) print(text *strings.Builder) error {
 	}
 	err := section(text, "ARCHIVE up to "+s.Anchor, s.Problem, []string{"GSC PROPERTY", "STATE", "LAST DAY", "DAYS BEHIND", "FAILURES", "ID", "NOTE"}, rows)
 	if s.Problem == nil {
-		fmt.Fprintf(text, "%d properties are collected: %d complete, %d late, %d failing; %d are not.%s\n", s.Counts.Properties, s.Counts.Complete,
+		fmt.Fprintf(text, "%d properties are collected: %d complete, %d late, %d failing; %d are not collected.%s\n", s.Counts.Properties, s.Counts.Complete,
 			s.Counts.Late, s.Counts.Failing, s.Counts.Left, shown(len(s.Properties)))
 	}
 	return err
@@ -116,7 +116,7 @@ func (s indexingStatus) print(text *strings.Builder) error {
 	}
 	err := section(text, "INDEXING", s.Problem, []string{"GSC PROPERTY", "STATE", "REFRESHED", "DAYS OLD", "URLS", "FAILURES", "ID", "NOTE"}, rows)
 	if s.Problem == nil {
-		fmt.Fprintf(text, "%d properties are inspected: %d late, %d failing; %d are not.%s\n", s.Counts.Properties, s.Counts.Late, s.Counts.Failing,
+		fmt.Fprintf(text, "%d properties are inspected: %d late, %d failing; %d are not inspected.%s\n", s.Counts.Properties, s.Counts.Late, s.Counts.Failing,
 			s.Counts.Left, shown(len(s.Properties)))
 	}
 	return err
@@ -145,15 +145,15 @@ func (s budgetStatus) print(text *strings.Builder) error {
 		rows = append(rows, []string{q.GSCProperty, "inspections today", usedOf(q.Taken, q.PerDay)})
 	}
 	hidden := len(rows) - shownRows
-	err := section(text, "BUDGETS near their end", s.Problem, []string{"OF", "BUDGET", "USED"}, rows[:min(len(rows), shownRows)])
+	err := section(text, "BUDGETS nearly used up", s.Problem, []string{"OF", "BUDGET", "USED"}, rows[:min(len(rows), shownRows)])
 	switch {
 	case hidden > 0:
 		fmt.Fprintf(text, "And %d more; --json has all.\n", hidden)
 	case len(rows) == 0 && s.Problem == nil:
-		fmt.Fprintf(text, "None has used %d %%.\n", nearPercent)
+		fmt.Fprintf(text, "No budget is used up to %d %%.\n", nearPercent)
 	}
 	for _, what := range s.Unknown {
-		text.WriteString("not known: " + what + "\n")
+		text.WriteString("unknown: " + what + "\n")
 	}
 	return err
 }

@@ -13,11 +13,11 @@ import (
 	"sara/policy"
 )
 
-// redisStatus is how Redis is.
+// redisStatus shows the health of Redis.
 type redisStatus struct {
 	State       string   `json:"state"`      // ok, unreachable, or none when the settings name no Redis
-	Address     string   `json:"address"`    // without what is secret; empty for none
-	LatencyMS   *float64 `json:"latency_ms"` // of one question
+	Address     string   `json:"address"`    // without secrets; empty for none
+	LatencyMS   *float64 `json:"latency_ms"` // of one PING
 	Version     *string  `json:"version"`
 	Mode        *string  `json:"mode"` // standalone, sentinel or cluster
 	Nodes       int      `json:"nodes"`
@@ -32,19 +32,19 @@ const (
 	redisNone = "none"
 )
 
-// sharedCounts are the counts of the replicas on one Redis. Without a client, they are not to be had.
+// sharedCounts are the counts that replicas share on Redis. Without a client, they are unavailable.
 type sharedCounts struct {
 	client redis.UniversalClient
-	none   bool // there is no Redis: the process that serves keeps its counts in the database
+	none   bool // no Redis: the serving process persists its counts in the database
 }
 
 func (s sharedCounts) close() {
 	if s.client != nil {
-		_ = s.client.Close() // it was only read
+		_ = s.client.Close() // only read
 	}
 }
 
-// askRedis asks Redis how it is, and returns its counts if it answers.
+// askRedis queries Redis, and returns access to its counts if it answers.
 func (c *statusCommand) askRedis(ctx context.Context) (redisStatus, sharedCounts) {
 	if c.RedisURL == "" {
 		return redisStatus{State: redisNone}, sharedCounts{none: true}
@@ -71,7 +71,7 @@ func (c *statusCommand) askRedis(ctx context.Context) (redisStatus, sharedCounts
 	return status, sharedCounts{client: client}
 }
 
-// describe asks every master what it says of itself; the URL tells whether it was found through a Sentinel.
+// describe reads INFO from every master; the URL shows whether a Sentinel found it.
 func (s *redisStatus) describe(ctx context.Context, client redis.UniversalClient, address string) error {
 	var mu sync.Mutex // guards s
 	ask := func(ctx context.Context, node *redis.Client) error {
@@ -99,7 +99,7 @@ func (s *redisStatus) describe(ctx context.Context, client redis.UniversalClient
 	return nil
 }
 
-// add adds what one server says.
+// add adds the INFO of one server.
 func (s *redisStatus) add(info map[string]string) {
 	s.Nodes++
 	if version, ok := info["redis_version"]; ok {
@@ -123,7 +123,7 @@ func addNumber(sum *int64, text string) *int64 {
 	return &n
 }
 
-// infoOf reads the lines NAME:VALUE of an INFO.
+// infoOf parses the lines NAME:VALUE of an INFO.
 func infoOf(text string) map[string]string {
 	info := make(map[string]string)
 	for line := range strings.Lines(text) {

@@ -15,10 +15,10 @@ import (
 	"sara/proxy"
 )
 
-// replicaStatus is how one replica is.
+// replicaStatus shows the health of one replica.
 type replicaStatus struct {
 	URL       string  `json:"url"`
-	IP        *string `json:"ip"`    // which of the URL's addresses; null if it was not looked up
+	IP        *string `json:"ip"`    // which of the URL's addresses; null if the host is an address
 	State     string  `json:"state"` // ready, degraded, draining, unready or unreachable
 	Reason    string  `json:"reason"`
 	Version   *string `json:"version"`
@@ -34,7 +34,7 @@ func (r replicaStatus) address() string {
 	return r.URL + " (" + *r.IP + ")"
 }
 
-// askReplicas asks the admin endpoints at each URL, at each of its addresses, all at once.
+// askReplicas queries the admin endpoints of every address of each URL concurrently.
 func askReplicas(ctx context.Context, bases []string) []replicaStatus {
 	const most = 64 // at a time
 	var replicas []replicaStatus
@@ -53,8 +53,8 @@ func askReplicas(ctx context.Context, bases []string) []replicaStatus {
 	return replicas
 }
 
-// resolve returns the replicas that a URL stands for: one for each IPv4 address of its host, or else for each IPv6 one. A
-// machine that has both is one replica.
+// resolve returns the replicas behind a URL: one for each IPv4 address of its host, else one for each IPv6 address. A machine with
+// both is one replica.
 func resolve(ctx context.Context, base string) []replicaStatus {
 	only := []replicaStatus{{URL: base}}
 	u, err := url.Parse(base)
@@ -83,12 +83,12 @@ func resolve(ctx context.Context, base string) []replicaStatus {
 	return replicas
 }
 
-// ask fills in how the replica is.
+// ask queries the replica and fills in its health.
 func (r *replicaStatus) ask(ctx context.Context) {
 	if r.State != "" {
-		return // its name could not be looked up
+		return // its name did not resolve
 	}
-	transport := &http.Transport{} // not through a proxy of the environment
+	transport := &http.Transport{} // ignore proxies of the environment
 	if r.IP != nil {
 		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			_, port, err := net.SplitHostPort(address)
@@ -102,7 +102,7 @@ func (r *replicaStatus) ask(ctx context.Context) {
 	status, err := askStatus(ctx, transport, r.URL)
 	if err != nil {
 		if wrapped := errors.Unwrap(err); wrapped != nil {
-			err = wrapped // the address is told beside it
+			err = wrapped // the address stands beside it
 		}
 		r.State, r.Reason = replicaUnreachable, err.Error()
 		return

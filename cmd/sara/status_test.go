@@ -129,9 +129,9 @@ func TestStatusWhenAllIsWell(t *testing.T) {
 	}
 	incomplete := slices.IndexFunc(r.Archive.Properties, func(l archiveLag) bool { return l.State == "incomplete" })
 	if incomplete < 0 || r.Archive.Properties[incomplete].GSCProperty != "sc-domain:s05.example" {
-		t.Errorf("the property of which only the last days are archived is not told from the others: %+v", r.Archive.Properties)
+		t.Errorf("the property of which only the last days are archived is not distinguished from the others: %+v", r.Archive.Properties)
 	}
-	if table := c.ok("status", "--replica", replica); !strings.Contains(table, "The worst 20 of 23 are shown; --json has all.") || !strings.HasSuffix(table, "\nNothing needs attention yet, but collecting failed the last time for 2 of the properties: their notes above say why.\n") ||
+	if table := c.ok("status", "--replica", replica); !strings.Contains(table, "The worst 20 of 23 are shown; --json has all.") || !strings.HasSuffix(table, "\nNothing needs attention yet, but collecting failed in the last run for 2 properties: see the notes above.\n") ||
 		strings.Count(table, "sc-domain:") != 2*shownRows {
 		t.Errorf("for people:\n%s", table)
 	}
@@ -163,7 +163,7 @@ func TestStatusSaysWhatNeedsAttention(t *testing.T) {
 	}
 	said := strings.Join(r.Attention, "\n")
 	for _, want := range []string{degraded + " is degraded: Redis is away", "http://127.0.0.1:1 is unreachable: ", "nowhere.invalid:9090 is unreachable: ",
-		"1 of 1 connections do not work", "the archive of 2 of 23 properties is 2 days or more behind"} {
+		"1 of 1 connections fail", "the archive of 2 of 23 properties is 2 days or more behind"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q:\n%s", want, said)
 		}
@@ -272,22 +272,22 @@ func TestStatusMakesNothing(t *testing.T) {
 	}
 	for _, problem := range []*string{r.Archive.Problem, r.Indexing.Problem, r.Outages.Problem, r.Budgets.Problem} {
 		if problem == nil {
-			t.Error("a part does not say that it could not be learned")
+			t.Error("a part does not report that it could not be read")
 		}
 	}
 	if made, err := filepath.Glob(c.path("*")); err != nil || len(made) > 0 {
-		t.Errorf("a status makes %v (%v)", made, err)
+		t.Errorf("a status creates %v (%v)", made, err)
 	}
 	c.fails(exitError, []string{"status", "--plans-file", "/nowhere", "--admin-listen", "x"}, "SARA_PLANS_FILE (--plans-file): ", "SARA_ADMIN_LISTEN (--admin-listen): ")
 }
 
-func TestStatusThatIsWellNamesInspectionsThatFail(t *testing.T) {
+func TestHealthyStatusNamesFailedInspections(t *testing.T) {
 	r := statusReport{}
 	if said := r.wellness(); said != "All is well." {
 		t.Errorf("nothing fails: %s", said)
 	}
 	r.Indexing.Counts.Failing = 2
-	if said := r.wellness(); said != "Nothing needs attention yet, but inspecting failed the last time for 2 of the properties: their notes above say why." {
+	if said := r.wellness(); said != "Nothing needs attention yet, but inspecting failed in the last run for 2 properties: see the notes above." {
 		t.Errorf("two inspections fail: %s", said)
 	}
 }
