@@ -10,80 +10,83 @@ import (
 )
 
 const (
-	// strangerKeys is how many keys that are not known one address may try in a minute.
-	strangerKeys = 30
-	// strangerAddresses bounds the memory; who has more addresses than this has more than keys to guess with.
-	strangerAddresses = 100_000
+	// maxUnknownKeys is how many unknown keys one address may try in a minute.
+	maxUnknownKeys = 30
+	// maxAddresses bounds memory. An attacker with more addresses than this is out of scope.
+	maxAddresses = 100_000
 )
 
-// strangers limits the guessing of keys, by the address it comes from. A key that memory does not know is a try until the
-// directory has been asked: at no time can more tries turn out to be guesses than the limit has left. Tries beyond that
-// wait for those before them, because after a restart, behind an address that many clients share, most of them are good.
+// An authLimiter slows down key guessing, with a token bucket per client address. A key that is not cached counts as an
+// attempt and takes a token before the directory is asked; the token is put back if the key turns out to exist. So the
+// number of wrong keys that reach the directory never exceeds the limit. When the bucket is empty but earlier attempts are
+// still pending, a new one waits for them instead of being refused: after a restart, most keys behind an address that many
+// clients share are valid.
 type authLimiter struct {
 	now func() time.Time
 
-	mu        sync.Mutex // guards what follows, and the origins in it
-	addresses memory[string, *origin]
+	mu       sync.Mutex // guards attempts, and the values in it
+	attempts boundedCache[string, *addressAttempts]
 }
 
-// origin is what is known of one address.
-type origin struct {
-	guesses bucket
-	trying  int           // tries that took from the bucket and are not decided yet
-	decided chan struct{} // closed with the next decision
+// addressAttempts is the state of one address.
+type addressAttempts struct {
+	bucket   tokenBucket
+	pending  int           // attempts that hold a token and have not finished
+	finished chan struct{} // closed, and replaced, when one finishes
 }
 
 func newAuthLimiter(now func() time.Time) (*authLimiter, error) {
-	addresses, err := otter.New(&otter.Options[string, *origin]{MaximumSize: strangerAddresses})
+	attempts, err := otter.New(&otter.Options[string, *addressAttempts]{MaximumSize: maxAddresses})
 	if err != nil {
-		return nil, fmt.Errorf("make a memory of addresses: %w", err)
+		return nil, fmt.Errorf("create the cache of client addresses: %w", err)
 	}
-	return &authLimiter{now: now, addresses: addresses}, nil
+	return &authLimiter{now: now, attempts: attempts}, nil
 }
 
-// try begins a try from an address. decided has to be called with whether the key was a guess.
-func (s *authLimiter) try(ctx context.Context, address string) (decided func(guess bool), refusal *Refusal) {
+// begin starts an attempt from an address. Unless it is refused, the caller has to call finish with whether the key is
+// unknown.
+func (l *authLimiter) begin(ctx context.Context, address string) (finish func(unknown bool), refusal *Refusal) {
 	for {
-		o, wait, next := s.take(address)
+		a, wait, next := l.take(address)
 		switch {
 		case wait == 0:
-			return func(guess bool) { s.decide(o, guess) }, nil
+			return func(unknown bool) { l.finish(a, unknown) }, nil
 		case next == nil:
-			return nil, &Refusal{AddressMinute, strangerKeys, wait}
+			return nil, &Refusal{AddressMinute, maxUnknownKeys, wait}
 		}
 		select {
 		case <-next:
 		case <-ctx.Done():
-			return nil, &Refusal{AddressMinute, strangerKeys, wait}
+			return nil, &Refusal{AddressMinute, maxUnknownKeys, wait}
 		}
 	}
 }
 
-// take takes a try from the address' bucket. If it has none it tells how long until then, and what to wait for if others
-// may give theirs back before.
-func (s *authLimiter) take(address string) (o *origin, wait time.Duration, next <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o, ok := s.addresses.GetIfPresent(address)
+// take takes a token from the bucket of an address. If there is none, it returns the time until the next one, and a channel
+// that is closed when a pending attempt, which may put its token back, finishes: nil if none is pending.
+func (l *authLimiter) take(address string) (a *addressAttempts, wait time.Duration, next <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, ok := l.attempts.GetIfPresent(address)
 	if !ok {
-		o = &origin{decided: make(chan struct{})}
-		s.addresses.Set(address, o)
+		a = &addressAttempts{finished: make(chan struct{})}
+		l.attempts.Set(address, a)
 	}
-	if o.guesses, wait = o.guesses.take(s.now().UnixMicro(), 1, strangerKeys); wait == 0 {
-		o.trying++
-	} else if o.trying > 0 {
-		next = o.decided
+	if a.bucket, wait = a.bucket.take(l.now(), 1, maxUnknownKeys); wait == 0 {
+		a.pending++
+	} else if a.pending > 0 {
+		next = a.finished
 	}
-	return o, wait, next
+	return a, wait, next
 }
 
-func (s *authLimiter) decide(o *origin, guess bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o.trying--
-	if !guess {
-		o.guesses -= bucket(minute / strangerKeys)
+func (l *authLimiter) finish(a *addressAttempts, unknown bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.pending--
+	if !unknown {
+		a.bucket = a.bucket.put(1, maxUnknownKeys)
 	}
-	close(o.decided)
-	o.decided = make(chan struct{})
+	close(a.finished)
+	a.finished = make(chan struct{})
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func newTestStrangers(t *testing.T, now func() time.Time) *authLimiter {
+func newTestAuthLimiter(t *testing.T, now func() time.Time) *authLimiter {
 	t.Helper()
 	s, err := newAuthLimiter(now)
 	if err != nil {
@@ -21,14 +21,14 @@ func newTestStrangers(t *testing.T, now func() time.Time) *authLimiter {
 // Of any number of simultaneous guesses exactly the limit get to ask, and each address has a limit of its own.
 func TestGuessesAreLimitedExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestStrangers(t, time.Now)
+		s := newTestAuthLimiter(t, time.Now)
 		var asked atomic.Int64
 		var done sync.WaitGroup
 		for range 200 {
 			done.Go(func() {
-				decided, refusal := s.try(t.Context(), "198.51.100.7")
+				decided, refusal := s.begin(t.Context(), "198.51.100.7")
 				if refusal != nil {
-					if refusal.Ceiling != AddressMinute || refusal.Limit != strangerKeys || refusal.RetryAfter != 2*time.Second {
+					if refusal.Ceiling != AddressMinute || refusal.Limit != maxUnknownKeys || refusal.RetryAfter != 2*time.Second {
 						t.Errorf("refused with %+v", refusal)
 					}
 					return
@@ -38,14 +38,14 @@ func TestGuessesAreLimitedExactly(t *testing.T) {
 			})
 		}
 		done.Wait()
-		if asked.Load() != strangerKeys {
-			t.Errorf("%d of 200 guesses asked, want %d", asked.Load(), strangerKeys)
+		if asked.Load() != maxUnknownKeys {
+			t.Errorf("%d of 200 guesses asked, want %d", asked.Load(), maxUnknownKeys)
 		}
-		if _, refusal := s.try(t.Context(), "198.51.100.8"); refusal != nil {
+		if _, refusal := s.begin(t.Context(), "198.51.100.8"); refusal != nil {
 			t.Errorf("another address is refused: %+v", refusal)
 		}
 		time.Sleep(2 * time.Second) // of the test's own time
-		if _, refusal := s.try(t.Context(), "198.51.100.7"); refusal != nil {
+		if _, refusal := s.begin(t.Context(), "198.51.100.7"); refusal != nil {
 			t.Errorf("two seconds later: %+v", refusal)
 		}
 	})
@@ -54,12 +54,12 @@ func TestGuessesAreLimitedExactly(t *testing.T) {
 // After a restart the memory knows nobody: good keys behind one address all pass, however many come at once.
 func TestGoodKeysWaitForEachOtherAndPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestStrangers(t, time.Now)
+		s := newTestAuthLimiter(t, time.Now)
 		var most, now atomic.Int64
 		var done sync.WaitGroup
 		for range 500 {
 			done.Go(func() {
-				decided, refusal := s.try(t.Context(), "198.51.100.7")
+				decided, refusal := s.begin(t.Context(), "198.51.100.7")
 				if refusal != nil {
 					t.Errorf("a good key is refused: %+v", refusal)
 					return
@@ -73,8 +73,8 @@ func TestGoodKeysWaitForEachOtherAndPass(t *testing.T) {
 			})
 		}
 		done.Wait()
-		if most.Load() > strangerKeys {
-			t.Errorf("%d tries at once, want %d at most", most.Load(), strangerKeys)
+		if most.Load() > maxUnknownKeys {
+			t.Errorf("%d tries at once, want %d at most", most.Load(), maxUnknownKeys)
 		}
 	})
 }
@@ -82,20 +82,20 @@ func TestGoodKeysWaitForEachOtherAndPass(t *testing.T) {
 // Who waits behind guesses is refused when they turn out to be that, or when the caller's patience ends.
 func TestWaitingTriesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestStrangers(t, time.Now)
+		s := newTestAuthLimiter(t, time.Now)
 		var trying []func(bool)
-		for range strangerKeys {
-			decided, _ := s.try(t.Context(), "a")
+		for range maxUnknownKeys {
+			decided, _ := s.begin(t.Context(), "a")
 			trying = append(trying, decided)
 		}
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, refusal := s.try(impatient, "a"); refusal == nil {
+		if _, refusal := s.begin(impatient, "a"); refusal == nil {
 			t.Error("a try passes while the limit is taken")
 		}
 		refused := make(chan *Refusal)
 		go func() {
-			_, refusal := s.try(t.Context(), "a")
+			_, refusal := s.begin(t.Context(), "a")
 			refused <- refusal
 		}()
 		synctest.Wait()
@@ -104,7 +104,7 @@ func TestWaitingTriesEnd(t *testing.T) {
 		}
 		// A second went by above, which is half a try; nothing was given back.
 		if refusal := <-refused; refusal == nil || refusal.RetryAfter != time.Second {
-			t.Errorf("after %d guesses a try gets %+v, want a second to wait", strangerKeys, refusal)
+			t.Errorf("after %d guesses a try gets %+v, want a second to wait", maxUnknownKeys, refusal)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 //go:embed script/admit.lua
-var admitScript string
+var admitLua string
 
 const (
 	maxBatch = 256 // admissions in one round trip
@@ -38,23 +38,23 @@ type admission struct {
 // a busy one fills its batches. A second round trip at once would save some half of a round trip's time, and halve the
 // batches, on which it depends what an admission costs Redis.
 type batcher struct {
-	client  onceClient
-	cluster bool // the keys of two accounts may live on two servers
-	script  *redis.Script
-	clock   *serverClock
-	trip    time.Duration // the longest that a round trip may take
-	away    func() bool   // whether not to ask at all
-	lost    func(error)   // told when the server did not decide, before those who wait are
-	metrics batchMetrics
+	client      noRetryClient
+	cluster     bool // the keys of two accounts may live on two servers
+	script      *redis.Script
+	clock       *redisClock
+	timeout     time.Duration // the longest that a round trip may take
+	redisIsDown func() bool   // whether not to ask at all
+	redisDown   func(error)   // told when the server did not decide, before those who wait are
+	metrics     batchMetrics
 
 	queue chan *admission
 	pool  sync.Pool
 	done  sync.WaitGroup
 }
 
-func newBatcher(client onceClient, clock *serverClock, trip time.Duration, away func() bool, lost func(error), metrics batchMetrics) *batcher {
-	b := &batcher{client: client, cluster: client.isCluster(), script: redis.NewScript(admitScript), clock: clock, trip: trip,
-		away: away, lost: lost, metrics: metrics, queue: make(chan *admission, maxBatch)}
+func newBatcher(client noRetryClient, clock *redisClock, trip time.Duration, away func() bool, lost func(error), metrics batchMetrics) *batcher {
+	b := &batcher{client: client, cluster: client.isCluster(), script: redis.NewScript(admitLua), clock: clock, timeout: trip,
+		redisIsDown: away, redisDown: lost, metrics: metrics, queue: make(chan *admission, maxBatch)}
 	b.pool.New = func() any { return &admission{done: make(chan struct{}, 1)} }
 	b.done.Go(b.run)
 	return b
@@ -85,7 +85,7 @@ func (b *batcher) run() {
 		// Requests that are ready to run get as far as the queue first: on a busy server that makes batches several times as
 		// large, for as little delay as they take to get there; on an idle one there are none.
 		runtime.Gosched()
-		batch = b.gather(append(batch[:0], first))
+		batch = b.fill(append(batch[:0], first))
 		b.decide(batch)
 		for _, a := range batch {
 			a.done <- struct{}{}
@@ -94,7 +94,7 @@ func (b *batcher) run() {
 }
 
 // gather adds to the batch what waits already.
-func (b *batcher) gather(batch []*admission) []*admission {
+func (b *batcher) fill(batch []*admission) []*admission {
 	for len(batch) < maxBatch {
 		select {
 		case next, ok := <-b.queue:
@@ -109,57 +109,57 @@ func (b *batcher) gather(batch []*admission) []*admission {
 	return batch
 }
 
-var errAway = errors.New("the shared counter is away")
+var errRedisDown = errors.New("the shared counter is away")
 
 // decide fills in the decisions on a batch.
 func (b *batcher) decide(batch []*admission) {
-	if b.away() {
+	if b.redisIsDown() {
 		for _, a := range batch {
-			a.err = errAway
+			a.err = errRedisDown
 		}
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), b.trip)
+	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
 	defer cancel()
 	begun := b.clock.now()
 	pending := commandsFor(batch, b.cluster)
 	var err error
 	for attempt := 0; len(pending) > 0 && attempt < maxAttempts; attempt++ {
-		if again, failed := b.ask(ctx, pending); failed != nil {
+		if again, failed := b.send(ctx, pending); failed != nil {
 			pending, err = again, failed
 		} else {
 			pending = again
 		}
 	}
 	for _, c := range pending {
-		err = c.fail(errLate)
+		err = c.fail(errExpired)
 	}
 	b.metrics.observe(len(batch), b.clock.now().Sub(begun))
 	if err != nil {
-		b.lost(err)
+		b.redisDown(err)
 	}
 }
 
 // ask asks for the decisions on some commands. It returns those that the server has certainly not carried out, but might
 // if they were sent again, and an error of those that are lost.
-func (b *batcher) ask(ctx context.Context, commands []command) (again []command, err error) {
+func (b *batcher) send(ctx context.Context, commands []command) (again []command, err error) {
 	asked := b.clock.now()
 	deadline := b.clock.deadline(ctx)
 	pipe := b.client.Pipeline()
 	for i := range commands {
 		c := &commands[i]
-		c.answer = redis.NewIntSliceCmd(ctx, c.words(b.script.Hash(), deadline)...)
-		c.answer.SetFirstKeyPos(firstKey)
-		_ = pipe.Process(ctx, once{c.answer}) // only queues
+		c.reply = redis.NewIntSliceCmd(ctx, c.args(b.script.Hash(), deadline)...)
+		c.reply.SetFirstKeyPos(firstKey)
+		_ = pipe.Process(ctx, noRetry{c.reply}) // only queues
 	}
 	// The error of the pipeline is the first of its commands'; each is looked at here.
 	_, _ = pipe.Exec(ctx)
 	for _, c := range commands {
-		switch failed := c.settle(b.clock, asked); {
+		switch failed := c.readReply(b.clock, asked); {
 		case redis.HasErrorPrefix(failed, "NOSCRIPT"):
-			c.whole = true
+			c.sendSource = true
 			again = append(again, c)
-		case errors.Is(failed, errLate):
+		case errors.Is(failed, errExpired):
 			again = append(again, c)
 		case failed != nil:
 			err = c.fail(failed)

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// A Ceiling is one of the limits that a request or an upstream call can run into.
+// A Ceiling names one of the limits that a request or an upstream call can exceed.
 type Ceiling uint8
 
 // The ceilings (spec: Limits 1 to 3).
 const (
-	KeyMinute      Ceiling = iota + 1 // requests of one key; a token bucket
-	AccountHour                       // requests of an account in an hour of the clock
-	AccountDay                        // requests of an account on a day, UTC
-	AccountCalls                      // live upstream calls of an account on a day, UTC
-	PropertyMinute                    // live upstream calls about one property; a token bucket
-	AddressMinute                     // unknown keys from one client address; a token bucket
+	KeyMinute      Ceiling = iota + 1 // requests per minute and key; a token bucket
+	AccountHour                       // requests per account and calendar hour
+	AccountDay                        // requests per account and UTC day
+	AccountCalls                      // live upstream calls per account and UTC day
+	PropertyMinute                    // live upstream calls per minute and property; a token bucket
+	AddressMinute                     // unknown keys per minute and client address; a token bucket
 )
 
-// Usage is what an account has used, by the counter's own clock.
+// Usage is what an account has used of its hour and day, by the counter's own clock.
 type Usage struct {
 	RequestsThisHour int
 	RequestsToday    int
@@ -27,34 +27,35 @@ type Usage struct {
 	At               time.Time
 }
 
-// A Refusal is a ceiling that was reached.
+// A Refusal names the ceiling that a request or call would exceed.
 type Refusal struct {
 	Ceiling    Ceiling
 	Limit      int
-	RetryAfter time.Duration // until what was asked for would fit; above zero
+	RetryAfter time.Duration // until the same request would fit; above zero
 }
 
-// A Budget counts requests and upstream calls against the ceilings of a plan. It always decides: a shared counter that
-// is out of reach is replaced, not waited for. Its methods are safe for concurrent use.
+// A Budget counts requests and upstream calls against the ceilings of a plan. It always decides, and returns no error: an
+// implementation whose shared counter is unreachable has to fall back on something else. Its methods are safe for concurrent
+// use.
 type Budget interface {
-	// Admit charges one request of a key to the minute of the key and to the hour and the day of its account, or to none
-	// of them. The usage includes the request if it was admitted.
+	// Admit charges one request of a key to the key's minute and to its account's hour and day: to all three or, when it
+	// refuses, to none. The usage includes the request if it was admitted.
 	Admit(ctx context.Context, accountID, keyID string, p Plan) (Usage, *Refusal)
 
-	// Usage returns the usage of an account, and charges nothing.
+	// Usage returns the usage of an account without charging anything.
 	Usage(ctx context.Context, accountID string) Usage
 
-	// ChargeLiveCalls charges upstream calls about a property to the day of the account and to the minute of the property, all
-	// of the calls to both or none to either.
+	// ChargeLiveCalls charges upstream calls about a property to the account's day and to the property's minute: all of the
+	// calls to both or none to either.
 	ChargeLiveCalls(ctx context.Context, accountID, propertyID string, calls int, p Plan) *Refusal
 
-	// RefundLiveCalls gives back to an account calls, more than none, that were charged to it and not made. Charged is a moment of
-	// the day that they were charged to, by the counter's own clock, as Usage has it: a day that is over is left alone. No
-	// count goes below zero. The minute of the property gets nothing back; it is full again soon enough.
+	// RefundLiveCalls returns to an account calls that were charged but not made; calls is positive. Charged is a time on the
+	// day that was charged, by the counter's own clock as in Usage.At: a refund for a past day is dropped. No count goes below
+	// zero. The property's minute gets no refund, since it refills soon anyway.
 	RefundLiveCalls(ctx context.Context, accountID string, calls int, charged time.Time)
 }
 
-// denial is what the client is told of a refusal.
+// denial is the refusal as the client reads it.
 func (r *Refusal) denial() *Denial {
 	seconds := int((r.RetryAfter + time.Second - 1) / time.Second)
 	d := &Denial{Code: CodeRateLimited, Limit: r.Limit, RetryAfter: r.RetryAfter}
@@ -79,8 +80,8 @@ func (r *Refusal) denial() *Denial {
 	return d
 }
 
-// ceiling returns how high a ceiling of the plan is.
-func (p *Plan) ceiling(c Ceiling) int {
+// limit returns the plan's limit for a ceiling.
+func (p *Plan) limit(c Ceiling) int {
 	switch c {
 	case KeyMinute:
 		return p.RequestsPerMinutePerKey
@@ -96,54 +97,33 @@ func (p *Plan) ceiling(c Ceiling) int {
 	return 0
 }
 
-// bucket is a token bucket in the form of GCRA: the instant, in microseconds since 1970, at which it is full again.
-type bucket int64
-
-const minute = int64(time.Minute / time.Microsecond)
-
-// take takes n of the limit tokens that the bucket gets back in a minute, or none and tells how long until they fit. More
-// tokens than the limit never fit. A full bucket holds exactly the limit, whatever is lost in rounding the interval.
-func (b bucket) take(now int64, n, limit int) (after bucket, wait time.Duration) {
-	interval := max(1, minute/int64(max(limit, 1)))
-	capacity := interval * int64(limit)
-	// No bucket is emptier than empty, which one of the future seems to be when the clock was set back.
-	before := min(max(int64(b), now), now+capacity)
-	full := before + int64(n)*interval
-	if over := full - now - capacity; over > 0 {
-		return bucket(before), time.Duration(over) * time.Microsecond
-	}
-	return bucket(full), 0
-}
-
-// An hour is a calendar hour in UTC: the number of it since 1970. Days are whole numbers of them.
+// An hour is a calendar hour in UTC, numbered since 1970. A day is 24 of them.
 type hour int64
 
 func hourOf(t time.Time) hour { return hour(t.Unix() / 3600) }
 
-func (h hour) day() int64 { return int64(h) / 24 }
-
-// end is when the hour ends, and endOfDay when its day does.
+func (h hour) day() int64          { return int64(h) / 24 }
 func (h hour) end() time.Time      { return time.Unix((int64(h)+1)*3600, 0) }
 func (h hour) endOfDay() time.Time { return time.Unix((h.day()+1)*86400, 0) }
 
-// A Count is what an account used in one hour and one day.
+// A UsageCount is what an account used in one calendar hour and one calendar day, in UTC.
 type UsageCount struct {
 	AccountID string
-	Hour, Day int64 // since 1970, UTC
-	InHour    int   // requests in the hour
-	InDay     int   // requests on the day
-	Calls     int   // upstream calls on the day
+	Hour, Day int64 // numbered since 1970
+	InHour    int   // requests in Hour
+	InDay     int   // requests on Day
+	Calls     int   // live upstream calls on Day
 }
 
-// returned is what giving back calls adds to the count of the hour and the day that they were charged in.
-func returned(accountID string, calls int, charged time.Time) UsageCount {
+// refundCount is the (negative) count that a refund adds to the hour and the day that were charged.
+func refundCount(accountID string, calls int, charged time.Time) UsageCount {
 	h := hourOf(charged)
 	return UsageCount{AccountID: accountID, Hour: int64(h), Day: h.day(), Calls: -calls}
 }
 
-// moveTo moves the count on: an hour or a day that is over by h counts no more. It never moves back, since that would give
-// out again what was used.
-func (c *UsageCount) moveTo(h hour) {
+// advanceTo resets the windows that ended before h. It never goes back to an earlier window, which would grant that window's
+// allowance a second time.
+func (c *UsageCount) advanceTo(h hour) {
 	if int64(h) > c.Hour {
 		c.Hour, c.InHour = int64(h), 0
 	}
@@ -152,16 +132,16 @@ func (c *UsageCount) moveTo(h hour) {
 	}
 }
 
-// since returns what was used after an earlier count of the same account.
-func (c UsageCount) since(earlier UsageCount) UsageCount {
-	earlier.moveTo(hour(c.Hour))
+// minus returns what was used after an earlier count of the same account.
+func (c UsageCount) minus(earlier UsageCount) UsageCount {
+	earlier.advanceTo(hour(c.Hour))
 	c.InHour -= earlier.InHour
 	c.InDay -= earlier.InDay
 	c.Calls -= earlier.Calls
 	return c
 }
 
-// add adds what other used in the same hour and the same day.
+// add adds the parts of other that are of the same hour or the same day.
 func (c *UsageCount) add(other UsageCount) {
 	if other.Hour == c.Hour {
 		c.InHour += other.InHour

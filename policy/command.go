@@ -14,9 +14,9 @@ import (
 
 // A command is one call of the script admit.lua.
 type command struct {
-	groups []group
-	whole  bool // the server does not have the script
-	answer *redis.IntSliceCmd
+	groups     []group
+	sendSource bool // the server does not have the script
+	reply      *redis.IntSliceCmd
 }
 
 // A group is what a batch has of one account under one plan: either requests to decide on, those of each key together, or
@@ -61,7 +61,7 @@ func byAccount(batch []*admission) []group {
 	groups := make([]group, 0, len(batch))
 	begin := 0
 	for i, a := range batch {
-		if i+1 == len(batch) || !a.together(batch[i+1]) {
+		if i+1 == len(batch) || !a.sameGroup(batch[i+1]) {
 			groups = append(groups, batch[begin:i+1])
 			begin = i + 1
 		}
@@ -70,7 +70,7 @@ func byAccount(batch []*admission) []group {
 }
 
 // together reports whether two admissions can be of one group.
-func (a *admission) together(b *admission) bool {
+func (a *admission) sameGroup(b *admission) bool {
 	return a.accountID == b.accountID && (a.keyID == "") == (b.keyID == "") && a.plan == b.plan
 }
 
@@ -81,14 +81,14 @@ func accountKey(accountID string) string { return "sara:{" + accountID + "}:use"
 const firstKey = 3
 
 // words is the call of the script as Redis reads it. Most are pointers, which cost no allocation.
-func (c *command) words(hash string, deadline int64) []any {
+func (c *command) args(hash string, deadline int64) []any {
 	size := firstKey + 1
 	for _, g := range c.groups {
 		size += 5 + 2*len(g) // the account, its four numbers, and two words for each key
 	}
 	words := make([]any, 0, size)
-	if c.whole {
-		words = append(words, "eval", admitScript)
+	if c.sendSource {
+		words = append(words, "eval", admitLua)
 	} else {
 		words = append(words, "evalsha", hash)
 	}
@@ -113,11 +113,11 @@ func (c *command) words(hash string, deadline int64) []any {
 
 // errLate is a command that the server got to only when nobody would have waited for it any more, or so it seemed by a
 // clock that has jumped.
-var errLate = errors.New("the shared counter was too late")
+var errExpired = errors.New("the shared counter was too late")
 
 // settle reads the answer into the admissions that it decides.
-func (c *command) settle(clock *serverClock, asked time.Time) error {
-	numbers, err := c.answer.Result()
+func (c *command) readReply(clock *redisClock, asked time.Time) error {
+	numbers, err := c.reply.Result()
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (c *command) settle(clock *serverClock, asked time.Time) error {
 		return err
 	}
 	for _, g := range c.groups {
-		if numbers, err = g.settle(numbers, now); err != nil {
+		if numbers, err = g.readReply(numbers, now); err != nil {
 			return err
 		}
 	}
@@ -137,13 +137,13 @@ func (c *command) settle(clock *serverClock, asked time.Time) error {
 }
 
 // settle reads the part of the answer that decides on the group, and returns the rest of it.
-func (g group) settle(numbers []int64, now time.Time) (rest []int64, err error) {
+func (g group) readReply(numbers []int64, now time.Time) (rest []int64, err error) {
 	const (
 		ofAccount = 3
 		ofKey     = 2
 	)
 	if len(numbers) < ofAccount {
-		return nil, errShort
+		return nil, errTruncatedReply
 	}
 	usage := Usage{RequestsThisHour: int(numbers[0]), RequestsToday: int(numbers[1]), CallsToday: int(numbers[2]), At: now}
 	for _, a := range g {
@@ -152,7 +152,7 @@ func (g group) settle(numbers []int64, now time.Time) (rest []int64, err error) 
 	numbers = numbers[ofAccount:]
 	for requests := range g.keys() {
 		if len(numbers) < ofKey {
-			return nil, errShort
+			return nil, errTruncatedReply
 		}
 		for i, a := range requests {
 			if i >= int(numbers[0]) {
@@ -169,7 +169,7 @@ func (g group) settle(numbers []int64, now time.Time) (rest []int64, err error) 
 	return numbers, nil
 }
 
-var errShort = errors.New("the shared counter answers too few numbers")
+var errTruncatedReply = errors.New("the shared counter answers too few numbers")
 
 // fail leaves the admissions undecided, and returns why.
 func (c *command) fail(err error) error {
@@ -187,5 +187,5 @@ func refusalOf(number int64, p *Plan) *Refusal {
 		return nil
 	}
 	ceiling := [...]Ceiling{1: KeyMinute, 2: AccountHour, 3: AccountDay}[number%4]
-	return &Refusal{ceiling, p.ceiling(ceiling), time.Duration(number/4) * time.Microsecond}
+	return &Refusal{ceiling, p.limit(ceiling), time.Duration(number/4) * time.Microsecond}
 }

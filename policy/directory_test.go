@@ -21,7 +21,7 @@ func (c *stillClock) advance(d time.Duration) { c.nanoseconds.Add(int64(d)) }
 type fakeDirectory struct {
 	mu         sync.Mutex
 	keys       map[Hash]Key
-	properties map[question][]Property
+	properties map[propertyQuery][]Property
 	failure    error
 	hang       chan struct{} // what was read is answered once this is closed; nil: at once
 	asked      int           // about keys and properties
@@ -60,7 +60,7 @@ func (d *fakeDirectory) Key(ctx context.Context, hash Hash) (Key, error) {
 
 func (d *fakeDirectory) FindProperties(ctx context.Context, personID, workspaceID, reference string) ([]Property, error) {
 	d.mu.Lock()
-	found := d.properties[question{personID, workspaceID, reference}]
+	found := d.properties[propertyQuery{personID, workspaceID, reference}]
 	err, hang := d.failure, d.hang
 	d.asked++
 	d.mu.Unlock()
@@ -152,7 +152,7 @@ func newWorldAt(t testing.TB, c *stillClock, now func() time.Time) *world {
 	t.Helper()
 	d := &fakeDirectory{
 		keys:       map[Hash]Key{HashKey(goodKey): good()},
-		properties: map[question][]Property{{"p1", "", "shop"}: {{ID: "shop-of-p1", Slug: "shop"}}},
+		properties: map[propertyQuery][]Property{{"p1", "", "shop"}: {{ID: "shop-of-p1", Slug: "shop"}}},
 	}
 	gate, err := NewGate(Config{Directory: d, Plans: DefaultPlans(), Budget: boundless{}, KeyPrefix: "sara", Now: now})
 	if err != nil {
@@ -187,9 +187,9 @@ func (w *world) admit(ctx context.Context) (code string, err error) {
 // find looks for a property on behalf of the good key.
 func (w *world) find(ctx context.Context, reference string) (code string, err error) {
 	key := good()
-	now, err := w.generation(ctx)
+	now, err := w.version(ctx)
 	if err == nil {
-		_, err = w.Property(ctx, &Grant{Key: &key, generation: now}, reference)
+		_, err = w.Property(ctx, &Grant{Key: &key, version: now}, reference)
 	}
 	return codeOf(err)
 }

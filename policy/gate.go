@@ -42,18 +42,18 @@ type Gate struct {
 	config        Config
 	invalidations atomic.Uint64 // how often Forget was called
 	authLimiter   *authLimiter
-	editions      *lookup[struct{}, uint64]
-	keys          *lookup[Hash, *Key]
-	properties    *lookup[question, []Property]
+	editions      *cache[struct{}, uint64]
+	keys          *cache[Hash, *Key]
+	properties    *cache[propertyQuery, []Property]
 }
 
 // question is what is asked of Directory.FindProperties.
-type question struct {
+type propertyQuery struct {
 	personID, workspaceID, reference string
 }
 
 // rememberedAnswers bounds the gate's memories of keys and of properties; an answer takes about a kilobyte at most.
-const rememberedAnswers = 20_000
+const maxCachedAnswers = 20_000
 
 // NewGate returns a gate over the directory.
 func NewGate(c Config) (*Gate, error) {
@@ -63,13 +63,13 @@ func NewGate(c Config) (*Gate, error) {
 		return nil, err
 	}
 	load := func(ctx context.Context, _ struct{}) (uint64, error) { return c.Directory.Edition(ctx) }
-	if g.editions, err = newLookup(c.Now, freshFor, 1, load); err != nil {
+	if g.editions, err = newCache(c.Now, editionTTL, 1, load); err != nil {
 		return nil, err
 	}
-	if g.keys, err = newLookup(c.Now, sameFor, rememberedAnswers, g.loadKey); err != nil {
+	if g.keys, err = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadKey); err != nil {
 		return nil, err
 	}
-	if g.properties, err = newLookup(c.Now, sameFor, rememberedAnswers, g.loadProperties); err != nil {
+	if g.properties, err = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadProperties); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -77,16 +77,16 @@ func NewGate(c Config) (*Gate, error) {
 
 // A generation is a state of the directory. It is another one after every change: at once after those of this process and
 // those that it was told of, within a second after all others.
-type generation struct{ heard, edition uint64 }
+type version struct{ knownChanges, edition uint64 }
 
-func (g *Gate) generation(ctx context.Context) (now generation, err error) {
-	now.heard = g.heard()
-	now.edition, err = g.editions.get(ctx, struct{}{}, generation{heard: now.heard})
+func (g *Gate) version(ctx context.Context) (now version, err error) {
+	now.knownChanges = g.knownChanges()
+	now.edition, err = g.editions.get(ctx, struct{}{}, version{knownChanges: now.knownChanges})
 	return now, err
 }
 
 // heard counts the changes that are known without asking.
-func (g *Gate) heard() uint64 { return g.config.Directory.Generation() + g.invalidations.Load() }
+func (g *Gate) knownChanges() uint64 { return g.config.Directory.Generation() + g.invalidations.Load() }
 
 // Invalidate makes the gate ask the directory again for all that it remembers: something was changed elsewhere.
 func (g *Gate) Invalidate() { g.invalidations.Add(1) }
@@ -97,8 +97,8 @@ type Grant struct {
 	Plan  Plan
 	Usage Usage // this request included, if it was admitted
 
-	made       time.Time
-	generation generation // of the directory then
+	admittedAt time.Time
+	version    version // of the directory then
 }
 
 // WorkspaceID returns the workspace that the caller is restricted to, empty for none.
@@ -125,15 +125,15 @@ func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
 // StillValid reports whether nothing has changed until now, by the gate's own clock, since a request was admitted, as far as is
 // known without asking: then its key and its properties are what they were.
 func (g *Gate) StillValid(grant *Grant, now time.Time) bool {
-	present := generation{heard: g.heard()}
-	edition, ok := g.editions.remembered(now, struct{}{}, present)
+	present := version{knownChanges: g.knownChanges()}
+	edition, ok := g.editions.cached(now, struct{}{}, present)
 	present.edition = edition.value
-	return ok && grant.generation == present && within(now, edition.tried, freshFor) && within(now, grant.made, sameFor)
+	return ok && grant.version == present && within(now, edition.triedAt, editionTTL) && within(now, grant.admittedAt, answerTTL)
 }
 
 // Readmit decides like Admit on another request, of now, with the key of one that was admitted, for as long as that StillValid reports true.
 func (g *Gate) Readmit(ctx context.Context, before *Grant, now time.Time, need Scopes) (*Grant, error) {
-	if denial := judgeKey(before.Key, now); denial != nil {
+	if denial := checkKey(before.Key, now); denial != nil {
 		return nil, denial
 	}
 	grant := *before
@@ -142,7 +142,7 @@ func (g *Gate) Readmit(ctx context.Context, before *Grant, now time.Time, need S
 
 // decide decides on a request whose key is good.
 func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, need Scopes) (*Grant, error) {
-	if denial := g.judge(grant, now, need); denial != nil {
+	if denial := g.checkAccess(grant, now, need); denial != nil {
 		grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
 		return grant, denial
 	}
@@ -187,10 +187,10 @@ func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
 	}
 	text, denial := bearer(r.Authorization, g.config.KeyPrefix)
 	hash := HashKey(text)
-	if denial == nil && g.keys.holds(hash) {
-		return g.known(ctx, hash)
+	if denial == nil && g.keys.knows(hash) {
+		return g.lookupKey(ctx, hash)
 	}
-	decided, refusal := g.authLimiter.try(ctx, r.Address)
+	decided, refusal := g.authLimiter.begin(ctx, r.Address)
 	if refusal != nil {
 		return nil, refusal.denial()
 	}
@@ -199,7 +199,7 @@ func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
 	if denial != nil {
 		return nil, denial
 	}
-	grant, err := g.known(ctx, hash)
+	grant, err := g.lookupKey(ctx, hash)
 	guess = isUnknown(err)
 	return grant, err
 }
@@ -210,8 +210,8 @@ func isUnknown(err error) bool {
 }
 
 // known returns the Grant of the key with this hash, if there is one and it is still good.
-func (g *Gate) known(ctx context.Context, hash Hash) (*Grant, error) {
-	generation, err := g.generation(ctx)
+func (g *Gate) lookupKey(ctx context.Context, hash Hash) (*Grant, error) {
+	generation, err := g.version(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look whether keys have changed: %w", err)
 	}
@@ -223,14 +223,14 @@ func (g *Gate) known(ctx context.Context, hash Hash) (*Grant, error) {
 		return nil, fmt.Errorf("look up a key: %w", err)
 	}
 	now := g.config.Now()
-	if denial := judgeKey(key, now); denial != nil {
+	if denial := checkKey(key, now); denial != nil {
 		return nil, denial
 	}
-	return &Grant{Key: key, Plan: g.config.Plans[key.PlanName], made: now, generation: generation}, nil
+	return &Grant{Key: key, Plan: g.config.Plans[key.PlanName], admittedAt: now, version: generation}, nil
 }
 
 // judgeKey refuses a key that was good once.
-func judgeKey(key *Key, now time.Time) *Denial {
+func checkKey(key *Key, now time.Time) *Denial {
 	switch {
 	case key.Revoked:
 		return deny(CodeRevokedKey, "the key was revoked: create another one")
@@ -241,7 +241,7 @@ func judgeKey(key *Key, now time.Time) *Denial {
 }
 
 // judge refuses a good key what its plan or its scopes do not cover.
-func (g *Gate) judge(grant *Grant, now time.Time, need Scopes) *Denial {
+func (g *Gate) checkAccess(grant *Grant, now time.Time, need Scopes) *Denial {
 	key := grant.Key
 	switch {
 	case !grant.Plan.APIAccess:
@@ -255,15 +255,15 @@ func (g *Gate) judge(grant *Grant, now time.Time, need Scopes) *Denial {
 }
 
 // longestReference is well above what a property may be called; the gate remembers references, so it does not take any.
-const longestReference = 2048
+const maxReferenceLength = 2048
 
 // Property returns the property that reference means to the caller of an admitted request. The gate remembers both: the
 // property is shared between requests, read only, and the reference's bytes must stay what they are.
 func (g *Gate) Property(ctx context.Context, grant *Grant, reference string) (*Property, error) {
-	if len(reference) > longestReference {
+	if len(reference) > maxReferenceLength {
 		return nil, notFound(reference)
 	}
-	candidates, err := g.properties.get(ctx, question{grant.Key.PersonID, grant.WorkspaceID(), reference}, grant.generation)
+	candidates, err := g.properties.get(ctx, propertyQuery{grant.Key.PersonID, grant.WorkspaceID(), reference}, grant.version)
 	if err != nil && !errors.Is(err, ErrUnknown) {
 		return nil, fmt.Errorf("look up a property: %w", err)
 	}
@@ -283,7 +283,7 @@ func (g *Gate) loadKey(ctx context.Context, hash Hash) (*Key, error) {
 }
 
 // loadProperties has no candidates at all pass for unknown, as no key does.
-func (g *Gate) loadProperties(ctx context.Context, q question) ([]Property, error) {
+func (g *Gate) loadProperties(ctx context.Context, q propertyQuery) ([]Property, error) {
 	found, err := g.config.Directory.FindProperties(ctx, q.personID, q.workspaceID, q.reference)
 	if err == nil && len(found) == 0 {
 		err = ErrUnknown

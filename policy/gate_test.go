@@ -101,10 +101,10 @@ func TestFormsOfTheHeader(t *testing.T) {
 	f("Bearer SARA_live_GOOD", prefixMessage)
 	f("Bearer xsara_live_GOOD", prefixMessage)
 	f("Bearer sara_liv", prefixMessage)
-	f("Bearer sara_live_"+strings.Repeat("x", longestKey-len("sara_live_")+1), prefixMessage)
+	f("Bearer sara_live_"+strings.Repeat("x", maxKeyLength-len("sara_live_")+1), prefixMessage)
 	wantCalls(t, w.directory, asked)
 
-	f("Bearer sara_live_"+strings.Repeat("x", longestKey-len("sara_live_")), unknownMessage)
+	f("Bearer sara_live_"+strings.Repeat("x", maxKeyLength-len("sara_live_")), unknownMessage)
 	f("Bearer sara_live_", unknownMessage)
 	f("Bearer sara_live_good", unknownMessage)
 	f("Bearer "+goodKey+" "+goodKey, unknownMessage)
@@ -158,7 +158,9 @@ func TestEverySetOfScopesAgainstEveryNeed(t *testing.T) {
 func TestAKeyInAWorkspaceAsksForThatWorkspaceOnly(t *testing.T) {
 	w := newWorld(t)
 	w.edit(func(k *Key) { k.Workspace = &Workspace{ID: "w1", Name: "One"} })
-	w.directory.change(func() { w.directory.properties[question{"p1", "w1", "blog"}] = []Property{{ID: "blog", Slug: "blog"}} })
+	w.directory.change(func() {
+		w.directory.properties[propertyQuery{"p1", "w1", "blog"}] = []Property{{ID: "blog", Slug: "blog"}}
+	})
 	grant, err := w.request(t.Context(), "Bearer "+goodKey, PropertiesRead)
 	if err != nil || grant.WorkspaceID() != "w1" {
 		t.Fatalf("%+v, %v", grant, err)
@@ -226,16 +228,16 @@ func TestAGrantHoldsUntilSomethingChanges(t *testing.T) {
 		holds  bool
 	}{
 		"nothing":          {func(*world) {}, true},
-		"a second":         {func(w *world) { w.clock.advance(freshFor) }, true},
-		"longer, unasked":  {func(w *world) { w.clock.advance(freshFor + 1) }, false},
-		"longer, asked":    {func(w *world) { w.clock.advance(sameFor); wantCode(t, "", nil)(w.admit(t.Context())) }, true},
-		"half a minute":    {func(w *world) { w.clock.advance(sameFor + 1); wantCode(t, "", nil)(w.admit(t.Context())) }, false},
+		"a second":         {func(w *world) { w.clock.advance(editionTTL) }, true},
+		"longer, unasked":  {func(w *world) { w.clock.advance(editionTTL + 1) }, false},
+		"longer, asked":    {func(w *world) { w.clock.advance(answerTTL); wantCode(t, "", nil)(w.admit(t.Context())) }, true},
+		"half a minute":    {func(w *world) { w.clock.advance(answerTTL + 1); wantCode(t, "", nil)(w.admit(t.Context())) }, false},
 		"a clock set back": {func(w *world) { w.clock.advance(-1) }, false},
 		"of this process":  {func(w *world) { w.directory.write(func() {}) }, false},
 		"told of":          {func(w *world) { w.Invalidate() }, false},
 		"of another, seen": {func(w *world) {
 			w.directory.change(func() {})
-			w.clock.advance(freshFor + 1)
+			w.clock.advance(editionTTL + 1)
 			wantCode(t, "", nil)(w.admit(t.Context()))
 		}, false},
 	} {

@@ -12,7 +12,7 @@ import (
 )
 
 //go:embed script/inspect.lua
-var inspectScript string
+var inspectLua string
 
 // What Google lets all callers together inspect of one site, as its page on the Search Console API's usage limits says:
 // 2,000 addresses a day and 600 a minute. It counts days from Pacific midnight.
@@ -22,7 +22,7 @@ const (
 )
 
 // inspectionTrip is the longest that a question may take. It is longer than that of a customer's request, who waits.
-const inspectionTrip = time.Second
+const inspectionTimeout = time.Second
 
 // InspectionLimits bounds the URL inspections of one site. What is not positive means Google's number.
 type InspectionLimits struct {
@@ -34,18 +34,18 @@ type InspectionLimits struct {
 // has no share to fall back on while Redis is away: nobody waits for an inspection, so whoever wanted one waits for Redis.
 // It is safe for concurrent use.
 type Inspections struct {
-	client   onceClient
+	client   noRetryClient
 	script   *redis.Script
 	perDay   int
 	capacity int           // of the bucket
 	interval time.Duration // in which the bucket gains one
-	trip     time.Duration
+	timeout  time.Duration
 }
 
 // NewInspections returns the shared quota over a client from OpenRedis, which need not answer yet and stays the caller's to
 // close. All processes must have the same limits.
 func NewInspections(client redis.UniversalClient, limits InspectionLimits) *Inspections {
-	return newInspections(client, limits, inspectionTrip)
+	return newInspections(client, limits, inspectionTimeout)
 }
 
 // newInspections takes the longest that a question may take.
@@ -60,12 +60,12 @@ func newInspections(client redis.UniversalClient, limits InspectionLimits, trip 
 	capacity := max(1, limits.PerMinute/20)
 	gained := limits.PerMinute - capacity
 	return &Inspections{
-		client:   onceClient{client},
-		script:   redis.NewScript(inspectScript),
+		client:   noRetryClient{client},
+		script:   redis.NewScript(inspectLua),
 		perDay:   limits.PerDay,
 		capacity: capacity,
 		interval: time.Minute/time.Duration(gained+1) + time.Microsecond, // the least of which a minute has no more than gained
-		trip:     trip,
+		timeout:  trip,
 	}
 }
 
@@ -77,7 +77,7 @@ func newInspections(client redis.UniversalClient, limits InspectionLimits, trip 
 // taken the inspection all the same: then one fewer is made than could be. A Redis that lost its memory starts again from a
 // full quota; what goes beyond the upstream's own count is refused there.
 func (q *Inspections) Take(ctx context.Context, site string, day int32) (granted bool, wait time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, q.trip)
+	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()
 	numbers, err := q.script.Run(ctx, q.client, inspectionKeys(site, day),
 		q.perDay, q.interval.Microseconds(), q.capacity).Int64Slice()

@@ -180,7 +180,7 @@ func TestInspectionsWaitForARedisThatIsAway(t *testing.T) {
 	if granted, _ := patient.mustTake(t, inspectedSite, 7); !granted {
 		t.Error("Redis is back, and refuses")
 	}
-	patient.trip = 50 * time.Millisecond
+	patient.timeout = 50 * time.Millisecond
 	server.Freeze()
 	refused("frozen", patient, t.Context(), nil)
 	server.Thaw()
@@ -200,11 +200,11 @@ type virtual struct {
 func newVirtual(t *testing.T, address string, limits InspectionLimits) *virtual {
 	t.Helper()
 	const clock = "redis.call('TIME')"
-	if strings.Count(inspectScript, clock) != 1 {
+	if strings.Count(inspectLua, clock) != 1 {
 		t.Fatalf("the script does not read the clock by %s once", clock)
 	}
 	v := &virtual{openInspections(t, address, limits), t, 1_764_000_000_000_000}
-	v.script = redis.NewScript(strings.Replace(inspectScript, clock, "{ARGV[4], ARGV[5]}", 1))
+	v.script = redis.NewScript(strings.Replace(inspectLua, clock, "{ARGV[4], ARGV[5]}", 1))
 	return v
 }
 

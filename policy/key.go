@@ -12,19 +12,19 @@ type Hash [sha256.Size]byte
 
 // HashKey returns the hash of a key as it is written in a request.
 func HashKey(key string) Hash {
-	var buffer [longestKey]byte // on the stack
+	var buffer [maxKeyLength]byte // on the stack
 	return sha256.Sum256(append(buffer[:0], key...))
 }
 
 // NewKey makes a key: <prefix>_live_<secret>, with 260 bits of randomness. It is shown once, and only its hash is kept.
 func NewKey(prefix string) (key string, hash Hash) {
-	key = prefix + liveMark + rand.Text() + rand.Text()
+	key = prefix + keyInfix + rand.Text() + rand.Text()
 	return key, HashKey(key)
 }
 
 const (
-	liveMark       = "_live_"
-	longestKey     = 256
+	keyInfix       = "_live_"
+	maxKeyLength   = 256
 	authScheme     = "bearer"
 	authSchemeText = "Authorization: Bearer <API_KEY>"
 )
@@ -64,8 +64,8 @@ func bearer(authorization, prefix string) (string, *Denial) {
 		return "", deny(CodeInvalidKey, "the request carries no key: send the header %s", authSchemeText)
 	case !strings.EqualFold(scheme, authScheme):
 		return "", deny(CodeInvalidKey, "the Authorization header is not of the form %s", authSchemeText)
-	case len(key) > longestKey || !strings.HasPrefix(key, prefix+liveMark):
-		return "", deny(CodeInvalidKey, "the key is not one of this service: they begin with %s", prefix+liveMark)
+	case len(key) > maxKeyLength || !strings.HasPrefix(key, prefix+keyInfix):
+		return "", deny(CodeInvalidKey, "the key is not one of this service: they begin with %s", prefix+keyInfix)
 	}
 	return key, nil
 }

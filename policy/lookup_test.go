@@ -39,13 +39,13 @@ func TestAnswersAreRememberedUntilSomethingChanges(t *testing.T) {
 			asked := w.directory.calls()
 			for range 3 {
 				wantCode(t, code, nil)(ask(t.Context()))
-				w.clock.advance(2 * freshFor)
+				w.clock.advance(2 * editionTTL)
 			}
 			wantCalls(t, w.directory, asked+1)
 			w.directory.change(func() {})
 			wantCode(t, code, nil)(ask(t.Context()))
 			wantCalls(t, w.directory, asked+2)
-			w.clock.advance(sameFor)
+			w.clock.advance(answerTTL)
 			wantCode(t, code, nil)(ask(t.Context()))
 			wantCalls(t, w.directory, asked+2)
 			w.clock.advance(1)
@@ -61,7 +61,7 @@ func TestWhetherSomethingChangedIsAskedOnceASecond(t *testing.T) {
 	w := newWorld(t)
 	for looked := 1; looked <= 3; looked++ {
 		wantCode(t, "", nil)(w.admit(t.Context()))
-		w.clock.advance(freshFor)
+		w.clock.advance(editionTTL)
 		wantCode(t, "", nil)(w.find(t.Context(), "shop"))
 		if w.directory.looked != looked {
 			t.Errorf("the directory was asked %d times whether something has changed, want %d", w.directory.looked, looked)
@@ -85,7 +85,7 @@ func TestAChangeElsewhereIsSeenWithinOneSecond(t *testing.T) {
 	wantCode(t, "", nil)(w.admit(t.Context()))
 	wantCode(t, CodeNotFound, nil)(w.find(t.Context(), "new"))
 	w.edit(revoke)
-	w.directory.change(func() { w.directory.properties[question{"p1", "", "new"}] = []Property{{Slug: "new"}} })
+	w.directory.change(func() { w.directory.properties[propertyQuery{"p1", "", "new"}] = []Property{{Slug: "new"}} })
 	w.clock.advance(time.Second + 1)
 	wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
 	wantCode(t, "", nil)(w.find(t.Context(), "new"))
@@ -97,7 +97,7 @@ func TestAChangeOfThisProcessIsSeenAtOnce(t *testing.T) {
 	wantCode(t, "", nil)(w.find(t.Context(), "shop"))
 	w.directory.write(func() {
 		w.directory.edit(revoke)
-		delete(w.directory.properties, question{"p1", "", "shop"})
+		delete(w.directory.properties, propertyQuery{"p1", "", "shop"})
 	})
 	wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
 	wantCode(t, CodeNotFound, nil)(w.find(t.Context(), "shop"))
@@ -145,7 +145,7 @@ func TestSimultaneousMissesAskOnce(t *testing.T) {
 func TestAMissThatComesTooLateAsksNothing(t *testing.T) {
 	w := newWorld(t)
 	wantCode(t, "", nil)(w.admit(t.Context()))
-	late, err := w.keys.join(t.Context(), HashKey(goodKey), generation{})
+	late, err := w.keys.fill(t.Context(), HashKey(goodKey), version{})
 	if err != nil || late.value.ID != "k1" {
 		t.Errorf("%+v, %v", late, err)
 	}
@@ -156,11 +156,11 @@ func TestAMissThatComesTooLateAsksNothing(t *testing.T) {
 func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newRealWorld(t)
-		time.AfterFunc(freshFor/2, w.directory.hold())
+		time.AfterFunc(editionTTL/2, w.directory.hold())
 		wantCode(t, "", nil)(w.admit(t.Context()))
 		w.directory.unhold()
 		w.edit(revoke)
-		time.Sleep(freshFor / 2)
+		time.Sleep(editionTTL / 2)
 		wantCode(t, "", nil)(w.admit(t.Context()))
 		time.Sleep(time.Nanosecond)
 		wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
@@ -188,7 +188,7 @@ func TestACallerWhoHangsUpFailsNobodyElse(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	const size = 100
 	w := newWorld(t)
-	l, err := newLookup(w.clock.now, freshFor, size, func(_ context.Context, n int) (int, error) {
+	l, err := newCache(w.clock.now, editionTTL, size, func(_ context.Context, n int) (int, error) {
 		if n%2 == 0 {
 			return 0, ErrUnknown
 		}
@@ -198,7 +198,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 50 * size {
-		if got, err := l.get(t.Context(), n, generation{}); n%2 == 0 && !errors.Is(err, ErrUnknown) || n%2 == 1 && got != n {
+		if got, err := l.get(t.Context(), n, version{}); n%2 == 0 && !errors.Is(err, ErrUnknown) || n%2 == 1 && got != n {
 			t.Fatalf("%d: %d, %v", n, got, err)
 		}
 	}
@@ -211,7 +211,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // Person, workspace and reference all tell questions apart, whatever characters they hold, remembered or under way.
 func TestNobodySharesAnAnswer(t *testing.T) {
-	questions := []question{
+	questions := []propertyQuery{
 		{"p1", "", "x"}, {"p2", "", "x"}, {"p1", "w", "x"}, {"p2", "w", "x"}, {"p1", "w2", "x"}, {"p1", "", "X"},
 		{"p", "1", "x"}, {"p1", " ", "x"}, {"p1", "", " x"}, {"p1 w", "", "x"}, {"p1", "w ", "x"}, {"p1", "", "w x"}, {"p1", "w x", ""}, {"p1 w x", "", ""},
 		{`p1" "w`, "", "x"}, {"p1", `" "w`, "x"},
@@ -245,9 +245,9 @@ func TestNobodySharesAnAnswer(t *testing.T) {
 
 func TestALongReferenceIsNobodysAndNotRemembered(t *testing.T) {
 	w := newWorld(t)
-	reference := strings.Repeat("x", longestReference+1)
-	w.directory.properties[question{"p1", "", reference}] = []Property{{Site: reference}}
-	w.directory.properties[question{"p1", "", reference[1:]}] = []Property{{Site: reference[1:]}}
+	reference := strings.Repeat("x", maxReferenceLength+1)
+	w.directory.properties[propertyQuery{"p1", "", reference}] = []Property{{Site: reference}}
+	w.directory.properties[propertyQuery{"p1", "", reference[1:]}] = []Property{{Site: reference[1:]}}
 	wantCode(t, CodeNotFound, nil)(w.find(t.Context(), reference))
 	wantCalls(t, w.directory, 0)
 	wantCode(t, "", nil)(w.find(t.Context(), reference[1:]))

@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// Local is a Budget that counts in the memory of this process. By itself it is exact for one process; as one of several
-// replicas that cannot reach their shared counter it gives out its share only.
+// A MemoryBudget is a Budget that counts in this process. A single replica uses it alone, and it is exact. RedisBudget falls
+// back on one while Redis is down; it then admits only this replica's share of each allowance.
 type MemoryBudget struct {
 	now       func() time.Time
-	share     int // each ceiling on requests is divided by this
-	liveShare int // each ceiling on upstream calls likewise
+	share     int // each limit on requests is divided by this
+	liveShare int // each limit on upstream calls is divided by this
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards everything below
 	accounts   map[string]*account
-	properties map[string]bucket
-	latest     hour // the latest that the clock has shown
+	properties map[string]tokenBucket
+	latest     hour // the latest hour that the clock has shown
 }
 
-// account is what Local knows of one account.
+// An account is the state of one account.
 type account struct {
 	used    UsageCount
-	kept    UsageCount        // what somebody else has of it: a Ledger, or Redis
-	buckets map[string]bucket // by key
+	synced  UsageCount             // the part of used that a UsageStore, or Redis, already has
+	buckets map[string]tokenBucket // by key
 }
 
 var _ Budget = (*MemoryBudget)(nil)
 
-// NewMemoryBudget returns a counter with the whole allowance of every account.
+// NewMemoryBudget returns a budget that grants every account its whole allowance.
 func NewMemoryBudget(now func() time.Time) *MemoryBudget { return newMemoryBudget(now, 1, 1) }
 
 func newMemoryBudget(now func() time.Time, share, liveShare int) *MemoryBudget {
-	return &MemoryBudget{now: now, share: share, liveShare: liveShare, accounts: map[string]*account{}, properties: map[string]bucket{}}
+	return &MemoryBudget{now: now, share: share, liveShare: liveShare, accounts: map[string]*account{}, properties: map[string]tokenBucket{}}
 }
 
-// divide is the part of a limit that one of so many shares has: at least one, so that no replica turns everybody away.
+// divide returns one of equal shares of a limit: at least one, or else a small limit would lock every account out.
 func divide(limit, shares int) int {
 	if limit == 0 {
 		return 0
@@ -44,21 +44,21 @@ func divide(limit, shares int) int {
 }
 
 // Admit implements Budget.
-func (l *MemoryBudget) Admit(_ context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.account(accountID, now)
-	after, wait := a.buckets[keyID].take(now.UnixMicro(), 1, divide(p.RequestsPerMinutePerKey, l.share))
-	// Of several ceilings the one that lasts longest is named, so that nobody waits for one only to run into the next.
+func (b *MemoryBudget) Admit(_ context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.account(accountID, now)
+	after, wait := a.buckets[keyID].take(now, 1, divide(p.RequestsPerMinutePerKey, b.share))
+	// Of several exhausted ceilings, report the one that lasts longest, so that a client that waits does not hit the next.
 	var refusal *Refusal
 	if wait > 0 {
 		refusal = &Refusal{KeyMinute, p.RequestsPerMinutePerKey, wait}
 	}
-	if left := l.latest.end().Sub(now); a.used.InHour >= divide(p.RequestsPerHour, l.share) && left >= wait {
+	if left := b.latest.end().Sub(now); a.used.InHour >= divide(p.RequestsPerHour, b.share) && left >= wait {
 		refusal = &Refusal{AccountHour, p.RequestsPerHour, left}
 	}
-	if left := l.latest.endOfDay().Sub(now); a.used.InDay >= divide(p.RequestsPerDay, l.share) && left >= wait {
+	if left := b.latest.endOfDay().Sub(now); a.used.InDay >= divide(p.RequestsPerDay, b.share) && left >= wait {
 		refusal = &Refusal{AccountDay, p.RequestsPerDay, left}
 	}
 	if refusal == nil || wait > 0 {
@@ -72,106 +72,106 @@ func (l *MemoryBudget) Admit(_ context.Context, accountID, keyID string, p Plan)
 }
 
 // ChargeLiveCalls implements Budget.
-func (l *MemoryBudget) ChargeLiveCalls(_ context.Context, accountID, propertyID string, calls int, p Plan) *Refusal {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.account(accountID, now)
-	after, wait := l.properties[propertyID].take(now.UnixMicro(), calls, divide(p.LiveCallsPerMinutePerProperty, l.liveShare))
+func (b *MemoryBudget) ChargeLiveCalls(_ context.Context, accountID, propertyID string, calls int, p Plan) *Refusal {
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.account(accountID, now)
+	after, wait := b.properties[propertyID].take(now, calls, divide(p.LiveCallsPerMinutePerProperty, b.liveShare))
 	switch {
-	case a.used.Calls+calls > divide(p.SearchConsoleCallsPerDay, l.liveShare):
-		return &Refusal{AccountCalls, p.SearchConsoleCallsPerDay, l.latest.endOfDay().Sub(now)}
+	case a.used.Calls+calls > divide(p.SearchConsoleCallsPerDay, b.liveShare):
+		return &Refusal{AccountCalls, p.SearchConsoleCallsPerDay, b.latest.endOfDay().Sub(now)}
 	case wait > 0:
-		l.properties[propertyID] = after
+		b.properties[propertyID] = after
 		return &Refusal{PropertyMinute, p.LiveCallsPerMinutePerProperty, wait}
 	}
-	l.properties[propertyID] = after
+	b.properties[propertyID] = after
 	a.used.Calls += calls
 	return nil
 }
 
 // RefundLiveCalls implements Budget.
-func (l *MemoryBudget) RefundLiveCalls(_ context.Context, accountID string, calls int, charged time.Time) {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	used := &l.account(accountID, now).used
-	used.add(returned(accountID, min(calls, used.Calls), charged))
+func (b *MemoryBudget) RefundLiveCalls(_ context.Context, accountID string, calls int, charged time.Time) {
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	used := &b.account(accountID, now).used
+	used.add(refundCount(accountID, min(calls, used.Calls), charged))
 }
 
 // Usage implements Budget.
-func (l *MemoryBudget) Usage(_ context.Context, accountID string) Usage {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.account(accountID, now).used.usage(now)
+func (b *MemoryBudget) Usage(_ context.Context, accountID string) Usage {
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.account(accountID, now).used.usage(now)
 }
 
-// account returns an account, its windows moved on to now. The caller holds the lock.
-func (l *MemoryBudget) account(id string, now time.Time) *account {
-	// A clock that is set back stays in the later window: going back would give that window's allowance out again.
-	if h := hourOf(now); h > l.latest {
-		l.latest = h
-		l.sweep(now)
+// account returns an account with its windows advanced to now. The caller holds the lock.
+func (b *MemoryBudget) account(id string, now time.Time) *account {
+	// If the clock moves back, stay in the later window: the earlier one's allowance has been granted already.
+	if h := hourOf(now); h > b.latest {
+		b.latest = h
+		b.sweep(now)
 	}
-	a := l.accounts[id]
+	a := b.accounts[id]
 	if a == nil {
-		a = &account{used: UsageCount{AccountID: id}, kept: UsageCount{AccountID: id}, buckets: map[string]bucket{}}
-		l.accounts[id] = a
+		a = &account{used: UsageCount{AccountID: id}, synced: UsageCount{AccountID: id}, buckets: map[string]tokenBucket{}}
+		b.accounts[id] = a
 	}
-	a.used.moveTo(l.latest)
+	a.used.advanceTo(b.latest)
 	return a
 }
 
-// sweep throws away, once an hour, what counts no more: buckets that are full, and accounts whose day is over.
-func (l *MemoryBudget) sweep(now time.Time) {
-	sweepBuckets(l.properties, now)
-	for id, a := range l.accounts {
+// sweep frees, once an hour, full buckets and accounts that have not been used today.
+func (b *MemoryBudget) sweep(now time.Time) {
+	sweepBuckets(b.properties, now)
+	for id, a := range b.accounts {
 		sweepBuckets(a.buckets, now)
-		// A bucket in use outlives the day, or midnight would give out the minute again.
-		if a.used.Day < l.latest.day() && len(a.buckets) == 0 {
-			delete(l.accounts, id)
+		// A bucket that is not full outlives its day, or midnight would refill the minute.
+		if a.used.Day < b.latest.day() && len(a.buckets) == 0 {
+			delete(b.accounts, id)
 		}
 	}
 }
 
-func sweepBuckets(buckets map[string]bucket, now time.Time) {
-	for id, b := range buckets {
-		if int64(b) <= now.UnixMicro() {
+func sweepBuckets(buckets map[string]tokenBucket, now time.Time) {
+	for id, bucket := range buckets {
+		if bucket.isFull(now) {
 			delete(buckets, id)
 		}
 	}
 }
 
-// add adds to what an account used, or takes away, as far as it is of the present windows.
-func (l *MemoryBudget) add(c UsageCount) {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.account(c.AccountID, now).used.add(c)
+// add adds a count, positive or negative, to the account's current windows.
+func (b *MemoryBudget) add(c UsageCount) {
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.account(c.AccountID, now).used.add(c)
 }
 
-// A change is what an account has used, and what of that is kept elsewhere.
-type change struct{ used, kept UsageCount }
+// unsynced is the usage of an account that is ahead of what a UsageStore, or Redis, has.
+type unsynced struct{ used, synced UsageCount }
 
-// changes returns the accounts that have used more, or less, than is kept elsewhere.
-func (l *MemoryBudget) changes() []change {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var changes []change
-	for _, a := range l.accounts {
-		if a.used.since(a.kept) != (UsageCount{AccountID: a.used.AccountID, Hour: a.used.Hour, Day: a.used.Day}) {
-			changes = append(changes, change{a.used, a.kept})
+// unsynced returns the accounts whose usage differs from what was synced.
+func (b *MemoryBudget) unsynced() []unsynced {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var ahead []unsynced
+	for _, a := range b.accounts {
+		if a.used.minus(a.synced) != (UsageCount{AccountID: a.used.AccountID, Hour: a.used.Hour, Day: a.used.Day}) {
+			ahead = append(ahead, unsynced{a.used, a.synced})
 		}
 	}
-	return changes
+	return ahead
 }
 
-// keep notes that c is kept elsewhere. What was used since then stays a change.
-func (l *MemoryBudget) keep(c UsageCount) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if a := l.accounts[c.AccountID]; a != nil {
-		a.kept = c
+// markSynced records that c has been stored. What was used since c was read stays unsynced.
+func (b *MemoryBudget) markSynced(c UsageCount) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a := b.accounts[c.AccountID]; a != nil {
+		a.synced = c
 	}
 }

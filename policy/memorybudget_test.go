@@ -116,10 +116,10 @@ func TestASaveThatDoesNotWorkLosesNoCounts(t *testing.T) {
 func TestWhatIsUsedDuringASaveIsSavedWithTheNext(t *testing.T) {
 	local := NewMemoryBudget(noon().now)
 	admitN(local, 1, "a", "k", ample())
-	saved := local.changes()
+	saved := local.unsynced()
 	admitN(local, 1, "a", "k", ample())
-	local.keep(saved[0].used)
-	if changes := local.changes(); len(changes) != 1 || changes[0].used.since(changes[0].kept).InDay != 1 {
+	local.markSynced(saved[0].used)
+	if changes := local.unsynced(); len(changes) != 1 || changes[0].used.minus(changes[0].synced).InDay != 1 {
 		t.Errorf("changes %+v, want the second request", changes)
 	}
 }
@@ -195,22 +195,5 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 	local.Usage(t.Context(), "0")
 	if len(local.accounts) != 1 {
 		t.Errorf("%d accounts on the next day", len(local.accounts))
-	}
-}
-
-func TestABurstIsTheLimitAtAnyHeight(t *testing.T) {
-	for _, limit := range []int{1, 2, 7, 20, 60, 7_777, 70_000, 999_999} {
-		var b bucket
-		admitted, now := 0, int64(1_700_000_000_000_000)
-		for {
-			after, wait := b.take(now, 1, limit)
-			if wait > 0 {
-				break
-			}
-			b, admitted = after, admitted+1
-		}
-		if admitted != limit {
-			t.Errorf("a bucket of %d gave %d", limit, admitted)
-		}
 	}
 }

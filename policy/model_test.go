@@ -240,7 +240,7 @@ func (m *model) endWindow() {
 		m.counters.hourEnds(m.t, account)
 	}
 	for _, s := range m.replicas {
-		s.refusals.(*otter.Cache[owner, remembered]).InvalidateAll()
+		s.refusals.(*otter.Cache[refusalKey, cachedRefusal]).InvalidateAll()
 		_ = s.Usage(m.t.Context(), account)
 	}
 }

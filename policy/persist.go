@@ -6,60 +6,60 @@ import (
 	"time"
 )
 
-// A Ledger keeps the counts of a Local counter across restarts.
+// A UsageStore keeps the counts of a MemoryBudget across restarts.
 type UsageStore interface {
-	// SaveUsage replaces what is kept of the accounts in counts.
+	// SaveUsage replaces the stored counts of the accounts in counts.
 	SaveUsage(ctx context.Context, counts []UsageCount) error
-	// Counts returns what is kept of the day, in days since 1970.
+	// Usage returns the stored counts of a UTC day, numbered since 1970.
 	Usage(ctx context.Context, day int64) ([]UsageCount, error)
 }
 
-// saveTimeout bounds one save, the last one when the process ends included.
+// saveTimeout bounds each save, including the last one at shutdown.
 const saveTimeout = 5 * time.Second
 
-// Load restores what the ledger has of today.
-func (l *MemoryBudget) Load(ctx context.Context, ledger UsageStore) error {
-	counts, err := ledger.Usage(ctx, hourOf(l.now()).day())
+// Load restores today's usage from the store.
+func (b *MemoryBudget) Load(ctx context.Context, store UsageStore) error {
+	counts, err := store.Usage(ctx, hourOf(b.now()).day())
 	if err != nil {
 		return fmt.Errorf("restore today's usage: %w", err)
 	}
 	for _, c := range counts {
-		l.add(c)
-		l.keep(c)
+		b.add(c)
+		b.markSynced(c)
 	}
 	return nil
 }
 
-// Keep saves to the ledger what was counted, whenever tick gives a tick and once more when ctx ends, and returns then. It
-// reports saves that did not work; what they would have saved is saved with the next one.
-func (l *MemoryBudget) Persist(ctx context.Context, ledger UsageStore, tick <-chan time.Time, report func(error)) {
+// Persist saves what has changed (write-behind) on every tick, and a last time when ctx ends; then it returns. It reports
+// failed saves; the next save includes what they missed.
+func (b *MemoryBudget) Persist(ctx context.Context, store UsageStore, tick <-chan time.Time, report func(error)) {
 	for ended := false; !ended; {
 		select {
 		case <-tick:
 		case <-ctx.Done():
 			ended = true
 		}
-		if err := l.save(ctx, ledger); err != nil {
+		if err := b.save(ctx, store); err != nil {
 			report(err)
 		}
 	}
 }
 
-func (l *MemoryBudget) save(ctx context.Context, ledger UsageStore) error {
+func (b *MemoryBudget) save(ctx context.Context, store UsageStore) error {
 	var counts []UsageCount
-	for _, c := range l.changes() {
-		counts = append(counts, c.used)
+	for _, u := range b.unsynced() {
+		counts = append(counts, u.used)
 	}
 	if len(counts) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
-	if err := ledger.SaveUsage(ctx, counts); err != nil {
+	if err := store.SaveUsage(ctx, counts); err != nil {
 		return fmt.Errorf("save the usage of %d accounts: %w", len(counts), err)
 	}
 	for _, c := range counts {
-		l.keep(c)
+		b.markSynced(c)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 //go:embed script/charge.lua
-var chargeScript string
+var chargeLua string
 
 // SharedConfig is what a Shared counter needs. Every member is required.
 type RedisBudgetConfig struct {
@@ -32,9 +32,9 @@ type RedisBudgetConfig struct {
 // The bounds of what a Redis in trouble costs a request: one round trip that times out, after which nobody waits for it
 // until it answers again.
 const (
-	tripTimeout = 150 * time.Millisecond
-	probeEvery  = time.Second
-	maxCharging = 8 // charges of live calls at once; more than there are connections would time out for want of one
+	roundTripTimeout     = 150 * time.Millisecond
+	probeInterval        = time.Second
+	maxConcurrentCharges = 8 // charges of live calls at once; more than there are connections would time out for want of one
 )
 
 // Shared is a Budget that any number of replicas share through Redis, whose own clock decides the windows. It remembers a
@@ -43,128 +43,128 @@ const (
 // share is given out once a window, however often Redis goes: nobody gets past an allowance twice over. The buckets of a
 // minute are not added: they are full again before anybody could tell. A cluster counts as away while any of its nodes is.
 type RedisBudget struct {
-	config   RedisBudgetConfig
-	trip     time.Duration
-	client   onceClient
-	clock    *serverClock
-	batcher  *batcher
-	charge   *redis.Script
-	buckets  *redis_rate.Limiter
-	charging chan struct{} // a place for each charge of live calls that talks to Redis
-	refusals memory[owner, remembered]
-	local    *MemoryBudget
-	metrics  redisBudgetMetrics
+	config          RedisBudgetConfig
+	timeout         time.Duration
+	client          noRetryClient
+	clock           *redisClock
+	batcher         *batcher
+	chargeScript    *redis.Script
+	propertyLimiter *redis_rate.Limiter
+	chargeSlots     chan struct{} // a place for each charge of live calls that talks to Redis
+	refusals        boundedCache[refusalKey, cachedRefusal]
+	fallback        *MemoryBudget
+	metrics         redisBudgetMetrics
 
-	down  atomic.Bool
-	stop  context.CancelFunc
-	ended sync.WaitGroup
+	degraded atomic.Bool
+	stop     context.CancelFunc
+	done     sync.WaitGroup
 }
 
 // owner is who was refused by a ceiling.
-type owner struct {
+type refusalKey struct {
 	ceiling Ceiling // of an account always AccountDay
 	id      string
 }
 
 // remembered is a refusal and until when, by this process' clock, it holds.
-type remembered struct {
+type cachedRefusal struct {
 	refusal Refusal
 	cost    int // of what was refused: less than it may fit
 	usage   Usage
 	until   time.Time
 }
 
-const rememberedRefusals = 100_000
+const maxCachedRefusals = 100_000
 
 var _ Budget = (*RedisBudget)(nil)
 
 // NewRedisBudget returns a counter over Redis, which need not answer yet. Close it before its client.
 func NewRedisBudget(c RedisBudgetConfig) (*RedisBudget, error) {
-	return newRedisBudget(c, tripTimeout, time.Tick(probeEvery))
+	return newRedisBudget(c, roundTripTimeout, time.Tick(probeInterval))
 }
 
 // newShared takes the longest that a round trip may take, and the ticks at which to look whether Redis is back.
 func newRedisBudget(c RedisBudgetConfig, trip time.Duration, tick <-chan time.Time) (*RedisBudget, error) {
-	refusals, err := otter.New(&otter.Options[owner, remembered]{MaximumSize: rememberedRefusals})
+	refusals, err := otter.New(&otter.Options[refusalKey, cachedRefusal]{MaximumSize: maxCachedRefusals})
 	if err != nil {
 		return nil, fmt.Errorf("make a memory of refusals: %w", err)
 	}
 	replicas := max(1, c.Replicas)
-	client := onceClient{c.Client}
-	clock := &serverClock{now: c.Now}
+	client := noRetryClient{c.Client}
+	clock := &redisClock{now: c.Now}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &RedisBudget{
-		config:   c,
-		trip:     trip,
-		client:   client,
-		clock:    clock,
-		charge:   redis.NewScript(chargeScript),
-		buckets:  redis_rate.NewLimiter(client),
-		charging: make(chan struct{}, maxCharging),
-		refusals: refusals,
-		local:    newMemoryBudget(clock.time, replicas, 2*replicas),
-		metrics:  newRedisBudgetMetrics(c.Registry),
-		stop:     stop,
+		config:          c,
+		timeout:         trip,
+		client:          client,
+		clock:           clock,
+		chargeScript:    redis.NewScript(chargeLua),
+		propertyLimiter: redis_rate.NewLimiter(client),
+		chargeSlots:     make(chan struct{}, maxConcurrentCharges),
+		refusals:        refusals,
+		fallback:        newMemoryBudget(clock.time, replicas, 2*replicas),
+		metrics:         newRedisBudgetMetrics(c.Registry),
+		stop:            stop,
 	}
-	s.batcher = newBatcher(client, clock, trip, s.down.Load, s.lost, s.metrics.batches)
-	s.ended.Go(func() { s.recover(ctx, tick) })
+	s.batcher = newBatcher(client, clock, trip, s.degraded.Load, s.redisDown, s.metrics.batches)
+	s.done.Go(func() { s.watch(ctx, tick) })
 	return s, nil
 }
 
 // Close stops the counter. Nobody calls it any more.
 func (s *RedisBudget) Close() {
 	s.stop()
-	s.ended.Wait()
+	s.done.Wait()
 	s.batcher.close()
 }
 
 // Degraded reports whether Redis is away.
-func (s *RedisBudget) Degraded() bool { return s.down.Load() }
+func (s *RedisBudget) Degraded() bool { return s.degraded.Load() }
 
 // Admit implements Budget.
 func (s *RedisBudget) Admit(ctx context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
-	if s.down.Load() {
-		return s.local.Admit(ctx, accountID, keyID, p)
+	if s.degraded.Load() {
+		return s.fallback.Admit(ctx, accountID, keyID, p)
 	}
 	asked := s.config.Now()
-	for _, who := range [...]owner{{AccountDay, accountID}, {KeyMinute, keyID}} {
-		if usage, refusal := s.recall(asked, who, 1, &p); refusal != nil {
+	for _, who := range [...]refusalKey{{AccountDay, accountID}, {KeyMinute, keyID}} {
+		if usage, refusal := s.cachedRefusal(asked, who, 1, &p); refusal != nil {
 			return usage, refusal
 		}
 	}
 	usage, refusal, err := s.batcher.admit(accountID, keyID, p)
 	if err != nil {
-		return s.local.Admit(ctx, accountID, keyID, p)
+		return s.fallback.Admit(ctx, accountID, keyID, p)
 	}
 	if refusal != nil {
-		who := owner{AccountDay, accountID}
+		who := refusalKey{AccountDay, accountID}
 		if refusal.Ceiling == KeyMinute {
-			who = owner{KeyMinute, keyID}
+			who = refusalKey{KeyMinute, keyID}
 		}
-		s.remember(asked, who, 1, usage, *refusal)
+		s.cacheRefusal(asked, who, 1, usage, *refusal)
 	}
 	return usage, refusal
 }
 
 // Usage implements Budget.
 func (s *RedisBudget) Usage(ctx context.Context, accountID string) Usage {
-	if !s.down.Load() {
+	if !s.degraded.Load() {
 		if usage, _, err := s.batcher.admit(accountID, "", Plan{}); err == nil {
 			return usage
 		}
 	}
-	return s.local.Usage(ctx, accountID)
+	return s.fallback.Usage(ctx, accountID)
 }
 
 // remember keeps a refusal. It counts from before the question was sent, so that it ends no later than for Redis.
-func (s *RedisBudget) remember(asked time.Time, who owner, cost int, usage Usage, refusal Refusal) {
-	s.refusals.Set(who, remembered{refusal: refusal, cost: cost, usage: usage, until: asked.Add(refusal.RetryAfter)})
+func (s *RedisBudget) cacheRefusal(asked time.Time, who refusalKey, cost int, usage Usage, refusal Refusal) {
+	s.refusals.Set(who, cachedRefusal{refusal: refusal, cost: cost, usage: usage, until: asked.Add(refusal.RetryAfter)})
 }
 
 // recall returns a refusal that still holds. One of a limit that the plan no longer has does not.
-func (s *RedisBudget) recall(now time.Time, who owner, cost int, p *Plan) (Usage, *Refusal) {
+func (s *RedisBudget) cachedRefusal(now time.Time, who refusalKey, cost int, p *Plan) (Usage, *Refusal) {
 	r, ok := s.refusals.GetIfPresent(who)
-	if !ok || !now.Before(r.until) || cost < r.cost || r.refusal.Limit != p.ceiling(r.refusal.Ceiling) {
+	if !ok || !now.Before(r.until) || cost < r.cost || r.refusal.Limit != p.limit(r.refusal.Ceiling) {
 		return Usage{}, nil
 	}
 	s.metrics.remembered.Inc()
@@ -178,31 +178,31 @@ func (s *RedisBudget) recall(now time.Time, who owner, cost int, p *Plan) (Usage
 // questions; what the property refuses is given back to the account. The other way round, an account that keeps asking
 // beyond its day would take from the property what others have of it.
 func (s *RedisBudget) ChargeLiveCalls(ctx context.Context, accountID, propertyID string, calls int, p Plan) *Refusal {
-	s.charging <- struct{}{}
-	defer func() { <-s.charging }()
-	if s.down.Load() {
-		return s.local.ChargeLiveCalls(ctx, accountID, propertyID, calls, p)
+	s.chargeSlots <- struct{}{}
+	defer func() { <-s.chargeSlots }()
+	if s.degraded.Load() {
+		return s.fallback.ChargeLiveCalls(ctx, accountID, propertyID, calls, p)
 	}
-	asked, who := s.config.Now(), owner{PropertyMinute, propertyID}
-	if _, refusal := s.recall(asked, who, calls, &p); refusal != nil {
+	asked, who := s.config.Now(), refusalKey{PropertyMinute, propertyID}
+	if _, refusal := s.cachedRefusal(asked, who, calls, &p); refusal != nil {
 		return refusal
 	}
 	refusal, err := s.chargeBoth(accountID, propertyID, calls, &p)
 	switch {
 	case err != nil:
-		s.lost(err)
-		return s.local.ChargeLiveCalls(ctx, accountID, propertyID, calls, p)
+		s.redisDown(err)
+		return s.fallback.ChargeLiveCalls(ctx, accountID, propertyID, calls, p)
 	case refusal != nil && refusal.Ceiling == PropertyMinute:
 		// One of the account is not remembered: calls that are given back end it before its time.
-		s.remember(asked, who, calls, Usage{}, *refusal)
+		s.cacheRefusal(asked, who, calls, Usage{}, *refusal)
 	}
 	return refusal
 }
 
 func (s *RedisBudget) chargeBoth(accountID, propertyID string, calls int, p *Plan) (*Refusal, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.trip)
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
-	now, wait, err := s.add(ctx, UsageCount{AccountID: accountID, Calls: calls}, p.SearchConsoleCallsPerDay)
+	now, wait, err := s.charge(ctx, UsageCount{AccountID: accountID, Calls: calls}, p.SearchConsoleCallsPerDay)
 	if err != nil {
 		return nil, err
 	}
@@ -210,16 +210,16 @@ func (s *RedisBudget) chargeBoth(accountID, propertyID string, calls int, p *Pla
 		return &Refusal{AccountCalls, p.SearchConsoleCallsPerDay, wait}, nil
 	}
 	limit := p.LiveCallsPerMinutePerProperty
-	result, err := s.buckets.AllowN(ctx, liveKey(propertyID), redis_rate.PerMinute(max(1, limit)), calls)
+	result, err := s.propertyLimiter.AllowN(ctx, liveKey(propertyID), redis_rate.PerMinute(max(1, limit)), calls)
 	if err == nil && result.Allowed == calls && limit > 0 {
 		return nil, nil
 	}
 	// Nothing was called, so nothing may stay charged.
-	back := returned(accountID, calls, now)
+	back := refundCount(accountID, calls, now)
 	if err != nil {
-		s.local.add(back)
+		s.fallback.add(back)
 	} else {
-		err = s.giveBack(ctx, back)
+		err = s.refund(ctx, back)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("charge the live calls of a property: %w", err)
@@ -233,26 +233,26 @@ func liveKey(propertyID string) string { return "sara:live:" + propertyID }
 // RefundLiveCalls implements Budget. What Redis cannot be told now it is given when it is back; until then this replica's share
 // has it.
 func (s *RedisBudget) RefundLiveCalls(_ context.Context, accountID string, calls int, charged time.Time) {
-	s.charging <- struct{}{}
-	defer func() { <-s.charging }()
-	back := returned(accountID, calls, charged)
-	if s.down.Load() {
-		s.local.add(back)
+	s.chargeSlots <- struct{}{}
+	defer func() { <-s.chargeSlots }()
+	back := refundCount(accountID, calls, charged)
+	if s.degraded.Load() {
+		s.fallback.add(back)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.trip)
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
-	if err := s.giveBack(ctx, back); err != nil {
-		s.lost(err)
+	if err := s.refund(ctx, back); err != nil {
+		s.redisDown(err)
 	}
 }
 
 // giveBack adds to Redis, or else to what it will be given, which may go below zero: it was charged there. ctx has a
 // deadline.
-func (s *RedisBudget) giveBack(ctx context.Context, back UsageCount) error {
-	_, _, err := s.add(ctx, back, unlimited)
+func (s *RedisBudget) refund(ctx context.Context, back UsageCount) error {
+	_, _, err := s.charge(ctx, back, unlimited)
 	if err != nil {
-		s.local.add(back)
+		s.fallback.add(back)
 	}
 	return err
 }
@@ -262,11 +262,11 @@ const unlimited = -1
 
 // add adds to the counts of an account, and tells how long to wait if the calls would go over the ceiling. A count without
 // windows is of now. ctx has a deadline.
-func (s *RedisBudget) add(ctx context.Context, c UsageCount, ceiling int) (now time.Time, wait time.Duration, err error) {
+func (s *RedisBudget) charge(ctx context.Context, c UsageCount, ceiling int) (now time.Time, wait time.Duration, err error) {
 	for range 2 {
 		asked := s.clock.now()
 		var numbers []int64
-		numbers, err = s.charge.Run(ctx, s.client, []string{accountKey(c.AccountID)},
+		numbers, err = s.chargeScript.Run(ctx, s.client, []string{accountKey(c.AccountID)},
 			s.clock.deadline(ctx), ceiling, c.Calls, c.InHour, c.InDay, c.Hour, c.Day).Int64Slice()
 		if err == nil {
 			now, numbers, err = s.clock.read(numbers, asked)
@@ -274,7 +274,7 @@ func (s *RedisBudget) add(ctx context.Context, c UsageCount, ceiling int) (now t
 		if err == nil {
 			return now, time.Duration(numbers[0]) * time.Microsecond, nil
 		}
-		if !errors.Is(err, errLate) {
+		if !errors.Is(err, errExpired) {
 			break
 		}
 	}
@@ -282,8 +282,8 @@ func (s *RedisBudget) add(ctx context.Context, c UsageCount, ceiling int) (now t
 }
 
 // lost turns to the local share.
-func (s *RedisBudget) lost(err error) {
-	if !s.down.CompareAndSwap(false, true) {
+func (s *RedisBudget) redisDown(err error) {
+	if !s.degraded.CompareAndSwap(false, true) {
 		return
 	}
 	s.metrics.degraded.Set(1)
@@ -292,18 +292,18 @@ func (s *RedisBudget) lost(err error) {
 
 // recover gives Redis what was counted without it, and lets it decide again as soon as it takes that. A request that was
 // just being decided locally then is given with the next tick.
-func (s *RedisBudget) recover(ctx context.Context, tick <-chan time.Time) {
+func (s *RedisBudget) watch(ctx context.Context, tick <-chan time.Time) {
 	for {
 		select {
 		case <-tick:
 		case <-ctx.Done():
 			return
 		}
-		away := s.down.Load()
-		if away && s.probe(ctx) != nil || s.merge(ctx) != nil || !away {
+		away := s.degraded.Load()
+		if away && s.probe(ctx) != nil || s.syncFallback(ctx) != nil || !away {
 			continue
 		}
-		s.down.Store(false)
+		s.degraded.Store(false)
 		s.metrics.degraded.Set(0)
 		s.config.Log.Warn("budgets: Redis is back")
 	}
@@ -311,7 +311,7 @@ func (s *RedisBudget) recover(ctx context.Context, tick <-chan time.Time) {
 
 // probe asks whether Redis can be written to, all of it.
 func (s *RedisBudget) probe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.trip)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if cluster, ok := s.config.Client.(*redis.ClusterClient); ok {
 		err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
@@ -325,20 +325,20 @@ func (s *RedisBudget) probe(ctx context.Context) error {
 			return err
 		}
 	}
-	_, _, err := s.add(ctx, UsageCount{AccountID: "probe"}, unlimited)
+	_, _, err := s.charge(ctx, UsageCount{AccountID: "probe"}, unlimited)
 	return err
 }
 
 // merge adds to Redis what was used of the local shares and is not there yet.
-func (s *RedisBudget) merge(ctx context.Context) error {
-	for _, c := range s.local.changes() {
-		ctx, cancel := context.WithTimeout(ctx, s.trip)
-		_, _, err := s.add(ctx, c.used.since(c.kept), unlimited)
+func (s *RedisBudget) syncFallback(ctx context.Context) error {
+	for _, c := range s.fallback.unsynced() {
+		ctx, cancel := context.WithTimeout(ctx, s.timeout)
+		_, _, err := s.charge(ctx, c.used.minus(c.synced), unlimited)
 		cancel()
 		if err != nil {
 			return err
 		}
-		s.local.keep(c.used)
+		s.fallback.markSynced(c.used)
 	}
 	return nil
 }

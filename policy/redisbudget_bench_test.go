@@ -36,7 +36,7 @@ func BenchmarkShared(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer func() { _ = client.Close() }()
-				script := redis.NewScript(admitScript)
+				script := redis.NewScript(admitLua)
 				benchmarkShared(b, server, accounts, callers, func(account, key string, p Plan) bool {
 					numbers, err := script.Run(context.Background(), client, []string{accountKey(account)}, time.Now().Add(time.Minute).UnixMicro(),
 						p.RequestsPerMinutePerKey, p.RequestsPerHour, p.RequestsPerDay, 1, key, 1).Int64Slice()

@@ -97,7 +97,7 @@ func sharedOver(t *testing.T, url string, control redis.UniversalClient) *counte
 // forget ends the refusals that the replicas remember, as the end of a window would.
 func (c *counters) forget() {
 	for _, r := range c.replicas {
-		r.(*RedisBudget).refusals.(*otter.Cache[owner, remembered]).InvalidateAll()
+		r.(*RedisBudget).refusals.(*otter.Cache[refusalKey, cachedRefusal]).InvalidateAll()
 	}
 }
 
@@ -112,7 +112,7 @@ func (o sharedOptions) limits() (step, trip time.Duration) {
 	if o.patient {
 		return 5 * time.Second, 5 * time.Second
 	}
-	return redisTimeout, tripTimeout
+	return redisStepTimeout, roundTripTimeout
 }
 
 // testShared is a Shared with its surroundings.

@@ -14,11 +14,11 @@ import (
 // TestPeekingSeesWhatIsUsedAndUsesNothing is about more ids than travel together, of which three are used.
 func TestPeekingSeesWhatIsUsedAndUsesNothing(t *testing.T) {
 	f := func(t *testing.T, url string, control redis.UniversalClient) {
-		ids := make([]string, 2*peekBatch+1)
+		ids := make([]string, 2*usageBatch+1)
 		for i := range ids {
 			ids[i] = fmt.Sprint("id-", i)
 		}
-		counter, plan, used := sharedOver(t, url, control).any(), ample(), []string{ids[0], ids[peekBatch], ids[2*peekBatch]}
+		counter, plan, used := sharedOver(t, url, control).any(), ample(), []string{ids[0], ids[usageBatch], ids[2*usageBatch]}
 		plan.LiveCallsPerMinutePerProperty = 10
 		for _, id := range used {
 			if _, refusal := counter.Admit(t.Context(), id, "key", plan); refusal != nil {
