@@ -12,42 +12,43 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// AccessFormat is how the line of a request is written: like the lines of the log that it goes to.
+// AccessFormat is the format of the access log, which should be that of the log that it is written to.
 type AccessFormat uint8
 
-// The formats, which are those of slog's handlers.
+// The formats are those of slog's handlers.
 const (
 	AccessText AccessFormat = iota // name=value
 	AccessJSON
 )
 
 const (
-	// accessDelay is how long a line may be held, to be written together with others: a write for each request would cost as
-	// much as half of what answering from memory costs.
+	// accessDelay is how long a line may be buffered, so that many are written at once: a write for each request would cost
+	// half as much as an answer from memory.
 	accessDelay = 200 * time.Millisecond
-	// accessFlush is from how many bytes on lines are not held any more, and accessBound how many there may be at most while
-	// the log's reader does not keep up. Lines beyond it are dropped and counted: requests do not wait for a log.
+	// accessFlush is the number of buffered bytes that are written without waiting for accessDelay. accessBound bounds the
+	// buffer while the log's reader does not keep up: instead of applying back-pressure to requests, further lines are
+	// dropped and counted.
 	accessFlush = 64 << 10
 	accessBound = 4 << 20
 )
 
-// accessLog has a line for each request that was answered. A line quotes nothing that the client wrote: a path that leads
-// nowhere or a filter may hold a key or what people searched for.
+// An accessLog writes a line for each answered request. A line quotes nothing that the client wrote: an unknown path or a
+// filter may hold a key or search terms.
 type accessLog struct {
-	out     io.Writer // nil: nobody wants the lines
+	out     io.Writer // nil: no lines are written
 	format  AccessFormat
-	sample  float64 // the share of the successes whose lines are written
+	sample  float64 // fraction (0-1) of successes to log
 	dropped prometheus.Counter
 
-	mu      sync.Mutex // guards held
-	held    []byte
-	first   chan struct{} // holds a value when there are lines, and none were before
-	full    chan struct{} // holds a value when they are not to be held any longer
-	stop    func()        // ends run
-	stopped sync.WaitGroup
+	mu       sync.Mutex // guards buffered
+	buffered []byte
+	first    chan struct{} // signals that the buffer is no longer empty
+	full     chan struct{} // signals that the buffer has reached accessFlush
+	stop     func()        // ends run
+	stopped  sync.WaitGroup
 }
 
-// newAccessLog returns the log, which writes until close.
+// newAccessLog returns a log that writes until close is called.
 func newAccessLog(out io.Writer, format AccessFormat, sample float64, registry prometheus.Registerer) *accessLog {
 	l := &accessLog{out: out, format: format, sample: sample, first: make(chan struct{}, 1), full: make(chan struct{}, 1), stop: func() {},
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
@@ -61,7 +62,7 @@ func newAccessLog(out io.Writer, format AccessFormat, sample float64, registry p
 	return l
 }
 
-// run writes lines some time after the first of them was put there.
+// run flushes the buffer accessDelay after its first line, or when it is full.
 func (l *accessLog) run(ending <-chan struct{}) {
 	var spare []byte
 	for {
@@ -82,27 +83,28 @@ func (l *accessLog) run(ending <-chan struct{}) {
 	}
 }
 
-// flush writes what is held, and gives the buffer back for what comes next.
+// flush swaps the buffer for spare, writes its lines, and returns it for reuse.
 func (l *accessLog) flush(spare []byte) []byte {
 	l.mu.Lock()
-	lines := l.held
-	l.held = spare[:0]
+	lines := l.buffered
+	l.buffered = spare[:0]
 	l.mu.Unlock()
 	if len(lines) > 0 {
-		_, _ = l.out.Write(lines) // the output that it would complain on is this one
+		_, _ = l.out.Write(lines) // there is no other log to report the error to
 	}
 	return lines
 }
 
-// close writes what is held, and ends the log. It may be called again.
+// close flushes the buffer and ends the log. It is idempotent.
 func (l *accessLog) close() {
 	l.stop()
 	l.stopped.Wait()
 }
 
-// shareOf returns the share of the answers like this one whose lines are written, and whether its own is one of them. Errors
-// all have a line. Of successes, those do whose request's id begins with a low number, so that anybody can tell.
-func (l *accessLog) shareOf(id string, status int) (share float64, written bool) {
+// sampled is the sampling decision: it returns the fraction of answers of this kind that are logged, and whether this one is.
+// Errors are always logged. A success is logged if the number at the start of its request id is low, so that the decision is
+// the same on every replica.
+func (l *accessLog) sampled(id string, status int) (fraction float64, ok bool) {
 	if l.sample == 1 || status >= fasthttp.StatusBadRequest {
 		return 1, true
 	}
@@ -111,24 +113,24 @@ func (l *accessLog) shareOf(id string, status int) (share float64, written bool)
 	return l.sample, err == nil && float64(number) < l.sample*(1<<bits)
 }
 
-// write puts the line of a request there.
+// write adds the line of a request to the buffer.
 func (l *accessLog) write(c *call, status int, code string, took time.Duration) {
 	if l.out == nil {
 		return
 	}
-	share, written := l.shareOf(c.id, status)
-	if !written {
+	fraction, ok := l.sampled(c.id, status)
+	if !ok {
 		return
 	}
 	l.mu.Lock()
-	before := len(l.held)
+	before := len(l.buffered)
 	if before > accessBound {
 		l.mu.Unlock()
 		l.dropped.Inc()
 		return
 	}
-	l.held = l.format.append(l.held, c, status, code, took, share)
-	after := len(l.held)
+	l.buffered = l.format.append(l.buffered, c, status, code, took, fraction)
+	after := len(l.buffered)
 	l.mu.Unlock()
 	if before == 0 {
 		signal(l.first)
@@ -141,12 +143,12 @@ func (l *accessLog) write(c *call, status int, code string, took time.Duration) 
 func signal(to chan struct{}) {
 	select {
 	case to <- struct{}{}:
-	default: // it is known already
+	default: // already signalled
 	}
 }
 
-// append appends the line of a request. One that stands for others too says which share of them it is.
-func (f AccessFormat) append(dst []byte, c *call, status int, code string, took time.Duration, share float64) []byte {
+// append appends the line of a request. A sampled line carries the sampling fraction.
+func (f AccessFormat) append(dst []byte, c *call, status int, code string, took time.Duration, fraction float64) []byte {
 	ended := c.started.Add(took)
 	if f == AccessJSON {
 		dst = append(dst, `{"time":"`...)
@@ -176,8 +178,8 @@ func (f AccessFormat) append(dst []byte, c *call, status int, code string, took 
 	if id := c.traceID(); id != "" {
 		dst = f.text(dst, "trace_id", id)
 	}
-	if share < 1 {
-		dst = strconv.AppendFloat(f.name(dst, "sample"), share, 'g', -1, 64)
+	if fraction < 1 {
+		dst = strconv.AppendFloat(f.name(dst, "sample"), fraction, 'g', -1, 64)
 	}
 	if f == AccessJSON {
 		dst = append(dst, '}')
@@ -185,8 +187,8 @@ func (f AccessFormat) append(dst []byte, c *call, status int, code string, took 
 	return append(dst, '\n')
 }
 
-// appendInstant appends a time as the log's handlers write it, with milliseconds: as RFC 3339, which the library writes several
-// times as fast as other layouts, and the milliseconds put in.
+// appendInstant appends a time as slog's handlers write it, with milliseconds. It inserts the milliseconds into RFC 3339, which
+// the standard library formats several times as fast as other layouts.
 func appendInstant(dst []byte, t time.Time) []byte {
 	const seconds = len("2006-01-02T15:04:05")
 	start := len(dst)
@@ -225,7 +227,7 @@ func (f AccessFormat) text(dst []byte, name, value string) []byte {
 	return strconv.AppendQuote(dst, value)
 }
 
-// isPlain reports whether a value needs no quotes and no escapes. All do but the client's address that a proxy names.
+// isPlain reports whether a value needs neither quotes nor escapes. Only an address from the trusted proxy may need them.
 func isPlain(value string) bool {
 	for i := range len(value) {
 		if c := value[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' || c == '=' {

@@ -165,7 +165,7 @@ func TestASampledAccessLogHasAShareOfTheSuccessesAndAllErrors(t *testing.T) {
 	if written[true] < each/10 || written[false] < each/10 {
 		t.Errorf("of %d successes %d have a line", each, written[true])
 	}
-	if _, kept := (&accessLog{sample: 0}).shareOf(newRequestID(), http.StatusNotModified); kept {
+	if _, kept := (&accessLog{sample: 0}).sampled(newRequestID(), http.StatusNotModified); kept {
 		t.Error("a share of none is some")
 	}
 }

@@ -34,7 +34,7 @@ type workspace struct {
 	Name string `json:"name"`
 }
 
-// serveAccount answers /v1/me. The usage includes the request that asks.
+// serveAccount answers /v1/me. The usage includes this request.
 func (s *Server) serveAccount(_ context.Context, c *call) (reply, error) {
 	key, plan := c.grant.Key, c.grant.Plan
 	var me account
@@ -51,7 +51,7 @@ func (s *Server) serveAccount(_ context.Context, c *call) (reply, error) {
 	me.Usage.SearchConsoleCallsToday = c.grant.Usage.CallsToday
 	me.Usage.SearchConsoleCallsRemainingToday = max(0, plan.SearchConsoleCallsPerDay-c.grant.Usage.CallsToday)
 	r := envelope(me, struct{}{})
-	r.maxAge = noStore // the usage is another one each time
+	r.maxAge = noStore // the usage changes with each request
 	return r, nil
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Admin returns the handler of the admin listener: /livez, /readyz, /metrics and /debug/pprof/. It is for the operator's
-// network only: it asks for no key.
+// Admin returns the handler of the admin listener: /livez, /readyz, /metrics and /debug/pprof/. It must not
+// be reachable from the internet: it asks for no key.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
@@ -28,23 +28,22 @@ func (s *Server) Admin() http.Handler {
 	return mux
 }
 
-// The states of a server. It gets requests while it is ready or degraded.
+// The states of a server. A load balancer should send it requests while it is ready or degraded.
 const (
 	StateReady    = "ready"
-	StateDegraded = "degraded" // it answers, with less than it should have
-	StateDraining = "draining" // it was told to stop
+	StateDegraded = "degraded" // it answers, but Redis is down
+	StateDraining = "draining" // graceful shutdown has begun
 	StateUnready  = "unready"  // it cannot answer now
 )
 
-// Status is how a server is: the answer of /readyz to a client that accepts JSON. Others get the state and the reason as text.
+// Status is the answer of /readyz to a client that accepts JSON. Others get state and reason as text.
 type Status struct {
 	State     string    `json:"state"`
-	Reason    string    `json:"reason"`  // why it is not simply ready; empty when it is
+	Reason    string    `json:"reason"`  // why it is not ready; empty when it is
 	Version   string    `json:"version"` // of the build
 	StartedAt time.Time `json:"started_at"`
 }
 
-// status returns how the server is at this moment.
 func (s *Server) status(ctx context.Context) Status {
 	status := Status{State: StateReady, Version: s.config.Version, StartedAt: s.started}
 	err := s.Ready(ctx)
@@ -78,7 +77,7 @@ func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeStatus answers a probe. A prober that hung up has no use for an error about it.
+// writeStatus answers a probe. A write error means that the prober hung up, so it is ignored.
 func writeStatus(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)

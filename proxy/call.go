@@ -20,29 +20,29 @@ import (
 	"sara/translate"
 )
 
-// A call is one request on its way through the server. It belongs to one goroutine.
+// A call is one request on its way through the stages. It belongs to one goroutine.
 type call struct {
 	id       string
 	route    *route
 	started  time.Time
-	client   string               // its address
-	http     *fasthttp.RequestCtx // only until the handler's turn ends
+	client   string               // IP address
+	http     *fasthttp.RequestCtx // valid only until the handler returns
 	header   requestHeader        // likewise
-	memoized *admittedRequest     // nil if that has to be found out
-	span     trace.Span           // nil: the server makes no traces
+	memoized *admittedRequest     // nil: not in the memo, take every stage
+	span     trace.Span           // nil: tracing is off
 
-	deadline deadline  // of the work for the request
-	scratch  [256]byte // for the stage that is under way; what the last one leaves there is the body's
+	deadline deadline
+	scratch  [256]byte // used by one stage at a time; in the end it holds the tail of the body
 	body     body
 
-	// Known from some stage on: nil before it, or when the route has no use for it.
+	// Set by the stages: nil until then, and on routes that have no use for them.
 	grant    *policy.Grant
 	window   translate.Window
 	params   *translate.Params
 	property *policy.Property
 }
 
-// handle makes the handler of a route.
+// handle returns the handler of a route.
 func (s *Server) handle(r *route) fasthttp.RequestHandler {
 	if r.Operation != "" {
 		r.series = s.metrics.successSeriesOf(r.Operation)
@@ -50,23 +50,23 @@ func (s *Server) handle(r *route) fasthttp.RequestHandler {
 	return func(http *fasthttp.RequestCtx) { s.run(s.newCall(r, http, s.readHeader(http))) }
 }
 
-// withMemo makes the handler of everything: a request whose meaning is known needs no route. Of others the fields are read
-// again behind the router, which could only hand them over in an allocation.
-func (s *Server) withMemo(find fasthttp.RequestHandler) fasthttp.RequestHandler {
+// withMemo is the middleware in front of the router: a memoized request needs no routing. For all others the header is read
+// a second time behind the router, because handing it over would take an allocation.
+func (s *Server) withMemo(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(http *fasthttp.RequestCtx) {
-		f := s.readHeader(http)
-		m := s.memoized(http, &f)
+		h := s.readHeader(http)
+		m := s.memoized(http, &h)
 		if m == nil {
-			find(http)
+			next(http)
 			return
 		}
-		c := s.newCall(m.route, http, f)
+		c := s.newCall(m.route, http, h)
 		c.memoized = m
 		s.run(c)
 	}
 }
 
-// run takes a request through the stages.
+// run takes a request through the stages, answers it and records it.
 func (s *Server) run(c *call) {
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
@@ -98,26 +98,26 @@ func newRequestID() string {
 	return string(hex.AppendEncode(append(text[:0], requestIDPrefix...), raw[:]))
 }
 
-// catch makes an error of a panic below: a bug of ours fails its request, and the process lives. Every goroutine that
-// works for a request defers it.
+// recoverPanic turns a panic into an error, so that a bug fails its request and not the process. Every goroutine that works
+// for a request must defer it.
 func recoverPanic(err *error) {
 	if p := recover(); p != nil {
 		*err = &panicError{value: p, stack: debug.Stack()}
 	}
 }
 
-// respond answers a request with a success. With an error it has answered nothing that cannot be replaced.
+// respond sends a success. If it returns an error, nothing is sent that an error answer could not still replace.
 func (s *Server) respond(ctx context.Context, c *call) (err error) {
 	defer recoverPanic(&err)
-	answer, err := s.answer(ctx, c)
+	r, err := s.answer(ctx, c)
 	if err == nil {
-		s.send(c, answer)
+		s.send(c, r)
 	}
 	return err
 }
 
-// answer takes the stages in their order: whose request it is, what it asks, of which property.
-func (s *Server) answer(ctx context.Context, c *call) (answer reply, err error) {
+// answer takes the stages in order: admission, parameters, property, handler.
+func (s *Server) answer(ctx context.Context, c *call) (r reply, err error) {
 	if c.memoized != nil {
 		return s.answerMemoized(ctx, c)
 	}
@@ -142,8 +142,8 @@ func (s *Server) answer(ctx context.Context, c *call) (answer reply, err error) 
 	return c.route.serve(s, ctx, c)
 }
 
-// answerMemoized answers a request whose meaning is known, once its key and the budgets allow it.
-func (s *Server) answerMemoized(ctx context.Context, c *call) (answer reply, err error) {
+// answerMemoized answers a memoized request: only the key and the budgets are checked again.
+func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err error) {
 	m := c.memoized
 	admission, span := c.step(ctx, "admit")
 	c.grant, err = s.gate.Readmit(admission, m.grant, c.started, c.route.Scope)
@@ -156,15 +156,15 @@ func (s *Server) answerMemoized(ctx context.Context, c *call) (answer reply, err
 	return s.answerReport(ctx, c, &q)
 }
 
-// admit decides on the key and the budgets. On a path or a method that does not exist the key decides nothing and is
-// charged nothing, but its account's allowance still stands in the headers.
+// admit checks the key and charges the request budgets. An unknown path or method is answered 404 or 405 whatever the key,
+// and charged to no budget; the key is looked up only for the account's rate limit headers.
 func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	if c.route.Open {
 		return nil
 	}
 	ctx, span := c.step(ctx, "admit")
 	defer span.End()
-	request := policy.Request{Authorization: c.header.key(), Address: c.client, RequiredScopes: c.route.Scope}
+	request := policy.Request{Authorization: c.header.credentials(), Address: c.client, RequiredScopes: c.route.Scope}
 	if c.route.Operation == "" {
 		c.grant = s.gate.Identify(ctx, request)
 		return nil
@@ -176,9 +176,9 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	return nil
 }
 
-// find resolves the property that the path names.
+// findProperty resolves the property that the path names.
 func (s *Server) findProperty(ctx context.Context, c *call) error {
-	raw, _ := c.http.UserValue("id").(string) // a copy that the router made: the gate may keep it
+	raw, _ := c.http.UserValue("id").(string) // the router's own copy, so the gate may keep it
 	reference, err := translate.UnescapePathSegment(raw)
 	if err != nil {
 		return err
@@ -187,31 +187,20 @@ func (s *Server) findProperty(ctx context.Context, c *call) error {
 	return asStoreError(err)
 }
 
-func unknownPath(_ *Server, _ context.Context, c *call) (reply, error) {
-	return reply{}, &apiError{code: policy.CodeNotFound, status: fasthttp.StatusNotFound,
-		message: "there is nothing at this path; a property's own URL has to be percent-encoded as one path segment"}
-}
-
-func wrongMethod(_ *Server, _ context.Context, c *call) (reply, error) {
-	return reply{}, &apiError{code: codeMethodNotAllowed, status: fasthttp.StatusMethodNotAllowed,
-		message: "the method " + string(c.http.Method()) + " is not allowed: every endpoint is GET"}
-}
-
-// fields are what sara reads of a request's header, found in one walk through it: the HTTP library takes one for each field
-// that it is asked for. Their bytes are the request's.
+// requestHeader holds the header fields that sara uses. They are collected in one pass, because each lookup through the HTTP
+// library walks the whole header. The bytes belong to the request.
 type requestHeader struct {
-	at time.Time // when they were read, which a request counts as begun
+	at time.Time // when the header was read: the start of the request
 
-	authorizations int
+	authorizations int    // how many Authorization fields there are
 	authorization  []byte // the last one
-	forwarded      []byte // the last line of the field that the trusted proxy writes; nil: there is none
+	forwarded      []byte // the last line of the trusted proxy's field; nil: none
 	conditional    bool   // there is an If-None-Match
-	live           bool   // the client will have no copy (RFC 9111, no-cache)
-	gzip           bool   // the client accepts it (RFC 9110, Accept-Encoding)
-	gzipNamed      bool   // which was said of gzip itself
+	noCache        bool   // Cache-Control: no-cache (RFC 9111)
+	gzip           bool   // the client accepts gzip (RFC 9110, Accept-Encoding)
+	gzipNamed      bool   // gzip was named, so a wildcard no longer counts
 }
 
-// readHeader reads the fields of a request.
 func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 	h := requestHeader{at: s.config.Now()}
 	for name, line := range http.Request.Header.All() {
@@ -236,7 +225,7 @@ func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 func (h *requestHeader) readCacheControl(line []byte) {
 	for directive := range bytes.SplitSeq(line, []byte(",")) {
 		if bytes.EqualFold(bytes.TrimSpace(directive), []byte("no-cache")) {
-			h.live = true
+			h.noCache = true
 		}
 	}
 }
@@ -253,38 +242,36 @@ func (h *requestHeader) readAcceptEncoding(line []byte) {
 	}
 }
 
-// isZero reports whether a weight such as q=0.0 refuses.
+// isZero reports whether a weight such as q=0.0 means "not acceptable".
 func isZero(weight []byte) bool {
 	_, number, found := bytes.Cut(weight, []byte("="))
 	return found && len(bytes.Trim(bytes.TrimSpace(number), "0.")) == 0
 }
 
-// key returns the Authorization field, for as long as the request's bytes live; of two there is no telling which one is
-// meant, so they are none.
-func (h *requestHeader) key() string {
+// credentials returns the value of the Authorization field, empty unless there is exactly one: of two it is unclear which
+// one is meant. The string shares the request's bytes.
+func (h *requestHeader) credentials() string {
 	if h.authorizations != 1 {
 		return ""
 	}
 	return unsafe.String(unsafe.SliceData(h.authorization), len(h.authorization))
 }
 
-// client is the address that the trusted proxy in front saw, or the connection's own peer without one. Of a list of
-// addresses, on one line or on several, the last is the one that the proxy itself has added; the others are the client's
-// word.
+// client returns the client's address: as the trusted proxy reports it, else that of the connection. Of a list of addresses
+// only the last was added by the proxy itself; the client can forge all others.
 func (h *requestHeader) client(http *fasthttp.RequestCtx) string {
 	if last := bytes.TrimSpace(h.forwarded[bytes.LastIndexByte(h.forwarded, ',')+1:]); len(last) > 0 {
 		return string(last)
 	}
-	return http.Conn().(*connection).address // as the listener makes them all
+	return http.Conn().(*connection).address // the listener makes them all
 }
 
-// A deadline is the context of one request: it ends at a time, or with the request. Most requests are answered from memory
-// and never look at their context, so that the timer and what else a context of the standard library takes are made for
-// those that do. It is safe for concurrent use.
+// A deadline is the context of one request: it ends at a fixed time, or with the request. A request that memory answers
+// never looks at its context, so the timer and the standard library's context are made lazily. It is safe for concurrent use.
 type deadline struct {
 	at time.Time
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	inner  context.Context
 	cancel context.CancelFunc // of inner
 	ended  bool
@@ -298,8 +285,8 @@ func (d *deadline) Deadline() (at time.Time, ok bool) { return d.at, true }
 // Done implements context.Context.
 func (d *deadline) Done() <-chan struct{} { return d.context().Done() }
 
-// Value implements context.Context. It hands out the inner context's own values: by one of them the standard library knows
-// a context that children can be attached to, for which it would take a goroutine otherwise.
+// Value implements context.Context. It passes every key to the inner context: that is how the standard library recognizes a
+// context of its own, to which it attaches children without starting a goroutine.
 func (d *deadline) Value(key any) any { return d.context().Value(key) }
 
 // Err implements context.Context.
@@ -313,7 +300,7 @@ func (d *deadline) Err() error {
 	return d.context().Err()
 }
 
-// end cancels the context: the request is over.
+// end cancels the context when the request is over.
 func (d *deadline) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -323,7 +310,7 @@ func (d *deadline) end() {
 	}
 }
 
-// context returns the inner context, and makes it if nobody has asked for it before.
+// context returns the inner context, and makes it on first use.
 func (d *deadline) context() context.Context {
 	d.mu.Lock()
 	defer d.mu.Unlock()

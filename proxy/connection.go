@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// listener makes connections of those that it accepts.
+// A listener wraps each accepted connection in a connection.
 type listener struct{ net.Listener }
 
 // Accept implements net.Listener.
@@ -20,11 +20,11 @@ func (l listener) Accept() (net.Conn, error) {
 	return newConnection(conn), nil
 }
 
-// A connection is a client's. It knows what each request on it would have to find out again, and is cheap to give new
-// deadlines, as the HTTP library does three times for each request.
+// A connection is a client's connection. It caches the client's address for the requests on it, and makes deadlines cheap to
+// move: the HTTP library moves them three times a request, which is how it resists clients that read or write slowly (slowloris).
 type connection struct {
 	net.Conn
-	address string // of the client or of the proxy that it comes through, without the port
+	address string // IP address of the client, or of the proxy in front
 	reading lazyDeadline
 	writing lazyDeadline
 }
@@ -69,40 +69,39 @@ func (c *connection) SetDeadline(t time.Time) error {
 	return errors.Join(c.reading.moveTo(t), c.writing.moveTo(t))
 }
 
-// A lazyDeadline is one that moves often and passes seldom. Moving that of a connection takes a third of the time of a
-// read, so that the connection is told of an earlier one only; of a later one once the one that it knows of has passed. It is
-// safe for concurrent use.
+// A lazyDeadline is a deadline that moves often and expires seldom. Setting a connection's deadline costs a third of a read, so
+// only an earlier deadline is set at once. A later one is set when the one in force expires. It is safe for concurrent use.
 type lazyDeadline struct {
 	set func(time.Time) error // the connection's own
 
-	mu    sync.Mutex // guards what follows
-	last  time.Time  // as it was moved; zero: there is none
-	known time.Time  // as the connection knows it: no later than last, if there is one; zero: it knows of none
+	mu      sync.Mutex // guards the following fields
+	wanted  time.Time  // zero: none
+	inForce time.Time  // on the connection; never later than wanted; zero: none
 }
 
-// moveTo moves the deadline, to none if t is zero.
+// moveTo moves the deadline. A zero t removes it.
 func (d *lazyDeadline) moveTo(t time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.last = t
-	if t.IsZero() || !d.known.IsZero() && !t.Before(d.known) {
+	d.wanted = t
+	if t.IsZero() || !d.inForce.IsZero() && !t.Before(d.inForce) {
 		return nil
 	}
-	d.known = t
+	d.inForce = t
 	return d.set(t)
 }
 
-// extends reports whether a read or a write that ended with err is to go on, because it was for a deadline that has moved on
-// since. The connection knows the last one then.
+// extends reports whether a read or write that failed with err must be tried again, because its deadline has been moved
+// meanwhile. It sets the deadline that is wanted.
 func (d *lazyDeadline) extends(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.known.Equal(d.last) {
+	if d.inForce.Equal(d.wanted) {
 		return false
 	}
-	d.known = d.last
-	return d.set(d.last) == nil
+	d.inForce = d.wanted
+	return d.set(d.wanted) == nil
 }

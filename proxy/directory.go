@@ -62,7 +62,7 @@ func (d directory) FindProperties(ctx context.Context, personID, workspaceID, re
 	ctx, span := spans.StartCall(ctx, "look up property")
 	defer span.End()
 	found, err := d.store.FindProperties(ctx, personID, workspaceID, reference)
-	return each(found, propertyOf), err
+	return convertAll(found, propertyOf), err
 }
 
 func propertyOf(p sqlstore.Property) policy.Property {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidwall/sjson"
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
@@ -26,26 +27,26 @@ const (
 	codeServiceUnavailable  = "SERVICE_UNAVAILABLE"
 )
 
-// A failure is an error as the client sees it. What it hides, cause, is for the log.
+// An apiError is an error as the client sees it. Only the log shows its cause.
 type apiError struct {
 	code       string
 	status     int
 	message    string
-	retryAfter time.Duration // zero: there is no use in trying again
-	limit      int           // of the ceiling that was reached; zero when it was none
+	retryAfter time.Duration // zero: retrying will not help
+	limit      int           // the limit that was exceeded; zero: none
 	cause      error
 }
 
-func (f *apiError) Error() string {
-	if f.cause == nil {
-		return f.message
+func (e *apiError) Error() string {
+	if e.cause == nil {
+		return e.message
 	}
-	return f.message + ": " + f.cause.Error()
+	return e.message + ": " + e.cause.Error()
 }
 
-func (f *apiError) Unwrap() error { return f.cause }
+func (e *apiError) Unwrap() error { return e.cause }
 
-// A panicError is a bug of ours that a request ran into.
+// A panicError is a panic in the code that served a request.
 type panicError struct {
 	value any
 	stack []byte
@@ -53,23 +54,24 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
 
-// A storeError is that our own store could not be asked.
+// A storeError is a failure of our own store.
 type storeError struct{ error }
 
 func (e storeError) Unwrap() error { return e.error }
 
-// asStoreError marks what the gate or the store returned as trouble of the store, unless it is a decision.
+// asStoreError marks an error of the gate or the store as a failure of the store, unless it is a denial.
 func asStoreError(err error) error {
-	if _, decided := errors.AsType[*policy.Denial](err); err == nil || decided {
+	if _, denied := errors.AsType[*policy.Denial](err); err == nil || denied {
 		return err
 	}
 	return storeError{err}
 }
 
-// storeRetry and the durations below are what Retry-After says of troubles whose end is not known.
+// storeRetry is the Retry-After of a store failure, whose end is unknown.
 const storeRetry = 5 * time.Second
 
-// apiErrorOf is the one table from errors to what the client sees. An error that it does not know is ours, and shows nothing.
+// apiErrorOf is the one table from errors to what the client sees. An error that it does not know is ours: the client sees
+// only the request id.
 func apiErrorOf(err error) *apiError {
 	var (
 		known   *apiError
@@ -93,7 +95,7 @@ func apiErrorOf(err error) *apiError {
 		message: "something went wrong on our side; quote the request id when you report it", cause: err}
 }
 
-// errorCodes lists every code that an error may have (spec: Errors), in the order in which the documents show them.
+// errorCodes lists every code that an error may have (spec: Errors), in the order of the documentation.
 func errorCodes() []string {
 	return []string{
 		translate.CodeValidation, translate.CodeDateRangeTooOld, translate.CodeUnsupportedParameter, policy.CodePropertyAmbiguous,
@@ -104,7 +106,7 @@ func errorCodes() []string {
 	}
 }
 
-// statusOf is the one table from the codes to their statuses. Some requests that cannot be read have others (malformed).
+// statusOf is the one table from codes to statuses. Only malformed HTTP is answered with others (sendMalformed).
 func statusOf(code string) int {
 	switch code {
 	case translate.CodeValidation, translate.CodeUnsupportedParameter, translate.CodeDateRangeTooOld, policy.CodePropertyAmbiguous:
@@ -127,90 +129,102 @@ func statusOf(code string) int {
 	return fasthttp.StatusInternalServerError
 }
 
-// refuse answers with an error.
+// sendError answers a request with an error.
 func (s *Server) sendError(c *call, err error) {
-	f := apiErrorOf(err)
+	e := apiErrorOf(err)
 	header := &c.http.Response.Header
 	s.setHeaders(c, cacheBypass, noStore)
-	c.http.SetStatusCode(f.status)
-	switch f.status {
+	c.http.SetStatusCode(e.status)
+	switch e.status {
 	case fasthttp.StatusUnauthorized:
 		header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
 	case fasthttp.StatusMethodNotAllowed:
 		header.Set(fasthttp.HeaderAllow, fasthttp.MethodGet)
 	}
-	if f.retryAfter > 0 {
-		seconds := (f.retryAfter + time.Second - 1) / time.Second
+	if e.retryAfter > 0 {
+		seconds := (e.retryAfter + time.Second - 1) / time.Second
 		header.Set(fasthttp.HeaderRetryAfter, strconv.FormatInt(int64(seconds), 10))
 	}
-	if f.limit > 0 {
+	if e.limit > 0 {
 		now := c.started
 		if c.grant != nil && !c.grant.Usage.At.IsZero() {
 			now = c.grant.Usage.At
 		}
-		setRateLimit(c, f.limit, 0, now.Add(f.retryAfter+time.Second-1))
+		setRateLimit(c, e.limit, 0, now.Add(e.retryAfter+time.Second-1))
 	}
-	c.http.Response.SetBodyRaw(errorBody(f, c.id, s.config.DocsURL))
+	c.http.Response.SetBodyRaw(errorBody(e, c.id, s.config.DocsURL))
 }
 
-func errorBody(f *apiError, requestID, docsURL string) []byte {
-	var body struct {
-		Success bool `json:"success"`
-		Error   struct {
-			Code      string `json:"code"`
-			Message   string `json:"message"`
-			RequestID string `json:"request_id"`
-			DocsURL   string `json:"docs_url"`
-		} `json:"error"`
+const errorEnvelope = `{"success":false,"error":{"code":"","message":"","request_id":"","docs_url":""}}`
+
+// errorBody fills the error envelope. Each string is encoded by encoding/json: sjson would not escape HTML in all of them.
+func errorBody(e *apiError, requestID, docsURL string) []byte {
+	body := []byte(errorEnvelope)
+	for _, field := range [...]struct{ path, value string }{
+		{"error.code", e.code}, {"error.message", e.message}, {"error.request_id", requestID}, {"error.docs_url", docsURL},
+	} {
+		quoted, err := json.Marshal(field.value)
+		if err == nil {
+			body, err = sjson.SetRawBytes(body, field.path, quoted)
+		}
+		if err != nil {
+			panic("BUG: a string does not fit into the error envelope: " + err.Error())
+		}
 	}
-	body.Error.Code, body.Error.Message, body.Error.RequestID, body.Error.DocsURL = f.code, f.message, requestID, docsURL
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic("BUG: an error envelope of strings does not marshal: " + err.Error())
-	}
-	return text
+	return body
 }
 
-// malformed answers what is not a request that can be read: the HTTP library calls it instead of the handler.
-func (s *Server) malformed(http *fasthttp.RequestCtx, err error) {
-	f := &apiError{code: translate.CodeValidation, status: fasthttp.StatusBadRequest, message: "this is not an HTTP request that can be read"}
+// unknownPath and wrongMethod serve what the router finds no endpoint for.
+func unknownPath(_ *Server, _ context.Context, c *call) (reply, error) {
+	return reply{}, &apiError{code: policy.CodeNotFound, status: fasthttp.StatusNotFound,
+		message: "there is nothing at this path; a property's own URL has to be percent-encoded as one path segment"}
+}
+
+func wrongMethod(_ *Server, _ context.Context, c *call) (reply, error) {
+	return reply{}, &apiError{code: codeMethodNotAllowed, status: fasthttp.StatusMethodNotAllowed,
+		message: "the method " + string(c.http.Method()) + " is not allowed: every endpoint is GET"}
+}
+
+// sendMalformed answers what the HTTP library cannot parse as a request. The library calls it instead of the handler.
+func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
+	e := &apiError{code: translate.CodeValidation, status: fasthttp.StatusBadRequest, message: "this is not an HTTP request that can be read"}
 	var small *fasthttp.ErrSmallBuffer
 	var network interface{ Timeout() bool }
 	switch {
 	case errors.As(err, &small):
-		f = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestHeaderFieldsTooLarge,
+		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestHeaderFieldsTooLarge,
 			message: fmt.Sprintf("the URL and the headers are longer than %d bytes together", maxHeader)}
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		f = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestEntityTooLarge, message: "no request takes a body"}
+		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestEntityTooLarge, message: "no request takes a body"}
 	case errors.As(err, &network) && network.Timeout():
-		f.status, f.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
+		e.status, e.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
 	}
 	c := s.newCall(&route{Path: "malformed"}, http, s.readHeader(http))
-	s.sendError(c, f)
-	s.record(c, f)
+	s.sendError(c, e)
+	s.record(c, e)
 }
 
-// failures has the upstream's refusals shared between the requests that wait for the same answer, on any replica. What is
-// wrong with one request only, such as its budget, stays with it.
+// errorCodec shares the upstream's errors between the replicas whose requests wait for the same fill. What is wrong with one
+// request only, such as its budget, is not shared.
 type errorCodec struct{}
 
 var _ cache.ErrorCodec = errorCodec{}
 
 // Encode implements cache.ErrorCodec.
 func (errorCodec) Encode(err error) ([]byte, bool) {
-	var trouble *upstream.Error
-	if !errors.As(err, &trouble) || !trouble.IsShareable() {
+	var failed *upstream.Error
+	if !errors.As(err, &failed) || !failed.IsShareable() {
 		return nil, false
 	}
-	text, err := json.Marshal(trouble)
+	text, err := json.Marshal(failed)
 	return text, err == nil
 }
 
 // Decode implements cache.ErrorCodec.
 func (errorCodec) Decode(data []byte) error {
-	trouble := new(upstream.Error)
-	if err := json.Unmarshal(data, trouble); err != nil {
+	failed := new(upstream.Error)
+	if err := json.Unmarshal(data, failed); err != nil {
 		return &upstream.Error{Kind: upstream.Unavailable, Message: "another replica failed to ask it"}
 	}
-	return trouble
+	return failed
 }

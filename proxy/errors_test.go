@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -74,4 +76,28 @@ func TestEdge500(t *testing.T) {
 	if metrics := w.metrics(); !strings.Contains(metrics, "sara_panics_total 4") {
 		t.Errorf("the panics are not counted: %s", metrics)
 	}
+}
+
+// The envelope that sjson fills is, byte for byte, what encoding/json would write.
+func FuzzErrorBody(f *testing.F) {
+	f.Add(`the header Authorization: Bearer <API_KEY> & "quotes"`, "req_1", "https://api.example.com/docs?a=1&b=2")
+	f.Add("tab\t, line\n, \x00, \x7f, \u2028, invalid \xff, ünïcode", "", `\`)
+	f.Fuzz(func(t *testing.T, message, requestID, docsURL string) {
+		type details struct {
+			Code      string `json:"code"`
+			Message   string `json:"message"`
+			RequestID string `json:"request_id"`
+			DocsURL   string `json:"docs_url"`
+		}
+		want, err := json.Marshal(struct {
+			Success bool    `json:"success"`
+			Error   details `json:"error"`
+		}{Error: details{codeInternal, message, requestID, docsURL}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := errorBody(&apiError{code: codeInternal, message: message}, requestID, docsURL); !bytes.Equal(got, want) {
+			t.Errorf("errorBody writes\n%s, want\n%s", got, want)
+		}
+	})
 }

@@ -9,15 +9,14 @@ import (
 	"sara/translate"
 )
 
-// The states of an indexing collection (spec: States and transitions). Only in the last of them are there results to count.
+// The states of an indexing collection (spec: States and transitions). Only the last one has results to count.
 const (
 	pendingDiscovery  = "pending_discovery"
 	pendingInspection = "pending_inspection"
 	indexReady        = "ready"
 )
 
-// indexing is the data of /indexing. What is not known before the property is ready is null, since a zero would say that
-// nothing is indexed.
+// indexing is the data of /indexing. A count that is not known yet is null: a zero would claim that nothing is indexed.
 type indexing struct {
 	Status          string        `json:"status"`
 	DiscoverySource *string       `json:"discovery_source"`
@@ -100,7 +99,7 @@ func (s *Server) serveIndexing(ctx context.Context, c *call) (reply, error) {
 	}
 	data, inspected := indexingOf(&summary)
 	if c.params.IncludeTrend {
-		data.Trend = each(summary.Trend, rowOfDay)
+		data.Trend = convertAll(summary.Trend, rowOfDay)
 	}
 	return envelope(data, c.indexMeta(&summary.State, inspected, summary.Sitemaps)), nil
 }
@@ -116,10 +115,10 @@ func (s *Server) serveIndexedURLs(ctx context.Context, c *call) (reply, error) {
 	}
 	meta := urlsMeta{indexMeta: c.indexMeta(&page.State, page.Inspected, nil), RowCount: len(page.Rows), Limit: c.params.Limit, Offset: c.params.Offset,
 		Total: page.Total}
-	return envelope(rows[urlRow]{each(page.Rows, rowOfURL)}, meta), nil
+	return envelope(rows[urlRow]{convertAll(page.Rows, rowOfURL)}, meta), nil
 }
 
-// collectionStatus returns the state of a collection in which inspected URLs have a result.
+// collectionStatus returns the state of a collection of which inspected is the number of URLs with a result.
 func collectionStatus(state *sqlstore.IndexState, inspected int) string {
 	switch {
 	case state.DiscoveredAt == nil:
@@ -130,7 +129,7 @@ func collectionStatus(state *sqlstore.IndexState, inspected int) string {
 	return indexReady
 }
 
-// indexingOf returns the data, but for the trend, and how many URLs have a result.
+// indexingOf returns the data without the trend, and the number of URLs with a result.
 func indexingOf(summary *sqlstore.IndexSummary) (data indexing, inspected int) {
 	state := &summary.State
 	var indexed, notIndexed int
@@ -144,7 +143,7 @@ func indexingOf(summary *sqlstore.IndexSummary) (data indexing, inspected int) {
 		}
 	}
 	data = indexing{Status: collectionStatus(state, inspected), DiscoverySource: optional(state.Source),
-		Breakdown: each(summary.Coverage, rowOfCoverage), Sitemaps: each(summary.Sitemaps, rowOfSitemap)}
+		Breakdown: convertAll(summary.Coverage, rowOfCoverage), Sitemaps: convertAll(summary.Sitemaps, rowOfSitemap)}
 	if data.Status == pendingDiscovery {
 		return data, inspected
 	}
@@ -157,7 +156,7 @@ func indexingOf(summary *sqlstore.IndexSummary) (data indexing, inspected int) {
 	return data, inspected
 }
 
-// indexMeta says what a client should know of the collection beside its figures. Without sitemaps it says nothing of them.
+// indexMeta returns the meta of a collection, with notes about what its figures lack. sitemaps may be nil.
 func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []sqlstore.SitemapRollup) indexMeta {
 	meta := indexMeta{PropertyID: c.property.ID, Source: translate.SourceArchive, Cache: cacheBypass, Notes: []string{}}
 	note := func(format string, args ...any) { meta.Notes = append(meta.Notes, fmt.Sprintf(format, args...)) }
@@ -216,7 +215,7 @@ func rowOfURL(u sqlstore.IndexedURL) urlRow {
 		LastInspectedAt: timestamp(u.InspectedAt)}
 }
 
-// instantOf is an instant that is null when it is not known.
+// instantOf formats a time; nil, which JSON writes as null, stays nil.
 func instantOf(t *time.Time) *string {
 	if t == nil {
 		return nil

@@ -12,74 +12,85 @@ import (
 	"sara/translate"
 )
 
-// A meaning is what a request was found to mean: dashboards ask the same again and again. As long as nobody has changed
-// anything, the same bytes mean the same, and only what is left of the budgets has to be found out anew.
+// An admittedRequest is what the stages made of a request: dashboards send the same one again and again. While nothing that
+// it was derived from has changed, an equal request needs only its key and its budgets checked again.
 type admittedRequest struct {
 	route    *route
-	grant    *policy.Grant // of the request that it was found out for
+	grant    *policy.Grant // of the request that was memoized
 	window   translate.Window
 	params   *translate.Params
 	property *policy.Property
 	request  reportRequest
 }
 
-// meanings remembers what requests meant that memory had an answer for.
+// A memo keeps admitted requests whose answer was in memory.
 type memo struct {
-	// An interface of an otter.Cache: whatever imports a struct with a field of a generic type compiles the type's methods again.
+	// An interface in front of otter.Cache: each package that imports a struct with a field of a generic type compiles the
+	// type's methods again.
 	entries interface {
 		GetIfPresent(memoKey) (*admittedRequest, bool)
 		Set(memoKey, *admittedRequest) (*admittedRequest, bool)
 	}
 }
 
-// A memoKey stands for the bytes of a request that say what it means. It does not tell the key.
+// A memoKey is the hash of what identifies a request, its API key included, which it does not reveal.
 type memoKey [sha256.Size]byte
 
 const (
-	maxMemoEntries = 10_000 // of a kilobyte each, or a little more
-	maxMemoKey     = 1 << 10
+	maxMemoEntries = 10_000  // of about a kilobyte each
+	maxMemoKey     = 1 << 10 // bytes of Authorization and URL; longer requests are not memoized
 )
 
 func newMemo() (memo, error) {
 	entries, err := otter.New(&otter.Options[memoKey, *admittedRequest]{MaximumSize: maxMemoEntries})
 	if err != nil {
-		return memo{}, fmt.Errorf("make a memory of %d meanings: %w", maxMemoEntries, err)
+		return memo{}, fmt.Errorf("make a memo of %d requests: %w", maxMemoEntries, err)
 	}
 	return memo{entries}, nil
 }
 
-// memoKeyOf returns none of a request that is longer than most, or has no telling whose it is.
-func memoKeyOf(http *fasthttp.RequestCtx, h *requestHeader) (print memoKey, ok bool) {
+// get returns the entry of a key, nil if there is none.
+func (m memo) get(key memoKey) *admittedRequest {
+	admitted, _ := m.entries.GetIfPresent(key)
+	return admitted
+}
+
+func (m memo) put(key memoKey, admitted *admittedRequest) { m.entries.Set(key, admitted) }
+
+// memoKeyOf returns the key of a request. ok is false unless it is a GET with exactly one Authorization field and at most
+// maxMemoKey bytes of Authorization and URL.
+func memoKeyOf(http *fasthttp.RequestCtx, h *requestHeader) (key memoKey, ok bool) {
 	var buffer [maxMemoKey]byte // on the stack
-	key, uri := h.key(), http.RequestURI()
-	if key == "" || len(key)+1+len(uri) > len(buffer) || !http.IsGet() {
-		return print, false
+	credentials, uri := h.credentials(), http.RequestURI()
+	if credentials == "" || len(credentials)+1+len(uri) > len(buffer) || !http.IsGet() {
+		return key, false
 	}
-	text := append(append(buffer[:0], key...), '\n') // which no header holds
+	text := append(append(buffer[:0], credentials...), '\n') // a header field cannot contain a line feed
 	return sha256.Sum256(append(text, uri...)), true
 }
 
-// recall returns what the request means, nil if that has to be found out.
+// memoized returns the memo's entry for a request, nil if it has none or if the entry is no longer valid: an account, key or
+// property has changed, or a new day moved the anchor.
 func (s *Server) memoized(http *fasthttp.RequestCtx, h *requestHeader) *admittedRequest {
-	print, ok := memoKeyOf(http, h)
+	key, ok := memoKeyOf(http, h)
 	if !ok {
 		return nil
 	}
-	m, ok := s.memo.entries.GetIfPresent(print)
-	if !ok || !s.gate.StillValid(m.grant, h.at) || m.window.Anchor != s.calendar.Anchor(h.at) {
+	m := s.memo.get(key)
+	if m == nil || !s.gate.StillValid(m.grant, h.at) || m.window.Anchor != s.calendar.Anchor(h.at) {
 		return nil
 	}
 	return m
 }
 
-// remember keeps what a request meant. What filters mean is configured for the property, and not part of what the gate knows
-// to have changed.
+// memoize keeps an admitted request. Requests with brand or page group filters are left out: the gate does not see it when
+// those are configured anew.
 func (s *Server) memoize(c *call, q *reportRequest) {
-	print, ok := memoKeyOf(c.http, &c.header)
+	key, ok := memoKeyOf(c.http, &c.header)
 	if !ok || translate.UsesSegments(c.params.Filters) {
 		return
 	}
 	m := &admittedRequest{route: c.route, grant: c.grant, window: c.window, params: c.params, property: c.property, request: *q}
 	m.request.key = slices.Clip(slices.Clone(q.key))
-	s.memo.entries.Set(print, m)
+	s.memo.put(key, m)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// metrics are what the edge counts. Labels come from the route table and from status codes, never from requests, so that
-// no client can make series.
+// metrics are the metrics of the edge. Their labels come from the route table and the status codes, never from requests, so
+// that clients cannot create series.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -26,14 +26,14 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 			Name: "sara_requests_total", Help: "Requests answered, by operation, status and error code.",
 		}, []string{"operation", "status", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sara_request_duration_seconds", Help: "Time from a request's last byte to its answer, by operation.",
+			Name: "sara_request_duration_seconds", Help: "Time to answer a request, from its last byte received to the answer ready, by operation.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25},
 		}, []string{"operation"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "sara_requests_in_flight", Help: "Requests being answered.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "sara_panics_total", Help: "Requests that ran into a bug of ours.",
+			Name: "sara_panics_total", Help: "Requests that ended in a panic.",
 		}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -44,8 +44,8 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 	return m
 }
 
-// successes are the series of one operation's successes. Nearly every request counts in them, and finding a series by its
-// labels takes longer than counting.
+// A successSeries holds the series of one operation's successes. They are resolved once: nearly every request needs them, and
+// a look-up by labels takes longer than the increment.
 type successSeries struct {
 	answered, unchanged prometheus.Counter // with 200, with 304
 	duration            prometheus.Observer
@@ -59,31 +59,31 @@ func (m *metrics) successSeriesOf(operation string) *successSeries {
 		duration: m.duration.WithLabelValues(operation)}
 }
 
-// observe counts a request that was answered, with the error code unless it is empty.
+// observe counts an answered request. code is empty for a success.
 func (m *metrics) observe(r *route, status int, code string, took time.Duration) {
-	switch known := r.series; {
-	case known != nil && status == fasthttp.StatusOK:
-		known.answered.Inc()
-		known.duration.Observe(took.Seconds())
-	case known != nil && status == fasthttp.StatusNotModified:
-		known.unchanged.Inc()
-		known.duration.Observe(took.Seconds())
+	switch series := r.series; {
+	case series != nil && status == fasthttp.StatusOK:
+		series.answered.Inc()
+		series.duration.Observe(took.Seconds())
+	case series != nil && status == fasthttp.StatusNotModified:
+		series.unchanged.Inc()
+		series.duration.Observe(took.Seconds())
 	default:
 		m.requests.WithLabelValues(r.label(), strconv.Itoa(status), code).Inc()
 		m.duration.WithLabelValues(r.label()).Observe(took.Seconds())
 	}
 }
 
-// finish counts and logs a request that was answered, with err if that was an error.
+// record writes an answered request to metrics, trace and access log. err is nil for a success.
 func (s *Server) record(c *call, err error) {
 	took := s.config.Now().Sub(c.started)
 	status := c.http.Response.StatusCode()
 	code := ""
 	ctx := context.Background()
 	if err != nil {
-		f := apiErrorOf(err)
-		code = f.code
-		s.logCause(ctx, c, f)
+		e := apiErrorOf(err)
+		code = e.code
+		s.logCause(ctx, c, e)
 	}
 	s.metrics.observe(c.route, status, code, took)
 	if c.span != nil {
@@ -92,18 +92,19 @@ func (s *Server) record(c *call, err error) {
 	s.access.write(c, status, code, took)
 }
 
-// report logs what a failure hides from the client. A refusal hides nothing: it is an answer, and no trouble of ours.
-func (s *Server) logCause(ctx context.Context, c *call, f *apiError) {
-	if f.cause == nil {
+// logCause logs the cause of an error, which the client does not see. An error without a cause is the client's own: it is in
+// the access log.
+func (s *Server) logCause(ctx context.Context, c *call, e *apiError) {
+	if e.cause == nil {
 		return
 	}
 	level := slog.LevelWarn
-	if f.code == codeInternal {
+	if e.code == codeInternal {
 		level = slog.LevelError
 	}
 	var bug *panicError
-	if errors.As(f, &bug) {
+	if errors.As(e, &bug) {
 		s.metrics.panics.Inc()
 	}
-	s.config.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", c.id), slog.Any("error", f))
+	s.config.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", c.id), slog.Any("error", e))
 }

@@ -19,10 +19,10 @@ func (s *Server) serveOpenAPI(context.Context, *call) (reply, error) {
 	return reply{answer: s.document, cacheStatus: cacheBypass, maxAge: documentAge}, nil
 }
 
-// documentAge is how many seconds anybody may keep the document.
+// documentAge is the max-age of the document in seconds.
 const documentAge = 300
 
-// OpenAPI returns the description of the API in OpenAPI 3.1, made from the route table, as served at baseURL.
+// OpenAPI returns the OpenAPI 3.1 document of the API at baseURL. It is generated from the route table.
 func OpenAPI(baseURL string) ([]byte, error) {
 	parts := make(components)
 	paths := make(map[string]any)
@@ -65,8 +65,8 @@ const introduction = `Search performance and index coverage of the properties th
 // components are the named schemas of a document.
 type components map[string]schema
 
-// place returns a schema as it stands in the document: those with a name, itself included, are among the components, and
-// in their place is a reference.
+// place returns a schema as it appears in the document: each named schema in it, and itself if it has a name, becomes a
+// component, and a reference takes its place.
 func (c components) place(s schema) schema {
 	placed := make(schema, len(s))
 	for keyword, value := range s {
@@ -101,7 +101,7 @@ func (c components) place(s schema) schema {
 	return schema{"$ref": "#/components/schemas/" + name}
 }
 
-// group is the part of the API that a route belongs to.
+// group is the tag of a route.
 func (r *route) group() string {
 	switch r.Scope {
 	case policy.PropertiesRead:
@@ -173,7 +173,7 @@ func (r *route) takes(parameter string) bool {
 	return slices.ContainsFunc(r.Endpoint.Params, func(p translate.Param) bool { return p.Name == parameter })
 }
 
-// noun is the operation without its verb.
+// noun is the operation id without its verb.
 func (r *route) noun() string {
 	return strings.TrimPrefix(strings.TrimPrefix(r.Operation, "get"), "list")
 }
@@ -191,7 +191,7 @@ func describeParam(p translate.Param, parts components) map[string]any {
 
 func paramSchema(p translate.Param) schema {
 	if p.Name == "bucket" {
-		return bucketSchema() // the one that is answered
+		return bucketSchema() // the same one as in the answers
 	}
 	s := schema{"type": string(p.Kind)}
 	switch {
@@ -210,7 +210,7 @@ func paramSchema(p translate.Param) schema {
 	return s.like(exampleOf(p))
 }
 
-// choiceName is the name of what a parameter chooses from.
+// choiceName is the component name of a parameter's enum.
 func choiceName(parameter string) string {
 	switch parameter {
 	case "date_range":
@@ -227,7 +227,7 @@ func choiceName(parameter string) string {
 	return strings.ToUpper(parameter[:1]) + parameter[1:]
 }
 
-// exampleOf returns a value that a parameter could have: its default, if there is one.
+// exampleOf returns an example value of a parameter: its default, if it has one.
 func exampleOf(p translate.Param) any {
 	switch p.Name {
 	case "start_date":
@@ -244,7 +244,7 @@ func exampleOf(p translate.Param) any {
 	return valueOf(p, p.Default)
 }
 
-// valueOf returns what stands for a parameter in a URL as a value of its type.
+// valueOf parses a parameter as it is written in a URL into a value of its type.
 func valueOf(p translate.Param, text string) any {
 	var value any
 	if p.Kind == translate.KindString || json.Unmarshal([]byte(text), &value) != nil {

@@ -25,7 +25,7 @@ func errorSchema() schema {
 		named("Error")
 }
 
-// constantNames are the codes in camel case, for generators that would make one word of each.
+// constantNames returns the codes in camel case, for generators that would otherwise drop the word boundaries.
 func constantNames(codes []string) []string {
 	names := make([]string, len(codes))
 	for i, code := range codes {
@@ -42,12 +42,12 @@ func errorStatuses() []int {
 		http.StatusRequestURITooLong, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
 }
 
-// codesOf lists the codes that come with a status.
+// codesOf lists the codes of a status.
 func codesOf(status int) []string {
 	return slices.DeleteFunc(errorCodes(), func(code string) bool { return statusOf(code) != status })
 }
 
-// codesOf lists the codes that come with a status on this route.
+// codesOf lists the codes of a status that this route can answer with.
 func (r *route) codesOf(status int) []string {
 	return slices.DeleteFunc(codesOf(status), func(code string) bool {
 		switch code {
@@ -59,7 +59,7 @@ func (r *route) codesOf(status int) []string {
 			return !r.takes("date_range")
 		case codeFilteredUnavailable:
 			return !r.takes("filters")
-		case codeMethodNotAllowed: // of every method but the one that is described
+		case codeMethodNotAllowed: // the document describes only GET
 			return true
 		}
 		return false
@@ -68,7 +68,7 @@ func (r *route) codesOf(status int) []string {
 
 func responseName(status int) string { return strings.ReplaceAll(http.StatusText(status), " ", "") }
 
-// allowanceHeaders are on every answer, answerHeaders on every success.
+// allowanceHeaders are the headers of every answer, answerHeaders those of every success.
 func allowanceHeaders() []string {
 	return []string{"X-Request-Id", "X-Cache", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 }

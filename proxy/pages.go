@@ -10,7 +10,7 @@ import (
 	"sara/proxy/docs"
 )
 
-// newPages makes the API reference.
+// newPages builds the API reference.
 func newPages(c *Config) (*docs.Pages, error) {
 	names := errorCodes()
 	codes := make([]docs.Code, len(names))
@@ -20,16 +20,16 @@ func newPages(c *Config) (*docs.Pages, error) {
 	return docs.New(docs.Config{BaseURL: c.BaseURL, DocsURL: c.DocsURL, Codes: codes})
 }
 
-// withPages has the API reference served at its paths, and everything else by others. It is no part of the API: its pages
-// take no key, count against nobody, and are not in the envelope. It stands before the router, which cannot tell a path from
-// the same one with a slash after it, and answers every method that it does not know alike.
-func (s *Server) withPages(others fasthttp.RequestHandler) fasthttp.RequestHandler {
+// withPages is the middleware that serves the API reference. The pages are not part of the API: they need no key, count
+// towards no budget and are not in the envelope. It stands before the router, which does not distinguish a path from the same
+// path with a trailing slash, and answers all wrong methods alike.
+func (s *Server) withPages(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	pages := &route{Path: docs.Path, Open: true}
-	refused := s.handle(&route{Path: docs.Path, Open: true, serve: wrongPageMethod})
+	wrongMethod := s.handle(&route{Path: docs.Path, Open: true, serve: wrongPageMethod})
 	return func(http *fasthttp.RequestCtx) {
 		switch {
 		case !isPage(http.URI().PathOriginal()):
-			others(http)
+			next(http)
 		case http.IsGet(), http.IsHead():
 			c := s.newCall(pages, http, s.readHeader(http))
 			err := s.sendPage(c)
@@ -38,7 +38,7 @@ func (s *Server) withPages(others fasthttp.RequestHandler) fasthttp.RequestHandl
 			}
 			s.record(c, err)
 		default:
-			refused(http)
+			wrongMethod(http)
 			setHeader(&http.Response.Header, fasthttp.HeaderAllow, "GET, HEAD")
 		}
 	}
@@ -54,8 +54,8 @@ func wrongPageMethod(_ *Server, _ context.Context, c *call) (reply, error) {
 		message: "the method " + string(c.http.Method()) + " is not allowed: the API reference is read with GET or HEAD"}
 }
 
-// sendPage answers with the file of the reference that the path names. With an error it has answered nothing that cannot be
-// replaced.
+// sendPage answers with the file that the path names. If it returns an error, nothing is sent that an error answer could not
+// still replace.
 func (s *Server) sendPage(c *call) (err error) {
 	defer recoverPanic(&err)
 	response := &c.http.Response
@@ -65,10 +65,10 @@ func (s *Server) sendPage(c *call) (err error) {
 	case path == "/":
 		file = s.pages.File("")
 		c.http.SetStatusCode(fasthttp.StatusPermanentRedirect)
-		// Relative, so that it is right whatever address a proxy in front gives the API.
+		// Relative, so that it holds behind a proxy that serves the API below another path.
 		setHeader(&response.Header, fasthttp.HeaderLocation, ".."+docs.Path)
 	case file == nil:
-		file = s.pages.Absent()
+		file = s.pages.NotFound()
 		c.http.SetStatusCode(fasthttp.StatusNotFound)
 	}
 	packed := c.header.gzip

@@ -15,15 +15,15 @@ import (
 	"sara/translate"
 )
 
-// How long figures stay fresh. The last days may still change until the upstream calls them final; earlier ones do not.
-// What the archive is asked costs nobody anything, and an operator who has just filled it wants to see that.
+// How long figures stay fresh. The upstream may still change the last days before the anchor; earlier days are final.
+// Reading the archive costs no live call, and an operator who has just filled it wants to see the result.
 const (
 	freshAtAnchor = 10 * time.Minute
 	freshSettled  = 6 * time.Hour
 	freshArchived = time.Minute
 )
 
-// life is how long rows of the upstream stay fresh for an answer about the period.
+// ttl is how long rows of the upstream stay fresh for the period of the request.
 func (c *call) ttl() time.Duration {
 	if c.params.Period.End >= c.window.Anchor {
 		return freshAtAnchor
@@ -31,17 +31,17 @@ func (c *call) ttl() time.Duration {
 	return freshSettled
 }
 
-// A question is what a request asks of a property, in canonical form.
+// A reportRequest is a request for a report in canonical form: equal requests, however they are written, have equal keys.
 type reportRequest struct {
 	report     translate.Report
 	conditions []translate.Condition
-	window     translate.Window  // of what the upstream is asked
-	key        []byte            // the property and everything else that decides the answer
-	fetches    []translate.Fetch // once the answer is not ready
+	window     translate.Window  // in which the upstream may be asked
+	key        []byte            // the property and everything else that the answer depends on
+	fetches    []translate.Fetch // set once the answer is not in memory
 	ttl        time.Duration     // of the answer
 }
 
-// serve makes a report the answer of a route.
+// serve returns the handler of a report.
 func serve(report translate.Report) func(*Server, context.Context, *call) (reply, error) {
 	return func(s *Server, ctx context.Context, c *call) (reply, error) {
 		conditions, err := s.conditions(ctx, c)
@@ -62,7 +62,7 @@ func serve(report translate.Report) func(*Server, context.Context, *call) (reply
 	}
 }
 
-// conditions expands the request's filters, by what is configured for the property at this moment.
+// conditions expands the request's filters with the brand terms and page groups that the property has now.
 func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition, error) {
 	var segments translate.Segments
 	if translate.UsesSegments(c.params.Filters) {
@@ -79,11 +79,10 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 	return translate.Conditions(c.params.Filters, segments)
 }
 
-// figures answers a question: with an answer that is ready, else from the rows that it takes, of the archive and then of
-// the upstream, since only the latter costs a call.
+// answerReport answers from memory, else fetches the rows and builds the answer. The archive is read before the upstream,
+// because only the upstream costs a live call.
 func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (reply, error) {
-	live := c.header.live
-	if !live {
+	if !c.header.noCache {
 		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < q.ttl {
 			if c.memoized == nil {
 				s.memoize(c, q)
@@ -96,7 +95,7 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 	if err != nil {
 		return reply{}, err
 	}
-	found, err := s.readUpstream(ctx, c, q, live)
+	found, err := s.readUpstream(ctx, c, q)
 	if err != nil {
 		return s.fallBack(ctx, c, q, stored, found, err)
 	}
@@ -106,41 +105,41 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 			status = cacheMiss
 		}
 	}
-	if live {
+	if c.header.noCache {
 		status = cacheBypass
 	}
 	return s.buildAnswer(c, q, stored, found, status)
 }
 
-// fromUpstream finds the rows that the needs have of the upstream, one for each need, none for one that has none of it.
-// With an error, what it found beside it are copies that may be out of date, or nothing.
-func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest, live bool) ([]cache.Found, error) {
-	asked := xxhash.Sum64(q.key)
+// readUpstream reads the upstream's part of each fetch through the cache; a fetch without one gets none. Beside an error it
+// returns the stale copies that the cache still has.
+func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) ([]cache.Found, error) {
+	hash := xxhash.Sum64(q.key)
 	bill := &bill{gate: s.gate, grant: c.grant, propertyID: c.property.ID}
-	questions := make([]cache.Request, len(q.fetches))
+	requests := make([]cache.Request, len(q.fetches))
 	for i, fetch := range q.fetches {
 		if fetch.Upstream == nil {
 			continue
 		}
-		questions[i] = cache.Request{
-			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *fetch.Upstream, TTL: c.ttl(), Bypass: live, RequestHash: asked,
+		requests[i] = cache.Request{
+			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *fetch.Upstream, TTL: c.ttl(), Bypass: c.header.noCache, RequestHash: hash,
 			Fill: func(ctx context.Context) (*translate.Rows, error) { return s.fill(ctx, c, *fetch.Upstream, bill) },
 		}
-		// What takes more than one call is charged for all of them at once, so that none is spent on half an answer.
-		if len(q.fetches) > 1 && (live || !s.cache.Has(ctx, questions[i])) {
+		// All calls of a request are charged at once, so that none is spent on half an answer.
+		if len(q.fetches) > 1 && (c.header.noCache || !s.cache.Has(ctx, requests[i])) {
 			bill.expected++
 		}
 	}
-	found := make([]cache.Found, len(questions))
-	// One that fails does not cut the other off: it was paid for, and its rows are kept.
+	found := make([]cache.Found, len(requests))
+	// A failing call does not cancel the other one: that is charged already, and its rows are cached.
 	var group errgroup.Group
-	for i := range questions {
-		if questions[i].Fill == nil {
+	for i := range requests {
+		if requests[i].Fill == nil {
 			continue
 		}
 		group.Go(func() (err error) {
 			defer recoverPanic(&err)
-			found[i], err = s.cache.Do(ctx, questions[i])
+			found[i], err = s.cache.Do(ctx, requests[i])
 			return err
 		})
 	}
@@ -149,12 +148,12 @@ func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest, li
 	return found, err
 }
 
-// answerFrom makes the reply of rows that were found, and keeps it ready.
+// buildAnswer builds the answer from rows, and keeps its bytes in memory.
 func (s *Server) buildAnswer(c *call, q *reportRequest, stored *stored, found []cache.Found, status string) (reply, error) {
-	asked := xxhash.Sum64(q.key)
+	hash := xxhash.Sum64(q.key)
 	var entries []*cache.Entry
 	rows := make([]*translate.Rows, len(q.fetches))
-	widened, known := 0, stored.none()
+	widened, fromMemory := 0, stored.none()
 	for i, f := range found {
 		rows[i] = stored.rows[i]
 		if f.Entry == nil {
@@ -164,13 +163,13 @@ func (s *Server) buildAnswer(c *call, q *reportRequest, stored *stored, found []
 		if rows[i] = f.Entry.Rows(); stored.rows[i] != nil {
 			rows[i] = translate.MergeRows(q.fetches[i].By, stored.rows[i], rows[i])
 		}
-		known = known && f.Status == cache.HitMemory
-		if f.Entry.RequestHash() != asked && (f.Status == cache.HitMemory || f.Status == cache.HitShared) {
+		fromMemory = fromMemory && f.Status == cache.HitMemory
+		if f.Entry.RequestHash() != hash && (f.Status == cache.HitMemory || f.Status == cache.HitShared) {
 			widened++
 		}
 	}
-	if known {
-		// Rows that are out of date were most likely in date when they were last asked for.
+	if fromMemory {
+		// The rows have not changed since the answer was built, so its bytes can be sent again.
 		if answer := s.cache.Answer(q.key); answer != nil {
 			return c.reply(answer, q.ttl, status), nil
 		}
@@ -185,15 +184,15 @@ func (s *Server) buildAnswer(c *call, q *reportRequest, stored *stored, found []
 	return c.reply(answer, q.ttl, status), nil
 }
 
-// fallBack answers a question whose rows could not be had live: with copies that are out of date, if there are any, else
-// from the archive, saying why (spec: meta.stale_reason). With filters there is no other answer than a live one.
+// fallBack is stale-if-error (RFC 5861): when the upstream fails, it answers from stale copies if there are any, else from
+// the archive, and says why (spec: meta.stale_reason). Filtered figures are never replaced by others.
 func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, stored *stored, found []cache.Found, err error) (reply, error) {
-	copied, oldest := copies(q.fetches, found)
+	copied, oldest := staleCopies(q.fetches, found)
 	trouble := troubleOf(err)
 	var denial *policy.Denial
 	switch {
-	case errors.As(err, &denial) && copied && !c.header.live:
-		// The copies are what there would be if nobody had tried to get newer ones.
+	case errors.As(err, &denial) && copied && !c.header.noCache:
+		// No budget is left for a refresh: the copies are served as if none had been tried.
 		return s.buildAnswer(c, q, stored, found, cacheHit)
 	case trouble == nil || trouble.Kind == upstream.Rejected || len(c.params.Filters) > 0:
 		return reply{}, c.explain(err)
@@ -204,12 +203,12 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, stored
 		stored.note("The figures of the upstream are a copy of " + timestamp(oldest) + ".")
 	} else {
 		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshArchived {
-			return c.stale(answer, status), nil
+			return c.staleReply(answer, status), nil
 		}
 		status, found = cacheMiss, make([]cache.Found, len(q.fetches))
 		q.fetches = q.report.Fetches(c.params, c.property.Site, c.window.ArchiveOnly(), nil)
-		var none error
-		if stored, none = s.readArchive(ctx, c, q.fetches); none != nil {
+		var absent error
+		if stored, absent = s.readArchive(ctx, c, q.fetches); absent != nil {
 			return reply{}, c.explain(err)
 		}
 	}
@@ -218,12 +217,12 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, stored
 	if err != nil {
 		return reply{}, err
 	}
-	return c.stale(r.answer, status), nil
+	return c.staleReply(r.answer, status), nil
 }
 
-// stale makes the reply of an answer that is not what was asked for. A client may keep it if it asks each time.
-func (c *call) stale(answer *cache.Answer, status string) reply {
-	if c.header.live {
+// staleReply is the reply of a stale answer, which the client must revalidate each time.
+func (c *call) staleReply(answer *cache.Answer, status string) reply {
+	if c.header.noCache {
 		status = cacheBypass
 	}
 	r := c.reply(answer, 0, status)
@@ -231,8 +230,8 @@ func (c *call) stale(answer *cache.Answer, status string) reply {
 	return r
 }
 
-// copies reports whether there is a copy of whatever the upstream was asked, and when the oldest was filled.
-func copies(fetches []translate.Fetch, found []cache.Found) (all bool, oldest time.Time) {
+// staleCopies reports whether there is a copy for each fetch from the upstream, and when the oldest was filled.
+func staleCopies(fetches []translate.Fetch, found []cache.Found) (all bool, oldest time.Time) {
 	for i, f := range found {
 		switch {
 		case fetches[i].Upstream == nil:

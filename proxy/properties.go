@@ -7,7 +7,7 @@ import (
 	"sara/translate"
 )
 
-// The payloads.
+// The payloads of the endpoints about properties.
 
 type propertyRow struct {
 	ID              string `json:"id"`
@@ -86,11 +86,11 @@ func (s *Server) serveProperties(ctx context.Context, c *call) (reply, error) {
 		return reply{}, asStoreError(err)
 	}
 	meta := pageMeta{RowCount: len(properties), Limit: c.params.Limit, Offset: c.params.Offset, Total: total}
-	return envelope(rows[propertyRow]{each(properties, rowOfProperty)}, meta), nil
+	return envelope(rows[propertyRow]{convertAll(properties, rowOfProperty)}, meta), nil
 }
 
-// serveProperty answers /v1/properties/{id}. The window is of what can be read at this moment: live as far back as the
-// upstream has it, stored as far back as it is archived, and neither further than the plan allows.
+// serveProperty answers /v1/properties/{id}. The data window is what can be read now: live as far back as the upstream
+// keeps data, archived days as far back as there are any, and neither further than the plan allows.
 func (s *Server) serveProperty(_ context.Context, c *call) (reply, error) {
 	p := c.property
 	data := propertyDetail{ID: p.ID, GSCProperty: p.Site, DisplayName: p.DisplayName, Type: p.Type, Archived: p.Archived}
@@ -114,12 +114,12 @@ func (s *Server) serveProperty(_ context.Context, c *call) (reply, error) {
 	return envelope(data, meta), nil
 }
 
-// available returns the days that the caller can read. What is not archived is shown as what the upstream has: there may be
-// an answer to it another time.
+// available returns the days that the caller can read. Without archived days it is the upstream's window even when the
+// upstream cannot be reached: the next request may succeed.
 func (c *call) available() translate.DateRange {
 	r := translate.DateRange{Start: c.window.UpstreamStart, End: c.window.Anchor}
-	if stored := c.property.History; stored != nil {
-		first, last := translate.Date(stored.First), translate.Date(stored.Last)
+	if history := c.property.History; history != nil {
+		first, last := translate.Date(history.First), translate.Date(history.Last)
 		if c.property.Archived || c.property.AccessProblem() != "" {
 			r = translate.DateRange{Start: first, End: last}
 		}
@@ -129,10 +129,10 @@ func (c *call) available() translate.DateRange {
 	return r
 }
 
-// list makes the reply of a list of what is configured for a property.
-func list[From, To any](c *call, stored []From, convert func(From) To) reply {
-	meta := listMeta{propertyMeta: propertyMeta{PropertyID: c.property.ID, Notes: []string{}}, RowCount: len(stored)}
-	return envelope(rows[To]{each(stored, convert)}, meta)
+// list returns the reply of a list that is configured for a property.
+func list[From, To any](c *call, configured []From, convert func(From) To) reply {
+	meta := listMeta{propertyMeta: propertyMeta{PropertyID: c.property.ID, Notes: []string{}}, RowCount: len(configured)}
+	return envelope(rows[To]{convertAll(configured, convert)}, meta)
 }
 
 // serveBrandTerms answers /v1/properties/{id}/brand-terms.

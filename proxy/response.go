@@ -15,31 +15,31 @@ import (
 	"sara/translate"
 )
 
-// The cache words (spec: meta.cache). A copy that is served for want of anything newer is a hit too.
+// The cache statuses (spec: meta.cache). A stale copy is a hit too.
 const (
 	cacheHit    = "hit"
 	cacheMiss   = "miss"
-	cacheBypass = "bypass" // no response cache stands behind the answer, or the client went past it
+	cacheBypass = "bypass" // the endpoint has no response cache, or the client sent no-cache
 )
 
-// A reply is what a handler answers with.
+// A reply is the success that a handler returns.
 type reply struct {
-	answer      *cache.Answer // but for its tail, which differs from one request to the next
-	tail        func(dst []byte, cacheStatus, requestID string) []byte
+	answer      *cache.Answer                                          // the body up to the tail, shared by requests
+	tail        func(dst []byte, cacheStatus, requestID string) []byte // appends the rest, which differs between requests
 	cacheStatus string
 	maxAge      int // seconds that a client may keep it, mustRevalidate or noStore
 }
 
-// reply makes the reply of an answer with figures. A client may keep it for what is left of its life.
+// reply returns the reply of a report. A client may keep it for the rest of its TTL.
 func (c *call) reply(answer *cache.Answer, ttl time.Duration, cacheStatus string) reply {
 	left := min(ttl, ttl-c.started.Sub(answer.Filled()))
 	return reply{answer: answer, tail: translate.AppendTail, cacheStatus: cacheStatus, maxAge: max(mustRevalidate, int(left/time.Second))}
 }
 
-// compressFrom is the shortest body that compressing makes a difference to.
+// compressFrom is the length of body below which compression saves nothing.
 const compressFrom = 1 << 10
 
-// send answers with what a handler returned.
+// send answers a request with a reply, or with 304 if the client has it already.
 func (s *Server) send(c *call, r reply) {
 	response := &c.http.Response
 	tag := r.answer.ETag()
@@ -53,7 +53,6 @@ func (s *Server) send(c *call, r reply) {
 	setHeader(&response.Header, "Etag", tag)
 }
 
-// writeBody gives the head and the tail to the response.
 func (c *call) writeBody(r reply) {
 	tail := c.scratch[:0]
 	if r.tail != nil {
@@ -76,8 +75,8 @@ func (c *call) length() int {
 	return len(response.Body())
 }
 
-// A body is what a response is made of: the head, which others send at the same time, and the tail. The HTTP library has
-// it write itself to where the whole response is gathered, so that an answer is copied once, and a long one not at all.
+// A body is a response body in two parts: the head, which concurrent requests share, and the tail. The HTTP library calls
+// WriteTo with its output buffer, so a short answer is copied once and a long one never.
 type body struct{ head, tail []byte }
 
 // WriteTo implements io.WriterTo.
@@ -90,7 +89,7 @@ func (b *body) WriteTo(w io.Writer) (int64, error) {
 	return int64(n + m), err
 }
 
-// Read implements io.Reader. What was read is not written any more.
+// Read implements io.Reader. It consumes what it returns: WriteTo then writes the rest.
 func (b *body) Read(p []byte) (int, error) {
 	n := copy(p, b.head)
 	m := copy(p[n:], b.tail)
@@ -101,8 +100,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n + m, nil
 }
 
-// knows reports whether the client has this answer already (RFC 9110, If-None-Match). Tags are compared weakly: what
-// follows the head is another one each time.
+// hasCurrent reports whether the client has this answer already (RFC 9110, If-None-Match). Tags are compared weakly, because
+// they do not cover the tail.
 func (c *call) hasCurrent(tag string) bool {
 	if !c.header.conditional {
 		return false
@@ -120,14 +119,14 @@ func (c *call) hasCurrent(tag string) bool {
 
 const jsonType = "application/json; charset=utf-8"
 
-// What a client may keep, beside a number of seconds.
+// Values of maxAge that are not a number of seconds.
 const (
-	mustRevalidate = 0  // only if it asks each time whether it still holds
-	noStore        = -1 // nothing
+	mustRevalidate = 0  // the client may keep the answer, but must revalidate it before each use
+	noStore        = -1 // the client must not keep the answer
 )
 
-// setHeaders sets what every answer carries. Answers are kept out of shared caches: the same URL is another answer under
-// another key, and an error is over at any moment. Only what needs no key is for everybody.
+// setHeaders sets the headers of every answer. Shared caches must not keep answers: another key gets another answer at the
+// same URL, and an error may be over at any moment. Only routes that need no key are public.
 func (s *Server) setHeaders(c *call, cacheStatus string, maxAge int) {
 	header := &c.http.Response.Header
 	header.SetContentType(jsonType)
@@ -144,9 +143,9 @@ func (s *Server) setHeaders(c *call, cacheStatus string, maxAge int) {
 	s.setAllowance(c)
 }
 
-// setHeader sets a header whose name is in canonical form, which saves making it so.
+// setHeader sets a header whose name is in canonical form already, which saves normalizing it.
 func setHeader(header *fasthttp.ResponseHeader, name, value string) {
-	header.SetCanonical([]byte(name), []byte(value)) // copied there: neither conversion allocates
+	header.SetCanonical([]byte(name), []byte(value)) // the library copies: neither conversion allocates
 }
 
 func (c *call) appendCacheControl(dst []byte, maxAge int) []byte {
@@ -161,7 +160,7 @@ func (c *call) appendCacheControl(dst []byte, maxAge int) []byte {
 	return strconv.AppendInt(dst, int64(maxAge), 10)
 }
 
-// setAllowance sets the daily allowance of the account: zeros when there is no account to speak of.
+// setAllowance sets the headers of the account's daily allowance, zeros if the request has no account.
 func (s *Server) setAllowance(c *call) {
 	limit, used, now := 0, 0, c.started
 	if c.grant != nil {
@@ -182,19 +181,18 @@ func setRateLimit(c *call, limit, remaining int, reset time.Time) {
 	set("X-Ratelimit-Reset", reset.Unix())
 }
 
-// nextUTCMidnight is when daily allowances begin anew (spec: Limits 1).
+// nextUTCMidnight is when the daily allowances reset (spec: Limits 1).
 func nextUTCMidnight(now time.Time) time.Time {
 	const day = 24 * 60 * 60
 	return time.Unix((now.Unix()/day+1)*day, 0).UTC()
 }
 
-// rows is the data of every list.
+// rows is the data of a list.
 type rows[T any] struct {
 	Rows []T `json:"rows"`
 }
 
-// envelope makes the reply of an endpoint that has no response cache. A client may keep it if it asks each time whether it
-// still holds.
+// envelope returns the reply of an endpoint without a response cache. The client must revalidate it before each use.
 func envelope(data, meta any) reply {
 	head := appendJSON([]byte(`{"success":true,"data":`), data)
 	head = append(head, `,"meta":`...)
@@ -219,8 +217,8 @@ func appendJSON(dst []byte, value any) []byte {
 	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
 }
 
-// each maps a list; an empty one stays a list, not null.
-func each[From, To any](list []From, convert func(From) To) []To {
+// convertAll converts a list. An empty list stays a list, which JSON needs: null would be another type.
+func convertAll[From, To any](list []From, convert func(From) To) []To {
 	converted := make([]To, len(list))
 	for i := range list {
 		converted[i] = convert(list[i])
@@ -228,10 +226,10 @@ func each[From, To any](list []From, convert func(From) To) []To {
 	return converted
 }
 
-// timestamp is how instants are written (spec: ISO 8601, UTC).
+// timestamp formats a time as the API does (spec: ISO 8601, UTC).
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// optional is a string that is null when it is empty.
+// optional returns nil, which JSON writes as null, for an empty string.
 func optional(s string) *string {
 	if s == "" {
 		return nil

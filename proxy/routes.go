@@ -9,22 +9,22 @@ import (
 
 const pathOpenAPI = "/v1/openapi.json"
 
-// A route is one row of the API: where it is, what it takes and who may, and what answers it.
+// A route is one row of the route table: path, parameters, required scope and handler of an endpoint.
 type route struct {
 	Path      string // with {id} for the property
-	Operation string // operationId of the OpenAPI document; empty for what is no endpoint
+	Operation string // operationId of the OpenAPI document; empty: not an endpoint
 	Summary   string
 	Open      bool          // needs no key
-	Scope     policy.Scopes // what the key must hold; 0: any key will do
+	Scope     policy.Scopes // that the key must have; 0: none
 	Endpoint  translate.Endpoint
 	Data      schema // of the envelope's data
 	Meta      schema // of the envelope's meta
 
 	serve  func(s *Server, ctx context.Context, c *call) (reply, error)
-	series *successSeries // nil: none are to be expected
+	series *successSeries // nil: not an endpoint
 }
 
-// label names the route in the log and in the metrics.
+// label is the name of the route in logs and metrics.
 func (r *route) label() string {
 	if r.Operation == "" {
 		return r.Path

@@ -8,8 +8,8 @@ import (
 	"sara/translate"
 )
 
-// A schema is a JSON Schema of the OpenAPI document. Objects list every member that is always there as required; clients
-// must still expect members that they do not know (spec: Versioning 2).
+// A schema is a JSON Schema of the OpenAPI document. Objects require every member that is always present, and allow others:
+// clients must ignore members that they do not know (spec: Versioning 2).
 type schema map[string]any
 
 func typed(name, description string) schema { return schema{"type": name, "description": description} }
@@ -24,13 +24,13 @@ func uuid(description string) schema    { return text(description).with("format"
 
 func listOf(items schema) schema { return schema{"type": "array", "items": items} }
 
-// with returns s with one more keyword.
+// with sets a keyword of s, and returns s.
 func (s schema) with(keyword string, value any) schema {
 	s[keyword] = value
 	return s
 }
 
-// orNull returns s made nullable: one with a name stays what its name says, and null is the other choice.
+// orNull makes s nullable. A named schema keeps its meaning, so null becomes the alternative in a oneOf.
 func (s schema) orNull() schema {
 	if s[nameKeyword] != nil {
 		return schema{"oneOf": []schema{s, {"type": "null"}}}
@@ -38,20 +38,20 @@ func (s schema) orNull() schema {
 	return s.with("type", []any{s["type"], "null"})
 }
 
-// named has the document describe s once, as a component of this name that is referred to wherever s is used: generators
-// make a type of each. Every use of a name must mean the same.
+// named makes s a component of the document, to which every use of s refers: client generators make a type of each. All
+// schemas of one name must be equal.
 func (s schema) named(name string) schema { return s.with(nameKeyword, name) }
 
-// nameKeyword is where a schema keeps its name until the document is put together; it is not part of the document.
+// nameKeyword holds the name of a schema until the document is assembled; it does not appear in the document.
 const nameKeyword = "x-name"
 
-// like adds a value that s could have, for people who read the document.
+// like adds an example value.
 func (s schema) like(example any) schema { return s.with("examples", []any{example}) }
 
 // properties are the members of an object's schema.
 type properties map[string]schema
 
-// member is a named part of an object; an optional one is not required.
+// A member is a property of an object schema, required unless optional.
 type member struct {
 	name     string
 	schema   schema
@@ -94,7 +94,7 @@ func summarySchema() schema {
 			named("PreviousPeriod")}).named("Summary")
 }
 
-// rowsSchema is a list of rows, named as their plural.
+// rowsSchema is a list of rows. Its name is the plural of the row's.
 func rowsSchema(row schema) schema {
 	return object(member{name: "rows", schema: listOf(row)}).named(fmt.Sprint(row[nameKeyword], "s"))
 }
@@ -103,7 +103,7 @@ func daySchema() schema {
 	return object(append([]member{{name: "date", schema: day("The day.").like("2026-11-19")}}, metricMembers()...)...).named("Day")
 }
 
-// titled is the name of a dimension as the beginning of a schema's.
+// titled is the name of a dimension as a prefix of schema names.
 func titled(by translate.Dimension) string {
 	name := by.String()
 	return strings.ToUpper(name[:1]) + name[1:]

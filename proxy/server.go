@@ -76,7 +76,7 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod})
 	return &fasthttp.Server{
 		Handler:               s.withMemo(s.withPages(r.Handler)),
-		ErrorHandler:          s.malformed,
+		ErrorHandler:          s.sendMalformed,
 		Name:                  "sara",
 		ReadBufferSize:        maxHeader,
 		WriteBufferSize:       usualAnswer,

@@ -14,16 +14,16 @@ import (
 	"sara/proxy/spans"
 )
 
-// begin begins the span of a request, in the trace that its client names. Of what the client wrote it says nothing but a
-// method that is known: the path may name a site, and the query what people searched for.
+// startSpan starts the span of a request, in the trace context that its client sent, if any. The span quotes nothing of the
+// request but a known method: the path may name a site, and the query may hold search terms.
 func (s *Server) startSpan(c *call) {
 	ctx := context.Background()
-	if names := s.config.Propagator; names != nil {
+	if propagator := s.config.Propagator; propagator != nil {
 		headers := propagation.MapCarrier{}
-		for _, name := range names.Fields() {
+		for _, name := range propagator.Fields() {
 			headers[name] = string(c.http.Request.Header.Peek(name))
 		}
-		ctx = names.Extract(ctx, headers)
+		ctx = propagator.Extract(ctx, headers)
 	}
 	method := knownMethod(c.http)
 	scheme, _, _ := strings.Cut(s.config.BaseURL, ":")
@@ -36,7 +36,7 @@ func (s *Server) startSpan(c *call) {
 	_, c.span = s.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
 }
 
-// knownMethod returns the method of a request as the conventions have it.
+// knownMethod returns the method of a request, _OTHER for one that is not standard (OpenTelemetry semantic conventions).
 func knownMethod(http *fasthttp.RequestCtx) string {
 	switch method := string(http.Method()); method {
 	case fasthttp.MethodGet, fasthttp.MethodHead, fasthttp.MethodPost, fasthttp.MethodPut, fasthttp.MethodPatch,
@@ -46,7 +46,7 @@ func knownMethod(http *fasthttp.RequestCtx) string {
 	return "_OTHER"
 }
 
-// context returns what the work for the request runs on: its deadline, and its span if it has one.
+// context returns the context of the request: its deadline, and its span if it is traced.
 func (c *call) context() context.Context {
 	if c.span == nil {
 		return &c.deadline
@@ -54,7 +54,7 @@ func (c *call) context() context.Context {
 	return trace.ContextWithSpan(&c.deadline, c.span)
 }
 
-// step begins a part of the request that may take time. A request that is not traced does not even look at its context.
+// step starts a child span for a stage that may take time. Without tracing it does not even look at the context.
 func (c *call) step(ctx context.Context, name string) (context.Context, spans.Span) {
 	if c.span == nil {
 		return ctx, spans.Span{}
@@ -62,7 +62,7 @@ func (c *call) step(ctx context.Context, name string) (context.Context, spans.Sp
 	return spans.Start(ctx, name)
 }
 
-// traceID returns the id of the request's trace, empty if that is not kept.
+// traceID returns the id of the request's trace, empty unless the trace is sampled.
 func (c *call) traceID() string {
 	if c.span == nil || !c.span.SpanContext().IsSampled() {
 		return ""
@@ -70,15 +70,15 @@ func (c *call) traceID() string {
 	return c.span.SpanContext().TraceID().String()
 }
 
-// endSpan ends the span of a request that was answered. What the client did wrong is no error of the server's.
+// endSpan ends the span of an answered request. By convention only a 5xx marks a server span as failed.
 func (c *call) endSpan(status int, code string) {
 	defer c.span.End()
 	if !c.span.IsRecording() {
 		return
 	}
 	c.span.SetAttributes(semconv.HTTPResponseStatusCode(status))
-	if word := c.http.Response.Header.Peek("X-Cache"); len(word) > 0 {
-		c.span.SetAttributes(attribute.String("sara.cache", string(word)))
+	if cacheStatus := c.http.Response.Header.Peek("X-Cache"); len(cacheStatus) > 0 {
+		c.span.SetAttributes(attribute.String("sara.cache", string(cacheStatus)))
 	}
 	if c.grant != nil {
 		c.span.SetAttributes(attribute.String("sara.key", c.grant.Key.ID), attribute.String("sara.account", c.grant.Key.AccountID))

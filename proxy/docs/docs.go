@@ -74,8 +74,8 @@ type Pages struct {
 // File returns the file at a path, nil when there is none.
 func (p *Pages) File(path string) *File { return p.files[path] }
 
-// Absent is the page that says so.
-func (p *Pages) Absent() *File { return p.absent }
+// NotFound returns the page of a path that has none.
+func (p *Pages) NotFound() *File { return p.absent }
 
 // New makes the pages. A code without an explanation, or an explanation without a code, is an error.
 func New(c Config) (*Pages, error) {
