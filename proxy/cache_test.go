@@ -440,25 +440,30 @@ func TestSummary200WhileTheUpstreamIsLeftAlone(t *testing.T) {
 	}
 	w.wantUsage(t, "pro", 10, 10, 6)
 	w.must(w.sim.SetFaults(gscsim.Faults{}))
-	w.tokenClock.Add(int64(10 * time.Second))
+	w.gatewayClock.Add(int64(10 * time.Second))
 	if r := w.live("pro", w.path("main", "/summary")).ok(t); r.meta()["source"] != "live" {
 		t.Errorf("meta is %v", r.meta())
 	}
 }
 
-// What collects the archive shares with the server which sites rest, and knows when a customer waits.
-func TestServerSharesWhatRests(t *testing.T) {
+// Jobs and the server share cooldowns, and jobs see when a customer waits.
+func TestServerSharesCooldownsWithJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := context.Background()
-	refusal := &upstream.Error{Kind: upstream.Quota, Status: 403, Reason: "quotaExceeded"}
-	w.server.Rest(ctx, "sc-domain:example.com", refusal, w.now().Add(15*time.Minute))
+	w.faults(gscsim.Faults{Reason: "quotaExceeded"})
+	job := upstream.Target{PropertyID: "another", Site: w.properties["main"].Site, ConnectionID: w.properties["main"].Connection.ID, Revision: 1, Healthy: true}
+	query := translate.DayQuery(job.Site, translate.ByDevice, translate.NewDate(2026, 11, 1), 10)
+	if _, err := w.gateway.Query(ctx, job, query, nil); upstream.KindOf(err) != upstream.Quota {
+		t.Error(err)
+	}
 	calls := w.calls(func() {
 		w.get("pro", w.path("main", "/summary")).want(t, http.StatusTooManyRequests, policy.CodeUpstreamQuota, "900 seconds")
 	})
-	if left, err := w.server.Resting(ctx, "sc-domain:example.com"); calls != 0 || left != 15*time.Minute || err == nil {
-		t.Errorf("%d calls to a site that rests for %v with %v", calls, left, err)
+	if left, err := w.gateway.Cooldown(ctx, job.Site); calls != 0 || left != 15*time.Minute || err == nil {
+		t.Errorf("%d calls during the cooldown of %v after %v", calls, left, err)
 	}
+	w.faults(gscsim.Faults{})
 	entered, leave := make(chan struct{}), make(chan struct{})
 	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) {
 		close(entered)

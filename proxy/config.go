@@ -26,9 +26,9 @@ import (
 
 // Config is what a Server is made of. Members are required unless said otherwise.
 type Config struct {
-	Store    *sqlstore.Store  // stays the caller's to close
-	Upstream *upstream.Client // stays the caller's
-	History  History          // nil: there is no archive
+	Store    *sqlstore.Store   // stays the caller's to close
+	Upstream *upstream.Gateway // stays the caller's to close
+	History  History           // nil: there is no archive
 	Plans    policy.Plans
 	Budget   policy.Budget // stays the caller's to close
 

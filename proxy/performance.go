@@ -115,7 +115,7 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 // returns the stale copies that the cache still has.
 func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) ([]cache.Found, error) {
 	hash := xxhash.Sum64(q.key)
-	bill := &bill{gate: s.gate, grant: c.grant, propertyID: c.property.ID}
+	calls := &liveCallReservation{gate: s.gate, grant: c.grant, propertyID: c.property.ID}
 	requests := make([]cache.Request, len(q.fetches))
 	for i, fetch := range q.fetches {
 		if fetch.Upstream == nil {
@@ -123,11 +123,11 @@ func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) ([
 		}
 		requests[i] = cache.Request{
 			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *fetch.Upstream, TTL: c.ttl(), Bypass: c.header.noCache, RequestHash: hash,
-			Fill: func(ctx context.Context) (*translate.Rows, error) { return s.fill(ctx, c, *fetch.Upstream, bill) },
+			Fill: func(ctx context.Context) (*translate.Rows, error) { return s.fill(ctx, c, *fetch.Upstream, calls) },
 		}
 		// All calls of a request are charged at once, so that none is spent on half an answer.
 		if len(q.fetches) > 1 && (c.header.noCache || !s.cache.Has(ctx, requests[i])) {
-			bill.expected++
+			calls.expected++
 		}
 	}
 	found := make([]cache.Found, len(requests))
@@ -144,7 +144,7 @@ func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) ([
 		})
 	}
 	err := group.Wait()
-	bill.settle(ctx)
+	calls.Release(ctx)
 	return found, err
 }
 

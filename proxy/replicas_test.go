@@ -170,7 +170,7 @@ func TestQueries429RestsOnEveryReplica(t *testing.T) {
 	w.await(t, "the shared copy", func() bool { return other.get("pro", w.path("main", "/queries")).ok(t).meta()["cache"] == "hit" })
 	w.faults(gscsim.Faults{Reason: "quotaExceeded"})
 	w.get("pro", w.path("main", "/pages")).want(t, http.StatusTooManyRequests, policy.CodeUpstreamQuota, "900 seconds")
-	w.faults(gscsim.Faults{})
+	w.must(w.sim.SetFaults(gscsim.Faults{}))
 	w.advance(5 * time.Minute)
 	calls := w.calls(func() {
 		for _, replica := range []*world{w, other} {

@@ -47,7 +47,6 @@ type Server struct {
 	tracer   trace.Tracer // nil: there are no traces
 	memo     memo
 	cache    *cache.Cache
-	refused  refusals
 	access   *accessLog
 	document *cache.Answer // the OpenAPI document
 	pages    *docs.Pages   // the API reference
@@ -164,14 +163,3 @@ func (s *Server) Ready(ctx context.Context) error {
 
 // Busy reports whether a customer waits for the upstream at this moment.
 func (s *Server) Busy() bool { return s.cache.Filling() }
-
-// Resting returns for how long a site rests still, on every replica, and the refusal that it rests with; 0 and nil when it
-// may be asked.
-func (s *Server) Resting(ctx context.Context, site string) (time.Duration, error) {
-	return s.cache.Resting(ctx, site)
-}
-
-// Rest remembers, for every replica, until when a site is not to be asked. err is the upstream's refusal.
-func (s *Server) Rest(ctx context.Context, site string, err error, until time.Time) {
-	s.cache.Rest(ctx, site, err, until)
-}

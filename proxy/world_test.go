@@ -35,19 +35,20 @@ type world struct {
 	server   *Server
 	store    *sqlstore.Store
 	sim      *gscsim.Server
+	gateway  *upstream.Gateway
 	base     string // of the public API
 	admin    *httptest.Server
 	log      *syncBuffer
 	document *contract
 	database string // file of the store
 
-	clock      *atomic.Int64 // Unix nanoseconds
-	tokenClock *atomic.Int64 // how far the upstream client's clock is ahead, in nanoseconds
-	upstream   string        // base of the simulated Search Console
-	fake       *atomic.Pointer[http.HandlerFunc]
-	keys       map[string]string
-	keyIDs     map[string]string
-	properties map[string]sqlstore.Property
+	clock        *atomic.Int64 // Unix nanoseconds
+	gatewayClock *atomic.Int64 // how far the gateway's clock is ahead of it, in nanoseconds
+	upstream     string        // base of the simulated Search Console
+	fake         *atomic.Pointer[http.HandlerFunc]
+	keys         map[string]string
+	keyIDs       map[string]string
+	properties   map[string]sqlstore.Property
 }
 
 // noon is the instant at which every world begins: 2026-11-21 in UTC and in Pacific time, so that the anchor is 2026-11-19.
@@ -67,7 +68,7 @@ func (w *world) setClock(instant string) {
 // newWorld builds and seeds a world, and takes it down with the test. The server's configuration may be adjusted.
 func newWorld(t testing.TB, adjust ...func(*Config)) *world {
 	t.Helper()
-	w := &world{t: t, log: new(syncBuffer), clock: new(atomic.Int64), tokenClock: new(atomic.Int64), fake: new(atomic.Pointer[http.HandlerFunc])}
+	w := &world{t: t, log: new(syncBuffer), clock: new(atomic.Int64), gatewayClock: new(atomic.Int64), fake: new(atomic.Pointer[http.HandlerFunc])}
 	w.clock.Store(noon().UnixNano())
 	w.startUpstream()
 	w.database = filepath.Join(t.TempDir(), "sara.db")
@@ -185,11 +186,11 @@ func (w *world) startUpstream() {
 	w.upstream = listener.URL
 }
 
-// faults sets what goes wrong with the simulator, and lets the upstream client try again whatever it has seen so far.
+// faults sets what goes wrong with the simulator, and lets the gateway forget the failures it has seen so far.
 func (w *world) faults(f gscsim.Faults) {
 	w.t.Helper()
 	w.must(w.sim.SetFaults(f))
-	w.tokenClock.Add(int64(time.Minute))
+	w.gatewayClock.Add(int64(time.Minute))
 }
 
 // answerWith puts a fake in the place of the simulator's search analytics; nil takes it away.
@@ -334,18 +335,19 @@ func (w *world) replica(adjust ...func(*Config)) *world {
 }
 
 func (w *world) startServer(adjust []func(*Config)) {
-	tokenNow := func() time.Time { return time.Now().Add(time.Duration(w.tokenClock.Load())) }
-	client, err := upstream.New(upstream.Config{BaseURL: w.upstream, TokenURL: w.upstream + "/token", Now: tokenNow,
-		Backoff: func(int) time.Duration { return 0 }})
-	w.must(err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
-	config := Config{Store: w.store, Upstream: client, Plans: generousPlans(), Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: w.base,
+	config := Config{Store: w.store, Plans: generousPlans(), Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: w.base,
 		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Access: w.log, AccessFormat: AccessJSON, AccessSample: 1, Registry: prometheus.NewRegistry(), Now: w.now}
 	for _, change := range adjust {
 		change(&config)
 	}
+	w.gateway, err = upstream.New(upstream.Config{BaseURL: w.upstream, TokenURL: w.upstream + "/token", Connections: w.store,
+		Redis: config.Redis, RedisPatience: config.RedisPatience, Log: config.Log, Backoff: func(int) time.Duration { return 0 },
+		Now: func() time.Time { return w.now().Add(time.Duration(w.gatewayClock.Load())) }})
+	w.must(err)
+	config.Upstream = w.gateway
 	w.server, err = New(config)
 	w.must(err)
 	w.document, err = theContract()
@@ -359,7 +361,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 		defer cancel()
 		w.must(w.server.Shutdown(ctx))
 		w.must(<-served)
-		client.Close()
+		w.gateway.Close()
 	})
 }
 

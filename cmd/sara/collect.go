@@ -61,13 +61,13 @@ func (c *collectCommand) Run(ctx context.Context, con *console) error {
 	if err := errors.Join(err, paceErr, c.storeSettings.check(), c.archiveSettings.check(), errors.Join(c.upstreamSettings.check()...)); err != nil {
 		return err
 	}
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
 	return c.storeSettings.use(ctx, func(store *sqlstore.Store) error {
-		return c.collect(ctx, con, &searchConsole{client: client, store: store, plans: plans})
+		gateway, err := c.gateway(store)
+		if err != nil {
+			return err
+		}
+		defer gateway.Close()
+		return c.collect(ctx, con, &searchConsole{gateway: gateway, store: store, plans: plans})
 	})
 }
 
@@ -182,9 +182,9 @@ func (s collectSettings) daily(config proxy.Config, history collector.History, s
 	if s.Collect == "off" {
 		return nil, nil
 	}
-	source := &searchConsole{client: config.Upstream, store: config.Store, plans: config.Plans}
+	source := &searchConsole{gateway: config.Upstream, store: config.Store, plans: config.Plans}
 	progress := logProgress{config.Log}
-	work, err := s.collector(collector.Config{History: history, Source: source, Ledger: source, Rests: server, Busy: server.Busy,
+	work, err := s.collector(collector.Config{History: history, Source: source, Ledger: source, Busy: server.Busy,
 		Progress: progress, Now: config.Now})
 	if err != nil {
 		return nil, err

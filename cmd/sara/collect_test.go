@@ -206,15 +206,15 @@ func TestUpstreamErrorsMeanWhatTheyDoForTheCollector(t *testing.T) {
 		"dropped":        {gscsim.Faults{DropRate: 1}, schedule.Unavailable, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// A client of its own each time, because one remembers what a token endpoint refused.
+			// A gateway of its own each time, because one remembers what a token endpoint refused.
 			ask := func() error {
-				client, err := upstream.New(upstream.Config{BaseURL: simulator.people.url, TokenURL: simulator.people.url + "/token",
+				gateway, err := upstream.New(upstream.Config{BaseURL: simulator.people.url, TokenURL: simulator.people.url + "/token", Connections: store,
 					Backoff: func(int) time.Duration { return time.Millisecond }})
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer client.Close()
-				source := &searchConsole{client: client, store: store, plans: policy.DefaultPlans()}
+				defer gateway.Close()
+				source := &searchConsole{gateway: gateway, store: store, plans: policy.DefaultPlans()}
 				properties, err := source.properties(ctx)
 				if err != nil {
 					t.Fatal(err)

@@ -96,13 +96,13 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	registry := newRegistry()
-	client, err := upstream.New(upstream.Config{BaseURL: cast.url, TokenURL: cast.url + "/token", Registerer: registry})
+	gateway, err := upstream.New(upstream.Config{BaseURL: cast.url, TokenURL: cast.url + "/token", Connections: store, Log: log.Logger, Registerer: registry})
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer gateway.Close()
 	issue := keyIssue{prefix: "sara", plans: policy.DefaultPlans()}
-	world, err := seed(ctx, registrar{store: store, upstream: client}, issue, cast, con.now())
+	world, err := seed(ctx, registrar{store: store, upstream: gateway}, issue, cast, con.now())
 	if err != nil {
 		return fmt.Errorf("seed the demo world: %w", err)
 	}
@@ -110,7 +110,7 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	if err != nil {
 		return err
 	}
-	source := &searchConsole{client: client, store: store, plans: issue.plans}
+	source := &searchConsole{gateway: gateway, store: store, plans: issue.plans}
 	if err := seedPast(ctx, cast, world, source, history, con.now); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	}
 	defer counted.close()
 	config := proxy.Config{
-		Store: store, Upstream: client, Plans: issue.plans, Budget: counted.budget,
+		Store: store, Upstream: gateway, Plans: issue.plans, Budget: counted.budget,
 		History: history, CacheBytes: demoCacheBytes, KeyPrefix: issue.prefix, BaseURL: world.BaseURL,
 		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, AccessSample: log.sample, Registry: registry, Now: con.now,
 	}

@@ -68,13 +68,13 @@ func (c *inspectCommand) Run(ctx context.Context, con *console) error {
 	if err := errors.Join(err, c.sitemapSettings.check(), c.storeSettings.check(), c.archiveSettings.check(), errors.Join(c.upstreamSettings.check()...)); err != nil {
 		return err
 	}
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
 	return c.storeSettings.use(ctx, func(store *sqlstore.Store) error {
-		return c.inspect(ctx, con, &searchConsole{client: client, store: store, plans: plans})
+		gateway, err := c.gateway(store)
+		if err != nil {
+			return err
+		}
+		defer gateway.Close()
+		return c.inspect(ctx, con, &searchConsole{gateway: gateway, store: store, plans: plans})
 	})
 }
 
@@ -199,7 +199,7 @@ func (s inspectSettings) daily(config proxy.Config, history *archive.History, se
 	if s.Inspect == "off" {
 		return nil, nil
 	}
-	source := &searchConsole{client: config.Upstream, store: config.Store, plans: config.Plans}
+	source := &searchConsole{gateway: config.Upstream, store: config.Store, plans: config.Plans}
 	progress := newInspectingLog(config.Log, config.Registry)
 	work, err := s.inspector(inspector.Config{Source: source, Quota: quotaOf(config.Store, config.Redis), Progress: progress, Busy: server.Busy, Now: config.Now},
 		config.Store, history)

@@ -17,7 +17,7 @@ import (
 // commands and the demo make them through it alike.
 type registrar struct {
 	store    *sqlstore.Store
-	upstream *upstream.Client // nil: Search Console is not asked
+	upstream *upstream.Gateway // nil: Search Console is not asked
 }
 
 // verifyTimeout bounds what one command asks of Search Console, retries included.
@@ -62,7 +62,7 @@ func (r registrar) try(ctx context.Context, credentials []byte) ([]upstream.Site
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
 	account := upstream.Account{
-		// The client remembers tokens by this id, so each set of credentials needs one of its own.
+		// The gateway keeps tokens by this id, so each set of credentials needs one of its own.
 		ID:          fmt.Sprintf("%x", sha256.Sum256(credentials)),
 		Credentials: func(context.Context) ([]byte, error) { return credentials, nil },
 	}
@@ -80,11 +80,7 @@ func (r registrar) try(ctx context.Context, credentials []byte) ([]upstream.Site
 func (r registrar) sites(ctx context.Context, c sqlstore.Connection) ([]upstream.Site, error) {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
-	sites, err := r.upstream.Sites(ctx, upstream.Account{ID: c.ID, Revision: c.Revision,
-		Credentials: func(ctx context.Context) ([]byte, error) {
-			credentials, _, err := r.store.Credentials(ctx, c.ID)
-			return credentials, err
-		}})
+	sites, err := r.upstream.Sites(ctx, upstream.Account{ID: c.ID, Revision: c.Revision})
 	if err != nil {
 		return nil, fmt.Errorf("list the sites of connection %q: %w", c.Name, err)
 	}

@@ -67,11 +67,6 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 		return err
 	}
 	registry := newRegistry()
-	client, err := upstream.New(upstream.Config{BaseURL: c.UpstreamURL, TokenURL: c.OAuthTokenURL, Registerer: registry})
-	if err != nil {
-		return wrongSetting("SARA_UPSTREAM_URL", "%v", err)
-	}
-	defer client.Close()
 	replicas, err := c.replicas()
 	if err != nil {
 		return err
@@ -85,6 +80,12 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 		return err
 	}
 	defer counted.close()
+	gateway, err := upstream.New(upstream.Config{BaseURL: c.UpstreamURL, TokenURL: c.OAuthTokenURL, Connections: store, Redis: counted.redis,
+		Log: log.Logger, Registerer: registry})
+	if err != nil {
+		return wrongSetting("SARA_UPSTREAM_URL", "%v", err)
+	}
+	defer gateway.Close()
 	history, err := c.history(con.now)
 	if err != nil {
 		return err
@@ -94,7 +95,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
 		return err
 	}
 	config := proxy.Config{
-		Store: store, Upstream: client, History: history, Plans: plans, Budget: counted.budget, Degraded: counted.degraded,
+		Store: store, Upstream: gateway, History: history, Plans: plans, Budget: counted.budget, Degraded: counted.degraded,
 		CacheBytes: cacheBytes, Redis: counted.redis,
 		KeyPrefix: c.KeyPrefix, DocsURL: c.DocsURL, TrustedProxyHeader: c.TrustedProxyHeader,
 		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, AccessSample: log.sample, Registry: registry, Now: con.now,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"sara/archive/sqlstore"
 	"sara/policy"
@@ -15,18 +14,14 @@ import (
 	"sara/translate"
 )
 
-// askTimeout is how long one question of a daily job may take, retries included. Nobody waits for it.
-const askTimeout = 90 * time.Second
-
-// searchConsole is what the daily jobs ask, and where they write down how far they have come. What a call shows of a
-// connection's health is noted for everybody.
+// searchConsole connects the daily jobs to the gateway, and to the store where they record their progress.
 type searchConsole struct {
-	client *upstream.Client
-	store  *sqlstore.Store
-	plans  policy.Plans
+	gateway *upstream.Gateway
+	store   *sqlstore.Store
+	plans   policy.Plans
 
-	mu    sync.Mutex
-	known map[string]sqlstore.Property // by id, with the health that was noted last
+	mu     sync.Mutex
+	listed map[string]sqlstore.Property // by id
 }
 
 var (
@@ -42,10 +37,10 @@ func (s *searchConsole) properties(ctx context.Context) ([]collector.Property, e
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known = make(map[string]sqlstore.Property, len(archivable))
+	s.listed = make(map[string]sqlstore.Property, len(archivable))
 	properties := make([]collector.Property, len(archivable))
 	for i, a := range archivable {
-		s.known[a.ID] = a.Property
+		s.listed[a.ID] = a.Property
 		properties[i] = collector.Property{
 			ID: a.ID, Site: a.Site, Connection: a.Connection.ID, RetentionMonths: s.plans[a.Plan].RetentionMonths,
 			Archived: a.Archived, State: collector.State(a.State),
@@ -73,78 +68,35 @@ func (s *searchConsole) SaveState(ctx context.Context, state collector.State) er
 
 // Ask implements collector.Source.
 func (s *searchConsole) Ask(ctx context.Context, p collector.Property, q translate.Query) (*translate.Rows, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	body, err := s.client.SearchAnalytics(ctx, s.account(p.ID), p.Site, q.AppendBody(nil))
-	if err != nil {
-		err = s.refused(ctx, p.ID, err)
-		if schedule.ClassOf(err) == schedule.AccessLost {
-			s.note(ctx, p.ID, "", "The connected account has no access to the property in Search Console.")
-		}
-		return nil, err
-	}
-	s.note(ctx, p.ID, "", "")
-	return translate.ReadRows(body, q.Dimension)
+	rows, err := s.gateway.Query(ctx, s.target(p.ID), q, nil)
+	return rows, refused(err)
 }
 
-// account is what a property is read through.
-func (s *searchConsole) account(propertyID string) upstream.Account {
-	connection := s.property(propertyID).Connection
-	return upstream.Account{ID: connection.ID, Revision: connection.Revision,
-		Credentials: func(ctx context.Context) ([]byte, error) {
-			credentials, _, err := s.store.Credentials(ctx, connection.ID)
-			return credentials, err
-		}}
-}
-
-func (s *searchConsole) property(id string) sqlstore.Property {
+// target returns a property as it was listed.
+func (s *searchConsole) target(propertyID string) upstream.Target {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known[id]
+	p := s.listed[propertyID]
+	return upstream.Target{PropertyID: p.ID, Site: p.Site, ConnectionID: p.Connection.ID, Revision: p.Connection.Revision,
+		Healthy: p.Connection.Healthy, AccessNote: p.AccessNote}
 }
 
-// refused notes what a failed call shows of the connection, and says what it means for the job.
-func (s *searchConsole) refused(ctx context.Context, id string, err error) error {
-	var trouble *upstream.Error
-	if !errors.As(err, &trouble) {
-		return err // the credentials could not be read
+// refused says what a failed call means for the job.
+func refused(err error) error {
+	failure, ok := errors.AsType[*upstream.Error](err)
+	if !ok {
+		return err // nil, or the credentials could not be read
 	}
 	refusal := &schedule.Refusal{Class: schedule.Unavailable, Err: err}
-	switch trouble.Kind {
+	switch failure.Kind {
 	case upstream.Quota:
-		refusal.Class, refusal.Rest = schedule.Quota, trouble.RetryAfter
+		refusal.Class, refusal.Rest = schedule.Quota, failure.RetryAfter
 	case upstream.Forbidden:
 		refusal.Class = schedule.AccessLost
-	case upstream.Revoked:
+	case upstream.Revoked, upstream.Misconfigured:
 		refusal.Class = schedule.ConnectionLost
-		s.note(ctx, id, "The connection to Search Console was revoked or has expired: connect the account again.", "")
-	case upstream.Misconfigured:
-		refusal.Class = schedule.ConnectionLost
-		s.note(ctx, id, "The connection to Search Console does not work: "+trouble.Message, "")
 	case upstream.Rejected:
 		refusal.Class = schedule.Rejected
 	}
 	return refusal
-}
-
-// note records what is wrong with a property's connection, or else with its access; nothing for empty texts. Only a change
-// is written, and one that cannot be is left to the next call: collecting does not depend on it.
-func (s *searchConsole) note(ctx context.Context, id, connectionNote, accessNote string) {
-	p := s.property(id)
-	changed := false
-	if healthy := connectionNote == ""; healthy != p.Connection.Healthy {
-		_, err := s.store.SetConnectionHealth(ctx, p.Connection.ID, p.Connection.Revision, healthy, connectionNote)
-		p.Connection.Healthy = healthy
-		changed = err == nil
-	}
-	if connectionNote == "" && (accessNote == "") != (p.AccessNote == "") {
-		_, err := s.store.SetPropertyAccess(ctx, id, accessNote)
-		p.AccessNote = accessNote
-		changed = changed || err == nil
-	}
-	if changed {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.known[id] = p
-	}
 }

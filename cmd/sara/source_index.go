@@ -22,10 +22,10 @@ func (s *searchConsole) inspectable(ctx context.Context) ([]inspector.Property, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known = make(map[string]sqlstore.Property, len(listed))
+	s.listed = make(map[string]sqlstore.Property, len(listed))
 	properties := make([]inspector.Property, len(listed))
 	for i, p := range listed {
-		s.known[p.ID] = p.Property
+		s.listed[p.ID] = p.Property
 		properties[i] = inspector.Property{ID: p.ID, Site: p.Site, Connection: p.Connection.ID,
 			MaxURLs: s.plans[p.Plan].InspectedURLsPerProperty, Archived: p.Archived, State: p.Index}
 	}
@@ -34,11 +34,9 @@ func (s *searchConsole) inspectable(ctx context.Context) ([]inspector.Property, 
 
 // Sitemaps implements inspector.Source.
 func (s *searchConsole) Sitemaps(ctx context.Context, p inspector.Property) ([]inspector.Sitemap, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	listed, err := s.client.Sitemaps(ctx, s.account(p.ID), p.Site)
+	listed, err := s.gateway.Sitemaps(ctx, s.target(p.ID))
 	if err != nil {
-		return nil, s.refused(ctx, p.ID, err)
+		return nil, refused(err)
 	}
 	sitemaps := make([]inspector.Sitemap, len(listed))
 	for i, m := range listed {
@@ -48,16 +46,12 @@ func (s *searchConsole) Sitemaps(ctx context.Context, p inspector.Property) ([]i
 	return sitemaps, nil
 }
 
-// Inspect implements inspector.Source. That a URL may not be inspected says nothing of the property's figures: inspecting
-// takes the permission of a full user, reading does not.
+// Inspect implements inspector.Source.
 func (s *searchConsole) Inspect(ctx context.Context, p inspector.Property, address string) (inspector.Inspection, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	answer, err := s.client.Inspect(ctx, s.account(p.ID), p.Site, address)
+	answer, err := s.gateway.Inspect(ctx, s.target(p.ID), address)
 	if err != nil {
-		return inspector.Inspection{}, s.refused(ctx, p.ID, err)
+		return inspector.Inspection{}, refused(err)
 	}
-	s.note(ctx, p.ID, "", "")
 	return inspector.Inspection{CoverageState: answer.CoverageState, Verdict: answer.Verdict, LastCrawl: answer.LastCrawl}, nil
 }
 

@@ -58,16 +58,16 @@ func (s storeSettings) use(ctx context.Context, do func(*sqlstore.Store) error) 
 	return err
 }
 
-// client returns a Search Console client. The caller closes it.
-func (s upstreamSettings) client() (*upstream.Client, error) {
+// gateway returns the gateway to Search Console. The caller closes it.
+func (s upstreamSettings) gateway(store *sqlstore.Store) (*upstream.Gateway, error) {
 	if err := errors.Join(s.check()...); err != nil {
 		return nil, err
 	}
-	client, err := upstream.New(upstream.Config{BaseURL: s.UpstreamURL, TokenURL: s.OAuthTokenURL})
+	gateway, err := upstream.New(upstream.Config{BaseURL: s.UpstreamURL, TokenURL: s.OAuthTokenURL, Connections: store})
 	if err != nil {
 		return nil, wrongSetting("SARA_UPSTREAM_URL", "%v", err)
 	}
-	return client, nil
+	return gateway, nil
 }
 
 // verifyFlags is what commands that ask Search Console first take besides.
@@ -83,12 +83,12 @@ func (f verifyFlags) use(ctx context.Context, do func(registrar) error) error {
 		if f.NoVerify {
 			return do(registrar{store: store})
 		}
-		client, err := f.client()
+		gateway, err := f.gateway(store)
 		if err != nil {
 			return err
 		}
-		defer client.Close()
-		return do(registrar{store: store, upstream: client})
+		defer gateway.Close()
+		return do(registrar{store: store, upstream: gateway})
 	})
 }
 

@@ -96,7 +96,6 @@ type Cache struct {
 	memory      *memory
 	redis       *sharedStore // nil: this process is alone
 	flights     flights
-	rests       rests
 	metrics     *metrics
 	scratch     sync.Pool // *[]byte, for keys that are only looked up
 

@@ -24,7 +24,7 @@
 // # What it is not
 //
 // It does not decide who may see what, whether a budget allows a fill, or how rows become an answer: its callers do, before
-// they ask and in Fill. It does not keep errors, but for the upstream's refusals of quota (Rest).
+// they ask and in Fill. It does not keep errors.
 //
 // # Concurrency and failure
 //

@@ -125,16 +125,3 @@ func FuzzParseNotice(f *testing.F) {
 		}
 	})
 }
-
-func FuzzParseRest(f *testing.F) {
-	until := newClock().Now()
-	f.Add(appendRest(nil, until, []byte("down")))
-	f.Add([]byte{version})
-	f.Fuzz(func(t *testing.T, value []byte) {
-		value = sealAgain(value)
-		until, failure, ok := parseRest(value)
-		if ok && !bytes.Equal(appendRest(nil, until, failure), value) {
-			t.Errorf("%q is %v, %q", value, until, failure)
-		}
-	})
-}

@@ -47,9 +47,6 @@ func TestWithoutRedisAnswersAreFills(t *testing.T) {
 				if n := c.metric(t, "redis_errors_total", ""); n != 1 {
 					t.Errorf("%v errors of Redis, want one a second", n)
 				}
-				if left, err := c.Resting(ctx, "a"); err != nil || left != 0 {
-					t.Errorf("resting %v, %v", left, err)
-				}
 				upstream.want(t, int64(n+1))
 			}
 			outage.end(server)
@@ -111,39 +108,5 @@ func TestOnlyOneStepProbesARedisThatFailed(t *testing.T) {
 	clock.advance(time.Second)
 	if !step(redis.Nil) || !step(nil) || steps != 3 {
 		t.Error("Redis is not in use after a probe that worked")
-	}
-}
-
-func restTogether(t *testing.T, client func() redis.UniversalClient) {
-	clock := newClock()
-	one, other := newReplica(t, client(), clock), newReplica(t, client(), clock)
-	one.Rest(t.Context(), "a", errUpstream, clock.Now().Add(time.Hour))
-	one.Rest(t.Context(), "b", errBudget, clock.Now().Add(time.Hour))
-	one.Rest(t.Context(), "c", errUpstream, clock.Now())
-	clock.advance(time.Minute)
-	for _, test := range []struct {
-		name string
-		by   *replica
-		site string
-		err  error
-	}{
-		{"here", one, "a", errUpstream}, {"elsewhere", other, "a", errUpstream}, {"elsewhere, remembered", other, "a", errUpstream},
-		{"with a personal error here", one, "b", errBudget}, {"with a personal error elsewhere", other, "b", nil},
-		{"over", one, "c", nil}, {"another site", one, "d", nil},
-	} {
-		left, err := test.by.Resting(t.Context(), test.site)
-		if !errors.Is(err, test.err) || (err != nil) != (left == 59*time.Minute) {
-			t.Errorf("%s: %v, %v left", test.name, err, left)
-		}
-	}
-	clock.advance(59 * time.Minute)
-	if left, err := other.Resting(t.Context(), "a"); err != nil || left != 0 {
-		t.Errorf("rests after its time: %v, %v left", err, left)
-	}
-	for _, value := range []string{"", "x", string(appendRest(nil, clock.Now().Add(time.Hour), nil)[1:]), string(appendRest(nil, clock.Now().Add(49*time.Hour), nil))} {
-		other.redis.client.Set(t.Context(), restKey("e"), value, 0)
-		if left, err := other.Resting(t.Context(), "e"); err != nil || left != 0 {
-			t.Errorf("rests by %q: %v, %v left", value, err, left)
-		}
 	}
 }

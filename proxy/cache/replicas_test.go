@@ -67,7 +67,6 @@ func TestReplicas(t *testing.T) {
 				"fill once together": fillOnceTogether, "fail once together": failOnceTogether,
 				"try one by one after personal errors": tryAfterAPersonalError,
 				"find each other's copies":             findEachOthersCopies,
-				"let a site rest together":             restTogether,
 			} {
 				t.Run(name, func(t *testing.T) { test(t, client) })
 			}

@@ -33,16 +33,16 @@ func BenchmarkSearchAnalytics(b *testing.B) {
 			g := newGoogle(b)
 			cfg := g.config()
 			cfg.BaseURL = "http://" + l.Addr().String()
-			c, acct := newClient(b, cfg), account(b, authorizedUser())
+			c, acct := startClient(b, cfg), account(b, authorizedUser())
 			b.SetBytes(int64(len(reply)))
 			b.ReportAllocs()
 			for b.Loop() {
-				got, err := c.SearchAnalytics(b.Context(), acct, site, question)
+				got, err := c.searchAnalytics(b.Context(), acct, site, question)
 				if err != nil || len(got) != len(reply) {
 					b.Fatalf("%d bytes, %v", len(got), err)
 				}
 			}
-			c.Close()
+			c.close()
 			if err := server.Shutdown(); err != nil {
 				b.Error(err)
 			}

@@ -7,70 +7,80 @@ import (
 	"math"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
-	// failuresInARow is how many calls in a row must fail, retries and all, for a host to be left alone.
-	failuresInARow = 5
-	// rest is how long a host is left alone. With it and the time of one call, users see a cured host within 15 s.
-	rest = 10 * time.Second
+	// failuresToOpen is how many consecutive calls must fail, retries included, to open the circuit breaker of a host.
+	failuresToOpen = 5
+	// openTime is how long a breaker stays open. With the duration of the probe, users see a recovered host within 15 s.
+	openTime = 10 * time.Second
 )
 
-// A breaker leaves a host alone that has failed repeatedly. After a rest it lets one call through, a probe, whose success
-// ends it and whose failure makes the host rest once more. It is safe for concurrent use.
+// state is that of a circuit breaker.
+type state uint8
+
+const (
+	closed   state = iota // calls pass
+	open                  // calls are refused; the first one after the open time becomes the probe
+	halfOpen              // the probe is in flight; other calls are refused
+)
+
+// A breaker is a circuit breaker. It is safe for concurrent use.
 type breaker struct {
-	host    string // as a message names it
-	limit   int    // failures in a row
-	now     func() time.Time
-	open    prometheus.Gauge   // one more while this host is being left alone
-	refused prometheus.Counter // calls
+	host      string // as error messages name it
+	threshold int    // consecutive failures that open it
+	openTime  time.Duration
+	now       func() time.Time
+	onChange  func(isOpen bool) // called with mu held when it opens or closes
+	onRefuse  func()            // called for each call that is refused
 
 	mu       sync.Mutex
-	failures int       // in a row; guarded by mu
-	until    time.Time // end of the rest, once the limit is reached; guarded by mu
-	probing  bool      // guarded by mu
+	state    state     // guarded by mu
+	failures int       // consecutive, while closed; guarded by mu
+	until    time.Time // end of the open time; guarded by mu
 }
 
-func newBreaker(host string, limit int, now func() time.Time, m breakerMetrics) *breaker {
-	return &breaker{host: host, limit: limit, now: now, open: m.open, refused: m.refused}
+// newBreaker returns the breaker of a host of Google's.
+func newBreaker(host string, threshold int, now func() time.Time, m breakerMetrics) *breaker {
+	onChange := func(isOpen bool) {
+		if isOpen {
+			m.open.Inc()
+		} else {
+			m.open.Dec()
+		}
+	}
+	return &breaker{host: host, threshold: threshold, openTime: openTime, now: now, onChange: onChange, onRefuse: m.refused.Inc}
 }
 
-// A permit is leave for one call, whose end it must be told.
-type permit struct {
-	breaker *breaker
-	probe   bool
-}
-
-// acquire returns a permit, or the *Error to answer with when the host is being left alone.
-func (b *breaker) acquire() (permit, error) {
+// allow admits a call, whose result must be reported to done, or returns the *Error to answer with.
+func (b *breaker) allow() (done func(result), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.refusal(); err != nil {
-		b.refused.Inc()
-		return permit{}, err
+		b.onRefuse()
+		return nil, err
 	}
-	b.probing = b.isOpen()
-	return permit{b, b.probing}, nil
+	if b.state == closed {
+		return b.done, nil
+	}
+	b.state = halfOpen
+	return b.doneProbe, nil
 }
 
-// check returns the error that acquire would, and takes no permit.
+// check returns the error that allow would, without admitting a call.
 func (b *breaker) check() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.refusal()
 }
 
-// isOpen reports whether the host is being left alone, but for the probe. b.mu must be held.
-func (b *breaker) isOpen() bool { return b.failures >= b.limit }
-
-// refusal is in whole seconds, and at least one, because a probe is under way when the rest is over. b.mu must be held.
+// refusal is the error for a call that comes now; nil if it is admitted. b.mu must be held.
 func (b *breaker) refusal() error {
 	left := b.until.Sub(b.now())
-	if !b.isOpen() || left <= 0 && !b.probing {
+	if b.state == closed || b.state == open && left <= 0 {
 		return nil
 	}
+	// At least a second: while the probe is in flight, the open time is over.
 	wait := time.Duration(max(math.Ceil(left.Seconds()), 1)) * time.Second
 	return &Error{
 		Kind:       Unavailable,
@@ -79,50 +89,56 @@ func (b *breaker) refusal() error {
 	}
 }
 
-// record tells how the call ended. What began before the host was left alone says nothing of how it is now.
-func (p permit) record(v verdict) {
-	b := p.breaker
+// done ends a call that was admitted while the breaker was closed. If it has opened since, the result is too old to count.
+func (b *breaker) done(r result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.isOpen() && !p.probe {
-		return
-	}
-	if p.probe {
-		b.probing = false
-	}
-	switch v {
-	case answered:
-		if b.isOpen() {
-			b.open.Dec()
-		}
+	switch {
+	case b.state != closed || r == inconclusive:
+	case r == success:
 		b.failures = 0
-	case failed:
-		b.failures++
-		if b.failures == b.limit {
-			b.open.Inc()
+	default:
+		if b.failures++; b.failures == b.threshold {
+			b.onChange(true)
+			b.state = open
 		}
-		b.until = b.now().Add(rest)
+		b.until = b.now().Add(b.openTime)
 	}
 }
 
-// A verdict is what the end of a call says of the host.
-type verdict uint8
+// doneProbe ends the probe.
+func (b *breaker) doneProbe(r result) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch r {
+	case success:
+		b.onChange(false)
+		b.state, b.failures = closed, 0
+	case failure:
+		b.state, b.until = open, b.now().Add(b.openTime)
+	default:
+		b.state = open // the open time is over, so the next call is the probe
+	}
+}
+
+// A result is what the end of a call shows about the host.
+type result uint8
 
 const (
-	silent   verdict = iota // nothing: it was not asked, or the caller left
-	answered                // it is there, whatever it said
-	failed
+	inconclusive result = iota // nothing was sent, or the caller left
+	success                    // the host answered, even if it refused
+	failure
 )
 
-// judge takes the error of a request, an *Error or a context's.
-func judge(err error) verdict {
-	failure, ok := errors.AsType[*Error](err)
+// resultOf reads the error of a request, an *Error or a context's.
+func resultOf(err error) result {
+	failed, ok := errors.AsType[*Error](err)
 	switch {
-	case err == nil || ok && failure.Kind != Unavailable && failure.Kind != Interrupted:
-		return answered
-	case ok && failure.Kind == Unavailable || errors.Is(err, context.DeadlineExceeded):
-		return failed
+	case err == nil || ok && failed.Kind != Unavailable && failed.Kind != Interrupted:
+		return success
+	case ok && failed.Kind == Unavailable || errors.Is(err, context.DeadlineExceeded):
+		return failure
 	default:
-		return silent
+		return inconclusive
 	}
 }

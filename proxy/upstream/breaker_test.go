@@ -13,31 +13,45 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// guarded is a client with a clock of its own before a scripted Search Console whose next answer a test sets.
-type guarded struct {
+// scripted is a Search Console whose next answer a test sets, with the clock and the registry of its client.
+type scripted struct {
 	*google
-	*Client
 	clock    settable
 	registry *prometheus.Registry
 	next     atomic.Pointer[http.HandlerFunc]
 }
 
+func script(t *testing.T, next http.HandlerFunc) *scripted {
+	s := &scripted{registry: prometheus.NewRegistry()}
+	s.answer(next)
+	s.google = newGoogle(t, func(w http.ResponseWriter, r *http.Request) { (*s.next.Load())(w, r) })
+	return s
+}
+
+func (s *scripted) answer(next http.HandlerFunc) { s.next.Store(&next) }
+
+func (s *scripted) config() Config {
+	cfg := s.google.config()
+	cfg.Now, cfg.Registerer = s.clock.Now, s.registry
+	return cfg
+}
+
+// guarded is a client before a scripted Search Console.
+type guarded struct {
+	*scripted
+	*client
+}
+
 func newGuarded(t *testing.T, next http.HandlerFunc) *guarded {
-	u := &guarded{registry: prometheus.NewRegistry()}
-	u.answer(next)
-	u.google = newGoogle(t, func(w http.ResponseWriter, r *http.Request) { (*u.next.Load())(w, r) })
-	cfg := u.config()
-	cfg.Now, cfg.Registerer = u.clock.Now, u.registry
-	u.Client = newClient(t, cfg)
+	s := script(t, next)
+	u := &guarded{scripted: s, client: startClient(t, s.config())}
 	t.Cleanup(u.CloseClientConnections)
 	return u
 }
 
-func (u *guarded) answer(next http.HandlerFunc) { u.next.Store(&next) }
-
 func (u *guarded) ask(t *testing.T, acct Account) error {
 	t.Helper()
-	_, err := u.SearchAnalytics(t.Context(), acct, site, question)
+	_, err := u.searchAnalytics(t.Context(), acct, site, question)
 	return err
 }
 
@@ -63,7 +77,7 @@ func wantRefusal(t *testing.T, err error, wait time.Duration) {
 }
 
 // metric sums the values of a metric that have a label.
-func (u *guarded) metric(t *testing.T, name, label string) (sum float64) {
+func (u *scripted) metric(t *testing.T, name, label string) (sum float64) {
 	t.Helper()
 	families, err := u.registry.Gather()
 	if err != nil {
@@ -83,20 +97,20 @@ func (u *guarded) metric(t *testing.T, name, label string) (sum float64) {
 
 func TestAHostThatFailsFiveCallsInARowIsLeftAloneForTenSeconds(t *testing.T) {
 	u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
-	u.fail(t, acct, failuresInARow-1)
+	u.fail(t, acct, failuresToOpen-1)
 	u.answer(ok(empty))
 	if err := u.ask(t, acct); err != nil {
 		t.Fatalf("four failures are not five: %v", err)
 	}
 	u.answer(status(503, "{}"))
-	u.fail(t, acct, failuresInARow)
+	u.fail(t, acct, failuresToOpen)
 	before := u.calls()
 	refusedEverywhere := func(wait time.Duration) {
 		t.Helper()
 		wantRefusal(t, u.ask(t, acct), wait)
-		_, err := u.Sites(t.Context(), acct)
+		_, err := u.sites(t.Context(), acct)
 		wantRefusal(t, err, wait)
-		wantRefusal(t, u.Check(t.Context(), acct), wait)
+		wantRefusal(t, u.check(t.Context(), acct), wait)
 	}
 	refusedEverywhere(10 * time.Second)
 	u.clock.advance(9500 * time.Millisecond)
@@ -110,12 +124,12 @@ func TestAHostThatFailsFiveCallsInARowIsLeftAloneForTenSeconds(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
-	if n := u.metric(t, "sara_upstream_calls_total", "unavailable"); n != 2*failuresInARow-1 {
+	if n := u.metric(t, "sara_upstream_calls_total", "unavailable"); n != 2*failuresToOpen-1 {
 		t.Errorf("%v calls counted, want those that were sent", n)
 	}
 	u.clock.advance(500 * time.Millisecond)
 	for range 3 {
-		if err := errors.Join(u.Check(t.Context(), acct), u.ask(t, acct)); err != nil {
+		if err := errors.Join(u.check(t.Context(), acct), u.ask(t, acct)); err != nil {
 			t.Errorf("after ten seconds: %v", err)
 		}
 	}
@@ -123,7 +137,7 @@ func TestAHostThatFailsFiveCallsInARowIsLeftAloneForTenSeconds(t *testing.T) {
 		t.Error("the metric says that the host is left alone still")
 	}
 	u.answer(status(503, "{}"))
-	u.fail(t, acct, failuresInARow) // counted from none again
+	u.fail(t, acct, failuresToOpen) // counted from none again
 }
 
 func TestOnlyAHostThatDoesNotAnswerHasFailed(t *testing.T) {
@@ -134,52 +148,52 @@ func TestOnlyAHostThatDoesNotAnswerHasFailed(t *testing.T) {
 			cancel()
 			hang(w, r)
 		})
-		_, err := u.SearchAnalytics(ctx, acct, site, question)
+		_, err := u.searchAnalytics(ctx, acct, site, question)
 		return err
 	}
 	hurry := func(u *guarded, acct Account) error {
 		u.answer(hang)
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
-		_, err := u.SearchAnalytics(ctx, acct, site, question)
+		_, err := u.searchAnalytics(ctx, acct, site, question)
 		return err
 	}
 	answer := func(h http.HandlerFunc) func(*guarded, Account) error {
 		return func(u *guarded, acct Account) error {
 			u.answer(h)
-			_, err := u.SearchAnalytics(context.Background(), acct, site, question)
+			_, err := u.searchAnalytics(context.Background(), acct, site, question)
 			return err
 		}
 	}
-	f := func(name string, call func(*guarded, Account) error, kind Kind, want verdict) {
+	f := func(name string, call func(*guarded, Account) error, kind Kind, want result) {
 		t.Run(name, func(t *testing.T) {
 			u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
-			u.fail(t, acct, failuresInARow-1)
+			u.fail(t, acct, failuresToOpen-1)
 			if err := call(u, acct); kindOf(t, err) != kind {
 				t.Fatalf("got %v, want %v", err, kind)
 			}
-			if refused := isRefusal(u.Check(t.Context(), acct)); refused != (want == failed) {
+			if refused := isRefusal(u.check(t.Context(), acct)); refused != (want == failure) {
 				t.Errorf("left alone after four failures and this: %v", refused)
 			}
-			if want == failed {
+			if want == failure {
 				return
 			}
-			u.clock.advance(refusalMemory) // of a revoked token
+			u.clock.advance(deadMemory) // of a revoked token
 			u.answer(status(503, "{}"))
 			u.fail(t, acct, 1)
-			if refused := isRefusal(u.Check(t.Context(), acct)); refused != (want == silent) {
+			if refused := isRefusal(u.check(t.Context(), acct)); refused != (want == inconclusive) {
 				t.Errorf("left alone after four failures, this and one more: %v", refused)
 			}
 		})
 	}
-	f("quota", answer(status(429, "{}")), Quota, answered)
-	f("forbidden", answer(status(403, string(fixture(t, "forbidden_site.json")))), Forbidden, answered)
-	f("rejected", answer(status(400, string(fixture(t, "invalid_argument.json")))), Rejected, answered)
-	f("revoked", answer(status(401, string(fixture(t, "unauthenticated.json")))), Revoked, answered)
-	f("dropped", answer(drop), Unavailable, failed)
-	f("nonsense", answer(ok("<html>")), Unavailable, failed)
-	f("too slow for the caller", hurry, Interrupted, failed)
-	f("a caller who left", leave, Interrupted, silent)
+	f("quota", answer(status(429, "{}")), Quota, success)
+	f("forbidden", answer(status(403, string(fixture(t, "forbidden_site.json")))), Forbidden, success)
+	f("rejected", answer(status(400, string(fixture(t, "invalid_argument.json")))), Rejected, success)
+	f("revoked", answer(status(401, string(fixture(t, "unauthenticated.json")))), Revoked, success)
+	f("dropped", answer(drop), Unavailable, failure)
+	f("nonsense", answer(ok("<html>")), Unavailable, failure)
+	f("too slow for the caller", hurry, Interrupted, failure)
+	f("a caller who left", leave, Interrupted, inconclusive)
 }
 
 // gate answers one request when it is opened; arrived tells that the request is there.
@@ -194,35 +208,35 @@ func gate(then http.HandlerFunc) (h http.HandlerFunc, arrived, open chan struct{
 
 func TestOneCallProbesAHostThatWasLeftAlone(t *testing.T) {
 	u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
-	u.fail(t, acct, failuresInARow)
-	u.clock.advance(rest)
+	u.fail(t, acct, failuresToOpen)
+	u.clock.advance(openTime)
 	h, arrived, open := gate(ok(empty))
 	u.answer(h)
 	probe := make(chan error, 1)
 	go func() {
-		_, err := u.SearchAnalytics(t.Context(), acct, site, question)
+		_, err := u.searchAnalytics(t.Context(), acct, site, question)
 		probe <- err
 	}()
 	<-arrived
 	wantRefusal(t, u.ask(t, acct), time.Second)
-	wantRefusal(t, u.Check(t.Context(), acct), time.Second)
+	wantRefusal(t, u.check(t.Context(), acct), time.Second)
 	close(open)
 	if err := <-probe; err != nil {
 		t.Error(err)
 	}
 	u.answer(ok(empty))
-	if err := errors.Join(u.Check(t.Context(), acct), u.ask(t, acct)); err != nil {
+	if err := errors.Join(u.check(t.Context(), acct), u.ask(t, acct)); err != nil {
 		t.Errorf("after the probe: %v", err)
 	}
 }
 
 func TestAFailedProbeLeavesTheHostAloneAgain(t *testing.T) {
 	u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
-	u.fail(t, acct, failuresInARow)
+	u.fail(t, acct, failuresToOpen)
 	for range 3 {
-		u.clock.advance(rest)
+		u.clock.advance(openTime)
 		u.fail(t, acct, 1)
-		wantRefusal(t, u.ask(t, acct), rest)
+		wantRefusal(t, u.ask(t, acct), openTime)
 	}
 	if n := u.metric(t, "sara_upstream_breaker_open", "search_console"); n != 1 {
 		t.Errorf("the metric says %v hosts are left alone, want 1", n)
@@ -231,15 +245,15 @@ func TestAFailedProbeLeavesTheHostAloneAgain(t *testing.T) {
 
 func TestWhenTheCallerOfAProbeLeavesTheNextCallIsTheProbe(t *testing.T) {
 	u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
-	u.fail(t, acct, failuresInARow)
-	u.clock.advance(rest)
+	u.fail(t, acct, failuresToOpen)
+	u.clock.advance(openTime)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	u.answer(func(w http.ResponseWriter, r *http.Request) {
 		leave()
 		hang(w, r)
 	})
-	if _, err := u.SearchAnalytics(ctx, acct, site, question); kindOf(t, err) != Interrupted {
+	if _, err := u.searchAnalytics(ctx, acct, site, question); kindOf(t, err) != Interrupted {
 		t.Errorf("the probe: %v", err)
 	}
 	sealed := errors.New("wrong key")
@@ -256,22 +270,22 @@ func TestWhenTheCallerOfAProbeLeavesTheNextCallIsTheProbe(t *testing.T) {
 // What was under way when the host was given up neither ends the rest nor lengthens it.
 func TestLateResultsSayNothingOfAHostThatIsLeftAlone(t *testing.T) {
 	u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
-	if err := u.Check(t.Context(), acct); err != nil {
+	if err := u.check(t.Context(), acct); err != nil {
 		t.Fatal(err)
 	}
 	for _, late := range []http.HandlerFunc{ok(empty), status(400, "{}"), drop} {
 		h, arrived, open := gate(late)
 		u.answer(h)
 		var calls sync.WaitGroup
-		calls.Go(func() { _, _ = u.SearchAnalytics(t.Context(), acct, site, question) }) // how it ends is not the question
+		calls.Go(func() { _, _ = u.searchAnalytics(t.Context(), acct, site, question) }) // how it ends is not the question
 		<-arrived
 		u.answer(status(503, "{}"))
-		u.fail(t, acct, failuresInARow)
-		u.clock.advance(rest / 2)
+		u.fail(t, acct, failuresToOpen)
+		u.clock.advance(openTime / 2)
 		close(open)
 		calls.Wait()
-		wantRefusal(t, u.ask(t, acct), rest/2)
-		u.clock.advance(rest / 2)
+		wantRefusal(t, u.ask(t, acct), openTime/2)
+		u.clock.advance(openTime / 2)
 		u.answer(ok(empty))
 		if err := u.ask(t, acct); err != nil {
 			t.Fatal(err)
@@ -298,19 +312,19 @@ func TestATokenEndpointIsLeftAloneByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	down.Store(true)
-	u.fail(t, without, failuresInARow)
+	u.fail(t, without, failuresToOpen)
 	before := u.google.tokens.Load()
-	wantRefusal(t, u.ask(t, without), rest)
-	wantRefusal(t, u.Check(t.Context(), without), rest)
+	wantRefusal(t, u.ask(t, without), openTime)
+	wantRefusal(t, u.check(t.Context(), without), openTime)
 	if n := u.google.tokens.Load() - before; n != 0 || u.metric(t, "sara_upstream_breaker_open", "token") != 1 {
 		t.Errorf("%d token requests to an endpoint that is left alone", n)
 	}
-	if err := errors.Join(u.Check(t.Context(), with), u.ask(t, with)); err != nil {
+	if err := errors.Join(u.check(t.Context(), with), u.ask(t, with)); err != nil {
 		t.Errorf("a connection with a token: %v", err)
 	}
 	u.fail(t, robot, 1) // another endpoint, which is asked
 	down.Store(false)
-	u.clock.advance(rest)
+	u.clock.advance(openTime)
 	if err := errors.Join(u.ask(t, without), u.ask(t, robot)); err != nil {
 		t.Errorf("after the rest: %v", err)
 	}

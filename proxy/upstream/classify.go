@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// loadRest is what Google asks for after a load quota refusal: that quota is counted in chunks of ten minutes and its
-	// usage limits page says to wait fifteen.
-	loadRest = 15 * time.Minute
-	// rateRest outlasts the window of the per-minute quotas.
-	rateRest = time.Minute
-	// maxRest bounds a Retry-After header: the longest quota window is a day.
-	maxRest = 24 * time.Hour
+	// loadCooldown is what Google asks for after its load quota is exhausted: that quota is counted in chunks of ten minutes,
+	// and the page on usage limits says to wait fifteen.
+	loadCooldown = 15 * time.Minute
+	// rateCooldown outlasts the window of the per-minute quotas.
+	rateCooldown = time.Minute
+	// maxRetryAfter bounds a Retry-After header: the longest quota window is a day.
+	maxRetryAfter = 24 * time.Hour
 )
 
-// answer is a refusal as it came over the wire.
-type answer struct {
+// An errorReply is an HTTP response other than 200.
+type errorReply struct {
 	status     int
 	retryAfter string // the header, empty when absent
 	body       []byte // decoded
 }
 
-// refusal is what an error body says. Search Console has two envelopes, {"error":{code, message, errors:[{reason}]}} and
+// refusal is a parsed error body. Search Console has two envelopes, {"error":{code, message, errors:[{reason}]}} and
 // {"error":{code, message, status, details:[{reason}]}}; OAuth has {"error":"word","error_description"}.
 type refusal struct {
 	reasons []string // most specific first
@@ -57,7 +57,7 @@ func parseRefusal(body []byte) refusal {
 	return r
 }
 
-// reason is the word to report, empty when there is none or it is too long for a word.
+// reason is the most specific one, empty if there is none or it is too long for a word.
 func (r refusal) reason() string {
 	if len(r.reasons) == 0 || len(r.reasons[0]) > 64 {
 		return ""
@@ -69,22 +69,22 @@ func (r refusal) has(reasons ...string) bool {
 	return slices.ContainsFunc(r.reasons, func(reason string) bool { return slices.Contains(reasons, reason) })
 }
 
-// says is true when the message contains one of the phrases, which must be in lower case.
+// says reports whether the message contains one of the phrases, which must be in lower case.
 func (r refusal) says(phrases ...string) bool {
 	message := strings.ToLower(r.message)
 	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(message, phrase) })
 }
 
-// classify turns a refusal by the Search Console API into an Error. The reason and the message decide and the status only
-// fills in where they are silent. The set-up cases come before the quota ones because Google files a disabled API
+// classify turns an error of the Search Console API into an Error. The reason and the message decide; the status does only
+// where they are missing. The cases of a wrong set-up come before those of a quota, because Google files a disabled API
 // (accessNotConfigured) under the domain of usage limits.
-func classify(a answer, now time.Time, secrets ...string) *Error {
-	r := parseRefusal(a.body)
+func classify(reply errorReply, now time.Time, secrets ...string) *Error {
+	r := parseRefusal(reply.body)
 	e := &Error{
-		Status:     a.status,
+		Status:     reply.status,
 		Reason:     clean(r.reason(), secrets...),
 		Message:    clean(r.message, secrets...),
-		RetryAfter: parseRetryAfter(a.retryAfter, now),
+		RetryAfter: parseRetryAfter(reply.retryAfter, now),
 	}
 	switch {
 	case r.has("insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT") || r.says("insufficient authentication scope"):
@@ -94,24 +94,24 @@ func classify(a answer, now time.Time, secrets ...string) *Error {
 		e.Kind = Misconfigured
 		e.Message = "the Search Console API is not enabled in the Google Cloud project of the credentials: " +
 			"enable searchconsole.googleapis.com there, then wait a few minutes"
-	case isQuota(r) || a.status == http.StatusTooManyRequests:
+	case isQuota(r) || reply.status == http.StatusTooManyRequests:
 		e.Kind = Quota
 		if e.RetryAfter == 0 {
-			e.RetryAfter = quotaRest(r)
+			e.RetryAfter = quotaCooldown(r)
 		}
-	case a.status == http.StatusUnauthorized:
+	case reply.status == http.StatusUnauthorized:
 		e.Kind = Revoked
-	case a.status == http.StatusForbidden && (len(r.reasons) > 0 || r.message != ""):
+	case reply.status == http.StatusForbidden && (len(r.reasons) > 0 || r.message != ""):
 		e.Kind = Forbidden
-	case a.status >= 400 && a.status < 500 && a.status != http.StatusForbidden && a.status != http.StatusRequestTimeout:
+	case reply.status >= 400 && reply.status < 500 && reply.status != http.StatusForbidden && reply.status != http.StatusRequestTimeout:
 		e.Kind = Rejected
 	default:
-		// 5xx and 408, or an answer that Search Console does not give: a redirect, or a bare 403 of something in between.
+		// 5xx and 408, or an answer that is not Search Console's: a redirect, or a bare 403 of a proxy in between.
 		e.Kind = Unavailable
-		e.transient = a.status >= 500 || a.status == http.StatusRequestTimeout
+		e.transient = reply.status >= 500 || reply.status == http.StatusRequestTimeout
 	}
 	if e.Message == "" {
-		e.Message = "answered " + strconv.Itoa(a.status) + " without a message"
+		e.Message = "answered " + strconv.Itoa(reply.status) + " without a message"
 	}
 	return e
 }
@@ -121,22 +121,22 @@ func isQuota(r refusal) bool {
 		"RATE_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED") || r.says("quota exceeded")
 }
 
-func quotaRest(r refusal) time.Duration {
+func quotaCooldown(r refusal) time.Duration {
 	if r.says("load quota", "per day") || r.has("dailyLimitExceeded") {
-		return loadRest
+		return loadCooldown
 	}
-	return rateRest
+	return rateCooldown
 }
 
-// classifyToken turns a refusal by a token endpoint into an Error. Secrets are what the refresh sent. A refusal without an
-// OAuth error word did not come from a token endpoint, so it says nothing about the credentials.
-func classifyToken(a answer, now time.Time, secrets ...string) *Error {
-	r := parseRefusal(a.body)
+// classifyToken turns an error of a token endpoint into an Error. Secrets are those that the refresh sent. An answer without an
+// OAuth error code did not come from a token endpoint, so it shows nothing about the credentials.
+func classifyToken(reply errorReply, now time.Time, secrets ...string) *Error {
+	r := parseRefusal(reply.body)
 	e := &Error{
-		Status:     a.status,
+		Status:     reply.status,
 		Reason:     clean(r.reason(), secrets...),
 		Message:    clean(r.message, secrets...),
-		RetryAfter: parseRetryAfter(a.retryAfter, now),
+		RetryAfter: parseRetryAfter(reply.retryAfter, now),
 	}
 	switch {
 	case r.has("invalid_grant") && r.says("reasonable timeframe", "short-lived token"):
@@ -145,13 +145,13 @@ func classifyToken(a answer, now time.Time, secrets ...string) *Error {
 	case r.has("invalid_grant", "invalid_client", "deleted_client", "disabled_client", "account_deleted"):
 		e.Kind = Revoked
 		e.Message = "the token endpoint refuses the credentials, connect again: " + describe(e)
-	case a.status < 500 && r.has("invalid_scope", "unauthorized_client", "access_denied", "admin_policy_enforced",
+	case reply.status < 500 && r.has("invalid_scope", "unauthorized_client", "access_denied", "admin_policy_enforced",
 		"org_internal", "invalid_request", "unsupported_grant_type"):
 		e.Kind = Misconfigured
 		e.Message = "the token endpoint does not serve these credentials: " + describe(e)
 	default:
 		e.Kind = Unavailable
-		e.transient = a.status >= 500 || a.status == http.StatusTooManyRequests || a.status == http.StatusRequestTimeout
+		e.transient = reply.status >= 500 || reply.status == http.StatusTooManyRequests || reply.status == http.StatusRequestTimeout
 		e.Message = "the token endpoint gives no token: " + describe(e)
 	}
 	return e
@@ -168,15 +168,15 @@ func describe(e *Error) string {
 	}
 }
 
-// parseRetryAfter reads a Retry-After header, seconds or an HTTP date, as a wait between 0 (absent, malformed or past) and
-// maxRest.
+// parseRetryAfter reads a Retry-After header, seconds or an HTTP date: at most maxRetryAfter, and 0 if it is absent, malformed
+// or past.
 func parseRetryAfter(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
 	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
-		return min(time.Duration(seconds)*time.Second, maxRest)
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 	}
 	if at, err := http.ParseTime(header); err == nil {
-		return min(max(at.Sub(now), 0), maxRest)
+		return min(max(at.Sub(now), 0), maxRetryAfter)
 	}
 	return 0
 }

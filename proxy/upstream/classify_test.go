@@ -77,7 +77,7 @@ func TestReasonAndMessageDecideWhatAnAnswerMeans(t *testing.T) {
 		{name: "an unexpected redirect", status: 302, kind: Unavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.check(t, classify(answer{c.status, c.header, fixture(t, c.file)}, clock()))
+			c.check(t, classify(errorReply{c.status, c.header, fixture(t, c.file)}, clock()))
 		})
 	}
 }
@@ -94,7 +94,7 @@ func TestTokenEndpointRefusals(t *testing.T) {
 		{name: "no OAuth answer at all", file: "front_end.html", status: 404, kind: Unavailable, message: "status 404"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.check(t, classifyToken(answer{c.status, c.header, fixture(t, c.file)}, clock()))
+			c.check(t, classifyToken(errorReply{c.status, c.header, fixture(t, c.file)}, clock()))
 		})
 	}
 }
@@ -127,8 +127,8 @@ func FuzzClassify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, header string, body []byte) {
 		const secret = "ya29.secret-token"
 		for _, e := range []*Error{
-			classify(answer{status, header, body}, clock(), secret),
-			classifyToken(answer{status, header, body}, clock(), secret),
+			classify(errorReply{status, header, body}, clock(), secret),
+			classifyToken(errorReply{status, header, body}, clock(), secret),
 		} {
 			text := e.Error()
 			if strings.Contains(text, secret) {
@@ -137,7 +137,7 @@ func FuzzClassify(f *testing.F) {
 			if !utf8.ValidString(text) || strings.ContainsAny(text, "\r\n") || utf8.RuneCountInString(text) > 600 {
 				t.Errorf("unfit for a log line: %q", text)
 			}
-			if e.RetryAfter < 0 || e.RetryAfter > maxRest {
+			if e.RetryAfter < 0 || e.RetryAfter > maxRetryAfter {
 				t.Errorf("RetryAfter %v", e.RetryAfter)
 			}
 			if e.Kind == Quota && e.RetryAfter == 0 {

@@ -8,84 +8,44 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"sara/proxy/spans"
 )
 
 const (
-	// DefaultBaseURL is where Google serves the Search Console API.
-	DefaultBaseURL = "https://searchconsole.googleapis.com"
-	// DefaultTokenURL is Google's token endpoint.
-	DefaultTokenURL = "https://oauth2.googleapis.com/token"
-
-	defaultAttemptTimeout = 20 * time.Second
-	maxAttempts           = 3
-	// maxPause is the longest wait between two attempts; an upstream that asks for more is left alone.
+	// callTimeout bounds one call with its retries. Customers' requests have a shorter deadline of their own.
+	callTimeout = 90 * time.Second
+	maxAttempts = 3
+	// maxPause is the longest backoff. If the upstream asks for a longer one, the call fails instead.
 	maxPause = 5 * time.Second
 )
 
-// Config sets up a Client. The zero value speaks to Google.
-type Config struct {
-	// BaseURL of the Search Console API: scheme, host and an optional path prefix. Empty means DefaultBaseURL.
-	BaseURL string
-	// TokenURL refreshes authorized_user credentials; service accounts use their own token_uri. Empty means DefaultTokenURL.
-	TokenURL string
-	// Now tells when tokens expire; nil means time.Now. Deadlines of contexts are real time whatever Now says.
-	Now func() time.Time
-	// Backoff is the pause after the given attempt, counted from 1; nil means exponential from 200 ms, jittered.
-	Backoff func(attempt int) time.Duration
-	// AttemptTimeout bounds one attempt with the token it may have to fetch, within the caller's deadline. 0 means 20 s.
-	AttemptTimeout time.Duration
-	// Registerer receives the metrics; nil keeps them to the Client.
-	Registerer prometheus.Registerer
-}
-
-// Account is whose eyes a call uses: one stored upstream connection.
+// Account names the credentials of a call.
 type Account struct {
-	ID string
-	// Revision of the stored credentials. Tokens and remembered refusals belong to (ID, Revision), so reconnecting under a
-	// new revision is in force at once.
+	ID string // of a connection, or of credentials that are not stored
+	// Revision of the stored credentials. Tokens and remembered refusals belong to (ID, Revision), so that new credentials
+	// take effect at once.
 	Revision int
-	// Credentials returns Google's JSON, decrypted. It is called once per token refresh, on a context that outlives no
-	// refresh but may outlive the call; the bytes are not kept and not changed.
+	// Credentials returns Google's JSON; nil means those that the store has for ID. It is called once per token refresh, on
+	// a context that may outlive the call; the bytes are not kept and not changed.
 	Credentials func(ctx context.Context) ([]byte, error)
 }
 
-// Client calls Search Console. Make one per process with New.
-type Client struct {
-	wire    *wire
-	tokens  *tokens
-	console *breaker // of Search Console, for what customers wait for
-	// indexing is of sitemaps and URL inspections: long runs in the background, whose failures in a row, maybe of one
-	// address after the other, must not keep customers from a service that works.
-	indexing *breaker
-	metrics  *metrics
+// A client sends calls to Search Console, with access tokens, circuit breakers and retries.
+type client struct {
+	transport *transport
+	tokens    *tokens
+	analytics *breaker // search analytics and the list of sites, which customers wait for
+	indexing  *breaker // sitemaps and URL inspections, which jobs call
+	metrics   *metrics
 
 	now            func() time.Time
 	backoff        func(attempt int) time.Duration
 	attemptTimeout time.Duration
 }
 
-// New returns a Client that has sent nothing yet. It refuses a base URL that is not absolute http or https, and a
-// Registerer that already holds the metrics of another Client.
-func New(cfg Config) (*Client, error) {
-	if cfg.BaseURL == "" {
-		cfg.BaseURL = DefaultBaseURL
-	}
-	if cfg.TokenURL == "" {
-		cfg.TokenURL = DefaultTokenURL
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Backoff == nil {
-		cfg.Backoff = exponential
-	}
-	if cfg.AttemptTimeout <= 0 {
-		cfg.AttemptTimeout = defaultAttemptTimeout
-	}
-	wire, err := newWire(cfg.BaseURL, cfg.AttemptTimeout, cfg.Now)
+// newClient takes a configuration with its defaults filled in.
+func newClient(cfg Config) (*client, error) {
+	transport, err := newTransport(cfg.BaseURL, cfg.AttemptTimeout, cfg.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +53,11 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{
-		wire:           wire,
-		tokens:         newTokens(cfg.TokenURL, cfg.Now, metrics),
-		console:        newBreaker("it", failuresInARow, cfg.Now, metrics.console),
-		indexing:       newBreaker("its indexing API", failuresInARow, cfg.Now, metrics.indexing),
+	return &client{
+		transport:      transport,
+		tokens:         newTokens(cfg, metrics),
+		analytics:      newBreaker("it", failuresToOpen, cfg.Now, metrics.analytics),
+		indexing:       newBreaker("its indexing API", failuresToOpen, cfg.Now, metrics.indexing),
 		metrics:        metrics,
 		now:            cfg.Now,
 		backoff:        cfg.Backoff,
@@ -105,17 +65,14 @@ func New(cfg Config) (*Client, error) {
 	}, nil
 }
 
-// Close ends the token refreshes under way and waits for everything the Client started; an exchange that a caller gave up
-// on may take the rest of its attempt. Call it when no call is running any more.
-func (c *Client) Close() {
+func (c *client) close() {
 	c.tokens.close()
-	c.wire.close()
+	c.transport.close()
 }
 
-// SearchAnalytics asks one searchAnalytics.query about site, a property as Search Console writes it, such as
-// "sc-domain:example.com" or "https://www.example.com/". The body is the JSON request; it is not changed and not read
-// after the return. The result is the whole body of the 200 answer, valid JSON of at most 32 MiB that the caller owns.
-func (c *Client) SearchAnalytics(ctx context.Context, acct Account, site string, body []byte) ([]byte, error) {
+// searchAnalytics sends one searchAnalytics.query. The body is the JSON request; it is neither changed nor read after the
+// return. The result is the whole body of the 200 answer, valid JSON of at most maxReply bytes that the caller owns.
+func (c *client) searchAnalytics(ctx context.Context, acct Account, site string, body []byte) ([]byte, error) {
 	var reply []byte
 	ctx, span := spans.Start(ctx, "ask Search Console")
 	defer span.End()
@@ -130,15 +87,15 @@ func (c *Client) SearchAnalytics(ctx context.Context, acct Account, site string,
 	return reply, nil
 }
 
-// tracedQuery is a query of the wire with a span as the conventions have it. Search Console is not told the trace, which is
-// none of its business, and the trace not the site.
-func (c *Client) tracedQuery(ctx context.Context, access, site string, body []byte) ([]byte, error) {
+// tracedQuery sends a query in a span that follows OpenTelemetry's HTTP conventions. The span does not name the site, and
+// the trace is not propagated to Search Console.
+func (c *client) tracedQuery(ctx context.Context, access, site string, body []byte) ([]byte, error) {
 	ctx, span := spans.StartCall(ctx, "POST "+queryTemplate)
 	defer span.End()
 	span.Set("http.request.method", http.MethodPost)
 	span.Set("url.template", queryTemplate)
-	span.Set("server.address", c.wire.name)
-	reply, err := c.wire.query(ctx, access, site, body)
+	span.Set("server.address", c.transport.name)
+	reply, err := c.transport.query(ctx, access, site, body)
 	status := http.StatusOK
 	if err != nil {
 		span.Fail(outcomeName(outcome(err)))
@@ -150,7 +107,7 @@ func (c *Client) tracedQuery(ctx context.Context, access, site string, body []by
 	return reply, err
 }
 
-// statusOf returns the status of the answer that an error was made of, 0 if there was none.
+// statusOf returns the HTTP status that an error was made from, 0 if there was no answer.
 func statusOf(err error) int {
 	if failure, ok := errors.AsType[*Error](err); ok {
 		return failure.Status
@@ -158,20 +115,19 @@ func statusOf(err error) int {
 	return 0
 }
 
-// Check is nil when the account has or can get an access token, and Search Console is not being left alone: what it
-// refuses would not be sent, and need not be paid for. It does not ask Search Console, and is not counted as a call; while
-// the token is good it costs next to nothing. The call after a Check may still be refused, when others failed meanwhile.
-func (c *Client) Check(ctx context.Context, acct Account) error {
-	if err := c.console.check(); err != nil {
+// check refuses what searchAnalytics would refuse to send: the circuit breaker is open, or there is no access token. The call
+// after a check may still be refused, because other calls failed meanwhile.
+func (c *client) check(ctx context.Context, acct Account) error {
+	if err := c.analytics.check(); err != nil {
 		return err
 	}
 	return c.retry(ctx, acct, func(context.Context, string) error { return nil })
 }
 
-// exchange sends one request with an access token. It returns an *Error or, when its context ended, the context's error.
-type exchange func(ctx context.Context, access string) error
+// A sendFunc sends one request with an access token. It returns an *Error or, when its context ended, the context's error.
+type sendFunc func(ctx context.Context, access string) error
 
-// A method is a call of the upstream, as metrics tell them apart.
+// A method is an API method, the label of the metrics.
 type method uint8
 
 const (
@@ -196,36 +152,39 @@ func (m method) String() string {
 	}
 }
 
-// breakerOf returns the breaker that a method goes through.
-func (c *Client) breakerOf(m method) *breaker {
+// breaker returns the circuit breaker of a method.
+func (c *client) breaker(m method) *breaker {
 	if m == sitemapsList || m == urlInspection {
 		return c.indexing
 	}
-	return c.console
+	return c.analytics
 }
 
-// call runs an exchange under the retry rules and counts it, unless the upstream is being left alone.
-func (c *Client) call(ctx context.Context, acct Account, m method, send exchange) error {
-	permit, err := c.breakerOf(m).acquire()
+// call sends a request with retries, if the circuit breaker admits it, and counts it.
+func (c *client) call(ctx context.Context, acct Account, m method, send sendFunc) error {
+	done, err := c.breaker(m).allow()
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	started := c.now()
-	last := silent // what the last exchange, if any, says of Search Console; the rest is the token endpoint's
+	last := inconclusive // of the last attempt that reached Search Console; token endpoints have breakers of their own
 	err = c.retry(ctx, acct, func(ctx context.Context, access string) error {
 		err := send(ctx, access)
-		last = judge(err)
+		last = resultOf(err)
 		return err
 	})
 	if errors.Is(err, context.Canceled) {
-		last = silent
+		last = inconclusive
 	}
-	permit.record(last)
+	done(last)
 	c.metrics.call(m, err, c.now().Sub(started))
 	return err
 }
 
-func (c *Client) retry(ctx context.Context, acct Account, send exchange) error {
+// retry makes attempts until one succeeds, fails for good, or is the last.
+func (c *client) retry(ctx context.Context, acct Account, send sendFunc) error {
 	for n := 1; ; n++ {
 		spans.Event(ctx, "attempt", n)
 		err := c.attempt(ctx, acct, send)
@@ -243,12 +202,11 @@ func (c *Client) retry(ctx context.Context, acct Account, send exchange) error {
 	}
 }
 
-// pause waits before the attempt after the n-th. It returns the failure when another attempt could not begin before the
-// deadline, and does so at once.
-func (c *Client) pause(ctx context.Context, n int, failure *Error) error {
+// pause waits before the attempt after the n-th. If that could not begin before the deadline, it returns the failure at once.
+func (c *client) pause(ctx context.Context, n int, failure *Error) error {
 	wait := max(c.backoff(n), failure.RetryAfter)
 	if n == 1 && failure.dropped {
-		wait = 0 // most likely a pooled connection that the upstream had closed meanwhile, so nothing is wrong there
+		wait = 0 // most likely a pooled connection that the upstream had closed meanwhile
 	}
 	if deadline, ok := ctx.Deadline(); wait > maxPause || (ok && time.Until(deadline) <= wait) {
 		return failure
@@ -263,8 +221,8 @@ func (c *Client) pause(ctx context.Context, n int, failure *Error) error {
 	}
 }
 
-// attempt bounds one authorized exchange and tells its own timeout from the end of the caller's context.
-func (c *Client) attempt(parent context.Context, acct Account, send exchange) error {
+// attempt bounds one authorized request, and distinguishes its own timeout from the end of the caller's context.
+func (c *client) attempt(parent context.Context, acct Account, send sendFunc) error {
 	ctx, cancel := context.WithTimeout(parent, c.attemptTimeout)
 	defer cancel()
 	err := c.authorized(ctx, acct, send)
@@ -282,8 +240,8 @@ func (c *Client) attempt(parent context.Context, acct Account, send exchange) er
 	return unreachable(fmt.Sprintf("no answer within %v", c.attemptTimeout))
 }
 
-// authorized sends with the cached access token, and once more with a fresh one when the upstream answers 401.
-func (c *Client) authorized(ctx context.Context, acct Account, send exchange) error {
+// authorized sends with the access token in memory, and once more with a fresh one when the upstream answers 401.
+func (c *client) authorized(ctx context.Context, acct Account, send sendFunc) error {
 	access, err := c.tokens.get(ctx, acct)
 	if err != nil {
 		return err
@@ -306,9 +264,9 @@ func isUnauthorized(err error) bool {
 	return ok && failure.Kind == Revoked
 }
 
-// exponential is 200 ms, 400 ms, … each cut by a random part of up to one half, so that callers who failed together do
-// not come back together.
-func exponential(attempt int) time.Duration {
+// exponentialBackoff is 200 ms, 400 ms, …, each with jitter: a random part of up to one half is taken off, so that callers
+// who failed together do not come back together.
+func exponentialBackoff(attempt int) time.Duration {
 	full := min(200*time.Millisecond<<min(attempt-1, 10), maxPause)
 	return full/2 + rand.N(full/2)
 }

@@ -21,7 +21,7 @@ func TestQueryOnTheWire(t *testing.T) {
 			g := newGoogle(t, ok(empty))
 			cfg := g.config()
 			cfg.BaseURL += prefix
-			reply, err := newClient(t, cfg).SearchAnalytics(t.Context(), account(t, authorizedUser()), site, question)
+			reply, err := startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, question)
 			if err != nil || string(reply) != empty {
 				t.Fatalf("got %q, %v", reply, err)
 			}
@@ -55,15 +55,15 @@ func TestQueryOverTLS(t *testing.T) {
 	plain := newGoogle(t, ok(empty))
 	cfg := g.config()
 	cfg.TokenURL = plain.URL + "/token"
-	c := newClient(t, cfg)
+	c := startClient(t, cfg)
 	acct := account(t, authorizedUser())
-	if _, err := c.SearchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Unavailable || g.calls() != 0 {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Unavailable || g.calls() != 0 {
 		t.Fatalf("an unknown authority: %v after %d calls", err, g.calls())
 	}
 
-	trusting := newClient(t, cfg)
-	trusting.wire.host.TLSConfig.RootCAs = g.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	if _, err := trusting.SearchAnalytics(t.Context(), acct, site, question); err != nil {
+	trusting := startClient(t, cfg)
+	trusting.transport.host.TLSConfig.RootCAs = g.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	if _, err := trusting.searchAnalytics(t.Context(), acct, site, question); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -81,7 +81,7 @@ func TestReplies(t *testing.T) {
 	f := func(name string, step http.HandlerFunc, want string, wantErr string, wantCalls int) {
 		t.Run(name, func(t *testing.T) {
 			g := newGoogle(t, step)
-			reply, err := newClient(t, g.config()).SearchAnalytics(t.Context(), account(t, authorizedUser()), site, question)
+			reply, err := startClient(t, g.config()).searchAnalytics(t.Context(), account(t, authorizedUser()), site, question)
 			if string(reply) != want || g.calls() != wantCalls {
 				t.Errorf("got %d bytes after %d calls, want %d after %d", len(reply), g.calls(), len(want), wantCalls)
 			}
@@ -104,12 +104,12 @@ func TestReplies(t *testing.T) {
 
 func TestReplyIsTheCallersOwn(t *testing.T) {
 	g := newGoogle(t, ok(`{"n":1}`), ok(`{"n":2}`))
-	c, acct := newClient(t, g.config()), account(t, authorizedUser())
-	first, err := c.SearchAnalytics(t.Context(), acct, site, question)
+	c, acct := startClient(t, g.config()), account(t, authorizedUser())
+	first, err := c.searchAnalytics(t.Context(), acct, site, question)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.SearchAnalytics(t.Context(), acct, site, question); err != nil {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, question); err != nil {
 		t.Fatal(err)
 	}
 	if string(first) != `{"n":1}` {
@@ -129,7 +129,7 @@ func TestRetries(t *testing.T) {
 	f := func(name string, wantKind Kind, wantCalls int, wantTokens int64, script ...http.HandlerFunc) {
 		t.Run(name, func(t *testing.T) {
 			g := newGoogle(t, script...)
-			_, err := newClient(t, g.config()).SearchAnalytics(t.Context(), account(t, authorizedUser()), site, question)
+			_, err := startClient(t, g.config()).searchAnalytics(t.Context(), account(t, authorizedUser()), site, question)
 			if wantKind == none && err != nil {
 				t.Error(err)
 			}
@@ -159,19 +159,19 @@ func TestClosedIdleConnectionsCostOneRetryWithoutPause(t *testing.T) {
 	g := newGoogle(t, ok(empty))
 	cfg := g.config()
 	cfg.Backoff = func(int) time.Duration { return maxPause + 1 } // any pause would end the call
-	c, acct := newClient(t, cfg), account(t, authorizedUser())
+	c, acct := startClient(t, cfg), account(t, authorizedUser())
 
 	var busy sync.WaitGroup // several connections in the pool
 	for range 4 {
 		busy.Go(func() {
-			if _, err := c.SearchAnalytics(t.Context(), acct, site, question); err != nil {
+			if _, err := c.searchAnalytics(t.Context(), acct, site, question); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	busy.Wait()
 	g.CloseClientConnections()
-	if _, err := c.SearchAnalytics(t.Context(), acct, site, question); err != nil {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, question); err != nil {
 		t.Error(err)
 	}
 }
@@ -182,7 +182,7 @@ func TestNoAttemptWhosePauseWouldPassTheDeadline(t *testing.T) {
 	cfg.Backoff = func(int) time.Duration { return maxPause }
 	ctx, cancel := context.WithTimeout(t.Context(), maxPause-100*time.Millisecond)
 	defer cancel()
-	_, err := newClient(t, cfg).SearchAnalytics(ctx, account(t, authorizedUser()), site, question)
+	_, err := startClient(t, cfg).searchAnalytics(ctx, account(t, authorizedUser()), site, question)
 	if kindOf(t, err) != Unavailable || g.calls() != 1 || ctx.Err() != nil {
 		t.Errorf("got %v after %d calls, context %v", err, g.calls(), ctx.Err())
 	}
@@ -195,9 +195,9 @@ func TestContexts(t *testing.T) {
 			g.token = token
 			ctx, cancel := end(t.Context())
 			defer cancel()
-			c := newClient(t, g.config())
+			c := startClient(t, g.config())
 			t.Cleanup(g.CloseClientConnections)
-			_, err := c.SearchAnalytics(ctx, account(t, authorizedUser()), site, question)
+			_, err := c.searchAnalytics(ctx, account(t, authorizedUser()), site, question)
 			if kindOf(t, err) != Interrupted || !errors.Is(err, want) {
 				t.Errorf("got %v, want interrupted by %v", err, want)
 			}
@@ -223,14 +223,14 @@ func TestCancellingReturnsAtOnceThoughTheExchangeGoesOn(t *testing.T) {
 		<-release
 		ok(empty)(w, r)
 	})
-	c := newClient(t, g.config())
+	c := startClient(t, g.config())
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-arrived
 		cancel()
 	}()
-	_, err := c.SearchAnalytics(ctx, account(t, authorizedUser()), site, question)
-	if n := c.wire.host.PendingRequests(); n != 1 {
+	_, err := c.searchAnalytics(ctx, account(t, authorizedUser()), site, question)
+	if n := c.transport.host.PendingRequests(); n != 1 {
 		t.Errorf("returned with %d exchanges going on, want 1", n)
 	}
 	close(release)
@@ -243,7 +243,7 @@ func TestASlowAttemptIsRetried(t *testing.T) {
 	g := newGoogle(t, hang, ok(empty))
 	cfg := g.config()
 	cfg.AttemptTimeout = time.Second
-	if _, err := newClient(t, cfg).SearchAnalytics(t.Context(), account(t, authorizedUser()), site, question); err != nil {
+	if _, err := startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, question); err != nil {
 		t.Error(err)
 	}
 }
@@ -260,7 +260,7 @@ func TestNobodyListening(t *testing.T) {
 	g := newGoogle(t, ok(empty))
 	cfg := g.config()
 	cfg.BaseURL = "http://" + address
-	_, err = newClient(t, cfg).SearchAnalytics(t.Context(), account(t, authorizedUser()), site, question)
+	_, err = startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, question)
 	if kindOf(t, err) != Unavailable {
 		t.Errorf("got %v", err)
 	}
@@ -268,7 +268,7 @@ func TestNobodyListening(t *testing.T) {
 
 func TestNewRefusesABaseURLItCannotUse(t *testing.T) {
 	for _, base := range []string{"searchconsole.googleapis.com", "ftp://x", "https://", "https://u:p@x/", "https://x/?a=b", "http://x/%zz"} {
-		if _, err := New(Config{BaseURL: base}); err == nil || strings.Contains(err.Error(), "u:p") {
+		if _, err := New(Config{BaseURL: base, Connections: new(store)}); err == nil || strings.Contains(err.Error(), "u:p") {
 			t.Errorf("New with base %q: %v", base, err)
 		}
 	}

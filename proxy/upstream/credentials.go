@@ -17,7 +17,7 @@ const (
 	ServiceAccount = "service_account"
 )
 
-// Credentials tells stored credentials apart without holding their secrets.
+// Credentials describes stored credentials without holding their secrets.
 type Credentials struct {
 	Kind     string // AuthorizedUser or ServiceAccount
 	Identity string // the service account's e-mail; for a user the account if the file names it, else the client id
@@ -109,7 +109,7 @@ func parseServiceAccount(members map[string]json.RawMessage) (credentials, error
 	return f, nil
 }
 
-// unusable explains other files that people take for credentials.
+// unusable explains what is wrong with other files that people mistake for credentials.
 func unusable(kind string, members map[string]json.RawMessage) error {
 	switch {
 	case members["installed"] != nil || members["web"] != nil:
@@ -126,14 +126,14 @@ func unusable(kind string, members map[string]json.RawMessage) error {
 	}
 }
 
-// member is where a required member goes, and what to do when it is missing.
+// member is a required member: where its value goes, and what to do if it is missing.
 type member struct {
 	name   string
 	value  *string
 	remedy string
 }
 
-// readRequired refuses the first member that is missing or empty.
+// readRequired reads members, and fails at the first that is missing or empty.
 func readRequired(members map[string]json.RawMessage, wanted ...member) error {
 	for _, m := range wanted {
 		text, err := stringMember(members, m.name)
@@ -148,7 +148,7 @@ func readRequired(members map[string]json.RawMessage, wanted ...member) error {
 	return nil
 }
 
-// stringMember is empty for a member that is absent or null.
+// stringMember returns "" for a member that is absent or null.
 func stringMember(members map[string]json.RawMessage, name string) (string, error) {
 	raw, ok := members[name]
 	if !ok {

@@ -1,37 +1,64 @@
-// Package upstream is the Search Console client: one question in, the whole JSON answer or a typed error out.
+// Package upstream is the gateway to Search Console: the only way by which requests and background jobs reach it.
 //
-// A [Client] holds what calls share: a connection pool, the access tokens, the retry rules and the metrics. Whose eyes a
-// call uses comes with every call as an [Account]. The hot path, [Client.SearchAnalytics], moves bytes and decodes
-// nothing; the cold path, [Client.Sites], [Client.Sitemaps] and [Client.Inspect], goes through Google's generated client.
-// Both share tokens, retries and error classification.
+// A [Gateway] holds what all calls share: the HTTP clients, the access tokens, the circuit breakers, the cooldowns of sites,
+// the negative cache and the record of which connections and properties work. A [Target] names the property that a call is
+// about. The package reads no proxy settings from the environment and follows no redirects.
 //
-// Proxy settings in the environment are not read, and redirects are not followed.
+// # The path of a query
 //
-// It is not a cache or a rate limiter: those belong to the caller, who learns from [Error] what to do. It knows nothing of
-// properties, plans or HTTP handlers, and it does not log.
+// [Gateway.Query] takes these steps, in this order. Each of the first five can refuse the call; up to the fourth, a refusal
+// costs nothing.
 //
-// # Failure
+//  1. Cooldown: a site whose quota was exhausted is not queried until its cooldown ends. Replicas share cooldowns over Redis.
+//  2. Negative cache: a property that was Forbidden within the last minute stays Forbidden.
+//  3. Circuit breaker and token, if the call is charged for: an open breaker or a dead token refuses now rather than in
+//     step 5, because by then the charge is made.
+//  4. Charge: the hook of the caller. Jobs pass nil; their calls are free.
+//  5. Call: the circuit breaker admits it, a token is taken from memory or refreshed, and the request is sent, with retries.
+//  6. Record: success and failure are turned into cooldowns, negative cache entries and the health of the connection and of
+//     the property. A change is written to the store and logged once.
+//  7. Parse: the rows are read strictly, because they are cached and served to many.
 //
-// Every failure of the upstream is an [*Error] with a [Kind] decided by the reason and the message in the answer, because
-// Search Console uses 403 for an exhausted quota, a missing permission, a missing scope and a disabled API alike. The only
-// other error is the one that [Account.Credentials] itself returned, wrapped.
+// [Gateway.Sitemaps] and [Gateway.Inspect] take steps 5 and 6 only. They have quotas of their own, so they neither start a
+// cooldown nor respect one. They also say less about the property: inspecting needs a full user, reading figures does not, so
+// a Forbidden inspection records nothing.
 //
-// Only trouble that a moment may cure ([Unavailable]) is tried again, three attempts in all, with a jittered pause that
-// never ends after the caller's deadline. A query only reads, so sending it twice is harmless. An access token that the
-// upstream refuses (401) is replaced once inside an attempt; when the fresh one is refused too, the connection counts as
-// revoked.
+// # Failures
 //
-// A host that fails five calls in a row, retries and all, is left alone for ten seconds: calls fail at once as Unavailable
-// with the rest of that time as RetryAfter. Then one call is let through, and its success ends it. This goes for Search
-// Console and for each token endpoint by itself. Sitemaps and inspections, which run by the thousand in the background,
-// are left alone by themselves: however they fail, customers' questions go out, and the other way round. Only a host that
-// does not answer has failed; a refusal is an answer.
+// A failure of the upstream is an [*Error]; its [Kind] tells the caller what to do:
+//
+//	Unavailable    no usable answer, retries included              try again later
+//	Quota          the upstream's limit for the site               try again after RetryAfter
+//	Forbidden      no access to this property                      other properties of the connection may work
+//	Revoked        the credentials are dead                        connect again; nothing of the connection works
+//	Misconfigured  the credentials cannot work as set up           follow Message; nothing of the connection works
+//	Rejected       the upstream refuses the request itself         do not repeat it
+//	Interrupted    the caller's context ended first                nothing is known about the upstream
+//
+// The reason and the message in the answer decide, not the status: Search Console sends 403 for an exhausted quota, a missing
+// permission, a missing scope and a disabled API alike. [KindOf] reads the kind of any error. There are two other errors: that
+// of the charge hook, as it is, and [*CredentialsError], when the store could not be read.
+//
+// # Retries
+//
+// Only failures that may be transient are retried: three attempts in all, with exponential backoff and jitter, and no attempt
+// that could not begin before the caller's deadline. Queries only read, so a retry is harmless. An access token that is
+// refused with 401 is replaced once inside an attempt; if the fresh one is refused as well, the connection counts as revoked.
+// Refreshes of one connection's token are coalesced (singleflight).
+//
+// # Circuit breakers
+//
+// There is one for search analytics and the list of sites, one for sitemaps and URL inspections, and one for each token
+// endpoint. They are separate because jobs inspect thousands of URLs in the background: their failures must not block
+// customers, nor the other way round. A breaker opens after five consecutive calls that got no answer, retries included; a
+// refusal is an answer. For ten seconds it refuses calls as Unavailable, with the remaining time as RetryAfter. Then it is
+// half-open: it admits one call as a probe, which closes it or opens it for another ten seconds.
 //
 // # Secrets
 //
-// Credentials are asked for at each token refresh (about once an hour) and dropped after it; only access tokens stay in
-// memory. No error text holds a token, a credential or a request header: texts that come from a server are cleaned of
-// every secret the request carried and shortened.
+// Credentials are read from the store for each token refresh, about once an hour, and dropped after it. Only access tokens stay
+// in memory. No error holds a token, a credential or a request header: texts of servers are truncated and cleaned of every
+// secret that the request carried.
 //
 // All methods are safe for concurrent use.
 package upstream

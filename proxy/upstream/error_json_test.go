@@ -25,7 +25,7 @@ func TestErrorsTravelWhole(t *testing.T) {
 			t.Errorf("%s came back as %s, %v", seen(e), seen(&got), err)
 		}
 	}
-	f(&Error{Kind: Quota, Status: 403, Reason: "quotaExceeded", Message: "Search Analytics load quota exceeded.", RetryAfter: loadRest},
+	f(&Error{Kind: Quota, Status: 403, Reason: "quotaExceeded", Message: "Search Analytics load quota exceeded.", RetryAfter: loadCooldown},
 		`{"kind":"quota","status":403,"reason":"quotaExceeded","message":"Search Analytics load quota exceeded.","retry_after":"15m0s"}`)
 	f(unreachable("no route"), `{"kind":"unavailable","message":"no route"}`)
 	f(&Error{Kind: Unavailable, RetryAfter: 1}, "")

@@ -109,13 +109,13 @@ func (g *google) config() Config {
 	return Config{BaseURL: g.URL, TokenURL: g.URL + "/token", Backoff: func(int) time.Duration { return 0 }}
 }
 
-func newClient(t testing.TB, cfg Config) *Client {
+func startClient(t testing.TB, cfg Config) *client {
 	t.Helper()
-	c, err := New(cfg)
+	c, err := newClient(cfg.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	t.Cleanup(c.close)
 	return c
 }
 

@@ -1,10 +1,9 @@
-package upstream_test
+package upstream
 
 import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"errors"
 	"net/http/httptest"
 	"sync"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -23,8 +21,8 @@ var lastDays = []byte(`{"startDate":"2026-11-10","endDate":"2026-11-16","dimensi
 // simulated is a client before a simulator that knows one user and one service account, both with the same property.
 type simulated struct {
 	sim         *gscsim.Server
-	client      *upstream.Client
-	user, robot upstream.Account
+	client      *client
+	user, robot Account
 	mu          sync.Mutex
 	skew        time.Duration // guarded by mu
 }
@@ -59,18 +57,14 @@ func simulate(t *testing.T) *simulated {
 	})}
 	server := httptest.NewServer(s.sim)
 	t.Cleanup(server.Close)
-	s.client, err = upstream.New(upstream.Config{
+	s.client = startClient(t, Config{
 		BaseURL: server.URL, TokenURL: server.URL + "/token", Now: s.now, Backoff: func(int) time.Duration { return 0 },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.client.Close)
-	stored := func(id string, data []byte, err error) upstream.Account {
+	stored := func(id string, data []byte, err error) Account {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return upstream.Account{ID: id, Revision: 1, Credentials: func(context.Context) ([]byte, error) { return data, nil }}
+		return Account{ID: id, Revision: 1, Credentials: func(context.Context) ([]byte, error) { return data, nil }}
 	}
 	data, err := user.AuthorizedUserJSON()
 	s.user = stored("user", data, err)
@@ -86,25 +80,16 @@ func (s *simulated) fault(t *testing.T, faults gscsim.Faults) {
 	}
 }
 
-func kind(t *testing.T, err error) upstream.Kind {
-	t.Helper()
-	failure, ok := errors.AsType[*upstream.Error](err)
-	if !ok {
-		t.Fatalf("%v is not an *upstream.Error", err)
-	}
-	return failure.Kind
-}
-
 func TestBothKindsOfCredentialsReadTheSameSimulatedProperty(t *testing.T) {
 	s := simulate(t)
 	var replies []string
-	for _, acct := range []upstream.Account{s.user, s.robot} {
-		reply, err := s.client.SearchAnalytics(t.Context(), acct, property, lastDays)
+	for _, acct := range []Account{s.user, s.robot} {
+		reply, err := s.client.searchAnalytics(t.Context(), acct, property, lastDays)
 		if err != nil {
 			t.Fatal(err)
 		}
 		replies = append(replies, string(reply))
-		sites, err := s.client.Sites(t.Context(), acct)
+		sites, err := s.client.sites(t.Context(), acct)
 		if err != nil || len(sites) != 2 {
 			t.Errorf("%s: sites %v, %v", acct.ID, sites, err)
 		}
@@ -116,12 +101,12 @@ func TestBothKindsOfCredentialsReadTheSameSimulatedProperty(t *testing.T) {
 
 func TestSimulatedRefusals(t *testing.T) {
 	s := simulate(t)
-	f := func(name string, faults gscsim.Faults, site string, body []byte, want upstream.Kind, wantCalls int64) {
+	f := func(name string, faults gscsim.Faults, site string, body []byte, want Kind, wantCalls int64) {
 		t.Run(name, func(t *testing.T) {
 			s.fault(t, faults)
 			before := s.sim.Calls().SearchAnalytics
-			_, err := s.client.SearchAnalytics(t.Context(), s.user, site, body)
-			if kind(t, err) != want {
+			_, err := s.client.searchAnalytics(t.Context(), s.user, site, body)
+			if kindOf(t, err) != want {
 				t.Errorf("got %v, want %v", err, want)
 			}
 			if calls := s.sim.Calls().SearchAnalytics - before; calls != wantCalls {
@@ -130,34 +115,34 @@ func TestSimulatedRefusals(t *testing.T) {
 		})
 	}
 	none := gscsim.Faults{}
-	f("a property the user lacks", none, "sc-domain:example.net", lastDays, upstream.Forbidden, 1)
-	f("a question without dates", none, property, []byte(`{}`), upstream.Rejected, 1)
-	f("load quota", gscsim.Faults{Reason: "quotaExceeded"}, property, lastDays, upstream.Quota, 1)
-	f("rate limit", gscsim.Faults{Status: 429}, property, lastDays, upstream.Quota, 1)
-	f("scope", gscsim.Faults{Reason: "insufficientPermissions"}, property, lastDays, upstream.Misconfigured, 1)
-	f("API disabled", gscsim.Faults{Reason: "accessNotConfigured"}, property, lastDays, upstream.Misconfigured, 1)
-	f("forbidden", gscsim.Faults{Status: 403, Reason: "forbidden"}, property, lastDays, upstream.Forbidden, 1)
-	f("500", gscsim.Faults{Status: 500}, property, lastDays, upstream.Unavailable, 3)
-	f("503", gscsim.Faults{Status: 503}, property, lastDays, upstream.Unavailable, 3)
-	f("every connection dropped", gscsim.Faults{DropRate: 1}, property, lastDays, upstream.Unavailable, 3)
+	f("a property the user lacks", none, "sc-domain:example.net", lastDays, Forbidden, 1)
+	f("a question without dates", none, property, []byte(`{}`), Rejected, 1)
+	f("load quota", gscsim.Faults{Reason: "quotaExceeded"}, property, lastDays, Quota, 1)
+	f("rate limit", gscsim.Faults{Status: 429}, property, lastDays, Quota, 1)
+	f("scope", gscsim.Faults{Reason: "insufficientPermissions"}, property, lastDays, Misconfigured, 1)
+	f("API disabled", gscsim.Faults{Reason: "accessNotConfigured"}, property, lastDays, Misconfigured, 1)
+	f("forbidden", gscsim.Faults{Status: 403, Reason: "forbidden"}, property, lastDays, Forbidden, 1)
+	f("500", gscsim.Faults{Status: 500}, property, lastDays, Unavailable, 3)
+	f("503", gscsim.Faults{Status: 503}, property, lastDays, Unavailable, 3)
+	f("every connection dropped", gscsim.Faults{DropRate: 1}, property, lastDays, Unavailable, 3)
 }
 
 func TestASimulatedRevocationEndsWithinTenSecondsOfItsCure(t *testing.T) {
 	s := simulate(t)
-	for _, acct := range []upstream.Account{s.user, s.robot} {
+	for _, acct := range []Account{s.user, s.robot} {
 		ask := func() error {
-			_, err := s.client.SearchAnalytics(t.Context(), acct, property, lastDays)
+			_, err := s.client.searchAnalytics(t.Context(), acct, property, lastDays)
 			return err
 		}
 		if err := ask(); err != nil {
 			t.Fatal(err)
 		}
 		s.fault(t, gscsim.Faults{RevokeTokens: true})
-		if err := ask(); err == nil || kind(t, err) != upstream.Revoked {
+		if err := ask(); err == nil || kindOf(t, err) != Revoked {
 			t.Errorf("%s while revoked: %v", acct.ID, err)
 		}
 		before := s.sim.Calls()
-		if err := ask(); err == nil || kind(t, err) != upstream.Revoked || s.sim.Calls() != before {
+		if err := ask(); err == nil || kindOf(t, err) != Revoked || s.sim.Calls() != before {
 			t.Errorf("%s asked again at once: %v, calls %+v before and %+v after", acct.ID, err, before, s.sim.Calls())
 		}
 		s.fault(t, gscsim.Faults{})
@@ -174,9 +159,9 @@ func TestDroppedSimulatedConnectionsAreRiddenOut(t *testing.T) {
 	const calls = 60
 	answered := 0
 	for range calls {
-		if _, err := s.client.SearchAnalytics(t.Context(), s.robot, property, lastDays); err == nil {
+		if _, err := s.client.searchAnalytics(t.Context(), s.robot, property, lastDays); err == nil {
 			answered++
-		} else if kind(t, err) != upstream.Unavailable {
+		} else if kindOf(t, err) != Unavailable {
 			t.Fatal(err)
 		}
 	}
@@ -189,12 +174,12 @@ func TestDroppedSimulatedConnectionsAreRiddenOut(t *testing.T) {
 func TestASimulatedOutageEndsWithinFifteenSecondsOfItsCure(t *testing.T) {
 	s := simulate(t)
 	ask := func() error {
-		_, err := s.client.SearchAnalytics(t.Context(), s.user, property, lastDays)
+		_, err := s.client.searchAnalytics(t.Context(), s.user, property, lastDays)
 		return err
 	}
 	s.fault(t, gscsim.Faults{Status: 503})
 	for range 20 {
-		if err := ask(); err == nil || kind(t, err) != upstream.Unavailable {
+		if err := ask(); err == nil || kindOf(t, err) != Unavailable {
 			t.Errorf("during the outage: %v", err)
 		}
 	}
@@ -210,26 +195,26 @@ func TestASimulatedOutageEndsWithinFifteenSecondsOfItsCure(t *testing.T) {
 
 func TestASimulatedPropertyTellsOfItsIndexing(t *testing.T) {
 	s := simulate(t)
-	sitemaps, err := s.client.Sitemaps(t.Context(), s.user, property)
+	sitemaps, err := s.client.sitemaps(t.Context(), s.user, property)
 	if err != nil || len(sitemaps) != 3 || !sitemaps[0].IsIndex || sitemaps[0].Path != property+"sitemap_index.xml" || sitemaps[0].LastDownloaded.IsZero() {
 		t.Errorf("sitemaps %+v, %v", sitemaps, err)
 	}
-	home, err := s.client.Inspect(t.Context(), s.robot, property, property)
+	home, err := s.client.inspect(t.Context(), s.robot, property, property)
 	if err != nil || home.CoverageState != "Submitted and indexed" || home.Verdict != "PASS" || home.LastCrawl.IsZero() || len(home.Sitemaps) != 1 {
 		t.Errorf("the home page is %+v, %v", home, err)
 	}
-	stranger, err := s.client.Inspect(t.Context(), s.user, property, property+"never-there")
+	stranger, err := s.client.inspect(t.Context(), s.user, property, property+"never-there")
 	if err != nil || stranger.CoverageState != "URL is unknown to Google" || !stranger.LastCrawl.IsZero() {
 		t.Errorf("an unknown address is %+v, %v", stranger, err)
 	}
-	if _, err := s.client.Inspect(t.Context(), s.user, property, "https://www.example.com/elsewhere/"); err == nil || kind(t, err) != upstream.Forbidden {
+	if _, err := s.client.inspect(t.Context(), s.user, property, "https://www.example.com/elsewhere/"); err == nil || kindOf(t, err) != Forbidden {
 		t.Errorf("an address outside: %v", err)
 	}
-	if _, err := s.client.Sitemaps(t.Context(), s.user, "sc-domain:example.org"); err == nil || kind(t, err) != upstream.Forbidden {
+	if _, err := s.client.sitemaps(t.Context(), s.user, "sc-domain:example.org"); err == nil || kindOf(t, err) != Forbidden {
 		t.Errorf("sitemaps of an unverified property: %v", err)
 	}
 	s.fault(t, gscsim.Faults{Status: 429})
-	if _, err := s.client.Inspect(t.Context(), s.user, property, property); err == nil || kind(t, err) != upstream.Quota {
+	if _, err := s.client.inspect(t.Context(), s.user, property, property); err == nil || kindOf(t, err) != Quota {
 		t.Errorf("a rate limit: %v", err)
 	}
 	if calls := s.sim.Calls(); calls.Inspections != 4 || calls.Sitemaps != 2 {

@@ -21,7 +21,7 @@ func TestSitemaps(t *testing.T) {
 			g := newGoogle(t, status(503, "{}"), ok(body))
 			cfg := g.config()
 			cfg.BaseURL += "/gw"
-			sitemaps, err := newClient(t, cfg).Sitemaps(t.Context(), account(t, authorizedUser()), site)
+			sitemaps, err := startClient(t, cfg).sitemaps(t.Context(), account(t, authorizedUser()), site)
 			if err != nil || sitemaps == nil || !slices.Equal(sitemaps, want) {
 				t.Errorf("got %v, %v; want %v", sitemaps, err, want)
 			}
@@ -50,7 +50,7 @@ func TestInspect(t *testing.T) {
 	f := func(name, body string, want Inspection) {
 		t.Run(name, func(t *testing.T) {
 			g := newGoogle(t, drop, ok(body))
-			inspection, err := newClient(t, g.config()).Inspect(t.Context(), account(t, authorizedUser()), "sc-domain:example.com", address)
+			inspection, err := startClient(t, g.config()).inspect(t.Context(), account(t, authorizedUser()), "sc-domain:example.com", address)
 			if err != nil || !reflect.DeepEqual(inspection, want) {
 				t.Errorf("got %+v, %v; want %+v", inspection, err, want)
 			}
@@ -78,7 +78,7 @@ func TestIndexingErrorsMeanTheSameAsQueryErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for call, ask := range indexingCalls() {
 				g := newGoogle(t, script...)
-				err := ask(t.Context(), newClient(t, g.config()), account(t, authorizedUser()))
+				err := ask(t.Context(), startClient(t, g.config()), account(t, authorizedUser()))
 				failure, ok := errors.AsType[*Error](err)
 				if !ok || failure.Kind != want || failure.RetryAfter != retryAfter || g.calls() != wantCalls {
 					t.Errorf("%s: %v, retry after %v, %d calls; want %v, %v, %d", call, err, failure.RetryAfter, g.calls(), want, retryAfter, wantCalls)
@@ -101,14 +101,14 @@ func TestIndexingErrorsMeanTheSameAsQueryErrors(t *testing.T) {
 }
 
 // indexingCalls are the calls that the indexing breaker guards.
-func indexingCalls() map[string]func(context.Context, *Client, Account) error {
-	return map[string]func(context.Context, *Client, Account) error{
-		"sitemaps": func(ctx context.Context, c *Client, acct Account) error {
-			_, err := c.Sitemaps(ctx, acct, site)
+func indexingCalls() map[string]func(context.Context, *client, Account) error {
+	return map[string]func(context.Context, *client, Account) error{
+		"sitemaps": func(ctx context.Context, c *client, acct Account) error {
+			_, err := c.sitemaps(ctx, acct, site)
 			return err
 		},
-		"inspect": func(ctx context.Context, c *Client, acct Account) error {
-			_, err := c.Inspect(ctx, acct, site, site)
+		"inspect": func(ctx context.Context, c *client, acct Account) error {
+			_, err := c.inspect(ctx, acct, site, site)
 			return err
 		},
 	}
@@ -117,7 +117,7 @@ func indexingCalls() map[string]func(context.Context, *Client, Account) error {
 func TestAnInspectionWithoutAStatusIsNoAnswer(t *testing.T) {
 	for _, body := range []string{`{}`, `{"inspectionResult":{}}`, `{"inspectionResult":{"indexStatusResult":null}}`} {
 		g := newGoogle(t, ok(body))
-		if _, err := newClient(t, g.config()).Inspect(t.Context(), account(t, authorizedUser()), site, site); kindOf(t, err) != Unavailable {
+		if _, err := startClient(t, g.config()).inspect(t.Context(), account(t, authorizedUser()), site, site); kindOf(t, err) != Unavailable {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
@@ -126,27 +126,27 @@ func TestAnInspectionWithoutAStatusIsNoAnswer(t *testing.T) {
 func TestFailingInspectionsKeepNobodyFromSearchAnalytics(t *testing.T) {
 	for call, ask := range indexingCalls() {
 		u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
-		for range 2 * failuresInARow {
-			if err := ask(t.Context(), u.Client, acct); kindOf(t, err) != Unavailable {
+		for range 2 * failuresToOpen {
+			if err := ask(t.Context(), u.client, acct); kindOf(t, err) != Unavailable {
 				t.Fatal(err)
 			}
 		}
-		if n := u.metric(t, "sara_upstream_breaker_open", "indexing"); n != 1 || u.calls() != failuresInARow*maxAttempts {
+		if n := u.metric(t, "sara_upstream_breaker_open", "indexing"); n != 1 || u.calls() != failuresToOpen*maxAttempts {
 			t.Errorf("%s: the gauge is %v after %d requests", call, n, u.calls())
 		}
 		u.answer(ok(empty))
-		if err := errors.Join(u.Check(t.Context(), acct), u.ask(t, acct)); err != nil {
+		if err := errors.Join(u.check(t.Context(), acct), u.ask(t, acct)); err != nil {
 			t.Errorf("%s: a customer meets %v", call, err)
 		}
-		wantRefusal(t, ask(t.Context(), u.Client, acct), 10*time.Second)
+		wantRefusal(t, ask(t.Context(), u.client, acct), 10*time.Second)
 
 		u.answer(status(503, "{}"))
-		u.fail(t, acct, failuresInARow)
+		u.fail(t, acct, failuresToOpen)
 		u.clock.advance(9 * time.Second)
-		wantRefusal(t, ask(t.Context(), u.Client, acct), time.Second)
+		wantRefusal(t, ask(t.Context(), u.client, acct), time.Second)
 		u.clock.advance(time.Second)
 		u.answer(ok(`{"inspectionResult":{"indexStatusResult":{}}}`))
-		if err := ask(t.Context(), u.Client, acct); err != nil {
+		if err := ask(t.Context(), u.client, acct); err != nil {
 			t.Errorf("%s after ten seconds: %v", call, err)
 		}
 		if u.metric(t, "sara_upstream_breaker_open", "search_console") != 1 || u.metric(t, "sara_upstream_breaker_open", "indexing") != 0 {

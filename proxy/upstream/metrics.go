@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are those of one Client. Outcomes are "ok", the kinds of Error, and "internal" for credentials that could not be
+// metrics are those of one Gateway. Outcomes are "ok", the kinds of Error, and "internal" for credentials that could not be
 // read.
 type metrics struct {
 	outcomes  [methods][kinds + 2]prometheus.Counter
@@ -15,10 +15,10 @@ type metrics struct {
 	refreshes [kinds + 2]prometheus.Counter
 	retries   prometheus.Counter
 
-	console, indexing, token breakerMetrics
+	analytics, indexing, token breakerMetrics
 }
 
-// breakerMetrics are those of the breakers of all hosts in one role.
+// breakerMetrics are those of the circuit breakers in one role.
 type breakerMetrics struct {
 	open    prometheus.Gauge
 	refused prometheus.Counter
@@ -27,7 +27,7 @@ type breakerMetrics struct {
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_calls_total",
-		Help: "Search Console calls by method and outcome, without their retries and without calls that were refused to leave it alone.",
+		Help: "Search Console calls by method and outcome, without their retries and without calls that an open circuit breaker refused.",
 	}, []string{"method", "outcome"})
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "sara_upstream_call_duration_seconds",
@@ -64,20 +64,20 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(errs...)
 }
 
-// makeBreakers makes the metrics of the breakers, and returns what has to be registered.
+// makeBreakers makes the metrics of the circuit breakers, and returns them for registration.
 func (m *metrics) makeBreakers() []prometheus.Collector {
 	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "sara_upstream_breaker_open",
-		Help: "Hosts, or parts of them, that failed repeatedly and are being left alone.",
+		Help: "Circuit breakers that are open, by the role of their host.",
 	}, []string{"host_role"})
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_breaker_refused_total",
-		Help: "Calls and token requests that were not sent because the host is being left alone.",
+		Help: "Calls and token requests that an open circuit breaker refused.",
 	}, []string{"host_role"})
 	of := func(role string) breakerMetrics {
 		return breakerMetrics{open: open.WithLabelValues(role), refused: refused.WithLabelValues(role)}
 	}
-	m.console, m.indexing, m.token = of("search_console"), of("indexing"), of("token")
+	m.analytics, m.indexing, m.token = of("search_console"), of("indexing"), of("token")
 	return []prometheus.Collector{open, refused}
 }
 

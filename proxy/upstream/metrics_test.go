@@ -11,14 +11,14 @@ func TestMetrics(t *testing.T) {
 	cfg := g.config()
 	registry := prometheus.NewRegistry()
 	cfg.Registerer = registry
-	c, acct := newClient(t, cfg), account(t, authorizedUser())
-	if _, err := c.SearchAnalytics(t.Context(), acct, site, question); err != nil {
+	c, acct := startClient(t, cfg), account(t, authorizedUser())
+	if _, err := c.searchAnalytics(t.Context(), acct, site, question); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.SearchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Quota {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Quota {
 		t.Error(err)
 	}
-	if _, err := c.Inspect(t.Context(), acct, site, site); kindOf(t, err) != Quota {
+	if _, err := c.inspect(t.Context(), acct, site, site); kindOf(t, err) != Quota {
 		t.Error(err)
 	}
 	families, err := registry.Gather()
@@ -51,7 +51,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s: %v (exported: %v), want %v", name, value, exists, want)
 		}
 	}
-	if _, err := New(cfg); err == nil {
+	if _, err := newClient(cfg.withDefaults()); err == nil {
 		t.Error("a second client on one registry was accepted, its metrics would be lost")
 	}
 }

@@ -26,11 +26,11 @@ func TestNoSecretInAnyError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGoogle(t, script)
 			g.token = token
-			c, acct := newClient(t, g.config()), account(t, file(g.URL))
-			_, queryErr := c.SearchAnalytics(t.Context(), acct, site, question)
-			_, sitesErr := c.Sites(t.Context(), acct)
-			_, sitemapsErr := c.Sitemaps(t.Context(), acct, site)
-			_, inspectErr := c.Inspect(t.Context(), acct, site, site)
+			c, acct := startClient(t, g.config()), account(t, file(g.URL))
+			_, queryErr := c.searchAnalytics(t.Context(), acct, site, question)
+			_, sitesErr := c.sites(t.Context(), acct)
+			_, sitemapsErr := c.sitemaps(t.Context(), acct, site)
+			_, inspectErr := c.inspect(t.Context(), acct, site, site)
 			for _, err := range []error{queryErr, sitesErr, sitemapsErr, inspectErr} {
 				for ; err != nil; err = errors.Unwrap(err) {
 					for _, secret := range []string{"access-1", "access-2", testRefreshToken, testClientSecret, key[40:80], "eyJ", "Authorization"} {

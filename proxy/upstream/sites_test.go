@@ -15,7 +15,7 @@ func TestSites(t *testing.T) {
 			g := newGoogle(t, status(503, "{}"), ok(body))
 			cfg := g.config()
 			cfg.BaseURL += "/gw"
-			sites, err := newClient(t, cfg).Sites(t.Context(), account(t, authorizedUser()))
+			sites, err := startClient(t, cfg).sites(t.Context(), account(t, authorizedUser()))
 			if err != nil || sites == nil || !slices.Equal(sites, want) {
 				t.Errorf("got %v, %v; want %v", sites, err, want)
 			}
@@ -34,7 +34,7 @@ func TestSitesErrorsMeanTheSameAsQueryErrors(t *testing.T) {
 	f := func(name string, want Kind, script ...http.HandlerFunc) {
 		t.Run(name, func(t *testing.T) {
 			g := newGoogle(t, script...)
-			if _, err := newClient(t, g.config()).Sites(t.Context(), account(t, authorizedUser())); kindOf(t, err) != want {
+			if _, err := startClient(t, g.config()).sites(t.Context(), account(t, authorizedUser())); kindOf(t, err) != want {
 				t.Errorf("got %v, want %v", err, want)
 			}
 		})
@@ -51,7 +51,7 @@ func TestSitesEndWithTheirContext(t *testing.T) {
 	g := newGoogle(t, hang)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := newClient(t, g.config()).Sites(ctx, account(t, authorizedUser()))
+	_, err := startClient(t, g.config()).sites(ctx, account(t, authorizedUser()))
 	if kindOf(t, err) != Interrupted || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
@@ -62,11 +62,11 @@ func TestTheAccessTokenDoesNotFollowARedirect(t *testing.T) {
 	g := newGoogle(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusFound)
 	})
-	c, acct := newClient(t, g.config()), account(t, authorizedUser())
-	if _, err := c.Sites(t.Context(), acct); kindOf(t, err) != Unavailable {
+	c, acct := startClient(t, g.config()), account(t, authorizedUser())
+	if _, err := c.sites(t.Context(), acct); kindOf(t, err) != Unavailable {
 		t.Errorf("sites: %v", err)
 	}
-	if _, err := c.SearchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Unavailable {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Unavailable {
 		t.Errorf("query: %v", err)
 	}
 	if elsewhere.calls() != 0 {

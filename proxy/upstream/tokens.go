@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -17,24 +16,25 @@ import (
 const (
 	// scope is all that reading needs.
 	scope = "https://www.googleapis.com/auth/webmasters.readonly"
-	// refreshTimeout bounds one refresh, whoever waits for it.
+	// refreshTimeout bounds one refresh, however long its callers are ready to wait.
 	refreshTimeout = 10 * time.Second
-	// refusalMemory is how long a dead connection is answered from memory, and so the longest a cured one stays refused.
-	refusalMemory = 10 * time.Second
-	// maxConnections bounds the tokens in memory; a forgotten one costs a refresh.
+	// deadMemory is how long dead credentials are refused from memory, and so the longest that repaired ones stay refused.
+	deadMemory = 10 * time.Second
+	// maxConnections bounds the tokens in memory; one that was dropped costs a refresh.
 	maxConnections = 10_000
-	// defaultLifetime is Google's, for an endpoint that does not say.
+	// defaultLifetime is Google's, for an endpoint that does not state one.
 	defaultLifetime = time.Hour
-	// earlyExpiry replaces a token before it dies on the way to the upstream.
+	// earlyExpiry replaces a token before it can expire on the way to the upstream.
 	earlyExpiry = time.Minute
 )
 
-// tokens hands out access tokens, one per connection, and refreshes each of them by one goroutine at a time. A refresh runs
-// on its own context: callers wait for it as long as they like and leave without disturbing the others.
+// tokens holds the access tokens, one per connection. Refreshes are coalesced (singleflight): one goroutine refreshes a token
+// on a context of its own, and callers wait for it. A caller who leaves does not disturb the others.
 type tokens struct {
 	url    string
+	stored func(ctx context.Context, connectionID string) ([]byte, error)
 	now    func() time.Time
-	client *http.Client // also carries the cold path
+	client *http.Client // also that of the generated client
 
 	metrics *metrics
 
@@ -45,8 +45,8 @@ type tokens struct {
 	mu      sync.Mutex
 	entries map[connection]*entry // guarded by mu
 
-	// breakers has one for each token endpoint that credentials name. guarded by mu. They go by the whole URL: a wrong path
-	// in somebody's key file must not shut others out.
+	// breakers are the circuit breakers of the token endpoints that credentials name, by the whole URL: a wrong path in one
+	// customer's key file must not block the others. guarded by mu.
 	breakers map[string]*breaker
 }
 
@@ -56,15 +56,15 @@ type connection struct {
 	revision int
 }
 
-// entry is what is known of a connection: a token, or a refusal, or neither. All fields are guarded by tokens.mu.
+// entry is the state of a connection: a token, or a remembered refusal, or neither. All fields are guarded by tokens.mu.
 type entry struct {
 	access  string
 	expires time.Time
 
 	refusal error
-	until   time.Time // of the refusal
+	until   time.Time // end of the refusal
 
-	refresh *refresh // under way, else nil
+	refresh *refresh // in flight, else nil
 }
 
 // refresh is one request for a token; access and err are set before done closes.
@@ -74,18 +74,22 @@ type refresh struct {
 	err    error
 }
 
-func newTokens(url string, now func() time.Time, metrics *metrics) *tokens {
+func newTokens(cfg Config, metrics *metrics) *tokens {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &tokens{
-		url: url,
-		now: now,
+		url: cfg.TokenURL,
+		stored: func(ctx context.Context, connectionID string) ([]byte, error) {
+			credentials, _, err := cfg.Connections.Credentials(ctx, connectionID)
+			return credentials, err
+		},
+		now: cfg.Now,
 		client: &http.Client{
 			Transport: &http.Transport{
 				TLSHandshakeTimeout: refreshTimeout,
 				IdleConnTimeout:     maxIdle,
 				ForceAttemptHTTP2:   true,
 			},
-			// A redirect would carry the credentials to somebody else.
+			// A redirect would send the credentials to another host.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		metrics:  metrics,
@@ -102,9 +106,9 @@ func (t *tokens) close() {
 	t.client.CloseIdleConnections()
 }
 
-// get returns a valid access token, an *Error, the error of acct.Credentials, or ctx's own error.
+// get returns a valid access token, an *Error, a *CredentialsError, or ctx's own error.
 func (t *tokens) get(ctx context.Context, acct Account) (string, error) {
-	access, r, err := t.known(acct)
+	access, r, err := t.lookUp(acct)
 	if r == nil {
 		return access, err
 	}
@@ -118,8 +122,8 @@ func (t *tokens) get(ctx context.Context, acct Account) (string, error) {
 	}
 }
 
-// known answers from memory, or else with the refresh to wait for, which it starts when none is under way.
-func (t *tokens) known(acct Account) (access string, r *refresh, err error) {
+// lookUp answers from memory, or returns the refresh to wait for, which it starts unless one is in flight.
+func (t *tokens) lookUp(acct Account) (access string, r *refresh, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.entry(acct)
@@ -131,12 +135,12 @@ func (t *tokens) known(acct Account) (access string, r *refresh, err error) {
 	case e.refresh == nil:
 		r := &refresh{done: make(chan struct{})}
 		e.refresh = r
-		t.refreshes.Go(func() { t.run(acct, e, r) })
+		t.refreshes.Go(func() { t.runRefresh(acct, e, r) })
 	}
 	return "", e.refresh, nil
 }
 
-// drop forgets an access token that the upstream refused, unless a newer one has taken its place.
+// drop forgets an access token that the upstream refused, unless a newer one has replaced it.
 func (t *tokens) drop(acct Account, access string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -145,17 +149,17 @@ func (t *tokens) drop(acct Account, access string) {
 	}
 }
 
-// refuse drops the access token and remembers the refusal, because a fresh token did not help either.
+// refuse drops a fresh access token that the upstream refused as well, and remembers the refusal.
 func (t *tokens) refuse(acct Account, access string, refusal error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.entry(acct); e.access == access {
-		e.access, e.refusal, e.until = "", refusal, t.now().Add(refusalMemory)
+		e.access, e.refusal, e.until = "", refusal, t.now().Add(deadMemory)
 	}
 }
 
-// entry finds or makes the entry of acct; t.mu must be held. At the bound an arbitrary entry goes: keeping track of use
-// would cost every call more than the rare extra refresh does.
+// entry finds or makes the entry of acct; t.mu must be held. At the bound it evicts an arbitrary entry: tracking use would cost
+// every call more than the rare extra refresh does.
 func (t *tokens) entry(acct Account) *entry {
 	key := connection{acct.ID, acct.Revision}
 	e := t.entries[key]
@@ -173,8 +177,8 @@ func (t *tokens) entry(acct Account) *entry {
 	return e
 }
 
-// run performs a refresh and publishes its result to e and to everybody who waits for r.
-func (t *tokens) run(acct Account, e *entry, r *refresh) {
+// runRefresh performs a refresh, and publishes the result to e and to the callers that wait for r.
+func (t *tokens) runRefresh(acct Account, e *entry, r *refresh) {
 	ctx, cancel := context.WithTimeout(t.ctx, refreshTimeout)
 	defer cancel()
 	token, err := t.request(ctx, acct)
@@ -187,13 +191,13 @@ func (t *tokens) run(acct Account, e *entry, r *refresh) {
 		e.access, e.expires = token.AccessToken, t.now().Add(usable(token))
 	}
 	if failure, ok := errors.AsType[*Error](err); ok && failure.Kind != Unavailable {
-		e.refusal, e.until = err, t.now().Add(refusalMemory)
+		e.refusal, e.until = err, t.now().Add(deadMemory)
 	}
 	r.access, r.err = e.access, err
 	close(r.done)
 }
 
-// usable is how long from now a token that has just come may be used. The library counts its expiry on the real clock.
+// usable is how long a fresh token may be used. The library states its expiry by the real clock.
 func usable(token *oauth2.Token) time.Duration {
 	lifetime := defaultLifetime
 	if !token.Expiry.IsZero() {
@@ -202,8 +206,8 @@ func usable(token *oauth2.Token) time.Duration {
 	return lifetime - min(earlyExpiry, lifetime/10)
 }
 
-// breaker finds or makes the breaker of the endpoint that serves the credentials. A failed call has asked it maxAttempts
-// times, and here each time counts.
+// breaker finds or makes the circuit breaker of the endpoint that serves the credentials. It counts attempts, of which a failed
+// call makes maxAttempts.
 func (t *tokens) breaker(file credentials) *breaker {
 	endpoint := t.url
 	if file.kind == ServiceAccount {
@@ -213,29 +217,36 @@ func (t *tokens) breaker(file credentials) *breaker {
 	defer t.mu.Unlock()
 	b := t.breakers[endpoint]
 	if b == nil {
-		b = newBreaker("the token endpoint", failuresInARow*maxAttempts, t.now, t.metrics.token)
+		b = newBreaker("the token endpoint", failuresToOpen*maxAttempts, t.now, t.metrics.token)
 		t.breakers[endpoint] = b
 	}
 	return b
 }
 
-// request asks the token endpoint once, unless it is being left alone, with credentials that are gone when it returns.
+// request asks the token endpoint once, if its circuit breaker admits it. The credentials are dropped when it returns.
 func (t *tokens) request(ctx context.Context, acct Account) (*oauth2.Token, error) {
-	data, err := acct.Credentials(ctx)
+	data, err := t.credentials(ctx, acct)
 	if err != nil {
-		return nil, fmt.Errorf("reading the credentials of connection %s: %w", acct.ID, err)
+		return nil, &CredentialsError{acct.ID, err}
 	}
 	file, err := parseCredentials(data)
 	if err != nil {
 		return nil, &Error{Kind: Misconfigured, Message: err.Error()}
 	}
-	permit, err := t.breaker(file).acquire()
+	done, err := t.breaker(file).allow()
 	if err != nil {
 		return nil, err
 	}
 	token, err := t.send(ctx, file)
-	permit.record(judge(err))
+	done(resultOf(err))
 	return token, err
+}
+
+func (t *tokens) credentials(ctx context.Context, acct Account) ([]byte, error) {
+	if acct.Credentials != nil {
+		return acct.Credentials(ctx)
+	}
+	return t.stored(ctx, acct.ID)
 }
 
 // send returns a token or an *Error.
@@ -243,7 +254,7 @@ func (t *tokens) send(ctx context.Context, file credentials) (*oauth2.Token, err
 	token, err := t.source(ctx, file).Token()
 	secrets := []string{file.clientSecret, file.refreshToken, file.privateKey}
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return nil, classifyToken(answer{
+		return nil, classifyToken(errorReply{
 			status:     refused.Response.StatusCode,
 			retryAfter: refused.Response.Header.Get("Retry-After"),
 			body:       refused.Body,
@@ -259,7 +270,7 @@ func (t *tokens) send(ctx context.Context, file credentials) (*oauth2.Token, err
 }
 
 func (t *tokens) source(ctx context.Context, file credentials) oauth2.TokenSource {
-	client := &http.Client{Transport: bound{ctx, t.client.Transport}, CheckRedirect: t.client.CheckRedirect}
+	client := &http.Client{Transport: underContext{ctx, t.client.Transport}, CheckRedirect: t.client.CheckRedirect}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, client)
 	if file.kind == ServiceAccount {
 		return (&jwt.Config{
@@ -277,12 +288,12 @@ func (t *tokens) source(ctx context.Context, file credentials) oauth2.TokenSourc
 	}).TokenSource(ctx, &oauth2.Token{RefreshToken: file.refreshToken})
 }
 
-// bound sends requests under ctx, which the signed-assertion flow of the library does not pass on by itself.
-type bound struct {
+// underContext sends requests under ctx. The library does not pass it on in the flow with a signed assertion.
+type underContext struct {
 	ctx  context.Context
 	next http.RoundTripper
 }
 
-func (b bound) RoundTrip(req *http.Request) (*http.Response, error) {
-	return b.next.RoundTrip(req.WithContext(b.ctx))
+func (u underContext) RoundTrip(req *http.Request) (*http.Response, error) {
+	return u.next.RoundTrip(req.WithContext(u.ctx))
 }

@@ -20,7 +20,7 @@ func (s *settable) advance(d time.Duration) { s.nanos.Add(int64(d)) }
 
 func TestConcurrentCallersShareOneTokenRequest(t *testing.T) {
 	g := newGoogle(t, ok(empty))
-	c, acct := newClient(t, g.config()), account(t, authorizedUser())
+	c, acct := startClient(t, g.config()), account(t, authorizedUser())
 	var reads atomic.Int64
 	inner := acct.Credentials
 	acct.Credentials = func(ctx context.Context) ([]byte, error) {
@@ -30,7 +30,7 @@ func TestConcurrentCallersShareOneTokenRequest(t *testing.T) {
 	var callers sync.WaitGroup
 	for range 50 {
 		callers.Go(func() {
-			if _, err := c.SearchAnalytics(t.Context(), acct, site, question); err != nil {
+			if _, err := c.searchAnalytics(t.Context(), acct, site, question); err != nil {
 				t.Error(err)
 			}
 		})
@@ -50,12 +50,12 @@ func TestACallerThatLeavesDoesNotFailTheOthers(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"access_token":"access-1","expires_in":3599}`) // reported by the client
 	}
-	c, acct := newClient(t, g.config()), account(t, authorizedUser())
+	c, acct := startClient(t, g.config()), account(t, authorizedUser())
 	hasty, leave := context.WithCancel(t.Context())
 	left, stayed := make(chan error, 1), make(chan error, 1)
-	go func() { left <- c.Check(hasty, acct) }()
+	go func() { left <- c.check(hasty, acct) }()
 	<-arrived // the refresh that the hasty caller started
-	go func() { stayed <- c.Check(t.Context(), acct) }()
+	go func() { stayed <- c.check(t.Context(), acct) }()
 	leave()
 	if err := <-left; kindOf(t, err) != Interrupted {
 		t.Errorf("the caller that left: %v", err)
@@ -71,11 +71,11 @@ func TestTokensAreReplacedAMinuteBeforeTheyExpire(t *testing.T) {
 	clock := new(settable)
 	cfg := g.config()
 	cfg.Now = clock.Now
-	c, acct := newClient(t, cfg), account(t, authorizedUser())
+	c, acct := startClient(t, cfg), account(t, authorizedUser())
 	f := func(advance time.Duration, want int64) {
 		t.Helper()
 		clock.advance(advance)
-		if err := c.Check(t.Context(), acct); err != nil || g.tokens.Load() != want {
+		if err := c.check(t.Context(), acct); err != nil || g.tokens.Load() != want {
 			t.Errorf("%d token requests, want %d; %v", g.tokens.Load(), want, err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestTokenFormRequests(t *testing.T) {
 				}
 				ok(`{"access_token":"a","expires_in":3599}`)(w, r)
 			})
-			if err := newClient(t, g.config()).Check(t.Context(), account(t, file(g.URL))); err != nil || sent == "" {
+			if err := startClient(t, g.config()).check(t.Context(), account(t, file(g.URL))); err != nil || sent == "" {
 				t.Errorf("%v with form %q", err, sent)
 			}
 		})
@@ -133,11 +133,11 @@ func TestARevokedConnectionIsRememberedForTenSeconds(t *testing.T) {
 	clock := new(settable)
 	cfg := g.config()
 	cfg.Now = clock.Now
-	c, acct := newClient(t, cfg), account(t, authorizedUser())
+	c, acct := startClient(t, cfg), account(t, authorizedUser())
 	revoked := func(advance time.Duration, wantRequests int64) {
 		t.Helper()
 		clock.advance(advance)
-		if err := c.Check(t.Context(), acct); err == nil || kindOf(t, err) != Revoked || g.tokens.Load() != wantRequests {
+		if err := c.check(t.Context(), acct); err == nil || kindOf(t, err) != Revoked || g.tokens.Load() != wantRequests {
 			t.Errorf("%v after %d token requests, want %d", err, g.tokens.Load(), wantRequests)
 		}
 	}
@@ -149,11 +149,11 @@ func TestARevokedConnectionIsRememberedForTenSeconds(t *testing.T) {
 
 	reconnected := acct
 	reconnected.Revision++
-	if err := c.Check(t.Context(), reconnected); err != nil {
+	if err := c.check(t.Context(), reconnected); err != nil {
 		t.Errorf("a new revision waits for the old one's refusal: %v", err)
 	}
 	clock.advance(time.Second)
-	if err := c.Check(t.Context(), acct); err != nil {
+	if err := c.check(t.Context(), acct); err != nil {
 		t.Errorf("a cured connection is still refused: %v", err)
 	}
 }
@@ -163,9 +163,9 @@ func TestTokensTheUpstreamKeepsRefusingAreRememberedToo(t *testing.T) {
 	clock := new(settable)
 	cfg := g.config()
 	cfg.Now = clock.Now
-	c, acct := newClient(t, cfg), account(t, authorizedUser())
+	c, acct := startClient(t, cfg), account(t, authorizedUser())
 	for range 3 {
-		if _, err := c.SearchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Revoked {
+		if _, err := c.searchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Revoked {
 			t.Error(err)
 		}
 	}
@@ -176,15 +176,15 @@ func TestTokensTheUpstreamKeepsRefusingAreRememberedToo(t *testing.T) {
 
 func TestALateRefusalOfAnOldTokenSparesTheNewOne(t *testing.T) {
 	g := newGoogle(t, ok(empty))
-	c, acct := newClient(t, g.config()), account(t, authorizedUser())
+	c, acct := startClient(t, g.config()), account(t, authorizedUser())
 	for range 2 {
-		if err := c.Check(t.Context(), acct); err != nil {
+		if err := c.check(t.Context(), acct); err != nil {
 			t.Fatal(err)
 		}
 		c.tokens.drop(acct, "access-1")
 		c.tokens.refuse(acct, "access-1", &Error{Kind: Revoked})
 	}
-	if err := c.Check(t.Context(), acct); err != nil || g.tokens.Load() != 2 {
+	if err := c.check(t.Context(), acct); err != nil || g.tokens.Load() != 2 {
 		t.Errorf("%v after %d token requests, want 2", err, g.tokens.Load())
 	}
 }
@@ -201,21 +201,21 @@ func TestTokenEndpointInTroubleIsRetriedAndNotRemembered(t *testing.T) {
 			ok(`{"access_token":"a","expires_in":3599}`)(w, r)
 		}
 	}
-	if err := newClient(t, g.config()).Check(t.Context(), account(t, authorizedUser())); err != nil || g.tokens.Load() != 3 {
+	if err := startClient(t, g.config()).check(t.Context(), account(t, authorizedUser())); err != nil || g.tokens.Load() != 3 {
 		t.Errorf("%v after %d token requests", err, g.tokens.Load())
 	}
 }
 
 func TestCredentialsThatCannotBeUsed(t *testing.T) {
 	g := newGoogle(t, ok(empty))
-	c := newClient(t, g.config())
+	c := startClient(t, g.config())
 	broken := account(t, without(authorizedUser(), "refresh_token"))
-	if err := c.Check(t.Context(), broken); kindOf(t, err) != Misconfigured || !strings.Contains(err.Error(), "refresh_token") {
+	if err := c.check(t.Context(), broken); kindOf(t, err) != Misconfigured || !strings.Contains(err.Error(), "refresh_token") {
 		t.Errorf("a broken file: %v", err)
 	}
 	sealed := errors.New("wrong key")
 	unreadable := Account{ID: "c2", Credentials: func(context.Context) ([]byte, error) { return nil, sealed }}
-	err := c.Check(t.Context(), unreadable)
+	err := c.check(t.Context(), unreadable)
 	if _, is := errors.AsType[*Error](err); is || !errors.Is(err, sealed) {
 		t.Errorf("unreadable credentials blame the upstream: %v", err)
 	}
@@ -229,7 +229,7 @@ func TestTheTokenMemoryIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory := newTokens("", time.Now, unregistered)
+	memory := newTokens(Config{Now: time.Now}, unregistered)
 	for revision := range maxConnections + 10 {
 		memory.entry(Account{ID: "a", Revision: revision})
 	}
@@ -244,7 +244,7 @@ func TestTokenEndpointIsNotFollowedElsewhere(t *testing.T) {
 	g.token = func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL+"/token", http.StatusTemporaryRedirect)
 	}
-	err := newClient(t, g.config()).Check(t.Context(), account(t, authorizedUser()))
+	err := startClient(t, g.config()).check(t.Context(), account(t, authorizedUser()))
 	if err == nil || elsewhere.tokens.Load() != 0 {
 		t.Errorf("%v, %d requests elsewhere", err, elsewhere.tokens.Load())
 	}

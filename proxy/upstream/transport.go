@@ -28,20 +28,20 @@ const (
 	maxIdle = time.Minute
 	// userAgent must contain "gzip": Google compresses only when both it and Accept-Encoding say so.
 	userAgent = "sara (gzip)"
-	// queryTemplate is where questions are sent, but for the site.
+	// queryTemplate is the path of a query; spans show it instead of the path with the site.
 	queryTemplate = "/webmasters/v3/sites/{site}/searchAnalytics/query"
 )
 
-// wire is the HTTP side of the hot path: requests out, decoded bodies in.
-type wire struct {
+// A transport is the HTTP client of the hot path: requests out, decoded bodies in.
+type transport struct {
 	base     string // without a trailing slash
 	name     string // of the host
 	host     *fasthttp.HostClient
 	now      func() time.Time
-	inflight sync.WaitGroup // exchanges, which may outlive their callers
+	inflight sync.WaitGroup // exchanges; they may outlive their callers
 }
 
-func newWire(base string, attemptTimeout time.Duration, now func() time.Time) (*wire, error) {
+func newTransport(base string, attemptTimeout time.Duration, now func() time.Time) (*transport, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -53,7 +53,7 @@ func newWire(base string, attemptTimeout time.Duration, now func() time.Time) (*
 		IsTLS:    isTLS,
 		Name:     userAgent,
 		MaxConns: maxConns,
-		// Newest first: when that one turns out closed, all the others have been idle for longer.
+		// Newest first: if that one turns out closed, the others have been idle for longer.
 		ConnPoolStrategy:    fasthttp.LIFO,
 		MaxIdleConnDuration: maxIdle,
 		MaxConnWaitTimeout:  dialTimeout,
@@ -69,42 +69,42 @@ func newWire(base string, attemptTimeout time.Duration, now func() time.Time) (*
 		// The site is one path segment whose %2F must stay as it is.
 		DisablePathNormalizing: true,
 		SecureErrorLogMessage:  true,
-		// Client counts and paces attempts; the library must not add its own.
+		// The client counts and paces attempts; the library must not add its own.
 		MaxIdemponentCallAttempts: 1,
 	}
 	if isTLS {
 		host.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	return &wire{base: strings.TrimRight(base, "/"), name: u.Hostname(), host: host, now: now}, nil
+	return &transport{base: strings.TrimRight(base, "/"), name: u.Hostname(), host: host, now: now}, nil
 }
 
-func (w *wire) close() {
-	w.inflight.Wait()
-	w.host.CloseIdleConnections()
+func (t *transport) close() {
+	t.inflight.Wait()
+	t.host.CloseIdleConnections()
 }
 
-// query sends one search analytics question. The socket cannot be interrupted, so the exchange runs beside the caller, who
-// leaves when ctx ends; the exchange itself ends by ctx's deadline at the latest.
-func (w *wire) query(ctx context.Context, access, site string, body []byte) ([]byte, error) {
+// query sends one searchAnalytics.query. The socket cannot be interrupted, so the exchange runs in a goroutine: the caller
+// leaves when ctx ends, the exchange ends by ctx's deadline at the latest.
+func (t *transport) query(ctx context.Context, access, site string, body []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	req := fasthttp.AcquireRequest()
-	req.SetRequestURI(w.base + "/webmasters/v3/sites/" + escapeSite(site) + "/searchAnalytics/query?prettyPrint=false")
+	req.SetRequestURI(t.base + "/webmasters/v3/sites/" + escapeSite(site) + "/searchAnalytics/query?prettyPrint=false")
 	req.Header.SetMethod(fasthttp.MethodPost)
 	req.Header.SetContentType("application/json")
 	req.Header.Set(fasthttp.HeaderAcceptEncoding, "gzip")
 	req.Header.Set(fasthttp.HeaderAuthorization, "Bearer "+access)
-	req.SetBody(body) // a copy, since the exchange may outlive the caller
+	req.SetBody(body) // copies it, since the exchange may outlive the caller
 
 	type result struct {
 		reply []byte
 		err   error
 	}
 	done := make(chan result, 1)
-	w.inflight.Go(func() {
+	t.inflight.Go(func() {
 		defer fasthttp.ReleaseRequest(req)
-		reply, err := w.exchange(ctx, req, access)
+		reply, err := t.exchange(ctx, req, access)
 		done <- result{reply, err}
 	})
 	select {
@@ -116,21 +116,21 @@ func (w *wire) query(ctx context.Context, access, site string, body []byte) ([]b
 }
 
 // exchange sends req and returns the decoded body of a 200, which shares nothing with pooled memory.
-func (w *wire) exchange(ctx context.Context, req *fasthttp.Request, access string) ([]byte, error) {
+func (t *transport) exchange(ctx context.Context, req *fasthttp.Request, access string) ([]byte, error) {
 	resp := fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseResponse(resp)
-	deadline, _ := ctx.Deadline() // Client bounds every attempt
-	if err := w.host.DoDeadline(req, resp, deadline); err != nil {
-		return nil, w.failure(err, access)
+	deadline, _ := ctx.Deadline() // every attempt has one
+	if err := t.host.DoDeadline(req, resp, deadline); err != nil {
+		return nil, t.failure(err, access)
 	}
 	// An error body that cannot be decoded classifies like an empty one.
 	body, err := resp.BodyUncompressedWithLimit(maxReply)
 	if resp.StatusCode() != http.StatusOK {
-		return nil, classify(answer{
+		return nil, classify(errorReply{
 			status:     resp.StatusCode(),
 			retryAfter: string(resp.Header.Peek(fasthttp.HeaderRetryAfter)),
 			body:       body,
-		}, w.now(), access)
+		}, t.now(), access)
 	}
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
@@ -146,8 +146,8 @@ func (w *wire) exchange(ctx context.Context, req *fasthttp.Request, access strin
 	}
 }
 
-// failure explains an exchange without an answer.
-func (w *wire) failure(err error, access string) error {
+// failure is the error of an exchange without an answer.
+func (t *transport) failure(err error, access string) error {
 	switch {
 	case errors.Is(err, fasthttp.ErrTimeout):
 		return context.DeadlineExceeded
@@ -155,7 +155,7 @@ func (w *wire) failure(err error, access string) error {
 		return tooLarge()
 	case errors.Is(err, fasthttp.ErrConnectionClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		// The other idle connections are older than this one; the next attempt must not meet them.
-		w.host.CloseIdleConnections()
+		t.host.CloseIdleConnections()
 		e := unreachable("the connection closed before the answer")
 		e.dropped = true
 		return e
@@ -164,7 +164,7 @@ func (w *wire) failure(err error, access string) error {
 	}
 }
 
-// tooLarge is final: the same question brings the same answer.
+// tooLarge is final: the same query brings the same answer.
 func tooLarge() *Error {
 	return &Error{Kind: Unavailable, Status: http.StatusOK, Message: fmt.Sprintf("answered more than %d bytes", maxReply)}
 }
@@ -173,7 +173,7 @@ func badReply(what string) *Error {
 	return &Error{Kind: Unavailable, Status: http.StatusOK, Message: "answered " + what, transient: true}
 }
 
-// escapeSite makes a property one path segment, with ':' and '/' encoded as Google's own clients do.
+// escapeSite encodes a property as one path segment, ':' and '/' included, as Google's own clients do.
 func escapeSite(site string) string {
 	return strings.ReplaceAll(url.QueryEscape(site), "+", "%20")
 }

@@ -1,0 +1,144 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// maxCooldown is the longest cooldown that is accepted from Redis: the upstream's longest quota window is a day.
+	maxCooldown = 48 * time.Hour
+	// defaultRedisPatience is what a Redis that does not answer may add to a request, here and in the response cache together.
+	defaultRedisPatience = 100 * time.Millisecond
+	// redisOpenTime is how long Redis is not used after an error.
+	redisOpenTime = time.Second
+)
+
+// cooldowns are the sites that must not be queried because the upstream's quota for them is exhausted. They are kept in
+// memory and, with a Redis, shared by all replicas.
+type cooldowns struct {
+	now   func() time.Time
+	sites expiringMap[string, *Error] // the refusal, by site
+
+	redis   redis.UniversalClient // nil: not shared
+	timeout time.Duration         // of one step with Redis
+	breaker *breaker              // of Redis
+}
+
+func newCooldowns(cfg Config) *cooldowns {
+	onChange := func(isOpen bool) {
+		if isOpen {
+			cfg.Log.Warn("cooldowns are not shared: Redis does not answer")
+		} else {
+			cfg.Log.Info("cooldowns are shared over Redis again")
+		}
+	}
+	return &cooldowns{
+		now:   cfg.Now,
+		redis: cfg.Redis,
+		// The response cache spends up to six tenths of the patience before it fills, and nothing after that if Redis failed it.
+		timeout: cmp.Or(cfg.RedisPatience, defaultRedisPatience) * 4 / 10,
+		breaker: &breaker{host: "Redis", threshold: 1, openTime: redisOpenTime, now: cfg.Now, onChange: onChange, onRefuse: func() {}},
+	}
+}
+
+// start begins the cooldown of a site, for as long as the refusal asks.
+func (c *cooldowns) start(ctx context.Context, site string, refusal *Error) {
+	if refusal.RetryAfter <= 0 {
+		return
+	}
+	now := c.now()
+	until := now.Add(refusal.RetryAfter)
+	c.sites.put(site, refusal, until, now)
+	if c.redis == nil {
+		return
+	}
+	text, err := json.Marshal(refusal)
+	if err != nil {
+		return
+	}
+	value := appendCooldown(nil, until, text)
+	c.try(ctx, func(ctx context.Context) error {
+		return c.redis.Set(ctx, cooldownKey(site), value, refusal.RetryAfter).Err()
+	})
+}
+
+// left returns how long the cooldown of a site lasts still, and the refusal that started it; 0 and nil if there is none. A
+// site that this process does not know of costs one round trip to Redis.
+func (c *cooldowns) left(ctx context.Context, site string) (time.Duration, *Error) {
+	now := c.now()
+	if refusal, until, ok := c.sites.get(site, now); ok {
+		return until.Sub(now), refusal
+	}
+	if c.redis == nil {
+		return 0, nil
+	}
+	var value []byte
+	c.try(ctx, func(ctx context.Context) (err error) {
+		value, err = c.redis.Get(ctx, cooldownKey(site)).Bytes()
+		return err
+	})
+	until, text, ok := parseCooldown(value)
+	left := until.Sub(now)
+	if !ok || left <= 0 || left > maxCooldown {
+		return 0, nil
+	}
+	refusal := new(Error)
+	if json.Unmarshal(text, refusal) != nil {
+		refusal = &Error{Kind: Unavailable, Message: "another replica failed to ask it"}
+	}
+	c.sites.put(site, refusal, until, now)
+	return left, refusal
+}
+
+// try runs a step with Redis unless its circuit breaker is open. A step that fails leaves the replicas without the news.
+func (c *cooldowns) try(ctx context.Context, step func(context.Context) error) {
+	done, err := c.breaker.allow()
+	if err != nil {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	err = step(bounded)
+	switch {
+	case err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"):
+		done(success)
+	case ctx.Err() != nil: // the caller left
+		done(inconclusive)
+	default:
+		done(failure)
+	}
+}
+
+func cooldownKey(site string) string { return "sara:rest:" + site }
+
+// Format of a cooldown in Redis: a version, its end in milliseconds since 1970, the refusal as JSON, and the xxHash64 of all
+// that; numbers are little-endian.
+const (
+	cooldownVersion = 1
+	cooldownHead    = 1 + 8
+	cooldownSum     = 8
+)
+
+func appendCooldown(dst []byte, until time.Time, refusal []byte) []byte {
+	start := len(dst)
+	dst = append(dst, cooldownVersion)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(until.UnixMilli()))
+	dst = append(dst, refusal...)
+	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:]))
+}
+
+func parseCooldown(value []byte) (until time.Time, refusal []byte, ok bool) {
+	body := len(value) - cooldownSum
+	if body < cooldownHead || value[0] != cooldownVersion || xxhash.Sum64(value[:body]) != binary.LittleEndian.Uint64(value[body:]) {
+		return time.Time{}, nil, false
+	}
+	return time.UnixMilli(int64(binary.LittleEndian.Uint64(value[1:]))), value[cooldownHead:body], true
+}

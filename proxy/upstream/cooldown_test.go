@@ -1,0 +1,169 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redistest"
+)
+
+// onRedis runs a test on one server and on a cluster.
+func onRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
+	t.Run("single", func(t *testing.T) { test(t, redistest.Single(t).Client()) })
+	t.Run("cluster", func(t *testing.T) {
+		options, err := redis.ParseClusterURL(redistest.Cluster(t).URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := redis.NewClusterClient(options)
+		t.Cleanup(func() { _ = client.Close() })
+		test(t, client)
+	})
+}
+
+// replica returns the cooldowns of one process.
+func replica(clock *settable, client redis.UniversalClient) *cooldowns {
+	return newCooldowns(Config{Now: clock.Now, Redis: client, RedisPatience: 10 * time.Second, Log: slog.New(slog.DiscardHandler)})
+}
+
+func TestReplicasShareCooldowns(t *testing.T) {
+	onRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		clock := new(settable)
+		clock.advance(time.Hour)
+		one, other := replica(clock, client), replica(clock, client)
+		exhausted := &Error{Kind: Quota, Status: 403, Reason: "quotaExceeded", Message: "Load quota exceeded.", RetryAfter: time.Hour}
+		one.start(t.Context(), "a", exhausted)
+		one.start(t.Context(), "b", &Error{Kind: Quota})
+		clock.advance(time.Minute)
+		for _, test := range []struct {
+			name string
+			by   *cooldowns
+			site string
+			left time.Duration
+		}{
+			{"here", one, "a", 59 * time.Minute}, {"elsewhere", other, "a", 59 * time.Minute}, {"elsewhere, from memory", other, "a", 59 * time.Minute},
+			{"without a time", one, "b", 0}, {"another site", one, "c", 0},
+		} {
+			left, refusal := test.by.left(t.Context(), test.site)
+			if left != test.left || (refusal != nil) != (left > 0) || refusal != nil && *refusal != *exhausted {
+				t.Errorf("%s: %v left, %v", test.name, left, refusal)
+			}
+		}
+		clock.advance(59 * time.Minute)
+		if left, refusal := other.left(t.Context(), "a"); refusal != nil || left != 0 {
+			t.Errorf("after its end: %v left, %v", left, refusal)
+		}
+	})
+}
+
+func TestCooldownsInRedisThatCannotBeReadAreNone(t *testing.T) {
+	clock := new(settable)
+	client := redistest.Single(t).Client()
+	c := replica(clock, client)
+	hour, tooLong := clock.Now().Add(time.Hour), clock.Now().Add(49*time.Hour)
+	for _, value := range []string{"", "x", string(appendCooldown(nil, hour, nil)[1:]), string(appendCooldown(nil, tooLong, nil))} {
+		client.Set(t.Context(), cooldownKey("a"), value, 0)
+		if left, refusal := c.left(t.Context(), "a"); refusal != nil || left != 0 {
+			t.Errorf("%q: %v left, %v", value, left, refusal)
+		}
+	}
+	client.Set(t.Context(), cooldownKey("a"), appendCooldown(nil, hour, []byte("{}")), 0)
+	if left, refusal := c.left(t.Context(), "a"); left != time.Hour || refusal == nil || refusal.Kind != Unavailable {
+		t.Errorf("a refusal of another version: %v left, %v", left, refusal)
+	}
+}
+
+// Replicas of different versions share cooldowns, so keys and values must not change.
+func TestCooldownFormat(t *testing.T) {
+	value := appendCooldown(nil, time.UnixMilli(1_763_800_000_000), []byte(`{"kind":"quota"}`))
+	const want = "01" + "0026acaa9a010000" + "7b226b696e64223a2271756f7461227d"
+	if got := hex.EncodeToString(value[:len(value)-cooldownSum]); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if sum := binary.LittleEndian.Uint64(value[len(value)-cooldownSum:]); sum != xxhash.Sum64(value[:len(value)-cooldownSum]) {
+		t.Errorf("the sum is %x", sum)
+	}
+	if key := cooldownKey("sc-domain:example.com"); key != "sara:rest:sc-domain:example.com" {
+		t.Errorf("the key is %s", key)
+	}
+}
+
+func FuzzParseCooldown(f *testing.F) {
+	f.Add(appendCooldown(nil, time.UnixMilli(1), []byte("down")))
+	f.Add([]byte{cooldownVersion})
+	f.Fuzz(func(t *testing.T, value []byte) {
+		body := value[:max(0, len(value)-cooldownSum)]
+		value = binary.LittleEndian.AppendUint64(bytes.Clone(body), xxhash.Sum64(body))
+		until, refusal, ok := parseCooldown(value)
+		if ok && !bytes.Equal(appendCooldown(nil, until, refusal), value) {
+			t.Errorf("%q is %v, %q", value, until, refusal)
+		}
+	})
+}
+
+// While Redis is down, cooldowns stay in the process, and one look-up a second pays for finding out.
+func TestRedisOutageCostsOneStepASecond(t *testing.T) {
+	clock := new(settable)
+	var log bytes.Buffer
+	server := redistest.Single(t)
+	c := replica(clock, server.Client())
+	c.timeout = 10 * time.Second
+	steps := 0
+	try := func(err error) { c.try(t.Context(), func(context.Context) error { steps++; return err }) }
+	c.breaker.onChange = newCooldowns(Config{Now: clock.Now, Log: slog.New(slog.NewTextHandler(&log, nil))}).breaker.onChange
+	for _, step := range []struct {
+		advance time.Duration
+		err     error
+		steps   int
+	}{
+		{0, redis.Nil, 1}, {0, errors.New("refused"), 2}, {0, nil, 2}, {redisOpenTime - 1, nil, 2}, {1, errors.New("refused"), 3}, {0, nil, 3},
+		{redisOpenTime, nil, 4}, {0, nil, 5},
+	} {
+		clock.advance(step.advance)
+		if try(step.err); steps != step.steps {
+			t.Errorf("%d steps, want %d", steps, step.steps)
+		}
+	}
+	if lines := bytes.Count(log.Bytes(), []byte("\n")); lines != 2 {
+		t.Errorf("logged %q, want the outage and its end", &log)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	c.try(gone, func(context.Context) error { return context.Canceled })
+	if try(nil); steps != 6 {
+		t.Error("a caller that left opened the breaker")
+	}
+	server.Kill()
+	c.start(t.Context(), "a", &Error{Kind: Quota, RetryAfter: time.Hour})
+	if left, refusal := c.left(t.Context(), "a"); refusal == nil || left != time.Hour {
+		t.Errorf("%v left, %v", left, refusal)
+	}
+}
+
+func TestExpiringMapIsBounded(t *testing.T) {
+	var m expiringMap[int, struct{}]
+	now := time.Unix(0, 0)
+	for key := range maxExpiring {
+		m.put(key, struct{}{}, now.Add(time.Duration(1+key%2)*time.Minute), now)
+	}
+	now = now.Add(time.Minute)
+	m.put(-1, struct{}{}, now.Add(time.Minute), now)
+	if n := len(m.entries); n != maxExpiring/2+1 {
+		t.Errorf("%d entries, want those that are alive and the new one", n)
+	}
+	for key := range 2 * maxExpiring {
+		m.put(key, struct{}{}, now.Add(time.Hour), now)
+	}
+	if n := len(m.entries); n > maxExpiring {
+		t.Errorf("%d entries, want %d at most", n, maxExpiring)
+	}
+}

@@ -1,0 +1,231 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"sara/translate"
+)
+
+const (
+	// DefaultBaseURL is where Google serves the Search Console API.
+	DefaultBaseURL = "https://searchconsole.googleapis.com"
+	// DefaultTokenURL is Google's token endpoint.
+	DefaultTokenURL = "https://oauth2.googleapis.com/token"
+
+	defaultAttemptTimeout = 20 * time.Second
+	// forbiddenMemory is how long a Forbidden property stays in the negative cache.
+	forbiddenMemory = time.Minute
+)
+
+// Connections is the store of connections and properties; *sqlstore.Store is one.
+type Connections interface {
+	// Credentials returns Google's JSON, decrypted. The bytes are not kept and not changed.
+	Credentials(ctx context.Context, connectionID string) (credentials []byte, revision int, err error)
+	// SetConnectionHealth and SetPropertyAccess record a state; changed is false if it was recorded before.
+	SetConnectionHealth(ctx context.Context, connectionID string, revision int, healthy bool, note string) (changed bool, err error)
+	SetPropertyAccess(ctx context.Context, propertyID, note string) (changed bool, err error)
+}
+
+// Config sets up a Gateway. All but Connections may be zero.
+type Config struct {
+	// BaseURL of the Search Console API: scheme, host and an optional path prefix. Empty means DefaultBaseURL.
+	BaseURL string
+	// TokenURL refreshes authorized_user credentials; service accounts use their own token_uri. Empty means DefaultTokenURL.
+	TokenURL string
+	// Connections stays the caller's to close.
+	Connections Connections
+	// Redis shares cooldowns between replicas and stays the caller's to close; nil keeps them in this process.
+	Redis redis.UniversalClient
+	// RedisPatience is what a Redis that does not answer may add to a request; 0 means a tenth of a second.
+	RedisPatience time.Duration
+	// Now tells when tokens, cooldowns and cached refusals expire; nil means time.Now. Deadlines of contexts are real time.
+	Now func() time.Time
+	// Backoff is the pause after the given attempt, counted from 1; nil means exponential from 200 ms, with jitter.
+	Backoff func(attempt int) time.Duration
+	// AttemptTimeout bounds one attempt with the token it may have to fetch, within the caller's deadline. 0 means 20 s.
+	AttemptTimeout time.Duration
+	// Log receives changes of health; nil discards them.
+	Log *slog.Logger
+	// Registerer receives the metrics; nil keeps them to the Gateway.
+	Registerer prometheus.Registerer
+}
+
+// A Target is the property that a call is about, with the health of it that was recorded last.
+type Target struct {
+	PropertyID   string
+	Site         string // as Search Console writes it: "sc-domain:example.com" or "https://www.example.com/"
+	ConnectionID string
+	Revision     int    // of the connection's credentials
+	Healthy      bool   // the connection
+	AccessNote   string // why the property cannot be read; empty if it can
+}
+
+func (t Target) account() Account { return Account{ID: t.ConnectionID, Revision: t.Revision} }
+
+// Gateway calls Search Console. Make one per process with New.
+type Gateway struct {
+	client    *client
+	cooldowns *cooldowns
+	health    *recorder
+	forbidden expiringMap[string, struct{}] // negative cache, by property
+	now       func() time.Time
+}
+
+// New returns a Gateway that has sent nothing yet. It refuses a base URL that is not absolute http or https, and a
+// Registerer that already holds the metrics of another Gateway.
+func New(cfg Config) (*Gateway, error) {
+	if cfg.Connections == nil {
+		return nil, errors.New("BUG: the configuration of the gateway is not complete")
+	}
+	cfg = cfg.withDefaults()
+	client, err := newClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Gateway{
+		client:    client,
+		cooldowns: newCooldowns(cfg),
+		health:    &recorder{store: cfg.Connections, log: cfg.Log, now: cfg.Now},
+		now:       cfg.Now,
+	}, nil
+}
+
+func (cfg Config) withDefaults() Config {
+	if cfg.BaseURL == "" {
+		cfg.BaseURL = DefaultBaseURL
+	}
+	if cfg.TokenURL == "" {
+		cfg.TokenURL = DefaultTokenURL
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Backoff == nil {
+		cfg.Backoff = exponentialBackoff
+	}
+	if cfg.AttemptTimeout <= 0 {
+		cfg.AttemptTimeout = defaultAttemptTimeout
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return cfg
+}
+
+// Close ends token refreshes in flight and waits for everything the Gateway started; an exchange whose caller left may take
+// the rest of its attempt. Call it when no call is running any more.
+func (g *Gateway) Close() { g.client.close() }
+
+// Query asks Search Console for the rows of one searchAnalytics.query. The package comment lists the steps. The hook is
+// called once the call is known to be worth charging for, and its error ends the call; nil means that it is free.
+func (g *Gateway) Query(ctx context.Context, t Target, q translate.Query, charge func(context.Context) error) (*translate.Rows, error) {
+	if err := g.refusal(ctx, t); err != nil {
+		return nil, err
+	}
+	if charge != nil {
+		if err := g.client.check(ctx, t.account()); err != nil {
+			return nil, g.queryFailed(ctx, t, err)
+		}
+		if err := charge(ctx); err != nil {
+			return nil, err
+		}
+	}
+	body, err := g.client.searchAnalytics(ctx, t.account(), t.Site, q.AppendBody(nil))
+	if err != nil {
+		return nil, g.queryFailed(ctx, t, err)
+	}
+	g.health.readable(ctx, t)
+	return readRows(body, q)
+}
+
+// refusal answers from the cooldown and the negative cache; nil lets the query pass.
+func (g *Gateway) refusal(ctx context.Context, t Target) error {
+	if _, err := g.Cooldown(ctx, t.Site); err != nil {
+		return err
+	}
+	if _, _, ok := g.forbidden.get(t.PropertyID, g.now()); ok {
+		return &Error{Kind: Forbidden, Message: "it refused the account within the last minute"}
+	}
+	return nil
+}
+
+// queryFailed records what the failure of a query shows, and returns it.
+func (g *Gateway) queryFailed(ctx context.Context, t Target, err error) error {
+	failure, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	switch failure.Kind {
+	case Quota:
+		g.cooldowns.start(ctx, t.Site, failure)
+	case Forbidden:
+		now := g.now()
+		g.forbidden.put(t.PropertyID, struct{}{}, now.Add(forbiddenMemory), now)
+		g.health.forbidden(ctx, t)
+	default:
+		g.health.connectionFailure(ctx, t, failure)
+	}
+	return err
+}
+
+// readRows reads the answer to a query strictly.
+func readRows(body []byte, q translate.Query) (*translate.Rows, error) {
+	rows, err := translate.ReadRows(body, q.Dimension)
+	if err == nil && q.Dimension == translate.ByDate {
+		_, err = translate.SeriesOf(rows, q.Range)
+	}
+	if err != nil {
+		return nil, &Error{Kind: Unavailable, Message: "its answer makes no sense: " + err.Error()}
+	}
+	return rows, nil
+}
+
+// Cooldown returns how long a site must not be queried, and the refusal with that much RetryAfter; 0 and nil if it may be.
+func (g *Gateway) Cooldown(ctx context.Context, site string) (left time.Duration, err error) {
+	left, refusal := g.cooldowns.left(ctx, site)
+	if refusal == nil {
+		return 0, nil
+	}
+	again := *refusal
+	again.RetryAfter = left
+	return left, &again
+}
+
+// Sitemaps lists the submitted sitemaps of a property in the upstream's order; none is an empty list. Those that an index
+// names are missing, unless they were submitted too. The account may be a restricted user.
+func (g *Gateway) Sitemaps(ctx context.Context, t Target) ([]Sitemap, error) {
+	sitemaps, err := g.client.sitemaps(ctx, t.account(), t.Site)
+	if failure, ok := errors.AsType[*Error](err); ok {
+		g.health.connectionFailure(ctx, t, failure)
+	}
+	return sitemaps, err
+}
+
+// Inspect asks urlInspection about one URL of a property; the account must be a full user or an owner of it, and is
+// Forbidden otherwise. It looks an indexed version up and fetches nothing, which takes some seconds all the same. Every
+// attempt, and so a retry too, counts against the upstream's quota of the site.
+func (g *Gateway) Inspect(ctx context.Context, t Target, url string) (Inspection, error) {
+	inspection, err := g.client.inspect(ctx, t.account(), t.Site, url)
+	if failure, ok := errors.AsType[*Error](err); ok {
+		g.health.connectionFailure(ctx, t, failure)
+	}
+	if err == nil {
+		g.health.readable(ctx, t)
+	}
+	return inspection, err
+}
+
+// Sites lists every property that the account can see, in the upstream's order and unfiltered; none is an empty list.
+func (g *Gateway) Sites(ctx context.Context, acct Account) ([]Site, error) {
+	return g.client.sites(ctx, acct)
+}
+
+// Check is nil when the account has or can get an access token, and the circuit breaker of search analytics is not open. It
+// does not ask Search Console, and is not counted as a call; while the token is good it costs next to nothing.
+func (g *Gateway) Check(ctx context.Context, acct Account) error { return g.client.check(ctx, acct) }

@@ -1,0 +1,319 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sara/translate"
+)
+
+// store is a Connections in memory. It has the same credentials for all connections, and logs what is recorded.
+type store struct {
+	credentials []byte
+	err         error // of every method
+
+	mu       sync.Mutex
+	recorded []string
+}
+
+func (s *store) Credentials(context.Context, string) ([]byte, int, error) {
+	return s.credentials, 1, s.err
+}
+
+func (s *store) SetConnectionHealth(_ context.Context, id string, _ int, healthy bool, note string) (bool, error) {
+	state := "works"
+	if !healthy {
+		state = "fails"
+	}
+	return s.record(strings.TrimSpace(id + " " + state + " " + note))
+}
+
+func (s *store) SetPropertyAccess(_ context.Context, id, note string) (bool, error) {
+	return s.record(strings.TrimSpace(id + " " + note))
+}
+
+func (s *store) record(what string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recorded = append(s.recorded, what)
+	return s.err == nil, s.err
+}
+
+// take returns what was recorded since the last call.
+func (s *store) take() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	recorded := s.recorded
+	s.recorded = nil
+	return recorded
+}
+
+// gated is a Gateway with a clock of its own before a scripted Search Console whose next answer a test sets.
+type gated struct {
+	*scripted
+	*Gateway
+	store *store
+	log   *strings.Builder
+}
+
+func newGated(t *testing.T, next http.HandlerFunc) *gated {
+	s := script(t, next)
+	g := &gated{scripted: s, store: &store{credentials: marshal(t, authorizedUser())}, log: new(strings.Builder)}
+	cfg := s.config()
+	cfg.Connections, cfg.Log = g.store, slog.New(slog.NewTextHandler(g.log, nil))
+	var err error
+	if g.Gateway, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	t.Cleanup(s.CloseClientConnections)
+	return g
+}
+
+const rowsOfDevices = `{"rows":[{"keys":["MOBILE"],"clicks":1,"impressions":2,"ctr":0.5,"position":3}]}`
+
+func devices() translate.Query {
+	return translate.DayQuery(site, translate.ByDevice, translate.NewDate(2026, 11, 1), 10)
+}
+
+func target() Target {
+	return Target{PropertyID: "property-1", Site: site, ConnectionID: "connection-1", Revision: 1, Healthy: true}
+}
+
+// query makes a call that is free.
+func (g *gated) query(t *testing.T, target Target) error {
+	t.Helper()
+	_, err := g.Query(t.Context(), target, devices(), nil)
+	return err
+}
+
+func TestQueryReturnsRowsAndChargesOnce(t *testing.T) {
+	g := newGated(t, ok(rowsOfDevices))
+	charges := 0
+	rows, err := g.Query(t.Context(), target(), devices(), func(context.Context) error { charges++; return nil })
+	if err != nil || rows.Len() != 1 || string(rows.Key(0)) != "MOBILE" || charges != 1 {
+		t.Errorf("%v, %d charges", err, charges)
+	}
+	if recorded := g.store.take(); len(recorded) != 0 {
+		t.Errorf("recorded %v of a property that worked before", recorded)
+	}
+}
+
+func TestQueryThatIsNotChargedIsNotSent(t *testing.T) {
+	g := newGated(t, ok(rowsOfDevices))
+	broke := errors.New("no budget left")
+	if _, err := g.Query(t.Context(), target(), devices(), func(context.Context) error { return broke }); err != broke || g.calls() != 0 {
+		t.Errorf("got %v after %d calls", err, g.calls())
+	}
+}
+
+func TestQueryRefusesAnswersThatMakeNoSense(t *testing.T) {
+	g := newGated(t, ok(`{"rows":[{"keys":["MOBILE"],"clicks":-1}]}`))
+	if err := g.query(t, target()); kindOf(t, err) != Unavailable || !strings.Contains(err.Error(), "makes no sense") {
+		t.Errorf("got %v", err)
+	}
+	g.answer(ok(`{"rows":[{"keys":["2026-01-01"],"clicks":1,"impressions":1,"ctr":1,"position":1}]}`))
+	day := translate.NewDate(2026, 11, 1)
+	series := translate.SeriesQuery(site, translate.DateRange{Start: day, End: day}, nil)
+	if _, err := g.Query(t.Context(), target(), series, nil); kindOf(t, err) != Unavailable {
+		t.Errorf("a day out of the range: %v", err)
+	}
+}
+
+// Each refusal is known before the charge is made, and costs no call once it is known.
+func TestQueryRefusesWithoutCharge(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer http.HandlerFunc
+		fails  int // how often it takes to be known
+		kind   Kind
+	}{
+		"cooldown":        {status(403, string(fixture(t, "quota_load.json"))), 1, Quota},
+		"negative cache":  {status(403, string(fixture(t, "forbidden_site.json"))), 1, Forbidden},
+		"circuit breaker": {status(503, "{}"), failuresToOpen, Unavailable},
+		"dead token":      {status(401, string(fixture(t, "unauthenticated.json"))), 1, Revoked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGated(t, test.answer)
+			for range test.fails {
+				if err := g.query(t, target()); kindOf(t, err) != test.kind {
+					t.Fatalf("got %v, want %v", err, test.kind)
+				}
+			}
+			before := g.calls()
+			_, err := g.Query(t.Context(), target(), devices(), func(context.Context) error {
+				t.Error("charged for a call that is refused")
+				return nil
+			})
+			if kindOf(t, err) != test.kind || g.calls() != before {
+				t.Errorf("got %v after %d more calls", err, g.calls()-before)
+			}
+			g.answer(ok(rowsOfDevices))
+			g.clock.advance(15 * time.Minute)
+			if err := g.query(t, target()); err != nil {
+				t.Errorf("when it has passed: %v", err)
+			}
+		})
+	}
+}
+
+func TestForbiddenPropertyIsCachedForAMinute(t *testing.T) {
+	g := newGated(t, status(403, string(fixture(t, "forbidden_site.json"))))
+	other := target()
+	other.PropertyID = "property-2"
+	for _, test := range []struct {
+		of      Target
+		advance time.Duration
+		calls   int
+	}{{target(), 0, 1}, {target(), 59 * time.Second, 1}, {other, 0, 2}, {target(), time.Second, 3}} {
+		g.clock.advance(test.advance)
+		if err := g.query(t, test.of); kindOf(t, err) != Forbidden || g.calls() != test.calls {
+			t.Errorf("%v after %d calls, want %d", err, g.calls(), test.calls)
+		}
+	}
+}
+
+func TestQueryRecordsWhatItShowsOfTheConnection(t *testing.T) {
+	const accessNote = "property-1 The connected account has no access to the property in Search Console."
+	forbidden := status(403, string(fixture(t, "forbidden_site.json")))
+	broken, lost := target(), target()
+	broken.Healthy, lost.AccessNote = false, "no access"
+	for name, test := range map[string]struct {
+		answer http.HandlerFunc
+		target Target
+		want   []string
+	}{
+		"ok":                          {ok(rowsOfDevices), target(), nil},
+		"ok again":                    {ok(rowsOfDevices), broken, []string{"connection-1 works"}},
+		"access again":                {ok(rowsOfDevices), lost, []string{"property-1"}},
+		"forbidden":                   {forbidden, target(), []string{accessNote}},
+		"forbidden: a working token":  {forbidden, broken, []string{"connection-1 works", accessNote}},
+		"forbidden: first note stays": {forbidden, lost, nil},
+		"revoked": {status(401, "{}"), target(),
+			[]string{"connection-1 fails The connection to Search Console was revoked or has expired: connect the account again."}},
+		"misconfigured": {status(403, string(fixture(t, "scope_new.json"))), target(),
+			[]string{"connection-1 fails The connection to Search Console does not work: the credentials lack the scope " + scope + ": connect again and grant it"}},
+		"still misconfigured": {status(403, string(fixture(t, "scope_new.json"))), broken, nil},
+		"quota":               {status(429, "{}"), broken, nil},
+		"rejected":            {status(400, "{}"), broken, nil},
+		"unavailable":         {status(503, "{}"), broken, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGated(t, test.answer)
+			_ = g.query(t, test.target) // its errors are tested elsewhere
+			if got := g.store.take(); !slices.Equal(got, test.want) {
+				t.Errorf("recorded %q, want %q", got, test.want)
+			}
+			if lines := strings.Count(g.log.String(), "changed: "); lines != len(test.want) {
+				t.Errorf("%d changes are logged, want %d", lines, len(test.want))
+			}
+		})
+	}
+}
+
+// Inspecting needs more permissions than reading, so its refusal shows nothing about the property.
+func TestInspectAndSitemapsRecordTheConnectionOnly(t *testing.T) {
+	lost := target()
+	lost.Healthy, lost.AccessNote = false, "no access"
+	for name, test := range map[string]struct {
+		answer             http.HandlerFunc
+		target             Target
+		inspect, sitemaps_ []string
+	}{
+		"ok":               {ok(`{"inspectionResult":{"indexStatusResult":{}}}`), lost, []string{"connection-1 works", "property-1"}, nil},
+		"forbidden":        {status(403, string(fixture(t, "forbidden_denied.json"))), lost, nil, nil},
+		"forbidden anew":   {status(403, string(fixture(t, "forbidden_denied.json"))), target(), nil, nil},
+		"quota of its own": {status(429, "{}"), target(), nil, nil},
+		"revoked":          {status(401, "{}"), target(), []string{"connection-1 fails " + noteRevoked}, []string{"connection-1 fails " + noteRevoked}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGated(t, test.answer)
+			_, _ = g.Inspect(t.Context(), test.target, site)
+			if got := g.store.take(); !slices.Equal(got, test.inspect) {
+				t.Errorf("Inspect recorded %q, want %q", got, test.inspect)
+			}
+			g = newGated(t, test.answer)
+			_, _ = g.Sitemaps(t.Context(), test.target)
+			if got := g.store.take(); !slices.Equal(got, test.sitemaps_) {
+				t.Errorf("Sitemaps recorded %q, want %q", got, test.sitemaps_)
+			}
+			g.answer(ok(rowsOfDevices))
+			g.clock.advance(deadMemory)
+			if err := g.query(t, test.target); err != nil {
+				t.Errorf("a query after it: %v", err)
+			}
+		})
+	}
+}
+
+// A job lists its properties once and then makes many calls with targets that grow old.
+func TestOldTargetsCostOneWriteAMinute(t *testing.T) {
+	g := newGated(t, ok(rowsOfDevices))
+	old := target()
+	old.Healthy, old.AccessNote = false, "no access"
+	for range 10 {
+		if err := g.query(t, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := g.store.take(); len(got) != 2 {
+		t.Errorf("recorded %q, want one write each for the connection and the property", got)
+	}
+	g.answer(status(401, "{}"))
+	_ = g.query(t, old)
+	if got := g.store.take(); len(got) != 1 {
+		t.Errorf("recorded %q of a connection that fails again", got)
+	}
+	g.answer(ok(rowsOfDevices))
+	g.clock.advance(recordMemory)
+	_ = g.query(t, old)
+	if got := g.store.take(); len(got) != 2 {
+		t.Errorf("recorded %q when the memory is over", got)
+	}
+}
+
+func TestUnrecordedChangesAreLoggedAndTriedAgain(t *testing.T) {
+	g := newGated(t, ok(rowsOfDevices))
+	lost := target()
+	lost.AccessNote = "no access"
+	if err := g.query(t, lost); err != nil { // which has the token from now on
+		t.Fatal(err)
+	}
+	g.clock.advance(recordMemory)
+	g.store.take()
+	g.store.err = errors.New("disk full")
+	for range 2 {
+		if err := g.query(t, lost); err != nil {
+			t.Errorf("the answer depends on the record: %v", err)
+		}
+	}
+	if got := g.store.take(); len(got) != 2 || strings.Count(g.log.String(), `msg="cannot record the access to a property"`) != 2 {
+		t.Errorf("recorded %q, logged %s", got, g.log)
+	}
+}
+
+func TestUnreadableCredentialsAreTheStoresError(t *testing.T) {
+	g := newGated(t, ok(rowsOfDevices))
+	g.store.err = errors.New("wrong key")
+	err := g.query(t, target())
+	failure, ok := errors.AsType[*CredentialsError](err)
+	if !ok || failure.ConnectionID != "connection-1" || !errors.Is(err, g.store.err) || KindOf(err) != Unavailable {
+		t.Errorf("got %v", err)
+	}
+	if got := g.store.take(); len(got) != 0 {
+		t.Errorf("recorded %q", got)
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	wrapped := errors.Join(errors.New("collect"), &Error{Kind: Revoked})
+	if KindOf(wrapped) != Revoked || KindOf(errors.New("reset")) != Unavailable || KindOf(nil) != Unavailable {
+		t.Error("not the kind of the *Error in it")
+	}
+}

@@ -1,0 +1,101 @@
+package upstream
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// What customers read about a connection or a property that does not work.
+const (
+	noteForbidden     = "The connected account has no access to the property in Search Console."
+	noteRevoked       = "The connection to Search Console was revoked or has expired: connect the account again."
+	noteMisconfigured = "The connection to Search Console does not work: " // and why
+)
+
+// recordMemory is how long this process trusts what it recorded over what a Target says. A Target may be old: a job lists
+// its properties once a run. Without this memory, each of its calls would write the same change again.
+const recordMemory = time.Minute
+
+// A recorder writes to the store whether connections and properties work, and logs each transition once. Of several
+// replicas that see a change, the store lets one make it.
+type recorder struct {
+	store    Connections
+	log      *slog.Logger
+	now      func() time.Time
+	recorded expiringMap[recordKey, bool] // whether it works
+}
+
+// recordKey names a connection at a revision of its credentials, or a property.
+type recordKey struct {
+	kind, id string
+	revision int
+}
+
+// readable records that the upstream answers for a property, and so that its connection works.
+func (r *recorder) readable(ctx context.Context, t Target) {
+	r.connection(ctx, t, true, "")
+	r.property(ctx, t, "")
+}
+
+// forbidden records that the account has no access to the property. The token was accepted, so the connection works.
+func (r *recorder) forbidden(ctx context.Context, t Target) {
+	r.connection(ctx, t, true, "")
+	r.property(ctx, t, noteForbidden)
+}
+
+// connectionFailure records a failure that concerns the whole connection; other failures record nothing.
+func (r *recorder) connectionFailure(ctx context.Context, t Target, failure *Error) {
+	switch failure.Kind {
+	case Revoked:
+		r.connection(ctx, t, false, noteRevoked)
+	case Misconfigured:
+		r.connection(ctx, t, false, noteMisconfigured+failure.Message)
+	}
+}
+
+func (r *recorder) connection(ctx context.Context, t Target, healthy bool, note string) {
+	key := recordKey{"connection", t.ConnectionID, t.Revision}
+	r.record(key, t.Healthy, healthy, func() (bool, error) {
+		changed, err := r.store.SetConnectionHealth(ctx, t.ConnectionID, t.Revision, healthy, note)
+		r.logTransition(ctx, changed, err, "health of a connection",
+			slog.String("connection", t.ConnectionID), slog.Bool("healthy", healthy), slog.String("note", note))
+		return changed, err
+	})
+}
+
+// property records the access to a property. The first note stands: a later one does not replace it.
+func (r *recorder) property(ctx context.Context, t Target, note string) {
+	key := recordKey{kind: "property", id: t.PropertyID}
+	r.record(key, t.AccessNote == "", note == "", func() (bool, error) {
+		changed, err := r.store.SetPropertyAccess(ctx, t.PropertyID, note)
+		r.logTransition(ctx, changed, err, "access to a property", slog.String("property", t.PropertyID), slog.String("note", note))
+		return changed, err
+	})
+}
+
+// record writes whether something works, unless that is what was recorded last.
+func (r *recorder) record(key recordKey, listed, works bool, write func() (changed bool, err error)) {
+	now := r.now()
+	last, _, ok := r.recorded.get(key, now)
+	if !ok {
+		last = listed
+	}
+	if last == works {
+		return
+	}
+	if _, err := write(); err == nil {
+		r.recorded.put(key, works, now.Add(recordMemory), now)
+	}
+}
+
+// logTransition logs a change, or that it could not be recorded; the call succeeds all the same.
+func (r *recorder) logTransition(ctx context.Context, changed bool, err error, what string, attributes ...slog.Attr) {
+	switch {
+	case err != nil:
+		attributes = append(attributes, slog.Any("error", err))
+		r.log.LogAttrs(ctx, slog.LevelError, "cannot record the "+what, attributes...)
+	case changed:
+		r.log.LogAttrs(ctx, slog.LevelWarn, "changed: "+what, attributes...)
+	}
+}
