@@ -84,7 +84,7 @@ func (b *breaker) refusal() error {
 	wait := time.Duration(max(math.Ceil(left.Seconds()), 1)) * time.Second
 	return &Error{
 		Kind:       Unavailable,
-		Message:    fmt.Sprintf("%s has failed repeatedly and is left alone for %v", b.host, wait),
+		Message:    fmt.Sprintf("%s failed repeatedly: its circuit breaker is open for another %v", b.host, wait),
 		RetryAfter: wait,
 	}
 }

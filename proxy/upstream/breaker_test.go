@@ -51,27 +51,29 @@ func newGuarded(t *testing.T, next http.HandlerFunc) *guarded {
 
 func (u *guarded) ask(t *testing.T, acct Account) error {
 	t.Helper()
-	_, err := u.searchAnalytics(t.Context(), acct, site, question)
+	_, err := u.searchAnalytics(t.Context(), acct, site, queryBody)
 	return err
 }
 
-// fail makes calls that fail because the host does.
+// fail makes calls that get no answer.
 func (u *guarded) fail(t *testing.T, acct Account, times int) {
 	t.Helper()
 	for range times {
 		if err := u.ask(t, acct); err == nil || kindOf(t, err) != Unavailable || isRefusal(err) {
-			t.Fatalf("got %v, want a failure of the host", err)
+			t.Fatalf("got %v, want a failed call", err)
 		}
 	}
 }
 
-func isRefusal(err error) bool { return err != nil && strings.Contains(err.Error(), "left alone") }
+func isRefusal(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "circuit breaker is open")
+}
 
-// wantRefusal is for an error that says to come back after the wait.
+// wantRefusal wants the error of an open breaker that says to come back after the wait.
 func wantRefusal(t *testing.T, err error, wait time.Duration) {
 	t.Helper()
 	failure, ok := errors.AsType[*Error](err)
-	if !ok || failure.Kind != Unavailable || failure.RetryAfter != wait || !strings.Contains(failure.Message, "left alone for "+wait.String()) {
+	if !ok || failure.Kind != Unavailable || failure.RetryAfter != wait || !strings.Contains(failure.Message, "open for another "+wait.String()) {
 		t.Errorf("got %v, want to be refused for %v", err, wait)
 	}
 }
@@ -95,7 +97,7 @@ func (u *scripted) metric(t *testing.T, name, label string) (sum float64) {
 	return sum
 }
 
-func TestAHostThatFailsFiveCallsInARowIsLeftAloneForTenSeconds(t *testing.T) {
+func TestBreakerOpensForTenSecondsAfterFiveFailures(t *testing.T) {
 	u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
 	u.fail(t, acct, failuresToOpen-1)
 	u.answer(ok(empty))
@@ -117,7 +119,7 @@ func TestAHostThatFailsFiveCallsInARowIsLeftAloneForTenSeconds(t *testing.T) {
 	u.answer(ok(empty))
 	refusedEverywhere(time.Second)
 	if u.calls() != before {
-		t.Errorf("%d calls were sent to a host that is left alone", u.calls()-before)
+		t.Errorf("%d calls passed an open breaker", u.calls()-before)
 	}
 	for name, want := range map[string]float64{"sara_upstream_breaker_open": 1, "sara_upstream_breaker_refused_total": 4} {
 		if got := u.metric(t, name, "search_console"); got != want {
@@ -134,13 +136,13 @@ func TestAHostThatFailsFiveCallsInARowIsLeftAloneForTenSeconds(t *testing.T) {
 		}
 	}
 	if u.metric(t, "sara_upstream_breaker_open", "search_console") != 0 {
-		t.Error("the metric says that the host is left alone still")
+		t.Error("the metric says that the breaker is still open")
 	}
 	u.answer(status(503, "{}"))
 	u.fail(t, acct, failuresToOpen) // counted from none again
 }
 
-func TestOnlyAHostThatDoesNotAnswerHasFailed(t *testing.T) {
+func TestBreakerCountsOnlyMissingAnswers(t *testing.T) {
 	leave := func(u *guarded, acct Account) error {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -148,20 +150,20 @@ func TestOnlyAHostThatDoesNotAnswerHasFailed(t *testing.T) {
 			cancel()
 			hang(w, r)
 		})
-		_, err := u.searchAnalytics(ctx, acct, site, question)
+		_, err := u.searchAnalytics(ctx, acct, site, queryBody)
 		return err
 	}
 	hurry := func(u *guarded, acct Account) error {
 		u.answer(hang)
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
-		_, err := u.searchAnalytics(ctx, acct, site, question)
+		_, err := u.searchAnalytics(ctx, acct, site, queryBody)
 		return err
 	}
 	answer := func(h http.HandlerFunc) func(*guarded, Account) error {
 		return func(u *guarded, acct Account) error {
 			u.answer(h)
-			_, err := u.searchAnalytics(context.Background(), acct, site, question)
+			_, err := u.searchAnalytics(context.Background(), acct, site, queryBody)
 			return err
 		}
 	}
@@ -173,7 +175,7 @@ func TestOnlyAHostThatDoesNotAnswerHasFailed(t *testing.T) {
 				t.Fatalf("got %v, want %v", err, kind)
 			}
 			if refused := isRefusal(u.check(t.Context(), acct)); refused != (want == failure) {
-				t.Errorf("left alone after four failures and this: %v", refused)
+				t.Errorf("open after four failures and this: %v", refused)
 			}
 			if want == failure {
 				return
@@ -182,7 +184,7 @@ func TestOnlyAHostThatDoesNotAnswerHasFailed(t *testing.T) {
 			u.answer(status(503, "{}"))
 			u.fail(t, acct, 1)
 			if refused := isRefusal(u.check(t.Context(), acct)); refused != (want == inconclusive) {
-				t.Errorf("left alone after four failures, this and one more: %v", refused)
+				t.Errorf("open after four failures, this and one more: %v", refused)
 			}
 		})
 	}
@@ -196,7 +198,7 @@ func TestOnlyAHostThatDoesNotAnswerHasFailed(t *testing.T) {
 	f("a caller who left", leave, Interrupted, inconclusive)
 }
 
-// gate answers one request when it is opened; arrived tells that the request is there.
+// gate answers one request once open is closed; arrived closes when the request is there.
 func gate(then http.HandlerFunc) (h http.HandlerFunc, arrived, open chan struct{}) {
 	arrived, open = make(chan struct{}), make(chan struct{})
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -206,7 +208,7 @@ func gate(then http.HandlerFunc) (h http.HandlerFunc, arrived, open chan struct{
 	}, arrived, open
 }
 
-func TestOneCallProbesAHostThatWasLeftAlone(t *testing.T) {
+func TestHalfOpenBreakerAdmitsOneProbe(t *testing.T) {
 	u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
 	u.fail(t, acct, failuresToOpen)
 	u.clock.advance(openTime)
@@ -214,7 +216,7 @@ func TestOneCallProbesAHostThatWasLeftAlone(t *testing.T) {
 	u.answer(h)
 	probe := make(chan error, 1)
 	go func() {
-		_, err := u.searchAnalytics(t.Context(), acct, site, question)
+		_, err := u.searchAnalytics(t.Context(), acct, site, queryBody)
 		probe <- err
 	}()
 	<-arrived
@@ -230,7 +232,7 @@ func TestOneCallProbesAHostThatWasLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAFailedProbeLeavesTheHostAloneAgain(t *testing.T) {
+func TestFailedProbeOpensTheBreakerAgain(t *testing.T) {
 	u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
 	u.fail(t, acct, failuresToOpen)
 	for range 3 {
@@ -239,11 +241,11 @@ func TestAFailedProbeLeavesTheHostAloneAgain(t *testing.T) {
 		wantRefusal(t, u.ask(t, acct), openTime)
 	}
 	if n := u.metric(t, "sara_upstream_breaker_open", "search_console"); n != 1 {
-		t.Errorf("the metric says %v hosts are left alone, want 1", n)
+		t.Errorf("the metric says %v breakers are open, want 1", n)
 	}
 }
 
-func TestWhenTheCallerOfAProbeLeavesTheNextCallIsTheProbe(t *testing.T) {
+func TestInconclusiveProbeIsFollowedByAnother(t *testing.T) {
 	u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
 	u.fail(t, acct, failuresToOpen)
 	u.clock.advance(openTime)
@@ -253,7 +255,7 @@ func TestWhenTheCallerOfAProbeLeavesTheNextCallIsTheProbe(t *testing.T) {
 		leave()
 		hang(w, r)
 	})
-	if _, err := u.searchAnalytics(ctx, acct, site, question); kindOf(t, err) != Interrupted {
+	if _, err := u.searchAnalytics(ctx, acct, site, queryBody); kindOf(t, err) != Interrupted {
 		t.Errorf("the probe: %v", err)
 	}
 	sealed := errors.New("wrong key")
@@ -263,12 +265,12 @@ func TestWhenTheCallerOfAProbeLeavesTheNextCallIsTheProbe(t *testing.T) {
 	}
 	u.answer(ok(empty))
 	if err := errors.Join(u.ask(t, acct), u.ask(t, acct)); err != nil {
-		t.Errorf("after the probes that nobody waited for: %v", err)
+		t.Errorf("after the inconclusive probes: %v", err)
 	}
 }
 
-// What was under way when the host was given up neither ends the rest nor lengthens it.
-func TestLateResultsSayNothingOfAHostThatIsLeftAlone(t *testing.T) {
+// A call from before the breaker opened neither closes it nor keeps it open for longer.
+func TestBreakerIgnoresCallsFromBeforeItOpened(t *testing.T) {
 	u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
 	if err := u.check(t.Context(), acct); err != nil {
 		t.Fatal(err)
@@ -277,7 +279,7 @@ func TestLateResultsSayNothingOfAHostThatIsLeftAlone(t *testing.T) {
 		h, arrived, open := gate(late)
 		u.answer(h)
 		var calls sync.WaitGroup
-		calls.Go(func() { _, _ = u.searchAnalytics(t.Context(), acct, site, question) }) // how it ends is not the question
+		calls.Go(func() { _, _ = u.searchAnalytics(t.Context(), acct, site, queryBody) }) // how it ends is not the queryBody
 		<-arrived
 		u.answer(status(503, "{}"))
 		u.fail(t, acct, failuresToOpen)
@@ -293,7 +295,7 @@ func TestLateResultsSayNothingOfAHostThatIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestATokenEndpointIsLeftAloneByItself(t *testing.T) {
+func TestTokenEndpointsHaveBreakersOfTheirOwn(t *testing.T) {
 	_, key := newKey(t)
 	u := newGuarded(t, ok(empty))
 	var down atomic.Bool
@@ -317,7 +319,7 @@ func TestATokenEndpointIsLeftAloneByItself(t *testing.T) {
 	wantRefusal(t, u.ask(t, without), openTime)
 	wantRefusal(t, u.check(t.Context(), without), openTime)
 	if n := u.google.tokens.Load() - before; n != 0 || u.metric(t, "sara_upstream_breaker_open", "token") != 1 {
-		t.Errorf("%d token requests to an endpoint that is left alone", n)
+		t.Errorf("%d token requests passed an open breaker", n)
 	}
 	if err := errors.Join(u.check(t.Context(), with), u.ask(t, with)); err != nil {
 		t.Errorf("a connection with a token: %v", err)
@@ -326,9 +328,9 @@ func TestATokenEndpointIsLeftAloneByItself(t *testing.T) {
 	down.Store(false)
 	u.clock.advance(openTime)
 	if err := errors.Join(u.ask(t, without), u.ask(t, robot)); err != nil {
-		t.Errorf("after the rest: %v", err)
+		t.Errorf("after ten seconds: %v", err)
 	}
 	if u.metric(t, "sara_upstream_breaker_open", "token")+u.metric(t, "sara_upstream_breaker_refused_total", "search_console") != 0 {
-		t.Error("the metrics blame a host that is up")
+		t.Error("the metrics count another breaker")
 	}
 }

@@ -45,7 +45,7 @@ func (c classified) check(t *testing.T, e *Error) {
 	}
 }
 
-func TestReasonAndMessageDecideWhatAnAnswerMeans(t *testing.T) {
+func TestClassifyByReasonAndMessage(t *testing.T) {
 	for _, c := range []classified{
 		{name: "load quota rests fifteen minutes", file: "quota_load.json", status: 403, kind: Quota, reason: "quotaExceeded", retryAfter: 15 * time.Minute, message: "load quota exceeded"},
 		{name: "load quota as 429", file: "quota_load.json", status: 429, kind: Quota, reason: "quotaExceeded", retryAfter: 15 * time.Minute},
@@ -66,7 +66,7 @@ func TestReasonAndMessageDecideWhatAnAnswerMeans(t *testing.T) {
 		{name: "API disabled, filed under usage limits", file: "api_disabled_old.json", status: 403, kind: Misconfigured, reason: "accessNotConfigured", message: "enable searchconsole.googleapis.com"},
 		{name: "API disabled, new envelope", file: "api_disabled_new.json", status: 403, kind: Misconfigured, reason: "SERVICE_DISABLED", message: "enable searchconsole.googleapis.com"},
 		{name: "access token refused", file: "unauthenticated.json", status: 401, kind: Revoked, reason: "UNAUTHENTICATED"},
-		{name: "question refused", file: "invalid_argument.json", status: 400, kind: Rejected, reason: "badRequest", message: "Duplicate dimensions"},
+		{name: "rejected request", file: "invalid_argument.json", status: 400, kind: Rejected, reason: "badRequest", message: "Duplicate dimensions"},
 		{name: "not found", status: 404, kind: Rejected},
 		{name: "backend error", file: "backend_error.json", status: 503, kind: Unavailable, reason: "backendError", transient: true},
 		{name: "backend error that names a pause", file: "backend_error.json", status: 503, header: "3", kind: Unavailable, reason: "backendError", retryAfter: 3 * time.Second, transient: true},
@@ -82,7 +82,7 @@ func TestReasonAndMessageDecideWhatAnAnswerMeans(t *testing.T) {
 	}
 }
 
-func TestTokenEndpointRefusals(t *testing.T) {
+func TestClassifyToken(t *testing.T) {
 	for _, c := range []classified{
 		{name: "refresh token revoked", file: "token_revoked.json", status: 400, kind: Revoked, reason: "invalid_grant", message: "expired or revoked"},
 		{name: "service account deleted", file: "token_account_deleted.json", status: 400, kind: Revoked, reason: "invalid_grant", message: "account not found"},
@@ -141,7 +141,7 @@ func FuzzClassify(f *testing.F) {
 				t.Errorf("RetryAfter %v", e.RetryAfter)
 			}
 			if e.Kind == Quota && e.RetryAfter == 0 {
-				t.Errorf("a quota refusal without a rest: %q", body)
+				t.Errorf("a quota refusal without RetryAfter: %q", body)
 			}
 		}
 	})

@@ -56,8 +56,8 @@ func newClient(cfg Config) (*client, error) {
 	return &client{
 		transport:      transport,
 		tokens:         newTokens(cfg, metrics),
-		analytics:      newBreaker("it", failuresToOpen, cfg.Now, metrics.analytics),
-		indexing:       newBreaker("its indexing API", failuresToOpen, cfg.Now, metrics.indexing),
+		analytics:      newBreaker("the API", failuresToOpen, cfg.Now, metrics.analytics),
+		indexing:       newBreaker("the indexing API", failuresToOpen, cfg.Now, metrics.indexing),
 		metrics:        metrics,
 		now:            cfg.Now,
 		backoff:        cfg.Backoff,

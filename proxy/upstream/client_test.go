@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-func TestQueryOnTheWire(t *testing.T) {
+func TestQueryRequest(t *testing.T) {
 	f := func(name, prefix, site, wantURI string) {
 		t.Run(name, func(t *testing.T) {
 			g := newGoogle(t, ok(empty))
 			cfg := g.config()
 			cfg.BaseURL += prefix
-			reply, err := startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, question)
+			reply, err := startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody)
 			if err != nil || string(reply) != empty {
 				t.Fatalf("got %q, %v", reply, err)
 			}
 			r := g.requests[0]
-			if r.Method != "POST" || r.RequestURI != wantURI || g.bodies[0] != string(question) {
+			if r.Method != "POST" || r.RequestURI != wantURI || g.bodies[0] != string(queryBody) {
 				t.Errorf("sent %s %s %s, want POST %s", r.Method, r.RequestURI, g.bodies[0], wantURI)
 			}
 			for name, want := range map[string]string{
@@ -57,13 +57,13 @@ func TestQueryOverTLS(t *testing.T) {
 	cfg.TokenURL = plain.URL + "/token"
 	c := startClient(t, cfg)
 	acct := account(t, authorizedUser())
-	if _, err := c.searchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Unavailable || g.calls() != 0 {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); kindOf(t, err) != Unavailable || g.calls() != 0 {
 		t.Fatalf("an unknown authority: %v after %d calls", err, g.calls())
 	}
 
 	trusting := startClient(t, cfg)
 	trusting.transport.host.TLSConfig.RootCAs = g.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	if _, err := trusting.searchAnalytics(t.Context(), acct, site, question); err != nil {
+	if _, err := trusting.searchAnalytics(t.Context(), acct, site, queryBody); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -81,7 +81,7 @@ func TestReplies(t *testing.T) {
 	f := func(name string, step http.HandlerFunc, want string, wantErr string, wantCalls int) {
 		t.Run(name, func(t *testing.T) {
 			g := newGoogle(t, step)
-			reply, err := startClient(t, g.config()).searchAnalytics(t.Context(), account(t, authorizedUser()), site, question)
+			reply, err := startClient(t, g.config()).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody)
 			if string(reply) != want || g.calls() != wantCalls {
 				t.Errorf("got %d bytes after %d calls, want %d after %d", len(reply), g.calls(), len(want), wantCalls)
 			}
@@ -95,21 +95,21 @@ func TestReplies(t *testing.T) {
 	}
 	f("plain", ok(rows), rows, "", 1)
 	f("gzip is decoded", gzipped([]byte(rows), 1), rows, "", 1)
-	f("bad gzip is asked again", garbled, "", "does not decompress", 3)
-	f("bad JSON is asked again", ok(`{"rows":[`), "", "not JSON", 3)
+	f("bad gzip is retried", garbled, "", "does not decompress", 3)
+	f("bad JSON is retried", ok(`{"rows":[`), "", "not JSON", 3)
 	f("an empty body is not JSON", ok(""), "", "not JSON", 3)
 	f("too large on the wire is final", huge, "", "more than", 1)
 	f("too large when decoded is final", gzipped(bytes.Repeat([]byte(" "), 1<<20), maxReply>>20+1), "", "more than", 1)
 }
 
-func TestReplyIsTheCallersOwn(t *testing.T) {
+func TestReplyBelongsToTheCaller(t *testing.T) {
 	g := newGoogle(t, ok(`{"n":1}`), ok(`{"n":2}`))
 	c, acct := startClient(t, g.config()), account(t, authorizedUser())
-	first, err := c.searchAnalytics(t.Context(), acct, site, question)
+	first, err := c.searchAnalytics(t.Context(), acct, site, queryBody)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.searchAnalytics(t.Context(), acct, site, question); err != nil {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); err != nil {
 		t.Fatal(err)
 	}
 	if string(first) != `{"n":1}` {
@@ -129,7 +129,7 @@ func TestRetries(t *testing.T) {
 	f := func(name string, wantKind Kind, wantCalls int, wantTokens int64, script ...http.HandlerFunc) {
 		t.Run(name, func(t *testing.T) {
 			g := newGoogle(t, script...)
-			_, err := startClient(t, g.config()).searchAnalytics(t.Context(), account(t, authorizedUser()), site, question)
+			_, err := startClient(t, g.config()).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody)
 			if wantKind == none && err != nil {
 				t.Error(err)
 			}
@@ -145,10 +145,10 @@ func TestRetries(t *testing.T) {
 	f("5xx three times is enough", Unavailable, 3, 1, backend)
 	f("dropped twice, then an answer", none, 3, 1, drop, drop, ok(empty))
 	f("dropped three times is enough", Unavailable, 3, 1, drop)
-	f("quota is not asked again", Quota, 1, 1, quota, ok(empty))
-	f("forbidden is not asked again", Forbidden, 1, 1, forbidden, ok(empty))
-	f("a refused question is not asked again", Rejected, 1, 1, bad, ok(empty))
-	f("an upstream that asks for a long pause is left alone", Unavailable, 1, 1, later, ok(empty))
+	f("quota is not retried", Quota, 1, 1, quota, ok(empty))
+	f("forbidden is not retried", Forbidden, 1, 1, forbidden, ok(empty))
+	f("a rejected request is not retried", Rejected, 1, 1, bad, ok(empty))
+	f("a long Retry-After is not waited for", Unavailable, 1, 1, later, ok(empty))
 	f("401 gets a fresh token", none, 2, 2, unauthorized, ok(empty))
 	f("401 with a fresh token is a revoked connection", Revoked, 2, 2, unauthorized)
 	f("401 on the last attempt still gets a fresh token", none, 4, 2, backend, backend, unauthorized, ok(empty))
@@ -164,25 +164,25 @@ func TestClosedIdleConnectionsCostOneRetryWithoutPause(t *testing.T) {
 	var busy sync.WaitGroup // several connections in the pool
 	for range 4 {
 		busy.Go(func() {
-			if _, err := c.searchAnalytics(t.Context(), acct, site, question); err != nil {
+			if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	busy.Wait()
 	g.CloseClientConnections()
-	if _, err := c.searchAnalytics(t.Context(), acct, site, question); err != nil {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestNoAttemptWhosePauseWouldPassTheDeadline(t *testing.T) {
+func TestNoRetryAfterTheDeadline(t *testing.T) {
 	g := newGoogle(t, status(503, "{}"))
 	cfg := g.config()
 	cfg.Backoff = func(int) time.Duration { return maxPause }
 	ctx, cancel := context.WithTimeout(t.Context(), maxPause-100*time.Millisecond)
 	defer cancel()
-	_, err := startClient(t, cfg).searchAnalytics(ctx, account(t, authorizedUser()), site, question)
+	_, err := startClient(t, cfg).searchAnalytics(ctx, account(t, authorizedUser()), site, queryBody)
 	if kindOf(t, err) != Unavailable || g.calls() != 1 || ctx.Err() != nil {
 		t.Errorf("got %v after %d calls, context %v", err, g.calls(), ctx.Err())
 	}
@@ -197,7 +197,7 @@ func TestContexts(t *testing.T) {
 			defer cancel()
 			c := startClient(t, g.config())
 			t.Cleanup(g.CloseClientConnections)
-			_, err := c.searchAnalytics(ctx, account(t, authorizedUser()), site, question)
+			_, err := c.searchAnalytics(ctx, account(t, authorizedUser()), site, queryBody)
 			if kindOf(t, err) != Interrupted || !errors.Is(err, want) {
 				t.Errorf("got %v, want interrupted by %v", err, want)
 			}
@@ -216,7 +216,7 @@ func TestContexts(t *testing.T) {
 	f("cancelled before", ok(empty), nil, cancelled, context.Canceled)
 }
 
-func TestCancellingReturnsAtOnceThoughTheExchangeGoesOn(t *testing.T) {
+func TestCancelReturnsAtOnceAndTheExchangeEndsLater(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	g := newGoogle(t, func(w http.ResponseWriter, r *http.Request) {
 		close(arrived)
@@ -229,9 +229,9 @@ func TestCancellingReturnsAtOnceThoughTheExchangeGoesOn(t *testing.T) {
 		<-arrived
 		cancel()
 	}()
-	_, err := c.searchAnalytics(ctx, account(t, authorizedUser()), site, question)
+	_, err := c.searchAnalytics(ctx, account(t, authorizedUser()), site, queryBody)
 	if n := c.transport.host.PendingRequests(); n != 1 {
-		t.Errorf("returned with %d exchanges going on, want 1", n)
+		t.Errorf("returned with %d exchanges in flight, want 1", n)
 	}
 	close(release)
 	if kindOf(t, err) != Interrupted || !errors.Is(err, context.Canceled) {
@@ -239,16 +239,16 @@ func TestCancellingReturnsAtOnceThoughTheExchangeGoesOn(t *testing.T) {
 	}
 }
 
-func TestASlowAttemptIsRetried(t *testing.T) {
+func TestSlowAttemptIsRetried(t *testing.T) {
 	g := newGoogle(t, hang, ok(empty))
 	cfg := g.config()
 	cfg.AttemptTimeout = time.Second
-	if _, err := startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, question); err != nil {
+	if _, err := startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestNobodyListening(t *testing.T) {
+func TestConnectionRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -260,13 +260,13 @@ func TestNobodyListening(t *testing.T) {
 	g := newGoogle(t, ok(empty))
 	cfg := g.config()
 	cfg.BaseURL = "http://" + address
-	_, err = startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, question)
+	_, err = startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody)
 	if kindOf(t, err) != Unavailable {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestNewRefusesABaseURLItCannotUse(t *testing.T) {
+func TestNewRefusesBadBaseURLs(t *testing.T) {
 	for _, base := range []string{"searchconsole.googleapis.com", "ftp://x", "https://", "https://u:p@x/", "https://x/?a=b", "http://x/%zz"} {
 		if _, err := New(Config{BaseURL: base, Connections: new(store)}); err == nil || strings.Contains(err.Error(), "u:p") {
 			t.Errorf("New with base %q: %v", base, err)

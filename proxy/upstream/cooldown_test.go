@@ -65,7 +65,7 @@ func TestReplicasShareCooldowns(t *testing.T) {
 	})
 }
 
-func TestCooldownsInRedisThatCannotBeReadAreNone(t *testing.T) {
+func TestMalformedCooldownsAreIgnored(t *testing.T) {
 	clock := new(settable)
 	client := redistest.Single(t).Client()
 	c := replica(clock, client)

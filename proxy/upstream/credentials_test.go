@@ -63,7 +63,7 @@ func without(base map[string]any, name string) map[string]any {
 	return changed
 }
 
-func TestParseCredentialsTellsWhoseTheyAre(t *testing.T) {
+func TestParseCredentials(t *testing.T) {
 	_, key := newKey(t)
 	f := func(name string, file map[string]any, want Credentials) {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestParseCredentialsTellsWhoseTheyAre(t *testing.T) {
 	f("service account", serviceAccount(key, DefaultTokenURL), Credentials{ServiceAccount, "robot@p.iam.gserviceaccount.com"})
 }
 
-func TestParseCredentialsNamesTheMemberAtFaultAndNoValue(t *testing.T) {
+func TestParseCredentialsErrorsNameTheMemberAndNoValue(t *testing.T) {
 	_, key := newKey(t)
 	user, robot := authorizedUser(), serviceAccount(key, DefaultTokenURL)
 	f := func(name string, file any, want string) {

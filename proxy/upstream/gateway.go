@@ -181,7 +181,7 @@ func readRows(body []byte, q translate.Query) (*translate.Rows, error) {
 		_, err = translate.SeriesOf(rows, q.Range)
 	}
 	if err != nil {
-		return nil, &Error{Kind: Unavailable, Message: "its answer makes no sense: " + err.Error()}
+		return nil, &Error{Kind: Unavailable, Message: "malformed answer: " + err.Error()}
 	}
 	return rows, nil
 }

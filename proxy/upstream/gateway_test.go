@@ -106,7 +106,7 @@ func TestQueryReturnsRowsAndChargesOnce(t *testing.T) {
 	}
 }
 
-func TestQueryThatIsNotChargedIsNotSent(t *testing.T) {
+func TestQueryIsNotSentIfTheChargeFails(t *testing.T) {
 	g := newGated(t, ok(rowsOfDevices))
 	broke := errors.New("no budget left")
 	if _, err := g.Query(t.Context(), target(), devices(), func(context.Context) error { return broke }); err != broke || g.calls() != 0 {
@@ -114,9 +114,9 @@ func TestQueryThatIsNotChargedIsNotSent(t *testing.T) {
 	}
 }
 
-func TestQueryRefusesAnswersThatMakeNoSense(t *testing.T) {
+func TestQueryRejectsMalformedAnswers(t *testing.T) {
 	g := newGated(t, ok(`{"rows":[{"keys":["MOBILE"],"clicks":-1}]}`))
-	if err := g.query(t, target()); kindOf(t, err) != Unavailable || !strings.Contains(err.Error(), "makes no sense") {
+	if err := g.query(t, target()); kindOf(t, err) != Unavailable || !strings.Contains(err.Error(), "malformed answer") {
 		t.Errorf("got %v", err)
 	}
 	g.answer(ok(`{"rows":[{"keys":["2026-01-01"],"clicks":1,"impressions":1,"ctr":1,"position":1}]}`))
@@ -179,7 +179,7 @@ func TestForbiddenPropertyIsCachedForAMinute(t *testing.T) {
 	}
 }
 
-func TestQueryRecordsWhatItShowsOfTheConnection(t *testing.T) {
+func TestQueryRecordsHealth(t *testing.T) {
 	const accessNote = "property-1 The connected account has no access to the property in Search Console."
 	forbidden := status(403, string(fixture(t, "forbidden_site.json")))
 	broken, lost := target(), target()
@@ -218,7 +218,7 @@ func TestQueryRecordsWhatItShowsOfTheConnection(t *testing.T) {
 }
 
 // Inspecting needs more permissions than reading, so its refusal shows nothing about the property.
-func TestInspectAndSitemapsRecordTheConnectionOnly(t *testing.T) {
+func TestInspectAndSitemapsRecordHealth(t *testing.T) {
 	lost := target()
 	lost.Healthy, lost.AccessNote = false, "no access"
 	for name, test := range map[string]struct {
@@ -253,7 +253,7 @@ func TestInspectAndSitemapsRecordTheConnectionOnly(t *testing.T) {
 }
 
 // A job lists its properties once and then makes many calls with targets that grow old.
-func TestOldTargetsCostOneWriteAMinute(t *testing.T) {
+func TestStaleTargetsCostOneWriteAMinute(t *testing.T) {
 	g := newGated(t, ok(rowsOfDevices))
 	old := target()
 	old.Healthy, old.AccessNote = false, "no access"
@@ -278,7 +278,7 @@ func TestOldTargetsCostOneWriteAMinute(t *testing.T) {
 	}
 }
 
-func TestUnrecordedChangesAreLoggedAndTriedAgain(t *testing.T) {
+func TestFailedRecordsAreLoggedAndRetried(t *testing.T) {
 	g := newGated(t, ok(rowsOfDevices))
 	lost := target()
 	lost.AccessNote = "no access"
@@ -298,7 +298,7 @@ func TestUnrecordedChangesAreLoggedAndTriedAgain(t *testing.T) {
 	}
 }
 
-func TestUnreadableCredentialsAreTheStoresError(t *testing.T) {
+func TestUnreadableCredentialsAreACredentialsError(t *testing.T) {
 	g := newGated(t, ok(rowsOfDevices))
 	g.store.err = errors.New("wrong key")
 	err := g.query(t, target())

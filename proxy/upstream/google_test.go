@@ -20,7 +20,7 @@ const (
 	empty = `{"responseAggregationType":"byProperty"}`
 )
 
-var question = []byte(`{"startDate":"2026-11-01","endDate":"2026-11-19"}`)
+var queryBody = []byte(`{"startDate":"2026-11-01","endDate":"2026-11-19"}`)
 
 // google is a scripted Search Console with its token endpoint. Each API request takes the next step of the script; the
 // last step repeats. The access tokens are access-1, access-2, …
@@ -82,7 +82,7 @@ func status(code int, body string) http.HandlerFunc {
 	}
 }
 
-// gzipped answers with body times over, each copy a gzip member of its own.
+// gzipped answers with several copies of body, each a gzip member of its own.
 func gzipped(body []byte, times int) http.HandlerFunc {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -102,7 +102,7 @@ func gzipped(body []byte, times int) http.HandlerFunc {
 
 func drop(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// hang holds the request until the client has gone.
+// hang holds the request until the client leaves.
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func (g *google) config() Config {

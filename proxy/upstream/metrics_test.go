@@ -12,10 +12,10 @@ func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	cfg.Registerer = registry
 	c, acct := startClient(t, cfg), account(t, authorizedUser())
-	if _, err := c.searchAnalytics(t.Context(), acct, site, question); err != nil {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.searchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Quota {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); kindOf(t, err) != Quota {
 		t.Error(err)
 	}
 	if _, err := c.inspect(t.Context(), acct, site, site); kindOf(t, err) != Quota {
@@ -52,6 +52,6 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if _, err := newClient(cfg.withDefaults()); err == nil {
-		t.Error("a second client on one registry was accepted, its metrics would be lost")
+		t.Error("a second client on one registry was accepted; its metrics would be lost")
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-func TestNoSecretInAnyError(t *testing.T) {
+func TestErrorsHoldNoSecrets(t *testing.T) {
 	_, key := newKey(t)
-	// Everything the request carried comes back: headers, form and body.
+	// The server echoes everything the request carried: headers, form and body.
 	echo := func(code int, envelope string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			if err := r.ParseForm(); err != nil {
@@ -27,7 +27,7 @@ func TestNoSecretInAnyError(t *testing.T) {
 			g := newGoogle(t, script)
 			g.token = token
 			c, acct := startClient(t, g.config()), account(t, file(g.URL))
-			_, queryErr := c.searchAnalytics(t.Context(), acct, site, question)
+			_, queryErr := c.searchAnalytics(t.Context(), acct, site, queryBody)
 			_, sitesErr := c.sites(t.Context(), acct)
 			_, sitemapsErr := c.sitemaps(t.Context(), acct, site)
 			_, inspectErr := c.inspect(t.Context(), acct, site, site)

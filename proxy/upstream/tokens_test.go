@@ -18,7 +18,7 @@ type settable struct{ nanos atomic.Int64 }
 func (s *settable) Now() time.Time          { return time.Unix(0, s.nanos.Load()) }
 func (s *settable) advance(d time.Duration) { s.nanos.Add(int64(d)) }
 
-func TestConcurrentCallersShareOneTokenRequest(t *testing.T) {
+func TestTokenRefreshesAreCoalesced(t *testing.T) {
 	g := newGoogle(t, ok(empty))
 	c, acct := startClient(t, g.config()), account(t, authorizedUser())
 	var reads atomic.Int64
@@ -30,7 +30,7 @@ func TestConcurrentCallersShareOneTokenRequest(t *testing.T) {
 	var callers sync.WaitGroup
 	for range 50 {
 		callers.Go(func() {
-			if _, err := c.searchAnalytics(t.Context(), acct, site, question); err != nil {
+			if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); err != nil {
 				t.Error(err)
 			}
 		})
@@ -41,7 +41,7 @@ func TestConcurrentCallersShareOneTokenRequest(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesDoesNotFailTheOthers(t *testing.T) {
+func TestCanceledCallerDoesNotFailTheOthers(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	g := newGoogle(t, ok(empty))
 	g.token = func(w http.ResponseWriter, _ *http.Request) {
@@ -85,7 +85,7 @@ func TestTokensAreReplacedAMinuteBeforeTheyExpire(t *testing.T) {
 	f(58*time.Minute, 2)
 }
 
-func TestTokenFormRequests(t *testing.T) {
+func TestTokenRequestForms(t *testing.T) {
 	_, key := newKey(t)
 	f := func(name string, file func(url string) map[string]any, want map[string]string) {
 		t.Run(name, func(t *testing.T) {
@@ -120,11 +120,11 @@ func TestTokenFormRequests(t *testing.T) {
 	})
 }
 
-func TestARevokedConnectionIsRememberedForTenSeconds(t *testing.T) {
+func TestRevokedConnectionIsRefusedForTenSeconds(t *testing.T) {
 	g := newGoogle(t, ok(empty))
-	var cured atomic.Bool
+	var repaired atomic.Bool
 	g.token = func(w http.ResponseWriter, r *http.Request) {
-		if cured.Load() {
+		if repaired.Load() {
 			ok(`{"access_token":"a","expires_in":3599}`)(w, r)
 			return
 		}
@@ -144,7 +144,7 @@ func TestARevokedConnectionIsRememberedForTenSeconds(t *testing.T) {
 	revoked(0, 1)
 	revoked(9*time.Second, 1)
 	revoked(time.Second, 2)
-	cured.Store(true)
+	repaired.Store(true)
 	revoked(9*time.Second, 2)
 
 	reconnected := acct
@@ -154,18 +154,18 @@ func TestARevokedConnectionIsRememberedForTenSeconds(t *testing.T) {
 	}
 	clock.advance(time.Second)
 	if err := c.check(t.Context(), acct); err != nil {
-		t.Errorf("a cured connection is still refused: %v", err)
+		t.Errorf("a repaired connection is still refused: %v", err)
 	}
 }
 
-func TestTokensTheUpstreamKeepsRefusingAreRememberedToo(t *testing.T) {
+func TestFreshTokenThatIsRefusedRevokesTheConnection(t *testing.T) {
 	g := newGoogle(t, status(401, "{}"))
 	clock := new(settable)
 	cfg := g.config()
 	cfg.Now = clock.Now
 	c, acct := startClient(t, cfg), account(t, authorizedUser())
 	for range 3 {
-		if _, err := c.searchAnalytics(t.Context(), acct, site, question); kindOf(t, err) != Revoked {
+		if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); kindOf(t, err) != Revoked {
 			t.Error(err)
 		}
 	}
@@ -174,7 +174,7 @@ func TestTokensTheUpstreamKeepsRefusingAreRememberedToo(t *testing.T) {
 	}
 }
 
-func TestALateRefusalOfAnOldTokenSparesTheNewOne(t *testing.T) {
+func TestLateRefusalOfAnOldTokenKeepsTheNewOne(t *testing.T) {
 	g := newGoogle(t, ok(empty))
 	c, acct := startClient(t, g.config()), account(t, authorizedUser())
 	for range 2 {
@@ -189,7 +189,7 @@ func TestALateRefusalOfAnOldTokenSparesTheNewOne(t *testing.T) {
 	}
 }
 
-func TestTokenEndpointInTroubleIsRetriedAndNotRemembered(t *testing.T) {
+func TestTransientTokenFailuresAreRetried(t *testing.T) {
 	g := newGoogle(t, ok(empty))
 	g.token = func(w http.ResponseWriter, r *http.Request) {
 		switch g.tokens.Load() {
@@ -206,7 +206,7 @@ func TestTokenEndpointInTroubleIsRetriedAndNotRemembered(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatCannotBeUsed(t *testing.T) {
+func TestUnusableCredentials(t *testing.T) {
 	g := newGoogle(t, ok(empty))
 	c := startClient(t, g.config())
 	broken := account(t, without(authorizedUser(), "refresh_token"))
@@ -217,14 +217,14 @@ func TestCredentialsThatCannotBeUsed(t *testing.T) {
 	unreadable := Account{ID: "c2", Credentials: func(context.Context) ([]byte, error) { return nil, sealed }}
 	err := c.check(t.Context(), unreadable)
 	if _, is := errors.AsType[*Error](err); is || !errors.Is(err, sealed) {
-		t.Errorf("unreadable credentials blame the upstream: %v", err)
+		t.Errorf("unreadable credentials are an upstream error: %v", err)
 	}
 	if g.tokens.Load() != 0 {
 		t.Errorf("%d token requests", g.tokens.Load())
 	}
 }
 
-func TestTheTokenMemoryIsBounded(t *testing.T) {
+func TestTokenEntriesAreBounded(t *testing.T) {
 	unregistered, err := newMetrics(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func TestTheTokenMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestTokenEndpointIsNotFollowedElsewhere(t *testing.T) {
+func TestTokenEndpointRedirectIsNotFollowed(t *testing.T) {
 	elsewhere := newGoogle(t, ok(empty))
 	g := newGoogle(t, ok(empty))
 	g.token = func(w http.ResponseWriter, r *http.Request) {

@@ -14,6 +14,71 @@ import (
 	"github.com/tidwall/gjson"
 )
 
+func TestSites(t *testing.T) {
+	f := func(name, body string, want []Site) {
+		t.Run(name, func(t *testing.T) {
+			g := newGoogle(t, status(503, "{}"), ok(body))
+			cfg := g.config()
+			cfg.BaseURL += "/gw"
+			sites, err := startClient(t, cfg).sites(t.Context(), account(t, authorizedUser()))
+			if err != nil || sites == nil || !slices.Equal(sites, want) {
+				t.Errorf("got %v, %v; want %v", sites, err, want)
+			}
+			r := g.requests[1]
+			if r.URL.Path != "/gw/webmasters/v3/sites" || r.Header.Get("Authorization") != "Bearer access-1" {
+				t.Errorf("sent %s with %q", r.URL.Path, r.Header.Get("Authorization"))
+			}
+		})
+	}
+	f("none", `{}`, []Site{})
+	f("unfiltered", `{"siteEntry":[{"siteUrl":"sc-domain:b.com","permissionLevel":"siteUnverifiedUser"},{"siteUrl":"https://a.com/","permissionLevel":"siteOwner"}]}`,
+		[]Site{{"sc-domain:b.com", "siteUnverifiedUser"}, {"https://a.com/", "siteOwner"}})
+}
+
+func TestSitesErrorsHaveTheKindsOfQueryErrors(t *testing.T) {
+	f := func(name string, want Kind, script ...http.HandlerFunc) {
+		t.Run(name, func(t *testing.T) {
+			g := newGoogle(t, script...)
+			if _, err := startClient(t, g.config()).sites(t.Context(), account(t, authorizedUser())); kindOf(t, err) != want {
+				t.Errorf("got %v, want %v", err, want)
+			}
+		})
+	}
+	f("quota", Quota, status(403, string(fixture(t, "quota_qps.json"))))
+	f("scope", Misconfigured, status(403, string(fixture(t, "scope_old.json"))))
+	f("revoked", Revoked, status(401, "{}"))
+	f("server trouble", Unavailable, status(500, "oops"))
+	f("dropped", Unavailable, drop)
+	f("bad JSON", Unavailable, ok("<html>"))
+}
+
+func TestSitesEndWithTheirContext(t *testing.T) {
+	g := newGoogle(t, hang)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := startClient(t, g.config()).sites(ctx, account(t, authorizedUser()))
+	if kindOf(t, err) != Interrupted || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRedirectsGetNoAccessToken(t *testing.T) {
+	elsewhere := newGoogle(t, ok(`{}`))
+	g := newGoogle(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusFound)
+	})
+	c, acct := startClient(t, g.config()), account(t, authorizedUser())
+	if _, err := c.sites(t.Context(), acct); kindOf(t, err) != Unavailable {
+		t.Errorf("sites: %v", err)
+	}
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); kindOf(t, err) != Unavailable {
+		t.Errorf("query: %v", err)
+	}
+	if elsewhere.calls() != 0 {
+		t.Errorf("%d requests elsewhere", elsewhere.calls())
+	}
+}
+
 func TestSitemaps(t *testing.T) {
 	at := time.Date(2026, 11, 20, 7, 8, 9, 123e6, time.UTC)
 	f := func(name, body string, want []Sitemap) {
@@ -73,7 +138,7 @@ func TestInspect(t *testing.T) {
 	f("no label", `{"inspectionResult":{"indexStatusResult":{}}}`, Inspection{})
 }
 
-func TestIndexingErrorsMeanTheSameAsQueryErrors(t *testing.T) {
+func TestIndexingErrorsHaveTheKindsOfQueryErrors(t *testing.T) {
 	f := func(name string, want Kind, retryAfter time.Duration, wantCalls int, script ...http.HandlerFunc) {
 		t.Run(name, func(t *testing.T) {
 			for call, ask := range indexingCalls() {
@@ -100,7 +165,7 @@ func TestIndexingErrorsMeanTheSameAsQueryErrors(t *testing.T) {
 	f("an endless answer is final", Unavailable, 0, 1, gzipped(bytes.Repeat([]byte(" "), 1<<20), maxReply>>20+1))
 }
 
-// indexingCalls are the calls that the indexing breaker guards.
+// indexingCalls are the calls behind the indexing breaker.
 func indexingCalls() map[string]func(context.Context, *client, Account) error {
 	return map[string]func(context.Context, *client, Account) error{
 		"sitemaps": func(ctx context.Context, c *client, acct Account) error {
@@ -114,7 +179,7 @@ func indexingCalls() map[string]func(context.Context, *client, Account) error {
 	}
 }
 
-func TestAnInspectionWithoutAStatusIsNoAnswer(t *testing.T) {
+func TestInspectionWithoutStatusIsUnavailable(t *testing.T) {
 	for _, body := range []string{`{}`, `{"inspectionResult":{}}`, `{"inspectionResult":{"indexStatusResult":null}}`} {
 		g := newGoogle(t, ok(body))
 		if _, err := startClient(t, g.config()).inspect(t.Context(), account(t, authorizedUser()), site, site); kindOf(t, err) != Unavailable {
@@ -123,7 +188,7 @@ func TestAnInspectionWithoutAStatusIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestFailingInspectionsKeepNobodyFromSearchAnalytics(t *testing.T) {
+func TestFailingInspectionsDoNotBlockSearchAnalytics(t *testing.T) {
 	for call, ask := range indexingCalls() {
 		u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
 		for range 2 * failuresToOpen {
@@ -136,7 +201,7 @@ func TestFailingInspectionsKeepNobodyFromSearchAnalytics(t *testing.T) {
 		}
 		u.answer(ok(empty))
 		if err := errors.Join(u.check(t.Context(), acct), u.ask(t, acct)); err != nil {
-			t.Errorf("%s: a customer meets %v", call, err)
+			t.Errorf("%s: search analytics fails with %v", call, err)
 		}
 		wantRefusal(t, ask(t.Context(), u.client, acct), 10*time.Second)
 
@@ -150,7 +215,7 @@ func TestFailingInspectionsKeepNobodyFromSearchAnalytics(t *testing.T) {
 			t.Errorf("%s after ten seconds: %v", call, err)
 		}
 		if u.metric(t, "sara_upstream_breaker_open", "search_console") != 1 || u.metric(t, "sara_upstream_breaker_open", "indexing") != 0 {
-			t.Errorf("%s: its success is no word on search analytics", call)
+			t.Errorf("%s: its success closed the breaker of search analytics", call)
 		}
 	}
 }

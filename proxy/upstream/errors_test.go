@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// seen is what a caller can see of an error.
+// seen formats what a caller can see of an error.
 func seen(e *Error) string {
 	return fmt.Sprintf("%v %d %q %q %v", e.Kind, e.Status, e.Reason, e.Message, e.RetryAfter)
 }
 
-func TestErrorsTravelWhole(t *testing.T) {
+func TestErrorsAreSharedInFull(t *testing.T) {
 	f := func(e *Error, wantText string) {
 		t.Helper()
 		text, err := json.Marshal(e)
@@ -33,12 +33,12 @@ func TestErrorsTravelWhole(t *testing.T) {
 		e := &Error{Kind: k, Status: 418, Reason: "é", Message: `"<\` + "\u2028😀", RetryAfter: 1234567890123 * time.Nanosecond}
 		f(e, "")
 		if !e.IsShareable() {
-			t.Errorf("%v is not to be shared", k)
+			t.Errorf("%v is not shareable", k)
 		}
 	}
 }
 
-func TestWhoLeavesKeepsTheErrorToThemselves(t *testing.T) {
+func TestCanceledErrorsAreNotShared(t *testing.T) {
 	for cause, shared := range map[error]bool{context.Canceled: false, context.DeadlineExceeded: true} {
 		e := interrupted(cause)
 		if e.IsShareable() != shared {
@@ -50,12 +50,12 @@ func TestWhoLeavesKeepsTheErrorToThemselves(t *testing.T) {
 		}
 		var got Error
 		if err := json.Unmarshal(text, &got); err != nil || got.Kind != Unavailable || got.Unwrap() != nil {
-			t.Errorf("%s came back as %v, %v: nobody's context ended there", text, &got, err)
+			t.Errorf("%s came back as %v, %v: no context ended here", text, &got, err)
 		}
 	}
 }
 
-func TestErrorsOfOtherVersionsAreRead(t *testing.T) {
+func TestErrorsOfOtherVersionsAreReadable(t *testing.T) {
 	f := func(text string, want Error) {
 		t.Helper()
 		var got Error
@@ -78,7 +78,7 @@ func TestMalformedErrorsAreRefused(t *testing.T) {
 	}
 }
 
-// What is read as an error can be written, and is the same then.
+// An error that can be read can be written, and is read as the same.
 func FuzzErrorJSON(f *testing.F) {
 	for _, text := range []string{`{"kind":"quota","status":403,"reason":"r","message":"m","retry_after":"15m0s"}`, `{"kind":"x","retry_after":"0.5ns"}`, `{"KIND":"revoked"}`, `{"kind":"\ud800"}`} {
 		f.Add([]byte(text))

@@ -18,7 +18,7 @@ const property = "https://www.example.com/shop/"
 
 var lastDays = []byte(`{"startDate":"2026-11-10","endDate":"2026-11-16","dimensions":["query"],"rowLimit":1000}`)
 
-// simulated is a client before a simulator that knows one user and one service account, both with the same property.
+// simulated is a client of a simulator that knows one user and one service account, both with the same property.
 type simulated struct {
 	sim         *gscsim.Server
 	client      *client
@@ -80,7 +80,7 @@ func (s *simulated) fault(t *testing.T, faults gscsim.Faults) {
 	}
 }
 
-func TestBothKindsOfCredentialsReadTheSameSimulatedProperty(t *testing.T) {
+func TestSimulatedCredentialsOfBothKinds(t *testing.T) {
 	s := simulate(t)
 	var replies []string
 	for _, acct := range []Account{s.user, s.robot} {
@@ -127,7 +127,7 @@ func TestSimulatedRefusals(t *testing.T) {
 	f("every connection dropped", gscsim.Faults{DropRate: 1}, property, lastDays, Unavailable, 3)
 }
 
-func TestASimulatedRevocationEndsWithinTenSecondsOfItsCure(t *testing.T) {
+func TestSimulatedRevocationEndsWithinTenSeconds(t *testing.T) {
 	s := simulate(t)
 	for _, acct := range []Account{s.user, s.robot} {
 		ask := func() error {
@@ -148,12 +148,12 @@ func TestASimulatedRevocationEndsWithinTenSecondsOfItsCure(t *testing.T) {
 		s.fault(t, gscsim.Faults{})
 		s.advance(10 * time.Second)
 		if err := ask(); err != nil {
-			t.Errorf("%s after the cure: %v", acct.ID, err)
+			t.Errorf("%s after the end: %v", acct.ID, err)
 		}
 	}
 }
 
-func TestDroppedSimulatedConnectionsAreRiddenOut(t *testing.T) {
+func TestSimulatedConnectionDropsAreRetried(t *testing.T) {
 	s := simulate(t)
 	s.fault(t, gscsim.Faults{DropRate: 0.2})
 	const calls = 60
@@ -165,13 +165,13 @@ func TestDroppedSimulatedConnectionsAreRiddenOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Three attempts fail together in 0.8 % of the calls; without retries 20 % would. The draws are seeded.
+	// Three attempts in a row fail in 0.8 % of the calls; without retries, 20 % would fail. The draws are seeded.
 	if answered < calls*9/10 {
 		t.Errorf("%d of %d calls answered", answered, calls)
 	}
 }
 
-func TestASimulatedOutageEndsWithinFifteenSecondsOfItsCure(t *testing.T) {
+func TestSimulatedOutageEndsWithinFifteenSeconds(t *testing.T) {
 	s := simulate(t)
 	ask := func() error {
 		_, err := s.client.searchAnalytics(t.Context(), s.user, property, lastDays)
@@ -189,11 +189,11 @@ func TestASimulatedOutageEndsWithinFifteenSecondsOfItsCure(t *testing.T) {
 	s.fault(t, gscsim.Faults{})
 	s.advance(15 * time.Second)
 	if err := ask(); err != nil {
-		t.Errorf("after the cure: %v", err)
+		t.Errorf("after the end: %v", err)
 	}
 }
 
-func TestASimulatedPropertyTellsOfItsIndexing(t *testing.T) {
+func TestSimulatedSitemapsAndInspections(t *testing.T) {
 	s := simulate(t)
 	sitemaps, err := s.client.sitemaps(t.Context(), s.user, property)
 	if err != nil || len(sitemaps) != 3 || !sitemaps[0].IsIndex || sitemaps[0].Path != property+"sitemap_index.xml" || sitemaps[0].LastDownloaded.IsZero() {
