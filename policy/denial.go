@@ -19,12 +19,12 @@ const (
 	CodeUpstreamQuota     = "UPSTREAM_QUOTA_EXCEEDED"
 )
 
-// A Denial is a decision against a request. It is an answer, not a failure.
+// A Denial is a decision against a request. Code and Message are written for the client.
 type Denial struct {
 	Code       string
 	Message    string
-	Limit      int           // of a ceiling that was reached: how high it is; 0 for every other denial
-	RetryAfter time.Duration // likewise: how long to wait
+	Limit      int           // the limit that was reached; 0 if the denial is not about a limit
+	RetryAfter time.Duration // how long to wait, if a limit was reached
 }
 
 func (d *Denial) Error() string { return d.Message }

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Hash is the SHA-256 of a whole key, which is all that is ever stored of it.
+// Hash is the SHA-256 of a whole key. The key itself is never stored.
 type Hash [sha256.Size]byte
 
-// HashKey returns the hash of a key as it is written in a request.
+// HashKey returns the hash of a key in the form in which requests carry it.
 func HashKey(key string) Hash {
 	var buffer [maxKeyLength]byte // on the stack
 	return sha256.Sum256(append(buffer[:0], key...))
 }
 
-// NewKey makes a key: <prefix>_live_<secret>, with 260 bits of randomness. It is shown once, and only its hash is kept.
+// NewKey generates a key, <prefix>_live_<secret>, with 260 bits of randomness. Show it once and store only its hash.
 func NewKey(prefix string) (key string, hash Hash) {
 	key = prefix + keyInfix + rand.Text() + rand.Text()
 	return key, HashKey(key)
@@ -29,25 +29,26 @@ const (
 	authSchemeText = "Authorization: Bearer <API_KEY>"
 )
 
-// A Key is what the Directory knows of one key and of who stands behind it.
+// A Key is an API key, without its secret, and the person and the account that it belongs to. A Key in a Grant is shared
+// between requests: read only.
 type Key struct {
 	ID        string
 	Scopes    Scopes
-	Workspace *Workspace // nil: every workspace of the person
+	Workspace *Workspace // the only workspace that the key can reach; nil: every workspace of the person
 	PersonID  string
 	AccountID string
-	PlanName  string
-	PlanEnd   time.Time // first instant at which the plan no longer holds; zero for no end
-	ExpiresAt time.Time // zero for never
+	PlanName  string    // of the account
+	PlanEnd   time.Time // the instant at which the plan ends; zero: it does not end
+	ExpiresAt time.Time // the instant at which the key expires; zero: it does not expire
 	Revoked   bool
 }
 
-// A Workspace is what a key may be restricted to.
+// A Workspace groups the properties of an agency's client; a key may be restricted to one.
 type Workspace struct {
 	ID, Name string
 }
 
-// workspaceID returns the workspace that the key is restricted to, empty for none.
+// workspaceID returns the workspace that the key is restricted to, or "" if it is not.
 func (k *Key) workspaceID() string {
 	if k.Workspace == nil {
 		return ""
@@ -55,7 +56,7 @@ func (k *Key) workspaceID() string {
 	return k.Workspace.ID
 }
 
-// bearer takes the key out of an Authorization header. It looks at no more than the form.
+// bearer extracts the key from an Authorization header. It checks only the form.
 func bearer(authorization, prefix string) (string, *Denial) {
 	scheme, key, _ := strings.Cut(authorization, " ")
 	key = strings.TrimSpace(key)

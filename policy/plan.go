@@ -9,20 +9,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A Plan is what an account pays for. The limits carry the names that the account endpoint shows.
+// A Plan is what an account pays for: access to the API, and its limits. The YAML names are those of the account endpoint.
 type Plan struct {
 	APIAccess                     bool `yaml:"api_access"`                         // false: 403 API_ACCESS_REQUIRED
-	Keys                          int  `yaml:"keys"`                               // most working keys of an account
-	RequestsPerMinutePerKey       int  `yaml:"requests_per_minute_per_key"`        // burst of one key
-	RequestsPerHour               int  `yaml:"requests_per_hour"`                  // of the account
-	RequestsPerDay                int  `yaml:"requests_per_day"`                   // of the account, UTC
-	SearchConsoleCallsPerDay      int  `yaml:"search_console_calls_per_day"`       // of the account, UTC
-	LiveCallsPerMinutePerProperty int  `yaml:"live_calls_per_minute_per_property"` // of one property
-	RetentionMonths               int  `yaml:"retention_months"`                   // how far back ranges may reach
-	InspectedURLsPerProperty      int  `yaml:"inspected_urls_per_property"`        // cap of an indexing collection
+	Keys                          int  `yaml:"keys"`                               // keys of an account that are neither revoked nor expired
+	RequestsPerMinutePerKey       int  `yaml:"requests_per_minute_per_key"`        // rate and burst of one key
+	RequestsPerHour               int  `yaml:"requests_per_hour"`                  // per account and calendar hour
+	RequestsPerDay                int  `yaml:"requests_per_day"`                   // per account and UTC day
+	SearchConsoleCallsPerDay      int  `yaml:"search_console_calls_per_day"`       // live calls per account and UTC day
+	LiveCallsPerMinutePerProperty int  `yaml:"live_calls_per_minute_per_property"` // rate and burst of one property
+	RetentionMonths               int  `yaml:"retention_months"`                   // how far back a request may reach
+	InspectedURLsPerProperty      int  `yaml:"inspected_urls_per_property"`        // how many URLs of a property are inspected
 }
 
-// Plans is the plan table: plans by name. A name that is not in it has no access.
+// Plans is the plan table: plans by name. A plan that is not in it has no access.
 type Plans map[string]Plan
 
 // DefaultPlans returns the built-in plan table (spec: Limits 1 and 3, Authentication 6).
@@ -45,8 +45,8 @@ func DefaultPlans() Plans {
 	}
 }
 
-// ReadPlans reads a plan table in YAML, a mapping plans of names to the members of Plan. It replaces the built-in table as
-// a whole; a member that it does not know, or a limit that cannot be, is an error.
+// ReadPlans reads a plan table in YAML: {plans: {NAME: the fields of Plan}}. The result replaces the built-in table; the two
+// are not merged. An unknown field or an impossible limit is an error.
 func ReadPlans(r io.Reader) (Plans, error) {
 	var file struct {
 		Plans Plans `yaml:"plans"`
@@ -57,10 +57,10 @@ func ReadPlans(r io.Reader) (Plans, error) {
 		return nil, fmt.Errorf("read the plan table: %w", planError(err))
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("read the plan table: it goes on after its first document")
+		return nil, errors.New("read the plan table: it has more than one YAML document")
 	}
 	if len(file.Plans) == 0 {
-		return nil, errors.New("read the plan table: it has no plans; it is a mapping plans: {pro: {api_access: true, keys: 3, …}}")
+		return nil, errors.New("read the plan table: it has no plans; write plans: {pro: {api_access: true, keys: 3, …}}")
 	}
 	for name, plan := range file.Plans {
 		if err := plan.check(); err != nil {
@@ -70,18 +70,18 @@ func ReadPlans(r io.Reader) (Plans, error) {
 	return file.Plans, nil
 }
 
-// planError is the decoder's error with the members that there are in place of the names of Go's types.
+// planError replaces the names of Go types in the decoder's error with the fields that a plan can have.
 func planError(err error) error {
-	wrong := (*yaml.TypeError)(nil)
-	if !errors.As(err, &wrong) {
+	typeError, ok := errors.AsType[*yaml.TypeError](err)
+	if !ok {
 		return err
 	}
-	places := make([]string, len(wrong.Errors))
-	for i, e := range wrong.Errors {
+	problems := make([]string, len(typeError.Errors))
+	for i, e := range typeError.Errors {
 		e, _, _ = strings.Cut(e, " in type ")
-		places[i], _, _ = strings.Cut(e, " into ")
+		problems[i], _, _ = strings.Cut(e, " into ")
 	}
-	return errors.New(strings.Join(places, "; ") + "; a table is a mapping plans of names to api_access (true or false) and" +
+	return errors.New(strings.Join(problems, "; ") + "; a plan table maps plan names to api_access (true or false) and" +
 		" the numbers keys, requests_per_minute_per_key, requests_per_hour, requests_per_day, search_console_calls_per_day," +
 		" live_calls_per_minute_per_property, retention_months, inspected_urls_per_property")
 }
@@ -100,9 +100,9 @@ func (p Plan) check() error {
 		{"retention_months", p.RetentionMonths},
 		{"inspected_urls_per_property", p.InspectedURLsPerProperty},
 	} {
-		const most = 1_000_000_000
-		if limit.value < 0 || limit.value > most || p.APIAccess && limit.value == 0 {
-			return fmt.Errorf("%s is %d: a plan with api_access takes 1 to %d, one without may leave it out", limit.name, limit.value, most)
+		const largest = 1_000_000_000
+		if limit.value < 0 || limit.value > largest || p.APIAccess && limit.value == 0 {
+			return fmt.Errorf("%s is %d: use 1 to %d; a plan without api_access may omit it", limit.name, limit.value, largest)
 		}
 	}
 	return nil

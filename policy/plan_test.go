@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// builtIn is the plan table as an operator would write it, with the numbers of the specification.
+// builtIn is the built-in plan table in YAML, with the numbers from the specification.
 const builtIn = `
 plans:
   pro:
@@ -36,7 +36,7 @@ plans:
   none: {retention_months: 16}
 `
 
-func TestDefaultPlansAreTheSpecified(t *testing.T) {
+func TestDefaultPlansMatchTheSpecification(t *testing.T) {
 	read, err := ReadPlans(strings.NewReader(builtIn))
 	if err != nil || !maps.Equal(read, DefaultPlans()) {
 		t.Errorf("read %+v, %v\nbuilt in %+v", read, err, DefaultPlans())
@@ -51,14 +51,14 @@ func TestDefaultPlansAreTheSpecified(t *testing.T) {
 func TestDefaultPlansAreNotShared(t *testing.T) {
 	delete(DefaultPlans(), "pro")
 	if _, ok := DefaultPlans()["pro"]; !ok {
-		t.Error("who changes the table changes it for everybody")
+		t.Error("DefaultPlans returns a shared map")
 	}
 }
 
 const everyLimit = "keys: 1, requests_per_minute_per_key: 1, requests_per_hour: 1, requests_per_day: 1, search_console_calls_per_day: 1, " +
 	"live_calls_per_minute_per_property: 1, retention_months: 1, inspected_urls_per_property: 1"
 
-func TestAPlanTableReplacesTheBuiltInOneAsAWhole(t *testing.T) {
+func TestReadPlansReplacesTheBuiltInTable(t *testing.T) {
 	plans, err := ReadPlans(strings.NewReader("plans: {tiny: {api_access: true, " + everyLimit + "}, shut: }"))
 	want := Plans{"tiny": {true, 1, 1, 1, 1, 1, 1, 1, 1}, "shut": {}}
 	if err != nil || !maps.Equal(plans, want) {
@@ -66,10 +66,10 @@ func TestAPlanTableReplacesTheBuiltInOneAsAWhole(t *testing.T) {
 	}
 }
 
-func TestPlanTablesThatAreRefused(t *testing.T) {
+func TestReadPlansRejectsInvalidTables(t *testing.T) {
 	const (
-		none  = "read the plan table: it has no plans; it is a mapping plans: {pro: {api_access: true, keys: 3, …}}"
-		takes = ": a plan with api_access takes 1 to 1000000000, one without may leave it out"
+		none  = "read the plan table: it has no plans; write plans: {pro: {api_access: true, keys: 3, …}}"
+		takes = ": use 1 to 1000000000; a plan without api_access may omit it"
 	)
 	f := func(text string, message ...string) {
 		t.Helper()
@@ -101,8 +101,8 @@ func TestPlanTablesThatAreRefused(t *testing.T) {
 	f("plans: {pro: {key: 3}}", "read the plan table: ", "key not found")
 	f("plans: {pro: {Keys: 3}}", "read the plan table: ", "Keys not found")
 	f("plan: {pro: {keys: 3}}", "read the plan table: ", "plan not found")
-	f("plans: {none: {}}\n---\nplans: {pro: {}}", "read the plan table: it goes on after its first document")
-	f("plans: {none: {}}\n---\n{", "read the plan table: it goes on after its first document")
+	f("plans: {none: {}}\n---\nplans: {pro: {}}", "read the plan table: it has more than one YAML document")
+	f("plans: {none: {}}\n---\n{", "read the plan table: it has more than one YAML document")
 
 	f("plans: {pro: {api_access: true}}", "plan pro: keys is 0"+takes)
 	f("plans: {pro: {keys: -1}}", "plan pro: keys is -1"+takes)
@@ -115,13 +115,13 @@ func TestPlanTablesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestAPlanTableThatCannotBeReadIsAnError(t *testing.T) {
+func TestReadPlansReturnsReadErrors(t *testing.T) {
 	if plans, err := ReadPlans(iotest.ErrReader(errDown)); plans != nil || err == nil || !strings.Contains(err.Error(), errDown.Error()) {
 		t.Errorf("%v, %v", plans, err)
 	}
 }
 
-// FuzzReadPlans checks that what is accepted can be, and reads the same when it is written again.
+// FuzzReadPlans checks that an accepted table is valid and survives a round trip through YAML.
 func FuzzReadPlans(f *testing.F) {
 	f.Add(builtIn)
 	f.Add("plans: {a: &x {keys: 1}, b: *x, <<: {c: }}")

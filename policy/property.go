@@ -2,32 +2,39 @@ package policy
 
 import "strings"
 
-// A Property is one site that a caller can reach, and the upstream connection that reads it.
+// A Property is one site in Search Console that a caller can reach, and the connection that reads it. A Property that Gate
+// returns is shared between requests: read only.
 type Property struct {
-	ID          string
-	Site        string // the full upstream string: sc-domain:example.com or https://www.example.com/path/
-	Host        string // its host name, in lower case
-	Type        string // domain or url_prefix
+	ID          string // a UUID in lower case
+	Site        string // its full name upstream: sc-domain:example.com or https://www.example.com/path/
+	Host        string // the host or domain of Site, in lower case and without a port
+	Type        string // DomainProperty or URLPrefixProperty
 	DisplayName string
-	Slug        string
-	Archived    bool
-	AccessNote  string    // why the upstream refuses this one property; empty when it does not
-	History     *DayRange // what is archived of it; nil for nothing
+	Slug        string    // unique in its workspace
+	Archived    bool      // its owner has archived it: only its history is served
+	AccessNote  string    // why the upstream denies access to this property; empty if it does not
+	History     *DayRange // first and last day in sara's archive; nil while there is none
 	Connection  Connection
 }
 
-// Days are the first and the last day of a stretch, in days since 1970-01-01.
+// The types of a Property.
+const (
+	DomainProperty    = "domain"
+	URLPrefixProperty = "url_prefix"
+)
+
+// A DayRange is a range of days, both included, numbered since 1970-01-01.
 type DayRange struct{ First, Last int32 }
 
-// A Connection is one stored upstream credential.
+// A Connection is a stored upstream credential, without the credential.
 type Connection struct {
 	ID       string
-	Revision int // grows when its credential is replaced
-	Healthy  bool
+	Revision int    // incremented when the credential is replaced
+	Healthy  bool   // false after the upstream has rejected the credential
 	Note     string // why it is not healthy
 }
 
-// Trouble returns why the upstream last refused the property or its whole connection, empty when it did not.
+// AccessProblem returns why the upstream denies access to the property or to its whole connection; empty if it does not.
 func (p *Property) AccessProblem() string {
 	if !p.Connection.Healthy {
 		return p.Connection.Note
@@ -35,14 +42,14 @@ func (p *Property) AccessProblem() string {
 	return p.AccessNote
 }
 
-// resolve picks from the candidates the property that reference means: by id, by full upstream string, by slug, by domain,
-// the first of these that matches any. A bare domain means every property of that host, whatever its type.
-// It points into the candidates.
+// resolve picks the property that a reference means from the candidates, and returns a pointer into them. It tries id, full
+// upstream name, slug and host, in this order, and stops at the first that matches any candidate. A bare host matches every
+// property of that host, whatever its type.
 func resolve(reference string, candidates []Property) (*Property, *Denial) {
 	for _, matches := range []func(p *Property) bool{
 		func(p *Property) bool { return strings.EqualFold(p.ID, reference) },
 		func(p *Property) bool {
-			return p.Site == reference || isDomain(p.Type) && strings.EqualFold(p.Site, reference)
+			return p.Site == reference || p.Type == DomainProperty && strings.EqualFold(p.Site, reference)
 		},
 		func(p *Property) bool { return p.Slug == reference },
 		func(p *Property) bool { return strings.EqualFold(p.Host, reference) },
@@ -64,12 +71,10 @@ func resolve(reference string, candidates []Property) (*Property, *Denial) {
 	return nil, notFound(reference)
 }
 
-// notFound has the same words whether the property does not exist or is somebody else's (spec: Authentication 8).
+// notFound reads the same whether the property does not exist or belongs to someone else (spec: Authentication 8).
 func notFound(reference string) *Denial {
 	return deny(CodeNotFound, "there is no property %.100q that this key can reach", reference)
 }
-
-func isDomain(propertyType string) bool { return propertyType == "domain" }
 
 func ambiguous(reference string, found []*Property) *Denial {
 	ids := make([]string, len(found))

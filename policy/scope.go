@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Scopes is a set of what a key may read.
+// Scopes is a set of permissions of a key.
 type Scopes uint8
 
 // The scopes (spec: Authentication 4).
@@ -18,7 +18,7 @@ const (
 	AllScopes = PropertiesRead | PerformanceRead | IndexingRead | ConfigRead
 )
 
-// name returns the name of a set of one scope, empty for any other set.
+// name returns the name of a set of exactly one scope, and "" for any other set.
 func (s Scopes) name() string {
 	switch s {
 	case PropertiesRead:
@@ -33,7 +33,7 @@ func (s Scopes) name() string {
 	return ""
 }
 
-// Names returns the names of the scopes in the set, in a fixed order.
+// Names returns the names of the scopes in the set, in the order of declaration.
 func (s Scopes) Names() []string {
 	names := make([]string, 0, 4)
 	for one := PropertiesRead; one <= ConfigRead; one <<= 1 {
@@ -44,7 +44,7 @@ func (s Scopes) Names() []string {
 	return names
 }
 
-// ParseScopes reads names of scopes, each at most once.
+// ParseScopes returns the set of the named scopes. A name must not be repeated.
 func ParseScopes(names []string) (Scopes, error) {
 	var set Scopes
 	for _, name := range names {
@@ -54,7 +54,7 @@ func ParseScopes(names []string) (Scopes, error) {
 		}
 		switch {
 		case one > ConfigRead:
-			return 0, fmt.Errorf("scope %q is none of %s", name, strings.Join(AllScopes.Names(), ", "))
+			return 0, fmt.Errorf("unknown scope %q: use %s", name, strings.Join(AllScopes.Names(), ", "))
 		case set&one != 0:
 			return 0, fmt.Errorf("scope %s is given twice", name)
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNamesAndSetsOfScopesReadBothWays(t *testing.T) {
+func TestScopeNamesAndParseScopesAreInverse(t *testing.T) {
 	if names := AllScopes.Names(); !slices.Equal(names, []string{"properties:read", "performance:read", "indexing:read", "config:read"}) {
 		t.Errorf("all scopes are %q", names)
 	}
@@ -24,18 +24,18 @@ func TestNamesAndSetsOfScopesReadBothWays(t *testing.T) {
 	}
 }
 
-func TestScopesThatAreRefused(t *testing.T) {
-	const all = " is none of properties:read, performance:read, indexing:read, config:read"
+func TestParseScopesRejectsUnknownAndRepeatedNames(t *testing.T) {
+	const all = ": use properties:read, performance:read, indexing:read, config:read"
 	f := func(message string, names ...string) {
 		t.Helper()
 		if got, err := ParseScopes(names); err == nil || err.Error() != message || got != 0 {
 			t.Errorf("%q: %v, %v, want %s", names, got, err, message)
 		}
 	}
-	f(`scope ""`+all, "")
-	f(`scope "config:write"`+all, "config:write")
-	f(`scope "Config:read"`+all, "Config:read")
-	f(`scope " config:read"`+all, "properties:read", " config:read")
-	f(`scope "properties:read,config:read"`+all, "properties:read,config:read")
+	f(`unknown scope ""`+all, "")
+	f(`unknown scope "config:write"`+all, "config:write")
+	f(`unknown scope "Config:read"`+all, "Config:read")
+	f(`unknown scope " config:read"`+all, "properties:read", " config:read")
+	f(`unknown scope "properties:read,config:read"`+all, "properties:read,config:read")
 	f("scope config:read is given twice", "config:read", "properties:read", "config:read")
 }

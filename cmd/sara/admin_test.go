@@ -200,7 +200,7 @@ func TestKeyBounds(t *testing.T) {
 	c.fails(exitError, create("--name", ""), "1 to 80")
 	c.fails(exitError, create("--name", "k", "--expires-in-days", "0"), "--expires-in-days is 0: 1 to 3650 are allowed")
 	c.fails(exitError, create("--name", "k", "--expires-in-days", "3651"), "1 to 3650")
-	c.fails(exitError, create("--name", "k", "--scope", "everything"), `scope "everything" is none of properties:read`)
+	c.fails(exitError, create("--name", "k", "--scope", "everything"), `unknown scope "everything": use properties:read`)
 	c.fails(exitError, create("--name", "k", "--scope", "config:read", "--scope", "config:read"), "given twice")
 	c.fails(exitError, create("--name", "k", "--workspace", "Blog"), `there is no workspace of ann@example.com "Blog"`)
 	c.fails(exitError, create("--name", "k", "--key-prefix", "Not!"), "SARA_KEY_PREFIX")

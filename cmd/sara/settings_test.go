@@ -123,7 +123,7 @@ func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 		{"SARA_KEY_PREFIX", "Acme_", `SARA_KEY_PREFIX: "Acme_" is not 1 to 20 lower-case letters and digits, such as sara`},
 		{"SARA_PLANS_FILE", "/nowhere/plans.yaml", "SARA_PLANS_FILE: open /nowhere/plans.yaml: no such file or directory; name a YAML file like plans: {pro: {api_access: true"},
 		{"SARA_PLANS_FILE", noPlans, "SARA_PLANS_FILE: " + noPlans + ": plan pro: keys is 0"},
-		{"SARA_PLANS_FILE", oddPlans, "SARA_PLANS_FILE: " + oddPlans + ": read the plan table: line 1: field kezs not found; a table is a mapping plans"},
+		{"SARA_PLANS_FILE", oddPlans, "SARA_PLANS_FILE: " + oddPlans + ": read the plan table: line 1: field kezs not found; a plan table maps plan names"},
 		{"SARA_SHUTDOWN_DELAY", "10", `SARA_SHUTDOWN_DELAY: "10" is not a time of 0s to 1h, such as 10s`},
 		{"SARA_LOG_LEVEL", "loud", `SARA_LOG_LEVEL: "loud" is none of debug, info, warn, error`},
 		{"SARA_LOG_FORMAT", "xml", `SARA_LOG_FORMAT: "xml" is neither text nor json`},
