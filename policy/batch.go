@@ -17,34 +17,35 @@ var admitLua string
 const (
 	maxBatch = 256 // admissions in one round trip
 
-	// A command is sent again to a server that has lost the script, after a restart or a failover, and once its clock is known.
+	// A command is sent again to a server that has lost the script, after a restart or failover, and when it reached the server
+	// too late by a clock that has since been corrected.
 	maxAttempts = 3
 )
 
-// An admission is one request that waits for the shared counter's decision; without a key it only asks for the usage.
+// An admission is one request that waits for a decision by Redis. Without a keyID it only reads the usage.
 type admission struct {
 	accountID, keyID string
 	plan             Plan
-	key              string        // of the account in Redis, for the first of a group
-	done             chan struct{} // gets one value when the rest is decided
+	redisKey         string        // of the account; set in the first admission of a group
+	done             chan struct{} // gets one value when the fields below are set
 
 	usage   Usage
 	refusal *Refusal
-	err     error // the counter did not decide
+	err     error // Redis did not decide
 }
 
-// A batcher sends the admissions that wait at the same time in one round trip, and one round trip at a time. It needs no timer
-// to gather them: what arrives while a round trip is under way makes the next one, so that an idle server adds no delay and
-// a busy one fills its batches. A second round trip at once would save some half of a round trip's time, and halve the
-// batches, on which it depends what an admission costs Redis.
+// A batcher sends all waiting admissions in one round trip, and makes one round trip at a time. It needs no timer to collect a
+// batch: requests that arrive during a round trip are the next batch, so an idle server adds no delay and a busy one fills
+// its batches. A second concurrent round trip would save about half a round trip of waiting, but halve the batches, and the
+// cost of an admission to Redis depends on their size.
 type batcher struct {
 	client      noRetryClient
-	cluster     bool // the keys of two accounts may live on two servers
+	cluster     bool // the accounts may be on different servers
 	script      *redis.Script
 	clock       *redisClock
-	timeout     time.Duration // the longest that a round trip may take
-	redisIsDown func() bool   // whether not to ask at all
-	redisDown   func(error)   // told when the server did not decide, before those who wait are
+	timeout     time.Duration // of one round trip
+	redisIsDown func() bool   // asked before each round trip
+	redisDown   func(error)   // called when Redis did not decide, before the waiting requests return
 	metrics     batchMetrics
 
 	queue chan *admission
@@ -52,22 +53,22 @@ type batcher struct {
 	done  sync.WaitGroup
 }
 
-func newBatcher(client noRetryClient, clock *redisClock, trip time.Duration, away func() bool, lost func(error), metrics batchMetrics) *batcher {
-	b := &batcher{client: client, cluster: client.isCluster(), script: redis.NewScript(admitLua), clock: clock, timeout: trip,
-		redisIsDown: away, redisDown: lost, metrics: metrics, queue: make(chan *admission, maxBatch)}
+func newBatcher(client noRetryClient, clock *redisClock, timeout time.Duration, redisIsDown func() bool, redisDown func(error), metrics batchMetrics) *batcher {
+	b := &batcher{client: client, cluster: client.isCluster(), script: redis.NewScript(admitLua), clock: clock, timeout: timeout,
+		redisIsDown: redisIsDown, redisDown: redisDown, metrics: metrics, queue: make(chan *admission, maxBatch)}
 	b.pool.New = func() any { return &admission{done: make(chan struct{}, 1)} }
 	b.done.Go(b.run)
 	return b
 }
 
-// close waits for the round trips under way. Nobody calls admit any more.
+// close waits for the round trip in progress. The caller makes sure that no call of admit is running.
 func (b *batcher) close() {
 	close(b.queue)
 	b.done.Wait()
 }
 
-// admit waits for the decision on one request, or with an empty keyID for the usage: for little longer than the round trip
-// that is under way and its own, both bounded, and not at all when the server was lost meanwhile.
+// admit waits for the decision on one request, or with an empty keyID for the usage. It takes at most the round trip in
+// progress and its own, each bounded by the timeout; if the first of them fails, it returns at once.
 func (b *batcher) admit(accountID, keyID string, p Plan) (Usage, *Refusal, error) {
 	a, _ := b.pool.Get().(*admission)
 	a.accountID, a.keyID, a.plan = accountID, keyID, p
@@ -82,8 +83,8 @@ func (b *batcher) admit(accountID, keyID string, p Plan) (Usage, *Refusal, error
 func (b *batcher) run() {
 	batch := make([]*admission, 0, maxBatch)
 	for first := range b.queue {
-		// Requests that are ready to run get as far as the queue first: on a busy server that makes batches several times as
-		// large, for as little delay as they take to get there; on an idle one there are none.
+		// Yield first, so that goroutines that are ready to run can reach the queue: this makes the batches of a busy server
+		// several times larger, and costs an idle one nothing.
 		runtime.Gosched()
 		batch = b.fill(append(batch[:0], first))
 		b.decide(batch)
@@ -93,7 +94,7 @@ func (b *batcher) run() {
 	}
 }
 
-// gather adds to the batch what waits already.
+// fill adds what is already waiting to the batch.
 func (b *batcher) fill(batch []*admission) []*admission {
 	for len(batch) < maxBatch {
 		select {
@@ -109,9 +110,9 @@ func (b *batcher) fill(batch []*admission) []*admission {
 	return batch
 }
 
-var errRedisDown = errors.New("the shared counter is away")
+var errRedisDown = errors.New("Redis is down")
 
-// decide fills in the decisions on a batch.
+// decide sets the decisions of a batch.
 func (b *batcher) decide(batch []*admission) {
 	if b.redisIsDown() {
 		for _, a := range batch {
@@ -125,10 +126,9 @@ func (b *batcher) decide(batch []*admission) {
 	pending := commandsFor(batch, b.cluster)
 	var err error
 	for attempt := 0; len(pending) > 0 && attempt < maxAttempts; attempt++ {
-		if again, failed := b.send(ctx, pending); failed != nil {
-			pending, err = again, failed
-		} else {
-			pending = again
+		again, failed := b.send(ctx, pending)
+		if pending = again; failed != nil {
+			err = failed
 		}
 	}
 	for _, c := range pending {
@@ -140,22 +140,22 @@ func (b *batcher) decide(batch []*admission) {
 	}
 }
 
-// ask asks for the decisions on some commands. It returns those that the server has certainly not carried out, but might
-// if they were sent again, and an error of those that are lost.
+// send sends commands in one pipeline. It returns those that the server has certainly not executed and that are worth sending
+// again, and an error if any of the others failed.
 func (b *batcher) send(ctx context.Context, commands []command) (again []command, err error) {
-	asked := b.clock.now()
+	sent := b.clock.now()
 	deadline := b.clock.deadline(ctx)
 	pipe := b.client.Pipeline()
 	for i := range commands {
 		c := &commands[i]
 		c.reply = redis.NewIntSliceCmd(ctx, c.args(b.script.Hash(), deadline)...)
 		c.reply.SetFirstKeyPos(firstKey)
-		_ = pipe.Process(ctx, noRetry{c.reply}) // only queues
+		_ = pipe.Process(ctx, noRetry{c.reply}) // queues the command; it cannot fail
 	}
-	// The error of the pipeline is the first of its commands'; each is looked at here.
+	// The error of the pipeline is that of its first failed command; they are checked one by one below.
 	_, _ = pipe.Exec(ctx)
 	for _, c := range commands {
-		switch failed := c.readReply(b.clock, asked); {
+		switch failed := c.readReply(b.clock, sent); {
 		case redis.HasErrorPrefix(failed, "NOSCRIPT"):
 			c.sendSource = true
 			again = append(again, c)

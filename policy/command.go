@@ -12,35 +12,34 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A command is one call of the script admit.lua.
+// A command is one call of admit.lua.
 type command struct {
 	groups     []group
-	sendSource bool // the server does not have the script
+	sendSource bool // the server does not have the script: send its source instead of its hash
 	reply      *redis.IntSliceCmd
 }
 
-// A group is what a batch has of one account under one plan: either requests to decide on, those of each key together, or
-// questions for the usage.
+// A group holds the admissions of a batch that are of one account and one plan: either requests to decide, sorted by key, or
+// reads of the usage.
 type group []*admission
 
-// keys cuts the requests to decide on by their key.
+// keys splits the requests by key; reads of the usage are left out.
 func (g group) keys() iter.Seq[[]*admission] {
 	return func(yield func([]*admission) bool) {
-		for rest := g; len(rest) > 0 && rest[0].keyID != ""; {
+		for g := g; len(g) > 0 && g[0].keyID != ""; {
 			n := 1
-			for n < len(rest) && rest[n].keyID == rest[0].keyID {
+			for n < len(g) && g[n].keyID == g[0].keyID {
 				n++
 			}
-			if !yield(rest[:n]) {
+			if !yield(g[:n]) {
 				return
 			}
-			rest = rest[n:]
+			g = g[n:]
 		}
 	}
 }
 
-// commandsFor is a batch as commands: on a cluster one an account, which travel to each server in one pipeline; elsewhere
-// one for all.
+// commandsFor turns a batch into commands: a single one, or in a cluster one per group, which go to their servers in pipelines.
 func commandsFor(batch []*admission, cluster bool) []command {
 	groups := byAccount(batch)
 	if !cluster {
@@ -53,7 +52,7 @@ func commandsFor(batch []*admission, cluster bool) []command {
 	return commands
 }
 
-// byAccount sorts the batch by account and key, each key's in the order of arrival, and cuts it into groups.
+// byAccount sorts the batch by account and key, keeping the order of arrival of each key, and splits it into groups.
 func byAccount(batch []*admission) []group {
 	slices.SortStableFunc(batch, func(a, b *admission) int {
 		return cmp.Or(strings.Compare(a.accountID, b.accountID), strings.Compare(a.keyID, b.keyID))
@@ -69,22 +68,22 @@ func byAccount(batch []*admission) []group {
 	return groups
 }
 
-// together reports whether two admissions can be of one group.
+// sameGroup reports whether two admissions can share a group.
 func (a *admission) sameGroup(b *admission) bool {
 	return a.accountID == b.accountID && (a.keyID == "") == (b.keyID == "") && a.plan == b.plan
 }
 
-// accountKey is the one key of an account; its braces keep everything of the account on one server of a cluster.
+// accountKey is the Redis key of the hash with everything about an account. In a cluster, the braces choose its slot.
 func accountKey(accountID string) string { return "sara:{" + accountID + "}:use" }
 
-// firstKey is where the keys begin in a call of a script.
+// firstKey is the position of the first key in EVAL and EVALSHA.
 const firstKey = 3
 
-// words is the call of the script as Redis reads it. Most are pointers, which cost no allocation.
+// args returns the arguments of the Redis command. Strings and numbers are passed by pointer, to avoid allocations.
 func (c *command) args(hash string, deadline int64) []any {
 	size := firstKey + 1
 	for _, g := range c.groups {
-		size += 5 + 2*len(g) // the account, its four numbers, and two words for each key
+		size += 5 + 2*len(g) // the account, its four numbers, and two arguments per key
 	}
 	words := make([]any, 0, size)
 	if c.sendSource {
@@ -94,34 +93,34 @@ func (c *command) args(hash string, deadline int64) []any {
 	}
 	words = append(words, len(c.groups))
 	for _, g := range c.groups {
-		g[0].key = accountKey(g[0].accountID)
-		words = append(words, &g[0].key)
+		g[0].redisKey = accountKey(g[0].accountID)
+		words = append(words, &g[0].redisKey)
 	}
 	words = append(words, deadline)
 	for _, g := range c.groups {
 		p := &g[0].plan
 		words = append(words, &p.RequestsPerMinutePerKey, &p.RequestsPerHour, &p.RequestsPerDay, 0)
-		number, keys := len(words)-1, 0
+		keyCount, keys := len(words)-1, 0
 		for requests := range g.keys() {
 			words = append(words, &requests[0].keyID, len(requests))
 			keys++
 		}
-		words[number] = keys
+		words[keyCount] = keys
 	}
 	return words
 }
 
-// errLate is a command that the server got to only when nobody would have waited for it any more, or so it seemed by a
-// clock that has jumped.
-var errExpired = errors.New("the shared counter was too late")
+// errExpired means that the server did not execute a script because its deadline had passed, or seemed to have because the
+// clock jumped.
+var errExpired = errors.New("Redis ran a script after its deadline")
 
-// settle reads the answer into the admissions that it decides.
-func (c *command) readReply(clock *redisClock, asked time.Time) error {
+// readReply sets the decisions of the command's admissions from the reply.
+func (c *command) readReply(clock *redisClock, sent time.Time) error {
 	numbers, err := c.reply.Result()
 	if err != nil {
 		return err
 	}
-	now, numbers, err := clock.read(numbers, asked)
+	now, numbers, err := clock.read(numbers, sent)
 	if err != nil {
 		return err
 	}
@@ -131,27 +130,27 @@ func (c *command) readReply(clock *redisClock, asked time.Time) error {
 		}
 	}
 	if len(numbers) > 0 {
-		return fmt.Errorf("the shared counter answers %d numbers too many", len(numbers))
+		return fmt.Errorf("Redis replied with %d numbers too many", len(numbers))
 	}
 	return nil
 }
 
-// settle reads the part of the answer that decides on the group, and returns the rest of it.
-func (g group) readReply(numbers []int64, now time.Time) (rest []int64, err error) {
+// readReply sets the decisions of the group from the start of numbers, and returns what follows.
+func (g group) readReply(numbers []int64, now time.Time) (remaining []int64, err error) {
 	const (
-		ofAccount = 3
-		ofKey     = 2
+		perAccount = 3
+		perKey     = 2
 	)
-	if len(numbers) < ofAccount {
+	if len(numbers) < perAccount {
 		return nil, errTruncatedReply
 	}
 	usage := Usage{RequestsThisHour: int(numbers[0]), RequestsToday: int(numbers[1]), CallsToday: int(numbers[2]), At: now}
 	for _, a := range g {
 		a.usage = usage
 	}
-	numbers = numbers[ofAccount:]
+	numbers = numbers[perAccount:]
 	for requests := range g.keys() {
-		if len(numbers) < ofKey {
+		if len(numbers) < perKey {
 			return nil, errTruncatedReply
 		}
 		for i, a := range requests {
@@ -164,14 +163,14 @@ func (g group) readReply(numbers []int64, now time.Time) (rest []int64, err erro
 			}
 			a.usage = usage
 		}
-		numbers = numbers[ofKey:]
+		numbers = numbers[perKey:]
 	}
 	return numbers, nil
 }
 
-var errTruncatedReply = errors.New("the shared counter answers too few numbers")
+var errTruncatedReply = errors.New("Redis replied with too few numbers")
 
-// fail leaves the admissions undecided, and returns why.
+// fail marks the command's admissions as undecided, and returns err.
 func (c *command) fail(err error) error {
 	for _, g := range c.groups {
 		for _, a := range g {
@@ -181,7 +180,7 @@ func (c *command) fail(err error) error {
 	return err
 }
 
-// refusalOf reads what admit.lua says of the requests of a key that do not fit.
+// refusalOf decodes the refusal in a reply of admit.lua: 4 times the microseconds to wait, plus the ceiling.
 func refusalOf(number int64, p *Plan) *Refusal {
 	if number == 0 {
 		return nil

@@ -1,17 +1,36 @@
-// Package policy decides: whose key a request carries, what its plan and scopes allow, what is left of its budgets, and
-// which property it means. It knows neither HTTP nor SQL; what it needs to know of the world it asks of a Directory.
+// Package policy decides whether a request may proceed. It knows neither HTTP nor SQL, and imports nothing of sara.
 //
-// A Gate is safe for concurrent use. It remembers what the Directory said until something changes, for which it looks once
-// a second, whatever the number of keys: so a key that was revoked elsewhere stops working within that. What the Directory's
-// own process has changed it forgets at once. While the Directory fails, keys and properties that it has seen keep working
-// for five minutes past their last refresh; a key's expiry and a plan's end are compared with the clock on every request, so
-// those hold even then.
+// # The gate
 //
-// A Budget counts what is used. Local counts in this process; Shared counts in Redis, for any number of replicas, with a
-// Local to fall back on: its doc says what happens while Redis is away. Announce and Listen tell replicas of each other's
-// changes through the same Redis, so that they need not wait for the second to pass. Inspections shares the upstream's own
-// quota of URL inspections among them.
+// A Gate checks a request in this order, and the first check that fails decides: the form of the Authorization header; that
+// the key exists, is not revoked and has not expired (authentication); that the account's plan has access and has not ended;
+// that the key holds the scopes that the endpoint requires; and that the request fits the budgets, to which it is then
+// charged. Resolving a property and charging live upstream calls come later, when a handler needs them. A refusal is a
+// *Denial, with a code and a message for the client; any other error means that the Directory could not be asked.
 //
-// A refusal is a *Denial, whose code and message are meant for the client. Any other error means that the Directory
-// could not be asked.
+// Unknown keys are limited per client address (authLimiter), so that guessing does not reach the database.
+//
+// # Consistency
+//
+// The gate caches what the Directory answers, with the version of the directory that each answer is of. A change by this
+// process changes the version at once; a change by another process changes it when the edition, a counter in the database, is
+// read again, at most a second later, or earlier when PublishInvalidation reaches ListenInvalidations over Redis pub/sub. So
+// a revoked key stops working everywhere within a second. While the Directory fails, keys and properties that are cached keep
+// working for five minutes after their last refresh (stale if error). Expiry times and plan ends are compared with the clock
+// on every request and hold even then.
+//
+// A caller may memoize an admitted request: StillValid reports whether its Grant is still of the present version, and Readmit
+// then checks only what depends on the clock, the scopes and the budgets.
+//
+// # Budgets
+//
+// A Budget counts requests per key and minute, per account and hour, and per account and day, and live upstream calls per
+// account and day, and per property and minute. Minutes are token buckets in the form of GCRA, so a client regains its rate
+// gradually; hours and days are fixed calendar windows in UTC. A request is charged to all of its ceilings or to none.
+//
+// MemoryBudget counts in this process, and writes its counts behind to a UsageStore. RedisBudget counts in Redis, for any
+// number of replicas, with one script per batch of concurrent requests. While Redis is down it is a circuit breaker: each
+// replica admits its share of the limits from memory, and adds what it admitted to Redis afterwards.
+//
+// Inspections shares the upstream's own quota of URL inspections among replicas.
 package policy

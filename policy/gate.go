@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// ErrUnknown is a Directory's answer when what was asked for is not there.
+// ErrUnknown is returned by a Directory that does not have what it was asked for.
 var ErrUnknown = errors.New("not in the directory")
 
-// A Directory knows keys and properties. Its methods are safe for concurrent use.
+// A Directory looks up keys and properties. Its methods are safe for concurrent use.
 type Directory interface {
-	// Key returns the key with this hash, revoked and expired ones too, or an error that is ErrUnknown.
+	// Key returns the key with this hash, even if it is revoked or expired, or an error that wraps ErrUnknown.
 	Key(ctx context.Context, hash Hash) (Key, error)
 
-	// FindProperties returns the properties that the person reaches through their workspaces, or through the one workspace
-	// unless it is empty, and whose id, full upstream string, slug or host is reference.
+	// FindProperties returns the properties whose id, full upstream name, slug or host is reference, among those that the
+	// person can reach: in any of their workspaces if workspaceID is empty, else in that one only.
 	FindProperties(ctx context.Context, personID, workspaceID, reference string) ([]Property, error)
 
-	// Edition grows whenever anybody has changed what Key and FindProperties return.
+	// Edition returns a counter that increases with every change, by any process, to what Key and FindProperties return.
 	Edition(ctx context.Context) (uint64, error)
 
-	// Generation grows whenever this process has: at once, and without asking.
+	// Generation returns a counter of the changes by this process. It is always current and cheap to read.
 	Generation() uint64
 }
 
-// Config is what a Gate needs. Every member is required.
+// Config configures a Gate. Every field is required.
 type Config struct {
 	Directory Directory
 	Plans     Plans
@@ -37,22 +37,22 @@ type Config struct {
 	Now       func() time.Time
 }
 
-// A Gate admits requests.
+// A Gate decides on requests. It is safe for concurrent use.
 type Gate struct {
 	config        Config
-	invalidations atomic.Uint64 // how often Forget was called
+	invalidations atomic.Uint64 // how often Invalidate was called
 	authLimiter   *authLimiter
 	editions      *cache[struct{}, uint64]
 	keys          *cache[Hash, *Key]
 	properties    *cache[propertyQuery, []Property]
 }
 
-// question is what is asked of Directory.FindProperties.
+// propertyQuery holds the arguments of Directory.FindProperties, as a cache key.
 type propertyQuery struct {
 	personID, workspaceID, reference string
 }
 
-// rememberedAnswers bounds the gate's memories of keys and of properties; an answer takes about a kilobyte at most.
+// maxCachedAnswers bounds each of the gate's caches, of keys and of properties. An entry is at most about a kilobyte.
 const maxCachedAnswers = 20_000
 
 // NewGate returns a gate over the directory.
@@ -75,8 +75,8 @@ func NewGate(c Config) (*Gate, error) {
 	return g, nil
 }
 
-// A generation is a state of the directory. It is another one after every change: at once after those of this process and
-// those that it was told of, within a second after all others.
+// A version identifies a state of the directory; cached answers of another version are not used. It changes at once with a
+// change by this process or a published invalidation, and within a second with any other change.
 type version struct{ knownChanges, edition uint64 }
 
 func (g *Gate) version(ctx context.Context) (now version, err error) {
@@ -85,35 +85,34 @@ func (g *Gate) version(ctx context.Context) (now version, err error) {
 	return now, err
 }
 
-// heard counts the changes that are known without asking.
+// knownChanges counts the changes that are known without asking the directory.
 func (g *Gate) knownChanges() uint64 { return g.config.Directory.Generation() + g.invalidations.Load() }
 
-// Invalidate makes the gate ask the directory again for all that it remembers: something was changed elsewhere.
+// Invalidate drops everything that the gate has cached, because another process has changed the directory.
 func (g *Gate) Invalidate() { g.invalidations.Add(1) }
 
-// A Grant is a request whose key is good: whose it is and what it may have.
+// A Grant is an authenticated request.
 type Grant struct {
 	Key   *Key // shared between requests: read only
 	Plan  Plan
-	Usage Usage // this request included, if it was admitted
+	Usage Usage // including this request, if it was admitted
 
 	admittedAt time.Time
-	version    version // of the directory then
+	version    version // of the directory, when the key was looked up
 }
 
-// WorkspaceID returns the workspace that the caller is restricted to, empty for none.
+// WorkspaceID returns the workspace that the key is restricted to, or "" if it is not.
 func (g *Grant) WorkspaceID() string { return g.Key.workspaceID() }
 
-// A Request is what a gate decides on.
+// A Request is what a Gate needs to know of an HTTP request.
 type Request struct {
-	Authorization  string // the header, of which the gate keeps nothing: its bytes may be other ones afterwards
+	Authorization  string // the header; the gate keeps no reference to it, so its buffer may be reused
 	Address        string // of the client
-	RequiredScopes Scopes // what the endpoint needs
+	RequiredScopes Scopes // by the endpoint
 }
 
-// Admit decides on a request: whether its key is good, then whether its account's plan has access, then whether it holds
-// the scopes, and last whether it fits the budgets, to which it is charged. With a denial after the first stage comes a
-// Grant nevertheless, whose usage does not include the request.
+// Admit checks the key, then the plan, then the scopes, and last the budgets, to which an admitted request is charged. A
+// denial after the first check comes with a Grant, whose usage does not include the request.
 func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil {
@@ -122,8 +121,8 @@ func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
 	return g.decide(ctx, grant, g.config.Now(), r.RequiredScopes)
 }
 
-// StillValid reports whether nothing has changed until now, by the gate's own clock, since a request was admitted, as far as is
-// known without asking: then its key and its properties are what they were.
+// StillValid reports whether a memoized grant can be used for Readmit: the directory has not changed since the grant was made,
+// as far as is known without asking it, so its key and properties are still the same. Now is the gate's own clock.
 func (g *Gate) StillValid(grant *Grant, now time.Time) bool {
 	present := version{knownChanges: g.knownChanges()}
 	edition, ok := g.editions.cached(now, struct{}{}, present)
@@ -131,18 +130,19 @@ func (g *Gate) StillValid(grant *Grant, now time.Time) bool {
 	return ok && grant.version == present && within(now, edition.triedAt, editionTTL) && within(now, grant.admittedAt, answerTTL)
 }
 
-// Readmit decides like Admit on another request, of now, with the key of one that was admitted, for as long as that StillValid reports true.
-func (g *Gate) Readmit(ctx context.Context, before *Grant, now time.Time, need Scopes) (*Grant, error) {
-	if denial := checkKey(before.Key, now); denial != nil {
+// Readmit is Admit without the key lookup, for another request at now with the key of an earlier grant. The caller has
+// checked StillValid.
+func (g *Gate) Readmit(ctx context.Context, earlier *Grant, now time.Time, required Scopes) (*Grant, error) {
+	if denial := checkKey(earlier.Key, now); denial != nil {
 		return nil, denial
 	}
-	grant := *before
-	return g.decide(ctx, &grant, now, need)
+	grant := *earlier
+	return g.decide(ctx, &grant, now, required)
 }
 
-// decide decides on a request whose key is good.
-func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, need Scopes) (*Grant, error) {
-	if denial := g.checkAccess(grant, now, need); denial != nil {
+// decide runs the checks that follow authentication.
+func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, required Scopes) (*Grant, error) {
+	if denial := g.checkAccess(grant, now, required); denial != nil {
 		grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
 		return grant, denial
 	}
@@ -154,8 +154,8 @@ func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, need Sco
 	return grant, nil
 }
 
-// Identify returns the Grant of a request that asks for nothing that exists, and charges nothing: nil when its key is not
-// good.
+// Identify authenticates a request without charging it, for a path that does not exist. It returns nil if the key is not
+// valid.
 func (g *Gate) Identify(ctx context.Context, r Request) *Grant {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil {
@@ -165,7 +165,7 @@ func (g *Gate) Identify(ctx context.Context, r Request) *Grant {
 	return grant
 }
 
-// ChargeLiveCalls charges upstream calls about a property to the caller's account and to the property, all of them or none.
+// ChargeLiveCalls charges upstream calls about a property to the account and to the property: all of them or none.
 func (g *Gate) ChargeLiveCalls(ctx context.Context, grant *Grant, propertyID string, calls int) error {
 	if refusal := g.config.Budget.ChargeLiveCalls(ctx, grant.Key.AccountID, propertyID, calls, grant.Plan); refusal != nil {
 		return refusal.denial()
@@ -173,14 +173,14 @@ func (g *Gate) ChargeLiveCalls(ctx context.Context, grant *Grant, propertyID str
 	return nil
 }
 
-// RefundLiveCalls gives back to the caller's account calls that were charged for this request and not made, because somebody else
-// is making them. It does nothing once the day on which the request was admitted is over.
+// RefundLiveCalls returns to the account calls that were charged for this request but not made, because another request was
+// already making them (singleflight). It does nothing if the day on which the request was admitted has ended.
 func (g *Gate) RefundLiveCalls(ctx context.Context, grant *Grant, calls int) {
 	g.config.Budget.RefundLiveCalls(ctx, grant.Key.AccountID, calls, grant.Usage.At)
 }
 
-// authenticate returns the Grant of the key that a request carries, if it is good, without a usage. Who tries many keys that
-// do not exist is turned away before the directory is asked; keys that were seen to be good pass nevertheless.
+// authenticate returns the Grant of the request's key, without a usage. An address that has tried too many unknown keys is
+// refused before the directory is asked; keys that are cached are exempt from that limit.
 func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
 	if r.Authorization == "" {
 		return nil, deny(CodeInvalidKey, "the request carries no key: send the header %s", authSchemeText)
@@ -190,32 +190,32 @@ func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
 	if denial == nil && g.keys.knows(hash) {
 		return g.lookupKey(ctx, hash)
 	}
-	decided, refusal := g.authLimiter.begin(ctx, r.Address)
+	finish, refusal := g.authLimiter.begin(ctx, r.Address)
 	if refusal != nil {
 		return nil, refusal.denial()
 	}
-	guess := denial != nil
-	defer func() { decided(guess) }()
+	unknown := denial != nil
+	defer func() { finish(unknown) }()
 	if denial != nil {
 		return nil, denial
 	}
 	grant, err := g.lookupKey(ctx, hash)
-	guess = isUnknown(err)
+	unknown = isUnknownKey(err)
 	return grant, err
 }
 
-func isUnknown(err error) bool {
-	var denial *Denial
-	return errors.As(err, &denial) && denial.Code == CodeInvalidKey
+func isUnknownKey(err error) bool {
+	denial, ok := errors.AsType[*Denial](err)
+	return ok && denial.Code == CodeInvalidKey
 }
 
-// known returns the Grant of the key with this hash, if there is one and it is still good.
+// lookupKey returns the Grant of the key with this hash, if the key exists and is valid.
 func (g *Gate) lookupKey(ctx context.Context, hash Hash) (*Grant, error) {
-	generation, err := g.version(ctx)
+	version, err := g.version(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("look whether keys have changed: %w", err)
+		return nil, fmt.Errorf("read the directory's edition: %w", err)
 	}
-	key, err := g.keys.get(ctx, hash, generation)
+	key, err := g.keys.get(ctx, hash, version)
 	switch {
 	case errors.Is(err, ErrUnknown):
 		return nil, deny(CodeInvalidKey, "the key is not known: check that it was copied whole")
@@ -226,10 +226,10 @@ func (g *Gate) lookupKey(ctx context.Context, hash Hash) (*Grant, error) {
 	if denial := checkKey(key, now); denial != nil {
 		return nil, denial
 	}
-	return &Grant{Key: key, Plan: g.config.Plans[key.PlanName], admittedAt: now, version: generation}, nil
+	return &Grant{Key: key, Plan: g.config.Plans[key.PlanName], admittedAt: now, version: version}, nil
 }
 
-// judgeKey refuses a key that was good once.
+// checkKey refuses a revoked or expired key.
 func checkKey(key *Key, now time.Time) *Denial {
 	switch {
 	case key.Revoked:
@@ -240,25 +240,25 @@ func checkKey(key *Key, now time.Time) *Denial {
 	return nil
 }
 
-// judge refuses a good key what its plan or its scopes do not cover.
-func (g *Gate) checkAccess(grant *Grant, now time.Time, need Scopes) *Denial {
+// checkAccess refuses a valid key whose plan has no access or which lacks a scope.
+func (g *Gate) checkAccess(grant *Grant, now time.Time, required Scopes) *Denial {
 	key := grant.Key
 	switch {
 	case !grant.Plan.APIAccess:
 		return deny(CodeNoAccess, "the account's plan has no access to the API: it takes a paid plan")
 	case !key.PlanEnd.IsZero() && !now.Before(key.PlanEnd):
 		return deny(CodeNoAccess, "the account's plan ended: renew it to use the API")
-	case key.Scopes&need != need:
-		return deny(CodeScope, "the key lacks the scope %s", strings.Join((need&^key.Scopes).Names(), ", "))
+	case key.Scopes&required != required:
+		return deny(CodeScope, "the key lacks the scope %s", strings.Join((required&^key.Scopes).Names(), ", "))
 	}
 	return nil
 }
 
-// longestReference is well above what a property may be called; the gate remembers references, so it does not take any.
+// maxReferenceLength bounds what the gate caches; every valid reference is far shorter.
 const maxReferenceLength = 2048
 
-// Property returns the property that reference means to the caller of an admitted request. The gate remembers both: the
-// property is shared between requests, read only, and the reference's bytes must stay what they are.
+// Property resolves a reference among the properties that the caller of an admitted request can reach. The gate caches both:
+// the property is shared between requests, read only, and the reference's buffer must not be reused.
 func (g *Gate) Property(ctx context.Context, grant *Grant, reference string) (*Property, error) {
 	if len(reference) > maxReferenceLength {
 		return nil, notFound(reference)
@@ -282,7 +282,7 @@ func (g *Gate) loadKey(ctx context.Context, hash Hash) (*Key, error) {
 	return &key, nil
 }
 
-// loadProperties has no candidates at all pass for unknown, as no key does.
+// loadProperties turns an empty result into ErrUnknown, so that it is cached like an unknown key (negative cache).
 func (g *Gate) loadProperties(ctx context.Context, q propertyQuery) ([]Property, error) {
 	found, err := g.config.Directory.FindProperties(ctx, q.personID, q.workspaceID, q.reference)
 	if err == nil && len(found) == 0 {

@@ -12,97 +12,97 @@ import (
 )
 
 const (
-	editionTTL    = time.Second      // how long the Directory's edition is taken for the present one without asking again
-	answerTTL     = 30 * time.Second // how long what it said of that edition is, in case its keeper was changed by hand
-	staleTTL      = 5 * time.Minute  // how long either is used while the Directory fails
-	lookupTimeout = time.Second      // the longest that one question to the Directory may take; no longer than freshFor
+	editionTTL    = time.Second      // how long the directory's edition is used without reading it again
+	answerTTL     = 30 * time.Second // how long an answer is used while the version stays the same: the store may be edited by hand
+	staleTTL      = 5 * time.Minute  // how long either is used while the directory fails (stale if error)
+	lookupTimeout = time.Second      // bounds one call of the directory; must not exceed editionTTL
 )
 
-// memory is what is used of an otter.Cache. Fields are of this type because a field of a generic type has every package that
-// imports the field's struct compile all methods of the generic type again, which for otter's is more than the package itself.
+// A boundedCache is the part of otter.Cache that this package uses. A struct field of a generic type makes every package that
+// imports the struct compile all methods of that type, and otter's are larger than this package.
 type boundedCache[K comparable, V any] interface {
 	GetIfPresent(K) (V, bool)
 	Set(K, V) (V, bool)
 }
 
-// A lookup remembers the Directory's answers to one kind of question. Simultaneous questions for the same thing are asked
-// once, on a context of their own, so that a caller who leaves does not fail the others.
+// A cache holds the directory's answers to one kind of lookup, including negative ones. Concurrent lookups of one key share
+// one call (singleflight). The call has a context of its own, so that a caller that gives up does not fail the others.
 type cache[K comparable, V any] struct {
 	now     func() time.Time
-	ttl     time.Duration // how long an answer is used without asking again
+	ttl     time.Duration
 	load    func(context.Context, K) (V, error)
 	answers boundedCache[K, answer[V]]
 	flights singleflight.Group
 }
 
-// answer is what the Directory said, an ErrUnknown included.
+// An answer is a result of load: a value, or an error that wraps ErrUnknown (negative cache).
 type answer[V any] struct {
 	value    V
 	err      error
-	loadedAt time.Time // when it was asked for
-	triedAt  time.Time // when it was last asked for again; after said only while the Directory fails
+	loadedAt time.Time // when the call that returned it began
+	triedAt  time.Time // when the last call began or failed; after loadedAt only while the directory fails
 	version  version
 }
 
-func newCache[K comparable, V any](now func() time.Time, fresh time.Duration, size int,
+func newCache[K comparable, V any](now func() time.Time, ttl time.Duration, size int,
 	load func(context.Context, K) (V, error)) (*cache[K, V], error) {
 	answers, err := otter.New(&otter.Options[K, answer[V]]{MaximumSize: size})
 	if err != nil {
-		return nil, fmt.Errorf("make a cache of %d answers: %w", size, err)
+		return nil, fmt.Errorf("create a cache of %d answers: %w", size, err)
 	}
-	return &cache[K, V]{now: now, ttl: fresh, load: load, answers: answers}, nil
+	return &cache[K, V]{now: now, ttl: ttl, load: load, answers: answers}, nil
 }
 
-// get returns the answer for key, from memory while it is fresh and of the generation, from the Directory otherwise. The
-// generation has to be read before this: an answer that a change has overtaken is never fresh.
-func (l *cache[K, V]) get(ctx context.Context, key K, generation version) (V, error) {
-	now := l.now()
-	known, ok := l.cached(now, key, generation)
-	if ok && within(now, known.triedAt, l.ttl) {
-		return known.value, known.err
+// get returns the answer for key: from the cache while it is fresh and of this version, from the directory otherwise. The
+// caller reads the version first, so that an answer that was read before a change is never used after it.
+func (c *cache[K, V]) get(ctx context.Context, key K, version version) (V, error) {
+	now := c.now()
+	cached, ok := c.cached(now, key, version)
+	if ok && within(now, cached.triedAt, c.ttl) {
+		return cached.value, cached.err
 	}
-	asked, err := l.fill(ctx, key, generation)
+	loaded, err := c.fill(ctx, key, version)
 	switch {
 	case err == nil:
-		return asked.value, asked.err
+		return loaded.value, loaded.err
 	case ok && ctx.Err() != nil:
-		// The Directory did not answer in the caller's time. It may yet, so this says nothing to others.
-		return known.value, known.err
+		// The caller's time ran out before the directory answered. It may still answer others, so nothing is recorded.
+		return cached.value, cached.err
 	}
 	var zero V
 	return zero, err
 }
 
-// remembered returns the answer for key if it may still be used, though perhaps only because the Directory fails. That
-// something is unknown is nothing to keep alive then.
-func (l *cache[K, V]) cached(now time.Time, key K, generation version) (answer[V], bool) {
-	known, ok := l.answers.GetIfPresent(key)
+// cached returns the answer for key if it is usable: fresh, or stale while the directory fails. A negative answer is not
+// served stale.
+func (c *cache[K, V]) cached(now time.Time, key K, version version) (answer[V], bool) {
+	a, ok := c.answers.GetIfPresent(key)
 	usable := staleTTL
-	if known.err != nil {
-		usable = l.ttl
+	if a.err != nil {
+		usable = c.ttl
 	}
-	return known, ok && known.version == generation && within(now, known.loadedAt, usable)
+	return a, ok && a.version == version && within(now, a.loadedAt, usable)
 }
 
-// holds reports whether key was there when it was last asked for, in the time that answers are kept at all.
-func (l *cache[K, V]) knows(key K) bool {
-	known, ok := l.answers.GetIfPresent(key)
-	return ok && known.err == nil && within(l.now(), known.loadedAt, staleTTL)
+// knows reports whether the last answer for key, of any version, was positive and is not too old to be served stale.
+func (c *cache[K, V]) knows(key K) bool {
+	a, ok := c.answers.GetIfPresent(key)
+	return ok && a.err == nil && within(c.now(), a.loadedAt, staleTTL)
 }
 
-// within reports whether at is no longer before now than d. A clock that went backwards counts as long ago.
+// within reports whether at is in the d before now. A time after now, because the clock moved back, is not.
 func within(now, at time.Time, d time.Duration) bool {
 	age := now.Sub(at)
 	return age >= 0 && age <= d
 }
 
-// join waits for the answer to the one question for key that is under way, and starts it if there is none.
-func (l *cache[K, V]) fill(ctx context.Context, key K, generation version) (answer[V], error) {
-	// Quoted, so that no two keys make the same flight.
-	done := l.flights.DoChan(fmt.Sprintf("%v %#v", generation, key), func() (any, error) {
+// fill waits for the running call for key and version, and starts it if there is none.
+func (c *cache[K, V]) fill(ctx context.Context, key K, version version) (answer[V], error) {
+	// %#v quotes strings, so different keys never share a flight.
+	done := c.flights.DoChan(fmt.Sprintf("%v %#v", version, key), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
-		return l.refresh(ctx, key, generation)
+		return c.refresh(ctx, key, version)
 	})
 	select {
 	case result := <-done:
@@ -118,39 +118,39 @@ func (l *cache[K, V]) fill(ctx context.Context, key K, generation version) (answ
 	}
 }
 
-// ask asks the Directory and remembers the answer; while the Directory fails, it returns the answer before.
-func (l *cache[K, V]) refresh(ctx context.Context, key K, generation version) (a answer[V], err error) {
+// refresh asks the directory and caches the answer. If the directory fails, it returns the cached answer while that is usable.
+func (c *cache[K, V]) refresh(ctx context.Context, key K, version version) (a answer[V], err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &loadPanic{value: p, stack: debug.Stack()}
 		}
 	}()
-	asked := l.now()
-	known, ok := l.cached(asked, key, generation)
+	begun := c.now()
+	a, ok := c.cached(begun, key, version)
 	switch {
-	case ok && within(asked, known.triedAt, l.ttl):
-		return known, nil // another flight landed just before this one started
-	case ok && known.triedAt.After(known.loadedAt):
-		// The last try was in vain: those who come during this one do not wait for a directory that may hang.
-		known.triedAt = asked
-		l.answers.Set(key, known)
+	case ok && within(begun, a.triedAt, c.ttl):
+		return a, nil // another flight has finished since the caller looked
+	case ok && a.triedAt.After(a.loadedAt):
+		// The last call failed. Serve stale to everyone who asks during this one, instead of making them wait: it may hang.
+		a.triedAt = begun
+		c.answers.Set(key, a)
 	}
-	value, err := l.load(ctx, key)
+	value, err := c.load(ctx, key)
 	if err == nil || errors.Is(err, ErrUnknown) {
-		known = answer[V]{value: value, err: err, loadedAt: asked, triedAt: asked, version: generation}
+		a = answer[V]{value: value, err: err, loadedAt: begun, triedAt: begun, version: version}
 	} else {
-		now := l.now()
-		if known, ok = l.cached(now, key, generation); !ok {
+		now := c.now()
+		if a, ok = c.cached(now, key, version); !ok {
 			return answer[V]{}, err
 		}
-		known.triedAt = now
+		a.triedAt = now
 	}
-	l.answers.Set(key, known)
-	return known, nil
+	c.answers.Set(key, a)
+	return a, nil
 }
 
-// A loadPanic is a panic of load, on its way from the goroutine of its own to those who wait for it. There they can
-// recover from it; in a goroutine of ours it would end the process.
+// A loadPanic carries a panic of load from the singleflight goroutine to the callers that wait for it, who can recover from
+// it. In that goroutine it would end the process.
 type loadPanic struct {
 	value any
 	stack []byte

@@ -6,28 +6,28 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// redisTimeout bounds one step of a conversation with Redis. A Redis that needs longer is of no use on the way of a
-// request, which has memory to fall back on.
+// redisStepTimeout bounds each dial, read and write. A request cannot wait longer for Redis, and has memory to fall back on.
 const redisStepTimeout = 100 * time.Millisecond
 
-// redisForms is how a Redis URL has to be.
+// redisURLHelp ends the errors about a Redis URL.
 const redisURLHelp = "write redis://HOST:6379, or rediss://:PASSWORD@HOST:6379 with TLS and a password"
 
-// OpenRedis returns a client for a URL of one of go-redis' forms: redis:// or rediss:// for a single server, or unix:// for a
-// socket; with master_name, and addr for further sentinels, for a Sentinel; with addr for the further nodes of a cluster. It
-// does not connect yet. It never retries by itself, because a charge that was retried might be counted twice. Its errors hold
-// no more of the URL than RedisAddress does.
+// OpenRedis returns a client for a URL in one of the forms of go-redis: redis:// or rediss:// for a single server, unix:// for
+// a socket; with master_name (and addr for further sentinels) for Sentinel; with addr for the further nodes of a cluster. It
+// does not connect yet. The client never retries by itself: a charge is not idempotent, and a retry might count it twice.
+// Errors quote no more of the URL than RedisAddress shows.
 func OpenRedis(address string) (redis.UniversalClient, error) {
 	return openRedis(address, redisStepTimeout)
 }
 
-// RedisAddress returns what can be shown of a Redis URL: its scheme, host and port, or the path of a socket. A URL that may
-// be meant otherwise than it reads is not shown at all, since any part of it may be of a password.
+// RedisAddress returns the parts of a Redis URL that are not secret: scheme, host and port, or the path of a socket. A
+// malformed URL is not shown at all, since any part of it may belong to a password.
 func RedisAddress(address string) string {
 	parsed, err := parseRedis(address)
 	if err != nil {
@@ -39,16 +39,16 @@ func RedisAddress(address string) string {
 	return parsed.Scheme + "://" + parsed.Host
 }
 
-// parseRedis reads a URL that surely names where Redis is. go-redis takes others for Redis on this machine. No error quotes it.
+// parseRedis rejects URLs that name no server, for which go-redis would use localhost. Its errors do not quote the URL.
 func parseRedis(address string) (*url.URL, error) {
 	parsed, err := url.Parse(address)
-	_, rest, absolute := strings.Cut(address, "://")
+	_, afterScheme, absolute := strings.Cut(address, "://")
 	switch {
 	case err != nil || !absolute || parsed.Opaque != "":
 		return nil, errors.New("the Redis URL is not a URL: " + redisURLHelp)
 	case parsed.Scheme != "redis" && parsed.Scheme != "rediss" && parsed.Scheme != "unix":
 		return nil, errors.New("the Redis URL begins with neither redis:// nor rediss://: " + redisURLHelp)
-	case strings.Count(rest, "@") > 1 || strings.Contains(rest, "@") && parsed.User == nil || parsed.Fragment != "":
+	case strings.Count(afterScheme, "@") > 1 || strings.Contains(afterScheme, "@") && parsed.User == nil || parsed.Fragment != "":
 		return nil, errors.New("the Redis URL has an @ or a # out of place: " + redisURLHelp + ", with special characters percent-encoded")
 	case parsed.Scheme == "unix" && (parsed.Host != "" || parsed.Path == ""):
 		return nil, errors.New("the Redis URL names no socket: write unix:///PATH, or unix://:PASSWORD@/PATH with a password")
@@ -58,7 +58,7 @@ func parseRedis(address string) (*url.URL, error) {
 	return parsed, nil
 }
 
-// openRedis takes the longest that one step of a conversation may take.
+// openRedis lets tests choose the timeout of each dial, read and write.
 func openRedis(address string, step time.Duration) (redis.UniversalClient, error) {
 	parsed, err := parseRedis(address)
 	if err != nil {
@@ -89,45 +89,82 @@ func openRedis(address string, step time.Duration) (redis.UniversalClient, error
 		}
 	}
 	if err != nil {
-		// The error of the library may quote what is secret.
-		return nil, fmt.Errorf("the Redis URL %s has a path that is not the number of a database, or a parameter that is not known or "+
-			"has a wrong value: %s; a database follows as /0, and a parameter as ?pool_size=50", RedisAddress(address), redisURLHelp)
+		// The error of the library may quote a secret.
+		return nil, fmt.Errorf("the Redis URL %s has a path that is not a database number, or an unknown or "+
+			"invalid parameter: %s; add a database as /0, and a parameter as ?pool_size=50", RedisAddress(address), redisURLHelp)
 	}
 	return client, nil
 }
 
-// once is a command that is sent once. Without it, the client of a cluster sends a command again when the connection ends
-// before the answer, whatever its options say, and a charge would count twice.
+// noRetry marks a command as not idempotent. Without it, a cluster client resends a command whose connection broke before the
+// reply, whatever its options say, and a charge would count twice.
 type noRetry struct{ redis.Cmder }
 
-// NoRetry tells the client.
+// NoRetry implements the interface that go-redis checks.
 func (noRetry) NoRetry() bool { return true }
 
-// onceClient is a client that sends each call of a script once.
+// A noRetryClient sends each script call at most once.
 type noRetryClient struct{ redis.UniversalClient }
 
-// EvalSha calls a script that the server has.
+// EvalSha runs a script by its hash.
 func (c noRetryClient) EvalSha(ctx context.Context, hash string, keys []string, arguments ...any) *redis.Cmd {
 	return c.call(ctx, "evalsha", hash, keys, arguments)
 }
 
-// Eval calls a script that is sent along.
+// Eval runs a script by its source.
 func (c noRetryClient) Eval(ctx context.Context, script string, keys []string, arguments ...any) *redis.Cmd {
 	return c.call(ctx, "eval", script, keys, arguments)
 }
 
 func (c noRetryClient) call(ctx context.Context, verb, script string, keys []string, arguments []any) *redis.Cmd {
-	words := []any{verb, script, len(keys)}
+	args := []any{verb, script, len(keys)}
 	for _, key := range keys {
-		words = append(words, key)
+		args = append(args, key)
 	}
-	cmd := redis.NewCmd(ctx, append(words, arguments...)...)
+	cmd := redis.NewCmd(ctx, append(args, arguments...)...)
 	cmd.SetFirstKeyPos(firstKey)
-	_ = c.Process(ctx, noRetry{cmd}) // the command holds the error
+	_ = c.Process(ctx, noRetry{cmd}) // the error is in cmd
 	return cmd
 }
 
 func (c noRetryClient) isCluster() bool {
 	_, ok := c.UniversalClient.(*redis.ClusterClient)
 	return ok
+}
+
+// A redisClock estimates the clock of Redis, which decides the windows of all replicas, from the last reply. The estimate is
+// never behind Redis, and ahead of it by at most the duration of that round trip. While Redis is down, the fallback uses it to
+// continue the same windows; while Redis is up, it expresses deadlines in Redis' own time.
+type redisClock struct {
+	now    func() time.Time // of this process
+	offset atomic.Int64     // nanoseconds by which Redis is ahead of this process
+}
+
+// time returns the estimated time of Redis.
+func (c *redisClock) time() time.Time { return c.now().Add(time.Duration(c.offset.Load())) }
+
+// expiryMargin is a safety margin: a charge expires this long before its caller stops waiting. It covers the way back of the
+// reply and the error of the clock.
+const expiryMargin = 50 * time.Millisecond
+
+// deadline returns when a script that is sent now, and waited for until ctx ends, expires: in microseconds since 1970 by the
+// clock of Redis. If Redis was frozen and runs the script only later, the charge has been made locally by then, and the
+// script must do nothing.
+func (c *redisClock) deadline(ctx context.Context) int64 {
+	end, _ := ctx.Deadline()
+	return c.time().Add(time.Until(end) - expiryMargin).UnixMicro()
+}
+
+// read takes the time, with which each script's reply begins, and sets the clock by it. A reply of nothing but the time
+// returns errExpired.
+func (c *redisClock) read(reply []int64, sent time.Time) (now time.Time, remaining []int64, err error) {
+	if len(reply) < 2 {
+		return time.Time{}, nil, fmt.Errorf("Redis replied with %d numbers, not with its time", len(reply))
+	}
+	now = time.Unix(reply[0], reply[1]*int64(time.Microsecond))
+	c.offset.Store(int64(now.Sub(sent)))
+	if len(reply) == 2 {
+		return now, nil, errExpired
+	}
+	return now, reply[2:], nil
 }

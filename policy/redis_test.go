@@ -20,7 +20,7 @@ func TestARedisURLThatDoesNotNameAHostIsRefusedWithoutQuotingIt(t *testing.T) {
 		{"redis://u:77?s3cr3tpw@redis:6379", "percent-encoded"},
 		{"redis://u:77#s3cr3tpw@redis:6379", "percent-encoded"},
 		{"redis://u:s3cr3tpw", "write redis://HOST:6379"},
-		{"redis://redis:6379/s3cr3tpw", "the Redis URL redis://redis:6379 has a path that is not the number of a database"},
+		{"redis://redis:6379/s3cr3tpw", "the Redis URL redis://redis:6379 has a path that is not a database number"},
 		{"redis://redis:6379?password=s3cr3tpw", "the Redis URL redis://redis:6379 has "},
 		{"redis://redis:6379?pool_size=s3cr3tpw", "the Redis URL redis://redis:6379 has "},
 		{"redis://h?master_name=m&sentinel_password=s3cr3tpw", "the Redis URL redis://h has "},
