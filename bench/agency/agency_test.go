@@ -6,25 +6,29 @@ import (
 	"testing"
 
 	"sara/bench/trace"
+	"sara/cmd/sara/saratest"
 	"sara/proxy/upstream/gscsim"
 )
 
-// A small replay. It has few repeats, so the bound on its ratio is looser than that of the full trace.
+// A small replay has few repetitions, so that the bound for its ratio is looser than for the full trace.
 func TestReplay(t *testing.T) {
-	o := options{replicas: 1, concurrency: 4, site: gscsim.Site{Queries: 60, Pages: 30},
+	if testing.Short() {
+		t.Skip("builds and runs sara")
+	}
+	o := options{binary: saratest.Binary(t), replicas: 1, connections: 4, site: gscsim.Site{Queries: 60, Pages: 30},
 		trace: trace.Config{Seed: 1, Requests: 300, Accounts: 1, People: 4, Properties: 10}}
 	r, err := run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.tally.Statuses[http.StatusOK] != o.trace.Requests || r.tally.Requests() != o.trace.Requests {
-		t.Errorf("of %d requests, these were answered: %v %v", o.trace.Requests, r.tally.Statuses, r.tally.Examples)
+	if r.result.Statuses[http.StatusOK] != int64(o.trace.Requests) || r.result.Requests() != int64(o.trace.Requests) {
+		t.Errorf("answers to %d requests: %v %v", o.trace.Requests, r.result.Statuses, r.result.Examples)
 	}
-	if cache := r.tally.Cache; cache["hit"]+cache["miss"] != o.trace.Requests || cache["miss"] == 0 {
+	if cache := r.result.Cache; cache["hit"]+cache["miss"] != int64(o.trace.Requests) || cache["miss"] == 0 {
 		t.Errorf("X-Cache of %d requests: %v", o.trace.Requests, cache)
 	}
-	// With several requests at once, a narrow and a wide sample of the same rows may both be asked for; and what the model
-	// does not know, that a small site's narrow samples have everything, saves some.
+	// Concurrent requests may cause calls for both a narrow and a wide sample of the same rows. On the other hand, the model
+	// does not know that the narrow samples of a small site are complete.
 	if model := r.models.atOnce.widening; r.calls < model*3/4 || r.calls > model*5/4 {
 		t.Errorf("%d upstream calls, the model says %d", r.calls, model)
 	}
@@ -40,7 +44,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// The full trace, by the models alone: what the rules save when nothing expires.
+// The full trace by the models alone: what the rules save if nothing expires.
 func TestModelOfTheFullTrace(t *testing.T) {
 	o, err := parse(nil)
 	if err != nil {
@@ -66,10 +70,10 @@ func TestModelOfTheFullTrace(t *testing.T) {
 	}
 }
 
-func TestFlagsAreChecked(t *testing.T) {
-	for _, args := range []string{"-requests=0", "-people=11", "-accounts=3 -properties=2", "-concurrency=0"} {
+func TestInvalidFlags(t *testing.T) {
+	for _, args := range []string{"-requests=0", "-people=11", "-accounts=3 -properties=2", "-connections=0"} {
 		if _, err := parse(strings.Fields(args)); err == nil {
-			t.Errorf("%s passes", args)
+			t.Errorf("%s: no error", args)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"sara/bench/trace"
 )
 
-// calls are the upstream calls that requests cost by several models.
+// calls has the upstream calls of requests by several models.
 type calls struct {
 	requests                            int
 	urlKeyed, perPeriod, widening, none int
@@ -25,14 +25,14 @@ func (c *calls) add(other calls) {
 	c.none += other.none
 }
 
-// models are the counts for a trace.
+// models has the calls of a trace.
 type models struct {
 	atOnce calls             // nothing expires
-	byKind map[string]*calls // atOnce, by what is asked
-	day    calls             // at the times of the trace
+	byKind map[string]*calls // atOnce, by kind of request
+	day    calls             // with the times of the trace
 }
 
-// kinds returns the kinds of requests, most calls of the URL-keyed cache first.
+// kinds returns the kinds of requests, ordered by the calls of the URL-keyed cache.
 func (m models) kinds() []string {
 	return slices.SortedFunc(maps.Keys(m.byKind), func(a, b string) int {
 		return cmp.Or(cmp.Compare(m.byKind[b].urlKeyed, m.byKind[a].urlKeyed), cmp.Compare(a, b))
@@ -75,7 +75,7 @@ func kindOf(r trace.Request) string {
 	return kind
 }
 
-// caches are the models of one clock.
+// caches has one cache of each model.
 type caches struct {
 	urlKeyed, perPeriod trace.URLKeyed
 	widening            trace.Widening
@@ -101,8 +101,8 @@ func (c *caches) ask(r trace.Request, at time.Duration) (cost calls, err error) 
 	return cost, nil
 }
 
-// counts writes counters in one line.
-func counts[K cmp.Ordered](m map[K]int) string {
+// counts formats counters in one line.
+func counts[K cmp.Ordered](m map[K]int64) string {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		parts = append(parts, fmt.Sprintf("%v: %d", key, m[key]))

@@ -8,10 +8,14 @@ import (
 	"time"
 
 	"sara/bench/internal/report"
+	"sara/cmd/sara/saratest"
 )
 
-// The first steps of some ladders, quickly: what is seeded can be asked for, and every point has its figures.
+// The first steps of some ladders, quickly: seeded data can be requested, and every point has all figures.
 func TestFirstSteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs sara")
+	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed")
 	}
@@ -19,6 +23,7 @@ func TestFirstSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.binary = saratest.Binary(t)
 	o.warmUp, o.loop, o.rounds, o.steps = time.Millisecond, 20*time.Millisecond, 1, 2
 	r := &report.Report{}
 	if err := run(t.Context(), o, r, io.Discard); err != nil {
@@ -49,16 +54,16 @@ func TestOptions(t *testing.T) {
 		t.Errorf("%+v (%v)", o, err)
 	}
 	if _, err := parse([]string{"-curves", "rows,nonsense"}); err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("a curve that is not there: %v", err)
+		t.Errorf("an unknown curve: %v", err)
 	}
 }
 
-func TestMisshapenCurvesAreAnError(t *testing.T) {
+func TestCurvesThatExceedTheirShapesAreAnError(t *testing.T) {
 	good, bad := report.Growth{Name: "rows", Shape: "flat"}, report.Growth{Name: "months", Shape: "linear", Problem: "it grows with power 2"}
 	if err := misshapen([]report.Growth{good}); err != nil {
 		t.Error(err)
 	}
-	if err := misshapen([]report.Growth{good, bad}); err == nil || !strings.Contains(err.Error(), "months is NOT linear: it grows with power 2") {
+	if err := misshapen([]report.Growth{good, bad}); err == nil || !strings.Contains(err.Error(), "months is not linear: it grows with power 2") {
 		t.Errorf("%v", err)
 	}
 }

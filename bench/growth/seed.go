@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 
-	_ "modernc.org/sqlite" // the driver of the database file
+	_ "modernc.org/sqlite" // the database driver
 )
 
-// A seeder puts rows into sara's database file, copies of what sara's own commands made: those take too long for many.
-// Ids are UUIDs, keys are stored as their SHA-256, and names sort where sara would put them.
+// A seeder copies rows in sara's database file, because sara's commands would take hours for so many. The originals come from
+// sara's commands. Ids are UUIDs, keys are stored as SHA-256, and names sort as sara sorts them.
 type seeder struct {
 	db                   *sql.DB
 	properties, accounts int // seeded so far
@@ -27,7 +27,7 @@ func newSeeder(file string) (*seeder, error) {
 
 func (s *seeder) close() error { return s.db.Close() }
 
-// numbers are those from $1 on and below $2, as a table that a query begins with.
+// numbers starts a query with a table n of the numbers from $1 to below $2.
 const numbers = "WITH RECURSIVE n(i) AS (SELECT $1 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < $2) "
 
 const copyProperties = numbers + `INSERT INTO properties (id, connection_id, workspace_id, site, host, type, display_name, name_order, slug,
@@ -38,7 +38,7 @@ const copyProperties = numbers + `INSERT INTO properties (id, connection_id, wor
 		FROM n, (SELECT connection_id, workspace_id, type, permission_level, starred, archived, access_note, created_at
 			FROM properties WHERE host = $3))`
 
-// growProperties copies a property until there are so many copies, all in its workspace.
+// growProperties copies a property until there are this many copies, all in its workspace.
 func (s *seeder) growProperties(ctx context.Context, template string, to int) error {
 	if to <= s.properties {
 		return nil
@@ -50,13 +50,13 @@ func (s *seeder) growProperties(ctx context.Context, template string, to int) er
 	return nil
 }
 
-// accountOf and personOf are the ids of seeded accounts and of the one person that each has.
+// accountOf and personOf are the ids of the seeded accounts, and of their only persons.
 const (
 	accountOf = "printf('%08x-0000-7000-9000-%012x', i, i)"
 	personOf  = "printf('%08x-0000-7000-a000-%012x', i, i)"
 )
 
-// copyAccounts are the steps that make accounts like the one that the key $3 is of.
+// copyAccounts are the steps that copy the account of the key with the hash $3.
 func copyAccounts() []string {
 	const template = " FROM n, (SELECT a.plan, a.until_day, a.created_at, p.id AS person FROM api_keys k JOIN people p ON p.id = k.person_id" +
 		" JOIN accounts a ON a.id = p.account_id WHERE k.hash = $3)"
@@ -71,9 +71,9 @@ const copyKey = "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes
 	" SELECT printf('%08x-0000-7000-b000-%012x', i, i), " + personOf + ", workspace_id, name, scopes, $2, created_at, expires_at, revoked_at" +
 	" FROM (SELECT $1 AS i), api_keys WHERE hash = $3"
 
-// growAccounts copies the account that a key is of until there are so many copies, each with a person and a key of its
-// own. The people are members of the template's workspaces, so that all reach the same answers: look-ups and budgets are
-// each account's own, what is in memory they share.
+// growAccounts copies the account of a key until there are this many copies, each with a person and a key of its own. The
+// people are members of the original's workspaces, so that all accounts share the answers in memory, while look-ups and
+// budgets are separate.
 func (s *seeder) growAccounts(ctx context.Context, template string, to int) (err error) {
 	if to <= s.accounts {
 		return nil
@@ -110,5 +110,5 @@ func (s *seeder) growAccounts(ctx context.Context, template string, to int) (err
 	return nil
 }
 
-// seededKey is the key of a seeded account.
+// seededKey returns the key of a seeded account.
 func seededKey(account int) string { return fmt.Sprintf("sara_live_%052d", account) }

@@ -7,26 +7,26 @@ import (
 	"sara/bench/internal/report"
 )
 
-// A shape is how fast a cost may grow at most. A curve that grows less has its shape, too: what is expected is a bound.
+// A shape is an upper bound for the growth of a cost: a curve that grows less fits as well.
 type shape string
 
 const (
 	flat        shape = "flat"
 	logarithmic shape = "logarithmic"
 	linear      shape = "linear"
-	bounded     shape = "levelling off" // flat in the last decade, whatever was before
+	bounded     shape = "levelling off" // flat in the last decade
 )
 
-// How much more than its name a shape allows, for a machine that does other things, too. The fit is over all points, so
-// one that is off changes little.
+// Tolerances of the shapes, for a machine that other processes use as well. The fit is over all points, so that a single
+// outlier changes little.
 const (
-	flatGrowth        = 1.6 // times, over the whole range
-	boundedGrowth     = 2   // times, in the last decade
-	logarithmicGrowth = 1.5 // times, for each decade
-	linearExponent    = 1.2 // of the last decade, where what a request costs anyway weighs least
+	flatGrowth        = 1.6 // times over the whole range
+	boundedGrowth     = 2   // times in the last decade
+	logarithmicGrowth = 1.5 // times per decade
+	linearExponent    = 1.2 // of the last decade, where the fixed cost of a request weighs least
 )
 
-// check fits a power of X to the points and says in what the curve is not of its shape.
+// check fits a power of X to the points, and sets the problem of a curve that exceeds its shape.
 func check(g *report.Growth) {
 	g.Problem = ""
 	g.Exponent = exponent(g.Points)
@@ -46,12 +46,12 @@ func check(g *report.Growth) {
 		}
 	case linear:
 		if last := exponent(lastDecade(g.Points)); last > linearExponent {
-			g.Problem = fmt.Sprintf("it grows with power %.2f in the end, more than %.1f", last, linearExponent)
+			g.Problem = fmt.Sprintf("it grows with power %.2f in the last decade, more than %.1f", last, linearExponent)
 		}
 	}
 }
 
-// lastDecade returns the points of the last decade, at least two.
+// lastDecade returns the points of the last decade of X, at least two.
 func lastDecade(points []report.Point) []report.Point {
 	from := len(points) - 2
 	for from > 0 && points[from-1].X >= points[len(points)-1].X/10 {
@@ -60,7 +60,7 @@ func lastDecade(points []report.Point) []report.Point {
 	return points[from:]
 }
 
-// exponent is the least-squares slope of the logarithm of the cost over that of X.
+// exponent returns the least-squares slope of log(cost) over log(X).
 func exponent(points []report.Point) float64 {
 	var x, y, xx, xy float64
 	for _, p := range points {

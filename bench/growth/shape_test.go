@@ -7,7 +7,7 @@ import (
 	"sara/bench/internal/report"
 )
 
-// growing is a cost at 10, 100, 1,000 and 10,000 with noise of a tenth up and down.
+// growing returns a curve at 10, 100, 1,000 and 10,000, with noise of 10 %.
 func growing(s shape, cost func(x float64) float64) *report.Growth {
 	g := &report.Growth{Shape: string(s)}
 	noise := 1.1
@@ -31,10 +31,10 @@ func TestShapes(t *testing.T) {
 		fits   []shape
 		breaks []shape
 	}{
-		{"the same", constant, []shape{flat, logarithmic, linear, bounded}, nil},
-		{"less with more", falling, []shape{flat, logarithmic, linear, bounded}, nil},
+		{"constant", constant, []shape{flat, logarithmic, linear, bounded}, nil},
+		{"falling", falling, []shape{flat, logarithmic, linear, bounded}, nil},
 		{"an index", depth, []shape{logarithmic, linear}, nil},
-		{"look-ups that memory saves at first", step, []shape{bounded, linear}, []shape{flat}},
+		{"a cache that overflows", step, []shape{bounded, linear}, []shape{flat}},
 		{"a scan", scan, []shape{linear}, []shape{flat, logarithmic, bounded}},
 		{"all pairs", pairs, nil, []shape{flat, logarithmic, linear, bounded}},
 	} {
@@ -47,7 +47,7 @@ func TestShapes(t *testing.T) {
 		for _, s := range test.breaks {
 			g := growing(s, test.cost)
 			if check(g); g.Problem == "" {
-				t.Errorf("%s passes for %s, with power %.2f", test.name, s, g.Exponent)
+				t.Errorf("%s fits %s, with power %.2f", test.name, s, g.Exponent)
 			}
 		}
 	}

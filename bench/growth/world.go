@@ -9,51 +9,53 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sara/bench/internal/stage"
-	"sara/bench/internal/trial"
-	"sara/bench/internal/wire"
+	"github.com/valyala/fasthttp"
+
+	"sara/bench/internal/loadgen"
+	"sara/bench/internal/measure"
+	"sara/bench/internal/testbed"
 	"sara/proxy/upstream/gscsim"
 )
 
-// A world is a running sara with what the curves ask of it. It is for one goroutine, but for its sources.
+// A world is a running sara, with the data that the curves request. It belongs to one goroutine, except for its sources.
 type world struct {
-	*trial.Rig
+	*measure.Rig
 	seeder  *seeder
-	lastDay time.Time    // final everywhere, and still so if the day changes meanwhile
+	lastDay time.Time    // final in every time zone, even if the day changes during the run
 	months  int          // archived so far
-	fresh   atomic.Int64 // numbers of questions that nobody asked before
+	fresh   atomic.Int64 // numbers requests that must differ from all earlier ones
 }
 
-// The properties, all of one account.
+// The properties, all in one account.
 const (
 	hitDomain     = "hit.example"
 	archiveDomain = "archive.example"
 	keys          = 2
 )
 
-// rowDomain has a site of so many queries, nearly all of which have rows in 28 days.
+// rowDomain returns the domain of a site with this many queries, nearly all of which have rows in 28 days.
 func rowDomain(rows int) string { return fmt.Sprintf("rows-%d.example", rows) }
 
-func newWorld(ctx context.Context) (_ *world, err error) {
-	account := stage.Account{People: keys, Properties: []stage.Property{{Domain: hitDomain}, {Domain: archiveDomain}}}
+func newWorld(ctx context.Context, binary string) (_ *world, err error) {
+	account := testbed.Account{People: keys, Properties: []testbed.Property{{Domain: hitDomain}, {Domain: archiveDomain}}}
 	for _, l := range ladders() {
 		for _, step := range l.steps {
 			if l.unit == "rows" {
-				account.Properties = append(account.Properties, stage.Property{Domain: rowDomain(step), Queries: step})
+				account.Properties = append(account.Properties, testbed.Property{Domain: rowDomain(step), Queries: step})
 			}
 		}
 	}
 	w := &world{lastDay: time.Now().UTC().AddDate(0, 0, -4)}
-	w.Rig, err = trial.Start(ctx, stage.Config{
-		Accounts: []stage.Account{account}, Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Log: os.DevNull,
+	w.Rig, err = measure.Start(ctx, testbed.Config{
+		Binary: binary, Accounts: []testbed.Account{account}, Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Log: os.DevNull,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if w.seeder, err = newSeeder(w.Stage.Database()); err != nil {
+	if w.seeder, err = newSeeder(w.Database()); err != nil {
 		return nil, errors.Join(err, w.Rig.Close())
 	}
-	if err := w.ask(ctx, 0, w.hitRequest(w.Stage.Keys[0][0])); err != nil {
+	if err := w.ask(ctx, 0, w.hitRequest(w.Keys[0][0])); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
@@ -62,133 +64,124 @@ func newWorld(ctx context.Context) (_ *world, err error) {
 // close stops everything.
 func (w *world) close() error { return errors.Join(w.seeder.close(), w.Close()) }
 
-const connections = 16 // where it is not they that grow
+const connections = 16 // of all curves but the one of connections
 
-func (w *world) closed(source wire.Source) (wire.Load, error) {
-	address, err := w.Address(0)
-	return wire.Load{Addresses: []string{address}, Source: source, Connections: connections}, err
+func (w *world) closed(source loadgen.Source) (loadgen.Load, error) {
+	return loadgen.Load{Addresses: []string{w.Replicas[0].Address}, Source: source, Connections: connections}, nil
 }
 
-// ask asks once of a replica.
-func (w *world) ask(ctx context.Context, replica int, requests ...[]byte) error {
-	address, err := w.Address(replica)
-	if err != nil {
-		return err
-	}
-	return w.AskOnce(ctx, address, requests...)
+// ask sends each request once to a replica.
+func (w *world) ask(ctx context.Context, replica int, requests ...*fasthttp.Request) error {
+	return loadgen.Once(ctx, w.Replicas[replica].Address, requests...)
 }
 
-func (w *world) request(key, domain, path string) []byte {
-	return wire.Get("/v1/properties"+domain+path, "Authorization: Bearer "+key)
+func (w *world) request(key, domain, path string) *fasthttp.Request {
+	return loadgen.Get("/v1/properties"+domain+path, "Authorization", "Bearer "+key)
 }
 
-// table asks for queries of a property. The days are counted back from the last one.
-func (w *world) table(key, domain string, firstBack, lastBack, limit int, more string) []byte {
+// table requests queries of a property. Days are counted back from the last day.
+func (w *world) table(key, domain string, firstBack, lastBack, limit int, more string) *fasthttp.Request {
 	day := func(back int) string { return w.lastDay.AddDate(0, 0, -back).Format(time.DateOnly) }
 	return w.request(key, "/"+domain, fmt.Sprintf("/queries?start_date=%s&end_date=%s&limit=%d%s", day(firstBack), day(lastBack), limit, more))
 }
 
 const (
 	hitDays  = 28
-	hitLimit = 62 // rows of an answer of 8 KB
+	hitLimit = 62 // rows, for an answer of 8 KB
 )
 
-func (w *world) hitRequest(key string) []byte {
+func (w *world) hitRequest(key string) *fasthttp.Request {
 	return w.table(key, hitDomain, hitDays-1, 0, hitLimit, "")
 }
 
-func (w *world) hitSource() wire.Source {
-	var requests [][]byte
-	for _, key := range w.Stage.Keys[0] {
+func (w *world) hitSource() loadgen.Source {
+	var requests []*fasthttp.Request
+	for _, key := range w.Keys[0] {
 		requests = append(requests, w.hitRequest(key))
 	}
-	return wire.Rotate(requests...)
+	return loadgen.Rotate(requests...)
 }
 
-func (w *world) hits(int) (wire.Load, error) { return w.closed(w.hitSource()) }
+func (w *world) hits(int) (loadgen.Load, error) { return w.closed(w.hitSource()) }
 
-// stay is the climb of what is made bigger by the load alone.
+// stay is the climb of a quantity that only the load changes.
 func (w *world) stay(context.Context, int) error { return nil }
 
-func (w *world) hitsOver(connections int) (wire.Load, error) {
+func (w *world) hitsOver(connections int) (loadgen.Load, error) {
 	load, err := w.closed(w.hitSource())
 	load.Connections = connections
 	return load, err
 }
 
 func (w *world) growReplicas(ctx context.Context, replicas int) error {
-	for len(w.Stage.Replicas) < replicas {
-		if err := w.Stage.AddReplica(); err != nil {
+	for len(w.Replicas) < replicas {
+		if err := w.AddReplica(); err != nil {
 			return err
 		}
-		if err := w.ask(ctx, len(w.Stage.Replicas)-1, w.hitRequest(w.Stage.Keys[0][0])); err != nil {
+		if err := w.ask(ctx, len(w.Replicas)-1, w.hitRequest(w.Keys[0][0])); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *world) hitsOfReplicas(replicas int) (load wire.Load, err error) {
+func (w *world) hitsOfReplicas(replicas int) (load loadgen.Load, err error) {
 	const each = 32 // connections
-	load = wire.Load{Source: w.hitSource(), Connections: each * replicas}
-	for i := range replicas {
-		address, err := w.Address(i)
-		if err != nil {
-			return load, err
-		}
-		load.Addresses = append(load.Addresses, address)
+	load = loadgen.Load{Source: w.hitSource(), Connections: each * replicas}
+	for _, replica := range w.Replicas[:replicas] {
+		load.Addresses = append(load.Addresses, replica.Address)
 	}
 	return load, nil
 }
 
-func (w *world) rowRequest(rows int) []byte {
-	return w.table(w.Stage.Keys[0][0], rowDomain(rows), hitDays-1, 0, 10, "&order_by=-impressions")
+func (w *world) rowRequest(rows int) *fasthttp.Request {
+	return w.table(w.Keys[0][0], rowDomain(rows), hitDays-1, 0, 10, "&order_by=-impressions")
 }
 
 func (w *world) askRows(ctx context.Context, rows int) error {
 	return w.ask(ctx, 0, w.rowRequest(rows))
 }
 
-func (w *world) rowHits(rows int) (wire.Load, error) {
-	return w.closed(wire.Rotate(w.rowRequest(rows)))
+func (w *world) rowHits(rows int) (loadgen.Load, error) {
+	return w.closed(loadgen.Rotate(w.rowRequest(rows)))
 }
 
-// orders are those that an answer is cut by from all rows there are.
+// orders are those that need all rows.
 func orders() []string {
 	return []string{"-impressions", "impressions", "-ctr", "ctr", "-position", "position", "-key", "key", "clicks"}
 }
 
-// cuts asks for the same days with another order or limit each time, which makes another answer of the rows in memory. Days
-// change when all of these were asked.
-func (w *world) cuts(rows int) (wire.Load, error) {
+// cuts requests a new order or limit each time, and the next days after all of these: each is a new answer from rows in
+// memory.
+func (w *world) cuts(rows int) (loadgen.Load, error) {
 	const limits = 100
-	return w.closed(func(dst []byte, _ int64) []byte {
+	return w.closed(func(request *fasthttp.Request, _ int64) {
 		n := int(w.fresh.Add(1))
 		order, back := orders()[n/limits%len(orders())], n/limits/len(orders())%hitDays
-		return append(dst, w.table(w.Stage.Keys[0][0], rowDomain(rows), back+hitDays-1, back, 10+n%limits, "&order_by="+order)...)
+		w.table(w.Keys[0][0], rowDomain(rows), back+hitDays-1, back, 10+n%limits, "&order_by="+order).CopyTo(request)
 	})
 }
 
-// misses names another word in each filter, which no query contains.
-func (w *world) misses(rows int) (wire.Load, error) {
-	load, err := w.closed(func(dst []byte, _ int64) []byte {
+// misses filters by a new word in each request; no query contains any of them.
+func (w *world) misses(rows int) (loadgen.Load, error) {
+	load, err := w.closed(func(request *fasthttp.Request, _ int64) {
 		filter := fmt.Sprintf("&order_by=-impressions&filters=%%5B%%7B%%22dimension%%22%%3A%%22query%%22%%2C%%22operator%%22%%3A%%22not_contains%%22%%2C"+
 			"%%22value%%22%%3A%%22zzz%d%%22%%7D%%5D", w.fresh.Add(1))
-		return append(dst, w.table(w.Stage.Keys[0][0], rowDomain(rows), hitDays-1, 0, 10, filter)...)
+		w.table(w.Keys[0][0], rowDomain(rows), hitDays-1, 0, 10, filter).CopyTo(request)
 	})
-	load.Connections = 4 // the simulator computes each answer
+	load.Connections = 4 // the simulator computes every answer
 	return load, err
 }
 
-// The archive's days, counted back from the last day. The upstream has those before.
+// The archived days, counted back from the last day. The upstream has the days after them.
 const (
 	archivedUntil = 495 // 16 months and some days
 	daysOfMonth   = 30
 )
 
-// archive imports the newest so many months before what is live: each day its total and forty queries.
+// archive imports this many months right before the live data: a total and forty queries for each day.
 func (w *world) archive(ctx context.Context, months int) error {
-	const queries = 40 // fewer than the least limit that is asked for, so that all answers have equally many rows
+	const queries = 40 // below the smallest limit in requests, so that all answers have the same number of rows
 	if months <= w.months {
 		return nil
 	}
@@ -201,27 +194,27 @@ func (w *world) archive(ctx context.Context, months int) error {
 			fmt.Fprintf(&text, "%s,query,query number %d,%d,%d,%.1f\n", day, i, 1+(back*31+i*17)%(1000/(i+1)), 1000+i, 1+float64((back+i)%300)/10)
 		}
 	}
-	if err := w.Stage.Archive(ctx, archiveDomain, text.Bytes()); err != nil {
+	if err := w.Archive(ctx, archiveDomain, text.Bytes()); err != nil {
 		return err
 	}
 	w.months = months
 	return nil
 }
 
-// stored asks for archived days, each time with another order or limit.
-func (w *world) stored(firstBack, lastBack int) (wire.Load, error) {
+// stored requests archived days, with a new order or limit each time.
+func (w *world) stored(firstBack, lastBack int) (loadgen.Load, error) {
 	const least, limits = 50, 950
-	return w.closed(func(dst []byte, _ int64) []byte {
+	return w.closed(func(request *fasthttp.Request, _ int64) {
 		n := int(w.fresh.Add(1))
-		return append(dst, w.table(w.Stage.Keys[0][0], archiveDomain, firstBack, lastBack, least+n%limits, "&order_by="+orders()[n/limits%len(orders())])...)
+		w.table(w.Keys[0][0], archiveDomain, firstBack, lastBack, least+n%limits, "&order_by="+orders()[n/limits%len(orders())]).CopyTo(request)
 	})
 }
 
-func (w *world) storedWeeks(int) (wire.Load, error) {
+func (w *world) storedWeeks(int) (loadgen.Load, error) {
 	return w.stored(archivedUntil+hitDays-1, archivedUntil)
 }
 
-func (w *world) storedMonths(months int) (wire.Load, error) {
+func (w *world) storedMonths(months int) (loadgen.Load, error) {
 	return w.stored(archivedUntil+months*daysOfMonth-1, archivedUntil)
 }
 
@@ -229,26 +222,26 @@ func (w *world) growProperties(ctx context.Context, n int) error {
 	return w.seeder.growProperties(ctx, hitDomain, n)
 }
 
-func (w *world) list(int) (wire.Load, error) {
-	return w.closed(wire.Rotate(w.request(w.Stage.Keys[0][0], "", "?limit=50")))
+func (w *world) list(int) (loadgen.Load, error) {
+	return w.closed(loadgen.Rotate(w.request(w.Keys[0][0], "", "?limit=50")))
 }
 
 func (w *world) growAccounts(ctx context.Context, n int) error {
-	return w.seeder.growAccounts(ctx, w.Stage.Keys[0][0], n)
+	return w.seeder.growAccounts(ctx, w.Keys[0][0], n)
 }
 
-// someAccounts asks with the keys of a hundred accounts, which lie between all others.
-func (w *world) someAccounts(accounts int) (wire.Load, error) {
+// someAccounts uses the keys of a hundred accounts, evenly distributed over all.
+func (w *world) someAccounts(accounts int) (loadgen.Load, error) {
 	const active = 100
-	var requests [][]byte
+	var requests []*fasthttp.Request
 	for i := range active {
 		requests = append(requests, w.hitRequest(seededKey(i*accounts/active)))
 	}
-	return w.closed(wire.Rotate(requests...))
+	return w.closed(loadgen.Rotate(requests...))
 }
 
-func (w *world) allAccounts(accounts int) (wire.Load, error) {
-	return w.closed(func(dst []byte, _ int64) []byte {
-		return append(dst, w.hitRequest(seededKey(int(w.fresh.Add(1))%accounts))...)
+func (w *world) allAccounts(accounts int) (loadgen.Load, error) {
+	return w.closed(func(request *fasthttp.Request, _ int64) {
+		w.hitRequest(seededKey(int(w.fresh.Add(1)) % accounts)).CopyTo(request)
 	})
 }

@@ -6,14 +6,14 @@ import (
 	"net/http"
 	"time"
 
-	"sara/bench/internal/gauge"
+	"sara/bench/internal/loadgen"
+	"sara/bench/internal/measure"
+	"sara/bench/internal/procstat"
 	"sara/bench/internal/report"
-	"sara/bench/internal/trial"
-	"sara/bench/internal/wire"
 )
 
-// compare has sara and all others answer in turns, in so many rounds, and holds sara against each of them. A round begins
-// where the one before did not, and every other one goes backwards, so that none has the same one before it each time.
+// compare measures sara and all other contenders in turns, over several rounds. Each round starts with another contender, and
+// every other round is reversed, so that no contender always follows the same one.
 func (a *arena) compare(ctx context.Context, connections int, p plan) ([]report.Comparison, error) {
 	all := append([]*contender{a.sara}, a.others...)
 	for _, c := range all {
@@ -48,30 +48,30 @@ func (a *arena) compare(ctx context.Context, connections int, p plan) ([]report.
 
 // turn measures one contender once.
 func (c *contender) turn(ctx context.Context, connections int, d time.Duration) (t report.Turn, err error) {
-	g := gauge.Gauge{Servers: c.servers}
-	before, err := g.Before(ctx)
+	reader := procstat.Reader{Servers: c.servers}
+	before, err := reader.Before(ctx)
 	if err != nil {
 		return t, fmt.Errorf("%s: %w", c.name, err)
 	}
-	load := wire.Load{Addresses: []string{c.address}, Source: wire.Rotate(c.request), Connections: connections, Duration: d}
+	load := loadgen.Load{Addresses: []string{c.address}, Source: loadgen.Rotate(c.request), Connections: connections, Duration: d}
 	result, err := load.Run(ctx)
 	if err != nil {
 		return t, fmt.Errorf("%s: %w", c.name, err)
 	}
-	after, err := g.After(ctx)
+	after, err := reader.After(ctx)
 	if err != nil {
 		return t, fmt.Errorf("%s: %w", c.name, err)
 	}
-	if err := trial.Unexpected(result, http.StatusOK); err != nil {
+	if err := result.Unexpected(http.StatusOK); err != nil {
 		return t, fmt.Errorf("%s: %w", c.name, err)
 	}
 	var cpu time.Duration
-	for _, p := range g.Since(before, after).Processes {
+	for _, p := range reader.Since(before, after).Processes {
 		cpu += p.CPU()
 	}
-	const finest = 10 * time.Millisecond // that the processor time is told in
+	const resolution = 10 * time.Millisecond // of processor times
 	n := float64(result.Requests())
-	t = report.Turn{Throughput: result.Throughput(), P50: trial.Milliseconds(result.Percentile(50)), P99: trial.Milliseconds(result.Percentile(99))}
-	t.PerCPU = n / max(cpu, finest).Seconds()
+	t = report.Turn{Throughput: result.Throughput(), P50: measure.Milliseconds(result.Percentile(50)), P99: measure.Milliseconds(result.Percentile(99))}
+	t.PerCPU = n / max(cpu, resolution).Seconds()
 	return t, nil
 }

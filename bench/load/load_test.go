@@ -15,15 +15,16 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sara/bench/internal/measure"
 	"sara/bench/internal/report"
-	"sara/bench/internal/trial"
+	"sara/cmd/sara/saratest"
 )
 
-// The program runs itself as the floor, and this binary takes its place in tests.
+// The program runs itself as the bare handler. In tests, the test binary does.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == floorCommand {
+	if len(os.Args) == 3 && os.Args[1] == bareCommand {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		err := serveFloor(ctx, os.Args[2], os.Stdout)
+		err := serveBare(ctx, os.Args[2], os.Stdout)
 		stop()
 		if err != nil {
 			_, _ = fmt.Fprintln(os.Stderr, err)
@@ -40,14 +41,17 @@ func needRedis(t *testing.T) {
 	}
 }
 
-// A short run of memory hits: every request is one, and all that is measured of it is there.
+// A short run of memory hits: every request is a hit, and has all figures.
 func TestMemoryHits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs sara")
+	}
 	needRedis(t)
 	o, err := parse([]string{"-scenarios", "memory,peers", "-connections", "2,8"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.trace = smallest()
+	o.binary, o.trace = saratest.Binary(t), smallest()
 	o.warmUp, o.loop, o.rounds = 0, 150*time.Millisecond, 1
 	r := &report.Report{}
 	if err := run(t.Context(), o, r, io.Discard); err != nil {
@@ -60,7 +64,7 @@ func TestMemoryHits(t *testing.T) {
 		if m.Requests == 0 || m.Statuses[200] != m.Requests || m.Cache["hit"] != m.Requests || m.Request.Upstream != 0 {
 			t.Errorf("%s: %d requests, statuses %v, X-Cache %v, %g upstream calls", m.Loop, m.Requests, m.Statuses, m.Cache, m.Request.Upstream)
 		}
-		if c := m.Request; c.Bytes < 7500 || c.Bytes > 8700 || c.Objects <= 0 || c.Allocated <= 0 || c.RedisReads <= 0 || m.Resident[trial.Sara] == 0 {
+		if c := m.Request; c.Bytes < 7500 || c.Bytes > 8700 || c.Objects <= 0 || c.Allocated <= 0 || c.RedisReads <= 0 || m.Resident[measure.Sara] == 0 {
 			t.Errorf("%s: a request cost %+v; %v resident", m.Loop, c, m.Resident)
 		}
 		if m.Latency.P50 <= 0 || m.Latency.Max < m.Latency.P99 || m.Held.Entries < 1 || m.Held.Bytes < 1000 || len(m.Curve) != len(report.CurvePercentiles()) {
@@ -85,7 +89,7 @@ func TestOptions(t *testing.T) {
 	}
 	for _, args := range [][]string{{"-scenarios", "nonsense"}, {"-connections", "0"}, {"-connections", "1,x"}, {"-connections", ""}} {
 		if _, err := parse(args); err == nil {
-			t.Errorf("%q is taken", args)
+			t.Errorf("%q: no error", args)
 		}
 	}
 }
@@ -100,7 +104,7 @@ func TestMixAddsUp(t *testing.T) {
 	}
 }
 
-func TestFloorSendsTheSameBytes(t *testing.T) {
+func TestBareHandlerSendsTheSameBytes(t *testing.T) {
 	const given = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nContent-Type: application/json; charset=utf-8\r\nEtag: \"x\"\r\n" +
 		"Server: sara\r\nX-Cache: hit\r\nX-Ratelimit-Limit: 100\r\n\r\n{\"a\":[1]}"
 	handler, err := repeat([]byte(given))
@@ -120,22 +124,6 @@ func TestFloorSendsTheSameBytes(t *testing.T) {
 		}
 	}
 	if _, err := repeat([]byte("nonsense")); err == nil {
-		t.Error("what is no answer is repeated")
-	}
-}
-
-// What sara called is by its measurement; the other ways are counted over the same requests.
-func TestSavingOfTheTrace(t *testing.T) {
-	c := agencies()
-	c.Anchor = 20_776
-	s, err := saving(c, &report.Measurement{Requests: 2000, Request: report.Cost{Upstream: .1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Requests != 2000 || len(s.Ways) != 3 || s.Ways[0].Calls != 200 {
-		t.Fatalf("%+v", s)
-	}
-	if keyed, none := s.Ways[1].Calls, s.Ways[2].Calls; keyed <= 200 || keyed >= 2000 || none <= 2000 {
-		t.Errorf("%+v", s)
+		t.Error("no error for something that is not an answer")
 	}
 }

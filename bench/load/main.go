@@ -1,33 +1,32 @@
-// Package load is a program that tells how fast sara is, and what a request costs:
+// Package load is a program that measures how fast sara is, and what a request costs:
 //
-//	go run ./bench/load [-scenarios a,b] [-connections 16,128] [-long] [-json FILE] [-out FOLDER] [-profiles FOLDER]
+//	go run ./load [-scenarios a,b] [-connections 16,128] [-long] [-out FOLDER]
 //
-// It builds sara and starts what it needs privately: replicas of it, a real Redis, and the simulated Search Console (in
-// the client's own process, whose processor time has the simulator's in it). Keys, plans, scopes and all three budgets
-// are as in production, exact in Redis; only the allowances are raised. The log has production's level and goes to
-// /dev/null. Answers that a scenario does not expect end the run with an error.
+// It builds sara and starts everything privately: replicas, a real Redis, and the simulated Search Console (in the client's
+// process, so that the client's processor time includes the simulator's). Keys, plans, scopes and all three budgets work as
+// in production, exact in Redis; only their limits are raised. The log has the default level and goes to /dev/null. An answer
+// with an unexpected status ends the run with an error.
 //
-// Each scenario is measured in closed loops over so many connections, which tell the throughput, and then in open loops
-// at 50 and 80 % of the best of those, which tell the latency: it counts from when a request was due. The scenarios:
+// Each scenario runs in closed loops over the given numbers of connections, which measure the throughput, and then in open
+// loops at 50 and 80 % of the highest throughput, which measure the latency from the time at which a request was due:
 //
-//	agency    the agency trace of bench/trace, once as it comes, and then over and over
-//	memory    tables of about 8 KB out of a replica's memory, by eight keys of four accounts
-//	redis     the same out of Redis, where another replica put them: this one's memory holds next to nothing
-//	misses    questions that nobody asked before: each has to ask the upstream
-//	stored    weeks that only the archive has, another range each time
-//	hybrid    the last 16 months, which are in memory, and up to five archived months before them
-//	movers    movers lists of rows in memory, of fifty lengths
-//	denials   one key far beyond what its plan admits a minute: nearly all answers are 429
-//	unknown   keys that nobody has, each guessed from another address: all answers are 401
+//	agency    the agency trace of package trace, once with cold caches, then repeated
+//	memory    tables of about 8 KB from a replica's memory, requested with eight keys of four accounts
+//	redis     tables from Redis, written by another replica: the memory cache of this one is tiny
+//	misses    requests that no cache can answer: each causes an upstream call
+//	stored    weeks that only the archive has, a new range each time
+//	hybrid    the last 16 months, in memory, and up to five archived months before them
+//	movers    movers from rows in memory, with fifty different limits
+//	denials   one key far above its limit per minute: nearly all answers are 429
+//	unknown   invalid keys, each from a new address: all answers are 401
 //	mix       memory 70 %, agency 15 %, movers 5 %, stored 4 %, denials 4 %, misses 2 %
 //
-// The first one is asked of a sara that knows nothing, so that its upstream calls can be held against those of a cache that
-// one can buy. After that, a memory hit is compared with the floor, a bare fasthttp handler that sends the same bytes from a process of
-// its own, and with what one would build instead of sara, as far as it is installed (package peer says what, and which part
-// of the work it does): in turns, so that what else the machine does strikes all.
+// Finally, memory hits are compared with a bare fasthttp handler, which sends the same bytes from a process of its own, and
+// with the alternatives of package peer that are installed. All of them are measured in turns, so that other load on the
+// machine affects all alike.
 //
-// On a machine that does other things, too, seconds mean little: ratios within one run and processor time per request
-// mean more, and counts (allocations, calls of Redis and of the upstream) are exact.
+// On a shared machine, times mean little. Ratios within one run and processor time per request mean more, and counts
+// (allocations, Redis commands, upstream calls) are exact.
 package main
 
 import (
@@ -44,21 +43,22 @@ import (
 	"syscall"
 	"time"
 
+	"sara/bench/internal/measure"
 	"sara/bench/internal/peer"
 	"sara/bench/internal/report"
-	"sara/bench/internal/trial"
 	"sara/bench/trace"
 )
 
 type options struct {
 	plan
+	binary    string // sara; empty to build it
 	trace     trace.Config
 	scenarios []scenario
 	compare   bool
-	json, out string
+	out       string
 }
 
-// peersName stands among the scenarios for the comparison.
+// peersName stands for the comparison in the list of scenarios.
 const peersName = "peers"
 
 func main() {
@@ -72,8 +72,8 @@ func main() {
 }
 
 func start(ctx context.Context, args []string) error {
-	if len(args) == 2 && args[0] == floorCommand {
-		return serveFloor(ctx, args[1], os.Stdout)
+	if len(args) == 2 && args[0] == bareCommand {
+		return serveBare(ctx, args[1], os.Stdout)
 	}
 	o, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -82,7 +82,11 @@ func start(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return tell(ctx, o, args)
+	r := report.New("load", args)
+	if err := run(ctx, o, r, os.Stderr); err != nil {
+		return err
+	}
+	return r.Finish(o.out, "load", os.Stdout)
 }
 
 func parse(args []string) (o options, err error) {
@@ -91,12 +95,10 @@ func parse(args []string) (o options, err error) {
 	for _, s := range scenarios() {
 		names = append(names, s.name)
 	}
-	chosen := flags.String("scenarios", strings.Join(names, ","), "what to measure; peers is the comparison with the floor and the others")
-	connections := flags.String("connections", "16,128", "of the closed loops, each 1 to 4096, ascending; the last are those of the open loops, too")
-	long := flags.Bool("long", false, "loops of 10 seconds and 20 rounds instead of 1 and 10; a turn of a round takes half a loop")
-	flags.StringVar(&o.profiles, "profiles", "", "folder, made if need be, that gets a CPU profile of sara in each scenario, as SCENARIO.pprof, over one more closed loop")
-	flags.StringVar(&o.json, "json", "", "file that gets the whole report as JSON")
-	flags.StringVar(&o.out, "out", "", "folder, made if need be, that gets load.json, load.md and the pictures as SVG")
+	chosen := flags.String("scenarios", strings.Join(names, ","), "scenarios to measure; peers is the comparison, which is part of the default")
+	connections := flags.String("connections", "16,128", "connections of the closed loops, 1 to 4096, ascending; open loops use the last number")
+	long := flags.Bool("long", false, "loops of 10 seconds and 20 rounds of comparison instead of 1 second and 10 rounds")
+	flags.StringVar(&o.out, "out", "", "folder for load.json and load.md; it is created if necessary")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -109,7 +111,7 @@ func parse(args []string) (o options, err error) {
 	for text := range strings.SplitSeq(*connections, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 4096 {
-			return o, fmt.Errorf("-connections %s: %q is not a number of 1 to 4096", *connections, text)
+			return o, fmt.Errorf("-connections %s: %q is not a number from 1 to 4096", *connections, text)
 		}
 		o.connections = append(o.connections, n)
 	}
@@ -119,7 +121,7 @@ func parse(args []string) (o options, err error) {
 		case name == peersName:
 			o.compare = true
 		case i < 0:
-			return o, fmt.Errorf("-scenarios: there is no %q; there are %s and %s", name, strings.Join(names, ", "), peersName)
+			return o, fmt.Errorf("-scenarios: there is no scenario %q, only %s and %s", name, strings.Join(names, ", "), peersName)
 		default:
 			o.scenarios = append(o.scenarios, scenarios()[i])
 		}
@@ -127,75 +129,41 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-// tell runs everything and tells what came out.
-func tell(ctx context.Context, o options, args []string) error {
-	r := &report.Report{
-		Command: strings.Join(append([]string{"go run ./bench/load"}, args...), " "), Commit: report.ThisCommit(),
-		Began: time.Now(), Machine: report.ThisMachine(),
-	}
-	if err := run(ctx, o, r, os.Stderr); err != nil {
-		return err
-	}
-	r.Took = report.Seconds(time.Since(r.Began).Seconds())
-	if o.json != "" {
-		if err := r.Save(o.json); err != nil {
-			return err
-		}
-	}
-	if o.out != "" {
-		if err := r.Publish(o.out, "load"); err != nil {
-			return err
-		}
-	}
-	return r.Markdown(os.Stdout)
-}
-
-// run measures what the options want into the report, and says on progress what it is at.
+// run measures into the report, and writes its progress.
 func run(ctx context.Context, o options, r *report.Report, progress io.Writer) (err error) {
-	began := time.Now()
-	say := func(format string, values ...any) {
-		_, _ = fmt.Fprintf(progress, "%5.1f s  "+format+"\n", append([]any{time.Since(began).Seconds()}, values...)...)
-	}
-	say("build and set up")
-	w, err := newWorld(ctx, o.trace)
+	log := r.Progress(progress)
+	log("build and set up")
+	w, err := newWorld(ctx, o.binary, o.trace)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	for _, s := range o.scenarios {
-		say("%s", s.name)
+		log("%s", s.name)
 		note := func(m *report.Measurement) {
 			r.Measurements = append(r.Measurements, *m)
-			say("  %s, %d connections: %.0f a second, p99 %.2f ms, %.1f µs of sara's CPU", m.Loop, m.Connections, m.Throughput, m.Latency.P99, m.Request.CPU[trial.Sara])
+			log("  %s, %d connections: %.0f a second, p99 %.2f ms, %.1f µs CPU of sara", m.Loop, m.Connections, m.Throughput, m.Latency.P99, m.Request.CPU[measure.Sara])
 		}
-		begun := len(r.Measurements)
 		if err := w.measure(ctx, s, o.plan, note); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		if cold := r.Measurements[0]; s.once && begun == 0 {
-			saved, err := saving(w.trace, &cold)
-			if err != nil {
-				return err
-			}
-			r.Savings = append(r.Savings, saved)
 		}
 	}
 	if !o.compare {
 		return nil
 	}
-	say("in turns with the others")
-	r.Comparisons, err = w.compareAll(ctx, o.plan, say)
+	log("comparison")
+	r.Comparisons, err = w.compareAll(ctx, o.plan, log)
 	return err
 }
 
-// compareAll compares sara with the floor and with all peers that are installed.
-func (w *world) compareAll(ctx context.Context, p plan, say func(string, ...any)) (_ []report.Comparison, err error) {
+// compareAll compares sara with the bare handler and with all peers that are installed.
+func (w *world) compareAll(ctx context.Context, p plan, log func(string, ...any)) (_ []report.Comparison, err error) {
 	a, err := newArena(ctx, w)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
-	if err := a.addFloor(); err != nil {
+	if err := a.addBare(); err != nil {
 		return nil, err
 	}
 	for _, peer := range peer.All() {
@@ -204,7 +172,7 @@ func (w *world) compareAll(ctx context.Context, p plan, say func(string, ...any)
 			return nil, err
 		}
 		if missing != nil {
-			say("  without %s: %v", peer.Name(), missing)
+			log("  without %s: %v", peer.Name(), missing)
 		}
 	}
 	return a.compare(ctx, p.connections[len(p.connections)-1], p)

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"sara/bench/internal/loadgen"
 	"sara/bench/internal/report"
-	"sara/bench/internal/trial"
-	"sara/bench/internal/wire"
 )
 
 // drive measures one loop of a scenario.
-func (w *world) drive(ctx context.Context, s scenario, load wire.Load) (*report.Measurement, error) {
-	m, err := w.Drive(ctx, s.name, load, s.statuses...)
+func (w *world) drive(ctx context.Context, s scenario, load loadgen.Load) (*report.Measurement, error) {
+	m, err := w.Loop(ctx, s.name, load, s.statuses...)
 	if err != nil {
 		return nil, err
 	}
@@ -23,14 +22,13 @@ func (w *world) drive(ctx context.Context, s scenario, load wire.Load) (*report.
 // A plan says how long and how hard to measure.
 type plan struct {
 	connections []int
-	shares      []float64 // of the most throughput, that open loops ask at
+	shares      []float64 // rates of the open loops, as fractions of the highest throughput
 	warmUp      time.Duration
 	loop        time.Duration
-	rounds      int    // of a comparison
-	profiles    string // folder for CPU profiles; empty for none
+	rounds      int // of the comparison
 }
 
-// measure runs the loops of a scenario: closed ones, and open ones at shares of the best of those.
+// measure runs the loops of a scenario: closed loops first, then open loops at fractions of the highest throughput.
 func (w *world) measure(ctx context.Context, s scenario, p plan, note func(*report.Measurement)) error {
 	address, err := w.address(s.replica)
 	if err != nil {
@@ -41,7 +39,7 @@ func (w *world) measure(ctx context.Context, s scenario, p plan, note func(*repo
 			return fmt.Errorf("prepare: %w", err)
 		}
 	}
-	load := wire.Load{Addresses: []string{address}, Source: s.source(w), Connections: p.connections[0]}
+	load := loadgen.Load{Addresses: []string{address}, Source: s.source(w), Connections: p.connections[0]}
 	if s.once {
 		first := load
 		first.Requests = int64(w.trace.Requests)
@@ -56,11 +54,6 @@ func (w *world) measure(ctx context.Context, s scenario, p plan, note func(*repo
 		return err
 	}
 	load.Connections, load.Duration = p.connections[len(p.connections)-1], p.loop
-	if p.profiles != "" {
-		if err := w.profile(ctx, s, load, p.profiles); err != nil {
-			return fmt.Errorf("profile: %w", err)
-		}
-	}
 	for _, share := range p.shares {
 		load.Rate = best * share
 		m, err := w.drive(ctx, s, load)
@@ -72,15 +65,15 @@ func (w *world) measure(ctx context.Context, s scenario, p plan, note func(*repo
 	return nil
 }
 
-// closed runs the closed loops, and returns the best throughput.
-func (w *world) closed(ctx context.Context, s scenario, p plan, load wire.Load, note func(*report.Measurement)) (best float64, err error) {
+// closed runs the closed loops, and returns the highest throughput.
+func (w *world) closed(ctx context.Context, s scenario, p plan, load loadgen.Load, note func(*report.Measurement)) (best float64, err error) {
 	for _, load.Connections = range p.connections {
 		if load.Duration = p.warmUp; p.warmUp > 0 {
 			result, err := load.Run(ctx)
 			if err != nil {
 				return 0, err
 			}
-			if err := trial.Unexpected(result, s.statuses...); err != nil {
+			if err := result.Unexpected(s.statuses...); err != nil {
 				return 0, err
 			}
 		}

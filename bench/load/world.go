@@ -1,103 +1,88 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"sara/bench/internal/stage"
-	"sara/bench/internal/trial"
-	"sara/bench/internal/wire"
+	"github.com/valyala/fasthttp"
+
+	"sara/bench/internal/loadgen"
+	"sara/bench/internal/measure"
+	"sara/bench/internal/testbed"
 	"sara/bench/trace"
 	"sara/proxy/upstream/gscsim"
 )
 
-// agencies is the trace, and with it the accounts, people and properties of a whole run.
+// agencies is the trace, which also determines the accounts, people and properties of a run.
 func agencies() trace.Config {
 	return trace.Config{Seed: 1, Requests: 2000, Accounts: 4, People: 2, Properties: 8}
 }
 
 const (
-	stormDomain    = "storm.example" // the property of the account whose keys are admitted little, which is the last one
-	stormPerMinute = 60
+	limitedDomain    = "limited.example" // the property of the last account, whose key has a low limit
+	limitedPerMinute = 60
 )
 
-// The replicas. Those but the first are started when a scenario wants them.
+// The replicas. Except for the first, each is started when a scenario needs it.
 const (
-	roomy     = iota // as production has it
-	forgetful        // its memory holds next to nothing, so that it answers from Redis
-	edgeless         // it believes the header that names the client's address
+	defaults    = iota // the default settings
+	smallMemory        // a memory cache of 1 MiB, so that answers come from Redis
+	proxied            // reads the client's address from a header
 	replicas
 )
 
-// addressHeader is where the edgeless replica finds a client's address.
+// addressHeader has the client's address for the proxied replica.
 const addressHeader = "X-Load-Address"
 
-// A world is a running sara with what scenarios ask of it. It is for one goroutine, but for its sources.
+// A world is a running sara, with the data that the scenarios request. It belongs to one goroutine, except for its sources.
 type world struct {
-	*trial.Rig
+	*measure.Rig
 	trace    trace.Config
-	lastDay  time.Time // final everywhere, and still so if the day changes meanwhile
+	lastDay  time.Time // final in every time zone, even if the day changes during the run
 	replicas [replicas]int
 	archived bool
-	fresh    atomic.Int64 // numbers of questions that nobody asked before
+	fresh    atomic.Int64 // numbers requests that must differ from all earlier ones
 }
 
-func newWorld(ctx context.Context, c trace.Config) (_ *world, err error) {
+func newWorld(ctx context.Context, binary string, c trace.Config) (_ *world, err error) {
 	w := &world{trace: c, lastDay: time.Now().UTC().AddDate(0, 0, -4)}
 	if w.trace.Anchor, err = trace.Anchor(time.Now()); err != nil {
 		return nil, err
 	}
-	w.Rig, err = trial.Start(ctx, stage.Config{
-		Accounts: accounts(c), Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Log: os.DevNull,
+	w.Rig, err = measure.Start(ctx, testbed.Config{
+		Binary: binary, Accounts: accounts(c), Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Log: os.DevNull,
 	})
 	return w, err
 }
 
-// accounts are those of the trace, and the one of the storm.
-func accounts(c trace.Config) []stage.Account {
-	accounts := make([]stage.Account, c.Accounts, c.Accounts+1)
-	for i := range accounts {
-		accounts[i].People = c.People
-	}
-	for i := range c.Properties {
-		p := stage.Property{Domain: trace.Domain(i)}
-		if c.HasSegments(i) {
-			p.BrandTerms, p.PageGroups = []string{trace.BrandTerm(i)}, trace.PageGroups()
-		}
-		owner := &accounts[c.Account(i)]
-		owner.Properties = append(owner.Properties, p)
-	}
-	return append(accounts, stage.Account{People: 1, PerMinute: stormPerMinute, Properties: []stage.Property{{Domain: stormDomain}}})
+// accounts returns those of the trace, and one with a low limit.
+func accounts(c trace.Config) []testbed.Account {
+	low := testbed.Account{People: 1, PerMinute: limitedPerMinute, Properties: []testbed.Property{{Domain: limitedDomain}}}
+	return append(testbed.AccountsOf(c), low)
 }
 
-// address returns the host and port of a replica, which it starts if it does not run yet.
+// address returns the host:port of a replica, and starts it if it is not running.
 func (w *world) address(which int) (string, error) {
-	if which != roomy && w.replicas[which] == 0 {
-		flags := map[int][]string{forgetful: {"--cache-bytes=1MiB"}, edgeless: {"--trusted-proxy-header=" + addressHeader}}
-		if err := w.Stage.AddReplica(flags[which]...); err != nil {
+	if which != defaults && w.replicas[which] == 0 {
+		flags := map[int][]string{smallMemory: {"--cache-bytes=1MiB"}, proxied: {"--trusted-proxy-header=" + addressHeader}}
+		if err := w.AddReplica(flags[which]...); err != nil {
 			return "", err
 		}
-		w.replicas[which] = len(w.Stage.Replicas) - 1
+		w.replicas[which] = len(w.Replicas) - 1
 	}
-	return w.Address(w.replicas[which])
+	return w.Replicas[w.replicas[which]].Address, nil
 }
 
-// request is a request by a person of an account.
-func (w *world) request(account, person int, path string, headers ...string) []byte {
-	return wire.Get(path, append(headers, "Authorization: Bearer "+w.Stage.Keys[account][person])...)
+// request is a request by one person of an account.
+func (w *world) request(account, person int, path string) *fasthttp.Request {
+	return loadgen.Get(path, "Authorization", "Bearer "+w.Keys[account][person])
 }
 
-// table is the path of a table of a property. The days are counted back from the last one.
+// table returns the path of a table of a property. Days are counted back from the last day.
 func (w *world) table(domain, table string, firstBack, lastBack, limit int, more ...string) string {
 	path := fmt.Sprintf("/v1/properties/%s/%s?start_date=%s&end_date=%s&limit=%d", domain, table, w.day(firstBack), w.day(lastBack), limit)
 	return path + strings.Join(more, "")
@@ -105,31 +90,16 @@ func (w *world) table(domain, table string, firstBack, lastBack, limit int, more
 
 func (w *world) day(back int) string { return w.lastDay.AddDate(0, 0, -back).Format(time.DateOnly) }
 
-// ask returns one answer as it came over the wire, and its body.
-func ask(ctx context.Context, address string, request []byte) (answer, body []byte, err error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-	if err != nil {
+// ask returns one answer, once with its headers and once just the body.
+func ask(address string, request *fasthttp.Request) (answer, body []byte, err error) {
+	client := fasthttp.HostClient{Addr: address}
+	defer client.CloseIdleConnections()
+	var response fasthttp.Response
+	if err := client.Do(request, &response); err != nil {
 		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	if _, err := conn.Write(request); err != nil {
-		return nil, nil, err
+	if response.StatusCode() != fasthttp.StatusOK {
+		return nil, nil, fmt.Errorf("the answer is not a 200: %.500s", response.String())
 	}
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	if body, err = io.ReadAll(response.Body); err != nil {
-		return nil, nil, err
-	}
-	response.Body = io.NopCloser(bytes.NewReader(body))
-	var text bytes.Buffer
-	if err := response.Write(&text); err != nil {
-		return nil, nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		return nil, nil, fmt.Errorf("the answer is not a 200: %.500s", &text)
-	}
-	return text.Bytes(), body, nil
+	return []byte(response.String()), response.Body(), nil
 }

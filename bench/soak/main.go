@@ -1,10 +1,10 @@
-// Package soak is a program that asks sara a million distinct questions, and fails if its memory does not stay bounded:
+// Package soak is a program that sends a million distinct requests to sara, and fails unless its memory stays bounded:
 //
-//	go run ./bench/soak [-questions N] [-cache-bytes SIZE] [-concurrency N]
+//	go run ./soak [-requests N] [-batch N] [-cache-bytes SIZE] [-connections N]
 //
-// After every batch it reads the replica's metrics. The memory cache's own count of its bytes must never exceed the
-// bound, and from the time on when it is full the heap may grow by a quarter and 16 MiB, no more: it compares the peak of
-// the last third of the batches with that of the first third, so that the collector's own swing cancels out.
+// It reads the metrics of the replica after every batch. The size of the memory cache, as sara counts it, must never exceed
+// its limit. Once the cache is full, the heap may grow by a quarter and 16 MiB: the peak over the last third of the batches
+// is compared with the peak over the first third, so that garbage collection cycles cancel out.
 package main
 
 import (
@@ -20,14 +20,18 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/valyala/fasthttp"
 
-	"sara/bench/internal/stage"
+	"sara/bench/internal/loadgen"
+	"sara/bench/internal/procstat"
+	"sara/bench/internal/testbed"
 	"sara/proxy/upstream/gscsim"
 )
 
 type options struct {
-	questions, batch, concurrency int
-	cacheBytes                    string
+	binary                       string // sara; empty to build it
+	requests, batch, connections int
+	cacheBytes                   string
 }
 
 func main() {
@@ -48,113 +52,115 @@ func main() {
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
-	flags.IntVar(&o.questions, "questions", 1_000_000, fmt.Sprintf("distinct questions, up to %d", maxQuestions))
-	flags.IntVar(&o.batch, "batch", 20_000, "questions between two looks at the metrics")
-	flags.IntVar(&o.concurrency, "concurrency", 64, "connections, 1 to 256")
-	flags.StringVar(&o.cacheBytes, "cache-bytes", "64MiB", "bound of the memory cache")
+	flags.IntVar(&o.requests, "requests", 1_000_000, fmt.Sprintf("number of distinct requests, at most %d", maxRequests))
+	flags.IntVar(&o.batch, "batch", 20_000, "requests between two readings of the metrics")
+	flags.IntVar(&o.connections, "connections", 64, "number of connections")
+	flags.StringVar(&o.cacheBytes, "cache-bytes", "64MiB", "size of the memory cache")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if min(o.questions, o.batch, o.concurrency) < 1 || o.questions > maxQuestions {
-		return o, fmt.Errorf("every number has to be at least 1, and there are %d questions", maxQuestions)
+	if min(o.requests, o.batch, o.connections) < 1 || o.requests > maxRequests {
+		return o, fmt.Errorf("every number must be at least 1, and there are at most %d distinct requests", maxRequests)
 	}
 	return o, nil
 }
 
-// A sample is what the metrics say after so many questions, in bytes.
+// A sample has metrics in bytes, after a number of requests.
 type sample struct {
-	questions             int
+	requests              int
 	cache, heap, resident float64
 }
 
-// outcome is a whole soak.
+// An outcome is the result of a run.
 type outcome struct {
 	samples []sample
-	cache   map[string]int // X-Cache of the answers
+	cache   map[string]int64 // answers by their X-Cache header
 }
 
-// run soaks a sara of its own, telling what it sees, and returns an error if its memory is not bounded.
+// run soaks a private sara, prints the samples, and returns an error unless its memory is bounded.
 func run(ctx context.Context, o options, out io.Writer) (_ *outcome, err error) {
-	bound, err := humanize.ParseBytes(o.cacheBytes)
+	limit, err := humanize.ParseBytes(o.cacheBytes)
 	if err != nil {
-		return nil, fmt.Errorf("the bound of the cache: %w", err)
+		return nil, fmt.Errorf("-cache-bytes: %w", err)
 	}
-	var accounts []stage.Account
+	var accounts []testbed.Account
 	for site := range sites {
-		accounts = append(accounts, stage.Account{People: 1, Properties: []stage.Property{{Domain: domain(site)}}})
+		accounts = append(accounts, testbed.Account{People: 1, Properties: []testbed.Property{{Domain: domain(site)}}})
 	}
-	s, err := stage.Start(ctx, stage.Config{Accounts: accounts, Site: gscsim.Site{Queries: 60, Pages: 30}, Replicas: 1, CacheBytes: o.cacheBytes})
+	b, err := testbed.Start(ctx, testbed.Config{Binary: o.binary, Accounts: accounts, Site: gscsim.Site{Queries: 60, Pages: 30}, Replicas: 1, CacheBytes: o.cacheBytes})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	result := &outcome{cache: map[string]int{}}
-	lastDay := time.Now().AddDate(0, 0, -4) // final everywhere, and still so if the day changes meanwhile
-	if _, err := fmt.Fprintf(out, "| questions | a second | cache MiB | heap in use MiB | resident MiB |\n|---|---|---|---|---|\n"); err != nil {
+	defer func() { err = errors.Join(err, b.Close()) }()
+	result := &outcome{cache: map[string]int64{}}
+	lastDay := time.Now().AddDate(0, 0, -4) // final in every time zone, even if the day changes during the run
+	if _, err := fmt.Fprintf(out, "| requests | a second | cache MiB | heap in use MiB | resident MiB |\n|---|---|---|---|---|\n"); err != nil {
 		return nil, err
 	}
-	for from := 0; from < o.questions; from += o.batch {
-		to := min(from+o.batch, o.questions)
-		tally, err := s.Drive(ctx, questions(from, to, s.Keys, lastDay), o.concurrency)
+	for from := 0; from < o.requests; from += o.batch {
+		to := min(from+o.batch, o.requests)
+		load := loadgen.Load{Addresses: []string{b.Replicas[0].Address}, Connections: o.connections, Requests: int64(to - from)}
+		load.Source = func(request *fasthttp.Request, n int64) {
+			path, site := path(from+int(n), lastDay)
+			loadgen.Get(path, "Authorization", "Bearer "+b.Keys[site][0]).CopyTo(request)
+		}
+		answers, err := load.Run(ctx)
 		if err != nil {
 			return nil, err
 		}
-		now, err := result.note(ctx, s, tally, to)
+		now, err := result.note(ctx, b, answers, to)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := fmt.Fprintf(out, "| %d | %.0f | %.1f | %.1f | %.1f |\n", to, float64(to-from)/tally.Elapsed.Seconds(),
+		if _, err := fmt.Fprintf(out, "| %d | %.0f | %.1f | %.1f | %.1f |\n", to, answers.Throughput(),
 			mebibytes(now.cache), mebibytes(now.heap), mebibytes(now.resident)); err != nil {
 			return nil, err
 		}
 	}
-	return result, bounded(result.samples, float64(bound))
+	return result, bounded(result.samples, float64(limit))
 }
 
 func mebibytes(bytes float64) float64 { return bytes / (1 << 20) }
 
-// note adds a batch to the outcome. A question that is not answered well is an error.
-func (r *outcome) note(ctx context.Context, s *stage.Stage, tally *stage.Tally, asked int) (sample, error) {
-	for status, example := range tally.Examples {
-		return sample{}, fmt.Errorf("%d of %d questions got a %d, such as %s", tally.Statuses[status], tally.Requests(), status, example)
+// note adds a batch to the outcome. A status other than 200 is an error.
+func (r *outcome) note(ctx context.Context, b *testbed.Testbed, answers *loadgen.Result, requests int) (sample, error) {
+	if err := answers.Unexpected(http.StatusOK); err != nil {
+		return sample{}, err
 	}
-	if tally.Statuses[http.StatusOK] != tally.Requests() {
-		return sample{}, fmt.Errorf("BUG: statuses %v of %d questions", tally.Statuses, tally.Requests())
-	}
-	for state, n := range tally.Cache {
+	for state, n := range answers.Cache {
 		r.cache[state] += n
 	}
-	metrics, err := s.Metrics(ctx, s.Replicas[0])
+	metrics, err := procstat.ReadMetrics(ctx, http.DefaultClient, b.Replicas[0].AdminURL+"/metrics")
 	if err != nil {
 		return sample{}, err
 	}
-	now := sample{asked, metrics["sara_cache_memory_bytes"], metrics["go_memstats_heap_inuse_bytes"], metrics["process_resident_memory_bytes"]}
+	now := sample{requests, metrics["sara_cache_memory_bytes"], metrics["go_memstats_heap_inuse_bytes"], metrics["process_resident_memory_bytes"]}
 	r.samples = append(r.samples, now)
 	return now, nil
 }
 
-// How much the heap may grow once the cache is full.
+// The heap may grow this much once the cache is full.
 const (
 	growthFactor = 1.25
 	growthSlack  = 16 << 20
 )
 
-// bounded judges the samples of a soak with a bound on the cache.
-func bounded(samples []sample, bound float64) error {
+// bounded checks the samples of a run whose cache has a limit.
+func bounded(samples []sample, limit float64) error {
 	for _, s := range samples {
-		if s.cache > bound {
-			return fmt.Errorf("after %d questions the cache holds %.0f bytes: its bound is %.0f", s.questions, s.cache, bound)
+		if s.cache > limit {
+			return fmt.Errorf("after %d requests the cache has %.0f bytes; its limit is %.0f", s.requests, s.cache, limit)
 		}
 	}
-	// What is added last may not fit any more, so a full cache is a little below its bound.
-	full := slices.IndexFunc(samples, func(s sample) bool { return s.cache >= 0.9*bound })
+	// A full cache is a little below its limit, because the next entry does not fit.
+	full := slices.IndexFunc(samples, func(s sample) bool { return s.cache >= 0.9*limit })
 	if full < 0 {
-		return fmt.Errorf("the cache never came near its bound of %.0f bytes: ask more, or bound it closer", bound)
+		return fmt.Errorf("the cache never filled its %.0f bytes: send more requests, or make it smaller", limit)
 	}
 	since := samples[full:]
 	const parts = 3
 	if len(since) < parts {
-		return errors.New("the cache was full only at the end: ask more, or bound it closer")
+		return errors.New("the cache was full only at the end: send more requests, or make it smaller")
 	}
 	third := len(since) / parts
 	early, late := peak(since[:third]), peak(since[len(since)-third:])

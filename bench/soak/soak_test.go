@@ -4,26 +4,28 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sara/cmd/sara/saratest"
 )
 
-func TestQuestionsAreDistinct(t *testing.T) {
+func TestRequestsAreDistinct(t *testing.T) {
 	lastDay := time.Date(2026, time.November, 17, 0, 0, 0, 0, time.UTC)
-	const step = 11 // coprime with every base, so that all values of all digits come up
+	const step = 11 // coprime with every base, so that every digit takes all its values
 	seen := make(map[string]bool)
-	for number := 0; number < maxQuestions; number += step {
+	for number := 0; number < maxRequests; number += step {
 		path, _ := path(number, lastDay)
 		seen[path] = true
 	}
-	if want := (maxQuestions + step - 1) / step; len(seen) != want {
-		t.Errorf("%d of %d questions are distinct", len(seen), want)
+	if want := (maxRequests + step - 1) / step; len(seen) != want {
+		t.Errorf("%d of %d requests are distinct", len(seen), want)
 	}
 }
 
-func TestBoundedJudges(t *testing.T) {
+func TestBounded(t *testing.T) {
 	const bound = 100 << 20
 	heaps := func(cache float64, heaps ...float64) (samples []sample) {
 		for i, heap := range heaps {
-			samples = append(samples, sample{questions: i, cache: cache * bound, heap: heap * (1 << 20)})
+			samples = append(samples, sample{requests: i, cache: cache * bound, heap: heap * (1 << 20)})
 		}
 		return samples
 	}
@@ -33,9 +35,9 @@ func TestBoundedJudges(t *testing.T) {
 	}{
 		{"a steady heap passes", "", heaps(1, 200, 210, 190, 200)},
 		{"growth while it fills passes", "", append(heaps(.5, 10, 50), heaps(.95, 200, 200, 210)...)},
-		{"a cache over its bound", "its bound is", heaps(1.01, 200, 200, 200)},
+		{"a cache over its bound", "its limit is", heaps(1.01, 200, 200, 200)},
 		{"a heap that grows with a full cache", "the heap grew", heaps(1, 200, 230, 270)},
-		{"a cache that is not full", "never came near", heaps(.5, 200, 200, 200)},
+		{"a cache that is not full", "never filled", heaps(.5, 200, 200, 200)},
 		{"a cache that is full at the end", "only at the end", append(heaps(.5, 200), heaps(1, 200)...)},
 	} {
 		err := bounded(c.samples, bound)
@@ -45,18 +47,21 @@ func TestBoundedJudges(t *testing.T) {
 	}
 }
 
-// A small soak, with a bound that is full after a part of it.
+// A small soak: a cache of 1 MiB is full after a fraction of it.
 func TestSoak(t *testing.T) {
-	var said strings.Builder
-	o := options{questions: 1200, batch: 150, concurrency: 8, cacheBytes: "1MiB"}
-	result, err := run(t.Context(), o, &said)
+	if testing.Short() {
+		t.Skip("builds and runs sara")
+	}
+	var printed strings.Builder
+	o := options{binary: saratest.Binary(t), requests: 1200, batch: 150, connections: 8, cacheBytes: "1MiB"}
+	result, err := run(t.Context(), o, &printed)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, &said)
+		t.Fatalf("%v\n%s", err, &printed)
 	}
-	if answered := result.cache["miss"] + result.cache["hit"]; answered != o.questions {
-		t.Errorf("X-Cache of %d questions: %v", o.questions, result.cache)
+	if answered := result.cache["miss"] + result.cache["hit"]; answered != int64(o.requests) {
+		t.Errorf("X-Cache of %d requests: %v", o.requests, result.cache)
 	}
-	if result.cache["miss"] < o.questions/2 {
-		t.Errorf("most of the distinct questions are hits: %v", result.cache)
+	if result.cache["miss"] < int64(o.requests)/2 {
+		t.Errorf("most of the distinct requests are hits: %v", result.cache)
 	}
 }

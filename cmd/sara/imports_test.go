@@ -41,13 +41,12 @@ var mayImport = map[string][]string{
 	"proxy/spans":             {},
 	"proxy/upstream":          {"translate", "proxy/spans"},
 	simulator:                 {},
-	"bench/...":               {"bench/...", simulator},
 	"cmd/sara/...":            {"policy/...", "translate", "archive/...", "proxy/...", "cmd/sara/..."},
 	"deploy/...":              {"deploy/..."},
 }
 
-// testsMayImport lists what the tests of any package may import besides: servers to test against.
-var testsMayImport = []string{"policy/redistest", "archive/bucket/s3test", "archive/sqlstore/pgtest", simulator}
+// testsMayImport lists what the tests of any package may import besides: sara's binary, and servers to test against.
+var testsMayImport = []string{"cmd/sara/saratest", "policy/redistest", "archive/bucket/s3test", "archive/sqlstore/pgtest", simulator}
 
 // testOnly lists what the tests of one package may import besides, to play the parts around it.
 var testOnly = map[string][]string{
@@ -158,8 +157,7 @@ func TestImportsFollowTheTable(t *testing.T) {
 
 func importAllowed(folder, imported string, isTest bool, allowed []string) bool {
 	if isUnder(imported, fasthttp) {
-		// The load test has a bare server of that library to compare with.
-		return isUnder(folder, "proxy") && !isUnder(folder, simulator) || folder == "bench/load"
+		return isUnder(folder, "proxy") && !isUnder(folder, simulator)
 	}
 	ours, ok := strings.CutPrefix(imported, module)
 	if !ok {

@@ -9,32 +9,19 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"sara/cmd/sara/saratest"
 	"sara/proxy/upstream/gscsim"
 )
 
-// builtBinary returns the binary that SARA_BINARY names, or builds one.
-func builtBinary(t *testing.T) string {
-	t.Helper()
-	if path := os.Getenv("SARA_BINARY"); path != "" {
-		return path
-	}
-	binary := filepath.Join(t.TempDir(), "sara")
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return binary
-}
-
 // TestProcess runs the binary as its users do.
 func TestProcess(t *testing.T) {
-	binary := builtBinary(t)
+	binary := saratest.Binary(t)
 	people, simulator := simulate(t)
 	t.Run("serve", func(t *testing.T) { testServe(t, binary, people, simulator) })
 	t.Run("not ready while draining", func(t *testing.T) { testDrain(t, binary) })

@@ -17,11 +17,11 @@ var haproxyConfiguration string // a template
 //go:embed haproxy/limits.lua
 var haproxyLimits []byte
 
-// HAProxy is HAProxy, a gateway that can be had from Debian: its maps, its cache, and limits of either kind. Each request is
-// logged as a line of JSON, unbuffered, which is what it can do.
+// HAProxy is HAProxy with its own maps and cache, and either kind of limits. Each request is logged as a line of JSON,
+// without a buffer, because HAProxy has none.
 type HAProxy struct {
-	// Redis is whether limits are in Redis, by a script of ours. Without, they are in HAProxy's own stick tables, which shows
-	// what limits cost that replicas share.
+	// Redis keeps the limits in Redis, by a script of ours. Otherwise they are in HAProxy's own stick tables: the difference is
+	// the cost of limits that replicas share.
 	Redis bool
 }
 
@@ -37,14 +37,14 @@ func (h HAProxy) Name() string {
 
 // About implements Peer.
 func (h HAProxy) About() string {
-	limits := "none of the three limits is in Redis: each process counts alone, in sliding windows that a restart forgets, and its " +
-		"threads may admit one too many"
+	limits := "the three limits are not in Redis: each process counts alone, in sliding windows that a restart resets, and its " +
+		"threads may admit one request too many"
 	if h.Redis {
-		limits = "three limits exact in Redis by one script, the same for all keys, over a new connection for each request, since HAProxy 2.6 " +
-			"loses wakeups on kept ones; 503 without Redis"
+		limits = "three limits exact in Redis by one script, the same for all keys, over a new connection for each request, because HAProxy 2.6 " +
+			"loses wakeups on kept connections; 503 without Redis"
 	}
 	return "hashed keys from a file, answers in memory by account and sorted parameters, JSON log; " + limits +
-		"; no scopes, no cache that replicas share, no collapsing of equal questions, no compression"
+		"; no scopes, no shared cache, no request collapsing, no compression"
 }
 
 // Available implements Peer.
@@ -55,7 +55,7 @@ func (HAProxy) Available() error {
 	return nil
 }
 
-// haproxyProgram finds HAProxy also where only root's PATH leads.
+// haproxyProgram finds HAProxy, also in a folder that is only in root's PATH.
 func haproxyProgram() (path string, err error) {
 	if path, err = exec.LookPath("haproxy"); err == nil {
 		return path, nil

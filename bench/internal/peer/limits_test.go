@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whichever of the limits is the lowest admits as many requests as it says, of the first and a hundred at once.
+// The lowest of the limits admits exactly its number of requests: one, and then some of a hundred at once.
 func TestLimitsInRedisAreExact(t *testing.T) {
 	t.Parallel()
 	for _, p := range []Peer{Nginx{}, HAProxy{Redis: true}} {
@@ -21,15 +21,15 @@ func testExact(t *testing.T, p Peer) {
 			t.Parallel()
 			r := start(t, p, limits)
 			admitted, refused := burst(t, r.Address)
-			// A minute's bucket refills: a slow machine may take long enough for another request to fit.
+			// The bucket of a minute refills: on a slow machine, another request may fit.
 			if extra := admitted + 1 - 20; extra < 0 || extra > 0 && name != "minute" || extra > 2 {
-				t.Errorf("%d of %d are admitted after the first, not 19", admitted, admitted+refused)
+				t.Errorf("%d of %d are admitted after the first, want 19", admitted, admitted+refused)
 			}
 		})
 	}
 }
 
-// burst asks a hundred times at once.
+// burst sends a hundred requests at once.
 func burst(t *testing.T, address string) (admitted, refused int) {
 	var group sync.WaitGroup
 	var ok, no atomic.Int32
@@ -70,19 +70,19 @@ func TestLimitsInRedisChargeAllOrNone(t *testing.T) {
 				}
 			}
 			if left != "97" {
-				t.Errorf("after 3 of 21 were admitted, %s of 100 are left", left)
+				t.Errorf("after 3 of 21 requests were admitted, %s of 100 are left, want 97", left)
 			}
 		})
 	}
 }
 
-// Each of the three limits holds for requests that come one after the other.
+// Each of the three limits holds for sequential requests.
 func TestHAProxyAloneLimitsOneByOne(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string]Limits{"minute": {20, 1000, 1000}, "hour": {1000, 20, 1000}, "day": {1000, 1000, 20}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := start(t, HAProxy{}, limits) // which takes one
+			r := start(t, HAProxy{}, limits) // which uses one request
 			for i := range 30 {
 				response, _, err := ask(t.Context(), r.Address, path, "sk_right")
 				if err != nil {

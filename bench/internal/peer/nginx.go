@@ -25,14 +25,14 @@ var nginxRESP []byte
 
 // Nginx is nginx with Lua: an API gateway of some 200 lines.
 //
-// Key records are kept for five seconds in the memory of each worker. Answers are in memory that the workers share. Behind
-// both is Redis. One script there, and so one round trip for each request, checks the three limits and then charges them
-// all. Each request is logged as a line of JSON, as sara's are, through a buffer.
+// Each worker caches key records for five seconds, and all workers share an answer cache in memory; both are filled from
+// Redis. One script in Redis, and so one round trip a request, checks the three limits and then charges all of them. Each
+// request is logged as a line of JSON, through a buffer, as in sara.
 type Nginx struct{}
 
 var _ Peer = Nginx{}
 
-// Where Debian keeps nginx's modules and Lua's.
+// Where Debian installs the modules of nginx and of Lua.
 const (
 	nginxModules = "/usr/lib/nginx/modules"
 	luaModules   = "/usr/share/lua/5.1"
@@ -44,7 +44,7 @@ func (Nginx) Name() string { return "nginx+Lua+Redis" }
 // About implements Peer.
 func (Nginx) About() string {
 	return "hashed keys, three limits exact in Redis by one script, answers in shared memory and in Redis by account and sorted " +
-		"parameters, JSON access log; no scopes, no collapsing of equal questions, no compression, 503 without Redis"
+		"parameters, JSON access log; no scopes, no request collapsing, no compression, 503 without Redis"
 }
 
 // Available implements Peer.
@@ -62,7 +62,7 @@ func (Nginx) Available() error {
 	return nil
 }
 
-// nginxProgram finds nginx also where only root's PATH leads.
+// nginxProgram finds nginx, also in a folder that is only in root's PATH.
 func nginxProgram() (path string, err error) {
 	if path, err = exec.LookPath("nginx"); err == nil {
 		return path, nil
@@ -98,7 +98,7 @@ func (Nginx) Start(ctx context.Context, s Setup) (_ *Running, err error) {
 	return r, r.serve(ctx, s, program, "-p", s.Folder, "-c", "nginx.conf", "-e", "error.log")
 }
 
-// storeKey puts the record of the key where gate.lua looks for it.
+// storeKey writes the key record that gate.lua reads.
 func storeKey(ctx context.Context, s Setup) (err error) {
 	store := redis.NewClient(&redis.Options{Addr: s.Redis})
 	defer func() { err = errors.Join(err, store.Close()) }()

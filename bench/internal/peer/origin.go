@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// origin is where a peer gets the answer from, once: a server in this process.
+// An origin is the server in this process that a peer fetches the answer from, once.
 type origin struct {
 	address string
 	server  *http.Server
 	served  chan error
 }
 
-// serveAnswer starts an origin of an answer.
+// serveAnswer starts an origin.
 func serveAnswer(body []byte) (*origin, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -24,7 +24,7 @@ func serveAnswer(body []byte) (*origin, error) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		w.Header().Set("Cache-Control", "max-age=3600")
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = w.Write(body) // who went away does without
+		_, _ = w.Write(body) // the client may have gone
 	}
 	o := &origin{address: listener.Addr().String(), server: &http.Server{Handler: http.HandlerFunc(answer)}, served: make(chan error, 1)}
 	go func() { o.served <- o.server.Serve(listener) }()

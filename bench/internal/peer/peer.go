@@ -1,15 +1,14 @@
-// Package peer runs what an engineer would build instead of sara, to be measured in the same run: nginx with Lua, and
-// HAProxy. Each has to do what sara does for a request that hits its cache: find out who asks by a bearer key of which only
-// a digest is stored, admit the request by three limits (a minute by key, an hour and a day by account) whose counts
-// replicas share in Redis, and answer with JSON from a cache. About says where a peer does less.
+// Package peer runs the alternatives to sara that an engineer would build, to measure them in the same run: nginx with Lua,
+// and HAProxy. Each does what sara does for a cache hit: authenticate a bearer key of which only a digest is stored, apply
+// three limits (per minute and key, per hour and per day and account) whose counters replicas share in Redis, and answer with
+// JSON from a cache. About says where a peer does less.
 //
-// The configurations are ours, written to be fast: nothing here is meant as a handicap. The programs are installed on Debian
-// by
+// The configurations are ours, and tuned: nothing here is a handicap. On Debian, the programs are installed by
 //
 //	apt-get install nginx libnginx-mod-http-lua lua-resty-core lua-resty-lrucache lua-nginx-string haproxy
 //
-// which may start services of the system; those are not used, and can be stopped. The peers here run from a folder of the
-// caller's on free ports of 127.0.0.1, and end with Stop, or with this process however that ends.
+// That may start system services, which are not used and can be stopped. The peers run in a folder of the caller's, on free
+// ports of 127.0.0.1. They end with Stop, or when this process ends.
 package peer
 
 import (
@@ -26,29 +25,31 @@ import (
 	"syscall"
 	"text/template"
 	"time"
+
+	"sara/bench/internal/subprocess"
 )
 
 // A Peer is something to compare sara with.
 type Peer interface {
-	// Name is a few words for the head of a column.
+	// Name is a short name for tables.
 	Name() string
-	// About says in one line what of sara's work it does, and what not.
+	// About says in one line which parts of sara's work it does, and which it does not.
 	About() string
-	// Available returns nil if what it needs is installed on this machine, and otherwise what to install.
+	// Available returns nil if everything it needs is installed, and otherwise what to install.
 	Available() error
-	// Start starts it, waits until it serves, and has it cache the answer: the first request that its limits count.
+	// Start starts it, waits until it serves, and puts the answer into its cache with one request, which its limits count.
 	Start(context.Context, Setup) (*Running, error)
 }
 
-// All returns the peers, installed or not, the one that does the most of sara's work first.
+// All returns the peers, installed or not, ordered by how much of sara's work they do.
 func All() []Peer { return []Peer{Nginx{}, HAProxy{Redis: true}, HAProxy{}} }
 
-// Setup is what a peer is to serve.
+// Setup is what a peer should serve.
 type Setup struct {
-	Folder string // for its files; to be empty, and of an absolute path
-	Redis  string // host and port of a Redis for this peer alone: what it keeps there stays
-	Key    string // the bearer key that is admitted
-	Path   string // of the answer, with its parameters
+	Folder string // for its files: empty, and an absolute path
+	Redis  string // host:port of a Redis for this peer alone, which leaves its keys there
+	Key    string // the only valid bearer key
+	Path   string // of the answer, with its query
 	Body   []byte // the answer, JSON
 	Limits Limits
 }
@@ -56,13 +57,12 @@ type Setup struct {
 // Limits are numbers of requests, each at least 1.
 type Limits struct{ PerMinute, PerHour, PerDay int }
 
-// Running is a peer that serves, until it is stopped.
+// Running is a peer that serves until it is stopped.
 type Running struct {
-	Address string // host and port
-	Request []byte // a whole HTTP/1.1 request that is answered with 200 and the answer, for as long as limits admit it
-	PIDs    []int  // of all of its processes, Redis not included
+	Address string // host:port
+	PIDs    []int  // of all its processes, without Redis
 
-	process *process
+	process *subprocess.Process
 	origin  *origin
 }
 
@@ -70,23 +70,23 @@ type Running struct {
 func (r *Running) Stop() error {
 	var err error
 	if r.process != nil {
-		err = r.process.stop()
+		err = r.process.Stop()
 	}
 	return errors.Join(err, r.origin.close())
 }
 
-// patience is how long starting or stopping may take, on a slow machine that does a lot else.
+// patience limits the start, with room for a slow and busy machine.
 const patience = 30 * time.Second
 
-// admitScript is what charges the limits in Redis.
+// admitScript charges the limits in Redis.
 //
 //go:embed admit.lua
 var admitScript []byte
 
-// account is whose key and answer there are.
+// account owns the key.
 const account = "account-1"
 
-// open finds a port and starts the origin of a peer that is to listen there.
+// open chooses a port for a peer and starts its origin.
 func (s Setup) open() (_ *Running, port int, err error) {
 	if port, err = freePort(); err != nil {
 		return nil, 0, err
@@ -95,17 +95,15 @@ func (s Setup) open() (_ *Running, port int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	address := fmt.Sprintf("127.0.0.1:%d", port)
-	request := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", s.Path, address, s.Key)
-	return &Running{Address: address, Request: request, origin: o}, port, nil
+	return &Running{Address: fmt.Sprintf("127.0.0.1:%d", port), origin: o}, port, nil
 }
 
-// write writes a file of the peer.
+// write writes a file into the peer's folder.
 func (s Setup) write(name string, text []byte) error {
 	return os.WriteFile(filepath.Join(s.Folder, name), text, 0o644)
 }
 
-// configure writes a file that is a template.
+// configure executes a template and writes the result.
 func (s Setup) configure(name, text string, values any) error {
 	configuration, err := template.New(name).Parse(text)
 	if err != nil {
@@ -118,19 +116,19 @@ func (s Setup) configure(name, text string, values any) error {
 	return s.write(name, filled.Bytes())
 }
 
-// serve starts the program and returns when it has the answer in its cache.
+// serve starts the program, and returns when the answer is in its cache.
 func (r *Running) serve(ctx context.Context, s Setup, program string, args ...string) (err error) {
-	if r.process, err = launch(s.Folder, program, args...); err != nil {
+	if r.process, err = subprocess.Start(subprocess.Config{Program: program, Args: args, Folder: s.Folder}); err != nil {
 		return err
 	}
 	if err := s.ask(ctx, r); err != nil {
 		return err
 	}
-	r.PIDs, err = r.process.pids()
+	r.PIDs, err = r.process.PIDs()
 	return err
 }
 
-// ask asks for the answer, over and over while nobody listens. It is an error if what comes is not the answer.
+// ask requests the answer, and retries while nothing listens. Any other answer is an error.
 func (s Setup) ask(ctx context.Context, r *Running) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -146,8 +144,8 @@ func (s Setup) ask(ctx context.Context, r *Running) (err error) {
 	for ; errors.Is(err, syscall.ECONNREFUSED); response, err = transport.RoundTrip(request) {
 		select {
 		case <-again.C:
-		case <-r.process.ended:
-			return errors.New("it ended before it served")
+		case <-r.process.Ended:
+			return errors.New("it ended before it listened")
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
@@ -166,7 +164,7 @@ func (s Setup) ask(ctx context.Context, r *Running) (err error) {
 	return nil
 }
 
-// freePort returns a port of 127.0.0.1 that nobody listens on at this moment.
+// freePort returns a port of 127.0.0.1 that is free now.
 func freePort() (port int, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -2,7 +2,7 @@ package report
 
 import "slices"
 
-// Summarize sets the ratios from the rounds.
+// Summarize computes the ratios from the rounds.
 func (c *Comparison) Summarize() {
 	c.Throughput = c.ratio(func(t Turn) float64 { return t.Throughput })
 	c.PerCPU = c.ratio(func(t Turn) float64 { return t.PerCPU })
@@ -19,7 +19,7 @@ func (c *Comparison) ratio(figure func(Turn) float64) Ratio {
 	return SpreadOf(ratios)
 }
 
-// SpreadOf sorts the values and tells their median and how far they are apart; of none, all are zero.
+// SpreadOf sorts the values and returns their median and range, all zero for no values.
 func SpreadOf(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ThisMachine describes the machine. What it does not tell stays empty.
+// ThisMachine describes this machine. Fields that cannot be read stay empty.
 func ThisMachine() Machine {
 	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), CPU: runtime.GOARCH}
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -30,7 +30,8 @@ func ThisMachine() Machine {
 	return m
 }
 
-// ThisCommit returns the commit of the working directory, with "+" if files of it differ; "unknown" outside a repository.
+// ThisCommit returns the commit of the working directory, with "+" if tracked files differ from it; "unknown" outside a
+// repository.
 func ThisCommit() string {
 	commit, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {

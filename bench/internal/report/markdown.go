@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Markdown writes the report for people.
+// Markdown writes the report as Markdown.
 func (r *Report) Markdown(w io.Writer) error {
 	m := r.Machine
 	text := fmt.Appendf(nil, "`%s` at %s, %s, %.0f s. %d cores of %s, Linux %s, %s; load %.1f before.\n", r.Command, r.Commit,
@@ -18,7 +18,7 @@ func (r *Report) Markdown(w io.Writer) error {
 		for _, m := range r.Measurements {
 			text = m.appendSpeed(text)
 		}
-		text = append(text, "\nFor one request: processor time, round trips, and what sara allocates.\n\n"+
+		text = append(text, "\nPer request: processor time, round trips, and allocations of sara.\n\n"+
 			"| scenario | loop | µs sara | redis | client | µs in Redis commands | Redis calls | reads | upstream | bytes | allocations | allocated | MiB sara |\n"+
 			"|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"...)
 		for _, m := range r.Measurements {
@@ -38,7 +38,7 @@ func (r *Report) Markdown(w io.Writer) error {
 	return err
 }
 
-// loop names a loop with its parameters.
+// loop returns the kind of loop with its parameter.
 func (m *Measurement) loop() string {
 	if m.Rate > 0 {
 		return fmt.Sprintf("%s %.0f/s", m.Loop, m.Rate)
@@ -59,7 +59,7 @@ func (m *Measurement) appendCost(text []byte) []byte {
 		c.Upstream, c.Bytes, c.Objects, c.Allocated, float64(m.Resident["sara"])/(1<<20))
 }
 
-// counts writes how often each status came, only the number if all was well.
+// counts returns the number of answers with each status, or just the number if all are 200.
 func counts(statuses map[int]int64) string {
 	if ok, only := statuses[200]; only && len(statuses) == 1 {
 		return fmt.Sprint(ok)
@@ -96,7 +96,7 @@ func (g *Growth) appendTo(text []byte) []byte {
 		verdict = "**" + g.Problem + "**"
 	}
 	text = fmt.Appendf(text, "\n**%s**: %s. Expected at most %s; grows with power %.2f: %s.\n\n", g.Name, g.About, g.Shape, g.Exponent, verdict)
-	text = fmt.Appendf(text, "| %s | µs CPU a request | least to most | sara | redis | p50 | p99 ms | upstream |\n|---|---|---|---|---|---|---|---|\n", g.Unit)
+	text = fmt.Appendf(text, "| %s | µs CPU per request | range | sara | redis | p50 | p99 ms | upstream |\n|---|---|---|---|---|---|---|---|\n", g.Unit)
 	for _, p := range g.Points {
 		text = fmt.Appendf(text, "| %.0f | %.1f | %.1f to %.1f | %.1f | %.1f | %.2f | %.2f | %.3f |\n",
 			p.X, p.CPU.Median, p.CPU.Least, p.CPU.Most, p.By["sara"], p.By["redis"], p.P50, p.P99, p.Calls)

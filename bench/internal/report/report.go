@@ -1,18 +1,20 @@
-// Package report is what a run of the harness found out, in a form that programs read (JSON) and in one that people do
-// (Markdown, SVG). It measures nothing and has no state.
+// Package report has the results of a benchmark run, and writes them as JSON for programs and as Markdown for people.
 package report
 
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 )
 
 // A Report is one run.
 type Report struct {
 	Command      string        `json:"command"`
-	Commit       string        `json:"commit"` // with "+" if files differed from it
+	Commit       string        `json:"commit"` // with "+" if the working tree differs from it
 	Began        time.Time     `json:"began"`
 	Took         Seconds       `json:"took_seconds"`
 	Machine      Machine       `json:"machine"`
@@ -22,23 +24,23 @@ type Report struct {
 	Growth       []Growth      `json:"growth,omitempty"`
 }
 
-// Seconds is a time as a number of seconds.
+// Seconds is a duration.
 type Seconds float64
 
-// Machine is where it ran.
+// Machine describes the machine that ran it.
 type Machine struct {
 	Cores  int    `json:"cores"`
 	CPU    string `json:"cpu"`
 	Kernel string `json:"kernel"`
 	Go     string `json:"go"`
-	// Load is how many threads wanted a core in the minute before the run: above zero, others had their share of it.
+	// Load is the load average of the minute before the run. Above zero, other processes used the machine as well.
 	Load float64 `json:"load_before"`
 }
 
 // The kinds of loops.
 const (
-	Once   = "once"   // every request of a list, once
-	Closed = "closed" // as fast as the answers come
+	Once   = "once"   // each request of a list once
+	Closed = "closed" // each connection sends as soon as it has the previous answer
 	Open   = "open"   // at a fixed rate
 )
 
@@ -47,7 +49,7 @@ type Measurement struct {
 	Scenario    string           `json:"scenario"`
 	Loop        string           `json:"loop"`
 	Connections int              `json:"connections"`
-	Rate        float64          `json:"rate,omitempty"` // requests a second that were due, in an open loop
+	Rate        float64          `json:"rate,omitempty"` // requests a second of an open loop
 	Requests    int64            `json:"requests"`
 	Statuses    map[int]int64    `json:"statuses"`
 	Cache       map[string]int64 `json:"x_cache"`
@@ -57,19 +59,19 @@ type Measurement struct {
 	Request     Cost             `json:"per_request"`
 	Resident    map[string]int64 `json:"resident_bytes"` // at the end, by process
 	Held        Held             `json:"memory_cache"`   // at the end, of all replicas
-	// Mix says of what scenarios the requests were, in percent; nil if of this one only.
+	// Mix is the percentage of each scenario among the requests; nil if there is only this one.
 	Mix map[string]int `json:"mix_percent,omitempty"`
 	// Curve is the latencies in milliseconds at the percentiles of CurvePercentiles.
 	Curve []float64 `json:"latency_curve_ms"`
 }
 
-// Held is what memory caches hold.
+// Held is the content of memory caches.
 type Held struct {
-	Entries float64 `json:"entries"` // rows and answers, counted together
+	Entries float64 `json:"entries"` // rows and answers
 	Bytes   float64 `json:"bytes"`
 }
 
-// Latency is in milliseconds: of a closed loop from sending, of an open one from when the request was due.
+// Latency is in milliseconds. It counts from sending in a closed loop, and from when the request was due in an open loop.
 type Latency struct {
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
@@ -83,19 +85,19 @@ func CurvePercentiles() []float64 {
 	return []float64{0, 10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 92.5, 95, 97, 98, 99, 99.5, 99.8, 99.9, 99.95, 99.99, 100}
 }
 
-// Cost is what one request took, on average. Times are microseconds of processor time.
+// Cost is the mean cost of one request. Times are microseconds of processor time.
 type Cost struct {
 	CPU          map[string]float64 `json:"cpu_us"`         // by process: sara (all replicas), redis, client
-	RedisCommand float64            `json:"redis_us"`       // in commands, by Redis' own clock: those that wait for a core count on
+	RedisCommand float64            `json:"redis_us"`       // in commands, by Redis' clock: waiting for a core counts as well
 	RedisCalls   float64            `json:"redis_calls"`    // commands, without those that scripts call
-	RedisReads   float64            `json:"redis_reads"`    // round trips: commands that arrive together share one
+	RedisReads   float64            `json:"redis_reads"`    // round trips: a pipeline of commands is one
 	Upstream     float64            `json:"upstream_calls"` // by the simulator's count
-	Bytes        float64            `json:"response_bytes"` // with the head
-	Objects      float64            `json:"allocations"`    // of sara, all replicas
+	Bytes        float64            `json:"response_bytes"` // headers included
+	Objects      float64            `json:"allocations"`    // of all replicas
 	Allocated    float64            `json:"allocated_bytes"`
 }
 
-// A Comparison is sara against something else, measured in turns.
+// A Comparison is sara against another server, measured in turns.
 type Comparison struct {
 	With        string  `json:"with"`
 	About       string  `json:"about"`
@@ -107,57 +109,57 @@ type Comparison struct {
 	P99         Ratio   `json:"p99_ratio"`
 }
 
-// A Round is one turn of each.
+// A Round is one turn of each server.
 type Round struct {
 	Sara  Turn `json:"sara"`
 	Other Turn `json:"other"`
 }
 
-// A Turn is one contender's figures of a round.
+// A Turn is the result of one server in a round.
 type Turn struct {
 	Throughput float64 `json:"throughput"`
-	PerCPU     float64 `json:"requests_per_cpu_second"` // of its own processes and Redis
+	PerCPU     float64 `json:"requests_per_cpu_second"` // of the server's processes and its Redis
 	P50        float64 `json:"p50_ms"`
 	P99        float64 `json:"p99_ms"`
 }
 
-// A Ratio is sara's figure to the other's over the rounds.
+// A Ratio is sara's figure divided by the other server's, over all rounds.
 type Ratio = Spread
 
-// A Spread is what several rounds say of one figure.
+// A Spread is the median and range of a figure over several rounds.
 type Spread struct {
 	Median float64 `json:"median"`
 	Least  float64 `json:"least"`
 	Most   float64 `json:"most"`
 }
 
-// A Saving is how many upstream calls the same requests take in several ways.
+// A Saving compares the upstream calls that the same requests cause in several designs.
 type Saving struct {
 	What       string `json:"what"`
 	Requests   int    `json:"requests"`
-	Properties int    `json:"properties"` // that the requests are about
-	Ways       []Way  `json:"ways"`       // sara, by the simulator's count, is the first
+	Properties int    `json:"properties"` // that the requests read
+	Ways       []Way  `json:"ways"`       // the first is sara, as the simulator counted
 }
 
-// A Way to answer, and what it calls.
+// A Way is one design with its upstream calls.
 type Way struct {
 	Name  string  `json:"name"`
 	Calls float64 `json:"calls"`
 }
 
-// A Growth is what a request costs while one thing grows and all else stays.
+// A Growth is the cost of a request as one quantity grows and everything else stays the same.
 type Growth struct {
 	Name     string  `json:"name"`
-	About    string  `json:"about"`    // what is asked
-	Unit     string  `json:"unit"`     // of what grows
-	Shape    string  `json:"shape"`    // that is expected: it grows no faster
-	Exponent float64 `json:"exponent"` // of the power of X that fits best: 0 is flat, 1 is linear
-	// Problem says how the curve differs from its shape; empty if it does not.
+	About    string  `json:"about"`    // what is requested
+	Unit     string  `json:"unit"`     // of the quantity that grows
+	Shape    string  `json:"shape"`    // expected: the curve grows no faster
+	Exponent float64 `json:"exponent"` // of the fitted power of X: 0 is flat, 1 is linear
+	// Problem says how the curve exceeds its shape; empty if it does not.
 	Problem string  `json:"problem,omitempty"`
 	Points  []Point `json:"points"` // ascending
 }
 
-// A Point of a growth curve. Its times are of one request; those of the latency are of closed loops.
+// A Point of a growth curve. Its figures are per request; latencies are those of closed loops.
 type Point struct {
 	X     float64            `json:"x"`
 	CPU   Spread             `json:"cpu_us"`         // of sara and Redis together, in microseconds
@@ -167,7 +169,31 @@ type Point struct {
 	Calls float64            `json:"upstream_calls"` // median of the rounds
 }
 
-// Save writes the report to a file as JSON.
+// New starts the report of a program of this module that was run with these arguments.
+func New(program string, args []string) *Report {
+	command := strings.Join(append([]string{"go run ./" + program}, args...), " ")
+	return &Report{Command: command, Commit: ThisCommit(), Began: time.Now(), Machine: ThisMachine()}
+}
+
+// Progress returns a function that writes a line with the seconds since the start.
+func (r *Report) Progress(w io.Writer) func(format string, values ...any) {
+	return func(format string, values ...any) {
+		_, _ = fmt.Fprintf(w, "%5.1f s  "+format+"\n", append([]any{time.Since(r.Began).Seconds()}, values...)...)
+	}
+}
+
+// Finish sets the duration, writes the report into a folder unless that is empty, and prints it as Markdown.
+func (r *Report) Finish(folder, name string, w io.Writer) error {
+	r.Took = Seconds(time.Since(r.Began).Seconds())
+	if folder != "" {
+		if err := r.Publish(folder, name); err != nil {
+			return err
+		}
+	}
+	return r.Markdown(w)
+}
+
+// Save writes the report as JSON.
 func (r *Report) Save(path string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -187,4 +213,19 @@ func Load(path string) (*Report, error) {
 		return nil, fmt.Errorf("read the report %s: %w", path, err)
 	}
 	return r, nil
+}
+
+// Publish writes NAME.json and NAME.md into a folder, which it creates if necessary.
+func (r *Report) Publish(folder, name string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	if err := r.Save(filepath.Join(folder, name+".json")); err != nil {
+		return err
+	}
+	var text strings.Builder
+	if err := r.Markdown(&text); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, name+".md"), []byte(text.String()), 0o644)
 }

@@ -1,4 +1,4 @@
-package gauge
+package procstat
 
 import (
 	"bufio"
@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// ReadMetrics returns the metrics at an address, in Prometheus' text format, by their names: those of several series are
-// added up.
-func ReadMetrics(ctx context.Context, client *http.Client, address string) (_ map[string]float64, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+// ReadMetrics returns the metrics at a URL, in Prometheus' text format, by name. The series of one name are summed.
+func ReadMetrics(ctx context.Context, client *http.Client, url string) (_ map[string]float64, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +23,7 @@ func ReadMetrics(ctx context.Context, client *http.Client, address string) (_ ma
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %s", address, response.Status)
+		return nil, fmt.Errorf("GET %s: %s", url, response.Status)
 	}
 	return parseMetrics(response.Body)
 }
@@ -40,7 +39,7 @@ func parseMetrics(text io.Reader) (map[string]float64, error) {
 		}
 		value, err := strconv.ParseFloat(line[at+1:], 64)
 		if err != nil {
-			return nil, fmt.Errorf("read the metrics: %q: %w", line, err)
+			return nil, fmt.Errorf("parse the metrics: %q: %w", line, err)
 		}
 		name, _, _ := strings.Cut(line[:at], "{")
 		metrics[name] += value

@@ -13,12 +13,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// floorCommand is how this program runs itself as the floor: load floor FILE, with an answer as it came over the wire.
-const floorCommand = "floor"
+// bareCommand makes this program the bare handler: load bare FILE, where FILE has an answer with its headers.
+const bareCommand = "bare"
 
-// serveFloor serves the answer at every path until ctx ends, and does nothing else: what any service written with this
-// library costs at least. Content-Length and Date are the library's own, as they are in sara.
-func serveFloor(ctx context.Context, file string, stdout io.Writer) error {
+// serveBare serves the answer at every path until ctx ends, and does nothing else. It is the lower bound for any service that
+// uses this library. The library adds Content-Length and Date, as it does in sara.
+func serveBare(ctx context.Context, file string, stdout io.Writer) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func serveFloor(ctx context.Context, file string, stdout io.Writer) error {
 	return nil
 }
 
-// repeat returns a handler that gives an answer again, byte by byte.
+// repeat returns a handler that sends an answer, byte for byte.
 func repeat(answer []byte) (fasthttp.RequestHandler, error) {
 	parsed, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil)
 	if err != nil {

@@ -1,4 +1,4 @@
-package gauge
+package procstat
 
 import (
 	"bufio"
@@ -27,13 +27,13 @@ func TestParseStatSkipsTheName(t *testing.T) {
 	}
 	for _, stat := range []string{"", "42 (a) R 1", "42 (a) R 1 42 42 0 -1 4194304 100 0 0 0 x 50 0 0"} {
 		if _, err := parseStat([]byte(stat)); err == nil {
-			t.Errorf("%q is taken", stat)
+			t.Errorf("%q: no error", stat)
 		}
 	}
 }
 
-// The kernel's other account of the same process says the same, up to what /proc rounds.
-func TestProcessOfOurOwn(t *testing.T) {
+// getrusage returns the same times, but for the rounding in /proc.
+func TestReadProcess(t *testing.T) {
 	usage := func() time.Duration {
 		var u syscall.Rusage
 		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -54,11 +54,11 @@ func TestProcessOfOurOwn(t *testing.T) {
 	if p.CPU() < earliest-2*tick || p.CPU() > latest {
 		t.Errorf("%v of processor time, between %v and %v by rusage (%d)", p.CPU(), earliest, latest, sum)
 	}
-	if p.Resident < 1<<20 || p.Peak < p.Resident {
-		t.Errorf("%d bytes resident, %d at most", p.Resident, p.Peak)
+	if p.Resident < 1<<20 {
+		t.Errorf("%d bytes resident", p.Resident)
 	}
 	if _, err := ReadProcess(1 << 30); err == nil {
-		t.Error("a process that is not there can be read")
+		t.Error("no error for a process that does not exist")
 	}
 }
 
@@ -71,12 +71,12 @@ func metricsOf(t *testing.T) *httptest.Server {
 	return server
 }
 
-// kept makes what is allocated escape to the heap.
+// kept makes allocations escape to the heap.
 var kept []byte
 
-func TestHeapIsWithoutTheReading(t *testing.T) {
+func TestSinceSubtractsTheScrape(t *testing.T) {
 	server := metricsOf(t)
-	g := Gauge{Servers: []Server{{Name: "this", PID: os.Getpid(), Metrics: server.URL}}, Client: server.Client()}
+	g := Reader{Servers: []Server{{Name: "this", PID: os.Getpid(), Metrics: server.URL}}, Client: server.Client()}
 	if err := g.Calibrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -95,29 +95,29 @@ func TestHeapIsWithoutTheReading(t *testing.T) {
 	used := g.Since(before, after)
 	near := func(got, want float64) bool { return got > .97*want && got < 1.03*want } // the runtime counts whole spans
 	if heap := used.Heaps["this"]; !near(heap.Objects, objects) || !near(heap.Bytes, objects*size) {
-		t.Errorf("%d objects of %d bytes were read as %+v, a scrape as %+v", objects, size, heap, g.overhead["this"])
+		t.Errorf("%d objects of %d bytes are measured as %+v, a scrape as %+v", objects, size, heap, g.overhead["this"])
 	}
 	if used.Elapsed <= 0 || used.Processes["this"].Resident == 0 {
 		t.Errorf("used %+v", used)
 	}
 }
 
-func TestMetricsAddUpTheirSeries(t *testing.T) {
+func TestMetricsSumTheirSeries(t *testing.T) {
 	metrics, err := parseMetrics(strings.NewReader("# HELP a What.\n# TYPE a counter\na{b=\"c d\"} 1\na{b=\"e\"} 2.5\nheap 1.5e+06\n"))
 	if err != nil || len(metrics) != 2 || metrics["a"] != 3.5 || metrics["heap"] != 1.5e6 {
 		t.Errorf("%v %v", metrics, err)
 	}
 	if _, err := parseMetrics(strings.NewReader("a b c\n")); err == nil {
-		t.Error("what is no number is taken for one")
+		t.Error("no error for a value that is not a number")
 	}
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	if _, err := ReadMetrics(t.Context(), server.Client(), server.URL); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Errorf("metrics that are not there: %v", err)
+		t.Errorf("missing metrics: %v", err)
 	}
 }
 
-// startRedis starts a Redis of this test's own.
+// startRedis starts a private Redis.
 func startRedis(t *testing.T) *redis.Client {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed")
@@ -139,16 +139,16 @@ func startRedis(t *testing.T) *redis.Client {
 			return client
 		}
 	}
-	t.Fatal("Redis does not start")
+	t.Fatal("Redis did not start")
 	return nil
 }
 
 func TestRedisCountsCommandsAndRoundTrips(t *testing.T) {
 	client := startRedis(t)
 	if _, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error { return p.Get(t.Context(), "a").Err() }); !errors.Is(err, redis.Nil) {
-		t.Fatal(err) // the client opens another connection for it
+		t.Fatal(err) // opens the connection for pipelines
 	}
-	g := Gauge{Redis: client}
+	g := Reader{Redis: client}
 	before, err := g.Before(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -186,10 +186,10 @@ func TestRedisCountsCommandsAndRoundTrips(t *testing.T) {
 	}
 }
 
-func TestWhatRedisSaysIsRead(t *testing.T) {
+func TestInvalidCountersOfRedis(t *testing.T) {
 	for _, text := range []string{"cmdstat_get:calls=x", "used_cpu_sys:fast", "total_reads_processed:-"} {
 		if _, err := parseInfo(text); err == nil {
-			t.Errorf("%q is taken", text)
+			t.Errorf("%q: no error", text)
 		}
 	}
 }

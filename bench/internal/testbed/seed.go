@@ -1,4 +1,4 @@
-package stage
+package testbed
 
 import (
 	"cmp"
@@ -8,12 +8,31 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+
+	"sara/bench/trace"
 )
 
-// run runs a command of sara and returns the JSON that it prints.
-func (s *Stage) run(ctx context.Context, args ...string) ([]byte, error) {
-	command := exec.CommandContext(ctx, s.binary, append(args, "--json")...)
-	command.Env, command.Dir = s.env, s.folder
+// AccountsOf returns the accounts, people and properties that a trace needs.
+func AccountsOf(c trace.Config) []Account {
+	accounts := make([]Account, c.Accounts)
+	for i := range accounts {
+		accounts[i].People = c.People
+	}
+	for i := range c.Properties {
+		p := Property{Domain: trace.Domain(i)}
+		if c.HasSegments(i) {
+			p.BrandTerms, p.PageGroups = []string{trace.BrandTerm(i)}, trace.PageGroups()
+		}
+		owner := &accounts[c.Account(i)]
+		owner.Properties = append(owner.Properties, p)
+	}
+	return accounts
+}
+
+// run runs a command of sara and returns its JSON output.
+func (b *Testbed) run(ctx context.Context, args ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, b.binary, append(args, "--json")...)
+	command.Env, command.Dir = b.env, b.folder
 	printed, err := command.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = fmt.Errorf("%w: %s", err, exit.Stderr)
@@ -24,9 +43,9 @@ func (s *Stage) run(ctx context.Context, args ...string) ([]byte, error) {
 	return printed, nil
 }
 
-// seed adds an account and what is its own.
-func (s *Stage) seed(ctx context.Context, name string, account Account, credentials []byte) error {
-	file, err := s.write("credentials-"+name+".json", credentials)
+// seed adds an account with its workspace, connection, properties and people.
+func (b *Testbed) seed(ctx context.Context, name string, account Account, credentials []byte) error {
+	file, err := b.write("credentials-"+name+".json", credentials)
 	if err != nil {
 		return err
 	}
@@ -42,7 +61,7 @@ func (s *Stage) seed(ctx context.Context, name string, account Account, credenti
 			commands = append(commands, append([]string{"brand-terms", "set", p.Domain}, p.BrandTerms...))
 		}
 		if len(p.PageGroups) > 0 {
-			groups, err := s.writePageGroups(p)
+			groups, err := b.writePageGroups(p)
 			if err != nil {
 				return err
 			}
@@ -50,14 +69,14 @@ func (s *Stage) seed(ctx context.Context, name string, account Account, credenti
 		}
 	}
 	for _, command := range commands {
-		if _, err := s.run(ctx, command...); err != nil {
+		if _, err := b.run(ctx, command...); err != nil {
 			return err
 		}
 	}
-	return s.seedPeople(ctx, name, workspace, account.People)
+	return b.seedPeople(ctx, name, workspace, account.People)
 }
 
-func (s *Stage) writePageGroups(p Property) (path string, err error) {
+func (b *Testbed) writePageGroups(p Property) (path string, err error) {
 	type rule struct {
 		Type  string `json:"type"`
 		Value string `json:"value"`
@@ -74,26 +93,26 @@ func (s *Stage) writePageGroups(p Property) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return s.write("page-groups-"+p.Domain+".json", text)
+	return b.write("page-groups-"+p.Domain+".json", text)
 }
 
-func (s *Stage) seedPeople(ctx context.Context, account, workspace string, people int) error {
+func (b *Testbed) seedPeople(ctx context.Context, account, workspace string, people int) error {
 	var keys []string
 	for i := range people {
 		email := fmt.Sprintf("person-%d@account-%s.example", i, account)
-		if _, err := s.run(ctx, "person", "add", "account-"+account, email, "--workspace", workspace); err != nil {
+		if _, err := b.run(ctx, "person", "add", "account-"+account, email, "--workspace", workspace); err != nil {
 			return err
 		}
-		printed, err := s.run(ctx, "key", "create", email, "--name", "bench")
+		printed, err := b.run(ctx, "key", "create", email, "--name", "bench")
 		if err != nil {
 			return err
 		}
 		var created struct{ Key string }
 		if err := json.Unmarshal(printed, &created); err != nil || created.Key == "" {
-			return fmt.Errorf("sara key create prints no key: %w", cmp.Or(err, errors.New("key is empty")))
+			return fmt.Errorf("sara key create printed no key: %w", cmp.Or(err, errors.New("key is empty")))
 		}
 		keys = append(keys, created.Key)
 	}
-	s.Keys = append(s.Keys, keys)
+	b.Keys = append(b.Keys, keys)
 	return nil
 }

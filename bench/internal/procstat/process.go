@@ -1,4 +1,4 @@
-package gauge
+package procstat
 
 import (
 	"bytes"
@@ -10,15 +10,14 @@ import (
 	"time"
 )
 
-// Process is what a process used, as the kernel counts it.
+// Process has the kernel's counters of a process.
 type Process struct {
-	User     time.Duration `json:"user_ns"`
-	System   time.Duration `json:"system_ns"`
-	Resident int64         `json:"resident_bytes"`      // now
-	Peak     int64         `json:"peak_resident_bytes"` // since it began
+	User     time.Duration
+	System   time.Duration
+	Resident int64 // bytes, now
 }
 
-// CPU is all of its processor time.
+// CPU returns all of its processor time.
 func (p Process) CPU() time.Duration { return p.User + p.System }
 
 func (p Process) since(before Process) Process {
@@ -30,7 +29,7 @@ func (p Process) since(before Process) Process {
 // tick is the unit of times in /proc, the same on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// ReadProcess reads what a process, of any user, has used so far (proc(5): stat and status).
+// ReadProcess reads the counters of a process of any user (proc(5): stat and status).
 func ReadProcess(pid int) (Process, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -44,16 +43,16 @@ func ReadProcess(pid int) (Process, error) {
 	if err != nil {
 		return Process{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
 	}
-	p.Resident, p.Peak = kibibytes(status, "VmRSS:"), kibibytes(status, "VmHWM:")
+	p.Resident = kibibytes(status, "VmRSS:")
 	return p, nil
 }
 
-// parseStat finds the times, which are counted from behind the name: that may have blanks and brackets in it.
+// parseStat parses the times. Fields are counted after the name, which may contain spaces and parentheses.
 func parseStat(stat []byte) (Process, error) {
-	const user, system = 11, 12 // fields 14 and 15 by the manual's count, which begins with the process and its name
+	const user, system = 11, 12 // fields 14 and 15 of the manual, which counts the PID and the name as well
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) <= system {
-		return Process{}, errors.New("it ends before the processor times")
+		return Process{}, errors.New("too short for the processor times")
 	}
 	var times [2]time.Duration
 	for i, at := range []int{user, system} {
@@ -66,7 +65,7 @@ func parseStat(stat []byte) (Process, error) {
 	return Process{User: times[0], System: times[1]}, nil
 }
 
-// kibibytes returns a line's number in bytes, or 0 if it is not there, as for a process that has just ended.
+// kibibytes returns the value of a line in bytes, or 0 without such a line, as for a process that has just ended.
 func kibibytes(status []byte, name string) int64 {
 	for line := range strings.Lines(string(status)) {
 		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == name {

@@ -1,4 +1,4 @@
-package gauge
+package procstat
 
 import (
 	"context"
@@ -11,23 +11,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is what a Redis server counts of its work. The reading's own commands are not in it.
+// Redis has the counters of a Redis server, without the commands of the reading itself.
 type Redis struct {
-	Commands map[string]Command `json:"commands"`
-	// Reads is how often it read from its connections: a batch of commands that arrives together is one, which makes it the
-	// number of round trips of clients that wait for answers.
-	Reads int64         `json:"reads"`
-	CPU   time.Duration `json:"cpu_ns"` // of the process
+	Commands map[string]Command
+	// Reads counts the server's reads from its connections. A pipeline of commands is one read, so that this is the number of
+	// round trips of clients that wait for replies.
+	Reads int64
+	CPU   time.Duration // of the process
 }
 
-// A Command is one command's share. Those that scripts call are counted by themselves and, in time, in their script, too.
+// A Command is the share of one command. The time of a command that a script calls is part of the script's time as well.
 type Command struct {
-	Calls int64         `json:"calls"`
-	Took  time.Duration `json:"took_ns"`
+	Calls int64
+	Took  time.Duration
 }
 
-// Calls is how many commands were done for clients: all but those that scripts called, which count as parts of theirs. It
-// is exact as long as clients call by themselves none of what the scripts call.
+// Calls returns how many commands clients sent: all commands without those that scripts called. It is exact as long as
+// clients do not send the same commands themselves.
 func (r Redis) Calls(inScripts ...string) int64 {
 	calls := int64(0)
 	for name, command := range r.Commands {
@@ -43,7 +43,7 @@ func (r Redis) Calls(inScripts ...string) int64 {
 
 func (r Redis) since(before Redis) Redis {
 	used := Redis{Commands: maps.Clone(r.Commands), CPU: r.CPU - before.CPU}
-	used.Reads = max(0, r.Reads-before.Reads-1) // the later reading was one
+	used.Reads = max(0, r.Reads-before.Reads-1) // without the later reading itself
 	for name, command := range used.Commands {
 		from := before.Commands[name]
 		used.Commands[name] = Command{command.Calls - from.Calls, command.Took - from.Took}
@@ -58,7 +58,7 @@ func (r Redis) since(before Redis) Redis {
 func ReadRedis(ctx context.Context, client *redis.Client) (Redis, error) {
 	text, err := client.Info(ctx, "commandstats", "cpu", "stats").Result()
 	if err != nil {
-		return Redis{}, fmt.Errorf("read what Redis counts: %w", err)
+		return Redis{}, fmt.Errorf("read the counters of Redis: %w", err)
 	}
 	return parseInfo(text)
 }
@@ -69,7 +69,7 @@ func parseInfo(text string) (Redis, error) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		var err error
 		switch command, isCommand := strings.CutPrefix(name, "cmdstat_"); {
-		case command == "info" || command == "hello" || strings.HasPrefix(command, "client"): // what reading takes
+		case command == "info" || command == "hello" || strings.HasPrefix(command, "client"): // sent by the reading itself
 		case isCommand:
 			r.Commands[command], err = parseCommand(value)
 		case name == "total_reads_processed":
@@ -80,13 +80,13 @@ func parseInfo(text string) (Redis, error) {
 			r.CPU += time.Duration(seconds * float64(time.Second))
 		}
 		if err != nil {
-			return Redis{}, fmt.Errorf("what Redis counts: %q: %w", line, err)
+			return Redis{}, fmt.Errorf("parse the counters of Redis: %q: %w", line, err)
 		}
 	}
 	return r, nil
 }
 
-// parseCommand reads calls=1,usec=2,usec_per_call=2.00 and so on.
+// parseCommand parses calls=1,usec=2,usec_per_call=2.00 and so on.
 func parseCommand(value string) (c Command, err error) {
 	for part := range strings.SplitSeq(value, ",") {
 		name, number, _ := strings.Cut(part, "=")

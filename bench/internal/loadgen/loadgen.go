@@ -1,0 +1,125 @@
+// Package loadgen generates HTTP load and records the latency of every answer, with fasthttp's client: GETs over HTTP/1.1
+// without TLS, on kept-alive connections, one request at a time on each.
+//
+// A closed loop sends on every connection as soon as the previous answer is complete: it measures throughput. An open loop
+// sends at a fixed rate, and measures the latency of a request from the time at which it was due. A request that waits for a
+// free connection therefore waits in the figures too, as a user behind a slow answer does: this avoids coordinated omission.
+// The number of connections limits how many requests are in flight.
+//
+// Latencies go into HDR histograms, in nanoseconds with two significant digits, up to a minute. A request without a complete
+// HTTP answer, whatever its status, ends the run with an error: no failure disappears from the figures.
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/valyala/fasthttp"
+)
+
+// A Source writes the n-th request of a run, counted from 0. Many goroutines call it at once.
+type Source func(request *fasthttp.Request, n int64)
+
+// Get returns a GET of a path with its query, both sent as they are written. Headers are names and values in turn.
+func Get(path string, headers ...string) *fasthttp.Request {
+	request := new(fasthttp.Request)
+	request.URI().DisablePathNormalizing = true
+	request.SetRequestURI("http://sara.example" + path)
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	return request
+}
+
+// Rotate is a Source that repeats these requests in order.
+func Rotate(requests ...*fasthttp.Request) Source {
+	return func(request *fasthttp.Request, n int64) { requests[n%int64(len(requests))].CopyTo(request) }
+}
+
+// A Load ends after Requests or after Duration, whichever comes first; at least one of them must be set. A request that was
+// sent before the end, or due before the end of an open loop, is still answered and counted.
+type Load struct {
+	Addresses   []string // host:port; connections are distributed over them round-robin
+	Source      Source
+	Connections int
+	Requests    int64
+	Duration    time.Duration
+	Rate        float64       // requests a second, for an open loop; 0 for a closed loop
+	Patience    time.Duration // how long after Duration answers may be missing before the run fails; 0 for ten seconds
+}
+
+// A Result is what a run measured.
+type Result struct {
+	Statuses map[int]int64
+	Cache    map[string]int64 // answers by their X-Cache header
+	Examples map[int]string   // the first 500 bytes of one body for each status except 200 and 304
+	Latency  *hdrhistogram.Histogram
+	Elapsed  time.Duration // from the first request to the last answer
+	Received int64         // bytes, response headers included
+}
+
+// Requests returns the number of answers.
+func (r *Result) Requests() int64 { return r.Latency.TotalCount() }
+
+// Throughput returns the answers per second.
+func (r *Result) Throughput() float64 { return float64(r.Requests()) / r.Elapsed.Seconds() }
+
+// Percentile returns a percentile of the latency, such as 99.9.
+func (r *Result) Percentile(percent float64) time.Duration {
+	return time.Duration(r.Latency.ValueAtQuantile(percent))
+}
+
+// Max returns the longest latency.
+func (r *Result) Max() time.Duration { return time.Duration(r.Latency.Max()) }
+
+// Unexpected returns an error, with examples, unless every status is one of those expected.
+func (r *Result) Unexpected(expected ...int) error {
+	odd := r.Requests()
+	for _, status := range expected {
+		odd -= r.Statuses[status]
+	}
+	if odd == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%d of %d answers have another status than %v: %v", odd, r.Requests(), expected, r.Statuses)
+	for status, example := range r.Examples {
+		text += fmt.Sprintf("\n%d, for example: %s", status, example)
+	}
+	return errors.New(text)
+}
+
+// Run sends the load. It has closed its connections when it returns.
+func (l Load) Run(ctx context.Context) (_ *Result, err error) {
+	clock, err := newTimer()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, clock.Close()) }()
+	return l.run(ctx, clock)
+}
+
+// Once sends every request once, over a few connections, and fails unless all are answered with 200.
+func Once(ctx context.Context, address string, requests ...*fasthttp.Request) error {
+	const connections = 4
+	load := Load{Addresses: []string{address}, Source: Rotate(requests...), Connections: connections, Requests: int64(len(requests))}
+	result, err := load.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return result.Unexpected(fasthttp.StatusOK)
+}
+
+func (l Load) check() error {
+	switch {
+	case len(l.Addresses) == 0 || l.Source == nil || l.Connections < 1:
+		return errors.New("a load needs addresses, a source and connections")
+	case l.Requests <= 0 && l.Duration <= 0:
+		return errors.New("a load needs a number of requests or a duration")
+	case l.Rate < 0:
+		return fmt.Errorf("the rate %g is negative", l.Rate)
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+// Package testbed sets up what a measurement of sara needs: a built binary, any number of replicas of it, a Redis, a SQLite
+// database that sara's own commands have filled, and the simulated Search Console in this process. It uses sara from outside
+// only: commands, environment, HTTP.
+//
+// Everything listens on free ports of 127.0.0.1, keeps its files in a temporary folder, and ends with Close. Child processes
+// end with this process, even if it is killed. A Testbed belongs to one goroutine.
+package testbed
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"sara/bench/internal/subprocess"
+	"sara/cmd/sara/saratest"
+	"sara/proxy/upstream/gscsim"
+)
+
+// Config is what to set up.
+type Config struct {
+	// Binary is a built sara. If it is empty, one is built; then the working directory must be inside the module.
+	Binary   string
+	Accounts []Account
+	// Site has the size of every simulated site. Its URL and Brand are ignored.
+	Site       gscsim.Site
+	Replicas   int    // at least 1; more than one needs redis-server
+	Redis      bool   // start a Redis even for one replica
+	CacheBytes string // SARA_CACHE_BYTES, such as 64MiB; empty for the default
+	// Log is a file for the replicas' logs, at the default level. If it is empty, replicas log warnings only, and the last of
+	// them are in the error of a replica that fails.
+	Log string
+}
+
+// An Account has one workspace, one connection, and people with one key each.
+type Account struct {
+	People     int // at most 10, by the plans used here
+	Properties []Property
+	PerMinute  int // requests a minute for one key; 0 for Raised
+}
+
+// Raised is a limit that no measurement reaches. sara counts requests against it as against any other.
+const Raised = 100_000_000
+
+// plan returns the name of the account's plan.
+func (a Account) plan() string {
+	if a.PerMinute == 0 {
+		return "raised"
+	}
+	return fmt.Sprintf("minute-%d", a.PerMinute)
+}
+
+// A Property is a domain property that all people of its account can read.
+type Property struct {
+	Domain     string
+	Queries    int // of its simulated site; 0 for the number in Config.Site
+	BrandTerms []string
+	PageGroups []string // each has the pages below /name/, in lower case
+}
+
+// A Replica is one process of sara.
+type Replica struct {
+	Address  string // host:port
+	AdminURL string
+	PID      int
+}
+
+// A Redis is one process of Redis.
+type Redis struct {
+	Address string // host:port
+	PID     int
+}
+
+// A Testbed is a running sara.
+type Testbed struct {
+	Keys      [][]string // by account and person
+	Replicas  []Replica
+	Redis     *Redis // nil if there is none
+	Simulator *gscsim.Server
+
+	folder    string
+	binary    string
+	env       []string
+	log       *os.File              // nil to log warnings only
+	processes []*subprocess.Process // in the order of their start
+	upstream  *httptest.Server
+}
+
+// Start builds the binary, if need be, and starts everything.
+func Start(ctx context.Context, c Config) (_ *Testbed, err error) {
+	b := &Testbed{binary: c.Binary}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
+	if b.folder, err = os.MkdirTemp("", "sara-bench-"); err != nil {
+		return nil, err
+	}
+	if b.binary == "" {
+		b.binary = filepath.Join(b.folder, "sara")
+		if err := saratest.Build(ctx, b.binary, ""); err != nil {
+			return nil, err
+		}
+	}
+	credentials, err := b.simulate(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.configure(c); err != nil {
+		return nil, err
+	}
+	for i, account := range c.Accounts {
+		if err := b.seed(ctx, strconv.Itoa(i), account, credentials[i]); err != nil {
+			return nil, err
+		}
+	}
+	for range c.Replicas {
+		if err := b.AddReplica(); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// Close stops everything and removes the folder. Its error has the processes that failed.
+func (b *Testbed) Close() error {
+	var failures []error
+	for i := len(b.processes) - 1; i >= 0; i-- {
+		failures = append(failures, b.processes[i].Stop())
+	}
+	if b.upstream != nil {
+		b.upstream.Close()
+	}
+	if b.log != nil {
+		failures = append(failures, b.log.Close())
+	}
+	return errors.Join(append(failures, os.RemoveAll(b.folder))...)
+}
+
+// Database returns the path of the SQLite file, for seeding faster than sara's commands can.
+func (b *Testbed) Database() string { return filepath.Join(b.folder, "sara.db") }
+
+func (b *Testbed) write(name string, text []byte) (path string, err error) {
+	path = filepath.Join(b.folder, name)
+	return path, os.WriteFile(path, text, 0o600)
+}
+
+// simulate starts the simulator, with one user for each account, and returns the users' credential files.
+func (b *Testbed) simulate(c Config) (credentials [][]byte, err error) {
+	var users []gscsim.User
+	for i, account := range c.Accounts {
+		name := fmt.Sprintf("account-%d", i)
+		user := gscsim.User{Email: name, ClientID: name + ".apps.googleusercontent.com", ClientSecret: rand.Text(), RefreshToken: rand.Text()}
+		for _, property := range account.Properties {
+			site := c.Site
+			site.URL = "sc-domain:" + property.Domain
+			if property.Queries > 0 {
+				site.Queries = property.Queries
+			}
+			user.Sites = append(user.Sites, site)
+		}
+		file, err := user.AuthorizedUserJSON()
+		if err != nil {
+			return nil, err
+		}
+		users, credentials = append(users, user), append(credentials, file)
+	}
+	const seed = 11
+	unlimited := gscsim.Quotas{SearchPerMinute: -1, InspectionsPerMinute: -1, InspectionsPerDay: -1}
+	b.Simulator = gscsim.New(gscsim.Config{Seed: seed, Now: time.Now, Quotas: unlimited, Users: users})
+	b.upstream = httptest.NewServer(b.Simulator)
+	return credentials, nil
+}
+
+// plans returns the plans file for the accounts.
+func plans(accounts []Account) []byte {
+	text := []byte("plans:\n")
+	written := map[string]bool{}
+	for _, account := range accounts {
+		name, perMinute := account.plan(), account.PerMinute
+		if written[name] {
+			continue
+		}
+		if perMinute == 0 {
+			perMinute = Raised
+		}
+		text = fmt.Appendf(text, "  %s: {api_access: true, keys: 10, requests_per_minute_per_key: %d, requests_per_hour: %[3]d, "+
+			"requests_per_day: %[3]d, search_console_calls_per_day: %[3]d, live_calls_per_minute_per_property: %[3]d, "+
+			"retention_months: 84, inspected_urls_per_property: 1000}\n", name, perMinute, Raised)
+		written[name] = true
+	}
+	return text
+}
+
+// configure sets the environment of commands and replicas, and starts Redis.
+func (b *Testbed) configure(c Config) error {
+	plans, err := b.write("plans.yaml", plans(c.Accounts))
+	if err != nil {
+		return err
+	}
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return err
+	}
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "SARA_") { // the settings of another sara
+			b.env = append(b.env, variable)
+		}
+	}
+	b.env = append(b.env, "SARA_DATABASE_URL=sqlite:"+b.Database(),
+		"SARA_SECRET_KEY="+base64.StdEncoding.EncodeToString(secret), "SARA_PLANS_FILE="+plans,
+		"SARA_UPSTREAM_URL="+b.upstream.URL, "SARA_OAUTH_TOKEN_URL="+b.upstream.URL+"/token",
+		"SARA_ARCHIVE_URL=file://"+filepath.Join(b.folder, "archive"), "SARA_COLLECT=off", "SARA_INSPECT=off",
+		"SARA_REPLICAS="+strconv.Itoa(c.Replicas))
+	if c.CacheBytes != "" {
+		b.env = append(b.env, "SARA_CACHE_BYTES="+c.CacheBytes)
+	}
+	if c.Log == "" {
+		b.env = append(b.env, "SARA_LOG_LEVEL=warn")
+	} else if b.log, err = os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		return err
+	}
+	if c.Redis || c.Replicas > 1 {
+		if b.Redis, err = b.AddRedis(); err != nil {
+			return err
+		}
+		b.env = append(b.env, "SARA_REDIS_URL=redis://"+b.Redis.Address)
+	}
+	return nil
+}
+
+// start starts a program with the testbed's environment.
+func (b *Testbed) start(stderr *os.File, program string, args ...string) (*subprocess.Process, error) {
+	p, err := subprocess.Start(subprocess.Config{Program: program, Args: args, Folder: b.folder, Env: b.env, Stderr: stderr})
+	if err == nil {
+		b.processes = append(b.processes, p)
+	}
+	return p, err
+}
+
+// AddRedis starts a Redis that writes nothing to disk. The replicas do not use it.
+func (b *Testbed) AddRedis() (*Redis, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	redis, err := b.start(nil, "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no")
+	if err != nil {
+		return nil, err
+	}
+	_, err = redis.Await("eady to accept connections")
+	return &Redis{address, redis.PID}, err
+}
+
+// AddReplica starts one more replica, with additional flags of sara serve, and waits until it listens.
+func (b *Testbed) AddReplica(flags ...string) error {
+	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, flags...)
+	p, err := b.start(b.log, b.binary, args...)
+	if err != nil {
+		return err
+	}
+	r := Replica{PID: p.PID}
+	if r.Address, err = p.Await("listening on http://"); err != nil {
+		return err
+	}
+	if r.AdminURL, err = p.Await("admin listening on "); err != nil {
+		return err
+	}
+	b.Replicas = append(b.Replicas, r)
+	return nil
+}
+
+// AddServer starts a server other than sara, which prints "listening on" and its address, and returns the address.
+func (b *Testbed) AddServer(program string, args ...string) (address string, pid int, err error) {
+	p, err := b.start(nil, program, args...)
+	if err != nil {
+		return "", 0, err
+	}
+	address, err = p.Await("listening on ")
+	return address, p.PID, err
+}
+
+// Archive imports a history of a property into the archive, as CSV for sara archive import.
+func (b *Testbed) Archive(ctx context.Context, domain string, history []byte) error {
+	file, err := b.write("history-"+domain+".csv", history)
+	if err != nil {
+		return err
+	}
+	_, err = b.run(ctx, "archive", "import", domain, file)
+	return err
+}
