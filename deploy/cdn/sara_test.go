@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sara/archive/sqlstore/pgtest"
+	"sara/cmd/sara/saratest"
 	"sara/policy/redistest"
 	"sara/proxy/upstream/gscsim"
 )
@@ -45,19 +46,6 @@ type replica struct {
 	process *exec.Cmd
 }
 
-// builtBinary returns the binary that SARA_BINARY names, or builds one.
-func builtBinary(t *testing.T) string {
-	t.Helper()
-	if path := os.Getenv("SARA_BINARY"); path != "" {
-		return path
-	}
-	path := filepath.Join(t.TempDir(), "sara")
-	if said, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", path, "sara/cmd/sara").CombinedOutput(); err != nil {
-		t.Fatalf("build sara: %v\n%s", err, said)
-	}
-	return path
-}
-
 // newWorld sets up the accounts red and blue, who both have a property shop.example that is not the other's, red one called
 // red.example too, and tight, who may ask three times a minute.
 func newWorld(t *testing.T) *world {
@@ -65,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	findNginx(t) // before anything slow is started
 	w := &world{t: t, keys: make(map[string]string), folder: t.TempDir(), asker: client("127.0.0.1")}
 	server, database := redistest.Single(t), pgtest.Start(t)
-	w.binary = builtBinary(t)
+	w.binary = saratest.Binary(t)
 	red := w.user("red", gscsim.Site{URL: "sc-domain:shop.example", Queries: 60, Pages: 30}, gscsim.Site{URL: "sc-domain:red.example", Queries: 60, Pages: 30})
 	blue := w.user("blue", gscsim.Site{URL: "sc-domain:shop.example", Queries: 90, Pages: 30})
 	w.simulator = gscsim.New(gscsim.Config{Seed: 7, Now: time.Now, Users: []gscsim.User{red, blue}})

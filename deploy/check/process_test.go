@@ -1,30 +1,36 @@
 package check
 
 import (
-	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"sara/cmd/sara/saratest"
 )
 
-// TestSara holds what deployments rely on against the binary, which is built once.
+// TestSara checks against the binary what deployments rely on.
 func TestSara(t *testing.T) {
-	binary := saraBinary(t)
-	t.Run("the build's version is told", func(t *testing.T) {
-		if os.Getenv("SARA_BINARY") != "" {
-			t.Skip("SARA_BINARY was not built here")
+	if testing.Short() {
+		t.Skip("builds and runs sara")
+	}
+	binary := saratest.Binary(t)
+	t.Run("the Dockerfile's build has its version", func(t *testing.T) {
+		binary := filepath.Join(t.TempDir(), "sara")
+		if err := saratest.Build(t.Context(), binary, linkerFlags(t)); err != nil {
+			t.Fatal(err)
 		}
 		out, err := sara(t, binary, nil, "version")
 		if err != nil || !strings.Contains(out, builtVersion) || !strings.Contains(out, builtRevision) {
 			t.Errorf("%v, %s", err, out)
 		}
 	})
-	t.Run("every setting that is mentioned exists", func(t *testing.T) { testSettings(t, binary) })
-	t.Run("the settings of pods are accepted", func(t *testing.T) {
+	t.Run("every setting mentioned in deploy exists", func(t *testing.T) { testSettings(t, binary) })
+	t.Run("the pods' settings are valid", func(t *testing.T) {
 		for _, folder := range kustomizations(t) {
 			testAccepted(t, binary, podEnvironment(t, render(t, folder)))
 		}
 	})
-	t.Run("the settings of compose are accepted", func(t *testing.T) { testComposeFits(t, binary) })
-	t.Run("the secrets of compose are read", func(t *testing.T) { testSecrets(t, binary) })
-	t.Run("every metric that is asked for exists", func(t *testing.T) { testMetrics(t, binary) })
+	t.Run("the Compose settings are valid", func(t *testing.T) { testComposeFits(t, binary) })
+	t.Run("the Compose secrets are read", func(t *testing.T) { testSecrets(t, binary) })
+	t.Run("every queried metric exists", func(t *testing.T) { testMetrics(t, binary) })
 }

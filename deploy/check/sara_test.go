@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -16,30 +15,20 @@ import (
 	"time"
 )
 
-// The version that the built binary is told it has.
+// The version that the test builds.
 const (
 	builtVersion  = "v1.2.3-check"
 	builtRevision = "c0ffee"
 )
 
-// saraBinary returns the binary that SARA_BINARY names, or builds one, linked as the Dockerfile does.
-func saraBinary(t *testing.T) string {
+// linkerFlags returns the flags that the Dockerfile links with, for this version.
+func linkerFlags(t *testing.T) string {
 	t.Helper()
-	if path := os.Getenv("SARA_BINARY"); path != "" {
-		return path
-	}
 	flags := regexp.MustCompile(`-ldflags "([^"]*)"`).FindStringSubmatch(readFile(t, "../docker/Dockerfile"))
 	if flags == nil {
 		t.Fatal("the Dockerfile has no -ldflags")
 	}
-	binary := filepath.Join(t.TempDir(), "sara")
-	link := strings.NewReplacer("${VERSION}", builtVersion, "${REVISION}", builtRevision).Replace(flags[1])
-	build := exec.Command("go", "build", "-ldflags", link, "-o", binary, "./cmd/sara")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build sara: %v\n%s", err, out)
-	}
-	return binary
+	return strings.NewReplacer("${VERSION}", builtVersion, "${REVISION}", builtRevision).Replace(flags[1])
 }
 
 func readFile(t *testing.T, path string) string {

@@ -10,16 +10,21 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sara/cmd/sara/saratest"
 )
 
-// worldVariable is where the callers find what the demo says of itself: its address, its keys, its properties.
+// worldVariable has the output of sara demo --json for the callers: its address, keys and properties.
 const worldVariable = "SARA_DEMO_WORLD"
 
-// The document generates, what is generated compiles, and what is compiled reads the API's answers.
+// Stock generators accept the document, their clients compile, and the clients read the API's answers.
 func TestClientsOfTheDocument(t *testing.T) {
-	sara := buildSara(t)
+	if testing.Short() {
+		t.Skip("builds and runs sara, and generates clients")
+	}
+	sara := saratest.Binary(t)
 	document := filepath.Join(t.TempDir(), "openapi.json")
-	text := run(t, "the document is not printed", ".", nil, sara, "openapi")
+	text := run(t, "sara does not print the document", ".", nil, sara, "openapi")
 	if err := os.WriteFile(document, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -43,40 +48,29 @@ func TestClientsOfTheDocument(t *testing.T) {
 	})
 }
 
-// run runs a program to its end and returns its standard output. What the program is for fails with all that it says.
+// run runs a program and returns its standard output. If the program fails, the test fails with the trouble and all output.
 func run(t *testing.T, trouble, dir string, environ []string, program string, args ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program, args...)
 	command.Dir, command.Env = dir, append(os.Environ(), environ...)
-	var said strings.Builder
-	command.Stderr = &said
+	var output strings.Builder
+	command.Stderr = &output
 	out, err := command.Output()
 	if err != nil {
-		t.Fatalf("%s.\n%s: %v\n%s%s", trouble, command, err, out, said.String())
+		t.Fatalf("%s.\n%s: %v\n%s%s", trouble, command, err, out, output.String())
 	}
 	return string(out)
 }
 
-// buildSara returns the path of sara's binary: SARA_BINARY, if it is set, else one that is built of this repository.
-func buildSara(t *testing.T) string {
-	t.Helper()
-	if built := os.Getenv("SARA_BINARY"); built != "" {
-		return built
-	}
-	binary := filepath.Join(t.TempDir(), "sara")
-	run(t, "sara does not build", filepath.Join("..", ".."), nil, "go", "build", "-o", binary, "./cmd/sara")
-	return binary
-}
-
-// startDemo starts a demo that ends with the test, and returns the environment in which a caller finds it.
+// startDemo starts a demo that ends with the test, and returns the environment for the callers.
 func startDemo(t *testing.T, sara string) []string {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	command := exec.CommandContext(ctx, sara, "demo", "--json", "--listen", "127.0.0.1:0")
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = 20 * time.Second
-	var said strings.Builder
-	command.Stderr = &said
+	var output strings.Builder
+	command.Stderr = &output
 	out, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -87,26 +81,26 @@ func startDemo(t *testing.T, sara string) []string {
 	t.Cleanup(func() {
 		stop()
 		if err := command.Wait(); command.ProcessState == nil || command.ProcessState.ExitCode() != 0 {
-			t.Errorf("the demo ends with %v\n%s", err, said.String())
+			t.Errorf("the demo ends with %v\n%s", err, output.String())
 		}
 	})
 	world, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the demo does not say where it is: %v", err)
+		t.Fatalf("the demo printed no address: %v", err)
 	}
 	return []string{worldVariable + "=" + world}
 }
 
-// installPackages installs what the lock file says, from npm's cache as far as it is there.
+// installPackages installs the packages of the lock file, from npm's cache where possible.
 func installPackages(t *testing.T) {
 	t.Helper()
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		t.Skip("npm is not installed, which would fetch the generator")
+		t.Skip("npm is not installed")
 	}
 	install := exec.CommandContext(t.Context(), npm, "ci", "--prefer-offline", "--no-audit", "--no-fund", "--fetch-retries=0")
 	install.Dir = "typescript"
 	if out, err := install.CombinedOutput(); err != nil {
-		t.Skipf("the generator cannot be fetched: %v\n%s", err, out)
+		t.Skipf("npm cannot download the generator: %v\n%s", err, out)
 	}
 }
