@@ -106,7 +106,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	gate, err := policy.NewGate(policy.Config{
-		Directory: directory{store: c.Store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: c.Now,
+		Directory: directory{c.Store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: c.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -210,9 +210,9 @@ func rowOfDay(d sqlstore.IndexDay) trendRow {
 	return trendRow{Date: d.Date.String(), TotalURLs: d.URLs, Indexed: d.Indexed, NotIndexed: d.NotIndexed, Error: d.Error, Unknown: d.Unknown}
 }
 
-func rowOfURL(u sqlstore.IndexedURL) urlRow {
+func rowOfURL(u sqlstore.Inspection) urlRow {
 	return urlRow{URL: u.URL, CoverageState: u.CoverageState, Verdict: u.Verdict, LastCrawlTime: instantOf(u.LastCrawl),
-		LastInspectedAt: timestamp(u.InspectedAt)}
+		LastInspectedAt: timestamp(u.At)}
 }
 
 // instantOf formats a time; nil, which JSON writes as null, stays nil.

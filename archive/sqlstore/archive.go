@@ -85,7 +85,11 @@ const selectArchivable = "SELECT " + propertyColumns + ", a.plan, s.collected_at
 func scanArchivable(row scanner) (p ArchivableProperty, err error) {
 	p.Property, err = scanProperty(joined{row, []any{&p.Plan, optionalInstant{&p.State.CollectedAt}, optionalInstant{&p.State.RestsUntil},
 		&p.State.Failures, &p.State.Note}})
-	p.State.PropertyID, p.State.First, p.State.Last = p.ID, p.First, p.Last
+	p.State.PropertyID = p.ID
+	if days := p.History; days != nil {
+		first, last := translate.Date(days.First), translate.Date(days.Last)
+		p.State.First, p.State.Last = &first, &last
+	}
 	return p, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/policy"
 	"sara/translate"
 )
 
@@ -139,7 +140,7 @@ func testArchivableProperties(t *testing.T, f *fixture) {
 	wantNil(t, f.SaveArchiveState(f.ctx, state))
 	value(f.SetConnectionHealth(f.ctx, google.ID, google.Revision, false, "revoked"))(t)
 	value(f.SetPropertyAccess(f.ctx, a.ID, "no access"))(t)
-	a.AccessNote, b.First, b.Last = "no access", &last, &last
+	a.AccessNote, b.History = "no access", &policy.DayRange{First: int32(last), Last: int32(last)}
 	for _, p := range []*Property{&b, &c} {
 		p.Connection.Healthy, p.Connection.Note = false, "revoked"
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"sara/policy"
 )
 
 // Kinds of upstream credentials, as Google's JSON names them.
@@ -18,7 +20,7 @@ const (
 
 // A Connection is an upstream account through which a workspace's properties are read.
 type Connection struct {
-	ID            string
+	policy.Connection
 	AccountID     string
 	AccountName   string
 	WorkspaceID   string
@@ -26,9 +28,6 @@ type Connection struct {
 	Name          string // unique in its workspace
 	Kind          string // ServiceAccount or AuthorizedUser
 	Identity      string // the service account's e-mail address or the OAuth client's id, to recognise it by
-	Revision      int    // from 1; grows whenever the credentials are replaced
-	Healthy       bool   // whether the upstream took the credentials when they were last used
-	Note          string // why it is not healthy; empty when it is
 	CreatedAt     time.Time
 }
 
@@ -64,7 +63,8 @@ func (s *Store) AddConnection(ctx context.Context, workspace, name string, crede
 	if err != nil {
 		return Connection{}, fmt.Errorf("encrypt the credentials of %s: %w", identity, err)
 	}
-	c := Connection{ID: id, Kind: kind, Identity: identity, Revision: 1, Healthy: true, CreatedAt: s.clock()}
+	c := Connection{Connection: policy.Connection{ID: id, Revision: 1, Healthy: true}, Kind: kind, Identity: identity,
+		CreatedAt: s.clock()}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		w, err := findWorkspace(ctx, tx, workspace, "")
 		if err != nil {

@@ -8,15 +8,19 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"sara/policy"
 )
 
 func testConnections(t *testing.T, f *fixture) {
 	a := f.account("acme", "pro")
 	w := f.workspace("acme", "main")
 	c := value(f.AddConnection(f.ctx, "main", "google", serviceAccountJSON))(t)
-	equal(t, c, Connection{ID: c.ID, AccountID: a.ID, AccountName: "acme", WorkspaceID: w.ID, WorkspaceName: "main",
-		Name: "google", Kind: ServiceAccount, Identity: "robot@project.iam.gserviceaccount.com", Revision: 1, Healthy: true,
-		CreatedAt: f.time})
+	equal(t, c, Connection{
+		Connection: policy.Connection{ID: c.ID, Revision: 1, Healthy: true},
+		AccountID:  a.ID, AccountName: "acme", WorkspaceID: w.ID, WorkspaceName: "main",
+		Name: "google", Kind: ServiceAccount, Identity: "robot@project.iam.gserviceaccount.com", CreatedAt: f.time,
+	})
 	_, err := f.AddConnection(f.ctx, "main", "google", serviceAccountJSON)
 	refused[*ExistsError](t, err)
 
@@ -74,7 +78,7 @@ func testReplaceCredentials(t *testing.T, f *fixture) {
 	wantNil(t, err)
 	equal(t, string(credentials), string(authorizedUserJSON))
 	equal(t, revision, 2)
-	p.Connection = ConnectionState{ID: c.ID, Kind: AuthorizedUser, Revision: 2, Healthy: true}
+	p.Connection = policy.Connection{ID: c.ID, Revision: 2, Healthy: true}
 	equal(t, value(f.Property(f.ctx, p.ID))(t), p)
 
 	// A replica that still has the old credentials says nothing about the new ones.

@@ -12,15 +12,6 @@ import (
 	"sara/translate"
 )
 
-// An IndexedURL is the published result of a URL.
-type IndexedURL struct {
-	URL           string
-	CoverageState string // the upstream's label
-	Verdict       string
-	LastCrawl     *time.Time // nil for never
-	InspectedAt   time.Time
-}
-
 // An IndexQuery selects results of a property. Zero fields select all.
 type IndexQuery struct {
 	Bucket        translate.Bucket
@@ -37,7 +28,7 @@ type IndexQuery struct {
 type IndexedPage struct {
 	State     IndexState
 	Inspected int // URLs of the property that have a result
-	Rows      []IndexedURL
+	Rows      []Inspection
 	Total     int // results that the query selects
 }
 
@@ -201,7 +192,7 @@ func (s *Store) readTotal(ctx context.Context, count string, args []any) (page I
 
 // The page is cut in an index alone; only its rows are looked up in the table. Without rows there is one of NULLs, which
 // tells the revision.
-const selectPage = "SELECT s.revision, page.place, u.url, l.label, u.verdict, u.crawled_at, u.inspected_at FROM index_states s" +
+const selectPage = "SELECT s.revision, page.place, u.url, u.bucket, l.label, u.verdict, u.crawled_at, u.inspected_at FROM index_states s" +
 	" LEFT JOIN (SELECT number, url, %[1]s AS place FROM indexed_urls WHERE %[3]s ORDER BY %[2]s LIMIT $%[4]d OFFSET $%[5]d) AS page" +
 	" ON page.number = s.number" +
 	" LEFT JOIN indexed_urls u ON u.number = page.number AND u.url = page.url LEFT JOIN coverage_labels l ON l.number = u.label" +
@@ -218,19 +209,21 @@ func pageQuery(order, where string, args int) string {
 
 // readRows returns the rows of a page, the last two of args being its limit and its offset, the place of the last of them,
 // and the revision that they are of.
-func (s *Store) readRows(ctx context.Context, order, where string, args []any) (rows []IndexedURL, last place, revision int64, err error) {
+func (s *Store) readRows(ctx context.Context, order, where string, args []any) (rows []Inspection, last place, revision int64, err error) {
 	revision = neverRevised
-	found, err := all(ctx, s.db, func(row scanner) (u IndexedURL, err error) {
+	found, err := all(ctx, s.db, func(row scanner) (i Inspection, err error) {
+		var bucket sql.NullInt16
 		var label, verdict sql.NullString
-		var inspected *time.Time
-		err = row.Scan(&revision, &last.key, &last.url, &label, &verdict, optionalSeconds{&u.LastCrawl}, optionalSeconds{&inspected})
-		if u.URL, u.CoverageState, u.Verdict = string(last.url), label.String, verdict.String; inspected != nil {
-			u.InspectedAt = *inspected
+		var at *time.Time
+		err = row.Scan(&revision, &last.key, &last.url, &bucket, &label, &verdict, optionalSeconds{&i.LastCrawl}, optionalSeconds{&at})
+		i.URL, i.Bucket, i.CoverageState, i.Verdict = string(last.url), translate.Bucket(bucket.Int16), label.String, verdict.String
+		if at != nil {
+			i.At = *at
 		}
-		return u, err
+		return i, err
 	}, pageQuery(order, where, len(args)), args...)
 	if len(found) == 1 && found[0].URL == "" {
-		return []IndexedURL{}, place{}, revision, err
+		return []Inspection{}, place{}, revision, err
 	}
 	return found, last, revision, err
 }

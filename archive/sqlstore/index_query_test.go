@@ -90,7 +90,7 @@ func (w *coverageWorld) publish() {
 }
 
 // page is the plain way to answer a query.
-func (w *coverageWorld) page(q IndexQuery) (rows []IndexedURL, total int) {
+func (w *coverageWorld) page(q IndexQuery) (rows []Inspection, total int) {
 	var found []DiscoveredURL
 	for _, u := range w.discover.URLs {
 		i, inspected := w.results[u.URL]
@@ -109,10 +109,9 @@ func (w *coverageWorld) page(q IndexQuery) (rows []IndexedURL, total int) {
 		}
 		return cmp.Or(by, strings.Compare(a.URL, b.URL))
 	})
-	rows = []IndexedURL{}
+	rows = []Inspection{}
 	for _, u := range found[min(q.Offset, len(found)):min(q.Offset+q.Limit, len(found))] {
-		i := w.results[u.URL]
-		rows = append(rows, IndexedURL{u.URL, i.CoverageState, i.Verdict, i.LastCrawl, i.At})
+		rows = append(rows, w.results[u.URL])
 	}
 	return rows, len(found)
 }
@@ -177,8 +176,8 @@ func (f *fixture) agrees(w *coverageWorld, propertyID string, q IndexQuery) {
 	}
 }
 
-func sameResult(a, b IndexedURL) bool {
-	return fmt.Sprint(a.URL, a.CoverageState, a.Verdict, a.InspectedAt) == fmt.Sprint(b.URL, b.CoverageState, b.Verdict, b.InspectedAt) &&
+func sameResult(a, b Inspection) bool {
+	return fmt.Sprint(a.URL, a.Bucket, a.CoverageState, a.Verdict, a.At) == fmt.Sprint(b.URL, b.Bucket, b.CoverageState, b.Verdict, b.At) &&
 		(a.LastCrawl == nil) == (b.LastCrawl == nil) && (a.LastCrawl == nil || a.LastCrawl.Equal(*b.LastCrawl))
 }
 
@@ -222,7 +221,7 @@ func testStablePages(t *testing.T, f *fixture) {
 	f.publish(site.ID)
 	for _, order := range allOrders() {
 		whole := value(f.IndexedURLs(f.ctx, site.ID, IndexQuery{Order: order, Limit: 500}))(t)
-		var paged []IndexedURL
+		var paged []Inspection
 		for len(paged) < whole.Total {
 			page := value(f.IndexedURLs(f.ctx, site.ID, IndexQuery{Order: order, Limit: 13, Offset: len(paged)}))(t)
 			equal(t, page.Total, whole.Total)

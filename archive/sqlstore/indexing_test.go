@@ -54,15 +54,15 @@ func byURL(limit int) IndexQuery {
 	return IndexQuery{Order: translate.Order{By: "url"}, Limit: limit}
 }
 
-func urlNames(rows []IndexedURL) []string {
-	return names(rows, func(u IndexedURL) string { return u.URL })
+func urlNames(rows []Inspection) []string {
+	return names(rows, func(u Inspection) string { return u.URL })
 }
 
 func testIndexState(t *testing.T, f *fixture) {
 	site := f.indexed()
 	equal(t, value(f.IndexState(f.ctx, site.ID))(t), IndexState{PropertyID: site.ID})
 	page := value(f.IndexedURLs(f.ctx, site.ID, byURL(10)))(t)
-	equal(t, page, IndexedPage{State: IndexState{PropertyID: site.ID}, Rows: []IndexedURL{}})
+	equal(t, page, IndexedPage{State: IndexState{PropertyID: site.ID}, Rows: []Inspection{}})
 	equal(t, value(f.TrackedURLs(f.ctx, site.ID))(t), []TrackedURL{})
 
 	generation := f.Generation()
@@ -229,13 +229,14 @@ func testStaging(t *testing.T, f *fixture) {
 		Verdict: "PASS", LastCrawl: &crawl, At: at})
 	stage(Inspection{URL: "https://example.com/unknown", CoverageState: "Soft 404", Bucket: translate.BucketError, At: at})
 	refused[*InputError](t, f.StageInspection(f.ctx, site.ID, Inspection{URL: "https://example.com/b", At: at}))
-	equal(t, value(f.IndexedURLs(f.ctx, site.ID, byURL(10)))(t).Rows, []IndexedURL{})
+	equal(t, value(f.IndexedURLs(f.ctx, site.ID, byURL(10)))(t).Rows, []Inspection{})
 	equal(t, value(f.TrackedURLs(f.ctx, site.ID))(t), []TrackedURL{
 		{URL: "https://example.com/a", InspectedAt: &f.time}, {URL: "https://example.com/b"}})
 
 	equal(t, f.publish(site.ID), 1)
 	crawl = crawl.Truncate(time.Second)
-	want := []IndexedURL{{URL: "https://example.com/a", CoverageState: "Submitted and indexed", Verdict: "PASS", LastCrawl: &crawl, InspectedAt: f.time}}
+	want := []Inspection{{URL: "https://example.com/a", CoverageState: "Submitted and indexed", Bucket: translate.BucketIndexed,
+		Verdict: "PASS", LastCrawl: &crawl, At: f.time}}
 	for range 2 {
 		page := value(f.IndexedURLs(f.ctx, site.ID, byURL(10)))(t)
 		equal(t, page.Rows, want)
@@ -245,7 +246,8 @@ func testStaging(t *testing.T, f *fixture) {
 	// A later result replaces the whole of the earlier one.
 	stage(Inspection{URL: "https://example.com/a", CoverageState: "", Bucket: translate.BucketUnknown, At: at.Add(time.Hour)})
 	equal(t, f.publish(site.ID), 1)
-	equal(t, value(f.IndexedURLs(f.ctx, site.ID, byURL(10)))(t).Rows, []IndexedURL{{URL: "https://example.com/a", InspectedAt: f.time.Add(time.Hour)}})
+	equal(t, value(f.IndexedURLs(f.ctx, site.ID, byURL(10)))(t).Rows, []Inspection{
+		{URL: "https://example.com/a", Bucket: translate.BucketUnknown, At: f.time.Add(time.Hour)}})
 }
 
 func testIndexSummary(t *testing.T, f *fixture) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"sara/policy"
 )
 
 // An APIKey is what is kept of a key: its hash stays in the database, its text nowhere.
@@ -17,7 +19,7 @@ type APIKey struct {
 	PersonID  string
 	Name      string
 	Scopes    []string
-	Workspace *WorkspaceScope // nil when the key reaches all that its person reaches
+	Workspace *policy.Workspace // nil when the key reaches all that its person reaches
 	CreatedAt time.Time
 	ExpiresAt *time.Time // nil when it does not expire
 	RevokedAt *time.Time // nil when it is not revoked
@@ -25,11 +27,11 @@ type APIKey struct {
 
 // KeySpec describes a key to create.
 type KeySpec struct {
-	Person    string     // id or e-mail address
-	Name      string     // 1 to 80 characters
-	Scopes    []string   // one or more, each once
-	Workspace string     // a reference to one of the person's workspaces; empty for all of them
-	Hash      [32]byte   // SHA-256 of the whole key
+	Person    string   // id or e-mail address
+	Name      string   // 1 to 80 characters
+	Scopes    []string // one or more, each once
+	Workspace string   // a reference to one of the person's workspaces; empty for all of them
+	Hash      policy.Hash
 	ExpiresAt *time.Time // nil: it does not expire. It may lie in the past
 }
 
@@ -42,7 +44,7 @@ func scanKey(row scanner) (k APIKey, err error) {
 	err = row.Scan(&k.ID, &k.PersonID, &k.Name, &scopes, &workspaceID, &workspaceName, instant{&k.CreatedAt},
 		optionalInstant{&k.ExpiresAt}, optionalInstant{&k.RevokedAt})
 	if workspaceID != nil && workspaceName != nil {
-		k.Workspace = &WorkspaceScope{*workspaceID, *workspaceName}
+		k.Workspace = &policy.Workspace{ID: *workspaceID, Name: *workspaceName}
 	}
 	k.Scopes = strings.Fields(scopes)
 	return k, err
@@ -76,7 +78,7 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 			if err != nil {
 				return err
 			}
-			k.Workspace, workspaceID = &WorkspaceScope{w.ID, w.Name}, w.ID
+			k.Workspace, workspaceID = &w.Workspace, w.ID
 		}
 		if err := checkKeyLimit(ctx, tx, p.AccountID, k.CreatedAt, limit); err != nil {
 			return err

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"sara/policy"
 	"sara/translate"
 )
 
-func testKeyByHash(t *testing.T, f *fixture) {
+func testKeyForAdmission(t *testing.T, f *fixture) {
 	p, c := f.acme()
 	f.key(p.Email, "plain")
 	expires := f.time.Add(24 * time.Hour)
@@ -22,19 +23,26 @@ func testKeyByHash(t *testing.T, f *fixture) {
 	until := translate.NewDate(2027, 1, 31)
 	account := value(f.SetPlan(f.ctx, "acme", "agency", &until))(t)
 
-	want := KeyRecord{KeyID: key.ID, Scopes: spec.Scopes, Workspace: &WorkspaceScope{c.WorkspaceID, "main"}, ExpiresAt: &expires,
-		PersonID: p.ID, AccountID: account.ID, Plan: "agency", Until: &until}
-	equal(t, value(f.KeyByHash(f.ctx, spec.Hash))(t), want)
+	want := policy.Key{ID: key.ID, Scopes: policy.PropertiesRead | policy.IndexingRead,
+		Workspace: &policy.Workspace{ID: c.WorkspaceID, Name: "main"}, ExpiresAt: expires, PersonID: p.ID, AccountID: account.ID,
+		PlanName: "agency", PlanEnd: time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC)}
+	equal(t, value(f.Key(f.ctx, spec.Hash))(t), want)
 	value(f.RevokeKey(f.ctx, key.ID))(t)
-	want.RevokedAt = &f.time
-	equal(t, value(f.KeyByHash(f.ctx, spec.Hash))(t), want)
+	want.Revoked = true
+	equal(t, value(f.Key(f.ctx, spec.Hash))(t), want)
 
-	plain := value(f.KeyByHash(f.ctx, keySpec("", "plain").Hash))(t)
-	if plain.Workspace != nil || plain.ExpiresAt != nil || plain.RevokedAt != nil {
+	plain := value(f.Key(f.ctx, keySpec("", "plain").Hash))(t)
+	if plain.Workspace != nil || !plain.ExpiresAt.IsZero() || plain.Revoked {
 		t.Errorf("a plain key is %+v", plain)
 	}
-	if _, err := f.KeyByHash(f.ctx, sha256.Sum256([]byte("unknown"))); !errors.Is(err, ErrNotFound) {
+	if _, err := f.Key(f.ctx, sha256.Sum256([]byte("unknown"))); !errors.Is(err, policy.ErrUnknown) {
 		t.Errorf("an unknown key: %v", err)
+	}
+	spec = keySpec(p.ID, "of a newer version")
+	spec.Scopes = []string{"weather:read"}
+	value(f.CreateKey(f.ctx, spec, unlimited))(t)
+	if _, err := f.Key(f.ctx, spec.Hash); err == nil || errors.Is(err, policy.ErrUnknown) {
+		t.Errorf("a key with an unknown scope: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"sara/policy"
 	"sara/translate"
 )
 
@@ -56,7 +57,7 @@ func testWorkspaces(t *testing.T, f *fixture) {
 	f.account("globex", "pro")
 	w := f.workspace("acme", "main")
 	other := f.workspace("globex", "main")
-	equal(t, w, Workspace{ID: w.ID, AccountID: a.ID, AccountName: "acme", Name: "main", CreatedAt: f.time})
+	equal(t, w, Workspace{Workspace: policy.Workspace{ID: w.ID, Name: "main"}, AccountID: a.ID, AccountName: "acme", CreatedAt: f.time})
 	equal(t, value(f.Workspaces(f.ctx))(t), []Workspace{w, other})
 	_, err := f.AddWorkspace(f.ctx, a.ID, "main")
 	equal(t, refusal[*ExistsError](t, err).Name, "acme/main")

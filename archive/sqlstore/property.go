@@ -7,38 +7,21 @@ import (
 	"strings"
 	"time"
 
-	"sara/translate"
+	"sara/policy"
 )
 
-// A Property is one site that a connection can read upstream.
+// A Property is one site that a connection can read upstream, with what only administration and listings need. Its History
+// is that of its ArchiveState.
 type Property struct {
-	ID              string // a UUID in lower case
+	policy.Property
 	WorkspaceID     string
-	Connection      ConnectionState
-	Site            string // the upstream's property string, such as sc-domain:example.com
-	Host            string // the host or domain of Site, in lower case and without a port
-	Type            string // DomainProperty or URLPrefixProperty
-	DisplayName     string
-	Slug            string // unique in the workspace
-	PermissionLevel string // as the upstream says it; empty when nobody asked
+	PermissionLevel string // as the upstream names it; empty if it was not asked
 	Starred         bool
-	Archived        bool
-	AccessNote      string // why the upstream does not let this one be read; empty when it does
 	CreatedAt       time.Time
-	First, Last     *translate.Date // first and last archived day, see ArchiveState; nil while nothing is archived
-}
-
-// ConnectionState is what reading a property needs to know of its connection.
-type ConnectionState struct {
-	ID       string
-	Kind     string // ServiceAccount or AuthorizedUser
-	Revision int    // of the credentials
-	Healthy  bool
-	Note     string
 }
 
 const (
-	propertyColumns = "p.id, p.workspace_id, c.id, c.kind, c.revision, c.healthy, c.note, p.site, p.host, p.type," +
+	propertyColumns = "p.id, p.workspace_id, c.id, c.revision, c.healthy, c.note, p.site, p.host, p.type," +
 		" p.display_name, p.slug, p.permission_level, p.starred, p.archived, p.access_note, p.created_at," +
 		" (SELECT first_day FROM archive_states WHERE property_id = p.id)," +
 		" (SELECT last_day FROM archive_states WHERE property_id = p.id)"
@@ -51,8 +34,12 @@ const (
 
 func scanProperty(row scanner) (p Property, err error) {
 	c := &p.Connection
-	err = row.Scan(&p.ID, &p.WorkspaceID, &c.ID, &c.Kind, &c.Revision, &c.Healthy, &c.Note, &p.Site, &p.Host, &p.Type,
-		&p.DisplayName, &p.Slug, &p.PermissionLevel, &p.Starred, &p.Archived, &p.AccessNote, instant{&p.CreatedAt}, &p.First, &p.Last)
+	var first, last *int32
+	err = row.Scan(&p.ID, &p.WorkspaceID, &c.ID, &c.Revision, &c.Healthy, &c.Note, &p.Site, &p.Host, &p.Type,
+		&p.DisplayName, &p.Slug, &p.PermissionLevel, &p.Starred, &p.Archived, &p.AccessNote, instant{&p.CreatedAt}, &first, &last)
+	if first != nil && last != nil {
+		p.History = &policy.DayRange{First: *first, Last: *last}
+	}
 	return p, err
 }
 
@@ -78,7 +65,7 @@ func (s *Store) AddProperty(ctx context.Context, spec PropertySpec) (Property, e
 			return err
 		}
 		p.WorkspaceID = c.WorkspaceID
-		p.Connection = ConnectionState{c.ID, c.Kind, c.Revision, c.Healthy, c.Note}
+		p.Connection = c.Connection
 		p.Slug, err = firstFree("slug", spec.Slug, deriveSlug(p.Site), maxSlug, func(slug string) (int64, error) {
 			p.Slug = slug
 			return insertProperty(ctx, tx, p)

@@ -4,16 +4,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sara/policy"
 )
 
 func testAddProperty(t *testing.T, f *fixture) {
 	_, c := f.acme()
 	p := value(f.AddProperty(f.ctx, PropertySpec{Connection: "main/google", Site: "sc-domain:Example.com",
 		PermissionLevel: "siteOwner"}))(t)
-	equal(t, p, Property{ID: p.ID, WorkspaceID: c.WorkspaceID,
-		Connection: ConnectionState{ID: c.ID, Kind: ServiceAccount, Revision: 1, Healthy: true},
-		Site:       "sc-domain:example.com", Host: "example.com", Type: DomainProperty, DisplayName: "example.com",
-		Slug: "example-com", PermissionLevel: "siteOwner", CreatedAt: f.time})
+	equal(t, p, Property{
+		Property: policy.Property{
+			ID: p.ID, Site: "sc-domain:example.com", Host: "example.com", Type: DomainProperty, DisplayName: "example.com",
+			Slug: "example-com", Connection: policy.Connection{ID: c.ID, Revision: 1, Healthy: true},
+		},
+		WorkspaceID: c.WorkspaceID, PermissionLevel: "siteOwner", CreatedAt: f.time,
+	})
 	equal(t, value(f.Property(f.ctx, p.ID))(t), p)
 
 	// Derived slugs are numbered when they are taken.
@@ -161,7 +166,7 @@ func testFindReachable(t *testing.T, f *fixture) {
 
 	find := func(workspaceID, reference string) []string {
 		found := value(f.FindProperties(f.ctx, p.ID, workspaceID, reference))(t)
-		return names(found, func(p Property) string { return p.ID })
+		return names(found, func(p policy.Property) string { return p.ID })
 	}
 	equal(t, find("", "example.com"), []string{twinA.ID, twinB.ID})
 	equal(t, find("", "EXAMPLE.com"), []string{twinA.ID, twinB.ID})
@@ -181,7 +186,7 @@ func testFindReachable(t *testing.T, f *fixture) {
 	value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "revoked"))(t)
 	value(f.SetArchived(f.ctx, named.ID, true))(t)
 	named.Archived, named.Connection.Healthy, named.Connection.Note = true, false, "revoked"
-	equal(t, value(f.FindProperties(f.ctx, p.ID, "", "short"))(t), []Property{named})
+	equal(t, value(f.FindProperties(f.ctx, p.ID, "", "short"))(t), []policy.Property{named.Property})
 
 	wantNil(t, f.LeaveWorkspace(f.ctx, p.ID, "main"))
 	equal(t, find("", "example.com"), []string{twinB.ID})

@@ -8,53 +8,50 @@ import (
 	"strings"
 	"time"
 
+	"sara/policy"
 	"sara/translate"
 )
 
-// A KeyRecord is all that admitting a request needs to know of its key. The key may be revoked or expired and the plan
-// over: the caller judges by its own clock.
-type KeyRecord struct {
-	KeyID     string
-	Scopes    []string
-	Workspace *WorkspaceScope // nil when the key reaches all that its person reaches
-	ExpiresAt *time.Time      // nil when it does not expire
-	RevokedAt *time.Time      // nil when it is not revoked
-	PersonID  string
-	AccountID string
-	Plan      string
-	Until     *translate.Date // last day of the plan, included, in UTC; nil when it does not end
-}
+var _ policy.Directory = (*Store)(nil)
 
-// WorkspaceScope is the one workspace that a key is limited to. Its person may have left it since.
-type WorkspaceScope struct {
-	ID   string
-	Name string
-}
-
-const selectKeyRecord = "SELECT k.id, k.scopes, k.workspace_id, w.name, k.expires_at, k.revoked_at, p.id, a.id, a.plan," +
+const selectKeyByHash = "SELECT k.id, k.scopes, k.workspace_id, w.name, k.expires_at, k.revoked_at IS NOT NULL, p.id, a.id, a.plan," +
 	" a.until_day FROM api_keys k JOIN people p ON p.id = k.person_id JOIN accounts a ON a.id = p.account_id" +
 	" LEFT JOIN workspaces w ON w.id = k.workspace_id WHERE k.hash = $1"
 
-func scanKeyRecord(row scanner) (k KeyRecord, err error) {
+func scanPolicyKey(row scanner) (k policy.Key, err error) {
 	var scopes string
 	var workspaceID, workspaceName *string
-	err = row.Scan(&k.KeyID, &scopes, &workspaceID, &workspaceName, optionalInstant{&k.ExpiresAt}, optionalInstant{&k.RevokedAt},
-		&k.PersonID, &k.AccountID, &k.Plan, &k.Until)
-	if workspaceID != nil && workspaceName != nil {
-		k.Workspace = &WorkspaceScope{*workspaceID, *workspaceName}
+	var expires *time.Time
+	var until *translate.Date
+	err = row.Scan(&k.ID, &scopes, &workspaceID, &workspaceName, optionalInstant{&expires}, &k.Revoked, &k.PersonID, &k.AccountID,
+		&k.PlanName, &until)
+	if err != nil {
+		return k, err
 	}
-	k.Scopes = strings.Fields(scopes)
+	if workspaceID != nil && workspaceName != nil {
+		k.Workspace = &policy.Workspace{ID: *workspaceID, Name: *workspaceName}
+	}
+	if expires != nil {
+		k.ExpiresAt = *expires
+	}
+	if until != nil {
+		// The last day is included, in UTC: the plan ends at the first instant of the day after.
+		k.PlanEnd = (*until + 1).Time()
+	}
+	if k.Scopes, err = policy.ParseScopes(strings.Fields(scopes)); err != nil {
+		err = fmt.Errorf("key %s: %w", k.ID, err)
+	}
 	return k, err
 }
 
-// KeyByHash returns the key whose whole text has this SHA-256, or ErrNotFound.
-func (s *Store) KeyByHash(ctx context.Context, hash [32]byte) (KeyRecord, error) {
-	k, err := one(ctx, s.db, scanKeyRecord, selectKeyRecord, hash[:])
+// Key implements policy.Directory.
+func (s *Store) Key(ctx context.Context, hash policy.Hash) (policy.Key, error) {
+	k, err := one(ctx, s.db, scanPolicyKey, selectKeyByHash, hash[:])
 	if errors.Is(err, sql.ErrNoRows) {
-		return KeyRecord{}, ErrNotFound
+		return policy.Key{}, policy.ErrUnknown
 	}
 	if err != nil {
-		return KeyRecord{}, fmt.Errorf("look up an API key: %w", err)
+		return policy.Key{}, fmt.Errorf("look up an API key: %w", err)
 	}
 	return k, nil
 }
@@ -74,17 +71,19 @@ const (
 		" JOIN properties p ON p.id = page.id JOIN connections c ON c.id = p.connection_id ORDER BY p.name_order"
 )
 
-// FindProperties returns every property that the reference may mean among those that the person reaches, archived ones
-// too, in the order of ReachableProperties: by ID or Host whatever the case, by Site or Slug as written. Which of these
-// it was shows in the property's fields; the caller knows which of them goes first. With a workspaceID only that
-// workspace counts.
-func (s *Store) FindProperties(ctx context.Context, personID, workspaceID, reference string) ([]Property, error) {
-	found, err := all(ctx, s.db, scanProperty, findReachable, strings.ToLower(reference), reference, personID, workspaceID)
+// FindProperties implements policy.Directory. An ID or a Host is matched case-insensitively, a Site or a Slug as written.
+// Archived properties are included.
+func (s *Store) FindProperties(ctx context.Context, personID, workspaceID, reference string) ([]policy.Property, error) {
+	scan := func(row scanner) (policy.Property, error) {
+		p, err := scanProperty(row)
+		return p.Property, err
+	}
+	properties, err := all(ctx, s.db, scan, findReachable, strings.ToLower(reference), reference, personID, workspaceID)
 	if err != nil {
-		// The reference comes from a stranger, who may have put a key there by mistake: errors end up in logs.
+		// The reference is untrusted input, perhaps a key pasted by mistake: it must not end up in logs.
 		return nil, fmt.Errorf("find a property: %w", err)
 	}
-	return found, nil
+	return properties, nil
 }
 
 // ReachableProperties returns a page of the properties that the person reaches, each once, and how many there are in

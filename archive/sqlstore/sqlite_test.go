@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sara/policy"
 )
 
 func TestDatabaseFileHoldsNoSecret(t *testing.T) {
@@ -46,7 +48,7 @@ func TestDatabaseInMemoryServesAndIsGone(t *testing.T) {
 	f := newFixture(t, url)
 	p, _ := f.acme()
 	site := f.property("google", "sc-domain:example.com")
-	equal(t, value(f.FindProperties(f.ctx, p.ID, "", "example.com"))(t), []Property{site})
+	equal(t, value(f.FindProperties(f.ctx, p.ID, "", "example.com"))(t), []policy.Property{site.Property})
 	equal(t, value(newFixture(t, url).Accounts(f.ctx))(t), []Account{})
 }
 
@@ -91,7 +93,7 @@ func TestServingQueriesUseIndexes(t *testing.T) {
 		text string
 		args []any
 	}{
-		"KeyByHash":           {selectKeyRecord, []any{[]byte{1}}},
+		"Key":                 {selectKeyByHash, []any{[]byte{1}}},
 		"FindProperties":      {findReachable, []any{"a", "a", "a", "a"}},
 		"count of a page":     {countReachable, []any{"a", "a", false}},
 		"ReachableProperties": {pageReachable, []any{"a", "a", false, 1, 1}},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sara/archive/sqlstore/pgtest"
+	"sara/policy"
 )
 
 // TestStore runs one suite over both databases.
@@ -45,7 +46,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"flags of properties change", testPropertyFlags},
 		{"people reach the properties of their workspaces, sorted by bytes", testReachable},
 		{"references reach no further than the person", testFindReachable},
-		{"keys carry all that admission asks", testKeyByHash},
+		{"keys carry all that admission asks", testKeyForAdmission},
 		{"keys stay under the limit of the plan", testKeyLimit},
 		{"racing creations admit exactly the limit", testKeyLimitRace},
 		{"keys are checked, listed and revoked", testKeys},
@@ -299,8 +300,8 @@ func testPreviousSchema(t *testing.T, f *fixture) {
 		f.Store = f.open(testKey)
 		provider = value(f.migrator())(t)
 		equal(t, value(f.Migrate(f.ctx))(t), latest-version)
-		equal(t, value(f.FindProperties(f.ctx, p.ID, "", "example.com"))(t), []Property{site})
-		equal(t, value(f.KeyByHash(f.ctx, keySpec("", "text").Hash))(t).PersonID, p.ID)
+		equal(t, value(f.FindProperties(f.ctx, p.ID, "", "example.com"))(t), []policy.Property{site.Property})
+		equal(t, value(f.Key(f.ctx, keySpec("", "text").Hash))(t).PersonID, p.ID)
 		value(f.AddAnnotation(f.ctx, site.ID, Annotation{Title: "launch"}))(t)
 	}
 }

@@ -4,25 +4,20 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"sara/policy"
 )
 
-// A UsageCount is what an account used in one hour and one day of UTC, both numbered since 1970.
-type UsageCount struct {
-	AccountID string
-	Hour, Day int64
-	InHour    int // requests in the hour
-	InDay     int // requests on the day
-	Calls     int // upstream calls on the day
-}
+var _ policy.UsageStore = (*Store)(nil)
 
-func scanUsage(row scanner) (u UsageCount, err error) {
+func scanUsage(row scanner) (u policy.UsageCount, err error) {
 	err = row.Scan(&u.AccountID, &u.Hour, &u.Day, &u.InHour, &u.InDay, &u.Calls)
 	return u, err
 }
 
 // SaveUsage replaces what is kept of the accounts in counts, all of it or nothing. Generation stays as it is: nothing that
 // is served depends on it.
-func (s *Store) SaveUsage(ctx context.Context, counts []UsageCount) error {
+func (s *Store) SaveUsage(ctx context.Context, counts []policy.UsageCount) error {
 	return s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for _, u := range counts {
 			_, err := tx.ExecContext(ctx, "INSERT INTO usage_counts (account_id, hour, day, in_hour, in_day, calls)"+
@@ -38,7 +33,7 @@ func (s *Store) SaveUsage(ctx context.Context, counts []UsageCount) error {
 }
 
 // Usage returns what is kept of the given day.
-func (s *Store) Usage(ctx context.Context, day int64) ([]UsageCount, error) {
+func (s *Store) Usage(ctx context.Context, day int64) ([]policy.UsageCount, error) {
 	counts, err := all(ctx, s.db, scanUsage,
 		"SELECT account_id, hour, day, in_hour, in_day, calls FROM usage_counts WHERE day = $1 ORDER BY account_id", day)
 	if err != nil {

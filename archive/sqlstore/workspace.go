@@ -5,15 +5,16 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"sara/policy"
 )
 
 // A Workspace holds connections and their properties. People of any account may belong to it.
 type Workspace struct {
-	ID          string
-	AccountID   string
-	AccountName string
-	Name        string // unique in its account
-	CreatedAt   time.Time
+	policy.Workspace // its name is unique in its account
+	AccountID        string
+	AccountName      string
+	CreatedAt        time.Time
 }
 
 const selectWorkspaces = "SELECT w.id, w.account_id, a.name, w.name, w.created_at" +
@@ -37,7 +38,7 @@ func (s *Store) AddWorkspace(ctx context.Context, account, name string) (Workspa
 	if err != nil {
 		return Workspace{}, err
 	}
-	w := Workspace{ID: id, Name: name, CreatedAt: s.clock()}
+	w := Workspace{Workspace: policy.Workspace{ID: id, Name: name}, CreatedAt: s.clock()}
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		a, err := findAccount(ctx, tx, account)
 		if err != nil {

@@ -61,13 +61,13 @@ func (s storeSettings) counters(ctx context.Context, store *sqlstore.Store, repl
 func localCounters(ctx context.Context, store *sqlstore.Store, log *slog.Logger, now func() time.Time) (counters, error) {
 	const saveEvery = time.Second
 	local := policy.NewMemoryBudget(now)
-	if err := local.Load(ctx, usageStore{store}); err != nil {
+	if err := local.Load(ctx, store); err != nil {
 		return counters{}, err
 	}
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var kept sync.WaitGroup
 	kept.Go(func() {
-		local.Persist(keeping, usageStore{store}, time.Tick(saveEvery), func(err error) {
+		local.Persist(keeping, store, time.Tick(saveEvery), func(err error) {
 			log.Error("the usage of today would be lost in a restart", slog.Any("error", err))
 		})
 	})
@@ -101,30 +101,4 @@ func (s storeSettings) announce(ctx context.Context) error {
 	// Who does not hear it, because Redis is away, asks the database again within a second anyway.
 	_ = policy.PublishInvalidation(ctx, client)
 	return client.Close()
-}
-
-// ledger keeps usage in the store.
-type usageStore struct {
-	store *sqlstore.Store
-}
-
-var _ policy.UsageStore = usageStore{}
-
-// SaveUsage implements policy.UsageStore.
-func (l usageStore) SaveUsage(ctx context.Context, counts []policy.UsageCount) error {
-	usage := make([]sqlstore.UsageCount, len(counts))
-	for i, c := range counts {
-		usage[i] = sqlstore.UsageCount(c)
-	}
-	return l.store.SaveUsage(ctx, usage)
-}
-
-// Usage implements policy.UsageStore.
-func (l usageStore) Usage(ctx context.Context, day int64) ([]policy.UsageCount, error) {
-	usage, err := l.store.Usage(ctx, day)
-	counts := make([]policy.UsageCount, len(usage))
-	for i, u := range usage {
-		counts[i] = policy.UsageCount(u)
-	}
-	return counts, err
 }

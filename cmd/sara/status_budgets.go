@@ -125,7 +125,7 @@ func (v statusView) accountBudgets(ctx context.Context, s *budgetStatus) error {
 // usage returns what accounts have used today, from Redis or the database.
 func (v statusView) usage(ctx context.Context, accounts []string) ([]policy.UsageCount, error) {
 	if v.counted.none {
-		return usageStore{v.store}.Usage(ctx, v.now.Unix()/int64(24*time.Hour/time.Second))
+		return v.store.Usage(ctx, v.now.Unix()/int64(24*time.Hour/time.Second))
 	}
 	return policy.UsageOfAccounts(ctx, v.counted.client, accounts, v.now)
 }

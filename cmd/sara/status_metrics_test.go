@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/policy/redistest"
 	"sara/proxy"
@@ -48,7 +47,7 @@ func TestMetricsOfTheStatus(t *testing.T) {
 	use := func(calls int) {
 		t.Helper()
 		day := time.Now().Unix() / 86400
-		if err := store.SaveUsage(t.Context(), []sqlstore.UsageCount{{AccountID: account.ID, Day: day, InDay: 10, Calls: calls}}); err != nil {
+		if err := store.SaveUsage(t.Context(), []policy.UsageCount{{AccountID: account.ID, Day: day, InDay: 10, Calls: calls}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -152,7 +152,7 @@ func TestStatusSaysWhatNeedsAttention(t *testing.T) {
 		t.Fatal(err)
 	}
 	day := time.Now().Unix() / 86400
-	if err := store.SaveUsage(t.Context(), []sqlstore.UsageCount{{AccountID: account.ID, Day: day, InDay: 10, Calls: 201}}); err != nil {
+	if err := store.SaveUsage(t.Context(), []policy.UsageCount{{AccountID: account.ID, Day: day, InDay: 10, Calls: 201}}); err != nil {
 		t.Fatal(err)
 	}
 	degraded := fakeReplica(t, 200, proxy.Status{State: proxy.StateDegraded, Reason: "Redis is away"})
@@ -193,14 +193,14 @@ func TestStatusTellsOfAnHourThatIsNearlyUsedUp(t *testing.T) {
 	c.ok("account", "add", "Idle", "--plan", "pro")
 	now := time.Date(2026, time.March, 1, 12, 30, 0, 0, time.UTC)
 	store := c.open(func() time.Time { return now })
-	counts := make([]sqlstore.UsageCount, 2)
+	counts := make([]policy.UsageCount, 2)
 	for i, name := range []string{"Acme", "Idle"} {
 		account, err := store.Account(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		hour := now.Unix()/3600 - int64(i) // that of the second is over
-		counts[i] = sqlstore.UsageCount{AccountID: account.ID, Hour: hour, Day: hour / 24, InHour: 250, InDay: 250}
+		counts[i] = policy.UsageCount{AccountID: account.ID, Hour: hour, Day: hour / 24, InHour: 250, InDay: 250}
 	}
 	if err := store.SaveUsage(t.Context(), counts); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func TestEveryURLIsInspectedAndPublished(t *testing.T) {
 		t.Errorf("the store has %+v", m)
 	}
 	got := w.results("shop")["https://shop.example/0003"]
-	if got.CoverageState != "Something new" || got.Verdict != "PASS" || !got.LastCrawl.Equal(noon.AddDate(0, 0, -1)) || !got.InspectedAt.Equal(noon) {
+	if got.CoverageState != "Something new" || got.Verdict != "PASS" || !got.LastCrawl.Equal(noon.AddDate(0, 0, -1)) || !got.At.Equal(noon) {
 		t.Errorf("the store has %+v", got)
 	}
 

@@ -296,9 +296,9 @@ func (w *world) inspect(name string, opts Options, change ...func(*Config)) Resu
 }
 
 // results returns the published results of a property, by URL.
-func (w *world) results(name string) map[string]sqlstore.IndexedURL {
+func (w *world) results(name string) map[string]sqlstore.Inspection {
 	w.t.Helper()
-	results := make(map[string]sqlstore.IndexedURL)
+	results := make(map[string]sqlstore.Inspection)
 	page := value(w.store.IndexedURLs(context.Background(), w.ids[name],
 		sqlstore.IndexQuery{Order: translate.Order{By: "url"}, Limit: 100_000}))(w.t)
 	for _, u := range page.Rows {
