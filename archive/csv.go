@@ -62,28 +62,28 @@ func readCSV(in io.Reader, yield func(Record, error) bool) error {
 	}
 }
 
-// A csvReader reads records as RFC 4180 has them, with line ends of either kind; empty lines are passed over. The standard
-// library's reader drops the carriage return of a line end within quotes, which is a part of the key, and reads a file
-// with a quote too many into memory whole.
+// A csvReader reads records as defined by RFC 4180, with line ends of either kind, and skips empty lines. encoding/csv does not
+// fit: it drops a carriage return in front of a line feed within quotes, which is a part of the key, and reads the whole rest of
+// a file into memory if a quote is not closed.
 type csvReader struct {
 	in   *bufio.Reader
 	text []byte // of all fields of the record
-	ends []int  // where each ends
+	ends []int  // the end of each field in text
 }
 
-// errCSV is a fault in the form of a record, as opposed to one of the file.
+// errCSV is a syntax error of a record, as opposed to a failure to read the file.
 type errCSV string
 
 func (e errCSV) Error() string { return string(e) }
 
 func (c *csvReader) rowError(row int, err error) error {
-	if fault := errCSV(""); errors.As(err, &fault) {
-		return rowError(row, "", "%s", fault)
+	if syntax := errCSV(""); errors.As(err, &syntax) {
+		return rowError(row, "", "%s", syntax)
 	}
 	return err
 }
 
-// header reads the names of the columns, which some programs start with a mark of the byte order.
+// header reads the column names. Some programs write a byte order mark in front of them.
 func (c *csvReader) header() error {
 	const mark = "\ufeff"
 	if start, err := c.in.Peek(len(mark)); err == nil && string(start) == mark {
@@ -93,16 +93,16 @@ func (c *csvReader) header() error {
 	want := strings.Join(names[:], ",")
 	if err := c.read(); err != nil {
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("the file is empty: it starts with the line %s", want)
+			return fmt.Errorf("the file is empty: it must start with the line %s", want)
 		}
 		return fmt.Errorf("header: %w", err)
 	}
 	if len(c.ends) != len(names) {
-		return fmt.Errorf("the header has %d columns: it is %s", len(c.ends), want)
+		return fmt.Errorf("the header has %d columns: it must be %s", len(c.ends), want)
 	}
 	for i, name := range names {
 		if got := c.field(i); got != name {
-			return fmt.Errorf("column %d of the header is %.40q, not %q: it is %s", i+1, got, name, want)
+			return fmt.Errorf("column %d of the header is %.40q, not %q: it must be %s", i+1, got, name, want)
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func (c *csvReader) field(i int) string {
 	return string(c.text[start:c.ends[i]])
 }
 
-// read reads the next record, or returns io.EOF when there is none.
+// read reads the next record, or returns io.EOF.
 func (c *csvReader) read() error {
 	for {
 		c.text, c.ends = c.text[:0], c.ends[:0]
@@ -141,7 +141,7 @@ func (c *csvReader) read() error {
 	}
 }
 
-// readField appends the text of the next field, and reports whether another one follows in the record.
+// readField appends the text of the next field, and reports whether the record has another one.
 func (c *csvReader) readField() (more, quoted bool, err error) {
 	b, err := c.in.ReadByte()
 	if err == nil && b == '"' {
@@ -153,7 +153,7 @@ func (c *csvReader) readField() (more, quoted bool, err error) {
 		case ',', '\n':
 			return b == ',', false, nil
 		case '"':
-			return false, false, errCSV("there is a quote within a field that does not start with one")
+			return false, false, errCSV("a quote is inside a field that does not start with one")
 		}
 		if err := c.append(b); err != nil {
 			return false, false, err
@@ -162,7 +162,7 @@ func (c *csvReader) readField() (more, quoted bool, err error) {
 	return false, false, endIsNil(err)
 }
 
-// readQuoted reads a field from after its opening quote.
+// readQuoted reads a field after its opening quote.
 func (c *csvReader) readQuoted() (more bool, err error) {
 	for {
 		b, err := c.in.ReadByte()
@@ -184,7 +184,7 @@ func (c *csvReader) readQuoted() (more bool, err error) {
 	}
 }
 
-// afterQuoted takes what follows a closing quote.
+// afterQuoted reads what follows a closing quote: the end of the field, the record or the file.
 func (c *csvReader) afterQuoted(b byte, err error) (more bool, _ error) {
 	if err == nil && b == '\r' {
 		if b, err = c.in.ReadByte(); err == nil && b != '\n' {
@@ -197,12 +197,12 @@ func (c *csvReader) afterQuoted(b byte, err error) (more bool, _ error) {
 	case b == ',' || b == '\n':
 		return b == ',', nil
 	}
-	return false, errCSV("there is text after a closing quote")
+	return false, errCSV("a closing quote is followed by text")
 }
 
 func (c *csvReader) append(b byte) error {
 	if len(c.text) >= longestLine {
-		return errCSV(fmt.Sprintf("it is longer than %d bytes: is a quote not closed?", longestLine))
+		return errCSV(fmt.Sprintf("it is longer than %d bytes: is a quote unclosed?", longestLine))
 	}
 	c.text = append(c.text, b)
 	return nil

@@ -3,6 +3,7 @@ package archive
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,22 +12,21 @@ import (
 	"sara/translate"
 )
 
-// TopRows is how many rows of queries and of pages the archive keeps of every day, those with the most clicks (spec:
-// Limits 8).
+// TopRows is how many queries, and how many pages, the archive keeps of a day: those with the most clicks (spec: Limits 8).
 const TopRows = 100
 
-// longestKey bounds a key, in bytes. No query or URL comes near it.
+// longestKey bounds a key, in bytes. Real queries and URLs are far shorter.
 const longestKey = 16 << 10
 
-// Dimensions returns what the archive keeps of every day, in the order of the stored names. ByDate stands for the day's
-// total.
+// Dimensions returns the dimensions that the archive keeps of every day, in the order of their stored names. ByDate is the
+// day's total.
 func Dimensions() [5]translate.Dimension {
 	return [...]translate.Dimension{translate.ByCountry, translate.ByDevice, translate.ByPage, translate.ByQuery, translate.ByDate}
 }
 
 const dimensionCount = 5
 
-// dimensionName returns the name that a dimension has in stored and exported rows.
+// dimensionName returns the name of a dimension in stored and exported rows.
 func dimensionName(by translate.Dimension) string {
 	if by == translate.ByDate {
 		return "total"
@@ -43,19 +43,19 @@ func parseDimension(name string) (translate.Dimension, bool) {
 	return 0, false
 }
 
-// A Day is what is known of one day under one dimension.
+// A Day is the figures of one day under one dimension.
 type Day struct {
 	Date      translate.Date
 	Dimension translate.Dimension
-	// Rows are in any order and their keys are distinct; nil or empty for a day without traffic, which is archived too.
-	// ByDate takes at most one row, whose key does not matter. Rows past the top 100 queries or pages are left out, and
-	// those without clicks and impressions.
+	// Rows may be in any order; their keys are distinct. Nil or empty is a day without traffic, which is archived too.
+	// ByDate takes at most one row, whose key is ignored. Rows past the top 100 queries or pages are dropped, and so are rows
+	// with neither clicks nor impressions.
 	Rows *translate.Rows
-	// Final tells that the upstream will not change these figures any more.
+	// Final tells that the upstream no longer changes these figures.
 	Final bool
 }
 
-// row is one archived row; ctr follows from it.
+// row is one archived row. Its CTR is derived.
 type row struct {
 	key                 []byte
 	clicks, impressions int64
@@ -66,18 +66,18 @@ func compareRows(a, b row) int {
 	return cmp.Or(cmp.Compare(b.clicks, a.clicks), bytes.Compare(a.key, b.key))
 }
 
-// rank checks rows, puts them in order, and cuts them to what the archive keeps. It works in place.
+// rank checks rows, sorts them, and truncates them to what the archive keeps. It works in place.
 func rank(by translate.Dimension, rows []row) ([]row, error) {
 	for i := range rows {
 		if err := rows[i].check(by); err != nil {
 			return nil, fmt.Errorf("key %.80q: %w", rows[i].key, err)
 		}
-		rows[i].position += 0 // makes -0 the same as 0
+		rows[i].position += 0 // turns -0 into 0, for deterministic bytes
 	}
 	slices.SortFunc(rows, func(a, b row) int { return bytes.Compare(a.key, b.key) })
 	for i := 1; i < len(rows); i++ {
 		if bytes.Equal(rows[i-1].key, rows[i].key) {
-			return nil, fmt.Errorf("key %.80q is there twice", rows[i].key)
+			return nil, fmt.Errorf("key %.80q is given twice", rows[i].key)
 		}
 	}
 	rows = slices.DeleteFunc(rows, func(r row) bool { return r.clicks == 0 && r.impressions == 0 })
@@ -92,20 +92,20 @@ func (r *row) check(by translate.Dimension) error {
 	const largest = 1 << 53
 	switch {
 	case r.clicks < 0 || r.clicks > largest || r.impressions < 0 || r.impressions > largest:
-		return fmt.Errorf("%d clicks, %d impressions: they lie from 0 to 2^53", r.clicks, r.impressions)
+		return fmt.Errorf("%d clicks, %d impressions: both must be 0 to 2^53", r.clicks, r.impressions)
 	case !(r.position >= 0 && r.position <= math.MaxInt32):
 		return fmt.Errorf("position %v is out of range", r.position)
 	case by == translate.ByDate && len(r.key) > 0:
-		return fmt.Errorf("a total has no key")
+		return errors.New("a total has no key")
 	case by != translate.ByDate && len(r.key) == 0:
-		return fmt.Errorf("a %s has a key", dimensionName(by))
+		return fmt.Errorf("a %s needs a key", dimensionName(by))
 	case len(r.key) > longestKey || !utf8.Valid(r.key):
-		return fmt.Errorf("it is not UTF-8 of at most %d bytes", longestKey)
+		return fmt.Errorf("it must be UTF-8 of at most %d bytes", longestKey)
 	}
 	return nil
 }
 
-// ranked returns the day's rows as they are archived.
+// ranked returns the rows of the day that are archived.
 func (d Day) ranked() ([]row, error) {
 	var rows []row
 	if d.Rows != nil {

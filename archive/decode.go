@@ -12,8 +12,8 @@ import (
 	"sara/translate"
 )
 
-// ObjectError tells that an object of the bucket cannot be used: it is torn, altered, of another property or month, or of
-// an unknown version. It is neither served nor written over: someone has to restore or remove it.
+// An ObjectError is an object of the bucket that cannot be used: torn, altered, of another property or month, or of an unknown
+// version. It is neither served nor overwritten: an operator has to restore or remove it.
 type ObjectError struct {
 	Name   string // of the object
 	Reason error
@@ -22,12 +22,12 @@ type ObjectError struct {
 func (e *ObjectError) Error() string { return fmt.Sprintf("object %s: %v", e.Name, e.Reason) }
 func (e *ObjectError) Unwrap() error { return e.Reason }
 
-// object is a month as it lies in the bucket, checked. Its dimensions are decoded when they are asked for. It may be used
-// by many goroutines.
+// object is a month as it is stored, after its checksum has been verified. A dimension is decoded when it is first read. It is
+// safe for concurrent use.
 type object struct {
 	ledger
 	name   string
-	size   int // of the object and of what it decodes to, in bytes of memory
+	size   int // memory of the object and its decoded tables, in bytes
 	groups [dimensionCount]parquet.RowGroup
 	tables [dimensionCount]struct {
 		once sync.Once
@@ -36,11 +36,11 @@ type object struct {
 	}
 }
 
-// table is the rows of one dimension of a month by columns, sorted by day, clicks descending, and key.
+// table holds the rows of one dimension of a month in columns, sorted by day, clicks descending, and key.
 type table struct {
 	keys        [][]byte // distinct
 	day         []uint8  // of the month, from 0
-	key         []int32  // which of the keys
+	key         []int32  // index into keys
 	clicks      []int64
 	impressions []int64
 	position    []float64
@@ -48,7 +48,7 @@ type table struct {
 
 const tableRowSize = 1 + 4 + 8 + 8 + 8
 
-// openObject checks data and returns the month that it should be. The object keeps data.
+// openObject verifies data as the month of a property. The object keeps a reference to data.
 func openObject(property string, first translate.Date, data []byte) (*object, error) {
 	o := &object{name: objectName(property, first), size: len(data)}
 	if err := o.open(property, first, data); err != nil {
@@ -58,13 +58,13 @@ func openObject(property string, first translate.Date, data []byte) (*object, er
 }
 
 func (o *object) open(property string, first translate.Date, data []byte) error {
-	// Nothing else looks at the bytes before the checksum says that they are what was written.
+	// The checksum comes first, so that no parser sees altered bytes.
 	start, end, ok := findChecksum(data)
 	if !ok {
-		return errors.New("it lacks the mark of a history object")
+		return errors.New("it has no checksum, so it is not a history object")
 	}
 	if checksum(data, start, end) != string(data[start:end]) {
-		return errors.New("its bytes are not those that were written: the checksum differs")
+		return errors.New("its bytes have changed since they were written: the checksum differs")
 	}
 	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipPageIndex(true),
 		parquet.SkipBloomFilters(true), parquet.OptimisticRead(true))
@@ -85,7 +85,7 @@ func (o *object) openGroups(file *parquet.File) error {
 		}
 		chunk, ok := columns[dimensionColumn].(*parquet.FileColumnChunk)
 		if !ok {
-			return errors.New("BUG: a column of a file is no column of a file")
+			return errors.New("BUG: the column of a file has an unexpected type")
 		}
 		low, high, ok := chunk.Bounds()
 		by, known := parseDimension(string(low.ByteArray()))
@@ -98,7 +98,7 @@ func (o *object) openGroups(file *parquet.File) error {
 	return nil
 }
 
-// usualKeySize is what a row's share in the distinct keys comes to, roughly.
+// usualKeySize estimates the size of the distinct keys for each row.
 const usualKeySize = 16
 
 // The columns of a stored file, in the order of storedRow.
@@ -112,7 +112,7 @@ const (
 	storedColumns
 )
 
-// table decodes a dimension once.
+// table decodes a dimension on first use and memoizes it.
 func (o *object) table(by translate.Dimension) (*table, error) {
 	t := &o.tables[by]
 	t.once.Do(func() {
@@ -152,7 +152,7 @@ func (o *object) decode(by translate.Dimension) (*table, error) {
 	return t, o.check(by, t, n)
 }
 
-// dayOf returns the day of the month, from 0, or a day that no month has.
+// dayOf returns the day of the month, from 0, or a day that does not exist in any month.
 func (o *object) dayOf(date int32) uint8 {
 	if n := int64(date) - int64(o.month); n >= 0 && n < longestMonth {
 		return uint8(n)
@@ -160,25 +160,25 @@ func (o *object) dayOf(date int32) uint8 {
 	return math.MaxUint8
 }
 
-// check makes sure that the rows are whole and of days that are archived.
+// check refuses incomplete rows, and rows of days that are not archived.
 func (o *object) check(by translate.Dimension, t *table, n int) error {
 	if len(t.day) != n || len(t.key) != n || len(t.clicks) != n || len(t.impressions) != n || len(t.position) != n {
-		return errors.New("its columns differ in length")
+		return errors.New("its columns have different lengths")
 	}
 	for _, day := range t.day {
 		if day >= longestMonth || o.states[by][day] == absent {
-			return fmt.Errorf("there are rows of day %d, which is not archived", int(day)+1)
+			return fmt.Errorf("it has rows of day %d, which is not archived", int(day)+1)
 		}
 	}
 	for _, key := range t.key {
 		if key < 0 || int(key) >= len(t.keys) {
-			return fmt.Errorf("a row has key %d of %d", key, len(t.keys))
+			return fmt.Errorf("a row refers to key %d of %d", key, len(t.keys))
 		}
 	}
 	return nil
 }
 
-// addKeys takes the distinct keys from the column's dictionary, so that no key is ever looked up.
+// addKeys takes the distinct keys from the dictionary of the column, so that rows need no lookup by key.
 func (t *table) addKeys(page parquet.Page) error {
 	dictionary := page.Dictionary()
 	if dictionary == nil {
@@ -195,8 +195,7 @@ func (t *table) addKeys(page parquet.Page) error {
 	return nil
 }
 
-// eachValue calls add with every value of a column, which is valid during the call. It reads as many values at a time as
-// the buffer holds.
+// eachValue calls add with every value of a column. A value is valid during the call. The buffer sets how many are read at once.
 func eachValue(column parquet.ColumnChunk, buffer []parquet.Value, add func(parquet.Value)) error {
 	return eachPage(column, func(page parquet.Page) error {
 		reader := page.Values()
@@ -212,7 +211,7 @@ func eachValue(column parquet.ColumnChunk, buffer []parquet.Value, add func(parq
 	})
 }
 
-// eachPage calls use with every page of a column, which is valid during the call.
+// eachPage calls use with every page of a column. A page is valid during the call.
 func eachPage(column parquet.ColumnChunk, use func(parquet.Page) error) (err error) {
 	pages := column.Pages()
 	defer func() { err = errors.Join(err, pages.Close()) }()
@@ -229,7 +228,7 @@ func eachPage(column parquet.ColumnChunk, use func(parquet.Page) error) (err err
 	}
 }
 
-// unpack returns all that is archived, ready to be changed.
+// unpack returns the whole month in a form that can be changed.
 func (o *object) unpack() (*month, error) {
 	m := &month{ledger: o.ledger}
 	for _, by := range Dimensions() {

@@ -1,13 +1,13 @@
-// Package archive keeps what the upstream forgets. Search Console holds 16 months; the History holds the top 100 queries
-// and the top 100 pages of every day, and the day's total, countries and devices, for as long as a plan says, and answers
-// from them in the upstream's own terms.
+// Package archive keeps search figures for longer than the upstream does. Search Console holds 16 months. A History holds the
+// top 100 queries and pages of every day, and its total, countries and devices, for as long as a plan retains them, and
+// answers reports from them in the upstream's own terms. It alone decides what a missing, partial or truncated day means.
 //
-// The history is one Parquet object for each property and month in a bucket, in the layout that FORMAT.md describes, which
-// DuckDB, Spark and BigQuery read as it is. An object carries what it is of, which of its days are archived, and a checksum
-// over all of its bytes. One that is torn, altered, of another property or month, or of an unknown version is an
-// *ObjectError and is never served. The bytes of an object depend on its days alone, not on how they came in.
+// The history is one Parquet object for each property and month, in a bucket. FORMAT.md describes the layout, which DuckDB,
+// Spark and BigQuery read directly. An object names its property and month, lists its archived days, and carries a checksum
+// over all of its bytes. An object that is torn, altered, of another property or month, or of an unknown version is an
+// *ObjectError and is never served. Encoding is deterministic: the bytes of an object depend on its days alone.
 //
-// Writers in any number of processes may add days to the same month at once: each puts its month back only if nobody else
-// has meanwhile, and reads it again otherwise. A reader sees the writes of its own process at once and those of others
-// after a few seconds.
+// Merging is idempotent, and uses optimistic concurrency: any number of processes may add days to one month at once. Each
+// replaces the object by a conditional write, which fails if the object has changed since it was read, and then retries.
+// A reader sees the writes of its own process at once, and those of other processes after a few seconds.
 package archive

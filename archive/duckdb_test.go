@@ -48,7 +48,7 @@ func newDuckDB(t *testing.T) func(statements ...string) []string {
 	}
 }
 
-func TestDuckDBReadsTheArchiveAndItsFilesAreImported(t *testing.T) {
+func TestDuckDBReadsTheArchiveAndWritesImportableFiles(t *testing.T) {
 	duck := newDuckDB(t)
 	root := t.TempDir()
 	b, err := bucket.Open(root)

@@ -12,13 +12,13 @@ import (
 	"sara/translate"
 )
 
-// month is all that is archived of a property's month, ready to be changed.
+// month is a property's whole month in a form that can be changed.
 type month struct {
 	ledger
 	rows [dimensionCount][longestMonth][]row // in the order of compareRows
 }
 
-// storedRow is a row of the Parquet file. Only the oldest encodings are used, which every reader knows.
+// storedRow is a row of the Parquet file. It uses only the oldest encodings, which every reader supports.
 type storedRow struct {
 	Date        int32   `parquet:"date,dict,date"`
 	Dimension   string  `parquet:"dimension,dict"`
@@ -33,10 +33,10 @@ func sortingColumns() parquet.WriterOption {
 		parquet.Descending("clicks"), parquet.Ascending("key")))
 }
 
-// encode returns the month as an object. Its bytes depend on nothing but the month.
+// encode returns the month as an object. It is deterministic.
 func (m *month) encode() ([]byte, error) {
 	options := []parquet.WriterOption{
-		// The fastest level makes objects no larger than the default one, and needs far smaller tables.
+		// Measured: no larger than with the default level, and with far smaller tables in memory.
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.CreatedBy("sara", formatVersion, ""),
 		parquet.DataPageVersion(1),
@@ -62,7 +62,7 @@ func (m *month) encode() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// encodeDimension writes one row group, or none when there are no rows.
+// encodeDimension writes one row group, or none if there are no rows.
 func (m *month) encodeDimension(writer *parquet.GenericWriter[storedRow], by translate.Dimension) error {
 	var stored []storedRow
 	for day := range m.rows[by] {
@@ -84,15 +84,15 @@ func (m *month) encodeDimension(writer *parquet.GenericWriter[storedRow], by tra
 	return errors.Join(err, writer.Flush())
 }
 
-// The checksum stands in the metadata of the file as a mark and sixteen hexadecimal digits, and covers every byte of the
-// file but those digits, which count as zeros.
+// The checksum is in the file's metadata, as a mark and sixteen hexadecimal digits. It covers every byte of the file, with
+// zeros in place of the digits.
 const (
 	checksumMark = "xxh64-of-the-file-with-zeros-here:"
 	noChecksum   = "0000000000000000"
 )
 
-// findChecksum returns where the digits stand in a file. The metadata comes after all that a user's text gets into, so the
-// last mark is the one.
+// findChecksum returns the range of the digits in a file. User text may contain the mark, but the metadata comes after all of
+// it, so the last mark is the right one.
 func findChecksum(data []byte) (start, end int, ok bool) {
 	at := bytes.LastIndex(data, []byte(checksumMark))
 	start = at + len(checksumMark)
@@ -100,7 +100,7 @@ func findChecksum(data []byte) (start, end int, ok bool) {
 	return start, end, at >= 0 && end <= len(data)
 }
 
-// checksum returns the digits that belong from start to end of a file.
+// checksum returns the digits for the range from start to end of a file.
 func checksum(data []byte, start, end int) string {
 	digest := xxhash.New()
 	for _, part := range [][]byte{data[:start], []byte(noChecksum), data[end:]} {
@@ -112,7 +112,7 @@ func checksum(data []byte, start, end int) string {
 func seal(data []byte) error {
 	start, end, ok := findChecksum(data)
 	if !ok {
-		return errors.New("BUG: the encoded file lacks the mark of its checksum")
+		return errors.New("BUG: the encoded file has no mark of its checksum")
 	}
 	copy(data[start:end], checksum(data, start, end))
 	return nil

@@ -17,14 +17,14 @@ import (
 	"sara/translate"
 )
 
-// HistoryConfig is what a History works with.
+// HistoryConfig configures a History.
 type HistoryConfig struct {
 	Bucket bucket.Bucket
 	Now    func() time.Time // nil: time.Now
-	// CacheBytes bounds the memory that months take which have been read; 0 means DefaultCacheBytes.
+	// CacheBytes bounds the memory of the cache of months; 0 means DefaultCacheBytes.
 	CacheBytes int64
-	// Recheck is after how long a reader asks again which months a property has and whether they have changed, and so how
-	// late it sees the writes of other processes; 0 means DefaultRecheck.
+	// Recheck is how long the listing of a property's months is cached, and so how late a reader sees the writes of other
+	// processes; 0 means DefaultRecheck.
 	Recheck time.Duration
 }
 
@@ -35,15 +35,14 @@ const (
 )
 
 const (
-	parallelReads      = 8       // objects that one call reads at a time
-	rememberedListings = 10_000  // properties whose listing is kept, some 3 KB each
-	rememberedLedgers  = 50_000  // months whose ledger is kept, some 400 B each
-	stripes            = 256     // of the counters of own writes
-	weightUnit         = 1 << 10 // of the cache of months, whose weights have 32 bits
+	parallelReads = 8       // objects that one call reads at a time
+	maxListings   = 10_000  // properties whose listing is cached, some 3 KB each
+	maxLedgers    = 50_000  // months whose ledger is cached, some 400 B each
+	stripes       = 256     // of the write counters
+	weightUnit    = 1 << 10 // bytes in one unit of weight in the cache of months, whose weights have 32 bits
 )
 
-// History is the archived figures of all properties in one bucket. It is safe for concurrent use, and holds nothing that
-// has to be closed.
+// History is the archived figures of all properties in one bucket. It is safe for concurrent use, and need not be closed.
 type History struct {
 	bucket  bucket.Bucket
 	now     func() time.Time
@@ -53,14 +52,14 @@ type History struct {
 	ledgers  memory[revisionKey, *ledger]
 	months   memory[revisionKey, *object]
 
-	// writes count this process's own writes, by the hash of the property. They are part of a listing's key, so that a
-	// reader never uses a listing that was begun before a write that it knows of.
+	// writes count this process's writes, striped by the hash of the property. A count is part of a listing's cache key, so
+	// that each write invalidates the listings that began before it.
 	writes [stripes]atomic.Uint64
 	seed   maphash.Seed
 }
 
-// memory is what is used of an otter.Cache. Fields are of this type because a field of a generic type has every package that
-// imports the field's struct compile all methods of the generic type again, which for otter's is more than the package itself.
+// memory is the part of otter.Cache that is used here. The fields are of this interface type to compile faster: every package
+// that imports a struct with a field of a generic type compiles all methods of that type again.
 type memory[K comparable, V any] interface {
 	Get(context.Context, K, otter.Loader[K, V]) (V, error)
 	GetIfPresent(K) (V, bool)
@@ -70,10 +69,10 @@ type memory[K comparable, V any] interface {
 type listingKey struct {
 	property string
 	writes   uint64
-	period   int64 // of time, each as long as recheck
+	period   int64 // the number of the Recheck interval, so that a listing expires with it
 }
 
-// revisionKey is an object as it once was, which never changes.
+// revisionKey names one revision of an object, which is immutable.
 type revisionKey struct {
 	property string
 	month    translate.Date
@@ -86,21 +85,21 @@ type monthObject struct {
 	revision string
 }
 
-// NewHistory returns the history that lies in a bucket.
+// NewHistory returns the History in a bucket.
 func NewHistory(c HistoryConfig) (*History, error) {
 	h := &History{bucket: c.Bucket, now: c.Now, recheck: cmp.Or(c.Recheck, DefaultRecheck), seed: maphash.MakeSeed()}
 	size := cmp.Or(c.CacheBytes, DefaultCacheBytes)
 	switch {
 	case c.Bucket == nil:
-		return nil, errors.New("make a history: there is no bucket")
+		return nil, errors.New("make a history: the bucket is missing")
 	case h.recheck < 0 || size < 0:
 		return nil, fmt.Errorf("make a history: recheck %v and a cache of %d bytes: neither may be negative", h.recheck, size)
 	case h.now == nil:
 		h.now = time.Now
 	}
 	var errs [3]error
-	h.listings, errs[0] = otter.New(&otter.Options[listingKey, []monthObject]{MaximumSize: rememberedListings})
-	h.ledgers, errs[1] = otter.New(&otter.Options[revisionKey, *ledger]{MaximumSize: rememberedLedgers})
+	h.listings, errs[0] = otter.New(&otter.Options[listingKey, []monthObject]{MaximumSize: maxListings})
+	h.ledgers, errs[1] = otter.New(&otter.Options[revisionKey, *ledger]{MaximumSize: maxLedgers})
 	h.months, errs[2] = otter.New(&otter.Options[revisionKey, *object]{
 		MaximumWeight: uint64(max(size/weightUnit, 1)),
 		Weigher:       func(_ revisionKey, o *object) uint32 { return uint32(o.size/weightUnit) + 1 },
@@ -140,7 +139,7 @@ func (h *History) loadListing(ctx context.Context, key listingKey) ([]monthObjec
 	return listed, nil
 }
 
-// load returns a month from memory or from the bucket, nil if it has been removed since it was listed.
+// load returns a month from the cache or from the bucket; nil if it was removed after it was listed.
 func (h *History) load(ctx context.Context, property string, m monthObject) (*object, error) {
 	key := revisionKey{property: property, month: m.month, revision: m.revision}
 	o, err := h.months.Get(ctx, key, otter.LoaderFunc[revisionKey, *object](h.loadMonth))
@@ -151,7 +150,7 @@ func (h *History) load(ctx context.Context, property string, m monthObject) (*ob
 }
 
 func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, error) {
-	// The object may be younger than the revision that was listed, which serves as well.
+	// The object may be newer than the listed revision, which is just as good.
 	data, _, err := h.bucket.Get(ctx, objectName(key.property, key.month))
 	if errors.Is(err, bucket.ErrNotFound) {
 		return nil, otter.ErrNotFound
@@ -166,8 +165,8 @@ func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, erro
 	return o, err
 }
 
-// each calls use with what get returns for every month of a property that overlaps r, in order. The months are fetched
-// some at a time; a month that is gone is left out.
+// each calls use for every month of a property that overlaps r, in order, with the result of get. It gets several months in
+// parallel, and skips those that have been removed.
 func each[T any](ctx context.Context, h *History, property string, r translate.DateRange,
 	get func(context.Context, string, monthObject) (*T, error), use func(*T) error) error {
 	if err := checkProperty(property); err != nil {

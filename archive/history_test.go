@@ -41,7 +41,7 @@ func queries(n int, clicks int64) *translate.Rows {
 	return b.Rows()
 }
 
-func TestMergedDaysAreAddedUp(t *testing.T) {
+func TestReadSumsMergedDays(t *testing.T) {
 	h := newTestHistory(t)
 	err := h.Merge(t.Context(), testProperty, []Day{
 		{Date: day(t, "2026-01-31"), Dimension: translate.ByQuery, Rows: queries(2, 5), Final: true},

@@ -9,12 +9,12 @@ import (
 	"sara/translate"
 )
 
-// Inventory is what a property has in the archive. A dimension of which nothing is archived is not in it.
+// An Inventory lists the archived days of a property. It lacks dimensions of which nothing is archived.
 type Inventory map[translate.Dimension]Coverage
 
-// Coverage is the days that are archived under one dimension, with or without traffic. The zero value has none.
+// Coverage is the days that are archived under one dimension, with or without traffic. The zero value is none.
 type Coverage struct {
-	Days        int // how many there are
+	Days        int // the number of archived days
 	First, Last translate.Date
 	Missing     []translate.Date // days between First and Last that are not archived, in order
 	Provisional []translate.Date // archived days that are not final yet, in order
@@ -32,8 +32,7 @@ func (c Coverage) HasFinal(day translate.Date) bool {
 	return c.Has(day) && !provisional
 }
 
-// Days returns what a property has in the archive. It looks at no rows, and reads a month only when it has changed since it
-// was last looked at.
+// Days returns the archived days of a property. It decodes no rows, and reads a month only if it has changed since.
 func (h *History) Days(ctx context.Context, property string) (Inventory, error) {
 	always := translate.DateRange{Start: 0, End: math.MaxInt32}
 	inventory := make(Inventory)
@@ -48,12 +47,12 @@ func (h *History) Days(ctx context.Context, property string) (Inventory, error) 
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look at the days of property %.80q: %w", property, err)
+		return nil, fmt.Errorf("list the days of property %.80q: %w", property, err)
 	}
 	return inventory, nil
 }
 
-// add adds an archived day, which is later than all before.
+// add adds an archived day. Days are added in ascending order.
 func (i Inventory) add(by translate.Dimension, day translate.Date, s state) {
 	c := i[by]
 	if c.Days == 0 {

@@ -60,7 +60,7 @@ func readJSONL(in io.Reader, yield func(Record, error) bool) error {
 	return lines.Err()
 }
 
-// parseObject makes a record of a line that holds an object with exactly the six members.
+// parseObject parses a line that must be an object with exactly the six members.
 func parseObject(row int, line []byte) (Record, error) {
 	if !gjson.ValidBytes(line) || line[0] != '{' {
 		return Record{}, rowError(row, "", "it is not a JSON object")
@@ -73,9 +73,9 @@ func parseObject(row int, line []byte) (Record, error) {
 		i := slices.Index(names[:], name.String())
 		switch {
 		case i < 0:
-			err = rowError(row, "", "%.40q is no column", name.String())
+			err = rowError(row, "", "%.40q is not a column", name.String())
 		case seen[i]:
-			err = rowError(row, names[i], "it is there twice")
+			err = rowError(row, names[i], "it is given twice")
 		default:
 			seen[i] = true
 			columns[i], err = memberText(value, i <= keyField)
@@ -94,7 +94,7 @@ func parseObject(row int, line []byte) (Record, error) {
 	return parseRecord(row, columns)
 }
 
-// keyField is the last of the columns that hold text.
+// keyField is the index of the last column that holds text.
 const keyField = 2
 
 func memberText(value gjson.Result, isText bool) (string, error) {

@@ -7,8 +7,8 @@ import (
 	"sara/translate"
 )
 
-// state is what is known of one day under one dimension, as it is stored: the letter tells where the figures come from, and
-// a capital that they are final.
+// state is the stored state of one day under one dimension. The letter is the source of the figures, and a capital letter
+// marks them as final.
 type state byte
 
 const (
@@ -30,7 +30,7 @@ const (
 
 func (s state) isFinal() bool { return s == collectedFinal || s == importedFinal }
 
-// ledger is what an object says of itself: whose month it is, and which days of it are archived.
+// ledger is the metadata of an object: its property and month, and which of its days are archived.
 type ledger struct {
 	property string
 	month    translate.Date // its first day
@@ -68,7 +68,7 @@ func (l *ledger) isEmpty() bool {
 	return true
 }
 
-// objectName returns where the history of a month is kept.
+// objectName returns the name of the object that holds a month.
 func objectName(property string, month translate.Date) string {
 	return propertyPrefix(property) + "month=" + month.Time().Format(monthLayout) + "/history.parquet"
 }
@@ -77,13 +77,13 @@ func propertyPrefix(property string) string { return "history/property_id=" + pr
 
 // parseObjectName returns the month of an object of the property, and whether it is one.
 func parseObjectName(property, name string) (translate.Date, bool) {
-	rest, ok := strings.CutPrefix(name, propertyPrefix(property)+"month=")
-	text, ok2 := strings.CutSuffix(rest, "/history.parquet")
-	month, err := translate.ParseDate(text + "-01")
-	return month, ok && ok2 && err == nil
+	name, hasPrefix := strings.CutPrefix(name, propertyPrefix(property)+"month=")
+	name, hasSuffix := strings.CutSuffix(name, "/history.parquet")
+	month, err := translate.ParseDate(name + "-01")
+	return month, hasPrefix && hasSuffix && err == nil
 }
 
-// checkProperty refuses what cannot be a part of an object's name.
+// checkProperty refuses an id that cannot be a part of an object's name.
 func checkProperty(id string) error {
 	for _, c := range []byte(id) {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
@@ -96,7 +96,7 @@ func checkProperty(id string) error {
 	return nil
 }
 
-// append writes the ledger in the metadata of a Parquet file.
+// metadata returns the key-value metadata of a Parquet file for the ledger.
 func (l *ledger) metadata() map[string]string {
 	metadata := map[string]string{
 		versionKey:  formatVersion,
@@ -120,15 +120,15 @@ func parseLedger(property string, month translate.Date, lookup func(key string) 
 		return ledger{}, fmt.Errorf("its format is version %.20q: this program knows version %s", version, formatVersion)
 	}
 	if of, _ := lookup(propertyKey); of != property {
-		return ledger{}, fmt.Errorf("it is of the property %.80q", of)
+		return ledger{}, fmt.Errorf("it is of property %.80q", of)
 	}
 	if of, _ := lookup(monthKey); of != month.Time().Format(monthLayout) {
-		return ledger{}, fmt.Errorf("it is of the month %.20q", of)
+		return ledger{}, fmt.Errorf("it is of month %.20q", of)
 	}
 	for _, by := range Dimensions() {
 		text, _ := lookup(daysKeyPrefix + dimensionName(by))
 		if len(text) != l.days() {
-			return ledger{}, fmt.Errorf("it does not say which days of %s it holds", dimensionName(by))
+			return ledger{}, fmt.Errorf("its list of the archived days of %s is damaged", dimensionName(by))
 		}
 		for day, s := range []byte(text) {
 			switch s := state(s); s {

@@ -14,10 +14,12 @@ import (
 	"sara/translate"
 )
 
-// Merge archives days of a property that were collected from the upstream. Each takes the place of what is archived of the
-// same day and dimension, be it collected or imported, unless that is final and the day is not. Merge writes month by
-// month, the oldest first; after an error the months before it are written, and merging the same days again completes them.
-// Days that are archived already change nothing. Two days of the same date and dimension in one call are an error.
+// Merge archives days of a property that were collected from the upstream. Each replaces the archived figures of its date and
+// dimension, whether collected or imported, unless those are final and the new day is not. Two days of one date and dimension
+// in one call are an error.
+//
+// Merge writes month by month, the oldest first, and is idempotent: if it fails, the months before are written, and merging
+// the same days again completes it.
 func (h *History) Merge(ctx context.Context, property string, days []Day) error {
 	entries := make([]entry, len(days))
 	for i, d := range days {
@@ -44,8 +46,9 @@ type entry struct {
 	state state
 }
 
-// merge archives the entries that may take the place of what is there, and returns how many did.
-func (h *History) merge(ctx context.Context, property string, entries []entry, may func(was state, e *entry) bool) (int, error) {
+// merge archives the entries of days that are absent, and of those that may be replaced. It returns the number of entries
+// that it archived.
+func (h *History) merge(ctx context.Context, property string, entries []entry, replaceable func(was state, e *entry) bool) (int, error) {
 	months, err := byMonth(entries)
 	if err == nil {
 		err = checkProperty(property)
@@ -55,55 +58,55 @@ func (h *History) merge(ctx context.Context, property string, entries []entry, m
 	}
 	merged := 0
 	for _, first := range slices.Sorted(maps.Keys(months)) {
-		taken := 0
+		archived := 0
 		err := h.update(ctx, property, first, func(m *month) {
-			taken = 0
+			archived = 0
 			for i := range months[first] {
 				e := &months[first][i]
 				day := e.date - first
-				if was := m.states[e.by][day]; was == absent || may(was, e) {
+				if was := m.states[e.by][day]; was == absent || replaceable(was, e) {
 					m.states[e.by][day], m.rows[e.by][day] = e.state, e.rows
-					taken++
+					archived++
 				}
 			}
 		})
 		if err != nil {
 			return merged, fmt.Errorf("merge into %s of property %s: %w", first.Time().Format(monthLayout), property, err)
 		}
-		merged += taken
+		merged += archived
 	}
 	return merged, nil
 }
 
 func byMonth(entries []entry) (map[translate.Date][]entry, error) {
-	type place struct {
+	type identity struct {
 		date translate.Date
 		by   translate.Dimension
 	}
-	seen := make(map[place]bool, len(entries))
+	seen := make(map[identity]bool, len(entries))
 	months := make(map[translate.Date][]entry)
 	for _, e := range entries {
-		at := place{e.date, e.by}
+		id := identity{e.date, e.by}
 		switch {
 		case int(e.by) >= dimensionCount:
-			return nil, fmt.Errorf("%s is no dimension of the archive", e.by)
+			return nil, fmt.Errorf("the archive has no dimension %s", e.by)
 		case e.date < 0:
 			return nil, fmt.Errorf("%s is before 1970", e.date)
-		case seen[at]:
-			return nil, fmt.Errorf("%s of %s is there twice", dimensionName(e.by), e.date)
+		case seen[id]:
+			return nil, fmt.Errorf("%s of %s is given twice", dimensionName(e.by), e.date)
 		}
-		seen[at] = true
+		seen[id] = true
 		first := monthOf(e.date)
 		months[first] = append(months[first], e)
 	}
 	return months, nil
 }
 
-// mergeAttempts bounds how often a writer starts over because others were faster. One of them succeeds every time.
+// mergeAttempts bounds the retries of a writer that loses the race. In every round one writer succeeds.
 const mergeAttempts = 100
 
-// update changes a month and writes it back, and starts over when somebody else has written it meanwhile. change may be
-// called several times.
+// update reads a month, changes it and writes it back. With optimistic concurrency it starts over, after a random backoff, if
+// the month was written in between, so that change may be called several times.
 func (h *History) update(ctx context.Context, property string, first translate.Date, change func(*month)) error {
 	for attempt := range mergeAttempts {
 		err := h.tryUpdate(ctx, property, first, change)
@@ -139,12 +142,12 @@ func (h *History) tryUpdate(ctx context.Context, property string, first translat
 	return h.write(ctx, name, m, before, revision)
 }
 
-// write puts a month in the place of what was there before, or removes it when nothing is archived any more.
+// write replaces a month if it still has the revision, or removes it if no day is archived any more.
 func (h *History) write(ctx context.Context, name string, m *month, before []byte, revision string) error {
 	if m.isEmpty() && revision == "" {
 		return nil
 	}
-	// Also after an error the object may have been written. Readers must not use what was listed before.
+	// After an error too: the object may have been written, and cached listings may be outdated.
 	defer h.stripe(m.property).Add(1)
 	if m.isEmpty() {
 		return h.bucket.Delete(ctx, name, revision)
@@ -168,7 +171,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Prune forgets the days of a property before a date. Months that lie before it are removed whole.
+// Prune removes the days of a property before a date, and whole months where no other day is left.
 func (h *History) Prune(ctx context.Context, property string, before translate.Date) error {
 	if err := checkProperty(property); err != nil {
 		return fmt.Errorf("prune: %w", err)
@@ -181,7 +184,7 @@ func (h *History) Prune(ctx context.Context, property string, before translate.D
 		if m.month >= before {
 			break
 		}
-		err := h.update(ctx, property, m.month, func(m *month) { m.forget(before) })
+		err := h.update(ctx, property, m.month, func(m *month) { m.prune(before) })
 		if err != nil {
 			return fmt.Errorf("prune property %s before %s: %w", property, before, err)
 		}
@@ -189,7 +192,7 @@ func (h *History) Prune(ctx context.Context, property string, before translate.D
 	return nil
 }
 
-func (m *month) forget(before translate.Date) {
+func (m *month) prune(before translate.Date) {
 	for by := range m.states {
 		for day := range min(int(before-m.month), longestMonth) {
 			m.states[by][day], m.rows[by][day] = absent, nil

@@ -65,7 +65,7 @@ func same(a, b map[string]string) bool {
 	return true
 }
 
-func TestTheSameDaysGiveTheSameBytesHoweverTheyCome(t *testing.T) {
+func TestMergeIsDeterministicInAnyOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 4 {
 		days := anyDays(random, 30+random.IntN(150))
@@ -118,11 +118,11 @@ next:
 	return groups
 }
 
-func TestWritersAtOnceLoseNoDayInAFolder(t *testing.T) {
+func TestConcurrentWritersLoseNoDayInAFolder(t *testing.T) {
 	writersAtOnce(t, t.TempDir())
 }
 
-func TestWritersAtOnceLoseNoDayInS3(t *testing.T) {
+func TestConcurrentWritersLoseNoDayInS3(t *testing.T) {
 	writersAtOnce(t, s3test.Start(t).NewBucket(t))
 }
 
@@ -162,7 +162,7 @@ func writersAtOnce(t *testing.T, location string) {
 	}
 }
 
-func TestAFinalDayIsNotReplacedByAProvisionalOne(t *testing.T) {
+func TestMergeKeepsAFinalDayFromAProvisionalOne(t *testing.T) {
 	h := newTestHistory(t)
 	date := day(t, "2026-03-01")
 	merge := func(rows *translate.Rows, final bool) {
@@ -189,7 +189,7 @@ func TestAFinalDayIsNotReplacedByAProvisionalOne(t *testing.T) {
 	clicks(14)
 }
 
-func TestOnlyTheTopHundredQueriesAndPagesAreKept(t *testing.T) {
+func TestMergeKeepsTheTopHundredQueriesAndPages(t *testing.T) {
 	h := newTestHistory(t)
 	date := day(t, "2026-03-01")
 	var b translate.RowsBuilder
@@ -224,7 +224,7 @@ func TestOnlyTheTopHundredQueriesAndPagesAreKept(t *testing.T) {
 	}
 }
 
-func TestDaysThatCannotBeArchivedAreRefusedWhole(t *testing.T) {
+func TestMergeOfAnInvalidDayWritesNothing(t *testing.T) {
 	good := Day{Date: day(t, "2026-03-01"), Dimension: translate.ByDevice}
 	rows := func(keys string, m translate.Metrics) *translate.Rows {
 		var b translate.RowsBuilder
@@ -248,20 +248,20 @@ func TestDaysThatCannotBeArchivedAreRefusedWhole(t *testing.T) {
 	query := func(rows *translate.Rows) Day {
 		return Day{Date: good.Date, Dimension: translate.ByQuery, Rows: rows}
 	}
-	refuse(`key "a" is there twice`, testProperty, query(rows("a,a", one)))
-	refuse("a query has a key", testProperty, query(rows("", one)))
-	refuse("not UTF-8", testProperty, query(rows("\xff", one)))
-	refuse("they lie from 0 to 2^53", testProperty, query(rows("a", translate.Metrics{Clicks: -1})))
+	refuse(`key "a" is given twice`, testProperty, query(rows("a,a", one)))
+	refuse("a query needs a key", testProperty, query(rows("", one)))
+	refuse("must be UTF-8", testProperty, query(rows("\xff", one)))
+	refuse("both must be 0 to 2^53", testProperty, query(rows("a", translate.Metrics{Clicks: -1})))
 	refuse("position -1 is out of range", testProperty, query(rows("a", translate.Metrics{Impressions: 1, Position: -1})))
-	refuse(`key "" is there twice`, testProperty, Day{Date: good.Date, Rows: rows("2026-03-01,2026-03-02", one)})
-	refuse("device of 2026-03-01 is there twice", testProperty, good)
+	refuse(`key "" is given twice`, testProperty, Day{Date: good.Date, Rows: rows("2026-03-01,2026-03-02", one)})
+	refuse("device of 2026-03-01 is given twice", testProperty, good)
 	refuse("is before 1970", testProperty, Day{Date: -1})
-	refuse("no dimension of the archive", testProperty, Day{Dimension: 17})
+	refuse("the archive has no dimension", testProperty, Day{Dimension: 17})
 	refuse("is not the id of a property", "../other")
 	refuse("is not the id of a property", "")
 }
 
-func TestPruneForgetsOnlyTheDaysBefore(t *testing.T) {
+func TestPruneRemovesOnlyEarlierDays(t *testing.T) {
 	h := newTestHistory(t)
 	days := anyDays(rand.New(rand.NewPCG(11, 12)), 300) // January 20 to March 19
 	if err := h.Merge(t.Context(), testProperty, days); err != nil {
@@ -292,7 +292,7 @@ func TestPruneForgetsOnlyTheDaysBefore(t *testing.T) {
 	}
 }
 
-func TestDaysTellsWhatIsArchived(t *testing.T) {
+func TestDaysListsArchivedDays(t *testing.T) {
 	h := newTestHistory(t)
 	if inventory, err := h.Days(t.Context(), testProperty); len(inventory) != 0 || err != nil {
 		t.Errorf("an unknown property has %v, %v", inventory, err)
@@ -339,7 +339,7 @@ func (u *unreliable) Put(ctx context.Context, name string, data []byte, revision
 	return u.Bucket.Put(ctx, name, data, revision)
 }
 
-func TestAMergeThatFailedIsCompletedByMergingAgain(t *testing.T) {
+func TestMergeIsIdempotentAfterAFailure(t *testing.T) {
 	days := anyDays(rand.New(rand.NewPCG(13, 14)), 300)
 	b, err := bucket.Open(t.TempDir())
 	if err != nil {
@@ -366,7 +366,7 @@ func TestAMergeThatFailedIsCompletedByMergingAgain(t *testing.T) {
 	}
 }
 
-func TestAWriterGivesUpWhenTheStoreAlwaysRefuses(t *testing.T) {
+func TestMergeGivesUpWhenEveryWriteConflicts(t *testing.T) {
 	b, err := bucket.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ func encoded(tb testing.TB, m *month) []byte {
 	return data
 }
 
-func TestAnObjectIsWhatTheFormatSays(t *testing.T) {
+func TestObjectFollowsTheFormat(t *testing.T) {
 	data := encoded(t, smallMonth(t))
 	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
@@ -103,7 +103,7 @@ sara.property_id=` + testProperty[:34] + "\n"
 	}
 }
 
-func TestAMonthIsUnpackedAsItWasEncoded(t *testing.T) {
+func TestUnpackReversesEncode(t *testing.T) {
 	for _, m := range []*month{smallMonth(t), {ledger: newLedger(testProperty, translate.NewDate(2024, 2, 1))}} {
 		data := encoded(t, m)
 		o, err := openObject(testProperty, m.month, data)
@@ -123,7 +123,7 @@ func TestAMonthIsUnpackedAsItWasEncoded(t *testing.T) {
 	}
 }
 
-func TestADamagedOrForeignObjectIsNeverServed(t *testing.T) {
+func TestOpenRefusesADamagedOrForeignObject(t *testing.T) {
 	m := smallMonth(t)
 	data := encoded(t, m)
 	refuse := func(what string, data []byte, property string, first translate.Date) {
@@ -159,7 +159,7 @@ func TestADamagedOrForeignObjectIsNeverServed(t *testing.T) {
 	}
 }
 
-func TestADamagedObjectIsAnErrorOfEveryCallAndStays(t *testing.T) {
+func TestADamagedObjectFailsEveryCallAndIsNotOverwritten(t *testing.T) {
 	b, err := bucket.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestADamagedObjectIsAnErrorOfEveryCallAndStays(t *testing.T) {
 	}
 }
 
-func TestAUsersTextCannotPassForTheChecksum(t *testing.T) {
+func TestUserTextCannotForgeTheChecksum(t *testing.T) {
 	m := smallMonth(t)
 	m.states[translate.ByQuery][5] = collected
 	m.rows[translate.ByQuery][5] = []row{{key: []byte("zz " + checksumMark + noChecksum), clicks: 1, impressions: 1, position: 1}}

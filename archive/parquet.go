@@ -14,7 +14,7 @@ import (
 	"sara/translate"
 )
 
-// exportedGroup is how many rows a row group of an exported file has.
+// exportedGroup is the number of rows in a row group of an exported file.
 const exportedGroup = 100_000
 
 func writeParquet(w io.Writer, records iter.Seq2[Record, error]) error {
@@ -39,16 +39,16 @@ func writeParquet(w io.Writer, records iter.Seq2[Record, error]) error {
 	return out.Close()
 }
 
-// readParquet reads a file of anybody's making.
+// readParquet reads an untrusted file.
 func readParquet(in io.ReaderAt, size int64, yield func(Record, error) bool) (err error) {
-	// The library trusts a file more than a stranger's deserves.
+	// The library panics on some malformed files. A panic of the consumer of the records is passed on.
 	yielding := false
 	defer func() {
-		if fault := recover(); fault != nil {
+		if p := recover(); p != nil {
 			if yielding {
-				panic(fault) // it is not of the file, but of whoever got the record
+				panic(p)
 			}
-			err = fmt.Errorf("the Parquet file is damaged: %v", fault)
+			err = fmt.Errorf("the Parquet file is damaged: %v", p)
 		}
 	}()
 	file, err := parquet.OpenFile(in, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
@@ -107,23 +107,23 @@ func eachRowOf(group parquet.RowGroup, use func(parquet.Row) error) (err error) 
 	}
 }
 
-// fileColumns tells where in a row of a file the columns of a record are.
+// fileColumns maps the columns of a record to those of a file.
 type fileColumns struct {
 	index  [6]int
-	isDate bool // the first column is of type DATE, not text
+	isDate bool // the date column is of type DATE, not text
 }
 
-// findColumns finds the columns of a record among those of a file, which has no others.
+// findColumns finds the columns of a record in a file, which must not have others.
 func findColumns(schema *parquet.Schema) (fileColumns, error) {
 	var c fileColumns
 	names := columnNames()
 	fields := schema.Fields()
 	for _, f := range fields {
 		if !slices.Contains(names[:], f.Name()) {
-			return c, fmt.Errorf("%.40q is no column: they are %v", f.Name(), names)
+			return c, fmt.Errorf("%.40q is not a column: the columns are %v", f.Name(), names)
 		}
 		if !f.Leaf() || f.Repeated() {
-			return c, fmt.Errorf("column %s is not a plain one", f.Name())
+			return c, fmt.Errorf("column %s is nested or repeated", f.Name())
 		}
 	}
 	for i, name := range names {
@@ -147,7 +147,7 @@ func findColumns(schema *parquet.Schema) (fileColumns, error) {
 		}
 	}
 	if len(fields) != len(names) {
-		return c, fmt.Errorf("there are %d columns: they are %v", len(fields), names)
+		return c, fmt.Errorf("the file has %d columns: they must be %v", len(fields), names)
 	}
 	return c, nil
 }
@@ -164,7 +164,7 @@ func (c *fileColumns) record(row int, values parquet.Row) (Record, error) {
 	return parseRecord(row, columns)
 }
 
-// text writes a value as the other formats have it.
+// text returns a value in the text form that the other formats have.
 func (c *fileColumns) text(column int, v parquet.Value) string {
 	switch v.Kind() {
 	case parquet.Int32:

@@ -18,7 +18,7 @@ import (
 	"sara/translate"
 )
 
-func TestRowsAreThoseOfASlowReference(t *testing.T) {
+func TestReadEqualsASlowReference(t *testing.T) {
 	random := rand.New(rand.NewPCG(15, 16))
 	h := newTestHistory(t)
 	days := anyDays(random, 400)
@@ -139,12 +139,12 @@ func reference(days []Day, by translate.Dimension, r translate.DateRange) (rows 
 	return rows, missing, derived
 }
 
-// counting is a bucket that counts what is read, and holds reads back while it is closed.
+// counting is a bucket that counts reads, and blocks them while its gate is closed.
 type counting struct {
 	bucket.Bucket
 	gets, lists atomic.Int64
 	gate        chan struct{}
-	asked       chan struct{} // takes one for every read that the gate holds back, if anybody looks
+	asked       chan struct{} // gets a value for every blocked read, if it has room
 }
 
 func (c *counting) Get(ctx context.Context, name string) ([]byte, string, error) {
@@ -195,7 +195,7 @@ func historyOf(t *testing.T, c HistoryConfig) *History {
 	return h
 }
 
-func TestWhatIsInMemoryIsNotReadAgainUntilItHasChanged(t *testing.T) {
+func TestCachedMonthsAreReadAgainOnlyAfterAChange(t *testing.T) {
 	b := newCounting(t)
 	now := time.Unix(1_800_000_000, 0)
 	reader := historyOf(t, HistoryConfig{Bucket: b, Now: func() time.Time { return now }, Recheck: 10 * time.Second})
@@ -228,7 +228,7 @@ func TestWhatIsInMemoryIsNotReadAgainUntilItHasChanged(t *testing.T) {
 	clicks(1)
 	b.expect(t, 0, 0)
 	merge(other, first+1)
-	clicks(1) // another process's write is seen after a while
+	clicks(1) // another process's write is seen after Recheck
 	b.expect(t, 0, 0)
 	now = now.Add(10 * time.Second)
 	clicks(2)
@@ -241,7 +241,7 @@ func TestWhatIsInMemoryIsNotReadAgainUntilItHasChanged(t *testing.T) {
 	merge(reader, first-1)
 	b.expect(t, 1, 0)
 	r.Start--
-	clicks(3) // one's own write is seen at once
+	clicks(3) // the process's own write is seen at once
 	b.expect(t, 1, 1)
 	if err := reader.Prune(t.Context(), testProperty, first+1); err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestWhatIsInMemoryIsNotReadAgainUntilItHasChanged(t *testing.T) {
 	b.expect(t, 0, 1)
 }
 
-func TestReadersAtOnceReadAMonthOnce(t *testing.T) {
+func TestConcurrentReadsLoadAMonthOnce(t *testing.T) {
 	b := newCounting(t)
 	h := historyOf(t, HistoryConfig{Bucket: b, Recheck: math.MaxInt64})
 	date := day(t, "2026-01-31")
@@ -269,12 +269,12 @@ func TestReadersAtOnceReadAMonthOnce(t *testing.T) {
 			}
 		})
 	}
-	b.gate <- struct{}{} // the first, and only the first
+	b.gate <- struct{}{} // lets one read pass
 	group.Wait()
 	b.expect(t, 1, 1)
 }
 
-func TestAReaderWhoLeavesDoesNotFailTheOthers(t *testing.T) {
+func TestACanceledReadDoesNotFailOthers(t *testing.T) {
 	b := newCounting(t)
 	h := historyOf(t, HistoryConfig{Bucket: b})
 	date := day(t, "2026-01-31")
@@ -284,28 +284,28 @@ func TestAReaderWhoLeavesDoesNotFailTheOthers(t *testing.T) {
 	}
 	b.gets.Store(0)
 	b.gate, b.asked = make(chan struct{}), make(chan struct{}, 1)
-	leaving, leave := context.WithCancel(t.Context())
-	left, stayed := make(chan error), make(chan error)
+	canceled, cancel := context.WithCancel(t.Context())
+	first, second := make(chan error), make(chan error)
 	go func() {
-		_, err := h.Read(leaving, testProperty, translate.ByQuery, r)
-		left <- err
+		_, err := h.Read(canceled, testProperty, translate.ByQuery, r)
+		first <- err
 	}()
 	<-b.asked
 	go func() {
 		_, err := h.Read(t.Context(), testProperty, translate.ByQuery, r)
-		stayed <- err
+		second <- err
 	}()
-	leave()
-	if err := <-left; err == nil {
-		t.Error("the reader who left has an answer")
+	cancel()
+	if err := <-first; err == nil {
+		t.Error("the canceled read has an answer")
 	}
 	close(b.gate)
-	if err := <-stayed; err != nil {
+	if err := <-second; err != nil {
 		t.Error(err)
 	}
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestCacheOfMonthsIsBounded(t *testing.T) {
 	b := newCounting(t)
 	h := historyOf(t, HistoryConfig{Bucket: b, CacheBytes: 64 << 10})
 	var days []Day
@@ -328,7 +328,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestAHistoryNeedsSoundSettings(t *testing.T) {
+func TestNewHistoryRefusesInvalidSettings(t *testing.T) {
 	b := newCounting(t)
 	for _, c := range []HistoryConfig{{}, {Bucket: b, Recheck: -1}, {Bucket: b, CacheBytes: -1}} {
 		if _, err := NewHistory(c); err == nil {

@@ -14,7 +14,7 @@ import (
 	"sara/translate"
 )
 
-// A Record is one archived row as it is exported and imported. Dimension is ByDate for the day's total, whose key is empty.
+// A Record is one archived row for export and import. The Dimension of a day's total is ByDate, and its Key is empty.
 type Record struct {
 	Date                translate.Date
 	Dimension           translate.Dimension
@@ -23,12 +23,12 @@ type Record struct {
 	Position            float64
 }
 
-// A Format is a way to write records in a file, with the columns date (YYYY-MM-DD), dimension (query, page, country, device
-// or total), key, clicks, impressions and position.
+// A Format is a file format for records. All have the columns date (YYYY-MM-DD), dimension (query, page, country, device or
+// total), key, clicks, impressions and position.
 type Format string
 
-// The formats. A CSV file starts with the names of the columns, in that order; a JSONL file has one object a line, with its
-// members in any order; in a Parquet file date is of type DATE and the columns may be in any order.
+// The formats. A CSV file starts with the column names, in that order. A JSONL file has one object per line, with its members in
+// any order. In a Parquet file, date is of type DATE and the columns may be in any order.
 const (
 	CSV     Format = "csv"
 	JSONL   Format = "jsonl"
@@ -41,21 +41,21 @@ func ParseFormat(name string) (Format, error) {
 	case CSV, JSONL, Parquet:
 		return f, nil
 	}
-	return "", fmt.Errorf("%.40q is none of csv, jsonl, parquet", name)
+	return "", fmt.Errorf("%.40q is not csv, jsonl or parquet", name)
 }
 
-// columnNames returns the names of the columns, in their order.
+// columnNames returns the column names in order.
 func columnNames() [6]string {
 	return [...]string{"date", "dimension", "key", "clicks", "impressions", "position"}
 }
 
-// Bounds of what is read.
+// Limits of an import.
 const (
-	longestLine = 1 << 20   // of a CSV record or a line of JSONL, in bytes
-	mostRecords = 5_000_000 // of one import: more than ten years of a property
+	longestLine = 1 << 20   // bytes of a CSV record or a JSONL line
+	maxRecords  = 5_000_000 // more than ten years of a property
 )
 
-// WriteRecords writes records until they end, or until the first that comes with an error.
+// WriteRecords writes records up to the end or the first error.
 func WriteRecords(w io.Writer, f Format, records iter.Seq2[Record, error]) error {
 	var err error
 	switch f {
@@ -74,7 +74,7 @@ func WriteRecords(w io.Writer, f Format, records iter.Seq2[Record, error]) error
 	return nil
 }
 
-// ReadRecords reads the records of a file of size bytes. The first error ends them: a *RowError when a row is at fault.
+// ReadRecords reads the records of a file of size bytes. It ends at the first error, a *RowError if a row is invalid.
 func ReadRecords(file io.ReaderAt, size int64, f Format) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		var err error
@@ -94,13 +94,13 @@ func ReadRecords(file io.ReaderAt, size int64, f Format) iter.Seq2[Record, error
 	}
 }
 
-// errStopped tells that the reader of the records wants no more.
+// errStopped tells that the consumer of the records has stopped iterating.
 var errStopped = errors.New("stopped")
 
-// RowError tells which row of a file cannot be a record. Its text may be shown to the user.
+// A RowError is an invalid row of a file. Its text is for the user.
 type RowError struct {
 	Row    int    // from 1, without the header
-	Column string // empty when the row as a whole is at fault
+	Column string // empty if the row as a whole is invalid
 	Reason string
 }
 
@@ -115,7 +115,7 @@ func rowError(row int, column, format string, values ...any) error {
 	return &RowError{Row: row, Column: column, Reason: fmt.Sprintf(format, values...)}
 }
 
-// parseRecord makes a record of the text of its columns, in the order of columnNames.
+// parseRecord parses the text of a record's columns, in the order of columnNames.
 func parseRecord(row int, columns [6]string) (Record, error) {
 	var r Record
 	var err error
@@ -125,7 +125,7 @@ func parseRecord(row int, columns [6]string) (Record, error) {
 	}
 	var ok bool
 	if r.Dimension, ok = parseDimension(columns[1]); !ok {
-		return r, rowError(row, names[1], "%.40q is none of query, page, country, device, total", columns[1])
+		return r, rowError(row, names[1], "%.40q is not query, page, country, device or total", columns[1])
 	}
 	r.Key = columns[2]
 	if r.Clicks, ok = parseCount(columns[3]); !ok {
@@ -142,7 +142,7 @@ func parseRecord(row int, columns [6]string) (Record, error) {
 
 const notACount = "is not a whole number from 0 to 2^53"
 
-// parseCount reads a whole number, which other programs write with a fraction or an exponent at times.
+// parseCount parses a whole number. Other programs may write it with a fraction or an exponent, such as 12.0 or 1.2e1.
 func parseCount(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -162,43 +162,42 @@ func wholeNumber(f float64) (int64, bool) {
 	return int64(f), true
 }
 
-// parseNumber reads a decimal number as JSON writes it, though with leading zeros, and without a digit before or after the
-// point, if need be.
+// parseNumber parses a decimal number. Unlike JSON it allows leading zeros, and a point without a digit before or after it.
 func parseNumber(text string) (float64, bool) {
 	if strings.Trim(text, "0123456789.eE+-") != "" || strings.HasPrefix(text, "+") {
-		return 0, false // infinities, hexadecimal numbers
+		return 0, false // such as an infinity or a hexadecimal number
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	return f, err == nil
 }
 
-// check refuses records that no upstream answer could hold.
+// check refuses a record that no upstream answer could contain.
 func (r *Record) check(row int, until translate.Date) error {
 	names := columnNames()
 	switch {
 	case r.Date > until:
-		return rowError(row, names[0], "%s is after %s, the last day that there are figures of", r.Date, until)
+		return rowError(row, names[0], "%s is after %s, the last day with figures", r.Date, until)
 	case r.Dimension == translate.ByDate && r.Key != "":
-		return rowError(row, names[2], "%.80q: a total has no key", r.Key)
+		return rowError(row, names[2], "%.80q: a total must not have a key", r.Key)
 	case r.Dimension != translate.ByDate && r.Key == "":
-		return rowError(row, names[2], "it is empty, which only a total's is")
+		return rowError(row, names[2], "it is empty: only a total has no key")
 	case r.Dimension == translate.ByCountry && !isCountry(r.Key):
-		return rowError(row, names[2], "%.80q is not the three lower-case letters of a country, such as deu", r.Key)
+		return rowError(row, names[2], "%.80q is not a country of three lower-case letters, such as deu", r.Key)
 	case r.Dimension == translate.ByDevice && !slices.Contains([]string{"DESKTOP", "MOBILE", "TABLET"}, r.Key):
-		return rowError(row, names[2], "%.80q is none of the devices DESKTOP, MOBILE and TABLET", r.Key)
+		return rowError(row, names[2], "%.80q is not DESKTOP, MOBILE or TABLET", r.Key)
 	case len(r.Key) > longestKey || !utf8.ValidString(r.Key):
-		return rowError(row, names[2], "it is not UTF-8 text of at most %d bytes", longestKey)
+		return rowError(row, names[2], "it must be UTF-8 text of at most %d bytes", longestKey)
 	case r.Impressions < r.Clicks:
-		return rowError(row, names[4], "%d impressions are fewer than %d clicks", r.Impressions, r.Clicks)
+		return rowError(row, names[4], "%d impressions are fewer than the %d clicks", r.Impressions, r.Clicks)
 	case r.Impressions > 0 && !(r.Position >= 1 && r.Position <= math.MaxInt32):
 		return rowError(row, names[5], "%v: positions count from 1", r.Position)
 	case r.Impressions == 0 && r.Position != 0:
-		return rowError(row, names[5], "%v: without impressions there is no position but 0", r.Position)
+		return rowError(row, names[5], "%v: without impressions the position must be 0", r.Position)
 	}
 	return nil
 }
 
-// isCountry reports whether a key is as the upstream and the API write countries (spec: What the service does, 7).
+// isCountry reports whether a key has the form that the upstream and the API use for countries (spec: What the service does, 7).
 func isCountry(key string) bool {
 	return len(key) == 3 && strings.Trim(key, "abcdefghijklmnopqrstuvwxyz") == ""
 }

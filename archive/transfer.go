@@ -10,8 +10,8 @@ import (
 	"sara/translate"
 )
 
-// Export returns the archived rows of a range, ordered by date, name of the dimension, clicks descending, and key. It reads
-// one month at a time. The first error ends them. Days without traffic have no rows.
+// Export returns the archived rows of a range, ordered by date, name of the dimension, clicks descending, and key. It reads one
+// month at a time and ends at the first error. Days without traffic have no rows.
 func (h *History) Export(ctx context.Context, property string, r translate.DateRange) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		err := checkProperty(property)
@@ -41,7 +41,7 @@ func (h *History) Export(ctx context.Context, property string, r translate.DateR
 	}
 }
 
-// export yields the month's rows of a range, and reports whether more are wanted.
+// export yields the rows of the month in a range, and reports whether to go on.
 func (o *object) export(r translate.DateRange, yield func(Record, error) bool) (more bool, err error) {
 	m, err := o.unpack()
 	if err != nil {
@@ -68,25 +68,25 @@ func (o *object) export(r translate.DateRange, yield func(Record, error) bool) (
 	return true, nil
 }
 
-// ImportOptions say what an import may do.
+// ImportOptions configure an import.
 type ImportOptions struct {
-	// Until is the last day that there can be figures of. A later one is an error.
+	// Until is the last day that can have figures. A record of a later day is an error.
 	Until translate.Date
-	// Replace lets imported days take the place of archived ones, which are kept otherwise.
+	// Replace lets imported days replace archived ones. Otherwise archived days are kept.
 	Replace bool
 }
 
-// An ImportResult says what an import did. A day counts once for each dimension.
+// An ImportResult describes what an import did. A day counts once for each dimension.
 type ImportResult struct {
-	Rows    int // that were read
-	Days    int // that were archived
-	Kept    int // that were archived before and have been kept
-	CutRows int // that the archive does not hold: past the top 100, or without clicks and impressions
+	Rows        int // read
+	Days        int // archived by this import
+	Kept        int // days that were archived before and have been kept
+	DroppedRows int // not archived: past the top 100, or without clicks and impressions
 }
 
-// Import archives records, as final days. A day is archived under the dimensions that there are rows of. Nothing is
-// written before every record has been found good; the first that is not is a *RowError. Then it writes month by month;
-// importing the same records again completes an import that failed then.
+// Import archives records as final days. A day is archived under the dimensions that it has rows of. Import validates every
+// record before it writes anything; the error of an invalid record is a *RowError. Then it writes month by month. It is
+// idempotent: importing the same records again completes an import that failed while writing.
 func (h *History) Import(ctx context.Context, property string, records iter.Seq2[Record, error], o ImportOptions) (ImportResult, error) {
 	read, err := collectRecords(records, o.Until)
 	if err != nil {
@@ -96,7 +96,7 @@ func (h *History) Import(ctx context.Context, property string, records iter.Seq2
 	if err != nil {
 		return ImportResult{}, fmt.Errorf("import: %w", err)
 	}
-	result := ImportResult{Rows: len(read), CutRows: len(read) - kept}
+	result := ImportResult{Rows: len(read), DroppedRows: len(read) - kept}
 	result.Days, err = h.merge(ctx, property, entries, func(state, *entry) bool { return o.Replace })
 	if err != nil {
 		return result, fmt.Errorf("import: %w", err)
@@ -111,7 +111,7 @@ type numbered struct {
 	row int
 }
 
-// collectRecords returns all records ordered by date, dimension and key, once they are found good and distinct.
+// collectRecords validates all records, and returns them ordered by date, dimension and key.
 func collectRecords(records iter.Seq2[Record, error], until translate.Date) ([]numbered, error) {
 	var all []numbered
 	for r, err := range records {
@@ -119,8 +119,8 @@ func collectRecords(records iter.Seq2[Record, error], until translate.Date) ([]n
 			return nil, err
 		}
 		row := len(all) + 1
-		if row > mostRecords {
-			return nil, rowError(row, "", "these are too many: at most %d can be imported at once", mostRecords)
+		if row > maxRecords {
+			return nil, rowError(row, "", "too many rows: at most %d can be imported at once", maxRecords)
 		}
 		if err := r.check(row, until); err != nil {
 			return nil, err
@@ -131,15 +131,15 @@ func collectRecords(records iter.Seq2[Record, error], until translate.Date) ([]n
 		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.Dimension, b.Dimension), cmp.Compare(a.Key, b.Key),
 			cmp.Compare(a.row, b.row))
 	})
-	var twin, first *numbered
+	var first, duplicate *numbered
 	for i := 1; i < len(all); i++ {
 		a, b := &all[i-1], &all[i]
-		if a.sameDay(b) && a.Key == b.Key && (twin == nil || b.row < twin.row) {
-			first, twin = a, b
+		if a.sameDay(b) && a.Key == b.Key && (duplicate == nil || b.row < duplicate.row) {
+			first, duplicate = a, b
 		}
 	}
-	if twin != nil {
-		return nil, rowError(twin.row, "key", "%s %s %.80q is in row %d already", twin.Date, dimensionName(twin.Dimension), twin.Key, first.row)
+	if d := duplicate; d != nil {
+		return nil, rowError(d.row, "key", "%s %s %.80q is already in row %d", d.Date, dimensionName(d.Dimension), d.Key, first.row)
 	}
 	return all, nil
 }
@@ -148,7 +148,7 @@ func (n *numbered) sameDay(other *numbered) bool {
 	return n.Date == other.Date && n.Dimension == other.Dimension
 }
 
-// entriesOf groups records by day and dimension, and returns how many rows there are of them.
+// entriesOf groups records by day and dimension, and returns how many of the rows are kept.
 func entriesOf(all []numbered) (entries []entry, kept int, err error) {
 	for start := 0; start < len(all); {
 		end := start

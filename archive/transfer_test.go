@@ -76,7 +76,7 @@ func anyRecords(random *rand.Rand, n int) []Record {
 	return all
 }
 
-func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
+func TestRecordsRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, f := range []Format{CSV, JSONL, Parquet} {
 		for _, n := range []int{0, 1, 2000} {
@@ -93,7 +93,7 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsExportedCanBeImportedElsewhere(t *testing.T) {
+func TestExportAndImportRoundTrip(t *testing.T) {
 	all := translate.DateRange{Start: translate.NewDate(2024, 1, 1), End: translate.NewDate(2024, 12, 31)}
 	want := anyRecords(rand.New(rand.NewPCG(3, 4)), 1500)
 	for _, f := range []Format{CSV, JSONL, Parquet} {
@@ -101,7 +101,7 @@ func TestWhatIsExportedCanBeImportedElsewhere(t *testing.T) {
 		shuffled := slices.Clone(want)
 		rand.New(rand.NewPCG(5, 6)).Shuffle(len(want), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		result, err := one.Import(t.Context(), testProperty, recordsOf(shuffled), ImportOptions{Until: all.End})
-		if err != nil || result.Rows != len(want) || result.CutRows != 0 || result.Kept != 0 {
+		if err != nil || result.Rows != len(want) || result.DroppedRows != 0 || result.Kept != 0 {
 			t.Fatalf("%+v, %v", result, err)
 		}
 		var file bytes.Buffer
@@ -123,7 +123,7 @@ func TestWhatIsExportedCanBeImportedElsewhere(t *testing.T) {
 	}
 }
 
-func TestFaultyRowsAreNamed(t *testing.T) {
+func TestImportNamesInvalidRows(t *testing.T) {
 	h := newTestHistory(t)
 	until := day(t, "2026-05-31")
 	refuse := func(want, row string) {
@@ -138,29 +138,29 @@ func TestFaultyRowsAreNamed(t *testing.T) {
 	refuse(`row 2, column date: "2026-02-30" is not a date`, "2026-02-30,query,a,1,2,3")
 	refuse(`row 2, column date: "1969-12-31"`, "1969-12-31,query,a,1,2,3")
 	refuse("row 2, column date: 2026-06-01 is after 2026-05-31", "2026-06-01,query,a,1,2,3")
-	refuse(`row 2, column dimension: "Query" is none of query, page`, "2026-05-01,Query,a,1,2,3")
-	refuse(`row 2, column dimension: "date" is none of`, "2026-05-01,date,a,1,2,3")
+	refuse(`row 2, column dimension: "Query" is not query, page`, "2026-05-01,Query,a,1,2,3")
+	refuse(`row 2, column dimension: "date" is not query`, "2026-05-01,date,a,1,2,3")
 	refuse(`row 2, column clicks: "-1" is not a whole number`, "2026-05-01,query,a,-1,2,3")
 	refuse(`row 2, column clicks: "1.5" is not a whole number`, "2026-05-01,query,a,1.5,2,3")
 	refuse(`row 2, column clicks: "" is not a whole number`, "2026-05-01,query,a,,2,3")
 	refuse(`row 2, column impressions: "9007199254740993" is not a whole number`, "2026-05-01,query,a,1,9007199254740993,3")
 	refuse(`row 2, column impressions: "NaN" is not a whole number`, "2026-05-01,query,a,1,NaN,3")
-	refuse(`row 2, column key: "USA" is not the three lower-case letters`, "2026-05-01,country,USA,1,2,3")
-	refuse(`row 2, column key: "us" is not the three lower-case letters`, "2026-05-01,country,us,1,2,3")
-	refuse(`row 2, column key: "mobile" is none of the devices`, "2026-05-01,device,mobile,1,2,3")
-	refuse("row 2, column impressions: 1 impressions are fewer than 2 clicks", "2026-05-01,query,a,2,1,3")
+	refuse(`row 2, column key: "USA" is not a country of three lower-case letters`, "2026-05-01,country,USA,1,2,3")
+	refuse(`row 2, column key: "us" is not a country of three lower-case letters`, "2026-05-01,country,us,1,2,3")
+	refuse(`row 2, column key: "mobile" is not DESKTOP`, "2026-05-01,device,mobile,1,2,3")
+	refuse("row 2, column impressions: 1 impressions are fewer than the 2 clicks", "2026-05-01,query,a,2,1,3")
 	refuse(`row 2, column position: "Inf" is not a number`, "2026-05-01,query,a,1,2,Inf")
 	refuse(`row 2, column position: "0x1p4" is not a number`, "2026-05-01,query,a,1,2,0x1p4")
 	refuse("row 2, column position: 0.5: positions count from 1", "2026-05-01,query,a,1,2,0.5")
 	refuse("row 2, column position: 7: without impressions", "2026-05-01,query,a,0,0,7")
 	refuse("row 2, column key: it is empty", "2026-05-01,page,,1,2,3")
-	refuse(`row 2, column key: "x": a total has no key`, "2026-05-01,total,x,1,2,3")
-	refuse("row 2, column key: it is not UTF-8", "2026-05-01,query,\xff,1,2,3")
-	refuse("row 2, column key: it is not UTF-8 text of at most 16384 bytes", "2026-05-01,query,"+strings.Repeat("x", 16385)+",1,2,3")
-	refuse(`row 2, column key: 2026-05-01 query "good" is in row 1 already`, "2026-05-01,query,good,1,2,3\n2026-05-01,query,good,1,2,3")
+	refuse(`row 2, column key: "x": a total must not have a key`, "2026-05-01,total,x,1,2,3")
+	refuse("row 2, column key: it must be UTF-8", "2026-05-01,query,\xff,1,2,3")
+	refuse("row 2, column key: it must be UTF-8 text of at most 16384 bytes", "2026-05-01,query,"+strings.Repeat("x", 16385)+",1,2,3")
+	refuse(`row 2, column key: 2026-05-01 query "good" is already in row 1`, "2026-05-01,query,good,1,2,3\n2026-05-01,query,good,1,2,3")
 	refuse("row 2: it has 5 columns, not 6", "2026-05-01,query,a,1,2")
-	refuse("row 2: there is a quote within a field", `2026-05-01,query,a"b,1,2,3`)
-	refuse("row 2: there is text after a closing quote", `2026-05-01,query,"a"b,1,2,3`)
+	refuse("row 2: a quote is inside a field", `2026-05-01,query,a"b,1,2,3`)
+	refuse("row 2: a closing quote is followed by text", `2026-05-01,query,"a"b,1,2,3`)
 	refuse("row 2: a quote is not closed", `2026-05-01,query,"a,1,2,3`)
 	refuse("row 2: it is longer than 1048576 bytes", `2026-05-01,query,"`+strings.Repeat("x", 2<<20))
 
@@ -169,7 +169,7 @@ func TestFaultyRowsAreNamed(t *testing.T) {
 	}
 }
 
-func TestFaultyFilesAreRefused(t *testing.T) {
+func TestReadRecordsRefusesInvalidFiles(t *testing.T) {
 	refuse := func(f Format, want, file string) {
 		t.Helper()
 		for _, err := range ReadRecords(strings.NewReader(file), int64(len(file)), f) {
@@ -180,23 +180,23 @@ func TestFaultyFilesAreRefused(t *testing.T) {
 		}
 		t.Errorf("%s %.80q is an empty file", f, file)
 	}
-	refuse(CSV, "the file is empty: it starts with the line date,dimension", "")
+	refuse(CSV, "the file is empty: it must start with the line date,dimension", "")
 	refuse(CSV, `column 4 of the header is "impressions", not "clicks"`, "date,dimension,key,impressions,clicks,position\n")
 	refuse(CSV, "the header has 1 columns", "2026-05-01\n")
 	refuse(JSONL, "row 1: it is not a JSON object", "[1]")
 	refuse(JSONL, "row 1: it is not a JSON object", `{"date":`)
-	refuse(JSONL, `row 1: "Clicks" is no column`, `{"Clicks":1}`)
-	refuse(JSONL, "row 1, column clicks: it is there twice", `{"clicks":1,"clicks":1}`)
+	refuse(JSONL, `row 1: "Clicks" is not a column`, `{"Clicks":1}`)
+	refuse(JSONL, "row 1, column clicks: it is given twice", `{"clicks":1,"clicks":1}`)
 	refuse(JSONL, `row 1, column clicks: "1" is not a number`, `{"clicks":"1"}`)
 	refuse(JSONL, "row 1, column key: null is not a string", `{"key":null}`)
 	refuse(JSONL, "row 1, column position: it is missing",
 		`{"date":"2026-05-01","dimension":"total","key":"","clicks":1,"impressions":2}`)
 	refuse(JSONL, "row 1: it is longer than 1048576 bytes", `{"key":"`+strings.Repeat("x", 2<<20))
 	refuse(Parquet, "not a Parquet file", "PAR1 and nothing else PAR1")
-	refuse("xml", `"xml" is none of csv, jsonl, parquet`, "")
+	refuse("xml", `"xml" is not csv, jsonl or parquet`, "")
 }
 
-func TestOtherProgramsFilesAreRead(t *testing.T) {
+func TestReadRecordsAcceptsVariants(t *testing.T) {
 	want := []Record{{Date: day(t, "2026-05-01"), Dimension: translate.ByQuery, Key: "a", Clicks: 12, Impressions: 120, Position: 3}}
 	accept := func(f Format, file string) {
 		t.Helper()
@@ -209,7 +209,7 @@ func TestOtherProgramsFilesAreRead(t *testing.T) {
 	accept(JSONL, "\n{\"position\":3.0, \"key\":\"\\u0061\", \"clicks\":12.0,\"impressions\":1.2e2,\"date\":\"2026-05-01\",\"dimension\":\"query\"}\r\n\n")
 }
 
-func TestAnErrorEndsWhatIsWritten(t *testing.T) {
+func TestWriteRecordsEndsAtAnError(t *testing.T) {
 	fault := errors.New("the month is torn")
 	records := func(yield func(Record, error) bool) { yield(Record{}, fault) }
 	for _, f := range []Format{CSV, JSONL, Parquet} {
@@ -219,7 +219,7 @@ func TestAnErrorEndsWhatIsWritten(t *testing.T) {
 	}
 }
 
-func TestImportedDaysReplaceNothingUnlessTold(t *testing.T) {
+func TestImportKeepsArchivedDaysUnlessReplace(t *testing.T) {
 	h := newTestHistory(t)
 	first := day(t, "2026-05-01")
 	of := func(date translate.Date, key string) Record {
@@ -246,11 +246,11 @@ func TestImportedDaysReplaceNothingUnlessTold(t *testing.T) {
 	if err := h.Merge(t.Context(), testProperty, []Day{{Date: first, Dimension: translate.ByQuery, Rows: queries(1, 1)}}); err != nil {
 		t.Fatal(err)
 	}
-	bring(ImportOptions{}, "{Rows:2 Days:1 Kept:1 CutRows:0}", of(first, "new"), of(first+1, "new"))
+	bring(ImportOptions{}, "{Rows:2 Days:1 Kept:1 DroppedRows:0}", of(first, "new"), of(first+1, "new"))
 	holds("01 query 0", "02 new")
-	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 CutRows:0}", of(first+1, "newer"))
+	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0}", of(first+1, "newer"))
 	holds("01 query 0", "02 new")
-	bring(ImportOptions{Replace: true}, "{Rows:1 Days:1 Kept:0 CutRows:0}", of(first, "newest"))
+	bring(ImportOptions{Replace: true}, "{Rows:1 Days:1 Kept:0 DroppedRows:0}", of(first, "newest"))
 	holds("01 newest", "02 new")
 	// An imported day is final; only a final one that is collected takes its place.
 	if err := h.Merge(t.Context(), testProperty, []Day{{Date: first, Dimension: translate.ByQuery, Rows: queries(1, 1)}}); err != nil {
@@ -266,5 +266,5 @@ func TestImportedDaysReplaceNothingUnlessTold(t *testing.T) {
 	for i := range 150 {
 		many = append(many, Record{Date: first + 2, Dimension: translate.ByPage, Key: fmt.Sprint(i), Clicks: int64(i), Impressions: 200, Position: 1})
 	}
-	bring(ImportOptions{}, "{Rows:151 Days:1 Kept:0 CutRows:51}", many...)
+	bring(ImportOptions{}, "{Rows:151 Days:1 Kept:0 DroppedRows:51}", many...)
 }

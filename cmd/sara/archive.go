@@ -164,7 +164,7 @@ func (c *archiveImport) Run(ctx context.Context, con *console) error {
 			return err
 		}
 		return one(c.output, con.stdout, archiveImportRecord{
-			ID: property.ID, RowsRead: result.Rows, DaysArchived: result.Days, DaysKept: result.Kept, RowsCut: result.CutRows,
+			ID: property.ID, RowsRead: result.Rows, DaysArchived: result.Days, DaysKept: result.Kept, RowsCut: result.DroppedRows,
 			FirstDay: optionalDate(state.First), LastDay: optionalDate(state.Last),
 		})
 	})

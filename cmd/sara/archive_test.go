@@ -185,7 +185,7 @@ func TestBadImportsChangeNothing(t *testing.T) {
 	for _, test := range []struct{ file, text, want string }{
 		{"bad.csv", csvHeader + good + "2025-02-30,total,,1,2,3\n", `row 2, column date: "2025-02-30"`},
 		{"bad.csv", csvHeader + good + tomorrow.String() + ",total,,1,2,3\n", "row 2, column date: " + tomorrow.String() + " is after "},
-		{"bad.csv", csvHeader + good + "2025-03-01,queries,a,1,2,3\n", `row 2, column dimension: "queries" is none of query, page, country, device, total`},
+		{"bad.csv", csvHeader + good + "2025-03-01,queries,a,1,2,3\n", `row 2, column dimension: "queries" is not query, page, country, device or total`},
 		{"bad.csv", csvHeader + good + "2025-03-01,query,,1,2,3\n", "row 2, column key: it is empty"},
 		{"bad.csv", csvHeader + good + "2025-03-02,total,x,1,2,3\n", `row 2, column key: "x"`},
 		{"bad.csv", csvHeader + good + "2025-03-01,query,a,-1,2,3\n", `row 2, column clicks: "-1"`},
@@ -251,7 +251,7 @@ func TestArchiveCommandLines(t *testing.T) {
 		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.path("no/such")), []string{c.path("no/such")}},
 		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--archive-url", "ftp://x"), []string{"SARA_ARCHIVE_URL (--archive-url): ftp://x: "}},
 		{exitUsage, []string{"archive", "import", shopSite}, []string{"<file>"}},
-		{exitUsage, []string{"archive", "import", shopSite, c.path("history.txt")}, []string{`"txt" is none of csv, jsonl, parquet`, "--format"}},
+		{exitUsage, []string{"archive", "import", shopSite, c.path("history.txt")}, []string{`"txt" is not csv, jsonl or parquet`, "--format"}},
 		{exitUsage, []string{"archive", "import", shopSite, c.path("history")}, []string{"--format"}},
 		{exitError, []string{"archive", "import", shopSite, c.path("none.csv")}, []string{"none.csv", "no such file"}},
 		{exitError, []string{"archive", "import", shopSite, c.folder, "--format", "csv"}, []string{"it is not a file"}},
