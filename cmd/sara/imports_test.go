@@ -42,7 +42,6 @@ var mayImport = map[string][]string{
 	"proxy/upstream":          {"translate", "proxy/spans"},
 	simulator:                 {},
 	"cmd/sara/...":            {"policy/...", "translate", "archive/...", "proxy/...", "cmd/sara/..."},
-	"deploy/...":              {"deploy/..."},
 }
 
 // testsMayImport lists what the tests of any package may import besides: sara's binary, and servers to test against.
