@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
 )
 
 type accountCommands struct {
@@ -32,7 +33,7 @@ func recordOfAccount(a sqlstore.Account) accountRecord {
 
 type accountAdd struct {
 	storeFlags
-	planSettings
+	settings.Plans
 	output
 	Name  string `arg:"" help:"How to call it."`
 	Plan  string `required:"" placeholder:"PLAN" help:"pro, agency, trial or none; or one of the plans file."`
@@ -40,11 +41,7 @@ type accountAdd struct {
 }
 
 func (c *accountAdd) Run(ctx context.Context, con *console) error {
-	plans, err := c.plans()
-	if err != nil {
-		return err
-	}
-	if err := planKnown(plans, c.Plan); err != nil {
+	if err := planKnown(c.PlansFile.Table(), c.Plan); err != nil {
 		return err
 	}
 	return c.use(ctx, func(store *sqlstore.Store) error {
@@ -62,7 +59,7 @@ func (c *accountAdd) Run(ctx context.Context, con *console) error {
 
 type accountPlan struct {
 	storeFlags
-	planSettings
+	settings.Plans
 	output
 	Account string `arg:"" help:"Name or id."`
 	Plan    string `arg:"" help:"pro, agency, trial or none; or one of the plans file."`
@@ -70,11 +67,7 @@ type accountPlan struct {
 }
 
 func (c *accountPlan) Run(ctx context.Context, con *console) error {
-	plans, err := c.plans()
-	if err != nil {
-		return err
-	}
-	if err := planKnown(plans, c.Plan); err != nil {
+	if err := planKnown(c.PlansFile.Table(), c.Plan); err != nil {
 		return err
 	}
 	return c.use(ctx, func(store *sqlstore.Store) error {

@@ -16,6 +16,8 @@ import (
 
 	"sara/archive"
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/settings"
 	"sara/translate"
 )
 
@@ -28,19 +30,19 @@ type archiveCommands struct {
 // archiveFlags is what the commands of a property's archive take.
 type archiveFlags struct {
 	storeFlags
-	archiveSettings
+	settings.Archive
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 }
 
 // use runs do with the property, the archive and the database.
 func (f archiveFlags) use(ctx context.Context, now func() time.Time,
 	do func(*sqlstore.Store, *archive.History, sqlstore.Property) error) error {
-	return f.storeSettings.use(ctx, func(store *sqlstore.Store) error {
+	return f.storeFlags.use(ctx, func(store *sqlstore.Store) error {
 		property, err := store.Property(ctx, f.Property)
 		if err != nil {
 			return err
 		}
-		history, err := f.history(now)
+		history, err := backend.OpenArchive(f.Archive, now)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
 	"sara/policy"
 )
 
@@ -29,14 +31,14 @@ type changes func(ctx context.Context, changed func())
 
 // counters returns what the settings say: counted in Redis, or in memory for one process. The caller closes it once nobody
 // uses it any more, and before the store.
-func (s storeSettings) counters(ctx context.Context, store *sqlstore.Store, replicas int, log *slog.Logger,
+func openCounters(ctx context.Context, location settings.Redis, replicas int, store *sqlstore.Store, log *slog.Logger,
 	registry prometheus.Registerer, now func() time.Time) (counters, error) {
-	client, err := s.redis()
+	client, err := location.Open()
 	if err != nil {
 		return counters{}, err
 	}
 	if client == nil {
-		log.WarnContext(ctx, cmp.Or(s.aloneNote(replicas), "without SARA_REDIS_URL, requests are counted in memory: for one process only"))
+		log.WarnContext(ctx, cmp.Or(aloneNote(location, replicas), "without SARA_REDIS_URL, requests are counted in memory: for one process only"))
 		return localCounters(ctx, store, log, now)
 	}
 	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: replicas, Now: now, Log: log, Registry: registry})
@@ -80,25 +82,11 @@ func localCounters(ctx context.Context, store *sqlstore.Store, log *slog.Logger,
 	}, nil
 }
 
-// redis returns a client for the Redis of the settings, nil when there is none. The caller closes it.
-func (s storeSettings) redis() (redis.UniversalClient, error) {
-	if s.RedisURL == "" {
-		return nil, nil
+// aloneNote warns of several processes that cannot share their counts. It is empty if there is nothing to warn of.
+func aloneNote(location settings.Redis, replicas int) string {
+	if location.IsSet() || replicas < 2 {
+		return ""
 	}
-	client, err := policy.OpenRedis(s.RedisURL)
-	if err != nil {
-		return nil, wrongSetting("SARA_REDIS_URL", "%v", err)
-	}
-	return client, nil
-}
-
-// announce tells the servers that something was changed, so that they need not find out by themselves.
-func (s storeSettings) announce(ctx context.Context) error {
-	client, err := s.redis()
-	if client == nil || err != nil {
-		return err
-	}
-	// Who does not hear it, because Redis is away, asks the database again within a second anyway.
-	_ = policy.PublishInvalidation(ctx, client)
-	return client.Close()
+	return "SARA_REPLICAS is " + strconv.Itoa(replicas) + ", but without SARA_REDIS_URL each process counts for itself and grants all of " +
+		"every limit: set SARA_REDIS_URL, the same for all of them, or SARA_REPLICAS to 1"
 }

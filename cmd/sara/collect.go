@@ -11,17 +11,20 @@ import (
 	"github.com/google/uuid"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 	"sara/proxy/jobs/collector"
+	"sara/proxy/upstream"
 )
 
 // collectCommand fills the archive.
 type collectCommand struct {
 	storeFlags
-	archiveSettings
-	upstreamSettings
-	planSettings
-	paceSettings
+	settings.Archive
+	settings.Upstream
+	settings.Plans
+	settings.Pace
 	output
 	Property string `placeholder:"PROPERTY" help:"Only this one: id, Search Console property, slug or domain; all if not set."`
 	Since    *date  `placeholder:"DATE" help:"First day, YYYY-MM-DD; the first that Search Console has and the plan keeps if not set."`
@@ -56,18 +59,13 @@ func (r collectRecord) cells() []string {
 }
 
 func (c *collectCommand) Run(ctx context.Context, con *console) error {
-	plans, err := c.plans()
-	_, paceErr := c.callsPerMinute()
-	if err := errors.Join(err, paceErr, c.storeSettings.check(), c.archiveSettings.check(), errors.Join(c.upstreamSettings.check()...)); err != nil {
-		return err
-	}
-	return c.storeSettings.use(ctx, func(store *sqlstore.Store) error {
-		gateway, err := c.gateway(store)
+	return c.storeFlags.use(ctx, func(store *sqlstore.Store) error {
+		gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store})
 		if err != nil {
 			return err
 		}
 		defer gateway.Close()
-		return c.collect(ctx, con, &searchConsole{gateway: gateway, store: store, plans: plans})
+		return c.collect(ctx, con, &searchConsole{gateway: gateway, store: store, plans: c.PlansFile.Table()})
 	})
 }
 
@@ -76,12 +74,12 @@ func (c *collectCommand) collect(ctx context.Context, con *console, source *sear
 	if err != nil {
 		return err
 	}
-	history, err := c.history(con.now)
+	history, err := backend.OpenArchive(c.Archive, con.now)
 	if err != nil {
 		return err
 	}
 	progress, end := newProgress(con.stderr)
-	work, err := c.collector(collector.Config{History: history, Source: source, Ledger: source, Progress: progress, Now: con.now})
+	work, err := newCollector(c.Pace, collector.Config{History: history, Source: source, Ledger: source, Progress: progress, Now: con.now})
 	if err != nil {
 		return err
 	}
@@ -135,56 +133,22 @@ func ended[R record](con *console, o output, records []R, incomplete int) error 
 	return nil
 }
 
-// paceSettings are how fast the collector may go.
-type paceSettings struct {
-	CollectRate string `setting:"" default:"300" placeholder:"N" help:"Most calls a minute that collecting makes about one site, and twice as many through one connection; ${default} if not set."`
-}
-
-// callsPerMinute returns the pace for a site.
-func (s paceSettings) callsPerMinute() (int, error) {
-	const most = 100_000
-	n, err := strconv.Atoi(s.CollectRate)
-	if err != nil || n < 1 || n > most {
-		return 0, wrongSetting("SARA_COLLECT_RATE", "%q is not a number of 1 to %d; Search Console allows 1200",
-			s.CollectRate, most)
-	}
-	return n, nil
-}
-
-// collector returns a collector that keeps the pace.
-func (s paceSettings) collector(config collector.Config) (*collector.Collector, error) {
-	n, err := s.callsPerMinute()
-	if err != nil {
-		return nil, err
-	}
-	config.PerSite, config.PerConnection = n, 2*n
+// newCollector returns a collector that keeps the pace.
+func newCollector(pace settings.Pace, config collector.Config) (*collector.Collector, error) {
+	config.PerSite, config.PerConnection = pace.CollectRate.N, 2*pace.CollectRate.N
 	config.Total = max(collector.DefaultTotal, config.PerConnection)
 	return collector.New(config)
 }
 
-// collectSettings are those of the daily run.
-type collectSettings struct {
-	paceSettings
-	Collect string `setting:"" default:"on" placeholder:"on|off" help:"Whether to collect the history of all properties once a day, on one of the processes; ${default} if not set."`
-}
-
-func (s collectSettings) check() error {
-	_, err := s.callsPerMinute()
-	if s.Collect != "on" && s.Collect != "off" {
-		err = errors.Join(err, wrongSetting("SARA_COLLECT", "%q is neither on nor off", s.Collect))
-	}
-	return err
-}
-
-// daily returns the daily run beside a server, nil when it is off. It comes to a new day within an hour, each replica at
+// dailyCollection returns the daily run beside a server, nil when it is off. It comes to a new day within an hour, each replica at
 // its own time; it gives way to the server's own calls, and they tell each other which sites have to rest.
-func (s collectSettings) daily(config proxy.Config, history collector.History, server *proxy.Server) (func(context.Context), error) {
-	if s.Collect == "off" {
+func dailyCollection(s settings.Collector, config proxy.Config, history collector.History, server *proxy.Server) (func(context.Context), error) {
+	if !s.Collect.On {
 		return nil, nil
 	}
 	source := &searchConsole{gateway: config.Upstream, store: config.Store, plans: config.Plans}
 	progress := logProgress{config.Log}
-	work, err := s.collector(collector.Config{History: history, Source: source, Ledger: source, Busy: server.Busy,
+	work, err := newCollector(s.Pace, collector.Config{History: history, Source: source, Ledger: source, Busy: server.Busy,
 		Progress: progress, Now: config.Now})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
 	"sara/proxy/upstream"
 )
 
@@ -83,7 +84,7 @@ func changeConnection(ctx context.Context, con *console, flags verifyFlags, o ou
 		return fmt.Errorf("read the credentials: %w", err)
 	}
 	return flags.use(ctx, func(r registrar) error {
-		if flags.SecretKey == "" { // before Search Console is asked in vain
+		if flags.SecretKey.Key == nil { // before Search Console is asked in vain
 			return noSecretKey(ctx, r.store)
 		}
 		connection, sites, err := change(r, credentials)
@@ -110,7 +111,7 @@ func noSecretKey(ctx context.Context, store *sqlstore.Store) error {
 	case err != nil:
 		return err
 	case len(connections) > 0:
-		return wrongSetting("SARA_SECRET_KEY", "it is not set: set it to the key under which the connections that exist (%d) were stored, not to a new one", len(connections))
+		return settings.Errorf("SARA_SECRET_KEY", "it is not set: set it to the key under which the connections that exist (%d) were stored, not to a new one", len(connections))
 	}
 	return fmt.Errorf("%w; keep it, since serving needs the same one", sqlstore.ErrNoSecretKey)
 }

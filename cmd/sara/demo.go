@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/settings"
 	"sara/policy"
 	"sara/proxy"
 	"sara/proxy/upstream"
@@ -22,11 +23,11 @@ import (
 )
 
 type demoCommand struct {
-	Listen         string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public API, port 0 for any free one; ${default} if not set."`
-	UpstreamListen string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the simulated Search Console; any free port if not set."`
-	AdminListen    string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and pprof; any free port if not set."`
-	LogLevel       string `setting:"" default:"error" placeholder:"LEVEL" help:"debug, info, warn or error; ${default} if not set."`
-	JSON           bool   `name:"json" help:"Print one line of JSON when ready, for programs."`
+	Listen         string         `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public API, port 0 for any free one; ${default} if not set."`
+	UpstreamListen string         `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the simulated Search Console; any free port if not set."`
+	AdminListen    string         `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and pprof; any free port if not set."`
+	LogLevel       settings.Level `type:"setting" default:"error" placeholder:"LEVEL" help:"debug, info, warn or error; default: ${default}."`
+	JSON           bool           `name:"json" help:"Print one line of JSON when ready, for programs."`
 }
 
 // demoCacheBytes exceeds the size of all answers of the demo world.
@@ -63,7 +64,7 @@ func (c *demoCommand) Run(ctx context.Context, con *console) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	cast, err := newCast(con.now(), localURL(addresses.upstream.Addr().String()))
+	cast, err := newCast(con.now(), settings.LocalURL(addresses.upstream.Addr().String()))
 	if err != nil {
 		return err
 	}
@@ -81,16 +82,12 @@ func (c *demoCommand) Run(ctx context.Context, con *console) (err error) {
 
 // serve seeds the world in an empty folder, and serves it like the command serve.
 func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, folder string, cast *cast) (err error) {
-	log, err := logSettings{LogLevel: c.LogLevel, LogFormat: "text", AccessLogSample: "1"}.open(con.stderr)
-	if err != nil {
-		return err
-	}
+	log := openLogs(con.stderr, settings.Log{LogLevel: c.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return err
 	}
-	settings := storeSettings{DatabaseURL: "sqlite:" + filepath.Join(folder, "sara.db"), SecretKey: base64.StdEncoding.EncodeToString(secret)}
-	store, err := settings.open(ctx)
+	store, err := backend.OpenDatabase(ctx, settings.Store{DatabaseURL: settings.SQLite(filepath.Join(folder, "sara.db")), SecretKey: settings.SecretKey{Key: secret}})
 	if err != nil {
 		return err
 	}
@@ -106,7 +103,7 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	if err != nil {
 		return fmt.Errorf("seed the demo world: %w", err)
 	}
-	history, err := archiveSettings{ArchiveURL: filepath.Join(folder, "archive")}.history(con.now)
+	history, err := backend.OpenArchive(settings.Archive{ArchiveURL: settings.LocalArchive(filepath.Join(folder, "archive"))}, con.now)
 	if err != nil {
 		return err
 	}
@@ -114,7 +111,7 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	if err := seedPast(ctx, cast, world, source, history, con.now); err != nil {
 		return err
 	}
-	world.BaseURL, world.AdminURL, world.UpstreamURL = localURL(a.public.Addr().String()), localURL(a.admin.Addr().String()), cast.url
+	world.BaseURL, world.AdminURL, world.UpstreamURL = settings.LocalURL(a.public.Addr().String()), settings.LocalURL(a.admin.Addr().String()), cast.url
 	counted, err := localCounters(ctx, store, log.Logger, con.now)
 	if err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 
 	"sara/archive"
 	"sara/archive/bucket"
+	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/settings"
 	"sara/translate"
 )
 
@@ -17,7 +19,7 @@ func testDemoHistory(t *testing.T, world demoLine, temporary string) {
 	if err != nil || len(folders) != 1 {
 		t.Fatalf("the archive is in %v (%v)", folders, err)
 	}
-	history, err := archiveSettings{ArchiveURL: folders[0]}.history(time.Now)
+	history, err := backend.OpenArchive(settings.Archive{ArchiveURL: settings.LocalArchive(folders[0])}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,7 @@ func TestThePastOfTheDemoIsWhatTheCollectorArchives(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.ok("collect", "--property", siteArchived, "--since", days.Start.String(), "--until", days.End.String())
-	collected, err := archiveSettings{ArchiveURL: c.path("archive")}.history(time.Now)
+	collected, err := backend.OpenArchive(settings.Archive{ArchiveURL: settings.LocalArchive(c.path("archive"))}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 )
 
@@ -18,13 +19,13 @@ import (
 const healthLimit = 2 * time.Second
 
 type healthCommand struct {
-	fileSetting
-	adminSettings
+	settings.File
+	settings.Admin
 	URL string `name:"url" placeholder:"URL" help:"The server's admin endpoints, such as http://127.0.0.1:9090; those of --admin-listen on this machine if not set."`
 }
 
 func (c *healthCommand) Run(ctx context.Context, con *console) error {
-	base, err := c.adminURL(c.URL)
+	base, err := adminURL(c.AdminListen, c.URL)
 	if err != nil {
 		return err
 	}
@@ -42,13 +43,13 @@ func (c *healthCommand) Run(ctx context.Context, con *console) error {
 }
 
 // adminURL returns the base of the admin endpoints at an address, or else on this machine.
-func (s adminSettings) adminURL(address string) (string, error) {
+func adminURL(listen settings.HostPort, address string) (string, error) {
 	if address == "" {
-		return localURL(s.AdminListen), s.check()
+		return listen.URL(), nil
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", fmt.Errorf("%q is not the URL of admin endpoints, such as http://127.0.0.1:9090", maskURL(address))
+		return "", fmt.Errorf("%q is not the URL of admin endpoints, such as http://127.0.0.1:9090", settings.Mask(address))
 	}
 	return strings.TrimSuffix(address, "/"), nil
 }

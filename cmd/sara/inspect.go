@@ -12,18 +12,21 @@ import (
 
 	"sara/archive"
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 	"sara/proxy/jobs/inspector"
 	"sara/proxy/jobs/sitemap"
+	"sara/proxy/upstream"
 )
 
 // inspectCommand brings the index coverage of properties up to date.
 type inspectCommand struct {
 	storeFlags
-	archiveSettings
-	upstreamSettings
-	planSettings
-	sitemapSettings
+	settings.Archive
+	settings.Upstream
+	settings.Plans
+	settings.Sitemaps
 	output
 	Property string `placeholder:"PROPERTY" help:"Only this one: id, Search Console property, slug or domain; all if not set."`
 	Max      *int   `placeholder:"N" help:"Most URLs to inspect of each property in this run, 0 to discover them only; as many as are due and Search Console allows if not set."`
@@ -64,17 +67,13 @@ func (r inspectRecord) cells() []string {
 }
 
 func (c *inspectCommand) Run(ctx context.Context, con *console) error {
-	plans, err := c.plans()
-	if err := errors.Join(err, c.sitemapSettings.check(), c.storeSettings.check(), c.archiveSettings.check(), errors.Join(c.upstreamSettings.check()...)); err != nil {
-		return err
-	}
-	return c.storeSettings.use(ctx, func(store *sqlstore.Store) error {
-		gateway, err := c.gateway(store)
+	return c.storeFlags.use(ctx, func(store *sqlstore.Store) error {
+		gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store})
 		if err != nil {
 			return err
 		}
 		defer gateway.Close()
-		return c.inspect(ctx, con, &searchConsole{gateway: gateway, store: store, plans: plans})
+		return c.inspect(ctx, con, &searchConsole{gateway: gateway, store: store, plans: c.PlansFile.Table()})
 	})
 }
 
@@ -83,11 +82,11 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console, source *sear
 	if err != nil {
 		return err
 	}
-	history, err := c.history(con.now)
+	history, err := backend.OpenArchive(c.Archive, con.now)
 	if err != nil {
 		return err
 	}
-	redis, err := c.redis()
+	redis, err := c.RedisURL.Open()
 	if err != nil {
 		return err
 	}
@@ -95,7 +94,7 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console, source *sear
 		defer func() { err = errors.Join(err, redis.Close()) }()
 	}
 	progress, end := newInspecting(con.stderr)
-	work, err := c.inspector(inspector.Config{Source: source, Quota: quotaOf(source.store, redis), Progress: progress, Now: con.now}, source.store, history)
+	work, err := newInspector(c.Sitemaps, inspector.Config{Source: source, Quota: quotaOf(source.store, redis), Progress: progress, Now: con.now}, source.store, history)
 	if err != nil {
 		return err
 	}
@@ -145,33 +144,10 @@ func (c *inspectCommand) report(con *console, results []inspector.Result) error 
 	return ended(con, c.output, records, incomplete)
 }
 
-// sitemapSettings are how the sitemaps of properties may be fetched.
-type sitemapSettings struct {
-	SitemapAllowLoopback string `setting:"" default:"false" placeholder:"true|false" help:"For tests only: whether sitemaps may be fetched from this machine; ${default} if not set."`
-}
-
-func (s sitemapSettings) check() error {
-	_, err := s.allowsLoopback()
-	return err
-}
-
-func (s sitemapSettings) allowsLoopback() (bool, error) {
-	switch s.SitemapAllowLoopback {
-	case "true":
-		return true, nil
-	case "false":
-		return false, nil
-	}
-	return false, wrongSetting("SARA_SITEMAP_ALLOW_LOOPBACK", "%q is neither true nor false", s.SitemapAllowLoopback)
-}
-
-// inspector completes a configuration with what all inspectors of this program have in common.
-func (s sitemapSettings) inspector(config inspector.Config, store *sqlstore.Store, history *archive.History) (*inspector.Inspector, error) {
-	loopback, err := s.allowsLoopback()
-	if err != nil {
-		return nil, err
-	}
-	config.Sitemaps, err = sitemap.New(sitemap.Config{AllowLoopback: loopback, UserAgent: "sara/" + buildVersion().Version})
+// newInspector completes a configuration with what all inspectors of this program have in common.
+func newInspector(s settings.Sitemaps, config inspector.Config, store *sqlstore.Store, history *archive.History) (*inspector.Inspector, error) {
+	var err error
+	config.Sitemaps, err = sitemap.New(sitemap.Config{AllowLoopback: s.SitemapAllowLoopback.True, UserAgent: "sara/" + buildVersion().Version})
 	if err != nil {
 		return nil, err
 	}
@@ -179,29 +155,15 @@ func (s sitemapSettings) inspector(config inspector.Config, store *sqlstore.Stor
 	return inspector.New(config)
 }
 
-// inspectSettings are those of the daily inspections.
-type inspectSettings struct {
-	sitemapSettings
-	Inspect string `setting:"" default:"on" placeholder:"on|off" help:"Whether to inspect the URLs of all properties once a day, on one of the processes; ${default} if not set."`
-}
-
-func (s inspectSettings) check() error {
-	err := s.sitemapSettings.check()
-	if s.Inspect != "on" && s.Inspect != "off" {
-		err = errors.Join(err, wrongSetting("SARA_INSPECT", "%q is neither on nor off", s.Inspect))
-	}
-	return err
-}
-
-// daily returns the daily inspections beside a server, nil when they are off. They come to a new day within an hour, each
+// dailyInspection returns the daily inspections beside a server, nil when they are off. They come to a new day within an hour, each
 // replica at its own time, and give way to the server's own calls.
-func (s inspectSettings) daily(config proxy.Config, history *archive.History, server *proxy.Server) (func(context.Context), error) {
-	if s.Inspect == "off" {
+func dailyInspection(s settings.Inspector, config proxy.Config, history *archive.History, server *proxy.Server) (func(context.Context), error) {
+	if !s.Inspect.On {
 		return nil, nil
 	}
 	source := &searchConsole{gateway: config.Upstream, store: config.Store, plans: config.Plans}
 	progress := newInspectingLog(config.Log, config.Registry)
-	work, err := s.inspector(inspector.Config{Source: source, Quota: quotaOf(config.Store, config.Redis), Progress: progress, Busy: server.Busy, Now: config.Now},
+	work, err := newInspector(s.Sitemaps, inspector.Config{Source: source, Quota: quotaOf(config.Store, config.Redis), Progress: progress, Busy: server.Busy, Now: config.Now},
 		config.Store, history)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
 )
 
 type keyCommands struct {
@@ -51,9 +52,9 @@ func recordOfKey(k sqlstore.APIKey) keyRecord {
 
 type keyCreate struct {
 	storeFlags
-	planSettings
-	keySettings
-	addressSettings
+	settings.Plans
+	settings.Keys
+	settings.Public
 	output
 	Email         string   `arg:"" help:"Address or id of the person as whom the key acts."`
 	Name          string   `required:"" help:"How to call it: 1 to 80 characters."`
@@ -73,12 +74,8 @@ func (c *keyCreate) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	plans, err := c.plans()
-	if err := errors.Join(append(c.addressSettings.check(), err, c.keySettings.check())...); err != nil {
-		return err
-	}
 	return c.use(ctx, func(store *sqlstore.Store) error {
-		key, text, err := registrar{store: store}.createKey(ctx, keyIssue{c.KeyPrefix, plans}, sqlstore.KeySpec{
+		key, text, err := registrar{store: store}.createKey(ctx, keyIssue{c.KeyPrefix.String(), c.PlansFile.Table()}, sqlstore.KeySpec{
 			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, ExpiresAt: expires,
 		})
 		if full := (*sqlstore.KeyLimitError)(nil); errors.As(err, &full) && full.Limit == 0 {
@@ -114,7 +111,7 @@ func (c *keyCreate) expiry(now time.Time) (*time.Time, error) {
 
 // tries are requests for the key to begin with: about the key, and the figures of a property if it reaches one.
 func (c *keyCreate) tries(ctx context.Context, store *sqlstore.Store, key sqlstore.APIKey, text string) string {
-	base := c.baseURL(c.Listen)
+	base := c.BaseURL.Or(c.Listen.URL())
 	tries := curl(base+"/v1/me", text)
 	workspace := ""
 	if key.Workspace != nil {

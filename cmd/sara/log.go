@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"sync"
 
+	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 )
 
@@ -18,29 +18,18 @@ type logs struct {
 	sample float64 // the share of the successes that are told of
 }
 
-// open returns logs to w.
-func (s logSettings) open(w io.Writer) (logs, error) {
-	if err := errors.Join(s.check()...); err != nil {
-		return logs{}, err
-	}
-	level, err := s.level()
-	if err != nil {
-		return logs{}, err
-	}
-	sample, err := s.accessSample()
-	if err != nil {
-		return logs{}, err
-	}
+// openLogs returns logs to w.
+func openLogs(w io.Writer, s settings.Log) logs {
 	shared := &inTurn{w: w}
-	options := &slog.HandlerOptions{Level: level}
-	l := logs{Logger: slog.New(slog.NewTextHandler(shared, options)), format: proxy.AccessText, sample: sample}
-	if s.LogFormat == "json" {
+	options := &slog.HandlerOptions{Level: s.LogLevel.Level}
+	l := logs{Logger: slog.New(slog.NewTextHandler(shared, options)), format: proxy.AccessText, sample: s.AccessLogSample.Value}
+	if s.LogFormat.JSON {
 		l.Logger, l.format = slog.New(slog.NewJSONHandler(shared, options)), proxy.AccessJSON
 	}
 	if l.Enabled(context.Background(), slog.LevelInfo) {
 		l.access = shared
 	}
-	return l, nil
+	return l
 }
 
 // inTurn lets one write at a time.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
+
+	"sara/cmd/sara/internal/settings"
 )
 
 // Exit statuses.
@@ -71,24 +73,23 @@ type console struct {
 // run runs one command line and returns the exit status. It ends soon after ctx does. The program is how it was called.
 func run(ctx context.Context, program string, args []string, stdout, stderr io.Writer, environ []string) int {
 	var helped bool
-	settings := newSources(environ)
+	loader := settings.NewLoader(environ)
 	con := &console{stdout: stdout, stderr: stderr, now: time.Now, program: callable(program)}
-	parser, err := kong.New(&commands{},
+	options := append(loader.Options(),
 		kong.Name(programName),
 		kong.Description("The Search Analytics Read API over Google Search Console."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
-		kong.ValueFormatter(describeFlag),
-		kong.Resolvers(settings),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(con),
+		kong.Bind(con, loader),
 	)
+	parser, err := kong.New(&commands{}, options...)
 	if err != nil {
 		panic("BUG: the command line is not well defined: " + err.Error())
 	}
 	parsed, err := parser.Parse(args)
-	switch wrong := settingErrors(err); {
+	switch wrong := settings.ErrorOf(err); {
 	case helped:
 		return exitOK
 	case wrong != nil:
@@ -98,27 +99,16 @@ func run(ctx context.Context, program string, args []string, stdout, stderr io.W
 		report(stderr, fmt.Errorf("%w (see sara%s --help)", err, commandOf(err)))
 		return exitUsage
 	}
-	con.repeated = repeatedFlags(parsed)
-	if err := parsed.Run(); err != nil {
-		settings.locate(parsed, err)
+	if err := loader.Parse(parsed); err != nil {
 		report(stderr, err)
 		return exitError
 	}
-	return exitOK
-}
-
-// settingErrors returns what an error of parsing says of settings, nil if nothing. The library puts the name of some flag
-// before it, which only misleads.
-func settingErrors(err error) error {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if _, ok := err.(*settingError); ok {
-			return err
-		}
-		if _, ok := err.(interface{ Unwrap() []error }); ok && errors.As(err, new(*settingError)) {
-			return err
-		}
+	con.repeated = repeatedFlags(parsed)
+	if err := parsed.Run(); err != nil {
+		report(stderr, loader.Locate(err))
+		return exitError
 	}
-	return nil
+	return exitOK
 }
 
 // commandOf returns the path of the command that a usage error is about, as far as it was understood.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strconv"
+
+	"sara/cmd/sara/internal/backend"
 )
 
 type migrateCommand struct {
@@ -19,13 +21,13 @@ func (migrationRecord) header() []string  { return []string{"APPLIED STEPS"} }
 func (m migrationRecord) cells() []string { return []string{strconv.Itoa(m.Applied)} }
 
 func (c *migrateCommand) Run(ctx context.Context, con *console) error {
-	store, err := c.connect(ctx)
+	store, err := backend.ConnectDatabase(ctx, c.Store)
 	if err != nil {
 		return err
 	}
-	applied, err := store.Migrate(ctx)
+	applied, err := backend.Migrate(ctx, c.Store, store)
 	if err != nil {
-		return errors.Join(c.wrongDatabase(err), store.Close())
+		return errors.Join(err, store.Close())
 	}
 	accounts, err := store.Accounts(ctx)
 	if err := errors.Join(err, store.Close()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
 )
 
 // next tells a person what comes next: a sentence, and command lines that can be pasted. Programs are not told.
@@ -59,12 +60,16 @@ func quoted(word string) string {
 func repeatedFlags(parsed *kong.Context) string {
 	var flags strings.Builder
 	for _, step := range parsed.Path {
-		if step.Flag == nil || step.Resolved || step.Flag.Name != configFlag && step.Flag.Name != "database-url" {
+		if step.Flag == nil || step.Resolved || step.Flag.Name != settings.ConfigFlag && step.Flag.Name != "database-url" {
 			continue
 		}
-		value, _ := parsed.FlagValue(step.Flag).(string)
-		if step.Flag.Name == configFlag || strings.HasPrefix(value, "sqlite:") || maskURL(value) == value {
+		switch value := step.Flag.Target.Interface().(type) {
+		case string: // the file
 			flags.WriteString(" --" + step.Flag.Name + " " + quoted(value))
+		case settings.Database:
+			if value.File != "" || value.String() == value.URL() {
+				flags.WriteString(" --" + step.Flag.Name + " " + quoted(value.URL()))
+			}
 		}
 	}
 	return flags.String()

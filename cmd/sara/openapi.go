@@ -1,22 +1,19 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
+	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 )
 
 type openAPICommand struct {
-	fileSetting
-	addressSettings
+	settings.File
+	settings.Public
 }
 
 func (c *openAPICommand) Run(con *console) error {
-	if err := errors.Join(c.check()...); err != nil {
-		return err
-	}
-	document, err := proxy.OpenAPI(c.baseURL(c.Listen))
+	document, err := proxy.OpenAPI(c.BaseURL.Or(c.Listen.URL()))
 	if err != nil {
 		return err
 	}

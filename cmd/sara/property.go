@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
 )
 
 type propertyCommands struct {
@@ -83,7 +84,7 @@ func (c *propertyAdd) Run(ctx context.Context, con *console) error {
 
 type propertyImport struct {
 	storeFlags
-	upstreamSettings
+	settings.Upstream
 	output
 	Connection string `arg:"" help:"Name, WORKSPACE/NAME or id."`
 }
@@ -102,7 +103,7 @@ func (i importRecord) cells() []string {
 }
 
 func (c *propertyImport) Run(ctx context.Context, con *console) error {
-	verify := verifyFlags{storeFlags: c.storeFlags, upstreamSettings: c.upstreamSettings}
+	verify := verifyFlags{storeFlags: c.storeFlags, Upstream: c.Upstream}
 	return verify.use(ctx, func(r registrar) error {
 		results, err := r.importProperties(ctx, c.Connection)
 		if err != nil {

@@ -5,120 +5,134 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"sara/archive"
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/settings"
+	"sara/policy"
 	"sara/proxy"
 	"sara/proxy/upstream"
 )
 
 type serveCommand struct {
-	fileSetting
-	addressSettings
-	edgeSettings
-	storeSettings
-	archiveSettings
-	upstreamSettings
-	keySettings
-	planSettings
-	replicaSettings
-	cacheSettings
-	collectSettings
-	inspectSettings
-	logSettings
-	Check bool `help:"Check the settings and the database, print the settings, and exit."`
+	settings.File
+	settings.Public
+	settings.Admin
+	settings.Edge
+	settings.Store
+	settings.Archive
+	settings.Capacity
+	settings.Upstream
+	settings.Keys
+	settings.Collector
+	settings.Inspector
+	settings.Plans
+	settings.Shutdown
+	settings.Log
+	Check  bool            `help:"Check the settings, the database, Redis and the archive, print the settings, and exit."`
+	Traces settings.Traces `kong:"-"` // from the environment only
 }
 
-func (c *serveCommand) Run(ctx context.Context, con *console) error {
-	if err := c.validate(); err != nil {
+var _ settings.Checker = (*serveCommand)(nil)
+
+// CheckSettings implements settings.Checker.
+func (c *serveCommand) CheckSettings() (err error) {
+	c.Traces, err = settings.ReadTraces(os.Getenv)
+	return errors.Join(settings.CheckPorts(c.Listen, c.AdminListen), err)
+}
+
+func (c *serveCommand) Run(ctx context.Context, con *console, loader *settings.Loader) error {
+	if c.Check {
+		return c.check(ctx, con, loader.Effective())
+	}
+	return c.serve(ctx, con, loader.Effective())
+}
+
+// check runs all preflight checks, and prints the settings in force.
+func (c *serveCommand) check(ctx context.Context, con *console, effective [][]string) error {
+	unread, err := backend.CheckDatabase(ctx, c.Store)
+	if unread != nil {
+		_, printErr := fmt.Fprintf(con.stdout, "Note: the database answers, but its connections cannot be read (%v).\n"+
+			"If it is new or of an older version, that is fine: serve migrates it.\n\n", unread)
+		err = errors.Join(err, printErr)
+	}
+	if err := errors.Join(err, backend.CheckArchive(ctx, c.ArchiveURL), backend.CheckRedis(ctx, c.RedisURL)); err != nil {
 		return err
 	}
-	if c.Check {
-		return c.check(ctx, con)
+	if note := aloneNote(c.RedisURL, c.Replicas.N); note != "" {
+		_, err = fmt.Fprintf(con.stdout, "Note: %s.\n\n", note)
 	}
-	return c.serve(ctx, con)
+	if err := errors.Join(err, printTable(con.stdout, []string{"SETTING", "VALUE"}, effective)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(con.stdout, "\nConfiguration OK.")
+	return err
 }
 
 // serve opens everything, serves, and closes it in the opposite order.
-func (c *serveCommand) serve(ctx context.Context, con *console) (err error) {
-	log, err := c.logSettings.open(con.stderr)
-	if err != nil {
-		return err
-	}
-	plans, err := c.plans()
-	if err != nil {
-		return err
-	}
-	store, err := c.storeSettings.open(ctx)
+func (c *serveCommand) serve(ctx context.Context, con *console, effective [][]string) (err error) {
+	log := openLogs(con.stderr, c.Log)
+	plans := c.PlansFile.Table()
+	store, err := backend.OpenDatabase(ctx, c.Store)
 	if store != nil {
 		defer func() { err = errors.Join(err, store.Close()) }()
 	}
-	if err := errors.Join(err, c.checkNeighbours(ctx, log.Logger)); err != nil {
+	if err := errors.Join(err, c.preflight(ctx, log.Logger)); err != nil {
 		return err
 	}
-	if err := c.checkCredentials(ctx, store, log.Logger); err != nil {
+	if err := checkCredentials(ctx, store, log.Logger); err != nil {
 		return err
 	}
 	if err := warnOfPlans(ctx, store, plans, log.Logger); err != nil {
 		return err
 	}
 	registry := newRegistry()
-	replicas, err := c.replicas()
-	if err != nil {
-		return err
-	}
-	cacheBytes, err := c.cacheBytes()
-	if err != nil {
-		return err
-	}
-	counted, err := c.counters(ctx, store, replicas, log.Logger, registry, con.now)
+	counted, err := openCounters(ctx, c.RedisURL, c.Replicas.N, store, log.Logger, registry, con.now)
 	if err != nil {
 		return err
 	}
 	defer counted.close()
-	gateway, err := upstream.New(upstream.Config{BaseURL: c.UpstreamURL, TokenURL: c.OAuthTokenURL, Connections: store, Redis: counted.redis,
-		Log: log.Logger, Registerer: registry})
-	if err != nil {
-		return wrongSetting("SARA_UPSTREAM_URL", "%v", err)
-	}
-	defer gateway.Close()
-	history, err := c.history(con.now)
+	gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store, Redis: counted.redis, Log: log.Logger, Registerer: registry})
 	if err != nil {
 		return err
 	}
-	traces, err := traceEnvironment(os.Getenv).open(ctx, log.Logger)
+	defer gateway.Close()
+	history, err := backend.OpenArchive(c.Archive, con.now)
+	if err != nil {
+		return err
+	}
+	traces, err := openTraces(ctx, c.Traces, log.Logger)
 	if err != nil {
 		return err
 	}
 	config := proxy.Config{
 		Store: store, Upstream: gateway, History: history, Plans: plans, Budget: counted.budget, Degraded: counted.degraded,
-		CacheBytes: cacheBytes, Redis: counted.redis,
-		KeyPrefix: c.KeyPrefix, DocsURL: c.DocsURL, TrustedProxyHeader: c.TrustedProxyHeader,
+		CacheBytes: c.CacheBytes.Bytes, Redis: counted.redis,
+		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(),
 		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, AccessSample: log.sample, Registry: registry, Now: con.now,
 	}
 	if traces != nil {
 		config.Traces, config.Propagator = traces.provider, traces.propagator
 		defer traces.close(ctx)
 	}
-	return c.listenAndServe(ctx, con, counted.changes, history, config)
+	return c.listenAndServe(ctx, con, counted.changes, history, config, effective)
 }
 
 // listenAndServe adds to the configuration what only the listeners know.
-func (c *serveCommand) listenAndServe(ctx context.Context, con *console, changes changes, history *archive.History, config proxy.Config) error {
-	delay, err := c.shutdownDelay()
-	if err != nil {
-		return err
-	}
+func (c *serveCommand) listenAndServe(ctx context.Context, con *console, changes changes, history *archive.History, config proxy.Config, effective [][]string) error {
 	public, admin, err := c.openListeners()
 	if err != nil {
 		return err
 	}
 	defer closeListeners(public, admin)
-	config.BaseURL = c.baseURL(public.Addr().String())
+	config.BaseURL = c.BaseURL.Or(settings.LocalURL(public.Addr().String()))
 	if err := registerStatus(config); err != nil {
 		return err
 	}
@@ -126,30 +140,60 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console, changes
 	if err != nil {
 		return err
 	}
-	collecting, err := c.collectSettings.daily(config, history, server)
+	collecting, err := dailyCollection(c.Collector, config, history, server)
 	if err != nil {
 		return err
 	}
-	inspecting, err := c.inspectSettings.daily(config, history, server)
+	inspecting, err := dailyInspection(c.Inspector, config, history, server)
 	if err != nil {
 		return err
 	}
-	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), c.logged())
-	s := service{server: server, background: background{changes: changes, daily: []func(context.Context){collecting, inspecting}}, public: public, admin: admin, delay: delay, log: config.Log}
+	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), loggedSettings(effective))
+	s := service{server: server, background: background{changes: changes, daily: []func(context.Context){collecting, inspecting}}, public: public, admin: admin,
+		delay: c.ShutdownDelay.Duration, log: config.Log}
 	return s.run(ctx, func(context.Context) error {
 		_, err := fmt.Fprintf(con.stdout, "listening on http://%s\nadmin listening on http://%s\n", public.Addr(), admin.Addr())
 		return err
 	})
 }
 
-// checkCredentials makes sure that the secret key is the one of the stored credentials. A few that it does not open are
-// told of, and their properties are not served; if it opens none, it is the wrong one.
-func (c *serveCommand) checkCredentials(ctx context.Context, store *sqlstore.Store, log *slog.Logger) error {
+// openListeners opens both listeners, or reports what is wrong with each.
+func (c *serveCommand) openListeners() (public, admin net.Listener, err error) {
+	public, err = listen("SARA_LISTEN", c.Listen.String())
+	admin, adminErr := listen("SARA_ADMIN_LISTEN", c.AdminListen.String())
+	if err = errors.Join(err, adminErr); err != nil {
+		closeListeners(public, admin)
+		return nil, nil, err
+	}
+	return public, admin, nil
+}
+
+// preflight reports what Redis and the archive refuse, which waiting does not fix. One that does not answer is logged: the
+// server starts without it, and uses it as soon as it answers.
+func (c *serveCommand) preflight(ctx context.Context, log *slog.Logger) error {
+	errs := []error{backend.CheckRedis(ctx, c.RedisURL)}
+	if c.Collect.On {
+		errs = append(errs, backend.CheckArchive(ctx, c.ArchiveURL))
+	}
+	var refused []error
+	for _, err := range errs {
+		if errors.As(err, new(*backend.UnavailableError)) {
+			log.WarnContext(ctx, "starting without it", slog.Any("error", err))
+			continue
+		}
+		refused = append(refused, err)
+	}
+	return errors.Join(refused...)
+}
+
+// checkCredentials reports a secret key that opens none of the stored credentials: it is the wrong key. If it opens some, the
+// other connections are logged, and their properties are not served.
+func checkCredentials(ctx context.Context, store *sqlstore.Store, log *slog.Logger) error {
 	connections, err := store.Connections(ctx)
 	if err != nil {
 		return err
 	}
-	sealed := sealedCredentials(ctx, store, connections)
+	sealed := backend.SealedCredentials(ctx, store, connections)
 	if len(sealed) > 0 && len(sealed) == len(connections) {
 		return sealed[0]
 	}
@@ -157,6 +201,28 @@ func (c *serveCommand) checkCredentials(ctx context.Context, store *sqlstore.Sto
 		log.WarnContext(ctx, "a connection cannot be used", slog.Any("error", err))
 	}
 	return nil
+}
+
+// warnOfPlans logs accounts whose plan is not in the plan table: they have no access.
+func warnOfPlans(ctx context.Context, store *sqlstore.Store, plans policy.Plans, log *slog.Logger) error {
+	accounts, err := store.Accounts(ctx)
+	for _, a := range accounts {
+		if planErr := planKnown(plans, a.Plan); planErr != nil {
+			log.WarnContext(ctx, "an account has no access: set another plan with sara account plan, or add its plan to SARA_PLANS_FILE",
+				slog.String("account", a.Name), slog.Any("error", planErr))
+		}
+	}
+	return err
+}
+
+// loggedSettings returns the settings in force as one attribute.
+func loggedSettings(effective [][]string) slog.Attr {
+	var attributes []any
+	for _, setting := range effective {
+		name := strings.ToLower(strings.TrimPrefix(setting[0], "SARA_"))
+		attributes = append(attributes, slog.String(name, setting[1]))
+	}
+	return slog.Group("settings", attributes...)
 }
 
 // newRegistry returns a registry with the metrics of the process.

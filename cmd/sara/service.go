@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 )
 
@@ -113,13 +114,13 @@ func listen(flag, address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, wrongSetting(flag, "%s is taken by another program; stop that one, or choose another address, such as 127.0.0.1:0 for any free port", address)
+		return nil, settings.Errorf(flag, "%s is taken by another program; stop that one, or choose another address, such as 127.0.0.1:0 for any free port", address)
 	case errors.Is(err, syscall.EACCES):
-		return nil, wrongSetting(flag, "%s is not for this user to listen on; choose a port above 1023, such as 127.0.0.1:8080", address)
+		return nil, settings.Errorf(flag, "%s is not for this user to listen on; choose a port above 1023, such as 127.0.0.1:8080", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, wrongSetting(flag, "%s is no address of this machine; choose one that is, such as 127.0.0.1:8080, or 0.0.0.0:8080 for all that it has", address)
+		return nil, settings.Errorf(flag, "%s is no address of this machine; choose one that is, such as 127.0.0.1:8080, or 0.0.0.0:8080 for all that it has", address)
 	case err != nil:
-		return nil, wrongSetting(flag, "%v; choose an address like 127.0.0.1:8080", err)
+		return nil, settings.Errorf(flag, "%v; choose an address like 127.0.0.1:8080", err)
 	}
 	return listener, nil
 }

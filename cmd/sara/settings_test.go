@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sara/cmd/sara/internal/settings"
 )
 
 // effectiveListen returns the value of SARA_LISTEN that serve --check reports.
@@ -66,7 +68,7 @@ func TestBadSettingsFiles(t *testing.T) {
 		{"unknown name", "listen: x\nlisten_address: y\n", `bad.yaml: line 2: unknown setting "listen_address"`},
 		{"name of the environment", "SARA_LISTEN: x\n", `bad.yaml: line 1: unknown setting "SARA_LISTEN"`},
 		{"the file itself", "config: x\n", `unknown setting "config"`},
-		{"twice", "listen: x\nlisten: y\n", "bad.yaml: line 2: setting listen is there twice; leave out this one or that of line 1"},
+		{"twice", "listen: x\nlisten: y\n", "bad.yaml: line 2: duplicate setting listen; remove this line or line 1"},
 		{"list", "listen: [hunter2]\n", "bad.yaml: line 1: setting listen is not a single value; write it like listen: VALUE"},
 		{"no mapping", "hunter2\n", "bad.yaml: it is not a YAML mapping of settings, such as listen: 127.0.0.1:8080"},
 		{"no YAML", "listen: x\n  hunter2: : y\n", "bad.yaml: yaml: line 2"},
@@ -104,8 +106,8 @@ func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 		{"SARA_ARCHIVE_URL", "s3://sara?endpoint=https://u:hunter2@127.0.0.1:1", "SARA_ARCHIVE_URL: s3://sara?endpoint=https%3A%2F%2Fu%3Axxxxx%40127.0.0.1%3A1: open bucket: the endpoint is not of the form"},
 		{"SARA_ARCHIVE_URL", noPlans, "SARA_ARCHIVE_URL: " + noPlans + ": open bucket: "},
 		{"SARA_ARCHIVE_URL", filepath.Join(noPlans, "archive"), "SARA_ARCHIVE_URL: "},
-		{"SARA_SECRET_KEY", "hunter2!", "SARA_SECRET_KEY: it is not base64; take the output of: openssl rand -base64 32"},
-		{"SARA_SECRET_KEY", "aHVudGVyMg==", "SARA_SECRET_KEY: it has 7 bytes and needs 32; take the output of: openssl rand -base64 32"},
+		{"SARA_SECRET_KEY", "hunter2!", "SARA_SECRET_KEY: it is not base64; use the output of: openssl rand -base64 32"},
+		{"SARA_SECRET_KEY", "aHVudGVyMg==", "SARA_SECRET_KEY: it has 7 bytes, not 32; use the output of: openssl rand -base64 32"},
 		{"SARA_REDIS_URL", "127.0.0.1:6379", "SARA_REDIS_URL: the Redis URL is not a URL: write redis://HOST:6379, or rediss://:PASSWORD@HOST:6379"},
 		{"SARA_REDIS_URL", "default:hunter2@redis:6379", "SARA_REDIS_URL: the Redis URL is not a URL: write redis://HOST:6379"},
 		{"SARA_REDIS_URL", "http://u:hunter2@127.0.0.1:6379", "SARA_REDIS_URL: the Redis URL begins with neither redis:// nor rediss://: write redis://HOST:6379"},
@@ -117,18 +119,18 @@ func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 		{"SARA_REPLICAS", "0", `SARA_REPLICAS: "0" is not a number of 1 to 10000, such as 2: how many processes serve together`},
 		{"SARA_UPSTREAM_URL", "searchconsole.googleapis.com", `SARA_UPSTREAM_URL: "searchconsole.googleapis.com" is not an absolute http or https URL, such as https://searchconsole.googleapis.com`},
 		{"SARA_OAUTH_TOKEN_URL", "https://u:hunter2@example.com/token", `SARA_OAUTH_TOKEN_URL: "https://u:xxxxx@example.com/token" has more than a scheme, a host and a path; write it like https://oauth2.googleapis.com/token`},
-		{"SARA_BASE_URL", "https://api.example.com/", `SARA_BASE_URL: "https://api.example.com/" ends with a slash, which the paths of the API begin with; leave it out`},
+		{"SARA_BASE_URL", "https://api.example.com/", `SARA_BASE_URL: "https://api.example.com/" ends with a slash, and so would not join with the paths of the API; leave it out`},
 		{"SARA_DOCS_URL", "ftp://example.com", `SARA_DOCS_URL: "ftp://example.com" is not an absolute http or https URL, such as https://example.com/docs`},
 		{"SARA_TRUSTED_PROXY_HEADER", "X Forwarded For", `SARA_TRUSTED_PROXY_HEADER: "X Forwarded For" is not the name of a header, such as X-Forwarded-For`},
 		{"SARA_KEY_PREFIX", "Acme_", `SARA_KEY_PREFIX: "Acme_" is not 1 to 20 lower-case letters and digits, such as sara`},
 		{"SARA_PLANS_FILE", "/nowhere/plans.yaml", "SARA_PLANS_FILE: open /nowhere/plans.yaml: no such file or directory; name a YAML file like plans: {pro: {api_access: true"},
 		{"SARA_PLANS_FILE", noPlans, "SARA_PLANS_FILE: " + noPlans + ": plan pro: keys is 0"},
 		{"SARA_PLANS_FILE", oddPlans, "SARA_PLANS_FILE: " + oddPlans + ": read the plan table: line 1: field kezs not found; a plan table maps plan names"},
-		{"SARA_SHUTDOWN_DELAY", "10", `SARA_SHUTDOWN_DELAY: "10" is not a time of 0s to 1h, such as 10s`},
+		{"SARA_SHUTDOWN_DELAY", "10", `SARA_SHUTDOWN_DELAY: "10" is not a duration of 0s to 1h, such as 10s`},
 		{"SARA_LOG_LEVEL", "loud", `SARA_LOG_LEVEL: "loud" is none of debug, info, warn, error`},
 		{"SARA_LOG_FORMAT", "xml", `SARA_LOG_FORMAT: "xml" is neither text nor json`},
-		{"SARA_ACCESS_LOG_SAMPLE", "10%", `SARA_ACCESS_LOG_SAMPLE: "10%" is not a share of 0 to 1, such as 0.1 for one line of ten`},
-		{"SARA_ACCESS_LOG_SAMPLE", "NaN", `SARA_ACCESS_LOG_SAMPLE: "NaN" is not a share of 0 to 1`},
+		{"SARA_ACCESS_LOG_SAMPLE", "10%", `SARA_ACCESS_LOG_SAMPLE: "10%" is not a fraction of 0 to 1, such as 0.1 for one line in ten`},
+		{"SARA_ACCESS_LOG_SAMPLE", "NaN", `SARA_ACCESS_LOG_SAMPLE: "NaN" is not a fraction of 0 to 1`},
 		{"SARA_INSPECT", "sometimes", `SARA_INSPECT: "sometimes" is neither on nor off`},
 		{"SARA_SITEMAP_ALLOW_LOOPBACK", "yes", `SARA_SITEMAP_ALLOW_LOOPBACK: "yes" is neither true nor false`},
 	} {
@@ -163,7 +165,7 @@ func TestWhatIsWrongInAFileIsReportedWithItsLineAndAllAtOnce(t *testing.T) {
 func TestCheckOfGoodSettings(t *testing.T) {
 	c := newCLI(t)
 	report := c.ok("serve", "--check", "--trusted-proxy-header", "X-Real-IP", "--inspect", "on")
-	for _, want := range []string{"The settings are good.", "SARA_SECRET_KEY set", "SARA_TRUSTED_PROXY_HEADER X-Real-IP", "SARA_INSPECT on",
+	for _, want := range []string{"Configuration OK.", "SARA_SECRET_KEY set", "SARA_TRUSTED_PROXY_HEADER X-Real-IP", "SARA_INSPECT on",
 		"SARA_SITEMAP_ALLOW_LOOPBACK false"} {
 		if !strings.Contains(strings.Join(strings.Fields(report), " "), want) {
 			t.Errorf("the report does not say %q:\n%s", want, report)
@@ -189,7 +191,7 @@ func TestCheckOpensTheStoredCredentials(t *testing.T) {
 		c.fails(exitError, append(check, "--secret-key", another, "--log-level", "error"), `SARA_SECRET_KEY (--secret-key): connection "mine": `, "does not open")
 	}
 	c.env = append(c.env, "SARA_SECRET_KEY=")
-	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key: set it to the one that the credentials were stored under, not to a new one")
+	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key: set it to the key that the credentials were stored with, not to a new one")
 }
 
 func TestAddressThatIsTaken(t *testing.T) {
@@ -258,7 +260,7 @@ func TestListenersDoNotShareAPort(t *testing.T) {
 func TestSeveralReplicasWithoutRedisAreWarnedOf(t *testing.T) {
 	c := newCLI(t)
 	const note = "SARA_REPLICAS is 2, but without SARA_REDIS_URL each process counts for itself"
-	if said := c.ok("serve", "--check", "--replicas", "2"); !strings.Contains(said, "Note: "+note) || !strings.Contains(said, "The settings are good.") {
+	if said := c.ok("serve", "--check", "--replicas", "2"); !strings.Contains(said, "Note: "+note) || !strings.Contains(said, "Configuration OK.") {
 		t.Errorf("two replicas:\n%s", said)
 	}
 	if said := c.ok("serve", "--check"); strings.Contains(said, "Note: ") {
@@ -266,11 +268,8 @@ func TestSeveralReplicasWithoutRedisAreWarnedOf(t *testing.T) {
 	}
 	c.ok("migrate")
 	var said strings.Builder
-	log, err := logSettings{LogLevel: "warn", LogFormat: "text", AccessLogSample: "1"}.open(&said)
-	if err != nil {
-		t.Fatal(err)
-	}
-	counted, err := storeSettings{}.counters(t.Context(), c.open(time.Now), 2, log.Logger, nil, time.Now)
+	log := openLogs(&said, settings.Log{})
+	counted, err := openCounters(t.Context(), settings.Redis{}, 2, c.open(time.Now), log.Logger, nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/settings"
 	"sara/policy"
 	"sara/proxy"
 	"sara/translate"
@@ -20,8 +22,8 @@ import (
 // statusCommand shows the operator the health of everything. Each part reads what it can, and reports what it could not read.
 type statusCommand struct {
 	storeFlags
-	adminSettings
-	planSettings
+	settings.Admin
+	settings.Plans
 	output
 	Replica []string `sep:"none" placeholder:"URL" help:"Admin endpoints of a replica, such as http://10.0.0.7:9090; may be repeated. Every address of a name is queried. Default: the address of --admin-listen on this machine."`
 }
@@ -49,12 +51,7 @@ func (r *statusReport) attend(format string, args ...any) {
 }
 
 func (c *statusCommand) Run(ctx context.Context, con *console) error {
-	plans, err := c.plans()
-	_, keyErr := c.secretKey()
-	if err := errors.Join(err, keyErr, c.storeSettings.check(), c.adminSettings.check()); err != nil {
-		return err
-	}
-	report, err := c.look(ctx, con.now(), plans)
+	report, err := c.look(ctx, con.now(), c.PlansFile.Table())
 	if err != nil {
 		return err
 	}
@@ -80,7 +77,7 @@ func (c *statusCommand) look(ctx context.Context, now time.Time, plans policy.Pl
 		bases = []string{""}
 	}
 	for i := range bases {
-		if bases[i], err = c.adminURL(bases[i]); err != nil {
+		if bases[i], err = adminURL(c.AdminListen, bases[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -91,11 +88,11 @@ func (c *statusCommand) look(ctx context.Context, now time.Time, plans policy.Pl
 	asking.Go(func() { r.Redis, counted = c.askRedis(ctx) })
 	asking.Wait()
 	defer counted.close()
-	store, err := c.openUnchanged(ctx)
+	store, err := backend.OpenDatabaseReadOnly(ctx, c.Store)
 	if store != nil {
 		defer func() { _ = store.Close() }() // only read
 	}
-	r.Database = askDatabase(ctx, store, maskURL(c.DatabaseURL), err)
+	r.Database = askDatabase(ctx, store, c.DatabaseURL.String(), err)
 	view := statusView{store: store, plans: plans, calendar: calendar, now: now, counted: counted}
 	properties, err := view.properties(ctx)
 	r.Archive = view.archive(properties, err)
@@ -122,7 +119,7 @@ func problem(err error) *string {
 	if err == nil {
 		return nil
 	}
-	text := oneLine(err)
+	text := backend.OneLine(err)
 	return &text
 }
 

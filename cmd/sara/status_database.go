@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -20,16 +18,6 @@ type databaseStatus struct {
 	Schema    int64    `json:"schema_version"`
 	Known     int64    `json:"known_schema_version"` // the latest that this program knows
 	Problem   *string  `json:"problem"`
-}
-
-// openUnchanged opens the database without creating or migrating it.
-func (s storeSettings) openUnchanged(ctx context.Context) (*sqlstore.Store, error) {
-	if path, ok := strings.CutPrefix(s.DatabaseURL, "sqlite:"); ok && path != ":memory:" {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, wrongSetting("SARA_DATABASE_URL", "there is no file %s yet; make it with sara migrate, or name the file of the server", path)
-		}
-	}
-	return s.connect(ctx)
 }
 
 // askDatabase queries the opened database; err is why it could not be opened.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sara/policy"
+	"sara/cmd/sara/internal/backend"
 )
 
 // redisStatus shows the health of Redis.
@@ -46,15 +46,15 @@ func (s sharedCounts) close() {
 
 // askRedis queries Redis, and returns access to its counts if it answers.
 func (c *statusCommand) askRedis(ctx context.Context) (redisStatus, sharedCounts) {
-	if c.RedisURL == "" {
+	if !c.RedisURL.IsSet() {
 		return redisStatus{State: redisNone}, sharedCounts{none: true}
 	}
-	status := redisStatus{State: redisAway, Address: policy.RedisAddress(c.RedisURL)}
-	if err := c.checkRedis(ctx); err != nil {
+	status := redisStatus{State: redisAway, Address: c.RedisURL.String()}
+	if err := backend.CheckRedis(ctx, c.RedisURL); err != nil {
 		status.Problem = problem(err)
 		return status, sharedCounts{}
 	}
-	client, err := c.redis()
+	client, err := c.RedisURL.Open()
 	if err != nil {
 		status.Problem = problem(err)
 		return status, sharedCounts{}
@@ -65,14 +65,14 @@ func (c *statusCommand) askRedis(ctx context.Context) (redisStatus, sharedCounts
 	took := float64(time.Since(begun).Microseconds()) / 1000
 	status.LatencyMS = &took
 	if err == nil {
-		err = status.describe(ctx, client, c.RedisURL)
+		err = status.describe(ctx, client, c.RedisURL.Sentinel())
 	}
 	status.Problem = problem(err)
 	return status, sharedCounts{client: client}
 }
 
-// describe reads INFO from every master; the URL shows whether a Sentinel found it.
-func (s *redisStatus) describe(ctx context.Context, client redis.UniversalClient, address string) error {
+// describe reads INFO from every master.
+func (s *redisStatus) describe(ctx context.Context, client redis.UniversalClient, sentinel bool) error {
 	var mu sync.Mutex // guards s
 	ask := func(ctx context.Context, node *redis.Client) error {
 		text, err := node.Info(ctx).Result()
@@ -92,7 +92,7 @@ func (s *redisStatus) describe(ctx context.Context, client redis.UniversalClient
 			return err
 		}
 	}
-	if strings.Contains(address, "master_name=") {
+	if sentinel {
 		mode := "sentinel"
 		s.Mode = &mode
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
 	"sara/policy"
 	"sara/policy/redistest"
 	"sara/proxy"
@@ -232,10 +234,7 @@ func TestStatusSeesTheSharedCountsAndSpendsNothing(t *testing.T) {
 	}
 	server := redistest.Single(t)
 	c.env = append(c.env, "SARA_REDIS_URL="+server.URL())
-	log, err := logSettings{LogLevel: "error", LogFormat: "text", AccessLogSample: "1"}.open(c.said)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := openLogs(c.said, settings.Log{LogLevel: settings.Level{Level: slog.LevelError}})
 	client := server.Client()
 	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 1, Now: time.Now, Log: log.Logger, Registry: prometheus.NewRegistry()})
 	if err != nil {

@@ -2,88 +2,39 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/settings"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
 
-// storeFlags is what every command that uses the database takes.
+// storeFlags are those of every command that opens the database.
 type storeFlags struct {
-	fileSetting
-	storeSettings
+	settings.File
+	settings.Store
 }
 
-// connect opens the database as it is. The caller closes it.
-func (s storeSettings) connect(ctx context.Context) (*sqlstore.Store, error) {
-	key, err := s.secretKey()
-	if err := errors.Join(err, s.check()); err != nil {
-		return nil, err
-	}
-	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: s.DatabaseURL, SecretKey: key})
-	if err != nil {
-		return nil, s.wrongDatabase(err)
-	}
-	return store, nil
+// use runs do with the open database.
+func (f storeFlags) use(ctx context.Context, do func(*sqlstore.Store) error) error {
+	return backend.WithDatabase(ctx, f.Store, do)
 }
 
-// open opens the database and brings its schema up to date. The caller closes it.
-func (s storeSettings) open(ctx context.Context) (*sqlstore.Store, error) {
-	store, err := s.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := store.Migrate(ctx); err != nil {
-		return nil, errors.Join(s.wrongDatabase(err), store.Close())
-	}
-	return store, nil
-}
-
-// use runs do with the open database, and tells the servers if it has changed something.
-func (s storeSettings) use(ctx context.Context, do func(*sqlstore.Store) error) error {
-	store, err := s.open(ctx)
-	if err != nil {
-		return err
-	}
-	before := store.Generation()
-	err = do(store)
-	if store.Generation() != before {
-		err = errors.Join(err, s.announce(ctx))
-	}
-	if closed := store.Close(); err == nil && closed != nil {
-		return fmt.Errorf("close the database: %w", closed)
-	}
-	return err
-}
-
-// gateway returns the gateway to Search Console. The caller closes it.
-func (s upstreamSettings) gateway(store *sqlstore.Store) (*upstream.Gateway, error) {
-	if err := errors.Join(s.check()...); err != nil {
-		return nil, err
-	}
-	gateway, err := upstream.New(upstream.Config{BaseURL: s.UpstreamURL, TokenURL: s.OAuthTokenURL, Connections: store})
-	if err != nil {
-		return nil, wrongSetting("SARA_UPSTREAM_URL", "%v", err)
-	}
-	return gateway, nil
-}
-
-// verifyFlags is what commands that ask Search Console first take besides.
+// verifyFlags are those of commands that ask Search Console before they store something.
 type verifyFlags struct {
 	storeFlags
-	upstreamSettings
+	settings.Upstream
 	NoVerify bool `help:"Do not ask Search Console first."`
 }
 
-// use runs do with a registrar that asks Search Console unless told not to.
+// use runs do with a registrar, which asks Search Console unless --no-verify is given.
 func (f verifyFlags) use(ctx context.Context, do func(registrar) error) error {
-	return f.storeSettings.use(ctx, func(store *sqlstore.Store) error {
+	return f.storeFlags.use(ctx, func(store *sqlstore.Store) error {
 		if f.NoVerify {
 			return do(registrar{store: store})
 		}
-		gateway, err := f.gateway(store)
+		gateway, err := backend.OpenGateway(f.Upstream, upstream.Config{Connections: store})
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,8 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
+
+	"sara/cmd/sara/internal/settings"
 )
 
 // flushLimit is how long the spans that are left may take to be sent when the service stops.
@@ -24,32 +26,29 @@ type traces struct {
 	limit      time.Duration                 // of close
 }
 
-// open returns where traces go, nil if nowhere. Nothing is connected to before there is a span to send.
-func (e traceEnvironment) open(ctx context.Context, log *slog.Logger) (*traces, error) {
-	if on, err := e.on(); err != nil || !on {
-		return nil, err
-	}
-	if err := e.check(); err != nil {
-		return nil, err
+// openTraces returns where traces go, nil if they are off. It does not connect before there is a span to send.
+func openTraces(ctx context.Context, s settings.Traces, log *slog.Logger) (*traces, error) {
+	if !s.On {
+		return nil, nil
 	}
 	var options []otlptracehttp.Option
-	if name, _ := e.ofOTLP("ENDPOINT"); name == "" {
-		// The library would speak TLS to it, which is not what the specification has.
+	if !s.HasEndpoint {
+		// The library's default is https, unlike that of the specification.
 		options = append(options, otlptracehttp.WithEndpointURL("http://localhost:4318/v1/traces"))
 	}
 	exporter, err := otlptracehttp.New(ctx, options...)
 	if err != nil {
-		return nil, wrongSetting("OTEL_EXPORTER_OTLP_ENDPOINT", "%v; write it with https if the collector has certificates", err)
+		return nil, settings.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT", "%v; write it with https if the collector has certificates", err)
 	}
 	// What the environment says of the service goes before what is said here.
 	self, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		attribute.String("service.name", "sara"), attribute.String("service.version", buildVersion().Version)), resource.WithFromEnv())
 	if err != nil {
-		return nil, wrongSetting("OTEL_RESOURCE_ATTRIBUTES", "%v", err)
+		return nil, settings.Errorf("OTEL_RESOURCE_ATTRIBUTES", "%v", err)
 	}
-	telling := &tellingExporter{SpanExporter: exporter, log: log, secrets: e.headerValues(), now: time.Now}
+	telling := &tellingExporter{SpanExporter: exporter, log: log, secrets: s.Secrets, now: time.Now}
 	t := &traces{exporter: telling, limit: flushLimit, provider: trace.NewTracerProvider(trace.WithBatcher(telling), trace.WithResource(self))}
-	if e.propagates() {
+	if s.Propagate {
 		t.propagator = propagation.TraceContext{}
 	}
 	return t, nil

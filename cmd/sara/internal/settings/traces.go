@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"crypto/tls"
@@ -11,19 +11,38 @@ import (
 	"strings"
 )
 
-// traceEnvironment looks up the variables by which OpenTelemetry is configured everywhere. It has to be os.Getenv but for
-// what is only checked: the libraries read the environment of the process. What they would pass over, or only grumble about,
-// is an error here, so that nobody waits in vain for traces.
-type traceEnvironment func(name string) string
+// Traces is whether and how a server sends traces, by the variables that configure OpenTelemetry everywhere. The exporter's
+// library reads the rest of them by itself.
+type Traces struct {
+	On          bool
+	HasEndpoint bool     // otherwise the default is in force
+	Propagate   bool     // whether a request continues the trace of its client
+	Secrets     []string // the values of the headers that spans are sent with
+}
+
+// ReadTraces reads the variables, and reports all that are wrong: those that the libraries would ignore too, so that no traces
+// are missing without an error. Getenv has to be os.Getenv if traces are sent, since the libraries read the environment of the
+// process.
+func ReadTraces(getenv func(string) string) (Traces, error) {
+	e := environment(getenv)
+	on, err := e.on()
+	if err != nil || !on {
+		return Traces{}, err
+	}
+	endpoint, _ := e.ofOTLP("ENDPOINT")
+	return Traces{On: true, HasEndpoint: endpoint != "", Propagate: e.propagates(), Secrets: e.headerValues()}, e.check()
+}
+
+// environment looks up a variable.
+type environment func(name string) string
 
 const otlpPrefix = "OTEL_EXPORTER_OTLP_"
 
 // get returns the value of a variable; one of spaces counts as not set.
-func (e traceEnvironment) get(name string) string { return strings.TrimSpace(e(name)) }
+func (e environment) get(name string) string { return strings.TrimSpace(e(name)) }
 
-// ofOTLP returns the variable about the exporter of traces that is in force, the one for traces alone before the one for
-// everything, and its value.
-func (e traceEnvironment) ofOTLP(what string) (name, value string) {
+// ofOTLP returns the exporter's variable that is in force, and its value: the one for traces wins over the one for all signals.
+func (e environment) ofOTLP(what string) (name, value string) {
 	for _, name := range []string{otlpPrefix + "TRACES_" + what, otlpPrefix + what} {
 		if value := e.get(name); value != "" {
 			return name, value
@@ -32,8 +51,8 @@ func (e traceEnvironment) ofOTLP(what string) (name, value string) {
 	return "", ""
 }
 
-// on reports whether somebody wants traces: who names an exporter or where to send to.
-func (e traceEnvironment) on() (bool, error) {
+// on reports whether traces are wanted: an exporter or an endpoint is named.
+func (e environment) on() (bool, error) {
 	if err := e.oneOf("OTEL_SDK_DISABLED", "true", "false"); err != nil {
 		return false, err
 	}
@@ -49,43 +68,45 @@ func (e traceEnvironment) on() (bool, error) {
 	case "":
 		return endpoint != "", nil
 	default:
-		return false, wrongSetting("OTEL_TRACES_EXPORTER", "%q is neither otlp nor none; sara sends traces by OTLP alone: choose otlp, and have an OpenTelemetry Collector pass them on", exporter)
+		return false, Errorf("OTEL_TRACES_EXPORTER", "%q is neither otlp nor none; sara sends traces by OTLP only: choose otlp, and let an OpenTelemetry Collector forward them", exporter)
 	}
 }
 
-// check reports everything that is wrong with the variables, if somebody wants traces.
-func (e traceEnvironment) check() error {
-	if on, err := e.on(); err != nil || !on {
-		return err
-	}
+// check reports everything that is wrong with the variables.
+func (e environment) check() error {
 	return errors.Join(e.checkProtocol(), e.checkEndpoints(), e.checkExporter(), e.checkCertificates(), e.checkSampler(),
 		e.checkPropagators(), e.checkPairs("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=production", isAnyName), e.checkNumbers())
 }
 
-func (e traceEnvironment) checkProtocol() error {
+func (e environment) checkProtocol() error {
 	switch name, value := e.ofOTLP("PROTOCOL"); value {
 	case "", "http/protobuf", "http/json":
 		return nil
 	case "grpc":
-		return wrongSetting(name, "grpc is not built into sara; choose http/protobuf, and the collector's port for it, which is 4318 as a rule")
+		return Errorf(name, "grpc is not supported; choose http/protobuf, and the collector's port for it, usually 4318")
 	default:
-		return wrongSetting(name, "%q is neither http/protobuf nor http/json", value)
+		return Errorf(name, "%q is neither http/protobuf nor http/json", value)
 	}
 }
 
-func (e traceEnvironment) checkEndpoints() error {
-	check := func(name, example string) error {
-		if value := e.get(name); value != "" {
-			return checkURL(name, value, example)
-		}
+func (e environment) checkEndpoints() error {
+	return errors.Join(e.checkEndpoint(otlpPrefix+"ENDPOINT", "http://collector:4318"),
+		e.checkEndpoint(otlpPrefix+"TRACES_ENDPOINT", "http://collector:4318/v1/traces"))
+}
+
+func (e environment) checkEndpoint(name, example string) error {
+	value := e.get(name)
+	if value == "" {
 		return nil
 	}
-	return errors.Join(check(otlpPrefix+"ENDPOINT", "http://collector:4318"),
-		check(otlpPrefix+"TRACES_ENDPOINT", "http://collector:4318/v1/traces"))
+	if err := checkURL(value, example); err != nil {
+		return Errorf(name, "%v", err)
+	}
+	return nil
 }
 
-// checkExporter looks at what else there is to say of how spans are sent.
-func (e traceEnvironment) checkExporter() error {
+// checkExporter checks the rest of how spans are sent.
+func (e environment) checkExporter() error {
 	var errs []error
 	for _, prefix := range []string{otlpPrefix, otlpPrefix + "TRACES_"} {
 		errs = append(errs, e.oneOf(prefix+"COMPRESSION", "gzip", "none"), e.oneOf(prefix+"INSECURE", "true", "false"),
@@ -95,19 +116,19 @@ func (e traceEnvironment) checkExporter() error {
 	return errors.Join(errs...)
 }
 
-// oneOf refuses a value that is none of two.
-func (e traceEnvironment) oneOf(name, one, other string) error {
+// oneOf reports a value that is neither of two.
+func (e environment) oneOf(name, one, other string) error {
 	value := e.get(name)
 	if value == "" || strings.EqualFold(value, one) || strings.EqualFold(value, other) {
 		return nil
 	}
-	return wrongSetting(name, "%q is neither %s nor %s", value, one, other)
+	return Errorf(name, "%q is neither %s nor %s", value, one, other)
 }
 
 func isAnyName(s string) bool { return s != "" }
 
-// checkPairs looks at a list of names and values. It quotes none of it: values may be secrets.
-func (e traceEnvironment) checkPairs(name, example string, isName func(string) bool) error {
+// checkPairs checks a list of names and values. It quotes nothing, since values may be secrets.
+func (e environment) checkPairs(name, example string, isName func(string) bool) error {
 	list := e.get(name)
 	if list == "" {
 		return nil
@@ -116,14 +137,14 @@ func (e traceEnvironment) checkPairs(name, example string, isName func(string) b
 		key, value, found := strings.Cut(pair, "=")
 		_, err := url.PathUnescape(value)
 		if !found || err != nil || !isName(strings.TrimSpace(key)) {
-			return wrongSetting(name, "entry %d of the list is not of the form NAME=VALUE with what is odd in the value percent-encoded; write it like %s", i+1, example)
+			return Errorf(name, "entry %d of the list is not of the form NAME=VALUE, with special characters in the value percent-encoded; write it like %s", i+1, example)
 		}
 	}
 	return nil
 }
 
 // headerValues returns the values of the headers that spans are sent with.
-func (e traceEnvironment) headerValues() []string {
+func (e environment) headerValues() []string {
 	var values []string
 	for _, name := range []string{otlpPrefix + "HEADERS", otlpPrefix + "TRACES_HEADERS"} {
 		for pair := range strings.SplitSeq(e.get(name), ",") {
@@ -139,16 +160,16 @@ func (e traceEnvironment) headerValues() []string {
 	return values
 }
 
-func (e traceEnvironment) checkCertificates() error {
+func (e environment) checkCertificates() error {
 	var errs []error
 	for _, prefix := range []string{otlpPrefix, otlpPrefix + "TRACES_"} {
 		if file := e.get(prefix + "CERTIFICATE"); file != "" {
 			text, err := os.ReadFile(file)
 			switch {
 			case err != nil:
-				errs = append(errs, wrongSetting(prefix+"CERTIFICATE", "%v; name a PEM file with the certificates to trust", err))
+				errs = append(errs, Errorf(prefix+"CERTIFICATE", "%v; name a PEM file with the certificates to trust", err))
 			case !x509.NewCertPool().AppendCertsFromPEM(text):
-				errs = append(errs, wrongSetting(prefix+"CERTIFICATE", "%s holds no certificate; name a PEM file with those to trust", file))
+				errs = append(errs, Errorf(prefix+"CERTIFICATE", "%s has no certificate; name a PEM file with those to trust", file))
 			}
 		}
 		certificate, key := e.get(prefix+"CLIENT_CERTIFICATE"), e.get(prefix+"CLIENT_KEY")
@@ -156,32 +177,32 @@ func (e traceEnvironment) checkCertificates() error {
 			continue
 		}
 		if _, err := tls.LoadX509KeyPair(certificate, key); err != nil {
-			errs = append(errs, wrongSetting(prefix+"CLIENT_CERTIFICATE", "%v; name two PEM files that belong together, in it and in %sCLIENT_KEY", err, prefix))
+			errs = append(errs, Errorf(prefix+"CLIENT_CERTIFICATE", "%v; name two PEM files that belong together, in it and in %sCLIENT_KEY", err, prefix))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (e traceEnvironment) checkSampler() error {
+func (e environment) checkSampler() error {
 	const samplerName, argumentName = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 	switch sampler := strings.ToLower(e.get(samplerName)); sampler {
 	case "", "always_on", "always_off", "parentbased_always_on", "parentbased_always_off":
 		return nil
 	case "traceidratio", "parentbased_traceidratio":
 		argument := e.get(argumentName)
-		if share, err := strconv.ParseFloat(argument, 64); argument != "" && !(err == nil && share >= 0 && share <= 1) {
-			return wrongSetting(argumentName, "%q is not a share of 0 to 1, such as 0.1 for every tenth trace", argument)
+		if fraction, err := strconv.ParseFloat(argument, 64); argument != "" && !(err == nil && fraction >= 0 && fraction <= 1) {
+			return Errorf(argumentName, "%q is not a fraction of 0 to 1, such as 0.1 for one trace in ten", argument)
 		}
 		return nil
 	default:
-		return wrongSetting(samplerName, "%q is none of always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, parentbased_traceidratio", sampler)
+		return Errorf(samplerName, "%q is none of always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, parentbased_traceidratio", sampler)
 	}
 }
 
 const propagatorsName = "OTEL_PROPAGATORS"
 
-// propagators returns how clients may name their traces; by W3C Trace Context if nothing is said.
-func (e traceEnvironment) propagators() []string {
+// propagators returns the formats in which clients may send trace ids; empty means W3C Trace Context.
+func (e environment) propagators() []string {
 	var names []string
 	for name := range strings.SplitSeq(e.get(propagatorsName), ",") {
 		if name = strings.TrimSpace(name); name != "" {
@@ -191,17 +212,17 @@ func (e traceEnvironment) propagators() []string {
 	return names
 }
 
-func (e traceEnvironment) checkPropagators() error {
+func (e environment) checkPropagators() error {
 	for _, name := range e.propagators() {
-		if name != "tracecontext" && name != "baggage" && name != "none" { // baggage goes nowhere from here
-			return wrongSetting(propagatorsName, "%q is none of tracecontext, baggage, none; choose tracecontext, or none if clients are to have no say in traces", name)
+		if name != "tracecontext" && name != "baggage" && name != "none" { // baggage is accepted and ignored
+			return Errorf(propagatorsName, "%q is none of tracecontext, baggage, none; choose tracecontext, or none to ignore the trace ids of clients", name)
 		}
 	}
 	return nil
 }
 
-// propagates reports whether a request is in the trace that its client names.
-func (e traceEnvironment) propagates() bool {
+// propagates reports whether a request continues the trace of its client.
+func (e environment) propagates() bool {
 	names := e.propagators()
 	return len(names) == 0 || slices.Contains(names, "tracecontext")
 }
@@ -211,7 +232,7 @@ const (
 	mostQueued       = 1_000_000 // spans, of some kilobytes each
 )
 
-func (e traceEnvironment) checkNumbers() error {
+func (e environment) checkNumbers() error {
 	errs := []error{
 		e.wholeNumber("OTEL_BSP_SCHEDULE_DELAY", 1, mostMilliseconds, "a number of milliseconds"),
 		e.wholeNumber("OTEL_BSP_EXPORT_TIMEOUT", 1, mostMilliseconds, "a number of milliseconds"),
@@ -227,10 +248,10 @@ func (e traceEnvironment) checkNumbers() error {
 	return errors.Join(errs...)
 }
 
-func (e traceEnvironment) wholeNumber(name string, least, most int, what string) error {
+func (e environment) wholeNumber(name string, least, most int, what string) error {
 	value := e.get(name)
 	if n, err := strconv.Atoi(value); value != "" && (err != nil || n < least || n > most) {
-		return wrongSetting(name, "%q is not %s, of %d to %d", value, what, least, most)
+		return Errorf(name, "%q is not %s, of %d to %d", value, what, least, most)
 	}
 	return nil
 }

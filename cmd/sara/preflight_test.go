@@ -7,13 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
 	"sara/archive/sqlstore/pgtest"
+	"sara/cmd/sara/internal/settings"
 	"sara/policy/redistest"
 )
 
-// TestNeighboursThatRefuse is about what a server depends on: what each trouble prints, and that serving does not begin with one
-// that waiting would not mend.
-func TestNeighboursThatRefuse(t *testing.T) {
+// TestPreflightReportsRefusalAndFix covers what the database, Redis and the archive refuse: serve --check and serve both name
+// the setting and the fix.
+func TestPreflightReportsRefusalAndFix(t *testing.T) {
 	c := newCLI(t)
 	guarded := redistest.Single(t)
 	if err := guarded.Client().ConfigSet(t.Context(), "requirepass", "sesame").Err(); err != nil {
@@ -31,12 +34,12 @@ func TestNeighboursThatRefuse(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "ann")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
 	for _, test := range []struct{ name, setting, value, want, fix string }{
-		{"Redis wants a password", "SARA_REDIS_URL", "redis://" + address, "does not answer: NOAUTH", "it wants a password: write redis://USER:PASSWORD@HOST:PORT"},
-		{"Redis wants another password", "SARA_REDIS_URL", "redis://:hunter2@" + address, "does not answer: WRONGPASS", "it does not take this user with this password"},
-		{"no such database", "SARA_DATABASE_URL", other.String(), `database "nowhere" does not exist`, "make the database with CREATE DATABASE, or name another"},
-		{"nobody listens", "SARA_DATABASE_URL", "postgres://ann:hunter2@127.0.0.1:1/sara", "connection refused", "see that PostgreSQL runs"},
+		{"Redis wants a password", "SARA_REDIS_URL", "redis://" + address, "does not answer: NOAUTH", "it requires a password: write redis://USER:PASSWORD@HOST:PORT"},
+		{"Redis wants another password", "SARA_REDIS_URL", "redis://:hunter2@" + address, "does not answer: WRONGPASS", "it rejects this user or password"},
+		{"no such database", "SARA_DATABASE_URL", other.String(), `database "nowhere" does not exist`, "create the database with CREATE DATABASE, or name another"},
+		{"nobody listens", "SARA_DATABASE_URL", "postgres://ann:hunter2@127.0.0.1:1/sara", "connection refused", "check that PostgreSQL runs"},
 		{"not a database", "SARA_DATABASE_URL", "sqlite:" + odd, "file is not a database", "it is a file of another kind"},
-		{"no such bucket", "SARA_ARCHIVE_URL", "s3://nowhere?region=here&endpoint=" + bucket, "NoSuchBucket said the store", "make the bucket, or name another: s3://BUCKET/PREFIX"},
+		{"no such bucket", "SARA_ARCHIVE_URL", "s3://nowhere?region=here&endpoint=" + bucket, "NoSuchBucket said the store", "create the bucket, or name another: s3://BUCKET/PREFIX"},
 		{"a bucket of others", "SARA_ARCHIVE_URL", "s3://others?region=here&endpoint=" + bucket, "AccessDenied said the store", "let these credentials read, write, list and delete"},
 		{"unknown credentials", "SARA_ARCHIVE_URL", "s3://stranger?region=here&endpoint=" + bucket, "InvalidAccessKeyId said the store", "set AWS_ACCESS_KEY_ID"},
 	} {
@@ -52,16 +55,32 @@ func TestNeighboursThatRefuse(t *testing.T) {
 	}
 }
 
-// TestNeighboursThatAreAwayDoNotKeepFromServing begins to serve without Redis and the store of the archive.
-func TestNeighboursThatAreAwayDoNotKeepFromServing(t *testing.T) {
-	command := serveCommand{}
-	command.RedisURL, command.Collect, command.ArchiveURL = "redis://127.0.0.1:1", "on", "s3://away?region=here&endpoint=http://127.0.0.1:1"
-	var said strings.Builder
-	log, err := logSettings{LogLevel: "info", LogFormat: "text", AccessLogSample: "1"}.open(&said)
+// parseServe parses a command line of serve.
+func parseServe(t *testing.T, args ...string) *serveCommand {
+	t.Helper()
+	loader := settings.NewLoader(nil)
+	var line struct {
+		Serve serveCommand `cmd:""`
+	}
+	parser, err := kong.New(&line, loader.Options()...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := command.checkNeighbours(t.Context(), log.Logger); err != nil {
+	parsed, err := parser.Parse(append([]string{"serve"}, args...))
+	if err == nil {
+		err = loader.Parse(parsed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &line.Serve
+}
+
+func TestPreflightStartsWithoutUnavailableServers(t *testing.T) {
+	command := parseServe(t, "--redis-url", "redis://127.0.0.1:1", "--collect", "on", "--archive-url", "s3://away?region=here&endpoint=http://127.0.0.1:1")
+	var said strings.Builder
+	log := openLogs(&said, settings.Log{})
+	if err := command.preflight(t.Context(), log.Logger); err != nil {
 		t.Errorf("serving does not begin: %v", err)
 	}
 	for _, want := range []string{"SARA_REDIS_URL: redis://127.0.0.1:1 does not answer: ", "SARA_ARCHIVE_URL: s3://away"} {

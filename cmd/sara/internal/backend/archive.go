@@ -1,0 +1,92 @@
+package backend
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"sara/archive"
+	"sara/archive/bucket"
+	"sara/cmd/sara/internal/settings"
+)
+
+// OpenArchive opens the archived history. It creates the folder of a local archive.
+func OpenArchive(s settings.Archive, now func() time.Time) (*archive.History, error) {
+	b, err := s.ArchiveURL.Open()
+	if err != nil {
+		return nil, archiveError(s.ArchiveURL, err)
+	}
+	history, err := archive.NewHistory(archive.HistoryConfig{Bucket: b, Now: now})
+	if err != nil {
+		return nil, archiveError(s.ArchiveURL, err)
+	}
+	return history, nil
+}
+
+// CheckArchive writes a small object and removes it. For a folder that does not exist, it reports whether it can be created.
+// The error is an UnavailableError if the store does not answer.
+func CheckArchive(ctx context.Context, location settings.Bucket) error {
+	if folder := location.Folder; folder != "" {
+		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+			return checkWritable("SARA_ARCHIVE_URL", folder)
+		}
+	}
+	b, err := location.Open()
+	if err != nil {
+		return archiveError(location, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	// The name is random, since several replicas may run this check at once.
+	err = bucket.Check(ctx, b, "sara-check-"+rand.Text())
+	switch {
+	case err == nil:
+		return nil
+	case isUnavailable(err):
+		return &UnavailableError{archiveError(location, err)}
+	}
+	return archiveError(location, err)
+}
+
+func archiveError(location settings.Bucket, err error) error {
+	return settings.Errorf("SARA_ARCHIVE_URL", "%v: %v%s", location, err, archiveFix(err))
+}
+
+// archiveFix says what to do about an error of the archive's folder or store.
+func archiveFix(err error) string {
+	switch storeResponse(err).Code {
+	case "NoSuchBucket":
+		return "; create the bucket, or name another: s3://BUCKET/PREFIX"
+	case "AccessDenied", "AllAccessDisabled":
+		return "; let these credentials read, write, list and delete the objects of the bucket"
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch":
+		return "; it rejects these credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to those of the store"
+	case "PermanentRedirect", "AuthorizationHeaderMalformed":
+		return "; the bucket is in another region: add ?region=NAME"
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) {
+		return "; let this user write there, or name another folder, such as sara-data/archive"
+	}
+	if errors.As(err, new(net.Error)) {
+		return "; check that the store runs, and that this machine reaches it: s3://BUCKET/PREFIX?endpoint=https://HOST:PORT"
+	}
+	return ""
+}
+
+// isUnavailable reports whether the store did not answer, as opposed to refusing.
+func isUnavailable(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(net.Error)) || storeResponse(err).StatusCode >= 500
+}
+
+// storeResponse returns the error response of an S3 store, empty for other errors.
+func storeResponse(err error) (response minio.ErrorResponse) {
+	errors.As(err, &response)
+	return response
+}

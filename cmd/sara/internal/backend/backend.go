@@ -1,0 +1,61 @@
+// Package backend opens what the settings name: the database, Redis, the archive and Search Console. Preflight checks report
+// what is wrong with one before it is needed, without changing anything.
+//
+// Errors are those of package settings: they name the setting, what is wrong and how to fix it, and hold no secret.
+package backend
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sara/cmd/sara/internal/settings"
+	"sara/proxy/upstream"
+)
+
+// checkTimeout bounds each preflight check.
+const checkTimeout = 5 * time.Second
+
+// UnavailableError means that the setting is valid, but its server does not answer now.
+type UnavailableError struct{ Err error }
+
+func (e *UnavailableError) Error() string { return e.Err.Error() }
+
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// OpenGateway returns the gateway to Search Console. The caller closes it.
+func OpenGateway(s settings.Upstream, config upstream.Config) (*upstream.Gateway, error) {
+	config.BaseURL, config.TokenURL = s.UpstreamURL.String(), s.OAuthTokenURL.String()
+	gateway, err := upstream.New(config)
+	if err != nil {
+		return nil, settings.Errorf("SARA_UPSTREAM_URL", "%v", err)
+	}
+	return gateway, nil
+}
+
+// checkWritable reports whether the file or folder that a setting names can be created, without creating it: its owner has to
+// be the user that serves, not the one that checks.
+func checkWritable(setting, path string) error {
+	folder := filepath.Dir(path)
+	for {
+		_, err := os.Stat(folder)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
+			return settings.Errorf(setting, "the folder of %s cannot be created: %v", path, err)
+		}
+		folder = filepath.Dir(folder)
+	}
+	probe, err := os.CreateTemp(folder, "sara-check-")
+	if err != nil {
+		return settings.Errorf(setting, "%s cannot be created: %v", path, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// OneLine returns the text of an error without line breaks, because each line of output is an error of its own.
+func OneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -1,0 +1,117 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
+	"sara/policy"
+)
+
+// ConnectDatabase opens the database without changing its schema. The caller closes it.
+func ConnectDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, error) {
+	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: s.DatabaseURL.URL(), SecretKey: s.SecretKey.Key})
+	if err != nil {
+		return nil, databaseError(s.DatabaseURL, err)
+	}
+	return store, nil
+}
+
+// OpenDatabase opens the database and migrates its schema. The caller closes it.
+func OpenDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, error) {
+	store, err := ConnectDatabase(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := Migrate(ctx, s, store); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+// Migrate migrates the schema, and returns how many steps that took.
+func Migrate(ctx context.Context, s settings.Store, store *sqlstore.Store) (steps int, err error) {
+	if steps, err = store.Migrate(ctx); err != nil {
+		return steps, databaseError(s.DatabaseURL, err)
+	}
+	return steps, nil
+}
+
+// OpenDatabaseReadOnly opens a database that exists, and neither creates nor migrates it. The caller closes it.
+func OpenDatabaseReadOnly(ctx context.Context, s settings.Store) (*sqlstore.Store, error) {
+	if file := s.DatabaseURL.File; file != "" && file != ":memory:" {
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return nil, settings.Errorf("SARA_DATABASE_URL", "there is no file %s yet; create it with sara migrate, or name the file of the server", file)
+		}
+	}
+	return ConnectDatabase(ctx, s)
+}
+
+// WithDatabase runs do with the open database. If do changes something that servers cache, they are notified.
+func WithDatabase(ctx context.Context, s settings.Store, do func(*sqlstore.Store) error) error {
+	store, err := OpenDatabase(ctx, s)
+	if err != nil {
+		return err
+	}
+	before := store.Generation()
+	err = do(store)
+	if store.Generation() != before {
+		err = errors.Join(err, publishInvalidation(ctx, s.RedisURL))
+	}
+	if closed := store.Close(); err == nil && closed != nil {
+		return fmt.Errorf("close the database: %w", closed)
+	}
+	return err
+}
+
+// publishInvalidation notifies the servers of a change. Without it, such as when Redis is down, they find it in the database
+// within a second.
+func publishInvalidation(ctx context.Context, r settings.Redis) error {
+	client, err := r.Open()
+	if client == nil || err != nil {
+		return err
+	}
+	_ = policy.PublishInvalidation(ctx, client)
+	return client.Close()
+}
+
+func databaseError(location settings.Database, err error) error {
+	return settings.Errorf("SARA_DATABASE_URL", "%v: %s%s", location, OneLine(err), databaseFix(err))
+}
+
+// databaseFix says what to do about an error of the database.
+func databaseFix(err error) string {
+	const form = "postgres://USER:PASSWORD@HOST:5432/DATABASE"
+	refusal := (*pgconn.PgError)(nil)
+	errors.As(err, &refusal)
+	switch text := err.Error(); {
+	case errors.As(err, new(*sqlstore.SchemaError)), errors.As(err, new(*sqlstore.InputError)):
+		return "" // they say so themselves
+	case refusal != nil && refusal.Code == "28P01":
+		return "; it rejects this user or password: write " + form + ", with special characters percent-encoded"
+	case refusal != nil && refusal.Code == "28000":
+		return "; it rejects this user from this host, or without TLS: see pg_hba.conf, or add ?sslmode=require"
+	case refusal != nil && refusal.Code == "3D000":
+		return "; create the database with CREATE DATABASE, or name another: " + form
+	case refusal != nil && refusal.Code == "42501":
+		return "; let its user create tables in the schema public, or name another user: " + form
+	case strings.Contains(text, "refused TLS"):
+		return "; it does not support TLS: add ?sslmode=disable"
+	case strings.Contains(text, "file is not a database"):
+		return "; it is a file of another kind: name another one, such as sqlite:sara-data/sara.db"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), strings.Contains(text, "readonly"):
+		return "; let this user write there, or name another file, such as sqlite:sara-data/sara.db"
+	case errors.As(err, new(*pgconn.ConnectError)), errors.As(err, new(net.Error)):
+		return "; check that PostgreSQL runs, and that this machine reaches it at an address like " + form
+	}
+	return ""
+}

@@ -1,0 +1,52 @@
+package backend
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
+
+	"sara/cmd/sara/internal/settings"
+)
+
+// CheckRedis reports whether Redis answers, if there is one: an UnavailableError if it does not, another error if it refuses.
+func CheckRedis(ctx context.Context, r settings.Redis) error {
+	client, err := r.Open()
+	if client == nil || err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if err = client.Ping(ctx).Err(); err != nil {
+		fix, refused := redisFix(err, r.TLS())
+		err = settings.Errorf("SARA_REDIS_URL", "%v does not answer: %s%s", r, OneLine(err), fix)
+		if !refused {
+			err = &UnavailableError{err}
+		}
+	}
+	return errors.Join(err, client.Close())
+}
+
+// redisFix says what to do about an error of Redis, and whether Redis itself refuses, which waiting does not fix.
+func redisFix(err error, isTLS bool) (fix string, refused bool) {
+	text := err.Error()
+	switch {
+	case strings.HasPrefix(text, "NOAUTH"):
+		return "; it requires a password: write redis://USER:PASSWORD@HOST:PORT, or redis://:PASSWORD@HOST:PORT without a user", true
+	case strings.HasPrefix(text, "WRONGPASS"), strings.Contains(text, "AUTH"):
+		return "; it rejects this user or password: write redis://USER:PASSWORD@HOST:PORT, with special characters percent-encoded", true
+	case strings.HasPrefix(text, "NOPERM"):
+		return "; its user lacks permissions: allow it all commands on the keys and channels sara:* and rate:sara:*", true
+	case errors.As(err, new(tls.RecordHeaderError)):
+		return "; it does not speak TLS: write redis:// instead of rediss://", true
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return "; its certificate is not trusted here: use the host name of the certificate, and install the certificate of its issuer", true
+	case errors.Is(err, context.DeadlineExceeded) && isTLS:
+		return "; check that it runs, and that it speaks TLS: if it does not, write redis:// instead of rediss://", false
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return "; it closes the connection: if it speaks TLS only, write rediss:// instead of redis://", false
+	}
+	return "; check that it runs, and that this machine reaches it at an address like redis://127.0.0.1:6379", false
+}

@@ -1,0 +1,99 @@
+// Package settings holds the settings of all commands: their names, defaults and help, and their values, parsed once.
+//
+// A setting is a flag tagged type:"setting". The flag --database-url is also the variable SARA_DATABASE_URL of the
+// environment and the entry database_url of the settings file; the flag wins over the environment, and that over the file.
+// Commands embed the groups that they need. Loader reads them through kong and reports all wrong settings at once, each with
+// its name, where its value comes from, what is wrong with it and how to fix it.
+//
+// Nothing outside this package parses a setting again. No error and no String method shows a secret.
+package settings
+
+// File names the settings file.
+type File struct {
+	Config string `type:"setting" placeholder:"FILE" help:"YAML file with settings, by names such as database_url."`
+}
+
+// Store is what every command that opens the database needs.
+type Store struct {
+	DatabaseURL Database  `type:"setting" default:"sqlite:sara-data/sara.db" placeholder:"URL" help:"sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE; default: ${default}."`
+	SecretKey   SecretKey `type:"setting" placeholder:"BASE64" unset:"not set: no connection can be used" help:"32 bytes in base64 that encrypt the stored credentials."`
+	RedisURL    Redis     `type:"setting" placeholder:"URL" unset:"none: counted in memory, for one process" help:"redis://USER:PASSWORD@HOST:PORT, with master_name for a Sentinel or addr for a cluster; required to serve with several processes."`
+}
+
+// Archive is where the history is stored.
+type Archive struct {
+	ArchiveURL Bucket `type:"setting" default:"sara-data/archive" placeholder:"URL" help:"Where the history is stored: a folder, file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=NAME with credentials where the AWS tools find them; default: ${default}."`
+}
+
+// Upstream is where Search Console is.
+type Upstream struct {
+	UpstreamURL   URL `type:"setting" default:"https://searchconsole.googleapis.com" placeholder:"URL" help:"Base URL of the Search Console API; default: Google's."`
+	OAuthTokenURL URL `type:"setting" name:"oauth-token-url" default:"https://oauth2.googleapis.com/token" placeholder:"URL" help:"Token endpoint for authorized_user credentials; default: Google's."`
+}
+
+// Plans is the plan table.
+type Plans struct {
+	PlansFile PlanTable `type:"setting" placeholder:"FILE" unset:"built in" help:"YAML file that replaces the built-in plan table."`
+}
+
+// Keys is how API keys look.
+type Keys struct {
+	KeyPrefix KeyPrefix `type:"setting" default:"sara" placeholder:"WORD" help:"Keys are WORD_live_SECRET; default: ${default}."`
+}
+
+// Public is where clients reach the API.
+type Public struct {
+	Listen  HostPort `type:"setting" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public API, port 0 for any free port; default: ${default}."`
+	BaseURL BaseURL  `type:"setting" placeholder:"URL" example:"https://api.example.com" unset:"from the listener" help:"URL at which clients reach the API; default: that of the listener."`
+}
+
+// Admin is where the admin endpoints are.
+type Admin struct {
+	AdminListen HostPort `type:"setting" default:"127.0.0.1:9090" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and pprof; never expose it to the internet; default: ${default}."`
+}
+
+// Edge is how the public API meets clients and proxies.
+type Edge struct {
+	DocsURL            URL        `type:"setting" placeholder:"URL" example:"https://example.com/docs" unset:"the reference at /docs" help:"Documentation that errors link to; default: the reference at /docs."`
+	TrustedProxyHeader HeaderName `type:"setting" placeholder:"NAME" unset:"none: the peer is the client" help:"Header in which the proxy in front puts the client's address; default: none, the peer's address counts."`
+}
+
+// Capacity is the size of a deployment.
+type Capacity struct {
+	Replicas   Count `type:"setting" default:"1" max:"10000" example:"2: how many processes serve together" placeholder:"N" help:"How many processes serve together; while Redis is down, each grants its share of every limit; default: ${default}."`
+	CacheBytes Size  `type:"setting" default:"256MiB" placeholder:"SIZE" help:"Memory limit of the response cache, such as 64MiB or 2GiB; default: ${default}."`
+}
+
+// Pace is how fast the collector works.
+type Pace struct {
+	CollectRate Count `type:"setting" default:"300" max:"100000" example:"300; Search Console allows 1200" placeholder:"N" help:"Limit of the collector's calls a minute for one site; one connection may make twice as many; default: ${default}."`
+}
+
+// Collector is the daily collection beside a server.
+type Collector struct {
+	Collect Switch `type:"setting" default:"on" placeholder:"on|off" help:"Whether to collect the history of all properties once a day, on one of the processes; default: ${default}."`
+	Pace
+}
+
+// Sitemaps is which sitemaps may be fetched.
+type Sitemaps struct {
+	SitemapAllowLoopback Flag `type:"setting" default:"false" placeholder:"true|false" help:"For tests only: whether sitemaps may be fetched from this machine; default: ${default}."`
+}
+
+// Inspector is the daily inspection beside a server.
+type Inspector struct {
+	Inspect Switch `type:"setting" default:"on" placeholder:"on|off" help:"Whether to inspect the URLs of all properties once a day, on one of the processes; default: ${default}."`
+	Sitemaps
+}
+
+// Shutdown is how a server stops.
+type Shutdown struct {
+	ShutdownDelay Delay `type:"setting" default:"0s" placeholder:"TIME" help:"How long to keep serving, reported as not ready, after SIGTERM; default: ${default}."`
+}
+
+// Log is what is logged, and how.
+type Log struct {
+	LogLevel        Level     `type:"setting" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error; default: ${default}."`
+	LogFormat       LogFormat `type:"setting" default:"text" placeholder:"FORMAT" help:"text or json; default: ${default}."`
+	AccessLogSample Fraction  `type:"setting" default:"1" placeholder:"FRACTION" help:"Fraction (0–1) of successful requests to log; errors are always logged; default: ${default}."`
+}

@@ -1,0 +1,250 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// settingType is the tag type of the flags that are settings, and the name of their mapper.
+const settingType = "setting"
+
+// ConfigFlag is the flag that names the settings file.
+const ConfigFlag = "config"
+
+// IsSetting reports whether a flag is a setting.
+func IsSetting(flag *kong.Value) bool { return flag.Tag.Type == settingType }
+
+// EnvironmentName returns the variable of a flag.
+func EnvironmentName(flag string) string { return "SARA_" + strings.ToUpper(fileName(flag)) }
+
+// fileName returns the entry of a flag in the settings file.
+func fileName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
+
+// Loader reads the settings of one command line. Kong finds the text of each setting; Parse then parses the settings of the
+// selected command, all of them, so that all wrong ones are reported at once.
+type Loader struct {
+	environment map[string]string // an empty variable counts as not set
+	file        *settingsFile     // nil until it is read
+	parsed      *kong.Context     // nil until Parse
+}
+
+var _ kong.Resolver = (*Loader)(nil)
+
+// NewLoader returns a loader for an environment of the form NAME=VALUE.
+func NewLoader(environ []string) *Loader {
+	l := &Loader{environment: make(map[string]string)}
+	for _, variable := range environ {
+		if name, value, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "SARA_") {
+			l.environment[name] = value
+		}
+	}
+	return l
+}
+
+// Options are what kong needs to know of settings.
+func (l *Loader) Options() []kong.Option {
+	return []kong.Option{kong.Resolvers(l), kong.NamedMapper(settingType, kong.MapperFunc(setText)), kong.ValueFormatter(describeFlag)}
+}
+
+// setText is the mapper of settings. It only stores the text: an error here would hide those of all other settings.
+func setText(context *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := context.Scan.PopValueInto("string", &text); err != nil {
+		return err
+	}
+	switch field := target.Addr().Interface().(type) {
+	case *string:
+		*field = text
+	case value:
+		field.set(text)
+	default:
+		return fmt.Errorf("BUG: --%s has a type that is not of a setting", context.Value.Name)
+	}
+	return nil
+}
+
+// describeFlag adds the name in the environment to a setting's help.
+func describeFlag(flag *kong.Value) string {
+	if !IsSetting(flag) {
+		return flag.Help
+	}
+	return strings.TrimSuffix(flag.Help, ".") + " (" + EnvironmentName(flag.Name) + ")."
+}
+
+// Validate implements kong.Resolver.
+func (l *Loader) Validate(*kong.Application) error { return nil }
+
+// Resolve implements kong.Resolver: it returns the text of a setting that is not on the command line.
+func (l *Loader) Resolve(parsed *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	// Read the file even if none of its settings matters, so that a bad file is always reported.
+	if l.file == nil {
+		var err error
+		if l.file, err = readFile(l.path(parsed), defaults(parsed.Model.Node)); err != nil {
+			return nil, err
+		}
+	}
+	if !IsSetting(flag.Value) {
+		return nil, nil
+	}
+	if text := l.environment[EnvironmentName(flag.Name)]; text != "" {
+		return text, nil
+	}
+	if entry := l.file.entries[fileName(flag.Name)]; entry.text != "" {
+		return entry.text, nil
+	}
+	return nil, nil
+}
+
+// path returns the settings file that the command line or else the environment names. It is empty for a command without
+// settings.
+func (l *Loader) path(parsed *kong.Context) string {
+	path := ""
+	for _, flag := range parsed.Flags() {
+		if flag.Name == ConfigFlag {
+			path = l.environment[EnvironmentName(ConfigFlag)]
+		}
+	}
+	for _, step := range parsed.Path {
+		if step.Flag != nil && step.Flag.Name == ConfigFlag {
+			path, _ = parsed.FlagValue(step.Flag).(string)
+		}
+	}
+	return path
+}
+
+// defaults returns the defaults of the settings of all commands, since they share one file, by name in that file.
+func defaults(node *kong.Node) map[string]string {
+	found := make(map[string]string)
+	for _, flag := range node.Flags {
+		if IsSetting(flag.Value) && flag.Name != ConfigFlag {
+			found[fileName(flag.Name)] = flag.Default
+		}
+	}
+	for _, child := range node.Children {
+		maps.Copy(found, defaults(child))
+	}
+	return found
+}
+
+// A Checker is a command with rules that concern several settings, or settings that are not flags.
+type Checker interface {
+	CheckSettings() error
+}
+
+// Parse parses the settings of the command that was selected, and returns an error that joins all that is wrong with them.
+func (l *Loader) Parse(parsed *kong.Context) error {
+	l.parsed = parsed
+	var errs []error
+	for flag, v := range l.values() {
+		if !v.isSet() && !flag.HasDefault {
+			continue
+		}
+		if err := v.parse(flag.Tag); err != nil {
+			errs = append(errs, &Error{Where: EnvironmentName(flag.Name), Problem: err.Error()})
+		}
+	}
+	if command, ok := parsed.Selected().Target.Addr().Interface().(Checker); ok {
+		errs = append(errs, command.CheckSettings())
+	}
+	return l.Locate(errors.Join(errs...))
+}
+
+// values yields the settings of the selected command, except for the name of the file.
+func (l *Loader) values() func(yield func(*kong.Flag, value) bool) {
+	return func(yield func(*kong.Flag, value) bool) {
+		for _, flag := range l.parsed.Flags() {
+			if !IsSetting(flag.Value) {
+				continue
+			}
+			if v, ok := flag.Target.Addr().Interface().(value); ok && !yield(flag, v) {
+				return
+			}
+		}
+	}
+}
+
+// Effective returns the settings in force by name in the environment, without secrets.
+func (l *Loader) Effective() [][]string {
+	var rows [][]string
+	for flag, v := range l.values() {
+		shown := flag.Tag.Get("unset")
+		if text := fmt.Sprint(v); text != "" {
+			shown = text
+		}
+		rows = append(rows, []string{EnvironmentName(flag.Name), shown})
+	}
+	return rows
+}
+
+// Error is what is wrong with a setting, or with where settings come from, and how to fix it.
+type Error struct {
+	Where   string // the setting's name in the environment, or a file
+	Problem string
+	origin  string // empty for the environment, and until Locate
+}
+
+func (e *Error) Error() string {
+	if e.origin != "" {
+		return fmt.Sprintf("%s (%s): %s", e.Where, e.origin, e.Problem)
+	}
+	return e.Where + ": " + e.Problem
+}
+
+// Errorf returns an Error about a setting.
+func Errorf(where, format string, args ...any) error {
+	return &Error{Where: where, Problem: fmt.Sprintf(format, args...)}
+}
+
+// ErrorOf returns the part of an error of kong that is about settings, nil if there is none. Kong prefixes it with the name
+// of an unrelated flag.
+func ErrorOf(err error) error {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if _, ok := err.(*Error); ok {
+			return err
+		}
+		if _, ok := err.(interface{ Unwrap() []error }); ok && errors.As(err, new(*Error)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Locate adds to the setting errors in err where their settings come from, and returns err.
+func (l *Loader) Locate(err error) error {
+	switch e := err.(type) {
+	case *Error:
+		e.origin = l.origin(e.Where)
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			_ = l.Locate(part)
+		}
+	case interface{ Unwrap() error }:
+		_ = l.Locate(e.Unwrap())
+	}
+	return err
+}
+
+// origin returns where a setting comes from. It is empty for the environment, since that is what the name says.
+func (l *Loader) origin(name string) string {
+	for _, step := range l.parsed.Path {
+		if step.Flag != nil && !step.Resolved && EnvironmentName(step.Flag.Name) == name {
+			return "--" + step.Flag.Name
+		}
+	}
+	if l.environment[name] != "" || l.file == nil {
+		return ""
+	}
+	entry := strings.ToLower(strings.TrimPrefix(name, "SARA_"))
+	if set := l.file.entries[entry]; set.text != "" {
+		return fmt.Sprintf("%s, line %d", l.file.path, set.line)
+	}
+	if defaults(l.parsed.Model.Node)[entry] != "" {
+		return "by default"
+	}
+	return ""
+}

@@ -1,0 +1,344 @@
+package settings
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
+
+	"sara/policy"
+)
+
+// A value is the type of a setting: the flag, variable or entry sets its text, and then it is parsed. The tag has the limits
+// and the example of the setting.
+type value interface {
+	set(text string)
+	isSet() bool
+	parse(tag *kong.Tag) error
+}
+
+// written is a setting's text.
+type written struct{ text string }
+
+func (w *written) set(text string) { w.text = text }
+func (w *written) isSet() bool     { return w.text != "" }
+
+// String returns the setting as it was written.
+func (w written) String() string { return w.text }
+
+// example is how a setting looks: its tag, or else its default.
+func example(tag *kong.Tag) string {
+	if tag.Has("example") {
+		return tag.Get("example")
+	}
+	return tag.Default
+}
+
+// HostPort is an address to listen on.
+type HostPort struct {
+	written
+	Host string
+	Port int
+}
+
+func (a *HostPort) parse(tag *kong.Tag) error {
+	host, port, err := net.SplitHostPort(a.text)
+	if err != nil || strings.ContainsAny(host, " /@") {
+		return fmt.Errorf("%q is not of the form HOST:PORT, such as %s", Mask(a.text), example(tag))
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil || number < 0 || number > 65535 {
+		return fmt.Errorf("the port of %q is not a number of 0 to 65535; write it like %s", a.text, example(tag))
+	}
+	a.Host, a.Port = host, number
+	return nil
+}
+
+// CheckPorts reports an admin listener that would take the port of the public one.
+func CheckPorts(public, admin HostPort) error {
+	if public.Port == 0 || public.Port != admin.Port || !overlap(public.Host, admin.Host) {
+		return nil
+	}
+	return Errorf("SARA_ADMIN_LISTEN", "%q takes the port of SARA_LISTEN, %q; choose another, such as %s",
+		admin, public, net.JoinHostPort(admin.Host, strconv.Itoa(public.Port%65535+1)))
+}
+
+// overlap reports whether listeners on the two hosts cannot have the same port.
+func overlap(a, b string) bool {
+	for _, host := range []*string{&a, &b} {
+		if strings.EqualFold(*host, "localhost") {
+			*host = "127.0.0.1"
+		}
+		if ip, err := netip.ParseAddr(*host); *host == "" || err == nil && ip.IsUnspecified() {
+			return true // Go's wildcard listener for IPv6 takes IPv4 too
+		}
+	}
+	return strings.EqualFold(a, b)
+}
+
+// URL returns the URL at which this machine reaches a listener on the address.
+func (a HostPort) URL() string { return LocalURL(a.text) }
+
+// LocalURL returns the URL at which this machine reaches a listener on the address, such as 0.0.0.0:8080.
+func LocalURL(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "http://" + address
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// URL is an absolute http or https URL without credentials, query and fragment.
+type URL struct{ written }
+
+func (u *URL) parse(tag *kong.Tag) error { return checkURL(u.text, example(tag)) }
+
+// BaseURL is a URL to which paths are appended.
+type BaseURL struct{ written }
+
+func (u *BaseURL) parse(tag *kong.Tag) error {
+	if err := checkURL(u.text, example(tag)); err != nil {
+		return err
+	}
+	if strings.HasSuffix(u.text, "/") {
+		return fmt.Errorf("%q ends with a slash, and so would not join with the paths of the API; leave it out", u.text)
+	}
+	return nil
+}
+
+// Or returns the URL, or else that of a listener.
+func (u BaseURL) Or(listener string) string {
+	if u.isSet() {
+		return u.text
+	}
+	return listener
+}
+
+func checkURL(text, example string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("%q is not an absolute http or https URL, such as %s", Mask(text), example)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("%q has more than a scheme, a host and a path; write it like %s", Mask(text), example)
+	}
+	return nil
+}
+
+// Count is a number from 1 to the max of its tag.
+type Count struct {
+	written
+	N int
+}
+
+func (c *Count) parse(tag *kong.Tag) (err error) {
+	most, err := strconv.Atoi(tag.Get("max"))
+	if err != nil {
+		return fmt.Errorf("BUG: the tag max: %w", err)
+	}
+	if c.N, err = strconv.Atoi(c.text); err != nil || c.N < 1 || c.N > most {
+		return fmt.Errorf("%q is not a number of 1 to %d, such as %s", c.text, most, example(tag))
+	}
+	return nil
+}
+
+// Size is a number of bytes.
+type Size struct {
+	written
+	Bytes int64
+}
+
+func (s *Size) parse(*kong.Tag) error {
+	const least, most = 1 << 20, 1 << 40
+	n, err := humanize.ParseBytes(s.text)
+	if err != nil || n < least || n > most {
+		return fmt.Errorf("%q is not a size of 1MiB to 1TiB, such as 256MiB or a number of bytes", s.text)
+	}
+	s.Bytes = int64(n)
+	return nil
+}
+
+// Delay is a duration of up to an hour.
+type Delay struct {
+	written
+	Duration time.Duration
+}
+
+func (d *Delay) parse(*kong.Tag) error {
+	delay, err := time.ParseDuration(d.text)
+	if err != nil || delay < 0 || delay > time.Hour {
+		return fmt.Errorf("%q is not a duration of 0s to 1h, such as 10s", d.text)
+	}
+	d.Duration = delay
+	return nil
+}
+
+// Fraction is a number from 0 to 1.
+type Fraction struct {
+	written
+	Value float64
+}
+
+func (f *Fraction) parse(*kong.Tag) error {
+	value, err := strconv.ParseFloat(f.text, 64)
+	if err != nil || !(value >= 0 && value <= 1) { // NaN is not in the range, but not outside of it either
+		return fmt.Errorf("%q is not a fraction of 0 to 1, such as 0.1 for one line in ten", f.text)
+	}
+	f.Value = value
+	return nil
+}
+
+// Switch is on or off.
+type Switch struct {
+	written
+	On bool
+}
+
+func (s *Switch) parse(*kong.Tag) (err error) {
+	s.On, err = either(s.text, "on", "off")
+	return err
+}
+
+// Flag is true or false.
+type Flag struct {
+	written
+	True bool
+}
+
+func (f *Flag) parse(*kong.Tag) (err error) {
+	f.True, err = either(f.text, "true", "false")
+	return err
+}
+
+// LogFormat is text or json.
+type LogFormat struct {
+	written
+	JSON bool
+}
+
+func (f *LogFormat) parse(*kong.Tag) error {
+	isText, err := either(f.text, "text", "json")
+	f.JSON = !isText
+	return err
+}
+
+// either reports whether text is the first of two words. Any third is an error.
+func either(text, first, second string) (isFirst bool, err error) {
+	if text != first && text != second {
+		return false, fmt.Errorf("%q is neither %s nor %s", text, first, second)
+	}
+	return text == first, nil
+}
+
+// Level is the lowest level that is logged.
+type Level struct {
+	written
+	Level slog.Level
+}
+
+func (l *Level) parse(*kong.Tag) error {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	level, ok := levels[l.text]
+	if !ok {
+		return fmt.Errorf("%q is none of debug, info, warn, error", l.text)
+	}
+	l.Level = level
+	return nil
+}
+
+// HeaderName is the name of an HTTP header.
+type HeaderName struct{ written }
+
+func (h *HeaderName) parse(*kong.Tag) error {
+	if !isHeaderName(h.text) {
+		return fmt.Errorf("%q is not the name of a header, such as X-Forwarded-For", h.text)
+	}
+	return nil
+}
+
+func isHeaderName(s string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
+	return s != "" && strings.Trim(s, allowed) == ""
+}
+
+// KeyPrefix is the first word of an API key.
+type KeyPrefix struct{ written }
+
+func (k *KeyPrefix) parse(*kong.Tag) error {
+	const longest, allowed = 20, "abcdefghijklmnopqrstuvwxyz0123456789"
+	if k.text == "" || len(k.text) > longest || strings.Trim(k.text, allowed) != "" {
+		return fmt.Errorf("%q is not 1 to %d lower-case letters and digits, such as sara", k.text, longest)
+	}
+	return nil
+}
+
+// SecretKey is the key that encrypts stored credentials.
+type SecretKey struct {
+	written
+	Key []byte // nil: not set
+}
+
+// parse never quotes the text, and does not keep it.
+func (k *SecretKey) parse(*kong.Tag) error {
+	const size = 32
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(k.text))
+	k.text = ""
+	switch {
+	case err != nil:
+		return errors.New("it is not base64; use the output of: openssl rand -base64 32")
+	case len(key) != size:
+		return fmt.Errorf("it has %d bytes, not %d; use the output of: openssl rand -base64 32", len(key), size)
+	}
+	k.Key = key
+	return nil
+}
+
+// String says whether there is a key.
+func (k SecretKey) String() string {
+	if k.Key == nil {
+		return ""
+	}
+	return "set"
+}
+
+// PlanTable is a file with a plan table.
+type PlanTable struct {
+	written
+	table policy.Plans
+}
+
+func (p *PlanTable) parse(*kong.Tag) error {
+	file, err := os.Open(p.text)
+	if err != nil {
+		return fmt.Errorf("%w; name a YAML file like plans: {pro: {api_access: true, keys: 3, …}}, or leave the setting out to use the built-in plans", err)
+	}
+	p.table, err = policy.ReadPlans(file)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.text, err)
+	}
+	return nil
+}
+
+// Table returns the table of the file, or else the built-in one.
+func (p PlanTable) Table() policy.Plans {
+	if p.table == nil {
+		return policy.DefaultPlans()
+	}
+	return p.table
+}
