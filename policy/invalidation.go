@@ -7,31 +7,32 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// noticeChannel is where replicas tell each other that keys, people, plans or properties have changed.
+// invalidationChannel is the pub/sub channel for changes of keys, people, plans and properties.
 const invalidationChannel = "sara:changed"
 
-// PublishInvalidation tells every replica that listens that something has changed. It does not wait for them.
+// publishTimeout is longer than a request's timeout, because no request waits for it and a lost message is not repeated.
+const publishTimeout = redisStepTimeout * 5
+
+// PublishInvalidation tells all listening replicas over pub/sub that the directory has changed. It does not wait for them.
 func PublishInvalidation(ctx context.Context, client redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	if err := client.Publish(ctx, invalidationChannel, "").Err(); err != nil {
-		return fmt.Errorf("announce a change to the other replicas: %w", err)
+		return fmt.Errorf("tell the other replicas of a change: %w", err)
 	}
 	return nil
 }
 
-// announceTimeout is longer than that of a request, which has a memory to fall back on: nobody hears what is lost here.
-const publishTimeout = redisStepTimeout * 5
-
-// ListenInvalidations calls changed for every change that is announced, and whenever it has begun to listen, the first time and after
-// Redis was away, since what was announced before was missed. It returns when ctx ends. Redis need not answer yet.
+// ListenInvalidations subscribes to the changes that PublishInvalidation announces, and calls changed for each. It also calls
+// changed after every subscription, the first one and those after a lost connection, because messages before it were missed.
+// Redis may still be down. It returns when ctx ends.
 func ListenInvalidations(ctx context.Context, client redis.UniversalClient, changed func()) {
 	subscription := client.Subscribe(ctx, invalidationChannel)
 	defer func() { _ = subscription.Close() }()
-	notices := subscription.ChannelWithSubscriptions() // tells when it was subscribed, too
+	messages := subscription.ChannelWithSubscriptions() // has messages and confirmed subscriptions
 	for {
 		select {
-		case <-notices:
+		case <-messages:
 			changed()
 		case <-ctx.Done():
 			return

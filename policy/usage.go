@@ -10,27 +10,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// peekBatch is how many questions travel together. So many are answered within the time that one step may take.
+// usageBatch is how many reads one pipeline sends: few enough for Redis to answer within redisStepTimeout.
 const usageBatch = 500
 
-// UsageOfAccounts returns what accounts have used of the hour and the day of now, as the replicas on a Redis count it. It charges
-// nothing and writes nothing. Accounts that used nothing today are left out.
+// UsageOfAccounts returns what accounts have used of the hour and the day of now, as the replicas on a Redis count it. It is
+// read-only. Accounts without usage today are left out.
 func UsageOfAccounts(ctx context.Context, client redis.UniversalClient, accountIDs []string, now time.Time) ([]UsageCount, error) {
 	var counts []UsageCount
 	err := readUsage(ctx, client, accountIDs, func(pipe redis.Pipeliner, id string) *redis.SliceCmd {
 		return pipe.HMGet(ctx, accountKey(id), "h", "hn", "d", "dn", "cn")
-	}, func(id string, answer *redis.SliceCmd) error {
-		var kept struct {
+	}, func(id string, reply *redis.SliceCmd) error {
+		var stored struct {
 			Hour   int64 `redis:"h"`
 			Day    int64 `redis:"d"`
 			InHour int   `redis:"hn"`
 			InDay  int   `redis:"dn"`
 			Calls  int   `redis:"cn"`
 		}
-		if err := answer.Scan(&kept); err != nil {
+		if err := reply.Scan(&stored); err != nil {
 			return err
 		}
-		c := UsageCount{AccountID: id, Hour: kept.Hour, Day: kept.Day, InHour: kept.InHour, InDay: kept.InDay, Calls: kept.Calls}
+		c := UsageCount{AccountID: id, Hour: stored.Hour, Day: stored.Day, InHour: stored.InHour, InDay: stored.InDay, Calls: stored.Calls}
 		if c.advanceTo(hourOf(now)); c.InDay > 0 || c.Calls > 0 {
 			counts = append(counts, c)
 		}
@@ -42,13 +42,13 @@ func UsageOfAccounts(ctx context.Context, client redis.UniversalClient, accountI
 	return counts, nil
 }
 
-// UsageOfInspections returns how many inspections of the sites are taken of a day, by site, without taking one.
+// UsageOfInspections returns how many inspections of each site have been taken on a Pacific day. It is read-only.
 func UsageOfInspections(ctx context.Context, client redis.UniversalClient, sites []string, day int32) (map[string]int, error) {
 	taken := make(map[string]int)
 	err := readUsage(ctx, client, sites, func(pipe redis.Pipeliner, site string) *redis.StringCmd {
 		return pipe.Get(ctx, inspectionKeys(site, day)[1])
-	}, func(site string, answer *redis.StringCmd) error {
-		n, err := answer.Int()
+	}, func(site string, reply *redis.StringCmd) error {
+		n, err := reply.Int()
 		if err == nil {
 			taken[site] = n
 		}
@@ -60,14 +60,14 @@ func UsageOfInspections(ctx context.Context, client redis.UniversalClient, sites
 	return taken, nil
 }
 
-// UsageOfLiveCalls returns which part of a minute's live calls is used of the properties, above 0 and up to about 1, without using
-// any. Properties of which none are used are left out.
+// UsageOfLiveCalls returns the fraction of the minute's live calls that each property has used, above 0 and up to about 1. It
+// is read-only. Properties without usage are left out.
 func UsageOfLiveCalls(ctx context.Context, client redis.UniversalClient, propertyIDs []string) (map[string]float64, error) {
 	used := make(map[string]float64)
 	err := readUsage(ctx, client, propertyIDs, func(pipe redis.Pipeliner, id string) *redis.DurationCmd {
-		return pipe.PTTL(ctx, "rate:"+liveKey(id)) // a bucket is forgotten, to the second, when it is full again
-	}, func(id string, answer *redis.DurationCmd) error {
-		left, err := answer.Result()
+		return pipe.PTTL(ctx, "rate:"+liveKey(id)) // redis_rate lets a bucket expire when it is full again, to the second
+	}, func(id string, reply *redis.DurationCmd) error {
+		left, err := reply.Result()
 		if left > 0 {
 			used[id] = left.Minutes()
 		}
@@ -79,22 +79,22 @@ func UsageOfLiveCalls(ctx context.Context, client redis.UniversalClient, propert
 	return used, nil
 }
 
-// peek asks a question about each of the ids, and has the answers read in their order.
-func readUsage[C redis.Cmder](ctx context.Context, client redis.UniversalClient, ids []string, ask func(redis.Pipeliner, string) C,
-	read func(id string, answer C) error) error {
+// readUsage sends one command per id, in pipelines, and reads the replies in order.
+func readUsage[C redis.Cmder](ctx context.Context, client redis.UniversalClient, ids []string, command func(redis.Pipeliner, string) C,
+	read func(id string, reply C) error) error {
 	for batch := range slices.Chunk(ids, usageBatch) {
-		answers := make([]C, len(batch))
+		replies := make([]C, len(batch))
 		_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i, id := range batch {
-				answers[i] = ask(pipe, id)
+				replies[i] = command(pipe, id)
 			}
 			return nil
 		})
 		if ignoreMissing(err) != nil {
 			return err
 		}
-		for i, answer := range answers {
-			if err := read(batch[i], answer); err != nil {
+		for i, reply := range replies {
+			if err := read(batch[i], reply); err != nil {
 				return err
 			}
 		}
@@ -102,7 +102,7 @@ func readUsage[C redis.Cmder](ctx context.Context, client redis.UniversalClient,
 	return nil
 }
 
-// ignoreNil drops the error that says that there is no such key.
+// ignoreMissing turns the error for a missing key into nil.
 func ignoreMissing(err error) error {
 	if errors.Is(err, redis.Nil) {
 		return nil
