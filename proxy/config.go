@@ -111,10 +111,6 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, err := newMemo()
-	if err != nil {
-		return nil, err
-	}
 	responses, err := cache.New(cache.Config{
 		Bytes: c.CacheBytes, Redis: c.Redis, RedisPatience: c.RedisPatience, Errors: errorCodec{}, FillTimeout: fillTimeout,
 		Now: c.Now, Log: c.Log, Registry: c.Registry,
@@ -122,7 +118,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, calendar: calendar, gate: gate, memo: known, cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
+	s := &Server{config: c, calendar: calendar, gate: gate, memo: newMemo(), cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
 	s.forwardedBy = string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))
 	if c.Traces != nil {
 		s.tracer = c.Traces.Tracer(spans.Scope)

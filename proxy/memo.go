@@ -2,12 +2,11 @@ package proxy
 
 import (
 	"crypto/sha256"
-	"fmt"
 	"slices"
 
-	"github.com/maypok86/otter/v2"
 	"github.com/valyala/fasthttp"
 
+	"sara/lru"
 	"sara/policy"
 	"sara/translate"
 )
@@ -25,12 +24,7 @@ type admittedRequest struct {
 
 // A memo keeps admitted requests whose answer was in memory.
 type memo struct {
-	// An interface in front of otter.Cache: each package that imports a struct with a field of a generic type compiles the
-	// type's methods again.
-	entries interface {
-		GetIfPresent(memoKey) (*admittedRequest, bool)
-		Set(memoKey, *admittedRequest) (*admittedRequest, bool)
-	}
+	entries *lru.Cache[memoKey, *admittedRequest]
 }
 
 // A memoKey is the hash of what identifies a request, its API key included, which it does not reveal.
@@ -41,21 +35,17 @@ const (
 	maxMemoKey     = 1 << 10 // bytes of Authorization and URL; longer requests are not memoized
 )
 
-func newMemo() (memo, error) {
-	entries, err := otter.New(&otter.Options[memoKey, *admittedRequest]{MaximumSize: maxMemoEntries})
-	if err != nil {
-		return memo{}, fmt.Errorf("make a memo of %d requests: %w", maxMemoEntries, err)
-	}
-	return memo{entries}, nil
+func newMemo() memo {
+	return memo{lru.New[memoKey](lru.Config[*admittedRequest]{Weight: maxMemoEntries})}
 }
 
 // get returns the entry of a key, nil if there is none.
 func (m memo) get(key memoKey) *admittedRequest {
-	admitted, _ := m.entries.GetIfPresent(key)
+	admitted, _ := m.entries.Get(key)
 	return admitted
 }
 
-func (m memo) put(key memoKey, admitted *admittedRequest) { m.entries.Set(key, admitted) }
+func (m memo) put(key memoKey, admitted *admittedRequest) { m.entries.Put(key, admitted, 1, "") }
 
 // memoKeyOf returns the key of a request. ok is false unless it is a GET with exactly one Authorization field and at most
 // maxMemoKey bytes of Authorization and URL.

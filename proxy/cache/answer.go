@@ -101,10 +101,10 @@ func (a *Answer) pack() {
 }
 
 // size returns the bytes that the answer holds once it is compressed, for which half of the head is allowed.
-func (a *Answer) size() int64 {
-	size := int64(len(a.head)) + int64(len(a.head))/2 + int64(len(a.etag))
+func (a *Answer) size() int {
+	size := len(a.head) + len(a.head)/2 + len(a.etag)
 	for _, s := range a.sources {
-		size += int64(len(s.key))
+		size += len(s.key)
 	}
 	return size
 }

@@ -103,7 +103,7 @@ func TestAnAnswerLastsAsLongAsItsSources(t *testing.T) {
 	if n := c.metric(t, "lookups_total", "memory"); n != 2 {
 		t.Errorf("counted %v hits", n)
 	}
-	c.memory.items.Invalidate(memoryKey{text: one.Entry.key})
+	c.memory.values.Delete(memoryKey{text: one.Entry.key})
 	if c.Answer(key) != a {
 		t.Error("an answer went with rows that are no longer in memory")
 	}

@@ -112,7 +112,8 @@ func New(config Config) (*Cache, error) {
 		return nil, errors.New("the cache has no ErrorCodec")
 	}
 	c := &Cache{
-		now: config.Now, errors: config.Errors, fillTimeout: config.FillTimeout,
+		memory: newMemory(config.Bytes),
+		now:    config.Now, errors: config.Errors, fillTimeout: config.FillTimeout,
 		scratch: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	if c.now == nil {
@@ -122,9 +123,6 @@ func New(config Config) (*Cache, error) {
 		c.fillTimeout = 25 * time.Second
 	}
 	var err error
-	if c.memory, err = newMemory(config.Bytes); err != nil {
-		return nil, err
-	}
 	if c.metrics, err = newMetrics(config.Registry, c.memory); err != nil {
 		return nil, err
 	}

@@ -47,8 +47,8 @@ func newMetrics(registry prometheus.Registerer, m *memory) (*metrics, error) {
 	}
 	for _, collector := range []prometheus.Collector{
 		lookups, fills, awaited, stale, discarded, all.redisErrors, all.widened,
-		gauge("memory_bytes", "Bytes of rows and answers in memory.", func() float64 { return float64(m.items.WeightedSize()) }),
-		gauge("memory_entries", "Rows and answers in memory, counted together.", func() float64 { return float64(m.items.EstimatedSize()) }),
+		gauge("memory_bytes", "Bytes of rows and answers in memory.", func() float64 { return float64(m.values.Weight()) }),
+		gauge("memory_entries", "Rows and answers in memory, counted together.", func() float64 { return float64(m.values.Len()) }),
 	} {
 		if err := registry.Register(collector); err != nil {
 			return nil, fmt.Errorf("register the metrics of the cache: %w", err)
