@@ -3,7 +3,7 @@
 // in the API's envelope.
 //
 // Figures come from an answer that is ready, else from the rows that package translate says it needs: of the cache, which
-// asks Search Console when it has no copy (live.go), and of the archive for the days that Search Console has forgotten
+// asks Search Console when it has no copy (fromupstream.go), and of the archive for the days that Search Console has forgotten
 // (stored.go). When Search Console fails, unfiltered questions are answered from old copies or the archive, with the reason.
 //
 // What is indexed comes from the store alone, as the last inspections left it (indexing.go).

@@ -188,16 +188,16 @@ func (s *Server) buildAnswer(c *call, q *reportRequest, stored *stored, found []
 // the archive, and says why (spec: meta.stale_reason). Filtered figures are never replaced by others.
 func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, stored *stored, found []cache.Found, err error) (reply, error) {
 	copied, oldest := staleCopies(q.fetches, found)
-	trouble := troubleOf(err)
+	failure := upstreamFailure(err)
 	var denial *policy.Denial
 	switch {
 	case errors.As(err, &denial) && copied && !c.header.noCache:
 		// No budget is left for a refresh: the copies are served as if none had been tried.
 		return s.buildAnswer(c, q, stored, found, cacheHit)
-	case trouble == nil || trouble.Kind == upstream.Rejected || len(c.params.Filters) > 0:
+	case failure == nil || failure.Kind == upstream.Rejected || len(c.params.Filters) > 0:
 		return reply{}, c.explain(err)
 	}
-	reason, status := reasonOf(trouble), cacheHit
+	reason, status := reasonOf(failure), cacheHit
 	q.key = append(append(q.key, 0), reason...)
 	if copied {
 		stored.note("The figures of the upstream are a copy of " + timestamp(oldest) + ".")

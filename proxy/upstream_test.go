@@ -12,12 +12,12 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// performanceEndpoints are those that ask the upstream.
+// performanceEndpoints are those that query the upstream.
 func performanceEndpoints() []string {
 	return []string{"/summary", "/timeseries", "/queries", "/pages", "/countries", "/devices", "/movers/queries", "/movers/pages"}
 }
 
-// forEachPerformanceEndpoint asks every endpoint that asks the upstream, with and without filters where it takes them.
+// forEachPerformanceEndpoint requests every performance endpoint, with and without filters where it accepts them.
 func (w *world) forEachPerformanceEndpoint(property string, check func(t *testing.T, r response, filtered bool)) {
 	w.t.Helper()
 	for _, endpoint := range performanceEndpoints() {
@@ -30,7 +30,7 @@ func (w *world) forEachPerformanceEndpoint(property string, check func(t *testin
 	}
 }
 
-// unavailableCode is the code of a question that has no answer for now.
+// unavailableCode is the code of a request that cannot be answered now.
 func unavailableCode(filtered bool) string {
 	if filtered {
 		return codeFilteredUnavailable
@@ -55,10 +55,10 @@ func TestEveryPerformanceEndpoint429(t *testing.T) {
 				t.Errorf("X-RateLimit-Remaining is %s", left)
 			}
 		})
-		w.advance(15 * time.Minute) // the site rests as long as that
+		w.advance(15 * time.Minute) // the cooldown of the site
 	}
 	w.faults(gscsim.Faults{})
-	// A quota is no fault of the connection, and errors are not remembered as answers.
+	// An exhausted quota is not recorded as a broken connection, and errors are not cached.
 	if d := w.get("pro", w.path("main", "")).ok(t).data(); fmt.Sprint(d["connection"]) != "map[healthy:true note:<nil>]" {
 		t.Errorf("connection is %v", d["connection"])
 	}
@@ -95,7 +95,7 @@ func TestEveryPerformanceEndpoint503(t *testing.T) {
 	w.wantNoSecrets()
 }
 
-// What is no answer must never read as an answer without rows.
+// A malformed answer must never be read as one without rows.
 func TestEveryPerformanceEndpoint503Malformed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -139,7 +139,7 @@ func TestEveryPerformanceEndpoint503Malformed(t *testing.T) {
 	}
 }
 
-// wantConnection compares what the property's own endpoint says of its connection.
+// wantConnection compares the connection in the answer of the property's own endpoint.
 func (w *world) wantConnection(t *testing.T, property string, healthy bool) {
 	t.Helper()
 	connection := w.get("pro", w.path(property, "")).ok(t).data()["connection"].(map[string]any)
@@ -148,7 +148,7 @@ func (w *world) wantConnection(t *testing.T, property string, healthy bool) {
 	}
 }
 
-// A property that the account lost says so; its sibling on the same connection is fine, and it heals by itself.
+// A property that the account lost shows that; its sibling on the same connection works, and it recovers by itself.
 func TestProperty200AccessLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -174,8 +174,8 @@ func TestProperty200AccessLost(t *testing.T) {
 	w.wantConnection(t, "prefix", true)
 }
 
-// What is known to be refused costs neither a call nor the customer's live budget: a property without access costs one of
-// both a minute, a connection without a token none of either.
+// A refusal that is known beforehand costs neither a call nor live budget: a forbidden property costs one of both a minute, a
+// connection without a token costs none.
 func TestMe200RefusalsAreNotCharged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -196,7 +196,7 @@ func TestMe200RefusalsAreNotCharged(t *testing.T) {
 	}
 }
 
-// A revoked token takes the whole connection down, once, and a token that works brings it back.
+// A revoked token marks the whole connection as broken, once, and a token that works marks it as healthy.
 func TestProperty200Revoked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -239,7 +239,7 @@ func TestProperty200RevokedThenForbidden(t *testing.T) {
 	w.wantConnection(t, "forbidden", false)
 }
 
-// Credentials that cannot work as set up say what to change.
+// Misconfigured credentials: the note says what to change.
 func TestProperty200Misconfigured(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -250,6 +250,6 @@ func TestProperty200Misconfigured(t *testing.T) {
 		w.faults(gscsim.Faults{})
 		w.get("pro", w.path("main", "/devices")).ok(t)
 		w.wantConnection(t, "main", true)
-		w.advance(25 * time.Hour) // nobody keeps a copy as long as that
+		w.advance(25 * time.Hour) // no cache keeps a copy that long
 	}
 }

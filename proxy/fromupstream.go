@@ -15,26 +15,8 @@ import (
 	"sara/translate"
 )
 
-// Retry-After by failure.
-const (
-	outageRetry     = 15 * time.Second // the upstream is down or slow
-	connectionRetry = time.Minute      // the account has to be connected again
-	neverLiveRetry  = 24 * time.Hour   // the days are out of the upstream's reach
-)
-
-// unavailable is the failure of a request that has no answer now (spec: Endpoint rules 3).
-func (c *call) unavailable(retryAfter time.Duration, message string, cause error) *apiError {
-	f := &apiError{code: codeUpstreamUnavailable, status: fasthttp.StatusServiceUnavailable,
-		message: message, retryAfter: retryAfter, cause: cause}
-	if len(c.params.Filters) > 0 {
-		f.code = codeFilteredUnavailable
-		f.message = "filtered figures are only to be had live: " + message
-	}
-	return f
-}
-
-// fill asks the upstream for one fetch of the request that c is. It runs on a context of its own and may outlive the request,
-// so it uses nothing of c that ends with it.
+// fill queries the upstream for one fetch of a request. It runs on a context of its own and may outlive the request, so it
+// reads nothing of c that is reused after it.
 func (s *Server) fill(ctx context.Context, c *call, q translate.Query, calls *liveCallReservation) (rows *translate.Rows, err error) {
 	defer recoverPanic(&err)
 	rows, err = s.config.Upstream.Query(ctx, targetOf(c.property), q, calls.Take)
@@ -89,39 +71,57 @@ func (r *liveCallReservation) Release(ctx context.Context) {
 	}
 }
 
-// explain is what the client is told when its question has no answer.
+// What Retry-After says about failures of the upstream.
+const (
+	outageRetry     = 15 * time.Second // the upstream is down or slow
+	connectionRetry = time.Minute      // the account has to be connected again
+	neverLiveRetry  = 24 * time.Hour   // the upstream does not have these days any more
+)
+
+// explain turns a failure of the upstream into the client's error; other errors stay as they are.
 func (c *call) explain(err error) error {
-	trouble := troubleOf(err)
-	if trouble == nil {
+	failure := upstreamFailure(err)
+	if failure == nil {
 		return err
 	}
-	switch trouble.Kind {
+	switch failure.Kind {
 	case upstream.Quota:
-		wait := max(trouble.RetryAfter, time.Second)
-		return &apiError{code: policy.CodeUpstreamQuota, status: fasthttp.StatusTooManyRequests, retryAfter: wait, cause: trouble,
-			limit:   c.grant.Plan.LiveCallsPerMinutePerProperty, // the upstream does not say how high its own is
-			message: fmt.Sprintf("%s; try again in %.0f seconds", reasonOf(trouble), wait.Seconds())}
+		wait := max(failure.RetryAfter, time.Second)
+		return &apiError{code: policy.CodeUpstreamQuota, status: fasthttp.StatusTooManyRequests, retryAfter: wait, cause: failure,
+			limit:   c.grant.Plan.LiveCallsPerMinutePerProperty, // the upstream's own limit is unknown
+			message: fmt.Sprintf("%s; try again in %.0f seconds", reasonOf(failure), wait.Seconds())}
 	case upstream.Forbidden, upstream.Revoked, upstream.Misconfigured:
-		return c.unavailable(connectionRetry, reasonOf(trouble), trouble)
+		return c.unavailable(connectionRetry, reasonOf(failure), failure)
 	case upstream.Rejected:
-		return c.unavailable(neverLiveRetry, reasonOf(trouble), trouble)
+		return c.unavailable(neverLiveRetry, reasonOf(failure), failure)
 	}
-	return c.unavailable(max(trouble.RetryAfter, outageRetry), reasonOf(trouble), trouble)
+	return c.unavailable(max(failure.RetryAfter, outageRetry), reasonOf(failure), failure)
 }
 
-// troubleOf returns what kept the upstream from answering, nil if it was something else. An upstream that did not answer
-// within the time of the request is no exception.
-func troubleOf(err error) *upstream.Error {
-	var trouble *upstream.Error
-	if !errors.As(err, &trouble) && errors.Is(err, context.DeadlineExceeded) {
-		trouble = &upstream.Error{Kind: upstream.Interrupted, Message: "no answer in the time of the request"}
+// unavailable is the error of a request that cannot be answered now (spec: Endpoint rules 3).
+func (c *call) unavailable(retryAfter time.Duration, message string, cause error) *apiError {
+	e := &apiError{code: codeUpstreamUnavailable, status: fasthttp.StatusServiceUnavailable,
+		message: message, retryAfter: retryAfter, cause: cause}
+	if len(c.params.Filters) > 0 {
+		e.code = codeFilteredUnavailable
+		e.message = "filtered figures are only to be had live: " + message
 	}
-	return trouble
+	return e
 }
 
-// reasonOf says for people why there is no live answer.
-func reasonOf(trouble *upstream.Error) string {
-	switch trouble.Kind {
+// upstreamFailure returns the failure of the upstream in err, nil if err is something else. A request whose deadline passed
+// while it waited for the upstream counts as interrupted.
+func upstreamFailure(err error) *upstream.Error {
+	failure, ok := errors.AsType[*upstream.Error](err)
+	if !ok && errors.Is(err, context.DeadlineExceeded) {
+		return &upstream.Error{Kind: upstream.Interrupted, Message: "no answer within the time of the request"}
+	}
+	return failure
+}
+
+// reasonOf says in the answer why there are no live figures.
+func reasonOf(failure *upstream.Error) string {
+	switch failure.Kind {
 	case upstream.Quota:
 		return "Search Console's own quota for this property is used up"
 	case upstream.Forbidden:
@@ -131,7 +131,7 @@ func reasonOf(trouble *upstream.Error) string {
 	case upstream.Misconfigured:
 		return "the property's connection to Search Console does not work"
 	case upstream.Rejected:
-		return "Search Console refuses the question: " + trouble.Message
+		return "Search Console refuses the question: " + failure.Message
 	}
 	return "Search Console does not answer right now"
 }
