@@ -13,16 +13,16 @@ import (
 // An ArchiveState is what people and the API want to know of a property's archive. It is an index: the truth is in the
 // archive's own objects.
 type ArchiveState struct {
-	PropertyID  string
-	First, Last *translate.Date // first and last archived day; nil while nothing is archived
-	CollectedAt *time.Time      // when the last run began that collected all there was; nil for never
-	RestsUntil  *time.Time      // until when its site is not to be asked; nil when it may be
-	Failures    int             // attempts to collect it that have failed since the last that did not
-	Note        string          // why the last attempt failed, for people; empty if it did not
+	PropertyID    string
+	First, Last   *translate.Date // first and last archived day; nil while nothing is archived
+	CollectedAt   *time.Time      // when the last run began that collected all there was; nil for never
+	CooldownUntil *time.Time      // until when its site is not to be asked; nil when it may be
+	Failures      int             // attempts to collect it that have failed since the last that did not
+	Note          string          // why the last attempt failed, for people; empty if it did not
 }
 
 func scanArchiveState(row scanner) (a ArchiveState, err error) {
-	err = row.Scan(&a.PropertyID, &a.First, &a.Last, optionalInstant{&a.CollectedAt}, optionalInstant{&a.RestsUntil},
+	err = row.Scan(&a.PropertyID, &a.First, &a.Last, optionalInstant{&a.CollectedAt}, optionalInstant{&a.CooldownUntil},
 		&a.Failures, &a.Note)
 	return a, err
 }
@@ -55,7 +55,7 @@ func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) error {
 			" ON CONFLICT (property_id) DO UPDATE SET first_day = excluded.first_day, last_day = excluded.last_day,"+
 			" collected_at = excluded.collected_at, rests_until = excluded.rests_until, failures = excluded.failures,"+
 			" note = excluded.note",
-			a.PropertyID, optionalDay(a.First), optionalDay(a.Last), optionalMillis(a.CollectedAt), optionalMillis(a.RestsUntil),
+			a.PropertyID, optionalDay(a.First), optionalDay(a.Last), optionalMillis(a.CollectedAt), optionalMillis(a.CooldownUntil),
 			a.Failures, cleanNote(a.Note))
 		if err != nil || isSameDay(before.First, a.First) && isSameDay(before.Last, a.Last) {
 			return err
@@ -83,7 +83,7 @@ const selectArchivable = "SELECT " + propertyColumns + ", a.plan, s.collected_at
 	" LEFT JOIN archive_states s ON s.property_id = p.id ORDER BY p.name_order"
 
 func scanArchivable(row scanner) (p ArchivableProperty, err error) {
-	p.Property, err = scanProperty(joined{row, []any{&p.Plan, optionalInstant{&p.State.CollectedAt}, optionalInstant{&p.State.RestsUntil},
+	p.Property, err = scanProperty(joined{row, []any{&p.Plan, optionalInstant{&p.State.CollectedAt}, optionalInstant{&p.State.CooldownUntil},
 		&p.State.Failures, &p.State.Note}})
 	p.State.PropertyID = p.ID
 	if days := p.History; days != nil {

@@ -103,7 +103,7 @@ func testArchiveState(t *testing.T, f *fixture) {
 	edition := value(f.Edition(f.ctx))(t)
 	for _, state := range []ArchiveState{
 		{PropertyID: site.ID, First: &first, Last: &last, CollectedAt: &at},
-		{PropertyID: site.ID, First: &last, Last: &last, CollectedAt: &at, RestsUntil: &until, Failures: 3, Note: "over quota"},
+		{PropertyID: site.ID, First: &last, Last: &last, CollectedAt: &at, CooldownUntil: &until, Failures: 3, Note: "over quota"},
 		{PropertyID: site.ID},
 	} {
 		wantNil(t, f.SaveArchiveState(f.ctx, state))

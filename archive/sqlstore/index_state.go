@@ -10,16 +10,16 @@ import (
 
 // An IndexState is how far the collection of a property's index coverage has come.
 type IndexState struct {
-	PropertyID   string
-	DiscoveredAt *time.Time // when its URLs were last discovered; nil for never
-	Source       string     // where they were found, see Discovery; empty when nothing was found
-	URLs         int        // tracked
-	Capped       bool       // there were more than the plan allows
-	InspectedAt  *time.Time // when the last run began that inspected all that was due; nil for never
-	RefreshedAt  *time.Time // when results were last published; nil for never
-	RestsUntil   *time.Time // until when its site is not to be asked; nil when it may be
-	Failures     int        // runs that have failed since the last that did not
-	Note         string     // why the last run failed, for people; empty if it did not
+	PropertyID    string
+	DiscoveredAt  *time.Time // when its URLs were last discovered; nil for never
+	Source        string     // where they were found, see Discovery; empty when nothing was found
+	URLs          int        // tracked
+	Capped        bool       // there were more than the plan allows
+	InspectedAt   *time.Time // when the last run began that inspected all that was due; nil for never
+	RefreshedAt   *time.Time // when results were last published; nil for never
+	CooldownUntil *time.Time // until when its site is not to be called; nil when it may be
+	Failures      int        // runs that have failed since the last that did not
+	Note          string     // why the last run failed, for people; empty if it did not
 }
 
 const (
@@ -34,7 +34,7 @@ const (
 // fields are where a row of indexStateColumns goes.
 func (i *IndexState) fields() []any {
 	return []any{optionalInstant{&i.DiscoveredAt}, &i.Source, &i.URLs, &i.Capped, optionalInstant{&i.InspectedAt},
-		optionalInstant{&i.RefreshedAt}, optionalInstant{&i.RestsUntil}, &i.Failures, &i.Note}
+		optionalInstant{&i.RefreshedAt}, optionalInstant{&i.CooldownUntil}, &i.Failures, &i.Note}
 }
 
 // IndexState returns what is known of a property's coverage; nothing but its PropertyID when nobody has collected it yet.
@@ -58,7 +58,7 @@ func readIndexState(ctx context.Context, q querier, propertyID string) (IndexSta
 	return state, err
 }
 
-// SaveIndexRun replaces what is known of the last runs for a property: InspectedAt, RestsUntil, Failures and Note, which is
+// SaveIndexRun replaces what is known of the last runs for a property: InspectedAt, CooldownUntil, Failures and Note, which is
 // made fit to be stored. The rest of the state comes with what is discovered and published. Generation stays as it is.
 func (s *Store) SaveIndexRun(ctx context.Context, i IndexState) error {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
@@ -66,7 +66,7 @@ func (s *Store) SaveIndexRun(ctx context.Context, i IndexState) error {
 	err := s.openIndex(ctx, i.PropertyID)
 	if err == nil {
 		_, err = s.db.ExecContext(ctx, "UPDATE index_states SET inspected_at = $1, rests_until = $2, failures = $3, note = $4"+
-			" WHERE property_id = $5", optionalMillis(i.InspectedAt), optionalMillis(i.RestsUntil), i.Failures, cleanNote(i.Note),
+			" WHERE property_id = $5", optionalMillis(i.InspectedAt), optionalMillis(i.CooldownUntil), i.Failures, cleanNote(i.Note),
 			i.PropertyID)
 	}
 	if err != nil {

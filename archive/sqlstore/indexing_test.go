@@ -67,7 +67,7 @@ func testIndexState(t *testing.T, f *fixture) {
 
 	generation := f.Generation()
 	at, until := f.time, f.time.Add(time.Hour)
-	run := IndexState{PropertyID: site.ID, InspectedAt: &at, RestsUntil: &until, Failures: 3, Note: "over quota"}
+	run := IndexState{PropertyID: site.ID, InspectedAt: &at, CooldownUntil: &until, Failures: 3, Note: "over quota"}
 	wantNil(t, f.SaveIndexRun(f.ctx, run))
 	equal(t, value(f.IndexState(f.ctx, site.ID))(t), run)
 	wantNil(t, f.SaveIndexRun(f.ctx, IndexState{PropertyID: site.ID, Note: "not\x00 \xff text", Source: "is not saved"}))

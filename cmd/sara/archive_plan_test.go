@@ -13,7 +13,9 @@ import (
 
 	"sara/archive"
 	"sara/archive/bucket"
+	"sara/archive/sqlstore"
 	"sara/proxy/jobs/collector"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
@@ -44,10 +46,11 @@ func TestArchivePlan(t *testing.T) {
 	c.fails(exitUsage, []string{"archive", "plan", "--history-months=-1"}, "--history-months -1")
 }
 
-// countingSource is an upstream with the same figures for every day and dimension.
-type countingSource struct{ calls atomic.Int64 }
+// countingGateway is an upstream with the same figures for every day and dimension.
+type countingGateway struct{ calls atomic.Int64 }
 
-func (s *countingSource) Ask(_ context.Context, _ collector.Property, q translate.Query) (*translate.Rows, error) {
+func (s *countingGateway) Query(_ context.Context, _ upstream.Target, q translate.Query, _ func(context.Context) error) (
+	*translate.Rows, error) {
 	s.calls.Add(1)
 	var rows translate.RowsBuilder
 	traffic := translate.Metrics{Clicks: 1, Impressions: 2, Position: 3}
@@ -61,9 +64,9 @@ func (s *countingSource) Ask(_ context.Context, _ collector.Property, q translat
 	return rows.Rows(), nil
 }
 
-type noLedger struct{}
+type noStore struct{}
 
-func (noLedger) SaveState(context.Context, collector.State) error { return nil }
+func (noStore) SaveArchiveState(context.Context, sqlstore.ArchiveState) error { return nil }
 
 // TestThePlanIsWhatTheCollectorDoes counts the calls of the collector, and says so when the plan's formulas are not its any more.
 func TestThePlanIsWhatTheCollectorDoes(t *testing.T) {
@@ -77,8 +80,8 @@ func TestThePlanIsWhatTheCollectorDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	const fast = 100_000_000
-	source := new(countingSource)
-	c, err := collector.New(collector.Config{History: history, Source: source, Ledger: noLedger{}, Now: func() time.Time { return now },
+	source := new(countingGateway)
+	c, err := collector.New(collector.Config{History: history, Gateway: source, Store: noStore{}, Now: func() time.Time { return now },
 		PerSite: fast, PerConnection: fast, Total: fast})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +89,8 @@ func TestThePlanIsWhatTheCollectorDoes(t *testing.T) {
 	calls := func() int64 {
 		t.Helper()
 		before := source.calls.Load()
-		results, err := c.Collect(t.Context(), []collector.Property{{ID: "0b0e8a52-6f0e-4c62-9a57-0f3a1a5e7c11", Site: shopSite, RetentionMonths: 1}},
+		results, err := c.Collect(t.Context(), []collector.Property{{
+			Target: upstream.Target{PropertyID: "0b0e8a52-6f0e-4c62-9a57-0f3a1a5e7c11", Site: shopSite}, RetentionMonths: 1}},
 			collector.Span{})
 		if err != nil || results[0].Err != nil {
 			t.Fatalf("%v, %+v", err, results)

@@ -39,7 +39,7 @@ func (c *collectCommand) Validate() error {
 	return nil
 }
 
-// collectRecord is how the archive of a property stands after a run.
+// collectRecord is the archive of a property after a run.
 type collectRecord struct {
 	ID                string  `json:"id"`
 	GSCProperty       string  `json:"gsc_property"`
@@ -78,38 +78,38 @@ func (c *collectCommand) collect(ctx context.Context, con *console, source *sear
 	if err != nil {
 		return err
 	}
-	progress, end := newProgress(con.stderr)
-	work, err := newCollector(c.Pace, collector.Config{History: history, Source: source, Ledger: source, Progress: progress, Now: con.now})
+	progress, end := newProgress(con.stderr, collecting)
+	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.gateway, Store: source.store, Progress: progress, Now: con.now})
 	if err != nil {
 		return err
 	}
 	results, err := work.Collect(ctx, properties, collector.Span{Since: c.Since.day(), Until: c.Until.day()})
 	end()
 	if err != nil {
-		return fmt.Errorf("interrupted: what is archived stays, and the next run goes on from there: %w", err)
+		return fmt.Errorf("interrupted: nothing is lost; the next run resumes here: %w", err)
 	}
 	return c.report(ctx, con, source.store, results)
 }
 
 // chosen returns the properties of the command line.
 func (c *collectCommand) chosen(ctx context.Context, source *searchConsole) ([]collector.Property, error) {
-	properties, err := source.properties(ctx)
+	properties, err := source.collectable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return only(ctx, source.store, c.Property, properties, func(p collector.Property) string { return p.ID })
+	return only(ctx, source.store, c.Property, properties, func(p collector.Property) string { return p.PropertyID })
 }
 
-// report prints what became of the properties. It is an error if one is not complete that could be.
+// report prints the results. It is an error if a property is incomplete that could be complete.
 func (c *collectCommand) report(ctx context.Context, con *console, store *sqlstore.Store, results []collector.Result) error {
 	records := make([]collectRecord, len(results))
 	incomplete := 0
 	for i, r := range results {
-		state, _, err := store.ArchiveState(ctx, r.Property.ID)
+		state, _, err := store.ArchiveState(ctx, r.Property.PropertyID)
 		if err != nil {
 			return err
 		}
-		records[i] = collectRecord{ID: r.Property.ID, GSCProperty: r.Property.Site, Days: r.Days,
+		records[i] = collectRecord{ID: r.Property.PropertyID, GSCProperty: r.Property.Site, Days: r.Days,
 			FirstArchivedDate: optionalDate(state.First), LastArchivedDate: optionalDate(state.Last), Complete: r.Err == nil}
 		if r.Err != nil {
 			records[i].Note = r.Err.Error()
@@ -121,39 +121,39 @@ func (c *collectCommand) report(ctx context.Context, con *console, store *sqlsto
 	return ended(con, c.output, records, incomplete)
 }
 
-// ended prints what became of properties in a run, and what comes next. It is an error if some are not complete that could be.
+// ended prints the records of a run and the next step. It is an error if properties are incomplete that could be complete.
 func ended[R record](con *console, o output, records []R, incomplete int) error {
 	if err := many(o, con.stdout, records); err != nil {
 		return err
 	}
 	if incomplete > 0 {
-		return fmt.Errorf("%d of %d properties are not complete; run it again when what is wrong with them has passed", incomplete, len(records))
+		return fmt.Errorf("%d of %d properties are incomplete: fix the problems above, then run it again", incomplete, len(records))
 	}
 	con.next(o, "serve the API, and see how all of it is.", commandLine("serve"), commandLine("status"))
 	return nil
 }
 
-// newCollector returns a collector that keeps the pace.
+// newCollector returns a collector with the limits of the settings.
 func newCollector(pace settings.Pace, config collector.Config) (*collector.Collector, error) {
 	config.PerSite, config.PerConnection = pace.CollectRate.N, 2*pace.CollectRate.N
 	config.Total = max(collector.DefaultTotal, config.PerConnection)
 	return collector.New(config)
 }
 
-// dailyCollection returns the daily run beside a server, nil when it is off. It comes to a new day within an hour, each replica at
-// its own time; it gives way to the server's own calls, and they tell each other which sites have to rest.
+// dailyCollection returns the daily job of a server, nil when it is off. Each replica has its own jitter of up to an hour. The
+// job yields to the server's requests and shares the gateway, and so its cooldowns.
 func dailyCollection(s settings.Collector, config proxy.Config, history collector.History, server *proxy.Server) (func(context.Context), error) {
 	if !s.Collect.On {
 		return nil, nil
 	}
 	source := &searchConsole{gateway: config.Upstream, store: config.Store, plans: config.Plans}
-	progress := logProgress{config.Log}
-	work, err := newCollector(s.Pace, collector.Config{History: history, Source: source, Ledger: source, Busy: server.Busy,
-		Progress: progress, Now: config.Now})
+	log := jobLog{config.Log, collecting}
+	work, err := newCollector(s.Pace, collector.Config{History: history, Gateway: source.gateway, Store: source.store, Busy: server.Busy,
+		Progress: log, Now: config.Now})
 	if err != nil {
 		return nil, err
 	}
-	daily := collector.Daily{Collector: work, Properties: source.properties, Leases: config.Store, Holder: uuid.NewString(),
-		Jitter: rand.N(time.Hour), Report: progress.report}
-	return daily.Run, nil
+	job := work.Daily(source.collectable)
+	job.Leases, job.Holder, job.Jitter, job.Report = config.Store, uuid.NewString(), rand.N(time.Hour), log.collected
+	return job.Run, nil
 }

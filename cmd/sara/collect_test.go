@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -22,7 +21,7 @@ import (
 	"sara/translate"
 )
 
-// watchedSimulator is a simulated Search Console that tells when it is asked.
+// watchedSimulator is a simulated Search Console that counts calls.
 type watchedSimulator struct {
 	*gscsim.Server
 	people *cast
@@ -32,7 +31,7 @@ type watchedSimulator struct {
 	after func() // nil: nobody waits
 }
 
-// simulateWatched is simulate without quotas, which the tests would use up.
+// simulateWatched is simulate without quotas, which the tests would exceed.
 func simulateWatched(t *testing.T) *watchedSimulator {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -70,7 +69,7 @@ func (w *watchedSimulator) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 const collectMembers = "id gsc_property days first_archived_date last_archived_date complete note"
 
-// newCollectCLI returns command lines with the properties main, prefix and fresh.
+// newCollectCLI returns a CLI with the properties main, prefix and fresh.
 func newCollectCLI(t *testing.T, people *cast) *cli {
 	t.Helper()
 	c := newCLI(t).against(people)
@@ -84,8 +83,7 @@ func newCollectCLI(t *testing.T, people *cast) *cli {
 	return c
 }
 
-// settledWeeks are arguments for so many weeks that ended before anything was provisional, so that they mean the same days
-// when midnight passes.
+// settledWeeks returns the arguments for n weeks of final days. They mean the same days when midnight passes.
 func settledWeeks(n int) []string {
 	until := time.Now().UTC().AddDate(0, 0, -7)
 	return []string{"--since", until.AddDate(0, 0, 1-7*n).Format(time.DateOnly), "--until", until.Format(time.DateOnly)}
@@ -134,21 +132,21 @@ func TestCollect(t *testing.T) {
 	if list := c.array(collectMembers, run()...); len(list) != 3 || c.id(list[0]) == c.id(list[1]) {
 		t.Errorf("collected %v", list)
 	}
-	for _, want := range []string{siteMain + ": 21 days to collect", siteMain + ": complete"} {
+	for _, want := range []string{siteMain + ": 21 days to collect", siteMain + ": done"} {
 		if !strings.Contains(c.lastErrs, want) {
-			t.Errorf("the progress does not say %q:\n%s", want, c.lastErrs)
+			t.Errorf("the progress lacks %q:\n%s", want, c.lastErrs)
 		}
 	}
-	before, asked := archivedObjects(t, c.path("archive")), simulator.Calls().SearchAnalytics
+	before, called := archivedObjects(t, c.path("archive")), simulator.Calls().SearchAnalytics
 	if rows := columns(c.ok(run()...)); len(rows) != 4 || rows[1][1] != "0" {
 		t.Errorf("table: %v", rows)
 	}
-	if again := simulator.Calls().SearchAnalytics - asked; again != 0 {
-		t.Errorf("%d questions about days that are archived", again)
+	if again := simulator.Calls().SearchAnalytics - called; again != 0 {
+		t.Errorf("%d calls for days that are archived", again)
 	}
 	wantSameObjects(t, archivedObjects(t, c.path("archive")), before)
 
-	// What is archived is what Search Console says of the day.
+	// The archive has what Search Console has.
 	export := c.ok("archive", "export", "shop", "--from", weeks[1], "--to", weeks[1], "--format", "csv")
 	if n := strings.Count(export, weeks[1]+",query,"); n != 100 {
 		t.Errorf("%d queries of a day are archived, want 100:\n%.300s", n, export)
@@ -162,17 +160,17 @@ func TestCollect(t *testing.T) {
 	c.keptSecrets(simulator.people)
 }
 
-func TestCollectTellsWhatIsNotComplete(t *testing.T) {
+func TestCollectReportsIncompleteProperties(t *testing.T) {
 	simulator := simulateWatched(t)
 	c := newCollectCLI(t, simulator.people)
 	c.ok("connection", "add", "Web", "--name", "dead", "--no-verify", "--credentials", c.path(formerConnection+".json"))
 	c.ok("property", "add", "dead", siteDisconnected, "--slug", "dead", "--no-verify")
 	status, stdout, stderr := c.run(append([]string{"collect", "--json"}, settledWeeks(1)...)...)
-	if status != exitError || !strings.Contains(stderr, "1 of 4 properties are not complete") ||
+	if status != exitError || !strings.Contains(stderr, "1 of 4 properties are incomplete") ||
 		strings.Count(stdout, `"complete":true`) != 3 || !strings.Contains(stdout, "invalid_grant") {
 		t.Errorf("status %d\n%s\n%s", status, stdout, stderr)
 	}
-	// The service and the lists know of it, too.
+	// The service and the lists show it, too.
 	for _, p := range c.array(propertyMembers, "property", "list") {
 		if dead := p["slug"] == "dead"; p["healthy"] == dead {
 			t.Errorf("property %v is healthy: %v", p["slug"], p["healthy"])
@@ -181,7 +179,7 @@ func TestCollectTellsWhatIsNotComplete(t *testing.T) {
 	c.keptSecrets(simulator.people)
 }
 
-func TestUpstreamErrorsMeanWhatTheyDoForTheCollector(t *testing.T) {
+func TestCollectorErrorKindsAndHealth(t *testing.T) {
 	simulator := simulateWatched(t)
 	c := newCollectCLI(t, simulator.people)
 	ctx := context.Background()
@@ -191,23 +189,23 @@ func TestUpstreamErrorsMeanWhatTheyDoForTheCollector(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		faults   gscsim.Faults
-		class    schedule.Class
+		kind     upstream.Kind
 		healthy  bool
 		readable bool
 	}{
-		"load quota":     {gscsim.Faults{Reason: "quotaExceeded"}, schedule.Quota, true, true},
-		"rate":           {gscsim.Faults{Reason: "rateLimitExceeded"}, schedule.Quota, true, true},
-		"no access":      {gscsim.Faults{Reason: "forbidden"}, schedule.AccessLost, true, false},
-		"no scope":       {gscsim.Faults{Reason: "insufficientPermissions"}, schedule.ConnectionLost, false, true},
-		"no API":         {gscsim.Faults{Reason: "accessNotConfigured"}, schedule.ConnectionLost, false, true},
-		"revoked":        {gscsim.Faults{RevokeTokens: true}, schedule.ConnectionLost, false, true},
-		"bad question":   {gscsim.Faults{Status: 400}, schedule.Rejected, true, true},
-		"internal error": {gscsim.Faults{Status: 500}, schedule.Unavailable, true, true},
-		"dropped":        {gscsim.Faults{DropRate: 1}, schedule.Unavailable, true, true},
+		"load quota":     {gscsim.Faults{Reason: "quotaExceeded"}, upstream.Quota, true, true},
+		"rate":           {gscsim.Faults{Reason: "rateLimitExceeded"}, upstream.Quota, true, true},
+		"no access":      {gscsim.Faults{Reason: "forbidden"}, upstream.Forbidden, true, false},
+		"no scope":       {gscsim.Faults{Reason: "insufficientPermissions"}, upstream.Misconfigured, false, true},
+		"no API":         {gscsim.Faults{Reason: "accessNotConfigured"}, upstream.Misconfigured, false, true},
+		"revoked":        {gscsim.Faults{RevokeTokens: true}, upstream.Revoked, false, true},
+		"bad request":    {gscsim.Faults{Status: 400}, upstream.Rejected, true, true},
+		"internal error": {gscsim.Faults{Status: 500}, upstream.Unavailable, true, true},
+		"dropped":        {gscsim.Faults{DropRate: 1}, upstream.Unavailable, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// A gateway of its own each time, because one remembers what a token endpoint refused.
-			ask := func() error {
+			// A new gateway each time: it remembers credentials that the token endpoint refused.
+			query := func() error {
 				gateway, err := upstream.New(upstream.Config{BaseURL: simulator.people.url, TokenURL: simulator.people.url + "/token", Connections: store,
 					Backoff: func(int) time.Duration { return time.Millisecond }})
 				if err != nil {
@@ -215,12 +213,12 @@ func TestUpstreamErrorsMeanWhatTheyDoForTheCollector(t *testing.T) {
 				}
 				defer gateway.Close()
 				source := &searchConsole{gateway: gateway, store: store, plans: policy.DefaultPlans()}
-				properties, err := source.properties(ctx)
+				properties, err := source.collectable(ctx)
 				if err != nil {
 					t.Fatal(err)
 				}
 				day := translate.NewDate(2026, 1, 1)
-				_, err = source.Ask(ctx, properties[0], translate.DayQuery(properties[0].Site, translate.ByDevice, day, 1))
+				_, err = gateway.Query(ctx, properties[0].Target, translate.DayQuery(properties[0].Site, translate.ByDevice, day, 1), nil)
 				return err
 			}
 			wantHealth := func(healthy, readable bool) {
@@ -233,17 +231,16 @@ func TestUpstreamErrorsMeanWhatTheyDoForTheCollector(t *testing.T) {
 			if err := simulator.SetFaults(test.faults); err != nil {
 				t.Fatal(err)
 			}
-			err = ask()
-			var refusal *schedule.Refusal
-			if !errors.As(err, &refusal) || refusal.Class != test.class || (refusal.Rest > 0) != (test.class == schedule.Quota) {
-				t.Errorf("got %+v (%v), want class %d", refusal, err, test.class)
+			err = query()
+			if schedule.KindOf(err) != test.kind || (schedule.CooldownOf(err) > 0) != (test.kind == upstream.Quota) {
+				t.Errorf("got %v, want kind %s", err, test.kind)
 			}
 			wantHealth(test.healthy, test.readable)
 			if err := simulator.SetFaults(gscsim.Faults{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := ask(); err != nil {
-				t.Errorf("after it has passed: %v", err)
+			if err := query(); err != nil {
+				t.Errorf("after the faults: %v", err)
 			}
 			wantHealth(true, true)
 		})
@@ -253,7 +250,8 @@ func TestUpstreamErrorsMeanWhatTheyDoForTheCollector(t *testing.T) {
 	}
 }
 
-// testCollectKilled kills a collector at several points, starts two at once, and compares with one that nobody touched.
+// testCollectKilled kills a collector at several points, starts two at once, and compares the archive with that of an
+// uninterrupted run.
 func testCollectKilled(t *testing.T, binary string) {
 	simulator := simulateWatched(t)
 	c := newCollectCLI(t, simulator.people)
@@ -289,7 +287,7 @@ func testCollectKilled(t *testing.T, binary string) {
 	wantSameObjects(t, archivedObjects(t, c.path("shared")), want)
 }
 
-// testServeCollects lets two replicas collect what is there when they start.
+// testServeCollects starts two replicas that collect.
 func testServeCollects(t *testing.T, binary string) {
 	simulator := simulateWatched(t)
 	c := newCLI(t).against(simulator.people)

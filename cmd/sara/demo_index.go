@@ -24,7 +24,7 @@ func (h *historian) index(ctx context.Context, world *demoWorld, source *searchC
 		return err
 	}
 	for _, p := range properties {
-		if p.ID == main.ID {
+		if p.PropertyID == main.ID {
 			if err := h.inspect(ctx, p, source, history); err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ func (h *historian) inspect(ctx context.Context, p inspector.Property, source *s
 	if err != nil {
 		return err
 	}
-	work, err := inspector.New(inspector.Config{Store: source.store, Source: source, Sitemaps: sitemaps, Quota: storedQuota{source.store},
+	work, err := inspector.New(inspector.Config{Store: source.store, Gateway: source.gateway, Sitemaps: sitemaps, Quota: storedQuota{source.store},
 		Leases: source.store, Holder: uuid.NewString(), History: history, Now: h.now, PerSite: perMinute, Total: perMinute})
 	if err != nil {
 		return err

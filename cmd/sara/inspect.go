@@ -20,7 +20,7 @@ import (
 	"sara/proxy/upstream"
 )
 
-// inspectCommand brings the index coverage of properties up to date.
+// inspectCommand updates the index coverage of properties.
 type inspectCommand struct {
 	storeFlags
 	settings.Archive
@@ -40,15 +40,15 @@ func (c *inspectCommand) Validate() error {
 	return nil
 }
 
-// inspectRecord is how the coverage of a property stands after a run.
+// inspectRecord is the index coverage of a property after a run.
 type inspectRecord struct {
 	ID          string           `json:"id"`
 	GSCProperty string           `json:"gsc_property"`
 	URLs        int              `json:"urls"`
 	Capped      bool             `json:"capped"`
 	Inspected   int              `json:"inspected"` // in this run
-	Left        int              `json:"left"`      // that were due and are not inspected
-	Complete    bool             `json:"complete"`  // nothing went wrong, and nothing that was due is left
+	Left        int              `json:"left"`      // that were due and were not inspected
+	Complete    bool             `json:"complete"`  // there was no error, and nothing that was due is left
 	Note        string           `json:"note"`      // why it is not complete; empty when it is
 	Problems    []sitemapProblem `json:"sitemap_problems"`
 }
@@ -93,15 +93,15 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console, source *sear
 	if redis != nil {
 		defer func() { err = errors.Join(err, redis.Close()) }()
 	}
-	progress, end := newInspecting(con.stderr)
-	work, err := newInspector(c.Sitemaps, inspector.Config{Source: source, Quota: quotaOf(source.store, redis), Progress: progress, Now: con.now}, source.store, history)
+	progress, end := newProgress(con.stderr, inspecting)
+	work, err := newInspector(c.Sitemaps, inspector.Config{Gateway: source.gateway, Quota: quotaOf(source.store, redis), Progress: progress, Now: con.now}, source.store, history)
 	if err != nil {
 		return err
 	}
 	results, err := work.Inspect(ctx, properties, inspector.Options{Max: c.Max})
 	end()
 	if err != nil {
-		return fmt.Errorf("interrupted: what is inspected stays, and the next run goes on from there: %w", err)
+		return fmt.Errorf("interrupted: nothing is lost; the next run resumes here: %w", err)
 	}
 	return c.report(con, results)
 }
@@ -112,10 +112,10 @@ func (c *inspectCommand) chosen(ctx context.Context, source *searchConsole) ([]i
 	if err != nil {
 		return nil, err
 	}
-	return only(ctx, source.store, c.Property, properties, func(p inspector.Property) string { return p.ID })
+	return only(ctx, source.store, c.Property, properties, func(p inspector.Property) string { return p.PropertyID })
 }
 
-// note tells why a property is not complete.
+// note explains why a property is incomplete.
 func (c *inspectCommand) note(r inspector.Result) string {
 	switch {
 	case r.Err != nil:
@@ -128,13 +128,12 @@ func (c *inspectCommand) note(r inspector.Result) string {
 	return fmt.Sprintf("%d URLs are left: --max %d is reached", r.Left, *c.Max)
 }
 
-// report prints what became of the properties. It is an error if something went wrong with one; what is left for other reasons
-// has its turn another day.
+// report prints the results. It is an error if a property failed; URLs that are left for other reasons wait for another day.
 func (c *inspectCommand) report(con *console, results []inspector.Result) error {
 	records := make([]inspectRecord, len(results))
 	incomplete := 0
 	for i, r := range results {
-		records[i] = inspectRecord{ID: r.Property.ID, GSCProperty: r.Property.Site, URLs: r.URLs, Capped: r.Capped, Inspected: r.Inspected,
+		records[i] = inspectRecord{ID: r.Property.PropertyID, GSCProperty: r.Property.Site, URLs: r.URLs, Capped: r.Capped, Inspected: r.Inspected,
 			Left: r.Left, Complete: r.Err == nil && r.Left == 0, Note: c.note(r),
 			Problems: each(r.Problems, func(p inspector.SitemapProblem) sitemapProblem { return sitemapProblem(p) })}
 		if r.Err != nil && !errors.Is(r.Err, inspector.ErrNotInspected) {
@@ -144,7 +143,7 @@ func (c *inspectCommand) report(con *console, results []inspector.Result) error 
 	return ended(con, c.output, records, incomplete)
 }
 
-// newInspector completes a configuration with what all inspectors of this program have in common.
+// newInspector completes a configuration with what all inspectors of this program share.
 func newInspector(s settings.Sitemaps, config inspector.Config, store *sqlstore.Store, history *archive.History) (*inspector.Inspector, error) {
 	var err error
 	config.Sitemaps, err = sitemap.New(sitemap.Config{AllowLoopback: s.SitemapAllowLoopback.True, UserAgent: "sara/" + buildVersion().Version})
@@ -155,19 +154,20 @@ func newInspector(s settings.Sitemaps, config inspector.Config, store *sqlstore.
 	return inspector.New(config)
 }
 
-// dailyInspection returns the daily inspections beside a server, nil when they are off. They come to a new day within an hour, each
-// replica at its own time, and give way to the server's own calls.
+// dailyInspection returns the daily job of a server, nil when it is off. Each replica has its own jitter of up to an hour. The
+// job yields to the server's requests.
 func dailyInspection(s settings.Inspector, config proxy.Config, history *archive.History, server *proxy.Server) (func(context.Context), error) {
 	if !s.Inspect.On {
 		return nil, nil
 	}
 	source := &searchConsole{gateway: config.Upstream, store: config.Store, plans: config.Plans}
-	progress := newInspectingLog(config.Log, config.Registry)
-	work, err := newInspector(s.Sitemaps, inspector.Config{Source: source, Quota: quotaOf(config.Store, config.Redis), Progress: progress, Busy: server.Busy, Now: config.Now},
+	log := newInspectionLog(config.Log, config.Registry)
+	work, err := newInspector(s.Sitemaps, inspector.Config{Gateway: source.gateway, Quota: quotaOf(config.Store, config.Redis), Progress: log, Busy: server.Busy, Now: config.Now},
 		config.Store, history)
 	if err != nil {
 		return nil, err
 	}
-	daily := inspector.Daily{Inspector: work, Properties: source.inspectable, Jitter: rand.N(time.Hour), Report: progress.report}
-	return daily.Run, nil
+	job := work.Daily(source.inspectable)
+	job.Jitter, job.Report = rand.N(time.Hour), log.inspected
+	return job.Run, nil
 }

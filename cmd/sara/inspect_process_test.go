@@ -15,7 +15,7 @@ import (
 	"sara/translate"
 )
 
-// testInspectServed compares what is served after an inspection with what Search Console says.
+// testInspectServed compares the API after an inspection with Search Console.
 func testInspectServed(t *testing.T, binary string) {
 	w := newInspectWorld(t, 64)
 	c := newInspectCLI(t, w, w.shop, w.blog, w.guest)
@@ -43,7 +43,7 @@ func testInspectServed(t *testing.T, binary string) {
 	server.stopped()
 }
 
-// wantServed compares what is served of a site, all of whose URLs were inspected today, with what Search Console says.
+// wantServed compares the API for a site whose URLs were all inspected today with Search Console.
 func (w *inspectWorld) wantServed(a coverageAPI, site string, sitemaps int) {
 	a.t.Helper()
 	labels, s := w.labels(site), a.summary("?include_trend=true&days=30")
@@ -72,14 +72,14 @@ func (w *inspectWorld) wantServed(a coverageAPI, site string, sitemaps int) {
 	}
 }
 
-// A kill is how an inspection stood when its process was killed.
+// A kill is the state of an inspection when its process was killed.
 type kill struct {
 	results []string // the URLs that had one
 	asked   int      // inspections so far
 }
 
-// testInspectKilled kills an inspector at several points, and expects that no answer is lost, asked for again, or seen before
-// its turn.
+// testInspectKilled kills an inspector at several points, and checks that no result is lost, requested twice, or visible before
+// it is published.
 func testInspectKilled(t *testing.T, binary string) {
 	w := newInspectWorld(t, 64)
 	if err := w.SetFaults(gscsim.Faults{LatencyMS: 40}); err != nil {
@@ -131,7 +131,7 @@ func testInspectKilled(t *testing.T, binary string) {
 	}
 }
 
-// wantSpared makes sure that no URL was inspected again that had a result, so that a kill costs what was under way at most.
+// wantSpared checks that no URL with a result was inspected again: a kill costs at most the calls in flight.
 func (w *inspectWorld) wantSpared(t *testing.T, kills []kill) {
 	t.Helper()
 	asked := w.asked()
@@ -148,8 +148,8 @@ func (w *inspectWorld) wantSpared(t *testing.T, kills []kill) {
 	}
 }
 
-// testServeStopsInspecting tells a server to stop in the midst of its inspections, which leaves nothing that the next one would
-// have to wait for.
+// testServeStopsInspecting stops a server during its inspections. It must release its leases, so that the next server need not
+// wait.
 func testServeStopsInspecting(t *testing.T, binary string) {
 	w := newInspectWorld(t, 24)
 	if err := w.SetFaults(gscsim.Faults{LatencyMS: 40}); err != nil {
@@ -185,7 +185,7 @@ func testServeStopsInspecting(t *testing.T, binary string) {
 	w.wantSpared(t, []kill{stopped})
 }
 
-// expire ends the lease that a killed process has left behind, in a store of the time when it has run out.
+// expire expires the lease of a killed process, with a store whose clock is past it.
 func (c *cli) expire(store *sqlstore.Store, id string) {
 	c.t.Helper()
 	const name, holder = "inspect/", "whoever comes next"
@@ -198,8 +198,8 @@ func (c *cli) expire(store *sqlstore.Store, id string) {
 	}
 }
 
-// observe reads the coverage of a property again and again until its result is called, which returns how many inspected URLs
-// readers saw, one after the other.
+// observe polls the coverage of a property until its result is called, which returns the numbers of inspected URLs that readers
+// saw, in order.
 func observe(t *testing.T, store *sqlstore.Store, id string) func() []int {
 	t.Helper()
 	stop, done := make(chan struct{}), make(chan []int)
@@ -230,7 +230,7 @@ func observe(t *testing.T, store *sqlstore.Store, id string) func() []int {
 	}
 }
 
-// agreed returns how many URLs have a result by a summary, whose parts have to say the same.
+// agreed returns the number of URLs with a result in a summary, and checks that its parts agree.
 func agreed(t *testing.T, s *sqlstore.IndexSummary) int {
 	inspected, indexed := 0, 0
 	for _, c := range s.Coverage {
@@ -254,7 +254,7 @@ func agreed(t *testing.T, s *sqlstore.IndexSummary) int {
 	return inspected
 }
 
-// testServeInspects lets two replicas inspect what is there when they start, beside one that does not inspect.
+// testServeInspects starts two replicas that inspect and one that does not.
 func testServeInspects(t *testing.T, binary string) {
 	w := newInspectWorld(t, 24)
 	const strange = "Set aside for a while"
@@ -308,7 +308,7 @@ func testServeInspects(t *testing.T, binary string) {
 	}
 }
 
-// metric is the sum of a counter over the metrics of some processes.
+// metric returns the sum of a counter over several processes.
 func metric(t *testing.T, text, name string) (sum int) {
 	t.Helper()
 	for line := range strings.Lines(text) {

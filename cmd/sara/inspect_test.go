@@ -15,7 +15,7 @@ import (
 	"sara/translate"
 )
 
-// wantInspected compares what was said of a property with members of its record.
+// wantInspected compares a result with the members of its record.
 func wantInspected(t *testing.T, got, want map[string]any) {
 	t.Helper()
 	for member, value := range want {
@@ -28,7 +28,7 @@ func wantInspected(t *testing.T, got, want map[string]any) {
 	}
 }
 
-// wantURLs compares without regard to the order.
+// wantURLs compares in any order.
 func wantURLs(t *testing.T, got, want []string) {
 	t.Helper()
 	slices.Sort(got)
@@ -89,7 +89,7 @@ func TestInspect(t *testing.T) {
 	c.keptSecrets(w.people)
 }
 
-func TestInspectRefusesWhatItCannotMean(t *testing.T) {
+func TestInspectRejectsInvalidArguments(t *testing.T) {
 	c := newCLI(t)
 	c.fails(exitError, []string{"inspect", "--property", "nothing"}, "sara property list")
 	c.fails(exitUsage, []string{"inspect", "--max=-1"}, "--max -1 is negative")
@@ -99,8 +99,7 @@ func TestInspectRefusesWhatItCannotMean(t *testing.T) {
 	}
 }
 
-// A plan bounds the URLs of a property, and one that is archived has none to inspect.
-func TestInspectKeepsToThePlan(t *testing.T) {
+func TestInspectIsBoundedByPlan(t *testing.T) {
 	w := newInspectWorld(t, 24)
 	c := newInspectCLI(t, w, w.shop, w.blog)
 	c.env = append(c.env, "SARA_PLANS_FILE="+c.write("plans.yaml", "plans: {agency: {retention_months: 16, inspected_urls_per_property: 3}}\n"))
@@ -117,7 +116,7 @@ func TestInspectKeepsToThePlan(t *testing.T) {
 	}
 }
 
-func TestInspectWaitsForTheLeaseOfAProcessThatDied(t *testing.T) {
+func TestInspectWaitsForLeaseOfDeadProcess(t *testing.T) {
 	w := newInspectWorld(t, 24)
 	c := newInspectCLI(t, w, w.blog)
 	store := c.open(time.Now)
@@ -131,8 +130,8 @@ func TestInspectWaitsForTheLeaseOfAProcessThatDied(t *testing.T) {
 	}
 }
 
-// The sitemaps of the test are on this machine, as those of an attacker may say to be.
-func TestInspectRefusesSitemapsOfThisMachine(t *testing.T) {
+// Sitemaps on loopback addresses are an attack (SSRF) unless a test allows them.
+func TestInspectRefusesLoopbackSitemaps(t *testing.T) {
 	w := newInspectWorld(t, 24)
 	c := newInspectCLI(t, w, w.shop)
 	c.env = append(c.env, "SARA_SITEMAP_ALLOW_LOOPBACK=false")
@@ -173,11 +172,11 @@ func TestInspectRefusesSitemapsOfThisMachine(t *testing.T) {
 	}
 }
 
-func TestInspectSaysWhatARestrictedUserNeeds(t *testing.T) {
+func TestInspectExplainsMissingPermission(t *testing.T) {
 	w := newInspectWorld(t, 24)
 	c := newInspectCLI(t, w, w.guest, w.blog)
 	status, stdout, stderr := c.run("inspect", "--json")
-	if status != exitError || !strings.Contains(stderr, "1 of 2 properties are not complete") {
+	if status != exitError || !strings.Contains(stderr, "1 of 2 properties are incomplete") {
 		t.Errorf("status %d\n%s", status, stderr)
 	}
 	var list []map[string]any
@@ -204,8 +203,8 @@ func TestInspectSaysWhatARestrictedUserNeeds(t *testing.T) {
 	c.ok("collect", "--property", "guest", "--since", settledWeeks(1)[3], "--until", settledWeeks(1)[3])
 }
 
-// Seven inspections of the day are left, by whatever it is counted.
-func TestInspectKeepsToTheQuotaOfTheDay(t *testing.T) {
+// Seven inspections of the day are left, counted in Redis or in the database.
+func TestInspectKeepsQuotaOfTheDay(t *testing.T) {
 	const left = 7
 	calendar, err := translate.NewCalendar()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // inspectWorld is a simulated Search Console whose sites are on its own listener, so that their sitemaps can be fetched. It
-// knows which URLs it was asked for, and its own time stands still.
+// records the inspected URLs, and its clock stands still.
 type inspectWorld struct {
 	*gscsim.Server
 	people            *cast
@@ -62,21 +62,21 @@ func newInspectWorld(t *testing.T, pages int) *inspectWorld {
 	return w
 }
 
-// inSteps calls f when so many inspections have been asked for or sitemaps fetched. Whoever asks waits for it.
+// inSteps calls f, while the caller waits, at the given number of inspections and sitemap fetches.
 func (w *inspectWorld) inSteps(n int, f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.left, w.after = n, f
 }
 
-// say lets Search Console use another word for a coverage label.
+// say replaces a coverage label of Search Console.
 func (w *inspectWorld) say(label, word string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.renamed = [2]string{label, word}
 }
 
-// asked returns the URLs that were asked for so far.
+// asked returns the URLs that were inspected so far.
 func (w *inspectWorld) asked() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +133,7 @@ func (w *inspectWorld) serveInspection(rw http.ResponseWriter, r *http.Request) 
 	_, _ = rw.Write(said) // a client that was killed is nobody's error
 }
 
-// labels are what Search Console says of the URLs that the sitemaps of a site list.
+// labels returns the coverage labels of the URLs in the sitemaps of a site.
 func (w *inspectWorld) labels(site string) map[string]string {
 	labels := make(map[string]string)
 	for _, page := range w.Coverage(site, w.now) {
@@ -146,7 +146,7 @@ func (w *inspectWorld) labels(site string) map[string]string {
 
 const inspectMembers = "id gsc_property urls capped inspected left complete note sitemap_problems"
 
-// newInspectCLI returns command lines with a connection to the sites of w, and properties of some of them.
+// newInspectCLI returns a CLI with a connection to the sites of w, and properties of some of them.
 func newInspectCLI(t *testing.T, w *inspectWorld, sites ...string) *cli {
 	t.Helper()
 	c := newCLI(t).against(w.people)
@@ -161,18 +161,18 @@ func newInspectCLI(t *testing.T, w *inspectWorld, sites ...string) *cli {
 	return c
 }
 
-// slug is what the property of a site is called.
+// slug returns the slug of the property of a site.
 func (w *inspectWorld) slug(site string) string {
 	return strings.Trim(strings.TrimPrefix(site, w.people.url), "/")
 }
 
-// later opens the database of the command lines as it will be when all leases of today have run out.
+// later opens the database of the CLI with a clock by which all leases of today have expired.
 func (c *cli) later() *sqlstore.Store {
 	c.t.Helper()
 	return c.open(func() time.Time { return time.Now().Add(time.Hour) })
 }
 
-// open opens the database of the command lines until the test ends.
+// open opens the database of the CLI until the test ends.
 func (c *cli) open(now func() time.Time) *sqlstore.Store {
 	c.t.Helper()
 	store, err := sqlstore.Open(c.t.Context(), sqlstore.Config{URL: "sqlite:" + c.path("sara.db"), Now: now})

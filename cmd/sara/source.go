@@ -2,49 +2,52 @@ package main
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync"
 
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy/jobs/collector"
-	"sara/proxy/jobs/schedule"
+	"sara/proxy/jobs/inspector"
 	"sara/proxy/upstream"
-	"sara/translate"
 )
 
-// searchConsole connects the daily jobs to the gateway, and to the store where they record their progress.
+// searchConsole is what both jobs work with: the gateway, and the store that lists the properties.
 type searchConsole struct {
 	gateway *upstream.Gateway
 	store   *sqlstore.Store
 	plans   policy.Plans
-
-	mu     sync.Mutex
-	listed map[string]sqlstore.Property // by id
 }
 
-var (
-	_ collector.Source = (*searchConsole)(nil)
-	_ collector.Ledger = (*searchConsole)(nil)
-)
+// target returns what the gateway needs to know of a property.
+func target(p sqlstore.Property) upstream.Target {
+	return upstream.Target{PropertyID: p.ID, Site: p.Site, ConnectionID: p.Connection.ID, Revision: p.Connection.Revision,
+		Healthy: p.Connection.Healthy, AccessNote: p.AccessNote}
+}
 
-// properties returns all properties as the collector takes them.
-func (s *searchConsole) properties(ctx context.Context) ([]collector.Property, error) {
-	archivable, err := s.store.ArchivableProperties(ctx)
+// collectable returns all properties for the collector.
+func (s *searchConsole) collectable(ctx context.Context) ([]collector.Property, error) {
+	listed, err := s.store.ArchivableProperties(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listed = make(map[string]sqlstore.Property, len(archivable))
-	properties := make([]collector.Property, len(archivable))
-	for i, a := range archivable {
-		s.listed[a.ID] = a.Property
-		properties[i] = collector.Property{
-			ID: a.ID, Site: a.Site, Connection: a.Connection.ID, RetentionMonths: s.plans[a.Plan].RetentionMonths,
-			Archived: a.Archived, State: collector.State(a.State),
-		}
+	properties := make([]collector.Property, len(listed))
+	for i, p := range listed {
+		properties[i] = collector.Property{Target: target(p.Property), RetentionMonths: s.plans[p.Plan].RetentionMonths,
+			Archived: p.Archived, State: p.State}
+	}
+	return properties, nil
+}
+
+// inspectable returns all properties for the inspector.
+func (s *searchConsole) inspectable(ctx context.Context) ([]inspector.Property, error) {
+	listed, err := s.store.InspectableProperties(ctx)
+	if err != nil {
+		return nil, err
+	}
+	properties := make([]inspector.Property, len(listed))
+	for i, p := range listed {
+		properties[i] = inspector.Property{Target: target(p.Property), MaxURLs: s.plans[p.Plan].InspectedURLsPerProperty,
+			Archived: p.Archived, State: p.Index}
 	}
 	return properties, nil
 }
@@ -59,44 +62,4 @@ func only[P any](ctx context.Context, store *sqlstore.Store, reference string, p
 		return nil, err
 	}
 	return slices.DeleteFunc(properties, func(p P) bool { return id(p) != chosen.ID }), nil
-}
-
-// SaveState implements collector.Ledger.
-func (s *searchConsole) SaveState(ctx context.Context, state collector.State) error {
-	return s.store.SaveArchiveState(ctx, sqlstore.ArchiveState(state))
-}
-
-// Ask implements collector.Source.
-func (s *searchConsole) Ask(ctx context.Context, p collector.Property, q translate.Query) (*translate.Rows, error) {
-	rows, err := s.gateway.Query(ctx, s.target(p.ID), q, nil)
-	return rows, refused(err)
-}
-
-// target returns a property as it was listed.
-func (s *searchConsole) target(propertyID string) upstream.Target {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.listed[propertyID]
-	return upstream.Target{PropertyID: p.ID, Site: p.Site, ConnectionID: p.Connection.ID, Revision: p.Connection.Revision,
-		Healthy: p.Connection.Healthy, AccessNote: p.AccessNote}
-}
-
-// refused says what a failed call means for the job.
-func refused(err error) error {
-	failure, ok := errors.AsType[*upstream.Error](err)
-	if !ok {
-		return err // nil, or the credentials could not be read
-	}
-	refusal := &schedule.Refusal{Class: schedule.Unavailable, Err: err}
-	switch failure.Kind {
-	case upstream.Quota:
-		refusal.Class, refusal.Rest = schedule.Quota, failure.RetryAfter
-	case upstream.Forbidden:
-		refusal.Class = schedule.AccessLost
-	case upstream.Revoked, upstream.Misconfigured:
-		refusal.Class = schedule.ConnectionLost
-	case upstream.Rejected:
-		refusal.Class = schedule.Rejected
-	}
-	return refusal
 }

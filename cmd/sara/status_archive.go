@@ -77,7 +77,7 @@ func (v statusView) archive(properties []sqlstore.ArchivableProperty, err error)
 
 func (v statusView) archiveLag(p sqlstore.ArchivableProperty, anchor translate.Date) archiveLag {
 	lag := archiveLag{ID: p.ID, GSCProperty: p.Site, State: "behind", LastArchivedDate: optionalDate(p.State.Last),
-		CollectedAt: optionalTime(p.State.CollectedAt), RestsUntil: v.rest(p.State.RestsUntil), Failures: p.State.Failures, Note: p.State.Note}
+		CollectedAt: optionalTime(p.State.CollectedAt), RestsUntil: v.rest(p.State.CooldownUntil), Failures: p.State.Failures, Note: p.State.Note}
 	if lag.Note == "" {
 		lag.Note = unreadable(p.Property)
 	}
@@ -194,7 +194,7 @@ func (v statusView) indexing(ctx context.Context) indexingStatus {
 
 func (v statusView) indexingLag(p sqlstore.InspectableProperty) (lag indexingLag, late bool) {
 	lag = indexingLag{ID: p.ID, GSCProperty: p.Site, State: "fresh", URLs: p.Index.URLs, RefreshedAt: optionalTime(p.Index.RefreshedAt),
-		RestsUntil: v.rest(p.Index.RestsUntil), Failures: p.Index.Failures, Note: p.Index.Note}
+		RestsUntil: v.rest(p.Index.CooldownUntil), Failures: p.Index.Failures, Note: p.Index.Note}
 	if at := p.Index.RefreshedAt; at != nil {
 		days := int(v.now.Sub(*at).Hours() / 24)
 		lag.AgeDays = &days

@@ -7,13 +7,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
 // BenchmarkBackfill measures what the collector itself costs: the upstream answers at once and nothing is paced. One
 // operation is a day of a property, of some 400 rows, in a local folder.
 func BenchmarkBackfill(b *testing.B) {
-	w := newWorld(b, nil)
+	w := newUpstream(b, nil)
 	for b.Loop() {
 		b.StopTimer()
 		c := w.collector(b.TempDir())
@@ -26,14 +27,14 @@ func BenchmarkBackfill(b *testing.B) {
 // BenchmarkDay measures the daily run over a thousand properties that lack one day, and what it holds at most while it goes.
 func BenchmarkDay(b *testing.B) {
 	const properties = 1000
-	w := newWorld(b, nil)
+	w := newUpstream(b, nil)
 	ids := make([]string, properties)
 	for i := range ids {
 		ids[i] = fmt.Sprintf("property%d", i)
 	}
 	var peak atomic.Uint64
 	var asked atomic.Int64
-	w.fails = func(Property, translate.Query) error {
+	w.fails = func(upstream.Target, translate.Query) error {
 		if asked.Add(1)%500 == 0 {
 			runtime.GC()
 			var m runtime.MemStats

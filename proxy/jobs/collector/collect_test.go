@@ -10,55 +10,55 @@ import (
 
 	"sara/archive"
 	"sara/archive/bucket/s3test"
-	"sara/proxy/jobs/schedule"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
-// weeks returns a span of so many weeks up to the anchor.
-func (w *world) weeks(n int) Span {
+// weeks returns a span of n weeks up to the anchor.
+func (w *fakeUpstream) weeks(n int) Span {
 	since := w.anchor() - translate.Date(7*n) + 1
 	return Span{Since: &since}
 }
 
-func TestEveryDayThatTheUpstreamHasIsArchived(t *testing.T) {
-	w, folder := newWorld(t, nil), t.TempDir()
+func TestCollectArchivesEveryDayOfTheUpstream(t *testing.T) {
+	w, folder := newUpstream(t, nil), t.TempDir()
 	c := w.collector(folder)
 	began := w.now()
 	w.collect(c, Span{}, "shop")
 	live := translate.NewWindow(w.anchor(), 36).UpstreamStart
 	w.wantArchived(folder, "shop", live, w.anchor())
 
-	equal(t, "questions", len(w.calls()), w.questions("shop", live))
+	equal(t, "calls", len(w.calls()), w.callsFor("shop", live))
 	s := w.state("shop")
 	if s.First == nil || *s.First != live || s.Last == nil || *s.Last != w.anchor() || s.CollectedAt == nil ||
-		!s.CollectedAt.Equal(began) || s.RestsUntil != nil || s.Failures != 0 || s.Note != "" {
-		t.Errorf("the ledger has %+v", s)
+		!s.CollectedAt.Equal(began) || s.CooldownUntil != nil || s.Failures != 0 || s.Note != "" {
+		t.Errorf("stored %+v", s)
 	}
 
-	// Again, it asks for what is provisional only, and changes nothing.
+	// A second run queries only the provisional days, and changes nothing.
 	before := objects(t, folder)
 	w.collect(w.collector(folder), Span{}, "shop")
 	for _, q := range w.calls() {
 		if q.query.Range.Start < w.anchor()-1 {
-			t.Errorf("asked again for %s of %s", q.query.Dimension, q.query.Range.Start)
+			t.Errorf("queried %s of %s again", q.query.Dimension, q.query.Range.Start)
 		}
 	}
 	wantSameObjects(t, objects(t, folder), before)
 }
 
-func TestInterruptedRunsEndInTheSameBytes(t *testing.T) {
+func TestInterruptedRunsArchiveTheSameBytes(t *testing.T) {
 	const seed = 7
 	rng := rand.New(rand.NewPCG(seed, seed))
-	w, whole, broken := newWorld(t, nil), t.TempDir(), t.TempDir()
+	w, whole, broken := newUpstream(t, nil), t.TempDir(), t.TempDir()
 	span := w.weeks(15)
 	w.collect(w.collector(whole), span, "shop", "blog")
 	for interrupted := 0; ; interrupted++ {
 		ctx, cancel := context.WithCancel(context.Background())
 		left := 1 + rng.IntN(120)
-		w.failing(func(Property, translate.Query) error {
+		w.failing(func(upstream.Target, translate.Query) error {
 			switch left--; {
 			case left <= 0 && interrupted%3 == 0:
-				return refuse(schedule.Rejected, 0)
+				return fail(upstream.Rejected, 0)
 			case left == 0:
 				cancel()
 			}
@@ -81,14 +81,13 @@ func TestInterruptedRunsEndInTheSameBytes(t *testing.T) {
 	w.failing(nil)
 }
 
-// A kill loses the days that are held and not written, and no others.
-func TestAnInterruptionLosesFewDays(t *testing.T) {
-	w, folder := newWorld(t, nil), t.TempDir()
+func TestInterruptionLosesOnlyBufferedDays(t *testing.T) {
+	w, folder := newUpstream(t, nil), t.TempDir()
 	span := w.weeks(15)
 	const after = 200
 	n := 0
 	ctx, cancel := context.WithCancel(context.Background())
-	w.failing(func(Property, translate.Query) error {
+	w.failing(func(upstream.Target, translate.Query) error {
 		if n++; n == after {
 			cancel()
 		}
@@ -102,13 +101,13 @@ func TestAnInterruptionLosesFewDays(t *testing.T) {
 	w.calls()
 	w.collect(w.collector(folder), span, "shop")
 	w.wantArchived(folder, "shop", *span.Since, w.anchor())
-	if again := after + len(w.calls()) - w.questions("shop", *span.Since); again > 1+4*(DefaultFlushDays+1) {
-		t.Errorf("%d questions were asked again after an interruption", again)
+	if again := after + len(w.calls()) - w.callsFor("shop", *span.Since); again > 1+4*(DefaultFlushDays+1) {
+		t.Errorf("%d calls were repeated after an interruption", again)
 	}
 }
 
-func TestTwoCollectorsAtOnceEndInTheSameBytes(t *testing.T) {
-	w, alone, shared := newWorld(t, nil), t.TempDir(), t.TempDir()
+func TestConcurrentCollectorsArchiveTheSameBytes(t *testing.T) {
+	w, alone, shared := newUpstream(t, nil), t.TempDir(), t.TempDir()
 	span := w.weeks(10)
 	w.collect(w.collector(alone), span, "shop", "blog")
 	var both sync.WaitGroup
@@ -121,9 +120,9 @@ func TestTwoCollectorsAtOnceEndInTheSameBytes(t *testing.T) {
 	wantSameObjects(t, objects(t, shared), objects(t, alone))
 }
 
-func TestCollectIntoAnS3Store(t *testing.T) {
+func TestCollectArchivesToS3(t *testing.T) {
 	location := s3test.Start(t).NewBucket(t)
-	w := newWorld(t, nil)
+	w := newUpstream(t, nil)
 	span := w.weeks(10)
 	var both sync.WaitGroup
 	for range 2 {
@@ -135,8 +134,8 @@ func TestCollectIntoAnS3Store(t *testing.T) {
 	}
 }
 
-func TestProvisionalDaysAreAskedForAgain(t *testing.T) {
-	w, folder := newWorld(t, nil), t.TempDir()
+func TestProvisionalDaysAreQueriedAgain(t *testing.T) {
+	w, folder := newUpstream(t, nil), t.TempDir()
 	first := *w.weeks(3).Since
 	for range 5 {
 		c := w.collector(folder)
@@ -148,14 +147,14 @@ func TestProvisionalDaysAreAskedForAgain(t *testing.T) {
 	w.collect(w.collector(folder), Span{Since: &first}, "shop")
 	for _, q := range w.calls() {
 		if q.query.Dimension != translate.ByDate && q.query.Range.Start < w.anchor()-2 {
-			t.Errorf("asked again for %s, which is final", q.query.Range.Start)
+			t.Errorf("queried %s again, which is final", q.query.Range.Start)
 		}
 	}
 }
 
-// Today's last day may be missing upstream although it should be there: it is not archived as empty.
-func TestDaysThatAreNotShownYetAreLeftForLater(t *testing.T) {
-	w, folder := newWorld(t, nil), t.TempDir()
+// The upstream may show the last day late. It must not be archived as a day without traffic.
+func TestDaysNotShownYetAreLeftForLater(t *testing.T) {
+	w, folder := newUpstream(t, nil), t.TempDir()
 	span := w.weeks(3)
 	for w.kind("sc-domain:shop.example", w.anchor()) != busy || w.kind("sc-domain:shop.example", w.anchor()-1) != busy {
 		w.passDay()
@@ -170,15 +169,15 @@ func TestDaysThatAreNotShownYetAreLeftForLater(t *testing.T) {
 }
 
 func TestContradictoryDaysAreNotArchived(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newUpstream(t, nil)
 	span := w.weeks(3)
 	odd := *span.Since
 	for w.kind("sc-domain:shop.example", odd) != busy {
 		odd++
 	}
-	// The series has no traffic on a day of which there are devices.
-	lying := lyingSource{w, odd}
-	c := w.collector(t.TempDir(), func(c *Config) { c.Source = lying })
+	// The series has no traffic on a day on which devices have some.
+	lying := lyingGateway{w, odd}
+	c := w.collector(t.TempDir(), func(c *Config) { c.Gateway = lying })
 	results, err := c.Collect(context.Background(), w.properties("shop"), span)
 	check(t, err)
 	var contradiction *ContradictionError
@@ -193,33 +192,35 @@ func TestContradictoryDaysAreNotArchived(t *testing.T) {
 		}
 	}
 	if s := w.state("shop"); s.Failures != 1 || s.CollectedAt != nil || s.Note == "" {
-		t.Errorf("the ledger has %+v", s)
+		t.Errorf("stored %+v", s)
 	}
 }
 
-// lyingSource leaves a day out of the series.
-type lyingSource struct {
-	*world
+// lyingGateway omits a day from the series.
+type lyingGateway struct {
+	*fakeUpstream
 	odd translate.Date
 }
 
-func (s lyingSource) Ask(ctx context.Context, p Property, q translate.Query) (*translate.Rows, error) {
-	rows, err := s.world.Ask(ctx, p, q)
+// Query implements Gateway.
+func (g lyingGateway) Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (
+	*translate.Rows, error) {
+	rows, err := g.fakeUpstream.Query(ctx, t, q, charge)
 	if err != nil || q.Dimension != translate.ByDate {
 		return rows, err
 	}
 	var b translate.RowsBuilder
 	for i := range rows.Len() {
-		if string(rows.Key(i)) != s.odd.String() {
+		if string(rows.Key(i)) != g.odd.String() {
 			b.Add(rows.Key(i), rows.Metrics(i))
 		}
 	}
 	return b.Rows(), nil
 }
 
-// What is damaged is for people to look at: it is neither written over nor tried again, and the others go on.
-func TestADamagedArchiveHoldsUpNobody(t *testing.T) {
-	w, folder := newWorld(t, nil), t.TempDir()
+// A damaged object is left for a person to inspect: it is neither overwritten nor retried. Other properties are not affected.
+func TestDamagedArchiveIsLeftAsItIs(t *testing.T) {
+	w, folder := newUpstream(t, nil), t.TempDir()
 	span := w.weeks(2)
 	w.collect(w.collector(folder), span, "shop")
 	for name := range objects(t, folder) {
@@ -241,14 +242,14 @@ func TestADamagedArchiveHoldsUpNobody(t *testing.T) {
 }
 
 func TestSpanAndRetentionBoundTheDays(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newUpstream(t, nil)
 	folder := t.TempDir()
 	c, ctx := w.collector(folder), context.Background()
 	since, until := w.anchor()-40, w.anchor()-20
 	w.collect(c, Span{Since: &since, Until: &until}, "shop")
 	w.wantArchived(folder, "shop", since, until)
 	if s := w.state("shop"); s.CollectedAt != nil {
-		t.Errorf("a part of the days counts as all, collected at %s", s.CollectedAt)
+		t.Errorf("a span counts as a complete run, at %s", s.CollectedAt)
 	}
 
 	small := w.property("small")
@@ -268,8 +269,8 @@ func TestSpanAndRetentionBoundTheDays(t *testing.T) {
 	}
 }
 
-func TestDaysPastRetentionAndGraceAreForgotten(t *testing.T) {
-	w := newWorld(t, nil)
+func TestPruneDeletesDaysPastRetentionAndGrace(t *testing.T) {
+	w := newUpstream(t, nil)
 	folder := t.TempDir()
 	c, ctx := w.collector(folder), context.Background()
 	since := w.anchor() - 150
@@ -282,15 +283,15 @@ func TestDaysPastRetentionAndGraceAreForgotten(t *testing.T) {
 		_, err := c.Collect(ctx, []Property{p}, Span{})
 		check(t, err)
 		if p.Archived {
-			equal(t, "questions about an archived property", len(w.calls()), 0)
+			equal(t, "calls for an archived property", len(w.calls()), 0)
 		}
 		first = translate.NewWindow(w.anchor(), 3).Earliest - DefaultGraceDays
 		w.wantArchived(folder, id, first, w.anchor())
 		if s := w.state(id); *s.First != first || s.CollectedAt == nil {
-			t.Errorf("the ledger has %+v", s)
+			t.Errorf("stored %+v", s)
 		}
 	}
 	if first <= since {
-		t.Error("nothing was to be forgotten")
+		t.Error("there was nothing to prune")
 	}
 }

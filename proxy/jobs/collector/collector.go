@@ -7,30 +7,32 @@ import (
 	"time"
 
 	"sara/archive"
+	"sara/archive/sqlstore"
+	"sara/proxy/jobs/schedule"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
-// Config is what a Collector works with. What is zero has a default, but for the first three.
+// Config configures a Collector. The first three members are required; the others have defaults.
 type Config struct {
 	History History
-	Source  Source
-	Ledger  Ledger
+	Gateway Gateway
+	Store   Store
 
-	Rests    Rests            // nil: nobody shares what the upstream refused
-	Progress Progress         // nil: nobody watches
-	Busy     func() bool      // reports whether customers need the machine now; nil: never
-	Now      func() time.Time // which day it is, and the times in the Ledger; nil: time.Now
+	Progress schedule.Progress // nil: not observed
+	Busy     func() bool       // reports whether the server is busy with customers' requests; nil: never
+	Now      func() time.Time  // decides the day, and is the clock of what the Store gets; nil: time.Now
 
-	// Calls a minute. The upstream allows 1,200 for a site and for a user, which a connection is; customers need some, too.
+	// Calls per minute. The upstream allows 1,200 for a site and for a user, which is a connection; customers need some of them.
 	PerSite       int // 0: DefaultPerSite
 	PerConnection int // 0: DefaultPerConnection
 	Total         int // 0: DefaultTotal
 
 	Parallel   int           // properties at a time; 0: DefaultParallel
-	FlushDays  int           // days of a property that are held before they are written; 0: DefaultFlushDays
-	GraceDays  int           // for which days past the retention of the plan are kept; 0: DefaultGraceDays
-	RetryPause time.Duration // before a property is tried again, doubled each time; 0: DefaultRetryPause
-	BusyLimit  time.Duration // for which one call gives way at most; 0: DefaultBusyLimit
+	FlushDays  int           // days of a property to buffer before they are written; 0: DefaultFlushDays
+	GraceDays  int           // how many days past the retention of the plan are kept; 0: DefaultGraceDays
+	RetryPause time.Duration // before the first retry of a property, doubled with each one; 0: DefaultRetryPause
+	BusyLimit  time.Duration // how long one call yields to customers at most; 0: DefaultBusyLimit
 }
 
 // Defaults of a Config.
@@ -48,31 +50,17 @@ const (
 const (
 	// provisionalDays up to the anchor may still change, although the upstream calls them final.
 	provisionalDays = 2
-	// patience is how many tries of a property in a row may come to nothing.
-	patience = 4
-	// longestRest is the longest that a run waits for a site. The upstream's load quota takes a quarter of an hour; its
-	// quota of a day is a matter for the next day.
-	longestRest = 20 * time.Minute
+	// maxCooldown is the longest cooldown that a run waits for. The upstream's load quota needs a quarter of an hour; its daily
+	// quota is left to the run of the next day.
+	maxCooldown = 20 * time.Minute
 )
 
-// A Property is what is collected.
+// A Property is a property to collect.
 type Property struct {
-	ID              string
-	Site            string // as the upstream calls it; several properties may be of one site
-	Connection      string // the id of what it is read through
-	RetentionMonths int    // of its plan; 0: its plan keeps nothing, and it is neither collected nor pruned
-	Archived        bool   // not collected any more, but pruned
-	State           State  // as the Ledger has it
-}
-
-// A State is what the Ledger keeps of a property. It is for people: the truth is in the archive.
-type State struct {
-	PropertyID  string
-	First, Last *translate.Date // first and last archived day; nil while nothing is archived
-	CollectedAt *time.Time      // when the last run began that collected all there was; nil for never
-	RestsUntil  *time.Time      // until when the upstream does not want its site to be asked; nil when it does not mind
-	Failures    int             // attempts that have failed since the last that did not
-	Note        string          // why the last attempt failed, for people; empty if it did not
+	upstream.Target
+	RetentionMonths int  // of its plan; 0: the plan keeps nothing, so it is neither collected nor pruned
+	Archived        bool // no longer collected, but still pruned
+	State           sqlstore.ArchiveState
 }
 
 // History is the archive to fill. It is safe for concurrent use.
@@ -84,35 +72,18 @@ type History interface {
 
 var _ History = (*archive.History)(nil)
 
-// Ledger remembers how the archive of each property stands.
-type Ledger interface {
-	SaveState(ctx context.Context, s State) error
+// Gateway queries the upstream. It is safe for concurrent use.
+type Gateway interface {
+	// Query returns the rows of a property. It calls charge, unless that is nil, before the call upstream.
+	Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (*translate.Rows, error)
 }
 
-// Rests is what everybody who asks the upstream knows of sites that are to be left alone.
-type Rests interface {
-	// Resting returns for how long a site rests still, and the error it rests with; 0 and nil when it may be asked.
-	Resting(ctx context.Context, site string) (time.Duration, error)
-	// Rest remembers until when a site is not to be asked.
-	Rest(ctx context.Context, site string, err error, until time.Time)
+// Store records the state of each property's archive, for people and the API. The truth is in the archive.
+type Store interface {
+	SaveArchiveState(ctx context.Context, s sqlstore.ArchiveState) error
 }
 
-// Progress is told what happens. Its methods are called by several goroutines at once.
-type Progress interface {
-	Started(p Property, days int)                  // there are so many days to collect, or after a pause that many left
-	Collected(p Property, day translate.Date)      // one of them is done, though perhaps not written yet
-	Paused(p Property, until time.Time, err error) // it is tried again then
-	Pruned(p Property, before translate.Date)      // days before that have been forgotten
-	Ended(p Property, err error)                   // nil: everything there was to collect is archived
-}
-
-type unwatched struct{}
-
-func (unwatched) Started(Property, int)              {}
-func (unwatched) Collected(Property, translate.Date) {}
-func (unwatched) Paused(Property, time.Time, error)  {}
-func (unwatched) Pruned(Property, translate.Date)    {}
-func (unwatched) Ended(Property, error)              {}
+var _ Store = (*sqlstore.Store)(nil)
 
 // Collector fills an archive.
 type Collector struct {
@@ -122,7 +93,7 @@ type Collector struct {
 
 // New returns a Collector.
 func New(c Config) (*Collector, error) {
-	if c.History == nil || c.Source == nil || c.Ledger == nil {
+	if c.History == nil || c.Gateway == nil || c.Store == nil {
 		return nil, errors.New("BUG: the configuration of the collector is not complete")
 	}
 	calendar, err := translate.NewCalendar()
@@ -130,7 +101,7 @@ func New(c Config) (*Collector, error) {
 		return nil, err
 	}
 	if c.Progress == nil {
-		c.Progress = unwatched{}
+		c.Progress = schedule.NoProgress{}
 	}
 	if c.Busy == nil {
 		c.Busy = func() bool { return false }
@@ -147,4 +118,23 @@ func New(c Config) (*Collector, error) {
 	c.RetryPause = cmp.Or(c.RetryPause, DefaultRetryPause)
 	c.BusyLimit = cmp.Or(c.BusyLimit, DefaultBusyLimit)
 	return &Collector{config: c, calendar: calendar}, nil
+}
+
+// Daily returns the job that collects every property once a day: those that were not completed since the anchor moved. The
+// caller sets its Leases, Holder and Report.
+func (c *Collector) Daily(properties func(ctx context.Context) ([]Property, error)) *schedule.Job[Property, Result] {
+	return &schedule.Job[Property, Result]{
+		Name:       "collect",
+		Now:        c.config.Now,
+		Properties: properties,
+		Status: func(p Property) schedule.Status {
+			return schedule.Status{ID: p.PropertyID, Enabled: p.RetentionMonths > 0,
+				DoneAt: p.State.CollectedAt, CooldownUntil: p.State.CooldownUntil}
+		},
+		Covers: func(done, now time.Time) bool { return c.calendar.Anchor(done) >= c.calendar.Anchor(now) },
+		Work: func(ctx context.Context, due []Property) ([]Result, error) {
+			return c.Collect(ctx, due, Span{})
+		},
+		Outcome: func(r Result) (Property, error) { return r.Property, r.Err },
+	}
 }

@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"sara/proxy/jobs/schedule"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
-// leases is a store's table of leases.
+// leases is the table of leases of a store, with one lease.
 type leases struct {
 	mu     sync.Mutex
 	holder string
 	until  time.Time
-	down   error // nil: the store answers
+	down   error // nil: the store works
 }
 
 func (l *leases) AcquireLease(_ context.Context, _, holder string, ttl time.Duration) (bool, error) {
@@ -50,21 +51,21 @@ func (l *leases) ReleaseLease(_ context.Context, _, holder string) error {
 	return l.down
 }
 
-// steal gives the lease to somebody who is not in the test, or with an error takes the store away.
+// steal gives the lease to another holder; with an error it also makes the store fail.
 func (l *leases) steal(holder string, down error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holder, l.until, l.down = holder, time.Now().Add(schedule.LeaseTime), down
+	l.holder, l.until, l.down = holder, time.Now().Add(schedule.LeaseTTL), down
 }
 
-// replicas are several daily runs over the same properties.
+// replicas run the daily job over the same properties.
 type replicas struct {
 	*bubble
 	leases *leases
 	ids    []string
 
 	mu       sync.Mutex
-	reported map[string][]string // what each holder reported
+	reported map[string][]string // by holder
 	stop     []context.CancelFunc
 	running  sync.WaitGroup
 }
@@ -78,23 +79,21 @@ func (r *replicas) start(jitter time.Duration) (stop context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = append(r.stop, cancel)
 	holder := fmt.Sprint("replica ", len(r.stop))
-	d := Daily{
-		Collector: r.paced(), Leases: r.leases, Holder: holder, Jitter: jitter,
-		Properties: func(context.Context) ([]Property, error) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return r.properties(r.ids...), nil
-		},
-		Report: func(_ context.Context, results []Result, err error) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			for _, result := range results {
-				r.reported[holder] = append(r.reported[holder], fmt.Sprint(result.Property.ID, " ", result.Err))
-			}
-			if err != nil {
-				r.reported[holder] = append(r.reported[holder], err.Error())
-			}
-		},
+	d := r.paced().Daily(func(context.Context) ([]Property, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.properties(r.ids...), nil
+	})
+	d.Leases, d.Holder, d.Jitter = r.leases, holder, jitter
+	d.Report = func(_ context.Context, results []Result, err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, result := range results {
+			r.reported[holder] = append(r.reported[holder], fmt.Sprint(result.Property.PropertyID, " ", result.Err))
+		}
+		if err != nil {
+			r.reported[holder] = append(r.reported[holder], err.Error())
+		}
 	}
 	r.running.Go(func() { d.Run(ctx) })
 	return cancel
@@ -108,7 +107,7 @@ func (r *replicas) end() {
 	r.running.Wait()
 }
 
-// reports returns how much was reported since the last call.
+// reports returns how many results and errors were reported since it was last used.
 func (r *replicas) reports() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,18 +125,18 @@ func (r *replicas) add(id string) {
 	r.ids = append(r.ids, id)
 }
 
-// seriesAsked returns how often each property was begun with.
-func (r *replicas) seriesAsked() map[string]int {
+// started returns how often each property was started, which is how often its series was queried.
+func (r *replicas) started() map[string]int {
 	n := make(map[string]int)
 	for _, q := range r.calls() {
 		if q.query.Dimension == translate.ByDate {
-			n[q.property.ID]++
+			n[q.target.PropertyID]++
 		}
 	}
 	return n
 }
 
-func TestEachPropertyIsCollectedOnceADayByOneReplica(t *testing.T) {
+func TestDailyCollectsEachPropertyOncePerDay(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		r := newReplicas(b, "shop", "blog")
 		for n := range 3 {
@@ -145,8 +144,8 @@ func TestEachPropertyIsCollectedOnceADayByOneReplica(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		for day := range 3 {
-			if n := r.seriesAsked(); n["shop"] != 1 || n["blog"] != 1 {
-				t.Errorf("day %d: begun with %v, want each once", day, n)
+			if n := r.started(); n["shop"] != 1 || n["blog"] != 1 {
+				t.Errorf("day %d: started %v, want each once", day, n)
 			}
 			equal(t, "reports", r.reports(), 2)
 			for _, id := range r.ids {
@@ -160,7 +159,7 @@ func TestEachPropertyIsCollectedOnceADayByOneReplica(t *testing.T) {
 	})
 }
 
-func TestANewDayWaitsForTheJitterAndANewPropertyForNothing(t *testing.T) {
+func TestDailyDelaysOldPropertiesByJitterAndNewOnesNot(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		r := newReplicas(b, "shop")
 		const jitter = 3 * time.Hour
@@ -172,65 +171,64 @@ func TestANewDayWaitsForTheJitterAndANewPropertyForNothing(t *testing.T) {
 		}
 		midnight := time.Now()
 		time.Sleep(time.Hour)
-		equal(t, "begun before the jitter has passed", r.seriesAsked()["shop"], 0)
+		equal(t, "started before the jitter has passed", r.started()["shop"], 0)
 		r.add("blog")
 		time.Sleep(time.Hour)
-		if n := r.seriesAsked(); n["shop"] != 0 || n["blog"] != 1 {
-			t.Errorf("begun with %v, want the new property", n)
+		if n := r.started(); n["shop"] != 0 || n["blog"] != 1 {
+			t.Errorf("started %v, want the new property", n)
 		}
 		time.Sleep(2 * time.Hour)
-		if n := r.seriesAsked(); n["shop"] != 1 || n["blog"] != 0 {
-			t.Errorf("begun with %v %s after midnight, want the old property", n, time.Since(midnight))
+		if n := r.started(); n["shop"] != 1 || n["blog"] != 0 {
+			t.Errorf("started %v %s after midnight, want the old property", n, time.Since(midnight))
 		}
 		r.end()
 	})
 }
 
-func TestTheNextReplicaGoesOnWhenOneDies(t *testing.T) {
+func TestDailyContinuesWhenLeaseOfDeadReplicaExpires(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		b.leaseOf(func(r *replicas) {
-			// It died without a word, and its lease runs out.
-			r.leases.steal("the dead", nil)
+			r.leases.steal("a dead replica", nil)
 			r.start(0)
 			time.Sleep(time.Second)
-			equal(t, "questions while another holds the lease", len(r.calls()), 0)
+			equal(t, "calls while another replica has the lease", len(r.calls()), 0)
 			time.Sleep(time.Hour)
-			equal(t, "begun after it has run out", r.seriesAsked()["shop"], 1)
+			equal(t, "started after it has expired", r.started()["shop"], 1)
 		})
 	})
 }
 
-// leaseOf runs a test with a replica set over one property.
+// leaseOf runs a test with replicas over one property.
 func (b *bubble) leaseOf(test func(*replicas)) {
 	r := newReplicas(b, "shop")
 	test(r)
 	r.end()
 }
 
-func TestALostLeaseStopsTheWork(t *testing.T) {
+func TestLostLeaseStopsCollecting(t *testing.T) {
 	for name, lose := range map[string]func(*leases){
 		"to another replica": func(l *leases) { l.steal("another", nil) },
-		"to an outage":       func(l *leases) { l.steal("replica 1", errors.New("the store is out")) },
+		"to an outage":       func(l *leases) { l.steal("replica 1", errors.New("the store is down")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				b.leaseOf(func(r *replicas) {
 					r.start(0)
-					time.Sleep(90 * time.Second) // a first run takes longer, and the lease is renewed meanwhile
+					time.Sleep(90 * time.Second) // shorter than the first run, longer than an unrenewed lease
 					before := len(r.calls())
 					lose(r.leases)
-					time.Sleep(schedule.LeaseTime - time.Second)
+					time.Sleep(schedule.LeaseTTL - time.Second)
 					r.calls()
 					time.Sleep(5 * time.Second)
 					if after := len(r.calls()); before == 0 || after > 0 {
-						t.Errorf("%d questions before the lease was lost, and %d when it could have run out", before, after)
+						t.Errorf("%d calls before the lease was lost, %d after it could have expired", before, after)
 					}
 					equal(t, "reports", r.reports(), 2)
 
 					r.leases.steal("", nil)
 					time.Sleep(time.Hour)
 					if r.state("shop").CollectedAt == nil {
-						t.Error("nobody goes on")
+						t.Error("no replica continues")
 					}
 				})
 			})
@@ -238,33 +236,33 @@ func TestALostLeaseStopsTheWork(t *testing.T) {
 	}
 }
 
-func TestAPropertyThatFailsIsLeftAloneForAWhile(t *testing.T) {
+func TestDailyBacksOffFailedProperties(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
 		want int // tries in a day
 	}{
-		"what may have passed in an hour": {refuse(schedule.Unavailable, 0), 24},
-		"what somebody has to mend":       {refuse(schedule.AccessLost, 0), 2},
-		"what rests for five hours":       {refuse(schedule.Quota, 5*time.Hour), 5},
+		"unavailable": {fail(upstream.Unavailable, 0), 24},
+		"forbidden":   {fail(upstream.Forbidden, 0), 2},
+		"quota":       {fail(upstream.Quota, 5*time.Hour), 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *bubble) {
 				r := newReplicas(b, "shop", "blog")
-				b.about("shop", test.err)
+				b.failingFor("shop", test.err)
 				r.start(0)
 				time.Sleep(24 * time.Hour)
-				n := r.seriesAsked()
+				n := r.started()
 				tries := n["shop"]
-				if schedule.ClassOf(test.err) == schedule.Unavailable {
-					tries /= patience
+				if schedule.KindOf(test.err) == upstream.Unavailable {
+					tries /= schedule.MaxAttempts
 				}
 				if tries < test.want/2 || tries > test.want || n["blog"] > 2 {
-					t.Errorf("begun with %v, want the failing one %d times at most", n, test.want)
+					t.Errorf("started %v, want the failing one at most %d times", n, test.want)
 				}
 				b.failing(nil)
 				time.Sleep(13 * time.Hour)
 				if s := b.state("shop"); s.CollectedAt == nil || s.Failures != 0 {
-					t.Errorf("after it was mended: %+v", s)
+					t.Errorf("after it was repaired: %+v", s)
 				}
 				r.end()
 			})
@@ -272,7 +270,7 @@ func TestAPropertyThatFailsIsLeftAloneForAWhile(t *testing.T) {
 	}
 }
 
-func TestTheDailyRunEndsWithItsContext(t *testing.T) {
+func TestDailyEndsWithContext(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		r := newReplicas(b, "shop")
 		stop := r.start(0)
@@ -282,7 +280,7 @@ func TestTheDailyRunEndsWithItsContext(t *testing.T) {
 		synctest.Wait()
 		equal(t, "reports of an interrupted run", r.reports(), 0)
 		if r.leases.holder != "" {
-			t.Error("the lease is not given back")
+			t.Error("the lease was not released")
 		}
 	})
 }

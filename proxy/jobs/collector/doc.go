@@ -1,33 +1,33 @@
-// Package collector fills the archive: it asks the upstream, day by day and before it forgets them, for what the archive
-// keeps of every property.
+// Package collector fills the archive: for every property it queries the upstream, day by day, before the upstream drops the
+// days.
 //
-// # What it asks
+// # What it queries
 //
-// One question a day and dimension, because a question over many days loses most of the rows with little traffic; only the
-// days' totals come from one question over the whole stretch. Which days it asks for is told by the archive alone: days
-// that are missing there, and days that are not final. So a run that was interrupted, killed or done twice changes nothing
-// in the end: the next one asks for what is missing, and the bytes of the archive are the same as if it had been one run.
+// One query for each day and dimension, because a query over many days loses most of the rows with little traffic. Only the
+// totals of the days come from one query over the whole range. The archive alone decides which days are queried: those that
+// are missing there, and those that are not final. This makes a run idempotent: after one that was interrupted, killed or
+// repeated, the next run queries what is missing, and the archive ends with the same bytes as after a single run.
 //
-// The oldest day comes first. The upstream forgets that one next, and month after month is written once it is whole.
-// The last two days up to the anchor count as provisional, because the upstream calls days final late; they are asked for
-// again until they are not among the last two any more. A day that the upstream does not show yet is left for later, and a
-// past day without traffic is archived as such. When the upstream contradicts itself about a day, the day is left and told.
+// The oldest day comes first: the upstream drops that one next, and a month is written when it is whole. The upstream calls
+// days final late, so the last two days up to the anchor count as provisional and are queried again on later runs. A day that
+// the upstream does not show yet is left for later, and a past day without traffic is archived as such. When the upstream
+// contradicts itself about a day, the day is not archived and the result says so.
 //
 // # How it behaves
 //
-// It keeps well below the upstream's limits for a site and for a user, and it gives way to customers while the service is
-// busy, up to a bound. Several properties are collected at once; one that fails ends by itself, or waits for its next try
-// while the others go on. It holds a few days of each in memory, which is also what a kill costs.
+// Its rate stays well below the upstream's limits for a site and for a user, and it yields to customers' requests, up to a
+// limit. Several properties are collected at once. One that fails ends by itself, or backs off while the others continue. A
+// few days of each are buffered in memory; a kill loses no more than those.
 //
-// # The daily run
+// # The daily job
 //
-// Daily collects every property once a day on one of any number of replicas; package daily tells how they take turns. Whoever
-// takes over goes on with what is missing.
+// Daily collects every property once a day on one of any number of replicas; package schedule describes the lease. A replica
+// that takes over continues with what is missing.
 //
 // # What it is not
 //
-// It knows nothing of HTTP, credentials or SQL: Source, Ledger and Rests are what others do for it. It does not log:
-// Progress and the results tell what happened.
+// It knows nothing of HTTP, credentials or SQL: Gateway and Store stand for those. It does not log: Progress and the results
+// report what happened.
 //
-// A Collector is safe for concurrent use, and so are several on one archive. Pauses are real time, whatever Config.Now says.
+// A Collector is safe for concurrent use, and so are several on one archive. Pauses use real time, whatever Config.Now says.
 package collector

@@ -10,47 +10,59 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sara/archive"
+	"sara/archive/sqlstore"
 	"sara/proxy/jobs/schedule"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
-// Span bounds the days to collect; nil is no bound of its own. What the upstream has forgotten, or the plan does not keep,
-// is left out without a word.
+// Span bounds the days to collect; nil is unbounded. Days that the upstream has dropped, or that the plan does not keep, are
+// left out silently.
 type Span struct {
 	Since, Until *translate.Date
 }
 
-// A Result is what became of a property.
+// A Result is the outcome for one property.
 type Result struct {
 	Property Property // as it was given
-	Days     int      // that were archived in this run, whole or in part
+	Days     int      // archived in this run, whole or in part
 	Err      error    // why it is not complete; nil when it is
 }
 
 // ErrNotKept is the Err of a property whose plan keeps no history.
 var ErrNotKept = errors.New("its plan keeps no history")
 
-// Collect collects the properties, each until it is complete or cannot be completed now, forgets what is older than their
-// plans keep, and returns what became of them, in their order. It ends early, with an error, only when ctx does; what is
-// archived by then stays.
+// ContradictionError lists days for which the upstream reported both traffic and no traffic, in different answers. They are
+// not archived.
+type ContradictionError struct {
+	Days []translate.Date // in order
+}
+
+func (e *ContradictionError) Error() string {
+	return fmt.Sprintf("the upstream contradicts itself about %d days, the first of which is %s: they are not archived",
+		len(e.Days), e.Days[0])
+}
+
+// Collect collects the properties until each is complete or cannot be completed now, prunes what their plans no longer keep,
+// and returns the results in order. It ends early, with an error, only when ctx does; what is archived by then stays.
 func (c *Collector) Collect(ctx context.Context, properties []Property, span Span) ([]Result, error) {
 	began := c.config.Now()
 	r := &run{
 		Collector: c, span: span, began: began, anchor: c.calendar.Anchor(began),
-		lost: make(map[string]error), resting: make(map[string]time.Time),
+		cooldowns: make(map[string]time.Time),
 	}
 	tasks := make([]*task, len(properties))
 	for i, p := range properties {
-		p.State.PropertyID = p.ID
+		p.State.PropertyID = p.PropertyID
 		tasks[i] = &task{Result: Result{Property: p}, state: p.State}
-		if until := p.State.RestsUntil; until != nil {
-			r.resting[p.Site] = *until
+		if until := p.State.CooldownUntil; until != nil {
+			r.cooldowns[p.Site] = *until
 		}
 	}
 	err := r.all(ctx, tasks)
 	results := make([]Result, len(tasks))
 	for i, t := range tasks {
-		if !t.over {
+		if !t.done {
 			t.Err = err
 		}
 		results[i] = t.Result
@@ -61,63 +73,62 @@ func (c *Collector) Collect(ctx context.Context, properties []Property, span Spa
 // run is one call of Collect.
 type run struct {
 	*Collector
-	span   Span
-	began  time.Time
-	anchor translate.Date
-	pace   schedule.Pace
+	span    Span
+	began   time.Time
+	anchor  translate.Date
+	limiter schedule.Limiter
+	lost    schedule.LostConnections
 
-	mu      sync.Mutex           // guards what follows
-	lost    map[string]error     // the connections that read nothing any more
-	resting map[string]time.Time // until when a site rests, by Config.Now
+	mu        sync.Mutex
+	cooldowns map[string]time.Time // by site, until when it is not to be called, by Config.Now; guarded by mu
 }
 
 // A task is a property in a run.
 type task struct {
 	Result
-	state State
-	vain  int       // tries in a row that have archived nothing
-	ready time.Time // for the next try
-	over  bool
+	state   sqlstore.ArchiveState
+	failed  int       // attempts in a row that archived nothing
+	retryAt time.Time // zero: at once
+	done    bool
 }
 
-// all tries the tasks that are ready, again and again until all of them are over. Those that failed wait for their time
-// while the others are tried.
+// all works on the tasks until all are done. A task in backoff waits while the others are attempted.
 func (r *run) all(ctx context.Context, tasks []*task) error {
 	for len(tasks) > 0 {
-		var ready, rest []*task
+		var ready, open []*task
 		now := time.Now()
-		next := tasks[0].ready
+		next := tasks[0].retryAt
 		for _, t := range tasks {
-			if t.ready.After(now) {
-				rest = append(rest, t)
+			if t.retryAt.After(now) {
+				open = append(open, t)
 			} else {
 				ready = append(ready, t)
 			}
-			if t.ready.Before(next) {
-				next = t.ready
+			if t.retryAt.Before(next) {
+				next = t.retryAt
 			}
 		}
 		if len(ready) == 0 {
-			if err := schedule.Pause(ctx, next.Sub(now)); err != nil {
+			if err := schedule.Sleep(ctx, next.Sub(now)); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := r.try(ctx, ready); err != nil {
+		if err := r.attemptEach(ctx, ready); err != nil {
 			return err
 		}
 		for _, t := range ready {
-			if !t.over {
-				rest = append(rest, t)
+			if !t.done {
+				open = append(open, t)
 			}
 		}
-		tasks = rest
+		tasks = open
 	}
 	return nil
 }
 
-// try tries each task once, several at a time.
-func (r *run) try(ctx context.Context, tasks []*task) error {
+// attemptEach attempts each task once, several at a time.
+func (r *run) attemptEach(ctx context.Context, tasks []*task) error {
 	var group errgroup.Group
 	group.SetLimit(r.config.Parallel)
 	for _, t := range tasks {
@@ -131,11 +142,11 @@ func (r *run) try(ctx context.Context, tasks []*task) error {
 	return group.Wait()
 }
 
-// attempt collects a property as far as it can be collected now, and prunes it. Its error is ctx's: others are the task's.
+// attempt collects and prunes a property as far as possible now. Its error is that of ctx; any other goes to the task.
 func (r *run) attempt(ctx context.Context, t *task) error {
 	if t.Property.RetentionMonths <= 0 {
-		t.Err, t.over = ErrNotKept, true
-		r.config.Progress.Ended(t.Property, t.Err)
+		t.Err, t.done = ErrNotKept, true
+		r.config.Progress.Ended(t.Property.Target, t.Err)
 		return nil
 	}
 	before := t.Days
@@ -147,59 +158,43 @@ func (r *run) attempt(ctx context.Context, t *task) error {
 		return ended
 	}
 	if t.Days > before {
-		t.vain = 0
+		t.failed = 0
 	}
-	err = r.judge(t, err)
-	if !t.over {
+	t.state.CooldownUntil = nil
+	if until, cooling := r.cooldown(t.Property.Site); cooling {
+		t.state.CooldownUntil = &until
+	}
+	if pause, retry := r.retry(t, err); retry {
+		t.state.Note = err.Error()
+		t.retryAt = time.Now().Add(pause)
+		r.config.Progress.Paused(t.Property.Target, r.config.Now().Add(pause), err)
 		return r.save(ctx, t)
 	}
+	t.done = true
 	return r.finish(ctx, t, err)
 }
 
-// judge decides whether a task is over after an attempt that ended with err.
-func (r *run) judge(t *task, err error) error {
-	t.state.RestsUntil = nil
-	if until, rests := r.rests(t.Property.Site); rests {
-		t.state.RestsUntil = &until
-	}
-	if err == nil {
-		t.over = true
-		return nil
-	}
-	t.state.Note = err.Error()
-	wait, again := r.again(t, err)
-	if !again {
-		t.over = true
-		return err
-	}
-	t.vain++
-	t.ready = time.Now().Add(wait)
-	r.config.Progress.Paused(t.Property, r.config.Now().Add(wait), err)
-	return nil
-}
-
-// again tells whether and after which pause the task is worth another try.
-func (r *run) again(t *task, err error) (time.Duration, bool) {
-	if t.vain >= patience-1 {
-		return 0, false
-	}
+// retry decides whether, and after which pause, a task that ended with err is attempted again.
+func (r *run) retry(t *task, err error) (pause time.Duration, retry bool) {
 	var damaged *archive.ObjectError
 	var contradiction *ContradictionError
-	if errors.As(err, &damaged) || errors.As(err, &contradiction) {
+	if err == nil || errors.As(err, &damaged) || errors.As(err, &contradiction) {
 		return 0, false
 	}
-	switch schedule.ClassOf(err) {
-	case schedule.Unavailable:
-		return r.config.RetryPause << t.vain, true
-	case schedule.Quota:
-		until, _ := r.rests(t.Property.Site)
-		wait := max(until.Sub(r.config.Now()), r.config.RetryPause)
-		return wait, wait <= longestRest
+	t.failed++
+	pause, retry = schedule.Backoff(r.config.RetryPause, t.failed)
+	switch schedule.KindOf(err) {
+	case upstream.Unavailable:
+		return pause, retry
+	case upstream.Quota:
+		until, _ := r.cooldown(t.Property.Site)
+		pause = max(until.Sub(r.config.Now()), r.config.RetryPause)
+		return pause, retry && pause <= maxCooldown
 	}
 	return 0, false
 }
 
-// finish prunes a property, and tells how it ended.
+// finish prunes a property after its last attempt, which ended with err, and records the outcome.
 func (r *run) finish(ctx context.Context, t *task, err error) error {
 	if err == nil {
 		err = r.prune(ctx, t)
@@ -217,47 +212,52 @@ func (r *run) finish(ctx context.Context, t *task, err error) error {
 	if err := r.save(ctx, t); err != nil {
 		return err
 	}
-	r.config.Progress.Ended(t.Property, t.Err)
+	r.config.Progress.Ended(t.Property.Target, t.Err)
 	return nil
 }
 
-// prune forgets the days that the plan has not kept for the time of grace.
+// Pruned is the notice that days before a date were deleted: the plan no longer keeps them.
+type Pruned struct{ Before translate.Date }
+
+func (p Pruned) String() string { return fmt.Sprintf("deleted the days before %s", p.Before) }
+
+// prune deletes the days that are past the plan's retention and the grace period.
 func (r *run) prune(ctx context.Context, t *task) error {
 	window := translate.NewWindow(r.anchor, t.Property.RetentionMonths)
 	before := window.Earliest - translate.Date(r.config.GraceDays)
-	inventory, err := r.config.History.Days(ctx, t.Property.ID)
+	inventory, err := r.config.History.Days(ctx, t.Property.PropertyID)
 	if err != nil {
 		return err
 	}
 	if first, _ := bounds(inventory); first == nil || *first >= before {
 		return nil
 	}
-	if err := r.config.History.Prune(ctx, t.Property.ID, before); err != nil {
+	if err := r.config.History.Prune(ctx, t.Property.PropertyID, before); err != nil {
 		return err
 	}
-	r.config.Progress.Pruned(t.Property, before)
+	r.config.Progress.Noticed(t.Property.Target, Pruned{before})
 	return nil
 }
 
-// save tells the ledger how the property stands. That it does not take it is an error of the result, if there is no other:
-// the archive does not depend on the ledger.
+// save records the state of a property. That this fails is an error of the result only if there is no other: the archive does
+// not depend on the record. save returns the error of ctx.
 func (r *run) save(ctx context.Context, t *task) error {
-	inventory, err := r.config.History.Days(ctx, t.Property.ID)
+	inventory, err := r.config.History.Days(ctx, t.Property.PropertyID)
 	if err == nil {
 		t.state.First, t.state.Last = bounds(inventory)
-		err = r.config.Ledger.SaveState(ctx, t.state)
+		err = r.config.Store.SaveArchiveState(ctx, t.state)
 	}
 	if ended := context.Cause(ctx); ended != nil {
-		t.over = false
+		t.done = false
 		return ended
 	}
-	if err != nil && t.Err == nil && t.over {
+	if err != nil && t.Err == nil && t.done {
 		t.Err = fmt.Errorf("note the state of the archive: %w", err)
 	}
 	return nil
 }
 
-// bounds returns the first and the last day that is archived under any dimension; nil when nothing is.
+// bounds returns the first and the last day that is archived under any dimension, nil when nothing is.
 func bounds(inventory archive.Inventory) (first, last *translate.Date) {
 	for _, c := range inventory {
 		if first == nil || c.First < *first {
@@ -268,4 +268,33 @@ func bounds(inventory archive.Inventory) (first, last *translate.Date) {
 		}
 	}
 	return first, last
+}
+
+// knownFailure returns the error that a call would meet, as far as this run knows; nil if the call may be made.
+func (r *run) knownFailure(p Property) error {
+	if err := r.lost.Err(p.ConnectionID); err != nil {
+		return err
+	}
+	if until, cooling := r.cooldown(p.Site); cooling {
+		return schedule.NewCooldownError(until, r.config.Now())
+	}
+	return nil
+}
+
+// remember keeps what an error means for the other properties of the connection or the site.
+func (r *run) remember(p Property, err error) {
+	r.lost.Note(p.ConnectionID, err)
+	if schedule.KindOf(err) == upstream.Quota {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.cooldowns[p.Site] = r.config.Now().Add(schedule.CooldownOf(err))
+	}
+}
+
+// cooldown returns until when a site is in cooldown, and whether it is.
+func (r *run) cooldown(site string) (until time.Time, cooling bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	until = r.cooldowns[site]
+	return until, until.After(r.config.Now())
 }

@@ -9,18 +9,34 @@ import (
 	"slices"
 	"time"
 
-	"sara/proxy/jobs/sitemap"
 	"sara/archive/sqlstore"
+	"sara/proxy/jobs/sitemap"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
-// A SitemapProblem tells why a sitemap was not read, or not wholly.
+// A SitemapProblem is why a sitemap was not read, or only in part.
 type SitemapProblem struct {
 	Path    string
 	Problem string // for people
 }
 
-// discover finds the URLs of a property and keeps the important ones. What is tracked so far stays as it is after an error.
+func (p SitemapProblem) String() string { return fmt.Sprintf("sitemap %s: %s", p.Path, p.Problem) }
+
+// Discovered is the notice that discovery is done.
+type Discovered struct {
+	URLs   int
+	Capped bool // there were more than the plan inspects
+}
+
+func (d Discovered) String() string {
+	if d.Capped {
+		return fmt.Sprintf("%d URLs, those with the most clicks", d.URLs)
+	}
+	return fmt.Sprintf("%d URLs", d.URLs)
+}
+
+// discover finds the URLs of a property and keeps those with the most clicks. After an error the tracked URLs stay as they are.
 func (r *run) discover(ctx context.Context, t *task, tracked []sqlstore.TrackedURL) (err error) {
 	defer func() {
 		if err != nil {
@@ -32,7 +48,7 @@ func (r *run) discover(ctx context.Context, t *task, tracked []sqlstore.TrackedU
 	if err != nil {
 		return err
 	}
-	f := findings{before: tracked}
+	f := findings{tracked: tracked}
 	if f.listed, err = r.sitemaps(ctx, p); err != nil {
 		return fmt.Errorf("ask which sitemaps there are: %w", err)
 	}
@@ -40,10 +56,10 @@ func (r *run) discover(ctx context.Context, t *task, tracked []sqlstore.TrackedU
 	for i, s := range f.listed {
 		paths[i] = s.Path
 	}
-	if f.found, err = r.config.Sitemaps.Read(ctx, scope, paths, max(leastRead, 2*p.MaxURLs)); err != nil {
+	if f.found, err = r.config.Sitemaps.Read(ctx, scope, paths, max(minSitemapURLs, 2*p.MaxURLs)); err != nil {
 		return err
 	}
-	if f.clicks, f.collected, err = r.traffic(ctx, p, scope); err != nil {
+	if f.clicks, f.archived, err = r.traffic(ctx, p, scope); err != nil {
 		return err
 	}
 	d := f.discovery(p.MaxURLs)
@@ -53,91 +69,95 @@ func (r *run) discover(ctx context.Context, t *task, tracked []sqlstore.TrackedU
 			t.Problems = append(t.Problems, SitemapProblem{s.Path, s.Problem})
 		}
 	}
-	defer func() { r.config.Progress.Discovered(p, t.URLs, t.Capped, t.Problems) }()
+	defer func() {
+		r.config.Progress.Noticed(p.Target, Discovered{t.URLs, t.Capped})
+		for _, problem := range t.Problems {
+			r.config.Progress.Noticed(p.Target, problem)
+		}
+	}()
 	if len(d.URLs) == 0 {
-		if err := f.nothing(t.Problems); err != nil {
+		if err := f.refuseEmpty(t.Problems); err != nil {
 			return err
 		}
 	}
-	if err := r.config.Store.SaveDiscovery(ctx, p.ID, d); err != nil {
+	if err := r.config.Store.SaveDiscovery(ctx, p.PropertyID, d); err != nil {
 		return err
 	}
 	t.URLs, t.Capped = len(d.URLs), d.Capped
 	return nil
 }
 
-// nothing returns why it does not mean that there are no URLs that none were found; nil if it does.
-func (f findings) nothing(problems []SitemapProblem) error {
+// refuseEmpty explains why an empty discovery must not erase the tracked URLs; nil if it may.
+func (f findings) refuseEmpty(problems []SitemapProblem) error {
 	switch {
 	case len(problems) > 0:
 		return fmt.Errorf("no URLs are found, and the sitemap %s was not read: %s", problems[0].Path, problems[0].Problem)
-	case len(f.before) > 0:
-		return fmt.Errorf("no URLs are found any more: the %d that are tracked stay", len(f.before))
-	case !f.collected:
+	case len(f.tracked) > 0:
+		return fmt.Errorf("no URLs are found any more: the %d that are tracked stay", len(f.tracked))
+	case !f.archived:
 		return errors.New("no URLs are found: the upstream lists no sitemaps, and no pages with traffic have been archived yet")
 	}
 	return nil
 }
 
-// sitemaps asks for the sitemaps of a property.
-func (r *run) sitemaps(ctx context.Context, p Property) (listed []Sitemap, err error) {
-	err = r.patiently(ctx, p, func() error {
-		if err := r.connected(p); err != nil {
+// sitemaps lists the sitemaps of a property, with retries.
+func (r *run) sitemaps(ctx context.Context, p Property) (listed []upstream.Sitemap, err error) {
+	err = r.retry(ctx, p, func() error {
+		if err := r.lost.Err(p.ConnectionID); err != nil {
 			return err
 		}
-		listed, err = r.config.Source.Sitemaps(ctx, p)
-		r.heard(p, err)
+		listed, err = r.config.Gateway.Sitemaps(ctx, p.Target)
+		r.lost.Note(p.ConnectionID, err)
 		return err
 	})
 	return listed, err
 }
 
-// traffic returns the clicks of the pages that are archived with traffic, also those without a click, and whether any of the
-// days is archived.
-func (r *run) traffic(ctx context.Context, p Property, scope sitemap.Scope) (clicks map[string]int64, collected bool, err error) {
+// traffic returns the clicks of the archived pages with traffic, also of those without a click, and whether any of the days is
+// archived.
+func (r *run) traffic(ctx context.Context, p Property, scope sitemap.Scope) (clicks map[string]int64, archived bool, err error) {
 	if r.config.History == nil {
 		return nil, false, nil
 	}
 	anchor := r.calendar.Anchor(r.config.Now())
-	archived, err := r.config.History.Read(ctx, p.ID, translate.ByPage,
+	result, err := r.config.History.Read(ctx, p.PropertyID, translate.ByPage,
 		translate.DateRange{Start: anchor - trafficDays + 1, End: anchor})
 	if err != nil {
 		return nil, false, err
 	}
-	pages := archived.Rows
+	pages := result.Rows
 	clicks = make(map[string]int64, pages.Len())
 	for i := range pages.Len() {
 		if address, ok := scope.Clean(string(pages.Key(i))); ok {
 			clicks[address] += pages.Metrics(i).Clicks
 		}
 	}
-	return clicks, len(archived.Missing) < trafficDays, nil
+	return clicks, len(result.Missing) < trafficDays, nil
 }
 
-// findings are what is known of the URLs of a property.
+// findings are the sources of a discovery.
 type findings struct {
-	listed []Sitemap             // as the upstream knows them
-	found  sitemap.Found         // in them
-	clicks map[string]int64      // of the pages with traffic
-	before []sqlstore.TrackedURL // what was tracked so far
-
-	collected bool // the archive knows of some day which pages had traffic
+	listed   []upstream.Sitemap    // by the upstream
+	found    sitemap.Found         // in them
+	clicks   map[string]int64      // of the pages with traffic
+	archived bool                  // the archive has any of the days that clicks are of
+	tracked  []sqlstore.TrackedURL // before this discovery
 }
 
-// A page is a URL that may be kept.
+// A page is a candidate URL.
 type page struct {
 	sqlstore.DiscoveredURL
-	tracked bool // so far
+	tracked bool // before this discovery
 	visited bool // it had traffic
 }
 
-// discovery merges the findings, and keeps at most maxURLs: those with the most clicks; of equals those that were tracked so
-// far, because the results that they have are worth more than a URL without; and the others by their names.
+// discovery merges the findings, and keeps at most maxURLs: those with the most clicks; of equals first those that were
+// tracked before, because they have results; then by URL.
 func (f findings) discovery(maxURLs int) sqlstore.Discovery {
 	d := sqlstore.Discovery{Capped: f.found.Full}
 	pages := slices.Collect(maps.Values(f.pages(&d)))
 	slices.SortFunc(pages, func(a, b *page) int {
-		return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), first(a.tracked, b.tracked), cmp.Compare(a.URL, b.URL))
+		return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), trueFirst(a.tracked, b.tracked), cmp.Compare(a.URL, b.URL))
 	})
 	if len(pages) > maxURLs {
 		pages, d.Capped = pages[:maxURLs], true
@@ -159,8 +179,8 @@ func (f findings) discovery(maxURLs int) sqlstore.Discovery {
 	return d
 }
 
-// first orders what is before what is not.
-func first(a, b bool) int {
+// trueFirst orders true before false.
+func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -170,10 +190,10 @@ func first(a, b bool) int {
 	return 1
 }
 
-// pages returns all pages by URL, and puts the sitemaps that they are in into d.
+// pages returns all candidates by URL, and adds the sitemaps that they are in to d.
 func (f findings) pages(d *sqlstore.Discovery) map[string]*page {
 	pages := make(map[string]*page, len(f.found.URLs)+len(f.clicks))
-	at := func(url string) *page {
+	pageOf := func(url string) *page {
 		p := pages[url]
 		if p == nil {
 			clicks, visited := f.clicks[url]
@@ -184,20 +204,20 @@ func (f findings) pages(d *sqlstore.Discovery) map[string]*page {
 	}
 	s := f.sitemaps(d)
 	for _, u := range f.found.URLs {
-		p := at(u.Address)
+		p := pageOf(u.Address)
 		for _, file := range u.Files {
 			p.Sitemaps = append(p.Sitemaps, s.index(f.found.Files[file].Path))
 		}
 	}
 	for url := range f.clicks {
-		at(url)
+		pageOf(url)
 	}
-	for _, u := range f.before {
-		kept := s.stillIn(u)
-		if p := pages[u.URL]; p != nil || len(kept) > 0 {
-			p = at(u.URL)
+	for _, u := range f.tracked {
+		unread := s.presumed(u)
+		if p := pages[u.URL]; p != nil || len(unread) > 0 {
+			p = pageOf(u.URL)
 			p.tracked = true
-			p.Sitemaps = append(p.Sitemaps, kept...)
+			p.Sitemaps = append(p.Sitemaps, unread...)
 		}
 	}
 	for _, p := range pages {
@@ -211,11 +231,11 @@ func (f findings) pages(d *sqlstore.Discovery) map[string]*page {
 type sitemaps struct {
 	*sqlstore.Discovery
 	indexes map[string]int32        // by path
-	met     map[string]sitemap.File // by path
-	files   []sitemap.File          // that were met
+	visited map[string]sitemap.File // by path
+	files   []sitemap.File          // that the reader visited
 }
 
-// sitemaps puts what is known of the sitemaps into d.
+// sitemaps adds the listed and the visited sitemaps to d.
 func (f findings) sitemaps(d *sqlstore.Discovery) sitemaps {
 	s := sitemaps{d, make(map[string]int32), make(map[string]sitemap.File), f.found.Files}
 	for _, l := range f.listed {
@@ -226,12 +246,12 @@ func (f findings) sitemaps(d *sqlstore.Discovery) sitemaps {
 	for _, file := range s.files {
 		i := s.index(file.Path)
 		d.Sitemaps[i].Problem = file.Problem
-		s.met[file.Path] = file
+		s.visited[file.Path] = file
 	}
 	return s
 }
 
-// index returns the index of a sitemap, which is added if it is new.
+// index returns the index of a sitemap, and adds it if it is new.
 func (s sitemaps) index(path string) int32 {
 	i, ok := s.indexes[path]
 	if !ok {
@@ -242,34 +262,34 @@ func (s sitemaps) index(path string) int32 {
 	return i
 }
 
-// unreached is the Problem of a sitemap that is known of before only.
-const unreached = "not read: the index file that named it could not be read"
+// notReached is the Problem of a sitemap that only an earlier discovery reached.
+const notReached = "not read: the index file that named it could not be read"
 
-// stillIn returns the sitemaps that a URL has to be taken to be in still, because they could not be read, and those above
-// them. A sitemap that was not even met belongs to them if another could not be read: that may be the index file which
-// names it.
-func (s sitemaps) stillIn(u sqlstore.TrackedURL) (still []int32) {
-	if !slices.ContainsFunc(u.Sitemaps, func(path string) bool { return s.met[path].Problem != "" }) {
+// presumed returns the sitemaps that a tracked URL is presumed to be in still because they could not be read, with the index
+// files above them. A sitemap that was not reached is among them if another one of the URL could not be read: that may be the
+// index file which names it.
+func (s sitemaps) presumed(u sqlstore.TrackedURL) (presumed []int32) {
+	if !slices.ContainsFunc(u.Sitemaps, func(path string) bool { return s.visited[path].Problem != "" }) {
 		return nil
 	}
 	for _, path := range u.Sitemaps {
-		file, met := s.met[path]
-		if met && file.Problem == "" {
+		file, visited := s.visited[path]
+		if visited && file.Problem == "" {
 			continue
 		}
 		i := s.index(path)
-		if !met {
-			s.Sitemaps[i].Problem = unreached
+		if !visited {
+			s.Sitemaps[i].Problem = notReached
 		}
-		still = append(still, i)
+		presumed = append(presumed, i)
 		for _, above := range file.Above {
-			still = append(still, s.index(s.files[above].Path))
+			presumed = append(presumed, s.index(s.files[above].Path))
 		}
 	}
-	return still
+	return presumed
 }
 
-// optional returns nil for an instant that there is none of.
+// optional returns nil for the zero time.
 func optional(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

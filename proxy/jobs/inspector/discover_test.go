@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"sara/proxy/jobs/schedule"
 	"sara/proxy/jobs/sitemap"
+	"sara/proxy/upstream"
 )
 
 const (
@@ -16,11 +16,11 @@ const (
 	shopMore  = "https://shop.example/more.xml"
 )
 
-// at is the address of a page of the shop.
+// at returns a URL of the shop.
 func at(path string) string { return "https://shop.example/" + path }
 
 func TestDiscoveryMergesSitemapsAndTraffic(t *testing.T) {
-	w := newWorld(t, nil, "shop")
+	w := newUpstream(t, nil, "shop")
 	w.serve(shopIndex)
 	w.files[shopIndex] = file{names: []string{shopMap, shopMore}}
 	w.files[shopMap] = file{urls: []string{at("a"), at("b"), "https://else.example/"}}
@@ -38,12 +38,12 @@ func TestDiscoveryMergesSitemapsAndTraffic(t *testing.T) {
 	}
 	for _, s := range w.summary("shop").Sitemaps {
 		if listed := s.Path == shopIndex; listed != (s.IsPending != nil) || listed != (s.Errors != nil) || (s.Problem != "") != (s.Path == shopMore) {
-			t.Errorf("the store has %+v", s)
+			t.Errorf("stored %+v", s)
 		}
 	}
 }
 
-func TestWhatCannotBeReadKeepsItsURLs(t *testing.T) {
+func TestUnreadableSitemapKeepsItsURLs(t *testing.T) {
 	all := map[string][]string{
 		at("a"): {shopIndex, shopMap}, at("b"): {shopIndex, shopMore, shopMap}, at("c"): {shopIndex, shopMore}, at("d"): nil,
 	}
@@ -55,27 +55,27 @@ func TestWhatCannotBeReadKeepsItsURLs(t *testing.T) {
 		return rest
 	}
 	for name, test := range map[string]struct {
-		then     func(w *world)
+		then     func(w *fakeUpstream)
 		want     map[string][]string
 		problems []string
 	}{
-		"nothing changes": {func(*world) {}, all, nil},
-		"one file is out": {func(w *world) { w.files[shopMore] = file{problem: "404"} },
+		"nothing changes": {func(*fakeUpstream) {}, all, nil},
+		"one file is out": {func(w *fakeUpstream) { w.files[shopMore] = file{problem: "404"} },
 			map[string][]string{at("a"): all[at("a")], at("b"): all[at("b")], at("c"): all[at("c")], at("d"): nil}, []string{shopMore}},
-		"one file breaks off": {func(w *world) { w.files[shopMore] = file{urls: []string{at("b")}, problem: "broken"} }, all, []string{shopMore}},
-		"the index is out":    {func(w *world) { w.files[shopIndex] = file{problem: "500"} }, all, []string{shopIndex, shopMore, shopMap}},
-		"a page is gone":      {func(w *world) { w.files[shopMore] = file{urls: []string{at("b")}} }, without("c"), nil},
-		"traffic is gone":     {func(w *world) { clear(w.clicks) }, without("d"), nil},
-		"a file is gone": {func(w *world) { w.files[shopIndex] = file{names: []string{shopMap}} },
+		"one file breaks off": {func(w *fakeUpstream) { w.files[shopMore] = file{urls: []string{at("b")}, problem: "broken"} }, all, []string{shopMore}},
+		"the index is out":    {func(w *fakeUpstream) { w.files[shopIndex] = file{problem: "500"} }, all, []string{shopIndex, shopMore, shopMap}},
+		"a page is gone":      {func(w *fakeUpstream) { w.files[shopMore] = file{urls: []string{at("b")}} }, without("c"), nil},
+		"traffic is gone":     {func(w *fakeUpstream) { clear(w.clicks) }, without("d"), nil},
+		"a file is gone": {func(w *fakeUpstream) { w.files[shopIndex] = file{names: []string{shopMap}} },
 			map[string][]string{at("a"): {shopIndex, shopMap}, at("b"): {shopIndex, shopMap}, at("d"): nil}, nil},
-		"the index is not listed": {func(w *world) { w.listed = nil }, map[string][]string{at("d"): nil}, nil},
-		"a page moves while the other file is out": {func(w *world) {
+		"the index is not listed": {func(w *fakeUpstream) { w.listed = nil }, map[string][]string{at("d"): nil}, nil},
+		"a page moves while the other file is out": {func(w *fakeUpstream) {
 			w.files[shopMap], w.files[shopMore] = file{urls: []string{at("a"), at("c")}}, file{problem: "404"}
 		}, map[string][]string{at("a"): {shopIndex, shopMap}, at("b"): {shopIndex, shopMore},
 			at("c"): {shopIndex, shopMore, shopMap}, at("d"): nil}, []string{shopMore}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, nil, "shop")
+			w := newUpstream(t, nil, "shop")
 			w.serve(shopIndex)
 			w.files[shopIndex] = file{names: []string{shopMap, shopMore}}
 			w.files[shopMap] = file{urls: []string{at("a"), at("b")}}
@@ -84,7 +84,7 @@ func TestWhatCannotBeReadKeepsItsURLs(t *testing.T) {
 			w.inspect("shop", Options{})
 			equal(t, "tracked at first", w.tracked("shop"), all)
 			test.then(w)
-			for range 2 { // what is kept is kept again
+			for range 2 { // URLs that were kept once are kept again
 				w.passDay()
 				r := w.inspect("shop", Options{})
 				check(t, r.Err)
@@ -100,8 +100,8 @@ func TestWhatCannotBeReadKeepsItsURLs(t *testing.T) {
 	}
 }
 
-func TestTheMostImportantURLsAreKept(t *testing.T) {
-	w := newWorld(t, nil, "shop")
+func TestDiscoveryKeepsURLsWithMostClicks(t *testing.T) {
+	w := newUpstream(t, nil, "shop")
 	pages := urls("shop", 10)
 	w.serve(shopMap, pages[2:]...)
 	w.clicks[pages[9]], w.clicks[pages[0]] = 9, 5
@@ -116,7 +116,7 @@ func TestTheMostImportantURLsAreKept(t *testing.T) {
 	equal(t, "kept", kept(), []string{pages[0], pages[2], pages[3], pages[9]})
 	equal(t, "result", []any{r.URLs, r.Capped, w.summary("shop").State.Capped}, []any{4, true, true})
 
-	// A new URL does not push out one that is tracked unless it has more clicks.
+	// A new URL replaces a tracked one only if it has more clicks.
 	w.serve(shopMap, append(pages[1:], at("more"))...)
 	capped(4)
 	equal(t, "kept of equals", kept(), []string{pages[0], pages[2], pages[3], pages[9]})
@@ -142,7 +142,7 @@ func TestDiscoverySource(t *testing.T) {
 		"performance":         {nil, []string{"a"}, 10},
 		"sitemap+performance": {[]string{"a"}, []string{"b"}, 10},
 	} {
-		w := newWorld(t, nil, "shop")
+		w := newUpstream(t, nil, "shop")
 		for _, path := range test.listed {
 			w.serve(shopMap, at(path))
 		}
@@ -154,58 +154,58 @@ func TestDiscoverySource(t *testing.T) {
 			t.Errorf("%v, %v: %+v, want the source %q", test.listed, test.visited, s, want)
 		}
 	}
-	// A source that gave none of the URLs that were kept gave nothing.
+	// Only sources of URLs that were kept count.
 	f := findings{clicks: map[string]int64{"a": 1}, found: found("b")}
 	equal(t, "source of what is kept", f.discovery(1).Source, "performance")
 }
 
-func TestWithoutAnArchiveSitemapsAreEnough(t *testing.T) {
-	w := newWorld(t, nil, "shop")
+func TestDiscoveryWithoutArchiveUsesSitemapsOnly(t *testing.T) {
+	w := newUpstream(t, nil, "shop")
 	w.serve(shopMap, urls("shop", 3)...)
 	w.clicks[at("visited")] = 1
 	r := w.inspect("shop", Options{}, func(c *Config) { c.History = nil })
 	equal(t, "result", []any{r.URLs, r.Inspected, r.Err}, []any{3, 3, nil})
 }
 
-func TestWhenDiscoveryFailsTheTrackedURLsAreInspected(t *testing.T) {
-	w := newWorld(t, nil, "shop")
+func TestFailedDiscoveryStillInspectsTrackedURLs(t *testing.T) {
+	w := newUpstream(t, nil, "shop")
 	w.serve(shopMap, urls("shop", 3)...)
 	w.inspect("shop", Options{})
-	w.questions()
+	w.inspectedURLs()
 	w.passDay()
 	w.serve(shopMap, urls("shop", 2)...)
-	w.lists = func(Property) error { return refuse(schedule.AccessLost) }
+	w.lists = func(upstream.Target) error { return fail(upstream.Forbidden) }
 	r := w.inspect("shop", Options{})
 	equal(t, "result", []any{r.URLs, r.Inspected, len(w.tracked("shop"))}, []any{3, 3, 3})
 	s := w.summary("shop").State
-	if !errors.Is(r.Err, errOut) || s.Failures != 1 || s.Note != r.Err.Error() || s.InspectedAt.Equal(w.now()) || !s.RefreshedAt.Equal(w.now()) {
-		t.Errorf("ended with %v, the store has %+v", r.Err, s)
+	if !errors.Is(r.Err, errDown) || s.Failures != 1 || s.Note != r.Err.Error() || s.InspectedAt.Equal(w.now()) || !s.RefreshedAt.Equal(w.now()) {
+		t.Errorf("ended with %v, stored %+v", r.Err, s)
 	}
-	// Once it works again, what is done is done.
+	// When it works again, inspections are not repeated.
 	w.lists = nil
-	w.questions()
+	w.inspectedURLs()
 	r = w.inspect("shop", Options{})
 	s = w.summary("shop").State
-	if r.Err != nil || len(w.questions()) > 0 || s.Failures != 0 || s.Note != "" || !s.InspectedAt.Equal(w.now()) || s.URLs != 2 {
-		t.Errorf("ended with %v, the store has %+v", r.Err, s)
+	if r.Err != nil || len(w.inspectedURLs()) > 0 || s.Failures != 0 || s.Note != "" || !s.InspectedAt.Equal(w.now()) || s.URLs != 2 {
+		t.Errorf("ended with %v, stored %+v", r.Err, s)
 	}
 }
 
-// That nothing is found means that there are no URLs only if all places were looked at where they could be.
-func TestNothingFoundIsNotTakenForNoURLs(t *testing.T) {
+// An empty discovery erases the tracked URLs only if every source could be read.
+func TestEmptyDiscoveryDoesNotEraseURLs(t *testing.T) {
 	for name, test := range map[string]struct {
-		prepare func(w *world)
+		prepare func(w *fakeUpstream)
 		want    string
 		change  func(*Config)
 	}{
-		"an unreadable sitemap": {func(w *world) {
+		"an unreadable sitemap": {func(w *fakeUpstream) {
 			w.serve(shopMap)
 			w.files[shopMap] = file{problem: "it answers 500"}
 		}, "it answers 500", nil},
-		"no history yet": {func(w *world) { w.uncollected = true }, "no pages with traffic have been archived yet", nil},
-		"no archive":     {func(*world) {}, "no pages with traffic have been archived yet", func(c *Config) { c.History = nil }},
+		"no history yet": {func(w *fakeUpstream) { w.unarchived = true }, "no pages with traffic have been archived yet", nil},
+		"no archive":     {func(*fakeUpstream) {}, "no pages with traffic have been archived yet", func(c *Config) { c.History = nil }},
 	} {
-		w := newWorld(t, nil, "shop")
+		w := newUpstream(t, nil, "shop")
 		test.prepare(w)
 		change := []func(*Config){}
 		if test.change != nil {
@@ -218,19 +218,19 @@ func TestNothingFoundIsNotTakenForNoURLs(t *testing.T) {
 			t.Errorf("%s: %v, %+v", name, r.Err, s.State)
 		}
 	}
-	// What was there before stays, with its results.
-	w := newWorld(t, nil, "shop")
+	// Tracked URLs stay, with their results.
+	w := newUpstream(t, nil, "shop")
 	w.serve(shopMap, urls("shop", 3)...)
 	check(t, w.inspect("shop", Options{}).Err)
-	w.questions()
+	w.inspectedURLs()
 	w.listed = nil
 	r := w.inspect("shop", Options{})
-	if s := w.summary("shop").State; r.Err == nil || s.URLs != 3 || len(w.results("shop")) != 3 || len(w.questions()) > 0 {
+	if s := w.summary("shop").State; r.Err == nil || s.URLs != 3 || len(w.results("shop")) != 3 || len(w.inspectedURLs()) > 0 {
 		t.Errorf("%v, %+v", r.Err, s)
 	}
 }
 
-// found is what a reader finds that reads one sitemap.
+// found returns what a Reader finds in one sitemap.
 func found(pages ...string) (f sitemap.Found) {
 	f.Files = []sitemap.File{{Path: shopMap, URLs: len(pages)}}
 	for _, url := range pages {

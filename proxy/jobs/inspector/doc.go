@@ -1,34 +1,34 @@
-// Package inspector keeps the stored results of URL inspection up to date: it finds the URLs of every property, and asks the
-// upstream what its index holds of each.
+// Package inspector keeps the stored results of URL inspection up to date: it discovers the URLs of every property, and asks
+// the upstream for the index status of each.
 //
 // # A run
 //
-// Discovery comes first: the sitemaps that the upstream knows of are read, the pages that had traffic in the last four weeks
-// are added, and of all these the ones with the most clicks are kept, as many as the plan inspects. A sitemap that could not
-// be read keeps the URLs that it had, and when the upstream does not even tell which sitemaps there are, everything stays.
+// Discovery comes first. It reads the sitemaps that the upstream lists, adds the pages that had traffic in the last four
+// weeks, and keeps the ones with the most clicks, as many as the plan inspects. A sitemap that could not be read keeps the
+// URLs that it had. When the upstream does not even list the sitemaps, all tracked URLs stay.
 //
-// Then the URLs are inspected that were not inspected today, which is a day of the upstream: those that never were, and then
-// by how stale they are and how much traffic they have. No URL waits for ever, because its age grows without bound.
+// Then the run inspects the URLs that were not inspected on this day of the upstream: first those that never were, then by
+// staleness and traffic. The priority of a URL grows with its age without bound, so none starves.
 //
-// Every answer is put aside in the store at once, and all are published together at the end of the run. So readers see one
-// consistent state for as long as a run takes, and a run that is killed loses no answer: the next one publishes what was put
-// aside and asks for the rest. Only calls that were under way are made again.
+// Every result is staged in the store at once, and all are published together at the end of the run. So readers see one
+// consistent snapshot for as long as a run takes, and a run that is killed loses no result: the next one publishes what is
+// staged and continues. Only calls that were in flight are repeated (at-least-once).
 //
 // # How it behaves
 //
-// The upstream allows a site 2,000 inspections a day and 600 a minute, which Quota counts for everybody who shares them. When
-// the day is used up, the rest has its turn tomorrow; that is no failure. Besides, a run keeps below the limit of a minute by
-// itself, and gives way to customers while the service is busy, up to a bound.
+// The upstream allows 2,000 inspections of a site a day and 600 a minute. Quota counts them for all processes. When those of
+// the day are used up, the remaining URLs are left for the next day; that is no failure. A run also limits its own rate to
+// what a minute allows, and yields to customers' requests, up to a limit.
 //
-// A URL that the upstream refuses is skipped. If it seems to refuse all of them, one more is asked for that was inspected
-// before, if there is one; when that is refused too, the property is given up: who may see a property may not inspect it,
-// unless they are its owner or a full user.
+// A URL that the upstream rejects is skipped. After several rejections in a row, the run probes with the URL that was
+// inspected most recently. When that is rejected too, it gives the property up: read access is not enough for inspections,
+// which require an owner or a full user.
 //
 // # What it is not
 //
-// It knows nothing of HTTP, credentials or SQL: Source, Sitemaps, Quota and Store are what others do for it. It does not log:
-// Progress and the results tell what happened.
+// It knows nothing of HTTP, credentials or SQL: Gateway, Sitemaps, Quota and Store stand for those. It does not log: Progress
+// and the results report what happened.
 //
-// An Inspector is safe for concurrent use, and so are several on one store: they take turns at each property by a lease.
-// Pauses are real time, whatever Config.Now says.
+// An Inspector is safe for concurrent use, and so are several on one store: a lease per property keeps them apart. Pauses use
+// real time, whatever Config.Now says.
 package inspector

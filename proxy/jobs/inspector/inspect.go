@@ -9,57 +9,57 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/proxy/jobs/schedule"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
 // errDayUsedUp ends the inspections of a property for today.
 var errDayUsedUp = errors.New("the upstream's quota of the day is used up")
 
-// inspection is what is under way of one property.
+// inspection is the work on the URLs of one property.
 type inspection struct {
 	*run
 	task *task
-	// going ends when there is nothing to wait for any more. What is on its way to the upstream is waited for nevertheless:
-	// its quota is spent.
-	going context.Context
-	stop  context.CancelFunc
+	// active ends when the work does. Calls in flight outlive it by callGrace: their quota is spent.
+	active context.Context
+	stop   context.CancelFunc
 
-	mu      sync.Mutex            // guards what follows, and the task while several are at it
-	due     []sqlstore.TrackedURL // from the front, and to probe from the back
-	budget  int                   // inspections that Options.Max leaves; negative: no bound
-	allowed bool                  // the upstream let somebody inspect a URL of the property today
-	vain    int                   // refusals in a row, see failed
-	failure error                 // the last; nil for none
-	end     error                 // why it was stopped; nil while it was not
+	mu        sync.Mutex            // guards what follows, and the task while workers run
+	due       []sqlstore.TrackedURL // the next is the first; a probe takes the last
+	remaining int                   // inspections that Options.Max allows; negative: unbounded
+	allowed   bool                  // the upstream answered an inspection of the property today
+	rejected  int                   // failures in a row, see failed
+	failure   error                 // the last; nil for none
+	end       error                 // why the work was stopped; nil while it was not
 }
 
-// inspectAll inspects what is due. complete tells that nothing is left that could be done today.
+// inspectAll inspects what is due. complete reports that no work of today is left.
 func (r *run) inspectAll(ctx context.Context, t *task, tracked, due []sqlstore.TrackedURL) (complete bool, err error) {
-	x := &inspection{run: r, task: t, due: due, budget: -1}
+	x := &inspection{run: r, task: t, due: due, remaining: -1}
 	if r.opts.Max != nil {
-		x.budget = *r.opts.Max
+		x.remaining = *r.opts.Max
 	}
-	x.going, x.stop = context.WithCancel(ctx)
+	x.active, x.stop = context.WithCancel(ctx)
 	defer x.stop()
 	today := r.calendar.Day(t.began)
 	for _, u := range tracked {
 		x.allowed = x.allowed || u.InspectedAt != nil && r.calendar.Day(*u.InspectedAt) >= today
 	}
-	if err := t.resting(); err != nil {
+	if err := t.cooldown(); err != nil {
 		t.Left = len(due)
 		return false, err
 	}
 	planned := len(due)
-	if x.budget >= 0 {
-		planned = min(planned, x.budget)
+	if x.remaining >= 0 {
+		planned = min(planned, x.remaining)
 	}
 	if planned > 0 {
-		r.config.Progress.Started(t.Property, planned)
+		r.config.Progress.Started(t.Property.Target, planned)
 	}
 	x.work(ctx)
 	t.Left = len(due) - t.Inspected
 	if x.end == nil && t.Inspected == 0 && x.failure != nil {
-		x.end = x.inVain()
+		x.end = x.allFailed()
 	}
 	switch {
 	case errors.Is(x.end, errDayUsedUp):
@@ -71,17 +71,16 @@ func (r *run) inspectAll(ctx context.Context, t *task, tracked, due []sqlstore.T
 	return x.end == nil && len(x.due) == 0, x.end
 }
 
-// resting is the refusal of a site that is not to be asked yet. If there is none, the site rests no more.
-func (t *task) resting() error {
-	if until := t.state.RestsUntil; until != nil && until.After(t.began) {
-		return &schedule.Refusal{Class: schedule.Quota, Rest: until.Sub(t.began),
-			Err: fmt.Errorf("the upstream's quota for the site is used up until %s", until.UTC().Format(time.RFC3339))}
+// cooldown returns the error of a site that is in cooldown; if it is not, it clears what the state has of it.
+func (t *task) cooldown() error {
+	if until := t.state.CooldownUntil; until != nil && until.After(t.began) {
+		return schedule.NewCooldownError(*until, t.began)
 	}
-	t.state.RestsUntil = nil
+	t.state.CooldownUntil = nil
 	return nil
 }
 
-// work inspects one URL after the other until the property is known to be allowed, and several at a time from then on.
+// work inspects one URL at a time until the upstream has answered one, and several in parallel from then on.
 func (x *inspection) work(ctx context.Context) {
 	for !x.allowed && x.next(ctx) {
 	}
@@ -95,38 +94,38 @@ func (x *inspection) work(ctx context.Context) {
 	workers.Wait()
 }
 
-// next inspects one URL, and reports whether there may be another.
+// next inspects one URL, and reports whether the work continues.
 func (x *inspection) next(ctx context.Context) bool {
 	url, probe, ok := x.take()
 	if !ok {
 		return false
 	}
-	answer, err := x.ask(ctx, url)
+	status, err := x.inspectURL(ctx, url)
 	if err != nil {
 		return x.failed(url, probe, err)
 	}
-	if err := x.stage(ctx, url, answer); err != nil {
+	if err := x.stage(ctx, url, status); err != nil {
 		x.finish(err)
 		return false
 	}
 	x.mu.Lock()
 	x.task.Inspected++
-	x.allowed, x.vain = true, 0
+	x.allowed, x.rejected = true, 0
 	x.mu.Unlock()
-	x.config.Progress.Inspected(x.task.Property, url)
+	x.config.Progress.Advanced(x.task.Property.Target, url)
 	return true
 }
 
-// take returns the URL that is next. When nothing was answered for a while, that is the last one of the plan as a probe: it is
-// the one that was inspected most recently, if any was, and shows whether anything can be.
+// take returns the next URL. After several failures in a row it takes the last of the plan as a probe: that one was inspected
+// most recently, if any was, so it shows whether anything can be inspected.
 func (x *inspection) take() (url string, probe, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.end != nil || len(x.due) == 0 || x.budget == 0 || x.going.Err() != nil {
+	if x.end != nil || len(x.due) == 0 || x.remaining == 0 || x.active.Err() != nil {
 		return "", false, false
 	}
-	x.budget--
-	if probe = x.vain >= refusals-1; probe {
+	x.remaining--
+	if probe = x.rejected >= maxRejections-1; probe {
 		url, x.due = x.due[len(x.due)-1].URL, x.due[:len(x.due)-1]
 	} else {
 		url, x.due = x.due[0].URL, x.due[1:]
@@ -134,50 +133,50 @@ func (x *inspection) take() (url string, probe, ok bool) {
 	return url, probe, true
 }
 
-// failed decides what a failure means for the other URLs, and reports whether there may be another. A URL that is refused, or
-// gets no answer while others do, is skipped; but not for ever.
+// failed decides what the failure of a URL means for the others, and reports whether the work continues. A URL that is
+// rejected, or gets no answer while others do, is skipped; a failed probe ends the work.
 func (x *inspection) failed(url string, probe bool, err error) bool {
-	if x.going.Err() != nil { // it was not asked, or not waited for
+	if x.active.Err() != nil { // the call was not made, or was cut off
 		return false
 	}
-	class := schedule.ClassOf(err)
+	kind := schedule.KindOf(err)
 	switch {
-	case errors.Is(err, errDayUsedUp), class == schedule.ConnectionLost:
+	case errors.Is(err, errDayUsedUp), schedule.IsConnectionLost(err):
 		x.finish(err)
 		return false
-	case class == schedule.Quota:
+	case kind == upstream.Quota:
 		until := x.calendar.Start(x.calendar.Day(x.config.Now()) + 1)
 		x.mu.Lock()
-		x.task.state.RestsUntil = &until
+		x.task.state.CooldownUntil = &until
 		x.mu.Unlock()
 		x.finish(err)
 		return false
 	}
 	x.mu.Lock()
 	x.failure = fmt.Errorf("inspect %s: %w", url, err)
-	if x.vain++; class == schedule.Unavailable {
-		x.vain = max(x.vain, refusals-1) // it was tried often enough
+	x.rejected++
+	if kind == upstream.Unavailable && !isUnanswered(err) {
+		x.rejected = max(x.rejected, maxRejections-1) // its retries are used up: probe next
 	}
-	over := probe && x.vain >= refusals
+	over := probe && x.rejected >= maxRejections
 	x.mu.Unlock()
 	if over {
-		x.finish(x.inVain())
+		x.finish(x.allFailed())
 	}
 	return !over
 }
 
-// inVain is the error of a property of which nothing is inspected.
-func (x *inspection) inVain() error {
+// allFailed is the error of a property of which no URL could be inspected.
+func (x *inspection) allFailed() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.allowed || schedule.ClassOf(x.failure) == schedule.Unavailable {
+	if x.allowed || schedule.KindOf(x.failure) == upstream.Unavailable {
 		return x.failure
 	}
-	return &schedule.Refusal{Class: schedule.AccessLost, Err: fmt.Errorf(
-		"the upstream refuses inspections, which need an owner of the property or a full user: %w", x.failure)}
+	return fmt.Errorf("the upstream refuses inspections, which need an owner of the property or a full user: %w", x.failure)
 }
 
-// finish stops the inspection. The first reason counts.
+// finish stops the work. The first reason counts.
 func (x *inspection) finish(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -187,64 +186,74 @@ func (x *inspection) finish(err error) {
 	x.stop()
 }
 
-// ask asks for one URL, again if that may help. It does not when others are answered: then it is the URL.
-func (x *inspection) ask(ctx context.Context, url string) (answer Inspection, err error) {
-	err = x.patiently(x.going, x.task.Property, func() error {
-		answer, err = x.once(ctx, url)
-		if err != nil && schedule.ClassOf(err) == schedule.Unavailable && x.flows() {
-			return &schedule.Refusal{Class: schedule.Rejected, Err: err}
+// unanswered is an outage for one URL while others are answered.
+type unanswered struct{ error }
+
+func (u unanswered) Unwrap() error { return u.error }
+
+func isUnanswered(err error) bool {
+	var u unanswered
+	return errors.As(err, &u)
+}
+
+// inspectURL inspects one URL with retries. It does not retry while other URLs are answered: then the URL is the problem.
+func (x *inspection) inspectURL(ctx context.Context, url string) (status upstream.Inspection, err error) {
+	err = x.retry(x.active, x.task.Property, func() error {
+		status, err = x.call(ctx, url)
+		if err != nil && schedule.KindOf(err) == upstream.Unavailable && !errors.Is(err, errDayUsedUp) && x.othersAnswered() {
+			return unanswered{err}
 		}
 		return err
 	})
-	return answer, err
+	return status, err
 }
 
-// flows reports whether the last URL that was asked for in this run was answered.
-func (x *inspection) flows() bool {
+// othersAnswered reports whether the last URL that was inspected in this run was answered.
+func (x *inspection) othersAnswered() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.task.Inspected > 0 && x.vain == 0
+	return x.task.Inspected > 0 && x.rejected == 0
 }
 
-// once asks for one URL when it may be asked.
-func (x *inspection) once(ctx context.Context, url string) (Inspection, error) {
+// call makes one call when the limits, the traffic of customers and the quota allow it.
+func (x *inspection) call(ctx context.Context, url string) (upstream.Inspection, error) {
 	p := x.task.Property
-	if err := x.pace.Turn(x.going,
-		schedule.Limit{Name: "site " + p.Site, PerMinute: x.config.PerSite, Burst: min(longestBurst, x.config.PerSite/burstShare)},
+	if err := x.limiter.Wait(x.active,
+		schedule.Limit{Name: "site " + p.Site, PerMinute: x.config.PerSite, Burst: min(maxBurst, x.config.PerSite/burstFraction)},
 		schedule.Limit{Name: "all", PerMinute: x.config.Total}); err != nil {
-		return Inspection{}, err
+		return upstream.Inspection{}, err
 	}
-	if err := schedule.GiveWay(x.going, x.config.Busy, x.config.BusyLimit); err != nil {
-		return Inspection{}, err
+	if err := schedule.YieldToTraffic(x.active, x.config.Busy, x.config.BusyLimit); err != nil {
+		return upstream.Inspection{}, err
 	}
-	if err := x.connected(p); err != nil {
-		return Inspection{}, err
+	if err := x.lost.Err(p.ConnectionID); err != nil {
+		return upstream.Inspection{}, err
 	}
-	if err := x.granted(p); err != nil {
-		return Inspection{}, err
+	if err := x.takeQuota(p); err != nil {
+		return upstream.Inspection{}, err
 	}
-	asking, cancel := outliving(ctx, askLimit)
+	calling, cancel := withGrace(ctx, callGrace)
 	defer cancel()
-	answer, err := x.config.Source.Inspect(asking, p, url)
-	x.heard(p, err)
-	return answer, err
+	status, err := x.config.Gateway.Inspect(calling, p.Target, url)
+	x.lost.Note(p.ConnectionID, err)
+	return status, err
 }
 
-// outliving returns a context that ends some time after ctx: what is asked has been paid for, and the answer may be near.
-func outliving(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// withGrace returns a context that ends d after ctx does: the quota of a call in flight is spent, and its answer may be near.
+func withGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		if schedule.Pause(longer, d) == nil {
+		if schedule.Sleep(longer, d) == nil {
 			cancel()
 		}
 	})
 	return longer, func() { stop(); cancel() }
 }
 
-// granted waits for an inspection to be granted.
-func (x *inspection) granted(p Property) error {
+// takeQuota waits until an inspection is granted.
+func (x *inspection) takeQuota(p Property) error {
 	for {
-		granted, wait, err := x.config.Quota.Take(x.going, p.Site, x.calendar.Day(x.config.Now()))
+		granted, wait, err := x.config.Quota.Take(x.active, p.Site, x.calendar.Day(x.config.Now()))
 		switch {
 		case err != nil:
 			return fmt.Errorf("count an inspection: %w", err)
@@ -253,65 +262,55 @@ func (x *inspection) granted(p Property) error {
 		case wait <= 0:
 			return errDayUsedUp
 		}
-		if err := schedule.Pause(x.going, wait); err != nil {
+		if err := schedule.Sleep(x.active, wait); err != nil {
 			return err
 		}
 	}
 }
 
-// stage puts an answer aside. It was paid for, and so it is kept even if ctx has just ended.
-func (x *inspection) stage(ctx context.Context, url string, answer Inspection) error {
+// UnknownLabel is the notice of a coverage label that no bucket is known for.
+type UnknownLabel string
+
+func (l UnknownLabel) String() string {
+	return fmt.Sprintf("Search Console reports %q, which is in no known bucket", string(l))
+}
+
+// stage keeps a result until it is published. Its quota is spent, so it is staged even if ctx has just ended.
+func (x *inspection) stage(ctx context.Context, url string, status upstream.Inspection) error {
 	p := x.task.Property
-	bucket, known := translate.BucketOf(answer.CoverageState)
+	bucket, known := translate.BucketOf(status.CoverageState)
 	if !known {
-		x.config.Progress.UnknownLabel(p, answer.CoverageState)
+		x.config.Progress.Noticed(p.Target, UnknownLabel(status.CoverageState))
 	}
-	result := sqlstore.Inspection{URL: url, CoverageState: answer.CoverageState, Bucket: bucket, Verdict: answer.Verdict,
-		LastCrawl: optional(answer.LastCrawl), At: x.config.Now()}
-	return x.patiently(x.going, p, func() error {
-		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveLimit)
+	result := sqlstore.Inspection{URL: url, CoverageState: status.CoverageState, Bucket: bucket, Verdict: status.Verdict,
+		LastCrawl: optional(status.LastCrawl), At: x.config.Now()}
+	return x.retry(x.active, p, func() error {
+		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 		defer cancel()
-		return x.config.Store.StageInspection(saving, p.ID, result)
+		return x.config.Store.StageInspection(saving, p.PropertyID, result)
 	})
 }
 
-// connected returns why nothing can be read through the property's connection, if that is known.
-func (r *run) connected(p Property) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lost[p.Connection]
-}
-
-// heard remembers what an error of the upstream means for the other properties.
-func (r *run) heard(p Property, err error) {
-	if schedule.ClassOf(err) != schedule.ConnectionLost {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lost[p.Connection] = err
-}
-
-// patiently tries something until it succeeds, fails for good, or has failed too often. What was not answered is tried again
-// after pauses, and what the upstream's quota forbids once: it may be that of a minute, and otherwise is that of the day.
-func (r *run) patiently(ctx context.Context, p Property, try func() error) error {
-	for vain, overdrawn := 0, false; ; vain++ {
+// retry calls try until it succeeds, fails for good, or has used up its attempts. An outage is retried with exponential
+// backoff. A quota error is retried once, because it may be about the minute; if not, it is about the day.
+func (r *run) retry(ctx context.Context, p Property, try func() error) error {
+	for failed, overQuota := 1, false; ; failed++ {
 		err := try()
 		if err == nil || context.Cause(ctx) != nil {
 			return err
 		}
-		wait := r.config.RetryPause << vain
-		switch class := schedule.ClassOf(err); {
-		case errors.Is(err, errDayUsedUp):
+		pause, again := schedule.Backoff(r.config.RetryPause, failed)
+		switch kind := schedule.KindOf(err); {
+		case errors.Is(err, errDayUsedUp), isUnanswered(err):
 			return err
-		case class == schedule.Unavailable && vain < patience-1:
-		case class == schedule.Quota && !overdrawn:
-			overdrawn, wait = true, r.config.RetryPause
+		case kind == upstream.Unavailable && again:
+		case kind == upstream.Quota && !overQuota:
+			overQuota, pause = true, r.config.RetryPause
 		default:
 			return err
 		}
-		r.config.Progress.Paused(p, r.config.Now().Add(wait), err)
-		if err := schedule.Pause(ctx, wait); err != nil {
+		r.config.Progress.Paused(p.Target, r.config.Now().Add(pause), err)
+		if err := schedule.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}

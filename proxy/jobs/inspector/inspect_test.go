@@ -13,13 +13,14 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/proxy/jobs/schedule"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
 const shopMap = "https://shop.example/sitemap.xml"
 
-func TestEveryURLIsInspectedAndPublished(t *testing.T) {
-	w := newWorld(t, nil, "shop")
+func TestInspectInspectsAndPublishesEveryURL(t *testing.T) {
+	w := newUpstream(t, nil, "shop")
 	w.serve(shopMap, urls("shop", 4)...)
 	w.clicks["https://shop.example/0002"] = 7
 	labels := map[string]string{"https://shop.example/0000": "Not found (404)", "https://shop.example/0001": "Page with redirect",
@@ -32,35 +33,35 @@ func TestEveryURLIsInspectedAndPublished(t *testing.T) {
 	}
 	r := w.inspect("shop", Options{})
 	equal(t, "result", []any{r.URLs, r.Inspected, r.Left, r.Capped, len(r.Problems), r.Err}, []any{4, 4, 0, false, 0, nil})
-	equal(t, "told", w.told, []string{"discovered 4 false 0", "started 4", "inspected https://shop.example/0002",
-		"inspected https://shop.example/0000", "inspected https://shop.example/0001", "unknown Something new",
+	equal(t, "progress", w.events, []string{"4 URLs", "started 4", "inspected https://shop.example/0002",
+		"inspected https://shop.example/0000", "inspected https://shop.example/0001", `Search Console reports "Something new", which is in no known bucket`,
 		"inspected https://shop.example/0003", "ended true"})
 	s := w.summary("shop")
 	day := w.calendar.Day(noon)
 	equal(t, "trend", s.Trend, []sqlstore.IndexDay{{Date: day, URLs: 4, Indexed: 1, NotIndexed: 1, Error: 1, Unknown: 1}})
 	if s.State.Source != "sitemap+performance" || !s.State.InspectedAt.Equal(noon) || !s.State.RefreshedAt.Equal(noon) ||
 		s.State.Failures != 0 || s.State.Note != "" {
-		t.Errorf("the store has %+v", s.State)
+		t.Errorf("stored %+v", s.State)
 	}
 	if m := s.Sitemaps[0]; m.Path != shopMap || !m.LastDownloaded.Equal(noon) || *m.IsPending || *m.Warnings != 1 || *m.Errors != 2 {
-		t.Errorf("the store has %+v", m)
+		t.Errorf("stored %+v", m)
 	}
 	got := w.results("shop")["https://shop.example/0003"]
 	if got.CoverageState != "Something new" || got.Verdict != "PASS" || !got.LastCrawl.Equal(noon.AddDate(0, 0, -1)) || !got.At.Equal(noon) {
-		t.Errorf("the store has %+v", got)
+		t.Errorf("stored %+v", got)
 	}
 
-	// Again, there is nothing to do today, and all of it tomorrow.
-	w.questions()
+	// A second run has nothing to do today, and all of it tomorrow.
+	w.inspectedURLs()
 	r = w.inspect("shop", Options{})
-	equal(t, "on the same day", []any{r.Inspected, r.Left, r.Err, len(w.questions())}, []any{0, 0, nil, 0})
+	equal(t, "on the same day", []any{r.Inspected, r.Left, r.Err, len(w.inspectedURLs())}, []any{0, 0, nil, 0})
 	w.passDay()
 	r = w.inspect("shop", Options{})
 	equal(t, "on the next day", []any{r.Inspected, r.Left, r.Err, len(w.summary("shop").Trend)}, []any{4, 0, nil, 2})
 }
 
-func TestReadersSeeNothingUntilPublishing(t *testing.T) {
-	w := newWorld(t, nil, "shop")
+func TestReadersSeeResultsOnlyWhenPublished(t *testing.T) {
+	w := newUpstream(t, nil, "shop")
 	w.serve(shopMap, urls("shop", 5)...)
 	w.inspect("shop", Options{})
 	w.passDay()
@@ -75,22 +76,22 @@ func TestReadersSeeNothingUntilPublishing(t *testing.T) {
 	}
 }
 
-func TestOptionsAndPlansBoundARun(t *testing.T) {
-	w := newWorld(t, nil, "shop")
+func TestMaxAndPlanBoundARun(t *testing.T) {
+	w := newUpstream(t, nil, "shop")
 	w.serve(shopMap, urls("shop", 10)...)
 	r := w.inspect("shop", Options{Max: new(4)})
 	equal(t, "at most four", []any{r.Inspected, r.Left, r.Err, len(w.results("shop"))}, []any{4, 6, nil, 4})
 	if w.summary("shop").State.InspectedAt != nil {
-		t.Error("a part counts as all")
+		t.Error("a partial run counts as complete")
 	}
 	r = w.inspect("shop", Options{Max: new(6)})
 	equal(t, "at most six", []any{r.Inspected, r.Left, r.Err}, []any{6, 0, nil})
 	if w.summary("shop").State.InspectedAt == nil {
-		t.Error("all does not count as all")
+		t.Error("a complete run does not count as complete")
 	}
-	w.questions()
+	w.inspectedURLs()
 	if _, err := w.inspector().Inspect(t.Context(), w.properties("shop"), Options{Max: new(-1)}); err == nil {
-		t.Error("a negative number of inspections is taken")
+		t.Error("a negative maximum is accepted")
 	}
 	none, archived := w.property("shop"), w.property("shop")
 	none.MaxURLs, archived.Archived = 0, true
@@ -99,16 +100,15 @@ func TestOptionsAndPlansBoundARun(t *testing.T) {
 			t.Errorf("not to be inspected: %v", r.Err)
 		}
 	}
-	equal(t, "questions", len(w.questions()), 0)
+	equal(t, "calls", len(w.inspectedURLs()), 0)
 }
 
-// Whatever is left, it is told why.
-func TestResultsTellWhyURLsAreLeft(t *testing.T) {
-	w := newWorld(t, nil, "shop")
+func TestResultExplainsWhyURLsAreLeft(t *testing.T) {
+	w := newUpstream(t, nil, "shop")
 	w.serve(shopMap, urls("shop", 10)...)
-	w.fails = func(_ Property, url string, _ int) error {
+	w.fails = func(_ upstream.Target, url string, _ int) error {
 		if url == urls("shop", 10)[4] {
-			return refuse(schedule.Rejected)
+			return fail(upstream.Rejected)
 		}
 		return nil
 	}
@@ -118,11 +118,11 @@ func TestResultsTellWhyURLsAreLeft(t *testing.T) {
 		t.Errorf("discovered only: %+v", s)
 	}
 	r = w.inspect("shop", Options{})
-	if r.Inspected != 9 || r.Left != 1 || r.Err != nil || !errors.Is(r.Why, errOut) || !strings.Contains(r.Why.Error(), urls("shop", 10)[4]) {
+	if r.Inspected != 9 || r.Left != 1 || r.Err != nil || !errors.Is(r.Why, errDown) || !strings.Contains(r.Why.Error(), urls("shop", 10)[4]) {
 		t.Errorf("skipped: %+v", r)
 	}
 	w.passDay()
-	w.perDay = 3 // one of them for the URL that is refused
+	w.perDay = 3 // one of them for the URL that is rejected
 	if r = w.inspect("shop", Options{}); r.Inspected != 2 || r.Left != 8 || r.Err != nil || !errors.Is(r.Why, errDayUsedUp) {
 		t.Errorf("used up: %+v", r)
 	}
@@ -133,26 +133,26 @@ func TestResultsTellWhyURLsAreLeft(t *testing.T) {
 	}
 }
 
-// A question that is under way when the run is interrupted has been paid for: its answer is waited for, but not for ever.
-func TestAnInterruptedRunWaitsForTheAnswersUnderWay(t *testing.T) {
-	inBubble(t, []string{"shop"}, func(t *testing.T, w *world) {
+// The quota of a call in flight is spent, so an interrupted run waits for its answer, up to callGrace.
+func TestInterruptedRunWaitsForCallsInFlight(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
 		w.serve(shopMap, urls("shop", 2)...)
 		for i, url := range urls("shop", 2) {
-			takes := []time.Duration{askLimit / 2, 2 * askLimit}[i]
+			takes := []time.Duration{callGrace / 2, 2 * callGrace}[i]
 			ctx, interrupt := context.WithCancel(t.Context())
 			w.during = func(ctx context.Context, asked string) {
 				if asked == url {
 					interrupt()
-					_ = schedule.Pause(ctx, takes)
+					_ = schedule.Sleep(ctx, takes)
 				}
 			}
 			began := time.Now()
 			_, err := w.inspector().Inspect(ctx, w.properties("shop"), Options{})
-			if !errors.Is(err, context.Canceled) || time.Since(began) > askLimit+time.Minute {
+			if !errors.Is(err, context.Canceled) || time.Since(began) > callGrace+time.Minute {
 				t.Errorf("%s: ended with %v after %v", url, err, time.Since(began))
 			}
 			for _, u := range value(w.store.TrackedURLs(context.Background(), w.ids["shop"]))(t) {
-				if u.URL == url && (u.InspectedAt != nil) != (takes < askLimit) {
+				if u.URL == url && (u.InspectedAt != nil) != (takes < callGrace) {
 					t.Errorf("%s after %v: %v", url, takes, u.InspectedAt)
 				}
 			}
@@ -160,28 +160,28 @@ func TestAnInterruptedRunWaitsForTheAnswersUnderWay(t *testing.T) {
 	})
 }
 
-func TestTheRestOfAUsedUpDayHasItsTurnTomorrow(t *testing.T) {
-	w := newWorld(t, nil, "shop")
+func TestUsedUpDayLeavesURLsForTheNextDay(t *testing.T) {
+	w := newUpstream(t, nil, "shop")
 	w.perDay = 4
 	w.serve(shopMap, urls("shop", 10)...)
 	for day, want := range [][]any{{4, 6, nil}, {4, 6, nil}, {4, 6, nil}} {
 		r := w.inspect("shop", Options{})
 		equal(t, fmt.Sprint("day ", day), []any{r.Inspected, r.Left, r.Err}, want)
-		if s := w.summary("shop"); s.State.InspectedAt == nil || !s.State.InspectedAt.Equal(w.now()) || s.State.RestsUntil != nil {
+		if s := w.summary("shop"); s.State.InspectedAt == nil || !s.State.InspectedAt.Equal(w.now()) || s.State.CooldownUntil != nil {
 			t.Errorf("day %d: %+v", day, s.State)
 		}
 		w.passDay()
 	}
 	pages := urls("shop", 10)
-	equal(t, "questions", w.questions(), append(slices.Clone(pages), pages[:2]...))
+	equal(t, "calls", w.inspectedURLs(), append(slices.Clone(pages), pages[:2]...))
 }
 
-func TestInterruptedRunsInspectNothingTwiceAndLoseNothing(t *testing.T) {
+func TestInterruptedRunsLoseNoResults(t *testing.T) {
 	const seed, pages = 11, 60
 	for _, parallel := range []int{1, 8} {
 		t.Run(fmt.Sprint(parallel, " at a time"), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, seed))
-			w := newWorld(t, nil, "shop")
+			w := newUpstream(t, nil, "shop")
 			w.serve(shopMap, urls("shop", pages)...)
 			interruptions, staged := 0, 0
 			for ; ; interruptions++ {
@@ -195,7 +195,7 @@ func TestInterruptedRunsInspectNothingTwiceAndLoseNothing(t *testing.T) {
 						cancel()
 					}
 				}
-				w.fails = func(Property, string, int) error {
+				w.fails = func(upstream.Target, string, int) error {
 					if before { // the answer is lost
 						return ctx.Err()
 					}
@@ -217,21 +217,20 @@ func TestInterruptedRunsInspectNothingTwiceAndLoseNothing(t *testing.T) {
 					}
 				}
 				if now < staged {
-					t.Errorf("%d answers were there, %d are", staged, now)
+					t.Errorf("%d results were staged, now %d are", staged, now)
 				}
 				staged = now
 			}
 			equal(t, "results", len(w.results("shop")), pages)
-			if again := len(w.questions()) - pages; again > interruptions*parallel || interruptions < 4 {
-				t.Errorf("seed %d: %d URLs were asked for again after %d interruptions", seed, again, interruptions)
+			if again := len(w.inspectedURLs()) - pages; again > interruptions*parallel || interruptions < 4 {
+				t.Errorf("seed %d: %d URLs were inspected again after %d interruptions", seed, again, interruptions)
 			}
 		})
 	}
 }
 
-// What is answered and put aside is never asked for again, however the run ends.
-func TestWhatIsStagedIsNotAskedForAgain(t *testing.T) {
-	w := newWorld(t, nil, "shop")
+func TestStagedURLsAreNotInspectedAgain(t *testing.T) {
+	w := newUpstream(t, nil, "shop")
 	w.serve(shopMap, urls("shop", 10)...)
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0
@@ -244,24 +243,24 @@ func TestWhatIsStagedIsNotAskedForAgain(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("interrupted: %v", err)
 	}
-	equal(t, "published by a run that was killed", len(w.results("shop")), 0)
+	equal(t, "published by a run that was interrupted", len(w.results("shop")), 0)
 	w.during = func(context.Context, string) {
 		if len(w.results("shop")) < 6 {
 			t.Error("what the run left is not published before the rest is asked for")
 		}
 	}
-	before := w.questions()
+	before := w.inspectedURLs()
 	w.inspect("shop", Options{})
 	equal(t, "results", len(w.results("shop")), 10)
-	for _, url := range w.questions() {
+	for _, url := range w.inspectedURLs() {
 		if slices.Contains(before[:6], url) {
-			t.Errorf("%s was asked for again", url)
+			t.Errorf("%s was inspected again", url)
 		}
 	}
 }
 
-func TestTwoInspectorsNeverWorkOnOneProperty(t *testing.T) {
-	w := newWorld(t, nil, "shop", "blog")
+func TestLeaseKeepsInspectorsOffOneProperty(t *testing.T) {
+	w := newUpstream(t, nil, "shop", "blog")
 	w.serve(shopMap, urls("shop", 5)...)
 	w.serve("https://blog.example/sitemap.xml", urls("blog", 5)...)
 	begun := make(chan struct{})
@@ -291,29 +290,28 @@ func TestTwoInspectorsNeverWorkOnOneProperty(t *testing.T) {
 	}
 	close(finish)
 	running.Wait()
-	asked := w.questions()
+	asked := w.inspectedURLs()
 	slices.Sort(asked)
-	equal(t, "questions", asked, append(urls("blog", 5), urls("shop", 5)...))
+	equal(t, "calls", asked, append(urls("blog", 5), urls("shop", 5)...))
 }
 
-// The lease of a process that was killed runs out; nobody has to come again for it.
-func TestAPropertyThatADeadProcessHeldIsWaitedFor(t *testing.T) {
-	inBubble(t, []string{"shop"}, func(t *testing.T, w *world) {
+func TestInspectWaitsForLeaseOfDeadProcessToExpire(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
 		w.serve(shopMap, urls("shop", 5)...)
-		if got := value(w.store.AcquireLease(context.Background(), "inspect/"+w.property("shop").ID, "the dead", schedule.LeaseTime))(t); !got {
+		if got := value(w.store.AcquireLease(context.Background(), "inspect/"+w.property("shop").PropertyID, "the dead", schedule.LeaseTTL))(t); !got {
 			t.Fatal("the lease is taken")
 		}
 		began := time.Now()
 		if r := w.inspect("shop", Options{}); r.Err != nil || r.Inspected != 5 {
 			t.Errorf("%+v", r)
 		}
-		if waited := time.Since(began); waited < schedule.LeaseTime || waited > DefaultWait+5*time.Second {
+		if waited := time.Since(began); waited < schedule.LeaseTTL || waited > DefaultWait+5*time.Second {
 			t.Errorf("waited %v", waited)
 		}
 	})
 }
 
-func TestARefusedURLIsSkippedAndARefusedPropertyGivenUp(t *testing.T) {
+func TestRejectedURLIsSkippedAndRejectedPropertyGivenUp(t *testing.T) {
 	const pages = 40
 	bad := func(n int) func(string) bool {
 		return func(url string) bool { return url < fmt.Sprintf("https://shop.example/%04d", n) }
@@ -326,31 +324,31 @@ func TestARefusedURLIsSkippedAndARefusedPropertyGivenUp(t *testing.T) {
 		"one":                         {bad(1), false, pages - 1, pages, 0},
 		"four in a row":               {bad(4), false, pages - 4, pages, 0},
 		"many in a row, but not all":  {bad(30), false, 10, pages, 0},
-		"all":                         {bad(pages), false, 0, refusals, 1},
-		"all, although it was better": {bad(pages), true, 0, refusals, 1},
+		"all":                         {bad(pages), false, 0, maxRejections, 1},
+		"all, although it was better": {bad(pages), true, 0, maxRejections, 1},
 	} {
-		for _, class := range []schedule.Class{schedule.Rejected, schedule.AccessLost} {
+		for _, class := range []upstream.Kind{upstream.Rejected, upstream.Forbidden} {
 			t.Run(fmt.Sprint(name, " ", class), func(t *testing.T) {
-				w := newWorld(t, nil, "shop")
+				w := newUpstream(t, nil, "shop")
 				w.serve(shopMap, urls("shop", pages)...)
 				if test.before {
 					w.inspect("shop", Options{})
-					w.questions()
+					w.inspectedURLs()
 					w.passDay()
 				}
-				w.fails = func(_ Property, url string, _ int) error {
+				w.fails = func(_ upstream.Target, url string, _ int) error {
 					if test.bad(url) {
-						return refuse(class)
+						return fail(class)
 					}
 					return nil
 				}
 				r := w.inspect("shop", Options{})
 				equal(t, "inspected", r.Inspected, test.inspected)
 				equal(t, "left", r.Left, pages-test.inspected)
-				equal(t, "questions", len(w.questions()), test.asked)
+				equal(t, "calls", len(w.inspectedURLs()), test.asked)
 				s := w.summary("shop").State
 				equal(t, "failures", s.Failures, test.failed)
-				if test.failed > 0 != (r.Err != nil) || test.failed > 0 && (!strings.Contains(s.Note, "full user") || !errors.Is(r.Err, errOut)) {
+				if test.failed > 0 != (r.Err != nil) || test.failed > 0 && (!strings.Contains(s.Note, "full user") || !errors.Is(r.Err, errDown)) {
 					t.Errorf("ended with %v, note %q", r.Err, s.Note)
 				}
 			})
@@ -358,42 +356,42 @@ func TestARefusedURLIsSkippedAndARefusedPropertyGivenUp(t *testing.T) {
 	}
 }
 
-func TestALostConnectionEndsAllItsProperties(t *testing.T) {
-	for name, lose := range map[string]func(w *world, lost func(Property) error){
-		"while it discovers": func(w *world, lost func(Property) error) { w.lists = lost },
-		"while it inspects": func(w *world, lost func(Property) error) {
-			w.fails = func(p Property, _ string, _ int) error { return lost(p) }
+func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
+	for name, lose := range map[string]func(w *fakeUpstream, lost func(upstream.Target) error){
+		"while it discovers": func(w *fakeUpstream, lost func(upstream.Target) error) { w.lists = lost },
+		"while it inspects": func(w *fakeUpstream, lost func(upstream.Target) error) {
+			w.fails = func(t upstream.Target, _ string, _ int) error { return lost(t) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := []string{"shop", "blog", "other"}
-			w := newWorld(t, nil, names...)
+			w := newUpstream(t, nil, names...)
 			for _, name := range names {
 				w.serve("https://"+name+".example/sitemap.xml", urls(name, 5)...)
 			}
 			calls := 0
-			lose(w, func(p Property) error {
-				if p.Connection == "google" {
+			lose(w, func(target upstream.Target) error {
+				if target.ConnectionID == "google" {
 					calls++
-					return refuse(schedule.ConnectionLost)
+					return fail(upstream.Revoked)
 				}
 				return nil
 			})
 			properties := w.properties(names...)
-			properties[2].Connection = "another"
+			properties[2].ConnectionID = "another"
 			results := value(w.inspector(func(c *Config) { c.Parallel = 1 }).Inspect(t.Context(), properties, Options{}))(t)
 			for i, r := range results {
-				if lost := i < 2; lost != errors.Is(r.Err, errOut) || !lost && r.Inspected != 5 {
+				if lost := i < 2; lost != errors.Is(r.Err, errDown) || !lost && r.Inspected != 5 {
 					t.Errorf("%s: %+v", names[i], r)
 				}
 			}
-			equal(t, "calls through the lost connection", calls, 1)
+			equal(t, "calls through the revoked connection", calls, 1)
 		})
 	}
 }
 
-func TestTheUpstreamsDayCounts(t *testing.T) {
-	w := newWorld(t, nil, "shop")
+func TestQuotaAndTrendUseTheDayOfTheUpstream(t *testing.T) {
+	w := newUpstream(t, nil, "shop")
 	at := noon.Add(11*time.Hour + 59*time.Minute) // 23:59 in California
 	w.now = func() time.Time { return at }
 	w.perDay = 3
@@ -403,12 +401,12 @@ func TestTheUpstreamsDayCounts(t *testing.T) {
 			at = at.Add(2 * time.Minute)
 		}
 	}
-	// The quota of the new day goes on with what is due, and the next run leaves it alone.
+	// The run continues with the quota of the new day, and the next run has only what is due since.
 	r := w.inspect("shop", Options{})
 	equal(t, "over midnight", []any{r.Inspected, r.Left, r.Err}, []any{5, 0, nil})
 	r = w.inspect("shop", Options{})
 	equal(t, "after midnight", []any{r.Inspected, r.Left}, []any{1, 1})
-	asked := w.questions()
+	asked := w.inspectedURLs()
 	equal(t, "after midnight", asked[5:], urls("shop", 1))
 	equal(t, "day", w.summary("shop").Trend[0].Date, translate.NewDate(2026, 11, 22))
 }

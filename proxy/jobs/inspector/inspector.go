@@ -11,33 +11,34 @@ import (
 	"sara/archive/sqlstore"
 	"sara/proxy/jobs/schedule"
 	"sara/proxy/jobs/sitemap"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
-// Config is what an Inspector works with. What is zero has a default, but for the first six.
+// Config configures an Inspector. The first six members are required; the others have defaults.
 type Config struct {
 	Store    Store
-	Source   Source
+	Gateway  Gateway
 	Sitemaps Sitemaps
 	Quota    Quota
 	Leases   schedule.Leases
-	Holder   string // tells this process from the others that share the Leases
+	Holder   string // the name of this process, unique among those that share the Leases
 
-	History  History          // nil: there is no archive, and URLs are found by sitemaps only
-	Progress Progress         // nil: nobody watches
-	Busy     func() bool      // reports whether customers need the machine now; nil: never
-	Now      func() time.Time // which day it is, and the times in the Store; nil: time.Now
+	History  History           // nil: there is no archive, so URLs come from sitemaps only
+	Progress schedule.Progress // nil: not observed
+	Busy     func() bool       // reports whether the server is busy with customers' requests; nil: never
+	Now      func() time.Time  // decides the day, and is the clock of what the Store gets; nil: time.Now
 
-	// Inspections a minute. With the burst of a site, which is a nineteenth of it and 30 at most, the default is what the
-	// upstream allows.
+	// Inspections per minute. A site also has a burst of a nineteenth of PerSite, at most 30. The default and its burst add up
+	// to the limit of the upstream.
 	PerSite int // 0: DefaultPerSite
 	Total   int // 0: DefaultTotal
 
 	Parallel            int           // properties at a time; 0: DefaultParallel
 	ParallelInspections int           // of one property at a time; 0: DefaultParallelInspections
-	Wait                time.Duration // for a property that another process has; 0: DefaultWait
-	RetryPause          time.Duration // before a question is asked again, doubled each time; 0: DefaultRetryPause
-	BusyLimit           time.Duration // for which one inspection gives way at most; 0: DefaultBusyLimit
+	Wait                time.Duration // for the lease of a property; 0: DefaultWait
+	RetryPause          time.Duration // before the first retry of a call, doubled with each one; 0: DefaultRetryPause
+	BusyLimit           time.Duration // how long one inspection yields to customers at most; 0: DefaultBusyLimit
 }
 
 // Defaults of a Config.
@@ -46,43 +47,39 @@ const (
 	DefaultTotal               = 10_000
 	DefaultParallel            = 8
 	DefaultParallelInspections = 8
-	DefaultWait                = schedule.LeaseTime + 5*time.Second // so that one that was killed is in nobody's way
+	DefaultWait                = schedule.LeaseTTL + 5*time.Second // long enough for the lease of a dead holder to expire
 	DefaultRetryPause          = time.Minute
 	DefaultBusyLimit           = 30 * time.Second
 )
 
 const (
-	// burst of a site, and the share of its limit that a burst takes.
-	longestBurst = 30
-	burstShare   = 19
-	// patience is how often one question is asked that is not answered.
-	patience = 4
-	// refusals in a row are taken to mean that nothing of the property can be inspected.
-	refusals = 5
-	// trafficDays are those whose clicks make a page important.
+	// maxBurst of a site, and the fraction of its limit that a burst is.
+	maxBurst      = 30
+	burstFraction = 19
+	// maxRejections in a row mean that nothing of the property can be inspected.
+	maxRejections = 5
+	// trafficDays are the days whose clicks rank the pages.
 	trafficDays = 28
-	// leastRead is how many URLs of the sitemaps of a property are read, however few its plan inspects: a sitemap has up to
-	// 50,000, and the important ones may be anywhere.
-	leastRead = 50_000
-	// waitPause is how often it is looked whether another process still has a property.
-	waitPause = time.Second
-	// askLimit is for how long a question that is under way is waited for when the run is over already.
-	askLimit = 10 * time.Second
-	// saveLimit bounds the time of putting an answer aside when the run is over already.
-	saveLimit = 10 * time.Second
+	// minSitemapURLs are read from the sitemaps of a property even if its plan inspects fewer: a sitemap has up to 50,000, and
+	// the ones with the most clicks may be anywhere in it.
+	minSitemapURLs = 50_000
+	// leasePoll is how often the lease of a property is tried while another process has it.
+	leasePoll = time.Second
+	// callGrace is how long a call in flight may continue after the run was cancelled.
+	callGrace = 10 * time.Second
+	// saveTimeout bounds the staging of one result.
+	saveTimeout = 10 * time.Second
 )
 
-// A Property is what is inspected.
+// A Property is a property to inspect.
 type Property struct {
-	ID         string
-	Site       string // as the upstream calls it; several properties may be of one site
-	Connection string // the id of what it is read through
-	MaxURLs    int    // that its plan inspects; 0: none
-	Archived   bool   // not inspected any more
-	State      sqlstore.IndexState
+	upstream.Target
+	MaxURLs  int  // that its plan inspects; 0: none
+	Archived bool // no longer inspected
+	State    sqlstore.IndexState
 }
 
-// Store keeps the URLs and their results; *sqlstore.Store says what its methods do.
+// Store keeps the URLs and their results; *sqlstore.Store documents the methods.
 type Store interface {
 	IndexState(ctx context.Context, propertyID string) (sqlstore.IndexState, error)
 	SaveIndexRun(ctx context.Context, s sqlstore.IndexState) error
@@ -94,28 +91,12 @@ type Store interface {
 
 var _ Store = (*sqlstore.Store)(nil)
 
-// Source asks the upstream. It is safe for concurrent use, and bounds the time of a question itself. An error that is no
-// *schedule.Refusal counts as schedule.Unavailable.
-type Source interface {
-	// Sitemaps returns the sitemaps that the upstream knows of a property, without those that an index names.
-	Sitemaps(ctx context.Context, p Property) ([]Sitemap, error)
-	// Inspect returns what the upstream's index holds of an address of the property.
-	Inspect(ctx context.Context, p Property, address string) (Inspection, error)
-}
-
-// A Sitemap is a sitemap that the upstream knows.
-type Sitemap struct {
-	Path             string
-	LastDownloaded   time.Time // zero: never
-	IsPending        bool
-	Warnings, Errors int64
-}
-
-// An Inspection is the upstream's answer about one address.
-type Inspection struct {
-	CoverageState string // its label in English
-	Verdict       string
-	LastCrawl     time.Time // zero: never
+// Gateway calls the upstream. It is safe for concurrent use.
+type Gateway interface {
+	// Sitemaps returns the sitemaps that were submitted for a property, without those that only an index file names.
+	Sitemaps(ctx context.Context, t upstream.Target) ([]upstream.Sitemap, error)
+	// Inspect returns the index status of a URL of the property.
+	Inspect(ctx context.Context, t upstream.Target, url string) (upstream.Inspection, error)
 }
 
 // Sitemaps reads sitemap files.
@@ -125,50 +106,31 @@ type Sitemaps interface {
 
 var _ Sitemaps = (*sitemap.Reader)(nil)
 
-// History is the archive, of which the pages with traffic are read.
+// History is the archive, from which the pages with traffic are read.
 type History interface {
 	Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (archive.Result, error)
 }
 
 var _ History = (*archive.History)(nil)
 
-// Quota counts the inspections of everybody who shares the upstream's quota of a site.
+// Quota counts inspections for all processes that share the upstream's quota of a site.
 type Quota interface {
-	// Take takes one inspection of a site on a day of the upstream. If it is not granted, it may be after wait; when wait is
-	// 0, the day is used up.
+	// Take takes one inspection of a site on a day of the upstream. When it is not granted, wait is how long until it may be; 0
+	// means that those of the day are used up.
 	Take(ctx context.Context, site string, day translate.Date) (granted bool, wait time.Duration, err error)
 }
-
-// Progress is told what happens. Its methods are called by several goroutines at once.
-type Progress interface {
-	Discovered(p Property, urls int, capped bool, problems []SitemapProblem) // so many URLs are known and kept
-	Started(p Property, urls int)                                            // so many URLs are to be inspected in this run
-	Inspected(p Property, url string)                                        // one of them is
-	UnknownLabel(p Property, label string)                                   // a coverage label that no bucket is known for
-	Paused(p Property, until time.Time, err error)                           // something is tried again then
-	Ended(p Property, err error)                                             // nil: what was asked for is done, as far as the day allows
-}
-
-type unwatched struct{}
-
-func (unwatched) Discovered(Property, int, bool, []SitemapProblem) {}
-func (unwatched) Started(Property, int)                            {}
-func (unwatched) Inspected(Property, string)                       {}
-func (unwatched) UnknownLabel(Property, string)                    {}
-func (unwatched) Paused(Property, time.Time, error)                {}
-func (unwatched) Ended(Property, error)                            {}
 
 // Inspector keeps the inspections of properties up to date.
 type Inspector struct {
 	config   Config
 	calendar translate.Calendar
-	pace     schedule.Pace
+	limiter  schedule.Limiter
 	runs     atomic.Int64
 }
 
 // New returns an Inspector.
 func New(c Config) (*Inspector, error) {
-	if c.Store == nil || c.Source == nil || c.Sitemaps == nil || c.Quota == nil || c.Leases == nil || c.Holder == "" {
+	if c.Store == nil || c.Gateway == nil || c.Sitemaps == nil || c.Quota == nil || c.Leases == nil || c.Holder == "" {
 		return nil, errors.New("BUG: the configuration of the inspector is not complete")
 	}
 	calendar, err := translate.NewCalendar()
@@ -176,7 +138,7 @@ func New(c Config) (*Inspector, error) {
 		return nil, err
 	}
 	if c.Progress == nil {
-		c.Progress = unwatched{}
+		c.Progress = schedule.NoProgress{}
 	}
 	if c.Busy == nil {
 		c.Busy = func() bool { return false }
@@ -192,4 +154,34 @@ func New(c Config) (*Inspector, error) {
 	c.RetryPause = cmp.Or(c.RetryPause, DefaultRetryPause)
 	c.BusyLimit = cmp.Or(c.BusyLimit, DefaultBusyLimit)
 	return &Inspector{config: c, calendar: calendar}, nil
+}
+
+// Daily returns the job that inspects every property once a day of the upstream. Properties of one site share its quota, so
+// those without results come first, then those with the oldest. The caller sets its Report.
+func (i *Inspector) Daily(properties func(ctx context.Context) ([]Property, error)) *schedule.Job[Property, Result] {
+	return &schedule.Job[Property, Result]{
+		Name:       "inspect",
+		Leases:     i.config.Leases,
+		Holder:     i.config.Holder,
+		Now:        i.config.Now,
+		Properties: properties,
+		Status: func(p Property) schedule.Status {
+			return schedule.Status{ID: p.PropertyID, Enabled: !p.Archived && p.MaxURLs > 0,
+				DoneAt: p.State.InspectedAt, CooldownUntil: p.State.CooldownUntil}
+		},
+		Covers: func(done, now time.Time) bool { return i.calendar.Day(done) >= i.calendar.Day(now) },
+		Order:  func(a, b Property) int { return refreshedAt(a).Compare(refreshedAt(b)) },
+		Work: func(ctx context.Context, due []Property) ([]Result, error) {
+			return i.Inspect(ctx, due, Options{})
+		},
+		Outcome: func(r Result) (Property, error) { return r.Property, r.Err },
+	}
+}
+
+// refreshedAt returns when results of a property were last published; zero for never.
+func refreshedAt(p Property) time.Time {
+	if at := p.State.RefreshedAt; at != nil {
+		return *at
+	}
+	return time.Time{}
 }

@@ -10,15 +10,14 @@ import (
 	"sara/translate"
 )
 
-// plan returns the URLs that are due on a day of the upstream, in the order in which they are inspected: those that never were
-// come first, the important ones before the others; then come those that are stale, and the more clicks they have the sooner
-// they count as that. day tells on which day of the upstream an instant falls.
+// plan returns the URLs that are due on a day of the upstream, by priority: first those that were never inspected, those with
+// more clicks before the others; then by age, weighted with the clicks. day returns the upstream's day of an instant.
 //
-// Whole days count, so that a run that goes on where another ended has the same order.
+// Ages are whole days, so that a run that continues another one has the same order.
 func plan(urls []sqlstore.TrackedURL, today translate.Date, day func(time.Time) translate.Date) []sqlstore.TrackedURL {
 	type candidate struct {
 		sqlstore.TrackedURL
-		urgency float64
+		priority float64
 	}
 	var due []candidate
 	for _, u := range urls {
@@ -29,7 +28,7 @@ func plan(urls []sqlstore.TrackedURL, today translate.Date, day func(time.Time) 
 		}
 	}
 	slices.SortFunc(due, func(a, b candidate) int {
-		if order := cmp.Compare(b.urgency, a.urgency); order != 0 {
+		if order := cmp.Compare(b.priority, a.priority); order != 0 {
 			return order
 		}
 		if a.InspectedAt == nil && a.Clicks != b.Clicks {

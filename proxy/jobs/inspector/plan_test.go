@@ -24,14 +24,14 @@ func TestPlan(t *testing.T) {
 		urls []sqlstore.TrackedURL
 		want []string
 	}{
-		"nothing":                             {nil, []string{}},
+		"empty":                               {nil, []string{}},
 		"those of today are done":             {[]sqlstore.TrackedURL{url("a", 9, 0), url("b", 0, 1)}, []string{"b"}},
 		"a clock that was ahead":              {[]sqlstore.TrackedURL{url("a", 9, -1)}, []string{}},
 		"never inspected before all":          {[]sqlstore.TrackedURL{url("a", 1_000_000, 300), url("b", 0)}, []string{"b", "a"}},
 		"never inspected by clicks, then URL": {[]sqlstore.TrackedURL{url("c", 1), url("a", 1), url("b", 2)}, []string{"b", "a", "c"}},
 		"the stalest first":                   {[]sqlstore.TrackedURL{url("a", 5, 2), url("b", 5, 3)}, []string{"b", "a"}},
-		"clicks make stale":                   {[]sqlstore.TrackedURL{url("a", 0, 3), url("b", 15, 1)}, []string{"b", "a"}},
-		"age weighs as much":                  {[]sqlstore.TrackedURL{url("a", 0, 6), url("b", 15, 1)}, []string{"a", "b"}},
+		"clicks add weight":                   {[]sqlstore.TrackedURL{url("a", 0, 3), url("b", 15, 1)}, []string{"b", "a"}},
+		"age adds weight":                     {[]sqlstore.TrackedURL{url("a", 0, 6), url("b", 15, 1)}, []string{"a", "b"}},
 		"ties by URL":                         {[]sqlstore.TrackedURL{url("b", 1, 2), url("c", 0, 4), url("a", 1, 2)}, []string{"a", "b", "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,8 +44,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// With a quota of a tenth of the URLs a day, every URL has its turn, however few clicks it has.
-func TestNothingStarves(t *testing.T) {
+// A quota of a tenth of the URLs a day is enough to inspect also those without clicks.
+func TestPlanStarvesNoURL(t *testing.T) {
 	const n, quota, days = 100, 10, 600
 	day := func(t time.Time) translate.Date { return translate.Date(t.Unix() / 86400) }
 	urls := make([]sqlstore.TrackedURL, n)

@@ -1,16 +1,18 @@
-// Package schedule is what the jobs have in common that go over all properties once a day: the collector of the archive and the
-// inspector of URLs. It finds what is due, lets one of any number of replicas do it, and says what a refusal of the upstream
-// means for the rest.
+// Package schedule is what the background jobs share: the collector of the archive and the inspector of URLs. A Job runs once
+// a day on one of any number of replicas; Limiter, Sleep and YieldToTraffic pace its calls, KindOf and Backoff decide what is
+// retried, and Progress reports how it goes.
 //
-// # Taking turns
+// # Leases
 //
-// Replicas take turns by a lease, a row of the SQL store: the store is there anyway, and a job service would be one more
-// thing to run, watch and upgrade for jobs that may be repeated, stopped and taken over at any time. A replica that dies
-// loses its lease within twenty seconds, and the next one goes on with what is missing. That holds only if the work itself can be
-// done twice without harm: a lease says whose turn it is, and cannot stop a process that has not noticed yet that it is over.
+// Replicas elect the one that works with a lease, which is a row of the SQL store. The store is there anyway; a job queue
+// would be one more service to run, watch and upgrade. The lease of a replica that dies expires within LeaseTTL, and the next
+// replica continues with what is missing.
+//
+// A lease cannot stop a process that has not yet noticed that it lost it, so work is at-least-once: for a moment two replicas
+// may do it. What a Job runs must therefore be idempotent.
 //
 // # What it is not
 //
-// It knows neither properties nor the upstream, and it does not log. It decides nothing by the clock on the wall but whether
-// something is left alone still; pauses and leases are real time, whatever Job.Now says.
+// It does not call the upstream and does not log. Job.Now decides only what is due and which properties are in backoff;
+// pauses, limiters and leases use real time.
 package schedule

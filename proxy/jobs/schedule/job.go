@@ -1,109 +1,131 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
+
+	"sara/proxy/upstream"
 )
 
-// A Job is work that comes back every day for each of many items of type I; R is what became of one of them. All members but
-// Every are required.
-type Job[I, R any] struct {
+// A Job works on properties of type P once a day each, on one replica at a time; R is the result of one of them. All members
+// but Jitter, Every and Order are required.
+type Job[P, R any] struct {
+	Name   string // of the lease that elects a replica; a verb, used in errors
 	Leases Leases
-	Lease  string           // the name of the lease that the replicas of this job take turns by
-	Holder string           // tells this replica from the others
+	Holder string           // the name of this replica, unique
+	Jitter time.Duration    // by how much this replica starts a new day late, so that not all replicas start at once
 	Every  time.Duration    // how often it looks for work; 0: DefaultEvery
-	Now    func() time.Time // by which items are left alone
+	Now    func() time.Time // for what is due, and the backoff of properties that failed
 
-	// Due returns the items that are to be worked on, and ID what tells one from the others.
-	Due func(ctx context.Context) ([]I, error)
-	ID  func(I) string
-	// Work does the work and returns what became of the items, in any order; an error is to blame on none of them. Ended
-	// returns of a result which item it is of, and why it is not done; nil when it is.
-	Work  func(ctx context.Context, due []I) ([]R, error)
-	Ended func(R) (id string, err error)
-	// Report is told what became of the items that were worked on, or why none could be.
+	Properties func(ctx context.Context) ([]P, error) // all there are
+	Status     func(P) Status
+	Covers     func(done, now time.Time) bool // whether a run that began at done has done the work of now's day
+	Order      func(a, b P) int               // of the properties that are due; nil: as Properties returns them
+
+	// Work works on properties and returns their results in any order. Its error is one that no property is to blame for.
+	Work func(ctx context.Context, due []P) ([]R, error)
+	// Outcome returns which property a result is of, and why its work is not done; nil when it is.
+	Outcome func(R) (P, error)
+	// Report receives the results of a round, or why there are none. It is not called when there was nothing to do.
 	Report func(ctx context.Context, results []R, err error)
 }
 
-// DefaultEvery is how often a Job looks for work. That costs one or two queries to the store.
+// Status is what decides whether a property is due.
+type Status struct {
+	ID            string
+	Enabled       bool       // there is work to do on it at all
+	DoneAt        *time.Time // when the last run began that did all its work; nil: never
+	CooldownUntil *time.Time // until when its site is not to be called; nil: it may be
+}
+
+// DefaultEvery is how often a Job looks for work, at one or two queries to the store each.
 const DefaultEvery = 10 * time.Minute
 
-// How long an item is left alone that could not be done, by whether that may have passed by then. It is known to this process
-// only: another replica finds out for itself.
+// Backoff of properties that failed: short after a failure that may pass by itself, long after one that a person has to
+// repair. It is known to this process only; other replicas learn it by failing themselves.
 const (
-	shortLeave = time.Hour
-	longLeave  = 12 * time.Hour
+	shortBackoff = time.Hour
+	longBackoff  = 12 * time.Hour
 )
 
-// Run works on what is due, looks again every so often, and returns when ctx has ended and all work with it.
-func (j *Job[I, R]) Run(ctx context.Context) {
-	every := j.Every
-	if every == 0 {
-		every = DefaultEvery
-	}
-	left := make(map[string]time.Time)
+// Run does the work that is due, then looks for more every so often. It returns when ctx has ended, after its work has.
+func (j *Job[P, R]) Run(ctx context.Context) {
+	backoff := make(map[string]time.Time)
 	for {
-		results, free, err := j.round(ctx, left)
+		results, acquired, err := j.round(ctx, backoff)
 		if ctx.Err() != nil {
 			return
 		}
 		if len(results) > 0 || err != nil {
 			j.Report(ctx, results, err)
 		}
-		wait := every
-		if !free {
-			wait = min(wait, LeaseTime) // whoever has the lease may have died
+		wait := cmp.Or(j.Every, DefaultEvery)
+		if !acquired {
+			wait = min(wait, LeaseTTL) // the holder of the lease may have died
 		}
-		if Pause(ctx, wait) != nil {
+		if Sleep(ctx, wait) != nil {
 			return
 		}
 	}
 }
 
-// round works on what is due if it is this replica's turn, which free reports. left is until when items are left alone.
-func (j *Job[I, R]) round(ctx context.Context, left map[string]time.Time) (results []R, free bool, err error) {
-	due, err := j.due(ctx, left)
+// round does what is due if this replica gets the lease. backoff has the time until which each failed property is left out.
+func (j *Job[P, R]) round(ctx context.Context, backoff map[string]time.Time) (results []R, acquired bool, err error) {
+	due, err := j.due(ctx, backoff)
 	if err != nil || len(due) == 0 {
 		return nil, true, err
 	}
-	free, err = Hold(ctx, j.Leases, j.Lease, j.Holder, func(ctx context.Context) error {
-		// Another replica may have done them while this one waited for its turn.
-		due, err := j.due(ctx, left)
+	acquired, err = WithLease(ctx, j.Leases, j.Name, j.Holder, func(ctx context.Context) error {
+		// Another replica may have done the work just before this one got the lease.
+		due, err := j.due(ctx, backoff)
 		if err != nil || len(due) == 0 {
 			return err
 		}
 		results, err = j.Work(ctx, due)
 		return err
 	})
-	if err != nil { // the items are not to blame
+	if err != nil { // no property is to blame
 		return results, true, err
 	}
 	now := j.Now()
 	for _, r := range results {
-		id, err := j.Ended(r)
+		p, err := j.Outcome(r)
+		id := j.Status(p).ID
 		switch {
 		case err == nil:
-			delete(left, id)
+			delete(backoff, id)
 		case mayPass(err):
-			left[id] = now.Add(shortLeave)
+			backoff[id] = now.Add(shortBackoff)
 		default:
-			left[id] = now.Add(longLeave)
+			backoff[id] = now.Add(longBackoff)
 		}
 	}
-	return results, free, nil
+	return results, acquired, nil
 }
 
-func (j *Job[I, R]) due(ctx context.Context, left map[string]time.Time) ([]I, error) {
-	due, err := j.Due(ctx)
+// due returns the properties to work on now. A day begins for this replica when its jitter has passed; a property that was
+// never done does not wait for that.
+func (j *Job[P, R]) due(ctx context.Context, backoff map[string]time.Time) ([]P, error) {
+	properties, err := j.Properties(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("look for properties to %s: %w", j.Name, err)
 	}
 	now := j.Now()
-	return slices.DeleteFunc(due, func(i I) bool { return left[j.ID(i)].After(now) }), nil
+	due := slices.DeleteFunc(slices.Clone(properties), func(p P) bool {
+		s := j.Status(p)
+		return !s.Enabled || s.DoneAt != nil && j.Covers(*s.DoneAt, now.Add(-j.Jitter)) ||
+			s.CooldownUntil != nil && s.CooldownUntil.After(now) || backoff[s.ID].After(now)
+	})
+	if j.Order != nil {
+		slices.SortStableFunc(due, j.Order)
+	}
+	return due, nil
 }
 
 func mayPass(err error) bool {
-	class := ClassOf(err)
-	return class == Unavailable || class == Quota
+	kind := KindOf(err)
+	return kind == upstream.Unavailable || kind == upstream.Quota
 }

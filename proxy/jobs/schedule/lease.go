@@ -8,55 +8,62 @@ import (
 	"time"
 )
 
-// Leases are what processes take turns by.
+// Leases are named locks that expire, shared by all replicas.
 type Leases interface {
-	// AcquireLease takes the lease for a time unless another holds it, and reports whether the holder has it.
+	// AcquireLease takes the lease for ttl unless another holder has it, and reports whether the holder has it now.
 	AcquireLease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
-	// RenewLease lets the holder keep it for another ttl, and reports whether it held it still.
+	// RenewLease extends the lease to ttl from now, and reports whether the holder still had it.
 	RenewLease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
-	// ReleaseLease gives it back.
+	// ReleaseLease gives the lease up before it expires.
 	ReleaseLease(ctx context.Context, name, holder string) error
 }
 
-// LeaseTime is how long a lease lasts that is not renewed any more.
-const LeaseTime = 20 * time.Second
+const (
+	// LeaseTTL is how long a lease lasts after its last renewal.
+	LeaseTTL = 20 * time.Second
 
-// ErrLeaseLost is why the context ends of a holder that cannot show any more that it is its turn.
+	renewEvery   = LeaseTTL / 6
+	leaseTimeout = LeaseTTL / 6 // of one renewal or release
+)
+
+// ErrLeaseLost is the cause of a context that ended because the lease could not be renewed.
 var ErrLeaseLost = errors.New("the lease is lost: another replica may be at work")
 
-// Hold runs do while the holder has the lease of that name, and not at all when another has it; free reports which. The
-// context of do ends with ErrLeaseLost as its cause when the lease is lost. The error is do's, or that of the leases.
+// WithLease runs do while the holder has the named lease, and renews it meanwhile. acquired is false when another holder has
+// it; do is not called then. When the lease is lost, the context of do is cancelled with ErrLeaseLost as its cause. The error
+// is that of do or of the leases.
 //
-// Two holders of one name are one holder: whoever may be at work twice at once needs two names.
-func Hold(ctx context.Context, leases Leases, name, holder string, do func(ctx context.Context) error) (free bool, err error) {
-	got, err := leases.AcquireLease(ctx, name, holder, LeaseTime)
-	if err != nil || !got {
+// A lease is reentrant by holder: use a distinct holder name for each concurrent run.
+func WithLease(ctx context.Context, leases Leases, name, holder string, do func(ctx context.Context) error) (acquired bool, err error) {
+	acquired, err = leases.AcquireLease(ctx, name, holder, LeaseTTL)
+	if err != nil || !acquired {
 		return false, err
 	}
-	held, lose := context.WithCancelCause(ctx)
+	held, cancel := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
-	renewing.Go(func() { renew(held, lose, leases, name, holder) })
+	renewing.Go(func() { renew(held, cancel, leases, name, holder) })
 	err = do(held)
-	lose(nil)
+	cancel(nil)
 	renewing.Wait()
-	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), LeaseTime/6)
-	defer cancel()
+	releasing, stop := context.WithTimeout(context.WithoutCancel(ctx), leaseTimeout)
+	defer stop()
 	return true, errors.Join(err, leases.ReleaseLease(releasing, name, holder))
 }
 
-// renew keeps the lease until ctx ends, and ends it by lose when it cannot.
-func renew(ctx context.Context, lose context.CancelCauseFunc, leases Leases, name, holder string) {
+// renew renews the lease until ctx ends. It cancels the work when the lease is gone, and also when renewing has failed for
+// half of the TTL: the work then stops before another replica can start.
+func renew(ctx context.Context, cancel context.CancelCauseFunc, leases Leases, name, holder string) {
 	renewed := time.Now()
-	for Pause(ctx, LeaseTime/6) == nil {
-		asked := time.Now()
-		bounded, cancel := context.WithTimeout(ctx, LeaseTime/6)
-		held, err := leases.RenewLease(bounded, name, holder, LeaseTime)
-		cancel()
+	for Sleep(ctx, renewEvery) == nil {
+		began := time.Now()
+		renewing, stop := context.WithTimeout(ctx, leaseTimeout)
+		held, err := leases.RenewLease(renewing, name, holder, LeaseTTL)
+		stop()
 		switch {
 		case err == nil && held:
-			renewed = asked
-		case err == nil, time.Since(renewed) >= LeaseTime/2:
-			lose(fmt.Errorf("hold %q: %w", name, errors.Join(ErrLeaseLost, err)))
+			renewed = began
+		case err == nil, time.Since(renewed) >= LeaseTTL/2:
+			cancel(fmt.Errorf("hold %q: %w", name, errors.Join(ErrLeaseLost, err)))
 			return
 		}
 	}

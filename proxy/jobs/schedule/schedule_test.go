@@ -6,18 +6,21 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sara/proxy/upstream"
 )
 
-// leases is a store's table of leases.
+// leases is the table of leases of a store.
 type leases struct {
 	mu      sync.Mutex
 	holders map[string]string
 	until   map[string]time.Time
-	down    error // nil: the store answers
+	down    error // nil: the store works
 }
 
 func newLeases() *leases {
@@ -54,57 +57,57 @@ func (l *leases) ReleaseLease(_ context.Context, name, holder string) error {
 	return l.down
 }
 
-// steal gives a lease to somebody who is not in the test, or with an error takes the store away.
+// steal gives a lease to another holder; with an error it also makes the store fail.
 func (l *leases) steal(name string, down error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holders[name], l.until[name], l.down = "somebody else", time.Now().Add(LeaseTime), down
+	l.holders[name], l.until[name], l.down = "another", time.Now().Add(LeaseTTL), down
 }
 
-func TestALeaseIsHeldAsLongAsTheWorkTakes(t *testing.T) {
+func TestLeaseIsHeldForAsLongAsTheWorkRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeases()
-		try := func(name, holder string) (ran, free bool) {
-			free, err := Hold(t.Context(), l, name, holder, func(context.Context) error { ran = true; return nil })
+		try := func(name, holder string) (ran, acquired bool) {
+			acquired, err := WithLease(t.Context(), l, name, holder, func(context.Context) error { ran = true; return nil })
 			if err != nil {
-				t.Errorf("%s holds %s: %v", holder, name, err)
+				t.Errorf("%s acquires %s: %v", holder, name, err)
 			}
-			return ran, free
+			return ran, acquired
 		}
-		free, err := Hold(t.Context(), l, "shop", "a", func(ctx context.Context) error {
+		acquired, err := WithLease(t.Context(), l, "shop", "a", func(ctx context.Context) error {
 			for range 60 {
 				time.Sleep(time.Minute)
-				if ran, free := try("shop", "b"); ran || free {
-					t.Error("two hold one lease")
+				if ran, acquired := try("shop", "b"); ran || acquired {
+					t.Error("two holders have one lease")
 				}
 			}
-			if ran, free := try("blog", "b"); !ran || !free {
+			if ran, acquired := try("blog", "b"); !ran || !acquired {
 				t.Error("another lease is not free")
 			}
 			return errors.Join(context.Cause(ctx), errWork)
 		})
-		if !free || !errors.Is(err, errWork) || errors.Is(err, ErrLeaseLost) {
-			t.Errorf("held %t, %v", free, err)
+		if !acquired || !errors.Is(err, errWork) || errors.Is(err, ErrLeaseLost) {
+			t.Errorf("acquired %t, %v", acquired, err)
 		}
-		if ran, free := try("shop", "b"); !ran || !free {
-			t.Error("the lease is not given back")
+		if ran, acquired := try("shop", "b"); !ran || !acquired {
+			t.Error("the lease was not released")
 		}
 	})
 }
 
 var errWork = errors.New("the work is not done")
 
-func TestALostLeaseEndsTheWork(t *testing.T) {
-	for name, down := range map[string]error{"to another": nil, "to an outage": errors.New("the store is out")} {
+func TestLostLeaseCancelsTheWork(t *testing.T) {
+	for name, down := range map[string]error{"another holder": nil, "store outage": errors.New("the store is down")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLeases()
 				began := time.Now()
-				_, err := Hold(t.Context(), l, "shop", "a", func(ctx context.Context) error {
+				_, err := WithLease(t.Context(), l, "shop", "a", func(ctx context.Context) error {
 					l.steal("shop", down)
-					return Pause(ctx, time.Hour)
+					return Sleep(ctx, time.Hour)
 				})
-				if took := time.Since(began); !errors.Is(err, ErrLeaseLost) || down != nil && !errors.Is(err, down) || took >= LeaseTime {
+				if took := time.Since(began); !errors.Is(err, ErrLeaseLost) || down != nil && !errors.Is(err, down) || took >= LeaseTTL {
 					t.Errorf("ended after %s with %v", took, err)
 				}
 			})
@@ -112,35 +115,34 @@ func TestALostLeaseEndsTheWork(t *testing.T) {
 	}
 }
 
-func TestGivingWayEndsWithTheCustomersTheLimitAndTheContext(t *testing.T) {
+func TestYieldToTrafficEndsWhenIdleAtTheLimitAndWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		way := func(ctx context.Context, busyFor time.Duration) (time.Duration, error) {
-			began = time.Now()
-			err := GiveWay(ctx, func() bool { return time.Since(began) < busyFor }, time.Minute)
+		yield := func(ctx context.Context, busyFor time.Duration) (time.Duration, error) {
+			began := time.Now()
+			err := YieldToTraffic(ctx, func() bool { return time.Since(began) < busyFor }, time.Minute)
 			return time.Since(began), err
 		}
 		for busyFor, want := range map[time.Duration]time.Duration{0: 0, 10 * time.Second: 10 * time.Second, time.Hour: time.Minute} {
-			if waited, err := way(t.Context(), busyFor); waited != want || err != nil {
+			if waited, err := yield(t.Context(), busyFor); waited != want || err != nil {
 				t.Errorf("busy for %s: waited %s, %v", busyFor, waited, err)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		if waited, err := way(ctx, time.Hour); waited != 20*time.Second || !errors.Is(err, context.DeadlineExceeded) {
+		if waited, err := yield(ctx, time.Hour); waited != 20*time.Second || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("interrupted after %s with %v", waited, err)
 		}
 	})
 }
 
-// A job whose items are due until they are done.
+// jobTest has properties that are due until their work is done.
 type jobTest struct {
 	mu    sync.Mutex
-	left  map[string]error // what an item ends with
+	left  map[string]error // the outcome of a property's work
 	tries map[string]int
 }
 
-// tried returns how often each item was worked on.
+// tried returns how often each property was worked on.
 func (j *jobTest) tried() map[string]int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -148,91 +150,122 @@ func (j *jobTest) tried() map[string]int {
 }
 
 type outcome struct {
-	item string
-	err  error
+	property string
+	err      error
 }
 
 func (j *jobTest) job(l Leases, holder string) *Job[string, outcome] {
 	return &Job[string, outcome]{
-		Leases: l, Lease: "job", Holder: holder, Now: time.Now,
-		ID: func(item string) string { return item },
-		Due: func(context.Context) ([]string, error) {
+		Name: "job", Leases: l, Holder: holder, Now: time.Now,
+		Properties: func(context.Context) ([]string, error) {
 			j.mu.Lock()
 			defer j.mu.Unlock()
 			return slices.Sorted(maps.Keys(j.left)), nil
 		},
+		Status: func(property string) Status { return Status{ID: property, Enabled: true} },
+		Covers: func(_, _ time.Time) bool { return false },
 		Work: func(ctx context.Context, due []string) (outcomes []outcome, err error) {
-			for _, item := range due {
-				if err := Pause(ctx, time.Minute); err != nil {
+			for _, property := range due {
+				if err := Sleep(ctx, time.Minute); err != nil {
 					return outcomes, err
 				}
 				j.mu.Lock()
-				j.tries[item]++
-				outcomes = append(outcomes, outcome{item, j.left[item]})
-				if j.left[item] == nil {
-					delete(j.left, item)
+				j.tries[property]++
+				outcomes = append(outcomes, outcome{property, j.left[property]})
+				if j.left[property] == nil {
+					delete(j.left, property)
 				}
 				j.mu.Unlock()
 			}
 			return outcomes, nil
 		},
-		Ended:  func(o outcome) (string, error) { return o.item, o.err },
-		Report: func(context.Context, []outcome, error) {},
+		Outcome: func(o outcome) (string, error) { return o.property, o.err },
+		Report:  func(context.Context, []outcome, error) {},
 	}
 }
 
-func TestOfTheReplicasOneWorksAndWhatFailsIsLeftAlone(t *testing.T) {
+func TestJobRunsOnOneReplicaAndBacksOffFailedProperties(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, ctx := newLeases(), t.Context()
 		ctx, stop := context.WithCancel(ctx)
-		refuse := func(class Class) error { return fmt.Errorf("ask: %w", &Refusal{Class: class, Err: errWork}) }
+		fail := func(kind upstream.Kind) error { return fmt.Errorf("call: %w", &upstream.Error{Kind: kind}) }
 		test := &jobTest{tries: make(map[string]int), left: map[string]error{
-			"fine": nil, "well": nil, "broken": errWork, "out": refuse(Unavailable), "tired": refuse(Quota),
-			"closed": refuse(AccessLost), "cut": refuse(ConnectionLost), "wrong": refuse(Rejected),
+			"fine": nil, "well": nil, "broken": errWork, "down": fail(upstream.Unavailable), "slow": fail(upstream.Interrupted),
+			"quota": fail(upstream.Quota), "cooldown": NewCooldownError(time.Now().Add(time.Hour), time.Now()),
+			"forbidden": fail(upstream.Forbidden), "revoked": fail(upstream.Revoked), "misconfigured": fail(upstream.Misconfigured),
+			"rejected": fail(upstream.Rejected),
 		}}
 		var running sync.WaitGroup
 		running.Go(func() { test.job(l, "a").Run(ctx) })
-		time.Sleep(30 * time.Second) // the second comes while the first is at work
+		time.Sleep(30 * time.Second) // the second replica starts while the first one works
 		running.Go(func() { test.job(l, "b").Run(ctx) })
-		time.Sleep(7 * time.Minute)
-		for item, n := range test.tried() {
+		time.Sleep(11 * time.Minute)
+		for property, n := range test.tried() {
 			if n != 1 {
-				t.Errorf("%s: %d tries in the first round", item, n)
+				t.Errorf("%s: %d tries in the first round", property, n)
 			}
 		}
-		time.Sleep(24*time.Hour - 7*time.Minute)
+		time.Sleep(24*time.Hour - 11*time.Minute)
 		stop()
 		running.Wait()
 		tries := test.tried()
-		for item, n := range tries { // each replica has to find out for itself
-			most := map[string]int{"fine": 1, "well": 1, "broken": 48, "out": 48, "tired": 48, "closed": 6, "cut": 6, "wrong": 6}[item]
-			if n > most || most > 1 && n < most/3 {
-				t.Errorf("%s: %d tries in a day, want %d at most", item, n, most)
+		most := map[string]int{"fine": 1, "well": 1, "broken": 48, "down": 48, "slow": 48, "quota": 48, "cooldown": 48,
+			"forbidden": 6, "revoked": 6, "misconfigured": 6, "rejected": 6}
+		for property, most := range most { // backoff is per process: each replica has to fail by itself
+			if n := tries[property]; n > most || n < max(1, most/3) {
+				t.Errorf("%s: %d tries in a day, want at most %d", property, n, most)
 			}
 		}
-		if len(tries) != 8 {
-			t.Errorf("tried %v", tries)
-		}
 		if len(l.holders) > 0 {
-			t.Errorf("leases are not given back: %v", l.holders)
+			t.Errorf("leases that were not released: %v", l.holders)
 		}
 	})
 }
 
-// A replica that was killed is not waited for longer than its lease.
-func TestTheWorkOfADeadReplicaIsTakenOverSoon(t *testing.T) {
+func TestJobTakesOverFromDeadReplicaWhenLeaseExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeases()
-		l.steal("job", nil) // by somebody who never comes back for it
+		l.steal("job", nil) // by a holder that never renews or releases it
 		test := &jobTest{tries: make(map[string]int), left: map[string]error{"fine": nil}}
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { test.job(l, "a").Run(ctx) })
-		time.Sleep(2*LeaseTime + time.Minute) // an item takes a minute
+		time.Sleep(2*LeaseTTL + time.Minute) // a property takes a minute
 		stop()
 		running.Wait()
 		if test.tries["fine"] != 1 {
 			t.Errorf("%d tries", test.tries["fine"])
 		}
 	})
+}
+
+func TestJobOrdersWhatIsDue(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	at := func(hours int) *time.Time { at := now.Add(time.Duration(hours) * time.Hour); return &at }
+	all := []Status{
+		{ID: "done", Enabled: true, DoneAt: at(-1)}, {ID: "off"}, {ID: "cooling", Enabled: true, CooldownUntil: at(1)},
+		{ID: "backoff", Enabled: true}, {ID: "stale", Enabled: true, DoneAt: at(-30)},
+		{ID: "cooled", Enabled: true, CooldownUntil: at(-1)}, {ID: "new", Enabled: true},
+	}
+	j := Job[Status, outcome]{
+		Name: "job", Now: func() time.Time { return now }, Status: func(s Status) Status { return s },
+		Properties: func(context.Context) ([]Status, error) { return all, nil },
+		Covers:     func(done, now time.Time) bool { return now.Sub(done) < 24*time.Hour },
+		Order:      func(a, b Status) int { return strings.Compare(a.ID, b.ID) },
+	}
+	due, err := j.due(t.Context(), map[string]time.Time{"backoff": now.Add(time.Minute), "new": now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, s := range due {
+		ids = append(ids, s.ID)
+	}
+	if want := []string{"cooled", "new", "stale"}; !slices.Equal(ids, want) {
+		t.Errorf("due: %v, want %v", ids, want)
+	}
+	j.Properties = func(context.Context) ([]Status, error) { return nil, errWork }
+	if _, err := j.due(t.Context(), nil); !errors.Is(err, errWork) {
+		t.Errorf("got %v", err)
+	}
 }

@@ -16,49 +16,51 @@ import (
 
 	"sara/archive"
 	"sara/archive/bucket"
-	"sara/proxy/jobs/schedule"
+	"sara/archive/sqlstore"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
-// world is an upstream, computed naively: what it knows of a day depends on the site, the day, and whether it is settled.
-type world struct {
+// fakeUpstream is a Gateway and a Store. Its figures for a day are a function of the site, the day, and whether the day is
+// settled; it computes them without the shortcuts of the collector.
+type fakeUpstream struct {
 	t        testing.TB
 	now      func() time.Time
 	calendar translate.Calendar
-	late     int // days up to the anchor that it does not show yet
+	late     int // how many days up to the anchor it does not show yet
 
 	mu     sync.Mutex
-	asked  []question
-	fails  func(p Property, q translate.Query) error // nil: nothing does
-	states map[string]State                          // the ledger
+	made   []call
+	fails  func(t upstream.Target, q translate.Query) error // nil: no call fails
+	states map[string]sqlstore.ArchiveState                 // saved, by property
 }
 
-type question struct {
-	at       time.Time
-	property Property
-	query    translate.Query
+type call struct {
+	at     time.Time
+	target upstream.Target
+	query  translate.Query
 }
 
-// newWorld returns a world by the clock of now; nil is one that stands still.
-func newWorld(t testing.TB, now func() time.Time) *world {
+// newUpstream returns a fakeUpstream with the clock now; nil is a clock that stands still.
+func newUpstream(t testing.TB, now func() time.Time) *fakeUpstream {
 	t.Helper()
 	calendar, err := translate.NewCalendar()
 	check(t, err)
 	if now == nil {
 		now = func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 	}
-	return &world{t: t, now: now, calendar: calendar, states: make(map[string]State)}
+	return &fakeUpstream{t: t, now: now, calendar: calendar, states: make(map[string]sqlstore.ArchiveState)}
 }
 
-// passDay lets a clock that stands still stand a day later.
-func (w *world) passDay() {
+// passDay advances a clock that stands still by a day.
+func (w *fakeUpstream) passDay() {
 	later := w.now().AddDate(0, 0, 1)
 	w.now = func() time.Time { return later }
 }
 
-func (w *world) anchor() translate.Date { return w.calendar.Anchor(w.now()) }
+func (w *fakeUpstream) anchor() translate.Date { return w.calendar.Anchor(w.now()) }
 
-// What figures are of.
+// What a figure is.
 const (
 	ofKind = iota
 	ofCount
@@ -67,7 +69,7 @@ const (
 	ofPosition
 )
 
-// figure is a number below n that stands for all that follows.
+// figure hashes its arguments to a number below n.
 func figure(n uint64, of int, site string, by translate.Dimension, day translate.Date, row int64) int64 {
 	h := uint64(of)
 	mix := func(part uint64) { // the finalizer of splitmix64
@@ -85,17 +87,17 @@ func figure(n uint64, of int, site string, by translate.Dimension, day translate
 	return int64(h % n)
 }
 
-// kind is what sort of day it is.
+// kind is a sort of day.
 type kind int
 
 const (
 	busy     kind = iota
 	quiet         // without traffic, shown as zeros
 	unshown       // without traffic, not shown
-	withheld      // with traffic, but without a query that is told
+	withheld      // with traffic, but all search queries are withheld
 )
 
-func (w *world) kind(site string, day translate.Date) kind {
+func (w *fakeUpstream) kind(site string, day translate.Date) kind {
 	switch figure(20, ofKind, site, 0, day, 0) {
 	case 0:
 		return quiet
@@ -107,11 +109,11 @@ func (w *world) kind(site string, day translate.Date) kind {
 	return busy
 }
 
-// rows are all there are of a day, as if it were settled or not, in the upstream's order.
-func (w *world) rows(site string, by translate.Dimension, day translate.Date, settled bool) []archive.Record {
+// rows returns all rows of a day, settled or not, in the upstream's order.
+func (w *fakeUpstream) rows(site string, by translate.Dimension, day translate.Date, settled bool) []archive.Record {
 	n := map[translate.Dimension]int64{translate.ByDate: 1, translate.ByDevice: 3, translate.ByCountry: 9}[by]
 	if n == 0 {
-		n = 90 + figure(20, ofCount, site, by, day, 0) // a hundred, more or less
+		n = 90 + figure(20, ofCount, site, by, day, 0) // about a hundred
 	}
 	switch k := w.kind(site, day); {
 	case k == quiet || k == unshown, k == withheld && by == translate.ByQuery:
@@ -137,29 +139,30 @@ func (w *world) rows(site string, by translate.Dimension, day translate.Date, se
 	return rows
 }
 
-func (w *world) isSettled(day translate.Date) bool { return day <= w.anchor()-provisionalDays }
+func (w *fakeUpstream) isSettled(day translate.Date) bool { return day <= w.anchor()-provisionalDays }
 
-// isShown reports whether the upstream tells anything of the day, or it is too late for it.
-func (w *world) isShown(site string, day translate.Date) bool {
+// isShown reports whether the upstream shows the day, or never will.
+func (w *fakeUpstream) isShown(site string, day translate.Date) bool {
 	return w.isSettled(day) || w.kind(site, day) != unshown
 }
 
-// Ask implements Source.
-func (w *world) Ask(ctx context.Context, p Property, q translate.Query) (*translate.Rows, error) {
+// Query implements Gateway.
+func (w *fakeUpstream) Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (
+	*translate.Rows, error) {
 	w.mu.Lock()
-	w.asked = append(w.asked, question{w.now(), p, q})
+	w.made = append(w.made, call{w.now(), t, q})
 	fails := w.fails
 	w.mu.Unlock()
 	if fails != nil {
-		if err := fails(p, q); err != nil {
+		if err := fails(t, q); err != nil {
 			return nil, err
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if q.Site != p.Site || len(q.Conditions) > 0 || q.Range.End > w.anchor() {
-		w.t.Errorf("asked %+v about %s", q, p.Site)
+	if q.Site != t.Site || len(q.Conditions) > 0 || q.Range.End > w.anchor() || charge != nil {
+		w.t.Errorf("called with %+v for %s", q, t.Site)
 	}
 	var b translate.RowsBuilder
 	add := func(key string, r archive.Record) {
@@ -181,7 +184,7 @@ func (w *world) Ask(ctx context.Context, p Property, q translate.Query) (*transl
 		return b.Rows(), nil
 	}
 	if q.Range.Days() != 1 {
-		w.t.Errorf("asked for %s of %d days at once", q.Dimension, q.Range.Days())
+		w.t.Errorf("queried %s of %d days at once", q.Dimension, q.Range.Days())
 	}
 	rows := w.rows(q.Site, q.Dimension, q.Range.Start, w.isSettled(q.Range.Start))
 	for _, r := range rows[:min(len(rows), q.RowLimit)] {
@@ -190,41 +193,42 @@ func (w *world) Ask(ctx context.Context, p Property, q translate.Query) (*transl
 	return b.Rows(), nil
 }
 
-// SaveState implements Ledger.
-func (w *world) SaveState(_ context.Context, s State) error {
+// SaveArchiveState implements Store.
+func (w *fakeUpstream) SaveArchiveState(_ context.Context, s sqlstore.ArchiveState) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.states[s.PropertyID] = s
 	return nil
 }
 
-// property returns a property as the ledger has it.
-func (w *world) property(id string) Property {
+// property returns a property with its saved state.
+func (w *fakeUpstream) property(id string) Property {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Property{ID: id, Site: "sc-domain:" + id + ".example", Connection: "google", RetentionMonths: 36, State: w.states[id]}
+	target := upstream.Target{PropertyID: id, Site: "sc-domain:" + id + ".example", ConnectionID: "google"}
+	return Property{Target: target, RetentionMonths: 36, State: w.states[id]}
 }
 
-func (w *world) state(id string) State { return w.property(id).State }
+func (w *fakeUpstream) state(id string) sqlstore.ArchiveState { return w.property(id).State }
 
-// failing makes questions fail from now on.
-func (w *world) failing(fails func(p Property, q translate.Query) error) {
+// failing makes calls fail from now on.
+func (w *fakeUpstream) failing(fails func(t upstream.Target, q translate.Query) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fails = fails
 }
 
-// calls returns the questions since the last time that it was asked.
-func (w *world) calls() []question {
+// calls returns the calls since it was last used.
+func (w *fakeUpstream) calls() []call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	asked := w.asked
-	w.asked = nil
-	return asked
+	made := w.made
+	w.made = nil
+	return made
 }
 
-// wantArchived checks that the days of a property are archived as a naive reading of the upstream has them, and no others.
-func (w *world) wantArchived(location, id string, first, last translate.Date) {
+// wantArchived checks that exactly the days of the range are archived, with the rows that the upstream has.
+func (w *fakeUpstream) wantArchived(location, id string, first, last translate.Date) {
 	w.t.Helper()
 	h := openHistory(w.t, location)
 	site := w.property(id).Site
@@ -264,7 +268,7 @@ func (w *world) wantArchived(location, id string, first, last translate.Date) {
 	}
 }
 
-// openHistory opens the history in a folder, or wherever location says.
+// openHistory opens the history at a location of package bucket.
 func openHistory(t testing.TB, location string) *archive.History {
 	t.Helper()
 	b, err := bucket.Open(location)
@@ -274,11 +278,11 @@ func openHistory(t testing.TB, location string) *archive.History {
 	return h
 }
 
-// collector returns a collector of the world that does not pause, with a new history in the location.
-func (w *world) collector(location string, change ...func(*Config)) *Collector {
+// collector returns a collector without rate limits, with a new history at the location.
+func (w *fakeUpstream) collector(location string, change ...func(*Config)) *Collector {
 	w.t.Helper()
 	const unpaced = 60_000_000
-	config := Config{History: openHistory(w.t, location), Source: w, Ledger: w, Now: w.now,
+	config := Config{History: openHistory(w.t, location), Gateway: w, Store: w, Now: w.now,
 		PerSite: unpaced, PerConnection: unpaced, Total: unpaced}
 	for _, f := range change {
 		f(&config)
@@ -288,20 +292,20 @@ func (w *world) collector(location string, change ...func(*Config)) *Collector {
 	return c
 }
 
-// collect runs a collector over the properties, all of which have to become complete.
-func (w *world) collect(c *Collector, span Span, ids ...string) []Result {
+// collect runs a collector and checks that all properties become complete.
+func (w *fakeUpstream) collect(c *Collector, span Span, ids ...string) []Result {
 	w.t.Helper()
 	results, err := c.Collect(context.Background(), w.properties(ids...), span)
 	check(w.t, err)
 	for _, r := range results {
 		if r.Err != nil {
-			w.t.Errorf("%s: %v", r.Property.ID, r.Err)
+			w.t.Errorf("%s: %v", r.Property.PropertyID, r.Err)
 		}
 	}
 	return results
 }
 
-func (w *world) properties(ids ...string) []Property {
+func (w *fakeUpstream) properties(ids ...string) []Property {
 	properties := make([]Property, len(ids))
 	for i, id := range ids {
 		properties[i] = w.property(id)
@@ -309,9 +313,9 @@ func (w *world) properties(ids ...string) []Property {
 	return properties
 }
 
-// questions returns how many questions the days of a property take: one for the totals, one to be sure of a day without
-// traffic, four for a day with.
-func (w *world) questions(id string, first translate.Date) int {
+// callsFor returns how many calls a property needs: one for the totals, one to confirm a day without traffic, four for a day
+// with traffic.
+func (w *fakeUpstream) callsFor(id string, first translate.Date) int {
 	site := w.property(id).Site
 	n := 1
 	for day := first; day <= w.anchor(); day++ {
@@ -348,7 +352,7 @@ func wantSameObjects(t testing.TB, got, want map[string]string) {
 	}
 	for name := range want {
 		if got[name] != want[name] {
-			t.Errorf("%s has other bytes", name)
+			t.Errorf("the bytes of %s differ", name)
 		}
 	}
 }
@@ -367,8 +371,9 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-var errOut = errors.New("the upstream is out")
+var errDown = errors.New("the upstream is down")
 
-func refuse(class schedule.Class, rest time.Duration) error {
-	return fmt.Errorf("ask: %w", &schedule.Refusal{Class: class, Rest: rest, Err: errOut})
+// fail returns an error of the upstream that is errDown, too.
+func fail(kind upstream.Kind, retryAfter time.Duration) error {
+	return fmt.Errorf("%w: %w", errDown, &upstream.Error{Kind: kind, RetryAfter: retryAfter})
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-func TestNoMinuteHasMoreCallsThanTheLimitAndItsBurst(t *testing.T) {
+func TestLimiterAllowsLimitPlusBurstInAnyMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var pace Pace
+		var limiter Limiter
 		began := time.Now()
 		a, b := Limit{"a", 570, 30}, Limit{"b", 60, 0}
 		calls := make([][]time.Duration, 3) // with a, with b, with both
@@ -22,7 +22,7 @@ func TestNoMinuteHasMoreCallsThanTheLimitAndItsBurst(t *testing.T) {
 			for range 4 {
 				callers.Go(func() {
 					for range 300 {
-						if err := pace.Turn(t.Context(), limits...); err != nil {
+						if err := limiter.Wait(t.Context(), limits...); err != nil {
 							t.Error(err)
 						}
 						mu.Lock()
@@ -50,20 +50,20 @@ func TestNoMinuteHasMoreCallsThanTheLimitAndItsBurst(t *testing.T) {
 	})
 }
 
-func TestWaitingForATurnEndsWithTheContext(t *testing.T) {
+func TestLimiterWaitEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var pace Pace
+		var limiter Limiter
 		once := Limit{"rare", 1, 0}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := pace.Turn(ctx, once); err != nil {
+		if err := limiter.Wait(ctx, once); err != nil {
 			t.Fatal(err)
 		}
-		if err := pace.Turn(ctx, once); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a turn without time: %v", err)
+		if err := limiter.Wait(ctx, once); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Wait past the deadline: %v", err)
 		}
-		if err := pace.Turn(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a turn after the end: %v", err)
+		if err := limiter.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Wait after the deadline: %v", err)
 		}
 	})
 }

@@ -1,0 +1,316 @@
+package collector
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sara/proxy/jobs/schedule"
+	"sara/proxy/upstream"
+	"sara/translate"
+)
+
+// inBubble runs a test in a bubble of synctest, with its fake clock.
+func inBubble(t *testing.T, test func(*bubble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newUpstream(t, time.Now)
+		test(&bubble{fakeUpstream: w, t: t, history: newMemory()})
+	})
+}
+
+type bubble struct {
+	*fakeUpstream
+	t       *testing.T
+	history *memory
+}
+
+// paced returns a collector with the default limits.
+func (b *bubble) paced(change ...func(*Config)) *Collector {
+	b.t.Helper()
+	config := Config{History: b.history, Gateway: b.fakeUpstream, Store: b.fakeUpstream}
+	for _, f := range change {
+		f(&config)
+	}
+	c, err := New(config)
+	check(b.t, err)
+	return c
+}
+
+// run collects the last week of properties.
+func (b *bubble) run(c *Collector, ids ...string) []Result {
+	b.t.Helper()
+	results, err := c.Collect(context.Background(), b.properties(ids...), b.weeks(1))
+	check(b.t, err)
+	return results
+}
+
+func (b *bubble) wantWhole(ids ...string) {
+	b.t.Helper()
+	for _, id := range ids {
+		want := 0
+		for day := *b.weeks(1).Since; day <= b.anchor(); day++ {
+			if b.isShown(b.property(id).Site, day) {
+				want++
+			}
+		}
+		if got := b.history.count(id); got < want {
+			b.t.Errorf("%s: %d days archived, want %d", id, got, want)
+		}
+	}
+}
+
+// callsOf returns how many calls were made for each property since it was last used.
+func (b *bubble) callsOf() map[string]int {
+	n := make(map[string]int)
+	for _, q := range b.calls() {
+		n[q.target.PropertyID]++
+	}
+	return n
+}
+
+// failingFor makes the calls for one property fail.
+func (b *bubble) failingFor(id string, err error) {
+	b.failing(func(t upstream.Target, _ translate.Query) error {
+		if t.PropertyID == id {
+			return err
+		}
+		return nil
+	})
+}
+
+func TestUnreadablePropertyDoesNotDelayOthers(t *testing.T) {
+	for name, kind := range map[string]upstream.Kind{"forbidden": upstream.Forbidden, "rejected": upstream.Rejected} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.failingFor("shop", fail(kind, 0))
+				c := b.paced(func(c *Config) { c.Parallel = 1 })
+				results := b.run(c, "shop", "blog")
+				if !errors.Is(results[0].Err, errDown) || results[1].Err != nil {
+					t.Errorf("got %v and %v", results[0].Err, results[1].Err)
+				}
+				b.wantWhole("blog")
+				equal(t, "calls for the unreadable property", b.callsOf()["shop"], 1)
+				if s := b.state("shop"); s.Failures != 1 || !strings.Contains(s.Note, errDown.Error()) {
+					t.Errorf("stored %+v", s)
+				}
+				b.run(c, "shop")
+				equal(t, "failures in a row", b.state("shop").Failures, 2)
+				b.failing(nil)
+				b.run(c, "shop")
+				if s := b.state("shop"); s.Failures != 0 || s.Note != "" {
+					t.Errorf("stored %+v", s)
+				}
+				b.wantWhole("shop")
+			})
+		})
+	}
+}
+
+func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		properties := b.properties("one", "two", "three", "other")
+		properties[3].ConnectionID = "another"
+		b.failing(func(t upstream.Target, _ translate.Query) error {
+			if t.ConnectionID == "google" {
+				return fail(upstream.Revoked, 0)
+			}
+			return nil
+		})
+		c := b.paced(func(c *Config) { c.Parallel = 1 })
+		results, err := c.Collect(context.Background(), properties, b.weeks(1))
+		check(t, err)
+		for _, r := range results[:3] {
+			if !errors.Is(r.Err, errDown) || b.state(r.Property.PropertyID).Note == "" {
+				t.Errorf("%s: %v", r.Property.PropertyID, r.Err)
+			}
+		}
+		b.wantWhole("other")
+		calls := b.callsOf()
+		equal(t, "calls through the revoked connection", calls["one"]+calls["two"]+calls["three"], 1)
+	})
+}
+
+func TestOutageIsRetriedWithBackoffThenGivenUp(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		progress := &recorder{}
+		c := b.paced(func(c *Config) { c.Parallel = 1; c.Progress = progress })
+		began := time.Now()
+		b.failingFor("shop", errors.New("connection reset"))
+		results := b.run(c, "shop", "blog")
+		if results[0].Err == nil || results[1].Err != nil {
+			t.Errorf("got %v and %v", results[0].Err, results[1].Err)
+		}
+		b.wantWhole("blog")
+		equal(t, "attempts", b.callsOf()["shop"], schedule.MaxAttempts)
+		if waited := time.Since(began); waited < 7*time.Minute || waited > 8*time.Minute {
+			t.Errorf("gave up after %s, want pauses of 1, 2 and 4 minutes", waited)
+		}
+		want := []string{"started shop", "paused shop", "started blog", "ended blog", "started shop", "paused shop",
+			"started shop", "paused shop", "started shop", "ended shop"}
+		if !slices.Equal(progress.events, want) {
+			t.Errorf("progress: %v\nwant      %v", progress.events, want)
+		}
+
+		// A day that is archived resets the count of failed attempts, so short outages do not end the run.
+		n := 0
+		b.failing(func(t upstream.Target, q translate.Query) error {
+			if n++; n%12 == 0 {
+				return fail(upstream.Unavailable, 0)
+			}
+			return nil
+		})
+		results = b.run(c, "shop")
+		if results[0].Err != nil {
+			t.Errorf("after an outage: %v", results[0].Err)
+		}
+		b.wantWhole("shop")
+	})
+}
+
+func TestQuotaErrorStartsCooldownOfSite(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		c := b.paced()
+		first := true
+		b.failing(func(t upstream.Target, _ translate.Query) error {
+			if t.PropertyID == "shop" && first {
+				first = false
+				return fail(upstream.Quota, 15*time.Minute)
+			}
+			return nil
+		})
+		results := b.run(c, "shop", "blog")
+		if results[0].Err != nil || results[1].Err != nil {
+			t.Errorf("got %v and %v", results[0].Err, results[1].Err)
+		}
+		b.wantWhole("shop", "blog")
+		calls := slices.DeleteFunc(b.calls(), func(c call) bool { return c.target.PropertyID != "shop" })
+		if pause := calls[1].at.Sub(calls[0].at); pause < 15*time.Minute {
+			t.Errorf("called again after %s", pause)
+		}
+		if s := b.state("shop"); s.CooldownUntil != nil || s.Failures != 0 || s.Note != "" {
+			t.Errorf("stored %+v", s)
+		}
+	})
+}
+
+func TestLongCooldownIsLeftToTheNextRun(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		c := b.paced()
+		began := time.Now()
+		b.failingFor("shop", fail(upstream.Quota, 6*time.Hour))
+		results := b.run(c, "shop", "blog")
+		if !errors.Is(results[0].Err, errDown) || results[1].Err != nil || time.Since(began) > time.Hour {
+			t.Errorf("got %v and %v after %s", results[0].Err, results[1].Err, time.Since(began))
+		}
+		until := b.state("shop").CooldownUntil
+		if until == nil || until.Sub(began) < 6*time.Hour {
+			t.Fatalf("the site is in cooldown until %v", until)
+		}
+
+		// A run that reads the saved state makes no call for the site.
+		b.failing(nil)
+		b.calls()
+		results = b.run(b.paced(), "shop")
+		var cooldown *schedule.CooldownError
+		if !errors.As(results[0].Err, &cooldown) || !cooldown.Until.Equal(*until) {
+			t.Errorf("during the cooldown: %v", results[0].Err)
+		}
+		equal(t, "calls for a site in cooldown", len(b.calls()), 0)
+		time.Sleep(6 * time.Hour)
+		if r := b.run(c, "shop"); r[0].Err != nil {
+			t.Errorf("after the cooldown: %v", r[0].Err)
+		}
+	})
+}
+
+// recorder is a Progress that records its calls.
+type recorder struct {
+	schedule.NoProgress
+	mu     sync.Mutex
+	events []string
+}
+
+func (r *recorder) record(event string, t upstream.Target) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, event+" "+t.PropertyID)
+}
+
+func (r *recorder) Started(t upstream.Target, _ int)               { r.record("started", t) }
+func (r *recorder) Paused(t upstream.Target, _ time.Time, _ error) { r.record("paused", t) }
+func (r *recorder) Ended(t upstream.Target, _ error)               { r.record("ended", t) }
+
+func TestCallsKeepTheLimits(t *testing.T) {
+	spaced := func(t *testing.T, calls []call, least time.Duration, name func(upstream.Target) string) {
+		t.Helper()
+		last := make(map[string]time.Time)
+		for _, c := range calls {
+			if since := c.at.Sub(last[name(c.target)]); since < least {
+				t.Errorf("two calls for %s within %s, want %s", name(c.target), since, least)
+			}
+			last[name(c.target)] = c.at
+		}
+	}
+	inBubble(t, func(b *bubble) {
+		properties := b.properties("one", "two", "three", "four")
+		properties[1].Site = properties[0].Site
+		for i := range properties {
+			properties[i].ConnectionID = properties[i].Site
+		}
+		collect := func(change func(*Config)) []call {
+			b.history.days = newMemory().days
+			if _, err := b.paced(change).Collect(context.Background(), properties, b.weeks(1)); err != nil {
+				t.Error(err)
+			}
+			return b.calls()
+		}
+		spaced(t, collect(func(*Config) {}), time.Minute/DefaultPerSite, func(t upstream.Target) string { return t.Site })
+		for i := range properties {
+			properties[i].ConnectionID = "google"
+		}
+		calls := collect(func(*Config) {})
+		spaced(t, calls, time.Minute/DefaultPerConnection, func(t upstream.Target) string { return t.ConnectionID })
+		if took := calls[len(calls)-1].at.Sub(calls[0].at); took > time.Duration(len(calls))*time.Minute/DefaultPerSite {
+			t.Errorf("%d calls took %s: the limit of the connection is not used up", len(calls), took)
+		}
+		calls = collect(func(c *Config) { c.Total = 60 })
+		spaced(t, calls, time.Second, func(upstream.Target) string { return "all" })
+	})
+}
+
+func TestCallsYieldToTrafficUpToTheLimit(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		began := time.Now()
+		b.run(b.paced(func(c *Config) { c.Busy = func() bool { return time.Since(began) < 10*time.Second } }), "shop")
+		if at := b.calls()[0].at; at.Sub(began) < 10*time.Second {
+			t.Errorf("called after %s of a server that is busy for 10s", at.Sub(began))
+		}
+		// A server that is always busy does not starve the job.
+		b.run(b.paced(func(c *Config) { c.Busy = func() bool { return true } }), "blog")
+		calls := b.calls()
+		for i := range calls[1:] {
+			if since := calls[i+1].at.Sub(calls[i].at); since < DefaultBusyLimit || since > DefaultBusyLimit+time.Second {
+				t.Errorf("yielded for %s, want %s", since, DefaultBusyLimit)
+			}
+		}
+		b.wantWhole("shop", "blog")
+	})
+}
+
+func TestPauseEndsWithContext(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		b.failingFor("shop", errDown)
+		results, err := b.paced().Collect(ctx, b.properties("shop"), b.weeks(1))
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(results[0].Err, context.DeadlineExceeded) {
+			t.Errorf("interrupted while it paused: %v, %v", err, results[0].Err)
+		}
+	})
+}

@@ -1,0 +1,346 @@
+package inspector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sara/archive/sqlstore"
+	"sara/proxy/jobs/schedule"
+	"sara/proxy/upstream"
+)
+
+// paced restores the default limits and parallelism.
+func paced(c *Config) { c.PerSite, c.Total, c.ParallelInspections = 0, 0, 0 }
+
+// perMinute returns the highest number of calls for a site in any minute.
+func (w *fakeUpstream) perMinute(site string) (most int) {
+	var times []time.Time
+	for _, c := range w.made {
+		if c.site == site {
+			times = append(times, c.at)
+		}
+	}
+	for i, last := range times {
+		first, _ := slices.BinarySearchFunc(times, last.Add(-time.Minute+1), time.Time.Compare)
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+func TestInspectionsKeepTheUpstreamsLimitPerMinute(t *testing.T) {
+	inBubble(t, []string{"shop", "blog"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 1000)...)
+		w.serve("https://blog.example/sitemap.xml", urls("blog", 700)...)
+		in := w.inspector(paced)
+		for range 2 { // one run after the other
+			for _, r := range value(in.Inspect(t.Context(), w.properties("shop", "blog"), Options{Max: new(400)}))(t) {
+				check(t, r.Err)
+			}
+		}
+		for _, site := range []string{"sc-domain:shop.example", "sc-domain:blog.example"} {
+			if n := w.perMinute(site); n > 600 || n < 570 {
+				t.Errorf("%d inspections of %s in a minute", n, site)
+			}
+		}
+	})
+}
+
+func TestInspectWaitsForSharedQuota(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 30)...)
+		free := time.Now().Add(10 * time.Minute)
+		w.took = func() (bool, time.Duration, error) {
+			wait := time.Until(free)
+			return wait <= 0, min(max(wait, 0), time.Second), nil
+		}
+		r := w.inspect("shop", Options{}, paced)
+		if r.Err != nil || r.Inspected != 30 || w.made[0].at.Before(free) {
+			t.Errorf("%+v, called at %s, want %s", r, w.made[0].at, free)
+		}
+	})
+}
+
+func TestNoCallWithoutCountedQuota(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 30)...)
+		w.took = func() (bool, time.Duration, error) { return true, 0, errDown }
+		r := w.inspect("shop", Options{}, paced)
+		if !errors.Is(r.Err, errDown) || len(w.made) > 0 {
+			t.Errorf("%+v, %d calls", r, len(w.made))
+		}
+	})
+}
+
+func TestOutageIsRetriedWithBackoffThenGivenUp(t *testing.T) {
+	inBubble(t, []string{"shop", "blog"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 50)...)
+		w.serve("https://blog.example/sitemap.xml", urls("blog", 50)...)
+		until := time.Now().Add(5 * time.Minute)
+		w.fails = func(target upstream.Target, _ string, _ int) error {
+			if target.PropertyID == w.ids["shop"] || time.Now().Before(until) {
+				return errDown
+			}
+			return nil
+		}
+		results := value(w.inspector(paced).Inspect(t.Context(), w.properties("shop", "blog"), Options{}))(t)
+		if !errors.Is(results[0].Err, errDown) || results[0].Left != 50 || results[1].Err != nil || results[1].Inspected != 50 {
+			t.Errorf("%+v", results)
+		}
+		if waited := time.Since(until); waited > 15*time.Minute {
+			t.Errorf("waited %s", waited)
+		}
+		asked := make(map[string]int)
+		for _, url := range w.inspectedURLs() {
+			asked[hostOf(url)]++
+		}
+		equal(t, "calls during the outage", asked["shop"], 2*schedule.MaxAttempts)
+	})
+}
+
+// A URL that never gets an answer delays no other, wherever it is in the plan.
+func TestUnansweredURLIsSkipped(t *testing.T) {
+	for _, at := range []int{0, 25, 49} {
+		for _, parallel := range []int{1, 8} {
+			t.Run(fmt.Sprint(at, " of 50, ", parallel, " at a time"), func(t *testing.T) {
+				inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
+					pages := urls("shop", 50)
+					w.serve(shopMap, pages...)
+					w.fails = func(_ upstream.Target, url string, _ int) error {
+						if url == pages[at] {
+							return errDown
+						}
+						return nil
+					}
+					r := w.inspect("shop", Options{}, paced, func(c *Config) { c.ParallelInspections = parallel })
+					equal(t, "result", []any{r.Inspected, r.Left, r.Err}, []any{49, 1, nil})
+				})
+			})
+		}
+	}
+}
+
+func TestQuotaErrorIsRetriedOnceThenCoolsDownUntilMidnight(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 20)...)
+		// The quota of a minute is free again after a minute.
+		w.fails = func(_ upstream.Target, url string, try int) error {
+			if url == "https://shop.example/0005" && try == 1 {
+				return fail(upstream.Quota)
+			}
+			return nil
+		}
+		r := w.inspect("shop", Options{Max: new(10)}, paced)
+		equal(t, "after a minute", []any{r.Inspected, r.Err}, []any{10, nil})
+
+		w.fails = func(upstream.Target, string, int) error { return fail(upstream.Quota) }
+		w.inspectedURLs()
+		r = w.inspect("shop", Options{}, func(c *Config) { c.PerSite, c.Total = 0, 0 })
+		s := w.summary("shop").State
+		midnight := w.calendar.Start(w.calendar.Day(time.Now()) + 1)
+		if !errors.Is(r.Err, errDown) || r.Left != 10 || s.CooldownUntil == nil || !s.CooldownUntil.Equal(midnight) || s.Failures != 1 {
+			t.Errorf("%+v, stored %+v, want a cooldown until %s", r, s, midnight)
+		}
+		equal(t, "calls", len(w.inspectedURLs()), 2)
+
+		// No run calls before that.
+		w.fails = nil
+		r = w.inspect("shop", Options{})
+		if schedule.KindOf(r.Err) != upstream.Quota || len(w.inspectedURLs()) > 0 {
+			t.Errorf("during the cooldown: %+v", r)
+		}
+		time.Sleep(time.Until(midnight))
+		r = w.inspect("shop", Options{})
+		if s := w.summary("shop").State; r.Err != nil || r.Left != 0 || s.CooldownUntil != nil || s.Failures != 0 {
+			t.Errorf("after the cooldown: %+v, stored %+v", r, s)
+		}
+	})
+}
+
+func TestInspectionsYieldToTrafficUpToTheLimit(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 3)...)
+		w.inspect("shop", Options{}, func(c *Config) { c.Busy = func() bool { return true } })
+		for i := range w.made[1:] {
+			if since := w.made[i+1].at.Sub(w.made[i].at); since < DefaultBusyLimit || since > DefaultBusyLimit+time.Second {
+				t.Errorf("yielded for %s, want %s", since, DefaultBusyLimit)
+			}
+		}
+		equal(t, "calls", len(w.made), 3)
+	})
+}
+
+// lossy are leases that can get lost.
+type lossy struct {
+	schedule.Leases
+	mu   sync.Mutex
+	lost bool
+}
+
+func (l *lossy) RenewLease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held, err := l.Leases.RenewLease(ctx, name, holder, ttl)
+	return held && !l.lost, err
+}
+
+func TestLostLeaseStopsInspectingAndLosesNoResult(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 150)...)
+		leases := &lossy{Leases: w.store}
+		n := 0
+		w.during = func(context.Context, string) {
+			if n++; n == 40 {
+				leases.mu.Lock()
+				leases.lost = true
+				leases.mu.Unlock()
+			}
+		}
+		r := w.inspect("shop", Options{}, func(c *Config) { c.PerSite, c.Leases = 60, leases })
+		if !errors.Is(r.Err, schedule.ErrLeaseLost) || r.Inspected < 40 || r.Inspected > 90 {
+			t.Errorf("%+v", r)
+		}
+		asked := len(w.inspectedURLs())
+		r = w.inspect("shop", Options{})
+		if again := asked + len(w.inspectedURLs()) - 150; r.Err != nil || again > 1 {
+			t.Errorf("%+v, %d URLs were inspected again", r, again)
+		}
+	})
+}
+
+// replicas run the daily job over the same properties.
+type replicas struct {
+	*fakeUpstream
+	names    []string
+	reported []Result
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+}
+
+func startReplicas(w *fakeUpstream, names []string, jitters ...time.Duration) *replicas {
+	r := &replicas{fakeUpstream: w, names: names}
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	for i, jitter := range jitters {
+		in := w.inspector(paced, func(c *Config) { c.Holder = fmt.Sprint("replica ", i) })
+		d := in.Daily(func(context.Context) ([]Property, error) {
+			w.mu.Lock()
+			names := slices.Clone(r.names)
+			w.mu.Unlock()
+			return w.properties(names...), nil
+		})
+		d.Jitter = jitter
+		d.Report = func(_ context.Context, results []Result, err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if err != nil {
+				w.t.Error(err)
+			}
+			r.reported = append(r.reported, results...)
+		}
+		r.running.Go(func() { d.Run(ctx) })
+	}
+	return r
+}
+
+// inspected returns how often each property was reported since it was last used.
+func (r *replicas) inspected() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := make(map[string]int)
+	for _, result := range r.reported {
+		n[result.Property.Site]++
+	}
+	r.reported = nil
+	return n
+}
+
+func (r *replicas) end() {
+	r.stop()
+	r.running.Wait()
+}
+
+func TestDailyInspectsEachPropertyOncePerDay(t *testing.T) {
+	inBubble(t, []string{"shop", "blog"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 30)...)
+		w.serve("https://blog.example/sitemap.xml", urls("blog", 30)...)
+		r := startReplicas(w, []string{"shop", "blog"}, 0, 20*time.Minute, 40*time.Minute)
+		time.Sleep(2 * time.Hour) // 1999-12-31, 18:00 in California
+		for day := range 3 {
+			equal(t, fmt.Sprint("inspected on day ", day), r.inspected(), map[string]int{"sc-domain:shop.example": 1, "sc-domain:blog.example": 1})
+			equal(t, fmt.Sprint("calls on day ", day), len(w.inspectedURLs()), 60)
+			equal(t, fmt.Sprint("days of the trend on day ", day), len(w.summary("shop").Trend), day+1)
+			time.Sleep(24 * time.Hour)
+		}
+		r.end()
+	})
+}
+
+func TestDailyDelaysOldPropertiesByJitterAndNewOnesNot(t *testing.T) {
+	inBubble(t, []string{"shop", "blog"}, func(t *testing.T, w *fakeUpstream) {
+		r := startReplicas(w, []string{"shop"}, 3*time.Hour)
+		time.Sleep(time.Hour)
+		r.inspected()
+		time.Sleep(time.Until(w.calendar.Start(w.calendar.Day(time.Now()) + 1)))
+		time.Sleep(time.Hour)
+		w.mu.Lock()
+		r.names = append(r.names, "blog")
+		w.mu.Unlock()
+		time.Sleep(time.Hour)
+		equal(t, "before the jitter has passed", r.inspected(), map[string]int{"sc-domain:blog.example": 1})
+		time.Sleep(2 * time.Hour)
+		equal(t, "after it has passed", r.inspected(), map[string]int{"sc-domain:shop.example": 1})
+		r.end()
+	})
+}
+
+func TestDailyStartsWithPropertiesWithoutResultsThenOldest(t *testing.T) {
+	w := newUpstream(t, nil)
+	at := func(hours int) *time.Time { at := noon.Add(time.Duration(hours) * time.Hour); return &at }
+	property := func(id string, state sqlstore.IndexState) Property {
+		return Property{Target: upstream.Target{PropertyID: id}, MaxURLs: 1, State: state}
+	}
+	archived, without := property("archived", sqlstore.IndexState{}), property("without a plan", sqlstore.IndexState{})
+	archived.Archived, without.MaxURLs = true, 0
+	properties := []Property{
+		property("fresh", sqlstore.IndexState{RefreshedAt: at(-24), InspectedAt: at(-24)}),
+		property("stale", sqlstore.IndexState{RefreshedAt: at(-72), InspectedAt: at(-24)}),
+		property("done", sqlstore.IndexState{RefreshedAt: at(-1), InspectedAt: at(-1)}),
+		property("cooling", sqlstore.IndexState{CooldownUntil: at(1)}),
+		property("cooled", sqlstore.IndexState{CooldownUntil: at(-1), RefreshedAt: at(-48)}),
+		archived, without, property("new", sqlstore.IndexState{}),
+	}
+	d := w.inspector().Daily(func(context.Context) ([]Property, error) { return properties, nil })
+	ctx, stop := context.WithCancel(t.Context())
+	d.Work = func(_ context.Context, due []Property) ([]Result, error) {
+		defer stop()
+		var ids []string
+		for _, p := range due {
+			ids = append(ids, p.PropertyID)
+		}
+		equal(t, "due", ids, []string{"new", "stale", "cooled", "fresh"})
+		return nil, nil
+	}
+	d.Run(ctx)
+}
+
+func TestDailyEndsWithContext(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 1000)...)
+		r := startReplicas(w, []string{"shop"}, 0)
+		time.Sleep(30 * time.Second)
+		r.end()
+		synctest.Wait()
+		equal(t, "reports of an interrupted run", len(r.inspected()), 0)
+		for _, name := range []string{"inspect", "inspect/" + w.ids["shop"]} {
+			if !value(w.store.AcquireLease(t.Context(), name, "another", time.Minute))(t) {
+				t.Errorf("the lease %q was not released", name)
+			}
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"sara/proxy/upstream"
+)
+
+// A CooldownError is a call that was not made because its site is in cooldown: the upstream refused it for quota before.
+type CooldownError struct {
+	Until time.Time
+	Left  time.Duration
+}
+
+// NewCooldownError returns the error of a site that is in cooldown until some time after now.
+func NewCooldownError(until, now time.Time) *CooldownError {
+	return &CooldownError{Until: until, Left: until.Sub(now)}
+}
+
+func (e *CooldownError) Error() string {
+	return fmt.Sprintf("the upstream's quota for the site is used up until %s", e.Until.UTC().Format(time.RFC3339))
+}
+
+// KindOf returns what an error means for the calls that a job has yet to make. Errors that are not the upstream's, and calls
+// that timed out, count as Unavailable: they may succeed later.
+func KindOf(err error) upstream.Kind {
+	if _, ok := errors.AsType[*CooldownError](err); ok {
+		return upstream.Quota
+	}
+	if kind := upstream.KindOf(err); kind != upstream.Interrupted {
+		return kind
+	}
+	return upstream.Unavailable
+}
+
+// CooldownOf returns how long a site is in cooldown after an error of kind Quota.
+func CooldownOf(err error) time.Duration {
+	if cooldown, ok := errors.AsType[*CooldownError](err); ok {
+		return cooldown.Left
+	}
+	if failure, ok := errors.AsType[*upstream.Error](err); ok && failure.Kind == upstream.Quota {
+		return failure.RetryAfter
+	}
+	return 0
+}
+
+// IsConnectionLost reports whether an error means that nothing can be read through the connection until its owner repairs it.
+func IsConnectionLost(err error) bool {
+	kind := KindOf(err)
+	return kind == upstream.Revoked || kind == upstream.Misconfigured
+}
+
+// MaxAttempts is how many attempts in a row may fail before a job gives up.
+const MaxAttempts = 4
+
+// Backoff returns the pause before the next attempt after some failed ones: exponential, starting at base. ok is false when
+// the attempts are used up.
+func Backoff(base time.Duration, failed int) (pause time.Duration, ok bool) {
+	return base << (failed - 1), failed < MaxAttempts
+}
+
+// LostConnections remembers, for one run, the connections that nothing can be read through, so that a run does not call again
+// for each of their properties. The zero value is ready. It is safe for concurrent use.
+type LostConnections struct {
+	mu   sync.Mutex
+	lost map[string]error
+}
+
+// Err returns why nothing can be read through a connection, nil if it is not known to be lost.
+func (l *LostConnections) Err(connectionID string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost[connectionID]
+}
+
+// Note remembers err if it means that the connection is lost.
+func (l *LostConnections) Note(connectionID string, err error) {
+	if !IsConnectionLost(err) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost == nil {
+		l.lost = make(map[string]error)
+	}
+	l.lost[connectionID] = err
+}

@@ -1,0 +1,37 @@
+package schedule
+
+import (
+	"fmt"
+	"time"
+
+	"sara/proxy/upstream"
+)
+
+// Progress observes a run. Its methods are called concurrently.
+type Progress interface {
+	Started(t upstream.Target, steps int)                    // so many days or URLs are to do; may come again after a pause
+	Advanced(t upstream.Target, step string)                 // one of them, which step names, is done
+	Noticed(t upstream.Target, notice fmt.Stringer)          // something to know, of a type that the job defines
+	Paused(t upstream.Target, until time.Time, reason error) // the next attempt follows then
+	Ended(t upstream.Target, err error)                      // nil: all that could be done now is done
+}
+
+// NoProgress ignores what it observes.
+type NoProgress struct{}
+
+var _ Progress = NoProgress{}
+
+// Started implements Progress.
+func (NoProgress) Started(upstream.Target, int) {}
+
+// Advanced implements Progress.
+func (NoProgress) Advanced(upstream.Target, string) {}
+
+// Noticed implements Progress.
+func (NoProgress) Noticed(upstream.Target, fmt.Stringer) {}
+
+// Paused implements Progress.
+func (NoProgress) Paused(upstream.Target, time.Time, error) {}
+
+// Ended implements Progress.
+func (NoProgress) Ended(upstream.Target, error) {}
