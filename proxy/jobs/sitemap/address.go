@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	maxAddress = 2048 // bytes of a stored address (sitemap protocol: loc; Search Console: no longer ones)
-	maxRaw     = 4096 // bytes of an address as found, before its fragment is dropped
+	maxAddress = 2048 // bytes of a stored URL, the limit of the sitemap protocol and of Search Console
+	maxRaw     = 4096 // bytes of a URL as listed, before its fragment is dropped
 )
 
-// problem is why a file is not read, or not wholly: a text for people, which begins in lower case and speaks of the file
-// as "it".
+// problem is why a file is not read, or only in part: a text for people, in lower case, that calls the file "it". The API shows
+// it to customers.
 type problem string
 
 func (p problem) Error() string { return string(p) }
 
-// Why an address is not asked.
+// Why a URL is not fetched.
 const (
 	errInvalid = problem("its address is not a valid URL")
 	errScheme  = problem("its address is neither http nor https")
@@ -29,11 +29,11 @@ const (
 	errPort    = problem("its port is neither the usual one nor the property's")
 )
 
-// address is an absolute http or https address, taken apart.
+// address is an absolute http or https URL in its parts.
 type address struct {
 	scheme string // http or https
-	host   string // in lower case and ASCII; an IPv6 address stands in brackets
-	port   string // "" is the scheme's own
+	host   string // in lower case and ASCII; IPv6 in brackets
+	port   string // "" is the default of the scheme
 	rest   string // path and query, from the first slash on, in printable ASCII
 }
 
@@ -44,8 +44,8 @@ func (a address) String() string {
 	return a.scheme + "://" + a.host + ":" + a.port + a.rest
 }
 
-// parseAddress takes an address apart and brings it into its stored form. It is not url.Parse, since that rewrites
-// percent-escapes, which Search Console compares byte by byte.
+// parseAddress parses a URL and normalizes it to its stored form. It does not use url.Parse, which rewrites percent-escapes:
+// Search Console compares them byte by byte.
 func parseAddress(raw string) (address, error) {
 	raw = strings.Trim(raw, " \t\r\n")
 	if len(raw) > maxRaw {
@@ -82,7 +82,7 @@ func parseAddress(raw string) (address, error) {
 	return a, nil
 }
 
-// splitAuthority parts the host from the port, which is "" if it is the scheme's own.
+// splitAuthority splits the host from the port, which is "" if it is the default of the scheme.
 func splitAuthority(scheme, authority string) (host, port string, ok bool) {
 	if literal, rest, found := strings.Cut(authority, "]"); found {
 		ip, err := netip.ParseAddr(strings.TrimPrefix(literal, "["))
@@ -112,8 +112,8 @@ func splitAuthority(scheme, authority string) (host, port string, ok bool) {
 	return host, strconv.FormatUint(n, 10), true
 }
 
-// asciiHost brings a host name into lower case and ASCII. Names in ASCII need not be strict ones: hosts with underscores
-// do exist.
+// asciiHost normalizes a host name to lower case and ASCII. ASCII names need not be strictly valid: hosts with underscores
+// exist.
 func asciiHost(host string) (string, bool) {
 	if !isASCII(host) {
 		ascii, err := idna.Lookup.ToASCII(host)
@@ -144,8 +144,7 @@ func asciiHost(host string) (string, bool) {
 	return host, label > 0
 }
 
-// escape percent-encodes what is not printable ASCII and leaves all else as it is, escapes too. Control characters have
-// no place in an address.
+// escape percent-encodes spaces and non-ASCII bytes and keeps the rest, including escapes. It rejects control characters.
 func escape(rest string) (string, bool) {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

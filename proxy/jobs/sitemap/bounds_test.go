@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// endless writes a chunk until the client goes away.
+// endless writes a chunk until the client disconnects.
 func endless(head, chunk string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		_, err := w.Write([]byte(head))
@@ -24,7 +24,7 @@ func endless(head, chunk string) http.HandlerFunc {
 	}
 }
 
-func TestHugeBodiesAreCutOff(t *testing.T) {
+func TestFileBytesBoundTheBody(t *testing.T) {
 	limits := Limits{FileBytes: 1 << 20}
 	line := strings.Repeat("<url><loc>https://www.example.com/a</loc></url>\n", 100)
 	f := func(handler http.HandlerFunc, want string) {
@@ -47,8 +47,7 @@ func TestHugeBodiesAreCutOff(t *testing.T) {
 	f(text("<urlset>"+strings.Repeat(" ", 1<<20-9)), "it has an element, a comment or a text that is too long")
 }
 
-// A file of exactly the limit is read.
-func TestTheLimitOfBytesIsInclusive(t *testing.T) {
+func TestFileBytesIsInclusive(t *testing.T) {
 	xml := urlset(pages(10)...)
 	f, got := readOne(t, Limits{FileBytes: int64(len(xml))}, text(xml))
 	wantProblem(t, f, "")
@@ -59,7 +58,7 @@ func TestTheLimitOfBytesIsInclusive(t *testing.T) {
 	wantProblem(t, f, "it is larger than 609 B")
 }
 
-func TestAnswersThatTakeTooLongAreGivenUp(t *testing.T) {
+func TestSlowResponsesTimeOut(t *testing.T) {
 	limits := Limits{FileTime: 500 * time.Millisecond}
 	byByte := func(content string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -110,7 +109,7 @@ func TestAnswersThatTakeTooLongAreGivenUp(t *testing.T) {
 	}
 }
 
-func TestHugeHeadersAreRefused(t *testing.T) {
+func TestHugeHeadersAreRejected(t *testing.T) {
 	f, _ := readOne(t, Limits{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Large", strings.Repeat("x", maxHeader))
 		_, _ = w.Write([]byte(goodPage))
@@ -124,7 +123,7 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 	}
 }
 
-func TestDecompressionBombsAreDefused(t *testing.T) {
+func TestDecompressionBombsAreBounded(t *testing.T) {
 	bomb := func(head string, megabytes int) string {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
@@ -172,7 +171,7 @@ func TestEntitiesAreNotExpanded(t *testing.T) {
 	wantStrings(t, got)
 }
 
-func TestNestedElementsAndLongTokensAreBounded(t *testing.T) {
+func TestNestingAndTokenLengthAreBounded(t *testing.T) {
 	f, _ := readOne(t, Limits{}, text("<urlset>"+strings.Repeat("<a>", 1_000_000)))
 	wantProblem(t, f, "its elements are nested too deeply, and the rest is not read")
 	const long = "it has an element, a comment or a text that is too long"
@@ -191,8 +190,8 @@ func TestNestedElementsAndLongTokensAreBounded(t *testing.T) {
 	}
 }
 
-// An address may come in any number of pieces.
-func TestWhatIsKeptOfAnAddressIsBounded(t *testing.T) {
+// The decoder may deliver a URL in any number of tokens.
+func TestLocIsBounded(t *testing.T) {
 	var longest sizes
 	content := "<urlset><url><loc>" + strings.Repeat(strings.Repeat("x", 1000)+"<!-- -->", 100) + "</loc></url></urlset>"
 	if err := parse(bufio.NewReader(strings.NewReader(content)), &longest); err != nil || longest != maxRaw+1 {
@@ -208,7 +207,7 @@ func (s *sizes) add(address string) error {
 	return nil
 }
 
-// Memory follows what is found, not what is sent: megabytes of white space, comments and foreign addresses are nothing.
+// Memory depends on what is found, not on what is sent: megabytes of white space, comments and foreign URLs cost none.
 func TestMemoryIsBoundedByWhatIsFound(t *testing.T) {
 	row := "<url><loc>https://other.test/" + strings.Repeat("x", 2000) + "</loc></url><!--" + strings.Repeat(" ", 30_000) + "-->\n"
 	var before, after runtime.MemStats
@@ -235,7 +234,7 @@ func TestMemoryIsBoundedByWhatIsFound(t *testing.T) {
 	}
 }
 
-func TestFiftyThousandEntriesAreReadAndNoMore(t *testing.T) {
+func TestEntriesOfAFileAreBounded(t *testing.T) {
 	f, got := readOne(t, Limits{}, text(zipped(urlset(pages(maxEntries)...))))
 	wantProblem(t, f, "")
 	if len(got) != maxEntries || f.URLs != maxEntries {
@@ -262,7 +261,7 @@ func TestRedirectsAreCounted(t *testing.T) {
 	wantProblem(t, found.Files[2], "it redirects more than 5 times")
 }
 
-func TestTheTimeForAllEndsTheReadingAndNotTheRead(t *testing.T) {
+func TestTotalTimeEndsReadingWithoutError(t *testing.T) {
 	base := web{"/slow": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "/good": text(goodPage)}.start(t)
 	found := read(t, Config{AllowLoopback: true, Limits: Limits{TotalTime: 500 * time.Millisecond}}, 0, base+"/good", base+"/slow", base+"/good?2")
 	wantProblem(t, found.Files[0], "")

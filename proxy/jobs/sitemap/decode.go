@@ -9,10 +9,9 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// decode returns the text of a file: it undoes up to two layers of gzip, for a gzipped file may be sent gzipped, and
-// drops a byte order mark. The magic bytes decide, for headers and names of files are often wrong about it. No layer may
-// have more bytes than the limit. The text is UTF-8, also where it came in UTF-16, or in the character set that it names
-// itself.
+// decode returns the text of a file: it undoes up to two layers of gzip, because a gzipped file may be sent gzipped, and drops a
+// byte order mark. It goes by the magic bytes, because headers and file names are often wrong. Each layer is bounded by the
+// limit. UTF-16 becomes UTF-8; any other character set stays for the XML declaration to name.
 func decode(body io.Reader, limit int64) (*bufio.Reader, error) {
 	text := bufio.NewReader(&bounded{source: body, left: limit, limit: limit})
 	for range 2 {
@@ -44,7 +43,7 @@ func decode(body io.Reader, limit int64) (*bufio.Reader, error) {
 	return text, nil
 }
 
-// peek returns the next n bytes, or fewer if there are no more.
+// peek returns the next n bytes, or fewer at the end.
 func peek(text *bufio.Reader, n int) ([]byte, error) {
 	next, err := text.Peek(n)
 	if errors.Is(err, io.EOF) {
@@ -53,7 +52,7 @@ func peek(text *bufio.Reader, n int) ([]byte, error) {
 	return next, err
 }
 
-// bounded reads at most limit bytes of the source, whose being longer is an error.
+// bounded reads at most limit bytes; a longer source is an error.
 type bounded struct {
 	source      io.Reader
 	left, limit int64

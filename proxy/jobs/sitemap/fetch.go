@@ -17,13 +17,13 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// open asks for a file and returns the body of its answer, which the caller closes. The body's bytes are as sent.
+// open fetches a file and returns the response body, not decoded. The caller closes it.
 func (r *Reader) open(ctx context.Context, scope Scope, location string) (io.ReadCloser, error) {
 	u, err := url.Parse(location)
 	if err != nil {
 		return nil, errInvalid
 	}
-	if err := scope.mayAsk(u, r.allowLoopback); err != nil {
+	if err := scope.allows(u, r.allowLoopback); err != nil {
 		return nil, err
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
@@ -39,33 +39,33 @@ func (r *Reader) open(ctx context.Context, scope Scope, location string) (io.Rea
 		return nil, err
 	}
 	if err := r.acceptable(response); err != nil {
-		_ = response.Body.Close() // nothing of it was wanted
+		_ = response.Body.Close() // it is not read
 		return nil, err
 	}
 	return response.Body, nil
 }
 
-// followIn returns the check of redirects: as many as the limit, and each to an address that might be asked itself.
+// followIn returns the check of redirects: up to the limit, and each only to a URL that is allowed itself.
 func (r *Reader) followIn(scope Scope) func(*http.Request, []*http.Request) error {
 	return func(next *http.Request, via []*http.Request) error {
 		if len(via) > r.limits.Redirects {
 			return problem(fmt.Sprintf("it redirects more than %d times", r.limits.Redirects))
 		}
-		if err := scope.mayAsk(next.URL, r.allowLoopback); err != nil {
+		if err := scope.allows(next.URL, r.allowLoopback); err != nil {
 			return problem("it redirects to where it must not be followed: " + strings.Replace(err.Error(), "its", "the", 1))
 		}
 		return nil
 	}
 }
 
-// acceptable returns why an answer's body need not be looked at, or nil.
+// acceptable returns why a response cannot be a sitemap that is read, nil if it can.
 func (r *Reader) acceptable(response *http.Response) error {
 	if response.StatusCode != http.StatusOK {
 		return problem(fmt.Sprintf("it answers %d", response.StatusCode))
 	}
 	for _, coding := range strings.Split(strings.Join(response.Header.Values("Content-Encoding"), ","), ",") {
 		switch coding = strings.ToLower(strings.TrimSpace(coding)); coding {
-		case "", "identity", "gzip", "x-gzip": // the magic bytes tell
+		case "", "identity", "gzip", "x-gzip": // decode goes by the magic bytes
 		default:
 			return problem(fmt.Sprintf("its encoding %.20q is not known", coding))
 		}
@@ -80,7 +80,7 @@ func errTooLarge(limit int64) error {
 	return problem("it is larger than " + humanize.IBytes(uint64(limit))) // #nosec G115 -- a limit is not negative
 }
 
-// explain puts what went wrong with one file for people, without a word that the network's inside could be known from.
+// explain describes the error of a file for people. It reveals no addresses and no names of the local network.
 func (r *Reader) explain(err error) string {
 	var (
 		known   problem

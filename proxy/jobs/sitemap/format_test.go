@@ -16,7 +16,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-func TestFormatsThatAreRead(t *testing.T) {
+func TestSupportedFormats(t *testing.T) {
 	a, b := "https://www.example.com/a", "https://example.com/b?c=d&e"
 	utf16 := func(s string, order unicode.Endianness) string {
 		s, err := unicode.UTF16(order, unicode.UseBOM).NewEncoder().String(s)
@@ -77,7 +77,7 @@ func TestContentEncodingIsUndone(t *testing.T) {
 	}
 }
 
-func TestExtensionsAreNotTakenForPages(t *testing.T) {
+func TestExtensionElementsAreIgnored(t *testing.T) {
 	f, got := readOne(t, Limits{}, text(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:image="http://www.google.com/schemas/sitemap-image/1.1"
  xmlns:video="http://www.google.com/schemas/sitemap-video/1.1" xmlns:news="http://www.google.com/schemas/sitemap-news/0.9" xmlns:xhtml="http://www.w3.org/1999/xhtml">
  <url><image:image><image:loc>https://www.example.com/1.jpg</image:loc></image:image><image:loc>https://www.example.com/2.jpg</image:loc>
@@ -116,7 +116,7 @@ func TestCharacterSets(t *testing.T) {
 	wantProblem(t, f, "its XML is broken; it was read up to line 1, and the rest is lost")
 }
 
-func TestWhatIsNoSitemapIsRefusedWithTheReason(t *testing.T) {
+func TestOtherFilesAreRejectedWithReason(t *testing.T) {
 	f := func(content, want string) {
 		t.Helper()
 		file, got := readOne(t, Limits{}, text(content))
@@ -140,7 +140,7 @@ func TestWhatIsNoSitemapIsRefusedWithTheReason(t *testing.T) {
 	f(zipped(zipped(zipped(urlset(pages(1)...)))), "it is neither an XML sitemap nor a list of addresses")
 }
 
-func TestAnswersThatAreNotTheFile(t *testing.T) {
+func TestUnacceptableResponses(t *testing.T) {
 	for _, status := range []int{201, 204, 206, 301, 304, 401, 403, 404, 429, 500, 503} {
 		f, _ := readOne(t, Limits{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		wantProblem(t, f, fmt.Sprintf("it answers %d", status))
@@ -156,7 +156,7 @@ func TestAnswersThatAreNotTheFile(t *testing.T) {
 	wantProblem(t, f, "the connection to its server broke")
 }
 
-func TestServersThatCannotBeReachedAreToldApart(t *testing.T) {
+func TestUnreachableServersAreDistinguished(t *testing.T) {
 	secure := httptest.NewUnstartedServer(text(goodPage))
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
@@ -172,7 +172,7 @@ func TestServersThatCannotBeReachedAreToldApart(t *testing.T) {
 	wantStrings(t, got, tls, tls, "the name of its server could not be looked up", "no connection to its server")
 }
 
-// hijack answers with bytes as they are, and closes the connection.
+// hijack writes raw bytes and closes the connection.
 func hijack(t *testing.T, w http.ResponseWriter, answer string) {
 	conn, _, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -183,7 +183,7 @@ func hijack(t *testing.T, w http.ResponseWriter, answer string) {
 	_ = conn.Close()
 }
 
-func TestWhatStoodBeforeABreakCounts(t *testing.T) {
+func TestEntriesBeforeABreakCount(t *testing.T) {
 	whole := urlset(pages(2000)...)
 	lines := strings.SplitAfter(whole, "\n")
 	head := strings.Join(lines[:1000], "")
@@ -224,7 +224,7 @@ func TestWhatStoodBeforeABreakCounts(t *testing.T) {
 	}
 }
 
-func TestForeignAddressesAreLeftOutAndCounted(t *testing.T) {
+func TestForeignURLsAreDroppedAndCounted(t *testing.T) {
 	f, got := readOne(t, Limits{}, text(urlset("https://www.example.com/a", "https://other.test/", "/relative", "", "ftp://www.example.com/",
 		"https://user:secret@www.example.com/", "https://www.example.com/"+strings.Repeat("x", 3000), strings.Repeat("x", 10000), "https://www.example.com/b")))
 	wantProblem(t, f, "")
@@ -240,7 +240,7 @@ func TestForeignAddressesAreLeftOutAndCounted(t *testing.T) {
 	}
 }
 
-func TestAnAddressListedTwiceInAFileCountsOnce(t *testing.T) {
+func TestDuplicateURLInAFileCountsOnce(t *testing.T) {
 	f, got := readOne(t, Limits{}, text(urlset("https://www.example.com/a", "HTTPS://WWW.example.com:443/a#x", "http://www.example.com/a")))
 	wantStrings(t, got, "https://www.example.com/a", "http://www.example.com/a")
 	if f.URLs != 2 {

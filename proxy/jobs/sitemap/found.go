@@ -6,62 +6,61 @@ import (
 	"slices"
 )
 
-// Found is what a Read found.
+// Found is the result of a Read.
 type Found struct {
 	Files []File
-	URLs  []URL // distinct, in the order in which they were first met
-	Full  bool  // there are more than maxURLs addresses, and the rest was not read
+	URLs  []URL // distinct, in the order of their first occurrence
+	Full  bool  // there are more than maxURLs URLs, and the rest was not read
 }
 
-// File is one sitemap, read or not. The distinct ones of the paths come first, then those that index files name.
+// File is one sitemap, read or not. The distinct files of the paths come first, then those that index files name.
 type File struct {
-	Path    string  // of the paths as it was given, of an index file in the stored form if it has one
+	Path    string  // as in the paths; in the stored form, if it has one, when an index file names it
 	Above   []int32 // the index files that name it, and those that name these: indexes into Found.Files, ascending
-	URLs    int     // distinct addresses of the property that it lists itself; an index file lists none
-	Foreign int     // entries for pages that are no address or not one of the property; they are left out
-	Problem string  // why it was not read, or not wholly, for people; "" if it was
+	URLs    int     // distinct URLs of the property that it lists itself; 0 for an index file
+	Foreign int     // entries that are not a URL of the property; they are dropped
+	Problem string  // why it was not read, or only in part, for people; "" if it was read
 }
 
-// URL is the address of one page.
+// URL is one page.
 type URL struct {
 	Address string // in its stored form, see Scope.Clean
-	// Files are the files that list it and all above those: indexes into Found.Files, ascending and distinct. URLs share
-	// these slices: they must not be changed. There are 32 at most, the first ones.
+	// Files are the files that list it and all index files above those: indexes into Found.Files, ascending and distinct, at
+	// most the first 32. URLs share these slices, so they must not be changed.
 	Files []int32
 }
 
-// Why the reading of a file ends early, though nothing is wrong with its syntax.
 const errMany = problem("it lists more than 50,000 entries, and the rest is not read")
 
 // file is a File while it is being read.
 type file struct {
 	File
 	index   int32
-	address string  // that is asked
-	depth   int     // index files above it, on the shortest way
+	address string  // that is fetched
+	depth   int     // index files above it, on the shortest path
 	parents []int32 // the index files that name it, ascending
-	invalid int     // entries of an index file that are no address
-	unread  int     // entries of an index file for whose files there was no room
+	invalid int     // entries of an index file that are not a URL
+	unread  int     // entries of an index file beyond Limits.Files
 }
 
-// gathering is what one Read has found so far.
-type gathering struct {
+// findings is what one Read has found so far.
+type findings struct {
 	scope     Scope
 	limits    Limits
 	maxURLs   int
 	full      bool
 	files     []*file
 	byAddress map[string]*file
-	urls      []URL          // their Files are those that list them themselves
+	urls      []URL          // with the Files that list them directly
 	byURL     map[string]int // indexes into urls
 }
 
-func newGathering(r *Reader, scope Scope, maxURLs int) *gathering {
-	return &gathering{scope: scope, limits: r.limits, maxURLs: maxURLs, byAddress: map[string]*file{}, byURL: map[string]int{}}
+func newFindings(r *Reader, scope Scope, maxURLs int) *findings {
+	return &findings{scope: scope, limits: r.limits, maxURLs: maxURLs, byAddress: map[string]*file{}, byURL: map[string]int{}}
 }
 
-// given adds a file of the paths.
-func (g *gathering) given(path string) {
+// addPath adds a file of the paths.
+func (g *findings) addPath(path string) {
 	address, err := sitemapAddress(path)
 	if err != nil {
 		address = path
@@ -71,11 +70,11 @@ func (g *gathering) given(path string) {
 	}
 }
 
-// named adds a file that an index file names, or notes that it is named once more.
-func (g *gathering) named(by *file, path string) {
+// addNamed adds a file that an index file names; for a known file it adds the index file to its parents.
+func (g *findings) addNamed(by *file, path string) {
 	address, err := sitemapAddress(path)
 	if err != nil {
-		if address = shown(path); address == "" {
+		if address = printable(path); address == "" {
 			by.invalid++
 			return
 		}
@@ -93,9 +92,9 @@ func (g *gathering) named(by *file, path string) {
 	}
 }
 
-// shown is the form in which an address is shown that will not be asked: without a password, in printable ASCII; "" if it
-// cannot be made out.
-func shown(path string) string {
+// printable returns the form in which a URL that will not be fetched is shown: without a password, in printable ASCII; "" if it
+// cannot be parsed.
+func printable(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.Scheme == "" {
 		return ""
@@ -106,7 +105,7 @@ func shown(path string) string {
 	return ""
 }
 
-func (g *gathering) newFile(path, address string, depth int, err error) *file {
+func (g *findings) newFile(path, address string, depth int, err error) *file {
 	f := &file{File: File{Path: path}, index: int32(len(g.files)), address: address, depth: depth} // #nosec G115 -- few
 	if err != nil {
 		f.Problem = err.Error()
@@ -116,7 +115,7 @@ func (g *gathering) newFile(path, address string, depth int, err error) *file {
 	return f
 }
 
-// sitemapAddress is the form in which a sitemap is asked, and by which two names of one file are known to be the same.
+// sitemapAddress returns the canonical URL of a sitemap, which is fetched and by which duplicates are recognized.
 func sitemapAddress(path string) (string, error) {
 	a, err := parseAddress(path)
 	if err != nil {
@@ -128,8 +127,8 @@ func sitemapAddress(path string) (string, error) {
 	return "", errInvalid
 }
 
-// addURL adds an address that a file lists.
-func (g *gathering) addURL(f *file, address string, own []int32) error {
+// addURL adds a URL that a file lists.
+func (g *findings) addURL(f *file, address string, own []int32) error {
 	address, ok := g.scope.Clean(address)
 	if !ok {
 		f.Foreign++
@@ -156,8 +155,8 @@ func (g *gathering) addURL(f *file, address string, own []int32) error {
 	return nil
 }
 
-// found ends the gathering: the files above are added to each file and each URL.
-func (g *gathering) found() Found {
+// found returns the result: it adds the index files above to each file and each URL.
+func (g *findings) found() Found {
 	files := make([]File, len(g.files))
 	sets := newFileSets(len(g.files))
 	for i, f := range g.files {
@@ -171,8 +170,8 @@ func (g *gathering) found() Found {
 	return Found{Files: files, URLs: g.urls, Full: g.full}
 }
 
-// above returns the files from which a file is reached, without itself, also if indexes name each other in a circle.
-func (g *gathering) above(f *file) []int32 {
+// above returns the index files from which a file can be reached, without itself. Indexes may name each other in a cycle.
+func (g *findings) above(f *file) []int32 {
 	seen := make([]bool, len(g.files))
 	seen[f.index] = true
 	above := slices.Clone(f.parents)
@@ -191,13 +190,13 @@ func (g *gathering) above(f *file) []int32 {
 	return above
 }
 
-// fileSink takes what is parsed from one file.
+// fileSink is the sink for one file.
 type fileSink struct {
-	*gathering
+	*findings
 	file    *file
 	index   bool
 	entries int
-	own     []int32 // the file alone: most URLs are listed by one file, and share it
+	own     []int32 // the file alone; shared by the URLs that only this file lists, which are most
 }
 
 func (s *fileSink) begin(index bool) error {
@@ -214,7 +213,7 @@ func (s *fileSink) add(address string) error {
 		return errMany
 	}
 	if s.index {
-		s.named(s.file, address)
+		s.addNamed(s.file, address)
 		return nil
 	}
 	return s.addURL(s.file, address, s.own)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whatever a file holds, its reading ends without a panic, and what comes out of it is within the bounds.
+// Parsing any file ends without a panic, and the result is within the bounds.
 func FuzzParse(f *testing.F) {
 	for _, content := range []string{
 		urlset(pages(3)...), index("https://www.example.com/a.xml", "file:///x", "https://a:b@www.example.com/"), zipped(urlset(pages(2)...)), zipped(zipped("https://example.com/")),
@@ -23,11 +23,11 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		g := newGathering(reader, scope, 100)
-		g.given("https://www.example.com/index.xml")
+		g := newFindings(reader, scope, 100)
+		g.addPath("https://www.example.com/index.xml")
 		text, err := decode(bytes.NewReader(content), 1<<20)
 		if err == nil {
-			err = parse(text, &fuzzSink{t: t, fileSink: fileSink{gathering: g, file: g.files[0]}})
+			err = parse(text, &fuzzSink{t: t, fileSink: fileSink{findings: g, file: g.files[0]}})
 		}
 		if err != nil && reader.explain(err) == "" {
 			t.Errorf("no reason for %v", err)
@@ -72,7 +72,7 @@ func wantStored(t *testing.T, scope Scope, address string) {
 	}
 }
 
-// A cleaned address is clean, of the property, and in the form that is stored.
+// Clean is idempotent, and its result belongs to the property and is in the stored form.
 func FuzzClean(f *testing.F) {
 	for _, address := range []string{"https://example.com", "HTTP://WWW.example.com:80/ä b#c", "https://a@example.com/", "https://[::1]:8/", "https://BÜCHER.example.com/%zz?q",
 		"https://example.com/shop/../x", "https://\u212A.example.com/"} {
@@ -91,7 +91,7 @@ func FuzzClean(f *testing.F) {
 		}
 		wantStored(t, scope, cleaned)
 		a, err := parseAddress(cleaned)
-		if err != nil || !scope.spansHost(a.host) || !strings.HasPrefix(cleaned, scope.prefix) {
+		if err != nil || !scope.coversHost(a.host) || !strings.HasPrefix(cleaned, scope.prefix) {
 			t.Errorf("%s: %q is not of the property", site, cleaned)
 		}
 	})

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	maxHeader   = 64 << 10 // bytes of an answer's header
+	maxHeader   = 64 << 10 // bytes of a response's header
 	connectTime = 10 * time.Second
 )
 
-// newTransport returns a transport that connects to public addresses only, and to loopback ones if that is allowed.
+// newTransport returns a transport that connects only to public addresses, and to loopback ones if that is allowed.
 //
-// The guard sees each address after the name was resolved and right before the connection is made. It refuses whatever
-// IANA does not list as global: private, shared, loopback and link-local addresses (the metadata services of clouds among
-// them), multicast, documentation, and the forms in which IPv6 carries IPv4 (mapped, 6to4, Teredo, NAT64). Which port is
-// asked is for Scope to say, for a property may have its own.
+// The guard checks each address after the name was resolved and right before the connection is made. It refuses all that
+// IANA does not list as global: private, shared, loopback and link-local addresses (such as the metadata services of clouds),
+// multicast, documentation, and IPv4 embedded in IPv6 (mapped, 6to4, Teredo, NAT64). Scope checks the port, because a property
+// may have its own.
 func newTransport(resolver *net.Resolver, allowLoopback bool) *http.Transport {
 	options := []ssrf.Option{ssrf.WithAnyPort()}
 	if allowLoopback {
@@ -29,11 +29,11 @@ func newTransport(resolver *net.Resolver, allowLoopback bool) *http.Transport {
 	}
 	dialer := &net.Dialer{Timeout: connectTime, Resolver: resolver, Control: ssrf.New(options...).Safe}
 	return &http.Transport{
-		Proxy:       nil, // a proxy would resolve and connect behind the guard's back
+		Proxy:       nil, // a proxy would bypass the guard
 		DialContext: dialer.DialContext,
-		// A connection ends with its file: nothing is left open at a stranger's server between two days.
+		// Nothing is fetched from the same server soon again, so a connection ends with its file.
 		DisableKeepAlives:      true,
-		DisableCompression:     true, // decoding is bounded, see decode
+		DisableCompression:     true, // decode decompresses, within bounds
 		MaxResponseHeaderBytes: maxHeader,
 	}
 }

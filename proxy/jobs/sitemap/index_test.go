@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAnIndexOfGzippedFilesIsFollowed(t *testing.T) {
+func TestIndexOfGzippedFilesIsFollowed(t *testing.T) {
 	w := web{"/a.xml.gz": text(zipped(urlset("https://www.example.com/a", "https://www.example.com/both"))),
 		"/b.txt": text("https://www.example.com/both\nhttps://www.example.com/b")}
 	base := w.start(t)
@@ -30,7 +30,7 @@ func TestAnIndexOfGzippedFilesIsFollowed(t *testing.T) {
 	}
 }
 
-func TestFilesNamedInACircleAreReadOnce(t *testing.T) {
+func TestCyclicIndexesAreReadOnce(t *testing.T) {
 	asked := map[string]int{}
 	w := web{}
 	base := w.start(t)
@@ -50,8 +50,8 @@ func TestFilesNamedInACircleAreReadOnce(t *testing.T) {
 	}
 }
 
-// The same pages in all of twenty files below twenty indexes: equal sets of files are one slice, and the first are enough.
-func TestPagesInManyFilesShareTheirSets(t *testing.T) {
+// The same pages in twenty files below twenty indexes: equal sets of files share one slice, which is bounded.
+func TestURLsInManyFilesShareOneSet(t *testing.T) {
 	w := web{}
 	base := w.start(t)
 	var leaves, indexes []string
@@ -75,7 +75,7 @@ func TestPagesInManyFilesShareTheirSets(t *testing.T) {
 }
 
 // Each of ten thousand indexes names the next one.
-func TestNestedIndexesAreFollowedToTheirDepth(t *testing.T) {
+func TestNestedIndexesAreFollowedToTheLimit(t *testing.T) {
 	var asked atomic.Int32
 	var base string
 	w := web{"/good": text(goodPage)}
@@ -98,7 +98,7 @@ func TestNestedIndexesAreFollowedToTheirDepth(t *testing.T) {
 	wantStrings(t, addressesOf(found), goodPage)
 }
 
-func TestAnIndexOfTenThousandFilesIsFollowedAsFarAsTheLimit(t *testing.T) {
+func TestIndexOfManyFilesIsFollowedToTheLimit(t *testing.T) {
 	var asked atomic.Int32
 	w := web{"/good": text(goodPage)}
 	base := w.start(t)
@@ -119,7 +119,7 @@ func TestAnIndexOfTenThousandFilesIsFollowedAsFarAsTheLimit(t *testing.T) {
 	wantProblem(t, found.Files[1], "")
 }
 
-func TestEveryFileOfThePathsIsAnswered(t *testing.T) {
+func TestEveryPathHasAFile(t *testing.T) {
 	base := web{"/good": text(goodPage)}.start(t)
 	found := read(t, Config{AllowLoopback: true, Limits: Limits{Files: 1}}, 0, base+"/good", base+"/2", "file:///x")
 	var got []string
@@ -129,7 +129,7 @@ func TestEveryFileOfThePathsIsAnswered(t *testing.T) {
 	wantStrings(t, got, "", "not read: at most 1 sitemaps of a property are", "its address is neither http nor https")
 }
 
-func TestReadingStopsAtTheMostAddresses(t *testing.T) {
+func TestReadStopsAtMaxURLs(t *testing.T) {
 	base := web{"/a": text(urlset(pages(3)...)), "/b": text(urlset(pages(5)...)), "/c": text(goodPage)}.start(t)
 	config := Config{AllowLoopback: true}
 	found := read(t, config, 4, base+"/a", base+"/b", base+"/c")
@@ -145,8 +145,8 @@ func TestReadingStopsAtTheMostAddresses(t *testing.T) {
 	}
 }
 
-// One connection at a time goes to a stranger's server, and none stays open.
-func TestFilesAreReadOneAfterTheOther(t *testing.T) {
+// There is one connection at a time, and none stays open.
+func TestFilesAreReadSequentially(t *testing.T) {
 	var now, most atomic.Int32
 	w := web{}
 	var paths []string
@@ -169,7 +169,7 @@ func TestFilesAreReadOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatHasNoMeaning(t *testing.T) {
+func TestNewRejectsInvalidConfig(t *testing.T) {
 	if _, err := New(Config{Limits: Limits{Files: -1}}); err == nil {
 		t.Error("a negative limit was taken")
 	}

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	maxEntries = 50_000    // addresses of one file (sitemap protocol)
-	maxToken   = 256 << 10 // bytes of XML between one token and the next
-	maxNesting = 32        // elements within elements; extensions need 5
+	maxEntries = 50_000    // of one file (sitemap protocol)
+	maxToken   = 256 << 10 // bytes of one XML token
+	maxNesting = 32        // of elements; extensions need 5
 )
 
-// What a file is, if it is not a sitemap.
+// Why a file is not a sitemap that is read.
 const (
 	errEmpty    = problem("it is empty")
 	errUnknown  = problem("it is neither an XML sitemap nor a list of addresses")
@@ -30,13 +30,13 @@ const (
 	errToken    = problem("it has an element, a comment or a text that is too long")
 )
 
-// sink takes what is parsed. An error of either function ends the parsing and comes back from it.
+// sink receives what is parsed. An error of either method ends the parsing, which returns it.
 type sink interface {
-	begin(index bool) error   // once, before any add: what the file lists is addresses of pages, or of sitemaps
-	add(address string) error // an address as it stands in the file
+	begin(index bool) error   // called once, before any add; index: the entries are sitemaps, not pages
+	add(address string) error // an entry, as written in the file
 }
 
-// parse reads one decoded file into the sink, to its end or to its first error. What the sink got before an error counts.
+// parse reads one decoded file into the sink, to its end or to the first error. Entries before an error count.
 func parse(text *bufio.Reader, into sink) error {
 	first, err := firstByte(text)
 	switch {
@@ -57,7 +57,7 @@ func parse(text *bufio.Reader, into sink) error {
 	return parseLines(text, into)
 }
 
-// firstByte skips white space, in which some servers begin, and returns the byte that comes next without reading it.
+// firstByte skips leading white space, which some servers send, and peeks at the next byte.
 func firstByte(text *bufio.Reader) (byte, error) {
 	for {
 		c, err := text.ReadByte()
@@ -70,7 +70,7 @@ func firstByte(text *bufio.Reader) (byte, error) {
 	}
 }
 
-// parseLines reads plain text with an address a line.
+// parseLines reads plain text with a URL per line.
 func parseLines(text *bufio.Reader, into sink) error {
 	if err := into.begin(false); err != nil {
 		return err
@@ -78,7 +78,7 @@ func parseLines(text *bufio.Reader, into sink) error {
 	for {
 		line, err := text.ReadSlice('\n')
 		address := string(bytes.TrimSpace(line))
-		if errors.Is(err, bufio.ErrBufferFull) { // too long for an address: pass it on as none
+		if errors.Is(err, bufio.ErrBufferFull) { // too long for a URL: add an invalid entry
 			address = "?"
 			for errors.Is(err, bufio.ErrBufferFull) {
 				_, err = text.ReadSlice('\n')
@@ -98,7 +98,7 @@ func parseLines(text *bufio.Reader, into sink) error {
 	}
 }
 
-// parseXML reads a urlset or a sitemapindex. What goes wrong with its bytes after the first tag is a *cutError.
+// parseXML reads a urlset or a sitemapindex. A read or syntax error after the first tag is a *cutError.
 func parseXML(text *bufio.Reader, into sink) error {
 	source := &tokenReader{source: text}
 	decoder := xml.NewDecoder(source)
@@ -108,7 +108,7 @@ func parseXML(text *bufio.Reader, into sink) error {
 		source.length = 0
 		token, err := decoder.Token()
 		if err != nil {
-			if source.err == nil { // it is not the reading that went wrong, but what was read
+			if source.err == nil { // a syntax error, not a read error
 				err = syntaxProblem(err, walk.entry != "")
 			}
 			if walk.entry == "" {
@@ -123,7 +123,7 @@ func parseXML(text *bufio.Reader, into sink) error {
 	}
 }
 
-// syntaxProblem keeps the decoder's own words back: they quote the file, at any length.
+// syntaxProblem replaces the decoder's error, which quotes the file at any length.
 func syntaxProblem(err error, begun bool) error {
 	var known problem
 	switch {
@@ -135,7 +135,7 @@ func syntaxProblem(err error, begun bool) error {
 	return errUnknown
 }
 
-// cutError says at which line the bytes of an XML file ended or could not be understood any more.
+// cutError is an XML file that broke off or became invalid at a line.
 type cutError struct {
 	line int
 	err  error
@@ -144,8 +144,8 @@ type cutError struct {
 func (e *cutError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
 func (e *cutError) Unwrap() error { return e.err }
 
-// xmlWalk knows where in a sitemap the decoder is: entries are at depth 2 and their addresses at depth 3. Extensions
-// have elements named loc too, but in other namespaces or deeper.
+// xmlWalk tracks the position in a sitemap: entries are at depth 2 and their loc at depth 3. Extensions have elements named loc,
+// too, but in other namespaces or deeper.
 type xmlWalk struct {
 	into    sink
 	root    xml.Name
@@ -153,7 +153,7 @@ type xmlWalk struct {
 	depth   int
 	inEntry bool
 	inLoc   bool
-	loc     []byte // the address so far, at most maxRaw+1 bytes
+	loc     []byte // the URL so far, at most maxRaw+1 bytes
 }
 
 func (w *xmlWalk) take(token xml.Token) error {
@@ -217,11 +217,11 @@ func (w *xmlWalk) end() error {
 	return w.into.add(string(bytes.TrimSpace(w.loc)))
 }
 
-// tokenReader bounds the bytes of one token, which the decoder holds as a whole. It has ReadByte, and so the decoder puts
-// no buffer in between.
+// tokenReader bounds the bytes of one token, which the decoder keeps in memory. It implements io.ByteReader, so the decoder adds
+// no buffer of its own.
 type tokenReader struct {
 	source  *bufio.Reader
-	length  int   // bytes since the last token
+	length  int   // of the current token
 	err     error // of the source, other than io.EOF
 	recoded bool
 }
@@ -241,9 +241,9 @@ func (t *tokenReader) Read(p []byte) (int, error) {
 	return t.source.Read(p)
 }
 
-// recode goes on in the character set of an XML declaration. Whoever could read that it is UTF-16 does not read UTF-16:
-// either decode has seen to it, or the declaration is wrong. The decoder takes declarations anywhere and as often as they
-// come, but only one may have an effect: each adds a reader on top of the others.
+// recode switches to the character set of an XML declaration. A declaration of UTF-16 is ignored: it was readable, so the text
+// is no longer UTF-16 (decode has converted it), or never was. The decoder accepts declarations anywhere, any number of times;
+// only the first is allowed, because each one stacks another reader.
 func (t *tokenReader) recode(label string, _ io.Reader) (io.Reader, error) {
 	if t.recoded {
 		return nil, errRecoded

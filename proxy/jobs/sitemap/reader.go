@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// Limits bounds what one Read takes. A zero field is its default.
+// Limits bounds one Read. A zero field means its default.
 type Limits struct {
 	Files     int           // files of a property, index files among them: 500
-	Depth     int           // index files one within the other: 3, so that the files of the third are read and a fourth is not followed
-	Redirects int           // one after the other: 5
-	FileBytes int64         // of one file, as sent and again at each layer of decoding: 50 MiB
-	FileTime  time.Duration // for one file, from the look-up of the name to the last byte: 30 s
+	Depth     int           // nested index files: 3, so the files of the third are read and a fourth is not followed
+	Redirects int           // of one file: 5
+	FileBytes int64         // of one file, on the wire and again at each layer of decoding: 50 MiB
+	FileTime  time.Duration // for one file, from the DNS lookup to the last byte: 30 s
 	TotalTime time.Duration // for all files of a Read: 5 min
 }
 
-// Config is what a Reader is made of. The zero Config is the one for production.
+// Config configures a Reader. The zero Config is right for production.
 type Config struct {
-	// Transport replaces the guarded one. Hosts are still held against the property, but not the addresses they resolve to,
-	// and the header of an answer is not bounded.
+	// Transport replaces the guarded one. Hosts are still checked against the property, but not the addresses they resolve
+	// to, and the size of response headers is not bounded.
 	Transport http.RoundTripper
 
-	// AllowLoopback is for a simulator on the same machine: connections to loopback addresses are allowed, and a sitemap
-	// on one, or on localhost, on any port, counts as the property's whatever the property is.
+	// AllowLoopback is for a simulator on the same machine: connections to loopback addresses are allowed, and every
+	// property includes sitemaps on them and on localhost, on any port.
 	AllowLoopback bool
 
 	Resolver  *net.Resolver // for the guarded transport; nil is the system's
@@ -43,8 +43,7 @@ type Reader struct {
 	userAgent     string
 }
 
-// New returns a Reader. It is an error if a limit is negative, or if there is a Resolver and a Transport that will not
-// use it.
+// New returns a Reader. A negative limit is an error, and so is a Resolver next to a Transport, which would not use it.
 func New(config Config) (*Reader, error) {
 	l := config.Limits
 	if l.Files < 0 || l.Depth < 0 || l.Redirects < 0 || l.FileBytes < 0 || l.FileTime < 0 || l.TotalTime < 0 {
@@ -74,17 +73,17 @@ func (l Limits) orDefaults() Limits {
 	}
 }
 
-// Read reads the sitemaps at the paths, which are addresses as Search Console knows them, and the files they name, until
-// there are no more, until a limit ends it, or until one more than maxURLs distinct addresses has been met (0: no bound).
-// Files are read in the order of Found.Files: those of the paths, then those these name, and so on.
+// Read reads the sitemaps at the paths, which are URLs from Search Console, and the files they name, until there are no more,
+// until a limit ends it, or until it meets more than maxURLs distinct URLs (0: no bound). It reads files breadth-first, in the
+// order of Found.Files.
 //
-// The error is that of ctx, and there is no other: what went wrong with a file is in its Problem.
+// The only error is that of ctx: the error of a file is its Problem.
 func (r *Reader) Read(ctx context.Context, scope Scope, paths []string, maxURLs int) (Found, error) {
 	total, cancel := context.WithTimeout(ctx, r.limits.TotalTime)
 	defer cancel()
-	g := newGathering(r, scope, maxURLs)
+	g := newFindings(r, scope, maxURLs)
 	for _, path := range paths {
-		g.given(path)
+		g.addPath(path)
 	}
 	for i := 0; i < len(g.files); i++ {
 		f := g.files[i]
@@ -106,23 +105,23 @@ func (r *Reader) Read(ctx context.Context, scope Scope, paths []string, maxURLs 
 	return g.found(), nil
 }
 
-// readFile reads one file into what is gathered, within the time for one file.
-func (r *Reader) readFile(ctx context.Context, g *gathering, f *file) error {
+// readFile reads one file into the findings, within the time for one file.
+func (r *Reader) readFile(ctx context.Context, g *findings, f *file) error {
 	ctx, cancel := context.WithTimeout(ctx, r.limits.FileTime)
 	defer cancel()
 	body, err := r.open(ctx, g.scope, f.address)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = body.Close() }() // what was wanted has been read
+	defer func() { _ = body.Close() }() // the content has been read
 	text, err := decode(body, r.limits.FileBytes)
 	if err != nil {
 		return err
 	}
-	return parse(text, &fileSink{gathering: g, file: f})
+	return parse(text, &fileSink{findings: g, file: f})
 }
 
-// outcome is the Problem of a file whose reading ended with err.
+// outcome returns the Problem of a file whose reading ended with err.
 func (r *Reader) outcome(total context.Context, f *file, err error) string {
 	var parts []string
 	var known problem

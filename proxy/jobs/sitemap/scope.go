@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Scope is what a property spans. The zero Scope spans nothing.
+// Scope is the set of URLs that a property covers. The zero Scope is empty.
 type Scope struct {
 	domain string // a domain property: the domain; else ""
-	prefix string // a URL-prefix property: the prefix in the stored form of addresses
+	prefix string // a URL-prefix property: the prefix in the stored form
 	host   string // the host of the prefix
-	port   string // and its port, "" being the scheme's own
+	port   string // its port; "" is the default of the scheme
 }
 
-// ParseScope returns the scope of a property as Search Console names it: "sc-domain:example.com" spans the domain and its
-// subdomains, on http and https; "https://www.example.com/shop/" spans the pages whose addresses begin so, and its
-// sitemaps may be anywhere on that host.
+// ParseScope returns the scope of a property as Search Console names it: "sc-domain:example.com" covers the domain and its
+// subdomains, on http and https; "https://www.example.com/shop/" covers the URLs with that prefix, and its sitemaps may be
+// anywhere on the host.
 func ParseScope(site string) (Scope, error) {
 	if domain, ok := strings.CutPrefix(site, "sc-domain:"); ok {
 		host, ok := asciiHost(domain)
@@ -33,12 +33,11 @@ func ParseScope(site string) (Scope, error) {
 	return Scope{prefix: a.String(), host: a.host, port: a.port}, nil
 }
 
-// Clean returns the stored form of a page's address, and whether the page belongs to the property. The stored form is
-// absolute, in printable ASCII, at most 2,048 bytes: scheme and host are in lower case, the host in its ASCII form; the
-// scheme's own port and the fragment are dropped; an empty path is a slash; spaces and what is not ASCII are
-// percent-encoded. All else stays byte by byte, as Search Console compares it: the same page under another escape,
-// another case or another scheme is another page. An address with user information, a relative one, and one with control
-// characters belongs to no property.
+// Clean returns the stored form of a URL, and whether it belongs to the property. The stored form is absolute, in printable
+// ASCII, at most 2,048 bytes: scheme and host are in lower case, the host in its ASCII form; the default port and the fragment
+// are dropped; an empty path becomes a slash; spaces and non-ASCII bytes are percent-encoded. The rest is kept byte by byte,
+// because Search Console compares bytes: the same page under another escape, case or scheme is another URL. A URL that is
+// relative, or has user information or control characters, belongs to no property.
 func (s Scope) Clean(address string) (string, bool) {
 	a, err := parseAddress(address)
 	if err != nil {
@@ -49,21 +48,21 @@ func (s Scope) Clean(address string) (string, bool) {
 		return "", false
 	}
 	if s.domain != "" {
-		return cleaned, s.spansHost(a.host)
+		return cleaned, s.coversHost(a.host)
 	}
 	return cleaned, s.prefix != "" && strings.HasPrefix(cleaned, s.prefix)
 }
 
-func (s Scope) spansHost(host string) bool {
+func (s Scope) coversHost(host string) bool {
 	if s.domain == "" {
 		return host == s.host && host != ""
 	}
 	return host == s.domain || strings.HasSuffix(host, "."+s.domain)
 }
 
-// mayAsk returns why a sitemap's address must not be asked, or nil. It judges the parsed URL that is going to be asked,
-// not the text it came from, so that there are no two readings of one text.
-func (s Scope) mayAsk(u *url.URL, allowLoopback bool) error {
+// allows returns why a sitemap must not be fetched, nil if it may. It checks the parsed URL that will be fetched, not the text
+// it was parsed from: two parsers might disagree about the text.
+func (s Scope) allows(u *url.URL, allowLoopback bool) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return errScheme
@@ -79,11 +78,11 @@ func (s Scope) mayAsk(u *url.URL, allowLoopback bool) error {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	if !s.spansHost(host) {
+	if !s.coversHost(host) {
 		return errHost
 	}
-	usual := u.Port() == "" || u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443"
-	if !usual && (s.domain != "" || u.Port() != s.port) {
+	isDefault := u.Port() == "" || u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443"
+	if !isDefault && (s.domain != "" || u.Port() != s.port) {
 		return errPort
 	}
 	return nil

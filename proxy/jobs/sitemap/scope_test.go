@@ -25,7 +25,7 @@ func TestParseScope(t *testing.T) {
 	}
 }
 
-func TestCleanIsTheStoredForm(t *testing.T) {
+func TestCleanReturnsStoredForm(t *testing.T) {
 	scope := scopeOf(t, "sc-domain:example.com")
 	f := func(address, want string) {
 		t.Helper()
@@ -54,7 +54,7 @@ func TestCleanIsTheStoredForm(t *testing.T) {
 	f("https://example.com/"+strings.Repeat("x", 2028), "https://example.com/"+strings.Repeat("x", 2028))
 }
 
-func TestCleanRefusesWhatIsNotOfTheProperty(t *testing.T) {
+func TestCleanRejectsForeignURLs(t *testing.T) {
 	f := func(site, address string, want bool) {
 		t.Helper()
 		if got, ok := scopeOf(t, site).Clean(address); ok != want {

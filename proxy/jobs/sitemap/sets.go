@@ -5,55 +5,55 @@ import (
 	"slices"
 )
 
-// maxFilesOfURL is how many files a URL is said to be in. Nobody has a reason for more; who draws some hundred files at random
-// for each of many thousand URLs would fill the memory, and the tables of whoever keeps them.
+// maxFilesOfURL bounds the files of a URL. Honest sites need fewer. An attacker could list each of many thousand URLs in a random
+// set of some hundred files, and so fill the memory and the database.
 const maxFilesOfURL = 32
 
-// fileSets makes the sets of files that URLs are in. Equal sets share one slice, and a union costs one pass over bits:
-// whoever lists the same pages in hundreds of files below hundreds of indexes gains nothing by it.
+// fileSets interns the sets of files that URLs are in: equal sets share one slice, and a union is one pass over bit sets. So
+// listing the same pages in hundreds of files below hundreds of indexes costs an attacked reader little.
 type fileSets struct {
-	all   [][]int32 // each file and those above it, cut
-	bits  [][]byte  // the same, a bit for each file
-	known map[string][]int32
-	mixed []byte
+	all  [][]int32          // by file: it and those above it, at most maxFilesOfURL
+	bits [][]byte           // by file: it and those above it, as a bit set
+	sets map[string][]int32 // interned, by bit set
+	acc  []byte             // the union in progress
 }
 
 func newFileSets(files int) *fileSets {
-	return &fileSets{known: map[string][]int32{}, mixed: make([]byte, (files+7)/8)}
+	return &fileSets{sets: map[string][]int32{}, acc: make([]byte, (files+7)/8)}
 }
 
-// append adds the next file, with those above it.
+// append adds the next file, with the files above it.
 func (s *fileSets) append(file int32, above []int32) {
 	all := append(slices.Clone(above), file)
 	slices.Sort(all)
-	set := make([]byte, len(s.mixed))
+	set := make([]byte, len(s.acc))
 	for _, f := range all {
 		set[f/8] |= 1 << (f % 8)
 	}
 	s.all, s.bits = append(s.all, all[:min(len(all), maxFilesOfURL)]), append(s.bits, set)
 }
 
-// union returns the files given, at least one, and all above them; the first maxFilesOfURL if they are more.
+// union returns the given files, at least one, and all above them: at most the first maxFilesOfURL.
 func (s *fileSets) union(files []int32) []int32 {
 	if len(files) == 1 {
 		return s.all[files[0]]
 	}
-	clear(s.mixed)
+	clear(s.acc)
 	for _, f := range files {
 		for i, b := range s.bits[f] {
-			s.mixed[i] |= b
+			s.acc[i] |= b
 		}
 	}
-	if set, ok := s.known[string(s.mixed)]; ok {
+	if set, ok := s.sets[string(s.acc)]; ok {
 		return set
 	}
 	var set []int32
-	for i, b := range s.mixed {
+	for i, b := range s.acc {
 		for ; b != 0 && len(set) < maxFilesOfURL; b &= b - 1 {
 			set = append(set, int32(i*8+bits.TrailingZeros8(b))) // #nosec G115 -- an index of a file
 		}
 	}
 	set = slices.Clip(set)
-	s.known[string(s.mixed)] = set
+	s.sets[string(s.acc)] = set
 	return set
 }

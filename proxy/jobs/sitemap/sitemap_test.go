@@ -100,8 +100,8 @@ func read(t testing.TB, config Config, maxURLs int, paths ...string) Found {
 
 const goodPage = "https://www.example.com/good"
 
-// readNextTo reads a file, and a good one after it, which must be read whatever the first one is. It returns the first
-// and the addresses that only it lists.
+// readNextTo reads a file and then a good one, which must be read in any case. It returns the first file and the URLs that
+// only it lists.
 func readNextTo(t testing.TB, config Config, site, path, good string) (File, []string) {
 	t.Helper()
 	found, err := newReader(t, config).Read(context.Background(), scopeOf(t, site), []string{path, good}, 0)
@@ -136,7 +136,7 @@ func wantProblem(t testing.TB, f File, want string) {
 	}
 }
 
-// nameServer answers look-ups over UDP on loopback; names it does not know do not exist.
+// nameServer answers DNS lookups over UDP on loopback; unknown names do not exist.
 func nameServer(t *testing.T, names map[string]string) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -195,7 +195,7 @@ func answerName(query []byte, names map[string]string) []byte {
 	return packed
 }
 
-// onWeb is a transport for which every host is the server at base.
+// onWeb is a transport that sends every request to the server at base.
 func onWeb(t *testing.T, base string) http.RoundTripper {
 	t.Helper()
 	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Whatever a name resolves to, nothing that is not public is connected to, and the other sitemaps are read.
-func TestNamesThatLeadInsideAreNotConnectedTo(t *testing.T) {
+// Names that resolve to addresses that are not public are not connected to; the other sitemaps are read.
+func TestNamesOfPrivateAddressesAreRejected(t *testing.T) {
 	base := web{"/good": text(goodPage)}.start(t)
 	for name, address := range map[string]string{
 		"this host":               "0.0.0.0",
@@ -46,7 +46,7 @@ func TestNamesThatLeadInsideAreNotConnectedTo(t *testing.T) {
 	}
 }
 
-func TestLoopbackIsNotConnectedToUnlessAllowed(t *testing.T) {
+func TestLoopbackIsRejectedUnlessAllowed(t *testing.T) {
 	var asked atomic.Int32
 	base := web{"/s": func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
@@ -77,9 +77,9 @@ func TestLoopbackIsNotConnectedToUnlessAllowed(t *testing.T) {
 	}
 }
 
-// Forms of IP addresses that some resolvers understand belong to no property, and where a property has one for its
-// host, they are judged by what they lead to.
-func TestAddressesInOtherNotationsAreRefused(t *testing.T) {
+// IP addresses in notations that only some resolvers understand belong to no property. When one is the host of a property, the
+// guard checks the address that it resolves to.
+func TestUnusualIPNotationsAreRejected(t *testing.T) {
 	resolver := nameServer(t, nil)
 	for _, host := range []string{"2130706433", "0x7f000001", "017700000001", "127.1", "0177.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.1", "localhost"} {
 		found := read(t, Config{Resolver: resolver}, 0, "http://"+host+"/s.xml")
@@ -97,7 +97,7 @@ func TestAddressesInOtherNotationsAreRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyAddressesOfThePropertyAreAsked(t *testing.T) {
+func TestOnlyURLsOfThePropertyAreFetched(t *testing.T) {
 	t.Parallel()
 	base := web{"/good": text(goodPage)}.start(t)
 	f := func(site, path, want string) {
@@ -149,7 +149,7 @@ func TestOnlyAddressesOfThePropertyAreAsked(t *testing.T) {
 	f("https://[2606:4700::1]/", "http://[2606:4700:0::1]/good", "")
 }
 
-func TestRedirectsAreHeldToTheSameRules(t *testing.T) {
+func TestRedirectsFollowTheSameRules(t *testing.T) {
 	const refused = "it redirects to where it must not be followed: "
 	other := web{"/good": text(goodPage)}.start(t)
 	resolver := nameServer(t, map[string]string{
@@ -179,7 +179,7 @@ func TestRedirectsAreHeldToTheSameRules(t *testing.T) {
 	f("", "it answers 302")
 }
 
-func TestARedirectToLoopbackIsNotFollowed(t *testing.T) {
+func TestRedirectToLoopbackIsRejected(t *testing.T) {
 	var asked atomic.Int32
 	inside := web{"/": func(http.ResponseWriter, *http.Request) { asked.Add(1) }}.start(t)
 	base := web{"/it": redirect(inside + "/"), "/6": redirect("http://[::1]/"), "/name": redirect("http://localhost/"), "/good": text(goodPage)}.start(t)
@@ -192,8 +192,8 @@ func TestARedirectToLoopbackIsNotFollowed(t *testing.T) {
 	}
 }
 
-// The guard also stands behind a redirect within the property, whose name resolves to loopback.
-func TestARedirectToANameOnLoopbackIsNotFollowed(t *testing.T) {
+// The redirect stays within the property, but its host resolves to loopback.
+func TestRedirectToNameOfLoopbackIsRejected(t *testing.T) {
 	base := web{"/it": redirect("http://inside.example.com/"), "/good": text(goodPage)}.start(t)
 	guarded := newTransport(nameServer(t, map[string]string{"inside.example.com": "127.0.0.1"}), false)
 	outside := onWeb(t, base)
@@ -211,7 +211,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-func TestFilesThatAnIndexNamesAreHeldToTheSameRules(t *testing.T) {
+func TestFilesOfAnIndexFollowTheSameRules(t *testing.T) {
 	base := web{"/good": text(goodPage)}.start(t)
 	web := web{"/index": text(index("file:///etc/passwd", "http://10.0.0.1/s.xml", "http://user:secret@www.example.com/s.xml",
 		"http://meta.example.com/s.xml", "/relative.xml", "gopher://x/", "http://\x7f/", base+"/good"))}.start(t)
@@ -232,8 +232,8 @@ func TestFilesThatAnIndexNamesAreHeldToTheSameRules(t *testing.T) {
 	wantStrings(t, addressesOf(found), goodPage)
 }
 
-// A proxy of the environment would connect for us, to wherever it likes.
-func TestTheEnvironmentsProxyIsNotAsked(t *testing.T) {
+// A proxy would connect to any address.
+func TestProxyOfEnvironmentIsIgnored(t *testing.T) {
 	var asked atomic.Int32
 	proxy := web{}
 	proxy["/"] = func(http.ResponseWriter, *http.Request) { asked.Add(1) }
@@ -246,7 +246,7 @@ func TestTheEnvironmentsProxyIsNotAsked(t *testing.T) {
 	}
 }
 
-func TestARefusalTellsNoAddressOfTheNetwork(t *testing.T) {
+func TestProblemRevealsNoAddress(t *testing.T) {
 	resolver := nameServer(t, map[string]string{"inside.example.com": "10.11.12.13", "closed.example.com": "127.0.0.1"})
 	found := read(t, Config{Resolver: resolver, AllowLoopback: true}, 0, "http://inside.example.com/", "http://closed.example.com/", "http://127.0.0.1:1/")
 	for _, f := range found.Files {
@@ -257,7 +257,7 @@ func TestARefusalTellsNoAddressOfTheNetwork(t *testing.T) {
 	wantProblem(t, found.Files[2], "no connection to its server")
 }
 
-func TestNoCookiesAndNoCredentialsAreSent(t *testing.T) {
+func TestNoCookiesOrCredentialsAreSent(t *testing.T) {
 	var seen http.Header
 	base := web{"/set": func(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
