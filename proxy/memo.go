@@ -6,7 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sara/lru"
+	"sara/proxy/lru"
 	"sara/policy"
 	"sara/translate"
 )

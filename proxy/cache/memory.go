@@ -3,7 +3,7 @@ package cache
 import (
 	"unsafe"
 
-	"sara/lru"
+	"sara/proxy/lru"
 )
 
 // accountShare is the part of the memory that one account may fill, and so may one value: a quarter.
