@@ -24,20 +24,20 @@ func TestS3(t *testing.T) {
 	suite(t, func(t *testing.T) string { return server.NewBucket(t) })
 }
 
-// suite holds a kind of bucket to the interface.
+// suite checks that a kind of bucket implements the interface.
 func suite(t *testing.T, location func(*testing.T) string) {
 	guarantee := func(name string, check func(*testing.T, string)) {
 		t.Run(name, func(t *testing.T) { check(t, location(t)) })
 	}
-	guarantee("an object is read as it was written", readAsWritten)
-	guarantee("a write counts only if the object is what the writer read", conditionalPut)
-	guarantee("an object is removed only if it is what the remover read", conditionalDelete)
-	guarantee("a listing has every object under the prefix in order", listing)
-	guarantee("of writers at once nobody's change is lost", increments)
-	guarantee("of creators at once one succeeds", creators)
+	guarantee("read returns what was written", readAsWritten)
+	guarantee("put requires the revision", conditionalPut)
+	guarantee("delete requires the revision", conditionalDelete)
+	guarantee("list is complete and ordered", listing)
+	guarantee("concurrent writers lose no change", increments)
+	guarantee("one of concurrent creators succeeds", creators)
 	guarantee("a name cannot leave the bucket", names)
-	guarantee("a context that has ended ends every call", ended)
-	guarantee("a good bucket passes the check, again and again", func(t *testing.T, location string) {
+	guarantee("a canceled context ends every call", ended)
+	guarantee("check passes repeatedly", func(t *testing.T, location string) {
 		b := open(t, location)
 		for range 2 {
 			if err := Check(t.Context(), b, "probe"); err != nil {
@@ -173,7 +173,7 @@ func listing(t *testing.T, location string) {
 	}
 }
 
-// increment adds one letter to an object, as often as somebody else was faster.
+// increment adds one letter to an object, and retries when another writer was faster.
 func increment(ctx context.Context, b Bucket, name, letter string) error {
 	for {
 		data, revision, err := b.Get(ctx, name)
@@ -274,7 +274,7 @@ func ended(t *testing.T, location string) {
 	}
 }
 
-func TestOpenSaysWhatIsWrongAndNoSecret(t *testing.T) {
+func TestOpenErrorsNameTheProblemAndNoSecret(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -285,19 +285,19 @@ func TestOpenSaysWhatIsWrongAndNoSecret(t *testing.T) {
 		"file://":                           "the path of the folder is empty",
 		file:                                "not a directory",
 		"file://host/folder":                "three slashes",
-		"file:///folder?x=" + secret:        "nothing but a path",
-		"gs://bucket":                       `"gs" is none of file, s3`,
-		"s3://":                             "lacks the name of the bucket",
-		"s3:///prefix":                      "lacks the name of the bucket",
-		"s3://bucket?Region=x":              `"Region" is none of endpoint, region`,
+		"file:///folder?x=" + secret:        "only a path",
+		"gs://bucket":                       `"gs" is neither file nor s3`,
+		"s3://":                             "has no bucket",
+		"s3:///prefix":                      "has no bucket",
+		"s3://bucket?Region=x":              `"Region" is neither endpoint nor region`,
 		"s3://key:" + secret + "@bucket":    "credentials do not belong in the URL",
-		"s3://bucket?endpoint=host:9000":    "not of the form https://host",
-		"s3://bucket?endpoint=http://h/p":   "not of the form https://host",
-		"s3://bucket?endpoint=ftp://host":   "not of the form https://host",
+		"s3://bucket?endpoint=host:9000":    "must be https://host",
+		"s3://bucket?endpoint=http://h/p":   "must be https://host",
+		"s3://bucket?endpoint=ftp://host":   "must be https://host",
 		"s3://bucket/../x":                  "is not the name of an object",
-		"s3://b%zz" + secret:                "cannot be read",
-		"s3://bucket?endpoint=%zz" + secret: "cannot be read",
-		"s3://bucket?endpoint=http://u:" + secret + "@host": "not of the form https://host",
+		"s3://b%zz" + secret:                "malformed",
+		"s3://bucket?endpoint=%zz" + secret: "malformed",
+		"s3://bucket?endpoint=http://u:" + secret + "@host": "must be https://host",
 	} {
 		_, err := Open(location)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
@@ -306,7 +306,7 @@ func TestOpenSaysWhatIsWrongAndNoSecret(t *testing.T) {
 	}
 }
 
-// blind is a bucket without conditions, as some stores that are said to speak S3 are.
+// blind is a bucket that ignores conditions, as some stores with an S3 API do.
 type blind struct{ Bucket }
 
 func (b blind) Put(ctx context.Context, name string, data []byte, _ string) (string, error) {
@@ -317,8 +317,8 @@ func (b blind) Put(ctx context.Context, name string, data []byte, _ string) (str
 	return b.Bucket.Put(ctx, name, data, revision)
 }
 
-func TestCheckFindsAStoreWithoutConditions(t *testing.T) {
-	if err := Check(t.Context(), blind{open(t, t.TempDir())}, "probe"); err == nil || !strings.Contains(err.Error(), "writes over") {
+func TestCheckDetectsAStoreWithoutConditions(t *testing.T) {
+	if err := Check(t.Context(), blind{open(t, t.TempDir())}, "probe"); err == nil || !strings.Contains(err.Error(), "overwrites") {
 		t.Error(err)
 	}
 }

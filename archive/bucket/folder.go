@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// A folder keeps every object in a file of its own. A writer holds an advisory lock on the directory of the object, writes
-// a temporary file beside it, and renames it into place, so that readers need no lock. Temporary files start with a dot,
-// which no object's name does; one that is there while nobody else holds the lock was left by a writer that died.
-// Directories stay when they have become empty, because a lock on a directory that is gone would guard nothing.
+// A folder keeps every object in a file of its own. Writes are copy-on-write: under an advisory lock on the object's directory,
+// a writer writes a temporary file and renames it into place, so that readers need no lock. Temporary files start with a dot,
+// unlike objects; one that is found under the lock was left by a writer that died. Empty directories are kept, because a lock
+// on a removed directory has no effect.
 //
-// An object's revision is its modification time and its size. Every write makes the time later than it was, so an object
-// never has the same revision twice, and a listing reads no object.
+// An object's revision is its modification time and its size. Every write advances the time, so a revision is never reused, and
+// a listing need not read the objects.
 type folder struct {
 	root string
 }
@@ -60,7 +60,7 @@ func (f *folder) Get(ctx context.Context, name string) (data []byte, revision st
 	if err := checkFile(info); err != nil {
 		return nil, "", err
 	}
-	// The file is never written again: what replaces it is another one.
+	// The open file never changes: a write replaces it by another file.
 	data = make([]byte, info.Size())
 	if _, err := io.ReadFull(file, data); err != nil {
 		return nil, "", err
@@ -71,7 +71,7 @@ func (f *folder) Get(ctx context.Context, name string) (data []byte, revision st
 func (f *folder) Put(ctx context.Context, name string, data []byte, revision string) (written string, err error) {
 	err = checkObject(name, data)
 	if err == nil {
-		err = f.locked(ctx, name, func(root *os.Root, dir *os.File) error {
+		err = f.withLock(ctx, name, func(root *os.Root, dir *os.File) error {
 			before, err := expect(root, name, revision)
 			if err != nil {
 				return err
@@ -86,10 +86,10 @@ func (f *folder) Put(ctx context.Context, name string, data []byte, revision str
 func (f *folder) Delete(ctx context.Context, name, revision string) error {
 	err := checkName(name)
 	if err == nil && revision == "" {
-		err = ErrChanged // an empty revision stands for an object that does not exist
+		err = ErrChanged // an empty revision means that the object does not exist
 	}
 	if err == nil {
-		err = f.locked(ctx, name, func(root *os.Root, dir *os.File) error {
+		err = f.withLock(ctx, name, func(root *os.Root, dir *os.File) error {
 			if _, err := expect(root, name, revision); err != nil {
 				return err
 			}
@@ -116,12 +116,12 @@ func (f *folder) List(ctx context.Context, prefix string) ([]Entry, error) {
 	if err := fs.WalkDir(root.FS(), within, w.visit); err != nil {
 		return nil, attempt("list", prefix, err)
 	}
-	// The walk goes by directory, where a.b comes after a/b.
+	// The walk is ordered by directory: it visits a/b before a.b.
 	sortEntries(w.entries)
 	return w.entries, nil
 }
 
-// walk is a look at the files under a prefix.
+// walk collects the objects under a prefix.
 type walk struct {
 	ctx            context.Context
 	within, prefix string
@@ -134,7 +134,7 @@ func (w *walk) visit(name string, d fs.DirEntry, err error) error {
 		err = w.ctx.Err()
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // removed meanwhile, or nothing has this prefix
+	case errors.Is(err, fs.ErrNotExist): // removed during the walk, or no directory has this prefix
 		return nil
 	case err != nil:
 		return err
@@ -153,7 +153,7 @@ func (w *walk) visit(name string, d fs.DirEntry, err error) error {
 	return err
 }
 
-// mayHold reports whether a directory may hold objects that start with the prefix.
+// mayHold reports whether a directory may contain objects with the prefix.
 func mayHold(directory, prefix string) bool {
 	return strings.HasPrefix(directory, prefix) || strings.HasPrefix(prefix, directory)
 }
@@ -179,5 +179,5 @@ func notFound(err error) error {
 	return err
 }
 
-// closeRead closes what was only read from, where there is nothing to lose.
+// closeRead closes a file that was only read, where an error loses nothing.
 func closeRead(c io.Closer) { _ = c.Close() }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestTheFolderIsMadeAndItsPathMayBeBare(t *testing.T) {
+func TestOpenCreatesTheFolderOfABarePath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "yet")
 	put(t, open(t, dir), "a/o", "x", "")
 	if data, err := os.ReadFile(filepath.Join(dir, "a", "o")); string(data) != "x" || err != nil {
@@ -19,7 +19,7 @@ func TestTheFolderIsMadeAndItsPathMayBeBare(t *testing.T) {
 	}
 }
 
-func TestWhatAKilledWriterLeftIsNotListedAndGoes(t *testing.T) {
+func TestAbandonedTemporaryFilesAreHiddenAndRemoved(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir)
 	revision := put(t, b, "a/o", "x", "")
@@ -36,13 +36,13 @@ func TestWhatAKilledWriterLeftIsNotListedAndGoes(t *testing.T) {
 	}
 }
 
-func TestRevisionsDifferThoughTheClockStandsStill(t *testing.T) {
+func TestRevisionsDifferWhenTheClockMovesBack(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir)
 	revision := put(t, b, "o", "x", "")
 	seen := map[string]bool{revision: true}
 	for range 20 {
-		// The next write comes earlier than the last one by the clock.
+		// By the clock, the next write is earlier than the last one.
 		future := time.Now().Add(time.Hour)
 		if err := os.Chtimes(filepath.Join(dir, "o"), future, future); err != nil {
 			t.Fatal(err)
@@ -52,13 +52,13 @@ func TestRevisionsDifferThoughTheClockStandsStill(t *testing.T) {
 			t.Fatal(err)
 		}
 		if revision = put(t, b, "o", "x", revision); seen[revision] {
-			t.Fatalf("revision %s is there twice", revision)
+			t.Fatalf("revision %s is repeated", revision)
 		}
 		seen[revision] = true
 	}
 }
 
-func TestALinkOutOfTheFolderIsNotFollowed(t *testing.T) {
+func TestLinksOutOfTheFolderAreNotFollowed(t *testing.T) {
 	outside := t.TempDir()
 	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
@@ -79,14 +79,14 @@ func TestALinkOutOfTheFolderIsNotFollowed(t *testing.T) {
 	}
 }
 
-// The test runs itself as further processes, each of which adds its letters.
+// The test starts itself in child processes, each of which adds its letters.
 const (
 	locationVariable = "BUCKET_TEST_LOCATION"
 	letterVariable   = "BUCKET_TEST_LETTER"
 	lettersEach      = 25
 )
 
-func TestProcessesDoNotLoseEachOthersChanges(t *testing.T) {
+func TestConcurrentProcessesLoseNoChange(t *testing.T) {
 	if location := os.Getenv(locationVariable); location != "" {
 		for range lettersEach {
 			if err := increment(t.Context(), open(t, location), "a/counter", os.Getenv(letterVariable)); err != nil {
@@ -99,7 +99,7 @@ func TestProcessesDoNotLoseEachOthersChanges(t *testing.T) {
 	const processes = 4
 	var running [processes]*exec.Cmd
 	for p := range running {
-		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProcessesDoNotLoseEachOthersChanges$")
+		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestConcurrentProcessesLoseNoChange$")
 		command.Env = append(os.Environ(), locationVariable+"="+dir, fmt.Sprintf("%s=%d", letterVariable, p))
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
@@ -117,7 +117,7 @@ func TestProcessesDoNotLoseEachOthersChanges(t *testing.T) {
 	}
 	for p := range processes {
 		if n := strings.Count(string(data), fmt.Sprint(p)); n != lettersEach {
-			t.Errorf("process %d: %d of %d are there", p, n, lettersEach)
+			t.Errorf("process %d: found %d of %d letters", p, n, lettersEach)
 		}
 	}
 }

@@ -8,5 +8,5 @@ import (
 )
 
 func tryLock(*os.File) (bool, error) {
-	return false, errors.New("a folder cannot be shared safely on this system: use an s3:// bucket")
+	return false, errors.New("a folder cannot be locked on this system: use an s3:// bucket")
 }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// tryLock takes the lock on a directory unless another open file has it. The lock goes with the open file, and so with a
-// process that dies.
+// tryLock acquires the lock on a directory unless another open file holds it. Closing the file releases the lock, and so does
+// the end of the process.
 func tryLock(dir *os.File) (bool, error) {
 	for {
 		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -17,8 +17,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// An s3 bucket keeps objects under a prefix of a bucket of an S3 store. An object's revision is its entity tag, and the
-// store itself compares it (If-Match, If-None-Match: *).
+// An s3 bucket keeps objects under a prefix of an S3 bucket. An object's revision is its entity tag, which the store compares in
+// conditional requests (If-Match, If-None-Match: *).
 type s3 struct {
 	core   minio.Core
 	bucket string
@@ -29,29 +29,29 @@ var _ Bucket = (*s3)(nil)
 
 const (
 	defaultEndpoint = "https://s3.amazonaws.com"
-	requestTimeout  = 30 * time.Second // the longest that one operation may take, its retries included
+	requestTimeout  = 30 * time.Second // for one operation, including its retries
 	requestTries    = 4
 )
 
 func openS3URL(location string) (Bucket, error) {
 	u, err := url.Parse(location)
 	if err != nil {
-		return nil, errors.New("open bucket: the URL cannot be read") // its text may hold a credential
+		return nil, errors.New("open bucket: the URL is malformed") // its text may contain a credential
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, errors.New("open bucket: the parameters of the URL cannot be read")
+		return nil, errors.New("open bucket: the parameters of the URL are malformed")
 	}
 	for name := range query {
 		if name != "endpoint" && name != "region" {
-			return nil, fmt.Errorf("open bucket: the parameter %q is none of endpoint, region", name)
+			return nil, fmt.Errorf("open bucket: the parameter %q is neither endpoint nor region", name)
 		}
 	}
 	switch {
 	case u.User != nil:
-		return nil, errors.New("open bucket: credentials do not belong in the URL, they come from the environment")
+		return nil, errors.New("open bucket: credentials do not belong in the URL: set them in the environment")
 	case u.Host == "":
-		return nil, errors.New("open bucket: s3://bucket/prefix lacks the name of the bucket")
+		return nil, errors.New("open bucket: the URL has no bucket: write s3://bucket/prefix")
 	}
 	endpoint, err := parseEndpoint(cmp.Or(query.Get("endpoint"), defaultEndpoint))
 	if err != nil {
@@ -71,7 +71,7 @@ func parseEndpoint(s string) (*url.URL, error) {
 	endpoint, err := url.Parse(s)
 	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" ||
 		strings.Trim(endpoint.Path, "/") != "" || endpoint.User != nil || endpoint.RawQuery != "" {
-		return nil, errors.New("open bucket: the endpoint is not of the form https://host or https://host:port")
+		return nil, errors.New("open bucket: the endpoint must be https://host or https://host:port")
 	}
 	return endpoint, nil
 }
@@ -108,7 +108,7 @@ func (b *s3) Get(ctx context.Context, name string) (data []byte, revision string
 	defer cancel()
 	body, info, _, err := b.core.GetObject(ctx, b.bucket, b.prefix+name, minio.GetObjectOptions{})
 	if err != nil {
-		return nil, "", known(err)
+		return nil, "", mapError(err)
 	}
 	defer closeRead(body)
 	if info.Size > MaxObject {
@@ -125,7 +125,7 @@ func (b *s3) Put(ctx context.Context, name string, data []byte, revision string)
 	if err := checkObject(name, data); err != nil {
 		return "", attempt("put", name, err)
 	}
-	// An object in several parts would be written in several requests, of which only the last is conditional.
+	// A multipart upload takes several requests, of which only the last is conditional.
 	options := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true}
 	if revision == "" {
 		options.SetMatchETagExcept("*")
@@ -136,9 +136,9 @@ func (b *s3) Put(ctx context.Context, name string, data []byte, revision string)
 	defer cancel()
 	info, err := b.core.Client.PutObject(ctx, b.bucket, b.prefix+name, bytes.NewReader(data), int64(len(data)), options)
 	if err != nil {
-		err = known(err)
+		err = mapError(err)
 		if errors.Is(err, ErrNotFound) && revision != "" {
-			err = ErrChanged // it has been removed
+			err = ErrChanged // it was removed
 		}
 		return "", attempt("put", name, err)
 	}
@@ -154,16 +154,16 @@ func (b *s3) List(ctx context.Context, prefix string) ([]Entry, error) {
 	var entries []Entry
 	for info := range b.core.ListObjectsIter(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.prefix + prefix, Recursive: true}) {
 		if info.Err != nil {
-			return nil, attempt("list", prefix, known(info.Err))
+			return nil, attempt("list", prefix, mapError(info.Err))
 		}
 		name := strings.TrimPrefix(info.Key, b.prefix)
 		if checkName(name) != nil {
-			continue // nothing of ours, such as the marker of a directory
+			continue // not an object of ours, such as a directory marker
 		}
 		entries = append(entries, Entry{Name: name, Revision: strings.Trim(info.ETag, `"`), Size: info.Size})
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, attempt("list", prefix, err) // the iteration just ends then
+		return nil, attempt("list", prefix, err) // the iterator ends without an error
 	}
 	sortEntries(entries)
 	return entries, nil
@@ -175,34 +175,34 @@ func (b *s3) Delete(ctx context.Context, name, revision string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	// A store that removes without regard to the condition is kept from it but for the moment in between.
+	// Some stores ignore the condition of a delete. Checking first narrows the race to the time between the two requests.
 	info, err := b.core.StatObject(ctx, b.bucket, b.prefix+name, minio.StatObjectOptions{})
-	if err = known(err); errors.Is(err, ErrNotFound) || err == nil && info.ETag != revision {
+	if err = mapError(err); errors.Is(err, ErrNotFound) || err == nil && info.ETag != revision {
 		err = ErrChanged
 	}
 	if err == nil {
 		ctx := context.WithValue(ctx, matchKey{}, revision)
-		err = known(b.core.RemoveObject(ctx, b.bucket, b.prefix+name, minio.RemoveObjectOptions{}))
+		err = mapError(b.core.RemoveObject(ctx, b.bucket, b.prefix+name, minio.RemoveObjectOptions{}))
 	}
 	return attempt("delete", name, err)
 }
 
-// known turns the store's answers that callers tell apart into the package's errors.
-func known(err error) error {
+// mapError returns the package's error for a response of the store, if there is one.
+func mapError(err error) error {
 	if err == nil {
 		return nil
 	}
-	switch answer := minio.ToErrorResponse(err); {
-	case answer.Code == minio.NoSuchKey:
+	switch response := minio.ToErrorResponse(err); {
+	case response.Code == minio.NoSuchKey:
 		return ErrNotFound
-	case answer.StatusCode == http.StatusPreconditionFailed, answer.StatusCode == http.StatusConflict,
-		answer.Code == minio.PreconditionFailed:
+	case response.StatusCode == http.StatusPreconditionFailed, response.StatusCode == http.StatusConflict,
+		response.Code == minio.PreconditionFailed:
 		return ErrChanged
 	}
 	return err
 }
 
-// conditional adds the condition to requests that remove an object, for which the client has no option.
+// conditional adds the condition to delete requests, for which the client has no option.
 type conditional struct {
 	next http.RoundTripper
 }

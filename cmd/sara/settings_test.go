@@ -99,7 +99,7 @@ func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 		{"SARA_DATABASE_URL", "mysql://sara:hunter2@db/sara", `SARA_DATABASE_URL: "mysql://sara:xxxxx@db/sara" is neither`},
 		{"SARA_DATABASE_URL", "postgres://sara:hunter2@127.0.0.1:1/sara?connect_timeout=1", "SARA_DATABASE_URL: postgres://sara:xxxxx@127.0.0.1:1/sara?connect_timeout=1: "},
 		{"SARA_DATABASE_URL", "sqlite:" + filepath.Join(noPlans, "sara.db"), "SARA_DATABASE_URL: "},
-		{"SARA_ARCHIVE_URL", "gs://sara/archive", "SARA_ARCHIVE_URL: gs://sara/archive: open bucket: the scheme \"gs\" is none of file, s3"},
+		{"SARA_ARCHIVE_URL", "gs://sara/archive", "SARA_ARCHIVE_URL: gs://sara/archive: open bucket: the scheme \"gs\" is neither file nor s3"},
 		{"SARA_ARCHIVE_URL", "file://sara/archive", "SARA_ARCHIVE_URL: file://sara/archive: open bucket: file://sara is a host"},
 		{"SARA_ARCHIVE_URL", "s3://key:hunter2@sara", "SARA_ARCHIVE_URL: s3://key:xxxxx@sara: open bucket: credentials do not belong in the URL"},
 		{"SARA_ARCHIVE_URL", "s3://sara?secret_key=hunter2", "SARA_ARCHIVE_URL: s3://sara?secret_key=xxxxx: open bucket: the parameter"},

@@ -1,6 +1,6 @@
-// Package s3test runs a real S3 store for tests: versitygw over a temporary folder, on a free port of this machine, which
-// ends with the test and, when its process dies, with that. A test that starts one is skipped where versitygw is not
-// installed. What goes wrong fails the test.
+// Package s3test runs a real S3 store for tests: versitygw over a temporary folder, on a free local port. The server stops with
+// the test, and dies with the test process. Start skips the test with -short, and where versitygw is not installed. Any other
+// failure fails the test.
 package s3test
 
 import (
@@ -19,26 +19,29 @@ import (
 	"time"
 )
 
-// What the server takes for credentials. Start puts them in the environment, where clients look for them.
+// The server's credentials. Start puts them in the environment, where clients look for them.
 const (
 	AccessKey = "s3test"
 	SecretKey = "s3test-secret-key"
 	region    = "us-east-1"
 )
 
-// patience is how long starting may take on a machine that does a lot else.
+// patience bounds the start of the server, for a busy machine.
 const patience = 20 * time.Second
 
 // Server is a running store. Its methods may be called from several tests at once.
 type Server struct {
 	addr    string
-	folder  string // one folder a bucket
+	folder  string // of one folder for each bucket
 	buckets atomic.Int64
 }
 
 // Start starts a store that runs until tb and its subtests end. It sets environment variables, so tb cannot be parallel.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("starting versitygw takes a second")
+	}
 	program, err := exec.LookPath("versitygw")
 	if err != nil {
 		tb.Skip("versitygw is not installed")
@@ -50,8 +53,8 @@ func Start(tb testing.TB) *Server {
 	if err := os.Mkdir(s.folder, 0o700); err != nil {
 		tb.Fatal(err)
 	}
-	// It keeps entity tags in extended attributes, which the file system of the temporary folder has to have. With the tags
-	// in files beside the objects it would start anywhere, and compare tags that are not those of the objects.
+	// The server stores entity tags in extended attributes, which the file system must support. The alternative, tags in files
+	// beside the objects, compares the wrong tags.
 	s.run(tb, dir, program, "--port", s.addr, "--quiet", "posix", s.folder)
 	return s
 }
@@ -66,10 +69,10 @@ func freeAddress(tb testing.TB) string {
 	return listener.Addr().String()
 }
 
-// run starts the server and returns when it answers.
+// run starts the server and waits until it answers.
 func (s *Server) run(tb testing.TB, dir string, command ...string) {
 	tb.Helper()
-	// The shell lives as long as the pipe to it, which closes with this process however it ends.
+	// The shell lives as long as its standard input, a pipe that closes when this process ends, however it ends.
 	const guard = `"$@" >log 2>&1 & cat >/dev/null; kill -9 $!; wait`
 	shell := exec.Command("sh", append([]string{"-c", guard, "sh"}, command...)...)
 	shell.Dir = dir
@@ -93,10 +96,10 @@ func (s *Server) run(tb testing.TB, dir string, command ...string) {
 
 func stop(shell *exec.Cmd, alive io.Closer) {
 	_ = alive.Close()
-	_ = shell.Wait() // the status says that it was killed, if anything
+	_ = shell.Wait() // the exit status only shows the kill
 }
 
-// await asks until the server answers, whatever it says, or ctx is over.
+// await polls until the server answers with any status, or ctx ends.
 func (s *Server) await(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -117,7 +120,7 @@ func (s *Server) await(ctx context.Context) error {
 	}
 }
 
-// NewBucket makes an empty bucket and returns its URL, as bucket.Open takes it.
+// NewBucket creates an empty bucket and returns its URL for bucket.Open.
 func (s *Server) NewBucket(tb testing.TB) string {
 	tb.Helper()
 	name := fmt.Sprintf("test%d", s.buckets.Add(1))

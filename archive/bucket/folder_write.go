@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// locked runs change while it holds the lock on the directory of the object, which it makes if need be.
-func (f *folder) locked(ctx context.Context, name string, change func(root *os.Root, dir *os.File) error) error {
+// withLock runs change under the lock on the directory of the object, which it creates if necessary.
+func (f *folder) withLock(ctx context.Context, name string, change func(root *os.Root, dir *os.File) error) error {
 	root, err := os.OpenRoot(f.root)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (f *folder) locked(ctx context.Context, name string, change func(root *os.R
 	if err != nil {
 		return err
 	}
-	defer closeRead(dir) // which gives the lock back
+	defer closeRead(dir) // releases the lock
 	if err := lock(ctx, dir); err != nil {
 		return err
 	}
@@ -36,21 +36,21 @@ func (f *folder) locked(ctx context.Context, name string, change func(root *os.R
 	return change(root, dir)
 }
 
-// lock waits until no other open file holds the lock on the same directory.
+// lock acquires the lock on a directory, with exponential backoff while another open file holds it.
 func lock(ctx context.Context, dir *os.File) error {
 	const first, longest = time.Millisecond, 20 * time.Millisecond
 	for pause := first; ; pause = min(2*pause, longest) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		taken, err := tryLock(dir)
+		acquired, err := tryLock(dir)
 		if err != nil {
 			return fmt.Errorf("lock %s: %w", dir.Name(), err)
 		}
-		if taken {
+		if acquired {
 			return nil
 		}
-		// A blocking lock could not be given up when ctx ends.
+		// Polling, because a blocking lock cannot be canceled.
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -60,7 +60,7 @@ func lock(ctx context.Context, dir *os.File) error {
 	}
 }
 
-// makeDurable makes a directory and those above it, so that they outlive a crash.
+// makeDurable creates a directory and its parents, and syncs them, so that they survive a crash.
 func makeDurable(root *os.Root, directory string) error {
 	info, err := root.Stat(directory)
 	if err == nil && !info.IsDir() {
@@ -100,7 +100,7 @@ func removeAbandoned(root *os.Root, dir *os.File, parent string) error {
 	return nil
 }
 
-// expect returns the state of an object, nil for none, or ErrChanged if it is not the one that revision stands for.
+// expect returns the state of an object, nil if it does not exist, or ErrChanged if it does not have the revision.
 func expect(root *os.Root, name, revision string) (fs.FileInfo, error) {
 	info, err := root.Lstat(name)
 	switch {
@@ -120,13 +120,13 @@ func expect(root *os.Root, name, revision string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// replace puts data in the place of the object before, and returns when a crash can no longer undo it.
+// replace writes data in place of the object before, and syncs it, so that a crash cannot undo it.
 func replace(root *os.Root, dir *os.File, name string, data []byte, before fs.FileInfo) (revision string, err error) {
 	// The lock makes the name unique.
 	temporary := path.Join(path.Dir(name), temporaryPrefix+path.Base(name))
 	defer func() {
 		if err != nil {
-			_ = root.Remove(temporary) // whoever takes the lock next removes what is left
+			_ = root.Remove(temporary) // if this fails, the next writer removes it
 		}
 	}()
 	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -137,7 +137,7 @@ func replace(root *os.Root, dir *os.File, name string, data []byte, before fs.Fi
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return "", err
 	}
-	info, err := later(root, temporary, before)
+	info, err := advanceTime(root, temporary, before)
 	if err != nil {
 		return "", err
 	}
@@ -147,14 +147,14 @@ func replace(root *os.Root, dir *os.File, name string, data []byte, before fs.Fi
 	return revisionOf(info), dir.Sync()
 }
 
-// later makes sure that a file is younger than the one it replaces: the clock of the file system ticks every few
-// milliseconds and may be set back.
-func later(root *os.Root, name string, before fs.FileInfo) (fs.FileInfo, error) {
+// advanceTime makes the modification time of a file later than that of the file it replaces. The clock of a file system ticks
+// only every few milliseconds, and may be set back.
+func advanceTime(root *os.Root, name string, before fs.FileInfo) (fs.FileInfo, error) {
 	info, err := root.Stat(name)
 	if err != nil || before == nil {
 		return info, err
 	}
-	// Some file systems keep times to the microsecond, some to two seconds.
+	// Some file systems store times to the microsecond, some to two seconds.
 	for _, step := range []time.Duration{time.Nanosecond, time.Microsecond, 2 * time.Second} {
 		if info.ModTime().After(before.ModTime()) {
 			return info, nil
@@ -168,7 +168,7 @@ func later(root *os.Root, name string, before fs.FileInfo) (fs.FileInfo, error) 
 		}
 	}
 	if !info.ModTime().After(before.ModTime()) {
-		return nil, errors.New("the file system does not keep modification times")
+		return nil, errors.New("the file system does not store modification times")
 	}
 	return info, nil
 }
