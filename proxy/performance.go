@@ -178,7 +178,7 @@ func (s *Server) buildAnswer(c *call, q *reportRequest, stored *stored, found []
 	if err != nil {
 		return reply{}, fmt.Errorf("write the answer: %w", err)
 	}
-	s.cache.Widened(widened)
+	s.cache.CountWidened(widened)
 	answer := cache.NewAnswer(head, c.started, entries...)
 	s.cache.Keep(q.key, c.grant.Key.AccountID, answer)
 	return c.reply(answer, q.ttl, status), nil

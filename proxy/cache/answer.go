@@ -13,8 +13,8 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// Answer is an answer that is ready to send but for a tail, which differs from request to request. It is immutable, and
-// requests share it.
+// Answer is a response body without its tail, which differs from request to request. Requests share it, plain and
+// compressed. It is immutable.
 type Answer struct {
 	head    []byte
 	etag    string
@@ -22,20 +22,20 @@ type Answer struct {
 	sources [2]source
 
 	packing sync.Once
-	packed  []byte // the head as a whole gzip header and deflate blocks, none of which is the last
+	packed  []byte // the head as a gzip header and deflate blocks, none of them the final one
 	sum     uint32 // CRC-32 of the head
 }
 
-// source names the fill that rows come from, without holding the rows.
+// source identifies the fill of an entry without holding its rows in memory.
 type source struct {
 	key string
 	id  uint64
 }
 
-// NewAnswer returns the answer that begins with head, which is the Answer's from then on, and was built at a time, from the
-// rows of the sources, two at most, and whatever else there was.
-func NewAnswer(head []byte, made time.Time, sources ...*Entry) *Answer {
-	a := &Answer{head: head, etag: fmt.Sprintf(`W/"%016x"`, xxhash.Sum64(head)), filled: made}
+// NewAnswer returns the answer with a head, which must not change afterwards, that was built at a time from at most two
+// entries.
+func NewAnswer(head []byte, built time.Time, sources ...*Entry) *Answer {
+	a := &Answer{head: head, etag: fmt.Sprintf(`W/"%016x"`, xxhash.Sum64(head)), filled: built}
 	if len(sources) > len(a.sources) {
 		panic(fmt.Sprintf("BUG: an answer from %d sources", len(sources)))
 	}
@@ -48,37 +48,37 @@ func NewAnswer(head []byte, made time.Time, sources ...*Entry) *Answer {
 	return a
 }
 
-// ETag returns a weak entity tag, W/"..." with the quotes. It tells heads apart, not tails.
+// ETag returns a weak entity tag with its quotes, W/"...". It depends on the head only.
 func (a *Answer) ETag() string { return a.etag }
 
-// Filled returns when the oldest source was filled; without sources, when the answer was made.
+// Filled returns when the oldest source was filled, or without sources when the answer was built.
 func (a *Answer) Filled() time.Time { return a.filled }
 
-// Head returns the head, which is the Answer's own: it is not to be changed.
+// Head returns the head, which must not be changed.
 func (a *Answer) Head() []byte { return a.head }
 
-// Packed returns the head as the beginning of a gzip member, which is the Answer's own: it is not to be changed. The head is
-// compressed for the first request only.
+// Packed returns the head as the beginning of a gzip member, which must not be changed. The first call compresses it; the
+// result is memoized.
 func (a *Answer) Packed() []byte {
 	a.packing.Do(a.pack)
 	return a.packed
 }
 
-// AppendPacked appends what comes after Packed in a gzip member that holds the head and the tail: the tail, uncompressed.
+// AppendPacked appends what follows Packed in the gzip member of the head and a tail. The tail is stored, not compressed.
 func (a *Answer) AppendPacked(dst, tail []byte) []byte {
 	a.packing.Do(a.pack)
 	rest := tail
 	for {
 		block := rest[:min(len(rest), math.MaxUint16)]
 		rest = rest[len(block):]
-		last := byte(0)
+		final := byte(0)
 		if len(rest) == 0 {
-			last = 1
+			final = 1
 		}
 		size := uint16(len(block))
-		dst = append(dst, last, byte(size), byte(size>>8), ^byte(size), ^byte(size>>8)) // a stored block (RFC 1951, 3.2.4)
+		dst = append(dst, final, byte(size), byte(size>>8), ^byte(size), ^byte(size>>8)) // a stored block (RFC 1951, 3.2.4)
 		dst = append(dst, block...)
-		if last == 1 {
+		if final == 1 {
 			break
 		}
 	}
@@ -86,21 +86,20 @@ func (a *Answer) AppendPacked(dst, tail []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(len(a.head)+len(tail)))
 }
 
-// gzipHeader says deflate, no name, no time, and no system (RFC 1952, 2.3).
+// gzipHeader is deflate without a name, a time or an operating system (RFC 1952, 2.3).
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
-// pack compresses the head and flushes, which ends at a full byte, so that blocks can follow.
+// pack compresses the head and flushes to a byte boundary, so that more blocks can follow.
 func (a *Answer) pack() {
 	var out bytes.Buffer
 	out.WriteString(gzipHeader)
-	// It needs no writer of a megabyte, which other levels would need for each of many small heads. Writing to a Buffer
-	// has no errors.
+	// Stateless: the other levels need a writer of a megabyte, for heads of a few kilobytes. A Buffer returns no errors.
 	_ = flate.StatelessDeflate(&out, a.head, false, nil)
 	a.packed = bytes.Clone(out.Bytes())
 	a.sum = crc32.ChecksumIEEE(a.head)
 }
 
-// size returns the bytes that the answer holds once it is compressed, for which half of the head is allowed.
+// size returns the bytes that the answer holds, with an estimate of half the head for the compressed form.
 func (a *Answer) size() int {
 	size := len(a.head) + len(a.head)/2 + len(a.etag)
 	for _, s := range a.sources {
@@ -109,8 +108,8 @@ func (a *Answer) size() int {
 	return size
 }
 
-// Answer returns the answer that was kept under a key, or nil when there is none, or when one of its sources was refilled
-// since. How old an answer may be is up to the caller. It does not keep the key.
+// Answer returns the answer that was kept under a key, or nil if there is none or a source was refilled since. Its age is
+// for the caller to judge. Answer does not retain the key.
 func (c *Cache) Answer(key []byte) *Answer {
 	a := c.memory.answer(key)
 	if a != nil {
@@ -119,7 +118,7 @@ func (c *Cache) Answer(key []byte) *Answer {
 	return a
 }
 
-// Keep remembers an answer in memory, in the account's share of it. It copies the key.
+// Keep puts an answer into memory, where it counts against the account's share. Keep copies the key.
 func (c *Cache) Keep(key []byte, accountID string, a *Answer) {
 	c.memory.putAnswer(string(key), a, accountID)
 }

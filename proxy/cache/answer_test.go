@@ -17,7 +17,7 @@ func unzip(t *testing.T, member []byte) []byte {
 		t.Fatal(err)
 	}
 	reader.Multistream(false)
-	data, err := io.ReadAll(reader) // which checks the checksum and the size
+	data, err := io.ReadAll(reader) // checks the checksum and the size
 	if err != nil {
 		t.Fatalf("read %d bytes, then: %v", len(data), err)
 	}
@@ -29,17 +29,17 @@ func checkAnswer(t *testing.T, head, tail []byte) {
 	a := NewAnswer(bytes.Clone(head), time.Time{})
 	whole := append(bytes.Clone(head), tail...)
 	if !bytes.Equal(a.Head(), head) {
-		t.Errorf("the head of %d bytes is another one", len(head))
+		t.Errorf("the head of %d bytes has changed", len(head))
 	}
 	for range 2 {
 		end := a.AppendPacked([]byte("kept"), tail)
 		if string(end[:4]) != "kept" || !bytes.Equal(unzip(t, append(bytes.Clone(a.Packed()), end[4:]...)), whole) {
-			t.Errorf("a head of %d bytes and a tail of %d came back as others", len(head), len(tail))
+			t.Errorf("a head of %d bytes and a tail of %d decompress to something else", len(head), len(tail))
 		}
 	}
 }
 
-func TestAnAnswerIsItsHeadAndTheTail(t *testing.T) {
+func TestPackedAnswerDecompressesToHeadAndTail(t *testing.T) {
 	long := []byte(strings.Repeat(`{"query":"best shoes","clicks":12},`, 10_000))
 	for _, head := range [][]byte{nil, []byte("{"), long} {
 		for _, tail := range [][]byte{nil, []byte("}"), long[:65_535], long[:65_536], long[:200_000]} {
@@ -57,32 +57,32 @@ func FuzzAppendPacked(f *testing.F) {
 	f.Fuzz(checkAnswer)
 }
 
-func TestManyMayPackAnAnswerAtOnce(t *testing.T) {
+func TestAnswerIsPackedConcurrently(t *testing.T) {
 	a := NewAnswer([]byte("head"), time.Time{})
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			if end := a.AppendPacked(nil, []byte("tail")); string(unzip(t, append(bytes.Clone(a.Packed()), end...))) != "headtail" {
-				t.Error("it is packed as something else")
+				t.Error("it decompresses to something else")
 			}
 		})
 	}
 	all.Wait()
 }
 
-func TestAnETagTellsHeadsApart(t *testing.T) {
+func TestETagDependsOnHead(t *testing.T) {
 	a, same, other := NewAnswer([]byte("head"), time.Time{}), NewAnswer([]byte("head"), time.Time{}), NewAnswer([]byte("heae"), time.Time{})
 	if a.ETag() != same.ETag() || a.ETag() == other.ETag() || !strings.HasPrefix(a.ETag(), `W/"`) || !strings.HasSuffix(a.ETag(), `"`) {
 		t.Errorf("tags %s, %s, %s", a.ETag(), same.ETag(), other.ETag())
 	}
 }
 
-func TestAnAnswerLastsAsLongAsItsSources(t *testing.T) {
-	clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
+func TestAnswerIsMissedOnceASourceIsRefilled(t *testing.T) {
+	clock, upstream := newClock(), answering(rowsOf(t, 3))
 	c := newReplica(t, nil, clock)
-	one := c.do(t, upstream.question("p", narrow("a")), Filled)
+	one := c.do(t, upstream.request("p", narrow("a")), Filled)
 	clock.advance(time.Minute)
-	second := upstream.question("p", narrow("b"))
+	second := upstream.request("p", narrow("b"))
 	two := c.do(t, second, Filled)
 	a := NewAnswer([]byte("head"), time.Time{}, two.Entry, one.Entry)
 	if !a.Filled().Equal(one.Entry.Filled()) {
@@ -92,12 +92,12 @@ func TestAnAnswerLastsAsLongAsItsSources(t *testing.T) {
 	c.Keep(key, "account", a)
 	key[0]++
 	if c.Answer(key) != nil {
-		t.Error("there is an answer that nobody kept")
+		t.Error("hit an answer under another key")
 	}
 	key[0]--
 	for range 2 {
 		if c.Answer(key) != a {
-			t.Fatal("the answer is gone")
+			t.Fatal("the answer was missed")
 		}
 	}
 	if n := c.metric(t, "lookups_total", "memory"); n != 2 {
@@ -105,28 +105,28 @@ func TestAnAnswerLastsAsLongAsItsSources(t *testing.T) {
 	}
 	c.memory.values.Delete(memoryKey{text: one.Entry.key})
 	if c.Answer(key) != a {
-		t.Error("an answer went with rows that are no longer in memory")
+		t.Error("an answer was missed because its rows were evicted")
 	}
 	second.Bypass = true
 	c.do(t, second, Filled)
 	if c.Answer(key) != nil {
-		t.Error("an answer outlived a source that was refilled")
+		t.Error("hit an answer whose source was refilled")
 	}
 }
 
-func TestAnAnswerOfThreeSourcesIsABug(t *testing.T) {
+func TestAnswerFromThreeSourcesPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("a source was forgotten")
+			t.Error("three sources are accepted")
 		}
 	}()
 	e := &Entry{}
 	NewAnswer(nil, time.Time{}, e, e, e)
 }
 
-func TestAnAnswerHitAllocatesNothing(t *testing.T) {
+func TestAnswerHitAllocatesNothing(t *testing.T) {
 	c := newReplica(t, nil, newClock())
-	entry := c.do(t, sourceOf(rowsOf(t, 3)).question("p", narrow("a")), Filled).Entry
+	entry := c.do(t, answering(rowsOf(t, 3)).request("p", narrow("a")), Filled).Entry
 	key, head := []byte("key"), []byte(strings.Repeat(`{"query":"best shoes","clicks":12},`, 200))
 	c.Keep(key, "account", NewAnswer(head, time.Time{}, entry, entry))
 	dst, tail := make([]byte, 0, 100), []byte(`"request_id":"0123456789"}`)

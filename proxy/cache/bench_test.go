@@ -10,7 +10,7 @@ import (
 
 func BenchmarkAnswer(b *testing.B) {
 	c := newReplica(b, nil, newClock())
-	q := sourceOf(rowsOf(b, 1000)).question("p", narrow("a"))
+	q := answering(rowsOf(b, 1000)).request("p", narrow("a"))
 	found, err := c.Do(b.Context(), q)
 	if err != nil {
 		b.Fatal(err)
@@ -50,13 +50,13 @@ func BenchmarkAnswer(b *testing.B) {
 
 func BenchmarkDo(b *testing.B) {
 	server := redistest.Single(b)
-	c := newReplica(b, patient(b, server), newClock())
-	q := sourceOf(rowsOf(b, 1000)).question("p", narrow("a"))
+	c := newReplica(b, patientClient(b, server), newClock())
+	q := answering(rowsOf(b, 1000)).request("p", narrow("a"))
 	first, err := c.Do(b.Context(), q)
 	if err != nil {
 		b.Fatal(err)
 	}
-	c.landed()
+	c.settle()
 	b.Run("memory", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -1,3 +1,34 @@
+// Package cache is the read-through cache of upstream rows and of the responses built from them. Concurrent requests for
+// the same rows are coalesced into one upstream call, within a process (singleflight) and across replicas (a lease in Redis).
+//
+// # The way of a request
+//
+// Do looks for rows in the memory of this process (an LRU), then in Redis, which the replicas share, and then calls the
+// request's Fill. Rows are kept under the canonical upstream query, never under a URL, so that every request that the same
+// rows answer finds them; the narrow and the wide sample of the same rows answer for each other where they can. Responses
+// built from rows are kept too (Keep), in memory only, and until one of their sources is refilled.
+//
+// Rows are fresh for the request's TTL. After that, and up to a day, they are stale. Stale-while-revalidate: the first
+// request that finds stale rows starts one refill in the background, and all requests get the stale rows until it is done.
+// Stale-if-error: once a refill has failed, the next request waits for another refill, and gets the stale rows together with
+// the error if that fails too. Errors are not cached.
+//
+// # One fill
+//
+// In a process, a flight (singleflight) fills a key on a context of its own, so that callers may leave. Across replicas a
+// flight needs the lease of the key in Redis, which it renews while it fills. Its outcome goes to all replicas by pub/sub, so
+// that no replica polls. The lease of a replica that dies expires after two seconds. Every waiter gets the error of a failed
+// fill, unless it concerns only the caller that ran into it, such as a spent budget: then the next waiter tries.
+//
+// # Failure
+//
+// No error of Redis fails a request, and none adds more than Config.RedisPatience to it; after one, Redis is not used for a
+// second. A value in Redis that cannot be read is a miss. If a pub/sub message is lost, replicas wait for the lease to
+// expire.
+//
+// The package does not decide who may see which rows, nor whether a budget allows a fill: callers do, before Do and in Fill.
+//
+// A Cache is safe for concurrent use. Entries and Answers are immutable.
 package cache
 
 import (
@@ -14,113 +45,115 @@ import (
 	"sara/translate"
 )
 
-// maxStale is how long a copy is of use, at most.
+// maxStale is the age up to which rows are returned at all.
 const maxStale = 24 * time.Hour
 
-const defaultPatience = 100 * time.Millisecond
+const (
+	defaultPatience    = 100 * time.Millisecond
+	defaultFillTimeout = 25 * time.Second
+)
 
-// Config says how to build a Cache.
+// Config configures a Cache.
 type Config struct {
-	Bytes       int64                 // bound of the memory, answers and rows together
-	Redis       redis.UniversalClient // shared copies, leases, notices; nil: this process is alone. It stays the caller's to close
+	Bytes       int64                 // bound of the memory, rows and answers together
+	Redis       redis.UniversalClient // shared rows, leases and pub/sub; nil: a single replica. The caller closes it
 	Errors      ErrorCodec            // required
-	Now         func() time.Time      // ages of copies are told by it; nil: time.Now
-	Log         *slog.Logger          // told when Redis goes and comes back; nil: nobody
-	Registry    prometheus.Registerer // nil: nobody reads the metrics
-	FillTimeout time.Duration         // of a fill, whatever becomes of who asked; 0: 25 s
+	Now         func() time.Time      // nil: time.Now
+	Log         *slog.Logger          // logs when Redis fails and when it works again; nil: no log
+	Registry    prometheus.Registerer // nil: no metrics
+	FillTimeout time.Duration         // of a fill, independent of its callers' deadlines; 0: 25 s
 
-	// RedisPatience is what a Redis that does not answer may add to a request; 0: a tenth of a second.
+	// RedisPatience is the time that an unresponsive Redis may add to a request; 0: 100 ms.
 	RedisPatience time.Duration
 }
 
-// ErrorCodec are how the errors of fills travel between those who wait. Its methods are called from any goroutine.
+// ErrorCodec carries the errors of fills to other replicas. It must be safe for concurrent use.
 type ErrorCodec interface {
-	// Encode returns an error in a form for other processes. Shared is false for an error that concerns only the one who
-	// ran into it, such as a spent budget of theirs: the others then try for themselves.
+	// Encode returns the error as bytes. shared is false for an error that concerns only the caller that ran into it, such as
+	// a spent budget: the other waiters then try themselves.
 	Encode(err error) (data []byte, shared bool)
-	// Decode returns the error that Encode was given, as far as its callers can tell.
+	// Decode returns an error that callers cannot tell from the encoded one.
 	Decode(data []byte) error
 }
 
-// Request is what a caller of Do wants to know.
+// Request asks Do for rows.
 type Request struct {
 	PropertyID  string
-	AccountID   string // who asks: the rows take from its share of the memory
+	AccountID   string // the tenant whose share of the memory the rows count against
 	Query       translate.Query
-	TTL         time.Duration // how long rows are fresh for this question; older ones, up to a day, are stale
-	Bypass      bool          // no copy will do: ask, alone but for other bypasses under way in this process, and refresh the copies
-	RequestHash uint64        // fingerprint of the request, kept with rows that it filled
-	// Fill asks the upstream. It may run, and end, after Do returned, on a context that is not Do's, and must not panic. The
-	// rows are read-only from then on.
+	TTL         time.Duration // how long rows are fresh for this request
+	Bypass      bool          // skip all copies: fill, coalesced only with other bypasses of this process, and replace the copies
+	RequestHash uint64        // kept with rows that this request fills, see Entry.RequestHash
+	// Fill calls the upstream. It runs on a context that is not Do's, may outlive Do, and must not panic. The rows it returns
+	// must not change.
 	Fill func(ctx context.Context) (*translate.Rows, error)
 }
 
-// Status is where an Entry was found.
+// Status is how Do found an Entry.
 type Status uint8
 
-// The ways to find an Entry, from the cheapest.
+// The statuses, the cheapest first.
 const (
 	HitMemory Status = iota // in this process
 	HitShared               // in Redis
-	Coalesced               // somebody else's fill, in this process or in another replica, was waited for
-	Filled                  // this call asked the upstream
+	Coalesced               // by waiting for the fill of another request, in this process or in another replica
+	Filled                  // by calling the upstream for this request
 )
 
-// String returns the name in lower case.
-func (h Status) String() string {
-	switch h {
+// String returns the status in lower case.
+func (s Status) String() string {
+	switch s {
 	case HitMemory:
 		return "memory"
 	case HitShared:
 		return "shared"
 	case Coalesced:
-		return "awaited"
+		return "coalesced"
 	case Filled:
 		return "filled"
 	}
-	return fmt.Sprintf("BUG: how %d", uint8(h))
+	return fmt.Sprintf("BUG: status %d", uint8(s))
 }
 
-// Found is what Do found.
+// Found is the result of Do.
 type Found struct {
-	Entry  *Entry // with an error: the copy there is, up to a day old, or nil
+	Entry  *Entry // if Do failed: the rows of before, up to a day old, or nil
 	Status Status
-	Stale  bool // the copy is past the question's life: a refill is under way, or failed
+	Stale  bool // the entry is older than the request's TTL: a refill runs, or has failed
 }
 
-// Cache keeps rows and answers. New makes one; it needs Close.
+// Cache keeps rows and answers. Call Close to release it.
 type Cache struct {
 	now         func() time.Time
 	errors      ErrorCodec
 	fillTimeout time.Duration
 	memory      *memory
-	redis       *sharedStore // nil: this process is alone
+	redis       *sharedStore // nil: a single replica
 	flights     flights
 	metrics     *metrics
-	scratch     sync.Pool // *[]byte, for keys that are only looked up
+	keyBuffers  sync.Pool // *[]byte
 
-	running context.Context // of the fills; ends with Close
+	running context.Context // of the fills; canceled by Close
 	cancel  context.CancelFunc
 }
 
-// New returns a Cache. Redis need not answer yet.
+// New returns a Cache. Redis may be down.
 func New(config Config) (*Cache, error) {
 	if config.Bytes <= 0 {
-		return nil, fmt.Errorf("the memory of the cache has %d bytes: give it some", config.Bytes)
+		return nil, fmt.Errorf("the cache has %d bytes of memory: it needs at least 1", config.Bytes)
 	}
 	if config.Errors == nil {
 		return nil, errors.New("the cache has no ErrorCodec")
 	}
 	c := &Cache{
-		memory: newMemory(config.Bytes),
-		now:    config.Now, errors: config.Errors, fillTimeout: config.FillTimeout,
-		scratch: sync.Pool{New: func() any { return new([]byte) }},
+		now: config.Now, errors: config.Errors, fillTimeout: config.FillTimeout, memory: newMemory(config.Bytes),
+		keyBuffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	if c.now == nil {
 		c.now = time.Now
 	}
 	if c.fillTimeout == 0 {
-		c.fillTimeout = 25 * time.Second
+		c.fillTimeout = defaultFillTimeout
 	}
 	var err error
 	if c.metrics, err = newMetrics(config.Registry, c.memory); err != nil {
@@ -135,9 +168,9 @@ func New(config Config) (*Cache, error) {
 	return c, nil
 }
 
-// Close ends the fills under way and waits for every goroutine of the Cache. From then on, what needs a fill is an error.
+// Close cancels the running fills and waits for all goroutines of the Cache. Afterwards, requests that need a fill fail.
 func (c *Cache) Close() {
-	c.flights.refuse()
+	c.flights.close()
 	c.cancel()
 	c.flights.running.Wait()
 	if c.redis != nil {
@@ -145,80 +178,93 @@ func (c *Cache) Close() {
 	}
 }
 
-// Do returns the rows that answer a question, by the walk that the package's documentation tells. It waits no longer than
-// ctx, except for a Redis that is slow. An error is one of Fill's, or one of ErrorCodec.Decode, or wraps ctx's; the copy there
-// is comes with it.
-func (c *Cache) Do(ctx context.Context, q Request) (Found, error) {
-	if q.Bypass {
-		return c.bypass(ctx, &q)
+// Do returns the rows of a request: from memory, from Redis, or by a fill. It returns when ctx ends, or at most
+// Config.RedisPatience later. Its error is one of Fill, of ErrorCodec.Decode, or wraps ctx's, and comes with the rows of
+// before, if there are any.
+func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
+	if r.Bypass {
+		return c.bypass(ctx, &r)
 	}
-	found := c.recall(&q)
+	found := c.fromMemory(&r)
 	if found.Entry != nil && !found.Stale {
 		c.metrics.memory.Inc()
 		return found, nil
 	}
-	i := newLookup(&q)
-	if !c.flights.under(i.flight) {
-		found = c.lookUp(ctx, i, found)
+	l := newLookup(&r)
+	if !c.flights.has(l.flightKey) { // or Redis has nothing newer yet
+		found = c.fromRedis(ctx, l, found)
 	}
 	switch {
 	case found.Entry != nil && !found.Stale:
 		c.metrics.shared.Inc()
 		return found, nil
-	case found.servable():
-		c.join(ctx, i, found.Entry)
+	case found.servable(): // stale-while-revalidate
+		c.join(ctx, l, found.Entry)
 		c.metrics.revalidating.Inc()
 		return found, nil
 	}
 	c.metrics.miss.Inc()
-	return c.await(ctx, i, found)
+	return c.await(ctx, l, found)
 }
 
-// bypass fills whatever copies there are, which are of use only when that fails.
-func (c *Cache) bypass(ctx context.Context, q *Request) (Found, error) {
+// bypass fills without looking for copies first. If that fails, it returns the copies with the error.
+func (c *Cache) bypass(ctx context.Context, r *Request) (Found, error) {
 	c.metrics.bypass.Inc()
-	i := newLookup(q)
-	found, err := c.await(ctx, i, Found{})
+	l := newLookup(r)
+	found, err := c.await(ctx, l, Found{})
 	if err != nil {
-		return c.lookUp(ctx, i, c.recall(q)), err
+		return c.fromRedis(ctx, l, c.fromMemory(r)), err
 	}
 	return found, nil
 }
 
-// Has reports whether Do would answer the question now, from a copy that is fresh or stale, without waiting for a fill. A
-// copy that it finds in Redis is in memory then.
-func (c *Cache) Has(ctx context.Context, q Request) bool {
-	if q.Bypass {
+// Has reports whether Do would return rows without waiting for a fill. If they are in Redis, it brings them to memory.
+func (c *Cache) Has(ctx context.Context, r Request) bool {
+	if r.Bypass {
 		return false
 	}
-	found := c.recall(&q)
+	found := c.fromMemory(&r)
 	if found.Entry == nil || found.Stale {
-		found = c.lookUp(ctx, newLookup(&q), found)
+		found = c.fromRedis(ctx, newLookup(&r), found)
 	}
 	return found.Entry != nil && !found.Stale || found.servable()
 }
 
-// servable reports whether a stale copy may be returned while it is refilled.
-func (f Found) servable() bool { return f.Entry != nil && f.Stale && !f.Entry.failing.Load() }
+// servable reports whether a stale entry may be returned while it is refilled: unless its last refill failed.
+func (f Found) servable() bool { return f.Entry != nil && f.Stale && !f.Entry.refillFailed.Load() }
 
-// recall returns the freshest copy in memory that answers the question.
-func (c *Cache) recall(q *Request) Found {
-	scratch := c.scratch.Get().(*[]byte)
-	defer c.scratch.Put(scratch)
-	*scratch = appendKey((*scratch)[:0], q.PropertyID, &q.Query)
-	best := c.memory.entry(*scratch)
-	if sibling, ok := q.Query.Sibling(); ok {
-		*scratch = appendKey((*scratch)[:0], q.PropertyID, &sibling)
-		other := c.memory.entry(*scratch)
-		if other != nil && q.Query.AnsweredBy(sibling, other.rows.Len()) && (best == nil || other.filled.After(best.filled)) {
-			best = other
+// fromMemory returns the newest entry in memory that answers the request.
+func (c *Cache) fromMemory(r *Request) Found {
+	buffer := c.keyBuffers.Get().(*[]byte)
+	defer c.keyBuffers.Put(buffer)
+	*buffer = appendKey((*buffer)[:0], r.PropertyID, &r.Query)
+	newest := c.memory.entry(*buffer)
+	if sibling, ok := r.Query.Sibling(); ok {
+		*buffer = appendKey((*buffer)[:0], r.PropertyID, &sibling)
+		other := c.memory.entry(*buffer)
+		if other != nil && r.Query.AnsweredBy(sibling, other.rows.Len()) && (newest == nil || other.filled.After(newest.filled)) {
+			newest = other
 		}
 	}
-	return c.found(best, HitMemory, q.TTL)
+	return c.found(newest, HitMemory, r.TTL)
 }
 
-// found tells how a copy stands. One that is too old to be of use is none.
-func (c *Cache) found(entry *Entry, how Status, life time.Duration) Found {
+// fromRedis returns the newest entry in Redis that answers the request, and puts it into memory; if it is not newer than what
+// memory has, it returns that.
+func (c *Cache) fromRedis(ctx context.Context, l *lookup, has Found) Found {
+	if c.redis == nil {
+		return has
+	}
+	entry := c.redis.fetch(ctx, l)
+	if entry == nil || has.Entry != nil && (entry.id == has.Entry.id || !entry.filled.After(has.Entry.filled)) {
+		return has
+	}
+	c.memory.putEntry(entry, l.AccountID)
+	return c.found(entry, HitShared, l.TTL)
+}
+
+// found marks an entry as fresh or stale, and drops one that is older than maxStale.
+func (c *Cache) found(entry *Entry, status Status, ttl time.Duration) Found {
 	if entry == nil {
 		return Found{}
 	}
@@ -226,21 +272,8 @@ func (c *Cache) found(entry *Entry, how Status, life time.Duration) Found {
 	if age >= maxStale {
 		return Found{}
 	}
-	return Found{Entry: entry, Status: how, Stale: age >= life}
+	return Found{Entry: entry, Status: status, Stale: age >= ttl}
 }
 
-// lookUp returns the freshest copy of Redis that answers, if it is fresher than what memory has, and brings it to memory.
-func (c *Cache) lookUp(ctx context.Context, i *lookup, has Found) Found {
-	if c.redis == nil {
-		return has
-	}
-	entry := c.redis.fetch(ctx, i)
-	if entry == nil || has.Entry != nil && (entry.id == has.Entry.id || !entry.filled.After(has.Entry.filled)) {
-		return has
-	}
-	c.memory.putEntry(entry, i.AccountID)
-	return c.found(entry, HitShared, i.TTL)
-}
-
-// Widened counts upstream calls that were saved because a wider question was asked.
-func (c *Cache) Widened(n int) { c.metrics.widened.Add(float64(n)) }
+// CountWidened counts upstream calls that were saved because an earlier request's query was widened.
+func (c *Cache) CountWidened(n int) { c.metrics.widened.Add(float64(n)) }

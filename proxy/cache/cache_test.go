@@ -9,28 +9,28 @@ import (
 	"sara/translate"
 )
 
-func TestACopyIsFreshForTheLifeOfTheQuestion(t *testing.T) {
-	clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
+func TestRowsAreFreshForTheTTL(t *testing.T) {
+	clock, upstream := newClock(), answering(rowsOf(t, 3))
 	c := newReplica(t, nil, clock)
-	q := upstream.question("p", narrow("a"))
+	q := upstream.request("p", narrow("a"))
 	q.RequestHash = 42
 	filled := c.do(t, q, Filled)
 	if filled.Entry.RequestHash() != 42 || !filled.Entry.Filled().Equal(clock.Now()) || filled.Entry.Rows().Len() != 3 {
 		t.Errorf("filled %+v", filled.Entry)
 	}
-	clock.advance(life - 1)
+	clock.advance(ttl - 1)
 	if found := c.do(t, q, HitMemory); found.Entry != filled.Entry {
-		t.Error("found another entry than was filled")
+		t.Error("found another entry than the filled one")
 	}
 	upstream.want(t, 1)
 }
 
-func TestAStaleCopyIsServedWhileOneRefillRuns(t *testing.T) {
-	clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
+func TestStaleWhileRevalidate(t *testing.T) {
+	clock, upstream := newClock(), answering(rowsOf(t, 3))
 	c := newReplica(t, nil, clock)
-	q := upstream.question("p", narrow("a"))
+	q := upstream.request("p", narrow("a"))
 	old := c.do(t, q, Filled)
-	clock.advance(life)
+	clock.advance(ttl)
 	release := make(chan struct{})
 	upstream.fill = func(context.Context, int64) (*translate.Rows, error) {
 		<-release
@@ -39,58 +39,58 @@ func TestAStaleCopyIsServedWhileOneRefillRuns(t *testing.T) {
 	for range 5 {
 		found, err := c.Do(t.Context(), q)
 		if err != nil || found.Entry != old.Entry || !found.Stale || found.Status != HitMemory {
-			t.Errorf("found %+v, %v, want the stale copy", found, err)
+			t.Errorf("found %+v, %v, want the stale entry", found, err)
 		}
 		if !c.Has(t.Context(), q) {
-			t.Error("a stale copy is not an answer")
+			t.Error("Has is false for a stale entry")
 		}
 	}
 	close(release)
-	c.landed()
+	c.settle()
 	if found := c.do(t, q, HitMemory); found.Entry.Rows().Len() != 4 {
-		t.Error("the refill did not come to memory")
+		t.Error("the refill is not in memory")
 	}
 	upstream.want(t, 2)
 	if n := c.metric(t, "stale_total", "revalidating"); n != 5 {
-		t.Errorf("counted %v stale copies", n)
+		t.Errorf("counted %v stale entries", n)
 	}
 }
 
-func TestAfterAFailedRefillTheNextOneIsWaitedFor(t *testing.T) {
-	clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
+func TestStaleIfErrorAfterAFailedRefill(t *testing.T) {
+	clock, upstream := newClock(), answering(rowsOf(t, 3))
 	c := newReplica(t, nil, clock)
-	q := upstream.question("p", narrow("a"))
+	q := upstream.request("p", narrow("a"))
 	old := c.do(t, q, Filled)
-	clock.advance(life)
+	clock.advance(ttl)
 	upstream.fill = failing(errUpstream).fill
 	if found, err := c.Do(t.Context(), q); err != nil || !found.Stale {
-		t.Fatalf("found %+v, %v, want a stale copy", found, err)
+		t.Fatalf("found %+v, %v, want a stale entry", found, err)
 	}
-	c.landed()
+	c.settle()
 	if c.Has(t.Context(), q) {
-		t.Error("it has an answer that it would have to wait for")
+		t.Error("Has is true, but Do would wait for a fill")
 	}
 	found, err := c.Do(t.Context(), q)
 	if !errors.Is(err, errUpstream) || found.Entry != old.Entry || !found.Stale {
-		t.Errorf("found %+v, %v, want the error beside the copy", found, err)
+		t.Errorf("found %+v, %v, want the error and the stale entry", found, err)
 	}
-	upstream.fill = sourceOf(rowsOf(t, 4)).fill
+	upstream.fill = answering(rowsOf(t, 4)).fill
 	c.do(t, q, Filled)
 	upstream.want(t, 4)
 }
 
-func TestARefusedRefillLeavesTheCopyServed(t *testing.T) {
-	clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
+func TestRefusedRefillLeavesStaleRowsServed(t *testing.T) {
+	clock, upstream := newClock(), answering(rowsOf(t, 3))
 	c := newReplica(t, nil, clock)
-	q := upstream.question("p", narrow("a"))
+	q := upstream.request("p", narrow("a"))
 	c.do(t, q, Filled)
-	clock.advance(life)
+	clock.advance(ttl)
 	upstream.fill = failing(errBudget).fill
 	for range 3 {
 		if found, err := c.Do(t.Context(), q); err != nil || !found.Stale {
-			t.Errorf("found %+v, %v, want a stale copy", found, err)
+			t.Errorf("found %+v, %v, want a stale entry", found, err)
 		}
-		c.landed()
+		c.settle()
 	}
 	upstream.want(t, 4)
 	if n := c.metric(t, "fills_total", "refused"); n != 3 {
@@ -98,91 +98,91 @@ func TestARefusedRefillLeavesTheCopyServed(t *testing.T) {
 	}
 }
 
-func TestACopyIsOfUseForADay(t *testing.T) {
-	clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
+func TestRowsAreDroppedAfterADay(t *testing.T) {
+	clock, upstream := newClock(), answering(rowsOf(t, 3))
 	c := newReplica(t, nil, clock)
-	q := upstream.question("p", narrow("a"))
+	q := upstream.request("p", narrow("a"))
 	c.do(t, q, Filled)
 	clock.advance(maxStale)
 	upstream.fill = failing(errUpstream).fill
 	if found, err := c.Do(t.Context(), q); !errors.Is(err, errUpstream) || found.Entry != nil {
-		t.Errorf("found %+v, %v, want nothing but the error", found, err)
+		t.Errorf("found %+v, %v, want the error only", found, err)
 	}
 }
 
-func TestSamplesAnswerForEachOther(t *testing.T) {
+func TestSiblingSamplesAnswerForEachOther(t *testing.T) {
 	few, full := rowsOf(t, 3), rowsOf(t, translate.NarrowSample)
 	for _, test := range []struct {
 		name       string
 		has, wants translate.Query
 		rows       *translate.Rows
-		how        Status
+		status     Status
 	}{
-		{"the wide for the narrow", wide("a"), narrow("a"), full, HitMemory},
-		{"the narrow that has all for the wide", narrow("a"), wide("a"), few, HitMemory},
-		{"the full narrow not for the wide", narrow("a"), wide("a"), full, Filled},
-		{"not of another site", wide("b"), narrow("a"), few, Filled},
+		{"wide answers narrow", wide("a"), narrow("a"), full, HitMemory},
+		{"narrow with all rows answers wide", narrow("a"), wide("a"), few, HitMemory},
+		{"full narrow does not answer wide", narrow("a"), wide("a"), full, Filled},
+		{"another site does not answer", wide("b"), narrow("a"), few, Filled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newReplica(t, nil, newClock())
-			upstream := sourceOf(test.rows)
-			c.do(t, upstream.question("p", test.has), Filled)
-			c.do(t, upstream.question("p", test.wants), test.how)
+			upstream := answering(test.rows)
+			c.do(t, upstream.request("p", test.has), Filled)
+			c.do(t, upstream.request("p", test.wants), test.status)
 		})
 	}
 }
 
-func TestTheFreshestSampleIsServed(t *testing.T) {
-	clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
+func TestNewestSampleIsServed(t *testing.T) {
+	clock, upstream := newClock(), answering(rowsOf(t, 3))
 	c := newReplica(t, nil, clock)
-	c.do(t, upstream.question("p", narrow("a")), Filled)
+	c.do(t, upstream.request("p", narrow("a")), Filled)
 	clock.advance(time.Minute)
-	bypass := upstream.question("p", wide("a"))
+	bypass := upstream.request("p", wide("a"))
 	bypass.Bypass = true
 	newer := c.do(t, bypass, Filled)
-	if found := c.do(t, upstream.question("p", narrow("a")), HitMemory); found.Entry != newer.Entry {
-		t.Error("served the older of two copies")
+	if found := c.do(t, upstream.request("p", narrow("a")), HitMemory); found.Entry != newer.Entry {
+		t.Error("served the older of two entries")
 	}
 }
 
-func TestPropertiesNeverShare(t *testing.T) {
+func TestPropertiesNeverShareRows(t *testing.T) {
 	c := newReplica(t, nil, newClock())
-	one, other := sourceOf(rowsOf(t, 1)), sourceOf(rowsOf(t, 2))
-	c.do(t, one.question("p1", narrow("a")), Filled)
-	if found := c.do(t, other.question("p2", narrow("a")), Filled); found.Entry.Rows().Len() != 2 {
-		t.Error("a property was answered with the rows of another")
+	one, other := answering(rowsOf(t, 1)), answering(rowsOf(t, 2))
+	c.do(t, one.request("p1", narrow("a")), Filled)
+	if found := c.do(t, other.request("p2", narrow("a")), Filled); found.Entry.Rows().Len() != 2 {
+		t.Error("got the rows of another property")
 	}
-	if c.Has(t.Context(), one.question("p3", narrow("a"))) {
-		t.Error("a property has the rows of another")
+	if c.Has(t.Context(), one.request("p3", narrow("a"))) {
+		t.Error("Has is true for the rows of another property")
 	}
 }
 
-func TestABypassAsksAndRefreshesTheCopy(t *testing.T) {
+func TestBypassFillsAndReplacesTheCopy(t *testing.T) {
 	c := newReplica(t, nil, newClock())
-	upstream := sourceOf(rowsOf(t, 3))
-	q := upstream.question("p", narrow("a"))
+	upstream := answering(rowsOf(t, 3))
+	q := upstream.request("p", narrow("a"))
 	c.do(t, q, Filled)
 	bypass := q
 	bypass.Bypass = true
 	if c.Has(t.Context(), bypass) {
-		t.Error("a bypass is answered by a copy")
+		t.Error("Has is true for a bypass")
 	}
-	upstream.fill = sourceOf(rowsOf(t, 4)).fill
+	upstream.fill = answering(rowsOf(t, 4)).fill
 	newer := c.do(t, bypass, Filled)
 	if found := c.do(t, q, HitMemory); found.Entry != newer.Entry {
-		t.Error("the copy was not refreshed")
+		t.Error("the entry was not replaced")
 	}
 	upstream.fill = failing(errUpstream).fill
 	if found, err := c.Do(t.Context(), bypass); !errors.Is(err, errUpstream) || found.Entry != newer.Entry || found.Stale {
-		t.Errorf("found %+v, %v, want the copy beside the error", found, err)
+		t.Errorf("found %+v, %v, want the error and the entry", found, err)
 	}
 	upstream.want(t, 3)
 }
 
-func TestNewRefusesWhatCannotWork(t *testing.T) {
-	for _, config := range []Config{{Errors: failures{}}, {Bytes: -1, Errors: failures{}}, {Bytes: 1}} {
+func TestNewRefusesInvalidConfig(t *testing.T) {
+	for _, config := range []Config{{Errors: errorCodec{}}, {Bytes: -1, Errors: errorCodec{}}, {Bytes: 1}} {
 		if _, err := New(config); err == nil {
-			t.Errorf("New(%+v) works", config)
+			t.Errorf("New(%+v) succeeds", config)
 		}
 	}
 }

@@ -12,82 +12,81 @@ import (
 
 var errClosed = errors.New("the cache is closed")
 
-// flights are the fills under way in this process, one a key.
+// flights are the running fills of this process: singleflight, one flight a key. x/sync/singleflight does not do, because a
+// flight starts with a look at memory, may fail for one waiter only, and ends with Close.
 type flights struct {
 	mu      sync.Mutex
 	byKey   map[string]*flight
 	closed  bool
-	running sync.WaitGroup // joined under mu, and not once closed
+	running sync.WaitGroup // grows under mu, and never after closed is set
 }
 
-// flight is a fill that any number of calls wait for.
+// flight is a fill that any number of requests wait for.
 type flight struct {
 	outcome
-	done chan struct{} // closed once the outcome is there
+	done chan struct{} // closed when the outcome is there
 	span spans.Span    // of the fill
 }
 
-// outcome is what came of a fill.
+// outcome is the result of a fill.
 type outcome struct {
-	entry  *Entry
-	how    Status // Filled, or by which way somebody else's fill came
-	err    error
-	shared bool   // the error is everybody's who waited
-	notice []byte // the error as ErrorCodec encodes it
-	token  string // of the lease that is held in Redis; "" for none
+	entry   *Entry
+	status  Status // Filled, or how another replica's fill was found
+	err     error
+	shared  bool   // all waiters get the error
+	encoded []byte // the error as ErrorCodec encodes it
+	token   string // of the lease in Redis that this flight holds; "" for none
 }
 
-// under reports whether a fill of the key is under way.
-func (f *flights) under(key string) bool {
+func (f *flights) has(key string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.byKey[key] != nil
 }
 
-// Filling reports whether a fill is under way in this process.
+// Filling reports whether a fill is running in this process.
 func (c *Cache) Filling() bool {
 	c.flights.mu.Lock()
 	defer c.flights.mu.Unlock()
 	return len(c.flights.byKey) > 0
 }
 
-// land ends a flight: whoever comes now starts another.
-func (f *flights) land(key string, ended *flight) {
+// finish wakes the waiters of a flight. Later requests start another one.
+func (f *flights) finish(key string, finished *flight) {
 	f.mu.Lock()
 	delete(f.byKey, key)
 	f.mu.Unlock()
-	close(ended.done)
+	close(finished.done)
 }
 
-// refuse has every new flight end at once.
-func (f *flights) refuse() {
+// close makes every new flight fail.
+func (f *flights) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
 }
 
-// landed is a flight that is over.
-func landed(o outcome) *flight {
+func finishedFlight(o outcome) *flight {
 	f := &flight{outcome: o, done: make(chan struct{})}
 	close(f.done)
 	return f
 }
 
-// join returns the flight that fills the question and whether it was started for this call. Stale is the copy that a
-// failure is remembered with. Of ctx the flight takes no more than which trace it belongs to.
-func (c *Cache) join(ctx context.Context, i *lookup, stale *Entry) (f *flight, leads bool) {
+// join returns the flight of a lookup, and whether it was started for this caller. A shared failure marks the stale entry.
+// The flight takes only the trace from ctx, not its deadline.
+func (c *Cache) join(ctx context.Context, l *lookup, stale *Entry) (f *flight, leader bool) {
 	c.flights.mu.Lock()
 	defer c.flights.mu.Unlock()
-	if f = c.flights.byKey[i.flight]; f != nil {
+	if f = c.flights.byKey[l.flightKey]; f != nil {
 		return f, false
 	}
 	if c.flights.closed {
-		return landed(outcome{err: errClosed}), true
+		return finishedFlight(outcome{err: errClosed}), true
 	}
-	if !i.Bypass {
-		// A flight may have landed since this call looked.
-		if now := c.recall(&i.Request); now.Entry != nil && !now.Stale {
-			return landed(outcome{entry: now.Entry, how: HitMemory}), true
+	if !l.Bypass {
+		// Another flight may have finished since this caller looked.
+		if found := c.fromMemory(&l.Request); found.Entry != nil && !found.Stale {
+			return finishedFlight(outcome{entry: found.Entry, status: HitMemory}), true
 		}
 	}
 	running, span := spans.Detach(c.running, ctx, "fill")
@@ -95,37 +94,37 @@ func (c *Cache) join(ctx context.Context, i *lookup, stale *Entry) (f *flight, l
 	if c.flights.byKey == nil {
 		c.flights.byKey = map[string]*flight{}
 	}
-	c.flights.byKey[i.flight] = f
-	c.flights.running.Go(func() { c.fly(running, f, i, stale) })
+	c.flights.byKey[l.flightKey] = f
+	c.flights.running.Go(func() { c.run(running, f, l, stale) })
 	return f, true
 }
 
-// await returns what a flight brings. Has is the copy there is, for the case that it fails. After an error that concerns
-// only the one who started the flight, the call tries for itself.
-func (c *Cache) await(ctx context.Context, i *lookup, has Found) (Found, error) {
+// await joins a flight and waits for it. If it fails, await returns the entry of before with the error. After an error that
+// concerns only the leader of the flight, a waiter starts its own.
+func (c *Cache) await(ctx context.Context, l *lookup, has Found) (Found, error) {
 	_, span := spans.Start(ctx, "wait for rows")
 	defer span.End()
 	for {
 		if ctx.Err() != nil {
-			return has, waited(ctx, i) // nobody is left to ask for
+			return has, waitError(ctx, l) // start no flight for a caller that has left
 		}
-		f, leads := c.join(ctx, i, has.Entry)
+		f, leader := c.join(ctx, l, has.Entry)
 		span.Link(f.span)
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			return has, waited(ctx, i)
+			return has, waitError(ctx, l)
 		}
 		switch {
-		case f.err == nil && leads:
-			if f.how == Coalesced {
+		case f.err == nil && leader:
+			if f.status == Coalesced {
 				c.metrics.awaitedReplica.Inc()
 			}
-			return Found{Entry: f.entry, Status: f.how}, nil
+			return Found{Entry: f.entry, Status: f.status}, nil
 		case f.err == nil:
 			c.metrics.awaitedProcess.Inc()
 			return Found{Entry: f.entry, Status: Coalesced}, nil
-		case leads || f.shared:
+		case leader || f.shared:
 			if has.Entry != nil {
 				c.metrics.failing.Inc()
 			}
@@ -134,67 +133,66 @@ func (c *Cache) await(ctx context.Context, i *lookup, has Found) (Found, error) 
 	}
 }
 
-func waited(ctx context.Context, i *lookup) error {
-	return fmt.Errorf("wait for the rows of %s: %w", i.Query.Site, context.Cause(ctx))
+func waitError(ctx context.Context, l *lookup) error {
+	return fmt.Errorf("wait for the rows of %s: %w", l.Query.Site, context.Cause(ctx))
 }
 
-// fly fills a question, tells those who wait, and then the other replicas.
-func (c *Cache) fly(running context.Context, f *flight, i *lookup, stale *Entry) {
-	f.span.Set("sara.property", i.PropertyID)
-	f.span.Set("sara.dimension", i.Query.Dimension.String())
+// run is the goroutine of a flight: it fills, wakes the waiters of this process, and then publishes to the other replicas.
+func (c *Cache) run(running context.Context, f *flight, l *lookup, stale *Entry) {
+	f.span.Set("sara.property", l.PropertyID)
+	f.span.Set("sara.dimension", l.Query.Dimension.String())
 	ctx, cancel := context.WithTimeout(running, c.fillTimeout)
 	defer cancel()
-	f.outcome = c.obtain(ctx, i)
+	f.outcome = c.fill(ctx, l)
 	f.span.End()
 	switch {
 	case f.err == nil:
-		c.memory.putEntry(f.entry, i.AccountID)
+		c.memory.putEntry(f.entry, l.AccountID)
 	case f.shared && stale != nil:
-		stale.failing.Store(true)
+		stale.refillFailed.Store(true)
 	}
-	c.flights.land(i.flight, f)
+	c.flights.finish(l.flightKey, f)
 	if c.redis != nil {
-		c.redis.settle(i, &f.outcome)
+		c.redis.publish(l, &f.outcome)
 	}
 }
 
-// obtain has the question filled by whichever replica may.
-func (c *Cache) obtain(ctx context.Context, i *lookup) outcome {
-	if c.redis == nil || i.Bypass {
-		return c.fill(ctx, i)
+// fill gets the rows from the replica that holds the lease, which may become this one.
+func (c *Cache) fill(ctx context.Context, l *lookup) outcome {
+	if c.redis == nil || l.Bypass {
+		return c.callUpstream(ctx, l)
 	}
 	for {
-		turn := c.redis.lease(ctx, i)
+		lease := c.redis.lease(ctx, l)
 		switch {
-		case turn.entry != nil && c.now().Sub(turn.entry.filled) < i.TTL:
-			return outcome{entry: turn.entry, how: turn.how, token: turn.token}
-		case turn.token != "":
-			return c.fillLeased(ctx, i, turn.token)
-		case turn.alone:
-			return c.fill(ctx, i)
-		case turn.failure != nil:
-			return outcome{err: c.errors.Decode(turn.failure), shared: true, notice: turn.failure}
+		case lease.entry != nil && c.now().Sub(lease.entry.filled) < l.TTL:
+			return outcome{entry: lease.entry, status: lease.status, token: lease.token}
+		case lease.token != "":
+			return c.fillLeased(ctx, l, lease.token)
+		case lease.redisDown:
+			return c.callUpstream(ctx, l)
+		case lease.failure != nil:
+			return outcome{err: c.errors.Decode(lease.failure), shared: true, encoded: lease.failure}
 		case ctx.Err() != nil:
-			return c.failed(waited(ctx, i))
+			return c.failed(waitError(ctx, l))
 		}
 	}
 }
 
-// fillLeased asks the upstream while the lease is renewed.
-func (c *Cache) fillLeased(ctx context.Context, i *lookup, token string) outcome {
+// fillLeased calls the upstream and renews the lease meanwhile.
+func (c *Cache) fillLeased(ctx context.Context, l *lookup, token string) outcome {
 	renewing, stop := context.WithCancel(ctx)
 	var renewal sync.WaitGroup
-	renewal.Go(func() { c.redis.renew(renewing, i, token) })
-	o := c.fill(ctx, i)
+	renewal.Go(func() { c.redis.renew(renewing, l, token) })
+	o := c.callUpstream(ctx, l)
 	stop()
 	renewal.Wait()
 	o.token = token
 	return o
 }
 
-// fill asks the upstream.
-func (c *Cache) fill(ctx context.Context, i *lookup) outcome {
-	rows, err := i.Fill(ctx)
+func (c *Cache) callUpstream(ctx context.Context, l *lookup) outcome {
+	rows, err := l.Fill(ctx)
 	if err != nil {
 		o := c.failed(err)
 		if o.shared {
@@ -205,13 +203,13 @@ func (c *Cache) fill(ctx context.Context, i *lookup) outcome {
 		return o
 	}
 	c.metrics.fillOK.Inc()
-	return outcome{how: Filled, entry: &Entry{
-		key: i.own.key, rows: rows, filled: c.now(), requestHash: i.RequestHash, id: rand.Uint64(),
+	return outcome{status: Filled, entry: &Entry{
+		key: l.own.key, rows: rows, filled: c.now(), requestHash: l.RequestHash, id: rand.Uint64(),
 	}}
 }
 
-// failed tells whose error it is. The end of this process is nobody else's.
+// failed returns the outcome of an error. An error that comes from shutting down this process is never shared.
 func (c *Cache) failed(err error) outcome {
-	notice, shared := c.errors.Encode(err)
-	return outcome{err: err, notice: notice, shared: shared && c.running.Err() == nil}
+	encoded, shared := c.errors.Encode(err)
+	return outcome{err: err, encoded: encoded, shared: shared && c.running.Err() == nil}
 }

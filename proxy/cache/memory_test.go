@@ -35,7 +35,7 @@ func TestMemoryStaysWithinItsBound(t *testing.T) {
 		writers.Wait()
 		switch size := m.values.Weight(); {
 		case size == 0:
-			t.Errorf("%d accounts left nothing in memory", accounts)
+			t.Errorf("the memory of %d accounts is empty", accounts)
 		case accounts == 1 && size > bytes/accountShare:
 			t.Errorf("one account holds %d bytes", size)
 		}
@@ -67,7 +67,7 @@ func TestTooLargeAnswerReplacesTheOldAndIsNotKept(t *testing.T) {
 	m.putAnswer("key", NewAnswer(nil, time.Time{}), "account")
 	m.putAnswer("key", NewAnswer(make([]byte, 70_000), time.Time{}), "account")
 	if m.answer([]byte("key")) != nil {
-		t.Error("it kept an answer of more than a quarter, or the one before it")
+		t.Error("kept an answer of more than a quarter, or the one it replaced")
 	}
 	if size := m.values.Weight(); size != 0 {
 		t.Errorf("%d bytes are counted", size)

@@ -6,13 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what a Cache counts.
+// metrics are the counters of a Cache.
 type metrics struct {
 	memory, shared, miss, bypass    prometheus.Counter // lookups
 	fillOK, fillFailed, fillRefused prometheus.Counter
 	awaitedProcess, awaitedReplica  prometheus.Counter
-	revalidating, failing           prometheus.Counter // stale copies returned
-	version, torn, foreign          prometheus.Counter // values of Redis discarded
+	revalidating, failing           prometheus.Counter // stale rows returned
+	version, torn, foreign          prometheus.Counter // values in Redis discarded
 	redisErrors, widened            prometheus.Counter
 }
 
@@ -27,11 +27,11 @@ func newMetrics(registry prometheus.Registerer, m *memory) (*metrics, error) {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sara_cache_" + name, Help: help}, value)
 	}
-	lookups := vector("lookups_total", "Questions, by where the rows or the answer were found.", "result")
-	fills := vector("fills_total", "Questions asked of the upstream, by what came of it.", "outcome")
-	awaited := vector("awaited_total", "Questions that somebody else's fill answered, by who that was.", "who")
-	stale := vector("stale_total", "Stale copies returned, by how their refill stands.", "refill")
-	discarded := vector("discarded_total", "Values in Redis that were not understood, by why.", "reason")
+	lookups := vector("lookups_total", "Lookups of rows and answers, by where they were found.", "result")
+	fills := vector("fills_total", "Fills by an upstream call, by outcome.", "outcome")
+	awaited := vector("awaited_total", "Requests coalesced into another fill, of this process or of another replica.", "who")
+	stale := vector("stale_total", "Stale rows returned, while their refill runs or because it failed.", "refill")
+	discarded := vector("discarded_total", "Values in Redis that were discarded, by reason.", "reason")
 	all := &metrics{
 		memory: lookups.WithLabelValues("memory"), shared: lookups.WithLabelValues("shared"),
 		miss: lookups.WithLabelValues("miss"), bypass: lookups.WithLabelValues("bypass"),
@@ -39,8 +39,8 @@ func newMetrics(registry prometheus.Registerer, m *memory) (*metrics, error) {
 		awaitedProcess: awaited.WithLabelValues("process"), awaitedReplica: awaited.WithLabelValues("replica"),
 		revalidating: stale.WithLabelValues("revalidating"), failing: stale.WithLabelValues("failing"),
 		version: discarded.WithLabelValues("version"), torn: discarded.WithLabelValues("torn"), foreign: discarded.WithLabelValues("foreign"),
-		redisErrors: counter("redis_errors_total", "Steps that Redis did not answer in time or at all."),
-		widened:     counter("calls_saved_by_widening_total", "Upstream calls saved because a wider question was asked."),
+		redisErrors: counter("redis_errors_total", "Steps with Redis that failed or timed out."),
+		widened:     counter("calls_saved_by_widening_total", "Upstream calls saved because an earlier query was widened."),
 	}
 	if registry == nil {
 		return all, nil
@@ -48,10 +48,10 @@ func newMetrics(registry prometheus.Registerer, m *memory) (*metrics, error) {
 	for _, collector := range []prometheus.Collector{
 		lookups, fills, awaited, stale, discarded, all.redisErrors, all.widened,
 		gauge("memory_bytes", "Bytes of rows and answers in memory.", func() float64 { return float64(m.values.Weight()) }),
-		gauge("memory_entries", "Rows and answers in memory, counted together.", func() float64 { return float64(m.values.Len()) }),
+		gauge("memory_entries", "Entries and answers in memory.", func() float64 { return float64(m.values.Len()) }),
 	} {
 		if err := registry.Register(collector); err != nil {
-			return nil, fmt.Errorf("register the metrics of the cache: %w", err)
+			return nil, fmt.Errorf("register the cache metrics: %w", err)
 		}
 	}
 	return all, nil

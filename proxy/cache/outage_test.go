@@ -14,7 +14,7 @@ import (
 	"sara/policy/redistest"
 )
 
-func TestWithoutRedisAnswersAreFills(t *testing.T) {
+func TestRedisOutageCostsOneErrorASecond(t *testing.T) {
 	for _, outage := range []struct {
 		name       string
 		begin, end func(*redistest.Server)
@@ -30,61 +30,61 @@ func TestWithoutRedisAnswersAreFills(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = client.Close() })
 			clock := newClock()
-			c := newImpatient(t, client, clock)
+			c := newReplicaWithDefaults(t, client, clock)
 			var log bytes.Buffer
 			c.redis.log = slog.New(slog.NewTextHandler(&log, nil))
 			outage.begin(server)
-			upstream := sourceOf(rowsOf(t, 3))
+			upstream := answering(rowsOf(t, 3))
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			for n, site := range []string{"a", "b", "c"} {
-				q := upstream.question("p", narrow(site))
+				q := upstream.request("p", narrow(site))
 				found, err := c.Do(ctx, q)
 				if err != nil || found.Status != Filled {
 					t.Errorf("found %+v, %v", found, err)
 				}
-				c.landed()
+				c.settle()
 				if n := c.metric(t, "redis_errors_total", ""); n != 1 {
-					t.Errorf("%v errors of Redis, want one a second", n)
+					t.Errorf("%v Redis errors, want one a second", n)
 				}
 				upstream.want(t, int64(n+1))
 			}
 			outage.end(server)
-			back := patient(t, server)
-			q := upstream.question("p", narrow("d"))
-			// The time after which Redis is tried again is the clock's; how long a slow machine needs is not.
+			back := patientClient(t, server)
+			q := upstream.request("p", narrow("d"))
+			// The pause is measured by the test clock, the timeouts in real time: make them long enough for a slow machine.
 			c.redis.limits = limitsFor(10 * time.Second)
 			c.redis.client = back
 			clock.advance(time.Second)
 			c.do(t, q, Filled)
-			c.landed()
+			c.settle()
 			newReplica(t, back, clock).do(t, q, HitShared)
 			if lines := bytes.Count(log.Bytes(), []byte("\n")); lines != 2 {
-				t.Errorf("logged %q, want that it went and that it came back", &log)
+				t.Errorf("logged %q, want one line for the outage and one for its end", &log)
 			}
 		})
 	}
 }
 
-func TestAStepThatItsCallerEndsSaysNothingAboutRedis(t *testing.T) {
-	c := newReplica(t, patient(t, redistest.Single(t)), newClock())
-	left, leave := context.WithCancel(t.Context())
-	leave()
-	upstream := sourceOf(rowsOf(t, 3))
-	if c.Has(left, upstream.question("p", narrow("a"))) {
-		t.Error("it has rows that nobody filled")
+func TestCanceledStepDoesNotPauseRedis(t *testing.T) {
+	c := newReplica(t, patientClient(t, redistest.Single(t)), newClock())
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	upstream := answering(rowsOf(t, 3))
+	if c.Has(canceled, upstream.request("p", narrow("a"))) {
+		t.Error("Has is true before any fill")
 	}
 	if n := c.metric(t, "redis_errors_total", ""); n != 0 {
-		t.Errorf("counted %v errors of Redis", n)
+		t.Errorf("counted %v Redis errors", n)
 	}
-	if c.redis.paused.Load() != 0 {
-		t.Error("Redis is let alone")
+	if c.redis.pausedUntil.Load() != 0 {
+		t.Error("Redis is paused")
 	}
 }
 
-func TestOnlyOneStepProbesARedisThatFailed(t *testing.T) {
+func TestOneStepProbesRedisAfterAPause(t *testing.T) {
 	clock := newClock()
-	c := newReplica(t, patient(t, redistest.Single(t)), clock)
+	c := newReplica(t, patientClient(t, redistest.Single(t)), clock)
 	trouble := errors.New("trouble")
 	steps := 0
 	step := func(err error) bool {
@@ -96,17 +96,17 @@ func TestOnlyOneStepProbesARedisThatFailed(t *testing.T) {
 	step(trouble)
 	clock.advance(time.Second - 1)
 	if step(nil); steps != 1 {
-		t.Error("Redis was not let alone for a second")
+		t.Error("Redis was used again within a second")
 	}
 	clock.advance(1)
 	c.redis.try(t.Context(), time.Minute, func(context.Context) error {
 		if step(nil) {
-			t.Error("a second step went along with the probe")
+			t.Error("a second step ran during the probe")
 		}
 		return trouble
 	})
 	clock.advance(time.Second)
 	if !step(redis.Nil) || !step(nil) || steps != 3 {
-		t.Error("Redis is not in use after a probe that worked")
+		t.Error("Redis is not used after a successful probe")
 	}
 }

@@ -14,16 +14,16 @@ import (
 	"sara/translate"
 )
 
-// asksForLease tells when a replica has asked for its first lease.
-type asksForLease struct {
+// leaseHook calls back when a replica has calls for its first lease.
+type leaseHook struct {
 	once sync.Once
 	told func()
 
-	renewed func() // nil, or told of each renewal
+	renewed func() // called at each renewal; nil for none
 }
 
-func (h *asksForLease) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (h *asksForLease) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h *leaseHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h *leaseHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		if cmd.Name() == "eval" && h.renewed != nil {
@@ -32,7 +32,7 @@ func (h *asksForLease) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		return err
 	}
 }
-func (h *asksForLease) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h *leaseHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		if slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return slices.Contains(cmd.Args(), any("nx")) }) {
@@ -42,15 +42,15 @@ func (h *asksForLease) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 	}
 }
 
-// twoReplicas returns two that have asked for a lease when begun is done.
-func twoReplicas(t *testing.T, client func() redis.UniversalClient, begun *sync.WaitGroup) (*clock, []*replica) {
+// twoReplicas returns two replicas, each of which counts waiting down when it asks for its first lease.
+func twoReplicas(t *testing.T, client func() redis.UniversalClient, waiting *sync.WaitGroup) (*clock, []*replica) {
 	t.Helper()
 	clock := newClock()
 	var replicas []*replica
 	for range 2 {
-		begun.Add(1)
+		waiting.Add(1)
 		own := client()
-		own.AddHook(&asksForLease{told: begun.Done})
+		own.AddHook(&leaseHook{told: waiting.Done})
 		replicas = append(replicas, newReplica(t, own, clock))
 	}
 	return clock, replicas
@@ -64,9 +64,9 @@ func TestReplicas(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			client := kind.start(t)
 			for name, test := range map[string]func(*testing.T, func() redis.UniversalClient){
-				"fill once together": fillOnceTogether, "fail once together": failOnceTogether,
-				"try one by one after personal errors": tryAfterAPersonalError,
-				"find each other's copies":             findEachOthersCopies,
+				"coalesce fills": coalesceFills, "share a failure": shareFailure,
+				"retry after an unshared error": retryAfterUnsharedError,
+				"share rows":                    shareRows,
 			} {
 				t.Run(name, func(t *testing.T) { test(t, client) })
 			}
@@ -74,26 +74,26 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-func fillOnceTogether(t *testing.T, client func() redis.UniversalClient) {
+func coalesceFills(t *testing.T, client func() redis.UniversalClient) {
 	for range 10 {
-		var begun sync.WaitGroup
-		begun.Add(40)
-		_, replicas := twoReplicas(t, client, &begun)
+		var waiting sync.WaitGroup
+		waiting.Add(40)
+		_, replicas := twoReplicas(t, client, &waiting)
 		upstream := &backend{fill: func(context.Context, int64) (*translate.Rows, error) {
-			begun.Wait()
+			waiting.Wait()
 			return rowsOf(t, 3), nil
 		}}
-		// The properties of the rounds have nothing to do with each other.
-		all, errs := crowd(t, 40, &begun, upstream.question(t.Name()+newToken(), narrow("a")), replicas...)
-		hows := map[Status]int{}
+		// A property of its own for each round.
+		all, errs := concurrently(t, 40, &waiting, upstream.request(t.Name()+newToken(), narrow("a")), replicas...)
+		statuses := map[Status]int{}
 		for i, found := range all {
 			if errs[i] != nil || found.Entry.id != all[0].Entry.id || found.Entry.Rows().Len() != 3 {
 				t.Errorf("found %+v, %v", found, errs[i])
 			}
-			hows[found.Status]++
+			statuses[found.Status]++
 		}
-		if hows[Filled] != 1 || hows[Filled]+hows[Coalesced] != 40 {
-			t.Errorf("found %v, want one that filled and the others that waited", hows)
+		if statuses[Filled] != 1 || statuses[Filled]+statuses[Coalesced] != 40 {
+			t.Errorf("found %v, want one fill and the others coalesced", statuses)
 		}
 		upstream.want(t, 1)
 		awaited := 0.0
@@ -102,21 +102,21 @@ func fillOnceTogether(t *testing.T, client func() redis.UniversalClient) {
 			r.Close()
 		}
 		if awaited != 1 {
-			t.Errorf("%v flights waited for another replica", awaited)
+			t.Errorf("%v flights were coalesced across replicas", awaited)
 		}
 	}
 }
 
-func failOnceTogether(t *testing.T, client func() redis.UniversalClient) {
-	var begun sync.WaitGroup
-	begun.Add(40)
-	_, replicas := twoReplicas(t, client, &begun)
+func shareFailure(t *testing.T, client func() redis.UniversalClient) {
+	var waiting sync.WaitGroup
+	waiting.Add(40)
+	_, replicas := twoReplicas(t, client, &waiting)
 	awaitSubscriptions(t, replicas)
 	upstream := &backend{fill: func(context.Context, int64) (*translate.Rows, error) {
-		begun.Wait()
+		waiting.Wait()
 		return nil, errUpstream
 	}}
-	_, errs := crowd(t, 40, &begun, upstream.question(t.Name(), narrow("a")), replicas...)
+	_, errs := concurrently(t, 40, &waiting, upstream.request(t.Name(), narrow("a")), replicas...)
 	for _, err := range errs {
 		if !errors.Is(err, errUpstream) {
 			t.Errorf("Do: %v", err)
@@ -125,41 +125,41 @@ func failOnceTogether(t *testing.T, client func() redis.UniversalClient) {
 	upstream.want(t, 1)
 }
 
-// awaitSubscriptions returns when a notice of the first replica reaches every replica. It sends them without a pause, each
-// of which is a round trip.
+// awaitSubscriptions returns when a message of the first replica reaches every replica. It publishes in a loop, and each
+// round trip is pause enough.
 func awaitSubscriptions(t *testing.T, replicas []*replica) {
 	t.Helper()
 	for _, r := range replicas {
-		told, forget := r.redis.notices.register("test")
+		event, cancel := r.redis.events.expect("test")
 		for arrived := false; !arrived; {
-			message := notice{kind: noticeReleased}.encode("test")
-			if err := replicas[0].redis.client.Publish(t.Context(), noticeChannel, message).Err(); err != nil {
+			message := fillEvent{kind: fillReleased}.encode("test")
+			if err := replicas[0].redis.client.Publish(t.Context(), fillChannel, message).Err(); err != nil {
 				t.Fatal(err)
 			}
 			select {
-			case <-told:
+			case <-event:
 				arrived = true
 			case <-t.Context().Done():
-				t.Fatal("no notice arrived")
+				t.Fatal("no message arrived")
 			default:
 			}
 		}
-		forget()
+		cancel()
 	}
 }
 
-func tryAfterAPersonalError(t *testing.T, client func() redis.UniversalClient) {
-	var begun sync.WaitGroup
-	begun.Add(40)
-	_, replicas := twoReplicas(t, client, &begun)
+func retryAfterUnsharedError(t *testing.T, client func() redis.UniversalClient) {
+	var waiting sync.WaitGroup
+	waiting.Add(40)
+	_, replicas := twoReplicas(t, client, &waiting)
 	upstream := &backend{fill: func(_ context.Context, n int64) (*translate.Rows, error) {
-		begun.Wait()
+		waiting.Wait()
 		if n == 1 {
 			return nil, errBudget
 		}
 		return rowsOf(t, 3), nil
 	}}
-	_, errs := crowd(t, 40, &begun, upstream.question(t.Name(), narrow("a")), replicas...)
+	_, errs := concurrently(t, 40, &waiting, upstream.request(t.Name(), narrow("a")), replicas...)
 	failed := 0
 	for _, err := range errs {
 		if err != nil {
@@ -167,21 +167,21 @@ func tryAfterAPersonalError(t *testing.T, client func() redis.UniversalClient) {
 		}
 	}
 	if failed != 1 {
-		t.Errorf("%d failed, want only the one who ran into it: %v", failed, errors.Join(errs...))
+		t.Errorf("%d failed, want only the one that ran into the error: %v", failed, errors.Join(errs...))
 	}
 	upstream.want(t, 2)
 }
 
-func findEachOthersCopies(t *testing.T, client func() redis.UniversalClient) {
-	clock, upstream := newClock(), sourceOf(rowsOf(t, 3))
+func shareRows(t *testing.T, client func() redis.UniversalClient) {
+	clock, upstream := newClock(), answering(rowsOf(t, 3))
 	one, other := newReplica(t, client(), clock), newReplica(t, client(), clock)
-	q := upstream.question(t.Name(), narrow("a"))
+	q := upstream.request(t.Name(), narrow("a"))
 	q.RequestHash = 42
 	filled := one.do(t, q, Filled).Entry
-	one.landed()
-	clock.advance(life - 1)
-	if !other.Has(t.Context(), upstream.question(t.Name(), wide("a"))) {
-		t.Error("the wide sample is not answered by the narrow one, which has all rows")
+	one.settle()
+	clock.advance(ttl - 1)
+	if !other.Has(t.Context(), upstream.request(t.Name(), wide("a"))) {
+		t.Error("Has is false for the wide sample, though the narrow one has all rows")
 	}
 	found := other.do(t, q, HitMemory).Entry
 	if found.RequestHash() != 42 || !found.Filled().Equal(filled.Filled()) || found.id != filled.id || found.Rows().Len() != 3 {
@@ -191,18 +191,18 @@ func findEachOthersCopies(t *testing.T, client func() redis.UniversalClient) {
 	third.do(t, q, HitShared)
 	clock.advance(1)
 	if found, err := third.Do(t.Context(), q); err != nil || !found.Stale || found.Status != HitMemory {
-		t.Errorf("found %+v, %v, want a copy as old as it is", found, err)
+		t.Errorf("found %+v, %v, want the stale entry with its age", found, err)
 	}
-	third.landed()
+	third.settle()
 	upstream.want(t, 2)
 }
 
-func TestAReplicaThatDiesCostsItsLeaseAtMost(t *testing.T) {
+func TestLeaseOfADeadReplicaExpires(t *testing.T) {
 	server := redistest.Single(t)
-	c := newReplica(t, patient(t, server), newClock())
+	c := newReplica(t, patientClient(t, server), newClock())
 	c.redis.limits.held = 100 * time.Millisecond
-	upstream := sourceOf(rowsOf(t, 3))
-	q := upstream.question("p", narrow("a"))
+	upstream := answering(rowsOf(t, 3))
+	q := upstream.request("p", narrow("a"))
 	if err := server.Client().Set(t.Context(), leaseKey(newLookup(&q)), "dead", c.redis.limits.held).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -210,32 +210,32 @@ func TestAReplicaThatDiesCostsItsLeaseAtMost(t *testing.T) {
 	upstream.want(t, 1)
 }
 
-func TestALeaseIsRenewedAsLongAsTheFillRuns(t *testing.T) {
-	var begun sync.WaitGroup
-	begun.Add(2)
+func TestLeaseIsRenewedWhileTheFillRuns(t *testing.T) {
+	var waiting sync.WaitGroup
+	waiting.Add(2)
 	server := redistest.Single(t)
-	_, replicas := twoReplicas(t, func() redis.UniversalClient { return patient(t, server) }, &begun)
+	_, replicas := twoReplicas(t, func() redis.UniversalClient { return patientClient(t, server) }, &waiting)
 	renewals := make(chan struct{})
 	for _, r := range replicas {
 		r.redis.limits.held, r.redis.limits.renewal = 400*time.Millisecond, 20*time.Millisecond
-		r.redis.client.AddHook(&asksForLease{told: func() {}, renewed: func() { renewals <- struct{}{} }})
+		r.redis.client.AddHook(&leaseHook{told: func() {}, renewed: func() { renewals <- struct{}{} }})
 	}
 	upstream := &backend{fill: func(ctx context.Context, _ int64) (*translate.Rows, error) {
-		begun.Wait()
-		for range 30 { // which take longer than a lease lasts
+		waiting.Wait()
+		for range 30 { // together longer than a lease lasts
 			select {
 			case <-renewals:
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
 		}
-		go func() { // what comes until the fill has ended
+		go func() { // drain the renewals until the fill has ended
 			for range renewals {
 			}
 		}()
 		return rowsOf(t, 3), nil
 	}}
-	_, errs := crowd(t, 2, &begun, upstream.question("p", narrow("a")), replicas...)
+	_, errs := concurrently(t, 2, &waiting, upstream.request("p", narrow("a")), replicas...)
 	if err := errors.Join(errs...); err != nil {
 		t.Error(err)
 	}
@@ -246,31 +246,31 @@ func TestALeaseIsRenewedAsLongAsTheFillRuns(t *testing.T) {
 	close(renewals)
 }
 
-func TestAProcessThatEndsGivesItsLeaseBack(t *testing.T) {
+func TestCloseReleasesTheLease(t *testing.T) {
 	server := redistest.Single(t)
 	clock := newClock()
-	dying, living := newReplica(t, patient(t, server), clock), newReplica(t, patient(t, server), clock)
-	living.redis.limits.held = time.Hour // so that waiting it out would take too long
+	dying, living := newReplica(t, patientClient(t, server), clock), newReplica(t, patientClient(t, server), clock)
+	living.redis.limits.held = time.Hour // far beyond the time of the test
 	dying.redis.limits.held = time.Hour
 	awaitSubscriptions(t, []*replica{living})
-	var begun sync.WaitGroup
-	begun.Add(1)
+	var waiting sync.WaitGroup
+	waiting.Add(1)
 	cut := &backend{fill: func(ctx context.Context, _ int64) (*translate.Rows, error) {
-		begun.Done()
+		waiting.Done()
 		<-ctx.Done()
-		return nil, sharedError("cut off")
+		return nil, sharedError("canceled")
 	}}
-	upstream := sourceOf(rowsOf(t, 3))
+	upstream := answering(rowsOf(t, 3))
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		if _, err := dying.Do(t.Context(), cut.question("p", narrow("a"))); err == nil {
-			t.Error("a fill that was cut off has rows")
+		if _, err := dying.Do(t.Context(), cut.request("p", narrow("a"))); err == nil {
+			t.Error("a canceled fill succeeded")
 		}
 	})
-	begun.Wait()
-	ended.Go(func() { living.do(t, upstream.question("p", narrow("a")), Filled) })
+	waiting.Wait()
+	ended.Go(func() { living.do(t, upstream.request("p", narrow("a")), Filled) })
 	dying.Close()
 	ended.Wait()
 	living.Close()
-	wantNoGoroutine(t)
+	checkNoGoroutine(t)
 }

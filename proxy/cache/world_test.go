@@ -18,9 +18,9 @@ import (
 	"sara/translate"
 )
 
-const life = 10 * time.Minute
+const ttl = 10 * time.Minute
 
-// clock is a time that only tests move.
+// clock is a clock that only the test moves.
 type clock struct{ nanos atomic.Int64 }
 
 func newClock() *clock {
@@ -33,18 +33,18 @@ func (c *clock) Now() time.Time          { return time.Unix(0, c.nanos.Load()) }
 func (c *clock) advance(d time.Duration) { c.nanos.Add(int64(d)) }
 
 var (
-	errUpstream = sharedError("the upstream is down") // everybody's
+	errUpstream = sharedError("the upstream is down") // shared by all waiters
 	errBudget   = errors.New("the budget is spent")   // of one account only
 )
 
-// sharedError is an error that the ErrorCodec lets travel.
+// sharedError is an error that the ErrorCodec shares.
 type sharedError string
 
 func (e sharedError) Error() string { return string(e) }
 
-type failures struct{}
+type errorCodec struct{}
 
-func (failures) Encode(err error) ([]byte, bool) {
+func (errorCodec) Encode(err error) ([]byte, bool) {
 	var shared sharedError
 	if errors.As(err, &shared) {
 		return []byte(shared), true
@@ -52,29 +52,29 @@ func (failures) Encode(err error) ([]byte, bool) {
 	return nil, false
 }
 
-func (failures) Decode(data []byte) error { return sharedError(data) }
+func (errorCodec) Decode(data []byte) error { return sharedError(data) }
 
-// replica is a Cache with what it is told by.
+// replica is a Cache with its metrics.
 type replica struct {
 	*Cache
 	registry *prometheus.Registry
 }
 
-// newReplica returns a Cache that waits for Redis as long as a slow machine may need, unless it is impatient.
+// newReplica returns a Cache with timeouts for Redis that suffice on a slow machine.
 func newReplica(tb testing.TB, client redis.UniversalClient, clock *clock) *replica {
 	tb.Helper()
-	r := newImpatient(tb, client, clock)
+	r := newReplicaWithDefaults(tb, client, clock)
 	if r.redis != nil {
 		r.redis.limits = limitsFor(10 * time.Second)
 	}
 	return r
 }
 
-func newImpatient(tb testing.TB, client redis.UniversalClient, clock *clock) *replica {
+func newReplicaWithDefaults(tb testing.TB, client redis.UniversalClient, clock *clock) *replica {
 	tb.Helper()
 	r := &replica{registry: prometheus.NewRegistry()}
 	var err error
-	r.Cache, err = New(Config{Bytes: 64 << 20, Redis: client, Errors: failures{}, Now: clock.Now, Registry: r.registry})
+	r.Cache, err = New(Config{Bytes: 64 << 20, Redis: client, Errors: errorCodec{}, Now: clock.Now, Registry: r.registry})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -103,11 +103,11 @@ func (r *replica) metric(tb testing.TB, name, label string) float64 {
 	return 0
 }
 
-// landed waits until no fill is under way and what they found is in Redis.
-func (r *replica) landed() { r.flights.running.Wait() }
+// settle waits until all fills have finished and published.
+func (r *replica) settle() { r.flights.running.Wait() }
 
-// patient returns a client that waits as long as a slow machine may need.
-func patient(tb testing.TB, server *redistest.Server) *redis.Client {
+// patientClient returns a client with timeouts that suffice on a slow machine.
+func patientClient(tb testing.TB, server *redistest.Server) *redis.Client {
 	const patience = 20 * time.Second
 	client := redis.NewClient(&redis.Options{
 		Addr: server.Addr(), DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, MaxRetries: -1, ContextTimeoutEnabled: true,
@@ -118,7 +118,7 @@ func patient(tb testing.TB, server *redistest.Server) *redis.Client {
 
 func onSingle(t *testing.T) (client func() redis.UniversalClient) {
 	server := redistest.Single(t)
-	return func() redis.UniversalClient { return patient(t, server) }
+	return func() redis.UniversalClient { return patientClient(t, server) }
 }
 
 func onCluster(t *testing.T) (client func() redis.UniversalClient) {
@@ -164,13 +164,13 @@ func wide(site string) translate.Query {
 	return q
 }
 
-// backend is an upstream that counts how often it is asked.
+// backend is an upstream that counts its calls.
 type backend struct {
-	asked atomic.Int64
-	fill  func(ctx context.Context, n int64) (*translate.Rows, error) // told which one it is, from 1
+	calls atomic.Int64
+	fill  func(ctx context.Context, n int64) (*translate.Rows, error) // n is the number of the call, from 1
 }
 
-func sourceOf(rows *translate.Rows) *backend {
+func answering(rows *translate.Rows) *backend {
 	return &backend{fill: func(context.Context, int64) (*translate.Rows, error) { return rows, nil }}
 }
 
@@ -178,34 +178,34 @@ func failing(err error) *backend {
 	return &backend{fill: func(context.Context, int64) (*translate.Rows, error) { return nil, err }}
 }
 
-// question asks this source.
-func (s *backend) question(property string, q translate.Query) Request {
-	return Request{PropertyID: property, AccountID: "account", Query: q, TTL: life, Fill: func(ctx context.Context) (*translate.Rows, error) {
-		return s.fill(ctx, s.asked.Add(1))
+// request returns a request that this backend fills.
+func (s *backend) request(property string, q translate.Query) Request {
+	return Request{PropertyID: property, AccountID: "account", Query: q, TTL: ttl, Fill: func(ctx context.Context) (*translate.Rows, error) {
+		return s.fill(ctx, s.calls.Add(1))
 	}}
 }
 
 func (s *backend) want(t *testing.T, n int64) {
 	t.Helper()
-	if got := s.asked.Load(); got != n {
-		t.Errorf("asked the upstream %d times, want %d", got, n)
+	if got := s.calls.Load(); got != n {
+		t.Errorf("%d upstream calls, want %d", got, n)
 	}
 }
 
-// do asks and fails the test unless it finds rows in the way that is wanted.
-func (r *replica) do(t *testing.T, q Request, how Status) Found {
+// do calls Do and fails the test unless it finds fresh rows with the wanted status.
+func (r *replica) do(t *testing.T, q Request, status Status) Found {
 	t.Helper()
 	found, err := r.Do(t.Context(), q)
 	if err != nil {
 		t.Fatalf("Do: %v", err)
 	}
-	if found.Status != how || found.Stale {
-		t.Errorf("found %v, stale %v, want %v", found.Status, found.Stale, how)
+	if found.Status != status || found.Stale {
+		t.Errorf("found %v, stale %v, want %v", found.Status, found.Stale, status)
 	}
 	return found
 }
 
-// arriving tells when a Do begins to wait for a fill.
+// arriving is a context that calls back when Do begins to wait for a fill.
 type arriving struct {
 	context.Context
 	once    *sync.Once
@@ -219,14 +219,15 @@ func (a arriving) Done() <-chan struct{} {
 	return a.Context.Done()
 }
 
-// crowd asks n times at once, in turn of the replicas, and returns the results. Each call that arrives makes begun less.
-func crowd(t *testing.T, n int, begun *sync.WaitGroup, q Request, replicas ...*replica) (all []Found, errs []error) {
+// concurrently makes n calls at once, spread over the replicas, and returns their results. Each call counts waiting down when
+// it begins to wait for a fill.
+func concurrently(t *testing.T, n int, waiting *sync.WaitGroup, q Request, replicas ...*replica) (all []Found, errs []error) {
 	t.Helper()
 	all, errs = make([]Found, n), make([]error, n)
 	var ended sync.WaitGroup
 	for i := range n {
 		ended.Go(func() {
-			ctx := arriving{t.Context(), new(sync.Once), begun.Done}
+			ctx := arriving{t.Context(), new(sync.Once), waiting.Done}
 			all[i], errs[i] = replicas[i%len(replicas)].Do(ctx, q)
 		})
 	}

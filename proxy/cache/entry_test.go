@@ -31,13 +31,13 @@ func encoded(tb testing.TB, key string, filled time.Time) []byte {
 	return value
 }
 
-// sealAgain makes the checksum of a value right.
-func sealAgain(value []byte) []byte {
+// withValidSum returns a value with a valid checksum.
+func withValidSum(value []byte) []byte {
 	body := value[:max(0, len(value)-sumSize)]
 	return binary.LittleEndian.AppendUint64(bytes.Clone(body), xxhash.Sum64(body))
 }
 
-func TestValuesOfAnySizeComeBack(t *testing.T) {
+func TestEntriesOfAnySizeRoundTrip(t *testing.T) {
 	c, err := newCodec(maxPayload)
 	if err != nil {
 		t.Fatal(err)
@@ -46,20 +46,20 @@ func TestValuesOfAnySizeComeBack(t *testing.T) {
 	filled := newClock().Now()
 	for _, n := range []int{0, 1, 1001} {
 		in := &Entry{key: "key", rows: rowsOf(t, n), filled: filled, requestHash: 3, id: 4}
-		s, err := open(c.encode(in), "key", filled)
+		s, err := parseHeaders(c.encode(in), "key", filled)
 		if err != nil {
 			t.Fatalf("%d rows: %v", n, err)
 		}
-		out, err := c.unpack(s)
+		out, err := c.decode(s)
 		if err != nil || out.id != 4 || out.requestHash != 3 || !out.filled.Equal(filled) || out.key != "key" {
 			t.Errorf("%d rows: %+v, %v", n, out, err)
 		} else if !bytes.Equal(out.rows.AppendBinary(nil), in.rows.AppendBinary(nil)) {
-			t.Errorf("%d rows came back as others", n)
+			t.Errorf("%d rows differ after a round trip", n)
 		}
 	}
 }
 
-func TestAPayloadIsNotDecompressedPastItsBound(t *testing.T) {
+func TestDecompressionIsBounded(t *testing.T) {
 	writer, err := zstd.NewWriter(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -71,12 +71,12 @@ func TestAPayloadIsNotDecompressedPastItsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	if _, err := c.unpack(&sealed{payload: bomb}); err == nil {
-		t.Errorf("%d bytes became more than %d", len(bomb), most)
+	if _, err := c.decode(&encodedEntry{payload: bomb}); err == nil {
+		t.Errorf("%d bytes were decompressed to more than %d", len(bomb), most)
 	}
 }
 
-func FuzzOpen(f *testing.F) {
+func FuzzParseHeaders(f *testing.F) {
 	now := newClock().Now()
 	good := encoded(f, "key", now)
 	for _, value := range [][]byte{nil, good, good[:len(good)/2], []byte(magic), append([]byte(magic), version)} {
@@ -89,39 +89,39 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte, seal bool) {
 		if seal {
-			value = sealAgain(value)
+			value = withValidSum(value)
 		}
-		s, err := open(value, "key", now)
+		s, err := parseHeaders(value, "key", now)
 		if err != nil {
 			return
 		}
-		entry, err := c.unpack(s)
+		entry, err := c.decode(s)
 		if err != nil {
 			return
 		}
-		again, err := open(c.encode(entry), "key", now)
+		again, err := parseHeaders(c.encode(entry), "key", now)
 		if err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
+			t.Fatalf("a decoded entry does not round-trip: %v", err)
 		}
-		if _, err = c.unpack(again); err != nil || again.entry.id != entry.id {
-			t.Errorf("what was read cannot be written: %v", err)
+		if _, err = c.decode(again); err != nil || again.headers.id != entry.id {
+			t.Errorf("a decoded entry does not round-trip: %v", err)
 		}
 	})
 }
 
-func FuzzParseNotice(f *testing.F) {
-	for _, n := range []notice{{kind: noticeFilled}, {kind: noticeReleased}, {kind: noticeFailed, failure: []byte("down")}} {
+func FuzzParseFillEvent(f *testing.F) {
+	for _, n := range []fillEvent{{kind: fillDone}, {kind: fillReleased}, {kind: fillFailed, failure: []byte("down")}} {
 		f.Add(string(n.encode("sara:c:{p}:0")))
 	}
 	f.Add("")
 	f.Add("f\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")
 	f.Fuzz(func(t *testing.T, data string) {
-		key, n, ok := parseNotice(data)
+		key, n, ok := parseFillEvent(data)
 		if !ok {
 			return
 		}
-		if again, told, ok := parseNotice(string(n.encode(key))); !ok || again != key || told.kind != n.kind || !bytes.Equal(told.failure, n.failure) {
-			t.Errorf("%q is %q, %+v, then %q, %+v", data, key, n, again, told)
+		if again, event, ok := parseFillEvent(string(n.encode(key))); !ok || again != key || event.kind != n.kind || !bytes.Equal(event.failure, n.failure) {
+			t.Errorf("%q is %q, %+v, then %q, %+v", data, key, n, again, event)
 		}
 	})
 }

@@ -1,0 +1,97 @@
+package cache
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// fillChannel is the pub/sub channel on which replicas publish the results of fills.
+const fillChannel = "sara:c:notices"
+
+// The kinds of fill events.
+const (
+	fillDone     = 'f' // the rows are in Redis
+	fillFailed   = 'e' // the fill failed for all waiters
+	fillReleased = 'r' // the lease is free
+)
+
+// fillEvent is the result of a fill.
+type fillEvent struct {
+	kind    byte
+	failure []byte // as ErrorCodec encodes it
+}
+
+// encode returns the event for a Redis key as a message.
+func (e fillEvent) encode(redisKey string) []byte {
+	data := binary.AppendUvarint([]byte{e.kind}, uint64(len(redisKey)))
+	return append(append(data, redisKey...), e.failure...)
+}
+
+// parseFillEvent reads a message. ok is false for anything that encode does not return.
+func parseFillEvent(data string) (redisKey string, e fillEvent, ok bool) {
+	if data == "" {
+		return "", fillEvent{}, false
+	}
+	size, width := binary.Uvarint([]byte(data[1:min(len(data), 1+binary.MaxVarintLen64)]))
+	if width <= 0 || size > uint64(len(data)-1-width) {
+		return "", fillEvent{}, false
+	}
+	rest := data[1+width:]
+	e = fillEvent{kind: data[0], failure: []byte(rest[size:])}
+	return rest[:size], e, e.kind == fillDone || e.kind == fillFailed || e.kind == fillReleased
+}
+
+// fillEvents delivers the events of all replicas to the flights that wait for them.
+type fillEvents struct {
+	subscription *redis.PubSub
+	listening    sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting map[string]chan fillEvent // by Redis key: singleflight leaves one waiter a key
+}
+
+// subscribe listens to the channel, from now or from when Redis answers. The client resubscribes after errors.
+func subscribe(client redis.UniversalClient) *fillEvents {
+	events := &fillEvents{subscription: client.Subscribe(context.Background(), fillChannel), waiting: map[string]chan fillEvent{}}
+	events.listening.Go(func() {
+		for message := range events.subscription.Channel() {
+			if key, event, ok := parseFillEvent(message.Payload); ok {
+				events.deliver(key, event)
+			}
+		}
+	})
+	return events
+}
+
+func (f *fillEvents) close() {
+	_ = f.subscription.Close() // the connection is gone, with or without an error
+	f.listening.Wait()
+}
+
+// expect returns the channel on which the next event of a key arrives, until cancel is called.
+func (f *fillEvents) expect(redisKey string) (events <-chan fillEvent, cancel func()) {
+	arrives := make(chan fillEvent, 1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting[redisKey] = arrives
+	return arrives, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.waiting[redisKey] == arrives {
+			delete(f.waiting, redisKey)
+		}
+	}
+}
+
+// deliver hands an event to the flight that waits for it, if there is one. Only the first event counts.
+func (f *fillEvents) deliver(redisKey string, e fillEvent) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case f.waiting[redisKey] <- e:
+	default: // no flight waits for it (a send on the nil channel), or one event has arrived already
+	}
+}

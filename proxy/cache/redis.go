@@ -1,0 +1,294 @@
+package cache
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/redis/go-redis/v9"
+
+	"sara/proxy/spans"
+)
+
+// limits are the timeouts of the steps with Redis, in real time. A request does one lookUp, which finds out whether Redis
+// answers, and may take one lease, for which it has what is left of its patience: without a lease, replicas may both call
+// the upstream.
+type limits struct {
+	lookUp        time.Duration
+	patience      time.Duration // of a request, for an unresponsive Redis
+	background    time.Duration // of steps that no request waits for
+	pause         time.Duration // without Redis after an error
+	held, renewal time.Duration // how long a lease lasts, and how often it is renewed
+}
+
+func limitsFor(patience time.Duration) limits {
+	return limits{
+		lookUp: patience * 6 / 10, patience: patience, background: max(time.Second, patience), pause: time.Second,
+		held: 2 * time.Second, renewal: 500 * time.Millisecond,
+	}
+}
+
+// lease returns the timeout of taking a lease for a lookup that began at a time.
+func (l limits) lease(began time.Time) time.Duration {
+	return max(l.patience-l.lookUp, l.patience-time.Since(began))
+}
+
+// sharedStore is what the replicas share in Redis: entries, leases and fill events.
+type sharedStore struct {
+	client  redis.UniversalClient
+	log     *slog.Logger
+	now     func() time.Time
+	metrics *metrics
+	limits  limits
+	codec   *codec
+	events  *fillEvents
+
+	pausedUntil atomic.Int64 // circuit breaker: no step before it, in nanoseconds since 1970; 0: Redis works
+}
+
+func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedStore, error) {
+	log := config.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	codec, err := newCodec(maxPayload)
+	if err != nil {
+		return nil, err
+	}
+	return &sharedStore{
+		client: config.Redis, log: log, now: now, metrics: m, limits: limitsFor(cmp.Or(config.RedisPatience, defaultPatience)),
+		codec: codec, events: subscribe(config.Redis),
+	}, nil
+}
+
+func (s *sharedStore) close() {
+	s.events.close()
+	s.codec.close()
+}
+
+// redisKey returns the key of an entry in Redis, with a hash of the cache key. The hash tag in braces puts all keys of a
+// property into one slot of a cluster, so that a pipeline of them is one round trip.
+func redisKey(propertyID, key string) string {
+	sum := xxhash.New()
+	_, _ = sum.WriteString(key) // never fails
+	return "sara:c:{" + propertyID + "}:" + hex.EncodeToString(sum.Sum(nil))
+}
+
+// leaseKey returns the key of a lookup's lease, in the same slot.
+func leaseKey(l *lookup) string { return l.own.redisKey + ":lease" }
+
+// try runs a step with Redis within a timeout and reports whether Redis answered. It is a circuit breaker: after an error no
+// step runs for a pause, then a single step probes Redis (half-open), and the others follow if that works.
+func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ctx context.Context) error) bool {
+	now := s.now()
+	until := s.pausedUntil.Load()
+	if until != 0 && (now.UnixNano() < until || !s.pausedUntil.CompareAndSwap(until, now.Add(s.limits.pause).UnixNano())) {
+		return false
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := step(bounded)
+	switch {
+	case err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"): // a value of another program
+		if s.pausedUntil.Swap(0) != 0 {
+			s.log.Info("the cache uses Redis again")
+		}
+		return true
+	case ctx.Err() != nil:
+		return false // the caller has left, which says nothing about Redis
+	}
+	s.metrics.redisErrors.Inc()
+	if s.pausedUntil.Swap(s.now().Add(s.limits.pause).UnixNano()) == 0 {
+		s.log.Warn("the cache continues without Redis", "error", err)
+	}
+	return false
+}
+
+// fetch returns the newest entry that answers a lookup, or nil, in one round trip.
+func (s *sharedStore) fetch(ctx context.Context, l *lookup) *Entry {
+	ctx, span := spans.StartCall(ctx, "read Redis")
+	defer span.End()
+	var values []*redis.StringCmd
+	ok := s.try(ctx, s.limits.lookUp, func(ctx context.Context) error {
+		pipe := s.client.Pipeline()
+		values = s.get(ctx, pipe, l)
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	if !ok {
+		return nil
+	}
+	return s.choose(l, values)
+}
+
+// get queues the reads of all candidates, the lookup's own first.
+func (s *sharedStore) get(ctx context.Context, pipe redis.Pipeliner, l *lookup) []*redis.StringCmd {
+	values := []*redis.StringCmd{pipe.Get(ctx, l.own.redisKey)}
+	for _, other := range l.others {
+		values = append(values, pipe.Get(ctx, other.redisKey))
+	}
+	return values
+}
+
+// choose returns the newest entry that answers the lookup. It decodes the rows of older ones only if it must.
+func (s *sharedStore) choose(l *lookup, values []*redis.StringCmd) *Entry {
+	type found struct {
+		candidate
+		*encodedEntry
+	}
+	var entries []found
+	for n, candidate := range append([]candidate{l.own}, l.others...) {
+		data, err := values[n].Bytes()
+		if errors.Is(err, redis.Nil) {
+			continue
+		}
+		var encoded *encodedEntry
+		if err == nil {
+			encoded, err = parseHeaders(data, candidate.key, s.now())
+		}
+		if err != nil {
+			s.countDiscarded(err)
+			continue
+		}
+		entries = append(entries, found{candidate, encoded})
+	}
+	slices.SortStableFunc(entries, func(a, b found) int { return b.headers.filled.Compare(a.headers.filled) })
+	for _, f := range entries {
+		entry, err := s.codec.decode(f.encodedEntry)
+		if err != nil {
+			s.countDiscarded(err)
+			continue
+		}
+		if l.Query.AnsweredBy(f.query, entry.rows.Len()) {
+			return entry
+		}
+	}
+	return nil
+}
+
+func (s *sharedStore) countDiscarded(reason error) {
+	switch {
+	case errors.Is(reason, errVersion):
+		s.metrics.version.Inc()
+	case errors.Is(reason, errForeign):
+		s.metrics.foreign.Inc()
+	default:
+		s.metrics.torn.Inc()
+	}
+}
+
+// leaseResult is what a replica gets when it asks for a lease: one of the fields, or none when it should ask again.
+type leaseResult struct {
+	entry     *Entry // another replica has filled
+	status    Status // of the entry
+	token     string // this replica holds the lease; may come with an entry
+	failure   []byte // another replica's fill failed for all waiters
+	redisDown bool   // fill without a lease
+}
+
+// lease takes the lease of a lookup. If another replica holds it, it waits for that fill's event, but no longer than until
+// the lease of a dead holder has expired.
+func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
+	ctx, span := spans.StartCall(ctx, "take lease")
+	defer span.End()
+	// Before the lease is taken: the holder may publish at any time after.
+	events, cancel := s.events.expect(l.own.redisKey)
+	defer cancel()
+	result, ok := s.takeLease(ctx, l)
+	switch {
+	case !ok:
+		return leaseResult{redisDown: ctx.Err() == nil}
+	case result.token != "" || result.entry != nil && s.now().Sub(result.entry.filled) < l.TTL:
+		return result
+	}
+	expiry := time.NewTimer(s.limits.held)
+	defer expiry.Stop()
+	select {
+	case event := <-events:
+		switch event.kind {
+		case fillDone:
+			return leaseResult{entry: s.fetch(ctx, l), status: Coalesced}
+		case fillFailed:
+			return leaseResult{failure: event.failure}
+		}
+	case <-expiry.C:
+	case <-ctx.Done():
+	}
+	return leaseResult{}
+}
+
+// takeLease asks for the lease, and reads the entries after it, since the last holder may just have finished. That is one
+// round trip.
+func (s *sharedStore) takeLease(ctx context.Context, l *lookup) (leaseResult, bool) {
+	token := rand.Text()
+	var taken *redis.BoolCmd
+	var values []*redis.StringCmd
+	ok := s.try(ctx, s.limits.lease(l.began), func(ctx context.Context) error {
+		pipe := s.client.Pipeline()
+		taken = pipe.SetNX(ctx, leaseKey(l), token, s.limits.held)
+		values = s.get(ctx, pipe, l)
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	if !ok {
+		return leaseResult{}, false
+	}
+	result := leaseResult{entry: s.choose(l, values), status: HitShared}
+	if taken.Val() {
+		result.token = token
+	}
+	return result, true
+}
+
+// renew extends the lease until ctx ends. The token fences it: a lease that has expired and gone to another replica is left
+// alone.
+func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) {
+	const script = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
+	tick := time.NewTicker(s.limits.renewal)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		s.try(ctx, s.limits.renewal, func(ctx context.Context) error {
+			return s.client.Eval(ctx, script, []string{leaseKey(l)}, token, s.limits.held.Milliseconds()).Err()
+		})
+	}
+}
+
+// publish stores the filled entry, releases the lease and publishes the event, in this order and in one round trip. It
+// ignores the fill's context: a graceful shutdown releases its leases, so that no replica waits for them to expire.
+func (s *sharedStore) publish(l *lookup, o *outcome) {
+	if o.status != Filled && o.token == "" {
+		return // nothing to store, and no replica waits for this one
+	}
+	const script = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) end
+return redis.call('publish', ARGV[2], ARGV[3])`
+	event := fillEvent{kind: fillDone}
+	switch {
+	case o.shared:
+		event = fillEvent{kind: fillFailed, failure: o.encoded}
+	case o.err != nil:
+		event = fillEvent{kind: fillReleased}
+	}
+	s.try(context.Background(), s.limits.background, func(ctx context.Context) error {
+		pipe := s.client.Pipeline()
+		if o.err == nil && o.status == Filled {
+			pipe.Set(ctx, l.own.redisKey, s.codec.encode(o.entry), maxStale)
+		}
+		pipe.Eval(ctx, script, []string{leaseKey(l)}, o.token, fillChannel, event.encode(l.own.redisKey))
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	// A waiter of this process does not depend on the subscription.
+	s.events.deliver(l.own.redisKey, event)
+}
