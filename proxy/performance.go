@@ -91,13 +91,13 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 		}
 	}
 	q.fetches = q.report.Fetches(c.params, c.property.Site, q.window, q.conditions)
-	stored, err := s.readArchive(ctx, c, q.fetches)
+	part, err := s.readArchive(ctx, c, q.fetches)
 	if err != nil {
 		return reply{}, err
 	}
 	found, err := s.readUpstream(ctx, c, q)
 	if err != nil {
-		return s.fallBack(ctx, c, q, stored, found, err)
+		return s.fallBack(ctx, c, q, part, found, err)
 	}
 	status := cacheHit
 	for i, f := range found {
@@ -108,7 +108,7 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 	if c.header.noCache {
 		status = cacheBypass
 	}
-	return s.buildAnswer(c, q, stored, found, status)
+	return s.buildAnswer(c, q, part, found, status)
 }
 
 // readUpstream reads the upstream's part of each fetch through the cache; a fetch without one gets none. Beside an error it
@@ -149,19 +149,19 @@ func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) ([
 }
 
 // buildAnswer builds the answer from rows, and keeps its bytes in memory.
-func (s *Server) buildAnswer(c *call, q *reportRequest, stored *stored, found []cache.Found, status string) (reply, error) {
+func (s *Server) buildAnswer(c *call, q *reportRequest, part *archivePart, found []cache.Found, status string) (reply, error) {
 	hash := xxhash.Sum64(q.key)
 	var entries []*cache.Entry
 	rows := make([]*translate.Rows, len(q.fetches))
-	widened, fromMemory := 0, stored.none()
+	widened, fromMemory := 0, part.none()
 	for i, f := range found {
-		rows[i] = stored.rows[i]
+		rows[i] = part.rows[i]
 		if f.Entry == nil {
 			continue
 		}
 		entries = append(entries, f.Entry)
-		if rows[i] = f.Entry.Rows(); stored.rows[i] != nil {
-			rows[i] = translate.MergeRows(q.fetches[i].By, stored.rows[i], rows[i])
+		if rows[i] = f.Entry.Rows(); part.rows[i] != nil {
+			rows[i] = translate.MergeRows(q.fetches[i].By, part.rows[i], rows[i])
 		}
 		fromMemory = fromMemory && f.Status == cache.HitMemory
 		if f.Entry.RequestHash() != hash && (f.Status == cache.HitMemory || f.Status == cache.HitShared) {
@@ -174,7 +174,7 @@ func (s *Server) buildAnswer(c *call, q *reportRequest, stored *stored, found []
 			return c.reply(answer, q.ttl, status), nil
 		}
 	}
-	head, err := q.report.Head(c.params, q.fetches, rows, stored.origin)
+	head, err := q.report.Head(c.params, q.fetches, rows, part.origin)
 	if err != nil {
 		return reply{}, fmt.Errorf("write the answer: %w", err)
 	}
@@ -186,21 +186,21 @@ func (s *Server) buildAnswer(c *call, q *reportRequest, stored *stored, found []
 
 // fallBack is stale-if-error (RFC 5861): when the upstream fails, it answers from stale copies if there are any, else from
 // the archive, and says why (spec: meta.stale_reason). Filtered figures are never replaced by others.
-func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, stored *stored, found []cache.Found, err error) (reply, error) {
+func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, err error) (reply, error) {
 	copied, oldest := staleCopies(q.fetches, found)
 	failure := upstreamFailure(err)
 	var denial *policy.Denial
 	switch {
 	case errors.As(err, &denial) && copied && !c.header.noCache:
 		// No budget is left for a refresh: the copies are served as if none had been tried.
-		return s.buildAnswer(c, q, stored, found, cacheHit)
+		return s.buildAnswer(c, q, part, found, cacheHit)
 	case failure == nil || failure.Kind == upstream.Rejected || len(c.params.Filters) > 0:
 		return reply{}, c.explain(err)
 	}
 	reason, status := reasonOf(failure), cacheHit
 	q.key = append(append(q.key, 0), reason...)
 	if copied {
-		stored.note("The figures of the upstream are a copy of " + timestamp(oldest) + ".")
+		part.note("The figures of the upstream are a copy of " + timestamp(oldest) + ".")
 	} else {
 		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshArchived {
 			return c.staleReply(answer, status), nil
@@ -208,12 +208,12 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, stored
 		status, found = cacheMiss, make([]cache.Found, len(q.fetches))
 		q.fetches = q.report.Fetches(c.params, c.property.Site, c.window.ArchiveOnly(), nil)
 		var absent error
-		if stored, absent = s.readArchive(ctx, c, q.fetches); absent != nil {
+		if part, absent = s.readArchive(ctx, c, q.fetches); absent != nil {
 			return reply{}, c.explain(err)
 		}
 	}
-	stored.origin.Source, stored.origin.StaleReason = translate.SourceArchive, reason
-	r, err := s.buildAnswer(c, q, stored, found, status)
+	part.origin.Source, part.origin.StaleReason = translate.SourceArchive, reason
+	r, err := s.buildAnswer(c, q, part, found, status)
 	if err != nil {
 		return reply{}, err
 	}

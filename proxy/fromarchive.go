@@ -20,31 +20,31 @@ type History interface {
 	First(ctx context.Context, propertyID string, by translate.Dimension) (first translate.Date, ok bool, err error)
 }
 
-// stored is what the archive has to say to a question.
-type stored struct {
-	rows    []*translate.Rows // one for each fetch; nil for one that needs nothing of the archive
+// An archivePart is the archive's part of an answer.
+type archivePart struct {
+	rows    []*translate.Rows // one for each fetch; nil: it reads nothing from the archive
 	missing []translate.Date
 	last    *translate.Date // the last day that came from the archive; nil for none
 	derived int             // days whose totals are added up from another dimension
 	origin  translate.Origin
 }
 
-// none reports whether the archive was not needed.
-func (s *stored) none() bool { return s.origin.Source == translate.SourceLive }
+// none reports whether no fetch reads from the archive.
+func (p *archivePart) none() bool { return p.origin.Source == translate.SourceLive }
 
-func (s *stored) note(text string) { s.origin.Notes = append(s.origin.Notes, text) }
+func (p *archivePart) note(text string) { p.origin.Notes = append(p.origin.Notes, text) }
 
-// readArchive reads what the fetches have of the archive.
-func (s *Server) readArchive(ctx context.Context, c *call, fetches []translate.Fetch) (*stored, error) {
-	found := &stored{rows: make([]*translate.Rows, len(fetches)), origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive}}
+// readArchive reads the archive's part of the fetches.
+func (s *Server) readArchive(ctx context.Context, c *call, fetches []translate.Fetch) (*archivePart, error) {
+	part := &archivePart{rows: make([]*translate.Rows, len(fetches)), origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive}}
 	live := false
 	for i, fetch := range fetches {
 		live = live || fetch.Upstream != nil
 		if fetch.Archive == nil {
 			continue
 		}
-		found.origin.Source = translate.SourceArchive
-		if err := c.mayStore(s.config.History); err != nil {
+		part.origin.Source = translate.SourceArchive
+		if err := c.checkArchivable(s.config.History); err != nil {
 			return nil, err
 		}
 		reading, span := c.step(ctx, "read archive")
@@ -55,24 +55,24 @@ func (s *Server) readArchive(ctx context.Context, c *call, fetches []translate.F
 		if err != nil {
 			return nil, storeError{err}
 		}
-		found.add(i, result)
+		part.add(i, result)
 	}
-	if found.none() {
-		return found, nil
+	if part.none() {
+		return part, nil
 	}
 	if live {
-		found.origin.Source = translate.SourceHybrid
+		part.origin.Source = translate.SourceHybrid
 	}
-	slices.Sort(found.missing)
-	if err := s.checkStored(ctx, c, fetches[0].By, found.missing); err != nil {
+	slices.Sort(part.missing)
+	if err := s.checkMissing(ctx, c, fetches[0].By, part.missing); err != nil {
 		return nil, err
 	}
-	found.tell(fetches[0].By)
-	return found, nil
+	part.addNotes(fetches[0].By)
+	return part, nil
 }
 
-// mayStore refuses a question that the archive cannot answer, whatever is in it.
-func (c *call) mayStore(history History) error {
+// checkArchivable refuses a request that no archive could answer, whatever its contents.
+func (c *call) checkArchivable(history History) error {
 	switch {
 	case len(c.params.Filters) > 0 && c.property.Archived:
 		return c.unavailable(neverLiveRetry, "the property is archived: it serves stored history only", nil)
@@ -84,20 +84,20 @@ func (c *call) mayStore(history History) error {
 	return nil
 }
 
-// add takes over the result of fetch i.
-func (s *stored) add(i int, result archive.Result) {
-	s.rows[i] = result.Rows
-	s.missing = append(s.missing, result.Missing...)
-	if s.last == nil || result.Last != nil && *result.Last > *s.last {
-		s.last = result.Last
+// add records the result of fetch i.
+func (p *archivePart) add(i int, result archive.Result) {
+	p.rows[i] = result.Rows
+	p.missing = append(p.missing, result.Missing...)
+	if p.last == nil || result.Last != nil && *result.Last > *p.last {
+		p.last = result.Last
 	}
-	s.derived += result.Derived
-	s.origin.Truncated = s.origin.Truncated || result.Truncated
+	p.derived += result.Derived
+	p.origin.Truncated = p.origin.Truncated || result.Truncated
 }
 
-// checkStored refuses an answer if all days of the period, or of the one that it is compared with, are missing: zeros would
+// checkMissing refuses an answer if all days of the period, or of the one that it is compared with, are missing: zeros would
 // read as days without traffic. The missing days are in order.
-func (s *Server) checkStored(ctx context.Context, c *call, by translate.Dimension, missing []translate.Date) error {
+func (s *Server) checkMissing(ctx context.Context, c *call, by translate.Dimension, missing []translate.Date) error {
 	sides := []translate.DateRange{c.params.Period.DateRange}
 	if c.params.Compare {
 		sides = append(sides, c.params.Period.Previous())
@@ -106,15 +106,15 @@ func (s *Server) checkStored(ctx context.Context, c *call, by translate.Dimensio
 		first, ok := slices.BinarySearch(missing, side.Start)
 		last := first + side.Days() - 1
 		if ok && last < len(missing) && missing[last] == side.End {
-			return s.nothingStored(ctx, c, by, side)
+			return s.nothingArchived(ctx, c, by, side)
 		}
 	}
 	return nil
 }
 
-// nothingStored is the failure of a question about days of which none is archived: a request for what the archive does not
-// reach back to, or one for what it should have.
-func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimension, r translate.DateRange) error {
+// nothingArchived returns the error for a range without any archived day: the client's if the range ends before the archive
+// begins, else a gap in the archive.
+func (s *Server) nothingArchived(ctx context.Context, c *call, by translate.Dimension, r translate.DateRange) error {
 	first, ok, err := s.config.History.First(ctx, c.property.ID, by)
 	if err != nil {
 		return storeError{err}
@@ -126,42 +126,42 @@ func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimens
 	return c.unavailable(neverLiveRetry, fmt.Sprintf("nothing is stored of the days from %s to %s", r.Start, r.End), nil)
 }
 
-// tell says what an archive answer is.
-func (s *stored) tell(by translate.Dimension) {
-	if s.last != nil {
-		s.tellWhatIsKept(by, "The days up to "+s.last.String()+" come from the archive")
+// addNotes adds the notes on where the rows come from and what they lack.
+func (p *archivePart) addNotes(by translate.Dimension) {
+	if p.last != nil {
+		p.noteCoverage(by, "The days up to "+p.last.String()+" come from the archive")
 	}
-	if s.derived > 0 {
-		s.note(count(s.derived, "day was", "days were") + " archived without totals, which are added up from the rows.")
+	if p.derived > 0 {
+		p.note(countOf(p.derived, "day was", "days were") + " archived without totals, which are added up from the rows.")
 	}
-	if n := len(s.missing); n > 0 {
-		s.note(fmt.Sprintf("%s not archived and not counted: %s.", count(n, "day is", "days are"), ranges(s.missing)))
+	if n := len(p.missing); n > 0 {
+		p.note(fmt.Sprintf("%s not archived and not counted: %s.", countOf(n, "day is", "days are"), joinRanges(p.missing)))
 	}
 }
 
-func (s *stored) tellWhatIsKept(by translate.Dimension, from string) {
+func (p *archivePart) noteCoverage(by translate.Dimension, from string) {
 	const tail = "%s, which keeps the %d %s with the most clicks of each day: clicks are close to reality, impressions under-report the long tail."
 	switch {
 	case by == translate.ByQuery:
-		s.note(fmt.Sprintf(tail, from, archive.TopRows, "queries"))
+		p.note(fmt.Sprintf(tail, from, archive.TopRows, "queries"))
 	case by == translate.ByPage:
-		s.note(fmt.Sprintf(tail, from, archive.TopRows, "pages"))
-	case by == translate.ByDate && s.derived == 0:
-		s.note(from + ", with the totals of each day.")
+		p.note(fmt.Sprintf(tail, from, archive.TopRows, "pages"))
+	case by == translate.ByDate && p.derived == 0:
+		p.note(from + ", with the totals of each day.")
 	default:
-		s.note(from + ".")
+		p.note(from + ".")
 	}
 }
 
-func count(n int, one, many string) string {
+func countOf(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
 	return strconv.Itoa(n) + " " + many
 }
 
-// ranges names days in order as ranges; of very many, the first.
-func ranges(days []translate.Date) string {
+// joinRanges lists sorted days as ranges, at most ten of them.
+func joinRanges(days []translate.Date) string {
 	const most = 10
 	var names []string
 	for i := 0; i < len(days); {
