@@ -1,4 +1,4 @@
-package proxy
+package check
 
 import (
 	"context"
@@ -19,18 +19,18 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// screenshotsVariable names the folder to leave pictures of the pages in; empty for none. Its reference-light.png is
-// docs/reference.png of this repository.
+// screenshotsVariable names the folder for screenshots of the pages; empty: none are taken. proxy/docs/reference.png is its
+// reference-light.png.
 const screenshotsVariable = "SARA_SCREENSHOTS"
 
-// A browser is one page of a headless Chromium, with what it complained of.
+// A browser is one page of a headless Chromium, with the errors it logged.
 type browser struct {
 	t   *testing.T
 	ctx context.Context
 
-	mu         sync.Mutex
-	complaints []string // guarded by mu
-	requests   []string // guarded by mu: the URLs asked for
+	mu       sync.Mutex // guards the following fields
+	errors   []string
+	requests []string // URLs
 }
 
 // newBrowser starts a browser that ends with the test.
@@ -55,21 +55,21 @@ func newBrowser(t *testing.T) *browser {
 	return b
 }
 
-// listen notes complaints. A violation of the Content-Security-Policy is an entry of the log.
+// listen records errors and requests. A violation of the Content-Security-Policy is an entry of the log.
 func (b *browser) listen(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := event.(type) {
 	case *log.EventEntryAdded:
-		b.complaints = append(b.complaints, fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
+		b.errors = append(b.errors, fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
 	case *runtime.EventConsoleAPICalled:
 		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
 			for _, argument := range e.Args {
-				b.complaints = append(b.complaints, fmt.Sprintf("console: %s %s", argument.Value, argument.Description))
+				b.errors = append(b.errors, fmt.Sprintf("console: %s %s", argument.Value, argument.Description))
 			}
 		}
 	case *runtime.EventExceptionThrown:
-		b.complaints = append(b.complaints, "exception: "+e.ExceptionDetails.Text)
+		b.errors = append(b.errors, "exception: "+e.ExceptionDetails.Text)
 	case *network.EventRequestWillBeSent:
 		b.requests = append(b.requests, e.Request.URL)
 	}
@@ -78,7 +78,7 @@ func (b *browser) listen(event any) {
 func (b *browser) run(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, actions...); err != nil {
-		b.t.Fatalf("in the browser: %v\nit complained: %s", err, b.complained())
+		b.t.Fatalf("in the browser: %v\nit logged: %s", err, b.logged())
 	}
 }
 
@@ -87,19 +87,19 @@ func read[T any](b *browser, action chromedp.Action[T]) T {
 	b.t.Helper()
 	value, err := chromedp.Run(b.ctx, action)
 	if err != nil {
-		b.t.Fatalf("in the browser: %v\nit complained: %s", err, b.complained())
+		b.t.Fatalf("in the browser: %v\nit logged: %s", err, b.logged())
 	}
 	return value
 }
 
-func (b *browser) complained() string {
+func (b *browser) logged() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return strings.Join(b.complaints, "\n")
+	return strings.Join(b.errors, "\n")
 }
 
-// strangers are the requests to another origin.
-func (b *browser) strangers(origin string) (others []string) {
+// foreign returns the requests to other origins.
+func (b *browser) foreign(origin string) (others []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, address := range b.requests {
@@ -110,13 +110,13 @@ func (b *browser) strangers(origin string) (others []string) {
 	return others
 }
 
-// open shows a page.
+// open navigates to a page, and waits for an element.
 func (b *browser) open(address, awaited string) {
 	b.t.Helper()
 	b.run(chromedp.Navigate("about:blank"), chromedp.Navigate(address), chromedp.WaitVisible(chromedp.CSS(awaited)))
 }
 
-// shoot leaves pictures of what the window shows, light and dark, if pictures are wanted.
+// shoot takes screenshots of the window, light and dark, if any are wanted.
 func (b *browser) shoot(name string) {
 	b.t.Helper()
 	folder := os.Getenv(screenshotsVariable)
@@ -136,7 +136,7 @@ func (b *browser) shoot(name string) {
 	}
 }
 
-// try executes an operation with what is filled in, and returns what the page shows of the answer.
+// try executes an operation with the values filled in, and returns the answer as the page shows it.
 func (b *browser) try(operation string) string {
 	b.t.Helper()
 	block := `.opblock[id$="-` + operation + `"]`
@@ -148,7 +148,7 @@ func (b *browser) try(operation string) string {
 	return read(b, chromedp.Text(chromedp.CSS(block+" .live-responses-table")))
 }
 
-// wantNarrow checks that nobody has to scroll a page sideways.
+// wantNarrow checks that a page needs no horizontal scrolling.
 func (b *browser) wantNarrow(address string) {
 	b.t.Helper()
 	b.open(address, "#main")
@@ -158,48 +158,49 @@ func (b *browser) wantNarrow(address string) {
 	b.shoot("narrow-" + path.Base(address))
 }
 
-// The reference works in a browser, offline and under its own strict policy: it shows every operation, and a reader with a
-// key sees data after a few clicks, from the host that the page came from.
+// The reference works in a browser, offline and under its own strict policy: it shows every operation, and with a key it shows
+// data after a few clicks, from the address that the page was loaded from.
 func TestReferenceInABrowser(t *testing.T) {
 	b := newBrowser(t)
-	w := newWorld(t, func(c *Config) { c.BaseURL = "https://api.example.com" })
-	b.open(w.base+"/docs#RATE_LIMITED", "#try")
-	if shown := read(b, chromedp.Evaluate[int](`document.querySelectorAll("#reference .opblock").length`)); shown != len(table()) {
-		t.Errorf("%d operations are shown, want %d", shown, len(table()))
+	d := startDemo(t)
+	base := d.front(t)
+	b.open(base+"/docs#RATE_LIMITED", "#try")
+	if shown, want := read(b, chromedp.Evaluate[int](`document.querySelectorAll("#reference .opblock").length`)), readDocument(t, d).Paths.Len(); shown != want {
+		t.Errorf("%d operations are shown, want %d", shown, want)
 	}
 	if place := read(b, chromedp.Evaluate[float64](`document.getElementById("RATE_LIMITED").getBoundingClientRect().top`)); place < 0 || place > 300 {
-		t.Errorf("the code that the address points to is at %v in the window", place)
+		t.Errorf("the error code of the address is at %v in the window", place)
 	}
 	b.shoot("error")
 	b.run(
-		chromedp.SendKeys(chromedp.CSS("#key"), w.keys["pro"]),
+		chromedp.SendKeys(chromedp.CSS("#key"), d.Keys["agency"]),
 		chromedp.Click(chromedp.CSS("#try button")),
 		chromedp.WaitVisible(chromedp.CSS("#try.ready")),
 	)
-	if property := read(b, chromedp.Value(chromedp.CSS("#property"))); property != w.properties["main"].Site {
-		t.Errorf("the property %q is filled in, want the starred one, %s", property, w.properties["main"].Site)
+	if property := read(b, chromedp.Value(chromedp.CSS("#property"))); property != d.Properties["main"].GSCProperty {
+		t.Errorf("the property %q is filled in, want the starred one, %s", property, d.Properties["main"].GSCProperty)
 	}
 	b.run(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 0)`))
 	b.shoot("reference")
-	if text := b.try("getAccount"); !strings.Contains(text, `"plan_tier": "pro"`) {
-		t.Errorf("the account shows as %s", text)
+	if text := b.try("getAccount"); !strings.Contains(text, `"plan_tier": "agency"`) {
+		t.Errorf("the account is shown as %s", text)
 	}
 	b.shoot("account")
 	if text := b.try("getSummary"); !strings.Contains(text, `"impressions"`) {
-		t.Errorf("the summary shows as %s", text)
+		t.Errorf("the summary is shown as %s", text)
 	}
 	b.shoot("summary")
 	for _, guide := range []string{"first-request", "dates", "filters", "limits", "numbers"} {
-		b.open(w.base+"/docs/guides/"+guide, "main h1")
+		b.open(base+"/docs/guides/"+guide, "main h1")
 		b.shoot(guide)
 	}
 	b.run(chromedp.EmulateViewport(390, 844))
-	b.wantNarrow(w.base + "/docs/guides/limits")
-	b.wantNarrow(w.base + "/docs")
-	if complained := b.complained(); complained != "" {
-		t.Errorf("the browser complained: %s", complained)
+	b.wantNarrow(base + "/docs/guides/limits")
+	b.wantNarrow(base + "/docs")
+	if logged := b.logged(); logged != "" {
+		t.Errorf("the browser logged: %s", logged)
 	}
-	if others := b.strangers(w.base); len(others) > 0 {
-		t.Errorf("the pages asked others: %v", others)
+	if foreign := b.foreign(base); len(foreign) > 0 {
+		t.Errorf("the pages sent requests to other origins: %v", foreign)
 	}
 }

@@ -1,0 +1,4 @@
+// Package check tests the public API of a running sara demo with tools that are no dependencies of sara: kin-openapi proves
+// that the served OpenAPI document is valid and describes the demo's answers, and a headless Chromium reads the API reference.
+// It is a module of its own, so that only its tests need these tools: cd proxy/check && go test ./...
+package check

@@ -1,0 +1,290 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A contract validates answers against the OpenAPI document, more strictly than the document demands: a member that it does
+// not name is an error. Module proxy/check proves with kin-openapi that the document itself is valid.
+type contract struct {
+	Paths map[string]struct {
+		Get struct{ Responses map[string]described }
+	}
+	Components struct {
+		Schemas   map[string]schema
+		Responses map[string]described
+		Headers   map[string]struct{ Schema schema }
+	}
+}
+
+// described is a response of the document, or a reference to one.
+type described struct {
+	Ref     string `json:"$ref"`
+	Headers map[string]struct {
+		Ref string `json:"$ref"`
+	}
+	Content map[string]struct{ Schema schema }
+}
+
+func newContract() (*contract, error) {
+	document, err := OpenAPI("http://api.example.com")
+	if err != nil {
+		return nil, err
+	}
+	c := new(contract)
+	return c, json.Unmarshal(document, c)
+}
+
+// theContract is read once for all tests.
+var theContract = sync.OnceValues(newContract)
+
+// check fails the test if an answer violates the document.
+func (c *contract) check(t testing.TB, request *http.Request, r response) {
+	t.Helper()
+	if err := c.violation(request, r); err != nil {
+		t.Errorf("GET %s: the answer %d violates the OpenAPI document: %v", request.URL, r.status, err)
+	}
+}
+
+// violation returns how an answer violates the document, nil for paths and methods that the document does not have.
+func (c *contract) violation(request *http.Request, r response) error {
+	path, ok := c.template(request.URL.EscapedPath())
+	if !ok || request.Method != http.MethodGet {
+		return nil
+	}
+	answer, ok := c.Paths[path].Get.Responses[strconv.Itoa(r.status)]
+	if !ok {
+		return fmt.Errorf("%s has no status %d", path, r.status)
+	}
+	if answer.Ref != "" {
+		answer = c.Components.Responses[nameOf(answer.Ref)]
+	}
+	for name, header := range answer.Headers {
+		if err := c.headerViolation(r.header.Get(name), c.Components.Headers[nameOf(header.Ref)].Schema); err != nil {
+			return fmt.Errorf("header %s: %w", name, err)
+		}
+	}
+	media, ok := answer.Content["application/json"]
+	if !ok {
+		if len(r.body) > 0 {
+			return fmt.Errorf("a body of %d bytes, want none", len(r.body))
+		}
+		return nil
+	}
+	if kind := r.header.Get("Content-Type"); kind != jsonType {
+		return fmt.Errorf("the content type %q", kind)
+	}
+	var body any
+	if err := json.Unmarshal(r.body, &body); err != nil {
+		return err
+	}
+	return c.validate(media.Schema, body, "body")
+}
+
+// template returns the path of the document that a request's path matches.
+func (c *contract) template(path string) (template string, ok bool) {
+	segments := strings.Split(path, "/")
+	for template := range c.Paths {
+		matches := slices.EqualFunc(strings.Split(template, "/"), segments, func(part, segment string) bool {
+			return part == segment || part == "{id}" && segment != ""
+		})
+		if matches {
+			return template, true
+		}
+	}
+	return "", false
+}
+
+func nameOf(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
+
+func (c *contract) headerViolation(value string, s schema) error {
+	if value == "" {
+		return errors.New("is missing")
+	}
+	if s["type"] == "integer" {
+		number, err := strconv.Atoi(value)
+		if err != nil {
+			return err
+		}
+		return c.validate(s, float64(number), "value")
+	}
+	return c.validate(s, value, "value")
+}
+
+// validate checks a decoded JSON value against a schema of the document. A keyword that it does not know is an error, so that
+// none goes unchecked.
+func (c *contract) validate(s schema, value any, at string) error {
+	for _, keyword := range slices.Sorted(maps.Keys(s)) {
+		if err := c.validateKeyword(s, keyword, value, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *contract) validateKeyword(s schema, keyword string, value any, at string) error {
+	want := s[keyword]
+	ok := true
+	switch keyword {
+	case "description", "examples", "default", "format", "pattern", "x-enum-varnames":
+		if text, isText := value.(string); isText && keyword == "format" {
+			ok = hasFormat(text, want.(string))
+		} else if isText && keyword == "pattern" {
+			ok = regexp.MustCompile(want.(string)).MatchString(text)
+		}
+	case "$ref":
+		return c.validate(c.Components.Schemas[nameOf(want.(string))], value, at)
+	case "oneOf":
+		matches := 0
+		for _, choice := range want.([]any) {
+			if c.validate(choice.(map[string]any), value, at) == nil {
+				matches++
+			}
+		}
+		ok = matches == 1
+	case "type":
+		kinds, several := want.([]any)
+		if !several {
+			kinds = []any{want}
+		}
+		ok = slices.ContainsFunc(kinds, func(kind any) bool { return isOfType(value, kind) })
+	case "const":
+		ok = reflect.DeepEqual(value, want)
+	case "enum":
+		ok = slices.Contains(want.([]any), value)
+	case "minimum":
+		number, isNumber := value.(float64)
+		ok = !isNumber || number >= want.(float64)
+	case "maximum":
+		number, isNumber := value.(float64)
+		ok = !isNumber || number <= want.(float64)
+	case "items":
+		list, _ := value.([]any)
+		for i, item := range list {
+			if err := c.validate(want.(map[string]any), item, fmt.Sprintf("%s[%d]", at, i)); err != nil {
+				return err
+			}
+		}
+	case "required":
+		if object, isObject := value.(map[string]any); isObject {
+			for _, name := range want.([]any) {
+				if _, ok := object[name.(string)]; !ok {
+					return fmt.Errorf("%s: the member %s is missing", at, name)
+				}
+			}
+		}
+	case "properties":
+		return c.validateMembers(want.(map[string]any), value, at)
+	default:
+		return fmt.Errorf("BUG: the validator does not know the keyword %q", keyword)
+	}
+	if !ok {
+		return fmt.Errorf("%s: %v is not of %s %v", at, value, keyword, want)
+	}
+	return nil
+}
+
+func (c *contract) validateMembers(members map[string]any, value any, at string) error {
+	object, _ := value.(map[string]any)
+	for name, member := range object {
+		s, ok := members[name].(map[string]any)
+		if !ok {
+			return fmt.Errorf("%s: the member %s is not in the document", at, name)
+		}
+		if err := c.validate(s, member, at+"."+name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isOfType(value, kind any) bool {
+	switch value := value.(type) {
+	case nil:
+		return kind == nil || kind == "null"
+	case bool:
+		return kind == "boolean"
+	case string:
+		return kind == "string"
+	case float64:
+		return kind == "number" || kind == "integer" && value == math.Trunc(value)
+	case []any:
+		return kind == "array"
+	case map[string]any:
+		return kind == "object"
+	}
+	return false
+}
+
+func hasFormat(text, format string) bool {
+	var err error
+	switch format {
+	case "date":
+		_, err = time.Parse(time.DateOnly, text)
+	case "date-time":
+		_, err = time.Parse(time.RFC3339, text)
+	case "uuid":
+		return regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$").MatchString(text)
+	case "uri":
+		return strings.Contains(text, "://")
+	default:
+		return false
+	}
+	return err == nil
+}
+
+// The validator notices each kind of violation: a member too many, one too few, a wrong type, an undescribed status.
+func TestContractNoticesViolations(t *testing.T) {
+	t.Parallel()
+	c, err := theContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/properties/main/devices", "/v1/properties/https%3A%2F%2Fexample.com%2F/devices"} {
+		request, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:1"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const good = `{"success":true,"data":{"dimension":"device","rows":[]},"meta":{"property_id":"01a1fe03-1289-7aca-9eda-d4eb2317f44f",` +
+			`"date_range":{"start_date":"2026-11-13","end_date":"2026-11-19","preset":"last_7d"},"row_count":0,"limit":100,"total":null,` +
+			`"truncated_by":null,"source":"live","stale_reason":null,"notes":[],"cache":"bypass","request_id":"req_1"}}`
+		header := http.Header{"Content-Type": {jsonType}, "Cache-Control": {"private, max-age=0"}, "Etag": {`W/"1"`}, "X-Request-Id": {"req_1"},
+			"X-Cache": {"bypass"}, "X-Ratelimit-Limit": {"1000"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1795305600"}}
+		violation := func(status int, body string) error {
+			return c.violation(request, response{status: status, header: header, body: []byte(body)})
+		}
+		if err := violation(http.StatusOK, good); err != nil {
+			t.Errorf("a valid answer is refused: %v", err)
+		}
+		for _, change := range [][2]string{
+			{`"rows":[]`, `"rows":[],"more":1`}, {`"rows":[]`, `"rows":null`}, {`,"limit":100`, ``}, {`"row_count":0`, `"row_count":"0"`},
+			{`"row_count":0`, `"row_count":0.5`}, {`"device"`, `"query"`}, {`"notes":[]`, `"notes":null`}, {`"bypass"`, `"none"`},
+			{`"success":true`, `"success":false`}, {`2026-11-13`, `13.11.2026`}, {`01a1fe03-`, `xyz`}, {`"total":null`, `"total":1`},
+			{`"rows":[]`, `"rows":[{"key":"MOBILE","clicks":-1,"impressions":1,"ctr":0,"position":1}]`},
+		} {
+			if violation(http.StatusOK, strings.Replace(good, change[0], change[1], 1)) == nil {
+				t.Errorf("%s instead of %s goes unnoticed", change[1], change[0])
+			}
+		}
+		header.Del("X-RateLimit-Reset")
+		if violation(http.StatusOK, good) == nil {
+			t.Error("a missing header goes unnoticed")
+		}
+		if violation(http.StatusTeapot, good) == nil {
+			t.Error("an undescribed status goes unnoticed")
+		}
+	}
+}
