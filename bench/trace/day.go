@@ -3,7 +3,7 @@ package trace
 import (
 	"fmt"
 	"time"
-	_ "time/tzdata" // the Pacific zone has to be known on machines without a zone database
+	_ "time/tzdata" // the Pacific zone must be known on machines without a zone database
 )
 
 // A Day counts the days since 1970-01-01.
@@ -11,7 +11,7 @@ type Day int
 
 const secondsPerDay = 24 * 60 * 60
 
-// Anchor returns the last day that the API has final data of at an instant: two days before the day in Los Angeles.
+// Anchor returns the last day with final data at an instant: two days before the date in Los Angeles.
 func Anchor(now time.Time) (Day, error) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
@@ -40,29 +40,29 @@ func parseDay(s string) (Day, error) {
 	return Day(t.Unix() / secondsPerDay), err
 }
 
-// monthStart returns the first day of the month that is n months after the day's own.
+// monthStart returns the first day of the month n months later.
 func (d Day) monthStart(n int) Day {
 	year, month, _ := d.date()
 	return dayOf(year, month+time.Month(n), 1)
 }
 
-// monthsBefore returns the same day n months before, or that month's last day if it is shorter.
+// monthsBefore returns the same day n months earlier, or the last day of a shorter month.
 func (d Day) monthsBefore(n int) Day {
 	_, _, day := d.date()
 	first := d.monthStart(-n)
 	return min(first+Day(day)-1, d.monthStart(1-n)-1)
 }
 
-// A span is a range of days, both included.
+// A span is a range of days, both ends included.
 type span struct{ from, to Day }
 
-// previous is the equally long span right before.
+// previous returns the span of the same length right before.
 func (s span) previous() span { return span{2*s.from - s.to - 1, s.from - 1} }
 
-// comparable tells whether the upstream has the span before this one too: it keeps 16 months.
+// comparable reports whether the upstream, which keeps 16 months, has the previous span as well.
 func (s span) comparable(anchor Day) bool { return s.previous().from > anchor.monthsBefore(16) }
 
-// presetSpan resolves a value of date_range, of those that the trace uses.
+// presetSpan resolves the values of date_range that the trace uses.
 func presetSpan(preset string, anchor Day) (span, error) {
 	switch preset {
 	case "last_7d":

@@ -12,17 +12,17 @@ const (
 	zipfExponent = 1.1
 )
 
-// A client is a program by which people look, with its habits.
+// A client is a program that people use, with its way to spell requests.
 type client struct {
-	spellsOut    bool // defaults are sent
-	dates        bool // presets are sent as dates
-	alphabetical bool // parameters by name
-	datesLast    bool // filters and limits before the dates
+	spellsOut    bool // sends defaults
+	dates        bool // sends dates instead of presets
+	alphabetical bool // sorts parameters by name
+	datesLast    bool // sends dates after filters and limits
 	rows         int  // of its tables
-	wide         bool // its board shows countries and devices
+	wide         bool // shows countries and devices
 }
 
-// A period is what a person picked as the range: a preset, or with an empty one just the dates.
+// A period is the range that a person picked: a preset, or just dates if the preset is empty.
 type period struct {
 	preset string
 	span
@@ -34,7 +34,7 @@ type filter struct {
 	Value     string `json:"value"`
 }
 
-// generator makes the sessions of a trace.
+// A generator generates the sessions of a trace.
 type generator struct {
 	Config
 	random   *rand.Rand
@@ -42,7 +42,7 @@ type generator struct {
 	requests []Request
 }
 
-// Generate returns the requests of a working day in the order of their times.
+// Generate returns the requests of a working day, ordered by time.
 func Generate(c Config) []Request {
 	g := generator{Config: c, random: rand.New(rand.NewPCG(c.Seed, 0xa6e7c1))}
 	for range c.Accounts * c.People {
@@ -56,7 +56,7 @@ func Generate(c Config) []Request {
 	return g.requests
 }
 
-// pick returns the index of a weight, with the probability that it has of them all.
+// pick returns a random index, with probabilities proportional to the weights.
 func (g *generator) pick(weights ...int) int {
 	total := 0
 	for _, weight := range weights {
@@ -81,15 +81,15 @@ func (g *generator) drawClient() client {
 	}[g.pick(45, 25, 20, 10)]
 }
 
-// drawProperty draws one of an account's properties by its popularity.
+// drawProperty draws one of an account's properties by popularity.
 func (g *generator) drawProperty(account int) int {
 	owned := (g.Properties - account + g.Accounts - 1) / g.Accounts
 	rank := rand.NewZipf(g.random, zipfExponent, 1, uint64(owned-1)).Uint64()
 	return int(rank)*g.Accounts + account
 }
 
-// drawPeriod draws a range. The last four are dates: one of the two months before the last one, one of the last four
-// whole weeks, the quarter before this one, and the last fourteen days.
+// drawPeriod draws a range: a preset, or one of four kinds of dates: one of the two months before the previous month, one of
+// the last four whole weeks, the previous quarter, or the last fourteen days.
 func (g *generator) drawPeriod() period {
 	presets := []string{defaultPreset, "last_7d", "last_90d", "last_3m", "last_12m", "month_to_date", "previous_month"}
 	switch i := g.pick(40, 14, 8, 10, 7, 6, 7, 3, 2, 1, 2); i - len(presets) {
@@ -114,7 +114,7 @@ func (g *generator) drawPeriod() period {
 	}
 }
 
-// drawFilters draws a segment; the virtual dimensions only where they are configured.
+// drawFilters draws a segment. Virtual dimensions need a property that has them configured.
 func (g *generator) drawFilters(property int) []filter {
 	one := func(texts ...string) string { return texts[g.random.IntN(len(texts))] }
 	kinds := []int{30, 20, 20, 15, 10, 5}

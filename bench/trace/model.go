@@ -9,42 +9,41 @@ import (
 	"time"
 )
 
-// How long both models keep an answer: one whose range touches the anchor may still change, a settled one does not.
+// The TTLs of both models. A range that includes the anchor may still change; a settled range does not.
 const (
-	OpenLifetime    = 10 * time.Minute
-	SettledLifetime = 6 * time.Hour
+	OpenTTL    = 10 * time.Minute
+	SettledTTL = 6 * time.Hour
 )
 
-// entries is when each entry of a cache was filled. Nothing is ever thrown out for want of memory.
+// entries has the time at which each cache entry was filled. There are no evictions.
 type entries map[string]time.Duration
 
-func (e entries) fresh(key string, at, life time.Duration) bool {
+func (e entries) fresh(key string, at, ttl time.Duration) bool {
 	filled, ok := e[key]
-	return ok && at < filled+life
+	return ok && at < filled+ttl
 }
 
-// fill asks for an entry at a time and returns the calls that it costs: one if it is not fresh, else none.
-func (e entries) fill(key string, at, life time.Duration) int {
-	if e.fresh(key, at, life) {
+// fill reads an entry, and returns the number of upstream calls: none if it is fresh, otherwise one.
+func (e entries) fill(key string, at, ttl time.Duration) int {
+	if e.fresh(key, at, ttl) {
 		return 0
 	}
 	e[key] = at
 	return 1
 }
 
-// URLKeyed is the cache that one can buy: it keys on the path and the raw query, shares its entries between all keys, has
-// the lifetimes above, unlimited memory, and no two requests at once. A miss is one upstream call; one of movers is two,
-// since they compare two samples.
+// URLKeyed is a cache as one can buy it: keyed by path and raw query, shared between all API keys, with the TTLs above,
+// unlimited memory, and no concurrent requests. A miss is one upstream call, or two for movers, which compare two samples.
 type URLKeyed struct {
 	Anchor Day
-	// PerPeriod counts a summary that compares as two calls, which is what a handler that asks for each period costs. The
-	// ratio that we hold ourselves to is the one without it.
+	// PerPeriod counts two calls for a summary with a comparison, as a handler with one call for each period needs. The target
+	// for the ratio is the one without it.
 	PerPeriod bool
 
 	entries entries
 }
 
-// Ask returns how many upstream calls a request costs at a time.
+// Ask returns the number of upstream calls for a request at a time.
 func (c *URLKeyed) Ask(r Request, at time.Duration) (int, error) {
 	q, err := c.Anchor.question(r)
 	if err != nil {
@@ -53,26 +52,30 @@ func (c *URLKeyed) Ask(r Request, at time.Duration) (int, error) {
 	if c.entries == nil {
 		c.entries = make(entries)
 	}
-	calls := c.entries.fill(r.URL(), at, q.life)
+	calls := c.entries.fill(r.URL(), at, q.ttl)
 	if q.isMovers() || c.PerPeriod && q.compare {
 		calls *= 2
 	}
 	return calls, nil
 }
 
-// Widening is a model of sara's cache, by the rules that it documents: one daily series over the whole live window
-// answers every summary and timeseries of a property without filters; one sample of a dimension and range answers every
-// limit, and a wide one every order and, with the one of the period before, the movers; countries and devices have one
-// sample only. What is filtered is kept by its conditions, whatever their order, and a filtered series covers the period
-// asked for and the one before it, compared or not. How old an entry may be is up to the period that is asked for. The
-// model knows no data, so it does not know that a narrow sample that is not full does for a wide one.
+// Widening is a model of sara's cache, by its documented rules:
+//
+//   - One daily series over the whole live window answers every summary and timeseries of a property without filters.
+//   - One sample of a dimension and a range answers every limit. A wide sample answers every order as well and, together with
+//     that of the previous period, movers. Countries and devices have one kind of sample only.
+//   - Filtered entries are keyed by their conditions, in any order. A filtered series covers the requested period and the
+//     previous one, with or without a comparison.
+//   - The requested period determines how old an entry may be.
+//
+// The model has no data, so that it does not know when a narrow sample is complete and serves as a wide one.
 type Widening struct {
 	Anchor Day
 
 	entries entries
 }
 
-// Ask returns how many upstream calls a request costs at a time.
+// Ask returns the number of upstream calls for a request at a time.
 func (c *Widening) Ask(r Request, at time.Duration) (int, error) {
 	q, err := c.Anchor.question(r)
 	if err != nil {
@@ -88,37 +91,37 @@ func (c *Widening) Ask(r Request, at time.Duration) (int, error) {
 	case r.Endpoint != "summary" && r.Endpoint != "timeseries":
 		return c.sample(q, r.Endpoint, q.span, at, q.order != "-clicks"), nil
 	case q.conditions == "":
-		return c.entries.fill(fmt.Sprint("series ", r.Property), at, q.life), nil
+		return c.entries.fill(fmt.Sprint("series ", r.Property), at, q.ttl), nil
 	}
-	return c.entries.fill(fmt.Sprint("series ", r.Property, q.span, q.conditions), at, q.life), nil
+	return c.entries.fill(fmt.Sprint("series ", r.Property, q.span, q.conditions), at, q.ttl), nil
 }
 
 func (c *Widening) sample(q question, by string, days span, at time.Duration, wide bool) int {
 	narrow := fmt.Sprint(by, q.property, days, q.conditions)
 	whole := "wide " + narrow
 	if wide && by != "countries" && by != "devices" {
-		return c.entries.fill(whole, at, q.life)
+		return c.entries.fill(whole, at, q.ttl)
 	}
-	if c.entries.fresh(whole, at, q.life) {
+	if c.entries.fresh(whole, at, q.ttl) {
 		return 0
 	}
-	return c.entries.fill(narrow, at, q.life)
+	return c.entries.fill(narrow, at, q.ttl)
 }
 
-// A question is what a request means, whatever its spelling.
+// A question is the meaning of a request, independent of its spelling.
 type question struct {
 	span
 	property   int
 	endpoint   string
 	compare    bool
 	order      string
-	conditions string        // equal for filters that mean the same; empty for none
-	life       time.Duration // how long its answer stays fresh
+	conditions string        // the same for equivalent filters; empty for none
+	ttl        time.Duration // of its answer
 }
 
 func (q question) isMovers() bool { return strings.HasPrefix(q.endpoint, "movers/") }
 
-// question reads a request of a trace with this anchor.
+// question parses a request of a trace with this anchor.
 func (d Day) question(r Request) (q question, err error) {
 	q = question{property: r.Property, endpoint: r.Endpoint, order: "-clicks"}
 	if q.span, err = presetSpan(defaultPreset, d); err != nil {
@@ -138,7 +141,7 @@ func (d Day) question(r Request) (q question, err error) {
 			q.order = p.Value
 		case "filters":
 			q.conditions, err = conditions(p.Value)
-		case "limit", "min_clicks": // every sample has enough rows for any
+		case "limit", "min_clicks": // every sample has enough rows
 		default:
 			err = fmt.Errorf("the trace has no parameter %s", p.Name)
 		}
@@ -146,13 +149,13 @@ func (d Day) question(r Request) (q question, err error) {
 			return q, fmt.Errorf("%s: %w", r.URL(), err)
 		}
 	}
-	if q.life = SettledLifetime; q.to >= d {
-		q.life = OpenLifetime
+	if q.ttl = SettledTTL; q.to >= d {
+		q.ttl = OpenTTL
 	}
 	return q, nil
 }
 
-// conditions gives filters that mean the same one spelling.
+// conditions returns the same text for equivalent filters.
 func conditions(text string) (string, error) {
 	var filters []filter
 	if err := json.Unmarshal([]byte(text), &filters); err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// request reads "endpoint name=value name=value".
+// request parses "endpoint name=value name=value".
 func request(text string) Request {
 	words := strings.Fields(text)
 	r := Request{Endpoint: words[0]}
@@ -17,7 +17,7 @@ func request(text string) Request {
 	return r
 }
 
-// Each list of requests is asked of new caches, all at one moment.
+// Each list of requests goes to new caches, all at the same time.
 func TestModelsCountCalls(t *testing.T) {
 	const other = ` filters=[{"dimension":"device","operator":"is","value":"mobile"},{"dimension":"country","operator":"equals","value":"usa"}]`
 	const swapped = ` filters=[{"dimension":"country","operator":"equals","value":"usa"},{"dimension":"device","operator":"equals","value":"mobile"}]`
@@ -26,18 +26,18 @@ func TestModelsCountCalls(t *testing.T) {
 		urlKeyed, perPeriod, widening int
 		requests                      []string
 	}{
-		{"the same again is free", 1, 1, 1, []string{"queries", "queries"}},
+		{"a repeated request is free", 1, 1, 1, []string{"queries", "queries"}},
 		{"one series serves every unfiltered range", 3, 4, 1, []string{"summary compare=previous_period", "timeseries", "timeseries date_range=last_7d"}},
 		{"limits share a sample", 2, 2, 1, []string{"queries limit=10", "queries limit=1000"}},
 		{"spellings share a sample", 3, 3, 1, []string{"pages", "pages date_range=last_28d limit=100", "pages start_date=2026-10-23 end_date=2026-11-19"}},
 		{"ranges do not share a sample", 2, 2, 2, []string{"queries", "queries date_range=last_7d"}},
 		{"a narrow sample does not serve other orders", 2, 2, 2, []string{"queries", "queries order_by=position"}},
-		{"a wide sample serves the narrow question", 3, 3, 1, []string{"queries order_by=position", "queries", "queries order_by=key"}},
+		{"a wide sample serves the default order", 3, 3, 1, []string{"queries order_by=position", "queries", "queries order_by=key"}},
 		{"countries have one sample", 2, 2, 1, []string{"countries", "countries order_by=position"}},
-		{"movers take two samples", 2, 2, 2, []string{"movers/queries", "movers/queries"}},
+		{"movers need two samples", 2, 2, 2, []string{"movers/queries", "movers/queries"}},
 		{"movers share their sample", 3, 3, 2, []string{"queries order_by=position", "movers/queries"}},
-		{"equal filters are one question", 2, 2, 1, []string{"queries" + other, "queries" + swapped}},
-		{"a filtered series serves the figures compared or not", 3, 4, 1,
+		{"equivalent filters share a sample", 2, 2, 1, []string{"queries" + other, "queries" + swapped}},
+		{"a filtered series serves summaries with and without a comparison", 3, 4, 1,
 			[]string{"summary" + other, "summary compare=previous_period" + other, "timeseries" + other}},
 		{"a filtered series serves its range only", 2, 2, 2, []string{"timeseries" + other, "timeseries date_range=last_7d" + other}},
 	} {
@@ -59,18 +59,18 @@ func TestModelsCountCalls(t *testing.T) {
 	}
 }
 
-func TestModelsForgetWithTheirLifetimes(t *testing.T) {
+func TestModelsExpireEntries(t *testing.T) {
 	anchor := dayOf(2026, time.November, 19)
 	for _, c := range []struct {
 		text string
-		life time.Duration
-	}{{"queries", OpenLifetime}, {"queries date_range=previous_month", SettledLifetime}} {
+		ttl  time.Duration
+	}{{"queries", OpenTTL}, {"queries date_range=previous_month", SettledTTL}} {
 		urlKeyed, widening := URLKeyed{Anchor: anchor}, Widening{Anchor: anchor}
 		for _, ask := range []func(Request, time.Duration) (int, error){urlKeyed.Ask, widening.Ask} {
 			for _, step := range []struct {
 				at   time.Duration
 				want int
-			}{{0, 1}, {c.life - 1, 0}, {c.life, 1}, {c.life + 1, 0}} {
+			}{{0, 1}, {c.ttl - 1, 0}, {c.ttl, 1}, {c.ttl + 1, 0}} {
 				if got, err := ask(request(c.text), step.at); err != nil || got != step.want {
 					t.Errorf("%s at %v costs %d calls (%v), want %d", c.text, step.at, got, err, step.want)
 				}

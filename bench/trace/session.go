@@ -11,14 +11,14 @@ import (
 const (
 	meanActions   = 4
 	meanPause     = 40 * time.Second
-	portfolioPage = 20 // properties on the first page of the agency's home
+	portfolioPage = 20 // properties on the first page of the agency's home page
 )
 
-// session is one person at one dashboard.
+// A session is one person at one dashboard.
 type session struct {
 	*generator
 	client  client
-	request Request // what all requests of the session have in common, and the time
+	request Request // common fields of all requests of the session, and the current time
 	period  period
 }
 
@@ -65,8 +65,8 @@ func (s *session) act() {
 	}
 }
 
-// portfolio asks what the agency's home shows: the figures and a sparkline of the properties on its first page, over a
-// range, and in every third case over another one.
+// portfolio requests the agency's home page: figures and a sparkline for each property on it, and in every third case the
+// same for another range.
 func (s *session) portfolio() {
 	opened := s.request.Property
 	for p := s.period; ; p = s.drawPeriod() {
@@ -84,7 +84,7 @@ func (s *session) portfolio() {
 	s.request.Property = opened
 }
 
-// board asks what one view of the dashboard shows.
+// board requests one view of the dashboard.
 func (s *session) board(p period, filters []filter) {
 	s.overview(p, filters)
 	s.table("queries", p, filters, s.drawLimit(), "-clicks")
@@ -95,7 +95,7 @@ func (s *session) board(p period, filters []filter) {
 	}
 }
 
-// overview asks for the figures of a range and their course.
+// overview requests the summary and the timeseries of a range.
 func (s *session) overview(p period, filters []filter) {
 	compare := "none"
 	if p.comparable(s.Anchor) {
@@ -105,7 +105,7 @@ func (s *session) overview(p period, filters []filter) {
 	s.ask("timeseries", p, filters)
 }
 
-// drawLimit is the client's own number of rows, or in every fifth case what somebody set.
+// drawLimit returns the client's default number of rows, or in every fifth case one that the person chose.
 func (s *session) drawLimit() int {
 	if s.random.IntN(5) > 0 {
 		return s.client.rows
@@ -113,7 +113,7 @@ func (s *session) drawLimit() int {
 	return []int{10, 25, 100, 1000}[s.pick(40, 30, 20, 10)]
 }
 
-// drillDown looks closely at one table: other orders and more rows, one after the other.
+// drillDown requests other orders and more rows of one table, one after the other.
 func (s *session) drillDown() {
 	by := []string{"queries", "pages"}[s.pick(60, 40)]
 	orders := []string{"-impressions", "position", "-ctr", "ctr", "-position", "clicks", "key"}
@@ -130,7 +130,7 @@ func (s *session) drillDown() {
 	}
 }
 
-// movers asks what gained and lost, over a range that has one before it.
+// movers requests movers over a range with a previous period.
 func (s *session) movers() {
 	p := s.period
 	for !p.comparable(s.Anchor) {
@@ -159,7 +159,7 @@ func (s *session) limit(limit, byDefault int) []Param {
 	return []Param{{"limit", strconv.Itoa(limit)}}
 }
 
-// ask appends a request in the client's spelling.
+// ask appends a request as the client spells it.
 func (s *session) ask(endpoint string, p period, filters []filter, rest ...Param) {
 	if len(rest) > 0 && rest[0] == (Param{"compare", "none"}) && !s.client.spellsOut {
 		rest = nil
@@ -200,7 +200,7 @@ func (s *session) filtersText(filters []filter) string {
 	}
 	text, err := json.Marshal(spelled)
 	if err != nil {
-		panic("BUG: filters are texts only: " + err.Error())
+		panic("BUG: filters are strings: " + err.Error())
 	}
 	return string(text)
 }

@@ -17,17 +17,17 @@ func config(seed uint64) Config {
 	return Config{Seed: seed, Requests: 20_000, Accounts: 4, People: 8, Properties: 120, Anchor: dayOf(2026, time.November, 19)}
 }
 
-func TestSameSeedAsksTheSame(t *testing.T) {
+func TestSeedDeterminesTheTrace(t *testing.T) {
 	first, again, other := Generate(config(1)), Generate(config(1)), Generate(config(2))
 	if !reflect.DeepEqual(first, again) {
-		t.Error("one seed makes two traces")
+		t.Error("one seed generates two traces")
 	}
 	if reflect.DeepEqual(first, other) {
-		t.Error("two seeds make one trace")
+		t.Error("two seeds generate one trace")
 	}
 }
 
-func TestRequestsComeInOrderAndFromWhoOwnsTheProperty(t *testing.T) {
+func TestRequestsAreOrderedAndOfTheOwningAccount(t *testing.T) {
 	c := config(3)
 	requests := Generate(c)
 	if len(requests) != c.Requests {
@@ -38,12 +38,12 @@ func TestRequestsComeInOrderAndFromWhoOwnsTheProperty(t *testing.T) {
 			t.Fatalf("request %d is before the one before it", i)
 		}
 		if r.Property < 0 || r.Property >= c.Properties || c.Account(r.Property) != r.Account || r.Person < 0 || r.Person >= c.People {
-			t.Fatalf("nobody asks this: %+v", r)
+			t.Fatalf("impossible request: %+v", r)
 		}
 	}
 }
 
-// Rank k of an account's properties is opened with a share of (k+1)^-1.1.
+// The property of rank k in an account is opened with a frequency proportional to (k+1)^-1.1.
 func TestPopularityIsZipf(t *testing.T) {
 	const draws, account = 100_000, 2
 	g := generator{Config: config(4), random: rand.New(rand.NewPCG(4, 4))}
@@ -67,7 +67,7 @@ func TestPopularityIsZipf(t *testing.T) {
 	}
 }
 
-// What the package doc says of the mix, with room for chance.
+// The mix that the package doc describes, with a tolerance.
 func TestMixIsAsDocumented(t *testing.T) {
 	requests := Generate(config(5))
 	total := float64(len(requests))
@@ -92,7 +92,7 @@ func TestMixIsAsDocumented(t *testing.T) {
 	within("movers", .001, .02, func(r Request) bool { return strings.HasPrefix(r.Endpoint, "movers/") })
 	within("filtered", .005, .05, func(r Request) bool { return has(r, "filters") })
 	within("with explicit dates", .15, .40, func(r Request) bool { return has(r, "start_date") })
-	within("over the default range without saying so", .15, .45, func(r Request) bool {
+	within("over the default range, omitted", .15, .45, func(r Request) bool {
 		return !has(r, "start_date") && !has(r, "date_range")
 	})
 	within("in another order", .02, .08, func(r Request) bool {
@@ -100,7 +100,7 @@ func TestMixIsAsDocumented(t *testing.T) {
 	})
 }
 
-// parameters are those of an endpoint, by the API's specification.
+// parameters returns the parameters of an endpoint, by the API's specification.
 func parameters(endpoint string) []string {
 	switch endpoint {
 	case "summary":
@@ -127,7 +127,7 @@ func TestEveryRequestIsValid(t *testing.T) {
 			t.Fatalf("%s: %v", r.URL(), err)
 		}
 		if parsed.Path != "/v1/properties/"+Domain(r.Property)+"/"+r.Endpoint || len(query) != len(r.Params) {
-			t.Fatalf("%s is not what %+v asks", r.URL(), r)
+			t.Fatalf("%s is not the URL of %+v", r.URL(), r)
 		}
 		for name, values := range query {
 			if !slices.Contains(parameters(r.Endpoint), name) {
@@ -138,7 +138,7 @@ func TestEveryRequestIsValid(t *testing.T) {
 			}
 		}
 		if query.Has("start_date") != query.Has("end_date") || query.Has("date_range") && query.Has("start_date") {
-			t.Fatalf("%s: the dates do not go together", r.URL())
+			t.Fatalf("%s: invalid combination of dates", r.URL())
 		}
 		checkReach(t, c, r)
 	}
@@ -199,7 +199,7 @@ func validFilters(c Config, property int, text string) bool {
 	return true
 }
 
-// checkReach makes sure that the upstream has every day that the answer needs.
+// checkReach checks that the upstream has every day that the answer needs.
 func checkReach(t *testing.T, c Config, r Request) {
 	t.Helper()
 	q, err := c.Anchor.question(r)
@@ -210,7 +210,7 @@ func checkReach(t *testing.T, c Config, r Request) {
 	if q.compare || q.isMovers() {
 		first = q.previous().from
 	}
-	if q.from > q.to || q.to > c.Anchor || first.String() < "2025-07-20" { // 16 months that end on 2026-11-19
+	if q.from > q.to || q.to > c.Anchor || first.String() < "2025-07-20" { // 16 months before 2026-11-19
 		t.Fatalf("%s needs the days from %v to %v", r.URL(), first, q.to)
 	}
 }
@@ -227,7 +227,7 @@ func TestDays(t *testing.T) {
 			t.Errorf("%s is %v to %v (%v), want %s to %s", c.preset, s.from, s.to, err, c.from, c.to)
 		}
 	}
-	// In Los Angeles it is still the day before.
+	// It is still the previous day in Los Angeles.
 	if got, err := Anchor(time.Date(2026, time.November, 21, 7, 59, 0, 0, time.UTC)); err != nil || got.String() != "2026-11-18" {
 		t.Errorf("the anchor is %v (%v), want 2026-11-18", got, err)
 	}

@@ -24,20 +24,20 @@ const (
 // TestReplicas drives the API of two replicas through nginx.
 func TestReplicas(t *testing.T) {
 	w := newWorld(t)
-	t.Run("answers pass as they are", w.testAnswersPass)
-	t.Run("what needs no key is cached", w.testPublic)
-	t.Run("no answer of one key is given to another", w.testIsolation)
-	t.Run("429 passes", w.test429)
-	t.Run("503 passes", w.test503)
-	t.Run("a long URL is refused by sara", w.testLongURL)
-	t.Run("the client's address cannot be chosen", w.testAddress)
+	t.Run("answers pass unchanged", w.testAnswersPass)
+	t.Run("public documents are cached", w.testPublic)
+	t.Run("answers are not shared between keys", w.testIsolation)
+	t.Run("429 passes through", w.test429)
+	t.Run("503 passes through", w.test503)
+	t.Run("sara rejects a long URL", w.testLongURL)
+	t.Run("clients cannot spoof their address", w.testAddress)
 	t.Run("admin endpoints are not reachable", w.testAdmin)
 	t.Run("over TLS", w.testTLS)
-	t.Run("replicas end", w.testReplicasEnd)
-	t.Run("logs", w.testLogs) // ends nginx
+	t.Run("replicas stop", w.testReplicasEnd)
+	t.Run("logs", w.testLogs) // stops nginx
 }
 
-// fixed is an answer without what differs from one request to the next.
+// fixed returns the answer without the parts that differ between equal requests.
 func (a answer) fixed() string {
 	changing := regexp.MustCompile(`"request_id":"[^"]*"|"usage":\{[^}]*\}|"cache":"[a-z]*"|in \d+ seconds`)
 	return fmt.Sprintf("%d %s", a.status, changing.ReplaceAll(a.body, nil))
@@ -56,13 +56,13 @@ func gunzip(t *testing.T, compressed []byte) []byte {
 	return plain
 }
 
-// testAnswersPass compares answers with those of a replica that is asked directly.
+// testAnswersPass compares answers through nginx with those of a replica.
 func (w *world) testAnswersPass(t *testing.T) {
 	queries := "/v1/properties/shop.example/queries"
-	w.get(t, "red", queries) // both answers that follow are from sara's cache
+	w.get(t, "red", queries) // so that both of the following answers come from sara's cache
 	tag := w.get(t, "red", queries).header.Get("ETag")
 	if tag == "" {
-		t.Fatal("sara gives no ETag")
+		t.Fatal("sara sends no ETag")
 	}
 	for _, c := range [][]string{
 		{"red", "/v1/me"}, {"", "/v1/me"}, {"red", "/v1/nothing"}, {"red", "/v1/properties?x=1"}, {"red", "/v1/properties/sc-domain%3Ashop.example"},
@@ -70,30 +70,30 @@ func (w *world) testAnswersPass(t *testing.T) {
 	} {
 		direct, through := w.from(t, w.replicas[0].base, c[0], c[1], c[2:]...), w.get(t, c[0], c[1], c[2:]...)
 		if direct.fixed() != through.fixed() && direct.header.Get("Content-Encoding") == "" {
-			t.Errorf("%q: %s, and directly %s", c, through.fixed(), direct.fixed())
+			t.Errorf("%q: %s, but directly %s", c, through.fixed(), direct.fixed())
 		}
-		through.header.Del("Connection") // nginx spells out what is the default
+		through.header.Del("Connection") // nginx sends the default
 		if got, want := slices.Sorted(maps.Keys(through.header)), slices.Sorted(maps.Keys(direct.header)); !slices.Equal(got, want) {
-			t.Errorf("%q: the headers are %q, and directly %q", c, got, want)
+			t.Errorf("%q: the headers are %q, but directly %q", c, got, want)
 		}
 		for name := range direct.header {
 			changes := slices.Contains([]string{"Date", "Etag", "X-Request-Id", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Content-Length", "Cache-Control"}, name)
 			if got, want := through.header.Get(name), direct.header.Get(name); got == "" || got != want && !changes {
-				t.Errorf("%q: %s is %q, and directly %q", c, name, got, want)
+				t.Errorf("%q: %s is %q, but directly %q", c, name, got, want)
 			}
 		}
 	}
 	if a := w.get(t, "red", queries, "If-None-Match", tag); a.status != http.StatusNotModified || len(a.body) > 0 {
-		t.Errorf("an answer that the client has: %d", a.status)
+		t.Errorf("a conditional request: %d", a.status)
 	}
 	plain, compressed := w.get(t, "red", queries), w.get(t, "red", queries, "Accept-Encoding", "gzip")
 	compressed.body = gunzip(t, compressed.body)
 	if plain.fixed() != compressed.fixed() {
-		t.Errorf("%s\n\nand compressed\n\n%s", plain.body, compressed.body)
+		t.Errorf("%s\n\nbut compressed\n\n%s", plain.body, compressed.body)
 	}
 }
 
-// testPublic makes sure that the cache answers with sara's own bytes, in the encoding that is asked for.
+// testPublic checks that the cache answers with sara's bytes, in the requested encoding.
 func (w *world) testPublic(t *testing.T) {
 	for _, path := range []string{openAPI, "/docs", "/docs/guides/filters"} {
 		t.Run(path, func(t *testing.T) {
@@ -114,12 +114,12 @@ func (w *world) testPublic(t *testing.T) {
 					}
 				}
 				if len(ids) != 3 {
-					t.Errorf("three answers have the ids %v", ids)
+					t.Errorf("three answers have the request ids %v", ids)
 				}
 			}
 			a := w.get(t, "", path, "If-None-Match", direct.header.Get("ETag"), "Accept-Encoding", "identity")
 			if a.status != http.StatusNotModified || a.header.Get("Cache-Status") != "nginx; hit" || len(a.body) > 0 {
-				t.Errorf("a document that the client has: %d %v", a.status, a.header)
+				t.Errorf("a conditional request: %d %v", a.status, a.header)
 			}
 			if a := w.get(t, "red", path); a.status != http.StatusOK || a.header.Get("Cache-Status") != "nginx; fwd=bypass" {
 				t.Errorf("with a key: %d %v", a.status, a.header)
@@ -128,32 +128,32 @@ func (w *world) testPublic(t *testing.T) {
 	}
 }
 
-// testIsolation asks the same with two keys, all at once and again and again.
+// testIsolation sends the same requests with two keys, concurrently and repeatedly.
 func (w *world) testIsolation(t *testing.T) {
 	const rounds, workers = 40, 16
-	type question struct{ account, path, want string }
-	var questions []question
+	type check struct{ account, path, want string }
+	var checks []check
 	for _, path := range []string{"/v1/me", "/v1/properties", "/v1/properties/shop.example/queries", "/v1/properties/red.example"} {
 		red, blue := w.from(t, w.replicas[0].base, "red", path).fixed(), w.from(t, w.replicas[1].base, "blue", path).fixed()
 		if red == blue {
-			t.Fatalf("%s is the same to both keys: %s", path, red)
+			t.Fatalf("%s is the same for both keys: %s", path, red)
 		}
-		questions = append(questions, question{"red", path, red}, question{"blue", path, blue})
+		checks = append(checks, check{"red", path, red}, check{"blue", path, blue})
 	}
-	queue := make(chan question)
+	queue := make(chan check)
 	var asking sync.WaitGroup
 	for range workers {
 		asking.Go(func() {
 			for q := range queue {
 				a, err := ask(w.asker, http.MethodGet, w.cdn.base+q.path, "Authorization", "Bearer "+w.keys[q.account])
 				if err != nil || a.fixed() != q.want || a.header.Get("Cache-Status") != "" {
-					t.Errorf("%s asks %s: %s (%v), want %s", q.account, q.path, a.fixed(), err, q.want)
+					t.Errorf("%s gets %s: %s (%v), want %s", q.account, q.path, a.fixed(), err, q.want)
 				}
 			}
 		})
 	}
 	for range rounds {
-		for _, q := range questions {
+		for _, q := range checks {
 			queue <- q
 		}
 	}
@@ -161,7 +161,7 @@ func (w *world) testIsolation(t *testing.T) {
 	asking.Wait()
 }
 
-// testAddress tries more keys than one address may, under the names of many.
+// testAddress guesses more keys than one address may, while claiming many addresses.
 func (w *world) testAddress(t *testing.T) {
 	guesser, neighbour := client("127.0.0.2"), client("127.0.0.3")
 	guess := func(asker *http.Client, i int) int {
@@ -178,11 +178,11 @@ func (w *world) testAddress(t *testing.T) {
 		refused = guess(guesser, i) == http.StatusTooManyRequests
 	}
 	if !refused {
-		t.Error("an address that claims to be another each time may guess keys for ever")
+		t.Error("a client that claims a new address each time can guess keys without limit")
 	}
 	for i := range 8 {
 		if status := guess(neighbour, i); status != http.StatusUnauthorized {
-			t.Errorf("another address, which has guessed %d times: %d", i, status)
+			t.Errorf("another address, after %d guesses: %d", i, status)
 		}
 	}
 }
@@ -221,29 +221,29 @@ func (w *world) testReplicasEnd(t *testing.T) {
 		}
 	}
 	if a := w.get(t, "", openAPI, "Accept-Encoding", "identity"); a.status != http.StatusOK || a.header.Get("Cache-Status") != "nginx; hit" {
-		t.Errorf("the document, which is cached: %d %v", a.status, a.header)
+		t.Errorf("the cached document: %d %v", a.status, a.header)
 	}
 }
 
-// testLogs makes sure that the log has all answers, by the ids that clients saw, and nothing of what they wrote.
+// testLogs checks that the log has all answers, with their request ids, and nothing that clients sent.
 func (w *world) testLogs(t *testing.T) {
 	id := w.get(t, "", "/v1/me").header.Get("X-Request-Id")
-	w.asker.CloseIdleConnections() // nginx would wait for the first request of those that had none
+	w.asker.CloseIdleConnections() // nginx would wait for requests on unused connections
 	access, errorLog := w.cdn.logs()
 	secrets := append(slices.Collect(maps.Values(w.keys)), "Bearer", "sara_live_", "secretive", "filters", "shop.example", "203.0.113.")
 	for _, secret := range secrets {
 		if strings.Contains(access, secret) || strings.Contains(errorLog, secret) {
-			t.Errorf("the logs of nginx have %q", secret)
+			t.Errorf("the logs of nginx contain %q", secret)
 		}
 	}
 	lines := 0
 	for line := range strings.Lines(access) {
 		lines++
 		if !json.Valid([]byte(line)) {
-			t.Errorf("a line is no JSON: %s", line)
+			t.Errorf("not JSON: %s", line)
 		}
 	}
 	if lines < 400 || !strings.Contains(access, id) {
-		t.Errorf("%d lines, and the last answer %s is in them: %t", lines, id, strings.Contains(access, id))
+		t.Errorf("%d lines; they contain the last request id %s: %t", lines, id, strings.Contains(access, id))
 	}
 }

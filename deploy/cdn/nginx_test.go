@@ -1,5 +1,5 @@
-// Package cdn_test runs the configuration of this folder in nginx: in front of replicas of sara, and in front of servers that
-// do what sara seldom does.
+// Package cdn_test runs nginx with the configuration of this folder, in front of replicas of sara, and in front of test servers
+// that behave as sara seldom does.
 package cdn_test
 
 import (
@@ -22,21 +22,21 @@ import (
 	"time"
 )
 
-// hurry is how long anything here may take: far longer than it does, far shorter than the test's own limit.
-const hurry = 30 * time.Second
+// patience limits every wait: far above what it takes, far below the timeout of the test.
+const patience = 30 * time.Second
 
 // A cdn is a running nginx.
 type cdn struct {
 	t           *testing.T
-	folder      string // of all that it writes
-	base        string // its address
-	secure      string // the one with TLS
+	folder      string // for everything that it writes
+	base        string // its URL
+	secure      string // its URL with TLS
 	secureAsker *http.Client
 	process     *exec.Cmd
 	ended       chan struct{}
 }
 
-// startCDN runs nginx in front of two addresses until the test ends. The configuration is the one of this folder, but for
+// startCDN runs nginx in front of two addresses until the test ends, with the configuration of this folder except for
 // addresses and paths.
 func startCDN(t *testing.T, replicas [2]string) *cdn {
 	t.Helper()
@@ -49,26 +49,26 @@ func startCDN(t *testing.T, replicas [2]string) *cdn {
 	c.adapt("site.conf", "listen 8080;", "listen "+plain+";", "# include tls.conf;", "include tls.conf;", "http://localhost:8080", c.base)
 	c.adapt("tls.conf", "listen 8443 ", "listen "+secure+" ", "/etc/nginx/tls", c.folder)
 	c.certify()
-	// Its workers have to get into the test's folder, which is closed to users other than the test's.
+	// Workers run as this user, because no other user can enter the test's folder.
 	c.process = exec.CommandContext(t.Context(), program, "-p", c.folder, "-c", filepath.Join(c.folder, "nginx.conf"), "-e", filepath.Join(c.folder, "error.log"),
 		"-g", "daemon off; user root; pid "+filepath.Join(c.folder, "nginx.pid")+";")
-	said := new(bytes.Buffer)
-	c.process.Stdout, c.process.Stderr = said, said
+	output := new(bytes.Buffer)
+	c.process.Stdout, c.process.Stderr = output, output
 	c.process.Cancel = func() error { return c.process.Process.Signal(syscall.SIGTERM) }
-	c.process.WaitDelay = hurry
+	c.process.WaitDelay = patience
 	if err := c.process.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
 		defer close(c.ended)
-		_ = c.process.Wait() // how it ends does not matter: what it should have done before does
+		_ = c.process.Wait() // its exit status does not matter
 	}()
 	t.Cleanup(func() { <-c.ended })
-	c.awaitListening(plain, said)
+	c.awaitListening(plain, output)
 	return c
 }
 
-// findNginx finds nginx also where only root's PATH leads.
+// findNginx finds nginx, also in a folder that is only in root's PATH.
 func findNginx(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"nginx", "/usr/sbin/nginx"} {
@@ -90,7 +90,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// adapt copies a file of the configuration with texts replaced, all of which have to be there.
+// adapt copies a configuration file with replacements, all of which must apply.
 func (c *cdn) adapt(name string, changes ...string) {
 	c.t.Helper()
 	content, err := os.ReadFile(filepath.Join("nginx", name))
@@ -100,7 +100,7 @@ func (c *cdn) adapt(name string, changes ...string) {
 	text := string(content)
 	for i := 0; i < len(changes); i += 2 {
 		if !strings.Contains(text, changes[i]) {
-			c.t.Fatalf("%s has no %q any more", name, changes[i])
+			c.t.Fatalf("%s has no %q", name, changes[i])
 		}
 		text = strings.ReplaceAll(text, changes[i], changes[i+1])
 	}
@@ -114,7 +114,7 @@ func (c *cdn) write(name string, content []byte) {
 	}
 }
 
-// certify gives nginx the certificate of Go's test servers, and makes a client that trusts it.
+// certify installs the certificate of Go's test servers, and creates a client that trusts it.
 func (c *cdn) certify() {
 	c.t.Helper()
 	donor := httptest.NewUnstartedServer(nil)
@@ -131,12 +131,12 @@ func (c *cdn) certify() {
 	c.secureAsker = donor.Client()
 }
 
-func (c *cdn) awaitListening(address string, said fmt.Stringer) {
+func (c *cdn) awaitListening(address string, output fmt.Stringer) {
 	c.t.Helper()
 	poll(c.t, "nginx listens", func() bool {
 		select {
 		case <-c.ended:
-			c.t.Fatalf("nginx has ended: %s", said)
+			c.t.Fatalf("nginx ended: %s", output)
 		default:
 		}
 		connection, err := net.Dial("tcp", address)
@@ -147,10 +147,10 @@ func (c *cdn) awaitListening(address string, said fmt.Stringer) {
 	})
 }
 
-// poll asks until something holds.
+// poll waits until a condition holds.
 func poll(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hurry)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -158,12 +158,12 @@ func poll(t *testing.T, what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("it does not come to this: %s", what)
+			t.Fatalf("this did not happen: %s", what)
 		}
 	}
 }
 
-// logs ends nginx, when all answers are logged, and returns what it wrote.
+// logs stops nginx gracefully, so that all answers are logged, and returns its logs.
 func (c *cdn) logs() (access, errorLog string) {
 	c.t.Helper()
 	if err := c.process.Process.Signal(syscall.SIGQUIT); err != nil {
@@ -181,7 +181,7 @@ func (c *cdn) logs() (access, errorLog string) {
 	return texts[0], texts[1]
 }
 
-// An answer is what came back from a request.
+// An answer is a response with its body.
 type answer struct {
 	status   int
 	protocol string
@@ -189,13 +189,13 @@ type answer struct {
 	body     []byte
 }
 
-// client asks for what it is told to, and opens what it gets as it came. A connection may begin at any address of this machine.
+// client returns a client that does not decompress, and connects from a loopback address.
 func client(from string) *http.Client {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	return &http.Client{Timeout: hurry, Transport: &http.Transport{DialContext: dialer.DialContext, DisableCompression: true, MaxIdleConnsPerHost: 64}}
+	return &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dialer.DialContext, DisableCompression: true, MaxIdleConnsPerHost: 64}}
 }
 
-// ask sends a GET with headers, each a name and a value.
+// ask sends a request with headers, which are names and values in turn.
 func ask(asker *http.Client, method, address string, headers ...string) (answer, error) {
 	request, err := http.NewRequest(method, address, nil)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"testing"
 )
 
-// An origin stands for two replicas, and does what sara seldom does.
+// An origin takes the place of two replicas, and behaves as sara seldom does.
 type origin struct {
 	cdn      *cdn
 	asker    *http.Client
-	asked    [2]atomic.Int64 // requests, by replica
+	received [2]atomic.Int64 // requests, by replica
 	answer   atomic.Pointer[func(replica int, w http.ResponseWriter, r *http.Request)]
 	replicas [2]*httptest.Server
 }
@@ -31,7 +31,7 @@ func newOrigin(t *testing.T) *origin {
 	var addresses [2]string
 	for i := range o.replicas {
 		o.replicas[i] = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			o.asked[i].Add(1)
+			o.received[i].Add(1)
 			(*o.answer.Load())(i, w, r)
 		}))
 		t.Cleanup(o.replicas[i].Close)
@@ -41,18 +41,18 @@ func newOrigin(t *testing.T) *origin {
 	return o
 }
 
-// answers has the replicas answer in this way, and counts from zero.
+// answers sets the handler of the replicas, and resets the counters.
 func (o *origin) answers(handler func(replica int, w http.ResponseWriter, r *http.Request)) {
 	o.answer.Store(&handler)
-	for i := range o.asked {
-		o.asked[i].Store(0)
+	for i := range o.received {
+		o.received[i].Store(0)
 	}
 }
 
-func (o *origin) wantAsked(t *testing.T, want int64) {
+func (o *origin) wantReceived(t *testing.T, want int64) {
 	t.Helper()
-	if got := o.asked[0].Load() + o.asked[1].Load(); got != want {
-		t.Errorf("the replicas are asked %d times, want %d", got, want)
+	if got := o.received[0].Load() + o.received[1].Load(); got != want {
+		t.Errorf("%d requests reach the replicas, want %d", got, want)
 	}
 }
 
@@ -65,17 +65,17 @@ func (o *origin) ask(t *testing.T, method, path string, headers ...string) answe
 	return a
 }
 
-// TestOrigin makes sure of what nginx does with a request and with an answer.
+// TestOrigin checks what nginx does with a request and with its answer.
 func TestOrigin(t *testing.T) {
 	o := newOrigin(t)
-	t.Run("the request reaches a replica as it was", o.testRequest)
-	t.Run("a refusal is passed on and not asked for again", o.testRefusals)
-	t.Run("equal requests with keys are all asked", o.testNoCollapsing)
-	t.Run("only what is public is kept", o.testNotKept)
-	t.Run("keys pass the cache by", o.testKeysPassTheCache)
-	t.Run("what is stale is served while it is revalidated", o.testStale)
-	t.Run("a long answer is not written to the disk", o.testLongAnswer)
-	t.Run("a GET goes on to the replica that answers", o.testHangUp) // may rest a replica
+	t.Run("requests reach a replica unchanged", o.testRequest)
+	t.Run("errors pass through and are not retried", o.testRefusals)
+	t.Run("requests with keys are not collapsed", o.testNoCollapsing)
+	t.Run("only public answers are cached", o.testNotKept)
+	t.Run("requests with keys bypass the cache", o.testKeysPassTheCache)
+	t.Run("stale while revalidate", o.testStale)
+	t.Run("a long answer is not written to disk", o.testLongAnswer)
+	t.Run("a GET is retried on the other replica", o.testHangUp) // may mark a replica as failed
 }
 
 func (o *origin) testRequest(t *testing.T) {
@@ -86,7 +86,7 @@ func (o *origin) testRequest(t *testing.T) {
 		"X-Real-IP", "203.0.113.1", "X-Real-IP", "203.0.113.2", "X-Forwarded-For", "203.0.113.3", "Forwarded", "for=203.0.113.4")
 	r := <-seen
 	if r.RequestURI != target || r.Proto != "HTTP/1.1" {
-		t.Errorf("asked for %s %s", r.RequestURI, r.Proto)
+		t.Errorf("received %s %s", r.RequestURI, r.Proto)
 	}
 	for name, want := range map[string][]string{"Authorization": {"Bearer k"}, "Accept-Encoding": {"gzip;q=0.5, br"}, "Cache-Control": {"no-cache"},
 		"If-None-Match": {`W/"1"`}, "X-Real-Ip": {"127.0.0.1"}, "X-Forwarded-For": nil, "Forwarded": nil, "Connection": nil} {
@@ -104,17 +104,17 @@ func (o *origin) testRefusals(t *testing.T) {
 			w.Header().Set("X-RateLimit-Reset", "1795305600")
 			w.Header().Set("Content-Type", "application/json; charset=utf-8")
 			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body)) // nginx tells
+			_, _ = w.Write([]byte(body)) // nginx reports errors
 		})
 		a := o.ask(t, http.MethodGet, "/v1/me", "Authorization", "Bearer k")
 		if a.status != status || string(a.body) != body || a.header.Get("Retry-After") != "17" || a.header.Get("X-RateLimit-Reset") != "1795305600" {
 			t.Errorf("%d became %d %v %s", status, a.status, a.header, a.body)
 		}
-		o.wantAsked(t, 1)
+		o.wantReceived(t, 1)
 	}
 }
 
-// testNoCollapsing has no request answered before all have come, each of which is another key's.
+// testNoCollapsing answers no request before all of them, each with another key, have arrived.
 func (o *origin) testNoCollapsing(t *testing.T) {
 	const keys = 12
 	for _, path := range []string{"/v1/me", openAPI} {
@@ -124,7 +124,7 @@ func (o *origin) testNoCollapsing(t *testing.T) {
 			all.Done()
 			all.Wait()
 			w.Header().Set("Cache-Control", "public, max-age=300")
-			_, _ = w.Write([]byte(r.Header.Get("Authorization"))) // nginx tells
+			_, _ = w.Write([]byte(r.Header.Get("Authorization"))) // nginx reports errors
 		})
 		var asking sync.WaitGroup
 		for i := range keys {
@@ -137,7 +137,7 @@ func (o *origin) testNoCollapsing(t *testing.T) {
 			})
 		}
 		asking.Wait()
-		o.wantAsked(t, keys)
+		o.wantReceived(t, keys)
 	}
 }
 
@@ -146,7 +146,7 @@ func (o *origin) testNotKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, again, cacheControl string
 		status                    int
-		asked                     int64
+		received                  int64
 	}{
 		"public document":              {"/docs/public", "/docs/public", public, 200, 1},
 		"private document":             {"/docs/private", "/docs/private", "private, max-age=300", 200, 2},
@@ -170,7 +170,7 @@ func (o *origin) testNotKept(t *testing.T) {
 					t.Errorf("%s answers %d", path, a.status)
 				}
 			}
-			o.wantAsked(t, c.asked)
+			o.wantReceived(t, c.received)
 		})
 	}
 }
@@ -179,19 +179,19 @@ func (o *origin) testNotKept(t *testing.T) {
 func (o *origin) testKeysPassTheCache(t *testing.T) {
 	o.answers(func(_ int, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "public, max-age=300")
-		_, _ = w.Write([]byte("for " + r.Header.Get("Authorization"))) // nginx tells
+		_, _ = w.Write([]byte("for " + r.Header.Get("Authorization"))) // nginx reports errors
 	})
 	for _, key := range []string{"Bearer red", "", "Bearer red", "Bearer blue"} {
 		if a := o.ask(t, http.MethodGet, "/docs/keyed", "Authorization", key); string(a.body) != "for "+key {
 			t.Errorf("%q gets what is %s", key, a.body)
 		}
 	}
-	o.wantAsked(t, 4)
+	o.wantReceived(t, 4)
 }
 
-// testStale has a document that lives for a second: nginx looks for no earlier moment.
+// testStale uses a document with a TTL of one second, which is nginx's resolution.
 func (o *origin) testStale(t *testing.T) {
-	asked, answering := make(chan string, 1), make(chan struct{})
+	received, answering := make(chan string, 1), make(chan struct{})
 	answerNow := sync.OnceFunc(func() { close(answering) })
 	defer answerNow()
 	o.answers(func(_ int, w http.ResponseWriter, r *http.Request) {
@@ -199,16 +199,16 @@ func (o *origin) testStale(t *testing.T) {
 		w.Header().Set("ETag", `W/"1"`)
 		if tag := r.Header.Get("If-None-Match"); tag != "" {
 			select {
-			case asked <- tag:
-			default: // one is enough
+			case received <- tag:
+			default: // the first one is enough
 			}
 			<-answering
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
-		_, _ = w.Write([]byte("document")) // nginx tells
+		_, _ = w.Write([]byte("document")) // nginx reports errors
 	})
-	// The connection whose request has the document revalidated is not served again before that has ended.
+	// nginx revalidates on the connection of the request that found the document stale, and blocks that connection meanwhile.
 	asker := client("127.0.0.1")
 	asker.Transport.(*http.Transport).DisableKeepAlives = true
 	get := func() answer {
@@ -224,9 +224,9 @@ func (o *origin) testStale(t *testing.T) {
 	get()
 	poll(t, "the document is revalidated", func() bool {
 		get()
-		return len(asked) > 0
+		return len(received) > 0
 	})
-	if tag := <-asked; tag != `W/"1"` {
+	if tag := <-received; tag != `W/"1"` {
 		t.Errorf("revalidated with %s", tag)
 	}
 	if a := get(); a.header.Get("Cache-Status") != "nginx; hit; detail=updating" {
@@ -234,14 +234,14 @@ func (o *origin) testStale(t *testing.T) {
 	}
 	answerNow()
 	poll(t, "the document is fresh", func() bool {
-		for len(asked) > 0 { // it may be stale again
-			<-asked
+		for len(received) > 0 { // it may have become stale again
+			<-received
 		}
 		return get().header.Get("Cache-Status") == "nginx; hit"
 	})
 }
 
-// testLongAnswer reads more than nginx holds in memory, more slowly than it comes.
+// testLongAnswer reads more than nginx buffers in memory, more slowly than it arrives.
 func (o *origin) testLongAnswer(t *testing.T) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
 	o.answers(func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
@@ -258,11 +258,11 @@ func (o *origin) testLongAnswer(t *testing.T) {
 	}
 	got, err := io.ReadAll(connection)
 	if err != nil || !bytes.HasSuffix(got, body) {
-		t.Errorf("%d bytes (%v), want %d after the head", len(got), err, len(body))
+		t.Errorf("%d bytes (%v), want %d after the header", len(got), err, len(body))
 	}
-	// nginx makes folders there with the first file, and leaves them.
+	// nginx creates folders here for its first file, and leaves them behind.
 	if entries, err := os.ReadDir(filepath.Join(o.cdn.folder, "proxy_temp")); err != nil || len(entries) > 0 {
-		t.Errorf("there were files: %v (%v)", entries, err)
+		t.Errorf("there were temporary files: %v (%v)", entries, err)
 	}
 }
 
@@ -272,16 +272,16 @@ func (o *origin) testHangUp(t *testing.T) {
 		if replica == 0 {
 			panic(http.ErrAbortHandler)
 		}
-		_, _ = w.Write([]byte("alive")) // nginx tells
+		_, _ = w.Write([]byte("alive")) // nginx reports errors
 	})
 	for i := range 20 {
 		if a := o.ask(t, http.MethodGet, "/v1/me"); a.status != http.StatusOK || string(a.body) != "alive" {
 			t.Errorf("request %d: %d %s", i, a.status, a.body)
 		}
 	}
-	// Three failures, and as many requests as were sent on connections that the replica had closed, are enough of it.
-	if n := o.asked[0].Load(); n < 1 || n > 10 {
-		t.Errorf("the replica that hangs up is asked %d times", n)
+	// Three failures mark the replica as failed. A few more requests may be in flight on connections that it has closed.
+	if n := o.received[0].Load(); n < 1 || n > 10 {
+		t.Errorf("%d requests reach the replica that closes connections", n)
 	}
 	o.replicas[1].Close()
 	a := o.ask(t, http.MethodGet, "/v1/me")

@@ -10,7 +10,7 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// wantEnvelope checks an error in the API's form.
+// wantEnvelope checks an error envelope of the API.
 func (a answer) wantEnvelope(t *testing.T, status int, code string) {
 	t.Helper()
 	var envelope struct {
@@ -27,26 +27,26 @@ func (a answer) wantEnvelope(t *testing.T, status int, code string) {
 		t.Errorf("%d %s (%v), want %d %s", a.status, a.body, err, status, code)
 	}
 	if !regexp.MustCompile(`^req_[0-9a-f]{32}$`).MatchString(e.RequestID) || a.header.Get("X-Request-Id") != e.RequestID {
-		t.Errorf("X-Request-Id is %q in the header and %q in the body", a.header.Get("X-Request-Id"), e.RequestID)
+		t.Errorf("the request id is %q in the header and %q in the body", a.header.Get("X-Request-Id"), e.RequestID)
 	}
 	for name, want := range map[string]string{"Content-Type": "application/json; charset=utf-8", "Cache-Control": "private, no-store",
 		"Vary": "Authorization, Accept-Encoding", "X-Content-Type-Options": "nosniff", "X-Cache": "bypass"} {
 		if got := a.header.Get(name); got != want {
-			t.Errorf("%d: %s is %q, not %q", a.status, name, got, want)
+			t.Errorf("%d: %s is %q, want %q", a.status, name, got, want)
 		}
 	}
 }
 
 func (w *world) test429(t *testing.T) {
 	var a answer
-	for range 20 { // the bucket gives a request back every 20 seconds
+	for range 20 { // the bucket refills by one request every 20 seconds
 		if a = w.get(t, "tight", "/v1/me"); a.status == http.StatusTooManyRequests {
 			break
 		}
 	}
 	a.wantEnvelope(t, http.StatusTooManyRequests, "RATE_LIMITED")
 	if direct := w.from(t, w.replicas[1].base, "tight", "/v1/me"); direct.fixed() != a.fixed() {
-		t.Errorf("%s, and directly %s", a.fixed(), direct.fixed())
+		t.Errorf("%s, but directly %s", a.fixed(), direct.fixed())
 	}
 	if !regexp.MustCompile(`^([1-9]|1[0-9]|20)$`).MatchString(a.header.Get("Retry-After")) || a.header.Get("X-RateLimit-Limit") != "3" ||
 		a.header.Get("X-RateLimit-Remaining") != "0" || a.header.Get("X-RateLimit-Reset") == "" {
@@ -74,14 +74,14 @@ func (w *world) testLongURL(t *testing.T) {
 	a := w.get(t, "red", ofLength(24<<10+1))
 	a.wantEnvelope(t, http.StatusRequestURITooLong, "REQUEST_TOO_LARGE")
 	if a.header.Get("Server") != "sara" {
-		t.Error("the refusal is not sara's")
+		t.Error("the error does not come from sara")
 	}
-	// What sara would hang up on is refused before it, and the replicas go on.
+	// nginx rejects requests that sara would close the connection for, so that no replica is marked as failed.
 	for range 8 {
 		w.get(t, "red", ofLength(40<<10)).wantEnvelope(t, http.StatusRequestURITooLong, "REQUEST_TOO_LARGE")
 		w.get(t, "red", "/v1/me", "X-Long", strings.Repeat("x", 31<<10)).wantEnvelope(t, http.StatusRequestHeaderFieldsTooLarge, "REQUEST_TOO_LARGE")
 		if a := w.get(t, "red", "/v1/me", "X-Long", strings.Repeat("x", 29<<10)); a.status != http.StatusOK {
-			t.Errorf("a head that is almost too long: %d %s", a.status, a.body)
+			t.Errorf("a header just below the limit: %d %s", a.status, a.body)
 		}
 	}
 }

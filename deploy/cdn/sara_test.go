@@ -21,13 +21,13 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// plans are generous but for one, which is used up soon.
+// plans has high limits, and one plan whose limit is reached soon.
 const plans = `plans:
   generous: {api_access: true, keys: 3, requests_per_minute_per_key: 100000, requests_per_hour: 100000, requests_per_day: 100000, search_console_calls_per_day: 100000, live_calls_per_minute_per_property: 100000, retention_months: 16, inspected_urls_per_property: 100}
   tight: {api_access: true, keys: 3, requests_per_minute_per_key: 3, requests_per_hour: 100000, requests_per_day: 100000, search_console_calls_per_day: 100000, live_calls_per_minute_per_property: 100000, retention_months: 16, inspected_urls_per_property: 100}
 `
 
-// A world is nginx in front of two replicas of sara, with what they need.
+// A world is nginx in front of two replicas of sara, with their servers.
 type world struct {
 	t         *testing.T
 	cdn       *cdn
@@ -46,11 +46,14 @@ type replica struct {
 	process *exec.Cmd
 }
 
-// newWorld sets up the accounts red and blue, who both have a property shop.example that is not the other's, red one called
-// red.example too, and tight, who may ask three times a minute.
+// newWorld sets up three accounts. red and blue each have their own property shop.example, and red has red.example as well.
+// tight has no property, and a limit of three requests a minute.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	findNginx(t) // before anything slow is started
+	if testing.Short() {
+		t.Skip("builds and runs sara, nginx, Redis and PostgreSQL")
+	}
+	findNginx(t) // before the slow part
 	w := &world{t: t, keys: make(map[string]string), folder: t.TempDir(), asker: client("127.0.0.1")}
 	server, database := redistest.Single(t), pgtest.Start(t)
 	w.binary = saratest.Binary(t)
@@ -86,10 +89,10 @@ func (w *world) write(name string, content []byte) (path string) {
 	return path
 }
 
-// settings makes the environment of all processes of sara.
+// settings sets the environment of all processes of sara.
 func (w *world) settings(values map[string]string) {
 	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "SARA_") { // somebody's own sara is none of our business
+		if !strings.HasPrefix(variable, "SARA_") { // the settings of another sara
 			w.env = append(w.env, variable)
 		}
 	}
@@ -101,7 +104,7 @@ func (w *world) settings(values map[string]string) {
 	}
 }
 
-// open adds an account with a key and, if there is a Google user, all properties of that.
+// open adds an account with a key and, if user is not nil, all properties of that Google user.
 func (w *world) open(account, plan string, user *gscsim.User) {
 	w.t.Helper()
 	email := account + "@example.com"
@@ -110,7 +113,7 @@ func (w *world) open(account, plan string, user *gscsim.User) {
 	w.run("person", "add", account, email, "--workspace", account)
 	var created struct{ Key string }
 	if err := json.Unmarshal(w.run("key", "create", email, "--name", "test", "--json"), &created); err != nil || created.Key == "" {
-		w.t.Fatalf("sara key create prints no key: %v", err)
+		w.t.Fatalf("sara key create printed no key: %v", err)
 	}
 	w.keys[account] = created.Key
 	if user == nil {
@@ -124,7 +127,7 @@ func (w *world) open(account, plan string, user *gscsim.User) {
 	w.run("property", "import", account)
 }
 
-// run runs a command of sara.
+// run runs a command of sara, and returns its output.
 func (w *world) run(args ...string) []byte {
 	w.t.Helper()
 	command := exec.CommandContext(w.t.Context(), w.binary, args...)
@@ -136,13 +139,13 @@ func (w *world) run(args ...string) []byte {
 	return printed
 }
 
-// serve starts a replica, which runs until the test ends.
+// serve starts a replica that runs until the test ends.
 func (w *world) serve() *replica {
 	w.t.Helper()
 	r := &replica{process: exec.CommandContext(w.t.Context(), w.binary, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")}
 	r.process.Env, r.process.Dir = w.env, w.folder
 	r.process.Cancel = func() error { return r.process.Process.Signal(syscall.SIGTERM) }
-	r.process.WaitDelay = hurry
+	r.process.WaitDelay = patience
 	stdout, err := r.process.StdoutPipe()
 	if err != nil {
 		w.t.Fatal(err)
@@ -154,16 +157,16 @@ func (w *world) serve() *replica {
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	base, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "listening on ")
 	if err != nil || !ok {
-		w.t.Fatalf("sara serve does not say where it listens: %q (%v)", line, err)
+		w.t.Fatalf("sara serve printed no address: %q (%v)", line, err)
 	}
 	r.base = base
 	return r
 }
 
-// wait waits for the end of the process; whether a test killed it or told it to stop does not matter.
+// wait waits for the end of the process, however it ends.
 func (r *replica) wait() { _ = r.process.Wait() }
 
-// end ends the process by a signal.
+// end sends the process a signal, and waits for its end.
 func (r *replica) end(t *testing.T, signal os.Signal) {
 	t.Helper()
 	if err := r.process.Process.Signal(signal); err != nil {
@@ -172,13 +175,13 @@ func (r *replica) end(t *testing.T, signal os.Signal) {
 	r.wait()
 }
 
-// get asks nginx with an account's key; with none if the account is empty.
+// get sends a request to nginx, with the key of an account unless that is empty.
 func (w *world) get(t *testing.T, account, path string, headers ...string) answer {
 	t.Helper()
 	return w.from(t, w.cdn.base, account, path, headers...)
 }
 
-// from asks at an address.
+// from sends a request to a base URL.
 func (w *world) from(t *testing.T, base, account, path string, headers ...string) answer {
 	t.Helper()
 	if account != "" {

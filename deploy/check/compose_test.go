@@ -16,7 +16,7 @@ import (
 
 const composeFile = "../compose/compose.yaml"
 
-// loadCompose reads a compose file as docker compose does, all of its profiles.
+// loadCompose loads a Compose file as docker compose does, with all profiles.
 func loadCompose(text string) (*types.Project, error) {
 	folder, err := filepath.Abs(filepath.Dir(composeFile))
 	if err != nil {
@@ -25,7 +25,7 @@ func loadCompose(text string) (*types.Project, error) {
 	return loader.LoadWithContext(context.Background(), types.ConfigDetails{
 		WorkingDir:  folder,
 		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(folder, "compose.yaml"), Content: []byte(text)}},
-		Environment: types.Mapping{}, // it has to work without any
+		Environment: types.Mapping{}, // it must work without any
 	}, func(o *loader.Options) { o.Profiles = []string{"*"} })
 }
 
@@ -38,7 +38,7 @@ func compose(t *testing.T) *types.Project {
 	return project
 }
 
-func TestWhatIsNoComposeFileIsFoundOut(t *testing.T) {
+func TestInvalidComposeFilesAreRejected(t *testing.T) {
 	text := readFile(t, composeFile)
 	check := func(before, after string) {
 		t.Helper()
@@ -46,7 +46,7 @@ func TestWhatIsNoComposeFileIsFoundOut(t *testing.T) {
 			t.Fatalf("%q is not in the file", before)
 		}
 		if _, err := loadCompose(strings.Replace(text, before, after, 1)); err == nil {
-			t.Errorf("%q in the place of %q is taken for right", after, before)
+			t.Errorf("%q in place of %q is accepted", after, before)
 		}
 	}
 	check("shm_size:", "shm_siez:")
@@ -60,7 +60,7 @@ func TestServicesAreConfined(t *testing.T) {
 	for name, service := range compose(t).Services {
 		if !service.ReadOnly || service.Privileged || !slices.Equal(service.CapDrop, []string{"ALL"}) ||
 			!slices.Equal(service.SecurityOpt, []string{"no-new-privileges:true"}) {
-			t.Errorf("%s may more than it needs", name)
+			t.Errorf("%s has more privileges than it needs", name)
 		}
 		if len(service.CapAdd) > 0 && (name != "secrets" || service.NetworkMode != "none") {
 			t.Errorf("%s has the capabilities %v", name, service.CapAdd)
@@ -78,28 +78,28 @@ func TestServicesAreConfined(t *testing.T) {
 		}
 		for _, port := range service.Ports {
 			if port.HostIP != "127.0.0.1" {
-				t.Errorf("%s: port %s is open to the network", name, port.Published)
+				t.Errorf("%s: port %s is reachable from the network", name, port.Published)
 			}
 		}
 	}
 }
 
-func TestServicesWaitForWhatTheyNeed(t *testing.T) {
+func TestServicesWaitForTheirDependencies(t *testing.T) {
 	project := compose(t)
 	for name, service := range project.Services {
 		for needed, how := range service.DependsOn {
 			other := project.Services[needed]
 			switch how.Condition {
-			case types.ServiceConditionHealthy: // the image of sara has its own check
+			case types.ServiceConditionHealthy: // the image of sara has a health check
 				if other.Build == nil && other.HealthCheck == nil {
-					t.Errorf("%s waits for the health of %s, which has no check", name, needed)
+					t.Errorf("%s waits for the health of %s, which has no health check", name, needed)
 				}
 			case types.ServiceConditionCompletedSuccessfully:
 				if other.Restart != "no" {
-					t.Errorf("%s waits for the end of %s, which is started again", name, needed)
+					t.Errorf("%s waits for the end of %s, which restarts", name, needed)
 				}
 			default:
-				t.Errorf("%s does not wait until %s can be used", name, needed)
+				t.Errorf("%s does not wait until %s is ready", name, needed)
 			}
 		}
 		for _, volume := range service.Volumes {
@@ -113,12 +113,12 @@ func TestServicesWaitForWhatTheyNeed(t *testing.T) {
 	}
 }
 
-func TestEachSecretGoesToItsServicesOnly(t *testing.T) {
+func TestSecretsReachOnlyTheirServices(t *testing.T) {
 	for name, service := range compose(t).Services {
 		for variable, value := range service.Environment {
 			secret := strings.Contains(variable, "PASSWORD") || strings.Contains(variable, "SECRET") || strings.HasSuffix(variable, "_KEY")
 			if secret && !strings.Contains(variable, "_FILE") || value == nil {
-				t.Errorf("%s: %s is in the environment, or depends on who starts it", name, variable)
+				t.Errorf("%s: %s is in the environment, or comes from the shell", name, variable)
 			}
 		}
 		for _, volume := range service.Volumes {
@@ -134,7 +134,7 @@ func TestEachSecretGoesToItsServicesOnly(t *testing.T) {
 	}
 }
 
-// testComposeFits has sara accept the settings of its services, which have to fit together.
+// testComposeFits checks that sara accepts the settings of its services, and that these are consistent.
 func testComposeFits(t *testing.T, binary string) {
 	project := compose(t)
 	replicas := 0
@@ -146,7 +146,7 @@ func testComposeFits(t *testing.T, binary string) {
 		for variable, value := range service.Environment {
 			environment[variable] = *value
 		}
-		delete(environment, "SARA_CONFIG") // testSecrets has one
+		delete(environment, "SARA_CONFIG") // testSecrets covers it
 		testAccepted(t, binary, environment)
 		if len(service.Command) > 0 {
 			continue
@@ -154,7 +154,7 @@ func testComposeFits(t *testing.T, binary string) {
 		replicas++
 		least := duration(t, environment["SARA_SHUTDOWN_DELAY"]) + drainLimit
 		if service.StopGracePeriod == nil || time.Duration(*service.StopGracePeriod) < least {
-			t.Errorf("%s is killed after %v, and may need %v", name, service.StopGracePeriod, least)
+			t.Errorf("%s is killed after %v, but may need %v", name, service.StopGracePeriod, least)
 		}
 		limit, goLimit := int64(service.Deploy.Resources.Limits.MemoryBytes), bytesOf(t, environment["GOMEMLIMIT"])
 		if goLimit > limit*9/10 || bytesOf(t, environment["SARA_CACHE_BYTES"]) > goLimit/2 {
@@ -169,7 +169,7 @@ func testComposeFits(t *testing.T, binary string) {
 	}
 }
 
-// testSecrets makes the secrets as the first start does, and has sara read them.
+// testSecrets creates the secrets as the first start does, and checks that sara reads them.
 func testSecrets(t *testing.T, binary string) {
 	folder, programs := t.TempDir(), t.TempDir()
 	for _, owner := range []string{"sara", "redis", "postgres", "store", "grafana"} {
@@ -177,12 +177,12 @@ func testSecrets(t *testing.T, binary string) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { // or the folder could not be removed
+	t.Cleanup(func() { // so that the folder can be removed
 		for _, owner := range []string{"sara", "redis", "postgres", "store", "grafana"} {
 			_ = os.Chmod(filepath.Join(folder, owner), 0o700)
 		}
 	})
-	// Giving files to others is for root only.
+	// Only root can give files to other users.
 	if err := os.WriteFile(filepath.Join(programs, "chown"), []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -191,18 +191,18 @@ func testSecrets(t *testing.T, binary string) {
 		script := exec.Command("sh", "../compose/make-secrets.sh", folder)
 		script.Env = []string{"PATH=" + programs + ":" + os.Getenv("PATH")}
 		if out, err := script.CombinedOutput(); err != nil || len(out) > 0 {
-			t.Fatalf("%v, and it prints %q", err, out)
+			t.Fatalf("%v, output %q", err, out)
 		}
 	}
 	run()
 	first := readFile(t, filepath.Join(folder, "sara", "sara.yaml"))
 	run()
 	if readFile(t, filepath.Join(folder, "sara", "sara.yaml")) != first {
-		t.Error("a second start makes other secrets")
+		t.Error("a second start creates new secrets")
 	}
 	password := readFile(t, filepath.Join(folder, "postgres", "password"))
 	if len(password) < 40 || !strings.Contains(first, "://sara:"+password+"@") || strings.Contains(readFile(t, filepath.Join(folder, "redis", "redis.conf")), password) {
-		t.Error("PostgreSQL has a password that is short, not that of sara, or also that of Redis")
+		t.Error("the password of PostgreSQL is short, differs from sara's setting, or is that of Redis as well")
 	}
 	config := filepath.Join(t.TempDir(), "sara.yaml")
 	nowhere := strings.NewReplacer("@postgres:5432", "@127.0.0.1:1", "@redis:6379", "@127.0.0.1:1", "//store:7070", "//127.0.0.1:1").Replace(first)
@@ -211,6 +211,6 @@ func testSecrets(t *testing.T, binary string) {
 	}
 	out, err := sara(t, binary, []string{"SARA_CONFIG=" + config, "AWS_SHARED_CREDENTIALS_FILE=" + filepath.Join(folder, "sara", "store")}, "serve", "--check")
 	if err == nil || strings.Count(out, "refused") != 3 || strings.Contains(out, "SARA_SECRET_KEY") || strings.Contains(out, password) {
-		t.Errorf("%v, want only that three do not answer:\n%s", err, out)
+		t.Errorf("%v, want only three refused connections:\n%s", err, out)
 	}
 }

@@ -1,6 +1,5 @@
-// Package check has no code of its own: its tests hold what is in the other folders of deploy against what it is meant for.
-// Manifests are rendered as kubectl does and held against the schemas of Kubernetes, the compose file is read by Compose's own
-// loader, the Dockerfile by BuildKit's parser, and the queries of the dashboard and the alerts by Prometheus' parser, against
-// what a running sara says at /metrics. It is a module by itself so that all of these stay out of sara's, and it knows sara as
-// a binary only: the one that SARA_BINARY names, or one that it builds.
+// Package check has tests only: they check the files in the other folders of deploy with the programs that those are for.
+// Manifests are rendered as by kubectl and checked against the schemas of Kubernetes. The Compose file is loaded by Compose's
+// own loader, the Dockerfile by BuildKit's parser, and the queries of the dashboard and the alerts by Prometheus' parser, which
+// are then checked against the metrics of a running sara. Its module, deploy, keeps all of these libraries out of sara's.
 package check

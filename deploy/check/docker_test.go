@@ -17,7 +17,7 @@ import (
 
 const dockerfile = "../docker/Dockerfile"
 
-// readDockerfile returns the stages, the arguments before them, and what the linter says.
+// readDockerfile returns the stages, the arguments before them, and the linter's warnings.
 func readDockerfile(t *testing.T, text string) (stages []instructions.Stage, arguments []instructions.ArgCommand, warnings []string, err error) {
 	t.Helper()
 	parsed, err := parser.Parse(strings.NewReader(text))
@@ -57,7 +57,7 @@ func TestDockerfileIsWellFormed(t *testing.T) {
 	checkFinalStage(t, final)
 }
 
-// checkFinalStage holds the image against what deployments rely on.
+// checkFinalStage checks what deployments rely on in the image.
 func checkFinalStage(t *testing.T, final instructions.Stage) {
 	t.Helper()
 	var user, workdir string
@@ -86,17 +86,17 @@ func checkFinalStage(t *testing.T, final instructions.Stage) {
 		t.Errorf("user %s in %s, volumes %v, ports %v", user, workdir, volumes, ports)
 	}
 	if !slices.Equal(entrypoint, []string{"/sara"}) || !slices.Equal(command, []string{"serve"}) || !slices.Equal(health, []string{"CMD", "/sara", "health"}) {
-		t.Errorf("it runs %v %v, and is well if %v", entrypoint, command, health)
+		t.Errorf("it runs %v %v, with the health check %v", entrypoint, command, health)
 	}
 }
 
-func TestWhatIsNoDockerfileIsFoundOut(t *testing.T) {
+func TestInvalidDockerfilesAreRejected(t *testing.T) {
 	text := readFile(t, dockerfile)
 	check := func(before, after string) {
 		t.Helper()
 		_, _, warnings, err := readDockerfile(t, strings.Replace(text, before, after, 1))
 		if err == nil && len(warnings) == 0 {
-			t.Errorf("%q in the place of %q is taken for right", after, before)
+			t.Errorf("%q in place of %q is accepted", after, before)
 		}
 	}
 	check("WORKDIR /src", "WRKDIR /src")
@@ -105,7 +105,7 @@ func TestWhatIsNoDockerfileIsFoundOut(t *testing.T) {
 	check("--interval=10s", "--intervall=10s")
 }
 
-// TestBuildContextHasTheSources holds .dockerignore against what the binary is made of.
+// TestBuildContextHasTheSources checks that .dockerignore lets all sources of the binary pass.
 func TestBuildContextHasTheSources(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "-json=Dir,Module,EmbedFiles", "./cmd/sara")
 	list.Dir = "../.."

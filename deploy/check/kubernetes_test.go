@@ -20,7 +20,7 @@ func (m manifest) text(path ...string) string {
 	return value
 }
 
-// at returns the value of a field, nil if there is none.
+// at returns the value of a field, or nil.
 func (m manifest) at(path ...string) any {
 	var value any = map[string]any(m)
 	for _, name := range path {
@@ -30,7 +30,7 @@ func (m manifest) at(path ...string) any {
 	return value
 }
 
-// render returns the objects that kubectl apply -k would send.
+// render returns the objects that kubectl apply -k sends.
 func render(t *testing.T, folder string) []manifest {
 	t.Helper()
 	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
@@ -52,7 +52,7 @@ func render(t *testing.T, folder string) []manifest {
 	return manifests
 }
 
-// validator holds objects against Kubernetes' schemas.
+// A validator checks objects against the schemas of Kubernetes.
 type validator struct {
 	folder string
 	read   map[string]schemas // by group and version
@@ -74,7 +74,7 @@ func (v *validator) check(t *testing.T, m manifest) error {
 	}
 	of := v.read[version].of(kind{Group: group, Version: release, Kind: m.text("kind")})
 	if of == nil {
-		return fmt.Errorf("there is no kind %s of %s", m.text("kind"), version)
+		return fmt.Errorf("unknown kind %s of %s", m.text("kind"), version)
 	}
 	return v.read[version].check(of, map[string]any(m), m.text("kind"))
 }
@@ -99,7 +99,7 @@ func TestManifestsFitKubernetesSchemas(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoManifestIsFoundOut(t *testing.T) {
+func TestInvalidManifestsAreRejected(t *testing.T) {
 	v := newValidator(t)
 	check := func(change func(spec map[string]any), want string) {
 		t.Helper()
@@ -125,25 +125,25 @@ func TestWhatIsNoManifestIsFoundOut(t *testing.T) {
 		"none of the types")
 }
 
-// only returns the one object of a kind.
+// only returns the only object of a kind.
 func only(t *testing.T, manifests []manifest, kind string) manifest {
 	t.Helper()
 	var found manifest
 	for _, m := range manifests {
 		if m.text("kind") == kind {
 			if found != nil {
-				t.Fatalf("there are two of %s", kind)
+				t.Fatalf("several objects of kind %s", kind)
 			}
 			found = m
 		}
 	}
 	if found == nil {
-		t.Fatalf("there is no %s", kind)
+		t.Fatalf("no object of kind %s", kind)
 	}
 	return found
 }
 
-// each returns the mappings of a list.
+// each returns the items of a list of mappings.
 func each(list any) []manifest {
 	items, _ := list.([]any)
 	manifests := make([]manifest, 0, len(items))
@@ -165,7 +165,7 @@ func TestPodsAreConfined(t *testing.T) {
 		}
 		if pod.text("securityContext", "seccompProfile", "type") != "RuntimeDefault" || pod.at("automountServiceAccountToken") != false ||
 			pod.at("enableServiceLinks") != false {
-			t.Errorf("%s: the pod has no seccomp profile, or a token, or the variables of services", folder)
+			t.Errorf("%s: the pod lacks a seccomp profile, or gets a token or service variables", folder)
 		}
 		for _, c := range append(each(pod["initContainers"]), each(pod["containers"])...) {
 			confined := c.at("securityContext", "readOnlyRootFilesystem") == true && c.at("securityContext", "allowPrivilegeEscalation") == false &&
@@ -183,11 +183,11 @@ func TestPodsAreConfined(t *testing.T) {
 	}
 }
 
-func TestSecretsAreReferredToOnly(t *testing.T) {
+func TestSecretsAreReferencesOnly(t *testing.T) {
 	for _, folder := range kustomizations(t) {
 		for _, m := range render(t, folder) {
 			if m.text("kind") == "Secret" {
-				t.Errorf("%s: there is a Secret in it", folder)
+				t.Errorf("%s: it contains a Secret", folder)
 			}
 		}
 		pod := manifest(only(t, render(t, folder), "Deployment").at("spec", "template", "spec").(map[string]any))
@@ -204,7 +204,7 @@ func TestSecretsAreReferredToOnly(t *testing.T) {
 	}
 }
 
-// podEnvironment is what the main container of a kustomization has in its environment, with stand-ins for the secrets.
+// podEnvironment returns the environment of the main container, with placeholders for secrets.
 func podEnvironment(t *testing.T, manifests []manifest) map[string]string {
 	t.Helper()
 	environment := make(map[string]string)
@@ -216,7 +216,7 @@ func podEnvironment(t *testing.T, manifests []manifest) map[string]string {
 	return environment
 }
 
-func TestPodsFitTogether(t *testing.T) {
+func TestPodSettingsAreConsistent(t *testing.T) {
 	for _, folder := range kustomizations(t) {
 		manifests := render(t, folder)
 		environment := podEnvironment(t, manifests)
@@ -226,14 +226,14 @@ func TestPodsFitTogether(t *testing.T) {
 		autoscaler := only(t, manifests, "HorizontalPodAutoscaler")
 		most := autoscaler.at("spec", "maxReplicas").(float64) + deployment.at("spec", "strategy", "rollingUpdate", "maxSurge").(float64)
 		if fmt.Sprint(most) != environment["SARA_REPLICAS"] {
-			t.Errorf("%s: there may be %v replicas during an update, but SARA_REPLICAS is %s", folder, most, environment["SARA_REPLICAS"])
+			t.Errorf("%s: there can be %v replicas during an update, but SARA_REPLICAS is %s", folder, most, environment["SARA_REPLICAS"])
 		}
 		if autoscaler.text("spec", "scaleTargetRef", "name") != deployment.text("metadata", "name") || deployment.at("spec", "replicas") != nil {
-			t.Errorf("%s: the autoscaler is not the one who says how many replicas there are", folder)
+			t.Errorf("%s: the autoscaler does not control the number of replicas", folder)
 		}
 		grace := pod["terminationGracePeriodSeconds"].(float64)
 		if least := duration(t, environment["SARA_SHUTDOWN_DELAY"]).Seconds() + drainLimit.Seconds(); grace < least {
-			t.Errorf("%s: a pod is killed after %v s, and may need %v", folder, grace, least)
+			t.Errorf("%s: a pod is killed after %v s, but may need %v", folder, grace, least)
 		}
 		limit, goLimit := bytesOf(t, container.text("resources", "limits", "memory")), bytesOf(t, environment["GOMEMLIMIT"])
 		if goLimit > limit*9/10 || bytesOf(t, environment["SARA_CACHE_BYTES"]) > goLimit/2 {
@@ -241,14 +241,14 @@ func TestPodsFitTogether(t *testing.T) {
 		}
 		for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
 			if container.text(probe, "httpGet", "port") != "admin" {
-				t.Errorf("%s: the %s does not ask the admin listener", folder, probe)
+				t.Errorf("%s: the %s does not use the admin listener", folder, probe)
 			}
 		}
 		checkReferences(t, folder, manifests, container)
 	}
 }
 
-// checkReferences makes sure that ports and labels that objects name are those of the pods.
+// checkReferences checks that the ports and labels in other objects exist in the pods.
 func checkReferences(t *testing.T, folder string, manifests []manifest, container manifest) {
 	t.Helper()
 	ports := make(map[string]bool)
@@ -264,7 +264,7 @@ func checkReferences(t *testing.T, folder string, manifests []manifest, containe
 		}
 		for name, value := range selector {
 			if labels[name] != value {
-				t.Errorf("%s: %s selects %s=%v, and pods have %v", folder, m.text("kind"), name, value, labels)
+				t.Errorf("%s: %s selects %s=%v, but pods have %v", folder, m.text("kind"), name, value, labels)
 			}
 		}
 	}
@@ -274,7 +274,7 @@ func checkReferences(t *testing.T, folder string, manifests []manifest, containe
 			selects(m, "spec", "selector")
 			for _, port := range each(m.at("spec", "ports")) {
 				if !ports[port.text("targetPort")] {
-					t.Errorf("%s: a Service leads to the port %q, which pods do not have", folder, port.text("targetPort"))
+					t.Errorf("%s: a Service has the port %q, which pods lack", folder, port.text("targetPort"))
 				}
 			}
 		case "Deployment", "PodDisruptionBudget":
@@ -284,7 +284,7 @@ func checkReferences(t *testing.T, folder string, manifests []manifest, containe
 			for _, rule := range append(each(m.at("spec", "ingress")), each(m.at("spec", "egress"))...) {
 				for _, port := range each(rule["ports"]) {
 					if name, ok := port["port"].(string); ok && !ports[name] {
-						t.Errorf("%s: the NetworkPolicy is about the port %q, which pods do not have", folder, name)
+						t.Errorf("%s: the NetworkPolicy has the port %q, which pods lack", folder, name)
 					}
 				}
 			}

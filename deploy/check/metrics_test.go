@@ -14,16 +14,16 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// exposition is what /metrics shows: the values of each label of each series. A series that is declared and has no values yet
-// has no labels.
+// An exposition has the label values of every series in /metrics. A series that is declared, but has no values yet, has no
+// labels.
 type exposition map[string]map[string]map[string]bool
 
-// newExposition has what Prometheus adds by itself.
+// newExposition has the series that Prometheus itself adds.
 func newExposition() exposition {
 	return exposition{"up": {"job": {"sara": true}, "instance": {"": true}}}
 }
 
-// add adds what /metrics of one process shows.
+// add adds the metrics of one process.
 func (e exposition) add(t *testing.T, text []byte) {
 	t.Helper()
 	reader := expfmt.NewTextParser(model.UTF8Validation)
@@ -73,7 +73,7 @@ func (e exposition) note(name string, of map[string]string) {
 
 func (e exposition) hasLabel(name, label string) bool { return e[name][label] != nil }
 
-// match returns why a matcher of a series finds nothing, empty if it finds something.
+// match returns why a matcher of a series finds nothing, or an empty string.
 func (e exposition) match(name string, matcher *labels.Matcher) string {
 	if e[name] == nil {
 		return "there is no " + name
@@ -93,8 +93,8 @@ func (e exposition) match(name string, matcher *labels.Matcher) string {
 	return fmt.Sprintf("%s never has %s", name, matcher)
 }
 
-// testMetrics holds the queries of the dashboard and the alerts against what a demo shows after every kind of event that has
-// series of its own, and a server that has a Redis which is away.
+// testMetrics checks the queries of the dashboard and the alerts against the metrics of a demo, after every kind of event that
+// has its own series, and against those of a server whose Redis is down.
 func testMetrics(t *testing.T, binary string) {
 	known := newExposition()
 	world := startDemo(t, binary)
@@ -104,7 +104,7 @@ func testMetrics(t *testing.T, binary string) {
 		"SARA_OAUTH_TOKEN_URL=" + world.UpstreamURL + "/token", "SARA_SECRET_KEY=c2FyYSBpcyBub3Qgc2VjcmV0IGluIHRoaXMgdGVzdC4="}, "serve")
 	admins := []string{world.AdminURL, strings.TrimPrefix(lines[1], "admin listening on ")}
 	for _, admin := range admins {
-		if out, err := sara(t, binary, nil, "health", "--url", admin); err != nil { // as the image's check does
+		if out, err := sara(t, binary, nil, "health", "--url", admin); err != nil { // as the image's health check does
 			t.Errorf("%v: %s", err, out)
 		}
 		status, text := get(t, admin+"/metrics", "")
@@ -125,7 +125,7 @@ func testMetrics(t *testing.T, binary string) {
 	testWrongQueries(t, known)
 }
 
-// testWrongQueries makes sure that the check finds what is wrong.
+// testWrongQueries checks that invalid queries are found.
 func testWrongQueries(t *testing.T, known exposition) {
 	for text, want := range map[string]string{
 		`sum(rate(sara_requests[5m]))`:                                    "there is no sara_requests",
@@ -144,7 +144,7 @@ func testWrongQueries(t *testing.T, known exposition) {
 	}
 }
 
-// provoke makes the demo answer in all the ways that have series of their own.
+// provoke sends requests for all kinds of answers that have their own series.
 func provoke(t *testing.T, world demo) {
 	t.Helper()
 	base := world.BaseURL + "/v1"
@@ -161,16 +161,16 @@ func provoke(t *testing.T, world demo) {
 	ask("pro", "/properties/"+world.Properties["main"].Slug+"/summary", http.StatusOK)
 	ask("pro", "/properties/"+world.Properties["disconnected"].Slug+"/queries?filters="+
 		url.QueryEscape(`[{"dimension":"page","operator":"contains","value":"a"}]`), http.StatusServiceUnavailable)
-	const most = 2000 // more than any plan has in a minute
+	const most = 2000 // above the limit of every plan per minute
 	for range most {
 		if status, _ := get(t, base+"/me", world.Keys["pro_second"]); status == http.StatusTooManyRequests {
 			return
 		}
 	}
-	t.Errorf("%d requests, and none is too many", most)
+	t.Errorf("%d requests without a 429", most)
 }
 
-// promtool runs Prometheus' own checker.
+// promtool runs the checker of Prometheus.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	if _, err := exec.LookPath("promtool"); err != nil {
@@ -181,13 +181,13 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
-func TestPrometheusTakesTheRules(t *testing.T) {
+func TestPrometheusAcceptsTheRules(t *testing.T) {
 	promtool(t, "check", "rules", "../grafana/alerts.yaml")
 }
 
-func TestPrometheusTakesItsConfiguration(t *testing.T) {
+func TestPrometheusAcceptsItsConfiguration(t *testing.T) {
 	promtool(t, "check", "config", "--syntax-only", "../compose/prometheus.yaml")
 }
 
-// TestAlertsRing lets the rules judge made-up series: see the file.
-func TestAlertsRing(t *testing.T) { promtool(t, "test", "rules", "testdata/alerts.yaml") }
+// TestAlertsFire evaluates the rules on the series in the file.
+func TestAlertsFire(t *testing.T) { promtool(t, "test", "rules", "testdata/alerts.yaml") }

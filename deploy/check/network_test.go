@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Traces go to a collector in the namespace that asks for the metrics, and not by OTLP's port to anywhere else.
-func TestTracesReachTheirCollectorOnly(t *testing.T) {
+// The OTLP port is open only to the namespace that also scrapes the metrics.
+func TestTracesReachOnlyTheirCollector(t *testing.T) {
 	for _, folder := range kustomizations(t) {
 		var to []any
 		for _, rule := range each(only(t, render(t, folder), "NetworkPolicy").at("spec", "egress")) {

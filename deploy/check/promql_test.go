@@ -10,12 +10,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A query is one of a panel's or an alert's, and where it is from.
+// A query is the query of a panel or an alert.
 type query struct {
 	from, text string
 }
 
-// A dashboard is what Grafana's JSON has that matters here.
+// A dashboard has the checked fields of Grafana's JSON.
 type dashboard struct {
 	UID           string `json:"uid"`
 	Title         string `json:"title"`
@@ -51,7 +51,7 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// queries are those of all panels, with values for the variables of Grafana.
+// queries returns those of all panels, with values for Grafana's variables.
 func (d dashboard) queries() []query {
 	fill := strings.NewReplacer("$__rate_interval", "5m", "$job", "sara", "$instance", ".*")
 	var queries []query
@@ -63,7 +63,7 @@ func (d dashboard) queries() []query {
 	return queries
 }
 
-// alertRule is one of the rules of Prometheus.
+// An alertRule is a rule of Prometheus.
 type alertRule struct {
 	Alert, Expr, For    string
 	Labels, Annotations map[string]string
@@ -96,7 +96,7 @@ func alertQueries(t *testing.T) []query {
 	return queries
 }
 
-// check returns what a query asks for that is not there: series, labels, or values of labels.
+// check returns an error for series, labels and label values that do not exist.
 func (q query) check(known exposition) error {
 	parsed, err := parser.ParseExpr(q.text)
 	if err != nil {
@@ -128,7 +128,7 @@ func (q query) check(known exposition) error {
 	return nil
 }
 
-// selected are the names of the series in an expression, without those inside of its aggregations, whose labels are others.
+// selected returns the names of the series in an expression, except those inside aggregations, which change the labels.
 func selected(expr parser.Expr) []string {
 	var names []string
 	var walk func(node parser.Node)
@@ -155,7 +155,7 @@ func TestDashboardFitsGrafana(t *testing.T) {
 	ids, taken := make(map[int]bool), make(map[[2]int]string)
 	for _, p := range d.Panels {
 		if p.ID == 0 || ids[p.ID] || p.Title == "" {
-			t.Errorf("panel %d %q has the id of another, or no title", p.ID, p.Title)
+			t.Errorf("panel %d %q has a duplicate id, or no title", p.ID, p.Title)
 		}
 		ids[p.ID] = true
 		if g := p.GridPos; g.W < 1 || g.H < 1 || g.X < 0 || g.X+g.W > 24 {
@@ -164,7 +164,7 @@ func TestDashboardFitsGrafana(t *testing.T) {
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 				if other := taken[[2]int{x, y}]; other != "" {
-					t.Fatalf("panels %q and %q lie over each other", p.Title, other)
+					t.Fatalf("panels %q and %q overlap", p.Title, other)
 				}
 				taken[[2]int{x, y}] = p.Title
 			}
@@ -188,11 +188,11 @@ func checkPanel(t *testing.T, p panel) {
 	references := make(map[string]bool)
 	for _, target := range p.Targets {
 		if references[target.RefID] || target.RefID == "" || target.Expr == "" || target.Datasource.UID != "${datasource}" {
-			t.Errorf("panel %q: query %q is there twice, or says nothing, or of another source", p.Title, target.RefID)
+			t.Errorf("panel %q: query %q is duplicate, empty, or from another data source", p.Title, target.RefID)
 		}
 		references[target.RefID] = true
 		if !strings.Contains(target.Expr, `job=~"$job",instance=~"$instance"`) {
-			t.Errorf("panel %q: query %s does not go by the chosen replicas", p.Title, target.RefID)
+			t.Errorf("panel %q: query %s ignores the selected replicas", p.Title, target.RefID)
 		}
 	}
 }
@@ -203,15 +203,15 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 	for _, rule := range rules {
 		severity, description := rule.Labels["severity"], rule.Annotations["description"]
 		if names[rule.Alert] || severity != "critical" && severity != "warning" {
-			t.Errorf("%s is there twice, or is %q", rule.Alert, severity)
+			t.Errorf("%s is duplicate, or has the severity %q", rule.Alert, severity)
 		}
 		names[rule.Alert] = true
 		if rule.Annotations["summary"] == "" || !strings.Contains(description, "Runbook: ") {
 			t.Errorf("%s does not say what to do", rule.Alert)
 		}
-		// What an increase over a long time tells needs no waiting.
+		// An increase over a long time needs no further delay.
 		if rule.For == "" && !strings.Contains(rule.Expr, "increase(") {
-			t.Errorf("%s rings at once", rule.Alert)
+			t.Errorf("%s fires without a delay", rule.Alert)
 		}
 	}
 	if len(rules) < 10 {

@@ -40,7 +40,7 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// sara runs the binary to its end, with nothing in the environment but what is given.
+// sara runs the binary to its end, with only this environment.
 func sara(t *testing.T, binary string, environment []string, args ...string) (output string, err error) {
 	t.Helper()
 	command := exec.Command(binary, args...)
@@ -49,8 +49,8 @@ func sara(t *testing.T, binary string, environment []string, args ...string) (ou
 	return string(out), err
 }
 
-// hurry is how long a start may take: far longer than it does.
-const hurry = 2 * time.Minute
+// patience limits a start, far above what it takes.
+const patience = 2 * time.Minute
 
 // start runs the binary until the test ends, and returns its first n lines.
 func start(t *testing.T, binary string, n int, environment []string, args ...string) []string {
@@ -66,7 +66,7 @@ func start(t *testing.T, binary string, n int, environment []string, args ...str
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	killer := time.AfterFunc(hurry, func() { _ = command.Process.Kill() })
+	killer := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
 	defer killer.Stop()
 	t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
@@ -84,7 +84,7 @@ func start(t *testing.T, binary string, n int, environment []string, args ...str
 	return lines
 }
 
-// get asks for a URL with a key, if there is one, and returns the status and the body.
+// get sends a GET, with a key unless that is empty, and returns the status and the body.
 func get(t *testing.T, url, key string) (int, []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -108,7 +108,7 @@ func get(t *testing.T, url, key string) (int, []byte) {
 	return response.StatusCode, body
 }
 
-// demo is what sara demo --json tells of itself.
+// demo is the output of sara demo --json.
 type demo struct {
 	BaseURL     string                               `json:"base_url"`
 	AdminURL    string                               `json:"admin_url"`

@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// kubernetesVersion is the one whose schemas the manifests are held against.
+	// kubernetesVersion is the version of the schemas.
 	kubernetesVersion = "1.30"
-	// schemaModule has the schemas as files. Nothing of it is compiled, so it is no requirement of go.mod.
+	// schemaModule has the schemas as files. It is not in go.mod, because no package of it is compiled.
 	schemaModule = "sigs.k8s.io/kubectl-validate@v0.0.4"
 	schemaSum    = "h1:tGKuv0awYHn11Cb6KPsZKxUmHgavF46K3NvVH0Nse9U="
 )
 
-// A schema is one of Kubernetes' own, of OpenAPI 3. What it has no words for, such as the values that a text may have, only
-// the server knows.
+// A schema is an OpenAPI 3 schema of Kubernetes. The server checks more than that, such as the values of enumerations.
 type schema struct {
 	Ref                  string             `json:"$ref"`
 	AllOf                []*schema          `json:"allOf"`
@@ -39,10 +38,10 @@ type kind struct {
 	Group, Version, Kind string
 }
 
-// schemas are those of one group and version, by name.
+// schemas has those of one group and version, by name.
 type schemas map[string]*schema
 
-// readSchemas reads the schemas of a group and version, such as apps/v1 or v1, from the module that collects them.
+// readSchemas reads the schemas of a group and version, such as apps/v1 or v1.
 func readSchemas(t *testing.T, folder, apiVersion string) schemas {
 	t.Helper()
 	path := filepath.Join(folder, "apis", apiVersion+".json")
@@ -64,7 +63,7 @@ func readSchemas(t *testing.T, folder, apiVersion string) schemas {
 	return document.Components.Schemas
 }
 
-// schemaFolder is where the module that collects Kubernetes' schemas has them.
+// schemaFolder downloads the module with the schemas, and returns their folder.
 func schemaFolder(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "mod", "download", "-json", schemaModule).Output()
@@ -91,7 +90,7 @@ func (s schemas) of(k kind) *schema {
 	return nil
 }
 
-// check returns what is wrong with a value of decoded JSON: unknown and missing fields, and values of another type.
+// check returns an error for unknown and missing fields, and for values of another type.
 func (s schemas) check(of *schema, value any, at string) error {
 	switch {
 	case of.Ref != "":
@@ -106,7 +105,7 @@ func (s schemas) check(of *schema, value any, at string) error {
 		if slices.ContainsFunc(of.OneOf, func(one *schema) bool { return s.check(one, value, at) == nil }) {
 			return nil
 		}
-		return fmt.Errorf("%s: %v is of none of the types that it may be", at, value)
+		return fmt.Errorf("%s: %v has none of the allowed types", at, value)
 	}
 	switch value := value.(type) {
 	case map[string]any:

@@ -13,7 +13,7 @@ import (
 	"github.com/docker/go-units"
 )
 
-// drainLimit is how long sara lets the requests under way take when it stops.
+// drainLimit is how long sara waits for requests in flight when it stops.
 const drainLimit = 30 * time.Second
 
 func duration(t *testing.T, text string) time.Duration {
@@ -25,7 +25,7 @@ func duration(t *testing.T, text string) time.Duration {
 	return d
 }
 
-// bytesOf reads a size such as 768Mi or 640MiB.
+// bytesOf parses a size such as 768Mi or 640MiB.
 func bytesOf(t *testing.T, text string) int64 {
 	t.Helper()
 	n, err := units.RAMInBytes(strings.TrimSuffix(text, "B") + "B")
@@ -41,7 +41,7 @@ func isPinned(image string) bool {
 	return ok && tag != "" && tag != "latest"
 }
 
-// settingNames are the settings that sara serve has, by its own account.
+// settingNames returns the settings in the help of sara serve.
 func settingNames(t *testing.T, binary string) map[string]bool {
 	t.Helper()
 	help, err := sara(t, binary, nil, "serve", "--help")
@@ -53,17 +53,17 @@ func settingNames(t *testing.T, binary string) map[string]bool {
 		names[name] = true
 	}
 	if len(names) < 20 {
-		t.Fatalf("only the settings %v", slices.Sorted(maps.Keys(names)))
+		t.Fatalf("too few settings: %v", slices.Sorted(maps.Keys(names)))
 	}
 	return names
 }
 
 func settingPattern() *regexp.Regexp { return regexp.MustCompile(`\bSARA_[A-Z][A-Z_]*[A-Z]\b`) }
 
-// testSettings holds every setting that anything in deploy mentions against those that there are.
+// testSettings checks that every setting mentioned in deploy exists.
 func testSettings(t *testing.T, binary string) {
 	known := settingNames(t, binary)
-	known["SARA_BINARY"] = true // of these tests
+	known["SARA_BINARY"] = true // for these tests
 	mentioned := 0
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -82,17 +82,18 @@ func testSettings(t *testing.T, binary string) {
 		for _, name := range settingPattern().FindAllString(readFile(t, path), -1) {
 			mentioned++
 			if !known[name] {
-				t.Errorf("%s: there is no setting %s", path, name)
+				t.Errorf("%s: unknown setting %s", path, name)
 			}
 		}
 		return nil
 	})
 	if err != nil || mentioned < 20 {
-		t.Errorf("%d settings are mentioned, %v", mentioned, err)
+		t.Errorf("%d mentioned settings, %v", mentioned, err)
 	}
 }
 
-// testAccepted has sara check the settings of a deployment, with a database and an archive that are at hand.
+// testAccepted runs sara serve --check with the settings of a deployment, except for the database and the archive, which are
+// local.
 func testAccepted(t *testing.T, binary string, environment map[string]string) {
 	t.Helper()
 	environment = maps.Clone(environment)

@@ -123,17 +123,17 @@ func TestEveryRequestIsSentOnceAndCounted(t *testing.T) {
 }
 
 func TestConnectionsAreDistributed(t *testing.T) {
-	var asked [2]atomic.Int64
+	var received [2]atomic.Int64
 	var addresses []string
-	for i := range asked {
-		addresses = append(addresses, serve(t, func(http.ResponseWriter, *http.Request) { asked[i].Add(1) }))
+	for i := range received {
+		addresses = append(addresses, serve(t, func(http.ResponseWriter, *http.Request) { received[i].Add(1) }))
 	}
 	result, err := Load{Addresses: addresses, Source: Rotate(Get("/a"), Get("/b")), Connections: 4, Duration: 20 * time.Millisecond}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := asked[0].Load(), asked[1].Load(); a == 0 || b == 0 || a+b != result.Requests() || result.Statuses[200] != a+b {
-		t.Errorf("%d and %d were asked of the servers, %v counted", a, b, result.Statuses)
+	if a, b := received[0].Load(), received[1].Load(); a == 0 || b == 0 || a+b != result.Requests() || result.Statuses[200] != a+b {
+		t.Errorf("%d and %d requests reached the servers, %v counted", a, b, result.Statuses)
 	}
 }
 
@@ -211,9 +211,9 @@ func TestMissingAnswersFailTheRun(t *testing.T) {
 // counts that, a closed loop omits it.
 func TestOpenLoopCountsCoordinatedOmission(t *testing.T) {
 	clock := &fakeClock{now: time.Unix(1_800_000_000, 0)}
-	var asked atomic.Int64
+	var received atomic.Int64
 	address := serve(t, func(http.ResponseWriter, *http.Request) {
-		if asked.Add(1) == 1 {
+		if received.Add(1) == 1 {
 			_ = clock.Sleep(time.Second)
 		}
 	})
@@ -232,7 +232,7 @@ func TestOpenLoopCountsCoordinatedOmission(t *testing.T) {
 		t.Errorf("%d of 200 requests", result.Requests())
 	}
 	load.Rate = 0
-	asked.Store(0)
+	received.Store(0)
 	if result, err = load.run(t.Context(), clock); err != nil || result.Percentile(99) != 0 || result.Max() < 990*time.Millisecond {
 		t.Errorf("a closed loop: p99 %v, max %v (%v)", result.Percentile(99), result.Max(), err)
 	}

@@ -1,14 +1,15 @@
--- Admits one request by all three limits of its account, or leaves them all as they are.
--- KEYS[1]  the hash of the account: hour and day are those since 1970 that the counts are of; each field that is named by
---          a key is when the bucket of that key is full again, in microseconds since 1970
--- ARGV     now in milliseconds since 1970, the key, requests a minute and key, requests an hour, requests a day
--- Returns  what is left of the day; or what refuses: minus (4 times the seconds to wait, plus 1 minute, 2 hour, 3 day)
+-- Admits one request and charges it to all three limits, or charges none of them.
+-- KEYS[1]  the hash of the account: hour and day (numbered since 1970) with their counters, and for each key the time at which
+--          its bucket is full, in microseconds since 1970
+-- ARGV     now in milliseconds since 1970, the key, the limits per minute and key, per hour, and per day
+-- Returns  the requests left in the day, or for a rejection -(4 * seconds to wait + limit), where limit is 1 for the minute,
+--          2 for the hour and 3 for the day
 local call, ceil, floor, max = redis.call, math.ceil, math.floor, math.max
 local now, key = tonumber(ARGV[1]) * 1000, ARGV[2]
 local perMinute, perHour, perDay = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local known = call('HMGET', KEYS[1], 'hour', 'in_hour', 'day', 'in_day', key)
 local hour, day, inHour, inDay = floor(now / 3600000000), floor(now / 86400000000), 0, 0
--- The workers' clocks differ a little: a window is only ever followed by a later one.
+-- The workers' clocks differ a little, so a window is only replaced by a later one.
 local began = {hour = tonumber(known[1] or 0), day = tonumber(known[3] or 0)}
 if began.hour >= hour then hour, inHour = began.hour, tonumber(known[2]) end
 if began.day >= day then day, inDay = began.day, tonumber(known[4]) end

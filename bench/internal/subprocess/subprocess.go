@@ -35,7 +35,7 @@ type Process struct {
 	name    string
 	command *exec.Cmd     // a shell that guards the program
 	stdin   io.Closer     // closing it makes the shell terminate the program
-	lines   <-chan string // of standard output; lines are dropped while nobody awaits them
+	lines   <-chan string // of standard output; those beyond a buffer are dropped
 	stderr  tail          // to be read after the end only
 }
 

@@ -17,7 +17,7 @@ import (
 	"sara/deploy/clients/golang/api"
 )
 
-// A world is what a demo says of itself.
+// A world is the output of sara demo --json.
 type world struct {
 	BaseURL    string                                 `json:"base_url"`
 	Keys       map[string]string                      `json:"keys"`
@@ -28,7 +28,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := new(world)
 	if err := json.Unmarshal([]byte(os.Getenv("SARA_DEMO_WORLD")), w); err != nil {
-		t.Fatalf("SARA_DEMO_WORLD is not what sara demo --json prints: %v", err)
+		t.Fatalf("SARA_DEMO_WORLD is not the output of sara demo --json: %v", err)
 	}
 	return w
 }
@@ -46,7 +46,7 @@ func (w *world) client(t *testing.T, key string) *api.ClientWithResponses {
 	return c
 }
 
-// must returns what came back. No answer at all, or one that is not of its type, ends the test.
+// must returns a reply. No reply, or one of another type, ends the test.
 func must[T any](reply T, err error) T {
 	if err != nil {
 		panic(err)
@@ -54,7 +54,7 @@ func must[T any](reply T, err error) T {
 	return reply
 }
 
-// answer is the body of a success.
+// answer returns the body of a success.
 func answer[T any](t *testing.T, body *T, raw []byte) *T {
 	t.Helper()
 	if body == nil {
@@ -160,7 +160,7 @@ func TestIndexing(t *testing.T) {
 	}
 	f := must(c.GetIndexingWithResponse(t.Context(), w.Properties["fresh"].ID, nil))
 	if fresh := answer(t, f.JSON200, f.Body).Data; fresh.Status == api.IndexingStatusReady || fresh.Totals.Indexed != nil || fresh.Trend != nil {
-		t.Errorf("the index of a property that nobody inspected is %+v", fresh)
+		t.Errorf("the index of a property before its first inspection is %+v", fresh)
 	}
 }
 
@@ -198,10 +198,10 @@ func TestErrors(t *testing.T) {
 	none := 0
 	bad := must(c.ListQueriesWithResponse(t.Context(), id, &api.ListQueriesParams{Limit: &none}))
 	check(bad.JSON400, bad.HTTPResponse.Header.Get("X-Request-Id"), string(api.ErrorCodeValidationError), bad.Body)
-	stranger := must(w.client(t, w.Keys["revoked"]).GetAccountWithResponse(t.Context()))
-	check(stranger.JSON401, stranger.Headers401.XRequestId, string(api.ErrorCodeApiKeyRevoked), stranger.Body)
-	if stranger.Headers401.WWWAuthenticate != "Bearer" {
-		t.Errorf("a 401 asks for %q", stranger.Headers401.WWWAuthenticate)
+	invalid := must(w.client(t, w.Keys["revoked"]).GetAccountWithResponse(t.Context()))
+	check(invalid.JSON401, invalid.Headers401.XRequestId, string(api.ErrorCodeApiKeyRevoked), invalid.Body)
+	if invalid.Headers401.WWWAuthenticate != "Bearer" {
+		t.Errorf("a 401 has the WWW-Authenticate header %q", invalid.Headers401.WWWAuthenticate)
 	}
 	narrow := must(w.client(t, w.Keys["config_only"]).GetSummaryWithResponse(t.Context(), id, nil))
 	check(narrow.JSON403, narrow.Headers403.XRequestId, string(api.ErrorCodeInsufficientScope), narrow.Body)

@@ -1,3 +1,2 @@
-// Package golang calls a demo of sara with the generated client; its test is built once the client is there, with the tag
-// generated.
+// Package golang calls a demo of sara with the generated client. Its test needs the client, and the build tag generated.
 package golang

@@ -1,4 +1,4 @@
--- Asks Redis to admit a request, at the address and by the limits of the environment.
+-- Admits requests in Redis, with the address and the limits from the environment.
 local host, port, digest = os.getenv("REDIS_HOST"), os.getenv("REDIS_PORT"), os.getenv("ADMIT_DIGEST")
 local timeout = 1 -- second
 
@@ -9,8 +9,8 @@ local limits = word(os.getenv("PER_MINUTE")) .. word(os.getenv("PER_HOUR")) .. w
 local by_digest = "*9\r\n" .. word("EVALSHA") .. word(digest)
 local by_text = "*9\r\n" .. word("EVAL") .. word(script)
 
--- Sends a request and returns the line that is the reply. Each has a connection of its own: on those that an earlier request
--- left, one of some three hundred replies is noticed only when the timeout is over.
+-- Sends a request and returns the reply, which is one line. Each request has a new connection: on kept ones, one of about three
+-- hundred replies is noticed only after the timeout.
 local function ask(request)
 	local socket = core.tcp()
 	socket:settimeout(timeout)
@@ -19,8 +19,8 @@ local function ask(request)
 	return line
 end
 
--- Sets txn.left to what is left of the day; or txn.refusal to the limit that refuses, 1 minute, 2 hour, 3 day, and txn.wait
--- to seconds; or none of them if Redis does not answer.
+-- Sets txn.left to the requests left in the day, or txn.refusal to the limit that rejects (1 minute, 2 hour, 3 day) and txn.wait
+-- to seconds, or none of them if Redis does not answer.
 local function admit(txn)
 	local now = core.now()
 	local account, key = txn:get_var("txn.account"), txn:get_var("txn.key")

@@ -1,4 +1,4 @@
--- Answers a request: who asks, whether all limits admit it, and what is cached.
+-- Answers a request: authentication, the three limits, and the cache.
 local lrucache = require "resty.lrucache"
 local resp = require "resp"
 local sha256 = require "nginx.sha256"
@@ -47,7 +47,7 @@ local function new_grant(id, account, limits)
 	}
 end
 
--- The grant of a key from this worker's memory, or from Redis if that is older than key_seconds.
+-- Returns the record of a key, from this worker's memory or, if that is older than key_seconds, from Redis.
 local function find_grant(redis, bearer)
 	digest:reset()
 	digest:update(bearer)
@@ -61,7 +61,7 @@ local function find_grant(redis, bearer)
 	return grant
 end
 
--- Asks Redis to charge the limits. Only the time differs from one request of a key to the next.
+-- Charges the limits in Redis. For one key, only the time differs between requests.
 local function admit(redis, grant)
 	local now = word(ngx.now() * 1000)
 	local verdict, err = ask(redis, {grant.by_digest, now, grant.rest})
@@ -82,7 +82,7 @@ local function normalised(url)
 	return known
 end
 
--- The answer from the memory that the workers share, from Redis, or from the origin.
+-- Returns the answer from the shared memory, from Redis, or from the origin.
 local function find_answer(redis, account)
 	local name = account .. " " .. normalised(ngx.var.request_uri)
 	local body = answers:get(name)

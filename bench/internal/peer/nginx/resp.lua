@@ -1,21 +1,21 @@
--- The little of Redis's protocol that gate.lua needs. Requests are written once, where their words do not change.
+-- A minimal client for Redis. Constant requests are encoded once.
 local tcp, byte, sub, concat, tostring, tonumber, select = ngx.socket.tcp, string.byte, string.sub, table.concat, tostring, tonumber, select
 local M = {}
 
--- Returns a word as it stands in a request.
+-- Encodes one argument.
 function M.word(value)
 	value = tostring(value)
 	return "$" .. #value .. "\r\n" .. value .. "\r\n"
 end
 
--- Returns a request of the words.
+-- Encodes a request.
 function M.request(...)
 	local words = {"*" .. select("#", ...) .. "\r\n"}
 	for i = 1, select("#", ...) do words[i + 1] = M.word((select(i, ...))) end
 	return concat(words)
 end
 
--- Returns a connection, of those kept if there is one.
+-- Returns a connection, from the pool if possible.
 function M.connect(host, port, options, timeout)
 	local socket = tcp()
 	socket:settimeout(timeout)
@@ -27,7 +27,7 @@ end
 local function read(socket)
 	local line, err = socket:receive()
 	if not line then
-		socket:close() -- the reply may still come, and is for nobody else
+		socket:close() -- a late reply must not reach the next request
 		return nil, err
 	end
 	local kind, rest = byte(line), sub(line, 2)
@@ -51,8 +51,8 @@ local function read(socket)
 	return replies
 end
 
--- Sends a request, which may be a table of parts, and returns the reply: false for none, and nil with the reason if there
--- is an error.
+-- Sends a request, which may be a table of parts, and returns the reply: false for a null reply, and nil and the reason for
+-- an error.
 function M.ask(socket, request)
 	local sent, err = socket:send(request)
 	if not sent then return nil, err end
