@@ -108,8 +108,8 @@ func TestQueryReturnsRowsAndChargesOnce(t *testing.T) {
 
 func TestQueryIsNotSentIfTheChargeFails(t *testing.T) {
 	g := newGated(t, ok(rowsOfDevices))
-	broke := errors.New("no budget left")
-	if _, err := g.Query(t.Context(), target(), devices(), func(context.Context) error { return broke }); err != broke || g.calls() != 0 {
+	noBudget := errors.New("no budget left")
+	if _, err := g.Query(t.Context(), target(), devices(), func(context.Context) error { return noBudget }); err != noBudget || g.calls() != 0 {
 		t.Errorf("got %v after %d calls", err, g.calls())
 	}
 }
@@ -131,7 +131,7 @@ func TestQueryRejectsMalformedAnswers(t *testing.T) {
 func TestQueryRefusesWithoutCharge(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer http.HandlerFunc
-		fails  int // how often it takes to be known
+		fails  int // calls until the refusal is known
 		kind   Kind
 	}{
 		"cooldown":        {status(403, string(fixture(t, "quota_load.json"))), 1, Quota},
@@ -157,7 +157,7 @@ func TestQueryRefusesWithoutCharge(t *testing.T) {
 			g.answer(ok(rowsOfDevices))
 			g.clock.advance(15 * time.Minute)
 			if err := g.query(t, target()); err != nil {
-				t.Errorf("when it has passed: %v", err)
+				t.Errorf("after its end: %v", err)
 			}
 		})
 	}
@@ -222,13 +222,13 @@ func TestInspectAndSitemapsRecordHealth(t *testing.T) {
 	lost := target()
 	lost.Healthy, lost.AccessNote = false, "no access"
 	for name, test := range map[string]struct {
-		answer             http.HandlerFunc
-		target             Target
-		inspect, sitemaps_ []string
+		answer            http.HandlerFunc
+		target            Target
+		inspect, sitemaps []string
 	}{
 		"ok":               {ok(`{"inspectionResult":{"indexStatusResult":{}}}`), lost, []string{"connection-1 works", "property-1"}, nil},
 		"forbidden":        {status(403, string(fixture(t, "forbidden_denied.json"))), lost, nil, nil},
-		"forbidden anew":   {status(403, string(fixture(t, "forbidden_denied.json"))), target(), nil, nil},
+		"forbidden again":  {status(403, string(fixture(t, "forbidden_denied.json"))), target(), nil, nil},
 		"quota of its own": {status(429, "{}"), target(), nil, nil},
 		"revoked":          {status(401, "{}"), target(), []string{"connection-1 fails " + noteRevoked}, []string{"connection-1 fails " + noteRevoked}},
 	} {
@@ -240,8 +240,8 @@ func TestInspectAndSitemapsRecordHealth(t *testing.T) {
 			}
 			g = newGated(t, test.answer)
 			_, _ = g.Sitemaps(t.Context(), test.target)
-			if got := g.store.take(); !slices.Equal(got, test.sitemaps_) {
-				t.Errorf("Sitemaps recorded %q, want %q", got, test.sitemaps_)
+			if got := g.store.take(); !slices.Equal(got, test.sitemaps) {
+				t.Errorf("Sitemaps recorded %q, want %q", got, test.sitemaps)
 			}
 			g.answer(ok(rowsOfDevices))
 			g.clock.advance(deadMemory)
@@ -274,7 +274,7 @@ func TestStaleTargetsCostOneWriteAMinute(t *testing.T) {
 	g.clock.advance(recordMemory)
 	_ = g.query(t, old)
 	if got := g.store.take(); len(got) != 2 {
-		t.Errorf("recorded %q when the memory is over", got)
+		t.Errorf("recorded %q after a minute", got)
 	}
 }
 

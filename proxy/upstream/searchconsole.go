@@ -40,7 +40,6 @@ func (c *client) sites(ctx context.Context, acct Account) ([]Site, error) {
 // Sitemap is a sitemap that Search Console knows of a property, as it was when Google last looked.
 type Sitemap struct {
 	Path             string    // its URL; the file may be on any host
-	IsIndex          bool      // it names other sitemaps
 	IsPending        bool      // it was not processed yet; LastDownloaded may be set all the same
 	LastDownloaded   time.Time // UTC; zero: never
 	Warnings, Errors int64
@@ -56,7 +55,7 @@ func (c *client) sitemaps(ctx context.Context, acct Account, site string) ([]Sit
 		sitemaps = make([]Sitemap, 0, len(list.Sitemap))
 		for _, m := range list.Sitemap {
 			sitemaps = append(sitemaps, Sitemap{
-				Path: m.Path, IsIndex: m.IsSitemapsIndex, IsPending: m.IsPending,
+				Path: m.Path, IsPending: m.IsPending,
 				LastDownloaded: parseTime(m.LastDownloaded), Warnings: m.Warnings, Errors: m.Errors,
 			})
 		}
@@ -73,7 +72,6 @@ type Inspection struct {
 	CoverageState string    // the label in English, free text; empty when there is none
 	Verdict       string    // PASS, FAIL, NEUTRAL, PARTIAL or VERDICT_UNSPECIFIED; empty when there is none
 	LastCrawl     time.Time // UTC; zero: never
-	Sitemaps      []string  // in which Google found the URL, as far as it says
 }
 
 // inspectionLanguage keeps coverage labels in English: they come in the language that the request names.
@@ -94,7 +92,7 @@ func (c *client) inspect(ctx context.Context, acct Account, site, url string) (I
 		status := reply.InspectionResult.IndexStatusResult
 		inspection = Inspection{
 			CoverageState: status.CoverageState, Verdict: status.Verdict,
-			LastCrawl: parseTime(status.LastCrawlTime), Sitemaps: status.Sitemap,
+			LastCrawl: parseTime(status.LastCrawlTime),
 		}
 		return nil
 	})
@@ -128,8 +126,8 @@ func (c *client) service(ctx context.Context, access string) (*searchconsole.Ser
 	// The generated client ignores option.WithTokenSource beside WithHTTPClient, so the transport adds the token.
 	token := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: access})
 	httpClient := &http.Client{
-		Transport:     &oauth2.Transport{Source: token, Base: boundedBody{c.tokens.client.Transport}},
-		CheckRedirect: c.tokens.client.CheckRedirect, // that transport would send the token to the target of any redirect
+		Transport:     &oauth2.Transport{Source: token, Base: boundedBody{c.tokens.httpClient.Transport}},
+		CheckRedirect: c.tokens.httpClient.CheckRedirect, // that transport would send the token to the target of any redirect
 	}
 	service, err := searchconsole.NewService(ctx, option.WithHTTPClient(httpClient), option.WithEndpoint(c.transport.base+"/"))
 	if err != nil {

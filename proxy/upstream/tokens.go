@@ -31,10 +31,10 @@ const (
 // tokens holds the access tokens, one per connection. Refreshes are coalesced (singleflight): one goroutine refreshes a token
 // on a context of its own, and callers wait for it. A caller who leaves does not disturb the others.
 type tokens struct {
-	url    string
-	stored func(ctx context.Context, connectionID string) ([]byte, error)
-	now    func() time.Time
-	client *http.Client // also that of the generated client
+	url        string
+	stored     func(ctx context.Context, connectionID string) ([]byte, error)
+	now        func() time.Time
+	httpClient *http.Client // the generated client uses it too
 
 	metrics *metrics
 
@@ -83,7 +83,7 @@ func newTokens(cfg Config, metrics *metrics) *tokens {
 			return credentials, err
 		},
 		now: cfg.Now,
-		client: &http.Client{
+		httpClient: &http.Client{
 			Transport: &http.Transport{
 				TLSHandshakeTimeout: refreshTimeout,
 				IdleConnTimeout:     maxIdle,
@@ -103,7 +103,7 @@ func newTokens(cfg Config, metrics *metrics) *tokens {
 func (t *tokens) close() {
 	t.cancel()
 	t.refreshes.Wait()
-	t.client.CloseIdleConnections()
+	t.httpClient.CloseIdleConnections()
 }
 
 // get returns a valid access token, an *Error, a *CredentialsError, or ctx's own error.
@@ -270,7 +270,7 @@ func (t *tokens) send(ctx context.Context, file credentials) (*oauth2.Token, err
 }
 
 func (t *tokens) source(ctx context.Context, file credentials) oauth2.TokenSource {
-	client := &http.Client{Transport: underContext{ctx, t.client.Transport}, CheckRedirect: t.client.CheckRedirect}
+	client := &http.Client{Transport: underContext{ctx, t.httpClient.Transport}, CheckRedirect: t.httpClient.CheckRedirect}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, client)
 	if file.kind == ServiceAccount {
 		return (&jwt.Config{

@@ -97,19 +97,19 @@ func (t *transport) query(ctx context.Context, access, site string, body []byte)
 	req.Header.Set(fasthttp.HeaderAuthorization, "Bearer "+access)
 	req.SetBody(body) // copies it, since the exchange may outlive the caller
 
-	type result struct {
-		reply []byte
-		err   error
+	type answer struct {
+		body []byte
+		err  error
 	}
-	done := make(chan result, 1)
+	answers := make(chan answer, 1)
 	t.inflight.Go(func() {
 		defer fasthttp.ReleaseRequest(req)
-		reply, err := t.exchange(ctx, req, access)
-		done <- result{reply, err}
+		body, err := t.exchange(ctx, req, access)
+		answers <- answer{body, err}
 	})
 	select {
-	case r := <-done:
-		return r.reply, r.err
+	case a := <-answers:
+		return a.body, a.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
