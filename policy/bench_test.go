@@ -6,10 +6,10 @@ import (
 )
 
 // warm returns the check of one key that the gate knows.
-func warm(tb testing.TB) (check func()) {
+func warmGate(tb testing.TB) (check func()) {
 	key, hash := NewKey("sara")
-	w := newWorld(tb)
-	w.directory.keys[hash] = good()
+	w := newFixture(tb)
+	w.directory.keys[hash] = validKey()
 	request := Request{Authorization: "Bearer " + key, Address: "192.0.2.1", RequiredScopes: PerformanceRead}
 	return func() {
 		if _, err := w.Admit(context.Background(), request); err != nil {
@@ -19,7 +19,7 @@ func warm(tb testing.TB) (check func()) {
 }
 
 func BenchmarkAdmit(b *testing.B) {
-	check := warm(b)
+	check := warmGate(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		check()
@@ -30,7 +30,7 @@ func TestAWarmKeyCheckAllocatesTheGrantOnly(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates on its own account")
 	}
-	check := warm(t)
+	check := warmGate(t)
 	check()
 	if got := testing.AllocsPerRun(1000, check); got > 1 {
 		t.Errorf("%v allocations", got)
@@ -41,7 +41,7 @@ func TestAWarmPropertyAllocatesNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates on its own account")
 	}
-	w, key := newWorld(t), good()
+	w, key := newFixture(t), validKey()
 	grant := &Grant{Key: &key}
 	find := func() {
 		if _, err := w.Property(context.Background(), grant, "shop"); err != nil {

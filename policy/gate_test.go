@@ -29,7 +29,7 @@ func wantDenial(t *testing.T, err error, code, message string) {
 
 // A request with everything wrong is told the first thing in the order of checks; each repair shows the next one.
 func TestChecksComeInOrder(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	now := w.clock.now()
 	w.edit(func(k *Key) {
 		*k = Key{ID: "k1", Revoked: true, ExpiresAt: now, PlanName: "gone", PlanEnd: now, Scopes: ConfigRead}
@@ -42,10 +42,10 @@ func TestChecksComeInOrder(t *testing.T) {
 		grant         bool
 	}{
 		{nil, "", CodeInvalidKey, noKeyMessage, false},
-		{nil, "Basic " + goodKey, CodeInvalidKey, formMessage, false},
+		{nil, "Basic " + validKeyText, CodeInvalidKey, formMessage, false},
 		{nil, "Bearer other_live_GOOD", CodeInvalidKey, prefixMessage, false},
 		{nil, "Bearer sara_live_BAD", CodeInvalidKey, unknownMessage, false},
-		{nil, "Bearer " + goodKey, CodeRevokedKey, revokedMessage, false},
+		{nil, "Bearer " + validKeyText, CodeRevokedKey, revokedMessage, false},
 		{func(k *Key) { k.Revoked = false }, "", CodeExpiredKey, "the key expired on 2026-03-01T12:00:00Z: create another one", false},
 		{func(k *Key) { k.ExpiresAt = unlimited }, "", CodeNoAccess, noAccessMessage, true},
 		{func(k *Key) { k.PlanName = "trial" }, "", CodeNoAccess, noAccessMessage, true},
@@ -57,7 +57,7 @@ func TestChecksComeInOrder(t *testing.T) {
 			header = step.header
 		}
 		if step.repair != nil {
-			w.directory.write(func() { w.directory.edit(step.repair) })
+			w.directory.changeHere(func() { w.directory.edit(step.repair) })
 		}
 		grant, err := w.request(t.Context(), header, IndexingRead)
 		wantDenial(t, err, step.code, step.message)
@@ -65,15 +65,15 @@ func TestChecksComeInOrder(t *testing.T) {
 			t.Errorf("%s: grant %+v, want one: %t", step.message, grant, step.grant)
 		}
 	}
-	w.directory.write(func() { w.directory.edit(func(k *Key) { k.Scopes |= IndexingRead }) })
+	w.directory.changeHere(func() { w.directory.edit(func(k *Key) { k.Scopes |= IndexingRead }) })
 	if grant, err := w.request(t.Context(), header, IndexingRead); err != nil || grant.Plan != DefaultPlans()["pro"] {
 		t.Errorf("with everything repaired: %+v, %v", grant, err)
 	}
 }
 
 func TestFormsOfTheHeader(t *testing.T) {
-	w := newWorld(t)
-	for _, header := range []string{"Bearer " + goodKey, "bearer " + goodKey, "BEARER " + goodKey, "Bearer   " + goodKey, "Bearer " + goodKey + " "} {
+	w := newFixture(t)
+	for _, header := range []string{"Bearer " + validKeyText, "bearer " + validKeyText, "BEARER " + validKeyText, "Bearer   " + validKeyText, "Bearer " + validKeyText + " "} {
 		if grant, err := w.request(t.Context(), header, AllScopes); err != nil || grant.Key.ID != "k1" {
 			t.Errorf("%q: %+v, %v", header, grant, err)
 		}
@@ -88,14 +88,14 @@ func TestFormsOfTheHeader(t *testing.T) {
 		}
 	}
 	f("", noKeyMessage)
-	f(goodKey, formMessage)
-	f("Bearer"+goodKey, formMessage)
-	f("Bearer\t"+goodKey, formMessage)
-	f(" Bearer "+goodKey, formMessage)
-	f("Token "+goodKey, formMessage)
+	f(validKeyText, formMessage)
+	f("Bearer"+validKeyText, formMessage)
+	f("Bearer\t"+validKeyText, formMessage)
+	f(" Bearer "+validKeyText, formMessage)
+	f("Token "+validKeyText, formMessage)
 	f("Bearer", prefixMessage)
 	f("Bearer ", prefixMessage)
-	f("Bearer Bearer "+goodKey, prefixMessage)
+	f("Bearer Bearer "+validKeyText, prefixMessage)
 	f("Bearer GOOD", prefixMessage)
 	f("Bearer sara_test_GOOD", prefixMessage)
 	f("Bearer SARA_live_GOOD", prefixMessage)
@@ -107,20 +107,20 @@ func TestFormsOfTheHeader(t *testing.T) {
 	f("Bearer sara_live_"+strings.Repeat("x", maxKeyLength-len("sara_live_")), unknownMessage)
 	f("Bearer sara_live_", unknownMessage)
 	f("Bearer sara_live_good", unknownMessage)
-	f("Bearer "+goodKey+" "+goodKey, unknownMessage)
+	f("Bearer "+validKeyText+" "+validKeyText, unknownMessage)
 }
 
 // The clock decides, not what is remembered: the instants hold to the nanosecond on a warm key that is asked for once.
 func TestExpiryAndPlanEndHoldAtTheInstant(t *testing.T) {
 	f := func(name string, limit func(k *Key, at time.Time), code, message string) {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.edit(func(k *Key) { limit(k, w.clock.now().Add(time.Millisecond)) })
 			wantCode(t, "", nil)(w.admit(t.Context()))
 			w.clock.advance(time.Millisecond - 1)
 			wantCode(t, "", nil)(w.admit(t.Context()))
 			w.clock.advance(1)
-			_, err := w.request(t.Context(), "Bearer "+goodKey, 0)
+			_, err := w.request(t.Context(), "Bearer "+validKeyText, 0)
 			wantDenial(t, err, code, message)
 			wantCalls(t, w.directory, 1)
 		})
@@ -132,11 +132,11 @@ func TestExpiryAndPlanEndHoldAtTheInstant(t *testing.T) {
 }
 
 func TestEverySetOfScopesAgainstEveryNeed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for held := Scopes(0); held <= AllScopes; held++ {
-		w.directory.write(func() { w.directory.edit(func(k *Key) { k.Scopes = held }) })
+		w.directory.changeHere(func() { w.directory.edit(func(k *Key) { k.Scopes = held }) })
 		for need := Scopes(0); need <= AllScopes; need++ {
-			grant, err := w.request(t.Context(), "Bearer "+goodKey, need)
+			grant, err := w.request(t.Context(), "Bearer "+validKeyText, need)
 			if grant == nil || grant.Key.Scopes != held {
 				t.Fatalf("held %v, needed %v: grant %+v", held.Names(), need.Names(), grant)
 			}
@@ -156,12 +156,12 @@ func TestEverySetOfScopesAgainstEveryNeed(t *testing.T) {
 }
 
 func TestAKeyInAWorkspaceAsksForThatWorkspaceOnly(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.edit(func(k *Key) { k.Workspace = &Workspace{ID: "w1", Name: "One"} })
-	w.directory.change(func() {
+	w.directory.changeElsewhere(func() {
 		w.directory.properties[propertyQuery{"p1", "w1", "blog"}] = []Property{{ID: "blog", Slug: "blog"}}
 	})
-	grant, err := w.request(t.Context(), "Bearer "+goodKey, PropertiesRead)
+	grant, err := w.request(t.Context(), "Bearer "+validKeyText, PropertiesRead)
 	if err != nil || grant.WorkspaceID() != "w1" {
 		t.Fatalf("%+v, %v", grant, err)
 	}
@@ -174,7 +174,7 @@ func TestAKeyInAWorkspaceAsksForThatWorkspaceOnly(t *testing.T) {
 
 // Until the day on which the request was admitted ends, and not from the next one's.
 func TestAGateGivesBackTheCallsOfARequest(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.config.Budget = NewMemoryBudget(w.clock.now)
 	want := func(calls int) {
 		t.Helper()
@@ -182,7 +182,7 @@ func TestAGateGivesBackTheCallsOfARequest(t *testing.T) {
 			t.Errorf("%d calls are charged, want %d", got, calls)
 		}
 	}
-	grant, err := w.request(t.Context(), "Bearer "+goodKey, 0)
+	grant, err := w.request(t.Context(), "Bearer "+validKeyText, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,8 +203,8 @@ func TestAGateGivesBackTheCallsOfARequest(t *testing.T) {
 
 // The header's bytes are the next request's once the gate has decided.
 func TestAGateKeepsNothingOfTheHeader(t *testing.T) {
-	w := newWorld(t)
-	raw := make([]byte, len("Bearer "+goodKey))
+	w := newFixture(t)
+	raw := make([]byte, len("Bearer "+validKeyText))
 	admit := func(header string) error {
 		n := copy(raw, header)
 		_, err := w.request(t.Context(), unsafe.String(&raw[0], n), 0)
@@ -212,7 +212,7 @@ func TestAGateKeepsNothingOfTheHeader(t *testing.T) {
 		return err
 	}
 	for range 2 {
-		if err := admit("Bearer " + goodKey); err != nil {
+		if err := admit("Bearer " + validKeyText); err != nil {
 			t.Error(err)
 		}
 		wantDenial(t, admit("Bearer sara_live_BAD"), CodeInvalidKey, unknownMessage)
@@ -224,25 +224,25 @@ func TestAGateKeepsNothingOfTheHeader(t *testing.T) {
 // What was found out for one request holds for the next until something changes, or half a minute is over.
 func TestAGrantHoldsUntilSomethingChanges(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(w *world)
+		change func(w *fixture)
 		holds  bool
 	}{
-		"nothing":          {func(*world) {}, true},
-		"a second":         {func(w *world) { w.clock.advance(editionTTL) }, true},
-		"longer, unasked":  {func(w *world) { w.clock.advance(editionTTL + 1) }, false},
-		"longer, asked":    {func(w *world) { w.clock.advance(answerTTL); wantCode(t, "", nil)(w.admit(t.Context())) }, true},
-		"half a minute":    {func(w *world) { w.clock.advance(answerTTL + 1); wantCode(t, "", nil)(w.admit(t.Context())) }, false},
-		"a clock set back": {func(w *world) { w.clock.advance(-1) }, false},
-		"of this process":  {func(w *world) { w.directory.write(func() {}) }, false},
-		"told of":          {func(w *world) { w.Invalidate() }, false},
-		"of another, seen": {func(w *world) {
-			w.directory.change(func() {})
+		"nothing":          {func(*fixture) {}, true},
+		"a second":         {func(w *fixture) { w.clock.advance(editionTTL) }, true},
+		"longer, unasked":  {func(w *fixture) { w.clock.advance(editionTTL + 1) }, false},
+		"longer, asked":    {func(w *fixture) { w.clock.advance(answerTTL); wantCode(t, "", nil)(w.admit(t.Context())) }, true},
+		"half a minute":    {func(w *fixture) { w.clock.advance(answerTTL + 1); wantCode(t, "", nil)(w.admit(t.Context())) }, false},
+		"a clock set back": {func(w *fixture) { w.clock.advance(-1) }, false},
+		"of this process":  {func(w *fixture) { w.directory.changeHere(func() {}) }, false},
+		"told of":          {func(w *fixture) { w.Invalidate() }, false},
+		"of another, seen": {func(w *fixture) {
+			w.directory.changeElsewhere(func() {})
 			w.clock.advance(editionTTL + 1)
 			wantCode(t, "", nil)(w.admit(t.Context()))
 		}, false},
 	} {
-		w := newWorld(t)
-		grant, err := w.request(t.Context(), "Bearer "+goodKey, 0)
+		w := newFixture(t)
+		grant, err := w.request(t.Context(), "Bearer "+validKeyText, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,10 +255,10 @@ func TestAGrantHoldsUntilSomethingChanges(t *testing.T) {
 
 // Who asks again is judged by the clock and by scope, and charged, as if for the first time.
 func TestAskingAgainIsJudgedAgain(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	end := w.clock.now().Add(10 * time.Second)
 	w.edit(func(k *Key) { k.ExpiresAt, k.PlanEnd, k.Scopes = end.Add(time.Second), end, PerformanceRead })
-	grant, err := w.request(t.Context(), "Bearer "+goodKey, 0)
+	grant, err := w.request(t.Context(), "Bearer "+validKeyText, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

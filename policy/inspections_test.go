@@ -21,7 +21,6 @@ const inspectedSite = "https://www.example.com/{shop}/"
 // openInspections returns the quota as one process has it, which waits for Redis as long as a busy machine may take.
 func openInspections(t *testing.T, url string, limits InspectionLimits) *Inspections {
 	t.Helper()
-	const patience = 5 * time.Second
 	client, err := openRedis(url, patience)
 	if err != nil {
 		t.Fatal(err)
@@ -42,49 +41,46 @@ func (q *Inspections) mustTake(t *testing.T, site string, day int32) (bool, time
 	return granted, wait
 }
 
-func TestProcessesShareTheInspectionsOfADay(t *testing.T) {
-	f := func(t *testing.T, address string) {
-		const perDay, processes, workers = 150, 3, 8
-		var quotas []*Inspections
-		for range processes {
-			quotas = append(quotas, openInspections(t, address, InspectionLimits{PerDay: perDay, PerMinute: 100_000}))
-		}
-		var taken atomic.Int64
-		var running sync.WaitGroup
-		for _, q := range quotas {
-			for range workers {
-				running.Go(func() {
-					for {
-						granted, wait, err := q.Take(t.Context(), inspectedSite, 20_000)
-						if granted {
-							taken.Add(1)
-						}
-						if err != nil || wait != 0 {
-							t.Errorf("wait %v, %v", wait, err)
-						}
-						if !granted {
-							return
-						}
+// testSharedInspections checks that processes share the quota of a site and a day exactly.
+func testSharedInspections(t *testing.T, address string) {
+	const perDay, processes, workers = 150, 3, 8
+	var quotas []*Inspections
+	for range processes {
+		quotas = append(quotas, openInspections(t, address, InspectionLimits{PerDay: perDay, PerMinute: 100_000}))
+	}
+	var taken atomic.Int64
+	var running sync.WaitGroup
+	for _, q := range quotas {
+		for range workers {
+			running.Go(func() {
+				for {
+					granted, wait, err := q.Take(t.Context(), inspectedSite, 20_000)
+					if granted {
+						taken.Add(1)
 					}
-				})
-			}
-		}
-		running.Wait()
-		if n := taken.Load(); n != perDay {
-			t.Errorf("%d processes took %d of %d inspections", processes, n, perDay)
-		}
-		for _, c := range []struct {
-			site string
-			day  int32
-			want bool
-		}{{inspectedSite, 20_000, false}, {inspectedSite, 20_001, true}, {inspectedSite, 20_000, false}, {"sc-domain:example.com", 20_000, true}} {
-			if granted, wait := quotas[0].mustTake(t, c.site, c.day); granted != c.want || wait != 0 {
-				t.Errorf("%s on day %d: %v, wait %v", c.site, c.day, granted, wait)
-			}
+					if err != nil || wait != 0 {
+						t.Errorf("wait %v, %v", wait, err)
+					}
+					if !granted {
+						return
+					}
+				}
+			})
 		}
 	}
-	t.Run("single", func(t *testing.T) { f(t, redistest.Single(t).URL()) })
-	t.Run("cluster", func(t *testing.T) { f(t, redistest.Cluster(t).URL()) })
+	running.Wait()
+	if n := taken.Load(); n != perDay {
+		t.Errorf("%d processes took %d of %d inspections", processes, n, perDay)
+	}
+	for _, c := range []struct {
+		site string
+		day  int32
+		want bool
+	}{{inspectedSite, 20_000, false}, {inspectedSite, 20_001, true}, {inspectedSite, 20_000, false}, {"sc-domain:example.com", 20_000, true}} {
+		if granted, wait := quotas[0].mustTake(t, c.site, c.day); granted != c.want || wait != 0 {
+			t.Errorf("%s on day %d: %v, wait %v", c.site, c.day, granted, wait)
+		}
+	}
 }
 
 func TestAnInspectionIsOfTheDayAndTheMinuteOrOfNeither(t *testing.T) {
@@ -190,26 +186,26 @@ func TestInspectionsWaitForARedisThatIsAway(t *testing.T) {
 }
 
 // virtual is an Inspections whose server has the time that a test sets.
-type virtual struct {
+type virtualInspections struct {
 	*Inspections
 	t   *testing.T
 	now int64 // microseconds
 }
 
 // newVirtual gives the script the time as further arguments; all else of it is what runs in production.
-func newVirtual(t *testing.T, address string, limits InspectionLimits) *virtual {
+func newVirtualInspections(t *testing.T, address string, limits InspectionLimits) *virtualInspections {
 	t.Helper()
 	const clock = "redis.call('TIME')"
 	if strings.Count(inspectLua, clock) != 1 {
 		t.Fatalf("the script does not read the clock by %s once", clock)
 	}
-	v := &virtual{openInspections(t, address, limits), t, 1_764_000_000_000_000}
+	v := &virtualInspections{openInspections(t, address, limits), t, 1_764_000_000_000_000}
 	v.script = redis.NewScript(strings.Replace(inspectLua, clock, "{ARGV[4], ARGV[5]}", 1))
 	return v
 }
 
 // take asks at the virtual time.
-func (v *virtual) take(site string) (granted bool, wait int64) {
+func (v *virtualInspections) take(site string) (granted bool, wait int64) {
 	v.t.Helper()
 	numbers, err := v.script.Run(v.t.Context(), v.client, inspectionKeys(site, 7), v.perDay, v.interval.Microseconds(), v.capacity,
 		v.now/1e6, v.now%1e6).Int64Slice()
@@ -223,7 +219,7 @@ func TestNoMinuteSeesMoreInspectionsThanTheLimit(t *testing.T) {
 	server := redistest.Single(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, perMinute := range []int{1, 2, 7, 60, 599, 600} {
-		v := newVirtual(t, server.URL(), InspectionLimits{PerDay: 1_000_000, PerMinute: perMinute})
+		v := newVirtualInspections(t, server.URL(), InspectionLimits{PerDay: 1_000_000, PerMinute: perMinute})
 		site := strconv.Itoa(perMinute)
 		var grants []int64
 		end := v.now + 4*60e6
@@ -260,7 +256,7 @@ func TestNoMinuteSeesMoreInspectionsThanTheLimit(t *testing.T) {
 }
 
 func TestAGreedyInspectorGetsNearlyTheWholeMinute(t *testing.T) {
-	v := newVirtual(t, redistest.Single(t).URL(), InspectionLimits{PerDay: 1_000_000})
+	v := newVirtualInspections(t, redistest.Single(t).URL(), InspectionLimits{PerDay: 1_000_000})
 	grants, end := 0, v.now+60e6
 	for v.now < end {
 		granted, wait := v.take("site")

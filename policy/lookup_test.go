@@ -15,16 +15,16 @@ import (
 )
 
 // eachKind runs a test over both memories of a gate, through a question that is answered and one that is not.
-func eachKind(t *testing.T, do func(t *testing.T, w *world, known, unknown func(context.Context) (string, error), unknownCode string)) {
+func forKeysAndProperties(t *testing.T, do func(t *testing.T, w *fixture, known, unknown func(context.Context) (string, error), unknownCode string)) {
 	t.Run("key", func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		do(t, w, w.admit, func(ctx context.Context) (string, error) {
 			_, err := w.request(ctx, "Bearer sara_live_BAD", 0)
 			return codeOf(err)
 		}, CodeInvalidKey)
 	})
 	t.Run("property", func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		find := func(reference string) func(context.Context) (string, error) {
 			return func(ctx context.Context) (string, error) { return w.find(ctx, reference) }
 		}
@@ -33,7 +33,7 @@ func eachKind(t *testing.T, do func(t *testing.T, w *world, known, unknown func(
 }
 
 func TestAnswersAreRememberedUntilSomethingChanges(t *testing.T) {
-	eachKind(t, func(t *testing.T, w *world, known, unknown func(context.Context) (string, error), unknownCode string) {
+	forKeysAndProperties(t, func(t *testing.T, w *fixture, known, unknown func(context.Context) (string, error), unknownCode string) {
 		f := func(ask func(context.Context) (string, error), code string) {
 			t.Helper()
 			asked := w.directory.calls()
@@ -42,7 +42,7 @@ func TestAnswersAreRememberedUntilSomethingChanges(t *testing.T) {
 				w.clock.advance(2 * editionTTL)
 			}
 			wantCalls(t, w.directory, asked+1)
-			w.directory.change(func() {})
+			w.directory.changeElsewhere(func() {})
 			wantCode(t, code, nil)(ask(t.Context()))
 			wantCalls(t, w.directory, asked+2)
 			w.clock.advance(answerTTL)
@@ -58,13 +58,13 @@ func TestAnswersAreRememberedUntilSomethingChanges(t *testing.T) {
 }
 
 func TestWhetherSomethingChangedIsAskedOnceASecond(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for looked := 1; looked <= 3; looked++ {
 		wantCode(t, "", nil)(w.admit(t.Context()))
 		w.clock.advance(editionTTL)
 		wantCode(t, "", nil)(w.find(t.Context(), "shop"))
-		if w.directory.looked != looked {
-			t.Errorf("the directory was asked %d times whether something has changed, want %d", w.directory.looked, looked)
+		if w.directory.editionReads != looked {
+			t.Errorf("the directory was asked %d times whether something has changed, want %d", w.directory.editionReads, looked)
 		}
 		w.clock.advance(1)
 	}
@@ -72,7 +72,7 @@ func TestWhetherSomethingChangedIsAskedOnceASecond(t *testing.T) {
 }
 
 func TestAClockThatWentBackIsNotTrusted(t *testing.T) {
-	eachKind(t, func(t *testing.T, w *world, known, _ func(context.Context) (string, error), _ string) {
+	forKeysAndProperties(t, func(t *testing.T, w *fixture, known, _ func(context.Context) (string, error), _ string) {
 		wantCode(t, "", nil)(known(t.Context()))
 		w.clock.advance(-time.Minute)
 		wantCode(t, "", nil)(known(t.Context()))
@@ -81,43 +81,43 @@ func TestAClockThatWentBackIsNotTrusted(t *testing.T) {
 }
 
 func TestAChangeElsewhereIsSeenWithinOneSecond(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	wantCode(t, "", nil)(w.admit(t.Context()))
 	wantCode(t, CodeNotFound, nil)(w.find(t.Context(), "new"))
 	w.edit(revoke)
-	w.directory.change(func() { w.directory.properties[propertyQuery{"p1", "", "new"}] = []Property{{Slug: "new"}} })
+	w.directory.changeElsewhere(func() { w.directory.properties[propertyQuery{"p1", "", "new"}] = []Property{{Slug: "new"}} })
 	w.clock.advance(time.Second + 1)
 	wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
 	wantCode(t, "", nil)(w.find(t.Context(), "new"))
 }
 
 func TestAChangeOfThisProcessIsSeenAtOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	wantCode(t, "", nil)(w.admit(t.Context()))
 	wantCode(t, "", nil)(w.find(t.Context(), "shop"))
-	w.directory.write(func() {
+	w.directory.changeHere(func() {
 		w.directory.edit(revoke)
 		delete(w.directory.properties, propertyQuery{"p1", "", "shop"})
 	})
 	wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
 	wantCode(t, CodeNotFound, nil)(w.find(t.Context(), "shop"))
 
-	w.directory.write(func() {})
-	w.directory.fail(errDown)
-	wantCode(t, "", errDown)(w.admit(t.Context()))
+	w.directory.changeHere(func() {})
+	w.directory.fail(errDirectoryDown)
+	wantCode(t, "", errDirectoryDown)(w.admit(t.Context()))
 }
 
 // What was read before a write answers only those who asked before it.
 func TestAnAnswerOnItsWayDuringAChangeIsNotRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newRealWorld(t)
+		w := newSynctestFixture(t)
 		wantCode(t, CodeNotFound, nil)(w.find(t.Context(), "nowhere")) // so that it is the key that is held, not the edition
-		release := w.directory.hold()
+		release := w.directory.block()
 		var early sync.WaitGroup
 		early.Go(func() { wantCode(t, "", nil)(w.admit(t.Context())) })
 		synctest.Wait()
-		w.directory.unhold()
-		w.directory.write(func() { w.directory.edit(revoke) })
+		w.directory.unblock()
+		w.directory.changeHere(func() { w.directory.edit(revoke) })
 		wantCode(t, CodeRevokedKey, nil)(w.admit(t.Context()))
 		release()
 		early.Wait()
@@ -127,8 +127,8 @@ func TestAnAnswerOnItsWayDuringAChangeIsNotRemembered(t *testing.T) {
 
 func TestSimultaneousMissesAskOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newRealWorld(t)
-		release := w.directory.hold()
+		w := newSynctestFixture(t)
+		release := w.directory.block()
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() { wantCode(t, "", nil)(w.admit(t.Context())) })
@@ -143,9 +143,9 @@ func TestSimultaneousMissesAskOnce(t *testing.T) {
 
 // Who saw a miss just before another's answer came in finds that answer, and does not ask again.
 func TestAMissThatComesTooLateAsksNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	wantCode(t, "", nil)(w.admit(t.Context()))
-	late, err := w.keys.fill(t.Context(), HashKey(goodKey), version{})
+	late, err := w.keys.fill(t.Context(), HashKey(validKeyText), version{})
 	if err != nil || late.value.ID != "k1" {
 		t.Errorf("%+v, %v", late, err)
 	}
@@ -155,10 +155,10 @@ func TestAMissThatComesTooLateAsksNothing(t *testing.T) {
 // The directory may have read its answer at the start of the time that it took.
 func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newRealWorld(t)
-		time.AfterFunc(editionTTL/2, w.directory.hold())
+		w := newSynctestFixture(t)
+		time.AfterFunc(editionTTL/2, w.directory.block())
 		wantCode(t, "", nil)(w.admit(t.Context()))
-		w.directory.unhold()
+		w.directory.unblock()
 		w.edit(revoke)
 		time.Sleep(editionTTL / 2)
 		wantCode(t, "", nil)(w.admit(t.Context()))
@@ -169,8 +169,8 @@ func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
 
 func TestACallerWhoHangsUpFailsNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newRealWorld(t)
-		release := w.directory.hold()
+		w := newSynctestFixture(t)
+		release := w.directory.block()
 		ctx, hangUp := context.WithCancel(t.Context())
 		var first, second sync.WaitGroup
 		first.Go(func() { wantCode(t, "", context.Canceled)(w.admit(ctx)) })
@@ -187,7 +187,7 @@ func TestACallerWhoHangsUpFailsNobodyElse(t *testing.T) {
 
 func TestMemoryIsBounded(t *testing.T) {
 	const size = 100
-	w := newWorld(t)
+	w := newFixture(t)
 	l, err := newCache(w.clock.now, editionTTL, size, func(_ context.Context, n int) (int, error) {
 		if n%2 == 0 {
 			return 0, ErrUnknown
@@ -217,11 +217,11 @@ func TestNobodySharesAnAnswer(t *testing.T) {
 		{`p1" "w`, "", "x"}, {"p1", `" "w`, "x"},
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newRealWorld(t)
+		w := newSynctestFixture(t)
 		for i, q := range questions {
 			w.directory.properties[q] = []Property{{ID: fmt.Sprint(i), Site: q.reference}}
 		}
-		release := w.directory.hold()
+		release := w.directory.block()
 		askAll := func() *sync.WaitGroup {
 			var all sync.WaitGroup
 			for i, q := range questions {
@@ -244,7 +244,7 @@ func TestNobodySharesAnAnswer(t *testing.T) {
 }
 
 func TestALongReferenceIsNobodysAndNotRemembered(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	reference := strings.Repeat("x", maxReferenceLength+1)
 	w.directory.properties[propertyQuery{"p1", "", reference}] = []Property{{Site: reference}}
 	w.directory.properties[propertyQuery{"p1", "", reference[1:]}] = []Property{{Site: reference[1:]}}
@@ -256,7 +256,7 @@ func TestALongReferenceIsNobodysAndNotRemembered(t *testing.T) {
 // Whoever asks after a write sees it or a later one, whatever fails, hangs up or refreshes meanwhile.
 func TestNoAnswerIsOlderThanAWriteBeforeIt(t *testing.T) {
 	const writes = 2_000
-	w := newWorld(t)
+	w := newFixture(t)
 	start := w.clock.now().Add(time.Hour).UnixNano()
 	set := func(n int64) func(k *Key) { return func(k *Key) { k.ExpiresAt = time.Unix(0, start+n) } }
 	w.edit(set(0))
@@ -276,7 +276,7 @@ func TestNoAnswerIsOlderThanAWriteBeforeIt(t *testing.T) {
 					cancel()
 				}
 				least := written.Load()
-				grant, err := w.request(ctx, "Bearer "+goodKey, 0)
+				grant, err := w.request(ctx, "Bearer "+validKeyText, 0)
 				if err == nil && grant.Key.ExpiresAt.UnixNano()-start < least {
 					t.Errorf("got write %d after write %d was done", grant.Key.ExpiresAt.UnixNano()-start, least)
 				}
@@ -285,11 +285,11 @@ func TestNoAnswerIsOlderThanAWriteBeforeIt(t *testing.T) {
 		})
 	}
 	for n := int64(1); n <= writes; n++ {
-		w.directory.write(func() {
+		w.directory.changeHere(func() {
 			w.directory.edit(set(n))
 			w.directory.failure = nil
 			if n%3 == 0 {
-				w.directory.failure = errDown
+				w.directory.failure = errDirectoryDown
 			}
 		})
 		written.Store(n)
@@ -298,7 +298,7 @@ func TestNoAnswerIsOlderThanAWriteBeforeIt(t *testing.T) {
 	close(done)
 	readers.Wait()
 	w.directory.fail(nil)
-	if grant, err := w.request(t.Context(), "Bearer "+goodKey, 0); err != nil || grant.Key.ExpiresAt.UnixNano() != start+writes {
+	if grant, err := w.request(t.Context(), "Bearer "+validKeyText, 0); err != nil || grant.Key.ExpiresAt.UnixNano() != start+writes {
 		t.Errorf("after all writes: %+v, %v", grant, err)
 	}
 }

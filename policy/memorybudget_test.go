@@ -47,7 +47,7 @@ func (l *fakeUsageStore) Usage(_ context.Context, day int64) ([]UsageCount, erro
 }
 
 // keepOnce runs Keep for so many ticks and its end, and returns what it reported.
-func keepOnce(local *MemoryBudget, ledger UsageStore, ticks int) (reported []error) {
+func persistTicks(local *MemoryBudget, ledger UsageStore, ticks int) (reported []error) {
 	ctx, stop := context.WithCancel(context.Background())
 	tick, ended := make(chan time.Time), make(chan struct{})
 	go func() {
@@ -67,9 +67,9 @@ func noon() *manualClock { return clockAt(time.Date(2026, 3, 5, 12, 30, 0, 0, ti
 func TestLocalCountsSurviveARestart(t *testing.T) {
 	clock, ledger := noon(), &fakeUsageStore{kept: map[string]UsageCount{}}
 	before := NewMemoryBudget(clock.now)
-	admitN(before, 3, "a", "k", ample())
-	_ = before.ChargeLiveCalls(t.Context(), "a", "p", 2, ample())
-	if reported := keepOnce(before, ledger, 0); len(reported) != 0 {
+	admitN(before, 3, "a", "k", generousPlan())
+	_ = before.ChargeLiveCalls(t.Context(), "a", "p", 2, generousPlan())
+	if reported := persistTicks(before, ledger, 0); len(reported) != 0 {
 		t.Errorf("reported %v", reported)
 	}
 
@@ -81,7 +81,7 @@ func TestLocalCountsSurviveARestart(t *testing.T) {
 		t.Errorf("after the restart: %+v", usage)
 	}
 	saves := ledger.saves
-	keepOnce(after, ledger, 2)
+	persistTicks(after, ledger, 2)
 	if ledger.saves != saves {
 		t.Errorf("saved %d times what had not changed", ledger.saves-saves)
 	}
@@ -103,8 +103,8 @@ func TestLocalCountsSurviveARestart(t *testing.T) {
 func TestASaveThatDoesNotWorkLosesNoCounts(t *testing.T) {
 	clock, ledger := noon(), &fakeUsageStore{kept: map[string]UsageCount{}, fail: 2}
 	local := NewMemoryBudget(clock.now)
-	admitN(local, 3, "a", "k", ample())
-	reported := keepOnce(local, ledger, 2)
+	admitN(local, 3, "a", "k", generousPlan())
+	reported := persistTicks(local, ledger, 2)
 	if len(reported) != 2 || !errors.Is(reported[0], errUsageStore) || !strings.Contains(reported[0].Error(), "1 accounts") {
 		t.Errorf("reported %v, want both saves that failed", reported)
 	}
@@ -115,9 +115,9 @@ func TestASaveThatDoesNotWorkLosesNoCounts(t *testing.T) {
 
 func TestWhatIsUsedDuringASaveIsSavedWithTheNext(t *testing.T) {
 	local := NewMemoryBudget(noon().now)
-	admitN(local, 1, "a", "k", ample())
+	admitN(local, 1, "a", "k", generousPlan())
 	saved := local.unsynced()
-	admitN(local, 1, "a", "k", ample())
+	admitN(local, 1, "a", "k", generousPlan())
 	local.markSynced(saved[0].used)
 	if changes := local.unsynced(); len(changes) != 1 || changes[0].used.minus(changes[0].synced).InDay != 1 {
 		t.Errorf("changes %+v, want the second request", changes)
@@ -126,7 +126,7 @@ func TestWhatIsUsedDuringASaveIsSavedWithTheNext(t *testing.T) {
 
 func TestMidnightDoesNotRefillTheMinute(t *testing.T) {
 	clock := clockAt(time.Date(2026, 3, 5, 23, 59, 59, 0, time.UTC))
-	local, plan := NewMemoryBudget(clock.now), ample()
+	local, plan := NewMemoryBudget(clock.now), generousPlan()
 	plan.RequestsPerMinutePerKey, plan.LiveCallsPerMinutePerProperty = 2, 2
 	admitN(local, 2, "a", "k", plan)
 	_ = local.ChargeLiveCalls(t.Context(), "a", "p", 2, plan)
@@ -146,7 +146,7 @@ func TestMidnightDoesNotRefillTheMinute(t *testing.T) {
 
 func TestAClockThatIsSetBackGivesNothingOutAgain(t *testing.T) {
 	clock := clockAt(time.Date(2026, 3, 5, 23, 59, 0, 0, time.UTC))
-	local, plan := NewMemoryBudget(clock.now), ample()
+	local, plan := NewMemoryBudget(clock.now), generousPlan()
 	plan.RequestsPerDay = 3
 	admitN(local, 3, "a", "k", plan)
 	clock.advance(2 * time.Hour)
@@ -166,7 +166,7 @@ func TestAClockThatIsSetBackGivesNothingOutAgain(t *testing.T) {
 
 func TestAClockThatIsSetBackLocksNobodyOutOfTheMinute(t *testing.T) {
 	clock := noon()
-	local, plan := NewMemoryBudget(clock.now), ample()
+	local, plan := NewMemoryBudget(clock.now), generousPlan()
 	plan.RequestsPerMinutePerKey = 2
 	admitN(local, 2, "a", "k", plan)
 	clock.advance(-24 * time.Hour)
@@ -183,8 +183,8 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 	local := NewMemoryBudget(clock.now)
 	for i := range 1000 {
 		id := fmt.Sprint(i)
-		admitN(local, 1, id, id, ample())
-		_ = local.ChargeLiveCalls(t.Context(), id, id, 1, ample())
+		admitN(local, 1, id, id, generousPlan())
+		_ = local.ChargeLiveCalls(t.Context(), id, id, 1, generousPlan())
 	}
 	clock.advance(time.Hour)
 	local.Usage(t.Context(), "0")

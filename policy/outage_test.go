@@ -11,8 +11,8 @@ import (
 	"sara/policy/redistest"
 )
 
-// slowest asks n times at once and returns how long the slowest had to wait.
-func slowest(n int, ask func(i int)) time.Duration {
+// slowestOf calls ask n times concurrently and returns how long the slowest call took.
+func slowestOf(n int, ask func(i int)) time.Duration {
 	var mu sync.Mutex
 	var most time.Duration
 	var done sync.WaitGroup
@@ -29,7 +29,7 @@ func slowest(n int, ask func(i int)) time.Duration {
 	return most
 }
 
-func (s *testShared) wantState(t *testing.T, degraded bool, logged int) {
+func (s *testRedisBudget) wantDegraded(t *testing.T, degraded bool, logged int) {
 	t.Helper()
 	gauge := 0.0
 	if degraded {
@@ -43,17 +43,17 @@ func (s *testShared) wantState(t *testing.T, degraded bool, logged int) {
 	}
 }
 
-func TestAKilledRedisCostsNobodyTheirShareAndIsGivenTheCounts(t *testing.T) {
-	awayFromTheHour(t)
+func TestRedisBudgetAdmitsItsShareWhileRedisIsDownAndSyncsLater(t *testing.T) {
+	avoidHourEnd(t)
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{replicas: 2})
-	ctx, plan := t.Context(), ample()
+	s := startRedisBudget(t, server.URL(), redisOptions{replicas: 2})
+	ctx, plan := t.Context(), generousPlan()
 	plan.RequestsPerDay, plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 100, 40, 40
 	admitN(s, 5, "a", "k", plan)
 	server.Kill()
 
 	if admitted, refusal := admitN(s, 60, "a", "k", plan); admitted != 50 {
-		t.Errorf("admitted %d of a share of 50, then %+v", admitted, refusal)
+		t.Errorf("admitted %d, want a share of 50; then %+v", admitted, refusal)
 	} else {
 		wantRefusal(t, refusal, AccountDay, 100, 24*time.Hour)
 	}
@@ -64,36 +64,36 @@ func TestAKilledRedisCostsNobodyTheirShareAndIsGivenTheCounts(t *testing.T) {
 		}
 	}
 	if calls != 10 {
-		t.Errorf("%d calls of half a share, 10", calls)
+		t.Errorf("%d calls, want half a share, 10", calls)
 	}
 	if usage := s.Usage(ctx, "a"); usage.RequestsToday != 50 || usage.CallsToday != 10 {
 		t.Errorf("usage %+v", usage)
 	}
-	s.wantState(t, true, 1)
-	s.look()
-	s.wantState(t, true, 1)
+	s.wantDegraded(t, true, 1)
+	s.probeNow()
+	s.wantDegraded(t, true, 1)
 
 	server.Start()
-	s.look()
-	s.wantState(t, false, 2)
+	s.probeNow()
+	s.wantDegraded(t, false, 2)
 	if usage := s.Usage(ctx, "a"); usage.RequestsThisHour != 50 || usage.RequestsToday != 50 || usage.CallsToday != 10 {
-		t.Errorf("Redis was given %+v", usage)
+		t.Errorf("usage %+v after the sync", usage)
 	}
 	if admitted, _ := admitN(s, 60, "a", "k", plan); admitted != 50 {
 		t.Errorf("admitted %d of the other 50", admitted)
 	}
 
-	// Another outage in the same window finds the share given out, or every outage would give out another.
+	// A second outage in the same window must not grant the share again.
 	server.Kill()
 	if admitted, _ := admitN(s, 10, "a", "k", plan); admitted != 0 {
-		t.Errorf("admitted %d although the share of the day was used in the outage before", admitted)
+		t.Errorf("admitted %d although the first outage used up the share of the day", admitted)
 	}
 }
 
-func TestRequestsGoOnWhileRedisIsKilledAndStarted(t *testing.T) {
-	awayFromTheHour(t)
+func TestRedisBudgetRefusesNothingWhileRedisRestarts(t *testing.T) {
+	avoidHourEnd(t)
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{})
+	s := startRedisBudget(t, server.URL(), redisOptions{})
 	const endless = 1_000_000_000
 	plan := Plan{RequestsPerMinutePerKey: endless, RequestsPerHour: endless, RequestsPerDay: endless}
 	stop := make(chan struct{})
@@ -120,7 +120,7 @@ func TestRequestsGoOnWhileRedisIsKilledAndStarted(t *testing.T) {
 		}
 		server.Start()
 		for s.Degraded() {
-			s.look()
+			s.probeNow()
 		}
 	}
 	close(stop)
@@ -129,116 +129,120 @@ func TestRequestsGoOnWhileRedisIsKilledAndStarted(t *testing.T) {
 		t.Errorf("refused by ceiling %v", ceiling)
 		return true
 	})
-	s.wantState(t, false, 6)
+	s.wantDegraded(t, false, 6)
 }
 
-func TestAFrozenRedisDelaysRequestsOnceAndCountsThemOnce(t *testing.T) {
-	awayFromTheHour(t)
+func TestFrozenRedisDelaysRequestsOnceAndCountsThemOnce(t *testing.T) {
+	avoidHourEnd(t)
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{})
+	s := startRedisBudget(t, server.URL(), redisOptions{})
 	ctx := t.Context()
-	admitN(s, 7, "a", "k", ample())
-	_ = s.ChargeLiveCalls(ctx, "a", "p", 1, ample())
+	admitN(s, 7, "a", "k", generousPlan())
+	_ = s.ChargeLiveCalls(ctx, "a", "p", 1, generousPlan())
 	server.Freeze()
-	took := slowest(200, func(i int) {
+	took := slowestOf(200, func(i int) {
 		var refusal *Refusal
 		if i%10 == 0 {
-			refusal = s.ChargeLiveCalls(ctx, "a", "p", 2, ample())
+			refusal = s.ChargeLiveCalls(ctx, "a", "p", 2, generousPlan())
 		} else {
-			_, refusal = s.Admit(ctx, "a", "k", ample())
+			_, refusal = s.Admit(ctx, "a", "k", generousPlan())
 		}
 		if refusal != nil {
 			t.Errorf("refused: %+v", refusal)
 		}
 	})
-	t.Logf("the slowest of 200 requests waited %v", took)
+	t.Logf("the slowest of 200 requests took %v", took)
 	if took > time.Second {
-		t.Errorf("the slowest of 200 requests waited %v", took)
+		t.Errorf("the slowest of 200 requests took %v", took)
 	}
-	s.wantState(t, true, 1)
+	s.wantDegraded(t, true, 1)
 	server.Thaw()
-	s.look()
-	s.wantState(t, false, 2)
-	// What Redis found in its buffers when it was thawed was decided locally by then, and counts once.
+	s.probeNow()
+	s.wantDegraded(t, false, 2)
+	// The commands that Redis found in its buffers after the thaw had expired: the requests were decided locally, and count once.
 	if usage := s.Usage(ctx, "a"); usage.RequestsThisHour != 187 || usage.RequestsToday != 187 || usage.CallsToday != 41 {
 		t.Errorf("usage %+v, want 187 requests and 41 calls", usage)
 	}
 }
 
-func TestCallsGivenBackWhileRedisIsAwayAreGivenBackOnce(t *testing.T) {
-	awayFromTheHour(t)
+func TestRefundsWhileRedisIsDownCountOnce(t *testing.T) {
+	avoidHourEnd(t)
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{})
-	ctx, plan := t.Context(), ample()
+	s := startRedisBudget(t, server.URL(), redisOptions{})
+	ctx, plan := t.Context(), generousPlan()
 	_ = s.ChargeLiveCalls(ctx, "a", "p", 5, plan)
 	today := s.Usage(ctx, "a").At
 	server.Freeze()
-	s.RefundLiveCalls(ctx, "a", 1, today) // finds out
+	s.RefundLiveCalls(ctx, "a", 1, today) // opens the circuit
 	s.RefundLiveCalls(ctx, "a", 1, today)
 	s.RefundLiveCalls(ctx, "a", 1, today.Add(-24*time.Hour))
-	s.wantState(t, true, 1)
+	s.wantDegraded(t, true, 1)
 	server.Thaw()
-	s.look()
-	s.wantState(t, false, 2)
+	s.probeNow()
+	s.wantDegraded(t, false, 2)
 	if usage := s.Usage(ctx, "a"); usage.CallsToday != 3 {
 		t.Errorf("usage %+v, want 3 calls", usage)
 	}
-	s.look()
+	s.probeNow()
 	if usage := s.Usage(ctx, "a"); usage.CallsToday != 3 {
-		t.Errorf("another look: usage %+v, want 3 calls", usage)
+		t.Errorf("after another probe: usage %+v, want 3 calls", usage)
 	}
 }
 
-func TestAWrongPasswordLeavesTheLocalShareAndNoSecretInTheLog(t *testing.T) {
+func TestWrongRedisPasswordIsAnOutageAndStaysOutOfTheLog(t *testing.T) {
 	server := redistest.Single(t, "--requirepass", "right")
-	s := startShared(t, strings.Replace(server.URL(), "://", "://:wrong-secret@", 1), sharedOptions{})
-	if admitted, refusal := admitN(s, 10, "a", "k", ample()); admitted != 10 {
+	s := startRedisBudget(t, strings.Replace(server.URL(), "://", "://:wrong-secret@", 1), redisOptions{})
+	if admitted, refusal := admitN(s, 10, "a", "k", generousPlan()); admitted != 10 {
 		t.Errorf("admitted %d, then %+v", admitted, refusal)
 	}
-	s.look()
-	s.wantState(t, true, 1)
+	s.probeNow()
+	s.wantDegraded(t, true, 1)
 	if text := strings.Join(s.log.lines(), ""); strings.Contains(text, "wrong-secret") {
 		t.Errorf("the log holds the password: %s", text)
 	}
 }
 
-func TestALostScriptIsSentAgain(t *testing.T) {
-	awayFromTheHour(t)
+func TestScriptIsSentAgainAfterRedisLosesIt(t *testing.T) {
+	avoidHourEnd(t)
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{})
+	s := startRedisBudget(t, server.URL(), redisOptions{})
 	ctx, control := t.Context(), server.Client()
 	for i := range 3 {
 		if err := control.ScriptFlush(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if usage, refusal := s.Admit(ctx, "a", "k", ample()); refusal != nil || usage.RequestsToday != i+1 {
+		if usage, refusal := s.Admit(ctx, "a", "k", generousPlan()); refusal != nil || usage.RequestsToday != i+1 {
 			t.Errorf("request %d: %+v, %+v", i+1, usage, refusal)
 		}
 		if err := control.ScriptFlush(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if refusal := s.ChargeLiveCalls(ctx, "a", "p", 1, ample()); refusal != nil {
+		if refusal := s.ChargeLiveCalls(ctx, "a", "p", 1, generousPlan()); refusal != nil {
 			t.Errorf("charge %d: %+v", i+1, refusal)
 		}
 	}
 	if err := control.FlushAll(ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if usage, refusal := s.Admit(ctx, "a", "k", ample()); refusal != nil || usage.RequestsToday != 1 {
+	if usage, refusal := s.Admit(ctx, "a", "k", generousPlan()); refusal != nil || usage.RequestsToday != 1 {
 		t.Errorf("after FLUSHALL: %+v, %+v", usage, refusal)
 	}
-	s.wantState(t, false, 0)
+	s.wantDegraded(t, false, 0)
 }
 
-func TestAClusterThatLosesANodeIsAwayUntilItIsWholeAgain(t *testing.T) {
-	awayFromTheHour(t)
+func TestClusterIsDownWhileANodeIsMissing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster takes two seconds to start, and again to recover")
+	}
+	t.Parallel()
+	avoidHourEnd(t)
 	cluster := redistest.Cluster(t)
-	s := startShared(t, cluster.URL(), sharedOptions{})
+	s := startRedisBudget(t, cluster.URL(), redisOptions{patient: true})
 	accounts := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	admitAll := func(n int) {
 		t.Helper()
 		for _, account := range accounts {
-			if admitted, refusal := admitN(s, n, account, account, ample()); admitted != n {
+			if admitted, refusal := admitN(s, n, account, account, generousPlan()); admitted != n {
 				t.Errorf("account %s: admitted %d of %d, then %+v", account, admitted, n, refusal)
 			}
 		}
@@ -246,18 +250,18 @@ func TestAClusterThatLosesANodeIsAwayUntilItIsWholeAgain(t *testing.T) {
 	admitAll(2)
 	cluster.Nodes[1].Stop()
 	admitAll(3)
-	s.wantState(t, true, 1)
-	s.look()
-	s.look()
-	s.wantState(t, true, 1)
+	s.wantDegraded(t, true, 1)
+	s.probeNow()
+	s.probeNow()
+	s.wantDegraded(t, true, 1)
 	cluster.Nodes[1].Start()
 	begun := time.Now()
 	for s.Degraded() && time.Since(begun) < patience {
-		s.look()
+		s.probeNow()
 	}
-	s.look()
-	t.Logf("back in use %v after the node", time.Since(begun))
-	s.wantState(t, false, 2)
+	s.probeNow()
+	t.Logf("the circuit closed %v after the node was back", time.Since(begun))
+	s.wantDegraded(t, false, 2)
 	for _, account := range accounts {
 		if usage := s.Usage(t.Context(), account); usage.RequestsToday != 5 {
 			t.Errorf("account %s has %+v, want 5 requests", account, usage)
@@ -265,17 +269,17 @@ func TestAClusterThatLosesANodeIsAwayUntilItIsWholeAgain(t *testing.T) {
 	}
 }
 
-func TestNothingRunsAfterClose(t *testing.T) {
+func TestCloseStopsAllGoroutines(t *testing.T) {
 	server := redistest.Single(t)
 	before := runtime.NumGoroutine()
 	client, err := OpenRedis(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := startSharedOn(t, client, sharedOptions{}, make(chan time.Time))
-	admitN(s, 10, "a", "k", ample())
+	s := newTestRedisBudget(t, client, redisOptions{}, make(chan time.Time))
+	admitN(s, 10, "a", "k", generousPlan())
 	server.Kill()
-	admitN(s, 10, "a", "k", ample())
+	admitN(s, 10, "a", "k", generousPlan())
 	s.Close()
 	_ = client.Close()
 	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before; runtime.Gosched() {

@@ -116,7 +116,7 @@ func TestReadPlansRejectsInvalidTables(t *testing.T) {
 }
 
 func TestReadPlansReturnsReadErrors(t *testing.T) {
-	if plans, err := ReadPlans(iotest.ErrReader(errDown)); plans != nil || err == nil || !strings.Contains(err.Error(), errDown.Error()) {
+	if plans, err := ReadPlans(iotest.ErrReader(errDirectoryDown)); plans != nil || err == nil || !strings.Contains(err.Error(), errDirectoryDown.Error()) {
 		t.Errorf("%v, %v", plans, err)
 	}
 }

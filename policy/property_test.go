@@ -88,13 +88,13 @@ func TestSeveralOfOneKindAreAmbiguousAndListed(t *testing.T) {
 
 // The words must not tell a property that is somebody else's from one that does not exist.
 func TestSomebodyElsesPropertyIsMissing(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.directory.properties[propertyQuery{"p2", "", "theirs"}] = []Property{{ID: idB, Slug: "theirs"}}
-	key := good()
+	key := validKey()
 	_, theirs := w.Property(t.Context(), &Grant{Key: &key}, "theirs")
 	wantDenial(t, theirs, CodeNotFound, `there is no property "theirs" that this key can reach`)
 	delete(w.directory.properties, propertyQuery{"p2", "", "theirs"})
-	_, missing := newWorld(t).Property(t.Context(), &Grant{Key: &key}, "theirs")
+	_, missing := newFixture(t).Property(t.Context(), &Grant{Key: &key}, "theirs")
 	if missing == nil || missing.Error() != theirs.Error() {
 		t.Errorf("missing: %v, somebody else's: %v", missing, theirs)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestARedisURLThatDoesNotNameAHostIsRefusedWithoutQuotingIt(t *testing.T) {
+func TestOpenRedisRejectsMalformedURLsWithoutQuotingThem(t *testing.T) {
 	for _, test := range []struct{ url, want string }{
 		{"localhost:6379", "write redis://HOST:6379, or rediss://:PASSWORD@HOST:6379"},
 		{"foo", "write redis://HOST:6379"},
@@ -29,15 +29,15 @@ func TestARedisURLThatDoesNotNameAHostIsRefusedWithoutQuotingIt(t *testing.T) {
 	} {
 		client, err := OpenRedis(test.url)
 		if client != nil || err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "77") {
-			t.Errorf("%s: %v, want an error that says %q", test.url, err, test.want)
+			t.Errorf("%s: %v, want an error with %q", test.url, err, test.want)
 		}
 		if shown := RedisAddress(test.url); err != nil && strings.Contains(err.Error()+shown, "s3cr3tpw") {
-			t.Errorf("%s: a secret is told: %v; %s", test.url, err, shown)
+			t.Errorf("%s: an error shows a secret: %v; %s", test.url, err, shown)
 		}
 	}
 }
 
-func TestARedisURLIsShownAsWhereItLeads(t *testing.T) {
+func TestRedisAddressHidesSecrets(t *testing.T) {
 	for address, want := range map[string]string{
 		"redis://redis": "redis://redis", "rediss://u:s3cr3tpw@redis:6379/2?pool_size=3": "rediss://redis:6379",
 		"redis://:s3cr3tpw@[::1]:6379":                "redis://[::1]:6379",
@@ -50,7 +50,7 @@ func TestARedisURLIsShownAsWhereItLeads(t *testing.T) {
 			continue
 		}
 		if got := RedisAddress(address); got != want {
-			t.Errorf("it is shown as %s, want %s", got, want)
+			t.Errorf("shown as %s, want %s", got, want)
 		}
 		if err := client.Close(); err != nil {
 			t.Error(err)

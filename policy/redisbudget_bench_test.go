@@ -24,7 +24,7 @@ func BenchmarkShared(b *testing.B) {
 		for _, callers := range []int{1, 16, 128} {
 			name := fmt.Sprintf("accounts=%d/callers=%d", accounts, callers)
 			b.Run(name+"/batched", func(b *testing.B) {
-				s := startShared(b, server.URL(), sharedOptions{patient: true})
+				s := startRedisBudget(b, server.URL(), redisOptions{patient: true})
 				benchmarkShared(b, server, accounts, callers, func(account, key string, p Plan) bool {
 					_, refusal := s.Admit(context.Background(), account, key, p)
 					return refusal == nil && !s.Degraded()

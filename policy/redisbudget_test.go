@@ -9,13 +9,13 @@ import (
 	"sara/policy/redistest"
 )
 
-func TestARememberedRefusalCostsRedisNothingAndEndsWithItsCeiling(t *testing.T) {
-	awayFromTheHour(t)
+func TestCachedRefusalsSkipRedisUntilTheCeilingResets(t *testing.T) {
+	avoidHourEnd(t)
 	server := redistest.Single(t)
 	control := server.Client()
 	for i, ceiling := range ceilings(2) {
 		clock := clockAt(time.Now())
-		s := startShared(t, server.URL(), sharedOptions{patient: true, now: clock.now})
+		s := startRedisBudget(t, server.URL(), redisOptions{patient: true, now: clock.now})
 		account := string(rune('a' + i))
 		_, refusal := admitN(s, 3, account, account+"key", ceiling.plan)
 		if refusal == nil {
@@ -26,7 +26,7 @@ func TestARememberedRefusalCostsRedisNothingAndEndsWithItsCeiling(t *testing.T) 
 		_, again := admitN(s, 1000, account, account+"key", ceiling.plan)
 		wantRefusal(t, again, ceiling.ceiling, 2, refusal.RetryAfter/2)
 		if trips := roundTrips(t, control) - before; trips != 0 {
-			t.Errorf("ceiling %d: 1000 refusals cost %v round trips", ceiling.ceiling, trips)
+			t.Errorf("ceiling %d: 1000 refusals made %v round trips", ceiling.ceiling, trips)
 		}
 		if got := s.metric(t, "sara_budget_remembered_refusals_total"); got != 1000 {
 			t.Errorf("ceiling %d: the metric counts %v of 1000", ceiling.ceiling, got)
@@ -34,27 +34,27 @@ func TestARememberedRefusalCostsRedisNothingAndEndsWithItsCeiling(t *testing.T) 
 		clock.advance(refusal.RetryAfter - refusal.RetryAfter/2)
 		admitN(s, 1, account, account+"key", ceiling.plan)
 		if trips := roundTrips(t, control) - before; trips == 0 {
-			t.Errorf("ceiling %d is remembered longer than it lasts", ceiling.ceiling)
+			t.Errorf("ceiling %d: the refusal is cached for too long", ceiling.ceiling)
 		}
 	}
 }
 
-func TestARefusalOfOneKeyIsNotThatOfAnother(t *testing.T) {
+func TestCachedRefusalsAreKeptApartByKey(t *testing.T) {
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{patient: true})
-	plan := ample()
+	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
+	plan := generousPlan()
 	plan.RequestsPerMinutePerKey = 1
-	admitN(s, 2, "same", "same", plan) // even where a key is called like its account
+	admitN(s, 2, "same", "same", plan) // even if a key has the id of its account
 	if admitted, refusal := admitN(s, 1, "same", "other", plan); admitted != 1 {
 		t.Errorf("another key: %+v", refusal)
 	}
 }
 
-func TestARememberedRefusalOfAPropertyLetsASmallerQuestionAsk(t *testing.T) {
+func TestCachedRefusalOfAPropertyAllowsFewerCalls(t *testing.T) {
 	server := redistest.Single(t)
 	control := server.Client()
-	s := startShared(t, server.URL(), sharedOptions{patient: true})
-	ctx, plan := t.Context(), ample()
+	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
+	ctx, plan := t.Context(), generousPlan()
 	plan.LiveCallsPerMinutePerProperty = 3
 	_ = s.ChargeLiveCalls(ctx, "a", "p", 2, plan)
 	wantRefusal(t, s.ChargeLiveCalls(ctx, "a", "p", 2, plan), PropertyMinute, 3, time.Minute)
@@ -63,18 +63,18 @@ func TestARememberedRefusalOfAPropertyLetsASmallerQuestionAsk(t *testing.T) {
 		wantRefusal(t, s.ChargeLiveCalls(ctx, "b", "p", 2, plan), PropertyMinute, 3, time.Minute)
 	}
 	if trips := roundTrips(t, control) - before; trips != 0 {
-		t.Errorf("100 refusals cost %v round trips", trips)
+		t.Errorf("100 refusals made %v round trips", trips)
 	}
 	if refusal := s.ChargeLiveCalls(ctx, "b", "p", 1, plan); refusal != nil {
 		t.Errorf("one call where two do not fit: %+v", refusal)
 	}
 }
 
-func TestBucketsOfOldKeysDoNotPileUpInRedis(t *testing.T) {
-	awayFromTheHour(t)
+func TestFullBucketsAreDeletedFromRedisDaily(t *testing.T) {
+	avoidHourEnd(t)
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{patient: true})
-	ctx, control, plan := t.Context(), server.Client(), ample()
+	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
+	ctx, control, plan := t.Context(), server.Client(), generousPlan()
 	plan.RequestsPerMinutePerKey = 1
 	admitN(s, 1, "a", "busy", plan)
 	if err := control.HSet(ctx, accountKey("a"), "m:gone", time.Now().UnixMicro(), "d", hourOf(time.Now()).day()-1).Err(); err != nil {
@@ -86,14 +86,14 @@ func TestBucketsOfOldKeysDoNotPileUpInRedis(t *testing.T) {
 		t.Errorf("after midnight: %v", fields)
 	}
 	if ttl := control.TTL(ctx, accountKey("a")).Val(); ttl <= 24*time.Hour || ttl > 48*time.Hour {
-		t.Errorf("the counts are kept for %v", ttl)
+		t.Errorf("the counts expire in %v", ttl)
 	}
 }
 
-func TestARedisWhoseClockIsSetBackLocksNobodyOutOfTheMinute(t *testing.T) {
+func TestRedisClockSetBackCostsAtMostOneInterval(t *testing.T) {
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{patient: true})
-	ctx, control, plan := t.Context(), server.Client(), ample()
+	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
+	ctx, control, plan := t.Context(), server.Client(), generousPlan()
 	plan.RequestsPerMinutePerKey = 2
 	admitN(s, 1, "a", "k", plan)
 	if err := control.HSet(ctx, accountKey("a"), "m:k", time.Now().Add(time.Hour).UnixMicro()).Err(); err != nil {
@@ -108,18 +108,18 @@ func TestARedisWhoseClockIsSetBackLocksNobodyOutOfTheMinute(t *testing.T) {
 
 func TestConcurrentAdmissionsShareRoundTrips(t *testing.T) {
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{patient: true})
+	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
 	control := server.Client()
-	admitN(s, 1, "a", "k", ample())
+	admitN(s, 1, "a", "k", generousPlan())
 	server.Freeze()
 	var asking atomic.Int64
 	gathered := make(chan struct{})
 	go func() {
 		defer close(gathered)
-		c := &counters{replicas: []Budget{s}}
-		c.atOnce(200, func(_ int, b Budget) bool {
+		c := &budgets{replicas: []Budget{s}}
+		c.concurrently(200, func(_ int, b Budget) bool {
 			asking.Add(1)
-			_, refusal := b.Admit(t.Context(), "a", "k", ample())
+			_, refusal := b.Admit(t.Context(), "a", "k", generousPlan())
 			return refusal == nil
 		})
 	}()
@@ -129,32 +129,32 @@ func TestConcurrentAdmissionsShareRoundTrips(t *testing.T) {
 	server.Thaw()
 	<-gathered
 	if trips := roundTrips(t, control); trips > 10 {
-		t.Errorf("200 simultaneous admissions made %v round trips", trips)
+		t.Errorf("200 concurrent admissions made %v round trips", trips)
 	}
 	requests, batches := s.metric(t, "sara_budget_batch_requests_sum"), s.metric(t, "sara_budget_batch_requests_count")
 	trips, seconds := s.metric(t, "sara_budget_round_trip_seconds_count"), s.metric(t, "sara_budget_round_trip_seconds_sum")
 	if requests != 201 || batches > 10 || trips != batches || seconds <= 0 {
-		t.Errorf("the metrics tell of %v requests in %v batches, and of %v round trips in %v s", requests, batches, trips, seconds)
+		t.Errorf("the metrics count %v requests in %v batches, and %v round trips in %v s", requests, batches, trips, seconds)
 	}
 }
 
-func TestAnAdmissionAllocatesLittle(t *testing.T) {
+func TestAdmissionAllocationBudgets(t *testing.T) {
 	if raceDetector {
-		t.Skip("the race detector allocates on its own account")
+		t.Skip("the race detector allocates")
 	}
 	server := redistest.Single(t)
-	s := startShared(t, server.URL(), sharedOptions{patient: true})
+	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
 	const budget = 28
-	if allocations := testing.AllocsPerRun(500, func() { admitN(s, 1, "a", "k", ample()) }); allocations > budget {
-		t.Errorf("an admission on its own allocates %v times, want at most %d", allocations, budget)
+	if allocations := testing.AllocsPerRun(500, func() { admitN(s, 1, "a", "k", generousPlan()) }); allocations > budget {
+		t.Errorf("an unbatched admission allocates %v times, want at most %d", allocations, budget)
 	}
-	refused := ample()
+	refused := generousPlan()
 	refused.RequestsPerDay = 1
 	if allocations := testing.AllocsPerRun(500, func() { admitN(s, 1, "a", "k", refused) }); allocations > 1 {
-		t.Errorf("a remembered refusal allocates %v times, want at most 1", allocations)
+		t.Errorf("a cached refusal allocates %v times, want at most 1", allocations)
 	}
 	local := NewMemoryBudget(time.Now)
-	if allocations := testing.AllocsPerRun(500, func() { admitN(local, 1, "a", "k", ample()) }); allocations > 0 {
-		t.Errorf("a local admission allocates %v times", allocations)
+	if allocations := testing.AllocsPerRun(500, func() { admitN(local, 1, "a", "k", generousPlan()) }); allocations > 0 {
+		t.Errorf("an admission from memory allocates %v times", allocations)
 	}
 }

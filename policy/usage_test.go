@@ -7,76 +7,59 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"sara/policy/redistest"
 )
 
-// TestPeekingSeesWhatIsUsedAndUsesNothing is about more ids than travel together, of which three are used.
-func TestPeekingSeesWhatIsUsedAndUsesNothing(t *testing.T) {
-	f := func(t *testing.T, url string, control redis.UniversalClient) {
-		ids := make([]string, 2*usageBatch+1)
-		for i := range ids {
-			ids[i] = fmt.Sprint("id-", i)
+// testUsageReads reads the usage of more ids than one batch holds, three of which have any.
+func testUsageReads(t *testing.T, url string, control redis.UniversalClient) {
+	ids := make([]string, 2*usageBatch+1)
+	for i := range ids {
+		ids[i] = fmt.Sprint("id-", i)
+	}
+	counter, plan, used := redisBudgets(t, url, control).any(), generousPlan(), []string{ids[0], ids[usageBatch], ids[2*usageBatch]}
+	plan.LiveCallsPerMinutePerProperty = 10
+	for _, id := range used {
+		if _, refusal := counter.Admit(t.Context(), id, "key", plan); refusal != nil {
+			t.Fatal(refusal)
 		}
-		counter, plan, used := sharedOver(t, url, control).any(), ample(), []string{ids[0], ids[usageBatch], ids[2*usageBatch]}
-		plan.LiveCallsPerMinutePerProperty = 10
-		for _, id := range used {
-			if _, refusal := counter.Admit(t.Context(), id, "key", plan); refusal != nil {
-				t.Fatal(refusal)
-			}
-			if refusal := counter.ChargeLiveCalls(t.Context(), id, id, 9, plan); refusal != nil {
-				t.Fatal(refusal)
-			}
-		}
-		inspections := openInspections(t, url, InspectionLimits{PerDay: 5})
-		inspections.mustTake(t, used[1], 20_000)
-
-		for range 2 {
-			now, err := control.Time(t.Context()).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			counts, err := UsageOfAccounts(t.Context(), control, ids, now)
-			if err != nil || len(counts) != len(used) {
-				t.Fatalf("accounts used %+v (%v)", counts, err)
-			}
-			for i, c := range counts {
-				if c.AccountID != used[i] || c.InDay != 1 || c.Calls != 9 {
-					t.Errorf("account %s used %+v", used[i], c)
-				}
-			}
-			taken, err := UsageOfInspections(t.Context(), control, ids, 20_000)
-			if err != nil || !reflect.DeepEqual(taken, map[string]int{used[1]: 1}) {
-				t.Errorf("inspections: %v (%v)", taken, err)
-			}
-			live, err := UsageOfLiveCalls(t.Context(), control, ids)
-			for _, id := range used {
-				if part := live[id]; err != nil || len(live) != len(used) || part <= 0.5 || part > 0.95 {
-					t.Errorf("of a minute is used %v (%v), want 0.9 of %s", live, err, id)
-				}
-			}
-		}
-		tomorrow := time.Now().Add(24 * time.Hour)
-		if counts, err := UsageOfAccounts(t.Context(), control, ids, tomorrow); err != nil || len(counts) > 0 {
-			t.Errorf("tomorrow's usage is %+v (%v)", counts, err)
+		if refusal := counter.ChargeLiveCalls(t.Context(), id, id, 9, plan); refusal != nil {
+			t.Fatal(refusal)
 		}
 	}
-	t.Run("single", func(t *testing.T) {
-		server := redistest.Single(t)
-		f(t, server.URL(), server.Client())
-	})
-	t.Run("cluster", func(t *testing.T) {
-		cluster := redistest.Cluster(t)
-		control, err := openRedis(cluster.URL(), time.Second)
+	inspections := openInspections(t, url, InspectionLimits{PerDay: 5})
+	inspections.mustTake(t, used[1], 20_000)
+
+	for range 2 {
+		now, err := control.Time(t.Context()).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = control.Close() })
-		f(t, cluster.URL(), control)
-	})
+		counts, err := UsageOfAccounts(t.Context(), control, ids, now)
+		if err != nil || len(counts) != len(used) {
+			t.Fatalf("accounts used %+v (%v)", counts, err)
+		}
+		for i, c := range counts {
+			if c.AccountID != used[i] || c.InDay != 1 || c.Calls != 9 {
+				t.Errorf("account %s used %+v", used[i], c)
+			}
+		}
+		taken, err := UsageOfInspections(t.Context(), control, ids, 20_000)
+		if err != nil || !reflect.DeepEqual(taken, map[string]int{used[1]: 1}) {
+			t.Errorf("inspections: %v (%v)", taken, err)
+		}
+		live, err := UsageOfLiveCalls(t.Context(), control, ids)
+		for _, id := range used {
+			if part := live[id]; err != nil || len(live) != len(used) || part <= 0.5 || part > 0.95 {
+				t.Errorf("of a minute is used %v (%v), want 0.9 of %s", live, err, id)
+			}
+		}
+	}
+	tomorrow := time.Now().Add(24 * time.Hour)
+	if counts, err := UsageOfAccounts(t.Context(), control, ids, tomorrow); err != nil || len(counts) > 0 {
+		t.Errorf("tomorrow's usage is %+v (%v)", counts, err)
+	}
 }
 
-func TestPeekingSaysThatRedisIsAway(t *testing.T) {
+func TestUsageReadsFailWithoutRedis(t *testing.T) {
 	client, err := OpenRedis("redis://127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)

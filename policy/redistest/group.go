@@ -8,17 +8,24 @@ import (
 	"testing"
 )
 
-// A Group is several servers that work together.
+// A Group is a cluster, or a master with its sentinel.
 type Group struct {
 	Nodes []*Server // the masters
 	url   string
 }
 
-// URL returns the address as policy.OpenRedis takes it.
+// URL returns the group's URL for policy.OpenRedis.
 func (g *Group) URL() string { return g.url }
 
-// Cluster starts a cluster of three masters without replicas, which serves nothing while one of them is away.
+// Cluster starts a cluster of three masters without replicas, which serves nothing while one of them is down.
 func Cluster(tb testing.TB) *Group {
+	tb.Helper()
+	return StartCluster(tb)()
+}
+
+// StartCluster starts a cluster like Cluster without waiting until it serves. Redis takes two seconds for that, whatever its
+// settings, so a test does something else in the meantime and then calls wait, on the goroutine of tb.
+func StartCluster(tb testing.TB) (wait func() *Group) {
 	tb.Helper()
 	const masters, slots = 3, 16384
 	g := &Group{}
@@ -35,19 +42,22 @@ func Cluster(tb testing.TB) *Group {
 		}
 		g.Nodes = append(g.Nodes, node)
 	}
-	for _, node := range g.Nodes {
-		node.await("cluster_state:ok", "cluster", "info")
-	}
 	g.url = g.Nodes[0].URL() + "?" + query.Encode()
-	return g
+	return func() *Group {
+		tb.Helper()
+		for _, node := range g.Nodes {
+			node.await("cluster_state:ok", "cluster", "info")
+		}
+		return g
+	}
 }
 
-// Sentinel starts a master with a sentinel that knows it.
+// Sentinel starts a master and a sentinel that monitors it.
 func Sentinel(tb testing.TB) *Group {
 	tb.Helper()
 	master := Single(tb)
 	sentinel := server(tb)
-	// A sentinel wants a file of its own, where it writes what it finds out.
+	// A sentinel needs a configuration file that it can rewrite.
 	const file = "sentinel.conf"
 	config := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor sara 127.0.0.1 %s 1\n", sentinel.port, master.port)
 	if err := os.WriteFile(filepath.Join(sentinel.dir, file), []byte(config), 0o600); err != nil {
@@ -58,11 +68,11 @@ func Sentinel(tb testing.TB) *Group {
 	return &Group{Nodes: []*Server{master}, url: sentinel.URL() + "?master_name=sara"}
 }
 
-func (s *Server) do(question ...any) {
+func (s *Server) do(command ...any) {
 	s.tb.Helper()
 	client := s.control()
 	defer func() { _ = client.Close() }()
-	if err := client.Do(s.tb.Context(), question...).Err(); err != nil {
-		s.tb.Fatalf("%v: %v", question, err)
+	if err := client.Do(s.tb.Context(), command...).Err(); err != nil {
+		s.tb.Fatalf("%v: %v", command, err)
 	}
 }

@@ -1,6 +1,6 @@
-// Package redistest runs real Redis servers for tests: private ones on free ports of this machine, which end with the test
-// and, when its process dies, with that. A test that starts one is skipped where redis-server is not installed. What goes
-// wrong fails the test. A Server is for one goroutine at a time, but its addresses may be read by any.
+// Package redistest runs real Redis servers for tests, on free ports of the loopback interface. A server stops at the end of
+// its test, or when the test process dies. Without redis-server in PATH, the test is skipped; any other problem fails it. The
+// methods of a Server must not be called concurrently, except Addr and URL.
 package redistest
 
 import (
@@ -21,21 +21,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// patience is how long anything here may take on a machine that does a lot else.
+// patience bounds every wait here, generously for a busy machine.
 const patience = 20 * time.Second
 
-// A Server is one Redis, or a sentinel of one.
+// A Server is a Redis server or a sentinel.
 type Server struct {
 	tb        testing.TB
 	dir, port string
 	arguments []string
 
 	shell *exec.Cmd
-	alive io.Closer // the shell ends the server when this is closed
+	alive io.Closer // closing it makes the shell kill the server
 	pid   int
 }
 
-// Single starts a Redis with further directives of its configuration, such as "--requirepass", "secret".
+// Single starts a standalone server. The directives extend its configuration, for example "--requirepass", "secret".
 func Single(tb testing.TB, directives ...string) *Server {
 	tb.Helper()
 	s := server(tb, directives...)
@@ -44,7 +44,7 @@ func Single(tb testing.TB, directives ...string) *Server {
 	return s
 }
 
-// server prepares a server that is stopped at the end of the test.
+// server prepares a server, and its end with the test, without starting it.
 func server(tb testing.TB, directives ...string) *Server {
 	tb.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -69,13 +69,13 @@ func freePort(tb testing.TB) string {
 // Addr returns the host and the port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", s.port) }
 
-// URL returns the address as policy.OpenRedis takes it.
+// URL returns the server's URL for policy.OpenRedis.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
 
-// Start starts the server again, on its port, after Stop or Kill.
+// Start starts the server again after Stop or Kill, on the same port.
 func (s *Server) Start() {
 	s.tb.Helper()
-	// The shell tells the pid and lives as long as the pipe to it, which closes with this process however it ends.
+	// The shell prints the pid and lives until its stdin is closed, which happens however this process ends.
 	const guard = `"$@" >redis.log 2>&1 & echo $!; cat >/dev/null; kill -9 $!; wait`
 	shell := exec.Command("sh", append([]string{"-c", guard, "sh", "redis-server"}, s.arguments...)...)
 	shell.Dir = s.dir
@@ -107,7 +107,7 @@ func (s *Server) Start() {
 	})
 }
 
-// Stop ends the server in order, after it has saved its data for the next Start.
+// Stop saves the data for the next Start and ends the server.
 func (s *Server) Stop() {
 	s.tb.Helper()
 	client := s.control()
@@ -119,7 +119,7 @@ func (s *Server) Stop() {
 	s.end()
 }
 
-// Kill ends the server at once. Its data are gone.
+// Kill ends the server and deletes its data.
 func (s *Server) Kill() {
 	s.tb.Helper()
 	s.end()
@@ -133,14 +133,14 @@ func (s *Server) end() {
 		return
 	}
 	_ = s.alive.Close()
-	_ = s.shell.Wait() // the status says that it was killed, if anything
+	_ = s.shell.Wait() // the shell's status is of no interest
 	s.shell = nil
 }
 
-// Freeze stops the server from doing anything, without closing its connections, until Thaw.
+// Freeze suspends the server until Thaw. Its connections stay open.
 func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen server go on.
+// Thaw resumes a frozen server.
 func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(signal syscall.Signal) {
@@ -150,7 +150,7 @@ func (s *Server) signal(signal syscall.Signal) {
 	}
 }
 
-// Client returns a client for looking into the server, which waits patiently; it is closed at the end of the test.
+// Client returns a client to inspect the server with, with a long timeout. It is closed at the end of the test.
 func (s *Server) Client() *redis.Client {
 	client := s.control()
 	s.tb.Cleanup(func() { _ = client.Close() })
@@ -171,13 +171,13 @@ func (s *Server) directive(name string) string {
 	return ""
 }
 
-// await asks the server something until the answer contains what is wanted.
-func (s *Server) await(want string, question ...any) {
+// await repeats a command until the reply contains want.
+func (s *Server) await(want string, command ...any) {
 	s.tb.Helper()
 	client := s.control()
 	defer func() { _ = client.Close() }()
 	s.poll(want, func(ctx context.Context) error {
-		text, err := client.Do(ctx, question...).Text()
+		text, err := client.Do(ctx, command...).Text()
 		if err == nil && !strings.Contains(text, want) {
 			err = errors.New(text)
 		}

@@ -10,7 +10,8 @@ import (
 	"sara/policy/redistest"
 )
 
-func TestDataSurviveStopAndNotKill(t *testing.T) {
+func TestDataSurvivesStopButNotKill(t *testing.T) {
+	t.Parallel()
 	server := redistest.Single(t)
 	client, ctx := server.Client(), t.Context()
 	if err := client.Set(ctx, "k", "v", 0).Err(); err != nil {
@@ -18,7 +19,7 @@ func TestDataSurviveStopAndNotKill(t *testing.T) {
 	}
 	server.Stop()
 	if err := client.Ping(ctx).Err(); err == nil {
-		t.Error("a stopped server answers")
+		t.Error("a stopped server replied")
 	}
 	server.Start()
 	if got, err := client.Get(ctx, "k").Result(); got != "v" || err != nil {
@@ -27,17 +28,18 @@ func TestDataSurviveStopAndNotKill(t *testing.T) {
 	server.Kill()
 	server.Start()
 	if err := client.Get(ctx, "k").Err(); !errors.Is(err, redis.Nil) {
-		t.Errorf("after Kill and Start: %v, want nothing there", err)
+		t.Errorf("after Kill and Start: %v, want no such key", err)
 	}
 }
 
-func TestAFrozenServerAnswersOnlyWhenItIsThawed(t *testing.T) {
+func TestFrozenServerRepliesOnlyAfterThaw(t *testing.T) {
+	t.Parallel()
 	server := redistest.Single(t, "--requirepass", "secret")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Password: "secret", ReadTimeout: 50 * time.Millisecond, MaxRetries: -1})
 	defer func() { _ = client.Close() }()
 	server.Freeze()
 	if err := client.Ping(t.Context()).Err(); err == nil {
-		t.Error("a frozen server answers")
+		t.Error("a frozen server replied")
 	}
 	server.Thaw()
 	if err := server.Client().Ping(t.Context()).Err(); err != nil {
@@ -45,7 +47,11 @@ func TestAFrozenServerAnswersOnlyWhenItIsThawed(t *testing.T) {
 	}
 }
 
-func TestAClusterServesAllSlotsOnThreeMasters(t *testing.T) {
+func TestClusterServesAllSlotsOnThreeMasters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster takes two seconds to start")
+	}
+	t.Parallel()
 	cluster := redistest.Cluster(t)
 	options, err := redis.ParseClusterURL(cluster.URL())
 	if err != nil {
@@ -60,12 +66,13 @@ func TestAClusterServesAllSlotsOnThreeMasters(t *testing.T) {
 	}
 	for i, node := range cluster.Nodes {
 		if n := node.Client().DBSize(t.Context()).Val(); n == 0 {
-			t.Errorf("master %d has none of the keys", i)
+			t.Errorf("master %d has no keys", i)
 		}
 	}
 }
 
-func TestASentinelKnowsItsMaster(t *testing.T) {
+func TestSentinelFindsItsMaster(t *testing.T) {
+	t.Parallel()
 	group := redistest.Sentinel(t)
 	options, err := redis.ParseFailoverURL(group.URL())
 	if err != nil {

@@ -20,23 +20,23 @@ import (
 	"sara/policy/redistest"
 )
 
-// counters is what the suite of behaviour runs over: replicas of one counter, and a view of its clock and its counts.
-type counters struct {
+// budgets is the subject of the behaviour suite: the replicas of one budget, with access to its counts and its windows.
+type budgets struct {
 	replicas []Budget
-	counts   func(t *testing.T, accountID string) Usage // looked up behind the back of the replicas
-	hourEnds func(t *testing.T, accountID string)
-	dayEnds  func(t *testing.T, accountID string)
+	counts   func(t *testing.T, accountID string) Usage // read without the replicas
+	endHour  func(t *testing.T, accountID string)
+	endDay   func(t *testing.T, accountID string)
 }
 
-func (c *counters) any() Budget { return c.replicas[0] }
+func (c *budgets) any() Budget { return c.replicas[0] }
 
-// ample is a plan that refuses nothing; a test lowers what it is about.
-func ample() Plan {
+// generousPlan refuses nothing; each test lowers the limits that it is about.
+func generousPlan() Plan {
 	return Plan{APIAccess: true, RequestsPerMinutePerKey: 100_000, RequestsPerHour: 100_000, RequestsPerDay: 100_000,
 		SearchConsoleCallsPerDay: 100_000, LiveCallsPerMinutePerProperty: 100_000}
 }
 
-// manualClock is a clock that a test moves.
+// A manualClock moves only when a test moves it.
 type manualClock struct{ nanoseconds atomic.Int64 }
 
 func clockAt(t time.Time) *manualClock {
@@ -47,90 +47,90 @@ func clockAt(t time.Time) *manualClock {
 
 func (c *manualClock) set(t time.Time)          { c.nanoseconds.Store(t.UnixNano()) }
 func (c *manualClock) advance(by time.Duration) { c.nanoseconds.Add(int64(by)) }
-func (c *manualClock) now() time.Time           { return time.Unix(0, c.nanoseconds.Load()) }
+func (c *manualClock) now() time.Time           { return time.Unix(0, c.nanoseconds.Load()).UTC() }
 
-func localCounters(*testing.T) *counters {
+func memoryBudgets(*testing.T) *budgets {
 	clock := clockAt(time.Date(2026, 3, 5, 12, 30, 0, 0, time.UTC))
 	local := NewMemoryBudget(clock.now)
-	return &counters{
+	return &budgets{
 		replicas: []Budget{local},
 		counts:   func(_ *testing.T, id string) Usage { return local.Usage(context.Background(), id) },
-		hourEnds: func(*testing.T, string) { clock.advance(hourOf(clock.now()).end().Sub(clock.now())) },
-		dayEnds:  func(*testing.T, string) { clock.advance(hourOf(clock.now()).endOfDay().Sub(clock.now())) },
+		endHour:  func(*testing.T, string) { clock.advance(hourOf(clock.now()).end().Sub(clock.now())) },
+		endDay:   func(*testing.T, string) { clock.advance(hourOf(clock.now()).endOfDay().Sub(clock.now())) },
 	}
 }
 
-// sharedOver returns replicas over one Redis, which share its counts and have a clock each.
-func sharedOver(t *testing.T, url string, control redis.UniversalClient) *counters {
+// redisBudgets returns replicas that share one Redis, each with a clock of its own.
+func redisBudgets(t *testing.T, url string, control redis.UniversalClient) *budgets {
 	t.Helper()
-	c := &counters{}
+	c := &budgets{}
 	for i := range 3 {
-		// Redis' clock decides, so it must not matter that these disagree.
+		// The clock of Redis decides, so it must not matter that these disagree.
 		skew := time.Duration(i-1) * 10 * time.Minute
-		c.replicas = append(c.replicas, startShared(t, url, sharedOptions{patient: true, now: func() time.Time { return time.Now().Add(skew) }}).RedisBudget)
+		c.replicas = append(c.replicas, startRedisBudget(t, url, redisOptions{patient: true, now: func() time.Time { return time.Now().Add(skew) }}).RedisBudget)
 	}
 	number := func(t *testing.T, id, field string) int {
 		n, err := control.HGet(t.Context(), accountKey(id), field).Int()
 		if err != nil && err != redis.Nil {
-			t.Fatalf("look up %s of %s: %v", field, id, err)
+			t.Fatalf("read %s of %s: %v", field, id, err)
 		}
 		return n
 	}
 	c.counts = func(t *testing.T, id string) Usage {
 		return Usage{RequestsThisHour: number(t, id, "hn"), RequestsToday: number(t, id, "dn"), CallsToday: number(t, id, "cn")}
 	}
-	c.hourEnds = func(t *testing.T, id string) {
+	c.endHour = func(t *testing.T, id string) {
 		if err := control.HIncrBy(t.Context(), accountKey(id), "h", -1).Err(); err != nil {
 			t.Fatal(err)
 		}
-		c.forget()
+		c.dropCachedRefusals()
 	}
-	c.dayEnds = func(t *testing.T, id string) {
+	c.endDay = func(t *testing.T, id string) {
 		if err := control.HIncrBy(t.Context(), accountKey(id), "d", -1).Err(); err != nil {
 			t.Fatal(err)
 		}
-		c.hourEnds(t, id)
+		c.endHour(t, id)
 	}
 	return c
 }
 
-// forget ends the refusals that the replicas remember, as the end of a window would.
-func (c *counters) forget() {
+// dropCachedRefusals empties the replicas' caches of refusals, as the end of a window would.
+func (c *budgets) dropCachedRefusals() {
 	for _, r := range c.replicas {
 		r.(*RedisBudget).refusals.(*otter.Cache[refusalKey, cachedRefusal]).InvalidateAll()
 	}
 }
 
-type sharedOptions struct {
+type redisOptions struct {
 	now      func() time.Time
 	replicas int
-	patient  bool // waits for Redis as long as a busy machine may take, where no outage is meant
+	patient  bool // long timeouts, for tests without an outage on a busy machine
 }
 
-// limits returns the longest that a step and a round trip may take.
-func (o sharedOptions) limits() (step, trip time.Duration) {
+// timeouts returns those of a step and of a round trip.
+func (o redisOptions) timeouts() (step, roundTrip time.Duration) {
 	if o.patient {
-		return 5 * time.Second, 5 * time.Second
+		return patience, patience
 	}
 	return redisStepTimeout, roundTripTimeout
 }
 
-// testShared is a Shared with its surroundings.
-type testShared struct {
+// A testRedisBudget is a RedisBudget with its probe ticks, its log and its metrics.
+type testRedisBudget struct {
 	*RedisBudget
 	tick     chan time.Time
 	log      *logBuffer
 	registry *prometheus.Registry
 }
 
-func startShared(t testing.TB, url string, o sharedOptions) *testShared {
+func startRedisBudget(t testing.TB, url string, o redisOptions) *testRedisBudget {
 	t.Helper()
-	step, _ := o.limits()
+	step, _ := o.timeouts()
 	client, err := openRedis(url, step)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := startSharedOn(t, client, o, make(chan time.Time))
+	s := newTestRedisBudget(t, client, o, make(chan time.Time))
 	t.Cleanup(func() {
 		s.Close()
 		_ = client.Close()
@@ -138,31 +138,31 @@ func startShared(t testing.TB, url string, o sharedOptions) *testShared {
 	return s
 }
 
-// startSharedOn leaves it to the caller to close the counter and then the client.
-func startSharedOn(t testing.TB, client redis.UniversalClient, o sharedOptions, tick chan time.Time) *testShared {
+// newTestRedisBudget leaves it to the caller to close the budget and then the client.
+func newTestRedisBudget(t testing.TB, client redis.UniversalClient, o redisOptions, tick chan time.Time) *testRedisBudget {
 	t.Helper()
 	if o.now == nil {
 		o.now = time.Now
 	}
-	s := &testShared{tick: tick, log: &logBuffer{}, registry: prometheus.NewRegistry()}
+	s := &testRedisBudget{tick: tick, log: &logBuffer{}, registry: prometheus.NewRegistry()}
 	var err error
-	_, trip := o.limits()
+	_, timeout := o.timeouts()
 	s.RedisBudget, err = newRedisBudget(RedisBudgetConfig{Client: client, Replicas: o.replicas, Now: o.now,
-		Log: slog.New(slog.NewTextHandler(s.log, nil)), Registry: s.registry}, trip, tick)
+		Log: slog.New(slog.NewTextHandler(s.log, nil)), Registry: s.registry}, timeout, tick)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// look makes the counter look whether Redis is back, and waits until it has done so.
-func (s *testShared) look() {
+// probeNow makes the budget probe Redis and sync its fallback, and waits until it has done so.
+func (s *testRedisBudget) probeNow() {
 	s.tick <- time.Time{}
-	s.tick <- time.Time{} // taken only when the first is done; whatever came in between is given now
+	s.tick <- time.Time{} // received only after the first tick is done; syncs what was admitted meanwhile
 }
 
-// metric returns the value of a metric of the counter. A histogram has two, NAME_sum and NAME_count.
-func (s *testShared) metric(t testing.TB, name string) float64 {
+// metric returns the value of a metric of the budget. A histogram has two: NAME_sum and NAME_count.
+func (s *testRedisBudget) metric(t testing.TB, name string) float64 {
 	t.Helper()
 	families, err := s.registry.Gather()
 	if err != nil {
@@ -199,54 +199,69 @@ func (b *logBuffer) lines() []string {
 	return slices.Collect(strings.Lines(b.text.String()))
 }
 
-// awayFromTheHour waits in the last seconds of an hour until it is over, since the clock of Redis cannot be set.
-func awayFromTheHour(t testing.TB) {
+// avoidHourEnd waits for the next hour in the last seconds of an hour, because the clock of Redis cannot be set.
+func avoidHourEnd(t testing.TB) {
 	t.Helper()
 	if left := time.Until(hourOf(time.Now()).end()); left < 20*time.Second {
-		t.Logf("the hour ends in %v: wait for the next", left)
+		t.Logf("the hour ends in %v: waiting for the next one", left)
 		<-time.After(left)
 	}
 }
 
-func TestCounters(t *testing.T) {
-	t.Run("local", func(t *testing.T) { testCounters(t, localCounters) })
-	t.Run("single", func(t *testing.T) {
-		server := redistest.Single(t)
-		testCounters(t, func(t *testing.T) *counters { return sharedOver(t, server.URL(), server.Client()) })
-	})
+func TestMemoryBudget(t *testing.T) { testBudgets(t, memoryBudgets) }
+
+// TestRedisTopologies runs everything that depends on how Redis is deployed on a single server, on a sentinel and on a
+// cluster. The cluster starts while the others are tested.
+func TestRedisTopologies(t *testing.T) {
+	t.Parallel()
+	awaitCluster := func() *redistest.Group { return nil }
+	if !testing.Short() {
+		awaitCluster = redistest.StartCluster(t)
+	}
+	single, sentinel := redistest.Single(t), redistest.Sentinel(t)
+	t.Run("single", func(t *testing.T) { testTopology(t, single.URL(), single.Client()) })
+	t.Run("sentinel", func(t *testing.T) { testTopology(t, sentinel.URL(), sentinel.Nodes[0].Client()) })
+	cluster := awaitCluster()
 	t.Run("cluster", func(t *testing.T) {
-		cluster := redistest.Cluster(t)
-		control, err := OpenRedis(cluster.URL())
+		if cluster == nil {
+			t.Skip("a cluster takes two seconds to start")
+		}
+		control, err := openRedis(cluster.URL(), patience)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = control.Close() }()
-		testCounters(t, func(t *testing.T) *counters { return sharedOver(t, cluster.URL(), control) })
-	})
-	t.Run("sentinel", func(t *testing.T) {
-		group := redistest.Sentinel(t)
-		testCounters(t, func(t *testing.T) *counters { return sharedOver(t, group.URL(), group.Nodes[0].Client()) })
+		testTopology(t, cluster.URL(), control)
 	})
 }
 
-func testCounters(t *testing.T, open func(*testing.T) *counters) {
-	awayFromTheHour(t)
+func testTopology(t *testing.T, url string, control redis.UniversalClient) {
+	t.Run("budgets", func(t *testing.T) {
+		avoidHourEnd(t)
+		testBudgets(t, func(t *testing.T) *budgets { return redisBudgets(t, url, control) })
+	})
+	t.Run("invalidations", func(t *testing.T) { testInvalidations(t, url) })
+	t.Run("usage", func(t *testing.T) { testUsageReads(t, url, control) })
+	t.Run("inspections", func(t *testing.T) { testSharedInspections(t, url) })
+}
+
+func testBudgets(t *testing.T, open func(*testing.T) *budgets) {
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, *counters, string)
+		run  func(*testing.T, *budgets, string)
 	}{
-		{"a ceiling that refuses leaves the others untouched", testAllOrNothing},
-		{"of two ceilings the one that lasts longer is named", testLongestNamed},
-		{"of 200 requests at once exactly the limit is admitted", testExact},
-		{"of 200 live charges at once exactly the limit is admitted", testExactLive},
-		{"two keys share the hour and the day but not the minute", testTwoKeys},
-		{"usage tells and charges nothing", testUsage},
-		{"the end of an hour resets the hour and nothing else", testHourEnds},
-		{"midnight resets the day and the hour and nothing else", testDayEnds},
-		{"live calls are charged to both or to neither", testLive},
-		{"accounts share the minute of a property", testSharedProperty},
-		{"calls that were not made are given back to the account", testReturn},
-		{"of calls charged and given back at once none is lost", testReturnAtOnce},
+		{"a refusal charges nothing", testChargesAllOrNothing},
+		{"the ceiling that lasts longest is reported", testReportsLongestCeiling},
+		{"200 concurrent requests: exactly the limit is admitted", testExactUnderConcurrency},
+		{"200 concurrent live charges: exactly the limit is admitted", testExactLiveCalls},
+		{"two keys share the hour and the day but not the minute", testKeysShareHourAndDay},
+		{"reading the usage charges nothing", testUsage},
+		{"the end of an hour resets only the hour", testHourResets},
+		{"midnight resets the day and the hour", testDayResets},
+		{"live calls are charged to account and property or to neither", testLiveCalls},
+		{"accounts share the minute of a property", testAccountsShareProperty},
+		{"refunds go to the account, for the same day only", testRefund},
+		{"concurrent charges and refunds add up", testConcurrentRefunds},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.run(t, open(t), strings.ReplaceAll(t.Name(), "/", "-"))
@@ -254,7 +269,7 @@ func testCounters(t *testing.T, open func(*testing.T) *counters) {
 	}
 }
 
-// admitN asks n times and returns how often it was admitted, and the last refusal.
+// admitN makes n requests and returns how many were admitted, and the last refusal.
 func admitN(b Budget, n int, account, key string, p Plan) (admitted int, last *Refusal) {
 	for range n {
 		if _, refusal := b.Admit(context.Background(), account, key, p); refusal == nil {
@@ -273,7 +288,7 @@ func wantRefusal(t *testing.T, got *Refusal, ceiling Ceiling, limit int, most ti
 	}
 }
 
-func wantCounts(t *testing.T, c *counters, account string, hour, day, calls int) {
+func wantCounts(t *testing.T, c *budgets, account string, hour, day, calls int) {
 	t.Helper()
 	got := c.counts(t, account)
 	if got.RequestsThisHour != hour || got.RequestsToday != day || got.CallsToday != calls {
@@ -282,13 +297,13 @@ func wantCounts(t *testing.T, c *counters, account string, hour, day, calls int)
 	}
 }
 
-// ceilings are the ceilings on requests, each with a plan that lets limit requests through.
+// ceilings returns the ceilings on requests, each with a plan that admits limit requests.
 func ceilings(limit int) []struct {
 	ceiling Ceiling
 	plan    Plan
 	most    time.Duration
 } {
-	minute, hour, day := ample(), ample(), ample()
+	minute, hour, day := generousPlan(), generousPlan(), generousPlan()
 	minute.RequestsPerMinutePerKey, hour.RequestsPerHour, day.RequestsPerDay = limit, limit, limit
 	return []struct {
 		ceiling Ceiling
@@ -297,7 +312,7 @@ func ceilings(limit int) []struct {
 	}{{KeyMinute, minute, time.Minute / time.Duration(limit)}, {AccountHour, hour, time.Hour}, {AccountDay, day, 24 * time.Hour}}
 }
 
-func testAllOrNothing(t *testing.T, c *counters, id string) {
+func testChargesAllOrNothing(t *testing.T, c *budgets, id string) {
 	for i, ceiling := range ceilings(3) {
 		account := id + strconv.Itoa(i)
 		admitted, refusal := admitN(c.any(), 8, account, account+"key", ceiling.plan)
@@ -306,15 +321,15 @@ func testAllOrNothing(t *testing.T, c *counters, id string) {
 		}
 		wantRefusal(t, refusal, ceiling.ceiling, 3, ceiling.most)
 		wantCounts(t, c, account, 3, 3, 0)
-		// A refusal of the hour or the day is not remembered for a limit that was raised. The minute's bucket is empty still.
+		// A cached refusal of the hour or the day ends when the limit is raised. The minute's bucket is still empty.
 		if more, _ := admitN(c.any(), 1, account, account+"key", ceilings(10)[i].plan); ceiling.ceiling != KeyMinute && more != 1 {
-			t.Errorf("ceiling %d: it still refuses after it was raised", ceiling.ceiling)
+			t.Errorf("ceiling %d: still refuses after the limit was raised", ceiling.ceiling)
 		}
 	}
 }
 
-func testLongestNamed(t *testing.T, c *counters, id string) {
-	plan := ample()
+func testReportsLongestCeiling(t *testing.T, c *budgets, id string) {
+	plan := generousPlan()
 	plan.RequestsPerMinutePerKey, plan.RequestsPerHour = 2, 2
 	_, refusal := admitN(c.any(), 3, id, id+"key", plan)
 	wantRefusal(t, refusal, AccountHour, 2, time.Hour)
@@ -324,8 +339,8 @@ func testLongestNamed(t *testing.T, c *counters, id string) {
 	wantRefusal(t, refusal, AccountDay, 2, 24*time.Hour)
 }
 
-// atOnce calls do n times at once, spread over the replicas, and returns how often it was true.
-func (c *counters) atOnce(n int, do func(i int, b Budget) bool) int {
+// concurrently calls do n times at once, spread over the replicas, and returns how often it was true.
+func (c *budgets) concurrently(n int, do func(i int, b Budget) bool) int {
 	var admitted atomic.Int64
 	var ready, done sync.WaitGroup
 	start := make(chan struct{})
@@ -345,10 +360,10 @@ func (c *counters) atOnce(n int, do func(i int, b Budget) bool) int {
 	return int(admitted.Load())
 }
 
-func testExact(t *testing.T, c *counters, id string) {
+func testExactUnderConcurrency(t *testing.T, c *budgets, id string) {
 	for i, ceiling := range ceilings(20) {
 		account := id + strconv.Itoa(i)
-		admitted := c.atOnce(200, func(n int, b Budget) bool {
+		admitted := c.concurrently(200, func(n int, b Budget) bool {
 			_, refusal := b.Admit(t.Context(), account, account+"key", ceiling.plan)
 			return refusal == nil
 		})
@@ -359,23 +374,23 @@ func testExact(t *testing.T, c *counters, id string) {
 	}
 }
 
-func testExactLive(t *testing.T, c *counters, id string) {
-	calls, property := ample(), ample()
+func testExactLiveCalls(t *testing.T, c *budgets, id string) {
+	calls, property := generousPlan(), generousPlan()
 	calls.SearchConsoleCallsPerDay, property.LiveCallsPerMinutePerProperty = 41, 41
 	for i, plan := range []Plan{calls, property} {
 		account := id + strconv.Itoa(i)
-		admitted := c.atOnce(200, func(_ int, b Budget) bool {
+		admitted := c.concurrently(200, func(_ int, b Budget) bool {
 			return b.ChargeLiveCalls(t.Context(), account, account+"property", 2, plan) == nil
 		})
 		if admitted != 20 {
-			t.Errorf("plan %d: %d charges of two calls fit into 41", i, admitted)
+			t.Errorf("plan %d: %d charges of two calls, want 20 of a limit of 41", i, admitted)
 		}
 		wantCounts(t, c, account, 0, 0, 40)
 	}
 }
 
-func testTwoKeys(t *testing.T, c *counters, id string) {
-	plan := ample()
+func testKeysShareHourAndDay(t *testing.T, c *budgets, id string) {
+	plan := generousPlan()
 	plan.RequestsPerMinutePerKey, plan.RequestsPerHour = 3, 5
 	if admitted, refusal := admitN(c.any(), 4, id, id+"key1", plan); admitted != 3 || refusal.Ceiling != KeyMinute {
 		t.Errorf("the first key: admitted %d, then %+v", admitted, refusal)
@@ -386,15 +401,15 @@ func testTwoKeys(t *testing.T, c *counters, id string) {
 	wantCounts(t, c, id, 5, 5, 0)
 }
 
-func testUsage(t *testing.T, c *counters, id string) {
+func testUsage(t *testing.T, c *budgets, id string) {
 	ctx := t.Context()
 	for i := 1; i <= 3; i++ {
-		usage, _ := c.any().Admit(ctx, id, id+"key", ample())
+		usage, _ := c.any().Admit(ctx, id, id+"key", generousPlan())
 		if usage.RequestsThisHour != i || usage.RequestsToday != i {
-			t.Errorf("request %d sees %+v", i, usage)
+			t.Errorf("request %d: usage %+v", i, usage)
 		}
 	}
-	if refusal := c.any().ChargeLiveCalls(ctx, id, id+"property", 2, ample()); refusal != nil {
+	if refusal := c.any().ChargeLiveCalls(ctx, id, id+"property", 2, generousPlan()); refusal != nil {
 		t.Errorf("refused: %+v", refusal)
 	}
 	for _, replica := range c.replicas {
@@ -405,22 +420,22 @@ func testUsage(t *testing.T, c *counters, id string) {
 			}
 		}
 	}
-	plan := ample()
+	plan := generousPlan()
 	plan.RequestsPerDay = 3
 	usage, refusal := c.any().Admit(ctx, id, id+"key", plan)
 	if refusal == nil || usage.RequestsToday != 3 || usage.CallsToday != 2 {
-		t.Errorf("a refused request sees %+v", usage)
+		t.Errorf("refused request: usage %+v", usage)
 	}
 	wantCounts(t, c, id, 3, 3, 2)
 }
 
-func testHourEnds(t *testing.T, c *counters, id string) {
-	plan := ample()
+func testHourResets(t *testing.T, c *budgets, id string) {
+	plan := generousPlan()
 	plan.RequestsPerHour = 3
 	ctx := t.Context()
 	admitN(c.any(), 4, id, id+"key", plan)
 	_ = c.any().ChargeLiveCalls(ctx, id, id+"property", 1, plan)
-	c.hourEnds(t, id)
+	c.endHour(t, id)
 	usage := c.any().Usage(ctx, id)
 	if usage.RequestsThisHour != 0 || usage.RequestsToday != 3 || usage.CallsToday != 1 {
 		t.Errorf("after the hour: %+v", usage)
@@ -431,14 +446,14 @@ func testHourEnds(t *testing.T, c *counters, id string) {
 	wantCounts(t, c, id, 3, 6, 1)
 }
 
-func testDayEnds(t *testing.T, c *counters, id string) {
-	plan := ample()
+func testDayResets(t *testing.T, c *budgets, id string) {
+	plan := generousPlan()
 	plan.RequestsPerDay, plan.SearchConsoleCallsPerDay = 3, 2
 	ctx := t.Context()
 	admitN(c.any(), 4, id, id+"key", plan)
 	_ = c.any().ChargeLiveCalls(ctx, id, id+"property", 2, plan)
 	wantRefusal(t, c.any().ChargeLiveCalls(ctx, id, id+"property", 1, plan), AccountCalls, 2, 24*time.Hour)
-	c.dayEnds(t, id)
+	c.endDay(t, id)
 	if usage := c.any().Usage(ctx, id); usage.RequestsThisHour != 0 || usage.RequestsToday != 0 || usage.CallsToday != 0 {
 		t.Errorf("after midnight: %+v", usage)
 	}
@@ -451,9 +466,9 @@ func testDayEnds(t *testing.T, c *counters, id string) {
 	wantCounts(t, c, id, 3, 3, 2)
 }
 
-func testLive(t *testing.T, c *counters, id string) {
+func testLiveCalls(t *testing.T, c *budgets, id string) {
 	ctx := t.Context()
-	plan := ample()
+	plan := generousPlan()
 	plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 5, 3
 	charge := func(property string, calls int) *Refusal {
 		return c.any().ChargeLiveCalls(ctx, id, id+property, calls, plan)
@@ -462,11 +477,11 @@ func testLive(t *testing.T, c *counters, id string) {
 		t.Errorf("two of three: %+v", refusal)
 	}
 	wantRefusal(t, charge("a", 2), PropertyMinute, 3, 20*time.Second)
-	wantCounts(t, c, id, 0, 0, 2) // the property refused: the account pays nothing
+	wantCounts(t, c, id, 0, 0, 2) // the property refused: the account is not charged
 	if refusal := charge("a", 1); refusal != nil {
 		t.Errorf("the third of three: %+v", refusal)
 	}
-	wantRefusal(t, charge("b", 3), AccountCalls, 5, 24*time.Hour) // the account refused: the property pays nothing
+	wantRefusal(t, charge("b", 3), AccountCalls, 5, 24*time.Hour) // the account refused: the property is not charged
 	plan.SearchConsoleCallsPerDay = 100
 	if refusal := charge("b", 3); refusal != nil {
 		t.Errorf("three of three: %+v", refusal)
@@ -478,8 +493,8 @@ func testLive(t *testing.T, c *counters, id string) {
 	}
 }
 
-func testSharedProperty(t *testing.T, c *counters, id string) {
-	plan := ample()
+func testAccountsShareProperty(t *testing.T, c *budgets, id string) {
+	plan := generousPlan()
 	plan.LiveCallsPerMinutePerProperty = 2
 	for i := range 3 {
 		refusal := c.any().ChargeLiveCalls(t.Context(), fmt.Sprint(id, i), id, 1, plan)
@@ -490,8 +505,8 @@ func testSharedProperty(t *testing.T, c *counters, id string) {
 	wantCounts(t, c, id+"2", 0, 0, 0)
 }
 
-func testReturn(t *testing.T, c *counters, id string) {
-	ctx, plan := t.Context(), ample()
+func testRefund(t *testing.T, c *budgets, id string) {
+	ctx, plan := t.Context(), generousPlan()
 	plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 4, 5
 	charge := func(property string, calls int) *Refusal {
 		return c.any().ChargeLiveCalls(ctx, id, id+property, calls, plan)
@@ -504,26 +519,26 @@ func testReturn(t *testing.T, c *counters, id string) {
 	wantRefusal(t, charge("b", 1), AccountCalls, 4, 24*time.Hour)
 	c.replicas[len(c.replicas)-1].RefundLiveCalls(ctx, id, 2, today)
 	wantCounts(t, c, id, 1, 1, 2)
-	wantRefusal(t, charge("a", 2), PropertyMinute, 5, time.Minute) // which gets nothing back
+	wantRefusal(t, charge("a", 2), PropertyMinute, 5, time.Minute) // the property gets no refund
 	if refusal := charge("b", 2); refusal != nil {
-		t.Errorf("what was given back: %+v", refusal)
+		t.Errorf("refused what was refunded: %+v", refusal)
 	}
-	c.any().RefundLiveCalls(ctx, id, 3, today.Add(-24*time.Hour)) // of a day that is over
+	c.any().RefundLiveCalls(ctx, id, 3, today.Add(-24*time.Hour)) // of a past day
 	wantCounts(t, c, id, 1, 1, 4)
 	c.any().RefundLiveCalls(ctx, id, 100, today)
 	wantCounts(t, c, id, 1, 1, 0)
-	other := id + "other" // nothing was charged
+	other := id + "other" // without a charge
 	c.any().RefundLiveCalls(ctx, other, 1, today)
 	wantCounts(t, c, other, 0, 0, 0)
 	if refusal := c.any().ChargeLiveCalls(ctx, other, other, 5, plan); refusal == nil {
-		t.Error("a return of nothing gave out a call")
+		t.Error("a refund without a charge granted a call")
 	}
 }
 
-func testReturnAtOnce(t *testing.T, c *counters, id string) {
+func testConcurrentRefunds(t *testing.T, c *budgets, id string) {
 	today := c.any().Usage(t.Context(), id).At
-	c.atOnce(50, func(_ int, b Budget) bool {
-		if b.ChargeLiveCalls(t.Context(), id, id+"property", 2, ample()) == nil {
+	c.concurrently(50, func(_ int, b Budget) bool {
+		if b.ChargeLiveCalls(t.Context(), id, id+"property", 2, generousPlan()) == nil {
 			b.RefundLiveCalls(t.Context(), id, 1, today)
 		}
 		return true
