@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 )
 
@@ -21,26 +22,26 @@ type accountRecord struct {
 	CreatedAt string  `json:"created_at"`
 }
 
-func (accountRecord) header() []string { return []string{"NAME", "PLAN", "UNTIL", "CREATED", "ID"} }
+func (accountRecord) Header() []string { return []string{"NAME", "PLAN", "UNTIL", "CREATED", "ID"} }
 
-func (a accountRecord) cells() []string {
-	return []string{a.Name, a.Plan, cell(a.Until), a.CreatedAt, a.ID}
+func (a accountRecord) Cells() []string {
+	return []string{a.Name, a.Plan, console.Cell(a.Until), a.CreatedAt, a.ID}
 }
 
 func recordOfAccount(a sqlstore.Account) accountRecord {
-	return accountRecord{ID: a.ID, Name: a.Name, Plan: a.Plan, Until: optionalDate(a.Until), CreatedAt: timestamp(a.CreatedAt)}
+	return accountRecord{ID: a.ID, Name: a.Name, Plan: a.Plan, Until: console.OptionalDate(a.Until), CreatedAt: console.Timestamp(a.CreatedAt)}
 }
 
 type accountAdd struct {
 	storeFlags
 	settings.Plans
-	output
+	console.Output
 	Name  string `arg:"" help:"How to call it."`
 	Plan  string `required:"" placeholder:"PLAN" help:"pro, agency, trial or none; or one of the plans file."`
 	Until *date  `placeholder:"DATE" help:"Last day of the plan, included, in UTC; it may lie in the past. Without it the plan does not end."`
 }
 
-func (c *accountAdd) Run(ctx context.Context, con *console) error {
+func (c *accountAdd) Run(ctx context.Context, con *console.Console) error {
 	if err := planKnown(c.PlansFile.Table(), c.Plan); err != nil {
 		return err
 	}
@@ -49,10 +50,10 @@ func (c *accountAdd) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		if err := one(c.output, con.stdout, recordOfAccount(account)); err != nil {
+		if err := console.One(c.Output, con.Stdout, recordOfAccount(account)); err != nil {
 			return err
 		}
-		con.next(c.output, "add a workspace, which holds connections and properties.", commandLine("workspace", "add", account.Name, "Main"))
+		con.Next(c.Output, "add a workspace, which holds connections and properties.", console.CommandLine("workspace", "add", account.Name, "Main"))
 		return nil
 	})
 }
@@ -60,13 +61,13 @@ func (c *accountAdd) Run(ctx context.Context, con *console) error {
 type accountPlan struct {
 	storeFlags
 	settings.Plans
-	output
+	console.Output
 	Account string `arg:"" help:"Name or id."`
 	Plan    string `arg:"" help:"pro, agency, trial or none; or one of the plans file."`
 	Until   *date  `placeholder:"DATE" help:"Last day of the plan, included, in UTC; it may lie in the past. Without it the plan does not end."`
 }
 
-func (c *accountPlan) Run(ctx context.Context, con *console) error {
+func (c *accountPlan) Run(ctx context.Context, con *console.Console) error {
 	if err := planKnown(c.PlansFile.Table(), c.Plan); err != nil {
 		return err
 	}
@@ -75,21 +76,21 @@ func (c *accountPlan) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		return one(c.output, con.stdout, recordOfAccount(account))
+		return console.One(c.Output, con.Stdout, recordOfAccount(account))
 	})
 }
 
 type accountList struct {
 	storeFlags
-	output
+	console.Output
 }
 
-func (c *accountList) Run(ctx context.Context, con *console) error {
+func (c *accountList) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		accounts, err := store.Accounts(ctx)
 		if err != nil {
 			return err
 		}
-		return many(c.output, con.stdout, each(accounts, recordOfAccount))
+		return console.Many(c.Output, con.Stdout, console.Each(accounts, recordOfAccount))
 	})
 }

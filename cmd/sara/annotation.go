@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 )
 
 type annotationCommands struct {
@@ -21,18 +22,18 @@ type annotationRecord struct {
 	CreatedAt string `json:"created_at"`
 }
 
-func (annotationRecord) header() []string { return []string{"DATE", "TITLE", "COLOR", "ID", "NOTE"} }
+func (annotationRecord) Header() []string { return []string{"DATE", "TITLE", "COLOR", "ID", "NOTE"} }
 
-func (a annotationRecord) cells() []string { return []string{a.Date, a.Title, a.Color, a.ID, a.Note} }
+func (a annotationRecord) Cells() []string { return []string{a.Date, a.Title, a.Color, a.ID, a.Note} }
 
 func recordOfAnnotation(a sqlstore.Annotation) annotationRecord {
 	return annotationRecord{ID: a.ID, Date: a.Date.String(), Title: a.Title, Note: a.Note, Color: a.Color,
-		CreatedAt: timestamp(a.CreatedAt)}
+		CreatedAt: console.Timestamp(a.CreatedAt)}
 }
 
 type annotationAdd struct {
 	storeFlags
-	output
+	console.Output
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 	Date     date   `required:"" placeholder:"DATE" help:"The day that it is about, YYYY-MM-DD."`
 	Title    string `required:"" help:"What happened, in 1 to 200 characters."`
@@ -40,24 +41,24 @@ type annotationAdd struct {
 	Color    string `help:"red, orange, yellow, green, blue, purple, pink, gray or #rrggbb; blue if not set."`
 }
 
-func (c *annotationAdd) Run(ctx context.Context, con *console) error {
+func (c *annotationAdd) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		a, err := store.AddAnnotation(ctx, c.Property,
 			sqlstore.Annotation{Date: c.Date.Date, Title: c.Title, Note: c.Note, Color: c.Color})
 		if err != nil {
 			return err
 		}
-		return one(c.output, con.stdout, recordOfAnnotation(a))
+		return console.One(c.Output, con.Stdout, recordOfAnnotation(a))
 	})
 }
 
 type annotationList struct {
 	storeFlags
-	output
+	console.Output
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 }
 
-func (c *annotationList) Run(ctx context.Context, con *console) error {
+func (c *annotationList) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		property, err := store.Property(ctx, c.Property)
 		if err != nil {
@@ -67,13 +68,13 @@ func (c *annotationList) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		return many(c.output, con.stdout, each(annotations, recordOfAnnotation))
+		return console.Many(c.Output, con.Stdout, console.Each(annotations, recordOfAnnotation))
 	})
 }
 
 type annotationRemove struct {
 	storeFlags
-	output
+	console.Output
 	ID string `arg:"" name:"annotation_id" help:"Id of the annotation, as annotation list shows it."`
 }
 
@@ -81,14 +82,14 @@ type removalRecord struct {
 	ID string `json:"id"`
 }
 
-func (removalRecord) header() []string  { return []string{"REMOVED"} }
-func (r removalRecord) cells() []string { return []string{r.ID} }
+func (removalRecord) Header() []string  { return []string{"REMOVED"} }
+func (r removalRecord) Cells() []string { return []string{r.ID} }
 
-func (c *annotationRemove) Run(ctx context.Context, con *console) error {
+func (c *annotationRemove) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		if err := store.RemoveAnnotation(ctx, c.ID); err != nil {
 			return err
 		}
-		return one(c.output, con.stdout, removalRecord{c.ID})
+		return console.One(c.Output, con.Stdout, removalRecord{c.ID})
 	})
 }

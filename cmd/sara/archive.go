@@ -12,11 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/translate"
 )
@@ -66,26 +65,21 @@ func (c *archiveExport) Validate() error {
 	return nil
 }
 
-func (c *archiveExport) Run(ctx context.Context, con *console) error {
+func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 	format, err := archive.ParseFormat(c.Format)
 	if err != nil {
 		return err
 	}
-	if c.Output == "" && format == archive.Parquet && isTerminal(con.stdout) {
+	if c.Output == "" && format == archive.Parquet && console.IsTerminal(con.Stdout) {
 		return errors.New("a Parquet file is not for a terminal: name a file with --output FILE, or redirect the output")
 	}
-	return c.use(ctx, con.now, func(_ *sqlstore.Store, history *archive.History, property sqlstore.Property) error {
+	return c.use(ctx, con.Now, func(_ *sqlstore.Store, history *archive.History, property sqlstore.Property) error {
 		records := history.Export(ctx, property.ID, translate.DateRange{Start: c.From.Date, End: c.To.Date})
 		if c.Output == "" {
-			return archive.WriteRecords(con.stdout, format, records)
+			return archive.WriteRecords(con.Stdout, format, records)
 		}
 		return replaceFile(c.Output, func(w io.Writer) error { return archive.WriteRecords(w, format, records) })
 	})
-}
-
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // replaceFile puts what write writes in the place of a file, or leaves that as it is when something goes wrong.
@@ -113,7 +107,7 @@ func replaceFile(path string, write func(io.Writer) error) error {
 
 type archiveImport struct {
 	archiveFlags
-	output
+	console.Output
 	File    string `arg:"" help:"With the columns date,dimension,key,clicks,impressions,position, as export writes it."`
 	Format  string `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; if not set, by the extension of FILE."`
 	Replace bool   `help:"Let the days of the file take the place of those that are archived already, which are kept otherwise. A day counts for each dimension by itself."`
@@ -146,18 +140,18 @@ type archiveImportRecord struct {
 	LastDay      *string `json:"last_day"`
 }
 
-func (archiveImportRecord) header() []string {
+func (archiveImportRecord) Header() []string {
 	return []string{"ROWS READ", "DAYS ARCHIVED", "DAYS KEPT", "ROWS CUT", "FIRST DAY", "LAST DAY", "ID"}
 }
 
-func (r archiveImportRecord) cells() []string {
+func (r archiveImportRecord) Cells() []string {
 	return []string{strconv.Itoa(r.RowsRead), strconv.Itoa(r.DaysArchived), strconv.Itoa(r.DaysKept), strconv.Itoa(r.RowsCut),
-		cell(r.FirstDay), cell(r.LastDay), r.ID}
+		console.Cell(r.FirstDay), console.Cell(r.LastDay), r.ID}
 }
 
-func (c *archiveImport) Run(ctx context.Context, con *console) error {
-	return c.use(ctx, con.now, func(store *sqlstore.Store, history *archive.History, property sqlstore.Property) error {
-		result, err := c.read(ctx, con.now(), history, property.ID)
+func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, con.Now, func(store *sqlstore.Store, history *archive.History, property sqlstore.Property) error {
+		result, err := c.read(ctx, con.Now(), history, property.ID)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.File, err)
 		}
@@ -165,9 +159,9 @@ func (c *archiveImport) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		return one(c.output, con.stdout, archiveImportRecord{
+		return console.One(c.Output, con.Stdout, archiveImportRecord{
 			ID: property.ID, RowsRead: result.Rows, DaysArchived: result.Days, DaysKept: result.Kept, RowsCut: result.DroppedRows,
-			FirstDay: optionalDate(state.First), LastDay: optionalDate(state.Last),
+			FirstDay: console.OptionalDate(state.First), LastDay: console.OptionalDate(state.Last),
 		})
 	})
 }

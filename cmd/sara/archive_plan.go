@@ -7,12 +7,13 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"sara/archive"
+	"sara/cmd/sara/internal/console"
 	"sara/proxy/jobs/collector"
 	"sara/translate"
 )
 
 type archivePlan struct {
-	output
+	console.Output
 	Properties    int `default:"10000" placeholder:"N" help:"How many properties are archived; ${default} if not set."`
 	HistoryMonths int `default:"60" placeholder:"M" help:"How many months of history are kept; ${default} if not set. Search Console has the last 16 of them."`
 }
@@ -29,12 +30,12 @@ func (c *archivePlan) Validate() error {
 	return nil
 }
 
-func (c *archivePlan) Run(con *console) error {
+func (c *archivePlan) Run(con *console.Console) error {
 	lines := planArchive(c.Properties, c.HistoryMonths)
 	if c.JSON {
-		return printJSON(con.stdout, archivePlanRecord{c.Properties, c.HistoryMonths, lines})
+		return console.PrintJSON(con.Stdout, archivePlanRecord{c.Properties, c.HistoryMonths, lines})
 	}
-	return many(c.output, con.stdout, lines)
+	return console.Many(c.Output, con.Stdout, lines)
 }
 
 type archivePlanRecord struct {
@@ -52,9 +53,9 @@ type planLine struct {
 	Formula string `json:"formula"`
 }
 
-func (planLine) header() []string { return []string{"WHEN", "WHAT", "NEEDS", "FORMULA"} }
+func (planLine) Header() []string { return []string{"WHEN", "WHAT", "NEEDS", "FORMULA"} }
 
-func (l planLine) cells() []string {
+func (l planLine) Cells() []string {
 	value := humanize.Comma(l.Value) + " " + l.Unit
 	if l.Unit == "bytes" {
 		value = humanize.IBytes(uint64(l.Value))

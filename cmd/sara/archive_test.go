@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 	"sara/proxy/upstream/gscsim"
 	"sara/translate"
 )
@@ -272,7 +273,7 @@ func TestParquetIsNotWrittenToATerminal(t *testing.T) {
 	c := newArchiveCLI(t)
 	var stderr bytes.Buffer
 	args := []string{"archive", "export", shopSite, "--from", "2025-01-01", "--to", "2025-01-02", "--format", "parquet"}
-	status := run(context.Background(), programName, args, terminal, &stderr, c.env)
+	status := run(context.Background(), console.ProgramName, args, terminal, &stderr, c.env)
 	if status != exitError || !strings.Contains(stderr.String(), "--output FILE") {
 		t.Errorf("status %d: %s", status, &stderr)
 	}

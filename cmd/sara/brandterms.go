@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 	"sara/translate"
 )
 
@@ -20,17 +21,17 @@ type brandTermRecord struct {
 	CreatedAt string `json:"created_at"`
 }
 
-func (brandTermRecord) header() []string { return []string{"TERM", "MATCH", "CREATED", "ID"} }
+func (brandTermRecord) Header() []string { return []string{"TERM", "MATCH", "CREATED", "ID"} }
 
-func (t brandTermRecord) cells() []string { return []string{t.Term, t.MatchType, t.CreatedAt, t.ID} }
+func (t brandTermRecord) Cells() []string { return []string{t.Term, t.MatchType, t.CreatedAt, t.ID} }
 
 func recordOfBrandTerm(t translate.BrandTerm) brandTermRecord {
-	return brandTermRecord{ID: t.ID, Term: t.Term, MatchType: t.MatchType, CreatedAt: timestamp(t.CreatedAt)}
+	return brandTermRecord{ID: t.ID, Term: t.Term, MatchType: t.MatchType, CreatedAt: console.Timestamp(t.CreatedAt)}
 }
 
 type brandTermsSet struct {
 	storeFlags
-	output
+	console.Output
 	Property string   `arg:"" help:"Id, Search Console property, slug or domain."`
 	Terms    []string `arg:"" optional:"" name:"term" help:"TERM (queries that contain it), exact:TERM or regex:TERM."`
 	Clear    bool     `help:"Remove all terms."`
@@ -42,7 +43,7 @@ type brandTermSet struct {
 	Terms []brandTermRecord `json:"terms"`
 }
 
-func (c *brandTermsSet) Run(ctx context.Context, con *console) error {
+func (c *brandTermsSet) Run(ctx context.Context, con *console.Console) error {
 	if c.Clear != (len(c.Terms) == 0) {
 		return errors.New("name the terms that the property is to have, or --clear for none")
 	}
@@ -62,21 +63,21 @@ func (c *brandTermsSet) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		records := each(stored, recordOfBrandTerm)
+		records := console.Each(stored, recordOfBrandTerm)
 		if c.JSON {
-			return printJSON(con.stdout, brandTermSet{property.ID, records})
+			return console.PrintJSON(con.Stdout, brandTermSet{property.ID, records})
 		}
-		return many(c.output, con.stdout, records)
+		return console.Many(c.Output, con.Stdout, records)
 	})
 }
 
 type brandTermsList struct {
 	storeFlags
-	output
+	console.Output
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 }
 
-func (c *brandTermsList) Run(ctx context.Context, con *console) error {
+func (c *brandTermsList) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		property, err := store.Property(ctx, c.Property)
 		if err != nil {
@@ -86,6 +87,6 @@ func (c *brandTermsList) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		return many(c.output, con.stdout, each(terms, recordOfBrandTerm))
+		return console.Many(c.Output, con.Stdout, console.Each(terms, recordOfBrandTerm))
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/cmd/sara/internal/console"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -79,7 +80,7 @@ func (c *cli) path(name string) string { return filepath.Join(c.folder, name) }
 func (c *cli) run(args ...string) (status int, stdout, stderr string) {
 	c.t.Helper()
 	var out, errs bytes.Buffer
-	status = run(context.Background(), programName, args, &out, &errs, c.env)
+	status = run(context.Background(), console.ProgramName, args, &out, &errs, c.env)
 	c.said.Write(out.Bytes())
 	c.said.Write(errs.Bytes())
 	return status, out.String(), errs.String()

@@ -12,6 +12,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 	"sara/proxy/jobs/collector"
@@ -25,7 +26,7 @@ type collectCommand struct {
 	settings.Upstream
 	settings.Plans
 	settings.Pace
-	output
+	console.Output
 	Property string `placeholder:"PROPERTY" help:"Only this one: id, Search Console property, slug or domain; all if not set."`
 	Since    *date  `placeholder:"DATE" help:"First day, YYYY-MM-DD; the first that Search Console has and the plan keeps if not set."`
 	Until    *date  `placeholder:"DATE" help:"Last day, YYYY-MM-DD; the last that Search Console has if not set."`
@@ -50,15 +51,15 @@ type collectRecord struct {
 	Note              string  `json:"note"` // why it is not complete; empty when it is
 }
 
-func (collectRecord) header() []string {
+func (collectRecord) Header() []string {
 	return []string{"GSC PROPERTY", "DAYS", "FIRST", "LAST", "COMPLETE", "ID", "NOTE"}
 }
 
-func (r collectRecord) cells() []string {
-	return []string{r.GSCProperty, strconv.Itoa(r.Days), cell(r.FirstArchivedDate), cell(r.LastArchivedDate), yesNo(r.Complete), r.ID, r.Note}
+func (r collectRecord) Cells() []string {
+	return []string{r.GSCProperty, strconv.Itoa(r.Days), console.Cell(r.FirstArchivedDate), console.Cell(r.LastArchivedDate), console.YesNo(r.Complete), r.ID, r.Note}
 }
 
-func (c *collectCommand) Run(ctx context.Context, con *console) error {
+func (c *collectCommand) Run(ctx context.Context, con *console.Console) error {
 	return c.storeFlags.use(ctx, func(store *sqlstore.Store) error {
 		gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store})
 		if err != nil {
@@ -69,17 +70,17 @@ func (c *collectCommand) Run(ctx context.Context, con *console) error {
 	})
 }
 
-func (c *collectCommand) collect(ctx context.Context, con *console, source *searchConsole) error {
+func (c *collectCommand) collect(ctx context.Context, con *console.Console, source *searchConsole) error {
 	properties, err := c.chosen(ctx, source)
 	if err != nil {
 		return err
 	}
-	history, err := backend.OpenArchive(c.Archive, con.now)
+	history, err := backend.OpenArchive(c.Archive, con.Now)
 	if err != nil {
 		return err
 	}
-	progress, end := newProgress(con.stderr, collecting)
-	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.gateway, Store: source.store, Progress: progress, Now: con.now})
+	progress, end := newProgress(con.Stderr, collecting)
+	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.gateway, Store: source.store, Progress: progress, Now: con.Now})
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (c *collectCommand) chosen(ctx context.Context, source *searchConsole) ([]c
 }
 
 // report prints the results. It is an error if a property is incomplete that could be complete.
-func (c *collectCommand) report(ctx context.Context, con *console, store *sqlstore.Store, results []collector.Result) error {
+func (c *collectCommand) report(ctx context.Context, con *console.Console, store *sqlstore.Store, results []collector.Result) error {
 	records := make([]collectRecord, len(results))
 	incomplete := 0
 	for i, r := range results {
@@ -110,7 +111,7 @@ func (c *collectCommand) report(ctx context.Context, con *console, store *sqlsto
 			return err
 		}
 		records[i] = collectRecord{ID: r.Property.PropertyID, GSCProperty: r.Property.Site, Days: r.Days,
-			FirstArchivedDate: optionalDate(state.First), LastArchivedDate: optionalDate(state.Last), Complete: r.Err == nil}
+			FirstArchivedDate: console.OptionalDate(state.First), LastArchivedDate: console.OptionalDate(state.Last), Complete: r.Err == nil}
 		if r.Err != nil {
 			records[i].Note = r.Err.Error()
 		}
@@ -118,18 +119,18 @@ func (c *collectCommand) report(ctx context.Context, con *console, store *sqlsto
 			incomplete++
 		}
 	}
-	return ended(con, c.output, records, incomplete)
+	return ended(con, c.Output, records, incomplete)
 }
 
 // ended prints the records of a run and the next step. It is an error if properties are incomplete that could be complete.
-func ended[R record](con *console, o output, records []R, incomplete int) error {
-	if err := many(o, con.stdout, records); err != nil {
+func ended[R console.Record](con *console.Console, o console.Output, records []R, incomplete int) error {
+	if err := console.Many(o, con.Stdout, records); err != nil {
 		return err
 	}
 	if incomplete > 0 {
 		return fmt.Errorf("%d of %d properties are incomplete: fix the problems above, then run it again", incomplete, len(records))
 	}
-	con.next(o, "serve the API, and see how all of it is.", commandLine("serve"), commandLine("status"))
+	con.Next(o, "serve the API, and see how all of it is.", console.CommandLine("serve"), console.CommandLine("status"))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy/upstream"
 )
@@ -33,30 +34,30 @@ type connectionRecord struct {
 	CreatedAt   string `json:"created_at"`
 }
 
-func (connectionRecord) header() []string {
+func (connectionRecord) Header() []string {
 	return []string{"NAME", "WORKSPACE", "ACCOUNT", "KIND", "REVISION", "HEALTHY", "ID", "NOTE"}
 }
 
-func (c connectionRecord) cells() []string {
-	return []string{c.Name, c.Workspace, c.Account, c.Kind, strconv.Itoa(c.Revision), yesNo(c.Healthy), c.ID, c.Note}
+func (c connectionRecord) Cells() []string {
+	return []string{c.Name, c.Workspace, c.Account, c.Kind, strconv.Itoa(c.Revision), console.YesNo(c.Healthy), c.ID, c.Note}
 }
 
 func recordOfConnection(c sqlstore.Connection) connectionRecord {
 	return connectionRecord{ID: c.ID, Name: c.Name, Kind: c.Kind, Identity: c.Identity, WorkspaceID: c.WorkspaceID,
 		Workspace: c.WorkspaceName, AccountID: c.AccountID, Account: c.AccountName, Revision: c.Revision,
-		Healthy: c.Healthy, Note: c.Note, CreatedAt: timestamp(c.CreatedAt)}
+		Healthy: c.Healthy, Note: c.Note, CreatedAt: console.Timestamp(c.CreatedAt)}
 }
 
 type connectionAdd struct {
 	verifyFlags
-	output
+	console.Output
 	Workspace   string `arg:"" help:"Name, ACCOUNT/NAME or id."`
 	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it."`
 	Name        string `help:"How to call it; if not set, after whom the credentials identify."`
 }
 
-func (c *connectionAdd) Run(ctx context.Context, con *console) error {
-	return changeConnection(ctx, con, c.verifyFlags, c.output, c.Credentials,
+func (c *connectionAdd) Run(ctx context.Context, con *console.Console) error {
+	return changeConnection(ctx, con, c.verifyFlags, c.Output, c.Credentials,
 		func(r registrar, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
 			return r.addConnection(ctx, c.Workspace, c.Name, credentials)
 		})
@@ -64,20 +65,20 @@ func (c *connectionAdd) Run(ctx context.Context, con *console) error {
 
 type connectionUpdate struct {
 	verifyFlags
-	output
+	console.Output
 	Connection  string `arg:"" help:"Name, WORKSPACE/NAME or id."`
 	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it."`
 }
 
-func (c *connectionUpdate) Run(ctx context.Context, con *console) error {
-	return changeConnection(ctx, con, c.verifyFlags, c.output, c.Credentials,
+func (c *connectionUpdate) Run(ctx context.Context, con *console.Console) error {
+	return changeConnection(ctx, con, c.verifyFlags, c.Output, c.Credentials,
 		func(r registrar, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
 			return r.updateConnection(ctx, c.Connection, credentials)
 		})
 }
 
 // changeConnection runs a change that takes a file of credentials, and prints the connection and what comes next.
-func changeConnection(ctx context.Context, con *console, flags verifyFlags, o output, path string,
+func changeConnection(ctx context.Context, con *console.Console, flags verifyFlags, o console.Output, path string,
 	change func(registrar, []byte) (sqlstore.Connection, []upstream.Site, error)) error {
 	credentials, err := os.ReadFile(path)
 	if err != nil {
@@ -92,14 +93,14 @@ func changeConnection(ctx context.Context, con *console, flags verifyFlags, o ou
 			return err
 		}
 		if r.upstream != nil && len(sites) == 0 {
-			_, _ = fmt.Fprintf(con.stderr, "sara: %s reaches no site yet: %s\n", connection.Identity, grantAccess(connection))
+			_, _ = fmt.Fprintf(con.Stderr, "sara: %s reaches no site yet: %s\n", connection.Identity, grantAccess(connection))
 		}
-		if err := one(o, con.stdout, recordOfConnection(connection)); err != nil {
+		if err := console.One(o, con.Stdout, recordOfConnection(connection)); err != nil {
 			return err
 		}
-		con.next(o, "add what it reaches, or one property of it.",
-			commandLine("property", "import", connectionReference(ctx, r.store, connection)),
-			commandLine("property", "add", connectionReference(ctx, r.store, connection), cmp.Or(anySite(sites), "sc-domain:example.com")))
+		con.Next(o, "add what it reaches, or one property of it.",
+			console.CommandLine("property", "import", connectionReference(ctx, r.store, connection)),
+			console.CommandLine("property", "add", connectionReference(ctx, r.store, connection), cmp.Or(anySite(sites), "sc-domain:example.com")))
 		return nil
 	})
 }
@@ -128,15 +129,15 @@ func anySite(sites []upstream.Site) string {
 
 type connectionList struct {
 	storeFlags
-	output
+	console.Output
 }
 
-func (c *connectionList) Run(ctx context.Context, con *console) error {
+func (c *connectionList) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		connections, err := store.Connections(ctx)
 		if err != nil {
 			return err
 		}
-		return many(c.output, con.stdout, each(connections, recordOfConnection))
+		return console.Many(c.Output, con.Stdout, console.Each(connections, recordOfConnection))
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
 	"sara/proxy"
@@ -53,7 +54,7 @@ func (c *demoCommand) listen() (a demoAddresses, err error) {
 	return a, nil
 }
 
-func (c *demoCommand) Run(ctx context.Context, con *console) (err error) {
+func (c *demoCommand) Run(ctx context.Context, con *console.Console) (err error) {
 	addresses, err := c.listen()
 	if err != nil {
 		return err
@@ -64,11 +65,11 @@ func (c *demoCommand) Run(ctx context.Context, con *console) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	cast, err := newCast(con.now(), settings.LocalURL(addresses.upstream.Addr().String()))
+	cast, err := newCast(con.Now(), settings.LocalURL(addresses.upstream.Addr().String()))
 	if err != nil {
 		return err
 	}
-	simulator := &http.Server{Handler: gscsim.New(cast.simulation(con.now)), ReadHeaderTimeout: 5 * time.Second}
+	simulator := &http.Server{Handler: gscsim.New(cast.simulation(con.Now)), ReadHeaderTimeout: 5 * time.Second}
 	simulated := make(chan error, 1)
 	go func() { simulated <- simulator.Serve(addresses.upstream) }()
 	defer func() {
@@ -81,8 +82,8 @@ func (c *demoCommand) Run(ctx context.Context, con *console) (err error) {
 }
 
 // serve seeds the world in an empty folder, and serves it like the command serve.
-func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, folder string, cast *cast) (err error) {
-	log := openLogs(con.stderr, settings.Log{LogLevel: c.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
+func (c *demoCommand) serve(ctx context.Context, con *console.Console, a demoAddresses, folder string, cast *cast) (err error) {
+	log := openLogs(con.Stderr, settings.Log{LogLevel: c.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return err
@@ -99,20 +100,20 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	}
 	defer gateway.Close()
 	issue := keyIssue{prefix: "sara", plans: policy.DefaultPlans()}
-	world, err := seed(ctx, registrar{store: store, upstream: gateway}, issue, cast, con.now())
+	world, err := seed(ctx, registrar{store: store, upstream: gateway}, issue, cast, con.Now())
 	if err != nil {
 		return fmt.Errorf("seed the demo world: %w", err)
 	}
-	history, err := backend.OpenArchive(settings.Archive{ArchiveURL: settings.LocalArchive(filepath.Join(folder, "archive"))}, con.now)
+	history, err := backend.OpenArchive(settings.Archive{ArchiveURL: settings.LocalArchive(filepath.Join(folder, "archive"))}, con.Now)
 	if err != nil {
 		return err
 	}
 	source := &searchConsole{gateway: gateway, store: store, plans: issue.plans}
-	if err := seedPast(ctx, cast, world, source, history, con.now); err != nil {
+	if err := seedPast(ctx, cast, world, source, history, con.Now); err != nil {
 		return err
 	}
 	world.BaseURL, world.AdminURL, world.UpstreamURL = settings.LocalURL(a.public.Addr().String()), settings.LocalURL(a.admin.Addr().String()), cast.url
-	counted, err := localCounters(ctx, store, log.Logger, con.now)
+	counted, err := localCounters(ctx, store, log.Logger, con.Now)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 	config := proxy.Config{
 		Store: store, Upstream: gateway, Plans: issue.plans, Budget: counted.budget,
 		History: history, CacheBytes: demoCacheBytes, KeyPrefix: issue.prefix, BaseURL: world.BaseURL,
-		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, AccessSample: log.sample, Registry: registry, Now: con.now,
+		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, AccessSample: log.sample, Registry: registry, Now: con.Now,
 	}
 	if err := registerStatus(config); err != nil {
 		return err
@@ -134,14 +135,14 @@ func (c *demoCommand) serve(ctx context.Context, con *console, a demoAddresses, 
 }
 
 // announce prints that the demo is ready, after its first request.
-func (c *demoCommand) announce(ctx context.Context, con *console, world *demoWorld) error {
+func (c *demoCommand) announce(ctx context.Context, con *console.Console, world *demoWorld) error {
 	if err := world.meetDisconnected(ctx); err != nil {
 		return err
 	}
 	if c.JSON {
-		return printJSON(con.stdout, world)
+		return console.PrintJSON(con.Stdout, world)
 	}
-	return world.print(con.stdout)
+	return world.print(con.Stdout)
 }
 
 // meetDisconnected requests figures of the property with revoked credentials, so that the service notices.
@@ -174,8 +175,8 @@ func (w *demoWorld) print(out io.Writer) error {
 		property := w.Properties[p.name]
 		properties = append(properties, []string{p.name, property.GSCProperty, property.Slug, property.ID, p.about})
 	}
-	if err := errors.Join(printTable(&text, []string{"KEY", "PLAN", "VALUE", ""}, keys), writeLine(&text),
-		printTable(&text, []string{"PROPERTY", "GSC PROPERTY", "SLUG", "ID", ""}, properties)); err != nil {
+	if err := errors.Join(console.PrintTable(&text, []string{"KEY", "PLAN", "VALUE", ""}, keys), writeLine(&text),
+		console.PrintTable(&text, []string{"PROPERTY", "GSC PROPERTY", "SLUG", "ID", ""}, properties)); err != nil {
 		return err
 	}
 	main := w.BaseURL + "/v1/properties/" + w.Properties["main"].Slug

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 )
@@ -24,7 +25,7 @@ type healthCommand struct {
 	URL string `name:"url" placeholder:"URL" help:"The server's admin endpoints, such as http://127.0.0.1:9090; those of --admin-listen on this machine if not set."`
 }
 
-func (c *healthCommand) Run(ctx context.Context, con *console) error {
+func (c *healthCommand) Run(ctx context.Context, con *console.Console) error {
 	base, err := adminURL(c.AdminListen, c.URL)
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func (c *healthCommand) Run(ctx context.Context, con *console) error {
 	if !serves(status.State) {
 		return fmt.Errorf("%s is %s: %s", base, status.State, status.Reason)
 	}
-	_, err = fmt.Fprintln(con.stdout, strings.TrimSuffix(status.State+": "+status.Reason, ": "))
+	_, err = fmt.Fprintln(con.Stdout, strings.TrimSuffix(status.State+": "+status.Reason, ": "))
 	return err
 }
 

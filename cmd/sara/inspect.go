@@ -13,6 +13,7 @@ import (
 	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 	"sara/proxy/jobs/inspector"
@@ -27,7 +28,7 @@ type inspectCommand struct {
 	settings.Upstream
 	settings.Plans
 	settings.Sitemaps
-	output
+	console.Output
 	Property string `placeholder:"PROPERTY" help:"Only this one: id, Search Console property, slug or domain; all if not set."`
 	Max      *int   `placeholder:"N" help:"Most URLs to inspect of each property in this run, 0 to discover them only; as many as are due and Search Console allows if not set."`
 }
@@ -58,15 +59,15 @@ type sitemapProblem struct {
 	Problem string `json:"problem"`
 }
 
-func (inspectRecord) header() []string {
+func (inspectRecord) Header() []string {
 	return []string{"GSC PROPERTY", "URLS", "CAPPED", "INSPECTED", "LEFT", "COMPLETE", "ID", "NOTE"}
 }
 
-func (r inspectRecord) cells() []string {
-	return []string{r.GSCProperty, strconv.Itoa(r.URLs), yesNo(r.Capped), strconv.Itoa(r.Inspected), strconv.Itoa(r.Left), yesNo(r.Complete), r.ID, r.Note}
+func (r inspectRecord) Cells() []string {
+	return []string{r.GSCProperty, strconv.Itoa(r.URLs), console.YesNo(r.Capped), strconv.Itoa(r.Inspected), strconv.Itoa(r.Left), console.YesNo(r.Complete), r.ID, r.Note}
 }
 
-func (c *inspectCommand) Run(ctx context.Context, con *console) error {
+func (c *inspectCommand) Run(ctx context.Context, con *console.Console) error {
 	return c.storeFlags.use(ctx, func(store *sqlstore.Store) error {
 		gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store})
 		if err != nil {
@@ -77,12 +78,12 @@ func (c *inspectCommand) Run(ctx context.Context, con *console) error {
 	})
 }
 
-func (c *inspectCommand) inspect(ctx context.Context, con *console, source *searchConsole) (err error) {
+func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, source *searchConsole) (err error) {
 	properties, err := c.chosen(ctx, source)
 	if err != nil {
 		return err
 	}
-	history, err := backend.OpenArchive(c.Archive, con.now)
+	history, err := backend.OpenArchive(c.Archive, con.Now)
 	if err != nil {
 		return err
 	}
@@ -93,8 +94,8 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console, source *sear
 	if redis != nil {
 		defer func() { err = errors.Join(err, redis.Close()) }()
 	}
-	progress, end := newProgress(con.stderr, inspecting)
-	work, err := newInspector(c.Sitemaps, inspector.Config{Gateway: source.gateway, Quota: quotaOf(source.store, redis), Progress: progress, Now: con.now}, source.store, history)
+	progress, end := newProgress(con.Stderr, inspecting)
+	work, err := newInspector(c.Sitemaps, inspector.Config{Gateway: source.gateway, Quota: quotaOf(source.store, redis), Progress: progress, Now: con.Now}, source.store, history)
 	if err != nil {
 		return err
 	}
@@ -129,18 +130,18 @@ func (c *inspectCommand) note(r inspector.Result) string {
 }
 
 // report prints the results. It is an error if a property failed; URLs that are left for other reasons wait for another day.
-func (c *inspectCommand) report(con *console, results []inspector.Result) error {
+func (c *inspectCommand) report(con *console.Console, results []inspector.Result) error {
 	records := make([]inspectRecord, len(results))
 	incomplete := 0
 	for i, r := range results {
 		records[i] = inspectRecord{ID: r.Property.PropertyID, GSCProperty: r.Property.Site, URLs: r.URLs, Capped: r.Capped, Inspected: r.Inspected,
 			Left: r.Left, Complete: r.Err == nil && r.Left == 0, Note: c.note(r),
-			Problems: each(r.Problems, func(p inspector.SitemapProblem) sitemapProblem { return sitemapProblem(p) })}
+			Problems: console.Each(r.Problems, func(p inspector.SitemapProblem) sitemapProblem { return sitemapProblem(p) })}
 		if r.Err != nil && !errors.Is(r.Err, inspector.ErrNotInspected) {
 			incomplete++
 		}
 	}
-	return ended(con, c.output, records, incomplete)
+	return ended(con, c.Output, records, incomplete)
 }
 
 // newInspector completes a configuration with what all inspectors of this program share.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 )
 
@@ -29,21 +30,21 @@ type keyRecord struct {
 	RevokedAt *string         `json:"revoked_at"`
 }
 
-func (keyRecord) header() []string {
+func (keyRecord) Header() []string {
 	return []string{"NAME", "SCOPES", "WORKSPACE", "EXPIRES", "REVOKED", "ID"}
 }
 
-func (k keyRecord) cells() []string {
+func (k keyRecord) Cells() []string {
 	workspace := "all"
 	if k.Workspace != nil {
 		workspace = k.Workspace.Name
 	}
-	return []string{k.Name, strings.Join(k.Scopes, " "), workspace, cell(k.ExpiresAt), cell(k.RevokedAt), k.ID}
+	return []string{k.Name, strings.Join(k.Scopes, " "), workspace, console.Cell(k.ExpiresAt), console.Cell(k.RevokedAt), k.ID}
 }
 
 func recordOfKey(k sqlstore.APIKey) keyRecord {
-	record := keyRecord{ID: k.ID, Name: k.Name, PersonID: k.PersonID, Scopes: k.Scopes, CreatedAt: timestamp(k.CreatedAt),
-		ExpiresAt: optionalTime(k.ExpiresAt), RevokedAt: optionalTime(k.RevokedAt)}
+	record := keyRecord{ID: k.ID, Name: k.Name, PersonID: k.PersonID, Scopes: k.Scopes, CreatedAt: console.Timestamp(k.CreatedAt),
+		ExpiresAt: console.OptionalTime(k.ExpiresAt), RevokedAt: console.OptionalTime(k.RevokedAt)}
 	if k.Workspace != nil {
 		record.Workspace = &workspaceScope{k.Workspace.ID, k.Workspace.Name}
 	}
@@ -55,7 +56,7 @@ type keyCreate struct {
 	settings.Plans
 	settings.Keys
 	settings.Public
-	output
+	console.Output
 	Email         string   `arg:"" help:"Address or id of the person as whom the key acts."`
 	Name          string   `required:"" help:"How to call it: 1 to 80 characters."`
 	Scope         []string `placeholder:"SCOPE" help:"properties:read, performance:read, indexing:read or config:read; may be repeated. All four if not set."`
@@ -69,8 +70,8 @@ type newKeyRecord struct {
 	Key string `json:"key"`
 }
 
-func (c *keyCreate) Run(ctx context.Context, con *console) error {
-	expires, err := c.expiry(con.now())
+func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
+	expires, err := c.expiry(con.Now())
 	if err != nil {
 		return err
 	}
@@ -86,12 +87,12 @@ func (c *keyCreate) Run(ctx context.Context, con *console) error {
 		}
 		record := newKeyRecord{recordOfKey(key), text}
 		if c.JSON {
-			return printJSON(con.stdout, record)
+			return console.PrintJSON(con.Stdout, record)
 		}
-		if err := one(c.output, con.stdout, record.keyRecord); err != nil {
+		if err := console.One(c.Output, con.Stdout, record.keyRecord); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(con.stdout, "\n%s\n\nKeep it: it is not shown again. Try it while the server runs (sara serve):\n\n%s\n",
+		_, err = fmt.Fprintf(con.Stdout, "\n%s\n\nKeep it: it is not shown again. Try it while the server runs (sara serve):\n\n%s\n",
 			text, c.tries(ctx, store, key, text))
 		return err
 	})
@@ -131,32 +132,32 @@ func curl(url, key string) string {
 
 type keyList struct {
 	storeFlags
-	output
+	console.Output
 	Email string `arg:"" help:"Address or id."`
 }
 
-func (c *keyList) Run(ctx context.Context, con *console) error {
+func (c *keyList) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		keys, err := store.Keys(ctx, c.Email)
 		if err != nil {
 			return err
 		}
-		return many(c.output, con.stdout, each(keys, recordOfKey))
+		return console.Many(c.Output, con.Stdout, console.Each(keys, recordOfKey))
 	})
 }
 
 type keyRevoke struct {
 	storeFlags
-	output
+	console.Output
 	KeyID string `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
 }
 
-func (c *keyRevoke) Run(ctx context.Context, con *console) error {
+func (c *keyRevoke) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		key, err := store.RevokeKey(ctx, c.KeyID)
 		if err != nil {
 			return err
 		}
-		return one(c.output, con.stdout, recordOfKey(key))
+		return console.One(c.Output, con.Stdout, recordOfKey(key))
 	})
 }

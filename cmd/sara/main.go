@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
 
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 )
 
@@ -62,21 +63,13 @@ type commands struct {
 	Version    versionCommand     `cmd:"" help:"Print the version."`
 }
 
-// console is what a command has besides its flags.
-type console struct {
-	stdout, stderr io.Writer
-	now            func() time.Time
-	program        string // how the command lines of next call it
-	repeated       string // flags that they take over
-}
-
 // run runs one command line and returns the exit status. It ends soon after ctx does. The program is how it was called.
 func run(ctx context.Context, program string, args []string, stdout, stderr io.Writer, environ []string) int {
 	var helped bool
 	loader := settings.NewLoader(environ)
-	con := &console{stdout: stdout, stderr: stderr, now: time.Now, program: callable(program)}
+	con := &console.Console{Stdout: stdout, Stderr: stderr, Now: time.Now, Command: console.CommandName(program)}
 	options := append(loader.Options(),
-		kong.Name(programName),
+		kong.Name(console.ProgramName),
 		kong.Description("The Search Analytics Read API over Google Search Console."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
@@ -103,7 +96,7 @@ func run(ctx context.Context, program string, args []string, stdout, stderr io.W
 		report(stderr, err)
 		return exitError
 	}
-	con.repeated = repeatedFlags(parsed)
+	con.Flags = repeatedFlags(parsed)
 	if err := parsed.Run(); err != nil {
 		report(stderr, loader.Locate(err))
 		return exitError

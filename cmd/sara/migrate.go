@@ -6,21 +6,22 @@ import (
 	"strconv"
 
 	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
 )
 
 type migrateCommand struct {
 	storeFlags
-	output
+	console.Output
 }
 
 type migrationRecord struct {
 	Applied int `json:"applied"` // steps; 0: the schema was up to date
 }
 
-func (migrationRecord) header() []string  { return []string{"APPLIED STEPS"} }
-func (m migrationRecord) cells() []string { return []string{strconv.Itoa(m.Applied)} }
+func (migrationRecord) Header() []string  { return []string{"APPLIED STEPS"} }
+func (m migrationRecord) Cells() []string { return []string{strconv.Itoa(m.Applied)} }
 
-func (c *migrateCommand) Run(ctx context.Context, con *console) error {
+func (c *migrateCommand) Run(ctx context.Context, con *console.Console) error {
 	store, err := backend.ConnectDatabase(ctx, c.Store)
 	if err != nil {
 		return err
@@ -33,13 +34,13 @@ func (c *migrateCommand) Run(ctx context.Context, con *console) error {
 	if err := errors.Join(err, store.Close()); err != nil {
 		return err
 	}
-	if err := one(c.output, con.stdout, migrationRecord{applied}); err != nil {
+	if err := console.One(c.Output, con.Stdout, migrationRecord{applied}); err != nil {
 		return err
 	}
 	if len(accounts) == 0 {
-		con.next(c.output, "add an account, which has a plan.", commandLine("account", "add", "NAME", "--plan", "pro"))
+		con.Next(c.Output, "add an account, which has a plan.", console.CommandLine("account", "add", "NAME", "--plan", "pro"))
 	} else {
-		con.next(c.output, "serve the API.", commandLine("serve"))
+		con.Next(c.Output, "serve the API.", console.CommandLine("serve"))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 )
@@ -12,11 +13,11 @@ type openAPICommand struct {
 	settings.Public
 }
 
-func (c *openAPICommand) Run(con *console) error {
+func (c *openAPICommand) Run(con *console.Console) error {
 	document, err := proxy.OpenAPI(c.BaseURL.Or(c.Listen.URL()))
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(con.stdout, "%s\n", document)
+	_, err = fmt.Fprintf(con.Stdout, "%s\n", document)
 	return err
 }

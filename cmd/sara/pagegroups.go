@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 	"sara/translate"
 )
 
@@ -26,20 +27,20 @@ type pageGroupRecord struct {
 	CreatedAt string               `json:"created_at"`
 }
 
-func (pageGroupRecord) header() []string { return []string{"NAME", "RULES", "CREATED", "ID"} }
+func (pageGroupRecord) Header() []string { return []string{"NAME", "RULES", "CREATED", "ID"} }
 
-func (g pageGroupRecord) cells() []string {
-	rules := each(g.Rules, func(r translate.PageRule) string { return r.Type + ":" + r.Value })
+func (g pageGroupRecord) Cells() []string {
+	rules := console.Each(g.Rules, func(r translate.PageRule) string { return r.Type + ":" + r.Value })
 	return []string{g.Name, strings.Join(rules, " or "), g.CreatedAt, g.ID}
 }
 
 func recordOfPageGroup(g translate.PageGroup) pageGroupRecord {
-	return pageGroupRecord{ID: g.ID, Name: g.Name, Rules: g.Rules, CreatedAt: timestamp(g.CreatedAt)}
+	return pageGroupRecord{ID: g.ID, Name: g.Name, Rules: g.Rules, CreatedAt: console.Timestamp(g.CreatedAt)}
 }
 
 type pageGroupsSet struct {
 	storeFlags
-	output
+	console.Output
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 	File     string `required:"" placeholder:"FILE" help:"JSON array of {\"name\", \"rules\": [{\"type\", \"value\"}]}; types are prefix, contains, equals and regex."`
 }
@@ -50,7 +51,7 @@ type pageGroupSet struct {
 	Groups []pageGroupRecord `json:"groups"`
 }
 
-func (c *pageGroupsSet) Run(ctx context.Context, con *console) error {
+func (c *pageGroupsSet) Run(ctx context.Context, con *console.Console) error {
 	groups, err := readPageGroups(c.File)
 	if err != nil {
 		return err
@@ -64,11 +65,11 @@ func (c *pageGroupsSet) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		records := each(stored, recordOfPageGroup)
+		records := console.Each(stored, recordOfPageGroup)
 		if c.JSON {
-			return printJSON(con.stdout, pageGroupSet{property.ID, records})
+			return console.PrintJSON(con.Stdout, pageGroupSet{property.ID, records})
 		}
-		return many(c.output, con.stdout, records)
+		return console.Many(c.Output, con.Stdout, records)
 	})
 }
 
@@ -103,11 +104,11 @@ func readPageGroups(path string) ([]translate.PageGroup, error) {
 
 type pageGroupsList struct {
 	storeFlags
-	output
+	console.Output
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 }
 
-func (c *pageGroupsList) Run(ctx context.Context, con *console) error {
+func (c *pageGroupsList) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		property, err := store.Property(ctx, c.Property)
 		if err != nil {
@@ -117,6 +118,6 @@ func (c *pageGroupsList) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		return many(c.output, con.stdout, each(groups, recordOfPageGroup))
+		return console.Many(c.Output, con.Stdout, console.Each(groups, recordOfPageGroup))
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 )
 
 type personCommands struct {
@@ -30,12 +31,12 @@ type workspaceScope struct {
 	Name string `json:"name"`
 }
 
-func (personRecord) header() []string {
+func (personRecord) Header() []string {
 	return []string{"EMAIL", "ACCOUNT", "WORKSPACES", "CREATED", "ID"}
 }
 
-func (p personRecord) cells() []string {
-	names := each(p.Workspaces, func(w workspaceScope) string { return w.Name })
+func (p personRecord) Cells() []string {
+	names := console.Each(p.Workspaces, func(w workspaceScope) string { return w.Name })
 	return []string{p.Email, p.Account, strings.Join(names, ", "), p.CreatedAt, p.ID}
 }
 
@@ -53,44 +54,44 @@ func readPerson(ctx context.Context, store *sqlstore.Store, reference string) (p
 	if err != nil {
 		return personRecord{}, err
 	}
-	return personRecord{ID: p.ID, Email: p.Email, AccountID: p.AccountID, Account: account.Name, CreatedAt: timestamp(p.CreatedAt),
-		Workspaces: each(workspaces, func(w sqlstore.Workspace) workspaceScope { return workspaceScope{w.ID, w.Name} })}, nil
+	return personRecord{ID: p.ID, Email: p.Email, AccountID: p.AccountID, Account: account.Name, CreatedAt: console.Timestamp(p.CreatedAt),
+		Workspaces: console.Each(workspaces, func(w sqlstore.Workspace) workspaceScope { return workspaceScope{w.ID, w.Name} })}, nil
 }
 
-func printPerson(ctx context.Context, con *console, o output, store *sqlstore.Store, reference string) error {
+func printPerson(ctx context.Context, con *console.Console, o console.Output, store *sqlstore.Store, reference string) error {
 	record, err := readPerson(ctx, store, reference)
 	if err != nil {
 		return err
 	}
-	return one(o, con.stdout, record)
+	return console.One(o, con.Stdout, record)
 }
 
 type personAdd struct {
 	storeFlags
-	output
+	console.Output
 	Account   string   `arg:"" help:"Name or id of the account that pays for the person's keys."`
 	Email     string   `arg:"" help:"The person's address."`
 	Workspace []string `required:"" sep:"none" placeholder:"WORKSPACE" help:"Name, ACCOUNT/NAME or id; may be repeated."`
 }
 
-func (c *personAdd) Run(ctx context.Context, con *console) error {
+func (c *personAdd) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		person, err := store.AddPerson(ctx, c.Account, c.Email, c.Workspace)
 		if err != nil {
 			return err
 		}
-		if err := printPerson(ctx, con, c.output, store, person.ID); err != nil {
+		if err := printPerson(ctx, con, c.Output, store, person.ID); err != nil {
 			return err
 		}
 		if bare, err := workspaceWithoutConnection(ctx, store, person.ID); err != nil {
 			return err
 		} else if bare != "" {
-			con.next(c.output, "connect the workspace to Search Console, and create a key, with which the person's programs call the API.",
-				commandLine("connection", "add", bare, "--credentials", "FILE"), commandLine("key", "create", person.Email, "--name", "first key"))
+			con.Next(c.Output, "connect the workspace to Search Console, and create a key, with which the person's programs call the API.",
+				console.CommandLine("connection", "add", bare, "--credentials", "FILE"), console.CommandLine("key", "create", person.Email, "--name", "first key"))
 			return nil
 		}
-		con.next(c.output, "create a key, with which the person's programs call the API.",
-			commandLine("key", "create", person.Email, "--name", "first key"))
+		con.Next(c.Output, "create a key, with which the person's programs call the API.",
+			console.CommandLine("key", "create", person.Email, "--name", "first key"))
 		return nil
 	})
 }
@@ -112,42 +113,42 @@ func workspaceWithoutConnection(ctx context.Context, store *sqlstore.Store, pers
 
 type personJoin struct {
 	storeFlags
-	output
+	console.Output
 	Email     string `arg:"" help:"Address or id."`
 	Workspace string `arg:"" help:"Name, ACCOUNT/NAME or id."`
 }
 
-func (c *personJoin) Run(ctx context.Context, con *console) error {
+func (c *personJoin) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		if err := store.JoinWorkspace(ctx, c.Email, c.Workspace); err != nil {
 			return err
 		}
-		return printPerson(ctx, con, c.output, store, c.Email)
+		return printPerson(ctx, con, c.Output, store, c.Email)
 	})
 }
 
 type personLeave struct {
 	storeFlags
-	output
+	console.Output
 	Email     string `arg:"" help:"Address or id."`
 	Workspace string `arg:"" help:"Name, ACCOUNT/NAME or id."`
 }
 
-func (c *personLeave) Run(ctx context.Context, con *console) error {
+func (c *personLeave) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		if err := store.LeaveWorkspace(ctx, c.Email, c.Workspace); err != nil {
 			return err
 		}
-		return printPerson(ctx, con, c.output, store, c.Email)
+		return printPerson(ctx, con, c.Output, store, c.Email)
 	})
 }
 
 type personList struct {
 	storeFlags
-	output
+	console.Output
 }
 
-func (c *personList) Run(ctx context.Context, con *console) error {
+func (c *personList) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		people, err := store.People(ctx)
 		if err != nil {
@@ -159,6 +160,6 @@ func (c *personList) Run(ctx context.Context, con *console) error {
 				return err
 			}
 		}
-		return many(c.output, con.stdout, records)
+		return console.Many(c.Output, con.Stdout, records)
 	})
 }

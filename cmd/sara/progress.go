@@ -8,6 +8,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"sara/cmd/sara/internal/console"
 	"sara/proxy/jobs/schedule"
 	"sara/proxy/upstream"
 )
@@ -32,7 +33,7 @@ const redraw = 100 * time.Millisecond
 // run is over.
 func newProgress(w io.Writer, words jobWords) (p schedule.Progress, end func()) {
 	lines := &progressLines{words: words, w: w}
-	if isTerminal(w) {
+	if console.IsTerminal(w) {
 		b := newBar(lines, redraw)
 		return b, b.end
 	}
@@ -70,7 +71,7 @@ func (l *progressLines) Noticed(t upstream.Target, notice fmt.Stringer) {
 
 // Paused implements schedule.Progress.
 func (l *progressLines) Paused(t upstream.Target, until time.Time, reason error) {
-	l.print("%s: %v; next attempt at %s", t.Site, reason, timestamp(until))
+	l.print("%s: %v; next attempt at %s", t.Site, reason, console.Timestamp(until))
 }
 
 // Ended implements schedule.Progress.

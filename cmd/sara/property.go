@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 )
 
@@ -34,19 +35,19 @@ type propertyRecord struct {
 	CreatedAt       string `json:"created_at"`
 }
 
-func (propertyRecord) header() []string {
+func (propertyRecord) Header() []string {
 	return []string{"NAME", "GSC PROPERTY", "SLUG", "PERMISSION", "STARRED", "ARCHIVED", "HEALTHY", "ID", "NOTE"}
 }
 
-func (p propertyRecord) cells() []string {
-	return []string{p.DisplayName, p.GSCProperty, p.Slug, p.PermissionLevel, yesNo(p.Starred), yesNo(p.Archived), yesNo(p.Healthy),
+func (p propertyRecord) Cells() []string {
+	return []string{p.DisplayName, p.GSCProperty, p.Slug, p.PermissionLevel, console.YesNo(p.Starred), console.YesNo(p.Archived), console.YesNo(p.Healthy),
 		p.ID, p.Note}
 }
 
 func recordOfProperty(p sqlstore.Property) propertyRecord {
 	record := propertyRecord{ID: p.ID, GSCProperty: p.Site, Domain: p.Host, Slug: p.Slug, DisplayName: p.DisplayName, Type: p.Type,
 		PermissionLevel: p.PermissionLevel, Starred: p.Starred, Archived: p.Archived, Note: p.AccessNote,
-		WorkspaceID: p.WorkspaceID, ConnectionID: p.Connection.ID, CreatedAt: timestamp(p.CreatedAt)}
+		WorkspaceID: p.WorkspaceID, ConnectionID: p.Connection.ID, CreatedAt: console.Timestamp(p.CreatedAt)}
 	if !p.Connection.Healthy {
 		record.Note = p.Connection.Note
 	}
@@ -56,14 +57,14 @@ func recordOfProperty(p sqlstore.Property) propertyRecord {
 
 type propertyAdd struct {
 	verifyFlags
-	output
+	console.Output
 	Connection  string `arg:"" help:"Name, WORKSPACE/NAME or id."`
 	GSCProperty string `arg:"" name:"gsc_property" help:"As Search Console writes it: sc-domain:example.com or https://www.example.com/."`
 	Name        string `help:"How to call it; if not set, its domain or its URL."`
 	Slug        string `help:"Short name for paths: lower-case letters, digits and dashes; if not set, from the property."`
 }
 
-func (c *propertyAdd) Run(ctx context.Context, con *console) error {
+func (c *propertyAdd) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(r registrar) error {
 		p, err := r.addProperty(ctx, sqlstore.PropertySpec{
 			Connection: c.Connection, Site: c.GSCProperty, DisplayName: c.Name, Slug: c.Slug,
@@ -71,13 +72,13 @@ func (c *propertyAdd) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		if err := one(c.output, con.stdout, recordOfProperty(p)); err != nil {
+		if err := console.One(c.Output, con.Stdout, recordOfProperty(p)); err != nil {
 			return err
 		}
 		reference := propertyReference(ctx, r.store, p)
-		con.next(c.output, "create a key for who reads it, and serve. The server archives history and inspects URLs once a day; this does it now.",
-			commandLine("key", "create", "EMAIL", "--name", "NAME"), commandLine("serve"),
-			commandLine("collect", "--property", reference), commandLine("inspect", "--property", reference))
+		con.Next(c.Output, "create a key for who reads it, and serve. The server archives history and inspects URLs once a day; this does it now.",
+			console.CommandLine("key", "create", "EMAIL", "--name", "NAME"), console.CommandLine("serve"),
+			console.CommandLine("collect", "--property", reference), console.CommandLine("inspect", "--property", reference))
 		return nil
 	})
 }
@@ -85,7 +86,7 @@ func (c *propertyAdd) Run(ctx context.Context, con *console) error {
 type propertyImport struct {
 	storeFlags
 	settings.Upstream
-	output
+	console.Output
 	Connection string `arg:"" help:"Name, WORKSPACE/NAME or id."`
 }
 
@@ -94,15 +95,15 @@ type importRecord struct {
 	Result string `json:"result"` // added, or kept when the connection had it already
 }
 
-func (importRecord) header() []string {
-	return append([]string{"RESULT"}, propertyRecord{}.header()...)
+func (importRecord) Header() []string {
+	return append([]string{"RESULT"}, propertyRecord{}.Header()...)
 }
 
-func (i importRecord) cells() []string {
-	return append([]string{i.Result}, i.propertyRecord.cells()...)
+func (i importRecord) Cells() []string {
+	return append([]string{i.Result}, i.propertyRecord.Cells()...)
 }
 
-func (c *propertyImport) Run(ctx context.Context, con *console) error {
+func (c *propertyImport) Run(ctx context.Context, con *console.Console) error {
 	verify := verifyFlags{storeFlags: c.storeFlags, Upstream: c.Upstream}
 	return verify.use(ctx, func(r registrar) error {
 		results, err := r.importProperties(ctx, c.Connection)
@@ -112,7 +113,7 @@ func (c *propertyImport) Run(ctx context.Context, con *console) error {
 		records := make([]importRecord, 0, len(results))
 		for _, result := range results {
 			if result.property == nil {
-				_, _ = fmt.Fprintf(con.stderr, "sara: skipped %s: %s\n", result.site.URL, result.skipped)
+				_, _ = fmt.Fprintf(con.Stderr, "sara: skipped %s: %s\n", result.site.URL, result.skipped)
 				continue
 			}
 			record := importRecord{propertyRecord: recordOfProperty(*result.property), Result: "kept"}
@@ -121,57 +122,57 @@ func (c *propertyImport) Run(ctx context.Context, con *console) error {
 			}
 			records = append(records, record)
 		}
-		if err := many(c.output, con.stdout, records); err != nil || len(records) == 0 {
+		if err := console.Many(c.Output, con.Stdout, records); err != nil || len(records) == 0 {
 			return err
 		}
-		con.next(c.output, "create a key for who reads them, and serve. The server archives history and inspects URLs once a day; this does it now.",
-			commandLine("key", "create", "EMAIL", "--name", "NAME"), commandLine("serve"), commandLine("collect"), commandLine("inspect"))
+		con.Next(c.Output, "create a key for who reads them, and serve. The server archives history and inspects URLs once a day; this does it now.",
+			console.CommandLine("key", "create", "EMAIL", "--name", "NAME"), console.CommandLine("serve"), console.CommandLine("collect"), console.CommandLine("inspect"))
 		return nil
 	})
 }
 
 type propertyList struct {
 	storeFlags
-	output
+	console.Output
 }
 
-func (c *propertyList) Run(ctx context.Context, con *console) error {
+func (c *propertyList) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		properties, err := store.Properties(ctx)
 		if err != nil {
 			return err
 		}
-		return many(c.output, con.stdout, each(properties, recordOfProperty))
+		return console.Many(c.Output, con.Stdout, console.Each(properties, recordOfProperty))
 	})
 }
 
 // propertyFlags is what the changes of one property take.
 type propertyFlags struct {
 	storeFlags
-	output
+	console.Output
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 }
 
 // change runs a change and prints the property as it is then.
-func (f propertyFlags) change(ctx context.Context, con *console, change func(*sqlstore.Store) (sqlstore.Property, error)) error {
+func (f propertyFlags) change(ctx context.Context, con *console.Console, change func(*sqlstore.Store) (sqlstore.Property, error)) error {
 	return f.use(ctx, func(store *sqlstore.Store) error {
 		p, err := change(store)
 		if err != nil {
 			return err
 		}
-		return one(f.output, con.stdout, recordOfProperty(p))
+		return console.One(f.Output, con.Stdout, recordOfProperty(p))
 	})
 }
 
 type propertyArchive struct{ propertyFlags }
 
-func (c *propertyArchive) Run(ctx context.Context, con *console) error {
+func (c *propertyArchive) Run(ctx context.Context, con *console.Console) error {
 	return c.change(ctx, con, func(s *sqlstore.Store) (sqlstore.Property, error) { return s.SetArchived(ctx, c.Property, true) })
 }
 
 type propertyRestore struct{ propertyFlags }
 
-func (c *propertyRestore) Run(ctx context.Context, con *console) error {
+func (c *propertyRestore) Run(ctx context.Context, con *console.Console) error {
 	return c.change(ctx, con, func(s *sqlstore.Store) (sqlstore.Property, error) { return s.SetArchived(ctx, c.Property, false) })
 }
 
@@ -180,6 +181,6 @@ type propertyStar struct {
 	Off bool `help:"Take the star away."`
 }
 
-func (c *propertyStar) Run(ctx context.Context, con *console) error {
+func (c *propertyStar) Run(ctx context.Context, con *console.Console) error {
 	return c.change(ctx, con, func(s *sqlstore.Store) (sqlstore.Property, error) { return s.SetStarred(ctx, c.Property, !c.Off) })
 }

@@ -15,6 +15,7 @@ import (
 	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
 	"sara/proxy"
@@ -48,7 +49,7 @@ func (c *serveCommand) CheckSettings() (err error) {
 	return errors.Join(settings.CheckPorts(c.Listen, c.AdminListen), err)
 }
 
-func (c *serveCommand) Run(ctx context.Context, con *console, loader *settings.Loader) error {
+func (c *serveCommand) Run(ctx context.Context, con *console.Console, loader *settings.Loader) error {
 	if c.Check {
 		return c.check(ctx, con, loader.Effective())
 	}
@@ -56,10 +57,10 @@ func (c *serveCommand) Run(ctx context.Context, con *console, loader *settings.L
 }
 
 // check runs all preflight checks, and prints the settings in force.
-func (c *serveCommand) check(ctx context.Context, con *console, effective [][]string) error {
+func (c *serveCommand) check(ctx context.Context, con *console.Console, effective [][]string) error {
 	unread, err := backend.CheckDatabase(ctx, c.Store)
 	if unread != nil {
-		_, printErr := fmt.Fprintf(con.stdout, "Note: the database answers, but its connections cannot be read (%v).\n"+
+		_, printErr := fmt.Fprintf(con.Stdout, "Note: the database answers, but its connections cannot be read (%v).\n"+
 			"If it is new or of an older version, that is fine: serve migrates it.\n\n", unread)
 		err = errors.Join(err, printErr)
 	}
@@ -67,18 +68,18 @@ func (c *serveCommand) check(ctx context.Context, con *console, effective [][]st
 		return err
 	}
 	if note := aloneNote(c.RedisURL, c.Replicas.N); note != "" {
-		_, err = fmt.Fprintf(con.stdout, "Note: %s.\n\n", note)
+		_, err = fmt.Fprintf(con.Stdout, "Note: %s.\n\n", note)
 	}
-	if err := errors.Join(err, printTable(con.stdout, []string{"SETTING", "VALUE"}, effective)); err != nil {
+	if err := errors.Join(err, console.PrintTable(con.Stdout, []string{"SETTING", "VALUE"}, effective)); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(con.stdout, "\nConfiguration OK.")
+	_, err = fmt.Fprintln(con.Stdout, "\nConfiguration OK.")
 	return err
 }
 
 // serve opens everything, serves, and closes it in the opposite order.
-func (c *serveCommand) serve(ctx context.Context, con *console, effective [][]string) (err error) {
-	log := openLogs(con.stderr, c.Log)
+func (c *serveCommand) serve(ctx context.Context, con *console.Console, effective [][]string) (err error) {
+	log := openLogs(con.Stderr, c.Log)
 	plans := c.PlansFile.Table()
 	store, err := backend.OpenDatabase(ctx, c.Store)
 	if store != nil {
@@ -94,7 +95,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console, effective [][]st
 		return err
 	}
 	registry := newRegistry()
-	counted, err := openCounters(ctx, c.RedisURL, c.Replicas.N, store, log.Logger, registry, con.now)
+	counted, err := openCounters(ctx, c.RedisURL, c.Replicas.N, store, log.Logger, registry, con.Now)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console, effective [][]st
 		return err
 	}
 	defer gateway.Close()
-	history, err := backend.OpenArchive(c.Archive, con.now)
+	history, err := backend.OpenArchive(c.Archive, con.Now)
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console, effective [][]st
 		Store: store, Upstream: gateway, History: history, Plans: plans, Budget: counted.budget, Degraded: counted.degraded,
 		CacheBytes: c.CacheBytes.Bytes, Redis: counted.redis,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(),
-		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, AccessSample: log.sample, Registry: registry, Now: con.now,
+		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, AccessSample: log.sample, Registry: registry, Now: con.Now,
 	}
 	if traces != nil {
 		config.Traces, config.Propagator = traces.provider, traces.propagator
@@ -126,7 +127,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console, effective [][]st
 }
 
 // listenAndServe adds to the configuration what only the listeners know.
-func (c *serveCommand) listenAndServe(ctx context.Context, con *console, changes changes, history *archive.History, config proxy.Config, effective [][]string) error {
+func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console, changes changes, history *archive.History, config proxy.Config, effective [][]string) error {
 	public, admin, err := c.openListeners()
 	if err != nil {
 		return err
@@ -152,7 +153,7 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console, changes
 	s := service{server: server, background: background{changes: changes, daily: []func(context.Context){collecting, inspecting}}, public: public, admin: admin,
 		delay: c.ShutdownDelay.Duration, log: config.Log}
 	return s.run(ctx, func(context.Context) error {
-		_, err := fmt.Fprintf(con.stdout, "listening on http://%s\nadmin listening on http://%s\n", public.Addr(), admin.Addr())
+		_, err := fmt.Fprintf(con.Stdout, "listening on http://%s\nadmin listening on http://%s\n", public.Addr(), admin.Addr())
 		return err
 	})
 }

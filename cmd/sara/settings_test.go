@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 )
 
@@ -218,7 +219,7 @@ func TestStopBeforeServing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var stdout, stderr stopWriter
 	stdout.stop = cancel
-	status := run(ctx, programName, []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, &stdout, &stderr, c.env)
+	status := run(ctx, console.ProgramName, []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, &stdout, &stderr, c.env)
 	if status != exitOK {
 		t.Errorf("status %d", status)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
 	"sara/proxy"
@@ -24,7 +25,7 @@ type statusCommand struct {
 	storeFlags
 	settings.Admin
 	settings.Plans
-	output
+	console.Output
 	Replica []string `sep:"none" placeholder:"URL" help:"Admin endpoints of a replica, such as http://10.0.0.7:9090; may be repeated. Every address of a name is queried. Default: the address of --admin-listen on this machine."`
 }
 
@@ -50,15 +51,15 @@ func (r *statusReport) attend(format string, args ...any) {
 	r.Attention = append(r.Attention, fmt.Sprintf(format, args...))
 }
 
-func (c *statusCommand) Run(ctx context.Context, con *console) error {
-	report, err := c.look(ctx, con.now(), c.PlansFile.Table())
+func (c *statusCommand) Run(ctx context.Context, con *console.Console) error {
+	report, err := c.look(ctx, con.Now(), c.PlansFile.Table())
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		err = printJSON(con.stdout, report)
+		err = console.PrintJSON(con.Stdout, report)
 	} else {
-		err = report.print(con.stdout)
+		err = report.print(con.Stdout)
 	}
 	if err == nil && !report.OK {
 		err = errAttention
@@ -81,7 +82,7 @@ func (c *statusCommand) look(ctx context.Context, now time.Time, plans policy.Pl
 			return nil, err
 		}
 	}
-	r := &statusReport{CheckedAt: timestamp(now), Attention: []string{}, Replicas: []replicaStatus{}}
+	r := &statusReport{CheckedAt: console.Timestamp(now), Attention: []string{}, Replicas: []replicaStatus{}}
 	var asking sync.WaitGroup
 	asking.Go(func() { r.Replicas = askReplicas(ctx, bases) })
 	var counted sharedCounts
@@ -132,7 +133,7 @@ func (r *statusReport) judge() {
 	}
 	switch {
 	case r.Redis.State == redisAway:
-		r.attend("Redis: %s", cell(r.Redis.Problem))
+		r.attend("Redis: %s", console.Cell(r.Redis.Problem))
 	case r.Redis.Problem != nil:
 		r.attend("Redis does not report all of its state: %s", *r.Redis.Problem)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 	"sara/translate"
 )
 
@@ -76,8 +77,8 @@ func (v statusView) archive(properties []sqlstore.ArchivableProperty, err error)
 }
 
 func (v statusView) archiveLag(p sqlstore.ArchivableProperty, anchor translate.Date) archiveLag {
-	lag := archiveLag{ID: p.ID, GSCProperty: p.Site, State: "behind", LastArchivedDate: optionalDate(p.State.Last),
-		CollectedAt: optionalTime(p.State.CollectedAt), RestsUntil: v.rest(p.State.CooldownUntil), Failures: p.State.Failures, Note: p.State.Note}
+	lag := archiveLag{ID: p.ID, GSCProperty: p.Site, State: "behind", LastArchivedDate: console.OptionalDate(p.State.Last),
+		CollectedAt: console.OptionalTime(p.State.CollectedAt), RestsUntil: v.rest(p.State.CooldownUntil), Failures: p.State.Failures, Note: p.State.Note}
 	if lag.Note == "" {
 		lag.Note = unreadable(p.Property)
 	}
@@ -128,7 +129,7 @@ func (v statusView) rest(until *time.Time) *string {
 	if until == nil || !until.After(v.now) {
 		return nil
 	}
-	return optionalTime(until)
+	return console.OptionalTime(until)
 }
 
 func count(yes bool) int {
@@ -193,7 +194,7 @@ func (v statusView) indexing(ctx context.Context) indexingStatus {
 }
 
 func (v statusView) indexingLag(p sqlstore.InspectableProperty) (lag indexingLag, late bool) {
-	lag = indexingLag{ID: p.ID, GSCProperty: p.Site, State: "fresh", URLs: p.Index.URLs, RefreshedAt: optionalTime(p.Index.RefreshedAt),
+	lag = indexingLag{ID: p.ID, GSCProperty: p.Site, State: "fresh", URLs: p.Index.URLs, RefreshedAt: console.OptionalTime(p.Index.RefreshedAt),
 		RestsUntil: v.rest(p.Index.CooldownUntil), Failures: p.Index.Failures, Note: p.Index.Note}
 	if at := p.Index.RefreshedAt; at != nil {
 		days := int(v.now.Sub(*at).Hours() / 24)

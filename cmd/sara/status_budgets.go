@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 	"sara/policy"
 )
 
@@ -134,7 +135,7 @@ func (v statusView) liveBudgets(ctx context.Context, s *budgetStatus, properties
 	if v.counted.none {
 		return nil
 	}
-	used, err := policy.UsageOfLiveCalls(ctx, v.counted.client, each(properties, func(p sqlstore.ArchivableProperty) string { return p.ID }))
+	used, err := policy.UsageOfLiveCalls(ctx, v.counted.client, console.Each(properties, func(p sqlstore.ArchivableProperty) string { return p.ID }))
 	for _, p := range properties {
 		if part := int(used[p.ID] * 100); part >= nearPercent {
 			s.Live = append(s.Live, liveBudget{ID: p.ID, GSCProperty: p.Site, UsedPercent: min(part, 100)})
@@ -144,7 +145,7 @@ func (v statusView) liveBudgets(ctx context.Context, s *budgetStatus, properties
 }
 
 func (v statusView) siteQuotas(ctx context.Context, s *budgetStatus, properties []sqlstore.ArchivableProperty) error {
-	sites := each(properties, func(p sqlstore.ArchivableProperty) string { return p.Site })
+	sites := console.Each(properties, func(p sqlstore.ArchivableProperty) string { return p.Site })
 	slices.Sort(sites)
 	sites = slices.Compact(sites)
 	day := v.calendar.Day(v.now)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 )
 
 // databaseStatus shows the health of the database.
@@ -67,8 +68,8 @@ func (v statusView) outages(ctx context.Context) connectionStatus {
 	s.Total = len(connections)
 	broken, brokenErr := v.store.Outages(ctx)
 	s.Problem = problem(errors.Join(err, brokenErr))
-	s.Unhealthy = each(broken, func(o sqlstore.Outage) outage {
-		return outage{ID: o.ID, Name: o.Name, Workspace: o.WorkspaceName, Account: o.AccountName, Since: optionalTime(o.Since), Note: o.Note}
+	s.Unhealthy = console.Each(broken, func(o sqlstore.Outage) outage {
+		return outage{ID: o.ID, Name: o.Name, Workspace: o.WorkspaceName, Account: o.AccountName, Since: console.OptionalTime(o.Since), Note: o.Note}
 	})
 	return s
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+
+	"sara/cmd/sara/internal/console"
 )
 
 // shownRows bounds the rows of a table for people, the worst first; JSON has all.
@@ -17,10 +19,10 @@ const shownRows = 20
 func (r *statusReport) print(w io.Writer) error {
 	var text strings.Builder
 	errs := []error{
-		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "REASON"}, each(r.Replicas, replicaStatus.cells)),
-		section(&text, "REDIS", r.Redis.Problem, r.Redis.header(), r.Redis.rows()),
+		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "REASON"}, console.Each(r.Replicas, replicaStatus.Cells)),
+		section(&text, "REDIS", r.Redis.Problem, r.Redis.Header(), r.Redis.rows()),
 		section(&text, "DATABASE", r.Database.Problem, []string{"KIND", "ADDRESS", "LATENCY", "SCHEMA", "NEEDED"}, r.Database.rows()),
-		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"}, each(r.Outages.Unhealthy, outage.cells)),
+		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"}, console.Each(r.Outages.Unhealthy, outage.Cells)),
 	}
 	if r.Outages.Problem == nil {
 		fmt.Fprintf(&text, "%d of %d connections work.\n", r.Outages.Total-len(r.Outages.Unhealthy), r.Outages.Total)
@@ -67,14 +69,14 @@ func section(text *strings.Builder, name string, problem *string, header []strin
 	if len(rows) == 0 {
 		return nil
 	}
-	return printTable(text, header, rows)
+	return console.PrintTable(text, header, rows)
 }
 
-func (r replicaStatus) cells() []string {
-	return []string{r.address(), r.State, cell(r.Version), cell(r.StartedAt), r.Reason}
+func (r replicaStatus) Cells() []string {
+	return []string{r.address(), r.State, console.Cell(r.Version), console.Cell(r.StartedAt), r.Reason}
 }
 
-func (s redisStatus) header() []string {
+func (s redisStatus) Header() []string {
 	return []string{"ADDRESS", "STATE", "LATENCY", "VERSION", "MODE", "MEMORY", "LIMIT"}
 }
 
@@ -82,7 +84,7 @@ func (s redisStatus) rows() [][]string {
 	if s.State == redisNone {
 		return [][]string{{"none", "requests are counted in memory, for one process"}}
 	}
-	return [][]string{{s.Address, s.State, milliseconds(s.LatencyMS), cell(s.Version), cell(s.Mode), size(s.MemoryBytes), size(s.MaxMemory)}}
+	return [][]string{{s.Address, s.State, milliseconds(s.LatencyMS), console.Cell(s.Version), console.Cell(s.Mode), size(s.MemoryBytes), size(s.MaxMemory)}}
 }
 
 func (d databaseStatus) rows() [][]string {
@@ -92,14 +94,14 @@ func (d databaseStatus) rows() [][]string {
 	return [][]string{{d.Kind, d.Address, milliseconds(d.LatencyMS), strconv.FormatInt(d.Schema, 10), strconv.FormatInt(d.Known, 10)}}
 }
 
-func (o outage) cells() []string {
-	return []string{o.Name, o.Workspace, o.Account, cell(o.Since), o.Note}
+func (o outage) Cells() []string {
+	return []string{o.Name, o.Workspace, o.Account, console.Cell(o.Since), o.Note}
 }
 
 func (s archiveStatus) print(text *strings.Builder) error {
 	var rows [][]string
 	for _, p := range s.Properties[:min(len(s.Properties), shownRows)] {
-		rows = append(rows, []string{p.GSCProperty, p.State, cell(p.LastArchivedDate), number(p.LagDays), strconv.Itoa(p.Failures), p.ID, p.Note})
+		rows = append(rows, []string{p.GSCProperty, p.State, console.Cell(p.LastArchivedDate), number(p.LagDays), strconv.Itoa(p.Failures), p.ID, p.Note})
 	}
 	err := section(text, "ARCHIVE up to "+s.Anchor, s.Problem, []string{"GSC PROPERTY", "STATE", "LAST DAY", "DAYS BEHIND", "FAILURES", "ID", "NOTE"}, rows)
 	if s.Problem == nil {
@@ -112,7 +114,7 @@ func (s archiveStatus) print(text *strings.Builder) error {
 func (s indexingStatus) print(text *strings.Builder) error {
 	var rows [][]string
 	for _, p := range s.Properties[:min(len(s.Properties), shownRows)] {
-		rows = append(rows, []string{p.GSCProperty, p.State, cell(p.RefreshedAt), number(p.AgeDays), strconv.Itoa(p.URLs), strconv.Itoa(p.Failures), p.ID, p.Note})
+		rows = append(rows, []string{p.GSCProperty, p.State, console.Cell(p.RefreshedAt), number(p.AgeDays), strconv.Itoa(p.URLs), strconv.Itoa(p.Failures), p.ID, p.Note})
 	}
 	err := section(text, "INDEXING", s.Problem, []string{"GSC PROPERTY", "STATE", "REFRESHED", "DAYS OLD", "URLS", "FAILURES", "ID", "NOTE"}, rows)
 	if s.Problem == nil {

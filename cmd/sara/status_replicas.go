@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sara/cmd/sara/internal/console"
 	"sara/proxy"
 )
 
@@ -112,5 +113,5 @@ func (r *replicaStatus) ask(ctx context.Context) {
 
 func (r *replicaStatus) fill(status proxy.Status) {
 	started := status.StartedAt.UTC().Truncate(time.Second)
-	r.State, r.Reason, r.Version, r.StartedAt = status.State, status.Reason, &status.Version, optionalTime(&started)
+	r.State, r.Reason, r.Version, r.StartedAt = status.State, status.Reason, &status.Version, console.OptionalTime(&started)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
 	"sara/policy/redistest"
@@ -119,7 +120,7 @@ func TestStatusWhenAllIsWell(t *testing.T) {
 		t.Errorf("status %d, %v", code, r.Attention)
 	}
 	if len(r.Replicas) != 1 || r.Replicas[0].State != "ready" || *r.Replicas[0].Version != "v1.2.3" || *r.Replicas[0].StartedAt != "2026-03-01T12:00:00Z" ||
-		cell(r.Replicas[0].IP) != "127.0.0.1" {
+		console.Cell(r.Replicas[0].IP) != "127.0.0.1" {
 		t.Errorf("replicas: %+v", r.Replicas)
 	}
 	if r.Redis.State != "none" || r.Database.Kind != "SQLite" || r.Database.Schema != r.Database.Known || r.Budgets.Source != "database" || len(r.Budgets.Unknown) != 1 {
@@ -159,7 +160,7 @@ func TestStatusSaysWhatNeedsAttention(t *testing.T) {
 	}
 	degraded := fakeReplica(t, 200, proxy.Status{State: proxy.StateDegraded, Reason: "Redis is away"})
 	code, r := c.status("--replica", degraded, "--replica", "http://127.0.0.1:1", "--replica", "http://nowhere.invalid:9090")
-	states := each(r.Replicas, func(s replicaStatus) string { return s.State })
+	states := console.Each(r.Replicas, func(s replicaStatus) string { return s.State })
 	if code != exitError || r.OK || !slices.Equal(states, []string{"degraded", "unreachable", "unreachable"}) {
 		t.Errorf("status %d, replicas %v", code, states)
 	}
@@ -213,7 +214,7 @@ func TestStatusTellsOfAnHourThatIsNearlyUsedUp(t *testing.T) {
 	}
 	status := statusView{store: store, plans: policy.DefaultPlans(), calendar: calendar, now: now, counted: sharedCounts{none: true}}.budgets(t.Context(), nil)
 	if a := status.Accounts; len(a) != 1 || a[0].Account != "Acme" || a[0].Ceiling != "requests_per_hour" || a[0].UsedPercent != 100 || a[0].RequestsPerHour != 250 {
-		t.Errorf("accounts near an end: %+v (%v)", a, cell(status.Problem))
+		t.Errorf("accounts near an end: %+v (%v)", a, console.Cell(status.Problem))
 	}
 	var text strings.Builder
 	if err := status.print(&text); err != nil || !strings.Contains(text.String(), "requests this hour  250 of 250 (100 %)") || strings.Contains(text.String(), "requests today") {
@@ -248,7 +249,7 @@ func TestStatusSeesTheSharedCountsAndSpendsNothing(t *testing.T) {
 	replica := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})
 	for range 2 {
 		code, r := c.status("--replica", replica)
-		if code != exitOK || r.Redis.State != "ok" || cell(r.Redis.Mode) != "standalone" || r.Redis.Version == nil || *r.Redis.MemoryBytes <= 0 || r.Redis.Nodes != 1 {
+		if code != exitOK || r.Redis.State != "ok" || console.Cell(r.Redis.Mode) != "standalone" || r.Redis.Version == nil || *r.Redis.MemoryBytes <= 0 || r.Redis.Nodes != 1 {
 			t.Errorf("status %d, %v, Redis %+v", code, r.Attention, r.Redis)
 		}
 		if b := r.Budgets; b.Source != "redis" || len(b.Accounts) != 1 || b.Accounts[0].SearchConsoleCallsToday != 225 || b.Accounts[0].UsedPercent != 90 ||
@@ -266,7 +267,7 @@ func TestStatusSeesTheSharedCountsAndSpendsNothing(t *testing.T) {
 func TestStatusMakesNothing(t *testing.T) {
 	c := newCLI(t)
 	code, r := c.status("--replica", "http://127.0.0.1:1")
-	if code != exitError || r.Database.Reachable || !strings.Contains(cell(r.Database.Problem), "there is no file") {
+	if code != exitError || r.Database.Reachable || !strings.Contains(console.Cell(r.Database.Problem), "there is no file") {
 		t.Errorf("status %d, database %+v", code, r.Database)
 	}
 	for _, problem := range []*string{r.Archive.Problem, r.Indexing.Problem, r.Outages.Problem, r.Budgets.Problem} {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"runtime"
 	"runtime/debug"
+
+	"sara/cmd/sara/internal/console"
 )
 
 // version and revision are set by the linker (-X main.version=v1.2.3), for a build from a tree without version control, such as
@@ -11,7 +13,7 @@ import (
 var version, revision string
 
 type versionCommand struct {
-	output
+	console.Output
 }
 
 type versionRecord struct {
@@ -20,11 +22,13 @@ type versionRecord struct {
 	Go       string `json:"go"`
 }
 
-func (versionRecord) header() []string { return []string{"VERSION", "REVISION", "GO"} }
+func (versionRecord) Header() []string { return []string{"VERSION", "REVISION", "GO"} }
 
-func (v versionRecord) cells() []string { return []string{v.Version, v.Revision, v.Go} }
+func (v versionRecord) Cells() []string { return []string{v.Version, v.Revision, v.Go} }
 
-func (c *versionCommand) Run(con *console) error { return one(c.output, con.stdout, buildVersion()) }
+func (c *versionCommand) Run(con *console.Console) error {
+	return console.One(c.Output, con.Stdout, buildVersion())
+}
 
 // buildVersion returns what the linker was told, and for the rest what the build recorded of itself.
 func buildVersion() versionRecord {

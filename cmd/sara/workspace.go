@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
 )
 
 type workspaceCommands struct {
@@ -19,49 +20,49 @@ type workspaceRecord struct {
 	CreatedAt string `json:"created_at"`
 }
 
-func (workspaceRecord) header() []string { return []string{"NAME", "ACCOUNT", "CREATED", "ID"} }
+func (workspaceRecord) Header() []string { return []string{"NAME", "ACCOUNT", "CREATED", "ID"} }
 
-func (w workspaceRecord) cells() []string { return []string{w.Name, w.Account, w.CreatedAt, w.ID} }
+func (w workspaceRecord) Cells() []string { return []string{w.Name, w.Account, w.CreatedAt, w.ID} }
 
 func recordOfWorkspace(w sqlstore.Workspace) workspaceRecord {
-	return workspaceRecord{ID: w.ID, Name: w.Name, AccountID: w.AccountID, Account: w.AccountName, CreatedAt: timestamp(w.CreatedAt)}
+	return workspaceRecord{ID: w.ID, Name: w.Name, AccountID: w.AccountID, Account: w.AccountName, CreatedAt: console.Timestamp(w.CreatedAt)}
 }
 
 type workspaceAdd struct {
 	storeFlags
-	output
+	console.Output
 	Account string `arg:"" help:"Name or id."`
 	Name    string `arg:"" help:"How to call it."`
 }
 
-func (c *workspaceAdd) Run(ctx context.Context, con *console) error {
+func (c *workspaceAdd) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		workspace, err := store.AddWorkspace(ctx, c.Account, c.Name)
 		if err != nil {
 			return err
 		}
-		if err := one(c.output, con.stdout, recordOfWorkspace(workspace)); err != nil {
+		if err := console.One(c.Output, con.Stdout, recordOfWorkspace(workspace)); err != nil {
 			return err
 		}
 		reference := workspaceReference(ctx, store, workspace.Name, workspace.ID)
-		con.next(c.output, "connect it to Search Console, and add who may read it.",
-			commandLine("connection", "add", reference, "--credentials", "FILE"),
-			commandLine("person", "add", workspace.AccountName, "EMAIL", "--workspace", reference))
+		con.Next(c.Output, "connect it to Search Console, and add who may read it.",
+			console.CommandLine("connection", "add", reference, "--credentials", "FILE"),
+			console.CommandLine("person", "add", workspace.AccountName, "EMAIL", "--workspace", reference))
 		return nil
 	})
 }
 
 type workspaceList struct {
 	storeFlags
-	output
+	console.Output
 }
 
-func (c *workspaceList) Run(ctx context.Context, con *console) error {
+func (c *workspaceList) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		workspaces, err := store.Workspaces(ctx)
 		if err != nil {
 			return err
 		}
-		return many(c.output, con.stdout, each(workspaces, recordOfWorkspace))
+		return console.Many(c.Output, con.Stdout, console.Each(workspaces, recordOfWorkspace))
 	})
 }

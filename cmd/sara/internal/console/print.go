@@ -1,0 +1,108 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"sara/translate"
+)
+
+// Output is how a command prints its result.
+type Output struct {
+	JSON bool `name:"json" help:"Print JSON, for programs."`
+}
+
+// A Record is one row of a table. Its JSON is that of its type.
+type Record interface {
+	Header() []string
+	Cells() []string
+}
+
+// One prints a single record.
+func One(o Output, w io.Writer, r Record) error {
+	if o.JSON {
+		return PrintJSON(w, r)
+	}
+	return PrintTable(w, r.Header(), [][]string{r.Cells()})
+}
+
+// Many prints a list of records. An empty list is [], or only the header.
+func Many[R Record](o Output, w io.Writer, list []R) error {
+	if o.JSON {
+		return PrintJSON(w, list)
+	}
+	var empty R
+	rows := make([][]string, len(list))
+	for i, r := range list {
+		rows[i] = r.Cells()
+	}
+	return PrintTable(w, empty.Header(), rows)
+}
+
+// PrintJSON writes v on one line.
+func PrintJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+// PrintTable writes aligned columns.
+func PrintTable(w io.Writer, header []string, rows [][]string) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		if _, err := fmt.Fprintln(table, strings.TrimRight(strings.Join(row, "\t"), "\t")); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// Each converts the items of a list. The result is never nil, so that it prints as [].
+func Each[From, To any](list []From, convert func(From) To) []To {
+	converted := make([]To, len(list))
+	for i := range list {
+		converted[i] = convert(list[i])
+	}
+	return converted
+}
+
+// Timestamp formats an instant: ISO 8601, UTC.
+func Timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// OptionalTime formats an instant, or returns nil, which is null in JSON.
+func OptionalTime(t *time.Time) *string {
+	if t == nil {
+		return nil
+	}
+	text := Timestamp(*t)
+	return &text
+}
+
+// OptionalDate formats a day, or returns nil, which is null in JSON.
+func OptionalDate(d *translate.Date) *string {
+	if d == nil {
+		return nil
+	}
+	text := d.String()
+	return &text
+}
+
+// Cell returns the text of a table's cell, "-" for nil.
+func Cell(s *string) string {
+	if s == nil {
+		return "-"
+	}
+	return *s
+}
+
+// YesNo returns the text of a table's cell.
+func YesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
