@@ -18,7 +18,7 @@ func advice(err error) string {
 		return adviceUpstream(refusal.Kind)
 	}
 	if wrong := (*archive.RowError)(nil); errors.As(err, &wrong) {
-		return "nothing has been imported: mend the file and import it again"
+		return "nothing has been imported: fix the file and import it again"
 	}
 	return ""
 }
