@@ -18,80 +18,80 @@ func newTestAuthLimiter(t *testing.T, now func() time.Time) *authLimiter {
 	return s
 }
 
-// Of any number of simultaneous guesses exactly the limit get to ask, and each address has a limit of its own.
-func TestGuessesAreLimitedExactly(t *testing.T) {
+// Of any number of concurrent guesses exactly the limit reach the directory. Each address has its own limit.
+func TestUnknownKeysAreLimitedExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestAuthLimiter(t, time.Now)
-		var asked atomic.Int64
+		var passed atomic.Int64
 		var done sync.WaitGroup
 		for range 200 {
 			done.Go(func() {
-				decided, refusal := s.begin(t.Context(), "198.51.100.7")
+				finish, refusal := s.begin(t.Context(), "198.51.100.7")
 				if refusal != nil {
 					if refusal.Ceiling != AddressMinute || refusal.Limit != maxUnknownKeys || refusal.RetryAfter != 2*time.Second {
-						t.Errorf("refused with %+v", refusal)
+						t.Errorf("refusal %+v", refusal)
 					}
 					return
 				}
-				asked.Add(1)
-				decided(true)
+				passed.Add(1)
+				finish(true)
 			})
 		}
 		done.Wait()
-		if asked.Load() != maxUnknownKeys {
-			t.Errorf("%d of 200 guesses asked, want %d", asked.Load(), maxUnknownKeys)
+		if passed.Load() != maxUnknownKeys {
+			t.Errorf("%d of 200 guesses passed, want %d", passed.Load(), maxUnknownKeys)
 		}
 		if _, refusal := s.begin(t.Context(), "198.51.100.8"); refusal != nil {
 			t.Errorf("another address is refused: %+v", refusal)
 		}
-		time.Sleep(2 * time.Second) // of the test's own time
+		time.Sleep(2 * time.Second) // synctest
 		if _, refusal := s.begin(t.Context(), "198.51.100.7"); refusal != nil {
 			t.Errorf("two seconds later: %+v", refusal)
 		}
 	})
 }
 
-// After a restart the memory knows nobody: good keys behind one address all pass, however many come at once.
-func TestGoodKeysWaitForEachOtherAndPass(t *testing.T) {
+// After a restart no key is cached: all valid keys behind one address pass, however many come at once.
+func TestValidKeysOfOneAddressWaitAndPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestAuthLimiter(t, time.Now)
 		var most, now atomic.Int64
 		var done sync.WaitGroup
 		for range 500 {
 			done.Go(func() {
-				decided, refusal := s.begin(t.Context(), "198.51.100.7")
+				finish, refusal := s.begin(t.Context(), "198.51.100.7")
 				if refusal != nil {
-					t.Errorf("a good key is refused: %+v", refusal)
+					t.Errorf("a valid key is refused: %+v", refusal)
 					return
 				}
 				if n := now.Add(1); n > most.Load() {
 					most.Store(n)
 				}
-				time.Sleep(time.Millisecond) // the directory, in the test's own time
+				time.Sleep(time.Millisecond) // the directory's answer, in synctest time
 				now.Add(-1)
-				decided(false)
+				finish(false)
 			})
 		}
 		done.Wait()
 		if most.Load() > maxUnknownKeys {
-			t.Errorf("%d tries at once, want %d at most", most.Load(), maxUnknownKeys)
+			t.Errorf("%d concurrent attempts, want at most %d", most.Load(), maxUnknownKeys)
 		}
 	})
 }
 
-// Who waits behind guesses is refused when they turn out to be that, or when the caller's patience ends.
-func TestWaitingTriesEnd(t *testing.T) {
+// An attempt that waits is refused when the pending ones turn out to be unknown keys, or when its context ends.
+func TestWaitingAttemptsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestAuthLimiter(t, time.Now)
-		var trying []func(bool)
+		var pending []func(bool)
 		for range maxUnknownKeys {
-			decided, _ := s.begin(t.Context(), "a")
-			trying = append(trying, decided)
+			finish, _ := s.begin(t.Context(), "a")
+			pending = append(pending, finish)
 		}
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, refusal := s.begin(impatient, "a"); refusal == nil {
-			t.Error("a try passes while the limit is taken")
+			t.Error("an attempt passes although all tokens are taken")
 		}
 		refused := make(chan *Refusal)
 		go func() {
@@ -99,12 +99,12 @@ func TestWaitingTriesEnd(t *testing.T) {
 			refused <- refusal
 		}()
 		synctest.Wait()
-		for _, decided := range trying {
-			decided(true)
+		for _, finish := range pending {
+			finish(true)
 		}
-		// A second went by above, which is half a try; nothing was given back.
+		// One second has passed, half an interval; no token was put back.
 		if refusal := <-refused; refusal == nil || refusal.RetryAfter != time.Second {
-			t.Errorf("after %d guesses a try gets %+v, want a second to wait", maxUnknownKeys, refusal)
+			t.Errorf("after %d unknown keys: %+v, want a wait of one second", maxUnknownKeys, refusal)
 		}
 	})
 }

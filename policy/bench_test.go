@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// warm returns the check of one key that the gate knows.
+// warmGate returns a function that admits a request with a cached key.
 func warmGate(tb testing.TB) (check func()) {
 	key, hash := NewKey("sara")
 	w := newFixture(tb)
@@ -26,9 +26,9 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 }
 
-func TestAWarmKeyCheckAllocatesTheGrantOnly(t *testing.T) {
+func TestAdmitOfCachedKeyAllocatesOnlyTheGrant(t *testing.T) {
 	if raceDetector {
-		t.Skip("the race detector allocates on its own account")
+		t.Skip("the race detector allocates")
 	}
 	check := warmGate(t)
 	check()
@@ -37,9 +37,9 @@ func TestAWarmKeyCheckAllocatesTheGrantOnly(t *testing.T) {
 	}
 }
 
-func TestAWarmPropertyAllocatesNothing(t *testing.T) {
+func TestCachedPropertyAllocatesNothing(t *testing.T) {
 	if raceDetector {
-		t.Skip("the race detector allocates on its own account")
+		t.Skip("the race detector allocates")
 	}
 	w, key := newFixture(t), validKey()
 	grant := &Grant{Key: &key}

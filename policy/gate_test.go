@@ -18,7 +18,7 @@ const (
 	planEndedMessage = "the account's plan ended: renew it to use the API"
 )
 
-// wantDenial checks the whole of a refusal.
+// wantDenial checks code and message of a denial.
 func wantDenial(t *testing.T, err error, code, message string) {
 	t.Helper()
 	var denial *Denial
@@ -27,8 +27,8 @@ func wantDenial(t *testing.T, err error, code, message string) {
 	}
 }
 
-// A request with everything wrong is told the first thing in the order of checks; each repair shows the next one.
-func TestChecksComeInOrder(t *testing.T) {
+// A request that fails every check gets the denial of the first; each repair reveals the next.
+func TestAdmitChecksInOrder(t *testing.T) {
 	w := newFixture(t)
 	now := w.clock.now()
 	w.edit(func(k *Key) {
@@ -62,16 +62,16 @@ func TestChecksComeInOrder(t *testing.T) {
 		grant, err := w.request(t.Context(), header, IndexingRead)
 		wantDenial(t, err, step.code, step.message)
 		if (grant != nil) != step.grant || grant != nil && grant.Key.ID != "k1" {
-			t.Errorf("%s: grant %+v, want one: %t", step.message, grant, step.grant)
+			t.Errorf("%s: grant %+v, want a grant: %t", step.message, grant, step.grant)
 		}
 	}
 	w.directory.changeHere(func() { w.directory.edit(func(k *Key) { k.Scopes |= IndexingRead }) })
 	if grant, err := w.request(t.Context(), header, IndexingRead); err != nil || grant.Plan != DefaultPlans()["pro"] {
-		t.Errorf("with everything repaired: %+v, %v", grant, err)
+		t.Errorf("after all repairs: %+v, %v", grant, err)
 	}
 }
 
-func TestFormsOfTheHeader(t *testing.T) {
+func TestAuthorizationHeaderForms(t *testing.T) {
 	w := newFixture(t)
 	for _, header := range []string{"Bearer " + validKeyText, "bearer " + validKeyText, "BEARER " + validKeyText, "Bearer   " + validKeyText, "Bearer " + validKeyText + " "} {
 		if grant, err := w.request(t.Context(), header, AllScopes); err != nil || grant.Key.ID != "k1" {
@@ -84,7 +84,7 @@ func TestFormsOfTheHeader(t *testing.T) {
 		grant, err := w.request(t.Context(), header, 0)
 		wantDenial(t, err, CodeInvalidKey, message)
 		if grant != nil {
-			t.Errorf("%.60q: a grant beside the denial", header)
+			t.Errorf("%.60q: both a grant and a denial", header)
 		}
 	}
 	f("", noKeyMessage)
@@ -110,8 +110,8 @@ func TestFormsOfTheHeader(t *testing.T) {
 	f("Bearer "+validKeyText+" "+validKeyText, unknownMessage)
 }
 
-// The clock decides, not what is remembered: the instants hold to the nanosecond on a warm key that is asked for once.
-func TestExpiryAndPlanEndHoldAtTheInstant(t *testing.T) {
+// Expiry is compared with the clock, not cached: it holds to the nanosecond for a key that is looked up once.
+func TestExpiryAndPlanEndHoldToTheNanosecond(t *testing.T) {
 	f := func(name string, limit func(k *Key, at time.Time), code, message string) {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
@@ -131,17 +131,17 @@ func TestExpiryAndPlanEndHoldAtTheInstant(t *testing.T) {
 	f("plan end", func(k *Key, at time.Time) { k.PlanEnd = at }, CodeNoAccess, planEndedMessage)
 }
 
-func TestEverySetOfScopesAgainstEveryNeed(t *testing.T) {
+func TestScopesHeldAgainstScopesRequired(t *testing.T) {
 	w := newFixture(t)
 	for held := Scopes(0); held <= AllScopes; held++ {
 		w.directory.changeHere(func() { w.directory.edit(func(k *Key) { k.Scopes = held }) })
-		for need := Scopes(0); need <= AllScopes; need++ {
-			grant, err := w.request(t.Context(), "Bearer "+validKeyText, need)
+		for required := Scopes(0); required <= AllScopes; required++ {
+			grant, err := w.request(t.Context(), "Bearer "+validKeyText, required)
 			if grant == nil || grant.Key.Scopes != held {
-				t.Fatalf("held %v, needed %v: grant %+v", held.Names(), need.Names(), grant)
+				t.Fatalf("held %v, required %v: grant %+v", held.Names(), required.Names(), grant)
 			}
 			var lacks []string
-			for _, scope := range need.Names() {
+			for _, scope := range required.Names() {
 				if !strings.Contains(strings.Join(held.Names(), " "), scope) {
 					lacks = append(lacks, scope)
 				}
@@ -149,13 +149,13 @@ func TestEverySetOfScopesAgainstEveryNeed(t *testing.T) {
 			if len(lacks) > 0 {
 				wantDenial(t, err, CodeScope, "the key lacks the scope "+strings.Join(lacks, ", "))
 			} else if err != nil {
-				t.Errorf("held %v, needed %v: %v", held.Names(), need.Names(), err)
+				t.Errorf("held %v, required %v: %v", held.Names(), required.Names(), err)
 			}
 		}
 	}
 }
 
-func TestAKeyInAWorkspaceAsksForThatWorkspaceOnly(t *testing.T) {
+func TestWorkspaceKeyReachesOnlyItsWorkspace(t *testing.T) {
 	w := newFixture(t)
 	w.edit(func(k *Key) { k.Workspace = &Workspace{ID: "w1", Name: "One"} })
 	w.directory.changeElsewhere(func() {
@@ -172,14 +172,13 @@ func TestAKeyInAWorkspaceAsksForThatWorkspaceOnly(t *testing.T) {
 	wantDenial(t, err, CodeNotFound, `there is no property "shop" that this key can reach`)
 }
 
-// Until the day on which the request was admitted ends, and not from the next one's.
-func TestAGateGivesBackTheCallsOfARequest(t *testing.T) {
+func TestRefundOfAPastDayIsDropped(t *testing.T) {
 	w := newFixture(t)
 	w.config.Budget = NewMemoryBudget(w.clock.now)
 	want := func(calls int) {
 		t.Helper()
 		if got := w.config.Budget.Usage(t.Context(), "a1").CallsToday; got != calls {
-			t.Errorf("%d calls are charged, want %d", got, calls)
+			t.Errorf("%d calls charged, want %d", got, calls)
 		}
 	}
 	grant, err := w.request(t.Context(), "Bearer "+validKeyText, 0)
@@ -201,8 +200,8 @@ func TestAGateGivesBackTheCallsOfARequest(t *testing.T) {
 	want(2)
 }
 
-// The header's bytes are the next request's once the gate has decided.
-func TestAGateKeepsNothingOfTheHeader(t *testing.T) {
+// The server reuses the header's buffer for the next request.
+func TestAdmitRetainsNothingOfTheHeader(t *testing.T) {
 	w := newFixture(t)
 	raw := make([]byte, len("Bearer "+validKeyText))
 	admit := func(header string) error {
@@ -221,21 +220,20 @@ func TestAGateKeepsNothingOfTheHeader(t *testing.T) {
 	wantCalls(t, w.directory, 2)
 }
 
-// What was found out for one request holds for the next until something changes, or half a minute is over.
-func TestAGrantHoldsUntilSomethingChanges(t *testing.T) {
+func TestStillValidUntilTheDirectoryChangesOrTheAnswerExpires(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(w *fixture)
-		holds  bool
+		valid  bool
 	}{
-		"nothing":          {func(*fixture) {}, true},
-		"a second":         {func(w *fixture) { w.clock.advance(editionTTL) }, true},
-		"longer, unasked":  {func(w *fixture) { w.clock.advance(editionTTL + 1) }, false},
-		"longer, asked":    {func(w *fixture) { w.clock.advance(answerTTL); wantCode(t, "", nil)(w.admit(t.Context())) }, true},
-		"half a minute":    {func(w *fixture) { w.clock.advance(answerTTL + 1); wantCode(t, "", nil)(w.admit(t.Context())) }, false},
-		"a clock set back": {func(w *fixture) { w.clock.advance(-1) }, false},
-		"of this process":  {func(w *fixture) { w.directory.changeHere(func() {}) }, false},
-		"told of":          {func(w *fixture) { w.Invalidate() }, false},
-		"of another, seen": {func(w *fixture) {
+		"no change":                            {func(*fixture) {}, true},
+		"one second":                           {func(w *fixture) { w.clock.advance(editionTTL) }, true},
+		"more than a second, edition not read": {func(w *fixture) { w.clock.advance(editionTTL + 1) }, false},
+		"more than a second, edition read":     {func(w *fixture) { w.clock.advance(answerTTL); wantCode(t, "", nil)(w.admit(t.Context())) }, true},
+		"more than half a minute":              {func(w *fixture) { w.clock.advance(answerTTL + 1); wantCode(t, "", nil)(w.admit(t.Context())) }, false},
+		"clock set back":                       {func(w *fixture) { w.clock.advance(-1) }, false},
+		"a change by this process":             {func(w *fixture) { w.directory.changeHere(func() {}) }, false},
+		"an invalidation":                      {func(w *fixture) { w.Invalidate() }, false},
+		"a change by another process, edition read": {func(w *fixture) {
 			w.directory.changeElsewhere(func() {})
 			w.clock.advance(editionTTL + 1)
 			wantCode(t, "", nil)(w.admit(t.Context()))
@@ -247,14 +245,14 @@ func TestAGrantHoldsUntilSomethingChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		test.change(w)
-		if w.StillValid(grant, w.clock.now()) != test.holds {
-			t.Errorf("%s: holds %t, want %t", name, !test.holds, test.holds)
+		if w.StillValid(grant, w.clock.now()) != test.valid {
+			t.Errorf("%s: valid %t, want %t", name, !test.valid, test.valid)
 		}
 	}
 }
 
-// Who asks again is judged by the clock and by scope, and charged, as if for the first time.
-func TestAskingAgainIsJudgedAgain(t *testing.T) {
+// Readmit checks clock and scopes, and charges, like Admit.
+func TestReadmitRepeatsTheChecks(t *testing.T) {
 	w := newFixture(t)
 	end := w.clock.now().Add(10 * time.Second)
 	w.edit(func(k *Key) { k.ExpiresAt, k.PlanEnd, k.Scopes = end.Add(time.Second), end, PerformanceRead })
@@ -262,14 +260,14 @@ func TestAskingAgainIsJudgedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := func(need Scopes) (string, error) {
-		_, err := w.Readmit(t.Context(), grant, w.clock.now(), need)
+	readmit := func(required Scopes) (string, error) {
+		_, err := w.Readmit(t.Context(), grant, w.clock.now(), required)
 		return codeOf(err)
 	}
-	wantCode(t, "", nil)(again(PerformanceRead))
-	wantCode(t, CodeScope, nil)(again(ConfigRead))
+	wantCode(t, "", nil)(readmit(PerformanceRead))
+	wantCode(t, CodeScope, nil)(readmit(ConfigRead))
 	w.clock.set(end)
-	wantCode(t, CodeNoAccess, nil)(again(PerformanceRead))
+	wantCode(t, CodeNoAccess, nil)(readmit(PerformanceRead))
 	w.clock.set(end.Add(time.Second))
-	wantCode(t, CodeExpiredKey, nil)(again(PerformanceRead))
+	wantCode(t, CodeExpiredKey, nil)(readmit(PerformanceRead))
 }

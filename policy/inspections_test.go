@@ -18,7 +18,7 @@ import (
 
 const inspectedSite = "https://www.example.com/{shop}/"
 
-// openInspections returns the quota as one process has it, which waits for Redis as long as a busy machine may take.
+// openInspections returns the quota as one process sees it, with a long timeout.
 func openInspections(t *testing.T, url string, limits InspectionLimits) *Inspections {
 	t.Helper()
 	client, err := openRedis(url, patience)
@@ -83,7 +83,7 @@ func testSharedInspections(t *testing.T, address string) {
 	}
 }
 
-func TestAnInspectionIsOfTheDayAndTheMinuteOrOfNeither(t *testing.T) {
+func TestInspectionIsTakenFromDayAndMinuteOrNeither(t *testing.T) {
 	server := redistest.Single(t)
 	control := server.Client()
 	q := openInspections(t, server.URL(), InspectionLimits{PerDay: 3, PerMinute: 2})
@@ -112,7 +112,7 @@ func TestAnInspectionIsOfTheDayAndTheMinuteOrOfNeither(t *testing.T) {
 	}
 }
 
-func TestInspectionLimitsAreGooglesUnlessSaid(t *testing.T) {
+func TestInspectionLimitsDefaultToGooglesQuota(t *testing.T) {
 	server := redistest.Single(t)
 	q := openInspections(t, server.URL(), InspectionLimits{})
 	if err := server.Client().Set(t.Context(), inspectionKeys(inspectedSite, 7)[1], 1999, 0).Err(); err != nil {
@@ -126,7 +126,7 @@ func TestInspectionLimitsAreGooglesUnlessSaid(t *testing.T) {
 	}
 }
 
-func TestCountsOfInspectionsExpire(t *testing.T) {
+func TestInspectionCountsExpire(t *testing.T) {
 	server := redistest.Single(t)
 	control := server.Client()
 	q := openInspections(t, server.URL(), InspectionLimits{})
@@ -136,14 +136,14 @@ func TestCountsOfInspectionsExpire(t *testing.T) {
 	keys := inspectionKeys(inspectedSite, 7)
 	minute, day := control.TTL(t.Context(), keys[0]).Val(), control.TTL(t.Context(), keys[1]).Val()
 	if minute <= time.Minute || minute > 2*time.Minute || day <= 25*time.Hour || day > 48*time.Hour {
-		t.Errorf("the bucket is kept for %v, the day for %v", minute, day)
+		t.Errorf("the bucket expires in %v, the day in %v", minute, day)
 	}
 	if n := control.DBSize(t.Context()).Val(); n != 2 {
 		t.Errorf("%d keys, want these two", n)
 	}
 }
 
-func TestARedisWhoseClockIsSetBackDelaysInspectionsNoLongerThanAnEmptyBucket(t *testing.T) {
+func TestRedisClockSetBackDelaysInspectionsByOneIntervalAtMost(t *testing.T) {
 	server := redistest.Single(t)
 	q := openInspections(t, server.URL(), InspectionLimits{})
 	future := time.Now().Add(time.Hour).UnixMicro()
@@ -155,7 +155,7 @@ func TestARedisWhoseClockIsSetBackDelaysInspectionsNoLongerThanAnEmptyBucket(t *
 	}
 }
 
-func TestInspectionsWaitForARedisThatIsAway(t *testing.T) {
+func TestInspectionsFailWhileRedisIsDown(t *testing.T) {
 	server := redistest.Single(t)
 	client, err := OpenRedis(server.URL())
 	if err != nil {
@@ -174,7 +174,7 @@ func TestInspectionsWaitForARedisThatIsAway(t *testing.T) {
 	server.Start()
 	patient := openInspections(t, server.URL(), InspectionLimits{})
 	if granted, _ := patient.mustTake(t, inspectedSite, 7); !granted {
-		t.Error("Redis is back, and refuses")
+		t.Error("refused after Redis is back")
 	}
 	patient.timeout = 50 * time.Millisecond
 	server.Freeze()
@@ -182,29 +182,29 @@ func TestInspectionsWaitForARedisThatIsAway(t *testing.T) {
 	server.Thaw()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	refused("nobody waits", patient, ended, context.Canceled)
+	refused("cancelled", patient, ended, context.Canceled)
 }
 
-// virtual is an Inspections whose server has the time that a test sets.
+// A virtualInspections runs the script at a time that the test sets.
 type virtualInspections struct {
 	*Inspections
 	t   *testing.T
 	now int64 // microseconds
 }
 
-// newVirtual gives the script the time as further arguments; all else of it is what runs in production.
+// newVirtualInspections replaces TIME in the script by further arguments; the rest is what runs in production.
 func newVirtualInspections(t *testing.T, address string, limits InspectionLimits) *virtualInspections {
 	t.Helper()
 	const clock = "redis.call('TIME')"
 	if strings.Count(inspectLua, clock) != 1 {
-		t.Fatalf("the script does not read the clock by %s once", clock)
+		t.Fatalf("the script does not call %s exactly once", clock)
 	}
 	v := &virtualInspections{openInspections(t, address, limits), t, 1_764_000_000_000_000}
 	v.script = redis.NewScript(strings.Replace(inspectLua, clock, "{ARGV[4], ARGV[5]}", 1))
 	return v
 }
 
-// take asks at the virtual time.
+// take takes an inspection at the virtual time.
 func (v *virtualInspections) take(site string) (granted bool, wait int64) {
 	v.t.Helper()
 	numbers, err := v.script.Run(v.t.Context(), v.client, inspectionKeys(site, 7), v.perDay, v.interval.Microseconds(), v.capacity,
@@ -215,7 +215,7 @@ func (v *virtualInspections) take(site string) (granted bool, wait int64) {
 	return numbers[0] == 1, numbers[1]
 }
 
-func TestNoMinuteSeesMoreInspectionsThanTheLimit(t *testing.T) {
+func TestNoSlidingMinuteExceedsTheInspectionLimit(t *testing.T) {
 	server := redistest.Single(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, perMinute := range []int{1, 2, 7, 60, 599, 600} {
@@ -238,7 +238,7 @@ func TestNoMinuteSeesMoreInspectionsThanTheLimit(t *testing.T) {
 				}
 				v.now++
 			default:
-				v.now += wait + random.Int64N(5e6) // the bucket fills up a little
+				v.now += wait + random.Int64N(5e6) // lets the bucket fill up a little
 			}
 		}
 		for first, most := 0, 0; first < len(grants); first++ {
@@ -255,7 +255,7 @@ func TestNoMinuteSeesMoreInspectionsThanTheLimit(t *testing.T) {
 	}
 }
 
-func TestAGreedyInspectorGetsNearlyTheWholeMinute(t *testing.T) {
+func TestInspectionsUseNearlyTheWholeMinute(t *testing.T) {
 	v := newVirtualInspections(t, redistest.Single(t).URL(), InspectionLimits{PerDay: 1_000_000})
 	grants, end := 0, v.now+60e6
 	for v.now < end {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestNewKeysAreLongAndNeverTheSame(t *testing.T) {
+func TestNewKeysAreRandomAndUnique(t *testing.T) {
 	form := regexp.MustCompile(`^acme_live_[A-Z2-7]{52}$`)
 	keys, hashes := map[string]bool{}, map[Hash]bool{}
 	columns := make([]map[byte]bool, 52)
@@ -21,7 +21,7 @@ func TestNewKeysAreLongAndNeverTheSame(t *testing.T) {
 			t.Fatalf("key %s with the hash %x", key, hash)
 		}
 		if got, denial := bearer("Bearer "+key, "acme"); denial != nil || got != key {
-			t.Fatalf("%s is not taken for a key: %v", key, denial)
+			t.Fatalf("%s is not accepted as a key: %v", key, denial)
 		}
 		keys[key], hashes[hash] = true, true
 		for i, c := range []byte(strings.TrimPrefix(key, "acme_live_")) {
@@ -33,13 +33,13 @@ func TestNewKeysAreLongAndNeverTheSame(t *testing.T) {
 	}
 	for i, seen := range columns {
 		if len(seen) != 32 {
-			t.Errorf("character %d of the secret takes %d of 32 values in %d keys", i, len(seen), made)
+			t.Errorf("character %d of the secret has %d of 32 values in %d keys", i, len(seen), made)
 		}
 	}
 }
 
-// The hash is stored: it may never change.
-func TestTheHashIsSHA256OfTheWholeKey(t *testing.T) {
+// Hashes are stored, so they must never change.
+func TestHashIsSHA256OfTheWholeKey(t *testing.T) {
 	for key, want := range map[string]string{
 		"":    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
 		"abc": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
@@ -53,7 +53,7 @@ func TestTheHashIsSHA256OfTheWholeKey(t *testing.T) {
 	}
 }
 
-// FuzzBearer checks that what is taken for a key is one in its form, and that no refusal repeats what was sent.
+// FuzzBearer checks that an accepted key is well-formed, and that no denial quotes the header.
 func FuzzBearer(f *testing.F) {
 	f.Add("Bearer sara_live_ABC")
 	f.Add("bearer  sara_live_ABC \t")

@@ -14,7 +14,7 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// eachKind runs a test over both memories of a gate, through a question that is answered and one that is not.
+// forKeysAndProperties runs a test on both caches of a gate, with a lookup that succeeds and one that finds nothing.
 func forKeysAndProperties(t *testing.T, do func(t *testing.T, w *fixture, known, unknown func(context.Context) (string, error), unknownCode string)) {
 	t.Run("key", func(t *testing.T) {
 		w := newFixture(t)
@@ -32,7 +32,7 @@ func forKeysAndProperties(t *testing.T, do func(t *testing.T, w *fixture, known,
 	})
 }
 
-func TestAnswersAreRememberedUntilSomethingChanges(t *testing.T) {
+func TestAnswersAreCachedUntilTheDirectoryChanges(t *testing.T) {
 	forKeysAndProperties(t, func(t *testing.T, w *fixture, known, unknown func(context.Context) (string, error), unknownCode string) {
 		f := func(ask func(context.Context) (string, error), code string) {
 			t.Helper()
@@ -57,21 +57,21 @@ func TestAnswersAreRememberedUntilSomethingChanges(t *testing.T) {
 	})
 }
 
-func TestWhetherSomethingChangedIsAskedOnceASecond(t *testing.T) {
+func TestEditionIsReadOncePerSecond(t *testing.T) {
 	w := newFixture(t)
-	for looked := 1; looked <= 3; looked++ {
+	for reads := 1; reads <= 3; reads++ {
 		wantCode(t, "", nil)(w.admit(t.Context()))
 		w.clock.advance(editionTTL)
 		wantCode(t, "", nil)(w.find(t.Context(), "shop"))
-		if w.directory.editionReads != looked {
-			t.Errorf("the directory was asked %d times whether something has changed, want %d", w.directory.editionReads, looked)
+		if w.directory.editionReads != reads {
+			t.Errorf("the edition was read %d times, want %d", w.directory.editionReads, reads)
 		}
 		w.clock.advance(1)
 	}
 	wantCalls(t, w.directory, 2)
 }
 
-func TestAClockThatWentBackIsNotTrusted(t *testing.T) {
+func TestClockSetBackExpiresCachedAnswers(t *testing.T) {
 	forKeysAndProperties(t, func(t *testing.T, w *fixture, known, _ func(context.Context) (string, error), _ string) {
 		wantCode(t, "", nil)(known(t.Context()))
 		w.clock.advance(-time.Minute)
@@ -80,7 +80,7 @@ func TestAClockThatWentBackIsNotTrusted(t *testing.T) {
 	})
 }
 
-func TestAChangeElsewhereIsSeenWithinOneSecond(t *testing.T) {
+func TestChangeByAnotherProcessIsSeenWithinOneSecond(t *testing.T) {
 	w := newFixture(t)
 	wantCode(t, "", nil)(w.admit(t.Context()))
 	wantCode(t, CodeNotFound, nil)(w.find(t.Context(), "new"))
@@ -91,7 +91,7 @@ func TestAChangeElsewhereIsSeenWithinOneSecond(t *testing.T) {
 	wantCode(t, "", nil)(w.find(t.Context(), "new"))
 }
 
-func TestAChangeOfThisProcessIsSeenAtOnce(t *testing.T) {
+func TestChangeByThisProcessIsSeenAtOnce(t *testing.T) {
 	w := newFixture(t)
 	wantCode(t, "", nil)(w.admit(t.Context()))
 	wantCode(t, "", nil)(w.find(t.Context(), "shop"))
@@ -107,11 +107,11 @@ func TestAChangeOfThisProcessIsSeenAtOnce(t *testing.T) {
 	wantCode(t, "", errDirectoryDown)(w.admit(t.Context()))
 }
 
-// What was read before a write answers only those who asked before it.
-func TestAnAnswerOnItsWayDuringAChangeIsNotRemembered(t *testing.T) {
+// An answer that was read before a write is only for callers that asked before it.
+func TestAnswerInFlightDuringAChangeIsNotUsedAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSynctestFixture(t)
-		wantCode(t, CodeNotFound, nil)(w.find(t.Context(), "nowhere")) // so that it is the key that is held, not the edition
+		wantCode(t, CodeNotFound, nil)(w.find(t.Context(), "nowhere")) // reads the edition, so that only the key is blocked
 		release := w.directory.block()
 		var early sync.WaitGroup
 		early.Go(func() { wantCode(t, "", nil)(w.admit(t.Context())) })
@@ -125,7 +125,7 @@ func TestAnAnswerOnItsWayDuringAChangeIsNotRemembered(t *testing.T) {
 	})
 }
 
-func TestSimultaneousMissesAskOnce(t *testing.T) {
+func TestConcurrentMissesShareOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSynctestFixture(t)
 		release := w.directory.block()
@@ -141,8 +141,8 @@ func TestSimultaneousMissesAskOnce(t *testing.T) {
 	})
 }
 
-// Who saw a miss just before another's answer came in finds that answer, and does not ask again.
-func TestAMissThatComesTooLateAsksNothing(t *testing.T) {
+// A caller that missed just before another's call finished uses its answer.
+func TestLateMissUsesTheAnswerOfTheFinishedCall(t *testing.T) {
 	w := newFixture(t)
 	wantCode(t, "", nil)(w.admit(t.Context()))
 	late, err := w.keys.fill(t.Context(), HashKey(validKeyText), version{})
@@ -152,8 +152,8 @@ func TestAMissThatComesTooLateAsksNothing(t *testing.T) {
 	wantCalls(t, w.directory, 1)
 }
 
-// The directory may have read its answer at the start of the time that it took.
-func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
+// The directory may have read its answer at the start of the call.
+func TestAnswerAgesFromTheStartOfTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSynctestFixture(t)
 		time.AfterFunc(editionTTL/2, w.directory.block())
@@ -167,17 +167,17 @@ func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
 	})
 }
 
-func TestACallerWhoHangsUpFailsNobodyElse(t *testing.T) {
+func TestCancelledCallerDoesNotFailOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSynctestFixture(t)
 		release := w.directory.block()
-		ctx, hangUp := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
 		var first, second sync.WaitGroup
 		first.Go(func() { wantCode(t, "", context.Canceled)(w.admit(ctx)) })
 		synctest.Wait()
 		second.Go(func() { wantCode(t, "", nil)(w.admit(t.Context())) })
 		synctest.Wait()
-		hangUp()
+		cancel()
 		first.Wait()
 		release()
 		second.Wait()
@@ -185,7 +185,7 @@ func TestACallerWhoHangsUpFailsNobodyElse(t *testing.T) {
 	})
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestCacheIsBounded(t *testing.T) {
 	const size = 100
 	w := newFixture(t)
 	l, err := newCache(w.clock.now, editionTTL, size, func(_ context.Context, n int) (int, error) {
@@ -205,26 +205,26 @@ func TestMemoryIsBounded(t *testing.T) {
 	answers := l.answers.(*otter.Cache[int, answer[int]])
 	answers.CleanUp()
 	if got := answers.EstimatedSize(); got == 0 || got > size {
-		t.Errorf("%d answers are remembered, want 1 to %d", got, size)
+		t.Errorf("%d answers are cached, want 1 to %d", got, size)
 	}
 }
 
-// Person, workspace and reference all tell questions apart, whatever characters they hold, remembered or under way.
-func TestNobodySharesAnAnswer(t *testing.T) {
-	questions := []propertyQuery{
+// Person, workspace and reference all distinguish lookups, whatever characters they contain, both cached and in flight.
+func TestDifferentLookupsNeverShareAnAnswer(t *testing.T) {
+	queries := []propertyQuery{
 		{"p1", "", "x"}, {"p2", "", "x"}, {"p1", "w", "x"}, {"p2", "w", "x"}, {"p1", "w2", "x"}, {"p1", "", "X"},
 		{"p", "1", "x"}, {"p1", " ", "x"}, {"p1", "", " x"}, {"p1 w", "", "x"}, {"p1", "w ", "x"}, {"p1", "", "w x"}, {"p1", "w x", ""}, {"p1 w x", "", ""},
 		{`p1" "w`, "", "x"}, {"p1", `" "w`, "x"},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newSynctestFixture(t)
-		for i, q := range questions {
+		for i, q := range queries {
 			w.directory.properties[q] = []Property{{ID: fmt.Sprint(i), Site: q.reference}}
 		}
 		release := w.directory.block()
-		askAll := func() *sync.WaitGroup {
+		findAll := func() *sync.WaitGroup {
 			var all sync.WaitGroup
-			for i, q := range questions {
+			for i, q := range queries {
 				grant := &Grant{Key: &Key{PersonID: q.personID, Workspace: &Workspace{ID: q.workspaceID}}}
 				all.Go(func() {
 					if p, err := w.Property(t.Context(), grant, q.reference); err != nil || p.ID != fmt.Sprint(i) {
@@ -234,16 +234,16 @@ func TestNobodySharesAnAnswer(t *testing.T) {
 			}
 			return &all
 		}
-		underWay := askAll()
+		inFlight := findAll()
 		synctest.Wait()
 		release()
-		underWay.Wait()
-		askAll().Wait()
-		wantCalls(t, w.directory, len(questions))
+		inFlight.Wait()
+		findAll().Wait()
+		wantCalls(t, w.directory, len(queries))
 	})
 }
 
-func TestALongReferenceIsNobodysAndNotRemembered(t *testing.T) {
+func TestTooLongReferenceIsNeitherLookedUpNorCached(t *testing.T) {
 	w := newFixture(t)
 	reference := strings.Repeat("x", maxReferenceLength+1)
 	w.directory.properties[propertyQuery{"p1", "", reference}] = []Property{{Site: reference}}
@@ -253,8 +253,8 @@ func TestALongReferenceIsNobodysAndNotRemembered(t *testing.T) {
 	wantCode(t, "", nil)(w.find(t.Context(), reference[1:]))
 }
 
-// Whoever asks after a write sees it or a later one, whatever fails, hangs up or refreshes meanwhile.
-func TestNoAnswerIsOlderThanAWriteBeforeIt(t *testing.T) {
+// A read after a write sees that write or a later one, whatever fails, is cancelled or refreshes meanwhile.
+func TestReadsSeeEarlierWrites(t *testing.T) {
 	const writes = 2_000
 	w := newFixture(t)
 	start := w.clock.now().Add(time.Hour).UnixNano()
@@ -278,7 +278,7 @@ func TestNoAnswerIsOlderThanAWriteBeforeIt(t *testing.T) {
 				least := written.Load()
 				grant, err := w.request(ctx, "Bearer "+validKeyText, 0)
 				if err == nil && grant.Key.ExpiresAt.UnixNano()-start < least {
-					t.Errorf("got write %d after write %d was done", grant.Key.ExpiresAt.UnixNano()-start, least)
+					t.Errorf("read write %d after write %d was done", grant.Key.ExpiresAt.UnixNano()-start, least)
 				}
 				cancel()
 			}

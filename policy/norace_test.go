@@ -2,5 +2,5 @@
 
 package policy
 
-// raceDetector says that the race detector is on, which allocates on its own account.
+// raceDetector reports whether the race detector is on; it allocates.
 const raceDetector = false

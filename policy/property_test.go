@@ -12,8 +12,8 @@ const (
 	idC = "0b7a5c1e-3f7e-4d58-9a55-0d2c3b0a9a03"
 )
 
-func TestAReferenceMeansTheFirstKindThatMatches(t *testing.T) {
-	// Each of them is also called what the next one in the order is.
+func TestReferenceResolvesInOrderIDSiteSlugHost(t *testing.T) {
+	// Each matches the same reference by another field.
 	byID := Property{ID: idA, Site: "sc-domain:a.example", Type: "domain", Host: "a.example", Slug: "a"}
 	bySite := Property{ID: idB, Site: idA, Type: "domain", Host: "b.example", Slug: "b"}
 	bySlug := Property{ID: idC, Site: "sc-domain:c.example", Type: "domain", Host: "c.example", Slug: idA}
@@ -26,7 +26,7 @@ func TestAReferenceMeansTheFirstKindThatMatches(t *testing.T) {
 	}
 }
 
-func TestFormsOfAReference(t *testing.T) {
+func TestReferenceForms(t *testing.T) {
 	domain := Property{ID: idA, Site: "sc-domain:shop.example", Type: "domain", Host: "shop.example", Slug: "shop"}
 	prefix := Property{ID: idB, Site: "https://www.shop.example/Store/", Type: "url_prefix", Host: "www.shop.example", Slug: "store"}
 	missing := ""
@@ -63,7 +63,7 @@ func TestFormsOfAReference(t *testing.T) {
 	f("", missing)
 }
 
-func TestSeveralOfOneKindAreAmbiguousAndListed(t *testing.T) {
+func TestAmbiguousReferenceListsTheIDs(t *testing.T) {
 	domain := Property{ID: idA, Site: "sc-domain:shop.example", Type: "domain", Host: "shop.example", Slug: "one"}
 	twin := Property{ID: idB, Site: "sc-domain:shop.example", Type: "domain", Host: "shop.example", Slug: "two"}
 	prefix := Property{ID: idC, Site: "https://shop.example/", Type: "url_prefix", Host: "shop.example", Slug: "two", Archived: true}
@@ -73,7 +73,7 @@ func TestSeveralOfOneKindAreAmbiguousAndListed(t *testing.T) {
 		got, denial := resolve(reference, candidates)
 		wantDenial(t, denial, CodePropertyAmbiguous, message)
 		if got != nil {
-			t.Errorf("%s: %+v beside the denial", reference, got)
+			t.Errorf("%s: both %+v and a denial", reference, got)
 		}
 	}
 	f("shop.example", `"shop.example" means 3 properties: use one of the ids `+idA+", "+idB+", "+idC)
@@ -86,26 +86,26 @@ func TestSeveralOfOneKindAreAmbiguousAndListed(t *testing.T) {
 	}
 }
 
-// The words must not tell a property that is somebody else's from one that does not exist.
-func TestSomebodyElsesPropertyIsMissing(t *testing.T) {
+// The message must not reveal whether the property exists.
+func TestForeignPropertyReadsLikeAMissingOne(t *testing.T) {
 	w := newFixture(t)
-	w.directory.properties[propertyQuery{"p2", "", "theirs"}] = []Property{{ID: idB, Slug: "theirs"}}
+	w.directory.properties[propertyQuery{"p2", "", "foreign"}] = []Property{{ID: idB, Slug: "foreign"}}
 	key := validKey()
-	_, theirs := w.Property(t.Context(), &Grant{Key: &key}, "theirs")
-	wantDenial(t, theirs, CodeNotFound, `there is no property "theirs" that this key can reach`)
-	delete(w.directory.properties, propertyQuery{"p2", "", "theirs"})
-	_, missing := newFixture(t).Property(t.Context(), &Grant{Key: &key}, "theirs")
-	if missing == nil || missing.Error() != theirs.Error() {
-		t.Errorf("missing: %v, somebody else's: %v", missing, theirs)
+	_, foreign := w.Property(t.Context(), &Grant{Key: &key}, "foreign")
+	wantDenial(t, foreign, CodeNotFound, `there is no property "foreign" that this key can reach`)
+	delete(w.directory.properties, propertyQuery{"p2", "", "foreign"})
+	_, missing := newFixture(t).Property(t.Context(), &Grant{Key: &key}, "foreign")
+	if missing == nil || missing.Error() != foreign.Error() {
+		t.Errorf("missing: %v, foreign: %v", missing, foreign)
 	}
 }
 
-func TestALongReferenceIsCutInMessages(t *testing.T) {
+func TestLongReferenceIsTruncatedInMessages(t *testing.T) {
 	_, denial := resolve(strings.Repeat("é", 300), nil)
 	wantDenial(t, denial, CodeNotFound, `there is no property "`+strings.Repeat("é", 100)+`" that this key can reach`)
 }
 
-func TestTroubleOfAProperty(t *testing.T) {
+func TestAccessProblem(t *testing.T) {
 	for _, c := range []struct {
 		healthy         bool
 		note, own, want string
@@ -123,7 +123,7 @@ func TestTroubleOfAProperty(t *testing.T) {
 	}
 }
 
-// FuzzResolve holds resolve against the order written out candidate by candidate.
+// FuzzResolve compares resolve with a reference that ranks each candidate by itself.
 func FuzzResolve(f *testing.F) {
 	f.Add("shop", "1|sc-domain:shop|shop|shop\n2|https://shop/|x|shop")
 	f.Add("SHOP", "shop|x|shop|y\nSHOP|shop|x|Shop")

@@ -16,16 +16,16 @@ import (
 	"sara/policy/redistest"
 )
 
-// BenchmarkShared measures one admission through a real Redis. Beside the time that a caller waits it reports the CPU time
-// of this process and of Redis, and the round trips, each for one admission. "naive" sends the same script once a request.
-func BenchmarkShared(b *testing.B) {
+// BenchmarkRedisBudget measures one admission through a real Redis. It reports the caller's wait, the CPU time of this process
+// and of Redis, and the round trips, all per admission. "naive" runs the same script once per request.
+func BenchmarkRedisBudget(b *testing.B) {
 	server := redistest.Single(b)
 	for _, accounts := range []int{1, 100} {
 		for _, callers := range []int{1, 16, 128} {
 			name := fmt.Sprintf("accounts=%d/callers=%d", accounts, callers)
 			b.Run(name+"/batched", func(b *testing.B) {
 				s := startRedisBudget(b, server.URL(), redisOptions{patient: true})
-				benchmarkShared(b, server, accounts, callers, func(account, key string, p Plan) bool {
+				benchmarkRedisBudget(b, server, accounts, callers, func(account, key string, p Plan) bool {
 					_, refusal := s.Admit(context.Background(), account, key, p)
 					return refusal == nil && !s.Degraded()
 				})
@@ -37,7 +37,7 @@ func BenchmarkShared(b *testing.B) {
 				}
 				defer func() { _ = client.Close() }()
 				script := redis.NewScript(admitLua)
-				benchmarkShared(b, server, accounts, callers, func(account, key string, p Plan) bool {
+				benchmarkRedisBudget(b, server, accounts, callers, func(account, key string, p Plan) bool {
 					numbers, err := script.Run(context.Background(), client, []string{accountKey(account)}, time.Now().Add(time.Minute).UnixMicro(),
 						p.RequestsPerMinutePerKey, p.RequestsPerHour, p.RequestsPerDay, 1, key, 1).Int64Slice()
 					return err == nil && numbers[len(numbers)-1] == 0
@@ -47,7 +47,7 @@ func BenchmarkShared(b *testing.B) {
 	}
 }
 
-func benchmarkShared(b *testing.B, server *redistest.Server, accounts, callers int, admit func(account, key string, p Plan) bool) {
+func benchmarkRedisBudget(b *testing.B, server *redistest.Server, accounts, callers int, admit func(account, key string, p Plan) bool) {
 	const endless = 1_000_000_000
 	plan := Plan{APIAccess: true, RequestsPerMinutePerKey: endless, RequestsPerHour: endless, RequestsPerDay: endless}
 	ids := make([]string, accounts)
@@ -84,14 +84,14 @@ func benchmarkShared(b *testing.B, server *redistest.Server, accounts, callers i
 	b.ReportMetric(b.Elapsed().Seconds()*1e6*float64(callers)/n, "wait-µs/op")
 }
 
-// redisCPU is what Redis has used of the CPU, in seconds.
+// redisCPU returns the CPU time that Redis has used, in seconds.
 func redisCPU(tb testing.TB, control *redis.Client) float64 {
 	tb.Helper()
 	info := redisInfo(tb, control, "cpu")
 	return infoNumber(tb, info, "used_cpu_user:", "\r") + infoNumber(tb, info, "used_cpu_sys:", "\r")
 }
 
-// roundTrips is how many calls of scripts Redis has had.
+// roundTrips returns the number of script calls that Redis has run.
 func roundTrips(tb testing.TB, control *redis.Client) float64 {
 	tb.Helper()
 	return infoNumber(tb, redisInfo(tb, control, "commandstats"), "cmdstat_evalsha:calls=", ",")
@@ -106,7 +106,7 @@ func redisInfo(tb testing.TB, control *redis.Client, section string) string {
 	return info
 }
 
-// infoNumber is the number between before and after, 0 if it is not there.
+// infoNumber returns the number between before and after, or 0 if there is none.
 func infoNumber(tb testing.TB, info, before, after string) float64 {
 	tb.Helper()
 	_, rest, found := strings.Cut(info, before)

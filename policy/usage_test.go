@@ -49,7 +49,7 @@ func testUsageReads(t *testing.T, url string, control redis.UniversalClient) {
 		live, err := UsageOfLiveCalls(t.Context(), control, ids)
 		for _, id := range used {
 			if part := live[id]; err != nil || len(live) != len(used) || part <= 0.5 || part > 0.95 {
-				t.Errorf("of a minute is used %v (%v), want 0.9 of %s", live, err, id)
+				t.Errorf("used fractions %v (%v), want 0.9 of %s", live, err, id)
 			}
 		}
 	}
