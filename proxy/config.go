@@ -24,43 +24,39 @@ import (
 	"sara/translate"
 )
 
-// Config is what a Server is made of. Members are required unless said otherwise.
+// Config configures a Server. Fields are required unless noted otherwise. The caller closes what it passes, after Shutdown.
 type Config struct {
-	Store    *sqlstore.Store   // stays the caller's to close
-	Upstream *upstream.Gateway // stays the caller's to close
-	History  History           // nil: there is no archive
+	Store    *sqlstore.Store
+	Upstream *upstream.Gateway
+	History  History // nil: there is no archive
 	Plans    policy.Plans
-	Budget   policy.Budget // stays the caller's to close
+	Budget   policy.Budget
 
-	// CacheBytes bounds the memory of the response cache, and Redis is where replicas share it; nil for one that is alone. It
-	// stays the caller's to close, after Shutdown.
-	CacheBytes int64
-	Redis      redis.UniversalClient
+	CacheBytes int64                 // bounds the memory of the response cache
+	Redis      redis.UniversalClient // shares the cache between replicas; nil: there is one replica
 
-	// RedisPatience is what a Redis that does not answer may add to a request; 0: a tenth of a second.
+	// RedisPatience bounds the delay that an unresponsive Redis adds to a request; 0: 100 ms.
 	RedisPatience time.Duration
 
-	// Degraded reports whether the service runs with less than it should, such as budgets without Redis; nil for never.
+	// Degraded reports whether the service runs degraded, such as with budgets while Redis is down; nil: never.
 	Degraded func() bool
 
 	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
-	BaseURL   string // the address by which clients reach the server, without a trailing slash
-	DocsURL   string // docs_url of every error; empty: the reference that the server itself shows
+	BaseURL   string // at which clients reach the server, without a trailing slash
+	DocsURL   string // docs_url of every error; empty: the server's own API reference
 
-	// TrustedProxyHeader names the request header in which a proxy in front puts the client's address; empty: the
-	// connection's own peer is the client.
+	// TrustedProxyHeader names the header in which a trusted proxy sends the client's address; empty: the peer of the
+	// connection is the client.
 	TrustedProxyHeader string
 
-	// Access is where a line for each request goes, in whole lines and up to a fifth of a second late; nil: nowhere.
+	// Access gets a line for each request, in whole lines and up to 200 ms late; nil: there is no access log.
 	Access       io.Writer
 	AccessFormat AccessFormat
 
-	// AccessSample is the share of the successes, of 0 to 1, whose lines are written: which ones is in their requests' ids. Errors
-	// are all written.
+	// AccessSample is the fraction (0-1) of successes to log, chosen by request id. Errors are always logged.
 	AccessSample float64
 
-	// Traces makes the spans of requests and of what they wait for; nil: there are none. It stays the caller's to shut down, after
-	// Shutdown. Propagator reads from a request's headers which trace it belongs to; nil: whatever a client says of it is ignored.
+	// Traces makes spans; nil: tracing is off. Propagator reads the trace context from a request's headers; nil: it is ignored.
 	Traces     trace.TracerProvider
 	Propagator propagation.TextMapPropagator
 
@@ -70,7 +66,7 @@ type Config struct {
 	Now      func() time.Time
 }
 
-// check refuses a configuration that could not serve, naming what is wrong.
+// check returns an error that names what is wrong with the configuration.
 func (c *Config) check() error {
 	base, err := url.Parse(c.BaseURL)
 	switch {
@@ -83,7 +79,7 @@ func (c *Config) check() error {
 	case c.Store == nil || c.Upstream == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil || c.Now == nil || c.CacheBytes <= 0:
 		return errors.New("BUG: the configuration of the server is not complete")
 	case !(c.AccessSample >= 0 && c.AccessSample <= 1):
-		return fmt.Errorf("the share %v of the access log is not of 0 to 1", c.AccessSample)
+		return fmt.Errorf("the sampled fraction %v of the access log is not between 0 and 1", c.AccessSample)
 	}
 	return nil
 }

@@ -1,22 +1,50 @@
-// Package proxy is sara's edge: it takes requests from the http, and answers them. A request passes the route table, the
-// policy gate, its parameters, the property that it names, and a handler, in this order. Every answer, errors included, is
-// in the API's envelope.
+// Package proxy is sara's edge: the HTTP server of the public API. Every answer, errors included, is in the API's envelope.
 //
-// Figures come from an answer that is ready, else from the rows that package translate says it needs: of the cache, which
-// asks Search Console when it has no copy (fromupstream.go), and of the archive for the days that Search Console has forgotten
-// (stored.go). When Search Console fails, unfiltered questions are answered from old copies or the archive, with the reason.
+// # The way of a request
 //
-// What is indexed comes from the store alone, as the last inspections left it (indexing.go).
+// A test (doc_test.go) keeps the files and functions of this list right.
 //
-// One table (routes.go) drives the routing, the scopes and the served OpenAPI document, another (errorCodes) the codes that
-// an error may have. Package docs makes the pages for people from both, which pages.go serves.
+//  1. A connection is accepted (connection.go, listener.Accept). Read and write deadlines bound slow clients (slowloris).
+//  2. The HTTP server (server.go, Server.newEdge) calls the middleware. The first reads the header fields that sara uses
+//     (call.go, Server.readHeader) and looks the request up in the memo of admitted requests (memo.go, Server.memoized): for an
+//     entry that is still valid, steps 3, 5 and 6 are skipped. The second serves the API reference (pages.go, Server.withPages).
+//  3. The router finds the row of the route table (routes.go, table).
+//  4. The stages run (call.go, Server.answer) on a context with a deadline. First the gate checks key, plan and scope, and
+//     charges the request budgets (policy/gate.go, Gate.Admit). A memoized request only charges them (policy/gate.go,
+//     Gate.Readmit). The budgets are counters in Redis, which concurrent requests share round trips to
+//     (policy/redisbudget.go, RedisBudget.Admit).
+//  5. The parameters are parsed (translate/params.go, Parse), and the property that the path names is resolved
+//     (policy/gate.go, Gate.Property).
+//  6. The handler runs. For a report it builds the canonical form and the cache key of the request (performance.go, serve).
+//  7. A hit: the answer is in memory and fresh (proxy/cache/answer.go, Cache.Answer).
+//  8. A miss: package translate decides what to fetch (translate/report.go, Report.Fetches). Days that Search Console no longer
+//     has come from the archive (fromarchive.go, Server.readArchive; archive/read.go, History.Read), all others through the
+//     cache (performance.go, Server.readUpstream; proxy/cache/cache.go, Cache.Do), which coalesces concurrent requests for the
+//     same rows into one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
+//  9. A fill goes through the gateway (fromupstream.go, Server.fill; proxy/upstream/gateway.go, Gateway.Query), which refuses
+//     at once while a circuit breaker is open, charges the live call (fromupstream.go, liveCallReservation.Take), and calls
+//     Search Console (proxy/upstream/client.go, client.searchAnalytics).
+//  10. The answer is built from the rows (translate/report.go, Report.Head) and kept in memory (performance.go,
+//     Server.buildAnswer). If the upstream failed, stale copies or the archive answer instead, with the reason (performance.go,
+//     Server.fallBack).
+//  11. The answer is sent (response.go, Server.send), or the error (errors.go, Server.sendError). Metrics, trace and access log
+//     record it (metrics.go, Server.record).
 //
-// A request has an id, which is in its answer, in its line of the access log, and in its span. Spans are made if Config.Traces
-// is set (trace.go), and below a request's span package spans makes those of what it waits for; a fill of the cache has one of its
-// own, in the trace of the request that started it, and whoever else waits for it is linked to it. Neither lines nor spans quote
-// what a client wrote.
+// # Other answers
 //
-// Nothing outside this package sees a fasthttp request: whatever outlives a handler's turn is copied first. A handler runs
-// on a context with a deadline of its own, which does not end when the client hangs up, because an upstream call that was
-// begun has been paid for.
+// Accounts, properties and what is configured for them come from the store (account.go and properties.go), as do the results of
+// the last URL inspections (indexing.go). The route table also drives the scopes and the OpenAPI document (openapi.go); one more
+// table drives the error codes (errors.go). Package docs builds the API reference for people from both.
+//
+// # Lifetimes
+//
+// Only this package sees a fasthttp request, and nothing of one may be used after its handler returns: what lives longer is
+// copied first. The context of a request does not end when the client disconnects, because an upstream call that has begun
+// is paid for. A cache fill runs on a context of its own.
+//
+// # Tracing
+//
+// Each request has an id, which is in its answer, in its access log line and in its span. Spans exist if Config.Traces is set
+// (trace.go); package spans makes their children. A fill has a span of its own, in the trace of the request that started it, and
+// the spans of the requests that wait for it link to it. Neither logs nor spans quote what a client wrote.
 package proxy

@@ -6,8 +6,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sara/proxy/lru"
 	"sara/policy"
+	"sara/proxy/lru"
 	"sara/translate"
 )
 

@@ -19,22 +19,22 @@ import (
 	"sara/translate"
 )
 
-// The bounds of the edge.
+// The limits of the edge.
 const (
-	// maxURL is the longest request target. Twenty filters of plain text fit well; the rest of maxHeader is for headers.
+	// maxURL bounds the request target. Twenty filters fit easily; the rest of maxHeader is left for headers.
 	maxURL    = 24 << 10
 	maxHeader = 32 << 10
-	maxBody   = 1 << 10 // no request has a body that means something
+	maxBody   = 1 << 10 // no endpoint reads a body
 
-	readTimeout    = 10 * time.Second // for a whole request, so that a client cannot hold a connection by sending slowly
-	writeTimeout   = 30 * time.Second // for a whole answer, likewise by reading slowly
-	idleTimeout    = 75 * time.Second // longer than the idle timeout of the usual proxies in front, which must give up first
-	requestTimeout = 25 * time.Second // for the work of one request, upstream calls included; below writeTimeout
-	fillTimeout    = 24 * time.Second // for one upstream call with its retries; so that who waits for it hears how it ended
-	// usualAnswer is what most answers and their headers fit in, so that they are one write.
-	usualAnswer = 16 << 10
-	// maxConnections bounds the memory of connections, each of which keeps its buffers, some 50 KiB, while it is idle: reading the
-	// first byte without a buffer would cost every request a system call.
+	readTimeout    = 10 * time.Second // for a whole request: a client that sends slowly (slowloris) cannot hold a connection
+	writeTimeout   = 30 * time.Second // for a whole answer: nor can one that reads slowly
+	idleTimeout    = 75 * time.Second // longer than that of common proxies in front, which must close first
+	requestTimeout = 25 * time.Second // to answer one request, upstream calls included; less than writeTimeout
+	fillTimeout    = 24 * time.Second // for one upstream call with its retries; less than requestTimeout, so that waiting requests get its error
+	// writeBuffer holds most answers with their headers, so that they take one write.
+	writeBuffer = 16 << 10
+	// maxConnections bounds the memory of connections. An idle one keeps its buffers, about 50 KiB: releasing them would cost
+	// each request one more system call, to read its first byte.
 	maxConnections = 16 << 10
 )
 
@@ -44,7 +44,7 @@ type Server struct {
 	calendar translate.Calendar
 	gate     *policy.Gate
 	metrics  *metrics
-	tracer   trace.Tracer // nil: there are no traces
+	tracer   trace.Tracer // nil: tracing is off
 	memo     memo
 	cache    *cache.Cache
 	access   *accessLog
@@ -53,16 +53,16 @@ type Server struct {
 	edge     *fasthttp.Server
 	started  time.Time
 	draining atomic.Bool
-	// forwardedBy is the header that the trusted proxy writes, as the HTTP library spells it; empty: there is none.
+	// forwardedBy is the normalized name of the trusted proxy's header; empty: there is no such proxy.
 	forwardedBy string
 
-	listening sync.Mutex   // guards what follows
+	listening sync.Mutex   // guards the following fields
 	listener  net.Listener // of Serve
 	ended     bool         // Shutdown was called
 }
 
-// newEdge makes the HTTP server. Its own error answers are replaced, because they are not in the envelope, and its logs
-// of malformed requests silenced, because they quote headers, which carry keys.
+// newEdge builds the HTTP server: router, middleware and limits. The library's own error answers are replaced, because they are
+// not in the envelope, and its log of malformed requests is discarded, because it quotes headers, which may hold keys.
 func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	r := router.New()
 	r.RedirectTrailingSlash = false
@@ -78,7 +78,7 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 		ErrorHandler:          s.sendMalformed,
 		Name:                  "sara",
 		ReadBufferSize:        maxHeader,
-		WriteBufferSize:       usualAnswer,
+		WriteBufferSize:       writeBuffer,
 		MaxRequestBodySize:    maxBody,
 		ReadTimeout:           readTimeout,
 		WriteTimeout:          writeTimeout,
@@ -91,12 +91,12 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	}
 }
 
-// quiet drops what the HTTP library would log of single connections: clients that go away and requests that are not HTTP.
+// A discardLogger discards the HTTP library's log: clients that disconnect and requests that are not HTTP.
 type discardLogger struct{}
 
 func (discardLogger) Printf(string, ...any) {}
 
-// Serve answers requests on the listener until Shutdown, and not at all after it. It is called once, and closes the listener.
+// Serve answers requests on the listener until Shutdown, and closes it. It must be called at most once.
 func (s *Server) Serve(l net.Listener) error {
 	if !s.listen(l) {
 		return l.Close()
@@ -107,7 +107,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// listen reports whether the listener is to be served.
+// listen registers the listener. It reports false if Shutdown came first.
 func (s *Server) listen(l net.Listener) bool {
 	s.listening.Lock()
 	defer s.listening.Unlock()
@@ -115,22 +115,22 @@ func (s *Server) listen(l net.Listener) bool {
 	return !s.ended
 }
 
-// closeListener closes a listener that Serve was called with a moment ago, and has it refuse one that it is called with
-// later: the HTTP library shuts down those only that it knows.
+// closeListener closes the listener, and makes a later Serve return at once. The HTTP library's shutdown misses a listener
+// that it has not yet begun to serve.
 func (s *Server) closeListener() {
 	s.listening.Lock()
 	defer s.listening.Unlock()
 	s.ended = true
 	if s.listener != nil {
-		_ = s.listener.Close() // as a rule it is closed already
+		_ = s.listener.Close() // usually closed already
 	}
 }
 
-// Drain makes Ready fail, so that whoever balances the load sends no more requests. Requests are still answered.
+// Drain begins a graceful shutdown: Ready fails, so that load balancers stop sending requests. Requests are still answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Shutdown stops accepting, lets the requests that are under way finish, and returns when they have, or with an error when
-// ctx ends before that. Upstream calls that nobody waits for any more are cut off.
+// Shutdown ends a graceful shutdown: it stops accepting and waits for the requests in flight, or until ctx ends. Upstream
+// calls that no request waits for are cancelled.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	defer s.access.close()
@@ -142,12 +142,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Invalidate makes the server look up keys, plans and properties anew: something was changed elsewhere.
+// Invalidate drops all cached keys, plans and properties, after a change elsewhere.
 func (s *Server) Invalidate() { s.gate.Invalidate() }
 
 var errDraining = errors.New("the server is shutting down")
 
-// Ready returns why the server should get no requests now, nil when it should.
+// Ready returns the reason why load balancers should send no requests, nil if they should.
 func (s *Server) Ready(ctx context.Context) error {
 	if s.draining.Load() {
 		return errDraining
@@ -161,5 +161,5 @@ func (s *Server) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Busy reports whether a customer waits for the upstream at this moment.
+// Busy reports whether a request is waiting for the upstream now.
 func (s *Server) Busy() bool { return s.cache.Filling() }

@@ -1,10 +1,9 @@
-// Package docs is the API reference for people: the pages under /docs with everything that they need, ready to be served.
-// The reference itself is drawn in the browser from the served OpenAPI document by Swagger UI, a copy of which is part of
-// this package (swagger-ui/VENDOR.md); the error codes and the guides are HTML from here.
+// Package docs builds the API reference for people: the pages under /docs and all files that they load. Swagger UI, of which this
+// package holds a copy (swagger-ui/VENDOR.md), renders the reference in the browser from the served OpenAPI document; the error
+// codes and the guides are HTML from here.
 //
-// Nothing on a page comes from another host, and the pages run under a Content-Security-Policy that says so. The pages do
-// not change once they are made, and are safe for concurrent use. It knows nothing of HTTP servers: package proxy serves
-// the files.
+// Pages load nothing from other hosts, which their Content-Security-Policy enforces. They are immutable and safe for concurrent
+// use. Package proxy serves them.
 package docs
 
 import (
@@ -18,35 +17,34 @@ import (
 	"sync"
 )
 
-// Path is where the reference is, below the base URL of the API. Every other file is below it.
+// Path is the path of the reference below the base URL of the API. All other files are below it.
 const Path = "/docs"
 
-// Config says what the pages are about.
+// Config configures the pages.
 type Config struct {
-	BaseURL string // the address by which clients reach the API, without a trailing slash
+	BaseURL string // at which clients reach the API, without a trailing slash
 	DocsURL string // docs_url of every error
-	Codes   []Code // every code that an error may have, in the order to show them in
+	Codes   []Code // every error code, in display order
 }
 
-// Code is an error code as the server gives it.
+// Code is an error code and its HTTP status.
 type Code struct {
 	Name   string
 	Status int
 }
 
-// What a File says of how long it may be kept.
+// Values of Cache-Control.
 const (
-	keepPage  = "public, max-age=300"                 // as long as the OpenAPI document that it draws
-	keepAsset = "public, max-age=31536000, immutable" // its path names its content
-	// keepNothing is for what may be there on the next replica, or tomorrow.
-	keepNothing = "no-store"
+	keepPage    = "public, max-age=300"                 // as the OpenAPI document that it renders
+	keepAsset   = "public, max-age=31536000, immutable" // its path contains a hash of its content
+	keepNothing = "no-store"                            // for missing pages: another replica, or a later version, may have them
 )
 
-// Policy is the Content-Security-Policy of every file: its own scripts, styles and API, and nothing else.
+// Policy is the Content-Security-Policy of every file: only its own scripts, styles and API.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"font-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 
-// A File is a page or a part of one.
+// A File is a page, or an asset that a page loads.
 type File struct {
 	Type  string // Content-Type
 	Cache string // Cache-Control
@@ -56,8 +54,8 @@ type File struct {
 	tag    string        // a strong entity tag, without the quotes
 }
 
-// Content returns the file, in gzip if it is to be packed, and the strong entity tag of this form of it, with the quotes.
-// The bytes stay the File's.
+// Content returns the body of the file, gzipped if packed is true, and the strong entity tag of this form in quotes. The caller
+// must not change the bytes.
 func (f *File) Content(packed bool) (body []byte, etag string) {
 	if packed {
 		return f.packed(), `"` + f.tag + `-gz"`
@@ -67,58 +65,58 @@ func (f *File) Content(packed bool) (body []byte, etag string) {
 
 // Pages are all files by their path below Path: "" is the reference, "/guides/NAME" a guide.
 type Pages struct {
-	files  map[string]*File
-	absent *File
+	files    map[string]*File
+	notFound *File
 }
 
 // File returns the file at a path, nil when there is none.
 func (p *Pages) File(path string) *File { return p.files[path] }
 
 // NotFound returns the page of a path that has none.
-func (p *Pages) NotFound() *File { return p.absent }
+func (p *Pages) NotFound() *File { return p.notFound }
 
-// New makes the pages. A code without an explanation, or an explanation without a code, is an error.
+// New builds the pages. A code without an explanation is an error, and so is an explanation without a code.
 func New(c Config) (*Pages, error) {
 	base, err := url.Parse(c.BaseURL)
 	if err != nil {
-		return nil, fmt.Errorf("make the API reference: base URL: %w", err)
+		return nil, fmt.Errorf("build the API reference: base URL: %w", err)
 	}
 	entries, err := explain(c.Codes, c.DocsURL)
 	if err != nil {
-		return nil, fmt.Errorf("make the API reference: %w", err)
+		return nil, fmt.Errorf("build the API reference: %w", err)
 	}
 	p := &Pages{files: make(map[string]*File)}
-	m := &maker{pages: p, base: c.BaseURL, root: base.Path, assets: make(map[string]string)}
+	m := &builder{pages: p, base: c.BaseURL, root: base.Path, assets: make(map[string]string)}
 	for _, step := range []func() error{m.addAssets, func() error { return m.addPages(entries) }} {
 		if err := step(); err != nil {
-			return nil, fmt.Errorf("make the API reference: %w", err)
+			return nil, fmt.Errorf("build the API reference: %w", err)
 		}
 	}
 	return p, nil
 }
 
-// fingerprint names content in an entity tag or a path.
+// fingerprint is a hash of content, for entity tags and paths.
 func fingerprint(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:8])
 }
 
-// newFile takes content that is compressed for the first client that takes gzip.
+// newFile returns a file that is compressed when the first client accepts gzip.
 func newFile(kind, keep string, content []byte) *File {
 	return &File{Type: kind, Cache: keep, tag: fingerprint(content),
 		plain:  func() []byte { return content },
 		packed: sync.OnceValue(func() []byte { return pack(content) })}
 }
 
-// newPackedFile takes content that is compressed already. It is unpacked for the first client that takes no gzip, of which
-// there are hardly any.
+// newPackedFile returns a file whose content is gzipped already. It is unpacked when the first client does not accept gzip,
+// which is rare.
 func newPackedFile(kind string, packed []byte) *File {
 	return &File{Type: kind, Cache: keepAsset, tag: fingerprint(packed),
 		packed: func() []byte { return packed },
 		plain:  sync.OnceValue(func() []byte { return unpack(packed) })}
 }
 
-// pack compresses content. Writing to a Buffer has no errors.
+// pack compresses content. Writing to a bytes.Buffer does not fail.
 func pack(content []byte) []byte {
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -127,7 +125,7 @@ func pack(content []byte) []byte {
 	return packed.Bytes()
 }
 
-// unpack returns what an embedded file holds, which a test has seen to be whole.
+// unpack decompresses an embedded file. A test checks that it can.
 func unpack(packed []byte) []byte {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

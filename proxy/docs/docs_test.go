@@ -37,7 +37,7 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	all := codes()
 	for name, list := range map[string][]Code{
 		"is not explained":            append(codes(), Code{Name: "NEW_CODE", Status: 400}),
-		"the server does not give it": all[1:],
+		"does not exist": all[1:],
 	} {
 		_, err := New(Config{BaseURL: "https://api.example.com", Codes: list})
 		if err == nil || !strings.Contains(err.Error(), name) {

@@ -12,30 +12,30 @@ import (
 	"github.com/yuin/goldmark"
 )
 
-// An Explanation is what there is to know of an error code.
+// An Explanation explains an error code to users.
 type Explanation struct {
 	Code    string
 	When    string // Markdown
 	Do      string // Markdown
-	Request string // a request that ends so, if one does by itself
-	Message string // what the server says then
+	Request string // a request that always fails with the code; empty: there is none
+	Message string // of the error
 }
 
-// An entry is the part of the page about one code.
+// An entry is the part of the page about one code, for the template.
 type entry struct {
 	Code, Status string
 	When, Do     template.HTML
 	Request      string
-	Example      string // the answer's body
+	Example      string // body of the error answer
 }
 
-// explain makes an entry of each code, in their order.
+// explain returns an entry for each code, in the same order.
 func explain(codes []Code, docsURL string) ([]entry, error) {
 	texts := Explanations()
 	if len(texts) > len(codes) {
 		for _, text := range texts {
 			if !slices.ContainsFunc(codes, func(c Code) bool { return c.Name == text.Code }) {
-				return nil, fmt.Errorf("the error code %s is explained, but the server does not give it", text.Code)
+				return nil, fmt.Errorf("the error code %s is explained, but does not exist", text.Code)
 			}
 		}
 	}
@@ -69,10 +69,10 @@ func (x Explanation) entry(markdown goldmark.Markdown, status int, docsURL strin
 func prose(markdown goldmark.Markdown, text string) (template.HTML, error) {
 	var out bytes.Buffer
 	err := markdown.Convert([]byte(text), &out)
-	return template.HTML(strings.TrimSpace(out.String())), err // of the constants in this package
+	return template.HTML(strings.TrimSpace(out.String())), err // safe: the text is a constant of this package
 }
 
-// body is the answer as the server would write it, on more lines.
+// body is the error answer as the server writes it, but indented.
 func (x Explanation) body(docsURL string) (string, error) {
 	type failure struct {
 		Code      string `json:"code"`

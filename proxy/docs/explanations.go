@@ -1,6 +1,6 @@
 package docs
 
-// Explanations returns what the reference says of every error code. The requests are about a property example.com.
+// Explanations returns the explanations of all error codes. The requests are about a property example.com.
 func Explanations() []Explanation {
 	return append(append(requestExplanations(), keyExplanations()...), limitExplanations()...)
 }

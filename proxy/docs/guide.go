@@ -13,30 +13,30 @@ import (
 
 // A guide is one page of prose.
 type guide struct {
-	Name  string // in its path
+	Name  string // last segment of its path
 	Title string
 	About string // one line
 	Body  template.HTML
 }
 
-// guideList lists the guides in the order to read them in; each is guides/NAME.md.
+// guideList lists the guides in reading order. The text of each is guides/NAME.md.
 func guideList() []guide {
 	return []guide{
 		{Name: "first-request", Title: "First request", About: "In curl, Python, Go and JavaScript."},
 		{Name: "dates", Title: "Dates and presets", About: "What each preset covers, and how far back you can go."},
 		{Name: "filters", Title: "Filters", About: "Queries, pages, brand, page groups; how to put JSON into a URL."},
-		{Name: "limits", Title: "Limits and backing off", About: "The ceilings, the headers, and a client that waits as told."},
+		{Name: "limits", Title: "Limits and backing off", About: "The limits, the headers, and a client that honours Retry-After."},
 		{Name: "numbers", Title: "What the numbers mean", About: "Anonymised traffic, the archive, and what meta says."},
 	}
 }
 
-// What stands in a guide for what the pages are made for.
+// Placeholders in the guides.
 const (
 	baseMark = "https://api.example.com"
 	docsMark = "{docs}"
 )
 
-func (m *maker) readGuides() ([]guide, error) {
+func (m *builder) readGuides() ([]guide, error) {
 	guides := guideList()
 	markdown := newMarkdown()
 	for i := range guides {
@@ -50,7 +50,7 @@ func (m *maker) readGuides() ([]guide, error) {
 		if err := markdown.Convert([]byte(placed), &body); err != nil {
 			return nil, fmt.Errorf("guide %s: %w", g.Name, err)
 		}
-		g.Body = template.HTML(body.String()) // ours, but for the base URL, which Markdown escapes
+		g.Body = template.HTML(body.String()) // safe: the text is embedded, and Markdown escapes the base URL in it
 	}
 	return guides, nil
 }

@@ -1,11 +1,9 @@
-// Package spans tells where the time of a traced request goes: in OpenTelemetry spans below the one that the request's context
-// carries.
+// Package spans makes OpenTelemetry spans for the steps of a traced request, as children of the span in the request's context.
 //
-// It begins no trace. Where a context carries no span, or one that is not recorded, nothing here does or allocates anything: so
-// it is in a process without traces, and so it is in the runs in the background. Names and values are texts of ours and
-// identifiers, never what a client or a server wrote: nobody looks for a secret in a trace.
+// It starts no trace. Without a recording span in the context, as in background jobs and without tracing, it does and allocates
+// nothing. Names and values are constants and identifiers, never text of a client or a server: traces must not hold secrets.
 //
-// All of it is safe for concurrent use, and nothing fails.
+// All functions are safe for concurrent use. None of them fails.
 package spans
 
 import (
@@ -17,31 +15,31 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Scope names what makes the spans.
+// Scope is the instrumentation scope of the spans.
 const Scope = "sara/proxy"
 
-// A Span is one step of a request. The zero Span is none.
+// A Span is one step of a request. The zero Span is valid and does nothing.
 type Span struct{ span trace.Span }
 
-// Start begins a step of what ctx is for. It needs an End.
+// Start starts a step of the request in ctx. The caller must call End.
 func Start(ctx context.Context, name string) (context.Context, Span) {
 	return start(ctx, trace.SpanFromContext(ctx), name, trace.SpanKindInternal)
 }
 
-// StartCall begins a step that waits for another server.
+// StartCall starts a step that calls another server.
 func StartCall(ctx context.Context, name string) (context.Context, Span) {
 	return start(ctx, trace.SpanFromContext(ctx), name, trace.SpanKindClient)
 }
 
-// Detach begins, on a context of its own, a step that may outlive the request which asked for it, and that may serve others too.
-// It is in the trace of the one that asked, and linked to its span.
-func Detach(ctx, asked context.Context, name string) (context.Context, Span) {
-	asker := trace.SpanFromContext(asked)
-	step, span := start(trace.ContextWithSpan(ctx, asker), asker, name, trace.SpanKindInternal)
+// Detach starts a step on a context of its own: it may outlive the request that started it, and may serve other requests too.
+// The step is in the trace of the request in origin, and linked to its span.
+func Detach(ctx, origin context.Context, name string) (context.Context, Span) {
+	parent := trace.SpanFromContext(origin)
+	step, span := start(trace.ContextWithSpan(ctx, parent), parent, name, trace.SpanKindInternal)
 	if span.span == nil {
 		return ctx, span
 	}
-	span.span.AddLink(trace.Link{SpanContext: asker.SpanContext()})
+	span.span.AddLink(trace.Link{SpanContext: parent.SpanContext()})
 	return step, span
 }
 
@@ -53,35 +51,35 @@ func start(ctx context.Context, parent trace.Span, name string, kind trace.SpanK
 	return ctx, Span{span}
 }
 
-// Event notes in the span of ctx that its step came to the n-th of something.
+// Event adds an event with a number, such as an attempt, to the span of ctx.
 func Event(ctx context.Context, name string, n int) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.AddEvent(name, trace.WithAttributes(attribute.Int("sara."+name, n)))
 	}
 }
 
-// Set gives the span an attribute.
+// Set sets an attribute of the span.
 func (s Span) Set(name, value string) {
 	if s.span != nil {
 		s.span.SetAttributes(attribute.String(name, value))
 	}
 }
 
-// SetInt gives the span an attribute that is a number.
+// SetInt sets an integer attribute of the span.
 func (s Span) SetInt(name string, value int) {
 	if s.span != nil {
 		s.span.SetAttributes(attribute.Int(name, value))
 	}
 }
 
-// Link says that the step waits for another one, maybe of another request.
+// Link links the span to a step that it waits for, possibly of another request.
 func (s Span) Link(other Span) {
 	if s.span != nil && other.span != nil {
 		s.span.AddLink(trace.Link{SpanContext: other.span.SpanContext()})
 	}
 }
 
-// Fail marks the step as failed, by the kind of its error: the text of an error may quote what was asked.
+// Fail marks the step as failed. It takes the kind of the error, because the text of an error may quote the request.
 func (s Span) Fail(kind string) {
 	if s.span != nil {
 		s.span.SetStatus(codes.Error, "")

@@ -20,16 +20,16 @@ const (
 	typeIcon   = "image/svg+xml"
 )
 
-// A maker fills in the Pages.
-type maker struct {
+// A builder builds the Pages.
+type builder struct {
 	pages  *Pages
 	base   string
-	root   string            // the path of the base URL: empty unless the API is below one
-	assets map[string]string // file names to the paths that name their content, for the templates
+	root   string            // path of the base URL; empty if the API is at the root
+	assets map[string]string // paths with a content hash, by file name, for the templates
 }
 
-// addAssets adds what the pages load. It comes first: the pages name it by its content.
-func (m *maker) addAssets() error {
+// addAssets adds the files that the pages load. It must run before addPages, which refers to them by their hashes.
+func (m *builder) addAssets() error {
 	for name, kind := range map[string]string{"swagger-ui-bundle.js": typeScript, "swagger-ui.css": typeStyle} {
 		packed, err := embedded.ReadFile("swagger-ui/" + name + ".gz")
 		if err != nil {
@@ -47,15 +47,15 @@ func (m *maker) addAssets() error {
 	return m.addLicences()
 }
 
-func (m *maker) addAsset(name string, f *File) {
+func (m *builder) addAsset(name string, f *File) {
 	extension := path.Ext(name)
 	place := "/assets/" + strings.TrimSuffix(name, extension) + "." + f.tag + extension
 	m.pages.files[place] = f
 	m.assets[name] = m.root + Path + place
 }
 
-// addLicences adds the licences of what the pages load from others, which have to go along with it.
-func (m *maker) addLicences() error {
+// addLicences adds the licences of third-party files, which must accompany them.
+func (m *builder) addLicences() error {
 	var all bytes.Buffer
 	for _, name := range []string{"NOTICE", "LICENSE", "swagger-ui-bundle.js.LICENSE.txt"} {
 		content, err := embedded.ReadFile("swagger-ui/" + name)
@@ -68,12 +68,12 @@ func (m *maker) addLicences() error {
 	return nil
 }
 
-// A view is what a template sees.
+// A view is the data of a template.
 type view struct {
 	Title  string
 	Base   string // of the API
-	Root   string // what links on the page begin with
-	Docs   string // the reference
+	Root   string // prefix of the links on the page
+	Docs   string // path of the reference
 	Guides []guide
 	Errors []entry
 	Body   template.HTML // of a guide
@@ -82,15 +82,15 @@ type view struct {
 	assets map[string]string
 }
 
-// Asset returns the address of a file that the page loads.
+// Asset returns the path of a file that the page loads.
 func (v view) Asset(name string) (string, error) {
-	if address, there := v.assets[name]; there {
-		return address, nil
+	if path, ok := v.assets[name]; ok {
+		return path, nil
 	}
-	return "", fmt.Errorf("no asset is called %s", name)
+	return "", fmt.Errorf("there is no asset %s", name)
 }
 
-func (m *maker) addPages(entries []entry) error {
+func (m *builder) addPages(entries []entry) error {
 	layout, err := template.New("").ParseFS(embedded, "page/*.html")
 	if err != nil {
 		return err
@@ -100,10 +100,10 @@ func (m *maker) addPages(entries []entry) error {
 		return err
 	}
 	v := view{Base: m.base, Root: m.root, Docs: m.root + Path, Guides: guides, Errors: entries, assets: m.assets}
-	if m.pages.absent, err = v.render(layout, "absent.html", "There is no such page"); err != nil {
+	if m.pages.notFound, err = v.render(layout, "notfound.html", "There is no such page"); err != nil {
 		return err
 	}
-	m.pages.absent.Cache = keepNothing
+	m.pages.notFound.Cache = keepNothing
 	if m.pages.files[""], err = v.render(layout, "reference.html", "Reference"); err != nil {
 		return err
 	}
