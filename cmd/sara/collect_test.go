@@ -27,8 +27,8 @@ type watchedSimulator struct {
 	people *cast
 
 	mu    sync.Mutex
-	left  int    // questions until then
-	after func() // nil: nobody waits
+	left  int    // queries until after
+	after func() // nil: no step to wait for
 }
 
 // simulateWatched is simulate without quotas, which the tests would exceed.
@@ -48,8 +48,8 @@ func simulateWatched(t *testing.T) *watchedSimulator {
 	return w
 }
 
-// inQuestions calls f when so many questions have come.
-func (w *watchedSimulator) inQuestions(n int, f func()) {
+// afterQueries calls f at the nth query from now.
+func (w *watchedSimulator) afterQueries(n int, f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.left, w.after = n, f
@@ -270,14 +270,14 @@ func testCollectKilled(t *testing.T, binary string) {
 
 	for _, after := range []int{3, 45, 26, 60} {
 		started := make(chan *process, 1)
-		simulator.inQuestions(after, func() { (<-started).signal(os.Kill) })
+		simulator.afterQueries(after, func() { (<-started).signal(os.Kill) })
 		p := collect("killed")
 		started <- p
 		if _, err := p.wait(); err == nil {
 			t.Errorf("it had ended before %d questions", after)
 		}
 	}
-	simulator.inQuestions(0, nil)
+	simulator.afterQueries(0, nil)
 	ended(collect("killed"))
 	wantSameObjects(t, archivedObjects(t, c.path("killed")), want)
 
@@ -304,7 +304,7 @@ func testServeCollects(t *testing.T, binary string) {
 	}
 	select {
 	case <-collected:
-	case <-time.After(hurry): // what is missing is told below
+	case <-time.After(hurry): // the checks below report what is missing
 	}
 	ctx := context.Background()
 	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: "sqlite:" + c.path("sara.db")})

@@ -75,7 +75,7 @@ func (w *inspectWorld) wantServed(a coverageAPI, site string, sitemaps int) {
 // A kill is the state of an inspection when its process was killed.
 type kill struct {
 	results []string // the URLs that had one
-	asked   int      // inspections so far
+	calls   int      // inspections so far
 }
 
 // testInspectKilled kills an inspector at several points, and checks that no result is lost, requested twice, or visible before
@@ -99,8 +99,8 @@ func testInspectKilled(t *testing.T, binary string) {
 		if _, err := p.wait(); err == nil {
 			t.Errorf("it had ended before step %d", after)
 		}
-		k := kill{c.results(store, id), len(w.asked())}
-		t.Logf("killed at step %d: %d URLs have a result after %d inspections", after, len(k.results), k.asked)
+		k := kill{c.results(store, id), len(w.inspectedURLs())}
+		t.Logf("killed at step %d: %d URLs have a result after %d inspections", after, len(k.results), k.calls)
 		kills = append(kills, k)
 		c.expire(store, id)
 	}
@@ -134,17 +134,17 @@ func testInspectKilled(t *testing.T, binary string) {
 // wantSpared checks that no URL with a result was inspected again: a kill costs at most the calls in flight.
 func (w *inspectWorld) wantSpared(t *testing.T, kills []kill) {
 	t.Helper()
-	asked := w.asked()
+	calls := w.inspectedURLs()
 	for _, k := range kills {
-		for _, url := range asked[k.asked:] {
+		for _, url := range calls[k.calls:] {
 			if slices.Contains(k.results, url) {
 				t.Errorf("%s was inspected once more", url)
 			}
 		}
 	}
 	const underWay = 8 // at a time
-	if urls := len(w.labels(w.shop)); len(asked) < urls || len(asked) > urls+underWay*len(kills) {
-		t.Errorf("%d inspections of %d URLs with %d kills", len(asked), urls, len(kills))
+	if urls := len(w.labels(w.shop)); len(calls) < urls || len(calls) > urls+underWay*len(kills) {
+		t.Errorf("%d inspections of %d URLs with %d kills", len(calls), urls, len(kills))
 	}
 }
 
@@ -167,7 +167,7 @@ func testServeStopsInspecting(t *testing.T, binary string) {
 	}
 	server.stopped()
 	id := c.propertyID(store, "shop")
-	stopped := kill{c.results(store, id), len(w.asked())}
+	stopped := kill{c.results(store, id), len(w.inspectedURLs())}
 	if n := len(stopped.results); n == 0 || n == len(w.labels(w.shop)) {
 		t.Errorf("%d URLs had a result when it was stopped", n)
 	}
@@ -188,7 +188,7 @@ func testServeStopsInspecting(t *testing.T, binary string) {
 // expire expires the lease of a killed process, with a store whose clock is past it.
 func (c *cli) expire(store *sqlstore.Store, id string) {
 	c.t.Helper()
-	const name, holder = "inspect/", "whoever comes next"
+	const name, holder = "inspect/", "the next process"
 	got, err := store.AcquireLease(c.t.Context(), name+id, holder, time.Minute)
 	if err == nil && got {
 		err = store.ReleaseLease(c.t.Context(), name+id, holder)
@@ -282,8 +282,8 @@ func testServeInspects(t *testing.T, binary string) {
 	labels := w.labels(w.shop)
 	s := api.summary("?include_trend=true")
 	buckets := api.wantAgreement(s)
-	if value(s.Data.Totals.InspectedURLs) != len(labels) || len(w.asked()) != len(labels) {
-		t.Errorf("%d URLs, of which %d have a result after %d inspections", len(labels), value(s.Data.Totals.InspectedURLs), len(w.asked()))
+	if value(s.Data.Totals.InspectedURLs) != len(labels) || len(w.inspectedURLs()) != len(labels) {
+		t.Errorf("%d URLs, of which %d have a result after %d inspections", len(labels), value(s.Data.Totals.InspectedURLs), len(w.inspectedURLs()))
 	}
 	unknown := 0
 	for _, label := range labels {

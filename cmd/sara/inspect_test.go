@@ -44,8 +44,8 @@ func TestInspect(t *testing.T) {
 	shop, blog := w.labels(w.shop), w.labels(w.blog)
 
 	some := c.array(inspectMembers, "inspect", "--property", "blog", "--max", "5")
-	if len(some) != 1 || len(w.asked()) != 5 {
-		t.Fatalf("five URLs of one property: %d were asked for: %v", len(w.asked()), some)
+	if len(some) != 1 || len(w.inspectedURLs()) != 5 {
+		t.Fatalf("five URLs of one property: %d were inspected: %v", len(w.inspectedURLs()), some)
 	}
 	wantInspected(t, some[0], map[string]any{"gsc_property": w.blog, "urls": float64(len(blog)), "capped": false, "inspected": 5.0,
 		"left": float64(len(blog) - 5), "complete": false,
@@ -63,7 +63,7 @@ func TestInspect(t *testing.T) {
 		wantInspected(t, r, map[string]any{"urls": float64(len(urls)), "capped": false, "inspected": float64(len(urls) - already),
 			"left": 0.0, "complete": true, "note": ""})
 	}
-	wantURLs(t, w.asked(), slices.AppendSeq(slices.Collect(maps.Keys(shop)), maps.Keys(blog)))
+	wantURLs(t, w.inspectedURLs(), slices.AppendSeq(slices.Collect(maps.Keys(shop)), maps.Keys(blog)))
 	calls := w.Calls()
 	if int(calls.Inspections) != len(shop)+len(blog) || calls.SearchAnalytics != 0 {
 		t.Errorf("calls: %+v", calls)
@@ -71,7 +71,7 @@ func TestInspect(t *testing.T) {
 	for _, want := range []string{w.shop + ": " + strconv.Itoa(len(shop)) + " URLs\n", w.shop + ": " + strconv.Itoa(len(shop)) + " URLs to inspect\n",
 		w.shop + ": done\n"} {
 		if !strings.Contains(c.lastErrs, want) {
-			t.Errorf("the progress does not say %q:\n%s", want, c.lastErrs)
+			t.Errorf("the progress lacks %q:\n%s", want, c.lastErrs)
 		}
 	}
 
@@ -153,7 +153,7 @@ func TestInspectRefusesLoopbackSitemaps(t *testing.T) {
 	if len(list) != 1 || list[0]["complete"] != true || list[0]["urls"] != float64(len(visited)) || list[0]["inspected"] != float64(len(visited)) {
 		t.Errorf("inspected %v, want %d URLs", list, len(visited))
 	}
-	wantURLs(t, w.asked(), visited)
+	wantURLs(t, w.inspectedURLs(), visited)
 	problems, _ := list[0]["sitemap_problems"].([]any)
 	if len(problems) != 3 {
 		t.Errorf("sitemap_problems: %v, want three", problems)
@@ -163,7 +163,7 @@ func TestInspectRefusesLoopbackSitemaps(t *testing.T) {
 		c.hasMembers(problem, "path problem")
 		path, _ := problem["path"].(string)
 		if reason, _ := problem["problem"].(string); !strings.HasPrefix(path, w.shop) || reason == "" || !strings.Contains(c.lastErrs, reason) {
-			t.Errorf("a problem is %v, and the progress says\n%s", problem, c.lastErrs)
+			t.Errorf("a problem is %v, the progress is\n%s", problem, c.lastErrs)
 		}
 	}
 	store := c.later()
@@ -249,7 +249,7 @@ func TestInspectKeepsQuotaOfTheDay(t *testing.T) {
 		w := newInspectWorld(t, 24)
 		c := newInspectCLI(t, w, w.shop)
 		c.env = append(c.env, "SARA_REDIS_URL="+server.URL())
-		// They count the same day, but nobody waits for the minute here.
+		// They count the same day; this test does not wait for the quota of the minute.
 		const perMinute = 1_000_000
 		counts := policy.NewInspections(server.Client(), policy.InspectionLimits{PerMinute: perMinute})
 		use(t, func() (bool, error) {

@@ -26,9 +26,9 @@ type inspectWorld struct {
 	shop, blog, guest string // sites: with an index of two sitemaps, with one gzip file, and one that may not be inspected
 
 	mu        sync.Mutex // guards what follows
-	inspected []string   // URLs, in the order of the questions
+	inspected []string   // URLs, in the order of the calls
 	left      int        // inspections and fetched sitemaps until then
-	after     func()     // nil: nobody waits
+	after     func()     // nil: no step to wait for
 	renamed   [2]string  // a coverage label, and what is said in its place
 }
 
@@ -76,8 +76,8 @@ func (w *inspectWorld) say(label, word string) {
 	w.renamed = [2]string{label, word}
 }
 
-// asked returns the URLs that were inspected so far.
-func (w *inspectWorld) asked() []string {
+// inspectedURLs returns the URLs that were inspected so far.
+func (w *inspectWorld) inspectedURLs() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.inspected)
@@ -103,17 +103,17 @@ func (w *inspectWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 }
 
 func (w *inspectWorld) serveInspection(rw http.ResponseWriter, r *http.Request) {
-	var question struct{ InspectionURL string }
+	var request struct{ InspectionURL string }
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
-		err = json.Unmarshal(body, &question)
+		err = json.Unmarshal(body, &request)
 	}
-	if err != nil { // whoever asked is gone
+	if err != nil { // the client disconnected
 		panic(http.ErrAbortHandler)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	w.mu.Lock()
-	w.inspected = append(w.inspected, question.InspectionURL)
+	w.inspected = append(w.inspected, request.InspectionURL)
 	renamed := w.renamed
 	w.mu.Unlock()
 	w.step()
@@ -130,7 +130,7 @@ func (w *inspectWorld) serveInspection(rw http.ResponseWriter, r *http.Request) 
 		}
 	}
 	rw.WriteHeader(answer.Code)
-	_, _ = rw.Write(said) // a client that was killed is nobody's error
+	_, _ = rw.Write(said) // fails when the client was killed
 }
 
 // labels returns the coverage labels of the URLs in the sitemaps of a site.

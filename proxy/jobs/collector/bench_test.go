@@ -11,7 +11,7 @@ import (
 	"sara/translate"
 )
 
-// BenchmarkBackfill measures what the collector itself costs: the upstream answers at once and nothing is paced. One
+// BenchmarkBackfill measures the cost of the collector itself: the upstream answers at once, and there are no rate limits. One
 // operation is a day of a property, of some 400 rows, in a local folder.
 func BenchmarkBackfill(b *testing.B) {
 	w := newUpstream(b, nil)

@@ -21,6 +21,9 @@ func (w *fakeUpstream) weeks(n int) Span {
 }
 
 func TestCollectArchivesEveryDayOfTheUpstream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	w, folder := newUpstream(t, nil), t.TempDir()
 	c := w.collector(folder)
 	began := w.now()
@@ -47,6 +50,9 @@ func TestCollectArchivesEveryDayOfTheUpstream(t *testing.T) {
 }
 
 func TestInterruptedRunsArchiveTheSameBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const seed = 7
 	rng := rand.New(rand.NewPCG(seed, seed))
 	w, whole, broken := newUpstream(t, nil), t.TempDir(), t.TempDir()
@@ -107,6 +113,9 @@ func TestInterruptionLosesOnlyBufferedDays(t *testing.T) {
 }
 
 func TestConcurrentCollectorsArchiveTheSameBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	w, alone, shared := newUpstream(t, nil), t.TempDir(), t.TempDir()
 	span := w.weeks(10)
 	w.collect(w.collector(alone), span, "shop", "blog")
@@ -121,6 +130,9 @@ func TestConcurrentCollectorsArchiveTheSameBytes(t *testing.T) {
 }
 
 func TestCollectArchivesToS3(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	location := s3test.Start(t).NewBucket(t)
 	w := newUpstream(t, nil)
 	span := w.weeks(10)

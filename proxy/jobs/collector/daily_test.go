@@ -237,6 +237,9 @@ func TestLostLeaseStopsCollecting(t *testing.T) {
 }
 
 func TestDailyBacksOffFailedProperties(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for name, test := range map[string]struct {
 		err  error
 		want int // tries in a day

@@ -127,7 +127,7 @@ func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange)
 	for i := range rows.Len() {
 		day, err := translate.ParseDate(string(rows.Key(i)))
 		if err != nil || day < dates.Start || day > dates.End {
-			return nil, fmt.Errorf("the upstream answers about the day %.20q, and was asked about %s to %s",
+			return nil, fmt.Errorf("the upstream returned the day %.20q for a query of %s to %s",
 				rows.Key(i), dates.Start, dates.End)
 		}
 		byDay[day] = rows.Metrics(i)

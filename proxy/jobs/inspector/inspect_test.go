@@ -140,8 +140,8 @@ func TestInterruptedRunWaitsForCallsInFlight(t *testing.T) {
 		for i, url := range urls("shop", 2) {
 			takes := []time.Duration{callGrace / 2, 2 * callGrace}[i]
 			ctx, interrupt := context.WithCancel(t.Context())
-			w.during = func(ctx context.Context, asked string) {
-				if asked == url {
+			w.during = func(ctx context.Context, inspected string) {
+				if inspected == url {
 					interrupt()
 					_ = schedule.Sleep(ctx, takes)
 				}
@@ -246,7 +246,7 @@ func TestStagedURLsAreNotInspectedAgain(t *testing.T) {
 	equal(t, "published by a run that was interrupted", len(w.results("shop")), 0)
 	w.during = func(context.Context, string) {
 		if len(w.results("shop")) < 6 {
-			t.Error("what the run left is not published before the rest is asked for")
+			t.Error("staged results are not published before the next inspections")
 		}
 	}
 	before := w.inspectedURLs()
@@ -260,6 +260,9 @@ func TestStagedURLsAreNotInspectedAgain(t *testing.T) {
 }
 
 func TestLeaseKeepsInspectorsOffOneProperty(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	w := newUpstream(t, nil, "shop", "blog")
 	w.serve(shopMap, urls("shop", 5)...)
 	w.serve("https://blog.example/sitemap.xml", urls("blog", 5)...)
@@ -290,9 +293,9 @@ func TestLeaseKeepsInspectorsOffOneProperty(t *testing.T) {
 	}
 	close(finish)
 	running.Wait()
-	asked := w.inspectedURLs()
-	slices.Sort(asked)
-	equal(t, "calls", asked, append(urls("blog", 5), urls("shop", 5)...))
+	inspected := w.inspectedURLs()
+	slices.Sort(inspected)
+	equal(t, "calls", inspected, append(urls("blog", 5), urls("shop", 5)...))
 }
 
 func TestInspectWaitsForLeaseOfDeadProcessToExpire(t *testing.T) {
@@ -319,7 +322,7 @@ func TestRejectedURLIsSkippedAndRejectedPropertyGivenUp(t *testing.T) {
 	for name, test := range map[string]struct {
 		bad                      func(url string) bool
 		before                   bool // all were inspected on an earlier day
-		inspected, asked, failed int
+		inspected, calls, failed int
 	}{
 		"one":                         {bad(1), false, pages - 1, pages, 0},
 		"four in a row":               {bad(4), false, pages - 4, pages, 0},
@@ -327,8 +330,8 @@ func TestRejectedURLIsSkippedAndRejectedPropertyGivenUp(t *testing.T) {
 		"all":                         {bad(pages), false, 0, maxRejections, 1},
 		"all, although it was better": {bad(pages), true, 0, maxRejections, 1},
 	} {
-		for _, class := range []upstream.Kind{upstream.Rejected, upstream.Forbidden} {
-			t.Run(fmt.Sprint(name, " ", class), func(t *testing.T) {
+		for _, kind := range []upstream.Kind{upstream.Rejected, upstream.Forbidden} {
+			t.Run(fmt.Sprint(name, " ", kind), func(t *testing.T) {
 				w := newUpstream(t, nil, "shop")
 				w.serve(shopMap, urls("shop", pages)...)
 				if test.before {
@@ -338,14 +341,14 @@ func TestRejectedURLIsSkippedAndRejectedPropertyGivenUp(t *testing.T) {
 				}
 				w.fails = func(_ upstream.Target, url string, _ int) error {
 					if test.bad(url) {
-						return fail(class)
+						return fail(kind)
 					}
 					return nil
 				}
 				r := w.inspect("shop", Options{})
 				equal(t, "inspected", r.Inspected, test.inspected)
 				equal(t, "left", r.Left, pages-test.inspected)
-				equal(t, "calls", len(w.inspectedURLs()), test.asked)
+				equal(t, "calls", len(w.inspectedURLs()), test.calls)
 				s := w.summary("shop").State
 				equal(t, "failures", s.Failures, test.failed)
 				if test.failed > 0 != (r.Err != nil) || test.failed > 0 && (!strings.Contains(s.Note, "full user") || !errors.Is(r.Err, errDown)) {
@@ -406,7 +409,7 @@ func TestQuotaAndTrendUseTheDayOfTheUpstream(t *testing.T) {
 	equal(t, "over midnight", []any{r.Inspected, r.Left, r.Err}, []any{5, 0, nil})
 	r = w.inspect("shop", Options{})
 	equal(t, "after midnight", []any{r.Inspected, r.Left}, []any{1, 1})
-	asked := w.inspectedURLs()
-	equal(t, "after midnight", asked[5:], urls("shop", 1))
+	inspected := w.inspectedURLs()
+	equal(t, "after midnight", inspected[5:], urls("shop", 1))
 	equal(t, "day", w.summary("shop").Trend[0].Date, translate.NewDate(2026, 11, 22))
 }

@@ -95,11 +95,11 @@ func TestOutageIsRetriedWithBackoffThenGivenUp(t *testing.T) {
 		if waited := time.Since(until); waited > 15*time.Minute {
 			t.Errorf("waited %s", waited)
 		}
-		asked := make(map[string]int)
+		calls := make(map[string]int)
 		for _, url := range w.inspectedURLs() {
-			asked[hostOf(url)]++
+			calls[hostOf(url)]++
 		}
-		equal(t, "calls during the outage", asked["shop"], 2*schedule.MaxAttempts)
+		equal(t, "calls during the outage", calls["shop"], 2*schedule.MaxAttempts)
 	})
 }
 
@@ -205,9 +205,9 @@ func TestLostLeaseStopsInspectingAndLosesNoResult(t *testing.T) {
 		if !errors.Is(r.Err, schedule.ErrLeaseLost) || r.Inspected < 40 || r.Inspected > 90 {
 			t.Errorf("%+v", r)
 		}
-		asked := len(w.inspectedURLs())
+		calls := len(w.inspectedURLs())
 		r = w.inspect("shop", Options{})
-		if again := asked + len(w.inspectedURLs()) - 150; r.Err != nil || again > 1 {
+		if again := calls + len(w.inspectedURLs()) - 150; r.Err != nil || again > 1 {
 			t.Errorf("%+v, %d URLs were inspected again", r, again)
 		}
 	})

@@ -235,6 +235,9 @@ func TestMemoryIsBoundedByWhatIsFound(t *testing.T) {
 }
 
 func TestEntriesOfAFileAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	f, got := readOne(t, Limits{}, text(zipped(urlset(pages(maxEntries)...))))
 	wantProblem(t, f, "")
 	if len(got) != maxEntries || f.URLs != maxEntries {

@@ -88,7 +88,7 @@ func TestNestedIndexesAreFollowedToTheLimit(t *testing.T) {
 	base = w.start(t)
 	found := read(t, Config{AllowLoopback: true}, 0, base+"/0")
 	if n := asked.Load(); n != 4 {
-		t.Errorf("%d indexes were asked", n)
+		t.Errorf("%d indexes were fetched", n)
 	}
 	last := found.Files[len(found.Files)-1]
 	if len(found.Files) != 5 || !slices.Equal(last.Above, []int32{0, 1, 3}) {
@@ -113,7 +113,7 @@ func TestIndexOfManyFilesIsFollowedToTheLimit(t *testing.T) {
 	w["/index"] = text(index(names...))
 	found := read(t, Config{AllowLoopback: true}, 0, base+"/index", base+"/good")
 	if n := asked.Load(); n != 498 || len(found.Files) != 500 || len(found.URLs) != 499 {
-		t.Errorf("%d files asked, %d files, %d addresses", n, len(found.Files), len(found.URLs))
+		t.Errorf("%d files fetched, %d files, %d URLs", n, len(found.Files), len(found.URLs))
 	}
 	wantProblem(t, found.Files[0], "9502 of the sitemaps it names are not read: at most 500 of a property are")
 	wantProblem(t, found.Files[1], "")
@@ -158,7 +158,7 @@ func TestFilesAreReadSequentially(t *testing.T) {
 			most.Store(max(most.Load(), now.Add(1)))
 			defer now.Add(-1)
 			if !r.Close {
-				t.Error("the connection is to be kept")
+				t.Error("the request keeps its connection alive")
 			}
 			_, _ = w.Write([]byte(goodPage))
 		}

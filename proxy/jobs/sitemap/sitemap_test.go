@@ -153,7 +153,7 @@ func nameServer(t *testing.T, names map[string]string) *net.Resolver {
 				return // closed
 			}
 			if answer := answerName(buffer[:n], names); answer != nil {
-				_, _ = conn.WriteTo(answer, peer) // the client asks again
+				_, _ = conn.WriteTo(answer, peer) // the client retries
 			}
 		}
 	}()

@@ -47,9 +47,9 @@ func TestNamesOfPrivateAddressesAreRejected(t *testing.T) {
 }
 
 func TestLoopbackIsRejectedUnlessAllowed(t *testing.T) {
-	var asked atomic.Int32
+	var requests atomic.Int32
 	base := web{"/s": func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		_, _ = w.Write([]byte(goodPage))
 	}}.start(t)
 	port := base[strings.LastIndex(base, ":"):]
@@ -67,13 +67,13 @@ func TestLoopbackIsRejectedUnlessAllowed(t *testing.T) {
 		}
 		wantProblem(t, found.Files[0], "its server has no public address")
 	}
-	if n := asked.Load(); n != 0 {
-		t.Fatalf("the server on loopback was asked %d times", n)
+	if n := requests.Load(); n != 0 {
+		t.Fatalf("the server on loopback got %d requests", n)
 	}
 	found := read(t, Config{AllowLoopback: true, Resolver: resolver}, 0, "http://localhost"+port+"/s")
 	wantProblem(t, found.Files[0], "")
-	if asked.Load() != 1 {
-		t.Error("loopback was allowed and not asked")
+	if requests.Load() != 1 {
+		t.Error("loopback was allowed and got no request")
 	}
 }
 
@@ -180,15 +180,15 @@ func TestRedirectsFollowTheSameRules(t *testing.T) {
 }
 
 func TestRedirectToLoopbackIsRejected(t *testing.T) {
-	var asked atomic.Int32
-	inside := web{"/": func(http.ResponseWriter, *http.Request) { asked.Add(1) }}.start(t)
+	var requests atomic.Int32
+	inside := web{"/": func(http.ResponseWriter, *http.Request) { requests.Add(1) }}.start(t)
 	base := web{"/it": redirect(inside + "/"), "/6": redirect("http://[::1]/"), "/name": redirect("http://localhost/"), "/good": text(goodPage)}.start(t)
 	for _, path := range []string{"it", "6", "name"} {
 		f, _ := readNextTo(t, Config{Transport: onWeb(t, base)}, "sc-domain:example.com", "http://www.example.com/"+path, "http://www.example.com/good")
 		wantProblem(t, f, "it redirects to where it must not be followed: the host is not one of the property")
 	}
-	if asked.Load() != 0 {
-		t.Error("the server on loopback was asked")
+	if requests.Load() != 0 {
+		t.Error("the server on loopback got a request")
 	}
 }
 
@@ -234,15 +234,15 @@ func TestFilesOfAnIndexFollowTheSameRules(t *testing.T) {
 
 // A proxy would connect to any address.
 func TestProxyOfEnvironmentIsIgnored(t *testing.T) {
-	var asked atomic.Int32
+	var requests atomic.Int32
 	proxy := web{}
-	proxy["/"] = func(http.ResponseWriter, *http.Request) { asked.Add(1) }
+	proxy["/"] = func(http.ResponseWriter, *http.Request) { requests.Add(1) }
 	t.Setenv("HTTP_PROXY", proxy.start(t))
 	t.Setenv("http_proxy", proxy.start(t))
 	found := read(t, Config{Resolver: nameServer(t, nil)}, 0, "http://www.example.com/")
 	wantProblem(t, found.Files[0], "the name of its server does not resolve")
-	if asked.Load() != 0 || newTransport(nil, false).Proxy != nil {
-		t.Error("the proxy was asked")
+	if requests.Load() != 0 || newTransport(nil, false).Proxy != nil {
+		t.Error("the proxy got a request")
 	}
 }
 
