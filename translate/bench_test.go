@@ -61,3 +61,21 @@ func BenchmarkBrandExpansion(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkQuery is the cache key of a lookup, and the body of an upstream call.
+func BenchmarkQuery(b *testing.B) {
+	q := SampleQuery("s", ByQuery, DateRange{20_000, 20_027}, []Condition{{"query", "contains", "shoes"}}, parseOrder(DefaultOrder))
+	b.Run("key", func(b *testing.B) {
+		b.ReportAllocs()
+		dst := make([]byte, 0, 1024)
+		for b.Loop() {
+			dst = q.AppendKey(dst[:0])
+		}
+	})
+	b.Run("body", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			q.Body()
+		}
+	})
+}

@@ -25,7 +25,7 @@ func ExampleParse() {
 	}
 	report := translate.BreakdownReport(translate.ByQuery)
 	needs := report.Fetches(ask, "sc-domain:example.com", window, conditions)
-	fmt.Printf("%s\n", needs[0].Upstream.AppendBody(nil))
+	fmt.Printf("%s\n", needs[0].Upstream.Body())
 
 	rows, err := translate.ReadRows([]byte(`{"rows":[
 		{"keys":["running shoes"],"clicks":12,"impressions":48,"ctr":0.25,"position":3.5},

@@ -326,7 +326,7 @@ func TestEqualFiltersAskOneQuestion(t *testing.T) {
 		if !slices.Equal(filters, before) {
 			t.Fatal("Conditions changed the filters of its caller")
 		}
-		return string(SeriesQuery("sc-domain:example.com", DateRange{}, conditions).AppendBody(nil))
+		return string(SeriesQuery("sc-domain:example.com", DateRange{}, conditions).Body())
 	}
 	want := body(elements)
 	if n := strings.Count(want, `"expression"`); n != len(elements) {

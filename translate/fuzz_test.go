@@ -134,8 +134,54 @@ func FuzzParseFilters(f *testing.F) {
 		if err != nil || len(conditions) == 0 != (len(filters) == 0) {
 			t.Fatalf("%q became %q, %v", filters, conditions, err)
 		}
-		if body := SeriesQuery("s", DateRange{}, conditions).AppendBody(nil); !json.Valid(body) || bytes.Contains(body, []byte("expression")) != (len(filters) > 0) {
+		if body := SeriesQuery("s", DateRange{}, conditions).Body(); !json.Valid(body) || bytes.Contains(body, []byte("expression")) != (len(filters) > 0) {
 			t.Fatalf("%q ask %s", filters, body)
+		}
+	})
+}
+
+// handwrittenBody is an independent encoder of the upstream request.
+func handwrittenBody(q Query) []byte {
+	body := fmt.Appendf(nil, `{"startDate":"%s","endDate":"%s","dimensions":["%s"],"type":"web","dataState":"final","rowLimit":%d`,
+		q.Range.Start, q.Range.End, q.Dimension, q.RowLimit)
+	for i, c := range q.Conditions {
+		body = append(body, []string{`,"dimensionFilterGroups":[{"groupType":"and","filters":[`, ","}[min(i, 1)]...)
+		body = appendString(append(body, `{"dimension":`...), c.Dimension)
+		body = appendString(append(body, `,"operator":`...), c.Operator)
+		body = append(appendString(append(body, `,"expression":`...), c.Expression), '}')
+	}
+	if len(q.Conditions) > 0 {
+		body = append(body, "]}]"...)
+	}
+	return append(body, '}')
+}
+
+// Body equals the handwritten encoder byte for byte, and keys are equal if and only if bodies are.
+func FuzzQueryBodyAndKey(f *testing.F) {
+	f.Add(uint8(1), int32(20_000), int32(20_027), 1001, "query", "contains", "shoes", uint8(1), int32(20_000), int32(20_027), 1001, "query", "contains", "shoes")
+	f.Add(uint8(0), int32(0), int32(1), 25_000, "page", "equals", "a\"<\\\u2028\x00é&", uint8(4), int32(-1), int32(1), 0, "", "", "")
+	f.Add(uint8(1), int32(0), int32(0), 1, "ab", "c", "", uint8(1), int32(0), int32(0), 1, "a", "bc", "")
+	f.Fuzz(func(t *testing.T, by1 uint8, start1, end1 int32, limit1 int, dimension1, operator1, expression1 string,
+		by2 uint8, start2, end2 int32, limit2 int, dimension2, operator2, expression2 string) {
+		query := func(by uint8, start, end int32, limit int, texts ...string) Query {
+			for i := range texts {
+				texts[i] = strings.ToValidUTF8(texts[i], "?")
+			}
+			q := Query{Dimension: Dimension(by % 5), Range: DateRange{Date(start), Date(end)}, RowLimit: limit}
+			for range by / 5 % 3 {
+				q.Conditions = append(q.Conditions, Condition{texts[0], texts[1], texts[2]})
+			}
+			return q
+		}
+		a := query(by1, start1, end1, limit1, dimension1, operator1, expression1)
+		b := query(by2, start2, end2, limit2, dimension2, operator2, expression2)
+		for _, q := range []Query{a, b} {
+			if got, want := q.Body(), handwrittenBody(q); !bytes.Equal(got, want) || !json.Valid(got) {
+				t.Fatalf("the body is %s, want %s", got, want)
+			}
+		}
+		if sameBody, sameKey := bytes.Equal(a.Body(), b.Body()), bytes.Equal(a.AppendKey(nil), b.AppendKey(nil)); sameBody != sameKey {
+			t.Fatalf("equal bodies: %v, equal keys: %v, for %s and %s", sameBody, sameKey, a.Body(), b.Body())
 		}
 	})
 }

@@ -2,7 +2,10 @@ package translate
 
 import (
 	"cmp"
+	"encoding/binary"
 	"strconv"
+
+	"github.com/tidwall/sjson"
 )
 
 // Dimension is what the rows of a Query are keyed by.
@@ -123,35 +126,43 @@ func (q Query) AnsweredBy(other Query, rows int) bool {
 	return other.RowLimit >= q.RowLimit || rows < other.RowLimit
 }
 
-// AppendBody appends the JSON body of the Search Console request (searchAnalytics.query).
-func (q Query) AppendBody(dst []byte) []byte {
-	dst = append(dst, `{"startDate":"`...)
-	dst = q.Range.Start.Append(dst)
-	dst = append(dst, `","endDate":"`...)
-	dst = q.Range.End.Append(dst)
-	dst = append(dst, `","dimensions":["`...)
-	dst = append(dst, q.Dimension.String()...)
-	dst = append(dst, `"],"type":"web","dataState":"final","rowLimit":`...)
-	dst = strconv.AppendInt(dst, int64(q.RowLimit), 10)
-	if len(q.Conditions) > 0 {
-		dst = append(dst, `,"dimensionFilterGroups":[{"groupType":"and","filters":[`...)
-		for i, c := range q.Conditions {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = c.append(dst)
+// Body returns the JSON body of the upstream request (searchAnalytics.query).
+func (q Query) Body() []byte {
+	body := []byte(`{"startDate":"","endDate":"","dimensions":[],"type":"web","dataState":"final","rowLimit":0}`)
+	body = setRaw(body, "startDate", appendString(nil, q.Range.Start.String()))
+	body = setRaw(body, "endDate", appendString(nil, q.Range.End.String()))
+	body = setRaw(body, "dimensions.-1", appendString(nil, q.Dimension.String()))
+	body = setRaw(body, "rowLimit", strconv.AppendInt(nil, int64(q.RowLimit), 10))
+	for i, c := range q.Conditions {
+		if i == 0 {
+			body = setRaw(body, "dimensionFilterGroups.-1", []byte(`{"groupType":"and","filters":[]}`))
 		}
-		dst = append(dst, `]}]`...)
+		filter := setRaw([]byte(`{}`), "dimension", appendString(nil, c.Dimension))
+		filter = setRaw(filter, "operator", appendString(nil, c.Operator))
+		filter = setRaw(filter, "expression", appendString(nil, c.Expression))
+		body = setRaw(body, "dimensionFilterGroups.0.filters.-1", filter)
 	}
-	return append(dst, '}')
+	return body
 }
 
-func (c Condition) append(dst []byte) []byte {
-	dst = append(dst, `{"dimension":`...)
-	dst = appendString(dst, c.Dimension)
-	dst = append(dst, `,"operator":`...)
-	dst = appendString(dst, c.Operator)
-	dst = append(dst, `,"expression":`...)
-	dst = appendString(dst, c.Expression)
-	return append(dst, '}')
+// setRaw sets a member to raw JSON. Strings are encoded before, since sjson would escape HTML in them.
+func setRaw(body []byte, path string, raw []byte) []byte {
+	body, err := sjson.SetRawBytes(body, path, raw)
+	if err != nil {
+		panic("BUG: set " + path + ": " + err.Error())
+	}
+	return body
+}
+
+// AppendKey appends the canonical form of the query, without its site, for cache keys: two queries have equal keys if and
+// only if they have equal bodies.
+func (q Query) AppendKey(dst []byte) []byte {
+	dst = append(dst, byte(q.Dimension))
+	for _, n := range [...]int{int(q.Range.Start), int(q.Range.End), q.RowLimit} {
+		dst = binary.AppendVarint(dst, int64(n))
+	}
+	for _, c := range q.Conditions {
+		dst = appendText(appendText(appendText(dst, c.Dimension), c.Operator), c.Expression)
+	}
+	return dst
 }

@@ -114,7 +114,7 @@ func (h *historian) archive(ctx context.Context, property demoProperty, days tra
 			if by == translate.ByDate {
 				question = translate.SeriesQuery(property.GSCProperty, translate.DateRange{Start: day, End: day}, nil)
 			}
-			requests = append(requests, question.AppendBody(nil))
+			requests = append(requests, question.Body())
 			archived = append(archived, archive.Day{Date: day, Dimension: by, Final: day <= h.anchor-(dailyDays-1)})
 		}
 	}

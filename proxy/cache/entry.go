@@ -41,7 +41,7 @@ func appendKey(dst []byte, propertyID string, q *translate.Query) []byte {
 	dst = append(dst, propertyID...)
 	dst = binary.AppendUvarint(dst, uint64(len(q.Site)))
 	dst = append(dst, q.Site...)
-	return q.AppendBody(dst)
+	return q.AppendKey(dst)
 }
 
 // lookup is a request that memory did not answer, with its keys.

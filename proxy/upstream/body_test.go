@@ -68,10 +68,10 @@ func bodyQueries(t *testing.T) []translate.Query {
 	return queries
 }
 
-// The body of a query is written by hand. Google's own type for it must read every member, as it was meant.
+// Google's own type must read every member of a query's body as it was meant.
 func TestQueryBodyIsGooglesRequest(t *testing.T) {
 	for _, q := range bodyQueries(t) {
-		body := q.AppendBody(nil)
+		body := q.Body()
 		var got searchconsole.SearchAnalyticsQueryRequest
 		decoder := json.NewDecoder(bytes.NewReader(body))
 		decoder.DisallowUnknownFields()

@@ -136,7 +136,7 @@ func (g *Gateway) Query(ctx context.Context, t Target, q translate.Query, charge
 			return nil, err
 		}
 	}
-	body, err := g.client.searchAnalytics(ctx, t.account(), t.Site, q.AppendBody(nil))
+	body, err := g.client.searchAnalytics(ctx, t.account(), t.Site, q.Body())
 	if err != nil {
 		return nil, g.queryFailed(ctx, t, err)
 	}
