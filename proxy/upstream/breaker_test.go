@@ -279,7 +279,7 @@ func TestBreakerIgnoresCallsFromBeforeItOpened(t *testing.T) {
 		h, arrived, open := gate(late)
 		u.answer(h)
 		var calls sync.WaitGroup
-		calls.Go(func() { _, _ = u.searchAnalytics(t.Context(), acct, site, queryBody) }) // how it ends is not the queryBody
+		calls.Go(func() { _, _ = u.searchAnalytics(t.Context(), acct, site, queryBody) }) // its result does not matter
 		<-arrived
 		u.answer(status(503, "{}"))
 		u.fail(t, acct, failuresToOpen)
