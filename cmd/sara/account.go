@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 )
@@ -42,7 +43,7 @@ type accountAdd struct {
 }
 
 func (c *accountAdd) Run(ctx context.Context, con *console.Console) error {
-	if err := planKnown(c.PlansFile.Table(), c.Plan); err != nil {
+	if err := admin.CheckPlan(c.PlansFile.Table(), c.Plan); err != nil {
 		return err
 	}
 	return c.use(ctx, func(store *sqlstore.Store) error {
@@ -68,7 +69,7 @@ type accountPlan struct {
 }
 
 func (c *accountPlan) Run(ctx context.Context, con *console.Console) error {
-	if err := planKnown(c.PlansFile.Table(), c.Plan); err != nil {
+	if err := admin.CheckPlan(c.PlansFile.Table(), c.Plan); err != nil {
 		return err
 	}
 	return c.use(ctx, func(store *sqlstore.Store) error {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy/upstream"
@@ -58,8 +59,8 @@ type connectionAdd struct {
 
 func (c *connectionAdd) Run(ctx context.Context, con *console.Console) error {
 	return changeConnection(ctx, con, c.verifyFlags, c.Output, c.Credentials,
-		func(r registrar, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
-			return r.addConnection(ctx, c.Workspace, c.Name, credentials)
+		func(a admin.Admin, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
+			return a.AddConnection(ctx, c.Workspace, c.Name, credentials)
 		})
 }
 
@@ -72,35 +73,35 @@ type connectionUpdate struct {
 
 func (c *connectionUpdate) Run(ctx context.Context, con *console.Console) error {
 	return changeConnection(ctx, con, c.verifyFlags, c.Output, c.Credentials,
-		func(r registrar, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
-			return r.updateConnection(ctx, c.Connection, credentials)
+		func(a admin.Admin, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
+			return a.UpdateConnection(ctx, c.Connection, credentials)
 		})
 }
 
 // changeConnection runs a change that takes a file of credentials, and prints the connection and what comes next.
 func changeConnection(ctx context.Context, con *console.Console, flags verifyFlags, o console.Output, path string,
-	change func(registrar, []byte) (sqlstore.Connection, []upstream.Site, error)) error {
+	change func(admin.Admin, []byte) (sqlstore.Connection, []upstream.Site, error)) error {
 	credentials, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read the credentials: %w", err)
 	}
-	return flags.use(ctx, func(r registrar) error {
+	return flags.use(ctx, func(a admin.Admin) error {
 		if flags.SecretKey.Key == nil { // before Search Console is asked in vain
-			return noSecretKey(ctx, r.store)
+			return noSecretKey(ctx, a.Store)
 		}
-		connection, sites, err := change(r, credentials)
+		connection, sites, err := change(a, credentials)
 		if err != nil {
 			return err
 		}
-		if r.upstream != nil && len(sites) == 0 {
-			_, _ = fmt.Fprintf(con.Stderr, "sara: %s reaches no site yet: %s\n", connection.Identity, grantAccess(connection))
+		if a.Upstream != nil && len(sites) == 0 {
+			_, _ = fmt.Fprintf(con.Stderr, "sara: %s reaches no site yet: %s\n", connection.Identity, admin.GrantAccess(connection))
 		}
 		if err := console.One(o, con.Stdout, recordOfConnection(connection)); err != nil {
 			return err
 		}
 		con.Next(o, "add what it reaches, or one property of it.",
-			console.CommandLine("property", "import", connectionReference(ctx, r.store, connection)),
-			console.CommandLine("property", "add", connectionReference(ctx, r.store, connection), cmp.Or(anySite(sites), "sc-domain:example.com")))
+			console.CommandLine("property", "import", connectionReference(ctx, a.Store, connection)),
+			console.CommandLine("property", "add", connectionReference(ctx, a.Store, connection), cmp.Or(anySite(sites), "sc-domain:example.com")))
 		return nil
 	})
 }
@@ -120,7 +121,7 @@ func noSecretKey(ctx context.Context, store *sqlstore.Store) error {
 // anySite is a site that reads data, empty if there is none.
 func anySite(sites []upstream.Site) string {
 	for _, s := range sites {
-		if s.Permission != unverified {
+		if s.Permission != admin.Unverified {
 			return s.URL
 		}
 	}

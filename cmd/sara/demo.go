@@ -14,8 +14,10 @@ import (
 	"strings"
 	"time"
 
+	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/service"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
 	"sara/proxy"
@@ -40,15 +42,15 @@ type demoAddresses struct {
 }
 
 func (c *demoCommand) listen() (a demoAddresses, err error) {
-	if a.public, err = listen("--listen", c.Listen); err != nil {
+	if a.public, err = service.Listen("--listen", c.Listen); err != nil {
 		return a, err
 	}
-	if a.upstream, err = listen("--upstream-listen", c.UpstreamListen); err != nil {
-		closeListeners(a.public)
+	if a.upstream, err = service.Listen("--upstream-listen", c.UpstreamListen); err != nil {
+		service.Close(a.public)
 		return a, err
 	}
-	if a.admin, err = listen("--admin-listen", c.AdminListen); err != nil {
-		closeListeners(a.public, a.upstream)
+	if a.admin, err = service.Listen("--admin-listen", c.AdminListen); err != nil {
+		service.Close(a.public, a.upstream)
 		return a, err
 	}
 	return a, nil
@@ -59,7 +61,7 @@ func (c *demoCommand) Run(ctx context.Context, con *console.Console) (err error)
 	if err != nil {
 		return err
 	}
-	defer closeListeners(addresses.public, addresses.upstream, addresses.admin)
+	defer service.Close(addresses.public, addresses.upstream, addresses.admin)
 	folder, err := os.MkdirTemp("", "sara-demo-")
 	if err != nil {
 		return err
@@ -83,7 +85,7 @@ func (c *demoCommand) Run(ctx context.Context, con *console.Console) (err error)
 
 // serve seeds the world in an empty folder, and serves it like the command serve.
 func (c *demoCommand) serve(ctx context.Context, con *console.Console, a demoAddresses, folder string, cast *cast) (err error) {
-	log := openLogs(con.Stderr, settings.Log{LogLevel: c.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
+	log := service.OpenLogs(con.Stderr, settings.Log{LogLevel: c.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return err
@@ -93,14 +95,14 @@ func (c *demoCommand) serve(ctx context.Context, con *console.Console, a demoAdd
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	registry := newRegistry()
+	registry := service.NewRegistry()
 	gateway, err := upstream.New(upstream.Config{BaseURL: cast.url, TokenURL: cast.url + "/token", Connections: store, Log: log.Logger, Registerer: registry})
 	if err != nil {
 		return err
 	}
 	defer gateway.Close()
-	issue := keyIssue{prefix: "sara", plans: policy.DefaultPlans()}
-	world, err := seed(ctx, registrar{store: store, upstream: gateway}, issue, cast, con.Now())
+	issue := admin.KeyOptions{Prefix: "sara", Plans: policy.DefaultPlans()}
+	world, err := seed(ctx, admin.Admin{Store: store, Upstream: gateway}, issue, cast, con.Now())
 	if err != nil {
 		return fmt.Errorf("seed the demo world: %w", err)
 	}
@@ -108,20 +110,20 @@ func (c *demoCommand) serve(ctx context.Context, con *console.Console, a demoAdd
 	if err != nil {
 		return err
 	}
-	source := &searchConsole{gateway: gateway, store: store, plans: issue.plans}
+	source := &searchConsole{gateway: gateway, store: store, plans: issue.Plans}
 	if err := seedPast(ctx, cast, world, source, history, con.Now); err != nil {
 		return err
 	}
 	world.BaseURL, world.AdminURL, world.UpstreamURL = settings.LocalURL(a.public.Addr().String()), settings.LocalURL(a.admin.Addr().String()), cast.url
-	counted, err := localCounters(ctx, store, log.Logger, con.Now)
+	budgets, err := service.MemoryBudgets(ctx, store, log.Logger, con.Now)
 	if err != nil {
 		return err
 	}
-	defer counted.close()
+	defer budgets.Close()
 	config := proxy.Config{
-		Store: store, Upstream: gateway, Plans: issue.plans, Budget: counted.budget,
-		History: history, CacheBytes: demoCacheBytes, KeyPrefix: issue.prefix, BaseURL: world.BaseURL,
-		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, AccessSample: log.sample, Registry: registry, Now: con.Now,
+		Store: store, Upstream: gateway, Plans: issue.Plans, Budget: budgets.Budget,
+		History: history, CacheBytes: demoCacheBytes, KeyPrefix: issue.Prefix, BaseURL: world.BaseURL,
+		Version: buildVersion().Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
 	if err := registerStatus(config); err != nil {
 		return err
@@ -130,8 +132,8 @@ func (c *demoCommand) serve(ctx context.Context, con *console.Console, a demoAdd
 	if err != nil {
 		return err
 	}
-	s := service{server: server, public: a.public, admin: a.admin, log: log.Logger}
-	return s.run(ctx, func(ctx context.Context) error { return c.announce(ctx, con, world) })
+	s := service.Service{Server: server, Public: a.public, Admin: a.admin, Log: log.Logger}
+	return s.Run(ctx, func(ctx context.Context) error { return c.announce(ctx, con, world) })
 }
 
 // announce prints that the demo is ready, after its first request.

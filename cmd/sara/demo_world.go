@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/admin"
 	"sara/policy"
 	"sara/translate"
 )
@@ -65,16 +66,16 @@ func emailOf(account string) string {
 
 // seeder creates the demo world through the same code as the commands.
 type seeder struct {
-	registrar
-	issue keyIssue
+	admin.Admin
+	issue admin.KeyOptions
 	cast  *cast
 	now   time.Time
 	world *demoWorld
 }
 
 // seed fills an empty store with the demo world.
-func seed(ctx context.Context, r registrar, issue keyIssue, cast *cast, now time.Time) (*demoWorld, error) {
-	s := seeder{registrar: r, issue: issue, cast: cast, now: now,
+func seed(ctx context.Context, r admin.Admin, issue admin.KeyOptions, cast *cast, now time.Time) (*demoWorld, error) {
+	s := seeder{Admin: r, issue: issue, cast: cast, now: now,
 		world: &demoWorld{Keys: make(map[string]string), Properties: make(map[string]demoProperty)}}
 	for _, step := range []func(context.Context) error{s.accounts, s.people, s.connections, s.properties, s.segments, s.annotations, s.keys} {
 		if err := step(ctx); err != nil {
@@ -82,7 +83,7 @@ func seed(ctx context.Context, r registrar, issue keyIssue, cast *cast, now time
 		}
 	}
 	// A trial cannot have keys, so its key was created under another plan.
-	_, err := r.store.SetPlan(ctx, trialAccount, "trial", nil)
+	_, err := r.Store.SetPlan(ctx, trialAccount, "trial", nil)
 	return s.world, err
 }
 
@@ -95,7 +96,7 @@ func (s *seeder) accounts(ctx context.Context) error {
 		{ownerAccount, "pro", nil}, {agencyAccount, "agency", nil}, {scopesAccount, "agency", nil},
 		{trialAccount, "pro", nil}, {lapsedAccount, "pro", &lastMonth}, {strangerAccount, "agency", nil},
 	} {
-		if _, err := s.store.AddAccount(ctx, a.name, a.plan, a.until); err != nil {
+		if _, err := s.Store.AddAccount(ctx, a.name, a.plan, a.until); err != nil {
 			return err
 		}
 	}
@@ -106,16 +107,16 @@ func (s *seeder) people(ctx context.Context) error {
 	for _, w := range []struct{ account, name string }{
 		{ownerAccount, shopWorkspace}, {ownerAccount, portfolioWorkspace}, {strangerAccount, strangerWorkspace},
 	} {
-		if _, err := s.store.AddWorkspace(ctx, w.account, w.name); err != nil {
+		if _, err := s.Store.AddWorkspace(ctx, w.account, w.name); err != nil {
 			return err
 		}
 	}
 	for _, account := range []string{ownerAccount, agencyAccount, scopesAccount, trialAccount, lapsedAccount} {
-		if _, err := s.store.AddPerson(ctx, account, emailOf(account), []string{shopWorkspace, portfolioWorkspace}); err != nil {
+		if _, err := s.Store.AddPerson(ctx, account, emailOf(account), []string{shopWorkspace, portfolioWorkspace}); err != nil {
 			return err
 		}
 	}
-	_, err := s.store.AddPerson(ctx, strangerAccount, emailOf(strangerAccount), []string{strangerWorkspace})
+	_, err := s.Store.AddPerson(ctx, strangerAccount, emailOf(strangerAccount), []string{strangerWorkspace})
 	return err
 }
 
@@ -124,19 +125,19 @@ func (s *seeder) connections(ctx context.Context) error {
 		{shopConnection, shopWorkspace}, {portfolioConnection, portfolioWorkspace}, {partnerConnection, portfolioWorkspace},
 		{formerConnection, portfolioWorkspace}, {strangerConnection, strangerWorkspace},
 	} {
-		if _, _, err := s.asking(c.name).addConnection(ctx, c.workspace, c.name, s.cast.credentials[c.name]); err != nil {
+		if _, _, err := s.asking(c.name).AddConnection(ctx, c.workspace, c.name, s.cast.credentials[c.name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// asking returns a registrar that verifies with Search Console, except for the revoked connection.
-func (s *seeder) asking(connection string) registrar {
+// asking returns an Admin that verifies with Search Console, except for the revoked connection.
+func (s *seeder) asking(connection string) admin.Admin {
 	if connection == formerConnection {
-		return registrar{store: s.store}
+		return admin.Admin{Store: s.Store}
 	}
-	return s.registrar
+	return s.Admin
 }
 
 func (s *seeder) properties(ctx context.Context) error {
@@ -153,18 +154,18 @@ func (s *seeder) properties(ctx context.Context) error {
 		{"twin_b", partnerConnection, siteTwin, "Fern & Field (partner)", "fern-and-field-partner", "the same domain, connected twice", false},
 		{"foreign", strangerConnection, siteForeign, "Quiet Harbor", "quiet-harbor", "another account's: no key above reaches it", false},
 	} {
-		added, err := s.asking(p.connection).addProperty(ctx, sqlstore.PropertySpec{
+		added, err := s.asking(p.connection).AddProperty(ctx, sqlstore.PropertySpec{
 			Connection: p.connection, Site: p.site, DisplayName: p.display, Slug: p.slug})
 		if err != nil {
 			return err
 		}
-		if _, err := s.store.SetStarred(ctx, added.ID, p.starred); err != nil {
+		if _, err := s.Store.SetStarred(ctx, added.ID, p.starred); err != nil {
 			return err
 		}
 		s.world.Properties[p.name] = demoProperty{ID: added.ID, GSCProperty: added.Site, Domain: added.Host, Slug: added.Slug}
 		s.world.propertyTable = append(s.world.propertyTable, demoRow{name: p.name, about: p.about})
 	}
-	_, err := s.store.SetArchived(ctx, s.world.Properties["archived"].ID, true)
+	_, err := s.Store.SetArchived(ctx, s.world.Properties["archived"].ID, true)
 	return err
 }
 
@@ -179,10 +180,10 @@ func (s *seeder) segments(ctx context.Context) error {
 		terms = append(terms, term)
 	}
 	main := s.world.Properties["main"].ID
-	if _, err := s.store.SetBrandTerms(ctx, main, terms); err != nil {
+	if _, err := s.Store.SetBrandTerms(ctx, main, terms); err != nil {
 		return err
 	}
-	_, err := s.store.SetPageGroups(ctx, main, []translate.PageGroup{
+	_, err := s.Store.SetPageGroups(ctx, main, []translate.PageGroup{
 		{Name: "Home", Rules: []translate.PageRule{{Type: "equals", Value: "/"}}},
 		{Name: "Products", Rules: []translate.PageRule{{Type: "prefix", Value: "/products/"}, {Type: "contains", Value: "/categories/"}}},
 		{Name: "Blog", Rules: []translate.PageRule{{Type: "prefix", Value: "/blog/"}}},
@@ -199,7 +200,7 @@ func (s *seeder) annotations(ctx context.Context) error {
 		{Date: today - 45, Title: "Summer catalogue", Color: "green"},
 		{Date: today - 10, Title: "Blog redesign", Note: "Titles and descriptions rewritten."},
 	} {
-		if _, err := s.store.AddAnnotation(ctx, s.world.Properties["main"].ID, a); err != nil {
+		if _, err := s.Store.AddAnnotation(ctx, s.world.Properties["main"].ID, a); err != nil {
 			return err
 		}
 	}
@@ -228,13 +229,13 @@ func (s *seeder) keys(ctx context.Context) error {
 		{"revoked", scopesAccount, "agency", policy.AllScopes, "", nil, "401"},
 		{"expired", scopesAccount, "agency", policy.AllScopes, "", &yesterday, "401"},
 	} {
-		key, text, err := s.createKey(ctx, s.issue, sqlstore.KeySpec{Person: emailOf(k.account), Name: k.name,
+		key, text, err := s.CreateKey(ctx, s.issue, sqlstore.KeySpec{Person: emailOf(k.account), Name: k.name,
 			Scopes: k.scopes.Names(), Workspace: k.workspace, ExpiresAt: k.expires})
 		if err != nil {
 			return err
 		}
 		if k.name == "revoked" {
-			if _, err := s.store.RevokeKey(ctx, key.ID); err != nil {
+			if _, err := s.Store.RevokeKey(ctx, key.ID); err != nil {
 				return err
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 )
@@ -76,7 +77,7 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 		return err
 	}
 	return c.use(ctx, func(store *sqlstore.Store) error {
-		key, text, err := registrar{store: store}.createKey(ctx, keyIssue{c.KeyPrefix.String(), c.PlansFile.Table()}, sqlstore.KeySpec{
+		key, text, err := admin.Admin{Store: store}.CreateKey(ctx, admin.KeyOptions{Prefix: c.KeyPrefix.String(), Plans: c.PlansFile.Table()}, sqlstore.KeySpec{
 			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, ExpiresAt: expires,
 		})
 		if full := (*sqlstore.KeyLimitError)(nil); errors.As(err, &full) && full.Limit == 0 {

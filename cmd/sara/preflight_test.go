@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sara/archive/sqlstore/pgtest"
+	"sara/cmd/sara/internal/service"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy/redistest"
 )
@@ -79,7 +80,7 @@ func parseServe(t *testing.T, args ...string) *serveCommand {
 func TestPreflightStartsWithoutUnavailableServers(t *testing.T) {
 	command := parseServe(t, "--redis-url", "redis://127.0.0.1:1", "--collect", "on", "--archive-url", "s3://away?region=here&endpoint=http://127.0.0.1:1")
 	var said strings.Builder
-	log := openLogs(&said, settings.Log{})
+	log := service.OpenLogs(&said, settings.Log{})
 	if err := command.preflight(t.Context(), log.Logger); err != nil {
 		t.Errorf("serving does not begin: %v", err)
 	}

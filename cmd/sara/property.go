@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 )
@@ -65,8 +66,8 @@ type propertyAdd struct {
 }
 
 func (c *propertyAdd) Run(ctx context.Context, con *console.Console) error {
-	return c.use(ctx, func(r registrar) error {
-		p, err := r.addProperty(ctx, sqlstore.PropertySpec{
+	return c.use(ctx, func(a admin.Admin) error {
+		p, err := a.AddProperty(ctx, sqlstore.PropertySpec{
 			Connection: c.Connection, Site: c.GSCProperty, DisplayName: c.Name, Slug: c.Slug,
 		})
 		if err != nil {
@@ -75,7 +76,7 @@ func (c *propertyAdd) Run(ctx context.Context, con *console.Console) error {
 		if err := console.One(c.Output, con.Stdout, recordOfProperty(p)); err != nil {
 			return err
 		}
-		reference := propertyReference(ctx, r.store, p)
+		reference := propertyReference(ctx, a.Store, p)
 		con.Next(c.Output, "create a key for who reads it, and serve. The server archives history and inspects URLs once a day; this does it now.",
 			console.CommandLine("key", "create", "EMAIL", "--name", "NAME"), console.CommandLine("serve"),
 			console.CommandLine("collect", "--property", reference), console.CommandLine("inspect", "--property", reference))
@@ -105,19 +106,19 @@ func (i importRecord) Cells() []string {
 
 func (c *propertyImport) Run(ctx context.Context, con *console.Console) error {
 	verify := verifyFlags{storeFlags: c.storeFlags, Upstream: c.Upstream}
-	return verify.use(ctx, func(r registrar) error {
-		results, err := r.importProperties(ctx, c.Connection)
+	return verify.use(ctx, func(a admin.Admin) error {
+		results, err := a.ImportProperties(ctx, c.Connection)
 		if err != nil {
 			return err
 		}
 		records := make([]importRecord, 0, len(results))
 		for _, result := range results {
-			if result.property == nil {
-				_, _ = fmt.Fprintf(con.Stderr, "sara: skipped %s: %s\n", result.site.URL, result.skipped)
+			if result.Property == nil {
+				_, _ = fmt.Fprintf(con.Stderr, "sara: skipped %s: %s\n", result.Site.URL, result.Skipped)
 				continue
 			}
-			record := importRecord{propertyRecord: recordOfProperty(*result.property), Result: "kept"}
-			if result.added {
+			record := importRecord{propertyRecord: recordOfProperty(*result.Property), Result: "kept"}
+			if result.Added {
 				record.Result = "added"
 			}
 			records = append(records, record)

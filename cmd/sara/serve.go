@@ -9,13 +9,12 @@ import (
 	"os"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-
 	"sara/archive"
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/service"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
 	"sara/proxy"
@@ -67,7 +66,7 @@ func (c *serveCommand) check(ctx context.Context, con *console.Console, effectiv
 	if err := errors.Join(err, backend.CheckArchive(ctx, c.ArchiveURL), backend.CheckRedis(ctx, c.RedisURL)); err != nil {
 		return err
 	}
-	if note := aloneNote(c.RedisURL, c.Replicas.N); note != "" {
+	if note := service.UnsharedNote(c.RedisURL, c.Replicas.N); note != "" {
 		_, err = fmt.Fprintf(con.Stdout, "Note: %s.\n\n", note)
 	}
 	if err := errors.Join(err, console.PrintTable(con.Stdout, []string{"SETTING", "VALUE"}, effective)); err != nil {
@@ -79,7 +78,7 @@ func (c *serveCommand) check(ctx context.Context, con *console.Console, effectiv
 
 // serve opens everything, serves, and closes it in the opposite order.
 func (c *serveCommand) serve(ctx context.Context, con *console.Console, effective [][]string) (err error) {
-	log := openLogs(con.Stderr, c.Log)
+	log := service.OpenLogs(con.Stderr, c.Log)
 	plans := c.PlansFile.Table()
 	store, err := backend.OpenDatabase(ctx, c.Store)
 	if store != nil {
@@ -94,13 +93,13 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	if err := warnOfPlans(ctx, store, plans, log.Logger); err != nil {
 		return err
 	}
-	registry := newRegistry()
-	counted, err := openCounters(ctx, c.RedisURL, c.Replicas.N, store, log.Logger, registry, con.Now)
+	registry := service.NewRegistry()
+	budgets, err := service.OpenBudgets(ctx, c.RedisURL, c.Replicas.N, store, log.Logger, registry, con.Now)
 	if err != nil {
 		return err
 	}
-	defer counted.close()
-	gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store, Redis: counted.redis, Log: log.Logger, Registerer: registry})
+	defer budgets.Close()
+	gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store, Redis: budgets.Redis, Log: log.Logger, Registerer: registry})
 	if err != nil {
 		return err
 	}
@@ -109,30 +108,30 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	if err != nil {
 		return err
 	}
-	traces, err := openTraces(ctx, c.Traces, log.Logger)
+	traces, err := service.OpenTraces(ctx, c.Traces, buildVersion().Version, log.Logger)
 	if err != nil {
 		return err
 	}
 	config := proxy.Config{
-		Store: store, Upstream: gateway, History: history, Plans: plans, Budget: counted.budget, Degraded: counted.degraded,
-		CacheBytes: c.CacheBytes.Bytes, Redis: counted.redis,
+		Store: store, Upstream: gateway, History: history, Plans: plans, Budget: budgets.Budget, Degraded: budgets.Degraded,
+		CacheBytes: c.CacheBytes.Bytes, Redis: budgets.Redis,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(),
-		Version: buildVersion().Version, Log: log.Logger, Access: log.access, AccessFormat: log.format, AccessSample: log.sample, Registry: registry, Now: con.Now,
+		Version: buildVersion().Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
 	if traces != nil {
-		config.Traces, config.Propagator = traces.provider, traces.propagator
-		defer traces.close(ctx)
+		config.Traces, config.Propagator = traces.Provider, traces.Propagator
+		defer traces.Close(ctx)
 	}
-	return c.listenAndServe(ctx, con, counted.changes, history, config, effective)
+	return c.listenAndServe(ctx, con, budgets.Invalidations, history, config, effective)
 }
 
 // listenAndServe adds to the configuration what only the listeners know.
-func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console, changes changes, history *archive.History, config proxy.Config, effective [][]string) error {
+func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console, invalidations service.Invalidations, history *archive.History, config proxy.Config, effective [][]string) error {
 	public, admin, err := c.openListeners()
 	if err != nil {
 		return err
 	}
-	defer closeListeners(public, admin)
+	defer service.Close(public, admin)
 	config.BaseURL = c.BaseURL.Or(settings.LocalURL(public.Addr().String()))
 	if err := registerStatus(config); err != nil {
 		return err
@@ -150,9 +149,9 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 		return err
 	}
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), loggedSettings(effective))
-	s := service{server: server, background: background{changes: changes, daily: []func(context.Context){collecting, inspecting}}, public: public, admin: admin,
-		delay: c.ShutdownDelay.Duration, log: config.Log}
-	return s.run(ctx, func(context.Context) error {
+	s := service.Service{Server: server, Background: service.Background{Invalidations: invalidations, Jobs: []func(context.Context){collecting, inspecting}}, Public: public, Admin: admin,
+		Delay: c.ShutdownDelay.Duration, Log: config.Log}
+	return s.Run(ctx, func(context.Context) error {
 		_, err := fmt.Fprintf(con.Stdout, "listening on http://%s\nadmin listening on http://%s\n", public.Addr(), admin.Addr())
 		return err
 	})
@@ -160,10 +159,10 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 
 // openListeners opens both listeners, or reports what is wrong with each.
 func (c *serveCommand) openListeners() (public, admin net.Listener, err error) {
-	public, err = listen("SARA_LISTEN", c.Listen.String())
-	admin, adminErr := listen("SARA_ADMIN_LISTEN", c.AdminListen.String())
+	public, err = service.Listen("SARA_LISTEN", c.Listen.String())
+	admin, adminErr := service.Listen("SARA_ADMIN_LISTEN", c.AdminListen.String())
 	if err = errors.Join(err, adminErr); err != nil {
-		closeListeners(public, admin)
+		service.Close(public, admin)
 		return nil, nil, err
 	}
 	return public, admin, nil
@@ -208,7 +207,7 @@ func checkCredentials(ctx context.Context, store *sqlstore.Store, log *slog.Logg
 func warnOfPlans(ctx context.Context, store *sqlstore.Store, plans policy.Plans, log *slog.Logger) error {
 	accounts, err := store.Accounts(ctx)
 	for _, a := range accounts {
-		if planErr := planKnown(plans, a.Plan); planErr != nil {
+		if planErr := admin.CheckPlan(plans, a.Plan); planErr != nil {
 			log.WarnContext(ctx, "an account has no access: set another plan with sara account plan, or add its plan to SARA_PLANS_FILE",
 				slog.String("account", a.Name), slog.Any("error", planErr))
 		}
@@ -224,11 +223,4 @@ func loggedSettings(effective [][]string) slog.Attr {
 		attributes = append(attributes, slog.String(name, setting[1]))
 	}
 	return slog.Group("settings", attributes...)
-}
-
-// newRegistry returns a registry with the metrics of the process.
-func newRegistry() *prometheus.Registry {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return registry
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/service"
 	"sara/cmd/sara/internal/settings"
 )
 
@@ -101,10 +102,10 @@ func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 		{"SARA_DATABASE_URL", "postgres://sara:hunter2@127.0.0.1:1/sara?connect_timeout=1", "SARA_DATABASE_URL: postgres://sara:xxxxx@127.0.0.1:1/sara?connect_timeout=1: "},
 		{"SARA_DATABASE_URL", "sqlite:" + filepath.Join(noPlans, "sara.db"), "SARA_DATABASE_URL: "},
 		{"SARA_ARCHIVE_URL", "gs://sara/archive", "SARA_ARCHIVE_URL: gs://sara/archive: open bucket: the scheme \"gs\" is neither file nor s3"},
-		{"SARA_ARCHIVE_URL", "file://sara/archive", "SARA_ARCHIVE_URL: file://sara/archive: open bucket: file://sara is a host"},
+		{"SARA_ARCHIVE_URL", "file://sara/archive", "SARA_ARCHIVE_URL: file://sara/archive: open bucket: file://sara names a host"},
 		{"SARA_ARCHIVE_URL", "s3://key:hunter2@sara", "SARA_ARCHIVE_URL: s3://key:xxxxx@sara: open bucket: credentials do not belong in the URL"},
 		{"SARA_ARCHIVE_URL", "s3://sara?secret_key=hunter2", "SARA_ARCHIVE_URL: s3://sara?secret_key=xxxxx: open bucket: the parameter"},
-		{"SARA_ARCHIVE_URL", "s3://sara?endpoint=https://u:hunter2@127.0.0.1:1", "SARA_ARCHIVE_URL: s3://sara?endpoint=https%3A%2F%2Fu%3Axxxxx%40127.0.0.1%3A1: open bucket: the endpoint is not of the form"},
+		{"SARA_ARCHIVE_URL", "s3://sara?endpoint=https://u:hunter2@127.0.0.1:1", "SARA_ARCHIVE_URL: s3://sara?endpoint=https%3A%2F%2Fu%3Axxxxx%40127.0.0.1%3A1: open bucket: the endpoint must be https://host"},
 		{"SARA_ARCHIVE_URL", noPlans, "SARA_ARCHIVE_URL: " + noPlans + ": open bucket: "},
 		{"SARA_ARCHIVE_URL", filepath.Join(noPlans, "archive"), "SARA_ARCHIVE_URL: "},
 		{"SARA_SECRET_KEY", "hunter2!", "SARA_SECRET_KEY: it is not base64; use the output of: openssl rand -base64 32"},
@@ -202,15 +203,15 @@ func TestAddressThatIsTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closeListeners(taken)
+		defer service.Close(taken)
 		addresses[i] = taken.Addr().String()
 	}
 	address, admin := addresses[0], addresses[1]
 	c := newCLI(t)
-	c.fails(exitError, []string{"demo", "--listen", address}, "--listen: "+address+" is taken by another program; stop that one, or choose another")
-	c.fails(exitError, []string{"serve", "--listen", address, "--admin-listen", admin}, "SARA_LISTEN (--listen): "+address+" is taken",
-		"SARA_ADMIN_LISTEN (--admin-listen): "+admin+" is taken")
-	c.fails(exitError, []string{"serve", "--listen", "192.0.2.1:8080", "--admin-listen", "127.0.0.1:0"}, "is no address of this machine; choose one that is")
+	c.fails(exitError, []string{"demo", "--listen", address}, "--listen: "+address+" is already in use; stop the program that uses it, or choose another")
+	c.fails(exitError, []string{"serve", "--listen", address, "--admin-listen", admin}, "SARA_LISTEN (--listen): "+address+" is already in use",
+		"SARA_ADMIN_LISTEN (--admin-listen): "+admin+" is already in use")
+	c.fails(exitError, []string{"serve", "--listen", "192.0.2.1:8080", "--admin-listen", "127.0.0.1:0"}, "is not an address of this machine; choose one that is")
 }
 
 // TestStopBeforeServing stops a service that has hardly begun, which must neither hang nor fail.
@@ -269,12 +270,12 @@ func TestSeveralReplicasWithoutRedisAreWarnedOf(t *testing.T) {
 	}
 	c.ok("migrate")
 	var said strings.Builder
-	log := openLogs(&said, settings.Log{})
-	counted, err := openCounters(t.Context(), settings.Redis{}, 2, c.open(time.Now), log.Logger, nil, time.Now)
+	log := service.OpenLogs(&said, settings.Log{})
+	budgets, err := service.OpenBudgets(t.Context(), settings.Redis{}, 2, c.open(time.Now), log.Logger, nil, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	counted.close()
+	budgets.Close()
 	if !strings.Contains(said.String(), note) {
 		t.Errorf("at the start the log says:\n%s", said.String())
 	}

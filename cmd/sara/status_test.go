@@ -16,6 +16,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/service"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
 	"sara/policy/redistest"
@@ -235,7 +236,7 @@ func TestStatusSeesTheSharedCountsAndSpendsNothing(t *testing.T) {
 	}
 	server := redistest.Single(t)
 	c.env = append(c.env, "SARA_REDIS_URL="+server.URL())
-	log := openLogs(c.said, settings.Log{LogLevel: settings.Level{Level: slog.LevelError}})
+	log := service.OpenLogs(c.said, settings.Log{LogLevel: settings.Level{Level: slog.LevelError}})
 	client := server.Client()
 	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 1, Now: time.Now, Log: log.Logger, Registry: prometheus.NewRegistry()})
 	if err != nil {

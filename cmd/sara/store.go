@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy/upstream"
@@ -29,17 +30,17 @@ type verifyFlags struct {
 }
 
 // use runs do with a registrar, which asks Search Console unless --no-verify is given.
-func (f verifyFlags) use(ctx context.Context, do func(registrar) error) error {
+func (f verifyFlags) use(ctx context.Context, do func(admin.Admin) error) error {
 	return f.storeFlags.use(ctx, func(store *sqlstore.Store) error {
 		if f.NoVerify {
-			return do(registrar{store: store})
+			return do(admin.Admin{Store: store})
 		}
 		gateway, err := backend.OpenGateway(f.Upstream, upstream.Config{Connections: store})
 		if err != nil {
 			return err
 		}
 		defer gateway.Close()
-		return do(registrar{store: store, upstream: gateway})
+		return do(admin.Admin{Store: store, Upstream: gateway})
 	})
 }
 

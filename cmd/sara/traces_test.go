@@ -2,42 +2,26 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-
-	"sara/cmd/sara/internal/settings"
 )
 
 func TestCheckNamesWrongVariableOfTraces(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "zipkin")
 	newCLI(t).fails(exitError, []string{"serve", "--check"}, `sara: OTEL_TRACES_EXPORTER: "zipkin"`)
-}
-
-// readTraces reads the settings of traces from the environment of the process.
-func readTraces(t *testing.T) settings.Traces {
-	t.Helper()
-	read, err := settings.ReadTraces(os.Getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return read
 }
 
 // A receiver is a collector that keeps what it is sent.
@@ -128,46 +112,4 @@ func testTraceArrives(t *testing.T, binary string, people *cast) {
 	if !told || strings.Contains(p.stderr.String(), secret) {
 		t.Errorf("no line has the request's id and its trace's, or the header is told:\n%s", p.stderr)
 	}
-}
-
-func TestACollectorThatRefusesIsToldOfOnceAndWithoutSecrets(t *testing.T) {
-	const secret = "hunter2"
-	refuse := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Error(w, "what is "+r.Header.Get("Api-Key")+"?", http.StatusUnauthorized)
-	}))
-	defer refuse.Close()
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", refuse.URL)
-	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key="+secret)
-	var told bytes.Buffer
-	traces, err := openTraces(context.Background(), readTraces(t), slog.New(slog.NewTextHandler(&told, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		_, s := traces.provider.Tracer("test").Start(context.Background(), "step")
-		s.End()
-		if err := traces.provider.ForceFlush(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}
-	traces.close(context.Background())
-	if text := told.String(); strings.Count(text, "traces cannot be sent") != 1 || !strings.Contains(text, "401") || strings.Contains(text, secret) {
-		t.Errorf("the log says:\n%s", text)
-	}
-}
-
-func TestACollectorThatHangsDoesNotKeepTheServiceFromStopping(t *testing.T) {
-	hanging := make(chan struct{})
-	hang := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hanging }))
-	defer hang.Close()
-	defer close(hanging)
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", hang.URL)
-	traces, err := openTraces(context.Background(), readTraces(t), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	traces.limit = 10 * time.Millisecond
-	_, s := traces.provider.Tracer("test").Start(context.Background(), "step")
-	s.End()
-	traces.close(context.Background()) // before the collector lets go
 }

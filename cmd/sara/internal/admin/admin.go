@@ -1,0 +1,241 @@
+// Package admin makes the administrative changes that involve more than the store: connections and properties, which are
+// verified with Search Console first, and API keys.
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sara/archive/sqlstore"
+	"sara/policy"
+	"sara/proxy/upstream"
+)
+
+// Admin makes the changes of the commands and of the demo.
+type Admin struct {
+	Store    *sqlstore.Store
+	Upstream *upstream.Gateway // nil: do not verify
+}
+
+// verifyTimeout bounds the calls of Search Console for one change, retries included.
+const verifyTimeout = time.Minute
+
+// AddConnection stores credentials under a workspace. If it verifies them, it returns the sites that they reach.
+func (a Admin) AddConnection(ctx context.Context, workspace, name string, credentials []byte) (
+	sqlstore.Connection, []upstream.Site, error) {
+	found, err := a.Store.Workspace(ctx, workspace)
+	if err != nil {
+		return sqlstore.Connection{}, nil, err
+	}
+	sites, err := a.verify(ctx, credentials)
+	if err != nil {
+		return sqlstore.Connection{}, nil, err
+	}
+	c, err := a.Store.AddConnection(ctx, found.ID, name, credentials)
+	return c, sites, err
+}
+
+// UpdateConnection replaces the credentials of a connection.
+func (a Admin) UpdateConnection(ctx context.Context, connection string, credentials []byte) (
+	sqlstore.Connection, []upstream.Site, error) {
+	found, err := a.Store.Connection(ctx, connection)
+	if err != nil {
+		return sqlstore.Connection{}, nil, err
+	}
+	sites, err := a.verify(ctx, credentials)
+	if err != nil {
+		return sqlstore.Connection{}, nil, err
+	}
+	c, err := a.Store.ReplaceCredentials(ctx, found.ID, credentials)
+	return c, sites, err
+}
+
+// verify checks that the credentials are well-formed and, if it verifies, that they work. It returns the sites that they reach.
+func (a Admin) verify(ctx context.Context, credentials []byte) ([]upstream.Site, error) {
+	parsed, err := upstream.ParseCredentials(credentials)
+	if err != nil || a.Upstream == nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	account := upstream.Account{
+		// The gateway keeps tokens by this id, so each set of credentials needs one of its own.
+		ID:          fmt.Sprintf("%x", sha256.Sum256(credentials)),
+		Credentials: func(context.Context) ([]byte, error) { return credentials, nil },
+	}
+	if err := a.Upstream.Check(ctx, account); err != nil {
+		return nil, fmt.Errorf("get an access token for %s: %w", parsed.Identity, err)
+	}
+	sites, err := a.Upstream.Sites(ctx, account)
+	if err != nil {
+		return nil, fmt.Errorf("list the sites of %s: %w", parsed.Identity, err)
+	}
+	return sites, nil
+}
+
+// sites returns the sites that a stored connection reaches.
+func (a Admin) sites(ctx context.Context, c sqlstore.Connection) ([]upstream.Site, error) {
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	sites, err := a.Upstream.Sites(ctx, upstream.Account{ID: c.ID, Revision: c.Revision})
+	if err != nil {
+		return nil, fmt.Errorf("list the sites of connection %q: %w", c.Name, err)
+	}
+	return sites, nil
+}
+
+// Unverified is the permission level of a user who cannot read the data of a site.
+const Unverified = "siteUnverifiedUser"
+
+// AddProperty adds a property to a connection. If it verifies, the connection has to reach the property.
+func (a Admin) AddProperty(ctx context.Context, spec sqlstore.PropertySpec) (sqlstore.Property, error) {
+	site, host, _, err := sqlstore.ParseSite(spec.Site)
+	if err != nil {
+		return sqlstore.Property{}, err
+	}
+	connection, err := a.Store.Connection(ctx, spec.Connection)
+	if err != nil {
+		return sqlstore.Property{}, err
+	}
+	spec.Connection = connection.ID
+	if a.Upstream == nil {
+		return a.Store.AddProperty(ctx, spec)
+	}
+	sites, err := a.sites(ctx, connection)
+	if err != nil {
+		return sqlstore.Property{}, err
+	}
+	at := slices.IndexFunc(sites, func(s upstream.Site) bool { return s.URL == site })
+	switch {
+	case at < 0:
+		return sqlstore.Property{}, unreached(connection, site, host, sites)
+	case sites[at].Permission == Unverified:
+		return sqlstore.Property{}, fmt.Errorf("%s sees %s but has not verified it, so it reads no data: %s",
+			connection.Identity, site, GrantAccess(connection))
+	}
+	spec.PermissionLevel = sites[at].Permission
+	return a.Store.AddProperty(ctx, spec)
+}
+
+// unreached says that a property is not among the sites of a connection, and what to do.
+func unreached(c sqlstore.Connection, site, host string, sites []upstream.Site) error {
+	var related []string
+	for _, s := range sites {
+		if _, other, _, err := sqlstore.ParseSite(s.URL); err == nil && strings.TrimPrefix(other, "www.") == strings.TrimPrefix(host, "www.") {
+			related = append(related, s.URL)
+		}
+	}
+	if len(related) > 0 {
+		return fmt.Errorf("%s does not reach %s, but it does reach %s: add that one, or %s",
+			c.Identity, site, strings.Join(related, ", "), GrantAccess(c))
+	}
+	return fmt.Errorf("%s does not reach %s; it reaches %d other sites: %s", c.Identity, site, len(sites), GrantAccess(c))
+}
+
+// GrantAccess says how to give a connection access to a property.
+func GrantAccess(c sqlstore.Connection) string {
+	if c.Kind == sqlstore.ServiceAccount {
+		return "add " + c.Identity + " as a user of the property in Search Console (Settings, Users and permissions)"
+	}
+	return "verify the property with the connected Google account, or have an owner add that account as a user in Search Console"
+}
+
+// Imported is the result of importing one site.
+type Imported struct {
+	Site     upstream.Site
+	Property *sqlstore.Property // nil if it was skipped
+	Added    bool
+	Skipped  string // why
+}
+
+// ImportProperties adds the sites that a connection reaches and does not have yet. Sites whose data it cannot read are skipped.
+func (a Admin) ImportProperties(ctx context.Context, connection string) ([]Imported, error) {
+	c, err := a.Store.Connection(ctx, connection)
+	if err != nil {
+		return nil, err
+	}
+	sites, err := a.sites(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	properties, err := a.Store.Properties(ctx)
+	if err != nil {
+		return nil, err
+	}
+	had := make(map[string]*sqlstore.Property)
+	for i := range properties {
+		if properties[i].Connection.ID == c.ID {
+			had[properties[i].Site] = &properties[i]
+		}
+	}
+	results := make([]Imported, 0, len(sites))
+	for _, site := range sites {
+		result, err := a.importSite(ctx, c, site, had)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// importSite adds a site unless the connection has it already or cannot read it.
+func (a Admin) importSite(ctx context.Context, c sqlstore.Connection, site upstream.Site,
+	had map[string]*sqlstore.Property) (Imported, error) {
+	if site.Permission == Unverified {
+		return Imported{Site: site, Skipped: "the account has not verified it, so it reads no data"}, nil
+	}
+	canonical, _, _, err := sqlstore.ParseSite(site.URL)
+	if err != nil {
+		return Imported{Site: site, Skipped: err.Error()}, nil
+	}
+	if p := had[canonical]; p != nil {
+		return Imported{Site: site, Property: p}, nil
+	}
+	p, err := a.Store.AddProperty(ctx, sqlstore.PropertySpec{Connection: c.ID, Site: site.URL, PermissionLevel: site.Permission})
+	return Imported{Site: site, Property: &p, Added: true}, err
+}
+
+// KeyOptions is the configuration of API keys.
+type KeyOptions struct {
+	Prefix string
+	Plans  policy.Plans
+}
+
+// CreateKey creates a key and stores its hash. The key itself is not stored: the caller has the only copy.
+func (a Admin) CreateKey(ctx context.Context, options KeyOptions, spec sqlstore.KeySpec) (sqlstore.APIKey, string, error) {
+	if len(spec.Scopes) == 0 {
+		spec.Scopes = policy.AllScopes.Names()
+	}
+	scopes, err := policy.ParseScopes(spec.Scopes)
+	if err != nil {
+		return sqlstore.APIKey{}, "", err
+	}
+	spec.Scopes = scopes.Names()
+	text, hash := policy.NewKey(options.Prefix)
+	spec.Hash = hash
+	key, err := a.Store.CreateKey(ctx, spec, func(plan string) int { return options.Plans[plan].Keys })
+	if err != nil {
+		return sqlstore.APIKey{}, "", err
+	}
+	return key, text, nil
+}
+
+// CheckPlan returns an error for a plan that is not in the table. Plans without access need not be in it.
+func CheckPlan(plans policy.Plans, name string) error {
+	if _, ok := plans[name]; ok || name == "trial" || name == "none" {
+		return nil
+	}
+	names := []string{"trial", "none"}
+	for inTable := range plans {
+		if !slices.Contains(names, inTable) {
+			names = append(names, inTable)
+		}
+	}
+	slices.Sort(names)
+	return fmt.Errorf("plan %q is none of %s", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,92 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
+	"sara/policy"
+)
+
+// Budgets counts requests and upstream calls against the limits, in Redis or in memory.
+type Budgets struct {
+	Budget        policy.Budget
+	Degraded      func() bool           // nil if it never is
+	Invalidations Invalidations         // nil without Redis: then the server finds changes within a second
+	Redis         redis.UniversalClient // for what else the replicas share; nil without Redis
+	Close         func()
+}
+
+// Invalidations calls invalidate for every change of another process, until ctx ends.
+type Invalidations func(ctx context.Context, invalidate func())
+
+// OpenBudgets returns budgets in Redis or, without one, in memory for this process alone. The caller closes them after the
+// server and before the store.
+func OpenBudgets(ctx context.Context, location settings.Redis, replicas int, store *sqlstore.Store, log *slog.Logger,
+	registry prometheus.Registerer, now func() time.Time) (Budgets, error) {
+	client, err := location.Open()
+	if err != nil {
+		return Budgets{}, err
+	}
+	if client == nil {
+		log.WarnContext(ctx, cmp.Or(UnsharedNote(location, replicas), "without SARA_REDIS_URL, requests are counted in memory: for one process only"))
+		return MemoryBudgets(ctx, store, log, now)
+	}
+	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: replicas, Now: now, Log: log, Registry: registry})
+	if err != nil {
+		return Budgets{}, errors.Join(err, client.Close())
+	}
+	return Budgets{
+		Budget:        shared,
+		Degraded:      shared.Degraded,
+		Redis:         client,
+		Invalidations: func(ctx context.Context, invalidate func()) { policy.ListenInvalidations(ctx, client, invalidate) },
+		Close: func() {
+			shared.Close()
+			if err := client.Close(); err != nil {
+				log.Warn("closing the connections to Redis failed", slog.Any("error", err))
+			}
+		},
+	}, nil
+}
+
+// MemoryBudgets returns budgets in memory. The store persists them, so that a restart does not reset the limits.
+func MemoryBudgets(ctx context.Context, store *sqlstore.Store, log *slog.Logger, now func() time.Time) (Budgets, error) {
+	const saveEvery = time.Second
+	local := policy.NewMemoryBudget(now)
+	if err := local.Load(ctx, store); err != nil {
+		return Budgets{}, err
+	}
+	persisting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var done sync.WaitGroup
+	done.Go(func() {
+		local.Persist(persisting, store, time.Tick(saveEvery), func(err error) {
+			log.Error("today's usage cannot be saved; a restart would lose it", slog.Any("error", err))
+		})
+	})
+	return Budgets{
+		Budget: local,
+		Close: func() {
+			stop()
+			done.Wait()
+		},
+	}, nil
+}
+
+// UnsharedNote warns of several processes without a Redis to share their counts. It is empty if all is well.
+func UnsharedNote(location settings.Redis, replicas int) string {
+	if location.IsSet() || replicas < 2 {
+		return ""
+	}
+	return "SARA_REPLICAS is " + strconv.Itoa(replicas) + ", but without SARA_REDIS_URL each process counts for itself and grants all of " +
+		"every limit: set SARA_REDIS_URL, the same for all of them, or SARA_REPLICAS to 1"
+}
