@@ -97,7 +97,7 @@ type Grant struct {
 	Plan  Plan
 	Usage Usage // including this request, if it was admitted
 
-	admittedAt time.Time
+	lookedUpAt time.Time
 	version    version // of the directory, when the key was looked up
 }
 
@@ -127,7 +127,7 @@ func (g *Gate) StillValid(grant *Grant, now time.Time) bool {
 	present := version{knownChanges: g.knownChanges()}
 	edition, ok := g.editions.cached(now, struct{}{}, present)
 	present.edition = edition.value
-	return ok && grant.version == present && within(now, edition.triedAt, editionTTL) && within(now, grant.admittedAt, answerTTL)
+	return ok && grant.version == present && within(now, edition.triedAt, editionTTL) && within(now, grant.lookedUpAt, answerTTL)
 }
 
 // Readmit is Admit without the key lookup, for another request at now with the key of an earlier grant. The caller has
@@ -226,7 +226,7 @@ func (g *Gate) lookupKey(ctx context.Context, hash Hash) (*Grant, error) {
 	if denial := checkKey(key, now); denial != nil {
 		return nil, denial
 	}
-	return &Grant{Key: key, Plan: g.config.Plans[key.PlanName], admittedAt: now, version: version}, nil
+	return &Grant{Key: key, Plan: g.config.Plans[key.PlanName], lookedUpAt: now, version: version}, nil
 }
 
 // checkKey refuses a revoked or expired key.
