@@ -19,6 +19,7 @@ import (
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/service"
 	"sara/cmd/sara/internal/settings"
+	"sara/cmd/sara/internal/status"
 	"sara/policy"
 	"sara/proxy"
 	"sara/proxy/upstream"
@@ -125,7 +126,7 @@ func (c *demoCommand) serve(ctx context.Context, con *console.Console, a demoAdd
 		History: history, CacheBytes: demoCacheBytes, KeyPrefix: issue.Prefix, BaseURL: world.BaseURL,
 		Version: buildVersion().Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
-	if err := registerStatus(config); err != nil {
+	if err := status.Register(config); err != nil {
 		return err
 	}
 	server, err := proxy.New(config)

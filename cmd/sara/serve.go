@@ -16,6 +16,7 @@ import (
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/service"
 	"sara/cmd/sara/internal/settings"
+	"sara/cmd/sara/internal/status"
 	"sara/policy"
 	"sara/proxy"
 	"sara/proxy/upstream"
@@ -133,7 +134,7 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 	}
 	defer service.Close(public, admin)
 	config.BaseURL = c.BaseURL.Or(settings.LocalURL(public.Addr().String()))
-	if err := registerStatus(config); err != nil {
+	if err := status.Register(config); err != nil {
 		return err
 	}
 	server, err := proxy.New(config)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sara/cmd/sara/internal/status"
 	"sara/policy"
 	"sara/policy/redistest"
 	"sara/proxy"
@@ -53,7 +54,7 @@ func TestMetricsOfTheStatus(t *testing.T) {
 	}
 	use(224) // of 250: not yet 90 %
 	now, registry := time.Now(), prometheus.NewRegistry()
-	err = registerStatus(proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
+	err = status.Register(proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
 		Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +83,7 @@ func TestMetricsOfTheStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	use(225)
-	now = now.Add(statusFor - 1)
+	now = now.Add(time.Minute - 1)
 	wantMetrics(t, "before the minute is over", registry, want)
 	now = now.Add(1)
 	want["sara_connections_unhealthy"], want["sara_accounts_near_limit"] = 1, 1
@@ -92,7 +93,7 @@ func TestMetricsOfTheStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantMetrics(t, "without a database, at once", registry, want)
-	now = now.Add(statusFor)
+	now = now.Add(time.Minute)
 	for range 2 {
 		wantMetrics(t, "without a database", registry, map[string]float64{"sara_status_errors_total": 4})
 	}
@@ -116,7 +117,7 @@ func TestMetricsOfTheStatusCountWhereRedisDoes(t *testing.T) {
 	if refusal := shared.ChargeLiveCalls(t.Context(), account.ID, "p", 225, plan); refusal != nil {
 		t.Fatalf("%+v", refusal)
 	}
-	err = registerStatus(proxy.Config{Store: store, Redis: client, Plans: policy.DefaultPlans(), Log: log, Registry: registry,
+	err = status.Register(proxy.Config{Store: store, Redis: client, Plans: policy.DefaultPlans(), Log: log, Registry: registry,
 		Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +126,7 @@ func TestMetricsOfTheStatusCountWhereRedisDoes(t *testing.T) {
 		t.Errorf("%v accounts are near their limit", got)
 	}
 	server.Kill()
-	now = now.Add(statusFor)
+	now = now.Add(time.Minute)
 	got := scrape(t, registry)
 	if _, shown := got["sara_accounts_near_limit"]; shown || got["sara_status_errors_total"] != 1 || len(got) != 6 {
 		t.Errorf("without Redis: %v", got)

@@ -18,6 +18,7 @@ import (
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/service"
 	"sara/cmd/sara/internal/settings"
+	"sara/cmd/sara/internal/status"
 	"sara/policy"
 	"sara/policy/redistest"
 	"sara/proxy"
@@ -62,15 +63,15 @@ func TestHealth(t *testing.T) {
 	c.fails(exitError, []string{"health", "--admin-listen", "9090"}, `SARA_ADMIN_LISTEN (--admin-listen): "9090" is not of the form HOST:PORT`)
 }
 
-// status runs the command with --json and returns its exit status and what it told.
-func (c *cli) status(args ...string) (int, statusReport) {
+// status runs the command with --json and returns its exit status and report.
+func (c *cli) status(args ...string) (int, status.Report) {
 	c.t.Helper()
 	code, stdout, stderr := c.run(append([]string{"status", "--json"}, args...)...)
-	var report statusReport
+	var report status.Report
 	decoder := json.NewDecoder(strings.NewReader(stdout))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&report); err != nil {
-		c.t.Fatalf("status tells no JSON object (%v): %q\n%s", err, stdout, stderr)
+		c.t.Fatalf("status prints no JSON object (%v): %q\n%s", err, stdout, stderr)
 	}
 	return code, report
 }
@@ -127,16 +128,16 @@ func TestStatusWhenAllIsWell(t *testing.T) {
 	if r.Redis.State != "none" || r.Database.Kind != "SQLite" || r.Database.Schema != r.Database.Known || r.Budgets.Source != "database" || len(r.Budgets.Unknown) != 1 {
 		t.Errorf("Redis %+v, database %+v, budgets %+v", r.Redis, r.Database, r.Budgets)
 	}
-	if want := (archiveCounts{Properties: 23, Complete: 20, Failing: 2}); r.Archive.Counts != want || len(r.Archive.Properties) != 23 ||
+	if want := (status.ArchiveCounts{Properties: 23, Complete: 20, Failing: 2}); r.Archive.Counts != want || len(r.Archive.Properties) != 23 ||
 		r.Archive.Properties[0].State != "never" || *r.Archive.Properties[1].LagDays != 1 {
 		t.Errorf("archive: %+v of %+v", r.Archive.Counts, r.Archive.Properties[:2])
 	}
-	incomplete := slices.IndexFunc(r.Archive.Properties, func(l archiveLag) bool { return l.State == "incomplete" })
+	incomplete := slices.IndexFunc(r.Archive.Properties, func(l status.ArchiveLag) bool { return l.State == "incomplete" })
 	if incomplete < 0 || r.Archive.Properties[incomplete].GSCProperty != "sc-domain:s05.example" {
 		t.Errorf("the property of which only the last days are archived is not distinguished from the others: %+v", r.Archive.Properties)
 	}
 	if table := c.ok("status", "--replica", replica); !strings.Contains(table, "The worst 20 of 23 are shown; --json has all.") || !strings.HasSuffix(table, "\nNothing needs attention yet, but collecting failed in the last run for 2 properties: see the notes above.\n") ||
-		strings.Count(table, "sc-domain:") != 2*shownRows {
+		strings.Count(table, "sc-domain:") != 2*20 {
 		t.Errorf("for people:\n%s", table)
 	}
 }
@@ -161,7 +162,7 @@ func TestStatusSaysWhatNeedsAttention(t *testing.T) {
 	}
 	degraded := fakeReplica(t, 200, proxy.Status{State: proxy.StateDegraded, Reason: "Redis is away"})
 	code, r := c.status("--replica", degraded, "--replica", "http://127.0.0.1:1", "--replica", "http://nowhere.invalid:9090")
-	states := console.Each(r.Replicas, func(s replicaStatus) string { return s.State })
+	states := console.Each(r.Replicas, func(s status.Replica) string { return s.State })
 	if code != exitError || r.OK || !slices.Equal(states, []string{"degraded", "unreachable", "unreachable"}) {
 		t.Errorf("status %d, replicas %v", code, states)
 	}
@@ -209,16 +210,15 @@ func TestStatusTellsOfAnHourThatIsNearlyUsedUp(t *testing.T) {
 	if err := store.SaveUsage(t.Context(), counts); err != nil {
 		t.Fatal(err)
 	}
-	calendar, err := translate.NewCalendar()
+	report, err := status.Look(t.Context(), settings.Store{DatabaseURL: settings.SQLite(c.path("sara.db"))}, nil, policy.DefaultPlans(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	status := statusView{store: store, plans: policy.DefaultPlans(), calendar: calendar, now: now, counted: sharedCounts{none: true}}.budgets(t.Context(), nil)
-	if a := status.Accounts; len(a) != 1 || a[0].Account != "Acme" || a[0].Ceiling != "requests_per_hour" || a[0].UsedPercent != 100 || a[0].RequestsPerHour != 250 {
-		t.Errorf("accounts near an end: %+v (%v)", a, console.Cell(status.Problem))
+	if a := report.Budgets.Accounts; len(a) != 1 || a[0].Account != "Acme" || a[0].Ceiling != "requests_per_hour" || a[0].UsedPercent != 100 || a[0].RequestsPerHour != 250 {
+		t.Errorf("accounts near an end: %+v (%v)", a, console.Cell(report.Budgets.Problem))
 	}
 	var text strings.Builder
-	if err := status.print(&text); err != nil || !strings.Contains(text.String(), "requests this hour  250 of 250 (100 %)") || strings.Contains(text.String(), "requests today") {
+	if err := report.Print(&text); err != nil || !strings.Contains(text.String(), "requests this hour  250 of 250 (100 %)") || strings.Contains(text.String(), "requests today") {
 		t.Errorf("%v:\n%s", err, text.String())
 	}
 }
@@ -280,15 +280,4 @@ func TestStatusMakesNothing(t *testing.T) {
 		t.Errorf("a status creates %v (%v)", made, err)
 	}
 	c.fails(exitError, []string{"status", "--plans-file", "/nowhere", "--admin-listen", "x"}, "SARA_PLANS_FILE (--plans-file): ", "SARA_ADMIN_LISTEN (--admin-listen): ")
-}
-
-func TestHealthyStatusNamesFailedInspections(t *testing.T) {
-	r := statusReport{}
-	if said := r.wellness(); said != "All is well." {
-		t.Errorf("nothing fails: %s", said)
-	}
-	r.Indexing.Counts.Failing = 2
-	if said := r.wellness(); said != "Nothing needs attention yet, but inspecting failed in the last run for 2 properties: see the notes above." {
-		t.Errorf("two inspections fail: %s", said)
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"sara/cmd/sara/internal/console"
 )
 
-// databaseStatus shows the health of the database.
-type databaseStatus struct {
+// Database shows the health of the database.
+type Database struct {
 	Kind      string   `json:"kind"` // SQLite or PostgreSQL
 	Address   string   `json:"address"`
 	Reachable bool     `json:"reachable"`
@@ -22,8 +22,8 @@ type databaseStatus struct {
 }
 
 // askDatabase queries the opened database; err is why it could not be opened.
-func askDatabase(ctx context.Context, store *sqlstore.Store, address string, err error) databaseStatus {
-	d := databaseStatus{Kind: "PostgreSQL", Address: address, Problem: problem(err)}
+func askDatabase(ctx context.Context, store *sqlstore.Store, address string, err error) Database {
+	d := Database{Kind: "PostgreSQL", Address: address, Problem: problem(err)}
 	if strings.HasPrefix(address, "sqlite:") {
 		d.Kind = "SQLite"
 	}
@@ -42,14 +42,14 @@ func askDatabase(ctx context.Context, store *sqlstore.Store, address string, err
 	return d
 }
 
-// connectionStatus lists the connections that fail.
-type connectionStatus struct {
+// Connections lists the connections that fail.
+type Connections struct {
 	Total     int      `json:"total"`
-	Unhealthy []outage `json:"unhealthy"` // the longest first
+	Unhealthy []Outage `json:"unhealthy"` // the longest first
 	Problem   *string  `json:"problem"`
 }
 
-type outage struct {
+type Outage struct {
 	ID        string  `json:"id"`
 	Name      string  `json:"name"`
 	Workspace string  `json:"workspace"`
@@ -58,8 +58,8 @@ type outage struct {
 	Note      string  `json:"note"`
 }
 
-func (v statusView) outages(ctx context.Context) connectionStatus {
-	s := connectionStatus{Unhealthy: []outage{}}
+func (v view) outages(ctx context.Context) Connections {
+	s := Connections{Unhealthy: []Outage{}}
 	if v.store == nil {
 		s.Problem = problem(errNoDatabase)
 		return s
@@ -68,8 +68,8 @@ func (v statusView) outages(ctx context.Context) connectionStatus {
 	s.Total = len(connections)
 	broken, brokenErr := v.store.Outages(ctx)
 	s.Problem = problem(errors.Join(err, brokenErr))
-	s.Unhealthy = console.Each(broken, func(o sqlstore.Outage) outage {
-		return outage{ID: o.ID, Name: o.Name, Workspace: o.WorkspaceName, Account: o.AccountName, Since: console.OptionalTime(o.Since), Note: o.Note}
+	s.Unhealthy = console.Each(broken, func(o sqlstore.Outage) Outage {
+		return Outage{ID: o.ID, Name: o.Name, Workspace: o.WorkspaceName, Account: o.AccountName, Since: console.OptionalTime(o.Since), Note: o.Note}
 	})
 	return s
 }

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// statusFor is how long a result is cached, so that scrapes of many replicas cost the database and Redis little.
-	statusFor = time.Minute
-	// statusLimit bounds how long a scrape waits, below Prometheus' usual scrape timeout.
-	statusLimit = 3 * time.Second
+	// cacheTime is how long a result is cached, so that scrapes of many replicas cost the database and Redis little.
+	cacheTime = time.Minute
+	// lookTimeout bounds how long a scrape waits, below Prometheus' usual scrape timeout.
+	lookTimeout = 3 * time.Second
 	// fullPercent of a budget counts in the metric; the status lists budgets from nearPercent on.
 	fullPercent = 90
 )
 
-// statusMetrics exports the parts of the status that alerts need, never by customer. Concurrent scrapes are safe. A part that could
+// metrics exports the parts of the status that alerts need, never by customer. Concurrent scrapes are safe. A part that could
 // not be read is absent until it can be, and counted as an error.
-type statusMetrics struct {
-	view statusView // its time is set for each look
+type metrics struct {
+	view view // its time is set for each look
 	now  func() time.Time
 	log  *slog.Logger
 
@@ -38,10 +38,10 @@ type statusMetrics struct {
 	shown    []prometheus.Gauge
 }
 
-var _ prometheus.Collector = (*statusMetrics)(nil)
+var _ prometheus.Collector = (*metrics)(nil)
 
-// registerStatus registers the metrics of the database's connection pool, and those of the status.
-func registerStatus(c proxy.Config) error {
+// Register registers the metrics of the database's connection pool, and those of the status.
+func Register(c proxy.Config) error {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
 		return err
@@ -49,8 +49,8 @@ func registerStatus(c proxy.Config) error {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
-	m := &statusMetrics{
-		view: statusView{store: c.Store, plans: c.Plans, calendar: calendar, counted: sharedCounts{client: c.Redis, none: c.Redis == nil}},
+	m := &metrics{
+		view: view{store: c.Store, plans: c.Plans, calendar: calendar, counted: sharedCounts{client: c.Redis, none: c.Redis == nil}},
 		now:  c.Now, log: c.Log,
 		lag:         gauge("sara_archive_lag_days", "Days that the most delayed archive is behind, of properties that were ever collected."),
 		behind:      gauge("sara_archive_properties_behind", "Properties whose archive is two days or more behind, or that were added two days ago and never collected."),
@@ -66,17 +66,17 @@ func registerStatus(c proxy.Config) error {
 }
 
 // Describe implements prometheus.Collector.
-func (m *statusMetrics) Describe(descriptions chan<- *prometheus.Desc) {
+func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, metric := range [...]prometheus.Metric{m.lag, m.behind, m.collected, m.indexBehind, m.unhealthy, m.nearLimit, m.errors} {
 		descriptions <- metric.Desc()
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (m *statusMetrics) Collect(metrics chan<- prometheus.Metric) {
+func (m *metrics) Collect(metrics chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now := m.now(); m.lookedAt.IsZero() || now.Sub(m.lookedAt) >= statusFor {
+	if now := m.now(); m.lookedAt.IsZero() || now.Sub(m.lookedAt) >= cacheTime {
 		m.lookedAt = now
 		m.shown = m.look(now)
 	}
@@ -87,13 +87,13 @@ func (m *statusMetrics) Collect(metrics chan<- prometheus.Metric) {
 }
 
 // look sets the gauges, and returns those that could be read.
-func (m *statusMetrics) look(now time.Time) (learned []prometheus.Gauge) {
-	ctx, cancel := context.WithTimeout(context.Background(), statusLimit)
+func (m *metrics) look(now time.Time) (learned []prometheus.Gauge) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	view := m.view
-	view.now = now
-	for _, part := range [...]func(context.Context, statusView) ([]prometheus.Gauge, error){m.archive, m.indexing, m.connections, m.accounts} {
-		gauges, err := part(ctx, view)
+	v := m.view
+	v.now = now
+	for _, part := range [...]func(context.Context, view) ([]prometheus.Gauge, error){m.archive, m.indexing, m.connections, m.accounts} {
+		gauges, err := part(ctx, v)
 		if err != nil {
 			m.errors.Inc()
 			m.log.WarnContext(ctx, "a part of the status is missing in the metrics", slog.Any("error", err))
@@ -103,12 +103,12 @@ func (m *statusMetrics) look(now time.Time) (learned []prometheus.Gauge) {
 	return learned
 }
 
-func (m *statusMetrics) archive(ctx context.Context, view statusView) ([]prometheus.Gauge, error) {
-	properties, err := view.properties(ctx)
+func (m *metrics) archive(ctx context.Context, v view) ([]prometheus.Gauge, error) {
+	properties, err := v.properties(ctx)
 	if err != nil {
 		return nil, err
 	}
-	status := view.archive(properties, nil)
+	status := v.archive(properties, nil)
 	worst := 0
 	for _, lag := range status.Properties {
 		if lag.LagDays != nil && lag.State != "not_collected" {
@@ -130,8 +130,8 @@ func (m *statusMetrics) archive(ctx context.Context, view statusView) ([]prometh
 	return []prometheus.Gauge{m.lag, m.behind, m.collected}, nil
 }
 
-func (m *statusMetrics) indexing(ctx context.Context, view statusView) ([]prometheus.Gauge, error) {
-	status := view.indexing(ctx)
+func (m *metrics) indexing(ctx context.Context, v view) ([]prometheus.Gauge, error) {
+	status := v.indexing(ctx)
 	if status.Problem != nil {
 		return nil, errors.New(*status.Problem)
 	}
@@ -139,8 +139,8 @@ func (m *statusMetrics) indexing(ctx context.Context, view statusView) ([]promet
 	return []prometheus.Gauge{m.indexBehind}, nil
 }
 
-func (m *statusMetrics) connections(ctx context.Context, view statusView) ([]prometheus.Gauge, error) {
-	outages, err := view.store.Outages(ctx)
+func (m *metrics) connections(ctx context.Context, v view) ([]prometheus.Gauge, error) {
+	outages, err := v.store.Outages(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -148,9 +148,9 @@ func (m *statusMetrics) connections(ctx context.Context, view statusView) ([]pro
 	return []prometheus.Gauge{m.unhealthy}, nil
 }
 
-func (m *statusMetrics) accounts(ctx context.Context, view statusView) ([]prometheus.Gauge, error) {
-	var status budgetStatus
-	if err := view.accountBudgets(ctx, &status); err != nil {
+func (m *metrics) accounts(ctx context.Context, v view) ([]prometheus.Gauge, error) {
+	var status Budgets
+	if err := v.accountBudgets(ctx, &status); err != nil {
 		return nil, err
 	}
 	full := 0

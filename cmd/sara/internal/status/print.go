@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"errors"
@@ -15,14 +15,14 @@ import (
 // shownRows bounds the rows of a table for people, the worst first; JSON has all.
 const shownRows = 20
 
-// print writes the report for people.
-func (r *statusReport) print(w io.Writer) error {
+// Print writes the report for people.
+func (r *Report) Print(w io.Writer) error {
 	var text strings.Builder
 	errs := []error{
-		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "REASON"}, console.Each(r.Replicas, replicaStatus.Cells)),
+		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "REASON"}, console.Each(r.Replicas, Replica.Cells)),
 		section(&text, "REDIS", r.Redis.Problem, r.Redis.Header(), r.Redis.rows()),
 		section(&text, "DATABASE", r.Database.Problem, []string{"KIND", "ADDRESS", "LATENCY", "SCHEMA", "NEEDED"}, r.Database.rows()),
-		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"}, console.Each(r.Outages.Unhealthy, outage.Cells)),
+		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"}, console.Each(r.Outages.Unhealthy, Outage.Cells)),
 	}
 	if r.Outages.Problem == nil {
 		fmt.Fprintf(&text, "%d of %d connections work.\n", r.Outages.Total-len(r.Outages.Unhealthy), r.Outages.Total)
@@ -41,7 +41,7 @@ func (r *statusReport) print(w io.Writer) error {
 }
 
 // wellness says that nothing needs attention, and what failed in the last run.
-func (r *statusReport) wellness() string {
+func (r *Report) wellness() string {
 	var failing []string
 	for _, part := range []struct {
 		what string
@@ -72,33 +72,33 @@ func section(text *strings.Builder, name string, problem *string, header []strin
 	return console.PrintTable(text, header, rows)
 }
 
-func (r replicaStatus) Cells() []string {
+func (r Replica) Cells() []string {
 	return []string{r.address(), r.State, console.Cell(r.Version), console.Cell(r.StartedAt), r.Reason}
 }
 
-func (s redisStatus) Header() []string {
+func (s Redis) Header() []string {
 	return []string{"ADDRESS", "STATE", "LATENCY", "VERSION", "MODE", "MEMORY", "LIMIT"}
 }
 
-func (s redisStatus) rows() [][]string {
+func (s Redis) rows() [][]string {
 	if s.State == redisNone {
 		return [][]string{{"none", "requests are counted in memory, for one process"}}
 	}
 	return [][]string{{s.Address, s.State, milliseconds(s.LatencyMS), console.Cell(s.Version), console.Cell(s.Mode), size(s.MemoryBytes), size(s.MaxMemory)}}
 }
 
-func (d databaseStatus) rows() [][]string {
+func (d Database) rows() [][]string {
 	if !d.Reachable {
 		return nil
 	}
 	return [][]string{{d.Kind, d.Address, milliseconds(d.LatencyMS), strconv.FormatInt(d.Schema, 10), strconv.FormatInt(d.Known, 10)}}
 }
 
-func (o outage) Cells() []string {
+func (o Outage) Cells() []string {
 	return []string{o.Name, o.Workspace, o.Account, console.Cell(o.Since), o.Note}
 }
 
-func (s archiveStatus) print(text *strings.Builder) error {
+func (s Archive) print(text *strings.Builder) error {
 	var rows [][]string
 	for _, p := range s.Properties[:min(len(s.Properties), shownRows)] {
 		rows = append(rows, []string{p.GSCProperty, p.State, console.Cell(p.LastArchivedDate), number(p.LagDays), strconv.Itoa(p.Failures), p.ID, p.Note})
@@ -111,7 +111,7 @@ func (s archiveStatus) print(text *strings.Builder) error {
 	return err
 }
 
-func (s indexingStatus) print(text *strings.Builder) error {
+func (s Indexing) print(text *strings.Builder) error {
 	var rows [][]string
 	for _, p := range s.Properties[:min(len(s.Properties), shownRows)] {
 		rows = append(rows, []string{p.GSCProperty, p.State, console.Cell(p.RefreshedAt), number(p.AgeDays), strconv.Itoa(p.URLs), strconv.Itoa(p.Failures), p.ID, p.Note})
@@ -131,7 +131,7 @@ func shown(all int) string {
 	return fmt.Sprintf(" The worst %d of %d are shown; --json has all.", shownRows, all)
 }
 
-func (s budgetStatus) print(text *strings.Builder) error {
+func (s Budgets) print(text *strings.Builder) error {
 	var rows [][]string
 	for _, a := range s.Accounts {
 		for _, ceiling := range a.ceilings() {

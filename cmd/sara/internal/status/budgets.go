@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"cmp"
@@ -15,18 +15,18 @@ import (
 // nearPercent is the share of a budget from which it counts as nearly used up.
 const nearPercent = 80
 
-// budgetStatus lists the budgets that are nearly used up. They need no attention: that is what budgets are for.
-type budgetStatus struct {
+// Budgets lists the budgets that are nearly used up. They need no attention: that is what budgets are for.
+type Budgets struct {
 	Source   string          `json:"source"`   // redis; or database, where a process without Redis persists its counts
-	Accounts []accountBudget `json:"accounts"` // each list the fullest first
-	Live     []liveBudget    `json:"live_calls_per_minute"`
-	Sites    []siteQuota     `json:"inspections"`
+	Accounts []AccountBudget `json:"accounts"` // each list the fullest first
+	Live     []LiveBudget    `json:"live_calls_per_minute"`
+	Sites    []SiteQuota     `json:"inspections"`
 	Unknown  []string        `json:"unknown"` // what cannot be read from here
 	Problem  *string         `json:"problem"`
 }
 
-// accountBudget is an account that has nearly used up its hour or its day.
-type accountBudget struct {
+// AccountBudget is an account that has nearly used up its hour or its day.
+type AccountBudget struct {
 	ID                       string `json:"id"`
 	Account                  string `json:"account"`
 	Plan                     string `json:"plan"`
@@ -47,7 +47,7 @@ type accountCeiling struct {
 }
 
 // ceilings returns the budgets of the account.
-func (a accountBudget) ceilings() []accountCeiling {
+func (a AccountBudget) ceilings() []accountCeiling {
 	return []accountCeiling{
 		{"requests_per_hour", "requests this hour", a.RequestsThisHour, a.RequestsPerHour},
 		{"requests_per_day", "requests today", a.RequestsToday, a.RequestsPerDay},
@@ -55,15 +55,15 @@ func (a accountBudget) ceilings() []accountCeiling {
 	}
 }
 
-// liveBudget is a property that has nearly used up its minute.
-type liveBudget struct {
+// LiveBudget is a property that has nearly used up its minute.
+type LiveBudget struct {
 	ID          string `json:"id"`
 	GSCProperty string `json:"gsc_property"`
 	UsedPercent int    `json:"used_percent"`
 }
 
-// siteQuota is a site that has nearly used up its inspections of today.
-type siteQuota struct {
+// SiteQuota is a site that has nearly used up its inspections of today.
+type SiteQuota struct {
 	GSCProperty string `json:"gsc_property"`
 	Taken       int    `json:"taken"`
 	PerDay      int    `json:"per_day"`
@@ -71,8 +71,8 @@ type siteQuota struct {
 }
 
 // budgets finds the budgets near their end, with the properties that could be read.
-func (v statusView) budgets(ctx context.Context, properties []sqlstore.ArchivableProperty) budgetStatus {
-	s := budgetStatus{Source: "redis", Accounts: []accountBudget{}, Live: []liveBudget{}, Sites: []siteQuota{}, Unknown: []string{}}
+func (v view) budgets(ctx context.Context, properties []sqlstore.ArchivableProperty) Budgets {
+	s := Budgets{Source: "redis", Accounts: []AccountBudget{}, Live: []LiveBudget{}, Sites: []SiteQuota{}, Unknown: []string{}}
 	if v.counted.none {
 		s.Source = "database"
 		s.Unknown = append(s.Unknown, "the live calls a minute of each property: without Redis they are in the memory of the serving process")
@@ -86,13 +86,13 @@ func (v statusView) budgets(ctx context.Context, properties []sqlstore.Archivabl
 		return s
 	}
 	s.Problem = problem(errors.Join(v.accountBudgets(ctx, &s), v.liveBudgets(ctx, &s, properties), v.siteQuotas(ctx, &s, properties)))
-	slices.SortStableFunc(s.Accounts, func(a, b accountBudget) int { return cmp.Compare(b.UsedPercent, a.UsedPercent) })
-	slices.SortStableFunc(s.Live, func(a, b liveBudget) int { return cmp.Compare(b.UsedPercent, a.UsedPercent) })
-	slices.SortStableFunc(s.Sites, func(a, b siteQuota) int { return cmp.Compare(b.UsedPercent, a.UsedPercent) })
+	slices.SortStableFunc(s.Accounts, func(a, b AccountBudget) int { return cmp.Compare(b.UsedPercent, a.UsedPercent) })
+	slices.SortStableFunc(s.Live, func(a, b LiveBudget) int { return cmp.Compare(b.UsedPercent, a.UsedPercent) })
+	slices.SortStableFunc(s.Sites, func(a, b SiteQuota) int { return cmp.Compare(b.UsedPercent, a.UsedPercent) })
 	return s
 }
 
-func (v statusView) accountBudgets(ctx context.Context, s *budgetStatus) error {
+func (v view) accountBudgets(ctx context.Context, s *Budgets) error {
 	accounts, err := v.store.Accounts(ctx)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (v statusView) accountBudgets(ctx context.Context, s *budgetStatus) error {
 		if c.Hour != v.now.Unix()/int64(time.Hour/time.Second) {
 			c.InHour = 0 // persisted in an earlier hour
 		}
-		budget := accountBudget{ID: a.ID, Account: a.Name, Plan: a.Plan, RequestsThisHour: c.InHour, RequestsPerHour: plan.RequestsPerHour,
+		budget := AccountBudget{ID: a.ID, Account: a.Name, Plan: a.Plan, RequestsThisHour: c.InHour, RequestsPerHour: plan.RequestsPerHour,
 			RequestsToday: c.InDay, RequestsPerDay: plan.RequestsPerDay, SearchConsoleCallsToday: c.Calls, SearchConsoleCallsPerDay: plan.SearchConsoleCallsPerDay}
 		for _, ceiling := range budget.ceilings() {
 			if used := percent(ceiling.used, ceiling.limit); used > budget.UsedPercent {
@@ -124,27 +124,27 @@ func (v statusView) accountBudgets(ctx context.Context, s *budgetStatus) error {
 }
 
 // usage returns what accounts have used today, from Redis or the database.
-func (v statusView) usage(ctx context.Context, accounts []string) ([]policy.UsageCount, error) {
+func (v view) usage(ctx context.Context, accounts []string) ([]policy.UsageCount, error) {
 	if v.counted.none {
 		return v.store.Usage(ctx, v.now.Unix()/int64(24*time.Hour/time.Second))
 	}
 	return policy.UsageOfAccounts(ctx, v.counted.client, accounts, v.now)
 }
 
-func (v statusView) liveBudgets(ctx context.Context, s *budgetStatus, properties []sqlstore.ArchivableProperty) error {
+func (v view) liveBudgets(ctx context.Context, s *Budgets, properties []sqlstore.ArchivableProperty) error {
 	if v.counted.none {
 		return nil
 	}
 	used, err := policy.UsageOfLiveCalls(ctx, v.counted.client, console.Each(properties, func(p sqlstore.ArchivableProperty) string { return p.ID }))
 	for _, p := range properties {
 		if part := int(used[p.ID] * 100); part >= nearPercent {
-			s.Live = append(s.Live, liveBudget{ID: p.ID, GSCProperty: p.Site, UsedPercent: min(part, 100)})
+			s.Live = append(s.Live, LiveBudget{ID: p.ID, GSCProperty: p.Site, UsedPercent: min(part, 100)})
 		}
 	}
 	return err
 }
 
-func (v statusView) siteQuotas(ctx context.Context, s *budgetStatus, properties []sqlstore.ArchivableProperty) error {
+func (v view) siteQuotas(ctx context.Context, s *Budgets, properties []sqlstore.ArchivableProperty) error {
 	sites := console.Each(properties, func(p sqlstore.ArchivableProperty) string { return p.Site })
 	slices.Sort(sites)
 	sites = slices.Compact(sites)
@@ -158,7 +158,7 @@ func (v statusView) siteQuotas(ctx context.Context, s *budgetStatus, properties 
 	}
 	for _, site := range sites {
 		if used := percent(taken[site], policy.InspectionsPerDay); used >= nearPercent {
-			s.Sites = append(s.Sites, siteQuota{GSCProperty: site, Taken: taken[site], PerDay: policy.InspectionsPerDay, UsedPercent: used})
+			s.Sites = append(s.Sites, SiteQuota{GSCProperty: site, Taken: taken[site], PerDay: policy.InspectionsPerDay, UsedPercent: used})
 		}
 	}
 	return err

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -11,10 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/settings"
 )
 
-// redisStatus shows the health of Redis.
-type redisStatus struct {
+// Redis shows the health of Redis.
+type Redis struct {
 	State       string   `json:"state"`      // ok, unreachable, or none when the settings name no Redis
 	Address     string   `json:"address"`    // without secrets; empty for none
 	LatencyMS   *float64 `json:"latency_ms"` // of one PING
@@ -45,16 +46,16 @@ func (s sharedCounts) close() {
 }
 
 // askRedis queries Redis, and returns access to its counts if it answers.
-func (c *statusCommand) askRedis(ctx context.Context) (redisStatus, sharedCounts) {
-	if !c.RedisURL.IsSet() {
-		return redisStatus{State: redisNone}, sharedCounts{none: true}
+func askRedis(ctx context.Context, url settings.Redis) (Redis, sharedCounts) {
+	if !url.IsSet() {
+		return Redis{State: redisNone}, sharedCounts{none: true}
 	}
-	status := redisStatus{State: redisAway, Address: c.RedisURL.String()}
-	if err := backend.CheckRedis(ctx, c.RedisURL); err != nil {
+	status := Redis{State: redisAway, Address: url.String()}
+	if err := backend.CheckRedis(ctx, url); err != nil {
 		status.Problem = problem(err)
 		return status, sharedCounts{}
 	}
-	client, err := c.RedisURL.Open()
+	client, err := url.Open()
 	if err != nil {
 		status.Problem = problem(err)
 		return status, sharedCounts{}
@@ -65,14 +66,14 @@ func (c *statusCommand) askRedis(ctx context.Context) (redisStatus, sharedCounts
 	took := float64(time.Since(begun).Microseconds()) / 1000
 	status.LatencyMS = &took
 	if err == nil {
-		err = status.describe(ctx, client, c.RedisURL.Sentinel())
+		err = status.describe(ctx, client, url.Sentinel())
 	}
 	status.Problem = problem(err)
 	return status, sharedCounts{client: client}
 }
 
 // describe reads INFO from every master.
-func (s *redisStatus) describe(ctx context.Context, client redis.UniversalClient, sentinel bool) error {
+func (s *Redis) describe(ctx context.Context, client redis.UniversalClient, sentinel bool) error {
 	var mu sync.Mutex // guards s
 	ask := func(ctx context.Context, node *redis.Client) error {
 		text, err := node.Info(ctx).Result()
@@ -100,7 +101,7 @@ func (s *redisStatus) describe(ctx context.Context, client redis.UniversalClient
 }
 
 // add adds the INFO of one server.
-func (s *redisStatus) add(info map[string]string) {
+func (s *Redis) add(info map[string]string) {
 	s.Nodes++
 	if version, ok := info["redis_version"]; ok {
 		s.Version = &version

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"sara/proxy"
 )
 
-// replicaStatus shows the health of one replica.
-type replicaStatus struct {
+// Replica shows the health of one replica.
+type Replica struct {
 	URL       string  `json:"url"`
 	IP        *string `json:"ip"`    // which of the URL's addresses; null if the host is an address
 	State     string  `json:"state"` // ready, degraded, draining, unready or unreachable
@@ -28,7 +28,7 @@ type replicaStatus struct {
 
 const replicaUnreachable = "unreachable"
 
-func (r replicaStatus) address() string {
+func (r Replica) address() string {
 	if r.IP == nil {
 		return r.URL
 	}
@@ -36,9 +36,9 @@ func (r replicaStatus) address() string {
 }
 
 // askReplicas queries the admin endpoints of every address of each URL concurrently.
-func askReplicas(ctx context.Context, bases []string) []replicaStatus {
+func askReplicas(ctx context.Context, bases []string) []Replica {
 	const most = 64 // at a time
-	var replicas []replicaStatus
+	var replicas []Replica
 	for _, base := range bases {
 		replicas = append(replicas, resolve(ctx, base)...)
 	}
@@ -56,8 +56,8 @@ func askReplicas(ctx context.Context, bases []string) []replicaStatus {
 
 // resolve returns the replicas behind a URL: one for each IPv4 address of its host, else one for each IPv6 address. A machine with
 // both is one replica.
-func resolve(ctx context.Context, base string) []replicaStatus {
-	only := []replicaStatus{{URL: base}}
+func resolve(ctx context.Context, base string) []Replica {
+	only := []Replica{{URL: base}}
 	u, err := url.Parse(base)
 	if err != nil {
 		return only
@@ -65,7 +65,7 @@ func resolve(ctx context.Context, base string) []replicaStatus {
 	if _, err := netip.ParseAddr(u.Hostname()); err == nil {
 		return only
 	}
-	ctx, cancel := context.WithTimeout(ctx, healthLimit)
+	ctx, cancel := context.WithTimeout(ctx, readinessTimeout)
 	defer cancel()
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", u.Hostname())
 	if err != nil || len(found) == 0 {
@@ -76,16 +76,16 @@ func resolve(ctx context.Context, base string) []replicaStatus {
 		return only
 	}
 	slices.SortFunc(found, netip.Addr.Compare)
-	replicas := make([]replicaStatus, len(found))
+	replicas := make([]Replica, len(found))
 	for i, ip := range found {
 		text := ip.Unmap().String()
-		replicas[i] = replicaStatus{URL: base, IP: &text}
+		replicas[i] = Replica{URL: base, IP: &text}
 	}
 	return replicas
 }
 
 // ask queries the replica and fills in its health.
-func (r *replicaStatus) ask(ctx context.Context) {
+func (r *Replica) ask(ctx context.Context) {
 	if r.State != "" {
 		return // its name did not resolve
 	}
@@ -100,7 +100,7 @@ func (r *replicaStatus) ask(ctx context.Context) {
 		}
 	}
 	defer transport.CloseIdleConnections()
-	status, err := askStatus(ctx, transport, r.URL)
+	status, err := Readiness(ctx, transport, r.URL)
 	if err != nil {
 		if wrapped := errors.Unwrap(err); wrapped != nil {
 			err = wrapped // the address stands beside it
@@ -111,7 +111,7 @@ func (r *replicaStatus) ask(ctx context.Context) {
 	r.fill(status)
 }
 
-func (r *replicaStatus) fill(status proxy.Status) {
+func (r *Replica) fill(status proxy.Status) {
 	started := status.StartedAt.UTC().Truncate(time.Second)
 	r.State, r.Reason, r.Version, r.StartedAt = status.State, status.Reason, &status.Version, console.OptionalTime(&started)
 }

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -14,15 +14,15 @@ const (
 	staleDays = 7 // index coverage of that age; large sites take days to inspect
 )
 
-// archiveStatus shows how far the archive is behind.
-type archiveStatus struct {
+// Archive shows how far the archive is behind.
+type Archive struct {
 	Anchor     string        `json:"anchor"` // the last day that Search Console has complete figures of
-	Counts     archiveCounts `json:"counts"`
-	Properties []archiveLag  `json:"properties"` // the most behind first
+	Counts     ArchiveCounts `json:"counts"`
+	Properties []ArchiveLag  `json:"properties"` // the most behind first
 	Problem    *string       `json:"problem"`
 }
 
-type archiveCounts struct {
+type ArchiveCounts struct {
 	Properties int `json:"properties"` // that are collected
 	Complete   int `json:"complete"`
 	Late       int `json:"late"` // two days behind, or more
@@ -30,7 +30,7 @@ type archiveCounts struct {
 	Left       int `json:"not_collected"` // archived, or of a plan that keeps no history
 }
 
-type archiveLag struct {
+type ArchiveLag struct {
 	ID               string  `json:"id"`
 	GSCProperty      string  `json:"gsc_property"`
 	State            string  `json:"state"` // complete, incomplete (days may be missing before the last), behind, never, or not_collected
@@ -44,7 +44,7 @@ type archiveLag struct {
 }
 
 // properties returns all properties.
-func (v statusView) properties(ctx context.Context) ([]sqlstore.ArchivableProperty, error) {
+func (v view) properties(ctx context.Context) ([]sqlstore.ArchivableProperty, error) {
 	if v.store == nil {
 		return nil, errNoDatabase
 	}
@@ -52,9 +52,9 @@ func (v statusView) properties(ctx context.Context) ([]sqlstore.ArchivableProper
 }
 
 // archive reports how far the archive of each property is behind; err is why the properties could not be read.
-func (v statusView) archive(properties []sqlstore.ArchivableProperty, err error) archiveStatus {
+func (v view) archive(properties []sqlstore.ArchivableProperty, err error) Archive {
 	anchor := v.calendar.Anchor(v.now)
-	s := archiveStatus{Anchor: anchor.String(), Properties: make([]archiveLag, len(properties)), Problem: problem(err)}
+	s := Archive{Anchor: anchor.String(), Properties: make([]ArchiveLag, len(properties)), Problem: problem(err)}
 	for i, p := range properties {
 		lag := v.archiveLag(p, anchor)
 		s.Properties[i] = lag
@@ -67,7 +67,7 @@ func (v statusView) archive(properties []sqlstore.ArchivableProperty, err error)
 		s.Counts.Failing += count(lag.Failures > 0)
 		s.Counts.Late += count(lag.late)
 	}
-	worstFirst(s.Properties, func(l archiveLag) *int {
+	worstFirst(s.Properties, func(l ArchiveLag) *int {
 		if l.State == "not_collected" {
 			return new(int)
 		}
@@ -76,8 +76,8 @@ func (v statusView) archive(properties []sqlstore.ArchivableProperty, err error)
 	return s
 }
 
-func (v statusView) archiveLag(p sqlstore.ArchivableProperty, anchor translate.Date) archiveLag {
-	lag := archiveLag{ID: p.ID, GSCProperty: p.Site, State: "behind", LastArchivedDate: console.OptionalDate(p.State.Last),
+func (v view) archiveLag(p sqlstore.ArchivableProperty, anchor translate.Date) ArchiveLag {
+	lag := ArchiveLag{ID: p.ID, GSCProperty: p.Site, State: "behind", LastArchivedDate: console.OptionalDate(p.State.Last),
 		CollectedAt: console.OptionalTime(p.State.CollectedAt), RestsUntil: v.rest(p.State.CooldownUntil), Failures: p.State.Failures, Note: p.State.Note}
 	if lag.Note == "" {
 		lag.Note = unreadable(p.Property)
@@ -120,12 +120,12 @@ func unreadable(p sqlstore.Property) string {
 }
 
 // older reports whether an instant is at least that many days ago.
-func (v statusView) older(t time.Time, days int) bool {
+func (v view) older(t time.Time, days int) bool {
 	return v.now.Sub(t) >= time.Duration(days)*24*time.Hour
 }
 
 // rest is the end of a site's cooldown, null if it has none.
-func (v statusView) rest(until *time.Time) *string {
+func (v view) rest(until *time.Time) *string {
 	if until == nil || !until.After(v.now) {
 		return nil
 	}
@@ -139,21 +139,21 @@ func count(yes bool) int {
 	return 0
 }
 
-// indexingStatus shows how old the index coverage is.
-type indexingStatus struct {
-	Counts     indexingCounts `json:"counts"`
-	Properties []indexingLag  `json:"properties"` // the oldest first
+// Indexing shows how old the index coverage is.
+type Indexing struct {
+	Counts     IndexingCounts `json:"counts"`
+	Properties []IndexingLag  `json:"properties"` // the oldest first
 	Problem    *string        `json:"problem"`
 }
 
-type indexingCounts struct {
+type IndexingCounts struct {
 	Properties int `json:"properties"` // that are inspected
 	Late       int `json:"late"`       // seven days old, or older
 	Failing    int `json:"failing"`
 	Left       int `json:"not_inspected"` // archived, or of a plan that inspects nothing
 }
 
-type indexingLag struct {
+type IndexingLag struct {
 	ID          string  `json:"id"`
 	GSCProperty string  `json:"gsc_property"`
 	State       string  `json:"state"` // fresh, old, never, or not_inspected
@@ -165,8 +165,8 @@ type indexingLag struct {
 	Note        string  `json:"note"`
 }
 
-func (v statusView) indexing(ctx context.Context) indexingStatus {
-	s := indexingStatus{Properties: []indexingLag{}}
+func (v view) indexing(ctx context.Context) Indexing {
+	s := Indexing{Properties: []IndexingLag{}}
 	if v.store == nil {
 		s.Problem = problem(errNoDatabase)
 		return s
@@ -184,7 +184,7 @@ func (v statusView) indexing(ctx context.Context) indexingStatus {
 		s.Counts.Failing += count(lag.Failures > 0)
 		s.Counts.Late += count(late)
 	}
-	worstFirst(s.Properties, func(l indexingLag) *int {
+	worstFirst(s.Properties, func(l IndexingLag) *int {
 		if l.State == "not_inspected" {
 			return new(int)
 		}
@@ -193,8 +193,8 @@ func (v statusView) indexing(ctx context.Context) indexingStatus {
 	return s
 }
 
-func (v statusView) indexingLag(p sqlstore.InspectableProperty) (lag indexingLag, late bool) {
-	lag = indexingLag{ID: p.ID, GSCProperty: p.Site, State: "fresh", URLs: p.Index.URLs, RefreshedAt: console.OptionalTime(p.Index.RefreshedAt),
+func (v view) indexingLag(p sqlstore.InspectableProperty) (lag IndexingLag, late bool) {
+	lag = IndexingLag{ID: p.ID, GSCProperty: p.Site, State: "fresh", URLs: p.Index.URLs, RefreshedAt: console.OptionalTime(p.Index.RefreshedAt),
 		RestsUntil: v.rest(p.Index.CooldownUntil), Failures: p.Index.Failures, Note: p.Index.Note}
 	if at := p.Index.RefreshedAt; at != nil {
 		days := int(v.now.Sub(*at).Hours() / 24)

@@ -1,0 +1,145 @@
+// Package status shows an operator the health of a deployment: replicas, Redis, database, connections, archive, index coverage
+// and budgets. A [Report] is for the command sara status; [Register] exports the parts that alerts need as metrics.
+//
+// Each part reads what it can, and reports what it could not read. Nothing is changed.
+package status
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/settings"
+	"sara/policy"
+	"sara/proxy"
+	"sara/translate"
+)
+
+// Report is the whole status. A part that could not be read completely has a problem, and holds what could be read.
+type Report struct {
+	OK        bool        `json:"ok"`
+	CheckedAt string      `json:"checked_at"`
+	Attention []string    `json:"attention"` // why it is not ok, for people; empty if it is
+	Replicas  []Replica   `json:"replicas"`
+	Redis     Redis       `json:"redis"`
+	Database  Database    `json:"database"`
+	Archive   Archive     `json:"archive"`
+	Indexing  Indexing    `json:"indexing"`
+	Outages   Connections `json:"connections"`
+	Budgets   Budgets     `json:"budgets"`
+}
+
+// attend adds a line to what needs attention.
+func (r *Report) attend(format string, args ...any) {
+	r.Attention = append(r.Attention, fmt.Sprintf(format, args...))
+}
+
+// Look queries the replicas by the URLs of their admin endpoints, Redis and the database. It changes nothing. Its error is a bug:
+// what cannot be read is a problem in the report.
+func Look(ctx context.Context, s settings.Store, replicas []string, plans policy.Plans, now time.Time) (*Report, error) {
+	calendar, err := translate.NewCalendar()
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{CheckedAt: console.Timestamp(now), Attention: []string{}, Replicas: []Replica{}}
+	var asking sync.WaitGroup
+	asking.Go(func() { r.Replicas = askReplicas(ctx, replicas) })
+	var counted sharedCounts
+	asking.Go(func() { r.Redis, counted = askRedis(ctx, s.RedisURL) })
+	asking.Wait()
+	defer counted.close()
+	store, err := backend.OpenDatabaseReadOnly(ctx, s)
+	if store != nil {
+		defer func() { _ = store.Close() }() // only read
+	}
+	r.Database = askDatabase(ctx, store, s.DatabaseURL.String(), err)
+	v := view{store: store, plans: plans, calendar: calendar, now: now, counted: counted}
+	properties, err := v.properties(ctx)
+	r.Archive = v.archive(properties, err)
+	r.Indexing = v.indexing(ctx)
+	r.Outages = v.outages(ctx)
+	r.Budgets = v.budgets(ctx, properties)
+	r.judge()
+	return r, nil
+}
+
+// view is what the parts of a status are computed from.
+type view struct {
+	store    *sqlstore.Store // nil if it could not be opened
+	plans    policy.Plans
+	calendar translate.Calendar
+	now      time.Time
+	counted  sharedCounts
+}
+
+var errNoDatabase = errors.New("the database could not be read")
+
+// problem is the text of an error in a part of the status, null for none.
+func problem(err error) *string {
+	if err == nil {
+		return nil
+	}
+	text := backend.OneLine(err)
+	return &text
+}
+
+// judge decides what needs attention.
+func (r *Report) judge() {
+	for _, replica := range r.Replicas {
+		if replica.State != proxy.StateReady {
+			r.attend("replica %s is %s", replica.address(), strings.TrimSuffix(replica.State+": "+replica.Reason, ": "))
+		}
+	}
+	switch {
+	case r.Redis.State == redisAway:
+		r.attend("Redis: %s", console.Cell(r.Redis.Problem))
+	case r.Redis.Problem != nil:
+		r.attend("Redis does not report all of its state: %s", *r.Redis.Problem)
+	}
+	switch d := r.Database; {
+	case d.Problem != nil:
+		r.attend("database: %s", *d.Problem)
+	case d.Schema > d.Known:
+		r.attend("database: the schema has version %d, but this program knows only versions up to %d: run the newer program", d.Schema, d.Known)
+	case d.Schema < d.Known:
+		r.attend("database: the schema has version %d, the latest is %d: run sara migrate", d.Schema, d.Known)
+	}
+	for _, part := range []struct {
+		name    string
+		problem *string
+	}{{"archive", r.Archive.Problem}, {"indexing", r.Indexing.Problem}, {"connections", r.Outages.Problem}, {"budgets", r.Budgets.Problem}} {
+		if part.problem != nil && r.Database.Problem == nil {
+			r.attend("%s: %s", part.name, *part.problem)
+		}
+	}
+	if n := len(r.Outages.Unhealthy); n > 0 {
+		r.attend("%d of %d connections fail", n, r.Outages.Total)
+	}
+	if n := r.Archive.Counts.Late; n > 0 {
+		r.attend("the archive of %d of %d properties is %d days or more behind", n, r.Archive.Counts.Properties, lateDays)
+	}
+	if n := r.Indexing.Counts.Late; n > 0 {
+		r.attend("the index coverage of %d of %d properties is %d days old or older", n, r.Indexing.Counts.Properties, staleDays)
+	}
+	r.OK = len(r.Attention) == 0
+}
+
+// worstFirst sorts by lag in days, the largest first; what was never done comes before all.
+func worstFirst[S any](list []S, lag func(S) *int) {
+	days := func(of S) int {
+		if n := lag(of); n != nil {
+			return *n
+		}
+		return math.MaxInt
+	}
+	slices.SortStableFunc(list, func(a, b S) int { return cmp.Compare(days(b), days(a)) })
+}
