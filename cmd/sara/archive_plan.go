@@ -9,6 +9,7 @@ import (
 	"sara/archive"
 	"sara/cmd/sara/internal/console"
 	"sara/proxy/jobs/collector"
+	"sara/proxy/jobs/schedule"
 	"sara/translate"
 )
 
@@ -121,7 +122,7 @@ func callLines(when string, properties, each int, formula string) []planLine {
 	}{
 		{"one property, at its site's limit", "site", int64(each), collector.DefaultPerSite, upstreamPerSite},
 		{"if one connection reads all", "connection", calls, collector.DefaultPerConnection, upstreamPerUser},
-		{"all, at the project's limit", "project", calls, collector.DefaultTotal, upstreamPerProject},
+		{"all, at the project's limit", "project", calls, schedule.DefaultTotal, upstreamPerProject},
 	} {
 		lines = append(lines, planLine{when, limit.name, minutes(limit.calls, float64(limit.share)), "min",
 			fmt.Sprintf("%d calls / %d a minute, the collector's share of a %s's %d (alone: %d min)", limit.calls, limit.share,

@@ -15,6 +15,7 @@ import (
 	"sara/archive/bucket"
 	"sara/archive/sqlstore"
 	"sara/proxy/jobs/collector"
+	"sara/proxy/jobs/schedule"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -81,8 +82,8 @@ func TestThePlanIsWhatTheCollectorDoes(t *testing.T) {
 	}
 	const fast = 100_000_000
 	source := new(countingGateway)
-	c, err := collector.New(collector.Config{History: history, Gateway: source, Store: noStore{}, Now: func() time.Time { return now },
-		PerSite: fast, PerConnection: fast, Total: fast})
+	c, err := collector.New(collector.Config{History: history, Gateway: source, Store: noStore{}, PerSite: fast, PerConnection: fast,
+		RunConfig: schedule.RunConfig{Now: func() time.Time { return now }, Total: fast}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 	"sara/proxy/jobs/collector"
+	"sara/proxy/jobs/schedule"
 	"sara/proxy/upstream"
 )
 
@@ -80,7 +81,8 @@ func (c *collectCommand) collect(ctx context.Context, con *console.Console, sour
 		return err
 	}
 	progress, end := newProgress(con.Stderr, collecting)
-	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.gateway, Store: source.store, Progress: progress, Now: con.Now})
+	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.gateway, Store: source.store,
+		RunConfig: schedule.RunConfig{Progress: progress, Now: con.Now}})
 	if err != nil {
 		return err
 	}
@@ -137,7 +139,7 @@ func ended[R console.Record](con *console.Console, o console.Output, records []R
 // newCollector returns a collector with the limits of the settings.
 func newCollector(pace settings.Pace, config collector.Config) (*collector.Collector, error) {
 	config.PerSite, config.PerConnection = pace.CollectRate.N, 2*pace.CollectRate.N
-	config.Total = max(collector.DefaultTotal, config.PerConnection)
+	config.Total = max(schedule.DefaultTotal, config.PerConnection)
 	return collector.New(config)
 }
 
@@ -149,8 +151,8 @@ func dailyCollection(s settings.Collector, config proxy.Config, history collecto
 	}
 	source := &searchConsole{gateway: config.Upstream, store: config.Store, plans: config.Plans}
 	log := jobLog{config.Log, collecting}
-	work, err := newCollector(s.Pace, collector.Config{History: history, Gateway: source.gateway, Store: source.store, Busy: server.Busy,
-		Progress: log, Now: config.Now})
+	work, err := newCollector(s.Pace, collector.Config{History: history, Gateway: source.gateway, Store: source.store,
+		RunConfig: schedule.RunConfig{Progress: log, Busy: server.Busy, Now: config.Now}})
 	if err != nil {
 		return nil, err
 	}

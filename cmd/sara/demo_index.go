@@ -9,6 +9,7 @@ import (
 	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/proxy/jobs/inspector"
+	"sara/proxy/jobs/schedule"
 	"sara/proxy/jobs/sitemap"
 	"sara/translate"
 )
@@ -64,7 +65,8 @@ func (h *historian) inspect(ctx context.Context, p inspector.Property, source *s
 		return err
 	}
 	work, err := inspector.New(inspector.Config{Store: source.store, Gateway: source.gateway, Sitemaps: sitemaps, Quota: storedQuota{source.store},
-		Leases: source.store, Holder: uuid.NewString(), History: history, Now: h.now, PerSite: perMinute, Total: perMinute})
+		Leases: source.store, Holder: uuid.NewString(), History: history,
+		RunConfig: schedule.RunConfig{Now: h.now, Total: perMinute}, PerSite: perMinute})
 	if err != nil {
 		return err
 	}

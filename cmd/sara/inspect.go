@@ -17,6 +17,7 @@ import (
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 	"sara/proxy/jobs/inspector"
+	"sara/proxy/jobs/schedule"
 	"sara/proxy/jobs/sitemap"
 	"sara/proxy/upstream"
 )
@@ -95,7 +96,8 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, sour
 		defer func() { err = errors.Join(err, redis.Close()) }()
 	}
 	progress, end := newProgress(con.Stderr, inspecting)
-	work, err := newInspector(c.Sitemaps, inspector.Config{Gateway: source.gateway, Quota: quotaOf(source.store, redis), Progress: progress, Now: con.Now}, source.store, history)
+	work, err := newInspector(c.Sitemaps, inspector.Config{Gateway: source.gateway, Quota: quotaOf(source.store, redis),
+		RunConfig: schedule.RunConfig{Progress: progress, Now: con.Now}}, source.store, history)
 	if err != nil {
 		return err
 	}
@@ -163,8 +165,8 @@ func dailyInspection(s settings.Inspector, config proxy.Config, history *archive
 	}
 	source := &searchConsole{gateway: config.Upstream, store: config.Store, plans: config.Plans}
 	log := newInspectionLog(config.Log, config.Registry)
-	work, err := newInspector(s.Sitemaps, inspector.Config{Gateway: source.gateway, Quota: quotaOf(config.Store, config.Redis), Progress: log, Busy: server.Busy, Now: config.Now},
-		config.Store, history)
+	work, err := newInspector(s.Sitemaps, inspector.Config{Gateway: source.gateway, Quota: quotaOf(config.Store, config.Redis),
+		RunConfig: schedule.RunConfig{Progress: log, Busy: server.Busy, Now: config.Now}}, config.Store, history)
 	if err != nil {
 		return nil, err
 	}

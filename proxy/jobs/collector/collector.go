@@ -18,33 +18,24 @@ type Config struct {
 	History History
 	Gateway Gateway
 	Store   Store
-
-	Progress schedule.Progress // nil: not observed
-	Busy     func() bool       // reports whether the server is busy with customers' requests; nil: never
-	Now      func() time.Time  // decides the day, and is the clock of what the Store gets; nil: time.Now
+	schedule.RunConfig
 
 	// Calls per minute. The upstream allows 1,200 for a site and for a user, which is a connection; customers need some of them.
 	PerSite       int // 0: DefaultPerSite
 	PerConnection int // 0: DefaultPerConnection
-	Total         int // 0: DefaultTotal
 
-	Parallel   int           // properties at a time; 0: DefaultParallel
-	FlushDays  int           // days of a property to buffer before they are written; 0: DefaultFlushDays
-	GraceDays  int           // how many days past the retention of the plan are kept; 0: DefaultGraceDays
-	RetryPause time.Duration // before the first retry of a property, doubled with each one; 0: DefaultRetryPause
-	BusyLimit  time.Duration // how long one call yields to customers at most; 0: DefaultBusyLimit
+	Parallel  int // properties at a time; 0: DefaultParallel
+	FlushDays int // days of a property to buffer before they are written; 0: DefaultFlushDays
+	GraceDays int // how many days past the retention of the plan are kept; 0: DefaultGraceDays
 }
 
 // Defaults of a Config.
 const (
 	DefaultPerSite       = 300
 	DefaultPerConnection = 600
-	DefaultTotal         = 10_000
 	DefaultParallel      = 16
 	DefaultFlushDays     = 10
 	DefaultGraceDays     = 30
-	DefaultRetryPause    = time.Minute
-	DefaultBusyLimit     = 30 * time.Second
 )
 
 const (
@@ -100,23 +91,12 @@ func New(c Config) (*Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Progress == nil {
-		c.Progress = schedule.NoProgress{}
-	}
-	if c.Busy == nil {
-		c.Busy = func() bool { return false }
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
+	c.RunConfig = c.RunConfig.WithDefaults()
 	c.PerSite = cmp.Or(c.PerSite, DefaultPerSite)
 	c.PerConnection = cmp.Or(c.PerConnection, DefaultPerConnection)
-	c.Total = cmp.Or(c.Total, DefaultTotal)
 	c.Parallel = cmp.Or(c.Parallel, DefaultParallel)
 	c.FlushDays = cmp.Or(c.FlushDays, DefaultFlushDays)
 	c.GraceDays = cmp.Or(c.GraceDays, DefaultGraceDays)
-	c.RetryPause = cmp.Or(c.RetryPause, DefaultRetryPause)
-	c.BusyLimit = cmp.Or(c.BusyLimit, DefaultBusyLimit)
 	return &Collector{config: c, calendar: calendar}, nil
 }
 

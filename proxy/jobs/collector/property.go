@@ -191,12 +191,8 @@ func hasTraffic(rows *translate.Rows) bool {
 // query makes one call when the limits and the traffic of customers allow it. It waits no longer than BusyLimit for customers,
 // because the upstream drops a day every day. The limits have no burst, because the upstream counts bursts, too.
 func (r *run) query(ctx context.Context, p Property, q translate.Query) (*translate.Rows, error) {
-	if err := r.limiter.Wait(ctx, schedule.Limit{Name: "site " + p.Site, PerMinute: r.config.PerSite},
-		schedule.Limit{Name: "connection " + p.ConnectionID, PerMinute: r.config.PerConnection},
-		schedule.Limit{Name: "all", PerMinute: r.config.Total}); err != nil {
-		return nil, err
-	}
-	if err := schedule.YieldToTraffic(ctx, r.config.Busy, r.config.BusyLimit); err != nil {
+	if err := r.config.Pace(ctx, &r.limiter, schedule.Limit{Name: "site " + p.Site, PerMinute: r.config.PerSite},
+		schedule.Limit{Name: "connection " + p.ConnectionID, PerMinute: r.config.PerConnection}); err != nil {
 		return nil, err
 	}
 	if err := r.knownFailure(p); err != nil {

@@ -295,8 +295,8 @@ func TestCallsYieldToTrafficUpToTheLimit(t *testing.T) {
 		b.run(b.paced(func(c *Config) { c.Busy = func() bool { return true } }), "blog")
 		calls := b.calls()
 		for i := range calls[1:] {
-			if since := calls[i+1].at.Sub(calls[i].at); since < DefaultBusyLimit || since > DefaultBusyLimit+time.Second {
-				t.Errorf("yielded for %s, want %s", since, DefaultBusyLimit)
+			if since := calls[i+1].at.Sub(calls[i].at); since < schedule.DefaultBusyLimit || since > schedule.DefaultBusyLimit+time.Second {
+				t.Errorf("yielded for %s, want %s", since, schedule.DefaultBusyLimit)
 			}
 		}
 		b.wantWhole("shop", "blog")

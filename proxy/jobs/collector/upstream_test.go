@@ -17,6 +17,7 @@ import (
 	"sara/archive"
 	"sara/archive/bucket"
 	"sara/archive/sqlstore"
+	"sara/proxy/jobs/schedule"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -282,8 +283,8 @@ func openHistory(t testing.TB, location string) *archive.History {
 func (w *fakeUpstream) collector(location string, change ...func(*Config)) *Collector {
 	w.t.Helper()
 	const unpaced = 60_000_000
-	config := Config{History: openHistory(w.t, location), Gateway: w, Store: w, Now: w.now,
-		PerSite: unpaced, PerConnection: unpaced, Total: unpaced}
+	config := Config{History: openHistory(w.t, location), Gateway: w, Store: w,
+		RunConfig: schedule.RunConfig{Now: w.now, Total: unpaced}, PerSite: unpaced, PerConnection: unpaced}
 	for _, f := range change {
 		f(&config)
 	}

@@ -218,12 +218,8 @@ func (x *inspection) othersAnswered() bool {
 // call makes one call when the limits, the traffic of customers and the quota allow it.
 func (x *inspection) call(ctx context.Context, url string) (upstream.Inspection, error) {
 	p := x.task.Property
-	if err := x.limiter.Wait(x.active,
-		schedule.Limit{Name: "site " + p.Site, PerMinute: x.config.PerSite, Burst: min(maxBurst, x.config.PerSite/burstFraction)},
-		schedule.Limit{Name: "all", PerMinute: x.config.Total}); err != nil {
-		return upstream.Inspection{}, err
-	}
-	if err := schedule.YieldToTraffic(x.active, x.config.Busy, x.config.BusyLimit); err != nil {
+	limit := schedule.Limit{Name: "site " + p.Site, PerMinute: x.config.PerSite, Burst: min(maxBurst, x.config.PerSite/burstFraction)}
+	if err := x.config.Pace(x.active, &x.limiter, limit); err != nil {
 		return upstream.Inspection{}, err
 	}
 	if err := x.lost.Err(p.ConnectionID); err != nil {

@@ -24,32 +24,24 @@ type Config struct {
 	Leases   schedule.Leases
 	Holder   string // the name of this process, unique among those that share the Leases
 
-	History  History           // nil: there is no archive, so URLs come from sitemaps only
-	Progress schedule.Progress // nil: not observed
-	Busy     func() bool       // reports whether the server is busy with customers' requests; nil: never
-	Now      func() time.Time  // decides the day, and is the clock of what the Store gets; nil: time.Now
+	History History // nil: there is no archive, so URLs come from sitemaps only
+	schedule.RunConfig
 
 	// Inspections per minute. A site also has a burst of a nineteenth of PerSite, at most 30. The default and its burst add up
 	// to the limit of the upstream.
 	PerSite int // 0: DefaultPerSite
-	Total   int // 0: DefaultTotal
 
 	Parallel            int           // properties at a time; 0: DefaultParallel
 	ParallelInspections int           // of one property at a time; 0: DefaultParallelInspections
 	Wait                time.Duration // for the lease of a property; 0: DefaultWait
-	RetryPause          time.Duration // before the first retry of a call, doubled with each one; 0: DefaultRetryPause
-	BusyLimit           time.Duration // how long one inspection yields to customers at most; 0: DefaultBusyLimit
 }
 
 // Defaults of a Config.
 const (
 	DefaultPerSite             = 570
-	DefaultTotal               = 10_000
 	DefaultParallel            = 8
 	DefaultParallelInspections = 8
 	DefaultWait                = schedule.LeaseTTL + 5*time.Second // long enough for the lease of a dead holder to expire
-	DefaultRetryPause          = time.Minute
-	DefaultBusyLimit           = 30 * time.Second
 )
 
 const (
@@ -137,22 +129,11 @@ func New(c Config) (*Inspector, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Progress == nil {
-		c.Progress = schedule.NoProgress{}
-	}
-	if c.Busy == nil {
-		c.Busy = func() bool { return false }
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
+	c.RunConfig = c.RunConfig.WithDefaults()
 	c.PerSite = cmp.Or(c.PerSite, DefaultPerSite)
-	c.Total = cmp.Or(c.Total, DefaultTotal)
 	c.Parallel = cmp.Or(c.Parallel, DefaultParallel)
 	c.ParallelInspections = cmp.Or(c.ParallelInspections, DefaultParallelInspections)
 	c.Wait = cmp.Or(c.Wait, DefaultWait)
-	c.RetryPause = cmp.Or(c.RetryPause, DefaultRetryPause)
-	c.BusyLimit = cmp.Or(c.BusyLimit, DefaultBusyLimit)
 	return &Inspector{config: c, calendar: calendar}, nil
 }
 

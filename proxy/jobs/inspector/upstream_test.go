@@ -14,6 +14,7 @@ import (
 
 	"sara/archive"
 	"sara/archive/sqlstore"
+	"sara/proxy/jobs/schedule"
 	"sara/proxy/jobs/sitemap"
 	"sara/proxy/upstream"
 	"sara/translate"
@@ -288,8 +289,9 @@ func (w *fakeUpstream) Ended(_ upstream.Target, err error) { w.record("ended %t"
 func (w *fakeUpstream) inspector(change ...func(*Config)) *Inspector {
 	w.t.Helper()
 	const unpaced = 60_000_000
-	config := Config{Store: w.store, Gateway: w, Sitemaps: w, Quota: w, Leases: w.store, Holder: "test", History: fakeHistory{w}, Progress: w,
-		Now: func() time.Time { return w.now() }, PerSite: unpaced, Total: unpaced, ParallelInspections: 1}
+	config := Config{Store: w.store, Gateway: w, Sitemaps: w, Quota: w, Leases: w.store, Holder: "test", History: fakeHistory{w},
+		RunConfig: schedule.RunConfig{Progress: w, Now: func() time.Time { return w.now() }, Total: unpaced},
+		PerSite:   unpaced, ParallelInspections: 1}
 	for _, f := range change {
 		f(&config)
 	}

@@ -1,6 +1,6 @@
 // Package schedule is what the background jobs share: the collector of the archive and the inspector of URLs. A Job runs once
-// a day on one of any number of replicas; Limiter, Sleep and YieldToTraffic pace its calls, KindOf and Backoff decide what is
-// retried, and Progress reports how it goes.
+// a day on one of any number of replicas. RunConfig paces the calls of a run, KindOf and Backoff decide what is retried, and
+// Progress reports how it goes.
 //
 // # Leases
 //

@@ -1,0 +1,49 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"time"
+)
+
+// RunConfig is what the configurations of both jobs have in common. Its zero members have defaults.
+type RunConfig struct {
+	Progress   Progress         // nil: not observed
+	Busy       func() bool      // reports whether the server is busy with customers' requests; nil: never
+	Now        func() time.Time // decides the day, and is the clock of what is stored; nil: time.Now
+	Total      int              // calls per minute, of all sites together; 0: DefaultTotal
+	RetryPause time.Duration    // before the first retry, doubled with each one; 0: DefaultRetryPause
+	BusyLimit  time.Duration    // how long one call yields to customers at most; 0: DefaultBusyLimit
+}
+
+// Defaults of a RunConfig.
+const (
+	DefaultTotal      = 10_000
+	DefaultRetryPause = time.Minute
+	DefaultBusyLimit  = 30 * time.Second
+)
+
+// WithDefaults returns the configuration with its defaults filled in.
+func (c RunConfig) WithDefaults() RunConfig {
+	if c.Progress == nil {
+		c.Progress = NoProgress{}
+	}
+	if c.Busy == nil {
+		c.Busy = func() bool { return false }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	c.Total = cmp.Or(c.Total, DefaultTotal)
+	c.RetryPause = cmp.Or(c.RetryPause, DefaultRetryPause)
+	c.BusyLimit = cmp.Or(c.BusyLimit, DefaultBusyLimit)
+	return c
+}
+
+// Pace waits until the limits and Total allow one more call, and then while the server is busy, but no longer than BusyLimit.
+func (c *RunConfig) Pace(ctx context.Context, limiter *Limiter, limits ...Limit) error {
+	if err := limiter.Wait(ctx, append(limits, Limit{Name: "all", PerMinute: c.Total})...); err != nil {
+		return err
+	}
+	return YieldToTraffic(ctx, c.Busy, c.BusyLimit)
+}
