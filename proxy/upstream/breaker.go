@@ -22,7 +22,7 @@ type state uint8
 const (
 	closed   state = iota // calls pass
 	open                  // calls are refused; the first one after the open time becomes the probe
-	halfOpen              // the probe is in flight; other calls are refused
+	halfOpen              // half-open: the probe is in flight, other calls are refused
 )
 
 // A breaker is a circuit breaker. It is safe for concurrent use.

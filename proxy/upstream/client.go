@@ -264,8 +264,8 @@ func isUnauthorized(err error) bool {
 	return ok && failure.Kind == Revoked
 }
 
-// exponentialBackoff is 200 ms, 400 ms, …, each with jitter: a random part of up to one half is taken off, so that callers
-// who failed together do not come back together.
+// exponentialBackoff is exponential backoff with jitter: 200 ms, 400 ms, …, minus a random part of up to one half, so that
+// callers who failed together do not come back together.
 func exponentialBackoff(attempt int) time.Duration {
 	full := min(200*time.Millisecond<<min(attempt-1, 10), maxPause)
 	return full/2 + rand.N(full/2)
