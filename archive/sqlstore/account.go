@@ -16,7 +16,7 @@ type Account struct {
 	ID        string
 	Name      string
 	Plan      string
-	Until     *translate.Date // last day of the plan, included, in UTC; nil when it does not end
+	Until     *translate.Date // last day of the plan, inclusive, in UTC; nil for no end
 	CreatedAt time.Time
 }
 
@@ -27,7 +27,7 @@ func scanAccount(row scanner) (a Account, err error) {
 	return a, err
 }
 
-// AddAccount adds an account with a plan that lasts through until, or on when that is nil.
+// AddAccount adds an account with a plan that lasts through until; nil for no end.
 func (s *Store) AddAccount(ctx context.Context, name, plan string, until *translate.Date) (Account, error) {
 	if err := errors.Join(checkName("account name", name, maxName), checkPlan(plan)); err != nil {
 		return Account{}, err
@@ -48,7 +48,7 @@ func (s *Store) AddAccount(ctx context.Context, name, plan string, until *transl
 	return a, nil
 }
 
-// SetPlan changes the plan of an account and until when it lasts; nil means without end.
+// SetPlan changes the plan of an account, which lasts through until; nil for no end.
 func (s *Store) SetPlan(ctx context.Context, account, plan string, until *translate.Date) (Account, error) {
 	if err := checkPlan(plan); err != nil {
 		return Account{}, err
@@ -70,7 +70,7 @@ func (s *Store) SetPlan(ctx context.Context, account, plan string, until *transl
 	return changed, nil
 }
 
-// Accounts lists the accounts, the oldest first.
+// Accounts lists the accounts, oldest first.
 func (s *Store) Accounts(ctx context.Context) ([]Account, error) {
 	accounts, err := all(ctx, s.db, scanAccount, "SELECT "+accountColumns+" FROM accounts ORDER BY created_at, id")
 	if err != nil {
@@ -97,12 +97,12 @@ func findAccount(ctx context.Context, q querier, reference string) (Account, err
 
 func checkPlan(plan string) error {
 	if plan == "" || len(plan) > maxPlanName || strings.Trim(plan, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
-		return &InputError{"plan", fmt.Sprintf("%q is not 1 to %d of lower-case letters, digits, - and _", plan, maxPlanName)}
+		return &InputError{"plan", fmt.Sprintf("%q must be 1 to %d lower-case letters, digits, - and _", plan, maxPlanName)}
 	}
 	return nil
 }
 
-// optionalDay is the stored form of a day that may be absent.
+// optionalDay is the stored form of an optional day.
 func optionalDay(d *translate.Date) any {
 	if d == nil {
 		return nil

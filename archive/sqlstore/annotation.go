@@ -10,7 +10,7 @@ import (
 	"sara/translate"
 )
 
-// An Annotation is a dated remark about a property.
+// An Annotation is a dated note on a property.
 type Annotation struct {
 	ID        string
 	Date      translate.Date
@@ -30,8 +30,8 @@ func scanAnnotation(row scanner) (a Annotation, err error) {
 	return a, err
 }
 
-// AddAnnotation adds an annotation with the Date, Title, Note and Color of a to a property, and returns it as stored.
-// Without a color it is blue.
+// AddAnnotation adds an annotation with the Date, Title, Note and Color of a to a property, and returns it as stored. The default
+// color is blue.
 func (s *Store) AddAnnotation(ctx context.Context, property string, a Annotation) (Annotation, error) {
 	if a.Color == "" {
 		a.Color = defaultColor
@@ -60,8 +60,8 @@ func (s *Store) AddAnnotation(ctx context.Context, property string, a Annotation
 	return a, nil
 }
 
-// Annotations returns the annotations of a property whose date is from..to, both included and both optional, by date
-// and then in the order they were added.
+// Annotations returns the annotations of a property from one date to another, both inclusive and optional. They are ordered by
+// date, then in the order they were added.
 func (s *Store) Annotations(ctx context.Context, propertyID string, from, to *translate.Date) ([]Annotation, error) {
 	first, last := translate.NewDate(1, time.January, 1), translate.NewDate(9999, time.December, 31)
 	if from != nil {
@@ -106,5 +106,5 @@ func checkAnnotation(a Annotation) error {
 	if digits, ok := strings.CutPrefix(a.Color, "#"); ok && len(digits) == 6 && strings.Trim(digits, "0123456789abcdefABCDEF") == "" {
 		return nil
 	}
-	return &InputError{"color", fmt.Sprintf("%q is none of red, orange, yellow, green, blue, purple, pink, gray, #rrggbb", a.Color)}
+	return &InputError{"color", fmt.Sprintf("%q is not red, orange, yellow, green, blue, purple, pink, gray or #rrggbb", a.Color)}
 }

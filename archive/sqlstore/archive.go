@@ -10,15 +10,14 @@ import (
 	"sara/translate"
 )
 
-// An ArchiveState is what people and the API want to know of a property's archive. It is an index: the truth is in the
-// archive's own objects.
+// An ArchiveState summarizes a property's archive for operators and the API. The archive's objects are the source of truth.
 type ArchiveState struct {
 	PropertyID    string
 	First, Last   *translate.Date // first and last archived day; nil while nothing is archived
-	CollectedAt   *time.Time      // when the last run began that collected all there was; nil for never
-	CooldownUntil *time.Time      // until when its site is not to be asked; nil when it may be
-	Failures      int             // attempts to collect it that have failed since the last that did not
-	Note          string          // why the last attempt failed, for people; empty if it did not
+	CollectedAt   *time.Time      // start of the last run that completed; nil for never
+	CooldownUntil *time.Time      // no calls to its site until then; nil for no cooldown
+	Failures      int             // failed runs since the last success
+	Note          string          // why the last run failed, for operators; empty if it did not
 }
 
 func scanArchiveState(row scanner) (a ArchiveState, err error) {
@@ -30,7 +29,7 @@ func scanArchiveState(row scanner) (a ArchiveState, err error) {
 const selectArchiveState = "SELECT property_id, first_day, last_day, collected_at, rests_until, failures, note" +
 	" FROM archive_states WHERE property_id = $1"
 
-// ArchiveState returns what is known of a property's archive; false when nobody has collected it yet.
+// ArchiveState returns the state of a property's archive; false if it was never collected.
 func (s *Store) ArchiveState(ctx context.Context, propertyID string) (ArchiveState, bool, error) {
 	a, err := one(ctx, s.db, scanArchiveState, selectArchiveState, propertyID)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -42,8 +41,8 @@ func (s *Store) ArchiveState(ctx context.Context, propertyID string) (ArchiveSta
 	return a, true, nil
 }
 
-// SaveArchiveState replaces what is known of a property's archive. A note that is not fit to be stored is made so.
-// Generation stays as it is; Edition grows if other days are stored now, since that is served.
+// SaveArchiveState replaces the state of a property's archive. It cleans the note. Generation stays the same; Edition advances if
+// the range of archived days has changed, which the API serves.
 func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) error {
 	err := s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		before, err := one(ctx, tx, scanArchiveState, selectArchiveState, a.PropertyID)
@@ -70,11 +69,11 @@ func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) error {
 
 func isSameDay(a, b *translate.Date) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// An ArchivableProperty is a property with what collecting its archive needs to know besides.
+// An ArchivableProperty is a property with its account's plan and the state of its archive.
 type ArchivableProperty struct {
 	Property
 	Plan  string       // of the account that its workspace belongs to
-	State ArchiveState // only its PropertyID is set when nobody has collected it yet
+	State ArchiveState // only PropertyID is set if it was never collected
 }
 
 const selectArchivable = "SELECT " + propertyColumns + ", a.plan, s.collected_at, s.rests_until," +
@@ -93,7 +92,7 @@ func scanArchivable(row scanner) (p ArchivableProperty, err error) {
 	return p, err
 }
 
-// joined is a row whose last columns go elsewhere than those before.
+// joined scans the last columns of a row into rest.
 type joined struct {
 	scanner
 	rest []any
@@ -101,8 +100,7 @@ type joined struct {
 
 func (j joined) Scan(dest ...any) error { return j.scanner.Scan(append(dest, j.rest...)...) }
 
-// ArchivableProperties returns every property by name, archived and unreadable ones too, with its plan and the state of its
-// archive.
+// ArchivableProperties returns all properties ordered by name, archived and unreadable ones too, with plan and state.
 func (s *Store) ArchivableProperties(ctx context.Context) ([]ArchivableProperty, error) {
 	properties, err := all(ctx, s.db, scanArchivable, selectArchivable)
 	if err != nil {

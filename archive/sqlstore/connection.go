@@ -12,7 +12,7 @@ import (
 	"sara/policy"
 )
 
-// Kinds of upstream credentials, as Google's JSON names them.
+// Kinds of upstream credentials, as they are named in Google's JSON.
 const (
 	ServiceAccount = "service_account"
 	AuthorizedUser = "authorized_user"
@@ -27,7 +27,7 @@ type Connection struct {
 	WorkspaceName string
 	Name          string // unique in its workspace
 	Kind          string // ServiceAccount or AuthorizedUser
-	Identity      string // the service account's e-mail address or the OAuth client's id, to recognise it by
+	Identity      string // the service account's e-mail address or the OAuth client's id
 	CreatedAt     time.Time
 }
 
@@ -43,8 +43,8 @@ func scanConnection(row scanner) (c Connection, err error) {
 	return c, err
 }
 
-// AddConnection adds a connection to a workspace. The credentials are the JSON of a service account or an authorized
-// user as Google issues it, and are stored encrypted. Without a name it is called by its identity, numbered when taken.
+// AddConnection adds a connection to a workspace. The credentials are the JSON of a service account or an authorized user as Google
+// issues it, and are stored encrypted. The default name is the identity, with a number if that is in use.
 func (s *Store) AddConnection(ctx context.Context, workspace, name string, credentials []byte) (Connection, error) {
 	kind, identity, err := readCredentials(credentials)
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *Store) AddConnection(ctx context.Context, workspace, name string, crede
 	return c, nil
 }
 
-// ReplaceCredentials gives a connection new credentials: its revision grows, and it and its properties count as
-// readable again.
+// ReplaceCredentials replaces the credentials of a connection. It increments the revision, and marks the connection as healthy and
+// its properties as readable.
 func (s *Store) ReplaceCredentials(ctx context.Context, connection string, credentials []byte) (Connection, error) {
 	kind, identity, err := readCredentials(credentials)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Store) ReplaceCredentials(ctx context.Context, connection string, crede
 	return c, nil
 }
 
-// Connections lists the connections of every workspace, the oldest first.
+// Connections lists the connections of all workspaces, oldest first.
 func (s *Store) Connections(ctx context.Context) ([]Connection, error) {
 	connections, err := all(ctx, s.db, scanConnection, selectConnections+"ORDER BY c.created_at, c.id")
 	if err != nil {
@@ -133,14 +133,14 @@ func (s *Store) Connection(ctx context.Context, reference string) (Connection, e
 }
 
 func findConnection(ctx context.Context, q querier, reference string) (Connection, error) {
-	found, err := all(ctx, q, scanConnection, selectConnections+"WHERE c.id = $1 OR c.name = $1 ORDER BY c.created_at, c.id",
+	connections, err := all(ctx, q, scanConnection, selectConnections+"WHERE c.id = $1 OR c.name = $1 ORDER BY c.created_at, c.id",
 		lastPart(reference))
 	if err != nil {
 		return Connection{}, fmt.Errorf("find connection %q: %w", reference, err)
 	}
-	candidates := make([]candidate, len(found))
-	byID := make(map[string]Connection, len(found))
-	for i, c := range found {
+	candidates := make([]candidate, len(connections))
+	byID := make(map[string]Connection, len(connections))
+	for i, c := range connections {
 		candidates[i] = candidate{{c.AccountID, c.AccountName}, {c.WorkspaceID, c.WorkspaceName}, {c.ID, c.Name}}
 		byID[c.ID] = c
 	}
@@ -148,9 +148,9 @@ func findConnection(ctx context.Context, q querier, reference string) (Connectio
 	return byID[id], err
 }
 
-// SetConnectionHealth records whether the upstream takes a connection's credentials of a revision, and why not. changed
-// reports whether this call made the difference: of many replicas that see the same failure, one is told so. A connection
-// that is unhealthy already keeps its first note, and one whose credentials were replaced since is left as it is.
+// SetConnectionHealth records whether the upstream accepts a revision of a connection's credentials, and if not, why. changed
+// reports a transition: of many replicas that see the same failure, only one gets true. An unhealthy connection keeps its first
+// note. If the credentials have been replaced since, nothing changes.
 func (s *Store) SetConnectionHealth(ctx context.Context, id string, revision int, healthy bool, note string) (changed bool, err error) {
 	now := s.clock()
 	since := &now
@@ -162,13 +162,13 @@ func (s *Store) SetConnectionHealth(ctx context.Context, id string, revision int
 		healthy, cleanNote(note), optionalMillis(since), id, revision)
 }
 
-// An Outage is a connection that is not healthy.
+// An Outage is an unhealthy connection.
 type Outage struct {
 	Connection
-	Since *time.Time // nil when that was not written down
+	Since *time.Time // nil if it was not recorded
 }
 
-// Outages returns the connections that are not healthy, the longest first.
+// Outages returns the unhealthy connections, the longest outage first.
 func (s *Store) Outages(ctx context.Context) ([]Outage, error) {
 	scan := func(row scanner) (o Outage, err error) {
 		o.Connection, err = scanConnection(joined{row, []any{optionalInstant{&o.Since}}})
@@ -177,12 +177,12 @@ func (s *Store) Outages(ctx context.Context) ([]Outage, error) {
 	outages, err := all(ctx, s.db, scan, "SELECT "+connectionColumns+", c.unhealthy_since"+fromConnections+
 		"WHERE NOT c.healthy ORDER BY coalesce(c.unhealthy_since, 0), c.id")
 	if err != nil {
-		return nil, fmt.Errorf("list the connections that are not healthy: %w", err)
+		return nil, fmt.Errorf("list the unhealthy connections: %w", err)
 	}
 	return outages, nil
 }
 
-// transition runs an update that changes one row or, when the row is in that state already, none.
+// transition runs an update that changes one row, or none if the row is already in that state.
 func (s *Store) transition(ctx context.Context, kind, id, count, update string, args ...any) (changed bool, err error) {
 	err = s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		rows, err := affected(ctx, tx, update, args...)
@@ -192,11 +192,11 @@ func (s *Store) transition(ctx context.Context, kind, id, count, update string, 
 		if changed = rows > 0; changed {
 			return nextEdition(ctx, tx)
 		}
-		known, err := one(ctx, tx, scalar[int], count, id)
+		existing, err := one(ctx, tx, scalar[int], count, id)
 		if err != nil {
 			return fmt.Errorf("look for %s %s: %w", kind, id, err)
 		}
-		if known == 0 {
+		if existing == 0 {
 			return &NotFoundError{kind, id}
 		}
 		return nil
@@ -212,7 +212,7 @@ func (s *Store) transition(ctx context.Context, kind, id, count, update string, 
 
 const selectCredentials = "SELECT credentials, revision FROM connections WHERE id = $1"
 
-// Credentials returns the decrypted JSON of a connection and the revision that it is. The caller owns the bytes.
+// Credentials returns the decrypted JSON of a connection and its revision. The bytes belong to the caller.
 func (s *Store) Credentials(ctx context.Context, connectionID string) (credentials []byte, revision int, err error) {
 	type row struct {
 		sealed   []byte
@@ -236,7 +236,7 @@ func (s *Store) Credentials(ctx context.Context, connectionID string) (credentia
 	return credentials, r.revision, nil
 }
 
-// readCredentials checks that the JSON is complete and returns its kind and whom it identifies.
+// readCredentials checks that the JSON is complete, and returns its kind and its identity.
 func readCredentials(credentials []byte) (kind, identity string, err error) {
 	var c struct {
 		Type         string `json:"type"`
@@ -246,8 +246,8 @@ func readCredentials(credentials []byte) (kind, identity string, err error) {
 		ClientSecret string `json:"client_secret"`
 		RefreshToken string `json:"refresh_token"`
 	}
-	if json.Unmarshal(credentials, &c) != nil { // the parser's message could quote a secret
-		return "", "", &InputError{"credentials", "they are not a JSON object as Google issues it"}
+	if json.Unmarshal(credentials, &c) != nil { // the parser's message may quote a secret
+		return "", "", &InputError{"credentials", "they must be a JSON object as Google issues it"}
 	}
 	incomplete := func(members string) error {
 		return &InputError{"credentials", c.Type + " JSON needs " + members}
@@ -267,8 +267,9 @@ func readCredentials(credentials []byte) (kind, identity string, err error) {
 	return "", "", &InputError{"credentials", `their "type" is neither service_account nor authorized_user`}
 }
 
-// firstFree returns the name under which add, which reports how many rows it added, adds a row: the wanted one, which
-// must not be taken, or without one the first free of derived, derived-2, derived-3 and so on, cut to most bytes.
+// firstFree returns the name of the row that add adds; add returns the number of added rows. It is the wanted name, or an error if
+// that is in use. Without a wanted name it is the first free one of derived, derived-2, derived-3 and so on, truncated to most
+// bytes.
 func firstFree(kind, wanted, derived string, most int, add func(name string) (int64, error)) (string, error) {
 	if wanted != "" {
 		added, err := add(wanted)

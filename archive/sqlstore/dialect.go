@@ -18,7 +18,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// dialect names the database behind a Store, in words for people.
+// dialect is the kind of database of a Store, by its name for users.
 type dialect string
 
 const (
@@ -26,7 +26,7 @@ const (
 	postgresDialect dialect = "PostgreSQL"
 )
 
-// Bounds of the connection pools. SQLite writes one at a time anyway; readers do not wait for the writer.
+// Sizes of the connection pools. SQLite serializes its writers; its readers do not wait for them.
 const (
 	maxSQLiteConns   = 8
 	maxPostgresConns = 16
@@ -35,17 +35,17 @@ const (
 
 func openSQLite(path string) (*sql.DB, error) {
 	if path == "" {
-		return nil, &InputError{"database URL", "sqlite: is not followed by a path"}
+		return nil, &InputError{"database URL", "sqlite: must be followed by a path"}
 	}
-	// A transaction takes the write lock when it begins, so that it waits for its turn instead of failing halfway.
+	// A transaction takes the write lock when it begins (immediate), so that it waits for the lock instead of failing halfway.
 	options := "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)" +
-		"&_pragma=synchronous(NORMAL)&_pragma=mmap_size(268435456)" // a walk through an index copies no pages
+		"&_pragma=synchronous(NORMAL)&_pragma=mmap_size(268435456)" // mmap: index walks copy no pages
 	if path == ":memory:" {
 		db, err := sql.Open("sqlite", "file::memory:"+options)
 		if err != nil {
 			return nil, fmt.Errorf("open a database in memory: %w", err)
 		}
-		db.SetMaxOpenConns(1) // every connection would be a database of its own
+		db.SetMaxOpenConns(1) // each connection has a database of its own
 		return db, nil
 	}
 	if err := createPrivate(path); err != nil {
@@ -64,9 +64,9 @@ func openSQLite(path string) (*sql.DB, error) {
 	return db, nil
 }
 
-// createPrivate makes an empty file that only its owner can read, and its folder, unless they exist. SQLite gives its
-// side files the same mode. An existing file is not even opened, since closing it would drop the locks that SQLite
-// holds on it in this process.
+// createPrivate creates an empty file that only its owner can read, and its folder, unless they exist. SQLite gives its side files
+// the same mode. An existing file must not even be opened: closing it would release the POSIX locks that SQLite holds on it in
+// this process.
 func createPrivate(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -84,9 +84,9 @@ func createPrivate(path string) error {
 func openPostgres(rawURL string) (*sql.DB, error) {
 	config, err := pgx.ParseConfig(rawURL)
 	if err != nil {
-		// The parser's message may hold a part of a badly escaped password.
-		return nil, &InputError{"database URL", "it is not of the form postgres://USER:PASSWORD@HOST:PORT/DATABASE " +
-			"(percent-encode special characters of the password); it is not repeated here because it may hold a password"}
+		// The parser's message may contain a part of a badly escaped password.
+		return nil, &InputError{"database URL", "it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, " +
+			"with special characters of the password percent-encoded (it is not shown here because it may contain a password)"}
 	}
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(maxPostgresConns)
@@ -95,7 +95,7 @@ func openPostgres(rawURL string) (*sql.DB, error) {
 	return db, nil
 }
 
-// isUniqueViolation reports whether the database refused a row because a unique index already holds its value.
+// isUniqueViolation reports whether a unique index refused a row.
 func isUniqueViolation(err error) bool {
 	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
 		return pg.Code == "23505"
@@ -106,7 +106,7 @@ func isUniqueViolation(err error) bool {
 	return false
 }
 
-// isUnknownTable reports whether the database has no table of that name.
+// isUnknownTable reports whether a table of the query does not exist.
 func isUnknownTable(err error) bool {
 	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
 		return pg.Code == "42P01"

@@ -1,25 +1,28 @@
-// Package sqlstore keeps what administrators decide, in SQLite or PostgreSQL: accounts and their plans, people,
-// workspaces and who belongs to them, API keys, upstream connections, properties, and what is known about a property
-// (brand terms, page groups, annotations), how the archive of each property stands, and which of its URLs the upstream has
-// in its index. It knows plans and scopes only by name; what they allow is decided elsewhere. Search data is not kept here.
+// Package sqlstore keeps what administrators configure, in SQLite or PostgreSQL: accounts and their plans, people, workspaces and
+// their members, API keys, upstream connections, properties, and the context of a property (brand terms, page groups,
+// annotations). It also keeps the state of each property's archive, and its URLs with their inspections. Search figures are not
+// kept here.
 //
-// It also keeps the URLs of each property and what the upstream said of them when they were inspected. Results are staged
-// one by one and published together, with their counts: readers see nothing in between. Pages of URLs are cut in an index, one
-// for each order; the counts tell how many there are, and a search for a part of a URL walks through an index.
+// The Store implements policy.Directory and policy.UsageStore, and returns policy's types. What a plan or a scope permits is
+// decided by policy.
 //
-// A lease is what processes take turns by: one row, which one of them holds until it gives it back or it runs out.
+// Inspections are staged one by one and published together with their counts, in one transaction: readers see all of it or
+// nothing. A page of URLs is read from a covering index, one for each order. Totals come from precomputed counts; only a
+// substring search walks an index.
 //
-// One set of queries and one set of migrations serves both databases. Placeholders are numbered in order of appearance,
-// times are stored as Unix milliseconds, and whatever has to sort alike everywhere is stored as bytes.
+// A lease lets one process at a time do a job: one row, which a holder keeps until it releases the lease or lets it expire.
 //
-// Methods for administration take a reference, which is an id or a name, and change the database in one transaction.
-// Methods that serve requests take ids, answer with few queries that use indexes, and never lock. Every call but
-// Migrate is bounded in time, however long its context lives.
+// One set of queries and one set of migrations serves both databases. Placeholders are numbered in order of appearance, times
+// are stored as Unix milliseconds, and whatever must sort alike in both databases is stored as bytes.
 //
-// A Store is safe for concurrent use, also by several processes on one database. Generation tells the caches of this
-// process that something changed; other processes learn of it by reading again.
+// Methods for administration take a reference, which is an id or a name, and change the database in one transaction. Methods
+// that serve requests take ids, run few queries that use indexes, and never lock. Every call but Migrate has a timeout of its
+// own, whatever its context allows.
 //
-// Failure mode: an error of the database is returned as it is, wrapped with the attempt, and nothing of a failed write
-// remains. Errors that a person can act on are typed: InputError, NotFoundError, AmbiguousError, ExistsError,
-// KeyLimitError, SchemaError, ErrNoSecretKey, ErrWrongSecretKey. No error holds a password, a key or a credential.
+// A Store is safe for concurrent use, also by several processes on one database. Generation invalidates the caches of this
+// process after a write; other processes poll Edition.
+//
+// Errors of the database are wrapped with the operation, and a failed write leaves no trace. Errors that a user can act on are
+// typed: InputError, NotFoundError, AmbiguousError, ExistsError, KeyLimitError, SchemaError, ErrNoSecretKey, ErrWrongSecretKey.
+// No error contains a password, a key or a credential.
 package sqlstore

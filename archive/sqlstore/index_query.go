@@ -12,34 +12,34 @@ import (
 	"sara/translate"
 )
 
-// An IndexQuery selects results of a property. Zero fields select all.
+// An IndexQuery selects inspections of a property. Zero fields do not filter.
 type IndexQuery struct {
 	Bucket        translate.Bucket
 	CoverageState string // in any spelling, see translate.FoldCoverage
 	SitemapPath   string
-	Contains      string // a part of the URL, literally, but for the case of ASCII; spaces and other characters percent-encoded
-	// Order is by importance, url, last_crawl_time or last_inspected_at. Equal ones are in the order of their URLs, and those
-	// that were never crawled come last, both ways.
+	Contains      string // a substring of the URL without wildcards, ASCII case-insensitive, otherwise percent-encoded
+	// Order is by importance, url, last_crawl_time or last_inspected_at. Ties are ordered by URL. URLs that were never crawled come
+	// last in both directions.
 	Order         translate.Order
 	Limit, Offset int
 }
 
-// An IndexedPage is a part of the results, with how many there are. All of it is of the same time.
+// An IndexedPage is a page of inspections and their total, from one consistent state.
 type IndexedPage struct {
 	State     IndexState
-	Inspected int // URLs of the property that have a result
+	Inspected int // inspected URLs of the property
 	Rows      []Inspection
-	Total     int // results that the query selects
+	Total     int // inspections that match the query
 }
 
 const (
-	// maxReadings is how often a page is read when something is published between its rows and its total.
+	// maxReadings bounds the retries when a publication comes between reading the rows and reading the total.
 	maxReadings = 10
-	// neverRevised is the revision of a property that nobody has collected.
+	// neverRevised is the revision of a property that was never inspected.
 	neverRevised = -1
 )
 
-// IndexedURLs returns a page of the published results of a property.
+// IndexedURLs returns a page of the published inspections of a property.
 func (s *Store) IndexedURLs(ctx context.Context, propertyID string, q IndexQuery) (IndexedPage, error) {
 	page, err := s.readConsistentPage(ctx, propertyID, q)
 	if err != nil {
@@ -68,10 +68,10 @@ func (s *Store) readConsistentPage(ctx context.Context, propertyID string, q Ind
 			return page, nil
 		}
 	}
-	return IndexedPage{}, fmt.Errorf("something was published each of the %d times it was read", maxReadings)
+	return IndexedPage{}, fmt.Errorf("a publication interrupted each of %d attempts", maxReadings)
 }
 
-// indexOrder returns what rows are sorted by before their URLs, such that an index has it so.
+// indexOrder returns the sort key before the URL, which a covering index has.
 func indexOrder(o translate.Order) (key string, err error) {
 	columns := [2]string{}
 	switch o.By {
@@ -84,7 +84,7 @@ func indexOrder(o translate.Order) (key string, err error) {
 	case "last_inspected_at":
 		columns = [2]string{"inspected_at", "inspected_at DESC"}
 	default:
-		return "", &InputError{"order", fmt.Sprintf("%q is none of importance, url, last_crawl_time, last_inspected_at", o.By)}
+		return "", &InputError{"order", fmt.Sprintf("%q is not importance, url, last_crawl_time or last_inspected_at", o.By)}
 	}
 	if o.Descending {
 		return columns[1], nil
@@ -92,10 +92,10 @@ func indexOrder(o translate.Order) (key string, err error) {
 	return columns[0], nil
 }
 
-// indexConditions returns what the rows of indexed_urls have to fulfil, with its arguments. The rows of index_counts have all
-// the columns too but those of the URL.
+// indexConditions returns the WHERE clause on indexed_urls and its arguments. Without Contains it fits index_counts too, which has
+// the same columns but for the URL's.
 func (s *Store) indexConditions(propertyID string, q IndexQuery) (where string, args []any) {
-	// An index holds nothing but what fulfils the first two.
+	// The first two conditions match the partial indexes.
 	conditions, args := []string{"number = " + indexNumber, "bucket > 0"}, []any{propertyID}
 	add := func(condition string, arg any) {
 		args = append(args, arg)
@@ -108,7 +108,7 @@ func (s *Store) indexConditions(propertyID string, q IndexQuery) (where string, 
 		add("family = (SELECT min(family) FROM coverage_labels WHERE folded = $n)", translate.FoldCoverage(q.CoverageState))
 	}
 	if q.SitemapPath != "" {
-		// IS TRUE keeps PostgreSQL from making it a join, after which it would have to sort.
+		// IS TRUE keeps PostgreSQL from turning this into a join, which would lose the index order and sort.
 		add("(sitemaps IN (SELECT m.sitemaps FROM index_sitemaps p JOIN index_sitemap_sets m ON m.number = p.number"+
 			" AND m.sitemap = p.sitemap WHERE p.number = "+indexNumber+" AND p.path = $n)) IS TRUE", []byte(q.SitemapPath))
 	}
@@ -118,7 +118,7 @@ func (s *Store) indexConditions(propertyID string, q IndexQuery) (where string, 
 	return strings.Join(conditions, " AND "), args
 }
 
-// urlContains is the condition that a URL in lower case has the bytes $n in it, without any wildcard.
+// urlContains is the condition that the lower-case form of a URL contains the bytes $n, without wildcards.
 func (d dialect) urlContains() string {
 	if d == sqliteDialect {
 		return "instr(CASE WHEN folded IS NULL THEN url WHEN length(folded) > 0 THEN folded ELSE lower(url) END, $n) > 0"
@@ -127,8 +127,8 @@ func (d dialect) urlContains() string {
 		" ELSE convert_to(lower(convert_from(url, 'UTF8') COLLATE \"C\"), 'UTF8') END) > 0"
 }
 
-// foldPattern returns a part of a URL as it is in a stored one in lower case: what is not printable ASCII, or is a space, is
-// percent-encoded there.
+// foldPattern returns a substring in the form of stored lower-case URLs, where spaces and all but printable ASCII are
+// percent-encoded.
 func foldPattern(part string) []byte {
 	var folded []byte
 	for _, c := range []byte(part) {
@@ -147,16 +147,15 @@ func foldPattern(part string) []byte {
 const selectPosition = "SELECT s.revision, (SELECT coalesce(sum(urls), 0) FROM index_counts WHERE number = s.number AND bucket > 0), (%s), " +
 	indexStateColumns + " FROM index_states s WHERE s.property_id = $1"
 
-// place is where a row stands: what the rows are sorted by before their URLs, and its URL.
-type place struct {
+// keyset is the position of a row in an order: its sort key and its URL.
+type keyset struct {
 	key any
 	url []byte
 }
 
-// countQuery returns a query for how many rows there are in all, when a page has so many of which the last is at a place. The
-// counts tell, unless a part of the URL is looked for: that takes a walk through all URLs of the property, of which the page
-// has taken a part already.
-func countQuery(q IndexQuery, order, where string, args []any, rows int, last place) (count string, _ []any) {
+// countQuery returns a query for the total, after a page with a number of rows and the last of them was read. The total comes from
+// the precomputed counts. For a substring search it is counted by an index walk, only over the rows after the page.
+func countQuery(q IndexQuery, order, where string, args []any, rows int, last keyset) (count string, _ []any) {
 	const walk = "SELECT count(*) FROM indexed_urls WHERE "
 	switch {
 	case q.Contains == "":
@@ -179,7 +178,7 @@ func countQuery(q IndexQuery, order, where string, args []any, rows int, last pl
 		q.Offset+rows, walk, where, column, after, n+1, n+2), append(args, last.key, last.url)
 }
 
-// readTotal returns a page without its rows, and the revision that it is of. count is a query for the total.
+// readTotal returns a page without its rows, and the revision of the state it has read. count is a query for the total.
 func (s *Store) readTotal(ctx context.Context, count string, args []any) (page IndexedPage, revision int64, err error) {
 	_, err = one(ctx, s.db, func(row scanner) (none struct{}, err error) {
 		return none, row.Scan(append([]any{&revision, &page.Inspected, &page.Total}, page.State.fields()...)...)
@@ -190,8 +189,8 @@ func (s *Store) readTotal(ctx context.Context, count string, args []any) (page I
 	return page, revision, err
 }
 
-// The page is cut in an index alone; only its rows are looked up in the table. Without rows there is one of NULLs, which
-// tells the revision.
+// The inner query reads the page from a covering index alone; only the rows of the page are looked up in the table. An empty page
+// is one row of NULLs with the revision.
 const selectPage = "SELECT s.revision, page.place, u.url, u.bucket, l.label, u.verdict, u.crawled_at, u.inspected_at FROM index_states s" +
 	" LEFT JOIN (SELECT number, url, %[1]s AS place FROM indexed_urls WHERE %[3]s ORDER BY %[2]s LIMIT $%[4]d OFFSET $%[5]d) AS page" +
 	" ON page.number = s.number" +
@@ -207,11 +206,11 @@ func pageQuery(order, where string, args int) string {
 	return fmt.Sprintf(selectPage, column, inner, where, args-1, args, outer)
 }
 
-// readRows returns the rows of a page, the last two of args being its limit and its offset, the place of the last of them,
-// and the revision that they are of.
-func (s *Store) readRows(ctx context.Context, order, where string, args []any) (rows []Inspection, last place, revision int64, err error) {
+// readRows returns the rows of a page, the keyset of the last one, and the revision of the state it has read. The last two args are
+// the limit and the offset.
+func (s *Store) readRows(ctx context.Context, order, where string, args []any) (rows []Inspection, last keyset, revision int64, err error) {
 	revision = neverRevised
-	found, err := all(ctx, s.db, func(row scanner) (i Inspection, err error) {
+	rows, err = all(ctx, s.db, func(row scanner) (i Inspection, err error) {
 		var bucket sql.NullInt16
 		var label, verdict sql.NullString
 		var at *time.Time
@@ -222,8 +221,8 @@ func (s *Store) readRows(ctx context.Context, order, where string, args []any) (
 		}
 		return i, err
 	}, pageQuery(order, where, len(args)), args...)
-	if len(found) == 1 && found[0].URL == "" {
-		return []Inspection{}, place{}, revision, err
+	if len(rows) == 1 && rows[0].URL == "" {
+		return []Inspection{}, keyset{}, revision, err
 	}
-	return found, last, revision, err
+	return rows, last, revision, err
 }

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// An IndexState is how far the collection of a property's index coverage has come.
+// An IndexState is the progress of discovering and inspecting the URLs of a property.
 type IndexState struct {
 	PropertyID    string
 	DiscoveredAt  *time.Time // when its URLs were last discovered; nil for never
-	Source        string     // where they were found, see Discovery; empty when nothing was found
+	Source        string     // see Discovery
 	URLs          int        // tracked
-	Capped        bool       // there were more than the plan allows
-	InspectedAt   *time.Time // when the last run began that inspected all that was due; nil for never
-	RefreshedAt   *time.Time // when results were last published; nil for never
-	CooldownUntil *time.Time // until when its site is not to be called; nil when it may be
-	Failures      int        // runs that have failed since the last that did not
-	Note          string     // why the last run failed, for people; empty if it did not
+	Capped        bool       // more URLs exist than the plan allows
+	InspectedAt   *time.Time // start of the last run that inspected all due URLs; nil for never
+	RefreshedAt   *time.Time // when inspections were last published; nil for never
+	CooldownUntil *time.Time // no calls to its site until then; nil for no cooldown
+	Failures      int        // failed runs since the last success
+	Note          string     // why the last run failed, for operators; empty if it did not
 }
 
 const (
@@ -27,17 +27,17 @@ const (
 		" s.inspected_at, s.refreshed_at, s.rests_until, coalesce(s.failures, 0), coalesce(s.note, '')"
 	selectIndexState = "SELECT " + indexStateColumns + " FROM index_states s WHERE s.property_id = $1"
 
-	// The number that $1, the id of a property, stands for in the tables of results.
+	// The number of property $1 in the tables of URLs.
 	indexNumber = "(SELECT number FROM index_states WHERE property_id = $1)"
 )
 
-// fields are where a row of indexStateColumns goes.
+// fields are the scan destinations of indexStateColumns.
 func (i *IndexState) fields() []any {
 	return []any{optionalInstant{&i.DiscoveredAt}, &i.Source, &i.URLs, &i.Capped, optionalInstant{&i.InspectedAt},
 		optionalInstant{&i.RefreshedAt}, optionalInstant{&i.CooldownUntil}, &i.Failures, &i.Note}
 }
 
-// IndexState returns what is known of a property's coverage; nothing but its PropertyID when nobody has collected it yet.
+// IndexState returns the index state of a property; only PropertyID is set if it was never inspected.
 func (s *Store) IndexState(ctx context.Context, propertyID string) (IndexState, error) {
 	state, err := readIndexState(ctx, s.db, propertyID)
 	if err != nil {
@@ -58,8 +58,8 @@ func readIndexState(ctx context.Context, q querier, propertyID string) (IndexSta
 	return state, err
 }
 
-// SaveIndexRun replaces what is known of the last runs for a property: InspectedAt, CooldownUntil, Failures and Note, which is
-// made fit to be stored. The rest of the state comes with what is discovered and published. Generation stays as it is.
+// SaveIndexRun saves the result of a run for a property: InspectedAt, CooldownUntil, Failures and the cleaned Note. SaveDiscovery
+// and PublishInspections save the other fields. Generation stays the same.
 func (s *Store) SaveIndexRun(ctx context.Context, i IndexState) error {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
@@ -75,15 +75,15 @@ func (s *Store) SaveIndexRun(ctx context.Context, i IndexState) error {
 	return nil
 }
 
-// openIndex gives a property a number unless it has one.
+// openIndex assigns a number to a property that has none.
 func (s *Store) openIndex(ctx context.Context, propertyID string) error {
 	_, err := s.number(ctx, "SELECT number FROM index_states WHERE property_id = $1", "INSERT INTO index_states"+
 		" (property_id, number) VALUES ($1, (SELECT coalesce(max(number), 0) + 1 FROM index_states)) ON CONFLICT DO NOTHING", propertyID)
 	return err
 }
 
-// number returns the number that find selects. If there is none, add inserts one, unless somebody else has taken the same
-// number: then the next one may be free.
+// number returns the number that find selects. If there is none, add inserts the next one. It retries if another process has
+// inserted the same number.
 func (s *Store) number(ctx context.Context, find, add, key string, rest ...any) (int32, error) {
 	for {
 		n, err := one(ctx, s.db, scalar[int32], find, key)
@@ -96,11 +96,11 @@ func (s *Store) number(ctx context.Context, find, add, key string, rest ...any) 
 	}
 }
 
-// An InspectableProperty is a property with what collecting its coverage needs to know besides.
+// An InspectableProperty is a property with its account's plan and its index state.
 type InspectableProperty struct {
 	Property
 	Plan  string     // of the account that its workspace belongs to
-	Index IndexState // only its PropertyID is set when nobody has collected it yet
+	Index IndexState // only PropertyID is set if it was never inspected
 }
 
 const selectInspectable = "SELECT " + propertyColumns + ", a.plan, " + indexStateColumns +
@@ -114,8 +114,7 @@ func scanInspectable(row scanner) (p InspectableProperty, err error) {
 	return p, err
 }
 
-// InspectableProperties returns every property by name, archived and unreadable ones too, with its plan and the state of its
-// coverage.
+// InspectableProperties returns all properties ordered by name, archived and unreadable ones too, with plan and state.
 func (s *Store) InspectableProperties(ctx context.Context) ([]InspectableProperty, error) {
 	properties, err := all(ctx, s.db, scanInspectable, selectInspectable)
 	if err != nil {

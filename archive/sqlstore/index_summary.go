@@ -11,38 +11,38 @@ import (
 	"sara/translate"
 )
 
-// A CoverageCount is how many URLs the upstream says the same of.
+// A CoverageCount is the number of URLs with one coverage state.
 type CoverageCount struct {
 	CoverageState string // the upstream's label
 	Bucket        translate.Bucket
 	Count         int
 }
 
-// A SitemapRollup is a sitemap with what is known of the URLs in it.
+// A SitemapRollup is a sitemap with the counts of its URLs.
 type SitemapRollup struct {
 	DiscoveredSitemap
 	URLs       int // tracked
 	Inspected  int // of those
 	Indexed    int // of those
-	NotIndexed int // of those inspected, for whatever reason; the upstream does not know the others
+	NotIndexed int // of those inspected, for any reason; the others are unknown to the upstream
 }
 
-// An IndexDay is how the URLs of a property stood when they were published on a day.
+// An IndexDay is the counts of a property's URLs as published on a day.
 type IndexDay struct {
 	Date                                translate.Date
 	URLs                                int // tracked
 	Indexed, NotIndexed, Error, Unknown int // of those, by bucket
 }
 
-// An IndexSummary is how the URLs of a property stand.
+// An IndexSummary is the counts of a property's URLs.
 type IndexSummary struct {
 	State    IndexState
-	Coverage []CoverageCount // of inspected URLs, the most frequent first, equally frequent ones by label
+	Coverage []CoverageCount // of inspected URLs, ordered by count descending, then label
 	Sitemaps []SitemapRollup // by path
 	Trend    []IndexDay      // by date
 }
 
-// recount makes the counts of a property anew.
+// recount recomputes the precomputed counts of a property.
 func recount(ctx context.Context, tx *sql.Tx, number int32) error {
 	for _, statement := range []string{
 		"DELETE FROM index_counts WHERE number = $1",
@@ -67,13 +67,13 @@ const (
 	insertDay = "INSERT INTO index_days (day, number, urls, indexed, not_indexed, error, unknown) "
 	onSameDay = " ON CONFLICT (number, day) DO UPDATE SET urls = excluded.urls, indexed = excluded.indexed," +
 		" not_indexed = excluded.not_indexed, error = excluded.error, unknown = excluded.unknown"
-	// Without a single URL there are no counts, but still a day.
+	// A property without URLs has no counts, but still gets a day.
 	recordDay = insertDay + "SELECT $1, s.number, " + countTracked + ", " + countIndexed + ", " + countLeftOut + ", " + countErrors + ", " +
 		countUnknown + " FROM index_states s LEFT JOIN index_counts c ON c.number = s.number WHERE s.number = $2 GROUP BY s.number" + onSameDay
 	saveDay = insertDay + "VALUES ($1, (SELECT number FROM index_states WHERE property_id = $2), $3, $4, $5, $6, $7)" + onSameDay
 )
 
-// SaveIndexDay records how the URLs of a property stood on a day that was not published here.
+// SaveIndexDay records the counts of a property's URLs on a day that was not published here.
 func (s *Store) SaveIndexDay(ctx context.Context, propertyID string, d IndexDay) error {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
@@ -118,8 +118,8 @@ func scanIndexDay(row scanner) (d IndexDay, err error) {
 	return d, err
 }
 
-// IndexSummary returns how the URLs of a property stand, with the trend from a day on, or without one. All of it is of the
-// same time.
+// IndexSummary returns the counts of a property's URLs, with the trend from a day on unless that is nil. It reads from one
+// snapshot.
 func (s *Store) IndexSummary(ctx context.Context, propertyID string, trendFrom *translate.Date) (sum IndexSummary, err error) {
 	err = s.snapshot(ctx, readLimit, func(ctx context.Context, tx *sql.Tx) error {
 		if sum.State, err = readIndexState(ctx, tx, propertyID); err != nil {

@@ -9,15 +9,15 @@ import (
 	"sara/translate"
 )
 
-// A TrackedURL is a URL that is to be inspected.
+// A TrackedURL is a URL to inspect.
 type TrackedURL struct {
 	URL         string
 	Clicks      int64
-	Sitemaps    []string   // the addresses of those it is in; shared with other TrackedURLs, not to be changed
-	InspectedAt *time.Time // in whole seconds, whether the result is published or only staged; nil for never
+	Sitemaps    []string   // URLs of the sitemaps that contain it; shared between TrackedURLs, so read-only
+	InspectedAt *time.Time // whether published or only staged, in whole seconds; nil for never
 }
 
-// An Inspection is what the upstream says of one URL.
+// An Inspection is the upstream's index status of one URL.
 type Inspection struct {
 	URL           string
 	CoverageState string           // the upstream's label
@@ -30,7 +30,7 @@ type Inspection struct {
 const selectTracked = "SELECT u.url, u.clicks, u.sitemaps, coalesce(i.inspected_at, u.inspected_at) FROM indexed_urls u" +
 	" LEFT JOIN staged_inspections i ON i.number = u.number AND i.url = u.url WHERE u.number = $1 ORDER BY u.url"
 
-// TrackedURLs returns the URLs that the last discovery found, by URL.
+// TrackedURLs returns the URLs of the last discovery, ordered by URL.
 func (s *Store) TrackedURLs(ctx context.Context, propertyID string) (urls []TrackedURL, err error) {
 	err = s.snapshot(ctx, bulkLimit, func(ctx context.Context, tx *sql.Tx) error {
 		number, err := one(ctx, tx, scalar[sql.NullInt32], "SELECT "+indexNumber, propertyID)
@@ -55,11 +55,11 @@ func (s *Store) TrackedURLs(ctx context.Context, propertyID string) (urls []Trac
 	return urls, nil
 }
 
-// StageInspection keeps a result, which is durable when it returns, until it is published. It replaces one that is staged
-// already. The result of a URL that is not tracked is dropped. Generation stays as it is.
+// StageInspection keeps an inspection durably until it is published. It replaces one that is already staged, and drops one of a
+// URL that is not tracked. Generation stays the same.
 func (s *Store) StageInspection(ctx context.Context, propertyID string, i Inspection) error {
 	if i.Bucket == 0 {
-		return &InputError{"bucket", "a URL that was inspected has one"}
+		return &InputError{"bucket", "it is missing"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
@@ -69,7 +69,7 @@ func (s *Store) StageInspection(ctx context.Context, propertyID string, i Inspec
 			propertyID, []byte(i.URL))
 	}
 	if err != nil {
-		return fmt.Errorf("keep the inspection of %s for property %s: %w", i.URL, propertyID, err)
+		return fmt.Errorf("stage the inspection of %s for property %s: %w", i.URL, propertyID, err)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ const stageInspection = "INSERT INTO staged_inspections (bucket, label, verdict,
 	" label = excluded.label, verdict = excluded.verdict, crawled_at = excluded.crawled_at," +
 	" inspected_at = excluded.inspected_at, taken = FALSE"
 
-// coverageLabel returns the number of a label, which it gets by this when it is a new one.
+// coverageLabel returns the number of a label, and assigns one to a new label.
 func (s *Store) coverageLabel(ctx context.Context, label string) (int32, error) {
 	label = cleanLabel(label)
 	return s.number(ctx, "SELECT number FROM coverage_labels WHERE label = $1", "INSERT INTO coverage_labels"+
@@ -88,7 +88,7 @@ func (s *Store) coverageLabel(ctx context.Context, label string) (int32, error) 
 		" max(number) + 1) FROM coverage_labels WHERE TRUE ON CONFLICT DO NOTHING", label, translate.FoldCoverage(label))
 }
 
-// cleanLabel makes a label fit to be stored in an index.
+// cleanLabel makes a label valid text that is short enough for an index.
 func cleanLabel(label string) string {
 	label = cleanNote(label)
 	if runes := []rune(label); len(runes) > maxLabel {
@@ -97,12 +97,11 @@ func cleanLabel(label string) string {
 	return label
 }
 
-// maxLabel is how many characters are kept of a coverage label.
+// maxLabel is the length limit of a coverage label, in characters.
 const maxLabel = 200
 
-// PublishInspections shows readers what is staged for a property, makes its counts anew, records them under day, and sets
-// RefreshedAt. It returns how many URLs have got a result. Readers see all of it or nothing. To publish again changes
-// nothing but the time.
+// PublishInspections publishes the staged inspections of a property: it recomputes its counts, records them under day, and sets
+// RefreshedAt. It returns the number of updated URLs. Readers see all of it or nothing. It is idempotent, but for the time.
 func (s *Store) PublishInspections(ctx context.Context, propertyID string, day translate.Date, at time.Time) (published int, err error) {
 	err = s.openIndex(ctx, propertyID)
 	if err == nil {
@@ -128,18 +127,18 @@ func (s *Store) PublishInspections(ctx context.Context, propertyID string, day t
 	return published, nil
 }
 
-// applyStaged moves the staged results of a property to its URLs. Those that are staged meanwhile stay where they are: they are
-// not taken.
+// applyStaged moves the staged inspections of a property to its URLs. It marks them as taken first: what is staged concurrently
+// stays for the next publication.
 func applyStaged(ctx context.Context, tx *sql.Tx, number int32) (applied int, err error) {
 	if _, err := tx.ExecContext(ctx, "UPDATE staged_inspections SET taken = TRUE WHERE number = $1", number); err != nil {
-		return 0, fmt.Errorf("take what is staged: %w", err)
+		return 0, fmt.Errorf("mark the staged inspections: %w", err)
 	}
 	n, err := affected(ctx, tx, applyInspections, number)
 	if err != nil {
-		return 0, fmt.Errorf("apply what is staged: %w", err)
+		return 0, fmt.Errorf("apply the staged inspections: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, "DELETE FROM staged_inspections WHERE number = $1 AND taken", number); err != nil {
-		return 0, fmt.Errorf("remove what was staged: %w", err)
+		return 0, fmt.Errorf("remove the staged inspections: %w", err)
 	}
 	return int(n), nil
 }
@@ -150,8 +149,8 @@ const applyInspections = "UPDATE indexed_urls SET bucket = i.bucket, label = i.l
 	" FROM staged_inspections AS i JOIN coverage_labels AS l ON l.number = i.label" +
 	" WHERE i.number = $1 AND i.taken AND indexed_urls.number = i.number AND indexed_urls.url = i.url"
 
-// TakeInspection takes one of the limit inspections of a site on a day, and reports whether there was one left. Of any number
-// of callers, limit get one. It is for a process that shares its count with no other but through this database.
+// TakeInspection takes one of the limit inspections of a site on a day, and reports whether one was left. Of any number of
+// concurrent callers, limit are granted one. It is the quota of processes that share only this database.
 func (s *Store) TakeInspection(ctx context.Context, site string, day translate.Date, limit int) (granted bool, err error) {
 	if limit <= 0 {
 		return false, nil
@@ -163,7 +162,7 @@ func (s *Store) TakeInspection(ctx context.Context, site string, day translate.D
 		if granted = len(taken) == 1; err != nil || !granted || taken[0] > 1 {
 			return err
 		}
-		// The first of a day: what is older than the day before, which may still be going on elsewhere, counts no more.
+		// The first of a day cleans up. The day before is kept: by another process's clock it may not be over.
 		_, err = tx.ExecContext(ctx, "DELETE FROM inspection_counts WHERE day < $1", day-1)
 		return err
 	})
@@ -173,7 +172,7 @@ func (s *Store) TakeInspection(ctx context.Context, site string, day translate.D
 	return granted, nil
 }
 
-// TakenInspections returns how many inspections TakeInspection gave out of a day, by site.
+// TakenInspections returns the number of granted inspections of a day, by site.
 func (s *Store) TakenInspections(ctx context.Context, day translate.Date) (map[string]int, error) {
 	type count struct {
 		site  string
@@ -193,7 +192,7 @@ func (s *Store) TakenInspections(ctx context.Context, day translate.Date) (map[s
 	return taken, nil
 }
 
-// seconds is the stored form of the time of a crawl, which may be absent.
+// seconds is the stored form of an optional time in seconds.
 func seconds(t *time.Time) any {
 	if t == nil {
 		return nil
@@ -201,7 +200,7 @@ func seconds(t *time.Time) any {
 	return t.Unix()
 }
 
-// optionalSeconds scans Unix seconds or NULL, which is nil.
+// optionalSeconds scans Unix seconds, or NULL as nil.
 type optionalSeconds struct{ dst **time.Time }
 
 func (o optionalSeconds) Scan(v any) error {

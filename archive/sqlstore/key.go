@@ -13,16 +13,16 @@ import (
 	"sara/policy"
 )
 
-// An APIKey is what is kept of a key: its hash stays in the database, its text nowhere.
+// An APIKey is a key as administrators see it. Its text is not stored, and its hash does not leave the database.
 type APIKey struct {
 	ID        string
 	PersonID  string
 	Name      string
 	Scopes    []string
-	Workspace *policy.Workspace // nil when the key reaches all that its person reaches
+	Workspace *policy.Workspace // nil: every workspace of its person
 	CreatedAt time.Time
-	ExpiresAt *time.Time // nil when it does not expire
-	RevokedAt *time.Time // nil when it is not revoked
+	ExpiresAt *time.Time // nil for never
+	RevokedAt *time.Time // nil if it is not revoked
 }
 
 // KeySpec describes a key to create.
@@ -32,7 +32,7 @@ type KeySpec struct {
 	Scopes    []string // one or more, each once
 	Workspace string   // a reference to one of the person's workspaces; empty for all of them
 	Hash      policy.Hash
-	ExpiresAt *time.Time // nil: it does not expire. It may lie in the past
+	ExpiresAt *time.Time // nil for never; may be in the past
 }
 
 const selectKeys = "SELECT k.id, k.person_id, k.name, k.scopes, w.id, w.name, k.created_at, k.expires_at, k.revoked_at" +
@@ -50,9 +50,8 @@ func scanKey(row scanner) (k APIKey, err error) {
 	return k, err
 }
 
-// CreateKey stores a key unless the person's account has as many keys that are neither revoked nor expired as limit
-// allows its plan; then the error is a KeyLimitError. Keys are created one at a time in an account, so that no race
-// exceeds the limit.
+// CreateKey stores a key. It is a KeyLimitError if the person's account already has limit(plan) keys that are neither revoked nor
+// expired. Creation is serialized by account, so that concurrent calls cannot exceed the limit.
 func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan string) int) (APIKey, error) {
 	if err := errors.Join(checkText("key name", spec.Name, maxName), checkScopes(spec.Scopes)); err != nil {
 		return APIKey{}, err
@@ -94,9 +93,9 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 	return k, nil
 }
 
-// checkKeyLimit holds the account's row until the transaction ends and counts its working keys.
+// checkKeyLimit locks the account's row until the end of the transaction, and counts its working keys.
 func checkKeyLimit(ctx context.Context, tx *sql.Tx, accountID string, now time.Time, limit func(plan string) int) error {
-	// An update locks the row on both databases, where FOR UPDATE would not.
+	// SQLite has no FOR UPDATE; an update locks the row in both databases.
 	a, err := one(ctx, tx, scanAccount, "UPDATE accounts SET plan = plan WHERE id = $1 RETURNING "+accountColumns, accountID)
 	if err != nil {
 		return err
@@ -113,7 +112,7 @@ func checkKeyLimit(ctx context.Context, tx *sql.Tx, accountID string, now time.T
 	return nil
 }
 
-// Keys lists the keys of a person, the oldest first, revoked and expired ones too.
+// Keys lists the keys of a person, oldest first, including revoked and expired ones.
 func (s *Store) Keys(ctx context.Context, person string) ([]APIKey, error) {
 	p, err := findPerson(ctx, s.db, person)
 	if err != nil {
@@ -126,7 +125,7 @@ func (s *Store) Keys(ctx context.Context, person string) ([]APIKey, error) {
 	return keys, nil
 }
 
-// RevokeKey ends a key at once and for good. A key that is revoked already stays as it is.
+// RevokeKey revokes a key permanently, with immediate effect. It is idempotent.
 func (s *Store) RevokeKey(ctx context.Context, id string) (k APIKey, err error) {
 	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL",
@@ -146,7 +145,7 @@ func (s *Store) RevokeKey(ctx context.Context, id string) (k APIKey, err error) 
 	return k, nil
 }
 
-// checkScopes looks at the form only: which scopes there are is decided elsewhere.
+// checkScopes checks only the form; policy decides which scopes exist.
 func checkScopes(scopes []string) error {
 	if len(scopes) == 0 {
 		return &InputError{"scopes", "a key needs at least one"}
@@ -156,10 +155,10 @@ func checkScopes(scopes []string) error {
 			return err
 		}
 		if strings.ContainsFunc(scope, unicode.IsSpace) {
-			return &InputError{"scopes", fmt.Sprintf("%q holds a space", scope)}
+			return &InputError{"scopes", fmt.Sprintf("%q contains a space", scope)}
 		}
 		if slices.Contains(scopes[:i], scope) {
-			return &InputError{"scopes", fmt.Sprintf("%q is there twice", scope)}
+			return &InputError{"scopes", fmt.Sprintf("%q is given twice", scope)}
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// A holder may take its own lease again, which is what it does when it does not know whether it got it.
+	// A lease is reentrant by holder: after a failed call, the holder can acquire it again without knowing whether it has it.
 	acquireLease = "INSERT INTO leases (name, holder, expires_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE" +
 		" SET holder = excluded.holder, expires_at = excluded.expires_at" +
 		" WHERE leases.holder = excluded.holder OR leases.expires_at <= $4"
@@ -15,9 +15,9 @@ const (
 	releaseLease = "DELETE FROM leases WHERE name = $1 AND holder = $2"
 )
 
-// AcquireLease takes the lease of that name for a time, if nobody holds it, and reports whether the holder has it now. A
-// lease that has run out by Config.Now is free, and so the clocks of those who contend have to agree within a fraction of
-// ttl. Of any number of contenders one gets it.
+// AcquireLease acquires the named lease for ttl if it is free or expired, and reports whether the holder has it now. Only one of
+// any number of contenders gets it. Expiry is decided by Config.Now, so the clocks of contenders must agree within a fraction of
+// ttl. A lease is reentrant by holder: use a distinct holder name for each concurrent run.
 func (s *Store) AcquireLease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
 	now := s.clock()
 	n, err := s.changeLease(ctx, acquireLease, name, holder, now.Add(ttl).UnixMilli(), now.UnixMilli())
@@ -27,8 +27,8 @@ func (s *Store) AcquireLease(ctx context.Context, name, holder string, ttl time.
 	return n == 1, nil
 }
 
-// RenewLease lets the holder keep a lease for another ttl from now, and reports whether it held it still. A lease that has
-// run out is lost, even if nobody has taken it since.
+// RenewLease extends a lease to ttl from now, and reports whether the holder still had it. An expired lease is lost, even if it is
+// free.
 func (s *Store) RenewLease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
 	now := s.clock()
 	n, err := s.changeLease(ctx, renewLease, now.Add(ttl).UnixMilli(), name, holder, now.UnixMilli())
@@ -38,7 +38,7 @@ func (s *Store) RenewLease(ctx context.Context, name, holder string, ttl time.Du
 	return n == 1, nil
 }
 
-// ReleaseLease gives a lease back before it has run out. One that is somebody else's stays as it is.
+// ReleaseLease releases a lease before it expires. It does not affect the lease of another holder.
 func (s *Store) ReleaseLease(ctx context.Context, name, holder string) error {
 	if _, err := s.changeLease(ctx, releaseLease, name, holder); err != nil {
 		return fmt.Errorf("release the lease %q: %w", name, err)

@@ -14,15 +14,15 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// How often and how many times a process asks whether another one has finished migrating a PostgreSQL database.
+// How often a process polls the migration lock of a PostgreSQL database.
 const (
 	lockPeriodSeconds = 1
 	lockAttempts      = 300
 )
 
-// Migrate brings the schema up to date and returns how many steps it took; 0 when there was nothing to do. Processes
-// that migrate one database at the same time all succeed, and each step runs once. A step that fails leaves no trace. A
-// schema of a newer program is left as it is, and a SchemaError.
+// Migrate brings the schema up to date and returns the number of steps it applied. If several processes migrate one database at
+// the same time, all succeed and each step runs once. A step that fails leaves no trace. The schema of a newer program is a
+// SchemaError, and is not changed.
 func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 	provider, err := s.migrator()
 	if err != nil {
@@ -41,8 +41,8 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 		if partial := (*goose.PartialError)(nil); errors.As(err, &partial) {
 			applied += len(partial.Applied)
 		}
-		// SQLite has no lock that outlives a transaction, so another process may have taken the same step first. As
-		// long as the schema advances, whoever advances it, the next attempt goes on from there.
+		// SQLite has no lock that outlives a transaction, so another process may have applied the same step first. Retry as
+		// long as the version advances.
 		now, versionErr := provider.GetDBVersion(ctx)
 		if s.dialect != sqliteDialect || versionErr != nil || now <= version {
 			return applied, fmt.Errorf("migrate the %s schema: %w", s.dialect, err)
@@ -51,8 +51,8 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 	}
 }
 
-// SchemaVersion returns the version of the database's schema, 0 for an empty one, and the one that Migrate brings it to. It
-// changes nothing.
+// SchemaVersion returns the version of the database's schema, 0 for an empty database, and the version that Migrate brings it to.
+// It changes nothing.
 func (s *Store) SchemaVersion(ctx context.Context) (current, known int64, err error) {
 	provider, err := s.migrator()
 	if err != nil {

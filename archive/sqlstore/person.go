@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Person belongs to the account that pays for the person's keys, and to workspaces of any account.
+// A Person belongs to the account that pays for its keys, and is a member of workspaces of any account.
 type Person struct {
 	ID        string
 	AccountID string
@@ -25,8 +25,8 @@ func scanPerson(row scanner) (p Person, err error) {
 	return p, err
 }
 
-// AddPerson adds a person to an account and to workspaces, of which there may be none. A bare workspace name that
-// fits several means the one of the account.
+// AddPerson adds a person to an account, and to any number of workspaces. If a bare workspace name is ambiguous, the workspace of
+// the account is preferred.
 func (s *Store) AddPerson(ctx context.Context, account, email string, workspaces []string) (Person, error) {
 	email, err := cleanEmail(email)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Store) AddPerson(ctx context.Context, account, email string, workspaces
 	return p, nil
 }
 
-// JoinWorkspace lets a person reach the properties of a workspace. Joining twice is fine.
+// JoinWorkspace makes a person a member of a workspace, with access to its properties. It is idempotent.
 func (s *Store) JoinWorkspace(ctx context.Context, person, workspace string) error {
 	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		p, err := findPerson(ctx, tx, person)
@@ -71,7 +71,7 @@ func (s *Store) JoinWorkspace(ctx context.Context, person, workspace string) err
 		return join(ctx, tx, p, workspace)
 	})
 	if err != nil {
-		return fmt.Errorf("let %q join workspace %q: %w", person, workspace, err)
+		return fmt.Errorf("add %q to workspace %q: %w", person, workspace, err)
 	}
 	return nil
 }
@@ -87,8 +87,8 @@ func join(ctx context.Context, tx *sql.Tx, p Person, workspace string) error {
 	return err
 }
 
-// LeaveWorkspace takes a workspace from a person and so from the person's keys. The workspace has to be one of the
-// person's.
+// LeaveWorkspace ends a person's membership in a workspace, and so the access of the person's keys. It is a NotFoundError if the
+// person is not a member.
 func (s *Store) LeaveWorkspace(ctx context.Context, person, workspace string) error {
 	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		p, err := findPerson(ctx, tx, person)
@@ -103,12 +103,12 @@ func (s *Store) LeaveWorkspace(ctx context.Context, person, workspace string) er
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("let %q leave workspace %q: %w", person, workspace, err)
+		return fmt.Errorf("remove %q from workspace %q: %w", person, workspace, err)
 	}
 	return nil
 }
 
-// PersonWorkspaces lists the workspaces that a person belongs to, the oldest first.
+// PersonWorkspaces lists the workspaces of a person, oldest first.
 func (s *Store) PersonWorkspaces(ctx context.Context, person string) ([]Workspace, error) {
 	p, err := findPerson(ctx, s.db, person)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Store) PersonWorkspaces(ctx context.Context, person string) ([]Workspac
 	return ownWorkspaces(ctx, s.db, p)
 }
 
-// findOwnWorkspace returns the workspace that the reference means among those that the person belongs to.
+// findOwnWorkspace resolves a reference among the workspaces of the person.
 func findOwnWorkspace(ctx context.Context, q querier, p Person, reference string) (Workspace, error) {
 	own, err := ownWorkspaces(ctx, q, p)
 	if err != nil {
@@ -139,7 +139,7 @@ func ownWorkspaces(ctx context.Context, q querier, p Person) ([]Workspace, error
 	return own, nil
 }
 
-// People lists everybody, the longest known first.
+// People lists all people, oldest first.
 func (s *Store) People(ctx context.Context) ([]Person, error) {
 	people, err := all(ctx, s.db, scanPerson, "SELECT "+personColumns+" FROM people ORDER BY created_at, id")
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Store) People(ctx context.Context) ([]Person, error) {
 	return people, nil
 }
 
-// Person returns the person with this id or e-mail address, in whatever case.
+// Person returns the person with this id or e-mail address, case-insensitively.
 func (s *Store) Person(ctx context.Context, reference string) (Person, error) {
 	return findPerson(ctx, s.db, reference)
 }
@@ -165,11 +165,11 @@ func findPerson(ctx context.Context, q querier, reference string) (Person, error
 	return p, nil
 }
 
-// cleanEmail returns a bare address in lower case.
+// cleanEmail validates a bare e-mail address, and returns it in lower case.
 func cleanEmail(email string) (string, error) {
 	address, err := mail.ParseAddress(email)
 	if err != nil || address.Address != email || len(email) > maxEmailLength {
-		return "", &InputError{"e-mail", fmt.Sprintf("%q is not an address like name@example.com", email)}
+		return "", &InputError{"e-mail", fmt.Sprintf("%q must be an address like name@example.com", email)}
 	}
 	return strings.ToLower(email), checkText("e-mail", email, maxEmailLength)
 }

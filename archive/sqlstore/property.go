@@ -27,8 +27,7 @@ const (
 		" (SELECT last_day FROM archive_states WHERE property_id = p.id)"
 	selectProperties = "SELECT " + propertyColumns + " FROM properties p JOIN connections c ON c.id = p.connection_id "
 
-	// mayMean holds for the properties that $1, a reference in lower case, or $2, the reference as it is written, may
-	// mean. Each of its terms has an index of its own.
+	// mayMean is the condition that a property matches a reference: $1 in lower case, or $2 as written. Each term has an index.
 	mayMean = "(p.id = $1 OR p.host = $1 OR p.site = $2 OR p.slug = $2)"
 )
 
@@ -48,8 +47,8 @@ type PropertySpec struct {
 	Connection      string // a reference to the connection
 	Site            string // see ParseSite
 	DisplayName     string // empty: the domain or the URL
-	Slug            string // empty: derived from Site, numbered when taken
-	PermissionLevel string // as the upstream says it; may be empty
+	Slug            string // empty: derived from Site, with a number if that is in use
+	PermissionLevel string // as the upstream names it; may be empty
 }
 
 // AddProperty adds a property to a connection.
@@ -78,7 +77,7 @@ func (s *Store) AddProperty(ctx context.Context, spec PropertySpec) (Property, e
 	return p, nil
 }
 
-// newProperty checks what does not need the database.
+// newProperty checks a spec as far as possible without the database.
 func newProperty(spec PropertySpec) (p Property, err error) {
 	if p.Site, p.Host, p.Type, err = ParseSite(spec.Site); err != nil {
 		return Property{}, err
@@ -103,7 +102,7 @@ func newProperty(spec PropertySpec) (p Property, err error) {
 	return p, err
 }
 
-// insertProperty returns 0 when the slug is taken.
+// insertProperty returns the number of added rows: 0 if the slug is in use.
 func insertProperty(ctx context.Context, tx *sql.Tx, p Property) (int64, error) {
 	added, err := affected(ctx, tx, "INSERT INTO properties (id, connection_id, workspace_id, site, host, type, display_name,"+
 		" name_order, slug, permission_level, starred, archived, access_note, created_at)"+
@@ -116,12 +115,12 @@ func insertProperty(ctx context.Context, tx *sql.Tx, p Property) (int64, error) 
 	return added, err
 }
 
-// nameOrder is what properties are sorted by. Names hold no zero byte, so one that another one begins with comes first.
+// nameOrder is the sort key of properties. Names contain no zero byte, so a name sorts before its extensions.
 func nameOrder(displayName, id string) []byte {
 	return []byte(strings.ToLower(displayName) + "\x00" + id)
 }
 
-// Properties lists the properties of every workspace by name, archived ones too.
+// Properties lists the properties of all workspaces ordered by name, including archived ones.
 func (s *Store) Properties(ctx context.Context) ([]Property, error) {
 	properties, err := all(ctx, s.db, scanProperty, selectProperties+"ORDER BY p.name_order")
 	if err != nil {
@@ -130,8 +129,7 @@ func (s *Store) Properties(ctx context.Context) ([]Property, error) {
 	return properties, nil
 }
 
-// Property returns the property with this id, upstream property string, slug or host, tried in that order, in
-// whatever workspace it is.
+// Property returns the property with this id, upstream property string, slug or host, tried in that order, in any workspace.
 func (s *Store) Property(ctx context.Context, reference string) (Property, error) {
 	return findProperty(ctx, s.db, reference)
 }
@@ -142,7 +140,7 @@ func findProperty(ctx context.Context, q querier, reference string) (Property, e
 		written = site
 	}
 	lower := strings.ToLower(reference)
-	found, err := all(ctx, q, scanProperty, selectProperties+"WHERE "+mayMean+" ORDER BY p.name_order", lower, written)
+	candidates, err := all(ctx, q, scanProperty, selectProperties+"WHERE "+mayMean+" ORDER BY p.name_order", lower, written)
 	if err != nil {
 		return Property{}, fmt.Errorf("find property %q: %w", reference, err)
 	}
@@ -152,37 +150,37 @@ func findProperty(ctx context.Context, q querier, reference string) (Property, e
 		func(p Property) bool { return p.Slug == reference },
 		func(p Property) bool { return p.Host == lower },
 	} {
-		var meant []Property
-		for _, p := range found {
+		var matching []Property
+		for _, p := range candidates {
 			if matches(p) {
-				meant = append(meant, p)
+				matching = append(matching, p)
 			}
 		}
-		switch len(meant) {
+		switch len(matching) {
 		case 0:
 			continue
 		case 1:
-			return meant[0], nil
+			return matching[0], nil
 		}
-		return Property{}, ambiguousProperty(reference, meant)
+		return Property{}, ambiguousProperty(reference, matching)
 	}
 	return Property{}, &NotFoundError{"property", reference}
 }
 
-func ambiguousProperty(reference string, meant []Property) error {
+func ambiguousProperty(reference string, matching []Property) error {
 	err := &AmbiguousError{Kind: "property", Reference: reference}
-	for _, p := range meant {
+	for _, p := range matching {
 		err.Candidates = append(err.Candidates, Candidate{p.ID, p.Site})
 	}
 	return err
 }
 
-// SetArchived archives a property, so that only its stored history is served, or restores it.
+// SetArchived archives a property, so that only its archived history is served, or unarchives it.
 func (s *Store) SetArchived(ctx context.Context, property string, archived bool) (Property, error) {
 	return s.setFlag(ctx, property, "UPDATE properties SET archived = $1 WHERE id = $2", archived)
 }
 
-// SetStarred stars a property or takes the star away.
+// SetStarred stars a property, or removes the star.
 func (s *Store) SetStarred(ctx context.Context, property string, starred bool) (Property, error) {
 	return s.setFlag(ctx, property, "UPDATE properties SET starred = $1 WHERE id = $2", starred)
 }
@@ -204,9 +202,8 @@ func (s *Store) setFlag(ctx context.Context, property, update string, value bool
 	return p, nil
 }
 
-// SetPropertyAccess records why the upstream does not let a property be read, or with an empty note that it does.
-// changed reports whether this call made the difference: of many replicas that see the same refusal, one is told so. A
-// property that cannot be read already keeps its first note.
+// SetPropertyAccess records why the upstream denies access to a property, or with an empty note that it allows it. changed reports a
+// transition: of many replicas that see the same refusal, only one gets true. A property without access keeps its first note.
 func (s *Store) SetPropertyAccess(ctx context.Context, propertyID, note string) (changed bool, err error) {
 	return s.transition(ctx, "property", propertyID, "SELECT count(*) FROM properties WHERE id = $1",
 		"UPDATE properties SET access_note = $1 WHERE id = $2 AND (access_note = '') <> ($1 = '')", cleanNote(note), propertyID)

@@ -9,10 +9,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// level is one step of a full name, such as the account in ACCOUNT/WORKSPACE. Names hold no slash.
+// level is one step of a full name, such as the account in ACCOUNT/WORKSPACE. Names contain no slash.
 type level struct{ id, name string }
 
-// candidate is something that a reference may mean: its levels, the outermost first and itself last.
+// candidate is something that a reference may match: its levels, from the outermost to itself.
 type candidate []level
 
 func (c candidate) id() string { return c[len(c)-1].id }
@@ -38,11 +38,11 @@ func (c candidate) matches(parts []string) bool {
 	return true
 }
 
-// lastPart returns what a reference calls the thing itself: NAME of ACCOUNT/NAME.
+// lastPart returns the last part of a reference: NAME of ACCOUNT/NAME.
 func lastPart(reference string) string { return reference[strings.LastIndexByte(reference, '/')+1:] }
 
-// pick returns the id of the only candidate that the reference means. Among several, the only one that is preferred
-// wins; prefer may be nil.
+// pick returns the id of the only candidate that matches the reference, or among several, of the only preferred one. prefer may be
+// nil.
 func pick(kind, reference string, candidates []candidate, prefer func(candidate) bool) (string, error) {
 	parts := strings.Split(reference, "/")
 	var matching, preferred []candidate
@@ -71,10 +71,10 @@ func pick(kind, reference string, candidates []candidate, prefer func(candidate)
 	return "", ambiguous
 }
 
-// Bounds of texts, in characters.
+// Limits of texts, in characters.
 const (
 	maxName        = 80
-	maxLongName    = 200 // names that come from elsewhere: e-mail addresses of service accounts, titles of sites
+	maxLongName    = 200 // external names: e-mail addresses of service accounts, titles of sites
 	maxNote        = 2000
 	maxPlanName    = 40
 	maxScopeName   = 80
@@ -82,10 +82,10 @@ const (
 	maxEmailLength = 254
 )
 
-// checkFreeText refuses what has fewer than least or more than most characters, or cannot be stored as text.
+// checkFreeText refuses a text with fewer than least or more than most characters, or that cannot be stored.
 func checkFreeText(field, value string, least, most int) error {
 	if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
-		return &InputError{field, "it is not text in UTF-8"}
+		return &InputError{field, "it must be text in UTF-8"}
 	}
 	if n := utf8.RuneCountInString(value); n < least || n > most {
 		return &InputError{field, fmt.Sprintf("it has %d characters: %d to %d are allowed", n, least, most)}
@@ -93,13 +93,13 @@ func checkFreeText(field, value string, least, most int) error {
 	return nil
 }
 
-// checkText refuses what is empty, longer than most characters, surrounded by spaces, or not one line of text.
+// checkText refuses a text that is empty, longer than most characters, surrounded by spaces, or not a single line.
 func checkText(field, value string, most int) error {
 	if err := checkFreeText(field, value, 1, most); err != nil {
 		return err
 	}
 	if strings.ContainsFunc(value, unicode.IsControl) {
-		return &InputError{field, fmt.Sprintf("%q holds control characters", value)}
+		return &InputError{field, fmt.Sprintf("%q contains control characters", value)}
 	}
 	if strings.TrimSpace(value) != value {
 		return &InputError{field, fmt.Sprintf("%q begins or ends with a space", value)}
@@ -107,13 +107,13 @@ func checkText(field, value string, most int) error {
 	return nil
 }
 
-// checkName refuses what could not be told from a path of names or from an id.
+// checkName refuses a name that could be mistaken for a path of names or for an id.
 func checkName(field, value string, most int) error {
 	if err := checkText(field, value, most); err != nil {
 		return err
 	}
 	if strings.Contains(value, "/") {
-		return &InputError{field, fmt.Sprintf("%q holds a slash, which separates names", value)}
+		return &InputError{field, fmt.Sprintf("%q contains a slash, which separates names", value)}
 	}
 	if uuid.Validate(value) == nil {
 		return &InputError{field, fmt.Sprintf("%q looks like an id: choose a name", value)}
@@ -121,7 +121,7 @@ func checkName(field, value string, most int) error {
 	return nil
 }
 
-// cleanNote makes a note that comes from elsewhere fit to be stored: valid text of at most maxNote characters.
+// cleanNote makes an external note storable: valid text of at most maxNote characters.
 func cleanNote(note string) string {
 	note = strings.ReplaceAll(strings.ToValidUTF8(note, "\uFFFD"), "\x00", "")
 	if runes := []rune(note); len(runes) > maxNote {

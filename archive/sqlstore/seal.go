@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Stored credentials are a version byte, a random nonce, and the AES-256-GCM sealed text. The connection's id is
-// authenticated with it, so that credentials cannot be moved from one connection to another inside the database.
+// Credentials are encrypted with an AEAD, AES-256-GCM: a version byte, a random nonce, and the sealed text. The connection's id is
+// the additional authenticated data, so that credentials cannot be moved to another connection within the database.
 const (
 	sealVersion   = 1
 	secretKeySize = 32
@@ -21,7 +21,7 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	}
 	if len(key) != secretKeySize {
 		return nil, &InputError{"secret key", fmt.Sprintf(
-			"it has %d bytes: SARA_SECRET_KEY takes %d in base64, for example the output of `openssl rand -base64 32`",
+			"it has %d bytes: SARA_SECRET_KEY must be %d bytes in base64, for example the output of `openssl rand -base64 32`",
 			len(key), secretKeySize)}
 	}
 	block, err := aes.NewCipher(key)

@@ -31,7 +31,7 @@ func scanPageGroup(row scanner) (g translate.PageGroup, err error) {
 	return g, nil
 }
 
-// BrandTerms returns the brand terms of a property in the order they were given.
+// BrandTerms returns the brand terms of a property in the order in which they were set.
 func (s *Store) BrandTerms(ctx context.Context, propertyID string) ([]translate.BrandTerm, error) {
 	terms, err := all(ctx, s.db, scanBrandTerm, selectBrandTerms, propertyID)
 	if err != nil {
@@ -40,8 +40,8 @@ func (s *Store) BrandTerms(ctx context.Context, propertyID string) ([]translate.
 	return terms, nil
 }
 
-// SetBrandTerms replaces the brand terms of a property and returns them as stored. Only Term and MatchType of what is
-// given count; a term that was there keeps its id and its time.
+// SetBrandTerms replaces the brand terms of a property and returns them as stored. Of the given terms only Term and MatchType are
+// used. A term that existed before keeps its id and its time.
 func (s *Store) SetBrandTerms(ctx context.Context, property string, terms []translate.BrandTerm) ([]translate.BrandTerm, error) {
 	if err := checkBrandTerms(terms); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (s *Store) SetBrandTerms(ctx context.Context, property string, terms []tran
 		if err != nil {
 			return err
 		}
-		// What is not given again is left with a place of -1 and goes.
+		// Terms that are not given again keep the place -1, and are deleted below.
 		if _, err := tx.ExecContext(ctx, "UPDATE brand_terms SET place = -1 WHERE property_id = $1", p.ID); err != nil {
 			return err
 		}
@@ -89,16 +89,16 @@ func checkBrandTerms(terms []translate.BrandTerm) error {
 		switch t.MatchType {
 		case "contains", "exact", "regex":
 		default:
-			return &InputError{"brand terms", fmt.Sprintf("match type %q of %q is none of contains, exact, regex", t.MatchType, t.Term)}
+			return &InputError{"brand terms", fmt.Sprintf("match type %q of %q is not contains, exact or regex", t.MatchType, t.Term)}
 		}
 		if err := checkFreeText("brand terms", t.Term, 1, translate.MaxSegmentValue); err != nil {
 			return err
 		}
 		if strings.TrimSpace(t.Term) == "" {
-			return &InputError{"brand terms", "a term of spaces alone would be in every query"}
+			return &InputError{"brand terms", "a term of only spaces would match every query with a space"}
 		}
 		if seen[identity{t.MatchType, t.Term}] {
-			return &InputError{"brand terms", fmt.Sprintf("%q is there twice", t.Term)}
+			return &InputError{"brand terms", fmt.Sprintf("%q is given twice", t.Term)}
 		}
 		seen[identity{t.MatchType, t.Term}] = true
 	}
@@ -108,7 +108,7 @@ func checkBrandTerms(terms []translate.BrandTerm) error {
 	return nil
 }
 
-// PageGroups returns the page groups of a property in the order they were given.
+// PageGroups returns the page groups of a property in the order in which they were set.
 func (s *Store) PageGroups(ctx context.Context, propertyID string) ([]translate.PageGroup, error) {
 	groups, err := all(ctx, s.db, scanPageGroup, selectPageGroups, propertyID)
 	if err != nil {
@@ -117,8 +117,8 @@ func (s *Store) PageGroups(ctx context.Context, propertyID string) ([]translate.
 	return groups, nil
 }
 
-// SetPageGroups replaces the page groups of a property and returns them as stored. Only Name and Rules of what is given
-// count; a group whose name was there keeps its id and its time.
+// SetPageGroups replaces the page groups of a property and returns them as stored. Of the given groups only Name and Rules are
+// used. A group whose name existed before keeps its id and its time.
 func (s *Store) SetPageGroups(ctx context.Context, property string, groups []translate.PageGroup) ([]translate.PageGroup, error) {
 	if err := translate.CheckPageGroups(groups); err != nil {
 		return nil, &InputError{"page groups", err.Error()}

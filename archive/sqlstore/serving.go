@@ -57,8 +57,8 @@ func (s *Store) Key(ctx context.Context, hash policy.Hash) (policy.Key, error) {
 }
 
 const (
-	// Counting memberships row by row, where a join would say the same, keeps both planners from walking through all
-	// that the person reaches.
+	// A join would be equivalent, but both planners would then walk all properties of the person. Counting memberships row by row
+	// makes them start from the reference.
 	findReachable = selectProperties + "WHERE " + mayMean +
 		" AND (SELECT count(*) FROM memberships m WHERE m.person_id = $3 AND m.workspace_id = p.workspace_id) > 0" +
 		" AND ($4 = '' OR p.workspace_id = $4) ORDER BY p.name_order"
@@ -66,7 +66,7 @@ const (
 	reachable = " FROM memberships m JOIN properties p ON p.workspace_id = m.workspace_id" +
 		" WHERE m.person_id = $1 AND ($2 = '' OR m.workspace_id = $2) AND ($3 OR NOT p.archived)"
 	countReachable = "SELECT count(*)" + reachable
-	// The page is cut before the connections are joined, so that rows that are skipped cost little.
+	// OFFSET and LIMIT apply before connections are joined, so that skipped rows are cheap.
 	pageReachable = "SELECT " + propertyColumns + " FROM (SELECT p.id" + reachable + " ORDER BY p.name_order LIMIT $4 OFFSET $5) page" +
 		" JOIN properties p ON p.id = page.id JOIN connections c ON c.id = p.connection_id ORDER BY p.name_order"
 )
@@ -86,9 +86,8 @@ func (s *Store) FindProperties(ctx context.Context, personID, workspaceID, refer
 	return properties, nil
 }
 
-// ReachableProperties returns a page of the properties that the person reaches, each once, and how many there are in
-// all. They are sorted by display name in lower case, byte by byte, and then by id. With a workspaceID only that
-// workspace counts.
+// ReachableProperties returns a page of the distinct properties that the person can reach, and their total. They are ordered by
+// display name in lower case, compared by bytes, then by id. A workspaceID restricts them to that workspace.
 func (s *Store) ReachableProperties(ctx context.Context, personID, workspaceID string, includeArchived bool,
 	limit, offset int) (page []Property, total int, err error) {
 	total, err = one(ctx, s.db, scalar[int], countReachable, personID, workspaceID, includeArchived)

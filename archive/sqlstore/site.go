@@ -19,9 +19,9 @@ const (
 
 const domainPrefix = "sc-domain:"
 
-// ParseSite reads an upstream property string: sc-domain:example.com, or a URL prefix that ends with a slash, such as
-// https://www.example.com/blog/. It returns the string with its host in lower case, the host alone without a port, and
-// the property's type. Errors are InputErrors that show a good example.
+// ParseSite parses an upstream property string: sc-domain:example.com, or a URL prefix that ends with a slash, such as
+// https://www.example.com/blog/. It returns the string with its host in lower case, the host without a port, and the property's
+// type. Errors are InputErrors that show a valid example.
 func ParseSite(s string) (site, host, kind string, err error) {
 	bad := func(reason string) (string, string, string, error) {
 		return "", "", "", &InputError{"property", fmt.Sprintf("%q %s", s, reason)}
@@ -32,24 +32,24 @@ func ParseSite(s string) (site, host, kind string, err error) {
 	if domain, ok := strings.CutPrefix(s, domainPrefix); ok {
 		host = strings.ToLower(domain)
 		if !isHostName(host) || !strings.Contains(host, ".") {
-			return bad("does not name a domain: write sc-domain:example.com, in xn-- form if it is international")
+			return bad("has no valid domain: write sc-domain:example.com, in xn-- form if it is international")
 		}
 		return domainPrefix + host, host, DomainProperty, nil
 	}
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "":
-		return bad("is no upstream property: write sc-domain:example.com or https://www.example.com/")
+		return bad("is not an upstream property: write sc-domain:example.com or https://www.example.com/")
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.ContainsRune(s, '#'):
 		return bad("has more than a scheme, a host and a path: write https://www.example.com/")
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
-		return bad("holds a space or what is not text: percent-encode it, such as %20 for a space")
+		return bad("contains a space or a control character: percent-encode it, such as %20 for a space")
 	case !isHostName(strings.ToLower(u.Hostname())) || !isPort(u):
 		return bad("has no valid host: write https://www.example.com/, in xn-- form if it is international")
 	case !strings.HasSuffix(u.Path, "/"):
 		return bad("does not end with a slash: write https://www.example.com/ or https://www.example.com/blog/")
 	}
-	// The path stays as it is written, since the upstream compares it byte by byte.
+	// The path is not normalized, because the upstream compares it byte by byte.
 	_, rest, _ := strings.Cut(s, "://")
 	path := rest[strings.IndexByte(rest, '/'):]
 	return u.Scheme + "://" + strings.ToLower(u.Host) + path, strings.ToLower(u.Hostname()), URLPrefixProperty, nil
@@ -63,7 +63,7 @@ func isPort(u *url.URL) bool {
 	return err == nil && n > 0 && n < 1<<16
 }
 
-// isHostName reports whether s, in lower case, is made of labels as the domain name system takes them.
+// isHostName reports whether s, in lower case, consists of valid DNS labels.
 func isHostName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
@@ -79,7 +79,7 @@ func isHostName(s string) bool {
 	return true
 }
 
-// siteName is how a property is called when nobody named it: its domain, or its URL.
+// siteName is the default name of a property: its domain or its URL.
 func siteName(site, host, kind string) string {
 	if kind == DomainProperty {
 		return host
@@ -89,10 +89,10 @@ func siteName(site, host, kind string) string {
 
 const maxSlug = 80
 
-// checkSlug refuses what is not made of lower-case letters, digits and dashes, or could be taken for an id.
+// checkSlug refuses a slug of other than lower-case letters, digits and dashes, or that could be mistaken for an id.
 func checkSlug(slug string) error {
 	if slug == "" || len(slug) > maxSlug || strings.Trim(slug, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return &InputError{"slug", fmt.Sprintf("%q is not 1 to %d of lower-case letters, digits and dashes", slug, maxSlug)}
+		return &InputError{"slug", fmt.Sprintf("%q must be 1 to %d lower-case letters, digits and dashes", slug, maxSlug)}
 	}
 	if uuid.Validate(slug) == nil {
 		return &InputError{"slug", fmt.Sprintf("%q looks like an id: choose another", slug)}

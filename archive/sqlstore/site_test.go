@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestParseSiteReadsWhatTheUpstreamTakes(t *testing.T) {
+func TestParseSiteAcceptsUpstreamProperties(t *testing.T) {
 	for in, want := range map[string][3]string{
 		"sc-domain:Example.com":                      {"sc-domain:example.com", "example.com", "domain"},
 		"sc-domain:xn--bcher-kva.example":            {"sc-domain:xn--bcher-kva.example", "xn--bcher-kva.example", "domain"},
@@ -24,21 +24,21 @@ func TestParseSiteReadsWhatTheUpstreamTakes(t *testing.T) {
 	}
 }
 
-func TestParseSiteSaysWhatIsWrong(t *testing.T) {
+func TestParseSiteErrorsNameTheProblem(t *testing.T) {
 	for in, reason := range map[string]string{
-		"":                                               "is no upstream property",
+		"":                                               "is not an upstream property",
 		"example.com":                                    "write sc-domain:example.com or https://www.example.com/",
-		"SC-DOMAIN:example.com":                          "is no upstream property",
-		"ftp://example.com/":                             "is no upstream property",
-		"https:example.com/":                             "is no upstream property",
-		"https://%zz/":                                   "is no upstream property",
-		"sc-domain:":                                     "does not name a domain",
-		"sc-domain:localhost":                            "does not name a domain",
-		"sc-domain:example.com/":                         "does not name a domain",
-		"sc-domain:exa mple.com":                         "does not name a domain",
+		"SC-DOMAIN:example.com":                          "is not an upstream property",
+		"ftp://example.com/":                             "is not an upstream property",
+		"https:example.com/":                             "is not an upstream property",
+		"https://%zz/":                                   "is not an upstream property",
+		"sc-domain:":                                     "has no valid domain",
+		"sc-domain:localhost":                            "has no valid domain",
+		"sc-domain:example.com/":                         "has no valid domain",
+		"sc-domain:exa mple.com":                         "has no valid domain",
 		"sc-domain:bücher.example":                       "xn-- form",
-		"sc-domain:-a.example":                           "does not name a domain",
-		"sc-domain:a..example":                           "does not name a domain",
+		"sc-domain:-a.example":                           "has no valid domain",
+		"sc-domain:a..example":                           "has no valid domain",
 		"https://example.com":                            "does not end with a slash",
 		"https://example.com/blog":                       "does not end with a slash",
 		"https://example.com/?q=/":                       "more than a scheme, a host and a path",

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// sitemapNumbers gives sitemaps, and sets of them, the numbers that they have in the database. What was there before keeps its
-// number, so that the rows which hold it need not be written.
+// sitemapNumbers assigns the database numbers of sitemaps and of sets of them. Existing numbers are kept, so that rows that refer to
+// them need not be rewritten.
 type sitemapNumbers struct {
 	sitemaps             map[string]int32 // by path
 	sets                 map[string]int32 // by setKey
@@ -19,20 +19,20 @@ type sitemapNumbers struct {
 func setKey(sitemaps []int32) string { return fmt.Sprint(sitemaps) }
 
 func (n *sitemapNumbers) sitemap(path string) int32 {
-	if _, known := n.sitemaps[path]; !known {
+	if _, exists := n.sitemaps[path]; !exists {
 		n.lastSitemap++
 		n.sitemaps[path] = n.lastSitemap
 	}
 	return n.sitemaps[path]
 }
 
-// set takes sitemaps in ascending order.
+// set returns the number of a set, whose sitemaps are in ascending order.
 func (n *sitemapNumbers) set(sitemaps []int32) int32 {
 	if len(sitemaps) == 0 {
 		return 0
 	}
 	key := setKey(sitemaps)
-	if _, known := n.sets[key]; !known {
+	if _, exists := n.sets[key]; !exists {
 		n.lastSet++
 		n.sets[key] = n.lastSet
 	}
@@ -49,7 +49,7 @@ func scanSitemap(row scanner) (m numberedSitemap, err error) {
 	return m, err
 }
 
-// A setMember says that a sitemap is in a set.
+// A setMember is a sitemap in a set.
 type setMember struct{ set, sitemap int32 }
 
 func scanMember(row scanner) (m setMember, err error) {
@@ -88,12 +88,11 @@ func readSitemapNumbers(ctx context.Context, q querier, number int32) (*sitemapN
 	return n, err
 }
 
-// saveSitemaps replaces the sitemaps of a property, and the sets of them that its URLs are in. It returns the number of the
-// set of each URL.
+// saveSitemaps replaces the sitemaps of a property and their sets. It returns the number of the set of each URL.
 func saveSitemaps(ctx context.Context, tx *sql.Tx, number int32, d *Discovery) (sets []int32, err error) {
 	numbers, err := readSitemapNumbers(ctx, tx, number)
 	if err != nil {
-		return nil, fmt.Errorf("read what sitemaps are known: %w", err)
+		return nil, fmt.Errorf("read the sitemaps: %w", err)
 	}
 	sitemaps, rows := make([]int32, len(d.Sitemaps)), make([][]any, len(d.Sitemaps))
 	for i, m := range d.Sitemaps {
@@ -124,7 +123,7 @@ func saveSitemaps(ctx context.Context, tx *sql.Tx, number int32, d *Discovery) (
 func replaceSitemaps(ctx context.Context, tx *sql.Tx, number int32, sitemaps, members [][]any) error {
 	for _, table := range []string{"index_sitemap_sets", "index_sitemaps"} {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE number = $1", number); err != nil {
-			return fmt.Errorf("forget sitemaps: %w", err)
+			return fmt.Errorf("delete sitemaps: %w", err)
 		}
 	}
 	for _, t := range []struct {
@@ -148,7 +147,7 @@ func replaceSitemaps(ctx context.Context, tx *sql.Tx, number int32, sitemaps, me
 const selectSetPaths = "SELECT m.sitemaps, p.path FROM index_sitemap_sets m JOIN index_sitemaps p ON p.number = m.number" +
 	" AND p.sitemap = m.sitemap WHERE m.number = $1 ORDER BY m.sitemaps, p.path"
 
-// readSetPaths returns the addresses of the sitemaps of each set, in byte order.
+// readSetPaths returns the URLs of the sitemaps of each set, in byte order.
 func readSetPaths(ctx context.Context, q querier, number int32) (map[int32][]string, error) {
 	type member struct {
 		set  int32

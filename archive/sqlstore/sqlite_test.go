@@ -13,7 +13,7 @@ import (
 	"sara/policy"
 )
 
-func TestDatabaseFileHoldsNoSecret(t *testing.T) {
+func TestDatabaseFileContainsNoSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data", "sara.db")
 	f := newFixture(t, "sqlite:"+path)
 	p, _ := f.acme()
@@ -43,7 +43,7 @@ func TestDatabaseFileHoldsNoSecret(t *testing.T) {
 	}
 }
 
-func TestDatabaseInMemoryServesAndIsGone(t *testing.T) {
+func TestDatabaseInMemoryIsPrivateToTheStore(t *testing.T) {
 	const url = "sqlite::memory:"
 	f := newFixture(t, url)
 	p, _ := f.acme()
@@ -52,7 +52,7 @@ func TestDatabaseInMemoryServesAndIsGone(t *testing.T) {
 	equal(t, value(newFixture(t, url).Accounts(f.ctx))(t), []Account{})
 }
 
-func TestOpenSaysWhatIsWrongAndKeepsThePassword(t *testing.T) {
+func TestOpenErrorsNameTheProblemAndNoPassword(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // nothing is reached anyway
 	for _, url := range []string{
@@ -76,7 +76,7 @@ func TestOpenSaysWhatIsWrongAndKeepsThePassword(t *testing.T) {
 	}
 }
 
-func TestMigrateReportsABrokenDatabase(t *testing.T) {
+func TestMigrateFailsOnABrokenDatabase(t *testing.T) {
 	s := value(Open(context.Background(), Config{URL: "sqlite::memory:"}))(t)
 	if _, err := s.db.Exec("CREATE TABLE accounts (id TEXT)"); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestServingQueriesUseIndexes(t *testing.T) {
 	}
 }
 
-func TestRacingProcessesMakeOneDatabase(t *testing.T) {
+func TestConcurrentProcessesCreateOneDatabase(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "data", "sara.db")
 	const racers = 6
 	results := make(chan error, racers)

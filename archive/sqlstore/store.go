@@ -15,17 +15,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Config says which database to open.
+// Config configures a Store.
 type Config struct {
-	// URL is sqlite:PATH, sqlite::memory: (gone when the store closes) or postgres://USER:PASSWORD@HOST/DATABASE.
+	// URL is sqlite:PATH, sqlite::memory: (lost when the store closes) or postgres://USER:PASSWORD@HOST/DATABASE.
 	URL string
-	// SecretKey encrypts the stored upstream credentials: 32 bytes, or nil when no connection is used.
+	// SecretKey encrypts the stored upstream credentials: 32 bytes, or nil if there are none.
 	SecretKey []byte
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Store is an open database. Close it when done.
+// Store is an open database. Close releases it.
 type Store struct {
 	db         *sql.DB
 	dialect    dialect
@@ -34,16 +34,16 @@ type Store struct {
 	generation atomic.Uint64
 }
 
-// How long one reading query and one writing transaction may take, waiting for locks included; and how long what reads or
-// writes all URLs of a property may take.
+// Timeouts of one reading query, of one writing transaction with the wait for locks, and of an operation on all URLs of a
+// property.
 const (
 	readLimit  = 5 * time.Second
 	writeLimit = 15 * time.Second
 	bulkLimit  = 2 * time.Minute
 )
 
-// Open connects to the database and checks that it answers. The folder and the file of a SQLite database are made when
-// they are missing, readable by their owner only. Open does not change the schema: see Migrate.
+// Open connects to the database and checks that it answers. If the file of a SQLite database or its folder is missing, Open
+// creates it, readable only by its owner. Open does not change the schema; Migrate does.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	aead, err := newAEAD(c.SecretKey)
 	if err != nil {
@@ -62,7 +62,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		s.dialect = postgresDialect
 		s.db, err = openPostgres(c.URL)
 	default:
-		return nil, &InputError{"database URL", "it starts with none of sqlite:, postgres://"}
+		return nil, &InputError{"database URL", "it must start with sqlite: or postgres://"}
 	}
 	if err != nil {
 		return nil, err
@@ -86,15 +86,15 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Collector returns the metrics of the store's connections to the database, which have a db_name of sara.
+// Collector returns the metrics of the connection pool, with the label db_name="sara".
 func (s *Store) Collector() prometheus.Collector { return collectors.NewDBStatsCollector(s.db, "sara") }
 
-// Generation grows with every administrative write that this process committed, and with every change of a
-// connection's health or a property's access that it made. Caches of what the store holds compare it.
+// Generation increases with every administrative write that this process commits, and with every change of a connection's health
+// or a property's access that it makes. Caches of the store's content compare it.
 func (s *Store) Generation() uint64 { return s.generation.Load() }
 
-// Edition grows with everything that Generation grows with, whichever process does it. Who has remembered what the store
-// holds since before an edition was read, and reads the same one again, need not read the rest again.
+// Edition increases with the same changes as Generation, whichever process makes them. A cache that was filled after an edition
+// was read is valid as long as the edition stays the same.
 func (s *Store) Edition(ctx context.Context) (uint64, error) {
 	changes, err := one(ctx, s.db, scalar[int64], "SELECT changes FROM edition")
 	if err != nil {
@@ -109,17 +109,17 @@ type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// scanner is one row of an answer.
+// scanner is one row of a result.
 type scanner interface {
 	Scan(dest ...any) error
 }
 
-// all returns every row of the answer, an empty slice if there is none.
+// all returns every row of the result; if there is none, an empty slice.
 func all[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
 	return allWithin(ctx, readLimit, q, scan, query, args...)
 }
 
-// allWithin is all with a limit of its own.
+// allWithin is all with another timeout.
 func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan func(scanner) (T, error), query string,
 	args ...any) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -128,29 +128,29 @@ func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan 
 	if err != nil {
 		return nil, err
 	}
-	found := []T{}
+	values := []T{}
 	for rows.Next() && err == nil {
 		var v T
 		v, err = scan(rows)
-		found = append(found, v)
+		values = append(values, v)
 	}
 	if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
 		return nil, err
 	}
-	return found, nil
+	return values, nil
 }
 
-// one returns the first row of the answer, or sql.ErrNoRows.
+// one returns the first row of the result, or sql.ErrNoRows.
 func one[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) (T, error) {
-	var none T
-	found, err := all(ctx, q, scan, query, args...)
+	var zero T
+	values, err := all(ctx, q, scan, query, args...)
 	if err != nil {
-		return none, err
+		return zero, err
 	}
-	if len(found) == 0 {
-		return none, sql.ErrNoRows
+	if len(values) == 0 {
+		return zero, sql.ErrNoRows
 	}
-	return found[0], nil
+	return values[0], nil
 }
 
 // scalar scans a row of one column.
@@ -159,7 +159,7 @@ func scalar[T any](row scanner) (v T, err error) {
 	return v, err
 }
 
-// write is transact for what is served: it counts the commit.
+// write is transact for data that is served and cached: it advances the Edition and the Generation.
 func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
 	err := s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := do(ctx, tx); err != nil {
@@ -174,23 +174,24 @@ func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.
 	return nil
 }
 
-// nextEdition counts a change of what is served, with the change itself. It has to be the last thing that a transaction does:
-// they wait for each other here, and who has come this far waits for nobody else.
+// nextEdition advances the Edition in the transaction of the change. Must be last: it locks the one edition row, so this order
+// cannot deadlock.
 func nextEdition(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, "UPDATE edition SET changes = changes + 1")
 	if err != nil {
-		return fmt.Errorf("count the change: %w", err)
+		return fmt.Errorf("advance the edition: %w", err)
 	}
 	return nil
 }
 
-// transact runs do in one transaction, and commits it if do succeeds. On SQLite the transaction holds the database's
-// write lock from its start. Everything do asks goes through tx.
+// transact runs do in one transaction, and commits it if do succeeds. On SQLite the transaction holds the database's write lock
+// from its start. All queries of do must go through tx.
 func (s *Store) transact(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
 	return s.transactWithin(ctx, writeLimit, nil, do)
 }
 
-// snapshot runs do in a transaction that only reads, and sees the database as it was at one time. It never locks.
+// snapshot runs do in a read-only transaction with snapshot isolation (repeatable read): all its queries see the same state of
+// the database. It takes no locks.
 func (s *Store) snapshot(ctx context.Context, limit time.Duration, do func(ctx context.Context, tx *sql.Tx) error) error {
 	return s.transactWithin(ctx, limit, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, do)
 }
@@ -204,8 +205,8 @@ func (s *Store) transactWithin(ctx context.Context, limit time.Duration, options
 		return fmt.Errorf("begin a transaction: %w", err)
 	}
 	if err := do(ctx, tx); err != nil {
-		if undo := tx.Rollback(); undo != nil && !errors.Is(undo, sql.ErrTxDone) {
-			return errors.Join(err, undo)
+		if rollbackErr := tx.Rollback(); rollbackErr != nil && !errors.Is(rollbackErr, sql.ErrTxDone) {
+			return errors.Join(err, rollbackErr)
 		}
 		return err
 	}
@@ -215,7 +216,7 @@ func (s *Store) transactWithin(ctx context.Context, limit time.Duration, options
 	return nil
 }
 
-// insert runs a statement that adds a row, and returns exists when a unique index refuses it.
+// insert runs a statement that adds a row, and returns the error exists if a unique index refuses it.
 func insert(ctx context.Context, tx *sql.Tx, exists error, query string, args ...any) error {
 	_, err := tx.ExecContext(ctx, query, args...)
 	if isUniqueViolation(err) {
@@ -233,7 +234,7 @@ func affected(ctx context.Context, q querier, query string, args ...any) (int64,
 	return result.RowsAffected()
 }
 
-// newID returns an id that sorts after those this process made before.
+// newID returns an id (UUIDv7) that sorts after the previous ones of this process.
 func newID() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -242,7 +243,7 @@ func newID() (string, error) {
 	return id.String(), nil
 }
 
-// clock returns the present instant as precisely as the database keeps it.
+// clock returns the current time in the database's precision.
 func (s *Store) clock() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
 
 // instant scans Unix milliseconds into a time.
@@ -257,7 +258,7 @@ func (i instant) Scan(v any) error {
 	return nil
 }
 
-// optionalInstant scans Unix milliseconds or NULL, which is nil.
+// optionalInstant scans Unix milliseconds, or NULL as nil.
 type optionalInstant struct{ dst **time.Time }
 
 func (i optionalInstant) Scan(v any) error {
@@ -269,7 +270,7 @@ func (i optionalInstant) Scan(v any) error {
 	return instant{*i.dst}.Scan(v)
 }
 
-// optionalMillis is the stored form of a time that may be absent.
+// optionalMillis is the stored form of an optional time.
 func optionalMillis(t *time.Time) any {
 	if t == nil {
 		return nil

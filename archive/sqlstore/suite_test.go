@@ -17,10 +17,13 @@ import (
 // TestStore runs one suite over both databases.
 func TestStore(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
-		suite(t, func(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "made for it", "sara #1?.db") })
+		suite(t, func(t testing.TB) string {
+			return "sqlite:" + filepath.Join(t.TempDir(), "created on open", "sara #1?.db")
+		})
 	})
 	t.Run("postgres", func(t *testing.T) {
-		suite(t, pgtest.Start(t).NewDatabase)
+		migrate := func(url string) { newFixture(t, url) }
+		suite(t, pgtest.Start(t).Template(t, migrate))
 	})
 }
 
@@ -30,61 +33,64 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		check     func(*testing.T, *fixture)
 	}{
 		{"accounts keep plan and end", testAccounts},
-		{"names are refused when they cannot serve as references", testNames},
+		{"names that cannot be references are refused", testNames},
 		{"workspaces are unique in their account", testWorkspaces},
 		{"people have one account and any workspaces", testPeople},
-		{"references that fit several are refused with candidates", testAmbiguousReferences},
+		{"ambiguous references are refused with candidates", testAmbiguousReferences},
 		{"connections keep credentials sealed", testConnections},
 		{"incomplete credentials are refused without repeating them", testIncompleteCredentials},
-		{"replaced credentials are a new revision in good health", testReplaceCredentials},
-		{"the secret key is needed and has to be the right one", testSecretKeys},
-		{"one caller is told of a transition of health", testConnectionHealth},
-		{"one caller is told of a transition of access", testPropertyAccess},
+		{"replaced credentials get a new revision and are healthy", testReplaceCredentials},
+		{"credentials require the right secret key", testSecretKeys},
+		{"one caller sees a transition of health", testConnectionHealth},
+		{"one caller sees a transition of access", testPropertyAccess},
 		{"properties get sites, names and slugs", testAddProperty},
 		{"taken sites and slugs are refused", testTakenProperty},
 		{"properties are found by id, site, slug and host", testFindProperty},
 		{"flags of properties change", testPropertyFlags},
 		{"people reach the properties of their workspaces, sorted by bytes", testReachable},
-		{"references reach no further than the person", testFindReachable},
-		{"keys carry all that admission asks", testKeyForAdmission},
+		{"references match only what the person can reach", testFindReachable},
+		{"admission gets keys with plan and scopes", testKeyForAdmission},
 		{"keys stay under the limit of the plan", testKeyLimit},
-		{"racing creations admit exactly the limit", testKeyLimitRace},
+		{"concurrent creations admit exactly the limit", testKeyLimitRace},
 		{"keys are checked, listed and revoked", testKeys},
 		{"brand terms keep identity and order", testBrandTerms},
 		{"page groups keep identity and order", testPageGroups},
 		{"annotations are listed by date", testAnnotations},
-		{"generation and edition grow with committed writes only", testGeneration},
+		{"generation and edition advance only with committed writes", testGeneration},
 		{"usage is replaced by account and read by day", testUsage},
-		{"a lease has one holder until it runs out", testLease},
-		{"of racing contenders one holds the lease", testLeaseRace},
-		{"the state of an archive is replaced whole", testArchiveState},
+		{"a lease has one holder until it expires", testLease},
+		{"one of concurrent contenders holds the lease", testLeaseRace},
+		{"the state of an archive is replaced completely", testArchiveState},
 		{"all properties are listed with plan and archive", testArchivableProperties},
-		{"the state of the coverage is known from the first run on", testIndexState},
-		{"a discovery replaces URLs and sitemaps and keeps results", testDiscovery},
+		{"the index state exists from the first run on", testIndexState},
+		{"a discovery replaces URLs and sitemaps and keeps inspections", testDiscovery},
 		{"a discovery with a bad URL changes nothing", testDiscoveryRefusals},
-		{"the longest URLs are indexed and found", testLongURLs},
-		{"labels are found as they are shown", testOddLabels},
-		{"results are seen when they are published, once", testStaging},
+		{"the longest URLs can be found", testLongURLs},
+		{"labels are found in any spelling", testOddLabels},
+		{"inspections appear when they are published", testStaging},
 		{"the summary counts by label, sitemap and day", testIndexSummary},
-		{"pages are what a plain search would find", testIndexedURLs},
-		{"pages stay the same until results are published", testStablePages},
-		{"what is read is of one time", testPublishingReaders},
-		{"no result is lost that is staged while others are published", testStagingRace},
-		{"pages are cut in the index of their order", testPlansOfPages},
-		{"readings of a property leave other properties alone", testPlansOfReadings},
-		{"inspections are taken up to the limit of the day", testTakeInspection},
-		{"racing processes take exactly the limit", testTakeInspectionRace},
-		{"a bad order is refused, and a page takes no time that is not there", testIndexedURLsRefusals},
+		{"pages equal a naive search", testIndexedURLs},
+		{"pages are stable until inspections are published", testStablePages},
+		{"reads are consistent while inspections are published", testPublishingReaders},
+		{"staging during a publication loses nothing", testStagingRace},
+		{"pages are read from the covering index of their order", testPlansOfPages},
+		{"queries of a property do not scan others", testPlansOfReadings},
+		{"inspections are granted up to the daily limit", testTakeInspection},
+		{"concurrent processes are granted exactly the limit", testTakeInspectionRace},
+		{"invalid orders are refused, and a canceled page ends", testIndexedURLsRefusals},
 		{"a restart loses nothing", testRestart},
-		{"racing migrations all succeed", testMigrateRace},
+		{"concurrent migrations all succeed", testMigrateRace},
 		{"a database of the previous schema opens", testPreviousSchema},
-		{"the schema of a newer program is left alone", testNewerSchema},
+		{"the schema of a newer program is not changed", testNewerSchema},
 	} {
-		t.Run(test.guarantee, func(t *testing.T) { test.check(t, newFixture(t, newDatabase(t))) })
+		t.Run(test.guarantee, func(t *testing.T) {
+			t.Parallel()
+			test.check(t, newFixture(t, newDatabase(t)))
+		})
 	}
 }
 
-// fixture is a migrated store with a clock that stands still until it is moved.
+// fixture is a migrated store with a manual clock.
 type fixture struct {
 	*Store
 	t    testing.TB
@@ -187,7 +193,7 @@ func equal(t testing.TB, got, want any) {
 	}
 }
 
-// refusal returns err as an error of type E, and ends the test if it is none.
+// refusal returns err as an error of type E, and ends the test if it is not one.
 func refusal[E error](t testing.TB, err error) (e E) {
 	t.Helper()
 	if !errors.As(err, &e) {

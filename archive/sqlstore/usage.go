@@ -15,8 +15,8 @@ func scanUsage(row scanner) (u policy.UsageCount, err error) {
 	return u, err
 }
 
-// SaveUsage replaces what is kept of the accounts in counts, all of it or nothing. Generation stays as it is: nothing that
-// is served depends on it.
+// SaveUsage implements policy.UsageStore. It replaces the usage of the accounts in counts, in one transaction. Generation stays the
+// same: served data does not depend on usage.
 func (s *Store) SaveUsage(ctx context.Context, counts []policy.UsageCount) error {
 	return s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for _, u := range counts {
@@ -32,7 +32,7 @@ func (s *Store) SaveUsage(ctx context.Context, counts []policy.UsageCount) error
 	})
 }
 
-// Usage returns what is kept of the given day.
+// Usage implements policy.UsageStore.
 func (s *Store) Usage(ctx context.Context, day int64) ([]policy.UsageCount, error) {
 	counts, err := all(ctx, s.db, scanUsage,
 		"SELECT account_id, hour, day, in_hour, in_day, calls FROM usage_counts WHERE day = $1 ORDER BY account_id", day)

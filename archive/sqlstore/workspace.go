@@ -9,7 +9,7 @@ import (
 	"sara/policy"
 )
 
-// A Workspace holds connections and their properties. People of any account may belong to it.
+// A Workspace contains connections and their properties. Its members may be people of any account.
 type Workspace struct {
 	policy.Workspace // its name is unique in its account
 	AccountID        string
@@ -55,7 +55,7 @@ func (s *Store) AddWorkspace(ctx context.Context, account, name string) (Workspa
 	return w, nil
 }
 
-// Workspaces lists the workspaces of every account, the oldest first.
+// Workspaces lists the workspaces of all accounts, oldest first.
 func (s *Store) Workspaces(ctx context.Context) ([]Workspace, error) {
 	workspaces, err := all(ctx, s.db, scanWorkspace, selectWorkspaces+"ORDER BY w.created_at, w.id")
 	if err != nil {
@@ -69,20 +69,20 @@ func (s *Store) Workspace(ctx context.Context, reference string) (Workspace, err
 	return findWorkspace(ctx, s.db, reference, "")
 }
 
-// findWorkspace prefers the workspace of the account homeID when a bare name fits several.
+// findWorkspace prefers the workspace of the account homeID if a bare name is ambiguous.
 func findWorkspace(ctx context.Context, q querier, reference, homeID string) (Workspace, error) {
-	found, err := all(ctx, q, scanWorkspace, selectWorkspaces+"WHERE w.id = $1 OR w.name = $1 ORDER BY w.created_at, w.id",
+	workspaces, err := all(ctx, q, scanWorkspace, selectWorkspaces+"WHERE w.id = $1 OR w.name = $1 ORDER BY w.created_at, w.id",
 		lastPart(reference))
 	if err != nil {
 		return Workspace{}, fmt.Errorf("find workspace %q: %w", reference, err)
 	}
-	return pickWorkspace(reference, found, homeID)
+	return pickWorkspace(reference, workspaces, homeID)
 }
 
-func pickWorkspace(reference string, found []Workspace, homeID string) (Workspace, error) {
-	candidates := make([]candidate, len(found))
-	byID := make(map[string]Workspace, len(found))
-	for i, w := range found {
+func pickWorkspace(reference string, workspaces []Workspace, homeID string) (Workspace, error) {
+	candidates := make([]candidate, len(workspaces))
+	byID := make(map[string]Workspace, len(workspaces))
+	for i, w := range workspaces {
 		candidates[i] = w.candidate()
 		byID[w.ID] = w
 	}

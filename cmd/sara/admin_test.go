@@ -44,7 +44,7 @@ func TestAccounts(t *testing.T) {
 	if !reflect.DeepEqual(rows[0], []string{"NAME", "PLAN", "UNTIL", "CREATED", "ID"}) || !slices.Equal(rows[2][:3], []string{"Lapsed", "agency", "2020-02-29"}) {
 		t.Errorf("table: %v", rows)
 	}
-	c.fails(exitError, []string{"account", "add", "Acme", "--plan", "pro"}, `account "Acme" exists already`)
+	c.fails(exitError, []string{"account", "add", "Acme", "--plan", "pro"}, `account "Acme" already exists`)
 	c.fails(exitError, []string{"account", "add", "New", "--plan", "gold"}, `plan "gold" is none of agency, none, pro, trial`)
 	c.fails(exitError, []string{"account", "plan", "Nobody", "pro"}, `there is no account "Nobody"`, "sara account list")
 	c.fails(exitUsage, []string{"account", "add", "New"}, "--plan", "sara account add --help")
@@ -128,12 +128,12 @@ func TestWorkspacesAndPeople(t *testing.T) {
 	c.fails(exitError, []string{"person", "leave", "ann@example.com", "Blog"}, `there is no workspace of ann@example.com "Blog"`, "sara person list")
 	c.fails(exitError, []string{"person", "join", "bob@example.com", "Web"}, `there is no person "bob@example.com"`, "sara person list")
 	c.fails(exitError, []string{"person", "join", "ann@example.com", "Nowhere"}, `there is no workspace "Nowhere"`, "sara workspace list")
-	c.fails(exitError, []string{"person", "add", "Acme", "not an address", "--workspace", "Web"}, "is not an address like name@example.com")
-	c.fails(exitError, []string{"person", "add", "Acme", "ann@example.com", "--workspace", "Web"}, "exists already")
+	c.fails(exitError, []string{"person", "add", "Acme", "not an address", "--workspace", "Web"}, "must be an address like name@example.com")
+	c.fails(exitError, []string{"person", "add", "Acme", "ann@example.com", "--workspace", "Web"}, "already exists")
 	c.fails(exitUsage, []string{"person", "add", "Acme", "cat@example.com"}, "--workspace")
 	c.ok("account", "add", "Third", "--plan", "pro")
 	c.fails(exitError, []string{"person", "add", "Third", "dan@example.com", "--workspace", "Web"}, "ambiguous", "Acme/Web", "Other/Web")
-	c.fails(exitError, []string{"workspace", "add", "Acme", "Web"}, "exists already")
+	c.fails(exitError, []string{"workspace", "add", "Acme", "Web"}, "already exists")
 }
 
 func TestKeys(t *testing.T) {

@@ -116,7 +116,7 @@ func testConnections(t *testing.T, c *cli) {
 	if rows := columns(c.ok("connection", "list")); !slices.Equal(rows[2][:4], []string{"mine", "Web", "Acme", "authorized_user"}) {
 		t.Errorf("table: %v", rows)
 	}
-	c.fails(exitError, []string{"connection", "add", "Web", "--name", "mine", "--credentials", c.path(shopConnection + ".json")}, "exists already")
+	c.fails(exitError, []string{"connection", "add", "Web", "--name", "mine", "--credentials", c.path(shopConnection + ".json")}, "already exists")
 	c.fails(exitError, []string{"connection", "add", "Nowhere", "--credentials", c.path(shopConnection + ".json")}, "sara workspace list")
 	c.fails(exitError, []string{"connection", "update", "none", "--credentials", c.path(shopConnection + ".json")}, "sara connection list")
 	c.fails(exitUsage, []string{"connection", "add", "Web"}, "--credentials")
@@ -181,7 +181,7 @@ func testProperties(t *testing.T, c *cli) {
 	if table := c.ok("property", "list"); !strings.Contains(table, sitePrefix) || !strings.HasPrefix(table, "NAME") {
 		t.Errorf("table:\n%s", table)
 	}
-	c.fails(exitError, []string{"property", "add", "shop", siteMain}, "exists already")
+	c.fails(exitError, []string{"property", "add", "shop", siteMain}, "already exists")
 	c.fails(exitError, []string{"property", "archive", "nowhere"}, `there is no property "nowhere"`, "sara property list")
 }
 
@@ -319,7 +319,7 @@ func testAnnotations(t *testing.T, c *cli) {
 		t.Errorf("table: %v", rows)
 	}
 	c.fails(exitError, []string{"annotation", "remove", c.id(relaunch)}, "there is no annotation", "sara annotation list PROPERTY")
-	c.fails(exitError, []string{"annotation", "add", "shop", "--date", "2026-02-01", "--title", "x", "--color", "mauve"}, `"mauve" is none of red`)
+	c.fails(exitError, []string{"annotation", "add", "shop", "--date", "2026-02-01", "--title", "x", "--color", "mauve"}, `"mauve" is not red`)
 	c.fails(exitUsage, []string{"annotation", "add", "shop", "--date", "2026-02-30", "--title", "x"}, "--date", "YYYY-MM-DD")
 	c.fails(exitUsage, []string{"annotation", "add", "shop", "--date", "2026-02-01"}, "--title")
 }

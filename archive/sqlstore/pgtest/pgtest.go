@@ -1,7 +1,7 @@
-// Package pgtest starts a private PostgreSQL for tests. It uses the programs that are installed on the machine and
-// skips the test when there are none. The server listens on a socket in a temporary folder and on no network address,
-// does not sync to disk, and sorts text by the rules of a language, so that queries which rely on byte order are found
-// out. It is stopped and removed when the test that started it ends, and dies with the test process on Linux.
+// Package pgtest starts a private PostgreSQL server for tests, with the programs that are installed on the machine. The server
+// listens only on a socket in a temporary folder, and does not sync to disk. It sorts text by the rules of a language, so that
+// queries fail that wrongly rely on byte order. It is stopped and removed when the test that started it ends, and on Linux dies
+// with the test process.
 package pgtest
 
 import (
@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -23,19 +24,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// startLimit bounds how long making and starting the server may take.
+// startLimit bounds the creation and the start of the server.
 const startLimit = time.Minute
 
-// Server is a running PostgreSQL. Its methods may be called from several tests at once.
+// Server is a running PostgreSQL server. It is safe for concurrent use by several tests.
 type Server struct {
 	folder    string
+	bin       string // the folder of PostgreSQL's programs
 	databases atomic.Int64
 }
 
-// Start starts a server that runs until tb and its subtests end. Starting takes about a second: a package with many
-// tests starts one in a parent test.
+// Start starts a server that runs until tb and its subtests end. It takes about a second, so tests of a package share one server
+// in a parent test. It skips the test with -short, and where PostgreSQL is not installed.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("starting PostgreSQL takes a second")
+	}
 	programs, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(programs) == 0 {
 		tb.Skip("PostgreSQL is not installed: no /usr/lib/postgresql/*/bin/initdb")
@@ -44,31 +49,31 @@ func Start(tb testing.TB) *Server {
 	if err != nil {
 		tb.Skip(err)
 	}
-	s := &Server{folder: privateFolder(tb, owner)}
+	s := &Server{folder: privateFolder(tb, owner), bin: filepath.Dir(programs[len(programs)-1])}
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	bin, data := filepath.Dir(programs[len(programs)-1]), filepath.Join(s.folder, "data")
-	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata="+data, "--username=sara", "--auth=trust",
+	data := filepath.Join(s.folder, "data")
+	initdb := exec.CommandContext(ctx, filepath.Join(s.bin, "initdb"), "--pgdata="+data, "--username=sara", "--auth=trust",
 		"--encoding=UTF8", "--locale=C", "--locale-provider=icu", "--icu-locale=en-US", "--no-sync")
 	initdb.Dir, initdb.SysProcAttr = s.folder, owner
 	if out, err := initdb.CombinedOutput(); err != nil {
-		tb.Fatalf("make a PostgreSQL data folder: %v\n%s", err, out)
+		tb.Fatalf("create a PostgreSQL data folder: %v\n%s", err, out)
 	}
-	postgres := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", s.folder, "-c", "listen_addresses=",
+	postgres := exec.Command(filepath.Join(s.bin, "postgres"), "-D", data, "-k", s.folder, "-c", "listen_addresses=",
 		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200")
 	postgres.Dir, postgres.SysProcAttr = s.folder, owner
 	s.run(ctx, tb, postgres)
 	return s
 }
 
-// serverUser returns the attributes to run the server with. PostgreSQL refuses to run as root.
+// serverUser returns the process attributes of the server, which refuses to run as root.
 func serverUser() (*syscall.SysProcAttr, error) {
 	if os.Geteuid() != 0 {
 		return processAttributes(nil), nil
 	}
 	postgres, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, fmt.Errorf("PostgreSQL does not run as root, and there is no user for it: %w", err)
+		return nil, fmt.Errorf("PostgreSQL does not run as root, and the user postgres is missing: %w", err)
 	}
 	uid, uidErr := strconv.ParseUint(postgres.Uid, 10, 32)
 	gid, gidErr := strconv.ParseUint(postgres.Gid, 10, 32)
@@ -78,8 +83,8 @@ func serverUser() (*syscall.SysProcAttr, error) {
 	return processAttributes(&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}), nil
 }
 
-// privateFolder makes a folder that belongs to the server. Its path is short, because that of a socket has to be, and
-// every folder above it may be entered by the server's user, which does not hold for tb.TempDir.
+// privateFolder creates a folder that belongs to the server's user. tb.TempDir does not fit: the path of a socket must be short,
+// and the server's user must be able to enter every folder above.
 func privateFolder(tb testing.TB, owner *syscall.SysProcAttr) string {
 	tb.Helper()
 	folder, err := os.MkdirTemp("", "pgtest")
@@ -99,21 +104,21 @@ func privateFolder(tb testing.TB, owner *syscall.SysProcAttr) string {
 	return folder
 }
 
-// run starts the server, stops it when the test ends, and returns when it answers.
+// run starts the server, waits until it answers, and stops it when the test ends.
 func (s *Server) run(ctx context.Context, tb testing.TB, postgres *exec.Cmd) {
 	tb.Helper()
-	var log bytes.Buffer // read only once the server has ended
+	var log bytes.Buffer // read after the server has ended
 	postgres.Stdout, postgres.Stderr = &log, &log
 	started, ended := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
-		// The kernel ends the server with the thread that started it, so that thread stays until the server has ended.
+		// The kernel kills the server with the thread that started it (Pdeathsig), so the thread is kept.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := postgres.Start()
 		started <- err
 		if err == nil {
-			_ = postgres.Wait() // it was told to stop: how it says so does not matter
+			_ = postgres.Wait() // it was signalled to stop, so its status does not matter
 		}
 	}()
 	if err := <-started; err != nil {
@@ -130,7 +135,7 @@ func (s *Server) run(ctx context.Context, tb testing.TB, postgres *exec.Cmd) {
 	}
 }
 
-// waitReady asks until the server answers, has ended, or ctx is over.
+// waitReady polls until the server answers or ends, or ctx ends.
 func (s *Server) waitReady(ctx context.Context, ended <-chan struct{}) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -149,19 +154,50 @@ func (s *Server) waitReady(ctx context.Context, ended <-chan struct{}) error {
 	}
 }
 
-// NewDatabase returns the URL of an empty database. It is a schema of its own rather than a whole database, which takes
-// a millisecond to make instead of a quarter of a second; advisory locks are shared with the server's other databases.
+// NewDatabase returns the URL of an empty database. It is a schema, which takes a millisecond to create where a real database
+// takes a quarter of a second. The databases of a server share its advisory locks.
 func (s *Server) NewDatabase(tb testing.TB) string {
 	tb.Helper()
-	name := fmt.Sprintf("test%d", s.databases.Add(1))
-	if err := s.exec(context.Background(), "CREATE SCHEMA "+name); err != nil {
-		tb.Fatalf("make database %s: %v", name, err)
-	}
+	name := s.nextName()
+	s.mustExec(tb, "CREATE SCHEMA "+name)
 	return s.url() + "&search_path=" + name
 }
 
+// Template returns a function that works like NewDatabase, but returns copies of a database that prepare has filled.
+func (s *Server) Template(tb testing.TB, prepare func(url string)) (newDatabase func(testing.TB) string) {
+	tb.Helper()
+	const template = "template_of_databases"
+	s.mustExec(tb, "CREATE SCHEMA "+template)
+	prepare(s.url() + "&search_path=" + template)
+	dump, err := exec.Command(filepath.Join(s.bin, "pg_dump"), "--schema="+template, "--inserts", "--no-owner", s.url()).Output()
+	if err != nil {
+		tb.Fatalf("dump the template: %v", err)
+	}
+	var statements strings.Builder
+	for line := range strings.Lines(string(dump)) {
+		if !strings.HasPrefix(line, `\`) { // a command of psql
+			statements.WriteString(line)
+		}
+	}
+	return func(tb testing.TB) string {
+		tb.Helper()
+		name := s.nextName()
+		s.mustExec(tb, strings.ReplaceAll(statements.String(), template, name))
+		return s.url() + "&search_path=" + name
+	}
+}
+
+func (s *Server) nextName() string { return fmt.Sprintf("test%d", s.databases.Add(1)) }
+
 func (s *Server) url() string {
 	return "postgres:///postgres?host=" + s.folder + "&user=sara&sslmode=disable"
+}
+
+func (s *Server) mustExec(tb testing.TB, statements string) {
+	tb.Helper()
+	if err := s.exec(context.Background(), statements); err != nil {
+		tb.Fatalf("create a database: %v", err)
+	}
 }
 
 func (s *Server) exec(ctx context.Context, statement string) error {
