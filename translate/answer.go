@@ -4,11 +4,11 @@ import (
 	"strconv"
 )
 
-// A Head is a success envelope of a performance endpoint, but for what differs from one request to the next: the cache
-// word and the request's id, which stand at its end. AppendTail writes those. A Head is shared, and never changed.
+// A Head is the success envelope of a performance endpoint without its tail, the cache status and the request ID, which
+// differ from request to request. AppendTail writes the tail. Requests share a Head, so it must not be changed.
 type Head []byte
 
-// AppendTail appends what makes a Head a whole envelope. cache and requestID are plain ASCII without quotes.
+// AppendTail appends the end of the envelope. cache and requestID must be ASCII without quotes or backslashes.
 func AppendTail(dst []byte, cache, requestID string) []byte {
 	dst = append(dst, cache...)
 	dst = append(dst, `","request_id":"`...)
@@ -16,26 +16,26 @@ func AppendTail(dst []byte, cache, requestID string) []byte {
 	return append(dst, `"}}`...)
 }
 
-// Source is where an answer's figures come from (spec: meta.source).
+// Source is where the figures of a response come from (spec: meta.source).
 type Source string
 
-// The sources. Figures that are not live must not be taken for current ones.
+// The sources.
 const (
-	SourceLive    Source = "live"   // straight from the upstream, now or within the life of a copy
-	SourceArchive Source = "stored" // kept by sara
+	SourceLive    Source = "live"   // from the upstream, now or from a fresh cache
+	SourceArchive Source = "stored" // from the archive, or from a stale cache
 	SourceHybrid  Source = "hybrid" // both
 )
 
-// Origin is what an answer says of itself beside its rows.
+// Origin is the part of the meta that does not follow from the parameters and the rows.
 type Origin struct {
 	PropertyID  string
 	Source      Source
-	StaleReason string   // why the figures are not live ones; empty for none
-	Truncated   bool     // rows are missing because of the ranking by clicks, whatever these rows look like
-	Notes       []string // beside those of the Ask
+	StaleReason string   // why the figures are not live; empty if they are
+	Truncated   bool     // rows are missing because of the ranking by clicks, even if these rows do not show it
+	Notes       []string // appended to those of the Params
 }
 
-// meta is the rest of the envelope's meta: what the rows decide. Counts below zero stand for null.
+// meta is the part of the envelope's meta that follows from the rows. A count of none is null.
 type meta struct {
 	rowCount, limit int
 	truncated       bool
@@ -43,14 +43,14 @@ type meta struct {
 
 const none = -1
 
-// seal closes data and appends the meta up to the cache word.
-func (a *Params) seal(data []byte, origin Origin, m meta) Head {
+// appendMeta closes data and appends the meta up to the cache status.
+func (p *Params) appendMeta(data []byte, origin Origin, m meta) Head {
 	dst := append(data, `,"meta":{"property_id":`...)
 	dst = appendString(dst, origin.PropertyID)
 	dst = append(dst, `,"date_range":{`...)
-	dst = appendRange(dst, a.Period.DateRange)
+	dst = appendRange(dst, p.Period.DateRange)
 	dst = append(dst, `,"preset":`...)
-	dst = appendString(dst, a.Period.Preset)
+	dst = appendString(dst, p.Period.Preset)
 	dst = append(dst, `},"row_count":`...)
 	dst = appendCount(dst, m.rowCount)
 	dst = append(dst, `,"limit":`...)
@@ -71,7 +71,7 @@ func (a *Params) seal(data []byte, origin Origin, m meta) Head {
 	}
 	dst = append(dst, `,"notes":[`...)
 	first := true
-	for _, notes := range [...][]string{a.Notes, origin.Notes} {
+	for _, notes := range [...][]string{p.Notes, origin.Notes} {
 		for _, note := range notes {
 			if !first {
 				dst = append(dst, ',')
@@ -91,32 +91,32 @@ func appendCount(dst []byte, n int) []byte {
 
 const opening = `{"success":true,"data":`
 
-// summaryHead writes the totals of the period, and those of the previous one when the Ask compares. The series covers
-// the Ask's Span.
-func summaryHead(a *Params, series *Series, origin Origin) Head {
+// summaryHead writes the totals of the period, and of the previous period if the request compares. The series must cover
+// Params.Span.
+func summaryHead(p *Params, series *Series, origin Origin) Head {
 	dst := append(make([]byte, 0, 1024), opening...)
 	dst = append(dst, `{"totals":{`...)
-	dst = appendMetrics(dst, series.Totals(a.Period.DateRange))
+	dst = appendMetrics(dst, series.Totals(p.Period.DateRange))
 	dst = append(dst, '}')
-	if a.Compare {
-		previous := a.Period.Previous()
+	if p.Compare {
+		previous := p.Period.Previous()
 		dst = append(dst, `,"previous":{`...)
 		dst = appendRange(dst, previous)
 		dst = append(dst, ',')
 		dst = appendMetrics(dst, series.Totals(previous))
 		dst = append(dst, '}')
 	}
-	return a.seal(append(dst, '}'), origin, meta{rowCount: none, limit: none})
+	return p.appendMeta(append(dst, '}'), origin, meta{rowCount: none, limit: none})
 }
 
-// timeseriesHead writes one row for every day of the period.
-func timeseriesHead(a *Params, series *Series, origin Origin) Head {
+// timeseriesHead writes one row a day.
+func timeseriesHead(p *Params, series *Series, origin Origin) Head {
 	const rowLength = 128
-	days := a.Period.Days()
+	days := p.Period.Days()
 	dst := append(make([]byte, 0, 1024+days*rowLength), opening...)
 	dst = append(dst, `{"rows":[`...)
-	for day := a.Period.Start; day <= a.Period.End; day++ {
-		if day > a.Period.Start {
+	for day := p.Period.Start; day <= p.Period.End; day++ {
+		if day > p.Period.Start {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, `{"date":"`...)
@@ -125,16 +125,16 @@ func timeseriesHead(a *Params, series *Series, origin Origin) Head {
 		dst = appendMetrics(dst, series.days[day-series.first])
 		dst = append(dst, '}')
 	}
-	return a.seal(append(dst, `]}`...), origin, meta{rowCount: days, limit: none})
+	return p.appendMeta(append(dst, `]}`...), origin, meta{rowCount: days, limit: none})
 }
 
-// breakdownHead writes the first rows, in the Ask's order, of the answer to a SampleQuery for that order.
-func breakdownHead(a *Params, by Dimension, rows *Rows, origin Origin) Head {
+// breakdownHead writes the first rows in the requested order. The rows must come from the SampleQuery for that order.
+func breakdownHead(p *Params, by Dimension, rows *Rows, origin Origin) Head {
 	const rowLength = 192
-	if a.Order.isUpstream() {
+	if p.Order.isUpstream() {
 		rows = rows.head(NarrowSample)
 	}
-	first := a.Order.first(rows, a.Limit)
+	first := p.Order.first(rows, p.Limit)
 	dst := append(make([]byte, 0, 1024+len(first)*rowLength), opening...)
 	dst = append(dst, `{"dimension":"`...)
 	dst = append(dst, by.String()...)
@@ -149,8 +149,8 @@ func breakdownHead(a *Params, by Dimension, rows *Rows, origin Origin) Head {
 		dst = appendMetrics(dst, rows.metrics[r.row])
 		dst = append(dst, '}')
 	}
-	// Rows are missing because of the upstream's ranking when it had more than the limit under that ranking, or when a
-	// sample is full, so that rows beyond it could have come first in another order.
-	truncated := rows.Len() >= WideSample || a.Order.isUpstream() && rows.Len() > a.Limit
-	return a.seal(append(dst, `]}`...), origin, meta{rowCount: len(first), limit: a.Limit, truncated: truncated})
+	// Rows are missing because of the upstream's ranking by clicks if the limit cut that ranking, or if the sample is full:
+	// in another order, rows beyond the sample might have come first.
+	truncated := rows.Len() >= WideSample || p.Order.isUpstream() && rows.Len() > p.Limit
+	return p.appendMeta(append(dst, `]}`...), origin, meta{rowCount: len(first), limit: p.Limit, truncated: truncated})
 }

@@ -10,19 +10,19 @@ import (
 	"unsafe"
 )
 
-// Size returns how many bytes of memory r holds, its arenas by capacity.
+// Size returns the bytes of memory that r holds, with the capacity of its slices.
 func (r *Rows) Size() int {
 	return int(unsafe.Sizeof(*r)) + cap(r.arena) + cap(r.ends)*int(unsafe.Sizeof(int32(0))) + cap(r.metrics)*int(unsafe.Sizeof(Metrics{}))
 }
 
-// AppendBinary appends r in a form that ParseRows reads back bit for bit. It goes by columns, so that a general compressor
-// does well behind it, and has neither a version nor a checksum: whoever stores it adds what it needs.
+// AppendBinary appends r in a form that ParseRows reads back bit for bit. It is columnar, so that it compresses well, and has
+// neither a version nor a checksum: these are for the caller to add.
 //
-// The columns are: the number of rows, and of the bytes of all keys; each key's length; the keys; clicks; impressions; the
+// The columns are: the number of rows and the bytes of all keys; the length of each key; the keys; clicks; impressions; the
 // exceptions of ctr; the codes of positions; the exceptions of position. All numbers are unsigned varints. The upstream
-// computes ctr as clicks by impressions, and position from a whole number by impressions. So ctr takes no space and a
-// position as much as that number, but for the exceptions: how many there are, and for each the number of rows since the
-// one before and the eight bytes of the float, the lowest first.
+// computes ctr as clicks / impressions, and position as an integer / impressions, so ctr is not stored and position is
+// stored as that integer. Rows for which this does not give the exact float are exceptions: their number, and for each the
+// number of rows since the last exception and the eight bytes of the float, little-endian.
 func (r *Rows) AppendBinary(dst []byte) []byte {
 	const usualFigures = 8
 	dst = slices.Grow(dst, len(r.arena)+r.Len()*usualFigures+2*binary.MaxVarintLen64)
@@ -47,7 +47,7 @@ func (r *Rows) AppendBinary(dst []byte) []byte {
 	return r.appendExceptions(dst, func(m *Metrics) (got, expected float64) { return m.Position, m.decodePosition(m.positionCode()) })
 }
 
-// appendExceptions appends the rows where a figure is not what is expected of it, to the bit.
+// appendExceptions appends the rows in which a figure differs from the expected one in any bit.
 func (r *Rows) appendExceptions(dst []byte, figure func(*Metrics) (got, expected float64)) []byte {
 	n := 0
 	for i := range r.metrics {
@@ -67,7 +67,7 @@ func (r *Rows) appendExceptions(dst []byte, figure func(*Metrics) (got, expected
 	return dst
 }
 
-// quotient returns clicks by impressions, and 0 without any.
+// quotient returns clicks / impressions, or 0 without impressions.
 func (m *Metrics) quotient() float64 {
 	if m.Impressions == 0 {
 		return 0
@@ -75,9 +75,8 @@ func (m *Metrics) quotient() float64 {
 	return float64(m.Clicks) / float64(m.Impressions)
 }
 
-// decodePosition returns the position that a code stands for: twice the sum, over the impressions, of how far below the
-// first place each was. The upstream has been seen to add the first place behind the division, which rounds otherwise
-// than adding it before, as an odd code does.
+// decodePosition returns the position of a code: twice the sum, over all impressions, of the places below the first. An even
+// code adds the first place after the division, an odd one before it, which rounds differently: the upstream does either.
 func (m *Metrics) decodePosition(code uint64) float64 {
 	below, impressions := float64(code/2), float64(m.Impressions)
 	switch {
@@ -92,7 +91,7 @@ func (m *Metrics) decodePosition(code uint64) float64 {
 
 const largestCode = 2*largestCount + 1
 
-// positionCode returns the code that stands for the position, or any other if none does.
+// positionCode returns the code of the position, or an arbitrary code if it has none.
 func (m *Metrics) positionCode() uint64 {
 	below := math.Round((m.Position - 1) * float64(m.Impressions))
 	if !(below >= 0 && below <= largestCount) {
@@ -108,27 +107,27 @@ func (m *Metrics) positionCode() uint64 {
 	return code
 }
 
-var errRowsData = errors.New("it is not what AppendBinary writes")
+var errRowsData = errors.New("not in the format of AppendBinary")
 
-// ParseRows reads what AppendBinary wrote, and copies what it needs. Anything else is an error, or Rows that ReadRows
-// could have read. What it allocates is in proportion to the length of data.
+// ParseRows reads the format of AppendBinary. It retains nothing of data. Of forged data it returns an error, or Rows that
+// ReadRows could have returned too; it allocates no more than in proportion to len(data).
 func ParseRows(data []byte) (*Rows, error) {
 	p := &rowsParser{data: data}
 	rows := p.rows()
 	if p.failed || len(p.data) > 0 {
-		return nil, fmt.Errorf("rows of %d bytes, before the last %d: %w", len(data), len(p.data), errRowsData)
+		return nil, fmt.Errorf("parse rows: %d bytes, error before the last %d: %w", len(data), len(p.data), errRowsData)
 	}
 	return rows, nil
 }
 
-// A rowsParser takes rows from the front of data. Once it has failed, whatever it returns means nothing.
+// A rowsParser consumes data from the front. Once failed is set, what it returns is meaningless.
 type rowsParser struct {
 	data   []byte
 	failed bool
 }
 
 func (p *rowsParser) rows() *Rows {
-	const leastRow = 4 // bytes: a varint each for the key's length, clicks, impressions and position
+	const leastRow = 4 // bytes: one each for the key's length, clicks, impressions and position
 	n := p.uvarint(uint64(len(p.data)) / leastRow)
 	arena := p.uvarint(math.MaxInt32)
 	if p.failed || arena+n*leastRow > uint64(len(p.data)) {
@@ -194,7 +193,7 @@ func (p *rowsParser) exceptions(metrics []Metrics, set func(*Metrics, float64)) 
 	}
 }
 
-// uvarint takes a number that is not above largest; 0 when it is not there.
+// uvarint reads a number up to largest. It returns 0 and sets failed if there is none.
 func (p *rowsParser) uvarint(largest uint64) uint64 {
 	v, n := binary.Uvarint(p.data)
 	if n <= 0 || v > largest {

@@ -2,21 +2,21 @@ package translate
 
 import "strings"
 
-// A Bucket says in one word whether a URL is in the upstream's index (spec: Indexing summary payload).
+// A Bucket summarizes whether a URL is in the upstream's index (spec: Indexing summary payload).
 type Bucket uint8
 
-// The buckets of inspected URLs. The zero Bucket is that of a URL nobody has inspected. The numbers are stored.
+// The buckets of inspected URLs. The zero Bucket means not inspected yet. The database stores these numbers.
 const (
 	BucketIndexed    Bucket = iota + 1
-	BucketNotIndexed        // left out, as it may well be meant: a duplicate, a redirect, noindex
-	BucketError             // left out because something is broken
-	BucketUnknown           // the upstream does not know the URL, or says something that we do not know
+	BucketNotIndexed        // excluded, perhaps on purpose: a duplicate, a redirect, noindex
+	BucketError             // excluded because something is broken
+	BucketUnknown           // the upstream does not know the URL, or uses a label that we do not know
 )
 
 // Buckets returns all buckets.
 func Buckets() []Bucket { return []Bucket{BucketIndexed, BucketNotIndexed, BucketError, BucketUnknown} }
 
-// String is the bucket's name in the API; empty for the zero Bucket.
+// String returns the bucket's name in the API, which is empty for the zero Bucket.
 func (b Bucket) String() string {
 	switch b {
 	case BucketIndexed:
@@ -40,9 +40,9 @@ func parseBucket(name string) Bucket {
 	return 0
 }
 
-// BucketOf returns the bucket of a coverage label in English, and whether it is a label that Search Console is known to use.
-// The label alone decides: the verdict beside it calls a soft 404 and a redirect neutral alike. Search Console
-// writes the same label with other quotes, dashes and spaces at times; see FoldCoverage.
+// BucketOf returns the bucket of an English coverage label, and whether Search Console is known to use the label. The verdict
+// beside the label does not help: it is neutral for a soft 404 and for a redirect alike. Spellings are folded first, see
+// FoldCoverage.
 func BucketOf(label string) (b Bucket, known bool) {
 	switch folded := FoldCoverage(label); folded {
 	case "submitted and indexed",
@@ -81,8 +81,8 @@ func BucketOf(label string) (b Bucket, known bool) {
 	return BucketUnknown, false
 }
 
-// FoldCoverage returns what two spellings of one coverage label have in common: lower case, straight quotes, plain dashes,
-// and single spaces.
+// FoldCoverage returns the canonical spelling of a coverage label, of which Search Console varies the quotes, dashes and
+// spaces: in lower case, with straight quotes, hyphens and single spaces.
 func FoldCoverage(label string) string {
 	straight := strings.Map(func(r rune) rune {
 		switch r {
@@ -91,7 +91,7 @@ func FoldCoverage(label string) string {
 		case '‐', '‑', '‒', '–', '—', '―', '−':
 			return '-'
 		case '\u200b', '\u200c', '\u200d', '\u2060', '\ufeff':
-			return -1 // of no width
+			return -1 // zero-width
 		}
 		return r
 	}, label)

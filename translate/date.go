@@ -3,12 +3,11 @@ package translate
 import (
 	"fmt"
 	"time"
-	_ "time/tzdata" // the Pacific zone has to be known on machines without a zone database
+	_ "time/tzdata" // for machines without a time zone database
 )
 
-// Date is a civil day of the proleptic Gregorian calendar, counted in days since 1970-01-01. It has no time zone: which
-// day an instant falls on is decided once, by Calendar. The zero value is 1970-01-01. Dates compare with < and subtract
-// with -, which gives days.
+// Date is a day of the proleptic Gregorian calendar, counted from 1970-01-01, its zero value. It has no time zone: Calendar
+// converts instants to days. Dates compare with <, and their difference is a number of days.
 type Date int32
 
 // NewDate returns the day of year, month and day, normalised as time.Date does (October 32 is November 1).
@@ -23,7 +22,7 @@ func ParseDate(s string) (Date, error) {
 	if len(s) == len(time.DateOnly) && s[4] == '-' && s[7] == '-' {
 		year, month, day := number(s[:4]), number(s[5:7]), number(s[8:])
 		d := NewDate(year, time.Month(month), day)
-		// A day that does not exist is another one by now.
+		// NewDate normalises a day that does not exist to another one.
 		if y, m, back := d.Time().Date(); year >= 1970 && y == year && int(m) == month && back == day {
 			return d, nil
 		}
@@ -31,7 +30,7 @@ func ParseDate(s string) (Date, error) {
 	return 0, fmt.Errorf("%.40q is not a date of the form YYYY-MM-DD, 1970-01-01 or later", s)
 }
 
-// number reads digits; -1 if there is anything else.
+// number reads digits, and returns -1 if s has anything else.
 func number(s string) (n int) {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
@@ -80,7 +79,7 @@ func (r DateRange) Previous() DateRange {
 	return DateRange{Start: r.Start - Date(r.Days()), End: r.Start - 1}
 }
 
-// Calendar knows on which day an instant falls for the upstream, whose days are those of America/Los_Angeles.
+// Calendar converts between instants and days of the upstream, which are those of America/Los_Angeles.
 type Calendar struct {
 	pacific *time.Location
 }
@@ -94,19 +93,19 @@ func NewCalendar() (Calendar, error) {
 	return Calendar{pacific: pacific}, nil
 }
 
-// anchorLag is how far the upstream's final data runs behind its own day (spec: What the service does, 5).
+// anchorLag is the delay of the upstream's final data, in days (spec: What the service does, 5).
 const anchorLag = 2
 
-// Anchor returns the last day that every range may include: two days before the upstream's today.
+// Anchor returns the last day of any range: two days before the upstream's today.
 func (c Calendar) Anchor(now time.Time) Date { return c.Day(now) - anchorLag }
 
-// Day returns the upstream's day at an instant.
+// Day returns the upstream day of an instant.
 func (c Calendar) Day(t time.Time) Date {
 	year, month, day := t.In(c.pacific).Date()
 	return NewDate(year, month, day)
 }
 
-// Start returns the instant at which a day of the upstream begins.
+// Start returns the instant at which an upstream day begins.
 func (c Calendar) Start(d Date) time.Time {
 	year, month, day := d.Time().Date()
 	return time.Date(year, month, day, 0, 0, 0, 0, c.pacific)

@@ -1,13 +1,13 @@
-// Package translate is sara's language: what a request's parameters mean, which upstream question answers them, and how
-// the upstream's rows become the bytes of an answer. It is pure: no I/O, no clock, no state. Days come in as arguments,
-// and the same input gives the same bytes.
+// Package translate turns API parameters into upstream queries, and upstream rows into the bytes of a response. It is pure:
+// it does no I/O, reads no clock and holds no state. Days come in as arguments, and equal input gives equal bytes.
 //
-// The way through it is: Parse reads a query string against the parameters of one endpoint into an Ask; Conditions expands
-// the Ask's filters, with what the property's owner configured as brand and page groups; SeriesQuery and SampleQuery make
-// the canonical upstream question, a Query; ReadRows reads what came back, and Report.Head writes the answer.
+// Parse reads a query string into Params. Conditions expands their filters, with the brand terms and page groups that are
+// configured for the property. Report.Fetches returns which rows the response needs, each with the canonical form of the
+// upstream query: requests that the same rows answer have equal queries, so that a cache can share them. ReadRows reads the
+// upstream's response, and Report.Head writes the API's.
 //
-// Every error about a request is an *InputError, whose text names the parameter and the reason and may be shown to the
-// client. An error about an upstream body is any other error, and never is.
+// An error about a request is an *InputError: its text names the parameter and the reason, and may be shown to the client.
+// An error about an upstream response is of another type, and must not be shown.
 //
 // All functions are safe for concurrent use on separate values.
 package translate

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Names that more than one rule refers to.
+// Parameters with rules of their own.
 const (
 	paramDateRange = "date_range"
 	paramFilters   = "filters"
@@ -19,19 +19,19 @@ const (
 	maxURLsLimit       = 500
 )
 
-// An Endpoint is what Parse has to know of one endpoint; the zero value takes no parameters.
+// An Endpoint declares the parameters of one endpoint for Parse. The zero value has none.
 type Endpoint struct {
 	Params   []Param
-	Compares bool // its answer always compares with the previous period
+	Compares bool // the response always includes the previous period
 }
 
 func dateParams() []Param {
 	return []Param{
 		choice(paramDateRange, DefaultPreset, Presets(), "Relative range, ending at the anchor: two days before today, "+
-			"in the upstream's Pacific time.", func(a *Params, s string) { a.preset = s }),
-		date("start_date", "First day of an exact range; goes with end_date.", func(a *Params, d Date) { a.From = &d }),
+			"in the upstream's Pacific time.", func(p *Params, s string) { p.preset = s }),
+		date("start_date", "First day of an exact range; goes with end_date.", func(p *Params, d Date) { p.From = &d }),
 		date("end_date", "Last day of an exact range; a day after the anchor is moved back to it, with a note.",
-			func(a *Params, d Date) { a.To = &d }),
+			func(p *Params, d Date) { p.To = &d }),
 	}
 }
 
@@ -39,8 +39,8 @@ func dateParams() []Param {
 func performanceParams() []Param {
 	return append(dateParams(), Param{Name: paramFilters, Kind: KindFilters,
 		Description: "URL-encoded JSON array of filter objects, ANDed. Any filter is answered live.",
-		read: func(a *Params, s string) (err error) {
-			a.Filters, err = ParseFilters(strings.Clone(s))
+		read: func(p *Params, s string) (err error) {
+			p.Filters, err = ParseFilters(strings.Clone(s))
 			return err
 		}})
 }
@@ -49,7 +49,7 @@ func performanceParams() []Param {
 func Summary() Endpoint {
 	return Endpoint{Params: append(performanceParams(), choice("compare", "none", []string{"none", "previous_period"},
 		"previous_period adds the window of equal length right before the requested one.",
-		func(a *Params, s string) { a.Compare = s == "previous_period" }))}
+		func(p *Params, s string) { p.Compare = s == "previous_period" }))}
 }
 
 // Timeseries returns the parameters of /timeseries.
@@ -58,34 +58,34 @@ func Timeseries() Endpoint { return Endpoint{Params: performanceParams()} }
 // Breakdown returns the parameters of /queries, /pages, /countries and /devices.
 func Breakdown() Endpoint {
 	return Endpoint{Params: append(performanceParams(),
-		integer("limit", 100, 1, maxDimensionLimit, "Most rows to return.", func(a *Params, n int) { a.Limit = n }),
+		integer("limit", 100, 1, maxDimensionLimit, "Most rows to return.", func(p *Params, n int) { p.Limit = n }),
 		choice("order_by", DefaultOrder, Orders(), "Metric or key to sort by; a leading minus sorts downwards. Ties are in "+
 			"ascending key order. Any order but the default reads a wider sample first.",
-			func(a *Params, s string) { a.Order = parseOrder(s) }))}
+			func(p *Params, s string) { p.Order = parseOrder(s) }))}
 }
 
 // Movers returns the parameters of /movers/queries and /movers/pages.
 func Movers() Endpoint {
 	return Endpoint{Compares: true, Params: append(dateParams(),
-		integer("limit", 10, 1, maxMoversLimit, "Most rows in each of the two lists.", func(a *Params, n int) { a.Limit = n }),
+		integer("limit", 10, 1, maxMoversLimit, "Most rows in each of the two lists.", func(p *Params, n int) { p.Limit = n }),
 		integer("min_clicks", 0, 0, 0, "Leave out keys whose clicks stay below this in both periods.",
-			func(a *Params, n int) { a.MinClicks = n }))}
+			func(p *Params, n int) { p.MinClicks = n }))}
 }
 
 // Properties returns the parameters of /v1/properties.
 func Properties() Endpoint {
 	return Endpoint{Params: []Param{
-		integer("limit", 50, 1, maxPropertiesLimit, "Most rows to return.", func(a *Params, n int) { a.Limit = n }),
-		integer("offset", 0, 0, 0, "Rows to skip.", func(a *Params, n int) { a.Offset = n }),
-		boolean("include_archived", "List archived properties too.", func(a *Params, b bool) { a.IncludeArchived = b }),
+		integer("limit", 50, 1, maxPropertiesLimit, "Most rows to return.", func(p *Params, n int) { p.Limit = n }),
+		integer("offset", 0, 0, 0, "Rows to skip.", func(p *Params, n int) { p.Offset = n }),
+		boolean("include_archived", "List archived properties too.", func(p *Params, b bool) { p.IncludeArchived = b }),
 	}}
 }
 
 // Annotations returns the parameters of /annotations.
 func Annotations() Endpoint {
 	return Endpoint{Params: []Param{
-		date("start_date", "First day to list.", func(a *Params, d Date) { a.From = &d }),
-		date("end_date", "Last day to list.", func(a *Params, d Date) { a.To = &d }),
+		date("start_date", "First day to list.", func(p *Params, d Date) { p.From = &d }),
+		date("end_date", "Last day to list.", func(p *Params, d Date) { p.To = &d }),
 	}}
 }
 
@@ -93,10 +93,10 @@ func Annotations() Endpoint {
 func Indexing() Endpoint {
 	days := []string{"30", "90", "365"}
 	return Endpoint{Params: []Param{
-		choice("days", "90", days, "How many days the trend goes back.", func(a *Params, s string) {
-			a.TrendDays, _ = strconv.Atoi(s) // one of these days
+		choice("days", "90", days, "How many days the trend goes back.", func(p *Params, s string) {
+			p.TrendDays, _ = strconv.Atoi(s) // never fails for these choices
 		}).as(KindInteger),
-		boolean("include_trend", "Add the daily course of the counts.", func(a *Params, b bool) { a.IncludeTrend = b }),
+		boolean("include_trend", "Add the daily course of the counts.", func(p *Params, b bool) { p.IncludeTrend = b }),
 	}}
 }
 
@@ -112,17 +112,17 @@ func IndexedURLs() Endpoint {
 		names = append(names, b.String())
 	}
 	return Endpoint{Params: []Param{
-		choice("bucket", "", names, "Only URLs of this bucket.", func(a *Params, s string) { a.Bucket = parseBucket(s) }),
+		choice("bucket", "", names, "Only URLs of this bucket.", func(p *Params, s string) { p.Bucket = parseBucket(s) }),
 		text("coverage_state", "Only URLs with this label of the upstream; quotes, dashes, spaces and case do not matter.",
-			func(a *Params, s string) { a.CoverageState = s }),
+			func(p *Params, s string) { p.CoverageState = s }),
 		text("sitemap_path", "Only URLs that this sitemap lists, by itself or through a sitemap that it names.",
-			func(a *Params, s string) { a.SitemapPath = s }),
+			func(p *Params, s string) { p.SitemapPath = s }),
 		text("q", "Only URLs that contain this text, whatever the case. No character stands for others.",
-			func(a *Params, s string) { a.Contains = s }),
+			func(p *Params, s string) { p.Contains = s }),
 		choice("sort", "importance", URLOrders(), "What to sort by; importance is search traffic. Ties are in ascending order of the "+
-			"URL, and URLs without a value come last, in either direction.", func(a *Params, s string) { a.Order.By = s }),
-		choice("dir", "desc", []string{"asc", "desc"}, "The direction.", func(a *Params, s string) { a.Order.Descending = s == "desc" }),
-		integer("limit", 100, 1, maxURLsLimit, "Most rows to return.", func(a *Params, n int) { a.Limit = n }),
-		integer("offset", 0, 0, 0, "Rows to skip.", func(a *Params, n int) { a.Offset = n }),
+			"URL, and URLs without a value come last, in either direction.", func(p *Params, s string) { p.Order.By = s }),
+		choice("dir", "desc", []string{"asc", "desc"}, "The direction.", func(p *Params, s string) { p.Order.Descending = s == "desc" }),
+		integer("limit", 100, 1, maxURLsLimit, "Most rows to return.", func(p *Params, n int) { p.Limit = n }),
+		integer("offset", 0, 0, 0, "Rows to skip.", func(p *Params, n int) { p.Offset = n }),
 	}}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A Filter is one element of the filters parameter, valid by itself (spec: Filter object).
+// A Filter is a valid element of the filters parameter (spec: Filter object).
 type Filter struct {
 	Dimension string // query, page, country, device, brand or page_group
-	Operator  string // contains, equals, regex, or one of them with not_; is and is_not are read as equals and not_equals
-	Value     string // 1 to 200 characters; countries in lower, devices in upper case
+	Operator  string // contains, equals or regex, each also with not_; is and is_not are aliases of equals and not_equals
+	Value     string // 1 to 200 characters; countries in lower case, devices in upper case
 }
 
 // MaxFilters bounds the filters of one request.
@@ -22,19 +22,18 @@ const MaxFilters = 20
 
 const maxFilterValue = 200
 
-// FilterDimensions returns the dimensions that a filter may name.
+// FilterDimensions returns the dimensions of filters.
 func FilterDimensions() []string {
 	return []string{"query", "page", "country", "device", "brand", "page_group"}
 }
 
-// FilterOperators returns the operators that a filter may name.
+// FilterOperators returns the operators of filters.
 func FilterOperators() []string {
 	return []string{"contains", "equals", "regex", "not_contains", "not_equals", "not_regex", "is", "is_not"}
 }
 
-// ParseFilters reads the value of the filters parameter: a JSON array of at most MaxFilters filter objects. Whatever it
-// does not know is an error, because a filter that is passed over gives unfiltered numbers under a filtered label. An
-// empty array is no filter.
+// ParseFilters reads the filters parameter: a JSON array of at most MaxFilters filter objects. An empty array is no filter.
+// Anything unknown is an error: ignoring a filter would give unfiltered numbers under a filtered label.
 func ParseFilters(s string) ([]Filter, error) {
 	if !gjson.Valid(s) {
 		return nil, invalid("filters is not valid JSON: it takes a URL-encoded array of filter objects")
@@ -82,7 +81,7 @@ func parseFilter(object gjson.Result) (f Filter, err error) {
 		case value.Type != gjson.String:
 			err = fmt.Errorf("%s is not a string", name.Str)
 		case strings.ContainsRune(value.Str, utf8.RuneError), strings.ContainsRune(value.Str, 0):
-			// A lone surrogate decodes to the replacement character: it would ask for something else than was meant.
+			// A lone surrogate decodes to the replacement character, which would match something else.
 			err = fmt.Errorf("%s holds a character that is not valid Unicode text", name.Str)
 		}
 		seen[name.Str], *field = true, value.Str
@@ -99,7 +98,7 @@ func parseFilter(object gjson.Result) (f Filter, err error) {
 	return f, f.normalise()
 }
 
-// normalise checks the filter and gives equal filters one spelling.
+// normalise validates the filter and brings it into canonical form, so that equal filters are equal.
 func (f *Filter) normalise() error {
 	if !slices.Contains(FilterDimensions(), f.Dimension) {
 		return fmt.Errorf("dimension %.40q is none of %s", f.Dimension, strings.Join(FilterDimensions(), ", "))
@@ -155,14 +154,14 @@ func (f *Filter) normaliseValue() error {
 	return nil
 }
 
-// checkExpression reports why s is not RE2. It parses and does not compile: two hundred characters with counted repeats
-// compile to megabytes, which every request could ask for twenty times.
+// checkExpression reports why s is not RE2. It only parses: 200 characters with counted repeats compile to megabytes, and a
+// request may have twenty of them.
 func checkExpression(s string) error {
 	_, err := syntax.Parse(s, syntax.Perl)
 	return err
 }
 
-// isASCII keeps letters of other scripts that fold into ASCII ones, such as the dotless i, from passing for them.
+// isASCII guards case folding: some letters of other scripts, such as the dotless i, fold to ASCII letters.
 func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
@@ -171,19 +170,18 @@ func isAlpha3(s string) bool {
 	return len(s) == 3 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// Segments is what the owner of a property configured: the meaning of the virtual dimensions brand and page_group.
+// Segments is the configuration of a property that defines the virtual dimensions brand and page_group.
 type Segments struct {
 	BrandTerms []BrandTerm
 	PageGroups []PageGroup
 }
 
-// UsesSegments reports whether a filter names a virtual dimension, so that Conditions has to know the Segments.
+// UsesSegments reports whether a filter has a virtual dimension, for which Conditions needs the Segments.
 func UsesSegments(filters []Filter) bool {
 	return slices.ContainsFunc(filters, func(f Filter) bool { return f.Dimension == "brand" || f.Dimension == "page_group" })
 }
 
-// Conditions expands filters into the conditions of an upstream question, sorted and each there once, so that equal
-// questions are equal whatever order they were asked in.
+// Conditions expands filters into the conditions of an upstream query, in canonical form: sorted, without duplicates.
 func Conditions(filters []Filter, segments Segments) ([]Condition, error) {
 	if len(filters) == 0 {
 		return nil, nil
@@ -228,7 +226,7 @@ func upstreamOperator(operator string) string {
 	panic("BUG: filter operator " + operator + " passed normalise")
 }
 
-// membership is the operator by which an expression keeps the rows of a segment, or those outside it.
+// membership returns the operator that keeps the rows inside a segment, or those outside.
 func membership(inside bool) string {
 	if inside {
 		return "includingRegex"

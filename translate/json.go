@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// appendString appends s, which is UTF-8, as a JSON string. It escapes what JSON demands and no more: sara's answers are
-// served as application/json only, so that URLs stay readable.
+// appendString appends s, which must be UTF-8, as a JSON string. It escapes only what JSON requires, not HTML: responses are
+// served as application/json only, and URLs stay readable.
 func appendString[T string | []byte](dst []byte, s T) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -35,7 +35,7 @@ func appendString[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, '"')
 }
 
-// appendFloat appends f, finite, in the fewest digits that read back as f. Whole numbers have no fraction.
+// appendFloat appends f, which must be finite, in the fewest digits that read back as f.
 func appendFloat(dst []byte, f float64) []byte {
 	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
 		return strconv.AppendInt(dst, int64(f), 10)

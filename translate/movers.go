@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// A mover is one key of two periods; a side without the key has zeros.
+// A mover is a key in two periods, with zeros for a period without it.
 type mover struct {
 	key           []byte
 	now, previous Metrics
@@ -15,7 +15,7 @@ type mover struct {
 
 func (m *mover) delta() int64 { return m.now.Clicks - m.previous.Clicks }
 
-// changePercent is the change of clicks against the previous period; 100 when there were none before.
+// changePercent returns the change of clicks versus the previous period, which is 100 if that had none.
 func (m *mover) changePercent() float64 {
 	if m.previous.Clicks == 0 {
 		return 100
@@ -23,29 +23,29 @@ func (m *mover) changePercent() float64 {
 	return float64(m.delta()) / float64(m.previous.Clicks) * 100
 }
 
-// moversHead writes the keys that gained and lost most clicks between two wide samples. A key that is in one sample
-// only counts 0 on the other side; a key whose clicks did not change is in neither list.
-func moversHead(a *Params, by Dimension, now, previous *Rows, origin Origin) Head {
-	gainers, losers := split(diff(now, previous), int64(a.MinClicks))
-	gainers, losers = gainers[:min(a.Limit, len(gainers))], losers[:min(a.Limit, len(losers))]
+// moversHead writes the keys with the largest gains and losses in clicks between two wide samples. A key that one sample lacks
+// counts as zero there. A key with unchanged clicks is in neither list.
+func moversHead(p *Params, by Dimension, now, previous *Rows, origin Origin) Head {
+	gainers, losers := split(diff(now, previous), int64(p.MinClicks))
+	gainers, losers = gainers[:min(p.Limit, len(gainers))], losers[:min(p.Limit, len(losers))]
 	const rowLength = 320
 	dst := append(make([]byte, 0, 1024+(len(gainers)+len(losers))*rowLength), opening...)
 	dst = append(dst, `{"dimension":"`...)
 	dst = append(dst, by.String()...)
 	dst = append(dst, `","previous_range":{`...)
-	dst = appendRange(dst, a.Period.Previous())
+	dst = appendRange(dst, p.Period.Previous())
 	dst = append(dst, `},"gainers":`...)
 	dst = appendMovers(dst, gainers)
 	dst = append(dst, `,"losers":`...)
 	dst = appendMovers(dst, losers)
-	return a.seal(append(dst, '}'), origin, meta{
+	return p.appendMeta(append(dst, '}'), origin, meta{
 		rowCount:  len(gainers) + len(losers),
-		limit:     a.Limit,
+		limit:     p.Limit,
 		truncated: now.Len() >= WideSample || previous.Len() >= WideSample,
 	})
 }
 
-// diff joins two samples by key. Walking both in key order needs no hash table of megabytes.
+// diff is a merge join of two samples by key, which needs no hash table of megabytes.
 func diff(now, previous *Rows) []mover {
 	byKey := Order{By: "key"}
 	left, right := byKey.first(now, now.Len()), byKey.first(previous, previous.Len())
@@ -66,7 +66,7 @@ func diff(now, previous *Rows) []mover {
 	return movers
 }
 
-// compareHeads tells which of two lists has the smaller next key; an empty list has the larger.
+// compareHeads compares the next keys of two lists. The end of a list is larger than any key.
 func compareHeads(now, previous *Rows, left, right []ranked) int {
 	switch {
 	case len(left) == 0:
@@ -77,8 +77,8 @@ func compareHeads(now, previous *Rows, left, right []ranked) int {
 	return bytes.Compare(now.Key(int(left[0].row)), previous.Key(int(right[0].row)))
 }
 
-// split keeps the movers whose larger side reaches the noise floor and ranks them: largest gain first, largest loss first,
-// ties by key.
+// split drops the movers whose clicks stay below the floor in both periods, and ranks the rest: largest gain first, largest
+// loss first, ties by key.
 func split(movers []mover, floor int64) (gainers, losers []mover) {
 	for _, m := range movers {
 		switch {

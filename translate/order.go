@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// DefaultOrder is the upstream's own ranking.
+// DefaultOrder is the order of the upstream's ranking.
 const DefaultOrder = "-clicks"
 
-// Orders returns every value of order_by.
+// Orders returns the values of order_by.
 func Orders() []string {
 	var orders []string
 	for _, by := range []string{"clicks", "impressions", "ctr", "position", "key"} {
@@ -19,7 +19,7 @@ func Orders() []string {
 	return orders
 }
 
-// An Order is a value of order_by. Ties are in ascending key order, whatever the direction.
+// An Order is a value of order_by. Ties are in ascending key order, in either direction.
 type Order struct {
 	By         string // clicks, impressions, ctr, position or key
 	Descending bool
@@ -30,17 +30,17 @@ func parseOrder(s string) Order {
 	return Order{By: by, Descending: descending}
 }
 
-// isUpstream reports whether the upstream ranks its rows like this by itself.
+// isUpstream reports whether the upstream returns its rows in this order.
 func (o Order) isUpstream() bool { return o.By == "clicks" && o.Descending }
 
-// ranked is a row and what it is sorted by.
+// ranked is a row with its sort value.
 type ranked struct {
 	value float64
 	row   int32
 }
 
-// first returns the first n rows in the order o, or all if there are fewer. It sorts no more than it has to: once n rows
-// are in order, a row that comes after all of them is out.
+// first returns the first n rows in the order o, or all rows if there are fewer. It is a partial sort: once n rows are sorted,
+// a row that comes after all of them is skipped.
 func (o Order) first(rows *Rows, n int) []ranked {
 	n = min(n, rows.Len())
 	compare := func(a, b ranked) int { return o.compare(rows, a, b) }
@@ -72,7 +72,7 @@ func (o Order) compare(rows *Rows, a, b ranked) int {
 	return c
 }
 
-// value returns a number that sorts upwards in the order o. Counts stay below 2^53, so that a float holds them exactly.
+// value returns a number that ascends in the order o. Counts are below 2^53, which a float64 holds exactly.
 func (o Order) value(m *Metrics) (v float64) {
 	switch o.By {
 	case "clicks":

@@ -8,38 +8,37 @@ import (
 	"unsafe"
 )
 
-// An Params is what one request asks, its parameters read and bounded. Which fields mean something depends on the parameters
-// of its endpoint.
+// Params are the validated parameters of a request. Which fields are set depends on its endpoint.
 type Params struct {
 	Period          Period
 	Filters         []Filter // ANDed; empty for none
 	Limit, Offset   int
 	Order           Order
 	Compare         bool   // compare=previous_period
-	MinClicks       int    // noise floor of the movers
-	IncludeArchived bool   // archived properties too
+	MinClicks       int    // of the movers, in either period
+	IncludeArchived bool   // include_archived
 	From, To        *Date  // start_date and end_date as given; nil when absent
-	IncludeTrend    bool   // the daily course of the indexing, too
-	TrendDays       int    // how far back it goes
-	Bucket          Bucket // of the inspected URLs to list; 0 for all
-	CoverageState   string // the label of those to list, see FoldCoverage; empty for all
-	SitemapPath     string // the sitemap of those to list; empty for all
-	Contains        string // what is part of those to list, whatever the case; empty for all
+	IncludeTrend    bool   // include_trend: the daily counts of the indexing
+	TrendDays       int    // of the trend
+	Bucket          Bucket // of the URLs to list; 0 for all
+	CoverageState   string // of the URLs to list, see FoldCoverage; empty for all
+	SitemapPath     string // of the URLs to list; empty for all
+	Contains        string // a substring of the URLs to list, case-insensitive; empty for all
 	Notes           []string
 
 	preset      string
 	presetGiven bool
 }
 
-// Span returns every day that the answer needs: the period, and the one before it when the answer compares.
-func (a *Params) Span() DateRange {
-	if !a.Compare {
-		return a.Period.DateRange
+// Span returns all days that the response covers: the period, and the previous one if the request compares.
+func (p *Params) Span() DateRange {
+	if !p.Compare {
+		return p.Period.DateRange
 	}
-	return DateRange{Start: a.Period.Previous().Start, End: a.Period.End}
+	return DateRange{Start: p.Period.Previous().Start, End: p.Period.End}
 }
 
-// Kind is the type of a parameter's value, as OpenAPI has it.
+// Kind is the type of a parameter, for OpenAPI.
 type Kind string
 
 // The kinds of parameters.
@@ -51,23 +50,23 @@ const (
 	KindFilters Kind = "filters" // a string that holds a JSON array of filters
 )
 
-// A Param is one query parameter of an endpoint: how it is read, and how it is described.
+// A Param declares a query parameter of an endpoint, for Parse and for OpenAPI.
 type Param struct {
 	Name        string
 	Kind        Kind
 	Description string
-	Default     string   // as it would stand in a URL; empty for none
-	Choices     []string // every value that is allowed; nil for any
+	Default     string   // as in a URL; empty for none
+	Choices     []string // the allowed values; nil for any
 	Min, Max    int      // of an integer without Choices; Max 0 for MaxInteger
-	MaxLength   int      // of a text, in characters; 0 for no bound of its own
+	MaxLength   int      // in characters; 0 for no bound
 
-	read func(*Params, string) error // keeps nothing of the string
+	read func(*Params, string) error // must not retain the string, see Parse
 }
 
-// maxText is as long as a URL may be in a sitemap.
+// maxText is the maximum length of a URL in a sitemap.
 const maxText = 2048
 
-// MaxInteger bounds integers that the API itself leaves unbounded, so that sums of them cannot overflow.
+// MaxInteger bounds integers without a bound in the API, so that sums cannot overflow.
 const MaxInteger = 1_000_000_000
 
 func integer(name string, def, low, high int, description string, set func(*Params, int)) Param {
@@ -76,39 +75,39 @@ func integer(name string, def, low, high int, description string, set func(*Para
 		bound = MaxInteger
 	}
 	return Param{Name: name, Kind: KindInteger, Description: description, Default: strconv.Itoa(def), Min: low, Max: high,
-		read: func(a *Params, s string) error {
+		read: func(p *Params, s string) error {
 			n, err := strconv.ParseUint(s, 10, 31)
 			if err != nil || int(n) < low || int(n) > bound {
 				return invalid("%s %.40q is not an integer from %d to %d", name, s, low, bound)
 			}
-			set(a, int(n))
+			set(p, int(n))
 			return nil
 		}}
 }
 
 func boolean(name, description string, set func(*Params, bool)) Param {
-	return choice(name, "false", []string{"true", "false"}, description, func(a *Params, s string) { set(a, s == "true") }).as(KindBoolean)
+	return choice(name, "false", []string{"true", "false"}, description, func(p *Params, s string) { set(p, s == "true") }).as(KindBoolean)
 }
 
 func choice(name, def string, choices []string, description string, set func(*Params, string)) Param {
 	return Param{Name: name, Kind: KindString, Description: description, Default: def, Choices: choices,
-		read: func(a *Params, s string) error {
+		read: func(p *Params, s string) error {
 			i := slices.Index(choices, s)
 			if i < 0 {
 				return invalid("%s %.40q is none of %s", name, s, strings.Join(choices, ", "))
 			}
-			set(a, choices[i])
+			set(p, choices[i])
 			return nil
 		}}
 }
 
-// text is any text of up to maxText characters.
+// text declares a string of up to maxText characters.
 func text(name, description string, set func(*Params, string)) Param {
-	return Param{Name: name, Kind: KindString, Description: description, MaxLength: maxText, read: func(a *Params, s string) error {
+	return Param{Name: name, Kind: KindString, Description: description, MaxLength: maxText, read: func(p *Params, s string) error {
 		if utf8.RuneCountInString(s) > maxText {
 			return invalid("%s is longer than %d characters", name, maxText)
 		}
-		set(a, strings.Clone(s))
+		set(p, strings.Clone(s))
 		return nil
 	}}
 }
@@ -119,24 +118,23 @@ func (p Param) as(kind Kind) Param {
 }
 
 func date(name, description string, set func(*Params, Date)) Param {
-	return Param{Name: name, Kind: KindDate, Description: description, read: func(a *Params, s string) error {
+	return Param{Name: name, Kind: KindDate, Description: description, read: func(p *Params, s string) error {
 		d, err := ParseDate(s)
 		if err != nil {
 			return invalid("%s: %v", name, err)
 		}
-		set(a, d)
+		set(p, d)
 		return nil
 	}}
 }
 
-// Parse reads a raw query string as the parameters of the endpoint; the Window makes dates of presets. Nothing in the string is
-// passed over: an unknown name, a name given twice, an empty value, a broken escape, a NUL or broken UTF-8 is an error, so
-// that no answer is read under a label that it does not have. The bytes stay the caller's: neither the Ask nor an error
-// keeps any of them.
+// Parse reads a raw query string. The Window resolves date presets. Parse is strict: an unknown name, a duplicate, an empty
+// value, a broken escape, a NUL or invalid UTF-8 is an error, so that no response is read under a label that it does not
+// have. Neither the Params nor an error retains rawQuery.
 func Parse(endpoint Endpoint, rawQuery []byte, w Window) (*Params, error) {
 	params := endpoint.Params
-	ask := &Params{Compare: endpoint.Compares}
-	query := unsafe.String(unsafe.SliceData(rawQuery), len(rawQuery)) // until Parse returns
+	p := &Params{Compare: endpoint.Compares}
+	query := unsafe.String(unsafe.SliceData(rawQuery), len(rawQuery)) // valid until Parse returns
 	var given indexSet
 	for pair := range strings.SplitSeq(query, "&") {
 		if pair == "" {
@@ -150,47 +148,47 @@ func Parse(endpoint Endpoint, rawQuery []byte, w Window) (*Params, error) {
 			return nil, invalid("%s is given twice", params[i].Name)
 		}
 		given.add(i)
-		if err := params[i].read(ask, value); err != nil {
+		if err := params[i].read(p, value); err != nil {
 			return nil, err
 		}
 	}
-	if err := ask.complete(params, given, w); err != nil {
+	if err := p.complete(params, given, w); err != nil {
 		return nil, err
 	}
-	return ask, nil
+	return p, nil
 }
 
-// An indexSet is a set of places in a list of at most 64.
+// An indexSet is a bit set of indexes below 64.
 type indexSet uint64
 
 func (s indexSet) has(i int) bool { return s&(1<<i) != 0 }
 func (s *indexSet) add(i int)     { *s |= 1 << i }
 
-// complete fills in the defaults and resolves what depends on more than one parameter.
-func (a *Params) complete(params []Param, given indexSet, w Window) error {
+// complete sets the defaults, and resolves the period, which depends on several parameters.
+func (p *Params) complete(params []Param, given indexSet, w Window) error {
 	hasPeriod := false
 	for i := range params {
-		p := &params[i]
-		if p.Name == paramDateRange {
-			hasPeriod, a.presetGiven = true, given.has(i)
+		param := &params[i]
+		if param.Name == paramDateRange {
+			hasPeriod, p.presetGiven = true, given.has(i)
 		}
-		if given.has(i) || p.Default == "" {
+		if given.has(i) || param.Default == "" {
 			continue
 		}
-		if err := p.read(a, p.Default); err != nil {
+		if err := param.read(p, param.Default); err != nil {
 			return err
 		}
 	}
 	if hasPeriod {
-		return a.resolvePeriod(w)
+		return p.resolvePeriod(w)
 	}
-	if a.From != nil && a.To != nil && *a.From > *a.To {
-		return invalid("start_date %s is after end_date %s", *a.From, *a.To)
+	if p.From != nil && p.To != nil && *p.From > *p.To {
+		return invalid("start_date %s is after end_date %s", *p.From, *p.To)
 	}
 	return nil
 }
 
-// readPair splits and decodes one name=value and finds its parameter.
+// readPair decodes one name=value and finds its parameter.
 func readPair(params []Param, pair string) (index int, value string, err error) {
 	rawName, rawValue, _ := strings.Cut(pair, "=")
 	name, err := unescape(rawName)

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// UpstreamMonths is how far back the upstream keeps data (spec: What the service does, 4).
+// UpstreamMonths is the history that the upstream keeps (spec: What the service does, 4).
 const UpstreamMonths = 16
 
-// A Window is how far back one key may look on one day.
+// A Window is the range of days that one API key may query on one day.
 type Window struct {
-	Anchor        Date // the last day of every range
+	Anchor        Date // the last day of any range
 	UpstreamStart Date // the first day that the upstream still has
-	Earliest      Date // the first day that the plan's retention allows; before or after Live
+	Earliest      Date // the first day that the plan's retention allows; before or after UpstreamStart
 }
 
-// NewWindow returns the window that ends at anchor for a plan that keeps retentionMonths of history.
+// NewWindow returns the window up to the anchor of a plan with retentionMonths of history.
 func NewWindow(anchor Date, retentionMonths int) Window {
 	return Window{
 		Anchor:        anchor,
@@ -24,16 +24,13 @@ func NewWindow(anchor Date, retentionMonths int) Window {
 	}
 }
 
-// Covers reports whether the upstream has every day of the range.
-func (w Window) Covers(r DateRange) bool { return r.Start >= w.UpstreamStart && r.End <= w.Anchor }
-
-// ArchiveOnly returns the window of somebody who cannot ask the upstream for anything.
+// ArchiveOnly returns the window of a request for which the upstream cannot be used.
 func (w Window) ArchiveOnly() Window {
 	w.UpstreamStart = w.Anchor + 1
 	return w
 }
 
-// A Period is the resolved date range of a request and the name it goes by in meta.date_range.
+// A Period is the resolved date range of a request, with its name in meta.date_range.
 type Period struct {
 	DateRange
 	Preset string // one of Presets, or PresetCustom
@@ -45,14 +42,14 @@ const PresetCustom = "custom"
 // DefaultPreset is the period of a request that names none.
 const DefaultPreset = "last_28d"
 
-// Presets returns the names that date_range takes (spec: Date range presets).
+// Presets returns the values of date_range (spec: Date range presets).
 func Presets() []string {
 	return []string{"last_7d", DefaultPreset, "last_30d", "last_90d", "last_3m", "last_6m", "last_12m", "last_16m",
 		"month_to_date", "previous_month", "year_to_date", "previous_year"}
 }
 
-// presetRange resolves a preset. Every preset is relative to the anchor's own day, so that a range never depends on the
-// two days that have no data yet; the last months run from the day after the same day, N months before.
+// presetRange resolves a preset relative to the anchor, since the days after it have no final data. The last N months start
+// on the day after the anchor's day of the month, N months before.
 func presetRange(preset string, anchor Date) (DateRange, bool) {
 	days := func(n Date) DateRange { return DateRange{Start: anchor - n + 1, End: anchor} }
 	months := func(n int) DateRange { return DateRange{Start: anchor.AddMonths(-n) + 1, End: anchor} }
@@ -87,21 +84,21 @@ func presetRange(preset string, anchor Date) (DateRange, bool) {
 	return DateRange{}, false
 }
 
-// resolvePeriod decides the period of a request from its three date parameters. The exact dates win over a preset that is
-// given too, with a note, because they are the more explicit wish.
-func (a *Params) resolvePeriod(w Window) error {
-	if a.From == nil && a.To == nil {
-		r, ok := presetRange(a.preset, w.Anchor)
+// resolvePeriod sets the period from the three date parameters. Exact dates win over a preset, with a note, because they are
+// more explicit.
+func (p *Params) resolvePeriod(w Window) error {
+	if p.From == nil && p.To == nil {
+		r, ok := presetRange(p.preset, w.Anchor)
 		if !ok {
-			return fmt.Errorf("BUG: preset %q passed its parameter's choices", a.preset)
+			return fmt.Errorf("BUG: preset %q passed its parameter's choices", p.preset)
 		}
-		a.Period = Period{DateRange: r, Preset: a.preset}
-		return a.checkReach(w)
+		p.Period = Period{DateRange: r, Preset: p.preset}
+		return p.checkReach(w)
 	}
-	if a.From == nil || a.To == nil {
+	if p.From == nil || p.To == nil {
 		return invalid("start_date and end_date go together: give both, or neither")
 	}
-	from, to := *a.From, *a.To
+	from, to := *p.From, *p.To
 	switch {
 	case from > to:
 		return invalid("start_date %s is after end_date %s", from, to)
@@ -109,28 +106,28 @@ func (a *Params) resolvePeriod(w Window) error {
 		return invalid("start_date %s is after %s, the last day with final data", from, w.Anchor)
 	}
 	if to > w.Anchor {
-		a.Notes = append(a.Notes, fmt.Sprintf("end_date %s was moved back to %s, the last day with final data.", to, w.Anchor))
+		p.Notes = append(p.Notes, fmt.Sprintf("end_date %s was moved back to %s, the last day with final data.", to, w.Anchor))
 		to = w.Anchor
 	}
-	if a.presetGiven {
-		a.Notes = append(a.Notes, fmt.Sprintf("start_date and end_date were used; date_range %s was not.", a.preset))
+	if p.presetGiven {
+		p.Notes = append(p.Notes, fmt.Sprintf("start_date and end_date were used; date_range %s was not.", p.preset))
 	}
-	a.Period = Period{DateRange: DateRange{Start: from, End: to}, Preset: PresetCustom}
-	return a.checkReach(w)
+	p.Period = Period{DateRange: DateRange{Start: from, End: to}, Preset: PresetCustom}
+	return p.checkReach(w)
 }
 
-// checkReach refuses an answer that would need days before the plan's retention.
-func (a *Params) checkReach(w Window) error {
-	start, compared := a.Period.Start, ""
+// checkReach refuses a request for days before the plan's retention.
+func (p *Params) checkReach(w Window) error {
+	start, compared := p.Period.Start, ""
 	if start >= w.Earliest {
-		start, compared = a.Span().Start, " with the period before it"
+		start, compared = p.Span().Start, " with the period before it"
 	}
 	if start >= w.Earliest {
 		return nil
 	}
 	what := "the range"
-	if a.Period.Preset != PresetCustom {
-		what = "date_range " + a.Period.Preset
+	if p.Period.Preset != PresetCustom {
+		what = "date_range " + p.Period.Preset
 	}
 	return &InputError{Code: CodeDateRangeTooOld, Message: fmt.Sprintf(
 		"%s%s starts on %s, before the history that the plan keeps; the earliest date allowed is %s", what, compared, start, w.Earliest)}

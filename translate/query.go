@@ -8,10 +8,10 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// Dimension is what the rows of a Query are keyed by.
+// Dimension is the key of the rows of a Query.
 type Dimension uint8
 
-// The dimensions that sara asks for, one at a time.
+// The dimensions. A Query has exactly one.
 const (
 	ByDate Dimension = iota
 	ByQuery
@@ -20,7 +20,7 @@ const (
 	ByDevice
 )
 
-// String returns the dimension's name, the same for the upstream and for the API's users.
+// String returns the name of the dimension, both in the upstream's API and in ours.
 func (d Dimension) String() string {
 	switch d {
 	case ByDate:
@@ -37,7 +37,7 @@ func (d Dimension) String() string {
 	return "BUG: dimension " + strconv.Itoa(int(d))
 }
 
-// A Condition is one filter as the upstream takes it.
+// A Condition is a filter of the upstream's API.
 type Condition struct {
 	Dimension, Operator, Expression string
 }
@@ -49,16 +49,16 @@ func (c Condition) compare(other Condition) int {
 		cmp.Compare(c.Expression, other.Expression))
 }
 
-// Sizes of the two samples that answer every limit and order. The upstream ranks by clicks before it cuts, so the narrow
-// sample answers the default order, one row more than the largest limit telling whether there are more; the wide one, the
-// most that one call returns, is the best there is for any other. There are some 250 countries and three devices: the
-// narrow sample has all of them, whatever the order.
+// The row limits of the two samples, which between them answer every limit and order. The upstream ranks by clicks and then
+// cuts. The narrow sample answers the default order; its one row beyond the largest limit shows whether rows are missing.
+// The wide one, the most that one call returns, is the best basis for any other order. The narrow sample of countries and
+// devices has all rows, for there are only some 250 countries and three devices.
 const (
 	NarrowSample = maxDimensionLimit + 1
 	WideSample   = 25_000
 )
 
-// widest returns how many rows of a dimension are worth asking for.
+// widest returns the row limit that gets all rows of a dimension that one call can return.
 func (d Dimension) widest() int {
 	if d == ByCountry || d == ByDevice {
 		return NarrowSample
@@ -66,8 +66,8 @@ func (d Dimension) widest() int {
 	return WideSample
 }
 
-// A Query is one canonical question to the upstream: two requests that the same rows answer have equal Queries. It asks
-// for final data of web search, aggregated as the upstream thinks fit.
+// A Query is an upstream query in canonical form: requests that the same rows answer have equal Queries. It is for final data
+// of web search, with the upstream's default aggregation.
 type Query struct {
 	Site       string // the property's full upstream string
 	Dimension  Dimension
@@ -76,12 +76,12 @@ type Query struct {
 	RowLimit   int
 }
 
-// SeriesQuery asks for one row a day. It answers every summary and timeseries within the range.
+// SeriesQuery returns the query for one row a day, which answers any summary and timeseries within the range.
 func SeriesQuery(site string, r DateRange, conditions []Condition) Query {
 	return Query{Site: site, Dimension: ByDate, Range: r, Conditions: conditions, RowLimit: WideSample}
 }
 
-// SampleQuery asks for the rows of a dimension, as many as the order needs.
+// SampleQuery returns the query for as many rows of a dimension as the order needs.
 func SampleQuery(site string, by Dimension, r DateRange, conditions []Condition, order Order) Query {
 	q := Query{Site: site, Dimension: by, Range: r, Conditions: conditions, RowLimit: by.widest()}
 	if order.isUpstream() {
@@ -90,12 +90,12 @@ func SampleQuery(site string, by Dimension, r DateRange, conditions []Condition,
 	return q
 }
 
-// WideQuery asks for as many rows of a dimension as there are to have, which is what the movers compare.
+// WideQuery returns the query for as many rows of a dimension as one call returns. The movers compare these.
 func WideQuery(site string, by Dimension, r DateRange) Query {
 	return Query{Site: site, Dimension: by, Range: r, RowLimit: by.widest()}
 }
 
-// DayQuery asks for the rows of one day: of queries or pages the top ones by clicks, of countries or devices all there are.
+// DayQuery returns the query for the rows of one day: the top queries or pages by clicks, or all countries or devices.
 func DayQuery(site string, by Dimension, day Date, top int) Query {
 	if by.widest() == NarrowSample {
 		top = NarrowSample
@@ -103,9 +103,9 @@ func DayQuery(site string, by Dimension, day Date, top int) Query {
 	return Query{Site: site, Dimension: by, Range: DateRange{Start: day, End: day}, RowLimit: top}
 }
 
-// Sibling returns the Query for the other sample of the same rows: the wide one for the narrow, the narrow one for the
-// wide. It is false where there is but one.
-func (q Query) Sibling() (Query, bool) {
+// Sibling returns the query for the other sample of the same rows, the wide or the narrow one. ok is false if there is only
+// one sample.
+func (q Query) Sibling() (sibling Query, ok bool) {
 	if q.Dimension == ByDate || q.Dimension.widest() == NarrowSample {
 		return Query{}, false
 	}
@@ -120,8 +120,8 @@ func (q Query) Sibling() (Query, bool) {
 	return q, true
 }
 
-// AnsweredBy reports whether an answer of so many rows to other answers q as well. Other is q or its Sibling: it asked for
-// at least as many rows, or it got all there are, because it got fewer than it asked for.
+// AnsweredBy reports whether a result of other, with a number of rows, also answers q. other must be q or its Sibling. It does
+// if its row limit is at least as high, or if it was not reached, so that the result has all rows.
 func (q Query) AnsweredBy(other Query, rows int) bool {
 	return other.RowLimit >= q.RowLimit || rows < other.RowLimit
 }

@@ -1,24 +1,22 @@
 package translate
 
 import (
-	"errors"
-	"fmt"
-	"math"
-	"unicode/utf8"
-	"unsafe"
+	"bytes"
+	"cmp"
+	"slices"
 )
 
-// Metrics are the four figures of a row. CTR is a fraction; Position counts from 1, and is 0 without impressions.
+// Metrics are the figures of a row. CTR is a fraction. Position counts from 1, and is 0 without impressions.
 type Metrics struct {
 	Clicks, Impressions int64
 	CTR, Position       float64
 }
 
-// Rows are the rows of one upstream answer, each with one key, in the upstream's order. The keys lie in one arena, so that
-// reading costs a few allocations however many rows there are.
+// Rows are the rows of one upstream result, each with one key, in the upstream's order. The keys lie in one arena, so that the
+// number of allocations does not grow with the rows.
 type Rows struct {
 	arena   []byte
-	ends    []int32 // where each key ends in the arena
+	ends    []int32 // of each key, in the arena
 	metrics []Metrics
 }
 
@@ -37,7 +35,7 @@ func (r *Rows) Key(i int) []byte {
 // Metrics returns the figures of row i.
 func (r *Rows) Metrics(i int) Metrics { return r.metrics[i] }
 
-// head returns the first n rows, or r if there are no more. They share r's memory.
+// head returns the first n rows, or r if it has no more. They share memory.
 func (r *Rows) head(n int) *Rows {
 	if r.Len() <= n {
 		return r
@@ -45,174 +43,116 @@ func (r *Rows) head(n int) *Rows {
 	return &Rows{arena: r.arena, ends: r.ends[:n], metrics: r.metrics[:n]}
 }
 
-// ReadRows reads the body of a Search Console answer to a question with exactly one dimension, by. It copies what it
-// needs. An absent rows member is an answer without rows; anything malformed is an error, never a shorter answer.
-func ReadRows(body []byte, by Dimension) (*Rows, error) {
-	if len(body) > math.MaxInt32 {
-		return nil, fmt.Errorf("upstream body has %d bytes, over 2 GiB", len(body))
-	}
-	// A view of the body as a string saves a copy of megabytes. It lives no longer than this call, during which nobody
-	// writes to the body.
-	s := &scanner{text: unsafe.String(unsafe.SliceData(body), len(body))}
-	rows := new(Rows)
-	err := rows.readDocument(s)
-	if s.next(); err == nil && s.at < len(s.text) {
-		err = errRowText
-	}
-	if err != nil {
-		return nil, fmt.Errorf("upstream body, after %d rows and %d bytes: %w", rows.Len(), s.at, err)
-	}
-	if by == ByCountry {
-		lowerASCII(rows.arena)
-	}
-	rows.arena, rows.ends, rows.metrics = clip(rows.arena), clip(rows.ends), clip(rows.metrics)
-	return rows, nil
+// A RowsBuilder builds Rows from other sources than an upstream body. The zero value is ready to use.
+type RowsBuilder struct {
+	rows Rows
 }
 
-// clip returns s in memory that is not much larger than s: rows may be kept for long, and were read into guessed sizes.
-func clip[E any](s []E) []E {
-	if waste := cap(s) - len(s); waste <= cap(s)/4 {
-		return s
-	}
-	return append(make([]E, 0, len(s)), s...)
+// Grow makes room for n more rows with size bytes of keys.
+func (b *RowsBuilder) Grow(n, size int) {
+	b.rows.arena = slices.Grow(b.rows.arena, size)
+	b.rows.ends = slices.Grow(b.rows.ends, n)
+	b.rows.metrics = slices.Grow(b.rows.metrics, n)
 }
 
-// lowerASCII folds country keys to lower case (spec: What the service does, 7), should the upstream ever not.
-func lowerASCII(text []byte) {
-	for i, c := range text {
-		if 'A' <= c && c <= 'Z' {
-			text[i] = c + 'a' - 'A'
+// Add appends a row, with a copy of its key. Rows must be added in the upstream's order: by clicks descending and key
+// ascending, or by key ascending if it is a date.
+func (b *RowsBuilder) Add(key []byte, m Metrics) {
+	b.rows.arena = append(b.rows.arena, key...)
+	b.rows.ends = append(b.rows.ends, int32(len(b.rows.arena)))
+	b.rows.metrics = append(b.rows.metrics, m)
+}
+
+// Rows returns the added rows, and resets the builder.
+func (b *RowsBuilder) Rows() *Rows {
+	rows := b.rows
+	b.rows = Rows{}
+	return &rows
+}
+
+// A Sum adds up rows. Its position is the impression-weighted average, because the average position of a row does not say
+// how many impressions it stands for. The zero Sum is empty.
+type Sum struct {
+	Clicks, Impressions int64
+	positions           float64 // each times its impressions
+}
+
+// Add adds the figures of a row.
+func (s *Sum) Add(clicks, impressions int64, position float64) {
+	s.Clicks += clicks
+	s.Impressions += impressions
+	s.positions += position * float64(impressions)
+}
+
+// Metrics returns the figures of all added rows together.
+func (s *Sum) Metrics() Metrics {
+	m := Metrics{Clicks: s.Clicks, Impressions: s.Impressions}
+	if s.Impressions > 0 {
+		m.CTR = float64(s.Clicks) / float64(s.Impressions)
+		m.Position = s.positions / float64(s.Impressions)
+	}
+	return m
+}
+
+// MergeRows adds up rows of different days by key, see Sum. The result is in the upstream's order.
+func MergeRows(by Dimension, parts ...*Rows) *Rows {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	m := merger{index: make(map[string]int)}
+	for _, part := range parts {
+		for i := range part.Len() {
+			m.add(part.Key(i), part.metrics[i])
 		}
 	}
-}
-
-// readDocument reads the rows of a whole answer and passes over what else is in it. An answer without rows still says how
-// it was aggregated; a body that has neither is not an answer, whatever its status was.
-func (r *Rows) readDocument(s *scanner) error {
-	aggregated := false
-	err := s.list('{', '}', func() error {
-		name, err := s.name()
-		switch {
-		case err != nil:
-			return err
-		case name == "rows" && r.metrics != nil:
-			return errors.New("there are rows twice")
-		case name == "rows":
-			return r.readList(s)
+	slices.SortFunc(m.sums, func(a, b mergedRow) int {
+		if by == ByDate {
+			return bytes.Compare(a.key, b.key)
 		}
-		aggregated = aggregated || name == "responseAggregationType"
-		return s.skip()
+		return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), bytes.Compare(a.key, b.key))
 	})
-	if err == nil && r.metrics == nil && !aggregated {
-		err = errors.New("it has neither rows nor responseAggregationType")
+	var b RowsBuilder
+	b.Grow(len(m.sums), m.size)
+	for _, sum := range m.sums {
+		b.Add(sum.key, sum.Metrics)
 	}
-	return err
+	return b.Rows()
 }
 
-func (r *Rows) readList(s *scanner) error {
-	const usualRow, usualKeyShare = 120, 3
-	size := len(s.text) - s.at
-	r.metrics = make([]Metrics, 0, size/usualRow+1)
-	r.ends = make([]int32, 0, size/usualRow+1)
-	r.arena = make([]byte, 0, size/usualKeyShare)
-	return s.list('[', ']', func() error { return r.readRow(s) })
+type merger struct {
+	index map[string]int // in sums
+	sums  []mergedRow
+	size  int // of all keys
 }
 
-// The members that a row must have; position is missing for some types of search.
-const (
-	sawKeys = 1 << iota
-	sawClicks
-	sawImpressions
-	sawCTR
-	sawPosition
-)
-
-func (r *Rows) readRow(s *scanner) error {
-	var m Metrics
-	seen := 0
-	err := s.list('{', '}', func() error {
-		name, err := s.name()
-		if err != nil {
-			return err
-		}
-		member := 0
-		switch name {
-		case "keys":
-			member, err = sawKeys, r.readKey(s)
-		case "clicks":
-			member = sawClicks
-			m.Clicks, err = s.count()
-		case "impressions":
-			member = sawImpressions
-			m.Impressions, err = s.count()
-		case "ctr":
-			member = sawCTR
-			m.CTR, err = s.fraction()
-		case "position":
-			member = sawPosition
-			m.Position, err = s.fraction()
-		default:
-			err = s.skip()
-		}
-		if seen&member != 0 {
-			err = errors.New("it is there twice")
-		}
-		seen |= member
-		if err != nil {
-			return fmt.Errorf("member %.40q: %w", name, err)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if required := sawKeys | sawClicks | sawImpressions; seen&required != required {
-		return errors.New("a row without keys, clicks or impressions")
-	}
-	r.ends = append(r.ends, int32(len(r.arena)))
-	r.metrics = append(r.metrics, m)
-	return nil
+type mergedRow struct {
+	key []byte
+	Metrics
 }
 
-// readKey reads an array of exactly one string into the arena.
-func (r *Rows) readKey(s *scanner) error {
-	if !s.accept('[') {
-		return errRowText
+func (m *merger) add(key []byte, more Metrics) {
+	i, ok := m.index[string(key)]
+	if !ok {
+		m.index[string(key)] = len(m.sums)
+		m.sums = append(m.sums, mergedRow{key: key, Metrics: more})
+		m.size += len(key)
+		return
 	}
-	raw, escaped, err := s.str()
-	if err != nil {
-		return err
-	}
-	if escaped || !utf8.ValidString(raw) {
-		r.arena = appendUnescaped(r.arena, raw)
-	} else {
-		r.arena = append(r.arena, raw...)
-	}
-	if !s.accept(']') {
-		return errRowText
-	}
-	return nil
+	m.sums[i].Metrics = m.sums[i].plus(more)
 }
 
-// largestCount is where doubles, the upstream's type for a count, stop telling one from the next.
-const largestCount = 1 << 53
-
-// count reads a whole number. The upstream's type for it is a double, and it has been seen written as 12, 12.0 and 1.2E1.
-func (s *scanner) count() (int64, error) {
-	f, err := s.number()
-	if err != nil || !(f >= 0 && f <= largestCount) {
-		return 0, errors.New("it is not a number from 0 to 2^53")
-	}
-	return int64(math.Round(f)), nil
+// plus returns the sum of both, see Sum.
+func (m Metrics) plus(other Metrics) Metrics {
+	var sum Sum
+	sum.Add(m.Clicks, m.Impressions, m.Position)
+	sum.Add(other.Clicks, other.Impressions, other.Position)
+	return sum.Metrics()
 }
 
-func (s *scanner) fraction() (float64, error) {
-	f, err := s.number()
-	if err != nil || !isFraction(f) {
-		return 0, errors.New("it is not a number in its range")
+// Total returns the sum of all rows, see Sum.
+func (r *Rows) Total() (sum Metrics) {
+	for _, m := range r.metrics {
+		sum = sum.plus(m)
 	}
-	return f, nil
+	return sum
 }
-
-// isFraction reports whether f can be a ctr or a position.
-func isFraction(f float64) bool { return f >= 0 && f <= math.MaxInt32 && !math.Signbit(f) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -235,7 +236,7 @@ func TestReadRowsErrorsTellWhereAndWhat(t *testing.T) {
 	f(`{"rows":[`+good+`],"rows":[]}`, `upstream body, after 1 rows and 59 bytes: there are rows twice`)
 	f(`{"rows":[{"keys":["a"]}]}`, `upstream body, after 0 rows and 23 bytes: a row without keys, clicks or impressions`)
 	f(`{"rows":[{"ctr":1,"ctr":1}]}`, `upstream body, after 0 rows and 25 bytes: member "ctr": it is there twice`)
-	f(`{"rows":[`, `upstream body, after 0 rows and 9 bytes: it is not the JSON of an answer`)
+	f(`{"rows":[`, `upstream body, after 0 rows and 9 bytes: invalid JSON, or not a response`)
 }
 
 func TestCountryKeysAreLowerCase(t *testing.T) {
@@ -290,5 +291,28 @@ func TestReadRowsReadsWhatTheGeneratorWrote(t *testing.T) {
 	}
 	if err := sameRows(rows, want); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestBuiltRowsAreThoseThatAreRead(t *testing.T) {
+	read, err := ReadRows([]byte(`{"rows":[{"keys":["b"],"clicks":2,"impressions":4,"ctr":0.5,"position":1.5},`+
+		`{"keys":[""],"clicks":0,"impressions":1,"ctr":0,"position":9}]}`), ByQuery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b RowsBuilder
+	for range 2 { // a builder can be used again
+		b.Grow(2, 1)
+		b.Add([]byte("b"), Metrics{Clicks: 2, Impressions: 4, CTR: 0.5, Position: 1.5})
+		b.Add(nil, Metrics{Impressions: 1, Position: 9})
+		built := b.Rows()
+		if built.Len() != read.Len() {
+			t.Fatalf("%d rows, want %d", built.Len(), read.Len())
+		}
+		for i := range read.Len() {
+			if string(built.Key(i)) != string(read.Key(i)) || !reflect.DeepEqual(built.Metrics(i), read.Metrics(i)) {
+				t.Errorf("row %d: %q %+v, want %q %+v", i, built.Key(i), built.Metrics(i), read.Key(i), read.Metrics(i))
+			}
+		}
 	}
 }

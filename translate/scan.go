@@ -10,17 +10,16 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-var errRowText = errors.New("it is not the JSON of an answer")
+var errRowText = errors.New("invalid JSON, or not a response")
 
-// A scanner takes the rows from an upstream body in one pass, and refuses whatever is not JSON or not a row. gjson would
-// need two allocations for every key that has an escape, and more than twice the time, which a wide sample cannot afford;
-// it judges the odd parts that rows seldom have.
+// A scanner is a strict one-pass parser for the rows of an upstream body. gjson would take twice as long for a wide sample,
+// and two allocations for each key with an escape; it validates the rare parts only.
 type scanner struct {
 	text string
 	at   int
 }
 
-// next skips white space and returns the byte there, 0 at the end.
+// next skips white space and returns the next byte, 0 at the end.
 func (s *scanner) next() byte {
 	for s.at < len(s.text) {
 		switch c := s.text[s.at]; c {
@@ -33,7 +32,7 @@ func (s *scanner) next() byte {
 	return 0
 }
 
-// accept steps over c if it is the next byte.
+// accept consumes c if it is the next byte.
 func (s *scanner) accept(c byte) bool {
 	if s.next() != c {
 		return false
@@ -42,7 +41,7 @@ func (s *scanner) accept(c byte) bool {
 	return true
 }
 
-// list walks a JSON object or array, calling element for each of its elements.
+// list reads a JSON object or array, calling element for each element.
 func (s *scanner) list(open, end byte, element func() error) error {
 	if !s.accept(open) {
 		return errRowText
@@ -63,7 +62,7 @@ func (s *scanner) list(open, end byte, element func() error) error {
 	}
 }
 
-// name takes a member's name and the colon behind it.
+// name reads the name of a member and the colon.
 func (s *scanner) name() (string, error) {
 	name, escaped, err := s.str()
 	if err != nil {
@@ -78,7 +77,7 @@ func (s *scanner) name() (string, error) {
 	return name, nil
 }
 
-// str takes a string and returns what stands between its quotes, escapes and all.
+// str reads a string and returns the raw text between its quotes.
 func (s *scanner) str() (raw string, escaped bool, err error) {
 	if !s.accept('"') {
 		return "", false, errRowText
@@ -102,7 +101,7 @@ func (s *scanner) str() (raw string, escaped bool, err error) {
 	return "", false, errRowText
 }
 
-// number takes a number that is not negative.
+// number reads a number that is not negative.
 func (s *scanner) number() (float64, error) {
 	s.next()
 	start := s.at
@@ -134,12 +133,12 @@ func (s *scanner) number() (float64, error) {
 	}
 	f, err := strconv.ParseFloat(s.text[start:s.at], 64)
 	if err != nil {
-		return 0, errRowText // larger than any number is
+		return 0, errRowText // out of range
 	}
 	return f, nil
 }
 
-// digits takes decimal digits, and returns how many and what they make if that is at most 18 digits.
+// digits reads decimal digits and returns how many they are, and their value if they are at most 18.
 func (s *scanner) digits() (value int64, n int) {
 	start := s.at
 	for ; s.at < len(s.text); s.at++ {
@@ -152,8 +151,7 @@ func (s *scanner) digits() (value int64, n int) {
 	return value, s.at - start
 }
 
-// skip steps over any value. What nests deeper than any answer is refused, because gjson would judge it by a recursion
-// that ends the process when its stack is full.
+// skip skips any value. It bounds the nesting, because gjson validates recursively and a stack overflow ends the process.
 func (s *scanner) skip() error {
 	const deepest = 1000
 	s.next()
@@ -184,7 +182,7 @@ func (s *scanner) skip() error {
 	return errRowText
 }
 
-// checked judges what was stepped over since start.
+// checked validates the text from start on that was skipped.
 func (s *scanner) checked(start int) error {
 	if !gjson.Valid(s.text[start:s.at]) {
 		return errRowText
@@ -192,7 +190,7 @@ func (s *scanner) checked(start int) error {
 	return nil
 }
 
-// literal steps over a number, true, false or null.
+// literal skips a number, true, false or null.
 func (s *scanner) literal() {
 	end := strings.IndexAny(s.text[s.at:], ",:]} \t\n\r\"")
 	if end < 0 {
@@ -201,8 +199,8 @@ func (s *scanner) literal() {
 	s.at += end
 }
 
-// appendUnescaped appends what the inside of a valid JSON string stands for, as UTF-8: a lone surrogate or a byte that is
-// not UTF-8 becomes the replacement character, so that what was read can always be written again.
+// appendUnescaped appends the decoded inside of a valid JSON string. A lone surrogate or invalid UTF-8 becomes the replacement
+// character, so that the result can always be encoded again.
 func appendUnescaped(dst []byte, raw string) []byte {
 	for i := 0; i < len(raw); {
 		if raw[i] != '\\' || i+1 >= len(raw) {
@@ -244,7 +242,7 @@ func appendUnescaped(dst []byte, raw string) []byte {
 	return dst
 }
 
-// hex4 reads the four hexadecimal digits at i; the replacement character when they are not there.
+// hex4 reads the four hexadecimal digits at i, or returns the replacement character.
 func hex4(s string, i int) rune {
 	if i+4 > len(s) {
 		return utf8.RuneError

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// A BrandTerm is one word or phrase by which people look for the property's brand. The terms of a property are ORed.
+// A BrandTerm is a search term for the property's brand. The terms of a property are ORed.
 type BrandTerm struct {
 	ID        string
 	Term      string
@@ -16,7 +16,7 @@ type BrandTerm struct {
 	CreatedAt time.Time
 }
 
-// A PageGroup is a named set of the property's pages: those that at least one rule matches.
+// A PageGroup is a named set of pages: those that at least one rule matches.
 type PageGroup struct {
 	ID        string
 	Name      string
@@ -24,15 +24,14 @@ type PageGroup struct {
 	CreatedAt time.Time
 }
 
-// A PageRule matches a page as the upstream reports it, a full percent-encoded URL. The value of a prefix or equals rule
-// that starts with a slash is matched against the URL's path and what follows it.
+// A PageRule matches a page by its URL as the upstream reports it, percent-encoded. If the value of a prefix or equals rule
+// starts with a slash, it matches from the path of the URL on.
 type PageRule struct {
 	Type  string `json:"type"` // prefix, contains, equals or regex
 	Value string `json:"value"`
 }
 
-// Bounds of what an administrator may configure. A term or rule longer than this could not be part of one upstream
-// expression, which holds maxExpression characters.
+// Bounds of the configuration. The upstream's limit of an expression is maxExpression characters.
 const (
 	MaxBrandTerms   = 100
 	MaxPageGroups   = 100
@@ -41,7 +40,7 @@ const (
 	maxExpression   = 4096
 )
 
-// ParseBrandTerm reads the written form of a brand term: TERM (contains), exact:TERM or regex:TERM.
+// ParseBrandTerm reads TERM (contains), exact:TERM or regex:TERM.
 func ParseBrandTerm(s string) (BrandTerm, error) {
 	term := BrandTerm{Term: s, MatchType: "contains"}
 	if kind, rest, ok := strings.Cut(s, ":"); ok && (kind == "exact" || kind == "regex") {
@@ -53,8 +52,7 @@ func ParseBrandTerm(s string) (BrandTerm, error) {
 	return term, nil
 }
 
-// CheckBrandTerms reports why the terms cannot be the brand of one property: too many, or too long together to be one
-// upstream expression.
+// CheckBrandTerms validates the brand terms of a property: their number, and the length of their upstream expression.
 func CheckBrandTerms(terms []BrandTerm) error {
 	if len(terms) > MaxBrandTerms {
 		return fmt.Errorf("%d brand terms are too many: at most %d", len(terms), MaxBrandTerms)
@@ -66,7 +64,7 @@ func CheckBrandTerms(terms []BrandTerm) error {
 	return err
 }
 
-// CheckPageGroups reports what is wrong with the groups of one property, naming the group and the rule.
+// CheckPageGroups validates the page groups of a property. Its errors name the group and the rule.
 func CheckPageGroups(groups []PageGroup) error {
 	if len(groups) > MaxPageGroups {
 		return fmt.Errorf("%d page groups are too many: at most %d", len(groups), MaxPageGroups)
@@ -120,7 +118,7 @@ func checkSegmentValue(value string, isRegex bool) error {
 	return nil
 }
 
-// brandExpression returns one expression that matches exactly the queries that any of the terms matches.
+// brandExpression returns one expression that matches the queries that any of the terms matches.
 func brandExpression(terms []BrandTerm) (string, error) {
 	alternatives := make([]string, len(terms))
 	for i, t := range terms {
@@ -136,10 +134,10 @@ func brandExpression(terms []BrandTerm) (string, error) {
 	return alternation("brand terms", alternatives)
 }
 
-// anyOrigin matches the scheme and host of a page's URL, so that what follows it is matched from the path on.
+// anyOrigin matches the scheme and the host of a URL.
 const anyOrigin = "^[a-z]+://[^/?#]+"
 
-// pageGroupExpression returns one expression that matches exactly the pages that any rule of the group matches.
+// pageGroupExpression returns one expression that matches the pages that any rule of the group matches.
 func pageGroupExpression(g PageGroup) (string, error) {
 	alternatives := make([]string, len(g.Rules))
 	for i, rule := range g.Rules {
@@ -162,9 +160,8 @@ func pageGroupExpression(g PageGroup) (string, error) {
 	return alternation("rules of page group "+g.Name, alternatives)
 }
 
-// alternation joins the alternatives into one case-insensitive expression. The upstream has no OR between filters, so one
-// expression is the only way to ask for any of them. The dot has to match newlines, because real queries contain them.
-// Each alternative keeps its own flags in a group of its own.
+// alternation joins alternatives into one case-insensitive expression, since the upstream has no OR between filters. The dot
+// matches newlines, which real queries contain. Each alternative has a group, and so flags, of its own.
 func alternation(what string, alternatives []string) (string, error) {
 	expression := "(?is)(?:" + strings.Join(alternatives, ")|(?:") + ")"
 	if n := utf8.RuneCountInString(expression); n > maxExpression {

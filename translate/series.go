@@ -2,15 +2,14 @@ package translate
 
 import "fmt"
 
-// A Series is the figures of every day of a range; a day without data has zeros.
+// A Series has the figures of every day of a range.
 type Series struct {
 	first Date
 	days  []Metrics
 }
 
-// SeriesOf makes the series over r of rows by date, as the answer to a SeriesQuery has them: the upstream may leave out days
-// without data, or send them as zeros, and both come out as zeros. A row that is not a day of r, or is there twice, is an
-// error.
+// SeriesOf returns the series over r of the result of a SeriesQuery. Days without data, which the upstream omits or sends as
+// zeros, have zeros. A row that is not a day of r, or a duplicate, is an error.
 func SeriesOf(rows *Rows, r DateRange) (*Series, error) {
 	s := &Series{first: r.Start, days: make([]Metrics, r.Days())}
 	seen := make([]bool, len(s.days))

@@ -58,7 +58,7 @@ func TestSeriesRefusesDaysItDidNotAskFor(t *testing.T) {
 	}
 	f(seriesBody(seriesRow("2026-03-01", 1, 1, "1"), seriesRow("2026-03-01", 1, 1, "1")), "upstream row 1: 2026-03-01 is there twice")
 	f(seriesBody(seriesRow("2026-03-01", 0, 0, "0"), seriesRow("2026-03-02", 1, 1, "1"), seriesRow("2026-03-01", 1, 1, "1")), "upstream row 2: 2026-03-01 is there twice")
-	f([]byte(`{"rows":`), "upstream body, after 0 rows and 8 bytes: it is not the JSON of an answer")
+	f([]byte(`{"rows":`), "upstream body, after 0 rows and 8 bytes: invalid JSON, or not a response")
 	f([]byte(`{"rows":[{"clicks":125,"impressions":2137,"ctr":0.05,"position":31.5}]}`),
 		"upstream body, after 0 rows and 69 bytes: a row without keys, clicks or impressions")
 }
