@@ -110,7 +110,7 @@ func (b *batcher) fill(batch []*admission) []*admission {
 	return batch
 }
 
-var errRedisDown = errors.New("Redis is down")
+var errRedisDown = errors.New("lost the connection to Redis")
 
 // decide sets the decisions of a batch.
 func (b *batcher) decide(batch []*admission) {

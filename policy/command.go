@@ -112,7 +112,7 @@ func (c *command) args(hash string, deadline int64) []any {
 
 // errExpired means that the server did not execute a script because its deadline had passed, or seemed to have because the
 // clock jumped.
-var errExpired = errors.New("Redis ran a script after its deadline")
+var errExpired = errors.New("script reached Redis after its deadline")
 
 // readReply sets the decisions of the command's admissions from the reply.
 func (c *command) readReply(clock *redisClock, sent time.Time) error {
@@ -130,7 +130,7 @@ func (c *command) readReply(clock *redisClock, sent time.Time) error {
 		}
 	}
 	if len(numbers) > 0 {
-		return fmt.Errorf("Redis replied with %d numbers too many", len(numbers))
+		return fmt.Errorf("reply of Redis has %d numbers too many", len(numbers))
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (g group) readReply(numbers []int64, now time.Time) (remaining []int64, err
 	return numbers, nil
 }
 
-var errTruncatedReply = errors.New("Redis replied with too few numbers")
+var errTruncatedReply = errors.New("reply of Redis has too few numbers")
 
 // fail marks the command's admissions as undecided, and returns err.
 func (c *command) fail(err error) error {

@@ -82,7 +82,7 @@ func (q *Inspections) Take(ctx context.Context, site string, day int32) (granted
 	numbers, err := q.script.Run(ctx, q.client, inspectionKeys(site, day),
 		q.perDay, q.interval.Microseconds(), q.capacity).Int64Slice()
 	if err == nil && len(numbers) != 2 {
-		err = fmt.Errorf("Redis replied with %d numbers, not 2", len(numbers))
+		err = fmt.Errorf("reply of Redis has %d numbers, not 2", len(numbers))
 	}
 	if err != nil {
 		return false, 0, fmt.Errorf("take an inspection of %s from the shared quota: %w", site, err)

@@ -159,7 +159,7 @@ func (c *redisClock) deadline(ctx context.Context) int64 {
 // returns errExpired.
 func (c *redisClock) read(reply []int64, sent time.Time) (now time.Time, remaining []int64, err error) {
 	if len(reply) < 2 {
-		return time.Time{}, nil, fmt.Errorf("Redis replied with %d numbers, not with its time", len(reply))
+		return time.Time{}, nil, fmt.Errorf("reply of Redis has %d numbers and lacks the time", len(reply))
 	}
 	now = time.Unix(reply[0], reply[1]*int64(time.Microsecond))
 	c.offset.Store(int64(now.Sub(sent)))
