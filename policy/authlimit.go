@@ -16,7 +16,7 @@ const (
 	maxAddresses = 100_000
 )
 
-// An authLimiter slows down key guessing, with a token bucket per client address. A key that is not cached counts as an
+// An authLimiter throttles key guessing, with a token bucket per client address. A key that is not cached counts as an
 // attempt and takes a token before the directory is asked; the token is put back if the key turns out to exist. So the
 // number of wrong keys that reach the directory never exceeds the limit. When the bucket is empty but earlier attempts are
 // still pending, a new one waits for them instead of being refused: after a restart, most keys behind an address that many

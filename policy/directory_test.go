@@ -19,7 +19,7 @@ type fakeDirectory struct {
 	blocked      chan struct{} // calls return once this is closed; nil: at once
 	lookups      int           // of keys and properties
 	edition      uint64
-	editionReads int //
+	editionReads int
 	generation   atomic.Uint64
 }
 
