@@ -30,8 +30,8 @@ type inspectCommand struct {
 	settings.Plans
 	settings.Sitemaps
 	console.Output
-	Property string `placeholder:"PROPERTY" help:"Only this one: id, Search Console property, slug or domain; all if not set."`
-	Max      *int   `placeholder:"N" help:"Most URLs to inspect of each property in this run, 0 to discover them only; as many as are due and Search Console allows if not set."`
+	Property string `placeholder:"PROPERTY" help:"Inspect only this property: its id, Search Console property, slug or domain. Default: all."`
+	Max      *int   `placeholder:"N" help:"Maximum number of URLs to inspect per property in this run, 0 to only discover them. Default: all that are due, within the quota of Search Console."`
 }
 
 // Validate implements kong's check of a command line.

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,13 +10,12 @@ import (
 )
 
 // A Job works on properties of type P once a day each, on one replica at a time; R is the result of one of them. All members
-// but Jitter, Every and Order are required.
+// but Jitter and Order are required.
 type Job[P, R any] struct {
 	Name   string // of the lease that elects a replica; a verb, used in errors
 	Leases Leases
 	Holder string           // the name of this replica, unique
 	Jitter time.Duration    // by how much this replica starts a new day late, so that not all replicas start at once
-	Every  time.Duration    // how often it looks for work; 0: DefaultEvery
 	Now    func() time.Time // for what is due, and the backoff of properties that failed
 
 	Properties func(ctx context.Context) ([]P, error) // all there are
@@ -41,8 +39,8 @@ type Status struct {
 	CooldownUntil *time.Time // until when its site is not to be called; nil: it may be
 }
 
-// DefaultEvery is how often a Job looks for work, at one or two queries to the store each.
-const DefaultEvery = 10 * time.Minute
+// pollEvery is how often a Job looks for work. Each time costs one or two queries to the store.
+const pollEvery = 10 * time.Minute
 
 // Backoff of properties that failed: short after a failure that may pass by itself, long after one that a person has to
 // repair. It is known to this process only; other replicas learn it by failing themselves.
@@ -62,7 +60,7 @@ func (j *Job[P, R]) Run(ctx context.Context) {
 		if len(results) > 0 || err != nil {
 			j.Report(ctx, results, err)
 		}
-		wait := cmp.Or(j.Every, DefaultEvery)
+		wait := pollEvery
 		if !acquired {
 			wait = min(wait, LeaseTTL) // the holder of the lease may have died
 		}
