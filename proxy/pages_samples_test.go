@@ -49,6 +49,9 @@ func samples(t *testing.T) (list []sample) {
 // Every program in the guides does what the guide says, as it stands but for the address and the key. Those that show how
 // to back off are refused at first.
 func TestSamplesOfTheGuidesRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles and runs programs")
+	}
 	t.Parallel()
 	w := newWorld(t)
 	list := samples(t)

@@ -28,19 +28,38 @@ func redisOf(t testing.TB, server *redistest.Server) redis.UniversalClient {
 	return client
 }
 
-// over has a server share its cache over Redis, whatever time that takes on a busy machine.
+// over makes a server share its cache over Redis, with a timeout that a busy machine does not exceed.
 func over(client redis.UniversalClient) func(*Config) {
 	return func(c *Config) { c.Redis, c.RedisPatience = client, 20*time.Second }
 }
 
-// hastilyOver is over with the usual patience.
+// hastilyOver is over with the default timeout.
 func hastilyOver(client redis.UniversalClient) func(*Config) {
 	return func(c *Config) { c.Redis = client }
 }
 
-// storm sends the same request many times at once, in turn to each of the worlds, and returns the answers by status.
+// inFlight is the number of requests that a server is answering.
+func (w *world) inFlight() (n int) {
+	_, line, _ := strings.Cut(w.metrics(), "\nsara_requests_in_flight ")
+	_, _ = fmt.Sscan(line, &n)
+	return n
+}
+
+// storm sends the same request many times at once, in turn to each of the worlds, and returns the answers by status. The
+// upstream answers once all of them are in flight, however slow the machine is.
 func storm(t *testing.T, requests int, path string, worlds ...*world) map[int]int {
 	t.Helper()
+	worlds[0].answerWith(func(rw http.ResponseWriter, r *http.Request) {
+		worlds[0].await(t, "all requests in flight", func() bool {
+			n := 0
+			for _, w := range worlds {
+				n += w.inFlight()
+			}
+			return n >= requests
+		})
+		worlds[0].sim.ServeHTTP(rw, r)
+	})
+	defer worlds[0].answerWith(nil)
 	var mu sync.Mutex
 	var done sync.WaitGroup
 	statuses := map[int]int{}
@@ -62,7 +81,7 @@ const slowUpstream = 500 // milliseconds
 func TestSummary200FortyAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.faults(gscsim.Faults{LatencyMS: slowUpstream})
+	w.faults(gscsim.Faults{LatencyMS: slowUpstream / 5})
 	var statuses map[int]int
 	calls := w.calls(func() { statuses = storm(t, 40, w.path("main", "/summary"), w) })
 	if calls != 1 || statuses[http.StatusOK] != 40 {
@@ -70,7 +89,7 @@ func TestSummary200FortyAtOnce(t *testing.T) {
 	}
 }
 
-// The upstream fails: one series of attempts, not forty, and everybody hears of it.
+// The upstream fails: there is one series of attempts, not forty, and all requests get its error.
 func TestSummary503FortyAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -87,7 +106,7 @@ func TestSummary200FortyAtOnceOverReplicas(t *testing.T) {
 	server := redistest.Single(t)
 	w := newWorld(t, over(server.Client()))
 	other := w.replica(over(server.Client()))
-	w.faults(gscsim.Faults{LatencyMS: slowUpstream})
+	w.faults(gscsim.Faults{LatencyMS: slowUpstream / 5})
 	for round := range 10 {
 		path := w.path("main", fmt.Sprintf("/queries?start_date=2026-11-%02d&end_date=2026-11-19", round+1))
 		var statuses map[int]int
@@ -108,7 +127,7 @@ func TestSummary200FortyAtOnceOverReplicas(t *testing.T) {
 	}
 }
 
-// The client whose request asks the upstream hangs up: the others, on both replicas, are answered all the same.
+// The client whose request leads the fill disconnects: the others, on both replicas, are answered all the same.
 func TestSummary200FirstClientGone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -132,7 +151,7 @@ func TestSummary200FirstClientGone(t *testing.T) {
 	}
 }
 
-// A leader whose budget is used up is refused alone; somebody else asks.
+// A leader without budget is refused alone: another request leads the fill.
 func TestSummary429LeaderAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 1 }))
@@ -160,8 +179,8 @@ func TestSummary429LeaderAlone(t *testing.T) {
 	}
 }
 
-// What one replica has asked, the other has; a site whose quota is used up rests on both.
-func TestQueries429RestsOnEveryReplica(t *testing.T) {
+// One replica's fill serves the other, and the cooldown of a site applies to both.
+func TestQueries429CooldownOnEveryReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	w := newWorld(t, over(server.Client()))
@@ -183,12 +202,12 @@ func TestQueries429RestsOnEveryReplica(t *testing.T) {
 			}
 			r := replica.live("pro", w.path("main", "/queries")).ok(t)
 			if r.meta()["stale_reason"] == nil || r.meta()["source"] != "stored" {
-				t.Errorf("a copy while the site rests: meta is %v", r.meta())
+				t.Errorf("a copy during the cooldown: meta is %v", r.meta())
 			}
 		}
 	})
 	if calls != 0 {
-		t.Errorf("a site that rests is asked %d times", calls)
+		t.Errorf("%d calls during the cooldown", calls)
 	}
 	w.get("pro", w.path("prefix", "/pages")).ok(t) // another site
 	w.wantUsage(t, "pro", 7, 7, 3)
@@ -196,7 +215,7 @@ func TestQueries429RestsOnEveryReplica(t *testing.T) {
 	w.get("pro", w.path("main", "/pages")).ok(t)
 }
 
-// Without Redis there are misses, and nothing worse; when it is back, it is used again.
+// While Redis is down, requests miss the cache; once it is back, it is used again.
 func TestSummary200WithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -215,7 +234,7 @@ func TestSummary200WithoutRedis(t *testing.T) {
 	})
 }
 
-// What somebody else has put into Redis, or half of what was there, is no answer.
+// A foreign, truncated or altered value in Redis is a miss.
 func TestSummary200PoisonedRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
