@@ -17,15 +17,15 @@ import (
 	"sara/policy"
 )
 
-// answered is a call whose answer has five bytes.
+// answered is a call whose answer has a body of five bytes.
 func answered(client string) *call {
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Response.SetBodyString("12345")
 	return &call{id: "req_1", route: &route{Operation: "getSummary"}, started: time.Date(2026, 11, 21, 12, 0, 0, 250_000_000, time.UTC), client: client, http: ctx}
 }
 
-// A line is what slog would have written, so that one reader reads all lines of a log.
-func TestAccessLinesAreLikeTheOthersOfTheLog(t *testing.T) {
+// A line is written as slog would write it, so that one parser reads the whole log.
+func TestAccessLinesHaveTheFormatOfSlog(t *testing.T) {
 	t.Parallel()
 	for _, client := range []string{"192.0.2.1", "2001:db8::1", "", "a b", `"quoted"`, `back\slash`, "for=192.0.2.1", "tab\there", "ünïcode", "\x7f\x01", "\xff"} {
 		for _, code := range []string{"", "RATE_LIMITED"} {
@@ -70,7 +70,7 @@ func afterTime(line []byte) string {
 	return rest
 }
 
-// stuck is a log whose reader has gone to sleep.
+// stuck is a log whose reader blocks.
 type stuck struct {
 	entered chan struct{}
 	release chan struct{}
@@ -86,8 +86,9 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return s.lines.Write(p)
 }
 
-// Requests do not wait for a log: what its reader has no room for is dropped, and counted. What is held is written at last.
-func TestAccessLogThatIsStuckDropsLines(t *testing.T) {
+// Requests do not wait for the log: lines that do not fit into the buffer are dropped and counted, and buffered ones are written
+// in the end.
+func TestStuckAccessLogDropsLines(t *testing.T) {
 	t.Parallel()
 	out := &stuck{entered: make(chan struct{}, 1), release: make(chan struct{})}
 	registry := prometheus.NewRegistry()
@@ -127,7 +128,7 @@ func counted(t *testing.T, registry *prometheus.Registry, name string) (sum floa
 	return sum
 }
 
-func TestAccessLogNobodyWants(t *testing.T) {
+func TestAccessLogCanBeOff(t *testing.T) {
 	t.Parallel()
 	l := newAccessLog(nil, AccessText, 1, prometheus.NewRegistry())
 	l.write(answered("192.0.2.1"), 200, "", 0)
@@ -144,8 +145,8 @@ func BenchmarkAccessLine(b *testing.B) {
 	}
 }
 
-// Which successes have a line is in their ids, so that it can be told of every replica and again tomorrow; errors all have one.
-func TestASampledAccessLogHasAShareOfTheSuccessesAndAllErrors(t *testing.T) {
+// lineOf returns the access log line of a request.
+func TestAccessLogSamplesSuccessesAndKeepsErrors(t *testing.T) {
 	const share, each = 0.5, 60
 	w := newWorld(t, func(c *Config) { c.AccessSample = share })
 	written := map[bool]int{}

@@ -14,7 +14,7 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// probe asks the admin listener.
+// probe sends a GET to the admin listener.
 func (w *world) probe(path string) (status int, body string) {
 	w.t.Helper()
 	answer, err := http.Get(w.admin.URL + path)
@@ -62,8 +62,8 @@ func TestAdmin503(t *testing.T) {
 	w.get("pro", "/v1/me").ok(t) // who asks nevertheless is served
 }
 
-// Who accepts JSON is told how the server is, and since when it runs; with the status of the probe.
-func TestAdminTellsItsStatus(t *testing.T) {
+// A client that accepts JSON gets state, reason, version and start time, with the same HTTP status as any other.
+func TestAdminReportsStatus(t *testing.T) {
 	t.Parallel()
 	degraded := false
 	w := newWorld(t, func(c *Config) { c.Degraded = func() bool { return degraded } })
@@ -91,8 +91,8 @@ func TestAdminTellsItsStatus(t *testing.T) {
 	f(http.StatusServiceUnavailable, Status{State: StateDraining, Reason: "the server is shutting down"})
 }
 
-// Series come from the route table and from codes: no client can make one.
-func TestMetricsHaveNoLabelOfAClient(t *testing.T) {
+// Series come from the route table and the codes: clients cannot create any.
+func TestMetricsHaveNoLabelsFromClients(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	count := func() int { return strings.Count(w.metrics(), "\n") }
@@ -123,8 +123,8 @@ func TestMetricsHaveNoLabelOfAClient(t *testing.T) {
 	}
 }
 
-// Stopping lets the request under way finish, and takes no new one.
-func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
+// Graceful shutdown finishes the request in flight, and accepts no new one.
+func TestShutdownFinishesRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	reached, release := make(chan struct{}), make(chan struct{})
@@ -161,7 +161,7 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// A process that is told to end while it starts ends nevertheless.
+// A process that gets SIGTERM while it starts ends nevertheless.
 func TestShutdownBeforeServe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,9 +10,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// The budget of a request that memory answers. Of our own there are three allocations: the call, its id and the
-// grant. What the request means is known, so the router is not asked.
-func TestAnAnswerFromMemoryAllocatesLittle(t *testing.T) {
+// The allocation budget of a request that memory answers. Our code makes three allocations: the call, its id and the grant. The
+// request is in the memo, so the router does not run.
+func TestHitAllocatesLittle(t *testing.T) {
 	const budget = 3
 	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
 	for _, test := range []struct {

@@ -9,14 +9,14 @@ import (
 	"sara/policy"
 )
 
-// BenchmarkSummaryHit is a whole request through the handler that memory answers: key, plan, scope, budgets, parameters,
-// property, and the bytes that are ready.
+// BenchmarkSummaryHit is a whole request through the handler, answered from memory: key, plan, scope, budgets and the bytes that
+// are ready.
 func BenchmarkSummaryHit(b *testing.B) {
 	w := newWorld(b, limited(unlimited))
 	w.benchmark(b, w.path("main", "/summary?date_range=last_28d&compare=previous_period"), "")
 }
 
-// BenchmarkQueriesHit is the same with an answer of 15 kB, which is compressed for the second.
+// BenchmarkQueriesHit is the same with an answer of 15 kB, plain and compressed.
 func BenchmarkQueriesHit(b *testing.B) {
 	w := newWorld(b, limited(unlimited))
 	b.Run("plain", func(b *testing.B) { w.benchmark(b, w.path("main", "/queries"), "") })
@@ -25,7 +25,7 @@ func BenchmarkQueriesHit(b *testing.B) {
 	})
 }
 
-// BenchmarkSummaryLive is the same with one question to an upstream on this machine that answers at once.
+// BenchmarkSummaryLive is the same with one call to an upstream on this machine that answers at once.
 func BenchmarkSummaryLive(b *testing.B) {
 	w := newWorld(b, limited(unlimited))
 	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) {
@@ -34,13 +34,13 @@ func BenchmarkSummaryLive(b *testing.B) {
 	w.benchmark(b, w.path("main", "/summary?date_range=last_28d&compare=previous_period"), "no-cache")
 }
 
-// BenchmarkMe is the same without figures: what every request costs.
+// BenchmarkMe is the same without a report: the cost of every request.
 func BenchmarkMe(b *testing.B) {
 	w := newWorld(b, limited(unlimited))
 	w.benchmark(b, "/v1/me", "")
 }
 
-// unlimited is for benchmarks that go on for long.
+// unlimited removes the limits, for benchmarks.
 func unlimited(p *policy.Plan) {
 	const plenty = 1 << 30
 	p.RequestsPerMinutePerKey, p.RequestsPerHour, p.RequestsPerDay = plenty, plenty, plenty
@@ -59,7 +59,7 @@ func (w *world) benchmark(b *testing.B, target, cacheControl string, headers ...
 	}
 }
 
-// request is a request as the edge hands it to the handler.
+// request returns a request as the edge passes it to the handler.
 func (w *world) request(target string, headers ...string) *fasthttp.RequestCtx {
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Init2(&connection{address: "203.0.113.7"}, nil, false)

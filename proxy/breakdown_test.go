@@ -8,7 +8,7 @@ import (
 	"sara/translate"
 )
 
-// breakdowns are the endpoints with keyed rows, and what they are keyed by.
+// breakdowns are the endpoints with keyed rows, and their dimensions.
 func breakdowns() map[string]string {
 	return map[string]string{"/queries": "query", "/pages": "page", "/countries": "country", "/devices": "device"}
 }
@@ -56,7 +56,7 @@ func TestBreakdown200(t *testing.T) {
 	}
 }
 
-// The upstream ranks by clicks before it cuts, so rows that may be missing are announced.
+// limited sets generous plans, and lets the test lower limits of the pro plan.
 func TestBreakdown200TruncatedBy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

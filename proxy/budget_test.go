@@ -21,8 +21,7 @@ func limited(lower func(*policy.Plan)) func(*Config) {
 	}
 }
 
-// want429 checks a refusal by a budget: the code, the ceiling by its words, the headers of that ceiling, and that they agree
-// with each other.
+// wantUsage checks the account's usage, this request included.
 func (w *world) want429(t *testing.T, r response, code, words string, limit int, wait time.Duration) {
 	t.Helper()
 	r.want(t, http.StatusTooManyRequests, code)
@@ -117,7 +116,8 @@ func TestMe429Day(t *testing.T) {
 	w.wantUsage(t, "pro", 1, 1, 0)
 }
 
-// A question over a live budget is refused, filtered or not, and counts as a request; what needs two calls charges two or none.
+// A request over the live budget is refused, filtered or not, and counts as a request; one that needs two calls charges both or
+// none.
 func TestMovers429Calls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 2 }))
@@ -147,7 +147,7 @@ func TestSummary429Property(t *testing.T) {
 	w.live("pro", w.path("main", "/summary")).ok(t)
 }
 
-// Refusals before the budgets cost nothing: no route, no key, no plan, no scope.
+// Refusals before the budgets are free: no route, no key, no plan, no scope.
 func TestMe200NotCharged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -163,7 +163,7 @@ func TestMe200NotCharged(t *testing.T) {
 	}
 }
 
-// Keys of one account share its hour and day, and have a minute each.
+// The keys of an account share its hour and day limits, and have a minute limit each.
 func TestMe200KeysOfAnAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) {
@@ -178,7 +178,7 @@ func TestMe200KeysOfAnAccount(t *testing.T) {
 	w.wantUsage(t, "pro", 1, 1, 0)
 }
 
-// Guessing keys is limited by address, before the store is asked; keys that were seen to be good still work.
+// Guessing keys is limited by address, before any look-up; keys that have worked keep working.
 func TestMe429UnknownKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.TrustedProxyHeader = "X-Forwarded-For" })

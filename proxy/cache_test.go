@@ -17,14 +17,14 @@ import (
 	"sara/translate"
 )
 
-// calls returns how many questions the upstream got while f ran.
+// calls returns the number of upstream calls that f caused.
 func (w *world) calls(f func()) int64 {
 	before := w.sim.Calls().SearchAnalytics
 	f()
 	return w.sim.Calls().SearchAnalytics - before
 }
 
-// wantCacheStatus asks, and checks the cache word in both places and the number of upstream calls that it took.
+// wantCacheStatus sends a request, and checks the cache status in both places and the number of upstream calls.
 func (w *world) wantCacheStatus(t *testing.T, want string, calls int64, path string, query ...string) (r response) {
 	t.Helper()
 	made := w.calls(func() { r = w.get("pro", path, query...).ok(t) })
@@ -34,9 +34,9 @@ func (w *world) wantCacheStatus(t *testing.T, want string, calls int64, path str
 	return r
 }
 
-// Spelled-out defaults, another order of the parameters, a preset and its dates are one question; a larger limit costs
-// nothing more, another order one wide sample, and from then on everything about the period is there.
-func TestQueries200OneQuestion(t *testing.T) {
+// Explicit defaults, reordered parameters, a preset and its dates are one request to the upstream. A larger limit costs no call,
+// another order costs one wide sample, and after that nothing about the period costs a call.
+func TestQueries200OneUpstreamCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	path := w.path("large", "/queries")
@@ -54,7 +54,7 @@ func TestQueries200OneQuestion(t *testing.T) {
 	w.wantCacheStatus(t, "hit", 0, path, "start_date", "2026-09-25", "end_date", "2026-10-22", "order_by", "ctr")
 }
 
-// A sample that came back with room to spare has every row there is, so that no other order needs a wider one.
+// A sample that is not full has all rows, so that no other order needs a wider one.
 func TestBreakdown200Complete(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -68,7 +68,7 @@ func TestBreakdown200Complete(t *testing.T) {
 	w.wantCacheStatus(t, "hit", 0, w.path("main", "/countries"))
 }
 
-// One series of days answers every summary and timeseries of a property.
+// One daily series answers every summary and timeseries of a property.
 func TestSummary200OneSeries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -112,7 +112,8 @@ func (w *world) metric(name string) (sum float64) {
 	return sum
 }
 
-// Filtered figures are kept by what the filters mean, in whatever order, and what they mean is looked up each time.
+// Filtered figures are cached by the conditions that the filters expand to, in any order; brand terms and page groups are looked
+// up each time.
 func TestQueries200Filtered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,8 +148,8 @@ func mustJSON(t testing.TB, value any) []byte {
 	return text
 }
 
-// Figures of the last days are kept for ten minutes, settled ones for six hours; then the copy is served once more, while
-// one call replaces it.
+// Figures that touch the anchor are fresh for ten minutes, settled ones for six hours; after that they are served
+// stale-while-revalidate.
 func TestSummary200Freshness(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -178,7 +179,7 @@ func (w *world) wantMaxAge(t *testing.T, want string, r response) {
 	}
 }
 
-// await waits until something holds that happens in the background.
+// await waits for a condition that a background task brings about.
 func (w *world) await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {
@@ -194,7 +195,7 @@ func (w *world) awaitCalls(t *testing.T, calls int64) {
 	w.await(t, "an upstream call", func() bool { return w.sim.Calls().SearchAnalytics >= calls })
 }
 
-// no-cache reads live, is charged, and refreshes what the others get.
+// no-cache reads live, is charged, and refreshes the cache.
 func TestQueries200NoCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -221,7 +222,7 @@ func TestQueries200NoCache(t *testing.T) {
 	}
 }
 
-// A client that has the answer is told so in a few bytes; it counts as a request.
+// A client that has the answer gets a 304 without a body; it counts as a request.
 func TestQueries304(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -251,7 +252,7 @@ func TestQueries304(t *testing.T) {
 	w.wantMaxAge(t, "private, no-store", w.get("pro", "/v1/me").ok(t))
 }
 
-// Long bodies are compressed for who takes that.
+// Long bodies are compressed for clients that accept gzip.
 func TestQueries200Compressed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -290,7 +291,7 @@ func TestQueries200Compressed(t *testing.T) {
 	}
 }
 
-// raw asks as the pro key and returns the body as it came.
+// raw sends a request with the pro key, and returns the body as received.
 func (w *world) raw(path string, headers ...string) (*http.Response, []byte) {
 	w.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, w.base+path, nil)
@@ -320,7 +321,7 @@ func gunzip(t *testing.T, data []byte) []byte {
 	return text
 }
 
-// What may not be seen any more is refused before anybody looks whether there is a copy.
+// Access is checked before the cache: a cached answer is not served once access is lost.
 func TestSummary404BeforeTheCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -333,7 +334,7 @@ func TestSummary404BeforeTheCache(t *testing.T) {
 	w.get("pro", w.path("main", "/summary")).want(t, http.StatusUnauthorized, policy.CodeRevokedKey)
 }
 
-// Two properties with the same name upstream, of two accounts, have nothing in common.
+// Two properties of the same site, of two accounts (tenants), share no cache entry.
 func TestSummary200NeverShared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -349,7 +350,7 @@ func TestSummary200NeverShared(t *testing.T) {
 	}
 }
 
-// When the upstream fails, unfiltered questions get the copy there is, with the reason; filtered ones no answer.
+// Stale-if-error: when the upstream fails, unfiltered requests get a stale copy with the reason, filtered ones an error.
 func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -385,7 +386,7 @@ func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
 	}
 }
 
-// A copy that is out of date is served without a word while it is replaced; once that has failed, with the reason.
+// A stale copy is served without a stale_reason while it is refreshed, and with one after the refresh has failed.
 func TestSummary200StaleAfterAFailedRefill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -402,7 +403,7 @@ func TestSummary200StaleAfterAFailedRefill(t *testing.T) {
 	})
 }
 
-// A customer whose live calls are used up is served what there is.
+// A customer without live budget is served stale copies.
 func TestSummary200WithoutBudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 1 }))
@@ -416,8 +417,8 @@ func TestSummary200WithoutBudget(t *testing.T) {
 	w.wantUsage(t, "pro", 7, 7, 1)
 }
 
-// After five failed calls in a row nobody asks any more: copies are served with the reason, filtered questions are not
-// answered, and nothing is charged. Ten seconds later somebody tries again.
+// Five failed calls in a row open the circuit breaker: copies are served with the reason, filtered requests fail, and nothing is
+// charged. Ten seconds later, half-open, one call is tried.
 func TestSummary200WhileTheUpstreamIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -446,7 +447,7 @@ func TestSummary200WhileTheUpstreamIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Jobs and the server share cooldowns, and jobs see when a customer waits.
+// Jobs and the server share cooldowns, and jobs see when a request waits for the upstream.
 func TestServerSharesCooldownsWithJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The gate remembers a reference longer than the bytes of a request live.
-func TestAReferenceIsNoneOfTheRequestsBytes(t *testing.T) {
+// The gate keeps a reference for longer than the request's bytes are valid.
+func TestPropertyReferenceIsACopy(t *testing.T) {
 	w := newWorld(t)
 	ctx := w.request("/v1/properties/main/summary")
 	w.server.edge.Handler(ctx)

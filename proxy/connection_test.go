@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// pipe is a connection with its other end. Times pass as the bubble of the test has it.
+// pipe is a connection and its other end. Time is that of the synctest bubble.
 func pipe(t *testing.T) (c *connection, other net.Conn) {
 	t.Helper()
 	ours, other := net.Pipe()
@@ -18,8 +18,8 @@ func pipe(t *testing.T) (c *connection, other net.Conn) {
 	return newConnection(ours), other
 }
 
-// A read ends at the last deadline it was given: neither at one that was moved on, nor later.
-func TestAConnectionReadsUntilTheLastDeadline(t *testing.T) {
+// A read ends at its latest deadline: not at an earlier one that was moved, and not later.
+func TestConnectionReadsUntilLatestDeadline(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		moves []time.Duration // from now
@@ -49,7 +49,7 @@ func TestAConnectionReadsUntilTheLastDeadline(t *testing.T) {
 	}
 }
 
-func TestAConnectionWithoutDeadlineReadsOn(t *testing.T) {
+func TestConnectionWithoutDeadlineKeepsReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, other := pipe(t)
 		for _, deadline := range []time.Time{time.Now().Add(time.Second), {}} {
@@ -67,8 +67,8 @@ func TestAConnectionWithoutDeadlineReadsOn(t *testing.T) {
 	})
 }
 
-// A deadline that another goroutine moves up ends a read that waits already.
-func TestAConnectionIsInterrupted(t *testing.T) {
+// A deadline that another goroutine moves forward ends a read that is blocked already.
+func TestEarlierDeadlineInterruptsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := pipe(t)
 		begun := time.Now()
@@ -86,8 +86,8 @@ func TestAConnectionIsInterrupted(t *testing.T) {
 	})
 }
 
-// A write goes on behind what was written when the deadline had moved on, and nothing is sent twice.
-func TestAConnectionWritesOn(t *testing.T) {
+// A write whose deadline was moved continues after the bytes already written, and sends nothing twice.
+func TestConnectionResumesWriteAfterDeadlineMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, other := pipe(t)
 		for _, seconds := range []time.Duration{3, 30} {

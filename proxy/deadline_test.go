@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestADeadlineEndsAtItsTime(t *testing.T) {
+func TestDeadlineEndsAtItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := time.Now().Add(time.Minute)
 		looked, ignored := &deadline{at: at}, &deadline{at: at}
@@ -43,7 +43,7 @@ func TestADeadlineEndsAtItsTime(t *testing.T) {
 	})
 }
 
-func TestADeadlineEndsWithItsRequest(t *testing.T) {
+func TestDeadlineEndsWithItsRequest(t *testing.T) {
 	looked, ignored := &deadline{at: time.Now().Add(time.Hour)}, &deadline{at: time.Now().Add(time.Hour)}
 	child, cancel := context.WithTimeout(looked, 2*time.Hour)
 	defer cancel()
@@ -62,7 +62,7 @@ func TestADeadlineEndsWithItsRequest(t *testing.T) {
 	}
 }
 
-func TestAChildThatIsCancelledLeavesTheDeadline(t *testing.T) {
+func TestCancelledChildLeavesDeadlineRunning(t *testing.T) {
 	d := &deadline{at: time.Now().Add(time.Hour)}
 	defer d.end()
 	child, cancel := context.WithCancel(d)
@@ -72,8 +72,8 @@ func TestAChildThatIsCancelledLeavesTheDeadline(t *testing.T) {
 	}
 }
 
-// The standard library watches a context that it does not know from a goroutine.
-func TestAChildOfADeadlineTakesNoGoroutine(t *testing.T) {
+// For a context that is not its own, the standard library starts a goroutine.
+func TestChildOfDeadlineStartsNoGoroutine(t *testing.T) {
 	d := &deadline{at: time.Now().Add(time.Hour)}
 	defer d.end()
 	watchers := func() int {
@@ -92,12 +92,12 @@ func TestAChildOfADeadlineTakesNoGoroutine(t *testing.T) {
 	}
 }
 
-// valueless hides what a context is made of.
+// valueless hides the standard library's context inside a context.
 type valueless struct{ context.Context }
 
 func (valueless) Value(any) any { return nil }
 
-func TestADeadlineIsSafeForConcurrentUse(t *testing.T) {
+func TestDeadlineIsSafeForConcurrentUse(t *testing.T) {
 	for range 100 {
 		d := &deadline{at: time.Now().Add(time.Hour)}
 		var all sync.WaitGroup

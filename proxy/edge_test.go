@@ -14,27 +14,27 @@ import (
 	"sara/policy"
 )
 
-// A wire is one TCP connection to the public API, for what no HTTP client would send.
-type wire struct {
+// A rawConn is a TCP connection to the public API, to send what no HTTP client would.
+type rawConn struct {
 	t      testing.TB
 	conn   net.Conn
 	reader *bufio.Reader
 }
 
-func (w *world) dial() *wire {
+func (w *world) dial() *rawConn {
 	w.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(w.base, "http://"))
 	w.must(err)
 	w.must(conn.SetDeadline(time.Now().Add(20 * time.Second)))
 	w.t.Cleanup(func() { _ = conn.Close() }) // the test may have closed it
-	return &wire{t: w.t, conn: conn, reader: bufio.NewReader(conn)}
+	return &rawConn{t: w.t, conn: conn, reader: bufio.NewReader(conn)}
 }
 
-// send writes text; a server that has hung up already answers by that.
-func (c *wire) send(text string) { _, _ = io.WriteString(c.conn, text) }
+// next reads one answer. It reports false if the server has closed the connection instead.
+func (c *rawConn) send(text string) { _, _ = io.WriteString(c.conn, text) }
 
 // next reads one answer, and reports false when the server has closed the connection instead.
-func (c *wire) next(method string) (response, bool) {
+func (c *rawConn) next(method string) (response, bool) {
 	c.t.Helper()
 	answer, err := http.ReadResponse(c.reader, &http.Request{Method: method})
 	if err != nil {
@@ -53,12 +53,12 @@ func (c *wire) next(method string) (response, bool) {
 	return r, true
 }
 
-// authorized is a request for /v1/me with a good key and more headers.
+// authorized is a request for /v1/me with a valid key and further headers.
 func (w *world) authorized(headers string) string {
 	return "GET /v1/me HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer " + w.keys["pro"] + "\r\n" + headers + "\r\n"
 }
 
-// Whatever arrives that is not a request: an answer to it, if there is one, is in the envelope, and the server lives.
+// Input that is not a request is answered in the envelope, if at all, and the server survives it.
 func TestMalformedHTTP400(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -120,7 +120,7 @@ func TestMalformedHTTP400(t *testing.T) {
 	w.wantNoSecrets()
 }
 
-// A request that is framed in two ways must not be taken for two requests.
+// Request smuggling: a request with ambiguous framing must not be read as two requests.
 func TestMalformedHTTP400Smuggling(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -250,7 +250,7 @@ func TestEdge431And413(t *testing.T) {
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	wantOK := func(t *testing.T, c *wire, n int) {
+	wantOK := func(t *testing.T, c *rawConn, n int) {
 		t.Helper()
 		for i := range n {
 			if r, there := c.next(http.MethodGet); !there || r.status != http.StatusOK {
@@ -318,7 +318,7 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// Every answer has an id of its own, the same in its body, its header and the log.
+// Every answer has a unique id, the same in its body, its header and the log.
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -341,7 +341,7 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// The log tells which operation, key and account it was, and nothing that the client wrote.
+// The log names operation, key and account, and quotes nothing that the client wrote.
 func TestLogQuotesNoRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,7 +10,7 @@ import (
 	"sara/translate"
 )
 
-// A draw is one random question, and what the upstream itself says to it.
+// A draw is a random request, and the upstream's own answer to it.
 type draw struct {
 	property, site string
 	start, end     translate.Date
@@ -27,7 +27,7 @@ func (d *draw) period() translate.Period {
 	return translate.Period{DateRange: translate.DateRange{Start: d.start, End: d.end}}
 }
 
-// newDraw draws from so few periods that most of them come again, as another question.
+// newDraw draws from so few periods that most of them come up again in other requests.
 func newDraw(random *rand.Rand, anchor translate.Date) draw {
 	d := draw{property: "prefix", site: "https://www.example.org/shop/"}
 	if random.IntN(8) == 0 {
@@ -46,8 +46,8 @@ func (d *draw) filter(random *rand.Rand) {
 	}
 }
 
-// Whatever came before it, whatever time has passed, from wherever the rows are taken: an answer is what the upstream says
-// to the very same question on the same day.
+// Whatever was cached before, however old it is and wherever the rows come from, an answer equals the upstream's own answer to
+// the same request on the same day.
 func TestEveryPerformanceEndpoint200EqualsTheUpstream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -72,7 +72,7 @@ func TestEveryPerformanceEndpoint200EqualsTheUpstream(t *testing.T) {
 	}
 }
 
-// drawn asks for a random report of the draw, and compares.
+// drawn requests a random report of the draw, and compares.
 func (w *world) drawn(t *testing.T, o *oracle, random *rand.Rand, d *draw) response {
 	t.Helper()
 	get := func(endpoint string) response {

@@ -17,7 +17,7 @@ import (
 	"sara/proxy/cache"
 )
 
-// A bug of ours fails its request, wherever it strikes, and the next one is served.
+// A panic or an unknown error fails its request only, wherever it occurs.
 func TestEdge500(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

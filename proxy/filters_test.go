@@ -78,7 +78,7 @@ func filtersOf(triples ...string) string {
 	return string(text)
 }
 
-// Every dimension with every operator means what the upstream means by it.
+// Every dimension with every operator selects the same rows as the upstream does.
 func TestFilters200MatchTheUpstream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -165,7 +165,7 @@ func TestFilters200Bounds(t *testing.T) {
 	}
 }
 
-// brand and non-brand, a group and its rest: every row is in exactly one of the two.
+// brand and non-brand, is and is_not of a group: every row is in exactly one of the two.
 func TestFilters200Partition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -224,7 +224,7 @@ func TestFilters200Partition(t *testing.T) {
 	}
 }
 
-// A virtual dimension that the property's owner did not configure means nothing, so it is refused.
+// A virtual dimension that the property's owner has not configured is refused.
 func TestFilters400WithoutSegments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -242,7 +242,7 @@ func TestFilters400WithoutSegments(t *testing.T) {
 	}
 }
 
-// Malformed filters are refused by each endpoint that takes filters.
+// Malformed filters are refused by each endpoint that accepts filters.
 func TestFilters400NeverReachTheUpstream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -21,7 +21,7 @@ import (
 	"sara/translate"
 )
 
-// kept has the server read an archive in a folder of the test, and returns what fills it.
+// elder is an oracle that still has the days that the upstream no longer keeps.
 func kept(t testing.TB) (*archive.History, func(*Config)) {
 	t.Helper()
 	return keptIn(t, t.TempDir())
@@ -49,7 +49,7 @@ func (w *world) elder() *oracle {
 	return o
 }
 
-// A chronicle is an archive of a site, day by day, beside the plain rows that it was filled with.
+// A chronicle is the archive of a site, together with the plain rows that it was filled with.
 type chronicle struct {
 	w        *world
 	o        *oracle
@@ -92,8 +92,8 @@ func rowsOf(figures []figure) *translate.Rows {
 	return b.Rows()
 }
 
-// want is what the API has to answer for a range: of the days that are kept, those, and of the others of the live window
-// what the upstream has of them together.
+// want is the expected answer for a range: the archived rows of archived days, and the upstream's rows of the rest of the live
+// window.
 func (c *chronicle) want(t testing.TB, by, start, end, live string) []figure {
 	t.Helper()
 	sums := map[string]*figure{}
@@ -129,7 +129,7 @@ func (c *chronicle) want(t testing.TB, by, start, end, live string) []figure {
 	return rows
 }
 
-// total is the totals of a range.
+// total returns the totals of a range.
 func (c *chronicle) total(t testing.TB, start, end, live string) (sum figure) {
 	t.Helper()
 	for _, day := range c.want(t, "date", start, end, live) {
@@ -149,7 +149,7 @@ const (
 	never    = "9999-01-01"
 )
 
-// wantSource checks what an answer says of where it comes from.
+// wantSource checks the source that an answer names.
 func wantSource(t *testing.T, r response, source string) {
 	t.Helper()
 	if r.meta()["source"] != source || r.meta()["stale_reason"] != nil {
@@ -160,14 +160,14 @@ func wantSource(t *testing.T, r response, source string) {
 	}
 }
 
-// Every endpoint, over ranges before, across and within the live window, is what the days say that were archived and what
-// the upstream says of the rest.
+// Every endpoint, over ranges before, across and within the live window, combines the archived days and the upstream's rows of
+// the rest.
 func TestEveryPerformanceEndpoint200Stored(t *testing.T) {
 	t.Parallel()
 	testStored(t, t.TempDir())
 }
 
-// The credentials of the store are in the environment of the process, so that no other test runs beside this one.
+// wantTruncated checks truncated_by: rows are missing if the limit dropped them, or if a day of the archive is full.
 func TestEveryPerformanceEndpoint200StoredInS3(t *testing.T) {
 	testStored(t, s3test.Start(t).NewBucket(t))
 }
@@ -211,7 +211,7 @@ func testStored(t *testing.T, location string) {
 						s := w.get("pro", w.path("prefix", endpoint), append(dates, "order_by", order, "limit", strconv.Itoa(limit))...).ok(t)
 						wantRows(t, endpoint, s.rows(), "key", want[:min(limit, len(want))])
 						wantSource(t, s, r.source)
-						w.wantCut(t, s, c, by, r.start, min(r.end, "2025-07-19"), order == "-clicks" && len(all) > limit)
+						w.wantTruncated(t, s, c, by, r.start, min(r.end, "2025-07-19"), order == "-clicks" && len(all) > limit)
 					}
 				}
 			})
@@ -247,8 +247,8 @@ func testStored(t *testing.T, location string) {
 	}
 }
 
-// wantCut checks truncated_by: rows fell off by clicks when the limit cut them, or when a day of the archive is full.
-func (w *world) wantCut(t *testing.T, r response, c *chronicle, by, start, end string, cut bool) {
+// wantTruncated checks truncated_by: rows fell off by clicks when the limit cut them, or when a day of the archive is full.
+func (w *world) wantTruncated(t *testing.T, r response, c *chronicle, by, start, end string, cut bool) {
 	t.Helper()
 	if by == "query" || by == "page" {
 		for day := *dateOf(t, start); day <= *dateOf(t, end); day++ {
@@ -264,7 +264,7 @@ func (w *world) wantCut(t *testing.T, r response, c *chronicle, by, start, end s
 	}
 }
 
-// A hybrid answer takes one upstream call, and what it learned serves the next.
+// A hybrid answer costs one upstream call, whose rows serve the next request too.
 func TestQueries200HybridCalls(t *testing.T) {
 	t.Parallel()
 	history, keeping := kept(t)
@@ -281,7 +281,7 @@ func TestQueries200HybridCalls(t *testing.T) {
 	w.wantCacheStatus(t, "hit", 0, w.path("prefix", "/queries"), stored...)
 }
 
-// Days that are not there are counted and named; a question of which nothing is there is refused.
+// Missing days are counted and named; a range without any archived day is refused.
 func TestSummary200MissingDays(t *testing.T) {
 	t.Parallel()
 	history, keeping := kept(t)
@@ -319,7 +319,7 @@ func TestSummary200MissingDays(t *testing.T) {
 	}
 }
 
-// Days that were archived without their totals have those of their devices.
+// Days that were archived without totals get the totals of their devices.
 func TestTimeseries200AddedUp(t *testing.T) {
 	t.Parallel()
 	history, keeping := kept(t)
@@ -342,7 +342,7 @@ func TestTimeseries200AddedUp(t *testing.T) {
 	}
 }
 
-// An archived property and one whose account is disconnected serve what is stored, the second with the reason.
+// Archived and disconnected properties are answered from the archive, the latter with the reason.
 func TestEveryPerformanceEndpoint200ArchivedOrDisconnected(t *testing.T) {
 	t.Parallel()
 	history, keeping := kept(t)
@@ -382,7 +382,7 @@ func TestEveryPerformanceEndpoint200ArchivedOrDisconnected(t *testing.T) {
 	}
 }
 
-// With the upstream failing and no copy, what is archived answers.
+// If the upstream fails and there is no copy, the archive answers.
 func TestSummary200ArchiveForAnUpstreamThatFails(t *testing.T) {
 	t.Parallel()
 	history, keeping := kept(t)
@@ -419,7 +419,7 @@ func (brokenHistory) First(context.Context, string, translate.Dimension) (transl
 	return 0, false, errors.New("no such bucket")
 }
 
-// Without its archive, sara still answers what is all live.
+// If the archive fails, live ranges are still answered.
 func TestSummary503WithoutTheArchive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.History = brokenHistory{} })
@@ -435,7 +435,7 @@ func TestSummary503WithoutTheArchive(t *testing.T) {
 	}
 }
 
-// The window of a property is what can be read of it now.
+// The data window of a property is what can be read now.
 func TestProperty200DataWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// handled runs a request through the handler without a socket. It reports false for a target that is no URL.
+// handled runs a request through the handler without a socket.
 func (w *world) handled(target string) (status int, body []byte) {
 	ctx := w.request(target)
 	w.server.edge.Handler(ctx)
 	return ctx.Response.StatusCode(), ctx.Response.Body()
 }
 
-// wantEnvelopeOf checks what holds for the answer to any request at all.
+// wantEnvelopeOf checks the properties of every answer.
 func wantEnvelopeOf(t *testing.T, target string, status int, body []byte) {
 	t.Helper()
 	var envelope map[string]any
@@ -28,7 +28,7 @@ func wantEnvelopeOf(t *testing.T, target string, status int, body []byte) {
 	}
 }
 
-// Whatever the query string: no panic, no 500, and a filter that was given is a filter that is asked.
+// No query string causes a panic or a 500, and given filters are always passed to the upstream.
 func FuzzQuery(f *testing.F) {
 	for _, c := range append(append(sharedRefusals(), integerRefusals("limit", 1, 1000)...), refusal{query: "order_by=-key&limit=7"}) {
 		f.Add(c.query)
@@ -78,7 +78,7 @@ func asksForFilters(target string) bool {
 	return false
 }
 
-// Whatever the property is called: no panic, no 500, and nothing of another account.
+// No property reference causes a panic or a 500, or reaches another account.
 func FuzzPropertyReference(f *testing.F) {
 	for _, reference := range []string{"main", "example.com", "sc-domain%3Aexample.com", "https%3A%2F%2Fwww.example.org%2Fshop%2F", "twin.example",
 		"foreign", "foreign.example", "..%2F", "%zz", "%ff", "%00", "%", "", "/", "a/b", "?", "#", "%2e%2e", "\x00", "é", "%F0%9F%8C%B7"} {

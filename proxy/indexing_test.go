@@ -29,7 +29,7 @@ func (w *world) indexing(t *testing.T, property string, query ...string) respons
 	return r
 }
 
-// wantNull fails the test unless the members of an object are there and null.
+// wantNull fails the test unless the members of an object are present and null.
 func wantNull(t *testing.T, what string, value any, names ...string) {
 	t.Helper()
 	object, _ := value.(map[string]any)
@@ -40,7 +40,7 @@ func wantNull(t *testing.T, what string, value any, names ...string) {
 	}
 }
 
-// Before there are results, nothing is zero that could be taken for one.
+// Before there are results, counts are null: a zero would look like a result.
 func TestIndexing200PendingDiscovery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -65,7 +65,7 @@ func TestIndexing200PendingDiscovery(t *testing.T) {
 	}
 }
 
-// Why nothing is known yet is told.
+// The notes say why nothing is known yet.
 func TestIndexing200PendingTellsWhatFailed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,7 +119,7 @@ func TestIndexing200PendingAgainWhenEveryURLIsNew(t *testing.T) {
 	wantNull(t, "totals", r.data()["totals"], "indexed", "not_indexed")
 }
 
-// A site without URLs has been collected: its zeros are true.
+// A site without URLs is ready: its zeros are results.
 func TestIndexing200ReadyWithoutURLs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -183,7 +183,7 @@ func TestIndexing200Ready(t *testing.T) {
 	}
 }
 
-// The rollups count what sitemap_path lists, and in all what is tracked.
+// The rollup of a sitemap counts what sitemap_path lists, the totals count all tracked URLs.
 func TestIndexing200Sitemaps(t *testing.T) {
 	t.Parallel()
 	w, pages := newIndexedWorld(t)
@@ -227,7 +227,7 @@ func TestIndexing200Sitemaps(t *testing.T) {
 	}
 }
 
-// The trend has a row for each day on which results were brought up to date, as far back as it was asked for.
+// The trend has a row for each day in range on which results were refreshed.
 func TestIndexing200Trend(t *testing.T) {
 	t.Parallel()
 	w, _ := newIndexedWorld(t)
@@ -374,7 +374,7 @@ func TestIndexedURLs200Filters(t *testing.T) {
 	}
 }
 
-// Paging sees one state of the property, however far the inspector has come, until a run is over.
+// Paging is stable while an inspection runs: results are published when it is complete.
 func TestIndexedURLs200StablePagingWhileInspectionsRun(t *testing.T) {
 	t.Parallel()
 	w, pages := newIndexedWorld(t)
@@ -396,7 +396,7 @@ func TestIndexedURLs200StablePagingWhileInspectionsRun(t *testing.T) {
 	}
 }
 
-// A property's URLs are its own, whatever another one with the same site has.
+// Two properties of one site do not share URLs.
 func TestIndexing200KeepsPropertiesApart(t *testing.T) {
 	t.Parallel()
 	w, pages := newIndexedWorld(t)

@@ -13,7 +13,7 @@ import (
 	"sara/translate"
 )
 
-// The sitemaps of an indexed world: the first two are named by the third.
+// The sitemaps of an indexed world: the third is an index of the first two.
 const (
 	sitemapProducts = "https://www.example.com/sitemap-products.xml"
 	sitemapBlog     = "https://www.example.com/sitemap-blog.xml?a=1&b=%"
@@ -21,7 +21,7 @@ const (
 	sitemapEmpty    = "https://www.example.com/sitemap-old.xml"
 )
 
-// A page is a URL as the inspector leaves it in the store; one without a label has not been inspected.
+// A page is a URL as the inspector stores it; one without a label has not been inspected.
 type page struct {
 	url, label, verdict string
 	bucket              translate.Bucket
@@ -31,7 +31,7 @@ type page struct {
 	sitemaps            []string
 }
 
-// knownLabels are the labels that Search Console is known to use, by bucket, and some that it is not.
+// knownLabels are the labels that Search Console uses, by bucket, and some that it does not.
 func knownLabels() map[translate.Bucket][]string {
 	return map[translate.Bucket][]string{
 		translate.BucketIndexed: {"Submitted and indexed", "Indexed, not submitted in sitemap", "Indexed, though blocked by robots.txt",
@@ -46,8 +46,7 @@ func knownLabels() map[translate.Bucket][]string {
 	}
 }
 
-// pages are URLs with all labels, with ties in everything that they can be sorted by, and with what a pattern could take for
-// a wildcard.
+// discover stores pages as the inspector does before it inspects any.
 func (w *world) pages() []page {
 	var pages []page
 	for _, b := range translate.Buckets() {
@@ -95,7 +94,7 @@ func (w *world) discover(property string, pages []page) {
 	w.must(w.store.SaveDiscovery(context.Background(), w.properties[property].ID, d))
 }
 
-// inspect stores what the upstream says of pages, and publishes it on the present day if asked to.
+// inspect stores inspection results of pages, and optionally publishes them as of today.
 func (w *world) inspect(property string, pages []page, publish bool) {
 	w.t.Helper()
 	ctx, id := context.Background(), w.properties[property].ID
@@ -122,7 +121,7 @@ func newIndexedWorld(t testing.TB) (*world, []page) {
 	return w, pages
 }
 
-// A urlFilter is what /indexing/urls is asked for, by the naive reference.
+// A urlFilter is a request to /indexing/urls, for the naive reference implementation.
 type urlFilter struct {
 	bucket, state, sitemap, q string
 	sort, dir                 string
@@ -138,7 +137,7 @@ func (f urlFilter) query() []string {
 	return query
 }
 
-// of returns the pages that match, in order.
+// of returns the matching pages, in order.
 func (f urlFilter) of(pages []page) []page {
 	var matching []page
 	for _, p := range pages {
@@ -178,7 +177,7 @@ func (f urlFilter) of(pages []page) []page {
 	return matching
 }
 
-// wantURLs asks for a page of URLs and compares it with the reference.
+// wantURLs requests a page of URLs, and compares it with the reference.
 func (w *world) wantURLs(t *testing.T, f urlFilter, limit, offset int, pages []page) {
 	t.Helper()
 	query := f.query()

@@ -13,7 +13,7 @@ import (
 	"sara/policy"
 )
 
-// ask sends a request whose Authorization headers are exactly these.
+// ask sends a request with exactly these Authorization headers.
 func (w *world) ask(method, path string, authorization ...string) response {
 	w.t.Helper()
 	request, err := http.NewRequest(method, w.base+path, nil)
@@ -22,7 +22,7 @@ func (w *world) ask(method, path string, authorization ...string) response {
 	return w.do(request)
 }
 
-// keyedRoutes are the routes that take a key, by operation, each with the path to a property that the test keys reach.
+// keyedRoutes are the routes that need a key, by operation, with the path of a property that the test keys reach.
 func (w *world) keyedRoutes() map[string]route {
 	routes := map[string]route{}
 	for _, r := range w.server.routes() {
@@ -96,7 +96,7 @@ func TestMe200Authorization(t *testing.T) {
 	}
 }
 
-// Which endpoint needs which scope, in full.
+// The whole table of endpoints and scopes.
 func TestEveryEndpoint403Scope(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -135,7 +135,7 @@ func TestEveryEndpoint403Plan(t *testing.T) {
 	}
 }
 
-// What a key reaches, and what it does not, which looks the same as if it were not there.
+// A property that a key does not reach looks as if it did not exist.
 func TestEveryEndpoint404(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -186,7 +186,7 @@ func TestKeysFollowTheClock(t *testing.T) {
 	w.get("pro", "/v1/me").ok(t)
 }
 
-// addKey adds a working key of the named person.
+// addKey adds a valid key of a person.
 func (w *world) addKey(name, email string, expires *time.Time) {
 	w.t.Helper()
 	key, hash := policy.NewKey("sara")
@@ -195,7 +195,7 @@ func (w *world) addKey(name, email string, expires *time.Time) {
 	w.keys[name], w.keyIDs[name] = key, added.ID
 }
 
-// What this process changes holds at once, and what another one changes within a second.
+// A change by this process applies at once, one by another process within a second.
 func TestKeysFollowTheStore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -231,8 +231,8 @@ func TestKeysFollowTheStore(t *testing.T) {
 	w.get("pro", main).want(t, http.StatusNotFound, policy.CodeNotFound)
 }
 
-// A key that was not there is found as soon as it is, and a secret made later is not held against it.
-func TestKeysThatComeLater(t *testing.T) {
+// A new key works at once, even if it was tried before it existed: misses are not cached past a change.
+func TestNewKeyWorksAfterEarlierMiss(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	key, hash := policy.NewKey("sara")
@@ -244,7 +244,7 @@ func TestKeysThatComeLater(t *testing.T) {
 	w.get("later", "/v1/me").ok(t)
 }
 
-// While the store is away, what was seen works for five minutes, and the clock is still obeyed.
+// While the store is down, known keys work for five minutes, and expiry still applies.
 func TestEveryEndpoint503Store(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -286,7 +286,7 @@ func TestEveryEndpoint503Store(t *testing.T) {
 	w.wantNoSecrets()
 }
 
-// wantNoSecrets looks for keys and credentials in the log.
+// wantNoSecrets fails the test if the log holds keys or credentials.
 func (w *world) wantNoSecrets() {
 	w.t.Helper()
 	log := w.logged()

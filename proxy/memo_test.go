@@ -11,7 +11,7 @@ import (
 	"sara/translate"
 )
 
-// again asks until what the request means is remembered.
+// again repeats a request until it is memoized.
 func (w *world) again(t *testing.T, key, path string) (r response) {
 	t.Helper()
 	ctx := w.request(path)
@@ -24,7 +24,7 @@ func (w *world) again(t *testing.T, key, path string) (r response) {
 	return r
 }
 
-// A question that was asked a moment ago is judged anew: nothing that is known of it outlives a change.
+// A memoized request is admitted again each time: no entry of the memo outlives a change.
 func TestSummary200Again(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -90,7 +90,7 @@ func TestSummary200AgainByTheClock(t *testing.T) {
 	}
 }
 
-// The same URL means what it means to its own key, and is charged to its own account.
+// The memo distinguishes keys: the same URL under another key is another request, charged to that key's account.
 func TestSummary200AgainWithAnotherKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, limited(func(p *policy.Plan) { p.RequestsPerDay = 8 }))
@@ -109,7 +109,7 @@ func TestSummary200AgainWithAnotherKey(t *testing.T) {
 	w.again(t, "agency", path)
 }
 
-// What a filter means is configured, so it is looked up each time.
+// Brand and page group filters are not memoized: their configuration is looked up each time.
 func TestSummary200AgainWithOtherBrandTerms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

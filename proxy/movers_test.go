@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A naiveMover is a mover computed with a map.
+// A naiveMover is a mover of the naive reference implementation.
 type naiveMover struct {
 	key           string
 	now, previous figure
@@ -17,7 +17,7 @@ type naiveMover struct {
 
 func (m naiveMover) delta() float64 { return m.now.Clicks - m.previous.Clicks }
 
-// naiveMovers joins two periods the plain way.
+// naiveMovers joins two periods with a map.
 func naiveMovers(now, previous []figure, minClicks float64, limit int) (gainers, losers []naiveMover) {
 	byKey := map[string]*naiveMover{}
 	side := func(rows []figure, set func(m *naiveMover, row figure)) {
@@ -178,7 +178,7 @@ func TestMovers503(t *testing.T) {
 	}
 }
 
-// A panic in one of the goroutines that ask for the two periods fails the request only.
+// A panic in one of the goroutines that read the two periods fails the request only.
 func TestMovers500(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

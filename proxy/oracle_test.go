@@ -16,8 +16,7 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// An oracle is a second simulator of the same world. It is asked directly, so that what the server answers can be
-// compared with figures that did not pass through it.
+// tokenOf gets an access token of the owner from a simulator.
 type oracle struct {
 	sim   *gscsim.Server
 	token string
@@ -91,7 +90,7 @@ func (o *oracle) ask(t testing.TB, site, by, start, end string, limit int, condi
 	return rows.Rows
 }
 
-// total is the totals of a site, zeros when there are none.
+// total returns the totals of a site, zeros if there are none.
 func (o *oracle) total(t testing.TB, site, start, end string, conditions ...condition) figure {
 	t.Helper()
 	if rows := o.ask(t, site, "", start, end, 1, conditions...); len(rows) == 1 {
@@ -126,7 +125,7 @@ func rank(rows []figure, order string) []figure {
 	return sorted
 }
 
-// near reports whether two sums of the same numbers are equal but for the order of adding.
+// near reports whether two sums are equal except for rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(a), math.Abs(b)) }
 
 // members lists the names of an object's members, sorted.
@@ -185,7 +184,7 @@ func wantRows(t testing.TB, what string, got []any, key string, want []figure) {
 	}
 }
 
-// want fails the test unless the answer is this error, in the envelope, and names what it is about.
+// wantEnvelope checks the properties of every error.
 func (r response) want(t testing.TB, status int, code string, named ...string) {
 	t.Helper()
 	if r.status != status || r.code() != code {
@@ -267,7 +266,7 @@ func (w *world) path(property, endpoint string) string {
 	return "/v1/properties/" + w.properties[property].ID + endpoint
 }
 
-// mustWrite answers with a body in JSON. A client that went away is no trouble of the test.
+// mustWrite answers with a JSON body. Write errors are ignored: the client may have disconnected.
 func mustWrite(rw http.ResponseWriter, body string) {
 	rw.Header().Set("Content-Type", "application/json")
 	_, _ = rw.Write([]byte(body))

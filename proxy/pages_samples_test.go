@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// A sample is a fenced block of code of a guide.
+// A sample is a code block of a guide.
 type sample struct {
 	guide, language, code string
 	number                int
@@ -46,9 +46,9 @@ func samples(t *testing.T) (list []sample) {
 	return list
 }
 
-// Every program in the guides does what the guide says, as it stands but for the address and the key. Those that show how
-// to back off are refused at first.
-func TestSamplesOfTheGuidesRun(t *testing.T) {
+// Every program in the guides runs unchanged except for address and key. Those of the guide on limits are refused once first, to
+// exercise their backoff.
+func TestGuideSamplesRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles and runs programs")
 	}
@@ -77,8 +77,8 @@ func TestSamplesOfTheGuidesRun(t *testing.T) {
 	}
 }
 
-// front stands before the world's server, and turns the first requests away. It counts the successes; anything else is
-// the test's failure.
+// front is a reverse proxy before the server that answers the first requests with 429. It counts the successes of the others, and
+// fails the test if there is an error.
 func (w *world) front(t *testing.T, refusals int) (address string, answered *atomic.Int64) {
 	target, err := url.Parse(w.base)
 	w.must(err)
@@ -106,7 +106,7 @@ func (w *world) front(t *testing.T, refusals int) (address string, answered *ato
 	return server.URL, answered
 }
 
-// execute runs the sample against an address, and returns what it prints.
+// execute runs a sample against an address, and returns its output.
 func (s sample) execute(t *testing.T, address, key string) string {
 	t.Helper()
 	const mark = "https://api.example.com"

@@ -17,7 +17,7 @@ import (
 	"sara/proxy/docs"
 )
 
-// page asks for a page as a browser would, with headers as name, value pairs.
+// page requests a page as a browser would, with headers as name, value pairs.
 func (w *world) page(method, path string, headers ...string) (*http.Response, string) {
 	w.t.Helper()
 	request, err := http.NewRequest(method, w.base+path, nil)
@@ -33,7 +33,7 @@ func (w *world) page(method, path string, headers ...string) (*http.Response, st
 	return answer, string(body)
 }
 
-// wantPage checks what every file of the reference is served with.
+// wantPage checks the headers of a file of the reference.
 func (w *world) wantPage(path, kind, keep string) (body string) {
 	w.t.Helper()
 	answer, body := w.page(http.MethodGet, path, "Accept-Encoding", "identity")
@@ -68,7 +68,7 @@ func (w *world) wantPage(path, kind, keep string) (body string) {
 	return body
 }
 
-// The reference is for everybody, and for shared caches: it needs no key and counts against nobody.
+// The reference is public and cacheable: it needs no key, and is not counted.
 func TestPagesAreServed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -100,7 +100,7 @@ func TestPagesAreServed(t *testing.T) {
 	}
 }
 
-func TestReferenceWithASlashIsElsewhere(t *testing.T) {
+func TestReferenceWithTrailingSlashRedirects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -113,7 +113,7 @@ func TestReferenceWithASlashIsElsewhere(t *testing.T) {
 	}
 }
 
-// Pages take HEAD, which the API does not.
+// Pages accept HEAD, which the API does not.
 func TestPagesRefuseOtherMethods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -128,7 +128,7 @@ func TestPagesRefuseOtherMethods(t *testing.T) {
 	}
 }
 
-// docs_url of an error is the address of the reference (spec: Errors), whose configured address wins.
+// docs_url of an error is the configured address, else that of the reference (spec: Errors).
 func TestErrorsNameTheReference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -145,7 +145,7 @@ func TestErrorsNameTheReference(t *testing.T) {
 	}
 }
 
-// Every code that the program knows by a constant is in the one table of codes, with a status; so the page explains it.
+// Every code constant is in the table of codes, with a status, and so is explained on the page.
 func TestEveryErrorCodeIsInTheTable(t *testing.T) {
 	t.Parallel()
 	known := errorCodes()
@@ -203,8 +203,8 @@ func codeConstants(t *testing.T, folder string) (codes []string) {
 	return codes
 }
 
-// The examples of the reference are what the server says: the same code, and the same words but for what differs each time.
-func TestExamplesOfErrorsAreTrue(t *testing.T) {
+// The example errors of the reference are real: the server answers their requests with the same code and words.
+func TestExampleErrorsAreReal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	callers := map[string]string{"INVALID_API_KEY": "", "API_KEY_REVOKED": "revoked", "API_KEY_EXPIRED": "expired",
@@ -227,7 +227,7 @@ func TestExamplesOfErrorsAreTrue(t *testing.T) {
 	}
 }
 
-// A bug of ours fails the request, not the process.
+// A panic fails the request, not the process.
 func TestPages500Panic(t *testing.T) {
 	w := newWorld(t)
 	w.server.pages = nil

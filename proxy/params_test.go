@@ -15,7 +15,7 @@ const (
 	codeTooOld      = "DATE_RANGE_TOO_OLD"
 )
 
-// A refusal is a raw query string that must be refused, and what the message must name.
+// A refusal is a query string that must be refused, and what the message must name.
 type refusal struct {
 	query, code, names string
 }
@@ -30,8 +30,7 @@ func wantText(t testing.TB, what, text string, parts ...string) {
 	}
 }
 
-// wantRefusedParameters asks an endpoint with query strings that it must refuse, and makes sure that none of them reached
-// the upstream.
+// brief shortens a query string to a subtest name.
 func (w *world) wantRefusedParameters(property, endpoint string, lists ...[]refusal) {
 	w.t.Helper()
 	before := w.sim.Calls()
@@ -126,7 +125,7 @@ func integerRefusals(name string, low, high int) []refusal {
 	return list
 }
 
-// Every endpoint refuses what it does not have, by name.
+// Every endpoint refuses unknown parameters, by name.
 func TestEveryEndpoint400UnsupportedParameter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,7 +146,7 @@ func TestEveryEndpoint400UnsupportedParameter(t *testing.T) {
 	}
 }
 
-// The spec's table of parameters, against the route table.
+// The route table has the parameters of the spec.
 func TestEveryEndpointHasTheParametersOfTheSpec(t *testing.T) {
 	t.Parallel()
 	const shared = "date_range start_date end_date filters"
@@ -171,7 +170,7 @@ func TestEveryEndpointHasTheParametersOfTheSpec(t *testing.T) {
 	}
 }
 
-// How far back a range may begin is the plan's to say, to the day.
+// The plan bounds the start of a range, to the day.
 func TestSummary400DateRangeTooOld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -190,8 +189,7 @@ func TestSummary400DateRangeTooOld(t *testing.T) {
 	}
 }
 
-// wantUnavailable asks for what only the upstream could answer, and cannot: it must be a 503 that tells filtered questions
-// apart, and never a success.
+// wantUnavailable requests what only the failing upstream could answer: it must be a 503, with a code of its own for filters.
 func (w *world) wantUnavailable(endpoint string) {
 	w.t.Helper()
 	filters := []string{"filters", `[{"dimension":"device","operator":"equals","value":"mobile"}]`}
@@ -221,7 +219,7 @@ func (w *world) wantUnavailable(endpoint string) {
 	}
 }
 
-// A preset, its dates and the defaults are one and the same question.
+// A preset, its dates and the defaults are one request.
 func TestEveryPresetIsAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// asked is a question as the upstream gets it.
+// asked is a query as the upstream receives it.
 type asked struct {
 	StartDate             string            `json:"startDate"`
 	EndDate               string            `json:"endDate"`
@@ -23,7 +23,7 @@ func readQuestion(r *http.Request) (q asked, err error) {
 	return q, nil
 }
 
-// A recorder is an upstream that has no rows and keeps every question.
+// A recorder is an upstream without rows that records every query.
 type recorder struct {
 	mu        sync.Mutex
 	questions []asked // guarded by mu
@@ -41,7 +41,7 @@ func (f *recorder) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	mustWrite(rw, `{"responseAggregationType":"byProperty"}`)
 }
 
-// take returns the questions since the last take.
+// take returns the queries since the last take.
 func (f *recorder) take() ([]asked, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

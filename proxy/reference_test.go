@@ -9,7 +9,7 @@ import (
 	"sara/policy"
 )
 
-// Every way to name a property leads to it.
+// Every kind of reference resolves to its property.
 func TestProperty200References(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -44,7 +44,7 @@ func TestProperty200References(t *testing.T) {
 
 func hexOf(c byte) string { return string([]byte{"0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15]}) }
 
-// A domain that is connected twice is refused with both ids, by its domain and by its full string.
+// rawRequest is a GET whose path is sent without re-encoding.
 func TestProperty400Ambiguous(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -117,7 +117,7 @@ func withKey(request *http.Request, key string) *http.Request {
 	return request
 }
 
-// Route, credential, plan, scope, parameters, property: the first that fails decides.
+// The first failing check decides: route, key, plan, scope, parameters, property.
 func TestOrderOfChecks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -7,8 +7,8 @@ import (
 	"testing/iotest"
 )
 
-// However a body is taken, it is its head and its tail.
-func TestABodyIsItsHeadAndItsTail(t *testing.T) {
+// A body read by any method is its head and its tail.
+func TestBodyIsHeadAndTail(t *testing.T) {
 	for _, test := range []struct{ head, tail string }{{`{"data":[`, `]}`}, {"", "tail"}, {"head", ""}, {"", ""}} {
 		b := body{[]byte(test.head), []byte(test.tail)}
 		var out bytes.Buffer
@@ -21,7 +21,7 @@ func TestABodyIsItsHeadAndItsTail(t *testing.T) {
 	}
 }
 
-// full takes so many writes, and half of the next one.
+// full accepts a number of writes, and half of the next one.
 type full struct{ writes int }
 
 var errFull = errors.New("full")
@@ -34,7 +34,7 @@ func (f *full) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestABodySaysHowFarItGot(t *testing.T) {
+func TestBodyReportsBytesWritten(t *testing.T) {
 	for writes, want := range []int64{2, 4 + 1} {
 		b := body{[]byte("head"), []byte("ta")}
 		if n, err := b.WriteTo(&full{writes}); n != want || !errors.Is(err, errFull) {

@@ -19,7 +19,7 @@ func wantMatch(t testing.TB, what string, value any, pattern string) {
 	}
 }
 
-// wantListMeta checks the meta of what is configured for a property.
+// wantListMeta checks the meta of a list.
 func (w *world) wantListMeta(t *testing.T, r response, property string, count int) {
 	t.Helper()
 	wantMembers(t, "data", r.data(), "rows")
@@ -122,8 +122,8 @@ func TestAnnotations400(t *testing.T) {
 	})
 }
 
-// What is configured is not the upstream's: it is served for every property, whatever state the connection is in.
-func TestSegmentsNeverAskTheUpstream(t *testing.T) {
+// Configuration is served for every property, whatever the state of its connection.
+func TestSegmentsMakeNoUpstreamCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	before := w.sim.Calls()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// hurried serves the world's routes once more, with timeouts short enough to run into.
+// hurried serves the world's routes again, with timeouts short enough to test.
 func (w *world) hurried() {
 	w.t.Helper()
 	edge := w.server.newEdge(w.server.routes())
@@ -26,8 +26,7 @@ func (w *world) hurried() {
 	})
 }
 
-// A client that sends its request slowly is cut off, however diligently it goes on, and one that sends none likewise; what
-// it is answered, if anything, is in the envelope.
+// tracedWorld is a world that records spans.
 func TestEdge408SlowClients(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

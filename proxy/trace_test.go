@@ -28,7 +28,7 @@ func tracedWorld(t *testing.T, adjust ...func(*Config)) (*world, *tracetest.InMe
 	return w, kept
 }
 
-// named returns the one span of that name.
+// named returns the only span of a name.
 func named(t *testing.T, spans tracetest.SpanStubs, name string) tracetest.SpanStub {
 	t.Helper()
 	var found []tracetest.SpanStub
@@ -74,7 +74,7 @@ const (
 	summaryRoute = "/v1/properties/{id}/summary"
 )
 
-func TestATraceShowsWhereTheTimeOfARequestGoes(t *testing.T) {
+func TestTraceHasASpanForEachStep(t *testing.T) {
 	w, kept := tracedWorld(t)
 	var told http.Header // of what Search Console was sent
 	var once sync.Once
@@ -139,7 +139,7 @@ func TestATraceShowsWhereTheTimeOfARequestGoes(t *testing.T) {
 	}
 }
 
-func TestWhatATraceSaysOfErrors(t *testing.T) {
+func TestTraceMarksServerErrors(t *testing.T) {
 	w, kept := tracedWorld(t)
 	status := func(name string, r response) tracetest.SpanStub {
 		t.Helper()
@@ -174,7 +174,7 @@ func TestWhatATraceSaysOfErrors(t *testing.T) {
 	}
 }
 
-func TestARequestThatIsNotSampledHasNoTrace(t *testing.T) {
+func TestUnsampledRequestHasNoTrace(t *testing.T) {
 	kept := tracetest.NewInMemoryExporter()
 	w := newWorld(t, func(c *Config) {
 		c.Traces = sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept), sdktrace.WithSampler(sdktrace.NeverSample()))
@@ -187,7 +187,7 @@ func TestARequestThatIsNotSampledHasNoTrace(t *testing.T) {
 	}
 }
 
-func TestAClientHasNoSayInTracesWithoutAPropagator(t *testing.T) {
+func TestTraceContextIsIgnoredWithoutPropagator(t *testing.T) {
 	w, kept := tracedWorld(t, func(*Config) {})
 	w.server.config.Propagator = nil
 	w.getWith("pro", "/v1/me", nil, "Traceparent", "00-"+clientTrace+"-"+clientSpan+"-01")
@@ -196,7 +196,7 @@ func TestAClientHasNoSayInTracesWithoutAPropagator(t *testing.T) {
 	}
 }
 
-func TestATraceShowsRedisTheArchiveAndFillsThatOutliveARequest(t *testing.T) {
+func TestTraceHasRedisArchiveAndDetachedFills(t *testing.T) {
 	t.Parallel()
 	history, withHistory := kept(t)
 	w, spans := tracedWorld(t, withHistory, over(redistest.Single(t).Client()))

@@ -12,7 +12,7 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// performanceEndpoints are those that query the upstream.
+// performanceEndpoints are the endpoints that query the upstream.
 func performanceEndpoints() []string {
 	return []string{"/summary", "/timeseries", "/queries", "/pages", "/countries", "/devices", "/movers/queries", "/movers/pages"}
 }
@@ -95,7 +95,7 @@ func TestEveryPerformanceEndpoint503(t *testing.T) {
 	w.wantNoSecrets()
 }
 
-// A malformed answer must never be read as one without rows.
+// A malformed upstream answer must never be read as one without rows.
 func TestEveryPerformanceEndpoint503Malformed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -139,7 +139,7 @@ func TestEveryPerformanceEndpoint503Malformed(t *testing.T) {
 	}
 }
 
-// wantConnection compares the connection in the answer of the property's own endpoint.
+// wantConnection checks the connection that the property's endpoint shows.
 func (w *world) wantConnection(t *testing.T, property string, healthy bool) {
 	t.Helper()
 	connection := w.get("pro", w.path(property, "")).ok(t).data()["connection"].(map[string]any)
@@ -148,7 +148,7 @@ func (w *world) wantConnection(t *testing.T, property string, healthy bool) {
 	}
 }
 
-// A property that the account lost shows that; its sibling on the same connection works, and it recovers by itself.
+// A property that the account lost access to says so, and recovers by itself; others on the same connection keep working.
 func TestProperty200AccessLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -174,8 +174,8 @@ func TestProperty200AccessLost(t *testing.T) {
 	w.wantConnection(t, "prefix", true)
 }
 
-// A refusal that is known beforehand costs neither a call nor live budget: a forbidden property costs one of both a minute, a
-// connection without a token costs none.
+// Negative caching: a refusal that is known beforehand costs neither a call nor live budget. A forbidden property costs one call a
+// minute, a connection without a token none.
 func TestMe200RefusalsAreNotCharged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -196,7 +196,7 @@ func TestMe200RefusalsAreNotCharged(t *testing.T) {
 	}
 }
 
-// A revoked token marks the whole connection as broken, once, and a token that works marks it as healthy.
+// A revoked token marks the whole connection as unhealthy, once, and a working token marks it as healthy.
 func TestProperty200Revoked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

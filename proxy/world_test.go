@@ -28,7 +28,7 @@ import (
 	"sara/translate"
 )
 
-// A world is a whole sara for one test: the real server on a real listener, a SQLite store, and the simulator behind real
+// A world is a complete sara for one test: the real server on a real listener, a SQLite store, and the simulator behind real
 // OAuth tokens. Its clock stands still unless a test moves it.
 type world struct {
 	t        testing.TB
@@ -51,7 +51,7 @@ type world struct {
 	properties   map[string]sqlstore.Property
 }
 
-// noon is the instant at which every world begins: 2026-11-21 in UTC and in Pacific time, so that the anchor is 2026-11-19.
+// newWorld returns a seeded world that ends with the test. The server's configuration may be adjusted.
 func noon() time.Time { return time.Date(2026, time.November, 21, 20, 0, 0, 0, time.UTC) }
 
 func (w *world) now() time.Time          { return time.Unix(0, w.clock.Load()).UTC() }
@@ -78,7 +78,7 @@ func newWorld(t testing.TB, adjust ...func(*Config)) *world {
 	return w
 }
 
-// A beginning is the database that every world begins with, a copy for each, and what is to be known of it.
+// beginWith builds the beginning on first use, and gives the world its own copy.
 type beginning struct {
 	mu         sync.Mutex
 	database   []byte // nil: not made yet
@@ -136,7 +136,7 @@ func (w *world) open() *sqlstore.Store {
 	return store
 }
 
-// run runs a subtest in this world; what fails in it is the subtest's.
+// run runs a subtest in this world; its failures are the subtest's.
 func (w *world) run(name string, test func(t *testing.T)) {
 	w.t.Helper()
 	parent := w.t.(*testing.T)
@@ -186,14 +186,14 @@ func (w *world) startUpstream() {
 	w.upstream = listener.URL
 }
 
-// faults sets what goes wrong with the simulator, and lets the gateway forget the failures it has seen so far.
+// faults sets the simulator's faults, and makes the gateway forget earlier failures.
 func (w *world) faults(f gscsim.Faults) {
 	w.t.Helper()
 	w.must(w.sim.SetFaults(f))
 	w.gatewayClock.Add(int64(time.Minute))
 }
 
-// answerWith puts a fake in the place of the simulator's search analytics; nil takes it away.
+// answerWith replaces the simulator's search analytics by a fake; nil restores it.
 func (w *world) answerWith(fake http.HandlerFunc) {
 	if fake == nil {
 		w.fake.Store(nil)
@@ -202,7 +202,7 @@ func (w *world) answerWith(fake http.HandlerFunc) {
 	w.fake.Store(&fake)
 }
 
-// seed adds what the tests need, through the store's own methods.
+// seed adds the test data through the store's own methods.
 func (w *world) seed() {
 	ctx := context.Background()
 	for _, a := range []struct {
@@ -326,7 +326,7 @@ func keySpec(email, name string, hash policy.Hash, expires *time.Time) sqlstore.
 	return sqlstore.KeySpec{Person: email, Name: name, Scopes: policy.AllScopes.Names(), Hash: hash, ExpiresAt: expires}
 }
 
-// replica starts one more server of this world, with a memory of its own.
+// replica starts another server of this world, with its own memory.
 func (w *world) replica(adjust ...func(*Config)) *world {
 	w.t.Helper()
 	other := *w
@@ -365,7 +365,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 	})
 }
 
-// generousPlans are the built-in plans with budgets that no test runs into by the way.
+// generousPlans are the built-in plans with limits that no test reaches by accident.
 func generousPlans() policy.Plans {
 	plans := policy.DefaultPlans()
 	for _, name := range []string{"pro", "agency"} {
@@ -394,7 +394,7 @@ type response struct {
 	json   map[string]any
 }
 
-// get asks for a path with the named key, and checks the answer against the served OpenAPI document.
+// live is get with Cache-Control: no-cache.
 func (w *world) get(key, path string, query ...string) response {
 	w.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, w.base+path+queryString(query), nil)
@@ -461,7 +461,7 @@ func (r response) data() map[string]any { data, _ := r.json["data"].(map[string]
 func (r response) meta() map[string]any { meta, _ := r.json["meta"].(map[string]any); return meta }
 func (r response) rows() []any          { rows, _ := r.data()["rows"].([]any); return rows }
 
-// syncBuffer is a log that many goroutines write.
+// A syncBuffer is a buffer that is safe for concurrent use.
 type syncBuffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -473,7 +473,7 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 	return b.buffer.Write(p)
 }
 
-// logged is the log, the lines of all requests included that were answered so far.
+// logged returns the log, including the buffered access log lines.
 func (w *world) logged() string {
 	w.server.access.flush(nil)
 	return w.log.String()
