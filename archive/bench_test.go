@@ -9,8 +9,8 @@ import (
 	"sara/translate"
 )
 
-// benchHistory archives whole years of a busy property: every day 100 of some 2,000 queries and 100 of some 500 pages, 60
-// countries, 3 devices and the total.
+// benchHistory archives months of a busy property: every day 100 of some 2,000 queries, 100 of some 500 pages, 60 countries, 3
+// devices and the total.
 func benchHistory(b *testing.B, months int) (bucket.Bucket, translate.DateRange) {
 	b.Helper()
 	store, err := bucket.Open(b.TempDir())

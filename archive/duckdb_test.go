@@ -15,8 +15,7 @@ import (
 	"sara/translate"
 )
 
-// newDuckDB returns a function that runs SQL in DuckDB, a second implementation of the format that has nothing in common
-// with ours.
+// newDuckDB returns a function that runs SQL in DuckDB, which is an independent implementation of the format.
 func newDuckDB(t *testing.T) func(statements ...string) []string {
 	t.Helper()
 	if testing.Short() {
@@ -24,7 +23,7 @@ func newDuckDB(t *testing.T) func(statements ...string) []string {
 	}
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		t.Skip("npm is not installed, which would fetch DuckDB")
+		t.Skip("npm is not installed, which installs DuckDB")
 	}
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "duckdb"))); err != nil {
@@ -64,7 +63,7 @@ func TestDuckDBReadsTheArchiveAndWritesImportableFiles(t *testing.T) {
 	if _, err := h.Import(t.Context(), testProperty, recordsOf(records), ImportOptions{Until: until}); err != nil {
 		t.Fatal(err)
 	}
-	// A month of another property that is archived and has no rows at all.
+	// An archived month without rows, of another property.
 	if err := h.Merge(t.Context(), "other", []Day{{Date: until, Dimension: translate.ByQuery, Final: true}}); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +106,7 @@ func TestDuckDBReadsTheArchiveAndWritesImportableFiles(t *testing.T) {
 	}
 }
 
-// sameJSON writes a line in one way.
+// sameJSON normalizes a line of JSON.
 func sameJSON(t *testing.T, line string) string {
 	t.Helper()
 	var v any

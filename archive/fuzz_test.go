@@ -29,7 +29,7 @@ func FuzzLedger(f *testing.F) {
 			value, ok := metadata[key]
 			return value, ok
 		})
-		// What is accepted is exactly what would be written.
+		// Accepted metadata is exactly what would be written.
 		if err == nil && !maps.Equal(l.metadata(), metadata) {
 			t.Errorf("%v is read as %v", metadata, l.metadata())
 		}
@@ -71,7 +71,7 @@ func readAll(data []byte, f Format) (all []Record, err error) {
 	return all, nil
 }
 
-// slowRecord is a record by the book: what columns mean, without regard to speed or messages.
+// slowRecord is a naive parser of a record, without error messages.
 func slowRecord(columns []string) (r Record, ok bool) {
 	if len(columns) != 6 {
 		return r, false
@@ -213,7 +213,7 @@ func FuzzParquet(f *testing.F) {
 	}
 	f.Add(file.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// A stranger's file may hold anything: it must end in records or an error.
+		// Any untrusted file must result in records or an error.
 		_, _ = readAll(data, Parquet)
 	})
 }

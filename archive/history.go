@@ -21,17 +21,16 @@ import (
 type HistoryConfig struct {
 	Bucket bucket.Bucket
 	Now    func() time.Time // nil: time.Now
-	// CacheBytes bounds the memory of the cache of months; 0 means DefaultCacheBytes.
+	// CacheBytes bounds the memory of the cache of months; 0 means 64 MiB.
 	CacheBytes int64
 	// Recheck is how long the listing of a property's months is cached, and so how late a reader sees the writes of other
-	// processes; 0 means DefaultRecheck.
+	// processes; 0 means 5 s.
 	Recheck time.Duration
 }
 
-// Defaults of a HistoryConfig.
 const (
-	DefaultCacheBytes = 64 << 20
-	DefaultRecheck    = 5 * time.Second
+	defaultCacheBytes = 64 << 20
+	defaultRecheck    = 5 * time.Second
 )
 
 const (
@@ -87,8 +86,8 @@ type monthObject struct {
 
 // NewHistory returns the History in a bucket.
 func NewHistory(c HistoryConfig) (*History, error) {
-	h := &History{bucket: c.Bucket, now: c.Now, recheck: cmp.Or(c.Recheck, DefaultRecheck), seed: maphash.MakeSeed()}
-	size := cmp.Or(c.CacheBytes, DefaultCacheBytes)
+	h := &History{bucket: c.Bucket, now: c.Now, recheck: cmp.Or(c.Recheck, defaultRecheck), seed: maphash.MakeSeed()}
+	size := cmp.Or(c.CacheBytes, defaultCacheBytes)
 	switch {
 	case c.Bucket == nil:
 		return nil, errors.New("make a history: the bucket is missing")

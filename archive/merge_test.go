@@ -15,7 +15,7 @@ import (
 	"sara/translate"
 )
 
-// anyDays returns distinct final days of a few months, each with a few rows and some with none, rows in any order.
+// anyDays draws distinct final days of a few months, with a few rows each or none, in any order.
 func anyDays(random *rand.Rand, n int) []Day {
 	var days []Day
 	for i := range n {
@@ -35,7 +35,7 @@ func anyDays(random *rand.Rand, n int) []Day {
 	return days
 }
 
-// objects returns all that is in a bucket.
+// objects returns all objects of a bucket.
 func objects(tb testing.TB, b bucket.Bucket) map[string]string {
 	tb.Helper()
 	entries, err := b.List(context.Background(), "")
@@ -76,7 +76,7 @@ func TestMergeIsDeterministicInAnyOrder(t *testing.T) {
 		want := objects(t, straight.bucket)
 
 		crooked := newTestHistory(t)
-		// Days come in any order and grouping, some of them several times, some not final at first.
+		// Days are merged in any order and grouping, some repeatedly, and some first as provisional.
 		queue := slices.Clone(days)
 		for _, d := range days {
 			if random.IntN(4) == 0 {
@@ -103,7 +103,7 @@ func TestMergeIsDeterministicInAnyOrder(t *testing.T) {
 	}
 }
 
-// distinct splits days into groups in which no day is twice.
+// distinct splits days into groups without duplicates.
 func distinct(days []Day) (groups [][]Day) {
 next:
 	for _, d := range days {
@@ -141,7 +141,7 @@ func writersAtOnce(t *testing.T, location string) {
 		}
 		group.Go(func() {
 			for i := w * chunk; i < len(days); i += writers * chunk {
-				// Some days come from two writers.
+				// Two writers have some days in common.
 				if err := h.Merge(t.Context(), testProperty, days[i:min(i+chunk+2, len(days))]); err != nil {
 					t.Error(err)
 				}
@@ -216,7 +216,7 @@ func TestMergeKeepsTheTopHundredQueriesAndPages(t *testing.T) {
 		}
 		got := result.Rows
 		for i := range got.Len() {
-			// 000 to 074 have a click, 075 to 149 none.
+			// Keys 000 to 074 have a click, 075 to 149 none.
 			if string(got.Key(i)) != fmt.Sprintf("%03d", i) {
 				t.Errorf("%s: row %d is %s", d.Dimension, i, got.Key(i))
 			}
@@ -268,7 +268,7 @@ func TestPruneRemovesOnlyEarlierDays(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := day(t, "2024-02-15")
-	for range 2 { // the second time there is nothing to do
+	for range 2 { // pruning is idempotent
 		if err := h.Prune(t.Context(), testProperty, before); err != nil {
 			t.Fatal(err)
 		}
@@ -322,11 +322,11 @@ func TestDaysListsArchivedDays(t *testing.T) {
 		}
 	}
 	if none := inventory[translate.ByPage]; none.Has(0) {
-		t.Error("a dimension without days has the first day there is")
+		t.Error("a dimension without days has days")
 	}
 }
 
-// unreliable is a bucket whose writes fail from some time on.
+// unreliable is a bucket whose writes fail after a number of them.
 type unreliable struct {
 	bucket.Bucket
 	puts int
@@ -353,7 +353,7 @@ func TestMergeIsIdempotentAfterAFailure(t *testing.T) {
 	if err := h.Merge(t.Context(), testProperty, days); err == nil || !strings.Contains(err.Error(), "merge into 2024-03 of property "+testProperty) {
 		t.Errorf("%v", err)
 	}
-	u.puts = 1 // what is there already is not written again
+	u.puts = 1 // what is already archived is not written again
 	if err := h.Merge(t.Context(), testProperty, days); err != nil {
 		t.Error(err)
 	}

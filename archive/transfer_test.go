@@ -37,7 +37,7 @@ func collect(tb testing.TB, records iter.Seq2[Record, error]) []Record {
 	return all
 }
 
-// anyRecords returns valid records of some days of several months, with awkward keys and many ties, in export order.
+// anyRecords draws valid records of some days of several months, with awkward keys and many ties, in export order.
 func anyRecords(random *rand.Rand, n int) []Record {
 	awkward := []string{"a", "A", "ä", `"`, `""`, "a,b", "line\nend", "carriage\r\nreturn", "\r", " space ", `\.`, "{}", "ключ", "\U0001F337",
 		"null", "\x01", "<&>", "https://example.com/%F0%9F%8C%B7?a=b,c"}
@@ -252,7 +252,7 @@ func TestImportKeepsArchivedDaysUnlessReplace(t *testing.T) {
 	holds("01 query 0", "02 new")
 	bring(ImportOptions{Replace: true}, "{Rows:1 Days:1 Kept:0 DroppedRows:0}", of(first, "newest"))
 	holds("01 newest", "02 new")
-	// An imported day is final; only a final one that is collected takes its place.
+	// An imported day is final; only a final collected day replaces it.
 	if err := h.Merge(t.Context(), testProperty, []Day{{Date: first, Dimension: translate.ByQuery, Rows: queries(1, 1)}}); err != nil {
 		t.Fatal(err)
 	}

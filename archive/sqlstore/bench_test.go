@@ -8,7 +8,7 @@ import (
 	"sara/archive/sqlstore/pgtest"
 )
 
-// BenchmarkServing times the reads of a request where the person reaches 10,000 properties in 10 workspaces.
+// BenchmarkServing measures the reads of a request for a person with 10,000 properties in 10 workspaces.
 func BenchmarkServing(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchmarkServing(b, "sqlite:"+filepath.Join(b.TempDir(), "sara.db")) })
 	b.Run("postgres", func(b *testing.B) { benchmarkServing(b, pgtest.Start(b).NewDatabase(b)) })
@@ -47,7 +47,7 @@ func benchmarkServing(b *testing.B, url string) {
 	})
 }
 
-// seedProperties gives one person workspaces of so many properties each, and returns the last of them.
+// seedProperties adds a person with several workspaces of several properties, and returns the last property.
 func seedProperties(f *fixture, workspaces, properties int) (p Person, last Property) {
 	f.t.Helper()
 	f.account("acme", "pro")

@@ -36,7 +36,7 @@ func testConnections(t *testing.T, f *fixture) {
 	_, _, err = f.Credentials(f.ctx, "nothing")
 	refused[*NotFoundError](t, err)
 
-	// The same text is stored differently each time, and only under its own connection's id.
+	// Sealing is randomized, and bound to the connection's id.
 	one, two := value(f.seal("a", credentials))(t), value(f.seal("a", credentials))(t)
 	if string(one) == string(two) {
 		t.Error("two seals of one text are equal")
@@ -81,7 +81,7 @@ func testReplaceCredentials(t *testing.T, f *fixture) {
 	p.Connection = policy.Connection{ID: c.ID, Revision: 2, Healthy: true}
 	equal(t, value(f.Property(f.ctx, p.ID))(t), p)
 
-	// A replica that still has the old credentials says nothing about the new ones.
+	// A report about the old credentials does not affect the new ones.
 	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, 1, false, "revoked"))(t), false)
 	equal(t, value(f.Property(f.ctx, p.ID))(t), p)
 
@@ -121,7 +121,7 @@ func testConnectionHealth(t *testing.T, f *fixture) {
 	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, true, ""))(t), false)
 	generation, edition := f.Generation(), value(f.Edition(f.ctx))(t)
 
-	var told atomic.Int64
+	var transitions atomic.Int64
 	var replicas sync.WaitGroup
 	for i := range 4 {
 		replicas.Go(func() {
@@ -130,12 +130,12 @@ func testConnectionHealth(t *testing.T, f *fixture) {
 				t.Error(err)
 			}
 			if changed {
-				told.Add(1)
+				transitions.Add(1)
 			}
 		})
 	}
 	replicas.Wait()
-	equal(t, told.Load(), int64(1))
+	equal(t, transitions.Load(), int64(1))
 	equal(t, f.Generation(), generation+1)
 	equal(t, value(f.Edition(f.ctx))(t), edition+1)
 	state := value(f.Property(f.ctx, p.ID))(t).Connection
@@ -156,7 +156,7 @@ func testConnectionHealth(t *testing.T, f *fixture) {
 	equal(t, value(f.Outages(f.ctx))(t), []Outage{})
 	_, err := f.SetConnectionHealth(f.ctx, "nothing", 1, true, "")
 	refused[*NotFoundError](t, err)
-	// What the upstream says may be anything.
+	// The upstream's message may be any text.
 	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "\x00\xff"+strings.Repeat("é", 3000)))(t), true)
 }
 

@@ -59,7 +59,7 @@ func testPageGroups(t *testing.T, f *fixture) {
 	second := value(f.SetPageGroups(f.ctx, p.ID, []translate.PageGroup{group("shop", "/store/"), group("blog", "/blog/", "/<news>/"), group("new", "/")}))(t)
 	equal(t, value(f.PageGroups(f.ctx, p.ID))(t), second)
 	equal(t, second[1], first[0])
-	// A group whose rules changed is the same group.
+	// A group keeps its identity when its rules change.
 	equal(t, second[0], translate.PageGroup{ID: first[1].ID, Name: "shop", Rules: group("", "/store/").Rules, CreatedAt: first[1].CreatedAt})
 	equal(t, second[2].CreatedAt, f.time)
 

@@ -14,8 +14,8 @@ import (
 	"sara/translate"
 )
 
-// BenchmarkIndexedURLs times pages of a property beside one of a tenth of its size. SARA_BENCH_URLS is how many URLs it has,
-// 2,000 unless it is set: seeding 100,000, the most that the service is made for, takes some ten seconds for each database.
+// BenchmarkIndexedURLs measures pages of a property, and of one of a tenth of its size. SARA_BENCH_URLS sets its number of URLs,
+// 2,000 by default: seeding 100,000, the service's limit, takes some ten seconds for each database.
 func BenchmarkIndexedURLs(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchmarkIndexedURLs(b, "sqlite:"+filepath.Join(b.TempDir(), "sara.db")) })
 	b.Run("postgres", func(b *testing.B) { benchmarkIndexedURLs(b, pgtest.Start(b).NewDatabase(b)) })
@@ -45,7 +45,7 @@ func benchmarkIndexedURLs(b *testing.B, url string) {
 				value(f.IndexedURLs(f.ctx, site.ID, q))(b)
 				taken = append(taken, time.Since(started))
 			}
-			// The mean says little on a machine that others use.
+			// On a shared machine the mean is not meaningful.
 			slices.Sort(taken)
 			b.ReportMetric(float64(taken[0].Microseconds())/1000, "best-ms")
 			b.ReportMetric(float64(taken[len(taken)/2].Microseconds())/1000, "median-ms")
@@ -94,8 +94,8 @@ func benchmarkIndexedURLs(b *testing.B, url string) {
 	})
 }
 
-// seedURLs gives a property so many published results: most URLs in one of ten sitemaps and their index, a tenth with traffic,
-// and labels as they are spread in a large shop.
+// seedURLs adds published inspections to a property: most URLs in one of ten sitemaps and their index, a tenth with traffic, and
+// labels distributed as in a large shop.
 func seedURLs(f *fixture, propertyID string, n int) {
 	f.t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -137,7 +137,7 @@ func seedURLs(f *fixture, propertyID string, n int) {
 	f.publish(propertyID)
 }
 
-// stageAll is StageInspection for many.
+// stageAll stages many inspections in one statement each batch.
 func stageAll(f *fixture, propertyID string, rows [][]any) {
 	f.t.Helper()
 	tx := value(f.db.BeginTx(f.ctx, nil))(f.t)

@@ -11,8 +11,8 @@ import (
 	"sara/translate"
 )
 
-// plans returns how the database goes about a query: one plan on SQLite, and on PostgreSQL one for these arguments and one
-// for any, as it makes it for a statement that comes again and again.
+// plans returns the plans of a query: one on SQLite; on PostgreSQL a custom plan for these arguments, and the generic plan that it
+// uses for a repeated prepared statement.
 func (f *fixture) plans(query string, args ...any) (plans []string) {
 	f.t.Helper()
 	if f.dialect == sqliteDialect {
@@ -41,8 +41,8 @@ func (f *fixture) plans(query string, args ...any) (plans []string) {
 	return []string{strings.Join(steps, "\n"), strings.Join(lines, "\n")}
 }
 
-// seedPlans returns one of several properties of equal size. SQLite does not ask how large they are; PostgreSQL knows, and
-// reads a table of a few pages whole.
+// seedPlans returns one of several properties of equal size. SQLite ignores their size; PostgreSQL would scan a table of a few
+// pages.
 func seedPlans(f *fixture) (site Property) {
 	f.t.Helper()
 	f.acme()
@@ -60,7 +60,7 @@ func seedPlans(f *fixture) (site Property) {
 	return site
 }
 
-// A page is cut in the index of its order, without a look at other properties' rows or a sort of all.
+// A page is read from the covering index of its order, without reading other properties' rows or sorting all.
 func testPlansOfPages(t *testing.T, f *fixture) {
 	site := seedPlans(f)
 	indexes := map[string]string{
@@ -83,7 +83,7 @@ func testPlansOfPages(t *testing.T, f *fixture) {
 			where, args := f.indexConditions(site.ID, q)
 			args = append(args, 500, 400)
 			for _, plan := range f.plans(pageQuery(order, where, len(args)), args...) {
-				if !cutsInIndex(f.dialect, plan, index, q != IndexQuery{}) {
+				if !pagesFromIndex(f.dialect, plan, index, q != IndexQuery{}) {
 					t.Errorf("%+v by %s does not use %s alone:\n%s", q, by, index, plan)
 				}
 			}
@@ -91,11 +91,11 @@ func testPlansOfPages(t *testing.T, f *fixture) {
 	}
 }
 
-// cutsInIndex reports whether the rows of a page come from an index of their order. Of a filtered page, PostgreSQL may take them
-// from any index, and sort the few that it expects.
-func cutsInIndex(d dialect, plan, index string, filtered bool) bool {
+// pagesFromIndex reports whether the rows of a page come from an index of their order. For a filtered page, PostgreSQL may use any
+// index and sort the few rows that it expects.
+func pagesFromIndex(d dialect, plan, index string, filtered bool) bool {
 	if d == sqliteDialect {
-		// What is in 0 is done to the page, which is cut in another step.
+		// Steps under 0 only process the page, which another step has limited.
 		inPage := strings.Index(plan, " in 3: SEARCH indexed_urls USING COVERING INDEX "+index+" (number=?)")
 		return inPage > 0 && !strings.Contains(plan, " in 3: USE TEMP B-TREE") && !strings.Contains(plan, ": SCAN indexed_urls")
 	}
@@ -108,7 +108,7 @@ func cutsInIndex(d dialect, plan, index string, filtered bool) bool {
 	return found && inOrder && !strings.Contains(page, "Sort") && !strings.Contains(plan, "Seq Scan on indexed_urls")
 }
 
-// What counts or reads the URLs of a property finds them by an index.
+// Queries that count or read the URLs of a property find them by an index.
 func testPlansOfReadings(t *testing.T, f *fixture) {
 	site := seedPlans(f)
 	where, args := f.indexConditions(site.ID, IndexQuery{Bucket: translate.BucketError, CoverageState: "soft 404",

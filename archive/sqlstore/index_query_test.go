@@ -14,7 +14,7 @@ import (
 	"sara/translate"
 )
 
-// A coverageWorld is what a property should look like, in plain memory.
+// A coverageWorld is the expected state of a property, in memory.
 type coverageWorld struct {
 	random   *rand.Rand
 	discover Discovery
@@ -31,7 +31,7 @@ func newWorld(f *fixture, seed uint64) *coverageWorld {
 	return w
 }
 
-// rediscover makes another set of URLs, with ties, letters of either case, and characters that mean something to databases.
+// rediscover draws a new set of URLs, with ties, letters of both cases, and characters that are special in databases.
 func (w *coverageWorld) rediscover(n int) Discovery {
 	seen := map[string]bool{}
 	w.discover.URLs = nil
@@ -63,7 +63,7 @@ func (w *coverageWorld) rediscover(n int) Discovery {
 	return w.discover
 }
 
-// inspect returns a result of every so many-th URL.
+// inspect draws inspections for a share of the URLs.
 func (w *coverageWorld) inspect(at time.Time) (list []Inspection) {
 	for _, u := range w.discover.URLs {
 		if w.random.IntN(3) == 0 {
@@ -89,7 +89,7 @@ func (w *coverageWorld) publish() {
 	clear(w.staged)
 }
 
-// page is the plain way to answer a query.
+// page is a naive implementation of a query.
 func (w *coverageWorld) page(q IndexQuery) (rows []Inspection, total int) {
 	var found []DiscoveredURL
 	for _, u := range w.discover.URLs {
@@ -148,7 +148,7 @@ func allOrders() (orders []translate.Order) {
 	return orders
 }
 
-// query draws a query in which each filter is there every other time.
+// query draws a query that has each filter with a probability of one half.
 func (w *coverageWorld) query(order translate.Order) IndexQuery {
 	q := IndexQuery{Order: order, Limit: 1 + w.random.IntN(30), Offset: max(0, w.random.IntN(400)-200)}
 	some := func(values ...string) string { return values[w.random.IntN(len(values))] }
@@ -181,7 +181,7 @@ func sameResult(a, b Inspection) bool {
 		(a.LastCrawl == nil) == (b.LastCrawl == nil) && (a.LastCrawl == nil || a.LastCrawl.Equal(*b.LastCrawl))
 }
 
-// Every order with all kinds of filters, while URLs, sitemaps, clicks and results come and go.
+// Every order and all kinds of filters, while URLs, sitemaps, clicks and inspections change.
 func testIndexedURLs(t *testing.T, f *fixture) {
 	site := f.indexed()
 	other := f.property("google", "sc-domain:other.example")
@@ -207,7 +207,7 @@ func testIndexedURLs(t *testing.T, f *fixture) {
 	}
 }
 
-// The same pages, one after the other, are the whole list, whatever is inspected meanwhile.
+// Successive pages make up the whole list, regardless of inspections that are staged in between.
 func testStablePages(t *testing.T, f *fixture) {
 	site, w := f.indexed(), newWorld(f, 3)
 	f.discover(site.ID, w.rediscover(200))
@@ -238,7 +238,7 @@ func testStablePages(t *testing.T, f *fixture) {
 	}
 }
 
-// What is read while something is published is of one time: before it or after it, in all its parts.
+// A read during a publication is consistent: all its parts are from before or all from after it.
 func testPublishingReaders(t *testing.T, f *fixture) {
 	site := f.indexed()
 	urls := numbered("https://example.com/%d", 20)
@@ -274,7 +274,7 @@ func testPublishingReaders(t *testing.T, f *fixture) {
 	readers.Wait()
 }
 
-// Of results that are staged while others are published, none is lost.
+// Inspections that are staged during a publication are not lost.
 func testStagingRace(t *testing.T, f *fixture) {
 	site := f.indexed()
 	urls := numbered("https://example.com/%d", 60)

@@ -12,7 +12,7 @@ import (
 	"sara/translate"
 )
 
-// indexed returns a property of which nothing is known yet.
+// indexed returns a property without an index state.
 func (f *fixture) indexed() Property {
 	f.t.Helper()
 	f.acme()
@@ -27,7 +27,7 @@ func (f *fixture) discover(propertyID string, d Discovery) {
 	wantNil(f.t, f.SaveDiscovery(f.ctx, propertyID, d))
 }
 
-// inspect stages results of label for URLs.
+// inspect stages inspections with a label for URLs.
 func (f *fixture) inspect(propertyID, label string, urls ...string) {
 	f.t.Helper()
 	bucket, _ := translate.BucketOf(label)
@@ -121,7 +121,7 @@ func testDiscovery(t *testing.T, f *fixture) {
 	f.publish(site.ID)
 	f.inspect(site.ID, "Page with redirect", "https://example.com/b", "https://example.com/gone")
 
-	// The sitemaps in another order, one less; another URL, one less, and other clicks.
+	// Other order of sitemaps, one removed; one URL added, one removed, and other clicks.
 	first.Problem, index.IsPending = "too large", nil
 	f.discover(site.ID, Discovery{Sitemaps: []DiscoveredSitemap{first, index}, URLs: []DiscoveredURL{
 		{URL: "https://example.com/a", Clicks: 2, Sitemaps: []int32{1}},
@@ -144,7 +144,7 @@ func testDiscovery(t *testing.T, f *fixture) {
 	equal(t, f.publish(site.ID), 1)
 	equal(t, urlNames(value(f.IndexedURLs(f.ctx, site.ID, byURL(10)))(t).Rows), []string{"https://example.com/a", "https://example.com/b"})
 
-	// A URL that comes back has lost what was known of it.
+	// A URL that returns has lost its inspection.
 	f.discover(site.ID, Discovery{URLs: urlsOf("https://example.com/gone")})
 	f.publish(site.ID)
 	equal(t, value(f.TrackedURLs(f.ctx, site.ID))(t), []TrackedURL{{URL: "https://example.com/gone"}})
@@ -173,7 +173,7 @@ func testDiscoveryRefusals(t *testing.T, f *fixture) {
 	equal(t, value(f.TrackedURLs(f.ctx, site.ID))(t), []TrackedURL{{URL: "https://example.com/"}})
 }
 
-// A label that is cut or cleaned to be stored is found as it is shown.
+// A label that was truncated or cleaned can be found by its stored form.
 func testOddLabels(t *testing.T, f *fixture) {
 	f.acme()
 	site := f.property("google", "sc-domain:example.com")
@@ -190,7 +190,7 @@ func testOddLabels(t *testing.T, f *fixture) {
 	}
 }
 
-// The longest URLs there are fit into the indexes, and are found in any case.
+// The longest URLs fit into the indexes, and a case-insensitive search finds them.
 func testLongURLs(t *testing.T, f *fixture) {
 	site := f.indexed()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -243,7 +243,7 @@ func testStaging(t *testing.T, f *fixture) {
 		equal(t, page.Inspected, 1)
 		equal(t, f.publish(site.ID), 0)
 	}
-	// A later result replaces the whole of the earlier one.
+	// A later inspection replaces the earlier one completely.
 	stage(Inspection{URL: "https://example.com/a", CoverageState: "", Bucket: translate.BucketUnknown, At: at.Add(time.Hour)})
 	equal(t, f.publish(site.ID), 1)
 	equal(t, value(f.IndexedURLs(f.ctx, site.ID, byURL(10)))(t).Rows, []Inspection{
@@ -283,7 +283,7 @@ func testIndexSummary(t *testing.T, f *fixture) {
 	equal(t, summary.Trend, []IndexDay{kept, {Date: indexDay, URLs: 9, Indexed: 2, NotIndexed: 3, Error: 1, Unknown: 2}})
 	equal(t, value(f.IndexSummary(f.ctx, site.ID, nil))(t).Trend, []IndexDay(nil))
 
-	// The day is written again when nothing is left, and when there are no URLs.
+	// The day is written even if nothing is staged, and if no URL is tracked.
 	f.discover(site.ID, Discovery{})
 	equal(t, f.publish(site.ID), 0)
 	equal(t, value(f.IndexSummary(f.ctx, site.ID, &from))(t).Trend, []IndexDay{kept, {Date: indexDay}})

@@ -103,14 +103,14 @@ func testPeople(t *testing.T, f *fixture) {
 	f.workspace("globex", "shop")
 	p := f.person("acme", "Ann@Acme.example", "main")
 	equal(t, p, Person{ID: p.ID, AccountID: a.ID, Email: "ann@acme.example", CreatedAt: f.time})
-	// A bare name that fits several means the one of the person's own account.
+	// An ambiguous bare name is resolved to the person's own account.
 	equal(t, value(f.PersonWorkspaces(f.ctx, "ANN@acme.example"))(t), []Workspace{own})
 
 	wantNil(t, f.JoinWorkspace(f.ctx, p.Email, "globex/main"))
 	wantNil(t, f.JoinWorkspace(f.ctx, p.ID, foreign.ID))
 	equal(t, value(f.PersonWorkspaces(f.ctx, p.ID))(t), []Workspace{own, foreign})
 	wantNil(t, f.LeaveWorkspace(f.ctx, p.Email, "main"))
-	// Now the bare name means the only one left.
+	// Now the bare name is no longer ambiguous.
 	equal(t, value(f.PersonWorkspaces(f.ctx, p.ID))(t), []Workspace{foreign})
 	wantNil(t, f.LeaveWorkspace(f.ctx, p.Email, "main"))
 	equal(t, value(f.PersonWorkspaces(f.ctx, p.ID))(t), []Workspace{})
@@ -119,7 +119,7 @@ func testPeople(t *testing.T, f *fixture) {
 
 	_, err := f.AddPerson(f.ctx, "globex", "ann@ACME.example", nil)
 	refused[*ExistsError](t, err)
-	// A person whose workspace is not there is not added at all.
+	// A person with an unknown workspace is not added.
 	_, err = f.AddPerson(f.ctx, "acme", "bob@acme.example", []string{"main", "nowhere"})
 	refused[*NotFoundError](t, err)
 	equal(t, value(f.People(f.ctx))(t), []Person{p})

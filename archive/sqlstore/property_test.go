@@ -21,7 +21,7 @@ func testAddProperty(t *testing.T, f *fixture) {
 	})
 	equal(t, value(f.Property(f.ctx, p.ID))(t), p)
 
-	// Derived slugs are numbered when they are taken.
+	// A derived slug that is in use gets a number.
 	equal(t, f.property("google", "https://example.com/").Slug, "example-com-2")
 	equal(t, f.property("google", "http://example.com/").Slug, "example-com-3")
 	equal(t, f.property("google", "https://www.example.com/blog/").Slug, "www-example-com-blog")
@@ -112,7 +112,7 @@ func testReachable(t *testing.T, f *fixture) {
 	f.person("globex", "gus@globex.example", "other", "main") // shares a workspace: no row may come twice
 	f.property("third", "sc-domain:foreign.example")
 
-	// Bytes of the lower-cased name decide: not a language's rules, and not those of the case.
+	// Names sort by the bytes of their lower-case form, not by a language's rules.
 	sorted := []string{"-dash", "1", "a b", "a-b", "a_c", "AB", "ab", "abc", "Zoo", "äh", "öh"}
 	for i, name := range slices.Backward(sorted) {
 		connection := []string{"google", "second"}[i%2]
@@ -182,7 +182,7 @@ func testFindReachable(t *testing.T, f *fixture) {
 		equal(t, find("", reference), []string{})
 	}
 
-	// A property carries the state of its connection, and is found when archived.
+	// A property has the state of its connection, and is found even if it is archived.
 	value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "revoked"))(t)
 	value(f.SetArchived(f.ctx, named.ID, true))(t)
 	named.Archived, named.Connection.Healthy, named.Connection.Note = true, false, "revoked"

@@ -54,7 +54,7 @@ func TestDatabaseInMemoryIsPrivateToTheStore(t *testing.T) {
 
 func TestOpenErrorsNameTheProblemAndNoPassword(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // nothing is reached anyway
+	cancel() // no database is reachable anyway
 	for _, url := range []string{
 		"", "hunter2", "mysql://sara:hunter2@db/sara", "sqlite:", "postgres://sara:hunter2@%zz/", "postgres://sara:hun/hunter2@db/sara",
 		"postgres://sara:hunter2@db:port/sara", "postgres://sara:hunter2@127.0.0.1:1/sara?sslmode=hunter2",
@@ -66,7 +66,7 @@ func TestOpenErrorsNameTheProblemAndNoPassword(t *testing.T) {
 	}
 	_, err := Open(context.Background(), Config{URL: "postgres://sara:hunter2@127.0.0.1:1/sara?connect_timeout=1"})
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("a database that is not there: %v", err)
+		t.Errorf("an unreachable database: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	wantNil(t, os.WriteFile(file, nil, 0o600))
@@ -116,13 +116,13 @@ func TestServingQueriesUseIndexes(t *testing.T) {
 			if strings.HasPrefix(s.detail, "SEARCH ") {
 				searches++
 			}
-			// What a part of the same query found may be read through.
+			// Scanning the result of a subquery is fine.
 			if strings.HasPrefix(s.detail, "SCAN ") && s.detail != "SCAN found" && s.detail != "SCAN page" {
 				t.Errorf("%s reads a whole table: %s", name, s.detail)
 			}
 		}
 		if name == "FindProperties" {
-			// Not through the workspaces of the person, which may hold thousands.
+			// Not by the workspaces of the person, which may have thousands of properties.
 			for _, index := range []string{"(id=?)", "(host=?)", "(site=?)", "(slug=?)"} {
 				if !slices.ContainsFunc(plan, func(s step) bool {
 					return strings.HasPrefix(s.detail, "SEARCH p ") && strings.HasSuffix(s.detail, index)

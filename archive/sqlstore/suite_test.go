@@ -156,7 +156,7 @@ func (f *fixture) key(person, text string) APIKey {
 	return value(f.CreateKey(f.ctx, keySpec(person, text), unlimited))(f.t)
 }
 
-// acme is an account with a workspace, a person in it, and a connection of it.
+// acme adds an account with a workspace, its member and its connection.
 func (f *fixture) acme() (Person, Connection) {
 	f.t.Helper()
 	f.account("acme", "pro")
@@ -215,7 +215,7 @@ func wantNil(t testing.TB, err error) {
 	}
 }
 
-// names returns what of returns for each element, as one list.
+// names maps each element to a name.
 func names[T any](list []T, of func(T) string) []string {
 	found := make([]string, len(list))
 	for i, v := range list {
@@ -293,7 +293,7 @@ func testMigrateRace(t *testing.T, f *fixture) {
 	f.account("acme", "pro")
 }
 
-// Every earlier schema opens, with what was in it: the first one has accounts, keys and properties.
+// Databases of every earlier schema open with their content: the first schema has accounts, keys and properties.
 func testPreviousSchema(t *testing.T, f *fixture) {
 	provider := value(f.migrator())(t)
 	latest := len(provider.ListSources())

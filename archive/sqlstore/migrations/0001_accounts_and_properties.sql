@@ -1,5 +1,5 @@
--- The same statements run on SQLite and on PostgreSQL. Times are Unix milliseconds, days are counted from 1970-01-01,
--- ids are UUIDs in lower case, and what has to sort or compare byte by byte is BYTEA, which SQLite stores as a BLOB.
+-- The same statements run on SQLite and on PostgreSQL. Times are Unix milliseconds, days are counted from 1970-01-01, ids are
+-- UUIDs in lower case, and values that must be compared by bytes are BYTEA, which SQLite stores as a BLOB.
 
 -- +goose Up
 CREATE TABLE accounts (
@@ -34,7 +34,7 @@ CREATE TABLE memberships (
 );
 CREATE INDEX memberships_workspace ON memberships (workspace_id);
 
--- credentials holds the upstream's JSON, encrypted; revision grows with every replacement.
+-- credentials is the upstream's JSON, encrypted. revision is incremented when they are replaced.
 CREATE TABLE connections (
     id           TEXT    NOT NULL PRIMARY KEY,
     workspace_id TEXT    NOT NULL REFERENCES workspaces (id),
@@ -51,7 +51,7 @@ CREATE TABLE connections (
 );
 CREATE INDEX connections_name ON connections (name);
 
--- name_order is the display name in lower case, a zero byte and the id: the order of every list of properties.
+-- name_order is the sort key of properties: the display name in lower case, a zero byte and the id.
 CREATE TABLE properties (
     id               TEXT    NOT NULL PRIMARY KEY,
     connection_id    TEXT    NOT NULL,

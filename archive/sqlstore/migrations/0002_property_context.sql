@@ -1,4 +1,4 @@
--- What an administrator tells about a property. place keeps the order in which brand terms and page groups were given.
+-- The context of a property, as administrators configure it. place is the order of brand terms and page groups.
 
 -- +goose Up
 CREATE TABLE brand_terms (

@@ -1,5 +1,5 @@
--- What accounts used in the present hour and day, kept by a process that counts for itself so that a restart forgets
--- nothing. Hours and days are numbered since 1970, in UTC.
+-- The usage of accounts in the current hour and day. A process that counts in memory saves it here, so that it survives a restart.
+-- Hours and days are numbered since 1970, in UTC.
 
 -- +goose Up
 CREATE TABLE usage_counts (

@@ -1,6 +1,5 @@
--- What the collector of the archive keeps here: who may work, and for each property what people and the API want to know of
--- its archive without looking into it. Days are counted from 1970-01-01. The truth about what is archived is in the
--- archive's own objects.
+-- The leases of jobs, and a summary of each property's archive for operators and the API. The archive's objects are the source of
+-- truth. Days are counted from 1970-01-01. rests_until is the end of a cooldown.
 
 -- +goose Up
 CREATE TABLE leases (

@@ -1,9 +1,9 @@
--- What is known of the URLs of a property in the upstream's index. Every table but the first names the property by its
--- number there, which is small enough to stand in every index. The times of a result are whole Unix seconds.
+-- The URLs of each property and their inspections. All tables but the first refer to the property by its number there, which is
+-- small enough to be in every index. The times of an inspection are whole Unix seconds.
 
 -- +goose Up
 
--- revision grows with all that changes what readers see.
+-- revision is incremented by every change that readers can see. rests_until is the end of a cooldown.
 CREATE TABLE index_states (
     property_id   TEXT    NOT NULL PRIMARY KEY REFERENCES properties (id),
     number        INTEGER NOT NULL UNIQUE,
@@ -31,7 +31,7 @@ CREATE TABLE index_sitemaps (
     PRIMARY KEY (number, sitemap)
 );
 
--- Many URLs are in the same sitemaps: a set of sitemaps has a number of its own. 0 is the empty set, which has no rows.
+-- Many URLs are in the same sitemaps, so each distinct set of sitemaps has a number. 0 is the empty set, which has no rows.
 CREATE TABLE index_sitemap_sets (
     number   INTEGER NOT NULL,
     sitemaps INTEGER NOT NULL,
@@ -40,7 +40,7 @@ CREATE TABLE index_sitemap_sets (
     FOREIGN KEY (number, sitemap) REFERENCES index_sitemaps (number, sitemap)
 );
 
--- Every spelling of a coverage label. folded is what spellings have in common; family is the number of the first of them.
+-- Every spelling of a coverage label. folded is its normalized spelling. family is the number of the first label that shares it.
 CREATE TABLE coverage_labels (
     number INTEGER NOT NULL PRIMARY KEY,
     label  TEXT    NOT NULL UNIQUE,
@@ -50,10 +50,10 @@ CREATE TABLE coverage_labels (
 CREATE INDEX coverage_labels_folded ON coverage_labels (folded, family);
 INSERT INTO coverage_labels (number, label, folded, family) VALUES (0, '', '', 0);
 
--- bucket is 0 for a URL that has no result. folded is the URL in lower case: NULL when it is so already, and empty when
--- both would not fit into an entry of an index. crawled_asc and crawled_desc are crawled_at, but for a URL that was never
--- crawled the greatest and the least number, so that it comes last both ways. They are not generated columns, with which
--- SQLite would look into the table.
+-- bucket is 0 for a URL without an inspection. folded is the URL in lower case: NULL if it equals the URL, and empty if both do not
+-- fit into an index entry. crawled_asc and crawled_desc are crawled_at, but the greatest and the least number for a URL that was
+-- never crawled, so that it comes last in both directions. They are not generated columns, because for those SQLite reads the
+-- table instead of the index alone.
 CREATE TABLE indexed_urls (
     number       INTEGER  NOT NULL REFERENCES index_states (number),
     url          BYTEA    NOT NULL,
@@ -71,7 +71,7 @@ CREATE TABLE indexed_urls (
     PRIMARY KEY (number, url)
 );
 
--- One index for each order, with all that URLs are filtered by, so that a page is found without a look at the table.
+-- One covering index for each order, with all columns that URLs are filtered by: a page is found without reading the table.
 CREATE INDEX indexed_urls_url ON indexed_urls (number, url, bucket, family, sitemaps, folded) WHERE bucket > 0;
 CREATE INDEX indexed_urls_clicks_asc ON indexed_urls (number, clicks, url, bucket, family, sitemaps, folded) WHERE bucket > 0;
 CREATE INDEX indexed_urls_clicks_desc ON indexed_urls (number, clicks DESC, url, bucket, family, sitemaps, folded) WHERE bucket > 0;
@@ -80,8 +80,8 @@ CREATE INDEX indexed_urls_crawled_desc ON indexed_urls (number, crawled_desc DES
 CREATE INDEX indexed_urls_inspected_asc ON indexed_urls (number, inspected_at, url, bucket, family, sitemaps, folded) WHERE bucket > 0;
 CREATE INDEX indexed_urls_inspected_desc ON indexed_urls (number, inspected_at DESC, url, bucket, family, sitemaps, folded) WHERE bucket > 0;
 
--- Results that readers do not see yet. taken marks those that are being published. A URL that is not tracked any more may
--- have one until then.
+-- Inspections that are not published yet. taken marks those that are being published. A URL that is no longer tracked may have one
+-- until then.
 CREATE TABLE staged_inspections (
     number       INTEGER  NOT NULL REFERENCES index_states (number),
     url          BYTEA    NOT NULL,
@@ -94,7 +94,7 @@ CREATE TABLE staged_inspections (
     PRIMARY KEY (number, url)
 );
 
--- How many rows indexed_urls has of each kind.
+-- Precomputed counts of indexed_urls.
 CREATE TABLE index_counts (
     number   INTEGER  NOT NULL REFERENCES index_states (number),
     bucket   SMALLINT NOT NULL,
@@ -116,7 +116,7 @@ CREATE TABLE index_days (
     PRIMARY KEY (number, day)
 );
 
--- How many inspections of a site were taken on a day, for a process that counts for itself.
+-- The number of granted inspections of a site and day, for processes that share only this database.
 CREATE TABLE inspection_counts (
     day   INTEGER NOT NULL,
     site  TEXT    NOT NULL,

@@ -1,4 +1,4 @@
--- Since when a connection has not worked, in Unix milliseconds; NULL while it does, and when that was not written down.
+-- When a connection became unhealthy, in Unix milliseconds; NULL if it is healthy, or if the time was not recorded.
 
 -- +goose Up
 ALTER TABLE connections ADD COLUMN unhealthy_since BIGINT;

@@ -1,4 +1,4 @@
--- How often what is served was changed, by whichever process: who remembers what the other tables say asks for this one number.
+-- The number of changes to served data by all processes. Caches of the other tables poll it to validate themselves.
 
 -- +goose Up
 CREATE TABLE edition (
