@@ -16,6 +16,7 @@ import (
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/jobs"
 	"sara/cmd/sara/internal/settings"
 	"sara/translate"
 )
@@ -155,7 +156,7 @@ func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.File, err)
 		}
-		state, err := noteArchivedDays(ctx, store, history, property.ID)
+		state, err := jobs.RecordArchivedDays(ctx, store, history, property.ID)
 		if err != nil {
 			return err
 		}
@@ -191,26 +192,4 @@ func (c *archiveImport) read(ctx context.Context, now time.Time, history *archiv
 	}
 	return history.Import(ctx, property, archive.ReadRecords(file, info.Size(), format),
 		archive.ImportOptions{Until: calendar.Anchor(now), Replace: c.Replace})
-}
-
-// noteArchivedDays tells the database which days of a property are archived, for those who list properties.
-func noteArchivedDays(ctx context.Context, store *sqlstore.Store, history *archive.History, property string) (sqlstore.ArchiveState, error) {
-	inventory, err := history.Days(ctx, property)
-	if err != nil {
-		return sqlstore.ArchiveState{}, err
-	}
-	state, _, err := store.ArchiveState(ctx, property)
-	if err != nil {
-		return state, err
-	}
-	state.PropertyID, state.First, state.Last = property, nil, nil
-	for _, c := range inventory {
-		if state.First == nil || c.First < *state.First {
-			state.First = &c.First
-		}
-		if state.Last == nil || c.Last > *state.Last {
-			state.Last = &c.Last
-		}
-	}
-	return state, store.SaveArchiveState(ctx, state)
 }

@@ -75,8 +75,8 @@ const (
 // What a plan supposes.
 const (
 	daysInMonth = 365.25 / 12
-	// dailyDays is how many days the collector asks for every day: two that may still change, and one that has just ceased to.
-	dailyDays = 3
+	// dailyDays are collected every day: the provisional ones, and the one that has just become final.
+	dailyDays = collector.ProvisionalDays + 1
 	// assumedCall is how long the upstream takes for a call, in seconds.
 	assumedCall = 0.25
 	// propertyMonth is the size of a stored month, in bytes, measured on one with 264 rows a day.

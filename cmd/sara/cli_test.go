@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/demo"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -21,15 +22,15 @@ import (
 const secretKeyText = "c2FyYS10ZXN0cy1uZWVkLTMyLWJ5dGVzLW9mLWtleSE="
 
 // simulate starts a simulated Search Console with the people of the demo.
-func simulate(t *testing.T) (*cast, *gscsim.Server) {
+func simulate(t *testing.T) (*demo.Users, *gscsim.Server) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	t.Cleanup(server.Close)
-	c, err := newCast(time.Now(), "http://"+server.Listener.Addr().String())
+	c, err := demo.NewUsers(time.Now(), "http://"+server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	simulator := gscsim.New(c.simulation(time.Now))
+	simulator := gscsim.New(c.Simulation(time.Now))
 	server.Config.Handler = simulator
 	server.Start()
 	return c, simulator
@@ -56,10 +57,10 @@ func newCLI(t *testing.T) *cli {
 }
 
 // against points the command lines at a simulated Search Console and writes its credential files.
-func (c *cli) against(people *cast) *cli {
+func (c *cli) against(people *demo.Users) *cli {
 	c.t.Helper()
-	c.env = append(c.env, "SARA_UPSTREAM_URL="+people.url, "SARA_OAUTH_TOKEN_URL="+people.url+"/token")
-	for name, credentials := range people.credentials {
+	c.env = append(c.env, "SARA_UPSTREAM_URL="+people.URL, "SARA_OAUTH_TOKEN_URL="+people.URL+"/token")
+	for name, credentials := range people.Credentials {
 		c.write(name+".json", string(credentials))
 	}
 	return c

@@ -13,6 +13,7 @@ import (
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/jobs"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 	"sara/proxy/jobs/collector"
@@ -67,11 +68,11 @@ func (c *collectCommand) Run(ctx context.Context, con *console.Console) error {
 			return err
 		}
 		defer gateway.Close()
-		return c.collect(ctx, con, &searchConsole{gateway: gateway, store: store, plans: c.PlansFile.Table()})
+		return c.collect(ctx, con, &jobs.Source{Gateway: gateway, Store: store, Plans: c.PlansFile.Table()})
 	})
 }
 
-func (c *collectCommand) collect(ctx context.Context, con *console.Console, source *searchConsole) error {
+func (c *collectCommand) collect(ctx context.Context, con *console.Console, source *jobs.Source) error {
 	properties, err := c.chosen(ctx, source)
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func (c *collectCommand) collect(ctx context.Context, con *console.Console, sour
 		return err
 	}
 	progress, end := newProgress(con.Stderr, collecting)
-	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.gateway, Store: source.store,
+	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.Gateway, Store: source.Store,
 		RunConfig: schedule.RunConfig{Progress: progress, Now: con.Now}})
 	if err != nil {
 		return err
@@ -91,16 +92,16 @@ func (c *collectCommand) collect(ctx context.Context, con *console.Console, sour
 	if err != nil {
 		return fmt.Errorf("interrupted: nothing is lost; the next run resumes here: %w", err)
 	}
-	return c.report(ctx, con, source.store, results)
+	return c.report(ctx, con, source.Store, results)
 }
 
 // chosen returns the properties of the command line.
-func (c *collectCommand) chosen(ctx context.Context, source *searchConsole) ([]collector.Property, error) {
-	properties, err := source.collectable(ctx)
+func (c *collectCommand) chosen(ctx context.Context, source *jobs.Source) ([]collector.Property, error) {
+	properties, err := source.Collectable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return only(ctx, source.store, c.Property, properties, func(p collector.Property) string { return p.PropertyID })
+	return jobs.Only(ctx, source.Store, c.Property, properties, func(p collector.Property) string { return p.PropertyID })
 }
 
 // report prints the results. It is an error if a property is incomplete that could be complete.
@@ -149,14 +150,14 @@ func dailyCollection(s settings.Collector, config proxy.Config, history collecto
 	if !s.Collect.On {
 		return nil, nil
 	}
-	source := &searchConsole{gateway: config.Upstream, store: config.Store, plans: config.Plans}
+	source := &jobs.Source{Gateway: config.Upstream, Store: config.Store, Plans: config.Plans}
 	log := jobLog{config.Log, collecting}
-	work, err := newCollector(s.Pace, collector.Config{History: history, Gateway: source.gateway, Store: source.store,
+	work, err := newCollector(s.Pace, collector.Config{History: history, Gateway: source.Gateway, Store: source.Store,
 		RunConfig: schedule.RunConfig{Progress: log, Busy: server.Busy, Now: config.Now}})
 	if err != nil {
 		return nil, err
 	}
-	job := work.Daily(source.collectable)
+	job := work.Daily(source.Collectable)
 	job.Leases, job.Holder, job.Jitter, job.Report = config.Store, uuid.NewString(), rand.N(time.Hour), log.collected
 	return job.Run, nil
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/demo"
+	"sara/cmd/sara/internal/jobs"
 	"sara/policy"
 	"sara/proxy/jobs/schedule"
 	"sara/proxy/upstream"
@@ -24,7 +26,7 @@ import (
 // watchedSimulator is a simulated Search Console that counts calls.
 type watchedSimulator struct {
 	*gscsim.Server
-	people *cast
+	people *demo.Users
 
 	mu    sync.Mutex
 	left  int    // queries until after
@@ -36,11 +38,11 @@ func simulateWatched(t *testing.T) *watchedSimulator {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	t.Cleanup(server.Close)
-	people, err := newCast(time.Now(), "http://"+server.Listener.Addr().String())
+	people, err := demo.NewUsers(time.Now(), "http://"+server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := people.simulation(time.Now)
+	config := people.Simulation(time.Now)
 	config.Quotas.SearchPerMinute = -1
 	w := &watchedSimulator{Server: gscsim.New(config), people: people}
 	server.Config.Handler = w
@@ -70,16 +72,16 @@ func (w *watchedSimulator) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 const collectMembers = "id gsc_property days first_archived_date last_archived_date complete note"
 
 // newCollectCLI returns a CLI with the properties main, prefix and fresh.
-func newCollectCLI(t *testing.T, people *cast) *cli {
+func newCollectCLI(t *testing.T, people *demo.Users) *cli {
 	t.Helper()
 	c := newCLI(t).against(people)
 	c.env = append(c.env, "SARA_COLLECT_RATE=100000")
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("workspace", "add", "Acme", "Web")
 	c.withProperty()
-	c.ok("connection", "add", "Web", "--name", "mine", "--credentials", c.path(portfolioConnection+".json"))
-	c.ok("property", "add", "mine", sitePrefix, "--slug", "prefix")
-	c.ok("property", "add", "mine", siteFresh, "--slug", "fresh")
+	c.ok("connection", "add", "Web", "--name", "mine", "--credentials", c.path(demo.PortfolioConnection+".json"))
+	c.ok("property", "add", "mine", demo.SitePrefix, "--slug", "prefix")
+	c.ok("property", "add", "mine", demo.SiteFresh, "--slug", "fresh")
 	return c
 }
 
@@ -124,7 +126,7 @@ func TestCollect(t *testing.T) {
 	weeks := settledWeeks(3)
 	run := func(args ...string) []string { return slices.Concat([]string{"collect"}, args, weeks) }
 	for _, r := range c.array(collectMembers, run("--property", "fresh")...) {
-		if r["gsc_property"] != siteFresh || r["days"] != 21.0 || r["complete"] != true || r["first_archived_date"] != weeks[1] ||
+		if r["gsc_property"] != demo.SiteFresh || r["days"] != 21.0 || r["complete"] != true || r["first_archived_date"] != weeks[1] ||
 			r["last_archived_date"] != weeks[3] || r["note"] != "" {
 			t.Errorf("collected %v", r)
 		}
@@ -132,7 +134,7 @@ func TestCollect(t *testing.T) {
 	if list := c.array(collectMembers, run()...); len(list) != 3 || c.id(list[0]) == c.id(list[1]) {
 		t.Errorf("collected %v", list)
 	}
-	for _, want := range []string{siteMain + ": 21 days to collect", siteMain + ": done"} {
+	for _, want := range []string{demo.SiteMain + ": 21 days to collect", demo.SiteMain + ": done"} {
 		if !strings.Contains(c.lastErrs, want) {
 			t.Errorf("the progress lacks %q:\n%s", want, c.lastErrs)
 		}
@@ -163,8 +165,8 @@ func TestCollect(t *testing.T) {
 func TestCollectReportsIncompleteProperties(t *testing.T) {
 	simulator := simulateWatched(t)
 	c := newCollectCLI(t, simulator.people)
-	c.ok("connection", "add", "Web", "--name", "dead", "--no-verify", "--credentials", c.path(formerConnection+".json"))
-	c.ok("property", "add", "dead", siteDisconnected, "--slug", "dead", "--no-verify")
+	c.ok("connection", "add", "Web", "--name", "dead", "--no-verify", "--credentials", c.path(demo.FormerConnection+".json"))
+	c.ok("property", "add", "dead", demo.SiteDisconnected, "--slug", "dead", "--no-verify")
 	status, stdout, stderr := c.run(append([]string{"collect", "--json"}, settledWeeks(1)...)...)
 	if status != exitError || !strings.Contains(stderr, "1 of 4 properties are incomplete") ||
 		strings.Count(stdout, `"complete":true`) != 3 || !strings.Contains(stdout, "invalid_grant") {
@@ -206,14 +208,14 @@ func TestCollectorErrorKindsAndHealth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// A new gateway each time: it remembers credentials that the token endpoint refused.
 			query := func() error {
-				gateway, err := upstream.New(upstream.Config{BaseURL: simulator.people.url, TokenURL: simulator.people.url + "/token", Connections: store,
+				gateway, err := upstream.New(upstream.Config{BaseURL: simulator.people.URL, TokenURL: simulator.people.URL + "/token", Connections: store,
 					Backoff: func(int) time.Duration { return time.Millisecond }})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer gateway.Close()
-				source := &searchConsole{gateway: gateway, store: store, plans: policy.DefaultPlans()}
-				properties, err := source.collectable(ctx)
+				source := &jobs.Source{Gateway: gateway, Store: store, Plans: policy.DefaultPlans()}
+				properties, err := source.Collectable(ctx)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -294,8 +296,8 @@ func testServeCollects(t *testing.T, binary string) {
 	c.env = append(c.env, "SARA_COLLECT=on", "SARA_COLLECT_RATE=100000")
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("workspace", "add", "Acme", "Web")
-	c.ok("connection", "add", "Web", "--name", "mine", "--credentials", c.path(portfolioConnection+".json"))
-	id := c.id(c.object(propertyMembers, "property", "add", "mine", siteFresh))
+	c.ok("connection", "add", "Web", "--name", "mine", "--credentials", c.path(demo.PortfolioConnection+".json"))
+	id := c.id(c.object(propertyMembers, "property", "add", "mine", demo.SiteFresh))
 	one, _, _ := serving(t, binary, c.env)
 	other, _, _ := serving(t, binary, c.env)
 	collected := make(chan struct{}, 2)

@@ -14,6 +14,7 @@ import (
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/jobs"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy"
 	"sara/proxy/jobs/inspector"
@@ -75,11 +76,11 @@ func (c *inspectCommand) Run(ctx context.Context, con *console.Console) error {
 			return err
 		}
 		defer gateway.Close()
-		return c.inspect(ctx, con, &searchConsole{gateway: gateway, store: store, plans: c.PlansFile.Table()})
+		return c.inspect(ctx, con, &jobs.Source{Gateway: gateway, Store: store, Plans: c.PlansFile.Table()})
 	})
 }
 
-func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, source *searchConsole) (err error) {
+func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, source *jobs.Source) (err error) {
 	properties, err := c.chosen(ctx, source)
 	if err != nil {
 		return err
@@ -96,8 +97,8 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, sour
 		defer func() { err = errors.Join(err, redis.Close()) }()
 	}
 	progress, end := newProgress(con.Stderr, inspecting)
-	work, err := newInspector(c.Sitemaps, inspector.Config{Gateway: source.gateway, Quota: quotaOf(source.store, redis),
-		RunConfig: schedule.RunConfig{Progress: progress, Now: con.Now}}, source.store, history)
+	work, err := newInspector(c.Sitemaps, inspector.Config{Gateway: source.Gateway, Quota: jobs.InspectionQuota(source.Store, redis),
+		RunConfig: schedule.RunConfig{Progress: progress, Now: con.Now}}, source.Store, history)
 	if err != nil {
 		return err
 	}
@@ -110,12 +111,12 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, sour
 }
 
 // chosen returns the properties of the command line.
-func (c *inspectCommand) chosen(ctx context.Context, source *searchConsole) ([]inspector.Property, error) {
-	properties, err := source.inspectable(ctx)
+func (c *inspectCommand) chosen(ctx context.Context, source *jobs.Source) ([]inspector.Property, error) {
+	properties, err := source.Inspectable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return only(ctx, source.store, c.Property, properties, func(p inspector.Property) string { return p.PropertyID })
+	return jobs.Only(ctx, source.Store, c.Property, properties, func(p inspector.Property) string { return p.PropertyID })
 }
 
 // note explains why a property is incomplete.
@@ -163,14 +164,14 @@ func dailyInspection(s settings.Inspector, config proxy.Config, history *archive
 	if !s.Inspect.On {
 		return nil, nil
 	}
-	source := &searchConsole{gateway: config.Upstream, store: config.Store, plans: config.Plans}
+	source := &jobs.Source{Gateway: config.Upstream, Store: config.Store, Plans: config.Plans}
 	log := newInspectionLog(config.Log, config.Registry)
-	work, err := newInspector(s.Sitemaps, inspector.Config{Gateway: source.gateway, Quota: quotaOf(config.Store, config.Redis),
+	work, err := newInspector(s.Sitemaps, inspector.Config{Gateway: source.Gateway, Quota: jobs.InspectionQuota(config.Store, config.Redis),
 		RunConfig: schedule.RunConfig{Progress: log, Busy: server.Busy, Now: config.Now}}, config.Store, history)
 	if err != nil {
 		return nil, err
 	}
-	job := work.Daily(source.inspectable)
+	job := work.Daily(source.Inspectable)
 	job.Jitter, job.Report = rand.N(time.Hour), log.inspected
 	return job.Run, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/demo"
 	"sara/proxy/upstream/gscsim"
 	"sara/translate"
 )
@@ -21,7 +22,7 @@ import (
 // records the inspected URLs, and its clock stands still.
 type inspectWorld struct {
 	*gscsim.Server
-	people            *cast
+	people            *demo.Users
 	now               time.Time
 	shop, blog, guest string // sites: with an index of two sitemaps, with one gzip file, and one that may not be inspected
 
@@ -45,15 +46,15 @@ func newInspectWorld(t *testing.T, pages int) *inspectWorld {
 	server := httptest.NewUnstartedServer(nil)
 	t.Cleanup(server.Close)
 	base := "http://" + server.Listener.Addr().String()
-	w.people = &cast{url: base, credentials: make(map[string][]byte)}
+	w.people = &demo.Users{URL: base, Credentials: make(map[string][]byte)}
 	w.shop, w.blog, w.guest = base+"/shop/", base+"/blog/", base+"/guest/"
-	if err := w.people.addPerson("mine", false,
+	if err := w.people.AddPerson("mine", false,
 		gscsim.Site{URL: w.shop, Pages: pages, Queries: 100},
 		gscsim.Site{URL: w.blog, Pages: 9, Queries: 50, Sitemaps: []string{w.blog + "sitemap.xml.gz"}},
 		gscsim.Site{URL: w.guest, Pages: 12, Queries: 50, Permission: gscsim.RestrictedUser}); err != nil {
 		t.Fatal(err)
 	}
-	config := w.people.simulation(func() time.Time { return w.now })
+	config := w.people.Simulation(func() time.Time { return w.now })
 	config.TokenNow = time.Now
 	config.Quotas = gscsim.Quotas{SearchPerMinute: -1, InspectionsPerMinute: -1, InspectionsPerDay: -1}
 	w.Server = gscsim.New(config)
@@ -163,7 +164,7 @@ func newInspectCLI(t *testing.T, w *inspectWorld, sites ...string) *cli {
 
 // slug returns the slug of the property of a site.
 func (w *inspectWorld) slug(site string) string {
-	return strings.Trim(strings.TrimPrefix(site, w.people.url), "/")
+	return strings.Trim(strings.TrimPrefix(site, w.people.URL), "/")
 }
 
 // later opens the database of the CLI with a clock by which all leases of today have expired.

@@ -114,21 +114,16 @@ func (c *keyCreate) expiry(now time.Time) (*time.Time, error) {
 // tries are requests for the key to begin with: about the key, and the figures of a property if it reaches one.
 func (c *keyCreate) tries(ctx context.Context, store *sqlstore.Store, key sqlstore.APIKey, text string) string {
 	base := c.BaseURL.Or(c.Listen.URL())
-	tries := curl(base+"/v1/me", text)
+	tries := console.Curl(base+"/v1/me", text)
 	workspace := ""
 	if key.Workspace != nil {
 		workspace = key.Workspace.ID
 	}
 	reached, _, err := store.ReachableProperties(ctx, key.PersonID, workspace, false, 1, 0)
 	if err == nil && len(reached) > 0 && slices.Contains(key.Scopes, "performance:read") {
-		tries += "\n" + curl(base+"/v1/properties/"+reached[0].ID+"/summary", text)
+		tries += "\n" + console.Curl(base+"/v1/properties/"+reached[0].ID+"/summary", text)
 	}
 	return tries
-}
-
-// curl is a request that works when it is pasted into a shell.
-func curl(url, key string) string {
-	return fmt.Sprintf("curl -H 'Authorization: Bearer %s' '%s'", key, url)
 }
 
 type keyList struct {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/cmd/sara/internal/demo"
 	"sara/cmd/sara/saratest"
 	"sara/proxy/upstream/gscsim"
 )
@@ -221,7 +222,7 @@ func until(t *testing.T, want int, address string) {
 	t.Fatalf("GET %s does not come to answer %d", address, want)
 }
 
-func testServe(t *testing.T, binary string, people *cast, simulator *gscsim.Server) {
+func testServe(t *testing.T, binary string, people *demo.Users, simulator *gscsim.Server) {
 	c := newCLI(t).against(people)
 	p, base, admin := serving(t, binary, c.env)
 	wantStatus(t, 200, admin+"/livez", "")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/demo"
 	"sara/cmd/sara/internal/service"
 	"sara/cmd/sara/internal/settings"
 )
@@ -186,7 +187,7 @@ func TestCheckOpensTheStoredCredentials(t *testing.T) {
 	c := newCLI(t).against(people)
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("workspace", "add", "Acme", "Web")
-	c.ok("connection", "add", "Web", "--name", "mine", "--no-verify", "--credentials", c.path(portfolioConnection+".json"))
+	c.ok("connection", "add", "Web", "--name", "mine", "--no-verify", "--credentials", c.path(demo.PortfolioConnection+".json"))
 	c.ok("serve", "--check")
 	const another = "YW5vdGhlci1rZXktb2YtdGhpcnR5LXR3by1ieXRlcyE="
 	for _, check := range [][]string{{"serve", "--check"}, {"serve"}} { // serving stops at once: it would answer for nothing

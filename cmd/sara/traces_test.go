@@ -17,6 +17,8 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"sara/cmd/sara/internal/demo"
 )
 
 func TestCheckNamesWrongVariableOfTraces(t *testing.T) {
@@ -65,7 +67,7 @@ func valueOf(attributes []*common.KeyValue, name string) string {
 	return ""
 }
 
-func testTraceArrives(t *testing.T, binary string, people *cast) {
+func testTraceArrives(t *testing.T, binary string, people *demo.Users) {
 	r := newReceiver(t)
 	c := newCLI(t).against(people)
 	const secret = "hunter2-of-the-collector"

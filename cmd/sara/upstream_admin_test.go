@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"sara/cmd/sara/internal/demo"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -47,7 +48,7 @@ func TestAgainstSearchConsole(t *testing.T) {
 }
 
 // keptSecrets makes sure that no secret was printed or stored in clear.
-func (c *cli) keptSecrets(people *cast) {
+func (c *cli) keptSecrets(people *demo.Users) {
 	c.t.Helper()
 	stored := new(bytes.Buffer)
 	files, err := filepath.Glob(c.path("sara.db*"))
@@ -72,10 +73,10 @@ func (c *cli) keptSecrets(people *cast) {
 }
 
 // secretsOf returns texts that have to stay secret, by what they are.
-func secretsOf(t *testing.T, people *cast) map[string]string {
+func secretsOf(t *testing.T, people *demo.Users) map[string]string {
 	t.Helper()
 	secrets := map[string]string{"the secret key": secretKeyText}
-	for name, text := range people.credentials {
+	for name, text := range people.Credentials {
 		var file struct {
 			PrivateKey   string `json:"private_key"`
 			ClientSecret string `json:"client_secret"`
@@ -95,17 +96,17 @@ func secretsOf(t *testing.T, people *cast) map[string]string {
 }
 
 func testConnections(t *testing.T, c *cli) {
-	shop := c.object(connectionMembers, "connection", "add", "Web", "--credentials", c.path(shopConnection+".json"))
+	shop := c.object(connectionMembers, "connection", "add", "Web", "--credentials", c.path(demo.ShopConnection+".json"))
 	if shop["kind"] != "service_account" || shop["name"] != "search-reader@alder-and-pine.iam.gserviceaccount.com" ||
 		shop["identity"] != shop["name"] || shop["healthy"] != true || shop["workspace"] != "Web" || shop["revision"] != 1.0 {
 		t.Errorf("added %v", shop)
 	}
-	portfolio := c.object(connectionMembers, "connection", "add", "Web", "--name", "mine", "--credentials", c.path(portfolioConnection+".json"))
+	portfolio := c.object(connectionMembers, "connection", "add", "Web", "--name", "mine", "--credentials", c.path(demo.PortfolioConnection+".json"))
 	if portfolio["kind"] != "authorized_user" || portfolio["name"] != "mine" {
 		t.Errorf("added %v", portfolio)
 	}
 	for i, reference := range []string{"mine", c.id(portfolio), "Acme/Web/mine"} {
-		updated := c.object(connectionMembers, "connection", "update", reference, "--credentials", c.path(strangerConnection+".json"))
+		updated := c.object(connectionMembers, "connection", "update", reference, "--credentials", c.path(demo.StrangerConnection+".json"))
 		if updated["revision"] != float64(i+2) || c.id(updated) != c.id(portfolio) {
 			t.Errorf("updated %v", updated)
 		}
@@ -116,9 +117,9 @@ func testConnections(t *testing.T, c *cli) {
 	if rows := columns(c.ok("connection", "list")); !slices.Equal(rows[2][:4], []string{"mine", "Web", "Acme", "authorized_user"}) {
 		t.Errorf("table: %v", rows)
 	}
-	c.fails(exitError, []string{"connection", "add", "Web", "--name", "mine", "--credentials", c.path(shopConnection + ".json")}, "already exists")
-	c.fails(exitError, []string{"connection", "add", "Nowhere", "--credentials", c.path(shopConnection + ".json")}, "sara workspace list")
-	c.fails(exitError, []string{"connection", "update", "none", "--credentials", c.path(shopConnection + ".json")}, "sara connection list")
+	c.fails(exitError, []string{"connection", "add", "Web", "--name", "mine", "--credentials", c.path(demo.ShopConnection + ".json")}, "already exists")
+	c.fails(exitError, []string{"connection", "add", "Nowhere", "--credentials", c.path(demo.ShopConnection + ".json")}, "sara workspace list")
+	c.fails(exitError, []string{"connection", "update", "none", "--credentials", c.path(demo.ShopConnection + ".json")}, "sara connection list")
 	c.fails(exitUsage, []string{"connection", "add", "Web"}, "--credentials")
 }
 
@@ -126,41 +127,41 @@ func testBadCredentials(t *testing.T, c *cli) {
 	add := func(path string, flags ...string) []string {
 		return append([]string{"connection", "add", "Web", "--credentials", path}, flags...)
 	}
-	revoked := add(c.path(formerConnection + ".json"))
+	revoked := add(c.path(demo.FormerConnection + ".json"))
 	c.fails(exitError, revoked, "get an access token", "revoked", "sara connection update")
 	if list := c.array(connectionMembers, "connection", "list"); len(list) != 0 {
 		t.Errorf("a connection that does not work was stored: %v", list)
 	}
-	c.ok(add(c.path(formerConnection+".json"), "--no-verify")...)
+	c.ok(add(c.path(demo.FormerConnection+".json"), "--no-verify")...)
 	c.fails(exitError, add(c.path("nowhere.json")), "nowhere.json")
 	c.fails(exitError, add(c.write("notes.txt", "hunter2 is my password")), "not a JSON object")
 	c.fails(exitError, add(c.write("client.json", `{"installed":{"client_secret":"hunter2"}}`)), "OAuth client's secret")
 	c.fails(exitError, add(c.write("half.json", `{"type":"authorized_user","client_id":"x","client_secret":"hunter2"}`), "--no-verify"), "refresh_token")
-	c.fails(exitError, add(c.path(shopConnection+".json"), "--secret-key", "c2hvcnQ="), "SARA_SECRET_KEY", "it has 5 bytes, not 32")
+	c.fails(exitError, add(c.path(demo.ShopConnection+".json"), "--secret-key", "c2hvcnQ="), "SARA_SECRET_KEY", "it has 5 bytes, not 32")
 	c.env = slices.DeleteFunc(c.env, func(v string) bool { return strings.HasPrefix(v, "SARA_SECRET_KEY") })
 	c.env = append(c.env, "SARA_OAUTH_TOKEN_URL=http://127.0.0.1:1/token") // which is not asked in vain
-	c.fails(exitError, add(c.path(portfolioConnection+".json")), "SARA_SECRET_KEY", "not to a new one")
+	c.fails(exitError, add(c.path(demo.PortfolioConnection+".json")), "SARA_SECRET_KEY", "not to a new one")
 	if strings.Contains(c.said.String(), "hunter2") {
 		t.Error("a file that is no credentials was quoted")
 	}
 }
 
 func testProperties(t *testing.T, c *cli) {
-	c.ok("connection", "add", "Web", "--name", "shop", "--credentials", c.path(shopConnection+".json"))
-	c.ok("connection", "add", "Web", "--name", "mine", "--credentials", c.path(portfolioConnection+".json"))
+	c.ok("connection", "add", "Web", "--name", "shop", "--credentials", c.path(demo.ShopConnection+".json"))
+	c.ok("connection", "add", "Web", "--name", "mine", "--credentials", c.path(demo.PortfolioConnection+".json"))
 	main := c.object(propertyMembers, "property", "add", "shop", "sc-domain:AlderAndPine.example", "--name", "Alder & Pine", "--slug", "shop")
-	want := map[string]any{"gsc_property": siteMain, "domain": "alderandpine.example", "slug": "shop", "display_name": "Alder & Pine",
+	want := map[string]any{"gsc_property": demo.SiteMain, "domain": "alderandpine.example", "slug": "shop", "display_name": "Alder & Pine",
 		"type": "domain", "permission_level": "siteOwner", "starred": false, "archived": false, "healthy": true, "note": ""}
 	for member, value := range want {
 		if main[member] != value {
 			t.Errorf("%s is %v, want %v", member, main[member], value)
 		}
 	}
-	prefix := c.object(propertyMembers, "property", "add", "Web/mine", sitePrefix)
+	prefix := c.object(propertyMembers, "property", "add", "Web/mine", demo.SitePrefix)
 	if prefix["slug"] != "www-harborcoffee-example-shop" || prefix["type"] != "url_prefix" || prefix["permission_level"] != "siteFullUser" {
 		t.Errorf("added %v", prefix)
 	}
-	for _, reference := range []string{c.id(main), siteMain, "shop", "alderandpine.example"} {
+	for _, reference := range []string{c.id(main), demo.SiteMain, "shop", "alderandpine.example"} {
 		for _, step := range []struct {
 			verb   []string
 			member string
@@ -178,46 +179,46 @@ func testProperties(t *testing.T, c *cli) {
 	if list := c.array(propertyMembers, "property", "list"); len(list) != 2 || list[0]["display_name"] != "Alder & Pine" {
 		t.Errorf("list: %v", list)
 	}
-	if table := c.ok("property", "list"); !strings.Contains(table, sitePrefix) || !strings.HasPrefix(table, "NAME") {
+	if table := c.ok("property", "list"); !strings.Contains(table, demo.SitePrefix) || !strings.HasPrefix(table, "NAME") {
 		t.Errorf("table:\n%s", table)
 	}
-	c.fails(exitError, []string{"property", "add", "shop", siteMain}, "already exists")
+	c.fails(exitError, []string{"property", "add", "shop", demo.SiteMain}, "already exists")
 	c.fails(exitError, []string{"property", "archive", "nowhere"}, `there is no property "nowhere"`, "sara property list")
 }
 
 func testUnreachedProperties(t *testing.T, c *cli) {
-	c.ok("connection", "add", "Web", "--name", "shop", "--credentials", c.path(shopConnection+".json"))
-	c.ok("connection", "add", "Web", "--name", "mine", "--credentials", c.path(portfolioConnection+".json"))
-	c.ok("connection", "add", "Web", "--name", "former", "--no-verify", "--credentials", c.path(formerConnection+".json"))
+	c.ok("connection", "add", "Web", "--name", "shop", "--credentials", c.path(demo.ShopConnection+".json"))
+	c.ok("connection", "add", "Web", "--name", "mine", "--credentials", c.path(demo.PortfolioConnection+".json"))
+	c.ok("connection", "add", "Web", "--name", "former", "--no-verify", "--credentials", c.path(demo.FormerConnection+".json"))
 	add := func(connection, site string, flags ...string) []string {
 		return append([]string{"property", "add", connection, site}, flags...)
 	}
 	c.fails(exitError, add("shop", "sc-domain:elsewhere.example"), "does not reach sc-domain:elsewhere.example",
 		"add search-reader@alder-and-pine.iam.gserviceaccount.com as a user of the property in Search Console")
-	c.fails(exitError, add("shop", "https://www.alderandpine.example/"), "but it does reach "+siteMain)
-	c.fails(exitError, add("mine", siteUnverified), "has not verified it", "verify the property with the connected Google account")
-	c.fails(exitError, add("former", siteDisconnected), "revoked", "sara connection update")
+	c.fails(exitError, add("shop", "https://www.alderandpine.example/"), "but it does reach "+demo.SiteMain)
+	c.fails(exitError, add("mine", demo.SiteUnverified), "has not verified it", "verify the property with the connected Google account")
+	c.fails(exitError, add("former", demo.SiteDisconnected), "revoked", "sara connection update")
 	c.fails(exitError, add("shop", "alderandpine.example"), "write sc-domain:example.com")
-	c.fails(exitError, add("none", siteMain), "sara connection list")
+	c.fails(exitError, add("none", demo.SiteMain), "sara connection list")
 	c.fails(exitUsage, []string{"property", "add", "shop"}, "gsc_property")
-	added := c.object(propertyMembers, add("former", siteDisconnected, "--no-verify")...)
+	added := c.object(propertyMembers, add("former", demo.SiteDisconnected, "--no-verify")...)
 	if added["permission_level"] != "" {
 		t.Errorf("nobody was asked for the permission of %v", added)
 	}
 }
 
 func testImport(t *testing.T, c *cli) {
-	connection := c.object(connectionMembers, "connection", "add", "Web", "--name", "mine", "--credentials", c.path(portfolioConnection+".json"))
-	kept := c.object(propertyMembers, "property", "add", "mine", siteFresh, "--name", "Sundial", "--slug", "sundial")
+	connection := c.object(connectionMembers, "connection", "add", "Web", "--name", "mine", "--credentials", c.path(demo.PortfolioConnection+".json"))
+	kept := c.object(propertyMembers, "property", "add", "mine", demo.SiteFresh, "--name", "Sundial", "--slug", "sundial")
 	first := c.array(propertyMembers+" result", "property", "import", "mine")
 	results := make(map[any]any)
 	for _, p := range first {
 		results[p["gsc_property"]] = p["result"]
 	}
-	if len(first) != 4 || results[siteFresh] != "kept" || results[sitePrefix] != "added" || results[siteTwin] != "added" || results[siteArchived] != "added" {
+	if len(first) != 4 || results[demo.SiteFresh] != "kept" || results[demo.SitePrefix] != "added" || results[demo.SiteTwin] != "added" || results[demo.SiteArchived] != "added" {
 		t.Errorf("first import: %v", results)
 	}
-	if !strings.Contains(c.lastErrs, "skipped "+siteUnverified) {
+	if !strings.Contains(c.lastErrs, "skipped "+demo.SiteUnverified) {
 		t.Errorf("what is skipped is told: %q", c.lastErrs)
 	}
 	again := c.array(propertyMembers+" result", "property", "import", c.id(connection))
@@ -239,8 +240,8 @@ func testImport(t *testing.T, c *cli) {
 // withProperty adds the main property and returns its id.
 func (c *cli) withProperty() string {
 	c.t.Helper()
-	c.ok("connection", "add", "Web", "--name", "shop", "--credentials", c.path(shopConnection+".json"))
-	return c.id(c.object(propertyMembers, "property", "add", "shop", siteMain, "--slug", "shop"))
+	c.ok("connection", "add", "Web", "--name", "shop", "--credentials", c.path(demo.ShopConnection+".json"))
+	return c.id(c.object(propertyMembers, "property", "add", "shop", demo.SiteMain, "--slug", "shop"))
 }
 
 func testBrandTerms(t *testing.T, c *cli) {
@@ -331,7 +332,7 @@ func testOutage(t *testing.T, c *cli, simulator *gscsim.Server) {
 	t.Cleanup(func() { _ = simulator.SetFaults(gscsim.Faults{}) })
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("workspace", "add", "Acme", "Web")
-	add := []string{"connection", "add", "Web", "--credentials", c.path(shopConnection + ".json")}
+	add := []string{"connection", "add", "Web", "--credentials", c.path(demo.ShopConnection + ".json")}
 	c.fails(exitError, add, "list the sites of search-reader@", "quota", "--no-verify")
 	c.ok(append(add, "--no-verify")...)
 }

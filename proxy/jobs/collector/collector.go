@@ -39,8 +39,8 @@ const (
 )
 
 const (
-	// provisionalDays up to the anchor may still change, although the upstream calls them final.
-	provisionalDays = 2
+	// ProvisionalDays is how many of the last days up to the anchor may still change, although the upstream calls them final.
+	ProvisionalDays = 2
 	// maxCooldown is the longest cooldown that a run waits for. The upstream's load quota needs a quarter of an hour; its daily
 	// quota is left to the run of the next day.
 	maxCooldown = 20 * time.Minute

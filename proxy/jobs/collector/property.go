@@ -138,7 +138,7 @@ func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange)
 // day queries what is missing of a day. consistent is false when the answers contradict each other; then there is nothing to
 // archive. There is nothing to archive either of a day that the upstream does not show yet.
 func (r *run) day(ctx context.Context, p Property, g gap, byDay totals) (days []archive.Day, consistent bool, err error) {
-	final := g.day <= r.anchor-provisionalDays
+	final := g.day <= r.anchor-ProvisionalDays
 	total, shown := byDay[g.day]
 	switch {
 	case !shown && !final:

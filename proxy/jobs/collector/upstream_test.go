@@ -140,7 +140,7 @@ func (w *fakeUpstream) rows(site string, by translate.Dimension, day translate.D
 	return rows
 }
 
-func (w *fakeUpstream) isSettled(day translate.Date) bool { return day <= w.anchor()-provisionalDays }
+func (w *fakeUpstream) isSettled(day translate.Date) bool { return day <= w.anchor()-ProvisionalDays }
 
 // isShown reports whether the upstream shows the day, or never will.
 func (w *fakeUpstream) isShown(site string, day translate.Date) bool {

@@ -106,3 +106,8 @@ func YesNo(b bool) string {
 	}
 	return "no"
 }
+
+// Curl returns a request with an API key that can be pasted into a shell.
+func Curl(url, key string) string {
+	return fmt.Sprintf("curl -H 'Authorization: Bearer %s' '%s'", key, url)
+}

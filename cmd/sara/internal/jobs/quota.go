@@ -1,4 +1,4 @@
-package main
+package jobs
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"sara/translate"
 )
 
-// quotaOf returns the quota that all processes share: on Redis, or without one in the database.
-func quotaOf(store *sqlstore.Store, client redis.UniversalClient) inspector.Quota {
+// InspectionQuota returns the quota that all processes share: on Redis, or without it in the database.
+func InspectionQuota(store *sqlstore.Store, client redis.UniversalClient) inspector.Quota {
 	if client == nil {
 		return storedQuota{store}
 	}
@@ -28,7 +28,7 @@ func (q sharedQuota) Take(ctx context.Context, site string, day translate.Date) 
 	return q.counts.Take(ctx, site, int32(day))
 }
 
-// storedQuota counts the inspections of a day in the database. Of the minute the inspector takes care by itself.
+// storedQuota counts the inspections of a day in the database. The inspector itself limits those of a minute.
 type storedQuota struct{ store *sqlstore.Store }
 
 // Take implements inspector.Quota.

@@ -9,6 +9,7 @@ import (
 	"sara/archive"
 	"sara/archive/bucket"
 	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/demo"
 	"sara/cmd/sara/internal/settings"
 	"sara/translate"
 )
@@ -66,8 +67,8 @@ func TestThePastOfTheDemoIsWhatTheCollectorArchives(t *testing.T) {
 	c := newCLI(t).against(people)
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("workspace", "add", "Acme", "Web")
-	c.ok("connection", "add", "Web", "--name", "mine", "--credentials", c.path(portfolioConnection+".json"))
-	property := c.object(propertyMembers, "property", "add", "mine", siteArchived)
+	c.ok("connection", "add", "Web", "--name", "mine", "--credentials", c.path(demo.PortfolioConnection+".json"))
+	property := c.object(propertyMembers, "property", "add", "mine", demo.SiteArchived)
 
 	store, err := bucket.Open(t.TempDir())
 	if err != nil {
@@ -77,15 +78,15 @@ func TestThePastOfTheDemoIsWhatTheCollectorArchives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := newHistorian(people, made, time.Now)
+	h, err := demo.NewPast(people, made, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	days := translate.DateRange{Start: h.anchor - 4, End: h.anchor}
-	if err := h.archive(t.Context(), demoProperty{ID: c.id(property), GSCProperty: siteArchived}, days); err != nil {
+	days := translate.DateRange{Start: h.Anchor - 4, End: h.Anchor}
+	if err := h.Archive(t.Context(), demo.Property{ID: c.id(property), GSCProperty: demo.SiteArchived}, days); err != nil {
 		t.Fatal(err)
 	}
-	c.ok("collect", "--property", siteArchived, "--since", days.Start.String(), "--until", days.End.String())
+	c.ok("collect", "--property", demo.SiteArchived, "--since", days.Start.String(), "--until", days.End.String())
 	collected, err := backend.OpenArchive(settings.Archive{ArchiveURL: settings.LocalArchive(c.path("archive"))}, time.Now)
 	if err != nil {
 		t.Fatal(err)

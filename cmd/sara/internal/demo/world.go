@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -10,26 +10,26 @@ import (
 	"sara/translate"
 )
 
-// A demoWorld is what the demo prints when it is ready.
-type demoWorld struct {
-	BaseURL     string                  `json:"base_url"`
-	AdminURL    string                  `json:"admin_url"`
-	UpstreamURL string                  `json:"upstream_url"`
-	Keys        map[string]string       `json:"keys"`
-	Properties  map[string]demoProperty `json:"properties"`
+// A World is what the demo prints when it is ready.
+type World struct {
+	BaseURL     string              `json:"base_url"`
+	AdminURL    string              `json:"admin_url"`
+	UpstreamURL string              `json:"upstream_url"`
+	Keys        map[string]string   `json:"keys"`
+	Properties  map[string]Property `json:"properties"`
 
-	keyTable      []demoRow // for people, in this order
-	propertyTable []demoRow
+	keyTable      []row // for people, in this order
+	propertyTable []row
 }
 
-type demoProperty struct {
+type Property struct {
 	ID          string `json:"id"`
 	GSCProperty string `json:"gsc_property"`
 	Domain      string `json:"domain"`
 	Slug        string `json:"slug"`
 }
 
-type demoRow struct{ name, plan, about string }
+type row struct{ name, plan, about string }
 
 // The accounts. A plan limits the number of keys, so the keys with fewer scopes belong to an agency of their own.
 const (
@@ -68,15 +68,15 @@ func emailOf(account string) string {
 type seeder struct {
 	admin.Admin
 	issue admin.KeyOptions
-	cast  *cast
+	users *Users
 	now   time.Time
-	world *demoWorld
+	world *World
 }
 
 // seed fills an empty store with the demo world.
-func seed(ctx context.Context, r admin.Admin, issue admin.KeyOptions, cast *cast, now time.Time) (*demoWorld, error) {
-	s := seeder{Admin: r, issue: issue, cast: cast, now: now,
-		world: &demoWorld{Keys: make(map[string]string), Properties: make(map[string]demoProperty)}}
+func seed(ctx context.Context, r admin.Admin, issue admin.KeyOptions, users *Users, now time.Time) (*World, error) {
+	s := seeder{Admin: r, issue: issue, users: users, now: now,
+		world: &World{Keys: make(map[string]string), Properties: make(map[string]Property)}}
 	for _, step := range []func(context.Context) error{s.accounts, s.people, s.connections, s.properties, s.segments, s.annotations, s.keys} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -122,10 +122,10 @@ func (s *seeder) people(ctx context.Context) error {
 
 func (s *seeder) connections(ctx context.Context) error {
 	for _, c := range []struct{ name, workspace string }{
-		{shopConnection, shopWorkspace}, {portfolioConnection, portfolioWorkspace}, {partnerConnection, portfolioWorkspace},
-		{formerConnection, portfolioWorkspace}, {strangerConnection, strangerWorkspace},
+		{ShopConnection, shopWorkspace}, {PortfolioConnection, portfolioWorkspace}, {PartnerConnection, portfolioWorkspace},
+		{FormerConnection, portfolioWorkspace}, {StrangerConnection, strangerWorkspace},
 	} {
-		if _, _, err := s.asking(c.name).AddConnection(ctx, c.workspace, c.name, s.cast.credentials[c.name]); err != nil {
+		if _, _, err := s.asking(c.name).AddConnection(ctx, c.workspace, c.name, s.users.Credentials[c.name]); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (s *seeder) connections(ctx context.Context) error {
 
 // asking returns an Admin that verifies with Search Console, except for the revoked connection.
 func (s *seeder) asking(connection string) admin.Admin {
-	if connection == formerConnection {
+	if connection == FormerConnection {
 		return admin.Admin{Store: s.Store}
 	}
 	return s.Admin
@@ -145,14 +145,14 @@ func (s *seeder) properties(ctx context.Context) error {
 		name, connection, site, display, slug, about string
 		starred                                      bool
 	}{
-		{"main", shopConnection, siteMain, "Alder & Pine", "alder-and-pine", "brand terms, page groups, annotations, 36 months", true},
-		{"prefix", portfolioConnection, sitePrefix, "Harbor Coffee shop", "harbor-coffee", "a URL prefix", true},
-		{"archived", portfolioConnection, siteArchived, "Old Mill Bakery", "old-mill", "archived, 24 months", false},
-		{"disconnected", formerConnection, siteDisconnected, "Tidewater Tours", "tidewater", "its credentials were revoked, 24 months", false},
-		{"fresh", portfolioConnection, siteFresh, "Sundial Studio", "sundial", "three weeks old", false},
-		{"twin_a", portfolioConnection, siteTwin, "Fern & Field", "fern-and-field", "the same domain, connected twice", false},
-		{"twin_b", partnerConnection, siteTwin, "Fern & Field (partner)", "fern-and-field-partner", "the same domain, connected twice", false},
-		{"foreign", strangerConnection, siteForeign, "Quiet Harbor", "quiet-harbor", "another account's: no key above reaches it", false},
+		{"main", ShopConnection, SiteMain, "Alder & Pine", "alder-and-pine", "brand terms, page groups, annotations, 36 months", true},
+		{"prefix", PortfolioConnection, SitePrefix, "Harbor Coffee shop", "harbor-coffee", "a URL prefix", true},
+		{"archived", PortfolioConnection, SiteArchived, "Old Mill Bakery", "old-mill", "archived, 24 months", false},
+		{"disconnected", FormerConnection, SiteDisconnected, "Tidewater Tours", "tidewater", "its credentials were revoked, 24 months", false},
+		{"fresh", PortfolioConnection, SiteFresh, "Sundial Studio", "sundial", "three weeks old", false},
+		{"twin_a", PortfolioConnection, SiteTwin, "Fern & Field", "fern-and-field", "the same domain, connected twice", false},
+		{"twin_b", PartnerConnection, SiteTwin, "Fern & Field (partner)", "fern-and-field-partner", "the same domain, connected twice", false},
+		{"foreign", StrangerConnection, SiteForeign, "Quiet Harbor", "quiet-harbor", "another account's: no key above reaches it", false},
 	} {
 		added, err := s.asking(p.connection).AddProperty(ctx, sqlstore.PropertySpec{
 			Connection: p.connection, Site: p.site, DisplayName: p.display, Slug: p.slug})
@@ -162,8 +162,8 @@ func (s *seeder) properties(ctx context.Context) error {
 		if _, err := s.Store.SetStarred(ctx, added.ID, p.starred); err != nil {
 			return err
 		}
-		s.world.Properties[p.name] = demoProperty{ID: added.ID, GSCProperty: added.Site, Domain: added.Host, Slug: added.Slug}
-		s.world.propertyTable = append(s.world.propertyTable, demoRow{name: p.name, about: p.about})
+		s.world.Properties[p.name] = Property{ID: added.ID, GSCProperty: added.Site, Domain: added.Host, Slug: added.Slug}
+		s.world.propertyTable = append(s.world.propertyTable, row{name: p.name, about: p.about})
 	}
 	_, err := s.Store.SetArchived(ctx, s.world.Properties["archived"].ID, true)
 	return err
@@ -240,7 +240,7 @@ func (s *seeder) keys(ctx context.Context) error {
 			}
 		}
 		s.world.Keys[k.name] = text
-		s.world.keyTable = append(s.world.keyTable, demoRow{name: k.name, plan: k.plan, about: k.about})
+		s.world.keyTable = append(s.world.keyTable, row{name: k.name, plan: k.plan, about: k.about})
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 
 	"sara/archive"
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/jobs"
+	"sara/proxy/jobs/collector"
 	"sara/proxy/upstream/gscsim"
 	"sara/translate"
 )
@@ -20,45 +22,46 @@ const (
 	otherMonths = 24
 )
 
-// A historian fills the archive of a demo world with what the collector would have archived.
-type historian struct {
-	past    *gscsim.Server // the simulated Search Console with a longer retention
-	history *archive.History
-	anchor  translate.Date
-	now     func() time.Time
+// A Past fills the archive of a demo world with what the collector would have archived.
+type Past struct {
+	simulator *gscsim.Server // the simulated Search Console with a longer retention
+	history   *archive.History
+	Anchor    translate.Date // the last day of the past
+	now       func() time.Time
 }
 
 // seedPast archives a world's past, index coverage included.
-func seedPast(ctx context.Context, cast *cast, world *demoWorld, source *searchConsole, history *archive.History, now func() time.Time) error {
-	h, err := newHistorian(cast, history, now)
+func seedPast(ctx context.Context, users *Users, world *World, source *jobs.Source, history *archive.History, now func() time.Time) error {
+	p, err := NewPast(users, history, now)
 	if err != nil {
 		return err
 	}
-	if err := h.fill(ctx, world, source.store); err != nil {
+	if err := p.fill(ctx, world, source.Store); err != nil {
 		return fmt.Errorf("seed the archive of the demo world: %w", err)
 	}
-	if err := h.index(ctx, world, source, history); err != nil {
+	if err := p.index(ctx, world, source, history); err != nil {
 		return fmt.Errorf("seed the index coverage of the demo world: %w", err)
 	}
 	return nil
 }
 
-func newHistorian(cast *cast, history *archive.History, now func() time.Time) (*historian, error) {
+// NewPast returns the past of the users' sites, to be archived in history.
+func NewPast(users *Users, history *archive.History, now func() time.Time) (*Past, error) {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
 		return nil, err
 	}
-	config := cast.simulation(now)
+	config := users.Simulation(now)
 	config.RetentionMonths = mainMonths + 1
-	return &historian{past: gscsim.New(config), history: history, anchor: calendar.Anchor(now()), now: now}, nil
+	return &Past{simulator: gscsim.New(config), history: history, Anchor: calendar.Anchor(now()), now: now}, nil
 }
 
 // archived returns the archived days of a demo property; ok is false if it has none.
-func (h *historian) archived(property string) (translate.DateRange, bool) {
-	lastMonth := h.anchor - translate.Date(h.anchor.Time().Day())
+func (p *Past) archived(property string) (translate.DateRange, bool) {
+	lastMonth := p.Anchor - translate.Date(p.Anchor.Time().Day())
 	switch property {
 	case "main":
-		return translate.DateRange{Start: translate.NewWindow(h.anchor, mainMonths).Earliest, End: h.anchor}, true
+		return translate.DateRange{Start: translate.NewWindow(p.Anchor, mainMonths).Earliest, End: p.Anchor}, true
 	case "archived", "disconnected":
 		return translate.DateRange{Start: (lastMonth + 1).AddMonths(-otherMonths), End: lastMonth}, true
 	}
@@ -66,16 +69,16 @@ func (h *historian) archived(property string) (translate.DateRange, bool) {
 }
 
 // fill archives the past of a world, and records in the database which days are archived.
-func (h *historian) fill(ctx context.Context, world *demoWorld, store *sqlstore.Store) error {
+func (p *Past) fill(ctx context.Context, world *World, store *sqlstore.Store) error {
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // some of them wait for the disk
 	for name, property := range world.Properties {
-		days, ok := h.archived(name)
+		days, ok := p.archived(name)
 		for first := days.Start; ok && first <= days.End; {
 			year, month, _ := first.Time().Date()
 			next := translate.NewDate(year, month+1, 1)
 			part := translate.DateRange{Start: first, End: min(next-1, days.End)}
-			group.Go(func() error { return h.archive(within, property, part) })
+			group.Go(func() error { return p.Archive(within, property, part) })
 			first = next
 		}
 	}
@@ -83,10 +86,10 @@ func (h *historian) fill(ctx context.Context, world *demoWorld, store *sqlstore.
 		return err
 	}
 	for name, property := range world.Properties {
-		if _, ok := h.archived(name); !ok {
+		if _, ok := p.archived(name); !ok {
 			continue
 		}
-		if err := h.note(ctx, store, property.ID); err != nil {
+		if err := p.note(ctx, store, property.ID); err != nil {
 			return err
 		}
 	}
@@ -94,18 +97,18 @@ func (h *historian) fill(ctx context.Context, world *demoWorld, store *sqlstore.
 }
 
 // note records the archived days of a property like a run that found nothing more to collect.
-func (h *historian) note(ctx context.Context, store *sqlstore.Store, property string) error {
-	state, err := noteArchivedDays(ctx, store, h.history, property)
-	if err != nil || state.Last == nil || *state.Last < h.anchor {
+func (p *Past) note(ctx context.Context, store *sqlstore.Store, property string) error {
+	state, err := jobs.RecordArchivedDays(ctx, store, p.history, property)
+	if err != nil || state.Last == nil || *state.Last < p.Anchor {
 		return err
 	}
-	now := h.now()
+	now := p.now()
 	state.CollectedAt = &now
 	return store.SaveArchiveState(ctx, state)
 }
 
-// archive sends the collector's queries about days of a property, and archives the answers as it does.
-func (h *historian) archive(ctx context.Context, property demoProperty, days translate.DateRange) error {
+// Archive sends the collector's queries about days of a property, and archives the answers as it does.
+func (p *Past) Archive(ctx context.Context, property Property, days translate.DateRange) error {
 	var requests [][]byte
 	var archived []archive.Day
 	for day := days.Start; day <= days.End; day++ {
@@ -115,10 +118,10 @@ func (h *historian) archive(ctx context.Context, property demoProperty, days tra
 				question = translate.SeriesQuery(property.GSCProperty, translate.DateRange{Start: day, End: day}, nil)
 			}
 			requests = append(requests, question.Body())
-			archived = append(archived, archive.Day{Date: day, Dimension: by, Final: day <= h.anchor-(dailyDays-1)})
+			archived = append(archived, archive.Day{Date: day, Dimension: by, Final: day <= p.Anchor-collector.ProvisionalDays})
 		}
 	}
-	answers, err := h.past.Answers(ctx, property.GSCProperty, requests...)
+	answers, err := p.simulator.Answers(ctx, property.GSCProperty, requests...)
 	if err != nil {
 		return err
 	}
@@ -127,5 +130,5 @@ func (h *historian) archive(ctx context.Context, property demoProperty, days tra
 			return fmt.Errorf("%s on %s: %w", property.GSCProperty, archived[i].Date, err)
 		}
 	}
-	return h.history.Merge(ctx, property.ID, archived)
+	return p.history.Merge(ctx, property.ID, archived)
 }

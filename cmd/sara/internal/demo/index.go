@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"sara/archive"
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/jobs"
 	"sara/proxy/jobs/inspector"
 	"sara/proxy/jobs/schedule"
 	"sara/proxy/jobs/sitemap"
@@ -18,24 +19,24 @@ import (
 const trendDays = 365
 
 // index discovers and inspects the URLs of the main property, and adds the past that its trend shows.
-func (h *historian) index(ctx context.Context, world *demoWorld, source *searchConsole, history *archive.History) error {
+func (p *Past) index(ctx context.Context, world *World, source *jobs.Source, history *archive.History) error {
 	main := world.Properties["main"]
-	properties, err := source.inspectable(ctx)
+	properties, err := source.Inspectable(ctx)
 	if err != nil {
 		return err
 	}
-	for _, p := range properties {
-		if p.PropertyID == main.ID {
-			if err := h.inspect(ctx, p, source, history); err != nil {
+	for _, property := range properties {
+		if property.PropertyID == main.ID {
+			if err := p.inspect(ctx, property, source, history); err != nil {
 				return err
 			}
 		}
 	}
-	return h.indexPast(ctx, main, source.store)
+	return p.indexPast(ctx, main, source.Store)
 }
 
 // indexPast adds a row to the trend for each of the last days but today.
-func (h *historian) indexPast(ctx context.Context, property demoProperty, store *sqlstore.Store) error {
+func (p *Past) indexPast(ctx context.Context, property Property, store *sqlstore.Store) error {
 	tracked, err := store.TrackedURLs(ctx, property.ID)
 	if err != nil {
 		return err
@@ -48,9 +49,9 @@ func (h *historian) indexPast(ctx context.Context, property demoProperty, store 
 	if err != nil {
 		return err
 	}
-	today := calendar.Day(h.now())
+	today := calendar.Day(p.now())
 	for day := today - trendDays + 1; day < today; day++ {
-		if err := store.SaveIndexDay(ctx, property.ID, h.indexDay(property.GSCProperty, known, day, calendar.Start(day))); err != nil {
+		if err := store.SaveIndexDay(ctx, property.ID, p.indexDay(property.GSCProperty, known, day, calendar.Start(day))); err != nil {
 			return err
 		}
 	}
@@ -58,19 +59,19 @@ func (h *historian) indexPast(ctx context.Context, property demoProperty, store 
 }
 
 // inspect runs the inspector once, unthrottled, and reads sitemaps from the simulated web, because the demo's hosts do not exist.
-func (h *historian) inspect(ctx context.Context, p inspector.Property, source *searchConsole, history *archive.History) error {
+func (p *Past) inspect(ctx context.Context, property inspector.Property, source *jobs.Source, history *archive.History) error {
 	const perMinute = 1_000_000
-	sitemaps, err := sitemap.New(sitemap.Config{Transport: h.past.Web()})
+	sitemaps, err := sitemap.New(sitemap.Config{Transport: p.simulator.Web()})
 	if err != nil {
 		return err
 	}
-	work, err := inspector.New(inspector.Config{Store: source.store, Gateway: source.gateway, Sitemaps: sitemaps, Quota: storedQuota{source.store},
-		Leases: source.store, Holder: uuid.NewString(), History: history,
-		RunConfig: schedule.RunConfig{Now: h.now, Total: perMinute}, PerSite: perMinute})
+	work, err := inspector.New(inspector.Config{Store: source.Store, Gateway: source.Gateway, Sitemaps: sitemaps, Quota: jobs.InspectionQuota(source.Store, nil),
+		Leases: source.Store, Holder: uuid.NewString(), History: history,
+		RunConfig: schedule.RunConfig{Now: p.now, Total: perMinute}, PerSite: perMinute})
 	if err != nil {
 		return err
 	}
-	results, err := work.Inspect(ctx, []inspector.Property{p}, inspector.Options{})
+	results, err := work.Inspect(ctx, []inspector.Property{property}, inspector.Options{})
 	if err == nil {
 		err = results[0].Err
 	}
@@ -78,9 +79,9 @@ func (h *historian) inspect(ctx context.Context, p inspector.Property, source *s
 }
 
 // indexDay returns the counts that inspections of the known URLs would have found on a day.
-func (h *historian) indexDay(site string, known map[string]bool, day translate.Date, at time.Time) sqlstore.IndexDay {
+func (p *Past) indexDay(site string, known map[string]bool, day translate.Date, at time.Time) sqlstore.IndexDay {
 	counts := make(map[translate.Bucket]int)
-	for _, page := range h.past.Coverage(site, at) {
+	for _, page := range p.simulator.Coverage(site, at) {
 		if known[page.URL] {
 			bucket, _ := translate.BucketOf(page.CoverageState)
 			counts[bucket]++

@@ -1,0 +1,181 @@
+// Package demo is the demo world: the users and sites of a simulated Search Console, and the accounts, keys, properties, years of
+// history and index coverage of the service in front of it. Only this package and tests use the simulator; the service is the same
+// as in production.
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sara/cmd/sara/internal/admin"
+	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/jobs"
+	"sara/cmd/sara/internal/service"
+	"sara/cmd/sara/internal/settings"
+	"sara/cmd/sara/internal/status"
+	"sara/policy"
+	"sara/proxy"
+	"sara/proxy/upstream"
+	"sara/proxy/upstream/gscsim"
+)
+
+// Options of a demo.
+type Options struct {
+	Listeners
+	LogLevel settings.Level
+	Version  string // of the build
+	JSON     bool   // print the world as one line of JSON
+}
+
+// Listeners of a demo. They stay the caller's to close.
+type Listeners struct {
+	Public, Upstream, Admin net.Listener
+}
+
+// cacheBytes exceeds the size of all answers of the demo world.
+const cacheBytes = 64 << 20
+
+// Run seeds the demo world in a temporary folder, serves it until ctx ends, and removes it.
+func Run(ctx context.Context, con *console.Console, o Options) (err error) {
+	folder, err := os.MkdirTemp("", "sara-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	users, err := NewUsers(con.Now(), settings.LocalURL(o.Upstream.Addr().String()))
+	if err != nil {
+		return err
+	}
+	simulator := &http.Server{Handler: gscsim.New(users.Simulation(con.Now)), ReadHeaderTimeout: 5 * time.Second}
+	simulated := make(chan error, 1)
+	go func() { simulated <- simulator.Serve(o.Upstream) }()
+	defer func() {
+		err = errors.Join(err, simulator.Close())
+		if served := <-simulated; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
+	}()
+	return o.serve(ctx, con, folder, users)
+}
+
+// serve seeds the world in an empty folder, and serves it like the command serve.
+func (o *Options) serve(ctx context.Context, con *console.Console, folder string, users *Users) (err error) {
+	log := service.OpenLogs(con.Stderr, settings.Log{LogLevel: o.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return err
+	}
+	store, err := backend.OpenDatabase(ctx, settings.Store{DatabaseURL: settings.SQLite(filepath.Join(folder, "sara.db")), SecretKey: settings.SecretKey{Key: secret}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	registry := service.NewRegistry()
+	gateway, err := upstream.New(upstream.Config{BaseURL: users.URL, TokenURL: users.URL + "/token", Connections: store, Log: log.Logger, Registerer: registry})
+	if err != nil {
+		return err
+	}
+	defer gateway.Close()
+	issue := admin.KeyOptions{Prefix: "sara", Plans: policy.DefaultPlans()}
+	world, err := seed(ctx, admin.Admin{Store: store, Upstream: gateway}, issue, users, con.Now())
+	if err != nil {
+		return fmt.Errorf("seed the demo world: %w", err)
+	}
+	history, err := backend.OpenArchive(settings.Archive{ArchiveURL: settings.LocalArchive(filepath.Join(folder, "archive"))}, con.Now)
+	if err != nil {
+		return err
+	}
+	source := &jobs.Source{Gateway: gateway, Store: store, Plans: issue.Plans}
+	if err := seedPast(ctx, users, world, source, history, con.Now); err != nil {
+		return err
+	}
+	world.BaseURL, world.AdminURL, world.UpstreamURL = settings.LocalURL(o.Public.Addr().String()), settings.LocalURL(o.Admin.Addr().String()), users.URL
+	budgets, err := service.MemoryBudgets(ctx, store, log.Logger, con.Now)
+	if err != nil {
+		return err
+	}
+	defer budgets.Close()
+	config := proxy.Config{
+		Store: store, Upstream: gateway, Plans: issue.Plans, Budget: budgets.Budget,
+		History: history, CacheBytes: cacheBytes, KeyPrefix: issue.Prefix, BaseURL: world.BaseURL,
+		Version: o.Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
+	}
+	if err := status.Register(config); err != nil {
+		return err
+	}
+	server, err := proxy.New(config)
+	if err != nil {
+		return err
+	}
+	s := service.Service{Server: server, Public: o.Public, Admin: o.Admin, Log: log.Logger}
+	return s.Run(ctx, func(ctx context.Context) error { return o.announce(ctx, con, world) })
+}
+
+// announce prints that the demo is ready, after its first request.
+func (o *Options) announce(ctx context.Context, con *console.Console, world *World) error {
+	if err := world.meetDisconnected(ctx); err != nil {
+		return err
+	}
+	if o.JSON {
+		return console.PrintJSON(con.Stdout, world)
+	}
+	return world.print(con.Stdout)
+}
+
+// meetDisconnected requests figures of the property with revoked credentials, so that the service notices.
+func (w *World) meetDisconnected(ctx context.Context) error {
+	address := w.BaseURL + "/v1/properties/" + w.Properties["disconnected"].ID + "/summary"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+w.Keys["performance_only"])
+	request.Close = true
+	client := http.Client{Transport: &http.Transport{}} // ignore proxies of the environment
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("make the first request: %w", err)
+	}
+	return response.Body.Close()
+}
+
+// print writes the world for people.
+func (w *World) print(out io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "A demo world with a simulated Search Console. It is gone when you stop it (Ctrl-C).\n\n"+
+		"listening on %s\nadmin listening on %s\nsimulated Search Console on %s\n\n", w.BaseURL, w.AdminURL, w.UpstreamURL)
+	var keys, properties [][]string
+	for _, k := range w.keyTable {
+		keys = append(keys, []string{k.name, k.plan, w.Keys[k.name], k.about})
+	}
+	for _, p := range w.propertyTable {
+		property := w.Properties[p.name]
+		properties = append(properties, []string{p.name, property.GSCProperty, property.Slug, property.ID, p.about})
+	}
+	if err := errors.Join(console.PrintTable(&text, []string{"KEY", "PLAN", "VALUE", ""}, keys), writeLine(&text),
+		console.PrintTable(&text, []string{"PROPERTY", "GSC PROPERTY", "SLUG", "ID", ""}, properties)); err != nil {
+		return err
+	}
+	main := w.BaseURL + "/v1/properties/" + w.Properties["main"].Slug
+	fmt.Fprintf(&text, "\nTry:\n\n%s\n%s\n%s\n", console.Curl(w.BaseURL+"/v1/me", w.Keys["pro"]),
+		console.Curl(main+"/summary?date_range=last_28d&compare=previous_period", w.Keys["pro"]),
+		console.Curl(main+"/queries?limit=5&filters="+url.QueryEscape(`[{"dimension":"brand","operator":"equals","value":"non-brand"}]`), w.Keys["pro"]))
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+func writeLine(w io.Writer) error {
+	_, err := fmt.Fprintln(w)
+	return err
+}

@@ -1,0 +1,89 @@
+package demo
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"fmt"
+	"time"
+
+	"sara/proxy/upstream/gscsim"
+)
+
+// Users are the users of the simulated Search Console, and the credential files that connect them.
+type Users struct {
+	URL         string // of the simulator
+	users       []gscsim.User
+	Credentials map[string][]byte // by the connection's name
+}
+
+// The sites of the demo world. Their hosts cannot exist, because the domain example is reserved.
+const (
+	SiteMain         = "sc-domain:alderandpine.example"
+	SitePrefix       = "https://www.harborcoffee.example/shop/"
+	SiteArchived     = "sc-domain:oldmillbakery.example"
+	SiteDisconnected = "sc-domain:tidewatertours.example"
+	SiteFresh        = "sc-domain:sundialstudio.example"
+	SiteTwin         = "sc-domain:fernandfield.example"
+	SiteForeign      = "sc-domain:quietharbor.example"
+	SiteUnverified   = "https://staging.harborcoffee.example/" // listed, but never connected
+)
+
+// The connections of the demo world: two service accounts, three people who consented.
+const (
+	ShopConnection      = "alder-and-pine"
+	PortfolioConnection = "portfolio"
+	PartnerConnection   = "partner"
+	FormerConnection    = "former-owner"
+	StrangerConnection  = "quiet-harbor"
+)
+
+// NewUsers returns the users of a simulator at a URL.
+func NewUsers(now time.Time, url string) (*Users, error) {
+	c := &Users{URL: url, Credentials: make(map[string][]byte)}
+	if err := c.addServiceAccount(ShopConnection, "search-reader@alder-and-pine.iam.gserviceaccount.com",
+		gscsim.Site{URL: SiteMain, Brand: "alder"}); err != nil {
+		return nil, err
+	}
+	if err := c.addServiceAccount(PartnerConnection, "reports@fern-partner.iam.gserviceaccount.com",
+		gscsim.Site{URL: SiteTwin, Permission: gscsim.RestrictedUser}); err != nil {
+		return nil, err
+	}
+	firstDay := now.UTC().AddDate(0, 0, -21).Format(time.DateOnly)
+	if err := c.AddPerson(PortfolioConnection, false,
+		gscsim.Site{URL: SitePrefix, Permission: gscsim.FullUser}, gscsim.Site{URL: SiteArchived, Queries: 400, Pages: 150},
+		gscsim.Site{URL: SiteFresh, FirstDay: firstDay}, gscsim.Site{URL: SiteTwin},
+		gscsim.Site{URL: SiteUnverified, Permission: gscsim.UnverifiedUser}); err != nil {
+		return nil, err
+	}
+	if err := c.AddPerson(FormerConnection, true, gscsim.Site{URL: SiteDisconnected, Queries: 400, Pages: 150}); err != nil {
+		return nil, err
+	}
+	return c, c.AddPerson(StrangerConnection, false, gscsim.Site{URL: SiteForeign})
+}
+
+func (c *Users) addServiceAccount(connection, email string, sites ...gscsim.Site) error {
+	const bits = 2048
+	key, err := rsa.GenerateKey(rand.Reader, bits)
+	if err != nil {
+		return fmt.Errorf("make the key of %s: %w", email, err)
+	}
+	user := gscsim.User{Email: email, PublicKey: &key.PublicKey, Sites: sites}
+	c.users = append(c.users, user)
+	c.Credentials[connection], err = user.ServiceAccountJSON(key, c.URL+"/token")
+	return err
+}
+
+// AddPerson adds a person who consented, with authorized_user credentials under the connection's name.
+func (c *Users) AddPerson(connection string, revoked bool, sites ...gscsim.Site) (err error) {
+	user := gscsim.User{Email: connection, ClientID: connection + ".apps.googleusercontent.com", ClientSecret: "GOCSPX-" + rand.Text(),
+		RefreshToken: "1//" + rand.Text(), Revoked: revoked, Sites: sites}
+	c.users = append(c.users, user)
+	c.Credentials[connection], err = user.AuthorizedUserJSON()
+	return err
+}
+
+// Simulation returns the configuration of the simulator.
+func (c *Users) Simulation(now func() time.Time) gscsim.Config {
+	const seed = 20
+	return gscsim.Config{Seed: seed, Now: now, Users: c.users}
+}

@@ -1,0 +1,31 @@
+package jobs
+
+import (
+	"context"
+
+	"sara/archive"
+	"sara/archive/sqlstore"
+)
+
+// RecordArchivedDays records in the store which days of a property are archived: listing properties shows them without reading
+// the archive.
+func RecordArchivedDays(ctx context.Context, store *sqlstore.Store, history *archive.History, property string) (sqlstore.ArchiveState, error) {
+	inventory, err := history.Days(ctx, property)
+	if err != nil {
+		return sqlstore.ArchiveState{}, err
+	}
+	state, _, err := store.ArchiveState(ctx, property)
+	if err != nil {
+		return state, err
+	}
+	state.PropertyID, state.First, state.Last = property, nil, nil
+	for _, c := range inventory {
+		if state.First == nil || c.First < *state.First {
+			state.First = &c.First
+		}
+		if state.Last == nil || c.Last > *state.Last {
+			state.Last = &c.Last
+		}
+	}
+	return state, store.SaveArchiveState(ctx, state)
+}

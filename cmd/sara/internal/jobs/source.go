@@ -1,0 +1,67 @@
+// Package jobs connects the background jobs of package proxy/jobs to what serve and the commands have open: the gateway, the
+// store that lists the properties, and the quotas that processes share.
+package jobs
+
+import (
+	"context"
+	"slices"
+
+	"sara/archive/sqlstore"
+	"sara/policy"
+	"sara/proxy/jobs/collector"
+	"sara/proxy/jobs/inspector"
+	"sara/proxy/upstream"
+)
+
+// A Source is what both jobs work with: the gateway, and the store that lists the properties.
+type Source struct {
+	Gateway *upstream.Gateway
+	Store   *sqlstore.Store
+	Plans   policy.Plans
+}
+
+// target returns what the gateway needs to know of a property.
+func target(p sqlstore.Property) upstream.Target {
+	return upstream.Target{PropertyID: p.ID, Site: p.Site, ConnectionID: p.Connection.ID, Revision: p.Connection.Revision,
+		Healthy: p.Connection.Healthy, AccessNote: p.AccessNote}
+}
+
+// Collectable returns all properties for the collector.
+func (s *Source) Collectable(ctx context.Context) ([]collector.Property, error) {
+	listed, err := s.Store.ArchivableProperties(ctx)
+	if err != nil {
+		return nil, err
+	}
+	properties := make([]collector.Property, len(listed))
+	for i, p := range listed {
+		properties[i] = collector.Property{Target: target(p.Property), RetentionMonths: s.Plans[p.Plan].RetentionMonths,
+			Archived: p.Archived, State: p.State}
+	}
+	return properties, nil
+}
+
+// Inspectable returns all properties for the inspector.
+func (s *Source) Inspectable(ctx context.Context) ([]inspector.Property, error) {
+	listed, err := s.Store.InspectableProperties(ctx)
+	if err != nil {
+		return nil, err
+	}
+	properties := make([]inspector.Property, len(listed))
+	for i, p := range listed {
+		properties[i] = inspector.Property{Target: target(p.Property), MaxURLs: s.Plans[p.Plan].InspectedURLsPerProperty,
+			Archived: p.Archived, State: p.Index}
+	}
+	return properties, nil
+}
+
+// Only returns the property that a reference names, or all properties without a reference.
+func Only[P any](ctx context.Context, store *sqlstore.Store, reference string, properties []P, id func(P) string) ([]P, error) {
+	if reference == "" {
+		return properties, nil
+	}
+	chosen, err := store.Property(ctx, reference)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(properties, func(p P) bool { return id(p) != chosen.ID }), nil
+}
