@@ -191,7 +191,7 @@ func TestCheckOpensTheStoredCredentials(t *testing.T) {
 	c.ok("serve", "--check")
 	const another = "YW5vdGhlci1rZXktb2YtdGhpcnR5LXR3by1ieXRlcyE="
 	for _, check := range [][]string{{"serve", "--check"}, {"serve"}} { // serving stops at once: it would answer for nothing
-		c.fails(exitError, append(check, "--secret-key", another, "--log-level", "error"), `SARA_SECRET_KEY (--secret-key): connection "mine": `, "does not open")
+		c.fails(exitError, append(check, "--secret-key", another, "--log-level", "error"), `SARA_SECRET_KEY (--secret-key): connection "mine": `, "does not decrypt")
 	}
 	c.env = append(c.env, "SARA_SECRET_KEY=")
 	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key: set it to the key that the credentials were stored with, not to a new one")
