@@ -23,7 +23,7 @@ type budgets struct {
 	endDay   func(t *testing.T, accountID string)
 }
 
-func (c *budgets) any() Budget { return c.replicas[0] }
+func (c *budgets) first() Budget { return c.replicas[0] }
 
 // generousPlan refuses nothing; each test lowers the limits that it is about.
 func generousPlan() Plan {
@@ -162,14 +162,14 @@ func ceilings(limit int) []struct {
 func testChargesAllOrNothing(t *testing.T, c *budgets, id string) {
 	for i, ceiling := range ceilings(3) {
 		account := id + strconv.Itoa(i)
-		admitted, refusal := admitN(c.any(), 8, account, account+"key", ceiling.plan)
+		admitted, refusal := admitN(c.first(), 8, account, account+"key", ceiling.plan)
 		if admitted != 3 {
 			t.Errorf("ceiling %d: admitted %d of 3", ceiling.ceiling, admitted)
 		}
 		wantRefusal(t, refusal, ceiling.ceiling, 3, ceiling.most)
 		wantCounts(t, c, account, 3, 3, 0)
 		// A cached refusal of the hour or the day ends when the limit is raised. The minute's bucket is still empty.
-		if more, _ := admitN(c.any(), 1, account, account+"key", ceilings(10)[i].plan); ceiling.ceiling != KeyMinute && more != 1 {
+		if more, _ := admitN(c.first(), 1, account, account+"key", ceilings(10)[i].plan); ceiling.ceiling != KeyMinute && more != 1 {
 			t.Errorf("ceiling %d: still refuses after the limit was raised", ceiling.ceiling)
 		}
 	}
@@ -178,11 +178,11 @@ func testChargesAllOrNothing(t *testing.T, c *budgets, id string) {
 func testReportsLongestCeiling(t *testing.T, c *budgets, id string) {
 	plan := generousPlan()
 	plan.RequestsPerMinutePerKey, plan.RequestsPerHour = 2, 2
-	_, refusal := admitN(c.any(), 3, id, id+"key", plan)
+	_, refusal := admitN(c.first(), 3, id, id+"key", plan)
 	wantRefusal(t, refusal, AccountHour, 2, time.Hour)
 	plan.RequestsPerDay = 2
 	other := id + "day"
-	_, refusal = admitN(c.any(), 3, other, other+"key", plan)
+	_, refusal = admitN(c.first(), 3, other, other+"key", plan)
 	wantRefusal(t, refusal, AccountDay, 2, 24*time.Hour)
 }
 
@@ -239,10 +239,10 @@ func testExactLiveCalls(t *testing.T, c *budgets, id string) {
 func testKeysShareHourAndDay(t *testing.T, c *budgets, id string) {
 	plan := generousPlan()
 	plan.RequestsPerMinutePerKey, plan.RequestsPerHour = 3, 5
-	if admitted, refusal := admitN(c.any(), 4, id, id+"key1", plan); admitted != 3 || refusal.Ceiling != KeyMinute {
+	if admitted, refusal := admitN(c.first(), 4, id, id+"key1", plan); admitted != 3 || refusal.Ceiling != KeyMinute {
 		t.Errorf("the first key: admitted %d, then %+v", admitted, refusal)
 	}
-	if admitted, refusal := admitN(c.any(), 4, id, id+"key2", plan); admitted != 2 || refusal.Ceiling != AccountHour {
+	if admitted, refusal := admitN(c.first(), 4, id, id+"key2", plan); admitted != 2 || refusal.Ceiling != AccountHour {
 		t.Errorf("the second key: admitted %d, then %+v", admitted, refusal)
 	}
 	wantCounts(t, c, id, 5, 5, 0)
@@ -251,12 +251,12 @@ func testKeysShareHourAndDay(t *testing.T, c *budgets, id string) {
 func testUsage(t *testing.T, c *budgets, id string) {
 	ctx := t.Context()
 	for i := 1; i <= 3; i++ {
-		usage, _ := c.any().Admit(ctx, id, id+"key", generousPlan())
+		usage, _ := c.first().Admit(ctx, id, id+"key", generousPlan())
 		if usage.RequestsThisHour != i || usage.RequestsToday != i {
 			t.Errorf("request %d: usage %+v", i, usage)
 		}
 	}
-	if refusal := c.any().ChargeLiveCalls(ctx, id, id+"property", 2, generousPlan()); refusal != nil {
+	if refusal := c.first().ChargeLiveCalls(ctx, id, id+"property", 2, generousPlan()); refusal != nil {
 		t.Errorf("refused: %+v", refusal)
 	}
 	for _, replica := range c.replicas {
@@ -269,7 +269,7 @@ func testUsage(t *testing.T, c *budgets, id string) {
 	}
 	plan := generousPlan()
 	plan.RequestsPerDay = 3
-	usage, refusal := c.any().Admit(ctx, id, id+"key", plan)
+	usage, refusal := c.first().Admit(ctx, id, id+"key", plan)
 	if refusal == nil || usage.RequestsToday != 3 || usage.CallsToday != 2 {
 		t.Errorf("refused request: usage %+v", usage)
 	}
@@ -280,14 +280,14 @@ func testHourResets(t *testing.T, c *budgets, id string) {
 	plan := generousPlan()
 	plan.RequestsPerHour = 3
 	ctx := t.Context()
-	admitN(c.any(), 4, id, id+"key", plan)
-	_ = c.any().ChargeLiveCalls(ctx, id, id+"property", 1, plan)
+	admitN(c.first(), 4, id, id+"key", plan)
+	_ = c.first().ChargeLiveCalls(ctx, id, id+"property", 1, plan)
 	c.endHour(t, id)
-	usage := c.any().Usage(ctx, id)
+	usage := c.first().Usage(ctx, id)
 	if usage.RequestsThisHour != 0 || usage.RequestsToday != 3 || usage.CallsToday != 1 {
 		t.Errorf("after the hour: %+v", usage)
 	}
-	if admitted, _ := admitN(c.any(), 4, id, id+"key", plan); admitted != 3 {
+	if admitted, _ := admitN(c.first(), 4, id, id+"key", plan); admitted != 3 {
 		t.Errorf("admitted %d of 3 in the next hour", admitted)
 	}
 	wantCounts(t, c, id, 3, 6, 1)
@@ -297,17 +297,17 @@ func testDayResets(t *testing.T, c *budgets, id string) {
 	plan := generousPlan()
 	plan.RequestsPerDay, plan.SearchConsoleCallsPerDay = 3, 2
 	ctx := t.Context()
-	admitN(c.any(), 4, id, id+"key", plan)
-	_ = c.any().ChargeLiveCalls(ctx, id, id+"property", 2, plan)
-	wantRefusal(t, c.any().ChargeLiveCalls(ctx, id, id+"property", 1, plan), AccountCalls, 2, 24*time.Hour)
+	admitN(c.first(), 4, id, id+"key", plan)
+	_ = c.first().ChargeLiveCalls(ctx, id, id+"property", 2, plan)
+	wantRefusal(t, c.first().ChargeLiveCalls(ctx, id, id+"property", 1, plan), AccountCalls, 2, 24*time.Hour)
 	c.endDay(t, id)
-	if usage := c.any().Usage(ctx, id); usage.RequestsThisHour != 0 || usage.RequestsToday != 0 || usage.CallsToday != 0 {
+	if usage := c.first().Usage(ctx, id); usage.RequestsThisHour != 0 || usage.RequestsToday != 0 || usage.CallsToday != 0 {
 		t.Errorf("after midnight: %+v", usage)
 	}
-	if admitted, _ := admitN(c.any(), 4, id, id+"key", plan); admitted != 3 {
+	if admitted, _ := admitN(c.first(), 4, id, id+"key", plan); admitted != 3 {
 		t.Errorf("admitted %d of 3 on the next day", admitted)
 	}
-	if refusal := c.any().ChargeLiveCalls(ctx, id, id+"property", 2, plan); refusal != nil {
+	if refusal := c.first().ChargeLiveCalls(ctx, id, id+"property", 2, plan); refusal != nil {
 		t.Errorf("refused on the next day: %+v", refusal)
 	}
 	wantCounts(t, c, id, 3, 3, 2)
@@ -318,7 +318,7 @@ func testLiveCalls(t *testing.T, c *budgets, id string) {
 	plan := generousPlan()
 	plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 5, 3
 	charge := func(property string, calls int) *Refusal {
-		return c.any().ChargeLiveCalls(ctx, id, id+property, calls, plan)
+		return c.first().ChargeLiveCalls(ctx, id, id+property, calls, plan)
 	}
 	if refusal := charge("a", 2); refusal != nil {
 		t.Errorf("two of three: %+v", refusal)
@@ -344,7 +344,7 @@ func testAccountsShareProperty(t *testing.T, c *budgets, id string) {
 	plan := generousPlan()
 	plan.LiveCallsPerMinutePerProperty = 2
 	for i := range 3 {
-		refusal := c.any().ChargeLiveCalls(t.Context(), fmt.Sprint(id, i), id, 1, plan)
+		refusal := c.first().ChargeLiveCalls(t.Context(), fmt.Sprint(id, i), id, 1, plan)
 		if (refusal != nil) != (i == 2) {
 			t.Errorf("account %d: %+v", i, refusal)
 		}
@@ -356,10 +356,10 @@ func testRefund(t *testing.T, c *budgets, id string) {
 	ctx, plan := t.Context(), generousPlan()
 	plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 4, 5
 	charge := func(property string, calls int) *Refusal {
-		return c.any().ChargeLiveCalls(ctx, id, id+property, calls, plan)
+		return c.first().ChargeLiveCalls(ctx, id, id+property, calls, plan)
 	}
-	today := c.any().Usage(ctx, id).At
-	_, _ = c.any().Admit(ctx, id, id+"key", plan)
+	today := c.first().Usage(ctx, id).At
+	_, _ = c.first().Admit(ctx, id, id+"key", plan)
 	if refusal := charge("a", 4); refusal != nil {
 		t.Errorf("four of four: %+v", refusal)
 	}
@@ -370,20 +370,20 @@ func testRefund(t *testing.T, c *budgets, id string) {
 	if refusal := charge("b", 2); refusal != nil {
 		t.Errorf("refused what was refunded: %+v", refusal)
 	}
-	c.any().RefundLiveCalls(ctx, id, 3, today.Add(-24*time.Hour)) // of a past day
+	c.first().RefundLiveCalls(ctx, id, 3, today.Add(-24*time.Hour)) // of a past day
 	wantCounts(t, c, id, 1, 1, 4)
-	c.any().RefundLiveCalls(ctx, id, 100, today)
+	c.first().RefundLiveCalls(ctx, id, 100, today)
 	wantCounts(t, c, id, 1, 1, 0)
 	other := id + "other" // without a charge
-	c.any().RefundLiveCalls(ctx, other, 1, today)
+	c.first().RefundLiveCalls(ctx, other, 1, today)
 	wantCounts(t, c, other, 0, 0, 0)
-	if refusal := c.any().ChargeLiveCalls(ctx, other, other, 5, plan); refusal == nil {
+	if refusal := c.first().ChargeLiveCalls(ctx, other, other, 5, plan); refusal == nil {
 		t.Error("a refund without a charge granted a call")
 	}
 }
 
 func testConcurrentRefunds(t *testing.T, c *budgets, id string) {
-	today := c.any().Usage(t.Context(), id).At
+	today := c.first().Usage(t.Context(), id).At
 	c.concurrently(50, func(_ int, b Budget) bool {
 		if b.ChargeLiveCalls(t.Context(), id, id+"property", 2, generousPlan()) == nil {
 			b.RefundLiveCalls(t.Context(), id, 1, today)

@@ -15,7 +15,7 @@ func testUsageReads(t *testing.T, url string, control redis.UniversalClient) {
 	for i := range ids {
 		ids[i] = fmt.Sprint("id-", i)
 	}
-	counter, plan, used := redisBudgets(t, url, control).any(), generousPlan(), []string{ids[0], ids[usageBatch], ids[2*usageBatch]}
+	counter, plan, used := redisBudgets(t, url, control).first(), generousPlan(), []string{ids[0], ids[usageBatch], ids[2*usageBatch]}
 	plan.LiveCallsPerMinutePerProperty = 10
 	for _, id := range used {
 		if _, refusal := counter.Admit(t.Context(), id, "key", plan); refusal != nil {
