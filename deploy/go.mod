@@ -77,6 +77,3 @@ require (
 )
 
 replace sara => ../
-
-// See ../go.mod.
-replace github.com/molecule-man/go-brrr => github.com/molecule-man/go-brrr v1.0.1
