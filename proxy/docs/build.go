@@ -100,7 +100,7 @@ func (m *builder) addPages(entries []entry) error {
 		return err
 	}
 	v := view{Base: m.base, Root: m.root, Docs: m.root + Path, Guides: guides, Errors: entries, assets: m.assets}
-	if m.pages.notFound, err = v.render(layout, "notfound.html", "There is no such page"); err != nil {
+	if m.pages.notFound, err = v.render(layout, "notfound.html", "Page not found"); err != nil {
 		return err
 	}
 	m.pages.notFound.Cache = keepNothing

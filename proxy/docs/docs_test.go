@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// codes are those of the explanations, so that New takes them.
+// codes are those of the explanations, so that New accepts them.
 func codes() (list []Code) {
 	for _, x := range Explanations() {
 		list = append(list, Code{Name: x.Code, Status: 400})
@@ -32,12 +32,12 @@ func plain(f *File) string {
 	return string(body)
 }
 
-// A code that nobody explained, or an explanation of a code that there is not, is noticed before anybody reads the page.
+// Every code has an explanation, and every explanation a code.
 func TestEveryCodeIsExplained(t *testing.T) {
 	all := codes()
 	for name, list := range map[string][]Code{
-		"is not explained":            append(codes(), Code{Name: "NEW_CODE", Status: 400}),
-		"does not exist": all[1:],
+		"is not explained": append(codes(), Code{Name: "NEW_CODE", Status: 400}),
+		"does not exist":   all[1:],
 	} {
 		_, err := New(Config{BaseURL: "https://api.example.com", Codes: list})
 		if err == nil || !strings.Contains(err.Error(), name) {
@@ -46,12 +46,12 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	}
 	for _, x := range Explanations() {
 		if x.When == "" || x.Do == "" || x.Message == "" {
-			t.Errorf("%s is explained by halves: %+v", x.Code, x)
+			t.Errorf("the explanation of %s is incomplete: %+v", x.Code, x)
 		}
 	}
 }
 
-// The codes can be linked to whether or not scripts run.
+// The codes can be linked to, with or without scripts.
 func TestEveryCodeHasAnAnchor(t *testing.T) {
 	reference := plain(pages(t, "https://api.example.com").File(""))
 	for _, code := range codes() {
@@ -61,8 +61,8 @@ func TestEveryCodeHasAnAnchor(t *testing.T) {
 	}
 }
 
-// Whatever a page links to or loads is there: files, anchors, and nothing of another host but what a reader may follow.
-func TestLinksLeadSomewhere(t *testing.T) {
+// Everything that a page links to or loads exists, and only links that a reader may follow lead to other hosts.
+func TestLinksAreNotBroken(t *testing.T) {
 	const base, root = "https://example.org/api", "/api"
 	p := pages(t, base)
 	link := regexp.MustCompile(`\b(href|src|data-document)="([^"]*)"`)
@@ -84,13 +84,13 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				}
 			case target == root+"/v1/openapi.json", kind == "href" && target == "https://github.com/google/re2/wiki/Syntax":
 			default:
-				t.Errorf("%s%s has the foreign address %s", Path, place, found[2])
+				t.Errorf("%s%s has the address %s of another host", Path, place, found[2])
 			}
 		}
 	}
 }
 
-// The policy forbids what is inline, so there must be none.
+// The policy forbids inline scripts and styles.
 func TestNothingIsInline(t *testing.T) {
 	inline := regexp.MustCompile(`<style|<script>|\sstyle=|\son[a-z]+=|javascript:`)
 	p := pages(t, "https://api.example.com")
@@ -111,15 +111,15 @@ func TestPagesNameTheBaseURL(t *testing.T) {
 	}
 }
 
-// The copy of Swagger UI is the published one: nobody has changed it, or renewed it by halves.
-func TestVendoredFilesAreAsNoted(t *testing.T) {
+// The copy of Swagger UI is the published one, unchanged and complete.
+func TestVendoredFilesMatchTheirChecksums(t *testing.T) {
 	note, err := os.ReadFile("swagger-ui/VENDOR.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := regexp.MustCompile("(?m)^\\| `([^`]+\\.gz)` \\| `([0-9a-f]{64})` \\|$").FindAllSubmatch(note, -1)
 	if len(rows) != 2 {
-		t.Fatalf("VENDOR.md notes %d files, want 2", len(rows))
+		t.Fatalf("VENDOR.md lists %d files, want 2", len(rows))
 	}
 	for _, row := range rows {
 		packed, err := os.ReadFile("swagger-ui/" + string(row[1]))
@@ -127,18 +127,18 @@ func TestVendoredFilesAreAsNoted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if sum := sha256.Sum256(unpack(packed)); hex.EncodeToString(sum[:]) != string(row[2]) {
-			t.Errorf("%s has the SHA-256 %x, and VENDOR.md notes %s", row[1], sum, row[2])
+			t.Errorf("%s has the SHA-256 %x, VENDOR.md says %s", row[1], sum, row[2])
 		}
 	}
 }
 
-// Both forms of a file hold the same, and differ in their tags.
-func TestFormsOfAFileAgree(t *testing.T) {
+// Both forms of a file have the same content, and different tags.
+func TestGzipAndPlainFormsAgree(t *testing.T) {
 	for place, f := range pages(t, "https://api.example.com").files {
 		body, tag := f.Content(false)
 		packed, packedTag := f.Content(true)
 		if !bytes.Equal(unpack(packed), body) || len(body) == 0 {
-			t.Errorf("%s%s in gzip is not what it is without", Path, place)
+			t.Errorf("%s%s in gzip differs from the plain form", Path, place)
 		}
 		if tag == packedTag || !strings.HasPrefix(tag, `"`) {
 			t.Errorf("%s%s has the tags %s and %s", Path, place, tag, packedTag)

@@ -1,4 +1,4 @@
-// A button on each sample copies it.
+// Each sample has a copy button.
 "use strict";
 
 for (const sample of document.querySelectorAll(".prose pre")) {

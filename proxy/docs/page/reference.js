@@ -1,5 +1,5 @@
-// Draws the endpoints from the served OpenAPI document, and lets the reader try them with a key of their own. The key is
-// in the variables of this script and of Swagger UI only.
+// Renders the endpoints from the served OpenAPI document, and lets readers try them with their own key. The key is held only in
+// variables of this script and of Swagger UI.
 "use strict";
 
 const form = document.getElementById("try");
@@ -8,7 +8,7 @@ const propertyField = document.getElementById("property");
 const told = document.getElementById("told");
 const place = document.getElementById("reference");
 
-// Swagger UI has its dark colours under a class.
+// Swagger UI's dark theme is a class.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const colour = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
 dark.addEventListener("change", colour);
@@ -23,7 +23,7 @@ async function getJSON(path, key) {
   return body;
 }
 
-// prepare returns a copy of the document that asks this host about one property, whatever address it was made for.
+// prepare returns a copy of the document with this host as its server and a property filled in.
 function prepare(original, property) {
   const copy = structuredClone(original);
   copy.servers = [{ url: location.origin + form.dataset.root }];
@@ -31,7 +31,7 @@ function prepare(original, property) {
     for (const parameter of item.get.parameters) {
       if (parameter.name === "id") parameter.example = property;
       if (parameter.content) {
-        // A field of text that may stay empty: the form for objects sends an example that nobody asked for.
+        // A text field, which may stay empty: the form for objects would send its example unasked.
         delete parameter.content;
         parameter.schema = { type: "string" };
         parameter.description += ' Such as [{"dimension":"query","operator":"contains","value":"shop"}]';
@@ -41,14 +41,14 @@ function prepare(original, property) {
   return copy;
 }
 
-// draw draws the endpoints anew, and resolves when they are there.
+// draw renders the endpoints again, and resolves when they are shown.
 function draw(original, key, property) {
   return new Promise((resolve) => {
     const ui = SwaggerUIBundle({
       spec: prepare(original, property),
       domNode: place,
       presets: [SwaggerUIBundle.presets.apis],
-      deepLinking: !pointedTo(), // it takes any address with a fragment for one of its own
+      deepLinking: !pointedTo(), // it would take any fragment for its own
       docExpansion: "list",
       filter: true,
       tryItOutEnabled: true,
@@ -66,7 +66,7 @@ function draw(original, key, property) {
   });
 }
 
-// choose offers the properties that the key reaches, and returns the one to begin with.
+// choose offers the properties that the key reaches, and returns the first choice.
 async function choose(key) {
   const rows = (await getJSON(form.dataset.root + "/v1/properties?limit=200", key)).data.rows;
   const list = document.getElementById("properties");
@@ -85,13 +85,13 @@ async function use(original) {
   try {
     form.classList.remove("ready");
     told.className = "";
-    told.textContent = "Looking up the properties of the key…";
+    told.textContent = "Loading the properties of the key…";
     const chosen = await choose(key);
     propertyField.value = propertyField.value.trim() || chosen;
     told.textContent = "The key and the property are filled in below: open an endpoint and press Execute.";
   } catch (error) {
     told.className = "wrong";
-    told.textContent = "The properties of the key could not be looked up. " + error.message;
+    told.textContent = "The properties of the key could not be loaded. " + error.message;
   }
   await draw(original, key, propertyField.value.trim() || propertyField.placeholder);
   form.classList.add("ready");
@@ -105,11 +105,11 @@ async function start() {
     event.preventDefault();
     use(original);
   });
-  // What was drawn has moved what the address points to.
+  // Rendering has moved the element that the address points to.
   pointedTo()?.scrollIntoView();
 }
 
 start().catch((error) => {
   place.removeAttribute("aria-busy");
-  place.textContent = "The endpoints could not be drawn: " + error.message;
+  place.textContent = "The endpoints could not be rendered: " + error.message;
 });
