@@ -11,7 +11,7 @@ import (
 
 type accountCommands struct {
 	Add  accountAdd  `cmd:"" help:"Add an account."`
-	Plan accountPlan `cmd:"" help:"Change an account's plan, and until when it lasts."`
+	Plan accountPlan `cmd:"" help:"Change an account's plan and its last day."`
 	List accountList `cmd:"" help:"List the accounts."`
 }
 
@@ -19,7 +19,7 @@ type accountRecord struct {
 	ID        string  `json:"id"`
 	Name      string  `json:"name"`
 	Plan      string  `json:"plan"`
-	Until     *string `json:"until"` // the plan's last day, included; null: no end
+	Until     *string `json:"until"` // the plan's last day, inclusive; null: no end
 	CreatedAt string  `json:"created_at"`
 }
 
@@ -37,9 +37,9 @@ type accountAdd struct {
 	storeFlags
 	settings.Plans
 	console.Output
-	Name  string `arg:"" help:"How to call it."`
-	Plan  string `required:"" placeholder:"PLAN" help:"pro, agency, trial or none; or one of the plans file."`
-	Until *date  `placeholder:"DATE" help:"Last day of the plan, included, in UTC; it may lie in the past. Without it the plan does not end."`
+	Name  string `arg:"" help:"Its name."`
+	Plan  string `required:"" placeholder:"PLAN" help:"pro, agency, trial or none; or a plan of the plans file."`
+	Until *date  `placeholder:"DATE" help:"Last day of the plan, inclusive, in UTC; it may be in the past. Default: the plan does not end."`
 }
 
 func (c *accountAdd) Run(ctx context.Context, con *console.Console) error {
@@ -64,8 +64,8 @@ type accountPlan struct {
 	settings.Plans
 	console.Output
 	Account string `arg:"" help:"Name or id."`
-	Plan    string `arg:"" help:"pro, agency, trial or none; or one of the plans file."`
-	Until   *date  `placeholder:"DATE" help:"Last day of the plan, included, in UTC; it may lie in the past. Without it the plan does not end."`
+	Plan    string `arg:"" help:"pro, agency, trial or none; or a plan of the plans file."`
+	Until   *date  `placeholder:"DATE" help:"Last day of the plan, inclusive, in UTC; it may be in the past. Default: the plan does not end."`
 }
 
 func (c *accountPlan) Run(ctx context.Context, con *console.Console) error {

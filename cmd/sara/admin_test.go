@@ -175,7 +175,7 @@ func TestKeys(t *testing.T) {
 	}
 	c.ok("key", "create", "ann@example.com", "--name", "fourth")
 	c.ok("account", "plan", "Acme", "trial")
-	c.fails(exitError, []string{"key", "create", "ann@example.com", "--name", "fifth"}, `account "Acme" is on plan "trial", which has no API access: give it one that has`)
+	c.fails(exitError, []string{"key", "create", "ann@example.com", "--name", "fifth"}, `account "Acme" is on plan "trial", which has no API access: change the plan with`)
 
 	list := c.array(keyMembers, "key", "list", "ann@example.com")
 	if len(list) != 4 || c.id(list[0]) != c.id(first) || list[0]["revoked_at"] == nil {
@@ -198,7 +198,7 @@ func TestKeyBounds(t *testing.T) {
 	c.ok(create("--name", strings.Repeat("ä", 80), "--expires-in-days", "1")...)
 	c.fails(exitError, create("--name", strings.Repeat("ä", 81)), "81 characters", "1 to 80")
 	c.fails(exitError, create("--name", ""), "1 to 80")
-	c.fails(exitError, create("--name", "k", "--expires-in-days", "0"), "--expires-in-days is 0: 1 to 3650 are allowed")
+	c.fails(exitError, create("--name", "k", "--expires-in-days", "0"), "--expires-in-days 0 is not a number of 1 to 3650")
 	c.fails(exitError, create("--name", "k", "--expires-in-days", "3651"), "1 to 3650")
 	c.fails(exitError, create("--name", "k", "--scope", "everything"), `unknown scope "everything": use properties:read`)
 	c.fails(exitError, create("--name", "k", "--scope", "config:read", "--scope", "config:read"), "given twice")
@@ -280,9 +280,9 @@ func TestWhatIsMissingIsSaidFirst(t *testing.T) {
 	credentials := c.write("mine.json", `{"type":"authorized_user","client_id":"id","client_secret":"hunter2","refresh_token":"hunter2"}`)
 	add := []string{"connection", "add", "Web", "--name", "mine", "--no-verify", "--credentials", credentials}
 	without := &cli{t: t, folder: c.folder, said: c.said, env: append(c.env[:len(c.env):len(c.env)], "SARA_SECRET_KEY=")}
-	without.fails(exitError, add, "set SARA_SECRET_KEY to 32 random bytes", "keep it, since serving needs the same one")
+	without.fails(exitError, add, "set SARA_SECRET_KEY to 32 random bytes", "keep it: serving needs the same key")
 	c.ok(add...)
-	without.fails(exitError, add, "SARA_SECRET_KEY: it is not set: set it to the key under which the connections that exist (1) were stored, not to a new one")
+	without.fails(exitError, add, "SARA_SECRET_KEY: it is not set: set it to the key that the existing connections (1) were stored with, not to a new one")
 	c.ok("person", "add", "Acme", "bob@example.com", "--workspace", "Web")
 	if strings.Contains(c.lastErrs, "connection add") {
 		t.Errorf("with a connection: %s", c.lastErrs)

@@ -9,7 +9,7 @@ import (
 	"sara/proxy/upstream"
 )
 
-// advice says what to do about an error whose own words do not, empty when they do.
+// advice says how to fix an error that does not say so itself.
 func advice(err error) string {
 	if missing := (*sqlstore.NotFoundError)(nil); errors.As(err, &missing) {
 		return adviceMissing(missing.Kind)
@@ -41,13 +41,13 @@ func adviceMissing(kind string) string {
 func adviceUpstream(kind upstream.Kind) string {
 	switch kind {
 	case upstream.Revoked:
-		return "issue new credentials; a stored connection takes them with: sara connection update CONNECTION --credentials FILE"
+		return "issue new credentials; replace those of a stored connection with: sara connection update CONNECTION --credentials FILE"
 	case upstream.Quota:
-		return "wait and try again; the add commands also go on without asking Search Console: --no-verify"
+		return "wait and try again; the add commands can skip Search Console with --no-verify"
 	case upstream.Forbidden:
 		return "add the account as a user of the property in Search Console: Settings, Users and permissions"
 	case upstream.Unavailable, upstream.Interrupted:
-		return "check the network, SARA_UPSTREAM_URL and SARA_OAUTH_TOKEN_URL; the add commands also go on without asking: --no-verify"
+		return "check the network, SARA_UPSTREAM_URL and SARA_OAUTH_TOKEN_URL; the add commands can skip Search Console with --no-verify"
 	}
 	return ""
 }

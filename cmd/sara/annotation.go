@@ -35,10 +35,10 @@ type annotationAdd struct {
 	storeFlags
 	console.Output
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
-	Date     date   `required:"" placeholder:"DATE" help:"The day that it is about, YYYY-MM-DD."`
+	Date     date   `required:"" placeholder:"DATE" help:"Its day, YYYY-MM-DD."`
 	Title    string `required:"" help:"What happened, in 1 to 200 characters."`
-	Note     string `help:"More about it."`
-	Color    string `help:"red, orange, yellow, green, blue, purple, pink, gray or #rrggbb; blue if not set."`
+	Note     string `help:"Further details."`
+	Color    string `help:"red, orange, yellow, green, blue, purple, pink, gray or #rrggbb; default: blue."`
 }
 
 func (c *annotationAdd) Run(ctx context.Context, con *console.Console) error {

@@ -23,11 +23,11 @@ import (
 
 type archiveCommands struct {
 	Export archiveExport `cmd:"" help:"Write the archived history of a property to a file or to standard output."`
-	Import archiveImport `cmd:"" help:"Archive the history of a property that a file holds."`
-	Plan   archivePlan   `cmd:"" help:"Tell what archiving so many properties needs: upstream calls, time and storage."`
+	Import archiveImport `cmd:"" help:"Import the history of a property from a file."`
+	Plan   archivePlan   `cmd:"" help:"Estimate the upstream calls, time and storage of an archive."`
 }
 
-// archiveFlags is what the commands of a property's archive take.
+// archiveFlags are those of commands on the archive of one property.
 type archiveFlags struct {
 	storeFlags
 	settings.Archive
@@ -55,7 +55,7 @@ type archiveExport struct {
 	From   date   `required:"" placeholder:"DATE" help:"First day, YYYY-MM-DD."`
 	To     date   `required:"" placeholder:"DATE" help:"Last day, YYYY-MM-DD."`
 	Format string `required:"" enum:"csv,jsonl,parquet" placeholder:"FORMAT" help:"csv, jsonl or parquet."`
-	Output string `placeholder:"FILE" help:"Where to write it; standard output if not set."`
+	Output string `placeholder:"FILE" help:"Where to write it; default: standard output."`
 }
 
 // Validate implements kong's check of a command line.
@@ -72,7 +72,7 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 		return err
 	}
 	if c.Output == "" && format == archive.Parquet && console.IsTerminal(con.Stdout) {
-		return errors.New("a Parquet file is not for a terminal: name a file with --output FILE, or redirect the output")
+		return errors.New("Parquet is binary: name a file with --output FILE, or redirect the output")
 	}
 	return c.use(ctx, con.Now, func(_ *sqlstore.Store, history *archive.History, property sqlstore.Property) error {
 		records := history.Export(ctx, property.ID, translate.DateRange{Start: c.From.Date, End: c.To.Date})
@@ -83,10 +83,10 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
-// replaceFile puts what write writes in the place of a file, or leaves that as it is when something goes wrong.
+// replaceFile atomically replaces a file by what write writes. If that fails, the file stays as it was.
 func replaceFile(path string, write func(io.Writer) error) error {
 	if before, err := os.Stat(path); err == nil && !before.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a file; without --output it goes to standard output", path)
+		return fmt.Errorf("%s is not a regular file; leave out --output to write to standard output", path)
 	}
 	part, err := os.OpenFile(path+".part-"+rand.Text(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
@@ -109,20 +109,20 @@ func replaceFile(path string, write func(io.Writer) error) error {
 type archiveImport struct {
 	archiveFlags
 	console.Output
-	File    string `arg:"" help:"With the columns date,dimension,key,clicks,impressions,position, as export writes it."`
-	Format  string `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; if not set, by the extension of FILE."`
-	Replace bool   `help:"Let the days of the file take the place of those that are archived already, which are kept otherwise. A day counts for each dimension by itself."`
+	File    string `arg:"" help:"File with the columns date,dimension,key,clicks,impressions,position, as export writes them."`
+	Format  string `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; default: by the extension of FILE."`
+	Replace bool   `help:"Replace days that are archived already; default: keep them. Each dimension of a day counts on its own."`
 }
 
 // Validate implements kong's check of a command line.
 func (c *archiveImport) Validate() error {
-	if _, err := c.format(); err != nil && c.File != "" { // that it is missing is told by the library
-		return fmt.Errorf("%w: say which with --format", err)
+	if _, err := c.format(); err != nil && c.File != "" { // kong reports a missing FILE
+		return fmt.Errorf("%w: name it with --format", err)
 	}
 	return nil
 }
 
-// format is the one that was named, or else that of the file's extension.
+// format returns the format of the flag, or else that of the file's extension.
 func (c *archiveImport) format() (archive.Format, error) {
 	if c.Format != "" {
 		return archive.ParseFormat(c.Format)
@@ -130,14 +130,14 @@ func (c *archiveImport) format() (archive.Format, error) {
 	return archive.ParseFormat(strings.ToLower(strings.TrimPrefix(filepath.Ext(c.File), ".")))
 }
 
-// archiveImportRecord is what an import did. A day counts once for each dimension.
+// archiveImportRecord is the result of an import. A day counts once for each dimension.
 type archiveImportRecord struct {
 	ID           string  `json:"id"` // of the property
 	RowsRead     int     `json:"rows_read"`
 	DaysArchived int     `json:"days_archived"`
-	DaysKept     int     `json:"days_kept"` // that were archived before
-	RowsCut      int     `json:"rows_cut"`  // past the most that a day keeps, or without clicks and impressions
-	FirstDay     *string `json:"first_day"` // of all that is archived now; null when nothing is
+	DaysKept     int     `json:"days_kept"` // archived before
+	RowsCut      int     `json:"rows_cut"`  // beyond the limit of a day, or without clicks and impressions
+	FirstDay     *string `json:"first_day"` // of the whole archive; null if it is empty
 	LastDay      *string `json:"last_day"`
 }
 
@@ -188,7 +188,7 @@ func (c *archiveImport) read(ctx context.Context, now time.Time, history *archiv
 		return none, err
 	}
 	if !info.Mode().IsRegular() {
-		return none, errors.New("it is not a file")
+		return none, errors.New("it is not a regular file")
 	}
 	return history.Import(ctx, property, archive.ReadRecords(file, info.Size(), format),
 		archive.ImportOptions{Until: calendar.Anchor(now), Replace: c.Replace})

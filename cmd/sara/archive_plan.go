@@ -15,8 +15,8 @@ import (
 
 type archivePlan struct {
 	console.Output
-	Properties    int `default:"10000" placeholder:"N" help:"How many properties are archived; ${default} if not set."`
-	HistoryMonths int `default:"60" placeholder:"M" help:"How many months of history are kept; ${default} if not set. Search Console has the last 16 of them."`
+	Properties    int `default:"10000" placeholder:"N" help:"Number of properties; default: ${default}."`
+	HistoryMonths int `default:"60" placeholder:"M" help:"Months of history to keep, of which Search Console has the last 16; default: ${default}."`
 }
 
 // Validate implements kong's check of a command line.
@@ -45,7 +45,7 @@ type archivePlanRecord struct {
 	Needs         []planLine `json:"needs"`
 }
 
-// A planLine is one thing that an archive needs.
+// A planLine is one figure of the estimate.
 type planLine struct {
 	When    string `json:"when"` // day, backfill or storage
 	Name    string `json:"name"`
@@ -64,7 +64,7 @@ func (l planLine) Cells() []string {
 	return []string{l.When, l.Name, value, l.Formula}
 }
 
-// What the upstream allows in a minute, and how long it keeps what it has.
+// The upstream's limits a minute, and its retention.
 const (
 	upstreamPerSite    = 1_200
 	upstreamPerUser    = 1_200
@@ -72,29 +72,29 @@ const (
 	upstreamMonths     = 16
 )
 
-// What a plan supposes.
+// Assumptions of the estimate.
 const (
 	daysInMonth = 365.25 / 12
 	// dailyDays are collected every day: the provisional ones, and the one that has just become final.
 	dailyDays = collector.ProvisionalDays + 1
-	// assumedCall is how long the upstream takes for a call, in seconds.
+	// assumedCall is the latency of an upstream call, in seconds.
 	assumedCall = 0.25
-	// propertyMonth is the size of a stored month, in bytes, measured on one with 264 rows a day.
+	// propertyMonth is the size of a stored month, in bytes, measured with 264 rows a day.
 	propertyMonth = 128 << 10
 )
 
-// planArchive returns what an archive of so many properties needs when it keeps so many months.
+// planArchive estimates an archive of properties that keeps months.
 func planArchive(properties, months int) []planLine {
-	questions := 0
+	queries := 0
 	for _, by := range archive.Dimensions() {
-		if by != translate.ByDate { // the totals come with the series
-			questions++
+		if by != translate.ByDate { // one series query has the totals of all days
+			queries++
 		}
 	}
-	daily, dailyFormula := dailyDays*questions+1, fmt.Sprintf("(%d days x %d + 1 series)", dailyDays, questions)
+	daily, dailyFormula := dailyDays*queries+1, fmt.Sprintf("(%d days x %d + 1 series)", dailyDays, queries)
 	fetched := min(months, upstreamMonths)
 	days := int(math.Ceil(float64(fetched) * daysInMonth))
-	backfill, backfillFormula := days*questions+1, fmt.Sprintf("(%d days x %d + 1 series)", days, questions)
+	backfill, backfillFormula := days*queries+1, fmt.Sprintf("(%d days x %d + 1 series)", days, queries)
 	writes := int(math.Ceil(31. / collector.DefaultFlushDays))
 
 	lines := callLines("day", properties, daily, dailyFormula)
@@ -111,7 +111,7 @@ func planArchive(properties, months int) []planLine {
 			fmt.Sprintf("%d properties x %d months x %s", properties, months, humanize.IBytes(propertyMonth))})
 }
 
-// callLines tells of the upstream calls for all properties, each of which takes so many of them, and of their time.
+// callLines estimates the upstream calls of all properties, with each calls per property, and their duration.
 func callLines(when string, properties, each int, formula string) []planLine {
 	calls := int64(properties) * int64(each)
 	lines := []planLine{{when, "upstream calls", calls, "calls", fmt.Sprintf("%d properties x %s", properties, formula)}}

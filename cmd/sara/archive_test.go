@@ -248,14 +248,14 @@ func TestArchiveCommandLines(t *testing.T) {
 		{exitUsage, export(shopSite, "--format", "csv", "--from", "2025-01-02", "--to", "2025-01-01"), []string{"--from 2025-01-02 is after --to 2025-01-01"}},
 		{exitUsage, export(shopSite, "--format", "csv", "--from", "2025-01-32", "--to", "2025-02-01"), []string{"--from", "YYYY-MM-DD"}},
 		{exitError, export("nowhere.example", "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02"), []string{`there is no property "nowhere.example"`, "sara property list"}},
-		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.folder), []string{c.folder + " is not a file"}},
+		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.folder), []string{c.folder + " is not a regular file"}},
 		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.path("no/such")), []string{c.path("no/such")}},
 		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--archive-url", "ftp://x"), []string{"SARA_ARCHIVE_URL (--archive-url): ftp://x: "}},
 		{exitUsage, []string{"archive", "import", shopSite}, []string{"<file>"}},
 		{exitUsage, []string{"archive", "import", shopSite, c.path("history.txt")}, []string{`"txt" is not csv, jsonl or parquet`, "--format"}},
 		{exitUsage, []string{"archive", "import", shopSite, c.path("history")}, []string{"--format"}},
 		{exitError, []string{"archive", "import", shopSite, c.path("none.csv")}, []string{"none.csv", "no such file"}},
-		{exitError, []string{"archive", "import", shopSite, c.folder, "--format", "csv"}, []string{"it is not a file"}},
+		{exitError, []string{"archive", "import", shopSite, c.folder, "--format", "csv"}, []string{"it is not a regular file"}},
 		{exitError, []string{"archive", "import", "nowhere.example", file}, []string{`there is no property "nowhere.example"`}},
 	} {
 		c.fails(test.status, test.args, test.want...)

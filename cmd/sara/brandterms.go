@@ -37,7 +37,7 @@ type brandTermsSet struct {
 	Clear    bool     `help:"Remove all terms."`
 }
 
-// brandTermSet is what set prints: the property's id and all its terms.
+// brandTermSet is the result of set: the property's id and all its terms.
 type brandTermSet struct {
 	ID    string            `json:"id"`
 	Terms []brandTermRecord `json:"terms"`
@@ -45,7 +45,7 @@ type brandTermSet struct {
 
 func (c *brandTermsSet) Run(ctx context.Context, con *console.Console) error {
 	if c.Clear != (len(c.Terms) == 0) {
-		return errors.New("name the terms that the property is to have, or --clear for none")
+		return errors.New("name the new terms of the property, or remove all with --clear")
 	}
 	terms := make([]translate.BrandTerm, len(c.Terms))
 	for i, text := range c.Terms {

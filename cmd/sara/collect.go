@@ -29,9 +29,9 @@ type collectCommand struct {
 	settings.Plans
 	settings.Pace
 	console.Output
-	Property string `placeholder:"PROPERTY" help:"Collect only this property: its id, Search Console property, slug or domain. Default: all."`
-	Since    *date  `placeholder:"DATE" help:"First day, YYYY-MM-DD. Default: the first day that Search Console has and the plan keeps."`
-	Until    *date  `placeholder:"DATE" help:"Last day, YYYY-MM-DD. Default: the last day that Search Console has."`
+	Property string `placeholder:"PROPERTY" help:"Collect only this property: its id, Search Console property, slug or domain; default: all."`
+	Since    *date  `placeholder:"DATE" help:"First day, YYYY-MM-DD; default: the first day that Search Console has and the plan keeps."`
+	Until    *date  `placeholder:"DATE" help:"Last day, YYYY-MM-DD; default: the last day that Search Console has."`
 }
 
 // Validate implements kong's check of a command line.

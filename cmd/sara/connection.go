@@ -16,7 +16,7 @@ import (
 
 type connectionCommands struct {
 	Add    connectionAdd    `cmd:"" help:"Store Search Console credentials under a workspace, encrypted."`
-	Update connectionUpdate `cmd:"" help:"Give a connection new credentials, for example after they were revoked."`
+	Update connectionUpdate `cmd:"" help:"Replace the credentials of a connection, for example after they were revoked."`
 	List   connectionList   `cmd:"" help:"List the connections of all workspaces."`
 }
 
@@ -31,7 +31,7 @@ type connectionRecord struct {
 	Account     string `json:"account"`
 	Revision    int    `json:"revision"`
 	Healthy     bool   `json:"healthy"`
-	Note        string `json:"note"` // why it is not healthy; empty when it is
+	Note        string `json:"note"` // why it is not healthy; otherwise empty
 	CreatedAt   string `json:"created_at"`
 }
 
@@ -54,7 +54,7 @@ type connectionAdd struct {
 	console.Output
 	Workspace   string `arg:"" help:"Name, ACCOUNT/NAME or id."`
 	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it."`
-	Name        string `help:"How to call it; if not set, after whom the credentials identify."`
+	Name        string `help:"Its name; default: the identity in the credentials."`
 }
 
 func (c *connectionAdd) Run(ctx context.Context, con *console.Console) error {
@@ -78,7 +78,7 @@ func (c *connectionUpdate) Run(ctx context.Context, con *console.Console) error 
 		})
 }
 
-// changeConnection runs a change that takes a file of credentials, and prints the connection and what comes next.
+// changeConnection runs a change with a file of credentials, and prints the connection and the next step.
 func changeConnection(ctx context.Context, con *console.Console, flags verifyFlags, o console.Output, path string,
 	change func(admin.Admin, []byte) (sqlstore.Connection, []upstream.Site, error)) error {
 	credentials, err := os.ReadFile(path)
@@ -86,7 +86,7 @@ func changeConnection(ctx context.Context, con *console.Console, flags verifyFla
 		return fmt.Errorf("read the credentials: %w", err)
 	}
 	return flags.use(ctx, func(a admin.Admin) error {
-		if flags.SecretKey.Key == nil { // before Search Console is asked in vain
+		if flags.SecretKey.Key == nil { // before the calls to Search Console
 			return noSecretKey(ctx, a.Store)
 		}
 		connection, sites, err := change(a, credentials)
@@ -94,31 +94,31 @@ func changeConnection(ctx context.Context, con *console.Console, flags verifyFla
 			return err
 		}
 		if a.Upstream != nil && len(sites) == 0 {
-			_, _ = fmt.Fprintf(con.Stderr, "sara: %s reaches no site yet: %s\n", connection.Identity, admin.GrantAccess(connection))
+			_, _ = fmt.Fprintf(con.Stderr, "sara: %s reaches no site yet; to fix that, %s\n", connection.Identity, admin.GrantAccess(connection))
 		}
 		if err := console.One(o, con.Stdout, recordOfConnection(connection)); err != nil {
 			return err
 		}
-		con.Next(o, "add what it reaches, or one property of it.",
+		con.Next(o, "import all properties that it reaches, or add one.",
 			console.CommandLine("property", "import", connectionReference(ctx, a.Store, connection)),
 			console.CommandLine("property", "add", connectionReference(ctx, a.Store, connection), cmp.Or(anySite(sites), "sc-domain:example.com")))
 		return nil
 	})
 }
 
-// noSecretKey explains how to come by the secret key: a new one would not open what is stored already.
+// noSecretKey says which secret key to set: a new one would not open the credentials that are stored already.
 func noSecretKey(ctx context.Context, store *sqlstore.Store) error {
 	connections, err := store.Connections(ctx)
 	switch {
 	case err != nil:
 		return err
 	case len(connections) > 0:
-		return settings.Errorf("SARA_SECRET_KEY", "it is not set: set it to the key under which the connections that exist (%d) were stored, not to a new one", len(connections))
+		return settings.Errorf("SARA_SECRET_KEY", "it is not set: set it to the key that the existing connections (%d) were stored with, not to a new one", len(connections))
 	}
-	return fmt.Errorf("%w; keep it, since serving needs the same one", sqlstore.ErrNoSecretKey)
+	return fmt.Errorf("%w; keep it: serving needs the same key", sqlstore.ErrNoSecretKey)
 }
 
-// anySite is a site that reads data, empty if there is none.
+// anySite returns a site whose data can be read, empty if there is none.
 func anySite(sites []upstream.Site) string {
 	for _, s := range sites {
 		if s.Permission != admin.Unverified {

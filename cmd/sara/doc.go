@@ -1,29 +1,24 @@
 // Sara serves the Search Analytics Read API over Google Search Console, and administers what it serves.
 //
-// One binary, one file a subcommand: serve runs the API, demo runs all of it with a simulated Search Console, and the
-// others change or list what the database holds. Every one of those prints a table for people or, with --json, one JSON
-// object or array for programs.
+// One binary, one file a command: serve runs the API, demo runs it with a simulated Search Console, and the other commands
+// change or list what the database holds. They print a table or, with --json, one JSON object or array. Commands that people run
+// in sequence, such as account add, workspace add and key create, print the next one on standard error, but not with --json.
+// The parts that commands share are packages in internal: settings, console, backend, admin and service.
 //
-// Commands that a person runs one after the other, such as account add, workspace add and key create, say on standard error
-// which one comes next; never with --json.
+// Status shows an operator the health of all replicas, Redis, the database, connections, archive, index coverage and budgets. It
+// is read-only and consumes no budget. A part that it cannot read says why, and the others are shown. The exit status is 1 if
+// something needs attention: a replica that is not ready or degraded; Redis or the database unreachable, or a schema of another
+// version; a connection that does not work; an archive two or more days behind, or index coverage a week old or older; a part that
+// could not be read. Budgets near their limit are shown, but do not count. Health checks for a probe whether one server is ready;
+// its only setting is the address of the admin endpoints.
 //
-// The command status is the operator's view: how every replica, Redis, the database, connections, archive, index coverage
-// and budgets are. Each part says what it could not learn, and keeps no other from being told. It changes nothing, and spends
-// nothing of what it counts. The exit status is 1 if something needs attention: a replica that is not ready, or degraded;
-// Redis or the database out of reach, or a schema of another version; a connection that does not work; an archive that is two
-// days or more behind, and index coverage that is a week old or older; a part that could not be learned. Budgets near their end
-// are told, and are no reason. The command health asks one server whether it gets requests, for a probe: it needs no setting
-// but the address of the admin endpoints.
+// A flag wins over the environment (SARA_…), and that over the YAML file. Errors go to standard error and say what to do. An error
+// about a setting names it, its origin, the problem and the fix, and all wrong settings are reported at once. The exit status is 1
+// for them, and 2 for a command line that cannot be parsed. No output, log or error has a secret, except for key create, which
+// prints the new key once.
 //
-// A setting is given by flag, by environment (SARA_…) or by a YAML file, in that order of precedence. Errors go to
-// standard error and say what to do: one of a setting names it, where it comes from unless that is the environment, what is
-// wrong with it and how it has to be, and all that are wrong are told at once. The exit status is 1 for them and 2 for a
-// command line that is not understood. No output, log or error holds a secret, with one exception: key create prints the key
-// that it makes, once.
-//
-// Serve sends OpenTelemetry traces by OTLP over HTTP if OTEL_TRACES_EXPORTER is otlp or OTEL_EXPORTER_OTLP_ENDPOINT says where
-// to; without, there are none, and they cost nothing. The standard variables say the rest. They are read from the environment
-// only, wrong values are errors at the start as those of settings are, and a collector that is away is told of in the log and
-// keeps nothing from being answered. The access log can be thinned out by SARA_ACCESS_LOG_SAMPLE: lines of successes are then
-// a share of all, which they name, and errors have a line each.
+// Serve sends OpenTelemetry traces by OTLP over HTTP if OTEL_TRACES_EXPORTER is otlp or OTEL_EXPORTER_OTLP_ENDPOINT is set;
+// otherwise tracing is off and costs nothing. The standard variables configure it, from the environment only. Wrong values are
+// errors at the start, like those of settings. An unavailable collector is logged and delays no request. SARA_ACCESS_LOG_SAMPLE
+// samples the access log: each line of a successful request has the fraction, and every error has a line.
 package main

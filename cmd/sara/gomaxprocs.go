@@ -2,25 +2,23 @@ package main
 
 import "runtime"
 
-// fewestProcessors is how many goroutines run at once at least, also where there are fewer cores. On two cores that Redis
-// and others use as well, a second thread that the kernel has put aside is half of the server, and nobody looks for work
-// while the first writes an answer: four answer 7 % more requests a second of those that memory answers, 12 % sooner at the
-// 99th percentile, for no more processor time.
-const fewestProcessors = 4
+// minGOMAXPROCS is the lower bound of GOMAXPROCS, even on fewer cores. On two cores that Redis and others share, the kernel
+// often preempts one of two threads: half of the server then waits, and no other thread polls the network while the first one
+// writes a response. With four, cache hits have 7 % more throughput and a 12 % lower 99th percentile, for the same CPU time.
+const minGOMAXPROCS = 4
 
-// useCores sets how many goroutines run at once, unless whoever started the process did.
-func useCores(wanted string) {
-	if n := processors(wanted, runtime.NumCPU(), runtime.GOMAXPROCS(0)); n > 0 {
+// raiseGOMAXPROCS applies the lower bound, unless the variable GOMAXPROCS is set.
+func raiseGOMAXPROCS(variable string) {
+	if n := gomaxprocs(variable, runtime.NumCPU(), runtime.GOMAXPROCS(0)); n > 0 {
 		runtime.GOMAXPROCS(n)
 	}
 }
 
-// processors returns how many are to be had of a machine's cores, 0 for as many as Go chose. Wanted is the variable
-// GOMAXPROCS. A choice below the number of cores is for a quota of processor time, which more threads would use up early
-// and then wait for the next period of.
-func processors(wanted string, cores, chosen int) int {
-	if wanted != "" || chosen < cores || chosen >= fewestProcessors {
+// gomaxprocs returns the value to set, 0 to keep Go's choice. A choice below the number of cores respects a CPU quota: more
+// threads would exhaust the quota early and then be throttled.
+func gomaxprocs(variable string, cores, chosen int) int {
+	if variable != "" || chosen < cores || chosen >= minGOMAXPROCS {
 		return 0
 	}
-	return fewestProcessors
+	return minGOMAXPROCS
 }

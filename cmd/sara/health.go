@@ -15,7 +15,7 @@ import (
 type healthCommand struct {
 	settings.File
 	settings.Admin
-	URL string `name:"url" placeholder:"URL" help:"The server's admin endpoints, such as http://127.0.0.1:9090. Default: the address of --admin-listen on this machine."`
+	URL string `name:"url" placeholder:"URL" help:"URL of the server's admin endpoints, such as http://127.0.0.1:9090; default: --admin-listen on this machine."`
 }
 
 func (c *healthCommand) Run(ctx context.Context, con *console.Console) error {

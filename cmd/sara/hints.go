@@ -11,8 +11,8 @@ import (
 	"sara/cmd/sara/internal/settings"
 )
 
-// repeatedFlags returns the settings of the command line that every command takes, so that what comes next means the same
-// database. One that may be secret is left out.
+// repeatedFlags returns the flags of the command line that hints repeat, so that the next command uses the same database. A
+// value that may be secret is left out.
 func repeatedFlags(parsed *kong.Context) string {
 	var flags strings.Builder
 	for _, step := range parsed.Path {
@@ -31,7 +31,7 @@ func repeatedFlags(parsed *kong.Context) string {
 	return flags.String()
 }
 
-// reference is how to call something: by its name if that means nothing else, or else by its id.
+// reference returns the name of an object if it is unambiguous, and else its id.
 func reference(name, id string, find func(reference string) (foundID string, err error)) string {
 	if found, err := find(name); err == nil && found == id && !strings.HasPrefix(name, "-") {
 		return name

@@ -31,8 +31,8 @@ type inspectCommand struct {
 	settings.Plans
 	settings.Sitemaps
 	console.Output
-	Property string `placeholder:"PROPERTY" help:"Inspect only this property: its id, Search Console property, slug or domain. Default: all."`
-	Max      *int   `placeholder:"N" help:"Maximum number of URLs to inspect per property in this run, 0 to only discover them. Default: all that are due, within the quota of Search Console."`
+	Property string `placeholder:"PROPERTY" help:"Inspect only this property: its id, Search Console property, slug or domain; default: all."`
+	Max      *int   `placeholder:"N" help:"Maximum number of URLs to inspect per property in this run, 0 to only discover them; default: all that are due, within the quota of Search Console."`
 }
 
 // Validate implements kong's check of a command line.

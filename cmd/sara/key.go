@@ -16,8 +16,8 @@ import (
 
 type keyCommands struct {
 	Create keyCreate `cmd:"" help:"Create a key for a person and print it, once."`
-	List   keyList   `cmd:"" help:"List a person's keys, revoked and expired ones too."`
-	Revoke keyRevoke `cmd:"" help:"Revoke a key, at once and for good."`
+	List   keyList   `cmd:"" help:"List a person's keys, including revoked and expired ones."`
+	Revoke keyRevoke `cmd:"" help:"Revoke a key, immediately and permanently."`
 }
 
 type keyRecord struct {
@@ -25,7 +25,7 @@ type keyRecord struct {
 	Name      string          `json:"name"`
 	PersonID  string          `json:"person_id"`
 	Scopes    []string        `json:"scopes"`
-	Workspace *workspaceScope `json:"workspace"` // null: every workspace of the person
+	Workspace *workspaceScope `json:"workspace"` // null: all workspaces of the person
 	CreatedAt string          `json:"created_at"`
 	ExpiresAt *string         `json:"expires_at"`
 	RevokedAt *string         `json:"revoked_at"`
@@ -58,14 +58,14 @@ type keyCreate struct {
 	settings.Keys
 	settings.Public
 	console.Output
-	Email         string   `arg:"" help:"Address or id of the person as whom the key acts."`
-	Name          string   `required:"" help:"How to call it: 1 to 80 characters."`
-	Scope         []string `placeholder:"SCOPE" help:"properties:read, performance:read, indexing:read or config:read; may be repeated. All four if not set."`
-	Workspace     string   `help:"Limit the key to this one of the person's workspaces."`
-	ExpiresInDays *int     `placeholder:"DAYS" help:"1 to 3650; without it the key does not expire."`
+	Email         string   `arg:"" help:"Email address or id of the person that the key acts for."`
+	Name          string   `required:"" help:"Its name: 1 to 80 characters."`
+	Scope         []string `placeholder:"SCOPE" help:"properties:read, performance:read, indexing:read or config:read; may be repeated; default: all four."`
+	Workspace     string   `help:"Restrict the key to one of the person's workspaces."`
+	ExpiresInDays *int     `placeholder:"DAYS" help:"1 to 3650; default: the key does not expire."`
 }
 
-// newKeyRecord is a key with its text, which is nowhere else.
+// newKeyRecord is a key with its text, of which this is the only copy.
 type newKeyRecord struct {
 	keyRecord
 	Key string `json:"key"`
@@ -81,7 +81,7 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, ExpiresAt: expires,
 		})
 		if full := (*sqlstore.KeyLimitError)(nil); errors.As(err, &full) && full.Limit == 0 {
-			return fmt.Errorf("account %q is on plan %q, which has no API access: give it one that has with sara account plan", full.Account, full.Plan)
+			return fmt.Errorf("account %q is on plan %q, which has no API access: change the plan with sara account plan", full.Account, full.Plan)
 		}
 		if err != nil {
 			return err
@@ -93,7 +93,7 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 		if err := console.One(c.Output, con.Stdout, record.keyRecord); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(con.Stdout, "\n%s\n\nKeep it: it is not shown again. Try it while the server runs (sara serve):\n\n%s\n",
+		_, err = fmt.Fprintf(con.Stdout, "\n%s\n\nSave it now: it is not shown again. Try it while the server runs (sara serve):\n\n%s\n",
 			text, c.tries(ctx, store, key, text))
 		return err
 	})
@@ -105,13 +105,13 @@ func (c *keyCreate) expiry(now time.Time) (*time.Time, error) {
 		return nil, nil
 	}
 	if *c.ExpiresInDays < 1 || *c.ExpiresInDays > longest {
-		return nil, fmt.Errorf("--expires-in-days is %d: 1 to %d are allowed", *c.ExpiresInDays, longest)
+		return nil, fmt.Errorf("--expires-in-days %d is not a number of 1 to %d", *c.ExpiresInDays, longest)
 	}
 	expires := now.UTC().AddDate(0, 0, *c.ExpiresInDays)
 	return &expires, nil
 }
 
-// tries are requests for the key to begin with: about the key, and the figures of a property if it reaches one.
+// tries returns first requests for the key: about the key itself, and about a property if it reaches one.
 func (c *keyCreate) tries(ctx context.Context, store *sqlstore.Store, key sqlstore.APIKey, text string) string {
 	base := c.BaseURL.Or(c.Listen.URL())
 	tries := console.Curl(base+"/v1/me", text)
@@ -129,7 +129,7 @@ func (c *keyCreate) tries(ctx context.Context, store *sqlstore.Store, key sqlsto
 type keyList struct {
 	storeFlags
 	console.Output
-	Email string `arg:"" help:"Address or id."`
+	Email string `arg:"" help:"Email address or id."`
 }
 
 func (c *keyList) Run(ctx context.Context, con *console.Console) error {

@@ -27,43 +27,43 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends ctx. With it the handler goes, so that a second one ends the process at once.
+	// The first signal ends ctx and removes the handler, so that a second one kills the process.
 	context.AfterFunc(ctx, stop)
-	useCores(os.Getenv("GOMAXPROCS"))
-	redis.SetLogger(quiet{}) // whether Redis answers is in our own log, once; not on standard error, for every connection
+	raiseGOMAXPROCS(os.Getenv("GOMAXPROCS"))
+	redis.SetLogger(discard{}) // our own log has one line for an outage, the library would print one for every connection
 	os.Exit(run(ctx, os.Args[0], os.Args[1:], os.Stdout, os.Stderr, os.Environ()))
 }
 
-// quiet is a log of the Redis library that says nothing.
-type quiet struct{}
+// discard is a log of the Redis library that drops everything.
+type discard struct{}
 
 // Printf implements the library's logging.
-func (quiet) Printf(context.Context, string, ...any) {}
+func (discard) Printf(context.Context, string, ...any) {}
 
 // commands is the command line.
 type commands struct {
 	Serve      serveCommand       `cmd:"" help:"Serve the API."`
 	Demo       demoCommand        `cmd:"" help:"Serve a demo world with a simulated Search Console; needs nothing, keeps nothing."`
-	Migrate    migrateCommand     `cmd:"" help:"Bring the database's schema up to date; every other command does so too."`
-	Account    accountCommands    `cmd:"" help:"Accounts, which have a plan and pay for keys."`
-	Workspace  workspaceCommands  `cmd:"" help:"Workspaces, which hold connections and properties."`
-	Person     personCommands     `cmd:"" help:"People, who reach the properties of their workspaces."`
+	Migrate    migrateCommand     `cmd:"" help:"Migrate the database's schema; most other commands do so too."`
+	Account    accountCommands    `cmd:"" help:"Accounts: each has a plan, which its keys share."`
+	Workspace  workspaceCommands  `cmd:"" help:"Workspaces: they group connections and properties."`
+	Person     personCommands     `cmd:"" help:"People: they reach the properties of their workspaces."`
 	Connection connectionCommands `cmd:"" help:"Connections to Search Console."`
 	Property   propertyCommands   `cmd:"" help:"Search Console properties."`
 	Key        keyCommands        `cmd:"" help:"API keys."`
 	BrandTerms brandTermCommands  `cmd:"" help:"What counts as a property's brand."`
-	PageGroups pageGroupCommands  `cmd:"" help:"Named sets of a property's pages."`
-	Annotation annotationCommands `cmd:"" help:"Dated remarks about a property."`
-	Collect    collectCommand     `cmd:"" help:"Archive the history that Search Console has of the properties, and that is not archived yet."`
-	Inspect    inspectCommand     `cmd:"" help:"Discover the URLs of the properties, and ask Search Console what its index holds of each."`
-	Archive    archiveCommands    `cmd:"" help:"The history of properties that is kept when Search Console has forgotten it."`
+	PageGroups pageGroupCommands  `cmd:"" help:"Named groups of a property's pages."`
+	Annotation annotationCommands `cmd:"" help:"Dated notes on a property."`
+	Collect    collectCommand     `cmd:"" help:"Archive the history that Search Console still has and the archive does not."`
+	Inspect    inspectCommand     `cmd:"" help:"Discover the URLs of the properties, and inspect which of them are indexed."`
+	Archive    archiveCommands    `cmd:"" help:"Export, import and plan the archived history."`
 	OpenAPI    openAPICommand     `cmd:"" name:"openapi" help:"Print the OpenAPI document."`
-	Status     statusCommand      `cmd:"" help:"Tell how the replicas, Redis, the database, connections, archive and budgets are; exit status 1 if something needs attention."`
-	Health     healthCommand      `cmd:"" help:"Ask a server whether it gets requests; exit status 1 if it does not."`
+	Status     statusCommand      `cmd:"" help:"Show the health of replicas, Redis, database, connections, archive, index coverage and budgets; exit status 1 if something needs attention."`
+	Health     healthCommand      `cmd:"" help:"Check whether a server is ready; exit status 1 if it is not."`
 	Version    versionCommand     `cmd:"" help:"Print the version."`
 }
 
-// run runs one command line and returns the exit status. It ends soon after ctx does. The program is how it was called.
+// run runs one command line, until ctx ends, and returns the exit status. program is the name by which it was called.
 func run(ctx context.Context, program string, args []string, stdout, stderr io.Writer, environ []string) int {
 	var helped bool
 	loader := settings.NewLoader(environ)
@@ -79,14 +79,14 @@ func run(ctx context.Context, program string, args []string, stdout, stderr io.W
 	)
 	parser, err := kong.New(&commands{}, options...)
 	if err != nil {
-		panic("BUG: the command line is not well defined: " + err.Error())
+		panic("BUG: the definition of the command line is invalid: " + err.Error())
 	}
 	parsed, err := parser.Parse(args)
-	switch wrong := settings.ErrorOf(err); {
+	switch settingErr := settings.ErrorOf(err); {
 	case helped:
 		return exitOK
-	case wrong != nil:
-		report(stderr, wrong)
+	case settingErr != nil:
+		report(stderr, settingErr)
 		return exitError
 	case err != nil:
 		report(stderr, fmt.Errorf("%w (see sara%s --help)", err, commandOf(err)))
@@ -104,7 +104,7 @@ func run(ctx context.Context, program string, args []string, stdout, stderr io.W
 	return exitOK
 }
 
-// commandOf returns the path of the command that a usage error is about, as far as it was understood.
+// commandOf returns the command of a usage error, as far as it was parsed.
 func commandOf(err error) string {
 	var parse *kong.ParseError
 	if !errors.As(err, &parse) || parse.Context == nil {
@@ -119,12 +119,11 @@ func commandOf(err error) string {
 	return path.String()
 }
 
-// report writes an error for people: one line for each of several that are joined, and what to do about it. The output
-// that it would complain on is the only one that it has.
+// report prints an error for people: a line for each of several that are joined, and how to fix it.
 func report(w io.Writer, err error) {
 	if several, ok := err.(interface{ Unwrap() []error }); ok && len(several.Unwrap()) > 0 {
-		for _, one := range several.Unwrap() {
-			report(w, one)
+		for _, part := range several.Unwrap() {
+			report(w, part)
 		}
 		return
 	}

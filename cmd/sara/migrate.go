@@ -15,7 +15,7 @@ type migrateCommand struct {
 }
 
 type migrationRecord struct {
-	Applied int `json:"applied"` // steps; 0: the schema was up to date
+	Applied int `json:"applied"` // steps; 0 if the schema was up to date
 }
 
 func (migrationRecord) Header() []string  { return []string{"APPLIED STEPS"} }

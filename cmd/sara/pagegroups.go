@@ -45,7 +45,7 @@ type pageGroupsSet struct {
 	File     string `required:"" placeholder:"FILE" help:"JSON array of {\"name\", \"rules\": [{\"type\", \"value\"}]}; types are prefix, contains, equals and regex."`
 }
 
-// pageGroupSet is what set prints: the property's id and all its groups.
+// pageGroupSet is the result of set: the property's id and all its groups.
 type pageGroupSet struct {
 	ID     string            `json:"id"`
 	Groups []pageGroupRecord `json:"groups"`
@@ -73,7 +73,7 @@ func (c *pageGroupsSet) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
-// readPageGroups reads a file of groups. What it does not know is an error, so that a typo does not go unnoticed.
+// readPageGroups reads a file of groups. It rejects unknown fields, which are probably typos.
 func readPageGroups(path string) ([]translate.PageGroup, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -87,7 +87,7 @@ func readPageGroups(path string) ([]translate.PageGroup, error) {
 	decoder.DisallowUnknownFields()
 	err = decoder.Decode(&file)
 	if _, more := decoder.Token(); err == nil && !errors.Is(more, io.EOF) {
-		err = errors.New("something follows the array")
+		err = errors.New("there is text after the array")
 	}
 	if err == nil && file == nil {
 		err = errors.New("it is null")

@@ -12,8 +12,8 @@ import (
 type personCommands struct {
 	Add   personAdd   `cmd:"" help:"Add a person to an account and to workspaces."`
 	Join  personJoin  `cmd:"" help:"Let a person reach the properties of a workspace."`
-	Leave personLeave `cmd:"" help:"Take a workspace from a person, and so from the person's keys."`
-	List  personList  `cmd:"" help:"List everybody."`
+	Leave personLeave `cmd:"" help:"Remove a person, and the person's keys, from a workspace."`
+	List  personList  `cmd:"" help:"List all people."`
 }
 
 type personRecord struct {
@@ -25,7 +25,7 @@ type personRecord struct {
 	CreatedAt  string           `json:"created_at"`
 }
 
-// workspaceScope names a workspace that somebody or something is limited to.
+// workspaceScope is a workspace that a person or a key is restricted to.
 type workspaceScope struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -40,7 +40,7 @@ func (p personRecord) Cells() []string {
 	return []string{p.Email, p.Account, strings.Join(names, ", "), p.CreatedAt, p.ID}
 }
 
-// readPerson makes the record of a person as stored now.
+// readPerson returns the stored record of a person.
 func readPerson(ctx context.Context, store *sqlstore.Store, reference string) (personRecord, error) {
 	p, err := store.Person(ctx, reference)
 	if err != nil {
@@ -70,7 +70,7 @@ type personAdd struct {
 	storeFlags
 	console.Output
 	Account   string   `arg:"" help:"Name or id of the account that pays for the person's keys."`
-	Email     string   `arg:"" help:"The person's address."`
+	Email     string   `arg:"" help:"The person's email address."`
 	Workspace []string `required:"" sep:"none" placeholder:"WORKSPACE" help:"Name, ACCOUNT/NAME or id; may be repeated."`
 }
 
@@ -86,17 +86,17 @@ func (c *personAdd) Run(ctx context.Context, con *console.Console) error {
 		if bare, err := workspaceWithoutConnection(ctx, store, person.ID); err != nil {
 			return err
 		} else if bare != "" {
-			con.Next(c.Output, "connect the workspace to Search Console, and create a key, with which the person's programs call the API.",
+			con.Next(c.Output, "connect the workspace to Search Console, and create a key, so that the person's programs can call the API.",
 				console.CommandLine("connection", "add", bare, "--credentials", "FILE"), console.CommandLine("key", "create", person.Email, "--name", "first key"))
 			return nil
 		}
-		con.Next(c.Output, "create a key, with which the person's programs call the API.",
+		con.Next(c.Output, "create a key, so that the person's programs can call the API.",
 			console.CommandLine("key", "create", person.Email, "--name", "first key"))
 		return nil
 	})
 }
 
-// workspaceWithoutConnection is how to call a workspace of the person that has no connection, empty if each has one.
+// workspaceWithoutConnection returns the reference of a workspace of the person without a connection, empty if each has one.
 func workspaceWithoutConnection(ctx context.Context, store *sqlstore.Store, person string) (string, error) {
 	workspaces, err := store.PersonWorkspaces(ctx, person)
 	if err != nil {
@@ -114,7 +114,7 @@ func workspaceWithoutConnection(ctx context.Context, store *sqlstore.Store, pers
 type personJoin struct {
 	storeFlags
 	console.Output
-	Email     string `arg:"" help:"Address or id."`
+	Email     string `arg:"" help:"Email address or id."`
 	Workspace string `arg:"" help:"Name, ACCOUNT/NAME or id."`
 }
 
@@ -130,7 +130,7 @@ func (c *personJoin) Run(ctx context.Context, con *console.Console) error {
 type personLeave struct {
 	storeFlags
 	console.Output
-	Email     string `arg:"" help:"Address or id."`
+	Email     string `arg:"" help:"Email address or id."`
 	Workspace string `arg:"" help:"Name, ACCOUNT/NAME or id."`
 }
 

@@ -13,10 +13,10 @@ import (
 type propertyCommands struct {
 	Add     propertyAdd     `cmd:"" help:"Add a property to a connection."`
 	Import  propertyImport  `cmd:"" help:"Add every property that a connection reaches and does not have yet."`
-	List    propertyList    `cmd:"" help:"List the properties of all workspaces, archived ones too."`
-	Archive propertyArchive `cmd:"" help:"Archive a property: it serves stored history only and leaves the lists."`
-	Restore propertyRestore `cmd:"" help:"Take a property back from the archive."`
-	Star    propertyStar    `cmd:"" help:"Star a property, or with --off take the star away."`
+	List    propertyList    `cmd:"" help:"List the properties of all workspaces, including archived ones."`
+	Archive propertyArchive `cmd:"" help:"Archive a property: it serves only stored history, and lists omit it."`
+	Restore propertyRestore `cmd:"" help:"Unarchive a property."`
+	Star    propertyStar    `cmd:"" help:"Star a property, or remove the star with --off."`
 }
 
 type propertyRecord struct {
@@ -26,11 +26,11 @@ type propertyRecord struct {
 	Slug            string `json:"slug"`
 	DisplayName     string `json:"display_name"`
 	Type            string `json:"type"`
-	PermissionLevel string `json:"permission_level"` // empty when Search Console was not asked
+	PermissionLevel string `json:"permission_level"` // empty if it was not verified
 	Starred         bool   `json:"starred"`
 	Archived        bool   `json:"archived"`
 	Healthy         bool   `json:"healthy"`
-	Note            string `json:"note"` // why it is not healthy; empty when it is
+	Note            string `json:"note"` // why it is not healthy; otherwise empty
 	WorkspaceID     string `json:"workspace_id"`
 	ConnectionID    string `json:"connection_id"`
 	CreatedAt       string `json:"created_at"`
@@ -61,8 +61,8 @@ type propertyAdd struct {
 	console.Output
 	Connection  string `arg:"" help:"Name, WORKSPACE/NAME or id."`
 	GSCProperty string `arg:"" name:"gsc_property" help:"As Search Console writes it: sc-domain:example.com or https://www.example.com/."`
-	Name        string `help:"How to call it; if not set, its domain or its URL."`
-	Slug        string `help:"Short name for paths: lower-case letters, digits and dashes; if not set, from the property."`
+	Name        string `help:"Its name; default: its domain or its URL."`
+	Slug        string `help:"Short name for paths: lower-case letters, digits and dashes; default: from the property."`
 }
 
 func (c *propertyAdd) Run(ctx context.Context, con *console.Console) error {
@@ -77,7 +77,7 @@ func (c *propertyAdd) Run(ctx context.Context, con *console.Console) error {
 			return err
 		}
 		reference := propertyReference(ctx, a.Store, p)
-		con.Next(c.Output, "create a key for who reads it, and serve. The server archives history and inspects URLs once a day; this does it now.",
+		con.Next(c.Output, "create a key for a reader, and serve. The server archives history and inspects URLs once a day; to do it now, run collect and inspect.",
 			console.CommandLine("key", "create", "EMAIL", "--name", "NAME"), console.CommandLine("serve"),
 			console.CommandLine("collect", "--property", reference), console.CommandLine("inspect", "--property", reference))
 		return nil
@@ -93,7 +93,7 @@ type propertyImport struct {
 
 type importRecord struct {
 	propertyRecord
-	Result string `json:"result"` // added, or kept when the connection had it already
+	Result string `json:"result"` // added, or kept if the connection had it already
 }
 
 func (importRecord) Header() []string {
@@ -126,7 +126,7 @@ func (c *propertyImport) Run(ctx context.Context, con *console.Console) error {
 		if err := console.Many(c.Output, con.Stdout, records); err != nil || len(records) == 0 {
 			return err
 		}
-		con.Next(c.Output, "create a key for who reads them, and serve. The server archives history and inspects URLs once a day; this does it now.",
+		con.Next(c.Output, "create a key for a reader, and serve. The server archives history and inspects URLs once a day; to do it now, run collect and inspect.",
 			console.CommandLine("key", "create", "EMAIL", "--name", "NAME"), console.CommandLine("serve"), console.CommandLine("collect"), console.CommandLine("inspect"))
 		return nil
 	})
@@ -147,14 +147,14 @@ func (c *propertyList) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
-// propertyFlags is what the changes of one property take.
+// propertyFlags are those of commands that change one property.
 type propertyFlags struct {
 	storeFlags
 	console.Output
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 }
 
-// change runs a change and prints the property as it is then.
+// change runs a change and prints the changed property.
 func (f propertyFlags) change(ctx context.Context, con *console.Console, change func(*sqlstore.Store) (sqlstore.Property, error)) error {
 	return f.use(ctx, func(store *sqlstore.Store) error {
 		p, err := change(store)
@@ -179,7 +179,7 @@ func (c *propertyRestore) Run(ctx context.Context, con *console.Console) error {
 
 type propertyStar struct {
 	propertyFlags
-	Off bool `help:"Take the star away."`
+	Off bool `help:"Remove the star."`
 }
 
 func (c *propertyStar) Run(ctx context.Context, con *console.Console) error {

@@ -287,7 +287,7 @@ func testPageGroups(t *testing.T, c *cli) {
 	for text, want := range map[string]string{
 		`{"name":"Blog"}`:              "is not a JSON array of",
 		`null`:                         "it is null",
-		`[] []`:                        "something follows the array",
+		`[] []`:                        "there is text after the array",
 		`[{"name":"Blog","rule":[]}]`:  `unknown field "rule"`,
 		`[{"name":"Blog","rules":[]}]`: `page group "Blog" has 0 rules`,
 		`[{"name":"Blog","rules":[{"type":"glob","value":"x"}]}]`: `type "glob" is none of prefix, contains, equals, regex`,

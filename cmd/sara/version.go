@@ -8,8 +8,8 @@ import (
 	"sara/cmd/sara/internal/console"
 )
 
-// version and revision are set by the linker (-X main.version=v1.2.3), for a build from a tree without version control, such as
-// that of an image. Nothing else writes them.
+// The linker sets version and revision (-X main.version=v1.2.3) in builds without version control, such as those of images.
+// Nothing else writes them.
 var version, revision string
 
 type versionCommand struct {
@@ -18,7 +18,7 @@ type versionCommand struct {
 
 type versionRecord struct {
 	Version  string `json:"version"`  // of the module, (devel) for a build from a work tree
-	Revision string `json:"revision"` // of the source, empty when the build did not record it
+	Revision string `json:"revision"` // of the source, empty if the build did not record it
 	Go       string `json:"go"`
 }
 
@@ -30,7 +30,7 @@ func (c *versionCommand) Run(con *console.Console) error {
 	return console.One(c.Output, con.Stdout, buildVersion())
 }
 
-// buildVersion returns what the linker was told, and for the rest what the build recorded of itself.
+// buildVersion returns the linker's version and revision, and else those that the Go toolchain recorded.
 func buildVersion() versionRecord {
 	build, _ := debug.ReadBuildInfo() // nil if it was built without modules
 	return describeBuild(build, version, revision)

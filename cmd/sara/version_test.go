@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWhatTheLinkerWasToldWinsOverWhatTheBuildRecorded(t *testing.T) {
+func TestLinkerVersionWinsOverRecordedOne(t *testing.T) {
 	recorded := &debug.BuildInfo{Main: debug.Module{Version: "v1.0.0"},
 		Settings: []debug.BuildSetting{{Key: "-trimpath", Value: "true"}, {Key: "vcs.revision", Value: "c0ffee"}}}
 	check := func(build *debug.BuildInfo, version, revision, wantVersion, wantRevision string) {

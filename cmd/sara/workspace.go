@@ -32,7 +32,7 @@ type workspaceAdd struct {
 	storeFlags
 	console.Output
 	Account string `arg:"" help:"Name or id."`
-	Name    string `arg:"" help:"How to call it."`
+	Name    string `arg:"" help:"Its name."`
 }
 
 func (c *workspaceAdd) Run(ctx context.Context, con *console.Console) error {
@@ -45,7 +45,7 @@ func (c *workspaceAdd) Run(ctx context.Context, con *console.Console) error {
 			return err
 		}
 		reference := workspaceReference(ctx, store, workspace.Name, workspace.ID)
-		con.Next(c.Output, "connect it to Search Console, and add who may read it.",
+		con.Next(c.Output, "connect it to Search Console, and add the people who may read it.",
 			console.CommandLine("connection", "add", reference, "--credentials", "FILE"),
 			console.CommandLine("person", "add", workspace.AccountName, "EMAIL", "--workspace", reference))
 		return nil
