@@ -56,7 +56,7 @@ func (m *month) encode() ([]byte, error) {
 	if err := writer.Close(); err != nil {
 		return nil, fmt.Errorf("encode %s: %w", m.month, err)
 	}
-	if err := seal(out.Bytes()); err != nil {
+	if err := writeChecksum(out.Bytes()); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil
@@ -109,7 +109,7 @@ func checksum(data []byte, start, end int) string {
 	return fmt.Sprintf("%016x", digest.Sum64())
 }
 
-func seal(data []byte) error {
+func writeChecksum(data []byte) error {
 	start, end, ok := findChecksum(data)
 	if !ok {
 		return errors.New("BUG: the encoded file has no mark of its checksum")

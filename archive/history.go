@@ -47,9 +47,9 @@ type History struct {
 	now     func() time.Time
 	recheck time.Duration
 
-	listings memory[listingKey, []monthObject]
-	ledgers  memory[revisionKey, *ledger]
-	months   memory[revisionKey, *object]
+	listings cache[listingKey, []monthObject]
+	ledgers  cache[revisionKey, *ledger]
+	months   cache[revisionKey, *object]
 
 	// writes count this process's writes, striped by the hash of the property. A count is part of a listing's cache key, so
 	// that each write invalidates the listings that began before it.
@@ -57,9 +57,9 @@ type History struct {
 	seed   maphash.Seed
 }
 
-// memory is the part of otter.Cache that is used here. The fields are of this interface type to compile faster: every package
+// cache is the part of otter.Cache that is used here. The fields are of this interface type to compile faster: every package
 // that imports a struct with a field of a generic type compiles all methods of that type again.
-type memory[K comparable, V any] interface {
+type cache[K comparable, V any] interface {
 	Get(context.Context, K, otter.Loader[K, V]) (V, error)
 	GetIfPresent(K) (V, bool)
 	Set(K, V) (V, bool)

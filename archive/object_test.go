@@ -150,7 +150,7 @@ func TestOpenRefusesADamagedOrForeignObject(t *testing.T) {
 	if bytes.Equal(next, data) {
 		t.Fatal("the version is not where it was expected")
 	}
-	if err := seal(next); err != nil {
+	if err := writeChecksum(next); err != nil {
 		t.Fatal(err)
 	}
 	refuse("of the next version", next, testProperty, m.month)
