@@ -121,6 +121,9 @@ func wantSameObjects(t *testing.T, got, want map[string]string) {
 }
 
 func TestCollect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	simulator := simulateWatched(t)
 	c := newCollectCLI(t, simulator.people)
 	weeks := settledWeeks(3)
@@ -163,6 +166,9 @@ func TestCollect(t *testing.T) {
 }
 
 func TestCollectReportsIncompleteProperties(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	simulator := simulateWatched(t)
 	c := newCollectCLI(t, simulator.people)
 	c.ok("connection", "add", "Web", "--name", "dead", "--no-verify", "--credentials", c.path(demo.FormerConnection+".json"))
@@ -182,6 +188,9 @@ func TestCollectReportsIncompleteProperties(t *testing.T) {
 }
 
 func TestCollectorErrorKindsAndHealth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	simulator := simulateWatched(t)
 	c := newCollectCLI(t, simulator.people)
 	ctx := context.Background()

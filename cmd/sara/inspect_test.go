@@ -39,6 +39,9 @@ func wantURLs(t *testing.T, got, want []string) {
 }
 
 func TestInspect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	w := newInspectWorld(t, 24)
 	c := newInspectCLI(t, w, w.shop, w.blog)
 	shop, blog := w.labels(w.shop), w.labels(w.blog)
@@ -117,6 +120,9 @@ func TestInspectIsBoundedByPlan(t *testing.T) {
 }
 
 func TestInspectWaitsForLeaseOfDeadProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	w := newInspectWorld(t, 24)
 	c := newInspectCLI(t, w, w.blog)
 	store := c.open(time.Now)
@@ -205,6 +211,9 @@ func TestInspectExplainsMissingPermission(t *testing.T) {
 
 // Seven inspections of the day are left, counted in Redis or in the database.
 func TestInspectKeepsQuotaOfTheDay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const left = 7
 	calendar, err := translate.NewCalendar()
 	if err != nil {
