@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/errgroup"
 
 	"sara/archive/bucket"
+	"sara/proxy/lru"
 	"sara/translate"
 )
 
@@ -38,7 +38,7 @@ const (
 	maxListings   = 10_000  // properties whose listing is cached, some 3 KB each
 	maxLedgers    = 50_000  // months whose ledger is cached, some 400 B each
 	stripes       = 256     // of the write counters
-	weightUnit    = 1 << 10 // bytes in one unit of weight in the cache of months, whose weights have 32 bits
+	monthOverhead = 1 << 10 // bytes of a cached month besides its object
 )
 
 // History is the archived figures of all properties in one bucket. It is safe for concurrent use, and need not be closed.
@@ -47,22 +47,14 @@ type History struct {
 	now     func() time.Time
 	recheck time.Duration
 
-	listings cache[listingKey, []monthObject]
-	ledgers  cache[revisionKey, *ledger]
-	months   cache[revisionKey, *object]
+	listings *loadingCache[listingKey, []monthObject]
+	ledgers  *lru.Cache[revisionKey, *ledger]
+	months   *loadingCache[revisionKey, *object]
 
 	// writes count this process's writes, striped by the hash of the property. A count is part of a listing's cache key, so
 	// that each write invalidates the listings that began before it.
 	writes [stripes]atomic.Uint64
 	seed   maphash.Seed
-}
-
-// cache is the part of otter.Cache that is used here. The fields are of this interface type to compile faster: every package
-// that imports a struct with a field of a generic type compiles all methods of that type again.
-type cache[K comparable, V any] interface {
-	Get(context.Context, K, otter.Loader[K, V]) (V, error)
-	GetIfPresent(K) (V, bool)
-	Set(K, V) (V, bool)
 }
 
 type listingKey struct {
@@ -96,16 +88,9 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	case h.now == nil:
 		h.now = time.Now
 	}
-	var errs [3]error
-	h.listings, errs[0] = otter.New(&otter.Options[listingKey, []monthObject]{MaximumSize: maxListings})
-	h.ledgers, errs[1] = otter.New(&otter.Options[revisionKey, *ledger]{MaximumSize: maxLedgers})
-	h.months, errs[2] = otter.New(&otter.Options[revisionKey, *object]{
-		MaximumWeight: uint64(max(size/weightUnit, 1)),
-		Weigher:       func(_ revisionKey, o *object) uint32 { return uint32(o.size/weightUnit) + 1 },
-	})
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, fmt.Errorf("make a history: %w", err)
-	}
+	h.listings = newLoadingCache(maxListings, func([]monthObject) int64 { return 1 }, h.loadListing)
+	h.ledgers = lru.New[revisionKey](lru.Config[*ledger]{Weight: maxLedgers})
+	h.months = newLoadingCache(size, func(o *object) int64 { return int64(o.size) + monthOverhead }, h.loadMonth)
 	return h, nil
 }
 
@@ -120,7 +105,7 @@ func (h *History) list(ctx context.Context, property string) ([]monthObject, err
 		writes:   h.stripe(property).Load(),
 		period:   h.now().UnixNano() / int64(h.recheck),
 	}
-	return h.listings.Get(ctx, key, otter.LoaderFunc[listingKey, []monthObject](h.loadListing))
+	return h.listings.get(ctx, key)
 }
 
 func (h *History) loadListing(ctx context.Context, key listingKey) ([]monthObject, error) {
@@ -141,8 +126,8 @@ func (h *History) loadListing(ctx context.Context, key listingKey) ([]monthObjec
 // load returns a month from the cache or from the bucket; nil if it was removed after it was listed.
 func (h *History) load(ctx context.Context, property string, m monthObject) (*object, error) {
 	key := revisionKey{property: property, month: m.month, revision: m.revision}
-	o, err := h.months.Get(ctx, key, otter.LoaderFunc[revisionKey, *object](h.loadMonth))
-	if errors.Is(err, otter.ErrNotFound) {
+	o, err := h.months.get(ctx, key)
+	if errors.Is(err, bucket.ErrNotFound) {
 		return nil, nil
 	}
 	return o, err
@@ -151,15 +136,12 @@ func (h *History) load(ctx context.Context, property string, m monthObject) (*ob
 func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, error) {
 	// The object may be newer than the listed revision, which is just as good.
 	data, _, err := h.bucket.Get(ctx, objectName(key.property, key.month))
-	if errors.Is(err, bucket.ErrNotFound) {
-		return nil, otter.ErrNotFound
-	}
 	if err != nil {
 		return nil, err
 	}
 	o, err := openObject(key.property, key.month, data)
 	if err == nil {
-		h.ledgers.Set(key, &o.ledger)
+		h.ledgers.Put(key, &o.ledger, 1, "")
 	}
 	return o, err
 }

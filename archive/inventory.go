@@ -69,7 +69,7 @@ func (i Inventory) add(by translate.Dimension, day translate.Date, s state) {
 }
 
 func (h *History) loadLedger(ctx context.Context, property string, m monthObject) (*ledger, error) {
-	if l, ok := h.ledgers.GetIfPresent(revisionKey{property: property, month: m.month, revision: m.revision}); ok {
+	if l, ok := h.ledgers.Get(revisionKey{property: property, month: m.month, revision: m.revision}); ok {
 		return l, nil
 	}
 	o, err := h.load(ctx, property, m)

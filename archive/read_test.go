@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
 	"sara/archive/bucket"
 	"sara/translate"
 )
@@ -321,9 +319,7 @@ func TestCacheOfMonthsIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	months := h.months.(*otter.Cache[revisionKey, *object])
-	months.CleanUp()
-	if size := months.WeightedSize() * weightUnit; size > 64<<10 || size == 0 {
+	if size := h.months.values.Weight(); size > 64<<10 || size == 0 {
 		t.Errorf("%d bytes are in memory", size)
 	}
 }

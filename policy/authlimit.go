@@ -2,11 +2,10 @@ package policy
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/maypok86/otter/v2"
+	"sara/proxy/lru"
 )
 
 const (
@@ -25,7 +24,7 @@ type authLimiter struct {
 	now func() time.Time
 
 	mu       sync.Mutex // guards attempts, and the values in it
-	attempts boundedCache[string, *addressAttempts]
+	attempts *lru.Cache[string, *addressAttempts]
 }
 
 // addressAttempts is the state of one address.
@@ -35,12 +34,8 @@ type addressAttempts struct {
 	finished chan struct{} // closed, and replaced, when one finishes
 }
 
-func newAuthLimiter(now func() time.Time) (*authLimiter, error) {
-	attempts, err := otter.New(&otter.Options[string, *addressAttempts]{MaximumSize: maxAddresses})
-	if err != nil {
-		return nil, fmt.Errorf("create the cache of client addresses: %w", err)
-	}
-	return &authLimiter{now: now, attempts: attempts}, nil
+func newAuthLimiter(now func() time.Time) *authLimiter {
+	return &authLimiter{now: now, attempts: lru.New[string](lru.Config[*addressAttempts]{Weight: maxAddresses})}
 }
 
 // begin starts an attempt from an address. Unless it is refused, the caller has to call finish with whether the key is
@@ -67,10 +62,10 @@ func (l *authLimiter) begin(ctx context.Context, address string) (finish func(un
 func (l *authLimiter) take(address string) (a *addressAttempts, wait time.Duration, next <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a, ok := l.attempts.GetIfPresent(address)
+	a, ok := l.attempts.Get(address)
 	if !ok {
 		a = &addressAttempts{finished: make(chan struct{})}
-		l.attempts.Set(address, a)
+		l.attempts.Put(address, a, 1, "")
 	}
 	if a.bucket, wait = a.bucket.take(l.now(), 1, maxUnknownKeys); wait == 0 {
 		a.pending++

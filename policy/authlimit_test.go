@@ -11,11 +11,7 @@ import (
 
 func newTestAuthLimiter(t *testing.T, now func() time.Time) *authLimiter {
 	t.Helper()
-	s, err := newAuthLimiter(now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return newAuthLimiter(now)
 }
 
 // Of any number of concurrent guesses exactly the limit reach the directory. Each address has its own limit.

@@ -57,21 +57,11 @@ const maxCachedAnswers = 20_000
 
 // NewGate returns a gate over the directory.
 func NewGate(c Config) (*Gate, error) {
-	g := &Gate{config: c}
-	var err error
-	if g.authLimiter, err = newAuthLimiter(c.Now); err != nil {
-		return nil, err
-	}
+	g := &Gate{config: c, authLimiter: newAuthLimiter(c.Now)}
 	load := func(ctx context.Context, _ struct{}) (uint64, error) { return c.Directory.Edition(ctx) }
-	if g.editions, err = newCache(c.Now, editionTTL, 1, load); err != nil {
-		return nil, err
-	}
-	if g.keys, err = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadKey); err != nil {
-		return nil, err
-	}
-	if g.properties, err = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadProperties); err != nil {
-		return nil, err
-	}
+	g.editions = newCache(c.Now, editionTTL, 1, load)
+	g.keys = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadKey)
+	g.properties = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadProperties)
 	return g, nil
 }
 

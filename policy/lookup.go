@@ -7,8 +7,9 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/singleflight"
+
+	"sara/proxy/lru"
 )
 
 const (
@@ -18,20 +19,13 @@ const (
 	lookupTimeout = time.Second      // bounds one call of the directory; must not exceed editionTTL
 )
 
-// A boundedCache is the part of otter.Cache that this package uses. A struct field of a generic type makes every package that
-// imports the struct compile all methods of that type, and otter's are larger than this package.
-type boundedCache[K comparable, V any] interface {
-	GetIfPresent(K) (V, bool)
-	Set(K, V) (V, bool)
-}
-
 // A cache holds the directory's answers to one kind of lookup, including negative ones. Concurrent lookups of one key share
 // one call (singleflight). The call has a context of its own, so that a caller that gives up does not fail the others.
 type cache[K comparable, V any] struct {
 	now     func() time.Time
 	ttl     time.Duration
 	load    func(context.Context, K) (V, error)
-	answers boundedCache[K, answer[V]]
+	answers *lru.Cache[K, answer[V]]
 	flights singleflight.Group
 }
 
@@ -45,12 +39,8 @@ type answer[V any] struct {
 }
 
 func newCache[K comparable, V any](now func() time.Time, ttl time.Duration, size int,
-	load func(context.Context, K) (V, error)) (*cache[K, V], error) {
-	answers, err := otter.New(&otter.Options[K, answer[V]]{MaximumSize: size})
-	if err != nil {
-		return nil, fmt.Errorf("create a cache of %d answers: %w", size, err)
-	}
-	return &cache[K, V]{now: now, ttl: ttl, load: load, answers: answers}, nil
+	load func(context.Context, K) (V, error)) *cache[K, V] {
+	return &cache[K, V]{now: now, ttl: ttl, load: load, answers: lru.New[K](lru.Config[answer[V]]{Weight: int64(size)})}
 }
 
 // get returns the answer for key: from the cache while it is fresh and of this version, from the directory otherwise. The
@@ -76,7 +66,7 @@ func (c *cache[K, V]) get(ctx context.Context, key K, version version) (V, error
 // cached returns the answer for key if it is usable: fresh, or stale while the directory fails. A negative answer is not
 // served stale.
 func (c *cache[K, V]) cached(now time.Time, key K, version version) (answer[V], bool) {
-	a, ok := c.answers.GetIfPresent(key)
+	a, ok := c.answers.Get(key)
 	usable := staleTTL
 	if a.err != nil {
 		usable = c.ttl
@@ -86,7 +76,7 @@ func (c *cache[K, V]) cached(now time.Time, key K, version version) (answer[V], 
 
 // knows reports whether the last answer for key, of any version, was positive and is not too old to be served stale.
 func (c *cache[K, V]) knows(key K) bool {
-	a, ok := c.answers.GetIfPresent(key)
+	a, ok := c.answers.Get(key)
 	return ok && a.err == nil && within(c.now(), a.loadedAt, staleTTL)
 }
 
@@ -133,7 +123,7 @@ func (c *cache[K, V]) refresh(ctx context.Context, key K, version version) (a an
 	case ok && a.triedAt.After(a.loadedAt):
 		// The last call failed. Serve stale to everyone who asks during this one, instead of making them wait: it may hang.
 		a.triedAt = begun
-		c.answers.Set(key, a)
+		c.answers.Put(key, a, 1, "")
 	}
 	value, err := c.load(ctx, key)
 	if err == nil || errors.Is(err, ErrUnknown) {
@@ -145,7 +135,7 @@ func (c *cache[K, V]) refresh(ctx context.Context, key K, version version) (a an
 		}
 		a.triedAt = now
 	}
-	c.answers.Set(key, a)
+	c.answers.Put(key, a, 1, "")
 	return a, nil
 }
 

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
 	"sara/policy/redistest"
 )
 
@@ -256,7 +254,7 @@ func (m *model) endWindow() {
 		m.counters.endHour(m.t, account)
 	}
 	for _, s := range m.replicas {
-		s.refusals.(*otter.Cache[refusalKey, cachedRefusal]).InvalidateAll()
+		s.refusals = newRefusalCache()
 		_ = s.Usage(m.t.Context(), account)
 	}
 }

@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
-	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"sara/proxy/lru"
 )
 
 //go:embed script/charge.lua
@@ -53,7 +54,7 @@ type RedisBudget struct {
 	chargeScript    *redis.Script
 	propertyLimiter *redis_rate.Limiter
 	chargeSlots     chan struct{} // limits concurrent calls that are not batched
-	refusals        boundedCache[refusalKey, cachedRefusal]
+	refusals        *lru.Cache[refusalKey, cachedRefusal]
 	fallback        *MemoryBudget
 	metrics         redisBudgetMetrics
 
@@ -84,12 +85,12 @@ func NewRedisBudget(c RedisBudgetConfig) (*RedisBudget, error) {
 	return newRedisBudget(c, roundTripTimeout, time.Tick(probeInterval))
 }
 
+func newRefusalCache() *lru.Cache[refusalKey, cachedRefusal] {
+	return lru.New[refusalKey](lru.Config[cachedRefusal]{Weight: maxCachedRefusals})
+}
+
 // newRedisBudget lets tests choose the timeout of a round trip, and when to probe.
 func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan time.Time) (*RedisBudget, error) {
-	refusals, err := otter.New(&otter.Options[refusalKey, cachedRefusal]{MaximumSize: maxCachedRefusals})
-	if err != nil {
-		return nil, fmt.Errorf("create the cache of refusals: %w", err)
-	}
 	replicas := max(1, c.Replicas)
 	client := noRetryClient{c.Client}
 	clock := &redisClock{now: c.Now}
@@ -102,7 +103,7 @@ func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan tim
 		chargeScript:    redis.NewScript(chargeLua),
 		propertyLimiter: redis_rate.NewLimiter(client),
 		chargeSlots:     make(chan struct{}, maxConcurrentCharges),
-		refusals:        refusals,
+		refusals:        newRefusalCache(),
 		fallback:        newMemoryBudget(clock.time, replicas, 2*replicas),
 		metrics:         newRedisBudgetMetrics(c.Registry),
 		stop:            stop,
@@ -156,12 +157,12 @@ func (b *RedisBudget) Usage(ctx context.Context, accountID string) Usage {
 
 // cacheRefusal caches a refusal. It is counted from when the request was sent, so that it ends no later than in Redis.
 func (b *RedisBudget) cacheRefusal(sent time.Time, of refusalKey, cost int, usage Usage, refusal Refusal) {
-	b.refusals.Set(of, cachedRefusal{refusal: refusal, cost: cost, usage: usage, until: sent.Add(refusal.RetryAfter)})
+	b.refusals.Put(of, cachedRefusal{refusal: refusal, cost: cost, usage: usage, until: sent.Add(refusal.RetryAfter)}, 1, "")
 }
 
 // cachedRefusal returns a refusal that still holds. If the plan's limit has changed since, it does not.
 func (b *RedisBudget) cachedRefusal(now time.Time, of refusalKey, cost int, p *Plan) (Usage, *Refusal) {
-	r, ok := b.refusals.GetIfPresent(of)
+	r, ok := b.refusals.Get(of)
 	if !ok || !now.Before(r.until) || cost < r.cost || r.refusal.Limit != p.limit(r.refusal.Ceiling) {
 		return Usage{}, nil
 	}

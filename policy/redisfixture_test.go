@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 )
@@ -51,7 +50,7 @@ func redisBudgets(t *testing.T, url string, control redis.UniversalClient) *budg
 // dropCachedRefusals empties the replicas' caches of refusals, as the end of a window would.
 func (c *budgets) dropCachedRefusals() {
 	for _, r := range c.replicas {
-		r.(*RedisBudget).refusals.(*otter.Cache[refusalKey, cachedRefusal]).InvalidateAll()
+		r.(*RedisBudget).refusals = newRefusalCache()
 	}
 }
 

@@ -25,9 +25,9 @@ const (
 var mayImport = map[string][]string{
 	"translate":               {},
 	"proxy/lru":               {},
-	"policy":                  {},
+	"policy":                  {"proxy/lru"},
 	"policy/redistest":        {},
-	"archive":                 {"archive/bucket", "translate"},
+	"archive":                 {"archive/bucket", "proxy/lru", "translate"},
 	"archive/bucket":          {},
 	"archive/bucket/s3test":   {},
 	"archive/sqlstore":        {"policy", "translate"},

@@ -1,0 +1,84 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"sara/proxy/lru"
+)
+
+// A loadingCache is a read-through cache. Concurrent loads of a key are coalesced (singleflight).
+type loadingCache[K comparable, V any] struct {
+	values *lru.Cache[K, V]
+	weigh  func(V) int64
+	load   func(context.Context, K) (V, error)
+
+	mu    sync.Mutex
+	loads map[K]*loading[V]
+}
+
+// loading is a load in progress.
+type loading[V any] struct {
+	done  chan struct{} // closed when the following are set
+	value V
+	err   error
+}
+
+func newLoadingCache[K comparable, V any](weight int64, weigh func(V) int64, load func(context.Context, K) (V, error)) *loadingCache[K, V] {
+	return &loadingCache[K, V]{values: lru.New[K](lru.Config[V]{Weight: weight}), weigh: weigh, load: load, loads: map[K]*loading[V]{}}
+}
+
+// get returns the value of a key from the cache, or loads it. The first caller loads on its own context; if that is canceled,
+// one of the others loads again.
+func (c *loadingCache[K, V]) get(ctx context.Context, key K) (value V, err error) {
+	for {
+		if value, ok := c.values.Get(key); ok {
+			return value, nil
+		}
+		l, leader := c.join(key)
+		if leader {
+			c.run(ctx, key, l)
+			return l.value, l.err
+		}
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return value, ctx.Err()
+		}
+		canceled := errors.Is(l.err, context.Canceled) || errors.Is(l.err, context.DeadlineExceeded)
+		if !canceled || ctx.Err() != nil {
+			return l.value, l.err
+		}
+	}
+}
+
+// join returns the load of a key, and whether the caller has to run it.
+func (c *loadingCache[K, V]) join(key K) (l *loading[V], leader bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l = c.loads[key]; l != nil {
+		return l, false
+	}
+	l = &loading[V]{done: make(chan struct{})}
+	if value, ok := c.values.Get(key); ok { // a load has finished since the caller looked
+		l.value = value
+		close(l.done)
+		return l, false
+	}
+	c.loads[key] = l
+	return l, true
+}
+
+func (c *loadingCache[K, V]) run(ctx context.Context, key K, l *loading[V]) {
+	l.err = errors.New("the load panicked") // for the others, if it does
+	defer func() {
+		c.mu.Lock()
+		delete(c.loads, key)
+		c.mu.Unlock()
+		close(l.done)
+	}()
+	if l.value, l.err = c.load(ctx, key); l.err == nil {
+		c.values.Put(key, l.value, c.weigh(l.value), "")
+	}
+}
