@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// The budget of an envelope: what it allocates does not depend on how many rows there are, nor on their escapes.
-func TestAllocationsDoNotGrowWithTheRows(t *testing.T) {
+// The number of allocations depends neither on the number of rows nor on their escapes.
+func TestEnvelopeAllocationsAreIndependentOfRows(t *testing.T) {
 	few, many := upstreamBody(100), upstreamBody(WideSample)
 	for _, order := range []string{"-clicks", "impressions"} {
 		f := func(few, many []byte) {
 			t.Helper()
 			fewer, more := envelopeAllocations(t, few, order), envelopeAllocations(t, many, order)
-			const runtimes = 2 // the runtime allocates too, now and then
+			const runtimes = 2 // occasional allocations of the runtime
 			if more > fewer+runtimes || more > 11+runtimes {
 				t.Errorf("%s: %v allocations for 100 rows, %v for %d", order, fewer, more, WideSample)
 			}
@@ -29,18 +29,18 @@ func TestAllocationsDoNotGrowWithTheRows(t *testing.T) {
 }
 
 func envelopeAllocations(t *testing.T, body []byte, order string) float64 {
-	ask := &Params{Limit: 1000, Order: parseOrder(order), Period: Period{Preset: DefaultPreset}}
+	params := &Params{Limit: 1000, Order: parseOrder(order), Period: Period{Preset: DefaultPreset}}
 	return testing.AllocsPerRun(1, func() {
 		rows, err := ReadRows(body, ByQuery)
 		if err != nil {
 			t.Fatal(err)
 		}
-		breakdownHead(ask, ByQuery, rows, Origin{Source: SourceLive})
+		breakdownHead(params, ByQuery, rows, Origin{Source: SourceLive})
 	})
 }
 
-// Three arenas and the Rows themselves; nothing to append to a buffer that is large enough.
-func TestRowsAreParsedInFourAllocations(t *testing.T) {
+// Three slices and the Rows; appending to a large enough buffer allocates nothing.
+func TestParseRowsAllocations(t *testing.T) {
 	for _, n := range []int{1, 1000, WideSample} {
 		data := searchRows(t, n).AppendBinary(nil)
 		buffer := make([]byte, 0, 2*len(data)+1024)
@@ -60,13 +60,13 @@ func TestRowsAreParsedInFourAllocations(t *testing.T) {
 	}
 }
 
-// Nor do forged counts make it allocate.
-func TestForgedCountsAllocateNothingOfNote(t *testing.T) {
+// Forged counts must not make ParseRows allocate.
+func TestForgedCountsAllocateLittle(t *testing.T) {
 	forged := fields([]any{1 << 40, math.MaxInt32, 0, 0, 0, 0})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, err := ParseRows(forged); err == nil {
-		t.Error("forged counts were taken")
+		t.Error("forged counts were accepted")
 	}
 	runtime.ReadMemStats(&after)
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 1<<20 {
@@ -83,7 +83,7 @@ func compact(t *testing.T, text []byte) []byte {
 	return dst.Bytes()
 }
 
-func TestAnAnswerIsSentWithoutAllocating(t *testing.T) {
+func TestAppendTailAllocatesNothing(t *testing.T) {
 	a := summaryHead(mustParse(t, Summary(), ""), sampleSeries(t), Origin{PropertyID: "p", Source: SourceLive})
 	buffer := make([]byte, 0, 4096)
 	if n := testing.AllocsPerRun(100, func() { buffer = AppendTail(append(buffer[:0], a...), "hit", "req_1") }); n != 0 {
@@ -91,8 +91,8 @@ func TestAnAnswerIsSentWithoutAllocating(t *testing.T) {
 	}
 }
 
-// The Ask is all, and each exact date one more.
-func TestAQueryStringIsParsedInOneAllocation(t *testing.T) {
+// One allocation for the Params, and one for each exact date.
+func TestParseAllocations(t *testing.T) {
 	for query, budget := range map[string]float64{
 		"": 1, "date_range=last_28d&limit=50&order_by=-ctr": 1, "start_date=2026-05-01&end_date=2026-05-31": 3,
 	} {
@@ -108,8 +108,8 @@ func TestAQueryStringIsParsedInOneAllocation(t *testing.T) {
 	}
 }
 
-// Twenty expressions that would compile to 20 MB each are read at the cost of reading them.
-func TestExpressionsAreCheckedWithoutCompilingThem(t *testing.T) {
+// Each of the twenty expressions would compile to 20 MB.
+func TestExpressionsAreParsedNotCompiled(t *testing.T) {
 	filter := strings.Trim(oneFilter("query", "regex", strings.Repeat("(|a){1000}", 20)), "[]")
 	filters := "[" + strings.Repeat(filter+",", MaxFilters-1) + filter + "]"
 	var before, after runtime.MemStats

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// rowsOf makes Rows by way of an upstream body.
+// rowsOf returns Rows read from an upstream body.
 func rowsOf(t testing.TB, rows []referenceRow) *Rows {
 	t.Helper()
 	body := []byte(`{"rows":[`)
@@ -31,10 +31,10 @@ func rowsOf(t testing.TB, rows []referenceRow) *Rows {
 	return got
 }
 
-// envelopeOf is the whole envelope of a request.
+// envelopeOf returns the whole envelope of a response.
 func envelopeOf(h Head, cache string) []byte { return AppendTail(bytes.Clone(h), cache, "req_1") }
 
-// decode reads an envelope, keeping every number's text.
+// decode reads an envelope, with numbers as text.
 func decode(t testing.TB, a Head) (data, meta map[string]any) {
 	t.Helper()
 	text := envelopeOf(a, "hit")
@@ -60,7 +60,7 @@ func decode(t testing.TB, a Head) (data, meta map[string]any) {
 	return data, meta
 }
 
-// wantKeys checks that an object has these members and no others.
+// wantKeys checks that an object has exactly these members.
 func wantKeys(t testing.TB, object any, keys ...string) {
 	t.Helper()
 	members, ok := object.(map[string]any)
@@ -83,11 +83,11 @@ func figures() []string { return []string{"clicks", "impressions", "ctr", "posit
 
 func mustParse(t testing.TB, e Endpoint, query string) *Params {
 	t.Helper()
-	ask, err := Parse(e, []byte(query), window())
+	params, err := Parse(e, []byte(query), window())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ask
+	return params
 }
 
 func sampleSeries(t testing.TB) *Series {
@@ -112,7 +112,7 @@ func sampleRows(t testing.TB) *Rows {
 	})
 }
 
-func TestAnswersOfEachKind(t *testing.T) {
+func TestResponseGoldens(t *testing.T) {
 	origin := Origin{PropertyID: "0b9e5c1e-8c1c-4b7e-9a53-2f6a4a3b7c11", Source: SourceLive}
 	last7 := mustParse(t, Summary(), "date_range=last_7d")
 	compared := mustParse(t, Summary(), "start_date=2026-06-10&end_date=2026-06-20&date_range=last_7d&compare=previous_period")
@@ -134,11 +134,11 @@ func TestAnswersOfEachKind(t *testing.T) {
 	}
 }
 
-func TestSummaryAnswer(t *testing.T) {
+func TestSummaryResponse(t *testing.T) {
 	f := func(query string, previous []string, totals, previousTotals string) {
 		t.Helper()
-		ask := mustParse(t, Summary(), query)
-		data, meta := decode(t, summaryHead(ask, sampleSeries(t), Origin{Source: SourceLive}))
+		params := mustParse(t, Summary(), query)
+		data, meta := decode(t, summaryHead(params, sampleSeries(t), Origin{Source: SourceLive}))
 		wantKeys(t, data["totals"], figures()...)
 		if got := fmt.Sprint(data["totals"]); got != totals {
 			t.Errorf("%s: totals %s, want %s", query, got, totals)
@@ -171,19 +171,19 @@ func TestSummaryAnswer(t *testing.T) {
 	f("start_date=2026-06-11&end_date=2026-06-12&compare=previous_period", []string{"2026-06-09", "2026-06-10"}, both, zeros)
 }
 
-func TestTimeseriesAnswerHasARowForEveryDay(t *testing.T) {
+func TestTimeseriesResponseHasOneRowADay(t *testing.T) {
 	for _, query := range []string{"date_range=last_16m", "date_range=last_7d", "start_date=2026-06-12&end_date=2026-06-12", "start_date=2026-02-20&end_date=2026-03-10"} {
-		ask := mustParse(t, Timeseries(), query)
-		data, meta := decode(t, timeseriesHead(ask, sampleSeries(t), Origin{Source: SourceLive}))
+		params := mustParse(t, Timeseries(), query)
+		data, meta := decode(t, timeseriesHead(params, sampleSeries(t), Origin{Source: SourceLive}))
 		wantKeys(t, data, "rows")
 		rows := data["rows"].([]any)
-		if len(rows) != ask.Period.Days() || fmt.Sprint(meta["row_count"]) != fmt.Sprint(len(rows)) || meta["limit"] != nil || meta["truncated_by"] != nil {
+		if len(rows) != params.Period.Days() || fmt.Sprint(meta["row_count"]) != fmt.Sprint(len(rows)) || meta["limit"] != nil || meta["truncated_by"] != nil {
 			t.Errorf("%s: %d rows, meta %v", query, len(rows), meta)
 		}
 		for i, row := range rows {
 			wantKeys(t, row, append(figures(), "date")...)
 			row := row.(map[string]any)
-			d := ask.Period.Start + Date(i)
+			d := params.Period.Start + Date(i)
 			clicks := map[string]string{"2026-06-05": "3", "2026-06-11": "1", "2026-06-12": "12"}[d.String()]
 			if row["date"] != d.String() || fmt.Sprint(row["clicks"]) != cmp.Or(clicks, "0") {
 				t.Errorf("%s: row %d is %v", query, i, row)
@@ -192,7 +192,7 @@ func TestTimeseriesAnswerHasARowForEveryDay(t *testing.T) {
 	}
 }
 
-// randomRows have many ties in every figure and each key once.
+// randomRows have many ties in every figure, and distinct keys.
 func randomRows(random *rand.Rand, n int) []referenceRow {
 	rows := make([]referenceRow, 0, n)
 	for i := range n {
@@ -202,7 +202,7 @@ func randomRows(random *rand.Rand, n int) []referenceRow {
 	return rows
 }
 
-// naiveOrder compares two rows as order_by says: by the figure in its direction, then by ascending key.
+// naiveOrder compares two rows by order_by: by the figure in its direction, then by ascending key.
 func naiveOrder(order string, x, y referenceRow) int {
 	byKey := cmp.Compare(x.key, y.key)
 	by, descending := strings.CutPrefix(order, "-")
@@ -214,14 +214,14 @@ func naiveOrder(order string, x, y referenceRow) int {
 	return cmp.Or(byFigure, byKey)
 }
 
-func TestEveryOrderAgreesWithANaiveSort(t *testing.T) {
+func TestOrdersEqualNaiveSort(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	for _, order := range Orders() {
 		for _, n := range []int{0, 1, 2, 13, 300} {
 			rows := randomRows(random, n)
 			for _, limit := range []int{1, 2, 100, 300, 1000} {
-				ask := mustParse(t, Breakdown(), fmt.Sprintf("order_by=%s&limit=%d", order, limit))
-				data, meta := decode(t, breakdownHead(ask, ByPage, rowsOf(t, rows), Origin{Source: SourceLive}))
+				params := mustParse(t, Breakdown(), fmt.Sprintf("order_by=%s&limit=%d", order, limit))
+				data, meta := decode(t, breakdownHead(params, ByPage, rowsOf(t, rows), Origin{Source: SourceLive}))
 				want := slices.Clone(rows)
 				slices.SortStableFunc(want, func(x, y referenceRow) int { return naiveOrder(order, x, y) })
 				want = want[:min(limit, n)]
@@ -244,10 +244,10 @@ func TestEveryOrderAgreesWithANaiveSort(t *testing.T) {
 	}
 }
 
-func TestBreakdownAnswerHasTheDocumentedMembers(t *testing.T) {
+func TestBreakdownResponseHasTheDocumentedMembers(t *testing.T) {
 	for _, by := range []Dimension{ByQuery, ByPage, ByCountry, ByDevice} {
-		ask := mustParse(t, Breakdown(), "start_date=2026-06-10&end_date=2026-06-20")
-		data, meta := decode(t, breakdownHead(ask, by, sampleRows(t), Origin{PropertyID: "p", Source: "hybrid", StaleReason: "why"}))
+		params := mustParse(t, Breakdown(), "start_date=2026-06-10&end_date=2026-06-20")
+		data, meta := decode(t, breakdownHead(params, by, sampleRows(t), Origin{PropertyID: "p", Source: "hybrid", StaleReason: "why"}))
 		wantKeys(t, data, "dimension", "rows")
 		if data["dimension"] != by.String() {
 			t.Errorf("dimension %v, want %s", data["dimension"], by)
@@ -264,7 +264,7 @@ func TestBreakdownAnswerHasTheDocumentedMembers(t *testing.T) {
 	}
 }
 
-// truncated_by is clicks when the upstream's ranking cost rows: more than the limit under -clicks, or a full sample.
+// truncated_by is clicks if the upstream's ranking cuts rows: more than the limit with -clicks, or a full sample.
 func TestTruncatedBy(t *testing.T) {
 	samples := map[int]*Rows{}
 	for _, n := range []int{0, 99, 100, 101, 999, 1000, 1001, 24_999, 25_000} {
@@ -276,8 +276,8 @@ func TestTruncatedBy(t *testing.T) {
 	}
 	f := func(order string, limit, rows int, want any) {
 		t.Helper()
-		ask := mustParse(t, Breakdown(), fmt.Sprintf("order_by=%s&limit=%d", order, limit))
-		data, meta := decode(t, breakdownHead(ask, ByQuery, samples[rows], Origin{Source: SourceLive}))
+		params := mustParse(t, Breakdown(), fmt.Sprintf("order_by=%s&limit=%d", order, limit))
+		data, meta := decode(t, breakdownHead(params, ByQuery, samples[rows], Origin{Source: SourceLive}))
 		if meta["truncated_by"] != want || len(data["rows"].([]any)) != min(limit, rows) {
 			t.Errorf("%s, limit %d of %d rows: truncated by %v, %v rows, want %v", order, limit, rows, meta["truncated_by"], meta["row_count"], want)
 		}
@@ -300,12 +300,12 @@ func TestTruncatedBy(t *testing.T) {
 		if order == DefaultOrder {
 			continue
 		}
-		f(order, 100, 101, nil) // the rest fell off in another order than by clicks
+		f(order, 100, 101, nil) // the limit cut another order than by clicks
 		f(order, 1000, 1001, nil)
 	}
 }
 
-// Figures come out as they came in: no rounding, and the same double when they are read again.
+// Figures are not rounded: they read back as the same float64.
 func TestFiguresRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 12))
 	f := func(want float64) {

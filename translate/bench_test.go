@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// upstreamBody is what the upstream sends for n rows by query, some of whose keys need escapes.
+// upstreamBody returns an upstream body of n rows by query. Some keys have escapes.
 func upstreamBody(n int) []byte {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	body := []byte(`{"rows":[`)
@@ -26,13 +26,13 @@ func upstreamBody(n int) []byte {
 	return append(body, `],"responseAggregationType":"byProperty"}`...)
 }
 
-// BenchmarkEnvelope is an upstream body to the bytes of an answer.
+// BenchmarkEnvelope turns an upstream body into a response.
 func BenchmarkEnvelope(b *testing.B) {
 	for _, n := range []int{1_000, 25_000} {
 		for _, order := range []string{"-clicks", "impressions"} {
 			b.Run(fmt.Sprintf("%d%s", n, order), func(b *testing.B) {
 				body := upstreamBody(n)
-				ask := &Params{Limit: 1000, Order: parseOrder(order), Period: Period{Preset: "last_28d"}}
+				params := &Params{Limit: 1000, Order: parseOrder(order), Period: Period{Preset: "last_28d"}}
 				b.SetBytes(int64(len(body)))
 				b.ReportAllocs()
 				for b.Loop() {
@@ -40,14 +40,14 @@ func BenchmarkEnvelope(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					breakdownHead(ask, ByQuery, rows, Origin{Source: SourceLive})
+					breakdownHead(params, ByQuery, rows, Origin{Source: SourceLive})
 				}
 			})
 		}
 	}
 }
 
-// BenchmarkBrandExpansion is the filter brand of a property with twenty terms.
+// BenchmarkBrandExpansion expands the brand filter with twenty terms.
 func BenchmarkBrandExpansion(b *testing.B) {
 	var segments Segments
 	for i := range 20 {
@@ -62,7 +62,7 @@ func BenchmarkBrandExpansion(b *testing.B) {
 	}
 }
 
-// BenchmarkQuery is the cache key of a lookup, and the body of an upstream call.
+// BenchmarkQuery builds the cache key of a lookup, and the body of an upstream call.
 func BenchmarkQuery(b *testing.B) {
 	q := SampleQuery("s", ByQuery, DateRange{20_000, 20_027}, []Condition{{"query", "contains", "shoes"}}, parseOrder(DefaultOrder))
 	b.Run("key", func(b *testing.B) {

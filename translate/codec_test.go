@@ -14,8 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// searchRows are n rows as a property has them: words that repeat, few clicks in the tail, figures computed as the
-// upstream computes them.
+// searchRows returns n realistic rows: repeated words, few clicks in the tail, figures computed as the upstream does.
 func searchRows(t testing.TB, n int) *Rows {
 	random := rand.New(rand.NewPCG(7, 7))
 	words := strings.Fields("best cheap how to running trail shoes for women men kids winter 2026 review size guide nike asics wide flat feet marathon sale near me waterproof which are vs")
@@ -34,7 +33,7 @@ func searchRows(t testing.TB, n int) *Rows {
 	return rowsOf(t, rows)
 }
 
-// equalRows compares figures by their bits.
+// equalRows compares figures bit by bit.
 func equalRows(a, b *Rows) bool {
 	if a.Len() != b.Len() {
 		return false
@@ -48,7 +47,7 @@ func equalRows(a, b *Rows) bool {
 	return true
 }
 
-func TestRowsComeBackBitForBit(t *testing.T) {
+func TestRowsRoundTripBitForBit(t *testing.T) {
 	f := func(rows *Rows) {
 		t.Helper()
 		data := rows.AppendBinary([]byte("kept"))
@@ -69,7 +68,7 @@ func TestRowsComeBackBitForBit(t *testing.T) {
 	}
 	f(rowsOf(t, randomRows(rand.New(rand.NewPCG(1, 1)), 500)))
 	f(sampleRows(t))
-	read, err := ReadRows(upstreamBody(300), ByQuery) // positions that no whole number makes
+	read, err := ReadRows(upstreamBody(300), ByQuery) // positions that have no code
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,9 +77,9 @@ func TestRowsComeBackBitForBit(t *testing.T) {
 		{"smallest", Metrics{1, 1, 5e-324, 5e-324}}, {"below the first place", Metrics{0, 10, 0, 0.5}}, {"zero", Metrics{0, 10, 0, 0}}, {"\x00é😀", Metrics{1, 3, 1.0 / 3, 4.0 / 3}}}))
 }
 
-// Both roundings have been seen: the upstream's own, and the plain quotient.
-func TestAPositionTakesNoMoreThanItsSum(t *testing.T) {
-	const most = 4 // bytes: two for the position, one each for clicks, impressions and the key's length, less one that is not there
+// The upstream rounds in either way.
+func TestPositionIsStoredAsInteger(t *testing.T) {
+	const most = 4 // bytes: two for the position, one each for clicks and impressions
 	rows := make([]referenceRow, 0, 3000)
 	for impressions := int64(1); impressions <= 60; impressions++ {
 		for below := int64(0); below < 50; below++ {
@@ -93,7 +92,7 @@ func TestAPositionTakesNoMoreThanItsSum(t *testing.T) {
 	}
 }
 
-func TestParseRowsRefusesEveryTruncationAndWhateverFollows(t *testing.T) {
+func TestParseRowsRefusesTruncatedAndTrailingData(t *testing.T) {
 	for _, rows := range []*Rows{searchRows(t, 0), searchRows(t, 9), sampleRows(t)} {
 		data := rows.AppendBinary(nil)
 		for n := range data {
@@ -107,7 +106,7 @@ func TestParseRowsRefusesEveryTruncationAndWhateverFollows(t *testing.T) {
 	}
 }
 
-func TestParseRowsRefusesWhatReadRowsWould(t *testing.T) {
+func TestParseRowsRefusesWhatReadRowsRefuses(t *testing.T) {
 	f := func(name string, data ...any) {
 		t.Helper()
 		if rows, err := ParseRows(fields(data)); err == nil || rows != nil {
@@ -136,7 +135,7 @@ func TestParseRowsRefusesWhatReadRowsWould(t *testing.T) {
 	f("a number too long", string(bytes.Repeat([]byte{0xff}, 11)))
 }
 
-// fields writes integers as varints, floats as their bytes and strings as they are.
+// fields encodes integers as varints, floats as their bytes, and strings raw.
 func fields(values []any) (data []byte) {
 	for _, v := range values {
 		switch v := v.(type) {
@@ -151,7 +150,7 @@ func fields(values []any) (data []byte) {
 	return data
 }
 
-// Rows that are kept hold little more than what is in them, however large their body was.
+// Unused capacity is bounded, whatever the size of the body was.
 func TestRowsWasteNoMemory(t *testing.T) {
 	f := func(name string, body []byte) {
 		t.Helper()
@@ -181,8 +180,8 @@ func TestRowsWasteNoMemory(t *testing.T) {
 	f("mostly something else", append(append([]byte(`{"rows":[],"x":"`), bytes.Repeat([]byte("x"), 1<<20)...), `"}`...))
 }
 
-// A series of rows that were kept is that of the rows as they came; it may be asked for more days than there are rows.
-func TestASeriesOfKeptRowsIsThatOfTheBody(t *testing.T) {
+// The range of the series may have more days than there are rows.
+func TestSeriesOfDecodedRowsEqualsSeriesOfBody(t *testing.T) {
 	r := DateRange{Start: day("2026-02-26"), End: day("2026-03-02")}
 	body := seriesBody(seriesRow("2026-02-27", 1, 4, "2.5"), seriesRow("2026-03-02", 2, 8, "3"))
 	read, err := ReadRows(body, ByDate)
@@ -205,7 +204,7 @@ func TestASeriesOfKeptRowsIsThatOfTheBody(t *testing.T) {
 	}
 }
 
-// Rows that were read come back as they were.
+// Rows survive a round trip.
 func FuzzAppendBinary(f *testing.F) {
 	for _, body := range []string{`{"rows":[]}`, string(upstreamBody(2)), oneRow(`\ud83d\ude00`, "12.0", "1.2E1", "9.8E-4", "1"), oneRow("a\xff", "1", "0", "0.5", "8.416666666666668")} {
 		f.Add([]byte(body))
@@ -221,7 +220,7 @@ func FuzzAppendBinary(f *testing.F) {
 	})
 }
 
-// Whatever ParseRows takes is rows as ReadRows would have read them, in memory that the data accounts for.
+// ParseRows returns only Rows that ReadRows could return, with memory in proportion to the data.
 func FuzzParseRows(f *testing.F) {
 	for _, n := range []int{0, 1, 3, 100} {
 		f.Add(searchRows(f, n).AppendBinary(nil))
@@ -250,7 +249,7 @@ func FuzzParseRows(f *testing.F) {
 	})
 }
 
-// BenchmarkCodec tells how large rows are in memory, in binary form, and compressed, per row.
+// BenchmarkCodec reports the bytes a row in memory, encoded, and compressed.
 func BenchmarkCodec(b *testing.B) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {

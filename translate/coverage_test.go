@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The labels that Search Console is known to use, and the bucket of each.
-func TestBucketOfEveryKnownLabel(t *testing.T) {
+// The labels that Search Console is known to use, by bucket.
+func TestBucketOfKnownLabels(t *testing.T) {
 	f := func(want Bucket, labels ...string) {
 		t.Helper()
 		for _, label := range labels {
@@ -40,7 +40,7 @@ func TestBucketOfOtherLabelsIsUnknown(t *testing.T) {
 }
 
 func TestBucketsHaveNamesAndKeepTheirNumbers(t *testing.T) {
-	want := []string{"", "indexed", "not_indexed", "error", "unknown", ""} // by number, as it is stored
+	want := []string{"", "indexed", "not_indexed", "error", "unknown", ""} // by number: the database stores these
 	for number, name := range want {
 		if got := Bucket(number).String(); got != name {
 			t.Errorf("bucket %d is %q, want %q", number, got, name)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// day reads a date that the test itself wrote.
+// day parses a date of a test.
 func day(s string) Date {
 	d, err := ParseDate(s)
 	if err != nil {
@@ -14,7 +14,7 @@ func day(s string) Date {
 	return d
 }
 
-func TestParseDateTakesOneSpelling(t *testing.T) {
+func TestParseDateIsStrict(t *testing.T) {
 	for _, s := range []string{"1970-01-01", "1999-12-31", "2000-02-29", "2024-02-29", "2026-06-13", "9999-12-31"} {
 		d, err := ParseDate(s)
 		if err != nil || d.String() != s {
@@ -32,7 +32,7 @@ func TestParseDateTakesOneSpelling(t *testing.T) {
 	}
 }
 
-func TestDatesCountDaysAsTheCalendarDoes(t *testing.T) {
+func TestDatesCountCalendarDays(t *testing.T) {
 	at := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
 	for d := Date(0); d < 40_000; d++ {
 		if got := d.String(); got != at.Format(time.DateOnly) {
@@ -76,8 +76,8 @@ func TestAddMonthsClampsToTheEndOfAShorterMonth(t *testing.T) {
 	f("2026-03-31", 0, "2026-03-31")
 }
 
-// Against a reference that walks back from the wanted day until the month has it.
-func TestAddMonthsAgreesWithASlowReference(t *testing.T) {
+// The reference walks back from the day until it exists in the month.
+func TestAddMonthsEqualsSlowReference(t *testing.T) {
 	for d := day("2023-12-01"); d <= day("2025-03-31"); d++ {
 		year, month, dayOfMonth := d.Time().Date()
 		for n := -60; n <= 60; n++ {
@@ -93,7 +93,7 @@ func TestAddMonthsAgreesWithASlowReference(t *testing.T) {
 	}
 }
 
-func TestPreviousIsAsLongAndEndsTheDayBefore(t *testing.T) {
+func TestPreviousHasEqualLengthAndEndsTheDayBefore(t *testing.T) {
 	f := func(start, end, wantStart, wantEnd string) {
 		t.Helper()
 		r := DateRange{Start: day(start), End: day(end)}
@@ -107,13 +107,13 @@ func TestPreviousIsAsLongAndEndsTheDayBefore(t *testing.T) {
 	}
 	f("2026-06-13", "2026-06-13", "2026-06-12", "2026-06-12")
 	f("2026-06-07", "2026-06-13", "2026-05-31", "2026-06-06")
-	f("2026-03-01", "2026-03-31", "2026-01-29", "2026-02-28") // as long, not the month before
+	f("2026-03-01", "2026-03-31", "2026-01-29", "2026-02-28") // equal length, not the previous month
 	f("2024-03-01", "2024-03-01", "2024-02-29", "2024-02-29")
 	f("2026-01-01", "2026-12-31", "2025-01-01", "2025-12-31")
 	f("2024-01-01", "2024-12-31", "2022-12-31", "2023-12-31")
 }
 
-// The upstream's day starts at midnight in Los Angeles, which is 07:00 or 08:00 in UTC.
+// The upstream day starts at midnight in Los Angeles, at 07:00 or 08:00 UTC.
 func TestAnchorIsTwoDaysBeforeThePacificDay(t *testing.T) {
 	calendar, err := NewCalendar()
 	if err != nil {
@@ -131,7 +131,7 @@ func TestAnchorIsTwoDaysBeforeThePacificDay(t *testing.T) {
 	}
 	f("2026-06-15T06:59:59.999999999Z", "2026-06-12") // 23:59 on June 14, daylight time
 	f("2026-06-15T07:00:00Z", "2026-06-13")
-	f("2026-06-15T00:00:00Z", "2026-06-12") // midnight UTC changes nothing
+	f("2026-06-15T00:00:00Z", "2026-06-12") // midnight UTC is no boundary
 	f("2026-06-14T23:59:59Z", "2026-06-12")
 	f("2026-06-15T12:00:00Z", "2026-06-13")
 	f("2026-01-15T07:59:59Z", "2026-01-12") // standard time
@@ -152,8 +152,8 @@ func TestAnchorIsTwoDaysBeforeThePacificDay(t *testing.T) {
 	f("2026-06-15T09:00:00+09:00", "2026-06-12") // another zone, the same instant as midnight UTC
 }
 
-// The days on which the clocks change have 23 and 25 hours.
-func TestDaysOfTheUpstreamBeginAtItsMidnight(t *testing.T) {
+// The days of the clock changes have 23 and 25 hours.
+func TestUpstreamDaysStartAtPacificMidnight(t *testing.T) {
 	calendar, err := NewCalendar()
 	if err != nil {
 		t.Fatal(err)

@@ -6,17 +6,17 @@ import (
 	"sara/translate"
 )
 
-// The way of one request: what it asks, the upstream question that answers it, and the answer.
+// The way of a request: its parameters, the upstream query, and the response.
 func ExampleParse() {
 	today := translate.NewDate(2026, 6, 15)
 	window := translate.NewWindow(today-2, 36)
-	ask, err := translate.Parse(translate.Breakdown(), []byte("date_range=last_7d&limit=1"+
+	params, err := translate.Parse(translate.Breakdown(), []byte("date_range=last_7d&limit=1"+
 		"&filters=%5B%7B%22dimension%22%3A%22brand%22%2C%22operator%22%3A%22is%22%2C%22value%22%3A%22non-brand%22%7D%5D"), window)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	conditions, err := translate.Conditions(ask.Filters, translate.Segments{
+	conditions, err := translate.Conditions(params.Filters, translate.Segments{
 		BrandTerms: []translate.BrandTerm{{Term: "acme", MatchType: "contains"}},
 	})
 	if err != nil {
@@ -24,8 +24,8 @@ func ExampleParse() {
 		return
 	}
 	report := translate.BreakdownReport(translate.ByQuery)
-	needs := report.Fetches(ask, "sc-domain:example.com", window, conditions)
-	fmt.Printf("%s\n", needs[0].Upstream.Body())
+	fetches := report.Fetches(params, "sc-domain:example.com", window, conditions)
+	fmt.Printf("%s\n", fetches[0].Upstream.Body())
 
 	rows, err := translate.ReadRows([]byte(`{"rows":[
 		{"keys":["running shoes"],"clicks":12,"impressions":48,"ctr":0.25,"position":3.5},
@@ -34,7 +34,7 @@ func ExampleParse() {
 		fmt.Println(err)
 		return
 	}
-	head, err := report.Head(ask, needs, []*translate.Rows{rows}, translate.Origin{PropertyID: "1", Source: translate.SourceLive})
+	head, err := report.Head(params, fetches, []*translate.Rows{rows}, translate.Origin{PropertyID: "1", Source: translate.SourceLive})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -45,7 +45,7 @@ func ExampleParse() {
 	// {"success":true,"data":{"dimension":"query","rows":[{"key":"running shoes","clicks":12,"impressions":48,"ctr":0.25,"position":3.5}]},"meta":{"property_id":"1","date_range":{"start_date":"2026-06-07","end_date":"2026-06-13","preset":"last_7d"},"row_count":1,"limit":1,"total":null,"truncated_by":"clicks","source":"live","stale_reason":null,"notes":[],"cache":"miss","request_id":"req_1"}}
 }
 
-// A refusal says which parameter is wrong, and why.
+// The message names the parameter and the reason.
 func ExampleInputError() {
 	window := translate.NewWindow(translate.NewDate(2026, 6, 13), 36)
 	_, err := translate.Parse(translate.Breakdown(), []byte("limit=5000"), window)

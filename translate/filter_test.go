@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// oneFilter is the JSON of a filters array with one element. The arguments stand in it as they are.
+// oneFilter returns a filters array with one element, whose members are inserted raw.
 func oneFilter(dimension, operator, value string) string {
 	return fmt.Sprintf(`[{"dimension":"%s","operator":"%s","value":"%s"}]`, dimension, operator, value)
 }
 
-// wantFilterError checks the whole message that a filters value is refused with.
+// wantFilterError checks the error message of a filters value.
 func wantFilterError(t *testing.T, filters, message string) {
 	t.Helper()
 	got, err := ParseFilters(filters)
@@ -34,7 +34,7 @@ func segments() Segments {
 	}
 }
 
-func TestEveryDimensionWithEveryOperator(t *testing.T) {
+func TestFilterDimensionsAndOperators(t *testing.T) {
 	const brand, blog = `(?is)(?:acme)|(?:^a\.b$)|(?:ac+me)`, `(?is)(?:^[a-z]+://[^/?#]+/blog/)`
 	upstream := map[string]string{"contains": "contains", "equals": "equals", "regex": "includingRegex", "not_contains": "notContains",
 		"not_equals": "notEquals", "not_regex": "excludingRegex", "is": "equals", "is_not": "notEquals"}
@@ -74,7 +74,7 @@ func TestEveryDimensionWithEveryOperator(t *testing.T) {
 	}
 }
 
-func TestIsAndIsNotReadAsEqualsAndNotEquals(t *testing.T) {
+func TestIsAndIsNotAreAliases(t *testing.T) {
 	for _, dimension := range FilterDimensions() {
 		value := map[string]string{"query": "a", "page": "b", "country": "usa", "device": "tablet", "brand": "brand", "page_group": "c"}[dimension]
 		for is, equals := range map[string]string{"is": "equals", "is_not": "not_equals"} {
@@ -87,7 +87,7 @@ func TestIsAndIsNotReadAsEqualsAndNotEquals(t *testing.T) {
 	}
 }
 
-func TestMalformedFiltersAreRefused(t *testing.T) {
+func TestParseFiltersRefusesMalformedFilters(t *testing.T) {
 	const notJSON, notArray = "filters is not valid JSON: it takes a URL-encoded array of filter objects", "filters is not a JSON array"
 	for _, filters := range []string{"", " ", "x", "[", "]", "[{]", "[}", "[{}", "[,]", "[{},]", "[{} {}]", "[]]", "[] []", "[]x", "'[]'",
 		`[{"dimension":"query" "operator":"is"}]`, `[{dimension:"query"}]`, `[{"dimension":'query'}]`, `[{"value":"\x41"}]`,
@@ -136,19 +136,19 @@ func TestMalformedFiltersAreRefused(t *testing.T) {
 	for _, name := range []string{"", "Is", "notContains", "includingRegex", "=", "isnot", "is "} {
 		f(`{"dimension":"query","operator":"`+name+`","value":"a"}`, fmt.Sprintf("operator %q is none of %s", name, operators))
 	}
-	// The first filter that is wrong refuses all.
+	// The first invalid filter is reported.
 	good := `{"dimension":"query","operator":"is","value":"a"}`
 	wantFilterError(t, "["+good+","+good+`,{"dimension":"query","operator":"is","value":""}]`, "filters[2]: value has 0 characters: 1 to 200 are allowed")
 }
 
-func TestFilterMembersMayBeSpelledWithEscapes(t *testing.T) {
+func TestFilterMemberNamesMayHaveEscapes(t *testing.T) {
 	got, err := ParseFilters(` [ {"v\u0061lue":"\u0061\n\"\\\/\u00e9\ud83d\ude00", "dim\u0065nsion":"\u0071uery" , "operator" : "is"} ] `)
 	if want := []Filter{{Dimension: "query", Operator: "equals", Value: "a\n\"\\/é😀"}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}
 }
 
-func TestFilterValueHolds1To200Characters(t *testing.T) {
+func TestFilterValueLength(t *testing.T) {
 	for _, char := range []string{"a", "é", "中", "😀", `\u0061`, `\u4e2d`, `\ud83d\ude00`, `\n`} {
 		for n, ok := range map[int]bool{1: true, 199: true, 200: true, 201: false, 1000: false} {
 			filters := oneFilter("query", "contains", strings.Repeat(char, n))
@@ -167,7 +167,7 @@ func TestFilterValueHolds1To200Characters(t *testing.T) {
 	}
 }
 
-func TestFilterTextIsUnicode(t *testing.T) {
+func TestFilterValuesAreUnicode(t *testing.T) {
 	for _, text := range []string{`\ud800`, `a\udfffb`, `\ud800\ud800`, `\ud800\u0041`, `\udc00\ud800`, `\ud83d`, "\ufffd", `\ufffd`, "\xff", "\xc3",
 		"\xed\xa0\x80", `\u0000`, `a\u0000`} {
 		wantFilterError(t, oneFilter("query", "contains", text), "filters[0]: value holds a character that is not valid Unicode text")
@@ -176,7 +176,7 @@ func TestFilterTextIsUnicode(t *testing.T) {
 	}
 }
 
-func TestAtMost20Filters(t *testing.T) {
+func TestFiltersAreBounded(t *testing.T) {
 	list := func(n int) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(`{"dimension":"query","operator":"is","value":"a"},`, n), ",") + "]"
 	}
@@ -205,16 +205,16 @@ func TestFilterValuesOfDeviceCountryBrand(t *testing.T) {
 	good("device", "is", "tablet", "TABLET")
 	good("country", "is", "DEU", "deu")
 	good("country", "is_not", "zzz", "zzz")
-	good("country", "contains", "DE", "DE") // the three letters are for whole keys
+	good("country", "contains", "DE", "DE") // exact matches only need three letters
 	good("country", "regex", "^(usa|DEU)$", "^(usa|DEU)$")
-	good("query", "is", "BRAND", "BRAND") // the case of text is kept
+	good("query", "is", "BRAND", "BRAND") // the case of text is preserved
 	good("page", "equals", "https://Example.com/A", "https://Example.com/A")
 
 	bad := func(dimension, operator, value, message string) {
 		t.Helper()
 		wantFilterError(t, oneFilter(dimension, operator, value), "filters[0]: value "+message)
 	}
-	// Letters that Unicode folds into ASCII ones (long s, dotless i, Kelvin sign, dotted I) are other letters.
+	// Unicode letters that fold to ASCII (long s, dotless i, Kelvin sign, dotted I) are not accepted for it.
 	for _, value := range []string{"phone", "desk", "desktop ", "deſktop", "mobıle", "Watch", "^mobile$"} {
 		for _, operator := range FilterOperators() {
 			bad("device", operator, value, fmt.Sprintf("%q is none of desktop, mobile, tablet", value))
@@ -263,7 +263,7 @@ func TestFilterExpressionsAreRE2(t *testing.T) {
 	}
 }
 
-func TestConditionsNeedWhatTheOwnerConfigured(t *testing.T) {
+func TestConditionsNeedSegments(t *testing.T) {
 	f := func(filters []Filter, segments Segments, message string) {
 		t.Helper()
 		got, err := Conditions(filters, segments)
@@ -275,23 +275,23 @@ func TestConditionsNeedWhatTheOwnerConfigured(t *testing.T) {
 	plain, brand, group := Filter{"query", "equals", "a"}, Filter{"brand", "equals", "non-brand"}, Filter{"page_group", "not_equals", "Blog"}
 	f([]Filter{plain, brand}, Segments{}, "filters[1]: the property has no brand terms, so it has no non-brand traffic to tell apart")
 	f([]Filter{group}, Segments{}, `filters[0]: the property has no page group "Blog"`)
-	f([]Filter{plain, plain, group}, segments(), `filters[2]: the property has no page group "Blog"`) // it has "blog"
+	f([]Filter{plain, plain, group}, segments(), `filters[2]: the property has no page group "Blog"`) // the group is "blog"
 
 	for want, filters := range map[bool][]Filter{false: {plain, {"page", "regex", "brand"}}, true: {plain, brand}} {
 		if got := UsesSegments(filters); got != want {
-			t.Errorf("%v need segments: %v", filters, got)
+			t.Errorf("UsesSegments of %v is %v", filters, got)
 		}
 	}
 	if !UsesSegments([]Filter{group}) || UsesSegments(nil) {
-		t.Error("a page group needs segments, no filter does not")
+		t.Error("UsesSegments is true without filters, or false for a page group")
 	}
 	if got, err := Conditions(nil, Segments{}); got != nil || err != nil {
 		t.Errorf("no filters: %v, %v", got, err)
 	}
 }
 
-// The cache is keyed on the question: the same filters in any order, spelling and number ask the same.
-func TestEqualFiltersAskOneQuestion(t *testing.T) {
+// The canonical form does not depend on the order, the spelling or the repetition of filters.
+func TestEqualFiltersHaveEqualQueries(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	elements := []string{
 		`{"dimension":"query","operator":"contains","value":"a"}`,
@@ -324,13 +324,13 @@ func TestEqualFiltersAskOneQuestion(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(filters, before) {
-			t.Fatal("Conditions changed the filters of its caller")
+			t.Fatal("Conditions changed its argument")
 		}
 		return string(SeriesQuery("sc-domain:example.com", DateRange{}, conditions).Body())
 	}
 	want := body(elements)
 	if n := strings.Count(want, `"expression"`); n != len(elements) {
-		t.Fatalf("%d conditions of %d filters", n, len(elements))
+		t.Fatalf("%d conditions for %d filters", n, len(elements))
 	}
 	for range 200 {
 		mixed := slices.Clone(elements)
@@ -347,7 +347,7 @@ func TestEqualFiltersAskOneQuestion(t *testing.T) {
 			t.Fatalf("%s\nasks %s\nwant %s", mixed, got, want)
 		}
 	}
-	for i := range elements { // and no two different questions are one
+	for i := range elements { // different filters have different queries
 		if body(slices.Delete(slices.Clone(elements), i, i+1)) == want {
 			t.Errorf("without %s the question is the same", elements[i])
 		}

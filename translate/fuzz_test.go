@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// Whatever a query string is, it is refused with a reason, or every value of what it asks is within its bounds.
+// Any query string is refused with a reason, or all its values are within their bounds.
 func FuzzParse(f *testing.F) {
 	for i, query := range []string{"", "date_range=last_7d&compare=previous_period", "limit=1000&order_by=-ctr", "start_date=2026-06-01&end_date=2026-06-30",
 		"limit=5&offset=10&include_archived=true", "min_clicks=3&limit=50", "li%6Dit=%31", "limit", "limit=%zz", "limit=%00", "a=\xff", "&&=&", "limit=1&limit=2",
@@ -26,7 +26,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, endpoint uint8, query string) {
 		e := all[int(endpoint)%len(all)]
 		raw := []byte(query)
-		ask, err := Parse(e, raw, w)
+		params, err := Parse(e, raw, w)
 		overwrite(raw)
 		if err != nil {
 			checkInputError(t, err)
@@ -44,7 +44,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("accepted the unknown %q", name)
 			}
 		}
-		checkAsk(t, e, ask, w)
+		checkParams(t, e, params, w)
 	})
 }
 
@@ -57,33 +57,33 @@ func checkInputError(t *testing.T, err error) {
 	}
 }
 
-func checkAsk(t *testing.T, e Endpoint, ask *Params, w Window) {
+func checkParams(t *testing.T, e Endpoint, params *Params, w Window) {
 	t.Helper()
 	for _, p := range e.Params {
-		n, ok := map[string]int{"limit": ask.Limit, "offset": ask.Offset, "min_clicks": ask.MinClicks}[p.Name]
+		n, ok := map[string]int{"limit": params.Limit, "offset": params.Offset, "min_clicks": params.MinClicks}[p.Name]
 		if ok && (n < p.Min || p.Max > 0 && n > p.Max || n > 1_000_000_000) {
 			t.Fatalf("%s is %d", p.Name, n)
 		}
-		if p.Name == "order_by" && !slices.Contains(Orders(), strings.Repeat("-", map[bool]int{true: 1}[ask.Order.Descending])+ask.Order.By) {
-			t.Fatalf("order %v", ask.Order)
+		if p.Name == "order_by" && !slices.Contains(Orders(), strings.Repeat("-", map[bool]int{true: 1}[params.Order.Descending])+params.Order.By) {
+			t.Fatalf("order %v", params.Order)
 		}
-		if p.Name == "days" && ask.TrendDays != 30 && ask.TrendDays != 90 && ask.TrendDays != 365 {
-			t.Fatalf("days %d", ask.TrendDays)
+		if p.Name == "days" && params.TrendDays != 30 && params.TrendDays != 90 && params.TrendDays != 365 {
+			t.Fatalf("days %d", params.TrendDays)
 		}
-		if p.Name == "sort" && !slices.Contains(URLOrders(), ask.Order.By) {
-			t.Fatalf("sort %v", ask.Order)
+		if p.Name == "sort" && !slices.Contains(URLOrders(), params.Order.By) {
+			t.Fatalf("sort %v", params.Order)
 		}
-		if p.Name == "q" && utf8.RuneCountInString(ask.Contains) > 2048 {
-			t.Fatalf("q has %d bytes", len(ask.Contains))
+		if p.Name == "q" && utf8.RuneCountInString(params.Contains) > 2048 {
+			t.Fatalf("q has %d bytes", len(params.Contains))
 		}
 		if p.Name == "date_range" {
-			known := ask.Period.Preset == PresetCustom || slices.Contains(Presets(), ask.Period.Preset)
-			if !known || ask.Period.Start > ask.Period.End || ask.Period.End > w.Anchor || ask.Span().Start < w.Earliest || ask.Span().End != ask.Period.End {
-				t.Fatalf("period %v", ask.Period)
+			known := params.Period.Preset == PresetCustom || slices.Contains(Presets(), params.Period.Preset)
+			if !known || params.Period.Start > params.Period.End || params.Period.End > w.Anchor || params.Span().Start < w.Earliest || params.Span().End != params.Period.End {
+				t.Fatalf("period %v", params.Period)
 			}
 		}
 	}
-	checkFilters(t, ask.Filters)
+	checkFilters(t, params.Filters)
 }
 
 func checkFilters(t *testing.T, filters []Filter) {
@@ -99,8 +99,8 @@ func checkFilters(t *testing.T, filters []Filter) {
 	}
 }
 
-// Whatever the filters are, they are refused, or each element of the array is a filter with the values that encoding/json
-// reads, and a condition of the question: never unfiltered numbers under a filter.
+// Any filters are refused, or each element is a filter with the values that encoding/json reads, and a condition of the
+// query: there are never unfiltered numbers under a filtered label.
 func FuzzParseFilters(f *testing.F) {
 	for _, filters := range []string{"[]", "null", "[{}]", `[{"dimension":"query","operator":"is","value":"a"}]`, oneFilter("country", "is", "USA"),
 		oneFilter("brand", "is_not", "brand"), oneFilter("page_group", "is", "blog"), oneFilter("query", "regex", "(a|b)+"), oneFilter("query", "is", `\ud83d\ude00\n`),
@@ -109,7 +109,7 @@ func FuzzParseFilters(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Count(text, "[")+strings.Count(text, "{") > 9000 {
-			return // deeper than encoding/json goes
+			return // nested deeper than encoding/json supports
 		}
 		filters, err := ParseFilters(text)
 		if err != nil {
@@ -135,7 +135,7 @@ func FuzzParseFilters(f *testing.F) {
 			t.Fatalf("%q became %q, %v", filters, conditions, err)
 		}
 		if body := SeriesQuery("s", DateRange{}, conditions).Body(); !json.Valid(body) || bytes.Contains(body, []byte("expression")) != (len(filters) > 0) {
-			t.Fatalf("%q ask %s", filters, body)
+			t.Fatalf("%q has the query %s", filters, body)
 		}
 	})
 }
@@ -186,7 +186,7 @@ func FuzzQueryBodyAndKey(f *testing.F) {
 	})
 }
 
-// ReadRows takes what encoding/json takes under the same rules, and reads the same; what it took can be written again.
+// ReadRows accepts and reads the same as encoding/json under the same rules, and the result can be encoded.
 func FuzzReadRows(f *testing.F) {
 	for _, body := range []string{"{}", `{"rows":[]}`, "{}\x00", `{"rows":null}`, string(upstreamBody(2)), oneRow(`\ud83d\ude00\ud800\n`, "12.0", "1.2E1", "9.8E-4", "1"),
 		`{"row\u0073":[{"keys":["a"],"clicks":1,"impressions":2}]}`, oneRow("a\xff", "-0", "01", "1e400", "1."), oneRow("2026-06-12", "1", "2", "0.5", "3"),
@@ -195,7 +195,7 @@ func FuzzReadRows(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if bytes.Count(body, []byte("["))+bytes.Count(body, []byte("{")) > 900 {
-			return // ReadRows goes less deep than encoding/json
+			return // ReadRows bounds nesting more than encoding/json
 		}
 		given := bytes.Clone(body)
 		rows, err := ReadRows(body, ByQuery)
@@ -216,8 +216,8 @@ func FuzzReadRows(f *testing.F) {
 			t.Fatalf("%q: %v", body, err)
 		}
 		for _, order := range Orders() {
-			ask := &Params{Limit: 1000, Order: parseOrder(order)}
-			checkAnswer(t, breakdownHead(ask, ByQuery, rows, Origin{Source: SourceLive}))
+			params := &Params{Limit: 1000, Order: parseOrder(order)}
+			checkAnswer(t, breakdownHead(params, ByQuery, rows, Origin{Source: SourceLive}))
 		}
 		checkAnswer(t, moversHead(&Params{Limit: 50}, ByQuery, rows, &Rows{}, Origin{Source: SourceLive}))
 	})
@@ -249,7 +249,7 @@ func FuzzUnescapePathSegment(f *testing.F) {
 	})
 }
 
-// A brand term means the same beside another term as by itself, and every query is brand or non-brand.
+// A brand term matches the same alone and beside another term, and every query is either brand or non-brand.
 func FuzzBrandTerm(f *testing.F) {
 	for _, seed := range [][2]string{{"acme", "buy ACME shoes"}, {"exact:a.b", "A.B"}, {"exact:a\nb", "a\nb"}, {"regex:a.c", "a\nc"}, {"regex:(?-i)A|(?m)^b$", "x\nb"},
 		{"ſ", "S"}, {"ΣΑΣ", "σας"}, {`\Q`, `\q`}, {`regex:\Qa`, "a"}, {"regex:a)|(?:b", "b"}, {"exact:", ""}, {"(", "("}, {"\u212a", "k"}} {
@@ -265,7 +265,7 @@ func FuzzBrandTerm(f *testing.F) {
 			if term.MatchType != "regex" {
 				t.Fatalf("%q: %v", written, err)
 			}
-			return // an expression that is whole only by itself, or too large
+			return // an expression that is valid only alone, or too large
 		}
 		conditions, err := Conditions([]Filter{{"brand", "equals", "brand"}, {"brand", "equals", "non-brand"}}, Segments{BrandTerms: terms})
 		if err != nil || len(conditions) != 2 {
@@ -278,7 +278,7 @@ func FuzzBrandTerm(f *testing.F) {
 	})
 }
 
-// referenceFilters reads filters with encoding/json under the same rules: the shape only, values as they come.
+// referenceFilters reads filters with encoding/json. It checks the structure, not the values.
 func referenceFilters(text string) (filters []Filter, ok bool) {
 	var elements []json.RawMessage
 	if strings.TrimSpace(text) == "null" || json.Unmarshal([]byte(text), &elements) != nil || len(elements) > MaxFilters {
@@ -301,7 +301,7 @@ func referenceFilters(text string) (filters []Filter, ok bool) {
 	return filters, true
 }
 
-// referenceMembers decodes one object and refuses a member that is there twice.
+// referenceMembers decodes an object and refuses duplicate members.
 func referenceMembers(object []byte) (map[string]any, bool) {
 	d := json.NewDecoder(strings.NewReader(string(object)))
 	d.UseNumber()
@@ -382,7 +382,7 @@ func readReferenceRow(element []byte) (row referenceRow, err error) {
 	return row, err
 }
 
-// members splits a JSON object, the text of each member as it stands. The names that matter may be there once.
+// members splits a JSON object into the raw text of its members. The given names must not be duplicated.
 func members(object []byte, once ...string) (map[string]json.RawMessage, error) {
 	if !json.Valid(object) || bytes.TrimLeft(object, " \t\r\n")[0] != '{' {
 		return nil, fmt.Errorf("%.40q is not an object", object)
@@ -409,7 +409,7 @@ func members(object []byte, once ...string) (map[string]json.RawMessage, error) 
 	return found, nil
 }
 
-// elements splits a JSON array; null and nothing are none.
+// elements splits a JSON array; null and empty text have none.
 func elements(array []byte) (elements []json.RawMessage, err error) {
 	if len(array) == 0 || array[0] != '[' {
 		return nil, fmt.Errorf("%.40q is not an array", array)
@@ -417,7 +417,7 @@ func elements(array []byte) (elements []json.RawMessage, err error) {
 	return elements, json.Unmarshal(array, &elements)
 }
 
-// sameRows tells in what the rows differ from the reference.
+// sameRows describes how the rows differ from the reference.
 func sameRows(rows *Rows, want []referenceRow) error {
 	if rows.Len() != len(want) {
 		return fmt.Errorf("%d rows, want %d", rows.Len(), len(want))

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// naiveMover is a mover in the words of the spec.
+// naiveMover is a mover with the members of the spec.
 type naiveMover struct {
 	Key                 string
 	Clicks              int64
@@ -23,7 +23,7 @@ type naiveMover struct {
 	PreviousPosition    float64 `json:"previous_position"`
 }
 
-// naiveMovers compares two periods by way of a map.
+// naiveMovers compares two periods with a map.
 func naiveMovers(now, previous []referenceRow, minClicks int64, limit int) (gainers, losers []naiveMover) {
 	union := map[string]naiveMover{}
 	for _, row := range now {
@@ -54,7 +54,7 @@ func naiveMovers(now, previous []referenceRow, minClicks int64, limit int) (gain
 	return gainers[:min(limit, len(gainers))], losers[:min(limit, len(losers))]
 }
 
-// moversOf decodes both lists of an answer.
+// moversOf decodes both lists of a response.
 func moversOf(t *testing.T, a Head) (gainers, losers []naiveMover) {
 	t.Helper()
 	var envelope struct {
@@ -66,7 +66,7 @@ func moversOf(t *testing.T, a Head) (gainers, losers []naiveMover) {
 	return envelope.Data.Gainers, envelope.Data.Losers
 }
 
-func TestMoversAgreeWithANaiveComparison(t *testing.T) {
+func TestMoversEqualNaiveComparison(t *testing.T) {
 	random := rand.New(rand.NewPCG(13, 14))
 	period := func() []referenceRow {
 		rows := map[string]referenceRow{}
@@ -74,14 +74,14 @@ func TestMoversAgreeWithANaiveComparison(t *testing.T) {
 			key := fmt.Sprintf("k%d", random.IntN(60))
 			rows[key] = referenceRow{key, Metrics{random.Int64N(8), random.Int64N(100), random.Float64(), random.Float64() * 90}}
 		}
-		// A map has no order, as the upstream has none among equal clicks.
+		// Equal clicks have no order, in the map as in the upstream.
 		return slices.Collect(maps.Values(rows))
 	}
 	for range 100 {
 		now, previous := period(), period()
 		minClicks, limit := random.IntN(9), 1+random.IntN(50)
-		ask := mustParse(t, Movers(), fmt.Sprintf("min_clicks=%d&limit=%d", minClicks, limit))
-		a := moversHead(ask, ByQuery, rowsOf(t, now), rowsOf(t, previous), Origin{Source: SourceLive})
+		params := mustParse(t, Movers(), fmt.Sprintf("min_clicks=%d&limit=%d", minClicks, limit))
+		a := moversHead(params, ByQuery, rowsOf(t, now), rowsOf(t, previous), Origin{Source: SourceLive})
 		gainers, losers := moversOf(t, a)
 		wantGainers, wantLosers := naiveMovers(now, previous, int64(minClicks), limit)
 		if !slices.Equal(gainers, wantGainers) || !slices.Equal(losers, wantLosers) {
@@ -94,11 +94,11 @@ func TestMoversAgreeWithANaiveComparison(t *testing.T) {
 	}
 }
 
-func TestMoversAnswerHasTheDocumentedMembers(t *testing.T) {
+func TestMoversResponseHasTheDocumentedMembers(t *testing.T) {
 	now := rowsOf(t, []referenceRow{{"new", Metrics{5, 50, 0.1, 3}}, {"up", Metrics{6, 1, 1, 1}}, {"down", Metrics{1, 3, 0.3, 4}}, {"same", Metrics{4, 4, 1, 1}}})
 	previous := rowsOf(t, []referenceRow{{"gone", Metrics{3, 30, 0.1, 8.5}}, {"up", Metrics{3, 9, 0.3, 2}}, {"down", Metrics{4, 4, 1, 2.5}}, {"same", Metrics{4, 9, 0.4, 9}}})
-	ask := mustParse(t, Movers(), "start_date=2026-06-10&end_date=2026-06-12")
-	a := moversHead(ask, ByPage, now, previous, Origin{Source: SourceLive})
+	params := mustParse(t, Movers(), "start_date=2026-06-10&end_date=2026-06-12")
+	a := moversHead(params, ByPage, now, previous, Origin{Source: SourceLive})
 	data, _ := decode(t, a)
 	wantKeys(t, data, "dimension", "previous_range", "gainers", "losers")
 	if got := fmt.Sprintf("%v %v", data["dimension"], data["previous_range"]); got != "page map[end_date:2026-06-09 start_date:2026-06-07]" {
@@ -117,13 +117,13 @@ func TestMoversAnswerHasTheDocumentedMembers(t *testing.T) {
 	}
 }
 
-// The noise floor looks at the larger side: a key that fell from ten clicks to none is no noise.
-func TestMinClicksLooksAtTheLargerSide(t *testing.T) {
+// A key that fell from ten clicks to zero is above a floor of ten.
+func TestMinClicksAppliesToTheLargerPeriod(t *testing.T) {
 	now := rowsOf(t, []referenceRow{{"a", Metrics{Clicks: 10}}, {"b", Metrics{Clicks: 9}}})
 	previous := rowsOf(t, []referenceRow{{"c", Metrics{Clicks: 10}}, {"d", Metrics{Clicks: 9}}})
 	for minClicks, want := range map[int]string{0: "a b c d", 9: "a b c d", 10: "a - c -", 11: "- - - -"} {
-		ask := mustParse(t, Movers(), fmt.Sprintf("min_clicks=%d", minClicks))
-		gainers, losers := moversOf(t, moversHead(ask, ByQuery, now, previous, Origin{Source: SourceLive}))
+		params := mustParse(t, Movers(), fmt.Sprintf("min_clicks=%d", minClicks))
+		gainers, losers := moversOf(t, moversHead(params, ByQuery, now, previous, Origin{Source: SourceLive}))
 		got := ""
 		for _, list := range [][]naiveMover{gainers, losers} {
 			for i := range 2 {
@@ -140,7 +140,7 @@ func TestMinClicksLooksAtTheLargerSide(t *testing.T) {
 	}
 }
 
-// Rows beyond a full sample may have moved too; which of the two is full does not matter.
+// If either sample is full, rows beyond it may have moved too.
 func TestMoversOfFullSamplesAreTruncated(t *testing.T) {
 	read := func(n int) *Rows {
 		rows, err := ReadRows(upstreamBody(n), ByQuery)
@@ -150,14 +150,14 @@ func TestMoversOfFullSamplesAreTruncated(t *testing.T) {
 		return rows
 	}
 	full, short := read(WideSample), read(WideSample-1)
-	ask := mustParse(t, Movers(), "")
+	params := mustParse(t, Movers(), "")
 	f := func(now, previous *Rows, want any) {
 		t.Helper()
-		if _, meta := decode(t, moversHead(ask, ByQuery, now, previous, Origin{Source: SourceLive})); meta["truncated_by"] != want {
+		if _, meta := decode(t, moversHead(params, ByQuery, now, previous, Origin{Source: SourceLive})); meta["truncated_by"] != want {
 			t.Errorf("%d and %d rows: truncated by %v, want %v", now.Len(), previous.Len(), meta["truncated_by"], want)
 		}
 	}
-	f(short, short, nil) // the limit of ten cuts the lists, but no row is unknown
+	f(short, short, nil) // the limit cuts the lists, but the samples have all rows
 	f(full, short, "clicks")
 	f(short, full, "clicks")
 }

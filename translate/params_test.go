@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// window is the reach that the tests of parameters share: its anchor is June 13, 2026.
+// window is the Window of the tests of parameters.
 func window() Window { return NewWindow(day("2026-06-13"), 36) }
 
 func endpoints() map[string]Endpoint {
@@ -16,8 +16,8 @@ func endpoints() map[string]Endpoint {
 		"movers": Movers(), "properties": Properties(), "annotations": Annotations(), "indexing": Indexing(), "indexed urls": IndexedURLs()}
 }
 
-// The spec's endpoint table, a line for each endpoint: the name, kind, default, choices and bounds of every parameter.
-func TestEndpointsHaveTheParametersOfTheSpec(t *testing.T) {
+// The endpoint table of the spec, a line an endpoint: name, kind, default, choices and bounds of each parameter.
+func TestEndpointParametersMatchTheSpec(t *testing.T) {
 	const (
 		dates   = "date_range:string=last_28d start_date:date end_date:date"
 		shared  = dates + " filters:filters"
@@ -56,7 +56,7 @@ func TestEndpointsHaveTheParametersOfTheSpec(t *testing.T) {
 	}
 }
 
-func TestParseFillsInDefaults(t *testing.T) {
+func TestParseSetsDefaults(t *testing.T) {
 	f := func(e Endpoint, query string, want Params) {
 		t.Helper()
 		got, err := Parse(e, []byte(query), window())
@@ -107,13 +107,13 @@ func TestParseFillsInDefaults(t *testing.T) {
 		SitemapPath: "https://a/s.xml", Contains: `100%_\`, Order: Order{By: "last_inspected_at", Descending: true}})
 	longest := strings.Repeat("é", 2048)
 	f(IndexedURLs(), "q="+longest, Params{Limit: 100, Contains: longest, Order: Order{By: "importance", Descending: true}})
-	// A plus is a space, as in a form: it means the same in a filter.
+	// A plus is a space, in filters too.
 	filter := Filter{Dimension: "query", Operator: "contains", Value: "running shoes + socks"}
 	f(Timeseries(), "filters="+url.QueryEscape(oneFilter("query", "contains", "running shoes + socks")), Params{Period: period, Filters: []Filter{filter}})
 	f(Timeseries(), "filters=[]", Params{Period: period})
 }
 
-func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestParseRefusesUnknownParameters(t *testing.T) {
 	f := func(e Endpoint, query, code, message string) {
 		t.Helper()
 		wantError(t, e, query, window(), code, message)
@@ -212,15 +212,15 @@ func TestParseRefusesValuesOutOfBounds(t *testing.T) {
 	}
 	f(Annotations(), "start_date=2026-06-02&end_date=2026-06-01", "start_date 2026-06-02 is after end_date 2026-06-01")
 
-	// A long value is not sent back whole.
+	// A long value is abbreviated in the message.
 	long, cut := strings.Repeat("9", 10_000), `"`+strings.Repeat("9", 40)+`"`
 	f(Breakdown(), "limit="+long, "limit "+cut+" is not an integer from 1 to 1000")
 	f(Breakdown(), "order_by="+long, "order_by "+cut+" is none of "+orders)
 	f(Breakdown(), "start_date="+long, "start_date: "+cut+" is not a date of the form YYYY-MM-DD, 1970-01-01 or later")
 }
 
-// Every parameter of every endpoint: what is wrong with any value at all.
-func TestEveryParameterRefusesBrokenValues(t *testing.T) {
+// Values that no parameter of any endpoint accepts.
+func TestParametersRefuseMalformedValues(t *testing.T) {
 	for endpoint, e := range endpoints() {
 		for _, p := range e.Params {
 			f := func(query, message string) {
@@ -246,12 +246,12 @@ func TestEveryParameterRefusesBrokenValues(t *testing.T) {
 	}
 }
 
-func TestEveryParameterIsTakenOnce(t *testing.T) {
+func TestParametersRefuseDuplicates(t *testing.T) {
 	for endpoint, e := range endpoints() {
 		for _, p := range e.Params {
 			value := p.Default
 			if value == "" && p.Kind == KindString {
-				value = "indexed" // a text, and a bucket
+				value = "indexed" // valid both as text and as a bucket
 			}
 			switch p.Kind {
 			case KindDate:
@@ -259,7 +259,7 @@ func TestEveryParameterIsTakenOnce(t *testing.T) {
 			case KindFilters:
 				value = "[]"
 			}
-			name := fmt.Sprintf("%%%02x%s", p.Name[0], p.Name[1:]) // the same, its first letter escaped
+			name := fmt.Sprintf("%%%02x%s", p.Name[0], p.Name[1:]) // the same name, its first letter escaped
 			for _, query := range []string{
 				p.Name + "=" + value + "&" + p.Name + "=" + value,
 				p.Name + "=" + value + "&" + name + "=" + value,
@@ -273,8 +273,8 @@ func TestEveryParameterIsTakenOnce(t *testing.T) {
 	}
 }
 
-// The order of the parameters never matters, nor do defaults that are spelled out.
-func TestDefaultsAndOrderAskTheSame(t *testing.T) {
+// Neither the order of parameters nor explicit defaults make a difference.
+func TestExplicitDefaultsAndOrderGiveEqualParams(t *testing.T) {
 	for endpoint, e := range endpoints() {
 		short, err := Parse(e, nil, window())
 		if err != nil {
@@ -296,20 +296,20 @@ func TestDefaultsAndOrderAskTheSame(t *testing.T) {
 	}
 }
 
-// The bytes belong to the HTTP server, which reads the next request into them.
-func TestParseKeepsNoneOfTheBytes(t *testing.T) {
+// The HTTP server reuses the bytes for the next request.
+func TestParseDoesNotRetainTheQueryString(t *testing.T) {
 	filters := "filters=" + oneFilter("query", "contains", "shoes")
 	f := func(e Endpoint, query string) {
 		t.Helper()
 		raw := []byte(query)
-		ask, err := Parse(e, raw, window())
+		params, err := Parse(e, raw, window())
 		if err != nil {
 			t.Errorf("%s: %v", query, err)
 			return
 		}
-		before := summarise(ask)
+		before := summarise(params)
 		overwrite(raw)
-		if after := summarise(ask); after != before {
+		if after := summarise(params); after != before {
 			t.Errorf("%s:\nbefore %s\n after %s", query, before, after)
 		}
 	}
@@ -352,7 +352,7 @@ func overwrite(raw []byte) {
 	}
 }
 
-// boundedNames are the parameters that do not take just any text.
+// boundedNames are the parameters that do not accept arbitrary text.
 func boundedNames(e Endpoint) []string {
 	var names []string
 	for _, p := range e.Params {
@@ -363,7 +363,7 @@ func boundedNames(e Endpoint) []string {
 	return names
 }
 
-// describe writes a parameter as name:kind=default{choices}[min,max].
+// describe formats a parameter as name:kind=default{choices}[min,max].
 func describe(p Param) string {
 	s := p.Name + ":" + string(p.Kind)
 	if p.Default != "" {
@@ -381,7 +381,7 @@ func describe(p Param) string {
 	return s
 }
 
-// summarise writes everything of an Ask that others can see, pointers followed.
+// summarise formats all exported fields of Params, with pointers dereferenced.
 func summarise(a *Params) string {
 	optional := func(d *Date) string {
 		if d == nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// presetReference is what a preset means, in the words of the calendar and with no arithmetic on day numbers.
+// presetReference resolves a preset by the calendar, without arithmetic on day numbers.
 func presetReference(preset string, anchor time.Time) (start, end time.Time) {
 	year, month, dayOfMonth := anchor.Date()
 	date := func(y int, m time.Month, d int) time.Time { return time.Date(y, m, d, 0, 0, 0, 0, time.UTC) }
@@ -49,7 +49,7 @@ func presetReference(preset string, anchor time.Time) (start, end time.Time) {
 	panic("no such preset: " + preset)
 }
 
-func TestPresetsAgreeWithASlowReferenceOnEveryDay(t *testing.T) {
+func TestPresetsEqualSlowReference(t *testing.T) {
 	for anchor := day("2023-01-01"); anchor <= day("2026-12-31"); anchor++ {
 		for _, preset := range Presets() {
 			got, ok := presetRange(preset, anchor)
@@ -61,17 +61,17 @@ func TestPresetsAgreeWithASlowReferenceOnEveryDay(t *testing.T) {
 	}
 }
 
-func TestPresetsAtTheEdgesOfTheCalendar(t *testing.T) {
+func TestPresetsAtMonthAndYearEnds(t *testing.T) {
 	f := func(anchor, preset, start, end string) {
 		t.Helper()
-		ask, err := Parse(Timeseries(), []byte("date_range="+preset), NewWindow(day(anchor), 60))
+		params, err := Parse(Timeseries(), []byte("date_range="+preset), NewWindow(day(anchor), 60))
 		if err != nil {
 			t.Errorf("%s at %s: %v", preset, anchor, err)
 			return
 		}
 		want := Period{DateRange: DateRange{Start: day(start), End: day(end)}, Preset: preset}
-		if ask.Period != want {
-			t.Errorf("%s at %s: %v, want %v", preset, anchor, ask.Period, want)
+		if params.Period != want {
+			t.Errorf("%s at %s: %v, want %v", preset, anchor, params.Period, want)
 		}
 	}
 	f("2026-06-13", "last_7d", "2026-06-07", "2026-06-13")
@@ -86,7 +86,7 @@ func TestPresetsAtTheEdgesOfTheCalendar(t *testing.T) {
 	f("2026-06-13", "previous_month", "2026-05-01", "2026-05-31")
 	f("2026-06-13", "year_to_date", "2026-01-01", "2026-06-13")
 	f("2026-06-13", "previous_year", "2025-01-01", "2025-12-31")
-	// Month ends: the day N months before does not exist, so the last day that does counts.
+	// If the day N months before does not exist, the last day of that month counts.
 	f("2026-05-31", "last_3m", "2026-03-01", "2026-05-31")
 	f("2024-05-31", "last_3m", "2024-03-01", "2024-05-31")
 	f("2024-05-30", "last_3m", "2024-03-01", "2024-05-30")
@@ -107,14 +107,14 @@ func TestPresetsAtTheEdgesOfTheCalendar(t *testing.T) {
 	f("2025-01-01", "previous_year", "2024-01-01", "2024-12-31")
 	f("2026-01-01", "last_7d", "2025-12-26", "2026-01-01")
 	f("2026-01-01", "last_3m", "2025-10-02", "2026-01-01")
-	// A change of the clocks inside the range takes or adds no day.
+	// A clock change inside the range neither removes nor adds a day.
 	f("2026-03-08", "last_7d", "2026-03-02", "2026-03-08")
 	f("2026-03-10", "last_7d", "2026-03-04", "2026-03-10")
 	f("2026-11-03", "last_7d", "2026-10-28", "2026-11-03")
 	f("2026-11-03", "last_90d", "2026-08-06", "2026-11-03")
 }
 
-func TestWindowReachesBackByMonths(t *testing.T) {
+func TestWindowBounds(t *testing.T) {
 	f := func(anchor string, retention int, live, earliest string) {
 		t.Helper()
 		w := NewWindow(day(anchor), retention)
@@ -146,13 +146,13 @@ func TestWindowReachesBackByMonths(t *testing.T) {
 
 func upstreamHas(w Window, r DateRange) bool { return archivePart(r, w) == nil && r.End <= w.Anchor }
 
-// The largest preset is exactly what the upstream keeps, so it is never answered from the archive.
-func TestLast16MonthsIsTheWholeLiveWindow(t *testing.T) {
+// The largest preset is exactly what the upstream keeps, so that it never needs the archive.
+func TestLast16MonthsNeedsNoArchive(t *testing.T) {
 	for anchor := day("2023-01-01"); anchor <= day("2025-12-31"); anchor++ {
 		w := NewWindow(anchor, 36)
-		ask, err := Parse(Timeseries(), []byte("date_range=last_16m"), w)
-		if err != nil || ask.Period.Start != w.UpstreamStart || !upstreamHas(w, ask.Period.DateRange) {
-			t.Fatalf("at %s: %v, %v", anchor, ask, err)
+		params, err := Parse(Timeseries(), []byte("date_range=last_16m"), w)
+		if err != nil || params.Period.Start != w.UpstreamStart || !upstreamHas(w, params.Period.DateRange) {
+			t.Fatalf("at %s: %v, %v", anchor, params, err)
 		}
 	}
 }
@@ -165,14 +165,14 @@ func TestExplicitDates(t *testing.T) {
 	f := func(query, start, end, preset string, notes ...string) {
 		t.Helper()
 		for _, e := range []Endpoint{Summary(), Timeseries(), Breakdown(), Movers()} {
-			ask, err := Parse(e, []byte(query), w)
+			params, err := Parse(e, []byte(query), w)
 			if err != nil {
 				t.Errorf("%s: %v", query, err)
 				continue
 			}
 			want := Period{DateRange: DateRange{Start: day(start), End: day(end)}, Preset: preset}
-			if ask.Period != want || !slices.Equal(ask.Notes, notes) {
-				t.Errorf("%s: %v %q, want %v %q", query, ask.Period, ask.Notes, want, notes)
+			if params.Period != want || !slices.Equal(params.Notes, notes) {
+				t.Errorf("%s: %v %q, want %v %q", query, params.Period, params.Notes, want, notes)
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func TestExplicitDates(t *testing.T) {
 	bad("start_date=2026-06-01&end_date=2026-06-10&date_range=custom", `date_range "custom" is none of `+strings.Join(Presets(), ", "))
 }
 
-// wantError checks the code and the whole message that a query string is refused with.
+// wantError checks the code and the message of the error of a query string.
 func wantError(t *testing.T, e Endpoint, query string, w Window, code, message string) {
 	t.Helper()
 	_, err := Parse(e, []byte(query), w)
@@ -218,7 +218,7 @@ func wantError(t *testing.T, e Endpoint, query string, w Window, code, message s
 	}
 }
 
-func TestRangesBeforeTheRetentionNameTheEarliestDay(t *testing.T) {
+func TestRetentionErrorNamesTheEarliestDay(t *testing.T) {
 	w := NewWindow(day("2026-06-13"), 36)
 	tooOld := func(e Endpoint, query, what, start string) {
 		t.Helper()
@@ -227,9 +227,9 @@ func TestRangesBeforeTheRetentionNameTheEarliestDay(t *testing.T) {
 	}
 	allowed := func(e Endpoint, query, from string) {
 		t.Helper()
-		ask, err := Parse(e, []byte(query), w)
-		if err != nil || ask.Span().Start != day(from) {
-			t.Errorf("%s: %v, %v, want days from %s on", query, ask, err, from)
+		params, err := Parse(e, []byte(query), w)
+		if err != nil || params.Span().Start != day(from) {
+			t.Errorf("%s: %v, %v, want days from %s on", query, params, err, from)
 		}
 	}
 	for _, e := range []Endpoint{Summary(), Timeseries(), Breakdown()} {
@@ -238,7 +238,7 @@ func TestRangesBeforeTheRetentionNameTheEarliestDay(t *testing.T) {
 		tooOld(e, "start_date=2023-06-13&end_date=2023-06-13", "the range", "2023-06-13")
 		tooOld(e, "start_date=1970-01-01&end_date=2026-06-13", "the range", "1970-01-01")
 	}
-	// Movers always read the period before, a summary when it is asked to.
+	// Movers always read the previous period, a summary only if it compares.
 	comparing := func(e Endpoint, compare string) {
 		t.Helper()
 		allowed(e, "start_date=2023-06-24&end_date=2023-07-03"+compare, "2023-06-14")

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 
-// golden compares got with a file of testdata, which -update rewrites. The file ends with a newline that got lacks.
+// golden compares got with a file in testdata, plus a newline. -update rewrites the file.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -79,8 +79,8 @@ func TestQueryBodies(t *testing.T) {
 	f("escapes", SampleQuery(site, ByQuery, r, conditions(oneFilter("query", "equals", `\"\\\/\b\f\n\r\t\u0001\u001f\u007f é中😀\u2028</script>`)), parseOrder("key")))
 }
 
-// One wide sample answers every order but the default, and the narrow one every limit.
-func TestOrdersShareTheirSamples(t *testing.T) {
+// The wide sample answers every order but the default, and the narrow one every limit of the default order.
+func TestOrdersShareSamples(t *testing.T) {
 	for _, order := range Orders() {
 		q := SampleQuery("s", ByQuery, DateRange{}, nil, parseOrder(order))
 		want := WideSample
@@ -88,29 +88,29 @@ func TestOrdersShareTheirSamples(t *testing.T) {
 			want = NarrowSample
 		}
 		if q.RowLimit != want {
-			t.Errorf("%s asks for %d rows, want %d", order, q.RowLimit, want)
+			t.Errorf("%s has row limit %d, want %d", order, q.RowLimit, want)
 		}
 	}
 	for _, by := range []Dimension{ByCountry, ByDevice} {
 		if n := WideQuery("s", by, DateRange{}).RowLimit; n != NarrowSample {
-			t.Errorf("by %s asks for %d rows, want %d: they are all there are", by, n, NarrowSample)
+			t.Errorf("by %s has row limit %d, want %d: they are all there are", by, n, NarrowSample)
 		}
 		for _, order := range Orders() {
 			if n := SampleQuery("s", by, DateRange{}, nil, parseOrder(order)).RowLimit; n != NarrowSample {
-				t.Errorf("by %s in order %s asks for %d rows, want %d", by, order, n, NarrowSample)
+				t.Errorf("by %s in order %s has row limit %d, want %d", by, order, n, NarrowSample)
 			}
 		}
 	}
 	movers, wide := WideQuery("s", ByQuery, DateRange{}), SampleQuery("s", ByQuery, DateRange{}, nil, parseOrder("impressions"))
 	if got, want := string(movers.Body()), string(wide.Body()); got != want || movers.Site != wide.Site {
-		t.Errorf("movers ask %s, want the sample that answers other orders: %s", got, want)
+		t.Errorf("movers have the query %s, want the wide sample: %s", got, want)
 	}
 	if NarrowSample != 1001 || WideSample != 25_000 {
 		t.Error("a sample is one row more than the largest limit, or all that one call returns")
 	}
 }
 
-func TestSamplesAnswerForEachOther(t *testing.T) {
+func TestSiblingAndAnsweredBy(t *testing.T) {
 	r := DateRange{Start: day("2026-06-01"), End: day("2026-06-13")}
 	conditions := []Condition{{"query", "contains", "a"}}
 	for _, by := range []Dimension{ByQuery, ByPage} {
@@ -144,8 +144,8 @@ func TestSamplesAnswerForEachOther(t *testing.T) {
 	}
 }
 
-// Which of the two samples was at hand does not show, even where rows tie across the end of the narrow one.
-func TestAnswersAreTheSameFromEitherSample(t *testing.T) {
+// The response does not depend on the sample, even if rows tie across the end of the narrow one.
+func TestEitherSampleGivesTheSameResponse(t *testing.T) {
 	f := func(n int, orders ...string) {
 		t.Helper()
 		rows := make([]referenceRow, n)
@@ -165,8 +165,8 @@ func TestAnswersAreTheSameFromEitherSample(t *testing.T) {
 				t.Fatalf("%s of %d rows: %v, %v does not answer", order, n, sibling, ok)
 			}
 			for _, limit := range []int{1, 700, 1000} {
-				ask := &Params{Limit: limit, Order: parseOrder(order)}
-				direct, cached := breakdownHead(ask, ByQuery, asked, Origin{}), breakdownHead(ask, ByQuery, other, Origin{})
+				params := &Params{Limit: limit, Order: parseOrder(order)}
+				direct, cached := breakdownHead(params, ByQuery, asked, Origin{}), breakdownHead(params, ByQuery, other, Origin{})
 				if !bytes.Equal(direct, cached) {
 					t.Errorf("%s of %d rows, limit %d: the answers differ", order, n, limit)
 				}
@@ -179,20 +179,20 @@ func TestAnswersAreTheSameFromEitherSample(t *testing.T) {
 	f(0, Orders()...)
 }
 
-func TestDimensionsNameThemselves(t *testing.T) {
+func TestDimensionString(t *testing.T) {
 	got := fmt.Sprint(ByDate, ByQuery, ByPage, ByCountry, ByDevice, Dimension(9))
 	if want := "date query page country device BUG: dimension 9"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
-// Every string of an upstream body or an answer comes back as it went in.
+// Strings survive encoding and decoding.
 func TestStringsRoundTripThroughJSON(t *testing.T) {
 	f := func(s string) {
 		t.Helper()
 		var got string
 		if err := json.Unmarshal(appendString(nil, s), &got); err != nil || got != s {
-			t.Errorf("%q came back as %q, %v", s, got, err)
+			t.Errorf("%q round-trips as %q, %v", s, got, err)
 		}
 	}
 	f("")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// describe tells what a need asks of whom.
+// describe formats a Fetch.
 func (n Fetch) describe() string {
 	text := fmt.Sprintf("%s %s..%s:", n.By, n.Range.Start, n.Range.End)
 	if n.Upstream != nil {
@@ -23,18 +23,18 @@ func (n Fetch) describe() string {
 	return text
 }
 
-// The live window of these is 2025-02-14 to 2026-06-13.
-func TestNeeds(t *testing.T) {
+// The upstream has 2025-02-14 to 2026-06-13.
+func TestFetches(t *testing.T) {
 	filters := []Condition{{"device", "equals", "MOBILE"}}
 	f := func(report Report, endpoint Endpoint, query string, conditions []Condition, want ...string) {
 		t.Helper()
-		ask := mustParse(t, endpoint, query)
+		params := mustParse(t, endpoint, query)
 		var got []string
-		for _, need := range report.Fetches(ask, "sc-domain:example.com", window(), conditions) {
-			got = append(got, need.describe())
+		for _, fetch := range report.Fetches(params, "sc-domain:example.com", window(), conditions) {
+			got = append(got, fetch.describe())
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s needs\n%s, want\n%s", query, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("%s fetches\n%s, want\n%s", query, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 	const live = "live 2025-02-14..2026-06-13 25000"
@@ -58,17 +58,17 @@ func TestNeeds(t *testing.T) {
 		"page 2025-02-15..2025-02-20: live 2025-02-15..2025-02-20 25000",
 		"page 2025-02-09..2025-02-14: live 2025-02-14..2025-02-14 25000 stored 2025-02-09..2025-02-13")
 
-	ask := mustParse(t, Summary(), "date_range=last_7d&compare=previous_period")
+	params := mustParse(t, Summary(), "date_range=last_7d&compare=previous_period")
 	for _, report := range []Report{SummaryReport(), BreakdownReport(ByPage), MoversReport(ByQuery)} {
-		for _, need := range report.Fetches(ask, "sc-domain:example.com", window().ArchiveOnly(), nil) {
-			if need.Upstream != nil || need.Archive == nil || *need.Archive != need.Range {
-				t.Errorf("without the upstream: %s", need.describe())
+		for _, fetch := range report.Fetches(params, "sc-domain:example.com", window().ArchiveOnly(), nil) {
+			if fetch.Upstream != nil || fetch.Archive == nil || *fetch.Archive != fetch.Range {
+				t.Errorf("archive only: %s", fetch.describe())
 			}
 		}
 	}
 }
 
-// Two requests have one key if and only if they mean the same.
+// Two requests have equal keys if and only if they are equivalent.
 func TestAppendKey(t *testing.T) {
 	key := func(report Report, endpoint Endpoint, query string, conditions ...Condition) string {
 		return string(report.AppendKey([]byte("p"), mustParse(t, endpoint, query), conditions))

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// oneRow is an upstream body with one row whose key and figures stand in it as given.
+// oneRow returns an upstream body with one row, whose members are inserted raw.
 func oneRow(key, clicks, impressions, ctr, position string) string {
 	return fmt.Sprintf(`{"rows":[{"keys":["%s"],"clicks":%s,"impressions":%s,"ctr":%s,"position":%s}]}`, key, clicks, impressions, ctr, position)
 }
@@ -39,7 +39,7 @@ func wantNoRows(t *testing.T, body string) {
 	}
 }
 
-func TestReadRowsOfWhatTheUpstreamSends(t *testing.T) {
+func TestReadRows(t *testing.T) {
 	two := []Metrics{{18548, 1652038, 0.011227344649457216, 9.81503633693656}, {0, 3, 0, 74}}
 	compact := `{"rows":[{"keys":["a b"],"clicks":18548,"impressions":1652038,"ctr":0.011227344649457216,"position":9.81503633693656},` +
 		`{"keys":[""],"clicks":0,"impressions":3,"ctr":0,"position":74}],"responseAggregationType":"byProperty"}`
@@ -51,21 +51,21 @@ func TestReadRowsOfWhatTheUpstreamSends(t *testing.T) {
 	wantRows(t, pretty.String(), []string{"a b", ""}, two...)
 	wantRows(t, strings.ReplaceAll(pretty.String(), "\n", "\r\n\t"), []string{"a b", ""}, two...)
 
-	// No rows: the member is absent, or empty.
+	// No rows: the member is absent or empty.
 	wantRows(t, `{"responseAggregationType":"byProperty"}`, nil)
 	wantRows(t, "{ \"responseAggregationType\":null } ", nil)
 	wantRows(t, `{"rows":[]}`, nil)
 	wantRows(t, `{"rows": [ ] , "responseAggregationType" : "auto"}`, nil)
 
-	// What else is there is passed over, wherever it stands.
+	// Other members are skipped, wherever they are.
 	row := `{"x":{"rows":[{"keys":1}]},"keys":["k"],"y":[1,[2,{"clicks":9}]],"clicks":1,"impressions":2,"z":null,"":"","t":true,"f":false,"n":-1.5e-3,"s":"\"}]"}`
 	wantRows(t, `{"metadata":{"firstIncompleteDate":"2026-08-15","rows":[]},"rows":[`+row+`],"more":[[],{}]}`, []string{"k"}, Metrics{1, 2, 0, 0})
-	// The position is missing for some types of search; the order of members is free.
+	// Some search types have no position. Members have no order.
 	wantRows(t, `{"rows":[{"impressions":2,"clicks":1,"keys":["k"]}]}`, []string{"k"}, Metrics{1, 2, 0, 0})
 	wantRows(t, `{"rows":[{"position":3.5,"ctr":0.5,"impressions":2,"clicks":1,"keys":["k"]}]}`, []string{"k"}, Metrics{1, 2, 0.5, 3.5})
 }
 
-func TestReadRowsReadsEverySpellingOfANumber(t *testing.T) {
+func TestReadRowsNumbers(t *testing.T) {
 	f := func(clicks string, want int64) {
 		t.Helper()
 		wantRows(t, oneRow("k", clicks, clicks, "0", "0"), []string{"k"}, Metrics{Clicks: want, Impressions: want})
@@ -79,7 +79,7 @@ func TestReadRowsReadsEverySpellingOfANumber(t *testing.T) {
 	f("0.0", 0)
 	f("0e5", 0)
 	f("1E2", 100)
-	f("11.999999999999998", 12) // a double that was summed
+	f("11.999999999999998", 12) // a float64 from a sum
 	f("999999999999999", 999_999_999_999_999)
 	f("1000000000000000", 1_000_000_000_000_000)
 	f("9007199254740992", 1<<53)
@@ -109,7 +109,7 @@ func TestReadRowsReadsEverySpellingOfANumber(t *testing.T) {
 	}
 }
 
-func TestReadRowsReadsEveryEscape(t *testing.T) {
+func TestReadRowsEscapes(t *testing.T) {
 	f := func(key, want string) {
 		t.Helper()
 		wantRows(t, oneRow(key, "1", "1", "1", "1"), []string{want}, Metrics{1, 1, 1, 1})
@@ -121,7 +121,7 @@ func TestReadRowsReadsEveryEscape(t *testing.T) {
 	f(`\u005cu0041`, `\u0041`)
 	f(`\\u0041`, `\u0041`)
 	f("caf\u00e9 中😀\u2028\u007f", "café 中😀\u2028\u007f")
-	// Lone surrogates and bytes that are not UTF-8 become the replacement character.
+	// Lone surrogates and invalid UTF-8 become the replacement character.
 	f(`\ud83d`, "\ufffd")
 	f(`\ude00`, "\ufffd")
 	f(`\ud83d\ud83d\ude00`, "\ufffd😀")
@@ -140,7 +140,7 @@ func TestReadRowsReadsEveryEscape(t *testing.T) {
 	}
 }
 
-func TestReadRowsRefusesWhatIsNoRow(t *testing.T) {
+func TestReadRowsRefusesMalformedRows(t *testing.T) {
 	for _, rows := range []string{"null", "{}", `""`, "1", "[null]", "[1]", `["a"]`, "[[]]", "[{}]", "[{},]", "[,]",
 		`[{"keys":["a"],"clicks":1}]`, `[{"keys":["a"],"impressions":1}]`, `[{"clicks":1,"impressions":1}]`,
 		`[{"keys":[],"clicks":1,"impressions":1}]`, `[{"keys":["a","b"],"clicks":1,"impressions":1}]`, `[{"keys":"a","clicks":1,"impressions":1}]`,
@@ -164,7 +164,7 @@ func TestReadRowsRefusesWhatIsNoRow(t *testing.T) {
 	}
 }
 
-func TestReadRowsRefusesWhateverFollowsTheDocument(t *testing.T) {
+func TestReadRowsRefusesTrailingData(t *testing.T) {
 	for _, tail := range []string{"x", "{}", ",", "]", "}", "null", "\x00", "\x00junk", " \x00", "\ufeff", "//"} {
 		wantNoRows(t, `{"rows":[]}`+tail)
 	}
@@ -173,21 +173,21 @@ func TestReadRowsRefusesWhateverFollowsTheDocument(t *testing.T) {
 	}
 }
 
-// A body that is JSON but no answer, from a proxy on the way or with the wrong status, is not taken for one without rows.
-func TestReadRowsRefusesWhatIsNoAnswer(t *testing.T) {
+// JSON that is no response, for example from a proxy in between, is not accepted as a response without rows.
+func TestReadRowsRefusesOtherDocuments(t *testing.T) {
 	for _, body := range []string{`{}`, " { } ", `{"error":{"code":403}}`, `{"login":"please","metadata":{"responseAggregationType":"auto"}}`} {
 		wantNoRows(t, body)
 	}
 }
 
-// An escaped name is the same name: passing over "row\u0073" would answer with no rows.
-func TestReadRowsReadsNamesSpelledWithEscapes(t *testing.T) {
+// An escaped name is the same name: skipping "row\u0073" would return no rows.
+func TestReadRowsMemberNamesMayHaveEscapes(t *testing.T) {
 	wantRows(t, `{"row\u0073":[{"\u006beys":["a"],"clic\u006bs":7,"impressions":9,"\u0063tr":0.5,"posi\u0074ion":3}]}`, []string{"a"}, Metrics{7, 9, 0.5, 3})
 	wantNoRows(t, `{"rows":[],"\u0072ows":[]}`)
 	wantNoRows(t, `{"rows":[{"keys":["a"],"clicks":7,"cli\u0063ks":8,"impressions":9}]}`)
 }
 
-func TestReadRowsRefusesNestingThatWouldFillTheStack(t *testing.T) {
+func TestReadRowsBoundsNesting(t *testing.T) {
 	nested := func(depth int) string {
 		return `{"responseAggregationType":"auto","metadata":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`
 	}
@@ -196,8 +196,8 @@ func TestReadRowsRefusesNestingThatWouldFillTheStack(t *testing.T) {
 	wantNoRows(t, `{"metadata":`+strings.Repeat(`{"a":`, 100_000)+"1"+strings.Repeat("}", 100_000)+"}")
 }
 
-// An answer that was cut off on its way is never taken for a shorter one.
-func TestReadRowsRefusesEveryTruncation(t *testing.T) {
+// A truncated response is never accepted as a shorter one.
+func TestReadRowsRefusesTruncatedBodies(t *testing.T) {
 	for _, body := range []string{string(upstreamBody(7)), `{"rows":[{"keys":["a\u00e9\ud83d\ude00"],"clicks":12.0,"impressions":1.2E1,"ctr":1,"position":9.8E-4,"x":[{"y":null}]}],"metadata":{"a":1}}`,
 		`{"responseAggregationType":"byProperty"}`, `{"rows":[]}`} {
 		if _, err := ReadRows([]byte(body), ByQuery); err != nil {
@@ -209,8 +209,8 @@ func TestReadRowsRefusesEveryTruncation(t *testing.T) {
 	}
 }
 
-// Nor does one broken byte turn rows into fewer rows: each byte behind the member's name replaced by each of these.
-func TestReadRowsNeverLosesRowsToABrokenByte(t *testing.T) {
+// A corrupt byte never makes rows fewer: each byte after the member's name is replaced by each of these.
+func TestReadRowsNeverLosesRowsToACorruptByte(t *testing.T) {
 	body := upstreamBody(3)
 	for i := len(`{"rows"`); i < len(body); i++ {
 		for _, c := range []byte("\x00\" \\,:[]{}0a\xff") {
@@ -223,7 +223,7 @@ func TestReadRowsNeverLosesRowsToABrokenByte(t *testing.T) {
 	}
 }
 
-func TestReadRowsErrorsTellWhereAndWhat(t *testing.T) {
+func TestReadRowsErrorsHavePositionAndReason(t *testing.T) {
 	f := func(body, want string) {
 		t.Helper()
 		if _, err := ReadRows([]byte(body), ByQuery); err == nil || err.Error() != want {
@@ -252,8 +252,8 @@ func TestCountryKeysAreLowerCase(t *testing.T) {
 	}
 }
 
-// Rows hold nothing of the body: its buffer is used again.
-func TestRowsDoNotKeepTheBody(t *testing.T) {
+// The buffer of the body is reused.
+func TestRowsDoNotRetainTheBody(t *testing.T) {
 	body := upstreamBody(50)
 	rows, err := ReadRows(body, ByQuery)
 	if err != nil {
@@ -279,7 +279,7 @@ func TestRowsDoNotKeepTheBody(t *testing.T) {
 	}
 }
 
-func TestReadRowsReadsWhatTheGeneratorWrote(t *testing.T) {
+func TestReadRowsEqualsGenerator(t *testing.T) {
 	body := upstreamBody(2000)
 	rows, err := ReadRows(body, ByQuery)
 	if err != nil {
@@ -294,14 +294,14 @@ func TestReadRowsReadsWhatTheGeneratorWrote(t *testing.T) {
 	}
 }
 
-func TestBuiltRowsAreThoseThatAreRead(t *testing.T) {
+func TestBuiltRowsEqualReadRows(t *testing.T) {
 	read, err := ReadRows([]byte(`{"rows":[{"keys":["b"],"clicks":2,"impressions":4,"ctr":0.5,"position":1.5},`+
 		`{"keys":[""],"clicks":0,"impressions":1,"ctr":0,"position":9}]}`), ByQuery)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b RowsBuilder
-	for range 2 { // a builder can be used again
+	for range 2 { // a builder can be reused
 		b.Grow(2, 1)
 		b.Add([]byte("b"), Metrics{Clicks: 2, Impressions: 4, CTR: 0.5, Position: 1.5})
 		b.Add(nil, Metrics{Impressions: 1, Position: 9})

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// keeps reports whether the upstream would keep a row with this key under the condition.
+// keeps reports whether the upstream returns a row with this key for the condition.
 func keeps(t *testing.T, c Condition, key string) bool {
 	t.Helper()
 	matches := regexp.MustCompile(c.Expression).MatchString(key)
@@ -25,7 +25,7 @@ func keeps(t *testing.T, c Condition, key string) bool {
 	return false
 }
 
-// fold maps the characters that differ in case only to one of them.
+// fold maps characters that differ only in case to the same character.
 func fold(s string) string {
 	return strings.Map(func(r rune) rune {
 		least := r
@@ -36,7 +36,7 @@ func fold(s string) string {
 	}, s)
 }
 
-// matchesTerm is one brand term by itself, without an expression where the term is none.
+// matchesTerm matches one brand term alone, with a regular expression only for a regex term.
 func matchesTerm(term BrandTerm, query string) bool {
 	switch term.MatchType {
 	case "exact":
@@ -47,7 +47,7 @@ func matchesTerm(term BrandTerm, query string) bool {
 	return strings.Contains(fold(query), fold(term.Term))
 }
 
-// matchesRule is one page rule by itself.
+// matchesRule matches one page rule alone.
 func matchesRule(rule PageRule, page string) bool {
 	text, value := fold(page), fold(rule.Value)
 	switch rule.Type {
@@ -70,7 +70,7 @@ func matchesRule(rule PageRule, page string) bool {
 	return strings.HasPrefix(text, value)
 }
 
-// words makes text of a few letters, so that matches are frequent, and of what tends to break expressions.
+// words returns text of few letters, for frequent matches, and of characters that are special in expressions.
 func words(random *rand.Rand, atMost int) string {
 	const letters = `aaabbbAB éÉſsSkKßΣσςıİ中😀.*+?()[]{}|^$\/-&~#:,<>!='"` + "\n\t\u212a\u2028\u0301"
 	runes := []rune(letters)
@@ -88,7 +88,7 @@ func randomExpression(random *rand.Rand) string {
 	return expressions[random.IntN(len(expressions))]
 }
 
-func TestBrandMatchesWhatAnyTermMatches(t *testing.T) {
+func TestBrandMatchesIfAnyTermMatches(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	hits := 0
 	for range 1000 {
@@ -115,7 +115,7 @@ func TestBrandMatchesWhatAnyTermMatches(t *testing.T) {
 			conditions = append(conditions, c[0])
 		}
 		if conditions[0] != conditions[1] || conditions[2] != conditions[3] {
-			t.Fatalf("a negated side asks another question than its opposite: %v", conditions)
+			t.Fatalf("a negated filter has another query than its opposite: %v", conditions)
 		}
 		for range 5 {
 			query := words(random, 8)
@@ -140,7 +140,7 @@ func TestBrandMatchesWhatAnyTermMatches(t *testing.T) {
 	}
 }
 
-func TestPageGroupMatchesWhatAnyRuleMatches(t *testing.T) {
+func TestPageGroupMatchesIfAnyRuleMatches(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	hits := 0
 	origins := []string{"https://example.com", "http://www.example.com:8080", "HTTPS://b", "https://", "a", "", "x1://a", "https://a?b", "https://a#b"}
@@ -192,8 +192,8 @@ func TestPageGroupMatchesWhatAnyRuleMatches(t *testing.T) {
 	}
 }
 
-// A rule that starts with a slash is matched against the path and what follows it; any other against the whole URL.
-func TestPathRulesStartAtThePath(t *testing.T) {
+// A rule that starts with a slash matches from the path of the URL on, any other the whole URL.
+func TestRulesWithASlashMatchThePath(t *testing.T) {
 	f := func(kind, value, page string, want bool) {
 		t.Helper()
 		group := PageGroup{Name: "g", Rules: []PageRule{{Type: kind, Value: value}}}
@@ -231,7 +231,7 @@ func TestPathRulesStartAtThePath(t *testing.T) {
 	f("regex", "/p/[0-9]+$", "https://example.com/p/12x", false)
 }
 
-func TestParseBrandTermReadsTheWrittenForm(t *testing.T) {
+func TestParseBrandTerm(t *testing.T) {
 	f := func(s, term, matchType string) {
 		t.Helper()
 		if got, err := ParseBrandTerm(s); err != nil || got != (BrandTerm{Term: term, MatchType: matchType}) {
@@ -315,8 +315,8 @@ func TestCheckPageGroups(t *testing.T) {
 		group("a", slices.Repeat([]PageRule{{"contains", strings.Repeat("é", 200)}}, 50)...))
 }
 
-// What the checks let in is always one expression that the upstream takes.
-func TestExpressionsStayWithinTheUpstreamsLength(t *testing.T) {
+// Any accepted configuration gives an expression within the upstream's limit.
+func TestExpressionsStayWithinTheUpstreamLimit(t *testing.T) {
 	terms := slices.Repeat([]BrandTerm{{Term: strings.Repeat("é", 195), MatchType: "contains"}}, 20)
 	conditions, err := Conditions([]Filter{{"brand", "equals", "brand"}}, Segments{BrandTerms: terms})
 	if err != nil {
@@ -342,7 +342,7 @@ func TestUnescapePathSegment(t *testing.T) {
 	f("example.com", "example.com")
 	f("sc-domain%3Aexample.com", "sc-domain:example.com")
 	f("https%3A%2F%2Fexample.com%2Fa%2F", "https://example.com/a/")
-	f("a+b", "a+b") // a plus is a space in a query string only
+	f("a+b", "a+b") // a plus is a space only in a query string
 	f("a%2Bb%25", "a+b%")
 	f("m%C3%BCnchen", "münchen")
 	f("münchen", "münchen")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// seriesBody is an upstream answer by date with the rows given.
+// seriesBody returns an upstream body by date.
 func seriesBody(rows ...string) []byte {
 	return []byte(`{"rows":[` + strings.Join(rows, ",") + `]}`)
 }
@@ -18,7 +18,7 @@ func seriesRow(date string, clicks, impressions int, position string) string {
 	return fmt.Sprintf(`{"keys":["%s"],"clicks":%d,"impressions":%d,"ctr":0.25,"position":%s}`, date, clicks, impressions, position)
 }
 
-func TestSeriesFillsDaysWithoutDataWithZeros(t *testing.T) {
+func TestSeriesHasZerosForDaysWithoutData(t *testing.T) {
 	r := DateRange{Start: day("2026-02-26"), End: day("2026-03-02")}
 	f := func(body []byte, want ...Metrics) {
 		t.Helper()
@@ -45,7 +45,7 @@ func TestSeriesFillsDaysWithoutDataWithZeros(t *testing.T) {
 	f(seriesBody(`{"keys":["2026-02-28"],"clicks":0,"impressions":0,"ctr":0,"position":0}`), zero, zero, zero, zero, zero)
 }
 
-func TestSeriesRefusesDaysItDidNotAskFor(t *testing.T) {
+func TestSeriesRefusesUnexpectedDays(t *testing.T) {
 	r := DateRange{Start: day("2026-02-26"), End: day("2026-03-02")}
 	f := func(body []byte, want string) {
 		t.Helper()
@@ -63,7 +63,7 @@ func TestSeriesRefusesDaysItDidNotAskFor(t *testing.T) {
 		"upstream body, after 0 rows and 69 bytes: a row without keys, clicks or impressions")
 }
 
-func TestTotalsWeightThePositionByImpressions(t *testing.T) {
+func TestTotalsWeightPositionByImpressions(t *testing.T) {
 	r := DateRange{Start: day("2026-03-01"), End: day("2026-03-04")}
 	s, err := readSeries(seriesBody(seriesRow("2026-03-01", 1, 10, "1"), seriesRow("2026-03-02", 3, 30, "5"), seriesRow("2026-03-04", 0, 0, "7")), r)
 	if err != nil {
@@ -78,11 +78,11 @@ func TestTotalsWeightThePositionByImpressions(t *testing.T) {
 	f("2026-03-01", "2026-03-04", Metrics{4, 40, 0.1, 4})
 	f("2026-03-01", "2026-03-01", Metrics{1, 10, 0.1, 1})
 	f("2026-03-02", "2026-03-03", Metrics{3, 30, 0.1, 5})
-	f("2026-03-03", "2026-03-04", Metrics{}) // without impressions there is no position, whatever the days say
+	f("2026-03-03", "2026-03-04", Metrics{}) // no impressions, no position, whatever the days have
 	f("2026-03-04", "2026-03-04", Metrics{})
 }
 
-func TestTotalsAgreeWithExactArithmetic(t *testing.T) {
+func TestTotalsEqualExactArithmetic(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	r := DateRange{Start: day("2025-02-14"), End: day("2026-06-13")}
 	for range 20 {
@@ -118,7 +118,7 @@ func TestTotalsAgreeWithExactArithmetic(t *testing.T) {
 	}
 }
 
-// readSeries reads the answer to a SeriesQuery over r.
+// readSeries reads the body of a response to a SeriesQuery over r.
 func readSeries(body []byte, r DateRange) (*Series, error) {
 	rows, err := ReadRows(body, ByDate)
 	if err != nil {
