@@ -22,7 +22,7 @@ type Answer struct {
 	sources [2]source
 
 	packing sync.Once
-	packed  []byte // the head as a gzip header and deflate blocks, none of them the final one
+	packed  []byte // the head as a gzip header and deflate blocks without the final one
 	sum     uint32 // CRC-32 of the head
 }
 

@@ -14,10 +14,10 @@ import (
 	"sara/translate"
 )
 
-// leaseHook calls back when a replica has calls for its first lease.
+// leaseHook calls back when a replica has asked for its first lease.
 type leaseHook struct {
-	once sync.Once
-	told func()
+	once   sync.Once
+	leased func()
 
 	renewed func() // called at each renewal; nil for none
 }
@@ -36,7 +36,7 @@ func (h *leaseHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		if slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return slices.Contains(cmd.Args(), any("nx")) }) {
-			h.once.Do(h.told)
+			h.once.Do(h.leased)
 		}
 		return err
 	}
@@ -50,7 +50,7 @@ func twoReplicas(t *testing.T, client func() redis.UniversalClient, waiting *syn
 	for range 2 {
 		waiting.Add(1)
 		own := client()
-		own.AddHook(&leaseHook{told: waiting.Done})
+		own.AddHook(&leaseHook{leased: waiting.Done})
 		replicas = append(replicas, newReplica(t, own, clock))
 	}
 	return clock, replicas
@@ -62,6 +62,9 @@ func TestReplicas(t *testing.T) {
 		start func(t *testing.T) (client func() redis.UniversalClient)
 	}{{"on one Redis", onSingle}, {"on a cluster", onCluster}} {
 		t.Run(kind.name, func(t *testing.T) {
+			if testing.Short() && kind.name == "on a cluster" {
+				t.Skip("a cluster takes two seconds to start")
+			}
 			client := kind.start(t)
 			for name, test := range map[string]func(*testing.T, func() redis.UniversalClient){
 				"coalesce fills": coalesceFills, "share a failure": shareFailure,
@@ -218,7 +221,7 @@ func TestLeaseIsRenewedWhileTheFillRuns(t *testing.T) {
 	renewals := make(chan struct{})
 	for _, r := range replicas {
 		r.redis.limits.held, r.redis.limits.renewal = 400*time.Millisecond, 20*time.Millisecond
-		r.redis.client.AddHook(&leaseHook{told: func() {}, renewed: func() { renewals <- struct{}{} }})
+		r.redis.client.AddHook(&leaseHook{leased: func() {}, renewed: func() { renewals <- struct{}{} }})
 	}
 	upstream := &backend{fill: func(ctx context.Context, _ int64) (*translate.Rows, error) {
 		waiting.Wait()

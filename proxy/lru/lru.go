@@ -6,7 +6,7 @@
 //
 // Eviction is SIEVE (Zhang et al., NSDI 2024). Entries queue in order of insertion, and a hand moves from the oldest to the
 // newest: it clears the mark of a visited entry and leaves it there, and evicts the first entry without a mark. New entries
-// that nobody reads again go first, so a scan does not flush what is read all the time.
+// that are not read again go first, so a scan does not flush what is read all the time.
 package lru
 
 import (
@@ -19,7 +19,7 @@ import (
 type Config[V any] struct {
 	Weight int64 // bound of all entries together
 	// OwnerWeight is the bound of the entries of one owner, and so of each entry; 0: the same as Weight. An owner that
-	// exceeds it loses its own oldest entries.
+	// exceeds it loses entries of its own, by SIEVE among these.
 	OwnerWeight int64
 	// Replaces reports whether a value may replace the old one of its key; nil: always.
 	Replaces func(old, value V) bool
