@@ -51,8 +51,8 @@ func TestAccounts(t *testing.T) {
 	c.fails(exitUsage, []string{"account", "add", "New", "--plan", "pro", "--until", "tomorrow"}, "--until", "YYYY-MM-DD")
 }
 
-// TestNextCommandsCanBePasted follows what the commands tell to do next, with odd names and a database named by a flag.
-func TestNextCommandsCanBePasted(t *testing.T) {
+// TestHintsCanBePasted runs the hints of each command, with special characters in names and a database named by a flag.
+func TestHintsCanBePasted(t *testing.T) {
 	c := newCLI(t)
 	database := "sqlite:" + c.path("odd name.db")
 	said := func(want string, args ...string) {
@@ -86,7 +86,7 @@ func TestNextCommandsCanBePasted(t *testing.T) {
 	}
 }
 
-func TestAccountsTakeThePlansOfTheFile(t *testing.T) {
+func TestAccountsUsePlansFile(t *testing.T) {
 	c := newCLI(t)
 	plans := c.write("plans.yaml", "plans: {small: {api_access: true, keys: 1, requests_per_minute_per_key: 1, requests_per_hour: 1, "+
 		"requests_per_day: 1, search_console_calls_per_day: 1, live_calls_per_minute_per_property: 1, retention_months: 1, inspected_urls_per_property: 1}}\n")
@@ -221,7 +221,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-func TestEmptyListsAreEmptyArrays(t *testing.T) {
+func TestEmptyListsPrintEmptyArrays(t *testing.T) {
 	c := newCLI(t)
 	for _, list := range []string{"account", "workspace", "person", "connection", "property"} {
 		if text := c.ok(list, "list", "--json"); text != "[]\n" {
@@ -233,7 +233,7 @@ func TestEmptyListsAreEmptyArrays(t *testing.T) {
 	}
 }
 
-func TestOpenAPIDocumentNamesTheBaseURL(t *testing.T) {
+func TestOpenAPINamesBaseURL(t *testing.T) {
 	c := newCLI(t)
 	for _, test := range []struct{ want, flag string }{
 		{"http://127.0.0.1:8080", ""}, {"http://127.0.0.1:9999", "--listen=0.0.0.0:9999"}, {"https://api.example.com", "--base-url=https://api.example.com"},
@@ -249,7 +249,7 @@ func TestOpenAPIDocumentNamesTheBaseURL(t *testing.T) {
 	}
 }
 
-func TestCommandLinesThatAreNotUnderstood(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	c := newCLI(t)
 	c.fails(exitUsage, nil, "expected one of", "see sara --help")
 	c.fails(exitUsage, []string{"frobnicate"}, "frobnicate", "see sara --help")
@@ -269,7 +269,7 @@ func TestHelpAndVersion(t *testing.T) {
 	c.object("version revision go", "version")
 }
 
-func TestWhatIsMissingIsSaidFirst(t *testing.T) {
+func TestMissingPrerequisitesAreReportedFirst(t *testing.T) {
 	c := newCLI(t)
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("workspace", "add", "Acme", "Web")

@@ -69,8 +69,8 @@ type noStore struct{}
 
 func (noStore) SaveArchiveState(context.Context, sqlstore.ArchiveState) error { return nil }
 
-// TestThePlanIsWhatTheCollectorDoes counts the calls of the collector, and says so when the plan's formulas are not its any more.
-func TestThePlanIsWhatTheCollectorDoes(t *testing.T) {
+// TestPlanMatchesCollector counts the calls of the collector, and says so when the plan's formulas are not its any more.
+func TestPlanMatchesCollector(t *testing.T) {
 	store, err := bucket.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

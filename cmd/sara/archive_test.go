@@ -43,7 +43,7 @@ func newArchiveCLI(t *testing.T) *cli {
 	return c
 }
 
-// someHistory is three days, in the order of an export. The keys are hard on the formats.
+// someHistory is three days, in the order of an export. Its keys need escaping in every format.
 const someHistory = `2025-01-30,country,deu,3,40,2.5
 2025-01-30,page,"https://shop.example/a,b?c=""d""",3,40,2.5
 2025-01-30,query,"line
@@ -94,7 +94,7 @@ func TestExportedHistoryCanBeImported(t *testing.T) {
 	c.noPartsLeft()
 }
 
-// noPartsLeft makes sure that no file was left half written.
+// noPartsLeft checks that no partial file is left.
 func (c *cli) noPartsLeft() {
 	c.t.Helper()
 	if left, err := filepath.Glob(c.path("*.part*")); err != nil || len(left) > 0 {
@@ -102,7 +102,7 @@ func (c *cli) noPartsLeft() {
 	}
 }
 
-func TestImportTellsTheDatabaseWhatIsArchived(t *testing.T) {
+func TestImportRecordsArchivedDaysInDatabase(t *testing.T) {
 	c := newArchiveCLI(t)
 	property := c.id(c.object(importMembers, "archive", "import", shopSite, c.write("all.csv", csvHeader+someHistory)))
 	ctx := t.Context()
@@ -156,7 +156,7 @@ func TestImportKeepsOrReplacesDays(t *testing.T) {
 	}
 }
 
-func TestImportCutsDaysToTheTop(t *testing.T) {
+func TestImportTruncatesDaysToTopRows(t *testing.T) {
 	c := newArchiveCLI(t)
 	rows := csvHeader + "2025-01-01,device,TABLET,0,0,0\n"
 	for i := range 120 {
@@ -219,7 +219,7 @@ func TestBadImportsChangeNothing(t *testing.T) {
 	}
 }
 
-func TestExportOfNothing(t *testing.T) {
+func TestExportOfEmptyArchive(t *testing.T) {
 	c := newArchiveCLI(t)
 	for format, want := range map[string]string{"csv": csvHeader, "jsonl": ""} {
 		if got := c.export(shopSite, "2025-01-01", "2025-01-31", format); got != want {

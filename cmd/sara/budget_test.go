@@ -11,7 +11,7 @@ import (
 	"sara/policy/redistest"
 )
 
-// customer adds an account with one person and returns a key of theirs by name.
+// customer adds an account with one person, and returns a function that creates a key of that person.
 func (c *cli) customer() (key func(name string) (text, id string)) {
 	c.t.Helper()
 	c.ok("account", "add", "Acme", "--plan", "pro")
@@ -23,7 +23,7 @@ func (c *cli) customer() (key func(name string) (text, id string)) {
 	}
 }
 
-// usageToday is how many requests the account of the key has made today, by the account endpoint, which counts itself.
+// usageToday returns how many requests the account of the key has made today. The request that reads it counts too.
 func usageToday(t *testing.T, base, key string) int {
 	t.Helper()
 	var me struct {
@@ -39,8 +39,8 @@ func usageToday(t *testing.T, base, key string) int {
 	return me.Data.Usage.RequestsToday
 }
 
-// Two processes share every limit through Redis, hear of a revoked key within a second though it is in use all the time,
-// and go on by themselves when Redis dies.
+// Two processes share every limit through Redis, see a revoked key within a second although it is in constant use, and keep
+// serving without Redis.
 func testReplicas(t *testing.T, binary string) {
 	server := redistest.Single(t)
 	c := newCLI(t)
@@ -102,7 +102,7 @@ func testReplicas(t *testing.T, binary string) {
 	two.stopped()
 }
 
-// A process that counts for itself remembers the day across a restart, and says that it serves alone.
+// A process without Redis keeps its counts across a restart, and logs that it serves alone.
 func testRestartKeepsTheDay(t *testing.T, binary string) {
 	c := newCLI(t)
 	key, _ := c.customer()("only")

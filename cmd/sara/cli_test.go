@@ -21,7 +21,7 @@ import (
 // secretKeyText is a good SARA_SECRET_KEY.
 const secretKeyText = "c2FyYS10ZXN0cy1uZWVkLTMyLWJ5dGVzLW9mLWtleSE="
 
-// simulate starts a simulated Search Console with the people of the demo.
+// simulate starts a simulated Search Console with the users of the demo.
 func simulate(t *testing.T) (*demo.Users, *gscsim.Server) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -87,7 +87,7 @@ func (c *cli) run(args ...string) (status int, stdout, stderr string) {
 	return status, out.String(), errs.String()
 }
 
-// ok runs a command line that has to work and returns what it prints.
+// ok runs a command line that has to succeed, and returns its output.
 func (c *cli) ok(args ...string) string {
 	c.t.Helper()
 	status, stdout, stderr := c.run(args...)
@@ -112,7 +112,7 @@ func (c *cli) fails(wantStatus int, args []string, want ...string) {
 	}
 }
 
-// object runs a command line with --json and returns the object that it prints, whose members have to be exactly these.
+// object runs a command line with --json, and returns the object that it prints, which has to have exactly these members.
 func (c *cli) object(members string, args ...string) map[string]any {
 	c.t.Helper()
 	var object map[string]any
@@ -121,7 +121,7 @@ func (c *cli) object(members string, args ...string) map[string]any {
 	return object
 }
 
-// array is object for commands that print an array.
+// array does the same for commands that print an array.
 func (c *cli) array(members string, args ...string) []map[string]any {
 	c.t.Helper()
 	var array []map[string]any

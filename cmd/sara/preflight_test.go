@@ -18,6 +18,9 @@ import (
 // TestPreflightReportsRefusalAndFix covers what the database, Redis and the archive refuse: serve --check and serve both name
 // the setting and the fix.
 func TestPreflightReportsRefusalAndFix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts Redis and PostgreSQL")
+	}
 	c := newCLI(t)
 	guarded := redistest.Single(t)
 	if err := guarded.Client().ConfigSet(t.Context(), "requirepass", "sesame").Err(); err != nil {
@@ -78,6 +81,9 @@ func parseServe(t *testing.T, args ...string) *serveCommand {
 }
 
 func TestPreflightStartsWithoutUnavailableServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for retries to time out")
+	}
 	command := parseServe(t, "--redis-url", "redis://127.0.0.1:1", "--collect", "on", "--archive-url", "s3://away?region=here&endpoint=http://127.0.0.1:1")
 	var said strings.Builder
 	log := service.OpenLogs(&said, settings.Log{})

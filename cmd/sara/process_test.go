@@ -20,8 +20,11 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// TestProcess runs the binary as its users do.
+// TestProcess runs the binary as a user does.
 func TestProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds and runs the binary")
+	}
 	binary := saratest.Binary(t)
 	people, simulator := simulate(t)
 	t.Run("serve", func(t *testing.T) { testServe(t, binary, people, simulator) })
@@ -56,7 +59,7 @@ type process struct {
 	ended   bool
 }
 
-// transcript is what a process says on standard error.
+// transcript is the standard error of a process.
 type transcript struct {
 	mu      sync.Mutex // guards what follows
 	text    bytes.Buffer
@@ -64,7 +67,7 @@ type transcript struct {
 	then    func()
 }
 
-// when calls then as soon as the process has said the text.
+// when calls then once the text has been written.
 func (s *transcript) when(text string, then func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,14 +91,14 @@ func (s *transcript) look() {
 	}
 }
 
-// String returns all that was said so far.
+// String returns all that was written so far.
 func (s *transcript) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()
 }
 
-// hurry is how long anything in these tests may take: far longer than it does, far shorter than the test's own limit.
+// hurry is the timeout of each step: far longer than a step takes, far shorter than the timeout of the test.
 const hurry = 30 * time.Second
 
 func start(t *testing.T, binary string, env []string, args ...string) *process {
@@ -154,7 +157,7 @@ func (p *process) wait() (rest string, err error) {
 	return string(text), err
 }
 
-// stopped tells the process to stop and makes sure that it ends well.
+// stopped sends SIGTERM, and checks that the process exits with status 0.
 func (p *process) stopped() {
 	p.t.Helper()
 	p.signal(syscall.SIGTERM)
@@ -178,7 +181,7 @@ func serving(t *testing.T, binary string, env []string, args ...string) (p *proc
 	return p, base, admin
 }
 
-// answer is what came back from a request.
+// answer is a response, or the error instead.
 type answer struct {
 	status int
 	body   string
@@ -211,7 +214,7 @@ func wantStatus(t *testing.T, want int, address, key string) answer {
 	return a
 }
 
-// until asks until the status comes.
+// until polls until the status is as wanted.
 func until(t *testing.T, want int, address string) {
 	t.Helper()
 	for deadline := time.Now().Add(hurry); time.Now().Before(deadline); {

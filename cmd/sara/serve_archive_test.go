@@ -10,7 +10,7 @@ import (
 	"sara/archive/bucket/s3test"
 )
 
-func TestCheckOfTheArchive(t *testing.T) {
+func TestCheckOfArchive(t *testing.T) {
 	c := newCLI(t)
 	t.Run("a folder that is there", func(t *testing.T) {
 		folder := t.TempDir()

@@ -26,7 +26,7 @@ func (c *cli) effectiveListen(args ...string) string {
 	return ""
 }
 
-func TestFlagsWinOverTheEnvironmentAndThatOverTheFile(t *testing.T) {
+func TestPrecedenceIsFlagEnvironmentFile(t *testing.T) {
 	c := newCLI(t)
 	if got := c.effectiveListen(); got != "127.0.0.1:8080" {
 		t.Errorf("by default: %s", got)
@@ -56,7 +56,7 @@ func TestFlagsWinOverTheEnvironmentAndThatOverTheFile(t *testing.T) {
 	}
 }
 
-func TestSettingsFileServesEveryCommand(t *testing.T) {
+func TestSettingsFileAppliesToEveryCommand(t *testing.T) {
 	c := newCLI(t)
 	c.env = []string{"SARA_CONFIG=" + c.write("sara.yaml", "database_url: sqlite:"+c.path("sara.db")+"\nlisten: 127.0.0.1:0\nsecret_key: "+secretKeyText+"\n")}
 	c.ok("account", "add", "Acme", "--plan", "pro")
@@ -88,7 +88,7 @@ func TestBadSettingsFiles(t *testing.T) {
 	}
 }
 
-func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
+func TestCheckNamesSettingAndFix(t *testing.T) {
 	c := newCLI(t)
 	noPlans := c.write("plans.yaml", "plans: {pro: {api_access: true}}\n")
 	oddPlans := c.write("odd.yaml", "plans: {pro: {kezs: 3}}\n")
@@ -147,12 +147,12 @@ func TestCheckNamesTheSettingAndTheFix(t *testing.T) {
 	}
 }
 
-func TestCheckReportsAllThatIsWrong(t *testing.T) {
+func TestCheckReportsAllWrongSettings(t *testing.T) {
 	newCLI(t).fails(exitError, []string{"serve", "--check", "--listen", "x", "--log-level", "loud", "--secret-key", "short"},
 		"sara: SARA_LISTEN (--listen): ", "sara: SARA_LOG_LEVEL (--log-level): ", "sara: SARA_SECRET_KEY (--secret-key): ")
 }
 
-func TestWhatIsWrongInAFileIsReportedWithItsLineAndAllAtOnce(t *testing.T) {
+func TestWrongFileSettingsAreReportedWithLineAllAtOnce(t *testing.T) {
 	c := newCLI(t)
 	file := c.write("sara.yaml", "listen: x\n\nlog_level: loud\nkey_prefix: ok\n")
 	c.fails(exitError, []string{"serve", "--check", "--config", file, "--replicas", "none"}, "sara: SARA_LISTEN ("+file+", line 1): ",
@@ -182,7 +182,7 @@ func TestCheckOfGoodSettings(t *testing.T) {
 	}
 }
 
-func TestCheckOpensTheStoredCredentials(t *testing.T) {
+func TestCheckDecryptsStoredCredentials(t *testing.T) {
 	people, _ := simulate(t)
 	c := newCLI(t).against(people)
 	c.ok("account", "add", "Acme", "--plan", "pro")
@@ -197,7 +197,7 @@ func TestCheckOpensTheStoredCredentials(t *testing.T) {
 	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key: set it to the key that the credentials were stored with, not to a new one")
 }
 
-func TestAddressThatIsTaken(t *testing.T) {
+func TestAddressInUse(t *testing.T) {
 	var addresses [2]string
 	for i := range addresses {
 		taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -215,7 +215,7 @@ func TestAddressThatIsTaken(t *testing.T) {
 	c.fails(exitError, []string{"serve", "--listen", "192.0.2.1:8080", "--admin-listen", "127.0.0.1:0"}, "is not an address of this machine; choose one that is")
 }
 
-// TestStopBeforeServing stops a service that has hardly begun, which must neither hang nor fail.
+// TestStopBeforeServing stops a service while it starts, which must neither hang nor fail.
 func TestStopBeforeServing(t *testing.T) {
 	c := newCLI(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -237,7 +237,7 @@ func (w *stopWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestListenersDoNotShareAPort(t *testing.T) {
+func TestListenersCannotShareAPort(t *testing.T) {
 	c := newCLI(t)
 	for _, test := range []struct {
 		public, admin string
@@ -260,7 +260,7 @@ func TestListenersDoNotShareAPort(t *testing.T) {
 	}
 }
 
-func TestSeveralReplicasWithoutRedisAreWarnedOf(t *testing.T) {
+func TestWarnsOfReplicasWithoutRedis(t *testing.T) {
 	c := newCLI(t)
 	const note = "SARA_REPLICAS is 2, but without SARA_REDIS_URL each process counts for itself"
 	if said := c.ok("serve", "--check", "--replicas", "2"); !strings.Contains(said, "Note: "+note) || !strings.Contains(said, "Configuration OK.") {

@@ -26,12 +26,12 @@ func TestCheckNamesWrongVariableOfTraces(t *testing.T) {
 	newCLI(t).fails(exitError, []string{"serve", "--check"}, `sara: OTEL_TRACES_EXPORTER: "zipkin"`)
 }
 
-// A receiver is a collector that keeps what it is sent.
+// A receiver is an OpenTelemetry collector that keeps the spans that it receives.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
 	spans  []*span.Span
-	self   []*common.KeyValue // what the spans are said to come from
+	self   []*common.KeyValue // the resource of the spans
 	header http.Header
 	err    error
 }

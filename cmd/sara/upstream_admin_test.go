@@ -20,8 +20,11 @@ const (
 	annotationMembers = "id date title note color created_at"
 )
 
-// TestAgainstSearchConsole is about the commands that ask Search Console, and those that need a property.
+// TestAgainstSearchConsole covers the commands that call Search Console, and those that need a property.
 func TestAgainstSearchConsole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs more than a hundred commands")
+	}
 	people, simulator := simulate(t)
 	for _, test := range []struct {
 		name string
@@ -47,7 +50,7 @@ func TestAgainstSearchConsole(t *testing.T) {
 	t.Run("Search Console out of order", func(t *testing.T) { testOutage(t, newCLI(t).against(people), simulator) })
 }
 
-// keptSecrets makes sure that no secret was printed or stored in clear.
+// keptSecrets checks that no secret was printed or stored in plain text.
 func (c *cli) keptSecrets(people *demo.Users) {
 	c.t.Helper()
 	stored := new(bytes.Buffer)
@@ -72,7 +75,7 @@ func (c *cli) keptSecrets(people *demo.Users) {
 	}
 }
 
-// secretsOf returns texts that have to stay secret, by what they are.
+// secretsOf returns the secrets in credentials, by name.
 func secretsOf(t *testing.T, people *demo.Users) map[string]string {
 	t.Helper()
 	secrets := map[string]string{"the secret key": secretKeyText}
