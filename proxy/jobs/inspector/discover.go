@@ -44,24 +44,11 @@ func (r *run) discover(ctx context.Context, t *task, tracked []sqlstore.TrackedU
 		}
 	}()
 	p := t.Property
-	scope, err := sitemap.ParseScope(p.Site)
+	f, err := r.find(ctx, p)
 	if err != nil {
 		return err
 	}
-	f := findings{tracked: tracked}
-	if f.listed, err = r.sitemaps(ctx, p); err != nil {
-		return fmt.Errorf("ask which sitemaps there are: %w", err)
-	}
-	paths := make([]string, len(f.listed))
-	for i, s := range f.listed {
-		paths[i] = s.Path
-	}
-	if f.found, err = r.config.Sitemaps.Read(ctx, scope, paths, max(minSitemapURLs, 2*p.MaxURLs)); err != nil {
-		return err
-	}
-	if f.clicks, f.archived, err = r.traffic(ctx, p, scope); err != nil {
-		return err
-	}
+	f.tracked = tracked
 	d := f.discovery(p.MaxURLs)
 	d.At = r.config.Now()
 	for _, s := range d.Sitemaps {
@@ -85,6 +72,26 @@ func (r *run) discover(ctx context.Context, t *task, tracked []sqlstore.TrackedU
 	}
 	t.URLs, t.Capped = len(d.URLs), d.Capped
 	return nil
+}
+
+// find reads the sources of a discovery: the sitemaps that the upstream lists, and the pages with traffic.
+func (r *run) find(ctx context.Context, p Property) (f findings, err error) {
+	scope, err := sitemap.ParseScope(p.Site)
+	if err != nil {
+		return f, err
+	}
+	if f.listed, err = r.sitemaps(ctx, p); err != nil {
+		return f, fmt.Errorf("ask which sitemaps there are: %w", err)
+	}
+	paths := make([]string, len(f.listed))
+	for i, s := range f.listed {
+		paths[i] = s.Path
+	}
+	if f.found, err = r.config.Sitemaps.Read(ctx, scope, paths, max(minSitemapURLs, 2*p.MaxURLs)); err != nil {
+		return f, err
+	}
+	f.clicks, f.archived, err = r.traffic(ctx, p, scope)
+	return f, err
 }
 
 // refuseEmpty explains why an empty discovery must not erase the tracked URLs; nil if it may.
