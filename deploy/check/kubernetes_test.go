@@ -122,7 +122,7 @@ func TestInvalidManifestsAreRejected(t *testing.T) {
 	check(func(spec map[string]any) {
 		container(spec)["livenessProbe"].(map[string]any)["httpGet"].(map[string]any)["port"] = true
 	},
-		"none of the types")
+		"none of the allowed types")
 }
 
 // only returns the only object of a kind.
