@@ -12,6 +12,19 @@ import (
 // An Inventory lists the archived days of a property. It lacks dimensions of which nothing is archived.
 type Inventory map[translate.Dimension]Coverage
 
+// Bounds returns the first and the last archived day under any dimension; nil if there is none.
+func (i Inventory) Bounds() (first, last *translate.Date) {
+	for _, c := range i {
+		if first == nil || c.First < *first {
+			first = &c.First
+		}
+		if last == nil || c.Last > *last {
+			last = &c.Last
+		}
+	}
+	return first, last
+}
+
 // Coverage is the days that are archived under one dimension, with or without traffic. The zero value is none.
 type Coverage struct {
 	Days        int // the number of archived days

@@ -314,6 +314,12 @@ func TestDaysListsArchivedDays(t *testing.T) {
 	if got := fmt.Sprint(inventory); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+	if first, last := inventory.Bounds(); fmt.Sprint(first, last) != "2024-01-30 2024-05-31" {
+		t.Errorf("the bounds are %v and %v", first, last)
+	}
+	if first, last := (Inventory{}).Bounds(); first != nil || last != nil {
+		t.Errorf("the bounds of nothing are %v and %v", first, last)
+	}
 	query := inventory[translate.ByQuery]
 	for date, want := range map[string]string{"2024-01-29": "false false", "2024-01-30": "true true", "2024-01-31": "false false",
 		"2024-02-02": "true false", "2024-02-04": "false false"} {
@@ -323,6 +329,13 @@ func TestDaysListsArchivedDays(t *testing.T) {
 	}
 	if none := inventory[translate.ByPage]; none.Has(0) {
 		t.Error("a dimension without days has days")
+	}
+	for by, want := range map[translate.Dimension]string{translate.ByQuery: "2024-01-30 true", translate.ByDate: "2024-01-30 true",
+		translate.ByPage: "1970-01-01 false"} {
+		first, ok, err := h.First(t.Context(), testProperty, by)
+		if got := fmt.Sprint(first, ok); err != nil || got != want {
+			t.Errorf("the first day of %s: %s, %v, want %s", by, got, err, want)
+		}
 	}
 }
 

@@ -229,7 +229,7 @@ func (r *run) prune(ctx context.Context, t *task) error {
 	if err != nil {
 		return err
 	}
-	if first, _ := bounds(inventory); first == nil || *first >= before {
+	if first, _ := inventory.Bounds(); first == nil || *first >= before {
 		return nil
 	}
 	if err := r.config.History.Prune(ctx, t.Property.PropertyID, before); err != nil {
@@ -244,7 +244,7 @@ func (r *run) prune(ctx context.Context, t *task) error {
 func (r *run) save(ctx context.Context, t *task) error {
 	inventory, err := r.config.History.Days(ctx, t.Property.PropertyID)
 	if err == nil {
-		t.state.First, t.state.Last = bounds(inventory)
+		t.state.First, t.state.Last = inventory.Bounds()
 		err = r.config.Store.SaveArchiveState(ctx, t.state)
 	}
 	if ended := context.Cause(ctx); ended != nil {
@@ -255,19 +255,6 @@ func (r *run) save(ctx context.Context, t *task) error {
 		t.Err = fmt.Errorf("note the state of the archive: %w", err)
 	}
 	return nil
-}
-
-// bounds returns the first and the last day that is archived under any dimension, nil when nothing is.
-func bounds(inventory archive.Inventory) (first, last *translate.Date) {
-	for _, c := range inventory {
-		if first == nil || c.First < *first {
-			first = &c.First
-		}
-		if last == nil || c.Last > *last {
-			last = &c.Last
-		}
-	}
-	return first, last
 }
 
 // knownFailure returns the error that a call would meet, as far as this run knows; nil if the call may be made.

@@ -18,14 +18,7 @@ func RecordArchivedDays(ctx context.Context, store *sqlstore.Store, history *arc
 	if err != nil {
 		return state, err
 	}
-	state.PropertyID, state.First, state.Last = property, nil, nil
-	for _, c := range inventory {
-		if state.First == nil || c.First < *state.First {
-			state.First = &c.First
-		}
-		if state.Last == nil || c.Last > *state.Last {
-			state.Last = &c.Last
-		}
-	}
+	state.PropertyID = property
+	state.First, state.Last = inventory.Bounds()
 	return state, store.SaveArchiveState(ctx, state)
 }
