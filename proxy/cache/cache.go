@@ -11,7 +11,7 @@
 // Rows are fresh for the request's TTL. After that, and up to a day, they are stale. Stale-while-revalidate: the first
 // request that finds stale rows starts one refill in the background, and all requests get the stale rows until it is done.
 // Stale-if-error: once a refill has failed, the next request waits for another refill, and gets the stale rows together with
-// the error if that fails too. Errors are not cached.
+// the error if that fails too. There is no negative caching here: errors are shared with waiters and then forgotten.
 //
 // # One fill
 //

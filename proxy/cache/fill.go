@@ -137,7 +137,8 @@ func waitError(ctx context.Context, l *lookup) error {
 	return fmt.Errorf("wait for the rows of %s: %w", l.Query.Site, context.Cause(ctx))
 }
 
-// run is the goroutine of a flight: it fills, wakes the waiters of this process, and then publishes to the other replicas.
+// run is the goroutine of a flight: it fills, wakes the waiters of this process, and then writes to Redis for the other
+// replicas (write-behind: no request waits for it).
 func (c *Cache) run(running context.Context, f *flight, l *lookup, stale *Entry) {
 	f.span.Set("sara.property", l.PropertyID)
 	f.span.Set("sara.dimension", l.Query.Dimension.String())
