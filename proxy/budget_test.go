@@ -111,7 +111,7 @@ func TestMe429Day(t *testing.T) {
 	w.get("pro", w.path("main", "/summary"), "limit", "1").want(t, http.StatusBadRequest, codeUnsupported)
 	w.want429(t, w.get("pro", "/v1/me"), policy.CodeQuotaExceeded, "the account's 3 requests a day", 3, 100*time.Second)
 
-	// Midnight UTC begins the day anew: requests and calls.
+	// At midnight UTC the daily counts of requests and calls reset.
 	w.advance(100 * time.Second)
 	w.wantUsage(t, "pro", 1, 1, 0)
 }
@@ -198,6 +198,6 @@ func TestMe429UnknownKeys(t *testing.T) {
 	try(w.keys["agency"], attacker).want(t, http.StatusTooManyRequests, policy.CodeRateLimited)
 	try(w.keys["pro"], attacker).ok(t)
 	try("sara_live_GUESS", other).want(t, http.StatusUnauthorized, policy.CodeInvalidKey)
-	w.must(w.store.Close()) // nobody asks it
+	w.must(w.store.Close()) // it is not asked
 	try("sara_live_GUESS", attacker).want(t, http.StatusTooManyRequests, policy.CodeRateLimited)
 }

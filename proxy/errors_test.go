@@ -34,7 +34,7 @@ func TestEdge500(t *testing.T) {
 		broken("/body", func(*Server, context.Context, *call) (reply, error) {
 			return reply{answer: fine, tail: func([]byte, string, string) []byte { panic("secret of the process") }}, nil
 		}),
-		broken("/nobody", func(*Server, context.Context, *call) (reply, error) { return reply{}, nil }),
+		broken("/nothing", func(*Server, context.Context, *call) (reply, error) { return reply{}, nil }),
 		broken("/fine", func(*Server, context.Context, *call) (reply, error) {
 			return reply{answer: fine}, nil
 		}),
@@ -43,7 +43,7 @@ func TestEdge500(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- edge.Serve(listener{dialled}) }()
 	client := &fasthttp.HostClient{Addr: "sara", Dial: func(string) (net.Conn, error) { return dialled.Dial() }}
-	for _, path := range []string{"/panic", "/nil", "/error", "/body", "/nobody"} {
+	for _, path := range []string{"/panic", "/nil", "/error", "/body", "/nothing"} {
 		w.run(path, func(t *testing.T) {
 			var request fasthttp.Request
 			var answer fasthttp.Response

@@ -429,7 +429,7 @@ func TestSummary503WithoutTheArchive(t *testing.T) {
 			r := w.get("pro", w.path("main", endpoint), "start_date", start, "end_date", "2025-07-25")
 			r.want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
 			if strings.Contains(fmt.Sprint(r.json), "bucket") {
-				t.Errorf("the client is told of the inside: %s", r.body)
+				t.Errorf("the client sees internals: %s", r.body)
 			}
 		}
 	}
@@ -452,7 +452,7 @@ func TestProperty200DataWindow(t *testing.T) {
 	} {
 		w.must(w.store.SaveArchiveState(context.Background(), sqlstore.ArchiveState{PropertyID: w.properties[c.property].ID,
 			First: dateOf(t, c.first), Last: dateOf(t, c.last)}))
-		w.advance(2 * time.Second) // until the property is looked up anew
+		w.advance(2 * time.Second) // until the property is looked up again
 		d := w.get("pro", w.path(c.property, "")).ok(t).data()
 		window := d["data_window"].(map[string]any)
 		if window["earliest_data_date"] != c.earliest || window["latest_data_date"] != c.latest || d["last_archived_date"] != c.archived {

@@ -74,7 +74,7 @@ func (s *Server) memoized(http *fasthttp.RequestCtx, h *requestHeader) *admitted
 }
 
 // memoize keeps an admitted request. Requests with brand or page group filters are left out: the gate does not see it when
-// those are configured anew.
+// those are reconfigured.
 func (s *Server) memoize(c *call, q *reportRequest) {
 	key, ok := memoKeyOf(c.http, &c.header)
 	if !ok || translate.UsesSegments(c.params.Filters) {

@@ -45,8 +45,8 @@ func TestSummary200Again(t *testing.T) {
 		"no member any more, elsewhere": {func(w *world) {
 			elsewhere(w, func() error { return w.openStore().LeaveWorkspace(ctx, "pro@example.com", "Main") })
 		}, http.StatusNotFound, policy.CodeNotFound},
-		"another plan":   {func(w *world) { _, err := w.store.SetPlan(ctx, "Pro", "trial", nil); w.must(err) }, http.StatusForbidden, policy.CodeNoAccess},
-		"told by others": {func(w *world) { w.server.Invalidate() }, http.StatusOK, ""},
+		"another plan":                   {func(w *world) { _, err := w.store.SetPlan(ctx, "Pro", "trial", nil); w.must(err) }, http.StatusForbidden, policy.CodeNoAccess},
+		"invalidated by another replica": {func(w *world) { w.server.Invalidate() }, http.StatusOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,6 +120,6 @@ func TestSummary200AgainWithOtherBrandTerms(t *testing.T) {
 	_, err := w.openStore().SetBrandTerms(t.Context(), w.properties["main"].ID, []translate.BrandTerm{{Term: "zzz", MatchType: "exact"}})
 	w.must(err)
 	if clicks := w.get("pro", path).ok(t).data()["totals"].(map[string]any)["clicks"]; clicks != 0.0 {
-		t.Errorf("a brand that nobody searches for has %v clicks", clicks)
+		t.Errorf("a brand without searches has %v clicks", clicks)
 	}
 }

@@ -117,7 +117,7 @@ func (s sample) execute(t *testing.T, address, key string) string {
 		"sh": {"bash", "-eu", "sample.sh"}, "python": {"python3", "sample.py"}, "js": {"node", "sample.mjs"}, "go": {"go", "run", "sample.go"},
 	}[s.language]
 	if program == nil {
-		t.Fatalf("nobody knows how to run %s", s.language)
+		t.Fatalf("no program runs %s", s.language)
 	}
 	if _, err := exec.LookPath(program[0]); err != nil {
 		t.Skipf("%s is not installed", program[0])

@@ -76,10 +76,10 @@ const (
 
 func TestTraceHasASpanForEachStep(t *testing.T) {
 	w, kept := tracedWorld(t)
-	var told http.Header // of what Search Console was sent
+	var sent http.Header // to Search Console
 	var once sync.Once
 	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
-		once.Do(func() { told = r.Header.Clone() })
+		once.Do(func() { sent = r.Header.Clone() })
 		w.sim.ServeHTTP(rw, r)
 	})
 	const secretWord = "hunter2"
@@ -123,8 +123,8 @@ func TestTraceHasASpanForEachStep(t *testing.T) {
 	if call.SpanKind != trace.SpanKindClient {
 		t.Errorf("the call's kind is %v", call.SpanKind)
 	}
-	if told.Get("Traceparent") != "" || told.Get("Tracestate") != "" {
-		t.Errorf("Search Console is told the trace: %v", told)
+	if sent.Get("Traceparent") != "" || sent.Get("Tracestate") != "" {
+		t.Errorf("Search Console is sent the trace: %v", sent)
 	}
 	for name, value := range map[string]string{"trace_id": clientTrace, "request_id": requestID, "account": attributesOf(server)["sara.account"]} {
 		if line := w.logged(); !strings.Contains(line, `"`+name+`":"`+value+`"`) {

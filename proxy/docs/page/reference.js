@@ -5,7 +5,7 @@
 const form = document.getElementById("try");
 const keyField = document.getElementById("key");
 const propertyField = document.getElementById("property");
-const told = document.getElementById("told");
+const state = document.getElementById("state");
 const place = document.getElementById("reference");
 
 // Swagger UI's dark theme is a class.
@@ -84,14 +84,14 @@ async function use(original) {
   const key = keyField.value.trim();
   try {
     form.classList.remove("ready");
-    told.className = "";
-    told.textContent = "Loading the properties of the key…";
+    state.className = "";
+    state.textContent = "Loading the properties of the key…";
     const chosen = await choose(key);
     propertyField.value = propertyField.value.trim() || chosen;
-    told.textContent = "The key and the property are filled in below: open an endpoint and press Execute.";
+    state.textContent = "The key and the property are filled in below: open an endpoint and press Execute.";
   } catch (error) {
-    told.className = "wrong";
-    told.textContent = "The properties of the key could not be loaded. " + error.message;
+    state.className = "wrong";
+    state.textContent = "The properties of the key could not be loaded. " + error.message;
   }
   await draw(original, key, propertyField.value.trim() || propertyField.placeholder);
   form.classList.add("ready");
