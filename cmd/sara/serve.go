@@ -88,10 +88,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	if err := errors.Join(err, c.preflight(ctx, log.Logger)); err != nil {
 		return err
 	}
-	if err := checkCredentials(ctx, store, log.Logger); err != nil {
-		return err
-	}
-	if err := warnOfPlans(ctx, store, plans, log.Logger); err != nil {
+	if err := checkStored(ctx, store, plans, log.Logger); err != nil {
 		return err
 	}
 	registry := service.NewRegistry()
@@ -185,6 +182,14 @@ func (c *serveCommand) preflight(ctx context.Context, log *slog.Logger) error {
 		refused = append(refused, err)
 	}
 	return errors.Join(refused...)
+}
+
+// checkStored checks the stored credentials and plans against the settings.
+func checkStored(ctx context.Context, store *sqlstore.Store, plans policy.Plans, log *slog.Logger) error {
+	if err := checkCredentials(ctx, store, log); err != nil {
+		return err
+	}
+	return warnOfPlans(ctx, store, plans, log)
 }
 
 // checkCredentials reports a secret key that opens none of the stored credentials: it is the wrong key. If it opens some, the

@@ -29,7 +29,7 @@ type verifyFlags struct {
 	NoVerify bool `help:"Do not ask Search Console first."`
 }
 
-// use runs do with a registrar, which asks Search Console unless --no-verify is given.
+// use runs do with an Admin, which verifies with Search Console unless --no-verify is given.
 func (f verifyFlags) use(ctx context.Context, do func(admin.Admin) error) error {
 	return f.storeFlags.use(ctx, func(store *sqlstore.Store) error {
 		if f.NoVerify {
