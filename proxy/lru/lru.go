@@ -119,15 +119,6 @@ func (c *Cache[K, V]) Put(key K, value V, weight int64, ownerName string) {
 	c.insert(e)
 }
 
-// Delete removes a key.
-func (c *Cache[K, V]) Delete(key K) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e := c.find(key); e != nil {
-		c.remove(e)
-	}
-}
-
 // Len returns the number of entries.
 func (c *Cache[K, V]) Len() int {
 	c.mu.Lock()
