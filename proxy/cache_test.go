@@ -37,6 +37,9 @@ func (w *world) wantCacheStatus(t *testing.T, want string, calls int64, path str
 // Explicit defaults, reordered parameters, a preset and its dates are one request to the upstream. A larger limit costs no call,
 // another order costs one wide sample, and after that nothing about the period costs a call.
 func TestQueries200OneUpstreamCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes over a second")
+	}
 	t.Parallel()
 	w := newWorld(t)
 	path := w.path("large", "/queries")

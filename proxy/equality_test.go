@@ -49,6 +49,9 @@ func (d *draw) filter(random *rand.Rand) {
 // Whatever was cached before, however old it is and wherever the rows come from, an answer equals the upstream's own answer to
 // the same request on the same day.
 func TestEveryPerformanceEndpoint200EqualsTheUpstream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes over a second")
+	}
 	t.Parallel()
 	w := newWorld(t)
 	o := w.oracle()

@@ -102,6 +102,9 @@ func TestSummary503FortyAtOnce(t *testing.T) {
 }
 
 func TestSummary200FortyAtOnceOverReplicas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes over a second")
+	}
 	t.Parallel()
 	server := redistest.Single(t)
 	w := newWorld(t, over(server.Client()))
