@@ -38,8 +38,8 @@ func newAuthLimiter(now func() time.Time) *authLimiter {
 	return &authLimiter{now: now, attempts: lru.New[string](lru.Config[*addressAttempts]{Weight: maxAddresses})}
 }
 
-// begin starts an attempt from an address. Unless it is refused, the caller has to call finish with whether the key is
-// unknown.
+// begin starts an attempt from an address. Unless the attempt is refused, the caller must call finish and pass whether the key
+// is unknown.
 func (l *authLimiter) begin(ctx context.Context, address string) (finish func(unknown bool), refusal *Refusal) {
 	for {
 		a, wait, next := l.take(address)

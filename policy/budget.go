@@ -141,7 +141,7 @@ func (c UsageCount) minus(earlier UsageCount) UsageCount {
 	return c
 }
 
-// add adds the parts of other that are of the same hour or the same day.
+// add adds the parts of other that belong to the same hour or the same day.
 func (c *UsageCount) add(other UsageCount) {
 	if other.Hour == c.Hour {
 		c.InHour += other.InHour

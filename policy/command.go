@@ -19,8 +19,8 @@ type command struct {
 	reply      *redis.IntSliceCmd
 }
 
-// A group holds the admissions of a batch that are of one account and one plan: either requests to decide, sorted by key, or
-// reads of the usage.
+// A group holds the admissions of a batch for one account and one plan: either requests to decide, sorted by key, or reads of
+// the usage.
 type group []*admission
 
 // keys splits the requests by key; reads of the usage are left out.

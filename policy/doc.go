@@ -6,21 +6,21 @@
 // the key exists, is not revoked and has not expired (authentication); that the account's plan has access and has not ended;
 // that the key holds the scopes that the endpoint requires; and that the request fits the budgets, to which it is then
 // charged. Resolving a property and charging live upstream calls come later, when a handler needs them. A refusal is a
-// *Denial, with a code and a message for the client; any other error means that the Directory could not be asked.
+// *Denial, with a code and a message for the client; any other error means that the Directory did not answer.
 //
 // Unknown keys are limited per client address (authLimiter), so that guessing does not reach the database.
 //
 // # Consistency
 //
-// The gate caches what the Directory answers, with the version of the directory that each answer is of. A change by this
-// process changes the version at once; a change by another process changes it when the edition, a counter in the database, is
-// read again, at most a second later, or earlier when PublishInvalidation reaches ListenInvalidations over Redis pub/sub. So
-// a revoked key stops working everywhere within a second. While the Directory fails, keys and properties that are cached keep
+// The gate caches the Directory's answers, each with the version of the directory that it came from. A change by this process
+// changes the version at once; a change by another process changes it when the edition, a counter in the database, is read
+// again, at most a second later, or earlier when PublishInvalidation reaches ListenInvalidations over Redis pub/sub. So a
+// revoked key stops working everywhere within a second. While the Directory fails, keys and properties that are cached keep
 // working for five minutes after their last refresh (stale if error). Expiry times and plan ends are compared with the clock
 // on every request and hold even then.
 //
-// A caller may memoize an admitted request: StillValid reports whether its Grant is still of the present version, and Readmit
-// then checks only what depends on the clock, the scopes and the budgets.
+// A caller may memoize an admitted request: StillValid reports whether its Grant still belongs to the current version, and
+// Readmit then checks only what depends on the clock, the scopes and the budgets.
 //
 // # Budgets
 //

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ErrUnknown is returned by a Directory that does not have what it was asked for.
+// ErrUnknown means that the Directory has no such entry.
 var ErrUnknown = errors.New("not in the directory")
 
 // A Directory looks up keys and properties. Its methods are safe for concurrent use.
@@ -94,7 +94,7 @@ type Grant struct {
 // WorkspaceID returns the workspace that the key is restricted to, or "" if it is not.
 func (g *Grant) WorkspaceID() string { return g.Key.workspaceID() }
 
-// A Request is what a Gate needs to know of an HTTP request.
+// A Request is the part of an HTTP request that a Gate decides on.
 type Request struct {
 	Authorization  string // the header; the gate keeps no reference to it, so its buffer may be reused
 	Address        string // of the client

@@ -3,9 +3,9 @@ package policy
 import "time"
 
 // A tokenBucket is a token bucket in the form of GCRA, the generic cell rate algorithm. It stores one number: the instant at
-// which the bucket is full again, in microseconds since 1970. Each token that is taken moves that instant on by the interval
-// in which one token comes back; a token is available while the instant is no further ahead than the whole capacity. The
-// zero value is a full bucket.
+// which the bucket is full again, in microseconds since 1970. Taking a token advances that instant by the interval in which
+// one token is refilled; a token is available while the instant is ahead of now by no more than the whole capacity. The zero
+// value is a full bucket.
 //
 // The type is pure: the caller passes the time, stores the result and does the locking. Every bucket in this process is
 // counted this way; admit.lua does the same arithmetic in Redis.

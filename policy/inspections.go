@@ -73,8 +73,8 @@ func newInspections(client redis.UniversalClient, limits InspectionLimits, timeo
 // by the caller's calendar; the minute is by the clock of Redis. If it is not granted, wait is the time until the next token;
 // a wait of zero means that the day's quota is used up.
 //
-// An error means that Redis did not decide within a second, or that ctx ended first. Redis may have taken the inspection all
-// the same, since the script is not idempotent and not retried; then one fewer is made than allowed. A Redis that lost its
+// An error means that Redis did not decide within a second, or that ctx ended first. Redis may have counted the inspection
+// anyway: the script is not idempotent, so it is not retried. One inspection of the quota is then lost. A Redis that lost its
 // data starts from a full quota, and the upstream refuses what exceeds its own count.
 func (q *Inspections) Take(ctx context.Context, site string, day int32) (granted bool, wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)

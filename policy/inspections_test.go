@@ -192,7 +192,7 @@ type virtualInspections struct {
 	now int64 // microseconds
 }
 
-// newVirtualInspections replaces TIME in the script by further arguments; the rest is what runs in production.
+// newVirtualInspections replaces TIME in the script by further arguments; the rest of the script is the production one.
 func newVirtualInspections(t *testing.T, address string, limits InspectionLimits) *virtualInspections {
 	t.Helper()
 	const clock = "redis.call('TIME')"

@@ -13,7 +13,7 @@ const invalidationChannel = "sara:changed"
 // publishTimeout is longer than a request's timeout, because no request waits for it and a lost message is not repeated.
 const publishTimeout = redisStepTimeout * 5
 
-// PublishInvalidation tells all listening replicas over pub/sub that the directory has changed. It does not wait for them.
+// PublishInvalidation notifies all listening replicas over pub/sub that the directory has changed. It does not wait for them.
 func PublishInvalidation(ctx context.Context, client redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
@@ -23,7 +23,7 @@ func PublishInvalidation(ctx context.Context, client redis.UniversalClient) erro
 	return nil
 }
 
-// ListenInvalidations subscribes to the changes that PublishInvalidation announces, and calls changed for each. It also calls
+// ListenInvalidations subscribes to the changes that PublishInvalidation publishes, and calls changed for each. It also calls
 // changed after every subscription, the first one and those after a lost connection, because messages before it were missed.
 // Redis may still be down. It returns when ctx ends.
 func ListenInvalidations(ctx context.Context, client redis.UniversalClient, changed func()) {

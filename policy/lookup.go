@@ -80,7 +80,7 @@ func (c *cache[K, V]) knows(key K) bool {
 	return ok && a.err == nil && within(c.now(), a.loadedAt, staleTTL)
 }
 
-// within reports whether at is in the d before now. A time after now, because the clock moved back, is not.
+// within reports whether at is at most d before now. A time after now, because the clock moved back, does not count.
 func within(now, at time.Time, d time.Duration) bool {
 	age := now.Sub(at)
 	return age >= 0 && age <= d

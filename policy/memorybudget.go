@@ -35,7 +35,7 @@ func newMemoryBudget(now func() time.Time, share, liveShare int) *MemoryBudget {
 	return &MemoryBudget{now: now, share: share, liveShare: liveShare, accounts: map[string]*account{}, properties: map[string]tokenBucket{}}
 }
 
-// divide returns one of equal shares of a limit: at least one, or else a small limit would lock every account out.
+// divide returns one of equal shares of a limit, at least one: zero would lock every account out.
 func divide(limit, shares int) int {
 	if limit == 0 {
 		return 0
@@ -151,7 +151,7 @@ func (b *MemoryBudget) add(c UsageCount) {
 	b.account(c.AccountID, now).used.add(c)
 }
 
-// unsynced is the usage of an account that is ahead of what a UsageStore, or Redis, has.
+// unsynced is the usage of an account that a UsageStore, or Redis, does not have yet.
 type unsynced struct{ used, synced UsageCount }
 
 // unsynced returns the accounts whose usage differs from what was synced.

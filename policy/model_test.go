@@ -67,7 +67,7 @@ type model struct {
 	replicas  []*testRedisBudget
 	redis     *referenceBudget
 	fallbacks []*referenceBudget
-	pending   []*referenceBudget // what the fallbacks have admitted and not synced
+	pending   []*referenceBudget // admitted by the fallbacks, not synced yet
 	plans     []Plan
 	restore   func() // ends the outage; nil if there is none
 }
@@ -175,7 +175,7 @@ func (m *model) refund() {
 	}
 }
 
-// decider returns the reference of what has just decided for a replica.
+// decider returns the reference of the budget, Redis or fallback, that has just decided for a replica.
 func (m *model) decider(r int) *referenceBudget {
 	if m.replicas[r].Degraded() {
 		return m.fallbacks[r]

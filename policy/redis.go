@@ -155,8 +155,8 @@ func (c *redisClock) deadline(ctx context.Context) int64 {
 	return c.time().Add(time.Until(end) - expiryMargin).UnixMicro()
 }
 
-// read takes the time, with which each script's reply begins, and sets the clock by it. A reply of nothing but the time
-// returns errExpired.
+// read takes the time, with which each script's reply begins, and sets the clock by it. A reply that holds only the time means
+// errExpired.
 func (c *redisClock) read(reply []int64, sent time.Time) (now time.Time, remaining []int64, err error) {
 	if len(reply) < 2 {
 		return time.Time{}, nil, fmt.Errorf("reply of Redis has %d numbers and lacks the time", len(reply))

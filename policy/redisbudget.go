@@ -71,7 +71,7 @@ type refusalKey struct {
 
 type cachedRefusal struct {
 	refusal Refusal
-	cost    int // what was asked for; a smaller request may still fit
+	cost    int // that was requested; a smaller one may still fit
 	usage   Usage
 	until   time.Time // by the clock of this process
 }
@@ -255,11 +255,11 @@ func (b *RedisBudget) refund(ctx context.Context, back UsageCount) error {
 	return err
 }
 
-// unlimited tells charge.lua to check no ceiling.
+// unlimited makes charge.lua skip the ceilings.
 const unlimited = -1
 
 // charge adds to the counts of an account, unless its calls would exceed the ceiling: then it returns the time until they
-// would fit. A count without an hour and a day is of the current ones. ctx has a deadline.
+// would fit. A count without an hour and a day counts in the current ones. ctx has a deadline.
 func (b *RedisBudget) charge(ctx context.Context, c UsageCount, ceiling int) (now time.Time, wait time.Duration, err error) {
 	for range 2 { // the second time with a clock that the first reply has set
 		sent := b.clock.now()

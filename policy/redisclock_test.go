@@ -43,7 +43,7 @@ func TestChargesExpireBeforeTheirCallersDeadline(t *testing.T) {
 		}
 	}
 	f(time.Hour, 59*time.Minute, time.Hour-expiryMargin)
-	f(expiryMargin, -time.Minute, 0) // too late to be waited for: expired from the start
+	f(expiryMargin, -time.Minute, 0) // the caller no longer waits: expired from the start
 }
 
 func TestExpiredChargesAreNotMade(t *testing.T) {

@@ -91,7 +91,7 @@ func startRedisBudget(t testing.TB, url string, o redisOptions) *testRedisBudget
 	return s
 }
 
-// newTestRedisBudget leaves it to the caller to close the budget and then the client.
+// newTestRedisBudget opens a budget; the caller closes the budget, then its client.
 func newTestRedisBudget(t testing.TB, client redis.UniversalClient, o redisOptions, tick chan time.Time) *testRedisBudget {
 	t.Helper()
 	if o.now == nil {
