@@ -16,7 +16,7 @@ const (
 	openTime = 10 * time.Second
 )
 
-// state is that of a circuit breaker.
+// state is the state of a circuit breaker.
 type state uint8
 
 const (
@@ -40,7 +40,7 @@ type breaker struct {
 	until    time.Time // end of the open time; guarded by mu
 }
 
-// newBreaker returns the breaker of a host of Google's.
+// newBreaker returns the breaker for a host.
 func newBreaker(host string, threshold int, now func() time.Time, m breakerMetrics) *breaker {
 	onChange := func(isOpen bool) {
 		if isOpen {

@@ -69,7 +69,7 @@ func isRefusal(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "circuit breaker is open")
 }
 
-// wantRefusal wants the error of an open breaker that says to come back after the wait.
+// wantRefusal checks for the error of an open breaker, with the wait as its RetryAfter.
 func wantRefusal(t *testing.T, err error, wait time.Duration) {
 	t.Helper()
 	failure, ok := errors.AsType[*Error](err)
@@ -136,10 +136,10 @@ func TestBreakerOpensForTenSecondsAfterFiveFailures(t *testing.T) {
 		}
 	}
 	if u.metric(t, "sara_upstream_breaker_open", "search_console") != 0 {
-		t.Error("the metric says that the breaker is still open")
+		t.Error("the metric shows the breaker as open")
 	}
 	u.answer(status(503, "{}"))
-	u.fail(t, acct, failuresToOpen) // counted from none again
+	u.fail(t, acct, failuresToOpen) // counted from zero again
 }
 
 func TestBreakerCountsOnlyMissingAnswers(t *testing.T) {
@@ -241,7 +241,7 @@ func TestFailedProbeOpensTheBreakerAgain(t *testing.T) {
 		wantRefusal(t, u.ask(t, acct), openTime)
 	}
 	if n := u.metric(t, "sara_upstream_breaker_open", "search_console"); n != 1 {
-		t.Errorf("the metric says %v breakers are open, want 1", n)
+		t.Errorf("the metric shows %v open breakers, want 1", n)
 	}
 }
 
@@ -324,7 +324,7 @@ func TestTokenEndpointsHaveBreakersOfTheirOwn(t *testing.T) {
 	if err := errors.Join(u.check(t.Context(), with), u.ask(t, with)); err != nil {
 		t.Errorf("a connection with a token: %v", err)
 	}
-	u.fail(t, robot, 1) // another endpoint, which is asked
+	u.fail(t, robot, 1) // another endpoint, whose breaker is closed
 	down.Store(false)
 	u.clock.advance(openTime)
 	if err := errors.Join(u.ask(t, without), u.ask(t, robot)); err != nil {

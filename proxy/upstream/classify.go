@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// loadCooldown is what Google asks for after its load quota is exhausted: that quota is counted in chunks of ten minutes,
+	// loadCooldown is how long to wait once Google's load quota is exhausted: that quota is counted in chunks of ten minutes,
 	// and the page on usage limits says to wait fifteen.
 	loadCooldown = 15 * time.Minute
 	// rateCooldown outlasts the window of the per-minute quotas.
@@ -57,7 +57,7 @@ func parseRefusal(body []byte) refusal {
 	return r
 }
 
-// reason is the most specific one, empty if there is none or it is too long for a word.
+// reason is the most specific one, empty if there is none or it is too long to be one.
 func (r refusal) reason() string {
 	if len(r.reasons) == 0 || len(r.reasons[0]) > 64 {
 		return ""

@@ -25,8 +25,8 @@ type Account struct {
 	// Revision of the stored credentials. Tokens and remembered refusals belong to (ID, Revision), so that new credentials
 	// take effect at once.
 	Revision int
-	// Credentials returns Google's JSON; nil means those that the store has for ID. It is called once per token refresh, on
-	// a context that may outlive the call; the bytes are not kept and not changed.
+	// Credentials returns Google's JSON; nil means those stored under ID. It is called once per token refresh, on a context
+	// that may outlive the call; the bytes are not kept and not changed.
 	Credentials func(ctx context.Context) ([]byte, error)
 }
 
@@ -265,7 +265,7 @@ func isUnauthorized(err error) bool {
 }
 
 // exponentialBackoff is exponential backoff with jitter: 200 ms, 400 ms, …, minus a random part of up to one half, so that
-// callers who failed together do not come back together.
+// callers that failed together do not come back together.
 func exponentialBackoff(attempt int) time.Duration {
 	full := min(200*time.Millisecond<<min(attempt-1, 10), maxPause)
 	return full/2 + rand.N(full/2)

@@ -15,7 +15,7 @@ import (
 const (
 	// maxCooldown is the longest cooldown that is accepted from Redis: the upstream's longest quota window is a day.
 	maxCooldown = 48 * time.Hour
-	// defaultRedisPatience is what a Redis that does not answer may add to a request, here and in the response cache together.
+	// defaultRedisPatience bounds how long an unresponsive Redis may delay a request, here and in the response cache together.
 	defaultRedisPatience = 100 * time.Millisecond
 	// redisOpenTime is how long Redis is not used after an error.
 	redisOpenTime = time.Second
@@ -70,8 +70,8 @@ func (c *cooldowns) start(ctx context.Context, site string, refusal *Error) {
 	})
 }
 
-// left returns how long the cooldown of a site lasts still, and the refusal that started it; 0 and nil if there is none. A
-// site that this process does not know of costs one round trip to Redis.
+// left returns the remaining cooldown of a site, and the refusal that started it; 0 and nil if there is none. For a site that
+// is not in memory it makes one round trip to Redis.
 func (c *cooldowns) left(ctx context.Context, site string) (time.Duration, *Error) {
 	now := c.now()
 	if refusal, until, ok := c.sites.get(site, now); ok {
@@ -98,7 +98,7 @@ func (c *cooldowns) left(ctx context.Context, site string) (time.Duration, *Erro
 	return left, refusal
 }
 
-// try runs a step with Redis unless its circuit breaker is open. A step that fails leaves the replicas without the news.
+// try runs a step with Redis unless its circuit breaker is open. If a step fails, the replicas do not share that cooldown.
 func (c *cooldowns) try(ctx context.Context, step func(context.Context) error) {
 	done, err := c.breaker.allow()
 	if err != nil {

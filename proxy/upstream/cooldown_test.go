@@ -110,7 +110,7 @@ func FuzzParseCooldown(f *testing.F) {
 	})
 }
 
-// While Redis is down, cooldowns stay in the process, and one look-up a second pays for finding out.
+// While Redis is down, cooldowns stay in the process, and at most one lookup a second tries Redis.
 func TestRedisOutageCostsOneStepASecond(t *testing.T) {
 	clock := new(settable)
 	var log bytes.Buffer

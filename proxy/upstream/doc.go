@@ -20,8 +20,7 @@
 //  7. Parse: the rows are read strictly, because they are cached and served to many.
 //
 // [Gateway.Sitemaps] and [Gateway.Inspect] take steps 5 and 6 only. They have quotas of their own, so they neither start a
-// cooldown nor respect one. They also say less about the property: inspecting needs a full user, reading figures does not, so
-// a Forbidden inspection records nothing.
+// cooldown nor respect one. A Forbidden inspection records nothing: inspecting requires a full user, reading figures does not.
 //
 // # Failures
 //

@@ -10,13 +10,13 @@ import (
 	"unicode"
 )
 
-// Kind says what a failed call means for the caller.
+// Kind classifies failed calls by what they mean for the caller.
 type Kind uint8
 
 const (
 	// Unavailable: no usable answer came (5xx, network, dropped connection, malformed body, too slow). Retries are spent.
 	Unavailable Kind = iota
-	// Quota: the upstream's own limit for this site, user or project. RetryAfter says for how long not to ask.
+	// Quota: the upstream's own limit for this site, user or project. RetryAfter is how long to wait.
 	Quota
 	// Forbidden: the account has no access to this property. Other properties of the connection may work.
 	Forbidden
@@ -126,8 +126,9 @@ type errorJSON struct {
 	RetryAfter string `json:"retry_after,omitempty"` // a Go duration, such as 15m0s
 }
 
-// IsShareable reports whether others who wait for the same answer fail as well. They do not if only this caller left. They do
-// if the upstream was too slow for this caller, since it is too slow for the others.
+// IsShareable reports whether the error also holds for the other callers that wait for the same answer (singleflight). It does
+// not if only this caller left. It does if the upstream was too slow for this caller, because it is then too slow for the
+// others.
 func (e *Error) IsShareable() bool { return !errors.Is(e, context.Canceled) }
 
 // MarshalJSON writes the exported fields.

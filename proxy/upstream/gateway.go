@@ -38,25 +38,25 @@ type Config struct {
 	BaseURL string
 	// TokenURL refreshes authorized_user credentials; service accounts use their own token_uri. Empty means DefaultTokenURL.
 	TokenURL string
-	// Connections stays the caller's to close.
+	// Connections is closed by the caller.
 	Connections Connections
-	// Redis shares cooldowns between replicas and stays the caller's to close; nil keeps them in this process.
+	// Redis shares cooldowns between replicas; nil keeps them in this process. The caller closes it.
 	Redis redis.UniversalClient
-	// RedisPatience is what a Redis that does not answer may add to a request; 0 means a tenth of a second.
+	// RedisPatience bounds how long an unresponsive Redis may delay a request; 0 means a tenth of a second.
 	RedisPatience time.Duration
-	// Now tells when tokens, cooldowns and cached refusals expire; nil means time.Now. Deadlines of contexts are real time.
+	// Now decides when tokens, cooldowns and cached refusals expire; nil means time.Now. Deadlines of contexts are real time.
 	Now func() time.Time
 	// Backoff is the pause after the given attempt, counted from 1; nil means exponential from 200 ms, with jitter.
 	Backoff func(attempt int) time.Duration
-	// AttemptTimeout bounds one attempt with the token it may have to fetch, within the caller's deadline. 0 means 20 s.
+	// AttemptTimeout bounds one attempt, a token refresh included, within the caller's deadline. 0 means 20 s.
 	AttemptTimeout time.Duration
 	// Log receives changes of health; nil discards them.
 	Log *slog.Logger
-	// Registerer receives the metrics; nil keeps them to the Gateway.
+	// Registerer receives the metrics; nil: they are not exported.
 	Registerer prometheus.Registerer
 }
 
-// A Target is the property that a call is about, with the health of it that was recorded last.
+// A Target is the property that a call is about, with its health as recorded last.
 type Target struct {
 	PropertyID   string
 	Site         string // as Search Console writes it: "sc-domain:example.com" or "https://www.example.com/"
@@ -186,7 +186,7 @@ func readRows(body []byte, q translate.Query) (*translate.Rows, error) {
 	return rows, nil
 }
 
-// Cooldown returns how long a site must not be queried, and the refusal with that much RetryAfter; 0 and nil if it may be.
+// Cooldown returns the remaining cooldown of a site, and the refusal with that RetryAfter; 0 and nil if there is none.
 func (g *Gateway) Cooldown(ctx context.Context, site string) (left time.Duration, err error) {
 	left, refusal := g.cooldowns.left(ctx, site)
 	if refusal == nil {
@@ -207,9 +207,9 @@ func (g *Gateway) Sitemaps(ctx context.Context, t Target) ([]Sitemap, error) {
 	return sitemaps, err
 }
 
-// Inspect asks urlInspection about one URL of a property; the account must be a full user or an owner of it, and is
-// Forbidden otherwise. It looks an indexed version up and fetches nothing, which takes some seconds all the same. Every
-// attempt, and so a retry too, counts against the upstream's quota of the site.
+// Inspect asks urlInspection about one URL of a property; the account must be a full user or an owner of it, and is Forbidden
+// otherwise. It looks up the indexed version, without fetching the page, and still takes some seconds. Every attempt, retries
+// included, counts against the upstream's quota of the site.
 func (g *Gateway) Inspect(ctx context.Context, t Target, url string) (Inspection, error) {
 	inspection, err := g.client.inspect(ctx, t.account(), t.Site, url)
 	if failure, ok := errors.AsType[*Error](err); ok {
@@ -226,6 +226,6 @@ func (g *Gateway) Sites(ctx context.Context, acct Account) ([]Site, error) {
 	return g.client.sites(ctx, acct)
 }
 
-// Check is nil when the account has or can get an access token, and the circuit breaker of search analytics is not open. It
-// does not ask Search Console, and is not counted as a call; while the token is good it costs next to nothing.
+// Check returns nil if the account has or can get an access token, and the circuit breaker of search analytics is not open. It
+// makes no call to Search Console; while the token is valid it costs next to nothing.
 func (g *Gateway) Check(ctx context.Context, acct Account) error { return g.client.check(ctx, acct) }

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// What customers read about a connection or a property that does not work.
+// The notes that customers see about a connection or a property that does not work.
 const (
 	noteForbidden     = "The connected account has no access to the property in Search Console."
 	noteRevoked       = "The connection to Search Console was revoked or has expired: connect the account again."
 	noteMisconfigured = "The connection to Search Console does not work: " // and why
 )
 
-// recordMemory is how long this process trusts what it recorded over what a Target says. A Target may be old: a job lists
+// recordMemory is how long this process trusts its own record over the health in a Target. A Target may be old: a job lists
 // its properties once a run. Without this memory, each of its calls would write the same change again.
 const recordMemory = time.Minute
 

@@ -67,7 +67,7 @@ func (c *client) sitemaps(ctx context.Context, acct Account, site string) ([]Sit
 	return sitemaps, nil
 }
 
-// Inspection is what Google's index holds of one URL.
+// Inspection is the state of one URL in Google's index.
 type Inspection struct {
 	CoverageState string    // the label in English, free text; empty when there is none
 	Verdict       string    // PASS, FAIL, NEUTRAL, PARTIAL or VERDICT_UNSPECIFIED; empty when there is none
@@ -108,7 +108,7 @@ func parseTime(text string) time.Time {
 	return at.UTC()
 }
 
-// generated runs one call through Google's generated client. All calls but the query do: they are rare.
+// generated runs one call through Google's generated client. Every call except the query does, because these are rare.
 func (c *client) generated(ctx context.Context, acct Account, m method, do func(context.Context, *searchconsole.Service) error) error {
 	return c.call(ctx, acct, m, func(ctx context.Context, access string) error {
 		service, err := c.service(ctx, access)

@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// scope is all that reading needs.
+	// scope is the only OAuth scope that reading requires.
 	scope = "https://www.googleapis.com/auth/webmasters.readonly"
-	// refreshTimeout bounds one refresh, however long its callers are ready to wait.
+	// refreshTimeout bounds one refresh, regardless of its callers' deadlines.
 	refreshTimeout = 10 * time.Second
-	// deadMemory is how long dead credentials are refused from memory, and so the longest that repaired ones stay refused.
+	// deadMemory is how long dead credentials are refused from memory, and so the longest time that repaired ones stay
+	// refused.
 	deadMemory = 10 * time.Second
 	// maxConnections bounds the tokens in memory; one that was dropped costs a refresh.
 	maxConnections = 10_000

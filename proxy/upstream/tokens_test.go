@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// settable is a clock for Config.Now.
+// settable is a clock for Config.Now that tests set.
 type settable struct{ nanos atomic.Int64 }
 
 func (s *settable) Now() time.Time          { return time.Unix(0, s.nanos.Load()) }

@@ -154,7 +154,7 @@ func (t *transport) failure(err error, access string) error {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		return tooLarge()
 	case errors.Is(err, fasthttp.ErrConnectionClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		// The other idle connections are older than this one; the next attempt must not meet them.
+		// The other idle connections are older than this one; the next attempt must not use them.
 		t.host.CloseIdleConnections()
 		e := unreachable("the connection closed before the answer")
 		e.dropped = true

@@ -29,7 +29,7 @@ func TestRowsOfADayAreTruncatedByClicks(t *testing.T) {
 	if len(dated) != 300 {
 		t.Errorf("three days have %d rows", len(dated))
 	}
-	// Over several days each day is cut for itself, and the rest added up.
+	// Over several days each day is truncated separately, before the days are added up.
 	sum := map[uint64]row{}
 	for _, r := range dated {
 		s := sum[r.key]

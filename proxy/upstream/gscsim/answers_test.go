@@ -10,7 +10,7 @@ import (
 func TestAnswersEqualHTTPResponses(t *testing.T) {
 	s := start(t, testConfig())
 	path := "/webmasters/v3/sites/" + url.QueryEscape(domainSite) + "/searchAnalytics/query?prettyPrint=false"
-	// Days that change between reports, ranges and groupings: nothing may be left of the request before.
+	// Days that change between reports, ranges and groupings: no state may carry over from one request to the next.
 	var requests [][]byte
 	for _, days := range []string{
 		`"startDate":"2026-08-01","endDate":"2026-08-01"`, `"startDate":"2026-08-02","endDate":"2026-08-04"`,

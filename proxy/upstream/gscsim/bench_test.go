@@ -43,7 +43,7 @@ func BenchmarkQuery(b *testing.B) {
 	}
 }
 
-// BenchmarkAnswers measures what a month takes whose days are asked for in all groupings.
+// BenchmarkAnswers measures a month of days, each queried in all groupings.
 func BenchmarkAnswers(b *testing.B) {
 	s := gscsim.New(testConfig())
 	var requests [][]byte

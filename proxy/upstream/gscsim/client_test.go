@@ -11,7 +11,7 @@ import (
 	searchconsole "google.golang.org/api/searchconsole/v1"
 )
 
-// The tests of this file speak through Google's generated client alone.
+// The tests in this file use Google's generated client only.
 
 func TestGoogleClientQueriesInItsOwnSpelling(t *testing.T) {
 	s := start(t, testConfig())

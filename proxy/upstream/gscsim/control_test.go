@@ -16,7 +16,7 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// setFaults puts the faults over the wire and wants 204.
+// setFaults sends the faults over HTTP and expects 204.
 func (s *simulator) setFaults(t *testing.T, body string) {
 	t.Helper()
 	if code, text := s.send(t, http.MethodPut, "/_sim/faults", body); code != http.StatusNoContent || text != "" {
@@ -29,7 +29,7 @@ func (s *simulator) query() *googleapi.Error {
 	return answered(err)
 }
 
-// answered is the API's error; nil for none. Anything else of an error becomes one with code 0.
+// answered returns the API's error, nil for none. Any other error becomes one with code 0.
 func answered(err error) *googleapi.Error {
 	var e *googleapi.Error
 	if err != nil && !errors.As(err, &e) {

@@ -20,7 +20,7 @@ func TestCoverageEqualsInspections(t *testing.T) {
 	for i, page := range s.Coverage(prefixSite, noon()) {
 		status := s.inspect(t, prefixSite, page.URL)
 		if status.CoverageState != page.CoverageState {
-			t.Errorf("%s is %q, an inspection says %q", page.URL, page.CoverageState, status.CoverageState)
+			t.Errorf("%s is %q, its inspection shows %q", page.URL, page.CoverageState, status.CoverageState)
 		}
 		if crawled, err := time.Parse(time.RFC3339, status.LastCrawlTime); status.LastCrawlTime != "" && (err != nil || crawled.After(noon())) {
 			t.Errorf("%s was crawled at %q", page.URL, status.LastCrawlTime)

@@ -13,7 +13,7 @@ func at(t *testing.T, moment time.Time) *simulator {
 	return start(t, config)
 }
 
-// bounds asks for a wide range by date, of a small site, and returns its first and last day.
+// bounds queries a wide range of a small site by date, and returns its first and last day.
 func (s *simulator) bounds(t *testing.T, state string) (first, last, incomplete string) {
 	r := by("date")
 	r.StartDate, r.EndDate, r.DataState = "2020-01-01", "2035-12-31", state
@@ -142,7 +142,7 @@ func TestDaysOfClockChangesHave23Or25Hours(t *testing.T) {
 			}
 			hours[fmt.Sprint(start.Unix())] = true
 		}
-		// Of 25 hours one has no data, since a day of cells knows 24.
+		// Of 25 hours one has no data, because the cells of a day have 24.
 		if len(hours) != len(rows) || len(rows) != min(want, 24) || rows[0].Keys[0][:10] != r.StartDate || rows[len(rows)-1].Keys[0][:13] != r.StartDate+"T23" {
 			t.Errorf("%s has %d hours, from %v to %v", r.StartDate, len(rows), rows[0].Keys, rows[len(rows)-1].Keys)
 		}

@@ -75,7 +75,7 @@ func (s *simulator) signIn(t testing.TB, user gscsim.User) (*http.Client, *searc
 	return client, api
 }
 
-// ask queries the domain site's final data of one week unless request says otherwise.
+// ask queries one week of the domain site's final data, unless the request sets something else.
 func (s *simulator) ask(t testing.TB, request *searchconsole.SearchAnalyticsQueryRequest) *searchconsole.SearchAnalyticsQueryResponse {
 	t.Helper()
 	answer, err := s.api.Searchanalytics.Query(domainSite, lastWeek(request)).Do()

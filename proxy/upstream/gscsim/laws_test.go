@@ -73,7 +73,7 @@ func TestAnonymisedTrafficIsInTotalsOnly(t *testing.T) {
 	if share := brand.impressions / named.impressions; share < 0.1 || share > 0.7 {
 		t.Errorf("the brand has %.2f of the named impressions", share)
 	}
-	// Any filter on query drops it, however wide; one on another dimension does not.
+	// Any filter on query drops it, even one that matches every query; a filter on another dimension does not.
 	if all := add(s.ask(t, &request{DimensionFilterGroups: where("query includingRegex .|\n")}).Rows); all != named {
 		t.Errorf("filtered on every query %v, named %v", all, named)
 	}

@@ -58,7 +58,7 @@ func TestRequestsThatTheServiceRefuses(t *testing.T) {
 	}
 }
 
-// checkInvalid wants a 400 in the older envelope whose message starts with message.
+// checkInvalid expects a 400 in the older envelope whose message starts with message.
 func checkInvalid(t *testing.T, name string, code int, body, message string) {
 	t.Helper()
 	var e struct {

@@ -30,7 +30,7 @@ func newKey(t *testing.T) *rsa.PrivateKey {
 	return key
 }
 
-// tokenFailure asks for a token with a form and returns the error that it gets.
+// tokenFailure requests a token with a form, and returns the error in the answer.
 func (s *simulator) tokenFailure(t *testing.T, path string, form url.Values) (int, string, string) {
 	t.Helper()
 	response, err := http.PostForm(s.url+path, form)

@@ -95,7 +95,7 @@ func TestSitemapFilesAgreeWithTheAPI(t *testing.T) {
 			t.Errorf("%s is %q and listed in %q", page, status.CoverageState, listedIn[page])
 		}
 		if len(status.Sitemap) > 0 && status.Sitemap[0] != listedIn[page] {
-			t.Errorf("%s is listed in %q, the inspection says %v", page, listedIn[page], status.Sitemap)
+			t.Errorf("%s is listed in %q, its inspection shows %v", page, listedIn[page], status.Sitemap)
 		}
 		delete(listedIn, page)
 	}
