@@ -24,7 +24,7 @@ func BenchmarkBackfill(b *testing.B) {
 	b.ReportMetric(float64(b.N)*91/b.Elapsed().Minutes(), "days/min")
 }
 
-// BenchmarkDay measures the daily run over a thousand properties that lack one day, and what it holds at most while it goes.
+// BenchmarkDay measures the daily run over a thousand properties that lack one day, and its peak memory.
 func BenchmarkDay(b *testing.B) {
 	const properties = 1000
 	w := newUpstream(b, nil)

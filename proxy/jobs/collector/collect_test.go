@@ -159,7 +159,7 @@ func TestProvisionalDaysAreQueriedAgain(t *testing.T) {
 	w.collect(w.collector(folder), Span{Since: &first}, "shop")
 	for _, q := range w.calls() {
 		if q.query.Dimension != translate.ByDate && q.query.Range.Start < w.anchor()-2 {
-			t.Errorf("queried %s again, which is final", q.query.Range.Start)
+			t.Errorf("queried %s again, although it is final", q.query.Range.Start)
 		}
 	}
 }

@@ -69,7 +69,7 @@ type Gateway interface {
 	Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (*translate.Rows, error)
 }
 
-// Store records the state of each property's archive, for people and the API. The truth is in the archive.
+// Store records the state of each property's archive, for people and the API. The archive itself is authoritative.
 type Store interface {
 	SaveArchiveState(ctx context.Context, s sqlstore.ArchiveState) error
 }

@@ -10,8 +10,8 @@
 //
 // The oldest day comes first: the upstream drops that one next, and a month is written when it is whole. The upstream calls
 // days final late, so the last two days up to the anchor count as provisional and are queried again on later runs. A day that
-// the upstream does not show yet is left for later, and a past day without traffic is archived as such. When the upstream
-// contradicts itself about a day, the day is not archived and the result says so.
+// the upstream does not show yet is left for a later run, and a past day without traffic is archived as such. When the
+// upstream contradicts itself about a day, the day is not archived and the result says so.
 //
 // # How it behaves
 //
@@ -26,8 +26,8 @@
 //
 // # What it is not
 //
-// It knows nothing of HTTP, credentials or SQL: Gateway and Store stand for those. It does not log: Progress and the results
+// It does not depend on HTTP, credentials or SQL: Gateway and Store hide those. It does not log: Progress and the results
 // report what happened.
 //
-// A Collector is safe for concurrent use, and so are several on one archive. Pauses use real time, whatever Config.Now says.
+// A Collector is safe for concurrent use, and so are several on one archive. Pauses use real time, regardless of Config.Now.
 package collector

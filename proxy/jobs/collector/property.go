@@ -136,7 +136,7 @@ func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange)
 }
 
 // day queries what is missing of a day. consistent is false when the answers contradict each other; then there is nothing to
-// archive. There is nothing to archive either of a day that the upstream does not show yet.
+// archive. A day that the upstream does not show yet has nothing to archive either.
 func (r *run) day(ctx context.Context, p Property, g gap, byDay totals) (days []archive.Day, consistent bool, err error) {
 	final := g.day <= r.anchor-ProvisionalDays
 	total, shown := byDay[g.day]
@@ -159,7 +159,7 @@ func (r *run) day(ctx context.Context, p Property, g gap, byDay totals) (days []
 		if err != nil {
 			return nil, false, err
 		}
-		// The upstream withholds search queries that few people made, maybe all of a day; of no other dimension.
+		// The upstream withholds rare search queries, possibly all of a day. It withholds no other dimension.
 		if by != translate.ByQuery && !hasTraffic(rows) {
 			return nil, false, nil
 		}
@@ -189,7 +189,7 @@ func hasTraffic(rows *translate.Rows) bool {
 }
 
 // query makes one call when the limits and the traffic of customers allow it. It waits no longer than BusyLimit for customers,
-// because the upstream drops a day every day. The limits have no burst, because the upstream counts bursts, too.
+// because the upstream drops a day every day. The limits have no burst, because the upstream counts bursts too.
 func (r *run) query(ctx context.Context, p Property, q translate.Query) (*translate.Rows, error) {
 	if err := r.config.Pace(ctx, &r.limiter, schedule.Limit{Name: "site " + p.Site, PerMinute: r.config.PerSite},
 		schedule.Limit{Name: "connection " + p.ConnectionID, PerMinute: r.config.PerConnection}); err != nil {

@@ -80,7 +80,7 @@ type run struct {
 	lost    schedule.LostConnections
 
 	mu        sync.Mutex
-	cooldowns map[string]time.Time // by site, until when it is not to be called, by Config.Now; guarded by mu
+	cooldowns map[string]time.Time // by site, the end of its cooldown by Config.Now; guarded by mu
 }
 
 // A task is a property in a run.
@@ -239,8 +239,8 @@ func (r *run) prune(ctx context.Context, t *task) error {
 	return nil
 }
 
-// save records the state of a property. That this fails is an error of the result only if there is no other: the archive does
-// not depend on the record. save returns the error of ctx.
+// save records the state of a property. If that fails, the result gets the error unless it has one already, because the
+// archive does not depend on the record. save returns only the error of ctx.
 func (r *run) save(ctx context.Context, t *task) error {
 	inventory, err := r.config.History.Days(ctx, t.Property.PropertyID)
 	if err == nil {
@@ -257,7 +257,7 @@ func (r *run) save(ctx context.Context, t *task) error {
 	return nil
 }
 
-// knownFailure returns the error that a call would meet, as far as this run knows; nil if the call may be made.
+// knownFailure returns the error that a call would fail with, as far as this run knows; nil if the call may be made.
 func (r *run) knownFailure(p Property) error {
 	if err := r.lost.Err(p.ConnectionID); err != nil {
 		return err
@@ -268,7 +268,7 @@ func (r *run) knownFailure(p Property) error {
 	return nil
 }
 
-// remember keeps what an error means for the other properties of the connection or the site.
+// remember records what an error means for the other properties of the connection or the site.
 func (r *run) remember(p Property, err error) {
 	r.lost.Note(p.ConnectionID, err)
 	if schedule.KindOf(err) == upstream.Quota {
@@ -278,7 +278,7 @@ func (r *run) remember(p Property, err error) {
 	}
 }
 
-// cooldown returns until when a site is in cooldown, and whether it is.
+// cooldown returns the end of a site's cooldown, and whether it has one.
 func (r *run) cooldown(site string) (until time.Time, cooling bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

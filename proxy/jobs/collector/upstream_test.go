@@ -61,7 +61,7 @@ func (w *fakeUpstream) passDay() {
 
 func (w *fakeUpstream) anchor() translate.Date { return w.calendar.Anchor(w.now()) }
 
-// What a figure is.
+// The kinds of figures.
 const (
 	ofKind = iota
 	ofCount

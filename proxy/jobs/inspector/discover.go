@@ -120,8 +120,7 @@ func (r *run) sitemaps(ctx context.Context, p Property) (listed []upstream.Sitem
 	return listed, err
 }
 
-// traffic returns the clicks of the archived pages with traffic, also of those without a click, and whether any of the days is
-// archived.
+// traffic returns the clicks of the archived pages with traffic, which may be zero, and whether any of the days is archived.
 func (r *run) traffic(ctx context.Context, p Property, scope sitemap.Scope) (clicks map[string]int64, archived bool, err error) {
 	if r.config.History == nil {
 		return nil, false, nil
@@ -147,7 +146,7 @@ type findings struct {
 	listed   []upstream.Sitemap    // by the upstream
 	found    sitemap.Found         // in them
 	clicks   map[string]int64      // of the pages with traffic
-	archived bool                  // the archive has any of the days that clicks are of
+	archived bool                  // any of the days of clicks is archived
 	tracked  []sqlstore.TrackedURL // before this discovery
 }
 
@@ -234,7 +233,7 @@ func (f findings) pages(d *sqlstore.Discovery) map[string]*page {
 	return pages
 }
 
-// sitemaps are those of a Discovery.
+// sitemaps adds sitemaps to a Discovery.
 type sitemaps struct {
 	*sqlstore.Discovery
 	indexes map[string]int32        // by path
@@ -272,9 +271,9 @@ func (s sitemaps) index(path string) int32 {
 // notReached is the Problem of a sitemap that only an earlier discovery reached.
 const notReached = "not read: the index file that named it could not be read"
 
-// presumed returns the sitemaps that a tracked URL is presumed to be in still because they could not be read, with the index
-// files above them. A sitemap that was not reached is among them if another one of the URL could not be read: that may be the
-// index file which names it.
+// presumed returns the sitemaps that could not be read, and so may still list a tracked URL, with the index files above them.
+// It includes a sitemap that was not reached if another sitemap of the URL could not be read: that one may be the index file
+// that names it.
 func (s sitemaps) presumed(u sqlstore.TrackedURL) (presumed []int32) {
 	if !slices.ContainsFunc(u.Sitemaps, func(path string) bool { return s.visited[path].Problem != "" }) {
 		return nil

@@ -7,8 +7,8 @@
 // weeks, and keeps the ones with the most clicks, as many as the plan inspects. A sitemap that could not be read keeps the
 // URLs that it had. When the upstream does not even list the sitemaps, all tracked URLs stay.
 //
-// Then the run inspects the URLs that were not inspected on this day of the upstream: first those that never were, then by
-// staleness and traffic. The priority of a URL grows with its age without bound, so none starves.
+// Then the run inspects the URLs that were not inspected on this day of the upstream: first the new ones, then by staleness
+// and traffic. The priority of a URL grows with its age without bound, so none starves.
 //
 // Every result is staged in the store at once, and all are published together at the end of the run. So readers see one
 // consistent snapshot for as long as a run takes, and a run that is killed loses no result: the next one publishes what is
@@ -16,9 +16,9 @@
 //
 // # How it behaves
 //
-// The upstream allows 2,000 inspections of a site a day and 600 a minute. Quota counts them for all processes. When those of
-// the day are used up, the remaining URLs are left for the next day; that is no failure. A run also limits its own rate to
-// what a minute allows, and yields to customers' requests, up to a limit.
+// The upstream allows 2,000 inspections of a site a day and 600 a minute. Quota counts them for all processes. When the day's
+// quota is used up, the remaining URLs are left for the next day; that is no failure. A run also limits its own rate to what a
+// minute allows, and yields to customers' requests, up to a limit.
 //
 // A URL that the upstream rejects is skipped. After several rejections in a row, the run probes with the URL that was
 // inspected most recently. When that is rejected too, it gives the property up: read access is not enough for inspections,
@@ -26,9 +26,9 @@
 //
 // # What it is not
 //
-// It knows nothing of HTTP, credentials or SQL: Gateway, Sitemaps, Quota and Store stand for those. It does not log: Progress
-// and the results report what happened.
+// It does not depend on HTTP, credentials or SQL: Gateway, Sitemaps, Quota and Store hide those. It does not log: Progress and
+// the results report what happened.
 //
 // An Inspector is safe for concurrent use, and so are several on one store: a lease per property keeps them apart. Pauses use
-// real time, whatever Config.Now says.
+// real time, regardless of Config.Now.
 package inspector

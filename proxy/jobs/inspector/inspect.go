@@ -25,12 +25,12 @@ type inspection struct {
 	stop   context.CancelFunc
 
 	mu        sync.Mutex            // guards what follows, and the task while workers run
-	due       []sqlstore.TrackedURL // the next is the first; a probe takes the last
+	due       []sqlstore.TrackedURL // the first is inspected next; a probe takes the last
 	remaining int                   // inspections that Options.Max allows; negative: unbounded
 	allowed   bool                  // the upstream answered an inspection of the property today
 	rejected  int                   // failures in a row, see failed
 	failure   error                 // the last; nil for none
-	end       error                 // why the work was stopped; nil while it was not
+	end       error                 // why the work was stopped; nil while it runs
 }
 
 // inspectAll inspects what is due. complete reports that no work of today is left.
@@ -71,7 +71,7 @@ func (r *run) inspectAll(ctx context.Context, t *task, tracked, due []sqlstore.T
 	return x.end == nil && len(x.due) == 0, x.end
 }
 
-// cooldown returns the error of a site that is in cooldown; if it is not, it clears what the state has of it.
+// cooldown returns an error if the site is in cooldown; otherwise it clears an expired one from the state.
 func (t *task) cooldown() error {
 	if until := t.state.CooldownUntil; until != nil && until.After(t.began) {
 		return schedule.NewCooldownError(*until, t.began)
@@ -264,7 +264,7 @@ func (x *inspection) takeQuota(p Property) error {
 	}
 }
 
-// UnknownLabel is the notice of a coverage label that no bucket is known for.
+// UnknownLabel is the notice of a coverage label that maps to no bucket.
 type UnknownLabel string
 
 func (l UnknownLabel) String() string {

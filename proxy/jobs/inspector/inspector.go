@@ -107,8 +107,8 @@ var _ History = (*archive.History)(nil)
 
 // Quota counts inspections for all processes that share the upstream's quota of a site.
 type Quota interface {
-	// Take takes one inspection of a site on a day of the upstream. When it is not granted, wait is how long until it may be; 0
-	// means that those of the day are used up.
+	// Take takes one inspection of a site on a day of the upstream. When it is not granted, wait is how long until it may be;
+	// 0 means that the day's quota is used up.
 	Take(ctx context.Context, site string, day translate.Date) (granted bool, wait time.Duration, err error)
 }
 

@@ -21,7 +21,7 @@ type Options struct {
 // A Result is the outcome for one property.
 type Result struct {
 	Property  Property         // as it was given
-	URLs      int              // that are tracked
+	URLs      int              // tracked
 	Inspected int              // in this run
 	Left      int              // that were due and were not inspected
 	Capped    bool             // there were more URLs than the plan inspects

@@ -20,8 +20,8 @@ import (
 	"sara/translate"
 )
 
-// fakeUpstream is an upstream with its sitemap files, an archive and a quota, together with a real store: all that an Inspector
-// is configured with.
+// fakeUpstream is an upstream with its sitemap files, an archive and a quota, together with a real store: the whole
+// configuration of an Inspector.
 type fakeUpstream struct {
 	t        testing.TB
 	now      func() time.Time

@@ -9,7 +9,8 @@ import (
 	"sara/proxy/upstream"
 )
 
-// A CooldownError is a call that was not made because its site is in cooldown: the upstream refused it for quota before.
+// A CooldownError is a call that was not made because its site is in cooldown: the upstream has refused an earlier call for
+// quota.
 type CooldownError struct {
 	Until time.Time
 	Left  time.Duration

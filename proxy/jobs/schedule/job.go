@@ -23,7 +23,8 @@ type Job[P, R any] struct {
 	Covers     func(done, now time.Time) bool // whether a run that began at done has done the work of now's day
 	Order      func(a, b P) int               // of the properties that are due; nil: as Properties returns them
 
-	// Work works on properties and returns their results in any order. Its error is one that no property is to blame for.
+	// Work works on properties and returns their results in any order. Its error means that the round failed, not one of the
+	// properties.
 	Work func(ctx context.Context, due []P) ([]R, error)
 	// Outcome returns which property a result is of, and why its work is not done; nil when it is.
 	Outcome func(R) (P, error)
@@ -36,7 +37,7 @@ type Status struct {
 	ID            string
 	Enabled       bool       // there is work to do on it at all
 	DoneAt        *time.Time // when the last run began that did all its work; nil: never
-	CooldownUntil *time.Time // until when its site is not to be called; nil: it may be
+	CooldownUntil *time.Time // end of its site's cooldown; nil: none
 }
 
 // pollEvery is how often a Job looks for work. Each time costs one or two queries to the store.
@@ -49,7 +50,7 @@ const (
 	longBackoff  = 12 * time.Hour
 )
 
-// Run does the work that is due, then looks for more every so often. It returns when ctx has ended, after its work has.
+// Run does the work that is due, then polls for more. It returns when ctx has ended, after its work has.
 func (j *Job[P, R]) Run(ctx context.Context) {
 	backoff := make(map[string]time.Time)
 	for {
@@ -85,7 +86,7 @@ func (j *Job[P, R]) round(ctx context.Context, backoff map[string]time.Time) (re
 		results, err = j.Work(ctx, due)
 		return err
 	})
-	if err != nil { // no property is to blame
+	if err != nil { // the round failed, not a property
 		return results, true, err
 	}
 	now := j.Now()

@@ -9,10 +9,10 @@ import (
 
 // Progress observes a run. Its methods are called concurrently.
 type Progress interface {
-	Started(t upstream.Target, steps int)                    // so many days or URLs are to do; may come again after a pause
-	Advanced(t upstream.Target, step string)                 // one of them, which step names, is done
-	Noticed(t upstream.Target, notice fmt.Stringer)          // something to know, of a type that the job defines
-	Paused(t upstream.Target, until time.Time, reason error) // the next attempt follows then
+	Started(t upstream.Target, steps int)                    // the number of days or URLs to do; called again after a pause
+	Advanced(t upstream.Target, step string)                 // step names the day or URL that is done
+	Noticed(t upstream.Target, notice fmt.Stringer)          // a notice of a type that the job defines
+	Paused(t upstream.Target, until time.Time, reason error) // the next attempt starts at until
 	Ended(t upstream.Target, err error)                      // nil: all that could be done now is done
 }
 

@@ -58,7 +58,7 @@ func (r *Reader) followIn(scope Scope) func(*http.Request, []*http.Request) erro
 	}
 }
 
-// acceptable returns why a response cannot be a sitemap that is read, nil if it can.
+// acceptable returns why a response is not read as a sitemap, nil if it is.
 func (r *Reader) acceptable(response *http.Response) error {
 	if response.StatusCode != http.StatusOK {
 		return problem(fmt.Sprintf("it answers %d", response.StatusCode))

@@ -36,7 +36,7 @@ const errMany = problem("it lists more than 50,000 entries, and the rest is not 
 type file struct {
 	File
 	index   int32
-	address string  // that is fetched
+	address string  // to fetch
 	depth   int     // index files above it, on the shortest path
 	parents []int32 // the index files that name it, ascending
 	invalid int     // entries of an index file that are not a URL

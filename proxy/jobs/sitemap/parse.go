@@ -18,7 +18,7 @@ const (
 	maxNesting = 32        // of elements; extensions need 5
 )
 
-// Why a file is not a sitemap that is read.
+// Why a file is not read as a sitemap.
 const (
 	errEmpty    = problem("it is empty")
 	errUnknown  = problem("it is neither an XML sitemap nor a list of addresses")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Names that resolve to addresses that are not public are not connected to; the other sitemaps are read.
+// Names that resolve to non-public addresses get no connection; the other sitemaps are read.
 func TestNamesOfPrivateAddressesAreRejected(t *testing.T) {
 	base := web{"/good": text(goodPage)}.start(t)
 	for name, address := range map[string]string{
@@ -56,7 +56,7 @@ func TestLoopbackIsRejectedUnlessAllowed(t *testing.T) {
 	resolver := nameServer(t, map[string]string{
 		"www.example.com": "127.0.0.1", "six.example.com": "::1", "mapped.example.com": "::ffff:127.0.0.1", "other.example.com": "127.8.8.8",
 	})
-	// The property's own host and port: it is the guard alone that refuses.
+	// The property's own host and port, so only the guard refuses.
 	for _, host := range []string{
 		"www.example.com", "six.example.com", "mapped.example.com", "other.example.com", "localhost", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
 	} {
@@ -77,7 +77,7 @@ func TestLoopbackIsRejectedUnlessAllowed(t *testing.T) {
 	}
 }
 
-// IP addresses in notations that only some resolvers understand belong to no property. When one is the host of a property, the
+// An IP address in a notation that only some resolvers understand belongs to no property. If it is the host of a property, the
 // guard checks the address that it resolves to.
 func TestUnusualIPNotationsAreRejected(t *testing.T) {
 	resolver := nameServer(t, nil)
