@@ -24,7 +24,7 @@ type Admin struct {
 // verifyTimeout bounds the calls of Search Console for one change, retries included.
 const verifyTimeout = time.Minute
 
-// AddConnection stores credentials under a workspace. If it verifies them, it returns the sites that they reach.
+// AddConnection stores credentials under a workspace. If verification is on, it returns the sites that they reach.
 func (a Admin) AddConnection(ctx context.Context, workspace, name string, credentials []byte) (
 	sqlstore.Connection, []upstream.Site, error) {
 	found, err := a.Store.Workspace(ctx, workspace)
@@ -54,7 +54,8 @@ func (a Admin) UpdateConnection(ctx context.Context, connection string, credenti
 	return c, sites, err
 }
 
-// verify checks that the credentials are well-formed and, if it verifies, that they work. It returns the sites that they reach.
+// verify checks that the credentials are well-formed and, if verification is on, that they work. It returns the sites that
+// they reach.
 func (a Admin) verify(ctx context.Context, credentials []byte) ([]upstream.Site, error) {
 	parsed, err := upstream.ParseCredentials(credentials)
 	if err != nil || a.Upstream == nil {
@@ -63,7 +64,7 @@ func (a Admin) verify(ctx context.Context, credentials []byte) ([]upstream.Site,
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
 	account := upstream.Account{
-		// The gateway keeps tokens by this id, so each set of credentials needs one of its own.
+		// The gateway caches tokens by this id, so each set of credentials needs a unique one.
 		ID:          fmt.Sprintf("%x", sha256.Sum256(credentials)),
 		Credentials: func(context.Context) ([]byte, error) { return credentials, nil },
 	}
@@ -91,7 +92,7 @@ func (a Admin) sites(ctx context.Context, c sqlstore.Connection) ([]upstream.Sit
 // Unverified is the permission level of a user who cannot read the data of a site.
 const Unverified = "siteUnverifiedUser"
 
-// AddProperty adds a property to a connection. If it verifies, the connection has to reach the property.
+// AddProperty adds a property to a connection. If verification is on, the connection must reach the property.
 func (a Admin) AddProperty(ctx context.Context, spec sqlstore.PropertySpec) (sqlstore.Property, error) {
 	site, host, _, err := sqlstore.ParseSite(spec.Site)
 	if err != nil {

@@ -36,8 +36,8 @@ func OpenGateway(s settings.Upstream, config upstream.Config) (*upstream.Gateway
 	return gateway, nil
 }
 
-// checkWritable reports whether the file or folder that a setting names can be created, without creating it: its owner has to
-// be the user that serves, not the one that checks.
+// checkWritable reports whether the file or folder that a setting names can be created, without creating it: its owner must be
+// the user that runs the server, not the one that runs the check.
 func checkWritable(setting, path string) error {
 	folder := filepath.Dir(path)
 	for {

@@ -95,7 +95,7 @@ func databaseFix(err error) string {
 	errors.As(err, &refusal)
 	switch text := err.Error(); {
 	case errors.As(err, new(*sqlstore.SchemaError)), errors.As(err, new(*sqlstore.InputError)):
-		return "" // they say so themselves
+		return "" // their texts name the fix
 	case refusal != nil && refusal.Code == "28P01":
 		return "; it rejects this user or password: write " + form + ", with special characters percent-encoded"
 	case refusal != nil && refusal.Code == "28000":

@@ -43,7 +43,7 @@ func (c *Console) Next(o Output, what string, commands ...string) {
 	for _, command := range commands {
 		fmt.Fprintf(&text, "  %s%s%s\n", c.Command, strings.TrimPrefix(command, ProgramName), c.Flags)
 	}
-	_, _ = fmt.Fprint(c.Stderr, text.String()) // the command has succeeded, with its hint or without
+	_, _ = fmt.Fprint(c.Stderr, text.String()) // the command has succeeded anyway
 }
 
 // CommandLine returns a command line of the program, quoted for a shell. Words in capitals are placeholders.

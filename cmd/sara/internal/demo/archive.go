@@ -22,7 +22,7 @@ const (
 	otherMonths = 24
 )
 
-// A Past fills the archive of a demo world with what the collector would have archived.
+// A Past fills the archive of a demo world with the days that the collector would have archived.
 type Past struct {
 	simulator *gscsim.Server // the simulated Search Console with a longer retention
 	history   *archive.History
@@ -89,15 +89,15 @@ func (p *Past) fill(ctx context.Context, world *World, store *sqlstore.Store) er
 		if _, ok := p.archived(name); !ok {
 			continue
 		}
-		if err := p.note(ctx, store, property.ID); err != nil {
+		if err := p.recordDays(ctx, store, property.ID); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// note records the archived days of a property like a run that found nothing more to collect.
-func (p *Past) note(ctx context.Context, store *sqlstore.Store, property string) error {
+// recordDays records the archived days of a property, like a run that found nothing more to collect.
+func (p *Past) recordDays(ctx context.Context, store *sqlstore.Store, property string) error {
 	state, err := jobs.RecordArchivedDays(ctx, store, p.history, property)
 	if err != nil || state.Last == nil || *state.Last < p.Anchor {
 		return err

@@ -38,7 +38,7 @@ type Options struct {
 	JSON     bool   // print the world as one line of JSON
 }
 
-// Listeners of a demo. They stay the caller's to close.
+// Listeners of a demo. The caller closes them.
 type Listeners struct {
 	Public, Upstream, Admin net.Listener
 }
@@ -124,7 +124,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 
 // announce prints that the demo is ready, after its first request.
 func (o *Options) announce(ctx context.Context, con *console.Console, world *World) error {
-	if err := world.meetDisconnected(ctx); err != nil {
+	if err := world.queryDisconnected(ctx); err != nil {
 		return err
 	}
 	if o.JSON {
@@ -133,8 +133,8 @@ func (o *Options) announce(ctx context.Context, con *console.Console, world *Wor
 	return world.print(con.Stdout)
 }
 
-// meetDisconnected requests figures of the property with revoked credentials, so that the service notices.
-func (w *World) meetDisconnected(ctx context.Context) error {
+// queryDisconnected requests figures of the property with revoked credentials, so that the service records the revocation.
+func (w *World) queryDisconnected(ctx context.Context) error {
 	address := w.BaseURL + "/v1/properties/" + w.Properties["disconnected"].ID + "/summary"
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -35,7 +35,7 @@ func (p *Past) index(ctx context.Context, world *World, source *jobs.Source, his
 	return p.indexPast(ctx, main, source.Store)
 }
 
-// indexPast adds a row to the trend for each of the last days but today.
+// indexPast adds a row to the trend for each of the last days except today.
 func (p *Past) indexPast(ctx context.Context, property Property, store *sqlstore.Store) error {
 	tracked, err := store.TrackedURLs(ctx, property.ID)
 	if err != nil {

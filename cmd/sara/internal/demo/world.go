@@ -125,15 +125,15 @@ func (s *seeder) connections(ctx context.Context) error {
 		{ShopConnection, shopWorkspace}, {PortfolioConnection, portfolioWorkspace}, {PartnerConnection, portfolioWorkspace},
 		{FormerConnection, portfolioWorkspace}, {StrangerConnection, strangerWorkspace},
 	} {
-		if _, _, err := s.asking(c.name).AddConnection(ctx, c.workspace, c.name, s.users.Credentials[c.name]); err != nil {
+		if _, _, err := s.verifying(c.name).AddConnection(ctx, c.workspace, c.name, s.users.Credentials[c.name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// asking returns an Admin that verifies with Search Console, except for the revoked connection.
-func (s *seeder) asking(connection string) admin.Admin {
+// verifying returns an Admin that verifies with Search Console, except for the revoked connection.
+func (s *seeder) verifying(connection string) admin.Admin {
 	if connection == FormerConnection {
 		return admin.Admin{Store: s.Store}
 	}
@@ -154,7 +154,7 @@ func (s *seeder) properties(ctx context.Context) error {
 		{"twin_b", PartnerConnection, SiteTwin, "Fern & Field (partner)", "fern-and-field-partner", "the same domain, connected twice", false},
 		{"foreign", StrangerConnection, SiteForeign, "Quiet Harbor", "quiet-harbor", "another account's: no key above reaches it", false},
 	} {
-		added, err := s.asking(p.connection).AddProperty(ctx, sqlstore.PropertySpec{
+		added, err := s.verifying(p.connection).AddProperty(ctx, sqlstore.PropertySpec{
 			Connection: p.connection, Site: p.site, DisplayName: p.display, Slug: p.slug})
 		if err != nil {
 			return err

@@ -20,7 +20,7 @@ type Source struct {
 	Plans   policy.Plans
 }
 
-// target returns what the gateway needs to know of a property.
+// target returns the property as the gateway needs it.
 func target(p sqlstore.Property) upstream.Target {
 	return upstream.Target{PropertyID: p.ID, Site: p.Site, ConnectionID: p.Connection.ID, Revision: p.Connection.Revision,
 		Healthy: p.Connection.Healthy, AccessNote: p.AccessNote}

@@ -22,7 +22,7 @@ type Budgets struct {
 	Budget        policy.Budget
 	Degraded      func() bool           // nil if it never is
 	Invalidations Invalidations         // nil without Redis: then the server finds changes within a second
-	Redis         redis.UniversalClient // for what else the replicas share; nil without Redis
+	Redis         redis.UniversalClient // for other state that replicas share; nil without Redis
 	Close         func()
 }
 

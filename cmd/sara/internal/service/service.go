@@ -1,5 +1,5 @@
-// Package service runs what a server consists of: the listeners of the public API and of the admin endpoints, the background
-// jobs, the budgets, the logs and the traces, from the start to a graceful shutdown.
+// Package service runs a server: the listeners of the public API and of the admin endpoints, the background jobs, the budgets,
+// the logs and the traces, from the start to a graceful shutdown.
 package service
 
 import (
@@ -36,7 +36,7 @@ type Service struct {
 	Log           *slog.Logger
 }
 
-// Background is what runs beside the server, until its context ends.
+// Background is the work beside the server, which runs until its context ends.
 type Background struct {
 	Invalidations Invalidations               // nil if there is no Redis
 	Jobs          []func(ctx context.Context) // the daily jobs; nil for one that is off

@@ -18,7 +18,7 @@ import (
 // flushTimeout bounds sending the remaining spans at a shutdown.
 const flushTimeout = 5 * time.Second
 
-// Traces are where a service sends its spans.
+// Traces exports the spans of a service.
 type Traces struct {
 	Provider   *trace.TracerProvider
 	Propagator propagation.TextMapPropagator // nil: ignore the trace ids of clients
@@ -27,7 +27,7 @@ type Traces struct {
 	timeout  time.Duration // of Close
 }
 
-// OpenTraces returns where traces go, nil if they are off. It does not connect before there is a span to send.
+// OpenTraces opens the exporter; nil if traces are off. It connects once there is a span to send.
 func OpenTraces(ctx context.Context, s settings.Traces, version string, log *slog.Logger) (*Traces, error) {
 	if !s.On {
 		return nil, nil
@@ -55,7 +55,7 @@ func OpenTraces(ctx context.Context, s settings.Traces, version string, log *slo
 	return t, nil
 }
 
-// Close sends the remaining spans, until the timeout. ctx has ended already, as a rule.
+// Close sends the remaining spans, until the timeout. ctx has usually ended by then.
 func (t *Traces) Close(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	limited, cancel := context.WithTimeout(ctx, t.timeout)
@@ -73,7 +73,7 @@ func (t *Traces) Close(ctx context.Context) {
 type loggingExporter struct {
 	trace.SpanExporter
 	log     *slog.Logger
-	secrets []string // masked in what the collector answers
+	secrets []string // masked in the collector's answers
 	now     func() time.Time
 
 	// The provider calls the exporter from one goroutine at a time.

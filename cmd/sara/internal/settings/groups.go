@@ -20,12 +20,12 @@ type Store struct {
 	RedisURL    Redis     `type:"setting" placeholder:"URL" unset:"none: counted in memory, for one process" help:"redis://USER:PASSWORD@HOST:PORT, with master_name for a Sentinel or addr for a cluster; required to serve with several processes."`
 }
 
-// Archive is where the history is stored.
+// Archive is the location of the history.
 type Archive struct {
 	ArchiveURL Bucket `type:"setting" default:"sara-data/archive" placeholder:"URL" help:"Where the history is stored: a folder, file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=NAME with credentials where the AWS tools find them; default: ${default}."`
 }
 
-// Upstream is where Search Console is.
+// Upstream is the location of Search Console.
 type Upstream struct {
 	UpstreamURL   URL `type:"setting" default:"https://searchconsole.googleapis.com" placeholder:"URL" help:"Base URL of the Search Console API; default: Google's."`
 	OAuthTokenURL URL `type:"setting" name:"oauth-token-url" default:"https://oauth2.googleapis.com/token" placeholder:"URL" help:"Token endpoint for authorized_user credentials; default: Google's."`
@@ -36,23 +36,23 @@ type Plans struct {
 	PlansFile PlanTable `type:"setting" placeholder:"FILE" unset:"built in" help:"YAML file that replaces the built-in plan table."`
 }
 
-// Keys is how API keys look.
+// Keys is the format of API keys.
 type Keys struct {
 	KeyPrefix KeyPrefix `type:"setting" default:"sara" placeholder:"WORD" help:"Keys are WORD_live_SECRET; default: ${default}."`
 }
 
-// Public is where clients reach the API.
+// Public is the address of the API.
 type Public struct {
 	Listen  HostPort `type:"setting" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public API, port 0 for any free port; default: ${default}."`
 	BaseURL BaseURL  `type:"setting" placeholder:"URL" example:"https://api.example.com" unset:"from the listener" help:"URL at which clients reach the API; default: that of the listener."`
 }
 
-// Admin is where the admin endpoints are.
+// Admin is the address of the admin endpoints.
 type Admin struct {
 	AdminListen HostPort `type:"setting" default:"127.0.0.1:9090" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and pprof; never expose it to the internet; default: ${default}."`
 }
 
-// Edge is how the public API meets clients and proxies.
+// Edge configures the public API towards clients and proxies.
 type Edge struct {
 	DocsURL            URL        `type:"setting" placeholder:"URL" example:"https://example.com/docs" unset:"the reference at /docs" help:"Documentation that errors link to; default: the reference at /docs."`
 	TrustedProxyHeader HeaderName `type:"setting" placeholder:"NAME" unset:"none: the peer is the client" help:"Header in which the proxy in front puts the client's address; default: none, the peer's address counts."`
@@ -64,7 +64,7 @@ type Capacity struct {
 	CacheBytes Size  `type:"setting" default:"256MiB" placeholder:"SIZE" help:"Memory limit of the response cache, such as 64MiB or 2GiB; default: ${default}."`
 }
 
-// Pace is how fast the collector works.
+// Pace is the speed of the collector.
 type Pace struct {
 	CollectRate Count `type:"setting" default:"300" max:"100000" example:"300; Search Console allows 1200" placeholder:"N" help:"Limit of the collector's calls a minute for one site; one connection may make twice as many; default: ${default}."`
 }
@@ -75,7 +75,7 @@ type Collector struct {
 	Pace
 }
 
-// Sitemaps is which sitemaps may be fetched.
+// Sitemaps restricts which sitemaps may be fetched.
 type Sitemaps struct {
 	SitemapAllowLoopback Flag `type:"setting" default:"false" placeholder:"true|false" help:"For tests only: whether sitemaps may be fetched from this machine; default: ${default}."`
 }
@@ -86,12 +86,12 @@ type Inspector struct {
 	Sitemaps
 }
 
-// Shutdown is how a server stops.
+// Shutdown configures how a server stops.
 type Shutdown struct {
 	ShutdownDelay Delay `type:"setting" default:"0s" placeholder:"TIME" help:"How long to keep serving, reported as not ready, after SIGTERM; default: ${default}."`
 }
 
-// Log is what is logged, and how.
+// Log configures the log.
 type Log struct {
 	LogLevel        Level     `type:"setting" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error; default: ${default}."`
 	LogFormat       LogFormat `type:"setting" default:"text" placeholder:"FORMAT" help:"text or json; default: ${default}."`

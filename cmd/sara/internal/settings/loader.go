@@ -46,7 +46,7 @@ func NewLoader(environ []string) *Loader {
 	return l
 }
 
-// Options are what kong needs to know of settings.
+// Options are the options of kong that settings require.
 func (l *Loader) Options() []kong.Option {
 	return []kong.Option{kong.Resolvers(l), kong.NamedMapper(settingType, kong.MapperFunc(setText)), kong.ValueFormatter(describeFlag)}
 }
@@ -136,7 +136,7 @@ type Checker interface {
 	CheckSettings() error
 }
 
-// Parse parses the settings of the command that was selected, and returns an error that joins all that is wrong with them.
+// Parse parses the settings of the command that was selected, and returns an error that joins all their problems.
 func (l *Loader) Parse(parsed *kong.Context) error {
 	l.parsed = parsed
 	var errs []error
@@ -181,7 +181,7 @@ func (l *Loader) Effective() [][]string {
 	return rows
 }
 
-// Error is what is wrong with a setting, or with where settings come from, and how to fix it.
+// Error is a problem with a setting, or with a source of settings, and its fix.
 type Error struct {
 	Where   string // the setting's name in the environment, or a file
 	Problem string
@@ -229,7 +229,8 @@ func (l *Loader) Locate(err error) error {
 	return err
 }
 
-// origin returns where a setting comes from. It is empty for the environment, since that is what the name says.
+// origin returns where a setting comes from. It is empty for the environment, because the name in the error already shows
+// that.
 func (l *Loader) origin(name string) string {
 	for _, step := range l.parsed.Path {
 		if step.Flag != nil && !step.Resolved && EnvironmentName(step.Flag.Name) == name {

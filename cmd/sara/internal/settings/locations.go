@@ -12,7 +12,7 @@ import (
 	"sara/policy"
 )
 
-// Database is where the database is. Its String has no password.
+// Database is the location of the database. Its String has no password.
 type Database struct {
 	written
 	File string // of SQLite; empty for PostgreSQL
@@ -39,7 +39,7 @@ func (d Database) URL() string { return d.text }
 // String returns the location without its password.
 func (d Database) String() string { return Mask(d.text) }
 
-// Redis is where Redis is. Its String has no password.
+// Redis is the location of Redis. Its String has no password.
 type Redis struct {
 	written
 }
@@ -81,7 +81,7 @@ func (r Redis) String() string {
 	return policy.RedisAddress(r.text)
 }
 
-// Bucket is where the archive is. Its String has no secret.
+// Bucket is the location of the archive. Its String has no secret.
 type Bucket struct {
 	written
 	Folder string // of a local archive; empty for a store

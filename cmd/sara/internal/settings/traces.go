@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Traces is whether and how a server sends traces, by the variables that configure OpenTelemetry everywhere. The exporter's
+// Traces configures whether and how a server sends traces, with the standard variables of OpenTelemetry. The exporter's
 // library reads the rest of them by itself.
 type Traces struct {
 	On          bool
@@ -20,8 +20,8 @@ type Traces struct {
 	Secrets     []string // the values of the headers that spans are sent with
 }
 
-// ReadTraces reads the variables, and reports all that are wrong: those that the libraries would ignore too, so that no traces
-// are missing without an error. Getenv has to be os.Getenv if traces are sent, since the libraries read the environment of the
+// ReadTraces reads the variables, and reports all invalid ones, including those that the libraries would ignore, so that no
+// traces are lost silently. If traces are sent, getenv must be os.Getenv, because the libraries read the environment of the
 // process.
 func ReadTraces(getenv func(string) string) (Traces, error) {
 	e := environment(getenv)
@@ -38,10 +38,10 @@ type environment func(name string) string
 
 const otlpPrefix = "OTEL_EXPORTER_OTLP_"
 
-// get returns the value of a variable; one of spaces counts as not set.
+// get returns the value of a variable; blank counts as not set.
 func (e environment) get(name string) string { return strings.TrimSpace(e(name)) }
 
-// ofOTLP returns the exporter's variable that is in force, and its value: the one for traces wins over the one for all signals.
+// ofOTLP returns the exporter's variable in force, and its value: the one for traces wins over the one for all signals.
 func (e environment) ofOTLP(what string) (name, value string) {
 	for _, name := range []string{otlpPrefix + "TRACES_" + what, otlpPrefix + what} {
 		if value := e.get(name); value != "" {
@@ -51,7 +51,7 @@ func (e environment) ofOTLP(what string) (name, value string) {
 	return "", ""
 }
 
-// on reports whether traces are wanted: an exporter or an endpoint is named.
+// on reports whether traces are on: an exporter or an endpoint is named.
 func (e environment) on() (bool, error) {
 	if err := e.oneOf("OTEL_SDK_DISABLED", "true", "false"); err != nil {
 		return false, err
@@ -72,7 +72,7 @@ func (e environment) on() (bool, error) {
 	}
 }
 
-// check reports everything that is wrong with the variables.
+// check reports all problems of the variables.
 func (e environment) check() error {
 	return errors.Join(e.checkProtocol(), e.checkEndpoints(), e.checkExporter(), e.checkCertificates(), e.checkSampler(),
 		e.checkPropagators(), e.checkPairs("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=production", isAnyName), e.checkNumbers())
@@ -105,7 +105,7 @@ func (e environment) checkEndpoint(name, example string) error {
 	return nil
 }
 
-// checkExporter checks the rest of how spans are sent.
+// checkExporter checks the other variables of the exporter.
 func (e environment) checkExporter() error {
 	var errs []error
 	for _, prefix := range []string{otlpPrefix, otlpPrefix + "TRACES_"} {
@@ -116,7 +116,7 @@ func (e environment) checkExporter() error {
 	return errors.Join(errs...)
 }
 
-// oneOf reports a value that is neither of two.
+// oneOf reports a value other than the two allowed ones.
 func (e environment) oneOf(name, one, other string) error {
 	value := e.get(name)
 	if value == "" || strings.EqualFold(value, one) || strings.EqualFold(value, other) {

@@ -36,7 +36,7 @@ func (w *written) isSet() bool     { return w.text != "" }
 // String returns the setting as it was written.
 func (w written) String() string { return w.text }
 
-// example is how a setting looks: its tag, or else its default.
+// example returns a valid value of a setting: from its tag, or else its default.
 func example(tag *kong.Tag) string {
 	if tag.Has("example") {
 		return tag.Get("example")
@@ -64,7 +64,7 @@ func (a *HostPort) parse(tag *kong.Tag) error {
 	return nil
 }
 
-// CheckPorts reports an admin listener that would take the port of the public one.
+// CheckPorts reports an admin listener on the same port as the public one.
 func CheckPorts(public, admin HostPort) error {
 	if public.Port == 0 || public.Port != admin.Port || !overlap(public.Host, admin.Host) {
 		return nil
@@ -194,7 +194,7 @@ type Fraction struct {
 
 func (f *Fraction) parse(*kong.Tag) error {
 	value, err := strconv.ParseFloat(f.text, 64)
-	if err != nil || !(value >= 0 && value <= 1) { // NaN is not in the range, but not outside of it either
+	if err != nil || !(value >= 0 && value <= 1) { // negated, because NaN fails every comparison
 		return fmt.Errorf("%q is not a fraction of 0 to 1, such as 0.1 for one line in ten", f.text)
 	}
 	f.Value = value
@@ -306,7 +306,7 @@ func (k *SecretKey) parse(*kong.Tag) error {
 	return nil
 }
 
-// String says whether there is a key.
+// String shows only whether there is a key.
 func (k SecretKey) String() string {
 	if k.Key == nil {
 		return ""

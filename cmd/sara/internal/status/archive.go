@@ -78,7 +78,7 @@ func (v view) archive(properties []sqlstore.ArchivableProperty, err error) Archi
 
 func (v view) archiveLag(p sqlstore.ArchivableProperty, anchor translate.Date) ArchiveLag {
 	lag := ArchiveLag{ID: p.ID, GSCProperty: p.Site, State: "behind", LastArchivedDate: console.OptionalDate(p.State.Last),
-		CollectedAt: console.OptionalTime(p.State.CollectedAt), RestsUntil: v.rest(p.State.CooldownUntil), Failures: p.State.Failures, Note: p.State.Note}
+		CollectedAt: console.OptionalTime(p.State.CollectedAt), RestsUntil: v.cooldownEnd(p.State.CooldownUntil), Failures: p.State.Failures, Note: p.State.Note}
 	if lag.Note == "" {
 		lag.Note = unreadable(p.Property)
 	}
@@ -124,8 +124,8 @@ func (v view) older(t time.Time, days int) bool {
 	return v.now.Sub(t) >= time.Duration(days)*24*time.Hour
 }
 
-// rest is the end of a site's cooldown, null if it has none.
-func (v view) rest(until *time.Time) *string {
+// cooldownEnd returns the end of a site's cooldown, null if it has none.
+func (v view) cooldownEnd(until *time.Time) *string {
 	if until == nil || !until.After(v.now) {
 		return nil
 	}
@@ -195,7 +195,7 @@ func (v view) indexing(ctx context.Context) Indexing {
 
 func (v view) indexingLag(p sqlstore.InspectableProperty) (lag IndexingLag, late bool) {
 	lag = IndexingLag{ID: p.ID, GSCProperty: p.Site, State: "fresh", URLs: p.Index.URLs, RefreshedAt: console.OptionalTime(p.Index.RefreshedAt),
-		RestsUntil: v.rest(p.Index.CooldownUntil), Failures: p.Index.Failures, Note: p.Index.Note}
+		RestsUntil: v.cooldownEnd(p.Index.CooldownUntil), Failures: p.Index.Failures, Note: p.Index.Note}
 	if at := p.Index.RefreshedAt; at != nil {
 		days := int(v.now.Sub(*at).Hours() / 24)
 		lag.AgeDays = &days

@@ -15,7 +15,7 @@ import (
 // nearPercent is the share of a budget from which it counts as nearly used up.
 const nearPercent = 80
 
-// Budgets lists the budgets that are nearly used up. They need no attention: that is what budgets are for.
+// Budgets lists the budgets that are nearly used up. They need no attention: using up a budget is normal.
 type Budgets struct {
 	Source   string          `json:"source"`   // redis; or database, where a process without Redis persists its counts
 	Accounts []AccountBudget `json:"accounts"` // each list the fullest first

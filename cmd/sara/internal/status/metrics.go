@@ -18,7 +18,7 @@ const (
 	cacheTime = time.Minute
 	// lookTimeout bounds how long a scrape waits, below Prometheus' usual scrape timeout.
 	lookTimeout = 3 * time.Second
-	// fullPercent of a budget counts in the metric; the status lists budgets from nearPercent on.
+	// The metric counts budgets from fullPercent on; the status lists them from nearPercent on.
 	fullPercent = 90
 )
 

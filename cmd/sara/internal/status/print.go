@@ -29,7 +29,7 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	errs = append(errs, r.Archive.print(&text), r.Indexing.print(&text), r.Budgets.print(&text))
 	if r.OK {
-		text.WriteString("\n" + r.wellness() + "\n")
+		text.WriteString("\n" + r.healthy() + "\n")
 	} else {
 		text.WriteString("\nNeeds attention:\n")
 		for _, what := range r.Attention {
@@ -40,8 +40,8 @@ func (r *Report) Print(w io.Writer) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// wellness says that nothing needs attention, and what failed in the last run.
-func (r *Report) wellness() string {
+// healthy states that nothing needs attention, and what failed in the last run.
+func (r *Report) healthy() string {
 	var failing []string
 	for _, part := range []struct {
 		what string

@@ -4,11 +4,11 @@ import "testing"
 
 func TestHealthyReportNamesFailedInspections(t *testing.T) {
 	r := Report{}
-	if text := r.wellness(); text != "All is well." {
+	if text := r.healthy(); text != "All is well." {
 		t.Errorf("nothing fails: %s", text)
 	}
 	r.Indexing.Counts.Failing = 2
-	if text := r.wellness(); text != "Nothing needs attention yet, but inspecting failed in the last run for 2 properties: see the notes above." {
+	if text := r.healthy(); text != "Nothing needs attention yet, but inspecting failed in the last run for 2 properties: see the notes above." {
 		t.Errorf("two inspections fail: %s", text)
 	}
 }

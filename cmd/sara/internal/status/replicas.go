@@ -103,7 +103,7 @@ func (r *Replica) ask(ctx context.Context) {
 	status, err := Readiness(ctx, transport, r.URL)
 	if err != nil {
 		if wrapped := errors.Unwrap(err); wrapped != nil {
-			err = wrapped // the address stands beside it
+			err = wrapped // the report shows the address beside it
 		}
 		r.State, r.Reason = replicaUnreachable, err.Error()
 		return

@@ -38,7 +38,7 @@ type Report struct {
 	Budgets   Budgets     `json:"budgets"`
 }
 
-// attend adds a line to what needs attention.
+// attend adds a line to the list of what needs attention.
 func (r *Report) attend(format string, args ...any) {
 	r.Attention = append(r.Attention, fmt.Sprintf(format, args...))
 }
