@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// patience limits every wait: far above what it takes, far below the timeout of the test.
+// patience bounds every wait: far above the usual duration, far below the timeout of the test.
 const patience = 30 * time.Second
 
 // A cdn is a running nginx.

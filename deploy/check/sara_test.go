@@ -49,7 +49,7 @@ func sara(t *testing.T, binary string, environment []string, args ...string) (ou
 	return string(out), err
 }
 
-// patience limits a start, far above what it takes.
+// patience bounds a start, far above its usual duration.
 const patience = 2 * time.Minute
 
 // start runs the binary until the test ends, and returns its first n lines.

@@ -46,7 +46,7 @@ func (w *world) client(t *testing.T, key string) *api.ClientWithResponses {
 	return c
 }
 
-// must returns a reply. No reply, or one of another type, ends the test.
+// must returns a reply, or ends the test if there is none or it has another type.
 func must[T any](reply T, err error) T {
 	if err != nil {
 		panic(err)
