@@ -103,7 +103,7 @@ func TestAnswerIsMissedOnceASourceIsRefilled(t *testing.T) {
 	if n := c.metric(t, "lookups_total", "memory"); n != 2 {
 		t.Errorf("counted %v hits", n)
 	}
-	c.memory.values.Delete(memoryKey{text: one.Entry.key})
+	c.memory.evict(memoryKey{text: one.Entry.key})
 	if c.Answer(key) != a {
 		t.Error("an answer was missed because its rows were evicted")
 	}

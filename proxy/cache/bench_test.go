@@ -68,7 +68,7 @@ func BenchmarkDo(b *testing.B) {
 	b.Run("redis, 1,000 rows", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			c.memory.values.Delete(memoryKey{text: first.Entry.key})
+			c.memory.evict(memoryKey{text: first.Entry.key})
 			found, err := c.Do(b.Context(), q)
 			if err != nil || found.Status != HitShared {
 				b.Fatal(found, err)

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -82,4 +83,10 @@ func TestOlderFillDoesNotReplaceNewer(t *testing.T) {
 	if m.entry([]byte("key")) != newer {
 		t.Error("an older fill replaced a newer one")
 	}
+}
+
+// evict removes a value, as a newer one that is too heavy to keep does.
+func (m *memory) evict(key memoryKey) {
+	tooHeavy := value{entry: &Entry{filled: time.Now().AddDate(1, 0, 0)}}
+	m.values.Put(key, tooHeavy, math.MaxInt64, "account")
 }

@@ -187,3 +187,139 @@ func (c *Cache[K, V]) unlink(e *entry[K, V]) {
 		delete(c.owners, e.owner.name)
 	}
 }
+
+// The lists that an entry is in.
+const (
+	inQueue = iota // all entries
+	inOwner        // those of its owner
+)
+
+// list is a doubly linked list of entries by insertion, whose links are in the entries, with the hand of SIEVE.
+type list[K comparable, V any] struct {
+	at             int // which links of an entry
+	oldest, newest *entry[K, V]
+	hand           *entry[K, V] // the next candidate for eviction; nil: the oldest
+	len            int
+}
+
+type link[K comparable, V any] struct {
+	older, newer *entry[K, V]
+}
+
+// push adds an entry as the newest.
+func (l *list[K, V]) push(e *entry[K, V]) {
+	e.links[l.at].older = l.newest
+	if l.newest == nil {
+		l.oldest = e
+	} else {
+		l.newest.links[l.at].newer = e
+	}
+	l.newest = e
+	l.len++
+}
+
+func (l *list[K, V]) remove(e *entry[K, V]) {
+	links := &e.links[l.at]
+	if l.hand == e {
+		l.hand = links.newer
+	}
+	if links.older == nil {
+		l.oldest = links.newer
+	} else {
+		links.older.links[l.at].newer = links.newer
+	}
+	if links.newer == nil {
+		l.newest = links.older
+	} else {
+		links.newer.links[l.at].older = links.older
+	}
+	*links = link[K, V]{}
+	l.len--
+}
+
+// victim moves the hand to the next entry without a mark, clearing marks on its way. Since readers may set marks as fast as
+// it clears them, it ends after one round, wherever it is.
+func (l *list[K, V]) victim() *entry[K, V] {
+	for range l.len {
+		if l.hand == nil {
+			l.hand = l.oldest
+		}
+		if !l.hand.visited.Load() {
+			return l.hand
+		}
+		l.hand.visited.Store(false)
+		l.hand = l.hand.links[l.at].newer
+	}
+	if l.hand == nil {
+		l.hand = l.oldest
+	}
+	return l.hand
+}
+
+// table is a hash table with linear probing, which one goroutine writes while any number read. A slot, once taken, is never
+// empty again in the same table, so a reader that walks from a key's home slot to the first empty one passes every entry
+// that was there when it began.
+type table[K comparable, V any] struct {
+	slots []atomic.Pointer[entry[K, V]] // a power of two
+	gap   *entry[K, V]                  // stands where an entry was removed
+	live  int                           // entries
+	taken int                           // entries and gaps
+}
+
+const minSlots = 64
+
+// newTable returns one that is a quarter full, at most, with n entries.
+func newTable[K comparable, V any](n int) *table[K, V] {
+	size := minSlots
+	for size < 4*n {
+		size *= 2
+	}
+	return &table[K, V]{slots: make([]atomic.Pointer[entry[K, V]], size), gap: new(entry[K, V])}
+}
+
+// isFull reports whether half of the slots are taken, beyond which probing takes long.
+func (t *table[K, V]) isFull() bool { return t.taken >= len(t.slots)/2 }
+
+func (t *table[K, V]) find(hash uint64, key K) *entry[K, V] {
+	mask := uint64(len(t.slots) - 1)
+	for i := hash & mask; ; i = (i + 1) & mask {
+		e := t.slots[i].Load()
+		if e == nil {
+			return nil
+		}
+		if e.hash == hash && e.key == key && e != t.gap {
+			return e
+		}
+	}
+}
+
+// insert adds an entry whose key is not there.
+func (t *table[K, V]) insert(e *entry[K, V]) {
+	mask := uint64(len(t.slots) - 1)
+	for i := e.hash & mask; ; i = (i + 1) & mask {
+		switch t.slots[i].Load() {
+		case nil:
+			t.taken++
+		case t.gap:
+		default:
+			continue
+		}
+		t.slots[i].Store(e)
+		t.live++
+		return
+	}
+}
+
+func (t *table[K, V]) replace(old, e *entry[K, V]) {
+	mask := uint64(len(t.slots) - 1)
+	i := old.hash & mask
+	for t.slots[i].Load() != old {
+		i = (i + 1) & mask
+	}
+	t.slots[i].Store(e)
+}
+
+func (t *table[K, V]) remove(e *entry[K, V]) {
+	t.replace(e, t.gap)
+	t.live--
+}
