@@ -72,7 +72,7 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 		return err
 	}
 	if c.Output == "" && format == archive.Parquet && console.IsTerminal(con.Stdout) {
-		return errors.New("Parquet is binary: name a file with --output FILE, or redirect the output")
+		return errors.New("a Parquet file is binary: name a file with --output FILE, or redirect the output")
 	}
 	return c.use(ctx, con.Now, func(_ *sqlstore.Store, history *archive.History, property sqlstore.Property) error {
 		records := history.Export(ctx, property.ID, translate.DateRange{Start: c.From.Date, End: c.To.Date})
