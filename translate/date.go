@@ -110,3 +110,131 @@ func (c Calendar) Start(d Date) time.Time {
 	year, month, day := d.Time().Date()
 	return time.Date(year, month, day, 0, 0, 0, 0, c.pacific)
 }
+
+// UpstreamMonths is the history that the upstream keeps (spec: What the service does, 4).
+const UpstreamMonths = 16
+
+// A Window is the range of days that one API key may query on one day.
+type Window struct {
+	Anchor        Date // the last day of any range
+	UpstreamStart Date // the first day that the upstream still has
+	Earliest      Date // the first day that the plan's retention allows; before or after UpstreamStart
+}
+
+// NewWindow returns the window up to the anchor of a plan with retentionMonths of history.
+func NewWindow(anchor Date, retentionMonths int) Window {
+	return Window{
+		Anchor:        anchor,
+		UpstreamStart: anchor.AddMonths(-UpstreamMonths) + 1,
+		Earliest:      anchor.AddMonths(-retentionMonths) + 1,
+	}
+}
+
+// ArchiveOnly returns the window of a request for which the upstream cannot be used.
+func (w Window) ArchiveOnly() Window {
+	w.UpstreamStart = w.Anchor + 1
+	return w
+}
+
+// A Period is the resolved date range of a request, with its name in meta.date_range.
+type Period struct {
+	DateRange
+	Preset string // one of Presets, or PresetCustom
+}
+
+// PresetCustom names a period given by start_date and end_date.
+const PresetCustom = "custom"
+
+// DefaultPreset is the period of a request that names none.
+const DefaultPreset = "last_28d"
+
+// Presets returns the values of date_range (spec: Date range presets).
+func Presets() []string {
+	return []string{"last_7d", DefaultPreset, "last_30d", "last_90d", "last_3m", "last_6m", "last_12m", "last_16m",
+		"month_to_date", "previous_month", "year_to_date", "previous_year"}
+}
+
+// presetRange resolves a preset relative to the anchor, since the days after it have no final data. The last N months start
+// on the day after the anchor's day of the month, N months before.
+func presetRange(preset string, anchor Date) (DateRange, bool) {
+	days := func(n Date) DateRange { return DateRange{Start: anchor - n + 1, End: anchor} }
+	months := func(n int) DateRange { return DateRange{Start: anchor.AddMonths(-n) + 1, End: anchor} }
+	month := anchor.monthStart()
+	year := NewDate(anchor.Time().Year(), time.January, 1)
+	switch preset {
+	case "last_7d":
+		return days(7), true
+	case DefaultPreset:
+		return days(28), true
+	case "last_30d":
+		return days(30), true
+	case "last_90d":
+		return days(90), true
+	case "last_3m":
+		return months(3), true
+	case "last_6m":
+		return months(6), true
+	case "last_12m":
+		return months(12), true
+	case "last_16m":
+		return months(16), true
+	case "month_to_date":
+		return DateRange{Start: month, End: anchor}, true
+	case "previous_month":
+		return DateRange{Start: (month - 1).monthStart(), End: month - 1}, true
+	case "year_to_date":
+		return DateRange{Start: year, End: anchor}, true
+	case "previous_year":
+		return DateRange{Start: year.AddMonths(-12), End: year - 1}, true
+	}
+	return DateRange{}, false
+}
+
+// resolvePeriod sets the period from the three date parameters. Exact dates win over a preset, with a note, because they are
+// more explicit.
+func (p *Params) resolvePeriod(w Window) error {
+	if p.From == nil && p.To == nil {
+		r, ok := presetRange(p.preset, w.Anchor)
+		if !ok {
+			return fmt.Errorf("BUG: preset %q passed its parameter's choices", p.preset)
+		}
+		p.Period = Period{DateRange: r, Preset: p.preset}
+		return p.checkReach(w)
+	}
+	if p.From == nil || p.To == nil {
+		return invalid("start_date and end_date go together: give both, or neither")
+	}
+	from, to := *p.From, *p.To
+	switch {
+	case from > to:
+		return invalid("start_date %s is after end_date %s", from, to)
+	case from > w.Anchor:
+		return invalid("start_date %s is after %s, the last day with final data", from, w.Anchor)
+	}
+	if to > w.Anchor {
+		p.Notes = append(p.Notes, fmt.Sprintf("end_date %s was moved back to %s, the last day with final data.", to, w.Anchor))
+		to = w.Anchor
+	}
+	if p.presetGiven {
+		p.Notes = append(p.Notes, fmt.Sprintf("start_date and end_date were used; date_range %s was not.", p.preset))
+	}
+	p.Period = Period{DateRange: DateRange{Start: from, End: to}, Preset: PresetCustom}
+	return p.checkReach(w)
+}
+
+// checkReach refuses a request for days before the plan's retention.
+func (p *Params) checkReach(w Window) error {
+	start, compared := p.Period.Start, ""
+	if start >= w.Earliest {
+		start, compared = p.Span().Start, " with the period before it"
+	}
+	if start >= w.Earliest {
+		return nil
+	}
+	what := "the range"
+	if p.Period.Preset != PresetCustom {
+		what = "date_range " + p.Period.Preset
+	}
+	return &InputError{Code: CodeDateRangeTooOld, Message: fmt.Sprintf(
+		"%s%s starts on %s, before the history that the plan keeps; the earliest date allowed is %s", what, compared, start, w.Earliest)}
+}
