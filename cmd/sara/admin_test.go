@@ -59,7 +59,7 @@ func TestHintsCanBePasted(t *testing.T) {
 		t.Helper()
 		c.ok(append(args, "--database-url", database)...)
 		if want += " --database-url '" + database + "'\n"; !strings.Contains(c.lastErrs, "\nNext: ") || !strings.Contains(c.lastErrs, "\n  sara "+want) {
-			t.Errorf("sara %s says\n%s\nwant the line %s", strings.Join(args, " "), c.lastErrs, want)
+			t.Errorf("sara %s prints\n%s\nwant the line %s", strings.Join(args, " "), c.lastErrs, want)
 		}
 	}
 	said("account add NAME --plan pro", "migrate")
@@ -69,12 +69,12 @@ func TestHintsCanBePasted(t *testing.T) {
 	c.ok("account", "add", "Bob", "--plan", "pro", "--database-url", database)
 	twin := c.id(c.object(workspaceMembers, "workspace", "add", "Bob", "Web", "--database-url", database))
 	if c.lastErrs != "" {
-		t.Errorf("programs are told: %s", c.lastErrs)
+		t.Errorf("hints with --json: %s", c.lastErrs)
 	}
 	said("person add Bob EMAIL --workspace Twin", "workspace", "add", "Bob", "Twin")
 	c.ok("workspace", "add", "Ann's", "Web", "--database-url", database)
 	if strings.Contains(c.lastErrs, "--workspace Web ") || strings.Contains(c.lastErrs, twin) {
-		t.Errorf("a name that two workspaces have means another one:\n%s", c.lastErrs)
+		t.Errorf("an ambiguous workspace name resolves to the wrong one:\n%s", c.lastErrs)
 	}
 	said("key create ann@example.com --name 'first key'", "person", "add", "Ann's", "ann@example.com", "--workspace", "My web")
 	credentials := c.write("mine.json", `{"type":"authorized_user","client_id":"id","client_secret":"x","refresh_token":"y"}`)
@@ -82,7 +82,7 @@ func TestHintsCanBePasted(t *testing.T) {
 	said("collect --property example-com", "property", "add", "mine", "sc-domain:example.com", "--no-verify")
 	shown := c.ok("key", "create", "ann@example.com", "--name", "k", "--base-url", "https://api.example.com", "--database-url", database)
 	if !strings.Contains(shown, "'https://api.example.com/v1/me'\n") || !strings.Contains(shown, "/summary'\n") {
-		t.Errorf("a key is shown without what it can ask:\n%s", shown)
+		t.Errorf("a key is shown without requests to try:\n%s", shown)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("key: %v", first)
 	}
 	if fmt.Sprint(first["scopes"]) != "[properties:read performance:read indexing:read config:read]" || first["expires_at"] != nil || first["workspace"] != nil {
-		t.Errorf("a key has all scopes, no end and no limit unless told otherwise: %v", first)
+		t.Errorf("by default a key has all scopes, no expiry and no restriction: %v", first)
 	}
 
 	before := time.Now()
@@ -164,7 +164,7 @@ func TestKeys(t *testing.T) {
 	shown := c.ok("key", "create", "ann@example.com", "--name", "third", "--key-prefix", "acme")
 	if !strings.Contains(shown, "\nacme_live_") || !strings.Contains(shown, "not shown again") ||
 		!strings.Contains(shown, "curl -H 'Authorization: Bearer acme_live_") || !strings.Contains(shown, "'http://127.0.0.1:8080/v1/me'") {
-		t.Errorf("a key is shown with what comes next:\n%s", shown)
+		t.Errorf("a key is shown with the next steps:\n%s", shown)
 	}
 
 	c.fails(exitError, []string{"key", "create", "ann@example.com", "--name", "fourth"},

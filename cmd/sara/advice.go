@@ -9,7 +9,7 @@ import (
 	"sara/proxy/upstream"
 )
 
-// advice says how to fix an error that does not say so itself.
+// advice returns the fix for an error whose text does not name it.
 func advice(err error) string {
 	if missing := (*sqlstore.NotFoundError)(nil); errors.As(err, &missing) {
 		return adviceMissing(missing.Kind)

@@ -27,7 +27,7 @@ type archiveCommands struct {
 	Plan   archivePlan   `cmd:"" help:"Estimate the upstream calls, time and storage of an archive."`
 }
 
-// archiveFlags are those of commands on the archive of one property.
+// archiveFlags are the flags of commands on the archive of one property.
 type archiveFlags struct {
 	storeFlags
 	settings.Archive
@@ -83,7 +83,7 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
-// replaceFile atomically replaces a file by what write writes. If that fails, the file stays as it was.
+// replaceFile atomically replaces a file with the output of write. If that fails, the file stays as it was.
 func replaceFile(path string, write func(io.Writer) error) error {
 	if before, err := os.Stat(path); err == nil && !before.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file; leave out --output to write to standard output", path)
@@ -182,7 +182,7 @@ func (c *archiveImport) read(ctx context.Context, now time.Time, history *archiv
 	if err != nil {
 		return none, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // opened for reading only
 	info, err := file.Stat()
 	if err != nil {
 		return none, err

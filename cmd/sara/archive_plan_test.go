@@ -69,7 +69,7 @@ type noStore struct{}
 
 func (noStore) SaveArchiveState(context.Context, sqlstore.ArchiveState) error { return nil }
 
-// TestPlanMatchesCollector counts the calls of the collector, and says so when the plan's formulas are not its any more.
+// TestPlanMatchesCollector counts the calls of the collector, and fails when the plan's formulas no longer match them.
 func TestPlanMatchesCollector(t *testing.T) {
 	store, err := bucket.Open(t.TempDir())
 	if err != nil {
@@ -105,10 +105,10 @@ func TestPlanMatchesCollector(t *testing.T) {
 		}
 	}
 	if got := calls(); got != planned["backfill"] { // the month to 13 April has 31 days
-		t.Errorf("the backfill of a month takes %d calls, and is planned with %d", got, planned["backfill"])
+		t.Errorf("the backfill of a month makes %d calls, planned are %d", got, planned["backfill"])
 	}
 	now = now.AddDate(0, 0, 1)
 	if got := calls(); got != planned["day"] {
-		t.Errorf("a day takes %d calls, and is planned with %d", got, planned["day"])
+		t.Errorf("a day makes %d calls, planned are %d", got, planned["day"])
 	}
 }

@@ -51,7 +51,7 @@ func testReplicas(t *testing.T, binary string) {
 	one, base1, admin1 := serving(t, binary, c.env)
 	two, base2, _ := serving(t, binary, c.env)
 
-	// One after the other: that it is exact under a rush is tested where a busy machine does not count as an outage.
+	// One after the other: package policy tests concurrent requests, where a busy machine does not count as an outage.
 	admitted := 0
 	for i := range 40 {
 		switch a := get([]string{base1, base2}[i%2]+"/v1/me", first); a.status {
@@ -62,7 +62,7 @@ func testReplicas(t *testing.T, binary string) {
 			t.Errorf("request %d: %d %v", i, a.status, a.err)
 		}
 	}
-	// The bucket of the minute gives a request back every three seconds, should the forty take that long.
+	// The token bucket refills one request every three seconds, in case the forty take that long.
 	if admitted < 20 || admitted > 25 {
 		t.Errorf("%d of forty requests over two processes are admitted, want 20", admitted)
 	}
@@ -74,7 +74,7 @@ func testReplicas(t *testing.T, binary string) {
 	revoked := time.Now()
 	for get(base2+"/v1/me", first).status != http.StatusUnauthorized {
 		if time.Since(revoked) > time.Second {
-			t.Fatal("a revoked key is good for more than a second")
+			t.Fatal("a revoked key works for more than a second")
 		}
 	}
 	for range 15 { // it stays refused, though it is in use all the time
@@ -91,10 +91,10 @@ func testReplicas(t *testing.T, binary string) {
 	server.Start()
 	for deadline := time.Now().Add(hurry); strings.HasPrefix(get(admin1+"/readyz", "").body, "degraded"); {
 		if time.Now().After(deadline) {
-			t.Fatal("Redis is back, and not used")
+			t.Fatal("Redis is back, but not used")
 		}
 	}
-	// Its memory was lost with it, but not what was counted meanwhile.
+	// Redis lost its data, but the counts of the outage are kept.
 	if today := usageToday(t, base2, second); today != 2 {
 		t.Errorf("%d requests counted after Redis came back empty, want the one without it and this one", today)
 	}
@@ -117,7 +117,7 @@ func testRestartKeepsTheDay(t *testing.T, binary string) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(p.stderr.String(), "SARA_REDIS_URL") {
-		t.Errorf("the log does not say that one process serves alone:\n%s", p.stderr)
+		t.Errorf("the log does not warn that one process serves alone:\n%s", p.stderr)
 	}
 	p, base, _ = serving(t, binary, c.env)
 	if today := usageToday(t, base, key); today != 4 {

@@ -41,7 +41,7 @@ type cli struct {
 	t        *testing.T
 	folder   string
 	env      []string
-	said     *strings.Builder // everything that was printed so far
+	said     *strings.Builder // all output so far
 	lastErrs string           // what the last command line wrote to standard error
 }
 
@@ -87,7 +87,7 @@ func (c *cli) run(args ...string) (status int, stdout, stderr string) {
 	return status, out.String(), errs.String()
 }
 
-// ok runs a command line that has to succeed, and returns its output.
+// ok runs a command line that must succeed, and returns its output.
 func (c *cli) ok(args ...string) string {
 	c.t.Helper()
 	status, stdout, stderr := c.run(args...)
@@ -98,7 +98,7 @@ func (c *cli) ok(args ...string) string {
 	return stdout
 }
 
-// fails runs a command line that has to fail with nothing on standard output and all of want on standard error.
+// fails runs a command line that must fail with nothing on standard output and all of want on standard error.
 func (c *cli) fails(wantStatus int, args []string, want ...string) {
 	c.t.Helper()
 	status, stdout, stderr := c.run(args...)
@@ -107,12 +107,12 @@ func (c *cli) fails(wantStatus int, args []string, want ...string) {
 	}
 	for _, part := range want {
 		if !strings.Contains(stderr, part) {
-			c.t.Errorf("sara %s: the error does not say %q:\n%s", strings.Join(args, " "), part, stderr)
+			c.t.Errorf("sara %s: the error lacks %q:\n%s", strings.Join(args, " "), part, stderr)
 		}
 	}
 }
 
-// object runs a command line with --json, and returns the object that it prints, which has to have exactly these members.
+// object runs a command line with --json, and returns the object that it prints, which must have exactly these members.
 func (c *cli) object(members string, args ...string) map[string]any {
 	c.t.Helper()
 	var object map[string]any

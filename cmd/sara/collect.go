@@ -46,7 +46,7 @@ func (c *collectCommand) Validate() error {
 type collectRecord struct {
 	ID                string  `json:"id"`
 	GSCProperty       string  `json:"gsc_property"`
-	Days              int     `json:"days"` // that this run archived
+	Days              int     `json:"days"` // archived by this run
 	FirstArchivedDate *string `json:"first_archived_date"`
 	LastArchivedDate  *string `json:"last_archived_date"`
 	Complete          bool    `json:"complete"`

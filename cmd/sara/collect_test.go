@@ -285,7 +285,7 @@ func testCollectKilled(t *testing.T, binary string) {
 		p := collect("killed")
 		started <- p
 		if _, err := p.wait(); err == nil {
-			t.Errorf("it had ended before %d questions", after)
+			t.Errorf("it ended before %d queries", after)
 		}
 	}
 	simulator.afterQueries(0, nil)
@@ -329,7 +329,7 @@ func testServeCollects(t *testing.T, binary string) {
 	one.stopped()
 	other.stopped()
 	if state.CollectedAt == nil || state.First == nil || state.Last == nil || *state.Last-*state.First < 400 || state.Failures != 0 {
-		t.Errorf("the ledger has %+v\n%s\n%s", state, one.stderr, other.stderr)
+		t.Errorf("the stored state is %+v\n%s\n%s", state, one.stderr, other.stderr)
 	}
 	if n := strings.Count(one.stderr.String()+other.stderr.String(), "msg=collecting "); n != 1 {
 		t.Errorf("it was collected %d times\n%s\n%s", n, one.stderr, other.stderr)

@@ -106,7 +106,7 @@ func changeConnection(ctx context.Context, con *console.Console, flags verifyFla
 	})
 }
 
-// noSecretKey says which secret key to set: a new one would not open the credentials that are stored already.
+// noSecretKey returns an error that explains which secret key to set: a new one would not decrypt the stored credentials.
 func noSecretKey(ctx context.Context, store *sqlstore.Store) error {
 	connections, err := store.Connections(ctx)
 	switch {

@@ -71,7 +71,7 @@ type indexedURLs struct {
 	} `json:"meta"`
 }
 
-// coverageAPI asks for the coverage of one property.
+// coverageAPI requests the coverage of one property.
 type coverageAPI struct {
 	t             *testing.T
 	property, key string // the property's address
@@ -97,7 +97,7 @@ func (a coverageAPI) urls(name, value string) (u indexedURLs) {
 	return u
 }
 
-// value is what p points to, -1 for null.
+// value returns *p, -1 for null.
 func value(p *int) int {
 	if p == nil {
 		return -1
@@ -105,8 +105,7 @@ func value(p *int) int {
 	return *p
 }
 
-// wantAgreement makes sure that all figures of a property that is ready say the same, and returns how many URLs are in each
-// bucket.
+// wantAgreement checks that all figures of a property that is ready agree, and returns how many URLs are in each bucket.
 func (a coverageAPI) wantAgreement(s indexSummary) (buckets map[string]int) {
 	a.t.Helper()
 	data := s.Data

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// testDecisions sends every example of proxy/DECISIONS.md to the demo, so that the page cannot say what is not so.
+// testDecisions sends every example of proxy/DECISIONS.md to the demo, so that the page cannot be wrong.
 func testDecisions(t *testing.T, binary string) {
 	text, err := os.ReadFile("../../proxy/DECISIONS.md")
 	if err != nil {

@@ -49,7 +49,7 @@ func testDemoHistory(t *testing.T, world demoLine, temporary string) {
 			if name != "main" {
 				last, provisional = anchor-translate.Date(anchor.Time().Day()), 0
 			}
-			// It may have become another day since the demo started.
+			// A new day may have begun since the demo started.
 			if days.Last != last && days.Last != last-1 || len(days.Provisional) != provisional {
 				t.Errorf("%s by %s: ends on %s and is not final on %v, want %s and %d days", name, by, days.Last, days.Provisional, last, provisional)
 			}
@@ -112,7 +112,7 @@ func TestDemoArchiveMatchesCollector(t *testing.T) {
 	}
 }
 
-// exported is what is archived of a property, as a CSV file.
+// exported returns the archived history of a property as CSV.
 func exported(t *testing.T, h *archive.History, property string, days translate.DateRange) string {
 	t.Helper()
 	var file strings.Builder

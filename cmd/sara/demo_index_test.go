@@ -35,7 +35,7 @@ func testDemoIndex(t *testing.T, world demoLine) {
 		t.Errorf("the trend changes on %d days of a year", changes)
 	}
 	for days, parameters := range map[int]string{30: "?include_trend=true&days=30", 90: "?include_trend=true"} {
-		// It may have become another day since the demo started.
+		// A new day may have begun since the demo started.
 		if shorter := at("main").summary(parameters).Data.Trend; len(shorter) > days || len(shorter) < days-1 || shorter[len(shorter)-1] != trend[364] {
 			t.Errorf("the trend of %d days has %d rows, and ends with %+v", days, len(shorter), shorter[len(shorter)-1])
 		}

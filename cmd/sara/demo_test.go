@@ -85,7 +85,7 @@ func testDemoProperties(t *testing.T, world demoLine) {
 		if len(p) != 4 {
 			t.Errorf("property %s has the members %v", name, p)
 		}
-		// Each key asks for few, since a plan bounds its requests in a minute.
+		// Each key sends few requests, because a plan limits them per minute.
 		reached, scoped := 200, 404
 		switch name {
 		case "foreign":
@@ -146,7 +146,7 @@ func testDemoMain(t *testing.T, world demoLine) {
 	}
 }
 
-// testDemoTable pastes what the demo tells people to try.
+// testDemoTable runs the commands that the demo prints.
 func testDemoTable(t *testing.T, binary string) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")

@@ -1,21 +1,21 @@
-// Sara serves the Search Analytics Read API over Google Search Console, and administers what it serves.
+// Sara serves the Search Analytics Read API over Google Search Console, and administers its accounts, keys and properties.
 //
 // One binary, one file a command: serve runs the API, demo runs it with a simulated Search Console, and the other commands
-// change or list what the database holds. They print a table or, with --json, one JSON object or array. Commands that people run
-// in sequence, such as account add, workspace add and key create, print the next one on standard error, but not with --json.
-// The parts that commands share are packages in internal: settings, console, backend, admin and service.
+// change or list the contents of the database. They print a table or, with --json, one JSON object or array. Commands that
+// people run in sequence, such as account add, workspace add and key create, print the next one on standard error, but not
+// with --json. The parts that commands share are packages in internal: settings, console, backend, admin and service.
 //
-// Status shows an operator the health of all replicas, Redis, the database, connections, archive, index coverage and budgets. It
-// is read-only and consumes no budget. A part that it cannot read says why, and the others are shown. The exit status is 1 if
-// something needs attention: a replica that is not ready or degraded; Redis or the database unreachable, or a schema of another
-// version; a connection that does not work; an archive two or more days behind, or index coverage a week old or older; a part that
-// could not be read. Budgets near their limit are shown, but do not count. Health checks for a probe whether one server is ready;
-// its only setting is the address of the admin endpoints.
+// Status shows an operator the health of all replicas, Redis, the database, connections, archive, index coverage and budgets.
+// It is read-only and consumes no budget. A part that it cannot read shows the reason, and the others are shown. The exit
+// status is 1 if something needs attention: a replica that is not ready or degraded; Redis or the database unreachable, or a
+// schema of another version; a connection that does not work; an archive two or more days behind, or index coverage a week old
+// or older; a part that could not be read. Budgets near their limit are shown, but do not count. Health checks, for a probe,
+// whether one server is ready; its only setting is the address of the admin endpoints.
 //
-// A flag wins over the environment (SARA_…), and that over the YAML file. Errors go to standard error and say what to do. An error
-// about a setting names it, its origin, the problem and the fix, and all wrong settings are reported at once. The exit status is 1
-// for them, and 2 for a command line that cannot be parsed. No output, log or error has a secret, except for key create, which
-// prints the new key once.
+// A flag wins over the environment (SARA_…), and that over the YAML file. Errors go to standard error and name the fix. An
+// error about a setting names it, its origin, the problem and the fix, and all wrong settings are reported at once. The exit
+// status is 1 for them, and 2 for a command line that cannot be parsed. No output, log or error has a secret, except for key
+// create, which prints the new key once.
 //
 // Serve sends OpenTelemetry traces by OTLP over HTTP if OTEL_TRACES_EXPORTER is otlp or OTEL_EXPORTER_OTLP_ENDPOINT is set;
 // otherwise tracing is off and costs nothing. The standard variables configure it, from the environment only. Wrong values are

@@ -20,8 +20,8 @@ const (
 	simulator = "proxy/upstream/gscsim"
 )
 
-// mayImport lists, for each package of this module, the packages of this module that it may import. A name that ends in
-// /... stands for a tree: as a key for every package in it, in a list for whatever is in it.
+// mayImport lists, for each package of this module, the packages of this module that it may import. A name that ends in /...
+// means a tree: as a key, each package in it; in a list, any package in it.
 var mayImport = map[string][]string{
 	"translate":               {},
 	"proxy/lru":               {},
@@ -45,10 +45,10 @@ var mayImport = map[string][]string{
 	"cmd/sara/...":            {"policy/...", "translate", "archive/...", "proxy/...", "cmd/sara/..."},
 }
 
-// testsMayImport lists what the tests of any package may import besides: sara's binary, and servers to test against.
+// testsMayImport lists what the tests of any package may import in addition: sara's binary, and servers to test against.
 var testsMayImport = []string{"cmd/sara/saratest", "policy/redistest", "archive/bucket/s3test", "archive/sqlstore/pgtest", simulator}
 
-// testOnly lists what the tests of one package may import besides, to play the parts around it.
+// testOnly lists what the tests of one package may import in addition, to set up its surroundings.
 var testOnly = map[string][]string{
 	"proxy":                {"archive/bucket"}, // the storage of the archive
 	"proxy/cache":          {"policy"},         // the budget that fills are charged to
@@ -74,7 +74,7 @@ func row(folder string) (pattern string, allowed []string, ok bool) {
 	return "", nil, false
 }
 
-// sourceFile is what the rules need to know of a Go file.
+// sourceFile is the part of a Go file that the rules are about.
 type sourceFile struct {
 	path    string
 	isTest  bool
@@ -191,7 +191,7 @@ func TestEveryPackageHasOneDocComment(t *testing.T) {
 	}
 }
 
-func TestTopLevelIsTheDesigns(t *testing.T) {
+func TestTopLevelHasOnlyKnownFolders(t *testing.T) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestTopLevelIsTheDesigns(t *testing.T) {
 	for _, entry := range entries {
 		switch name := entry.Name(); name {
 		case "proxy", "policy", "translate", "archive", "cmd", "bench", "deploy", "go.mod", "go.sum", "README.md", "LICENSE":
-		case "sara", "sara-data": // what building and running here leaves; not in version control
+		case "sara", "sara-data": // left by builds and runs; not in version control
 		default:
 			if !strings.HasPrefix(name, ".") {
 				t.Errorf("%s does not belong at the top of the repository", name)

@@ -30,7 +30,7 @@ func testInspectServed(t *testing.T, binary string) {
 	w.wantServed(of(w.shop), w.shop, 3)
 	w.wantServed(of(w.blog), w.blog, 1)
 
-	// Nothing is known of the one that may not be inspected, and it serves its figures.
+	// The property that may not be inspected has no coverage, but still serves figures.
 	guest := of(w.guest)
 	if s := guest.summary(""); s.Data.Status != "pending_inspection" || value(s.Data.URLCount) != len(w.labels(w.guest)) ||
 		s.Data.Totals.Indexed != nil || s.Data.Totals.NotIndexed != nil || s.Data.LastRefreshedAt != nil {
@@ -97,7 +97,7 @@ func testInspectKilled(t *testing.T, binary string) {
 		p := start(t, binary, c.env, "inspect")
 		started <- p
 		if _, err := p.wait(); err == nil {
-			t.Errorf("it had ended before step %d", after)
+			t.Errorf("it ended before step %d", after)
 		}
 		k := kill{c.results(store, id), len(w.inspectedURLs())}
 		t.Logf("killed at step %d: %d URLs have a result after %d inspections", after, len(k.results), k.calls)
@@ -176,7 +176,7 @@ func testServeStopsInspecting(t *testing.T, binary string) {
 	}
 	for _, lease := range []string{"inspect", "inspect/" + id} {
 		if got, err := store.AcquireLease(t.Context(), lease, "the next", time.Nanosecond); err != nil || !got {
-			t.Errorf("the lease %q is not given back (%v)", lease, err)
+			t.Errorf("the lease %q is not released (%v)", lease, err)
 		}
 	}
 	if list := c.array(inspectMembers, "inspect"); len(list) != 1 || list[0]["complete"] != true {
@@ -194,7 +194,7 @@ func (c *cli) expire(store *sqlstore.Store, id string) {
 		err = store.ReleaseLease(c.t.Context(), name+id, holder)
 	}
 	if err != nil || !got {
-		c.t.Fatalf("the lease is not to be had: %v", err)
+		c.t.Fatalf("the lease cannot be acquired: %v", err)
 	}
 }
 
@@ -258,7 +258,7 @@ func agreed(t *testing.T, s *sqlstore.IndexSummary) int {
 func testServeInspects(t *testing.T, binary string) {
 	w := newInspectWorld(t, 24)
 	const strange = "Set aside for a while"
-	w.say("Submitted and indexed", strange)
+	w.rename("Submitted and indexed", strange)
 	c := newInspectCLI(t, w, w.shop)
 	store := c.later()
 	id := c.propertyID(store, "shop")
@@ -266,7 +266,7 @@ func testServeInspects(t *testing.T, binary string) {
 	off, base, _ := serving(t, binary, c.env)
 	api := coverageAPI{t, base + "/v1/properties/shop", key}
 	if s := api.summary(""); s.Data.Status != "pending_discovery" || s.Data.URLCount != nil || w.Calls().Sitemaps != 0 {
-		t.Errorf("before anybody inspects: %+v, %+v", s, w.Calls())
+		t.Errorf("before any inspection: %+v, %+v", s, w.Calls())
 	}
 
 	on := append(slices.Clone(c.env), "SARA_INSPECT=on")

@@ -78,7 +78,7 @@ func TestInspect(t *testing.T) {
 		}
 	}
 
-	// Once a day is enough.
+	// A second run of the day inspects nothing.
 	table := columns(c.ok("inspect"))
 	if len(table) != 3 || strings.Join(table[0], " ") != "GSC PROPERTY URLS CAPPED INSPECTED LEFT COMPLETE ID NOTE" ||
 		!slices.ContainsFunc(table, func(row []string) bool {
@@ -128,7 +128,7 @@ func TestInspectWaitsForLeaseOfDeadProcess(t *testing.T) {
 	store := c.open(time.Now)
 	lease := "inspect/" + c.propertyID(store, "blog")
 	if got, err := store.AcquireLease(t.Context(), lease, "a process that died", 500*time.Millisecond); err != nil || !got {
-		t.Fatalf("the lease is not to be had: %v", err)
+		t.Fatalf("the lease cannot be acquired: %v", err)
 	}
 	list := c.array(inspectMembers, "inspect")
 	if len(list) != 1 || list[0]["complete"] != true || list[0]["inspected"] != float64(len(w.labels(w.blog))) {
@@ -200,7 +200,7 @@ func TestInspectExplainsMissingPermission(t *testing.T) {
 	if wasted := int(w.Calls().Inspections) - len(w.labels(w.blog)); wasted < 1 || wasted > 5 {
 		t.Errorf("%d inspections were refused", wasted)
 	}
-	// It can be read all the same, and nothing is wrong with what it is read through.
+	// The property can still be read, and its connection is healthy.
 	for _, p := range c.array(propertyMembers, "property", "list") {
 		if p["healthy"] != true || p["note"] != "" {
 			t.Errorf("property %v is not healthy: %v", p["slug"], p["note"])
@@ -231,7 +231,7 @@ func TestInspectKeepsQuotaOfTheDay(t *testing.T) {
 	run := func(t *testing.T, w *inspectWorld, c *cli) {
 		t.Helper()
 		urls := float64(len(w.labels(w.shop)))
-		for _, inspected := range []float64{left, 0} { // and again, which is what a restart does
+		for _, inspected := range []float64{left, 0} { // the second run is that of a restart
 			list := c.array(inspectMembers, "inspect")
 			if len(list) != 1 {
 				t.Fatalf("inspected %v", list)
@@ -258,7 +258,7 @@ func TestInspectKeepsQuotaOfTheDay(t *testing.T) {
 		w := newInspectWorld(t, 24)
 		c := newInspectCLI(t, w, w.shop)
 		c.env = append(c.env, "SARA_REDIS_URL="+server.URL())
-		// They count the same day; this test does not wait for the quota of the minute.
+		// Both count the same day; this test does not wait for the quota of the minute.
 		const perMinute = 1_000_000
 		counts := policy.NewInspections(server.Client(), policy.InspectionLimits{PerMinute: perMinute})
 		use(t, func() (bool, error) {

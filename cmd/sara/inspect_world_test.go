@@ -30,7 +30,7 @@ type inspectWorld struct {
 	inspected []string   // URLs, in the order of the calls
 	left      int        // inspections and fetched sitemaps until then
 	after     func()     // nil: no step to wait for
-	renamed   [2]string  // a coverage label, and what is said in its place
+	renamed   [2]string  // a coverage label, and its replacement
 }
 
 func newInspectWorld(t *testing.T, pages int) *inspectWorld {
@@ -41,7 +41,7 @@ func newInspectWorld(t *testing.T, pages int) *inspectWorld {
 		t.Fatal(err)
 	}
 	if calendar.Day(w.now) != calendar.Day(w.now.Add(hurry)) {
-		t.Skip("it is about to be another day, on which everything is inspected once more")
+		t.Skip("the day ends soon, and on the next one everything is inspected again")
 	}
 	server := httptest.NewUnstartedServer(nil)
 	t.Cleanup(server.Close)
@@ -70,8 +70,8 @@ func (w *inspectWorld) inSteps(n int, f func()) {
 	w.left, w.after = n, f
 }
 
-// say replaces a coverage label of Search Console.
-func (w *inspectWorld) say(label, word string) {
+// rename replaces a coverage label of Search Console.
+func (w *inspectWorld) rename(label, word string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.renamed = [2]string{label, word}

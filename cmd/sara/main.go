@@ -30,7 +30,7 @@ func main() {
 	// The first signal ends ctx and removes the handler, so that a second one kills the process.
 	context.AfterFunc(ctx, stop)
 	raiseGOMAXPROCS(os.Getenv("GOMAXPROCS"))
-	redis.SetLogger(discard{}) // our own log has one line for an outage, the library would print one for every connection
+	redis.SetLogger(discard{}) // sara logs one line per outage; the library would print one per connection
 	os.Exit(run(ctx, os.Args[0], os.Args[1:], os.Stdout, os.Stderr, os.Environ()))
 }
 

@@ -15,7 +15,7 @@ import (
 	"sara/policy/redistest"
 )
 
-// TestPreflightReportsRefusalAndFix covers what the database, Redis and the archive refuse: serve --check and serve both name
+// TestPreflightReportsRefusalAndFix covers refusals by the database, Redis and the archive: serve --check and serve both name
 // the setting and the fix.
 func TestPreflightReportsRefusalAndFix(t *testing.T) {
 	if testing.Short() {
@@ -41,7 +41,7 @@ func TestPreflightReportsRefusalAndFix(t *testing.T) {
 		{"Redis wants a password", "SARA_REDIS_URL", "redis://" + address, "does not answer: NOAUTH", "it requires a password: write redis://USER:PASSWORD@HOST:PORT"},
 		{"Redis wants another password", "SARA_REDIS_URL", "redis://:hunter2@" + address, "does not answer: WRONGPASS", "it rejects this user or password"},
 		{"no such database", "SARA_DATABASE_URL", other.String(), `database "nowhere" does not exist`, "create the database with CREATE DATABASE, or name another"},
-		{"nobody listens", "SARA_DATABASE_URL", "postgres://ann:hunter2@127.0.0.1:1/sara", "connection refused", "check that PostgreSQL runs"},
+		{"no server listens", "SARA_DATABASE_URL", "postgres://ann:hunter2@127.0.0.1:1/sara", "connection refused", "check that PostgreSQL runs"},
 		{"not a database", "SARA_DATABASE_URL", "sqlite:" + odd, "file is not a database", "it is a file of another kind"},
 		{"no such bucket", "SARA_ARCHIVE_URL", "s3://nowhere?region=here&endpoint=" + bucket, "NoSuchBucket said the store", "create the bucket, or name another: s3://BUCKET/PREFIX"},
 		{"a bucket of others", "SARA_ARCHIVE_URL", "s3://others?region=here&endpoint=" + bucket, "AccessDenied said the store", "let these credentials read, write, list and delete"},
@@ -92,7 +92,7 @@ func TestPreflightStartsWithoutUnavailableServers(t *testing.T) {
 	}
 	for _, want := range []string{"SARA_REDIS_URL: redis://127.0.0.1:1 does not answer: ", "SARA_ARCHIVE_URL: s3://away"} {
 		if strings.Count(said.String(), want) != 1 {
-			t.Errorf("the log does not say %q once:\n%s", want, said.String())
+			t.Errorf("the log does not have %q once:\n%s", want, said.String())
 		}
 	}
 }

@@ -32,12 +32,12 @@ func TestProcess(t *testing.T) {
 	t.Run("a second signal ends it at once", func(t *testing.T) { testSecondSignal(t, binary) })
 	t.Run("a trace arrives", func(t *testing.T) { testTraceArrives(t, binary, people) })
 	t.Run("replicas share their budgets", func(t *testing.T) { testReplicas(t, binary) })
-	t.Run("a restart keeps the day", func(t *testing.T) { testRestartKeepsTheDay(t, binary) })
-	t.Run("a killed collector goes on", func(t *testing.T) { testCollectKilled(t, binary) })
+	t.Run("a restart keeps the counts of the day", func(t *testing.T) { testRestartKeepsTheDay(t, binary) })
+	t.Run("a killed collector resumes", func(t *testing.T) { testCollectKilled(t, binary) })
 	t.Run("serve collects", func(t *testing.T) { testServeCollects(t, binary) })
-	t.Run("what was inspected is served", func(t *testing.T) { testInspectServed(t, binary) })
-	t.Run("a killed inspector goes on", func(t *testing.T) { testInspectKilled(t, binary) })
-	t.Run("serve stops in the midst of inspecting", func(t *testing.T) { testServeStopsInspecting(t, binary) })
+	t.Run("inspection results are served", func(t *testing.T) { testInspectServed(t, binary) })
+	t.Run("a killed inspector resumes", func(t *testing.T) { testInspectKilled(t, binary) })
+	t.Run("serve stops during an inspection", func(t *testing.T) { testServeStopsInspecting(t, binary) })
 	t.Run("serve inspects", func(t *testing.T) { testServeInspects(t, binary) })
 	t.Run("demo", func(t *testing.T) { testDemo(t, binary) })
 	t.Run("demo for people", func(t *testing.T) { testDemoTable(t, binary) })
@@ -172,11 +172,11 @@ func serving(t *testing.T, binary string, env []string, args ...string) (p *proc
 	p = start(t, binary, env, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, args...)...)
 	base, ok := strings.CutPrefix(p.line(), "listening on ")
 	if !ok {
-		t.Fatalf("serve does not say where it listens: %q", base)
+		t.Fatalf("serve does not print its address: %q", base)
 	}
 	admin, ok = strings.CutPrefix(p.line(), "admin listening on ")
 	if !ok {
-		t.Fatalf("serve does not say where its admin endpoints are: %q", admin)
+		t.Fatalf("serve does not print the address of its admin endpoints: %q", admin)
 	}
 	return p, base, admin
 }
@@ -214,7 +214,7 @@ func wantStatus(t *testing.T, want int, address, key string) answer {
 	return a
 }
 
-// until polls until the status is as wanted.
+// until polls until the status is the wanted one.
 func until(t *testing.T, want int, address string) {
 	t.Helper()
 	for deadline := time.Now().Add(hurry); time.Now().Before(deadline); {
@@ -222,7 +222,7 @@ func until(t *testing.T, want int, address string) {
 			return
 		}
 	}
-	t.Fatalf("GET %s does not come to answer %d", address, want)
+	t.Fatalf("GET %s never answers %d", address, want)
 }
 
 func testServe(t *testing.T, binary string, people *demo.Users, simulator *gscsim.Server) {
@@ -238,7 +238,7 @@ func testServe(t *testing.T, binary string, people *demo.Users, simulator *gscsi
 		t.Errorf("metrics:\n%.500s", metrics.body)
 	}
 
-	// What the commands change is in force in the running server.
+	// Changes by commands take effect in the running server.
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("workspace", "add", "Acme", "Web")
 	c.ok("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
@@ -246,7 +246,7 @@ func testServe(t *testing.T, binary string, people *demo.Users, simulator *gscsi
 	key, _ := c.object(keyMembers+" key", "key", "create", "ann@example.com", "--name", "test")["key"].(string)
 	wantStatus(t, 200, base+"/v1/me", key)
 
-	// A slow request that is under way when the signal comes is finished.
+	// A slow request that is in flight at the signal is finished.
 	if err := simulator.SetFaults(gscsim.Faults{LatencyMS: 700}); err != nil {
 		t.Fatal(err)
 	}
@@ -254,11 +254,11 @@ func testServe(t *testing.T, binary string, people *demo.Users, simulator *gscsi
 	slow := make(chan answer, 1)
 	go func() { slow <- get(base+"/v1/properties/shop/queries", key) }()
 	for deadline := time.Now().Add(hurry); simulator.Calls().SearchAnalytics == before && time.Now().Before(deadline); {
-		wantStatus(t, 200, admin+"/livez", "") // until the slow one has come as far as Search Console
+		wantStatus(t, 200, admin+"/livez", "") // until the slow request has reached Search Console
 	}
 	p.stopped()
 	if a := <-slow; a.err != nil || a.status != 200 {
-		t.Errorf("the request under way was cut off: %d %v\n%.300s", a.status, a.err, a.body)
+		t.Errorf("the request in flight was cut off: %d %v\n%.300s", a.status, a.err, a.body)
 	}
 	if err := simulator.SetFaults(gscsim.Faults{}); err != nil {
 		t.Fatal(err)
@@ -266,11 +266,11 @@ func testServe(t *testing.T, binary string, people *demo.Users, simulator *gscsi
 	c.said.WriteString(p.stderr.String())
 	for _, want := range []string{"msg=starting", "settings.database_url=sqlite:", "settings.secret_key=set", "msg=stopped"} {
 		if !strings.Contains(p.stderr.String(), want) {
-			t.Errorf("the log does not say %s:\n%s", want, p.stderr)
+			t.Errorf("the log lacks %s:\n%s", want, p.stderr)
 		}
 	}
 	if log := p.stderr.String(); strings.Index(log, "operation=listQueries") > strings.Index(log, "msg=stopped") {
-		t.Errorf("the server counts as stopped before the last request is answered:\n%s", log)
+		t.Errorf("the log reports the stop before the last request is answered:\n%s", log)
 	}
 	if strings.Contains(p.stderr.String(), key) {
 		t.Error("the key is in the log")

@@ -29,7 +29,7 @@ var (
 // redraw is the interval between two drawings of a bar.
 const redraw = 100 * time.Millisecond
 
-// newProgress returns the progress of a job for people: a bar on a terminal, lines anywhere else. The caller calls end when the
+// newProgress returns the progress of a job for people: a bar on a terminal, otherwise lines. The caller calls end when the
 // run is over.
 func newProgress(w io.Writer, words jobWords) (p schedule.Progress, end func()) {
 	lines := &progressLines{words: words, w: w}
@@ -40,7 +40,7 @@ func newProgress(w io.Writer, words jobWords) (p schedule.Progress, end func()) 
 	return lines, func() {}
 }
 
-// progressLines prints a line for each event but single steps.
+// progressLines prints a line for each event except single steps.
 type progressLines struct {
 	words jobWords
 	mu    sync.Mutex
@@ -95,7 +95,7 @@ type progressBar struct {
 var _ schedule.Progress = (*progressBar)(nil)
 
 func newBar(lines *progressLines, redraw time.Duration) *progressBar {
-	// One step more than there are keeps the bar from finishing before the last property has started.
+	// One extra step keeps the bar from finishing before the last property has started.
 	bar := progressbar.NewOptions(1, progressbar.OptionSetWriter(lines.w), progressbar.OptionFullWidth(), progressbar.OptionShowCount(),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionSetItsString(lines.words.steps), progressbar.OptionThrottle(redraw))
 	return &progressBar{lines: lines, bar: bar, left: make(map[string]int)}

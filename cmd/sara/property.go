@@ -147,7 +147,7 @@ func (c *propertyList) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
-// propertyFlags are those of commands that change one property.
+// propertyFlags are the flags of commands that change one property.
 type propertyFlags struct {
 	storeFlags
 	console.Output

@@ -123,7 +123,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	return c.listenAndServe(ctx, con, budgets.Invalidations, history, config, effective)
 }
 
-// listenAndServe adds to the configuration what only the listeners know.
+// listenAndServe completes the configuration with the addresses of the listeners.
 func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console, invalidations service.Invalidations, history *archive.History, config proxy.Config, effective [][]string) error {
 	public, admin, err := c.openListeners()
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 	})
 }
 
-// openListeners opens both listeners, or reports what is wrong with each.
+// openListeners opens both listeners, or reports the problems of both.
 func (c *serveCommand) openListeners() (public, admin net.Listener, err error) {
 	public, err = service.Listen("SARA_LISTEN", c.Listen.String())
 	admin, adminErr := service.Listen("SARA_ADMIN_LISTEN", c.AdminListen.String())
@@ -166,8 +166,8 @@ func (c *serveCommand) openListeners() (public, admin net.Listener, err error) {
 	return public, admin, nil
 }
 
-// preflight reports what Redis and the archive refuse, which waiting does not fix. One that does not answer is logged: the
-// server starts without it, and uses it as soon as it answers.
+// preflight returns an error if Redis or the archive refuses, because waiting does not fix that. If one does not answer, that
+// is logged: the server starts without it, and uses it as soon as it answers.
 func (c *serveCommand) preflight(ctx context.Context, log *slog.Logger) error {
 	errs := []error{backend.CheckRedis(ctx, c.RedisURL)}
 	if c.Collect.On {
@@ -192,8 +192,8 @@ func checkStored(ctx context.Context, store *sqlstore.Store, plans policy.Plans,
 	return warnOfPlans(ctx, store, plans, log)
 }
 
-// checkCredentials reports a secret key that opens none of the stored credentials: it is the wrong key. If it opens some, the
-// other connections are logged, and their properties are not served.
+// checkCredentials returns an error if the secret key decrypts no stored credentials: it is the wrong key. If it decrypts
+// some, the other connections are logged, and their properties are not served.
 func checkCredentials(ctx context.Context, store *sqlstore.Store, log *slog.Logger) error {
 	connections, err := store.Connections(ctx)
 	if err != nil {

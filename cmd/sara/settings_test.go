@@ -171,14 +171,14 @@ func TestCheckOfGoodSettings(t *testing.T) {
 	for _, want := range []string{"Configuration OK.", "SARA_SECRET_KEY set", "SARA_TRUSTED_PROXY_HEADER X-Real-IP", "SARA_INSPECT on",
 		"SARA_SITEMAP_ALLOW_LOOPBACK false"} {
 		if !strings.Contains(strings.Join(strings.Fields(report), " "), want) {
-			t.Errorf("the report does not say %q:\n%s", want, report)
+			t.Errorf("the report lacks %q:\n%s", want, report)
 		}
 	}
 	if strings.Contains(report, secretKeyText) {
 		t.Error("the report shows the secret key")
 	}
 	if made, err := filepath.Glob(c.path("*")); err != nil || len(made) > 0 {
-		t.Errorf("a check makes no files, but made %v (%v)", made, err)
+		t.Errorf("the check creates %v (%v)", made, err)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestCheckDecryptsStoredCredentials(t *testing.T) {
 	c.ok("connection", "add", "Web", "--name", "mine", "--no-verify", "--credentials", c.path(demo.PortfolioConnection+".json"))
 	c.ok("serve", "--check")
 	const another = "YW5vdGhlci1rZXktb2YtdGhpcnR5LXR3by1ieXRlcyE="
-	for _, check := range [][]string{{"serve", "--check"}, {"serve"}} { // serving stops at once: it would answer for nothing
+	for _, check := range [][]string{{"serve", "--check"}, {"serve"}} { // serve does not start either
 		c.fails(exitError, append(check, "--secret-key", another, "--log-level", "error"), `SARA_SECRET_KEY (--secret-key): connection "mine": `, "does not decrypt")
 	}
 	c.env = append(c.env, "SARA_SECRET_KEY=")
@@ -278,6 +278,6 @@ func TestWarnsOfReplicasWithoutRedis(t *testing.T) {
 	}
 	budgets.Close()
 	if !strings.Contains(said.String(), note) {
-		t.Errorf("at the start the log says:\n%s", said.String())
+		t.Errorf("the log at the start:\n%s", said.String())
 	}
 }

@@ -17,7 +17,7 @@ type statusCommand struct {
 	Replica []string `sep:"none" placeholder:"URL" help:"Admin endpoints of a replica, such as http://10.0.0.7:9090; may be repeated. Every address of a name is queried. Default: the address of --admin-listen on this machine."`
 }
 
-// errAttention ends a status with exit status 1.
+// errAttention makes the command exit with status 1.
 var errAttention = errors.New("something needs attention")
 
 func (c *statusCommand) Run(ctx context.Context, con *console.Console) error {

@@ -30,7 +30,7 @@ func scrape(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return shown
 }
 
-// wantMetrics wants all of the metrics to be shown, and no other without a label.
+// wantMetrics checks that all of the metrics are exported, and no other without a label.
 func wantMetrics(t *testing.T, when string, registry *prometheus.Registry, want map[string]float64) {
 	t.Helper()
 	if got := scrape(t, registry); !maps.Equal(got, want) {
@@ -38,7 +38,7 @@ func wantMetrics(t *testing.T, when string, registry *prometheus.Registry, want 
 	}
 }
 
-func TestMetricsOfTheStatus(t *testing.T) {
+func TestStatusMetrics(t *testing.T) {
 	c := newCLI(t)
 	store := c.seedStatus(map[int]int{3: 1, 7: 4, 9: 30, 11: -1})
 	account, err := store.Account(t.Context(), "Acme")
@@ -99,7 +99,7 @@ func TestMetricsOfTheStatus(t *testing.T) {
 	}
 }
 
-func TestMetricsOfTheStatusCountWhereRedisDoes(t *testing.T) {
+func TestStatusMetricsReadCountsFromRedis(t *testing.T) {
 	c := newCLI(t)
 	store := c.seedStatus(nil)
 	account, err := store.Account(t.Context(), "Acme")

@@ -25,7 +25,7 @@ import (
 	"sara/translate"
 )
 
-// fakeReplica is an admin endpoint that tells a status.
+// fakeReplica is an admin endpoint that answers with a status.
 func fakeReplica(t *testing.T, code int, status proxy.Status) (base string) {
 	t.Helper()
 	status.Version, status.StartedAt = "v1.2.3", time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -54,7 +54,7 @@ func TestHealth(t *testing.T) {
 		c.env = []string{"SARA_ADMIN_LISTEN=" + address} // and nothing else
 		c.ok("health")
 	}
-	c.fails(exitError, []string{"health", "--url", fakeReplica(t, 503, proxy.Status{State: proxy.StateDraining, Reason: "told so"})}, "is draining: told so")
+	c.fails(exitError, []string{"health", "--url", fakeReplica(t, 503, proxy.Status{State: proxy.StateDraining, Reason: "SIGTERM"})}, "is draining: SIGTERM")
 	c.fails(exitError, []string{"health", "--url", "http://127.0.0.1:1"}, "http://127.0.0.1:1 does not answer: ", "connection refused")
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
@@ -142,7 +142,7 @@ func TestStatusWhenAllIsWell(t *testing.T) {
 	}
 }
 
-func TestStatusSaysWhatNeedsAttention(t *testing.T) {
+func TestStatusListsWhatNeedsAttention(t *testing.T) {
 	c := newCLI(t)
 	store := c.seedStatus(map[int]int{7: 4, 9: 30})
 	account, err := store.Account(t.Context(), "Acme")
@@ -170,7 +170,7 @@ func TestStatusSaysWhatNeedsAttention(t *testing.T) {
 	for _, want := range []string{degraded + " is degraded: Redis is away", "http://127.0.0.1:1 is unreachable: ", "nowhere.invalid:9090 is unreachable: ",
 		"1 of 1 connections fail", "the archive of 2 of 23 properties is 2 days or more behind"} {
 		if !strings.Contains(said, want) {
-			t.Errorf("it does not say %q:\n%s", want, said)
+			t.Errorf("the output lacks %q:\n%s", want, said)
 		}
 	}
 	worst := r.Archive.Properties[0]
@@ -192,7 +192,7 @@ func TestStatusSaysWhatNeedsAttention(t *testing.T) {
 	}
 }
 
-func TestStatusTellsOfAnHourThatIsNearlyUsedUp(t *testing.T) {
+func TestStatusListsHourThatIsNearlyUsedUp(t *testing.T) {
 	c := newCLI(t)
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("account", "add", "Idle", "--plan", "pro")
@@ -223,7 +223,7 @@ func TestStatusTellsOfAnHourThatIsNearlyUsedUp(t *testing.T) {
 	}
 }
 
-func TestStatusSeesTheSharedCountsAndSpendsNothing(t *testing.T) {
+func TestStatusReadsSharedCountsWithoutCharging(t *testing.T) {
 	c := newCLI(t)
 	store := c.seedStatus(nil)
 	account, err := store.Account(t.Context(), "Acme")
@@ -265,7 +265,7 @@ func TestStatusSeesTheSharedCountsAndSpendsNothing(t *testing.T) {
 	}
 }
 
-func TestStatusMakesNothing(t *testing.T) {
+func TestStatusCreatesNoFiles(t *testing.T) {
 	c := newCLI(t)
 	code, r := c.status("--replica", "http://127.0.0.1:1")
 	if code != exitError || r.Database.Reachable || !strings.Contains(console.Cell(r.Database.Problem), "there is no file") {
@@ -277,7 +277,7 @@ func TestStatusMakesNothing(t *testing.T) {
 		}
 	}
 	if made, err := filepath.Glob(c.path("*")); err != nil || len(made) > 0 {
-		t.Errorf("a status creates %v (%v)", made, err)
+		t.Errorf("status creates %v (%v)", made, err)
 	}
 	c.fails(exitError, []string{"status", "--plans-file", "/nowhere", "--admin-listen", "x"}, "SARA_PLANS_FILE (--plans-file): ", "SARA_ADMIN_LISTEN (--admin-listen): ")
 }

@@ -11,7 +11,7 @@ import (
 	"sara/translate"
 )
 
-// storeFlags are those of every command that opens the database.
+// storeFlags are the flags of every command that opens the database.
 type storeFlags struct {
 	settings.File
 	settings.Store
@@ -22,11 +22,11 @@ func (f storeFlags) use(ctx context.Context, do func(*sqlstore.Store) error) err
 	return backend.WithDatabase(ctx, f.Store, do)
 }
 
-// verifyFlags are those of commands that ask Search Console before they store something.
+// verifyFlags are the flags of commands that verify with Search Console before they store something.
 type verifyFlags struct {
 	storeFlags
 	settings.Upstream
-	NoVerify bool `help:"Do not ask Search Console first."`
+	NoVerify bool `help:"Do not verify with Search Console first."`
 }
 
 // use runs do with an Admin, which verifies with Search Console unless --no-verify is given.

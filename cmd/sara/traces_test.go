@@ -86,7 +86,7 @@ func testTraceArrives(t *testing.T, binary string, people *demo.Users) {
 	if err := json.Unmarshal([]byte(wantStatus(t, 200, base+"/v1/properties/shop/queries", key).body), &answered); err != nil {
 		t.Fatal(err)
 	}
-	p.stopped() // by when everything has been sent
+	p.stopped() // the shutdown flushes all spans
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	id := answered.Meta.RequestID
@@ -107,11 +107,11 @@ func testTraceArrives(t *testing.T, binary string, people *demo.Users) {
 	if got := valueOf(r.self, "service.name") + " " + valueOf(r.self, "deployment.environment.name"); got != "sara test" || r.header.Get("Api-Key") != secret {
 		t.Errorf("the spans come from %v with %v", r.self, r.header)
 	}
-	told := false
+	logged := false
 	for line := range strings.Lines(p.stderr.String()) {
-		told = told || strings.Contains(line, id) && strings.Contains(line, `"trace_id":"`+hex.EncodeToString(request.TraceId)+`"`)
+		logged = logged || strings.Contains(line, id) && strings.Contains(line, `"trace_id":"`+hex.EncodeToString(request.TraceId)+`"`)
 	}
-	if !told || strings.Contains(p.stderr.String(), secret) {
-		t.Errorf("no line has the request's id and its trace's, or the header is told:\n%s", p.stderr)
+	if !logged || strings.Contains(p.stderr.String(), secret) {
+		t.Errorf("no line has the ids of the request and its trace, or a line has the header:\n%s", p.stderr)
 	}
 }

@@ -47,7 +47,7 @@ func TestAgainstSearchConsole(t *testing.T) {
 			c.keptSecrets(people)
 		})
 	}
-	t.Run("Search Console out of order", func(t *testing.T) { testOutage(t, newCLI(t).against(people), simulator) })
+	t.Run("Search Console is down", func(t *testing.T) { testOutage(t, newCLI(t).against(people), simulator) })
 }
 
 // keptSecrets checks that no secret was printed or stored in plain text.
@@ -142,7 +142,7 @@ func testBadCredentials(t *testing.T, c *cli) {
 	c.fails(exitError, add(c.write("half.json", `{"type":"authorized_user","client_id":"x","client_secret":"hunter2"}`), "--no-verify"), "refresh_token")
 	c.fails(exitError, add(c.path(demo.ShopConnection+".json"), "--secret-key", "c2hvcnQ="), "SARA_SECRET_KEY", "it has 5 bytes, not 32")
 	c.env = slices.DeleteFunc(c.env, func(v string) bool { return strings.HasPrefix(v, "SARA_SECRET_KEY") })
-	c.env = append(c.env, "SARA_OAUTH_TOKEN_URL=http://127.0.0.1:1/token") // which is not asked in vain
+	c.env = append(c.env, "SARA_OAUTH_TOKEN_URL=http://127.0.0.1:1/token") // no call reaches it
 	c.fails(exitError, add(c.path(demo.PortfolioConnection+".json")), "SARA_SECRET_KEY", "not to a new one")
 	if strings.Contains(c.said.String(), "hunter2") {
 		t.Error("a file that is no credentials was quoted")
@@ -206,7 +206,7 @@ func testUnreachedProperties(t *testing.T, c *cli) {
 	c.fails(exitUsage, []string{"property", "add", "shop"}, "gsc_property")
 	added := c.object(propertyMembers, add("former", demo.SiteDisconnected, "--no-verify")...)
 	if added["permission_level"] != "" {
-		t.Errorf("nobody was asked for the permission of %v", added)
+		t.Errorf("the property was verified despite --no-verify: %v", added)
 	}
 }
 
@@ -222,7 +222,7 @@ func testImport(t *testing.T, c *cli) {
 		t.Errorf("first import: %v", results)
 	}
 	if !strings.Contains(c.lastErrs, "skipped "+demo.SiteUnverified) {
-		t.Errorf("what is skipped is told: %q", c.lastErrs)
+		t.Errorf("skipped sites are not reported: %q", c.lastErrs)
 	}
 	again := c.array(propertyMembers+" result", "property", "import", c.id(connection))
 	for i, p := range again {
