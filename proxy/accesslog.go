@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// AccessFormat is the format of the access log, which should be that of the log that it is written to.
+// AccessFormat is the format of the access log. It should match the log that shares its output.
 type AccessFormat uint8
 
 // The formats are those of slog's handlers.
@@ -32,8 +32,8 @@ const (
 	accessBound = 4 << 20
 )
 
-// An accessLog writes a line for each answered request. A line quotes nothing that the client wrote: an unknown path or a
-// filter may hold a key or search terms.
+// An accessLog writes a line for each answered request. A line quotes no text of the client: an unknown path or a filter may
+// hold a key or search terms.
 type accessLog struct {
 	out     io.Writer // nil: no lines are written
 	format  AccessFormat

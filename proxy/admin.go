@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Admin returns the handler of the admin listener: /livez, /readyz, /metrics and /debug/pprof/. It must not
-// be reachable from the internet: it asks for no key.
+// Admin returns the handler of the admin listener: /livez, /readyz, /metrics and /debug/pprof/. It must not be reachable from
+// the internet: it requires no key.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {

@@ -187,7 +187,7 @@ func (w *world) await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 		<-time.After(2 * time.Millisecond)
 	}
@@ -422,7 +422,7 @@ func TestSummary200WithoutBudget(t *testing.T) {
 
 // Five failed calls in a row open the circuit breaker: copies are served with the reason, filtered requests fail, and nothing is
 // charged. Ten seconds later, half-open, one call is tried.
-func TestSummary200WhileTheUpstreamIsLeftAlone(t *testing.T) {
+func TestSummary200WhileTheBreakerIsOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.get("pro", w.path("main", "/summary")).ok(t)

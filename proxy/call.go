@@ -28,7 +28,7 @@ type call struct {
 	client   string               // IP address
 	http     *fasthttp.RequestCtx // valid only until the handler returns
 	header   requestHeader        // likewise
-	memoized *admittedRequest     // nil: not in the memo, take every stage
+	memoized *admittedRequest     // nil: not in the memo, run every stage
 	span     trace.Span           // nil: tracing is off
 
 	deadline deadline
@@ -106,7 +106,7 @@ func recoverPanic(err *error) {
 	}
 }
 
-// respond sends a success. If it returns an error, nothing is sent that an error answer could not still replace.
+// respond sends a success. If it returns an error, nothing has been sent yet, so that an error can be sent instead.
 func (s *Server) respond(ctx context.Context, c *call) (err error) {
 	defer recoverPanic(&err)
 	r, err := s.answer(ctx, c)
@@ -156,7 +156,7 @@ func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err erro
 	return s.answerReport(ctx, c, &q)
 }
 
-// admit checks the key and charges the request budgets. An unknown path or method is answered 404 or 405 whatever the key,
+// admit checks the key and charges the request budgets. An unknown path or method is answered 404 or 405 with any key or none,
 // and charged to no budget; the key is looked up only for the account's rate limit headers.
 func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	if c.route.Open {
@@ -248,8 +248,8 @@ func isZero(weight []byte) bool {
 	return found && len(bytes.Trim(bytes.TrimSpace(number), "0.")) == 0
 }
 
-// credentials returns the value of the Authorization field, empty unless there is exactly one: of two it is unclear which
-// one is meant. The string shares the request's bytes.
+// credentials returns the value of the Authorization field, empty unless there is exactly one: two would be ambiguous. The
+// string shares the request's bytes.
 func (h *requestHeader) credentials() string {
 	if h.authorizations != 1 {
 		return ""

@@ -21,7 +21,7 @@ func (l listener) Accept() (net.Conn, error) {
 }
 
 // A connection is a client's connection. It caches the client's address for the requests on it, and makes deadlines cheap to
-// move: the HTTP library moves them three times a request, which is how it resists clients that read or write slowly (slowloris).
+// move: the HTTP library moves them three times a request, to resist clients that read or write slowly (slowloris).
 type connection struct {
 	net.Conn
 	address string // IP address of the client, or of the proxy in front
@@ -91,8 +91,8 @@ func (d *lazyDeadline) moveTo(t time.Time) error {
 	return d.set(t)
 }
 
-// extends reports whether a read or write that failed with err must be tried again, because its deadline has been moved
-// meanwhile. It sets the deadline that is wanted.
+// extends reports whether a read or write that failed with err must be retried, because its deadline was moved meanwhile. It
+// sets the wanted deadline.
 func (d *lazyDeadline) extends(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false

@@ -1,8 +1,8 @@
 // Package proxy is sara's edge: the HTTP server of the public API. Every answer, errors included, is in the API's envelope.
 //
-// # The way of a request
+// # The path of a request
 //
-// A test (doc_test.go) keeps the files and functions of this list right.
+// A test (doc_test.go) checks that the files and functions in this list exist.
 //
 //  1. A connection is accepted (connection.go, listener.Accept). Read and write deadlines bound slow clients (slowloris).
 //  2. The HTTP server (server.go, Server.newEdge) calls the middleware. The first reads the header fields that sara uses
@@ -44,7 +44,7 @@
 //
 // # Tracing
 //
-// Each request has an id, which is in its answer, in its access log line and in its span. Spans exist if Config.Traces is set
-// (trace.go); package spans makes their children. A fill has a span of its own, in the trace of the request that started it, and
-// the spans of the requests that wait for it link to it. Neither logs nor spans quote what a client wrote.
+// The id of a request is in its answer, its access log line and its span. Spans exist if Config.Traces is set (trace.go);
+// package spans makes their children. A fill has a span of its own, in the trace of the request that started it, and the spans
+// of the requests that wait for it link to it. Neither logs nor spans quote text of a client.
 package proxy

@@ -39,7 +39,7 @@ func declared(t *testing.T, path, name string) bool {
 }
 
 // The functions that the package documentation walks through exist in the files that it names.
-func TestWayOfARequestIsDocumentedRight(t *testing.T) {
+func TestPathOfARequestNamesExistingFunctions(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("doc.go")
 	if err != nil {

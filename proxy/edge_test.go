@@ -291,7 +291,7 @@ func TestConnections(t *testing.T) {
 		c.send(w.authorized("Connection: close\r\n"))
 		wantOK(t, c, 1)
 		if _, there := c.next(http.MethodGet); there {
-			t.Error("the connection goes on")
+			t.Error("the connection stays open")
 		}
 	})
 	w.run("an absolute target", func(t *testing.T) {

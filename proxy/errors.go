@@ -17,7 +17,7 @@ import (
 	"sara/translate"
 )
 
-// The codes that only the edge gives; the others are those of policy and translate (spec: Errors).
+// The codes of the edge; packages policy and translate define the others (spec: Errors).
 const (
 	codeMethodNotAllowed    = "METHOD_NOT_ALLOWED"
 	codeTooLarge            = "REQUEST_TOO_LARGE"
@@ -70,8 +70,7 @@ func asStoreError(err error) error {
 // storeRetry is the Retry-After of a store failure, whose end is unknown.
 const storeRetry = 5 * time.Second
 
-// apiErrorOf is the one table from errors to what the client sees. An error that it does not know is ours: the client sees
-// only the request id.
+// apiErrorOf is the one table from errors to client errors. An unknown error is internal: the client sees only the request id.
 func apiErrorOf(err error) *apiError {
 	var (
 		known   *apiError
@@ -174,7 +173,7 @@ func errorBody(e *apiError, requestID, docsURL string) []byte {
 	return body
 }
 
-// unknownPath and wrongMethod serve what the router finds no endpoint for.
+// unknownPath and wrongMethod serve requests for which the router finds no endpoint.
 func unknownPath(_ *Server, _ context.Context, c *call) (reply, error) {
 	return reply{}, &apiError{code: policy.CodeNotFound, status: fasthttp.StatusNotFound,
 		message: "there is nothing at this path; a property's own URL has to be percent-encoded as one path segment"}
@@ -185,7 +184,7 @@ func wrongMethod(_ *Server, _ context.Context, c *call) (reply, error) {
 		message: "the method " + string(c.http.Method()) + " is not allowed: every endpoint is GET"}
 }
 
-// sendMalformed answers what the HTTP library cannot parse as a request. The library calls it instead of the handler.
+// sendMalformed answers input that the HTTP library cannot parse as a request. The library calls it instead of the handler.
 func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	e := &apiError{code: translate.CodeValidation, status: fasthttp.StatusBadRequest, message: "this is not an HTTP request that can be read"}
 	var small *fasthttp.ErrSmallBuffer
@@ -204,8 +203,8 @@ func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	s.record(c, e)
 }
 
-// errorCodec shares the upstream's errors between the replicas whose requests wait for the same fill. What is wrong with one
-// request only, such as its budget, is not shared.
+// errorCodec shares the upstream's errors between the replicas whose requests wait for the same fill. An error that concerns
+// one request only, such as a spent budget, is not shared.
 type errorCodec struct{}
 
 var _ cache.ErrorCodec = errorCodec{}

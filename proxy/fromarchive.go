@@ -126,7 +126,7 @@ func (s *Server) nothingArchived(ctx context.Context, c *call, by translate.Dime
 	return c.unavailable(neverLiveRetry, fmt.Sprintf("nothing is stored of the days from %s to %s", r.Start, r.End), nil)
 }
 
-// addNotes adds the notes on where the rows come from and what they lack.
+// addNotes adds the notes on the source of the rows and their gaps.
 func (p *archivePart) addNotes(by translate.Dimension) {
 	if p.last != nil {
 		p.noteCoverage(by, "The days up to "+p.last.String()+" come from the archive")

@@ -16,7 +16,7 @@ import (
 )
 
 // fill queries the upstream for one fetch of a request. It runs on a context of its own and may outlive the request, so it
-// reads nothing of c that is reused after it.
+// must not read parts of c that are reused after the request.
 func (s *Server) fill(ctx context.Context, c *call, q translate.Query, calls *liveCallReservation) (rows *translate.Rows, err error) {
 	defer recoverPanic(&err)
 	rows, err = s.config.Upstream.Query(ctx, targetOf(c.property), q, calls.Take)
@@ -43,7 +43,7 @@ type liveCallReservation struct {
 	reserved int        // calls that are charged and not yet made
 }
 
-// Take charges for a call that is about to be made. The first call charges for all that are expected: a request that needs two
+// Take charges for a call that is about to be made. The first call charges for all expected ones: a request that needs two
 // calls must not spend one on half an answer.
 func (r *liveCallReservation) Take(ctx context.Context) error {
 	ctx, span := spans.Start(ctx, "charge")
@@ -71,10 +71,10 @@ func (r *liveCallReservation) Release(ctx context.Context) {
 	}
 }
 
-// What Retry-After says about failures of the upstream.
+// The Retry-After of failures of the upstream.
 const (
 	outageRetry     = 15 * time.Second // the upstream is down or slow
-	connectionRetry = time.Minute      // the account has to be connected again
+	connectionRetry = time.Minute      // the account must be connected again
 	neverLiveRetry  = 24 * time.Hour   // the upstream does not have these days any more
 )
 
@@ -119,7 +119,7 @@ func upstreamFailure(err error) *upstream.Error {
 	return failure
 }
 
-// reasonOf says in the answer why there are no live figures.
+// reasonOf returns the text in the answer that explains why there are no live figures.
 func reasonOf(failure *upstream.Error) string {
 	switch failure.Kind {
 	case upstream.Quota:

@@ -118,7 +118,7 @@ func (s *Server) serveIndexedURLs(ctx context.Context, c *call) (reply, error) {
 	return envelope(rows[urlRow]{convertAll(page.Rows, rowOfURL)}, meta), nil
 }
 
-// collectionStatus returns the state of a collection of which inspected is the number of URLs with a result.
+// collectionStatus returns the state of a collection; inspected is the number of its URLs with a result.
 func collectionStatus(state *sqlstore.IndexState, inspected int) string {
 	switch {
 	case state.DiscoveredAt == nil:
@@ -156,7 +156,7 @@ func indexingOf(summary *sqlstore.IndexSummary) (data indexing, inspected int) {
 	return data, inspected
 }
 
-// indexMeta returns the meta of a collection, with notes about what its figures lack. sitemaps may be nil.
+// indexMeta returns the meta of a collection, with notes about gaps in its figures. sitemaps may be nil.
 func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []sqlstore.SitemapRollup) indexMeta {
 	meta := indexMeta{PropertyID: c.property.ID, Source: translate.SourceArchive, Cache: cacheBypass, Notes: []string{}}
 	note := func(format string, args ...any) { meta.Notes = append(meta.Notes, fmt.Sprintf(format, args...)) }

@@ -66,7 +66,7 @@ func TestIndexing200PendingDiscovery(t *testing.T) {
 }
 
 // The notes say why nothing is known yet.
-func TestIndexing200PendingTellsWhatFailed(t *testing.T) {
+func TestIndexing200PendingNotesWhatFailed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.properties["main"].ID
@@ -104,7 +104,7 @@ func TestIndexing200PendingInspection(t *testing.T) {
 		w.wantURLs(t, urlFilter{}, 100, 0, nil)
 	}
 	check()
-	w.inspect("main", pages, false) // a run that goes on shows nothing
+	w.inspect("main", pages, false) // a running run shows nothing
 	check()
 }
 

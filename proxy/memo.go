@@ -11,8 +11,8 @@ import (
 	"sara/translate"
 )
 
-// An admittedRequest is what the stages made of a request: dashboards send the same one again and again. While nothing that
-// it was derived from has changed, an equal request needs only its key and its budgets checked again.
+// An admittedRequest is the memoized result of the stages for a request, because dashboards repeat the same requests. While
+// none of its inputs has changed, an equal request needs only its key and its budgets checked.
 type admittedRequest struct {
 	route    *route
 	grant    *policy.Grant // of the request that was memoized
@@ -27,7 +27,7 @@ type memo struct {
 	entries *lru.Cache[memoKey, *admittedRequest]
 }
 
-// A memoKey is the hash of what identifies a request, its API key included, which it does not reveal.
+// A memoKey is a hash of the identity of a request, including its API key, which the hash does not reveal.
 type memoKey [sha256.Size]byte
 
 const (
@@ -73,8 +73,8 @@ func (s *Server) memoized(http *fasthttp.RequestCtx, h *requestHeader) *admitted
 	return m
 }
 
-// memoize keeps an admitted request. Requests with brand or page group filters are left out: the gate does not see it when
-// those are reconfigured.
+// memoize keeps an admitted request. Requests with brand or page group filters are left out, because the gate does not notice
+// when those are reconfigured.
 func (s *Server) memoize(c *call, q *reportRequest) {
 	key, ok := memoKeyOf(c.http, &c.header)
 	if !ok || translate.UsesSegments(c.params.Filters) {

@@ -25,7 +25,7 @@ func (w *world) again(t *testing.T, key, path string) (r response) {
 }
 
 // A memoized request is admitted again each time: no entry of the memo outlives a change.
-func TestSummary200Again(t *testing.T) {
+func TestSummary200Memoized(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	elsewhere := func(w *world, do func() error) {
@@ -63,7 +63,7 @@ func TestSummary200Again(t *testing.T) {
 	}
 }
 
-func TestSummary200AgainByTheClock(t *testing.T) {
+func TestSummary200MemoizedByTheClock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	expiry := noon().Add(10 * time.Second)
@@ -91,7 +91,7 @@ func TestSummary200AgainByTheClock(t *testing.T) {
 }
 
 // The memo distinguishes keys: the same URL under another key is another request, charged to that key's account.
-func TestSummary200AgainWithAnotherKey(t *testing.T) {
+func TestSummary200MemoizedWithAnotherKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, limited(func(p *policy.Plan) { p.RequestsPerDay = 8 }))
 	path := w.path("main", "/summary")
@@ -110,7 +110,7 @@ func TestSummary200AgainWithAnotherKey(t *testing.T) {
 }
 
 // Brand and page group filters are not memoized: their configuration is looked up each time.
-func TestSummary200AgainWithOtherBrandTerms(t *testing.T) {
+func TestSummary200MemoizedWithOtherBrandTerms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	path := w.path("main", "/summary") + `?filters=%5B%7B%22dimension%22%3A%22brand%22%2C%22operator%22%3A%22is%22%2C%22value%22%3A%22brand%22%7D%5D`

@@ -45,7 +45,7 @@ func newMetrics(registry *prometheus.Registry, version string) *metrics {
 }
 
 // A successSeries holds the series of one operation's successes. They are resolved once: nearly every request needs them, and
-// a look-up by labels takes longer than the increment.
+// a lookup by labels takes longer than the increment.
 type successSeries struct {
 	answered, unchanged prometheus.Counter // with 200, with 304
 	duration            prometheus.Observer

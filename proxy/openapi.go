@@ -66,8 +66,8 @@ const introduction = `Search performance and index coverage of the properties th
 // components are the named schemas of a document.
 type components map[string]schema
 
-// place returns a schema as it appears in the document: each named schema in it, and itself if it has a name, becomes a
-// component, and a reference takes its place.
+// place returns a schema as it appears in the document: every named schema, the outer one included, becomes a component and is
+// replaced with a reference.
 func (c components) place(s schema) schema {
 	placed := make(schema, len(s))
 	for keyword, value := range s {

@@ -21,7 +21,7 @@ func newPages(c *Config) (*docs.Pages, error) {
 }
 
 // withPages is the middleware that serves the API reference. The pages are not part of the API: they need no key, count
-// towards no budget and are not in the envelope. It stands before the router, which does not distinguish a path from the same
+// towards no budget and are not in the envelope. It runs before the router, which does not distinguish a path from the same
 // path with a trailing slash, and answers all wrong methods alike.
 func (s *Server) withPages(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	pages := &route{Path: docs.Path, Open: true}
@@ -54,8 +54,8 @@ func wrongPageMethod(_ *Server, _ context.Context, c *call) (reply, error) {
 		message: "the method " + string(c.http.Method()) + " is not allowed: the API reference is read with GET or HEAD"}
 }
 
-// sendPage answers with the file that the path names. If it returns an error, nothing is sent that an error answer could not
-// still replace.
+// sendPage answers with the file that the path names. If it returns an error, nothing has been sent yet, so that an error can
+// be sent instead.
 func (s *Server) sendPage(c *call) (err error) {
 	defer recoverPanic(&err)
 	response := &c.http.Response

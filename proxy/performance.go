@@ -23,7 +23,7 @@ const (
 	freshArchived = time.Minute
 )
 
-// ttl is how long rows of the upstream stay fresh for the period of the request.
+// ttl is how long upstream rows of the request's period stay fresh.
 func (c *call) ttl() time.Duration {
 	if c.params.Period.End >= c.window.Anchor {
 		return freshAtAnchor
@@ -35,7 +35,7 @@ func (c *call) ttl() time.Duration {
 type reportRequest struct {
 	report     translate.Report
 	conditions []translate.Condition
-	window     translate.Window  // in which the upstream may be asked
+	window     translate.Window  // in which the upstream has data
 	key        []byte            // the property and everything else that the answer depends on
 	fetches    []translate.Fetch // set once the answer is not in memory
 	ttl        time.Duration     // of the answer
@@ -111,7 +111,7 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 	return s.buildAnswer(c, q, part, found, status)
 }
 
-// readUpstream reads the upstream's part of each fetch through the cache; a fetch without one gets none. Beside an error it
+// readUpstream reads the upstream's part of each fetch through the cache; a fetch without one gets none. Next to an error it
 // returns the stale copies that the cache still has.
 func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) ([]cache.Found, error) {
 	hash := xxhash.Sum64(q.key)
@@ -131,7 +131,7 @@ func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) ([
 		}
 	}
 	found := make([]cache.Found, len(requests))
-	// A failing call does not cancel the other one: that is charged already, and its rows are cached.
+	// A failing call does not cancel the other one, which is already charged, and whose rows are cached.
 	var group errgroup.Group
 	for i := range requests {
 		if requests[i].Fill == nil {
@@ -184,8 +184,8 @@ func (s *Server) buildAnswer(c *call, q *reportRequest, part *archivePart, found
 	return c.reply(answer, q.ttl, status), nil
 }
 
-// fallBack is stale-if-error (RFC 5861): when the upstream fails, it answers from stale copies if there are any, else from
-// the archive, and says why (spec: meta.stale_reason). Filtered figures are never replaced by others.
+// fallBack is stale-if-error (RFC 5861): when the upstream fails, it answers from stale copies if there are any, else from the
+// archive, with the reason (spec: meta.stale_reason). Filtered figures are never replaced by others.
 func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, err error) (reply, error) {
 	copied, oldest := staleCopies(q.fetches, found)
 	failure := upstreamFailure(err)

@@ -89,8 +89,8 @@ func (s *Server) serveProperties(ctx context.Context, c *call) (reply, error) {
 	return envelope(rows[propertyRow]{convertAll(properties, rowOfProperty)}, meta), nil
 }
 
-// serveProperty answers /v1/properties/{id}. The data window is what can be read now: live as far back as the upstream
-// keeps data, archived days as far back as there are any, and neither further than the plan allows.
+// serveProperty answers /v1/properties/{id}. The data window is the readable range: the upstream's days and the archived ones,
+// both bounded by the plan.
 func (s *Server) serveProperty(_ context.Context, c *call) (reply, error) {
 	p := c.property
 	data := propertyDetail{ID: p.ID, GSCProperty: p.Site, DisplayName: p.DisplayName, Type: p.Type, Archived: p.Archived}

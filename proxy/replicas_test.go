@@ -130,7 +130,7 @@ func TestSummary200FortyAtOnceOverReplicas(t *testing.T) {
 	}
 }
 
-// The client whose request leads the fill disconnects: the others, on both replicas, are answered all the same.
+// The client whose request leads the fill disconnects: the others, on both replicas, still get their answers.
 func TestSummary200FirstClientGone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)

@@ -30,7 +30,7 @@ type reply struct {
 	maxAge      int // seconds that a client may keep it, mustRevalidate or noStore
 }
 
-// reply returns the reply of a report. A client may keep it for the rest of its TTL.
+// reply returns the reply of a report. A client may keep it for its remaining TTL.
 func (c *call) reply(answer *cache.Answer, ttl time.Duration, cacheStatus string) reply {
 	left := min(ttl, ttl-c.started.Sub(answer.Filled()))
 	return reply{answer: answer, tail: translate.AppendTail, cacheStatus: cacheStatus, maxAge: max(mustRevalidate, int(left/time.Second))}
@@ -126,7 +126,7 @@ const (
 )
 
 // setHeaders sets the headers of every answer. Shared caches must not keep answers: another key gets another answer at the
-// same URL, and an error may be over at any moment. Only routes that need no key are public.
+// same URL, and an error may end at any moment. Only routes that need no key are public.
 func (s *Server) setHeaders(c *call, cacheStatus string, maxAge int) {
 	header := &c.http.Response.Header
 	header.SetContentType(jsonType)

@@ -16,8 +16,8 @@ import (
 	"sara/proxy/spans"
 )
 
-// startSpan starts the span of a request, in the trace context that its client sent, if any. The span quotes nothing of the
-// request but a known method: the path may name a site, and the query may hold search terms.
+// startSpan starts the span of a request, in the trace context that its client sent, if any. The span quotes only a known
+// method of the request: the path may name a site, and the query may hold search terms.
 func (s *Server) startSpan(c *call) {
 	ctx := context.Background()
 	if propagator := s.config.Propagator; propagator != nil {
@@ -56,7 +56,7 @@ func (c *call) context() context.Context {
 	return trace.ContextWithSpan(&c.deadline, c.span)
 }
 
-// step starts a child span for a stage that may take time. Without tracing it does not even look at the context.
+// step starts a child span for a stage that may take time. Without tracing it does not read the context.
 func (c *call) step(ctx context.Context, name string) (context.Context, spans.Span) {
 	if c.span == nil {
 		return ctx, spans.Span{}
@@ -97,7 +97,7 @@ func (c *call) endSpan(status int, code string) {
 	}
 }
 
-// directory traces what the policy gate looks up in the store.
+// directory traces the lookups of the policy gate in the store.
 type directory struct {
 	*sqlstore.Store
 }

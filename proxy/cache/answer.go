@@ -108,8 +108,8 @@ func (a *Answer) size() int {
 	return size
 }
 
-// Answer returns the answer that was kept under a key, or nil if there is none or a source was refilled since. Its age is
-// for the caller to judge. Answer does not retain the key.
+// Answer returns the answer that was kept under a key, or nil if there is none or a source was refilled since. The caller
+// checks its age. Answer does not retain the key.
 func (c *Cache) Answer(key []byte) *Answer {
 	a := c.memory.answer(key)
 	if a != nil {

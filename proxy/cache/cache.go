@@ -1,12 +1,12 @@
 // Package cache is the read-through cache of upstream rows and of the responses built from them. Concurrent requests for
 // the same rows are coalesced into one upstream call, within a process (singleflight) and across replicas (a lease in Redis).
 //
-// # The way of a request
+// # The path of a request
 //
 // Do looks for rows in the memory of this process (an LRU), then in Redis, which the replicas share, and then calls the
-// request's Fill. Rows are kept under the canonical upstream query, never under a URL, so that every request that the same
-// rows answer finds them; the narrow and the wide sample of the same rows answer for each other where they can. Responses
-// built from rows are kept too (Keep), in memory only, and until one of their sources is refilled.
+// request's Fill. Rows are kept under the canonical upstream query, never under a URL, so that all requests that need the same
+// rows share them; the narrow and the wide sample of the same rows replace each other where they can. Responses built from
+// rows are kept too (Keep), in memory only, and until one of their sources is refilled.
 //
 // Rows are fresh for the request's TTL. After that, and up to a day, they are stale. Stale-while-revalidate: the first
 // request that finds stale rows starts one refill in the background, and all requests get the stale rows until it is done.
@@ -22,11 +22,11 @@
 //
 // # Failure
 //
-// No error of Redis fails a request, and none adds more than Config.RedisPatience to it; after one, Redis is not used for a
-// second. A value in Redis that cannot be read is a miss. If a pub/sub message is lost, replicas wait for the lease to
+// An error of Redis never fails a request, and delays it by at most Config.RedisPatience; after an error, Redis is not used
+// for a second. A value in Redis that cannot be read is a miss. If a pub/sub message is lost, replicas wait for the lease to
 // expire.
 //
-// The package does not decide who may see which rows, nor whether a budget allows a fill: callers do, before Do and in Fill.
+// The package does not check access to rows, nor whether a budget allows a fill: callers do, before Do and in Fill.
 //
 // A Cache is safe for concurrent use. Entries and Answers are immutable.
 package cache
@@ -45,7 +45,7 @@ import (
 	"sara/translate"
 )
 
-// maxStale is the age up to which rows are returned at all.
+// maxStale is the age beyond which rows are never returned.
 const maxStale = 24 * time.Hour
 
 const (
@@ -72,7 +72,7 @@ type ErrorCodec interface {
 	// Encode returns the error as bytes. shared is false for an error that concerns only the caller that ran into it, such as
 	// a spent budget: the other waiters then try themselves.
 	Encode(err error) (data []byte, shared bool)
-	// Decode returns an error that callers cannot tell from the encoded one.
+	// Decode returns an error that callers cannot distinguish from the encoded one.
 	Decode(data []byte) error
 }
 
@@ -84,8 +84,8 @@ type Request struct {
 	TTL         time.Duration // how long rows are fresh for this request
 	Bypass      bool          // skip all copies: fill, coalesced only with other bypasses of this process, and replace the copies
 	RequestHash uint64        // kept with rows that this request fills, see Entry.RequestHash
-	// Fill calls the upstream. It runs on a context that is not Do's, may outlive Do, and must not panic. The rows it returns
-	// must not change.
+	// Fill calls the upstream. It runs on a context of its own, may outlive Do, and must not panic. The rows it returns must
+	// not change.
 	Fill func(ctx context.Context) (*translate.Rows, error)
 }
 
@@ -117,7 +117,7 @@ func (s Status) String() string {
 
 // Found is the result of Do.
 type Found struct {
-	Entry  *Entry // if Do failed: the rows of before, up to a day old, or nil
+	Entry  *Entry // if Do failed: stale rows, up to a day old, or nil
 	Status Status
 	Stale  bool // the entry is older than the request's TTL: a refill runs, or has failed
 }
@@ -179,8 +179,8 @@ func (c *Cache) Close() {
 }
 
 // Do returns the rows of a request: from memory, from Redis, or by a fill. It returns when ctx ends, or at most
-// Config.RedisPatience later. Its error is one of Fill, of ErrorCodec.Decode, or wraps ctx's, and comes with the rows of
-// before, if there are any.
+// Config.RedisPatience later. Its error is one of Fill, of ErrorCodec.Decode, or wraps ctx's, and comes with stale rows, if
+// there are any.
 func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
 	if r.Bypass {
 		return c.bypass(ctx, &r)

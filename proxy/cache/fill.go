@@ -12,8 +12,8 @@ import (
 
 var errClosed = errors.New("the cache is closed")
 
-// flights are the running fills of this process: singleflight, one flight a key. x/sync/singleflight does not do, because a
-// flight starts with a look at memory, may fail for one waiter only, and ends with Close.
+// flights are the running fills of this process: singleflight, one flight a key. x/sync/singleflight is not enough, because a
+// flight first looks into memory, may fail for one waiter only, and ends with Close.
 type flights struct {
 	mu      sync.Mutex
 	byKey   map[string]*flight
@@ -99,7 +99,7 @@ func (c *Cache) join(ctx context.Context, l *lookup, stale *Entry) (f *flight, l
 	return f, true
 }
 
-// await joins a flight and waits for it. If it fails, await returns the entry of before with the error. After an error that
+// await joins a flight and waits for it. If it fails, await returns the stale entry with the error. After an error that
 // concerns only the leader of the flight, a waiter starts its own.
 func (c *Cache) await(ctx context.Context, l *lookup, has Found) (Found, error) {
 	_, span := spans.Start(ctx, "wait for rows")
@@ -209,7 +209,7 @@ func (c *Cache) callUpstream(ctx context.Context, l *lookup) outcome {
 	}}
 }
 
-// failed returns the outcome of an error. An error that comes from shutting down this process is never shared.
+// failed returns the outcome of an error. An error caused by the shutdown of this process is never shared.
 func (c *Cache) failed(err error) outcome {
 	encoded, shared := c.errors.Encode(err)
 	return outcome{err: err, encoded: encoded, shared: shared && c.running.Err() == nil}

@@ -194,8 +194,8 @@ func (c *codec) decode(e *encodedEntry) (*Entry, error) {
 // accountShare is the part of the memory that one account may fill, and so may one value: a quarter.
 const accountShare = 4
 
-// valueOverhead is what a value costs besides its bytes: its place in the index and the lists of the LRU, and the headers of
-// the slices in it.
+// valueOverhead is the memory of a value in addition to its bytes: its place in the index and the lists of the LRU, and the
+// headers of the slices in it.
 const valueOverhead = 512
 
 // memory holds the entries and answers of this process in an LRU that is bounded in bytes, in total and for each account.
@@ -248,7 +248,7 @@ func (m *memory) outdated(a *Answer) bool {
 		if s.key == "" {
 			break
 		}
-		// Peek, since a hit of the answer is no use of the rows: they may be evicted before it.
+		// Peek, because a hit of the answer does not use the rows: they may be evicted before it.
 		if now, ok := m.values.Peek(memoryKey{text: s.key}); ok && now.entry.id != s.id {
 			return true
 		}

@@ -18,8 +18,7 @@ import (
 )
 
 // limits are the timeouts of the steps with Redis, in real time. A request does one lookUp, which finds out whether Redis
-// answers, and may take one lease, for which it has what is left of its patience: without a lease, replicas may both call
-// the upstream.
+// answers, and may take one lease within the rest of its patience. Without a lease, several replicas may call the upstream.
 type limits struct {
 	lookUp        time.Duration
 	patience      time.Duration // of a request, for an unresponsive Redis
@@ -102,7 +101,7 @@ func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ct
 		}
 		return true
 	case ctx.Err() != nil:
-		return false // the caller has left, which says nothing about Redis
+		return false // the caller has left; that shows nothing about Redis
 	}
 	s.metrics.redisErrors.Inc()
 	if s.pausedUntil.Swap(s.now().Add(s.limits.pause).UnixNano()) == 0 {
@@ -184,7 +183,7 @@ func (s *sharedStore) countDiscarded(reason error) {
 	}
 }
 
-// leaseResult is what a replica gets when it asks for a lease: one of the fields, or none when it should ask again.
+// leaseResult is the result of asking for a lease: one of the fields, or none if the replica should ask again.
 type leaseResult struct {
 	entry     *Entry // another replica has filled
 	status    Status // of the entry

@@ -6,7 +6,7 @@
 //
 // Eviction is SIEVE (Zhang et al., NSDI 2024). Entries queue in order of insertion, and a hand moves from the oldest to the
 // newest: it clears the mark of a visited entry and leaves it there, and evicts the first entry without a mark. New entries
-// that are not read again go first, so a scan does not flush what is read all the time.
+// that are not read again go first, so a scan does not flush popular entries.
 package lru
 
 import (
@@ -72,7 +72,7 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	if e == nil {
 		return value, false
 	}
-	if !e.visited.Load() { // or every hit would take the cache line from the other cores
+	if !e.visited.Load() { // otherwise every hit would take the cache line from the other cores
 		e.visited.Store(true)
 	}
 	return e.value, true
@@ -261,7 +261,7 @@ func (l *list[K, V]) victim() *entry[K, V] {
 // that was there when it began.
 type table[K comparable, V any] struct {
 	slots []atomic.Pointer[entry[K, V]] // a power of two
-	gap   *entry[K, V]                  // stands where an entry was removed
+	gap   *entry[K, V]                  // tombstone of a removed entry
 	live  int                           // entries
 	taken int                           // entries and gaps
 }
