@@ -39,5 +39,5 @@ func TestS3ErrorsNameTheObjectAndNoSecret(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	refuse("nobody answers", "s3://bucket?region=us-east-1&endpoint=http://"+addr, "refused")
+	refuse("no server answers", "s3://bucket?region=us-east-1&endpoint=http://"+addr, "refused")
 }

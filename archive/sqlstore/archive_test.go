@@ -32,7 +32,7 @@ func testLease(t *testing.T, f *fixture) {
 			t.Errorf("%s: %t, want %t", what, got, want)
 		}
 	}
-	want("renew what nobody holds", f.renew("collect", "one"), false)
+	want("renew a free lease", f.renew("collect", "one"), false)
 	want("acquire", f.acquire("collect", "one"), true)
 	want("acquire another's", f.acquire("collect", "two"), false)
 	want("acquire another name", f.acquire("inspect", "two"), true)
@@ -120,7 +120,7 @@ func testArchiveState(t *testing.T, f *fixture) {
 	equal(t, got.Note, "not \uFFFD text")
 	equal(t, f.Generation(), generation)
 	equal(t, value(f.Edition(f.ctx))(t), edition) // the days are the same
-	if err := f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: "nobody's"}); err == nil {
+	if err := f.SaveArchiveState(f.ctx, ArchiveState{PropertyID: "unknown"}); err == nil {
 		t.Error("the state of a property that does not exist is kept")
 	}
 }

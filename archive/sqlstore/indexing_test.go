@@ -83,9 +83,9 @@ func testIndexState(t *testing.T, f *fixture) {
 	equal(t, f.Generation(), generation)
 
 	for what, err := range map[string]error{
-		"a run":       f.SaveIndexRun(f.ctx, IndexState{PropertyID: "nobody's"}),
-		"a discovery": f.SaveDiscovery(f.ctx, "nobody's", Discovery{At: at}),
-		"a day":       f.SaveIndexDay(f.ctx, "nobody's", IndexDay{}),
+		"a run":       f.SaveIndexRun(f.ctx, IndexState{PropertyID: "unknown"}),
+		"a discovery": f.SaveDiscovery(f.ctx, "unknown", Discovery{At: at}),
+		"a day":       f.SaveIndexDay(f.ctx, "unknown", IndexDay{}),
 	} {
 		if err == nil {
 			t.Errorf("%s of a property that does not exist is kept", what)

@@ -119,7 +119,7 @@ func testKeys(t *testing.T, f *fixture) {
 	spec.Workspace = "second" // there, but not the person's
 	_, err := f.CreateKey(f.ctx, spec, unlimited)
 	equal(t, refusal[*NotFoundError](t, err).Kind, "workspace of ann@acme.example")
-	_, err = f.CreateKey(f.ctx, keySpec("nobody@acme.example", "x"), unlimited)
+	_, err = f.CreateKey(f.ctx, keySpec("unknown@acme.example", "x"), unlimited)
 	refused[*NotFoundError](t, err)
 	_, err = f.CreateKey(f.ctx, keySpec(p.ID, "first"), unlimited)
 	refused[*ExistsError](t, err)
@@ -132,6 +132,6 @@ func testKeys(t *testing.T, f *fixture) {
 	equal(t, value(f.Keys(f.ctx, p.Email))(t), []APIKey{key})
 	_, err = f.RevokeKey(f.ctx, "nothing")
 	refused[*NotFoundError](t, err)
-	_, err = f.Keys(f.ctx, "nobody@acme.example")
+	_, err = f.Keys(f.ctx, "unknown@acme.example")
 	refused[*NotFoundError](t, err)
 }

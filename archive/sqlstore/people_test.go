@@ -27,8 +27,8 @@ func testAccounts(t *testing.T, f *fixture) {
 	changed = value(f.SetPlan(f.ctx, "Globex GmbH", "none", nil))(t)
 	equal(t, changed.Until, (*translate.Date)(nil))
 
-	_, err = f.SetPlan(f.ctx, "nobody", "pro", nil)
-	equal(t, refusal[*NotFoundError](t, err), &NotFoundError{"account", "nobody"})
+	_, err = f.SetPlan(f.ctx, "unknown", "pro", nil)
+	equal(t, refusal[*NotFoundError](t, err), &NotFoundError{"account", "unknown"})
 	for _, plan := range []string{"", "Pro", "pro plan", strings.Repeat("p", 41)} {
 		_, err = f.SetPlan(f.ctx, "acme", plan, nil)
 		refused[*InputError](t, err)

@@ -19,7 +19,7 @@ func testUsage(t *testing.T, f *fixture) {
 	equal(t, f.Generation(), generation)
 
 	next := policy.UsageCount{AccountID: one.ID, Hour: 500_025, Day: 20_834, InHour: 1, InDay: 1}
-	unknown := policy.UsageCount{AccountID: "nobody", Hour: 1, Day: 20_834}
+	unknown := policy.UsageCount{AccountID: "unknown", Hour: 1, Day: 20_834}
 	if err := f.SaveUsage(f.ctx, []policy.UsageCount{next, unknown}); err == nil {
 		t.Error("usage of an account that does not exist is kept")
 	}
