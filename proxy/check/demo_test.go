@@ -73,7 +73,7 @@ func (d demo) get(t *testing.T, method, path, key string, header http.Header) (*
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Fatal(err)
