@@ -123,7 +123,7 @@ func BenchmarkMerge(b *testing.B) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	date := translate.NewDate(2023, 1, 1)
-	for b.Loop() { // day after day into one month after the other
+	for b.Loop() { // one day after the other
 		var days []Day
 		for _, by := range Dimensions() {
 			days = append(days, Day{Date: date, Dimension: by, Rows: benchRows(random, by), Final: true})

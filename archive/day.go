@@ -43,7 +43,7 @@ func parseDimension(name string) (translate.Dimension, bool) {
 	return 0, false
 }
 
-// A Day is the figures of one day under one dimension.
+// A Day holds the figures of one day under one dimension.
 type Day struct {
 	Date      translate.Date
 	Dimension translate.Dimension
@@ -51,7 +51,7 @@ type Day struct {
 	// ByDate takes at most one row, whose key is ignored. Rows past the top 100 queries or pages are dropped, and so are rows
 	// with neither clicks nor impressions.
 	Rows *translate.Rows
-	// Final tells that the upstream no longer changes these figures.
+	// Final means that the upstream no longer changes these figures.
 	Final bool
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // An ObjectError is an object of the bucket that cannot be used: torn, altered, of another property or month, or of an unknown
-// version. It is neither served nor overwritten: an operator has to restore or remove it.
+// version. It is neither served nor overwritten: an operator must restore or remove it.
 type ObjectError struct {
 	Name   string // of the object
 	Reason error

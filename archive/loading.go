@@ -53,7 +53,7 @@ func (c *loadingCache[K, V]) get(ctx context.Context, key K) (value V, err error
 	}
 }
 
-// join returns the load of a key, and whether the caller has to run it.
+// join returns the load of a key, and whether the caller must run it.
 func (c *loadingCache[K, V]) join(key K) (l *loading[V], leader bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +71,7 @@ func (c *loadingCache[K, V]) join(key K) (l *loading[V], leader bool) {
 }
 
 func (c *loadingCache[K, V]) run(ctx context.Context, key K, l *loading[V]) {
-	l.err = errors.New("the load panicked") // for the others, if it does
+	l.err = errors.New("the load panicked") // the waiters get it if the load panics
 	defer func() {
 		c.mu.Lock()
 		delete(c.loads, key)

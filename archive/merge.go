@@ -16,7 +16,7 @@ import (
 
 // Merge archives days of a property that were collected from the upstream. Each replaces the archived figures of its date and
 // dimension, whether collected or imported, unless those are final and the new day is not. Two days of one date and dimension
-// in one call are an error.
+// in one call is an error.
 //
 // Merge writes month by month, the oldest first, and is idempotent: if it fails, the months before are written, and merging
 // the same days again completes it.

@@ -366,7 +366,7 @@ func TestMergeIsIdempotentAfterAFailure(t *testing.T) {
 	if err := h.Merge(t.Context(), testProperty, days); err == nil || !strings.Contains(err.Error(), "merge into 2024-03 of property "+testProperty) {
 		t.Errorf("%v", err)
 	}
-	u.puts = 1 // what is already archived is not written again
+	u.puts = 1 // archived days are not written again
 	if err := h.Merge(t.Context(), testProperty, days); err != nil {
 		t.Error(err)
 	}

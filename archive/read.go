@@ -11,7 +11,7 @@ import (
 	"sara/translate"
 )
 
-// A Result is what the archive has of a property for one dimension and a range of days.
+// A Result holds the archived figures of a property for one dimension and a range of days.
 type Result struct {
 	// Rows has one row for each key: clicks and impressions are summed and the position is weighted by impressions. Rows
 	// are ordered by clicks descending, then key. For ByDate there is one row for each day with traffic, keyed by its
@@ -20,14 +20,14 @@ type Result struct {
 	// Missing lists the days of the range that are not archived, in order. Last is the last day that is; nil if none is.
 	Missing []translate.Date
 	Last    *translate.Date
-	// Derived counts the days without an archived total, as imported days may be, whose total is the sum of another
-	// dimension. It is zero for all dimensions but ByDate.
+	// Derived counts the days without an archived total, as imported days may be, whose total is the sum of another dimension.
+	// It is zero for all dimensions except ByDate.
 	Derived int
-	// Truncated tells that keys may be missing from Rows, because a day has as many queries or pages as the archive keeps.
+	// Truncated means that keys may be missing from Rows, because a day has as many queries or pages as the archive keeps.
 	Truncated bool
 }
 
-// Read answers for a property what the upstream would for the dimension and range. It fetches each month once.
+// Read answers for a property as the upstream would for the dimension and range. It fetches each month once.
 func (h *History) Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (Result, error) {
 	load := func(ctx context.Context, property string, m monthObject) (*object, error) {
 		o, err := h.load(ctx, property, m)
@@ -75,8 +75,8 @@ func (l *ledger) overlap(r translate.DateRange) (first, last int) {
 	return first, last
 }
 
-// source returns the dimension that a day is read from: the one that is asked for or, for a total that is not archived, the
-// dimension whose sum is closest to it. Devices and countries add up to the total; pages and queries are cut to TopRows.
+// source returns the dimension that a day is read from: the requested one or, for a total that is not archived, the dimension
+// whose sum is closest to it. Devices and countries add up to the total; pages and queries are truncated to TopRows.
 func (l *ledger) source(by translate.Dimension, day int) (source translate.Dimension, archived bool) {
 	if l.states[by][day] != absent {
 		return by, true
@@ -97,7 +97,7 @@ type walk struct {
 	days   translate.DateRange
 	next   translate.Date // the first day that is neither archived nor missing so far
 	result Result
-	tally  tally                 // of all dimensions but ByDate
+	tally  tally                 // of all dimensions except ByDate
 	totals translate.RowsBuilder // of ByDate
 	date   []byte                // scratch space for its keys
 }

@@ -94,7 +94,7 @@ func ReadRecords(file io.ReaderAt, size int64, f Format) iter.Seq2[Record, error
 	}
 }
 
-// errStopped tells that the consumer of the records has stopped iterating.
+// errStopped means that the consumer of the records has stopped iterating.
 var errStopped = errors.New("stopped")
 
 // A RowError is an invalid row of a file. Its text is for the user.

@@ -5,7 +5,7 @@
 // A write is atomic: after a crash the object is either the old one or the new one. Reads and listings are consistent: they see
 // every completed write. All methods are safe for concurrent use, by goroutines and by processes.
 //
-// There is no streaming and there are no range reads. The meaning of the objects is the caller's.
+// There is no streaming and there are no range reads. The caller gives the objects their meaning.
 package bucket
 
 import (

@@ -179,5 +179,5 @@ func notFound(err error) error {
 	return err
 }
 
-// closeRead closes a file that was only read, where an error loses nothing.
+// closeRead closes a file opened for reading, where an error loses nothing.
 func closeRead(c io.Closer) { _ = c.Close() }

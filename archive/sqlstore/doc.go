@@ -1,10 +1,10 @@
-// Package sqlstore keeps what administrators configure, in SQLite or PostgreSQL: accounts and their plans, people, workspaces and
-// their members, API keys, upstream connections, properties, and the context of a property (brand terms, page groups,
-// annotations). It also keeps the state of each property's archive, and its URLs with their inspections. Search figures are not
-// kept here.
+// Package sqlstore stores what administrators configure, in SQLite or PostgreSQL: accounts and their plans, people,
+// workspaces and their members, API keys, upstream connections, properties, and the context of a property (brand terms, page
+// groups, annotations). It also keeps the state of each property's archive, and its URLs with their inspections. Search
+// figures are not kept here.
 //
-// The Store implements policy.Directory and policy.UsageStore, and returns policy's types. What a plan or a scope permits is
-// decided by policy.
+// The Store implements policy.Directory and policy.UsageStore, and returns policy's types. Package policy decides what a plan
+// or a scope permits.
 //
 // Inspections are staged one by one and published together with their counts, in one transaction: readers see all of it or
 // nothing. A page of URLs is read from a covering index, one for each order. Totals come from precomputed counts; only a
@@ -16,8 +16,8 @@
 // are stored as Unix milliseconds, and whatever must sort alike in both databases is stored as bytes.
 //
 // Methods for administration take a reference, which is an id or a name, and change the database in one transaction. Methods
-// that serve requests take ids, run few queries that use indexes, and never lock. Every call but Migrate has a timeout of its
-// own, whatever its context allows.
+// that serve requests take ids, run few queries that use indexes, and never lock. Every call except Migrate has a timeout of
+// its own, regardless of its context.
 //
 // A Store is safe for concurrent use, also by several processes on one database. Generation invalidates the caches of this
 // process after a write; other processes poll Edition.

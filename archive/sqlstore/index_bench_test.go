@@ -33,7 +33,7 @@ func benchmarkIndexedURLs(b *testing.B, url string) {
 	started := time.Now()
 	seedURLs(f, site.ID, size)
 	b.Logf("%d URLs are discovered, staged and published in %s", size, time.Since(started).Round(time.Millisecond))
-	if f.dialect == postgresDialect { // which it does by itself in a while
+	if f.dialect == postgresDialect { // autovacuum would do it later
 		value(f.db.ExecContext(f.ctx, "VACUUM ANALYZE"))(b)
 	}
 	measure := func(name string, q IndexQuery) {

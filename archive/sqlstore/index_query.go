@@ -92,8 +92,8 @@ func indexOrder(o translate.Order) (key string, err error) {
 	return columns[0], nil
 }
 
-// indexConditions returns the WHERE clause on indexed_urls and its arguments. Without Contains it fits index_counts too, which has
-// the same columns but for the URL's.
+// indexConditions returns the WHERE clause on indexed_urls and its arguments. Without Contains it fits index_counts too, which
+// has the same columns except those of the URL.
 func (s *Store) indexConditions(propertyID string, q IndexQuery) (where string, args []any) {
 	// The first two conditions match the partial indexes.
 	conditions, args := []string{"number = " + indexNumber, "bucket > 0"}, []any{propertyID}
@@ -127,8 +127,8 @@ func (d dialect) urlContains() string {
 		" ELSE convert_to(lower(convert_from(url, 'UTF8') COLLATE \"C\"), 'UTF8') END) > 0"
 }
 
-// foldPattern returns a substring in the form of stored lower-case URLs, where spaces and all but printable ASCII are
-// percent-encoded.
+// foldPattern returns a substring in the form of stored lower-case URLs, where spaces and everything except printable ASCII
+// are percent-encoded.
 func foldPattern(part string) []byte {
 	var folded []byte
 	for _, c := range []byte(part) {

@@ -192,7 +192,7 @@ func testIndexedURLs(t *testing.T, f *fixture) {
 			for _, i := range w.inspect(f.time.Add(time.Duration(round) * time.Hour)) {
 				wantNil(t, f.StageInspection(f.ctx, id, i))
 			}
-			f.agrees(w, id, byURL(500)) // what is staged is not seen
+			f.agrees(w, id, byURL(500)) // staged inspections are not visible
 			f.publish(id)
 			w.publish()
 		}
@@ -245,7 +245,7 @@ func testPublishingReaders(t *testing.T, f *fixture) {
 	f.discover(site.ID, Discovery{URLs: urlsOf(urls...)})
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
-	for i := range 4 { // so that the two statements of a page have to wait for each other at times
+	for i := range 4 { // so that publications fall between the two statements of a page
 		q := byURL(500)
 		q.Contains, q.Bucket = []string{"", "example"}[i%2], translate.BucketError
 		readers.Go(func() {

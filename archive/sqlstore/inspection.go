@@ -100,8 +100,9 @@ func cleanLabel(label string) string {
 // maxLabel is the length limit of a coverage label, in characters.
 const maxLabel = 200
 
-// PublishInspections publishes the staged inspections of a property: it recomputes its counts, records them under day, and sets
-// RefreshedAt. It returns the number of updated URLs. Readers see all of it or nothing. It is idempotent, but for the time.
+// PublishInspections publishes the staged inspections of a property: it recomputes its counts, records them under day, and
+// sets RefreshedAt. It returns the number of updated URLs. Readers see all of it or nothing. It is idempotent, except for the
+// time.
 func (s *Store) PublishInspections(ctx context.Context, propertyID string, day translate.Date, at time.Time) (published int, err error) {
 	err = s.openIndex(ctx, propertyID)
 	if err == nil {
@@ -127,8 +128,8 @@ func (s *Store) PublishInspections(ctx context.Context, propertyID string, day t
 	return published, nil
 }
 
-// applyStaged moves the staged inspections of a property to its URLs. It marks them as taken first: what is staged concurrently
-// stays for the next publication.
+// applyStaged moves the staged inspections of a property to its URLs. It marks them as taken first, so that inspections staged
+// concurrently stay for the next publication.
 func applyStaged(ctx context.Context, tx *sql.Tx, number int32) (applied int, err error) {
 	if _, err := tx.ExecContext(ctx, "UPDATE staged_inspections SET taken = TRUE WHERE number = $1", number); err != nil {
 		return 0, fmt.Errorf("mark the staged inspections: %w", err)
