@@ -42,7 +42,7 @@ import (
 	"sara/bench/internal/report"
 )
 
-// A plan says how long to measure, and how many steps to climb.
+// A plan sets how long to measure, and how many steps to climb.
 type plan struct {
 	warmUp, loop time.Duration
 	rounds       int

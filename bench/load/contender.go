@@ -88,7 +88,7 @@ func (a *arena) addBare() error {
 	return nil
 }
 
-// addPeer starts a peer with a Redis of its own, or returns what is not installed.
+// addPeer starts a peer with a Redis of its own, or returns an error that names what is not installed.
 func (a *arena) addPeer(ctx context.Context, p peer.Peer) (missing, err error) {
 	if missing := p.Available(); missing != nil {
 		return missing, nil

@@ -58,7 +58,7 @@ type options struct {
 	out       string
 }
 
-// peersName stands for the comparison in the list of scenarios.
+// peersName selects the comparison in the list of scenarios.
 const peersName = "peers"
 
 func main() {

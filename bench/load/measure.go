@@ -19,7 +19,7 @@ func (w *world) drive(ctx context.Context, s scenario, load loadgen.Load) (*repo
 	return m, nil
 }
 
-// A plan says how long and how hard to measure.
+// A plan sets the duration and the load of the measurements.
 type plan struct {
 	connections []int
 	shares      []float64 // rates of the open loops, as fractions of the highest throughput

@@ -108,7 +108,7 @@ func run(ctx context.Context, o options, out io.Writer) (_ *outcome, err error) 
 		if err != nil {
 			return nil, err
 		}
-		now, err := result.note(ctx, b, answers, to)
+		now, err := result.add(ctx, b, answers, to)
 		if err != nil {
 			return nil, err
 		}
@@ -122,8 +122,8 @@ func run(ctx context.Context, o options, out io.Writer) (_ *outcome, err error) 
 
 func mebibytes(bytes float64) float64 { return bytes / (1 << 20) }
 
-// note adds a batch to the outcome. A status other than 200 is an error.
-func (r *outcome) note(ctx context.Context, b *testbed.Testbed, answers *loadgen.Result, requests int) (sample, error) {
+// add adds a batch to the outcome. A status other than 200 is an error.
+func (r *outcome) add(ctx context.Context, b *testbed.Testbed, answers *loadgen.Result, requests int) (sample, error) {
 	if err := answers.Unexpected(http.StatusOK); err != nil {
 		return sample{}, err
 	}

@@ -14,8 +14,8 @@ type clock interface {
 	Sleep(d time.Duration) error
 }
 
-// timer sleeps with a timer of the kernel. Timers of the Go runtime fire up to a millisecond late in an idle process, which
-// is longer than many an answer takes.
+// timer sleeps with a timer of the kernel. Timers of the Go runtime fire up to a millisecond late in an idle process, longer
+// than many answers take.
 type timer struct {
 	descriptor int
 	file       *os.File

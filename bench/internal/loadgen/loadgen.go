@@ -51,7 +51,7 @@ type Load struct {
 	Patience    time.Duration // how long after Duration answers may be missing before the run fails; 0 for ten seconds
 }
 
-// A Result is what a run measured.
+// A Result holds the figures of a run.
 type Result struct {
 	Statuses map[int]int64
 	Cache    map[string]int64 // answers by their X-Cache header

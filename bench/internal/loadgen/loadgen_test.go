@@ -190,7 +190,7 @@ func TestCancelEndsTheRunAtOnce(t *testing.T) {
 		enough := errors.New("enough")
 		address := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 			cancel(enough)
-			<-r.Context().Done() // until the client has hung up
+			<-r.Context().Done() // until the client disconnects
 		})
 		_, err := Load{Addresses: []string{address}, Source: Rotate(Get("/")), Connections: 2, Rate: rate, Requests: 1000}.Run(ctx)
 		if !errors.Is(err, enough) {

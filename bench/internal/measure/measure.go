@@ -1,8 +1,8 @@
-// Package measure runs one loop of requests against a testbed, and measures how fast the answers came and what all processes,
-// Redis and the simulator did for them.
+// Package measure runs one loop of requests against a testbed, and measures the speed of the answers, and their cost in all
+// processes, Redis and the simulator.
 //
-// A Rig belongs to one goroutine. An answer with an unexpected status is an error, as a failed request is: no figure contains
-// any.
+// A Rig belongs to one goroutine. An answer with an unexpected status is an error, like a failed request, so that no figure
+// includes one.
 package measure
 
 import (
@@ -84,7 +84,7 @@ func (r *Rig) Loop(ctx context.Context, scenario string, load loadgen.Load, stat
 	return m, err
 }
 
-// reader watches all replicas, Redis and this process.
+// reader reads the counters of all replicas, Redis and this process.
 func (r *Rig) reader() *procstat.Reader {
 	servers := []procstat.Server{{Name: Redis, PID: r.Redis.PID}, {Name: Client, PID: os.Getpid()}}
 	for i, replica := range r.Replicas {
@@ -93,7 +93,7 @@ func (r *Rig) reader() *procstat.Reader {
 	return &procstat.Reader{Servers: servers, Redis: r.redis, Client: r.http}
 }
 
-// held reads what the memory caches of all replicas hold.
+// held reads the size of the memory caches of all replicas.
 func (r *Rig) held(ctx context.Context) (held report.Held, err error) {
 	for _, replica := range r.Replicas {
 		metrics, err := procstat.ReadMetrics(ctx, r.http, replica.AdminURL+"/metrics")
@@ -153,7 +153,7 @@ func resident(r *procstat.Reading) map[string]int64 {
 	return bytes
 }
 
-// cost divides what was used by the number of requests.
+// cost divides the resources used by the number of requests.
 func cost(result *loadgen.Result, used procstat.Used, calls int64) report.Cost {
 	n := float64(max(1, result.Requests()))
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) / n }

@@ -1,9 +1,9 @@
 // Package peer runs the alternatives to sara that an engineer would build, to measure them in the same run: nginx with Lua,
-// and HAProxy. Each does what sara does for a cache hit: authenticate a bearer key of which only a digest is stored, apply
+// and HAProxy. Each does the work of sara for a cache hit: authenticate a bearer key of which only a digest is stored, apply
 // three limits (per minute and key, per hour and per day and account) whose counters replicas share in Redis, and answer with
-// JSON from a cache. About says where a peer does less.
+// JSON from a cache. About names what a peer leaves out.
 //
-// The configurations are ours, and tuned: nothing here is a handicap. On Debian, the programs are installed by
+// We wrote and tuned the configurations; no peer is handicapped. On Debian, the programs are installed by
 //
 //	apt-get install nginx libnginx-mod-http-lua lua-resty-core lua-resty-lrucache lua-nginx-string haproxy
 //
@@ -29,13 +29,13 @@ import (
 	"sara/bench/internal/subprocess"
 )
 
-// A Peer is something to compare sara with.
+// A Peer is an alternative to compare sara with.
 type Peer interface {
 	// Name is a short name for tables.
 	Name() string
-	// About says in one line which parts of sara's work it does, and which it does not.
+	// About describes in one line which parts of sara's work it does, and which it does not.
 	About() string
-	// Available returns nil if everything it needs is installed, and otherwise what to install.
+	// Available returns nil if its programs are installed, and otherwise an error that names what to install.
 	Available() error
 	// Start starts it, waits until it serves, and puts the answer into its cache with one request, which its limits count.
 	Start(context.Context, Setup) (*Running, error)

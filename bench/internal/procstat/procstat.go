@@ -1,6 +1,6 @@
-// Package procstat reads what a measurement costs its servers: the processor time and memory of their processes, the
-// allocations of their Go heaps, and the commands, round trips and time of a Redis. A Reading has the value of every counter
-// at one moment; the difference of two readings is what was used in between.
+// Package procstat reads the resources that servers use during a measurement: the processor time and memory of their
+// processes, the allocations of their Go heaps, and the commands, round trips and time of a Redis. A Reading has the value of
+// every counter at one moment; the difference of two readings is the use in between.
 //
 // /proc has processor time in hundredths of a second, so a measurement should take at least a second. Reading costs something
 // itself: a scrape of the metrics allocates in the scraped process. Calibrate measures that, and Since subtracts it. A Reader
@@ -41,7 +41,7 @@ type Reading struct {
 	Redis     Redis
 }
 
-// Used is what was used between two readings. Memory is that of the later one.
+// Used is the use between two readings. Memory is that of the later one.
 type Used struct {
 	Elapsed   time.Duration
 	Processes map[string]Process
@@ -49,7 +49,7 @@ type Used struct {
 	Redis     Redis
 }
 
-// Heap is what Go's allocator has allocated since the process started.
+// Heap counts the allocations of Go's allocator since the process started.
 type Heap struct {
 	Objects float64
 	Bytes   float64
@@ -98,7 +98,7 @@ func (g *Reader) Calibrate(ctx context.Context) error {
 	return nil
 }
 
-// Since returns what was used between two readings, without the cost of reading.
+// Since returns the use between two readings, without the cost of reading.
 func (g *Reader) Since(before, after *Reading) Used {
 	used := Used{Elapsed: after.At.Sub(before.At), Processes: map[string]Process{}, Heaps: map[string]Heap{}, Redis: after.Redis.since(before.Redis)}
 	for name, process := range after.Processes {

@@ -32,7 +32,7 @@ func TestParseStatSkipsTheName(t *testing.T) {
 	}
 }
 
-// getrusage returns the same times, but for the rounding in /proc.
+// getrusage returns the same times, except for the rounding in /proc.
 func TestReadProcess(t *testing.T) {
 	usage := func() time.Duration {
 		var u syscall.Rusage

@@ -154,7 +154,7 @@ type Growth struct {
 	Unit     string  `json:"unit"`     // of the quantity that grows
 	Shape    string  `json:"shape"`    // expected: the curve grows no faster
 	Exponent float64 `json:"exponent"` // of the fitted power of X: 0 is flat, 1 is linear
-	// Problem says how the curve exceeds its shape; empty if it does not.
+	// Problem describes how the curve exceeds its shape; empty if it does not.
 	Problem string  `json:"problem,omitempty"`
 	Points  []Point `json:"points"` // ascending
 }

@@ -18,7 +18,7 @@ import (
 // patience limits starting and stopping, with room for a slow and busy machine.
 const patience = 60 * time.Second
 
-// A Config says what to run.
+// A Config describes the program to run.
 type Config struct {
 	Program string
 	Args    []string
@@ -40,8 +40,8 @@ type Process struct {
 }
 
 // guard prints the program's PID, and terminates the program when standard input ends. The kernel closes standard input when
-// this process ends. The shell closes its own output, so that the pipe ends with the program. A program that SIGTERM ends
-// has ended well.
+// this process ends. The shell closes its own output, so that the pipe ends with the program. Ending on SIGTERM counts as
+// success.
 const guard = `sh -c 'echo $$; exec "$@"' sh "$@" & program=$!; exec >/dev/null 2>&1; cat
 kill -TERM $program; wait $program; status=$?; [ $status = 143 ] || exit $status`
 
@@ -157,7 +157,7 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the output.
 type tail []byte
 
 func (t *tail) Write(text []byte) (int, error) {

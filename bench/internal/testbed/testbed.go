@@ -1,6 +1,6 @@
-// Package testbed sets up what a measurement of sara needs: a built binary, any number of replicas of it, a Redis, a SQLite
-// database that sara's own commands have filled, and the simulated Search Console in this process. It uses sara from outside
-// only: commands, environment, HTTP.
+// Package testbed sets up the processes and data for a measurement of sara: a built binary, any number of replicas of it, a
+// Redis, a SQLite database that sara's own commands have filled, and the simulated Search Console in this process. It uses
+// sara from outside only: commands, environment, HTTP.
 //
 // Everything listens on free ports of 127.0.0.1, keeps its files in a temporary folder, and ends with Close. Child processes
 // end with this process, even if it is killed. A Testbed belongs to one goroutine.
@@ -25,7 +25,7 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// Config is what to set up.
+// Config describes a testbed.
 type Config struct {
 	// Binary is a built sara. If it is empty, one is built; then the working directory must be inside the module.
 	Binary   string
