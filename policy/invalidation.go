@@ -18,7 +18,7 @@ func PublishInvalidation(ctx context.Context, client redis.UniversalClient) erro
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	if err := client.Publish(ctx, invalidationChannel, "").Err(); err != nil {
-		return fmt.Errorf("tell the other replicas of a change: %w", err)
+		return fmt.Errorf("publish the invalidation: %w", err)
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 		{"SARA_PLANS_FILE", noPlans, "SARA_PLANS_FILE: " + noPlans + ": plan pro: keys is 0"},
 		{"SARA_PLANS_FILE", oddPlans, "SARA_PLANS_FILE: " + oddPlans + ": read the plan table: line 1: field kezs not found; a plan table maps plan names"},
 		{"SARA_SHUTDOWN_DELAY", "10", `SARA_SHUTDOWN_DELAY: "10" is not a duration of 0s to 1h, such as 10s`},
-		{"SARA_LOG_LEVEL", "loud", `SARA_LOG_LEVEL: "loud" is none of debug, info, warn, error`},
+		{"SARA_LOG_LEVEL", "loud", `SARA_LOG_LEVEL: "loud" is not one of debug, info, warn, error`},
 		{"SARA_LOG_FORMAT", "xml", `SARA_LOG_FORMAT: "xml" is neither text nor json`},
 		{"SARA_ACCESS_LOG_SAMPLE", "10%", `SARA_ACCESS_LOG_SAMPLE: "10%" is not a fraction of 0 to 1, such as 0.1 for one line in ten`},
 		{"SARA_ACCESS_LOG_SAMPLE", "NaN", `SARA_ACCESS_LOG_SAMPLE: "NaN" is not a fraction of 0 to 1`},
@@ -253,7 +253,7 @@ func TestListenersCannotShareAPort(t *testing.T) {
 	} {
 		args := []string{"serve", "--check", "--listen", test.public, "--admin-listen", test.admin}
 		if test.clash {
-			c.fails(exitError, args, "sara: SARA_ADMIN_LISTEN (--admin-listen): \""+test.admin+"\" takes the port of SARA_LISTEN, \""+test.public+"\"")
+			c.fails(exitError, args, "sara: SARA_ADMIN_LISTEN (--admin-listen): \""+test.admin+"\" has the same port as SARA_LISTEN, \""+test.public+"\"")
 		} else {
 			c.ok(args...)
 		}

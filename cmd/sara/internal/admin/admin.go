@@ -238,5 +238,5 @@ func CheckPlan(plans policy.Plans, name string) error {
 		}
 	}
 	slices.Sort(names)
-	return fmt.Errorf("plan %q is none of %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("plan %q is not one of %s", name, strings.Join(names, ", "))
 }

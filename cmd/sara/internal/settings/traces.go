@@ -195,7 +195,7 @@ func (e environment) checkSampler() error {
 		}
 		return nil
 	default:
-		return Errorf(samplerName, "%q is none of always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, parentbased_traceidratio", sampler)
+		return Errorf(samplerName, "%q is not one of always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, parentbased_traceidratio", sampler)
 	}
 }
 
@@ -215,7 +215,7 @@ func (e environment) propagators() []string {
 func (e environment) checkPropagators() error {
 	for _, name := range e.propagators() {
 		if name != "tracecontext" && name != "baggage" && name != "none" { // baggage is accepted and ignored
-			return Errorf(propagatorsName, "%q is none of tracecontext, baggage, none; choose tracecontext, or none to ignore the trace ids of clients", name)
+			return Errorf(propagatorsName, "%q is not one of tracecontext, baggage, none; choose tracecontext, or none to ignore the trace ids of clients", name)
 		}
 	}
 	return nil

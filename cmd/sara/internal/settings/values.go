@@ -69,7 +69,7 @@ func CheckPorts(public, admin HostPort) error {
 	if public.Port == 0 || public.Port != admin.Port || !overlap(public.Host, admin.Host) {
 		return nil
 	}
-	return Errorf("SARA_ADMIN_LISTEN", "%q takes the port of SARA_LISTEN, %q; choose another, such as %s",
+	return Errorf("SARA_ADMIN_LISTEN", "%q has the same port as SARA_LISTEN, %q; choose another, such as %s",
 		admin, public, net.JoinHostPort(admin.Host, strconv.Itoa(public.Port%65535+1)))
 }
 
@@ -253,7 +253,7 @@ func (l *Level) parse(*kong.Tag) error {
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	level, ok := levels[l.text]
 	if !ok {
-		return fmt.Errorf("%q is none of debug, info, warn, error", l.text)
+		return fmt.Errorf("%q is not one of debug, info, warn, error", l.text)
 	}
 	l.Level = level
 	return nil
