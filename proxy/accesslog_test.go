@@ -44,7 +44,7 @@ func TestAccessLinesHaveTheFormatOfSlog(t *testing.T) {
 				slog.New(slog.NewTextHandler(&asText, nil)).Info("request", attributes...)
 				slog.New(slog.NewJSONHandler(&asJSON, nil)).Info("request", attributes...)
 				took := 1250 * time.Microsecond
-				odd := client == `back\slash` || client == "ünïcode" // which slog does not quote, and needs not
+				odd := client == `back\slash` || client == "ünïcode" // slog does not quote these
 				if got, want := afterTime(AccessText.append(nil, c, 200, code, took, 1)), afterTime(asText.Bytes()); got != want && !odd {
 					t.Errorf("text:\n got %swant %s", got, want)
 				}
@@ -145,7 +145,7 @@ func BenchmarkAccessLine(b *testing.B) {
 	}
 }
 
-// lineOf returns the access log line of a request.
+// The request id decides whether a success is logged, so every replica decides alike. Errors are always logged.
 func TestAccessLogSamplesSuccessesAndKeepsErrors(t *testing.T) {
 	const share, each = 0.5, 60
 	w := newWorld(t, func(c *Config) { c.AccessSample = share })
@@ -167,11 +167,11 @@ func TestAccessLogSamplesSuccessesAndKeepsErrors(t *testing.T) {
 		t.Errorf("of %d successes %d have a line", each, written[true])
 	}
 	if _, kept := (&accessLog{sample: 0}).sampled(newRequestID(), http.StatusNotModified); kept {
-		t.Error("a share of none is some")
+		t.Error("a sampling fraction of 0 logs some successes")
 	}
 }
 
-// lineOf returns the line of a request that was answered.
+// lineOf returns the access log line of a request.
 func (w *world) lineOf(r response) string {
 	for line := range strings.Lines(w.logged()) {
 		if strings.Contains(line, r.header.Get("X-Request-Id")) {

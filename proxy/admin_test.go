@@ -59,7 +59,7 @@ func TestAdmin503(t *testing.T) {
 	w.server.Drain()
 	w.wantProbe("/readyz", http.StatusServiceUnavailable, "shutting down")
 	w.wantProbe("/livez", http.StatusOK, "live")
-	w.get("pro", "/v1/me").ok(t) // who asks nevertheless is served
+	w.get("pro", "/v1/me").ok(t) // requests are still answered
 }
 
 // A client that accepts JSON gets state, reason, version and start time, with the same HTTP status as any other.
@@ -107,7 +107,7 @@ func TestMetricsHaveNoLabelsFromClients(t *testing.T) {
 	w.ask(http.MethodGet, "/v1/me", "needle")
 	body := w.metrics()
 	if strings.Contains(body, "needle") || strings.Contains(body, w.properties["main"].ID) || count() != before {
-		t.Errorf("clients made series: %d lines, before %d", count(), before)
+		t.Errorf("clients created series: %d lines, before %d", count(), before)
 	}
 	for _, series := range []string{
 		`sara_requests_total{code="",operation="getAccount",status="200"} 1`,
@@ -151,7 +151,7 @@ func TestShutdownFinishesRequestsInFlight(t *testing.T) {
 	}
 	close(release)
 	if r := <-answered; r.status != http.StatusOK {
-		t.Errorf("the request under way answers %d %s", r.status, r.body)
+		t.Errorf("the request in flight is answered with %d %s", r.status, r.body)
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)
@@ -161,7 +161,7 @@ func TestShutdownFinishesRequestsInFlight(t *testing.T) {
 	}
 }
 
-// A process that gets SIGTERM while it starts ends nevertheless.
+// SIGTERM ends a process even while it starts.
 func TestShutdownBeforeServe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,8 +9,8 @@ import (
 	"sara/policy"
 )
 
-// BenchmarkSummaryHit is a whole request through the handler, answered from memory: key, plan, scope, budgets and the bytes that
-// are ready.
+// BenchmarkSummaryHit is a whole request through the handler, answered from memory: key, plan, scope, budgets and the prepared
+// bytes.
 func BenchmarkSummaryHit(b *testing.B) {
 	w := newWorld(b, limited(unlimited))
 	w.benchmark(b, w.path("main", "/summary?date_range=last_28d&compare=previous_period"), "")

@@ -56,7 +56,7 @@ func TestBreakdown200(t *testing.T) {
 	}
 }
 
-// limited sets generous plans, and lets the test lower limits of the pro plan.
+// The upstream ranks by clicks before it truncates, so an answer that may lack rows is marked.
 func TestBreakdown200TruncatedBy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,7 +12,7 @@ import (
 	"sara/policy"
 )
 
-// limited is a plan table in which everything is generous but what the test lowers for the pro plan.
+// limited is a plan table with generous limits, except those that the test lowers for the pro plan.
 func limited(lower func(*policy.Plan)) func(*Config) {
 	return func(c *Config) {
 		plan := c.Plans["pro"]
@@ -21,7 +21,7 @@ func limited(lower func(*policy.Plan)) func(*Config) {
 	}
 }
 
-// wantUsage checks the account's usage, this request included.
+// want429 checks a refusal by a budget: the code, the limit in the message, the headers of that limit, and that they agree.
 func (w *world) want429(t *testing.T, r response, code, words string, limit int, wait time.Duration) {
 	t.Helper()
 	r.want(t, http.StatusTooManyRequests, code)
@@ -42,7 +42,7 @@ func (w *world) want429(t *testing.T, r response, code, words string, limit int,
 	}
 }
 
-// wantUsage checks what the account has used, the request that asks included.
+// wantUsage checks the usage of the account, including this request.
 func (w *world) wantUsage(t *testing.T, key string, hour, day, calls int) {
 	t.Helper()
 	r := w.get(key, "/v1/me").ok(t)
@@ -84,7 +84,7 @@ func TestMe429Minute(t *testing.T) {
 	}
 	w.want429(t, w.get("pro", "/v1/me"), policy.CodeRateLimited, "the key's 20 requests a minute", 20, 3*time.Second)
 
-	// What was refused has spent nothing of the hour and the day; three seconds later one more request fits.
+	// Refused requests are not charged to the hour and the day; three seconds later one more request fits.
 	w.advance(3 * time.Second)
 	w.wantUsage(t, "pro", 21, 21, 0)
 	w.get("pro", "/v1/me").want(t, http.StatusTooManyRequests, policy.CodeRateLimited)
@@ -125,7 +125,7 @@ func TestMovers429Calls(t *testing.T) {
 	before := w.sim.Calls().SearchAnalytics
 	w.want429(t, w.get("pro", w.path("main", "/movers/queries")), policy.CodeQuotaExceeded, "the account's 2 live Search Console calls a day", 2, 4*time.Hour)
 	if calls := w.sim.Calls().SearchAnalytics; calls != before {
-		t.Errorf("%d calls were made for a question that did not fit", calls-before)
+		t.Errorf("%d calls were made for a request that did not fit", calls-before)
 	}
 	w.wantUsage(t, "pro", 3, 3, 1)
 	w.get("pro", w.path("main", "/queries"), "filters", `[{"dimension":"country","operator":"is","value":"usa"}]`).ok(t)
@@ -178,7 +178,7 @@ func TestMe200KeysOfAnAccount(t *testing.T) {
 	w.wantUsage(t, "pro", 1, 1, 0)
 }
 
-// Guessing keys is limited by address, before any look-up; keys that have worked keep working.
+// Guessing keys is limited by address, before any lookup; keys that have worked keep working.
 func TestMe429UnknownKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) { c.TrustedProxyHeader = "X-Forwarded-For" })
@@ -186,7 +186,7 @@ func TestMe429UnknownKeys(t *testing.T) {
 		request, err := http.NewRequest(http.MethodGet, w.base+"/v1/me", nil)
 		w.must(err)
 		request.Header.Set("Authorization", "Bearer "+key)
-		request.Header["X-Forwarded-For"] = []string{"203.0.113.1", "203.0.113.9, " + address} // what the client says goes before
+		request.Header["X-Forwarded-For"] = []string{"203.0.113.1", "203.0.113.9, " + address} // the client's own entries come first
 		return w.do(request)
 	}
 	const attacker, other = "198.51.100.7", "198.51.100.8"

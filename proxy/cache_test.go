@@ -90,7 +90,7 @@ func TestSummary200OneSeries(t *testing.T) {
 		}
 	})
 	if made != 1 {
-		t.Errorf("30 questions took %d upstream calls", made)
+		t.Errorf("30 requests caused %d upstream calls", made)
 	}
 	if saved := w.metric("sara_cache_calls_saved_by_widening_total"); saved != 29 {
 		t.Errorf("%v calls are counted as saved by widening, want 29", saved)
@@ -246,7 +246,7 @@ func TestQueries304(t *testing.T) {
 	if other := w.get("pro", path, "limit", "5").ok(t).header.Get("ETag"); other == tag {
 		t.Error("another answer has the same ETag")
 	}
-	// What has no figures has tags too; what changes with every request is not kept.
+	// Answers without figures have tags too; answers that change with every request are not kept.
 	terms := w.get("pro", w.path("main", "/brand-terms")).ok(t)
 	w.wantMaxAge(t, "private, max-age=0", terms)
 	if r := w.getWith("pro", w.path("main", "/brand-terms"), nil, "If-None-Match", terms.header.Get("ETag")); r.status != http.StatusNotModified {
@@ -345,7 +345,7 @@ func TestSummary200NeverShared(t *testing.T) {
 	w.wantCacheStatus(t, "miss", 1, w.path("twin_b", "/summary"))
 	a, b := w.get("pro", w.path("twin_a", "/summary")).ok(t), w.get("pro", w.path("twin_b", "/summary")).ok(t)
 	if a.meta()["property_id"] == b.meta()["property_id"] {
-		t.Errorf("both are answered for %v", a.meta()["property_id"])
+		t.Errorf("both answers are about %v", a.meta()["property_id"])
 	}
 	made := w.calls(func() { w.get("other", w.path("foreign", "/summary")).ok(t) })
 	if made != 1 {
@@ -365,7 +365,7 @@ func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
 	for name, fault := range map[string]gscsim.Faults{"503": {Status: 503}, "forbidden": {Reason: "forbidden"}, "quotaExceeded": {Reason: "quotaExceeded"},
 		"accessNotConfigured": {Reason: "accessNotConfigured"}, "revoked": {RevokeTokens: true}} {
 		w.run(name, func(t *testing.T) {
-			w.advance(time.Hour) // what rests or is refused is forgotten
+			w.advance(time.Hour) // cooldowns and cached refusals expire
 			w.faults(fault)
 			for _, endpoint := range performanceEndpoints() {
 				r := w.live("pro", w.path("main", endpoint)).ok(t)
@@ -440,7 +440,7 @@ func TestSummary200WhileTheBreakerIsOpen(t *testing.T) {
 		w.get("pro", w.path("main", "/pages")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
 	})
 	if calls != 0 {
-		t.Errorf("%d calls to an upstream that is left alone", calls)
+		t.Errorf("%d calls while the circuit breaker is open", calls)
 	}
 	w.wantUsage(t, "pro", 10, 10, 6)
 	w.must(w.sim.SetFaults(gscsim.Faults{}))

@@ -118,7 +118,7 @@ func TestConnectionResumesWriteAfterDeadlineMoved(t *testing.T) {
 		if n, err := c.Write([]byte("unread")); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("it wrote %d bytes: %v", n, err)
 		}
-		if took := time.Since(begun); took != 20*time.Second { // what the first one left
+		if took := time.Since(begun); took != 20*time.Second { // the rest of the first deadline
 			t.Errorf("it ended after %v", took)
 		}
 	})

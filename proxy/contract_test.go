@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// A contract validates answers against the OpenAPI document, more strictly than the document demands: a member that it does
-// not name is an error. Module proxy/check proves with kin-openapi that the document itself is valid.
+// A contract validates answers against the OpenAPI document, more strictly than the document: a member that it does not name
+// is an error. Module proxy/check proves with kin-openapi that the document itself is valid.
 type contract struct {
 	Paths map[string]struct {
 		Get struct{ Responses map[string]described }

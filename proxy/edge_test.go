@@ -30,7 +30,7 @@ func (w *world) dial() *rawConn {
 	return &rawConn{t: w.t, conn: conn, reader: bufio.NewReader(conn)}
 }
 
-// next reads one answer. It reports false if the server has closed the connection instead.
+// send writes text. It ignores errors: the server may have closed the connection already.
 func (c *rawConn) send(text string) { _, _ = io.WriteString(c.conn, text) }
 
 // next reads one answer, and reports false when the server has closed the connection instead.

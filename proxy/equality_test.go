@@ -67,7 +67,7 @@ func TestEveryPerformanceEndpoint200EqualsTheUpstream(t *testing.T) {
 		r := w.drawn(t, o, random, &d)
 		words[fmt.Sprint(r.meta()["cache"])]++
 		if t.Failed() {
-			t.Fatalf("the question was %v at %s", d.query, w.now())
+			t.Fatalf("the request was %v at %s", d.query, w.now())
 		}
 	}
 	if words["hit"] < 30 || words["miss"] < 10 || words["bypass"] < 3 {

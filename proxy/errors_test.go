@@ -55,7 +55,7 @@ func TestEdge500(t *testing.T) {
 				t.Errorf("answers %d %s", answer.StatusCode(), body)
 			}
 			if strings.Contains(body, "secret") || strings.Contains(body, "goroutine") {
-				t.Errorf("the answer shows what is inside: %s", body)
+				t.Errorf("the answer shows internals: %s", body)
 			}
 			if cache := string(answer.Header.Peek("Cache-Control")); strings.Contains(cache, "public") {
 				t.Errorf("an error with Cache-Control %q", cache)

@@ -117,7 +117,7 @@ func TestFilters200MatchTheUpstream(t *testing.T) {
 			want := o.ask(t, site, "country", "2026-11-13", "2026-11-19", 25000, condition)
 			wantRows(t, "countries", r.rows(), "key", want)
 			if fmt.Sprint(want) == fmt.Sprint(unfiltered) {
-				t.Error("the filter changes nothing: the case shows nothing")
+				t.Error("the filter changes nothing: the case proves nothing")
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func TestFilters200AreANDed(t *testing.T) {
 	}
 	want := o.total(t, site, "2026-10-23", "2026-11-19", conditions...)
 	if want.Clicks == 0 {
-		t.Fatal("nothing passes these filters: the test shows nothing")
+		t.Fatal("these filters match nothing: the test proves nothing")
 	}
 	wantMetrics(t, "summary", w.get("pro", w.path("main", "/summary"), "filters", filters).ok(t).data()["totals"], want)
 	r := w.get("pro", w.path("main", "/timeseries"), "filters", filters).ok(t)
@@ -161,7 +161,7 @@ func TestFilters200Bounds(t *testing.T) {
 	wantMetrics(t, "a filter that nothing passes", r.data()["totals"], figure{})
 	r = w.get("pro", w.path("prefix", "/queries"), "filters", filtersOf("query", "contains", "no query has this text")).ok(t)
 	if r.rows() == nil || len(r.rows()) != 0 {
-		t.Errorf("a filter that nothing passes gives %s", r.body)
+		t.Errorf("a filter that matches nothing gives %s", r.body)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestFilters400NeverReachTheUpstream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	before := w.sim.Calls()
-	// All of them are asked of /summary by its own test.
+	// The test of /summary covers all of them.
 	for i, endpoint := range []string{"/timeseries", "/queries", "/pages", "/countries", "/devices"} {
 		for j, c := range filterRefusals() {
 			if j%5 != i {

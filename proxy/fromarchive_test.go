@@ -21,7 +21,7 @@ import (
 	"sara/translate"
 )
 
-// elder is an oracle that still has the days that the upstream no longer keeps.
+// kept returns an archive in a folder of the test, and the configuration of a server that reads it.
 func kept(t testing.TB) (*archive.History, func(*Config)) {
 	t.Helper()
 	return keptIn(t, t.TempDir())
@@ -40,7 +40,7 @@ func keptIn(t testing.TB, location string) (*archive.History, func(*Config)) {
 	return history, func(c *Config) { c.History = history }
 }
 
-// elder is an oracle that still has what the upstream has forgotten.
+// elder is an oracle that still has the days that the upstream no longer keeps.
 func (w *world) elder() *oracle {
 	w.t.Helper()
 	o := w.oracle()
@@ -167,7 +167,7 @@ func TestEveryPerformanceEndpoint200Stored(t *testing.T) {
 	testStored(t, t.TempDir())
 }
 
-// wantTruncated checks truncated_by: rows are missing if the limit dropped them, or if a day of the archive is full.
+// Not parallel: the credentials of the store are in the environment of the process.
 func TestEveryPerformanceEndpoint200StoredInS3(t *testing.T) {
 	testStored(t, s3test.Start(t).NewBucket(t))
 }
@@ -247,7 +247,7 @@ func testStored(t *testing.T, location string) {
 	}
 }
 
-// wantTruncated checks truncated_by: rows fell off by clicks when the limit cut them, or when a day of the archive is full.
+// wantTruncated checks truncated_by: rows are missing if the limit dropped them, or if a day of the archive is full.
 func (w *world) wantTruncated(t *testing.T, r response, c *chronicle, by, start, end string, cut bool) {
 	t.Helper()
 	if by == "query" || by == "page" {
@@ -312,7 +312,7 @@ func TestSummary200MissingDays(t *testing.T) {
 	}
 	get("/summary", "2025-06-25", "2025-06-30").ok(t)
 
-	// Of this one nothing is archived at all, and no note says that anything came from the archive.
+	// This property has no archived day, so no note mentions the archive.
 	r = w.get("pro", w.path("prefix", "/timeseries"), "start_date", "2025-07-18", "end_date", "2025-07-21").ok(t)
 	if want := "2 days are not archived and not counted: 2025-07-18 to 2025-07-19."; notes(r) != want {
 		t.Errorf("the notes are %q, not %q", notes(r), want)
@@ -391,7 +391,7 @@ func TestSummary200ArchiveForAnUpstreamThatFails(t *testing.T) {
 	c.keep(t, "2026-11-01", "2026-11-15")
 	for name, fault := range map[string]gscsim.Faults{"503": {Status: 503}, "forbidden": {Reason: "forbidden"}, "quotaExceeded": {Reason: "quotaExceeded"}} {
 		w.run(name, func(t *testing.T) {
-			w.advance(15 * time.Minute) // until a refusal is forgotten
+			w.advance(15 * time.Minute) // until cached refusals expire
 			w.faults(fault)
 			r := w.get("pro", w.path("prefix", "/summary"), "start_date", "2026-11-01", "end_date", "2026-11-19").ok(t)
 			wantMetrics(t, "totals", r.data()["totals"], c.total(t, "2026-11-01", "2026-11-19", never))
@@ -439,7 +439,7 @@ func TestSummary503WithoutTheArchive(t *testing.T) {
 func TestProperty200DataWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.get("pro", w.path("disconnected", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable) // so that it is known
+	w.get("pro", w.path("disconnected", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable) // so that the revocation is recorded
 	for _, c := range []struct {
 		property, first, last      string
 		earliest, latest, archived string

@@ -65,7 +65,7 @@ func TestIndexing200PendingDiscovery(t *testing.T) {
 	}
 }
 
-// The notes say why nothing is known yet.
+// The notes explain why there are no results yet.
 func TestIndexing200PendingNotesWhatFailed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -46,7 +46,8 @@ func knownLabels() map[translate.Bucket][]string {
 	}
 }
 
-// discover stores pages as the inspector does before it inspects any.
+// pages returns URLs with all labels, with ties in every sort key, and with characters that a pattern could take for
+// wildcards.
 func (w *world) pages() []page {
 	var pages []page
 	for _, b := range translate.Buckets() {
@@ -73,7 +74,7 @@ func (w *world) pages() []page {
 	return pages
 }
 
-// discover stores pages as a run of the inspector does before it inspects anything.
+// discover stores pages as the inspector does before it inspects any.
 func (w *world) discover(property string, pages []page) {
 	w.t.Helper()
 	downloaded, pending := w.now().Add(-36*time.Hour), true

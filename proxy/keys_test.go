@@ -68,7 +68,7 @@ func TestEveryEndpoint401(t *testing.T) {
 		r := w.keyedRoutes()[operation]
 		for i, c := range cases {
 			if operation != "getSummary" && i%6 != len(operation)%6 && i < len(cases)-2 {
-				continue // every case is asked of some endpoints, and all of one
+				continue // each case covers some endpoints, and one endpoint covers all cases
 			}
 			w.run(operation+"/"+c.name, func(t *testing.T) {
 				w.advance(3 * time.Second) // guessing keys is limited by address

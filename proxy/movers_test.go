@@ -160,7 +160,7 @@ func TestMovers503(t *testing.T) {
 			w.get("pro", w.path("main", endpoint), "date_range", "last_12m").want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
 		})
 	}
-	// One of the two questions fails: the comparison has no answer then.
+	// One of the two queries fails, so the comparison fails.
 	for property, failing := range map[string]string{"main": "2026-11-13", "prefix": "2026-11-06"} {
 		w.run("without the period from "+failing, func(t *testing.T) {
 			w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
@@ -183,7 +183,7 @@ func TestMovers500(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	works := w.server.config.Upstream
-	w.server.config.Upstream = nil // every question panics
+	w.server.config.Upstream = nil // every query panics
 	r := w.get("pro", w.path("main", "/movers/queries"))
 	r.want(t, http.StatusInternalServerError, codeInternal)
 	w.server.config.Upstream = works

@@ -16,7 +16,8 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// tokenOf gets an access token of the owner from a simulator.
+// An oracle is a second simulator of the same world. Tests query it directly, to compare the figures of the server with
+// figures that did not pass through it.
 type oracle struct {
 	sim   *gscsim.Server
 	token string
@@ -28,7 +29,7 @@ func (w *world) oracle() *oracle {
 	return &oracle{sim: sim, token: tokenOf(w.t, sim)}
 }
 
-// tokenOf has a simulator issue an access token to the owner.
+// tokenOf gets an access token of the owner from a simulator.
 func tokenOf(t testing.TB, sim *gscsim.Server) string {
 	t.Helper()
 	form := url.Values{"grant_type": {"refresh_token"}, "client_id": {"client-owner"}, "client_secret": {"secret-owner"},
@@ -184,7 +185,7 @@ func wantRows(t testing.TB, what string, got []any, key string, want []figure) {
 	}
 }
 
-// wantEnvelope checks the properties of every error.
+// want fails the test unless the answer is this error, in the envelope, and its message contains the named texts.
 func (r response) want(t testing.TB, status int, code string, named ...string) {
 	t.Helper()
 	if r.status != status || r.code() != code {
@@ -200,7 +201,7 @@ func (r response) want(t testing.TB, status int, code string, named ...string) {
 	}
 }
 
-// wantEnvelope checks what holds for every error.
+// wantEnvelope checks the properties of every error.
 func (r response) wantEnvelope(t testing.TB) {
 	t.Helper()
 	wantMembers(t, "the answer", r.json, "error success")

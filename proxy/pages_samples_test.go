@@ -111,7 +111,7 @@ func (s sample) execute(t *testing.T, address, key string) string {
 	t.Helper()
 	const mark = "https://api.example.com"
 	if !strings.Contains(s.code, mark) {
-		t.Fatalf("the sample asks no %s", mark)
+		t.Fatalf("the sample does not use %s", mark)
 	}
 	program := map[string][]string{
 		"sh": {"bash", "-eu", "sample.sh"}, "python": {"python3", "sample.py"}, "js": {"node", "sample.mjs"}, "go": {"go", "run", "sample.go"},

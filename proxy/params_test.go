@@ -30,7 +30,7 @@ func wantText(t testing.TB, what, text string, parts ...string) {
 	}
 }
 
-// brief shortens a query string to a subtest name.
+// wantRefusedParameters checks that an endpoint refuses the query strings, and that none of them reaches the upstream.
 func (w *world) wantRefusedParameters(property, endpoint string, lists ...[]refusal) {
 	w.t.Helper()
 	before := w.sim.Calls()
@@ -50,7 +50,7 @@ func (w *world) wantRefusedParameters(property, endpoint string, lists ...[]refu
 	}
 }
 
-// brief makes a query string a readable name of a subtest.
+// brief shortens a query string to a subtest name.
 func brief(query string) string {
 	if len(query) > 60 {
 		return query[:60]

@@ -18,7 +18,7 @@ type asked struct {
 
 func readQuestion(r *http.Request) (q asked, err error) {
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
-		return q, fmt.Errorf("read the question to %s: %w", r.URL, err)
+		return q, fmt.Errorf("read the query to %s: %w", r.URL, err)
 	}
 	return q, nil
 }

@@ -44,7 +44,7 @@ func TestProperty200References(t *testing.T) {
 
 func hexOf(c byte) string { return string([]byte{"0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15]}) }
 
-// rawRequest is a GET whose path is sent without re-encoding.
+// A domain that is connected twice is refused with both ids, by its domain and by its full string.
 func TestProperty400Ambiguous(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -88,7 +88,7 @@ func TestProperty404References(t *testing.T) {
 	})
 }
 
-// rawRequest is a GET whose path is sent as it is.
+// rawRequest is a GET whose path is sent without re-encoding.
 func (w *world) rawRequest(path string) *http.Request {
 	w.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, w.base, nil)

@@ -173,7 +173,7 @@ func TestSummary429LeaderAlone(t *testing.T) {
 	done.Wait()
 	for i, key := range keys {
 		switch r := answers[i]; {
-		case r.status == http.StatusOK: // the pro key too, if it came while an agency's call was in the air
+		case r.status == http.StatusOK: // the pro key too, if it came during an agency's call
 		case key == "pro":
 			r.want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
 		default:

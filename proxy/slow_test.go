@@ -12,7 +12,7 @@ func (w *world) hurried() {
 	w.t.Helper()
 	edge := w.server.newEdge(w.server.routes())
 	if edge.ReadTimeout != readTimeout || edge.WriteTimeout != writeTimeout || edge.IdleTimeout != idleTimeout {
-		w.t.Error("the edge has other timeouts than the constants say")
+		w.t.Error("the timeouts of the edge differ from the constants")
 	}
 	edge.ReadTimeout, edge.IdleTimeout = 150*time.Millisecond, 300*time.Millisecond
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func (w *world) hurried() {
 	})
 }
 
-// tracedWorld is a world that records spans.
+// A client that sends its request slowly, or sends none, is disconnected; an answer, if there is one, is in the envelope.
 func TestEdge408SlowClients(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -38,7 +38,7 @@ func TestEdge408SlowClients(t *testing.T) {
 				if _, err := c.conn.Write([]byte{byte(b)}); err != nil {
 					return
 				}
-				<-time.After(time.Millisecond) // the slow client's own pace
+				<-time.After(time.Millisecond) // the pace of the slow client
 			}
 		}()
 		if r, answered := c.next("GET"); answered {
@@ -65,7 +65,7 @@ func TestEdge408SlowClients(t *testing.T) {
 			t.Fatalf("the first request is answered %d", r.status)
 		}
 		if r, answered := c.next("GET"); answered {
-			t.Errorf("a connection on which nothing is asked gets %d", r.status)
+			t.Errorf("an idle connection gets %d", r.status)
 		}
 	})
 	t.Run("a request in time", func(t *testing.T) { w.get("pro", "/v1/me").ok(t) })

@@ -128,7 +128,7 @@ func TestSummary400(t *testing.T) {
 		{"compare=none&compare=none", codeValidation, "compare"},
 		{"limit=10", codeUnsupported, "limit"},
 		{"order_by=-clicks", codeUnsupported, "order_by"},
-		// The period before would begin in front of the plan's history.
+		// The previous period would begin before the plan's history.
 		{"start_date=2024-11-20&end_date=2026-11-19&compare=previous_period", codeTooOld, "2023-11-20"},
 	})
 }

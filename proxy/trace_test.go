@@ -17,7 +17,7 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
-// tracedWorld is a world whose spans are kept.
+// tracedWorld is a world that records spans.
 func tracedWorld(t *testing.T, adjust ...func(*Config)) (*world, *tracetest.InMemoryExporter) {
 	t.Helper()
 	kept := tracetest.NewInMemoryExporter()
@@ -113,10 +113,10 @@ func TestTraceHasASpanForEachStep(t *testing.T) {
 	}
 	fill := named(t, spans, "fill")
 	if len(fill.Links) != 1 || fill.Links[0].SpanContext.SpanID() != server.SpanContext.SpanID() {
-		t.Errorf("the fill is linked to %v, want the request that asked for it", fill.Links)
+		t.Errorf("the fill is linked to %v, want the request that started it", fill.Links)
 	}
 	if waiting := named(t, spans, "wait for rows"); len(waiting.Links) != 1 || waiting.Links[0].SpanContext.SpanID() != fill.SpanContext.SpanID() {
-		t.Errorf("who waits is linked to %v, want the fill", waiting.Links)
+		t.Errorf("the waiting request is linked to %v, want the fill", waiting.Links)
 	}
 	call := named(t, spans, "POST /webmasters/v3/sites/{site}/searchAnalytics/query")
 	wantAttributes(t, call, map[string]string{"http.request.method": "POST", "http.response.status_code": "200", "server.address": "127.0.0.1"})
@@ -150,7 +150,7 @@ func TestTraceMarksServerErrors(t *testing.T) {
 	}
 	r := w.get("", "/v1/me")
 	if span := status("GET /v1/me", r); r.status != http.StatusUnauthorized || span.Status.Code != codes.Unset {
-		t.Errorf("%d: a client's error is one of the server's: %v", r.status, span.Status)
+		t.Errorf("%d: a client error marks the span as failed: %v", r.status, span.Status)
 	}
 	kept.Reset()
 	r = w.get("pro", "/v1/unknown-path-with-hunter2")
@@ -162,7 +162,7 @@ func TestTraceMarksServerErrors(t *testing.T) {
 	r = w.get("pro", w.path("main", "/summary"), "filters", `[{"dimension":"query","operator":"contains","value":"hunter2"}]`)
 	span := status("GET "+summaryRoute, r)
 	if r.status != http.StatusServiceUnavailable || span.Status.Code != codes.Error {
-		t.Errorf("%d: the server's error is none: %v", r.status, span.Status)
+		t.Errorf("%d: a server error does not mark the span as failed: %v", r.status, span.Status)
 	}
 	asking := named(t, kept.GetSpans(), "ask Search Console")
 	wantAttributes(t, asking, map[string]string{"error.type": "unavailable"})
@@ -170,7 +170,7 @@ func TestTraceMarksServerErrors(t *testing.T) {
 		t.Errorf("%d attempts are in the trace, want 3", len(asking.Events))
 	}
 	if strings.Contains(fmt.Sprintf("%+v", kept.GetSpans()), "hunter2") {
-		t.Error("what was asked is in the trace")
+		t.Error("the trace quotes the request")
 	}
 }
 
@@ -221,7 +221,7 @@ func TestTraceHasRedisArchiveAndDetachedFills(t *testing.T) {
 	}
 	spans.Reset()
 	w.advance(2 * freshAtAnchor)
-	refilled := w.get("pro", path) // from the copy, which is out of date
+	refilled := w.get("pro", path) // from the stale copy
 	w.server.cache.Close()         // waits for the fill
 	if fill := span("fill", refilled); refilled.header.Get("X-Cache") != "hit" || len(fill.Links) != 1 {
 		t.Errorf("%s: the fill is linked to %v", refilled.header.Get("X-Cache"), fill.Links)

@@ -51,7 +51,7 @@ type world struct {
 	properties   map[string]sqlstore.Property
 }
 
-// newWorld returns a seeded world that ends with the test. The server's configuration may be adjusted.
+// noon is the instant at which every world begins: 2026-11-21 in UTC and in Pacific time, so that the anchor is 2026-11-19.
 func noon() time.Time { return time.Date(2026, time.November, 21, 20, 0, 0, 0, time.UTC) }
 
 func (w *world) now() time.Time          { return time.Unix(0, w.clock.Load()).UTC() }
@@ -65,7 +65,7 @@ func (w *world) setClock(instant string) {
 	w.clock.Store(at.UnixNano())
 }
 
-// newWorld builds and seeds a world, and takes it down with the test. The server's configuration may be adjusted.
+// newWorld returns a seeded world that ends with the test. The server's configuration may be adjusted.
 func newWorld(t testing.TB, adjust ...func(*Config)) *world {
 	t.Helper()
 	w := &world{t: t, log: new(syncBuffer), clock: new(atomic.Int64), gatewayClock: new(atomic.Int64), fake: new(atomic.Pointer[http.HandlerFunc])}
@@ -78,7 +78,7 @@ func newWorld(t testing.TB, adjust ...func(*Config)) *world {
 	return w
 }
 
-// beginWith builds the beginning on first use, and gives the world its own copy.
+// A beginning is the seeded database of which every world gets a copy.
 type beginning struct {
 	mu         sync.Mutex
 	database   []byte // nil: not made yet
@@ -90,7 +90,7 @@ type beginning struct {
 // theBeginning is made by the first test: to migrate and seed a database takes longer than the rest of a world.
 var theBeginning beginning
 
-// beginWith makes the beginning unless another test has, and gives the world a file of its own.
+// beginWith builds the beginning on first use, and gives the world its own copy.
 func (w *world) beginWith(b *beginning) {
 	w.t.Helper()
 	b.mu.Lock()
@@ -394,7 +394,7 @@ type response struct {
 	json   map[string]any
 }
 
-// live is get with Cache-Control: no-cache.
+// get requests a path with the named key, and checks the answer against the served OpenAPI document.
 func (w *world) get(key, path string, query ...string) response {
 	w.t.Helper()
 	request, err := http.NewRequest(http.MethodGet, w.base+path+queryString(query), nil)
@@ -405,7 +405,7 @@ func (w *world) get(key, path string, query ...string) response {
 	return w.do(request)
 }
 
-// live is get for a client that will have no copy.
+// live is get with Cache-Control: no-cache.
 func (w *world) live(key, path string, query ...string) response {
 	w.t.Helper()
 	return w.getWith(key, path, query, "Cache-Control", "no-cache")

@@ -143,7 +143,7 @@ func (c *coverage) path(template, property string) string {
 	return strings.Replace(template, "{id}", url.PathEscape(c.demo.Properties[property].GSCProperty), 1)
 }
 
-// The served document is valid OpenAPI, and the demo answers every operation as it says: live, from the archive, without a
+// The served document is valid OpenAPI, and the demo answers every operation accordingly: live, from the archive, without a
 // connection, filtered, refused and not modified.
 func TestOpenAPIDescribesTheAnswers(t *testing.T) {
 	d := startDemo(t)
