@@ -14,7 +14,7 @@ import (
 	"sara/translate"
 )
 
-// records yields the given records.
+// recordsOf yields the given records.
 func recordsOf(all []Record) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for _, r := range all {
