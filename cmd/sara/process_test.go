@@ -31,17 +31,25 @@ func TestProcess(t *testing.T) {
 	t.Run("not ready while draining", func(t *testing.T) { testDrain(t, binary) })
 	t.Run("a second signal ends it at once", func(t *testing.T) { testSecondSignal(t, binary) })
 	t.Run("a trace arrives", func(t *testing.T) { testTraceArrives(t, binary, people) })
-	t.Run("replicas share their budgets", func(t *testing.T) { testReplicas(t, binary) })
-	t.Run("a restart keeps the counts of the day", func(t *testing.T) { testRestartKeepsTheDay(t, binary) })
-	t.Run("a killed collector resumes", func(t *testing.T) { testCollectKilled(t, binary) })
-	t.Run("serve collects", func(t *testing.T) { testServeCollects(t, binary) })
-	t.Run("inspection results are served", func(t *testing.T) { testInspectServed(t, binary) })
-	t.Run("a killed inspector resumes", func(t *testing.T) { testInspectKilled(t, binary) })
-	t.Run("serve stops during an inspection", func(t *testing.T) { testServeStopsInspecting(t, binary) })
-	t.Run("serve inspects", func(t *testing.T) { testServeInspects(t, binary) })
-	t.Run("demo", func(t *testing.T) { testDemo(t, binary) })
-	t.Run("demo for people", func(t *testing.T) { testDemoTable(t, binary) })
-	t.Run("decisions", func(t *testing.T) { testDecisions(t, binary) })
+	// Each of these has a world of its own.
+	for name, test := range map[string]func(*testing.T, string){
+		"replicas share their budgets":          testReplicas,
+		"a restart keeps the counts of the day": testRestartKeepsTheDay,
+		"a killed collector resumes":            testCollectKilled,
+		"serve collects":                        testServeCollects,
+		"inspection results are served":         testInspectServed,
+		"a killed inspector resumes":            testInspectKilled,
+		"serve stops during an inspection":      testServeStopsInspecting,
+		"serve inspects":                        testServeInspects,
+		"demo":                                  testDemo,
+		"demo for people":                       testDemoTable,
+		"decisions":                             testDecisions,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, binary)
+		})
+	}
 	t.Run("wrong usage", func(t *testing.T) {
 		err := exec.Command(binary, "frobnicate").Run()
 		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
