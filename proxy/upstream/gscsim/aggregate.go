@@ -204,6 +204,10 @@ func (e *evaluation) run(ctx context.Context) ([]row, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		if e.needsTotals(total, d) {
+			e.addTotals(total, d)
+			continue
+		}
 		e.load(d)
 		if len(e.loaded.cells) <= e.perDay || total.keys() <= uint64(e.perDay) {
 			e.addCells(total)
@@ -243,8 +247,12 @@ func (e *evaluation) runDaily(ctx context.Context) ([]row, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		e.load(d)
-		e.addCells(g)
+		if e.needsTotals(g, d) {
+			e.addTotals(g, d)
+		} else {
+			e.load(d)
+			e.addCells(g)
+		}
 		if len(g.dimensions) == 0 {
 			g.rowOf(0) // a day without data has a row too
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 func TestRowsOfADayAreTruncatedByClicks(t *testing.T) {
-	w := newWorld(1, worldKey{url: "sc-domain:example.com", brand: "example", queries: 400, pages: 50})
+	w := newWorld(worldKey{seed: 1, url: "sc-domain:example.com", brand: "example", queries: 400, pages: 50})
 	evaluate := func(dimensions []dimension, from, to day, perDay int) []row {
 		e := &evaluation{
 			parsedQuery: &parsedQuery{from: from, to: to, dimensions: dimensions, aggregation: pageAggregation, limit: 1 << 30},
@@ -60,7 +60,7 @@ func TestFirstRowsDoNotDependOnTheLimit(t *testing.T) {
 }
 
 func TestDenseAndSparseGroupingsAgree(t *testing.T) {
-	w := newWorld(1, worldKey{url: "sc-domain:example.com", brand: "example", queries: 400, pages: 50})
+	w := newWorld(worldKey{seed: 1, url: "sc-domain:example.com", brand: "example", queries: 400, pages: 50})
 	dimensions := []dimension{byPage, byDevice, byQuery}
 	dense, sparse := newGrouping(w, dimensions), newGrouping(w, dimensions)
 	sparse.dense, sparse.sparse = nil, map[uint64]int32{}

@@ -48,6 +48,6 @@
 // GET /_sim/calls returns the number of requests received; PUT /_sim/faults replaces the faults in force. Both are also methods of
 // Server. A dropped connection is http.ErrAbortHandler, which net/http turns into a closed connection.
 //
-// A Server is safe for concurrent use. It builds the world of a site on first use and keeps it. An answer holds its groups in
-// memory, and at most GOMAXPROCS answers are computed at a time.
+// A Server is safe for concurrent use. It builds the world of a site and the totals of a day on first use, and keeps them; Servers
+// can share them (Worlds). An answer holds its groups in memory, and at most GOMAXPROCS answers are computed at a time.
 package gscsim

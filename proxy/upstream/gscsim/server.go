@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 	_ "time/tzdata" // days are Pacific, even on a machine without a time zone database
 )
@@ -24,6 +23,8 @@ type Config struct {
 	RetentionMonths int
 	Quotas          Quotas
 	Users           []User
+	// Worlds, if it is not nil, is shared with other Servers.
+	Worlds *Worlds
 }
 
 // Quotas limit the calls. Zero means Google's published limit, a negative number means no limit.
@@ -75,9 +76,6 @@ type Server struct {
 	control control
 	working chan struct{} // semaphore: bounds the answers computed at once, and so their memory
 	files   map[string]sitemapFile
-
-	mu     sync.Mutex // guards worlds, not their contents
-	worlds map[worldKey]*world
 }
 
 // New returns a Server for config. It panics if config.Now is nil or a site's FirstDay is not a date.
@@ -90,6 +88,9 @@ func New(config Config) *Server {
 	}
 	if config.RetentionMonths == 0 {
 		config.RetentionMonths = 16
+	}
+	if config.Worlds == nil {
+		config.Worlds = new(Worlds)
 	}
 	config.Quotas = config.Quotas.withDefaults()
 	pacific, err := time.LoadLocation("America/Los_Angeles")
@@ -104,7 +105,6 @@ func New(config Config) *Server {
 		control: control{random: hash(config.Seed, 0xfa)},
 		working: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		files:   sitemapFiles(config.Users),
-		worlds:  map[worldKey]*world{},
 	}
 	for _, user := range config.Users {
 		for _, site := range user.Sites {

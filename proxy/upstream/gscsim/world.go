@@ -6,13 +6,7 @@ import (
 	"strings"
 )
 
-// worldKey is everything, besides the seed, that determines the data of a site.
-type worldKey struct {
-	url, brand, firstDay string
-	queries, pages       int
-}
-
-// world holds the facts of a site that do not change from day to day. It is immutable.
+// world holds the facts of a site that do not change from day to day. It is immutable, except for its cache of totals.
 type world struct {
 	seed        uint64
 	firstDay    day
@@ -25,6 +19,7 @@ type world struct {
 	pageByRank  []int32
 	appearance  []int8 // of each page; -1 for none
 	terms       []term
+	totals      totalsCache
 
 	countryTable [1024]uint8
 	hourTable    [256]uint8
@@ -50,27 +45,6 @@ type term struct {
 	cycle    uint16
 }
 
-func (s *Server) world(site Site) *world {
-	key := worldKey{url: site.URL, brand: strings.ToLower(site.Brand), firstDay: site.FirstDay, queries: site.Queries, pages: site.Pages}
-	if key.brand == "" {
-		key.brand = siteBrand(site.URL)
-	}
-	if key.queries == 0 {
-		key.queries = 1500
-	}
-	if key.pages == 0 {
-		key.pages = 300
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.worlds[key]
-	if w == nil {
-		w = newWorld(s.config.Seed, key)
-		s.worlds[key] = w
-	}
-	return w
-}
-
 func mustFirstDay(site Site) day {
 	if site.FirstDay == "" {
 		return math.MinInt
@@ -82,8 +56,8 @@ func mustFirstDay(site Site) day {
 	return d
 }
 
-func newWorld(seed uint64, key worldKey) *world {
-	w := &world{seed: hashText(seed, key.url), firstDay: mustFirstDay(Site{URL: key.url, FirstDay: key.firstDay})}
+func newWorld(key worldKey) *world {
+	w := &world{seed: hashText(key.seed, key.url), firstDay: mustFirstDay(Site{URL: key.url, FirstDay: key.firstDay})}
 	byRank := queryTexts(w.seed, key.brand, key.queries)
 	var queryOf []int32
 	w.queries, queryOf = ascending(byRank)

@@ -1,0 +1,49 @@
+package gscsim
+
+import (
+	"strings"
+	"sync"
+)
+
+// Worlds keeps what has been computed about sites and never changes: their queries, their pages and the totals of their days.
+// Servers that share one through Config.Worlds compute it once, and answer the same bytes as Servers that do not. The zero value
+// is ready; it is safe for concurrent use. It keeps every site, and under 200 bytes of each day that was queried.
+type Worlds struct {
+	mu    sync.Mutex // guards byKey, not the worlds' contents
+	byKey map[worldKey]*world
+}
+
+// worldKey is everything that determines the data of a site.
+type worldKey struct {
+	seed                 uint64
+	url, brand, firstDay string
+	queries, pages       int
+}
+
+func (k *Worlds) world(key worldKey) *world {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w := k.byKey[key]
+	if w == nil {
+		w = newWorld(key)
+		if k.byKey == nil {
+			k.byKey = map[worldKey]*world{}
+		}
+		k.byKey[key] = w
+	}
+	return w
+}
+
+func (s *Server) world(site Site) *world {
+	key := worldKey{seed: s.config.Seed, url: site.URL, brand: strings.ToLower(site.Brand), firstDay: site.FirstDay, queries: site.Queries, pages: site.Pages}
+	if key.brand == "" {
+		key.brand = siteBrand(site.URL)
+	}
+	if key.queries == 0 {
+		key.queries = 1500
+	}
+	if key.pages == 0 {
+		key.pages = 300
+	}
+	return s.config.Worlds.world(key)
+}
