@@ -44,7 +44,8 @@ func keptIn(t testing.TB, location string) (*archive.History, func(*Config)) {
 func (w *world) elder() *oracle {
 	w.t.Helper()
 	o := w.oracle()
-	o.sim = gscsim.New(gscsim.Config{Seed: 1, Now: w.now, Users: users(), RetentionMonths: 60, Quotas: gscsim.Quotas{SearchPerMinute: -1}})
+	o.sim = gscsim.New(gscsim.Config{Seed: 1, Now: w.now, Users: users(), Worlds: &theWorlds, RetentionMonths: 60,
+		Quotas: gscsim.Quotas{SearchPerMinute: -1}})
 	o.token = tokenOf(w.t, o.sim)
 	return o
 }

@@ -25,7 +25,8 @@ type oracle struct {
 
 func (w *world) oracle() *oracle {
 	w.t.Helper()
-	sim := gscsim.New(gscsim.Config{Seed: 1, Now: w.now, TokenNow: time.Now, Users: users(), Quotas: gscsim.Quotas{SearchPerMinute: -1}})
+	sim := gscsim.New(gscsim.Config{Seed: 1, Now: w.now, TokenNow: time.Now, Users: users(), Worlds: &theWorlds,
+		Quotas: gscsim.Quotas{SearchPerMinute: -1}})
 	return &oracle{sim: sim, token: tokenOf(w.t, sim)}
 }
 

@@ -90,6 +90,9 @@ type beginning struct {
 // theBeginning is made by the first test: to migrate and seed a database takes longer than the rest of a world.
 var theBeginning beginning
 
+// theWorlds are the sites of all simulators: to compute their data takes longer than most tests.
+var theWorlds gscsim.Worlds
+
 // beginWith builds the beginning on first use, and gives the world its own copy.
 func (w *world) beginWith(b *beginning) {
 	w.t.Helper()
@@ -174,7 +177,7 @@ func users() []gscsim.User {
 }
 
 func (w *world) startUpstream() {
-	w.sim = gscsim.New(gscsim.Config{Seed: 1, Now: w.now, TokenNow: time.Now, Users: users()})
+	w.sim = gscsim.New(gscsim.Config{Seed: 1, Now: w.now, TokenNow: time.Now, Users: users(), Worlds: &theWorlds})
 	listener := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if fake := w.fake.Load(); fake != nil && strings.HasSuffix(r.URL.Path, "/searchAnalytics/query") {
 			(*fake)(rw, r)
