@@ -35,6 +35,10 @@ type Config struct {
 	CacheBytes int64                 // bounds the memory of the response cache
 	Redis      redis.UniversalClient // shares the cache between replicas; nil: there is one replica
 
+	// MemoryLimit is the memory limit of the process in bytes, of which the sizes of what requests take up are derived; 0:
+	// there is none, and 1 GiB is assumed.
+	MemoryLimit int64
+
 	// RedisPatience bounds the delay that an unresponsive Redis adds to a request; 0: 100 ms.
 	RedisPatience time.Duration
 

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
 
@@ -30,6 +31,7 @@ func main() {
 	// The first signal ends ctx and removes the handler, so that a second one kills the process.
 	context.AfterFunc(ctx, stop)
 	raiseGOMAXPROCS(os.Getenv("GOMAXPROCS"))
+	limitMemory(os.Getenv("GOMEMLIMIT"), memlimit.FromCgroup)
 	redis.SetLogger(discard{}) // sara logs one line per outage; the library would print one per connection
 	os.Exit(run(ctx, os.Args[0], os.Args[1:], os.Stdout, os.Stderr, os.Environ()))
 }

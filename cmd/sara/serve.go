@@ -112,7 +112,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	}
 	config := proxy.Config{
 		Store: store, Upstream: gateway, History: history, Plans: plans, Budget: budgets.Budget, Degraded: budgets.Degraded,
-		CacheBytes: c.CacheBytes.Bytes, Redis: budgets.Redis,
+		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: memoryLimit(), Redis: budgets.Redis,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(),
 		Version: buildVersion().Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
@@ -146,6 +146,7 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 	if err != nil {
 		return err
 	}
+	warnOfCacheSize(ctx, config)
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), loggedSettings(effective))
 	s := service.Service{Server: server, Background: service.Background{Invalidations: invalidations, Jobs: []func(context.Context){collecting, inspecting}}, Public: public, Admin: admin,
 		Delay: c.ShutdownDelay.Duration, Log: config.Log}
@@ -153,6 +154,14 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 		_, err := fmt.Fprintf(con.Stdout, "listening on http://%s\nadmin listening on http://%s\n", public.Addr(), admin.Addr())
 		return err
 	})
+}
+
+// warnOfCacheSize logs a cache that leaves too little of the memory limit for everything else.
+func warnOfCacheSize(ctx context.Context, config proxy.Config) {
+	if config.MemoryLimit > 0 && config.CacheBytes > config.MemoryLimit/2 {
+		config.Log.WarnContext(ctx, "SARA_CACHE_BYTES is more than half of the memory limit: lower it, or raise GOMEMLIMIT and the limit of the container",
+			slog.Int64("cache_bytes", config.CacheBytes), slog.Int64("memory_limit", config.MemoryLimit))
+	}
 }
 
 // openListeners opens both listeners, or reports the problems of both.
