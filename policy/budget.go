@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -42,6 +43,10 @@ type Budget interface {
 	// refuses, to none. The usage includes the request if it was admitted.
 	Admit(ctx context.Context, accountID, keyID string, p Plan) (Usage, *Refusal)
 
+	// ChargeMinute charges one request of a key to the key's minute only, for an answer that no allowance covers: an unknown
+	// path, a wrong method, no access. A plan without a minute has uncoveredPerMinute. The usage does not include the request.
+	ChargeMinute(ctx context.Context, accountID, keyID string, p Plan) (Usage, *Refusal)
+
 	// Usage returns the usage of an account without charging anything.
 	Usage(ctx context.Context, accountID string) Usage
 
@@ -78,6 +83,18 @@ func (r *Refusal) denial() *Denial {
 	}
 	d.Message += fmt.Sprintf("; try again in %d seconds", seconds)
 	return d
+}
+
+// uncoveredPerMinute is the minute of a key whose plan names none, such as a plan without access.
+const uncoveredPerMinute = 60
+
+// unlimited as a limit turns off its ceiling, and its counting.
+const unlimited = -1
+
+// minuteOnly returns a plan with no limit but the key's minute, for ChargeMinute.
+func (p *Plan) minuteOnly() Plan {
+	return Plan{RequestsPerMinutePerKey: cmp.Or(p.RequestsPerMinutePerKey, uncoveredPerMinute),
+		RequestsPerHour: unlimited, RequestsPerDay: unlimited}
 }
 
 // limit returns the plan's limit for a ceiling.

@@ -102,6 +102,8 @@ func testBudgets(t *testing.T, open func(*testing.T) *budgets) {
 		{"200 concurrent requests: exactly the limit is admitted", testExactUnderConcurrency},
 		{"200 concurrent live charges: exactly the limit is admitted", testExactLiveCalls},
 		{"two keys share the hour and the day but not the minute", testKeysShareHourAndDay},
+		{"what no allowance covers counts in the minute only", testMinuteOnly},
+		{"200 concurrent requests that no allowance covers: exactly the minute passes", testExactMinuteOnly},
 		{"reading the usage charges nothing", testUsage},
 		{"the end of an hour resets only the hour", testHourResets},
 		{"midnight resets the day and the hour", testDayResets},
@@ -246,6 +248,48 @@ func testKeysShareHourAndDay(t *testing.T, c *budgets, id string) {
 		t.Errorf("the second key: admitted %d, then %+v", admitted, refusal)
 	}
 	wantCounts(t, c, id, 5, 5, 0)
+}
+
+func testMinuteOnly(t *testing.T, c *budgets, id string) {
+	ctx, plan := t.Context(), generousPlan()
+	plan.RequestsPerMinutePerKey = 5
+	admitN(c.first(), 2, id, id+"key", plan)
+	for i := range 3 {
+		usage, refusal := c.first().ChargeMinute(ctx, id, id+"key", plan)
+		if refusal != nil || usage.RequestsThisHour != 2 || usage.RequestsToday != 2 {
+			t.Errorf("charge %d: %+v, usage %+v", i, refusal, usage)
+		}
+	}
+	usage, refusal := c.first().ChargeMinute(ctx, id, id+"key", plan)
+	wantRefusal(t, refusal, KeyMinute, 5, time.Minute)
+	if usage.RequestsToday != 2 {
+		t.Errorf("a refused charge: usage %+v", usage)
+	}
+	_, refusal = admitN(c.first(), 1, id, id+"key", plan)
+	wantRefusal(t, refusal, KeyMinute, 5, time.Minute)
+	if admitted, refusal := admitN(c.first(), 1, id, id+"another key", plan); admitted != 1 {
+		t.Errorf("another key is refused: %+v", refusal)
+	}
+	plan.RequestsPerMinutePerKey, plan.RequestsPerDay = 100, 3
+	if _, refusal := c.first().ChargeMinute(ctx, id, id+"third key", plan); refusal != nil {
+		t.Errorf("on a day that is used up: %+v", refusal)
+	}
+	wantCounts(t, c, id, 3, 3, 0)
+}
+
+func testExactMinuteOnly(t *testing.T, c *budgets, id string) {
+	for limit, plan := range map[int]Plan{uncoveredPerMinute: {}, 20: {RequestsPerMinutePerKey: 20}} {
+		account := id + strconv.Itoa(limit)
+		passed := c.concurrently(200, func(_ int, b Budget) bool {
+			_, refusal := b.ChargeMinute(t.Context(), account, account+"key", plan)
+			return refusal == nil
+		})
+		// A token of 60 a minute comes back each second, and the servers cannot stop their clocks.
+		if passed < limit || passed > limit+limit/20 {
+			t.Errorf("%d of 200 passed, want %d", passed, limit)
+		}
+		wantCounts(t, c, account, 0, 0, 0)
+	}
 }
 
 func testUsage(t *testing.T, c *budgets, id string) {

@@ -157,7 +157,7 @@ func (g group) readReply(numbers []int64, now time.Time) (remaining []int64, err
 			if i >= int(numbers[0]) {
 				a.refusal = refusalOf(numbers[1], &a.plan)
 			}
-			if a.refusal == nil {
+			if a.refusal == nil && a.plan.RequestsPerHour != unlimited {
 				usage.RequestsThisHour++
 				usage.RequestsToday++
 			}

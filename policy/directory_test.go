@@ -116,6 +116,9 @@ type unlimitedBudget struct{}
 func (unlimitedBudget) Admit(context.Context, string, string, Plan) (Usage, *Refusal) {
 	return Usage{}, nil
 }
+func (unlimitedBudget) ChargeMinute(context.Context, string, string, Plan) (Usage, *Refusal) {
+	return Usage{}, nil
+}
 func (unlimitedBudget) Usage(context.Context, string) Usage { return Usage{} }
 func (unlimitedBudget) ChargeLiveCalls(context.Context, string, string, int, Plan) *Refusal {
 	return nil

@@ -102,7 +102,8 @@ type Request struct {
 }
 
 // Admit checks the key, then the plan, then the scopes, and last the budgets, to which an admitted request is charged. A
-// denial after the first check comes with a Grant, whose usage does not include the request.
+// denial after the first check comes with a Grant, whose usage does not include the request; a denial by plan or scopes is
+// charged to the key's minute only.
 func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil {
@@ -133,7 +134,9 @@ func (g *Gate) Readmit(ctx context.Context, earlier *Grant, now time.Time, requi
 // decide runs the checks that follow authentication.
 func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, required Scopes) (*Grant, error) {
 	if denial := g.checkAccess(grant, now, required); denial != nil {
-		grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
+		if err := g.chargeMinute(ctx, grant); err != nil {
+			return grant, err
+		}
 		return grant, denial
 	}
 	usage, refusal := g.config.Budget.Admit(ctx, grant.Key.AccountID, grant.Key.ID, grant.Plan)
@@ -144,15 +147,24 @@ func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, required
 	return grant, nil
 }
 
-// Identify authenticates a request without charging it, for a path that does not exist. It returns nil if the key is not
-// valid.
-func (g *Gate) Identify(ctx context.Context, r Request) *Grant {
+// Identify authenticates a request for a path or a method that does not exist, which is charged to the key's minute only. The
+// grant is nil if the key is not valid; the error is a denial if the minute is used up.
+func (g *Gate) Identify(ctx context.Context, r Request) (*Grant, error) {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil {
-		return nil
+		return nil, nil // such a path is answered alike with any key or none
 	}
-	grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
-	return grant
+	return grant, g.chargeMinute(ctx, grant)
+}
+
+// chargeMinute charges a request that no allowance covers, so that its number is bounded too.
+func (g *Gate) chargeMinute(ctx context.Context, grant *Grant) error {
+	usage, refusal := g.config.Budget.ChargeMinute(ctx, grant.Key.AccountID, grant.Key.ID, grant.Plan)
+	grant.Usage = usage
+	if refusal != nil {
+		return refusal.denial()
+	}
+	return nil
 }
 
 // ChargeLiveCalls charges upstream calls about a property to the account and to the property: all of them or none.

@@ -71,6 +71,20 @@ func (b *MemoryBudget) Admit(_ context.Context, accountID, keyID string, p Plan)
 	return a.used.usage(now), refusal
 }
 
+// ChargeMinute implements Budget.
+func (b *MemoryBudget) ChargeMinute(_ context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
+	now, limit := b.now(), p.minuteOnly().RequestsPerMinutePerKey
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.account(accountID, now)
+	after, wait := a.buckets[keyID].take(now, 1, divide(limit, b.share))
+	a.buckets[keyID] = after
+	if wait > 0 {
+		return a.used.usage(now), &Refusal{KeyMinute, limit, wait}
+	}
+	return a.used.usage(now), nil
+}
+
 // ChargeLiveCalls implements Budget.
 func (b *MemoryBudget) ChargeLiveCalls(_ context.Context, accountID, propertyID string, calls int, p Plan) *Refusal {
 	now := b.now()

@@ -90,6 +90,26 @@ func TestRedisBudgetAdmitsItsShareWhileRedisIsDownAndSyncsLater(t *testing.T) {
 	}
 }
 
+func TestChargedMinuteIsTheReplicasShareWhileRedisIsDown(t *testing.T) {
+	server := redistest.Single(t)
+	s := startRedisBudget(t, server.URL(), redisOptions{replicas: 2})
+	admitN(s, 1, "a", "k", generousPlan())
+	server.Kill()
+	passed := 0
+	for range 40 {
+		if _, refusal := s.ChargeMinute(t.Context(), "a", "trial", Plan{}); refusal == nil {
+			passed++
+		}
+	}
+	s.wantDegraded(t, true, 1)
+	if passed < 30 || passed > 31 { // a token comes back every two seconds
+		t.Errorf("%d of 40 passed, want the share of 30", passed)
+	}
+	if usage := s.Usage(t.Context(), "a"); usage.RequestsToday != 0 {
+		t.Errorf("usage %+v", usage)
+	}
+}
+
 func TestRedisBudgetRefusesNothingWhileRedisRestarts(t *testing.T) {
 	avoidHourEnd(t)
 	server := redistest.Single(t)

@@ -145,6 +145,25 @@ func (b *RedisBudget) Admit(ctx context.Context, accountID, keyID string, p Plan
 	return usage, refusal
 }
 
+// ChargeMinute implements Budget.
+func (b *RedisBudget) ChargeMinute(ctx context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
+	if b.degraded.Load() {
+		return b.fallback.ChargeMinute(ctx, accountID, keyID, p)
+	}
+	begun, of, minute := b.config.Now(), refusalKey{KeyMinute, keyID}, p.minuteOnly()
+	if usage, refusal := b.cachedRefusal(begun, of, 1, &minute); refusal != nil {
+		return usage, refusal
+	}
+	usage, refusal, err := b.batcher.admit(accountID, keyID, minute)
+	if err != nil {
+		return b.fallback.ChargeMinute(ctx, accountID, keyID, p)
+	}
+	if refusal != nil {
+		b.cacheRefusal(begun, of, 1, usage, *refusal)
+	}
+	return usage, refusal
+}
+
 // Usage implements Budget.
 func (b *RedisBudget) Usage(ctx context.Context, accountID string) Usage {
 	if !b.degraded.Load() {
@@ -254,9 +273,6 @@ func (b *RedisBudget) refund(ctx context.Context, back UsageCount) error {
 	}
 	return err
 }
-
-// unlimited makes charge.lua skip the ceilings.
-const unlimited = -1
 
 // charge adds to the counts of an account, unless its calls would exceed the ceiling: then it returns the time until they
 // would fit. A count without an hour and a day counts in the current ones. ctx has a deadline.

@@ -39,6 +39,41 @@ func TestCachedRefusalsSkipRedisUntilTheCeilingResets(t *testing.T) {
 	}
 }
 
+// A request that no allowance covers takes one round trip, and none while its refusal is cached.
+func TestChargedMinuteTakesOneRoundTripAndRefusalsNone(t *testing.T) {
+	server := redistest.Single(t)
+	control := server.Client()
+	clock := clockAt(time.Now())
+	s := startRedisBudget(t, server.URL(), redisOptions{patient: true, now: clock.now})
+	ctx, plan := t.Context(), Plan{RequestsPerMinutePerKey: 2}
+	before := roundTrips(t, control)
+	for range 2 {
+		if _, refusal := s.ChargeMinute(ctx, "a", "k", plan); refusal != nil {
+			t.Fatal(refusal)
+		}
+	}
+	_, refusal := s.ChargeMinute(ctx, "a", "k", plan)
+	wantRefusal(t, refusal, KeyMinute, 2, time.Minute)
+	// The first call of a script that the server does not have takes another one, which fails.
+	if trips := roundTrips(t, control) - before; trips > 4 {
+		t.Errorf("three charges made %v round trips", trips)
+	}
+	before = roundTrips(t, control)
+	for range 1000 {
+		if _, again := s.ChargeMinute(ctx, "a", "k", plan); again == nil {
+			t.Fatal("a charge passes")
+		}
+	}
+	if trips := roundTrips(t, control) - before; trips != 0 {
+		t.Errorf("1000 refusals made %v round trips", trips)
+	}
+	clock.advance(refusal.RetryAfter)
+	_, _ = s.ChargeMinute(ctx, "a", "k", plan)
+	if trips := roundTrips(t, control) - before; trips != 1 {
+		t.Errorf("after the refusal: %v round trips", trips)
+	}
+}
+
 func TestCachedRefusalsAreKeptApartByKey(t *testing.T) {
 	server := redistest.Single(t)
 	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})

@@ -58,6 +58,40 @@ func (w *world) wantUsage(t *testing.T, key string, hour, day, calls int) {
 	}
 }
 
+// With a valid key, an answer that no allowance covers counts in the key's minute and in nothing else.
+func TestUncoveredAnswers429RateLimited(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, key, method, path string
+		limit, status           int
+		code                    string
+	}{
+		{"an unknown path", "pro", http.MethodGet, "/v1/nothing", 20, http.StatusNotFound, policy.CodeNotFound},
+		{"a wrong method", "pro", http.MethodPost, "/v1/me", 20, http.StatusMethodNotAllowed, codeMethodNotAllowed},
+		{"a missing scope", "properties_only", http.MethodGet, "/v1/properties/main/summary", 60, http.StatusForbidden, policy.CodeScope},
+		{"a plan without access, which names no minute", "trial", http.MethodGet, "/v1/me", 60, http.StatusForbidden, policy.CodeNoAccess},
+		{"a plan that ended", "lapsed", http.MethodGet, "/v1/me", 20, http.StatusForbidden, policy.CodeNoAccess},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(c *Config) { c.Plans = policy.DefaultPlans() })
+			for range test.limit {
+				w.ask(test.method, test.path, "Bearer "+w.keys[test.key]).want(t, test.status, test.code)
+			}
+			wait := time.Minute / time.Duration(test.limit)
+			r := w.ask(test.method, test.path, "Bearer "+w.keys[test.key])
+			w.want429(t, r, policy.CodeRateLimited, "requests a minute", test.limit, wait)
+			w.wantHeaders(t, r)
+			if test.key == "pro" {
+				w.get("pro", "/v1/me").want(t, http.StatusTooManyRequests, policy.CodeRateLimited)
+				w.ask(test.method, test.path).want(t, map[bool]int{true: 404, false: 405}[test.method == http.MethodGet], test.code)
+				w.advance(wait)
+				w.wantUsage(t, "pro", 1, 1, 0)
+			}
+		})
+	}
+}
+
 func TestMe429Minute(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, limited(func(p *policy.Plan) { p.RequestsPerMinutePerKey = 20 }))

@@ -156,8 +156,8 @@ func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err erro
 	return s.answerReport(ctx, c, &q)
 }
 
-// admit checks the key and charges the request budgets. An unknown path or method is answered 404 or 405 with any key or none,
-// and charged to no budget; the key is looked up only for the account's rate limit headers.
+// admit checks the key and charges the request budgets. An unknown path or method is answered 404 or 405 with any key or none;
+// with a valid key it is charged to the key's minute, and has the account's rate limit headers.
 func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	if c.route.Open {
 		return nil
@@ -166,8 +166,8 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 	defer span.End()
 	request := policy.Request{Authorization: c.header.credentials(), Address: c.client, RequiredScopes: c.route.Scope}
 	if c.route.Operation == "" {
-		c.grant = s.gate.Identify(ctx, request)
-		return nil
+		c.grant, err = s.gate.Identify(ctx, request)
+		return err
 	}
 	if c.grant, err = s.gate.Admit(ctx, request); err != nil {
 		return asStoreError(err)

@@ -1,8 +1,8 @@
 -- Admits requests of many keys of many accounts: of each key as many as fit, each request wholly or not at all.
 -- KEYS[i]  the hash of account i
 -- ARGV     the deadline, in microseconds since 1970: after it the caller has decided without Redis, and this must do nothing.
---          Then for each account: requests a minute and key, requests an hour, requests a day, the number n of its keys in
---          this call, and n times a key id and its number of requests.
+--          Then for each account: requests a minute and key, requests an hour, requests a day (both -1: its requests count
+--          in the minute only), the number n of its keys in this call, and n times a key id and its number of requests.
 -- Returns  seconds and microseconds of this server's clock, and nothing else after the deadline. Then for each account its
 --          requests of the hour and of the day so far, and its upstream calls of the day; and for each of its keys how many
 --          requests fit, and 0 or why the others do not: 4 times the microseconds until one would fit, plus 1 for the
@@ -30,6 +30,8 @@ end
 for i = 1, #KEYS do
   local key, perHour, perDay, n = KEYS[i], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   local perMinute = tonumber(ARGV[at])
+  local counted = perHour >= 0
+  if not counted then perHour, perDay = math.huge, math.huge end
   local interval = max(1, floor(60000000 / max(perMinute, 1)))
   local capacity = perMinute * interval
   at = at + 4
@@ -51,7 +53,7 @@ for i = 1, #KEYS do
     -- Clamp: if the clock moved back, the stored time can exceed that of a fully drained bucket.
     local before = min(max(full, now), now + capacity)
     local fits = max(0, min(count, floor((now + capacity - before) / interval), perHour - inHour, perDay - inDay))
-    inHour, inDay = inHour + fits, inDay + fits
+    if counted then inHour, inDay = inHour + fits, inDay + fits end
     local after = before + fits * interval
     if fits > 0 or full > after then
       set[s + 1], set[s + 2] = fields[5 + k], format('%d', after)
