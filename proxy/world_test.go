@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -338,7 +337,7 @@ func (w *world) replica(adjust ...func(*Config)) *world {
 }
 
 func (w *world) startServer(adjust []func(*Config)) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := listen()
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
 	config := Config{Store: w.store, Plans: generousPlans(), Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: w.base,
@@ -360,10 +359,12 @@ func (w *world) startServer(adjust []func(*Config)) {
 	w.admin = httptest.NewServer(w.server.Admin())
 	w.t.Cleanup(func() {
 		w.admin.Close()
+		w.must(listener.Close())
+		w.must(<-served)
+		listener.end()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		w.must(w.server.Shutdown(ctx))
-		w.must(<-served)
 		w.gateway.Close()
 	})
 }
