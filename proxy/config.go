@@ -94,7 +94,10 @@ func isKeyPrefix(s string) bool {
 }
 
 // New returns a server that is ready to serve.
-func New(c Config) (*Server, error) {
+func New(c Config) (*Server, error) { return newServer(c, newReference) }
+
+// newServer is New with a function that builds the API reference, or returns one that is already built.
+func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("configure the server: %w", err)
 	}
@@ -124,12 +127,7 @@ func New(c Config) (*Server, error) {
 		s.tracer = c.Traces.Tracer(spans.Scope)
 	}
 	routes := s.routes()
-	document, err := OpenAPI(c.BaseURL)
-	if err != nil {
-		return nil, err
-	}
-	s.document = cache.NewAnswer(document, c.Now())
-	if s.pages, err = newPages(&s.config); err != nil {
+	if s.reference, err = referenceFor(&s.config); err != nil {
 		return nil, err
 	}
 	s.edge = s.newEdge(routes)

@@ -9,7 +9,7 @@ import (
 func TestOpenAPI200(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	want, err := OpenAPI(w.base)
+	want, err := OpenAPI(publicURL)
 	w.must(err)
 	for _, key := range []string{"", "pro", "revoked", "trial"} {
 		r := w.get(key, pathOpenAPI)

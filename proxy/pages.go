@@ -7,10 +7,28 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sara/proxy/cache"
 	"sara/proxy/docs"
 )
 
-// newPages builds the API reference.
+// A reference describes the API to its users. It is immutable and safe for concurrent use.
+type reference struct {
+	document *cache.Answer // the OpenAPI document
+	pages    *docs.Pages   // what people read
+}
+
+func newReference(c *Config) (*reference, error) {
+	document, err := OpenAPI(c.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := newPages(c)
+	if err != nil {
+		return nil, err
+	}
+	return &reference{document: cache.NewAnswer(document, c.Now()), pages: pages}, nil
+}
+
 func newPages(c *Config) (*docs.Pages, error) {
 	names := errorCodes()
 	codes := make([]docs.Code, len(names))

@@ -136,7 +136,7 @@ func TestErrorsNameTheReference(t *testing.T) {
 		failure, _ := w.get("", "/v1/me").json["error"].(map[string]any)
 		return failure["docs_url"]
 	}
-	if got := docsURL(w); got != w.base+"/docs" {
+	if got := docsURL(w); got != publicURL+"/docs" {
 		t.Errorf("docs_url is %v", got)
 	}
 	elsewhere := w.replica(func(c *Config) { c.DocsURL = "https://example.com/help" })
@@ -230,7 +230,7 @@ func TestExampleErrorsAreReal(t *testing.T) {
 // A panic fails the request, not the process.
 func TestPages500Panic(t *testing.T) {
 	w := newWorld(t)
-	w.server.pages = nil
+	w.server.reference = new(reference) // without pages
 	ctx := w.request(docs.Path)
 	w.server.edge.Handler(ctx)
 	if body := string(ctx.Response.Body()); ctx.Response.StatusCode() != http.StatusInternalServerError || !strings.Contains(body, codeInternal) ||

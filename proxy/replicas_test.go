@@ -259,6 +259,7 @@ func TestSummary200PoisonedRedis(t *testing.T) {
 		if len(r.rows()) != 3 {
 			t.Errorf("%s: answers %s", name, r.body)
 		}
+		w.await(t, "the renewed copy", func() bool { return client.Get(ctx, keys[0]).Val() != string(poison) })
 	}
 	// A whole copy under another property's key is not that property's.
 	w.get("pro", w.path("prefix", "/devices")).ok(t)

@@ -15,7 +15,6 @@ import (
 
 	"sara/policy"
 	"sara/proxy/cache"
-	"sara/proxy/docs"
 	"sara/translate"
 )
 
@@ -48,8 +47,7 @@ type Server struct {
 	memo     memo
 	cache    *cache.Cache
 	access   *accessLog
-	document *cache.Answer // the OpenAPI document
-	pages    *docs.Pages   // the API reference
+	*reference
 	edge     *fasthttp.Server
 	started  time.Time
 	draining atomic.Bool

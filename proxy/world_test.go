@@ -22,6 +22,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/proxy/docs"
 	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
 	"sara/translate"
@@ -340,7 +341,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 	listener, err := listen()
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
-	config := Config{Store: w.store, Plans: generousPlans(), Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: w.base,
+	config := Config{Store: w.store, Plans: generousPlans(), Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: publicURL,
 		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Access: w.log, AccessFormat: AccessJSON, AccessSample: 1, Registry: prometheus.NewRegistry(), Now: w.now}
 	for _, change := range adjust {
 		change(&config)
@@ -350,7 +351,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 		Now: func() time.Time { return w.now().Add(time.Duration(w.gatewayClock.Load())) }})
 	w.must(err)
 	config.Upstream = w.gateway
-	w.server, err = New(config)
+	w.server, err = newServer(config, sharedReference)
 	w.must(err)
 	w.document, err = theContract()
 	w.must(err)
@@ -367,6 +368,21 @@ func (w *world) startServer(adjust []func(*Config)) {
 		w.must(w.server.Shutdown(ctx))
 		w.gateway.Close()
 	})
+}
+
+// publicURL is the base URL of every server that configures no other, so that they can share the API reference.
+const publicURL = "http://api.example.com"
+
+// theReference is built once for all worlds: that takes longer than to start a server.
+var theReference = sync.OnceValues(func() (*reference, error) {
+	return newReference(&Config{BaseURL: publicURL, DocsURL: publicURL + docs.Path, Now: noon})
+})
+
+func sharedReference(c *Config) (*reference, error) {
+	if c.BaseURL == publicURL && c.DocsURL == publicURL+docs.Path {
+		return theReference()
+	}
+	return newReference(c)
 }
 
 // generousPlans are the built-in plans with limits that no test reaches by accident.
