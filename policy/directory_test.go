@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -133,7 +134,11 @@ type fixture struct {
 	addresses atomic.Int64
 }
 
-const validKeyText = "sara_live_GOOD"
+// Keys of the first form, without a checksum.
+var (
+	validKeyText   = "sara_live_" + strings.Repeat("GOOD", 13)
+	unknownKeyText = "sara_live_" + strings.Repeat("NONE", 13)
+)
 
 func validKey() Key {
 	return Key{ID: "k1", Scopes: AllScopes, PersonID: "p1", AccountID: "a1", PlanName: "pro"}

@@ -12,6 +12,7 @@ const (
 	noKeyMessage     = "the request carries no key: send the header Authorization: Bearer <API_KEY>"
 	formMessage      = "the Authorization header is not of the form Authorization: Bearer <API_KEY>"
 	prefixMessage    = "the key is not one of this service: they begin with sara_live_"
+	wholeMessage     = "the key is not whole, or was changed: copy it again"
 	unknownMessage   = "the key is not known: check that it was copied whole"
 	revokedMessage   = "the key was revoked: create another one"
 	noAccessMessage  = "the account's plan has no access to the API: it takes a paid plan"
@@ -44,7 +45,7 @@ func TestAdmitChecksInOrder(t *testing.T) {
 		{nil, "", CodeInvalidKey, noKeyMessage, false},
 		{nil, "Basic " + validKeyText, CodeInvalidKey, formMessage, false},
 		{nil, "Bearer other_live_GOOD", CodeInvalidKey, prefixMessage, false},
-		{nil, "Bearer sara_live_BAD", CodeInvalidKey, unknownMessage, false},
+		{nil, "Bearer " + unknownKeyText, CodeInvalidKey, unknownMessage, false},
 		{nil, "Bearer " + validKeyText, CodeRevokedKey, revokedMessage, false},
 		{func(k *Key) { k.Revoked = false }, "", CodeExpiredKey, "the key expired on 2026-03-01T12:00:00Z: create another one", false},
 		{func(k *Key) { k.ExpiresAt = unlimited }, "", CodeNoAccess, noAccessMessage, true},
@@ -101,13 +102,21 @@ func TestAuthorizationHeaderForms(t *testing.T) {
 	f("Bearer SARA_live_GOOD", prefixMessage)
 	f("Bearer xsara_live_GOOD", prefixMessage)
 	f("Bearer sara_liv", prefixMessage)
-	f("Bearer sara_live_"+strings.Repeat("x", maxKeyLength-len("sara_live_")+1), prefixMessage)
+	f("Bearer sara_live_", wholeMessage)
+	f("Bearer sara_live_GOOD", wholeMessage)
+	f("Bearer "+validKeyText[:len(validKeyText)-1], wholeMessage)
+	f("Bearer "+validKeyText+"A", wholeMessage)
+	f("Bearer "+validKeyText+strings.Repeat("A", 4000), wholeMessage)
+	f("Bearer sara_live_"+strings.Repeat("good", 13), wholeMessage)
+	f("Bearer sara_live_"+strings.Repeat("G00D", 13), wholeMessage)
+	f("Bearer sara_live_"+strings.Repeat("G\x00OD", 13), wholeMessage)
+	f("Bearer "+validKeyText+" "+validKeyText, wholeMessage)
+	f("Bearer "+validKeyText+strings.Repeat("A", checksumLength), wholeMessage)
 	wantCalls(t, w.directory, asked)
 
-	f("Bearer sara_live_"+strings.Repeat("x", maxKeyLength-len("sara_live_")), unknownMessage)
-	f("Bearer sara_live_", unknownMessage)
-	f("Bearer sara_live_good", unknownMessage)
-	f("Bearer "+validKeyText+" "+validKeyText, unknownMessage)
+	f("Bearer "+unknownKeyText, unknownMessage)
+	sum := keyChecksum(unknownKeyText)
+	f("Bearer "+unknownKeyText+string(sum[:]), unknownMessage)
 }
 
 // Expiry is compared with the clock, not cached: it holds to the nanosecond for a key that is looked up once.
@@ -214,7 +223,7 @@ func TestAdmitRetainsNothingOfTheHeader(t *testing.T) {
 		if err := admit("Bearer " + validKeyText); err != nil {
 			t.Error(err)
 		}
-		wantDenial(t, admit("Bearer sara_live_BAD"), CodeInvalidKey, unknownMessage)
+		wantDenial(t, admit("Bearer "+unknownKeyText), CodeInvalidKey, unknownMessage)
 		wantDenial(t, admit("Bearer other_live_K"), CodeInvalidKey, prefixMessage)
 	}
 	wantCalls(t, w.directory, 2)

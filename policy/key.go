@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"strings"
@@ -17,15 +16,7 @@ func HashKey(key string) Hash {
 	return sha256.Sum256(append(buffer[:0], key...))
 }
 
-// NewKey generates a key, <prefix>_live_<secret>, with 260 bits of randomness. Show it once and store only its hash.
-func NewKey(prefix string) (key string, hash Hash) {
-	key = prefix + keyInfix + rand.Text() + rand.Text()
-	return key, HashKey(key)
-}
-
 const (
-	keyInfix       = "_live_"
-	maxKeyLength   = 256
 	authScheme     = "bearer"
 	authSchemeText = "Authorization: Bearer <API_KEY>"
 )
@@ -66,8 +57,9 @@ func bearer(authorization, prefix string) (string, *Denial) {
 		return "", deny(CodeInvalidKey, "the request carries no key: send the header %s", authSchemeText)
 	case !strings.EqualFold(scheme, authScheme):
 		return "", deny(CodeInvalidKey, "the Authorization header is not of the form %s", authSchemeText)
-	case len(key) > maxKeyLength || !strings.HasPrefix(key, prefix+keyInfix):
-		return "", deny(CodeInvalidKey, "the key is not one of this service: they begin with %s", prefix+keyInfix)
+	}
+	if denial := checkKeyForm(key, prefix); denial != nil {
+		return "", denial
 	}
 	return key, nil
 }

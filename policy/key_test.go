@@ -8,7 +8,7 @@ import (
 )
 
 func TestNewKeysAreRandomAndUnique(t *testing.T) {
-	form := regexp.MustCompile(`^acme_live_[A-Z2-7]{52}$`)
+	form := regexp.MustCompile(`^acme_live_[A-Z2-7]{52}[A-Z2-7]{7}$`)
 	keys, hashes := map[string]bool{}, map[Hash]bool{}
 	columns := make([]map[byte]bool, 52)
 	for i := range columns {
@@ -24,7 +24,7 @@ func TestNewKeysAreRandomAndUnique(t *testing.T) {
 			t.Fatalf("%s is not accepted as a key: %v", key, denial)
 		}
 		keys[key], hashes[hash] = true, true
-		for i, c := range []byte(strings.TrimPrefix(key, "acme_live_")) {
+		for i, c := range []byte(strings.TrimPrefix(key, "acme_live_"))[:secretLength] {
 			columns[i][c] = true
 		}
 	}
@@ -53,10 +53,42 @@ func TestHashIsSHA256OfTheWholeKey(t *testing.T) {
 	}
 }
 
+var keyForm = regexp.MustCompile(`^sara_live_[A-Z2-7]{52}(?:[A-Z2-7]{7})?$`)
+
+// The checksum is part of keys in use, so it must never change.
+func TestKeyChecksumIsCRC32InBase32(t *testing.T) {
+	for body, want := range map[string]string{
+		"":          "AAAAAAA",
+		"123456789": "DF7IOJG", // CRC-32 is 0xcbf43926
+		"sara_live_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA": "DZ4I4QY",
+	} {
+		if sum := keyChecksum(body); string(sum[:]) != want {
+			t.Errorf("%q: %s, want %s", body, sum, want)
+		}
+	}
+}
+
+// A change of any one character of a key with a checksum is noticed without a look-up.
+func TestOneWrongCharacterOfAKeyIsNoticed(t *testing.T) {
+	key, _ := NewKey("sara")
+	if denial := checkKeyForm(key, "sara"); denial != nil {
+		t.Fatal(denial)
+	}
+	for i := len("sara_live_"); i < len(key); i++ {
+		for _, c := range keyAlphabet {
+			changed := key[:i] + string(c) + key[i+1:]
+			if denial := checkKeyForm(changed, "sara"); (denial == nil) != (changed == key) {
+				t.Errorf("%s, made of %s: %v", changed, key, denial)
+			}
+		}
+	}
+}
+
 // FuzzBearer checks that an accepted key is well-formed, and that no denial quotes the header.
 func FuzzBearer(f *testing.F) {
-	f.Add("Bearer sara_live_ABC")
-	f.Add("bearer  sara_live_ABC \t")
+	f.Add("Bearer " + validKeyText)
+	f.Add("bearer  " + validKeyText + " \t")
+	f.Add("Bearer sara_live_" + strings.Repeat("A", secretLength) + "BBBBBBB")
 	f.Add("Basic c2FyYQ==")
 	f.Add("Bearer")
 	f.Add("")
@@ -66,12 +98,12 @@ func FuzzBearer(f *testing.F) {
 			switch {
 			case key != "" || denial.Code != CodeInvalidKey:
 				t.Errorf("%q: %q, %+v", header, key, denial)
-			case denial.Message != noKeyMessage && denial.Message != formMessage && denial.Message != prefixMessage:
+			case denial.Message != noKeyMessage && denial.Message != formMessage && denial.Message != prefixMessage && denial.Message != wholeMessage:
 				t.Errorf("%q: %s", header, denial.Message)
 			}
 			return
 		}
-		if !strings.HasPrefix(key, "sara_live_") || len(key) > 256 || strings.TrimSpace(key) != key || !strings.Contains(header, " "+key) {
+		if !strings.HasPrefix(key, "sara_live_") || !keyForm.MatchString(key) || strings.TrimSpace(key) != key || !strings.Contains(header, " "+key) {
 			t.Errorf("%q: %q", header, key)
 		}
 		if again, denial := bearer("Bearer "+key, "sara"); denial != nil || again != key {

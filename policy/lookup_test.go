@@ -17,7 +17,7 @@ func forKeysAndProperties(t *testing.T, do func(t *testing.T, w *fixture, known,
 	t.Run("key", func(t *testing.T) {
 		w := newFixture(t)
 		do(t, w, w.admit, func(ctx context.Context) (string, error) {
-			_, err := w.request(ctx, "Bearer sara_live_BAD", 0)
+			_, err := w.request(ctx, "Bearer "+unknownKeyText, 0)
 			return codeOf(err)
 		}, CodeInvalidKey)
 	})

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	_ "modernc.org/sqlite" // the database driver
 )
@@ -110,5 +111,7 @@ func (s *seeder) growAccounts(ctx context.Context, template string, to int) (err
 	return nil
 }
 
-// seededKey returns the key of a seeded account.
-func seededKey(account int) string { return fmt.Sprintf("sara_live_%052d", account) }
+// seededKey returns the key of a seeded account, in the form without a checksum.
+func seededKey(account int) string {
+	return "sara_live_" + strings.NewReplacer("0", "A", "1", "B", "8", "I", "9", "J").Replace(fmt.Sprintf("%052d", account))
+}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -177,10 +178,11 @@ func (w *world) denials() loadgen.Source {
 func (w *world) unknown() loadgen.Source {
 	secret := rand.Text() + rand.Text()[:16]
 	path := w.table(trace.Domain(0), "queries", hitDays-1, 0, hitLimit)
+	base32 := strings.NewReplacer("0", "A", "1", "B", "8", "I", "9", "J") // a key of another form is refused without a look-up
 	return func(request *fasthttp.Request, _ int64) {
 		n := w.fresh.Add(1)
 		loadgen.Get(path, addressHeader, fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255),
-			"Authorization", fmt.Sprintf("Bearer sara_live_%s%010d", secret, n)).CopyTo(request)
+			"Authorization", "Bearer sara_live_"+secret+base32.Replace(fmt.Sprintf("%010d", n))).CopyTo(request)
 	}
 }
 

@@ -166,7 +166,7 @@ func (w *world) testAddress(t *testing.T) {
 	guesser, neighbour := client("127.0.0.2"), client("127.0.0.3")
 	guess := func(asker *http.Client, i int) int {
 		claimed := fmt.Sprintf("203.0.113.%d", i)
-		a, err := ask(asker, http.MethodGet, w.cdn.base+"/v1/me", "Authorization", fmt.Sprintf("Bearer sara_live_%040d", i),
+		a, err := ask(asker, http.MethodGet, w.cdn.base+"/v1/me", "Authorization", "Bearer "+guessedKey(i),
 			"X-Real-IP", claimed, "X-Forwarded-For", claimed, "Forwarded", "for="+claimed)
 		if err != nil {
 			t.Fatal(err)
@@ -185,6 +185,11 @@ func (w *world) testAddress(t *testing.T) {
 			t.Errorf("another address, after %d guesses: %d", i, status)
 		}
 	}
+}
+
+// guessedKey returns an unknown key that has the form of one.
+func guessedKey(i int) string {
+	return "sara_live_" + strings.NewReplacer("0", "A", "1", "B", "8", "I", "9", "J").Replace(fmt.Sprintf("%052d", i))
 }
 
 func (w *world) testAdmin(t *testing.T) {

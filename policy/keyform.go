@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"crypto/rand"
+	"hash/crc32"
+	"strings"
+)
+
+// The form of a key is <prefix>_live_<secret><checksum>, in the alphabet of base32. The secret has 260 bits of randomness. The
+// checksum is the CRC-32 of everything before it, so that a key can be recognized without a look-up: by sara, which refuses
+// what is not a key at once, and by scanners that search texts for leaked keys. Keys of the first version have no checksum;
+// their length tells them apart. Both match
+//
+//	\b[a-z0-9]{1,20}_live_[A-Z2-7]{52}(?:[A-Z2-7]{7})?\b
+const (
+	keyInfix       = "_live_"
+	keyAlphabet    = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	secretLength   = 52
+	checksumLength = 7   // 35 bits
+	maxKeyLength   = 128 // far more than any key has
+)
+
+// NewKey generates a key. Show it once and store only its hash.
+func NewKey(prefix string) (key string, hash Hash) {
+	body := prefix + keyInfix + rand.Text() + rand.Text()
+	sum := keyChecksum(body)
+	key = body + string(sum[:])
+	return key, HashKey(key)
+}
+
+// keyChecksum returns the CRC-32 (IEEE) of a key's text in base32, most significant digit first.
+func keyChecksum(body string) (text [checksumLength]byte) {
+	sum := ^uint32(0)
+	for i := range len(body) { // crc32.ChecksumIEEE would allocate a copy of the string
+		sum = crc32.IEEETable[byte(sum)^body[i]] ^ sum>>8
+	}
+	sum = ^sum
+	for i := len(text) - 1; i >= 0; i-- {
+		text[i] = keyAlphabet[sum%uint32(len(keyAlphabet))]
+		sum /= uint32(len(keyAlphabet))
+	}
+	return text
+}
+
+// checkKeyForm refuses a text that cannot be a key of this service.
+func checkKeyForm(key, prefix string) *Denial {
+	secret, found := strings.CutPrefix(key, prefix)
+	if found {
+		secret, found = strings.CutPrefix(secret, keyInfix)
+	}
+	if !found {
+		return deny(CodeInvalidKey, "the key is not one of this service: they begin with %s", prefix+keyInfix)
+	}
+	whole := len(secret) == secretLength
+	if body := len(key) - checksumLength; len(secret) == secretLength+checksumLength {
+		sum := keyChecksum(key[:body])
+		whole = key[body:] == string(sum[:])
+	}
+	if !whole || !isBase32(secret) {
+		return deny(CodeInvalidKey, "the key is not whole, or was changed: copy it again")
+	}
+	return nil
+}
+
+func isBase32(s string) bool {
+	for i := range len(s) {
+		if strings.IndexByte(keyAlphabet, s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
