@@ -23,8 +23,8 @@
 // # Failure
 //
 // An error of Redis never fails a request, and delays it by at most Config.RedisPatience; after an error, Redis is not used
-// for a second. A value in Redis that cannot be read is a miss. If a pub/sub message is lost, replicas wait for the lease to
-// expire.
+// for a second. Package redisrows bounds the rows in Redis. A value in Redis that cannot be read is a miss. If a pub/sub message
+// is lost, replicas wait for the lease to expire.
 //
 // The package does not check access to rows, nor whether a budget allows a fill: callers do, before Do and in Fill.
 //
@@ -42,11 +42,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"sara/proxy/redisrows"
 	"sara/translate"
 )
 
-// maxStale is the age beyond which rows are never returned.
-const maxStale = 24 * time.Hour
+// MaxStale is the age beyond which rows are never returned, and expire in Redis.
+const MaxStale = 24 * time.Hour
 
 const (
 	defaultPatience    = 100 * time.Millisecond
@@ -56,7 +57,8 @@ const (
 // Config configures a Cache.
 type Config struct {
 	Bytes       int64                 // bound of the memory, rows and answers together
-	Redis       redis.UniversalClient // shared rows, leases and pub/sub; nil: a single replica. The caller closes it
+	Redis       redis.UniversalClient // shared rows, leases and pub/sub; nil: that of Rows. The caller closes it
+	Rows        *redisrows.Store      // bounds the rows in Redis; nil: one on Redis, if there is one. Neither: a single replica
 	Errors      ErrorCodec            // required
 	Now         func() time.Time      // nil: time.Now
 	Log         *slog.Logger          // logs when Redis fails and when it works again; nil: no log
@@ -159,7 +161,7 @@ func New(config Config) (*Cache, error) {
 	if c.metrics, err = newMetrics(config.Registry, c.memory); err != nil {
 		return nil, err
 	}
-	if config.Redis != nil {
+	if config.Redis != nil || config.Rows != nil {
 		if c.redis, err = newSharedStore(&config, c.now, c.metrics); err != nil {
 			return nil, err
 		}
@@ -263,13 +265,13 @@ func (c *Cache) fromRedis(ctx context.Context, l *lookup, has Found) Found {
 	return c.found(entry, HitShared, l.TTL)
 }
 
-// found marks an entry as fresh or stale, and drops one that is older than maxStale.
+// found marks an entry as fresh or stale, and drops one that is older than MaxStale.
 func (c *Cache) found(entry *Entry, status Status, ttl time.Duration) Found {
 	if entry == nil {
 		return Found{}
 	}
 	age := c.now().Sub(entry.filled)
-	if age >= maxStale {
+	if age >= MaxStale {
 		return Found{}
 	}
 	return Found{Entry: entry, Status: status, Stale: age >= ttl}

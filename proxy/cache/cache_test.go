@@ -103,7 +103,7 @@ func TestRowsAreDroppedAfterADay(t *testing.T) {
 	c := newReplica(t, nil, clock)
 	q := upstream.request("p", narrow("a"))
 	c.do(t, q, Filled)
-	clock.advance(maxStale)
+	clock.advance(MaxStale)
 	upstream.fill = failing(errUpstream).fill
 	if found, err := c.Do(t.Context(), q); !errors.Is(err, errUpstream) || found.Entry != nil {
 		t.Errorf("found %+v, %v, want the error only", found, err)

@@ -68,7 +68,7 @@ type modelResult struct {
 // do is Do of replica n. A fill returns a number of rows, or err.
 func (m *model) do(n int, now time.Time, property string, q translate.Query, bypass bool, rows int, err error) modelResult {
 	asResult := func(c *modelEntry, status Status) modelResult {
-		if c == nil || now.Sub(c.filled) >= maxStale {
+		if c == nil || now.Sub(c.filled) >= MaxStale {
 			return modelResult{}
 		}
 		return modelResult{entry: c, status: status, stale: now.Sub(c.filled) >= ttl}
@@ -154,7 +154,7 @@ func compareWithModel(t *testing.T, seed uint64, m *model, clock *clock, replica
 	for range 120 {
 		clock.advance(time.Duration(random.Int64N(int64(ttl) * 2 / 3)))
 		if random.IntN(40) == 0 {
-			clock.advance(maxStale - ttl)
+			clock.advance(MaxStale - ttl)
 		}
 		n, property, query := random.IntN(2), fmt.Sprint(t.Name(), random.IntN(2)), queries[random.IntN(len(queries))]
 		rows := []int{3, translate.NarrowSample}[random.IntN(2)]

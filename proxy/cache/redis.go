@@ -14,6 +14,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/redis/go-redis/v9"
 
+	"sara/proxy/redisrows"
 	"sara/proxy/spans"
 )
 
@@ -42,6 +43,7 @@ func (l limits) lease(began time.Time) time.Duration {
 // sharedStore is what the replicas share in Redis: entries, leases and fill events.
 type sharedStore struct {
 	client  redis.UniversalClient
+	rows    *redisrows.Store // writes entries
 	log     *slog.Logger
 	now     func() time.Time
 	metrics *metrics
@@ -61,9 +63,15 @@ func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedSt
 	if err != nil {
 		return nil, err
 	}
+	rows := config.Rows
+	if rows == nil {
+		if rows, err = redisrows.New(redisrows.Config{Rows: config.Redis, Lifetime: MaxStale}); err != nil {
+			return nil, err
+		}
+	}
 	return &sharedStore{
-		client: config.Redis, log: log, now: now, metrics: m, limits: limitsFor(cmp.Or(config.RedisPatience, defaultPatience)),
-		codec: codec, events: subscribe(config.Redis),
+		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limitsFor(cmp.Or(config.RedisPatience, defaultPatience)),
+		codec: codec, events: subscribe(rows.Client()),
 	}, nil
 }
 
@@ -102,8 +110,13 @@ func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ct
 		return true
 	case ctx.Err() != nil:
 		return false // the caller has left; that shows nothing about Redis
+	case redisrows.IsFull(err):
+		s.metrics.redisErrors.Inc()
+		s.rows.Suspect() // it makes room
+		return false
 	}
 	s.metrics.redisErrors.Inc()
+	s.rows.Suspect()
 	if s.pausedUntil.Swap(s.now().Add(s.limits.pause).UnixNano()) == 0 {
 		s.log.Warn("the cache continues without Redis", "error", err)
 	}
@@ -264,14 +277,12 @@ func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) {
 	}
 }
 
-// publish stores the filled entry, releases the lease and publishes the event, in this order and in one round trip. It
-// ignores the fill's context: a graceful shutdown releases its leases, so that no replica waits for them to expire.
+// publish stores the filled entry, releases the lease and publishes the event, in this order. It ignores the fill's context: a
+// graceful shutdown releases its leases, so that no replica waits for them to expire.
 func (s *sharedStore) publish(l *lookup, o *outcome) {
 	if o.status != Filled && o.token == "" {
 		return // nothing to store, and no replica waits for this one
 	}
-	const script = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) end
-return redis.call('publish', ARGV[2], ARGV[3])`
 	event := fillEvent{kind: fillDone}
 	switch {
 	case o.shared:
@@ -279,15 +290,14 @@ return redis.call('publish', ARGV[2], ARGV[3])`
 	case o.err != nil:
 		event = fillEvent{kind: fillReleased}
 	}
-	s.try(context.Background(), s.limits.background, func(ctx context.Context) error {
-		pipe := s.client.Pipeline()
-		if o.err == nil && o.status == Filled {
-			pipe.Set(ctx, l.own.redisKey, s.codec.encode(o.entry), maxStale)
-		}
-		pipe.Eval(ctx, script, []string{leaseKey(l)}, o.token, fillChannel, event.encode(l.own.redisKey))
-		_, err := pipe.Exec(ctx)
-		return err
-	})
+	done := redisrows.Outcome{
+		Key: l.own.redisKey, Account: l.AccountID, Lease: leaseKey(l), Token: o.token, Channel: fillChannel,
+		Event: event.encode(l.own.redisKey), Refused: fillEvent{kind: fillReleased}.encode(l.own.redisKey),
+	}
+	if o.err == nil && o.status == Filled {
+		done.Value = s.codec.encode(o.entry)
+	}
+	s.try(context.Background(), s.limits.background, func(ctx context.Context) error { return s.rows.Publish(ctx, &done) })
 	// A waiter of this process does not depend on the subscription.
 	s.events.deliver(l.own.redisKey, event)
 }

@@ -1,0 +1,300 @@
+package redisrows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redistest"
+	"sara/proxy/redisinfo"
+)
+
+// fill writes values that are not rows, of a kilobyte each.
+func fill(t *testing.T, client redis.UniversalClient, from, to int) {
+	t.Helper()
+	for n := from; n < to; n++ {
+		if err := client.Set(t.Context(), fmt.Sprint("counter ", n), strings.Repeat("x", 1000), 0).Err(); err != nil {
+			t.Fatalf("value %d: %v", n, err)
+		}
+	}
+}
+
+func usedPercent(t *testing.T, client redis.UniversalClient) int64 {
+	t.Helper()
+	servers, err := redisinfo.Read(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, most, _ := servers[0].Memory()
+	return 100 * used / most
+}
+
+// Rows never have more than half of a Redis that has the counters too, and leave what other data needs.
+func TestRowsAreShedBeforeMemoryIsFull(t *testing.T) {
+	client := redistest.Single(t, "--maxmemory", "16mb", "--maxmemory-policy", "noeviction").Client()
+	s, registry := newStore(t, Config{Rows: client})
+	flood := func(from int) {
+		t.Helper()
+		for n := from; n < from+300; n++ {
+			s.put(t, fmt.Sprint("account ", n%8), rowKey(n), 100<<10)
+		}
+	}
+	flood(0)
+	if bytes := value(t, registry, "rows_bytes", ""); bytes > 8<<20 || bytes < 6<<20 {
+		t.Errorf("%v bytes of rows in 16 MiB", bytes)
+	}
+	fill(t, client, 0, 6000)
+	if err := s.Relieve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if percent := usedPercent(t, client); percent > fullPercent || percent < fullPercent-10 {
+		t.Errorf("%d %% of the memory is used", percent)
+	}
+	flood(300)
+	if percent := usedPercent(t, client); percent > fullPercent+1 {
+		t.Errorf("after more rows, %d %% of the memory is used", percent)
+	}
+	for n := 6000; n < 15_000 && value(t, registry, "rows_limit_bytes", "") > 0; n += 400 {
+		fill(t, client, n, n+400)
+		if err := s.Relieve(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if bytes, bound := value(t, registry, "rows_bytes", ""), value(t, registry, "rows_limit_bytes", ""); bytes != 0 || bound != 0 {
+		t.Errorf("%v bytes of rows, the bound is %v: the memory is full without them", bytes, bound)
+	}
+	flood(600)
+	if n := value(t, registry, "rows_refused_total", ""); n < 300 {
+		t.Errorf("%v rows were refused", n)
+	}
+	client.FlushDB(t.Context())
+	if err := s.Relieve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.put(t, "a", rowKey(1), 1000)
+	wantPresent(t, client, []string{rowKey(1)}, rowKey(1))
+}
+
+// A Redis that is full although it is not the rows' fault refuses their writes too; deleting them still works.
+func TestTrimWorksOnFullRedis(t *testing.T) {
+	client := redistest.Single(t, "--maxmemory", "16mb", "--maxmemory-policy", "noeviction").Client()
+	s, registry := newStore(t, Config{Rows: client})
+	for n := range 60 {
+		s.put(t, fmt.Sprint("account ", n%8), rowKey(n), 100<<10)
+	}
+	var err error
+	for n := 0; err == nil; n++ {
+		err = client.Set(t.Context(), fmt.Sprint("counter ", n), strings.Repeat("x", 1000), 0).Err()
+	}
+	if !IsFull(err) {
+		t.Fatal(err)
+	}
+	if err := s.Publish(t.Context(), rowOf("a", rowKey(99), 1000)); !IsFull(err) {
+		t.Errorf("a row in a full Redis: %v", err)
+	}
+	before := value(t, registry, "rows_bytes", "")
+	if err := s.Relieve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if now := value(t, registry, "rows_bytes", ""); now >= before || usedPercent(t, client) > fullPercent {
+		t.Errorf("%v bytes of rows became %v, %d %% of the memory is used", before, now, usedPercent(t, client))
+	}
+	fill(t, client, 100_000, 100_100)
+}
+
+// Rows outside of the index are found when they fill the memory: those of a lost index, and on the counters' server those that
+// were left there before the rows had a server of their own.
+func TestWatchDeletesRowsOutsideOfIndex(t *testing.T) {
+	for name, separate := range map[string]bool{"lost index": false, "counters' server": true} {
+		t.Run(name, func(t *testing.T) {
+			counters := redistest.Single(t, "--maxmemory", "8mb", "--maxmemory-policy", "noeviction").Client()
+			config := Config{Rows: counters}
+			if separate {
+				config = Config{Rows: redistest.Single(t).Client(), Counters: counters}
+			}
+			for n := range 70 {
+				if err := counters.Set(t.Context(), rowKey(n), strings.Repeat("x", 90<<10), time.Hour).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := counters.Set(t.Context(), "sara:{account}:use", "a counter", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			s, _ := newStore(t, config)
+			ctx, stop := context.WithCancel(t.Context())
+			tick := make(chan time.Time)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				s.Watch(ctx, tick)
+			}()
+			tick <- time.Time{}
+			tick <- time.Time{} // taken when the first look is over
+			stop()
+			<-done
+			if n := counters.DBSize(t.Context()).Val(); n != 1 {
+				t.Errorf("%d keys are left, want only the counter", n)
+			}
+		})
+	}
+}
+
+func TestWatchLooksEveryTenSecondsAndWhenAsked(t *testing.T) {
+	server := redistest.Single(t)
+	client := server.Client()
+	looks := func() float64 {
+		calls, err := client.Info(t.Context(), "commandstats").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, line, _ := strings.Cut(calls, "cmdstat_hget:calls=")
+		n := 0.0
+		_, _ = fmt.Sscan(strings.SplitN(line, ",", 2)[0], &n)
+		return n
+	}
+	var passed atomic.Int64
+	s, _ := newStore(t, Config{Rows: client, Now: func() time.Time { return time.Unix(1_800_000_000, passed.Load()) }})
+	ctx, stop := context.WithCancel(t.Context())
+	tick, done := make(chan time.Time), make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Watch(ctx, tick)
+	}()
+	for _, test := range []struct {
+		pass time.Duration
+		want float64
+	}{{0, 1}, {9 * time.Second, 1}, {time.Second, 2}, {time.Second, 2}} {
+		passed.Add(int64(test.pass))
+		tick <- time.Time{}
+		tick <- time.Time{} // taken when the look is over
+		if n := looks(); n != test.want {
+			t.Errorf("%v later: %v looks, want %v", test.pass, n, test.want)
+		}
+	}
+	s.Suspect()
+	s.Suspect()
+	for looks() < 3 { // each round trip is pause enough
+	}
+	stop()
+	<-done
+}
+
+// INFO may be forbidden, as on managed services. That is unknown, and not fine; the configured bound holds.
+func TestInfoForbidden(t *testing.T) {
+	server := redistest.Single(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
+	if err := server.Client().Do(t.Context(), "acl", "setuser", "sara", "on", "nopass", "~*", "&*", "+@all", "-info").Err(); err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "sara", Password: "x"})
+	t.Cleanup(func() { _ = client.Close() })
+	s, registry := newStore(t, Config{Rows: client, Bytes: 64 << 10})
+	for n := range 20 {
+		s.put(t, "a", rowKey(n), kb8)
+	}
+	if got := present(t, client, keys(20)...); len(got) != 2 {
+		t.Errorf("Redis has %d rows, want the account's share", len(got))
+	}
+	for name, label := range map[string]string{"eviction_policy_ok": "", "evicted_keys": "counters", "memory_bytes": "counters"} {
+		if v := value(t, registry, name, label); v != -1 {
+			t.Errorf("%s is %v, but it is unknown", name, v)
+		}
+	}
+	if s.Away() {
+		t.Error("a Redis that forbids INFO counts as down")
+	}
+}
+
+func TestEvictionPolicyOfCountersIsShown(t *testing.T) {
+	rows := redistest.Single(t, "--maxmemory", "8mb", "--maxmemory-policy", "allkeys-lru").Client()
+	counters := redistest.Single(t, "--maxmemory", "8mb").Client()
+	s, registry := newStore(t, Config{Rows: rows, Counters: counters})
+	for policy, want := range map[string]float64{"noeviction": 1, "allkeys-lru": 0, "volatile-ttl": 0} {
+		if err := counters.ConfigSet(t.Context(), "maxmemory-policy", policy).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Relieve(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := value(t, registry, "eviction_policy_ok", policy); got != want {
+			t.Errorf("%s: the metric is %v, want %v", policy, got, want)
+		}
+	}
+	if most := value(t, registry, "max_memory_bytes", "rows"); most != 8<<20 || value(t, registry, "evicted_keys", "counters") != 0 {
+		t.Errorf("the limit of the rows' server is %v", most)
+	}
+	if bound := value(t, registry, "rows_limit_bytes", ""); bound <= 4<<20 {
+		t.Errorf("the bound is %v, though the rows' server has no counters", bound)
+	}
+	_ = counters.Close()
+	if err := s.Relieve(t.Context()); err != nil {
+		t.Errorf("without the counters' server: %v", err)
+	}
+}
+
+// Two URLs of one server are one server.
+func TestRowsHaveHalfOfAServerWithTwoAddresses(t *testing.T) {
+	server := redistest.Single(t, "--maxmemory", "16mb")
+	s, registry := newStore(t, Config{Rows: server.Client(), Counters: server.Client()})
+	if err := s.Relieve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if bound := value(t, registry, "rows_limit_bytes", ""); bound != 8<<20 {
+		t.Errorf("the bound is %v", bound)
+	}
+}
+
+func TestAwayAfterTwoFailedLooks(t *testing.T) {
+	server := redistest.Single(t)
+	s, _ := newStore(t, Config{Rows: server.Client()})
+	server.Kill()
+	for n := range 2 {
+		if s.Away() {
+			t.Errorf("down after %d failed looks", n)
+		}
+		if s.Relieve(t.Context()) == nil {
+			t.Error("a dead server answers")
+		}
+	}
+	if !s.Away() {
+		t.Error("not down after two failed looks")
+	}
+	server.Start()
+	if err := s.Relieve(t.Context()); err != nil || s.Away() {
+		t.Errorf("down after a look: %v", err)
+	}
+}
+
+// A caller waits for another one's look no longer than its context lasts.
+func TestRelieveEndsWithItsContext(t *testing.T) {
+	client := redis.NewClient(&redis.Options{})
+	defer func() { _ = client.Close() }()
+	s, err := New(Config{Rows: client, Lifetime: lifetime})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.looking <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Relieve(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("during another look: %v", err)
+	}
+}
+
+func TestRegisteredOnce(t *testing.T) {
+	client := redis.NewClient(&redis.Options{})
+	defer func() { _ = client.Close() }()
+	config := Config{Rows: client, Lifetime: lifetime, Registry: prometheus.NewRegistry()}
+	if _, err := New(config); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(config); err == nil {
+		t.Error("the metrics are registered twice")
+	}
+}

@@ -1,0 +1,240 @@
+// Package redisrows keeps the cached rows that replicas share in Redis within bounds, so that they never push out the counters of
+// budgets, nor one account's rows those of others.
+//
+// # Bounds
+//
+// An index in Redis has the bytes of all rows, in the order in which they were written, in total and for each account. Each write
+// takes its row in, and evicts the oldest rows of the account beyond a quarter of the bound (Config.Bytes), and then the oldest
+// of all beyond the bound itself. The index is one Lua script. On a single server the same call writes the row; in a cluster,
+// whose index is in one slot and whose rows are in many, it takes one round trip more.
+//
+// # Load shedding
+//
+// Redis refuses writes when its memory is full, those of counters too, or it evicts keys, by its policy. So rows leave a margin:
+// when a server uses more than 85 % of its maxmemory, the bound shrinks by the excess, to 0 if need be, and the oldest rows are
+// deleted at once. Watch reads INFO for that every ten seconds, and Relieve does so when Redis has refused a write. Where rows
+// and counters share a server, rows never have more than half of it.
+//
+// # Failure
+//
+// A lost index (a flush, a failover, an eviction) loses the account of the rows that it had; they expire within a day. Until then
+// they count as memory that is not of rows, and leave less to new ones. If they alone fill the memory, Watch finds and deletes
+// them. Without INFO, which a managed service may forbid, only Config.Bytes bounds the rows.
+//
+// The package knows neither the format of rows nor who may read them: package cache does.
+package redisrows
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"log/slog"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed script/index.lua
+	indexLua string
+	//go:embed script/evicted.lua
+	evictedLua string
+	//go:embed script/publish.lua
+	publishLua string
+	//go:embed script/release.lua
+	releaseLua string
+)
+
+const (
+	// DefaultBytes is the bound of the rows if there is no other.
+	DefaultBytes = 256 << 20
+
+	accountShare = 4 // an account may fill a quarter of the bound, as in the memory of a process
+
+	// rowOverhead is the memory of a row in Redis in addition to its value: its key, its expiry and its four places in the index.
+	// A test measures it.
+	rowOverhead = 1 << 10
+)
+
+// Config configures a Store.
+type Config struct {
+	Rows     redis.UniversalClient // where the rows are; required. The caller closes it
+	Counters redis.UniversalClient // where the counters of budgets are; nil: in the same place
+	Bytes    int64                 // bounds the rows in Redis, overhead included; 0: DefaultBytes
+	Lifetime time.Duration         // after which a row expires; required
+	Now      func() time.Time      // nil: time.Now
+	Log      *slog.Logger          // nil: no log
+	Registry prometheus.Registerer // nil: no metrics
+}
+
+// Store writes rows to Redis within their bounds. It is safe for concurrent use.
+type Store struct {
+	config                  Config
+	cluster                 bool // the index may be on another server than a row
+	trim, publish, released *redis.Script
+	metrics                 *metrics
+
+	bound    atomic.Int64 // of all rows, now
+	measured atomic.Bool  // whether the bound is by a look at the servers
+	failures atomic.Int32 // looks in a row that failed
+	suspect  chan struct{}
+
+	looking   chan struct{} // holds one element while a look runs
+	nextSweep time.Time     // of Watch
+}
+
+// New returns a Store, whose servers may still be down.
+func New(c Config) (*Store, error) {
+	if c.Bytes == 0 {
+		c.Bytes = DefaultBytes
+	}
+	if c.Counters == nil {
+		c.Counters = c.Rows
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Rows == nil || c.Bytes < 0 || c.Lifetime <= 0 {
+		return nil, fmt.Errorf("BUG: the rows in Redis have no client, %d bytes or a lifetime of %v", c.Bytes, c.Lifetime)
+	}
+	_, cluster := c.Rows.(*redis.ClusterClient)
+	s := &Store{
+		config: c, cluster: cluster, metrics: newMetrics(), suspect: make(chan struct{}, 1), looking: make(chan struct{}, 1),
+		trim: redis.NewScript(indexLua + evictedLua), publish: redis.NewScript(indexLua + publishLua), released: redis.NewScript(releaseLua),
+	}
+	s.bound.Store(c.Bytes)
+	return s, s.metrics.register(c.Registry)
+}
+
+// Client returns the client of the rows' server.
+func (s *Store) Client() redis.UniversalClient { return s.config.Rows }
+
+// The keys of the index have one hash tag, so that they are in one slot of a cluster.
+func indexKeys() []string {
+	return []string{"sara:{sara:cache}:order", "sara:{sara:cache}:rows", "sara:{sara:cache}:sums"}
+}
+
+// bounds returns the bounds of all rows and of those of an account.
+func (s *Store) bounds() (all, account int64) {
+	all = s.bound.Load()
+	return all, all / accountShare
+}
+
+// weigh returns the bytes that a row takes in Redis: jemalloc, its allocator, rounds up to one of four sizes between two powers
+// of two.
+func weigh(value []byte) int64 {
+	n := uint64(len(value)) + 1
+	if step := uint64(1) << max(4, bits.Len64(n-1)-3); n%step > 0 {
+		n += step - n%step
+	}
+	return int64(n) + rowOverhead
+}
+
+// Outcome is the result of a fill.
+type Outcome struct {
+	Key     string // of the row
+	Account string // whose share of the bound the row counts against
+	Value   []byte // the row; nil: there is nothing to write
+
+	Lease, Token string // the lease to release, and the token with which this replica took it; an empty token: none
+	Channel      string
+	Event        []byte // published if the row is in Redis, or if there is none to write
+	Refused      []byte // published instead if the row has no place within the bounds
+}
+
+// Publish writes the row of a fill, releases the lease and publishes the event, in this order: in one round trip, or in two if
+// there is a row and Redis is a cluster. A row that has no place within the bounds is left out.
+func (s *Store) Publish(ctx context.Context, o *Outcome) error {
+	if o.Value == nil {
+		return s.release(ctx, o, o.Event)
+	}
+	if !s.measured.Load() {
+		if err := s.Relieve(ctx); err != nil {
+			return err
+		}
+	}
+	weight := weigh(o.Value)
+	if _, share := s.bounds(); weight > share {
+		s.metrics.refused.Inc()
+		return s.release(ctx, o, o.Refused)
+	}
+	if s.cluster {
+		return s.publishInCluster(ctx, o, weight)
+	}
+	arguments := append(s.arguments(o.Key, weight, o.Account), o.Value, o.Token, o.Channel, o.Event, o.Refused)
+	result, err := s.index(ctx, s.publish, append(indexKeys(), o.Lease), arguments)
+	if err == nil && !result.fits {
+		s.metrics.refused.Inc()
+	}
+	return err
+}
+
+func (s *Store) release(ctx context.Context, o *Outcome, event []byte) error {
+	return s.released.Run(ctx, s.config.Rows, []string{o.Lease}, o.Token, o.Channel, event).Err()
+}
+
+// publishInCluster takes the row into the index first, so that the rows are never beyond their bounds for longer than that
+// round trip. What an interruption leaves behind expires.
+func (s *Store) publishInCluster(ctx context.Context, o *Outcome, weight int64) error {
+	result, err := s.index(ctx, s.trim, indexKeys(), s.arguments(o.Key, weight, o.Account))
+	if err != nil {
+		return err
+	}
+	event := o.Event
+	pipe := s.config.Rows.Pipeline()
+	for _, evicted := range result.evicted {
+		pipe.Unlink(ctx, evicted)
+	}
+	if result.fits {
+		pipe.Set(ctx, o.Key, o.Value, s.config.Lifetime)
+	} else {
+		s.metrics.refused.Inc()
+		event = o.Refused
+	}
+	pipe.Eval(ctx, releaseLua, []string{o.Lease}, o.Token, o.Channel, event)
+	_, err = pipe.Exec(ctx)
+	return err
+}
+
+func (s *Store) arguments(key string, weight int64, account string) []any {
+	all, share := s.bounds()
+	return []any{all, share, s.config.Lifetime.Milliseconds(), key, weight, account}
+}
+
+// indexed is a reply of the index.
+type indexed struct {
+	fits    bool
+	bytes   int64 // of all rows
+	evicted []string
+	count   int64 // of the evicted rows
+}
+
+// index runs a script that begins with index.lua.
+func (s *Store) index(ctx context.Context, script *redis.Script, keys []string, arguments []any) (indexed, error) {
+	reply, err := script.Run(ctx, s.config.Rows, keys, arguments...).Slice()
+	if err != nil {
+		return indexed{}, err
+	}
+	var numbers [4]int64
+	for i := range numbers {
+		if i < len(reply) {
+			numbers[i], _ = reply[i].(int64)
+		}
+	}
+	result := indexed{fits: numbers[0] == 1, bytes: numbers[1], count: numbers[2] + numbers[3]}
+	for _, key := range reply[min(len(numbers), len(reply)):] {
+		if key, ok := key.(string); ok {
+			result.evicted = append(result.evicted, key)
+		}
+	}
+	s.metrics.bytes.Set(float64(result.bytes))
+	s.metrics.evictedForAccount.Add(float64(numbers[2]))
+	s.metrics.evictedForAll.Add(float64(numbers[3]))
+	return result, nil
+}

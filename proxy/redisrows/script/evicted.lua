@@ -1,0 +1,4 @@
+-- Follows index.lua where the rows may be on other servers than the index. Returns whether the row was taken in, the bytes of all
+-- rows, how many rows were evicted for the account's bound and for that of all, and the keys of the rows to delete.
+for _, row in ipairs(evicted) do result[#result + 1] = row end
+return result
