@@ -34,6 +34,7 @@ type Calls struct {
 // Faults are the failures in force; the zero value means none. All except RevokeTokens apply to API calls only, not to the token
 // endpoint.
 type Faults struct {
+	Site      string  `json:"site,omitempty"`       // only calls about this site are delayed, dropped or fail; empty means all
 	LatencyMS int     `json:"latency_ms,omitempty"` // added to every call, at most one hour
 	ErrorRate float64 `json:"error_rate,omitempty"` // share of the calls that fail, 0 to 1; zero with a Status or Reason means all
 	Status    int     `json:"status,omitempty"`     // of the failures, 400 to 599; zero means the usual status of the Reason
@@ -171,6 +172,9 @@ func (s *Server) fault(r *http.Request, call callKind) *apiError {
 		return nil
 	}
 	f := s.control.active()
+	if f.Site != "" && f.Site != siteURLOf(r) {
+		return nil
+	}
 	if f.LatencyMS > 0 {
 		// net/http notices a lost client only after the body is read.
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
