@@ -420,7 +420,7 @@ func TestSummary200WithoutBudget(t *testing.T) {
 	w.wantUsage(t, "pro", 7, 7, 1)
 }
 
-// Five failed calls in a row open the circuit breaker: copies are served with the reason, filtered requests fail, and nothing is
+// Five failed calls in a row open the circuit of a property: copies are served with the reason, filtered requests fail, and nothing is
 // charged. Ten seconds later, half-open, one call is tried.
 func TestSummary200WhileTheBreakerIsOpen(t *testing.T) {
 	t.Parallel()
@@ -428,7 +428,7 @@ func TestSummary200WhileTheBreakerIsOpen(t *testing.T) {
 	w.get("pro", w.path("main", "/summary")).ok(t)
 	w.must(w.sim.SetFaults(gscsim.Faults{Status: 503}))
 	for range 5 {
-		w.get("pro", w.path("prefix", "/queries")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+		w.get("pro", w.path("main", "/queries")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
 	}
 	calls := w.calls(func() {
 		r := w.live("pro", w.path("main", "/summary")).ok(t)

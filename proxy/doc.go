@@ -22,8 +22,9 @@
 //     cache (performance.go, Server.readUpstream; proxy/cache/cache.go, Cache.Do), which coalesces concurrent requests for the
 //     same rows into one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
 //  9. A fill goes through the gateway (fromupstream.go, Server.fill; proxy/upstream/gateway.go, Gateway.Query), which refuses
-//     at once while a circuit breaker is open, charges the live call (fromupstream.go, liveCallReservation.Take), and calls
-//     Search Console (proxy/upstream/client.go, client.searchAnalytics).
+//     at once while a circuit breaker of the property, its connection or the whole upstream is open (proxy/upstream/circuits.go,
+//     circuits.allow), charges the live call (fromupstream.go, liveCallReservation.Take), and calls Search Console
+//     (proxy/upstream/client.go, client.searchAnalytics).
 //  10. The answer is built from the rows (translate/report.go, Report.Head) and kept in memory (performance.go,
 //     Server.buildAnswer). If the upstream failed, stale copies or the archive answer instead, with the reason (performance.go,
 //     Server.fallBack).

@@ -37,7 +37,7 @@ func BenchmarkSearchAnalytics(b *testing.B) {
 			b.SetBytes(int64(len(reply)))
 			b.ReportAllocs()
 			for b.Loop() {
-				got, err := c.searchAnalytics(b.Context(), acct, site, queryBody)
+				got, err := c.searchAnalytics(b.Context(), acct, site, queryBody, nil)
 				if err != nil || len(got) != len(reply) {
 					b.Fatalf("%d bytes, %v", len(got), err)
 				}

@@ -10,10 +10,12 @@ import (
 )
 
 const (
-	// failuresToOpen is how many consecutive calls must fail, retries included, to open the circuit breaker of a host.
+	// failuresToOpen is how many calls in a row must fail, retries included, to open a circuit.
 	failuresToOpen = 5
-	// openTime is how long a breaker stays open. With the duration of the probe, users see a recovered host within 15 s.
-	openTime = 10 * time.Second
+	// openTime is how long a circuit stays open, and probeTime how long it waits for its probe. Together they are the time
+	// after which users see a recovered host at the latest: 15 s.
+	openTime  = 10 * time.Second
+	probeTime = 5 * time.Second
 )
 
 // state is the state of a circuit breaker.
@@ -25,7 +27,64 @@ const (
 	halfOpen              // half-open: the probe is in flight, other calls are refused
 )
 
-// A breaker is a circuit breaker. It is safe for concurrent use.
+// A circuit is the state machine of a circuit breaker, without what opens it and without a lock. The zero value is closed.
+type circuit struct {
+	state state
+	until time.Time // end of the open time or, half-open, of the wait for the probe
+	probe int       // the number of the last probe, from 1
+}
+
+// trip opens the circuit for d.
+func (c *circuit) trip(now time.Time, d time.Duration) { c.state, c.until = open, now.Add(d) }
+
+// wait returns how long a call that comes now is refused, in whole seconds; 0 if it is admitted.
+func (c *circuit) wait(now time.Time) time.Duration {
+	left := c.until.Sub(now)
+	switch {
+	case c.state == closed || left <= 0:
+		return 0
+	case c.state == halfOpen:
+		return time.Second // the probe may end at any moment
+	}
+	return time.Duration(math.Ceil(left.Seconds())) * time.Second
+}
+
+// admit lets a call pass, and returns its number if it is the probe, else 0. A probe that has not ended after lease is not
+// waited for any longer: the next call becomes the probe.
+func (c *circuit) admit(now time.Time, lease time.Duration) (probe int) {
+	if c.state == closed {
+		return 0
+	}
+	c.state, c.until = halfOpen, now.Add(lease)
+	c.probe++
+	return c.probe
+}
+
+// end ends a probe. The success of any probe closes the circuit; another result counts only for the last one. reopen is how
+// long the circuit is open after a failure.
+func (c *circuit) end(probe int, r result, now time.Time, reopen time.Duration) {
+	switch {
+	case c.state == closed:
+	case r == success:
+		c.state = closed
+	case probe != c.probe:
+	case r == failure:
+		c.trip(now, reopen)
+	default:
+		c.trip(now, 0) // the next call is the probe
+	}
+}
+
+// isOpen is the error of a call that the circuit of a host does not admit.
+func isOpen(host string, wait time.Duration) *Error {
+	return &Error{
+		Kind:       Unavailable,
+		Message:    fmt.Sprintf("%s failed repeatedly: its circuit breaker is open for another %v", host, wait),
+		RetryAfter: wait,
+	}
+}
+
+// A breaker is the circuit breaker of one host, which opens after failures in a row. It is safe for concurrent use.
 type breaker struct {
 	host      string // as error messages name it
 	threshold int    // consecutive failures that open it
@@ -35,9 +94,8 @@ type breaker struct {
 	onRefuse  func()            // called for each call that is refused
 
 	mu       sync.Mutex
-	state    state     // guarded by mu
-	failures int       // consecutive, while closed; guarded by mu
-	until    time.Time // end of the open time; guarded by mu
+	circuit  circuit // guarded by mu
+	failures int     // consecutive, while closed; guarded by mu
 }
 
 // newBreaker returns the breaker for a host.
@@ -56,68 +114,35 @@ func newBreaker(host string, threshold int, now func() time.Time, m breakerMetri
 func (b *breaker) allow() (done func(result), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.refusal(); err != nil {
+	now := b.now()
+	if wait := b.circuit.wait(now); wait > 0 {
 		b.onRefuse()
-		return nil, err
+		return nil, isOpen(b.host, wait)
 	}
-	if b.state == closed {
-		return b.done, nil
-	}
-	b.state = halfOpen
-	return b.doneProbe, nil
+	probe := b.circuit.admit(now, probeTime)
+	return func(r result) { b.done(probe, r) }, nil
 }
 
-// check returns the error that allow would, without admitting a call.
-func (b *breaker) check() error {
+// done ends a call; probe is 0 for one that was admitted while the breaker was closed. If it has opened since, the result of
+// such a call is too old to count.
+func (b *breaker) done(probe int, r result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.refusal()
-}
-
-// refusal is the error for a call that comes now; nil if it is admitted. b.mu must be held.
-func (b *breaker) refusal() error {
-	left := b.until.Sub(b.now())
-	if b.state == closed || b.state == open && left <= 0 {
-		return nil
-	}
-	// At least a second: while the probe is in flight, the open time is over.
-	wait := time.Duration(max(math.Ceil(left.Seconds()), 1)) * time.Second
-	return &Error{
-		Kind:       Unavailable,
-		Message:    fmt.Sprintf("%s failed repeatedly: its circuit breaker is open for another %v", b.host, wait),
-		RetryAfter: wait,
-	}
-}
-
-// done ends a call that was admitted while the breaker was closed. If it has opened since, the result is too old to count.
-func (b *breaker) done(r result) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	before := b.circuit.state
 	switch {
-	case b.state != closed || r == inconclusive:
+	case probe > 0:
+		b.circuit.end(probe, r, b.now(), b.openTime)
+	case before != closed || r == inconclusive:
 	case r == success:
 		b.failures = 0
 	default:
-		if b.failures++; b.failures == b.threshold {
-			b.onChange(true)
-			b.state = open
+		if b.failures++; b.failures >= b.threshold {
+			b.circuit.trip(b.now(), b.openTime)
 		}
-		b.until = b.now().Add(b.openTime)
 	}
-}
-
-// doneProbe ends the probe.
-func (b *breaker) doneProbe(r result) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch r {
-	case success:
-		b.onChange(false)
-		b.state, b.failures = closed, 0
-	case failure:
-		b.state, b.until = open, b.now().Add(b.openTime)
-	default:
-		b.state = open // the open time is over, so the next call is the probe
+	if after := b.circuit.state; (before == closed) != (after == closed) {
+		b.failures = 0
+		b.onChange(after != closed)
 	}
 }
 

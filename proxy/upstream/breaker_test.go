@@ -51,9 +51,12 @@ func newGuarded(t *testing.T, next http.HandlerFunc) *guarded {
 
 func (u *guarded) ask(t *testing.T, acct Account) error {
 	t.Helper()
-	_, err := u.searchAnalytics(t.Context(), acct, site, queryBody)
+	_, err := u.searchAnalytics(t.Context(), acct, site, queryBody, nil)
 	return err
 }
+
+// refusal returns the error that a call would be refused with; nil if it would be admitted.
+func (u *guarded) refusal(acct Account) error { return u.analytics.check(circuitKey{acct.ID, site}) }
 
 // fail makes calls that get no answer.
 func (u *guarded) fail(t *testing.T, acct Account, times int) {
@@ -110,9 +113,7 @@ func TestBreakerOpensForTenSecondsAfterFiveFailures(t *testing.T) {
 	refusedEverywhere := func(wait time.Duration) {
 		t.Helper()
 		wantRefusal(t, u.ask(t, acct), wait)
-		_, err := u.sites(t.Context(), acct)
-		wantRefusal(t, err, wait)
-		wantRefusal(t, u.check(t.Context(), acct), wait)
+		wantRefusal(t, u.refusal(acct), wait)
 	}
 	refusedEverywhere(10 * time.Second)
 	u.clock.advance(9500 * time.Millisecond)
@@ -121,8 +122,8 @@ func TestBreakerOpensForTenSecondsAfterFiveFailures(t *testing.T) {
 	if u.calls() != before {
 		t.Errorf("%d calls passed an open breaker", u.calls()-before)
 	}
-	for name, want := range map[string]float64{"sara_upstream_breaker_open": 1, "sara_upstream_breaker_refused_total": 4} {
-		if got := u.metric(t, name, "search_console"); got != want {
+	for name, want := range map[string]float64{"sara_upstream_breaker_open": 1, "sara_upstream_breaker_refused_total": 2} {
+		if got := u.metric(t, name, "property"); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
@@ -131,11 +132,11 @@ func TestBreakerOpensForTenSecondsAfterFiveFailures(t *testing.T) {
 	}
 	u.clock.advance(500 * time.Millisecond)
 	for range 3 {
-		if err := errors.Join(u.check(t.Context(), acct), u.ask(t, acct)); err != nil {
+		if err := errors.Join(u.refusal(acct), u.ask(t, acct)); err != nil {
 			t.Errorf("after ten seconds: %v", err)
 		}
 	}
-	if u.metric(t, "sara_upstream_breaker_open", "search_console") != 0 {
+	if u.metric(t, "sara_upstream_breaker_open", "property") != 0 {
 		t.Error("the metric shows the breaker as open")
 	}
 	u.answer(status(503, "{}"))
@@ -150,20 +151,20 @@ func TestBreakerCountsOnlyMissingAnswers(t *testing.T) {
 			cancel()
 			hang(w, r)
 		})
-		_, err := u.searchAnalytics(ctx, acct, site, queryBody)
+		_, err := u.searchAnalytics(ctx, acct, site, queryBody, nil)
 		return err
 	}
 	hurry := func(u *guarded, acct Account) error {
 		u.answer(hang)
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
-		_, err := u.searchAnalytics(ctx, acct, site, queryBody)
+		_, err := u.searchAnalytics(ctx, acct, site, queryBody, nil)
 		return err
 	}
 	answer := func(h http.HandlerFunc) func(*guarded, Account) error {
 		return func(u *guarded, acct Account) error {
 			u.answer(h)
-			_, err := u.searchAnalytics(context.Background(), acct, site, queryBody)
+			_, err := u.searchAnalytics(context.Background(), acct, site, queryBody, nil)
 			return err
 		}
 	}
@@ -174,7 +175,7 @@ func TestBreakerCountsOnlyMissingAnswers(t *testing.T) {
 			if err := call(u, acct); kindOf(t, err) != kind {
 				t.Fatalf("got %v, want %v", err, kind)
 			}
-			if refused := isRefusal(u.check(t.Context(), acct)); refused != (want == failure) {
+			if refused := isRefusal(u.refusal(acct)); refused != (want == failure) {
 				t.Errorf("open after four failures and this: %v", refused)
 			}
 			if want == failure {
@@ -183,7 +184,7 @@ func TestBreakerCountsOnlyMissingAnswers(t *testing.T) {
 			u.clock.advance(deadMemory) // of a revoked token
 			u.answer(status(503, "{}"))
 			u.fail(t, acct, 1)
-			if refused := isRefusal(u.check(t.Context(), acct)); refused != (want == inconclusive) {
+			if refused := isRefusal(u.refusal(acct)); refused != (want == inconclusive) {
 				t.Errorf("open after four failures, this and one more: %v", refused)
 			}
 		})
@@ -216,18 +217,18 @@ func TestHalfOpenBreakerAdmitsOneProbe(t *testing.T) {
 	u.answer(h)
 	probe := make(chan error, 1)
 	go func() {
-		_, err := u.searchAnalytics(t.Context(), acct, site, queryBody)
+		_, err := u.searchAnalytics(t.Context(), acct, site, queryBody, nil)
 		probe <- err
 	}()
 	<-arrived
 	wantRefusal(t, u.ask(t, acct), time.Second)
-	wantRefusal(t, u.check(t.Context(), acct), time.Second)
+	wantRefusal(t, u.refusal(acct), time.Second)
 	close(open)
 	if err := <-probe; err != nil {
 		t.Error(err)
 	}
 	u.answer(ok(empty))
-	if err := errors.Join(u.check(t.Context(), acct), u.ask(t, acct)); err != nil {
+	if err := errors.Join(u.refusal(acct), u.ask(t, acct)); err != nil {
 		t.Errorf("after the probe: %v", err)
 	}
 }
@@ -240,7 +241,7 @@ func TestFailedProbeOpensTheBreakerAgain(t *testing.T) {
 		u.fail(t, acct, 1)
 		wantRefusal(t, u.ask(t, acct), openTime)
 	}
-	if n := u.metric(t, "sara_upstream_breaker_open", "search_console"); n != 1 {
+	if n := u.metric(t, "sara_upstream_breaker_open", "property"); n != 1 {
 		t.Errorf("the metric shows %v open breakers, want 1", n)
 	}
 }
@@ -255,7 +256,7 @@ func TestInconclusiveProbeIsFollowedByAnother(t *testing.T) {
 		leave()
 		hang(w, r)
 	})
-	if _, err := u.searchAnalytics(ctx, acct, site, queryBody); kindOf(t, err) != Interrupted {
+	if _, err := u.searchAnalytics(ctx, acct, site, queryBody, nil); kindOf(t, err) != Interrupted {
 		t.Errorf("the probe: %v", err)
 	}
 	sealed := errors.New("wrong key")
@@ -272,14 +273,14 @@ func TestInconclusiveProbeIsFollowedByAnother(t *testing.T) {
 // A call from before the breaker opened neither closes it nor keeps it open for longer.
 func TestBreakerIgnoresCallsFromBeforeItOpened(t *testing.T) {
 	u, acct := newGuarded(t, status(503, "{}")), account(t, authorizedUser())
-	if err := u.check(t.Context(), acct); err != nil {
+	if err := u.refusal(acct); err != nil {
 		t.Fatal(err)
 	}
 	for _, late := range []http.HandlerFunc{ok(empty), status(400, "{}"), drop} {
 		h, arrived, open := gate(late)
 		u.answer(h)
 		var calls sync.WaitGroup
-		calls.Go(func() { _, _ = u.searchAnalytics(t.Context(), acct, site, queryBody) }) // its result does not matter
+		calls.Go(func() { _, _ = u.searchAnalytics(t.Context(), acct, site, queryBody, nil) }) // its result does not matter
 		<-arrived
 		u.answer(status(503, "{}"))
 		u.fail(t, acct, failuresToOpen)

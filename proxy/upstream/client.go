@@ -34,8 +34,8 @@ type Account struct {
 type client struct {
 	transport *transport
 	tokens    *tokens
-	analytics *breaker // search analytics and the list of sites, which customers wait for
-	indexing  *breaker // sitemaps and URL inspections, which jobs call
+	analytics *circuits // search analytics and the list of sites, which customers wait for
+	indexing  *circuits // sitemaps and URL inspections, which jobs call
 	metrics   *metrics
 
 	now            func() time.Time
@@ -49,15 +49,18 @@ func newClient(cfg Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	metrics, err := newMetrics(cfg.Registerer)
-	if err != nil {
+	metrics := newMetrics()
+	analytics := newCircuits([...]string{"the property", "the connection", "the API"}, cfg.Now, metrics.analytics)
+	indexing := newCircuits([...]string{"the indexing API for the property", "the indexing API for the connection", "the indexing API"},
+		cfg.Now, metrics.indexing)
+	if err := metrics.register(cfg.Registerer, analytics, indexing); err != nil {
 		return nil, err
 	}
 	return &client{
 		transport:      transport,
 		tokens:         newTokens(cfg, metrics),
-		analytics:      newBreaker("the API", failuresToOpen, cfg.Now, metrics.analytics),
-		indexing:       newBreaker("the indexing API", failuresToOpen, cfg.Now, metrics.indexing),
+		analytics:      analytics,
+		indexing:       indexing,
 		metrics:        metrics,
 		now:            cfg.Now,
 		backoff:        cfg.Backoff,
@@ -71,12 +74,21 @@ func (c *client) close() {
 }
 
 // searchAnalytics sends one searchAnalytics.query. The body is the JSON request; it is neither changed nor read after the
-// return. The result is the whole body of the 200 answer, valid JSON of at most maxReply bytes that the caller owns.
-func (c *client) searchAnalytics(ctx context.Context, acct Account, site string, body []byte) ([]byte, error) {
+// return. charge is called once the call is admitted and has an access token, and its error ends the call; nil: no charge.
+// The result is the whole body of the 200 answer, valid JSON of at most maxReply bytes that the caller owns.
+func (c *client) searchAnalytics(ctx context.Context, acct Account, site string, body []byte, charge func(context.Context) error) ([]byte, error) {
+	done, err := c.analytics.allow(circuitKey{acct.ID, site})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.charge(ctx, acct, charge); err != nil {
+		done(inconclusive)
+		return nil, err
+	}
 	var reply []byte
 	ctx, span := spans.Start(ctx, "ask Search Console")
 	defer span.End()
-	err := c.call(ctx, acct, searchAnalyticsQuery, func(ctx context.Context, access string) (err error) {
+	err = c.call(ctx, acct, searchAnalyticsQuery, done, func(ctx context.Context, access string) (err error) {
 		reply, err = c.tracedQuery(ctx, access, site, body)
 		return err
 	})
@@ -115,13 +127,28 @@ func statusOf(err error) int {
 	return 0
 }
 
-// check refuses what searchAnalytics would refuse to send: the circuit breaker is open, or there is no access token. The call
-// after a check may still be refused, because other calls failed meanwhile.
-func (c *client) check(ctx context.Context, acct Account) error {
-	if err := c.analytics.check(); err != nil {
+// charge charges for a call, unless there is no access token for it.
+func (c *client) charge(ctx context.Context, acct Account, charge func(context.Context) error) error {
+	if charge == nil {
+		return nil
+	}
+	if err := c.ensureToken(ctx, acct); err != nil {
 		return err
 	}
+	return charge(ctx)
+}
+
+// ensureToken makes sure that there is an access token.
+func (c *client) ensureToken(ctx context.Context, acct Account) error {
 	return c.retry(ctx, acct, func(context.Context, string) error { return nil })
+}
+
+// check refuses what no property of the connection could send: a circuit breaker is open, or there is no access token.
+func (c *client) check(ctx context.Context, acct Account) error {
+	if err := c.analytics.check(circuitKey{connection: acct.ID}); err != nil {
+		return err
+	}
+	return c.ensureToken(ctx, acct)
 }
 
 // A sendFunc sends one request with an access token. It returns an *Error or, when its context ended, the context's error.
@@ -152,25 +179,13 @@ func (m method) String() string {
 	}
 }
 
-// breaker returns the circuit breaker of a method.
-func (c *client) breaker(m method) *breaker {
-	if m == sitemapsList || m == urlInspection {
-		return c.indexing
-	}
-	return c.analytics
-}
-
-// call sends a request with retries, if the circuit breaker admits it, and counts it.
-func (c *client) call(ctx context.Context, acct Account, m method, send sendFunc) error {
-	done, err := c.breaker(m).allow()
-	if err != nil {
-		return err
-	}
+// call sends a request with retries, counts it, and reports to the circuit breakers that admitted it.
+func (c *client) call(ctx context.Context, acct Account, m method, done func(result), send sendFunc) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	started := c.now()
 	last := inconclusive // of the last attempt that reached Search Console; token endpoints have breakers of their own
-	err = c.retry(ctx, acct, func(ctx context.Context, access string) error {
+	err := c.retry(ctx, acct, func(ctx context.Context, access string) error {
 		err := send(ctx, access)
 		last = resultOf(err)
 		return err

@@ -21,7 +21,7 @@ func TestQueryRequest(t *testing.T) {
 			g := newGoogle(t, ok(empty))
 			cfg := g.config()
 			cfg.BaseURL += prefix
-			reply, err := startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody)
+			reply, err := startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody, nil)
 			if err != nil || string(reply) != empty {
 				t.Fatalf("got %q, %v", reply, err)
 			}
@@ -57,13 +57,13 @@ func TestQueryOverTLS(t *testing.T) {
 	cfg.TokenURL = plain.URL + "/token"
 	c := startClient(t, cfg)
 	acct := account(t, authorizedUser())
-	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); kindOf(t, err) != Unavailable || g.calls() != 0 {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); kindOf(t, err) != Unavailable || g.calls() != 0 {
 		t.Fatalf("an unknown authority: %v after %d calls", err, g.calls())
 	}
 
 	trusting := startClient(t, cfg)
 	trusting.transport.host.TLSConfig.RootCAs = g.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	if _, err := trusting.searchAnalytics(t.Context(), acct, site, queryBody); err != nil {
+	if _, err := trusting.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -81,7 +81,7 @@ func TestReplies(t *testing.T) {
 	f := func(name string, step http.HandlerFunc, want string, wantErr string, wantCalls int) {
 		t.Run(name, func(t *testing.T) {
 			g := newGoogle(t, step)
-			reply, err := startClient(t, g.config()).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody)
+			reply, err := startClient(t, g.config()).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody, nil)
 			if string(reply) != want || g.calls() != wantCalls {
 				t.Errorf("got %d bytes after %d calls, want %d after %d", len(reply), g.calls(), len(want), wantCalls)
 			}
@@ -105,11 +105,11 @@ func TestReplies(t *testing.T) {
 func TestReplyBelongsToTheCaller(t *testing.T) {
 	g := newGoogle(t, ok(`{"n":1}`), ok(`{"n":2}`))
 	c, acct := startClient(t, g.config()), account(t, authorizedUser())
-	first, err := c.searchAnalytics(t.Context(), acct, site, queryBody)
+	first, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); err != nil {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil {
 		t.Fatal(err)
 	}
 	if string(first) != `{"n":1}` {
@@ -129,7 +129,7 @@ func TestRetries(t *testing.T) {
 	f := func(name string, wantKind Kind, wantCalls int, wantTokens int64, script ...http.HandlerFunc) {
 		t.Run(name, func(t *testing.T) {
 			g := newGoogle(t, script...)
-			_, err := startClient(t, g.config()).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody)
+			_, err := startClient(t, g.config()).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody, nil)
 			if wantKind == none && err != nil {
 				t.Error(err)
 			}
@@ -164,14 +164,14 @@ func TestClosedIdleConnectionsCostOneRetryWithoutPause(t *testing.T) {
 	var busy sync.WaitGroup // several connections in the pool
 	for range 4 {
 		busy.Go(func() {
-			if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); err != nil {
+			if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	busy.Wait()
 	g.CloseClientConnections()
-	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); err != nil {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -182,7 +182,7 @@ func TestNoRetryAfterTheDeadline(t *testing.T) {
 	cfg.Backoff = func(int) time.Duration { return maxPause }
 	ctx, cancel := context.WithTimeout(t.Context(), maxPause-100*time.Millisecond)
 	defer cancel()
-	_, err := startClient(t, cfg).searchAnalytics(ctx, account(t, authorizedUser()), site, queryBody)
+	_, err := startClient(t, cfg).searchAnalytics(ctx, account(t, authorizedUser()), site, queryBody, nil)
 	if kindOf(t, err) != Unavailable || g.calls() != 1 || ctx.Err() != nil {
 		t.Errorf("got %v after %d calls, context %v", err, g.calls(), ctx.Err())
 	}
@@ -197,7 +197,7 @@ func TestContexts(t *testing.T) {
 			defer cancel()
 			c := startClient(t, g.config())
 			t.Cleanup(g.CloseClientConnections)
-			_, err := c.searchAnalytics(ctx, account(t, authorizedUser()), site, queryBody)
+			_, err := c.searchAnalytics(ctx, account(t, authorizedUser()), site, queryBody, nil)
 			if kindOf(t, err) != Interrupted || !errors.Is(err, want) {
 				t.Errorf("got %v, want interrupted by %v", err, want)
 			}
@@ -229,7 +229,7 @@ func TestCancelReturnsAtOnceAndTheExchangeEndsLater(t *testing.T) {
 		<-arrived
 		cancel()
 	}()
-	_, err := c.searchAnalytics(ctx, account(t, authorizedUser()), site, queryBody)
+	_, err := c.searchAnalytics(ctx, account(t, authorizedUser()), site, queryBody, nil)
 	if n := c.transport.host.PendingRequests(); n != 1 {
 		t.Errorf("returned with %d exchanges in flight, want 1", n)
 	}
@@ -243,7 +243,7 @@ func TestSlowAttemptIsRetried(t *testing.T) {
 	g := newGoogle(t, hang, ok(empty))
 	cfg := g.config()
 	cfg.AttemptTimeout = time.Second
-	if _, err := startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody); err != nil {
+	if _, err := startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -260,7 +260,7 @@ func TestConnectionRefused(t *testing.T) {
 	g := newGoogle(t, ok(empty))
 	cfg := g.config()
 	cfg.BaseURL = "http://" + address
-	_, err = startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody)
+	_, err = startClient(t, cfg).searchAnalytics(t.Context(), account(t, authorizedUser()), site, queryBody, nil)
 	if kindOf(t, err) != Unavailable {
 		t.Errorf("got %v", err)
 	}

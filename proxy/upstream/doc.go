@@ -6,20 +6,19 @@
 //
 // # The path of a query
 //
-// [Gateway.Query] takes these steps, in this order. Each of the first five can refuse the call; up to the fourth, a refusal
-// costs nothing.
+// [Gateway.Query] takes these steps, in this order. Each of the first five can refuse the call, and a refusal costs nothing.
 //
 //  1. Cooldown: a site whose quota was exhausted is not queried until its cooldown ends. Replicas share cooldowns over Redis.
 //  2. Negative cache: a property that was Forbidden within the last minute stays Forbidden.
-//  3. Circuit breaker and token, if the call is charged for: an open breaker or a dead token refuses now rather than in
-//     step 5, because by then the charge is made.
-//  4. Charge: the hook of the caller. Jobs pass nil; their calls are free.
-//  5. Call: the circuit breaker admits it, a token is taken from memory or refreshed, and the request is sent, with retries.
-//  6. Record: success and failure are turned into cooldowns, negative cache entries and the health of the connection and of
+//  3. Circuit breakers: those of the property, its connection and the upstream admit the call, or it is refused.
+//  4. Token, if the call is charged for: a dead one refuses now rather than in step 6, because by then the charge is made.
+//  5. Charge: the hook of the caller. Jobs pass nil; their calls are free.
+//  6. Call: a token is taken from memory or refreshed, and the request is sent, with retries.
+//  7. Record: success and failure are turned into cooldowns, negative cache entries and the health of the connection and of
 //     the property. A change is written to the store and logged once.
-//  7. Parse: the rows are read strictly, because they are cached and served to many.
+//  8. Parse: the rows are read strictly, because they are cached and served to many.
 //
-// [Gateway.Sitemaps] and [Gateway.Inspect] take steps 5 and 6 only. They have quotas of their own, so they neither start a
+// [Gateway.Sitemaps] and [Gateway.Inspect] take steps 3, 6 and 7 only. They have quotas of their own, so they neither start a
 // cooldown nor respect one. A Forbidden inspection records nothing: inspecting requires a full user, reading figures does not.
 //
 // # Failures
@@ -47,11 +46,25 @@
 //
 // # Circuit breakers
 //
-// There is one for search analytics and the list of sites, one for sitemaps and URL inspections, and one for each token
-// endpoint. They are separate because jobs inspect thousands of URLs in the background: their failures must not block
-// customers, nor the other way round. A breaker opens after five consecutive calls that got no answer, retries included; a
-// refusal is an answer. For ten seconds it refuses calls as Unavailable, with the remaining time as RetryAfter. Then it is
-// half-open: it admits one call as a probe, which closes it or opens it for another ten seconds.
+// A circuit breaker leaves alone what fails, and nothing else. For ten seconds it refuses calls as Unavailable, with the remaining
+// time as RetryAfter. Then it is half-open: it admits one call as a probe, which closes it or opens it for another ten seconds.
+// Only calls without an answer are failures, retries included; a refusal is an answer. There are three levels:
+//
+//	property    opens after five failures in a row
+//	connection  opens after five failures in a row at three or more of its properties
+//	upstream    opens when half of the last calls have failed, at properties of three or more connections; these are at most
+//	            100 calls and at least 10, all within 20 seconds
+//
+// A call passes if all three levels admit it, and is the probe of every one that is half-open. A success closes all three. A
+// failure counts on a level only if the circuits below it are closed. So a property counts at most five failures on the upper
+// levels until it succeeds, its failing probe keeps no upper level open, and others go on. A probe that does not end is waited
+// for during five seconds, one second on the levels above an open circuit. Then the next call is the probe. So a recovered
+// upstream is in use again after at most 15 seconds. Circuits that are not used for five minutes close.
+//
+// The list of sites concerns no property, only the upper levels. Sitemaps and URL inspections have circuits of their own on all
+// levels, because jobs inspect thousands of URLs in the background: their failures must not block customers, nor the other way
+// round. So has each token endpoint, one level, which counts attempts. Each process has its own circuits: at most 20,000 of
+// properties and 5,000 of connections, for those that fail.
 //
 // # Secrets
 //

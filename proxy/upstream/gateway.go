@@ -128,15 +128,7 @@ func (g *Gateway) Query(ctx context.Context, t Target, q translate.Query, charge
 	if err := g.refusal(ctx, t); err != nil {
 		return nil, err
 	}
-	if charge != nil {
-		if err := g.client.check(ctx, t.account()); err != nil {
-			return nil, g.queryFailed(ctx, t, err)
-		}
-		if err := charge(ctx); err != nil {
-			return nil, err
-		}
-	}
-	body, err := g.client.searchAnalytics(ctx, t.account(), t.Site, q.Body())
+	body, err := g.client.searchAnalytics(ctx, t.account(), t.Site, q.Body(), charge)
 	if err != nil {
 		return nil, g.queryFailed(ctx, t, err)
 	}
@@ -226,6 +218,6 @@ func (g *Gateway) Sites(ctx context.Context, acct Account) ([]Site, error) {
 	return g.client.sites(ctx, acct)
 }
 
-// Check returns nil if the account has or can get an access token, and the circuit breaker of search analytics is not open. It
-// makes no call to Search Console; while the token is valid it costs next to nothing.
+// Check returns nil if the account has or can get an access token, and no circuit breaker refuses all of its properties. It makes
+// no call to Search Console; while the token is valid it costs next to nothing.
 func (g *Gateway) Check(ctx context.Context, acct Account) error { return g.client.check(ctx, acct) }

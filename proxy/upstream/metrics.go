@@ -15,7 +15,10 @@ type metrics struct {
 	refreshes [kinds + 2]prometheus.Counter
 	retries   prometheus.Counter
 
-	analytics, indexing, token breakerMetrics
+	analytics, indexing [levels]breakerMetrics
+	token               breakerMetrics
+	breakersOpen        *prometheus.GaugeVec
+	collectors          []prometheus.Collector
 }
 
 // breakerMetrics are those of the circuit breakers in one role.
@@ -24,7 +27,7 @@ type breakerMetrics struct {
 	refused prometheus.Counter
 }
 
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+func newMetrics() *metrics {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_calls_total",
 		Help: "Search Console calls by method and outcome, without their retries and without calls that an open circuit breaker refused.",
@@ -53,32 +56,55 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	for i := range m.seconds {
 		m.seconds[i] = seconds.WithLabelValues(method(i).String())
 	}
-	collectors := append(m.makeBreakers(), calls, refreshes, seconds, m.retries)
-	if registerer == nil {
-		return m, nil
-	}
-	var errs []error
-	for _, collector := range collectors {
-		errs = append(errs, registerer.Register(collector))
-	}
-	return m, errors.Join(errs...)
+	m.collectors = []prometheus.Collector{m.makeBreakers(), calls, refreshes, seconds, m.retries}
+	return m
 }
 
-// makeBreakers makes the metrics of the circuit breakers, and returns them for registration.
-func (m *metrics) makeBreakers() []prometheus.Collector {
-	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+// register registers the metrics, with the number of open circuits. A nil registerer exports nothing.
+func (m *metrics) register(registerer prometheus.Registerer, analytics, indexing *circuits) error {
+	if registerer == nil {
+		return nil
+	}
+	var errs []error
+	for _, collector := range append(m.collectors, openBreakers{m.breakersOpen, [...]*circuits{analytics, indexing}}) {
+		errs = append(errs, registerer.Register(collector))
+	}
+	return errors.Join(errs...)
+}
+
+// openBreakers counts the open circuits at each scrape, because a circuit that is not used closes by the clock.
+type openBreakers struct {
+	*prometheus.GaugeVec
+	circuits [2]*circuits
+}
+
+// Collect implements prometheus.Collector.
+func (o openBreakers) Collect(metrics chan<- prometheus.Metric) {
+	for _, c := range o.circuits {
+		for level, n := range c.countOpen() {
+			c.m[level].open.Set(float64(n))
+		}
+	}
+	o.GaugeVec.Collect(metrics)
+}
+
+// makeBreakers makes the metrics of the circuit breakers, and returns those that need no more than to be registered.
+func (m *metrics) makeBreakers() prometheus.Collector {
+	m.breakersOpen = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "sara_upstream_breaker_open",
-		Help: "Circuit breakers that are open, by the role of their host.",
+		Help: "Circuit breakers that are open, by what they are for: a property, a connection, the whole API (search_console), the same for sitemaps and inspections (indexing), or a token endpoint.",
 	}, []string{"host_role"})
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sara_upstream_breaker_refused_total",
-		Help: "Calls and token requests that an open circuit breaker refused.",
+		Help: "Calls and token requests that an open circuit breaker refused, by what it is for.",
 	}, []string{"host_role"})
 	of := func(role string) breakerMetrics {
-		return breakerMetrics{open: open.WithLabelValues(role), refused: refused.WithLabelValues(role)}
+		return breakerMetrics{open: m.breakersOpen.WithLabelValues(role), refused: refused.WithLabelValues(role)}
 	}
-	m.analytics, m.indexing, m.token = of("search_console"), of("indexing"), of("token")
-	return []prometheus.Collector{open, refused}
+	m.analytics = [...]breakerMetrics{ofProperty: of("property"), ofConnection: of("connection"), ofUpstream: of("search_console")}
+	m.indexing = [...]breakerMetrics{ofProperty: of("indexing_property"), ofConnection: of("indexing_connection"), ofUpstream: of("indexing")}
+	m.token = of("token")
+	return refused
 }
 
 func (m *metrics) call(of method, err error, took time.Duration) {

@@ -12,10 +12,10 @@ func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	cfg.Registerer = registry
 	c, acct := startClient(t, cfg), account(t, authorizedUser())
-	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); err != nil {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); kindOf(t, err) != Quota {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); kindOf(t, err) != Quota {
 		t.Error(err)
 	}
 	if _, err := c.inspect(t.Context(), acct, site, site); kindOf(t, err) != Quota {

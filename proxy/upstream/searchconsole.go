@@ -20,7 +20,7 @@ type Site struct {
 
 func (c *client) sites(ctx context.Context, acct Account) ([]Site, error) {
 	var sites []Site
-	err := c.generated(ctx, acct, sitesList, func(ctx context.Context, service *searchconsole.Service) error {
+	err := c.generated(ctx, acct, sitesList, c.analytics, "", func(ctx context.Context, service *searchconsole.Service) error {
 		list, err := service.Sites.List().Context(ctx).Do()
 		if err != nil {
 			return err
@@ -47,7 +47,7 @@ type Sitemap struct {
 
 func (c *client) sitemaps(ctx context.Context, acct Account, site string) ([]Sitemap, error) {
 	var sitemaps []Sitemap
-	err := c.generated(ctx, acct, sitemapsList, func(ctx context.Context, service *searchconsole.Service) error {
+	err := c.generated(ctx, acct, sitemapsList, c.indexing, site, func(ctx context.Context, service *searchconsole.Service) error {
 		list, err := service.Sitemaps.List(site).Context(ctx).Do()
 		if err != nil {
 			return err
@@ -79,7 +79,7 @@ const inspectionLanguage = "en-US"
 
 func (c *client) inspect(ctx context.Context, acct Account, site, url string) (Inspection, error) {
 	var inspection Inspection
-	err := c.generated(ctx, acct, urlInspection, func(ctx context.Context, service *searchconsole.Service) error {
+	err := c.generated(ctx, acct, urlInspection, c.indexing, site, func(ctx context.Context, service *searchconsole.Service) error {
 		reply, err := service.UrlInspection.Index.Inspect(&searchconsole.InspectUrlIndexRequest{
 			SiteUrl: site, InspectionUrl: url, LanguageCode: inspectionLanguage,
 		}).Context(ctx).Do()
@@ -108,9 +108,15 @@ func parseTime(text string) time.Time {
 	return at.UTC()
 }
 
-// generated runs one call through Google's generated client. Every call except the query does, because these are rare.
-func (c *client) generated(ctx context.Context, acct Account, m method, do func(context.Context, *searchconsole.Service) error) error {
-	return c.call(ctx, acct, m, func(ctx context.Context, access string) error {
+// generated runs one call about a site, or about none, through Google's generated client. Every call except the query does,
+// because these are rare.
+func (c *client) generated(ctx context.Context, acct Account, m method, breakers *circuits, site string,
+	do func(context.Context, *searchconsole.Service) error) error {
+	done, err := breakers.allow(circuitKey{acct.ID, site})
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, acct, m, done, func(ctx context.Context, access string) error {
 		service, err := c.service(ctx, access)
 		if err == nil {
 			err = do(ctx, service)

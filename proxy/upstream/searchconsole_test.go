@@ -70,7 +70,7 @@ func TestRedirectsGetNoAccessToken(t *testing.T) {
 	if _, err := c.sites(t.Context(), acct); kindOf(t, err) != Unavailable {
 		t.Errorf("sites: %v", err)
 	}
-	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); kindOf(t, err) != Unavailable {
+	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); kindOf(t, err) != Unavailable {
 		t.Errorf("query: %v", err)
 	}
 	if elsewhere.calls() != 0 {
@@ -164,7 +164,7 @@ func TestIndexingErrorsHaveTheKindsOfQueryErrors(t *testing.T) {
 	f("an endless answer is final", Unavailable, 0, 1, gzipped(bytes.Repeat([]byte(" "), 1<<20), maxReply>>20+1))
 }
 
-// indexingCalls are the calls behind the indexing breaker.
+// indexingCalls are the calls behind the indexing circuits.
 func indexingCalls() map[string]func(context.Context, *client, Account) error {
 	return map[string]func(context.Context, *client, Account) error{
 		"sitemaps": func(ctx context.Context, c *client, acct Account) error {
@@ -195,7 +195,7 @@ func TestFailingInspectionsDoNotBlockSearchAnalytics(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := u.metric(t, "sara_upstream_breaker_open", "indexing"); n != 1 || u.calls() != failuresToOpen*maxAttempts {
+		if n := u.metric(t, "sara_upstream_breaker_open", "indexing_property"); n != 1 || u.calls() != failuresToOpen*maxAttempts {
 			t.Errorf("%s: the gauge is %v after %d requests", call, n, u.calls())
 		}
 		u.answer(ok(empty))
@@ -213,8 +213,8 @@ func TestFailingInspectionsDoNotBlockSearchAnalytics(t *testing.T) {
 		if err := ask(t.Context(), u.client, acct); err != nil {
 			t.Errorf("%s after ten seconds: %v", call, err)
 		}
-		if u.metric(t, "sara_upstream_breaker_open", "search_console") != 1 || u.metric(t, "sara_upstream_breaker_open", "indexing") != 0 {
-			t.Errorf("%s: its success closed the breaker of search analytics", call)
+		if u.metric(t, "sara_upstream_breaker_open", "property") != 1 || u.metric(t, "sara_upstream_breaker_open", "indexing_property") != 0 {
+			t.Errorf("%s: its success closed the circuit of search analytics", call)
 		}
 	}
 }

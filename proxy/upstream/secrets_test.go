@@ -27,7 +27,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 			g := newGoogle(t, script)
 			g.token = token
 			c, acct := startClient(t, g.config()), account(t, file(g.URL))
-			_, queryErr := c.searchAnalytics(t.Context(), acct, site, queryBody)
+			_, queryErr := c.searchAnalytics(t.Context(), acct, site, queryBody, nil)
 			_, sitesErr := c.sites(t.Context(), acct)
 			_, sitemapsErr := c.sitemaps(t.Context(), acct, site)
 			_, inspectErr := c.inspect(t.Context(), acct, site, site)

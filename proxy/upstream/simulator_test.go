@@ -84,7 +84,7 @@ func TestSimulatedCredentialsOfBothKinds(t *testing.T) {
 	s := simulate(t)
 	var replies []string
 	for _, acct := range []Account{s.user, s.robot} {
-		reply, err := s.client.searchAnalytics(t.Context(), acct, property, lastDays)
+		reply, err := s.client.searchAnalytics(t.Context(), acct, property, lastDays, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestSimulatedRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s.fault(t, faults)
 			before := s.sim.Calls().SearchAnalytics
-			_, err := s.client.searchAnalytics(t.Context(), s.user, site, body)
+			_, err := s.client.searchAnalytics(t.Context(), s.user, site, body, nil)
 			if kindOf(t, err) != want {
 				t.Errorf("got %v, want %v", err, want)
 			}
@@ -131,7 +131,7 @@ func TestSimulatedRevocationEndsWithinTenSeconds(t *testing.T) {
 	s := simulate(t)
 	for _, acct := range []Account{s.user, s.robot} {
 		ask := func() error {
-			_, err := s.client.searchAnalytics(t.Context(), acct, property, lastDays)
+			_, err := s.client.searchAnalytics(t.Context(), acct, property, lastDays, nil)
 			return err
 		}
 		if err := ask(); err != nil {
@@ -159,7 +159,7 @@ func TestSimulatedConnectionDropsAreRetried(t *testing.T) {
 	const calls = 60
 	answered := 0
 	for range calls {
-		if _, err := s.client.searchAnalytics(t.Context(), s.robot, property, lastDays); err == nil {
+		if _, err := s.client.searchAnalytics(t.Context(), s.robot, property, lastDays, nil); err == nil {
 			answered++
 		} else if kindOf(t, err) != Unavailable {
 			t.Fatal(err)
@@ -174,7 +174,7 @@ func TestSimulatedConnectionDropsAreRetried(t *testing.T) {
 func TestSimulatedOutageEndsWithinFifteenSeconds(t *testing.T) {
 	s := simulate(t)
 	ask := func() error {
-		_, err := s.client.searchAnalytics(t.Context(), s.user, property, lastDays)
+		_, err := s.client.searchAnalytics(t.Context(), s.user, property, lastDays, nil)
 		return err
 	}
 	s.fault(t, gscsim.Faults{Status: 503})

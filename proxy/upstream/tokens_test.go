@@ -30,7 +30,7 @@ func TestTokenRefreshesAreCoalesced(t *testing.T) {
 	var callers sync.WaitGroup
 	for range 50 {
 		callers.Go(func() {
-			if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); err != nil {
+			if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -165,7 +165,7 @@ func TestFreshTokenThatIsRefusedRevokesTheConnection(t *testing.T) {
 	cfg.Now = clock.Now
 	c, acct := startClient(t, cfg), account(t, authorizedUser())
 	for range 3 {
-		if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody); kindOf(t, err) != Revoked {
+		if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); kindOf(t, err) != Revoked {
 			t.Error(err)
 		}
 	}
@@ -225,11 +225,7 @@ func TestUnusableCredentials(t *testing.T) {
 }
 
 func TestTokenEntriesAreBounded(t *testing.T) {
-	unregistered, err := newMetrics(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory := newTokens(Config{Now: time.Now}, unregistered)
+	memory := newTokens(Config{Now: time.Now}, newMetrics())
 	for revision := range maxConnections + 10 {
 		memory.entry(Account{ID: "a", Revision: revision})
 	}

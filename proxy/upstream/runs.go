@@ -1,0 +1,102 @@
+package upstream
+
+import (
+	"slices"
+	"time"
+)
+
+// A run is failed calls in a row, about one property or one connection, and the circuit that they open.
+type run struct {
+	circuit
+	failures int
+	sites    []string  // that failed, each once, up to the number that opens the circuit
+	last     time.Time // failure
+}
+
+// isIdle reports whether the run is too old to count.
+func (r *run) isIdle(now time.Time) bool {
+	last := r.last
+	if r.state != closed && r.until.After(last) {
+		last = r.until
+	}
+	return now.Sub(last) >= idleTime
+}
+
+// runs are the runs of one level. A property or a connection whose last call succeeded has none. At the bound there are no
+// new ones: the others are then protected by the wider levels only. The zero value has a bound of zero.
+type runs struct {
+	max         int
+	sitesToOpen int // sites that must fail for a circuit to open
+
+	entries map[circuitKey]*run
+	swept   time.Time
+}
+
+// get returns the run of a target, nil if there is none.
+func (s *runs) get(t circuitKey, now time.Time) *run {
+	r := s.entries[t]
+	if r != nil && r.isIdle(now) {
+		delete(s.entries, t)
+		return nil
+	}
+	return r
+}
+
+func (s *runs) drop(t circuitKey) { delete(s.entries, t) }
+
+// fail counts a failed call, and reports whether the circuit of the target was closed.
+func (s *runs) fail(t circuitKey, site string, now time.Time) bool {
+	r := s.get(t, now)
+	if r == nil {
+		if r = s.add(t, now); r == nil {
+			return true
+		}
+	}
+	if r.state != closed {
+		return false
+	}
+	r.failures, r.last = r.failures+1, now
+	if len(r.sites) < s.sitesToOpen && !slices.Contains(r.sites, site) {
+		r.sites = append(r.sites, site)
+	}
+	if r.failures >= failuresToOpen && len(r.sites) >= s.sitesToOpen {
+		r.trip(now, openTime)
+	}
+	return true
+}
+
+// add makes a run; nil at the bound.
+func (s *runs) add(t circuitKey, now time.Time) *run {
+	if len(s.entries) >= s.max && now.Sub(s.swept) >= openTime {
+		s.sweep(now)
+	}
+	if len(s.entries) >= s.max {
+		return nil
+	}
+	if s.entries == nil {
+		s.entries = make(map[circuitKey]*run)
+	}
+	r := &run{last: now}
+	s.entries[t] = r
+	return r
+}
+
+// sweep forgets the idle runs. At the bound it costs about a millisecond.
+func (s *runs) sweep(now time.Time) {
+	s.swept = now
+	for t, r := range s.entries {
+		if r.isIdle(now) {
+			delete(s.entries, t)
+		}
+	}
+}
+
+func (s *runs) countOpen(now time.Time) (n int) {
+	s.sweep(now)
+	for _, r := range s.entries {
+		if r.state != closed {
+			n++
+		}
+	}
+	return n
+}
