@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"strings"
 
 	"sara/archive"
@@ -44,8 +43,8 @@ type serveCommand struct {
 var _ settings.Checker = (*serveCommand)(nil)
 
 // CheckSettings implements settings.Checker.
-func (c *serveCommand) CheckSettings() (err error) {
-	c.Traces, err = settings.ReadTraces(os.Getenv)
+func (c *serveCommand) CheckSettings(getenv func(string) string) (err error) {
+	c.Traces, err = settings.ReadTraces(getenv)
 	return errors.Join(settings.CheckPorts(c.Listen, c.AdminListen), err)
 }
 

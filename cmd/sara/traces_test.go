@@ -22,8 +22,9 @@ import (
 )
 
 func TestCheckNamesWrongVariableOfTraces(t *testing.T) {
-	t.Setenv("OTEL_TRACES_EXPORTER", "zipkin")
-	newCLI(t).fails(exitError, []string{"serve", "--check"}, `sara: OTEL_TRACES_EXPORTER: "zipkin"`)
+	c := newCLI(t)
+	c.env = append(c.env, "OTEL_TRACES_EXPORTER=zipkin")
+	c.fails(exitError, []string{"serve", "--check"}, `sara: OTEL_TRACES_EXPORTER: "zipkin"`)
 }
 
 // A receiver is an OpenTelemetry collector that keeps the spans that it receives.

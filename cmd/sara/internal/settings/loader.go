@@ -39,9 +39,8 @@ var _ kong.Resolver = (*Loader)(nil)
 func NewLoader(environ []string) *Loader {
 	l := &Loader{environment: make(map[string]string)}
 	for _, variable := range environ {
-		if name, value, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "SARA_") {
-			l.environment[name] = value
-		}
+		name, value, _ := strings.Cut(variable, "=")
+		l.environment[name] = value
 	}
 	return l
 }
@@ -131,9 +130,10 @@ func defaults(node *kong.Node) map[string]string {
 	return found
 }
 
-// A Checker is a command with rules that concern several settings, or settings that are not flags.
+// A Checker is a command with rules that concern several settings, or settings that are not flags but variables, which getenv
+// looks up.
 type Checker interface {
-	CheckSettings() error
+	CheckSettings(getenv func(name string) string) error
 }
 
 // Parse parses the settings of the command that was selected, and returns an error that joins all their problems.
@@ -149,7 +149,7 @@ func (l *Loader) Parse(parsed *kong.Context) error {
 		}
 	}
 	if command, ok := parsed.Selected().Target.Addr().Interface().(Checker); ok {
-		errs = append(errs, command.CheckSettings())
+		errs = append(errs, command.CheckSettings(func(name string) string { return l.environment[name] }))
 	}
 	return l.Locate(errors.Join(errs...))
 }

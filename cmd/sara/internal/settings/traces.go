@@ -21,8 +21,7 @@ type Traces struct {
 }
 
 // ReadTraces reads the variables, and reports all invalid ones, including those that the libraries would ignore, so that no
-// traces are lost silently. If traces are sent, getenv must be os.Getenv, because the libraries read the environment of the
-// process.
+// traces are lost silently. If traces are sent, getenv must look up the environment of this process: the libraries read no other.
 func ReadTraces(getenv func(string) string) (Traces, error) {
 	e := environment(getenv)
 	on, err := e.on()
