@@ -19,6 +19,7 @@ const (
 )
 
 func TestAccounts(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	acme := c.object(accountMembers, "account", "add", "Acme", "--plan", "pro")
 	if acme["name"] != "Acme" || acme["plan"] != "pro" || acme["until"] != nil {
@@ -53,6 +54,7 @@ func TestAccounts(t *testing.T) {
 
 // TestHintsCanBePasted runs the hints of each command, with special characters in names and a database named by a flag.
 func TestHintsCanBePasted(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	database := "sqlite:" + c.path("odd name.db")
 	said := func(want string, args ...string) {
@@ -87,6 +89,7 @@ func TestHintsCanBePasted(t *testing.T) {
 }
 
 func TestAccountsUsePlansFile(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	plans := c.write("plans.yaml", "plans: {small: {api_access: true, keys: 1, requests_per_minute_per_key: 1, requests_per_hour: 1, "+
 		"requests_per_day: 1, search_console_calls_per_day: 1, live_calls_per_minute_per_property: 1, retention_months: 1, inspected_urls_per_property: 1}}\n")
@@ -97,6 +100,7 @@ func TestAccountsUsePlansFile(t *testing.T) {
 }
 
 func TestWorkspacesAndPeople(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("account", "add", "Other", "--plan", "pro")
@@ -137,6 +141,7 @@ func TestWorkspacesAndPeople(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("workspace", "add", "Acme", "Web")
@@ -189,6 +194,7 @@ func TestKeys(t *testing.T) {
 }
 
 func TestKeyBounds(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.ok("account", "add", "Acme", "--plan", "agency")
 	c.ok("workspace", "add", "Acme", "Web")
@@ -209,6 +215,7 @@ func TestKeyBounds(t *testing.T) {
 }
 
 func TestMigrate(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	if first := c.object("applied", "migrate"); first["applied"].(float64) < 1 {
 		t.Errorf("the first time: %v", first)
@@ -222,6 +229,7 @@ func TestMigrate(t *testing.T) {
 }
 
 func TestEmptyListsPrintEmptyArrays(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, list := range []string{"account", "workspace", "person", "connection", "property"} {
 		if text := c.ok(list, "list", "--json"); text != "[]\n" {
@@ -234,6 +242,7 @@ func TestEmptyListsPrintEmptyArrays(t *testing.T) {
 }
 
 func TestOpenAPINamesBaseURL(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, test := range []struct{ want, flag string }{
 		{"http://127.0.0.1:8080", ""}, {"http://127.0.0.1:9999", "--listen=0.0.0.0:9999"}, {"https://api.example.com", "--base-url=https://api.example.com"},
@@ -250,6 +259,7 @@ func TestOpenAPINamesBaseURL(t *testing.T) {
 }
 
 func TestUsageErrors(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.fails(exitUsage, nil, "expected one of", "see sara --help")
 	c.fails(exitUsage, []string{"frobnicate"}, "frobnicate", "see sara --help")
@@ -259,6 +269,7 @@ func TestUsageErrors(t *testing.T) {
 }
 
 func TestHelpAndVersion(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	if help := c.ok("--help"); !strings.Contains(help, "key create") {
 		t.Errorf("help:\n%s", help)
@@ -270,6 +281,7 @@ func TestHelpAndVersion(t *testing.T) {
 }
 
 func TestMissingPrerequisitesAreReportedFirst(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("workspace", "add", "Acme", "Web")

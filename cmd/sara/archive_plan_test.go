@@ -23,6 +23,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 
 func TestArchivePlan(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for name, args := range map[string][]string{
 		"plan.txt":       nil,
@@ -71,6 +72,7 @@ func (noStore) SaveArchiveState(context.Context, sqlstore.ArchiveState) error { 
 
 // TestPlanMatchesCollector counts the calls of the collector, and fails when the plan's formulas no longer match them.
 func TestPlanMatchesCollector(t *testing.T) {
+	t.Parallel()
 	store, err := bucket.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

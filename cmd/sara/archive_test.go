@@ -62,6 +62,7 @@ func (c *cli) export(property, from, to, format string) string {
 }
 
 func TestExportedHistoryCanBeImported(t *testing.T) {
+	t.Parallel()
 	c := newArchiveCLI(t)
 	const from, to = "2025-01-01", "2025-03-01"
 	done := c.object(importMembers, "archive", "import", "shop.example", c.write("all.csv", csvHeader+someHistory))
@@ -103,6 +104,7 @@ func (c *cli) noPartsLeft() {
 }
 
 func TestImportRecordsArchivedDaysInDatabase(t *testing.T) {
+	t.Parallel()
 	c := newArchiveCLI(t)
 	property := c.id(c.object(importMembers, "archive", "import", shopSite, c.write("all.csv", csvHeader+someHistory)))
 	ctx := t.Context()
@@ -132,6 +134,7 @@ func TestImportRecordsArchivedDaysInDatabase(t *testing.T) {
 }
 
 func TestImportKeepsOrReplacesDays(t *testing.T) {
+	t.Parallel()
 	c := newArchiveCLI(t)
 	c.ok("archive", "import", shopSite, c.write("old.csv", csvHeader+"2025-01-01,query,old,1,2,3\n2025-01-01,total,,1,2,3\n"))
 	file := c.write("new.csv", csvHeader+"2025-01-01,query,new,5,6,7\n2025-01-01,page,https://shop.example/,5,6,7\n2025-01-02,query,new,5,6,7\n")
@@ -157,6 +160,7 @@ func TestImportKeepsOrReplacesDays(t *testing.T) {
 }
 
 func TestImportTruncatesDaysToTopRows(t *testing.T) {
+	t.Parallel()
 	c := newArchiveCLI(t)
 	rows := csvHeader + "2025-01-01,device,TABLET,0,0,0\n"
 	for i := range 120 {
@@ -174,6 +178,7 @@ func TestImportTruncatesDaysToTopRows(t *testing.T) {
 }
 
 func TestBadImportsChangeNothing(t *testing.T) {
+	t.Parallel()
 	c := newArchiveCLI(t)
 	c.ok("archive", "import", shopSite, c.write("good.csv", csvHeader+someHistory))
 	before := c.export(shopSite, "2025-01-01", "2026-12-31", "csv")
@@ -220,6 +225,7 @@ func TestBadImportsChangeNothing(t *testing.T) {
 }
 
 func TestExportOfEmptyArchive(t *testing.T) {
+	t.Parallel()
 	c := newArchiveCLI(t)
 	for format, want := range map[string]string{"csv": csvHeader, "jsonl": ""} {
 		if got := c.export(shopSite, "2025-01-01", "2025-01-31", format); got != want {
@@ -234,6 +240,7 @@ func TestExportOfEmptyArchive(t *testing.T) {
 }
 
 func TestArchiveCommandLines(t *testing.T) {
+	t.Parallel()
 	c := newArchiveCLI(t)
 	file := c.write("good.csv", csvHeader+someHistory)
 	export := func(args ...string) []string { return append([]string{"archive", "export"}, args...) }
@@ -265,6 +272,7 @@ func TestArchiveCommandLines(t *testing.T) {
 }
 
 func TestParquetIsNotWrittenToATerminal(t *testing.T) {
+	t.Parallel()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil || !term.IsTerminal(int(terminal.Fd())) {
 		t.Skipf("there is no pseudo-terminal: %v", err)

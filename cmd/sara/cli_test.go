@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,12 +22,15 @@ import (
 // secretKeyText is a good SARA_SECRET_KEY.
 const secretKeyText = "c2FyYS10ZXN0cy1uZWVkLTMyLWJ5dGVzLW9mLWtleSE="
 
+// sharedKey returns the private key that all simulated service accounts share, because making one takes long.
+var sharedKey = sync.OnceValues(demo.NewKey)
+
 // simulate starts a simulated Search Console with the users of the demo.
 func simulate(t *testing.T) (*demo.Users, *gscsim.Server) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	t.Cleanup(server.Close)
-	c, err := demo.NewUsers(time.Now(), "http://"+server.Listener.Addr().String())
+	c, err := demo.NewUsers(time.Now(), "http://"+server.Listener.Addr().String(), sharedKey)
 	if err != nil {
 		t.Fatal(err)
 	}

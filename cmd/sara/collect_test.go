@@ -38,7 +38,7 @@ func simulateWatched(t *testing.T) *watchedSimulator {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	t.Cleanup(server.Close)
-	people, err := demo.NewUsers(time.Now(), "http://"+server.Listener.Addr().String())
+	people, err := demo.NewUsers(time.Now(), "http://"+server.Listener.Addr().String(), sharedKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +121,7 @@ func wantSameObjects(t *testing.T, got, want map[string]string) {
 }
 
 func TestCollect(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -166,6 +167,7 @@ func TestCollect(t *testing.T) {
 }
 
 func TestCollectReportsIncompleteProperties(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -188,6 +190,7 @@ func TestCollectReportsIncompleteProperties(t *testing.T) {
 }
 
 func TestCollectorErrorKindsAndHealth(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -266,7 +269,7 @@ func TestCollectorErrorKindsAndHealth(t *testing.T) {
 func testCollectKilled(t *testing.T, binary string) {
 	simulator := simulateWatched(t)
 	c := newCollectCLI(t, simulator.people)
-	weeks := settledWeeks(3)
+	weeks := settledWeeks(2)
 	collect := func(folder string) *process {
 		return start(t, binary, append(c.env, "SARA_ARCHIVE_URL="+c.path(folder)), append([]string{"collect"}, weeks...)...)
 	}

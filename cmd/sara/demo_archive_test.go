@@ -63,11 +63,13 @@ func testDemoHistory(t *testing.T, world demoLine, temporary string) {
 
 // TestDemoArchiveMatchesCollector compares the archive that the demo makes with one that was collected.
 func TestDemoArchiveMatchesCollector(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it builds a simulated Search Console without retention")
 	}
 	people, _ := simulate(t)
 	c := newCLI(t).against(people)
+	c.env = append(c.env, "SARA_COLLECT_RATE=100000")
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("workspace", "add", "Acme", "Web")
 	c.ok("connection", "add", "Web", "--name", "mine", "--credentials", c.path(demo.PortfolioConnection+".json"))

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,6 +28,7 @@ func testDemo(t *testing.T, binary string) {
 	if err := decoder.Decode(&world); err != nil {
 		t.Fatal(err)
 	}
+	t.Run("decisions", func(t *testing.T) { testDecisions(t, world) }) // first: some examples show counts
 	t.Run("keys", func(t *testing.T) { testDemoKeys(t, world) })
 	t.Run("properties", func(t *testing.T) { testDemoProperties(t, world) })
 	t.Run("configuration of main", func(t *testing.T) { testDemoMain(t, world) })
@@ -99,11 +98,11 @@ func testDemoProperties(t *testing.T, world demoLine) {
 		wantStatus(t, reached, at(p["id"])+"/annotations", world.Keys["config_only"])
 		wantStatus(t, scoped, at(p["id"]), world.Keys["workspace_scoped"])
 		if !strings.HasPrefix(name, "twin") {
-			wantStatus(t, reached, at(p["domain"]), world.Keys["agency"])
-			wantStatus(t, reached, at(url.PathEscape(p["gsc_property"])), world.Keys["agency"])
+			wantStatus(t, reached, at(p["domain"]), world.Keys["properties_only"])
+			wantStatus(t, reached, at(url.PathEscape(p["gsc_property"])), world.Keys["properties_only"])
 			continue
 		}
-		a := wantStatus(t, 400, at(p["domain"]), world.Keys["agency"])
+		a := wantStatus(t, 400, at(p["domain"]), world.Keys["properties_only"])
 		if !strings.Contains(a.body, "PROPERTY_AMBIGUOUS") || !strings.Contains(a.body, world.Properties["twin_a"]["id"]) ||
 			!strings.Contains(a.body, world.Properties["twin_b"]["id"]) {
 			t.Errorf("the domain of the twins: %s", a.body)
@@ -144,25 +143,4 @@ func testDemoMain(t *testing.T, world demoLine) {
 			}
 		}
 	}
-}
-
-// testDemoTable runs the commands that the demo prints.
-func testDemoTable(t *testing.T, binary string) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("curl is not installed")
-	}
-	p := start(t, binary, nil, "demo", "--listen", "127.0.0.1:0")
-	var tries []string
-	for len(tries) < 3 {
-		if line := p.line(); strings.HasPrefix(line, "curl ") {
-			tries = append(tries, line)
-		}
-	}
-	for _, try := range tries {
-		out, err := exec.Command("sh", "-c", try+" -sS --fail --noproxy '*'").CombinedOutput()
-		if err != nil || !bytes.Contains(out, []byte(`"success":true`)) {
-			t.Errorf("%s: %v\n%.300s", try, err, out)
-		}
-	}
-	p.stopped()
 }

@@ -3,6 +3,7 @@ package main
 import "testing"
 
 func TestGOMAXPROCS(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name          string
 		variable      string

@@ -134,6 +134,7 @@ func sourceFiles(t *testing.T) map[string][]sourceFile {
 }
 
 func TestImportsFollowTheTable(t *testing.T) {
+	t.Parallel()
 	used := make(map[string]bool)
 	for folder, files := range sourceFiles(t) {
 		pattern, allowed, ok := row(folder)
@@ -172,6 +173,7 @@ func importAllowed(folder, imported string, isTest bool, allowed []string) bool 
 }
 
 func TestEveryPackageHasOneDocComment(t *testing.T) {
+	t.Parallel()
 	for folder, files := range sourceFiles(t) {
 		var docs, sources int
 		for _, file := range files {
@@ -194,6 +196,7 @@ func TestEveryPackageHasOneDocComment(t *testing.T) {
 }
 
 func TestTopLevelHasOnlyKnownFolders(t *testing.T) {
+	t.Parallel()
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)

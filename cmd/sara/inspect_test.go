@@ -39,6 +39,7 @@ func wantURLs(t *testing.T, got, want []string) {
 }
 
 func TestInspect(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -93,6 +94,7 @@ func TestInspect(t *testing.T) {
 }
 
 func TestInspectRejectsInvalidArguments(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.fails(exitError, []string{"inspect", "--property", "nothing"}, "sara property list")
 	c.fails(exitUsage, []string{"inspect", "--max=-1"}, "--max -1 is negative")
@@ -103,6 +105,7 @@ func TestInspectRejectsInvalidArguments(t *testing.T) {
 }
 
 func TestInspectIsBoundedByPlan(t *testing.T) {
+	t.Parallel()
 	w := newInspectWorld(t, 24)
 	c := newInspectCLI(t, w, w.shop, w.blog)
 	c.env = append(c.env, "SARA_PLANS_FILE="+c.write("plans.yaml", "plans: {agency: {retention_months: 16, inspected_urls_per_property: 3}}\n"))
@@ -120,6 +123,7 @@ func TestInspectIsBoundedByPlan(t *testing.T) {
 }
 
 func TestInspectWaitsForLeaseOfDeadProcess(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -138,6 +142,7 @@ func TestInspectWaitsForLeaseOfDeadProcess(t *testing.T) {
 
 // Sitemaps on loopback addresses are an attack (SSRF) unless a test allows them.
 func TestInspectRefusesLoopbackSitemaps(t *testing.T) {
+	t.Parallel()
 	w := newInspectWorld(t, 24)
 	c := newInspectCLI(t, w, w.shop)
 	c.env = append(c.env, "SARA_SITEMAP_ALLOW_LOOPBACK=false")
@@ -179,6 +184,7 @@ func TestInspectRefusesLoopbackSitemaps(t *testing.T) {
 }
 
 func TestInspectExplainsMissingPermission(t *testing.T) {
+	t.Parallel()
 	w := newInspectWorld(t, 24)
 	c := newInspectCLI(t, w, w.guest, w.blog)
 	status, stdout, stderr := c.run("inspect", "--json")
@@ -211,6 +217,7 @@ func TestInspectExplainsMissingPermission(t *testing.T) {
 
 // Seven inspections of the day are left, counted in Redis or in the database.
 func TestInspectKeepsQuotaOfTheDay(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

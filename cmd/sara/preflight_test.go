@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -15,9 +17,10 @@ import (
 	"sara/policy/redistest"
 )
 
-// TestPreflightReportsRefusalAndFix covers refusals by the database, Redis and the archive: serve --check and serve both name
-// the setting and the fix.
+// TestPreflightReportsRefusalAndFix covers refusals by the database and Redis: serve --check and serve both name the setting and
+// the fix.
 func TestPreflightReportsRefusalAndFix(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it starts Redis and PostgreSQL")
 	}
@@ -33,29 +36,55 @@ func TestPreflightReportsRefusalAndFix(t *testing.T) {
 	}
 	other := *database
 	other.Path = "/nowhere"
-	bucket := refusingBucket(t)
 	odd := c.write("odd.db", strings.Repeat("not a database ", 1000))
-	t.Setenv("AWS_ACCESS_KEY_ID", "ann")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
 	for _, test := range []struct{ name, setting, value, want, fix string }{
 		{"Redis wants a password", "SARA_REDIS_URL", "redis://" + address, "does not answer: NOAUTH", "it requires a password: write redis://USER:PASSWORD@HOST:PORT"},
 		{"Redis wants another password", "SARA_REDIS_URL", "redis://:hunter2@" + address, "does not answer: WRONGPASS", "it rejects this user or password"},
 		{"no such database", "SARA_DATABASE_URL", other.String(), `database "nowhere" does not exist`, "create the database with CREATE DATABASE, or name another"},
 		{"no server listens", "SARA_DATABASE_URL", "postgres://ann:hunter2@127.0.0.1:1/sara", "connection refused", "check that PostgreSQL runs"},
 		{"not a database", "SARA_DATABASE_URL", "sqlite:" + odd, "file is not a database", "it is a file of another kind"},
-		{"no such bucket", "SARA_ARCHIVE_URL", "s3://nowhere?region=here&endpoint=" + bucket, "NoSuchBucket said the store", "create the bucket, or name another: s3://BUCKET/PREFIX"},
-		{"a bucket of others", "SARA_ARCHIVE_URL", "s3://others?region=here&endpoint=" + bucket, "AccessDenied said the store", "let these credentials read, write, list and delete"},
-		{"unknown credentials", "SARA_ARCHIVE_URL", "s3://stranger?region=here&endpoint=" + bucket, "InvalidAccessKeyId said the store", "set AWS_ACCESS_KEY_ID"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := &cli{t: t, folder: c.folder, said: c.said, env: append(c.env[:len(c.env):len(c.env)], test.setting+"="+test.value, "SARA_COLLECT=on")}
-			for _, args := range [][]string{{"serve", "--check"}, {"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-level", "error"}} {
+			c := &cli{t: t, folder: c.folder, said: c.said, env: append(c.env[:len(c.env):len(c.env)], test.setting+"="+test.value)}
+			for _, args := range preflights() {
 				c.fails(exitError, args, "sara: "+test.setting+": ", test.want, test.fix)
 			}
 		})
 	}
 	if strings.Contains(c.said.String(), "hunter2") {
 		t.Error("a secret was quoted")
+	}
+}
+
+// preflights are the command lines that run all checks.
+func preflights() [][]string {
+	return [][]string{{"serve", "--check"}, {"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-level", "error"}}
+}
+
+// testArchiveRefuses does the same for the archive, in processes because its credentials are in their environment.
+func testArchiveRefuses(t *testing.T, binary string) {
+	env := append(newCLI(t).env, "SARA_COLLECT=on", "AWS_ACCESS_KEY_ID=ann", "AWS_SECRET_ACCESS_KEY=hunter2")
+	address := refusingBucket(t)
+	for _, test := range []struct{ name, bucket, want, fix string }{
+		{"no such bucket", "nowhere", "NoSuchBucket said the store", "create the bucket, or name another: s3://BUCKET/PREFIX"},
+		{"a bucket of others", "others", "AccessDenied said the store", "let these credentials read, write, list and delete"},
+		{"unknown credentials", "stranger", "InvalidAccessKeyId said the store", "set AWS_ACCESS_KEY_ID"},
+	} {
+		for _, args := range preflights() {
+			p := start(t, binary, append(env, "SARA_ARCHIVE_URL=s3://"+test.bucket+"?region=here&endpoint="+address), args...)
+			stdout, err := p.wait()
+			if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitError || stdout != "" {
+				t.Errorf("%s: %v and output %q, want status %d and none", test.name, err, stdout, exitError)
+			}
+			for _, want := range []string{"sara: SARA_ARCHIVE_URL: ", test.want, test.fix} {
+				if !strings.Contains(p.stderr.String(), want) {
+					t.Errorf("%s: the error lacks %q:\n%s", test.name, want, p.stderr)
+				}
+			}
+			if strings.Contains(p.stderr.String(), "hunter2") {
+				t.Error("a secret was quoted")
+			}
+		}
 	}
 }
 
@@ -81,6 +110,7 @@ func parseServe(t *testing.T, args ...string) *serveCommand {
 }
 
 func TestPreflightStartsWithoutUnavailableServers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it waits for retries to time out")
 	}

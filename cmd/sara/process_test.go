@@ -15,48 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"sara/cmd/sara/internal/demo"
-	"sara/cmd/sara/saratest"
 	"sara/proxy/upstream/gscsim"
 )
-
-// TestProcess runs the binary as a user does.
-func TestProcess(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds and runs the binary")
-	}
-	binary := saratest.Binary(t)
-	people, simulator := simulate(t)
-	t.Run("serve", func(t *testing.T) { testServe(t, binary, people, simulator) })
-	t.Run("not ready while draining", func(t *testing.T) { testDrain(t, binary) })
-	t.Run("a second signal ends it at once", func(t *testing.T) { testSecondSignal(t, binary) })
-	t.Run("a trace arrives", func(t *testing.T) { testTraceArrives(t, binary, people) })
-	// Each of these has a world of its own.
-	for name, test := range map[string]func(*testing.T, string){
-		"replicas share their budgets":          testReplicas,
-		"a restart keeps the counts of the day": testRestartKeepsTheDay,
-		"a killed collector resumes":            testCollectKilled,
-		"serve collects":                        testServeCollects,
-		"inspection results are served":         testInspectServed,
-		"a killed inspector resumes":            testInspectKilled,
-		"serve stops during an inspection":      testServeStopsInspecting,
-		"serve inspects":                        testServeInspects,
-		"demo":                                  testDemo,
-		"demo for people":                       testDemoTable,
-		"decisions":                             testDecisions,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, binary)
-		})
-	}
-	t.Run("wrong usage", func(t *testing.T) {
-		err := exec.Command(binary, "frobnicate").Run()
-		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
-			t.Errorf("sara frobnicate: %v, want status %d", err, exitUsage)
-		}
-	})
-}
 
 // process is a running sara.
 type process struct {
@@ -233,7 +193,8 @@ func until(t *testing.T, want int, address string) {
 	t.Fatalf("GET %s never answers %d", address, want)
 }
 
-func testServe(t *testing.T, binary string, people *demo.Users, simulator *gscsim.Server) {
+func testServe(t *testing.T, binary string) {
+	people, simulator := simulate(t)
 	c := newCLI(t).against(people)
 	p, base, admin := serving(t, binary, c.env)
 	wantStatus(t, 200, admin+"/livez", "")
@@ -267,9 +228,6 @@ func testServe(t *testing.T, binary string, people *demo.Users, simulator *gscsi
 	p.stopped()
 	if a := <-slow; a.err != nil || a.status != 200 {
 		t.Errorf("the request in flight was cut off: %d %v\n%.300s", a.status, a.err, a.body)
-	}
-	if err := simulator.SetFaults(gscsim.Faults{}); err != nil {
-		t.Fatal(err)
 	}
 	c.said.WriteString(p.stderr.String())
 	for _, want := range []string{"msg=starting", "settings.database_url=sqlite:", "settings.secret_key=set", "msg=stopped"} {

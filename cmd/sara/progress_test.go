@@ -39,6 +39,7 @@ func playRun(p schedule.Progress) {
 }
 
 func TestProgressLines(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	progress, end := newProgress(&out, inspecting)
 	playRun(progress)
@@ -61,6 +62,7 @@ func TestProgressLines(t *testing.T) {
 
 // The steps of a property that pauses count once; those that a property leaves undone are dropped.
 func TestProgressBar(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	bar := newBar(&progressLines{words: collecting, w: &out}, 0)
 	playRun(bar)
@@ -89,6 +91,7 @@ func wantLog(t *testing.T, out string, lines ...string) {
 }
 
 func TestProgressOfCollectorInLog(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	log := jobLog{slog.New(slog.NewTextHandler(&out, nil)), collecting}
 	playRun(log)
@@ -105,6 +108,7 @@ func TestProgressOfCollectorInLog(t *testing.T) {
 }
 
 func TestProgressOfInspectorInLogAndMetrics(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	registry := prometheus.NewRegistry()
 	log := newInspectionLog(slog.New(slog.NewTextHandler(&out, nil)), registry)

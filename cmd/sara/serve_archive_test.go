@@ -11,6 +11,7 @@ import (
 )
 
 func TestCheckOfArchive(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	t.Run("a folder that is there", func(t *testing.T) {
 		folder := t.TempDir()

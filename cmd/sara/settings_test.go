@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,6 +29,7 @@ func (c *cli) effectiveListen(args ...string) string {
 }
 
 func TestPrecedenceIsFlagEnvironmentFile(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	if got := c.effectiveListen(); got != "127.0.0.1:8080" {
 		t.Errorf("by default: %s", got)
@@ -57,6 +60,7 @@ func TestPrecedenceIsFlagEnvironmentFile(t *testing.T) {
 }
 
 func TestSettingsFileAppliesToEveryCommand(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.env = []string{"SARA_CONFIG=" + c.write("sara.yaml", "database_url: sqlite:"+c.path("sara.db")+"\nlisten: 127.0.0.1:0\nsecret_key: "+secretKeyText+"\n")}
 	c.ok("account", "add", "Acme", "--plan", "pro")
@@ -66,6 +70,7 @@ func TestSettingsFileAppliesToEveryCommand(t *testing.T) {
 }
 
 func TestBadSettingsFiles(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, test := range []struct{ name, text, want string }{
 		{"unknown name", "listen: x\nlisten_address: y\n", `bad.yaml: line 2: unknown setting "listen_address"`},
@@ -89,6 +94,7 @@ func TestBadSettingsFiles(t *testing.T) {
 }
 
 func TestCheckNamesSettingAndFix(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	noPlans := c.write("plans.yaml", "plans: {pro: {api_access: true}}\n")
 	oddPlans := c.write("odd.yaml", "plans: {pro: {kezs: 3}}\n")
@@ -148,11 +154,13 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 }
 
 func TestCheckReportsAllWrongSettings(t *testing.T) {
+	t.Parallel()
 	newCLI(t).fails(exitError, []string{"serve", "--check", "--listen", "x", "--log-level", "loud", "--secret-key", "short"},
 		"sara: SARA_LISTEN (--listen): ", "sara: SARA_LOG_LEVEL (--log-level): ", "sara: SARA_SECRET_KEY (--secret-key): ")
 }
 
 func TestWrongFileSettingsAreReportedWithLineAllAtOnce(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	file := c.write("sara.yaml", "listen: x\n\nlog_level: loud\nkey_prefix: ok\n")
 	c.fails(exitError, []string{"serve", "--check", "--config", file, "--replicas", "none"}, "sara: SARA_LISTEN ("+file+", line 1): ",
@@ -160,12 +168,25 @@ func TestWrongFileSettingsAreReportedWithLineAllAtOnce(t *testing.T) {
 	file = c.write("sara.yaml", "one: 1\nlisten: [x]\ntwo: 2\n")
 	c.fails(exitError, []string{"serve", "--config", file}, file+`: line 1: unknown setting "one"`, file+": line 2: ", file+`: line 3: unknown setting "two"`,
 		file+": the settings are access_log_sample, admin_listen, archive_url, base_url, ")
-	c.env = append(c.env, "SARA_DATABASE_URL=")
-	t.Chdir(filepath.Dir(c.write("sara-data", "")))
-	c.fails(exitError, []string{"account", "list"}, "sara: SARA_DATABASE_URL (by default): sqlite:sara-data/sara.db: ", "let this user write there, or name another file")
+}
+
+// The default folder of the database is relative to the working directory.
+func testUnusableDefault(t *testing.T, binary string) {
+	command := exec.Command(binary, "account", "list")
+	command.Dir = filepath.Dir(newCLI(t).write("sara-data", ""))
+	said, err := command.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitError {
+		t.Errorf("%v, want status %d", err, exitError)
+	}
+	for _, want := range []string{"sara: SARA_DATABASE_URL (by default): sqlite:sara-data/sara.db: ", "let this user write there, or name another file"} {
+		if !strings.Contains(string(said), want) {
+			t.Errorf("the error lacks %q:\n%s", want, said)
+		}
+	}
 }
 
 func TestCheckOfGoodSettings(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	report := c.ok("serve", "--check", "--trusted-proxy-header", "X-Real-IP", "--inspect", "on")
 	for _, want := range []string{"Configuration OK.", "SARA_SECRET_KEY set", "SARA_TRUSTED_PROXY_HEADER X-Real-IP", "SARA_INSPECT on",
@@ -183,6 +204,7 @@ func TestCheckOfGoodSettings(t *testing.T) {
 }
 
 func TestCheckDecryptsStoredCredentials(t *testing.T) {
+	t.Parallel()
 	people, _ := simulate(t)
 	c := newCLI(t).against(people)
 	c.ok("account", "add", "Acme", "--plan", "pro")
@@ -198,6 +220,7 @@ func TestCheckDecryptsStoredCredentials(t *testing.T) {
 }
 
 func TestAddressInUse(t *testing.T) {
+	t.Parallel()
 	var addresses [2]string
 	for i := range addresses {
 		taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -217,6 +240,7 @@ func TestAddressInUse(t *testing.T) {
 
 // TestStopBeforeServing stops a service while it starts, which must neither hang nor fail.
 func TestStopBeforeServing(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var stdout, stderr stopWriter
@@ -238,6 +262,7 @@ func (w *stopWriter) Write(p []byte) (int, error) {
 }
 
 func TestListenersCannotShareAPort(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	for _, test := range []struct {
 		public, admin string
@@ -261,6 +286,7 @@ func TestListenersCannotShareAPort(t *testing.T) {
 }
 
 func TestWarnsOfReplicasWithoutRedis(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	const note = "SARA_REPLICAS is 2, but without SARA_REDIS_URL each process counts for itself"
 	if said := c.ok("serve", "--check", "--replicas", "2"); !strings.Contains(said, "Note: "+note) || !strings.Contains(said, "Configuration OK.") {

@@ -39,6 +39,7 @@ func wantMetrics(t *testing.T, when string, registry *prometheus.Registry, want 
 }
 
 func TestStatusMetrics(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	store := c.seedStatus(map[int]int{3: 1, 7: 4, 9: 30, 11: -1})
 	account, err := store.Account(t.Context(), "Acme")
@@ -99,6 +100,7 @@ func TestStatusMetrics(t *testing.T) {
 	}
 }
 
+// It runs alone: Redis counts as away if a busy machine delays its answer.
 func TestStatusMetricsReadCountsFromRedis(t *testing.T) {
 	c := newCLI(t)
 	store := c.seedStatus(nil)

@@ -41,6 +41,7 @@ func fakeReplica(t *testing.T, code int, status proxy.Status) (base string) {
 }
 
 func TestHealth(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	ready := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})
 	if said := c.ok("health", "--url", ready+"/"); said != "ready\n" {
@@ -114,6 +115,7 @@ func (c *cli) seedStatus(days map[int]int) *sqlstore.Store {
 }
 
 func TestStatusWhenAllIsWell(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.seedStatus(map[int]int{3: 1, 4: -1, 5: 0}) // not yet today, made today, and only its last days by hand: no reason to worry
 	replica := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})
@@ -143,6 +145,7 @@ func TestStatusWhenAllIsWell(t *testing.T) {
 }
 
 func TestStatusListsWhatNeedsAttention(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	store := c.seedStatus(map[int]int{7: 4, 9: 30})
 	account, err := store.Account(t.Context(), "Acme")
@@ -193,6 +196,7 @@ func TestStatusListsWhatNeedsAttention(t *testing.T) {
 }
 
 func TestStatusListsHourThatIsNearlyUsedUp(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.ok("account", "add", "Acme", "--plan", "pro")
 	c.ok("account", "add", "Idle", "--plan", "pro")
@@ -223,6 +227,7 @@ func TestStatusListsHourThatIsNearlyUsedUp(t *testing.T) {
 	}
 }
 
+// It runs alone: Redis counts as away if a busy machine delays its answer.
 func TestStatusReadsSharedCountsWithoutCharging(t *testing.T) {
 	c := newCLI(t)
 	store := c.seedStatus(nil)
@@ -266,6 +271,7 @@ func TestStatusReadsSharedCountsWithoutCharging(t *testing.T) {
 }
 
 func TestStatusCreatesNoFiles(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	code, r := c.status("--replica", "http://127.0.0.1:1")
 	if code != exitError || r.Database.Reachable || !strings.Contains(console.Cell(r.Database.Problem), "there is no file") {

@@ -17,11 +17,10 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-
-	"sara/cmd/sara/internal/demo"
 )
 
 func TestCheckNamesWrongVariableOfTraces(t *testing.T) {
+	t.Parallel()
 	c := newCLI(t)
 	c.env = append(c.env, "OTEL_TRACES_EXPORTER=zipkin")
 	c.fails(exitError, []string{"serve", "--check"}, `sara: OTEL_TRACES_EXPORTER: "zipkin"`)
@@ -68,7 +67,8 @@ func valueOf(attributes []*common.KeyValue, name string) string {
 	return ""
 }
 
-func testTraceArrives(t *testing.T, binary string, people *demo.Users) {
+func testTraceArrives(t *testing.T, binary string) {
+	people, _ := simulate(t)
 	r := newReceiver(t)
 	c := newCLI(t).against(people)
 	const secret = "hunter2-of-the-collector"

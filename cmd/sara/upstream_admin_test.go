@@ -22,6 +22,7 @@ const (
 
 // TestAgainstSearchConsole covers the commands that call Search Console, and those that need a property.
 func TestAgainstSearchConsole(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it runs more than a hundred commands")
 	}

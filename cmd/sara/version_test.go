@@ -7,6 +7,7 @@ import (
 )
 
 func TestLinkerVersionWinsOverRecordedOne(t *testing.T) {
+	t.Parallel()
 	recorded := &debug.BuildInfo{Main: debug.Module{Version: "v1.0.0"},
 		Settings: []debug.BuildSetting{{Key: "-trimpath", Value: "true"}, {Key: "vcs.revision", Value: "c0ffee"}}}
 	check := func(build *debug.BuildInfo, version, revision, wantVersion, wantRevision string) {

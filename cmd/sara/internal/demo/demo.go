@@ -4,6 +4,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -36,6 +37,8 @@ type Options struct {
 	LogLevel settings.Level
 	Version  string // of the build
 	JSON     bool   // print the world as one line of JSON
+
+	months months // of archived history; zero: usualMonths
 }
 
 // Listeners of a demo. The caller closes them.
@@ -53,7 +56,7 @@ func Run(ctx context.Context, con *console.Console, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	users, err := NewUsers(con.Now(), settings.LocalURL(o.Upstream.Addr().String()))
+	users, err := NewUsers(con.Now(), settings.LocalURL(o.Upstream.Addr().String()), NewKey)
 	if err != nil {
 		return err
 	}
@@ -97,7 +100,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 		return err
 	}
 	source := &jobs.Source{Gateway: gateway, Store: store, Plans: issue.Plans}
-	if err := seedPast(ctx, users, world, source, history, con.Now); err != nil {
+	if err := seedPast(ctx, users, world, source, history, cmp.Or(o.months, usualMonths()), con.Now); err != nil {
 		return err
 	}
 	world.BaseURL, world.AdminURL, world.UpstreamURL = settings.LocalURL(o.Public.Addr().String()), settings.LocalURL(o.Admin.Addr().String()), users.URL

@@ -37,14 +37,20 @@ const (
 	StrangerConnection  = "quiet-harbor"
 )
 
-// NewUsers returns the users of a simulator at a URL.
-func NewUsers(now time.Time, url string) (*Users, error) {
+// NewKey makes the private key of a service account, which takes about a tenth of a second.
+func NewKey() (*rsa.PrivateKey, error) {
+	const bits = 2048
+	return rsa.GenerateKey(rand.Reader, bits)
+}
+
+// NewUsers returns the users of a simulator at a URL, with service accounts whose keys newKey makes.
+func NewUsers(now time.Time, url string, newKey func() (*rsa.PrivateKey, error)) (*Users, error) {
 	c := &Users{URL: url, Credentials: make(map[string][]byte)}
-	if err := c.addServiceAccount(ShopConnection, "search-reader@alder-and-pine.iam.gserviceaccount.com",
+	if err := c.addServiceAccount(newKey, ShopConnection, "search-reader@alder-and-pine.iam.gserviceaccount.com",
 		gscsim.Site{URL: SiteMain, Brand: "alder"}); err != nil {
 		return nil, err
 	}
-	if err := c.addServiceAccount(PartnerConnection, "reports@fern-partner.iam.gserviceaccount.com",
+	if err := c.addServiceAccount(newKey, PartnerConnection, "reports@fern-partner.iam.gserviceaccount.com",
 		gscsim.Site{URL: SiteTwin, Permission: gscsim.RestrictedUser}); err != nil {
 		return nil, err
 	}
@@ -61,9 +67,8 @@ func NewUsers(now time.Time, url string) (*Users, error) {
 	return c, c.AddPerson(StrangerConnection, false, gscsim.Site{URL: SiteForeign})
 }
 
-func (c *Users) addServiceAccount(connection, email string, sites ...gscsim.Site) error {
-	const bits = 2048
-	key, err := rsa.GenerateKey(rand.Reader, bits)
+func (c *Users) addServiceAccount(newKey func() (*rsa.PrivateKey, error), connection, email string, sites ...gscsim.Site) error {
+	key, err := newKey()
 	if err != nil {
 		return fmt.Errorf("make the key of %s: %w", email, err)
 	}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/saratest"
+)
+
+// TestMain runs the tests, or sara if it was started by that name: linking sara a second time, for the tests of its processes,
+// would take longer than most of them.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == console.ProgramName {
+		main()
+		return
+	}
+	redis.SetLogger(discard{})
+	// Most tests wait most of the time, for a process or a disk.
+	err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
+	// With heaps as small as theirs, the tests and their processes would spend a third of their time on garbage collection.
+	const percent = 400
+	debug.SetGCPercent(percent)
+	if err := errors.Join(err, os.Setenv("GOGC", strconv.Itoa(percent))); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// program returns the path of sara: the binary that SARA_BINARY names, or this one.
+func program(t *testing.T) string {
+	t.Helper()
+	if os.Getenv("SARA_BINARY") != "" {
+		return saratest.Binary(t)
+	}
+	this, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), console.ProgramName)
+	if err := os.Symlink(this, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestProcess runs sara as a user does.
+func TestProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts dozens of processes")
+	}
+	t.Parallel()
+	binary := program(t)
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, string)
+	}{
+		{"inspection results are served", testInspectServed}, // first what waits longest
+		{"a killed collector resumes", testCollectKilled},
+		{"replicas share their budgets", testReplicas},
+		{"demo", testDemo},
+		{"a killed inspector resumes", testInspectKilled},
+		{"serve collects", testServeCollects},
+		{"serve", testServe},
+		{"not ready while draining", testDrain},
+		{"a second signal ends it at once", testSecondSignal},
+		{"a trace arrives", testTraceArrives},
+		{"a restart keeps the counts of the day", testRestartKeepsTheDay},
+		{"serve stops during an inspection", testServeStopsInspecting},
+		{"serve inspects", testServeInspects},
+		{"an archive that refuses", testArchiveRefuses},
+		{"a default that cannot be used", testUnusableDefault},
+		{"wrong usage", testWrongUsage},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, binary)
+		})
+	}
+}
+
+func testWrongUsage(t *testing.T, binary string) {
+	err := exec.Command(binary, "frobnicate").Run()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
+		t.Errorf("sara frobnicate: %v, want status %d", err, exitUsage)
+	}
+}
