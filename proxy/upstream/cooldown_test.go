@@ -20,6 +20,9 @@ import (
 func onRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	t.Run("single", func(t *testing.T) { test(t, redistest.Single(t).Client()) })
 	t.Run("cluster", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("Redis takes two seconds to form a cluster")
+		}
 		options, err := redis.ParseClusterURL(redistest.Cluster(t).URL())
 		if err != nil {
 			t.Fatal(err)
@@ -36,6 +39,7 @@ func replica(clock *settable, client redis.UniversalClient) *cooldowns {
 }
 
 func TestReplicasShareCooldowns(t *testing.T) {
+	t.Parallel() // with TestSlowAttemptIsRetried, which waits too
 	onRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		clock := new(settable)
 		clock.advance(time.Hour)
