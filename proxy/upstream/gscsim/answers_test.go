@@ -8,6 +8,7 @@ import (
 )
 
 func TestAnswersEqualHTTPResponses(t *testing.T) {
+	t.Parallel()
 	s := start(t, testConfig())
 	path := "/webmasters/v3/sites/" + url.QueryEscape(domainSite) + "/searchAnalytics/query?prettyPrint=false"
 	// Days that change between reports, ranges and groupings: no state may carry over from one request to the next.

@@ -80,6 +80,7 @@ func TestGoogleClientReadsSitemaps(t *testing.T) {
 }
 
 func TestGoogleClientInspects(t *testing.T) {
+	t.Parallel()
 	s := start(t, testConfig())
 	inspect := func(url, language string) *searchconsole.UrlInspectionResult {
 		answer, err := s.api.UrlInspection.Index.Inspect(&searchconsole.InspectUrlIndexRequest{

@@ -96,6 +96,7 @@ func TestFaultsApplyToAPICallsButNotToTokens(t *testing.T) {
 }
 
 func TestErrorRateIsAShare(t *testing.T) {
+	t.Parallel()
 	s := start(t, testConfig())
 	s.setFaults(t, `{"error_rate":0.3}`)
 	failed := 0

@@ -9,6 +9,7 @@ import (
 )
 
 func TestCoverageEqualsInspections(t *testing.T) {
+	t.Parallel()
 	config := testConfig()
 	config.Quotas.InspectionsPerMinute, config.Quotas.InspectionsPerDay = -1, -1
 	s := start(t, config)

@@ -28,6 +28,7 @@ func (s *simulator) bounds(t *testing.T, state string) (first, last, incomplete 
 }
 
 func TestDaysArePacific(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ utc, first, final, today string }{
 		{"2026-08-16T06:59:59Z", "2025-04-14", "2026-08-13", "2026-08-15"}, // a second before midnight in summer
 		{"2026-08-16T07:00:00Z", "2025-04-15", "2026-08-14", "2026-08-16"},
@@ -59,6 +60,7 @@ func TestRetentionCanBeWidened(t *testing.T) {
 }
 
 func TestMetadataOnlyWhereDataIsIncomplete(t *testing.T) {
+	t.Parallel()
 	s := start(t, testConfig())
 	for _, c := range []struct {
 		state, end string

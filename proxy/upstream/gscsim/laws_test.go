@@ -83,6 +83,7 @@ func TestAnonymisedTrafficIsInTotalsOnly(t *testing.T) {
 }
 
 func TestRowsByClicksThenKeys(t *testing.T) {
+	t.Parallel()
 	s := start(t, testConfig())
 	for _, dimensions := range [][]string{{"query"}, {"page"}, {"country"}, {"device"}, {"page", "query"}, {"device", "country", "page"}} {
 		rows := s.ask(t, by(dimensions...)).Rows
@@ -109,6 +110,7 @@ func TestRowsByClicksThenKeys(t *testing.T) {
 }
 
 func TestStartRowPagesThroughOneAnswer(t *testing.T) {
+	t.Parallel()
 	s := start(t, testConfig())
 	for _, dimensions := range [][]string{{"query"}, {"date", "device", "page"}} {
 		whole := s.ask(t, by(dimensions...)).Rows
@@ -132,6 +134,7 @@ func TestStartRowPagesThroughOneAnswer(t *testing.T) {
 }
 
 func TestFiltersAgreeWithTheRows(t *testing.T) {
+	t.Parallel()
 	s := start(t, testConfig())
 	all := s.ask(t, by("query", "device")).Rows
 	for _, c := range []struct {
@@ -203,6 +206,7 @@ func TestSearchAppearanceAloneAndAsFilter(t *testing.T) {
 }
 
 func TestServersOfOneConfigAgree(t *testing.T) {
+	t.Parallel()
 	a, b := start(t, testConfig()), start(t, testConfig())
 	for _, dimensions := range [][]string{{"query", "page", "country", "device"}, {"date"}} {
 		if !reflect.DeepEqual(a.ask(t, by(dimensions...)).Rows, b.ask(t, by(dimensions...)).Rows) {
@@ -264,6 +268,7 @@ func TestMonthsBringGainersLosersNewAndLostQueries(t *testing.T) {
 }
 
 func TestNoImpressionIsAboveTheFirstPosition(t *testing.T) {
+	t.Parallel()
 	s := start(t, testConfig())
 	for _, r := range s.ask(t, by("date", "query", "page", "country", "device")).Rows {
 		if r.Impressions < 1 || r.Clicks > r.Impressions || r.Position < 1 || r.Clicks != math.Trunc(r.Clicks) ||

@@ -154,6 +154,7 @@ func get(t *testing.T, client *http.Client, address string) int {
 }
 
 func TestAssertionsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	key, other := newKey(t), newKey(t)
 	const email = "robot@gscsim.iam.gserviceaccount.com"
 	for _, c := range []struct {

@@ -57,6 +57,7 @@ func (s *simulator) inspect(t *testing.T, site, address string) *searchconsole.I
 }
 
 func TestSitemapFilesAgreeWithTheAPI(t *testing.T) {
+	t.Parallel()
 	config := testConfig()
 	config.Quotas.InspectionsPerMinute, config.Quotas.InspectionsPerDay = -1, -1
 	s := start(t, config)

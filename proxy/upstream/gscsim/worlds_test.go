@@ -13,6 +13,7 @@ import (
 // Servers that share their worlds answer as Servers that do not: with other seeds, other sites of the same address and other
 // clocks, and at the same time.
 func TestServersWithSharedWorldsAgree(t *testing.T) {
+	t.Parallel()
 	var requests [][]byte
 	for _, dimensions := range []string{``, `"date"`, `"page"`} {
 		requests = append(requests, fmt.Appendf(nil, `{"startDate":"2026-07-20","endDate":"2026-08-16","dataState":"all","dimensions":[%s]}`, dimensions))
