@@ -22,6 +22,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/proxy/cache"
 	"sara/proxy/docs"
 	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
@@ -346,8 +347,10 @@ func (w *world) startServer(adjust []func(*Config)) {
 	for _, change := range adjust {
 		change(&config)
 	}
+	redisErrors, err := cache.RedisErrors(config.Registry)
+	w.must(err)
 	w.gateway, err = upstream.New(upstream.Config{BaseURL: w.upstream, TokenURL: w.upstream + "/token", Connections: w.store,
-		Redis: config.Redis, RedisPatience: config.RedisPatience, Log: config.Log, Backoff: func(int) time.Duration { return 0 },
+		Redis: config.Redis, RedisErrors: redisErrors, RedisPatience: config.RedisPatience, Log: config.Log, Backoff: func(int) time.Duration { return 0 },
 		Now: func() time.Time { return w.now().Add(time.Duration(w.gatewayClock.Load())) }})
 	w.must(err)
 	config.Upstream = w.gateway

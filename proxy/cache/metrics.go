@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,14 +40,14 @@ func newMetrics(registry prometheus.Registerer, m *memory) (*metrics, error) {
 		awaitedProcess: awaited.WithLabelValues("process"), awaitedReplica: awaited.WithLabelValues("replica"),
 		revalidating: stale.WithLabelValues("revalidating"), failing: stale.WithLabelValues("failing"),
 		version: discarded.WithLabelValues("version"), torn: discarded.WithLabelValues("torn"), foreign: discarded.WithLabelValues("foreign"),
-		redisErrors: counter("redis_errors_total", "Steps with Redis that failed or timed out."),
-		widened:     counter("calls_saved_by_widening_total", "Upstream calls saved because an earlier query was widened."),
+		widened: counter("calls_saved_by_widening_total", "Upstream calls saved because an earlier query was widened."),
 	}
-	if registry == nil {
-		return all, nil
+	var err error
+	if all.redisErrors, err = RedisErrors(registry); err != nil || registry == nil {
+		return all, err
 	}
 	for _, collector := range []prometheus.Collector{
-		lookups, fills, awaited, stale, discarded, all.redisErrors, all.widened,
+		lookups, fills, awaited, stale, discarded, all.widened,
 		gauge("memory_bytes", "Bytes of rows and answers in memory.", func() float64 { return float64(m.values.Weight()) }),
 		gauge("memory_entries", "Entries and answers in memory.", func() float64 { return float64(m.values.Len()) }),
 	} {
@@ -55,4 +56,25 @@ func newMetrics(registry prometheus.Registerer, m *memory) (*metrics, error) {
 		}
 	}
 	return all, nil
+}
+
+// RedisErrors returns the counter of steps with Redis that failed or timed out, which it registers on first use; nil: it is not
+// exported. The Cache counts there, and so does what else shares answers of the upstream over Redis.
+func RedisErrors(registry prometheus.Registerer) (prometheus.Counter, error) {
+	counter := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "sara_cache_redis_errors_total", Help: "Steps with Redis, of the cache and of cooldowns, that failed or timed out.",
+	})
+	if registry == nil {
+		return counter, nil
+	}
+	err := registry.Register(counter)
+	if registered, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if counter, ok := registered.ExistingCollector.(prometheus.Counter); ok {
+			return counter, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("register the cache metrics: %w", err)
+	}
+	return counter, nil
 }

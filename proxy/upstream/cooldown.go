@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -31,6 +32,7 @@ type cooldowns struct {
 	redis   redis.UniversalClient // nil: not shared
 	timeout time.Duration         // of one step with Redis
 	breaker *breaker              // of Redis
+	errors  prometheus.Counter    // of steps with Redis; nil: not counted
 }
 
 func newCooldowns(cfg Config) *cooldowns {
@@ -43,7 +45,7 @@ func newCooldowns(cfg Config) *cooldowns {
 	}
 	return &cooldowns{
 		now:   cfg.Now,
-		redis: cfg.Redis,
+		redis: cfg.Redis, errors: cfg.RedisErrors,
 		// The response cache spends up to six tenths of the patience before it fills, and nothing after that if Redis failed it.
 		timeout: cmp.Or(cfg.RedisPatience, defaultRedisPatience) * 4 / 10,
 		breaker: &breaker{host: "Redis", threshold: 1, openTime: redisOpenTime, now: cfg.Now, onChange: onChange, onRefuse: func() {}},
@@ -115,6 +117,9 @@ func (c *cooldowns) try(ctx context.Context, step func(context.Context) error) {
 		done(inconclusive)
 	default:
 		done(failure)
+		if c.errors != nil {
+			c.errors.Inc()
+		}
 	}
 }
 

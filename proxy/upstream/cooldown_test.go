@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"sara/policy/redistest"
@@ -121,6 +122,9 @@ func TestRedisOutageCostsOneStepASecond(t *testing.T) {
 	server := redistest.Single(t)
 	c := replica(clock, server.Client())
 	c.timeout = 10 * time.Second
+	c.errors = prometheus.NewCounter(prometheus.CounterOpts{Name: "errors"})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c.errors)
 	steps := 0
 	try := func(err error) { c.try(t.Context(), func(context.Context) error { steps++; return err }) }
 	c.breaker.onChange = newCooldowns(Config{Now: clock.Now, Log: slog.New(slog.NewTextHandler(&log, nil))}).breaker.onChange
@@ -150,6 +154,13 @@ func TestRedisOutageCostsOneStepASecond(t *testing.T) {
 	c.start(t.Context(), "a", &Error{Kind: Quota, RetryAfter: time.Hour})
 	if left, refusal := c.left(t.Context(), "a"); refusal == nil || left != time.Hour {
 		t.Errorf("%v left, %v", left, refusal)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := families[0].GetMetric()[0].GetCounter().GetValue(); n != 3 {
+		t.Errorf("%v errors are counted, want those of two steps that were refused and of one without a server", n)
 	}
 }
 

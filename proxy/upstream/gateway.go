@@ -44,6 +44,8 @@ type Config struct {
 	Redis redis.UniversalClient
 	// RedisPatience bounds how long an unresponsive Redis may delay a request; 0 means a tenth of a second.
 	RedisPatience time.Duration
+	// RedisErrors counts the steps with Redis that failed or timed out; nil: they are not counted.
+	RedisErrors prometheus.Counter
 	// Now decides when tokens, cooldowns and cached refusals expire; nil means time.Now. Deadlines of contexts are real time.
 	Now func() time.Time
 	// Backoff is the pause after the given attempt, counted from 1; nil means exponential from 200 ms, with jitter.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sara/cmd/sara/internal/settings"
+	"sara/proxy/cache"
 	"sara/proxy/upstream"
 )
 
@@ -29,6 +30,11 @@ func (e *UnavailableError) Unwrap() error { return e.Err }
 // OpenGateway returns the gateway to Search Console. The caller closes it.
 func OpenGateway(s settings.Upstream, config upstream.Config) (*upstream.Gateway, error) {
 	config.BaseURL, config.TokenURL = s.UpstreamURL.String(), s.OAuthTokenURL.String()
+	redisErrors, err := cache.RedisErrors(config.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	config.RedisErrors = redisErrors
 	gateway, err := upstream.New(config)
 	if err != nil {
 		return nil, settings.Errorf("SARA_UPSTREAM_URL", "%v", err)

@@ -1,0 +1,49 @@
+package backend
+
+import (
+	"context"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
+	"sara/policy/redistest"
+	"sara/proxy/cache"
+	"sara/proxy/upstream"
+)
+
+// The errors of the gateway's steps with Redis are counted where the response cache counts its own.
+func TestGatewayCountsRedisErrors(t *testing.T) {
+	server := redistest.Single(t)
+	registry := prometheus.NewRegistry()
+	gateway, err := OpenGateway(settings.Upstream{}, upstream.Config{Connections: new(sqlstore.Store), Redis: server.Client(), Registerer: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gateway.Close()
+	responses, err := cache.New(cache.Config{Bytes: 1 << 20, Errors: noErrors{}, Registry: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer responses.Close()
+	server.Kill()
+	if left, err := gateway.Cooldown(context.Background(), "sc-domain:example.com"); left != 0 || err != nil {
+		t.Errorf("%v left, %v", left, err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "sara_cache_redis_errors_total" {
+			if n := family.GetMetric()[0].GetCounter().GetValue(); n != 1 {
+				t.Errorf("%v errors are counted, want 1", n)
+			}
+			return
+		}
+	}
+	t.Error("the errors of Redis are not exported")
+}
+
+type noErrors struct{ cache.ErrorCodec }
