@@ -40,16 +40,18 @@ func (d *fakeDirectory) Edition(ctx context.Context) (uint64, error) {
 	return edition, answerAfter(ctx, hang, err)
 }
 
-func (d *fakeDirectory) Key(ctx context.Context, hash Hash) (Key, error) {
+func (d *fakeDirectory) FindKeys(ctx context.Context, hashes []Hash) (map[Hash]Key, error) {
 	d.mu.Lock()
-	key, ok := d.keys[hash]
+	found := map[Hash]Key{}
+	for _, hash := range hashes {
+		if key, ok := d.keys[hash]; ok {
+			found[hash] = key
+		}
+	}
 	err, hang := d.failure, d.blocked
 	d.lookups++
 	d.mu.Unlock()
-	if err == nil && !ok {
-		err = ErrUnknown
-	}
-	return key, answerAfter(ctx, hang, err)
+	return found, answerAfter(ctx, hang, err)
 }
 
 func (d *fakeDirectory) FindProperties(ctx context.Context, personID, workspaceID, reference string) ([]Property, error) {

@@ -8,7 +8,8 @@
 // charged. Resolving a property and charging live upstream calls come later, when a handler needs them. A refusal is a
 // *Denial, with a code and a message for the client; any other error means that the Directory did not answer.
 //
-// Unknown keys are limited per client address (authLimiter), so that guessing does not reach the database.
+// Unknown keys are limited per client address (missLimiter). Look-ups of keys share queries (keyFinder), so that guessing costs the
+// database little and valid keys nothing.
 //
 // # Consistency
 //

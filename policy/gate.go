@@ -14,14 +14,15 @@ var ErrUnknown = errors.New("not in the directory")
 
 // A Directory looks up keys and properties. Its methods are safe for concurrent use.
 type Directory interface {
-	// Key returns the key with this hash, even if it is revoked or expired, or an error that wraps ErrUnknown.
-	Key(ctx context.Context, hash Hash) (Key, error)
+	// FindKeys returns the keys with these hashes, by hash, even if they are revoked or expired. Those that are not known are
+	// left out.
+	FindKeys(ctx context.Context, hashes []Hash) (map[Hash]Key, error)
 
 	// FindProperties returns the properties whose id, full upstream name, slug or host is reference, among those that the
 	// person can reach: in any of their workspaces if workspaceID is empty, else in that one only.
 	FindProperties(ctx context.Context, personID, workspaceID, reference string) ([]Property, error)
 
-	// Edition returns a counter that increases with every change, by any process, to what Key and FindProperties return.
+	// Edition returns a counter that increases with every change, by any process, to what FindKeys and FindProperties return.
 	Edition(ctx context.Context) (uint64, error)
 
 	// Generation returns a counter of the changes by this process. It is always current and cheap to read.
@@ -41,9 +42,9 @@ type Config struct {
 type Gate struct {
 	config        Config
 	invalidations atomic.Uint64 // how often Invalidate was called
-	authLimiter   *authLimiter
+	misses        *missLimiter
 	editions      *cache[struct{}, uint64]
-	keys          *cache[Hash, *Key]
+	keys          *keyFinder
 	properties    *cache[propertyQuery, []Property]
 }
 
@@ -57,10 +58,10 @@ const maxCachedAnswers = 20_000
 
 // NewGate returns a gate over the directory.
 func NewGate(c Config) (*Gate, error) {
-	g := &Gate{config: c, authLimiter: newAuthLimiter(c.Now)}
+	g := &Gate{config: c, misses: newMissLimiter(c.Now)}
 	load := func(ctx context.Context, _ struct{}) (uint64, error) { return c.Directory.Edition(ctx) }
 	g.editions = newCache(c.Now, editionTTL, 1, load)
-	g.keys = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadKey)
+	g.keys = newKeyFinder(c.Now, g.misses, c.Directory.FindKeys)
 	g.properties = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadProperties)
 	return g, nil
 }
@@ -181,28 +182,20 @@ func (g *Gate) RefundLiveCalls(ctx context.Context, grant *Grant, calls int) {
 	g.config.Budget.RefundLiveCalls(ctx, grant.Key.AccountID, calls, grant.Usage.At)
 }
 
-// authenticate returns the Grant of the request's key, without a usage. An address that has tried too many unknown keys is
-// refused before the directory is asked; keys that are cached are exempt from that limit.
+// authenticate returns the Grant of the request's key, without a usage. What has not the form of a key is refused without a
+// look-up. A key that has is looked up before anything is refused: only then an unknown one counts against its network, so that
+// a valid one is never refused for the guesses of others.
 func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
-	if r.Authorization == "" {
-		return nil, deny(CodeInvalidKey, "the request carries no key: send the header %s", authSchemeText)
-	}
 	text, denial := bearer(r.Authorization, g.config.KeyPrefix)
-	hash := HashKey(text)
-	if denial == nil && g.keys.knows(hash) {
-		return g.lookupKey(ctx, hash)
-	}
-	finish, refusal := g.authLimiter.begin(ctx, r.Address)
-	if refusal != nil {
-		return nil, refusal.denial()
-	}
-	unknown := denial != nil
-	defer func() { finish(unknown) }()
 	if denial != nil {
 		return nil, denial
 	}
-	grant, err := g.lookupKey(ctx, hash)
-	unknown = isUnknownKey(err)
+	grant, err := g.lookupKey(ctx, HashKey(text), r.Address)
+	if isUnknownKey(err) {
+		if refusal := g.misses.count(Network(r.Address)); refusal != nil {
+			return nil, refusal.denial()
+		}
+	}
 	return grant, err
 }
 
@@ -212,12 +205,12 @@ func isUnknownKey(err error) bool {
 }
 
 // lookupKey returns the Grant of the key with this hash, if the key exists and is valid.
-func (g *Gate) lookupKey(ctx context.Context, hash Hash) (*Grant, error) {
+func (g *Gate) lookupKey(ctx context.Context, hash Hash, address string) (*Grant, error) {
 	version, err := g.version(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the directory's edition: %w", err)
 	}
-	key, err := g.keys.get(ctx, hash, version)
+	key, err := g.keys.get(ctx, hash, address, version)
 	switch {
 	case errors.Is(err, ErrUnknown):
 		return nil, deny(CodeInvalidKey, "the key is not known: check that it was copied whole")
@@ -274,14 +267,6 @@ func (g *Gate) Property(ctx context.Context, grant *Grant, reference string) (*P
 		return nil, denial
 	}
 	return property, nil
-}
-
-func (g *Gate) loadKey(ctx context.Context, hash Hash) (*Key, error) {
-	key, err := g.config.Directory.Key(ctx, hash)
-	if err != nil {
-		return nil, err
-	}
-	return &key, nil
 }
 
 // loadProperties turns an empty result into ErrUnknown, so that it is cached like an unknown key (negative cache).

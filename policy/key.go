@@ -3,6 +3,7 @@ package policy
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -101,6 +102,16 @@ func (s Scopes) Names() []string {
 		}
 	}
 	return names
+}
+
+// KnownScopes returns the set of those of the named scopes that exist.
+func KnownScopes(names []string) (set Scopes) {
+	for one := PropertiesRead; one <= ConfigRead; one <<= 1 {
+		if slices.Contains(names, one.name()) {
+			set |= one
+		}
+	}
+	return set
 }
 
 // ParseScopes returns the set of the named scopes. A name must not be repeated.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,6 +95,97 @@ func TestMe200Authorization(t *testing.T) {
 	for _, header := range []string{"Bearer ", "bearer ", "BEARER ", "Bearer  "} {
 		w.ask(http.MethodGet, "/v1/me", header+w.keys["pro"]).ok(t)
 	}
+}
+
+// What has not the form of a key is refused without the store, however often it is tried.
+func TestAnyEndpoint401InvalidKeyWithoutLookup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	good := w.keys["pro"]
+	i := len(good) - 20
+	mistyped := good[:i] + map[bool]string{true: "B", false: "A"}[good[i] == 'A'] + good[i+1:]
+	w.must(w.store.Close())
+	for operation, r := range w.keyedRoutes() {
+		for _, key := range []string{mistyped, good[:len(good)-1], strings.ToLower(good), "sara_live_", "nonsense"} {
+			w.run(operation+"/"+key, func(t *testing.T) {
+				w.ask(http.MethodGet, r.Path, "Bearer "+key).want(t, http.StatusUnauthorized, policy.CodeInvalidKey)
+			})
+		}
+	}
+	w.ask(http.MethodGet, "/v1/me", "Bearer "+good).want(t, http.StatusServiceUnavailable, codeServiceUnavailable)
+}
+
+// After a restart no key is cached. While someone behind the same address guesses, all others are looked up, and none is refused.
+func TestValidKeysNever429BehindAGuessingAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var keys []string
+	for a := range 7 {
+		account, email := fmt.Sprint("Account ", a), fmt.Sprintf("person%d@example.com", a)
+		_, err := w.store.AddAccount(t.Context(), account, "agency", nil)
+		w.must(err)
+		_, err = w.store.AddWorkspace(t.Context(), account, account)
+		w.must(err)
+		_, err = w.store.AddPerson(t.Context(), account, email, []string{account})
+		w.must(err)
+		for k := range 9 {
+			key, hash := policy.NewKey("sara")
+			_, err := w.store.CreateKey(t.Context(), keySpec(email, fmt.Sprint("key ", k), hash, nil), func(string) int { return 10 })
+			w.must(err)
+			keys = append(keys, key)
+		}
+	}
+	w = w.replica()
+	for range 40 {
+		w.ask(http.MethodGet, "/v1/me", "Bearer "+guess())
+	}
+	w.ask(http.MethodGet, "/v1/me", "Bearer "+guess()).want(t, http.StatusTooManyRequests, policy.CodeRateLimited)
+	statuses := make(chan int)
+	var asking, guessing sync.WaitGroup
+	ended := make(chan struct{})
+	guessing.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			default:
+				_, _ = w.statusOf("/v1/me", guess())
+			}
+		}
+	})
+	for _, key := range keys {
+		asking.Go(func() {
+			for range 4 {
+				status, err := w.statusOf("/v1/me", key)
+				if err != nil {
+					t.Error(err)
+				}
+				statuses <- status
+			}
+		})
+	}
+	for range 4 * len(keys) {
+		if status := <-statuses; status != http.StatusOK {
+			t.Errorf("a valid key is answered %d", status)
+		}
+	}
+	close(ended)
+	asking.Wait()
+	guessing.Wait()
+}
+
+// statusOf requests a path with a key; unlike the other methods it can be called from any goroutine.
+func (w *world) statusOf(path, key string) (int, error) {
+	request, err := http.NewRequest(http.MethodGet, w.base+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	answer, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return 0, err
+	}
+	return answer.StatusCode, answer.Body.Close()
 }
 
 // The whole table of endpoints and scopes.

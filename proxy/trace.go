@@ -111,11 +111,11 @@ func (d directory) Edition(ctx context.Context) (uint64, error) {
 	return d.Store.Edition(ctx)
 }
 
-// Key implements policy.Directory.
-func (d directory) Key(ctx context.Context, hash policy.Hash) (policy.Key, error) {
-	ctx, span := spans.StartCall(ctx, "look up key")
+// FindKeys implements policy.Directory.
+func (d directory) FindKeys(ctx context.Context, hashes []policy.Hash) (map[policy.Hash]policy.Key, error) {
+	ctx, span := spans.StartCall(ctx, "look up keys")
 	defer span.End()
-	return d.Store.Key(ctx, hash)
+	return d.Store.FindKeys(ctx, hashes)
 }
 
 // FindProperties implements policy.Directory.

@@ -102,7 +102,7 @@ func TestTraceHasASpanForEachStep(t *testing.T) {
 		"sara.request_id": requestID, "sara.operation": "getSummary", "sara.cache": "miss", "sara.key": w.keyIDs["pro"],
 		"sara.property": w.properties["main"].ID, "sara.code": "",
 	})
-	parents := map[string]string{"admit": server.Name, "look up edition": "admit", "look up key": "admit", "look up property": server.Name,
+	parents := map[string]string{"admit": server.Name, "look up edition": "admit", "look up keys": "admit", "look up property": server.Name,
 		"wait for rows": server.Name, "fill": server.Name, "charge": "fill", "ask Search Console": "fill",
 		"POST /webmasters/v3/sites/{site}/searchAnalytics/query": "ask Search Console"}
 	for child, parent := range parents {

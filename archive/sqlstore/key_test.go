@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,24 +27,56 @@ func testKeyForAdmission(t *testing.T, f *fixture) {
 	want := policy.Key{ID: key.ID, Scopes: policy.PropertiesRead | policy.IndexingRead,
 		Workspace: &policy.Workspace{ID: c.WorkspaceID, Name: "main"}, ExpiresAt: expires, PersonID: p.ID, AccountID: account.ID,
 		PlanName: "agency", PlanEnd: time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC)}
-	equal(t, value(f.Key(f.ctx, spec.Hash))(t), want)
+	equal(t, value(f.findKey(spec.Hash))(t), want)
 	value(f.RevokeKey(f.ctx, key.ID))(t)
 	want.Revoked = true
-	equal(t, value(f.Key(f.ctx, spec.Hash))(t), want)
+	equal(t, value(f.findKey(spec.Hash))(t), want)
 
-	plain := value(f.Key(f.ctx, keySpec("", "plain").Hash))(t)
+	plain := value(f.findKey(keySpec("", "plain").Hash))(t)
 	if plain.Workspace != nil || !plain.ExpiresAt.IsZero() || plain.Revoked {
 		t.Errorf("a plain key is %+v", plain)
 	}
-	if _, err := f.Key(f.ctx, sha256.Sum256([]byte("unknown"))); !errors.Is(err, policy.ErrUnknown) {
+	if _, err := f.findKey(sha256.Sum256([]byte("unknown"))); !errors.Is(err, policy.ErrUnknown) {
 		t.Errorf("an unknown key: %v", err)
 	}
 	spec = keySpec(p.ID, "of a newer version")
 	spec.Scopes = []string{"weather:read"}
 	value(f.CreateKey(f.ctx, spec, unlimited))(t)
-	if _, err := f.Key(f.ctx, spec.Hash); err == nil || errors.Is(err, policy.ErrUnknown) {
-		t.Errorf("a key with an unknown scope: %v", err)
+	if k := value(f.findKey(spec.Hash))(t); k.Scopes != 0 {
+		t.Errorf("a key with an unknown scope has %v", k.Scopes.Names())
 	}
+	testKeysForAdmission(t, f, p)
+}
+
+// Any number of keys is found by one query, among hashes that are not known.
+func testKeysForAdmission(t *testing.T, f *fixture, p Person) {
+	var hashes []policy.Hash
+	want := map[policy.Hash]string{}
+	for i := range 256 {
+		spec := keySpec(p.ID, fmt.Sprint("batch ", i))
+		hashes = append(hashes, spec.Hash)
+		if i%64 == 3 {
+			want[spec.Hash] = value(f.CreateKey(f.ctx, spec, unlimited))(t).ID
+		}
+	}
+	for _, n := range []int{0, 1, 3, 4, 100, 256} {
+		found := value(f.FindKeys(f.ctx, hashes[:n]))(t)
+		for i, hash := range hashes[:n] {
+			if got, ok := found[hash]; ok != (want[hash] != "") || got.ID != want[hash] {
+				t.Errorf("hash %d of %d: %+v, %t", i, n, got, ok)
+			}
+		}
+	}
+}
+
+// findKey returns the key with one hash.
+func (f *fixture) findKey(hash policy.Hash) (policy.Key, error) {
+	keys, err := f.FindKeys(f.ctx, []policy.Hash{hash})
+	key, ok := keys[hash]
+	if err == nil && !ok {
+		err = policy.ErrUnknown
+	}
+	return key, err
 }
 
 func testKeyLimit(t *testing.T, f *fixture) {

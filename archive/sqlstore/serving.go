@@ -2,8 +2,7 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
-	"errors"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -14,20 +13,46 @@ import (
 
 var _ policy.Directory = (*Store)(nil)
 
-const selectKeyByHash = "SELECT k.id, k.scopes, k.workspace_id, w.name, k.expires_at, k.revoked_at IS NOT NULL, p.id, a.id, a.plan," +
-	" a.until_day FROM api_keys k JOIN people p ON p.id = k.person_id JOIN accounts a ON a.id = p.account_id" +
-	" LEFT JOIN workspaces w ON w.id = k.workspace_id WHERE k.hash = $1"
+// The hashes are one argument, so that the database prepares one statement for any number of them.
+const selectKeysByHash = "SELECT k.hash, k.id, k.scopes, k.workspace_id, w.name, k.expires_at, k.revoked_at IS NOT NULL, p.id, a.id," +
+	" a.plan, a.until_day FROM api_keys k JOIN people p ON p.id = k.person_id JOIN accounts a ON a.id = p.account_id" +
+	" LEFT JOIN workspaces w ON w.id = k.workspace_id WHERE k.hash "
 
-func scanPolicyKey(row scanner) (k policy.Key, err error) {
+// isOneOf returns the end of selectKeysByHash, and its argument.
+func (d dialect) isOneOf(hashes []policy.Hash) (condition string, list any) {
+	if d == postgresDialect {
+		list := make([][]byte, len(hashes))
+		for i := range hashes {
+			list[i] = hashes[i][:]
+		}
+		return "= ANY($1::bytea[])", list
+	}
+	text := []byte{'['}
+	for i := range hashes {
+		text = append(hex.AppendEncode(append(text, '"'), hashes[i][:]), `",`...)
+	}
+	text[len(text)-1] = ']' // instead of the last comma: there is at least one hash
+	return "IN (SELECT unhex(value) FROM json_each($1))", string(text)
+}
+
+type hashedKey struct {
+	hash policy.Hash
+	key  policy.Key
+}
+
+func scanHashedKey(row scanner) (h hashedKey, err error) {
+	var hash []byte
 	var scopes string
 	var workspaceID, workspaceName *string
 	var expires *time.Time
 	var until *translate.Date
-	err = row.Scan(&k.ID, &scopes, &workspaceID, &workspaceName, optionalInstant{&expires}, &k.Revoked, &k.PersonID, &k.AccountID,
-		&k.PlanName, &until)
+	k := &h.key
+	err = row.Scan(&hash, &k.ID, &scopes, &workspaceID, &workspaceName, optionalInstant{&expires}, &k.Revoked, &k.PersonID,
+		&k.AccountID, &k.PlanName, &until)
 	if err != nil {
-		return k, err
+		return h, err
 	}
+	copy(h.hash[:], hash)
 	if workspaceID != nil && workspaceName != nil {
 		k.Workspace = &policy.Workspace{ID: *workspaceID, Name: *workspaceName}
 	}
@@ -38,22 +63,26 @@ func scanPolicyKey(row scanner) (k policy.Key, err error) {
 		// The last day is included, in UTC: the plan ends at the first instant of the day after.
 		k.PlanEnd = (*until + 1).Time()
 	}
-	if k.Scopes, err = policy.ParseScopes(strings.Fields(scopes)); err != nil {
-		err = fmt.Errorf("key %s: %w", k.ID, err)
-	}
-	return k, err
+	k.Scopes = policy.KnownScopes(strings.Fields(scopes))
+	return h, nil
 }
 
-// Key implements policy.Directory.
-func (s *Store) Key(ctx context.Context, hash policy.Hash) (policy.Key, error) {
-	k, err := one(ctx, s.db, scanPolicyKey, selectKeyByHash, hash[:])
-	if errors.Is(err, sql.ErrNoRows) {
-		return policy.Key{}, policy.ErrUnknown
+// FindKeys implements policy.Directory. A scope that this version does not know grants nothing, and does not fail the other
+// keys of the query.
+func (s *Store) FindKeys(ctx context.Context, hashes []policy.Hash) (map[policy.Hash]policy.Key, error) {
+	if len(hashes) == 0 {
+		return nil, nil
 	}
+	condition, list := s.dialect.isOneOf(hashes)
+	rows, err := all(ctx, s.db, scanHashedKey, selectKeysByHash+condition, list)
 	if err != nil {
-		return policy.Key{}, fmt.Errorf("look up an API key: %w", err)
+		return nil, fmt.Errorf("look up API keys: %w", err)
 	}
-	return k, nil
+	keys := make(map[policy.Hash]policy.Key, len(rows))
+	for _, row := range rows {
+		keys[row.hash] = row.key
+	}
+	return keys, nil
 }
 
 const (

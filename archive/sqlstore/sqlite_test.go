@@ -89,11 +89,12 @@ func TestMigrateFailsOnABrokenDatabase(t *testing.T) {
 
 func TestServingQueriesUseIndexes(t *testing.T) {
 	f := newFixture(t, "sqlite::memory:")
+	condition, hashes := f.dialect.isOneOf([]policy.Hash{{1}})
 	for name, query := range map[string]struct {
 		text string
 		args []any
 	}{
-		"Key":                 {selectKeyByHash, []any{[]byte{1}}},
+		"FindKeys":            {selectKeysByHash + condition, []any{hashes}},
 		"FindProperties":      {findReachable, []any{"a", "a", "a", "a"}},
 		"count of a page":     {countReachable, []any{"a", "a", false}},
 		"ReachableProperties": {pageReachable, []any{"a", "a", false, 1, 1}},
@@ -116,8 +117,9 @@ func TestServingQueriesUseIndexes(t *testing.T) {
 			if strings.HasPrefix(s.detail, "SEARCH ") {
 				searches++
 			}
-			// Scanning the result of a subquery is fine.
-			if strings.HasPrefix(s.detail, "SCAN ") && s.detail != "SCAN found" && s.detail != "SCAN page" {
+			// Scanning the result of a subquery, or the arguments, is fine.
+			if strings.HasPrefix(s.detail, "SCAN ") && s.detail != "SCAN found" && s.detail != "SCAN page" &&
+				!strings.HasPrefix(s.detail, "SCAN json_each ") {
 				t.Errorf("%s reads a whole table: %s", name, s.detail)
 			}
 		}

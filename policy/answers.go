@@ -1,0 +1,111 @@
+package policy
+
+import (
+	"errors"
+	"time"
+
+	"sara/proxy/lru"
+)
+
+const (
+	editionTTL    = time.Second      // how long the directory's edition is used without reading it again
+	answerTTL     = 30 * time.Second // how long an answer is used while the version stays the same: the store may be edited by hand
+	staleTTL      = 5 * time.Minute  // how long either is used while the directory fails (stale if error)
+	lookupTimeout = time.Second      // bounds one call of the directory; must not exceed editionTTL
+)
+
+// answers caches what the directory answered to one kind of lookup. Negative answers are kept apart, so that a flood of
+// questions about what does not exist evicts no positive one.
+type answers[K comparable, V any] struct {
+	now      func() time.Time
+	ttl      time.Duration
+	positive *lru.Cache[K, answer[V]]
+	negative *lru.Cache[K, answer[V]]
+}
+
+// An answer is a value, or an error that wraps ErrUnknown.
+type answer[V any] struct {
+	value    V
+	err      error
+	loadedAt time.Time // when the call that returned it began
+	triedAt  time.Time // when the last call began or failed; after loadedAt only while the directory fails
+	version  version
+}
+
+func newAnswers[K comparable, V any](now func() time.Time, ttl time.Duration, size int) answers[K, V] {
+	return answers[K, V]{now: now, ttl: ttl,
+		positive: lru.New[K](lru.Config[answer[V]]{Weight: int64(size)}),
+		negative: lru.New[K](lru.Config[answer[V]]{Weight: int64(max(1, size/2))})}
+}
+
+// cached returns the answer for key if it is usable: fresh, or stale while the directory fails. A negative answer is not
+// served stale.
+func (c *answers[K, V]) cached(now time.Time, key K, version version) (answer[V], bool) {
+	a, ok := c.positive.Get(key)
+	if ok && a.version == version && within(now, a.loadedAt, staleTTL) {
+		return a, true
+	}
+	a, ok = c.negative.Get(key)
+	return a, ok && a.version == version && within(now, a.loadedAt, c.ttl)
+}
+
+// isFresh reports whether a cached answer can be used without asking the directory.
+func (c *answers[K, V]) isFresh(now time.Time, a *answer[V]) bool {
+	return within(now, a.triedAt, c.ttl)
+}
+
+// knows reports whether the last answer for key, of any version, was positive and is not too old to be served stale.
+func (c *answers[K, V]) knows(key K) bool {
+	a, ok := c.positive.Get(key)
+	return ok && a.err == nil && within(c.now(), a.loadedAt, staleTTL)
+}
+
+// begin is called before a call of the directory. It returns a fresh answer, of which another call took care meanwhile.
+func (c *answers[K, V]) begin(now time.Time, key K, version version) (a answer[V], ok bool) {
+	a, ok = c.cached(now, key, version)
+	switch {
+	case !ok:
+		return a, false
+	case c.isFresh(now, &a):
+		return a, true
+	case a.triedAt.After(a.loadedAt):
+		// The last call failed. Serve stale to everyone who asks during this one, instead of making them wait: it may hang.
+		a.triedAt = now
+		c.put(key, a)
+	}
+	return a, false
+}
+
+// finish caches the result of a call that began at begun. If the call failed, it returns the cached answer while that is
+// usable.
+func (c *answers[K, V]) finish(begun time.Time, key K, version version, value V, err error) (answer[V], error) {
+	a := answer[V]{value: value, err: err, loadedAt: begun, triedAt: begun, version: version}
+	if err != nil && !errors.Is(err, ErrUnknown) {
+		now := c.now()
+		stale, ok := c.cached(now, key, version)
+		if !ok {
+			return answer[V]{}, err
+		}
+		a = stale
+		a.triedAt = now
+	}
+	c.put(key, a)
+	return a, nil
+}
+
+func (c *answers[K, V]) put(key K, a answer[V]) {
+	if a.err == nil {
+		c.positive.Put(key, a, 1, "")
+		return
+	}
+	c.negative.Put(key, a, 1, "")
+	if _, ok := c.positive.Peek(key); ok {
+		c.positive.Put(key, answer[V]{}, 1, "") // it exists no more
+	}
+}
+
+// within reports whether at is at most d before now. A time after now, because the clock moved back, does not count.
+func within(now, at time.Time, d time.Duration) bool {
+	age := now.Sub(at)
+	return age >= 0 && age <= d
+}
