@@ -39,6 +39,11 @@ type Config struct {
 	// there is none, and 1 GiB is assumed.
 	MemoryLimit int64
 
+	// FillBytes bounds the memory of upstream answers in flight; 0: FillBytes(MemoryLimit). FillPatience bounds how long an
+	// upstream call may wait for it; 0: 10 s.
+	FillBytes    int64
+	FillPatience time.Duration
+
 	// RedisPatience bounds the delay that an unresponsive Redis adds to a request; 0: 100 ms.
 	RedisPatience time.Duration
 
@@ -121,7 +126,11 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, calendar: calendar, gate: gate, memo: newMemo(), cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
+	fills, err := newFills(&c)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{config: c, fills: fills, calendar: calendar, gate: gate, memo: newMemo(), cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
 	s.forwardedBy = string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))
 	if c.Traces != nil {
 		s.tracer = c.Traces.Tracer(spans.Scope)

@@ -21,10 +21,11 @@
 //     has come from the archive (fromarchive.go, Server.readArchive; archive/read.go, History.Read), all others through the
 //     cache (performance.go, Server.readUpstream; proxy/cache/cache.go, Cache.Do), which coalesces concurrent requests for the
 //     same rows into one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
-//  9. A fill goes through the gateway (fromupstream.go, Server.fill; proxy/upstream/gateway.go, Gateway.Query), which refuses
-//     at once while a circuit breaker of the property, its connection or the whole upstream is open (proxy/upstream/circuits.go,
-//     circuits.allow), charges the live call (fromupstream.go, liveCallReservation.Take), and calls Search Console
-//     (proxy/upstream/client.go, client.searchAnalytics).
+//  9. A fill waits for its share of the memory (fills.go, fill.reserve; proxy/fillbudget/fillbudget.go, Budget.Acquire), and
+//     is refused if there is none in time. It then goes through the gateway (fromupstream.go, Server.fill;
+//     proxy/upstream/gateway.go, Gateway.Query), which refuses at once while a circuit breaker of the property, its connection
+//     or the whole upstream is open (proxy/upstream/circuits.go, circuits.allow), charges the live call (fromupstream.go,
+//     liveCallReservation.Take), and calls Search Console (proxy/upstream/client.go, client.searchAnalytics).
 //  10. The answer is built from the rows (translate/report.go, Report.Head) and kept in memory (performance.go,
 //     Server.buildAnswer). If the upstream failed, stale copies or the archive answer instead, with the reason (performance.go,
 //     Server.fallBack).

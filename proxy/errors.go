@@ -13,6 +13,7 @@ import (
 
 	"sara/policy"
 	"sara/proxy/cache"
+	"sara/proxy/fillbudget"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -77,6 +78,7 @@ func apiErrorOf(err error) *apiError {
 		denial  *policy.Denial
 		input   *translate.InputError
 		ofStore storeError
+		refused *fillbudget.RefusedError
 	)
 	switch {
 	case errors.As(err, &known):
@@ -86,6 +88,9 @@ func apiErrorOf(err error) *apiError {
 			retryAfter: denial.RetryAfter, limit: denial.Limit}
 	case errors.As(err, &input):
 		return &apiError{code: input.Code, status: statusOf(input.Code), message: input.Message}
+	case errors.As(err, &refused):
+		return &apiError{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: refused.RetryAfter,
+			message: reasonBusy, cause: err}
 	case errors.As(err, &ofStore), errors.Is(err, context.DeadlineExceeded):
 		return &apiError{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: storeRetry,
 			message: "the service cannot look up what it needs right now", cause: err}

@@ -11,6 +11,7 @@ import (
 
 	"sara/policy"
 	"sara/proxy/cache"
+	"sara/proxy/fillbudget"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -121,9 +122,10 @@ func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) ([
 		if fetch.Upstream == nil {
 			continue
 		}
+		f := s.newFill(c, *fetch.Upstream, calls)
 		requests[i] = cache.Request{
 			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *fetch.Upstream, TTL: c.ttl(), Bypass: c.header.noCache, RequestHash: hash,
-			Fill: func(ctx context.Context) (*translate.Rows, error) { return s.fill(ctx, c, *fetch.Upstream, calls) },
+			Reserve: f.reserve, Fill: f.run,
 		}
 		// All calls of a request are charged at once, so that none is spent on half an answer.
 		if len(q.fetches) > 1 && (c.header.noCache || !s.cache.Has(ctx, requests[i])) {
@@ -185,11 +187,16 @@ func (s *Server) buildAnswer(c *call, q *reportRequest, part *archivePart, found
 }
 
 // fallBack is stale-if-error (RFC 5861): when the upstream fails, it answers from stale copies if there are any, else from the
-// archive, with the reason (spec: meta.stale_reason). Filtered figures are never replaced by others.
+// archive, with the reason (spec: meta.stale_reason). Filtered figures are never replaced by others. A fill that was refused
+// for memory is replaced by stale copies only: it may start in a few seconds, and the archive has less than live figures.
 func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, err error) (reply, error) {
 	copied, oldest := staleCopies(q.fetches, found)
-	failure := upstreamFailure(err)
 	var denial *policy.Denial
+	failure := upstreamFailure(err)
+	reason := reasonOf(failure)
+	if _, ok := errors.AsType[*fillbudget.RefusedError](err); ok && copied {
+		failure, reason = new(upstream.Error), reasonBusy
+	}
 	switch {
 	case errors.As(err, &denial) && copied && !c.header.noCache:
 		// No budget is left for a refresh: the copies are served as if none had been tried.
@@ -197,7 +204,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 	case failure == nil || failure.Kind == upstream.Rejected || len(c.params.Filters) > 0:
 		return reply{}, c.explain(err)
 	}
-	reason, status := reasonOf(failure), cacheHit
+	status := cacheHit
 	q.key = append(append(q.key, 0), reason...)
 	if copied {
 		part.note("The figures of the upstream are a copy of " + timestamp(oldest) + ".")

@@ -15,6 +15,7 @@ import (
 
 	"sara/policy"
 	"sara/proxy/cache"
+	"sara/proxy/fillbudget"
 	"sara/translate"
 )
 
@@ -46,6 +47,7 @@ type Server struct {
 	tracer   trace.Tracer // nil: tracing is off
 	memo     memo
 	cache    *cache.Cache
+	fills    *fillbudget.Budget // bounds the memory of upstream answers in flight
 	access   *accessLog
 	*reference
 	edge     *fasthttp.Server
@@ -158,6 +160,9 @@ func (s *Server) Ready(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Fills returns the budget of the memory of upstream answers, of which background jobs take their share.
+func (s *Server) Fills() *fillbudget.Budget { return s.fills }
 
 // Busy reports whether a request is waiting for the upstream now.
 func (s *Server) Busy() bool { return s.cache.Filling() }

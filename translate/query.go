@@ -126,6 +126,26 @@ func (q Query) AnsweredBy(other Query, rows int) bool {
 	return other.RowLimit >= q.RowLimit || rows < other.RowLimit
 }
 
+// MaxBody returns the bytes that the body of an answer to the query may have, decoded. It is far above what the upstream
+// sends: a row has some 100 bytes and its key, and the 25,000 longest URLs of a large site come to about 10 MB.
+func (q Query) MaxBody() int64 {
+	const (
+		few      = 256 << 10 // some 500 days, 250 countries or three devices
+		longRow  = 2560
+		queries  = 16 << 20
+		pages    = 32 << 20
+		leastRow = 64 << 10 // for the members beside the rows
+	)
+	rows := leastRow + int64(q.RowLimit)*longRow
+	switch q.Dimension {
+	case ByQuery:
+		return min(rows, queries)
+	case ByPage:
+		return min(rows, pages)
+	}
+	return few
+}
+
 // Body returns the JSON body of the upstream request (searchAnalytics.query).
 func (q Query) Body() []byte {
 	body := []byte(`{"startDate":"","endDate":"","dimensions":[],"type":"web","dataState":"final","rowLimit":0}`)

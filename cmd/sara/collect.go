@@ -145,14 +145,15 @@ func newCollector(pace settings.Pace, config collector.Config) (*collector.Colle
 }
 
 // dailyCollection returns the daily job of a server, nil when it is off. Each replica has its own jitter of up to an hour. The
-// job yields to the server's requests and shares the gateway, and so its cooldowns.
+// job yields to the server's requests, shares the gateway, and so its cooldowns, and takes memory from the server's budget.
 func dailyCollection(s settings.Collector, config proxy.Config, history collector.History, server *proxy.Server) (func(context.Context), error) {
 	if !s.Collect.On {
 		return nil, nil
 	}
 	source := &jobs.Source{Gateway: config.Upstream, Store: config.Store, Plans: config.Plans}
 	log := jobLog{config.Log, collecting}
-	work, err := newCollector(s.Pace, collector.Config{History: history, Gateway: source.Gateway, Store: source.Store,
+	gateway := jobs.Gateway{Upstream: source.Gateway, Fills: server.Fills()}
+	work, err := newCollector(s.Pace, collector.Config{History: history, Gateway: gateway, Store: source.Store,
 		RunConfig: schedule.RunConfig{Progress: log, Busy: server.Busy, Now: config.Now}})
 	if err != nil {
 		return nil, err

@@ -159,14 +159,15 @@ func newInspector(s settings.Sitemaps, config inspector.Config, store *sqlstore.
 }
 
 // dailyInspection returns the daily job of a server, nil when it is off. Each replica has its own jitter of up to an hour. The
-// job yields to the server's requests.
+// job yields to the server's requests, and takes memory from the server's budget.
 func dailyInspection(s settings.Inspector, config proxy.Config, history *archive.History, server *proxy.Server) (func(context.Context), error) {
 	if !s.Inspect.On {
 		return nil, nil
 	}
 	source := &jobs.Source{Gateway: config.Upstream, Store: config.Store, Plans: config.Plans}
 	log := newInspectionLog(config.Log, config.Registry)
-	work, err := newInspector(s.Sitemaps, inspector.Config{Gateway: source.Gateway, Quota: jobs.InspectionQuota(config.Store, config.Redis),
+	gateway := jobs.Gateway{Upstream: source.Gateway, Fills: server.Fills()}
+	work, err := newInspector(s.Sitemaps, inspector.Config{Gateway: gateway, Quota: jobs.InspectionQuota(config.Store, config.Redis),
 		RunConfig: schedule.RunConfig{Progress: log, Busy: server.Busy, Now: config.Now}}, config.Store, history)
 	if err != nil {
 		return nil, err

@@ -146,6 +146,7 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 		return err
 	}
 	warnOfCacheSize(ctx, config)
+	config.Log.InfoContext(ctx, "memory", slog.Int64("limit", config.MemoryLimit), slog.Int64("cache", config.CacheBytes), slog.Int64("fills", proxy.FillBytes(config.MemoryLimit)))
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), loggedSettings(effective))
 	s := service.Service{Server: server, Background: service.Background{Invalidations: invalidations, Jobs: []func(context.Context){collecting, inspecting}}, Public: public, Admin: admin,
 		Delay: c.ShutdownDelay.Duration, Log: config.Log}

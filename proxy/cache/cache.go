@@ -18,7 +18,8 @@
 // In a process, a flight (singleflight) fills a key on a context of its own, so that callers may leave. Across replicas a
 // flight needs the lease of the key in Redis, which it renews while it fills. Its outcome goes to all replicas by pub/sub, so
 // that no replica polls. The lease of a replica that dies expires after two seconds. Every waiter gets the error of a failed
-// fill, unless it concerns only the caller that ran into it, such as a spent budget: then the next waiter tries.
+// fill, unless it concerns only the caller that ran into it, such as a spent budget: then the next waiter tries. A fill for
+// which there is no memory (Request.Reserve) fails for all waiters of this process, and leaves the lease to other replicas.
 //
 // # Failure
 //
@@ -86,6 +87,10 @@ type Request struct {
 	TTL         time.Duration // how long rows are fresh for this request
 	Bypass      bool          // skip all copies: fill, coalesced only with other bypasses of this process, and replace the copies
 	RequestHash uint64        // kept with rows that this request fills, see Entry.RequestHash
+	// Reserve waits for the memory of a fill, before it is called; release gives it back once the rows are kept here and in
+	// Redis. Its error concerns this replica only: all waiters of this process get it, and another replica may fill. It runs on
+	// the context of Fill. nil: nothing is reserved.
+	Reserve func(ctx context.Context) (release func(), err error)
 	// Fill calls the upstream. It runs on a context of its own, may outlive Do, and must not panic. The rows it returns must
 	// not change.
 	Fill func(ctx context.Context) (*translate.Rows, error)

@@ -34,8 +34,10 @@ type outcome struct {
 	status  Status // Filled, or how another replica's fill was found
 	err     error
 	shared  bool   // all waiters get the error
+	refused bool   // Request.Reserve refused: all waiters of this process get the error
 	encoded []byte // the error as ErrorCodec encodes it
 	token   string // of the lease in Redis that this flight holds; "" for none
+	release func() // gives back what Request.Reserve reserved; nil: nothing
 }
 
 func (f *flights) has(key string) bool {
@@ -124,7 +126,7 @@ func (c *Cache) await(ctx context.Context, l *lookup, has Found) (Found, error) 
 		case f.err == nil:
 			c.metrics.awaitedProcess.Inc()
 			return Found{Entry: f.entry, Status: Coalesced}, nil
-		case leader || f.shared:
+		case leader || f.shared || f.refused:
 			if has.Entry != nil {
 				c.metrics.failing.Inc()
 			}
@@ -152,9 +154,20 @@ func (c *Cache) run(running context.Context, f *flight, l *lookup, stale *Entry)
 	case f.shared && stale != nil:
 		stale.refillFailed.Store(true)
 	}
+	if c.redis == nil {
+		f.free()
+		c.flights.finish(l.flightKey, f)
+		return
+	}
 	c.flights.finish(l.flightKey, f)
-	if c.redis != nil {
-		c.redis.publish(l, &f.outcome)
+	c.redis.publish(l, &f.outcome)
+	f.free()
+}
+
+// free gives back what the fill reserved.
+func (o *outcome) free() {
+	if o.release != nil {
+		o.release()
 	}
 }
 
@@ -193,9 +206,18 @@ func (c *Cache) fillLeased(ctx context.Context, l *lookup, token string) outcome
 }
 
 func (c *Cache) callUpstream(ctx context.Context, l *lookup) outcome {
+	var release func()
+	if l.Reserve != nil {
+		var err error
+		if release, err = l.Reserve(ctx); err != nil {
+			c.metrics.fillRefused.Inc()
+			return outcome{err: err, refused: true}
+		}
+	}
 	rows, err := l.Fill(ctx)
 	if err != nil {
 		o := c.failed(err)
+		o.release = release
 		if o.shared {
 			c.metrics.fillFailed.Inc()
 		} else {
@@ -204,7 +226,7 @@ func (c *Cache) callUpstream(ctx context.Context, l *lookup) outcome {
 		return o
 	}
 	c.metrics.fillOK.Inc()
-	return outcome{status: Filled, entry: &Entry{
+	return outcome{status: Filled, release: release, entry: &Entry{
 		key: l.own.key, rows: rows, filled: c.now(), requestHash: l.RequestHash, id: rand.Uint64(),
 	}}
 }

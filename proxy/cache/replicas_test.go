@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -276,4 +277,42 @@ func TestCloseReleasesTheLease(t *testing.T) {
 	ended.Wait()
 	living.Close()
 	checkNoGoroutine(t)
+}
+
+// A fill for which a replica has no memory is left to the other: all waiters of that replica get the refusal, and none of them
+// tries by itself.
+func TestAFillWithoutMemoryIsLeftToAnotherReplica(t *testing.T) {
+	client := onSingle(t)
+	var waiting sync.WaitGroup
+	_, replicas := twoReplicas(t, client, &waiting)
+	full := errors.New("no memory")
+	rows := answering(rowsOf(t, 3))
+	poor, rich := rows.request("p", narrow("s")), rows.request("p", narrow("s"))
+	var refusals atomic.Int64
+	waiting.Add(4)
+	poor.Reserve = func(context.Context) (func(), error) {
+		waiting.Wait() // until all wait for this flight
+		refusals.Add(1)
+		return nil, full
+	}
+	waiting.Done() // the second replica asks for no lease yet
+	_, errs := concurrently(t, 4, &waiting, poor, replicas[0])
+	for _, err := range errs {
+		if !errors.Is(err, full) {
+			t.Errorf("got %v", err)
+		}
+	}
+	rows.want(t, 0)
+	if n := refusals.Load(); n != 1 {
+		t.Errorf("%d fills were tried", n)
+	}
+	replicas[0].settle()
+	released := false
+	rich.Reserve = func(context.Context) (func(), error) { return func() { released = true }, nil }
+	waiting.Add(1) // for its lease
+	replicas[1].do(t, rich, Filled)
+	replicas[1].settle()
+	if rows.want(t, 1); !released {
+		t.Error("the memory is not given back")
+	}
 }

@@ -1,0 +1,272 @@
+// Package fillbudget bounds the memory of fills: upstream calls whose rows are being read, kept and written to Redis.
+//
+// A Budget is a fair weighted semaphore over bytes. A fill claims the most that it may take, before its upstream call; the
+// claim shrinks to what the rows really take once they are read, and ends when they are in the cache.
+//
+// # Who is next
+//
+// Claims that do not fit wait. Turns go round robin between accounts, within an account between its keys, and within a key
+// first in, first out. An account has at most Config.PerAccount fills at a time, so that one account cannot take all of the
+// budget. A large claim that does not fit is not overtaken by other large ones, so that it cannot starve. An eighth of the
+// bytes is reserved for small claims, so that a question for a few rows does not wait for others' megabytes; while a large
+// claim waits, small ones get only that eighth. Claims of background jobs are granted while no request waits, and hold at most
+// half of the bytes.
+//
+// # Refusals
+//
+// Load shedding: a claim is refused, with a *RefusedError, at once if too many wait already or the heap is above its
+// watermark, and otherwise after Config.Patience. A fill needs one claim only and claims nothing while it holds it, so that
+// claims cannot deadlock.
+//
+// A Budget is safe for concurrent use.
+package fillbudget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Defaults of a Config.
+const (
+	DefaultPerAccount        = 8
+	DefaultPatience          = 10 * time.Second
+	DefaultWaiting           = 1024
+	DefaultWaitingPerAccount = 64
+)
+
+// Config configures a Budget. Only Bytes is required.
+type Config struct {
+	Bytes             int64         // of all fills together
+	PerAccount        int           // fills of one account at a time; 0: DefaultPerAccount
+	Waiting           int           // claims that wait at a time; 0: DefaultWaiting
+	WaitingPerAccount int           // claims of one account that wait at a time; 0: DefaultWaitingPerAccount
+	Patience          time.Duration // the longest wait of a claim; 0: DefaultPatience
+	// Pressed reports whether the heap is above its watermark: nothing is granted then. It is called often and under a lock.
+	// nil: never.
+	Pressed  func() bool
+	Registry prometheus.Registerer // nil: no metrics
+}
+
+// A Claim is what a fill needs.
+type Claim struct {
+	Account string // of which at most Config.PerAccount fills run
+	Key     string // the API key; keys of an account take turns
+	Bytes   int64  // the most that the fill may hold; more than the budget can ever grant counts as what it can
+	// Background is set for jobs, which yield to requests. They have no limit per account.
+	Background bool
+}
+
+// Budget is the weighted semaphore.
+type Budget struct {
+	config  Config
+	reserve int64 // of the bytes, for small claims
+	metrics *metrics
+
+	mu         sync.Mutex // guards the fields below
+	used       int64      // bytes granted
+	small      int64      // of used: by small claims
+	background int64      // of used: by jobs
+	running    map[string]int
+	requests   turns
+	jobs       turns
+}
+
+// New returns a Budget.
+func New(c Config) (*Budget, error) {
+	if c.Bytes <= 0 {
+		return nil, fmt.Errorf("BUG: a fill budget of %d bytes", c.Bytes)
+	}
+	if c.PerAccount == 0 {
+		c.PerAccount = DefaultPerAccount
+	}
+	if c.Waiting == 0 {
+		c.Waiting = DefaultWaiting
+	}
+	if c.WaitingPerAccount == 0 {
+		c.WaitingPerAccount = DefaultWaitingPerAccount
+	}
+	if c.Patience == 0 {
+		c.Patience = DefaultPatience
+	}
+	if c.Pressed == nil {
+		c.Pressed = func() bool { return false }
+	}
+	const reserved = 8
+	b := &Budget{config: c, reserve: c.Bytes / reserved, running: make(map[string]int)}
+	var err error
+	if b.metrics, err = newMetrics(c.Registry, b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Acquire waits until a claim is granted. The error is a *RefusedError, or wraps that of ctx if ctx was cancelled.
+func (b *Budget) Acquire(ctx context.Context, c Claim) (*Grant, error) {
+	w := b.waiter(c)
+	if reason := b.enter(w); reason != "" {
+		return nil, b.refuse(reason)
+	}
+	patience := time.NewTimer(b.config.Patience)
+	defer patience.Stop()
+	select {
+	case <-w.granted:
+		return w.grant, nil
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	switch {
+	case !b.leave(w): // the grant came at the same moment
+		return w.grant, nil
+	case errors.Is(ctx.Err(), context.Canceled):
+		return nil, fmt.Errorf("wait for memory: %w", context.Cause(ctx))
+	}
+	return nil, b.refuse(reasonPatience)
+}
+
+// waiter returns a claim as the queue holds it.
+func (b *Budget) waiter(c Claim) *waiter {
+	const small = 4 // this many of the largest small claims fit into the reserve
+	w := &waiter{account: c.Account, key: c.Key, granted: make(chan struct{})}
+	g := &Grant{budget: b, account: c.Account, background: c.Background}
+	g.bytes = max(0, min(c.Bytes, b.config.Bytes-b.reserve))
+	if g.small = g.bytes <= b.reserve/small; c.Background {
+		g.bytes = min(g.bytes, b.config.Bytes/2)
+	}
+	w.grant = g
+	return w
+}
+
+// enter puts a waiter into its queue and grants what can be granted. It returns the reason if it refuses instead.
+func (b *Budget) enter(w *waiter) (refusal string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.config.Pressed() {
+		return reasonMemory
+	}
+	queue := b.queue(w)
+	queue.push(w)
+	b.dispatch()
+	full := b.requests.waiting+b.jobs.waiting > b.config.Waiting || queue.of(w.account) > b.config.WaitingPerAccount
+	if full && queue.remove(w) {
+		return reasonQueue
+	}
+	return ""
+}
+
+// leave takes a waiter out of its queue. It reports false if the waiter was granted before.
+func (b *Budget) leave(w *waiter) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	left := b.queue(w).remove(w)
+	if left {
+		b.dispatch() // others may have waited behind it
+	}
+	return left
+}
+
+func (b *Budget) queue(w *waiter) *turns {
+	if w.grant.background {
+		return &b.jobs
+	}
+	return &b.requests
+}
+
+// dispatch grants all that can be granted, in turn.
+func (b *Budget) dispatch() {
+	if b.requests.waiting+b.jobs.waiting == 0 || b.config.Pressed() {
+		return
+	}
+	for b.grantNext(&b.requests) {
+	}
+	for b.requests.waiting == 0 && b.grantNext(&b.jobs) {
+	}
+}
+
+// grantNext grants the next claim whose turn it is and that fits. It reports false if there is none.
+func (b *Budget) grantNext(queue *turns) bool {
+	blocked := false // a large claim waits
+	for w := range queue.next() {
+		g := w.grant
+		switch {
+		case !g.background && b.running[g.account] >= b.config.PerAccount:
+		case !b.fits(g, blocked):
+			blocked = blocked || !g.small
+		default:
+			queue.take(w)
+			b.add(g, g.bytes)
+			if !g.background {
+				b.running[g.account]++
+			}
+			close(w.granted)
+			return true
+		}
+	}
+	return false
+}
+
+// fits reports whether there is room for a grant. blocked is set if a large claim waits that came before.
+func (b *Budget) fits(g *Grant, blocked bool) bool {
+	switch {
+	case b.used+g.bytes > b.config.Bytes, g.background && b.background+g.bytes > b.config.Bytes/2:
+		return false
+	case g.small:
+		return !blocked || b.small+g.bytes <= b.reserve
+	}
+	return !blocked && b.used-b.small+g.bytes <= b.config.Bytes-b.reserve
+}
+
+// add changes the bytes in use by those of a grant.
+func (b *Budget) add(g *Grant, bytes int64) {
+	b.used += bytes
+	if g.small {
+		b.small += bytes
+	}
+	if g.background {
+		b.background += bytes
+	}
+}
+
+// A Grant is a part of the budget. It is for one fill.
+type Grant struct {
+	budget            *Budget
+	account           string
+	bytes             int64 // guarded by budget.mu once granted
+	small, background bool
+	released          bool // guarded by budget.mu
+}
+
+// Shrink gives back all but a number of bytes, when it is known that the fill needs no more. More bytes than the grant has
+// change nothing.
+func (g *Grant) Shrink(bytes int64) {
+	b := g.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if freed := g.bytes - max(bytes, 0); freed > 0 && !g.released {
+		g.bytes -= freed
+		b.add(g, -freed)
+		b.dispatch()
+	}
+}
+
+// Release ends the grant. Further calls do nothing.
+func (g *Grant) Release() {
+	b := g.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g.released {
+		return
+	}
+	g.released = true
+	b.add(g, -g.bytes)
+	if !g.background {
+		if b.running[g.account]--; b.running[g.account] == 0 {
+			delete(b.running, g.account)
+		}
+	}
+	b.dispatch()
+}

@@ -1,0 +1,206 @@
+package fillbudget
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// model is the slow reference of a Budget: it keeps the claims in one list, and finds the next one by counting turns.
+type model struct {
+	bytes      int64
+	perAccount int
+	waiting    []*modelClaim
+	running    []*modelClaim
+	turn       int
+	accounts   map[string]int // the turn at which it went to the end of its queue
+	keys       map[string]int
+}
+
+type modelClaim struct {
+	id    int
+	claim Claim
+	held  int64 // after it shrank
+}
+
+func (m *model) size(c Claim) int64 {
+	size := min(c.Bytes, m.bytes-m.bytes/8)
+	if c.Background {
+		size = min(size, m.bytes/2)
+	}
+	return size
+}
+
+func (m *model) isSmall(c Claim) bool { return min(c.Bytes, m.bytes-m.bytes/8) <= m.bytes/8/4 }
+
+func (m *model) held(match func(Claim) bool) (sum int64) {
+	for _, r := range m.running {
+		if match(r.claim) {
+			sum += r.held
+		}
+	}
+	return sum
+}
+
+func (m *model) add(id int, c Claim) {
+	m.touch(c, false)
+	m.waiting = append(m.waiting, &modelClaim{id: id, claim: c, held: m.size(c)})
+}
+
+// touch moves an account and a key to the end of their queues: after a turn, or when they have just begun to wait.
+func (m *model) touch(c Claim, served bool) {
+	m.turn++
+	lane := fmt.Sprint(c.Background, c.Account)
+	waits := func(match func(Claim) bool) bool {
+		return slices.ContainsFunc(m.waiting, func(w *modelClaim) bool { return w.claim.Background == c.Background && match(w.claim) })
+	}
+	if served || !waits(func(o Claim) bool { return o.Account == c.Account }) {
+		m.accounts[lane] = m.turn
+	}
+	if served || !waits(func(o Claim) bool { return o.Account == c.Account && o.Key == c.Key }) {
+		m.keys[lane+"/"+c.Key] = m.turn
+	}
+}
+
+// next returns the claim to grant, nil if there is none.
+func (m *model) next() *modelClaim {
+	requests := slices.ContainsFunc(m.waiting, func(w *modelClaim) bool { return !w.claim.Background })
+	if w := m.nextOf(false); w != nil || requests {
+		return w
+	}
+	return m.nextOf(true)
+}
+
+func (m *model) nextOf(background bool) *modelClaim {
+	first := map[string]*modelClaim{} // of each account
+	for _, w := range m.waiting {
+		if w.claim.Background != background {
+			continue
+		}
+		lane := fmt.Sprint(background, w.claim.Account)
+		if f := first[lane]; f == nil || m.keys[lane+"/"+w.claim.Key] < m.keys[lane+"/"+f.claim.Key] {
+			first[lane] = w
+		}
+	}
+	var heads []*modelClaim
+	for _, w := range first {
+		heads = append(heads, w)
+	}
+	slices.SortFunc(heads, func(a, b *modelClaim) int {
+		return m.accounts[fmt.Sprint(background, a.claim.Account)] - m.accounts[fmt.Sprint(background, b.claim.Account)]
+	})
+	blocked := false
+	for _, w := range heads {
+		count := 0
+		for _, r := range m.running {
+			if !r.claim.Background && r.claim.Account == w.claim.Account {
+				count++
+			}
+		}
+		if !background && count >= m.perAccount {
+			continue
+		}
+		if m.fits(w, blocked) {
+			return w
+		}
+		blocked = blocked || !m.isSmall(w.claim)
+	}
+	return nil
+}
+
+func (m *model) fits(w *modelClaim, blocked bool) bool {
+	all := m.held(func(Claim) bool { return true })
+	small := m.held(m.isSmall)
+	jobs := m.held(func(c Claim) bool { return c.Background })
+	if all+w.held > m.bytes || w.claim.Background && jobs+w.held > m.bytes/2 {
+		return false
+	}
+	if m.isSmall(w.claim) {
+		return !blocked || small+w.held <= m.bytes/8
+	}
+	return !blocked && all-small+w.held <= m.bytes-m.bytes/8
+}
+
+// grant grants what can be granted and returns the ids.
+func (m *model) grant() (ids []int) {
+	for w := m.next(); w != nil; w = m.next() {
+		m.waiting = slices.DeleteFunc(m.waiting, func(o *modelClaim) bool { return o == w })
+		m.running = append(m.running, w)
+		m.touch(w.claim, true)
+		ids = append(ids, w.id)
+	}
+	return ids
+}
+
+// FuzzBudget compares a Budget with the model, step by step, and checks its bounds.
+func FuzzBudget(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		const bytes, perAccount = 1000, 3
+		b := newBudget(t, Config{Bytes: bytes, PerAccount: perAccount})
+		m := &model{bytes: bytes, perAccount: perAccount, accounts: map[string]int{}, keys: map[string]int{}}
+		waiting, running := map[int]*waiter{}, map[int]*waiter{}
+		for step := range 300 {
+			switch choice := random.IntN(10); {
+			case choice < 4 || len(waiting)+len(running) == 0:
+				c := Claim{Account: string('a' + rune(random.IntN(4))), Key: string('k' + rune(random.IntN(2))),
+					Bytes: random.Int64N([]int64{32, 300, 1200}[random.IntN(3)]), Background: random.IntN(5) == 0}
+				waiting[step] = b.waiter(c)
+				if reason := b.enter(waiting[step]); reason != "" {
+					t.Fatal(reason)
+				}
+				m.add(step, c)
+			case choice < 5 && len(waiting) > 0:
+				id := pick(random, waiting)
+				if !b.leave(waiting[id]) {
+					t.Fatalf("step %d: %d does not wait", step, id)
+				}
+				delete(waiting, id)
+				m.waiting = slices.DeleteFunc(m.waiting, func(w *modelClaim) bool { return w.id == id })
+			case choice < 7 && len(running) > 0:
+				id, size := pick(random, running), random.Int64N(400)
+				running[id].grant.Shrink(size)
+				i := slices.IndexFunc(m.running, func(r *modelClaim) bool { return r.id == id })
+				m.running[i].held = min(m.running[i].held, size)
+			case len(running) > 0:
+				id := pick(random, running)
+				running[id].grant.Release()
+				delete(running, id)
+				m.running = slices.DeleteFunc(m.running, func(r *modelClaim) bool { return r.id == id })
+			}
+			for _, id := range m.grant() {
+				select {
+				case <-waiting[id].granted:
+				default:
+					t.Fatalf("step %d: %d is not granted", step, id)
+				}
+				running[id] = waiting[id]
+				delete(waiting, id)
+			}
+			for id, w := range waiting {
+				select {
+				case <-w.granted:
+					t.Fatalf("step %d: %d is granted", step, id)
+				default:
+				}
+			}
+			if held := m.held(func(Claim) bool { return true }); b.used != held || held > bytes {
+				t.Fatalf("step %d: %d bytes in use, want %d", step, b.used, held)
+			}
+		}
+	})
+}
+
+// pick returns one of the ids.
+func pick(random *rand.Rand, from map[int]*waiter) int {
+	var ids []int
+	for id := range from {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids[random.IntN(len(ids))]
+}

@@ -1,0 +1,119 @@
+package fillbudget
+
+import (
+	"iter"
+	"slices"
+)
+
+// A waiter is a claim that waits.
+type waiter struct {
+	account, key string
+	grant        *Grant
+	granted      chan struct{} // closed once the grant is made
+}
+
+// turns are the claims that wait, in two levels of round robin: accounts, and the keys of an account. After a turn, both go to
+// the end. The queues are short (Config.Waiting), so slices do.
+type turns struct {
+	accounts []*account
+	waiting  int
+}
+
+// account has the claims of an account that wait, of which there is at least one.
+type account struct {
+	name    string
+	keys    []*key
+	waiting int
+}
+
+// key has the claims of a key that wait, of which there is at least one.
+type key struct {
+	name   string
+	claims []*waiter
+}
+
+// of returns how many claims of an account wait.
+func (t *turns) of(name string) int {
+	if i := t.index(name); i >= 0 {
+		return t.accounts[i].waiting
+	}
+	return 0
+}
+
+func (t *turns) index(name string) int {
+	return slices.IndexFunc(t.accounts, func(a *account) bool { return a.name == name })
+}
+
+func (a *account) index(name string) int {
+	return slices.IndexFunc(a.keys, func(k *key) bool { return k.name == name })
+}
+
+// push adds a waiter to the end of its queue.
+func (t *turns) push(w *waiter) {
+	i := t.index(w.account)
+	if i < 0 {
+		i = len(t.accounts)
+		t.accounts = append(t.accounts, &account{name: w.account})
+	}
+	a := t.accounts[i]
+	j := a.index(w.key)
+	if j < 0 {
+		j = len(a.keys)
+		a.keys = append(a.keys, &key{name: w.key})
+	}
+	a.keys[j].claims = append(a.keys[j].claims, w)
+	a.waiting++
+	t.waiting++
+}
+
+// next yields the next claim of each account, in turn. A loop that takes or removes one must end.
+func (t *turns) next() iter.Seq[*waiter] {
+	return func(yield func(*waiter) bool) {
+		for _, a := range t.accounts {
+			if !yield(a.keys[0].claims[0]) {
+				return
+			}
+		}
+	}
+}
+
+// take removes a claim that next has yielded, and moves its account and its key to the end.
+func (t *turns) take(w *waiter) {
+	t.remove(w)
+	if i := t.index(w.account); i >= 0 {
+		a := t.accounts[i]
+		t.accounts = append(slices.Delete(t.accounts, i, i+1), a)
+		if j := a.index(w.key); j >= 0 {
+			k := a.keys[j]
+			a.keys = append(slices.Delete(a.keys, j, j+1), k)
+		}
+	}
+}
+
+// remove removes a waiter from its queue. It reports false if the waiter is not there.
+func (t *turns) remove(w *waiter) bool {
+	i := t.index(w.account)
+	if i < 0 {
+		return false
+	}
+	a := t.accounts[i]
+	j := a.index(w.key)
+	if j < 0 {
+		return false
+	}
+	k := a.keys[j]
+	n := slices.Index(k.claims, w)
+	if n < 0 {
+		return false
+	}
+	k.claims = slices.Delete(k.claims, n, n+1)
+	a.waiting--
+	t.waiting--
+	if len(k.claims) == 0 {
+		a.keys = slices.Delete(a.keys, j, j+1)
+	}
+	if len(a.keys) == 0 {
+		t.accounts = slices.Delete(t.accounts, i, i+1)
+	}
+	return true
+}

@@ -1,0 +1,71 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+
+	"sara/proxy/fillbudget"
+	"sara/proxy/spans"
+	"sara/translate"
+)
+
+const (
+	// assumedMemory is the memory limit of a process that has none.
+	assumedMemory = 1 << 30
+	// fillOverhead is what a fill holds beside its rows: buffers of the connection, of the decompression, and of the copy for
+	// Redis.
+	fillOverhead = 512 << 10
+	// leastFillBytes admits the largest fill and the budget's reserve for small ones.
+	leastFillBytes = 40 << 20
+)
+
+// FillBytes returns the bytes that the upstream answers in flight may hold together under a memory limit: a quarter of it. A
+// limit of 0 is none.
+func FillBytes(memoryLimit int64) int64 {
+	return max(cmp.Or(memoryLimit, assumedMemory)/4, leastFillBytes)
+}
+
+func newFills(c *Config) (*fillbudget.Budget, error) {
+	config := fillbudget.Config{Bytes: cmp.Or(c.FillBytes, FillBytes(c.MemoryLimit)), Patience: c.FillPatience, Registry: c.Registry}
+	if c.MemoryLimit > 0 {
+		config.Pressed = fillbudget.HeapWatermark(c.MemoryLimit, fillbudget.LiveHeap)
+	}
+	return fillbudget.New(config)
+}
+
+// reasonBusy is the text of an answer to a request whose fill was refused.
+const reasonBusy = "the service is busy with other questions for live figures"
+
+// A fill is one upstream call of a request, which takes memory from the budget of fills. It may outlive the request.
+type fill struct {
+	server *Server
+	call   *call
+	query  translate.Query
+	calls  *liveCallReservation
+	claim  fillbudget.Claim
+	grant  *fillbudget.Grant
+}
+
+func (s *Server) newFill(c *call, q translate.Query, calls *liveCallReservation) *fill {
+	claim := fillbudget.Claim{Account: c.grant.Key.AccountID, Key: c.grant.Key.ID, Bytes: q.MaxBody() + fillOverhead}
+	return &fill{server: s, call: c, query: q, calls: calls, claim: claim}
+}
+
+// reserve waits for the memory of the fill. No live call is charged before.
+func (f *fill) reserve(ctx context.Context) (release func(), err error) {
+	ctx, span := spans.Start(ctx, "wait for memory")
+	defer span.End()
+	if f.grant, err = f.server.fills.Acquire(ctx, f.claim); err != nil {
+		return nil, err
+	}
+	return f.grant.Release, nil
+}
+
+// run calls the upstream, and keeps no more memory reserved than the rows take.
+func (f *fill) run(ctx context.Context) (*translate.Rows, error) {
+	rows, err := f.server.fill(ctx, f.call, f.query, f.calls)
+	if err == nil {
+		f.grant.Shrink(int64(rows.Size()) + fillOverhead)
+	}
+	return rows, err
+}
