@@ -55,6 +55,9 @@ func TestAccounts(t *testing.T) {
 // TestHintsCanBePasted runs the hints of each command, with special characters in names and a database named by a flag.
 func TestHintsCanBePasted(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it runs dozens of commands")
+	}
 	c := newCLI(t)
 	database := "sqlite:" + c.path("odd name.db")
 	said := func(want string, args ...string) {

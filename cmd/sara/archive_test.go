@@ -63,6 +63,9 @@ func (c *cli) export(property, from, to, format string) string {
 
 func TestExportedHistoryCanBeImported(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it runs dozens of commands")
+	}
 	c := newArchiveCLI(t)
 	const from, to = "2025-01-01", "2025-03-01"
 	done := c.object(importMembers, "archive", "import", "shop.example", c.write("all.csv", csvHeader+someHistory))
@@ -179,6 +182,9 @@ func TestImportTruncatesDaysToTopRows(t *testing.T) {
 
 func TestBadImportsChangeNothing(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it runs dozens of commands")
+	}
 	c := newArchiveCLI(t)
 	c.ok("archive", "import", shopSite, c.write("good.csv", csvHeader+someHistory))
 	before := c.export(shopSite, "2025-01-01", "2026-12-31", "csv")
@@ -241,6 +247,9 @@ func TestExportOfEmptyArchive(t *testing.T) {
 
 func TestArchiveCommandLines(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it runs dozens of commands")
+	}
 	c := newArchiveCLI(t)
 	file := c.write("good.csv", csvHeader+someHistory)
 	export := func(args ...string) []string { return append([]string{"archive", "export"}, args...) }

@@ -106,6 +106,9 @@ func TestInspectRejectsInvalidArguments(t *testing.T) {
 
 func TestInspectIsBoundedByPlan(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it simulates Search Console")
+	}
 	w := newInspectWorld(t, 24)
 	c := newInspectCLI(t, w, w.shop, w.blog)
 	c.env = append(c.env, "SARA_PLANS_FILE="+c.write("plans.yaml", "plans: {agency: {retention_months: 16, inspected_urls_per_property: 3}}\n"))
@@ -143,6 +146,9 @@ func TestInspectWaitsForLeaseOfDeadProcess(t *testing.T) {
 // Sitemaps on loopback addresses are an attack (SSRF) unless a test allows them.
 func TestInspectRefusesLoopbackSitemaps(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it simulates Search Console")
+	}
 	w := newInspectWorld(t, 24)
 	c := newInspectCLI(t, w, w.shop)
 	c.env = append(c.env, "SARA_SITEMAP_ALLOW_LOOPBACK=false")
@@ -185,6 +191,9 @@ func TestInspectRefusesLoopbackSitemaps(t *testing.T) {
 
 func TestInspectExplainsMissingPermission(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it simulates Search Console")
+	}
 	w := newInspectWorld(t, 24)
 	c := newInspectCLI(t, w, w.guest, w.blog)
 	status, stdout, stderr := c.run("inspect", "--json")

@@ -205,6 +205,9 @@ func TestCheckOfGoodSettings(t *testing.T) {
 
 func TestCheckDecryptsStoredCredentials(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it simulates Search Console")
+	}
 	people, _ := simulate(t)
 	c := newCLI(t).against(people)
 	c.ok("account", "add", "Acme", "--plan", "pro")

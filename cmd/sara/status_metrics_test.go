@@ -102,6 +102,9 @@ func TestStatusMetrics(t *testing.T) {
 
 // It runs alone: Redis counts as away if a busy machine delays its answer.
 func TestStatusMetricsReadCountsFromRedis(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts Redis")
+	}
 	c := newCLI(t)
 	store := c.seedStatus(nil)
 	account, err := store.Account(t.Context(), "Acme")

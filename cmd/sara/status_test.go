@@ -229,6 +229,9 @@ func TestStatusListsHourThatIsNearlyUsedUp(t *testing.T) {
 
 // It runs alone: Redis counts as away if a busy machine delays its answer.
 func TestStatusReadsSharedCountsWithoutCharging(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts Redis")
+	}
 	c := newCLI(t)
 	store := c.seedStatus(nil)
 	account, err := store.Account(t.Context(), "Acme")
