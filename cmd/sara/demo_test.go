@@ -1,13 +1,23 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/demo"
+	"sara/cmd/sara/internal/service"
 )
 
 // demoLine is what demo --json prints.
@@ -142,5 +152,51 @@ func testDemoMain(t *testing.T, world demoLine) {
 				t.Errorf("%s has no %s: %s", path, want, a.body)
 			}
 		}
+	}
+}
+
+// TestDemoForPeople runs the commands that a demo prints. Its archive is short, so that it starts soon.
+func TestDemoForPeople(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it seeds a demo world")
+	}
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not installed")
+	}
+	const anyPort = "127.0.0.1:0"
+	command := demoCommand{Listen: anyPort, UpstreamListen: anyPort, AdminListen: anyPort}
+	listeners, err := command.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer service.Close(listeners.Public, listeners.Upstream, listeners.Admin)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	reader, stdout := io.Pipe()
+	var stderr bytes.Buffer // read after the demo has ended
+	ended := make(chan error, 1)
+	go func() {
+		err := demo.Run(ctx, &console.Console{Stdout: stdout, Stderr: &stderr, Now: time.Now, Command: console.ProgramName},
+			demo.Options{Listeners: listeners, Months: demo.Months{Main: 1, Others: 1}})
+		_ = stdout.CloseWithError(err) // cannot fail
+		ended <- err
+	}()
+	printed := bufio.NewScanner(reader)
+	tried := 0
+	for tried < 3 && printed.Scan() {
+		try := printed.Text()
+		if !strings.HasPrefix(try, "curl ") {
+			continue
+		}
+		tried++
+		out, err := exec.Command("sh", "-c", try+" -sS --fail --noproxy '*'").CombinedOutput()
+		if err != nil || !bytes.Contains(out, []byte(`"success":true`)) {
+			t.Errorf("%s: %v\n%.300s", try, err, out)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil || tried != 3 {
+		t.Errorf("it ended with %v and %d commands\n%s", err, tried, stderr.String())
 	}
 }

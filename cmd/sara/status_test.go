@@ -290,3 +290,18 @@ func TestStatusCreatesNoFiles(t *testing.T) {
 	}
 	c.fails(exitError, []string{"status", "--plans-file", "/nowhere", "--admin-listen", "x"}, "SARA_PLANS_FILE (--plans-file): ", "SARA_ADMIN_LISTEN (--admin-listen): ")
 }
+
+func TestStatusNamesFailedInspections(t *testing.T) {
+	t.Parallel()
+	r := status.Report{OK: true}
+	for failing, want := range map[int]string{
+		0: "All is well.",
+		2: "Nothing needs attention yet, but inspecting failed in the last run for 2 properties: see the notes above.",
+	} {
+		r.Indexing.Counts.Failing = failing
+		var text strings.Builder
+		if err := r.Print(&text); err != nil || !strings.HasSuffix(text.String(), "\n"+want+"\n") {
+			t.Errorf("%d inspections fail: %v\n%s", failing, err, text.String())
+		}
+	}
+}

@@ -16,22 +16,22 @@ import (
 	"sara/translate"
 )
 
-// months are the lengths of the archived history: main looks collected up to today, the others up to the end of last month.
-type months struct{ main, others int }
+// Months are the lengths of the archived history: main looks collected up to today, the others up to the end of last month.
+type Months struct{ Main, Others int }
 
-func usualMonths() months { return months{main: 36, others: 24} }
+func usualMonths() Months { return Months{Main: 36, Others: 24} }
 
 // A Past fills the archive of a demo world with the days that the collector would have archived.
 type Past struct {
 	simulator *gscsim.Server // the simulated Search Console with a longer retention
 	history   *archive.History
 	Anchor    translate.Date // the last day of the past
-	months    months
+	months    Months
 	now       func() time.Time
 }
 
 // seedPast archives a world's past, index coverage included.
-func seedPast(ctx context.Context, users *Users, world *World, source *jobs.Source, history *archive.History, m months, now func() time.Time) error {
+func seedPast(ctx context.Context, users *Users, world *World, source *jobs.Source, history *archive.History, m Months, now func() time.Time) error {
 	p, err := newPast(users, history, m, now)
 	if err != nil {
 		return err
@@ -50,13 +50,13 @@ func NewPast(users *Users, history *archive.History, now func() time.Time) (*Pas
 	return newPast(users, history, usualMonths(), now)
 }
 
-func newPast(users *Users, history *archive.History, m months, now func() time.Time) (*Past, error) {
+func newPast(users *Users, history *archive.History, m Months, now func() time.Time) (*Past, error) {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
 		return nil, err
 	}
 	config := users.Simulation(now)
-	config.RetentionMonths = m.main + 1
+	config.RetentionMonths = m.Main + 1
 	return &Past{simulator: gscsim.New(config), history: history, Anchor: calendar.Anchor(now()), months: m, now: now}, nil
 }
 
@@ -65,9 +65,9 @@ func (p *Past) archived(property string) (translate.DateRange, bool) {
 	lastMonth := p.Anchor - translate.Date(p.Anchor.Time().Day())
 	switch property {
 	case "main":
-		return translate.DateRange{Start: translate.NewWindow(p.Anchor, p.months.main).Earliest, End: p.Anchor}, true
+		return translate.DateRange{Start: translate.NewWindow(p.Anchor, p.months.Main).Earliest, End: p.Anchor}, true
 	case "archived", "disconnected":
-		return translate.DateRange{Start: (lastMonth + 1).AddMonths(-p.months.others), End: lastMonth}, true
+		return translate.DateRange{Start: (lastMonth + 1).AddMonths(-p.months.Others), End: lastMonth}, true
 	}
 	return translate.DateRange{}, false
 }

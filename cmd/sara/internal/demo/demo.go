@@ -37,8 +37,7 @@ type Options struct {
 	LogLevel settings.Level
 	Version  string // of the build
 	JSON     bool   // print the world as one line of JSON
-
-	months months // of archived history; zero: usualMonths
+	Months   Months // of archived history; zero: the usual 36 and 24
 }
 
 // Listeners of a demo. The caller closes them.
@@ -100,7 +99,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 		return err
 	}
 	source := &jobs.Source{Gateway: gateway, Store: store, Plans: issue.Plans}
-	if err := seedPast(ctx, users, world, source, history, cmp.Or(o.months, usualMonths()), con.Now); err != nil {
+	if err := seedPast(ctx, users, world, source, history, cmp.Or(o.Months, usualMonths()), con.Now); err != nil {
 		return err
 	}
 	world.BaseURL, world.AdminURL, world.UpstreamURL = settings.LocalURL(o.Public.Addr().String()), settings.LocalURL(o.Admin.Addr().String()), users.URL
