@@ -16,6 +16,7 @@ import (
 	"sara/cmd/sara/internal/service"
 	"sara/cmd/sara/internal/settings"
 	"sara/cmd/sara/internal/status"
+	"sara/cmd/sara/internal/traces"
 	"sara/policy"
 	"sara/proxy"
 	"sara/proxy/upstream"
@@ -105,7 +106,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	if err != nil {
 		return err
 	}
-	traces, err := service.OpenTraces(ctx, c.Traces, buildVersion().Version, log.Logger)
+	spans, err := traces.Open(ctx, c.Traces, buildVersion().Version, log.Logger)
 	if err != nil {
 		return err
 	}
@@ -115,9 +116,9 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(),
 		Version: buildVersion().Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
-	if traces != nil {
-		config.Traces, config.Propagator = traces.Provider, traces.Propagator
-		defer traces.Close(ctx)
+	if spans != nil {
+		config.Traces, config.Propagator = spans.Provider, spans.Propagator
+		defer spans.Close(ctx)
 	}
 	return c.listenAndServe(ctx, con, budgets.Invalidations, history, config, effective)
 }

@@ -1,5 +1,5 @@
-// Package service runs a server: the listeners of the public API and of the admin endpoints, the background jobs, the budgets,
-// the logs and the traces, from the start to a graceful shutdown.
+// Package service runs a server: the listeners of the public API and of the admin endpoints, the background jobs, the budgets
+// and the logs, from the start to a graceful shutdown.
 package service
 
 import (

@@ -1,4 +1,6 @@
-package service
+// Package traces sends the spans of the service to an OpenTelemetry collector. A collector that refuses or hangs delays no
+// request: it costs its spans, and at most one line in the log a minute.
+package traces
 
 import (
 	"context"
@@ -18,8 +20,8 @@ import (
 // flushTimeout bounds sending the remaining spans at a shutdown.
 const flushTimeout = 5 * time.Second
 
-// Traces exports the spans of a service.
-type Traces struct {
+// Exporter exports the spans of a service.
+type Exporter struct {
 	Provider   *trace.TracerProvider
 	Propagator propagation.TextMapPropagator // nil: ignore the trace ids of clients
 
@@ -27,8 +29,8 @@ type Traces struct {
 	timeout  time.Duration // of Close
 }
 
-// OpenTraces opens the exporter; nil if traces are off. It connects once there is a span to send.
-func OpenTraces(ctx context.Context, s settings.Traces, version string, log *slog.Logger) (*Traces, error) {
+// Open opens the exporter; nil if traces are off. It connects once there is a span to send.
+func Open(ctx context.Context, s settings.Traces, version string, log *slog.Logger) (*Exporter, error) {
 	if !s.On {
 		return nil, nil
 	}
@@ -48,23 +50,23 @@ func OpenTraces(ctx context.Context, s settings.Traces, version string, log *slo
 		return nil, settings.Errorf("OTEL_RESOURCE_ATTRIBUTES", "%v", err)
 	}
 	logging := &loggingExporter{SpanExporter: exporter, log: log, secrets: s.Secrets, now: time.Now}
-	t := &Traces{exporter: logging, timeout: flushTimeout, Provider: trace.NewTracerProvider(trace.WithBatcher(logging), trace.WithResource(self))}
+	x := &Exporter{exporter: logging, timeout: flushTimeout, Provider: trace.NewTracerProvider(trace.WithBatcher(logging), trace.WithResource(self))}
 	if s.Propagate {
-		t.Propagator = propagation.TraceContext{}
+		x.Propagator = propagation.TraceContext{}
 	}
-	return t, nil
+	return x, nil
 }
 
 // Close sends the remaining spans, until the timeout. ctx has usually ended by then.
-func (t *Traces) Close(ctx context.Context) {
+func (x *Exporter) Close(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	limited, cancel := context.WithTimeout(ctx, t.timeout)
+	limited, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
 	// Only the exporter can cancel a request in flight; the provider waits for it.
-	stop := context.AfterFunc(limited, func() { t.exporter.stop(ctx) })
+	stop := context.AfterFunc(limited, func() { x.exporter.stop(ctx) })
 	defer stop()
-	if err := t.Provider.Shutdown(ctx); err != nil {
-		t.exporter.warn(ctx, err)
+	if err := x.Provider.Shutdown(ctx); err != nil {
+		x.exporter.warn(ctx, err)
 	}
 }
 

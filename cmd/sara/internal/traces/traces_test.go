@@ -1,4 +1,4 @@
-package service
+package traces
 
 import (
 	"bytes"
@@ -33,18 +33,18 @@ func TestRefusingCollectorIsLoggedOnceWithoutSecrets(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", refuse.URL)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key="+secret)
 	var logged bytes.Buffer
-	traces, err := OpenTraces(context.Background(), readTraces(t), "v1", slog.New(slog.NewTextHandler(&logged, nil)))
+	exporter, err := Open(context.Background(), readTraces(t), "v1", slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		_, s := traces.Provider.Tracer("test").Start(context.Background(), "step")
+		_, s := exporter.Provider.Tracer("test").Start(context.Background(), "step")
 		s.End()
-		if err := traces.Provider.ForceFlush(context.Background()); err != nil {
+		if err := exporter.Provider.ForceFlush(context.Background()); err != nil {
 			t.Error(err)
 		}
 	}
-	traces.Close(context.Background())
+	exporter.Close(context.Background())
 	if text := logged.String(); strings.Count(text, "sending traces failed") != 1 || !strings.Contains(text, "401") || strings.Contains(text, secret) {
 		t.Errorf("the log says:\n%s", text)
 	}
@@ -56,12 +56,12 @@ func TestHangingCollectorDoesNotBlockShutdown(t *testing.T) {
 	defer hang.Close()
 	defer close(hanging)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", hang.URL)
-	traces, err := OpenTraces(context.Background(), readTraces(t), "v1", slog.New(slog.DiscardHandler))
+	exporter, err := Open(context.Background(), readTraces(t), "v1", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	traces.timeout = 10 * time.Millisecond
-	_, s := traces.Provider.Tracer("test").Start(context.Background(), "step")
+	exporter.timeout = 10 * time.Millisecond
+	_, s := exporter.Provider.Tracer("test").Start(context.Background(), "step")
 	s.End()
-	traces.Close(context.Background()) // while the collector still hangs
+	exporter.Close(context.Background()) // while the collector still hangs
 }
