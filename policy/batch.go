@@ -17,8 +17,8 @@ var admitLua string
 const (
 	maxBatch = 256 // admissions in one round trip
 
-	// A command is sent again to a server that has lost the script, after a restart or failover, and when it reached the server
-	// too late by a clock that has since been corrected.
+	// A command is sent again to a server that has lost the script, after a restart or failover, when it reached the server
+	// too late by a clock that has since been corrected, and when the server's memory was full.
 	maxAttempts = 3
 )
 
@@ -43,9 +43,10 @@ type batcher struct {
 	cluster     bool // the accounts may be on different servers
 	script      *redis.Script
 	clock       *redisClock
-	timeout     time.Duration // of one round trip
-	redisIsDown func() bool   // asked before each round trip
-	redisDown   func(error)   // called when Redis did not decide, before the waiting requests return
+	timeout     time.Duration         // of one round trip
+	redisIsDown func() bool           // asked before each round trip
+	redisDown   func(error)           // called when Redis did not decide, before the waiting requests return
+	relieve     func(context.Context) // called when Redis refused because its memory is full
 	metrics     batchMetrics
 
 	queue chan *admission
@@ -53,9 +54,10 @@ type batcher struct {
 	done  sync.WaitGroup
 }
 
-func newBatcher(client noRetryClient, clock *redisClock, timeout time.Duration, redisIsDown func() bool, redisDown func(error), metrics batchMetrics) *batcher {
+func newBatcher(client noRetryClient, clock *redisClock, timeout time.Duration, redisIsDown func() bool, redisDown func(error),
+	relieve func(context.Context), metrics batchMetrics) *batcher {
 	b := &batcher{client: client, cluster: client.isCluster(), script: redis.NewScript(admitLua), clock: clock, timeout: timeout,
-		redisIsDown: redisIsDown, redisDown: redisDown, metrics: metrics, queue: make(chan *admission, maxBatch)}
+		redisIsDown: redisIsDown, redisDown: redisDown, relieve: relieve, metrics: metrics, queue: make(chan *admission, maxBatch)}
 	b.pool.New = func() any { return &admission{done: make(chan struct{}, 1)} }
 	b.done.Go(b.run)
 	return b
@@ -132,7 +134,7 @@ func (b *batcher) decide(batch []*admission) {
 		}
 	}
 	for _, c := range pending {
-		err = c.fail(errExpired)
+		err = c.fail(c.refused)
 	}
 	b.metrics.observe(len(batch), b.clock.now().Sub(begun))
 	if err != nil {
@@ -154,16 +156,24 @@ func (b *batcher) send(ctx context.Context, commands []command) (again []command
 	}
 	// The error of the pipeline is that of its first failed command; they are checked one by one below.
 	_, _ = pipe.Exec(ctx)
+	full := false
 	for _, c := range commands {
 		switch failed := c.readReply(b.clock, sent); {
 		case redis.HasErrorPrefix(failed, "NOSCRIPT"):
-			c.sendSource = true
+			c.sendSource, c.refused = true, failed
+			again = append(again, c)
+		case isFull(failed):
+			full, c.refused = true, failed
 			again = append(again, c)
 		case errors.Is(failed, errExpired):
+			c.refused = failed
 			again = append(again, c)
 		case failed != nil:
 			err = c.fail(failed)
 		}
+	}
+	if full {
+		b.relieve(ctx)
 	}
 	return again, err
 }

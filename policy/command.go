@@ -17,6 +17,7 @@ type command struct {
 	groups     []group
 	sendSource bool // the server does not have the script: send its source instead of its hash
 	reply      *redis.IntSliceCmd
+	refused    error // why the server did not execute it the last time
 }
 
 // A group holds the admissions of a batch for one account and one plan: either requests to decide, sorted by key, or reads of

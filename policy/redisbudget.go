@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,13 +21,22 @@ import (
 //go:embed script/charge.lua
 var chargeLua string
 
-// RedisBudgetConfig configures a RedisBudget. Every field is required.
+// RedisBudgetConfig configures a RedisBudget. Fields are required unless noted otherwise.
 type RedisBudgetConfig struct {
 	Client   redis.UniversalClient // see OpenRedis; the caller closes it
 	Replicas int                   // how many share the allowances while Redis is down
 	Now      func() time.Time      // of this process; while Redis is up, only differences of it are used
 	Log      *slog.Logger
 	Registry prometheus.Registerer
+
+	// Relieve frees memory of Redis, after it refused to count because its memory is full; nil: nothing can be freed. It returns
+	// when ctx ends. The refused count is tried again after it.
+	Relieve func(ctx context.Context)
+}
+
+// isFull reports whether Redis refused a script because its memory is full. It has executed nothing of it.
+func isFull(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "OOM command not allowed")
 }
 
 // A Redis in trouble costs a request at most one round trip that times out. After that the circuit is open: no request waits
@@ -91,6 +101,9 @@ func newRefusalCache() *lru.Cache[refusalKey, cachedRefusal] {
 
 // newRedisBudget lets tests choose the timeout of a round trip, and when to probe.
 func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan time.Time) (*RedisBudget, error) {
+	if c.Relieve == nil {
+		c.Relieve = func(context.Context) {}
+	}
 	replicas := max(1, c.Replicas)
 	client := noRetryClient{c.Client}
 	clock := &redisClock{now: c.Now}
@@ -108,7 +121,7 @@ func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan tim
 		metrics:         newRedisBudgetMetrics(c.Registry),
 		stop:            stop,
 	}
-	b.batcher = newBatcher(client, clock, timeout, b.degraded.Load, b.redisDown, b.metrics.batches)
+	b.batcher = newBatcher(client, clock, timeout, b.degraded.Load, b.redisDown, c.Relieve, b.metrics.batches)
 	b.done.Go(func() { b.watch(ctx, probe) })
 	return b, nil
 }
@@ -277,7 +290,7 @@ func (b *RedisBudget) refund(ctx context.Context, back UsageCount) error {
 // charge adds to the counts of an account, unless its calls would exceed the ceiling: then it returns the time until they
 // would fit. A count without an hour and a day counts in the current ones. ctx has a deadline.
 func (b *RedisBudget) charge(ctx context.Context, c UsageCount, ceiling int) (now time.Time, wait time.Duration, err error) {
-	for range 2 { // the second time with a clock that the first reply has set
+	for range 2 { // the second time with a clock that the first reply has set, or after memory was freed
 		sent := b.clock.now()
 		var numbers []int64
 		numbers, err = b.chargeScript.Run(ctx, b.client, []string{accountKey(c.AccountID)},
@@ -288,7 +301,9 @@ func (b *RedisBudget) charge(ctx context.Context, c UsageCount, ceiling int) (no
 		if err == nil {
 			return now, time.Duration(numbers[0]) * time.Microsecond, nil
 		}
-		if !errors.Is(err, errExpired) {
+		if isFull(err) {
+			b.config.Relieve(ctx)
+		} else if !errors.Is(err, errExpired) {
 			break
 		}
 	}

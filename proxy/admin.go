@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -52,10 +53,23 @@ func (s *Server) status(ctx context.Context) Status {
 		status.State, status.Reason = StateDraining, err.Error()
 	case err != nil:
 		status.State, status.Reason = StateUnready, err.Error()
-	case s.config.Degraded != nil && s.config.Degraded():
-		status.State, status.Reason = StateDegraded, "Redis is away, budgets are this replica's own share"
+	default:
+		if reasons := s.degraded(); len(reasons) > 0 {
+			status.State, status.Reason = StateDegraded, strings.Join(reasons, "; ")
+		}
 	}
 	return status
+}
+
+// degraded returns what the server does without.
+func (s *Server) degraded() (reasons []string) {
+	if s.config.Degraded != nil && s.config.Degraded() {
+		reasons = append(reasons, "Redis is away, budgets are this replica's own share")
+	}
+	if rows := s.config.Rows; rows != nil && rows.Separate() && rows.Away() {
+		reasons = append(reasons, "the Redis of cached rows is away, this replica shares none")
+	}
+	return reasons
 }
 
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {

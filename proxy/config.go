@@ -19,6 +19,7 @@ import (
 	"sara/policy"
 	"sara/proxy/cache"
 	"sara/proxy/docs"
+	"sara/proxy/redisrows"
 	"sara/proxy/spans"
 	"sara/proxy/upstream"
 	"sara/translate"
@@ -33,7 +34,8 @@ type Config struct {
 	Budget   policy.Budget
 
 	CacheBytes int64                 // bounds the memory of the response cache
-	Redis      redis.UniversalClient // shares the cache between replicas; nil: there is one replica
+	Redis      redis.UniversalClient // has the counters, and shares the cache between replicas unless Rows does; nil: there is one replica
+	Rows       *redisrows.Store      // shares the cache between replicas; nil: Redis does, if there is one
 
 	// MemoryLimit is the memory limit of the process in bytes, of which the sizes of what requests take up are derived; 0:
 	// there is none, and 1 GiB is assumed.
@@ -47,7 +49,7 @@ type Config struct {
 	// RedisPatience bounds the delay that an unresponsive Redis adds to a request; 0: 100 ms.
 	RedisPatience time.Duration
 
-	// Degraded reports whether the service runs degraded, such as with budgets while Redis is down; nil: never.
+	// Degraded reports whether the budgets run degraded, while Redis is down; nil: never.
 	Degraded func() bool
 
 	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
@@ -120,7 +122,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 		return nil, err
 	}
 	responses, err := cache.New(cache.Config{
-		Bytes: c.CacheBytes, Redis: c.Redis, RedisPatience: c.RedisPatience, Errors: errorCodec{}, FillTimeout: fillTimeout,
+		Bytes: c.CacheBytes, Redis: c.Redis, Rows: c.Rows, RedisPatience: c.RedisPatience, Errors: errorCodec{}, FillTimeout: fillTimeout,
 		Now: c.Now, Log: c.Log, Registry: c.Registry,
 	})
 	if err != nil {

@@ -28,6 +28,7 @@ type serveCommand struct {
 	settings.Admin
 	settings.Edge
 	settings.Store
+	settings.SharedRows
 	settings.Archive
 	settings.Capacity
 	settings.Upstream
@@ -46,7 +47,7 @@ var _ settings.Checker = (*serveCommand)(nil)
 // CheckSettings implements settings.Checker.
 func (c *serveCommand) CheckSettings(getenv func(string) string) (err error) {
 	c.Traces, err = settings.ReadTraces(getenv)
-	return errors.Join(settings.CheckPorts(c.Listen, c.AdminListen), err)
+	return errors.Join(settings.CheckPorts(c.Listen, c.AdminListen), c.SharedRows.Check(c.RedisURL), err)
 }
 
 func (c *serveCommand) Run(ctx context.Context, con *console.Console, loader *settings.Loader) error {
@@ -64,17 +65,29 @@ func (c *serveCommand) check(ctx context.Context, con *console.Console, effectiv
 			"If it is new or of an older version, that is fine: serve migrates it.\n\n", unread)
 		err = errors.Join(err, printErr)
 	}
-	if err := errors.Join(err, backend.CheckArchive(ctx, c.ArchiveURL), backend.CheckRedis(ctx, c.RedisURL)); err != nil {
+	if err := errors.Join(err, backend.CheckArchive(ctx, c.ArchiveURL), errors.Join(c.checkRedis(ctx)...)); err != nil {
 		return err
 	}
-	if note := service.UnsharedNote(c.RedisURL, c.Replicas.N); note != "" {
-		_, err = fmt.Fprintf(con.Stdout, "Note: %s.\n\n", note)
+	for _, note := range []string{service.UnsharedNote(c.RedisURL, c.Replicas.N), backend.RedisNote(ctx, c.RedisURL)} {
+		if note != "" {
+			_, printErr := fmt.Fprintf(con.Stdout, "Note: %s.\n\n", note)
+			err = errors.Join(err, printErr)
+		}
 	}
 	if err := errors.Join(err, console.PrintTable(con.Stdout, []string{"SETTING", "VALUE"}, effective)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(con.Stdout, "\nConfiguration OK.")
 	return err
+}
+
+// checkRedis reports whether the Redis of the counters answers, and that of the rows.
+func (c *serveCommand) checkRedis(ctx context.Context) []error {
+	errs := []error{backend.CheckRedis(ctx, c.RedisURL)}
+	if rows, separate := c.SharedRows.Location(c.RedisURL); separate {
+		errs = append(errs, backend.CheckRedis(ctx, rows))
+	}
+	return errs
 }
 
 // serve opens everything, serves, and closes it in the opposite order.
@@ -92,7 +105,8 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		return err
 	}
 	registry := service.NewRegistry()
-	budgets, err := service.OpenBudgets(ctx, c.RedisURL, c.Replicas.N, store, log.Logger, registry, con.Now)
+	budgets, err := service.OpenBudgets(ctx, service.BudgetConfig{Location: c.RedisURL, Rows: c.SharedRows, RowBytes: c.RedisCacheBytes.Bytes, Replicas: c.Replicas.N,
+		Store: store, Log: log.Logger, Registry: registry, Now: con.Now})
 	if err != nil {
 		return err
 	}
@@ -112,7 +126,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	}
 	config := proxy.Config{
 		Store: store, Upstream: gateway, History: history, Plans: plans, Budget: budgets.Budget, Degraded: budgets.Degraded,
-		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: memoryLimit(), Redis: budgets.Redis,
+		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: memoryLimit(), Redis: budgets.Redis, Rows: budgets.Rows,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(),
 		Version: buildVersion().Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
@@ -179,7 +193,10 @@ func (c *serveCommand) openListeners() (public, admin net.Listener, err error) {
 // preflight returns an error if Redis or the archive refuses, because waiting does not fix that. If one does not answer, that
 // is logged: the server starts without it, and uses it as soon as it answers.
 func (c *serveCommand) preflight(ctx context.Context, log *slog.Logger) error {
-	errs := []error{backend.CheckRedis(ctx, c.RedisURL)}
+	errs := c.checkRedis(ctx)
+	if note := backend.RedisNote(ctx, c.RedisURL); note != "" {
+		log.WarnContext(ctx, note)
+	}
 	if c.Collect.On {
 		errs = append(errs, backend.CheckArchive(ctx, c.ArchiveURL))
 	}

@@ -301,7 +301,7 @@ func TestWarnsOfReplicasWithoutRedis(t *testing.T) {
 	c.ok("migrate")
 	var said strings.Builder
 	log := service.OpenLogs(&said, settings.Log{})
-	budgets, err := service.OpenBudgets(t.Context(), settings.Redis{}, 2, c.open(time.Now), log.Logger, nil, time.Now)
+	budgets, err := service.OpenBudgets(t.Context(), service.BudgetConfig{Replicas: 2, Store: c.open(time.Now), Log: log.Logger, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

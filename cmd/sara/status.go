@@ -11,6 +11,7 @@ import (
 
 type statusCommand struct {
 	storeFlags
+	settings.SharedRows
 	settings.Admin
 	settings.Plans
 	console.Output
@@ -31,7 +32,7 @@ func (c *statusCommand) Run(ctx context.Context, con *console.Console) error {
 			return err
 		}
 	}
-	report, err := status.Look(ctx, c.Store, replicas, c.PlansFile.Table(), con.Now())
+	report, err := status.Look(ctx, c.Store, c.SharedRows, replicas, c.PlansFile.Table(), con.Now())
 	if err != nil {
 		return err
 	}

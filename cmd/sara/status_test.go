@@ -214,7 +214,7 @@ func TestStatusListsHourThatIsNearlyUsedUp(t *testing.T) {
 	if err := store.SaveUsage(t.Context(), counts); err != nil {
 		t.Fatal(err)
 	}
-	report, err := status.Look(t.Context(), settings.Store{DatabaseURL: settings.SQLite(c.path("sara.db"))}, nil, policy.DefaultPlans(), now)
+	report, err := status.Look(t.Context(), settings.Store{DatabaseURL: settings.SQLite(c.path("sara.db"))}, settings.SharedRows{}, nil, policy.DefaultPlans(), now)
 	if err != nil {
 		t.Fatal(err)
 	}

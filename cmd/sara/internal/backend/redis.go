@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"sara/cmd/sara/internal/settings"
+	"sara/proxy/redisinfo"
 )
 
 // CheckRedis reports whether Redis answers, if there is one: an UnavailableError if it does not, another error if it refuses.
@@ -21,7 +22,7 @@ func CheckRedis(ctx context.Context, r settings.Redis) error {
 	defer cancel()
 	if err = client.Ping(ctx).Err(); err != nil {
 		fix, refused := redisFix(err, r.TLS())
-		err = settings.Errorf("SARA_REDIS_URL", "%v does not answer: %s%s", r, OneLine(err), fix)
+		err = settings.Errorf(r.Setting, "%v does not answer: %s%s", r, OneLine(err), fix)
 		if !refused {
 			err = &UnavailableError{err}
 		}
@@ -49,4 +50,37 @@ func redisFix(err error, isTLS bool) (fix string, refused bool) {
 		return "; it closes the connection: if it speaks TLS only, write rediss:// instead of redis://", false
 	}
 	return "; check that it runs, and that this machine reaches it at an address like redis://127.0.0.1:6379", false
+}
+
+// NoteOfEviction says what the eviction policies of servers mean for the counters on them. It is empty if all is well.
+func NoteOfEviction(servers []redisinfo.Server) string {
+	const fix = "set maxmemory-policy to noeviction, and if the memory is too small for cached rows put them on another Redis with SARA_REDIS_CACHE_URL"
+	evicts, known := redisinfo.MayEvict(servers)
+	policies, _ := redisinfo.Policies(servers)
+	switch {
+	case evicts:
+		return "the Redis of SARA_REDIS_URL evicts keys when its memory is full (maxmemory-policy " + strings.Join(policies, ", ") +
+			"), and sara cannot prevent that: it may delete what accounts have used, and then grants it again; " + fix
+	case !known:
+		return "the Redis of SARA_REDIS_URL does not report its eviction policy: if it is not noeviction, Redis may delete what accounts " +
+			"have used when its memory is full, and then grants it again; let its user run INFO, and " + fix
+	}
+	return ""
+}
+
+// RedisNote reads the INFO of the Redis that has the counters, and returns the NoteOfEviction. It is empty without a Redis, and
+// if it does not answer.
+func RedisNote(ctx context.Context, r settings.Redis) string {
+	client, err := r.Open()
+	if client == nil || err != nil {
+		return ""
+	}
+	defer func() { _ = client.Close() }() // only read
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	servers, err := redisinfo.Read(ctx, client)
+	if err != nil && !redisinfo.Refused(err) {
+		return ""
+	}
+	return NoteOfEviction(servers)
 }

@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
+	"sara/proxy/redisrows"
 )
 
 // Budgets counts requests and upstream calls against the limits, in Redis or in memory.
@@ -23,40 +23,33 @@ type Budgets struct {
 	Degraded      func() bool           // nil if it never is
 	Invalidations Invalidations         // nil without Redis: then the server finds changes within a second
 	Redis         redis.UniversalClient // for other state that replicas share; nil without Redis
+	Rows          *redisrows.Store      // of the response cache; nil without Redis
 	Close         func()
 }
 
 // Invalidations calls invalidate for every change of another process, until ctx ends.
 type Invalidations func(ctx context.Context, invalidate func())
 
+// BudgetConfig configures budgets. Every field is required.
+type BudgetConfig struct {
+	Location settings.Redis // not set: the budgets are in memory
+	Rows     settings.SharedRows
+	RowBytes int64 // bounds the rows in Redis
+	Replicas int
+	Store    *sqlstore.Store
+	Log      *slog.Logger
+	Registry prometheus.Registerer
+	Now      func() time.Time
+}
+
 // OpenBudgets returns budgets in Redis or, without one, in memory for this process alone. The caller closes them after the
 // server and before the store.
-func OpenBudgets(ctx context.Context, location settings.Redis, replicas int, store *sqlstore.Store, log *slog.Logger,
-	registry prometheus.Registerer, now func() time.Time) (Budgets, error) {
-	client, err := location.Open()
-	if err != nil {
-		return Budgets{}, err
+func OpenBudgets(ctx context.Context, c BudgetConfig) (Budgets, error) {
+	if !c.Location.IsSet() {
+		c.Log.WarnContext(ctx, cmp.Or(UnsharedNote(c.Location, c.Replicas), "without SARA_REDIS_URL, requests are counted in memory: for one process only"))
+		return MemoryBudgets(ctx, c.Store, c.Log, c.Now)
 	}
-	if client == nil {
-		log.WarnContext(ctx, cmp.Or(UnsharedNote(location, replicas), "without SARA_REDIS_URL, requests are counted in memory: for one process only"))
-		return MemoryBudgets(ctx, store, log, now)
-	}
-	shared, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: replicas, Now: now, Log: log, Registry: registry})
-	if err != nil {
-		return Budgets{}, errors.Join(err, client.Close())
-	}
-	return Budgets{
-		Budget:        shared,
-		Degraded:      shared.Degraded,
-		Redis:         client,
-		Invalidations: func(ctx context.Context, invalidate func()) { policy.ListenInvalidations(ctx, client, invalidate) },
-		Close: func() {
-			shared.Close()
-			if err := client.Close(); err != nil {
-				log.Warn("closing the connections to Redis failed", slog.Any("error", err))
-			}
-		},
-	}, nil
+	return openRedisBudgets(ctx, c)
 }
 
 // MemoryBudgets returns budgets in memory. The store persists them, so that a restart does not reset the limits.

@@ -17,7 +17,29 @@ type File struct {
 type Store struct {
 	DatabaseURL Database  `type:"setting" default:"sqlite:sara-data/sara.db" placeholder:"URL" help:"sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE; default: ${default}."`
 	SecretKey   SecretKey `type:"setting" placeholder:"BASE64" unset:"not set: no connection can be used" help:"32 bytes in base64 that encrypt the stored credentials."`
-	RedisURL    Redis     `type:"setting" placeholder:"URL" unset:"none: counted in memory, for one process" help:"redis://USER:PASSWORD@HOST:PORT, with master_name for a Sentinel or addr for a cluster; required to serve with several processes."`
+	RedisURL    Redis     `type:"setting" setting:"SARA_REDIS_URL" placeholder:"URL" unset:"none: counted in memory, for one process" help:"redis://USER:PASSWORD@HOST:PORT, with master_name for a Sentinel or addr for a cluster; required to serve with several processes."`
+}
+
+// SharedRows is where the processes share cached rows.
+type SharedRows struct {
+	RedisCacheURL Redis `type:"setting" setting:"SARA_REDIS_CACHE_URL" placeholder:"URL" unset:"the same as SARA_REDIS_URL" help:"Redis for cached rows, in the forms of --redis-url, so that rows and counters do not share memory; default: that of --redis-url."`
+}
+
+// Check returns an error for a Redis of rows without one of counters.
+func (r *SharedRows) Check(counters Redis) error {
+	if !r.RedisCacheURL.IsSet() || counters.IsSet() {
+		return nil
+	}
+	return Errorf("SARA_REDIS_CACHE_URL", "without SARA_REDIS_URL, one process serves alone, and has no other to share rows with: set "+
+		"SARA_REDIS_URL to the Redis that counts requests, or leave SARA_REDIS_CACHE_URL out")
+}
+
+// Location returns the Redis of the rows, and whether it is another one than that of the counters.
+func (r *SharedRows) Location(counters Redis) (rows Redis, separate bool) {
+	if !r.RedisCacheURL.IsSet() || r.RedisCacheURL.text == counters.text {
+		return counters, false
+	}
+	return r.RedisCacheURL, true
 }
 
 // Archive is the location of the history.
@@ -60,8 +82,9 @@ type Edge struct {
 
 // Capacity is the size of a deployment.
 type Capacity struct {
-	Replicas   Count `type:"setting" default:"1" max:"10000" example:"2: how many processes serve together" placeholder:"N" help:"How many processes serve together; while Redis is down, each grants its share of every limit; default: ${default}."`
-	CacheBytes Size  `type:"setting" default:"256MiB" placeholder:"SIZE" help:"Memory limit of the response cache, such as 64MiB or 2GiB; default: ${default}."`
+	Replicas        Count `type:"setting" default:"1" max:"10000" example:"2: how many processes serve together" placeholder:"N" help:"How many processes serve together; while Redis is down, each grants its share of every limit; default: ${default}."`
+	CacheBytes      Size  `type:"setting" default:"256MiB" placeholder:"SIZE" help:"Memory limit of the response cache, such as 64MiB or 2GiB; default: ${default}."`
+	RedisCacheBytes Size  `type:"setting" default:"256MiB" placeholder:"SIZE" help:"Memory limit of the cached rows in Redis, of which an account may fill a quarter; at most half of the maxmemory of a Redis that has the counters too; default: ${default}."`
 }
 
 // Pace is the speed of the collector.

@@ -39,12 +39,14 @@ func (d Database) URL() string { return d.text }
 // String returns the location without its password.
 func (d Database) String() string { return Mask(d.text) }
 
-// Redis is the location of Redis. Its String has no password.
+// Redis is the location of a Redis. Its String has no password.
 type Redis struct {
 	written
+	Setting string // the name of the setting in the environment
 }
 
-func (r *Redis) parse(*kong.Tag) error {
+func (r *Redis) parse(tag *kong.Tag) error {
+	r.Setting = tag.Get("setting")
 	client, err := policy.OpenRedis(r.text)
 	if err != nil {
 		return err
@@ -62,7 +64,7 @@ func (r Redis) Open() (redis.UniversalClient, error) {
 	}
 	client, err := policy.OpenRedis(r.text)
 	if err != nil {
-		return nil, Errorf("SARA_REDIS_URL", "%v", err)
+		return nil, Errorf(r.Setting, "%v", err)
 	}
 	return client, nil
 }

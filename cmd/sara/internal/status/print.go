@@ -20,7 +20,7 @@ func (r *Report) Print(w io.Writer) error {
 	var text strings.Builder
 	errs := []error{
 		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "REASON"}, console.Each(r.Replicas, Replica.Cells)),
-		section(&text, "REDIS", r.Redis.Problem, r.Redis.Header(), r.Redis.rows()),
+		r.printRedis(&text),
 		section(&text, "DATABASE", r.Database.Problem, []string{"KIND", "ADDRESS", "LATENCY", "SCHEMA", "NEEDED"}, r.Database.rows()),
 		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"}, console.Each(r.Outages.Unhealthy, Outage.Cells)),
 	}
@@ -76,15 +76,25 @@ func (r Replica) Cells() []string {
 	return []string{r.address(), r.State, console.Cell(r.Version), console.Cell(r.StartedAt), r.Reason}
 }
 
+// printRedis writes the table of the Redis of the counters, and of that of the rows if it is another one.
+func (r *Report) printRedis(text *strings.Builder) error {
+	err := section(text, "REDIS", r.Redis.Problem, r.Redis.Header(), r.Redis.rows())
+	if r.Cache != nil {
+		err = errors.Join(err, section(text, "REDIS of cached rows", r.Cache.Problem, r.Cache.Header(), r.Cache.rows()))
+	}
+	return err
+}
+
 func (s Redis) Header() []string {
-	return []string{"ADDRESS", "STATE", "LATENCY", "VERSION", "MODE", "MEMORY", "LIMIT"}
+	return []string{"ADDRESS", "STATE", "LATENCY", "VERSION", "MODE", "MEMORY", "LIMIT", "POLICY", "EVICTED"}
 }
 
 func (s Redis) rows() [][]string {
 	if s.State == redisNone {
 		return [][]string{{"none", "requests are counted in memory, for one process"}}
 	}
-	return [][]string{{s.Address, s.State, milliseconds(s.LatencyMS), console.Cell(s.Version), console.Cell(s.Mode), size(s.MemoryBytes), size(s.MaxMemory)}}
+	return [][]string{{s.Address, s.State, milliseconds(s.LatencyMS), console.Cell(s.Version), console.Cell(s.Mode), size(s.MemoryBytes), size(s.MaxMemory),
+		console.Cell(s.Policy), count64(s.EvictedKeys)}}
 }
 
 func (d Database) rows() [][]string {
@@ -179,6 +189,13 @@ func size(bytes *int64) string {
 		return "none"
 	}
 	return humanize.IBytes(uint64(max(0, *bytes)))
+}
+
+func count64(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*n, 10)
 }
 
 func number(n *int) string {

@@ -2,16 +2,15 @@ package status
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
+	"sara/proxy/redisinfo"
 )
 
 // Redis shows the health of Redis.
@@ -24,7 +23,11 @@ type Redis struct {
 	Nodes       int      `json:"nodes"`
 	MemoryBytes *int64   `json:"memory_bytes"`     // used, on all masters of a cluster together
 	MaxMemory   *int64   `json:"max_memory_bytes"` // 0: no limit
+	Policy      *string  `json:"eviction_policy"`  // maxmemory-policy
+	EvictedKeys *int64   `json:"evicted_keys"`     // by Redis, since it started
 	Problem     *string  `json:"problem"`
+
+	evictionNote string // why counters are not safe there; empty if they are, and for a Redis without them
 }
 
 const (
@@ -43,6 +46,18 @@ func (s sharedCounts) close() {
 	if s.client != nil {
 		_ = s.client.Close() // only read
 	}
+}
+
+// askCacheRedis queries the Redis of cached rows, if it is not that of the counts.
+func askCacheRedis(ctx context.Context, counts settings.Redis, rows settings.SharedRows) *Redis {
+	location, separate := rows.Location(counts)
+	if !separate {
+		return nil
+	}
+	status, opened := askRedis(ctx, location)
+	opened.close()
+	status.evictionNote = "" // rows may be evicted
+	return &status
 }
 
 // askRedis queries Redis, and returns access to its counts if it answers.
@@ -72,65 +87,49 @@ func askRedis(ctx context.Context, url settings.Redis) (Redis, sharedCounts) {
 	return status, sharedCounts{client: client}
 }
 
+// judge decides what of a Redis needs attention.
+func (s *Redis) judge(r *Report) {
+	switch {
+	case s.State == redisAway:
+		r.attend("Redis: %s", console.Cell(s.Problem))
+	case s.Problem != nil:
+		r.attend("Redis does not report all of its state: %s", *s.Problem)
+	}
+	if s.evictionNote != "" {
+		r.attend("%s", s.evictionNote)
+	}
+}
+
 // describe reads INFO from every master.
 func (s *Redis) describe(ctx context.Context, client redis.UniversalClient, sentinel bool) error {
-	var mu sync.Mutex // guards s
-	ask := func(ctx context.Context, node *redis.Client) error {
-		text, err := node.Info(ctx).Result()
-		if err != nil {
-			return fmt.Errorf("ask Redis for its INFO: %w", err)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		s.add(infoOf(text))
-		return nil
+	servers, err := redisinfo.Read(ctx, client)
+	if err == nil || redisinfo.Refused(err) {
+		s.evictionNote = backend.NoteOfEviction(servers)
 	}
-	switch client := client.(type) {
-	case *redis.ClusterClient:
-		return client.ForEachMaster(ctx, ask)
-	case *redis.Client:
-		if err := ask(ctx, client); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
+	}
+	s.Nodes = len(servers)
+	for _, server := range servers {
+		s.Version, s.Mode = text(server["redis_version"]), text(server["redis_mode"])
 	}
 	if sentinel {
-		mode := "sentinel"
-		s.Mode = &mode
+		s.Mode = text("sentinel")
+	}
+	policies, _ := redisinfo.Policies(servers)
+	s.Policy = text(strings.Join(policies, ", "))
+	for name, number := range map[string]**int64{"used_memory": &s.MemoryBytes, "maxmemory": &s.MaxMemory, "evicted_keys": &s.EvictedKeys} {
+		if sum, known := redisinfo.Sum(servers, name); known {
+			*number = &sum
+		}
 	}
 	return nil
 }
 
-// add adds the INFO of one server.
-func (s *Redis) add(info map[string]string) {
-	s.Nodes++
-	if version, ok := info["redis_version"]; ok {
-		s.Version = &version
+// text is a string in JSON, null for what is not reported.
+func text(s string) *string {
+	if s == "" {
+		return nil
 	}
-	if mode, ok := info["redis_mode"]; ok {
-		s.Mode = &mode
-	}
-	s.MemoryBytes = addNumber(s.MemoryBytes, info["used_memory"])
-	s.MaxMemory = addNumber(s.MaxMemory, info["maxmemory"])
-}
-
-func addNumber(sum *int64, text string) *int64 {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return sum
-	}
-	if sum != nil {
-		n += *sum
-	}
-	return &n
-}
-
-// infoOf parses the lines NAME:VALUE of an INFO.
-func infoOf(text string) map[string]string {
-	info := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[name] = value
-		}
-	}
-	return info
+	return &s
 }

@@ -31,6 +31,7 @@ type Report struct {
 	Attention []string    `json:"attention"` // why it is not ok, for people; empty if it is
 	Replicas  []Replica   `json:"replicas"`
 	Redis     Redis       `json:"redis"`
+	Cache     *Redis      `json:"redis_cache"` // of cached rows; null if it is the same
 	Database  Database    `json:"database"`
 	Archive   Archive     `json:"archive"`
 	Indexing  Indexing    `json:"indexing"`
@@ -45,7 +46,7 @@ func (r *Report) attend(format string, args ...any) {
 
 // Look queries the replicas by the URLs of their admin endpoints, Redis and the database. It changes nothing. Its error is a bug:
 // what cannot be read is a problem in the report.
-func Look(ctx context.Context, s settings.Store, replicas []string, plans policy.Plans, now time.Time) (*Report, error) {
+func Look(ctx context.Context, s settings.Store, rows settings.SharedRows, replicas []string, plans policy.Plans, now time.Time) (*Report, error) {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
 		return nil, err
@@ -55,6 +56,7 @@ func Look(ctx context.Context, s settings.Store, replicas []string, plans policy
 	asking.Go(func() { r.Replicas = askReplicas(ctx, replicas) })
 	var counted sharedCounts
 	asking.Go(func() { r.Redis, counted = askRedis(ctx, s.RedisURL) })
+	asking.Go(func() { r.Cache = askCacheRedis(ctx, s.RedisURL, rows) })
 	asking.Wait()
 	defer counted.close()
 	store, err := backend.OpenDatabaseReadOnly(ctx, s)
@@ -99,11 +101,9 @@ func (r *Report) judge() {
 			r.attend("replica %s is %s", replica.address(), strings.TrimSuffix(replica.State+": "+replica.Reason, ": "))
 		}
 	}
-	switch {
-	case r.Redis.State == redisAway:
-		r.attend("Redis: %s", console.Cell(r.Redis.Problem))
-	case r.Redis.Problem != nil:
-		r.attend("Redis does not report all of its state: %s", *r.Redis.Problem)
+	r.Redis.judge(r)
+	if r.Cache != nil {
+		r.Cache.judge(r)
 	}
 	switch d := r.Database; {
 	case d.Problem != nil:
