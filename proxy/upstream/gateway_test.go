@@ -163,6 +163,31 @@ func TestQueryRefusesWithoutCharge(t *testing.T) {
 	}
 }
 
+// The circuit breaker is asked before the charge, and not once more after it: of two calls that come when it is half-open, one is
+// charged and sent. A probe whose charge fails leaves its place to the next call.
+func TestHalfOpenBreakerChargesTheProbeOnly(t *testing.T) {
+	g := newGated(t, status(503, "{}"))
+	for range failuresToOpen {
+		_ = g.query(t, target()) // fails
+	}
+	g.answer(ok(rowsOfDevices))
+	g.clock.advance(openTime)
+	noBudget := errors.New("no budget left")
+	if _, err := g.Query(t.Context(), target(), devices(), func(context.Context) error { return noBudget }); err != noBudget {
+		t.Errorf("got %v", err)
+	}
+	before, charges := g.calls(), 0
+	_, err := g.Query(t.Context(), target(), devices(), func(context.Context) error {
+		charges++
+		_, err := g.Query(t.Context(), target(), devices(), func(context.Context) error { charges++; return nil })
+		wantRefusal(t, err, time.Second)
+		return nil
+	})
+	if calls := g.calls() - before; err != nil || charges != 1 || calls != 1 {
+		t.Errorf("%v after %d charges and %d calls", err, charges, calls)
+	}
+}
+
 func TestForbiddenPropertyIsCachedForAMinute(t *testing.T) {
 	g := newGated(t, status(403, string(fixture(t, "forbidden_site.json"))))
 	other := target()
