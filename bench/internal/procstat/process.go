@@ -47,6 +47,15 @@ func ReadProcess(pid int) (Process, error) {
 	return p, nil
 }
 
+// PeakResident returns the most bytes that a process has had in memory at once.
+func PeakResident(pid int) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	return kibibytes(status, "VmHWM:"), nil
+}
+
 // parseStat parses the times. Fields are counted after the name, which may contain spaces and parentheses.
 func parseStat(stat []byte) (Process, error) {
 	const user, system = 11, 12 // fields 14 and 15 of the manual, which counts the PID and the name as well

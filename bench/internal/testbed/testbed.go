@@ -7,21 +7,25 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
+	"maps"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"sara/bench/internal/subprocess"
 	"sara/cmd/sara/saratest"
+	"sara/policy"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -31,10 +35,14 @@ type Config struct {
 	Binary   string
 	Accounts []Account
 	// Site has the size of every simulated site. Its URL and Brand are ignored.
-	Site       gscsim.Site
-	Replicas   int    // at least 1; more than one needs redis-server
-	Redis      bool   // start a Redis even for one replica
-	CacheBytes string // SARA_CACHE_BYTES, such as 64MiB; empty for the default
+	Site gscsim.Site
+	// Upstream, if set, stands in front of the simulator, which it gets, as Search Console.
+	Upstream   func(simulator http.Handler) http.Handler
+	Plans      policy.Plans // that accounts name
+	Postgres   bool         // a private PostgreSQL instead of SQLite; see HasPostgres
+	Replicas   int          // started at once; more than one needs redis-server
+	Redis      bool         // start a Redis even for one replica
+	CacheBytes string       // SARA_CACHE_BYTES, such as 64MiB; empty for the default
 	// Log is a file for the replicas' logs, at the default level. If it is empty, replicas log warnings only, and the last of
 	// them are in the error of a replica that fails.
 	Log string
@@ -44,7 +52,8 @@ type Config struct {
 type Account struct {
 	People     int // at most 10, by the plans used here
 	Properties []Property
-	PerMinute  int // requests a minute for one key; 0 for Raised
+	PerMinute  int    // requests a minute for one key; 0 for Raised
+	Plan       string // one of Config.Plans; empty for a plan with no limit but PerMinute
 }
 
 // Raised is a limit that no measurement reaches. sara counts requests against it as against any other.
@@ -52,7 +61,10 @@ const Raised = 100_000_000
 
 // plan returns the name of the account's plan.
 func (a Account) plan() string {
-	if a.PerMinute == 0 {
+	switch {
+	case a.Plan != "":
+		return a.Plan
+	case a.PerMinute == 0:
 		return "raised"
 	}
 	return fmt.Sprintf("minute-%d", a.PerMinute)
@@ -66,27 +78,16 @@ type Property struct {
 	PageGroups []string // each has the pages below /name/, in lower case
 }
 
-// A Replica is one process of sara.
-type Replica struct {
-	Address  string // host:port
-	AdminURL string
-	PID      int
-}
-
-// A Redis is one process of Redis.
-type Redis struct {
-	Address string // host:port
-	PID     int
-}
-
 // A Testbed is a running sara.
 type Testbed struct {
 	Keys      [][]string // by account and person
 	Replicas  []Replica
-	Redis     *Redis // nil if there is none
+	Redis     *Redis    // nil if there is none
+	Postgres  *Postgres // nil if the database is SQLite
 	Simulator *gscsim.Server
 
 	folder    string
+	folders   []string // of servers
 	binary    string
 	env       []string
 	log       *os.File              // nil to log warnings only
@@ -143,7 +144,16 @@ func (b *Testbed) Close() error {
 	if b.log != nil {
 		failures = append(failures, b.log.Close())
 	}
-	return errors.Join(append(failures, os.RemoveAll(b.folder))...)
+	for _, folder := range append(b.folders, b.folder) {
+		failures = append(failures, os.RemoveAll(folder))
+	}
+	return errors.Join(failures...)
+}
+
+// forget ends a process before the testbed does, and returns how it ended.
+func (b *Testbed) forget(p *subprocess.Process) error {
+	b.processes = slices.DeleteFunc(b.processes, func(other *subprocess.Process) bool { return other == p })
+	return p.Stop()
 }
 
 // Database returns the path of the SQLite file, for seeding faster than sara's commands can.
@@ -177,33 +187,45 @@ func (b *Testbed) simulate(c Config) (credentials [][]byte, err error) {
 	const seed = 11
 	unlimited := gscsim.Quotas{SearchPerMinute: -1, InspectionsPerMinute: -1, InspectionsPerDay: -1}
 	b.Simulator = gscsim.New(gscsim.Config{Seed: seed, Now: time.Now, Quotas: unlimited, Users: users})
-	b.upstream = httptest.NewServer(b.Simulator)
+	b.upstream = httptest.NewServer(c.upstream(b.Simulator))
 	return credentials, nil
 }
 
+func (c Config) upstream(simulator http.Handler) http.Handler {
+	if c.Upstream == nil {
+		return simulator
+	}
+	return c.Upstream(simulator)
+}
+
 // plans returns the plans file for the accounts.
-func plans(accounts []Account) []byte {
-	text := []byte("plans:\n")
-	written := map[string]bool{}
-	for _, account := range accounts {
-		name, perMinute := account.plan(), account.PerMinute
-		if written[name] {
+func (c Config) plans() []byte {
+	plans := maps.Clone(c.Plans)
+	if plans == nil {
+		plans = policy.Plans{}
+	}
+	for _, account := range c.Accounts {
+		if account.Plan != "" {
 			continue
 		}
-		if perMinute == 0 {
-			perMinute = Raised
-		}
-		text = fmt.Appendf(text, "  %s: {api_access: true, keys: 10, requests_per_minute_per_key: %d, requests_per_hour: %[3]d, "+
-			"requests_per_day: %[3]d, search_console_calls_per_day: %[3]d, live_calls_per_minute_per_property: %[3]d, "+
-			"retention_months: 84, inspected_urls_per_property: 1000}\n", name, perMinute, Raised)
-		written[name] = true
+		plans[account.plan()] = policy.Plan{APIAccess: true, Keys: 10, RequestsPerMinutePerKey: cmp.Or(account.PerMinute, Raised),
+			RequestsPerHour: Raised, RequestsPerDay: Raised, SearchConsoleCallsPerDay: Raised, LiveCallsPerMinutePerProperty: Raised,
+			RetentionMonths: 84, InspectedURLsPerProperty: 1000}
+	}
+	text := []byte("plans:\n")
+	for name, p := range plans {
+		text = fmt.Appendf(text, "  %s: {api_access: %t, keys: %d, requests_per_minute_per_key: %d, requests_per_hour: %d, "+
+			"requests_per_day: %d, search_console_calls_per_day: %d, live_calls_per_minute_per_property: %d, "+
+			"retention_months: %d, inspected_urls_per_property: %d}\n", name, p.APIAccess, p.Keys, p.RequestsPerMinutePerKey,
+			p.RequestsPerHour, p.RequestsPerDay, p.SearchConsoleCallsPerDay, p.LiveCallsPerMinutePerProperty,
+			p.RetentionMonths, p.InspectedURLsPerProperty)
 	}
 	return text
 }
 
 // configure sets the environment of commands and replicas, and starts Redis.
 func (b *Testbed) configure(c Config) error {
-	plans, err := b.write("plans.yaml", plans(c.Accounts))
+	plans, err := b.write("plans.yaml", c.plans())
 	if err != nil {
 		return err
 	}
@@ -216,11 +238,15 @@ func (b *Testbed) configure(c Config) error {
 			b.env = append(b.env, variable)
 		}
 	}
-	b.env = append(b.env, "SARA_DATABASE_URL=sqlite:"+b.Database(),
+	database, err := b.database(c)
+	if err != nil {
+		return err
+	}
+	b.env = append(b.env, "SARA_DATABASE_URL="+database,
 		"SARA_SECRET_KEY="+base64.StdEncoding.EncodeToString(secret), "SARA_PLANS_FILE="+plans,
 		"SARA_UPSTREAM_URL="+b.upstream.URL, "SARA_OAUTH_TOKEN_URL="+b.upstream.URL+"/token",
 		"SARA_ARCHIVE_URL=file://"+filepath.Join(b.folder, "archive"), "SARA_COLLECT=off", "SARA_INSPECT=off",
-		"SARA_REPLICAS="+strconv.Itoa(c.Replicas))
+		"SARA_REPLICAS="+strconv.Itoa(max(1, c.Replicas)))
 	if c.CacheBytes != "" {
 		b.env = append(b.env, "SARA_CACHE_BYTES="+c.CacheBytes)
 	}
@@ -240,51 +266,17 @@ func (b *Testbed) configure(c Config) error {
 
 // start starts a program with the testbed's environment.
 func (b *Testbed) start(stderr *os.File, program string, args ...string) (*subprocess.Process, error) {
-	p, err := subprocess.Start(subprocess.Config{Program: program, Args: args, Folder: b.folder, Env: b.env, Stderr: stderr})
+	return b.startProcess(subprocess.Config{Program: program, Args: args, Env: b.env, Stderr: stderr})
+}
+
+// startProcess starts a program in the testbed's folder, which ends with the testbed.
+func (b *Testbed) startProcess(c subprocess.Config) (*subprocess.Process, error) {
+	c.Folder = b.folder
+	p, err := subprocess.Start(c)
 	if err == nil {
 		b.processes = append(b.processes, p)
 	}
 	return p, err
-}
-
-// AddRedis starts a Redis that writes nothing to disk. The replicas do not use it.
-func (b *Testbed) AddRedis() (*Redis, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	redis, err := b.start(nil, "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no")
-	if err != nil {
-		return nil, err
-	}
-	_, err = redis.Await("eady to accept connections")
-	return &Redis{address, redis.PID}, err
-}
-
-// AddReplica starts one more replica, with additional flags of sara serve, and waits until it listens.
-func (b *Testbed) AddReplica(flags ...string) error {
-	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, flags...)
-	p, err := b.start(b.log, b.binary, args...)
-	if err != nil {
-		return err
-	}
-	r := Replica{PID: p.PID}
-	if r.Address, err = p.Await("listening on http://"); err != nil {
-		return err
-	}
-	if r.AdminURL, err = p.Await("admin listening on "); err != nil {
-		return err
-	}
-	b.Replicas = append(b.Replicas, r)
-	return nil
 }
 
 // AddServer starts a server other than sara, which prints "listening on" and its address, and returns the address.
