@@ -1,0 +1,215 @@
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sara/bench/internal/testbed"
+	"sara/cmd/sara/saratest"
+)
+
+// Every trial in a short form. It says nothing about time.
+func TestTrials(t *testing.T) {
+	w := shortWorld(t, nil)
+	for _, trial := range w.trials {
+		t.Run(trial.name, func(t *testing.T) {
+			r, err := w.try(t.Context(), trial)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(r.row())
+			if r.during.requests == 0 {
+				t.Error("the quiet tenants asked nothing")
+			}
+			for _, problem := range r.problems {
+				t.Error(problem)
+			}
+		})
+	}
+}
+
+// All abuse and all faults in turns, in a short form.
+func TestMix(t *testing.T) {
+	w := shortWorld(t, func(o *options) { o.duration, o.turn = 4*time.Second, 500*time.Millisecond })
+	var printed strings.Builder
+	err := w.mix(t.Context(), &printed)
+	t.Log("\n" + printed.String())
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func shortWorld(t *testing.T, change func(*options)) *world {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds and runs sara")
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed")
+	}
+	o, err := parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.binary, o.size = saratest.Binary(t), shortSize()
+	if change != nil {
+		change(&o)
+	}
+	w, err := newWorld(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var printed strings.Builder
+	w.say(&printed)
+	t.Log(printed.String())
+	return w
+}
+
+func TestOptions(t *testing.T) {
+	o, err := parse(nil)
+	if err != nil || len(o.trials) != len(trials()) || o.memory != 768<<20 || o.duration != 0 || o.postgres != testbed.HasPostgres() {
+		t.Errorf("the default is %+v (%v)", o, err)
+	}
+	o, err = parse([]string{"-trials", "idle,movers", "-for", "30m", "-database", "sqlite", "-memory", "1GiB"})
+	if err != nil || len(o.trials) != 2 || o.trials[0].name != "idle" || o.duration != 30*time.Minute || o.postgres || o.memory != 1<<30 {
+		t.Errorf("%+v (%v)", o, err)
+	}
+	for _, wrong := range []string{"-trials=nothing", "-database=oracle", "-memory=much", "-turn=-1s"} {
+		if _, err := parse([]string{wrong, "-for=3m"}); err == nil {
+			t.Errorf("no error for %s", wrong)
+		}
+	}
+	if _, err := parse([]string{"-for=1m"}); err == nil {
+		t.Error("no error for a mix that is shorter than a turn")
+	}
+}
+
+func TestClassify(t *testing.T) {
+	const envelope = `{"success":false,"error":{"code":"RATE_LIMITED","message":"too many","request_id":"1","docs_url":""}}`
+	for _, c := range []struct {
+		status                          int
+		retryAfter, body, name, problem string
+	}{
+		{200, "", `{"success":true}`, "200", ""},
+		{429, "3", envelope, "429 RATE_LIMITED", ""},
+		{429, "", envelope, "429 RATE_LIMITED", "Retry-After"},
+		{503, "soon", envelope, "503 RATE_LIMITED", "Retry-After"},
+		{503, "1", "The connection cannot be served", "503", "not in the envelope"},
+		{503, "1", `{"success":true,"error":{"code":"A","message":"b"}}`, "503", "not in the envelope"},
+		{404, "", envelope, "404 RATE_LIMITED", ""},
+		{401, "", "{}", "401", "not in the envelope"},
+	} {
+		name, problem := classify(c.status, c.retryAfter, []byte(c.body))
+		if name != c.name || (problem == "") != (c.problem == "") || !strings.Contains(problem, c.problem) {
+			t.Errorf("%d, %q, %s: %q %q, want %q %q", c.status, c.retryAfter, c.body, name, problem, c.name, c.problem)
+		}
+	}
+}
+
+// What a connection has received is counted, whatever has become of it.
+func TestSettled(t *testing.T) {
+	const refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 62\r\nRetry-After: 5\r\nConnection: close\r\n\r\n" +
+		`{"success":false,"error":{"code":"SERVICE_UNAVAILABLE","message":"full"}}`
+	text := strings.Replace(refusal, "62", "73", 1)
+	for _, c := range []struct {
+		received string
+		last     error
+		want     string
+		problems int
+	}{
+		{"", syscall.EAGAIN, "still open × 1", 0},
+		{"", nil, "closed × 1", 0},
+		{text, nil, "503 SERVICE_UNAVAILABLE × 1, closed × 1", 0},
+		{text, syscall.ECONNRESET, "503 SERVICE_UNAVAILABLE × 1, reset × 1", 0},
+		{text + text, nil, "503 SERVICE_UNAVAILABLE × 2, closed × 1", 0},
+		{"go away", nil, "closed × 1", 1},
+	} {
+		s := &stage{tally: newTally()}
+		s.settled([]byte(c.received), c.last)
+		if got := s.tally.String(); got != c.want || len(s.problems)+len(s.tally.wrong()) != c.problems {
+			t.Errorf("%q: %s %v %v, want %s", c.received, got, s.problems, s.tally.wrong(), c.want)
+		}
+	}
+}
+
+func TestExcuses(t *testing.T) {
+	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
+	const unavailable = "503 FILTERED_DATA_UNAVAILABLE"
+	e := &excuses{}
+	if e.allow(coldHit, unavailable, at(0)) {
+		t.Error("an error before any fault is excused")
+	}
+	e.begin(at(100))
+	if !e.allow(coldHit, unavailable, at(150)) {
+		t.Error("an error during the fault is not excused")
+	}
+	e.end(at(200))
+	for _, c := range []struct {
+		kind, failure string
+		due           int
+		want          bool
+	}{
+		{coldHit, unavailable, 74, false},
+		{coldHit, unavailable, 76, true}, // it may have waited for the upstream until the fault
+		{coldHit, unavailable, 214, true},
+		{coldHit, unavailable, 216, false}, // the circuit breaker has tried again
+		{coldHit, "500 INTERNAL_ERROR", 150, false},
+		{coldHit, "timeout", 150, false},
+		{hitKept, "503 SERVICE_UNAVAILABLE", 150, false},
+		{hitNew, "503 SERVICE_UNAVAILABLE", 150, false},
+	} {
+		if got := e.allow(c.kind, c.failure, at(c.due)); got != c.want {
+			t.Errorf("%s: %s, due at %d: %v, want %v", c.kind, c.failure, c.due, got, c.want)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	calm := func(hits ...time.Duration) *span {
+		s := newSpan()
+		for _, took := range hits {
+			s.record(hitKept, "", took)
+		}
+		return s
+	}
+	failed := calm(time.Millisecond)
+	failed.record(coldHit, "503 SERVICE_UNAVAILABLE", time.Millisecond)
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name           string
+		before, during *span
+		want           []string
+	}{
+		{"as fast as before", calm(ms), calm(ms), nil},
+		{"slower, but nobody notices", calm(ms), calm(90 * ms), nil},
+		{"slow before and after", calm(80 * ms), calm(150 * ms), nil},
+		{"noticeably slower", calm(ms), calm(150 * ms), []string{"quiet tenants wait"}},
+		{"an error during the abuse", calm(ms), failed, []string{"errors of quiet tenants: cold: 503 SERVICE_UNAVAILABLE (× 1)"}},
+		{"an error before", failed, calm(ms), []string{"before the abuse"}},
+	} {
+		got := (&result{before: c.before, during: c.during}).judge(true)
+		if untimed := (&result{before: c.before, during: c.during}).judge(false); len(untimed) > 0 && strings.Contains(untimed[0], "wait") {
+			t.Errorf("%s: time counts where it must not: %q", c.name, untimed)
+		}
+		if len(got) != len(c.want) || !slices.EqualFunc(got, c.want, strings.Contains) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// The big body has the size that the trials are about.
+func TestBigBody(t *testing.T) {
+	const least, most = 9 << 20, 13 << 20
+	if size := len(newUpstream(fullSize()).big[0].plain); size < least || size > most {
+		t.Errorf("it has %d bytes", size)
+	}
+}

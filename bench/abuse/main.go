@@ -1,0 +1,153 @@
+// Package abuse is a program that tries to take a private sara down, and fails if other tenants notice:
+//
+//	go run ./abuse [-trials a,b] [-for 30m] [-sara FILE] [-database sqlite|postgres] [-memory 768MiB]
+//
+// Each trial starts sara anew, with the limits that deploy ships (GOMEMLIMIT=640MiB, SARA_CACHE_BYTES=256MiB) in a memory
+// cgroup of 768 MiB, with a real Redis, a database, and the simulated Search Console. Quiet tenants ask all along: cached
+// questions at a fixed rate, some of them on new connections, and a few cold ones. One account, or a stranger, then does what
+// the trial is about. The trials:
+//
+//	movers    every Pro key's minute of cold movers at once, with upstream bodies of 10 MB: one key, then many accounts
+//	heads     12,500 connections from one address, each with 32 KB of an unfinished request
+//	idle      16,384 idle connections from one address
+//	crowd     the same from many addresses
+//	office    ten guesses of keys a second from the address of 63 valid keys, after a restart
+//	guesses   8,000 guesses of keys from one IPv6 /64, and 2,000 strings that are no keys
+//	rows      one account's rows flood a small Redis that also counts the budgets
+//	split     the same with the rows on a Redis of their own (SARA_REDIS_CACHE_URL)
+//	failing   the upstream fails for one account's property
+//	unbudgeted 404, 405, and the 403 of a lapsed plan, with valid keys
+//
+// A trial passes if the process lives and stays inside its memory, quiet tenants get no error and are answered in good time
+// (at most twice as late as before, or within 100 ms), every refusal of the abuser is in sara's error envelope and says when
+// to try again, and what the trial is about holds, such as that a used-up day stays used up. Where no cgroup can be created,
+// the program says so, and bounds the peak of the resident memory instead.
+//
+// With -for, it runs all trials' abuse in turns on one sara instead, with faults of Redis, the database and the upstream, and
+// prints a line for each turn. Then quiet tenants may get the errors that a fault is documented to cause, and no others.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"sara/bench/internal/testbed"
+)
+
+type options struct {
+	size
+	binary   string // sara; empty to build it
+	trials   []trial
+	duration time.Duration // of the mix; 0 for the trials
+	turn     time.Duration // of the mix
+	postgres bool
+	memory   int64
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		err = run(ctx, o, os.Stdout)
+	}
+	stop()
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "abuse:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("abuse", flag.ContinueOnError)
+	o.size = fullSize()
+	all := trials()
+	names := make([]string, len(all))
+	for i, t := range all {
+		names[i] = t.name
+	}
+	chosen := flags.String("trials", strings.Join(names, ","), "trials to run")
+	database := flags.String("database", "", "sqlite or postgres; empty for postgres where it is installed")
+	memory := flags.String("memory", "768MiB", "memory of sara's cgroup")
+	flags.DurationVar(&o.duration, "for", 0, "how long to run the mix of all abuse and all faults, instead of the trials")
+	flags.DurationVar(&o.turn, "turn", 2*time.Minute, "how long one abuse and one fault of the mix last")
+	flags.StringVar(&o.binary, "sara", "", "binary to try; empty to build it")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	bytes, err := humanize.ParseBytes(*memory)
+	if err != nil {
+		return o, fmt.Errorf("-memory: %w", err)
+	}
+	o.memory = int64(bytes)
+	switch *database {
+	case "":
+		o.postgres = testbed.HasPostgres()
+	case "postgres", "sqlite":
+		o.postgres = *database == "postgres"
+	default:
+		return o, fmt.Errorf("-database is %q, want sqlite or postgres", *database)
+	}
+	if o.duration > 0 && (o.turn <= 0 || o.turn > o.duration) {
+		return o, fmt.Errorf("-turn is %v, want more than 0 and at most %v", o.turn, o.duration)
+	}
+	o.trials, err = choose(strings.Split(*chosen, ","))
+	return o, err
+}
+
+// choose returns the trials of these names.
+func choose(names []string) (chosen []trial, err error) {
+	byName := map[string]trial{}
+	for _, t := range trials() {
+		byName[t.name] = t
+	}
+	for _, name := range names {
+		t, ok := byName[name]
+		if !ok {
+			return nil, fmt.Errorf("there is no trial %q", name)
+		}
+		chosen = append(chosen, t)
+	}
+	return chosen, nil
+}
+
+// run runs the trials, or the mix, prints its Markdown, and returns an error if one failed.
+func run(ctx context.Context, o options, out io.Writer) (err error) {
+	w, err := newWorld(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	w.say(out)
+	if o.duration > 0 {
+		return w.mix(ctx, out)
+	}
+	var failed []string
+	_, _ = fmt.Fprintln(out, tableHead)
+	for _, t := range o.trials {
+		r, err := w.try(ctx, t)
+		if err != nil {
+			return fmt.Errorf("trial %s: %w", t.name, err)
+		}
+		_, _ = fmt.Fprintln(out, r.row())
+		if len(r.problems) > 0 {
+			failed = append(failed, t.name)
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("failed: %s", strings.Join(failed, ", "))
+	}
+	return nil
+}

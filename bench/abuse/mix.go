@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sara/bench/internal/testbed"
+)
+
+// A mixture is a run of all abuse and all faults on one sara.
+type mixture struct {
+	world   *world
+	replica *testbed.Replica
+	redis   *testbed.Redis
+	quiet   *quiet
+	tally   *tally // of all abusers
+	excuses excuses
+	steady  *steadyAccount
+
+	redisWasAway bool // so that budgets were counted locally
+	problems     []string
+}
+
+// abuses are what the mix does in turns.
+func abuses() []trial {
+	return []trial{{name: "movers", abuse: movers}, {name: "heads", abuse: halfSentHeads}, {name: "failing", abuse: failing},
+		{name: "idle", abuse: idleFromOne}, {name: "guesses", abuse: guessAll}, {name: "rows", abuse: flood},
+		{name: "unbudgeted", abuse: unbudgeted}, {name: "crowd", abuse: idleFromMany}}
+}
+
+// guessAll guesses keys from the address of the quiet tenants.
+func guessAll(ctx context.Context, s *stage) error {
+	const connections = 16
+	s.sendAll(ctx, connections, s.guesses, func(int) *fasthttp.Request { return get("/v1/me", guess()) })
+	return nil
+}
+
+// mix runs the mix for its duration, and prints a line for each turn and the verdict.
+func (w *world) mix(ctx context.Context, out io.Writer) (err error) {
+	m := &mixture{world: w, tally: newTally()}
+	if m.redis, err = w.startMixedRedis(); err != nil {
+		return err
+	}
+	if m.replica, err = w.start("SARA_REDIS_URL=redis://" + m.redis.Address); err != nil {
+		return err
+	}
+	m.quiet = &quiet{world: w, hits: newClient(m.replica.Address), ended: make(chan struct{}), now: newSpan(), excused: m.excuses.allow}
+	m.quiet.start(ctx)
+	m.steady = w.startSteady(ctx, m.replica.Address)
+	watched, stop := (&stage{world: w, replica: m.replica}).watchDegraded(ctx)
+	_, _ = fmt.Fprintln(out, mixHead)
+	faults, abuses := w.faults(), abuses()
+	began := time.Now()
+	for n := 0; time.Since(began) < w.duration && ctx.Err() == nil && !m.ended(); n++ {
+		t, err := m.turn(ctx, abuses[n%len(abuses)], faults[n%len(faults)])
+		if err != nil {
+			stop()
+			return err
+		}
+		t.took = time.Since(began)
+		_, _ = fmt.Fprintln(out, t.row())
+	}
+	stop()
+	if local := <-watched; local > 0 {
+		m.redisWasAway = true // or seemed to be, on a busy machine
+		_, _ = fmt.Fprintf(out, "\nbudgets were counted locally in %d readings, ten a second\n", local)
+	}
+	return m.verdict(ctx, out)
+}
+
+func (m *mixture) ended() bool { return (&stage{replica: m.replica}).ended() }
+
+// A turn is what one abuse and one fault did together.
+type turn struct {
+	took         time.Duration // since the beginning of the mix
+	abuse, fault string
+	abuser       *tally
+	quiet        *span
+	admitted     int
+	peak         int64
+}
+
+// turn repeats one abuse, and lets one fault happen meanwhile: in the second and the third quarter.
+func (m *mixture) turn(ctx context.Context, abuse trial, fault fault) (*turn, error) {
+	abusing, stop := context.WithTimeout(ctx, m.world.turn)
+	defer stop()
+	s := &stage{world: m.world, replica: m.replica, tally: newTally()}
+	var group sync.WaitGroup
+	group.Go(func() {
+		const rest = 5 * time.Second
+		for abusing.Err() == nil && !s.ended() {
+			_ = abuse.abuse(abusing, s) // what it expects by itself does not hold with a fault
+			pause(abusing, min(rest, m.world.turn/10))
+		}
+	})
+	err := m.happen(ctx, fault)
+	group.Wait()
+	m.problems = append(m.problems, s.tally.wrong()...)
+	t := &turn{abuse: abuse.name, fault: fault.name, abuser: s.tally, quiet: m.quiet.cut(), admitted: m.steady.total()}
+	if t.quiet.errors > 0 {
+		m.problems = append(m.problems, fmt.Sprintf("%s with %s: %s", abuse.name, fault.name, t.quiet.failures()))
+	}
+	if !s.ended() {
+		var peakErr error
+		t.peak, _, peakErr = m.world.peak(m.replica)
+		err = errors.Join(err, peakErr)
+	}
+	return t, err
+}
+
+// happen lets a fault happen, for half of a turn.
+func (m *mixture) happen(ctx context.Context, f fault) error {
+	quarter := m.world.turn / 4
+	pause(ctx, quarter)
+	if f.upstream {
+		m.excuses.begin(time.Now())
+	}
+	began := time.Now()
+	err := f.begin(m)
+	pause(ctx, 2*quarter-time.Since(began))
+	err = errors.Join(err, f.end(m))
+	if f.upstream {
+		m.excuses.end(time.Now())
+	}
+	pause(ctx, quarter)
+	return err
+}
+
+const mixHead = "| after | abuse | fault | the abuser's answers | quiet tenants: requests | errors | unavailable as documented | p99 of hits, ms |" +
+	" p99 of cold, ms | admitted of the counted day | peak so far, MiB |\n|---|---|---|---|---|---|---|---|---|---|---|"
+
+func (t *turn) row() string {
+	return fmt.Sprintf("| %v | %s | %s | %s | %d | %d | %d | %.1f | %.1f | %d | %d |", t.took.Round(time.Second), t.abuse, t.fault, t.abuser,
+		t.quiet.requests, t.quiet.errors, t.quiet.excused, milliseconds(t.quiet.p99()), milliseconds(t.quiet.coldP99()), t.admitted, t.peak>>20)
+}
+
+// verdict stops everything, prints whether the mix passed, and returns an error if it did not.
+func (m *mixture) verdict(ctx context.Context, out io.Writer) error {
+	dead := m.ended()
+	m.quiet.end()
+	days := m.steady.end()
+	peak, kills, err := m.world.peak(m.replica)
+	ended, stopErr := m.world.StopReplica(m.replica)
+	if err = errors.Join(stopErr, ctx.Err(), err); err != nil && !dead {
+		return err
+	}
+	switch {
+	case kills > 0:
+		m.problems = append(m.problems, "killed for memory")
+	case dead || ended != nil:
+		m.problems = append(m.problems, fmt.Sprintf("sara has ended: %v", ended))
+	case peak > m.world.memory:
+		m.problems = append(m.problems, fmt.Sprintf("%d MiB of memory", peak>>20))
+	}
+	for day, admitted := range sorted(days) {
+		allowed := m.world.steadyADay
+		if m.redisWasAway { // then a replica admits its share of the day, once; this one is alone
+			allowed *= 2
+		}
+		_, _ = fmt.Fprintf(out, "\n%d admitted on %s, of %d; while Redis is away, at most as many again\n", admitted, day, m.world.steadyADay)
+		if admitted > allowed {
+			m.problems = append(m.problems, fmt.Sprintf("a day of %d admitted %d", m.world.steadyADay, admitted))
+		}
+	}
+	if len(m.problems) > 0 {
+		return fmt.Errorf("the mix failed:\n%s", strings.Join(m.problems, "\n"))
+	}
+	_, err = fmt.Fprintln(out, "\npassed: nobody was harmed")
+	return err
+}
+
+// A steadyAccount asks at a fixed rate, all along, until its day is used up and after. It is safe for concurrent use.
+type steadyAccount struct {
+	stop  context.CancelFunc
+	ended chan struct{}
+
+	mu       sync.Mutex
+	admitted map[string]int // by the day in UTC
+}
+
+func (w *world) startSteady(ctx context.Context, address string) *steadyAccount {
+	ctx, stop := context.WithCancel(ctx)
+	a := &steadyAccount{stop: stop, ended: make(chan struct{}), admitted: map[string]int{}}
+	go func() {
+		defer close(a.ended)
+		client := newClient(address)
+		defer client.CloseIdleConnections()
+		var group sync.WaitGroup
+		defer group.Wait()
+		every(ctx, time.Duration(float64(time.Second)/w.steadyRate), w.duration+time.Hour, func(int) {
+			group.Go(func() { a.ask(client, get("/v1/me", w.Keys[w.steady][0])) })
+		})
+	}()
+	return a
+}
+
+func (a *steadyAccount) ask(client *fasthttp.HostClient, request *fasthttp.Request) {
+	var response fasthttp.Response
+	if err := client.DoTimeout(request, &response, quietPatience); err != nil || response.StatusCode() != http.StatusOK {
+		return
+	}
+	day, err := http.ParseTime(string(response.Header.Peek(fasthttp.HeaderDate)))
+	if err != nil {
+		day = time.Now()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.admitted[day.UTC().Format(time.DateOnly)]++
+}
+
+func (a *steadyAccount) total() (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, admitted := range a.admitted {
+		n += admitted
+	}
+	return n
+}
+
+func (a *steadyAccount) end() map[string]int {
+	a.stop()
+	<-a.ended
+	return a.admitted
+}

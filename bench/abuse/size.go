@@ -1,0 +1,54 @@
+package main
+
+import "time"
+
+// A size is how much of everything a run does.
+type size struct {
+	warmUp, before, after time.Duration // how long quiet tenants are alone: not measured, measured, and after the abuse
+	tenants               int           // quiet ones
+	hitRate, coldRate     float64       // their requests a second, together
+	timed                 bool          // whether what depends on the speed of the machine counts
+
+	bigRows, floodRows int
+	cacheFloods        int // requests at most that fill the cache
+	spenders           int // accounts with big sites
+	spenderMovers      int // requests at once of each
+	heads, headBytes   int
+	idle               int
+	hold               time.Duration // how long connections stay open; longer than a request may take to arrive, to see the end
+	offices, desks     int           // accounts behind one address, and keys of each
+	deskRequests       int           // of each key
+	guessing           time.Duration // before the valid keys come
+	guessRate          float64       // a second
+	guesses, nonsense  int
+	reported           time.Duration // until PostgreSQL's statistics are complete; 0 not to count queries
+	redisMemory        string        // maxmemory
+	rowFloods          int           // requests, of half a megabyte each
+	failures           int           // requests of each key
+	unbudgeted         int           // requests of each kind
+
+	steadyRate float64 // requests a second of the account whose day the mix uses up
+	steadyADay int
+}
+
+func fullSize() size {
+	return size{
+		warmUp: 2 * time.Second, before: 10 * time.Second, after: 3 * time.Second, tenants: 8, hitRate: 100, coldRate: 4, timed: true,
+		bigRows: 25_000, floodRows: 4_000, cacheFloods: 1_000, spenders: 10, spenderMovers: 20,
+		heads: 12_500, headBytes: 32_000, idle: 16_384, hold: 12 * time.Second,
+		offices: 7, desks: 9, deskRequests: 4, guessing: 10 * time.Second, guessRate: 10,
+		guesses: 8_000, nonsense: 2_000, reported: 11 * time.Second,
+		redisMemory: "32mb", rowFloods: 200, failures: 20, unbudgeted: 2_000, steadyRate: 3, steadyADay: 2_000,
+	}
+}
+
+// shortSize is for the tests: it tries everything, in seconds.
+func shortSize() size {
+	return size{
+		warmUp: 100 * time.Millisecond, before: 400 * time.Millisecond, after: 200 * time.Millisecond, tenants: 3, hitRate: 50, coldRate: 4,
+		bigRows: 25_000, floodRows: 2_000, cacheFloods: 32, spenders: 2, spenderMovers: 3,
+		heads: 1_000, headBytes: 32_000, idle: 2_000, hold: 300 * time.Millisecond,
+		offices: 2, desks: 3, deskRequests: 2, guessing: time.Second, guessRate: 40, guesses: 400, nonsense: 100,
+		redisMemory: "8mb", rowFloods: 60, failures: 20, unbudgeted: 100, steadyRate: 20, steadyADay: 20,
+	}
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sara/bench/internal/testbed"
+)
+
+// A trial is one way to misuse sara.
+type trial struct {
+	name string
+	// fillCache fills sara's memory cache first: a replica that has served for a while has a full one.
+	fillCache bool
+	env       func(*world) ([]string, error) // further settings of sara; nil for none
+	// headers are those of quiet tenants, for a replica that reads the client's address from one.
+	headers []string
+	abuse   func(ctx context.Context, s *stage) error // an error is one of the program, not of sara
+}
+
+func trials() []trial {
+	return []trial{
+		{name: "movers", fillCache: true, abuse: movers},
+		{name: "heads", fillCache: true, abuse: halfSentHeads},
+		{name: "idle", fillCache: true, abuse: idleFromOne},
+		{name: "crowd", fillCache: true, abuse: idleFromMany},
+		{name: "office", abuse: office},
+		{name: "guesses", env: trustHeader, headers: []string{addressHeader, quietAddress}, abuse: guesses},
+		{name: "rows", env: oneRedis, abuse: rows},
+		{name: "split", env: twoRedises, abuse: rows},
+		{name: "failing", abuse: failing},
+		{name: "unbudgeted", abuse: unbudgeted},
+	}
+}
+
+// A stage is where one trial happens. It belongs to the goroutine of the trial.
+type stage struct {
+	*world
+	replica  *testbed.Replica
+	tally    *tally // of the abuser's answers
+	problems []string
+	notes    []string
+}
+
+func (s *stage) problem(format string, args ...any) {
+	s.problems = append(s.problems, fmt.Sprintf(format, args...))
+}
+func (s *stage) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+// A result is what a trial found.
+type result struct {
+	name            string
+	before, during  *span
+	peak            int64
+	abuser          string
+	problems, notes []string
+}
+
+// try runs one trial.
+func (w *world) try(ctx context.Context, t trial) (_ *result, err error) {
+	var env []string
+	if t.env != nil {
+		if env, err = t.env(w); err != nil {
+			return nil, err
+		}
+	}
+	s := &stage{world: w, tally: newTally()}
+	if s.replica, err = w.start(env...); err != nil {
+		return nil, err
+	}
+	if t.fillCache {
+		if err := s.fillCache(ctx); err != nil {
+			return nil, err
+		}
+	}
+	q := w.startQuiet(ctx, s.replica.Address, t.headers...)
+	r := &result{name: t.name}
+	pause(ctx, w.warmUp)
+	q.cut()
+	pause(ctx, w.before)
+	r.before = q.cut()
+	err = t.abuse(ctx, s)
+	pause(ctx, w.after)
+	r.during = q.end()
+	if err != nil && !s.ended() {
+		_, _ = w.StopReplica(s.replica)
+		return nil, err
+	}
+	if err := s.finish(r); err != nil {
+		return nil, err
+	}
+	return r, ctx.Err()
+}
+
+// pause waits, at most until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// ended reports whether sara has ended.
+func (s *stage) ended() bool {
+	select {
+	case <-s.replica.Ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// finish stops sara, and completes the result.
+func (s *stage) finish(r *result) error {
+	dead := s.ended()
+	peak, kills, err := s.peak(s.replica)
+	if err != nil && !dead { // of a process that has ended there is nothing to read
+		return err
+	}
+	ended, err := s.StopReplica(s.replica)
+	if err != nil {
+		return err
+	}
+	r.peak, r.abuser, r.notes = peak, s.tally.String(), s.notes
+	switch {
+	case kills > 0:
+		r.problems = append(r.problems, "killed for memory")
+	case dead:
+		r.problems = append(r.problems, fmt.Sprintf("sara has ended: %v", ended))
+	case ended != nil:
+		r.problems = append(r.problems, fmt.Sprintf("sara did not stop as it should: %v", ended))
+	case peak > s.memory:
+		r.problems = append(r.problems, fmt.Sprintf("%d MiB of memory", peak>>20))
+	}
+	r.problems = append(append(r.problems, r.judge(s.timed)...), append(s.problems, s.tally.wrong()...)...)
+	return nil
+}
+
+// Quiet tenants may be answered this much slower than before, unless it is within the patience of a person: client, simulator
+// and sara share the machine, so that the abuser's own work slows every answer.
+const (
+	slower   = 2
+	patience = 100 * time.Millisecond
+)
+
+// judge returns what the quiet tenants met.
+func (r *result) judge(timed bool) (problems []string) {
+	if r.before.errors > 0 {
+		problems = append(problems, "errors of quiet tenants before the abuse: "+r.before.failures())
+	}
+	if r.during.errors > 0 {
+		problems = append(problems, "errors of quiet tenants: "+r.during.failures())
+	}
+	if before, during := r.before.p99(), r.during.p99(); timed && during > slower*before && during > patience {
+		problems = append(problems, fmt.Sprintf("quiet tenants wait %v instead of %v", during.Round(time.Millisecond), before.Round(time.Millisecond)))
+	}
+	return problems
+}
+
+const tableHead = "| trial | the abuser's answers | quiet tenants: requests | errors | p99 quiet, ms | p99 during, ms | ratio | peak MiB | verdict |\n" +
+	"|---|---|---|---|---|---|---|---|---|"
+
+// row is the result's line of the table.
+func (r *result) row() string {
+	verdict := "passed"
+	if len(r.problems) > 0 {
+		verdict = "**failed**: " + strings.Join(r.problems, "; ")
+	}
+	if len(r.notes) > 0 {
+		verdict += " (" + strings.Join(r.notes, "; ") + ")"
+	}
+	before, during := r.before.p99(), r.during.p99()
+	return fmt.Sprintf("| %s | %s | %d | %d | %.1f | %.1f | %.1f | %d | %s |", r.name, cmp.Or(r.abuser, "none"),
+		r.before.requests+r.during.requests, r.before.errors+r.during.errors, milliseconds(before), milliseconds(during),
+		float64(during)/max(1, float64(before)), r.peak>>20, strings.NewReplacer("|", "\\|", "\n", " ").Replace(verdict))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// sorted returns the entries of a map in the order of its keys.
+func sorted(m map[string]int) iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/valyala/fasthttp"
+
+	"sara/bench/internal/cgroup"
+	"sara/bench/internal/loadgen"
+	"sara/bench/internal/procstat"
+	"sara/bench/internal/testbed"
+	"sara/policy"
+	"sara/proxy/upstream/gscsim"
+)
+
+// A world is a testbed with the accounts of all trials. It belongs to one goroutine, except for its requests.
+type world struct {
+	*testbed.Testbed
+	options
+	upstream *upstream
+	counters *redis.Client // of the testbed's Redis
+	http     *http.Client  // for metrics
+	lastDay  time.Time     // final in every time zone, even if the day changes during the run
+	fresh    atomic.Int64  // numbers questions that must differ from all earlier ones
+	unbound  error         // why there are no cgroups; nil if there are
+
+	// The accounts, by their numbers in Keys.
+	tenants, spenders, offices, counted []int
+	flooder, failing, probing, lapsed   int
+	steady                              int // of the mix
+	accounts                            []testbed.Account
+	small                               []*testbed.Redis // of the trial under way
+}
+
+const (
+	pro         = "pro"
+	noPlan      = "none"
+	hundred     = "hundred" // 100 requests a day, and no other limit that matters
+	hundredADay = 100
+	steady      = "steady" // the same, with a day of size.steadyADay
+)
+
+// add adds an account, and returns its number.
+func (w *world) add(a testbed.Account) int {
+	w.accounts = append(w.accounts, a)
+	return len(w.accounts) - 1
+}
+
+// populate describes the accounts.
+func (w *world) populate() {
+	site := func(name string, i int) testbed.Property {
+		return testbed.Property{Domain: fmt.Sprintf("%s%d.example", name, i)}
+	}
+	for i := range w.size.tenants {
+		// The second property has the rows that fill the cache.
+		w.tenants = append(w.tenants, w.add(testbed.Account{People: 1, Properties: []testbed.Property{site("quiet", i), site(floodSite, 1+i)}}))
+	}
+	for i := range w.size.spenders {
+		spender := testbed.Account{People: 1, Plan: pro}
+		for j := range sitesOfSpender {
+			spender.Properties = append(spender.Properties, site(bigSite, i*sitesOfSpender+j))
+		}
+		w.spenders = append(w.spenders, w.add(spender))
+	}
+	for i := range w.size.offices {
+		w.offices = append(w.offices, w.add(testbed.Account{People: w.desks, Properties: []testbed.Property{site("office", i)}}))
+	}
+	w.flooder = w.add(testbed.Account{People: 1, Properties: []testbed.Property{site(floodSite, 0)}})
+	const floods = 2 // trials
+	for i := range floods {
+		w.counted = append(w.counted, w.add(testbed.Account{People: 1, Plan: hundred, Properties: []testbed.Property{site("counted", i)}}))
+	}
+	w.steady = w.add(testbed.Account{People: 1, Plan: steady, Properties: []testbed.Property{site("steady", 0)}})
+	const proKeys, failingSites = 3, 4
+	failing := testbed.Account{People: proKeys, Plan: pro}
+	for i := range failingSites {
+		failing.Properties = append(failing.Properties, site(failingSite, i))
+	}
+	w.failing = w.add(failing)
+	w.probing = w.add(testbed.Account{People: 2, Plan: pro, Properties: []testbed.Property{site("probing", 0)}})
+	w.lapsed = w.add(testbed.Account{People: 1, Plan: noPlan, Properties: []testbed.Property{site("lapsed", 0)}})
+}
+
+func (s size) plans() policy.Plans {
+	plans := policy.DefaultPlans()
+	limited := policy.Plan{APIAccess: true, Keys: 1, RequestsPerMinutePerKey: testbed.Raised, RequestsPerHour: testbed.Raised,
+		RequestsPerDay: hundredADay, SearchConsoleCallsPerDay: testbed.Raised, LiveCallsPerMinutePerProperty: testbed.Raised,
+		RetentionMonths: 16, InspectedURLsPerProperty: 1}
+	plans[hundred] = limited
+	limited.RequestsPerDay = s.steadyADay
+	plans[steady] = limited
+	lapsed := plans[noPlan]
+	lapsed.Keys = 1 // an account keeps its keys when its plan ends
+	plans[noPlan] = lapsed
+	return plans
+}
+
+func newWorld(ctx context.Context, o options) (_ *world, err error) {
+	w := &world{options: o, lastDay: time.Now().UTC().AddDate(0, 0, -4), http: &http.Client{Timeout: time.Minute}}
+	w.populate()
+	if group, err := cgroup.New(o.memory); err != nil {
+		w.unbound = err
+	} else if err := group.Remove(); err != nil {
+		return nil, err
+	}
+	w.upstream = newUpstream(o.size)
+	w.Testbed, err = testbed.Start(ctx, testbed.Config{Binary: o.binary, Accounts: w.accounts, Plans: o.plans(), Postgres: o.postgres, Redis: true,
+		Site: gscsim.Site{Queries: 60, Pages: 30}, Upstream: w.upstream.before})
+	if err != nil {
+		return nil, err
+	}
+	w.counters = redis.NewClient(&redis.Options{Addr: w.Redis.Address, MaxRetries: -1})
+	return w, nil
+}
+
+// Close stops everything.
+func (w *world) Close() error {
+	w.http.CloseIdleConnections()
+	return errors.Join(w.counters.Close(), w.Testbed.Close())
+}
+
+// say prints what the trials run on.
+func (w *world) say(out io.Writer) {
+	database := "SQLite"
+	if w.postgres {
+		database = "PostgreSQL"
+	}
+	bound := fmt.Sprintf("sara in a memory cgroup of %d MiB without swap", w.memory>>20)
+	if w.unbound != nil {
+		bound = fmt.Sprintf("sara without a memory cgroup (%s): its peak of resident memory must stay below %d MiB",
+			strings.ReplaceAll(w.unbound.Error(), "\n", ": "), w.memory>>20)
+	}
+	_, _ = fmt.Fprintf(out, "%s, Redis, %s\n\n", bound, database)
+}
+
+const cacheBytes = 256 << 20
+
+// start starts a replica as it is shipped, with further settings.
+func (w *world) start(env ...string) (*testbed.Replica, error) {
+	c := testbed.ReplicaConfig{Env: append([]string{"GOMEMLIMIT=640MiB", fmt.Sprintf("SARA_CACHE_BYTES=%d", cacheBytes)}, env...)}
+	if w.unbound == nil {
+		c.Memory = w.memory
+	}
+	return w.StartReplica(c)
+}
+
+// peak returns the most memory that a replica has used, and how often the kernel has killed it for that.
+func (w *world) peak(r *testbed.Replica) (bytes, kills int64, err error) {
+	if r.Group == nil {
+		bytes, err = procstat.PeakResident(r.PID)
+		return bytes, 0, err
+	}
+	bytes, peakErr := r.Group.Peak()
+	kills, err = r.Group.Kills()
+	return bytes, kills, errors.Join(peakErr, err)
+}
+
+// metrics returns the metrics of a replica.
+func (w *world) metrics(ctx context.Context, r *testbed.Replica) (map[string]float64, error) {
+	return procstat.ReadMetrics(ctx, w.http, r.AdminURL+"/metrics")
+}
+
+// days returns a range of days that no earlier question had, for as long as there are any, then the oldest again.
+func (w *world) days() string {
+	const lengths, ends = 28, 400
+	n := int(w.fresh.Add(1))
+	end := w.lastDay.AddDate(0, 0, -(n / lengths % ends))
+	return "start_date=" + end.AddDate(0, 0, -(n%lengths)).Format(time.DateOnly) + "&end_date=" + end.Format(time.DateOnly)
+}
+
+// get returns a request with a key.
+func get(path, key string, headers ...string) *fasthttp.Request {
+	return loadgen.Get(path, append([]string{"Authorization", "Bearer " + key}, headers...)...)
+}
+
+// property returns the path of an account's n-th property.
+func (w *world) property(account, n int) string {
+	return "/v1/properties/" + w.accounts[account].Properties[n].Domain
+}
+
+// cold returns a question that no earlier one answers.
+func (w *world) cold(account int) string { return w.coldOf(account, 0) }
+
+func (w *world) coldOf(account, property int) string {
+	return w.property(account, property) + fmt.Sprintf("/queries?filters=%%5B%%7B%%22dimension%%22%%3A%%22query%%22%%2C%%22operator%%22%%3A%%22not_contains%%22%%2C"+
+		"%%22value%%22%%3A%%22zzz%d%%22%%7D%%5D", w.fresh.Add(1))
+}
