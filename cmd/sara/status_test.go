@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/console"
@@ -31,7 +32,8 @@ func fakeReplica(t *testing.T, code int, status proxy.Status) (base string) {
 	status.Version, status.StartedAt = "v1.2.3", time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/readyz" {
-			code = http.StatusNotFound
+			http.NotFound(w, r)
+			return
 		}
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(status) // a prober that hung up
@@ -62,6 +64,51 @@ func TestHealth(t *testing.T) {
 	c.fails(exitError, []string{"health", "--url", other.URL}, "is not the admin endpoint of a server: its /readyz answers 404")
 	c.fails(exitError, []string{"health", "--url", "127.0.0.1:9090"}, "is not the URL of admin endpoints, such as http://127.0.0.1:9090")
 	c.fails(exitError, []string{"health", "--admin-listen", "9090"}, `SARA_ADMIN_LISTEN (--admin-listen): "9090" is not of the form HOST:PORT`)
+}
+
+// fakeCircuits is a ready replica whose metrics count open circuit breakers.
+func fakeCircuits(t *testing.T, open map[string]int) (base string) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	gauges := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sara_upstream_breaker_open"}, []string{"host_role"})
+	for role, n := range open {
+		gauges.WithLabelValues(role).Set(float64(n))
+	}
+	registry.MustRegister(gauges)
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(proxy.Status{State: proxy.StateReady}) // a prober that hung up
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// Open circuit breakers are shown by replica and level. Those of single properties and connections are no reason to worry.
+func TestStatusShowsOpenCircuits(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	c.seedStatus(nil)
+	narrow := fakeCircuits(t, map[string]int{"property": 12, "connection": 1, "search_console": 0, "token": 0})
+	code, r := c.status("--replica", narrow)
+	if code != exitOK || !r.OK || r.Replicas[0].Circuits["property"] != 12 || r.Replicas[0].Circuits["connection"] != 1 || len(r.Replicas[0].Circuits) != 4 {
+		t.Errorf("status %d, %v, circuits %v", code, r.Attention, r.Replicas[0].Circuits)
+	}
+	wide := fakeCircuits(t, map[string]int{"search_console": 1, "token": 2, "property": 0})
+	code, r = c.status("--replica", wide, "--replica", fakeReplica(t, 200, proxy.Status{State: proxy.StateReady}))
+	if want := []string{"the circuit breaker of search_console is open", "the circuit breaker of token is open"}; code != exitError || len(r.Attention) != 2 ||
+		!strings.HasSuffix(r.Attention[0], want[0]) || !strings.HasSuffix(r.Attention[1], want[1]) {
+		t.Errorf("status %d, %v", code, r.Attention)
+	}
+	if r.Replicas[1].Circuits != nil {
+		t.Errorf("circuits of a replica without metrics: %v", r.Replicas[1].Circuits)
+	}
+	for base, want := range map[string]string{narrow: "connection: 1, property: 12", wide: "search_console: 1, token: 2", fakeCircuits(t, map[string]int{"token": 0}): "none"} {
+		if _, text, _ := c.run("status", "--replica", base); !strings.Contains(text, want) || !strings.Contains(text, "OPEN CIRCUITS") {
+			t.Errorf("the table does not show %q: %s", want, text)
+		}
+	}
 }
 
 // status runs the command with --json and returns its exit status and report.

@@ -19,7 +19,7 @@ const shownRows = 20
 func (r *Report) Print(w io.Writer) error {
 	var text strings.Builder
 	errs := []error{
-		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "REASON"}, console.Each(r.Replicas, Replica.Cells)),
+		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "OPEN CIRCUITS", "REASON"}, console.Each(r.Replicas, Replica.Cells)),
 		r.printRedis(&text),
 		section(&text, "DATABASE", r.Database.Problem, []string{"KIND", "ADDRESS", "LATENCY", "SCHEMA", "NEEDED"}, r.Database.rows()),
 		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"}, console.Each(r.Outages.Unhealthy, Outage.Cells)),
@@ -73,7 +73,7 @@ func section(text *strings.Builder, name string, problem *string, header []strin
 }
 
 func (r Replica) Cells() []string {
-	return []string{r.address(), r.State, console.Cell(r.Version), console.Cell(r.StartedAt), r.Reason}
+	return []string{r.address(), r.State, console.Cell(r.Version), console.Cell(r.StartedAt), r.Circuits.String(), r.Reason}
 }
 
 // printRedis writes the table of the Redis of the counters, and of that of the rows if it is another one.

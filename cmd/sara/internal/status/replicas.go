@@ -24,6 +24,8 @@ type Replica struct {
 	Reason    string  `json:"reason"`
 	Version   *string `json:"version"`
 	StartedAt *string `json:"started_at"`
+	// Circuits are null if the replica's metrics cannot be read.
+	Circuits Circuits `json:"open_circuits"`
 }
 
 const replicaUnreachable = "unreachable"
@@ -109,6 +111,7 @@ func (r *Replica) ask(ctx context.Context) {
 		return
 	}
 	r.fill(status)
+	r.Circuits = openCircuits(ctx, transport, r.URL)
 }
 
 func (r *Replica) fill(status proxy.Status) {

@@ -100,6 +100,9 @@ func (r *Report) judge() {
 		if replica.State != proxy.StateReady {
 			r.attend("replica %s is %s", replica.address(), strings.TrimSuffix(replica.State+": "+replica.Reason, ": "))
 		}
+		for _, role := range replica.Circuits.wide() {
+			r.attend("replica %s: the circuit breaker of %s is open", replica.address(), role)
+		}
 	}
 	r.Redis.judge(r)
 	if r.Cache != nil {
