@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -58,6 +59,7 @@ type redisOptions struct {
 	now      func() time.Time
 	replicas int
 	patient  bool // long timeouts, for tests without an outage on a busy machine
+	relieve  func(context.Context)
 }
 
 // timeouts returns those of a step and of a round trip.
@@ -100,7 +102,7 @@ func newTestRedisBudget(t testing.TB, client redis.UniversalClient, o redisOptio
 	s := &testRedisBudget{tick: tick, log: &logBuffer{}, registry: prometheus.NewRegistry()}
 	var err error
 	_, timeout := o.timeouts()
-	s.RedisBudget, err = newRedisBudget(RedisBudgetConfig{Client: client, Replicas: o.replicas, Now: o.now,
+	s.RedisBudget, err = newRedisBudget(RedisBudgetConfig{Client: client, Replicas: o.replicas, Now: o.now, Relieve: o.relieve,
 		Log: slog.New(slog.NewTextHandler(s.log, nil)), Registry: s.registry}, timeout, tick)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/service"
+	"sara/cmd/sara/internal/settings"
+	"sara/policy"
+	"sara/policy/redistest"
+	"sara/proxy"
+	"sara/proxy/redisrows"
+)
+
+// openBudgets opens the budgets of a command line of serve.
+func openBudgets(t *testing.T, log *strings.Builder, args ...string) service.Budgets {
+	t.Helper()
+	command := parseServe(t, args...)
+	budgets, err := service.OpenBudgets(t.Context(), service.BudgetConfig{Location: command.RedisURL, Rows: command.SharedRows,
+		RowBytes: command.RedisCacheBytes.Bytes, Replicas: 1, Log: service.OpenLogs(log, settings.Log{}).Logger,
+		Registry: prometheus.NewRegistry(), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return budgets
+}
+
+func rowOf(account string, n, size int) *redisrows.Outcome {
+	key := fmt.Sprintf("sara:c:{%s %d}:%016x", account, n%7, n)
+	return &redisrows.Outcome{Key: key, Account: account, Value: []byte(strings.Repeat("x", size)), Lease: key + ":lease", Channel: "events",
+		Event: []byte("done"), Refused: []byte("refused")}
+}
+
+// A small Redis that never evicts has the counters and the rows. One account's rows flood it: the day of another account is
+// counted exactly, in Redis, and no process counts for itself.
+func TestFloodOfRowsLeavesCountersExact(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes over a second")
+	}
+	if left := 24*time.Hour - time.Duration(time.Now().UnixNano())%(24*time.Hour); left < time.Minute {
+		t.Skip("the day ends")
+	}
+	server := redistest.Single(t, "--maxmemory", "8mb", "--maxmemory-policy", "noeviction")
+	var log strings.Builder
+	budgets := openBudgets(t, &log, "--redis-url", server.URL())
+	ctx, stop := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	for writer := range 2 {
+		flood.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				account := []string{"flood", "flood", fmt.Sprint("account ", n%50)}[n%3]
+				if err := budgets.Rows.Publish(ctx, rowOf(account, 2*n+writer, 100<<10+n%1000*500)); err != nil && ctx.Err() == nil {
+					t.Errorf("row %d: %v", n, err)
+				}
+			}
+		})
+	}
+	plan := policy.Plan{RequestsPerMinutePerKey: 1000, RequestsPerHour: 1000, RequestsPerDay: 100}
+	admitted := 0
+	for n := range 200 {
+		if _, refusal := budgets.Budget.Admit(ctx, "quiet", fmt.Sprint("key ", n), plan); refusal == nil {
+			admitted++
+		}
+		budgets.Budget.Admit(ctx, fmt.Sprint("account ", n), "key", plan) // other counters come in between
+	}
+	stop()
+	flood.Wait()
+	if admitted != 100 {
+		t.Errorf("%d requests of 100 a day are admitted", admitted)
+	}
+	if budgets.Degraded() || strings.Contains(log.String(), "Redis is down") {
+		t.Errorf("this process counts for itself:\n%s", log.String())
+	}
+	if n := server.Client().HGet(t.Context(), "sara:{quiet}:use", "dn").Val(); n != "100" {
+		t.Errorf("Redis counted %s requests", n)
+	}
+	budgets.Close()
+}
+
+// Something else has filled the memory, and rows are in it: they are deleted before a count fails.
+func TestFullRedisCountsOnceRowsAreDeleted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes over a second")
+	}
+	server := redistest.Single(t, "--maxmemory", "8mb", "--maxmemory-policy", "noeviction")
+	var log strings.Builder
+	budgets := openBudgets(t, &log, "--redis-url", server.URL())
+	for n := range 40 {
+		if err := budgets.Rows.Publish(t.Context(), rowOf(fmt.Sprint("account ", n%8), n, 90<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := server.Client().ConfigSet(t.Context(), "maxmemory", "4mb").Err(); err != nil { // as if something else took the other half
+		t.Fatal(err)
+	}
+	plan := policy.Plan{RequestsPerMinutePerKey: 1000, RequestsPerHour: 1000, RequestsPerDay: 100}
+	if usage, refusal := budgets.Budget.Admit(t.Context(), "quiet", "key", plan); refusal != nil || usage.RequestsToday != 1 || budgets.Degraded() {
+		t.Errorf("admitted with %+v, %+v, degraded %v:\n%s", usage, refusal, budgets.Degraded(), log.String())
+	}
+	budgets.Close()
+}
+
+// An outage of the Redis of rows leaves the counters where they are, and the other way round; /readyz says which one is away.
+func testSeparateRedis(t *testing.T, binary string) {
+	counters, rows := redistest.Single(t), redistest.Single(t, "--requirepass", "sesame")
+	c := newCLI(t)
+	c.env = append(c.env, "SARA_REDIS_URL="+counters.URL(), "SARA_REDIS_CACHE_URL=redis://:sesame@"+rows.Addr())
+	key, _ := c.customer()("only")
+	p, base, admin := serving(t, binary, c.env)
+	probe := func(want string) {
+		t.Helper()
+		said := ""
+		for deadline := time.Now().Add(hurry); said != want && time.Now().Before(deadline); {
+			said = strings.TrimSpace(wantStatus(t, http.StatusOK, admin+"/readyz", "").body)
+		}
+		if said != want {
+			t.Fatalf("/readyz says %q, want %q", said, want)
+		}
+	}
+	const rowsAway, countersAway = "the Redis of cached rows is away, this replica shares none", "Redis is away, budgets are this replica's own share"
+	probe("ready")
+	rows.Kill()
+	probe("degraded: " + rowsAway)
+	if today := usageToday(t, base, key); today != 1 || counters.Client().DBSize(t.Context()).Val() == 0 {
+		t.Errorf("without the Redis of rows, %d requests are counted today", today)
+	}
+	rows.Start()
+	probe("ready")
+	if n := rows.Client().DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("the Redis of rows has %d keys of counters", n)
+	}
+	counters.Kill()
+	wantStatus(t, http.StatusOK, base+"/v1/me", key) // notices
+	probe("degraded: " + countersAway)
+	rows.Kill()
+	probe("degraded: " + countersAway + "; " + rowsAway)
+	counters.Start()
+	rows.Start()
+	probe("ready")
+	if strings.Contains(p.stderr.String(), "sesame") {
+		t.Error("the log has the password")
+	}
+	p.stopped()
+}
+
+func TestRedisCacheURLNeedsRedisURL(t *testing.T) {
+	c := newCLI(t)
+	c.fails(exitError, []string{"serve", "--check", "--redis-cache-url", "redis://127.0.0.1:1"},
+		"sara: SARA_REDIS_CACHE_URL (--redis-cache-url): without SARA_REDIS_URL, one process serves alone")
+}
+
+func TestRedisCacheURLIsChecked(t *testing.T) {
+	counters, rows := redistest.Single(t), redistest.Single(t, "--requirepass", "sesame")
+	c := newCLI(t)
+	c.env = append(c.env, "SARA_REDIS_URL="+counters.URL())
+	address := "redis://:hunter2@" + rows.Addr()
+	c.fails(exitError, []string{"serve", "--check", "--redis-cache-url", address}, "sara: SARA_REDIS_CACHE_URL (--redis-cache-url): redis://"+
+		rows.Addr()+" does not answer: WRONGPASS")
+	said := c.ok("serve", "--check", "--redis-cache-url", "redis://:sesame@"+rows.Addr(), "--redis-cache-bytes", "1GiB")
+	for _, want := range []string{"SARA_REDIS_CACHE_URL redis://" + rows.Addr(), "SARA_REDIS_CACHE_BYTES 1GiB"} {
+		if !strings.Contains(strings.Join(strings.Fields(said), " "), want) {
+			t.Errorf("the report lacks %q:\n%s", want, said)
+		}
+	}
+	if strings.Contains(c.said.String(), "hunter2") || strings.Contains(said, "sesame") {
+		t.Error("a password is shown")
+	}
+}
+
+func TestCacheSharesTheClientOfTheSameURL(t *testing.T) {
+	server := redistest.Single(t)
+	var log strings.Builder
+	for _, args := range [][]string{{"--redis-url", server.URL()}, {"--redis-url", server.URL(), "--redis-cache-url", server.URL()}} {
+		budgets := openBudgets(t, &log, args...)
+		if budgets.Rows.Separate() || budgets.Rows.Client() != budgets.Redis {
+			t.Errorf("%v: the rows have a client of their own", args)
+		}
+		budgets.Close()
+	}
+}
+
+// An eviction policy that may delete counters is noted by serve --check and at start, and a problem of the status.
+func TestEvictionPolicyIsReported(t *testing.T) {
+	counters, rows := redistest.Single(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"), redistest.Single(t, "--maxmemory-policy", "allkeys-lru")
+	c := newCLI(t)
+	c.ok("migrate")
+	c.env = append(c.env, "SARA_REDIS_URL="+counters.URL(), "SARA_REDIS_CACHE_URL="+rows.URL())
+	replica := fakeReplica(t, http.StatusOK, proxy.Status{State: proxy.StateReady})
+	const problem = "the Redis of SARA_REDIS_URL evicts keys when its memory is full (maxmemory-policy allkeys-lru)"
+	check := func(want bool) {
+		t.Helper()
+		if said := c.ok("serve", "--check"); strings.Contains(said, "Note: "+problem) != want {
+			t.Errorf("serve --check, problem %v:\n%s", want, said)
+		}
+		var log strings.Builder
+		command := parseServe(t, "--redis-url", counters.URL(), "--collect", "off")
+		if err := command.preflight(t.Context(), service.OpenLogs(&log, settings.Log{}).Logger); err != nil || strings.Contains(log.String(), problem) != want {
+			t.Errorf("at start, problem %v: %v\n%s", want, err, log.String())
+		}
+		_, report := c.status("--replica", replica)
+		if said := strings.Join(report.Attention, "\n"); strings.Contains(said, problem) != want || report.Cache == nil || console.Cell(report.Cache.Policy) != "allkeys-lru" {
+			t.Errorf("status, problem %v: %q, cache %+v", want, said, report.Cache)
+		}
+	}
+	check(true)
+	if err := counters.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err(); err != nil {
+		t.Fatal(err)
+	}
+	check(false)
+	if _, table, _ := c.run("status", "--replica", replica); !strings.Contains(table, "REDIS of cached rows\n") || !strings.Contains(table, "noeviction") {
+		t.Errorf("for people:\n%s", table)
+	}
+	rows.Kill()
+	if _, report := c.status("--replica", replica); report.Redis.State != "ok" || report.Cache.State != "unreachable" ||
+		!strings.Contains(strings.Join(report.Attention, "\n"), "SARA_REDIS_CACHE_URL: "+rows.URL()+" does not answer") {
+		t.Errorf("without the Redis of rows: %v", report.Attention)
+	}
+}
