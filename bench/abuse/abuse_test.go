@@ -12,9 +12,9 @@ import (
 	"sara/cmd/sara/saratest"
 )
 
-// Every trial in a short form. It says nothing about time.
-func TestTrials(t *testing.T) {
-	w := shortWorld(t, nil)
+// Every trial in a short form, and then all abuse and all faults in turns. It says nothing about time.
+func TestAbuse(t *testing.T) {
+	w := shortWorld(t)
 	for _, trial := range w.trials {
 		t.Run(trial.name, func(t *testing.T) {
 			r, err := w.try(t.Context(), trial)
@@ -30,20 +30,19 @@ func TestTrials(t *testing.T) {
 			}
 		})
 	}
+	t.Run("mix", func(t *testing.T) {
+		w.turn = 500 * time.Millisecond
+		w.duration = w.turn * time.Duration(len(w.faults()))
+		var printed strings.Builder
+		err := w.mix(t.Context(), &printed)
+		t.Log("\n" + printed.String())
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }
 
-// All abuse and all faults in turns, in a short form.
-func TestMix(t *testing.T) {
-	w := shortWorld(t, func(o *options) { o.duration, o.turn = 4*time.Second, 500*time.Millisecond })
-	var printed strings.Builder
-	err := w.mix(t.Context(), &printed)
-	t.Log("\n" + printed.String())
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-func shortWorld(t *testing.T, change func(*options)) *world {
+func shortWorld(t *testing.T) *world {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds and runs sara")
@@ -56,9 +55,6 @@ func shortWorld(t *testing.T, change func(*options)) *world {
 		t.Fatal(err)
 	}
 	o.binary, o.size = saratest.Binary(t), shortSize()
-	if change != nil {
-		change(&o)
-	}
 	w, err := newWorld(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

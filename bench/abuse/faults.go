@@ -43,8 +43,8 @@ func (w *world) faults() []fault {
 
 // broken is a fault of the upstream.
 func broken(name string, o outage) fault {
-	return fault{name, true, func(m *mixture) error { m.world.upstream.outage.Store(&o); return nil },
-		func(m *mixture) error { m.world.upstream.outage.Store(nil); return nil }}
+	return fault{name, true, func(m *mixture) error { m.world.upstream.begin(o); return nil },
+		func(m *mixture) error { m.world.upstream.end(); return nil }}
 }
 
 // excuses are the times at which the upstream was down. It is safe for concurrent use.

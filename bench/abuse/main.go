@@ -7,7 +7,8 @@
 // questions at a fixed rate, some of them on new connections, and a few cold ones. One account, or a stranger, then does what
 // the trial is about. The trials:
 //
-//	movers    every Pro key's minute of cold movers at once, with upstream bodies of 10 MB: one key, then many accounts
+//	movers    a Pro key's minute of cold movers at once, with upstream bodies of 10 MB
+//	spenders  the same by ten accounts at once
 //	heads     12,500 connections from one address, each with 32 KB of an unfinished request
 //	idle      16,384 idle connections from one address
 //	crowd     the same from many addresses
@@ -16,7 +17,7 @@
 //	rows      one account's rows flood a small Redis that also counts the budgets
 //	split     the same with the rows on a Redis of their own (SARA_REDIS_CACHE_URL)
 //	failing   the upstream fails for one account's property
-//	unbudgeted 404, 405, and the 403 of a lapsed plan, with valid keys
+//	lapsed    404, 405, and the 403 of a lapsed plan, with valid keys
 //
 // A trial passes if the process lives and stays inside its memory, quiet tenants get no error and are answered in good time
 // (at most twice as late as before, or within 100 ms), every refusal of the abuser is in sara's error envelope and says when

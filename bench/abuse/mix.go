@@ -33,7 +33,7 @@ type mixture struct {
 func abuses() []trial {
 	return []trial{{name: "movers", abuse: movers}, {name: "heads", abuse: halfSentHeads}, {name: "failing", abuse: failing},
 		{name: "idle", abuse: idleFromOne}, {name: "guesses", abuse: guessAll}, {name: "rows", abuse: flood},
-		{name: "unbudgeted", abuse: unbudgeted}, {name: "crowd", abuse: idleFromMany}}
+		{name: "spenders", abuse: spenders}, {name: "lapsed", abuse: unbudgeted}, {name: "crowd", abuse: idleFromMany}}
 }
 
 // guessAll guesses keys from the address of the quiet tenants.
@@ -59,8 +59,8 @@ func (w *world) mix(ctx context.Context, out io.Writer) (err error) {
 	_, _ = fmt.Fprintln(out, mixHead)
 	faults, abuses := w.faults(), abuses()
 	began := time.Now()
-	for n := 0; time.Since(began) < w.duration && ctx.Err() == nil && !m.ended(); n++ {
-		t, err := m.turn(ctx, abuses[n%len(abuses)], faults[n%len(faults)])
+	for n := 0; n < int(w.duration/w.turn) && ctx.Err() == nil && !m.ended(); n++ {
+		t, err := m.turn(ctx, abuses[n%len(abuses)], faults[(n+n/len(faults))%len(faults)]) // each time another pair
 		if err != nil {
 			stop()
 			return err

@@ -11,7 +11,7 @@ type size struct {
 
 	bigRows, floodRows int
 	cacheFloods        int // requests at most that fill the cache
-	spenders           int // accounts with big sites
+	spenders           int // accounts with big sites: one for movers, the others for spenders
 	spenderMovers      int // requests at once of each
 	heads, headBytes   int
 	idle               int
@@ -34,7 +34,7 @@ type size struct {
 func fullSize() size {
 	return size{
 		warmUp: 2 * time.Second, before: 10 * time.Second, after: 3 * time.Second, tenants: 8, hitRate: 100, coldRate: 4, timed: true,
-		bigRows: 25_000, floodRows: 4_000, cacheFloods: 1_000, spenders: 10, spenderMovers: 20,
+		bigRows: 25_000, floodRows: 4_000, cacheFloods: 1_000, spenders: 11, spenderMovers: 20,
 		heads: 12_500, headBytes: 32_000, idle: 16_384, hold: 12 * time.Second,
 		offices: 7, desks: 9, deskRequests: 4, guessing: 10 * time.Second, guessRate: 10,
 		guesses: 8_000, nonsense: 2_000, reported: 11 * time.Second,
@@ -46,7 +46,7 @@ func fullSize() size {
 func shortSize() size {
 	return size{
 		warmUp: 100 * time.Millisecond, before: 400 * time.Millisecond, after: 200 * time.Millisecond, tenants: 3, hitRate: 50, coldRate: 4,
-		bigRows: 25_000, floodRows: 2_000, cacheFloods: 32, spenders: 2, spenderMovers: 3,
+		bigRows: 10_000, floodRows: 2_000, cacheFloods: 16, spenders: 3, spenderMovers: 3,
 		heads: 1_000, headBytes: 32_000, idle: 2_000, hold: 300 * time.Millisecond,
 		offices: 2, desks: 3, deskRequests: 2, guessing: time.Second, guessRate: 40, guesses: 400, nonsense: 100,
 		redisMemory: "8mb", rowFloods: 60, failures: 20, unbudgeted: 100, steadyRate: 20, steadyADay: 20,

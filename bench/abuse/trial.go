@@ -27,6 +27,7 @@ type trial struct {
 func trials() []trial {
 	return []trial{
 		{name: "movers", fillCache: true, abuse: movers},
+		{name: "spenders", fillCache: true, abuse: spenders},
 		{name: "heads", fillCache: true, abuse: halfSentHeads},
 		{name: "idle", fillCache: true, abuse: idleFromOne},
 		{name: "crowd", fillCache: true, abuse: idleFromMany},
@@ -35,7 +36,7 @@ func trials() []trial {
 		{name: "rows", env: oneRedis, abuse: rows},
 		{name: "split", env: twoRedises, abuse: rows},
 		{name: "failing", abuse: failing},
-		{name: "unbudgeted", abuse: unbudgeted},
+		{name: "lapsed", abuse: unbudgeted},
 	}
 }
 

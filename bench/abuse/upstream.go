@@ -34,6 +34,7 @@ type outage struct {
 	status int           // of every answer; 0 for the usual one
 	delay  time.Duration // of every answer
 	drop   bool          // connections close without an answer
+	over   chan struct{} // closed at the end of the fault; then delayed answers are dropped
 }
 
 // A body is an answer as it is sent.
@@ -112,6 +113,18 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// begin begins a fault of all sites.
+func (u *upstream) begin(o outage) {
+	o.over = make(chan struct{})
+	u.outage.Store(&o)
+}
+
+func (u *upstream) end() {
+	if o := u.outage.Swap(nil); o != nil {
+		close(o.over)
+	}
+}
+
 // passes applies the fault, and reports whether the request is answered all the same.
 func (o *outage) passes(w http.ResponseWriter, r *http.Request) bool {
 	if o.delay > 0 {
@@ -123,6 +136,8 @@ func (o *outage) passes(w http.ResponseWriter, r *http.Request) bool {
 		r.Body = io.NopCloser(bytes.NewReader(text))
 		select {
 		case <-time.After(o.delay):
+		case <-o.over:
+			panic(http.ErrAbortHandler)
 		case <-r.Context().Done():
 			return false
 		}
