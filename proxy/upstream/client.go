@@ -77,12 +77,8 @@ func (c *client) close() {
 // return. charge is called once the call is admitted and has an access token, and its error ends the call; nil: no charge.
 // The result is the whole body of the 200 answer, valid JSON of at most maxReply bytes that the caller owns.
 func (c *client) searchAnalytics(ctx context.Context, acct Account, site string, body []byte, charge func(context.Context) error) ([]byte, error) {
-	done, err := c.analytics.allow(circuitKey{acct.ID, site})
+	done, err := c.admit(ctx, c.analytics, acct, site, charge)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.charge(ctx, acct, charge); err != nil {
-		done(inconclusive)
 		return nil, err
 	}
 	var reply []byte
@@ -127,15 +123,21 @@ func statusOf(err error) int {
 	return 0
 }
 
-// charge charges for a call, unless there is no access token for it.
-func (c *client) charge(ctx context.Context, acct Account, charge func(context.Context) error) error {
-	if charge == nil {
-		return nil
+// admit returns where to report the result of a call, or the error of one that must not be made: a circuit breaker refuses it or,
+// if it is charged for, there is no access token or the charge fails.
+func (c *client) admit(ctx context.Context, breakers *circuits, acct Account, site string, charge func(context.Context) error) (done func(result), err error) {
+	done, err = breakers.allow(circuitKey{acct.ID, site})
+	if err != nil || charge == nil {
+		return done, err
 	}
-	if err := c.ensureToken(ctx, acct); err != nil {
-		return err
+	if err = c.ensureToken(ctx, acct); err == nil {
+		err = charge(ctx)
 	}
-	return charge(ctx)
+	if err != nil {
+		done(inconclusive)
+		return nil, err
+	}
+	return done, nil
 }
 
 // ensureToken makes sure that there is an access token.

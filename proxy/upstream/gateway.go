@@ -203,9 +203,10 @@ func (g *Gateway) Sitemaps(ctx context.Context, t Target) ([]Sitemap, error) {
 
 // Inspect asks urlInspection about one URL of a property; the account must be a full user or an owner of it, and is Forbidden
 // otherwise. It looks up the indexed version, without fetching the page, and still takes some seconds. Every attempt, retries
-// included, counts against the upstream's quota of the site.
-func (g *Gateway) Inspect(ctx context.Context, t Target, url string) (Inspection, error) {
-	inspection, err := g.client.inspect(ctx, t.account(), t.Site, url)
+// included, counts against the upstream's quota of the site. The hook is called once the call is admitted, and its error ends the
+// call; nil means that it is not counted.
+func (g *Gateway) Inspect(ctx context.Context, t Target, url string, charge func(context.Context) error) (Inspection, error) {
+	inspection, err := g.client.inspect(ctx, t.account(), t.Site, url, charge)
 	if failure, ok := errors.AsType[*Error](err); ok {
 		g.health.connectionFailure(ctx, t, failure)
 	}

@@ -163,6 +163,21 @@ func TestQueryRefusesWithoutCharge(t *testing.T) {
 	}
 }
 
+// An inspection that a circuit breaker refuses takes nothing of the day's quota.
+func TestInspectRefusesWithoutCharge(t *testing.T) {
+	g := newGated(t, status(503, "{}"))
+	charges := 0
+	for range 2 * failuresToOpen {
+		_, err := g.Inspect(t.Context(), target(), site, func(context.Context) error { charges++; return nil })
+		if kindOf(t, err) != Unavailable {
+			t.Fatal(err)
+		}
+	}
+	if charges != failuresToOpen || g.calls() != failuresToOpen*maxAttempts {
+		t.Errorf("%d charges for %d requests", charges, g.calls())
+	}
+}
+
 // The circuit breaker is asked before the charge, and not once more after it: of two calls that come when it is half-open, one is
 // charged and sent. A probe whose charge fails leaves its place to the next call.
 func TestHalfOpenBreakerChargesTheProbeOnly(t *testing.T) {
@@ -259,7 +274,7 @@ func TestInspectAndSitemapsRecordHealth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGated(t, test.answer)
-			_, _ = g.Inspect(t.Context(), test.target, site)
+			_, _ = g.Inspect(t.Context(), test.target, site, nil)
 			if got := g.store.take(); !slices.Equal(got, test.inspect) {
 				t.Errorf("Inspect recorded %q, want %q", got, test.inspect)
 			}

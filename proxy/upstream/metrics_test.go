@@ -18,7 +18,7 @@ func TestMetrics(t *testing.T) {
 	if _, err := c.searchAnalytics(t.Context(), acct, site, queryBody, nil); kindOf(t, err) != Quota {
 		t.Error(err)
 	}
-	if _, err := c.inspect(t.Context(), acct, site, site); kindOf(t, err) != Quota {
+	if _, err := c.inspect(t.Context(), acct, site, site, nil); kindOf(t, err) != Quota {
 		t.Error(err)
 	}
 	families, err := registry.Gather()

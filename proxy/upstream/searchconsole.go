@@ -19,8 +19,12 @@ type Site struct {
 }
 
 func (c *client) sites(ctx context.Context, acct Account) ([]Site, error) {
+	done, err := c.admit(ctx, c.analytics, acct, "", nil)
+	if err != nil {
+		return nil, err
+	}
 	var sites []Site
-	err := c.generated(ctx, acct, sitesList, c.analytics, "", func(ctx context.Context, service *searchconsole.Service) error {
+	err = c.generated(ctx, acct, sitesList, done, func(ctx context.Context, service *searchconsole.Service) error {
 		list, err := service.Sites.List().Context(ctx).Do()
 		if err != nil {
 			return err
@@ -46,8 +50,12 @@ type Sitemap struct {
 }
 
 func (c *client) sitemaps(ctx context.Context, acct Account, site string) ([]Sitemap, error) {
+	done, err := c.admit(ctx, c.indexing, acct, site, nil)
+	if err != nil {
+		return nil, err
+	}
 	var sitemaps []Sitemap
-	err := c.generated(ctx, acct, sitemapsList, c.indexing, site, func(ctx context.Context, service *searchconsole.Service) error {
+	err = c.generated(ctx, acct, sitemapsList, done, func(ctx context.Context, service *searchconsole.Service) error {
 		list, err := service.Sitemaps.List(site).Context(ctx).Do()
 		if err != nil {
 			return err
@@ -77,9 +85,13 @@ type Inspection struct {
 // inspectionLanguage keeps coverage labels in English: they come in the language that the request names.
 const inspectionLanguage = "en-US"
 
-func (c *client) inspect(ctx context.Context, acct Account, site, url string) (Inspection, error) {
+func (c *client) inspect(ctx context.Context, acct Account, site, url string, charge func(context.Context) error) (Inspection, error) {
+	done, err := c.admit(ctx, c.indexing, acct, site, charge)
+	if err != nil {
+		return Inspection{}, err
+	}
 	var inspection Inspection
-	err := c.generated(ctx, acct, urlInspection, c.indexing, site, func(ctx context.Context, service *searchconsole.Service) error {
+	err = c.generated(ctx, acct, urlInspection, done, func(ctx context.Context, service *searchconsole.Service) error {
 		reply, err := service.UrlInspection.Index.Inspect(&searchconsole.InspectUrlIndexRequest{
 			SiteUrl: site, InspectionUrl: url, LanguageCode: inspectionLanguage,
 		}).Context(ctx).Do()
@@ -108,14 +120,9 @@ func parseTime(text string) time.Time {
 	return at.UTC()
 }
 
-// generated runs one call about a site, or about none, through Google's generated client. Every call except the query does,
-// because these are rare.
-func (c *client) generated(ctx context.Context, acct Account, m method, breakers *circuits, site string,
-	do func(context.Context, *searchconsole.Service) error) error {
-	done, err := breakers.allow(circuitKey{acct.ID, site})
-	if err != nil {
-		return err
-	}
+// generated runs one call that was admitted through Google's generated client. Every call except the query does, because these
+// are rare.
+func (c *client) generated(ctx context.Context, acct Account, m method, done func(result), do func(context.Context, *searchconsole.Service) error) error {
 	return c.call(ctx, acct, m, done, func(ctx context.Context, access string) error {
 		service, err := c.service(ctx, access)
 		if err == nil {

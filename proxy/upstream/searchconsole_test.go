@@ -114,7 +114,7 @@ func TestInspect(t *testing.T) {
 	f := func(name, body string, want Inspection) {
 		t.Run(name, func(t *testing.T) {
 			g := newGoogle(t, drop, ok(body))
-			inspection, err := startClient(t, g.config()).inspect(t.Context(), account(t, authorizedUser()), "sc-domain:example.com", address)
+			inspection, err := startClient(t, g.config()).inspect(t.Context(), account(t, authorizedUser()), "sc-domain:example.com", address, nil)
 			if err != nil || inspection != want {
 				t.Errorf("got %+v, %v; want %+v", inspection, err, want)
 			}
@@ -172,7 +172,7 @@ func indexingCalls() map[string]func(context.Context, *client, Account) error {
 			return err
 		},
 		"inspect": func(ctx context.Context, c *client, acct Account) error {
-			_, err := c.inspect(ctx, acct, site, site)
+			_, err := c.inspect(ctx, acct, site, site, nil)
 			return err
 		},
 	}
@@ -181,7 +181,7 @@ func indexingCalls() map[string]func(context.Context, *client, Account) error {
 func TestInspectionWithoutStatusIsUnavailable(t *testing.T) {
 	for _, body := range []string{`{}`, `{"inspectionResult":{}}`, `{"inspectionResult":{"indexStatusResult":null}}`} {
 		g := newGoogle(t, ok(body))
-		if _, err := startClient(t, g.config()).inspect(t.Context(), account(t, authorizedUser()), site, site); kindOf(t, err) != Unavailable {
+		if _, err := startClient(t, g.config()).inspect(t.Context(), account(t, authorizedUser()), site, site, nil); kindOf(t, err) != Unavailable {
 			t.Errorf("%s: %v", body, err)
 		}
 	}

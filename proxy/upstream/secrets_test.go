@@ -30,7 +30,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 			_, queryErr := c.searchAnalytics(t.Context(), acct, site, queryBody, nil)
 			_, sitesErr := c.sites(t.Context(), acct)
 			_, sitemapsErr := c.sitemaps(t.Context(), acct, site)
-			_, inspectErr := c.inspect(t.Context(), acct, site, site)
+			_, inspectErr := c.inspect(t.Context(), acct, site, site, nil)
 			for _, err := range []error{queryErr, sitesErr, sitemapsErr, inspectErr} {
 				for ; err != nil; err = errors.Unwrap(err) {
 					for _, secret := range []string{"access-1", "access-2", testRefreshToken, testClientSecret, key[40:80], "eyJ", "Authorization"} {

@@ -199,22 +199,22 @@ func TestSimulatedSitemapsAndInspections(t *testing.T) {
 	if err != nil || len(sitemaps) != 3 || sitemaps[0].Path != property+"sitemap_index.xml" || sitemaps[0].LastDownloaded.IsZero() {
 		t.Errorf("sitemaps %+v, %v", sitemaps, err)
 	}
-	home, err := s.client.inspect(t.Context(), s.robot, property, property)
+	home, err := s.client.inspect(t.Context(), s.robot, property, property, nil)
 	if err != nil || home.CoverageState != "Submitted and indexed" || home.Verdict != "PASS" || home.LastCrawl.IsZero() {
 		t.Errorf("the home page is %+v, %v", home, err)
 	}
-	stranger, err := s.client.inspect(t.Context(), s.user, property, property+"never-there")
+	stranger, err := s.client.inspect(t.Context(), s.user, property, property+"never-there", nil)
 	if err != nil || stranger.CoverageState != "URL is unknown to Google" || !stranger.LastCrawl.IsZero() {
 		t.Errorf("an unknown address is %+v, %v", stranger, err)
 	}
-	if _, err := s.client.inspect(t.Context(), s.user, property, "https://www.example.com/elsewhere/"); err == nil || kindOf(t, err) != Forbidden {
+	if _, err := s.client.inspect(t.Context(), s.user, property, "https://www.example.com/elsewhere/", nil); err == nil || kindOf(t, err) != Forbidden {
 		t.Errorf("an address outside: %v", err)
 	}
 	if _, err := s.client.sitemaps(t.Context(), s.user, "sc-domain:example.org"); err == nil || kindOf(t, err) != Forbidden {
 		t.Errorf("sitemaps of an unverified property: %v", err)
 	}
 	s.fault(t, gscsim.Faults{Status: 429})
-	if _, err := s.client.inspect(t.Context(), s.user, property, property); err == nil || kindOf(t, err) != Quota {
+	if _, err := s.client.inspect(t.Context(), s.user, property, property, nil); err == nil || kindOf(t, err) != Quota {
 		t.Errorf("a rate limit: %v", err)
 	}
 	if calls := s.sim.Calls(); calls.Inspections != 4 || calls.Sitemaps != 2 {

@@ -225,12 +225,9 @@ func (x *inspection) call(ctx context.Context, url string) (upstream.Inspection,
 	if err := x.lost.Err(p.ConnectionID); err != nil {
 		return upstream.Inspection{}, err
 	}
-	if err := x.takeQuota(p); err != nil {
-		return upstream.Inspection{}, err
-	}
 	calling, cancel := withGrace(ctx, callGrace)
 	defer cancel()
-	status, err := x.config.Gateway.Inspect(calling, p.Target, url)
+	status, err := x.config.Gateway.Inspect(calling, p.Target, url, func(context.Context) error { return x.takeQuota(p) })
 	x.lost.Note(p.ConnectionID, err)
 	return status, err
 }

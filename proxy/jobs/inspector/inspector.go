@@ -87,8 +87,9 @@ var _ Store = (*sqlstore.Store)(nil)
 type Gateway interface {
 	// Sitemaps returns the sitemaps that were submitted for a property, without those that only an index file names.
 	Sitemaps(ctx context.Context, t upstream.Target) ([]upstream.Sitemap, error)
-	// Inspect returns the index status of a URL of the property.
-	Inspect(ctx context.Context, t upstream.Target, url string) (upstream.Inspection, error)
+	// Inspect returns the index status of a URL of the property. It calls charge before it makes the call, unless it refuses to
+	// make it, and returns the error of charge as it is.
+	Inspect(ctx context.Context, t upstream.Target, url string, charge func(context.Context) error) (upstream.Inspection, error)
 }
 
 // Sitemaps reads sitemap files.

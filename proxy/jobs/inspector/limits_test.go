@@ -77,6 +77,21 @@ func TestNoCallWithoutCountedQuota(t *testing.T) {
 	})
 }
 
+// A call that the gateway refuses, such as while a circuit breaker is open, takes nothing of the quota.
+func TestRefusedCallsAreNotCounted(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 20)...)
+		w.refuses = fail(upstream.Unavailable)
+		if r := w.inspect("shop", Options{}, paced); !errors.Is(r.Err, errDown) || len(w.taken) != 0 {
+			t.Errorf("%v after taking %v of the quota", r.Err, w.taken)
+		}
+		w.refuses = nil
+		if r := w.inspect("shop", Options{}, paced); r.Err != nil || r.Inspected != 20 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 func TestOutageIsRetriedWithBackoffThenGivenUp(t *testing.T) {
 	inBubble(t, []string{"shop", "blog"}, func(t *testing.T, w *fakeUpstream) {
 		w.serve(shopMap, urls("shop", 50)...)

@@ -36,6 +36,7 @@ type fakeUpstream struct {
 	clicks     map[string]int64                                     // of archived pages
 	unarchived bool                                                 // no day is archived
 	label      func(url string) string                              // the coverage state of a URL
+	refuses    error                                                // of every call, before it is charged; nil: none
 	fails      func(t upstream.Target, url string, try int) error   // nil: no call fails
 	during     func(ctx context.Context, url string)                // runs during a call; nil: nothing
 	lists      func(t upstream.Target) error                        // the error of listing sitemaps; nil: none
@@ -231,7 +232,13 @@ func (w *fakeUpstream) Take(ctx context.Context, site string, day translate.Date
 }
 
 // Inspect implements Gateway.
-func (w *fakeUpstream) Inspect(ctx context.Context, t upstream.Target, url string) (upstream.Inspection, error) {
+func (w *fakeUpstream) Inspect(ctx context.Context, t upstream.Target, url string, charge func(context.Context) error) (upstream.Inspection, error) {
+	if w.refuses != nil {
+		return upstream.Inspection{}, w.refuses
+	}
+	if err := charge(ctx); err != nil {
+		return upstream.Inspection{}, err
+	}
 	w.mu.Lock()
 	w.made = append(w.made, call{w.now(), t.Site, url})
 	try := 0

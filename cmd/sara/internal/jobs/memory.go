@@ -49,9 +49,9 @@ func (g Gateway) Sitemaps(ctx context.Context, t upstream.Target) (sitemaps []up
 }
 
 // Inspect implements inspector.Gateway.
-func (g Gateway) Inspect(ctx context.Context, t upstream.Target, url string) (status upstream.Inspection, err error) {
+func (g Gateway) Inspect(ctx context.Context, t upstream.Target, url string, charge func(context.Context) error) (status upstream.Inspection, err error) {
 	err = g.within(ctx, t, inspectionBytes, func() error {
-		status, err = g.Upstream.Inspect(ctx, t, url)
+		status, err = g.Upstream.Inspect(ctx, t, url, charge)
 		return err
 	})
 	return status, err
