@@ -169,16 +169,52 @@ func testComposeFits(t *testing.T, binary string) {
 	}
 }
 
+// TestCountersAndRowsHaveARedisEach checks that the Redis of the counters never loses any, and that each has the memory for what
+// it holds, and for a copy-on-write fork or the buffers of its clients.
+func TestCountersAndRowsHaveARedisEach(t *testing.T) {
+	services := compose(t).Services
+	for name, want := range map[string]map[string]string{
+		"redis":       {"--maxmemory-policy": "noeviction", "--appendonly": "yes", "--appendfsync": "everysec"},
+		"redis-cache": {"--maxmemory-policy": "allkeys-lru", "--appendonly": "no", "--save": ""},
+	} {
+		service := services[name]
+		options := make(map[string]string)
+		for i, word := range service.Command {
+			if strings.HasPrefix(word, "--") && i+1 < len(service.Command) {
+				options[word] = service.Command[i+1]
+			}
+		}
+		for option, value := range want {
+			if got, ok := options[option]; !ok || got != value {
+				t.Errorf("%s: %s is %q, want %q", name, option, got, value)
+			}
+		}
+		most := bytesOf(t, strings.TrimSuffix(options["--maxmemory"], "b"))
+		if limit := int64(service.Deploy.Resources.Limits.MemoryBytes); most == 0 || limit < most*5/4 {
+			t.Errorf("%s: %d bytes of data do not fit into %d", name, most, limit)
+		}
+		if name == "redis-cache" && bytesOf(t, *services["sara-1"].Environment["SARA_REDIS_CACHE_BYTES"]) > most*85/100 {
+			t.Errorf("the rows do not fit into %d bytes", most)
+		}
+	}
+	for _, replica := range []string{"sara-1", "sara-2"} {
+		if services[replica].DependsOn["redis-cache"].Condition != types.ServiceConditionHealthy {
+			t.Errorf("%s does not wait for redis-cache", replica)
+		}
+	}
+}
+
 // testSecrets creates the secrets as the first start does, and checks that sara reads them.
 func testSecrets(t *testing.T, binary string) {
 	folder, programs := t.TempDir(), t.TempDir()
-	for _, owner := range []string{"sara", "redis", "postgres", "store", "grafana"} {
+	owners := []string{"sara", "redis", "redis-cache", "postgres", "store", "grafana"}
+	for _, owner := range owners {
 		if err := os.Mkdir(filepath.Join(folder, owner), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Cleanup(func() { // so that the folder can be removed
-		for _, owner := range []string{"sara", "redis", "postgres", "store", "grafana"} {
+		for _, owner := range owners {
 			_ = os.Chmod(filepath.Join(folder, owner), 0o700)
 		}
 	})
@@ -200,17 +236,46 @@ func testSecrets(t *testing.T, binary string) {
 	if readFile(t, filepath.Join(folder, "sara", "sara.yaml")) != first {
 		t.Error("a second start creates new secrets")
 	}
+	testOlderSecrets(t, folder, first, run)
 	password := readFile(t, filepath.Join(folder, "postgres", "password"))
 	if len(password) < 40 || !strings.Contains(first, "://sara:"+password+"@") || strings.Contains(readFile(t, filepath.Join(folder, "redis", "redis.conf")), password) {
 		t.Error("the password of PostgreSQL is short, differs from sara's setting, or is that of Redis as well")
 	}
 	config := filepath.Join(t.TempDir(), "sara.yaml")
-	nowhere := strings.NewReplacer("@postgres:5432", "@127.0.0.1:1", "@redis:6379", "@127.0.0.1:1", "//store:7070", "//127.0.0.1:1").Replace(first)
+	nowhere := strings.NewReplacer("@postgres:5432", "@127.0.0.1:1", "@redis:6379", "@127.0.0.1:1", "@redis-cache:6379", "@127.0.0.1:1", "//store:7070", "//127.0.0.1:1").Replace(first)
 	if err := os.WriteFile(config, []byte(nowhere), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, err := sara(t, binary, []string{"SARA_CONFIG=" + config, "AWS_SHARED_CREDENTIALS_FILE=" + filepath.Join(folder, "sara", "store")}, "serve", "--check")
-	if err == nil || strings.Count(out, "refused") != 3 || strings.Contains(out, "SARA_SECRET_KEY") || strings.Contains(out, password) {
-		t.Errorf("%v, want only three refused connections:\n%s", err, out)
+	if err == nil || strings.Count(out, "refused") != 4 || strings.Contains(out, "SARA_SECRET_KEY") || strings.Contains(out, password) {
+		t.Errorf("%v, want only four refused connections:\n%s", err, out)
+	}
+}
+
+// testOlderSecrets checks that a set of a version without a Redis of cached rows gets one, and keeps everything else.
+func testOlderSecrets(t *testing.T, folder, settings string, run func()) {
+	t.Helper()
+	file := filepath.Join(folder, "sara", "sara.yaml")
+	older, added, ok := strings.Cut(settings, "redis_cache_url: ")
+	if !ok || strings.Contains(added[:len(added)-1], "\n") {
+		t.Fatalf("the settings do not end with the Redis of cached rows")
+	}
+	secrets := readFile(t, filepath.Join(folder, "redis", "redis.conf"))
+	for _, path := range []string{filepath.Dir(file), file} {
+		if err := os.Chmod(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(file, []byte(older), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	run()
+	updated := readFile(t, file)
+	if !strings.HasPrefix(updated, older+"redis_cache_url: redis://:") || readFile(t, filepath.Join(folder, "redis", "redis.conf")) != secrets {
+		t.Error("an older set loses its secrets, or does not get that of the new Redis")
+	}
+	password := strings.TrimPrefix(strings.TrimSpace(readFile(t, filepath.Join(folder, "redis-cache", "redis.conf"))), "requirepass ")
+	if len(password) < 40 || !strings.Contains(updated, "://:"+password+"@redis-cache:6379") {
+		t.Error("the password of the new Redis is short, or differs from sara's setting")
 	}
 }

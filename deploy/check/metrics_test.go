@@ -8,10 +8,13 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"sara/policy/redistest"
 )
 
 // An exposition has the label values of every series in /metrics. A series that is declared, but has no values yet, has no
@@ -102,7 +105,7 @@ func testMetrics(t *testing.T, binary string) {
 	lines := start(t, binary, 2, []string{"SARA_LISTEN=127.0.0.1:0", "SARA_ADMIN_LISTEN=127.0.0.1:0", "SARA_DATABASE_URL=sqlite:sara.db",
 		"SARA_ARCHIVE_URL=archive", "SARA_REDIS_URL=redis://127.0.0.1:1", "SARA_UPSTREAM_URL=" + world.UpstreamURL,
 		"SARA_OAUTH_TOKEN_URL=" + world.UpstreamURL + "/token", "SARA_SECRET_KEY=c2FyYSBpcyBub3Qgc2VjcmV0IGluIHRoaXMgdGVzdC4="}, "serve")
-	admins := []string{world.AdminURL, strings.TrimPrefix(lines[1], "admin listening on ")}
+	admins := []string{world.AdminURL, strings.TrimPrefix(lines[1], "admin listening on "), startWithRedis(t, binary, world)}
 	for _, admin := range admins {
 		if out, err := sara(t, binary, nil, "health", "--url", admin); err != nil { // as the image's health check does
 			t.Errorf("%v: %s", err, out)
@@ -123,6 +126,22 @@ func testMetrics(t *testing.T, binary string) {
 		t.Errorf("only %d queries", len(queries))
 	}
 	testWrongQueries(t, known)
+}
+
+// startWithRedis starts a server with a Redis, and returns its admin URL once it has the metrics of that.
+func startWithRedis(t *testing.T, binary string, world demo) (admin string) {
+	t.Helper()
+	lines := start(t, binary, 2, []string{"SARA_LISTEN=127.0.0.1:0", "SARA_ADMIN_LISTEN=127.0.0.1:0", "SARA_DATABASE_URL=sqlite:sara.db",
+		"SARA_ARCHIVE_URL=archive", "SARA_REDIS_URL=" + redistest.Single(t).URL(), "SARA_UPSTREAM_URL=" + world.UpstreamURL,
+		"SARA_OAUTH_TOKEN_URL=" + world.UpstreamURL + "/token", "SARA_SECRET_KEY=c2FyYSBpcyBub3Qgc2VjcmV0IGluIHRoaXMgdGVzdC4="}, "serve")
+	admin = strings.TrimPrefix(lines[1], "admin listening on ")
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if _, text := get(t, admin+"/metrics", ""); bytes.Contains(text, []byte("sara_redis_eviction_policy_ok{")) {
+			return admin
+		}
+	}
+	t.Fatal("there are no metrics of Redis")
+	return ""
 }
 
 // testWrongQueries checks that invalid queries are found.

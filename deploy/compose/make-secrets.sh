@@ -7,35 +7,46 @@ cd "${1:-/secrets}"
 
 random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
 
+# The user ids are those of the images.
+give() { chmod 0400 "$1"/* && chmod 0500 "$1" && chown -R "$2" "$1"; }
+
 # The archive's bucket is a folder that the store can write to.
 if [ -d /data/archive ]; then
 	mkdir -p /data/archive/sara
 	chown 65532:65532 /data/archive /data/archive/sara
 fi
 
-# The last file marks the set as complete.
-if [ -s sara/sara.yaml ]; then
-	exit 0
-fi
-
-redis=$(random) postgres=$(random) store=$(random)
-printf 'requirepass %s\n' "$redis" >redis/redis.conf
-printf '%s' "$postgres" >postgres/password
-printf '%s' "$(random)" >grafana/password
-printf 'export ROOT_ACCESS_KEY_ID=sara ROOT_SECRET_ACCESS_KEY=%s\n' "$store" >store/credentials
-printf '[default]\naws_access_key_id = sara\naws_secret_access_key = %s\n' "$store" >sara/store
-cat >sara/sara.yaml.part <<EOF
+# The settings are written last: they mark the set as complete.
+if [ ! -s sara/sara.yaml ]; then
+	redis=$(random) postgres=$(random) store=$(random)
+	printf 'requirepass %s\n' "$redis" >redis/redis.conf
+	printf '%s' "$postgres" >postgres/password
+	printf '%s' "$(random)" >grafana/password
+	printf 'export ROOT_ACCESS_KEY_ID=sara ROOT_SECRET_ACCESS_KEY=%s\n' "$store" >store/credentials
+	printf '[default]\naws_access_key_id = sara\naws_secret_access_key = %s\n' "$store" >sara/store
+	cat >sara/sara.yaml.part <<EOF
 secret_key: $(head -c 32 /dev/urandom | base64)
 database_url: postgres://sara:$postgres@postgres:5432/sara?sslmode=disable
 redis_url: redis://:$redis@redis:6379
 archive_url: s3://sara/archive?endpoint=http://store:7070&region=us-east-1
 EOF
+	give redis 999:1000
+	give postgres 70:70
+	give store 65532:65532
+	give grafana 472:0
+	mv sara/sara.yaml.part sara/sara.yaml
+	give sara 65532:65532
+fi
 
-# The user ids are those of the images.
-give() { chmod 0400 "$1"/* && chmod 0500 "$1" && chown -R "$2" "$1"; }
-give redis 999:1000
-give postgres 70:70
-give store 65532:65532
-give grafana 472:0
-mv sara/sara.yaml.part sara/sara.yaml
-give sara 65532:65532
+# A set of an older version lacks the Redis of cached rows. The settings are replaced as a whole.
+if ! grep -q '^redis_cache_url:' sara/sara.yaml; then
+	cache=$(random)
+	chmod 0700 redis-cache sara
+	rm -f redis-cache/redis.conf sara/sara.yaml.part
+	printf 'requirepass %s\n' "$cache" >redis-cache/redis.conf
+	cat sara/sara.yaml >sara/sara.yaml.part
+	printf 'redis_cache_url: redis://:%s@redis-cache:6379\n' "$cache" >>sara/sara.yaml.part
+	give redis-cache 999:1000
+	mv -f sara/sara.yaml.part sara/sara.yaml
+	give sara 65532:65532
+fi

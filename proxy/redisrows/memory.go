@@ -32,11 +32,17 @@ func IsFull(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "OOM command not allowed") // a script's error has it within
 }
 
-// Watch keeps the bound up to date, and deletes rows when the memory fills, until ctx ends. It looks at the servers every ten
-// seconds, after Suspect, and at each tick while they do not answer.
+// Watch keeps the bound up to date, and deletes rows when the memory fills, until ctx ends. It looks at the servers at once,
+// every ten seconds, after Suspect, and at each tick while they do not answer.
 func (s *Store) Watch(ctx context.Context, tick <-chan time.Time) {
 	var next time.Time
 	for {
+		if now := s.config.Now(); !now.Before(next) {
+			next = now
+			if s.lookAndSweep(ctx) == nil {
+				next = now.Add(lookInterval)
+			}
+		}
 		select {
 		case <-tick:
 		case <-s.suspect:
@@ -44,19 +50,15 @@ func (s *Store) Watch(ctx context.Context, tick <-chan time.Time) {
 		case <-ctx.Done():
 			return
 		}
-		now := s.config.Now()
-		if now.Before(next) {
-			continue
-		}
-		next = now.Add(lookInterval)
-		seen, err := s.look(ctx)
-		if err == nil {
-			err = s.sweepIfFull(ctx, seen)
-		}
-		if err != nil {
-			next = now
-		}
 	}
+}
+
+func (s *Store) lookAndSweep(ctx context.Context) error {
+	seen, err := s.look(ctx)
+	if err == nil {
+		err = s.sweepIfFull(ctx, seen)
+	}
+	return err
 }
 
 // Suspect makes Watch look at the servers at once, since one of them did not answer.
