@@ -134,7 +134,7 @@ func curve(r *loadgen.Result) (curve []float64) {
 
 // commandsInScripts returns the Redis commands that only sara's scripts call.
 func commandsInScripts() []string {
-	return []string{"time", "hmget", "hset", "hgetall", "hdel", "expire"}
+	return []string{"time", "hmget", "hset", "hgetall", "hdel", "expire", "hincrby", "zadd", "zrem", "zrange", "zrangebyscore", "exists", "pexpire", "unlink"}
 }
 
 // process returns the name of a server in reports: all replicas are sara.
