@@ -1,9 +1,13 @@
 package cache
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"sara/policy/redistest"
 )
@@ -70,5 +74,52 @@ func TestRedisKeysHashToTheSlotOfTheProperty(t *testing.T) {
 	}
 	if i.others[0].redisKey == i.own.redisKey {
 		t.Error("both samples have the same key")
+	}
+}
+
+// roundTrips counts the commands and the round trips of a client.
+type roundTrips struct{ commands, trips atomic.Int64 }
+
+func (r *roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (r *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		r.commands.Add(1)
+		r.trips.Add(1)
+		return next(ctx, cmd)
+	}
+}
+func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		r.commands.Add(int64(len(cmds)))
+		r.trips.Add(1)
+		return next(ctx, cmds)
+	}
+}
+
+// A miss reads both samples, takes the lease and reads again, and then writes the row, its place in the index, the lease and the
+// event at once. A cluster takes one more round trip for the index.
+func TestMissTakesThreeRoundTrips(t *testing.T) {
+	for _, kind := range []struct {
+		name            string
+		start           func(t *testing.T) (client func() redis.UniversalClient)
+		commands, trips int64
+	}{{"on one Redis", onSingle, 6, 3}, {"on a cluster", onCluster, 8, 4}} {
+		t.Run(kind.name, func(t *testing.T) {
+			if testing.Short() && kind.name == "on a cluster" {
+				t.Skip("a cluster takes two seconds to start")
+			}
+			client := kind.start(t)()
+			c := newReplica(t, client, newClock())
+			upstream := answering(rowsOf(t, 3))
+			c.do(t, upstream.request("p", narrow("first")), Filled) // loads the scripts, and looks at the memory
+			c.settle()
+			counted := &roundTrips{}
+			client.AddHook(counted)
+			c.do(t, upstream.request("p", narrow("a")), Filled)
+			c.settle()
+			if commands, trips := counted.commands.Load(), counted.trips.Load(); commands != kind.commands || trips != kind.trips {
+				t.Errorf("%d commands in %d round trips, want %d in %d", commands, trips, kind.commands, kind.trips)
+			}
+		})
 	}
 }
