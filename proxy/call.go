@@ -214,12 +214,22 @@ func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 			h.readCacheControl(line)
 		case fasthttp.HeaderAcceptEncoding:
 			h.readAcceptEncoding(line)
+		case fasthttp.HeaderXForwardedFor:
+			s.noticeProxy()
 		}
 		if s.forwardedBy != "" && string(name) == s.forwardedBy {
 			h.forwarded = line
 		}
 	}
 	return h
+}
+
+// noticeProxy warns once of a proxy in front that is not configured: all of its clients share one address.
+func (s *Server) noticeProxy() {
+	if s.forwardedBy == "" && !s.noticedProxy.Load() && s.noticedProxy.CompareAndSwap(false, true) {
+		s.config.Log.Warn("a request came through a proxy: set SARA_TRUSTED_PROXY_HEADER to the header in which it sends the client's address, " +
+			"or all clients behind it share the limits of one address")
+	}
 }
 
 func (h *requestHeader) readCacheControl(line []byte) {

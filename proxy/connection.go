@@ -5,20 +5,9 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
-
-// A listener wraps each accepted connection in a connection.
-type listener struct{ net.Listener }
-
-// Accept implements net.Listener.
-func (l listener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return newConnection(conn), nil
-}
 
 // A connection is a client's connection. It caches the client's address for the requests on it, and makes deadlines cheap to
 // move: the HTTP library moves them three times a request, to resist clients that read or write slowly (slowloris).
@@ -27,7 +16,17 @@ type connection struct {
 	address string // IP address of the client, or of the proxy in front
 	reading lazyDeadline
 	writing lazyDeadline
+
+	network string       // of the address; empty: connections are not counted by network
+	open    *connections // that it is one of; nil in tests
+	waiting atomic.Int64 // since when it has waited for bytes, by the clock of open; or busy, or evicted
 }
+
+// The states of a connection that does not wait for bytes.
+const (
+	busy    = 0
+	evicted = -1
+)
 
 func newConnection(conn net.Conn) *connection {
 	c := &connection{Conn: conn, reading: lazyDeadline{set: conn.SetReadDeadline}, writing: lazyDeadline{set: conn.SetWriteDeadline}}
@@ -37,14 +36,34 @@ func newConnection(conn net.Conn) *connection {
 	return c
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. A connection that is read from waits for a request, or for the rest of one: it may be evicted.
 func (c *connection) Read(p []byte) (int, error) {
+	if c.open == nil {
+		return c.read(p)
+	}
+	c.waiting.Store(c.open.now())
+	n, err := c.read(p)
+	if c.waiting.Swap(busy) == evicted {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return n, err
+}
+
+func (c *connection) read(p []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(p)
 		if err == nil || n > 0 || !c.reading.extends(err) {
 			return n, err
 		}
 	}
+}
+
+// Close implements net.Conn.
+func (c *connection) Close() error {
+	if c.open != nil {
+		c.open.remove(c)
+	}
+	return c.Conn.Close()
 }
 
 // Write implements net.Conn.

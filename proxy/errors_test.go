@@ -41,7 +41,8 @@ func TestEdge500(t *testing.T) {
 	})
 	dialled := fasthttputil.NewInmemoryListener()
 	served := make(chan error, 1)
-	go func() { served <- edge.Serve(listener{dialled}) }()
+	listener := w.server.newListener(dialled)
+	go func() { served <- edge.Serve(listener) }()
 	client := &fasthttp.HostClient{Addr: "sara", Dial: func(string) (net.Conn, error) { return dialled.Dial() }}
 	for _, path := range []string{"/panic", "/nil", "/error", "/body", "/nothing"} {
 		w.run(path, func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestEdge500(t *testing.T) {
 		})
 	}
 	client.CloseIdleConnections()
-	w.must(dialled.Close())
+	w.must(listener.Close())
 	w.must(<-served)
 	if metrics := w.metrics(); !strings.Contains(metrics, "sara_panics_total 4") {
 		t.Errorf("the panics are not counted: %s", metrics)

@@ -69,3 +69,6 @@ func (c *trackedConnection) Close() error {
 	c.of.gone.Signal()
 	return c.Conn.Close()
 }
+
+// CloseWrite makes the connection one that can be closed by halves, as TCP's are.
+func (c *trackedConnection) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }

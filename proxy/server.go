@@ -26,16 +26,14 @@ const (
 	maxHeader = 32 << 10
 	maxBody   = 1 << 10 // no endpoint reads a body
 
-	readTimeout    = 10 * time.Second // for a whole request: a client that sends slowly (slowloris) cannot hold a connection
+	readTimeout    = 5 * time.Second  // for a whole request: a client that sends slowly (slowloris) cannot hold a connection
 	writeTimeout   = 30 * time.Second // for a whole answer: nor can one that reads slowly
 	idleTimeout    = 75 * time.Second // longer than that of common proxies in front, which must close first
 	requestTimeout = 25 * time.Second // to answer one request, upstream calls included; less than writeTimeout
 	fillTimeout    = 24 * time.Second // for one upstream call with its retries; less than requestTimeout, so that waiting requests get its error
 	// writeBuffer holds most answers with their headers, so that they take one write.
 	writeBuffer = 16 << 10
-	// maxConnections bounds the memory of connections. An idle one keeps its buffers, about 50 KiB: releasing them would cost
-	// each request one more system call, to read its first byte.
-	maxConnections = 16 << 10
+	serverName  = "sara"
 )
 
 // Server is the public API. Its methods are safe for concurrent use.
@@ -51,10 +49,12 @@ type Server struct {
 	access   *accessLog
 	*reference
 	edge     *fasthttp.Server
+	open     *connections
 	started  time.Time
 	draining atomic.Bool
 	// forwardedBy is the normalized name of the trusted proxy's header; empty: there is no such proxy.
-	forwardedBy string
+	forwardedBy  string
+	noticedProxy atomic.Bool // X-Forwarded-For came although there is no such proxy
 
 	listening sync.Mutex   // guards the following fields
 	listener  net.Listener // of Serve
@@ -76,14 +76,14 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:               s.withMemo(s.withPages(r.Handler)),
 		ErrorHandler:          s.sendMalformed,
-		Name:                  "sara",
+		Name:                  serverName,
 		ReadBufferSize:        maxHeader,
 		WriteBufferSize:       writeBuffer,
 		MaxRequestBodySize:    maxBody,
 		ReadTimeout:           readTimeout,
 		WriteTimeout:          writeTimeout,
 		IdleTimeout:           idleTimeout,
-		Concurrency:           maxConnections,
+		Concurrency:           2 * s.open.all.limit, // the listener bounds connections; closed ones leave a moment later
 		CloseOnShutdown:       true,
 		SecureErrorLogMessage: true,
 		NoDefaultContentType:  true,
@@ -98,10 +98,11 @@ func (discardLogger) Printf(string, ...any) {}
 
 // Serve answers requests on the listener until Shutdown, and closes it. It must be called at most once.
 func (s *Server) Serve(l net.Listener) error {
-	if !s.listen(l) {
+	bounded := s.newListener(l)
+	if !s.listen(bounded) {
 		return l.Close()
 	}
-	if err := s.edge.Serve(listener{l}); err != nil {
+	if err := s.edge.Serve(bounded); err != nil {
 		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
 	}
 	return nil

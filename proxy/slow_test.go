@@ -19,7 +19,7 @@ func (w *world) hurried() {
 	w.must(err)
 	w.base = "http://" + l.Addr().String()
 	served := make(chan error, 1)
-	go func() { served <- edge.Serve(listener{l}) }()
+	go func() { served <- edge.Serve(w.server.newListener(l)) }()
 	w.t.Cleanup(func() {
 		w.must(edge.Shutdown())
 		w.must(<-served)
