@@ -75,8 +75,8 @@ func (c *circuit) end(probe int, r result, now time.Time, reopen time.Duration) 
 	}
 }
 
-// isOpen is the error of a call that the circuit of a host does not admit.
-func isOpen(host string, wait time.Duration) *Error {
+// openError is the error of a call that the circuit of a host does not admit.
+func openError(host string, wait time.Duration) *Error {
 	return &Error{
 		Kind:       Unavailable,
 		Message:    fmt.Sprintf("%s failed repeatedly: its circuit breaker is open for another %v", host, wait),
@@ -117,7 +117,7 @@ func (b *breaker) allow() (done func(result), err error) {
 	now := b.now()
 	if wait := b.circuit.wait(now); wait > 0 {
 		b.onRefuse()
-		return nil, isOpen(b.host, wait)
+		return nil, openError(b.host, wait)
 	}
 	probe := b.circuit.admit(now, probeTime)
 	return func(r result) { b.done(probe, r) }, nil

@@ -130,7 +130,7 @@ func (c *circuits) refusal(path [levels]*circuit, now time.Time) (by level, fail
 	if longest == 0 {
 		return 0, nil
 	}
-	return by, isOpen(c.hosts[by], longest)
+	return by, openError(c.hosts[by], longest)
 }
 
 func (p *passage) done(r result) {

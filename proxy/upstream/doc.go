@@ -18,9 +18,8 @@
 //     the property. A change is written to the store and logged once.
 //  8. Parse: the rows are read strictly, because they are cached and served to many.
 //
-// [Gateway.Sitemaps] and [Gateway.Inspect] take steps 3, 6 and 7 only; an inspection may be
-// charged for, to count it in the quota of the day. They have quotas of their own, so they neither start a
-// cooldown nor respect one. A Forbidden inspection records nothing: inspecting requires a full user, reading figures does not.
+// [Gateway.Inspect] takes steps 3 to 7, and [Gateway.Sitemaps] steps 3, 6 and 7. They have quotas of their own, so they neither
+// start a cooldown nor respect one. A Forbidden inspection records nothing: inspecting requires a full user, reading figures does not.
 //
 // # Failures
 //
