@@ -2,11 +2,32 @@ package upstream
 
 import (
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/valyala/fasthttp"
 )
+
+// BenchmarkCircuits admits a call that succeeds, without open circuits and with all that there can be.
+func BenchmarkCircuits(b *testing.B) {
+	for _, failing := range []int{0, maxPropertyCircuits} {
+		b.Run(strconv.Itoa(failing)+" failing", func(b *testing.B) {
+			u := newCircuitTest()
+			for i := range failing {
+				u.properties.fail(circuitKey{strconv.Itoa(i % maxConnectionCircuits), strconv.Itoa(i)}, "", u.now())
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				done, err := u.allow(circuitKey{"connection", "sc-domain:example.com"})
+				if err != nil {
+					b.Fatal(err)
+				}
+				done(success)
+			}
+		})
+	}
+}
 
 // BenchmarkSearchAnalytics calls a trivial local server; the allocations include the server's.
 func BenchmarkSearchAnalytics(b *testing.B) {
