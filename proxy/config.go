@@ -141,7 +141,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	if s.reference, err = referenceFor(&s.config); err != nil {
 		return nil, err
 	}
-	s.open = newConnections(connectionLimit(c.MemoryLimit), c.TrustedProxyHeader != "", c.Registry)
+	s.open = newConnections(connectionLimit(c.MemoryLimit), c.TrustedProxyHeader != "", c.Now, c.Registry)
 	s.edge = s.newEdge(routes)
 	s.access = newAccessLog(c.Access, c.AccessFormat, c.AccessSample, c.Registry)
 	return s, nil

@@ -34,7 +34,8 @@ func connectionLimit(memoryLimit int64) int {
 // connections are the open connections of a server. Opening and closing one takes a lock; a request on one does not.
 type connections struct {
 	perNetwork int // 0: not bounded, because the peers are proxies
-	clock      func() time.Duration
+	clock      func() time.Time
+	begun      time.Time
 	metrics    connectionMetrics
 
 	mu       sync.Mutex // guards the following fields
@@ -42,10 +43,9 @@ type connections struct {
 	networks map[string]*connectionGroup
 }
 
-// newConnections returns an empty set, for at most limit connections. Tests may replace its clock before its first use.
-func newConnections(limit int, behindProxy bool, registry *prometheus.Registry) *connections {
-	begun := time.Now()
-	s := &connections{clock: func() time.Duration { return time.Since(begun) }, all: connectionGroup{limit: limit}, networks: map[string]*connectionGroup{}}
+// newConnections returns an empty set, for at most limit connections.
+func newConnections(limit int, behindProxy bool, now func() time.Time, registry *prometheus.Registry) *connections {
+	s := &connections{clock: now, begun: now(), all: connectionGroup{limit: limit}, networks: map[string]*connectionGroup{}}
 	if !behindProxy {
 		s.perNetwork = max(limit/4, minPerNetwork)
 	}
@@ -53,8 +53,8 @@ func newConnections(limit int, behindProxy bool, registry *prometheus.Registry) 
 	return s
 }
 
-// now returns the monotonic time, always above zero.
-func (s *connections) now() int64 { return int64(s.clock()) + 1 }
+// now returns the time since the set began, in nanoseconds, always above zero.
+func (s *connections) now() int64 { return max(0, int64(s.clock().Sub(s.begun))) + 1 }
 
 func (s *connections) count() float64 {
 	s.mu.Lock()

@@ -42,10 +42,9 @@ func closableConnection(address string) *connection {
 
 // manualConnections returns a set with a clock that the test moves.
 func manualConnections(limit, perNetwork int) (s *connections, clock *time.Duration) {
-	s = newConnections(limit, perNetwork == 0, prometheus.NewRegistry())
-	s.perNetwork = perNetwork
 	clock = new(time.Duration)
-	s.clock = func() time.Duration { return *clock }
+	s = newConnections(limit, perNetwork == 0, func() time.Time { return noon().Add(*clock) }, prometheus.NewRegistry())
+	s.perNetwork = perNetwork
 	return s, clock
 }
 
@@ -154,15 +153,14 @@ func expectedVictim(s *connections, open []*connection, address string) (victim 
 	return victim, refused
 }
 
-// crowded is a world with few connections, and a clock for their idleness that the test moves.
-func crowded(t *testing.T, adjust ...func(*Config)) (w *world, clock *atomic.Int64) {
-	w = newWorld(t, append(adjust, func(c *Config) { c.MemoryLimit = 1 })...)
+// crowded is a world with few connections.
+func crowded(t *testing.T, adjust ...func(*Config)) *world {
+	t.Helper()
+	w := newWorld(t, append(adjust, func(c *Config) { c.MemoryLimit = 1 })...)
 	if w.server.open.all.limit != minConnections {
 		t.Fatalf("%d connections", w.server.open.all.limit)
 	}
-	clock = new(atomic.Int64)
-	w.server.open.clock = func() time.Duration { return time.Duration(clock.Load()) }
-	return w, clock
+	return w
 }
 
 // dialFrom connects from an address of this machine.
@@ -212,7 +210,7 @@ func (w *world) wantConnections(t *testing.T, want int) {
 
 func TestConnections503ServiceUnavailableFromOneAddress(t *testing.T) {
 	t.Parallel()
-	w, clock := crowded(t)
+	w := crowded(t)
 	open := w.fill("127.0.0.2", minPerNetwork, "")
 	w.wantConnections(t, minPerNetwork)
 	for range 3 {
@@ -227,7 +225,7 @@ func TestConnections503ServiceUnavailableFromOneAddress(t *testing.T) {
 	if got := counted(t, w.server.config.Registry, "sara_connections_refused_total"); got != 3 {
 		t.Errorf("%v refusals are counted, want 3", got)
 	}
-	clock.Store(int64(evictAfter))
+	w.advance(evictAfter)
 	c := w.dialFrom("127.0.0.2")
 	c.send(w.authorized(""))
 	if r, there := c.next(http.MethodGet); !there || r.status != http.StatusOK {
@@ -248,17 +246,18 @@ func TestConnections503ServiceUnavailableFromOneAddress(t *testing.T) {
 // However many heads are sent by halves, and from however many addresses, the memory that they take up is bounded.
 func TestConnections503ServiceUnavailableHalfSentHeads(t *testing.T) {
 	t.Parallel()
-	w, clock := crowded(t)
+	w := crowded(t)
 	half := "GET /v1/me HTTP/1.1\r\nHost: sara\r\nX-Long: " + strings.Repeat("a", 31<<10)
 	for i := range 4 {
 		w.fill(fmt.Sprint("127.0.0.", 2+i), minPerNetwork, half)
 	}
 	w.wantConnections(t, minConnections)
 	w.wantRefused(t, w.dialFrom("127.0.0.9"))
-	clock.Store(int64(evictAfter))
+	w.advance(evictAfter)
 	for i := range 300 {
 		w.fill(fmt.Sprint("127.0.1.", i%8), 1, half)
-		clock.Add(int64(evictAfter))
+		w.await(t, "room", func() bool { return counted(t, w.server.config.Registry, "sara_connections_evicted_total") == float64(i+1) })
+		w.advance(evictAfter)
 		if open := int(w.server.open.count()); open > minConnections {
 			t.Fatalf("%d connections are open", open)
 		}
@@ -273,7 +272,7 @@ func TestConnections503ServiceUnavailableHalfSentHeads(t *testing.T) {
 // Behind a trusted proxy, all connections come from few addresses.
 func TestConnections200BehindATrustedProxy(t *testing.T) {
 	t.Parallel()
-	w, _ := crowded(t, func(c *Config) { c.TrustedProxyHeader = "X-Real-IP" })
+	w := crowded(t, func(c *Config) { c.TrustedProxyHeader = "X-Real-IP" })
 	w.fill("127.0.0.2", minConnections-1, "")
 	w.wantConnections(t, minConnections-1)
 	c := w.dialFrom("127.0.0.2")
@@ -287,7 +286,7 @@ func TestConnections200BehindATrustedProxy(t *testing.T) {
 // While many refused connections do not even send a request, the next one is answered all the same, and accepting goes on.
 func TestConnections503ServiceUnavailableToAFlood(t *testing.T) {
 	t.Parallel()
-	w, _ := crowded(t)
+	w := crowded(t)
 	w.fill("127.0.0.2", minPerNetwork, "")
 	w.wantConnections(t, minPerNetwork)
 	silent := w.fill("127.0.0.2", maxRefusals+20, "")
@@ -324,7 +323,7 @@ func TestAcceptBacksOffAndGoesOn(t *testing.T) {
 		var log bytes.Buffer
 		s := &Server{config: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
 		registry := prometheus.NewRegistry()
-		s.open = newConnections(1, true, registry)
+		s.open = newConnections(1, true, time.Now, registry)
 		inner := &failingListener{failures: 10, accepts: make(chan time.Time, 100), closed: make(chan struct{})}
 		l := s.newListener(inner)
 		ended := make(chan error)
