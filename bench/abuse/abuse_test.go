@@ -186,9 +186,9 @@ func TestJudge(t *testing.T) {
 		want           []string
 	}{
 		{"as fast as before", calm(ms), calm(ms), nil},
-		{"slower, but nobody notices", calm(ms), calm(90 * ms), nil},
-		{"slow before and after", calm(80 * ms), calm(150 * ms), nil},
-		{"noticeably slower", calm(ms), calm(150 * ms), []string{"quiet tenants wait"}},
+		{"slower, but nobody notices", calm(ms), calm(240 * ms), nil},
+		{"slow before and after", calm(200 * ms), calm(390 * ms), nil},
+		{"noticeably slower", calm(ms), calm(300 * ms), []string{"quiet tenants wait"}},
 		{"an error during the abuse", calm(ms), failed, []string{"errors of quiet tenants: cold: 503 SERVICE_UNAVAILABLE (× 1)"}},
 		{"an error before", failed, calm(ms), []string{"before the abuse"}},
 	} {
@@ -199,13 +199,5 @@ func TestJudge(t *testing.T) {
 		if len(got) != len(c.want) || !slices.EqualFunc(got, c.want, strings.Contains) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
-	}
-}
-
-// The big body has the size that the trials are about.
-func TestBigBody(t *testing.T) {
-	const least, most = 9 << 20, 13 << 20
-	if size := len(newUpstream(fullSize()).big[0].plain); size < least || size > most {
-		t.Errorf("it has %d bytes", size)
 	}
 }

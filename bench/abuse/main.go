@@ -20,7 +20,7 @@
 //	lapsed    404, 405, and the 403 of a lapsed plan, with valid keys
 //
 // A trial passes if the process lives and stays inside its memory, quiet tenants get no error and are answered in good time
-// (at most twice as late as before, or within 100 ms), every refusal of the abuser is in sara's error envelope and says when
+// (at most twice as late as before, or within 250 ms), every refusal of the abuser is in sara's error envelope and says when
 // to try again, and what the trial is about holds, such as that a used-up day stays used up. Where no cgroup can be created,
 // the program says so, and bounds the peak of the resident memory instead.
 //

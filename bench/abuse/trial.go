@@ -147,11 +147,11 @@ func (s *stage) finish(r *result) error {
 	return nil
 }
 
-// Quiet tenants may be answered this much slower than before, unless it is within the patience of a person: client, simulator
-// and sara share the machine, so that the abuser's own work slows every answer.
+// Quiet tenants may be answered this much slower than before, unless it is within the patience of a person: client, simulator,
+// Redis, database and sara share the machine's cores, so that the abuser's own work slows every answer.
 const (
 	slower   = 2
-	patience = 100 * time.Millisecond
+	patience = 250 * time.Millisecond
 )
 
 // judge returns what the quiet tenants met.

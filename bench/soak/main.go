@@ -1,10 +1,13 @@
 // Package soak is a program that sends a million distinct requests to sara, and fails unless its memory stays bounded:
 //
-//	go run ./soak [-requests N] [-batch N] [-cache-bytes SIZE] [-connections N]
+//	go run ./soak [-big] [-requests N] [-batch N] [-cache-bytes SIZE] [-connections N]
 //
 // It reads the metrics of the replica after every batch. The size of the memory cache, as sara counts it, must never exceed
 // its limit. Once the cache is full, the heap may grow by a quarter and 16 MiB: the peak over the last third of the batches
 // is compared with the peak over the first third, so that garbage collection cycles cancel out.
+//
+// With -big, the answers come from page rows of 10 MB, and sara has what deploy ships: a memory cgroup of 768 MiB, where one
+// can be created, and GOMEMLIMIT=640MiB. Then the kernel judges, and a request may be refused with 503 while memory is short.
 package main
 
 import (
@@ -25,13 +28,13 @@ import (
 	"sara/bench/internal/loadgen"
 	"sara/bench/internal/procstat"
 	"sara/bench/internal/testbed"
-	"sara/proxy/upstream/gscsim"
 )
 
 type options struct {
 	binary                       string // sara; empty to build it
 	requests, batch, connections int
 	cacheBytes                   string
+	big                          bool
 }
 
 func main() {
@@ -52,12 +55,22 @@ func main() {
 
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
+	flags.BoolVar(&o.big, "big", false, "answers from 25,000 rows of long URLs; the defaults become 2,000 requests in batches of 100, over 16 connections, and a cache of 256MiB")
 	flags.IntVar(&o.requests, "requests", 1_000_000, fmt.Sprintf("number of distinct requests, at most %d", maxRequests))
 	flags.IntVar(&o.batch, "batch", 20_000, "requests between two readings of the metrics")
 	flags.IntVar(&o.connections, "connections", 64, "number of connections")
 	flags.StringVar(&o.cacheBytes, "cache-bytes", "64MiB", "size of the memory cache")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if o.big {
+		given := map[string]bool{}
+		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		for name, value := range map[string]string{"requests": "2000", "batch": "100", "connections": "16", "cache-bytes": "256MiB"} {
+			if !given[name] {
+				_ = flags.Set(name, value) // all are valid
+			}
+		}
 	}
 	if min(o.requests, o.batch, o.connections) < 1 || o.requests > maxRequests {
 		return o, fmt.Errorf("every number must be at least 1, and there are at most %d distinct requests", maxRequests)
@@ -73,8 +86,9 @@ type sample struct {
 
 // An outcome is the result of a run.
 type outcome struct {
-	samples []sample
-	cache   map[string]int64 // answers by their X-Cache header
+	samples  []sample
+	cache    map[string]int64 // answers by their X-Cache header
+	statuses []int            // that answers may have
 }
 
 // run soaks a private sara, prints the samples, and returns an error unless its memory is bounded.
@@ -83,54 +97,70 @@ func run(ctx context.Context, o options, out io.Writer) (_ *outcome, err error) 
 	if err != nil {
 		return nil, fmt.Errorf("-cache-bytes: %w", err)
 	}
-	var accounts []testbed.Account
-	for site := range sites {
-		accounts = append(accounts, testbed.Account{People: 1, Properties: []testbed.Property{{Domain: domain(site)}}})
-	}
-	b, err := testbed.Start(ctx, testbed.Config{Binary: o.binary, Accounts: accounts, Site: gscsim.Site{Queries: 60, Pages: 30}, Replicas: 1, CacheBytes: o.cacheBytes})
+	b, replica, err := o.start(ctx, out)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	result := &outcome{cache: map[string]int64{}}
-	lastDay := time.Now().AddDate(0, 0, -4) // final in every time zone, even if the day changes during the run
-	if _, err := fmt.Fprintf(out, "| requests | a second | cache MiB | heap in use MiB | resident MiB |\n|---|---|---|---|---|\n"); err != nil {
+	result := &outcome{cache: map[string]int64{}, statuses: []int{http.StatusOK}}
+	if o.big {
+		result.statuses = append(result.statuses, http.StatusServiceUnavailable)
+	}
+	if _, err := fmt.Fprintf(out, "| requests | a second | refused | cache MiB | heap in use MiB | resident MiB |\n|---|---|---|---|---|---|\n"); err != nil {
 		return nil, err
 	}
+	err = o.soak(ctx, b, replica, result, out)
+	_, stopErr := b.StopReplica(replica)
+	if err = errors.Join(err, stopErr); err != nil {
+		return nil, err
+	}
+	if o.big {
+		return result, underLimit(result.samples, float64(limit))
+	}
+	return result, bounded(result.samples, float64(limit))
+}
+
+// soak sends the batches.
+func (o options) soak(ctx context.Context, b *testbed.Testbed, replica *testbed.Replica, result *outcome, out io.Writer) error {
+	path := path
+	if o.big {
+		path = bigPath
+	}
+	lastDay := time.Now().AddDate(0, 0, -4) // final in every time zone, even if the day changes during the run
 	for from := 0; from < o.requests; from += o.batch {
 		to := min(from+o.batch, o.requests)
-		load := loadgen.Load{Addresses: []string{b.Replicas[0].Address}, Connections: o.connections, Requests: int64(to - from)}
+		load := loadgen.Load{Addresses: []string{replica.Address}, Connections: o.connections, Requests: int64(to - from)}
 		load.Source = func(request *fasthttp.Request, n int64) {
 			path, site := path(from+int(n), lastDay)
 			loadgen.Get(path, "Authorization", "Bearer "+b.Keys[site][0]).CopyTo(request)
 		}
 		answers, err := load.Run(ctx)
 		if err != nil {
-			return nil, err
+			return killed(replica, err)
 		}
-		now, err := result.add(ctx, b, answers, to)
+		now, err := result.add(ctx, replica, answers, to)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if _, err := fmt.Fprintf(out, "| %d | %.0f | %.1f | %.1f | %.1f |\n", to, answers.Throughput(),
+		if _, err := fmt.Fprintf(out, "| %d | %.0f | %d | %.1f | %.1f | %.1f |\n", to, answers.Throughput(), answers.Statuses[http.StatusServiceUnavailable],
 			mebibytes(now.cache), mebibytes(now.heap), mebibytes(now.resident)); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return result, bounded(result.samples, float64(limit))
+	return nil
 }
 
 func mebibytes(bytes float64) float64 { return bytes / (1 << 20) }
 
-// add adds a batch to the outcome. A status other than 200 is an error.
-func (r *outcome) add(ctx context.Context, b *testbed.Testbed, answers *loadgen.Result, requests int) (sample, error) {
-	if err := answers.Unexpected(http.StatusOK); err != nil {
+// add adds a batch to the outcome. A status that is not expected is an error.
+func (r *outcome) add(ctx context.Context, replica *testbed.Replica, answers *loadgen.Result, requests int) (sample, error) {
+	if err := answers.Unexpected(r.statuses...); err != nil {
 		return sample{}, err
 	}
 	for state, n := range answers.Cache {
 		r.cache[state] += n
 	}
-	metrics, err := procstat.ReadMetrics(ctx, http.DefaultClient, b.Replicas[0].AdminURL+"/metrics")
+	metrics, err := procstat.ReadMetrics(ctx, http.DefaultClient, replica.AdminURL+"/metrics")
 	if err != nil {
 		return sample{}, err
 	}
@@ -147,10 +177,8 @@ const (
 
 // bounded checks the samples of a run whose cache has a limit.
 func bounded(samples []sample, limit float64) error {
-	for _, s := range samples {
-		if s.cache > limit {
-			return fmt.Errorf("after %d requests the cache has %.0f bytes; its limit is %.0f", s.requests, s.cache, limit)
-		}
+	if err := underLimit(samples, limit); err != nil {
+		return err
 	}
 	// A full cache is a little below its limit, because the next entry does not fit.
 	full := slices.IndexFunc(samples, func(s sample) bool { return s.cache >= 0.9*limit })
@@ -166,6 +194,16 @@ func bounded(samples []sample, limit float64) error {
 	early, late := peak(since[:third]), peak(since[len(since)-third:])
 	if late > growthFactor*early+growthSlack {
 		return fmt.Errorf("the heap grew from %.1f to %.1f MiB with a full cache", mebibytes(early), mebibytes(late))
+	}
+	return nil
+}
+
+// underLimit checks the size of the cache.
+func underLimit(samples []sample, limit float64) error {
+	for _, s := range samples {
+		if s.cache > limit {
+			return fmt.Errorf("after %d requests the cache has %.0f bytes; its limit is %.0f", s.requests, s.cache, limit)
+		}
 	}
 	return nil
 }

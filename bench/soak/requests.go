@@ -41,3 +41,14 @@ func path(number int, lastDay time.Time) (path string, site int) {
 	b.WriteString([]string{"", "&limit=10", "&limit=1000"}[digit(3)])
 	return b.String(), site
 }
+
+// bigPath is path for -big: page rows of a range that no earlier request had, or an order of them.
+func bigPath(number int, lastDay time.Time) (path string, site int) {
+	orders := []string{"-clicks", "-impressions", "position"}
+	site, number = number%sites, number/sites
+	order, number := orders[number%len(orders)], number/len(orders)
+	length, back := number%lengths, number/lengths%ends
+	end := lastDay.AddDate(0, 0, -back)
+	return fmt.Sprintf("/v1/properties/%s/pages?start_date=%s&end_date=%s&limit=1000&order_by=%s", domain(site),
+		end.AddDate(0, 0, -length).Format(time.DateOnly), end.Format(time.DateOnly), order), site
+}

@@ -65,3 +65,24 @@ func TestSoak(t *testing.T) {
 		t.Errorf("most of the distinct requests are hits: %v", result.cache)
 	}
 }
+
+// A big soak, of a few answers from 10 MB each.
+func TestBigSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs sara")
+	}
+	o, err := parse([]string{"-big", "-requests", "24", "-batch", "12"})
+	if err != nil || o.connections != 16 || o.cacheBytes != "256MiB" || o.requests != 24 {
+		t.Fatalf("%+v (%v)", o, err)
+	}
+	o.binary = saratest.Binary(t)
+	var printed strings.Builder
+	result, err := run(t.Context(), o, &printed)
+	t.Log("\n" + printed.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.cache["miss"] == 0 {
+		t.Errorf("no answer was read from the upstream: %v", result.cache)
+	}
+}

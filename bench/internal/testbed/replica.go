@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"errors"
+	"slices"
 
 	"sara/bench/internal/cgroup"
 	"sara/bench/internal/subprocess"
@@ -35,7 +36,7 @@ func (b *Testbed) AddReplica(flags ...string) error {
 }
 
 // StartReplica starts a replica that is not one of Replicas, and waits until it listens. It ends with StopReplica, or with the
-// testbed; only StopReplica removes its group.
+// testbed.
 func (b *Testbed) StartReplica(c ReplicaConfig) (_ *Replica, err error) {
 	r := &Replica{}
 	process := subprocess.Config{Program: b.binary, Env: append(b.env[:len(b.env):len(b.env)], c.Env...), Stderr: b.log,
@@ -45,11 +46,7 @@ func (b *Testbed) StartReplica(c ReplicaConfig) (_ *Replica, err error) {
 			return nil, err
 		}
 		process.Cgroup = r.Group.Procs()
-		defer func() {
-			if err != nil {
-				err = errors.Join(err, r.Group.Remove())
-			}
-		}()
+		b.groups = append(b.groups, r.Group)
 	}
 	if r.process, err = b.startProcess(process); err != nil {
 		return nil, err
@@ -69,6 +66,7 @@ func (b *Testbed) StartReplica(c ReplicaConfig) (_ *Replica, err error) {
 func (b *Testbed) StopReplica(r *Replica) (ended, err error) {
 	ended = b.forget(r.process)
 	if r.Group != nil {
+		b.groups = slices.DeleteFunc(b.groups, func(other *cgroup.Group) bool { return other == r.Group })
 		err = r.Group.Remove()
 	}
 	return ended, err

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"sara/bench/internal/cgroup"
 	"sara/bench/internal/subprocess"
 	"sara/cmd/sara/saratest"
 	"sara/policy"
@@ -92,6 +93,7 @@ type Testbed struct {
 	env       []string
 	log       *os.File              // nil to log warnings only
 	processes []*subprocess.Process // in the order of their start
+	groups    []*cgroup.Group       // of replicas
 	upstream  *httptest.Server
 }
 
@@ -137,6 +139,9 @@ func (b *Testbed) Close() error {
 	var failures []error
 	for i := len(b.processes) - 1; i >= 0; i-- {
 		failures = append(failures, b.processes[i].Stop())
+	}
+	for _, group := range b.groups {
+		failures = append(failures, group.Remove())
 	}
 	if b.upstream != nil {
 		b.upstream.Close()
