@@ -139,31 +139,39 @@ func TestSettled(t *testing.T) {
 
 func TestExcuses(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
-	const unavailable = "503 FILTERED_DATA_UNAVAILABLE"
-	e := &excuses{}
-	if e.allow(coldHit, unavailable, at(0)) {
-		t.Error("an error before any fault is excused")
+	const unavailable, full = "503 FILTERED_DATA_UNAVAILABLE", "503 SERVICE_UNAVAILABLE"
+	down, crowd := upstreamDown(), crowded()
+	for _, e := range []*excuse{down, crowd} {
+		e.beginAt(at(100))
+		if e.allows(coldHit, unavailable, at(50)) || e.allows(hitNew, full, at(50)) {
+			t.Error("an error before the fault is excused")
+		}
+		if !e.allows(coldHit, unavailable, at(150)) && !e.allows(hitNew, full, at(150)) {
+			t.Error("an error during the fault is not excused")
+		}
+		e.endAt(at(200))
 	}
-	e.begin(at(100))
-	if !e.allow(coldHit, unavailable, at(150)) {
-		t.Error("an error during the fault is not excused")
-	}
-	e.end(at(200))
 	for _, c := range []struct {
+		of            *excuse
 		kind, failure string
 		due           int
 		want          bool
 	}{
-		{coldHit, unavailable, 74, false},
-		{coldHit, unavailable, 76, true}, // it may have waited for the upstream until the fault
-		{coldHit, unavailable, 214, true},
-		{coldHit, unavailable, 216, false}, // the circuit breaker has tried again
-		{coldHit, "500 INTERNAL_ERROR", 150, false},
-		{coldHit, "timeout", 150, false},
-		{hitKept, "503 SERVICE_UNAVAILABLE", 150, false},
-		{hitNew, "503 SERVICE_UNAVAILABLE", 150, false},
+		{down, coldHit, unavailable, 74, false},
+		{down, coldHit, unavailable, 76, true},
+		{down, coldHit, unavailable, 214, true},
+		{down, coldHit, unavailable, 216, false},
+		{down, coldHit, "500 INTERNAL_ERROR", 150, false},
+		{down, coldHit, "timeout", 150, false},
+		{down, hitKept, full, 150, false},
+		{down, hitNew, full, 150, false},
+		{crowd, hitNew, full, 99, false},
+		{crowd, hitNew, full, 201, true},
+		{crowd, hitNew, full, 203, false},
+		{crowd, hitNew, "connection closed", 150, false},
+		{crowd, hitKept, full, 150, false},
 	} {
-		if got := e.allow(c.kind, c.failure, at(c.due)); got != c.want {
+		if got := c.of.allows(c.kind, c.failure, at(c.due)); got != c.want {
 			t.Errorf("%s: %s, due at %d: %v, want %v", c.kind, c.failure, c.due, got, c.want)
 		}
 	}

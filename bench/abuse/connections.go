@@ -17,10 +17,11 @@ import (
 
 // A surge is many connections of an abuser, opened at once.
 type surge struct {
-	size int
-	from func(n int) net.IP // the address of the n-th
-	send func(n int) []byte // what it sends at once; nil for nothing
-	hold time.Duration      // how long they stay open
+	size  int
+	from  func(n int) net.IP // the address of the n-th
+	send  func(n int) []byte // what it sends at once; nil for nothing
+	hold  time.Duration      // how long they stay open
+	crowd bool               // from so many addresses that no bound of one address helps
 }
 
 // The abuser's addresses. Quiet tenants come from 127.0.0.1.
@@ -35,16 +36,20 @@ func manyAddresses(n int) net.IP {
 // halfSentHeads opens connections that send nearly as much of a head as sara accepts, and not its end.
 func halfSentHeads(ctx context.Context, s *stage) error {
 	head := append([]byte("GET /v1/me HTTP/1.1\r\nHost: sara.example\r\nX-Filler: "), bytes.Repeat([]byte("a"), s.headBytes)...)
-	return s.surge(ctx, surge{s.heads, oneAddress, func(int) []byte { return head }, s.hold})
+	return s.surge(ctx, surge{size: s.heads, from: oneAddress, send: func(int) []byte { return head }, hold: s.hold})
 }
 
 // idleFromOne opens idle connections from one address. Every other one has had an answer, because then sara may keep buffers.
-func idleFromOne(ctx context.Context, s *stage) error { return s.idleConnections(ctx, oneAddress) }
+func idleFromOne(ctx context.Context, s *stage) error {
+	return s.idleConnections(ctx, oneAddress, false)
+}
 
 // idleFromMany opens them from many addresses, a few from each.
-func idleFromMany(ctx context.Context, s *stage) error { return s.idleConnections(ctx, manyAddresses) }
+func idleFromMany(ctx context.Context, s *stage) error {
+	return s.idleConnections(ctx, manyAddresses, true)
+}
 
-func (s *stage) idleConnections(ctx context.Context, from func(int) net.IP) error {
+func (s *stage) idleConnections(ctx context.Context, from func(int) net.IP, crowd bool) error {
 	request := []byte("GET /v1/me HTTP/1.1\r\nHost: sara.example\r\n\r\n")
 	send := func(n int) []byte {
 		if n%2 == 0 {
@@ -52,13 +57,19 @@ func (s *stage) idleConnections(ctx context.Context, from func(int) net.IP) erro
 		}
 		return request
 	}
-	return s.surge(ctx, surge{s.idle, from, send, s.hold})
+	return s.surge(ctx, surge{size: s.idle, from: from, send: send, hold: s.hold, crowd: crowd})
 }
 
 // surge opens the connections, holds them, and counts what has become of them.
 func (s *stage) surge(ctx context.Context, c surge) error {
 	began := time.Now()
+	if c.crowd {
+		s.crowd.begin()
+	}
 	open := s.openAll(ctx, c)
+	if c.crowd {
+		s.crowd.end()
+	}
 	defer func() {
 		for _, conn := range open {
 			_ = conn.Close()

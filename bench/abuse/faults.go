@@ -2,8 +2,6 @@ package main
 
 import (
 	"net/http"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -45,44 +43,6 @@ func (w *world) faults() []fault {
 func broken(name string, o outage) fault {
 	return fault{name, true, func(m *mixture) error { m.world.upstream.begin(o); return nil },
 		func(m *mixture) error { m.world.upstream.end(); return nil }}
-}
-
-// excuses are the times at which the upstream was down. It is safe for concurrent use.
-type excuses struct {
-	mu   sync.Mutex
-	down [][2]time.Time // from and until, or zero for now
-}
-
-func (e *excuses) begin(now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.down = append(e.down, [2]time.Time{now})
-}
-
-func (e *excuses) end(now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.down[len(e.down)-1][1] = now
-}
-
-const (
-	answerTime = 25 * time.Second // of any request, so that one that was due this long before may meet the fault
-	recovery   = 15 * time.Second // until the circuit breaker tries again
-)
-
-// allow reports whether the error of a question is documented: a cold one may be unavailable while the upstream is down.
-func (e *excuses) allow(kind, failure string, due time.Time) bool {
-	if kind != coldHit || !strings.HasPrefix(failure, "503 ") {
-		return false
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, d := range e.down {
-		if due.After(d[0].Add(-answerTime)) && (d[1].IsZero() || due.Before(d[1].Add(recovery))) {
-			return true
-		}
-	}
-	return false
 }
 
 // startMixedRedis starts a Redis that keeps what it has when it restarts, as the one that deploy ships.

@@ -22,7 +22,8 @@ type mixture struct {
 	redis   *testbed.Redis
 	quiet   *quiet
 	tally   *tally // of all abusers
-	excuses excuses
+	down    *excuse
+	crowd   *excuse
 	steady  *steadyAccount
 
 	redisWasAway bool // so that budgets were counted locally
@@ -45,15 +46,14 @@ func guessAll(ctx context.Context, s *stage) error {
 
 // mix runs the mix for its duration, and prints a line for each turn and the verdict.
 func (w *world) mix(ctx context.Context, out io.Writer) (err error) {
-	m := &mixture{world: w, tally: newTally()}
+	m := &mixture{world: w, tally: newTally(), down: upstreamDown(), crowd: crowded()}
 	if m.redis, err = w.startMixedRedis(); err != nil {
 		return err
 	}
 	if m.replica, err = w.start("SARA_REDIS_URL=redis://" + m.redis.Address); err != nil {
 		return err
 	}
-	m.quiet = &quiet{world: w, hits: newClient(m.replica.Address), ended: make(chan struct{}), now: newSpan(), excused: m.excuses.allow}
-	m.quiet.start(ctx)
+	m.quiet = w.startQuiet(ctx, m.replica.Address, nil, m.down, m.crowd)
 	m.steady = w.startSteady(ctx, m.replica.Address)
 	watched, stop := (&stage{world: w, replica: m.replica}).watchDegraded(ctx)
 	_, _ = fmt.Fprintln(out, mixHead)
@@ -92,7 +92,7 @@ type turn struct {
 func (m *mixture) turn(ctx context.Context, abuse trial, fault fault) (*turn, error) {
 	abusing, stop := context.WithTimeout(ctx, m.world.turn)
 	defer stop()
-	s := &stage{world: m.world, replica: m.replica, tally: newTally()}
+	s := &stage{world: m.world, replica: m.replica, tally: newTally(), crowd: m.crowd}
 	var group sync.WaitGroup
 	group.Go(func() {
 		const rest = 5 * time.Second
@@ -121,20 +121,20 @@ func (m *mixture) happen(ctx context.Context, f fault) error {
 	quarter := m.world.turn / 4
 	pause(ctx, quarter)
 	if f.upstream {
-		m.excuses.begin(time.Now())
+		m.down.begin()
 	}
 	began := time.Now()
 	err := f.begin(m)
 	pause(ctx, 2*quarter-time.Since(began))
 	err = errors.Join(err, f.end(m))
 	if f.upstream {
-		m.excuses.end(time.Now())
+		m.down.end()
 	}
 	pause(ctx, quarter)
 	return err
 }
 
-const mixHead = "| after | abuse | fault | the abuser's answers | quiet tenants: requests | errors | unavailable as documented | p99 of hits, ms |" +
+const mixHead = "| after | abuse | fault | the abuser's answers | quiet tenants: requests | errors | documented errors | p99 of hits, ms |" +
 	" p99 of cold, ms | admitted of the counted day | peak so far, MiB |\n|---|---|---|---|---|---|---|---|---|---|---|"
 
 func (t *turn) row() string {

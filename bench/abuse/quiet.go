@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,8 +21,7 @@ type quiet struct {
 	stop    context.CancelFunc
 	ended   chan struct{}
 
-	// excused, if set, reports whether an error of a question that was due at a time is documented for a fault.
-	excused func(kind, failure string, due time.Time) bool
+	excuses []*excuse
 
 	mu  sync.Mutex
 	now *span
@@ -52,15 +52,9 @@ const (
 )
 
 // startQuiet asks each tenant's cached question once, and then starts asking all along.
-func (w *world) startQuiet(ctx context.Context, address string, headers ...string) *quiet {
-	q := &quiet{world: w, hits: newClient(address), headers: headers, ended: make(chan struct{}), now: newSpan()}
-	q.start(ctx)
-	return q
-}
-
-func (q *quiet) start(ctx context.Context) {
-	w := q.world
-	ctx, q.stop = context.WithCancel(ctx)
+func (w *world) startQuiet(ctx context.Context, address string, headers []string, excuses ...*excuse) *quiet {
+	ctx, stop := context.WithCancel(ctx)
+	q := &quiet{world: w, hits: newClient(address), headers: headers, excuses: excuses, stop: stop, ended: make(chan struct{}), now: newSpan()}
 	for i := range w.tenants {
 		q.ask(q.hits, hitKept, w.hit(i), i, time.Now())
 	}
@@ -84,6 +78,7 @@ func (q *quiet) start(ctx context.Context) {
 			}
 		}
 	}()
+	return q
 }
 
 func newClient(address string) *fasthttp.HostClient {
@@ -126,7 +121,7 @@ func (q *quiet) ask(client *fasthttp.HostClient, kind, path string, tenant int, 
 			failure = problem
 		}
 	}
-	excused := failure != "" && q.excused != nil && q.excused(kind, failure, due)
+	excused := failure != "" && slices.ContainsFunc(q.excuses, func(e *excuse) bool { return e.allows(kind, failure, due) })
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if excused {
