@@ -187,6 +187,33 @@ func TestCacheSharesTheClientOfTheSameURL(t *testing.T) {
 	}
 }
 
+// Each of the two URLs may be that of a single server, of a Sentinel or of a cluster.
+func TestRedisFormsMix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster takes two seconds to start")
+	}
+	t.Parallel()
+	waitForCluster, sentinel, single := redistest.StartCluster(t), redistest.Sentinel(t), redistest.Single(t)
+	cluster := waitForCluster()
+	plan := policy.Plan{RequestsPerMinutePerKey: 10, RequestsPerHour: 10, RequestsPerDay: 10}
+	for n, urls := range [][2]string{{sentinel.URL(), cluster.URL()}, {cluster.URL(), sentinel.URL()}, {cluster.URL(), single.URL()}} {
+		var log strings.Builder
+		budgets := openBudgets(t, &log, "--redis-url", urls[0], "--redis-cache-url", urls[1])
+		row := rowOf("a", n, 1000)
+		err := budgets.Rows.Publish(t.Context(), row)
+		if err == nil {
+			err = budgets.Rows.Client().Get(t.Context(), row.Key).Err()
+		}
+		if err != nil {
+			t.Errorf("counters on %s, rows on %s: %v", urls[0], urls[1], err)
+		}
+		if usage, refusal := budgets.Budget.Admit(t.Context(), fmt.Sprint("account ", n), "key", plan); refusal != nil || usage.RequestsToday != 1 || budgets.Degraded() {
+			t.Errorf("counters on %s: %+v, %+v, degraded %v", urls[0], usage, refusal, budgets.Degraded())
+		}
+		budgets.Close()
+	}
+}
+
 // An eviction policy that may delete counters is noted by serve --check and at start, and a problem of the status.
 func TestEvictionPolicyIsReported(t *testing.T) {
 	counters, rows := redistest.Single(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"), redistest.Single(t, "--maxmemory-policy", "allkeys-lru")

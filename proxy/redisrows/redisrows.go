@@ -5,8 +5,8 @@
 //
 // An index in Redis has the bytes of all rows, in the order in which they were written, in total and for each account. Each write
 // takes its row in, and evicts the oldest rows of the account beyond a quarter of the bound (Config.Bytes), and then the oldest
-// of all beyond the bound itself. The index is one Lua script. On a single server the same call writes the row; in a cluster,
-// whose index is in one slot and whose rows are in many, it takes one round trip more.
+// of all beyond the bound itself. The index is one Lua script. On a single server it takes no round trip of its own; in a cluster,
+// whose index is in one slot and whose rows are in many, it takes one.
 //
 // # Load shedding
 //
@@ -25,8 +25,10 @@
 package redisrows
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/bits"
@@ -164,15 +166,32 @@ func (s *Store) Publish(ctx context.Context, o *Outcome) error {
 		s.metrics.refused.Inc()
 		return s.release(ctx, o, o.Refused)
 	}
+	publish := s.publishOnServer
 	if s.cluster {
-		return s.publishInCluster(ctx, o, weight)
+		publish = s.publishInCluster
 	}
-	arguments := append(s.arguments(o.Key, weight, o.Account), o.Value, o.Token, o.Channel, o.Event, o.Refused)
-	result, err := s.index(ctx, s.publish, append(indexKeys(), o.Lease), arguments)
-	if err == nil && !result.fits {
+	fits, err := publish(ctx, o, weight)
+	switch {
+	case IsFull(err):
+		return errors.Join(err, s.release(ctx, o, o.Refused))
+	case err == nil && !fits:
 		s.metrics.refused.Inc()
 	}
 	return err
+}
+
+// publishOnServer writes the row, and then makes room for it and does the rest in one script, all in one round trip.
+func (s *Store) publishOnServer(ctx context.Context, o *Outcome, weight int64) (fits bool, err error) {
+	keys, arguments := append(indexKeys(), o.Lease), append(s.arguments(o.Key, weight, o.Account), o.Token, o.Channel, o.Event, o.Refused)
+	pipe := s.config.Rows.Pipeline()
+	written := pipe.Set(ctx, o.Key, o.Value, s.config.Lifetime)
+	reply := s.publish.EvalSha(ctx, pipe, keys, arguments...)
+	_, _ = pipe.Exec(ctx) // the errors are those of the two commands
+	if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
+		reply = s.publish.Eval(ctx, s.config.Rows, keys, arguments...)
+	}
+	result, err := s.indexed(reply)
+	return result.fits, cmp.Or(written.Err(), err)
 }
 
 func (s *Store) release(ctx context.Context, o *Outcome, event []byte) error {
@@ -181,10 +200,10 @@ func (s *Store) release(ctx context.Context, o *Outcome, event []byte) error {
 
 // publishInCluster takes the row into the index first, so that the rows are never beyond their bounds for longer than that
 // round trip. What an interruption leaves behind expires.
-func (s *Store) publishInCluster(ctx context.Context, o *Outcome, weight int64) error {
-	result, err := s.index(ctx, s.trim, indexKeys(), s.arguments(o.Key, weight, o.Account))
+func (s *Store) publishInCluster(ctx context.Context, o *Outcome, weight int64) (fits bool, err error) {
+	result, err := s.indexed(s.trim.Run(ctx, s.config.Rows, indexKeys(), s.arguments(o.Key, weight, o.Account)...))
 	if err != nil {
-		return err
+		return false, err
 	}
 	event := o.Event
 	pipe := s.config.Rows.Pipeline()
@@ -194,12 +213,11 @@ func (s *Store) publishInCluster(ctx context.Context, o *Outcome, weight int64) 
 	if result.fits {
 		pipe.Set(ctx, o.Key, o.Value, s.config.Lifetime)
 	} else {
-		s.metrics.refused.Inc()
 		event = o.Refused
 	}
 	pipe.Eval(ctx, releaseLua, []string{o.Lease}, o.Token, o.Channel, event)
 	_, err = pipe.Exec(ctx)
-	return err
+	return result.fits, err
 }
 
 func (s *Store) arguments(key string, weight int64, account string) []any {
@@ -207,19 +225,19 @@ func (s *Store) arguments(key string, weight int64, account string) []any {
 	return []any{all, share, s.config.Lifetime.Milliseconds(), key, weight, account}
 }
 
-// indexed is a reply of the index.
-type indexed struct {
+// indexReply is a reply of a script that begins with index.lua.
+type indexReply struct {
 	fits    bool
 	bytes   int64 // of all rows
 	evicted []string
 	count   int64 // of the evicted rows
 }
 
-// index runs a script that begins with index.lua.
-func (s *Store) index(ctx context.Context, script *redis.Script, keys []string, arguments []any) (indexed, error) {
-	reply, err := script.Run(ctx, s.config.Rows, keys, arguments...).Slice()
+// indexed reads a reply of a script that begins with index.lua.
+func (s *Store) indexed(cmd *redis.Cmd) (indexReply, error) {
+	reply, err := cmd.Slice()
 	if err != nil {
-		return indexed{}, err
+		return indexReply{}, err
 	}
 	var numbers [4]int64
 	for i := range numbers {
@@ -227,7 +245,7 @@ func (s *Store) index(ctx context.Context, script *redis.Script, keys []string, 
 			numbers[i], _ = reply[i].(int64)
 		}
 	}
-	result := indexed{fits: numbers[0] == 1, bytes: numbers[1], count: numbers[2] + numbers[3]}
+	result := indexReply{fits: numbers[0] == 1, bytes: numbers[1], count: numbers[2] + numbers[3]}
 	for _, key := range reply[min(len(numbers), len(reply)):] {
 		if key, ok := key.(string); ok {
 			result.evicted = append(result.evicted, key)
