@@ -24,7 +24,7 @@ func rowsOf(t testing.TB, rows []referenceRow) *Rows {
 		body = append(body, `],`...)
 		body = append(appendMetrics(body, row.Metrics), '}')
 	}
-	got, err := ReadRows(append(body, `]}`...), ByQuery)
+	got, err := readRows(append(body, `]}`...), ByQuery)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestBreakdownResponseHasTheDocumentedMembers(t *testing.T) {
 func TestTruncatedBy(t *testing.T) {
 	samples := map[int]*Rows{}
 	for _, n := range []int{0, 99, 100, 101, 999, 1000, 1001, 24_999, 25_000} {
-		rows, err := ReadRows(upstreamBody(n), ByQuery)
+		rows, err := readRows(upstreamBody(n), ByQuery)
 		if err != nil || rows.Len() != n {
 			t.Fatal(n, err)
 		}

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -36,7 +37,7 @@ func BenchmarkEnvelope(b *testing.B) {
 				b.SetBytes(int64(len(body)))
 				b.ReportAllocs()
 				for b.Loop() {
-					rows, err := ReadRows(body, ByQuery)
+					rows, err := ReadRows(bytes.NewReader(body), ByQuery)
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -1,70 +1,106 @@
 package translate
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
-	"slices"
 	"unicode/utf8"
 	"unsafe"
 )
 
 // Size returns the bytes of memory that r holds, with the capacity of its slices.
 func (r *Rows) Size() int {
-	return int(unsafe.Sizeof(*r)) + cap(r.arena) + cap(r.ends)*int(unsafe.Sizeof(int32(0))) + cap(r.metrics)*int(unsafe.Sizeof(Metrics{}))
+	size := int(unsafe.Sizeof(*r)) + cap(r.metrics)*int(unsafe.Sizeof(Metrics{})) +
+		cap(r.keys.ends)*int(unsafe.Sizeof(keyEnd(0))) + cap(r.keys.chunks)*int(unsafe.Sizeof([]byte{}))
+	for _, chunk := range r.keys.chunks {
+		size += cap(chunk)
+	}
+	return size
 }
 
-// AppendBinary appends r in a form that ParseRows reads back bit for bit. It is columnar, so that it compresses well, and has
-// neither a version nor a checksum: these are for the caller to add.
+// Encode writes r, in pieces, in a form that DecodeRows reads back bit for bit. It is columnar, so that it compresses well, and
+// has neither a version nor a checksum: these are for the caller to add. The error is one of out.
 //
 // The columns are: the number of rows and the bytes of all keys; the length of each key; the keys; clicks; impressions; the
 // exceptions of ctr; the codes of positions; the exceptions of position. All numbers are unsigned varints. The upstream
 // computes ctr as clicks / impressions, and position as an integer / impressions, so ctr is not stored and position is
 // stored as that integer. Rows for which this does not give the exact float are exceptions: their number, and for each the
 // number of rows since the last exception and the eight bytes of the float, little-endian.
-func (r *Rows) AppendBinary(dst []byte) []byte {
-	const usualFigures = 8
-	dst = slices.Grow(dst, len(r.arena)+r.Len()*usualFigures+2*binary.MaxVarintLen64)
-	dst = binary.AppendUvarint(dst, uint64(r.Len()))
-	dst = binary.AppendUvarint(dst, uint64(len(r.arena)))
-	start := int32(0)
-	for _, end := range r.ends {
-		dst = binary.AppendUvarint(dst, uint64(end-start))
-		start = end
+func (r *Rows) Encode(out io.Writer) error {
+	e := &encoder{out: out, pending: make([]byte, 0, encoderPiece+binary.MaxVarintLen64)}
+	e.uvarint(uint64(r.Len()))
+	e.uvarint(uint64(r.keys.size()))
+	for i := range r.Len() {
+		e.uvarint(uint64(len(r.Key(i))))
 	}
-	dst = append(dst, r.arena...)
-	for i := range r.metrics {
-		dst = binary.AppendUvarint(dst, uint64(r.metrics[i].Clicks))
+	for _, chunk := range r.keys.chunks {
+		e.bytes(chunk)
 	}
 	for i := range r.metrics {
-		dst = binary.AppendUvarint(dst, uint64(r.metrics[i].Impressions))
+		e.uvarint(uint64(r.metrics[i].Clicks))
 	}
-	dst = r.appendExceptions(dst, func(m *Metrics) (got, expected float64) { return m.CTR, m.quotient() })
 	for i := range r.metrics {
-		dst = binary.AppendUvarint(dst, r.metrics[i].positionCode())
+		e.uvarint(uint64(r.metrics[i].Impressions))
 	}
-	return r.appendExceptions(dst, func(m *Metrics) (got, expected float64) { return m.Position, m.decodePosition(m.positionCode()) })
+	e.exceptions(r.metrics, func(m *Metrics) (got, expected float64) { return m.CTR, m.quotient() })
+	for i := range r.metrics {
+		e.uvarint(r.metrics[i].positionCode())
+	}
+	e.exceptions(r.metrics, func(m *Metrics) (got, expected float64) { return m.Position, m.decodePosition(m.positionCode()) })
+	e.flush()
+	return e.err
 }
 
-// appendExceptions appends the rows in which a figure differs from the expected one in any bit.
-func (r *Rows) appendExceptions(dst []byte, figure func(*Metrics) (got, expected float64)) []byte {
+// An encoder writes in pieces.
+type encoder struct {
+	out     io.Writer
+	pending []byte
+	err     error // of out: everything after it is dropped
+}
+
+const encoderPiece = 16 << 10
+
+func (e *encoder) flush() {
+	if e.err == nil && len(e.pending) > 0 {
+		_, e.err = e.out.Write(e.pending)
+	}
+	e.pending = e.pending[:0]
+}
+
+func (e *encoder) uvarint(v uint64) {
+	if e.pending = binary.AppendUvarint(e.pending, v); len(e.pending) >= encoderPiece {
+		e.flush()
+	}
+}
+
+func (e *encoder) bytes(data []byte) {
+	e.flush()
+	if e.err == nil && len(data) > 0 {
+		_, e.err = e.out.Write(data)
+	}
+}
+
+// exceptions writes the rows in which a figure differs from the expected one in any bit.
+func (e *encoder) exceptions(metrics []Metrics, figure func(*Metrics) (got, expected float64)) {
 	n := 0
-	for i := range r.metrics {
-		if got, expected := figure(&r.metrics[i]); math.Float64bits(got) != math.Float64bits(expected) {
+	for i := range metrics {
+		if got, expected := figure(&metrics[i]); math.Float64bits(got) != math.Float64bits(expected) {
 			n++
 		}
 	}
-	dst = binary.AppendUvarint(dst, uint64(n))
+	e.uvarint(uint64(n))
 	after := 0 // the row after the last exception
-	for i := range r.metrics {
-		if got, expected := figure(&r.metrics[i]); math.Float64bits(got) != math.Float64bits(expected) {
-			dst = binary.AppendUvarint(dst, uint64(i-after))
-			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(got))
+	for i := range metrics {
+		if got, expected := figure(&metrics[i]); math.Float64bits(got) != math.Float64bits(expected) {
+			e.uvarint(uint64(i - after))
+			e.pending = binary.LittleEndian.AppendUint64(e.pending, math.Float64bits(got))
 			after = i + 1
 		}
 	}
-	return dst
 }
 
 // quotient returns clicks / impressions, or 0 without impressions.
@@ -107,99 +143,143 @@ func (m *Metrics) positionCode() uint64 {
 	return code
 }
 
-var errRowsData = errors.New("not in the format of AppendBinary")
+var errRowsData = errors.New("not in the format of Encode")
 
-// ParseRows reads the format of AppendBinary. It retains nothing of data. Of forged data it returns an error, or Rows that
-// ReadRows could have returned too; it allocates no more than in proportion to len(data).
-func ParseRows(data []byte) (*Rows, error) {
-	p := &rowsParser{data: data}
-	rows := p.rows()
-	if p.failed || len(p.data) > 0 {
-		return nil, fmt.Errorf("parse rows: %d bytes, error before the last %d: %w", len(data), len(p.data), errRowsData)
+// maxDecodedRows is far above what one call upstream returns.
+const maxDecodedRows = 4 * WideSample
+
+// DecodeRows reads the format of Encode to its end. Of forged data it returns an error, or Rows that ReadRows could have
+// returned too; it allocates no more than in proportion to the data. An error of in is wrapped.
+func DecodeRows(in io.Reader) (*Rows, error) {
+	d := &decoder{in: bufio.NewReaderSize(in, encoderPiece)}
+	rows := d.rows()
+	if d.err == nil {
+		if _, err := d.in.ReadByte(); err != io.EOF {
+			d.fail(cmp.Or(err, errRowsData))
+		}
+	}
+	if d.err != nil {
+		return nil, fmt.Errorf("decode rows: %w", d.err)
 	}
 	return rows, nil
 }
 
-// A rowsParser consumes data from the front. Once failed is set, what it returns is meaningless.
-type rowsParser struct {
-	data   []byte
-	failed bool
+// A decoder reads from the front. Once err is set, what it returns is meaningless.
+type decoder struct {
+	in  *bufio.Reader
+	err error
 }
 
-func (p *rowsParser) rows() *Rows {
-	const leastRow = 4 // bytes: one each for the key's length, clicks, impressions and position
-	n := p.uvarint(uint64(len(p.data)) / leastRow)
-	arena := p.uvarint(math.MaxInt32)
-	if p.failed || arena+n*leastRow > uint64(len(p.data)) {
-		p.failed = true
+func (d *decoder) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+}
+
+func (d *decoder) rows() *Rows {
+	n := int(d.uvarint(maxDecodedRows))
+	size := int(d.uvarint(math.MaxInt32))
+	r := new(Rows)
+	r.keys.ends = make([]keyEnd, 0, min(n, NarrowSample))
+	lengths := make([]uint32, 0, min(n, NarrowSample))
+	for left := size; len(lengths) < n && d.err == nil; {
+		length := int(d.uvarint(uint64(left)))
+		left -= length
+		if lengths = append(lengths, uint32(length)); len(lengths) == n && left > 0 {
+			d.fail(errRowsData)
+		}
+	}
+	if n == 0 && size > 0 {
+		d.fail(errRowsData)
+	}
+	d.keys(&r.keys, lengths, size)
+	if d.err != nil {
 		return nil
 	}
-	r := &Rows{ends: make([]int32, n), metrics: make([]Metrics, n)}
-	end := uint64(0)
-	for i := range r.ends {
-		end += p.uvarint(arena - end)
-		r.ends[i] = int32(end)
-	}
-	if end != arena || arena > uint64(len(p.data)) {
-		p.failed = true
-		return nil
-	}
-	r.arena = append(make([]byte, 0, arena), p.data[:arena]...)
-	p.data = p.data[arena:]
-	p.failed = p.failed || !r.validKeys()
-	p.metrics(r.metrics)
+	r.metrics = make([]Metrics, n)
+	d.metrics(r.metrics)
 	return r
 }
 
-// validKeys reports whether every key is UTF-8.
-func (r *Rows) validKeys() bool {
-	for _, end := range r.ends {
-		if int(end) < len(r.arena) && !utf8.RuneStart(r.arena[end]) {
-			return false
+// keys reads the keys, whose lengths are known, and of which size bytes are left.
+func (d *decoder) keys(k *keys, lengths []uint32, size int) {
+	k.ends = make([]keyEnd, 0, len(lengths))
+	for _, length := range lengths {
+		if d.err != nil {
+			return
 		}
+		n := int(length)
+		if n > maxWindow { // longer than any of ReadRows
+			d.fail(errRowsData)
+			return
+		}
+		if last := len(k.chunks) - 1; last < 0 || len(k.chunks[last])+n > cap(k.chunks[last]) {
+			k.chunks = append(k.chunks, make([]byte, 0, max(n, min(size, wholeChunk))))
+		}
+		chunk := k.room(n)
+		chunk = chunk[:len(chunk)+n]
+		key := chunk[len(chunk)-n:]
+		if _, err := io.ReadFull(d.in, key); err != nil {
+			d.fail(err)
+			return
+		}
+		if !utf8.Valid(key) {
+			d.fail(errRowsData)
+		}
+		k.end(chunk)
+		size -= n
 	}
-	return utf8.Valid(r.arena)
 }
-
-func (p *rowsParser) metrics(metrics []Metrics) {
+func (d *decoder) metrics(metrics []Metrics) {
 	for i := range metrics {
-		metrics[i].Clicks = int64(p.uvarint(largestCount))
+		metrics[i].Clicks = int64(d.uvarint(largestCount))
 	}
 	for i := range metrics {
 		m := &metrics[i]
-		m.Impressions = int64(p.uvarint(largestCount))
+		m.Impressions = int64(d.uvarint(largestCount))
 		m.CTR = m.quotient()
 	}
-	p.exceptions(metrics, func(m *Metrics, f float64) { m.CTR = f })
+	d.exceptions(metrics, func(m *Metrics, f float64) { m.CTR = f })
 	for i := range metrics {
-		metrics[i].Position = metrics[i].decodePosition(p.uvarint(largestCode))
+		metrics[i].Position = metrics[i].decodePosition(d.uvarint(largestCode))
 	}
-	p.exceptions(metrics, func(m *Metrics, f float64) { m.Position = f })
+	d.exceptions(metrics, func(m *Metrics, f float64) { m.Position = f })
 	for i := range metrics {
-		p.failed = p.failed || !isFraction(metrics[i].CTR) || !isFraction(metrics[i].Position)
+		if !isFraction(metrics[i].CTR) || !isFraction(metrics[i].Position) {
+			d.fail(errRowsData)
+		}
 	}
 }
 
-func (p *rowsParser) exceptions(metrics []Metrics, set func(*Metrics, float64)) {
-	const width = 8
-	for range p.uvarint(uint64(len(metrics))) {
-		before := p.uvarint(uint64(len(metrics)))
-		if p.failed || before >= uint64(len(metrics)) || len(p.data) < width {
-			p.failed = true
+func (d *decoder) exceptions(metrics []Metrics, set func(*Metrics, float64)) {
+	for range d.uvarint(uint64(len(metrics))) {
+		before := d.uvarint(uint64(len(metrics)))
+		var bits [8]byte
+		if _, err := io.ReadFull(d.in, bits[:]); err != nil {
+			d.fail(err)
+		}
+		if before >= uint64(len(metrics)) {
+			d.fail(errRowsData)
+		}
+		if d.err != nil {
 			return
 		}
-		set(&metrics[before], math.Float64frombits(binary.LittleEndian.Uint64(p.data)))
-		p.data, metrics = p.data[width:], metrics[before+1:]
+		set(&metrics[before], math.Float64frombits(binary.LittleEndian.Uint64(bits[:])))
+		metrics = metrics[before+1:]
 	}
 }
 
-// uvarint reads a number up to largest. It returns 0 and sets failed if there is none.
-func (p *rowsParser) uvarint(largest uint64) uint64 {
-	v, n := binary.Uvarint(p.data)
-	if n <= 0 || v > largest {
-		p.failed = true
+// uvarint reads a number up to largest. It returns 0 and sets err if there is none.
+func (d *decoder) uvarint(largest uint64) uint64 {
+	if d.err != nil {
 		return 0
 	}
-	p.data = p.data[n:]
+	data, err := d.in.Peek(binary.MaxVarintLen64) // less at the end
+	v, n := binary.Uvarint(data)
+	if n <= 0 || v > largest {
+		d.fail(cmp.Or(err, errRowsData))
+		return 0
+	}
+	_, _ = d.in.Discard(n) // of what Peek returned
 	return v
 }

@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"fmt"
+	"strings"
 
 	"sara/translate"
 )
@@ -27,7 +28,7 @@ func ExampleParse() {
 	fetches := report.Fetches(params, "sc-domain:example.com", window, conditions)
 	fmt.Printf("%s\n", fetches[0].Upstream.Body())
 
-	rows, err := translate.ReadRows([]byte(`{"rows":[
+	rows, err := translate.ReadRows(strings.NewReader(`{"rows":[
 		{"keys":["running shoes"],"clicks":12,"impressions":48,"ctr":0.25,"position":3.5},
 		{"keys":["shoe laces"],"clicks":1,"impressions":40,"ctr":0.025,"position":9}]}`), translate.ByQuery)
 	if err != nil {

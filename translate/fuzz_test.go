@@ -198,7 +198,7 @@ func FuzzReadRows(f *testing.F) {
 			return // ReadRows bounds nesting more than encoding/json
 		}
 		given := bytes.Clone(body)
-		rows, err := ReadRows(body, ByQuery)
+		rows, err := readRows(body, ByQuery)
 		want, wantErr := referenceRows(given)
 		if (err == nil) != (wantErr == nil) {
 			t.Fatalf("%q: %v, the reference %v", body, err, wantErr)

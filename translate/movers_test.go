@@ -143,7 +143,7 @@ func TestMinClicksAppliesToTheLargerPeriod(t *testing.T) {
 // If either sample is full, rows beyond it may have moved too.
 func TestMoversOfFullSamplesAreTruncated(t *testing.T) {
 	read := func(n int) *Rows {
-		rows, err := ReadRows(upstreamBody(n), ByQuery)
+		rows, err := readRows(upstreamBody(n), ByQuery)
 		if err != nil {
 			t.Fatal(err)
 		}

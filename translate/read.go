@@ -3,40 +3,39 @@ package translate
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"unicode/utf8"
-	"unsafe"
 )
 
-// ReadRows reads the body of a Search Console response to a query with the one dimension by. It retains nothing of the body. A
-// body without a rows member has no rows. Anything malformed is an error, never a shorter result.
-func ReadRows(body []byte, by Dimension) (*Rows, error) {
-	if len(body) > math.MaxInt32 {
-		return nil, fmt.Errorf("upstream body has %d bytes, over 2 GiB", len(body))
-	}
-	// Without a copy of megabytes. The string is not used after this call, during which the body does not change.
-	s := &scanner{text: unsafe.String(unsafe.SliceData(body), len(body))}
-	rows := new(Rows)
-	err := rows.readDocument(s)
-	if s.next(); err == nil && s.at < len(s.text) {
-		err = errRowText
-	}
-	if err != nil {
-		return nil, fmt.Errorf("upstream body, after %d rows and %d bytes: %w", rows.Len(), s.at, err)
-	}
-	if by == ByCountry {
-		lowerASCII(rows.arena)
-	}
-	rows.arena, rows.ends, rows.metrics = clip(rows.arena), clip(rows.ends), clip(rows.metrics)
-	return rows, nil
+// ReadRows reads the body of a Search Console response to a query with the one dimension by, while it arrives: it holds the rows
+// and 64 KiB of the body, or up to 1 MiB for a row that long. A body without a rows member has no rows. Anything malformed or
+// cut off is an error, never a shorter result. An error of the body is wrapped. It reads to the end of the body.
+func ReadRows(body io.Reader, by Dimension) (*Rows, error) {
+	return readBody(newWindow(body, usualWindow), by)
 }
 
-// clip copies s if much of its capacity is unused: the capacity was estimated, and a cache may hold the rows for hours.
-func clip[E any](s []E) []E {
-	if waste := cap(s) - len(s); waste <= cap(s)/4 {
-		return s
+func readBody(w *bodyWindow, by Dimension) (*Rows, error) {
+	const usualKeys = 32 << 10 // of the narrow sample
+	rows := new(Rows)
+	rows.keys.grow(0, usualKeys)
+	err := rows.readDocument(w)
+	if err == nil {
+		if _, err = w.peek(); err == nil && w.at < len(w.text) {
+			err = ErrSyntax
+		}
 	}
-	return append(make([]E, 0, len(s)), s...)
+	if err != nil {
+		return nil, fmt.Errorf("upstream body, after %d rows and %d bytes: %w", rows.Len(), w.position(), err)
+	}
+	if by == ByCountry {
+		for _, chunk := range rows.keys.chunks {
+			lowerASCII(chunk)
+		}
+	}
+	rows.keys.clip()
+	rows.metrics = clip(rows.metrics)
+	return rows, nil
 }
 
 // lowerASCII folds country keys to lower case (spec: What the service does, 7), in case the upstream does not.
@@ -50,34 +49,31 @@ func lowerASCII(text []byte) {
 
 // readDocument reads the rows of a whole response and skips its other members. A response without rows still has
 // responseAggregationType; a body that has neither is no response, whatever its HTTP status was.
-func (r *Rows) readDocument(s *scanner) error {
-	aggregated := false
-	err := s.list('{', '}', func() error {
-		name, err := s.name()
+func (r *Rows) readDocument(w *bodyWindow) error {
+	listed, aggregated := false, false
+	err := w.list('{', '}', func() error {
+		isRows := false
+		err := w.whole(func() error {
+			name, err := w.name()
+			isRows = name == "rows"
+			aggregated = aggregated || name == "responseAggregationType" && !w.cut()
+			return err
+		})
 		switch {
 		case err != nil:
 			return err
-		case name == "rows" && r.metrics != nil:
+		case isRows && listed:
 			return errors.New("there are rows twice")
-		case name == "rows":
-			return r.readList(s)
+		case isRows:
+			listed = true
+			return w.list('[', ']', func() error { return w.whole(func() error { return r.readRow(w) }) })
 		}
-		aggregated = aggregated || name == "responseAggregationType"
-		return s.skip()
+		return w.whole(w.skip)
 	})
-	if err == nil && r.metrics == nil && !aggregated {
+	if err == nil && !listed && !aggregated {
 		err = errors.New("it has neither rows nor responseAggregationType")
 	}
 	return err
-}
-
-func (r *Rows) readList(s *scanner) error {
-	const usualRow, usualKeyShare = 120, 3
-	size := len(s.text) - s.at
-	r.metrics = make([]Metrics, 0, size/usualRow+1)
-	r.ends = make([]int32, 0, size/usualRow+1)
-	r.arena = make([]byte, 0, size/usualKeyShare)
-	return s.list('[', ']', func() error { return r.readRow(s) })
 }
 
 // The members of a row. Keys, clicks and impressions are required; some search types have no position.
@@ -89,9 +85,11 @@ const (
 	sawPosition
 )
 
-func (r *Rows) readRow(s *scanner) error {
+// readRow reads a row, and adds it if the window has all of it.
+func (r *Rows) readRow(w *bodyWindow) error {
 	var m Metrics
-	seen := 0
+	var key rawText
+	s, seen := &w.scanner, 0
 	err := s.list('{', '}', func() error {
 		name, err := s.name()
 		if err != nil {
@@ -100,7 +98,8 @@ func (r *Rows) readRow(s *scanner) error {
 		member := 0
 		switch name {
 		case "keys":
-			member, err = sawKeys, r.readKey(s)
+			member = sawKeys
+			key, err = s.key()
 		case "clicks":
 			member = sawClicks
 			m.Clicks, err = s.count()
@@ -120,40 +119,56 @@ func (r *Rows) readRow(s *scanner) error {
 			err = errors.New("it is there twice")
 		}
 		seen |= member
-		if err != nil {
+		if err != nil && !w.cut() {
 			return fmt.Errorf("member %.40q: %w", name, err)
 		}
-		return nil
+		return err
 	})
-	if err != nil {
+	if err != nil || w.cut() {
 		return err
 	}
 	if required := sawKeys | sawClicks | sawImpressions; seen&required != required {
 		return errors.New("a row without keys, clicks or impressions")
 	}
-	r.ends = append(r.ends, int32(len(r.arena)))
-	r.metrics = append(r.metrics, m)
+	r.keys.ends, r.metrics = grown(r.keys.ends), append(grown(r.metrics), m)
+	r.keys.end(key.appendTo(r.keys.room(key.longest())))
 	return nil
 }
 
-// readKey reads an array of exactly one string into the arena.
-func (r *Rows) readKey(s *scanner) error {
+// rawText is a JSON string as it is in a body, without the quotes.
+type rawText struct {
+	raw   string
+	plain bool // valid UTF-8 without escapes
+}
+
+// longest returns the most bytes that appendTo may append: an invalid byte becomes a replacement character of three.
+func (t rawText) longest() int {
+	if t.plain {
+		return len(t.raw)
+	}
+	return 3 * len(t.raw)
+}
+
+func (t rawText) appendTo(dst []byte) []byte {
+	if t.plain {
+		return append(dst, t.raw...)
+	}
+	return appendUnescaped(dst, t.raw)
+}
+
+// key reads an array of exactly one string.
+func (s *scanner) key() (key rawText, err error) {
 	if !s.accept('[') {
-		return errRowText
+		return key, ErrSyntax
 	}
 	raw, escaped, err := s.str()
 	if err != nil {
-		return err
-	}
-	if escaped || !utf8.ValidString(raw) {
-		r.arena = appendUnescaped(r.arena, raw)
-	} else {
-		r.arena = append(r.arena, raw...)
+		return key, err
 	}
 	if !s.accept(']') {
-		return errRowText
+		return key, ErrSyntax
 	}
-	return nil
+	return rawText{raw: raw, plain: !escaped && utf8.ValidString(raw)}, nil
 }
 
 // largestCount is the largest count that a double, the upstream's type of counts, holds exactly.

@@ -14,11 +14,9 @@ type Metrics struct {
 	CTR, Position       float64
 }
 
-// Rows are the rows of one upstream result, each with one key, in the upstream's order. The keys lie in one arena, so that the
-// number of allocations does not grow with the rows.
+// Rows are the rows of one upstream result, each with one key, in the upstream's order.
 type Rows struct {
-	arena   []byte
-	ends    []int32 // of each key, in the arena
+	keys    keys
 	metrics []Metrics
 }
 
@@ -26,13 +24,7 @@ type Rows struct {
 func (r *Rows) Len() int { return len(r.metrics) }
 
 // Key returns the key of row i. The bytes belong to r.
-func (r *Rows) Key(i int) []byte {
-	start := int32(0)
-	if i > 0 {
-		start = r.ends[i-1]
-	}
-	return r.arena[start:r.ends[i]:r.ends[i]]
-}
+func (r *Rows) Key(i int) []byte { return r.keys.at(i) }
 
 // Metrics returns the figures of row i.
 func (r *Rows) Metrics(i int) Metrics { return r.metrics[i] }
@@ -42,7 +34,7 @@ func (r *Rows) head(n int) *Rows {
 	if r.Len() <= n {
 		return r
 	}
-	return &Rows{arena: r.arena, ends: r.ends[:n], metrics: r.metrics[:n]}
+	return &Rows{keys: keys{chunks: r.keys.chunks, ends: r.keys.ends[:n]}, metrics: r.metrics[:n]}
 }
 
 // A RowsBuilder builds Rows from other sources than an upstream body. The zero value is ready to use.
@@ -52,16 +44,14 @@ type RowsBuilder struct {
 
 // Grow makes room for n more rows with size bytes of keys.
 func (b *RowsBuilder) Grow(n, size int) {
-	b.rows.arena = slices.Grow(b.rows.arena, size)
-	b.rows.ends = slices.Grow(b.rows.ends, n)
+	b.rows.keys.grow(n, size)
 	b.rows.metrics = slices.Grow(b.rows.metrics, n)
 }
 
 // Add appends a row, with a copy of its key. Rows must be added in the upstream's order: by clicks descending and key
 // ascending, or by key ascending if it is a date.
 func (b *RowsBuilder) Add(key []byte, m Metrics) {
-	b.rows.arena = append(b.rows.arena, key...)
-	b.rows.ends = append(b.rows.ends, int32(len(b.rows.arena)))
+	b.rows.keys.add(key)
 	b.rows.metrics = append(b.rows.metrics, m)
 }
 

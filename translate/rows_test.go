@@ -18,7 +18,7 @@ func oneRow(key, clicks, impressions, ctr, position string) string {
 
 func wantRows(t *testing.T, body string, keys []string, metrics ...Metrics) {
 	t.Helper()
-	rows, err := ReadRows([]byte(body), ByQuery)
+	rows, err := readRows([]byte(body), ByQuery)
 	if err != nil {
 		t.Errorf("%.200s: %v", body, err)
 		return
@@ -34,7 +34,7 @@ func wantRows(t *testing.T, body string, keys []string, metrics ...Metrics) {
 
 func wantNoRows(t *testing.T, body string) {
 	t.Helper()
-	if rows, err := ReadRows([]byte(body), ByQuery); err == nil || rows != nil {
+	if rows, err := readRows([]byte(body), ByQuery); err == nil || rows != nil {
 		t.Errorf("%.200s: read %d rows and error %v, want an error alone", body, rows.Len(), err)
 	}
 }
@@ -200,7 +200,7 @@ func TestReadRowsBoundsNesting(t *testing.T) {
 func TestReadRowsRefusesTruncatedBodies(t *testing.T) {
 	for _, body := range []string{string(upstreamBody(7)), `{"rows":[{"keys":["a\u00e9\ud83d\ude00"],"clicks":12.0,"impressions":1.2E1,"ctr":1,"position":9.8E-4,"x":[{"y":null}]}],"metadata":{"a":1}}`,
 		`{"responseAggregationType":"byProperty"}`, `{"rows":[]}`} {
-		if _, err := ReadRows([]byte(body), ByQuery); err != nil {
+		if _, err := readRows([]byte(body), ByQuery); err != nil {
 			t.Fatal(err)
 		}
 		for n := range len(body) {
@@ -216,7 +216,7 @@ func TestReadRowsNeverLosesRowsToACorruptByte(t *testing.T) {
 		for _, c := range []byte("\x00\" \\,:[]{}0a\xff") {
 			broken := bytes.Clone(body)
 			broken[i] = c
-			if rows, err := ReadRows(broken, ByQuery); err == nil && rows.Len() != 3 {
+			if rows, err := readRows(broken, ByQuery); err == nil && rows.Len() != 3 {
 				t.Fatalf("byte %d as %q: %d rows", i, c, rows.Len())
 			}
 		}
@@ -226,7 +226,7 @@ func TestReadRowsNeverLosesRowsToACorruptByte(t *testing.T) {
 func TestReadRowsErrorsHavePositionAndReason(t *testing.T) {
 	f := func(body, want string) {
 		t.Helper()
-		if _, err := ReadRows([]byte(body), ByQuery); err == nil || err.Error() != want {
+		if _, err := readRows([]byte(body), ByQuery); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -242,7 +242,7 @@ func TestReadRowsErrorsHavePositionAndReason(t *testing.T) {
 func TestCountryKeysAreLowerCase(t *testing.T) {
 	body := []byte(`{"rows":[{"keys":["USA"],"clicks":2,"impressions":2},{"keys":["deu"],"clicks":1,"impressions":2},{"keys":["\u005aZz"],"clicks":1,"impressions":2}]}`)
 	for by, want := range map[Dimension]string{ByCountry: "usa deu zzz", ByDevice: "USA deu ZZz", ByQuery: "USA deu ZZz", ByPage: "USA deu ZZz"} {
-		rows, err := ReadRows(body, by)
+		rows, err := readRows(body, by)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,11 +255,11 @@ func TestCountryKeysAreLowerCase(t *testing.T) {
 // The buffer of the body is reused.
 func TestRowsDoNotRetainTheBody(t *testing.T) {
 	body := upstreamBody(50)
-	rows, err := ReadRows(body, ByQuery)
+	rows, err := readRows(body, ByQuery)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := string(rows.arena)
+	before := keyText(rows)
 	clear(body)
 	for i := range rows.Len() {
 		key := rows.Key(i)
@@ -267,11 +267,11 @@ func TestRowsDoNotRetainTheBody(t *testing.T) {
 			t.Fatalf("row %d: key %q of capacity %d", i, key, cap(key))
 		}
 	}
-	if string(rows.arena) != before {
+	if keyText(rows) != before {
 		t.Error("the keys changed with the body")
 	}
 	bad := []byte(`{"rows":[{"keys":["a"],"clicks":1,"impressions":1,"unknown":x}]}`)
-	_, err = ReadRows(bad, ByQuery)
+	_, err = readRows(bad, ByQuery)
 	message := err.Error()
 	clear(bad)
 	if err.Error() != message {
@@ -281,7 +281,7 @@ func TestRowsDoNotRetainTheBody(t *testing.T) {
 
 func TestReadRowsEqualsGenerator(t *testing.T) {
 	body := upstreamBody(2000)
-	rows, err := ReadRows(body, ByQuery)
+	rows, err := readRows(body, ByQuery)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func TestReadRowsEqualsGenerator(t *testing.T) {
 }
 
 func TestBuiltRowsEqualReadRows(t *testing.T) {
-	read, err := ReadRows([]byte(`{"rows":[{"keys":["b"],"clicks":2,"impressions":4,"ctr":0.5,"position":1.5},`+
+	read, err := readRows([]byte(`{"rows":[{"keys":["b"],"clicks":2,"impressions":4,"ctr":0.5,"position":1.5},`+
 		`{"keys":[""],"clicks":0,"impressions":1,"ctr":0,"position":9}]}`), ByQuery)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-var errRowText = errors.New("invalid JSON, or not a response")
+// ErrSyntax is wrapped by the error of ReadRows for a body that is not JSON, is cut off, or is no response at all.
+var ErrSyntax = errors.New("invalid JSON, or not a response")
 
 // A scanner is a strict one-pass parser for the rows of an upstream body. gjson would take twice as long for a wide sample,
 // and two allocations for each key with an escape; it validates the rare parts only.
@@ -44,7 +45,7 @@ func (s *scanner) accept(c byte) bool {
 // list reads a JSON object or array, calling element for each element.
 func (s *scanner) list(open, end byte, element func() error) error {
 	if !s.accept(open) {
-		return errRowText
+		return ErrSyntax
 	}
 	if s.accept(end) {
 		return nil
@@ -57,7 +58,7 @@ func (s *scanner) list(open, end byte, element func() error) error {
 			return nil
 		}
 		if !s.accept(',') {
-			return errRowText
+			return ErrSyntax
 		}
 	}
 }
@@ -72,7 +73,7 @@ func (s *scanner) name() (string, error) {
 		name = string(appendUnescaped(nil, name))
 	}
 	if !s.accept(':') {
-		return "", errRowText
+		return "", ErrSyntax
 	}
 	return name, nil
 }
@@ -80,7 +81,7 @@ func (s *scanner) name() (string, error) {
 // str reads a string and returns the raw text between its quotes.
 func (s *scanner) str() (raw string, escaped bool, err error) {
 	if !s.accept('"') {
-		return "", false, errRowText
+		return "", false, ErrSyntax
 	}
 	for start := s.at; s.at < len(s.text); s.at++ {
 		switch c := s.text[s.at]; {
@@ -88,17 +89,17 @@ func (s *scanner) str() (raw string, escaped bool, err error) {
 			raw = s.text[start:s.at]
 			s.at++
 			if escaped && !gjson.Valid(s.text[start-1:s.at]) {
-				err = errRowText
+				err = ErrSyntax
 			}
 			return raw, escaped, err
 		case c == '\\':
 			escaped = true
 			s.at++
 		case c < ' ':
-			return "", false, errRowText
+			return "", false, ErrSyntax
 		}
 	}
-	return "", false, errRowText
+	return "", false, ErrSyntax
 }
 
 // number reads a number that is not negative.
@@ -107,14 +108,14 @@ func (s *scanner) number() (float64, error) {
 	start := s.at
 	whole, digits := s.digits()
 	if digits == 0 || digits > 1 && s.text[start] == '0' {
-		return 0, errRowText
+		return 0, ErrSyntax
 	}
 	integer := true
 	if s.at < len(s.text) && s.text[s.at] == '.' {
 		s.at++
 		integer = false
 		if _, digits := s.digits(); digits == 0 {
-			return 0, errRowText
+			return 0, ErrSyntax
 		}
 	}
 	if s.at < len(s.text) && (s.text[s.at] == 'e' || s.text[s.at] == 'E') {
@@ -124,7 +125,7 @@ func (s *scanner) number() (float64, error) {
 			s.at++
 		}
 		if _, digits := s.digits(); digits == 0 {
-			return 0, errRowText
+			return 0, ErrSyntax
 		}
 	}
 	const exactDigits = 15
@@ -133,7 +134,7 @@ func (s *scanner) number() (float64, error) {
 	}
 	f, err := strconv.ParseFloat(s.text[start:s.at], 64)
 	if err != nil {
-		return 0, errRowText // out of range
+		return 0, ErrSyntax // out of range
 	}
 	return f, nil
 }
@@ -164,7 +165,7 @@ func (s *scanner) skip() error {
 			}
 		case '{', '[':
 			if depth++; depth > deepest {
-				return errRowText
+				return ErrSyntax
 			}
 			s.at++
 		case ',', ':':
@@ -179,13 +180,13 @@ func (s *scanner) skip() error {
 			return s.checked(start)
 		}
 	}
-	return errRowText
+	return ErrSyntax
 }
 
 // checked validates the text from start on that was skipped.
 func (s *scanner) checked(start int) error {
 	if !gjson.Valid(s.text[start:s.at]) {
-		return errRowText
+		return ErrSyntax
 	}
 	return nil
 }

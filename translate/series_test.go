@@ -120,7 +120,7 @@ func TestTotalsEqualExactArithmetic(t *testing.T) {
 
 // readSeries reads the body of a response to a SeriesQuery over r.
 func readSeries(body []byte, r DateRange) (*Series, error) {
-	rows, err := ReadRows(body, ByDate)
+	rows, err := readRows(body, ByDate)
 	if err != nil {
 		return nil, err
 	}

@@ -2,14 +2,9 @@ package cache
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 	"unsafe"
-
-	"github.com/cespare/xxhash/v2"
-	"github.com/klauspost/compress/zstd"
 
 	"sara/proxy/lru"
 	"sara/translate"
@@ -77,118 +72,6 @@ func newLookup(r *Request) *lookup {
 func newCandidate(propertyID string, q translate.Query) candidate {
 	key := string(appendKey(nil, propertyID, &q))
 	return candidate{query: q, key: key, redisKey: redisKey(propertyID, key)}
-}
-
-// An entry in Redis is, in this order, with numbers in little-endian:
-//
-//	4 bytes  "sara"
-//	1        version
-//	1        flags, all zero
-//	8        when it was filled, in nanoseconds since 1970
-//	8        Request.RequestHash of the fill
-//	8        id of the fill
-//	4, n     length of the cache key, and the cache key
-//	rest     rows (translate.Rows.AppendBinary), compressed with zstd
-//	8        xxHash64 of everything before
-//
-// The cache key is stored in the value and compared on read, because the Redis key is only a hash of it: a collision is a
-// miss, never the rows of another property.
-const (
-	magic          = "sara"
-	version        = 1
-	headerSize     = len(magic) + 1 + 1 + 3*8
-	sumSize        = 8
-	maxPayload     = 64 << 20        // of the rows, decompressed: 25,000 rows with the longest keys need less
-	maxClockDrift  = 5 * time.Minute // how far the clock of another replica may be ahead
-	decoderThreads = 0               // as many as there are cores
-)
-
-// Why a value in Redis is discarded.
-var (
-	errVersion = errors.New("it has another version")
-	errTorn    = errors.New("it is damaged")
-	errForeign = errors.New("it has another key, or comes from the future")
-)
-
-// codec encodes and decodes entries for Redis. It is safe for concurrent use.
-type codec struct {
-	encoder *zstd.Encoder
-	decoder *zstd.Decoder
-}
-
-// newCodec returns a codec that refuses rows of more than maxBytes, so that a forged value cannot exhaust the memory.
-func newCodec(maxBytes uint64) (*codec, error) {
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
-	if err != nil {
-		return nil, fmt.Errorf("create the compressor of cached rows: %w", err)
-	}
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(decoderThreads), zstd.WithDecoderMaxMemory(maxBytes), zstd.WithDecoderLowmem(true))
-	if err != nil {
-		return nil, fmt.Errorf("create the decompressor of cached rows: %w", err)
-	}
-	return &codec{encoder: encoder, decoder: decoder}, nil
-}
-
-func (c *codec) close() { c.decoder.Close() }
-
-func (c *codec) encode(e *Entry) []byte {
-	data := append(make([]byte, 0, 512), magic...)
-	data = append(data, version, 0)
-	data = binary.LittleEndian.AppendUint64(data, uint64(e.filled.UnixNano()))
-	data = binary.LittleEndian.AppendUint64(data, e.requestHash)
-	data = binary.LittleEndian.AppendUint64(data, e.id)
-	data = binary.LittleEndian.AppendUint32(data, uint32(len(e.key)))
-	data = append(data, e.key...)
-	data = c.encoder.EncodeAll(e.rows.AppendBinary(nil), data)
-	return binary.LittleEndian.AppendUint64(data, xxhash.Sum64(data))
-}
-
-// encodedEntry is an entry from Redis with valid headers, whose rows are not decoded yet.
-type encodedEntry struct {
-	headers Entry // without rows
-	payload []byte
-}
-
-// parseHeaders checks a value that was found for a cache key, and reads its headers.
-func parseHeaders(data []byte, key string, now time.Time) (*encodedEntry, error) {
-	if len(data) < len(magic)+1 || string(data[:len(magic)]) != magic {
-		return nil, errTorn
-	}
-	if data[len(magic)] != version {
-		return nil, errVersion
-	}
-	end := len(data) - sumSize
-	if end < headerSize+4 || xxhash.Sum64(data[:end]) != binary.LittleEndian.Uint64(data[end:]) {
-		return nil, errTorn
-	}
-	numbers, rest := data[len(magic)+2:headerSize], data[headerSize:end]
-	keySize := int64(binary.LittleEndian.Uint32(rest))
-	rest = rest[4:]
-	if keySize > int64(len(rest)) {
-		return nil, errTorn
-	}
-	filled := time.Unix(0, int64(binary.LittleEndian.Uint64(numbers)))
-	if string(rest[:keySize]) != key || filled.Sub(now) > maxClockDrift {
-		return nil, errForeign
-	}
-	return &encodedEntry{
-		headers: Entry{key: key, filled: filled, requestHash: binary.LittleEndian.Uint64(numbers[8:]), id: binary.LittleEndian.Uint64(numbers[16:])},
-		payload: rest[keySize:],
-	}, nil
-}
-
-// decode reads the rows.
-func (c *codec) decode(e *encodedEntry) (*Entry, error) {
-	data, err := c.decoder.DecodeAll(e.payload, nil)
-	if err != nil {
-		return nil, errTorn
-	}
-	rows, err := translate.ParseRows(data)
-	if err != nil {
-		return nil, errTorn
-	}
-	h := &e.headers
-	return &Entry{key: h.key, rows: rows, filled: h.filled, requestHash: h.requestHash, id: h.id}, nil
 }
 
 // accountShare is the part of the memory that one account may fill, and so may one value: a quarter.

@@ -59,19 +59,16 @@ func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedSt
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	codec, err := newCodec(maxPayload)
-	if err != nil {
-		return nil, err
-	}
 	rows := config.Rows
 	if rows == nil {
+		var err error
 		if rows, err = redisrows.New(redisrows.Config{Rows: config.Redis, Lifetime: MaxStale}); err != nil {
 			return nil, err
 		}
 	}
 	return &sharedStore{
 		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limitsFor(cmp.Or(config.RedisPatience, defaultPatience)),
-		codec: codec, events: subscribe(rows.Client()),
+		codec: newCodec(maxPayload), events: subscribe(rows.Client()),
 	}, nil
 }
 

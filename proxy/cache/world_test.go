@@ -146,7 +146,7 @@ func rowsOf(tb testing.TB, n int) *translate.Rows {
 		fmt.Fprintf(&body, `{"keys":["best running shoes %d"],"clicks":%d,"impressions":%d,"ctr":0.1,"position":%d.5}`, i*7919, clicks, clicks*10, i%90+1)
 	}
 	body.WriteString(`]}`)
-	rows, err := translate.ReadRows([]byte(body.String()), translate.ByQuery)
+	rows, err := translate.ReadRows(strings.NewReader(body.String()), translate.ByQuery)
 	if err != nil {
 		tb.Fatal(err)
 	}

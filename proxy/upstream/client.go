@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sara/proxy/spans"
+	"sara/translate"
 )
 
 const (
@@ -73,37 +74,36 @@ func (c *client) close() {
 	c.transport.close()
 }
 
-// searchAnalytics sends one searchAnalytics.query. The body is the JSON request; it is neither changed nor read after the
-// return. charge is called once the call is admitted and has an access token, and its error ends the call; nil: no charge.
-// The result is the whole body of the 200 answer, valid JSON of at most maxReply bytes that the caller owns.
-func (c *client) searchAnalytics(ctx context.Context, acct Account, site string, body []byte, charge func(context.Context) error) ([]byte, error) {
-	done, err := c.admit(ctx, c.analytics, acct, site, charge)
+// query makes one call of searchAnalytics.query, and returns what its read returned. charge is called once the call is admitted
+// and has an access token, and its error ends the call; nil: no charge.
+func (c *client) query(ctx context.Context, acct Account, q queryCall, charge func(context.Context) error) (*translate.Rows, error) {
+	done, err := c.admit(ctx, c.analytics, acct, q.site, charge)
 	if err != nil {
 		return nil, err
 	}
-	var reply []byte
+	var rows *translate.Rows
 	ctx, span := spans.Start(ctx, "ask Search Console")
 	defer span.End()
 	err = c.call(ctx, acct, searchAnalyticsQuery, done, func(ctx context.Context, access string) (err error) {
-		reply, err = c.tracedQuery(ctx, access, site, body)
+		rows, err = c.tracedQuery(ctx, access, q)
 		return err
 	})
 	if err != nil {
 		span.Fail(outcomeName(outcome(err)))
 		return nil, err
 	}
-	return reply, nil
+	return rows, nil
 }
 
 // tracedQuery sends a query in a span that follows OpenTelemetry's HTTP conventions. The span does not name the site, and
 // the trace is not propagated to Search Console.
-func (c *client) tracedQuery(ctx context.Context, access, site string, body []byte) ([]byte, error) {
+func (c *client) tracedQuery(ctx context.Context, access string, q queryCall) (*translate.Rows, error) {
 	ctx, span := spans.StartCall(ctx, "POST "+queryTemplate)
 	defer span.End()
 	span.Set("http.request.method", http.MethodPost)
 	span.Set("url.template", queryTemplate)
 	span.Set("server.address", c.transport.name)
-	reply, err := c.transport.query(ctx, access, site, body)
+	rows, err := c.transport.query(ctx, access, q)
 	status := http.StatusOK
 	if err != nil {
 		span.Fail(outcomeName(outcome(err)))
@@ -112,7 +112,7 @@ func (c *client) tracedQuery(ctx context.Context, access, site string, body []by
 	if status != 0 {
 		span.SetInt("http.response.status_code", status)
 	}
-	return reply, err
+	return rows, err
 }
 
 // statusOf returns the HTTP status that an error was made from, 0 if there was no answer.

@@ -3,7 +3,9 @@ package upstream
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -130,12 +132,13 @@ func (g *Gateway) Query(ctx context.Context, t Target, q translate.Query, charge
 	if err := g.refusal(ctx, t); err != nil {
 		return nil, err
 	}
-	body, err := g.client.searchAnalytics(ctx, t.account(), t.Site, q.Body(), charge)
+	rows, err := g.client.query(ctx, t.account(), queryCall{site: t.Site, question: q.Body(), most: q.MaxBody(),
+		read: func(body io.Reader) (*translate.Rows, error) { return readRows(body, q) }}, charge)
 	if err != nil {
 		return nil, g.queryFailed(ctx, t, err)
 	}
 	g.health.readable(ctx, t)
-	return readRows(body, q)
+	return rows, nil
 }
 
 // refusal answers from the cooldown and the negative cache; nil lets the query pass.
@@ -168,14 +171,18 @@ func (g *Gateway) queryFailed(ctx context.Context, t Target, err error) error {
 	return err
 }
 
-// readRows reads the answer to a query strictly.
-func readRows(body []byte, q translate.Query) (*translate.Rows, error) {
+// readRows reads the answer to a query strictly. A body that is not JSON may be one that was cut off, so another attempt may
+// help; what is wrong with the rows of a whole one stays so.
+func readRows(body io.Reader, q translate.Query) (*translate.Rows, error) {
 	rows, err := translate.ReadRows(body, q.Dimension)
 	if err == nil && q.Dimension == translate.ByDate {
 		_, err = translate.SeriesOf(rows, q.Range)
 	}
-	if err != nil {
-		return nil, &Error{Kind: Unavailable, Message: "malformed answer: " + err.Error()}
+	switch {
+	case errors.Is(err, translate.ErrSyntax):
+		return nil, badReply("a body that is not JSON")
+	case err != nil:
+		return nil, &Error{Kind: Unavailable, Status: http.StatusOK, Message: "malformed answer: " + err.Error()}
 	}
 	return rows, nil
 }

@@ -176,7 +176,7 @@ func (c *client) serviceFailure(err error, access string) error {
 		}, c.now(), access)
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return tooLarge()
+		return tooLarge(maxReply)
 	}
 	for _, ended := range []error{context.DeadlineExceeded, context.Canceled} {
 		if errors.Is(err, ended) {

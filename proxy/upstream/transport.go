@@ -1,11 +1,11 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,13 +14,16 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"github.com/valyala/fasthttp"
+
+	"sara/translate"
 )
 
 const (
-	// maxReply bounds a body as sent and as decoded: 25,000 rows of long URLs come to about 10 MB.
+	// maxReply bounds the decoded body of an answer other than to a query.
 	maxReply = 32 << 20
+	// maxErrorBody is what is read of the body of an error.
+	maxErrorBody = 64 << 10
 	// maxConns is far above what the upstream's 40,000 queries a minute need.
 	maxConns    = 512
 	dialTimeout = 3 * time.Second
@@ -32,13 +35,14 @@ const (
 	queryTemplate = "/webmasters/v3/sites/{site}/searchAnalytics/query"
 )
 
-// A transport is the HTTP client of the hot path: requests out, decoded bodies in.
+// A transport is the HTTP client of the hot path: requests out, decoded bodies in. No body is held as a whole.
 type transport struct {
 	base     string // without a trailing slash
 	name     string // of the host
 	host     *fasthttp.HostClient
 	now      func() time.Time
 	inflight sync.WaitGroup // exchanges; they may outlive their callers
+	unzips   sync.Pool      // of *gzip.Reader
 }
 
 func newTransport(base string, attemptTimeout time.Duration, now func() time.Time) (*transport, error) {
@@ -63,9 +67,9 @@ func newTransport(base string, attemptTimeout time.Duration, now func() time.Tim
 			}
 			return net.DialTimeout("tcp", addr, timeout)
 		},
-		ReadTimeout:         attemptTimeout,
-		WriteTimeout:        attemptTimeout,
-		MaxResponseBodySize: maxReply,
+		ReadTimeout:        attemptTimeout,
+		WriteTimeout:       attemptTimeout,
+		StreamResponseBody: true,
 		// The site is one path segment whose %2F must stay as it is.
 		DisablePathNormalizing: true,
 		SecureErrorLogMessage:  true,
@@ -83,76 +87,80 @@ func (t *transport) close() {
 	t.host.CloseIdleConnections()
 }
 
-// query sends one searchAnalytics.query. The socket cannot be interrupted, so the exchange runs in a goroutine: the caller
-// leaves when ctx ends, the exchange ends by ctx's deadline at the latest.
-func (t *transport) query(ctx context.Context, access, site string, body []byte) ([]byte, error) {
+// A queryCall is one searchAnalytics.query.
+type queryCall struct {
+	site     string
+	question []byte // the JSON body, neither changed nor retained
+	most     int64  // bytes of the answer's body, decoded
+	// read reads the body of a 200 to its end. The errors of the body win over its own. It may still run when the call has
+	// ended.
+	read func(body io.Reader) (*translate.Rows, error)
+}
+
+// query sends a query. The socket cannot be interrupted, so the exchange runs in a goroutine: the caller leaves when ctx ends,
+// the exchange ends by ctx's deadline at the latest.
+func (t *transport) query(ctx context.Context, access string, q queryCall) (*translate.Rows, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	req := fasthttp.AcquireRequest()
-	req.SetRequestURI(t.base + "/webmasters/v3/sites/" + escapeSite(site) + "/searchAnalytics/query?prettyPrint=false")
+	req.SetRequestURI(t.base + "/webmasters/v3/sites/" + escapeSite(q.site) + "/searchAnalytics/query?prettyPrint=false")
 	req.Header.SetMethod(fasthttp.MethodPost)
 	req.Header.SetContentType("application/json")
 	req.Header.Set(fasthttp.HeaderAcceptEncoding, "gzip")
 	req.Header.Set(fasthttp.HeaderAuthorization, "Bearer "+access)
-	req.SetBody(body) // copies it, since the exchange may outlive the caller
+	req.SetBody(q.question) // copies it, since the exchange may outlive the caller
 
 	type answer struct {
-		body []byte
+		rows *translate.Rows
 		err  error
 	}
 	answers := make(chan answer, 1)
 	t.inflight.Go(func() {
 		defer fasthttp.ReleaseRequest(req)
-		body, err := t.exchange(ctx, req, access)
-		answers <- answer{body, err}
+		rows, err := t.exchange(ctx, req, access, &q)
+		answers <- answer{rows, err}
 	})
 	select {
 	case a := <-answers:
-		return a.body, a.err
+		return a.rows, a.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// exchange sends req and returns the decoded body of a 200, which shares nothing with pooled memory.
-func (t *transport) exchange(ctx context.Context, req *fasthttp.Request, access string) ([]byte, error) {
+// exchange sends req and reads the body of a 200 as it arrives.
+func (t *transport) exchange(ctx context.Context, req *fasthttp.Request, access string, q *queryCall) (*translate.Rows, error) {
 	resp := fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseResponse(resp)
-	deadline, _ := ctx.Deadline() // every attempt has one
+	defer fasthttp.ReleaseResponse(resp) // closes the connection, unless the body was read to its end
+	deadline, _ := ctx.Deadline()        // every attempt has one
 	if err := t.host.DoDeadline(req, resp, deadline); err != nil {
 		return nil, t.failure(err, access)
 	}
-	// An error body that cannot be decoded classifies like an empty one.
-	body, err := resp.BodyUncompressedWithLimit(maxReply)
+	body := t.openBody(resp, access, q.most)
+	defer body.close()
 	if resp.StatusCode() != http.StatusOK {
+		// An error body that cannot be decoded classifies like an empty one.
+		text, _ := io.ReadAll(io.LimitReader(body, maxErrorBody))
 		return nil, classify(errorReply{
 			status:     resp.StatusCode(),
 			retryAfter: string(resp.Header.Peek(fasthttp.HeaderRetryAfter)),
-			body:       body,
+			body:       text,
 		}, t.now(), access)
 	}
-	switch {
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		return nil, tooLarge()
-	case err != nil:
-		return nil, badReply("a body that does not decompress")
-	case !gjson.ValidBytes(body):
-		return nil, badReply("a body that is not JSON")
-	case len(resp.Header.ContentEncoding()) == 0:
-		return bytes.Clone(body), nil // resp's own memory
-	default:
-		return body, nil
+	rows, err := q.read(body)
+	if body.err != nil {
+		return nil, body.err
 	}
+	return rows, err
 }
 
-// failure is the error of an exchange without an answer.
+// failure is the error of an exchange without a whole answer.
 func (t *transport) failure(err error, access string) error {
+	var network net.Error
 	switch {
-	case errors.Is(err, fasthttp.ErrTimeout):
+	case errors.Is(err, fasthttp.ErrTimeout), errors.As(err, &network) && network.Timeout():
 		return context.DeadlineExceeded
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		return tooLarge()
 	case errors.Is(err, fasthttp.ErrConnectionClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		// The other idle connections are older than this one; the next attempt must not use them.
 		t.host.CloseIdleConnections()
@@ -165,8 +173,8 @@ func (t *transport) failure(err error, access string) error {
 }
 
 // tooLarge is final: the same query brings the same answer.
-func tooLarge() *Error {
-	return &Error{Kind: Unavailable, Status: http.StatusOK, Message: fmt.Sprintf("answered more than %d bytes", maxReply)}
+func tooLarge(most int64) *Error {
+	return &Error{Kind: Unavailable, Status: http.StatusOK, Message: fmt.Sprintf("answered more than %d bytes", most)}
 }
 
 func badReply(what string) *Error {

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime"
@@ -130,7 +131,7 @@ func (p *Past) Archive(ctx context.Context, property Property, days translate.Da
 		return err
 	}
 	for i, answer := range answers {
-		if archived[i].Rows, err = translate.ReadRows(answer, archived[i].Dimension); err != nil {
+		if archived[i].Rows, err = translate.ReadRows(bytes.NewReader(answer), archived[i].Dimension); err != nil {
 			return fmt.Errorf("%s on %s: %w", property.GSCProperty, archived[i].Date, err)
 		}
 	}

@@ -1,0 +1,107 @@
+package upstream
+
+import (
+	"errors"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/valyala/fasthttp"
+)
+
+// A replyBody reads the body of a response from its connection, decoded and bounded. It remembers its failure as an error of
+// the call.
+type replyBody struct {
+	transport *transport
+	access    string
+	decoded   io.Reader
+	unzip     *gzip.Reader // nil: the body is not compressed
+	most      int64        // bytes that the body may have
+	left      int64
+	err       error
+}
+
+// openBody returns the body of a response. The caller closes it.
+func (t *transport) openBody(resp *fasthttp.Response, access string, most int64) *replyBody {
+	b := &replyBody{transport: t, access: access, most: most, left: most}
+	sent := io.Reader(eofReader{})
+	if stream := resp.BodyStream(); stream != nil {
+		sent = connectionReader{b, stream}
+	}
+	switch encoding := string(resp.Header.ContentEncoding()); {
+	case int64(resp.Header.ContentLength()) > most:
+		b.err = tooLarge(most)
+	case encoding == "" || encoding == "identity":
+		b.decoded = sent
+	case encoding != "gzip":
+		b.err = badReply("a body that does not decompress: " + encoding)
+	default:
+		b.unzip, _ = t.unzips.Get().(*gzip.Reader)
+		var err error
+		if b.unzip == nil {
+			b.unzip, err = gzip.NewReader(sent)
+		} else {
+			err = b.unzip.Reset(sent)
+		}
+		b.decoded = b.unzip
+		b.failed(err)
+	}
+	return b
+}
+
+// close keeps the decompressor for another body.
+func (b *replyBody) close() {
+	if b.unzip != nil {
+		b.transport.unzips.Put(b.unzip)
+	}
+}
+
+// failed remembers an error of the decompression, unless that is one of the connection.
+func (b *replyBody) failed(err error) {
+	if err != nil && b.err == nil {
+		b.err = badReply("a body that does not decompress")
+	}
+}
+
+// Read implements io.Reader.
+func (b *replyBody) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.decoded.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		b.err = tooLarge(b.most)
+		return 0, b.err
+	}
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	b.failed(err)
+	return n, b.err
+}
+
+// A connectionReader reads a body as it is sent.
+type connectionReader struct {
+	body   *replyBody
+	stream io.Reader
+}
+
+// Read implements io.Reader.
+func (r connectionReader) Read(p []byte) (int, error) {
+	n, err := r.stream.Read(p)
+	switch {
+	case err == nil || err == io.EOF:
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		r.body.err = unreachable("the connection closed within the answer")
+	default:
+		r.body.err = r.body.transport.failure(err, r.body.access)
+	}
+	if r.body.err != nil {
+		return n, r.body.err
+	}
+	return n, err
+}
+
+// An eofReader is an empty body.
+type eofReader struct{}
+
+func (eofReader) Read([]byte) (int, error) { return 0, io.EOF }
