@@ -60,14 +60,14 @@ func (c *circuit) admit(now time.Time, lease time.Duration) (probe int) {
 	return c.probe
 }
 
-// end ends a probe. The success of any probe closes the circuit; another result counts only for the last one. reopen is how
-// long the circuit is open after a failure.
+// end ends a probe. The success of any probe closes the circuit; another result counts only for the one that is waited for.
+// reopen is how long the circuit is open after a failure.
 func (c *circuit) end(probe int, r result, now time.Time, reopen time.Duration) {
 	switch {
 	case c.state == closed:
 	case r == success:
 		c.state = closed
-	case probe != c.probe:
+	case c.state != halfOpen || probe != c.probe:
 	case r == failure:
 		c.trip(now, reopen)
 	default:

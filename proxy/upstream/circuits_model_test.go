@@ -292,7 +292,11 @@ func FuzzCircuits(f *testing.F) {
 
 func TestCircuitsDecideAsTheModelDoes(t *testing.T) {
 	var opened [levels]int
-	for seed := range uint64(300) {
+	sequences := uint64(2000)
+	if testing.Short() {
+		sequences = 300
+	}
+	for seed := range sequences {
 		random := rand.New(rand.NewPCG(seed, 1))
 		steps := make([]byte, 1600)
 		for i := range steps {

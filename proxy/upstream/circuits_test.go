@@ -247,6 +247,28 @@ func TestProbeThatDoesNotEndIsReplaced(t *testing.T) {
 	u.wantAdmitted(t, "b/1", "e/1", "g/1")
 }
 
+// A probe that ends after its circuit was closed and opened again admits no call early.
+func TestProbeOfAnEarlierOpeningDoesNotCount(t *testing.T) {
+	for _, late := range []result{failure, inconclusive} {
+		u := newCircuitTest()
+		u.down(t)
+		u.clock.advance(openTime)
+		slow := u.begin(t, "e/1")
+		u.clock.advance(probeTime)
+		u.begin(t, "f/1")(inconclusive)
+		slower := u.begin(t, "f/1")
+		u.clock.advance(probeTime)
+		old := u.begin(t, "g/1")
+		slower(success)
+		u.end(t, failure, 4, "h/1", "i/1")
+		u.end(t, failure, 1, "j/1")
+		u.clock.advance(time.Second)
+		slow(late)
+		old(late)
+		u.wantRefused(t, "the API", openTime-time.Second, "k/1")
+	}
+}
+
 func TestInconclusiveCallsCountOnNoLevel(t *testing.T) {
 	u := newCircuitTest()
 	u.end(t, inconclusive, 20, "a/1", "a/2", "a/3", "b/1", "c/1")
