@@ -21,8 +21,9 @@ const (
 	lookTimeout  = time.Second
 	// awayAfter is the number of failed looks in a row after which the server of the rows counts as down.
 	awayAfter = 2
-	// maxRounds bounds how often one call trims before the next look: each round evicts up to 128 rows.
-	maxRounds = 200
+	// maxLooks and maxRounds bound the work of one look: how often it reads INFO, and how often it trims after that, by up to 128
+	// rows each time.
+	maxLooks, maxRounds = 8, 200
 	// sweepInterval is the time between two searches for rows that are not in the index.
 	sweepInterval = 5 * time.Minute
 )
@@ -97,16 +98,7 @@ func (s *Store) look(ctx context.Context) (seen servers, err error) {
 		seen.counters = s.readCounters(ctx)
 		s.metrics.observe("counters", seen.counters)
 	}
-	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	held, err := s.held(bounded) // before INFO: rows that others write in between count as memory that is not of rows
-	if err == nil {
-		seen.rows, err = redisinfo.Read(bounded, s.config.Rows)
-	}
-	if err == nil || redisinfo.Refused(err) {
-		err = s.shrink(bounded, seen, held)
-	}
-	if err != nil {
+	if err = s.makeRoom(ctx, &seen); err != nil {
 		s.measured.Store(false) // it may come back as another server, with less memory
 		s.failures.Add(1)
 		return seen, err
@@ -123,6 +115,29 @@ func (s *Store) look(ctx context.Context) (seen servers, err error) {
 	return seen, nil
 }
 
+// makeRoom reads the INFO of the rows' servers and shrinks the rows, and does so again while one of them is full: a row frees a
+// little less than it weighs, and of a cluster's rows only some are on the full master.
+func (s *Store) makeRoom(ctx context.Context, seen *servers) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	for range maxLooks {
+		held, err := s.held(ctx) // before INFO: rows that others write in between count as memory that is not of rows
+		if err != nil {
+			return err
+		}
+		if seen.rows, err = redisinfo.Read(ctx, s.config.Rows); err != nil && !redisinfo.Refused(err) {
+			return err
+		}
+		if err := s.shrink(ctx, *seen, held); err != nil {
+			return err
+		}
+		if room, _ := headroom(seen.rows); room >= 0 || held == 0 {
+			break
+		}
+	}
+	return nil
+}
+
 // readCounters reads the INFO of the counters' own server. That it does not answer is for the budgets to notice.
 func (s *Store) readCounters(ctx context.Context) []redisinfo.Server {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
@@ -134,8 +149,7 @@ func (s *Store) readCounters(ctx context.Context) []redisinfo.Server {
 	return seen
 }
 
-// shrink sets the bound by what the servers of the rows report, and evicts the rows beyond it, in rounds: a row frees a little
-// less than it weighs.
+// shrink sets the bound by what the servers of the rows report, and evicts the rows beyond it.
 func (s *Store) shrink(ctx context.Context, seen servers, held int64) error {
 	bound := s.config.Bytes
 	if all, known := redisinfo.Sum(seen.rows, "maxmemory"); known && all > 0 && s.together(seen) {
@@ -145,6 +159,7 @@ func (s *Store) shrink(ctx context.Context, seen servers, held int64) error {
 		bound = min(bound, max(0, held+room))
 	}
 	s.setBound(ctx, bound)
+	s.metrics.bytes.Set(float64(held))
 	for range maxRounds {
 		if held <= bound {
 			break

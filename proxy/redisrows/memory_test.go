@@ -82,6 +82,50 @@ func TestRowsAreShedBeforeMemoryIsFull(t *testing.T) {
 	wantPresent(t, client, []string{rowKey(1)}, rowKey(1))
 }
 
+// In a cluster, the master that is full makes rows go, wherever the oldest ones are.
+func TestRowsAreShedForOneFullMaster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster takes two seconds to start")
+	}
+	cluster := redistest.Cluster(t)
+	for _, node := range cluster.Nodes {
+		if err := node.Client().ConfigSet(t.Context(), "maxmemory", "16mb").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	options, err := redis.ParseClusterURL(cluster.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClusterClient(options)
+	defer func() { _ = client.Close() }()
+	s, _ := newStore(t, Config{Rows: client})
+	for n := range 400 {
+		s.put(t, fmt.Sprint("account ", n%8), rowKey(n), 100<<10)
+	}
+	for n := range 8000 { // on one master
+		if n%500 == 0 {
+			if err := s.Relieve(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := client.Set(t.Context(), fmt.Sprintf("{one slot} %d", n), strings.Repeat("x", 1000), 0).Err(); err != nil {
+			t.Fatalf("value %d: %v", n, err)
+		}
+	}
+	if err := s.Relieve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range cluster.Nodes {
+		if percent := usedPercent(t, node.Client()); percent > fullPercent {
+			t.Errorf("%d %% of the memory of a master is used", percent)
+		}
+	}
+	if held := s.sums(t)["all"]; held == "0" {
+		t.Error("no rows are left, though they fit")
+	}
+}
+
 // A Redis that is full although it is not the rows' fault refuses their writes too; deleting them still works.
 func TestTrimWorksOnFullRedis(t *testing.T) {
 	client := redistest.Single(t, "--maxmemory", "16mb", "--maxmemory-policy", "noeviction").Client()
