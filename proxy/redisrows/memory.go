@@ -99,8 +99,10 @@ func (s *Store) look(ctx context.Context) (seen servers, err error) {
 		s.metrics.observe("counters", seen.counters)
 	}
 	if err = s.makeRoom(ctx, &seen); err != nil {
-		s.measured.Store(false) // it may come back as another server, with less memory
-		s.failures.Add(1)
+		if ctx.Err() == nil { // or the caller has left, which shows nothing about Redis
+			s.measured.Store(false) // it may come back as another server, with less memory
+			s.failures.Add(1)
+		}
 		return seen, err
 	}
 	s.failures.Store(0)
