@@ -40,11 +40,19 @@ type cdn struct {
 // addresses and paths.
 func startCDN(t *testing.T, replicas [2]string) *cdn {
 	t.Helper()
+	// The limits of one client would end the other tests, which are one.
+	return startLimitedCDN(t, replicas, "rate=50r/s", "rate=50000r/s", "rate=20r/s", "rate=20000r/s", "burst=200", "burst=5000", "burst=100", "burst=5000",
+		"limit_conn connections 100", "limit_conn connections 5000")
+}
+
+// startLimitedCDN is startCDN with changes of nginx.conf.
+func startLimitedCDN(t *testing.T, replicas [2]string, limits ...string) *cdn {
+	t.Helper()
 	program := findNginx(t)
 	c := &cdn{t: t, folder: t.TempDir(), ended: make(chan struct{})}
 	plain, secure := freeAddress(t), freeAddress(t)
 	c.base, c.secure = "http://"+plain, "https://"+secure
-	c.adapt("nginx.conf", "/var/cache/nginx", c.folder, "/var/log/nginx", c.folder)
+	c.adapt("nginx.conf", append(limits, "/var/cache/nginx", c.folder, "/var/log/nginx", c.folder)...)
 	c.adapt("upstream.conf", "sara-1:8080", replicas[0], "sara-2:8080", replicas[1])
 	c.adapt("site.conf", "listen 8080;", "listen "+plain+";", "# include tls.conf;", "include tls.conf;", "http://localhost:8080", c.base)
 	c.adapt("tls.conf", "listen 8443 ", "listen "+secure+" ", "/etc/nginx/tls", c.folder)

@@ -26,6 +26,11 @@ type origin struct {
 
 func newOrigin(t *testing.T) *origin {
 	t.Helper()
+	return newOriginBehind(t, startCDN)
+}
+
+func newOriginBehind(t *testing.T, start func(t *testing.T, replicas [2]string) *cdn) *origin {
+	t.Helper()
 	findNginx(t)
 	o := &origin{asker: client("127.0.0.1")}
 	var addresses [2]string
@@ -37,7 +42,7 @@ func newOrigin(t *testing.T) *origin {
 		t.Cleanup(o.replicas[i].Close)
 		addresses[i] = o.replicas[i].Listener.Addr().String()
 	}
-	o.cdn = startCDN(t, addresses)
+	o.cdn = start(t, addresses)
 	return o
 }
 
