@@ -268,7 +268,7 @@ func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) {
 		case <-ctx.Done():
 			return
 		}
-		s.try(ctx, s.limits.renewal, func(ctx context.Context) error {
+		s.try(ctx, s.limits.held-s.limits.renewal, func(ctx context.Context) error {
 			return s.client.Eval(ctx, script, []string{leaseKey(l)}, token, s.limits.held.Milliseconds()).Err()
 		})
 	}
