@@ -1,12 +1,25 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
+
+// newClient returns a client of one sara, for many requests at once.
+func newClient(address string) *fasthttp.HostClient {
+	const most = 512
+	return &fasthttp.HostClient{Addr: address, MaxConns: most, NoDefaultUserAgentHeader: true, DisablePathNormalizing: true,
+		MaxConnWaitTimeout: quietPatience, MaxIdleConnDuration: time.Minute, MaxIdemponentCallAttempts: 2,
+		RetryIfErr: func(_ *fasthttp.Request, _ int, err error) (resetTimeout, retry bool) {
+			return false, closedBetween(err)
+		}}
+}
 
 // closedBetween reports whether the server closed a kept-alive connection before it answered, as servers may at any time. Then
 // the request is sent once more.
@@ -25,4 +38,51 @@ func describe(err error) string {
 		return "timeout"
 	}
 	return err.Error()
+}
+
+// send sends a request of the abuser, and counts what comes of it.
+func (s *stage) send(ctx context.Context, client *fasthttp.HostClient, request *fasthttp.Request) {
+	if ctx.Err() != nil {
+		return
+	}
+	var response fasthttp.Response
+	if err := client.DoTimeout(request, &response, quietPatience); err != nil {
+		s.tally.add("no answer", 1)
+		return
+	}
+	s.tally.answer(&response)
+}
+
+// sendAll sends requests over some connections, one after the other on each.
+func (s *stage) sendAll(ctx context.Context, connections, requests int, request func(n int) *fasthttp.Request) {
+	client := newClient(s.replica.Address)
+	defer client.CloseIdleConnections()
+	work := make(chan int)
+	var group sync.WaitGroup
+	for range connections {
+		group.Go(func() {
+			for n := range work {
+				s.send(ctx, client, request(n))
+			}
+		})
+	}
+	for n := range requests {
+		work <- n
+	}
+	close(work)
+	group.Wait()
+}
+
+// every calls something each interval for some time.
+func every(ctx context.Context, interval, duration time.Duration, call func(n int)) {
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	for n := range int(duration / interval) {
+		select {
+		case <-ticks.C:
+			call(n)
+		case <-ctx.Done():
+			return
+		}
+	}
 }

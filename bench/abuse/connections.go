@@ -106,7 +106,7 @@ func (s *stage) openAll(ctx context.Context, c surge) (open []*net.TCPConn) {
 		})
 	}
 	for n := range c.size {
-		if s.ended() || ctx.Err() != nil {
+		if hasEnded(s.replica) || ctx.Err() != nil {
 			break
 		}
 		work <- n

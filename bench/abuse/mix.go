@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +20,6 @@ type mixture struct {
 	replica *testbed.Replica
 	redis   *testbed.Redis
 	quiet   *quiet
-	tally   *tally // of all abusers
 	down    *excuse
 	crowd   *excuse
 	steady  *steadyAccount
@@ -46,7 +44,7 @@ func guessAll(ctx context.Context, s *stage) error {
 
 // mix runs the mix for its duration, and prints a line for each turn and the verdict.
 func (w *world) mix(ctx context.Context, out io.Writer) (err error) {
-	m := &mixture{world: w, tally: newTally(), down: upstreamDown(), crowd: crowded()}
+	m := &mixture{world: w, down: upstreamDown(), crowd: crowded()}
 	if m.redis, err = w.startMixedRedis(); err != nil {
 		return err
 	}
@@ -59,7 +57,7 @@ func (w *world) mix(ctx context.Context, out io.Writer) (err error) {
 	_, _ = fmt.Fprintln(out, mixHead)
 	faults, abuses := w.faults(), abuses()
 	began := time.Now()
-	for n := 0; n < int(w.duration/w.turn) && ctx.Err() == nil && !m.ended(); n++ {
+	for n := 0; n < int(w.duration/w.turn) && ctx.Err() == nil && !hasEnded(m.replica); n++ {
 		t, err := m.turn(ctx, abuses[n%len(abuses)], faults[(n+n/len(faults))%len(faults)]) // each time another pair
 		if err != nil {
 			stop()
@@ -75,8 +73,6 @@ func (w *world) mix(ctx context.Context, out io.Writer) (err error) {
 	}
 	return m.verdict(ctx, out)
 }
-
-func (m *mixture) ended() bool { return (&stage{replica: m.replica}).ended() }
 
 // A turn is what one abuse and one fault did together.
 type turn struct {
@@ -96,7 +92,7 @@ func (m *mixture) turn(ctx context.Context, abuse trial, fault fault) (*turn, er
 	var group sync.WaitGroup
 	group.Go(func() {
 		const rest = 5 * time.Second
-		for abusing.Err() == nil && !s.ended() {
+		for abusing.Err() == nil && !hasEnded(m.replica) {
 			_ = abuse.abuse(abusing, s) // what it expects by itself does not hold with a fault
 			pause(abusing, min(rest, m.world.turn/10))
 		}
@@ -108,7 +104,7 @@ func (m *mixture) turn(ctx context.Context, abuse trial, fault fault) (*turn, er
 	if t.quiet.errors > 0 {
 		m.problems = append(m.problems, fmt.Sprintf("%s with %s: %s", abuse.name, fault.name, t.quiet.failures()))
 	}
-	if !s.ended() {
+	if !hasEnded(m.replica) {
 		var peakErr error
 		t.peak, _, peakErr = m.world.peak(m.replica)
 		err = errors.Join(err, peakErr)
@@ -144,22 +140,15 @@ func (t *turn) row() string {
 
 // verdict stops everything, prints whether the mix passed, and returns an error if it did not.
 func (m *mixture) verdict(ctx context.Context, out io.Writer) error {
-	dead := m.ended()
-	m.quiet.end()
+	if last := m.quiet.end(); last.errors > 0 {
+		m.problems = append(m.problems, "at the end: "+last.failures())
+	}
 	days := m.steady.end()
-	peak, kills, err := m.world.peak(m.replica)
-	ended, stopErr := m.world.StopReplica(m.replica)
-	if err = errors.Join(stopErr, ctx.Err(), err); err != nil && !dead {
+	_, problems, err := m.world.stop(m.replica)
+	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
-	switch {
-	case kills > 0:
-		m.problems = append(m.problems, "killed for memory")
-	case dead || ended != nil:
-		m.problems = append(m.problems, fmt.Sprintf("sara has ended: %v", ended))
-	case peak > m.world.memory:
-		m.problems = append(m.problems, fmt.Sprintf("%d MiB of memory", peak>>20))
-	}
+	m.problems = append(m.problems, problems...)
 	for day, admitted := range sorted(days) {
 		allowed := m.world.steadyADay
 		if m.redisWasAway { // then a replica admits its share of the day, once; this one is alone
@@ -175,58 +164,4 @@ func (m *mixture) verdict(ctx context.Context, out io.Writer) error {
 	}
 	_, err = fmt.Fprintln(out, "\npassed: nobody was harmed")
 	return err
-}
-
-// A steadyAccount asks at a fixed rate, all along, until its day is used up and after. It is safe for concurrent use.
-type steadyAccount struct {
-	stop  context.CancelFunc
-	ended chan struct{}
-
-	mu       sync.Mutex
-	admitted map[string]int // by the day in UTC
-}
-
-func (w *world) startSteady(ctx context.Context, address string) *steadyAccount {
-	ctx, stop := context.WithCancel(ctx)
-	a := &steadyAccount{stop: stop, ended: make(chan struct{}), admitted: map[string]int{}}
-	go func() {
-		defer close(a.ended)
-		client := newClient(address)
-		defer client.CloseIdleConnections()
-		var group sync.WaitGroup
-		defer group.Wait()
-		every(ctx, time.Duration(float64(time.Second)/w.steadyRate), w.duration+time.Hour, func(int) {
-			group.Go(func() { a.ask(client, get("/v1/me", w.Keys[w.steady][0])) })
-		})
-	}()
-	return a
-}
-
-func (a *steadyAccount) ask(client *fasthttp.HostClient, request *fasthttp.Request) {
-	var response fasthttp.Response
-	if err := client.DoTimeout(request, &response, quietPatience); err != nil || response.StatusCode() != http.StatusOK {
-		return
-	}
-	day, err := http.ParseTime(string(response.Header.Peek(fasthttp.HeaderDate)))
-	if err != nil {
-		day = time.Now()
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.admitted[day.UTC().Format(time.DateOnly)]++
-}
-
-func (a *steadyAccount) total() (n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, admitted := range a.admitted {
-		n += admitted
-	}
-	return n
-}
-
-func (a *steadyAccount) end() map[string]int {
-	a.stop()
-	<-a.ended
-	return a.admitted
 }

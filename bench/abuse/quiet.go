@@ -81,15 +81,6 @@ func (w *world) startQuiet(ctx context.Context, address string, headers []string
 	return q
 }
 
-func newClient(address string) *fasthttp.HostClient {
-	const most = 512
-	return &fasthttp.HostClient{Addr: address, MaxConns: most, NoDefaultUserAgentHeader: true, DisablePathNormalizing: true,
-		MaxConnWaitTimeout: quietPatience, MaxIdleConnDuration: time.Minute, MaxIdemponentCallAttempts: 2,
-		RetryIfErr: func(_ *fasthttp.Request, _ int, err error) (resetTimeout, retry bool) {
-			return false, closedBetween(err)
-		}}
-}
-
 // hit returns the cached question of a tenant.
 func (w *world) hit(tenant int) string { return w.property(w.tenants[tenant], 0) + "/queries" }
 

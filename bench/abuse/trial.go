@@ -92,7 +92,7 @@ func (w *world) try(ctx context.Context, t trial) (_ *result, err error) {
 	err = t.abuse(ctx, s)
 	pause(ctx, w.after)
 	r.during = q.end()
-	if err != nil && !s.ended() {
+	if err != nil && !hasEnded(s.replica) {
 		_, _ = w.StopReplica(s.replica)
 		return nil, err
 	}
@@ -112,39 +112,14 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ended reports whether sara has ended.
-func (s *stage) ended() bool {
-	select {
-	case <-s.replica.Ended:
-		return true
-	default:
-		return false
-	}
-}
-
 // finish stops sara, and completes the result.
 func (s *stage) finish(r *result) error {
-	dead := s.ended()
-	peak, kills, err := s.peak(s.replica)
-	if err != nil && !dead { // of a process that has ended there is nothing to read
-		return err
-	}
-	ended, err := s.StopReplica(s.replica)
+	peak, problems, err := s.stop(s.replica)
 	if err != nil {
 		return err
 	}
 	r.peak, r.abuser, r.notes = peak, s.tally.String(), s.notes
-	switch {
-	case kills > 0:
-		r.problems = append(r.problems, "killed for memory")
-	case dead:
-		r.problems = append(r.problems, fmt.Sprintf("sara has ended: %v", ended))
-	case ended != nil:
-		r.problems = append(r.problems, fmt.Sprintf("sara did not stop as it should: %v", ended))
-	case peak > s.memory:
-		r.problems = append(r.problems, fmt.Sprintf("%d MiB of memory", peak>>20))
-	}
-	r.problems = append(append(r.problems, r.judge(s.timed)...), append(s.problems, s.tally.wrong()...)...)
+	r.problems = slices.Concat(problems, r.judge(s.timed), s.problems, s.tally.wrong())
 	return nil
 }
 

@@ -163,6 +163,37 @@ func (w *world) peak(r *testbed.Replica) (bytes, kills int64, err error) {
 	return bytes, kills, errors.Join(peakErr, err)
 }
 
+// hasEnded reports whether a replica has ended.
+func hasEnded(r *testbed.Replica) bool {
+	select {
+	case <-r.Ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop stops a replica, and returns its peak of memory and how it failed.
+func (w *world) stop(r *testbed.Replica) (peak int64, problems []string, err error) {
+	dead := hasEnded(r)
+	peak, kills, err := w.peak(r)
+	if err != nil && !dead { // without a cgroup, there is nothing to read of a process that has ended
+		return 0, nil, err
+	}
+	ended, err := w.StopReplica(r)
+	switch {
+	case kills > 0:
+		problems = append(problems, "killed for memory")
+	case dead:
+		problems = append(problems, fmt.Sprintf("sara has ended: %v", ended))
+	case ended != nil:
+		problems = append(problems, fmt.Sprintf("sara did not stop as it should: %v", ended))
+	case peak > w.memory:
+		problems = append(problems, fmt.Sprintf("%d MiB of memory", peak>>20))
+	}
+	return peak, problems, err
+}
+
 // metrics returns the metrics of a replica.
 func (w *world) metrics(ctx context.Context, r *testbed.Replica) (map[string]float64, error) {
 	return procstat.ReadMetrics(ctx, w.http, r.AdminURL+"/metrics")
