@@ -13,10 +13,10 @@
 //  3. Circuit breakers: those of the property, its connection and the upstream admit the call, or it is refused.
 //  4. Token, if the call is charged for: a dead one refuses now rather than in step 6, because by then the charge is made.
 //  5. Charge: the hook of the caller. Jobs pass nil; their calls are free.
-//  6. Call: a token is taken from memory or refreshed, and the request is sent, with retries.
+//  6. Call: a token is taken from memory or refreshed, and the request is sent, with retries. The rows are read while the body
+//     arrives, strictly, because they are cached and served to many.
 //  7. Record: success and failure are turned into cooldowns, negative cache entries and the health of the connection and of
 //     the property. A change is written to the store and logged once.
-//  8. Parse: the rows are read strictly, because they are cached and served to many.
 //
 // [Gateway.Inspect] takes steps 3 to 7, and [Gateway.Sitemaps] steps 3, 6 and 7. They have quotas of their own, so they neither
 // start a cooldown nor respect one. A Forbidden inspection records nothing: inspecting requires a full user, reading figures does not.
