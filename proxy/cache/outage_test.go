@@ -66,6 +66,35 @@ func TestRedisOutageCostsOneErrorASecond(t *testing.T) {
 	}
 }
 
+// A Redis whose memory is full refuses leases and rows, but still has those that fit: it is no outage.
+func TestFullRedisIsNotPaused(t *testing.T) {
+	server := redistest.Single(t, "--maxmemory-policy", "noeviction")
+	client, clock := patientClient(t, server), newClock()
+	c, upstream := newReplica(t, client, clock), answering(rowsOf(t, 3))
+	c.do(t, upstream.request("p", narrow("before")), Filled)
+	c.settle()
+	limit := func(bytes string) {
+		t.Helper()
+		if err := client.ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit("1")
+	c.do(t, upstream.request("p", narrow("full")), Filled)
+	c.settle()
+	if c.redis.pausedUntil.Load() != 0 {
+		t.Error("Redis is paused")
+	}
+	newReplica(t, client, clock).do(t, upstream.request("p", narrow("before")), HitShared)
+	limit("0")
+	if err := c.redis.rows.Relieve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.do(t, upstream.request("p", narrow("after")), Filled)
+	c.settle()
+	newReplica(t, client, clock).do(t, upstream.request("p", narrow("after")), HitShared)
+}
+
 func TestCanceledStepDoesNotPauseRedis(t *testing.T) {
 	c := newReplica(t, patientClient(t, redistest.Single(t)), newClock())
 	canceled, cancel := context.WithCancel(t.Context())
