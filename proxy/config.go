@@ -132,7 +132,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, fills: fills, calendar: calendar, gate: gate, memo: newMemo(), cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
+	s := &Server{config: c, fills: fills, largeWork: newLargeWork(), calendar: calendar, gate: gate, memo: newMemo(), cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
 	s.forwardedBy = string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))
 	if c.Traces != nil {
 		s.tracer = c.Traces.Tracer(spans.Scope)

@@ -34,6 +34,16 @@ func (p *archivePart) none() bool { return p.origin.Source == translate.SourceLi
 
 func (p *archivePart) note(text string) { p.origin.Notes = append(p.origin.Notes, text) }
 
+// readHistory reads the archive's part of one fetch.
+func (s *Server) readHistory(ctx context.Context, propertyID string, fetch *translate.Fetch) (archive.Result, error) {
+	end, err := s.largeWork.beginArchive(ctx, fetch.By, fetch.Archive.Days())
+	if err != nil {
+		return archive.Result{}, err
+	}
+	defer end()
+	return s.config.History.Read(ctx, propertyID, fetch.By, *fetch.Archive)
+}
+
 // readArchive reads the archive's part of the fetches.
 func (s *Server) readArchive(ctx context.Context, c *call, fetches []translate.Fetch) (*archivePart, error) {
 	part := &archivePart{rows: make([]*translate.Rows, len(fetches)), origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive}}
@@ -50,7 +60,7 @@ func (s *Server) readArchive(ctx context.Context, c *call, fetches []translate.F
 		reading, span := c.step(ctx, "read archive")
 		span.Set("sara.dimension", fetch.By.String())
 		span.SetInt("sara.days", fetch.Archive.Days())
-		result, err := s.config.History.Read(reading, c.property.ID, fetch.By, *fetch.Archive)
+		result, err := s.readHistory(reading, c.property.ID, &fetch)
 		span.End()
 		if err != nil {
 			return nil, storeError{err}

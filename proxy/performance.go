@@ -109,7 +109,7 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 	if c.header.noCache {
 		status = cacheBypass
 	}
-	return s.buildAnswer(c, q, part, found, status)
+	return s.buildAnswer(ctx, c, q, part, found, status)
 }
 
 // readUpstream reads the upstream's part of each fetch through the cache; a fetch without one gets none. Next to an error it
@@ -151,7 +151,12 @@ func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) ([
 }
 
 // buildAnswer builds the answer from rows, and keeps its bytes in memory.
-func (s *Server) buildAnswer(c *call, q *reportRequest, part *archivePart, found []cache.Found, status string) (reply, error) {
+func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, status string) (reply, error) {
+	end, err := s.largeWork.beginRows(ctx, countRows(part, found))
+	if err != nil {
+		return reply{}, err
+	}
+	defer end()
 	hash := xxhash.Sum64(q.key)
 	var entries []*cache.Entry
 	rows := make([]*translate.Rows, len(q.fetches))
@@ -186,6 +191,19 @@ func (s *Server) buildAnswer(c *call, q *reportRequest, part *archivePart, found
 	return c.reply(answer, q.ttl, status), nil
 }
 
+// countRows returns how many rows an answer is built from.
+func countRows(part *archivePart, found []cache.Found) (n int) {
+	for i, f := range found {
+		if f.Entry != nil {
+			n += f.Entry.Rows().Len()
+		}
+		if part.rows[i] != nil {
+			n += part.rows[i].Len()
+		}
+	}
+	return n
+}
+
 // fallBack is stale-if-error (RFC 5861): when the upstream fails, it answers from stale copies if there are any, else from the
 // archive, with the reason (spec: meta.stale_reason). Filtered figures are never replaced by others. A fill that was refused
 // for memory is replaced by stale copies only: it may start in a few seconds, and the archive has less than live figures.
@@ -200,7 +218,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 	switch {
 	case errors.As(err, &denial) && copied && !c.header.noCache:
 		// No budget is left for a refresh: the copies are served as if none had been tried.
-		return s.buildAnswer(c, q, part, found, cacheHit)
+		return s.buildAnswer(ctx, c, q, part, found, cacheHit)
 	case failure == nil || failure.Kind == upstream.Rejected || len(c.params.Filters) > 0:
 		return reply{}, c.explain(err)
 	}
@@ -220,7 +238,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 		}
 	}
 	part.origin.Source, part.origin.StaleReason = translate.SourceArchive, reason
-	r, err := s.buildAnswer(c, q, part, found, status)
+	r, err := s.buildAnswer(ctx, c, q, part, found, status)
 	if err != nil {
 		return reply{}, err
 	}

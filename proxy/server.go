@@ -38,15 +38,16 @@ const (
 
 // Server is the public API. Its methods are safe for concurrent use.
 type Server struct {
-	config   Config
-	calendar translate.Calendar
-	gate     *policy.Gate
-	metrics  *metrics
-	tracer   trace.Tracer // nil: tracing is off
-	memo     memo
-	cache    *cache.Cache
-	fills    *fillbudget.Budget // bounds the memory of upstream answers in flight
-	access   *accessLog
+	config    Config
+	calendar  translate.Calendar
+	gate      *policy.Gate
+	metrics   *metrics
+	tracer    trace.Tracer // nil: tracing is off
+	memo      memo
+	cache     *cache.Cache
+	fills     *fillbudget.Budget // bounds the memory of upstream answers in flight
+	largeWork largeWork
+	access    *accessLog
 	*reference
 	edge     *fasthttp.Server
 	open     *connections

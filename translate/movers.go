@@ -26,7 +26,7 @@ func (m *mover) changePercent() float64 {
 // moversHead writes the keys with the largest gains and losses in clicks between two wide samples. A key that one sample lacks
 // counts as zero there. A key with unchanged clicks is in neither list.
 func moversHead(p *Params, by Dimension, now, previous *Rows, origin Origin) Head {
-	gainers, losers := split(diff(now, previous), int64(p.MinClicks))
+	gainers, losers := split(diff(now, previous, int64(p.MinClicks)))
 	gainers, losers = gainers[:min(p.Limit, len(gainers))], losers[:min(p.Limit, len(losers))]
 	const rowLength = 320
 	dst := append(make([]byte, 0, 1024+(len(gainers)+len(losers))*rowLength), opening...)
@@ -45,11 +45,12 @@ func moversHead(p *Params, by Dimension, now, previous *Rows, origin Origin) Hea
 	})
 }
 
-// diff is a merge join of two samples by key, which needs no hash table of megabytes.
-func diff(now, previous *Rows) []mover {
+// diff is a merge join of two samples by key, which needs no hash table of megabytes. It drops the movers whose clicks did not
+// change, or stay below the floor in both periods.
+func diff(now, previous *Rows, floor int64) []mover {
 	byKey := Order{By: "key"}
 	left, right := byKey.first(now, now.Len()), byKey.first(previous, previous.Len())
-	movers := make([]mover, 0, max(len(left), len(right)))
+	movers := make([]mover, 0, len(left)+len(right))
 	for len(left) > 0 || len(right) > 0 {
 		var m mover
 		c := compareHeads(now, previous, left, right)
@@ -61,7 +62,9 @@ func diff(now, previous *Rows) []mover {
 			m.key, m.previous = previous.Key(int(right[0].row)), previous.metrics[right[0].row]
 			right = right[1:]
 		}
-		movers = append(movers, m)
+		if m.delta() != 0 && max(m.now.Clicks, m.previous.Clicks) >= floor {
+			movers = append(movers, m)
+		}
 	}
 	return movers
 }
@@ -77,18 +80,16 @@ func compareHeads(now, previous *Rows, left, right []ranked) int {
 	return bytes.Compare(now.Key(int(left[0].row)), previous.Key(int(right[0].row)))
 }
 
-// split drops the movers whose clicks stay below the floor in both periods, and ranks the rest: largest gain first, largest
-// loss first, ties by key.
-func split(movers []mover, floor int64) (gainers, losers []mover) {
-	for _, m := range movers {
-		switch {
-		case max(m.now.Clicks, m.previous.Clicks) < floor:
-		case m.delta() > 0:
-			gainers = append(gainers, m)
-		case m.delta() < 0:
-			losers = append(losers, m)
+// split ranks the movers, in place: largest gain first, largest loss first, ties by key.
+func split(movers []mover) (gainers, losers []mover) {
+	gained := 0
+	for i := range movers {
+		if movers[i].delta() > 0 {
+			movers[gained], movers[i] = movers[i], movers[gained]
+			gained++
 		}
 	}
+	gainers, losers = movers[:gained], movers[gained:]
 	slices.SortFunc(gainers, func(x, y mover) int {
 		return cmp.Or(cmp.Compare(y.delta(), x.delta()), bytes.Compare(x.key, y.key))
 	})

@@ -1,0 +1,89 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"sara/translate"
+)
+
+func TestLargeWorkIsBounded(t *testing.T) {
+	t.Parallel()
+	places := make(largeWork, 2)
+	var ends []func()
+	for range cap(places) {
+		end, err := places.beginRows(t.Context(), largeRows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	left, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, begin := range map[string]func(context.Context) (func(), error){
+		"rows": func(ctx context.Context) (func(), error) { return places.beginRows(ctx, largeRows) },
+		"archive": func(ctx context.Context) (func(), error) {
+			return places.beginArchive(ctx, translate.ByPage, largeDays)
+		},
+	} {
+		if _, err := begin(left); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, begin := range map[string]func(context.Context) (func(), error){
+		"few rows": func(ctx context.Context) (func(), error) { return places.beginRows(ctx, largeRows-1) },
+		"few days": func(ctx context.Context) (func(), error) {
+			return places.beginArchive(ctx, translate.ByPage, largeDays-1)
+		},
+		"countries": func(ctx context.Context) (func(), error) { return places.beginArchive(ctx, translate.ByCountry, 1000) },
+	} {
+		if end, err := begin(left); err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else {
+			end()
+		}
+	}
+	ends[0]()
+	if end, err := places.begin(t.Context()); err != nil {
+		t.Error(err)
+	} else {
+		end()
+	}
+}
+
+// While all places are taken, an answer from many rows waits; hits and small answers do not.
+func TestPages200WhileLargeWorkIsFull(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path("large", "/queries")
+	w.get("pro", path, "order_by", "impressions").ok(t)
+	for range cap(w.server.largeWork) {
+		w.server.largeWork <- struct{}{}
+	}
+	w.get("pro", path, "order_by", "impressions").ok(t)
+	w.get("pro", w.path("large", "/summary")).ok(t)
+	answered := make(chan int)
+	go func() {
+		request, _ := http.NewRequest(http.MethodGet, w.base+path+"?order_by=ctr", nil)
+		request.Header.Set("Authorization", "Bearer "+w.keys["pro"])
+		answer, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			answered <- 0
+			return
+		}
+		_ = answer.Body.Close()
+		answered <- answer.StatusCode
+	}()
+	select {
+	case status := <-answered:
+		t.Fatalf("it is answered %d without a place", status)
+	case <-time.After(50 * time.Millisecond):
+	}
+	<-w.server.largeWork
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("it is answered %d", status)
+	}
+}
