@@ -47,7 +47,7 @@ type fill struct {
 }
 
 func (s *Server) newFill(c *call, q translate.Query, calls *liveCallReservation) *fill {
-	claim := fillbudget.Claim{Account: c.grant.Key.AccountID, Key: c.grant.Key.ID, Bytes: q.MaxBody() + fillOverhead}
+	claim := fillbudget.Claim{Account: c.grant.Key.AccountID, Key: c.grant.Key.ID, Request: c.id, Bytes: q.MaxBody() + fillOverhead}
 	return &fill{server: s, call: c, query: q, calls: calls, claim: claim}
 }
 

@@ -16,10 +16,10 @@ const (
 )
 
 // largeWork is a semaphore of the requests that work on large row sets: merging, ranking, reading years of the archive. They are
-// bound by the processor, so that more at a time than there are threads would only take more memory.
+// bound by the processor, so that more at a time would only take more memory, and keep short requests from running.
 type largeWork chan struct{}
 
-func newLargeWork() largeWork { return make(largeWork, 2*runtime.GOMAXPROCS(0)) }
+func newLargeWork() largeWork { return make(largeWork, max(2, runtime.GOMAXPROCS(0)/2)) }
 
 // begin waits for a place. The caller calls end afterwards.
 func (l largeWork) begin(ctx context.Context) (end func(), err error) {

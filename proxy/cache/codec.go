@@ -56,7 +56,7 @@ type codec struct {
 
 // newCodec returns a codec that refuses rows of more than maxBytes, so that a forged value cannot exhaust the memory.
 func newCodec(maxBytes int64) *codec {
-	n := 2 * runtime.GOMAXPROCS(0)
+	n := max(2, runtime.GOMAXPROCS(0))
 	c := &codec{maxBytes: maxBytes, encoders: make(chan *zstd.Encoder, n), decoders: make(chan *zstd.Decoder, n)}
 	for range n {
 		c.encoders <- nil

@@ -14,8 +14,8 @@
 //
 // # Refusals
 //
-// Load shedding: a claim is refused, with a *RefusedError, at once if too many wait already or the heap is above its
-// watermark, and otherwise after Config.Patience. A fill needs one claim only and claims nothing while it holds it, so that
+// Load shedding: a claim is refused, with a *RefusedError, at once if too many wait already, or if it is large and the heap is
+// above its watermark; otherwise after Config.Patience. A fill needs one claim only and claims nothing while it holds it, so that
 // claims cannot deadlock.
 //
 // A Budget is safe for concurrent use.
@@ -46,8 +46,8 @@ type Config struct {
 	Waiting           int           // claims that wait at a time; 0: DefaultWaiting
 	WaitingPerAccount int           // claims of one account that wait at a time; 0: DefaultWaitingPerAccount
 	Patience          time.Duration // the longest wait of a claim; 0: DefaultPatience
-	// Pressed reports whether the heap is above its watermark: nothing is granted then. It is called often and under a lock.
-	// nil: never.
+	// Pressed reports whether the heap is above its watermark: then only small claims are granted, from their reserve. It is
+	// called often and under a lock. nil: never.
 	Pressed  func() bool
 	Registry prometheus.Registerer // nil: no metrics
 }
@@ -56,7 +56,9 @@ type Config struct {
 type Claim struct {
 	Account string // of which at most Config.PerAccount fills run
 	Key     string // the API key; keys of an account take turns
-	Bytes   int64  // the most that the fill may hold; more than the budget can ever grant counts as what it can
+	// Request names the request, if it needs several fills: they follow each other, so that few requests are half done.
+	Request string
+	Bytes   int64 // the most that the fill may hold; more than the budget can ever grant counts as what it can
 	// Background is set for jobs, which yield to requests. They have no limit per account.
 	Background bool
 }
@@ -131,7 +133,7 @@ func (b *Budget) Acquire(ctx context.Context, c Claim) (*Grant, error) {
 // waiter returns a claim as the queue holds it.
 func (b *Budget) waiter(c Claim) *waiter {
 	const small = 4 // this many of the largest small claims fit into the reserve
-	w := &waiter{account: c.Account, key: c.Key, granted: make(chan struct{})}
+	w := &waiter{account: c.Account, key: c.Key, request: c.Request, granted: make(chan struct{})}
 	g := &Grant{budget: b, account: c.Account, background: c.Background}
 	g.bytes = max(0, min(c.Bytes, b.config.Bytes-b.reserve))
 	if g.small = g.bytes <= b.reserve/small; c.Background {
@@ -145,7 +147,7 @@ func (b *Budget) waiter(c Claim) *waiter {
 func (b *Budget) enter(w *waiter) (refusal string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.config.Pressed() {
+	if !w.grant.small && b.config.Pressed() {
 		return reasonMemory
 	}
 	queue := b.queue(w)
@@ -178,18 +180,19 @@ func (b *Budget) queue(w *waiter) *turns {
 
 // dispatch grants all that can be granted, in turn.
 func (b *Budget) dispatch() {
-	if b.requests.waiting+b.jobs.waiting == 0 || b.config.Pressed() {
+	if b.requests.waiting+b.jobs.waiting == 0 {
 		return
 	}
-	for b.grantNext(&b.requests) {
+	pressed := b.config.Pressed()
+	for b.grantNext(&b.requests, pressed) {
 	}
-	for b.requests.waiting == 0 && b.grantNext(&b.jobs) {
+	for b.requests.waiting == 0 && b.grantNext(&b.jobs, pressed) {
 	}
 }
 
-// grantNext grants the next claim whose turn it is and that fits. It reports false if there is none.
-func (b *Budget) grantNext(queue *turns) bool {
-	blocked := false // a large claim waits
+// grantNext grants the next claim whose turn it is and that fits. It reports false if there is none. blocked is set if large
+// claims must wait.
+func (b *Budget) grantNext(queue *turns, blocked bool) bool {
 	for w := range queue.next() {
 		g := w.grant
 		switch {
@@ -209,7 +212,7 @@ func (b *Budget) grantNext(queue *turns) bool {
 	return false
 }
 
-// fits reports whether there is room for a grant. blocked is set if a large claim waits that came before.
+// fits reports whether there is room for a grant. blocked is set if a large claim waits that came before, or the heap is above its watermark.
 func (b *Budget) fits(g *Grant, blocked bool) bool {
 	switch {
 	case b.used+g.bytes > b.config.Bytes, g.background && b.background+g.bytes > b.config.Bytes/2:

@@ -94,6 +94,19 @@ func TestTurnsGoRoundRobinByAccountAndKey(t *testing.T) {
 	})
 }
 
+func TestFillsOfARequestFollowEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLine(t, Config{Bytes: 400})
+		for _, name := range []string{"a1-x", "a1-y", "a1-z", "a2-x", "b1-x", "a1-x'", "a1-y'", "b1-x'"} {
+			l.wait(t.Context(), name, Claim{Account: name[:1], Key: name[:2], Request: name[:4], Bytes: 350})
+		}
+		for _, next := range []string{"a1-x", "a1-y", "b1-x", "a1-y'", "b1-x'", "a2-x", "a1-z"} {
+			l.release(next)
+		}
+		l.want("a1-x", "a1-y", "b1-x", "a1-y'", "b1-x'", "a2-x", "a1-z", "a1-x'")
+	})
+}
+
 func TestAnAccountHasAtMostItsFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, Config{Bytes: 1000, PerAccount: 2})
@@ -249,23 +262,23 @@ func TestTheQueueIsBounded(t *testing.T) {
 	})
 }
 
-func TestNothingStartsAboveTheWatermark(t *testing.T) {
+func TestOnlySmallFillsStartAboveTheWatermark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pressed := false
 		l := newLine(t, Config{Bytes: 400, Pressed: func() bool { return pressed }})
 		l.wait(t.Context(), "A", Claim{Account: "a", Bytes: 350})
 		l.wait(t.Context(), "B", Claim{Account: "b", Bytes: 350})
 		pressed = true
-		l.wait(t.Context(), "C", Claim{Account: "c", Bytes: 1})
+		l.wait(t.Context(), "C", Claim{Account: "c", Bytes: 100})
 		if failure, ok := errors.AsType[*RefusedError](l.errs["C"]); !ok || failure.Reason != reasonMemory {
 			t.Errorf("got %v", l.errs["C"])
 		}
+		l.wait(t.Context(), "small", Claim{Account: "c", Bytes: 1})
 		l.release("A")
-		l.want("A")
+		l.want("A", "small")
 		pressed = false
-		l.wait(t.Context(), "D", Claim{Account: "d", Bytes: 1})
-		slices.Sort(l.granted) // B and D start together
-		l.want("A", "B", "D")
+		l.release("small")
+		l.want("A", "small", "B")
 	})
 }
 

@@ -14,6 +14,7 @@ type model struct {
 	waiting    []*modelClaim
 	running    []*modelClaim
 	turn       int
+	pressed    bool
 	accounts   map[string]int // the turn at which it went to the end of its queue
 	keys       map[string]int
 }
@@ -90,7 +91,7 @@ func (m *model) nextOf(background bool) *modelClaim {
 	slices.SortFunc(heads, func(a, b *modelClaim) int {
 		return m.accounts[fmt.Sprint(background, a.claim.Account)] - m.accounts[fmt.Sprint(background, b.claim.Account)]
 	})
-	blocked := false
+	blocked := m.pressed
 	for _, w := range heads {
 		count := 0
 		for _, r := range m.running {
@@ -127,7 +128,18 @@ func (m *model) grant() (ids []int) {
 	for w := m.next(); w != nil; w = m.next() {
 		m.waiting = slices.DeleteFunc(m.waiting, func(o *modelClaim) bool { return o == w })
 		m.running = append(m.running, w)
+		sibling := slices.IndexFunc(m.waiting, func(o *modelClaim) bool {
+			return o.claim.Request != "" && o.claim.Request == w.claim.Request && o.claim.Account == w.claim.Account &&
+				o.claim.Key == w.claim.Key && o.claim.Background == w.claim.Background
+		})
+		key := fmt.Sprint(w.claim.Background, w.claim.Account) + "/" + w.claim.Key
+		turn := m.keys[key]
 		m.touch(w.claim, true)
+		if sibling >= 0 {
+			next := m.waiting[sibling]
+			m.waiting = slices.Insert(slices.Delete(m.waiting, sibling, sibling+1), 0, next)
+			m.keys[key] = turn
+		}
 		ids = append(ids, w.id)
 	}
 	return ids
@@ -141,19 +153,30 @@ func FuzzBudget(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		const bytes, perAccount = 1000, 3
-		b := newBudget(t, Config{Bytes: bytes, PerAccount: perAccount})
-		m := &model{bytes: bytes, perAccount: perAccount, accounts: map[string]int{}, keys: map[string]int{}}
+		var m *model
+		b := newBudget(t, Config{Bytes: bytes, PerAccount: perAccount, Pressed: func() bool { return m.pressed }})
+		m = &model{bytes: bytes, perAccount: perAccount, accounts: map[string]int{}, keys: map[string]int{}}
 		waiting, running := map[int]*waiter{}, map[int]*waiter{}
 		for step := range 300 {
 			switch choice := random.IntN(10); {
+			case random.IntN(20) == 0:
+				m.pressed = !m.pressed
+				b.mu.Lock()
+				b.dispatch()
+				b.mu.Unlock()
 			case choice < 4 || len(waiting)+len(running) == 0:
 				c := Claim{Account: string('a' + rune(random.IntN(4))), Key: string('k' + rune(random.IntN(2))),
-					Bytes: random.Int64N([]int64{32, 300, 1200}[random.IntN(3)]), Background: random.IntN(5) == 0}
-				waiting[step] = b.waiter(c)
-				if reason := b.enter(waiting[step]); reason != "" {
-					t.Fatal(reason)
+					Bytes: random.Int64N([]int64{32, 300, 1200}[random.IntN(3)]), Background: random.IntN(5) == 0,
+					Request: []string{"", "r1", "r2"}[random.IntN(3)]}
+				w := b.waiter(c)
+				reason := b.enter(w)
+				if refused := m.pressed && !m.isSmall(c); refused != (reason == reasonMemory) || reason != "" && !refused {
+					t.Fatalf("step %d: %q", step, reason)
 				}
-				m.add(step, c)
+				if reason == "" {
+					waiting[step] = w
+					m.add(step, c)
+				}
 			case choice < 5 && len(waiting) > 0:
 				id := pick(random, waiting)
 				if !b.leave(waiting[id]) {

@@ -8,6 +8,7 @@ import (
 // A waiter is a claim that waits.
 type waiter struct {
 	account, key string
+	request      string // "": none
 	grant        *Grant
 	granted      chan struct{} // closed once the grant is made
 }
@@ -77,17 +78,28 @@ func (t *turns) next() iter.Seq[*waiter] {
 	}
 }
 
-// take removes a claim that next has yielded, and moves its account and its key to the end.
+// take removes a claim that next has yielded, and moves its account and its key to the end. If the key has another claim of the
+// same request, that one is its next, and the key stays in front.
 func (t *turns) take(w *waiter) {
 	t.remove(w)
-	if i := t.index(w.account); i >= 0 {
-		a := t.accounts[i]
-		t.accounts = append(slices.Delete(t.accounts, i, i+1), a)
-		if j := a.index(w.key); j >= 0 {
-			k := a.keys[j]
-			a.keys = append(slices.Delete(a.keys, j, j+1), k)
-		}
+	i := t.index(w.account)
+	if i < 0 {
+		return
 	}
+	a := t.accounts[i]
+	t.accounts = append(slices.Delete(t.accounts, i, i+1), a)
+	j := a.index(w.key)
+	if j < 0 {
+		return
+	}
+	k := a.keys[j]
+	n := slices.IndexFunc(k.claims, func(other *waiter) bool { return w.request != "" && other.request == w.request })
+	if n >= 0 {
+		sibling := k.claims[n]
+		k.claims = slices.Insert(slices.Delete(k.claims, n, n+1), 0, sibling)
+		return
+	}
+	a.keys = append(slices.Delete(a.keys, j, j+1), k)
 }
 
 // remove removes a waiter from its queue. It reports false if the waiter is not there.

@@ -3,6 +3,7 @@ package upstream
 import (
 	"errors"
 	"io"
+	"runtime"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/valyala/fasthttp"
@@ -67,6 +68,7 @@ func (b *replyBody) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
+	runtime.Gosched() // a body of megabytes must not keep short requests from running
 	n, err := b.decoded.Read(p)
 	if b.left -= int64(n); b.left < 0 {
 		b.err = tooLarge(b.most)
