@@ -256,7 +256,9 @@ func TestConnections503ServiceUnavailableHalfSentHeads(t *testing.T) {
 	w.advance(evictAfter)
 	for i := range 300 {
 		w.fill(fmt.Sprint("127.0.1.", i%8), 1, half)
-		w.await(t, "room", func() bool { return counted(t, w.server.config.Registry, "sara_connections_evicted_total") == float64(i+1) })
+		w.await(t, "room", func() bool {
+			return counted(t, w.server.config.Registry, "sara_connections_evicted_total") == float64(i+1)
+		})
 		w.advance(evictAfter)
 		if open := int(w.server.open.count()); open > minConnections {
 			t.Fatalf("%d connections are open", open)

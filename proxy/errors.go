@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidwall/sjson"
 	"github.com/valyala/fasthttp"
 
 	"sara/policy"
@@ -159,23 +158,19 @@ func (s *Server) sendError(c *call, err error) {
 	c.http.Response.SetBodyRaw(errorBody(e, c.id, s.config.DocsURL))
 }
 
-const errorEnvelope = `{"success":false,"error":{"code":"","message":"","request_id":"","docs_url":""}}`
-
-// errorBody fills the error envelope. Each string is encoded by encoding/json: sjson would not escape HTML in all of them.
+// errorBody returns the error envelope.
 func errorBody(e *apiError, requestID, docsURL string) []byte {
-	body := []byte(errorEnvelope)
-	for _, field := range [...]struct{ path, value string }{
-		{"error.code", e.code}, {"error.message", e.message}, {"error.request_id", requestID}, {"error.docs_url", docsURL},
+	body := make([]byte, 0, 512) // most fit
+	for _, field := range [...]struct{ before, value string }{
+		{`{"success":false,"error":{"code":`, e.code}, {`,"message":`, e.message}, {`,"request_id":`, requestID}, {`,"docs_url":`, docsURL},
 	} {
 		quoted, err := json.Marshal(field.value)
-		if err == nil {
-			body, err = sjson.SetRawBytes(body, field.path, quoted)
-		}
 		if err != nil {
 			panic("BUG: a string does not fit into the error envelope: " + err.Error())
 		}
+		body = append(append(body, field.before...), quoted...)
 	}
-	return body
+	return append(body, "}}"...)
 }
 
 // unknownPath and wrongMethod serve requests for which the router finds no endpoint.

@@ -79,7 +79,7 @@ func TestEdge500(t *testing.T) {
 	}
 }
 
-// The envelope that sjson fills is, byte for byte, what encoding/json would write.
+// The envelope is, byte for byte, what encoding/json would write.
 func FuzzErrorBody(f *testing.F) {
 	f.Add(`the header Authorization: Bearer <API_KEY> & "quotes"`, "req_1", "https://api.example.com/docs?a=1&b=2")
 	f.Add("tab\t, line\n, \x00, \x7f, \u2028, invalid \xff, ünïcode", "", `\`)
