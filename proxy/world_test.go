@@ -3,13 +3,10 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,25 +155,6 @@ func (w *world) must(err error) {
 	}
 }
 
-// The users of the simulator: one that works, and one whose access was revoked.
-func simUser(name string, revoked bool, sites ...gscsim.Site) gscsim.User {
-	return gscsim.User{Email: name, RefreshToken: "refresh-" + name, ClientID: "client-" + name, ClientSecret: "secret-" + name,
-		Revoked: revoked, Sites: sites}
-}
-
-func users() []gscsim.User {
-	small := func(site string) gscsim.Site { return gscsim.Site{URL: site, Queries: 300, Pages: 60} }
-	return []gscsim.User{
-		simUser("owner", false,
-			gscsim.Site{URL: "sc-domain:example.com", Brand: "example"},
-			small("https://www.example.org/shop/"), small("sc-domain:archived.example"), small("sc-domain:twin.example"),
-			gscsim.Site{URL: "sc-domain:large.example", Queries: 40_000, Pages: 3000},
-			gscsim.Site{URL: "sc-domain:empty.example", FirstDay: "2026-11-20"}),
-		simUser("second", false, small("sc-domain:twin.example"), small("sc-domain:foreign.example")),
-		simUser("gone", true, small("sc-domain:gone.example")),
-	}
-}
-
 func (w *world) startUpstream() {
 	w.sim = gscsim.New(gscsim.Config{Seed: 1, Now: w.now, TokenNow: time.Now, Users: users(), Worlds: &theWorlds})
 	listener := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -204,130 +182,6 @@ func (w *world) answerWith(fake http.HandlerFunc) {
 		return
 	}
 	w.fake.Store(&fake)
-}
-
-// seed adds the test data through the store's own methods.
-func (w *world) seed() {
-	ctx := context.Background()
-	for _, a := range []struct {
-		name, plan string
-		until      *translate.Date
-	}{{"Pro", "pro", nil}, {"Agency", "agency", nil}, {"Trial", "trial", nil}, {"Lapsed", "pro", dateOf(w.t, "2026-11-20")}, {"Other", "pro", nil}} {
-		_, err := w.store.AddAccount(ctx, a.name, a.plan, a.until)
-		w.must(err)
-	}
-	for _, name := range []string{"Main", "Rest"} {
-		_, err := w.store.AddWorkspace(ctx, "Pro", name)
-		w.must(err)
-	}
-	_, err := w.store.AddWorkspace(ctx, "Other", "Elsewhere")
-	w.must(err)
-	for _, p := range []struct {
-		account, email string
-	}{{"Pro", "pro@example.com"}, {"Agency", "agency@example.com"}, {"Trial", "trial@example.com"}, {"Lapsed", "lapsed@example.com"}} {
-		_, err := w.store.AddPerson(ctx, p.account, p.email, []string{"Main", "Rest"})
-		w.must(err)
-	}
-	_, err = w.store.AddPerson(ctx, "Other", "other@example.com", []string{"Elsewhere"})
-	w.must(err)
-	w.seedProperties(ctx)
-	w.seedSegments(ctx)
-	w.seedKeys(ctx)
-}
-
-func (w *world) seedProperties(ctx context.Context) {
-	connections := map[string]string{}
-	for _, c := range []struct{ workspace, name, user string }{
-		{"Main", "main", "owner"}, {"Rest", "rest", "owner"}, {"Rest", "second", "second"}, {"Rest", "gone", "gone"}, {"Elsewhere", "foreign", "second"},
-	} {
-		credentials, err := simUser(c.user, false).AuthorizedUserJSON()
-		w.must(err)
-		added, err := w.store.AddConnection(ctx, c.workspace, c.name, credentials)
-		w.must(err)
-		connections[c.name] = added.ID
-	}
-	for _, p := range []struct{ name, connection, site, display, slug string }{
-		{"main", "main", "sc-domain:example.com", "Example", "main"},
-		{"prefix", "rest", "https://www.example.org/shop/", "Shop", "shop"},
-		{"archived", "rest", "sc-domain:archived.example", "Archived", ""},
-		{"twin_a", "rest", "sc-domain:twin.example", "Twin A", "twin-a"},
-		{"twin_b", "second", "sc-domain:twin.example", "Twin B", "twin-b"},
-		{"large", "rest", "sc-domain:large.example", "Large", ""},
-		{"empty", "rest", "sc-domain:empty.example", "Empty", ""},
-		{"forbidden", "rest", "sc-domain:forbidden.example", "Forbidden", ""},
-		{"disconnected", "gone", "sc-domain:gone.example", "Gone", ""},
-		{"foreign", "foreign", "sc-domain:foreign.example", "Foreign", "foreign"},
-	} {
-		added, err := w.store.AddProperty(ctx, sqlstore.PropertySpec{Connection: connections[p.connection], Site: p.site,
-			DisplayName: p.display, Slug: p.slug, PermissionLevel: "siteOwner"})
-		w.must(err)
-		w.properties[p.name] = added
-	}
-	_, err := w.store.SetArchived(ctx, w.properties["archived"].ID, true)
-	w.must(err)
-	_, err = w.store.SetStarred(ctx, w.properties["main"].ID, true)
-	w.must(err)
-}
-
-func (w *world) seedSegments(ctx context.Context) {
-	id := w.properties["main"].ID
-	var terms []translate.BrandTerm
-	for _, text := range []string{"example", "exact:exmaple", "regex:^ex[a-z]+ple shop"} {
-		term, err := translate.ParseBrandTerm(text)
-		w.must(err)
-		terms = append(terms, term)
-	}
-	_, err := w.store.SetBrandTerms(ctx, id, terms)
-	w.must(err)
-	_, err = w.store.SetPageGroups(ctx, id, []translate.PageGroup{
-		{Name: "Blog", Rules: []translate.PageRule{{Type: "prefix", Value: "/blog/"}, {Type: "contains", Value: "guide"}}},
-		{Name: "Home", Rules: []translate.PageRule{{Type: "equals", Value: "/"}}},
-		{Name: "Numbers", Rules: []translate.PageRule{{Type: "regex", Value: "[0-9]$"}}},
-	})
-	w.must(err)
-	for _, a := range []sqlstore.Annotation{
-		{Date: *dateOf(w.t, "2026-10-01"), Title: "Relaunch", Note: "New templates", Color: "green"},
-		{Date: *dateOf(w.t, "2026-11-02"), Title: "Core update"},
-	} {
-		_, err := w.store.AddAnnotation(ctx, id, a)
-		w.must(err)
-	}
-}
-
-func (w *world) seedKeys(ctx context.Context) {
-	all := policy.AllScopes.Names()
-	past := noon().Add(-time.Hour)
-	for _, k := range []struct {
-		name, email string
-		scopes      []string
-		workspace   string
-		expires     *time.Time
-	}{
-		{"pro", "pro@example.com", all, "", nil},
-		{"agency", "agency@example.com", all, "", nil},
-		{"properties_only", "agency@example.com", []string{"properties:read"}, "", nil},
-		{"performance_only", "agency@example.com", []string{"performance:read"}, "", nil},
-		{"indexing_only", "agency@example.com", []string{"indexing:read"}, "", nil},
-		{"config_only", "agency@example.com", []string{"config:read"}, "", nil},
-		{"workspace_scoped", "agency@example.com", all, "Main", nil},
-		{"trial", "trial@example.com", all, "", nil},
-		{"lapsed", "lapsed@example.com", all, "", nil},
-		{"revoked", "pro@example.com", all, "", nil},
-		{"expired", "pro@example.com", all, "", &past},
-		{"other", "other@example.com", all, "", nil},
-	} {
-		key, hash := policy.NewKey("sara")
-		added, err := w.store.CreateKey(ctx, sqlstore.KeySpec{Person: k.email, Name: k.name, Scopes: k.scopes, Workspace: k.workspace,
-			Hash: hash, ExpiresAt: k.expires}, func(string) int { return 10 })
-		w.must(err)
-		w.keys[k.name], w.keyIDs[k.name] = key, added.ID
-	}
-	_, err := w.store.RevokeKey(ctx, w.keyIDs["revoked"])
-	w.must(err)
-}
-
-func keySpec(email, name string, hash policy.Hash, expires *time.Time) sqlstore.KeySpec {
-	return sqlstore.KeySpec{Person: email, Name: name, Scopes: policy.AllScopes.Names(), Hash: hash, ExpiresAt: expires}
 }
 
 // replica starts another server of this world, with its own memory.
@@ -408,81 +262,6 @@ func dateOf(t testing.TB, s string) *translate.Date {
 	}
 	return &d
 }
-
-// A response is an answer, read whole.
-type response struct {
-	status int
-	header http.Header
-	body   []byte
-	json   map[string]any
-}
-
-// get requests a path with the named key, and checks the answer against the served OpenAPI document.
-func (w *world) get(key, path string, query ...string) response {
-	w.t.Helper()
-	request, err := http.NewRequest(http.MethodGet, w.base+path+queryString(query), nil)
-	w.must(err)
-	if key != "" {
-		request.Header.Set("Authorization", "Bearer "+w.keys[key])
-	}
-	return w.do(request)
-}
-
-// live is get with Cache-Control: no-cache.
-func (w *world) live(key, path string, query ...string) response {
-	w.t.Helper()
-	return w.getWith(key, path, query, "Cache-Control", "no-cache")
-}
-
-// getWith is get with headers, as name, value pairs.
-func (w *world) getWith(key, path string, query []string, headers ...string) response {
-	w.t.Helper()
-	request, err := http.NewRequest(http.MethodGet, w.base+path+queryString(query), nil)
-	w.must(err)
-	request.Header.Set("Authorization", "Bearer "+w.keys[key])
-	for i := 0; i < len(headers); i += 2 {
-		request.Header.Set(headers[i], headers[i+1])
-	}
-	return w.do(request)
-}
-
-// queryString encodes name, value pairs.
-func queryString(pairs []string) string {
-	if len(pairs) == 0 {
-		return ""
-	}
-	values := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		values.Add(pairs[i], pairs[i+1])
-	}
-	return "?" + values.Encode()
-}
-
-func (w *world) do(request *http.Request) response {
-	w.t.Helper()
-	answer, err := http.DefaultTransport.RoundTrip(request)
-	w.must(err)
-	defer func() { w.must(answer.Body.Close()) }()
-	body, err := io.ReadAll(answer.Body)
-	w.must(err)
-	r := response{status: answer.StatusCode, header: answer.Header, body: body}
-	if err := json.Unmarshal(body, &r.json); err != nil && r.status != http.StatusNotModified {
-		w.t.Fatalf("%s answers %d with no JSON object: %q", request.URL, r.status, body)
-	}
-	w.document.check(w.t, request, r)
-	return r
-}
-
-// code is the error code of an answer, empty for a success.
-func (r response) code() string {
-	failure, _ := r.json["error"].(map[string]any)
-	code, _ := failure["code"].(string)
-	return code
-}
-
-func (r response) data() map[string]any { data, _ := r.json["data"].(map[string]any); return data }
-func (r response) meta() map[string]any { meta, _ := r.json["meta"].(map[string]any); return meta }
-func (r response) rows() []any          { rows, _ := r.data()["rows"].([]any); return rows }
 
 // A syncBuffer is a buffer that is safe for concurrent use.
 type syncBuffer struct {
