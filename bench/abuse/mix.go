@@ -134,8 +134,12 @@ const mixHead = "| after | abuse | fault | the abuser's answers | quiet tenants:
 	" p99 of cold, ms | admitted of the counted day | peak so far, MiB |\n|---|---|---|---|---|---|---|---|---|---|---|"
 
 func (t *turn) row() string {
-	return fmt.Sprintf("| %v | %s | %s | %s | %d | %d | %d | %.1f | %.1f | %d | %d |", t.took.Round(time.Second), t.abuse, t.fault, t.abuser,
-		t.quiet.requests, t.quiet.errors, t.quiet.excused, milliseconds(t.quiet.p99()), milliseconds(t.quiet.coldP99()), t.admitted, t.peak>>20)
+	failures := "0"
+	if t.quiet.errors > 0 {
+		failures = strings.ReplaceAll(t.quiet.failures(), "|", "\\|")
+	}
+	return fmt.Sprintf("| %v | %s | %s | %s | %d | %s | %d | %.1f | %.1f | %d | %d |", t.took.Round(time.Second), t.abuse, t.fault, t.abuser,
+		t.quiet.requests, failures, t.quiet.excused, milliseconds(t.quiet.p99()), milliseconds(t.quiet.coldP99()), t.admitted, t.peak>>20)
 }
 
 // verdict stops everything, prints whether the mix passed, and returns an error if it did not.

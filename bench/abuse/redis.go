@@ -77,7 +77,7 @@ func rows(ctx context.Context, s *stage) error {
 func flood(ctx context.Context, s *stage) error {
 	const connections = 4 // few enough that the account's fills do not queue for long
 	s.sendAll(ctx, connections, s.rowFloods, func(int) *fasthttp.Request {
-		return get(s.property(s.flooder, 0)+"/pages?limit=1000&"+s.days(), s.Keys[s.flooder][0])
+		return get(s.property(s.flooder, 0)+"/pages?limit=1000&order_by=-impressions&"+s.days(), s.Keys[s.flooder][0])
 	})
 	return nil
 }
@@ -89,7 +89,7 @@ func (s *stage) fillCache(ctx context.Context) error {
 	for sent := 0; sent < s.cacheFloods; sent += batch {
 		quiet.sendAll(ctx, 2, batch, func(n int) *fasthttp.Request {
 			account := s.tenants[n%len(s.tenants)]
-			return get(s.property(account, 1)+"/pages?limit=1000&"+s.days(), s.Keys[account][0])
+			return get(s.property(account, 1)+"/pages?limit=1000&order_by=-impressions&"+s.days(), s.Keys[account][0])
 		})
 		metrics, err := s.metrics(ctx, s.replica)
 		if err != nil {

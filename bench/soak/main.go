@@ -1,6 +1,6 @@
 // Package soak is a program that sends a million distinct requests to sara, and fails unless its memory stays bounded:
 //
-//	go run ./soak [-big] [-requests N] [-batch N] [-cache-bytes SIZE] [-connections N]
+//	go run ./soak [-big] [-requests N] [-batch N] [-cache-bytes SIZE] [-connections N] [-sara FILE]
 //
 // It reads the metrics of the replica after every batch. The size of the memory cache, as sara counts it, must never exceed
 // its limit. Once the cache is full, the heap may grow by a quarter and 16 MiB: the peak over the last third of the batches
@@ -56,6 +56,7 @@ func main() {
 func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
 	flags.BoolVar(&o.big, "big", false, "answers from 25,000 rows of long URLs; the defaults become 2,000 requests in batches of 100, over 16 connections, and a cache of 256MiB")
+	flags.StringVar(&o.binary, "sara", "", "binary to soak; empty to build it")
 	flags.IntVar(&o.requests, "requests", 1_000_000, fmt.Sprintf("number of distinct requests, at most %d", maxRequests))
 	flags.IntVar(&o.batch, "batch", 20_000, "requests between two readings of the metrics")
 	flags.IntVar(&o.connections, "connections", 64, "number of connections")

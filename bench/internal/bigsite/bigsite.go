@@ -5,6 +5,7 @@ package bigsite
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -12,11 +13,23 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// A Site answers every query with one of two bodies. The query decides which, so that comparisons of two ranges find
-// differences. It is safe for concurrent use.
-type Site struct{ bodies [2]body }
+// A Site answers every query with one of two bodies, of as many rows as the query asks for. The query decides which, so that
+// comparisons of two ranges find differences. It is safe for concurrent use.
+type Site struct {
+	rows   int
+	key    func(*bytes.Buffer, *rand.Rand, int)
+	mu     sync.Mutex // guards bodies
+	bodies map[form]body
+}
+
+// A form of an answer is made when it is first needed.
+type form struct {
+	rows int
+	seed uint64
+}
 
 // A body is an answer as it is sent.
 type body struct{ plain, zipped []byte }
@@ -44,11 +57,20 @@ func Random(rows int) *Site {
 }
 
 func newSite(rows int, key func(*bytes.Buffer, *rand.Rand, int)) *Site {
-	s := &Site{}
-	for i := range s.bodies {
-		s.bodies[i] = newBody(rows, uint64(i), key)
+	return &Site{rows: rows, key: key, bodies: map[form]body{}}
+}
+
+// body returns an answer with at most this many rows.
+func (s *Site) body(rows int, seed uint64) body {
+	f := form{min(rows, s.rows), seed}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, ok := s.bodies[f]
+	if !ok {
+		b = newBody(f.rows, seed, s.key)
+		s.bodies[f] = b
 	}
-	return s
+	return b
 }
 
 // newBody makes an answer in the order of clicks.
@@ -74,20 +96,22 @@ func newBody(rows int, seed uint64, key func(*bytes.Buffer, *rand.Rand, int)) bo
 	return body{text.Bytes(), zipped.Bytes()}
 }
 
-// Size returns the bytes of a body before its compression.
-func (s *Site) Size() int { return len(s.bodies[0].plain) }
+// Size returns the bytes of the longest answer before its compression.
+func (s *Site) Size() int { return len(s.body(s.rows, 0).plain) }
 
 // ServeHTTP implements http.Handler, for queries without an authorization.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	const most = 64 << 10
-	query, err := io.ReadAll(io.LimitReader(r.Body, most))
-	if err != nil {
-		return // the client has gone
+	const most, defaultRows = 64 << 10, 1000
+	text, err := io.ReadAll(io.LimitReader(r.Body, most))
+	query := struct{ RowLimit int }{defaultRows}
+	if err != nil || json.Unmarshal(text, &query) != nil {
+		http.Error(w, "the query is not JSON", http.StatusBadRequest)
+		return
 	}
 	h := fnv.New32a()
-	_, _ = h.Write(query) // never fails
-	b := s.bodies[h.Sum32()%2]
-	text := b.plain
+	_, _ = h.Write(text) // never fails
+	b := s.body(query.RowLimit, uint64(h.Sum32()%2))
+	text = b.plain
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		text = b.zipped

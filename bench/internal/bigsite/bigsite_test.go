@@ -24,7 +24,7 @@ func TestAnswers(t *testing.T) {
 	const rows = 50
 	site := Random(rows)
 	bodies := map[string]bool{}
-	for _, query := range []string{"1", "2", "3", "4"} {
+	for _, query := range []string{`{"rowLimit":50}`, `{"rowLimit":100}`, `{"rowLimit":200}`, "{}"} {
 		for _, encoding := range []string{"", "gzip"} {
 			r := httptest.NewRequest("POST", path, strings.NewReader(query))
 			r.Header.Set("Accept-Encoding", encoding)
@@ -57,6 +57,14 @@ func TestAnswers(t *testing.T) {
 	}
 	if len(bodies) != 2 {
 		t.Errorf("%d bodies, want 2", len(bodies))
+	}
+}
+
+func TestRowLimit(t *testing.T) {
+	w := httptest.NewRecorder()
+	Random(50).ServeHTTP(w, httptest.NewRequest("POST", path, strings.NewReader(`{"rowLimit":7}`)))
+	if rows := strings.Count(w.Body.String(), `"keys"`); rows != 7 {
+		t.Errorf("%d rows", rows)
 	}
 }
 
