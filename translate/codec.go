@@ -79,8 +79,10 @@ func (e *encoder) uvarint(v uint64) {
 
 func (e *encoder) bytes(data []byte) {
 	e.flush()
-	if e.err == nil && len(data) > 0 {
-		_, e.err = e.out.Write(data)
+	for len(data) > 0 && e.err == nil {
+		piece := data[:min(len(data), encoderPiece)]
+		_, e.err = e.out.Write(piece)
+		data = data[len(piece):]
 	}
 }
 

@@ -56,27 +56,42 @@ type codec struct {
 
 // newCodec returns a codec that refuses rows of more than maxBytes, so that a forged value cannot exhaust the memory.
 func newCodec(maxBytes int64) *codec {
-	n := max(2, runtime.GOMAXPROCS(0))
-	c := &codec{maxBytes: maxBytes, encoders: make(chan *zstd.Encoder, n), decoders: make(chan *zstd.Decoder, n)}
-	for range n {
-		c.encoders <- nil
-		c.decoders <- nil
-	}
+	threads := runtime.GOMAXPROCS(0)
+	// No request waits for a copy to be written, but the requests of other replicas may wait for it.
+	c := &codec{maxBytes: maxBytes, encoders: make(chan *zstd.Encoder, max(1, threads/4)), decoders: make(chan *zstd.Decoder, max(2, threads))}
+	c.reset()
 	return c
 }
 
 // close waits for what is being encoded and decoded. It may be called again.
 func (c *codec) close() {
-	for range cap(c.decoders) {
+	for range cap(c.encoders) {
 		<-c.encoders
+	}
+	for range cap(c.decoders) {
 		if d := <-c.decoders; d != nil {
 			d.Close()
 		}
 	}
-	for range cap(c.decoders) {
+	c.reset()
+}
+
+func (c *codec) reset() {
+	for range cap(c.encoders) {
 		c.encoders <- nil
+	}
+	for range cap(c.decoders) {
 		c.decoders <- nil
 	}
+}
+
+// A yieldingWriter lets other goroutines run before each piece: compressing megabytes must not keep short requests from running.
+type yieldingWriter struct{ io.Writer }
+
+// Write implements io.Writer.
+func (w yieldingWriter) Write(p []byte) (int, error) {
+	runtime.Gosched()
+	return w.Writer.Write(p)
 }
 
 func (c *codec) encode(e *Entry) []byte {
@@ -99,7 +114,7 @@ func (c *codec) encode(e *Entry) []byte {
 	out := bytes.NewBuffer(append(data, e.key...))
 	encoder.Reset(out)
 	defer encoder.Reset(nil) // lets go of the buffer
-	if err := errors.Join(e.rows.Encode(encoder), encoder.Close()); err != nil {
+	if err := errors.Join(e.rows.Encode(yieldingWriter{encoder}), encoder.Close()); err != nil {
 		panic("BUG: a buffer refuses cached rows: " + err.Error())
 	}
 	return binary.LittleEndian.AppendUint64(out.Bytes(), xxhash.Sum64(out.Bytes()))

@@ -100,7 +100,8 @@ func limitExplanations() []Explanation {
 				"reconnect the account.",
 			Message: "Search Console does not answer right now"},
 		{Code: "SERVICE_UNAVAILABLE",
-			When:    "The service cannot reach its own database, or did not finish the request in time.",
+			When: "The service cannot reach its own database, did not finish the request in time, or is busy with other questions for live " +
+				"figures.",
 			Do:      "Try again after `Retry-After`.",
 			Message: "the service cannot look up what it needs right now"},
 	}

@@ -132,8 +132,7 @@ func (g *Gateway) Query(ctx context.Context, t Target, q translate.Query, charge
 	if err := g.refusal(ctx, t); err != nil {
 		return nil, err
 	}
-	rows, err := g.client.query(ctx, t.account(), queryCall{site: t.Site, question: q.Body(), most: q.MaxBody(),
-		read: func(body io.Reader) (*translate.Rows, error) { return readRows(body, q) }}, charge)
+	rows, err := g.client.query(ctx, t.account(), queryCall{site: t.Site, question: q.Body(), most: q.MaxBody(), read: readerOf(q)}, charge)
 	if err != nil {
 		return nil, g.queryFailed(ctx, t, err)
 	}
@@ -169,6 +168,11 @@ func (g *Gateway) queryFailed(ctx context.Context, t Target, err error) error {
 		g.health.connectionFailure(ctx, t, failure)
 	}
 	return err
+}
+
+// readerOf returns the read of a queryCall.
+func readerOf(q translate.Query) func(io.Reader) (*translate.Rows, error) {
+	return func(body io.Reader) (*translate.Rows, error) { return readRows(body, q) }
 }
 
 // readRows reads the answer to a query strictly. A body that is not JSON may be one that was cut off, so another attempt may
