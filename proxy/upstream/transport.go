@@ -21,7 +21,7 @@ import (
 
 const (
 	// maxReply bounds the decoded body of an answer other than to a query.
-	maxReply = 32 << 20
+	maxReply = 8 << 20
 	// maxErrorBody is what is read of the body of an error.
 	maxErrorBody = 64 << 10
 	// maxConns is far above what the upstream's 40,000 queries a minute need.

@@ -24,10 +24,11 @@ var (
 	_ inspector.Gateway = Gateway{}
 )
 
-// What calls other than queries hold: the index status of a URL has a few kilobytes, a list of sitemaps a few hundred bytes each.
+// What calls other than queries hold: the index status of a URL has a few kilobytes, and a list of sitemaps a few hundred bytes
+// for each; the gateway reads at most 8 MiB.
 const (
 	inspectionBytes = 128 << 10
-	sitemapsBytes   = 1 << 20
+	sitemapsBytes   = 8 << 20
 )
 
 // Query implements collector.Gateway.
