@@ -102,28 +102,23 @@ func (w *bodyWindow) list(open, end byte, element func() error) error {
 	if c != open {
 		return ErrSyntax
 	}
+	w.at++
 	for first := true; ; first = false {
-		w.at++
-		if first {
-			if c, err = w.peek(); err != nil {
-				return err
-			}
-		}
-		if !first || c != end {
-			if err := element(); err != nil {
-				return err
-			}
-			if c, err = w.peek(); err != nil {
-				return err
-			}
-		}
-		switch c {
-		case end:
+		c, err := w.peek()
+		switch {
+		case err != nil:
+			return err
+		case c == end:
 			w.at++
 			return nil
-		case ',':
+		case first:
+		case c == ',':
+			w.at++
 		default:
 			return ErrSyntax
+		}
+		if err := element(); err != nil {
+			return err
 		}
 	}
 }
