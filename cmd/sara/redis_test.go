@@ -111,10 +111,17 @@ func TestFullRedisCountsOnceRowsAreDeleted(t *testing.T) {
 // An outage of the Redis of rows leaves the counters where they are, and the other way round; /readyz says which one is away.
 func testSeparateRedis(t *testing.T, binary string) {
 	counters, rows := redistest.Single(t), redistest.Single(t, "--requirepass", "sesame")
-	c := newCLI(t)
-	c.env = append(c.env, "SARA_REDIS_URL="+counters.URL(), "SARA_REDIS_CACHE_URL=redis://:sesame@"+rows.Addr())
-	key, _ := c.customer()("only")
+	c := newArchiveCLI(t)
+	c.ok("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
+	key := c.object(keyMembers+" key", "key", "create", "ann@example.com", "--name", "only")["key"].(string)
+	c.env = append(c.env, "SARA_REDIS_URL="+counters.URL(), "SARA_REDIS_CACHE_URL=redis://:sesame@"+rows.Addr(),
+		"SARA_UPSTREAM_URL=http://127.0.0.1:1", "SARA_OAUTH_TOKEN_URL=http://127.0.0.1:1")
 	p, base, admin := serving(t, binary, c.env)
+	killRows := func() { // and look for rows, or the outage would be noticed ten seconds later
+		t.Helper()
+		rows.Kill()
+		wantStatus(t, http.StatusServiceUnavailable, base+"/v1/properties/shop.example/queries", key)
+	}
 	probe := func(want string) {
 		t.Helper()
 		said := ""
@@ -127,9 +134,9 @@ func testSeparateRedis(t *testing.T, binary string) {
 	}
 	const rowsAway, countersAway = "the Redis of cached rows is away, this replica shares none", "Redis is away, budgets are this replica's own share"
 	probe("ready")
-	rows.Kill()
+	killRows()
 	probe("degraded: " + rowsAway)
-	if today := usageToday(t, base, key); today != 1 || counters.Client().DBSize(t.Context()).Val() == 0 {
+	if today := usageToday(t, base, key); today != 2 || counters.Client().DBSize(t.Context()).Val() == 0 {
 		t.Errorf("without the Redis of rows, %d requests are counted today", today)
 	}
 	rows.Start()
@@ -140,7 +147,7 @@ func testSeparateRedis(t *testing.T, binary string) {
 	counters.Kill()
 	wantStatus(t, http.StatusOK, base+"/v1/me", key) // notices
 	probe("degraded: " + countersAway)
-	rows.Kill()
+	killRows()
 	probe("degraded: " + countersAway + "; " + rowsAway)
 	counters.Start()
 	rows.Start()
