@@ -185,8 +185,8 @@ func (w *world) fill(address string, n int, text string) (opened []*rawConn) {
 	return opened
 }
 
-// wantRefused checks that a connection is answered 503 in the envelope and closed.
-func (w *world) wantRefused(t *testing.T, c *rawConn) {
+// wantRefused checks that a connection is answered 503 in the envelope and closed. It returns the request id.
+func (w *world) wantRefused(t *testing.T, c *rawConn) (id string) {
 	t.Helper()
 	c.send(w.authorized(""))
 	r, there := c.next(http.MethodGet)
@@ -201,6 +201,11 @@ func (w *world) wantRefused(t *testing.T, c *rawConn) {
 	if _, more := c.next(http.MethodGet); more {
 		t.Error("a connection that is refused stays open")
 	}
+	id = r.header.Get("X-Request-Id")
+	if failure, _ := r.json["error"].(map[string]any); failure["request_id"] != id {
+		t.Errorf("the body has %v, the header %s", failure, id)
+	}
+	return id
 }
 
 func (w *world) wantConnections(t *testing.T, want int) {
@@ -213,8 +218,12 @@ func TestConnections503ServiceUnavailableFromOneAddress(t *testing.T) {
 	w := crowded(t)
 	open := w.fill("127.0.0.2", minPerNetwork, "")
 	w.wantConnections(t, minPerNetwork)
+	ids := map[string]bool{}
 	for range 3 {
-		w.wantRefused(t, w.dialFrom("127.0.0.2"))
+		ids[w.wantRefused(t, w.dialFrom("127.0.0.2"))] = true
+	}
+	if len(ids) != 3 {
+		t.Errorf("three refusals have the ids %v", ids)
 	}
 	other := w.dialFrom("127.0.0.3")
 	other.send(w.authorized(""))

@@ -21,6 +21,15 @@ type listener struct {
 	refusals chan struct{} // holds a value for each connection that is being refused
 	closed   chan struct{}
 	close    func() error
+	refusal  connectionRefusal // used by Accept only
+}
+
+// A connectionRefusal is the answer to connections for which there is no room. In a flood of them it is written once a second: only the
+// id differs.
+type connectionRefusal struct {
+	second int64
+	id     string
+	text   []byte
 }
 
 // maxRefusals bounds the connections that are refused at the same time with patience.
@@ -93,7 +102,7 @@ func (l *listener) acceptAny() (net.Conn, error) {
 
 // refuse answers a connection for which there is no room, and closes it. It does not block.
 func (l *listener) refuse(conn net.Conn) {
-	answer := l.server.refusalOfConnection()
+	answer := l.nextRefusal()
 	select {
 	case l.refusals <- struct{}{}:
 		go func() {
@@ -106,6 +115,15 @@ func (l *listener) refuse(conn net.Conn) {
 		_, _ = conn.Write(answer)
 		_ = conn.Close()
 	}
+}
+
+// nextRefusal returns an answer with an id of its own.
+func (l *listener) nextRefusal() []byte {
+	id, r := newRequestID(), &l.refusal
+	if second := l.server.config.Now().Unix(); r.text == nil || r.second != second {
+		*r = connectionRefusal{second, id, l.server.refusalOfConnection(id)}
+	}
+	return bytes.ReplaceAll(r.text, []byte(r.id), []byte(id))
 }
 
 // refusePatiently sends an answer once the request has come: clients do not expect it earlier. Then it reads what else comes,
@@ -129,9 +147,9 @@ func refusePatiently(conn net.Conn, answer []byte) {
 const refusalRetry = 2 * time.Second
 
 // refusalOfConnection returns the answer to a connection for which there is no room.
-func (s *Server) refusalOfConnection() []byte {
+func (s *Server) refusalOfConnection(id string) []byte {
 	http := new(fasthttp.RequestCtx)
-	c := &call{id: newRequestID(), route: &route{Path: "refused"}, started: s.config.Now(), http: http}
+	c := &call{id: id, route: &route{Path: "refused"}, started: s.config.Now(), http: http}
 	s.sendError(c, &apiError{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: refusalRetry,
 		message: "too many connections are open: close those that are idle, or use fewer"})
 	http.Response.SetConnectionClose()
