@@ -168,8 +168,10 @@ func TestExcuses(t *testing.T) {
 		{crowd, hitNew, full, 99, false},
 		{crowd, hitNew, full, 201, true},
 		{crowd, hitNew, full, 203, false},
-		{crowd, hitNew, "connection closed", 150, false},
-		{crowd, hitKept, full, 150, false},
+		{crowd, hitNew, "connection closed", 150, true},
+		{crowd, hitKept, full, 150, true},
+		{crowd, hitKept, unavailable, 150, false},
+		{crowd, hitKept, "timeout", 150, false},
 	} {
 		if got := c.of.allows(c.kind, c.failure, at(c.due)); got != c.want {
 			t.Errorf("%s: %s, due at %d: %v, want %v", c.kind, c.failure, c.due, got, c.want)

@@ -130,6 +130,12 @@ func (s *stage) open(ctx context.Context, c surge, n int) (*net.TCPConn, error) 
 	return conn.(*net.TCPConn), nil
 }
 
+// dialFromOne connects from the abuser's address.
+func dialFromOne(address string) (net.Conn, error) {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: oneAddress(0)}, Timeout: quietPatience, Control: choosePortLate}
+	return dialer.Dial("tcp", address)
+}
+
 // choosePortLate lets the kernel choose a port when it connects: when it binds, it has to search ever longer for a free one.
 func choosePortLate(_, _ string, conn syscall.RawConn) (err error) {
 	failure := conn.Control(func(descriptor uintptr) {

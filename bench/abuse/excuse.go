@@ -23,12 +23,14 @@ func upstreamDown() *excuse {
 		covers: func(kind, failure string) bool { return kind == coldHit && strings.HasPrefix(failure, "503 ") }}
 }
 
-// crowded excuses new connections: no more than the memory allows can be open, and one makes room only when it has waited for a
-// second.
+// crowded excuses connections: no more than the memory allows can be open. The one that has waited longest makes room, so that
+// a client may have to connect again, and without one that has waited for a second a new one is refused.
 func crowded() *excuse {
 	const untilRoom = 2 * time.Second
 	return &excuse{after: untilRoom,
-		covers: func(kind, failure string) bool { return kind == hitNew && failure == "503 SERVICE_UNAVAILABLE" }}
+		covers: func(_, failure string) bool {
+			return failure == "503 SERVICE_UNAVAILABLE" || failure == "connection closed"
+		}}
 }
 
 func (e *excuse) begin() { e.beginAt(time.Now()) }

@@ -11,7 +11,7 @@
 //	spenders  the same by ten accounts at once
 //	heads     12,500 connections from one address, each with 32 KB of an unfinished request
 //	idle      16,384 idle connections from one address
-//	crowd     the same from many addresses: while they open, and for two seconds, new connections of others may get a 503
+//	crowd     the same from many addresses: while they open, and for two seconds, others may have to connect again
 //	office    ten guesses of keys a second from the address of 63 valid keys, after a restart
 //	guesses   8,000 guesses of keys from one IPv6 /64, and 2,000 strings that are no keys
 //	rows      one account's rows flood a small Redis that also counts the budgets

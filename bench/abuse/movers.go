@@ -26,6 +26,7 @@ func spenders(ctx context.Context, s *stage) error {
 // spend sends the movers of some spenders at once.
 func (s *stage) spend(ctx context.Context, spenders []int) {
 	client := newClient(s.replica.Address)
+	client.Dial = dialFromOne // one address may open a part of the connections only
 	defer client.CloseIdleConnections()
 	var group sync.WaitGroup
 	for _, account := range spenders {
