@@ -75,6 +75,9 @@ func (s *Server) run(c *call) {
 	if err != nil {
 		s.sendError(c, err)
 	}
+	if c.grant != nil {
+		c.http.Conn().(*connection).markKeyed() // the listener makes them all
+	}
 	s.record(c, err)
 }
 

@@ -20,6 +20,7 @@ type connection struct {
 	network string       // of the address; empty: connections are not counted by network
 	open    *connections // that it is one of; nil in tests
 	waiting atomic.Int64 // since when it has waited for bytes, by the clock of open; or busy, or evicted
+	keyed   atomic.Bool  // it has carried a valid key
 }
 
 // The states of a connection that does not wait for bytes.
@@ -74,6 +75,13 @@ func (c *connection) Write(p []byte) (written int, err error) {
 		if err == nil || !c.writing.extends(err) {
 			return written, err
 		}
+	}
+}
+
+// markKeyed records that the connection has carried a valid key. Most requests are not the first on theirs, and only read.
+func (c *connection) markKeyed() {
+	if !c.keyed.Load() {
+		c.keyed.Store(true)
 	}
 }
 

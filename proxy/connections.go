@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -69,7 +70,8 @@ const (
 )
 
 // admit adds a connection. If there is no room, the connection that has waited longest is closed for it, of the same network
-// if that is full. If none has waited long enough, admit returns the reason of the refusal.
+// if that is full, and of those without a valid key if there are any: a crowd of strangers evicts no customer. If none has
+// waited long enough, admit returns the reason of the refusal.
 func (s *connections) admit(c *connection) (refused string) {
 	if s.perNetwork > 0 {
 		c.network = policy.Network(c.address)
@@ -135,6 +137,7 @@ type connectionGroup struct {
 
 	// To look at all members for each new connection would let a flood of them take up the processor.
 	candidates []candidate // members that had waited longest by the last look, the longest last
+	keyed      bool        // the candidates have carried valid keys, because no member without one had waited long enough
 	lookAgain  int64       // before then no other member has waited long enough
 }
 
@@ -157,36 +160,57 @@ func (g *connectionGroup) add(c *connection) {
 }
 
 // longestWaiting marks the member that has waited longest as evicted, and returns it; nil if none has waited for evictAfter.
+// Members that have carried a valid key come last.
 func (g *connectionGroup) longestWaiting(now int64) *connection {
 	for {
-		for n := len(g.candidates) - 1; n >= 0; n-- {
-			longest := g.candidates[n]
-			g.candidates = g.candidates[:n]
-			if _, open := g.members[longest.connection]; open && longest.connection.waiting.CompareAndSwap(longest.since, evicted) {
-				return longest.connection
+		// A member without a key may have waited long enough by now.
+		if outdated := g.keyed && now >= g.lookAgain; outdated || len(g.candidates) == 0 {
+			if now < g.lookAgain || !g.look(now) {
+				return nil
 			}
 		}
-		if now < g.lookAgain || !g.look(now) {
-			return nil
+		last := len(g.candidates) - 1
+		longest := g.candidates[last]
+		g.candidates = g.candidates[:last]
+		if g.evict(longest) {
+			return longest.connection
 		}
 	}
+}
+
+// evict marks a candidate as evicted, unless it is one no longer.
+func (g *connectionGroup) evict(c candidate) bool {
+	if c.connection.keyed.Load() != g.keyed {
+		g.lookAgain = 0 // it is a candidate still, but not the next
+		return false
+	}
+	_, open := g.members[c.connection]
+	return open && c.connection.waiting.CompareAndSwap(c.since, evicted)
 }
 
 // look finds the candidates. It reports whether there are any.
 func (g *connectionGroup) look(now int64) bool {
 	g.candidates = g.candidates[:0]
 	g.lookAgain = now + int64(evictAfter)
+	var keyed []candidate
 	for c := range g.members {
 		since := c.waiting.Load()
 		switch {
 		case since <= 0:
-		case since+int64(evictAfter) <= now:
-			g.candidates = append(g.candidates, candidate{c, since})
-		default:
+		case since+int64(evictAfter) > now:
 			g.lookAgain = min(g.lookAgain, since+int64(evictAfter))
+		case c.keyed.Load():
+			keyed = append(keyed, candidate{c, since})
+		default:
+			g.candidates = append(g.candidates, candidate{c, since})
 		}
 	}
-	slices.SortFunc(g.candidates, func(a, b candidate) int { return int(b.since - a.since) })
+	if g.keyed = len(g.candidates) == 0; g.keyed {
+		g.candidates = keyed
+	} else if len(keyed) > 0 {
+		g.lookAgain = now
+	}
+	slices.SortFunc(g.candidates, func(a, b candidate) int { return cmp.Compare(b.since, a.since) })
 	if extra := len(g.candidates) - maxCandidates; extra > 0 {
 		g.candidates = slices.Clone(g.candidates[extra:])
 		g.lookAgain = now

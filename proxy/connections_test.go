@@ -80,10 +80,12 @@ func TestLongestWaitingConnectionMakesRoom(t *testing.T) {
 	}
 }
 
-// Against a slow reference: whatever opens, closes, waits and works, the longest waiting connection of the full group is closed.
+// Against a slow reference: whatever opens, closes, waits and works, the longest waiting connection of the full group is closed,
+// one with a valid key only if there is no other.
 func TestEvictionAgreesWithAReference(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 0))
+		keyedOneIn := []int{1, 2, 50}[seed%3]
 		s, clock := manualConnections(600, 250)
 		var open []*connection
 		for step := range 6000 {
@@ -97,6 +99,7 @@ func TestEvictionAgreesWithAReference(t *testing.T) {
 				}
 				if refused == "" {
 					c.waiting.Store(s.now())
+					c.keyed.Store(random.IntN(keyedOneIn) == 0)
 					open = append(open, c)
 				}
 				if victim >= 0 {
@@ -112,6 +115,9 @@ func TestEvictionAgreesWithAReference(t *testing.T) {
 			case len(open) > 0:
 				c := open[random.IntN(len(open))]
 				c.waiting.Store([]int64{busy, s.now()}[random.IntN(2)])
+				if random.IntN(100*keyedOneIn) == 0 {
+					c.markKeyed()
+				}
 			}
 			if int(s.count()) != len(open) {
 				t.Fatalf("seed %d, step %d: %v are open, want %d", seed, step, s.count(), len(open))
@@ -143,7 +149,8 @@ func expectedVictim(s *connections, open []*connection, address string) (victim 
 		if since <= 0 || s.now()-since < int64(evictAfter) || refused == refusedByAddress && c.address != address {
 			continue
 		}
-		if victim < 0 || since < open[victim].waiting.Load() {
+		if victim < 0 || !c.keyed.Load() && open[victim].keyed.Load() ||
+			c.keyed.Load() == open[victim].keyed.Load() && since < open[victim].waiting.Load() {
 			victim = i
 		}
 	}

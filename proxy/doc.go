@@ -5,7 +5,7 @@
 // A test (doc_test.go) checks that the files and functions in this list exist.
 //
 //  1. A connection is accepted (listener.go, listener.Accept) if memory has room for it, in total and for its address; the one
-//     that has waited longest makes room (connections.go, connections.admit). Read and write deadlines bound slow clients
+//     that has waited longest makes room, one without a valid key first (connections.go, connections.admit). Read and write deadlines bound slow clients
 //     (slowloris).
 //  2. The HTTP server (server.go, Server.newEdge) calls the middleware. The first reads the header fields that sara uses
 //     (call.go, Server.readHeader) and looks the request up in the memo of admitted requests (memo.go, Server.memoized): for an
