@@ -27,19 +27,21 @@ func TestCheckOfArchive(t *testing.T) {
 			t.Error("the check makes the folder")
 		}
 	})
-	t.Run("an S3 store", func(t *testing.T) {
-		store := s3test.Start(t)
-		c := &cli{t: t, folder: c.folder, env: c.env, said: new(strings.Builder)}
-		location := store.NewBucket(t)
-		c.ok("serve", "--check", "--archive-url", location)
-		u, err := url.Parse(location)
-		if err != nil {
-			t.Fatal(err)
-		}
-		u.Host = "no-such-bucket"
-		c.fails(exitError, []string{"serve", "--check", "--archive-url", u.String()}, "SARA_ARCHIVE_URL (--archive-url): s3://no-such-bucket", "check bucket: ")
-		if strings.Contains(c.said.String(), s3test.SecretKey) {
-			t.Error("the secret was printed")
-		}
-	})
+}
+
+// It sets environment variables, so it is not parallel.
+func TestCheckOfS3Archive(t *testing.T) {
+	store := s3test.Start(t)
+	c := newCLI(t)
+	location := store.NewBucket(t)
+	c.ok("serve", "--check", "--archive-url", location)
+	u, err := url.Parse(location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = "no-such-bucket"
+	c.fails(exitError, []string{"serve", "--check", "--archive-url", u.String()}, "SARA_ARCHIVE_URL (--archive-url): s3://no-such-bucket", "check bucket: ")
+	if strings.Contains(c.said.String(), s3test.SecretKey) {
+		t.Error("the secret was printed")
+	}
 }
