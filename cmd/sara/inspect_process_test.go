@@ -273,12 +273,13 @@ func testServeInspects(t *testing.T, binary string) {
 	one, _, admin1 := serving(t, binary, on)
 	other, _, admin2 := serving(t, binary, on)
 	var state sqlstore.IndexState
-	for deadline := time.Now().Add(hurry); state.InspectedAt == nil && time.Now().Before(deadline); {
+	poll(t, "the property is inspected", func() bool {
 		var err error
 		if state, err = store.IndexState(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-	}
+		return state.InspectedAt != nil
+	})
 	labels := w.labels(w.shop)
 	s := api.summary("?include_trend=true")
 	buckets := api.wantAgreement(s)

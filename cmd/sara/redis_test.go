@@ -124,13 +124,9 @@ func testSeparateRedis(t *testing.T, binary string) {
 	}
 	probe := func(want string) {
 		t.Helper()
-		said := ""
-		for deadline := time.Now().Add(hurry); said != want && time.Now().Before(deadline); {
-			said = strings.TrimSpace(wantStatus(t, http.StatusOK, admin+"/readyz", "").body)
-		}
-		if said != want {
-			t.Fatalf("/readyz says %q, want %q", said, want)
-		}
+		poll(t, "/readyz says "+want, func() bool {
+			return strings.TrimSpace(wantStatus(t, http.StatusOK, admin+"/readyz", "").body) == want
+		})
 	}
 	const rowsAway, countersAway = "the Redis of cached rows is away, this replica shares none", "Redis is away, budgets are this replica's own share"
 	probe("ready")
