@@ -60,7 +60,7 @@ func TestSummary200AnotherTenantsPropertyFails(t *testing.T) {
 	}
 }
 
-// When the whole upstream is down, properties that nobody has asked about are refused without a call, and all answer again within
+// When the whole upstream is down, properties without any earlier request are refused without a call, and all answer again within
 // 15 seconds of its return.
 func TestSummary503UpstreamDown(t *testing.T) {
 	t.Parallel()

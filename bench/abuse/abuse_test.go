@@ -196,7 +196,7 @@ func TestJudge(t *testing.T) {
 		want           []string
 	}{
 		{"as fast as before", calm(ms), calm(ms), nil},
-		{"slower, but nobody notices", calm(ms), calm(240 * ms), nil},
+		{"slower, but within the bound", calm(ms), calm(240 * ms), nil},
 		{"slow before and after", calm(200 * ms), calm(390 * ms), nil},
 		{"noticeably slower", calm(ms), calm(300 * ms), []string{"quiet tenants wait"}},
 		{"an error during the abuse", calm(ms), failed, []string{"errors of quiet tenants: cold: 503 SERVICE_UNAVAILABLE (× 1)"}},

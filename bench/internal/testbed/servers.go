@@ -143,7 +143,7 @@ func (b *Testbed) RestartPostgres() error {
 		return err
 	}
 	<-b.Postgres.process.Ended
-	_ = b.forget(b.Postgres.process) // it has ended as it was told
+	_ = b.forget(b.Postgres.process) // it was asked to end
 	return b.runPostgres(b.Postgres)
 }
 
