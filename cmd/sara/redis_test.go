@@ -190,16 +190,15 @@ func TestCacheSharesTheClientOfTheSameURL(t *testing.T) {
 	}
 }
 
-// Each of the two URLs may be that of a single server, of a Sentinel or of a cluster.
+// Each of the two URLs may be that of a single server, of a Sentinel or of a cluster. It is not parallel: on a busy machine the
+// first connection to a Sentinel takes longer than a count may, and budgets are then local.
 func TestRedisFormsMix(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a cluster takes two seconds to start")
 	}
-	t.Parallel()
 	waitForCluster, sentinel, single := redistest.StartCluster(t), redistest.Sentinel(t), redistest.Single(t)
 	cluster := waitForCluster()
-	const enough = 10_000
-	plan := policy.Plan{RequestsPerMinutePerKey: enough, RequestsPerHour: enough, RequestsPerDay: enough}
+	plan := policy.Plan{RequestsPerMinutePerKey: 10, RequestsPerHour: 10, RequestsPerDay: 10}
 	for n, urls := range [][2]string{{sentinel.URL(), cluster.URL()}, {cluster.URL(), sentinel.URL()}, {cluster.URL(), single.URL()}} {
 		var log strings.Builder
 		budgets := openBudgets(t, &log, "--redis-url", urls[0], "--redis-cache-url", urls[1])
@@ -211,14 +210,9 @@ func TestRedisFormsMix(t *testing.T) {
 		if err != nil {
 			t.Errorf("counters on %s, rows on %s: %v", urls[0], urls[1], err)
 		}
-		admitted := 0
-		poll(t, "counters on "+urls[0], func() bool { // on a busy machine, the first connection takes longer than a count may
-			usage, refusal := budgets.Budget.Admit(t.Context(), fmt.Sprint("account ", n), "key", plan)
-			if admitted++; refusal != nil || usage.RequestsToday < admitted {
-				t.Errorf("counters on %s: %+v, %+v, after %d requests", urls[0], usage, refusal, admitted)
-			}
-			return !budgets.Degraded()
-		})
+		if usage, refusal := budgets.Budget.Admit(t.Context(), fmt.Sprint("account ", n), "key", plan); refusal != nil || usage.RequestsToday != 1 || budgets.Degraded() {
+			t.Errorf("counters on %s: %+v, %+v, degraded %v", urls[0], usage, refusal, budgets.Degraded())
+		}
 		budgets.Close()
 	}
 }
