@@ -35,7 +35,7 @@ func FilterOperators() []string {
 // ParseFilters reads the filters parameter: a JSON array of at most MaxFilters filter objects. An empty array is no filter.
 // Anything unknown is an error: ignoring a filter would give unfiltered numbers under a filtered label.
 func ParseFilters(s string) ([]Filter, error) {
-	if !gjson.Valid(s) {
+	if !ValidJSON(s) {
 		return nil, invalid("filters is not valid JSON: it takes a URL-encoded array of filter objects")
 	}
 	array := gjson.Parse(s)

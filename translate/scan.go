@@ -152,9 +152,8 @@ func (s *scanner) digits() (value int64, n int) {
 	return value, s.at - start
 }
 
-// skip skips any value. It bounds the nesting, because gjson validates recursively and a stack overflow ends the process.
+// skip skips any value, within the depth of ValidJSON.
 func (s *scanner) skip() error {
-	const deepest = 1000
 	s.next()
 	start, depth := s.at, 0
 	for s.at < len(s.text) {
@@ -164,7 +163,7 @@ func (s *scanner) skip() error {
 				return err
 			}
 		case '{', '[':
-			if depth++; depth > deepest {
+			if depth++; depth > maxJSONDepth {
 				return ErrSyntax
 			}
 			s.at++
