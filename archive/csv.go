@@ -32,27 +32,27 @@ func writeCSV(w io.Writer, records iter.Seq2[Record, error]) error {
 	return out.Error()
 }
 
-func readCSV(in io.Reader, yield func(Record, error) bool) error {
+func readCSV(in io.Reader, yield func(FileRecord, error) bool) error {
 	c := &csvReader{in: bufio.NewReaderSize(in, 1<<16)}
 	if err := c.header(); err != nil {
 		return err
 	}
-	for row := 1; ; row++ {
+	for {
 		err := c.read()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return c.rowError(row, err)
+			return c.recordError(err)
 		}
 		var columns [6]string
 		if len(c.ends) != len(columns) {
-			return rowError(row, "", "it has %d columns, not %d", len(c.ends), len(columns))
+			return recordError(c.place(), "", "it has %d columns, not %d", len(c.ends), len(columns))
 		}
 		for i := range columns {
 			columns[i] = c.field(i)
 		}
-		r, err := parseRecord(row, columns)
+		r, err := parseRecord(c.place(), columns)
 		if err != nil {
 			return err
 		}
@@ -66,19 +66,23 @@ func readCSV(in io.Reader, yield func(Record, error) bool) error {
 // fit: it drops a carriage return in front of a line feed within quotes, which is a part of the key, and reads the whole rest of
 // a file into memory if a quote is not closed.
 type csvReader struct {
-	in   *bufio.Reader
-	text []byte // of all fields of the record
-	ends []int  // the end of each field in text
+	in    *bufio.Reader
+	text  []byte // of all fields of the record
+	ends  []int  // the end of each field in text
+	start int    // the line on which the record starts
+	ended int    // lines whose end has been read
 }
+
+func (c *csvReader) place() Place { return Place{Number: c.start} }
 
 // errCSV is a syntax error of a record, as opposed to a failure to read the file.
 type errCSV string
 
 func (e errCSV) Error() string { return string(e) }
 
-func (c *csvReader) rowError(row int, err error) error {
+func (c *csvReader) recordError(err error) error {
 	if syntax := errCSV(""); errors.As(err, &syntax) {
-		return rowError(row, "", "%s", syntax)
+		return recordError(c.place(), "", "%s", syntax)
 	}
 	return err
 }
@@ -119,7 +123,7 @@ func (c *csvReader) field(i int) string {
 // read reads the next record, or returns io.EOF.
 func (c *csvReader) read() error {
 	for {
-		c.text, c.ends = c.text[:0], c.ends[:0]
+		c.text, c.ends, c.start = c.text[:0], c.ends[:0], c.ended+1
 		quoted := false
 		for more := true; more; {
 			var err error
@@ -141,14 +145,22 @@ func (c *csvReader) read() error {
 	}
 }
 
+func (c *csvReader) readByte() (byte, error) {
+	b, err := c.in.ReadByte()
+	if err == nil && b == '\n' {
+		c.ended++
+	}
+	return b, err
+}
+
 // readField appends the text of the next field, and reports whether the record has another one.
 func (c *csvReader) readField() (more, quoted bool, err error) {
-	b, err := c.in.ReadByte()
+	b, err := c.readByte()
 	if err == nil && b == '"' {
 		more, err = c.readQuoted()
 		return more, true, err
 	}
-	for ; err == nil; b, err = c.in.ReadByte() {
+	for ; err == nil; b, err = c.readByte() {
 		switch b {
 		case ',', '\n':
 			return b == ',', false, nil
@@ -165,7 +177,7 @@ func (c *csvReader) readField() (more, quoted bool, err error) {
 // readQuoted reads a field after its opening quote.
 func (c *csvReader) readQuoted() (more bool, err error) {
 	for {
-		b, err := c.in.ReadByte()
+		b, err := c.readByte()
 		if errors.Is(err, io.EOF) {
 			return false, errCSV("a quote is not closed")
 		}
@@ -173,7 +185,7 @@ func (c *csvReader) readQuoted() (more bool, err error) {
 			return false, err
 		}
 		if b == '"' {
-			b, err = c.in.ReadByte()
+			b, err = c.readByte()
 			if err != nil || b != '"' {
 				return c.afterQuoted(b, err)
 			}
@@ -187,7 +199,7 @@ func (c *csvReader) readQuoted() (more bool, err error) {
 // afterQuoted reads what follows a closing quote: the end of the field, the record or the file.
 func (c *csvReader) afterQuoted(b byte, err error) (more bool, _ error) {
 	if err == nil && b == '\r' {
-		if b, err = c.in.ReadByte(); err == nil && b != '\n' {
+		if b, err = c.readByte(); err == nil && b != '\n' {
 			b = '\r'
 		}
 	}

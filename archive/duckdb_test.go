@@ -60,7 +60,7 @@ func TestDuckDBReadsTheArchiveAndWritesImportableFiles(t *testing.T) {
 	}
 	records := anyRecords(rand.New(rand.NewPCG(17, 18)), 2000)
 	until := records[len(records)-1].Date
-	if _, err := h.Import(t.Context(), testProperty, recordsOf(records), ImportOptions{Until: until}); err != nil {
+	if _, err := h.Import(t.Context(), testProperty, placed(records), ImportOptions{Until: until}); err != nil {
 		t.Fatal(err)
 	}
 	// An archived month without rows, of another property.

@@ -66,7 +66,7 @@ func readAll(data []byte, f Format) (all []Record, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, r)
+		all = append(all, r.Record)
 	}
 	return all, nil
 }

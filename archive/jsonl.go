@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/tidwall/gjson"
+
+	"sara/translate"
 )
 
 func writeJSONL(w io.Writer, records iter.Seq2[Record, error]) error {
@@ -36,17 +38,16 @@ func writeJSONL(w io.Writer, records iter.Seq2[Record, error]) error {
 	return buffered.Flush()
 }
 
-func readJSONL(in io.Reader, yield func(Record, error) bool) error {
+func readJSONL(in io.Reader, yield func(FileRecord, error) bool) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 1<<16), longestLine)
-	row := 0
-	for lines.Scan() {
+	at := Place{Number: 1}
+	for ; lines.Scan(); at.Number++ {
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
 			continue
 		}
-		row++
-		r, err := parseObject(row, line)
+		r, err := parseObject(at, line)
 		if err != nil {
 			return err
 		}
@@ -55,15 +56,15 @@ func readJSONL(in io.Reader, yield func(Record, error) bool) error {
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return rowError(row+1, "", "it is longer than %d bytes", longestLine)
+		return recordError(at, "", "it is longer than %d bytes", longestLine)
 	}
 	return lines.Err()
 }
 
 // parseObject parses a line that must be an object with exactly the six members.
-func parseObject(row int, line []byte) (Record, error) {
-	if !gjson.ValidBytes(line) || line[0] != '{' {
-		return Record{}, rowError(row, "", "it is not a JSON object")
+func parseObject(at Place, line []byte) (FileRecord, error) {
+	if !translate.ValidJSON(line) || line[0] != '{' {
+		return FileRecord{}, recordError(at, "", "it is not a JSON object")
 	}
 	names := columnNames()
 	var columns [6]string
@@ -73,25 +74,25 @@ func parseObject(row int, line []byte) (Record, error) {
 		i := slices.Index(names[:], name.String())
 		switch {
 		case i < 0:
-			err = rowError(row, "", "%.40q is not a column", name.String())
+			err = recordError(at, "", "%.40q is not a column", name.String())
 		case seen[i]:
-			err = rowError(row, names[i], "it is given twice")
+			err = recordError(at, names[i], "it is given twice")
 		default:
 			seen[i] = true
 			columns[i], err = memberText(value, i <= keyField)
 			if err != nil {
-				err = rowError(row, names[i], "%v", err)
+				err = recordError(at, names[i], "%v", err)
 			}
 		}
 		return err == nil
 	})
 	if missing := slices.Index(seen[:], false); err == nil && missing >= 0 {
-		err = rowError(row, names[missing], "it is missing")
+		err = recordError(at, names[missing], "it is missing")
 	}
 	if err != nil {
-		return Record{}, err
+		return FileRecord{}, err
 	}
-	return parseRecord(row, columns)
+	return parseRecord(at, columns)
 }
 
 // keyField is the index of the last column that holds text.

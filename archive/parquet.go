@@ -40,7 +40,7 @@ func writeParquet(w io.Writer, records iter.Seq2[Record, error]) error {
 }
 
 // readParquet reads an untrusted file.
-func readParquet(in io.ReaderAt, size int64, yield func(Record, error) bool) (err error) {
+func readParquet(in io.ReaderAt, size int64, yield func(FileRecord, error) bool) (err error) {
 	// The library panics on some malformed files. A panic of the consumer of the records is passed on.
 	yielding := false
 	defer func() {
@@ -59,10 +59,10 @@ func readParquet(in io.ReaderAt, size int64, yield func(Record, error) bool) (er
 	if err != nil {
 		return err
 	}
-	row := 0
+	at := Place{IsRow: true}
 	return eachRow(file, func(values parquet.Row) error {
-		row++
-		r, err := columns.record(row, values)
+		at.Number++
+		r, err := columns.record(at, values)
 		if err != nil {
 			return err
 		}
@@ -152,16 +152,16 @@ func findColumns(schema *parquet.Schema) (fileColumns, error) {
 	return c, nil
 }
 
-func (c *fileColumns) record(row int, values parquet.Row) (Record, error) {
+func (c *fileColumns) record(at Place, values parquet.Row) (FileRecord, error) {
 	names := columnNames()
 	var columns [6]string
-	for i, at := range c.index {
-		if at >= len(values) || values[at].IsNull() {
-			return Record{}, rowError(row, names[i], "it is missing")
+	for i, column := range c.index {
+		if column >= len(values) || values[column].IsNull() {
+			return FileRecord{}, recordError(at, names[i], "it is missing")
 		}
-		columns[i] = c.text(i, values[at])
+		columns[i] = c.text(i, values[column])
 	}
-	return parseRecord(row, columns)
+	return parseRecord(at, columns)
 }
 
 // text returns a value in the text form that the other formats have.

@@ -74,9 +74,28 @@ func WriteRecords(w io.Writer, f Format, records iter.Seq2[Record, error]) error
 	return nil
 }
 
-// ReadRecords reads the records of a file of size bytes. It ends at the first error, a *RowError if a row is invalid.
-func ReadRecords(file io.ReaderAt, size int64, f Format) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
+// A Place is where a record of a file starts: the line of a text file, or the row of a Parquet file.
+type Place struct {
+	Number int // from 1; the header of a CSV file is a line
+	IsRow  bool
+}
+
+func (p Place) String() string {
+	if p.IsRow {
+		return fmt.Sprintf("row %d", p.Number)
+	}
+	return fmt.Sprintf("line %d", p.Number)
+}
+
+// A FileRecord is a record that was read from a file.
+type FileRecord struct {
+	Record
+	Place Place
+}
+
+// ReadRecords reads the records of a file of size bytes. It ends at the first error, a *RecordError if a record is invalid.
+func ReadRecords(file io.ReaderAt, size int64, f Format) iter.Seq2[FileRecord, error] {
+	return func(yield func(FileRecord, error) bool) {
 		var err error
 		switch f {
 		case CSV:
@@ -89,7 +108,7 @@ func ReadRecords(file io.ReaderAt, size int64, f Format) iter.Seq2[Record, error
 			_, err = ParseFormat(string(f))
 		}
 		if err != nil && !errors.Is(err, errStopped) {
-			yield(Record{}, err)
+			yield(FileRecord{}, err)
 		}
 	}
 }
@@ -97,45 +116,45 @@ func ReadRecords(file io.ReaderAt, size int64, f Format) iter.Seq2[Record, error
 // errStopped means that the consumer of the records has stopped iterating.
 var errStopped = errors.New("stopped")
 
-// A RowError is an invalid row of a file. Its text is for the user.
-type RowError struct {
-	Row    int    // from 1, without the header
-	Column string // empty if the row as a whole is invalid
+// A RecordError is an invalid record of a file. Its text is for the user.
+type RecordError struct {
+	Place  Place
+	Column string // empty if the record as a whole is invalid
 	Reason string
 }
 
-func (e *RowError) Error() string {
+func (e *RecordError) Error() string {
 	if e.Column == "" {
-		return fmt.Sprintf("row %d: %s", e.Row, e.Reason)
+		return fmt.Sprintf("%s: %s", e.Place, e.Reason)
 	}
-	return fmt.Sprintf("row %d, column %s: %s", e.Row, e.Column, e.Reason)
+	return fmt.Sprintf("%s, column %s: %s", e.Place, e.Column, e.Reason)
 }
 
-func rowError(row int, column, format string, values ...any) error {
-	return &RowError{Row: row, Column: column, Reason: fmt.Sprintf(format, values...)}
+func recordError(at Place, column, format string, values ...any) error {
+	return &RecordError{Place: at, Column: column, Reason: fmt.Sprintf(format, values...)}
 }
 
 // parseRecord parses the text of a record's columns, in the order of columnNames.
-func parseRecord(row int, columns [6]string) (Record, error) {
-	var r Record
+func parseRecord(at Place, columns [6]string) (FileRecord, error) {
+	r := FileRecord{Place: at}
 	var err error
 	names := columnNames()
 	if r.Date, err = translate.ParseDate(columns[0]); err != nil {
-		return r, rowError(row, names[0], "%v", err)
+		return r, recordError(at, names[0], "%v", err)
 	}
 	var ok bool
 	if r.Dimension, ok = parseDimension(columns[1]); !ok {
-		return r, rowError(row, names[1], "%.40q is not query, page, country, device or total", columns[1])
+		return r, recordError(at, names[1], "%.40q is not query, page, country, device or total", columns[1])
 	}
 	r.Key = columns[2]
 	if r.Clicks, ok = parseCount(columns[3]); !ok {
-		return r, rowError(row, names[3], "%.40q %s", columns[3], notACount)
+		return r, recordError(at, names[3], "%.40q %s", columns[3], notACount)
 	}
 	if r.Impressions, ok = parseCount(columns[4]); !ok {
-		return r, rowError(row, names[4], "%.40q %s", columns[4], notACount)
+		return r, recordError(at, names[4], "%.40q %s", columns[4], notACount)
 	}
 	if r.Position, ok = parseNumber(columns[5]); !ok {
-		return r, rowError(row, names[5], "%.40q is not a number", columns[5])
+		return r, recordError(at, names[5], "%.40q is not a number", columns[5])
 	}
 	return r, nil
 }
@@ -172,27 +191,27 @@ func parseNumber(text string) (float64, bool) {
 }
 
 // check refuses a record that no upstream answer could contain.
-func (r *Record) check(row int, until translate.Date) error {
+func (r *FileRecord) check(until translate.Date) error {
 	names := columnNames()
 	switch {
 	case r.Date > until:
-		return rowError(row, names[0], "%s is after %s, the last day with figures", r.Date, until)
+		return recordError(r.Place, names[0], "%s is after %s, the last day with figures", r.Date, until)
 	case r.Dimension == translate.ByDate && r.Key != "":
-		return rowError(row, names[2], "%.80q: a total must not have a key", r.Key)
+		return recordError(r.Place, names[2], "%.80q: a total must not have a key", r.Key)
 	case r.Dimension != translate.ByDate && r.Key == "":
-		return rowError(row, names[2], "it is empty: only a total has no key")
+		return recordError(r.Place, names[2], "it is empty: only a total has no key")
 	case r.Dimension == translate.ByCountry && !isCountry(r.Key):
-		return rowError(row, names[2], "%.80q is not a country of three lower-case letters, such as deu", r.Key)
+		return recordError(r.Place, names[2], "%.80q is not a country of three lower-case letters, such as deu", r.Key)
 	case r.Dimension == translate.ByDevice && !slices.Contains([]string{"DESKTOP", "MOBILE", "TABLET"}, r.Key):
-		return rowError(row, names[2], "%.80q is not DESKTOP, MOBILE or TABLET", r.Key)
+		return recordError(r.Place, names[2], "%.80q is not DESKTOP, MOBILE or TABLET", r.Key)
 	case len(r.Key) > longestKey || !utf8.ValidString(r.Key):
-		return rowError(row, names[2], "it must be UTF-8 text of at most %d bytes", longestKey)
+		return recordError(r.Place, names[2], "it must be UTF-8 text of at most %d bytes", longestKey)
 	case r.Impressions < r.Clicks:
-		return rowError(row, names[4], "%d impressions are fewer than the %d clicks", r.Impressions, r.Clicks)
+		return recordError(r.Place, names[4], "%d impressions are fewer than the %d clicks", r.Impressions, r.Clicks)
 	case r.Impressions > 0 && !(r.Position >= 1 && r.Position <= math.MaxInt32):
-		return rowError(row, names[5], "%v: positions count from 1", r.Position)
+		return recordError(r.Place, names[5], "%v: positions count from 1", r.Position)
 	case r.Impressions == 0 && r.Position != 0:
-		return rowError(row, names[5], "%v: without impressions the position must be 0", r.Position)
+		return recordError(r.Place, names[5], "%v: without impressions the position must be 0", r.Position)
 	}
 	return nil
 }

@@ -85,9 +85,9 @@ type ImportResult struct {
 }
 
 // Import archives records as final days. A day is archived under the dimensions that it has rows of. Import validates every
-// record before it writes anything; the error of an invalid record is a *RowError. Then it writes month by month. It is
+// record before it writes anything; the error of an invalid record is a *RecordError. Then it writes month by month. It is
 // idempotent: importing the same records again completes an import that failed while writing.
-func (h *History) Import(ctx context.Context, property string, records iter.Seq2[Record, error], o ImportOptions) (ImportResult, error) {
+func (h *History) Import(ctx context.Context, property string, records iter.Seq2[FileRecord, error], o ImportOptions) (ImportResult, error) {
 	read, err := collectRecords(records, o.Until)
 	if err != nil {
 		return ImportResult{}, fmt.Errorf("import: %w", err)
@@ -105,51 +105,44 @@ func (h *History) Import(ctx context.Context, property string, records iter.Seq2
 	return result, nil
 }
 
-// numbered is a record with the number of its row.
-type numbered struct {
-	Record
-	row int
-}
-
 // collectRecords validates all records, and returns them ordered by date, dimension and key.
-func collectRecords(records iter.Seq2[Record, error], until translate.Date) ([]numbered, error) {
-	var all []numbered
+func collectRecords(records iter.Seq2[FileRecord, error], until translate.Date) ([]FileRecord, error) {
+	var all []FileRecord
 	for r, err := range records {
 		if err != nil {
 			return nil, err
 		}
-		row := len(all) + 1
-		if row > maxRecords {
-			return nil, rowError(row, "", "too many rows: at most %d can be imported at once", maxRecords)
+		if len(all) == maxRecords {
+			return nil, recordError(r.Place, "", "too many rows: at most %d can be imported at once", maxRecords)
 		}
-		if err := r.check(row, until); err != nil {
+		if err := r.check(until); err != nil {
 			return nil, err
 		}
-		all = append(all, numbered{r, row})
+		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b numbered) int {
+	slices.SortFunc(all, func(a, b FileRecord) int {
 		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.Dimension, b.Dimension), cmp.Compare(a.Key, b.Key),
-			cmp.Compare(a.row, b.row))
+			cmp.Compare(a.Place.Number, b.Place.Number))
 	})
-	var first, duplicate *numbered
+	var first, duplicate *FileRecord
 	for i := 1; i < len(all); i++ {
 		a, b := &all[i-1], &all[i]
-		if a.sameDay(b) && a.Key == b.Key && (duplicate == nil || b.row < duplicate.row) {
+		if a.sameDay(b) && a.Key == b.Key && (duplicate == nil || b.Place.Number < duplicate.Place.Number) {
 			first, duplicate = a, b
 		}
 	}
 	if d := duplicate; d != nil {
-		return nil, rowError(d.row, "key", "%s %s %.80q is already in row %d", d.Date, dimensionName(d.Dimension), d.Key, first.row)
+		return nil, recordError(d.Place, "key", "%s %s %.80q is already in %s", d.Date, dimensionName(d.Dimension), d.Key, first.Place)
 	}
 	return all, nil
 }
 
-func (n *numbered) sameDay(other *numbered) bool {
-	return n.Date == other.Date && n.Dimension == other.Dimension
+func (r *FileRecord) sameDay(other *FileRecord) bool {
+	return r.Date == other.Date && r.Dimension == other.Dimension
 }
 
 // entriesOf groups records by day and dimension, and returns how many of the rows are kept.
-func entriesOf(all []numbered) (entries []entry, kept int, err error) {
+func entriesOf(all []FileRecord) (entries []entry, kept int, err error) {
 	for start := 0; start < len(all); {
 		end := start
 		var rows []row
@@ -159,7 +152,7 @@ func entriesOf(all []numbered) (entries []entry, kept int, err error) {
 		}
 		e := entry{date: all[start].Date, by: all[start].Dimension, state: importedFinal}
 		if e.rows, err = rank(e.by, rows); err != nil {
-			return nil, 0, fmt.Errorf("row %d: %w", all[start].row, err)
+			return nil, 0, fmt.Errorf("%s: %w", all[start].Place, err)
 		}
 		entries = append(entries, e)
 		kept += len(e.rows)

@@ -25,6 +25,28 @@ func recordsOf(all []Record) iter.Seq2[Record, error] {
 	}
 }
 
+// readRecords yields the records of a file without their places, which an export does not have.
+func readRecords(file string, f Format) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for r, err := range ReadRecords(strings.NewReader(file), int64(len(file)), f) {
+			if !yield(r.Record, err) {
+				return
+			}
+		}
+	}
+}
+
+// placed numbers records as the lines of a file.
+func placed(all []Record) iter.Seq2[FileRecord, error] {
+	return func(yield func(FileRecord, error) bool) {
+		for i, r := range all {
+			if !yield(FileRecord{r, Place{Number: i + 1}}, nil) {
+				return
+			}
+		}
+	}
+}
+
 func collect(tb testing.TB, records iter.Seq2[Record, error]) []Record {
 	tb.Helper()
 	var all []Record
@@ -85,7 +107,7 @@ func TestRecordsRoundTrip(t *testing.T) {
 			if err := WriteRecords(&file, f, recordsOf(want)); err != nil {
 				t.Fatal(err)
 			}
-			got := collect(t, ReadRecords(bytes.NewReader(file.Bytes()), int64(file.Len()), f))
+			got := collect(t, readRecords(file.String(), f))
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: %d records, want %d", f, len(got), len(want))
 			}
@@ -100,7 +122,7 @@ func TestExportAndImportRoundTrip(t *testing.T) {
 		one, two := newTestHistory(t), newTestHistory(t)
 		shuffled := slices.Clone(want)
 		rand.New(rand.NewPCG(5, 6)).Shuffle(len(want), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		result, err := one.Import(t.Context(), testProperty, recordsOf(shuffled), ImportOptions{Until: all.End})
+		result, err := one.Import(t.Context(), testProperty, placed(shuffled), ImportOptions{Until: all.End})
 		if err != nil || result.Rows != len(want) || result.DroppedRows != 0 || result.Kept != 0 {
 			t.Fatalf("%+v, %v", result, err)
 		}
@@ -123,49 +145,97 @@ func TestExportAndImportRoundTrip(t *testing.T) {
 	}
 }
 
-func TestImportNamesInvalidRows(t *testing.T) {
+func TestImportNamesInvalidLines(t *testing.T) {
 	h := newTestHistory(t)
 	until := day(t, "2026-05-31")
 	refuse := func(want, row string) {
 		t.Helper()
 		file := "date,dimension,key,clicks,impressions,position\n2026-05-01,query,good,1,2,3.5\n" + row
 		_, err := h.Import(t.Context(), testProperty, ReadRecords(strings.NewReader(file), int64(len(file)), CSV), ImportOptions{Until: until})
-		var fault *RowError
-		if !errors.As(err, &fault) || fault.Row != 2 || !strings.Contains(err.Error(), want) {
+		var fault *RecordError
+		if !errors.As(err, &fault) || fault.Place.Number != 3 || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", row, err, want)
 		}
 	}
-	refuse(`row 2, column date: "2026-02-30" is not a date`, "2026-02-30,query,a,1,2,3")
-	refuse(`row 2, column date: "1969-12-31"`, "1969-12-31,query,a,1,2,3")
-	refuse("row 2, column date: 2026-06-01 is after 2026-05-31", "2026-06-01,query,a,1,2,3")
-	refuse(`row 2, column dimension: "Query" is not query, page`, "2026-05-01,Query,a,1,2,3")
-	refuse(`row 2, column dimension: "date" is not query`, "2026-05-01,date,a,1,2,3")
-	refuse(`row 2, column clicks: "-1" is not a whole number`, "2026-05-01,query,a,-1,2,3")
-	refuse(`row 2, column clicks: "1.5" is not a whole number`, "2026-05-01,query,a,1.5,2,3")
-	refuse(`row 2, column clicks: "" is not a whole number`, "2026-05-01,query,a,,2,3")
-	refuse(`row 2, column impressions: "9007199254740993" is not a whole number`, "2026-05-01,query,a,1,9007199254740993,3")
-	refuse(`row 2, column impressions: "NaN" is not a whole number`, "2026-05-01,query,a,1,NaN,3")
-	refuse(`row 2, column key: "USA" is not a country of three lower-case letters`, "2026-05-01,country,USA,1,2,3")
-	refuse(`row 2, column key: "us" is not a country of three lower-case letters`, "2026-05-01,country,us,1,2,3")
-	refuse(`row 2, column key: "mobile" is not DESKTOP`, "2026-05-01,device,mobile,1,2,3")
-	refuse("row 2, column impressions: 1 impressions are fewer than the 2 clicks", "2026-05-01,query,a,2,1,3")
-	refuse(`row 2, column position: "Inf" is not a number`, "2026-05-01,query,a,1,2,Inf")
-	refuse(`row 2, column position: "0x1p4" is not a number`, "2026-05-01,query,a,1,2,0x1p4")
-	refuse("row 2, column position: 0.5: positions count from 1", "2026-05-01,query,a,1,2,0.5")
-	refuse("row 2, column position: 7: without impressions", "2026-05-01,query,a,0,0,7")
-	refuse("row 2, column key: it is empty", "2026-05-01,page,,1,2,3")
-	refuse(`row 2, column key: "x": a total must not have a key`, "2026-05-01,total,x,1,2,3")
-	refuse("row 2, column key: it must be UTF-8", "2026-05-01,query,\xff,1,2,3")
-	refuse("row 2, column key: it must be UTF-8 text of at most 16384 bytes", "2026-05-01,query,"+strings.Repeat("x", 16385)+",1,2,3")
-	refuse(`row 2, column key: 2026-05-01 query "good" is already in row 1`, "2026-05-01,query,good,1,2,3\n2026-05-01,query,good,1,2,3")
-	refuse("row 2: it has 5 columns, not 6", "2026-05-01,query,a,1,2")
-	refuse("row 2: a quote is inside a field", `2026-05-01,query,a"b,1,2,3`)
-	refuse("row 2: a closing quote is followed by text", `2026-05-01,query,"a"b,1,2,3`)
-	refuse("row 2: a quote is not closed", `2026-05-01,query,"a,1,2,3`)
-	refuse("row 2: it is longer than 1048576 bytes", `2026-05-01,query,"`+strings.Repeat("x", 2<<20))
+	refuse(`line 3, column date: "2026-02-30" is not a date`, "2026-02-30,query,a,1,2,3")
+	refuse(`line 3, column date: "1969-12-31"`, "1969-12-31,query,a,1,2,3")
+	refuse("line 3, column date: 2026-06-01 is after 2026-05-31", "2026-06-01,query,a,1,2,3")
+	refuse(`line 3, column dimension: "Query" is not query, page`, "2026-05-01,Query,a,1,2,3")
+	refuse(`line 3, column dimension: "date" is not query`, "2026-05-01,date,a,1,2,3")
+	refuse(`line 3, column clicks: "-1" is not a whole number`, "2026-05-01,query,a,-1,2,3")
+	refuse(`line 3, column clicks: "1.5" is not a whole number`, "2026-05-01,query,a,1.5,2,3")
+	refuse(`line 3, column clicks: "" is not a whole number`, "2026-05-01,query,a,,2,3")
+	refuse(`line 3, column impressions: "9007199254740993" is not a whole number`, "2026-05-01,query,a,1,9007199254740993,3")
+	refuse(`line 3, column impressions: "NaN" is not a whole number`, "2026-05-01,query,a,1,NaN,3")
+	refuse(`line 3, column key: "USA" is not a country of three lower-case letters`, "2026-05-01,country,USA,1,2,3")
+	refuse(`line 3, column key: "us" is not a country of three lower-case letters`, "2026-05-01,country,us,1,2,3")
+	refuse(`line 3, column key: "mobile" is not DESKTOP`, "2026-05-01,device,mobile,1,2,3")
+	refuse("line 3, column impressions: 1 impressions are fewer than the 2 clicks", "2026-05-01,query,a,2,1,3")
+	refuse(`line 3, column position: "Inf" is not a number`, "2026-05-01,query,a,1,2,Inf")
+	refuse(`line 3, column position: "0x1p4" is not a number`, "2026-05-01,query,a,1,2,0x1p4")
+	refuse("line 3, column position: 0.5: positions count from 1", "2026-05-01,query,a,1,2,0.5")
+	refuse("line 3, column position: 7: without impressions", "2026-05-01,query,a,0,0,7")
+	refuse("line 3, column key: it is empty", "2026-05-01,page,,1,2,3")
+	refuse(`line 3, column key: "x": a total must not have a key`, "2026-05-01,total,x,1,2,3")
+	refuse("line 3, column key: it must be UTF-8", "2026-05-01,query,\xff,1,2,3")
+	refuse("line 3, column key: it must be UTF-8 text of at most 16384 bytes", "2026-05-01,query,"+strings.Repeat("x", 16385)+",1,2,3")
+	refuse(`line 3, column key: 2026-05-01 query "good" is already in line 2`, "2026-05-01,query,good,1,2,3\n2026-05-01,query,good,1,2,3")
+	refuse("line 3: it has 5 columns, not 6", "2026-05-01,query,a,1,2")
+	refuse("line 3: a quote is inside a field", `2026-05-01,query,a"b,1,2,3`)
+	refuse("line 3: a closing quote is followed by text", `2026-05-01,query,"a"b,1,2,3`)
+	refuse("line 3: a quote is not closed", `2026-05-01,query,"a,1,2,3`)
+	refuse("line 3: it is longer than 1048576 bytes", `2026-05-01,query,"`+strings.Repeat("x", 2<<20))
 
 	if days, err := h.Days(t.Context(), testProperty); len(days) != 0 || err != nil {
 		t.Errorf("a refused import has archived %v, %v", days, err)
+	}
+}
+
+// A record is where it starts: the header, empty lines and line ends within quotes count as lines.
+func TestImportErrorsNameTheLineOfTheFile(t *testing.T) {
+	h := newTestHistory(t)
+	until := day(t, "2026-05-31")
+	refuse := func(f Format, want, file string) {
+		t.Helper()
+		_, err := h.Import(t.Context(), testProperty, ReadRecords(strings.NewReader(file), int64(len(file)), f), ImportOptions{Until: until})
+		if err == nil || !strings.HasPrefix(err.Error(), "import: "+want) {
+			t.Errorf("%s %q: %v, want %q", f, file, err, want)
+		}
+	}
+	const header, good = "date,dimension,key,clicks,impressions,position\n", "2026-05-01,query,good,1,2,3.5\n"
+	refuse(CSV, "line 2, column clicks", header+"2026-05-01,query,a,x,2,3")
+	refuse(CSV, "line 5, column clicks", header+"\n"+good+"\r\n2026-05-01,query,a,x,2,3")
+	refuse(CSV, "line 4, column clicks", "\ufeff"+strings.ReplaceAll(header+good, "\n", "\r\n")+"\r\n2026-05-01,query,a,x,2,3\r\n")
+	refuse(CSV, "line 5, column clicks", header+"2026-05-01,query,\"a\nb\r\nc\",1,2,3\n2026-05-01,query,a,x,2,3\n")
+	refuse(CSV, "line 3, column clicks", header+good+"2026-05-01,query,\"a\nb\",x,2,3\n")
+	refuse(CSV, "line 3: a quote is not closed", header+good+"2026-05-01,query,\"a\nb,1,2,3\n")
+	refuse(CSV, "line 4: a closing quote is followed by text", "\n"+header+good+"2026-05-01,query,\"a\nb\"c,1,2,3\n")
+	refuse(CSV, `line 5, column key: 2026-05-01 query "good" is already in line 3`, header+"\n"+good+"\n"+good)
+	object := func(clicks string) string {
+		return `{"date":"2026-05-01","dimension":"query","key":"a","clicks":` + clicks + `,"impressions":2,"position":3}` + "\n"
+	}
+	refuse(JSONL, "line 4, column clicks", "\n"+object("1")+"\r\n"+object(`"x"`))
+	refuse(JSONL, "line 3, column impressions", "\n"+object("1")+object("3"))
+	refuse(JSONL, "line 3: it is longer", "\n"+object("1")+strings.Repeat("x", 2<<20))
+}
+
+func TestImportErrorsNameTheRowOfAParquetFile(t *testing.T) {
+	h := newTestHistory(t)
+	until := day(t, "2026-05-31")
+	var file bytes.Buffer
+	records := []Record{{Date: until, Dimension: translate.ByQuery, Key: "a"}, {Date: until, Dimension: translate.ByQuery, Key: "b"},
+		{Date: until, Dimension: translate.ByQuery, Key: "a"}}
+	if err := WriteRecords(&file, Parquet, recordsOf(records)); err != nil {
+		t.Fatal(err)
+	}
+	for last, want := range map[translate.Date]string{
+		until:     `import: row 3, column key: 2026-05-31 query "a" is already in row 1`,
+		until - 1: "import: row 1, column date: 2026-05-31 is after 2026-05-30, the last day with figures",
+	} {
+		_, err := h.Import(t.Context(), testProperty, ReadRecords(bytes.NewReader(file.Bytes()), int64(file.Len()), Parquet), ImportOptions{Until: last})
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 
@@ -183,15 +253,15 @@ func TestReadRecordsRefusesInvalidFiles(t *testing.T) {
 	refuse(CSV, "the file is empty: it must start with the line date,dimension", "")
 	refuse(CSV, `column 4 of the header is "impressions", not "clicks"`, "date,dimension,key,impressions,clicks,position\n")
 	refuse(CSV, "the header has 1 columns", "2026-05-01\n")
-	refuse(JSONL, "row 1: it is not a JSON object", "[1]")
-	refuse(JSONL, "row 1: it is not a JSON object", `{"date":`)
-	refuse(JSONL, `row 1: "Clicks" is not a column`, `{"Clicks":1}`)
-	refuse(JSONL, "row 1, column clicks: it is given twice", `{"clicks":1,"clicks":1}`)
-	refuse(JSONL, `row 1, column clicks: "1" is not a number`, `{"clicks":"1"}`)
-	refuse(JSONL, "row 1, column key: null is not a string", `{"key":null}`)
-	refuse(JSONL, "row 1, column position: it is missing",
+	refuse(JSONL, "line 1: it is not a JSON object", "[1]")
+	refuse(JSONL, "line 1: it is not a JSON object", `{"date":`)
+	refuse(JSONL, `line 1: "Clicks" is not a column`, `{"Clicks":1}`)
+	refuse(JSONL, "line 1, column clicks: it is given twice", `{"clicks":1,"clicks":1}`)
+	refuse(JSONL, `line 1, column clicks: "1" is not a number`, `{"clicks":"1"}`)
+	refuse(JSONL, "line 1, column key: null is not a string", `{"key":null}`)
+	refuse(JSONL, "line 1, column position: it is missing",
 		`{"date":"2026-05-01","dimension":"total","key":"","clicks":1,"impressions":2}`)
-	refuse(JSONL, "row 1: it is longer than 1048576 bytes", `{"key":"`+strings.Repeat("x", 2<<20))
+	refuse(JSONL, "line 1: it is longer than 1048576 bytes", `{"key":"`+strings.Repeat("x", 2<<20))
 	refuse(Parquet, "not a Parquet file", "PAR1 and nothing else PAR1")
 	refuse("xml", `"xml" is not csv, jsonl or parquet`, "")
 }
@@ -200,7 +270,7 @@ func TestReadRecordsAcceptsVariants(t *testing.T) {
 	want := []Record{{Date: day(t, "2026-05-01"), Dimension: translate.ByQuery, Key: "a", Clicks: 12, Impressions: 120, Position: 3}}
 	accept := func(f Format, file string) {
 		t.Helper()
-		if got := collect(t, ReadRecords(strings.NewReader(file), int64(len(file)), f)); !slices.Equal(got, want) {
+		if got := collect(t, readRecords(file, f)); !slices.Equal(got, want) {
 			t.Errorf("%q: %v", file, got)
 		}
 	}
@@ -228,7 +298,7 @@ func TestImportKeepsArchivedDaysUnlessReplace(t *testing.T) {
 	bring := func(o ImportOptions, want string, records ...Record) {
 		t.Helper()
 		o.Until = first + 100
-		result, err := h.Import(t.Context(), testProperty, recordsOf(records), o)
+		result, err := h.Import(t.Context(), testProperty, placed(records), o)
 		if got := fmt.Sprintf("%+v", result); err != nil || got != want {
 			t.Errorf("%s, %v, want %s", got, err, want)
 		}

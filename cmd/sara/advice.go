@@ -17,7 +17,7 @@ func advice(err error) string {
 	if refusal := (*upstream.Error)(nil); errors.As(err, &refusal) {
 		return adviceUpstream(refusal.Kind)
 	}
-	if wrong := (*archive.RowError)(nil); errors.As(err, &wrong) {
+	if wrong := (*archive.RecordError)(nil); errors.As(err, &wrong) {
 		return "nothing has been imported: fix the file and import it again"
 	}
 	return ""

@@ -195,31 +195,31 @@ func TestBadImportsChangeNothing(t *testing.T) {
 	}
 	tomorrow := calendar.Anchor(time.Now()) + 2 // the anchor may move while the test runs
 	for _, test := range []struct{ file, text, want string }{
-		{"bad.csv", csvHeader + good + "2025-02-30,total,,1,2,3\n", `row 2, column date: "2025-02-30"`},
-		{"bad.csv", csvHeader + good + tomorrow.String() + ",total,,1,2,3\n", "row 2, column date: " + tomorrow.String() + " is after "},
-		{"bad.csv", csvHeader + good + "2025-03-01,queries,a,1,2,3\n", `row 2, column dimension: "queries" is not query, page, country, device or total`},
-		{"bad.csv", csvHeader + good + "2025-03-01,query,,1,2,3\n", "row 2, column key: it is empty"},
-		{"bad.csv", csvHeader + good + "2025-03-02,total,x,1,2,3\n", `row 2, column key: "x"`},
-		{"bad.csv", csvHeader + good + "2025-03-01,query,a,-1,2,3\n", `row 2, column clicks: "-1"`},
-		{"bad.csv", csvHeader + good + "2025-03-01,query,a,1,2.5,3\n", `row 2, column impressions: "2.5"`},
-		{"bad.csv", csvHeader + good + "2025-03-01,query,a,3,2,3\n", "row 2, column impressions: 2 impressions are fewer than the 3 clicks"},
-		{"bad.csv", csvHeader + good + "2025-03-01,query,a,1,2,first\n", `row 2, column position: "first"`},
-		{"bad.csv", csvHeader + good + "2025-03-01,query,a,1,2,0.9\n", "row 2, column position: 0.9"},
-		{"bad.csv", csvHeader + good + good, "row 2, column key: 2025-03-01 total \"\" is already in row 1"},
-		{"bad.csv", csvHeader + good + "2025-03-01,query,a,1,2\n", "row 2: it has 5 columns, not 6"},
-		{"bad.csv", csvHeader + good + "2025-03-01,query,\"a,1,2,3\n", "row 2: a quote is not closed"},
+		{"bad.csv", csvHeader + good + "2025-02-30,total,,1,2,3\n", `line 3, column date: "2025-02-30"`},
+		{"bad.csv", csvHeader + good + tomorrow.String() + ",total,,1,2,3\n", "line 3, column date: " + tomorrow.String() + " is after "},
+		{"bad.csv", csvHeader + good + "2025-03-01,queries,a,1,2,3\n", `line 3, column dimension: "queries" is not query, page, country, device or total`},
+		{"bad.csv", csvHeader + good + "2025-03-01,query,,1,2,3\n", "line 3, column key: it is empty"},
+		{"bad.csv", csvHeader + good + "2025-03-02,total,x,1,2,3\n", `line 3, column key: "x"`},
+		{"bad.csv", csvHeader + good + "2025-03-01,query,a,-1,2,3\n", `line 3, column clicks: "-1"`},
+		{"bad.csv", csvHeader + good + "2025-03-01,query,a,1,2.5,3\n", `line 3, column impressions: "2.5"`},
+		{"bad.csv", csvHeader + good + "2025-03-01,query,a,3,2,3\n", "line 3, column impressions: 2 impressions are fewer than the 3 clicks"},
+		{"bad.csv", csvHeader + good + "2025-03-01,query,a,1,2,first\n", `line 3, column position: "first"`},
+		{"bad.csv", csvHeader + good + "2025-03-01,query,a,1,2,0.9\n", "line 3, column position: 0.9"},
+		{"bad.csv", csvHeader + good + good, "line 3, column key: 2025-03-01 total \"\" is already in line 2"},
+		{"bad.csv", csvHeader + good + "2025-03-01,query,a,1,2\n", "line 3: it has 5 columns, not 6"},
+		{"bad.csv", csvHeader + good + "2025-03-01,query,\"a,1,2,3\n", "line 3: a quote is not closed"},
 		{"bad.csv", good, "column 1 of the header"},
 		{"bad.csv", "", "the file is empty"},
-		{"bad.jsonl", `{"date":"2025-03-01","dimension":"query","key":"a","clicks":"1","impressions":2,"position":3}` + "\n", "row 1, column clicks: "},
-		{"bad.jsonl", `{"date":"2025-03-01","dimension":"query","key":"a","clicks":1,"impressions":2}` + "\n", "row 1, column position: it is missing"},
-		{"bad.jsonl", csvHeader, "row 1: it is not a JSON object"},
+		{"bad.jsonl", `{"date":"2025-03-01","dimension":"query","key":"a","clicks":"1","impressions":2,"position":3}` + "\n", "line 1, column clicks: "},
+		{"bad.jsonl", `{"date":"2025-03-01","dimension":"query","key":"a","clicks":1,"impressions":2}` + "\n", "line 1, column position: it is missing"},
+		{"bad.jsonl", csvHeader, "line 1: it is not a JSON object"},
 		{"bad.parquet", csvHeader + good, "not a Parquet file"},
 	} {
 		t.Run(test.want, func(t *testing.T) {
 			c.t = t
 			file := c.write(test.file, test.text)
 			want := []string{file + ": ", test.want}
-			if strings.Contains(test.want, "row ") {
+			if strings.Contains(test.want, "line ") {
 				want = append(want, "nothing has been imported")
 			}
 			c.fails(exitError, []string{"archive", "import", shopSite, "--replace", file}, want...)
