@@ -180,18 +180,6 @@ type loadedDay struct {
 	ok    bool // false: none is loaded yet
 }
 
-// span returns the part of the requested range that has data.
-func (e *evaluation) span() (from, to day) {
-	from, to = max(e.from, e.extent.first), e.extent.final
-	switch e.state {
-	case allData:
-		to = e.extent.today
-	case hourlyData:
-		from, to = max(from, e.extent.today-9), e.extent.today
-	}
-	return from, min(to, e.to)
-}
-
 // run returns the rows from start on, at most limit of them.
 func (e *evaluation) run(ctx context.Context) ([]row, error) {
 	if e.groupedBy(byDate) || e.groupedBy(byHour) {
@@ -247,14 +235,16 @@ func (e *evaluation) runDaily(ctx context.Context) ([]row, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if e.needsTotals(g, d) {
+		switch {
+		case e.state == finalData && d > e.extent.final: // listed, but not published
+		case e.needsTotals(g, d):
 			e.addTotals(g, d)
-		} else {
+		default:
 			e.load(d)
 			e.addCells(g)
 		}
-		if len(g.dimensions) == 0 {
-			g.rowOf(0) // a day without data has a row too
+		if e.listsDays() && !e.extent.omitsEmpty {
+			g.rowOf(0) // a day without figures has a row too
 		}
 		rows := g.take(e.perDay)
 		rows = rows[:min(len(rows), e.perDay)]

@@ -11,7 +11,7 @@ func TestRowsOfADayAreTruncatedByClicks(t *testing.T) {
 	evaluate := func(dimensions []dimension, from, to day, perDay int) []row {
 		e := &evaluation{
 			parsedQuery: &parsedQuery{from: from, to: to, dimensions: dimensions, aggregation: pageAggregation, limit: 1 << 30},
-			world:       w, extent: extent{first: 20000, final: 20100, today: 20102}, filterMask: &filterMask{},
+			world:       w, extent: extent{first: 20000, final: 20100, clock: clock{today: 20102}}, filterMask: &filterMask{},
 			hours: func(day) int { return 24 }, perDay: perDay, loaded: new(loadedDay),
 		}
 		rows, err := e.run(t.Context())

@@ -54,7 +54,7 @@ func (s *Server) answer(ctx context.Context, site Site, q *parsedQuery, loaded *
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	e := &evaluation{parsedQuery: q, world: s.world(site), extent: s.extent(), hours: s.hoursOf, perDay: maxRowsPerDay, loaded: loaded}
+	e := &evaluation{parsedQuery: q, world: s.world(site), extent: s.extent(site), hours: s.hoursOf, perDay: maxRowsPerDay, loaded: loaded}
 	e.filterMask = newFilterMask(e.world, q.filters)
 	rows, err := e.run(ctx)
 	if err != nil {

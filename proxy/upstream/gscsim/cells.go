@@ -55,7 +55,7 @@ func (w *world) dayFactor(d day) float32 {
 //
 //go:norace
 func (w *world) appendDay(dst []cell, d day) []cell {
-	if d < w.firstDay {
+	if !w.hasTraffic(d) {
 		return dst
 	}
 	factor := w.dayFactor(d)

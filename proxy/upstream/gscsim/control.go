@@ -45,13 +45,14 @@ type Faults struct {
 	RevokeTokens bool    `json:"revoke_tokens,omitempty"` // refresh tokens and assertions are refused, and access tokens too
 }
 
-// control holds the counters and the faults. The zero value has no faults.
+// control holds the counters, the faults and the published days. The zero value has no faults.
 type control struct {
 	search, inspections, sites, sitemaps, tokens atomic.Int64
 
-	faults atomic.Pointer[Faults]
-	random uint64       // seeds the draws for the rates
-	draws  atomic.Int64 // number of draws so far
+	published publishedDays
+	faults    atomic.Pointer[Faults]
+	random    uint64       // seeds the draws for the rates
+	draws     atomic.Int64 // number of draws so far
 }
 
 func (c *control) count(kind callKind) {
@@ -210,33 +211,48 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// serveControl answers the simulator's own two endpoints.
+// serveControl answers the simulator's own endpoints.
 func (s *Server) serveControl(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/_sim/calls" && r.Method == http.MethodGet:
 		writeJSON(w, r, http.StatusOK, s.Calls())
 	case r.URL.Path == "/_sim/faults" && r.Method == http.MethodPut:
-		if err := s.putFaults(w, r); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
+		var f Faults
+		s.put(w, r, &f, func() error { return s.SetFaults(f) })
+	case r.URL.Path == "/_sim/published" && r.Method == http.MethodPut:
+		var p struct {
+			Site    string `json:"site"`
+			LastDay string `json:"last_day"`
 		}
-		w.WriteHeader(http.StatusNoContent)
-	case r.URL.Path == "/_sim/calls", r.URL.Path == "/_sim/faults":
+		s.put(w, r, &p, func() error { return s.SetPublished(p.Site, p.LastDay) })
+	case r.URL.Path == "/_sim/calls", r.URL.Path == "/_sim/faults", r.URL.Path == "/_sim/published":
 		http.Error(w, "this method is not for "+r.URL.Path, http.StatusMethodNotAllowed)
 	default:
 		http.NotFound(w, r)
 	}
 }
 
-func (s *Server) putFaults(w http.ResponseWriter, r *http.Request) error {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+// put reads a JSON body into a value, and sets what it describes.
+func (s *Server) put(w http.ResponseWriter, r *http.Request, into any, set func() error) {
+	err := readControl(http.MaxBytesReader(w, r.Body, maxBody), into)
+	if err == nil {
+		err = set()
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func readControl(body io.Reader, into any) error {
+	decoder := json.NewDecoder(body)
 	decoder.DisallowUnknownFields()
-	var f Faults
-	if err := decoder.Decode(&f); err != nil {
-		return fmt.Errorf("reading the faults: %w", err)
+	if err := decoder.Decode(into); err != nil {
+		return fmt.Errorf("reading the body: %w", err)
 	}
 	if decoder.More() {
-		return errors.New("reading the faults: more than one JSON value")
+		return errors.New("reading the body: more than one JSON value")
 	}
-	return s.SetFaults(f)
+	return nil
 }

@@ -195,7 +195,7 @@ func TestControlPathsAndMethods(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
 		code         int
-	}{{"POST", "/_sim/faults", 405}, {"PUT", "/_sim/calls", 405}, {"GET", "/_sim/else", 404}} {
+	}{{"POST", "/_sim/faults", 405}, {"PUT", "/_sim/calls", 405}, {"GET", "/_sim/published", 405}, {"GET", "/_sim/else", 404}} {
 		if code, _ := s.send(t, c.method, c.path, ""); code != c.code {
 			t.Errorf("%s %s: %d", c.method, c.path, code)
 		}

@@ -44,25 +44,17 @@ func (s *Server) hoursOf(d day) int {
 	return int(next.Sub(midnight) / time.Hour)
 }
 
-// extent is the range of data that exists at an instant.
-type extent struct {
-	first     day // the oldest day kept
-	final     day // the newest day whose data is final
-	today     day // the Pacific day of the instant
+// clock is what the simulator's clock shows.
+type clock struct {
+	today     day // the Pacific day
 	hoursDone int // how many hours of today have data
 }
 
 // collectionLag is how many hours behind the clock fresh data is.
 const collectionLag = 2
 
-func (s *Server) extent() extent {
+func (s *Server) clock() clock {
 	now := s.config.Now().In(s.pacific)
-	today := dayOf(now)
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, s.pacific)
-	final := today - 2
-	return extent{
-		first: final.monthsBefore(s.config.RetentionMonths) + 1,
-		final: final, today: today,
-		hoursDone: max(0, int(now.Sub(midnight)/time.Hour)-collectionLag+1),
-	}
+	return clock{today: dayOf(now), hoursDone: max(0, int(now.Sub(midnight)/time.Hour)-collectionLag+1)}
 }

@@ -14,12 +14,13 @@
 //   - about a fifth of the traffic is anonymised: it is in totals, days, countries, devices and pages, but in no row grouped by
 //     query, and a filter on query excludes it;
 //   - byPage counts one impression for each URL, so page rows may add up to more impressions than byProperty totals;
-//   - days are Pacific days. Final data ends two days before today; "all" reaches into today; hourly data spans the last ten
-//     days; a range beyond the retention is clamped silently;
+//   - days are Pacific days. Final data ends with the last published day of the site, which is two days before today unless its
+//     Publication is later; "all" reaches into today; hourly data spans the last ten days; a range beyond the retention is clamped
+//     silently;
 //   - rows are ordered by clicks descending, then by key ascending. Rows grouped by date or hour, alone or with others, are
 //     ordered by day or hour first;
-//   - grouped by date alone, every day of the clamped range has a row, with zeros where nothing matched. Hours without data have
-//     no row;
+//   - grouped by date alone, every day of the clamped range has a row, with zeros where nothing matched, unless the site's
+//     Publication omits such rows. Hours without data have no row;
 //   - a grouping yields at most 50,000 rows for one day, truncated by clicks;
 //   - the index state of a page is a function of (Seed, Site, page, Pacific day). A plainly indexed page drops out for a week or
 //     two, once in some months, so that a few pages in a hundred are out at any time and some change every day. Other pages,
@@ -45,8 +46,8 @@
 //
 // # Control
 //
-// GET /_sim/calls returns the number of requests received; PUT /_sim/faults replaces the faults in force. Both are also methods of
-// Server. A dropped connection is http.ErrAbortHandler, which net/http turns into a closed connection.
+// GET /_sim/calls returns the number of requests received; PUT /_sim/faults replaces the faults in force; PUT /_sim/published sets
+// the last published day of a site. All are also methods of Server. A dropped connection is http.ErrAbortHandler, which net/http turns into a closed connection.
 //
 // A Server is safe for concurrent use. It builds the world of a site and the totals of a day on first use, and keeps them; Servers
 // can share them (Worlds). An answer holds its groups in memory, and at most GOMAXPROCS answers are computed at a time.

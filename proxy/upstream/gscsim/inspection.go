@@ -125,7 +125,7 @@ func (s *Server) inspection(site Site, request inspectRequest) inspectionResult 
 	page, known := slices.BinarySearch(w.pages, request.InspectionURL)
 	state := unknownToGoogle()
 	if known {
-		state = w.coverage(int(w.pageRank[page]), s.extent().today)
+		state = w.coverage(int(w.pageRank[page]), s.clock().today)
 	}
 	status := indexStatus{
 		Verdict: state.verdict, CoverageState: state.localized(request.LanguageCode), RobotsTxtState: state.robots,

@@ -50,7 +50,7 @@ func (s *Server) chargeInspection(site Site) *apiError {
 	if !s.quota.charge(quotaKey{"inspections by minute", site.URL}, s.minute(), limits.InspectionsPerMinute) {
 		return inspectionQuota("minute")
 	}
-	if !s.quota.charge(quotaKey{"inspections by day", site.URL}, int64(s.extent().today), limits.InspectionsPerDay) {
+	if !s.quota.charge(quotaKey{"inspections by day", site.URL}, int64(s.clock().today), limits.InspectionsPerDay) {
 		return inspectionQuota("day")
 	}
 	return nil

@@ -61,7 +61,13 @@ type Site struct {
 	Queries    int    // named queries; zero means 1,500
 	Pages      int    // zero means 300
 	Brand      string // the word of brand queries; empty derives it from the host
-	FirstDay   string // YYYY-MM-DD, the first day with data; empty means always
+	FirstDay   string // YYYY-MM-DD, the first day with figures; empty means always
+	// QuietDays are the days without traffic, YYYY-MM-DD.
+	QuietDays []string
+	// OneDayIn makes a sparse site: about one day in so many has figures, drawn from the seed, the site and the day. Zero and one
+	// mean every day.
+	OneDayIn    int
+	Publication Publication
 	// Sitemaps are the URLs of the submitted sitemaps. Each lists all pages; a URL that ends in .gz is a gzip file. Nil means an
 	// index and two sitemaps on the site's own host; empty means none.
 	Sitemaps []string
@@ -78,7 +84,7 @@ type Server struct {
 	files   map[string]sitemapFile
 }
 
-// New returns a Server for config. It panics if config.Now is nil or a site's FirstDay is not a date.
+// New returns a Server for config. It panics if config.Now is nil, or a site's FirstDay or one of its QuietDays is not a date.
 func New(config Config) *Server {
 	if config.Now == nil {
 		panic("gscsim: Config.Now is nil")
@@ -108,7 +114,7 @@ func New(config Config) *Server {
 	}
 	for _, user := range config.Users {
 		for _, site := range user.Sites {
-			mustFirstDay(site)
+			mustTraffic(site)
 		}
 	}
 	return s

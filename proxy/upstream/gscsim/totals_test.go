@@ -13,7 +13,7 @@ func TestTotalsEqualTheCells(t *testing.T) {
 		for _, aggregation := range []aggregation{pageAggregation, propertyAggregation} {
 			e := &evaluation{
 				parsedQuery: &parsedQuery{from: from, to: to, dimensions: dimensions, aggregation: aggregation, state: allData, limit: 1000},
-				world:       w, extent: extent{first: 20000, final: today - 2, today: today, hoursDone: 12}, filterMask: &filterMask{},
+				world:       w, extent: extent{first: 20000, final: today - 2, clock: clock{today: today, hoursDone: 12}}, filterMask: &filterMask{},
 				hours: func(day) int { return 24 }, perDay: maxRowsPerDay, loaded: new(loadedDay),
 			}
 			want := newGrouping(w, nil)

@@ -9,7 +9,7 @@ import (
 // world holds the facts of a site that do not change from day to day. It is immutable, except for its cache of totals.
 type world struct {
 	seed        uint64
-	firstDay    day
+	traffic     traffic
 	queries     []string // ascending
 	pages       []string // ascending
 	upcoming    []string // URLs that sitemaps list but that are not pages yet
@@ -45,19 +45,8 @@ type term struct {
 	cycle    uint16
 }
 
-func mustFirstDay(site Site) day {
-	if site.FirstDay == "" {
-		return math.MinInt
-	}
-	d, ok := parseDay(site.FirstDay)
-	if !ok {
-		panic("gscsim: FirstDay of " + site.URL + " is not a date: " + site.FirstDay)
-	}
-	return d
-}
-
 func newWorld(key worldKey) *world {
-	w := &world{seed: hashText(key.seed, key.url), firstDay: mustFirstDay(Site{URL: key.url, FirstDay: key.firstDay})}
+	w := &world{seed: hashText(key.seed, key.url), traffic: key.traffic()}
 	byRank := queryTexts(w.seed, key.brand, key.queries)
 	var queryOf []int32
 	w.queries, queryOf = ascending(byRank)

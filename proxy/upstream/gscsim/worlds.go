@@ -15,9 +15,9 @@ type Worlds struct {
 
 // worldKey is everything that determines the data of a site.
 type worldKey struct {
-	seed                 uint64
-	url, brand, firstDay string
-	queries, pages       int
+	seed                            uint64
+	url, brand, firstDay, quietDays string
+	queries, pages, oneDayIn        int
 }
 
 func (k *Worlds) world(key worldKey) *world {
@@ -35,7 +35,8 @@ func (k *Worlds) world(key worldKey) *world {
 }
 
 func (s *Server) world(site Site) *world {
-	key := worldKey{seed: s.config.Seed, url: site.URL, brand: strings.ToLower(site.Brand), firstDay: site.FirstDay, queries: site.Queries, pages: site.Pages}
+	key := worldKey{seed: s.config.Seed, url: site.URL, brand: strings.ToLower(site.Brand), queries: site.Queries, pages: site.Pages,
+		firstDay: site.FirstDay, quietDays: strings.Join(site.QuietDays, " "), oneDayIn: site.OneDayIn}
 	if key.brand == "" {
 		key.brand = siteBrand(site.URL)
 	}
