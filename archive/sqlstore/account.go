@@ -72,7 +72,7 @@ func (s *Store) SetPlan(ctx context.Context, account, plan string, until *transl
 
 // Accounts lists the accounts, oldest first.
 func (s *Store) Accounts(ctx context.Context) ([]Account, error) {
-	accounts, err := all(ctx, s.db, scanAccount, "SELECT "+accountColumns+" FROM accounts ORDER BY created_at, id")
+	accounts, err := all(ctx, s.overview, scanAccount, "SELECT "+accountColumns+" FROM accounts ORDER BY created_at, id")
 	if err != nil {
 		return nil, fmt.Errorf("list accounts: %w", err)
 	}
@@ -81,7 +81,7 @@ func (s *Store) Accounts(ctx context.Context) ([]Account, error) {
 
 // Account returns the account with this id or name.
 func (s *Store) Account(ctx context.Context, reference string) (Account, error) {
-	return findAccount(ctx, s.db, reference)
+	return findAccount(ctx, s.overview, reference)
 }
 
 func findAccount(ctx context.Context, q querier, reference string) (Account, error) {

@@ -70,7 +70,7 @@ func (s *Store) Annotations(ctx context.Context, propertyID string, from, to *tr
 	if to != nil {
 		last = *to
 	}
-	annotations, err := all(ctx, s.db, scanAnnotation, selectAnnotations, propertyID, int64(first), int64(last))
+	annotations, err := all(ctx, s.annotations, scanAnnotation, selectAnnotations, propertyID, int64(first), int64(last))
 	if err != nil {
 		return nil, fmt.Errorf("read the annotations of property %s: %w", propertyID, err)
 	}

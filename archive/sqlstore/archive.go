@@ -31,7 +31,7 @@ const selectArchiveState = "SELECT property_id, first_day, last_day, collected_a
 
 // ArchiveState returns the state of a property's archive; false if it was never collected.
 func (s *Store) ArchiveState(ctx context.Context, propertyID string) (ArchiveState, bool, error) {
-	a, err := one(ctx, s.db, scanArchiveState, selectArchiveState, propertyID)
+	a, err := one(ctx, s.overview, scanArchiveState, selectArchiveState, propertyID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ArchiveState{}, false, nil
 	}
@@ -79,7 +79,7 @@ type ArchivableProperty struct {
 const selectArchivable = "SELECT " + propertyColumns + ", a.plan, s.collected_at, s.rests_until," +
 	" coalesce(s.failures, 0), coalesce(s.note, '') FROM properties p JOIN connections c ON c.id = p.connection_id" +
 	" JOIN workspaces w ON w.id = p.workspace_id JOIN accounts a ON a.id = w.account_id" +
-	" LEFT JOIN archive_states s ON s.property_id = p.id ORDER BY p.name_order"
+	" LEFT JOIN archive_states s ON s.property_id = p.id "
 
 func scanArchivable(row scanner) (p ArchivableProperty, err error) {
 	p.Property, err = scanProperty(joined{row, []any{&p.Plan, optionalInstant{&p.State.CollectedAt}, optionalInstant{&p.State.CooldownUntil},
@@ -102,7 +102,7 @@ func (j joined) Scan(dest ...any) error { return j.scanner.Scan(append(dest, j.r
 
 // ArchivableProperties returns all properties ordered by name, archived and unreadable ones too, with plan and state.
 func (s *Store) ArchivableProperties(ctx context.Context) ([]ArchivableProperty, error) {
-	properties, err := all(ctx, s.db, scanArchivable, selectArchivable)
+	properties, err := all(ctx, s.overview, scanArchivable, selectArchivable+byName)
 	if err != nil {
 		return nil, fmt.Errorf("list the properties to archive: %w", err)
 	}

@@ -120,7 +120,7 @@ func (s *Store) ReplaceCredentials(ctx context.Context, connection string, crede
 
 // Connections lists the connections of all workspaces, oldest first.
 func (s *Store) Connections(ctx context.Context) ([]Connection, error) {
-	connections, err := all(ctx, s.db, scanConnection, selectConnections+"ORDER BY c.created_at, c.id")
+	connections, err := all(ctx, s.overview, scanConnection, selectConnections+"ORDER BY c.created_at, c.id")
 	if err != nil {
 		return nil, fmt.Errorf("list connections: %w", err)
 	}
@@ -129,7 +129,7 @@ func (s *Store) Connections(ctx context.Context) ([]Connection, error) {
 
 // Connection returns the connection with this id, NAME, WORKSPACE/NAME or ACCOUNT/WORKSPACE/NAME.
 func (s *Store) Connection(ctx context.Context, reference string) (Connection, error) {
-	return findConnection(ctx, s.db, reference)
+	return findConnection(ctx, s.overview, reference)
 }
 
 func findConnection(ctx context.Context, q querier, reference string) (Connection, error) {
@@ -174,7 +174,7 @@ func (s *Store) Outages(ctx context.Context) ([]Outage, error) {
 		o.Connection, err = scanConnection(joined{row, []any{optionalInstant{&o.Since}}})
 		return o, err
 	}
-	outages, err := all(ctx, s.db, scan, "SELECT "+connectionColumns+", c.unhealthy_since"+fromConnections+
+	outages, err := all(ctx, s.overview, scan, "SELECT "+connectionColumns+", c.unhealthy_since"+fromConnections+
 		"WHERE NOT c.healthy ORDER BY coalesce(c.unhealthy_since, 0), c.id")
 	if err != nil {
 		return nil, fmt.Errorf("list the unhealthy connections: %w", err)
@@ -222,7 +222,7 @@ func (s *Store) Credentials(ctx context.Context, connectionID string) (credentia
 		err = from.Scan(&r.sealed, &r.revision)
 		return r, err
 	}
-	r, err := one(ctx, s.db, scan, selectCredentials, connectionID)
+	r, err := one(ctx, s.properties, scan, selectCredentials, connectionID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, 0, &NotFoundError{"connection", connectionID}
 	}

@@ -103,7 +103,7 @@ func testSecretKeys(t *testing.T, f *fixture) {
 	if _, _, err := other.Credentials(f.ctx, c.ID); !errors.Is(err, ErrWrongSecretKey) {
 		t.Errorf("reading with another key: %v", err)
 	}
-	if _, err := f.db.ExecContext(f.ctx, "UPDATE connections SET credentials = $1", []byte{2, 0}); err != nil {
+	if _, err := f.pools.jobs.ExecContext(f.ctx, "UPDATE connections SET credentials = $1", []byte{2, 0}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := f.Credentials(f.ctx, c.ID); !errors.Is(err, ErrWrongSecretKey) {

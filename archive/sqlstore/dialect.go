@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,16 +28,12 @@ const (
 	postgresDialect dialect = "PostgreSQL"
 )
 
-// Sizes of the connection pools. SQLite serializes its writers; its readers do not wait for them.
-const (
-	maxSQLiteConns   = 8
-	maxPostgresConns = 16
-	idleConnLifetime = 5 * time.Minute
-)
+const idleConnLifetime = 5 * time.Minute
 
-func openSQLite(path string) (*sql.DB, error) {
+// openSQLite opens pools on a file. SQLite serializes its writers; its readers do not wait for them.
+func openSQLite(path string, connections int) (p pools, err error) {
 	if path == "" {
-		return nil, &InputError{"database URL", "sqlite: must be followed by a path"}
+		return p, &InputError{"database URL", "sqlite: must be followed by a path"}
 	}
 	// A transaction takes the write lock when it begins (immediate), so that it waits for the lock instead of failing halfway.
 	options := "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)" +
@@ -43,25 +41,26 @@ func openSQLite(path string) (*sql.DB, error) {
 	if path == ":memory:" {
 		db, err := sql.Open("sqlite", "file::memory:"+options)
 		if err != nil {
-			return nil, fmt.Errorf("open a database in memory: %w", err)
+			return p, fmt.Errorf("open a database in memory: %w", err)
 		}
 		db.SetMaxOpenConns(1) // each connection has a database of its own
-		return db, nil
+		return onePool(db), nil
 	}
 	if err := createPrivate(path); err != nil {
-		return nil, fmt.Errorf("open database file %s: %w", path, err)
+		return p, fmt.Errorf("open database file %s: %w", path, err)
 	}
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("open database file: %w", err)
+	if path, err = filepath.Abs(path); err != nil {
+		return p, fmt.Errorf("open database file: %w", err)
 	}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+options)
-	if err != nil {
-		return nil, fmt.Errorf("open database file %s: %w", path, err)
-	}
-	db.SetMaxOpenConns(maxSQLiteConns)
-	db.SetMaxIdleConns(maxSQLiteConns)
-	return db, nil
+	return openPools(func(most int) (*sql.DB, error) {
+		db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+options)
+		if err != nil {
+			return nil, fmt.Errorf("open database file %s: %w", path, err)
+		}
+		db.SetMaxOpenConns(most)
+		db.SetMaxIdleConns(most)
+		return db, nil
+	}, cmp.Or(connections, DefaultConnections))
 }
 
 // createPrivate creates an empty file that only its owner can read, and its folder, unless they exist. SQLite gives its side files
@@ -81,18 +80,50 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-func openPostgres(rawURL string) (*sql.DB, error) {
+// openPostgres opens pools that work through a pooler in transaction mode too, such as PgBouncer: there, what belongs to a session
+// reaches another session with the next transaction. So statements are described once and kept unnamed, and no lock belongs to a
+// session.
+func openPostgres(rawURL string, connections int) (p pools, err error) {
 	config, err := pgx.ParseConfig(rawURL)
 	if err != nil {
 		// The parser's message may contain a part of a badly escaped password.
-		return nil, &InputError{"database URL", "it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, " +
+		return p, &InputError{"database URL", "it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, " +
 			"with special characters of the password percent-encoded (it is not shown here because it may contain a password)"}
 	}
-	db := stdlib.OpenDB(*config)
-	db.SetMaxOpenConns(maxPostgresConns)
-	db.SetMaxIdleConns(maxPostgresConns)
-	db.SetConnMaxIdleTime(idleConnLifetime)
-	return db, nil
+	wanted, err := takePoolParameters(config.RuntimeParams)
+	if err != nil {
+		return p, err
+	}
+	if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // the library's default
+		config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	return openPools(func(most int) (*sql.DB, error) {
+		db := stdlib.OpenDB(*config)
+		db.SetMaxOpenConns(most)
+		db.SetMaxIdleConns(most)
+		db.SetConnMaxIdleTime(idleConnLifetime)
+		return db, nil
+	}, cmp.Or(connections, wanted, DefaultConnections))
+}
+
+// takePoolParameters removes the parameters of pgx's own pool from those for the server, which would refuse them, and returns
+// pool_max_conns, or 0 without it.
+func takePoolParameters(parameters map[string]string) (connections int, err error) {
+	for name, value := range parameters {
+		switch {
+		case !strings.HasPrefix(name, "pool_"):
+			continue
+		case name != "pool_max_conns":
+			return 0, &InputError{"database URL", "it has the parameter " + name + ", which does not exist here: remove it, and set the number of connections with SARA_DATABASE_CONNECTIONS"}
+		}
+		connections, err = strconv.Atoi(value)
+		if err != nil || connections < MinConnections || connections > MaxConnections {
+			return 0, &InputError{"database URL", fmt.Sprintf("pool_max_conns=%.20q is not a number of %d to %d: correct it, or remove it and set SARA_DATABASE_CONNECTIONS",
+				value, MinConnections, MaxConnections)}
+		}
+		delete(parameters, name)
+	}
+	return connections, nil
 }
 
 // isUniqueViolation reports whether a unique index refused a row.

@@ -66,7 +66,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, propertyID string, d Discover
 		err = s.openIndex(ctx, propertyID)
 	}
 	if err == nil {
-		err = s.transactWithin(ctx, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
+		err = transactWithin(ctx, s.changes, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
 			// Updating the revision first locks the row, and so serializes discovery and publication of a property.
 			number, err := one(ctx, tx, scalar[int32], "UPDATE index_states SET revision = revision + 1, discovered_at = $1,"+
 				" source = $2, urls = $3, capped = $4 WHERE property_id = $5 RETURNING number",

@@ -15,6 +15,10 @@
 // One set of queries and one set of migrations serves both databases. Placeholders are numbered in order of appearance, times
 // are stored as Unix milliseconds, and whatever must sort alike in both databases is stored as bytes.
 //
+// Connections are in separate bounded pools: look-ups of keys and properties, what requests list, and writes. Within a pool, the
+// queries of one group of tables leave a connection to the others, so that a lock on a table holds up only what reads that table.
+// Nothing belongs to a database session, so that a pooler in transaction mode may be in front.
+//
 // Methods for administration take a reference, which is an id or a name, and change the database in one transaction. Methods
 // that serve requests take ids, run few queries that use indexes, and never lock. Every call except Migrate has a timeout of
 // its own, regardless of its context.

@@ -15,6 +15,8 @@ var (
 	// ErrWrongSecretKey: stored credentials were encrypted with another key, or are damaged.
 	ErrWrongSecretKey = errors.New("the secret key does not decrypt them: " +
 		"set SARA_SECRET_KEY to the key that encrypted them, or replace the connection's credentials")
+	// ErrNotOpen: the database has not yet answered a store of New, or not with a schema that this program knows.
+	ErrNotOpen = errors.New("the database is not open yet")
 )
 
 // An InputError is an invalid value from the caller.

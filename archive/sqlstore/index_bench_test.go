@@ -34,7 +34,7 @@ func benchmarkIndexedURLs(b *testing.B, url string) {
 	seedURLs(f, site.ID, size)
 	b.Logf("%d URLs are discovered, staged and published in %s", size, time.Since(started).Round(time.Millisecond))
 	if f.dialect == postgresDialect { // autovacuum would do it later
-		value(f.db.ExecContext(f.ctx, "VACUUM ANALYZE"))(b)
+		value(f.pools.jobs.ExecContext(f.ctx, "VACUUM ANALYZE"))(b)
 	}
 	measure := func(name string, q IndexQuery) {
 		q.Limit = 500
@@ -140,7 +140,7 @@ func seedURLs(f *fixture, propertyID string, n int) {
 // stageAll stages many inspections in one statement each batch.
 func stageAll(f *fixture, propertyID string, rows [][]any) {
 	f.t.Helper()
-	tx := value(f.db.BeginTx(f.ctx, nil))(f.t)
+	tx := value(f.pools.jobs.BeginTx(f.ctx, nil))(f.t)
 	number := value(one(f.ctx, tx, scalar[int32], "SELECT "+indexNumber, propertyID))(f.t)
 	wantNil(f.t, tx.Rollback())
 	labels := map[string]int32{}
@@ -150,7 +150,7 @@ func stageAll(f *fixture, propertyID string, rows [][]any) {
 			labels[label] = value(f.coverageLabel(f.ctx, label))(f.t)
 		}
 	}
-	tx = value(f.db.BeginTx(f.ctx, nil))(f.t)
+	tx = value(f.pools.jobs.BeginTx(f.ctx, nil))(f.t)
 	staged := make([][]any, len(rows))
 	for i, r := range rows {
 		staged[i] = []any{number, []byte(r[0].(string)), r[1], labels[r[2].(string)], "NEUTRAL", r[3], r[4]}

@@ -16,15 +16,15 @@ import (
 func (f *fixture) plans(query string, args ...any) (plans []string) {
 	f.t.Helper()
 	if f.dialect == sqliteDialect {
-		steps := value(all(f.ctx, f.db, func(row scanner) (detail string, err error) {
+		steps := value(all(f.ctx, f.changes, func(row scanner) (detail string, err error) {
 			var id, parent, unused int
 			err = row.Scan(&id, &parent, &unused, &detail)
 			return fmt.Sprintf("%d in %d: %s", id, parent, detail), err
 		}, "EXPLAIN QUERY PLAN "+query, args...))(f.t)
 		return []string{strings.Join(steps, "\n")}
 	}
-	steps := value(all(f.ctx, f.db, scalar[string], "EXPLAIN "+query, args...))(f.t)
-	conn := value(f.db.Conn(f.ctx))(f.t)
+	steps := value(all(f.ctx, f.changes, scalar[string], "EXPLAIN "+query, args...))(f.t)
+	conn := value(f.pools.jobs.Conn(f.ctx))(f.t)
 	generic := fmt.Sprintf("SET plan_cache_mode = force_generic_plan; PREPARE it AS %s; EXPLAIN EXECUTE it (%s); DEALLOCATE it;"+
 		" RESET plan_cache_mode", query, strings.TrimPrefix(strings.Repeat(", NULL", len(args)), ", "))
 	var lines []string
@@ -55,7 +55,7 @@ func seedPlans(f *fixture) (site Property) {
 		seedURLs(f, site.ID, size)
 	}
 	if f.dialect == postgresDialect {
-		value(f.db.ExecContext(f.ctx, "VACUUM ANALYZE"))(f.t)
+		value(f.pools.jobs.ExecContext(f.ctx, "VACUUM ANALYZE"))(f.t)
 	}
 	return site
 }

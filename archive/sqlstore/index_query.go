@@ -180,7 +180,7 @@ func countQuery(q IndexQuery, order, where string, args []any, rows int, last ke
 
 // readTotal returns a page without its rows, and the revision of the state it has read. count is a query for the total.
 func (s *Store) readTotal(ctx context.Context, count string, args []any) (page IndexedPage, revision int64, err error) {
-	_, err = one(ctx, s.db, func(row scanner) (none struct{}, err error) {
+	_, err = one(ctx, s.indexing, func(row scanner) (none struct{}, err error) {
 		return none, row.Scan(append([]any{&revision, &page.Inspected, &page.Total}, page.State.fields()...)...)
 	}, fmt.Sprintf(selectPosition, count), args...)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -210,7 +210,7 @@ func pageQuery(order, where string, args int) string {
 // the limit and the offset.
 func (s *Store) readRows(ctx context.Context, order, where string, args []any) (rows []Inspection, last keyset, revision int64, err error) {
 	revision = neverRevised
-	rows, err = all(ctx, s.db, func(row scanner) (i Inspection, err error) {
+	rows, err = all(ctx, s.indexing, func(row scanner) (i Inspection, err error) {
 		var bucket sql.NullInt16
 		var label, verdict sql.NullString
 		var at *time.Time

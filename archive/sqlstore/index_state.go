@@ -39,7 +39,7 @@ func (i *IndexState) fields() []any {
 
 // IndexState returns the index state of a property; only PropertyID is set if it was never inspected.
 func (s *Store) IndexState(ctx context.Context, propertyID string) (IndexState, error) {
-	state, err := readIndexState(ctx, s.db, propertyID)
+	state, err := readIndexState(ctx, s.indexing, propertyID)
 	if err != nil {
 		return IndexState{}, fmt.Errorf("read the state of the coverage of property %s: %w", propertyID, err)
 	}
@@ -65,7 +65,7 @@ func (s *Store) SaveIndexRun(ctx context.Context, i IndexState) error {
 	defer cancel()
 	err := s.openIndex(ctx, i.PropertyID)
 	if err == nil {
-		_, err = s.db.ExecContext(ctx, "UPDATE index_states SET inspected_at = $1, rests_until = $2, failures = $3, note = $4"+
+		_, err = s.changes.ExecContext(ctx, "UPDATE index_states SET inspected_at = $1, rests_until = $2, failures = $3, note = $4"+
 			" WHERE property_id = $5", optionalMillis(i.InspectedAt), optionalMillis(i.CooldownUntil), i.Failures, cleanNote(i.Note),
 			i.PropertyID)
 	}
@@ -86,11 +86,11 @@ func (s *Store) openIndex(ctx context.Context, propertyID string) error {
 // inserted the same number.
 func (s *Store) number(ctx context.Context, find, add, key string, rest ...any) (int32, error) {
 	for {
-		n, err := one(ctx, s.db, scalar[int32], find, key)
+		n, err := one(ctx, s.changes, scalar[int32], find, key)
 		if !errors.Is(err, sql.ErrNoRows) {
 			return n, err
 		}
-		if _, err := s.db.ExecContext(ctx, add, append([]any{key}, rest...)...); err != nil {
+		if _, err := s.changes.ExecContext(ctx, add, append([]any{key}, rest...)...); err != nil {
 			return 0, err
 		}
 	}
@@ -106,7 +106,7 @@ type InspectableProperty struct {
 const selectInspectable = "SELECT " + propertyColumns + ", a.plan, " + indexStateColumns +
 	" FROM properties p JOIN connections c ON c.id = p.connection_id" +
 	" JOIN workspaces w ON w.id = p.workspace_id JOIN accounts a ON a.id = w.account_id" +
-	" LEFT JOIN index_states s ON s.property_id = p.id ORDER BY p.name_order"
+	" LEFT JOIN index_states s ON s.property_id = p.id "
 
 func scanInspectable(row scanner) (p InspectableProperty, err error) {
 	p.Property, err = scanProperty(joined{row, append([]any{&p.Plan}, p.Index.fields()...)})
@@ -116,7 +116,7 @@ func scanInspectable(row scanner) (p InspectableProperty, err error) {
 
 // InspectableProperties returns all properties ordered by name, archived and unreadable ones too, with plan and state.
 func (s *Store) InspectableProperties(ctx context.Context) ([]InspectableProperty, error) {
-	properties, err := all(ctx, s.db, scanInspectable, selectInspectable)
+	properties, err := all(ctx, s.overview, scanInspectable, selectInspectable+byName)
 	if err != nil {
 		return nil, fmt.Errorf("list the properties to inspect: %w", err)
 	}

@@ -79,7 +79,7 @@ func (s *Store) SaveIndexDay(ctx context.Context, propertyID string, d IndexDay)
 	defer cancel()
 	err := s.openIndex(ctx, propertyID)
 	if err == nil {
-		_, err = s.db.ExecContext(ctx, saveDay, d.Date, propertyID, d.URLs, d.Indexed, d.NotIndexed, d.Error, d.Unknown)
+		_, err = s.changes.ExecContext(ctx, saveDay, d.Date, propertyID, d.URLs, d.Indexed, d.NotIndexed, d.Error, d.Unknown)
 	}
 	if err != nil {
 		return fmt.Errorf("save the coverage of property %s on %s: %w", propertyID, d.Date, err)
@@ -121,7 +121,7 @@ func scanIndexDay(row scanner) (d IndexDay, err error) {
 // IndexSummary returns the counts of a property's URLs, with the trend from a day on unless that is nil. It reads from one
 // snapshot.
 func (s *Store) IndexSummary(ctx context.Context, propertyID string, trendFrom *translate.Date) (sum IndexSummary, err error) {
-	err = s.snapshot(ctx, readLimit, func(ctx context.Context, tx *sql.Tx) error {
+	err = snapshot(ctx, s.indexing, readLimit, func(ctx context.Context, tx *sql.Tx) error {
 		if sum.State, err = readIndexState(ctx, tx, propertyID); err != nil {
 			return err
 		}

@@ -306,7 +306,7 @@ func testTakeInspection(t *testing.T, f *fixture) {
 	take("a", indexDay+1, 1, true)
 	take("a", indexDay, 3, false) // yesterday's count is kept
 	take("a", indexDay+2, 1, true)
-	equal(t, value(all(f.ctx, f.db, scalar[int], "SELECT day FROM inspection_counts ORDER BY day"))(t), []int{int(indexDay + 1), int(indexDay + 2)})
+	equal(t, value(all(f.ctx, f.changes, scalar[int], "SELECT day FROM inspection_counts ORDER BY day"))(t), []int{int(indexDay + 1), int(indexDay + 2)})
 }
 
 func testTakeInspectionRace(t *testing.T, f *fixture) {

@@ -32,7 +32,7 @@ const selectTracked = "SELECT u.url, u.clicks, u.sitemaps, coalesce(i.inspected_
 
 // TrackedURLs returns the URLs of the last discovery, ordered by URL.
 func (s *Store) TrackedURLs(ctx context.Context, propertyID string) (urls []TrackedURL, err error) {
-	err = s.snapshot(ctx, bulkLimit, func(ctx context.Context, tx *sql.Tx) error {
+	err = snapshot(ctx, s.changes, bulkLimit, func(ctx context.Context, tx *sql.Tx) error {
 		number, err := one(ctx, tx, scalar[sql.NullInt32], "SELECT "+indexNumber, propertyID)
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func (s *Store) StageInspection(ctx context.Context, propertyID string, i Inspec
 	defer cancel()
 	label, err := s.coverageLabel(ctx, i.CoverageState)
 	if err == nil {
-		_, err = s.db.ExecContext(ctx, stageInspection, i.Bucket, label, cleanNote(i.Verdict), seconds(i.LastCrawl), i.At.Unix(),
+		_, err = s.changes.ExecContext(ctx, stageInspection, i.Bucket, label, cleanNote(i.Verdict), seconds(i.LastCrawl), i.At.Unix(),
 			propertyID, []byte(i.URL))
 	}
 	if err != nil {
@@ -106,7 +106,7 @@ const maxLabel = 200
 func (s *Store) PublishInspections(ctx context.Context, propertyID string, day translate.Date, at time.Time) (published int, err error) {
 	err = s.openIndex(ctx, propertyID)
 	if err == nil {
-		err = s.transactWithin(ctx, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
+		err = transactWithin(ctx, s.changes, bulkLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
 			number, err := one(ctx, tx, scalar[int32], "UPDATE index_states SET revision = revision + 1, refreshed_at = $1"+
 				" WHERE property_id = $2 RETURNING number", at.UnixMilli(), propertyID)
 			if err != nil {
@@ -179,7 +179,7 @@ func (s *Store) TakenInspections(ctx context.Context, day translate.Date) (map[s
 		site  string
 		taken int
 	}
-	counts, err := all(ctx, s.db, func(row scanner) (c count, err error) {
+	counts, err := all(ctx, s.overview, func(row scanner) (c count, err error) {
 		err = row.Scan(&c.site, &c.taken)
 		return c, err
 	}, "SELECT site, taken FROM inspection_counts WHERE day = $1", day)

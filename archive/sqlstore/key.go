@@ -114,11 +114,11 @@ func checkKeyLimit(ctx context.Context, tx *sql.Tx, accountID string, now time.T
 
 // Keys lists the keys of a person, oldest first, including revoked and expired ones.
 func (s *Store) Keys(ctx context.Context, person string) ([]APIKey, error) {
-	p, err := findPerson(ctx, s.db, person)
+	p, err := findPerson(ctx, s.overview, person)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := all(ctx, s.db, scanKey, selectKeys+"WHERE k.person_id = $1 ORDER BY k.created_at, k.id", p.ID)
+	keys, err := all(ctx, s.overview, scanKey, selectKeys+"WHERE k.person_id = $1 ORDER BY k.created_at, k.id", p.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list the keys of %s: %w", p.Email, err)
 	}

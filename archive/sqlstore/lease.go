@@ -49,5 +49,5 @@ func (s *Store) ReleaseLease(ctx context.Context, name, holder string) error {
 func (s *Store) changeLease(ctx context.Context, statement string, args ...any) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
-	return affected(ctx, s.db, statement, args...)
+	return affected(ctx, s.leases, statement, args...)
 }

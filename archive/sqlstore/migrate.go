@@ -6,31 +6,91 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// How often a process polls the migration lock of a PostgreSQL database.
 const (
-	lockPeriodSeconds = 1
-	lockAttempts      = 300
+	// migrationPatience bounds how long a process waits for another one that migrates.
+	migrationPatience = 5 * time.Minute
+	migrationPoll     = 100 * time.Millisecond
+	// lockForMigration keeps other processes from migrating the same schema until its transaction ends. A lock of the session would
+	// stay with a pooler's session, and keep the next process out. It does not wait: who waits in a transaction takes a session of the
+	// pooler, and its pool may be so small that none is left for the migration.
+	lockForMigration = "SELECT pg_try_advisory_xact_lock(1935766625, hashtext(current_schema()))"
 )
 
 // Migrate brings the schema up to date and returns the number of steps it applied. If several processes migrate one database at
 // the same time, all succeed and each step runs once. A step that fails leaves no trace. The schema of a newer program is a
-// SchemaError, and is not changed.
+// SchemaError, and is not changed. After it, a store of New can be used.
 func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
+	if applied, err = s.migrate(ctx); err != nil {
+		s.opening.fail(err)
+		return applied, err
+	}
+	s.opening.succeed()
+	return applied, nil
+}
+
+func (s *Store) migrate(ctx context.Context) (applied int, err error) {
 	provider, err := s.migrator()
 	if err != nil {
 		return 0, err
 	}
-	if current, known, err := s.SchemaVersion(ctx); err != nil || current > known {
+	current, known, err := s.SchemaVersion(ctx)
+	if err != nil || current >= known {
 		return 0, errors.Join(err, newerSchema(current, known))
 	}
+	if s.dialect == postgresDialect {
+		unlock, err := s.lockMigration(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer unlock()
+	}
+	return s.apply(ctx, provider)
+}
+
+// lockMigration waits until no other process migrates the schema. The lock keeps one connection until unlock is called.
+func (s *Store) lockMigration(ctx context.Context) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, migrationPatience)
+	defer cancel()
+	for {
+		unlock, err := s.tryLockMigration(context.WithoutCancel(ctx))
+		if err != nil {
+			return nil, fmt.Errorf("lock the %s schema: %w", s.dialect, err)
+		}
+		if unlock != nil {
+			return unlock, nil
+		}
+		select {
+		case <-time.After(migrationPoll):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for another process that migrates the %s schema: %w", s.dialect, ctx.Err())
+		}
+	}
+}
+
+// tryLockMigration returns nil if another process has the lock. The transaction, and so the lock, ends with ctx.
+func (s *Store) tryLockMigration(ctx context.Context) (unlock func(), err error) {
+	tx, err := s.pools.reports.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	unlock = func() { _ = tx.Rollback() } // it changed nothing; a lost connection has released the lock too
+	if locked, err := one(ctx, tx, scalar[bool], lockForMigration); err != nil || !locked {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// apply runs the steps that are missing.
+func (s *Store) apply(ctx context.Context, provider *goose.Provider) (applied int, err error) {
 	version := int64(-1)
 	for {
 		results, err := provider.Up(ctx)
@@ -60,7 +120,7 @@ func (s *Store) SchemaVersion(ctx context.Context) (current, known int64, err er
 	}
 	sources := provider.ListSources()
 	known = sources[len(sources)-1].Version
-	current, err = one(ctx, s.db, scalar[int64], "SELECT coalesce(max(version_id), 0) FROM goose_db_version")
+	current, err = one(ctx, s.pools.reports, scalar[int64], "SELECT coalesce(max(version_id), 0) FROM goose_db_version")
 	if err != nil && !isUnknownTable(err) {
 		return 0, known, fmt.Errorf("read the version of the %s schema: %w", s.dialect, err)
 	}
@@ -79,15 +139,11 @@ func (s *Store) migrator() (*goose.Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)
 	}
-	language, options := goose.DialectSQLite3, []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
+	language := goose.DialectSQLite3
 	if s.dialect == postgresDialect {
-		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(lockPeriodSeconds, lockAttempts))
-		if err != nil {
-			return nil, fmt.Errorf("make the migration lock: %w", err)
-		}
-		language, options = goose.DialectPostgres, append(options, goose.WithSessionLocker(locker))
+		language = goose.DialectPostgres
 	}
-	provider, err := goose.NewProvider(language, s.db, files, options...)
+	provider, err := goose.NewProvider(language, s.pools.jobs, files, goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)
 	}

@@ -110,11 +110,11 @@ func (s *Store) LeaveWorkspace(ctx context.Context, person, workspace string) er
 
 // PersonWorkspaces lists the workspaces of a person, oldest first.
 func (s *Store) PersonWorkspaces(ctx context.Context, person string) ([]Workspace, error) {
-	p, err := findPerson(ctx, s.db, person)
+	p, err := findPerson(ctx, s.overview, person)
 	if err != nil {
 		return nil, err
 	}
-	return ownWorkspaces(ctx, s.db, p)
+	return ownWorkspaces(ctx, s.overview, p)
 }
 
 // findOwnWorkspace resolves a reference among the workspaces of the person.
@@ -141,7 +141,7 @@ func ownWorkspaces(ctx context.Context, q querier, p Person) ([]Workspace, error
 
 // People lists all people, oldest first.
 func (s *Store) People(ctx context.Context) ([]Person, error) {
-	people, err := all(ctx, s.db, scanPerson, "SELECT "+personColumns+" FROM people ORDER BY created_at, id")
+	people, err := all(ctx, s.overview, scanPerson, "SELECT "+personColumns+" FROM people ORDER BY created_at, id")
 	if err != nil {
 		return nil, fmt.Errorf("list people: %w", err)
 	}
@@ -150,7 +150,7 @@ func (s *Store) People(ctx context.Context) ([]Person, error) {
 
 // Person returns the person with this id or e-mail address, case-insensitively.
 func (s *Store) Person(ctx context.Context, reference string) (Person, error) {
-	return findPerson(ctx, s.db, reference)
+	return findPerson(ctx, s.overview, reference)
 }
 
 func findPerson(ctx context.Context, q querier, reference string) (Person, error) {

@@ -26,6 +26,7 @@ const (
 		" (SELECT first_day FROM archive_states WHERE property_id = p.id)," +
 		" (SELECT last_day FROM archive_states WHERE property_id = p.id)"
 	selectProperties = "SELECT " + propertyColumns + " FROM properties p JOIN connections c ON c.id = p.connection_id "
+	byName           = " ORDER BY p.name_order"
 
 	// mayMean is the condition that a property matches a reference: $1 in lower case, or $2 as written. Each term has an index.
 	mayMean = "(p.id = $1 OR p.host = $1 OR p.site = $2 OR p.slug = $2)"
@@ -122,7 +123,7 @@ func nameOrder(displayName, id string) []byte {
 
 // Properties lists the properties of all workspaces ordered by name, including archived ones.
 func (s *Store) Properties(ctx context.Context) ([]Property, error) {
-	properties, err := all(ctx, s.db, scanProperty, selectProperties+"ORDER BY p.name_order")
+	properties, err := all(ctx, s.overview, scanProperty, selectProperties+"ORDER BY p.name_order")
 	if err != nil {
 		return nil, fmt.Errorf("list properties: %w", err)
 	}
@@ -131,7 +132,7 @@ func (s *Store) Properties(ctx context.Context) ([]Property, error) {
 
 // Property returns the property with this id, upstream property string, slug or host, tried in that order, in any workspace.
 func (s *Store) Property(ctx context.Context, reference string) (Property, error) {
-	return findProperty(ctx, s.db, reference)
+	return findProperty(ctx, s.overview, reference)
 }
 
 func findProperty(ctx context.Context, q querier, reference string) (Property, error) {

@@ -33,7 +33,7 @@ func scanPageGroup(row scanner) (g translate.PageGroup, err error) {
 
 // BrandTerms returns the brand terms of a property in the order in which they were set.
 func (s *Store) BrandTerms(ctx context.Context, propertyID string) ([]translate.BrandTerm, error) {
-	terms, err := all(ctx, s.db, scanBrandTerm, selectBrandTerms, propertyID)
+	terms, err := all(ctx, s.segments, scanBrandTerm, selectBrandTerms, propertyID)
 	if err != nil {
 		return nil, fmt.Errorf("read the brand terms of property %s: %w", propertyID, err)
 	}
@@ -110,7 +110,7 @@ func checkBrandTerms(terms []translate.BrandTerm) error {
 
 // PageGroups returns the page groups of a property in the order in which they were set.
 func (s *Store) PageGroups(ctx context.Context, propertyID string) ([]translate.PageGroup, error) {
-	groups, err := all(ctx, s.db, scanPageGroup, selectPageGroups, propertyID)
+	groups, err := all(ctx, s.segments, scanPageGroup, selectPageGroups, propertyID)
 	if err != nil {
 		return nil, fmt.Errorf("read the page groups of property %s: %w", propertyID, err)
 	}

@@ -74,7 +74,7 @@ func (s *Store) FindKeys(ctx context.Context, hashes []policy.Hash) (map[policy.
 		return nil, nil
 	}
 	condition, list := s.dialect.isOneOf(hashes)
-	rows, err := all(ctx, s.db, scanHashedKey, selectKeysByHash+condition, list)
+	rows, err := all(ctx, s.keys, scanHashedKey, selectKeysByHash+condition, list)
 	if err != nil {
 		return nil, fmt.Errorf("look up API keys: %w", err)
 	}
@@ -107,7 +107,7 @@ func (s *Store) FindProperties(ctx context.Context, personID, workspaceID, refer
 		p, err := scanProperty(row)
 		return p.Property, err
 	}
-	properties, err := all(ctx, s.db, scan, findReachable, strings.ToLower(reference), reference, personID, workspaceID)
+	properties, err := all(ctx, s.properties, scan, findReachable, strings.ToLower(reference), reference, personID, workspaceID)
 	if err != nil {
 		// The reference is untrusted input, perhaps a key pasted by mistake: it must not end up in logs.
 		return nil, fmt.Errorf("find a property: %w", err)
@@ -119,11 +119,11 @@ func (s *Store) FindProperties(ctx context.Context, personID, workspaceID, refer
 // display name in lower case, compared by bytes, then by id. A workspaceID restricts them to that workspace.
 func (s *Store) ReachableProperties(ctx context.Context, personID, workspaceID string, includeArchived bool,
 	limit, offset int) (page []Property, total int, err error) {
-	total, err = one(ctx, s.db, scalar[int], countReachable, personID, workspaceID, includeArchived)
+	total, err = one(ctx, s.listings, scalar[int], countReachable, personID, workspaceID, includeArchived)
 	if err != nil {
 		return nil, 0, fmt.Errorf("count the properties of person %s: %w", personID, err)
 	}
-	page, err = all(ctx, s.db, scanProperty, pageReachable, personID, workspaceID, includeArchived, limit, offset)
+	page, err = all(ctx, s.listings, scanProperty, pageReachable, personID, workspaceID, includeArchived, limit, offset)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the properties of person %s: %w", personID, err)
 	}

@@ -78,7 +78,7 @@ func TestOpenErrorsNameTheProblemAndNoPassword(t *testing.T) {
 
 func TestMigrateFailsOnABrokenDatabase(t *testing.T) {
 	s := value(Open(context.Background(), Config{URL: "sqlite::memory:"}))(t)
-	if _, err := s.db.Exec("CREATE TABLE accounts (id TEXT)"); err != nil {
+	if _, err := s.pools.jobs.Exec("CREATE TABLE accounts (id TEXT)"); err != nil {
 		t.Fatal(err)
 	}
 	if applied, err := s.Migrate(context.Background()); err == nil || applied != 0 {
@@ -108,7 +108,7 @@ func TestServingQueriesUseIndexes(t *testing.T) {
 			id, parent, unused int
 			detail             string
 		}
-		plan := value(all(f.ctx, f.db, func(row scanner) (s step, err error) {
+		plan := value(all(f.ctx, f.changes, func(row scanner) (s step, err error) {
 			err = row.Scan(&s.id, &s.parent, &s.unused, &s.detail)
 			return s, err
 		}, "EXPLAIN QUERY PLAN "+query.text, query.args...))(t)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
 // Config configures a Store.
@@ -21,17 +20,52 @@ type Config struct {
 	URL string
 	// SecretKey encrypts the stored upstream credentials: 32 bytes, or nil if there are none.
 	SecretKey []byte
+	// Connections is how many connections to the database there are at most, from MinConnections to MaxConnections; 0: as many as
+	// the URL says with pool_max_conns, else DefaultConnections.
+	Connections int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
 // Store is an open database. Close releases it.
 type Store struct {
-	db         *sql.DB
+	pools pools
+	lanes
+	waited     *prometheus.CounterVec // by the name of a lane
 	dialect    dialect
 	aead       cipher.AEAD // nil without a secret key
 	now        func() time.Time
 	generation atomic.Uint64
+	opening    *opening
+}
+
+// opening is whether the database may be used: not before it has answered with a schema that this program knows. It is safe for
+// concurrent use.
+type opening struct{ failure atomic.Pointer[error] } // nil: open
+
+func newOpening() *opening {
+	o := &opening{}
+	o.failure.Store(&ErrNotOpen)
+	return o
+}
+
+// succeed opens it, for good.
+func (o *opening) succeed() { o.failure.Store(nil) }
+
+// fail records why it is still not open.
+func (o *opening) fail(err error) {
+	if before := o.failure.Load(); before != nil {
+		err = fmt.Errorf("%w: %w", ErrNotOpen, err)
+		o.failure.CompareAndSwap(before, &err)
+	}
+}
+
+// check returns an error that is ErrNotOpen until it is open.
+func (o *opening) check() error {
+	if failure := o.failure.Load(); failure != nil {
+		return *failure
+	}
+	return nil
 }
 
 // Timeouts of one reading query, of one writing transaction with the wait for locks, and of an operation on all URLs of a
@@ -45,11 +79,25 @@ const (
 // Open connects to the database and checks that it answers. If the file of a SQLite database or its folder is missing, Open
 // creates it, readable only by its owner. Open does not change the schema; Migrate does.
 func Open(ctx context.Context, c Config) (*Store, error) {
+	s, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	s.opening.succeed()
+	if err := s.Ping(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// New is Open for a database that need not answer yet. Until Migrate has succeeded, the schema is not known, and every other use of
+// the store fails with ErrNotOpen.
+func New(c Config) (*Store, error) {
 	aead, err := newAEAD(c.SecretKey)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{aead: aead, now: c.Now}
+	s := &Store{aead: aead, now: c.Now, waited: newLaneWaits(), opening: newOpening()}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -57,37 +105,35 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	switch scheme {
 	case "sqlite":
 		s.dialect = sqliteDialect
-		s.db, err = openSQLite(rest)
+		s.pools, err = openSQLite(rest, c.Connections)
 	case "postgres", "postgresql":
 		s.dialect = postgresDialect
-		s.db, err = openPostgres(c.URL)
+		s.pools, err = openPostgres(c.URL, c.Connections)
 	default:
 		return nil, &InputError{"database URL", "it must start with sqlite: or postgres://"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Ping(ctx); err != nil {
-		return nil, errors.Join(err, s.db.Close())
-	}
+	s.lanes = s.pools.lanes(s.opening, s.waited)
 	return s, nil
 }
 
 // Close waits for running queries and closes the database.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return s.pools.close() }
 
-// Ping reports whether the database answers.
+// Ping reports whether the database answers. It uses a connection of its own, so that it does not wait for queries.
 func (s *Store) Ping(ctx context.Context) error {
+	if err := s.opening.check(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	if err := s.db.PingContext(ctx); err != nil {
+	if err := s.pools.check.PingContext(ctx); err != nil {
 		return fmt.Errorf("reach the %s database: %w", s.dialect, err)
 	}
 	return nil
 }
-
-// Collector returns the metrics of the connection pool, with the label db_name="sara".
-func (s *Store) Collector() prometheus.Collector { return collectors.NewDBStatsCollector(s.db, "sara") }
 
 // Generation increases with every administrative write that this process commits, and with every change of a connection's health
 // or a property's access that it makes. Caches of the store's content compare it.
@@ -96,7 +142,7 @@ func (s *Store) Generation() uint64 { return s.generation.Load() }
 // Edition increases with the same changes as Generation, whichever process makes them. A cache that was filled after an edition
 // was read is valid as long as the edition stays the same.
 func (s *Store) Edition(ctx context.Context) (uint64, error) {
-	changes, err := one(ctx, s.db, scalar[int64], "SELECT changes FROM edition")
+	changes, err := one(ctx, s.keys, scalar[int64], "SELECT changes FROM edition")
 	if err != nil {
 		return 0, fmt.Errorf("read the edition: %w", err)
 	}
@@ -124,6 +170,11 @@ func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan 
 	args ...any) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	leave, err := enter(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -187,20 +238,25 @@ func nextEdition(ctx context.Context, tx *sql.Tx) error {
 // transact runs do in one transaction, and commits it if do succeeds. On SQLite the transaction holds the database's write lock
 // from its start. All queries of do must go through tx.
 func (s *Store) transact(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
-	return s.transactWithin(ctx, writeLimit, nil, do)
+	return transactWithin(ctx, s.changes, writeLimit, nil, do)
 }
 
 // snapshot runs do in a read-only transaction with snapshot isolation (repeatable read): all its queries see the same state of
 // the database. It takes no locks.
-func (s *Store) snapshot(ctx context.Context, limit time.Duration, do func(ctx context.Context, tx *sql.Tx) error) error {
-	return s.transactWithin(ctx, limit, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, do)
+func snapshot(ctx context.Context, l lane, limit time.Duration, do func(ctx context.Context, tx *sql.Tx) error) error {
+	return transactWithin(ctx, l, limit, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, do)
 }
 
-func (s *Store) transactWithin(ctx context.Context, limit time.Duration, options *sql.TxOptions,
+func transactWithin(ctx context.Context, l lane, limit time.Duration, options *sql.TxOptions,
 	do func(ctx context.Context, tx *sql.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	tx, err := s.db.BeginTx(ctx, options)
+	leave, err := l.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	tx, err := l.BeginTx(ctx, options)
 	if err != nil {
 		return fmt.Errorf("begin a transaction: %w", err)
 	}

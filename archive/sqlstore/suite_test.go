@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -17,14 +18,29 @@ import (
 // TestStore runs one suite over both databases.
 func TestStore(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
-		suite(t, func(t testing.TB) string {
-			return "sqlite:" + filepath.Join(t.TempDir(), "created on open", "sara #1?.db")
-		})
+		suite(t, sqliteTemplate(t))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		migrate := func(url string) { newFixture(t, url) }
 		suite(t, pgtest.Start(t).Template(t, migrate))
 	})
+}
+
+// sqliteTemplate returns a function that returns copies of one migrated database: to migrate takes longer than most tests.
+func sqliteTemplate(t *testing.T) (newDatabase func(testing.TB) string) {
+	t.Helper()
+	const name = "sara #1?.db"
+	first := filepath.Join(t.TempDir(), "created on open", name)
+	wantNil(t, newFixture(t, "sqlite:"+first).Close()) // the last handle: everything is in the file
+	migrated := value(os.ReadFile(first))(t)
+	return func(t testing.TB) string {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, migrated, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "sqlite:" + file
+	}
 }
 
 func suite(t *testing.T, newDatabase func(testing.TB) string) {
@@ -261,7 +277,7 @@ func testRestart(t *testing.T, f *fixture) {
 func testMigrateRace(t *testing.T, f *fixture) {
 	provider := value(f.migrator())(t)
 	value(provider.DownTo(f.ctx, 0))(t)
-	if _, err := f.db.ExecContext(f.ctx, "DROP TABLE goose_db_version"); err != nil {
+	if _, err := f.pools.jobs.ExecContext(f.ctx, "DROP TABLE goose_db_version"); err != nil {
 		t.Fatal(err)
 	}
 	const racers = 4
@@ -322,11 +338,11 @@ func testNewerSchema(t *testing.T, f *fixture) {
 		return [2]int64{current, known}
 	}
 	equal(t, version(), [2]int64{latest, latest})
-	value(affected(f.ctx, f.db, "INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, $2)", latest+1, true))(t)
+	value(affected(f.ctx, f.changes, "INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, $2)", latest+1, true))(t)
 	equal(t, version(), [2]int64{latest + 1, latest})
 	_, err := f.Migrate(f.ctx)
 	equal(t, *refusal[*SchemaError](t, err), SchemaError{latest + 1, latest})
-	value(affected(f.ctx, f.db, "DROP TABLE goose_db_version"))(t)
+	value(affected(f.ctx, f.changes, "DROP TABLE goose_db_version"))(t)
 	equal(t, version(), [2]int64{0, latest})
 }
 

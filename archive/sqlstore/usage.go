@@ -34,7 +34,7 @@ func (s *Store) SaveUsage(ctx context.Context, counts []policy.UsageCount) error
 
 // Usage implements policy.UsageStore.
 func (s *Store) Usage(ctx context.Context, day int64) ([]policy.UsageCount, error) {
-	counts, err := all(ctx, s.db, scanUsage,
+	counts, err := all(ctx, s.overview, scanUsage,
 		"SELECT account_id, hour, day, in_hour, in_day, calls FROM usage_counts WHERE day = $1 ORDER BY account_id", day)
 	if err != nil {
 		return nil, fmt.Errorf("read the usage of a day: %w", err)

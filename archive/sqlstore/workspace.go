@@ -57,7 +57,7 @@ func (s *Store) AddWorkspace(ctx context.Context, account, name string) (Workspa
 
 // Workspaces lists the workspaces of all accounts, oldest first.
 func (s *Store) Workspaces(ctx context.Context) ([]Workspace, error) {
-	workspaces, err := all(ctx, s.db, scanWorkspace, selectWorkspaces+"ORDER BY w.created_at, w.id")
+	workspaces, err := all(ctx, s.overview, scanWorkspace, selectWorkspaces+"ORDER BY w.created_at, w.id")
 	if err != nil {
 		return nil, fmt.Errorf("list workspaces: %w", err)
 	}
@@ -66,7 +66,7 @@ func (s *Store) Workspaces(ctx context.Context) ([]Workspace, error) {
 
 // Workspace returns the workspace with this id, NAME or ACCOUNT/NAME.
 func (s *Store) Workspace(ctx context.Context, reference string) (Workspace, error) {
-	return findWorkspace(ctx, s.db, reference, "")
+	return findWorkspace(ctx, s.overview, reference, "")
 }
 
 // findWorkspace prefers the workspace of the account homeID if a bare name is ambiguous.

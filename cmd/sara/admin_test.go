@@ -219,7 +219,7 @@ func TestKeyBounds(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	c := newFreshCLI(t)
 	if first := c.object("applied", "migrate"); first["applied"].(float64) < 1 {
 		t.Errorf("the first time: %v", first)
 	}

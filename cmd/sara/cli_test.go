@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/archive/sqlstore/sqlitetest"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/demo"
 	"sara/proxy/upstream/gscsim"
@@ -49,7 +50,16 @@ type cli struct {
 	lastErrs string           // what the last command line wrote to standard error
 }
 
+// newCLI returns a cli whose database is empty and migrated.
 func newCLI(t *testing.T) *cli {
+	t.Helper()
+	c := newFreshCLI(t)
+	sqlitetest.Create(t, c.path("sara.db"))
+	return c
+}
+
+// newFreshCLI returns a cli whose database does not exist yet.
+func newFreshCLI(t *testing.T) *cli {
 	t.Helper()
 	folder := t.TempDir()
 	return &cli{t: t, folder: folder, said: new(strings.Builder), env: []string{

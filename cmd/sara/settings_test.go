@@ -190,7 +190,7 @@ func testUnusableDefault(t *testing.T, binary string) {
 
 func TestCheckOfGoodSettings(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	c := newFreshCLI(t)
 	report := c.ok("serve", "--check", "--trusted-proxy-header", "X-Real-IP", "--inspect", "on")
 	for _, want := range []string{"Configuration OK.", "SARA_SECRET_KEY set", "SARA_TRUSTED_PROXY_HEADER X-Real-IP", "SARA_INSPECT on",
 		"SARA_SITEMAP_ALLOW_LOOPBACK false"} {

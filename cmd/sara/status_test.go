@@ -322,7 +322,7 @@ func TestStatusReadsSharedCountsWithoutCharging(t *testing.T) {
 
 func TestStatusCreatesNoFiles(t *testing.T) {
 	t.Parallel()
-	c := newCLI(t)
+	c := newFreshCLI(t)
 	code, r := c.status("--replica", "http://127.0.0.1:1")
 	if code != exitError || r.Database.Reachable || !strings.Contains(console.Cell(r.Database.Problem), "there is no file") {
 		t.Errorf("status %d, database %+v", code, r.Database)

@@ -62,7 +62,7 @@ func Start(tb testing.TB) *Server {
 	postgres := exec.Command(filepath.Join(s.bin, "postgres"), "-D", data, "-k", s.folder, "-c", "listen_addresses=",
 		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=200")
 	postgres.Dir, postgres.SysProcAttr = s.folder, owner
-	s.run(ctx, tb, postgres)
+	run(ctx, tb, postgres, s.url())
 	return s
 }
 
@@ -104,43 +104,44 @@ func privateFolder(tb testing.TB, owner *syscall.SysProcAttr) string {
 	return folder
 }
 
-// run starts the server, waits until it answers, and stops it when the test ends.
-func (s *Server) run(ctx context.Context, tb testing.TB, postgres *exec.Cmd) {
+// run starts a server, waits until it answers at a URL, and stops it when the test ends.
+func run(ctx context.Context, tb testing.TB, server *exec.Cmd, url string) {
 	tb.Helper()
+	name := filepath.Base(server.Path)
 	var log bytes.Buffer // read after the server has ended
-	postgres.Stdout, postgres.Stderr = &log, &log
+	server.Stdout, server.Stderr = &log, &log
 	started, ended := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
 		// The kernel kills the server with the thread that started it (Pdeathsig), so the thread is kept.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := postgres.Start()
+		err := server.Start()
 		started <- err
 		if err == nil {
-			_ = postgres.Wait() // it was signalled to stop, so its status does not matter
+			_ = server.Wait() // it was signalled to stop, so its status does not matter
 		}
 	}()
 	if err := <-started; err != nil {
-		tb.Fatalf("start PostgreSQL: %v", err)
+		tb.Fatalf("start %s: %v", name, err)
 	}
 	tb.Cleanup(func() {
-		_ = postgres.Process.Signal(syscall.SIGINT) // fails only when it has ended already
+		_ = server.Process.Signal(syscall.SIGINT) // fails only when it has ended already
 		<-ended
 	})
-	if err := s.waitReady(ctx, ended); err != nil {
-		_ = postgres.Process.Kill()
+	if err := waitReady(ctx, url, ended); err != nil {
+		_ = server.Process.Kill()
 		<-ended
-		tb.Fatalf("start PostgreSQL: %v\n%s", err, &log)
+		tb.Fatalf("start %s: %v\n%s", name, err, &log)
 	}
 }
 
 // waitReady polls until the server answers or ends, or ctx ends.
-func (s *Server) waitReady(ctx context.Context, ended <-chan struct{}) error {
+func waitReady(ctx context.Context, url string, ended <-chan struct{}) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := s.exec(ctx, "SELECT 1")
+		err := execAt(ctx, url, "SELECT 1")
 		if err == nil {
 			return nil
 		}
@@ -195,16 +196,22 @@ func (s *Server) url() string {
 
 func (s *Server) mustExec(tb testing.TB, statements string) {
 	tb.Helper()
-	if err := s.exec(context.Background(), statements); err != nil {
+	if err := execAt(context.Background(), s.url(), statements); err != nil {
 		tb.Fatalf("create a database: %v", err)
 	}
 }
 
-func (s *Server) exec(ctx context.Context, statement string) error {
-	conn, err := pgx.Connect(ctx, s.url())
+// execAt runs statements at a URL, in a form that poolers pass on.
+func execAt(ctx context.Context, url, statements string) error {
+	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, statement)
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, statements)
 	return errors.Join(err, conn.Close(ctx))
 }

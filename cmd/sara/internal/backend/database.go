@@ -19,7 +19,7 @@ import (
 
 // ConnectDatabase opens the database without changing its schema. The caller closes it.
 func ConnectDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, error) {
-	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: s.DatabaseURL.URL(), SecretKey: s.SecretKey.Key})
+	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: s.DatabaseURL.URL(), SecretKey: s.SecretKey.Key, Connections: s.DatabaseConnections.N})
 	if err != nil {
 		return nil, databaseError(s.DatabaseURL, err)
 	}

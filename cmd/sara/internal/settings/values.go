@@ -138,7 +138,7 @@ func checkURL(text, example string) error {
 	return nil
 }
 
-// Count is a number from 1 to the max of its tag.
+// Count is a number from the min of its tag, by default 1, to its max.
 type Count struct {
 	written
 	N int
@@ -149,8 +149,14 @@ func (c *Count) parse(tag *kong.Tag) (err error) {
 	if err != nil {
 		return fmt.Errorf("BUG: the tag max: %w", err)
 	}
-	if c.N, err = strconv.Atoi(c.text); err != nil || c.N < 1 || c.N > most {
-		return fmt.Errorf("%q is not a number of 1 to %d, such as %s", c.text, most, example(tag))
+	least := 1
+	if text := tag.Get("min"); text != "" {
+		if least, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("BUG: the tag min: %w", err)
+		}
+	}
+	if c.N, err = strconv.Atoi(c.text); err != nil || c.N < least || c.N > most {
+		return fmt.Errorf("%q is not a number of %d to %d, such as %s", c.text, least, most, example(tag))
 	}
 	return nil
 }

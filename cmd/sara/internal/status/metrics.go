@@ -62,7 +62,10 @@ func Register(c proxy.Config) error {
 			Name: "sara_status_errors_total", Help: "Parts of the status that could not be read; their metrics are missing meanwhile.",
 		}),
 	}
-	return errors.Join(c.Registry.Register(c.Store.Collector()), c.Registry.Register(m))
+	for _, pool := range c.Store.Collectors() {
+		err = errors.Join(err, c.Registry.Register(pool))
+	}
+	return errors.Join(err, c.Registry.Register(m))
 }
 
 // Describe implements prometheus.Collector.

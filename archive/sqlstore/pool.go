@@ -1,0 +1,156 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+const (
+	// DefaultConnections is small enough that seven processes fit into PostgreSQL's default of 100 connections, and leave some
+	// for commands.
+	DefaultConnections = 12
+	// MinConnections leaves each pool enough connections for its lanes to be separate.
+	MinConnections = 8
+	// MaxConnections is more than a server should have.
+	MaxConnections = 1000
+)
+
+// pools are the connections of a Store, in bulkheads: a query waits only for connections of its own pool.
+type pools struct {
+	check   *sql.DB // one connection, for Ping only: it tells an unavailable database from a busy one
+	lookups *sql.DB // what every request looks up: keys, properties, credentials
+	reports *sql.DB // what requests and operators list
+	jobs    *sql.DB // writes, and what background jobs read in bulk
+}
+
+// openPools opens pools with a total number of connections.
+func openPools(open func(connections int) (*sql.DB, error), total int) (p pools, err error) {
+	if total < MinConnections || total > MaxConnections {
+		return p, &InputError{"database connections", fmt.Sprintf("%d is not a number of %d to %d", total, MinConnections, MaxConnections)}
+	}
+	jobs, reports := total/4, total/4
+	for _, one := range []struct {
+		pool        **sql.DB
+		connections int
+	}{{&p.check, 1}, {&p.lookups, total - 1 - jobs - reports}, {&p.reports, reports}, {&p.jobs, jobs}} {
+		if *one.pool, err = open(one.connections); err != nil {
+			return p, err // nothing is open: connections are made when they are needed
+		}
+	}
+	return p, nil
+}
+
+// onePool uses one database for everything.
+func onePool(db *sql.DB) pools { return pools{check: db, lookups: db, reports: db, jobs: db} }
+
+func (p pools) close() error {
+	return errors.Join(p.check.Close(), p.lookups.Close(), p.reports.Close(), p.jobs.Close())
+}
+
+// Collectors returns the metrics of the connection pools, with the labels db_name="lookups", "reports" and "jobs", and those of their
+// lanes.
+func (s *Store) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		s.waited,
+		collectors.NewDBStatsCollector(s.pools.lookups, "lookups"),
+		collectors.NewDBStatsCollector(s.pools.reports, "reports"),
+		collectors.NewDBStatsCollector(s.pools.jobs, "jobs"),
+	}
+}
+
+// lanes are the kinds of queries. Those that read one group of tables share a lane, which is narrower than its pool: while a lock on
+// one of these tables holds up all queries of its lane, the others still find a connection.
+type lanes struct {
+	keys       lane // has its whole pool: few of these queries run at once, because callers share them
+	properties lane
+
+	listings    lane
+	segments    lane
+	annotations lane
+	indexing    lane
+	overview    lane // of operators and jobs, over all accounts
+
+	changes lane
+	leases  lane // has its whole pool, so that no write delays the renewal of a lease
+}
+
+// lanes returns the lanes of the pools of a store, which count their waits by name.
+func (p pools) lanes(opening *opening, waited *prometheus.CounterVec) lanes {
+	whole := func(db *sql.DB) lane { return lane{DB: db, opening: opening} }
+	// narrow returns a lane that leaves some connections of a pool to others.
+	narrow := func(db *sql.DB, left int, name string) lane {
+		return lane{db, opening, make(chan struct{}, max(1, db.Stats().MaxOpenConnections-left)), waited.WithLabelValues(name)}
+	}
+	reports := func(name string) lane { return narrow(p.reports, 1, name) }
+	return lanes{
+		keys: whole(p.lookups), properties: narrow(p.lookups, 2, "properties"),
+		listings: reports("listings"), segments: reports("segments"), annotations: reports("annotations"), indexing: reports("indexing"),
+		overview: reports("overview"),
+		changes:  narrow(p.jobs, 1, "changes"), leases: whole(p.jobs),
+	}
+}
+
+// newLaneWaits returns the counter of how long queries waited for a turn. The pools count only the waits for a connection, of which a
+// narrow lane makes none.
+func newLaneWaits() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sara_database_lane_wait_seconds_total",
+		Help: "How long queries waited because as many of their lane were under way as may be, by lane: the group of tables that they read or change.",
+	}, []string{"lane"})
+}
+
+// A lane is a pool with a bound on how many of its connections one kind of queries uses at a time.
+type lane struct {
+	*sql.DB
+	opening *opening
+	turns   chan struct{}      // has a value for each query under way; nil: no bound of its own
+	waited  prometheus.Counter // seconds, for a turn
+}
+
+// enter waits for a turn. The caller calls leave when its query has ended.
+func (l lane) enter(ctx context.Context) (leave func(), err error) {
+	if err := l.opening.check(); err != nil {
+		return nil, err
+	}
+	if l.turns == nil {
+		return func() {}, nil
+	}
+	leave = func() { <-l.turns }
+	select {
+	case l.turns <- struct{}{}:
+		return leave, nil
+	default:
+	}
+	begun := time.Now()
+	defer func() { l.waited.Add(time.Since(begun).Seconds()) }()
+	select {
+	case l.turns <- struct{}{}:
+		return leave, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for a connection to the database: %w", ctx.Err())
+	}
+}
+
+// ExecContext shadows the method of sql.DB, to wait for a turn.
+func (l lane) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	leave, err := l.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return l.DB.ExecContext(ctx, query, args...)
+}
+
+// enter waits for a turn in the lane of q. A transaction has had its turn.
+func enter(ctx context.Context, q querier) (leave func(), err error) {
+	if l, ok := q.(lane); ok {
+		return l.enter(ctx)
+	}
+	return func() {}, nil
+}

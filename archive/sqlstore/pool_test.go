@@ -1,0 +1,188 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/archive/sqlstore/pgtest"
+	"sara/policy"
+)
+
+func TestPools(t *testing.T) {
+	server := pgtest.Start(t)
+	t.Run("a locked table holds up only its own queries", func(t *testing.T) { testLockedTables(t, server) })
+	t.Run("connections stay below their total", func(t *testing.T) { testTotalConnections(t, server) })
+	t.Run("everything works through PgBouncer in transaction mode", func(t *testing.T) { testTransactionPooling(t, server) })
+}
+
+// waitingCallers is more than any pool has connections.
+const waitingCallers = 3 * DefaultConnections
+
+// testLockedTables locks the tables of one lane, calls its queries until all of its connections wait for the lock, and expects that
+// the other lanes answer.
+func testLockedTables(t *testing.T, server *pgtest.Server) {
+	f := newFixture(t, server.NewDatabase(t))
+	p, c := f.acme()
+	site := f.property("google", "sc-domain:example.com")
+	f.key(p.Email, "text")
+	queries := map[string]func(context.Context) error{
+		"api_keys": func(ctx context.Context) error {
+			return second(f.FindKeys(ctx, []policy.Hash{keySpec("", "text").Hash}))
+		},
+		"edition":     func(ctx context.Context) error { return second(f.Edition(ctx)) },
+		"properties":  func(ctx context.Context) error { return second(f.FindProperties(ctx, p.ID, "", "example.com")) },
+		"annotations": func(ctx context.Context) error { return second(f.Annotations(ctx, site.ID, nil, nil)) },
+		"brand_terms": func(ctx context.Context) error { return second(f.BrandTerms(ctx, site.ID)) },
+		"index_states": func(ctx context.Context) error {
+			return second(f.IndexSummary(ctx, site.ID, nil))
+		},
+		"connections": func(ctx context.Context) error { _, _, err := f.Credentials(ctx, c.ID); return err },
+		"leases":      func(ctx context.Context) error { return second(f.RenewLease(ctx, "job", "holder", 1)) },
+	}
+	laneOf := map[string]string{"properties": "properties", "connections": "properties", "annotations": "annotations", "brand_terms": "segments",
+		"index_states": "indexing"}
+	// What reads a locked table waits for it in any lane.
+	reads := map[string]string{"connections": "properties", "properties": "connections"}
+	for locked, blocked := range queries {
+		if locked == "api_keys" || locked == "edition" || locked == "leases" {
+			continue // callers share these queries, so that few run at once
+		}
+		t.Run(locked, func(t *testing.T) {
+			tx := value(f.pools.jobs.BeginTx(f.ctx, nil))(t)
+			defer func() { _ = tx.Rollback() }()
+			value(tx.ExecContext(f.ctx, "LOCK TABLE "+locked))(t)
+			before := f.waitedSeconds(t)
+			waiting, giveUp := context.WithCancel(f.ctx)
+			var callers sync.WaitGroup
+			for range waitingCallers {
+				callers.Go(func() { _ = blocked(waiting) })
+			}
+			f.waitForLocked(t, locked)
+			for table, query := range queries {
+				if table != locked && reads[locked] != table {
+					if err := query(f.ctx); err != nil {
+						t.Errorf("%s: %v", table, err)
+					}
+				}
+			}
+			wantNil(t, f.Ping(f.ctx))
+			giveUp()
+			callers.Wait()
+			for lane, waited := range f.waitedSeconds(t) {
+				if expected := lane == laneOf[locked]; (waited > before[lane]) != expected {
+					t.Errorf("queries of the lane %s waited for %v s", lane, waited-before[lane])
+				}
+			}
+		})
+	}
+}
+
+// waitedSeconds returns how long queries have waited for a turn in each lane.
+func (f *fixture) waitedSeconds(t *testing.T) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	for _, collector := range f.Collectors() {
+		wantNil(t, registry.Register(collector))
+	}
+	waited := make(map[string]float64)
+	for _, family := range value(registry.Gather())(t) {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == "sara_database_lane_wait_seconds_total" {
+				waited[metric.GetLabel()[0].GetValue()] = metric.GetCounter().GetValue()
+			}
+		}
+	}
+	equal(t, len(waited), 7)
+	return waited
+}
+
+// waitForLocked waits until a lane has as many queries waiting for a table as it can.
+func (f *fixture) waitForLocked(t *testing.T, table string) {
+	t.Helper()
+	least := map[string]int{"properties": cap(f.properties.turns), "connections": cap(f.properties.turns)}[table]
+	if least == 0 {
+		least = cap(f.annotations.turns)
+	}
+	for {
+		n := value(one(f.ctx, f.pools.check, scalar[int], "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation"+
+			" WHERE NOT l.granted AND c.relname = $1 AND c.relnamespace = current_schema()::regnamespace", table))(t)
+		if n >= least {
+			return
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func testTotalConnections(t *testing.T, server *pgtest.Server) {
+	const total = 9
+	url := server.NewDatabase(t)
+	for _, c := range []Config{{URL: url, Connections: total}, {URL: url + "&pool_max_conns=9"}, {URL: url + "&pool_max_conns=50", Connections: total}} {
+		s := value(Open(t.Context(), c))(t)
+		most := 0
+		for _, pool := range []*sql.DB{s.pools.check, s.pools.lookups, s.pools.reports, s.pools.jobs} {
+			most += pool.Stats().MaxOpenConnections
+		}
+		equal(t, most, total)
+		wantNil(t, s.Close())
+	}
+}
+
+func TestBadConnections(t *testing.T) {
+	for _, test := range []struct{ parameters, problem string }{
+		{"?pool_max_conns=7", `pool_max_conns="7" is not a number of 8 to 1000: correct it, or remove it and set SARA_DATABASE_CONNECTIONS`},
+		{"?pool_max_conns=many", `pool_max_conns="many" is not a number of 8 to 1000: correct it, or remove it and set SARA_DATABASE_CONNECTIONS`},
+		{"?pool_min_conns=2", "it has the parameter pool_min_conns, which does not exist here: remove it, and set the number of connections with SARA_DATABASE_CONNECTIONS"},
+	} {
+		_, err := Open(t.Context(), Config{URL: "postgres://sara@127.0.0.1:1/sara" + test.parameters})
+		equal(t, *refusal[*InputError](t, err), InputError{"database URL", test.problem})
+	}
+	_, err := Open(t.Context(), Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "sara.db"), Connections: 7})
+	equal(t, refusal[*InputError](t, err).Reason, "7 is not a number of 8 to 1000")
+}
+
+// testTransactionPooling runs what processes do at once: migrate, look up, write in transactions, and hold leases.
+func testTransactionPooling(t *testing.T, server *pgtest.Server) {
+	url := server.StartPooler(t)
+	const processes = 4
+	errs := make(chan error, processes)
+	for range processes {
+		go func() { errs <- serveThroughPooler(t.Context(), url) }()
+	}
+	for range processes {
+		wantNil(t, <-errs)
+	}
+	s := value(Open(t.Context(), Config{URL: url}))(t)
+	accounts := value(s.Accounts(t.Context()))(t)
+	equal(t, len(accounts), 1)
+	equal(t, value(s.Edition(t.Context()))(t), uint64(1))
+	wantNil(t, s.Close())
+}
+
+func serveThroughPooler(ctx context.Context, url string) error {
+	s, err := Open(ctx, Config{URL: url})
+	if err != nil {
+		return err
+	}
+	_, err = s.Migrate(ctx)
+	if err == nil {
+		if _, err = s.AddAccount(ctx, "acme", "pro", nil); err != nil && strings.Contains(err.Error(), "already exists") {
+			err = nil
+		}
+	}
+	for range 20 {
+		_, lookupErr := s.FindKeys(ctx, []policy.Hash{{1}, {2}})
+		_, propertyErr := s.FindProperties(ctx, "person", "", "example.com")
+		_, editionErr := s.Edition(ctx)
+		_, leaseErr := s.AcquireLease(ctx, "job", url, 1)
+		err = errors.Join(err, lookupErr, propertyErr, editionErr, leaseErr, s.Ping(ctx))
+	}
+	return errors.Join(err, s.Close())
+}
