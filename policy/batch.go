@@ -1,10 +1,12 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +29,7 @@ type admission struct {
 	accountID, keyID string
 	plan             Plan
 	redisKey         string        // of the account; set in the first admission of a group
+	marks            marks         // of the account; set in the first admission of a group
 	done             chan struct{} // gets one value when the fields below are set
 
 	usage   Usage
@@ -39,25 +42,33 @@ type admission struct {
 // its batches. A second concurrent round trip would save about half a round trip of waiting, but halve the batches, and the
 // cost of an admission to Redis depends on their size.
 type batcher struct {
-	client      noRetryClient
-	cluster     bool // the accounts may be on different servers
-	script      *redis.Script
-	clock       *redisClock
-	timeout     time.Duration         // of one round trip
-	redisIsDown func() bool           // asked before each round trip
-	redisDown   func(error)           // called when Redis did not decide, before the waiting requests return
-	relieve     func(context.Context) // called when Redis refused because its memory is full
-	metrics     batchMetrics
+	client   noRetryClient
+	cluster  bool // the accounts may be on different servers
+	script   *redis.Script
+	clock    *redisClock
+	timeout  time.Duration // of one round trip
+	ownField string        // in the hash of an account: the requests of this replica
+	ledger   *MemoryBudget // of what this replica has admitted and seen
+	metrics  batchMetrics
+	events   batchEvents
 
 	queue chan *admission
 	pool  sync.Pool
 	done  sync.WaitGroup
 }
 
-func newBatcher(client noRetryClient, clock *redisClock, timeout time.Duration, redisIsDown func() bool, redisDown func(error),
-	relieve func(context.Context), metrics batchMetrics) *batcher {
+// batchEvents are what a batcher needs to know and to have done about Redis.
+type batchEvents struct {
+	redisIsDown func() bool                                            // asked before each round trip
+	redisDown   func(error)                                            // called when Redis did not decide, before the waiting requests return
+	relieve     func(context.Context)                                  // called when Redis refused because its memory is full
+	restore     func(ctx context.Context, entries []ledgerEntry) error // called when Redis has lost requests of accounts
+}
+
+func newBatcher(client noRetryClient, clock *redisClock, timeout time.Duration, replica string, ledger *MemoryBudget, metrics batchMetrics,
+	events batchEvents) *batcher {
 	b := &batcher{client: client, cluster: client.isCluster(), script: redis.NewScript(admitLua), clock: clock, timeout: timeout,
-		redisIsDown: redisIsDown, redisDown: redisDown, relieve: relieve, metrics: metrics, queue: make(chan *admission, maxBatch)}
+		ownField: "b:" + replica, ledger: ledger, metrics: metrics, events: events, queue: make(chan *admission, maxBatch)}
 	b.pool.New = func() any { return &admission{done: make(chan struct{}, 1)} }
 	b.done.Go(b.run)
 	return b
@@ -116,7 +127,7 @@ var errRedisDown = errors.New("lost the connection to Redis")
 
 // decide sets the decisions of a batch.
 func (b *batcher) decide(batch []*admission) {
-	if b.redisIsDown() {
+	if b.events.redisIsDown() {
 		for _, a := range batch {
 			a.err = errRedisDown
 		}
@@ -138,7 +149,7 @@ func (b *batcher) decide(batch []*admission) {
 	}
 	b.metrics.observe(len(batch), b.clock.now().Sub(begun))
 	if err != nil {
-		b.redisDown(err)
+		b.events.redisDown(err)
 	}
 }
 
@@ -150,15 +161,21 @@ func (b *batcher) send(ctx context.Context, commands []command) (again []command
 	pipe := b.client.Pipeline()
 	for i := range commands {
 		c := &commands[i]
-		c.reply = redis.NewIntSliceCmd(ctx, c.args(b.script.Hash(), deadline)...)
+		for _, g := range c.groups {
+			g[0].marks = b.ledger.marks(g[0].accountID)
+		}
+		c.reply = redis.NewIntSliceCmd(ctx, c.args(b.script.Hash(), deadline, b.ownField)...)
 		c.reply.SetFirstKeyPos(firstKey)
 		_ = pipe.Process(ctx, noRetry{c.reply}) // queues the command; it cannot fail
 	}
 	// The error of the pipeline is that of its first failed command; they are checked one by one below.
 	_, _ = pipe.Exec(ctx)
 	full := false
+	var behind []group
 	for _, c := range commands {
-		switch failed := c.readReply(b.clock, sent); {
+		lost, failed := c.readReply(b.clock, b.ledger, sent)
+		behind = append(behind, lost...)
+		switch {
 		case redis.HasErrorPrefix(failed, "NOSCRIPT"):
 			c.sendSource, c.refused = true, failed
 			again = append(again, c)
@@ -173,7 +190,30 @@ func (b *batcher) send(ctx context.Context, commands []command) (again []command
 		}
 	}
 	if full {
-		b.relieve(ctx)
+		b.events.relieve(ctx)
 	}
-	return again, err
+	restored, failed := b.restore(ctx, behind)
+	return append(again, restored...), cmp.Or(err, failed)
+}
+
+// restore restores the accounts of groups, and returns the commands to decide about them.
+func (b *batcher) restore(ctx context.Context, behind []group) ([]command, error) {
+	if len(behind) == 0 {
+		return nil, nil
+	}
+	ids := make([]string, len(behind))
+	for i, g := range behind {
+		ids[i] = g[0].accountID
+	}
+	again := commandsOf(behind, b.cluster)
+	if err := b.events.restore(ctx, b.ledger.ledger(slices.Compact(ids)...)); err != nil {
+		for i := range again {
+			_ = again[i].fail(err)
+		}
+		return nil, err
+	}
+	for i := range again {
+		again[i].refused = errBehind
+	}
+	return again, nil
 }

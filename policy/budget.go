@@ -31,8 +31,13 @@ type Usage struct {
 // A Refusal names the ceiling that a request or call would exceed.
 type Refusal struct {
 	Ceiling    Ceiling
-	Limit      int
-	RetryAfter time.Duration // until the same request would fit; above zero
+	Limit      int           // of the plan
+	RetryAfter time.Duration // until the same request would fit, or is worth another try; above zero
+
+	// ByShare means that Limit is not known to be used up, but only this replica's Share of what was left of it when it lost
+	// the shared counters.
+	ByShare bool
+	Share   int
 }
 
 // A Budget counts requests and upstream calls against the ceilings of a plan. It always decides, and returns no error: an
@@ -62,25 +67,33 @@ type Budget interface {
 
 // denial is the refusal as the client reads it.
 func (r *Refusal) denial() *Denial {
-	seconds := int((r.RetryAfter + time.Second - 1) / time.Second)
 	d := &Denial{Code: CodeRateLimited, Limit: r.Limit, RetryAfter: r.RetryAfter}
+	limit, resets := "", ""
 	switch r.Ceiling {
 	case KeyMinute:
-		d.Message = fmt.Sprintf("the key's %d requests a minute are used up", r.Limit)
+		limit = fmt.Sprintf("the key's %d requests a minute", r.Limit)
 	case AccountHour:
-		d.Message = fmt.Sprintf("the account's %d requests an hour are used up", r.Limit)
+		limit = fmt.Sprintf("the account's %d requests an hour", r.Limit)
 	case AccountDay:
 		d.Code = CodeQuotaExceeded
-		d.Message = fmt.Sprintf("the account's %d requests a day are used up; the allowance resets at midnight UTC", r.Limit)
+		limit, resets = fmt.Sprintf("the account's %d requests a day", r.Limit), "; the allowance resets at midnight UTC"
 	case AccountCalls:
 		d.Code = CodeQuotaExceeded
-		d.Message = fmt.Sprintf("the account's %d live Search Console calls a day are used up; the allowance resets at midnight UTC", r.Limit)
+		limit = fmt.Sprintf("the account's %d live Search Console calls a day", r.Limit)
+		resets = "; the allowance resets at midnight UTC"
 	case PropertyMinute:
 		d.Code = CodeUpstreamQuota
-		d.Message = fmt.Sprintf("the property's %d live Search Console calls a minute are used up", r.Limit)
+		limit = fmt.Sprintf("the property's %d live Search Console calls a minute", r.Limit)
 	case AddressMinute:
 		d.Message = fmt.Sprintf("%d keys that are not known were tried from this address within a minute", r.Limit)
 	}
+	switch {
+	case r.ByShare:
+		d.Message = fmt.Sprintf("this replica's share of %s, %d, is used up: the counters that replicas share are unavailable", limit, r.Share)
+	case d.Message == "":
+		d.Message = limit + " are used up" + resets
+	}
+	seconds := int((r.RetryAfter + time.Second - 1) / time.Second)
 	d.Message += fmt.Sprintf("; try again in %d seconds", seconds)
 	return d
 }
@@ -129,13 +142,14 @@ type UsageCount struct {
 	Hour, Day int64 // numbered since 1970
 	InHour    int   // requests in Hour
 	InDay     int   // requests on Day
-	Calls     int   // live upstream calls on Day
+	Calls     int   // live upstream calls on Day, without those that were returned
+	Returned  int   // calls that were charged and returned on Day
 }
 
 // refundCount is the (negative) count that a refund adds to the hour and the day that were charged.
 func refundCount(accountID string, calls int, charged time.Time) UsageCount {
 	h := hourOf(charged)
-	return UsageCount{AccountID: accountID, Hour: int64(h), Day: h.day(), Calls: -calls}
+	return UsageCount{AccountID: accountID, Hour: int64(h), Day: h.day(), Calls: -calls, Returned: calls}
 }
 
 // advanceTo resets the windows that ended before h. It never goes back to an earlier window, which would grant that window's
@@ -145,7 +159,7 @@ func (c *UsageCount) advanceTo(h hour) {
 		c.Hour, c.InHour = int64(h), 0
 	}
 	if h.day() > c.Day {
-		c.Day, c.InDay, c.Calls = h.day(), 0, 0
+		c.Day, c.InDay, c.Calls, c.Returned = h.day(), 0, 0, 0
 	}
 }
 
@@ -155,6 +169,7 @@ func (c UsageCount) minus(earlier UsageCount) UsageCount {
 	c.InHour -= earlier.InHour
 	c.InDay -= earlier.InDay
 	c.Calls -= earlier.Calls
+	c.Returned -= earlier.Returned
 	return c
 }
 
@@ -166,6 +181,22 @@ func (c *UsageCount) add(other UsageCount) {
 	if other.Day == c.Day {
 		c.InDay += other.InDay
 		c.Calls += other.Calls
+		c.Returned += other.Returned
+	}
+}
+
+// charged is how many calls were charged, with those that were returned later. Like Returned and unlike Calls it only grows.
+func (c *UsageCount) charged() int { return c.Calls + c.Returned }
+
+// raise raises each number to that of other, if that is higher and belongs to the same hour or day.
+func (c *UsageCount) raise(other UsageCount) {
+	if other.Hour == c.Hour {
+		c.InHour = max(c.InHour, other.InHour)
+	}
+	if other.Day == c.Day {
+		charged := max(c.charged(), other.charged())
+		c.InDay, c.Returned = max(c.InDay, other.InDay), max(c.Returned, other.Returned)
+		c.Calls = charged - c.Returned
 	}
 }
 

@@ -42,7 +42,10 @@ func (g group) keys() iter.Seq[[]*admission] {
 
 // commandsFor turns a batch into commands: a single one, or in a cluster one per group, which go to their servers in pipelines.
 func commandsFor(batch []*admission, cluster bool) []command {
-	groups := byAccount(batch)
+	return commandsOf(byAccount(batch), cluster)
+}
+
+func commandsOf(groups []group, cluster bool) []command {
 	if !cluster {
 		return []command{{groups: groups}}
 	}
@@ -81,10 +84,10 @@ func accountKey(accountID string) string { return "sara:{" + accountID + "}:use"
 const firstKey = 3
 
 // args returns the arguments of the Redis command. Strings and numbers are passed by pointer, to avoid allocations.
-func (c *command) args(hash string, deadline int64) []any {
-	size := firstKey + 1
+func (c *command) args(hash string, deadline int64, ownField string) []any {
+	size := firstKey + 2
 	for _, g := range c.groups {
-		size += 5 + 2*len(g) // the account, its four numbers, and two arguments per key
+		size += 7 + 2*len(g) // the account, its six numbers, and two arguments per key
 	}
 	words := make([]any, 0, size)
 	if c.sendSource {
@@ -97,10 +100,10 @@ func (c *command) args(hash string, deadline int64) []any {
 		g[0].redisKey = accountKey(g[0].accountID)
 		words = append(words, &g[0].redisKey)
 	}
-	words = append(words, deadline)
+	words = append(words, deadline, ownField)
 	for _, g := range c.groups {
-		p := &g[0].plan
-		words = append(words, &p.RequestsPerMinutePerKey, &p.RequestsPerHour, &p.RequestsPerDay, 0)
+		p, m := &g[0].plan, &g[0].marks
+		words = append(words, &p.RequestsPerMinutePerKey, &p.RequestsPerHour, &p.RequestsPerDay, &m.ownDay, &m.knownDay, 0)
 		keyCount, keys := len(words)-1, 0
 		for requests := range g.keys() {
 			words = append(words, &requests[0].keyID, len(requests))
@@ -111,36 +114,44 @@ func (c *command) args(hash string, deadline int64) []any {
 	return words
 }
 
+// errBehind means that Redis has lost requests of an account, and lost them again after they were restored.
+var errBehind = errors.New("counts of an account are lost again after they were restored")
+
 // errExpired means that the server did not execute a script because its deadline had passed, or seemed to have because the
 // clock jumped.
 var errExpired = errors.New("script reached Redis after its deadline")
 
-// readReply sets the decisions of the command's admissions from the reply.
-func (c *command) readReply(clock *redisClock, sent time.Time) error {
+// readReply sets the decisions of the command's admissions from the reply, and records them in the ledger. It returns the groups
+// of accounts of which Redis has lost requests: it has decided nothing about those.
+func (c *command) readReply(clock *redisClock, ledger *MemoryBudget, sent time.Time) (behind []group, err error) {
 	numbers, err := c.reply.Result()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	now, numbers, err := clock.read(numbers, sent)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, g := range c.groups {
-		if numbers, err = g.readReply(numbers, now); err != nil {
-			return err
+		if len(numbers) > 0 && numbers[0] < 0 {
+			behind, numbers = append(behind, g), numbers[1:]
+			continue
+		}
+		if numbers, err = g.readReply(numbers, ledger, now); err != nil {
+			return nil, err
 		}
 	}
 	if len(numbers) > 0 {
-		return fmt.Errorf("reply of Redis has %d numbers too many", len(numbers))
+		return nil, fmt.Errorf("reply of Redis has %d numbers too many", len(numbers))
 	}
-	return nil
+	return behind, nil
 }
 
 // readReply sets the decisions of the group from the start of numbers, and returns what follows.
-func (g group) readReply(numbers []int64, now time.Time) (remaining []int64, err error) {
+func (g group) readReply(numbers []int64, ledger *MemoryBudget, now time.Time) (remaining []int64, err error) {
 	const (
 		perAccount = 3
-		perKey     = 2
+		perKey     = 3
 	)
 	if len(numbers) < perAccount {
 		return nil, errTruncatedReply
@@ -150,6 +161,8 @@ func (g group) readReply(numbers []int64, now time.Time) (remaining []int64, err
 		a.usage = usage
 	}
 	numbers = numbers[perAccount:]
+	var atFirst [4]keyState // most groups have few keys
+	counted, keys := 0, atFirst[:0]
 	for requests := range g.keys() {
 		if len(numbers) < perKey {
 			return nil, errTruncatedReply
@@ -161,11 +174,14 @@ func (g group) readReply(numbers []int64, now time.Time) (remaining []int64, err
 			if a.refusal == nil && a.plan.RequestsPerHour != unlimited {
 				usage.RequestsThisHour++
 				usage.RequestsToday++
+				counted++
 			}
 			a.usage = usage
 		}
+		keys = append(keys, keyState{requests[0].keyID, tokenBucket(numbers[2])})
 		numbers = numbers[perKey:]
 	}
+	ledger.admitted(g[0].accountID, now, g[0].marks, counted, usage, &g[0].plan, keys)
 	return numbers, nil
 }
 
@@ -187,5 +203,5 @@ func refusalOf(number int64, p *Plan) *Refusal {
 		return nil
 	}
 	ceiling := [...]Ceiling{1: KeyMinute, 2: AccountHour, 3: AccountDay}[number%4]
-	return &Refusal{ceiling, p.limit(ceiling), time.Duration(number/4) * time.Microsecond}
+	return &Refusal{Ceiling: ceiling, Limit: p.limit(ceiling), RetryAfter: time.Duration(number/4) * time.Microsecond}
 }

@@ -31,7 +31,9 @@
 //
 // MemoryBudget counts in this process, and writes its counts behind to a UsageStore. RedisBudget counts in Redis, for any
 // number of replicas, with one script per batch of concurrent requests. While Redis is down it is a circuit breaker: each
-// replica admits its share of the limits from memory, and adds what it admitted to Redis afterwards.
+// replica admits from memory its share of what was left of the limits, and adds what it admitted to Redis afterwards. If Redis
+// has lost counts, each replica restores what it had admitted (ledger.go). A ReplicaStore keeps the shares that were used across
+// restarts.
 //
 // Inspections shares the upstream's own quota of URL inspections among replicas.
 package policy

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sara/proxy/lru"
 )
 
 //go:embed script/inspect.lua
@@ -40,7 +42,17 @@ type Inspections struct {
 	capacity int           // of the token bucket
 	interval time.Duration // in which the bucket gets one token back
 	timeout  time.Duration
+	known    *lru.Cache[siteDay, int] // how many were taken of a day, by any process, when Redis last said so
 }
+
+// siteDay is a day of a site's quota.
+type siteDay struct {
+	site string
+	day  int32
+}
+
+// maxKnownDays bounds the days whose count is known, to some 20 MB.
+const maxKnownDays = 100_000
 
 // NewInspections returns the quota that is shared over a client from OpenRedis, whose server may still be down. The caller
 // closes the client. All processes have to use the same limits.
@@ -66,6 +78,7 @@ func newInspections(client redis.UniversalClient, limits InspectionLimits, timeo
 		capacity: capacity,
 		interval: time.Minute/time.Duration(refill+1) + time.Microsecond, // the shortest that fits a minute at most refill times
 		timeout:  timeout,
+		known:    lru.New[siteDay](lru.Config[int]{Weight: maxKnownDays}),
 	}
 }
 
@@ -74,19 +87,24 @@ func newInspections(client redis.UniversalClient, limits InspectionLimits, timeo
 // a wait of zero means that the day's quota is used up.
 //
 // An error means that Redis did not decide within a second, or that ctx ended first. Redis may have counted the inspection
-// anyway: the script is not idempotent, so it is not retried. One inspection of the quota is then lost. A Redis that lost its
-// data starts from a full quota, and the upstream refuses what exceeds its own count.
+// anyway: the script is not idempotent, so it is not retried. One inspection of the quota is then lost.
+//
+// To a Redis that has lost the day's count, this restores what this process last read of it there. What others took since then is
+// granted again, and so is the minute; the upstream refuses what exceeds its own count.
 func (q *Inspections) Take(ctx context.Context, site string, day int32) (granted bool, wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()
+	of := siteDay{site, day}
+	known, _ := q.known.Get(of)
 	numbers, err := q.script.Run(ctx, q.client, inspectionKeys(site, day),
-		q.perDay, q.interval.Microseconds(), q.capacity).Int64Slice()
-	if err == nil && len(numbers) != 2 {
-		err = fmt.Errorf("reply of Redis has %d numbers, not 2", len(numbers))
+		q.perDay, q.interval.Microseconds(), q.capacity, known).Int64Slice()
+	if err == nil && len(numbers) != 3 {
+		err = fmt.Errorf("reply of Redis has %d numbers, not 3", len(numbers))
 	}
 	if err != nil {
 		return false, 0, fmt.Errorf("take an inspection of %s from the shared quota: %w", site, err)
 	}
+	q.known.Put(of, int(numbers[2]), 1, "")
 	return numbers[0] == 1, time.Duration(numbers[1]) * time.Microsecond, nil
 }
 

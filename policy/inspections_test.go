@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -200,7 +201,7 @@ func newVirtualInspections(t *testing.T, address string, limits InspectionLimits
 		t.Fatalf("the script does not call %s exactly once", clock)
 	}
 	v := &virtualInspections{openInspections(t, address, limits), t, 1_764_000_000_000_000}
-	v.script = redis.NewScript(strings.Replace(inspectLua, clock, "{ARGV[4], ARGV[5]}", 1))
+	v.script = redis.NewScript(strings.Replace(inspectLua, clock, "{ARGV[5], ARGV[6]}", 1))
 	return v
 }
 
@@ -208,7 +209,7 @@ func newVirtualInspections(t *testing.T, address string, limits InspectionLimits
 func (v *virtualInspections) take(site string) (granted bool, wait int64) {
 	v.t.Helper()
 	numbers, err := v.script.Run(v.t.Context(), v.client, inspectionKeys(site, 7), v.perDay, v.interval.Microseconds(), v.capacity,
-		v.now/1e6, v.now%1e6).Int64Slice()
+		0, v.now/1e6, v.now%1e6).Int64Slice()
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -276,5 +277,64 @@ func TestInspectionsUseNearlyTheWholeMinute(t *testing.T) {
 	}
 	if grants < InspectionsPerMinute*95/100 || grants > InspectionsPerMinute+1 {
 		t.Errorf("%d inspections in a minute", grants)
+	}
+}
+
+// Random histories of inspections by several processes, and of losses of their Redis: a flush, an older copy, the evicted count of the
+// day. Never more is taken than the quota, and for each loss what the process that knows least has not seen of the day; and Redis ends
+// with a count that lacks no more than that.
+func TestInspectionsOfTheDaySurviveLosses(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	control := server.Client()
+	const perDay, day = 60, 20_000
+	key := inspectionKeys(inspectedSite, day)[1]
+	for seed := range uint64(30) {
+		if err := control.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		random := rand.New(rand.NewPCG(seed, 0))
+		processes := make([]*Inspections, 1+random.IntN(3))
+		for i := range processes {
+			processes[i] = openInspections(t, server.URL(), InspectionLimits{PerDay: perDay, PerMinute: 1_000_000})
+		}
+		taken, bound, seen, older := 0, 0, make([]int, len(processes)), "0"
+		for range 200 {
+			switch dice := random.IntN(100); {
+			case dice < 4:
+				bound += taken - slices.Min(seen)
+				switch random.IntN(3) {
+				case 0:
+					control.FlushAll(t.Context())
+				case 1:
+					control.Del(t.Context(), key)
+				default:
+					control.Set(t.Context(), key, older, 0)
+				}
+			case dice < 8:
+				older = strconv.Itoa(max(0, taken-bound)) // no copy has more
+			default:
+				i := random.IntN(len(processes))
+				if granted, _ := processes[i].mustTake(t, inspectedSite, day); granted {
+					taken++
+				}
+				seen[i] = taken
+			}
+		}
+		for i := range processes {
+			if granted, _ := processes[i].mustTake(t, inspectedSite, day); granted {
+				taken++
+			}
+		}
+		counted, err := control.Get(t.Context(), key).Int()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if taken > perDay+bound || counted < taken-bound {
+			t.Errorf("seed %d: %d were taken of %d, with a bound of %d; Redis has counted %d", seed, taken, perDay, bound, counted)
+		}
+		if len(processes) == 1 && taken != perDay {
+			t.Errorf("seed %d: one process took %d of %d", seed, taken, perDay)
+		}
 	}
 }

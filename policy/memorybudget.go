@@ -6,36 +6,57 @@ import (
 	"time"
 )
 
-// A MemoryBudget is a Budget that counts in this process. A single replica uses it alone, and it is exact. RedisBudget falls
-// back on one while Redis is down; it then admits only this replica's share of each allowance.
+// A MemoryBudget is a Budget that counts in this process. A single replica uses it alone, and it is exact. RedisBudget keeps
+// in one what this replica has admitted and what it has seen of the shared counts (see ledger.go), and falls back on it while
+// Redis is down; it then admits only this replica's share of what is left of each allowance.
 type MemoryBudget struct {
-	now       func() time.Time
-	share     int // each limit on requests is divided by this
-	liveShare int // each limit on upstream calls is divided by this
+	now    func() time.Time
+	shares func() int // how many replicas share each limit on requests
+	halved int        // how many times as many shares a limit on upstream calls has
 
 	mu         sync.Mutex // guards everything below
 	accounts   map[string]*account
 	properties map[string]tokenBucket
 	latest     hour // the latest hour that the clock has shown
+	outage     int  // counts the outages of Redis
 }
 
 // An account is the state of one account.
 type account struct {
-	used    UsageCount
-	synced  UsageCount             // the part of used that a UsageStore, or Redis, already has
-	buckets map[string]tokenBucket // by key
+	used    UsageCount           // what this process has admitted
+	synced  UsageCount           // the part of used that a UsageStore, or Redis, already has
+	seen    UsageCount           // what all replicas have used as far as is known, with synced and without the rest of used
+	beyond  UsageCount           // how much of that is known to be reported as beyond a limit
+	base    base                 // of this replica's shares
+	limits  Plan                 // the latest
+	buckets map[string]keyBucket // by key
+}
+
+// A base is the state of an account at the beginning of an outage. It stays until Redis is in use again, so that a share is not
+// divided once more after a part of it was synced.
+type base struct {
+	outage     int // which one
+	used, seen UsageCount
+}
+
+// A keyBucket is the token bucket of one key.
+type keyBucket struct {
+	bucket tokenBucket
+	shared tokenBucket // as Redis last showed it
 }
 
 var _ Budget = (*MemoryBudget)(nil)
 
 // NewMemoryBudget returns a budget that grants every account its whole allowance.
-func NewMemoryBudget(now func() time.Time) *MemoryBudget { return newMemoryBudget(now, 1, 1) }
-
-func newMemoryBudget(now func() time.Time, share, liveShare int) *MemoryBudget {
-	return &MemoryBudget{now: now, share: share, liveShare: liveShare, accounts: map[string]*account{}, properties: map[string]tokenBucket{}}
+func NewMemoryBudget(now func() time.Time) *MemoryBudget {
+	return newMemoryBudget(now, func() int { return 1 }, 1)
 }
 
-// divide returns one of equal shares of a limit, at least one: zero would lock every account out.
+func newMemoryBudget(now func() time.Time, shares func() int, halved int) *MemoryBudget {
+	return &MemoryBudget{now: now, shares: shares, halved: halved, accounts: map[string]*account{}, properties: map[string]tokenBucket{}}
+}
+
+// divide returns one of equal shares of a rate, at least one: a bucket of none would lock every key out.
 func divide(limit, shares int) int {
 	if limit == 0 {
 		return 0
@@ -43,63 +64,93 @@ func divide(limit, shares int) int {
 	return max(1, limit/shares)
 }
 
+// worthAnotherTry bounds how long a client waits after a refusal by a share: the shared counters may be back by then.
+const worthAnotherTry = time.Minute
+
+// refuse returns the refusal of a ceiling whose window ends after left, if n more than the local ones do not fit: into this
+// replica's share of what was left of the limit beyond those that were seen.
+func refuse(c Ceiling, limit, seen, local, n, shares int, left time.Duration) *Refusal {
+	share := max(0, limit-seen) / shares
+	switch {
+	case local+n <= share:
+		return nil
+	case shares == 1 || seen+local+n > limit:
+		return &Refusal{Ceiling: c, Limit: limit, RetryAfter: left}
+	}
+	return &Refusal{Ceiling: c, Limit: limit, RetryAfter: min(left, worthAnotherTry), ByShare: true, Share: share}
+}
+
+// refuseRate returns the refusal of a ceiling that is a token bucket.
+func refuseRate(c Ceiling, limit, shares int, wait time.Duration) *Refusal {
+	return &Refusal{Ceiling: c, Limit: limit, RetryAfter: wait, ByShare: shares > 1, Share: divide(limit, shares)}
+}
+
 // Admit implements Budget.
 func (b *MemoryBudget) Admit(_ context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
-	now := b.now()
+	now, shares := b.now(), b.shares()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.account(accountID, now)
-	after, wait := a.buckets[keyID].take(now, 1, divide(p.RequestsPerMinutePerKey, b.share))
+	a.limits = p
+	key := a.buckets[keyID]
+	after, wait := key.bucket.take(now, 1, divide(p.RequestsPerMinutePerKey, shares))
 	// Of several exhausted ceilings, report the one that lasts longest, so that a client that waits does not hit the next.
 	var refusal *Refusal
 	if wait > 0 {
-		refusal = &Refusal{KeyMinute, p.RequestsPerMinutePerKey, wait}
+		refusal = refuseRate(KeyMinute, p.RequestsPerMinutePerKey, shares, wait)
 	}
-	if left := b.latest.end().Sub(now); a.used.InHour >= divide(p.RequestsPerHour, b.share) && left >= wait {
-		refusal = &Refusal{AccountHour, p.RequestsPerHour, left}
+	seen, local := b.share(a)
+	if r := refuse(AccountHour, p.RequestsPerHour, seen.InHour, local.InHour, 1, shares, b.latest.end().Sub(now)); r != nil && r.RetryAfter >= wait {
+		refusal, wait = r, r.RetryAfter
 	}
-	if left := b.latest.endOfDay().Sub(now); a.used.InDay >= divide(p.RequestsPerDay, b.share) && left >= wait {
-		refusal = &Refusal{AccountDay, p.RequestsPerDay, left}
+	if r := refuse(AccountDay, p.RequestsPerDay, seen.InDay, local.InDay, 1, shares, b.latest.endOfDay().Sub(now)); r != nil && r.RetryAfter >= wait {
+		refusal = r
 	}
-	if refusal == nil || wait > 0 {
-		a.buckets[keyID] = after
-	}
+	key.bucket = after // if the bucket refused, after is only clamped
 	if refusal == nil {
 		a.used.InHour++
 		a.used.InDay++
 	}
-	return a.used.usage(now), refusal
+	if refusal == nil || refusal.Ceiling == KeyMinute {
+		a.buckets[keyID] = key
+	}
+	total := a.total()
+	return total.usage(now), refusal
 }
 
 // ChargeMinute implements Budget.
 func (b *MemoryBudget) ChargeMinute(_ context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
-	now, limit := b.now(), p.minuteOnly().RequestsPerMinutePerKey
+	now, shares, limit := b.now(), b.shares(), p.minuteOnly().RequestsPerMinutePerKey
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.account(accountID, now)
-	after, wait := a.buckets[keyID].take(now, 1, divide(limit, b.share))
-	a.buckets[keyID] = after
+	key := a.buckets[keyID]
+	after, wait := key.bucket.take(now, 1, divide(limit, shares))
+	key.bucket = after
+	a.buckets[keyID] = key
+	total := a.total()
 	if wait > 0 {
-		return a.used.usage(now), &Refusal{KeyMinute, limit, wait}
+		return total.usage(now), refuseRate(KeyMinute, limit, shares, wait)
 	}
-	return a.used.usage(now), nil
+	return total.usage(now), nil
 }
 
 // ChargeLiveCalls implements Budget.
 func (b *MemoryBudget) ChargeLiveCalls(_ context.Context, accountID, propertyID string, calls int, p Plan) *Refusal {
-	now := b.now()
+	now, shares := b.now(), b.halved*b.shares()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.account(accountID, now)
-	after, wait := b.properties[propertyID].take(now, calls, divide(p.LiveCallsPerMinutePerProperty, b.liveShare))
-	switch {
-	case a.used.Calls+calls > divide(p.SearchConsoleCallsPerDay, b.liveShare):
-		return &Refusal{AccountCalls, p.SearchConsoleCallsPerDay, b.latest.endOfDay().Sub(now)}
-	case wait > 0:
-		b.properties[propertyID] = after
-		return &Refusal{PropertyMinute, p.LiveCallsPerMinutePerProperty, wait}
+	a.limits = p
+	after, wait := b.properties[propertyID].take(now, calls, divide(p.LiveCallsPerMinutePerProperty, shares))
+	seen, local := b.share(a)
+	if r := refuse(AccountCalls, p.SearchConsoleCallsPerDay, seen.Calls, local.Calls, calls, shares, b.latest.endOfDay().Sub(now)); r != nil {
+		return r
 	}
 	b.properties[propertyID] = after
+	if wait > 0 {
+		return refuseRate(PropertyMinute, p.LiveCallsPerMinutePerProperty, shares, wait)
+	}
 	a.used.Calls += calls
 	return nil
 }
@@ -109,8 +160,9 @@ func (b *MemoryBudget) RefundLiveCalls(_ context.Context, accountID string, call
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	used := &b.account(accountID, now).used
-	used.add(refundCount(accountID, min(calls, used.Calls), charged))
+	a := b.account(accountID, now)
+	total := a.total()
+	a.used.add(refundCount(accountID, min(calls, total.Calls), charged))
 }
 
 // Usage implements Budget.
@@ -118,7 +170,34 @@ func (b *MemoryBudget) Usage(_ context.Context, accountID string) Usage {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.account(accountID, now).used.usage(now)
+	total := b.account(accountID, now).total()
+	return total.usage(now)
+}
+
+// share returns what was seen of all replicas when the outage began, and what this replica has admitted since. The caller holds
+// the lock.
+func (b *MemoryBudget) share(a *account) (seen, local UsageCount) {
+	if a.base.outage != b.outage {
+		a.base = base{outage: b.outage, used: a.synced, seen: a.seen}
+	}
+	seen, local = a.base.seen, a.used.minus(a.base.used)
+	seen.advanceTo(b.latest)
+	return seen, local
+}
+
+// beginOutage makes the shares those of what is left now.
+func (b *MemoryBudget) beginOutage() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.outage++
+}
+
+// total is what all replicas have used, as far as is known.
+func (a *account) total() UsageCount {
+	total := a.seen
+	total.add(a.used.minus(a.synced))
+	total.Calls = max(0, total.Calls)
+	return total
 }
 
 // account returns an account with its windows advanced to now. The caller holds the lock.
@@ -130,29 +209,32 @@ func (b *MemoryBudget) account(id string, now time.Time) *account {
 	}
 	a := b.accounts[id]
 	if a == nil {
-		a = &account{used: UsageCount{AccountID: id}, synced: UsageCount{AccountID: id}, buckets: map[string]tokenBucket{}}
+		none := UsageCount{AccountID: id}
+		a = &account{used: none, synced: none, seen: none, beyond: none, buckets: map[string]keyBucket{}}
 		b.accounts[id] = a
 	}
-	a.used.advanceTo(b.latest)
+	for _, c := range [...]*UsageCount{&a.used, &a.seen, &a.beyond} {
+		c.advanceTo(b.latest)
+	}
 	return a
 }
 
 // sweep frees, once an hour, full buckets and accounts that have not been used today.
 func (b *MemoryBudget) sweep(now time.Time) {
-	sweepBuckets(b.properties, now)
+	for id, bucket := range b.properties {
+		if bucket.isFull(now) {
+			delete(b.properties, id)
+		}
+	}
 	for id, a := range b.accounts {
-		sweepBuckets(a.buckets, now)
+		for key, of := range a.buckets {
+			if of.bucket.isFull(now) {
+				delete(a.buckets, key)
+			}
+		}
 		// A bucket that is not full outlives its day, or midnight would refill the minute.
 		if a.used.Day < b.latest.day() && len(a.buckets) == 0 {
 			delete(b.accounts, id)
-		}
-	}
-}
-
-func sweepBuckets(buckets map[string]tokenBucket, now time.Time) {
-	for id, bucket := range buckets {
-		if bucket.isFull(now) {
-			delete(buckets, id)
 		}
 	}
 }
@@ -165,27 +247,25 @@ func (b *MemoryBudget) add(c UsageCount) {
 	b.account(c.AccountID, now).used.add(c)
 }
 
-// unsynced is the usage of an account that a UsageStore, or Redis, does not have yet.
-type unsynced struct{ used, synced UsageCount }
-
 // unsynced returns the accounts whose usage differs from what was synced.
-func (b *MemoryBudget) unsynced() []unsynced {
+func (b *MemoryBudget) unsynced() []ledgerEntry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var ahead []unsynced
+	var ahead []ledgerEntry
 	for _, a := range b.accounts {
 		if a.used.minus(a.synced) != (UsageCount{AccountID: a.used.AccountID, Hour: a.used.Hour, Day: a.used.Day}) {
-			ahead = append(ahead, unsynced{a.used, a.synced})
+			ahead = append(ahead, b.entry(a))
 		}
 	}
 	return ahead
 }
 
-// markSynced records that c has been stored. What was used since c was read stays unsynced.
-func (b *MemoryBudget) markSynced(c UsageCount) {
+// markStored records that a UsageStore has c, which is all that was used. What was used since c was read stays unsynced.
+func (b *MemoryBudget) markStored(c UsageCount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a := b.accounts[c.AccountID]; a != nil {
-		a.synced = c
+		a.synced, a.seen = c, c // this process is the only one
+		a.seen.advanceTo(b.latest)
 	}
 }

@@ -118,7 +118,7 @@ func TestUsageDuringASaveIsSavedNextTime(t *testing.T) {
 	admitN(budget, 1, "a", "k", generousPlan())
 	saved := budget.unsynced()
 	admitN(budget, 1, "a", "k", generousPlan())
-	budget.markSynced(saved[0].used)
+	budget.markStored(saved[0].used)
 	if changes := budget.unsynced(); len(changes) != 1 || changes[0].used.minus(changes[0].synced).InDay != 1 {
 		t.Errorf("changes %+v, want the second request", changes)
 	}

@@ -53,7 +53,7 @@ func (l *missLimiter) count(network string) *Refusal {
 	bucket, wait := bucket.take(l.now(), 1, maxUnknownKeys)
 	l.buckets.Put(network, bucket, 1, "")
 	if wait > 0 {
-		return &Refusal{AddressMinute, maxUnknownKeys, wait}
+		return &Refusal{Ceiling: AddressMinute, Limit: maxUnknownKeys, RetryAfter: wait}
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (b *MemoryBudget) Load(ctx context.Context, store UsageStore) error {
 	}
 	for _, c := range counts {
 		b.add(c)
-		b.markSynced(c)
+		b.markStored(c)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (b *MemoryBudget) save(ctx context.Context, store UsageStore) error {
 		return fmt.Errorf("save the usage of %d accounts: %w", len(counts), err)
 	}
 	for _, c := range counts {
-		b.markSynced(c)
+		b.markStored(c)
 	}
 	return nil
 }

@@ -2,10 +2,12 @@ package policy
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,13 +23,17 @@ import (
 //go:embed script/charge.lua
 var chargeLua string
 
+// replicaIDLength is enough for replicas to have different ids: 40 bits. A replica has a new one after each start.
+const replicaIDLength = 8
+
 // RedisBudgetConfig configures a RedisBudget. Fields are required unless noted otherwise.
 type RedisBudgetConfig struct {
 	Client   redis.UniversalClient // see OpenRedis; the caller closes it
-	Replicas int                   // how many share the allowances while Redis is down
+	Replicas int                   // how many may run; they share the allowances while Redis is down and the living are not known
 	Now      func() time.Time      // of this process; while Redis is up, only differences of it are used
 	Log      *slog.Logger
 	Registry prometheus.Registerer
+	Store    ReplicaStore // keeps what is admitted without Redis across restarts; nil: nothing does
 
 	// Relieve frees memory of Redis, after it refused to count because its memory is full; nil: nothing can be freed. It returns
 	// when ctx ends. The refused count is tried again after it.
@@ -51,26 +57,35 @@ const (
 //
 // A refusal is cached until it ends, so that a client that keeps asking does not load Redis.
 //
-// While Redis is down, this replica admits its share of each limit from memory (half of its share for upstream calls), and
-// adds what it admitted to Redis when that is back. The share of a window is granted once, however often Redis goes down: no
-// account gets its allowance twice. Token buckets are not added back, because they refill within a minute anyway. A cluster
-// counts as down while any of its masters is.
+// While Redis is down, this replica admits from memory its share of what was left of each limit when it last saw Redis (half of
+// its share for upstream calls). The shares are as many as replicas have lately been alive. When Redis is back, the replica adds
+// what it admitted; if Redis came back with less than it had, also what it had admitted before. See ledger.go. A cluster counts
+// as down while any of its masters is.
 type RedisBudget struct {
 	config          RedisBudgetConfig
 	timeout         time.Duration // of one round trip
 	client          noRetryClient
 	clock           *redisClock
 	batcher         *batcher
+	replica         string // identifies this one in Redis
+	members         *members
 	chargeScript    *redis.Script
+	restoreScript   *redis.Script
 	propertyLimiter *redis_rate.Limiter
 	chargeSlots     chan struct{} // limits concurrent calls that are not batched
 	refusals        *lru.Cache[refusalKey, cachedRefusal]
-	fallback        *MemoryBudget
+	fallback        *MemoryBudget // and the ledger of what this replica has admitted
 	metrics         redisBudgetMetrics
+	losses          *lossLog
+	shares          *shares // of the goroutine of watch
 
 	degraded atomic.Bool // the circuit is open
-	stop     context.CancelFunc
-	done     sync.WaitGroup
+	// Of the goroutine of watch:
+	fullSync  bool // Redis may lack any count of this replica
+	sinceFull int  // ticks since it lacked none
+	rejoining int  // for how many ticks Redis has answered again
+	stop      context.CancelFunc
+	done      sync.WaitGroup
 }
 
 // A refusalKey identifies what was refused: an account, a key or a property.
@@ -104,7 +119,6 @@ func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan tim
 	if c.Relieve == nil {
 		c.Relieve = func(context.Context) {}
 	}
-	replicas := max(1, c.Replicas)
 	client := noRetryClient{c.Client}
 	clock := &redisClock{now: c.Now}
 	ctx, stop := context.WithCancel(context.Background())
@@ -113,15 +127,22 @@ func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan tim
 		timeout:         timeout,
 		client:          client,
 		clock:           clock,
+		replica:         rand.Text()[:replicaIDLength],
+		members:         &members{most: max(1, c.Replicas)},
 		chargeScript:    redis.NewScript(chargeLua),
+		restoreScript:   redis.NewScript(restoreLua),
 		propertyLimiter: redis_rate.NewLimiter(client),
 		chargeSlots:     make(chan struct{}, maxConcurrentCharges),
 		refusals:        newRefusalCache(),
-		fallback:        newMemoryBudget(clock.time, replicas, 2*replicas),
 		metrics:         newRedisBudgetMetrics(c.Registry),
 		stop:            stop,
 	}
-	b.batcher = newBatcher(client, clock, timeout, b.degraded.Load, b.redisDown, c.Relieve, b.metrics.batches)
+	b.losses = &lossLog{log: c.Log, now: c.Now}
+	b.shares = &shares{store: c.Store, log: c.Log, saved: map[string]UsageCount{}, pending: true} // by replicas that have ended
+	b.fallback = newMemoryBudget(clock.time, b.members.size, 2)
+	b.batcher = newBatcher(client, clock, timeout, b.replica, b.fallback, b.metrics.batches, batchEvents{
+		redisIsDown: b.degraded.Load, redisDown: b.redisDown, relieve: c.Relieve, restore: b.restore,
+	})
 	b.done.Go(func() { b.watch(ctx, probe) })
 	return b, nil
 }
@@ -131,6 +152,15 @@ func (b *RedisBudget) Close() {
 	b.stop()
 	b.done.Wait()
 	b.batcher.close()
+	if b.degraded.Load() {
+		b.save(context.Background(), math.MaxInt)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
+	defer cancel()
+	if err := errors.Join(b.sync(ctx, false), b.members.leave(ctx, b.config.Client, b.replica)); err != nil {
+		b.config.Log.Warn("budgets: the last counts did not reach Redis", slog.Any("error", err))
+	}
 }
 
 // Admit implements Budget.
@@ -233,12 +263,12 @@ func (b *RedisBudget) ChargeLiveCalls(ctx context.Context, accountID, propertyID
 func (b *RedisBudget) chargeBoth(accountID, propertyID string, calls int, p *Plan) (*Refusal, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
 	defer cancel()
-	now, wait, err := b.charge(ctx, UsageCount{AccountID: accountID, Calls: calls}, p.SearchConsoleCallsPerDay)
+	now, wait, err := b.charge(ctx, UsageCount{AccountID: accountID, Calls: calls}, p)
 	if err != nil {
 		return nil, err
 	}
 	if wait > 0 {
-		return &Refusal{AccountCalls, p.SearchConsoleCallsPerDay, wait}, nil
+		return &Refusal{Ceiling: AccountCalls, Limit: p.SearchConsoleCallsPerDay, RetryAfter: wait}, nil
 	}
 	limit := p.LiveCallsPerMinutePerProperty
 	result, err := b.propertyLimiter.AllowN(ctx, liveKey(propertyID), redis_rate.PerMinute(max(1, limit)), calls)
@@ -255,7 +285,7 @@ func (b *RedisBudget) chargeBoth(accountID, propertyID string, calls int, p *Pla
 	if err != nil {
 		return nil, fmt.Errorf("charge the live calls of a property: %w", err)
 	}
-	return &Refusal{PropertyMinute, limit, max(result.RetryAfter, time.Millisecond)}, nil
+	return &Refusal{Ceiling: PropertyMinute, Limit: limit, RetryAfter: max(result.RetryAfter, time.Millisecond)}, nil
 }
 
 // liveKey names the token bucket of a property's live calls; redis_rate adds a prefix.
@@ -277,35 +307,50 @@ func (b *RedisBudget) RefundLiveCalls(_ context.Context, accountID string, calls
 	}
 }
 
-// refund adds a negative count in Redis. If that fails, it goes to the fallback, whose count may become negative: the calls
-// were charged in Redis, and syncFallback will add the two. ctx has a deadline.
+// refund returns calls in Redis. If that fails, it returns them locally, and sync does so in Redis. ctx has a deadline.
 func (b *RedisBudget) refund(ctx context.Context, back UsageCount) error {
-	_, _, err := b.charge(ctx, back, unlimited)
+	_, _, err := b.charge(ctx, back, nil)
 	if err != nil {
 		b.fallback.add(back)
 	}
 	return err
 }
 
-// charge adds to the counts of an account, unless its calls would exceed the ceiling: then it returns the time until they
-// would fit. A count without an hour and a day counts in the current ones. ctx has a deadline.
-func (b *RedisBudget) charge(ctx context.Context, c UsageCount, ceiling int) (now time.Time, wait time.Duration, err error) {
-	for range 2 { // the second time with a clock that the first reply has set, or after memory was freed
+// charge changes the calls of an account's day. If they would exceed the limit of the plan, if there is one, it returns the time
+// until they would fit. A count without a day changes the current one. ctx has a deadline.
+func (b *RedisBudget) charge(ctx context.Context, c UsageCount, p *Plan) (now time.Time, wait time.Duration, err error) {
+	limit := unlimited
+	if p != nil {
+		limit = p.SearchConsoleCallsPerDay
+	}
+	// Again with a clock that the first reply has set, after memory was freed, or after lost calls were restored.
+	for range maxAttempts {
 		sent := b.clock.now()
+		charged, returned := b.fallback.callMarks(c.AccountID)
 		var numbers []int64
 		numbers, err = b.chargeScript.Run(ctx, b.client, []string{accountKey(c.AccountID)},
-			b.clock.deadline(ctx), ceiling, c.Calls, c.InHour, c.InDay, c.Hour, c.Day).Int64Slice()
+			b.clock.deadline(ctx), b.replica, charged, returned, limit, c.Calls, c.Day).Int64Slice()
 		if err == nil {
 			now, numbers, err = b.clock.read(numbers, sent)
 		}
-		if err == nil {
+		switch {
+		case err == nil && numbers[0] < 0:
+			if err = b.restore(ctx, b.fallback.ledger(c.AccountID)); err == nil {
+				err = errBehind // unless the next attempt succeeds
+				continue
+			}
+		case err == nil:
+			if c.Calls != 0 {
+				b.fallback.charged(c.AccountID, now, int(numbers[1]), int(numbers[2]), p)
+			}
 			return now, time.Duration(numbers[0]) * time.Microsecond, nil
-		}
-		if isFull(err) {
+		case isFull(err):
 			b.config.Relieve(ctx)
-		} else if !errors.Is(err, errExpired) {
-			break
+			continue
+		case errors.Is(err, errExpired):
+			continue
 		}
+		break
 	}
 	return time.Time{}, 0, fmt.Errorf("charge in Redis: %w", err)
 }

@@ -112,12 +112,14 @@ func TestFullBucketsAreDeletedFromRedisDaily(t *testing.T) {
 	ctx, control, plan := t.Context(), server.Client(), generousPlan()
 	plan.RequestsPerMinutePerKey = 1
 	admitN(s, 1, "a", "busy", plan)
-	if err := control.HSet(ctx, accountKey("a"), "m:gone", time.Now().UnixMicro(), "d", hourOf(time.Now()).day()-1).Err(); err != nil {
+	if err := control.HSet(ctx, accountKey("a"), "m:gone", time.Now().UnixMicro(), "d", hourOf(time.Now()).day()-1,
+		"b:gone", packed(hourOf(time.Now()).day()-1, 7)).Err(); err != nil {
 		t.Fatal(err)
 	}
+	(&budgets{replicas: []Budget{s.RedisBudget}}).forget("a")
 	admitN(s, 1, "a", "new", plan)
 	fields := control.HGetAll(ctx, accountKey("a")).Val()
-	if fields["m:gone"] != "" || fields["m:busy"] == "" || fields["m:new"] == "" {
+	if fields["m:gone"] != "" || fields["b:gone"] != "" || fields["m:busy"] == "" || fields["m:new"] == "" {
 		t.Errorf("after midnight: %v", fields)
 	}
 	if ttl := control.TTL(ctx, accountKey("a")).Val(); ttl <= 24*time.Hour || ttl > 48*time.Hour {

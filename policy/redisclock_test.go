@@ -51,7 +51,7 @@ func TestExpiredChargesAreNotMade(t *testing.T) {
 	s := startRedisBudget(t, redistest.Single(t).URL(), redisOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), expiryMargin)
 	defer cancel()
-	if _, _, err := s.charge(ctx, UsageCount{AccountID: "a", Calls: 2}, unlimited); !errors.Is(err, errExpired) && !errors.Is(err, context.DeadlineExceeded) {
+	if _, _, err := s.charge(ctx, UsageCount{AccountID: "a", Calls: 2}, nil); !errors.Is(err, errExpired) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("an expired charge returned %v", err)
 	}
 	if usage := s.Usage(t.Context(), "a"); usage.CallsToday != 0 {

@@ -14,17 +14,23 @@ import (
 // Degraded reports whether Redis is down, so that this replica admits its own share.
 func (b *RedisBudget) Degraded() bool { return b.degraded.Load() }
 
+// Notes describe what Redis has lost, and that more was admitted than the limits allow, if that was within the last quarter of
+// an hour.
+func (b *RedisBudget) Notes() []string { return b.losses.notes() }
+
 // redisDown opens the circuit: from now on the fallback decides.
 func (b *RedisBudget) redisDown(err error) {
 	if !b.degraded.CompareAndSwap(false, true) {
 		return
 	}
+	b.fallback.beginOutage()
 	b.metrics.degraded.Set(1)
 	b.config.Log.Warn("budgets: Redis is down, this replica admits its own share", slog.Any("error", err))
 }
 
-// watch probes Redis while it is down, adds what the fallback admitted, and closes the circuit once both succeed. A request
-// that the fallback was still deciding at that moment is added on the next tick.
+// watch sends heartbeats while Redis is up, and restores what it has lost. While it is down, watch probes it, adds what the
+// fallback admitted, and closes the circuit once both succeed. A request that the fallback was still deciding at that moment is
+// added on the next tick.
 func (b *RedisBudget) watch(ctx context.Context, tick <-chan time.Time) {
 	for {
 		select {
@@ -32,14 +38,60 @@ func (b *RedisBudget) watch(ctx context.Context, tick <-chan time.Time) {
 		case <-ctx.Done():
 			return
 		}
-		down := b.degraded.Load()
-		if down && b.probe(ctx) != nil || b.syncFallback(ctx) != nil || !down {
-			continue
+		b.check(ctx)
+		b.losses.flush()
+	}
+}
+
+// rejoinTicks is for how many ticks Redis has to answer after an outage until its counts are used again: by then every replica
+// has noticed it and has added what it admitted.
+const rejoinTicks = 3
+
+// fullSyncTicks is after how many ticks a replica compares all it has counted today with Redis. It finds what heartbeats do not: a
+// lost key, or a master of a cluster that lost its data.
+const fullSyncTicks = 60
+
+// check does the work of one tick.
+func (b *RedisBudget) check(ctx context.Context) {
+	down := b.degraded.Load()
+	if down {
+		b.shares.pending = true
+		b.save(ctx, saveBatch)
+		if b.probe(ctx) != nil {
+			b.rejoining = 0
+			return
 		}
+	}
+	lost, err := b.beat(ctx)
+	if err != nil {
+		b.redisDown(err) // so that this replica notices an outage that it has no request in
+	}
+	if b.sinceFull++; lost || b.sinceFull >= fullSyncTicks {
+		b.fullSync = true
+	}
+	if err != nil || b.sync(ctx, b.fullSync) != nil || b.adopt(ctx) != nil {
+		b.rejoining = 0
+		return
+	}
+	if b.fullSync {
+		b.fullSync, b.sinceFull = false, 0
+	}
+	if !down {
+		return
+	}
+	if b.rejoining++; b.rejoining == rejoinTicks || b.members.size() == 1 {
+		b.rejoining = 0
 		b.degraded.Store(false)
 		b.metrics.degraded.Set(0)
 		b.config.Log.Warn("budgets: Redis is back")
 	}
+}
+
+// beat sends a heartbeat, and reports whether Redis has lost the one before.
+func (b *RedisBudget) beat(ctx context.Context) (lost bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
+	return b.members.beat(ctx, b.config.Client, b.replica, b.clock.time())
 }
 
 // probe checks that all of Redis can be written to.
@@ -58,27 +110,15 @@ func (b *RedisBudget) probe(ctx context.Context) error {
 			return err
 		}
 	}
-	_, _, err := b.charge(ctx, UsageCount{AccountID: "probe"}, unlimited)
+	_, _, err := b.charge(ctx, UsageCount{AccountID: "probe"}, nil)
 	return err
-}
-
-// syncFallback adds to Redis what the fallback has admitted since the last time.
-func (b *RedisBudget) syncFallback(ctx context.Context) error {
-	for _, u := range b.fallback.unsynced() {
-		ctx, cancel := context.WithTimeout(ctx, b.timeout)
-		_, _, err := b.charge(ctx, u.used.minus(u.synced), unlimited)
-		cancel()
-		if err != nil {
-			return err
-		}
-		b.fallback.markSynced(u.used)
-	}
-	return nil
 }
 
 type redisBudgetMetrics struct {
 	degraded       prometheus.Gauge
 	cachedRefusals prometheus.Counter
+	restored       prometheus.Counter
+	over           *prometheus.CounterVec
 	batches        batchMetrics
 }
 
@@ -90,9 +130,18 @@ func newRedisBudgetMetrics(registry prometheus.Registerer) redisBudgetMetrics {
 		cachedRefusals: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sara_budget_remembered_refusals_total", Help: "Requests refused from the cache of refusals, without asking Redis.",
 		}),
+		restored: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sara_budget_restored_total", Help: "Requests and calls that this replica had counted in Redis and Redis had lost.",
+		}),
+		over: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sara_overadmitted_total", Help: "Requests and calls known to be admitted beyond a limit, each counted by one replica.",
+		}, []string{"limit"}),
 		batches: newBatchMetrics(registry),
 	}
-	registry.MustRegister(m.degraded, m.cachedRefusals)
+	for _, limit := range overLimits {
+		m.over.WithLabelValues(limit) // an alert on its increase needs the series from the start
+	}
+	registry.MustRegister(m.degraded, m.cachedRefusals, m.restored, m.over)
 	return m
 }
 

@@ -43,6 +43,7 @@ func redisBudgets(t *testing.T, url string, control redis.UniversalClient) *budg
 		if err := control.HIncrBy(t.Context(), accountKey(id), "d", -1).Err(); err != nil {
 			t.Fatal(err)
 		}
+		c.forget(id)
 		c.endHour(t, id)
 	}
 	return c
@@ -52,6 +53,16 @@ func redisBudgets(t *testing.T, url string, control redis.UniversalClient) *budg
 func (c *budgets) dropCachedRefusals() {
 	for _, r := range c.replicas {
 		r.(*RedisBudget).refusals = newRefusalCache()
+	}
+}
+
+// forget makes the replicas forget an account, as the end of its day would. Otherwise they would restore its counts.
+func (c *budgets) forget(accountID string) {
+	for _, r := range c.replicas {
+		ledger := r.(*RedisBudget).fallback
+		ledger.mu.Lock()
+		delete(ledger.accounts, accountID)
+		ledger.mu.Unlock()
 	}
 }
 
@@ -110,10 +121,11 @@ func newTestRedisBudget(t testing.TB, client redis.UniversalClient, o redisOptio
 	return s
 }
 
-// probeNow makes the budget probe Redis and sync its fallback, and waits until it has done so.
+// probeNow makes the budget probe Redis and sync its fallback, often enough to rejoin, and waits until it has done so.
 func (s *testRedisBudget) probeNow() {
-	s.tick <- time.Time{}
-	s.tick <- time.Time{} // received only after the first tick is done; syncs what was admitted meanwhile
+	for range rejoinTicks + 1 {
+		s.tick <- time.Time{} // received only after the work of the one before
+	}
 }
 
 // metric returns the value of a metric of the budget. A histogram has two: NAME_sum and NAME_count.

@@ -74,6 +74,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"annotations are listed by date", testAnnotations},
 		{"generation and edition advance only with committed writes", testGeneration},
 		{"usage is replaced by account and read by day", testUsage},
+		{"what replicas admitted is replaced, and deleted unless it grew", testReplicaUsage},
 		{"a lease has one holder until it expires", testLease},
 		{"one of concurrent contenders holds the lease", testLeaseRace},
 		{"the state of an archive is replaced completely", testArchiveState},

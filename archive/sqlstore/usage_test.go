@@ -25,3 +25,24 @@ func testUsage(t *testing.T, f *fixture) {
 	}
 	equal(t, value(f.Usage(f.ctx, 20_834))(t), []policy.UsageCount{})
 }
+
+func testReplicaUsage(t *testing.T, f *fixture) {
+	usage := func(replica, account string, day int64, n int) policy.ReplicaUsage {
+		at := policy.UsageCount{AccountID: account, Hour: 24 * day, Day: day}
+		u := policy.ReplicaUsage{Replica: replica, Used: at, Local: at, Seen: at, PerHour: 250, PerDay: 1000, CallsPerDay: -1}
+		u.Used.InHour, u.Used.InDay, u.Used.Calls, u.Used.Returned = n, 2*n, 3*n, n
+		u.Local.InHour, u.Local.InDay, u.Local.Calls, u.Local.Returned = 1, 2, 3, 4
+		u.Seen.InHour, u.Seen.InDay, u.Seen.Calls = 5, 6, 7
+		return u
+	}
+	old, one, two := usage("r1", "a", 20_832, 1), usage("r1", "b", 20_833, 2), usage("r2", "a", 20_833, 3)
+	wantNil(t, f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{old, one, two}))
+	read := value(f.ReplicaUsage(f.ctx, 20_833))(t)
+	equal(t, read, []policy.ReplicaUsage{one, two})
+
+	more := usage("r2", "a", 20_833, 4)
+	wantNil(t, f.SaveReplicaUsage(f.ctx, []policy.ReplicaUsage{more}))
+	wantNil(t, f.DeleteReplicaUsage(f.ctx, read, 20_833)) // what was saved since then stays
+	equal(t, value(f.ReplicaUsage(f.ctx, 20_833))(t), []policy.ReplicaUsage{more})
+	equal(t, value(f.ReplicaUsage(f.ctx, 20_832))(t), []policy.ReplicaUsage{})
+}

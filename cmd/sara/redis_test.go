@@ -26,7 +26,7 @@ func openBudgets(t *testing.T, log *strings.Builder, args ...string) service.Bud
 	command := parseServe(t, args...)
 	budgets, err := service.OpenBudgets(t.Context(), service.BudgetConfig{Location: command.RedisURL, Rows: command.SharedRows,
 		RowBytes: command.RedisCacheBytes.Bytes, Replicas: 1, Log: service.OpenLogs(log, settings.Log{}).Logger,
-		Registry: prometheus.NewRegistry(), Now: time.Now})
+		Registry: prometheus.NewRegistry(), Now: time.Now, Store: newCLI(t).open(time.Now)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,13 +76,14 @@ func TestFloodOfRowsLeavesCountersExact(t *testing.T) {
 	if admitted != 100 {
 		t.Errorf("%d requests of 100 a day are admitted", admitted)
 	}
-	if budgets.Degraded() || strings.Contains(log.String(), "Redis is down") {
+	degraded := budgets.Degraded()
+	budgets.Close() // and with it the log
+	if degraded || strings.Contains(log.String(), "Redis is down") {
 		t.Errorf("this process counts for itself:\n%s", log.String())
 	}
 	if n := server.Client().HGet(t.Context(), "sara:{quiet}:use", "dn").Val(); n != "100" {
 		t.Errorf("Redis counted %s requests", n)
 	}
-	budgets.Close()
 }
 
 // Something else has filled the memory, and rows are in it: they are deleted before a count fails.
@@ -102,10 +103,12 @@ func TestFullRedisCountsOnceRowsAreDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := policy.Plan{RequestsPerMinutePerKey: 1000, RequestsPerHour: 1000, RequestsPerDay: 100}
-	if usage, refusal := budgets.Budget.Admit(t.Context(), "quiet", "key", plan); refusal != nil || usage.RequestsToday != 1 || budgets.Degraded() {
-		t.Errorf("admitted with %+v, %+v, degraded %v:\n%s", usage, refusal, budgets.Degraded(), log.String())
+	usage, refusal := budgets.Budget.Admit(t.Context(), "quiet", "key", plan)
+	degraded := budgets.Degraded()
+	budgets.Close() // and with it the log
+	if refusal != nil || usage.RequestsToday != 1 || degraded {
+		t.Errorf("admitted with %+v, %+v, degraded %v:\n%s", usage, refusal, degraded, log.String())
 	}
-	budgets.Close()
 }
 
 // An outage of the Redis of rows leaves the counters where they are, and the other way round; /readyz says which one is away.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -58,12 +59,19 @@ func server(tb testing.TB, directives ...string) *Server {
 
 func freePort(tb testing.TB) string {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatalf("find a free port: %v", err)
+	// Below the ports that the kernel gives to connections: between here and the start of the server, one of those could be taken.
+	const first, end, attempts = 10_000, 32_000, 100
+	var err error
+	for range attempts {
+		port := strconv.Itoa(first + rand.N(end-first))
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = listener.Close()
+			return port
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	tb.Fatalf("find a free port: %v", err)
+	return ""
 }
 
 // Addr returns the host and the port.

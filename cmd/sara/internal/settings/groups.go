@@ -83,7 +83,7 @@ type Edge struct {
 
 // Capacity is the size of a deployment.
 type Capacity struct {
-	Replicas        Count `type:"setting" default:"1" max:"10000" example:"2: how many processes serve together" placeholder:"N" help:"How many processes serve together; while Redis is down, each grants its share of every limit; default: ${default}."`
+	Replicas        Count `type:"setting" default:"1" max:"10000" example:"2: how many processes serve together" placeholder:"N" help:"How many processes serve together at most; while Redis is down, each grants a share of what is left of every limit, as one of those alive or, after a start, of this number; default: ${default}."`
 	CacheBytes      Size  `type:"setting" default:"256MiB" placeholder:"SIZE" help:"Memory limit of the response cache, such as 64MiB or 2GiB; default: ${default}."`
 	RedisCacheBytes Size  `type:"setting" default:"256MiB" placeholder:"SIZE" help:"Memory limit of the cached rows in Redis, of which an account may fill a quarter; at most half of the maxmemory of a Redis that has the counters too; default: ${default}."`
 }

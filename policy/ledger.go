@@ -1,0 +1,185 @@
+package policy
+
+import "time"
+
+// This file is the part of MemoryBudget that makes counts in Redis survive a loss. A replica keeps what it has admitted itself
+// (used), also through Redis. Redis keeps the same number for each replica, beside the sum of all. So if Redis has less of a
+// replica than that replica has, then it has lost requests, or was away when they were admitted; the replica adds the
+// difference, and no request counts twice, whichever copy of its data Redis came back with. The first to do so also raises the
+// sum to what it has seen of it (seen), which stands for the requests of the others until they restore them.
+
+// windowShift places the number of a day or an hour above a count, so that counts of later windows compare as greater. Counts
+// stay below it, because limits do.
+const windowShift = 31
+
+func packed(window int64, count int) int64 { return window<<windowShift | int64(count) }
+
+// marks are what a script needs to notice a loss: what this replica has admitted today, and what it knows to be admitted by all.
+// Both are packed with the day; a count of zero is 0.
+type marks struct{ ownDay, knownDay int64 }
+
+// marks returns the marks of an account.
+func (b *MemoryBudget) marks(accountID string) (m marks) {
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.accounts[accountID]
+	if a == nil {
+		return m
+	}
+	a = b.account(accountID, now)
+	if a.used.InDay > 0 {
+		m.ownDay = packed(a.used.Day, a.used.InDay)
+	}
+	if total := a.total(); total.InDay > 0 {
+		m.knownDay = packed(total.Day, total.InDay)
+	}
+	return m
+}
+
+// callMarks returns what this replica has charged and returned today of an account's calls, packed with the day.
+func (b *MemoryBudget) callMarks(accountID string) (charged, returned int64) {
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a := b.accounts[accountID]; a == nil || a.used.Returned == 0 && a.used.Calls == 0 {
+		return 0, 0
+	}
+	a := b.account(accountID, now)
+	return packed(a.used.Day, a.used.charged()), packed(a.used.Day, a.used.Returned)
+}
+
+// A keyState is the bucket of a key as Redis shows it.
+type keyState struct {
+	id     string
+	bucket tokenBucket
+}
+
+// admitted records what Redis decided at now, by its own clock: it had the requests of the marks that were sent, and admitted
+// n more of the account, whose usage is now total. It keeps copies of the keys.
+func (b *MemoryBudget) admitted(accountID string, now time.Time, sent marks, n int, total Usage, p *Plan, keys []keyState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.accounts[accountID]
+	if a == nil && n == 0 && total.RequestsToday == 0 && total.CallsToday == 0 && len(keys) == 0 {
+		return // nothing to remember
+	}
+	a = b.account(accountID, now)
+	if p.RequestsPerHour != unlimited && len(keys) > 0 {
+		a.limits = *p
+	}
+	before := a.used
+	a.used.InHour += n
+	a.used.InDay += n
+	has := UsageCount{Hour: a.used.Hour, Day: a.used.Day, InHour: before.InHour + n, InDay: n}
+	if sent.ownDay>>windowShift == a.used.Day {
+		has.InDay += int(sent.ownDay & (1<<windowShift - 1))
+	}
+	// If some requests were admitted locally since the marks were sent, those are of this hour.
+	has.InHour -= before.InDay - (has.InDay - n)
+	a.markShared(has)
+	a.see(total)
+	for _, key := range keys {
+		a.buckets[key.id] = keyBucket{key.bucket, key.bucket}
+	}
+}
+
+// charged records that Redis changed the calls of an account's day by calls, negative if they were returned, to total.
+func (b *MemoryBudget) charged(accountID string, now time.Time, calls, total int, p *Plan) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.account(accountID, now)
+	if p != nil {
+		a.limits = *p
+	}
+	change := UsageCount{Hour: a.used.Hour, Day: a.used.Day, Calls: calls, Returned: max(0, -calls)}
+	a.synced.advanceTo(b.latest)
+	a.used.add(change)
+	a.synced.add(change)
+	a.seen.Calls = max(total, a.synced.Calls)
+}
+
+// markShared records that Redis has the part of used that has counts.
+func (a *account) markShared(has UsageCount) {
+	a.synced.advanceTo(hour(a.used.Hour))
+	has.Calls, has.Returned = a.synced.Calls, a.synced.Returned
+	a.synced.raise(has)
+}
+
+// see records a usage that Redis has shown.
+func (a *account) see(total Usage) {
+	a.seen.InHour = max(a.seen.InHour, total.RequestsThisHour)
+	a.seen.InDay = max(a.seen.InDay, total.RequestsToday)
+	a.seen.Calls = max(total.CallsToday, a.synced.Calls) // without what Redis has lost
+}
+
+// A ledgerEntry is what Redis needs to restore the counts of one account.
+type ledgerEntry struct {
+	used, synced, seen, beyond UsageCount
+	limits                     Plan
+	keys                       []drainedKey
+}
+
+// total is what was known to be admitted by all replicas.
+func (e *ledgerEntry) total() UsageCount {
+	a := account{used: e.used, synced: e.synced, seen: e.seen}
+	return a.total()
+}
+
+// A drainedKey is a key's bucket as Redis last showed it, and the microseconds by which it is full later because of what this
+// replica has taken from its share of it since.
+type drainedKey struct {
+	id      string
+	shared  tokenBucket
+	drained int64
+}
+
+// entry copies an account. The caller holds the lock.
+func (b *MemoryBudget) entry(a *account) ledgerEntry {
+	e := ledgerEntry{used: a.used, synced: a.synced, seen: a.seen, beyond: a.beyond, limits: a.limits}
+	now := tokenBucket(b.now().UnixMicro())
+	for id, key := range a.buckets {
+		drained := max(key.bucket, now) - max(key.shared, now)
+		e.keys = append(e.keys, drainedKey{id, key.shared, int64(max(0, drained)) / int64(b.shares())})
+	}
+	return e
+}
+
+// ledger returns the entries of the accounts, of all if none is named. Accounts that this replica has not used are left out.
+func (b *MemoryBudget) ledger(accountIDs ...string) []ledgerEntry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var entries []ledgerEntry
+	if len(accountIDs) == 0 {
+		for _, a := range b.accounts {
+			entries = append(entries, b.entry(a))
+		}
+	}
+	for _, id := range accountIDs {
+		if a := b.accounts[id]; a != nil {
+			entries = append(entries, b.entry(a))
+		}
+	}
+	return entries
+}
+
+// restored records that Redis has all of an entry, that it then showed a total, and what is reported as beyond a limit.
+func (b *MemoryBudget) restored(e ledgerEntry, now time.Time, total Usage, beyond UsageCount) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.account(e.used.AccountID, now)
+	// Others may not have restored what is theirs. So what was known before, and was admitted locally, still counts.
+	before := e.total()
+	a.synced.advanceTo(hour(a.used.Hour))
+	a.synced.raise(e.used)
+	a.seen.raise(UsageCount{Hour: before.Hour, Day: before.Day, InHour: before.InHour, InDay: before.InDay})
+	a.see(total)
+	beyond.Hour, beyond.Day = a.used.Hour, a.used.Day
+	a.beyond.raise(beyond)
+	for _, key := range e.keys {
+		if at, ok := a.buckets[key.id]; ok {
+			at.shared = at.bucket
+			a.buckets[key.id] = at
+		}
+	}
+}

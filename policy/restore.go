@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed script/restore.lua
+var restoreLua string
+
+// restoreBatch is how many accounts one pipeline restores: few enough for Redis to answer within a round trip.
+const restoreBatch = 200
+
+// restore adds to Redis what it does not have of this replica's entries. It does nothing twice. ctx has a deadline.
+func (b *RedisBudget) restore(ctx context.Context, entries []ledgerEntry) error {
+	return b.restoreAs(ctx, b.replica, entries)
+}
+
+// restoreAs restores the entries of a replica, this one or one that has ended.
+func (b *RedisBudget) restoreAs(ctx context.Context, replica string, entries []ledgerEntry) error {
+	for batch := range slices.Chunk(entries, restoreBatch) {
+		pending, err := batch, error(nil)
+		script := []any{"evalsha", b.restoreScript.Hash()}
+		for attempt := 0; len(pending) > 0; attempt++ {
+			if attempt == maxAttempts {
+				return fmt.Errorf("restore counts in Redis: %w", err)
+			}
+			pending, err = b.sendRestores(ctx, script, replica, pending)
+			switch {
+			case redis.HasErrorPrefix(err, "NOSCRIPT"):
+				script = []any{"eval", restoreLua}
+			case isFull(err):
+				b.config.Relieve(ctx)
+			case err != nil && !errors.Is(err, errExpired):
+				return fmt.Errorf("restore counts in Redis: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// sendRestores restores entries in one pipeline, and returns those that were not restored, with the first error.
+func (b *RedisBudget) sendRestores(ctx context.Context, script []any, replica string, entries []ledgerEntry) (failed []ledgerEntry, err error) {
+	sent, deadline := b.clock.now(), b.clock.deadline(ctx)
+	pipe := b.client.Pipeline()
+	replies := make([]*redis.IntSliceCmd, len(entries))
+	for i, e := range entries {
+		words := append(slices.Clone(script), 1, accountKey(e.used.AccountID), deadline, replica)
+		replies[i] = redis.NewIntSliceCmd(ctx, append(words, e.args()...)...)
+		replies[i].SetFirstKeyPos(firstKey)
+		_ = pipe.Process(ctx, noRetry{replies[i]}) // queues the command; it cannot fail
+	}
+	_, _ = pipe.Exec(ctx) // its error is that of its first failed command
+	for i, reply := range replies {
+		numbers, replyErr := reply.Result()
+		var now time.Time
+		if replyErr == nil {
+			now, numbers, replyErr = b.clock.read(numbers, sent)
+		}
+		if replyErr == nil {
+			replyErr = b.restored(replica, entries[i], now, numbers)
+		}
+		if replyErr != nil {
+			failed = append(failed, entries[i])
+			if err == nil {
+				err = replyErr
+			}
+		}
+	}
+	return failed, err
+}
+
+// args returns the entry as arguments of restore.lua.
+func (e *ledgerEntry) args() []any {
+	u, o := &e.used, e.beyond
+	o.advanceTo(hour(u.Hour))
+	total := e.total()
+	words := []any{e.limits.RequestsPerMinutePerKey, e.limits.RequestsPerHour, e.limits.RequestsPerDay, e.limits.SearchConsoleCallsPerDay,
+		u.Hour, u.Day, u.InHour, u.InDay, u.charged(), u.Returned, o.InHour, o.InDay, o.Calls, total.InHour, total.InDay}
+	for _, key := range e.keys {
+		words = append(words, key.id, int64(key.shared), key.drained)
+	}
+	return words
+}
+
+// restored records the reply of restore.lua.
+func (b *RedisBudget) restored(replica string, e ledgerEntry, now time.Time, numbers []int64) error {
+	const replyLength = 12
+	if len(numbers) != replyLength {
+		return fmt.Errorf("reply of Redis has %d numbers, not %d", len(numbers), replyLength)
+	}
+	var n [replyLength]int
+	for i, number := range numbers {
+		n[i] = int(number)
+	}
+	total := Usage{RequestsThisHour: n[0], RequestsToday: n[1], CallsToday: n[2], At: now}
+	beyond := UsageCount{InHour: n[9], InDay: n[10], Calls: n[11]}
+	over := [4]int{n[5], n[6], n[7], n[8]}
+	if replica == b.replica {
+		b.fallback.restored(e, now, total, beyond)
+	}
+	// What Redis has never had is not lost.
+	local := e.used.minus(e.synced)
+	lost := max(0, n[3]-max(0, local.InDay)) + max(0, n[4]-max(0, local.charged()))
+	b.metrics.restored.Add(float64(lost))
+	for i, limit := range overLimits {
+		b.metrics.over.WithLabelValues(limit).Add(float64(over[i]))
+	}
+	b.losses.add(lost, over)
+	return nil
+}
+
+// sync adds to Redis what was admitted while it was away, and after a loss everything that this replica has admitted in the
+// windows of now.
+func (b *RedisBudget) sync(ctx context.Context, afterLoss bool) error {
+	entries := b.fallback.unsynced()
+	if afterLoss {
+		entries = b.fallback.ledger()
+	}
+	for batch := range slices.Chunk(entries, restoreBatch) {
+		ctx, cancel := context.WithTimeout(ctx, b.timeout)
+		err := b.restore(ctx, batch)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
