@@ -16,12 +16,12 @@ const (
 	indexReady        = "ready"
 )
 
-// indexing is the data of /indexing. A count that is not known yet is null: a zero would claim that nothing is indexed.
+// indexing is the data of /indexing. Before the status is ready its counts are 0, and a note says that nothing is known yet.
 type indexing struct {
 	Status          string        `json:"status"`
 	DiscoverySource *string       `json:"discovery_source"`
-	URLCount        *int          `json:"url_count"`
-	URLsCapped      *bool         `json:"urls_capped"`
+	URLCount        int           `json:"url_count"`
+	URLsCapped      bool          `json:"urls_capped"`
 	LastRefreshedAt *string       `json:"last_refreshed_at"`
 	Totals          indexTotals   `json:"totals"`
 	Breakdown       []coverageRow `json:"breakdown"`
@@ -30,10 +30,10 @@ type indexing struct {
 }
 
 type indexTotals struct {
-	TotalURLs     *int `json:"total_urls"`
-	InspectedURLs *int `json:"inspected_urls"`
-	Indexed       *int `json:"indexed"`
-	NotIndexed    *int `json:"not_indexed"`
+	TotalURLs     int `json:"total_urls"`
+	InspectedURLs int `json:"inspected_urls"`
+	Indexed       int `json:"indexed"`
+	NotIndexed    int `json:"not_indexed"`
 }
 
 type coverageRow struct {
@@ -46,8 +46,8 @@ type sitemapRow struct {
 	Path           string  `json:"path"`
 	TotalURLs      int     `json:"total_urls"`
 	InspectedURLs  int     `json:"inspected_urls"`
-	Indexed        *int    `json:"indexed"`
-	NotIndexed     *int    `json:"not_indexed"`
+	Indexed        int     `json:"indexed"`
+	NotIndexed     int     `json:"not_indexed"`
 	LastDownloaded *string `json:"last_downloaded"`
 	IsPending      *bool   `json:"is_pending"`
 	Warnings       *int64  `json:"warnings"`
@@ -66,6 +66,7 @@ type trendRow struct {
 type urlRow struct {
 	URL             string  `json:"url"`
 	CoverageState   string  `json:"coverage_state"`
+	Bucket          string  `json:"bucket"`
 	Verdict         string  `json:"verdict"`
 	LastCrawlTime   *string `json:"last_crawl_time"`
 	LastInspectedAt string  `json:"last_inspected_at"`
@@ -97,11 +98,11 @@ func (s *Server) serveIndexing(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, asStoreError(err)
 	}
-	data, inspected := indexingOf(&summary)
+	data := indexingOf(&summary)
 	if c.params.IncludeTrend {
 		data.Trend = convertAll(summary.Trend, rowOfDay)
 	}
-	return envelope(data, c.indexMeta(&summary.State, inspected, summary.Sitemaps)), nil
+	return envelope(data, c.indexMeta(&summary.State, data.Totals.InspectedURLs, summary.Sitemaps)), nil
 }
 
 // serveIndexedURLs answers /v1/properties/{id}/indexing/urls.
@@ -129,31 +130,26 @@ func collectionStatus(state *sqlstore.IndexState, inspected int) string {
 	return indexReady
 }
 
-// indexingOf returns the data without the trend, and the number of URLs with a result.
-func indexingOf(summary *sqlstore.IndexSummary) (data indexing, inspected int) {
+// indexingOf returns the data without the trend.
+func indexingOf(summary *sqlstore.IndexSummary) (data indexing) {
 	state := &summary.State
-	var indexed, notIndexed int
+	totals := indexTotals{TotalURLs: state.URLs}
 	for _, c := range summary.Coverage {
-		inspected += c.Count
+		totals.InspectedURLs += c.Count
 		switch c.Bucket {
 		case translate.BucketIndexed:
-			indexed += c.Count
+			totals.Indexed += c.Count
 		case translate.BucketNotIndexed, translate.BucketError:
-			notIndexed += c.Count
+			totals.NotIndexed += c.Count
 		}
 	}
-	data = indexing{Status: collectionStatus(state, inspected), DiscoverySource: optional(state.Source),
+	data = indexing{Status: collectionStatus(state, totals.InspectedURLs), DiscoverySource: optional(state.Source),
+		URLCount: state.URLs, URLsCapped: state.Capped, Totals: totals,
 		Breakdown: convertAll(summary.Coverage, rowOfCoverage), Sitemaps: convertAll(summary.Sitemaps, rowOfSitemap)}
-	if data.Status == pendingDiscovery {
-		return data, inspected
-	}
-	data.URLCount, data.URLsCapped = &state.URLs, &state.Capped
-	data.Totals = indexTotals{TotalURLs: &state.URLs, InspectedURLs: &inspected}
 	if data.Status == indexReady {
-		data.Totals.Indexed, data.Totals.NotIndexed = &indexed, &notIndexed
 		data.LastRefreshedAt = instantOf(state.RefreshedAt)
 	}
-	return data, inspected
+	return data
 }
 
 // indexMeta returns the meta of a collection, with notes about gaps in its figures. sitemaps may be nil.
@@ -198,12 +194,8 @@ func rowOfCoverage(c sqlstore.CoverageCount) coverageRow {
 }
 
 func rowOfSitemap(m sqlstore.SitemapRollup) sitemapRow {
-	row := sitemapRow{Path: m.Path, TotalURLs: m.URLs, InspectedURLs: m.Inspected, LastDownloaded: instantOf(m.LastDownloaded),
-		IsPending: m.IsPending, Warnings: m.Warnings, Errors: m.Errors}
-	if m.Inspected > 0 || m.URLs == 0 && m.Problem == "" {
-		row.Indexed, row.NotIndexed = &m.Indexed, &m.NotIndexed
-	}
-	return row
+	return sitemapRow{Path: m.Path, TotalURLs: m.URLs, InspectedURLs: m.Inspected, Indexed: m.Indexed, NotIndexed: m.NotIndexed,
+		LastDownloaded: instantOf(m.LastDownloaded), IsPending: m.IsPending, Warnings: m.Warnings, Errors: m.Errors}
 }
 
 func rowOfDay(d sqlstore.IndexDay) trendRow {
@@ -211,7 +203,7 @@ func rowOfDay(d sqlstore.IndexDay) trendRow {
 }
 
 func rowOfURL(u sqlstore.Inspection) urlRow {
-	return urlRow{URL: u.URL, CoverageState: u.CoverageState, Verdict: u.Verdict, LastCrawlTime: instantOf(u.LastCrawl),
+	return urlRow{URL: u.URL, CoverageState: u.CoverageState, Bucket: u.Bucket.String(), Verdict: u.Verdict, LastCrawlTime: instantOf(u.LastCrawl),
 		LastInspectedAt: timestamp(u.At)}
 }
 

@@ -14,6 +14,7 @@ import (
 
 const (
 	indexingNames  = "breakdown discovery_source last_refreshed_at sitemaps status totals trend url_count urls_capped"
+	zeroTotals     = "map[indexed:0 inspected_urls:0 not_indexed:0 total_urls:0]"
 	indexMetaNames = "cache notes property_id request_id source"
 )
 
@@ -40,7 +41,7 @@ func wantNull(t *testing.T, what string, value any, names ...string) {
 	}
 }
 
-// Before there are results, counts are null: a zero would look like a result.
+// Before there are results, the types hold, and a note says that the zeros are no results.
 func TestIndexing200PendingDiscovery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -49,8 +50,10 @@ func TestIndexing200PendingDiscovery(t *testing.T) {
 		if r.data()["status"] != "pending_discovery" {
 			t.Errorf("%s is %v", property, r.data()["status"])
 		}
-		wantNull(t, "data", r.data(), "discovery_source", "url_count", "urls_capped", "last_refreshed_at")
-		wantNull(t, "totals", r.data()["totals"], "total_urls", "inspected_urls", "indexed", "not_indexed")
+		wantNull(t, "data", r.data(), "discovery_source", "last_refreshed_at")
+		if d := r.data(); d["url_count"] != 0.0 || d["urls_capped"] != false || fmt.Sprint(d["totals"]) != zeroTotals {
+			t.Errorf("data is %v", d)
+		}
 		for _, list := range []string{"breakdown", "sitemaps", "trend"} {
 			if rows, isList := r.data()[list].([]any); !isList || len(rows) != 0 {
 				t.Errorf("%s is %v", list, r.data()[list])
@@ -91,13 +94,13 @@ func TestIndexing200PendingInspection(t *testing.T) {
 			t.Errorf("data is %v", d)
 		}
 		wantNull(t, "data", r.data(), "last_refreshed_at", "trend")
-		wantNull(t, "totals", r.data()["totals"], "indexed", "not_indexed")
-		if totals := r.data()["totals"].(map[string]any); totals["total_urls"] != float64(len(pages)) || totals["inspected_urls"] != 0.0 {
+		if totals := r.data()["totals"].(map[string]any); totals["total_urls"] != float64(len(pages)) || totals["inspected_urls"] != 0.0 ||
+			totals["indexed"] != 0.0 || totals["not_indexed"] != 0.0 {
 			t.Errorf("totals are %v", totals)
 		}
 		for _, row := range r.data()["sitemaps"].([]any) {
-			if row := row.(map[string]any); row["path"] != sitemapEmpty {
-				wantNull(t, "a sitemap", row, "indexed", "not_indexed")
+			if row := row.(map[string]any); row["inspected_urls"] != 0.0 || row["indexed"] != 0.0 || row["not_indexed"] != 0.0 {
+				t.Errorf("a sitemap is %v", row)
 			}
 		}
 		wantText(t, "the note", notes(r), "None of the", "has been inspected")
@@ -116,7 +119,10 @@ func TestIndexing200PendingAgainWhenEveryURLIsNew(t *testing.T) {
 	if r.data()["status"] != "pending_inspection" {
 		t.Errorf("data is %v", r.data())
 	}
-	wantNull(t, "totals", r.data()["totals"], "indexed", "not_indexed")
+	if totals := fmt.Sprint(r.data()["totals"]); totals != "map[indexed:0 inspected_urls:0 not_indexed:0 total_urls:1]" {
+		t.Errorf("totals are %s", totals)
+	}
+	wantText(t, "the note", notes(r), "nothing is known")
 }
 
 // A site without URLs is ready: its zeros are results.
@@ -129,7 +135,7 @@ func TestIndexing200ReadyWithoutURLs(t *testing.T) {
 	w.must(err)
 	r := w.indexing(t, "empty", "include_trend", "true")
 	wantNull(t, "data", r.data(), "discovery_source")
-	if d := r.data(); d["status"] != "ready" || d["url_count"] != 0.0 || fmt.Sprint(d["totals"]) != "map[indexed:0 inspected_urls:0 not_indexed:0 total_urls:0]" ||
+	if d := r.data(); d["status"] != "ready" || d["url_count"] != 0.0 || fmt.Sprint(d["totals"]) != zeroTotals ||
 		len(d["trend"].([]any)) != 1 || notes(r) != "" {
 		t.Errorf("answers %s", r.body)
 	}
@@ -320,7 +326,12 @@ func TestIndexedURLs200(t *testing.T) {
 	r := w.get("pro", w.path("main", "/indexing/urls")).ok(t)
 	wantMembers(t, "data", r.data(), "rows")
 	wantMembers(t, "meta", r.meta(), "cache limit notes offset property_id request_id row_count source total")
-	wantMembers(t, "a URL", r.rows()[0], "coverage_state last_crawl_time last_inspected_at url verdict")
+	wantMembers(t, "a URL", r.rows()[0], "bucket coverage_state last_crawl_time last_inspected_at url verdict")
+	for _, row := range w.get("pro", w.path("main", "/indexing/urls"), "bucket", "not_indexed").ok(t).rows() {
+		if row.(map[string]any)["bucket"] != "not_indexed" {
+			t.Errorf("a URL that is not indexed has the bucket %v", row)
+		}
+	}
 	if m := r.meta(); m["source"] != "stored" || m["cache"] != "bypass" || m["limit"] != 100.0 || m["offset"] != 0.0 || m["property_id"] != w.properties["main"].ID {
 		t.Errorf("meta is %v", m)
 	}
@@ -371,6 +382,43 @@ func TestIndexedURLs200Filters(t *testing.T) {
 			f.state = pick(states)
 		}
 		w.wantURLs(t, f, 1+random.IntN(40), random.IntN(30), pages)
+	}
+}
+
+// The breakdown counts what coverage_state lists, also for labels that differ in quotes, dashes, spaces or case alone.
+func TestIndexedURLs200CoverageStateCountsLikeTheBreakdown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	labels := []string{"Excluded by ‘noindex’ tag", "Excluded by 'noindex' tag", "Excluded by \"noindex\" tag", "Crawled - currently not indexed",
+		"Crawled – currently not indexed", "Soft 404", "soft 404", "Soft  404", "A label of tomorrow", "a label of tomorrow"}
+	var pages []page
+	for i, label := range labels {
+		bucket, _ := translate.BucketOf(label)
+		for j := range i + 1 {
+			pages = append(pages, page{url: fmt.Sprintf("https://www.example.com/%d/%d", i, j), label: label, bucket: bucket, inspected: w.now()})
+		}
+	}
+	w.discover("main", pages)
+	w.inspect("main", pages, true)
+	breakdown := w.indexing(t, "main").data()["breakdown"].([]any)
+	if len(breakdown) != len(labels) {
+		t.Errorf("the breakdown is %v, want %d labels", breakdown, len(labels))
+	}
+	for _, row := range breakdown {
+		row := row.(map[string]any)
+		label := row["coverage_state"].(string)
+		listed := w.get("pro", w.path("main", "/indexing/urls"), "coverage_state", label).ok(t)
+		if listed.meta()["total"] != row["count"] || float64(len(listed.rows())) != row["count"] {
+			t.Errorf("%q is counted %v times, %v of it are listed", label, row["count"], listed.meta()["total"])
+		}
+		for _, u := range listed.rows() {
+			if u := u.(map[string]any); u["coverage_state"] != label || u["bucket"] != row["bucket"] {
+				t.Errorf("coverage_state=%s lists %v", label, u)
+			}
+		}
+	}
+	if none := w.get("pro", w.path("main", "/indexing/urls"), "coverage_state", "SOFT 404").ok(t); none.meta()["total"] != 0.0 {
+		t.Errorf("a label that the breakdown does not show lists %s", none.body)
 	}
 }
 

@@ -143,7 +143,7 @@ func (f urlFilter) of(pages []page) []page {
 	var matching []page
 	for _, p := range pages {
 		if !p.inspected.IsZero() && (f.bucket == "" || p.bucket.String() == f.bucket) &&
-			(f.state == "" || translate.FoldCoverage(p.label) == translate.FoldCoverage(f.state)) &&
+			(f.state == "" || p.label == f.state) &&
 			(f.sitemap == "" || slices.Contains(p.sitemaps, f.sitemap)) && strings.Contains(strings.ToLower(p.url), strings.ReplaceAll(strings.ToLower(f.q), " ", "%20")) {
 			matching = append(matching, p)
 		}

@@ -317,14 +317,14 @@ func indexingSchema() schema {
 			with("enum", []string{pendingDiscovery, pendingInspection, indexReady}).like(indexReady)},
 		member{name: "discovery_source", schema: text("What the URLs were found in: sitemaps, pages with search traffic, or both; null while there are none.").
 			with("enum", []string{"sitemap", "performance", "sitemap+performance"}).named("DiscoverySource").orNull()},
-		member{name: "url_count", schema: whole("URLs that are tracked; null before discovery.").orNull().like(301)},
-		member{name: "urls_capped", schema: boolean("Whether there are more, which the plan does not inspect; null before discovery.").orNull()},
+		member{name: "url_count", schema: whole("URLs that are tracked; 0 before discovery.").like(301)},
+		member{name: "urls_capped", schema: boolean("Whether there are more, which the plan does not inspect; false before discovery.")},
 		member{name: "last_refreshed_at", schema: instant("When results were last brought up to date; null before the first.").orNull()},
 		member{name: "totals", schema: object(
-			member{name: "total_urls", schema: whole("URLs that are tracked; null before discovery.").orNull().like(301)},
-			member{name: "inspected_urls", schema: whole("Those with a result; null before discovery.").orNull().like(301)},
-			member{name: "indexed", schema: whole("Those of the bucket indexed; null until the status is ready.").orNull().like(196)},
-			member{name: "not_indexed", schema: whole("Those of the buckets not_indexed and error; null until the status is ready.").orNull().like(90)}).
+			member{name: "total_urls", schema: whole("URLs that are tracked; 0 before discovery.").like(301)},
+			member{name: "inspected_urls", schema: whole("Those with a result.").like(301)},
+			member{name: "indexed", schema: whole("Those of the bucket indexed; 0 until the status is ready.").like(196)},
+			member{name: "not_indexed", schema: whole("Those of the buckets not_indexed and error; 0 until the status is ready.").like(90)}).
 			named("IndexingTotals")},
 		member{name: "breakdown", schema: listOf(object(
 			coverageMember(),
@@ -345,8 +345,8 @@ func sitemapSchema() schema {
 		member{name: "path", schema: text("The sitemap's address; what sitemap_path takes.").like("https://www.example.com/sitemap.xml")},
 		member{name: "total_urls", schema: whole("Tracked URLs that it lists, by itself or through sitemaps that it names.")},
 		member{name: "inspected_urls", schema: whole("Those with a result.")},
-		member{name: "indexed", schema: whole("Those of the bucket indexed; null while there is no result.").orNull()},
-		member{name: "not_indexed", schema: whole("Those of the buckets not_indexed and error; null while there is no result.").orNull()},
+		member{name: "indexed", schema: whole("Those of the bucket indexed; 0 while inspected_urls is 0.")},
+		member{name: "not_indexed", schema: whole("Those of the buckets not_indexed and error; 0 while inspected_urls is 0.")},
 		member{name: "last_downloaded", schema: instant("When the upstream last read it; null when it never did, or does not list the sitemap itself.").orNull()},
 		member{name: "is_pending", schema: boolean("Whether the upstream has yet to process it; null when it does not list the sitemap itself.").orNull()},
 		member{name: "warnings", schema: whole("The upstream's count; null when it does not list the sitemap itself.").orNull()},
@@ -367,6 +367,7 @@ func urlRowSchema() schema {
 	return object(
 		member{name: "url", schema: text("The address, as it was discovered.").like("https://www.example.com/chairs/")},
 		coverageMember(),
+		member{name: "bucket", schema: bucketSchema()},
 		member{name: "verdict", schema: text("The upstream's own word, such as PASS or NEUTRAL; the bucket goes by the label.").like("PASS")},
 		member{name: "last_crawl_time", schema: instant("When the upstream last fetched it; null when it never did.").orNull()},
 		member{name: "last_inspected_at", schema: instant("When the upstream was asked about it.")}).named("IndexedURL")

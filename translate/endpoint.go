@@ -113,11 +113,11 @@ func IndexedURLs() Endpoint {
 	}
 	return Endpoint{Params: []Param{
 		choice("bucket", "", names, "Only URLs of this bucket.", func(p *Params, s string) { p.Bucket = parseBucket(s) }),
-		text("coverage_state", "Only URLs with this label of the upstream; quotes, dashes, spaces and case do not matter.",
+		text("coverage_state", "Only URLs with this label of the upstream, exactly as the breakdown of /indexing shows it.",
 			func(p *Params, s string) { p.CoverageState = s }),
 		text("sitemap_path", "Only URLs that this sitemap lists, by itself or through a sitemap that it names.",
 			func(p *Params, s string) { p.SitemapPath = s }),
-		text("q", "Only URLs that contain this text, whatever the case. No character stands for others.",
+		text("q", "Only URLs that contain this text (case-insensitive). No character stands for others.",
 			func(p *Params, s string) { p.Contains = s }),
 		choice("sort", "importance", URLOrders(), "What to sort by; importance is search traffic. Ties are in ascending order of the "+
 			"URL, and URLs without a value come last, in either direction.", func(p *Params, s string) { p.Order.By = s }),

@@ -24,7 +24,7 @@ type Params struct {
 	IncludeTrend    bool   // include_trend: the daily counts of the indexing
 	TrendDays       int    // of the trend
 	Bucket          Bucket // of the URLs to list; 0 for all
-	CoverageState   string // of the URLs to list, see FoldCoverage; empty for all
+	CoverageState   string // of the URLs to list, as the breakdown shows it; empty for all
 	SitemapPath     string // of the URLs to list; empty for all
 	Contains        string // a substring of the URLs to list, case-insensitive; empty for all
 	Notes           []string

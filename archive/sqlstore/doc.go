@@ -12,6 +12,8 @@
 //
 // A lease lets one process at a time do a job: one row, which a holder keeps until it releases the lease or lets it expire.
 //
+// A migration leaves what the version before reads and writes, because both run while an update rolls out; a later one removes it.
+//
 // One set of queries and one set of migrations serves both databases. Placeholders are numbered in order of appearance, times
 // are stored as Unix milliseconds, and whatever must sort alike in both databases is stored as bytes.
 //

@@ -58,7 +58,7 @@ func benchmarkIndexedURLs(b *testing.B, url string) {
 			name := fmt.Sprintf("order=%s,descending=%t", by, descending)
 			measure(name+"/first", IndexQuery{Order: order})
 			measure(name+"/last", IndexQuery{Order: order, Offset: size - 500})
-			measure(name+"/worst", IndexQuery{Order: order, Bucket: translate.BucketNotIndexed, CoverageState: "page with redirect",
+			measure(name+"/worst", IndexQuery{Order: order, Bucket: translate.BucketNotIndexed, CoverageState: "Page with redirect",
 				SitemapPath: "https://example.com/sitemap.xml", Contains: "-", Offset: size / 8})
 		}
 	}
@@ -74,9 +74,9 @@ func benchmarkIndexedURLs(b *testing.B, url string) {
 		"common part,deep": {Contains: "Example.com/Shop", Offset: size - 500},
 		"rare part":        {Contains: "-77"},
 		"no such part":     {Contains: "100%_"},
-		"all,first":        {Bucket: translate.BucketIndexed, CoverageState: "submitted and indexed", SitemapPath: "https://example.com/sitemap.xml", Contains: "shop"},
-		"all,deep":         {Bucket: translate.BucketIndexed, CoverageState: "submitted and indexed", SitemapPath: "https://example.com/sitemap.xml", Contains: "shop", Offset: size / 3},
-		"all,rare":         {Bucket: translate.BucketError, CoverageState: "soft 404", SitemapPath: "https://example.com/sitemap-3.xml", Contains: "-1"},
+		"all,first":        {Bucket: translate.BucketIndexed, CoverageState: "Submitted and indexed", SitemapPath: "https://example.com/sitemap.xml", Contains: "shop"},
+		"all,deep":         {Bucket: translate.BucketIndexed, CoverageState: "Submitted and indexed", SitemapPath: "https://example.com/sitemap.xml", Contains: "shop", Offset: size / 3},
+		"all,rare":         {Bucket: translate.BucketError, CoverageState: "Soft 404", SitemapPath: "https://example.com/sitemap-3.xml", Contains: "-1"},
 	} {
 		q.Order = importance
 		measure("filter="+name, q)

@@ -64,18 +64,18 @@ func seedPlans(f *fixture) (site Property) {
 func testPlansOfPages(t *testing.T, f *fixture) {
 	site := seedPlans(f)
 	indexes := map[string]string{
-		"importance": "indexed_urls_clicks_asc", "-importance": "indexed_urls_clicks_desc",
-		"last_crawl_time": "indexed_urls_crawled_asc", "-last_crawl_time": "indexed_urls_crawled_desc",
-		"last_inspected_at": "indexed_urls_inspected_asc", "-last_inspected_at": "indexed_urls_inspected_desc",
-		"url": "indexed_urls_url", "-url": "indexed_urls_url",
+		"importance": "indexed_urls_by_clicks_asc", "-importance": "indexed_urls_by_clicks_desc",
+		"last_crawl_time": "indexed_urls_by_crawled_asc", "-last_crawl_time": "indexed_urls_by_crawled_desc",
+		"last_inspected_at": "indexed_urls_by_inspected_asc", "-last_inspected_at": "indexed_urls_by_inspected_desc",
+		"url": "indexed_urls_by_url", "-url": "indexed_urls_by_url",
 	}
 	for _, q := range []IndexQuery{
 		{},
 		{Bucket: translate.BucketUnknown},
-		{CoverageState: "soft 404"},
+		{CoverageState: "Soft 404"},
 		{SitemapPath: "https://example.com/sitemap-3.xml"},
 		{Contains: "shop"},
-		{Bucket: translate.BucketError, CoverageState: "soft 404", SitemapPath: "https://example.com/sitemap-3.xml", Contains: "shop"},
+		{Bucket: translate.BucketError, CoverageState: "Soft 404", SitemapPath: "https://example.com/sitemap-3.xml", Contains: "shop"},
 	} {
 		for by, index := range indexes {
 			name, descending := strings.CutPrefix(by, "-")
@@ -102,7 +102,7 @@ func pagesFromIndex(d dialect, plan, index string, filtered bool) bool {
 	_, page, found := strings.Cut(plan, "->  Limit ")
 	page, _, _ = strings.Cut(page, "using indexed_urls_pkey") // which finds the rows of the page in the table
 	if filtered {
-		return found && strings.Contains(page, " using indexed_urls_") && !strings.Contains(plan, "Seq Scan on indexed_urls")
+		return found && strings.Contains(page, " using indexed_urls_by_") && !strings.Contains(plan, "Seq Scan on indexed_urls")
 	}
 	inOrder := strings.Contains(page, "Index Only Scan using "+index+" ") || strings.Contains(page, "Index Only Scan Backward using "+index+" ")
 	return found && inOrder && !strings.Contains(page, "Sort") && !strings.Contains(plan, "Seq Scan on indexed_urls")
@@ -111,9 +111,9 @@ func pagesFromIndex(d dialect, plan, index string, filtered bool) bool {
 // Queries that count or read the URLs of a property find them by an index.
 func testPlansOfReadings(t *testing.T, f *fixture) {
 	site := seedPlans(f)
-	where, args := f.indexConditions(site.ID, IndexQuery{Bucket: translate.BucketError, CoverageState: "soft 404",
+	where, args := f.indexConditions(site.ID, IndexQuery{Bucket: translate.BucketError, CoverageState: "Soft 404",
 		SitemapPath: "https://example.com/sitemap-3.xml", Contains: "shop"})
-	counted, countedArgs := f.indexConditions(site.ID, IndexQuery{CoverageState: "soft 404", SitemapPath: "https://example.com/sitemap-3.xml"})
+	counted, countedArgs := f.indexConditions(site.ID, IndexQuery{CoverageState: "Soft 404", SitemapPath: "https://example.com/sitemap-3.xml"})
 	type query struct {
 		text string
 		args []any

@@ -15,7 +15,7 @@ import (
 // An IndexQuery selects inspections of a property. Zero fields do not filter.
 type IndexQuery struct {
 	Bucket        translate.Bucket
-	CoverageState string // in any spelling, see translate.FoldCoverage
+	CoverageState string // exactly as IndexSummary shows it
 	SitemapPath   string
 	Contains      string // a substring of the URL without wildcards, ASCII case-insensitive, otherwise percent-encoded
 	// Order is by importance, url, last_crawl_time or last_inspected_at. Ties are ordered by URL. URLs that were never crawled come
@@ -105,7 +105,7 @@ func (s *Store) indexConditions(propertyID string, q IndexQuery) (where string, 
 		add("bucket = $n", q.Bucket)
 	}
 	if q.CoverageState != "" {
-		add("family = (SELECT min(family) FROM coverage_labels WHERE folded = $n)", translate.FoldCoverage(q.CoverageState))
+		add("label = (SELECT number FROM coverage_labels WHERE label = $n)", cleanLabel(q.CoverageState))
 	}
 	if q.SitemapPath != "" {
 		// IS TRUE keeps PostgreSQL from turning this into a join, which would lose the index order and sort.

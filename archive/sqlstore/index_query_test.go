@@ -97,7 +97,7 @@ func (w *coverageWorld) page(q IndexQuery) (rows []Inspection, total int) {
 		in := slices.ContainsFunc(u.Sitemaps, func(m int32) bool { return w.discover.Sitemaps[m].Path == q.SitemapPath })
 		part := strings.NewReplacer("ü", "%c3%bc", "ß", "%c3%9f").Replace(strings.ToLower(q.Contains))
 		if inspected && (q.Bucket == 0 || q.Bucket == i.Bucket) && (q.SitemapPath == "" || in) &&
-			(q.CoverageState == "" || translate.FoldCoverage(q.CoverageState) == translate.FoldCoverage(i.CoverageState)) &&
+			(q.CoverageState == "" || q.CoverageState == i.CoverageState) &&
 			strings.Contains(strings.ToLower(u.URL), part) {
 			found = append(found, u)
 		}

@@ -80,7 +80,8 @@ const stageInspection = "INSERT INTO staged_inspections (bucket, label, verdict,
 	" label = excluded.label, verdict = excluded.verdict, crawled_at = excluded.crawled_at," +
 	" inspected_at = excluded.inspected_at, taken = FALSE"
 
-// coverageLabel returns the number of a label, and assigns one to a new label.
+// coverageLabel returns the number of a label, and assigns one to a new label. The version before filters by the family of a label, the
+// number of the first one with its spelling, so families are written until no process of that version can run any more.
 func (s *Store) coverageLabel(ctx context.Context, label string) (int32, error) {
 	label = cleanLabel(label)
 	return s.number(ctx, "SELECT number FROM coverage_labels WHERE label = $1", "INSERT INTO coverage_labels"+

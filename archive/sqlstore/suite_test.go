@@ -98,6 +98,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"a restart loses nothing", testRestart},
 		{"concurrent migrations all succeed", testMigrateRace},
 		{"a database of the previous schema opens", testPreviousSchema},
+		{"the version before writes and reads while an update rolls out", testRollingUpdate},
 		{"the schema of a newer program is not changed", testNewerSchema},
 	} {
 		t.Run(test.guarantee, func(t *testing.T) {

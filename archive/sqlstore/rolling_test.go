@@ -1,0 +1,74 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"testing"
+
+	"sara/translate"
+)
+
+// The statements of the version before 0009 that use what it no longer reads.
+const (
+	labelBefore = "INSERT INTO coverage_labels (label, folded, number, family) SELECT $1, $2, max(number) + 1," +
+		" coalesce(min(CASE WHEN folded = $2 THEN family END), max(number) + 1) FROM coverage_labels WHERE TRUE ON CONFLICT DO NOTHING"
+	inspectBefore = "UPDATE indexed_urls SET bucket = $1, label = l.label, family = l.family, inspected_at = $2" +
+		" FROM (SELECT number AS label, family FROM coverage_labels WHERE label = $3) AS l WHERE url = $4"
+	uncountBefore = "DELETE FROM index_counts"
+	countBefore   = "INSERT INTO index_counts (number, bucket, label, family, sitemaps, urls)" +
+		" SELECT number, bucket, label, family, sitemaps, count(*) FROM indexed_urls GROUP BY number, bucket, label, family, sitemaps"
+	findBefore  = "SELECT url FROM indexed_urls WHERE bucket > 0 AND family = (SELECT min(family) FROM coverage_labels WHERE folded = $1) ORDER BY url"
+	totalBefore = "SELECT coalesce(sum(urls), 0) FROM index_counts WHERE family = (SELECT min(family) FROM coverage_labels WHERE folded = $1)"
+)
+
+// Both versions publish inspections of the same URLs by turns, with spellings of one label and with labels that were new to either.
+func testRollingUpdate(t *testing.T, f *fixture) {
+	site := f.indexed()
+	a, b, c := "https://example.com/a", "https://example.com/b", "https://example.com/c"
+	f.discover(site.ID, Discovery{URLs: urlsOf(a, b, c)})
+	before := func(statement string, args ...any) {
+		t.Helper()
+		value(f.changes.ExecContext(f.ctx, statement, args...))(t)
+	}
+	publishBefore := func(label, url string) {
+		t.Helper()
+		before(labelBefore, label, translate.FoldCoverage(label))
+		before(inspectBefore, translate.BucketError, f.time.Unix(), label, []byte(url))
+		before(uncountBefore)
+		before(countBefore)
+	}
+	wantBefore := func(label string, urls ...string) {
+		t.Helper()
+		folded := translate.FoldCoverage(label)
+		found := value(all(f.ctx, f.changes, func(row scanner) (string, error) {
+			var url sql.RawBytes
+			err := row.Scan(&url)
+			return string(url), err
+		}, findBefore, folded))(t)
+		equal(t, found, urls)
+		equal(t, value(one(f.ctx, f.changes, scalar[int], totalBefore, folded))(t), len(urls))
+	}
+	f.inspect(site.ID, "Soft 404", a, b)
+	equal(t, f.publish(site.ID), 2)
+	wantBefore("Soft 404", a, b)
+
+	publishBefore("soft 404", c)
+	publishBefore("Server error (5xx)", b)
+	wantBefore("Soft 404", a, c)
+	wantBefore("Server error (5xx)", b)
+
+	f.inspect(site.ID, "Server error (5xx)", a)
+	f.inspect(site.ID, "Not found (404)", c)
+	equal(t, f.publish(site.ID), 2)
+	wantBefore("Server error (5xx)", a, b)
+	wantBefore("Not found (404)", c)
+	query := byURL(10)
+	query.CoverageState = "Server error (5xx)"
+	equal(t, urlNames(value(f.IndexedURLs(f.ctx, site.ID, query))(t).Rows), []string{a, b})
+
+	publishBefore("Not found (404)", b)
+	wantBefore("Not found (404)", b, c)
+	query.CoverageState = "Not found (404)"
+	page := value(f.IndexedURLs(f.ctx, site.ID, query))(t)
+	equal(t, urlNames(page.Rows), []string{b, c})
+	equal(t, page.Total, 2)
+}
