@@ -25,13 +25,14 @@ func (r *Rows) Size() int {
 // Encode writes r, in pieces, in a form that DecodeRows reads back bit for bit. It is columnar, so that it compresses well, and
 // has neither a version nor a checksum: these are for the caller to add. The error is one of out.
 //
-// The columns are: the number of rows and the bytes of all keys; the length of each key; the keys; clicks; impressions; the
+// The columns are: what the upstream says of all rows; the number of rows and the bytes of all keys; the length of each key; the keys; clicks; impressions; the
 // exceptions of ctr; the codes of positions; the exceptions of position. All numbers are unsigned varints. The upstream
 // computes ctr as clicks / impressions, and position as an integer / impressions, so ctr is not stored and position is
 // stored as that integer. Rows for which this does not give the exact float are exceptions: their number, and for each the
 // number of rows since the last exception and the eight bytes of the float, little-endian.
 func (r *Rows) Encode(out io.Writer) error {
 	e := &encoder{out: out, pending: make([]byte, 0, encoderPiece+binary.MaxVarintLen64)}
+	e.uvarint(r.traits.code())
 	e.uvarint(uint64(r.Len()))
 	e.uvarint(uint64(r.keys.size()))
 	for i := range r.Len() {
@@ -178,10 +179,27 @@ func (d *decoder) fail(err error) {
 	}
 }
 
+// lastDate is 9999-12-31, the last that ParseDate reads.
+const lastDate = 2932896
+
+func (t traits) code() uint64 {
+	code := uint64(t.incomplete) << 1
+	if t.byPage {
+		code |= 1
+	}
+	return code
+}
+
+func (d *decoder) traits() traits {
+	code := d.uvarint(lastDate<<1 | 1)
+	return traits{byPage: code&1 != 0, incomplete: Date(code >> 1)}
+}
+
 func (d *decoder) rows() *Rows {
+	traits := d.traits()
 	n := int(d.uvarint(maxDecodedRows))
 	size := int(d.uvarint(math.MaxInt32))
-	r := new(Rows)
+	r := &Rows{traits: traits}
 	r.keys.ends = make([]keyEnd, 0, min(n, NarrowSample))
 	lengths := make([]uint32, 0, min(n, NarrowSample))
 	for left := size; len(lengths) < n && d.err == nil; {

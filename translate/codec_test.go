@@ -36,7 +36,7 @@ func searchRows(t testing.TB, n int) *Rows {
 
 // equalRows compares figures bit by bit.
 func equalRows(a, b *Rows) bool {
-	if a.Len() != b.Len() {
+	if a.Len() != b.Len() || a.traits != b.traits {
 		return false
 	}
 	for i, m := range a.metrics {
@@ -110,12 +110,17 @@ func TestParseRowsRefusesTruncatedAndTrailingData(t *testing.T) {
 func TestParseRowsRefusesWhatReadRowsRefuses(t *testing.T) {
 	f := func(name string, data ...any) {
 		t.Helper()
-		if rows, err := decodeRows(fields(data)); err == nil || rows != nil {
+		if rows, err := decodeRows(fields(append([]any{0}, data...))); err == nil || rows != nil {
 			t.Errorf("%s: read %d rows and error %v, want an error alone", name, rows.Len(), err)
 		}
 	}
-	if _, err := decodeRows(fields([]any{1, 1, 1, "k", 1, 2, 0, 4, 0})); err != nil {
-		t.Fatal(err)
+	for _, traits := range []int{0, 1, 2*lastDate + 1} {
+		if _, err := decodeRows(fields([]any{traits, 1, 1, 1, "k", 1, 2, 0, 4, 0})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := decodeRows(fields([]any{2*lastDate + 2, 1, 1, 1, "k", 1, 2, 0, 4, 0})); err == nil {
+		t.Error("a day after the last was read")
 	}
 	f("more rows than bytes", 1<<40, 0, 0, 0, 0)
 	f("more keys than bytes", 1, math.MaxInt32, 1, "k", 1, 2, 0, 4, 0)

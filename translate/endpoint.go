@@ -41,6 +41,7 @@ func performanceParams() []Param {
 		Description: "URL-encoded JSON array of filter objects, ANDed. Any filter is answered live.",
 		read: func(p *Params, s string) (err error) {
 			p.Filters, err = ParseFilters(strings.Clone(s))
+			p.Notes = append(append(p.Notes, formNotes(p.Filters)...), filterNotes(p.Filters)...)
 			return err
 		}})
 }

@@ -14,7 +14,7 @@ import (
 type Filter struct {
 	Dimension string // query, page, country, device, brand or page_group
 	Operator  string // contains, equals or regex, each also with not_; is and is_not are aliases of equals and not_equals
-	Value     string // 1 to 200 characters; countries in lower case, devices in upper case
+	Value     string // 1 to 200 characters, pages percent-encoded; of equals, countries in lower case and devices in upper case
 }
 
 // MaxFilters bounds the filters of one request.
@@ -132,11 +132,11 @@ func (f *Filter) normaliseValue() error {
 		}
 		return nil
 	case "device":
-		device := strings.ToUpper(f.Value)
-		if !isASCII(f.Value) || device != "DESKTOP" && device != "MOBILE" && device != "TABLET" {
-			return fmt.Errorf("value %.40q is none of desktop, mobile, tablet", f.Value)
+		return f.normaliseDevice()
+	case "page":
+		if f.Operator != "regex" && f.Operator != "not_regex" {
+			f.Value = encodePage(f.Value)
 		}
-		f.Value = device
 	case "country":
 		if exact {
 			country := strings.ToLower(f.Value)
@@ -181,13 +181,42 @@ func UsesSegments(filters []Filter) bool {
 	return slices.ContainsFunc(filters, func(f Filter) bool { return f.Dimension == "brand" || f.Dimension == "page_group" })
 }
 
-// Conditions expands filters into the conditions of an upstream query, in canonical form: sorted, without duplicates.
+const byPageNote = "Search Console counts by page where a filter names pages: these figures do not add up to the unfiltered totals."
+
+// aggregationNotes has the note of figures that the upstream counted by page, although neither their keys nor a filter are pages.
+func (p *Params) aggregationNotes(rows *Rows, by Dimension) []string {
+	if !rows.traits.byPage || by == ByPage || slices.Contains(p.Notes, byPageNote) {
+		return nil
+	}
+	return []string{"Search Console counted these figures by page: they do not add up to the unfiltered totals."}
+}
+
+// filterNotes says why the figures under some filters do not add up.
+func filterNotes(filters []Filter) (notes []string) {
+	has := func(dimensions ...string) bool {
+		return slices.ContainsFunc(filters, func(f Filter) bool { return slices.Contains(dimensions, f.Dimension) })
+	}
+	if has("page", "page_group") {
+		notes = append(notes, byPageNote)
+	}
+	if has("brand") {
+		notes = append(notes, "Brand and non-brand figures do not add up to the total: Search Console withholds rare queries, which are in neither.")
+	}
+	return notes
+}
+
+// Conditions expands filters into the conditions of an upstream query, in canonical form: sorted, without duplicates, and one for
+// all filters of devices. The upstream cannot be asked if they MatchNothing.
 func Conditions(filters []Filter, segments Segments) ([]Condition, error) {
 	if len(filters) == 0 {
 		return nil, nil
 	}
 	conditions := make([]Condition, len(filters))
 	for i, f := range filters {
+		if f.Dimension == "device" {
+			conditions[i] = deviceCondition(filters)
+			continue
+		}
 		c, err := f.condition(segments)
 		if err != nil {
 			return nil, invalid("filters[%d]: %v", i, err)

@@ -53,7 +53,8 @@ func TestFilterDimensionsAndOperators(t *testing.T) {
 	for _, operator := range FilterOperators() {
 		f("query", operator, "Running Shoes", Condition{"query", upstream[operator], "Running Shoes"})
 		f("page", operator, "https://example.com/%C3%A9", Condition{"page", upstream[operator], "https://example.com/%C3%A9"})
-		f("device", operator, "Mobile", Condition{"device", upstream[operator], "MOBILE"})
+		f("page", operator, "/blog/ä b", Condition{"page", upstream[operator], map[bool]string{true: "/blog/ä b", false: "/blog/%C3%A4%20b"}[strings.Contains(operator, "regex")]})
+		f("device", operator, "Mobile", Condition{"device", map[bool]string{true: "notEquals", false: "equals"}[strings.Contains(operator, "not")], "MOBILE"})
 		switch operator {
 		case "equals", "is", "not_equals", "is_not":
 			f("country", operator, "uSa", Condition{"country", upstream[operator], "usa"})
@@ -200,7 +201,7 @@ func TestFilterValuesOfDeviceCountryBrand(t *testing.T) {
 	}
 	for _, spelling := range []string{"desktop", "DESKTOP", "Desktop", "dESKTOP"} {
 		good("device", "is", spelling, "DESKTOP")
-		good("device", "not_regex", spelling, "DESKTOP")
+		good("device", "not_regex", spelling, spelling)
 	}
 	good("device", "is", "tablet", "TABLET")
 	good("country", "is", "DEU", "deu")
@@ -216,10 +217,13 @@ func TestFilterValuesOfDeviceCountryBrand(t *testing.T) {
 	}
 	// Unicode letters that fold to ASCII (long s, dotless i, Kelvin sign, dotted I) are not accepted for it.
 	for _, value := range []string{"phone", "desk", "desktop ", "deſktop", "mobıle", "Watch", "^mobile$"} {
-		for _, operator := range FilterOperators() {
+		for _, operator := range []string{"equals", "is"} {
 			bad("device", operator, value, fmt.Sprintf("%q is none of desktop, mobile, tablet", value))
 		}
 	}
+	bad("device", "regex", "(", "is not an RE2 expression: error parsing regexp: missing closing ): `(`")
+	bad("device", "not_regex", "(.{3}|[a-z]{8})", "repeats more than 7 times, which is longer than the name of a device")
+	bad("device", "regex", ".{2,}{9,}", "is not an RE2 expression: error parsing regexp: invalid nested repetition operator: `{2,}{9,}`")
 	for _, value := range []string{"us", "usaa", "u1a", "us ", "éa", "\u212aaz", "İta", "中", "u-s", "123"} {
 		for _, operator := range []string{"equals", "is", "not_equals", "is_not"} {
 			bad("country", operator, value, fmt.Sprintf("%q is not a country: three letters, as in ISO 3166-1 alpha-3", value))

@@ -52,21 +52,25 @@ func lowerASCII(text []byte) {
 func (r *Rows) readDocument(w *bodyWindow) error {
 	listed, aggregated := false, false
 	err := w.list('{', '}', func() error {
-		isRows := false
+		var m member
 		err := w.whole(func() error {
 			name, err := w.name()
-			isRows = name == "rows"
-			aggregated = aggregated || name == "responseAggregationType" && !w.cut()
+			m = memberOf(name)
 			return err
 		})
 		switch {
 		case err != nil:
 			return err
-		case isRows && listed:
+		case m == rowsMember && listed:
 			return errors.New("there are rows twice")
-		case isRows:
+		case m == rowsMember:
 			listed = true
 			return w.list('[', ']', func() error { return w.whole(func() error { return r.readRow(w) }) })
+		case m == aggregationMember:
+			aggregated = true
+			return w.whole(func() error { return r.traits.readAggregation(&w.scanner) })
+		case m == metadataMember:
+			return w.whole(func() error { return r.traits.readMetadata(&w.scanner) })
 		}
 		return w.whole(w.skip)
 	})
@@ -74,6 +78,62 @@ func (r *Rows) readDocument(w *bodyWindow) error {
 		err = errors.New("it has neither rows nor responseAggregationType")
 	}
 	return err
+}
+
+// A member is one of a response that is read.
+type member uint8
+
+const (
+	otherMember member = iota
+	rowsMember
+	aggregationMember
+	metadataMember
+)
+
+func memberOf(name string) member {
+	switch name {
+	case "rows":
+		return rowsMember
+	case "responseAggregationType":
+		return aggregationMember
+	case "metadata":
+		return metadataMember
+	}
+	return otherMember
+}
+
+// readAggregation reads a responseAggregationType: byPage, byProperty or one of other search types.
+func (t *traits) readAggregation(s *scanner) error {
+	if s.next() != '"' {
+		return s.skip()
+	}
+	raw, _, err := s.str()
+	t.byPage = raw == "byPage"
+	return err
+}
+
+// readMetadata reads metadata. The wire has firstIncompleteDate; Google's reference page writes it with underscores.
+func (t *traits) readMetadata(s *scanner) error {
+	if s.next() != '{' {
+		return s.skip()
+	}
+	return s.list('{', '}', func() error {
+		name, err := s.name()
+		if err != nil {
+			return err
+		}
+		if name != "firstIncompleteDate" && name != "first_incomplete_date" || s.next() != '"' {
+			return s.skip()
+		}
+		raw, _, err := s.str()
+		if err != nil {
+			return err
+		}
+		if t.incomplete, err = ParseDate(raw); err != nil {
+			return fmt.Errorf("metadata: %w", err)
+		}
+		return nil
+	})
 }
 
 // The members of a row. Keys, clicks and impressions are required; some search types have no position.

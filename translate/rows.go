@@ -18,6 +18,21 @@ type Metrics struct {
 type Rows struct {
 	keys    keys
 	metrics []Metrics
+	traits  traits
+}
+
+// traits are what the upstream says of all rows of a result.
+type traits struct {
+	byPage     bool // it counted by page, as for every page or filter of pages (responseAggregationType)
+	incomplete Date // the first day of which it does not have all figures yet (metadata.firstIncompleteDate); 0: none
+}
+
+// add adds those of other rows.
+func (t *traits) add(other traits) {
+	t.byPage = t.byPage || other.byPage
+	if t.incomplete == 0 || other.incomplete != 0 && other.incomplete < t.incomplete {
+		t.incomplete = other.incomplete
+	}
 }
 
 // Len returns the number of rows.
@@ -34,7 +49,7 @@ func (r *Rows) head(n int) *Rows {
 	if r.Len() <= n {
 		return r
 	}
-	return &Rows{keys: keys{chunks: r.keys.chunks, ends: r.keys.ends[:n]}, metrics: r.metrics[:n]}
+	return &Rows{keys: keys{chunks: r.keys.chunks, ends: r.keys.ends[:n]}, metrics: r.metrics[:n], traits: r.traits}
 }
 
 // A RowsBuilder builds Rows from other sources than an upstream body. The zero value is ready to use.
@@ -104,6 +119,9 @@ func MergeRows(by Dimension, parts ...*Rows) *Rows {
 		return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), bytes.Compare(a.key, b.key))
 	})
 	var b RowsBuilder
+	for _, part := range parts {
+		b.rows.traits.add(part.traits)
+	}
 	b.Grow(len(m.sums), m.size)
 	for _, sum := range m.sums {
 		b.Add(sum.key, sum.Metrics)

@@ -30,7 +30,7 @@ import (
 // miss, never the rows of another property.
 const (
 	magic         = "sara"
-	version       = 2
+	version       = 3
 	headerSize    = len(magic) + 1 + 1 + 3*8
 	sumSize       = 8
 	maxPayload    = 64 << 20        // of the rows, decompressed: 25,000 rows with the longest keys need less

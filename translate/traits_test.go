@@ -1,0 +1,53 @@
+package translate
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestReadRowsReadsWhatTheUpstreamSaysOfAllRows(t *testing.T) {
+	f := func(body string, want traits) {
+		t.Helper()
+		rows, err := readRows([]byte(body), ByDate)
+		if err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if rows.traits != want {
+			t.Errorf("%s: %+v, want %+v", body, rows.traits, want)
+		}
+		if again, err := decodeRows(encoded(rows)); err != nil || again.traits != want {
+			t.Errorf("%s: decoded %+v, %v", body, again, err)
+		}
+	}
+	const row = `{"keys":["2026-06-01"],"clicks":1,"impressions":2,"ctr":0.5,"position":1}`
+	incomplete := day("2026-06-12")
+	f(`{"rows":[`+row+`],"responseAggregationType":"byProperty"}`, traits{})
+	f(`{"responseAggregationType":"byPage","rows":[`+row+`]}`, traits{byPage: true})
+	f(`{"responseAggregationType":"byPage"}`, traits{byPage: true})
+	f(`{"rows":[`+row+`]}`, traits{})
+	f(`{"rows":[],"metadata":{"firstIncompleteDate":"2026-06-12"}}`, traits{incomplete: incomplete})
+	f(`{"rows":[],"metadata":{"other":{"a":[1]},"first_incomplete_date":"2026-06-12","firstIncompleteHour":"2026-06-12T05:00:00-07:00"}}`, traits{incomplete: incomplete})
+	f(`{"rows":[],"metadata":{}}`, traits{})
+	f(`{"rows":[],"metadata":null,"responseAggregationType":null}`, traits{})
+	if _, err := readRows([]byte(`{"rows":[],"metadata":{"firstIncompleteDate":"soon"}}`), ByDate); err == nil || !strings.Contains(err.Error(), "metadata") {
+		t.Errorf("a day that is none: %v", err)
+	}
+}
+
+func TestFiguresCountedByPageHaveANote(t *testing.T) {
+	body := `{"rows":[{"keys":["shoes"],"clicks":1,"impressions":2,"ctr":0.5,"position":1}],"responseAggregationType":"byPage"}`
+	f := func(p *Params, by Dimension, want int) {
+		t.Helper()
+		rows, err := readRows([]byte(body), by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := p.aggregationNotes(rows, by); len(notes) != want {
+			t.Errorf("by %s: %q, want %d", by, notes, want)
+		}
+	}
+	f(new(Params), ByQuery, 1)
+	f(new(Params), ByPage, 0)                           // the keys are pages
+	f(&Params{Notes: []string{byPageNote}}, ByQuery, 0) // the filter's own note says it
+	f(&Params{Notes: []string{"another note"}}, ByQuery, 1)
+}
