@@ -18,6 +18,7 @@ import (
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy/cache"
+	"sara/proxy/cpubound"
 	"sara/proxy/docs"
 	"sara/proxy/redisrows"
 	"sara/proxy/spans"
@@ -45,6 +46,9 @@ type Config struct {
 	// upstream call may wait for it; 0: 10 s.
 	FillBytes    int64
 	FillPatience time.Duration
+
+	// Slots bounds how much work on large row sets runs at a time; it should be the gateway's, too. nil: cpubound.New().
+	Slots *cpubound.Slots
 
 	// RedisPatience bounds the delay that an unresponsive Redis adds to a request; 0: 100 ms.
 	RedisPatience time.Duration
@@ -111,6 +115,9 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	if c.DocsURL == "" {
 		c.DocsURL = c.BaseURL + docs.Path
 	}
+	if c.Slots == nil {
+		c.Slots = cpubound.New()
+	}
 	calendar, err := translate.NewCalendar()
 	if err != nil {
 		return nil, err
@@ -123,7 +130,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	}
 	responses, err := cache.New(cache.Config{
 		Bytes: c.CacheBytes, Redis: c.Redis, Rows: c.Rows, RedisPatience: c.RedisPatience, Errors: errorCodec{}, FillTimeout: fillTimeout,
-		Now: c.Now, Log: c.Log, Registry: c.Registry,
+		Slots: c.Slots, Now: c.Now, Log: c.Log, Registry: c.Registry,
 	})
 	if err != nil {
 		return nil, err
@@ -132,7 +139,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, fills: fills, largeWork: newLargeWork(), calendar: calendar, gate: gate, memo: newMemo(), cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
+	s := &Server{config: c, fills: fills, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(), cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
 	s.forwardedBy = string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))
 	if c.Traces != nil {
 		s.tracer = c.Traces.Tracer(spans.Scope)

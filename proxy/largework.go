@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"sara/proxy/cpubound"
 	"sara/translate"
 )
 
@@ -15,34 +16,34 @@ const (
 	largeDays = largeRows / 100
 )
 
-// largeWork is a semaphore of the requests that work on large row sets: merging, ranking, reading years of the archive. They are
-// bound by the processor, so that more at a time would only take more memory, and keep short requests from running.
-type largeWork chan struct{}
-
-func newLargeWork() largeWork { return make(largeWork, max(2, runtime.GOMAXPROCS(0)/2)) }
-
-// begin waits for a place. The caller calls end afterwards.
-func (l largeWork) begin(ctx context.Context) (end func(), err error) {
-	select {
-	case l <- struct{}{}:
-		return func() { <-l }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait to work on many rows: %w", context.Cause(ctx))
-	}
+// largeWork bounds the requests that work on large row sets at a time: more would only take more memory, and keep short requests
+// from running.
+type largeWork struct {
+	slots    *cpubound.Slots // to merge and rank rows
+	archives chan struct{}   // to read years of the archive; it waits for the object store, so it takes no slot
 }
 
-// beginRows is begin for work on a number of rows, which need no place if they are few.
+func newLargeWork(slots *cpubound.Slots) largeWork {
+	return largeWork{slots, make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))}
+}
+
+// beginRows waits for a slot to work on a number of rows, unless they are few. The caller calls end afterwards.
 func (l largeWork) beginRows(ctx context.Context, rows int) (end func(), err error) {
 	if rows < largeRows {
 		return func() {}, nil
 	}
-	return l.begin(ctx)
+	return l.slots.Release, l.slots.Acquire(ctx)
 }
 
-// beginArchive is begin for reading days of the archive by a dimension.
+// beginArchive is the same for reading days of the archive by a dimension.
 func (l largeWork) beginArchive(ctx context.Context, by translate.Dimension, days int) (end func(), err error) {
 	if days < largeDays || by != translate.ByQuery && by != translate.ByPage {
 		return func() {}, nil
 	}
-	return l.begin(ctx)
+	select {
+	case l.archives <- struct{}{}:
+		return func() { <-l.archives }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait to read years of the archive: %w", context.Cause(ctx))
+	}
 }

@@ -7,20 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"sara/proxy/cpubound"
 	"sara/translate"
 )
 
 func TestLargeWorkIsBounded(t *testing.T) {
 	t.Parallel()
-	places := make(largeWork, 2)
-	var ends []func()
-	for range cap(places) {
-		end, err := places.beginRows(t.Context(), largeRows)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ends = append(ends, end)
-	}
+	places := newLargeWork(cpubound.New())
+	rows, archives := fillLargeWork(t, places)
 	left, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, begin := range map[string]func(context.Context) (func(), error){
@@ -46,12 +40,42 @@ func TestLargeWorkIsBounded(t *testing.T) {
 			end()
 		}
 	}
-	ends[0]()
-	if end, err := places.begin(t.Context()); err != nil {
+	rows()
+	archives()
+	for range 2 {
+		end, err := places.beginRows(t.Context(), largeRows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end()
+	}
+	if end, err := places.beginArchive(t.Context(), translate.ByPage, largeDays); err != nil {
 		t.Error(err)
 	} else {
 		end()
 	}
+}
+
+// fillLargeWork takes all places, and returns functions that give one back each.
+func fillLargeWork(t *testing.T, places largeWork) (endRows, endArchive func()) {
+	t.Helper()
+	full, cancel := context.WithCancel(t.Context())
+	cancel()
+	for {
+		end, err := places.beginRows(full, largeRows)
+		if err != nil {
+			break
+		}
+		endRows = end
+	}
+	for range cap(places.archives) {
+		end, err := places.beginArchive(t.Context(), translate.ByPage, largeDays)
+		if err != nil {
+			t.Fatal(err)
+		}
+		endArchive = end
+	}
+	return endRows, endArchive
 }
 
 // While all places are taken, an answer from many rows waits; hits and small answers do not.
@@ -60,9 +84,7 @@ func TestPages200WhileLargeWorkIsFull(t *testing.T) {
 	w := newWorld(t)
 	path := w.path("large", "/queries")
 	w.get("pro", path, "order_by", "impressions").ok(t)
-	for range cap(w.server.largeWork) {
-		w.server.largeWork <- struct{}{}
-	}
+	end, _ := fillLargeWork(t, w.server.largeWork)
 	w.get("pro", path, "order_by", "impressions").ok(t)
 	w.get("pro", w.path("large", "/summary")).ok(t)
 	answered := make(chan int)
@@ -82,7 +104,7 @@ func TestPages200WhileLargeWorkIsFull(t *testing.T) {
 		t.Fatalf("it is answered %d without a place", status)
 	case <-time.After(50 * time.Millisecond):
 	}
-	<-w.server.largeWork
+	end()
 	if status := <-answered; status != http.StatusOK {
 		t.Errorf("it is answered %d", status)
 	}

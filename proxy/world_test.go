@@ -20,6 +20,7 @@ import (
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy/cache"
+	"sara/proxy/cpubound"
 	"sara/proxy/docs"
 	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
@@ -196,7 +197,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 	listener, err := listen()
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
-	config := Config{Store: w.store, Plans: generousPlans(), Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: publicURL,
+	config := Config{Store: w.store, Plans: generousPlans(), Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: publicURL, Slots: cpubound.New(),
 		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Access: w.log, AccessFormat: AccessJSON, AccessSample: 1, Registry: prometheus.NewRegistry(), Now: w.now}
 	for _, change := range adjust {
 		change(&config)
@@ -204,7 +205,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 	redisErrors, err := cache.RedisErrors(config.Registry)
 	w.must(err)
 	w.gateway, err = upstream.New(upstream.Config{BaseURL: w.upstream, TokenURL: w.upstream + "/token", Connections: w.store,
-		Redis: config.Redis, RedisErrors: redisErrors, RedisPatience: config.RedisPatience, Log: config.Log, Backoff: func(int) time.Duration { return 0 },
+		Redis: config.Redis, RedisErrors: redisErrors, RedisPatience: config.RedisPatience, Slots: config.Slots, Log: config.Log, Backoff: func(int) time.Duration { return 0 },
 		Now: func() time.Time { return w.now().Add(time.Duration(w.gatewayClock.Load())) }})
 	w.must(err)
 	config.Upstream = w.gateway

@@ -19,6 +19,7 @@ import (
 	"sara/cmd/sara/internal/traces"
 	"sara/policy"
 	"sara/proxy"
+	"sara/proxy/cpubound"
 	"sara/proxy/upstream"
 )
 
@@ -111,7 +112,8 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		return err
 	}
 	defer budgets.Close()
-	gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store, Redis: budgets.Redis, Log: log.Logger, Registerer: registry})
+	slots := cpubound.New()
+	gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store, Slots: slots, Redis: budgets.Redis, Log: log.Logger, Registerer: registry})
 	if err != nil {
 		return err
 	}
@@ -126,7 +128,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	}
 	config := proxy.Config{
 		Store: store, Upstream: gateway, History: history, Plans: plans, Budget: budgets.Budget, Degraded: budgets.Degraded,
-		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: memoryLimit(), Redis: budgets.Redis, Rows: budgets.Rows,
+		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: memoryLimit(), Slots: slots, Redis: budgets.Redis, Rows: budgets.Rows,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(),
 		Version: buildVersion().Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}

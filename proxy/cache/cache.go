@@ -43,6 +43,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"sara/proxy/cpubound"
 	"sara/proxy/redisrows"
 	"sara/translate"
 )
@@ -62,6 +63,7 @@ type Config struct {
 	Rows        *redisrows.Store      // bounds the rows in Redis; nil: one on Redis, if there is one. Neither: a single replica
 	Errors      ErrorCodec            // required
 	Now         func() time.Time      // nil: time.Now
+	Slots       *cpubound.Slots       // bounds how many entries are encoded for Redis at a time; nil: no bound
 	Log         *slog.Logger          // logs when Redis fails and when it works again; nil: no log
 	Registry    prometheus.Registerer // nil: no metrics
 	FillTimeout time.Duration         // of a fill, independent of its callers' deadlines; 0: 25 s

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 
+	"sara/proxy/cpubound"
 	"sara/translate"
 )
 
@@ -49,16 +51,17 @@ var (
 // time: more than there are cores would only take more memory. It is safe for concurrent use.
 type codec struct {
 	maxBytes int64
+	slots    *cpubound.Slots
 	// Idle ones; nil: not made yet. Their numbers are those of the channels' capacities.
 	encoders chan *zstd.Encoder
 	decoders chan *zstd.Decoder
 }
 
 // newCodec returns a codec that refuses rows of more than maxBytes, so that a forged value cannot exhaust the memory.
-func newCodec(maxBytes int64) *codec {
+func newCodec(maxBytes int64, slots *cpubound.Slots) *codec {
 	threads := runtime.GOMAXPROCS(0)
 	// No request waits for a copy to be written, but the requests of other replicas may wait for it.
-	c := &codec{maxBytes: maxBytes, encoders: make(chan *zstd.Encoder, max(1, threads/4)), decoders: make(chan *zstd.Decoder, max(2, threads))}
+	c := &codec{maxBytes: maxBytes, slots: slots, encoders: make(chan *zstd.Encoder, max(1, threads/4)), decoders: make(chan *zstd.Decoder, max(2, threads))}
 	c.reset()
 	return c
 }
@@ -85,12 +88,19 @@ func (c *codec) reset() {
 	}
 }
 
-// A yieldingWriter lets other goroutines run before each piece: compressing megabytes must not keep short requests from running.
-type yieldingWriter struct{ io.Writer }
+// A slottedWriter compresses each piece in a slot of the processor.
+type slottedWriter struct {
+	io.Writer
+	slots *cpubound.Slots
+}
 
 // Write implements io.Writer.
-func (w yieldingWriter) Write(p []byte) (int, error) {
-	runtime.Gosched()
+func (w slottedWriter) Write(p []byte) (int, error) {
+	// The wait ends: holders of slots wait for nothing but the processor.
+	if err := w.slots.Acquire(context.Background()); err != nil {
+		return 0, err
+	}
+	defer w.slots.Release()
 	return w.Writer.Write(p)
 }
 
@@ -114,7 +124,7 @@ func (c *codec) encode(e *Entry) []byte {
 	out := bytes.NewBuffer(append(data, e.key...))
 	encoder.Reset(out)
 	defer encoder.Reset(nil) // lets go of the buffer
-	if err := errors.Join(e.rows.Encode(yieldingWriter{encoder}), encoder.Close()); err != nil {
+	if err := errors.Join(e.rows.Encode(slottedWriter{encoder, c.slots}), encoder.Close()); err != nil {
 		panic("BUG: a buffer refuses cached rows: " + err.Error())
 	}
 	return binary.LittleEndian.AppendUint64(out.Bytes(), xxhash.Sum64(out.Bytes()))

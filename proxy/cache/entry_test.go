@@ -10,6 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 
+	"sara/proxy/cpubound"
 	"sara/translate"
 )
 
@@ -17,7 +18,7 @@ func newToken() string { return time.Now().Format(time.RFC3339Nano) }
 
 func encodedBy(tb testing.TB, key string, filled time.Time) ([]byte, error) {
 	tb.Helper()
-	c := newCodec(maxPayload)
+	c := newCodec(maxPayload, cpubound.New())
 	defer c.close()
 	return c.encode(&Entry{key: key, rows: rowsOf(tb, 3), filled: filled, requestHash: 1, id: 2}), nil
 }
@@ -38,7 +39,7 @@ func withValidSum(value []byte) []byte {
 }
 
 func TestEntriesOfAnySizeRoundTrip(t *testing.T) {
-	c := newCodec(maxPayload)
+	c := newCodec(maxPayload, cpubound.New())
 	defer c.close()
 	filled := newClock().Now()
 	for _, n := range []int{0, 1, 1001} {
@@ -73,7 +74,7 @@ func TestDecompressionIsBounded(t *testing.T) {
 	}
 	const most = 1 << 20
 	bomb := writer.EncodeAll(make([]byte, most+1), nil)
-	c := newCodec(most)
+	c := newCodec(most, cpubound.New())
 	defer c.close()
 	if _, err := c.decode(&encodedEntry{payload: bomb}); err == nil {
 		t.Errorf("%d bytes were decompressed to more than %d", len(bomb), most)
@@ -87,7 +88,7 @@ func FuzzParseHeaders(f *testing.F) {
 		f.Add(value, false)
 		f.Add(value, true)
 	}
-	c := newCodec(maxPayload)
+	c := newCodec(maxPayload, cpubound.New())
 	f.Fuzz(func(t *testing.T, value []byte, seal bool) {
 		if seal {
 			value = withValidSum(value)

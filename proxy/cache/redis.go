@@ -68,7 +68,7 @@ func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedSt
 	}
 	return &sharedStore{
 		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limitsFor(cmp.Or(config.RedisPatience, defaultPatience)),
-		codec: newCodec(maxPayload), events: subscribe(rows.Client()),
+		codec: newCodec(maxPayload, config.Slots), events: subscribe(rows.Client()),
 	}, nil
 }
 

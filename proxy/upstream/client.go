@@ -50,6 +50,7 @@ func newClient(cfg Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	transport.slots = cfg.Slots
 	metrics := newMetrics()
 	analytics := newCircuits([...]string{"the property", "the connection", "the API"}, cfg.Now, metrics.analytics)
 	indexing := newCircuits([...]string{"the indexing API for the property", "the indexing API for the connection", "the indexing API"},

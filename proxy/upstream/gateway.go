@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"sara/proxy/cpubound"
 	"sara/translate"
 )
 
@@ -54,6 +55,8 @@ type Config struct {
 	Backoff func(attempt int) time.Duration
 	// AttemptTimeout bounds one attempt, a token refresh included, within the caller's deadline. 0 means 20 s.
 	AttemptTimeout time.Duration
+	// Slots bounds how many bodies are parsed at a time; nil: no bound.
+	Slots *cpubound.Slots
 	// Log receives changes of health; nil discards them.
 	Log *slog.Logger
 	// Registerer receives the metrics; nil: they are not exported.

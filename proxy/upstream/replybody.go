@@ -1,29 +1,34 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"io"
-	"runtime"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/valyala/fasthttp"
 )
 
+// freeBytes of a body are decoded without a slot of the processor. Most bodies are smaller, and take less than a millisecond.
+const freeBytes = 128 << 10
+
 // A replyBody reads the body of a response from its connection, decoded and bounded. It remembers its failure as an error of
-// the call.
+// the call. From freeBytes on it holds a slot of the processor, except while it waits for the connection.
 type replyBody struct {
 	transport *transport
+	ctx       context.Context // of the call
 	access    string
 	decoded   io.Reader
 	unzip     *gzip.Reader // nil: the body is not compressed
 	most      int64        // bytes that the body may have
 	left      int64
+	slot      bool // whether it holds a slot
 	err       error
 }
 
 // openBody returns the body of a response. The caller closes it.
-func (t *transport) openBody(resp *fasthttp.Response, access string, most int64) *replyBody {
-	b := &replyBody{transport: t, access: access, most: most, left: most}
+func (t *transport) openBody(ctx context.Context, resp *fasthttp.Response, access string, most int64) *replyBody {
+	b := &replyBody{transport: t, ctx: ctx, access: access, most: most, left: most}
 	sent := io.Reader(eofReader{})
 	if stream := resp.BodyStream(); stream != nil {
 		sent = connectionReader{b, stream}
@@ -49,8 +54,9 @@ func (t *transport) openBody(resp *fasthttp.Response, access string, most int64)
 	return b
 }
 
-// close keeps the decompressor for another body.
+// close gives back the slot, and keeps the decompressor for another body.
 func (b *replyBody) close() {
+	b.releaseSlot()
 	if b.unzip != nil {
 		b.transport.unzips.Put(b.unzip)
 	}
@@ -68,7 +74,6 @@ func (b *replyBody) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
-	runtime.Gosched() // a body of megabytes must not keep short requests from running
 	n, err := b.decoded.Read(p)
 	if b.left -= int64(n); b.left < 0 {
 		b.err = tooLarge(b.most)
@@ -89,7 +94,11 @@ type connectionReader struct {
 
 // Read implements io.Reader.
 func (r connectionReader) Read(p []byte) (int, error) {
+	r.body.releaseSlot()
 	n, err := r.stream.Read(p)
+	if err == nil {
+		err = r.body.acquireSlot()
+	}
 	switch {
 	case err == nil || err == io.EOF:
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -101,6 +110,23 @@ func (r connectionReader) Read(p []byte) (int, error) {
 		return n, r.body.err
 	}
 	return n, err
+}
+
+// acquireSlot waits for a slot of the processor, unless the body has been small so far.
+func (b *replyBody) acquireSlot() error {
+	if b.most-b.left < freeBytes {
+		return nil
+	}
+	err := b.transport.slots.Acquire(b.ctx)
+	b.slot = err == nil
+	return err
+}
+
+func (b *replyBody) releaseSlot() {
+	if b.slot {
+		b.slot = false
+		b.transport.slots.Release()
+	}
 }
 
 // An eofReader is an empty body.

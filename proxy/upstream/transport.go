@@ -16,6 +16,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sara/proxy/cpubound"
 	"sara/translate"
 )
 
@@ -43,6 +44,7 @@ type transport struct {
 	now      func() time.Time
 	inflight sync.WaitGroup // exchanges; they may outlive their callers
 	unzips   sync.Pool      // of *gzip.Reader
+	slots    *cpubound.Slots
 }
 
 func newTransport(base string, attemptTimeout time.Duration, now func() time.Time) (*transport, error) {
@@ -137,7 +139,7 @@ func (t *transport) exchange(ctx context.Context, req *fasthttp.Request, access 
 	if err := t.host.DoDeadline(req, resp, deadline); err != nil {
 		return nil, t.failure(err, access)
 	}
-	body := t.openBody(resp, access, q.most)
+	body := t.openBody(ctx, resp, access, q.most)
 	defer body.close()
 	if resp.StatusCode() != http.StatusOK {
 		// An error body that cannot be decoded classifies like an empty one.

@@ -27,6 +27,7 @@ import (
 	"sara/cmd/sara/internal/status"
 	"sara/policy"
 	"sara/proxy"
+	"sara/proxy/cpubound"
 	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
 )
@@ -84,7 +85,8 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	registry := service.NewRegistry()
-	gateway, err := upstream.New(upstream.Config{BaseURL: users.URL, TokenURL: users.URL + "/token", Connections: store, Log: log.Logger, Registerer: registry})
+	slots := cpubound.New()
+	gateway, err := upstream.New(upstream.Config{BaseURL: users.URL, TokenURL: users.URL + "/token", Connections: store, Slots: slots, Log: log.Logger, Registerer: registry})
 	if err != nil {
 		return err
 	}
@@ -110,7 +112,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 	defer budgets.Close()
 	config := proxy.Config{
 		Store: store, Upstream: gateway, Plans: issue.Plans, Budget: budgets.Budget,
-		History: history, CacheBytes: cacheBytes, KeyPrefix: issue.Prefix, BaseURL: world.BaseURL,
+		History: history, CacheBytes: cacheBytes, Slots: slots, KeyPrefix: issue.Prefix, BaseURL: world.BaseURL,
 		Version: o.Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
 	if err := status.Register(config); err != nil {
