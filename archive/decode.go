@@ -13,9 +13,10 @@ import (
 )
 
 // An ObjectError is an object of the bucket that cannot be used: torn, altered, of another property or month, or of an unknown
-// version. It is neither served nor overwritten: an operator must restore or remove it.
+// version. It is neither served nor overwritten: an operator must restore it, or set it aside with SetAside.
 type ObjectError struct {
-	Name   string // of the object
+	Name   string         // of the object
+	Month  translate.Date // its first day
 	Reason error
 }
 
@@ -52,7 +53,7 @@ const tableRowSize = 1 + 4 + 8 + 8 + 8
 func openObject(property string, first translate.Date, data []byte) (*object, error) {
 	o := &object{name: objectName(property, first), size: len(data)}
 	if err := o.open(property, first, data); err != nil {
-		return nil, &ObjectError{Name: o.name, Reason: err}
+		return nil, &ObjectError{Name: o.name, Month: first, Reason: err}
 	}
 	return o, nil
 }
@@ -118,7 +119,7 @@ func (o *object) table(by translate.Dimension) (*table, error) {
 	t.once.Do(func() {
 		t.table, t.err = o.decode(by)
 		if t.err != nil {
-			t.err = &ObjectError{Name: o.name, Reason: fmt.Errorf("%s: %w", dimensionName(by), t.err)}
+			t.err = &ObjectError{Name: o.name, Month: o.month, Reason: fmt.Errorf("%s: %w", dimensionName(by), t.err)}
 		}
 	})
 	return t.table, t.err

@@ -55,6 +55,8 @@ type History struct {
 	// that each write invalidates the listings that began before it.
 	writes [stripes]atomic.Uint64
 	seed   maphash.Seed
+
+	damagedReads atomic.Uint64
 }
 
 type listingKey struct {
@@ -147,38 +149,52 @@ func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, erro
 }
 
 // each calls use for every month of a property that overlaps r, in order, with the result of get. It gets several months in
-// parallel, and skips those that have been removed.
+// parallel, and skips those that have been removed, and those whose object is damaged, which it returns.
 func each[T any](ctx context.Context, h *History, property string, r translate.DateRange,
-	get func(context.Context, string, monthObject) (*T, error), use func(*T) error) error {
+	get func(context.Context, string, monthObject) (*T, error), use func(*T) error) (*DamageError, error) {
 	if err := checkProperty(property); err != nil {
-		return err
+		return nil, err
 	}
 	listed, err := h.list(ctx, property)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	listed = slices.DeleteFunc(slices.Clone(listed), func(m monthObject) bool {
 		return m.month > r.End || m.month.AddMonths(1) <= r.Start
 	})
-	fetched := make([]*T, len(listed))
+	fetched, broken := make([]*T, len(listed)), make([]*ObjectError, len(listed))
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(parallelReads)
 	for i, m := range listed {
 		group.Go(func() (err error) {
-			fetched[i], err = get(within, property, m)
+			if fetched[i], err = get(within, property, m); errors.As(err, &broken[i]) {
+				fetched[i], err = nil, nil
+			}
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return err
+		return nil, err
 	}
-	for _, item := range fetched {
+	var damaged []*ObjectError
+	for i, item := range fetched {
+		if broken[i] != nil {
+			damaged = append(damaged, broken[i])
+			continue
+		}
 		if item == nil {
 			continue
 		}
 		if err := use(item); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	if len(damaged) == 0 {
+		return nil, nil
+	}
+	h.damagedReads.Add(uint64(len(damaged)))
+	return &DamageError{Objects: damaged}, nil
 }
+
+// DamagedReads returns how many times an object was needed and could not be used.
+func (h *History) DamagedReads() uint64 { return h.damagedReads.Load() }

@@ -25,6 +25,31 @@ func (i Inventory) Bounds() (first, last *translate.Date) {
 	return first, last
 }
 
+// EmptyMonths returns the months between the first and the last archived day of which no day is archived, each its first day, in order.
+func (i Inventory) EmptyMonths() (months []translate.Date) {
+	first, last := i.Bounds()
+	if first == nil {
+		return nil
+	}
+	for month := monthOf(*first); month <= *last; month = month.AddMonths(1) {
+		if !i.hasMonth(month) {
+			months = append(months, month)
+		}
+	}
+	return months
+}
+
+func (i Inventory) hasMonth(month translate.Date) bool {
+	for day := month; day < month.AddMonths(1); day++ {
+		for _, c := range i {
+			if c.Has(day) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Coverage is the days that are archived under one dimension, with or without traffic. The zero value is none.
 type Coverage struct {
 	Days        int // the number of archived days
@@ -45,11 +70,12 @@ func (c Coverage) HasFinal(day translate.Date) bool {
 	return c.Has(day) && !provisional
 }
 
-// Days returns the archived days of a property. It decodes no rows, and reads a month only if it has changed since.
+// Days returns the archived days of a property. It decodes no rows, and reads a month only if it has changed since. Next to a
+// *DamageError it returns the days of all months that are not damaged.
 func (h *History) Days(ctx context.Context, property string) (Inventory, error) {
 	always := translate.DateRange{Start: 0, End: math.MaxInt32}
 	inventory := make(Inventory)
-	err := each(ctx, h, property, always, h.loadLedger, func(l *ledger) error {
+	damaged, err := each(ctx, h, property, always, h.loadLedger, func(l *ledger) error {
 		for _, by := range Dimensions() {
 			for day, s := range l.states[by][:l.days()] {
 				if s != absent {
@@ -61,6 +87,9 @@ func (h *History) Days(ctx context.Context, property string) (Inventory, error) 
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the days of property %.80q: %w", property, err)
+	}
+	if damaged != nil {
+		return inventory, fmt.Errorf("list the days of property %.80q: %w", property, damaged)
 	}
 	return inventory, nil
 }

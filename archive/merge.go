@@ -171,7 +171,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Prune removes the days of a property before a date, and whole months where no other day is left.
+// Prune removes the days of a property before a date, and whole months where no other day is left. Damaged objects stay, and
+// are its error; all other months are pruned.
 func (h *History) Prune(ctx context.Context, property string, before translate.Date) error {
 	if err := checkProperty(property); err != nil {
 		return fmt.Errorf("prune: %w", err)
@@ -180,14 +181,21 @@ func (h *History) Prune(ctx context.Context, property string, before translate.D
 	if err != nil {
 		return fmt.Errorf("prune property %s: %w", property, err)
 	}
+	var damaged error
 	for _, m := range listed {
 		if m.month >= before {
 			break
 		}
 		err := h.update(ctx, property, m.month, func(m *month) { m.prune(before) })
-		if err != nil {
+		switch {
+		case errors.As(err, new(*ObjectError)):
+			damaged = errors.Join(damaged, err)
+		case err != nil:
 			return fmt.Errorf("prune property %s before %s: %w", property, before, err)
 		}
+	}
+	if damaged != nil {
+		return fmt.Errorf("prune property %s before %s: %w", property, before, damaged)
 	}
 	return nil
 }

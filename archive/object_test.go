@@ -159,7 +159,8 @@ func TestOpenRefusesADamagedOrForeignObject(t *testing.T) {
 	}
 }
 
-func TestADamagedObjectFailsEveryCallAndIsNotOverwritten(t *testing.T) {
+// A damaged object concerns the days of its own month only.
+func TestADamagedObjectIsNeitherServedNorOverwritten(t *testing.T) {
 	b, err := bucket.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -176,15 +177,37 @@ func TestADamagedObjectFailsEveryCallAndIsNotOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := translate.DateRange{Start: m.month, End: m.month + 27}
-	_, readErr := h.Read(t.Context(), testProperty, translate.ByQuery, r)
-	_, _, firstErr := h.First(t.Context(), testProperty, translate.ByQuery)
-	_, daysErr := h.Days(t.Context(), testProperty)
+	next := m.month.AddMonths(1)
+	if err := h.Merge(t.Context(), testProperty, []Day{{Date: next, Dimension: translate.ByQuery, Final: true, Rows: new(translate.Rows)}}); err != nil {
+		t.Fatal(err)
+	}
+	read, err := h.Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: r.Start, End: next})
+	if err != nil || len(read.Missing) != 28 || read.Last == nil || *read.Last != next || !read.Damage.Has(m.month) || read.Damage.Has(next) {
+		t.Errorf("read: %+v, %v", read, err)
+	}
+	missing, damage, err := h.Missing(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: r.Start, End: next})
+	if err != nil || len(missing) != 28 || !damage.Has(m.month) || damage.Has(next) {
+		t.Errorf("missing: %v, %v, %v", missing, damage, err)
+	}
+	if bounds, ok, err := h.Bounds(t.Context(), testProperty, translate.ByQuery); err != nil || !ok || bounds.Start != next || bounds.End != next {
+		t.Errorf("bounds: %v, %v, %v", bounds, ok, err)
+	}
+	if begins, ok, err := h.Begins(t.Context(), testProperty, m.month); err != nil || ok {
+		t.Errorf("begins: %v, %v, %v", begins, ok, err)
+	}
+	days, daysErr := h.Days(t.Context(), testProperty)
+	if c := days[translate.ByQuery]; c.Days != 1 || c.First != next {
+		t.Errorf("days: %+v", c)
+	}
+	if damaged, ok := errors.AsType[*DamageError](daysErr); !ok || len(damaged.Objects) != 1 || h.DamagedReads() != 3 {
+		t.Errorf("%v, %d damaged reads", daysErr, h.DamagedReads())
+	}
 	mergeErr := h.Merge(t.Context(), testProperty, []Day{{Date: m.month + 3, Dimension: translate.ByDevice}})
 	var exportErr error
 	for _, err := range h.Export(t.Context(), testProperty, r) {
 		exportErr = err
 	}
-	for what, err := range map[string]error{"read": readErr, "first": firstErr, "days": daysErr, "merge": mergeErr, "export": exportErr,
+	for what, err := range map[string]error{"days": daysErr, "merge": mergeErr, "export": exportErr,
 		"prune": h.Prune(t.Context(), testProperty, m.month+5)} {
 		if fault := (*ObjectError)(nil); !errors.As(err, &fault) || fault.Name != name {
 			t.Errorf("%s: %v", what, err)

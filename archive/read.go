@@ -20,6 +20,8 @@ type Result struct {
 	// Missing lists the days of the range that are not archived, in order. Last is the last day that is; nil if none is.
 	Missing []translate.Date
 	Last    *translate.Date
+	// Damage lists the objects of the range that cannot be used, whose days are Missing; nil if there is none.
+	Damage *DamageError
 	// Derived counts the days without an archived total, as imported days may be, whose total is the sum of another dimension.
 	// It is zero for all dimensions except ByDate.
 	Derived int
@@ -27,7 +29,8 @@ type Result struct {
 	Truncated bool
 }
 
-// Read answers for a property as the upstream would for the dimension and range. It fetches each month once.
+// Read answers for a property as the upstream would for the dimension and range. It fetches each month once. Damaged objects
+// are missing days of the result; all other months answer.
 func (h *History) Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (Result, error) {
 	load := func(ctx context.Context, property string, m monthObject) (*object, error) {
 		o, err := h.load(ctx, property, m)
@@ -37,10 +40,13 @@ func (h *History) Read(ctx context.Context, property string, by translate.Dimens
 		return o, err
 	}
 	w := walk{by: by, days: r, next: r.Start}
-	if err := each(ctx, h, property, r, load, w.visit); err != nil {
+	damaged, err := each(ctx, h, property, r, load, w.visit)
+	if err != nil {
 		return Result{}, fmt.Errorf("read %s of property %.80q from %s to %s: %w", dimensionName(by), property, r.Start, r.End, err)
 	}
-	return w.finish(), nil
+	result := w.finish()
+	result.Damage = damaged
+	return result, nil
 }
 
 // First returns the first archived day of a property under a dimension, or for ByDate under any; ok is false if there is

@@ -12,21 +12,23 @@ import (
 
 // An ArchiveState summarizes a property's archive for operators and the API. The archive's objects are the source of truth.
 type ArchiveState struct {
-	PropertyID    string
-	First, Last   *translate.Date // first and last archived day; nil while nothing is archived
-	CollectedAt   *time.Time      // start of the last run that completed; nil for never
-	CooldownUntil *time.Time      // no calls to its site until then; nil for no cooldown
-	Failures      int             // failed runs since the last success
-	Note          string          // why the last run failed, for operators; empty if it did not
+	PropertyID  string
+	First, Last *translate.Date // first and last archived day; nil while nothing is archived
+	// Gaps are the months between them that were never archived, each its first day, in order; nil if that is not recorded.
+	Gaps          []translate.Date
+	CollectedAt   *time.Time // start of the last run that completed; nil for never
+	CooldownUntil *time.Time // no calls to its site until then; nil for no cooldown
+	Failures      int        // failed runs since the last success
+	Note          string     // why the last run failed, for operators; empty if it did not
 }
 
 func scanArchiveState(row scanner) (a ArchiveState, err error) {
-	err = row.Scan(&a.PropertyID, &a.First, &a.Last, optionalInstant{&a.CollectedAt}, optionalInstant{&a.CooldownUntil},
+	err = row.Scan(&a.PropertyID, &a.First, &a.Last, gapsOf{&a.Gaps}, optionalInstant{&a.CollectedAt}, optionalInstant{&a.CooldownUntil},
 		&a.Failures, &a.Note)
 	return a, err
 }
 
-const selectArchiveState = "SELECT property_id, first_day, last_day, collected_at, rests_until, failures, note" +
+const selectArchiveState = "SELECT property_id, first_day, last_day, gaps, collected_at, rests_until, failures, note" +
 	" FROM archive_states WHERE property_id = $1"
 
 // ArchiveState returns the state of a property's archive; false if it was never collected.
@@ -50,11 +52,11 @@ func (s *Store) SaveArchiveState(ctx context.Context, a ArchiveState) error {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, "INSERT INTO archive_states"+
-			" (property_id, first_day, last_day, collected_at, rests_until, failures, note) VALUES ($1, $2, $3, $4, $5, $6, $7)"+
+			" (property_id, first_day, last_day, gaps, collected_at, rests_until, failures, note) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"+
 			" ON CONFLICT (property_id) DO UPDATE SET first_day = excluded.first_day, last_day = excluded.last_day,"+
-			" collected_at = excluded.collected_at, rests_until = excluded.rests_until, failures = excluded.failures,"+
+			" gaps = excluded.gaps, collected_at = excluded.collected_at, rests_until = excluded.rests_until, failures = excluded.failures,"+
 			" note = excluded.note",
-			a.PropertyID, optionalDay(a.First), optionalDay(a.Last), optionalMillis(a.CollectedAt), optionalMillis(a.CooldownUntil),
+			a.PropertyID, optionalDay(a.First), optionalDay(a.Last), gapsText(a.Gaps), optionalMillis(a.CollectedAt), optionalMillis(a.CooldownUntil),
 			a.Failures, cleanNote(a.Note))
 		if err != nil || isSameDay(before.First, a.First) && isSameDay(before.Last, a.Last) {
 			return err
@@ -76,13 +78,13 @@ type ArchivableProperty struct {
 	State ArchiveState // only PropertyID is set if it was never collected
 }
 
-const selectArchivable = "SELECT " + propertyColumns + ", a.plan, s.collected_at, s.rests_until," +
+const selectArchivable = "SELECT " + propertyColumns + ", a.plan, s.gaps, s.collected_at, s.rests_until," +
 	" coalesce(s.failures, 0), coalesce(s.note, '') FROM properties p JOIN connections c ON c.id = p.connection_id" +
 	" JOIN workspaces w ON w.id = p.workspace_id JOIN accounts a ON a.id = w.account_id" +
 	" LEFT JOIN archive_states s ON s.property_id = p.id "
 
 func scanArchivable(row scanner) (p ArchivableProperty, err error) {
-	p.Property, err = scanProperty(joined{row, []any{&p.Plan, optionalInstant{&p.State.CollectedAt}, optionalInstant{&p.State.CooldownUntil},
+	p.Property, err = scanProperty(joined{row, []any{&p.Plan, gapsOf{&p.State.Gaps}, optionalInstant{&p.State.CollectedAt}, optionalInstant{&p.State.CooldownUntil},
 		&p.State.Failures, &p.State.Note}})
 	p.State.PropertyID = p.ID
 	if days := p.History; days != nil {

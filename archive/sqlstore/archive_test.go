@@ -103,7 +103,8 @@ func testArchiveState(t *testing.T, f *fixture) {
 	edition := value(f.Edition(f.ctx))(t)
 	for _, state := range []ArchiveState{
 		{PropertyID: site.ID, First: &first, Last: &last, CollectedAt: &at},
-		{PropertyID: site.ID, First: &last, Last: &last, CollectedAt: &at, CooldownUntil: &until, Failures: 3, Note: "over quota"},
+		{PropertyID: site.ID, First: &last, Last: &last, Gaps: []translate.Date{}, CollectedAt: &at, CooldownUntil: &until, Failures: 3, Note: "over quota"},
+		{PropertyID: site.ID, First: &first, Last: &last, Gaps: []translate.Date{translate.NewDate(2025, 9, 1), translate.NewDate(2026, 1, 1)}},
 		{PropertyID: site.ID},
 	} {
 		wantNil(t, f.SaveArchiveState(f.ctx, state))
@@ -136,7 +137,7 @@ func testArchivableProperties(t *testing.T, f *fixture) {
 	c := value(f.SetArchived(f.ctx, f.property("google", "https://c.example/").ID, true))(t)
 
 	last := translate.NewDate(2026, 11, 19)
-	state := ArchiveState{PropertyID: b.ID, First: &last, Last: &last, Failures: 2, Note: "no access"}
+	state := ArchiveState{PropertyID: b.ID, First: &last, Last: &last, Gaps: []translate.Date{}, Failures: 2, Note: "no access"}
 	wantNil(t, f.SaveArchiveState(f.ctx, state))
 	value(f.SetConnectionHealth(f.ctx, google.ID, google.Revision, false, "revoked"))(t)
 	value(f.SetPropertyAccess(f.ctx, a.ID, "no access"))(t)

@@ -24,6 +24,7 @@ import (
 type archiveCommands struct {
 	Export archiveExport `cmd:"" help:"Write the archived history of a property to a file or to standard output."`
 	Import archiveImport `cmd:"" help:"Import the history of a property from a file."`
+	Verify archiveVerify `cmd:"" help:"Check every object of the archive against its checksum, its ledger and the database."`
 	Plan   archivePlan   `cmd:"" help:"Estimate the upstream calls, time and storage of an archive."`
 }
 

@@ -56,7 +56,7 @@ func TestInterruptedRunsArchiveTheSameBytes(t *testing.T) {
 	const seed = 7
 	rng := rand.New(rand.NewPCG(seed, seed))
 	w, whole, broken := newUpstream(t, nil), t.TempDir(), t.TempDir()
-	span := w.weeks(15)
+	span := w.weeks(8)
 	w.collect(w.collector(whole), span, "shop", "blog")
 	for interrupted := 0; ; interrupted++ {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -117,7 +117,7 @@ func TestConcurrentCollectorsArchiveTheSameBytes(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	w, alone, shared := newUpstream(t, nil), t.TempDir(), t.TempDir()
-	span := w.weeks(10)
+	span := w.weeks(5)
 	w.collect(w.collector(alone), span, "shop", "blog")
 	var both sync.WaitGroup
 	for n := range 2 {
@@ -135,7 +135,7 @@ func TestCollectArchivesToS3(t *testing.T) {
 	}
 	location := s3test.Start(t).NewBucket(t)
 	w := newUpstream(t, nil)
-	span := w.weeks(10)
+	span := w.weeks(5)
 	var both sync.WaitGroup
 	for range 2 {
 		both.Go(func() { w.collect(w.collector(location), span, "shop", "blog") })

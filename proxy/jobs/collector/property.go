@@ -2,6 +2,7 @@ package collector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"sara/archive"
@@ -15,8 +16,9 @@ type gap struct {
 	dimensions []translate.Dimension
 }
 
-// gaps returns what there is to collect of a property, the oldest day first.
-func (r *run) gaps(inventory archive.Inventory, retentionMonths int) []gap {
+// gaps returns what there is to collect of a property, the oldest day first. What is collected of a damaged month could not be
+// archived.
+func (r *run) gaps(inventory archive.Inventory, damaged *archive.DamageError, retentionMonths int) []gap {
 	window := translate.NewWindow(r.anchor, retentionMonths)
 	first, last := max(window.UpstreamStart, window.Earliest), window.Anchor
 	if r.span.Since != nil {
@@ -27,6 +29,9 @@ func (r *run) gaps(inventory archive.Inventory, retentionMonths int) []gap {
 	}
 	var gaps []gap
 	for day := first; day <= last; day++ {
+		if damaged.Has(day) {
+			continue
+		}
 		g := gap{day: day}
 		for _, by := range archive.Dimensions() {
 			if !inventory[by].HasFinal(day) {
@@ -40,16 +45,18 @@ func (r *run) gaps(inventory archive.Inventory, retentionMonths int) []gap {
 	return gaps
 }
 
-// collect archives what is missing of a property. When it fails, the days before the failure are archived.
+// collect archives what is missing of a property. When it fails, the days before the failure are archived. Damaged months are
+// left out, and are its error if nothing else fails.
 func (r *run) collect(ctx context.Context, t *task) error {
 	p := t.Property
 	inventory, err := r.config.History.Days(ctx, p.PropertyID)
-	if err != nil {
+	damaged, _ := errors.AsType[*archive.DamageError](err)
+	if err != nil && damaged == nil {
 		return err
 	}
-	gaps := r.gaps(inventory, p.RetentionMonths)
+	gaps := r.gaps(inventory, damaged, p.RetentionMonths)
 	if len(gaps) == 0 {
-		return nil
+		return err
 	}
 	r.config.Progress.Started(p.Target, len(gaps))
 	totals, err := r.totals(ctx, p, translate.DateRange{Start: gaps[0].day, End: gaps[len(gaps)-1].day})
@@ -78,10 +85,15 @@ func (r *run) collect(ctx context.Context, t *task) error {
 	if flushErr := r.flush(ctx, t, &b); err == nil {
 		err = flushErr
 	}
-	if err == nil && len(contradiction.Days) > 0 {
-		err = contradiction
+	switch {
+	case err != nil:
+		return err
+	case len(contradiction.Days) > 0:
+		return contradiction
+	case damaged != nil:
+		return damaged
 	}
-	return err
+	return nil
 }
 
 // buffer holds days that are not written yet.

@@ -243,8 +243,12 @@ func (r *run) prune(ctx context.Context, t *task) error {
 // archive does not depend on the record. save returns only the error of ctx.
 func (r *run) save(ctx context.Context, t *task) error {
 	inventory, err := r.config.History.Days(ctx, t.Property.PropertyID)
+	if errors.As(err, new(*archive.DamageError)) {
+		err = nil // collect has reported it
+	}
 	if err == nil {
-		t.state.First, t.state.Last = inventory.Bounds()
+		first, last := inventory.Bounds()
+		t.state.Cover(first, last, inventory.EmptyMonths())
 		err = r.config.Store.SaveArchiveState(ctx, t.state)
 	}
 	if ended := context.Cause(ctx); ended != nil {

@@ -2,16 +2,17 @@ package jobs
 
 import (
 	"context"
+	"errors"
 
 	"sara/archive"
 	"sara/archive/sqlstore"
 )
 
 // RecordArchivedDays records in the store which days of a property are archived: listing properties shows them without reading
-// the archive.
+// the archive. Damaged months do not count.
 func RecordArchivedDays(ctx context.Context, store *sqlstore.Store, history *archive.History, property string) (sqlstore.ArchiveState, error) {
 	inventory, err := history.Days(ctx, property)
-	if err != nil {
+	if err != nil && !errors.As(err, new(*archive.DamageError)) {
 		return sqlstore.ArchiveState{}, err
 	}
 	state, _, err := store.ArchiveState(ctx, property)
@@ -19,6 +20,7 @@ func RecordArchivedDays(ctx context.Context, store *sqlstore.Store, history *arc
 		return state, err
 	}
 	state.PropertyID = property
-	state.First, state.Last = inventory.Bounds()
+	first, last := inventory.Bounds()
+	state.Cover(first, last, inventory.EmptyMonths())
 	return state, store.SaveArchiveState(ctx, state)
 }

@@ -1,0 +1,64 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"sara/archive/bucket"
+	"sara/translate"
+)
+
+func TestVerifyFindsDamageAndSetAsideKeepsTheBytes(t *testing.T) {
+	b, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHistory(HistoryConfig{Bucket: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := smallMonth(t)
+	damaged := bytes.Clone(encoded(t, good))
+	damaged[100] ^= 1
+	next := good.month.AddMonths(1)
+	for month, data := range map[translate.Date][]byte{good.month: encoded(t, good), next: damaged} {
+		if _, err := b.Put(t.Context(), objectName(testProperty, month), data, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verify := func() (all []Verified) {
+		t.Helper()
+		if err := h.Verify(t.Context(), testProperty, func(v Verified) { all = append(all, v) }); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	all := verify()
+	if len(all) != 2 || all[0].Err != nil || all[0].Rows != 6 || all[0].Days != 3 || all[0].Bytes != int64(len(damaged)) {
+		t.Fatalf("%+v", all)
+	}
+	if _, ok := errors.AsType[*ObjectError](all[1].Err); !ok || all[1].Month != next {
+		t.Errorf("%+v", all[1])
+	}
+	if _, err := h.SetAside(t.Context(), testProperty, good.month); err == nil || !strings.Contains(err.Error(), "not damaged") {
+		t.Errorf("a good object: %v", err)
+	}
+	aside, err := h.SetAside(t.Context(), testProperty, next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, _, err := b.Get(t.Context(), aside); err != nil || !bytes.Equal(kept, damaged) {
+		t.Errorf("the copy %s differs (%v)", aside, err)
+	}
+	if all = verify(); len(all) != 1 || all[0].Err != nil {
+		t.Errorf("afterwards: %+v", all)
+	}
+	if _, err := h.Days(t.Context(), testProperty); err != nil {
+		t.Error(err)
+	}
+	if err := h.Merge(t.Context(), testProperty, []Day{{Date: next, Dimension: translate.ByQuery, Rows: new(translate.Rows)}}); err != nil {
+		t.Error(err)
+	}
+}
