@@ -8,7 +8,6 @@ import (
 	"net"
 	"strings"
 
-	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/backend"
@@ -118,7 +117,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		return err
 	}
 	defer gateway.Close()
-	history, err := backend.OpenArchive(c.Archive, con.Now)
+	history, err := backend.WatchArchive(c.Archive, con.Now, registry, log.Logger)
 	if err != nil {
 		return err
 	}
@@ -136,11 +135,13 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		config.Traces, config.Propagator = spans.Provider, spans.Propagator
 		defer spans.Close(ctx)
 	}
-	return c.listenAndServe(ctx, con, budgets.Invalidations, history, config, effective)
+	background := service.Background{Invalidations: budgets.Invalidations, Jobs: []func(context.Context){history.Store.Watch}}
+	return c.listenAndServe(ctx, con, background, history, config, effective)
 }
 
-// listenAndServe completes the configuration with the addresses of the listeners.
-func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console, invalidations service.Invalidations, history *archive.History, config proxy.Config, effective [][]string) error {
+// listenAndServe completes the configuration with the addresses of the listeners, and the work in the background with that of the
+// server.
+func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console, background service.Background, history *backend.WatchedArchive, config proxy.Config, effective [][]string) error {
 	public, admin, err := c.openListeners()
 	if err != nil {
 		return err
@@ -154,18 +155,19 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 	if err != nil {
 		return err
 	}
-	collecting, err := dailyCollection(c.Collector, config, history, server)
+	collecting, err := dailyCollection(c.Collector, config, history.History, server)
 	if err != nil {
 		return err
 	}
-	inspecting, err := dailyInspection(c.Inspector, config, history, server)
+	inspecting, err := dailyInspection(c.Inspector, config, history.History, server)
 	if err != nil {
 		return err
 	}
 	warnOfCacheSize(ctx, config)
 	config.Log.InfoContext(ctx, "memory", slog.Int64("limit", config.MemoryLimit), slog.Int64("cache", config.CacheBytes), slog.Int64("fills", proxy.FillBytes(config.MemoryLimit)))
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), loggedSettings(effective))
-	s := service.Service{Server: server, Background: service.Background{Invalidations: invalidations, Jobs: []func(context.Context){collecting, inspecting}}, Public: public, Admin: admin,
+	background.Jobs = append(background.Jobs, collecting, inspecting)
+	s := service.Service{Server: server, Background: background, Public: public, Admin: admin,
 		Delay: c.ShutdownDelay.Duration, Log: config.Log}
 	return s.Run(ctx, func(context.Context) error {
 		_, err := fmt.Fprintf(con.Stdout, "listening on http://%s\nadmin listening on http://%s\n", public.Addr(), admin.Addr())

@@ -12,6 +12,7 @@ import (
 type statusCommand struct {
 	storeFlags
 	settings.SharedRows
+	settings.Archive
 	settings.Admin
 	settings.Plans
 	console.Output
@@ -32,7 +33,7 @@ func (c *statusCommand) Run(ctx context.Context, con *console.Console) error {
 			return err
 		}
 	}
-	report, err := status.Look(ctx, c.Store, c.SharedRows, replicas, c.PlansFile.Table(), con.Now())
+	report, err := status.Look(ctx, status.Deployment{Store: c.Store, Rows: c.SharedRows, Archive: c.Archive, Replicas: replicas, Plans: c.PlansFile.Table()}, con.Now())
 	if err != nil {
 		return err
 	}

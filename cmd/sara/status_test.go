@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,6 +67,19 @@ func TestHealth(t *testing.T) {
 	c.fails(exitError, []string{"health", "--admin-listen", "9090"}, `SARA_ADMIN_LISTEN (--admin-listen): "9090" is not of the form HOST:PORT`)
 }
 
+// fakeMetrics is a ready replica with the metrics of a registry.
+func fakeMetrics(t *testing.T, registry *prometheus.Registry) (base string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(proxy.Status{State: proxy.StateReady}) // a prober that hung up
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
 // fakeCircuits is a ready replica whose metrics count open circuit breakers.
 func fakeCircuits(t *testing.T, open map[string]int) (base string) {
 	t.Helper()
@@ -75,14 +89,7 @@ func fakeCircuits(t *testing.T, open map[string]int) (base string) {
 		gauges.WithLabelValues(role).Set(float64(n))
 	}
 	registry.MustRegister(gauges)
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(proxy.Status{State: proxy.StateReady}) // a prober that hung up
-	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	return server.URL
+	return fakeMetrics(t, registry)
 }
 
 // Open circuit breakers are shown by replica and level. Those of single properties and connections are no reason to worry.
@@ -111,6 +118,12 @@ func TestStatusShowsOpenCircuits(t *testing.T) {
 	}
 }
 
+// deployment is what status looks at for the command lines, without a replica.
+func (c *cli) deployment() status.Deployment {
+	return status.Deployment{Store: settings.Store{DatabaseURL: settings.SQLite(c.path("sara.db"))},
+		Archive: settings.Archive{ArchiveURL: settings.LocalArchive(c.path("archive"))}, Plans: policy.DefaultPlans()}
+}
+
 // status runs the command with --json and returns its exit status and report.
 func (c *cli) status(args ...string) (int, status.Report) {
 	c.t.Helper()
@@ -134,6 +147,9 @@ func (c *cli) seedStatus(days map[int]int) *sqlstore.Store {
 	store := c.open(time.Now)
 	calendar, err := translate.NewCalendar()
 	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.Mkdir(c.path("archive"), 0o700); err != nil {
 		c.t.Fatal(err)
 	}
 	now := time.Now()
@@ -261,7 +277,7 @@ func TestStatusListsHourThatIsNearlyUsedUp(t *testing.T) {
 	if err := store.SaveUsage(t.Context(), counts); err != nil {
 		t.Fatal(err)
 	}
-	report, err := status.Look(t.Context(), settings.Store{DatabaseURL: settings.SQLite(c.path("sara.db"))}, settings.SharedRows{}, nil, policy.DefaultPlans(), now)
+	report, err := status.Look(t.Context(), c.deployment(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +331,7 @@ func TestStatusReadsSharedCountsWithoutCharging(t *testing.T) {
 	}
 	server.Kill()
 	code, r := c.status("--replica", replica)
-	if code != exitError || r.Redis.State != "unreachable" || r.Budgets.Problem == nil || r.Archive.Problem != nil || len(r.Archive.Properties) != 23 {
+	if code != exitError || r.Redis.State != "unreachable" || r.Budgets.Problem == nil || r.Archive.Problem != nil || r.Archive.Counts.Properties != 23 {
 		t.Errorf("without Redis: status %d, %+v, %+v", code, r.Redis, r.Budgets)
 	}
 }

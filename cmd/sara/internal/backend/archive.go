@@ -4,13 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"syscall"
 	"time"
 
 	"github.com/minio/minio-go/v7"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"sara/archive"
 	"sara/archive/bucket"
@@ -23,11 +26,41 @@ func OpenArchive(s settings.Archive, now func() time.Time) (*archive.History, er
 	if err != nil {
 		return nil, archiveError(s.ArchiveURL, err)
 	}
+	return openHistory(s, b, now)
+}
+
+func openHistory(s settings.Archive, b bucket.Bucket, now func() time.Time) (*archive.History, error) {
 	history, err := archive.NewHistory(archive.HistoryConfig{Bucket: b, Now: now})
 	if err != nil {
 		return nil, archiveError(s.ArchiveURL, err)
 	}
 	return history, nil
+}
+
+// A WatchedArchive is the archived history of a server, whose object store is watched.
+type WatchedArchive struct {
+	*archive.History
+	Store *bucket.Watched
+}
+
+// WatchArchive opens the archived history of a server.
+func WatchArchive(s settings.Archive, now func() time.Time, registry *prometheus.Registry, log *slog.Logger) (*WatchedArchive, error) {
+	b, err := s.ArchiveURL.Open()
+	if err != nil {
+		return nil, archiveError(s.ArchiveURL, err)
+	}
+	store, err := bucket.NewWatched(b, bucket.WatchConfig{Registry: registry, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	history, err := openHistory(s, store, now)
+	if err != nil {
+		return nil, err
+	}
+	damaged := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "sara_archive_damaged_reads_total", Help: "Times that an object of the archive was needed, and was damaged: its days are not served.",
+	}, func() float64 { return float64(history.DamagedReads()) })
+	return &WatchedArchive{History: history, Store: store}, registry.Register(damaged)
 }
 
 // CheckArchive writes a small object and removes it. For a folder that does not exist, it reports whether it can be created.
@@ -46,6 +79,43 @@ func CheckArchive(ctx context.Context, location settings.Bucket) error {
 	defer cancel()
 	// The name is random, since several replicas may run this check at once.
 	err = bucket.Check(ctx, b, "sara-check-"+rand.Text())
+	return attributeToArchive(location, err)
+}
+
+// ProbeArchive lists no objects, which shows that the store answers and lets these credentials list. It changes nothing: a folder
+// must exist. The error is an UnavailableError if the store does not answer.
+func ProbeArchive(ctx context.Context, location settings.Bucket) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	probed := make(chan error, 1)
+	go func() { probed <- probeArchive(ctx, location) }() // neither a network file system nor a search for credentials heeds ctx
+	select {
+	case err := <-probed:
+		return attributeToArchive(location, err)
+	case <-ctx.Done():
+		return attributeToArchive(location, fmt.Errorf("it does not answer within %v: %w", checkTimeout, ctx.Err()))
+	}
+}
+
+func probeArchive(ctx context.Context, location settings.Bucket) error {
+	if folder := location.Folder; folder != "" {
+		_, err := os.Stat(folder) // to open it would create it
+		if errors.Is(err, fs.ErrNotExist) {
+			return errors.New("there is no such folder; sara serve creates it when it starts")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	b, err := location.Open()
+	if err != nil {
+		return err
+	}
+	return bucket.Probe(ctx, b)
+}
+
+// attributeToArchive returns the error of a check with the setting and what to do; nil for nil.
+func attributeToArchive(location settings.Bucket, err error) error {
 	switch {
 	case err == nil:
 		return nil

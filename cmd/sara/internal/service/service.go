@@ -39,7 +39,7 @@ type Service struct {
 // Background is the work beside the server, which runs until its context ends.
 type Background struct {
 	Invalidations Invalidations               // nil if there is no Redis
-	Jobs          []func(ctx context.Context) // the daily jobs; nil for one that is off
+	Jobs          []func(ctx context.Context) // each runs until ctx ends; nil for one that is off
 }
 
 // Run serves until ctx ends, and then shuts down gracefully, without cutting a request off: the service becomes not ready,

@@ -1,23 +1,13 @@
 package status
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 )
 
 const (
-	// metricsTimeout bounds one query of a server's /metrics, which may wait lookTimeout for the database.
-	metricsTimeout = lookTimeout + time.Second
-	maxMetrics     = 4 << 20 // bytes
 	breakersMetric = "sara_upstream_breaker_open"
 	breakersLabel  = "host_role"
 )
@@ -53,31 +43,14 @@ func (c Circuits) String() string {
 	return strings.Join(open, ", ")
 }
 
-// openCircuits reads the open circuit breakers from /metrics of the admin endpoints at base; nil if they cannot be read.
-func openCircuits(ctx context.Context, transport *http.Transport, base string) Circuits {
-	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/metrics", nil)
-	if err != nil {
-		return nil
-	}
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = response.Body.Close() }() // only read
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(io.LimitReader(response.Body, maxMetrics))
-	if err != nil || families[breakersMetric] == nil {
+// circuits returns the open circuit breakers; nil if they cannot be read.
+func (s scraped) circuits() Circuits {
+	if s[breakersMetric] == nil {
 		return nil
 	}
 	circuits := make(Circuits)
-	for _, metric := range families[breakersMetric].GetMetric() {
-		for _, label := range metric.GetLabel() {
-			if label.GetName() == breakersLabel {
-				circuits[label.GetValue()] += int(metric.GetGauge().GetValue())
-			}
-		}
+	for _, metric := range s[breakersMetric].GetMetric() {
+		circuits[label(metric, breakersLabel)] += int(metric.GetGauge().GetValue())
 	}
 	return circuits
 }

@@ -22,6 +22,8 @@ func (r *Report) Print(w io.Writer) error {
 		section(&text, "REPLICAS", nil, []string{"REPLICA", "STATE", "VERSION", "SINCE", "OPEN CIRCUITS", "REASON"}, console.Each(r.Replicas, Replica.Cells)),
 		r.printRedis(&text),
 		section(&text, "DATABASE", r.Database.Problem, []string{"KIND", "ADDRESS", "LATENCY", "SCHEMA", "NEEDED"}, r.Database.rows()),
+		section(&text, "OBJECT STORE of the archive", r.ObjectStore.Problem, []string{"KIND", "ADDRESS", "STATE", "LATENCY"}, r.ObjectStore.rows()),
+		section(&text, "OBJECT STORE by replica, since it started", nil, []string{"REPLICA", "CIRCUIT", "FAILED", "REFUSED", "LAST FAILURE"}, console.Each(r.Replicas, Replica.storeCells)),
 		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"}, console.Each(r.Outages.Unhealthy, Outage.Cells)),
 	}
 	if r.Outages.Problem == nil {

@@ -26,6 +26,8 @@ type Replica struct {
 	StartedAt *string `json:"started_at"`
 	// Circuits are null if the replica's metrics cannot be read.
 	Circuits Circuits `json:"open_circuits"`
+	// Store is null if the replica's metrics cannot be read, or it watches no object store.
+	Store *StoreUse `json:"object_store"`
 }
 
 const replicaUnreachable = "unreachable"
@@ -111,7 +113,8 @@ func (r *Replica) ask(ctx context.Context) {
 		return
 	}
 	r.fill(status)
-	r.Circuits = openCircuits(ctx, transport, r.URL)
+	metrics := scrape(ctx, transport, r.URL)
+	r.Circuits, r.Store = metrics.circuits(), metrics.storeUse()
 }
 
 func (r *Replica) fill(status proxy.Status) {

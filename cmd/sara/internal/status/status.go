@@ -1,5 +1,5 @@
-// Package status shows an operator the health of a deployment: replicas, Redis, database, connections, archive, index coverage
-// and budgets. A [Report] is for the command sara status; [Register] exports the parts that alerts need as metrics.
+// Package status shows an operator the health of a deployment: replicas, Redis, database, object store, connections, archive, index
+// coverage and budgets. A [Report] is for the command sara status; [Register] exports the parts that alerts need as metrics.
 //
 // Each part reads what it can, and reports what it could not read. Nothing is changed.
 package status
@@ -26,17 +26,18 @@ import (
 
 // Report is the whole status. A part that could not be read completely has a problem, and holds what could be read.
 type Report struct {
-	OK        bool        `json:"ok"`
-	CheckedAt string      `json:"checked_at"`
-	Attention []string    `json:"attention"` // why it is not ok, for people; empty if it is
-	Replicas  []Replica   `json:"replicas"`
-	Redis     Redis       `json:"redis"`
-	Cache     *Redis      `json:"redis_cache"` // of cached rows; null if it is the same
-	Database  Database    `json:"database"`
-	Archive   Archive     `json:"archive"`
-	Indexing  Indexing    `json:"indexing"`
-	Outages   Connections `json:"connections"`
-	Budgets   Budgets     `json:"budgets"`
+	OK          bool        `json:"ok"`
+	CheckedAt   string      `json:"checked_at"`
+	Attention   []string    `json:"attention"` // why it is not ok, for people; empty if it is
+	Replicas    []Replica   `json:"replicas"`
+	Redis       Redis       `json:"redis"`
+	Cache       *Redis      `json:"redis_cache"` // of cached rows; null if it is the same
+	Database    Database    `json:"database"`
+	ObjectStore ObjectStore `json:"object_store"` // of the archive
+	Archive     Archive     `json:"archive"`
+	Indexing    Indexing    `json:"indexing"`
+	Outages     Connections `json:"connections"`
+	Budgets     Budgets     `json:"budgets"`
 }
 
 // attend adds a line to the list of what needs attention.
@@ -44,27 +45,37 @@ func (r *Report) attend(format string, args ...any) {
 	r.Attention = append(r.Attention, fmt.Sprintf(format, args...))
 }
 
-// Look queries the replicas by the URLs of their admin endpoints, Redis and the database. It changes nothing. Its error is a bug:
-// what cannot be read is a problem in the report.
-func Look(ctx context.Context, s settings.Store, rows settings.SharedRows, replicas []string, plans policy.Plans, now time.Time) (*Report, error) {
+// A Deployment is what a report is about.
+type Deployment struct {
+	Store    settings.Store
+	Rows     settings.SharedRows
+	Archive  settings.Archive
+	Replicas []string // the URLs of their admin endpoints
+	Plans    policy.Plans
+}
+
+// Look queries the replicas, Redis, the database and the object store. It changes nothing. Its error is a bug: what cannot be read
+// is a problem in the report.
+func Look(ctx context.Context, d Deployment, now time.Time) (*Report, error) {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
 		return nil, err
 	}
 	r := &Report{CheckedAt: console.Timestamp(now), Attention: []string{}, Replicas: []Replica{}}
 	var asking sync.WaitGroup
-	asking.Go(func() { r.Replicas = askReplicas(ctx, replicas) })
+	asking.Go(func() { r.Replicas = askReplicas(ctx, d.Replicas) })
 	var counted sharedCounts
-	asking.Go(func() { r.Redis, counted = askRedis(ctx, s.RedisURL) })
-	asking.Go(func() { r.Cache = askCacheRedis(ctx, s.RedisURL, rows) })
+	asking.Go(func() { r.Redis, counted = askRedis(ctx, d.Store.RedisURL) })
+	asking.Go(func() { r.Cache = askCacheRedis(ctx, d.Store.RedisURL, d.Rows) })
+	asking.Go(func() { r.ObjectStore = askObjectStore(ctx, d.Archive.ArchiveURL) })
 	asking.Wait()
 	defer counted.close()
-	store, err := backend.OpenDatabaseReadOnly(ctx, s)
+	store, err := backend.OpenDatabaseReadOnly(ctx, d.Store)
 	if store != nil {
 		defer func() { _ = store.Close() }() // only read
 	}
-	r.Database = askDatabase(ctx, store, s.DatabaseURL.String(), err)
-	v := view{store: store, plans: plans, calendar: calendar, now: now, counted: counted}
+	r.Database = askDatabase(ctx, store, d.Store.DatabaseURL.String(), err)
+	v := view{store: store, plans: d.Plans, calendar: calendar, now: now, counted: counted}
 	properties, err := v.properties(ctx)
 	r.Archive = v.archive(properties, err)
 	r.Indexing = v.indexing(ctx)
@@ -115,6 +126,9 @@ func (r *Report) judge() {
 		r.attend("database: the schema has version %d, but this program knows only versions up to %d: run the newer program", d.Schema, d.Known)
 	case d.Schema < d.Known:
 		r.attend("database: the schema has version %d, the latest is %d: run sara migrate", d.Schema, d.Known)
+	}
+	if what := r.ObjectStore.Problem; what != nil {
+		r.attend("object store: %s", *what)
 	}
 	for _, part := range []struct {
 		name    string

@@ -1,0 +1,207 @@
+package bucket
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ErrUnavailable means that the circuit breaker of the store is open: operations failed repeatedly, so this one was not tried.
+var ErrUnavailable = errors.New("the object store failed repeatedly: its circuit breaker is open")
+
+// WatchConfig configures a Watched.
+type WatchConfig struct {
+	Registry *prometheus.Registry // nil: no metrics
+	Log      *slog.Logger         // logs when the circuit breaker opens and closes; nil: no log
+	// Timeout bounds a read or a listing; 0: 5 s. A frozen store must not hold requests for as long as they may take. Writes,
+	// which no request waits for, may take six times as long.
+	Timeout time.Duration
+	// Idle is how long Watch lets pass without an operation before it probes the store; 0: 10 s.
+	Idle time.Duration
+}
+
+// A Watched is a Bucket that counts and times the operations on another one, bounds their time, and stops asking a store that
+// fails: after three failures in a row its circuit breaker opens, and operations fail at once with ErrUnavailable. Every two
+// seconds one of them is let through as a probe, whose success closes the breaker.
+type Watched struct {
+	bucket  Bucket
+	timeout time.Duration
+	idle    time.Duration
+	breaker breaker
+	metrics *watchMetrics
+}
+
+var _ Bucket = (*Watched)(nil)
+
+// NewWatched returns a Watched over a bucket.
+func NewWatched(b Bucket, c WatchConfig) (*Watched, error) {
+	w := &Watched{bucket: b, timeout: cmp.Or(c.Timeout, 5*time.Second), idle: cmp.Or(c.Idle, 10*time.Second)}
+	w.breaker.log = c.Log
+	if w.breaker.log == nil {
+		w.breaker.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	w.metrics, err = newWatchMetrics(c.Registry, w)
+	return w, err
+}
+
+// Away returns why the store is not used at the moment; empty if it is.
+func (w *Watched) Away() string { return w.breaker.reason() }
+
+// Watch probes the store while nothing else uses it, until ctx ends, so that an outage shows before a request meets it.
+func (w *Watched) Watch(ctx context.Context) {
+	tick := time.NewTicker(w.idle)
+	defer tick.Stop()
+	for {
+		if w.breaker.sinceSuccess() >= w.idle {
+			_, _ = w.List(ctx, probePrefix) // its outcome is counted
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// probePrefix is the prefix of no object.
+const probePrefix = "sara-probe/"
+
+// Probe lists no objects, which shows that the store answers and lets these credentials list.
+func Probe(ctx context.Context, b Bucket) error {
+	_, err := b.List(ctx, probePrefix)
+	return err
+}
+
+// Get implements Bucket.
+func (w *Watched) Get(ctx context.Context, name string) (data []byte, revision string, err error) {
+	err = w.do(ctx, "get", name, w.timeout, func(ctx context.Context) error {
+		data, revision, err = w.bucket.Get(ctx, name)
+		return err
+	})
+	return data, revision, err
+}
+
+// Put implements Bucket.
+func (w *Watched) Put(ctx context.Context, name string, data []byte, revision string) (written string, err error) {
+	err = w.do(ctx, "put", name, 6*w.timeout, func(ctx context.Context) error {
+		written, err = w.bucket.Put(ctx, name, data, revision)
+		return err
+	})
+	return written, err
+}
+
+// List implements Bucket.
+func (w *Watched) List(ctx context.Context, prefix string) (entries []Entry, err error) {
+	err = w.do(ctx, "list", prefix, w.timeout, func(ctx context.Context) error {
+		entries, err = w.bucket.List(ctx, prefix)
+		return err
+	})
+	return entries, err
+}
+
+// Delete implements Bucket.
+func (w *Watched) Delete(ctx context.Context, name, revision string) error {
+	return w.do(ctx, "delete", name, 6*w.timeout, func(ctx context.Context) error { return w.bucket.Delete(ctx, name, revision) })
+}
+
+// do runs one operation if the circuit breaker admits it.
+func (w *Watched) do(ctx context.Context, operation, name string, timeout time.Duration, run func(context.Context) error) error {
+	if !w.breaker.allow() {
+		w.metrics.operations.WithLabelValues(operation, outcomeRefused).Inc()
+		return attempt(operation, name, ErrUnavailable)
+	}
+	begun := time.Now()
+	within, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := run(within)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = attempt(operation, name, fmt.Errorf("the object store does not answer within %v: %w", timeout, context.DeadlineExceeded))
+	}
+	outcome := outcomeOf(ctx, err)
+	w.metrics.operations.WithLabelValues(operation, outcome).Inc()
+	w.metrics.seconds.WithLabelValues(operation).Observe(time.Since(begun).Seconds())
+	switch outcome {
+	case outcomeError, outcomeTimeout:
+		w.metrics.failedAt.WithLabelValues(operation).SetToCurrentTime()
+		w.breaker.failed(err)
+	case outcomeCanceled:
+		w.breaker.inconclusive()
+	default:
+		w.breaker.succeeded()
+	}
+	return err
+}
+
+// The outcomes of an operation.
+const (
+	outcomeOK       = "ok"
+	outcomeNotFound = "not_found"
+	outcomeChanged  = "changed"
+	outcomeCanceled = "canceled" // by the caller, or its deadline
+	outcomeTimeout  = "timeout"
+	outcomeError    = "error"
+	outcomeRefused  = "refused" // by the circuit breaker
+)
+
+func outcomeOf(ctx context.Context, err error) string {
+	switch {
+	case err == nil:
+		return outcomeOK
+	case errors.Is(err, ErrNotFound):
+		return outcomeNotFound
+	case errors.Is(err, ErrChanged):
+		return outcomeChanged
+	case ctx.Err() != nil:
+		return outcomeCanceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return outcomeTimeout
+	}
+	return outcomeError
+}
+
+// watchMetrics are the metrics of a Watched.
+type watchMetrics struct {
+	operations *prometheus.CounterVec
+	seconds    *prometheus.HistogramVec
+	failedAt   *prometheus.GaugeVec // has no series for an operation that never failed
+}
+
+func newWatchMetrics(registry *prometheus.Registry, w *Watched) (*watchMetrics, error) {
+	m := &watchMetrics{
+		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sara_object_store_operations_total",
+			Help: "Operations on the objects of the archive, by operation and outcome: ok, not_found, changed (by another process, which is normal), canceled, timeout, error, or refused by the open circuit breaker.",
+		}, []string{"operation", "outcome"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sara_object_store_duration_seconds", Help: "Duration of operations on the objects of the archive, without refused ones.",
+			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}, []string{"operation"}),
+		failedAt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "sara_object_store_failed_timestamp_seconds", Help: "When an operation on the objects of the archive last failed or took too long, by operation; missing for one that never did.",
+		}, []string{"operation"}),
+	}
+	for _, operation := range []string{"get", "put", "list", "delete"} {
+		m.seconds.WithLabelValues(operation)
+		for _, outcome := range []string{outcomeOK, outcomeTimeout, outcomeError, outcomeRefused} {
+			m.operations.WithLabelValues(operation, outcome)
+		}
+	}
+	if registry == nil {
+		return m, nil
+	}
+	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sara_object_store_breaker_open", Help: "1 while the circuit breaker of the archive's object store is open.",
+	}, func() float64 {
+		if w.Away() != "" {
+			return 1
+		}
+		return 0
+	})
+	return m, errors.Join(registry.Register(m.operations), registry.Register(m.seconds), registry.Register(m.failedAt), registry.Register(open))
+}
