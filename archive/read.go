@@ -49,31 +49,6 @@ func (h *History) Read(ctx context.Context, property string, by translate.Dimens
 	return result, nil
 }
 
-// First returns the first archived day of a property under a dimension, or for ByDate under any; ok is false if there is
-// none. It is not a part of Result because it may lie in a month outside the range, which a Read does not fetch.
-func (h *History) First(ctx context.Context, property string, by translate.Dimension) (first translate.Date, ok bool, err error) {
-	err = checkProperty(property)
-	var listed []monthObject
-	if err == nil {
-		listed, err = h.list(ctx, property)
-	}
-	for _, m := range listed {
-		var l *ledger
-		if l, err = h.loadLedger(ctx, property, m); err != nil {
-			break
-		}
-		for day := 0; l != nil && day < l.days(); day++ {
-			if _, archived := l.source(by, day); archived {
-				return l.month + translate.Date(day), true, nil
-			}
-		}
-	}
-	if err != nil {
-		err = fmt.Errorf("find the first day of property %.80q: %w", property, err)
-	}
-	return 0, false, err
-}
-
 // overlap returns the days of the month, from 0, that lie in r: from first up to but not including last.
 func (l *ledger) overlap(r translate.DateRange) (first, last int) {
 	first = int(max(r.Start, l.month) - l.month)

@@ -163,7 +163,7 @@ func TestMovers429Calls(t *testing.T) {
 	}
 	w.wantUsage(t, "pro", 3, 3, 1)
 	w.get("pro", w.path("main", "/queries"), "filters", `[{"dimension":"country","operator":"is","value":"usa"}]`).ok(t)
-	w.live("pro", w.path("main", "/queries"), "filters", `[{"dimension":"country","operator":"is","value":"usa"}]`).
+	w.get("pro", w.path("main", "/queries"), "filters", `[{"dimension":"country","operator":"is","value":"deu"}]`).
 		want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
 	w.wantUsage(t, "pro", 6, 6, 2)
 }
@@ -171,14 +171,14 @@ func TestMovers429Calls(t *testing.T) {
 func TestSummary429Property(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, limited(func(p *policy.Plan) { p.LiveCallsPerMinutePerProperty = 3 }))
-	for range 3 {
-		w.live("pro", w.path("main", "/summary")).ok(t)
+	for _, endpoint := range []string{"/summary", "/queries", "/pages"} {
+		w.get("pro", w.path("main", endpoint)).ok(t)
 	}
-	w.want429(t, w.live("pro", w.path("main", "/summary")), policy.CodeUpstreamQuota, "the property's 3 live Search Console calls a minute", 3, 20*time.Second)
-	w.live("pro", w.path("prefix", "/summary")).ok(t)
+	w.want429(t, w.get("pro", w.path("main", "/countries")), policy.CodeUpstreamQuota, "the property's 3 live Search Console calls a minute", 3, 20*time.Second)
+	w.get("pro", w.path("prefix", "/summary")).ok(t)
 	w.wantUsage(t, "pro", 6, 6, 4)
 	w.advance(20 * time.Second)
-	w.live("pro", w.path("main", "/summary")).ok(t)
+	w.get("pro", w.path("main", "/countries")).ok(t)
 }
 
 // Refusals before the budgets are free: no route, no key, no plan, no scope.

@@ -260,7 +260,7 @@ func TestContractNoticesViolations(t *testing.T) {
 		}
 		const good = `{"success":true,"data":{"dimension":"device","rows":[]},"meta":{"property_id":"01a1fe03-1289-7aca-9eda-d4eb2317f44f",` +
 			`"date_range":{"start_date":"2026-11-13","end_date":"2026-11-19","preset":"last_7d"},"row_count":0,"limit":100,"total":null,` +
-			`"truncated_by":null,"source":"live","stale_reason":null,"notes":[],"cache":"bypass","request_id":"req_1"}}`
+			`"truncated_by":null,"has_more":false,"source":"live","stale_reason":null,"notes":[],"cache":"bypass","request_id":"req_1"}}`
 		header := http.Header{"Content-Type": {jsonType}, "Cache-Control": {"private, max-age=0"}, "Etag": {`W/"1"`}, "X-Request-Id": {"req_1"},
 			"X-Cache": {"bypass"}, "X-Ratelimit-Limit": {"1000"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1795305600"}}
 		violation := func(status int, body string) error {

@@ -19,10 +19,12 @@
 //     (policy/gate.go, Gate.Property).
 //  6. The handler runs. For a report it builds the canonical form and the cache key of the request (performance.go, serve).
 //  7. A hit: the answer is in memory and fresh (proxy/cache/answer.go, Cache.Answer).
-//  8. A miss: package translate decides what to fetch (translate/report.go, Report.Fetches). Days that Search Console no longer
-//     has come from the archive (fromarchive.go, Server.readArchive; archive/read.go, History.Read), all others through the
-//     cache (performance.go, Server.readUpstream; proxy/cache/cache.go, Cache.Do), which coalesces concurrent requests for the
-//     same rows into one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
+//  8. A miss: which of the property's days are known is looked up in a copy of its daily series (days.go, Server.lookUpDays;
+//     proxy/cache/copy.go, Cache.AtHand), and package translate plans what to fetch (translate/report.go, Report.Plan). Days
+//     that Search Console no longer has come from the archive (fromarchive.go, Server.readArchive; archive/read.go,
+//     History.Read), all others through the cache (upstreamread.go, Server.readUpstream; proxy/cache/cache.go, Cache.Do),
+//     which coalesces concurrent requests for the same rows into
+//     one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
 //  9. A fill waits for its share of the memory (fills.go, fill.reserve; proxy/fillbudget/fillbudget.go, Budget.Acquire), and
 //     is refused if there is none in time. It then goes through the gateway (fromupstream.go, Server.fill;
 //     proxy/upstream/gateway.go, Gateway.Query), which refuses at once while a circuit breaker of the property, its connection

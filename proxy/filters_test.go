@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -120,6 +121,59 @@ func TestFilters200MatchTheUpstream(t *testing.T) {
 				t.Error("the filter changes nothing: the case proves nothing")
 			}
 		})
+	}
+}
+
+// Device filters that leave no device are answered without a call, unless no filter can be answered.
+func TestEveryPerformanceEndpoint200NoDevice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	nothing := filtersOf("device", "is", "mobile", "device", "not_contains", "mob")
+	for _, endpoint := range []string{"/summary", "/timeseries", "/queries", "/pages", "/countries", "/devices"} {
+		made := w.calls(func() {
+			r := w.get("pro", w.path("main", endpoint), "date_range", "last_7d", "filters", nothing).ok(t)
+			if r.meta()["source"] != "live" || !strings.Contains(notes(r), "leave none of desktop, mobile and tablet") {
+				t.Errorf("%s: meta is %v", endpoint, r.meta())
+			}
+			if rows, days := len(r.rows()), map[string]int{"/timeseries": 7}; rows != days[endpoint] {
+				t.Errorf("%s has %d rows", endpoint, rows)
+			}
+			if endpoint == "/summary" {
+				wantMetrics(t, "totals", r.data()["totals"], figure{})
+			}
+		})
+		if made != 0 {
+			t.Errorf("%s made %d calls", endpoint, made)
+		}
+		w.get("pro", w.path("archived", endpoint), "filters", nothing).want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+	}
+}
+
+// The upstream reports URLs percent-encoded; a filter may be written decoded.
+func TestPages200DecodedFilter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const page = "https://www.example.com/blog/%C3%A4pfel%20und%20birnen"
+	var asked []string
+	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, string(body))
+		mustWrite(rw, `{"rows":[{"keys":["`+page+`"],"clicks":3,"impressions":9,"ctr":0.3333333333333333,"position":2}]}`)
+	})
+	for operator, value := range map[string]string{"contains": "/blog/äpfel", "equals": "https://www.example.com/blog/äpfel und birnen", "not_contains": "/ö"} {
+		r := w.get("pro", w.path("main", "/pages"), "filters", filtersOf("page", operator, value)).ok(t)
+		if len(r.rows()) != 1 || strings.Contains(asked[len(asked)-1], "ä") || !strings.Contains(asked[len(asked)-1], "%C3%") {
+			t.Errorf("%s %s asks %s", operator, value, asked[len(asked)-1])
+		}
+	}
+	encoded := filtersOf("page", "equals", page)
+	made := len(asked)
+	if w.get("pro", w.path("main", "/pages"), "filters", encoded).ok(t); len(asked) != made {
+		t.Error("the encoded form is another question")
+	}
+	r := w.get("pro", w.path("main", "/pages"), "filters", filtersOf("page", "equals", "/blog/")).ok(t)
+	if !strings.Contains(notes(r), "filters[0] matches nothing: a page is a full URL") {
+		t.Errorf("the notes are %q", notes(r))
 	}
 }
 

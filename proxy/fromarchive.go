@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"sara/archive"
 	"sara/translate"
@@ -16,88 +18,103 @@ type History interface {
 	// Read answers a dimension and a range of days.
 	Read(ctx context.Context, propertyID string, by translate.Dimension, r translate.DateRange) (archive.Result, error)
 
-	// First returns the first archived day under a dimension, or for ByDate under any.
-	First(ctx context.Context, propertyID string, by translate.Dimension) (first translate.Date, ok bool, err error)
+	// Missing returns the days of a range that are not archived under a dimension, in order, and those whose objects are damaged.
+	Missing(ctx context.Context, propertyID string, by translate.Dimension, r translate.DateRange) ([]translate.Date, *archive.DamageError, error)
+
+	// Bounds returns the first and the last archived day under a dimension, or for ByDate under any.
+	Bounds(ctx context.Context, propertyID string, by translate.Dimension) (r translate.DateRange, ok bool, err error)
+
+	// Begins returns the first archived day with impressions, from a day on.
+	Begins(ctx context.Context, propertyID string, from translate.Date) (first translate.Date, ok bool, err error)
 }
 
 // An archivePart is the archive's part of an answer.
 type archivePart struct {
-	rows    []*translate.Rows // one for each fetch; nil: it reads nothing from the archive
-	missing []translate.Date
-	last    *translate.Date // the last day that came from the archive; nil for none
-	derived int             // days whose totals are added up from another dimension
+	rows    []*translate.Rows      // one for each fetch; nil: it reads nothing from the archive
+	damage  []*archive.DamageError // what could not be read
+	last    *translate.Date        // the last day that came from the archive; nil for none
+	derived int                    // days whose totals are added up from another dimension
 	origin  translate.Origin
 }
 
 // none reports whether no fetch reads from the archive.
-func (p *archivePart) none() bool { return p.origin.Source == translate.SourceLive }
+func (p *archivePart) none() bool {
+	return !slices.ContainsFunc(p.rows, func(r *translate.Rows) bool { return r != nil })
+}
 
 func (p *archivePart) note(text string) { p.origin.Notes = append(p.origin.Notes, text) }
 
-// readHistory reads the archive's part of one fetch.
-func (s *Server) readHistory(ctx context.Context, propertyID string, fetch *translate.Fetch) (archive.Result, error) {
-	end, err := s.largeWork.beginArchive(ctx, fetch.By, fetch.Archive.Days())
-	if err != nil {
-		return archive.Result{}, err
-	}
-	defer end()
-	return s.config.History.Read(ctx, propertyID, fetch.By, *fetch.Archive)
-}
-
-// readArchive reads the archive's part of the fetches.
-func (s *Server) readArchive(ctx context.Context, c *call, fetches []translate.Fetch) (*archivePart, error) {
-	part := &archivePart{rows: make([]*translate.Rows, len(fetches)), origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive}}
-	live := false
-	for i, fetch := range fetches {
+// readArchive reads the archive's part of the fetches. damage is what the plan knows of the archive's damage; nil for none.
+func (s *Server) readArchive(ctx context.Context, c *call, by translate.Dimension, plan translate.Plan, damage *archive.DamageError) (*archivePart, error) {
+	part := &archivePart{rows: make([]*translate.Rows, len(plan.Fetches)),
+		origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive, Gaps: plan.Gaps}}
+	part.add(archive.Result{Damage: damage})
+	live := len(plan.Fetches) == 0
+	for i, fetch := range plan.Fetches {
 		live = live || fetch.Upstream != nil
-		if fetch.Archive == nil {
+		if len(fetch.Archive) == 0 {
 			continue
 		}
-		part.origin.Source = translate.SourceArchive
-		if err := c.checkArchivable(s.config.History); err != nil {
+		if err := s.readDays(ctx, c, part, i, &fetch); err != nil {
 			return nil, err
 		}
-		reading, span := c.step(ctx, "read archive")
-		span.Set("sara.dimension", fetch.By.String())
-		span.SetInt("sara.days", fetch.Archive.Days())
-		result, err := s.readHistory(reading, c.property.ID, &fetch)
-		span.End()
-		if err != nil {
-			return nil, storeError{err}
-		}
-		part.add(i, result)
 	}
-	if part.none() {
-		return part, nil
-	}
-	if live {
+	switch {
+	case !live:
+		part.origin.Source = translate.SourceArchive
+	case part.last != nil:
 		part.origin.Source = translate.SourceHybrid
 	}
-	slices.Sort(part.missing)
-	if err := s.checkMissing(ctx, c, fetches[0].By, part.missing); err != nil {
-		return nil, err
-	}
-	part.addNotes(fetches[0].By)
-	return part, nil
+	part.addGaps()
+	part.addNotes(by)
+	return part, s.checkGaps(ctx, c, by, part)
 }
 
-// checkArchivable refuses a request that no archive could answer, whatever its contents.
-func (c *call) checkArchivable(history History) error {
-	switch {
-	case len(c.params.Filters) > 0 && c.property.Archived:
-		return c.unavailable(neverLiveRetry, "the property is archived: it serves stored history only", nil)
-	case len(c.params.Filters) > 0:
-		return c.unavailable(neverLiveRetry, fmt.Sprintf("the upstream has no days before %s any more", c.window.UpstreamStart), nil)
-	case history == nil:
-		return c.unavailable(neverLiveRetry, "it takes stored history, and there is no archive", nil)
+// readDays reads the archive's part of fetch i. Without an archive all days are missing.
+func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int, fetch *translate.Fetch) error {
+	ctx, span := c.step(ctx, "read archive")
+	defer span.End()
+	days := 0
+	for _, r := range fetch.Archive {
+		days += r.Days()
 	}
+	span.Set("sara.dimension", fetch.By.String())
+	span.SetInt("sara.days", days)
+	end, err := s.largeWork.beginArchive(ctx, fetch.By, days)
+	if err != nil {
+		return storeError{err}
+	}
+	defer end()
+	pieces := make([]*translate.Rows, len(fetch.Archive))
+	for n, r := range fetch.Archive {
+		result := archive.Result{Rows: new(translate.Rows), Missing: daysOf(r)}
+		if s.config.History != nil {
+			if result, err = s.config.History.Read(ctx, c.property.ID, fetch.By, r); err != nil {
+				return storeError{err}
+			}
+		}
+		pieces[n] = result.Rows
+		part.add(result)
+	}
+	part.rows[i] = translate.MergeRows(fetch.By, pieces...)
 	return nil
 }
 
-// add records the result of fetch i.
-func (p *archivePart) add(i int, result archive.Result) {
-	p.rows[i] = result.Rows
-	p.missing = append(p.missing, result.Missing...)
+// daysOf lists the days of a range.
+func daysOf(r translate.DateRange) []translate.Date {
+	days := make([]translate.Date, 0, r.Days())
+	for day := r.Start; day <= r.End; day++ {
+		days = append(days, day)
+	}
+	return days
+}
+
+// add records what was read besides rows.
+func (p *archivePart) add(result archive.Result) {
+	p.origin.Gaps.Missing = append(p.origin.Gaps.Missing, result.Missing...)
+	if result.Damage != nil {
+		p.damage = append(p.damage, result.Damage)
+	}
 	if p.last == nil || result.Last != nil && *result.Last > *p.last {
 		p.last = result.Last
 	}
@@ -105,47 +122,96 @@ func (p *archivePart) add(i int, result archive.Result) {
 	p.origin.Truncated = p.origin.Truncated || result.Truncated
 }
 
-// checkMissing refuses an answer if all days of the period, or of the one that it is compared with, are missing: zeros would
-// read as days without traffic. The missing days are in order.
-func (s *Server) checkMissing(ctx context.Context, c *call, by translate.Dimension, missing []translate.Date) error {
+// missingDays returns the days of the request that the archive lacks under a dimension.
+func (s *Server) missingDays(ctx context.Context, c *call, by translate.Dimension) ([]translate.Date, *archive.DamageError, error) {
+	if s.config.History == nil {
+		return daysOf(c.params.Span()), nil, nil
+	}
+	missing, damage, err := s.config.History.Missing(ctx, c.property.ID, by, c.params.Span())
+	if err != nil {
+		return nil, nil, storeError{err}
+	}
+	return missing, damage, nil
+}
+
+// addGaps completes the gaps once all is read.
+func (p *archivePart) addGaps() {
+	gaps := &p.origin.Gaps
+	slices.Sort(gaps.Missing)
+	for _, day := range gaps.Missing {
+		if slices.ContainsFunc(p.damage, func(d *archive.DamageError) bool { return d.Has(day) }) {
+			gaps.Damaged = append(gaps.Damaged, day)
+		}
+	}
+}
+
+// damageRetry is the Retry-After of a damaged archive, which an operator has to restore.
+const damageRetry = 24 * time.Hour
+
+// checkGaps refuses an answer about a period, or the one that it is compared with, of which nothing is stored, and a comparison
+// without a common day: zeros would read as days without traffic.
+func (s *Server) checkGaps(ctx context.Context, c *call, by translate.Dimension, part *archivePart) error {
+	gaps := part.origin.Gaps
 	sides := []translate.DateRange{c.params.Period.DateRange}
 	if c.params.Compare {
 		sides = append(sides, c.params.Period.Previous())
 	}
 	for _, side := range sides {
-		first, ok := slices.BinarySearch(missing, side.Start)
+		first, ok := slices.BinarySearch(gaps.Missing, side.Start)
 		last := first + side.Days() - 1
-		if ok && last < len(missing) && missing[last] == side.End {
-			return s.nothingArchived(ctx, c, by, side)
+		if ok && last < len(gaps.Missing) && gaps.Missing[last] == side.End {
+			if slices.ContainsFunc(gaps.Damaged, func(day translate.Date) bool { return day >= side.Start && day <= side.End }) {
+				return &apiError{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: damageRetry, cause: part.damage[0],
+					message: fmt.Sprintf("the archive of the days from %s to %s is damaged", side.Start, side.End)}
+			}
+			return s.nothingStored(ctx, c, by, side)
 		}
 	}
-	return nil
+	return c.params.CheckComparable(gaps)
 }
 
-// nothingArchived returns the error for a range without any archived day: the client's if the range ends before the archive
-// begins, else a gap in the archive.
-func (s *Server) nothingArchived(ctx context.Context, c *call, by translate.Dimension, r translate.DateRange) error {
-	first, ok, err := s.config.History.First(ctx, c.property.ID, by)
-	if err != nil {
-		return storeError{err}
+// nothingStored returns the error for a range that needs the archive, which has none of its days. Time does not help, so it is
+// the client's error: it names the days that can be had.
+func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimension, r translate.DateRange) error {
+	var stored translate.DateRange
+	ok := false
+	if s.config.History != nil {
+		var err error
+		if stored, ok, err = s.config.History.Bounds(ctx, c.property.ID, by); err != nil {
+			return storeError{err}
+		}
 	}
-	if ok && r.End < first {
-		return &translate.InputError{Code: translate.CodeDateRangeTooOld, Message: fmt.Sprintf(
-			"the property's history begins on %s; there is nothing from %s to %s", first, r.Start, r.End)}
+	first := c.window.UpstreamStart
+	if ok && (c.property.Archived || stored.Start < first) {
+		first = stored.Start
 	}
-	return c.unavailable(neverLiveRetry, fmt.Sprintf("nothing is stored of the days from %s to %s", r.Start, r.End), nil)
+	code, reason := translate.CodeValidation, fmt.Sprintf("the archive has gaps; it has days from %s to %s", stored.Start, stored.End)
+	switch {
+	case c.property.Archived && !ok:
+		reason = "the property is archived, and none of its days is stored"
+	case c.property.Archived && r.Start > stored.End:
+		reason = fmt.Sprintf("the property is archived, and its last stored day is %s", stored.End)
+	case r.End < first:
+		code, reason = translate.CodeDateRangeTooOld, fmt.Sprintf("the first day that can be had is %s", first)
+	}
+	return &translate.InputError{Code: code, Message: fmt.Sprintf("there are no figures from %s to %s: %s", r.Start, r.End, reason)}
 }
 
-// addNotes adds the notes on the source of the rows and their gaps.
+// neverFiltered is the error of a filtered request for days before the first live one.
+func (c *call) neverFiltered(live translate.Date) error {
+	if c.property.Archived {
+		return c.unavailable(0, "the property is archived: it serves stored history only", nil)
+	}
+	return c.unavailable(0, fmt.Sprintf("the upstream has no days before %s any more", live), nil)
+}
+
+// addNotes adds the notes on the source of the rows.
 func (p *archivePart) addNotes(by translate.Dimension) {
 	if p.last != nil {
 		p.noteCoverage(by, "The days up to "+p.last.String()+" come from the archive")
 	}
 	if p.derived > 0 {
 		p.note(countOf(p.derived, "day was", "days were") + " archived without totals, which are added up from the rows.")
-	}
-	if n := len(p.missing); n > 0 {
-		p.note(fmt.Sprintf("%s not archived and not counted: %s.", countOf(n, "day is", "days are"), joinRanges(p.missing)))
 	}
 }
 
@@ -168,27 +234,4 @@ func countOf(n int, one, many string) string {
 		return "1 " + one
 	}
 	return strconv.Itoa(n) + " " + many
-}
-
-// joinRanges lists sorted days as ranges, at most ten of them.
-func joinRanges(days []translate.Date) string {
-	const most = 10
-	var names []string
-	for i := 0; i < len(days); {
-		end := i + 1
-		for end < len(days) && days[end] == days[end-1]+1 {
-			end++
-		}
-		if len(names) == most {
-			names = append(names, fmt.Sprintf("and %d more", len(days)-i))
-			break
-		}
-		name := days[i].String()
-		if end > i+1 {
-			name += " to " + days[end-1].String()
-		}
-		names = append(names, name)
-		i = end
-	}
-	return strings.Join(names, ", ")
 }

@@ -75,7 +75,6 @@ func (r *liveCallReservation) Release(ctx context.Context) {
 const (
 	outageRetry     = 15 * time.Second // the upstream is down or slow
 	connectionRetry = time.Minute      // the account must be connected again
-	neverLiveRetry  = 24 * time.Hour   // the upstream does not have these days any more
 )
 
 // explain turns a failure of the upstream into the client's error; other errors stay as they are.
@@ -93,12 +92,12 @@ func (c *call) explain(err error) error {
 	case upstream.Forbidden, upstream.Revoked, upstream.Misconfigured:
 		return c.unavailable(connectionRetry, reasonOf(failure), failure)
 	case upstream.Rejected:
-		return c.unavailable(neverLiveRetry, reasonOf(failure), failure)
+		return &translate.InputError{Code: translate.CodeValidation, Message: reasonOf(failure)}
 	}
 	return c.unavailable(max(failure.RetryAfter, outageRetry), reasonOf(failure), failure)
 }
 
-// unavailable is the error of a request that cannot be answered now (spec: Endpoint rules 3).
+// unavailable is the error of a request that cannot be answered now (spec: Endpoint rules 3). A retryAfter of 0 means never.
 func (c *call) unavailable(retryAfter time.Duration, message string, cause error) *apiError {
 	e := &apiError{code: codeUpstreamUnavailable, status: fasthttp.StatusServiceUnavailable,
 		message: message, retryAfter: retryAfter, cause: cause}

@@ -154,8 +154,8 @@ func wantMembers(t testing.TB, what string, value any, want string) {
 
 // The members of a meta, by the kind of endpoint.
 const (
-	performanceMembers = "cache date_range limit notes property_id request_id row_count source stale_reason total truncated_by"
-	metricsMembers     = "clicks ctr impressions position"
+	performanceMeta = "cache date_range limit notes property_id request_id row_count source stale_reason total truncated_by"
+	metricsMembers  = "clicks ctr impressions position"
 )
 
 // wantMetrics compares the four figures of an object with a row of the oracle.
@@ -215,7 +215,9 @@ func (r response) wantEnvelope(t testing.TB) {
 		t.Errorf("the error has the request id %v, the header %q", failure["request_id"], id)
 	}
 	retry := r.header.Get("Retry-After")
-	if needs := r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable; needs != (retry != "") {
+	needs := r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable
+	optional := r.code() == codeFilteredUnavailable // of days that are never live
+	if needs != (retry != "") && !optional {
 		t.Errorf("a %d with Retry-After %q", r.status, retry)
 	}
 }
@@ -243,11 +245,15 @@ func (r response) ok(t testing.TB) response {
 func (w *world) wantPerformanceMeta(t testing.TB, r response, property, start, end, preset string) {
 	t.Helper()
 	m := r.meta()
-	wantMembers(t, "meta", m, performanceMembers)
-	want := map[string]any{"start_date": start, "end_date": end, "preset": preset}
+	want := performanceMeta
+	if _, isTable := r.data()["dimension"]; isTable && r.data()["rows"] != nil {
+		want = strings.Replace(want, "limit", "has_more limit", 1)
+	}
+	wantMembers(t, "meta", m, want)
+	dates := map[string]any{"start_date": start, "end_date": end, "preset": preset}
 	got, _ := m["date_range"].(map[string]any)
 	wantMembers(t, "date_range", got, "end_date preset start_date")
-	for name, value := range want {
+	for name, value := range dates {
 		if got[name] != value {
 			t.Errorf("date_range.%s is %v, not %v", name, got[name], value)
 		}

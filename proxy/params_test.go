@@ -180,8 +180,8 @@ func TestSummary400DateRangeTooOld(t *testing.T) {
 	} {
 		path := w.path(c.property, "/summary")
 		w.get(c.key, path, "start_date", c.dayBefore, "end_date", "2026-11-19").want(t, http.StatusBadRequest, codeTooOld, c.earliest)
-		// The earliest day itself is allowed; it is only out of the upstream's reach.
-		w.get(c.key, path, "start_date", c.earliest, "end_date", c.earliest).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+		// The earliest day itself is allowed; but nothing is archived, and it is out of the upstream's reach.
+		w.get(c.key, path, "start_date", c.earliest, "end_date", c.earliest).want(t, http.StatusBadRequest, codeTooOld, liveFrom)
 		for _, movers := range []string{"/movers/queries", "/movers/pages"} {
 			w.get(c.key, w.path(c.property, movers), "start_date", c.earliest, "end_date", c.earliest).
 				want(t, http.StatusBadRequest, codeTooOld, c.earliest)
@@ -189,32 +189,50 @@ func TestSummary400DateRangeTooOld(t *testing.T) {
 	}
 }
 
-// wantUnavailable requests what only the failing upstream could answer: it must be a 503, with a code of its own for filters.
+// wantUnavailable requests what cannot be answered. A failing upstream is a 503; of days that no store has any more the request is
+// a 400. Filters have a code of their own, and a Retry-After only if time may help.
 func (w *world) wantUnavailable(endpoint string) {
 	w.t.Helper()
 	filters := []string{"filters", `[{"dimension":"device","operator":"equals","value":"mobile"}]`}
 	for _, c := range []struct {
 		name, property string
 		query          []string
+		status         int
+		code           string
 	}{
-		{"before the live window", "main", []string{"start_date", "2025-07-01", "end_date", "2025-07-10"}},
-		{"across the edge of the live window", "main", []string{"start_date", "2025-07-19", "end_date", "2025-07-25"}},
-		{"the previous year", "main", []string{"date_range", "previous_year"}},
-		{"archived", "archived", nil},
-		{"disconnected", "disconnected", nil},
-		{"disconnected, known by now", "disconnected", nil},
-		{"no access", "forbidden", nil},
-		{"no access, known by now", "forbidden", nil},
+		{"before the live window", "main", []string{"start_date", "2025-07-01", "end_date", "2025-07-10"}, http.StatusBadRequest, codeTooOld},
+		{"across the edge of the live window", "main", []string{"start_date", "2025-07-19", "end_date", "2025-07-25"}, http.StatusOK, ""},
+		{"the previous year", "main", []string{"date_range", "previous_year"}, http.StatusOK, ""},
+		{"archived", "archived", nil, http.StatusBadRequest, codeValidation},
+		{"disconnected", "disconnected", nil, http.StatusServiceUnavailable, codeUpstreamUnavailable},
+		{"disconnected, known by now", "disconnected", nil, http.StatusServiceUnavailable, codeUpstreamUnavailable},
+		{"no access", "forbidden", nil, http.StatusServiceUnavailable, codeUpstreamUnavailable},
+		{"no access, known by now", "forbidden", nil, http.StatusServiceUnavailable, codeUpstreamUnavailable},
 	} {
 		w.run(c.name, func(t *testing.T) {
-			w.get("pro", w.path(c.property, endpoint), c.query...).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+			r := w.get("pro", w.path(c.property, endpoint), c.query...)
+			switch {
+			case c.status != http.StatusOK:
+				r.want(t, c.status, c.code)
+			case strings.Contains(endpoint, "movers"): // the period before has no live day
+				r.want(t, http.StatusBadRequest, codeTooOld, liveFrom)
+			default:
+				wantText(t, "notes", notes(r.ok(t)), "not archived and not counted")
+			}
 		})
 		if strings.Contains(endpoint, "movers") {
 			continue
 		}
 		w.run(c.name+", filtered", func(t *testing.T) {
-			w.get("pro", w.path(c.property, endpoint), append(filters, c.query...)...).
-				want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+			r := w.get("pro", w.path(c.property, endpoint), append(filters, c.query...)...)
+			var message []string
+			if c.property == "main" {
+				message = append(message, "no days before "+liveFrom)
+			}
+			r.want(t, http.StatusServiceUnavailable, codeFilteredUnavailable, message...)
+			if retry := r.header.Get("Retry-After"); (retry != "") != (c.status == http.StatusServiceUnavailable) {
+				t.Errorf("Retry-After is %q", retry)
+			}
 		})
 	}
 }
@@ -226,7 +244,7 @@ func TestEveryPresetIsAccepted(t *testing.T) {
 	for _, preset := range translate.Presets() {
 		for _, endpoint := range []string{"/timeseries", "/movers/pages"} {
 			r := w.get("pro", w.path("empty", endpoint), "date_range", preset)
-			if r.status == http.StatusBadRequest {
+			if r.status == http.StatusBadRequest && !strings.Contains(r.message(), "the first day that can be had is "+liveFrom) {
 				t.Errorf("%s?date_range=%s is refused: %s", endpoint, preset, r.message())
 			}
 		}

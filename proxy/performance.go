@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"golang.org/x/sync/errgroup"
 
 	"sara/policy"
 	"sara/proxy/cache"
@@ -16,7 +16,7 @@ import (
 	"sara/translate"
 )
 
-// How long figures stay fresh. The upstream may still change the last days before the anchor; earlier days are final.
+// How long figures stay fresh. The upstream may still change or publish the last days before the anchor; earlier days are final.
 // Reading the archive costs no live call, and an operator who has just filled it wants to see the result.
 const (
 	freshAtAnchor = 10 * time.Minute
@@ -26,20 +26,33 @@ const (
 
 // ttl is how long upstream rows of the request's period stay fresh.
 func (c *call) ttl() time.Duration {
-	if c.params.Period.End >= c.window.Anchor {
+	if c.params.Period.End >= c.window.Anchor-translate.LongestLag {
 		return freshAtAnchor
 	}
 	return freshSettled
+}
+
+// acceptedAge is the age below which the request takes a copy that is fresh for ttl. Browsers and proxies send no-cache unasked,
+// so it shortens that age, and does not spend a call on every page view.
+func (c *call) acceptedAge(ttl time.Duration) time.Duration {
+	if c.header.noCache {
+		return min(ttl, freshAtAnchor)
+	}
+	return ttl
 }
 
 // A reportRequest is a request for a report in canonical form: equal requests, however they are written, have equal keys.
 type reportRequest struct {
 	report     translate.Report
 	conditions []translate.Condition
-	window     translate.Window  // in which the upstream has data
-	key        []byte            // the property and everything else that the answer depends on
-	fetches    []translate.Fetch // set once the answer is not in memory
-	ttl        time.Duration     // of the answer
+	window     translate.Window // in which the upstream has data
+	key        []byte           // the property and everything else that the answer depends on
+	ttl        time.Duration    // of the answer
+
+	// Set once the answer is not in memory.
+	known   translate.KnownDays
+	begins  translate.Date // the first day with figures, of a request for earlier days; 0: there is nothing to say
+	fetches []translate.Fetch
 }
 
 // serve returns the handler of a report.
@@ -55,7 +68,7 @@ func serve(report translate.Report) func(*Server, context.Context, *call) (reply
 			q.window = c.window.ArchiveOnly()
 			q.key = append(q.key, 'a')
 		}
-		if c.params.Span().Start < q.window.UpstreamStart {
+		if c.params.Span().Start < q.window.LiveStart {
 			q.ttl = freshArchived
 		}
 		q.key = report.AppendKey(q.key, c.params, conditions)
@@ -83,93 +96,64 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 // answerReport answers from memory, else fetches the rows and builds the answer. The archive is read before the upstream,
 // because only the upstream costs a live call.
 func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (reply, error) {
-	if !c.header.noCache {
-		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < q.ttl {
-			if c.memoized == nil {
-				s.memoize(c, q)
-			}
-			return c.reply(answer, q.ttl, cacheHit), nil
+	if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < c.acceptedAge(q.ttl) {
+		if c.memoized == nil {
+			s.memoize(c, q)
 		}
+		return c.reply(answer, q.ttl, cacheHit), nil
 	}
-	q.fetches = q.report.Fetches(c.params, c.property.Site, q.window, q.conditions)
-	part, err := s.readArchive(ctx, c, q.fetches)
+	if err := s.lookUpDays(ctx, c, q); err != nil {
+		return reply{}, err
+	}
+	part, err := s.prepare(ctx, c, q)
 	if err != nil {
 		return reply{}, err
 	}
-	found, err := s.readUpstream(ctx, c, q)
+	if translate.MatchNothing(q.conditions) {
+		for i := range part.rows {
+			part.rows[i] = new(translate.Rows)
+		}
+		return s.buildAnswer(ctx, c, q, part, make([]cache.Found, len(q.fetches)), cacheHit)
+	}
+	read := s.readUpstream(ctx, c, q)
+	found, err := read.wait()
 	if err != nil {
 		return s.fallBack(ctx, c, q, part, found, err)
 	}
+	part, again, err := s.learnDays(ctx, c, q, part, found)
+	switch {
+	case err != nil:
+		return reply{}, err
+	case again:
+		return s.answerReport(ctx, c, q)
+	}
+	return s.buildAnswer(ctx, c, q, part, found, c.cacheStatus(q.fetches, found))
+}
+
+// cacheStatus is the status of an answer from these rows: bypass only if no-cache made a call.
+func (c *call) cacheStatus(fetches []translate.Fetch, found []cache.Found) string {
 	status := cacheHit
 	for i, f := range found {
-		if q.fetches[i].Upstream == nil || f.Status == cache.Filled || f.Status == cache.Coalesced {
+		switch called := f.Status == cache.Filled || f.Status == cache.Coalesced; {
+		case called && c.header.noCache:
+			return cacheBypass
+		case called || fetches[i].Upstream == nil:
 			status = cacheMiss
 		}
 	}
-	if c.header.noCache {
-		status = cacheBypass
-	}
-	return s.buildAnswer(ctx, c, q, part, found, status)
-}
-
-// readUpstream reads the upstream's part of each fetch through the cache; a fetch without one gets none. Next to an error it
-// returns the stale copies that the cache still has.
-func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) ([]cache.Found, error) {
-	hash := xxhash.Sum64(q.key)
-	calls := &liveCallReservation{gate: s.gate, grant: c.grant, propertyID: c.property.ID}
-	requests := make([]cache.Request, len(q.fetches))
-	for i, fetch := range q.fetches {
-		if fetch.Upstream == nil {
-			continue
-		}
-		f := s.newFill(c, *fetch.Upstream, calls)
-		requests[i] = cache.Request{
-			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *fetch.Upstream, TTL: c.ttl(), Bypass: c.header.noCache, RequestHash: hash,
-			Reserve: f.reserve, Fill: f.run,
-		}
-		// All calls of a request are charged at once, so that none is spent on half an answer.
-		if len(q.fetches) > 1 && (c.header.noCache || !s.cache.Has(ctx, requests[i])) {
-			calls.expected++
-		}
-	}
-	found := make([]cache.Found, len(requests))
-	// A failing call does not cancel the other one, which is already charged, and whose rows are cached.
-	var group errgroup.Group
-	for i := range requests {
-		if requests[i].Fill == nil {
-			continue
-		}
-		group.Go(func() (err error) {
-			defer recoverPanic(&err)
-			found[i], err = s.cache.Do(ctx, requests[i])
-			return err
-		})
-	}
-	err := group.Wait()
-	calls.Release(ctx)
-	return found, err
+	return status
 }
 
 // buildAnswer builds the answer from rows, and keeps its bytes in memory.
 func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, status string) (reply, error) {
-	end, err := s.largeWork.beginRows(ctx, countRows(part, found))
-	if err != nil {
-		return reply{}, err
-	}
-	defer end()
 	hash := xxhash.Sum64(q.key)
 	var entries []*cache.Entry
-	rows := make([]*translate.Rows, len(q.fetches))
 	widened, fromMemory := 0, part.none()
-	for i, f := range found {
-		rows[i] = part.rows[i]
+	for _, f := range found {
 		if f.Entry == nil {
 			continue
 		}
 		entries = append(entries, f.Entry)
-		if rows[i] = f.Entry.Rows(); part.rows[i] != nil {
-			rows[i] = translate.MergeRows(q.fetches[i].By, part.rows[i], rows[i])
-		}
 		fromMemory = fromMemory && f.Status == cache.HitMemory
 		if f.Entry.RequestHash() != hash && (f.Status == cache.HitMemory || f.Status == cache.HitShared) {
 			widened++
@@ -181,14 +165,41 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 			return c.reply(answer, q.ttl, status), nil
 		}
 	}
+	end, err := s.largeWork.beginRows(ctx, countRows(part, found))
+	if err != nil {
+		return reply{}, err
+	}
+	defer end()
+	rows := q.mergeRows(part, found)
+	if q.begins != 0 {
+		part.note("Search Console's figures of this property begin on " + q.begins.String() + ".")
+	}
 	head, err := q.report.Head(c.params, q.fetches, rows, part.origin)
 	if err != nil {
 		return reply{}, fmt.Errorf("write the answer: %w", err)
 	}
 	s.cache.CountWidened(widened)
 	answer := cache.NewAnswer(head, c.started, entries...)
+	if q.usesCopy() {
+		answer.Mention(c.property.ID, seriesOf(c.property, c.window), q.known)
+	}
 	s.cache.Keep(q.key, c.grant.Key.AccountID, answer)
 	return c.reply(answer, q.ttl, status), nil
+}
+
+// mergeRows returns the rows of each fetch, from the archive and from the upstream.
+func (q *reportRequest) mergeRows(part *archivePart, found []cache.Found) []*translate.Rows {
+	rows := slices.Clone(part.rows)
+	for i, f := range found {
+		switch {
+		case f.Entry == nil:
+		case rows[i] == nil:
+			rows[i] = f.Entry.Rows()
+		default:
+			rows[i] = translate.MergeRows(q.fetches[i].By, rows[i], f.Entry.Rows())
+		}
+	}
+	return rows
 }
 
 // countRows returns how many rows an answer is built from.
@@ -209,6 +220,15 @@ func countRows(part *archivePart, found []cache.Found) (n int) {
 // for memory is replaced by stale copies only: it may start in a few seconds, and the archive has less than live figures.
 func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, err error) (reply, error) {
 	copied, oldest := staleCopies(q.fetches, found)
+	if copied {
+		learned, again, unknown := s.learnDays(ctx, c, q, part, found)
+		if unknown != nil {
+			return reply{}, unknown
+		}
+		if copied = !again; copied {
+			part = learned
+		}
+	}
 	var denial *policy.Denial
 	failure := upstreamFailure(err)
 	reason := reasonOf(failure)
@@ -230,12 +250,13 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshArchived {
 			return c.staleReply(answer, status), nil
 		}
-		status, found = cacheMiss, make([]cache.Found, len(q.fetches))
-		q.fetches = q.report.Fetches(c.params, c.property.Site, c.window.ArchiveOnly(), nil)
+		status = cacheMiss
+		q.window, q.known, q.begins = c.window.ArchiveOnly(), translate.KnownDays{}, 0
 		var absent error
-		if part, absent = s.readArchive(ctx, c, q.fetches); absent != nil {
+		if part, absent = s.prepare(ctx, c, q); absent != nil {
 			return reply{}, c.explain(err)
 		}
+		found = make([]cache.Found, len(q.fetches))
 	}
 	part.origin.Source, part.origin.StaleReason = translate.SourceArchive, reason
 	r, err := s.buildAnswer(ctx, c, q, part, found, status)

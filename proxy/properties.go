@@ -89,12 +89,11 @@ func (s *Server) serveProperties(ctx context.Context, c *call) (reply, error) {
 	return envelope(rows[propertyRow]{convertAll(properties, rowOfProperty)}, meta), nil
 }
 
-// serveProperty answers /v1/properties/{id}. The data window is the readable range: the upstream's days and the archived ones,
-// both bounded by the plan.
-func (s *Server) serveProperty(_ context.Context, c *call) (reply, error) {
+// serveProperty answers /v1/properties/{id}. The data window is the known range, bounded by the plan.
+func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
 	p := c.property
 	data := propertyDetail{ID: p.ID, GSCProperty: p.Site, DisplayName: p.DisplayName, Type: p.Type, Archived: p.Archived}
-	available := c.available()
+	available := s.dataWindow(ctx, c)
 	data.DataWindow.LatestDataDate = available.End.String()
 	data.DataWindow.EarliestDataDate = available.Start.String()
 	data.DataWindow.LiveWindowMonths = translate.UpstreamMonths
@@ -114,19 +113,38 @@ func (s *Server) serveProperty(_ context.Context, c *call) (reply, error) {
 	return envelope(data, meta), nil
 }
 
-// available returns the days that the caller can read. Without archived days it is the upstream's window even when the
-// upstream cannot be reached: the next request may succeed.
-func (c *call) available() translate.DateRange {
-	r := translate.DateRange{Start: c.window.UpstreamStart, End: c.window.Anchor}
-	if history := c.property.History; history != nil {
-		first, last := translate.Date(history.First), translate.Date(history.Last)
-		if c.property.Archived || c.property.AccessProblem() != "" {
-			r = translate.DateRange{Start: first, End: last}
-		}
-		r.Start = min(r.Start, first)
+// dataWindow returns the days that the caller can read: from the first to the last day with figures, as far as a copy of the
+// property's daily series tells. Without a copy it is the upstream's window and the archived days before it, and without
+// archived days the upstream's window even when the upstream cannot be reached: the next request may succeed.
+func (s *Server) dataWindow(ctx context.Context, c *call) translate.DateRange {
+	r, history := c.window.Live(), c.property.History
+	first, last, ok := s.knownDays(ctx, c, true).Bounds()
+	switch {
+	case history != nil && (c.property.Archived || c.property.AccessProblem() != ""):
+		r = translate.DateRange{Start: translate.Date(history.First), End: translate.Date(history.Last)}
+	case ok:
+		r = translate.DateRange{Start: s.firstFigures(ctx, c, first), End: last}
+	case history != nil:
+		r.Start = min(r.Start, translate.Date(history.First))
 	}
 	r.Start = max(r.Start, c.window.Earliest)
 	return r
+}
+
+// firstFigures returns the first day with figures: that of the live ones, or an archived day before it. If the archive cannot be
+// read, every archived day counts.
+func (s *Server) firstFigures(ctx context.Context, c *call, live translate.Date) translate.Date {
+	if s.config.History == nil {
+		return live
+	}
+	begins, archived, err := s.config.History.Begins(ctx, c.property.ID, c.window.Earliest)
+	if err != nil && c.property.History != nil {
+		begins, archived = translate.Date(c.property.History.First), true
+	}
+	if archived {
+		return min(live, begins)
+	}
+	return live
 }
 
 // list returns the reply of a list that is configured for a property.

@@ -191,9 +191,15 @@ func TestQueries429CooldownOnEveryReplica(t *testing.T) {
 	other := w.replica(over(server.Client()))
 	w.wantCacheStatus(t, "miss", 1, w.path("main", "/queries"))
 	w.await(t, "the shared copy", func() bool { return other.get("pro", w.path("main", "/queries")).ok(t).meta()["cache"] == "hit" })
+	w.advance(freshAtAnchor)
 	w.faults(gscsim.Faults{Reason: "quotaExceeded"})
 	w.get("pro", w.path("main", "/pages")).want(t, http.StatusTooManyRequests, policy.CodeUpstreamQuota, "900 seconds")
 	w.must(w.sim.SetFaults(gscsim.Faults{}))
+	// Until its lease ends, the refusal is the answer of a fill that the other replica may join, as of the time of that fill.
+	w.await(t, "the end of the fill", func() bool {
+		leases, err := server.Client().Keys(t.Context(), "sara:c:*:lease").Result()
+		return err == nil && len(leases) == 0
+	})
 	w.advance(5 * time.Minute)
 	calls := w.calls(func() {
 		for _, replica := range []*world{w, other} {
@@ -235,7 +241,7 @@ func TestSummary200WithoutRedis(t *testing.T) {
 	}
 	server.Start()
 	w.await(t, "the shared copy", func() bool {
-		w.advance(time.Second) // after which Redis is tried again
+		w.advance(freshAtAnchor) // Redis is tried again after a second
 		w.live("pro", w.path("main", "/countries")).ok(t)
 		return other.get("pro", w.path("main", "/countries")).ok(t).meta()["cache"] == "hit"
 	})

@@ -52,7 +52,7 @@ func table() []route {
 		{Path: "/v1/properties/{id}/summary", Operation: "getSummary", Summary: "Totals of a period, and of the one before it on demand",
 			Scope: policy.PerformanceRead, Endpoint: translate.Summary(),
 			Data: summarySchema(), Meta: performanceMetaSchema(), serve: serve(translate.SummaryReport())},
-		{Path: "/v1/properties/{id}/timeseries", Operation: "getTimeseries", Summary: "One row for every day of a period",
+		{Path: "/v1/properties/{id}/timeseries", Operation: "getTimeseries", Summary: "One row for every known day of a period",
 			Scope: policy.PerformanceRead, Endpoint: translate.Timeseries(),
 			Data: rowsSchema(daySchema()), Meta: performanceMetaSchema(), serve: serve(translate.TimeseriesReport())},
 		breakdown("/queries", "listQueries", "Search queries", translate.ByQuery),
@@ -80,7 +80,7 @@ func table() []route {
 func breakdown(path, operation, what string, by translate.Dimension) route {
 	return route{Path: "/v1/properties/{id}" + path, Operation: operation, Summary: what + " with their figures",
 		Scope: policy.PerformanceRead, Endpoint: translate.Breakdown(),
-		Data: breakdownSchema(by), Meta: performanceMetaSchema(),
+		Data: breakdownSchema(by), Meta: tableMetaSchema(),
 		serve: serve(translate.BreakdownReport(by))}
 }
 

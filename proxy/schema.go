@@ -275,8 +275,15 @@ func listMetaSchema() schema {
 	return object(requestIDMember(), propertyIDMember(), notesMember(), rowCountMember()).named("ListMeta")
 }
 
-func performanceMetaSchema() schema {
-	return object(requestIDMember(), propertyIDMember(), notesMember(),
+func performanceMetaSchema() schema { return object(performanceMembers()...).named("PerformanceMeta") }
+
+func tableMetaSchema() schema {
+	return object(append(performanceMembers(), member{name: "has_more",
+		schema: boolean("Whether rows beyond the last one exist, in any order.").like(true)})...).named("TableMeta")
+}
+
+func performanceMembers() []member {
+	return []member{requestIDMember(), propertyIDMember(), notesMember(),
 		member{name: "date_range", schema: object(append(rangeMembers(),
 			member{name: "preset", schema: text("The relative range, or custom.").
 				with("enum", append(translate.Presets(), translate.PresetCustom)).like(translate.DefaultPreset)})...).named("AppliedRange")},
@@ -289,7 +296,7 @@ func performanceMetaSchema() schema {
 			with("enum", []string{string(translate.SourceLive), string(translate.SourceArchive), string(translate.SourceHybrid)}).named("Source")},
 		member{name: "stale_reason", schema: text("Why the answer is not fresh; null when it is.").orNull().with("examples", []any{nil})},
 		member{name: "cache", schema: text("Whether a stored answer was served.").
-			with("enum", []string{"hit", "miss", "bypass"}).named("CacheUse")}).named("PerformanceMeta")
+			with("enum", []string{"hit", "miss", "bypass"}).named("CacheUse")}}
 }
 
 func filterSchema() schema {

@@ -1,9 +1,6 @@
 package proxy
 
-import (
-	"net/http"
-	"testing"
-)
+import "testing"
 
 func TestSummary200(t *testing.T) {
 	t.Parallel()
@@ -137,8 +134,4 @@ func TestSummary503(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.wantUnavailable("/summary")
-	w.run("the period before reaches out of the live window", func(t *testing.T) {
-		r := w.get("pro", w.path("main", "/summary"), "date_range", "last_12m", "compare", "previous_period")
-		r.want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
-	})
 }

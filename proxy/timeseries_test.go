@@ -42,6 +42,7 @@ func TestTimeseries200(t *testing.T) {
 			mustWrite(rw, `{"rows":[{"keys":["2026-11-15"],"clicks":3,"impressions":9,"ctr":0.3333333333333333,"position":2}]}`)
 		})
 		defer w.answerWith(nil)
+		w.advance(freshAtAnchor)
 		r := w.live("pro", path, "date_range", "last_7d").ok(t)
 		if len(r.rows()) != 7 {
 			t.Fatalf("%d rows", len(r.rows()))

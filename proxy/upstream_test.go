@@ -69,11 +69,11 @@ func TestEveryPerformanceEndpoint503(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, fault := range map[string]gscsim.Faults{
-		"500": {Status: 500}, "502": {Status: 502}, "503": {Status: 503}, "backendError": {Reason: "backendError"}, "drops": {DropRate: 1}, "400": {Status: 400},
+		"500": {Status: 500}, "502": {Status: 502}, "503": {Status: 503}, "backendError": {Reason: "backendError"}, "drops": {DropRate: 1},
 	} {
 		w.run(name, func(t *testing.T) {
 			w.faults(fault)
-			if name != "503" && name != "400" {
+			if name != "503" {
 				w.get("pro", w.path("main", "/summary")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
 				w.get("pro", w.path("main", "/pages"), "filters", filtersOf("brand", "is", "brand")).
 					want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
@@ -93,6 +93,16 @@ func TestEveryPerformanceEndpoint503(t *testing.T) {
 	}
 	w.get("pro", w.path("main", "/summary")).ok(t)
 	w.wantNoSecrets()
+}
+
+// What Search Console refuses as malformed will not pass by itself.
+func TestEveryPerformanceEndpoint400RefusedUpstream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.faults(gscsim.Faults{Status: http.StatusBadRequest})
+	w.forEachPerformanceEndpoint("main", func(t *testing.T, r response, _ bool) {
+		r.want(t, http.StatusBadRequest, codeValidation, "Search Console refuses the question")
+	})
 }
 
 // A malformed upstream answer must never be read as one without rows.
@@ -170,7 +180,7 @@ func TestProperty200AccessLost(t *testing.T) {
 	w.wantConnection(t, "large", true)
 	w.faults(gscsim.Faults{})
 	w.advance(connectionRetry)
-	w.live("pro", w.path("prefix", "/summary")).ok(t)
+	w.get("pro", w.path("prefix", "/pages")).ok(t)
 	w.wantConnection(t, "prefix", true)
 }
 

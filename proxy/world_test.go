@@ -67,9 +67,15 @@ func (w *world) setClock(instant string) {
 // newWorld returns a seeded world that ends with the test. The server's configuration may be adjusted.
 func newWorld(t testing.TB, adjust ...func(*Config)) *world {
 	t.Helper()
+	return newWorldWith(t, nil, &theWorlds, adjust...)
+}
+
+// newWorldWith returns a world whose owner has more sites than those of users.
+func newWorldWith(t testing.TB, sites []gscsim.Site, computed *gscsim.Worlds, adjust ...func(*Config)) *world {
+	t.Helper()
 	w := &world{t: t, log: new(syncBuffer), clock: new(atomic.Int64), gatewayClock: new(atomic.Int64), fake: new(atomic.Pointer[http.HandlerFunc])}
 	w.clock.Store(noon().UnixNano())
-	w.startUpstream()
+	w.startUpstream(sites, computed)
 	w.database = filepath.Join(t.TempDir(), "sara.db")
 	w.beginWith(&theBeginning)
 	w.store = w.openStore()
@@ -156,8 +162,10 @@ func (w *world) must(err error) {
 	}
 }
 
-func (w *world) startUpstream() {
-	w.sim = gscsim.New(gscsim.Config{Seed: 1, Now: w.now, TokenNow: time.Now, Users: users(), Worlds: &theWorlds})
+func (w *world) startUpstream(sites []gscsim.Site, computed *gscsim.Worlds) {
+	config := gscsim.Config{Seed: 1, Now: w.now, TokenNow: time.Now, Users: users(), Worlds: computed}
+	config.Users[0].Sites = append(config.Users[0].Sites, sites...)
+	w.sim = gscsim.New(config)
 	listener := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if fake := w.fake.Load(); fake != nil && strings.HasSuffix(r.URL.Path, "/searchAnalytics/query") {
 			(*fake)(rw, r)

@@ -34,12 +34,14 @@ type Origin struct {
 	StaleReason string   // why the figures are not live; empty if they are
 	Truncated   bool     // rows are missing because of the ranking by clicks, even if these rows do not show it
 	Notes       []string // appended to those of the Params
+	Gaps        Gaps     // of the period and, if the request compares, of the previous one
 }
 
 // meta is the part of the envelope's meta that follows from the rows. A count of none is null.
 type meta struct {
 	rowCount, limit int
 	truncated       bool
+	table, hasMore  bool // a table says whether rows beyond the last one exist
 }
 
 const none = -1
@@ -62,6 +64,10 @@ func (p *Params) appendMeta(data []byte, origin Origin, m meta) Head {
 	} else {
 		dst = append(dst, `null`...)
 	}
+	if m.table {
+		dst = append(dst, `,"has_more":`...)
+		dst = strconv.AppendBool(dst, m.hasMore)
+	}
 	dst = append(dst, `,"source":`...)
 	dst = appendString(dst, string(origin.Source))
 	dst = append(dst, `,"stale_reason":`...)
@@ -72,7 +78,7 @@ func (p *Params) appendMeta(data []byte, origin Origin, m meta) Head {
 	}
 	dst = append(dst, `,"notes":[`...)
 	first := true
-	for _, notes := range [...][]string{p.Notes, origin.Notes} {
+	for _, notes := range [...][]string{p.Notes, origin.Notes, p.notes(origin.Gaps)} {
 		for _, note := range notes {
 			if !first {
 				dst = append(dst, ',')
@@ -95,38 +101,40 @@ const opening = `{"success":true,"data":`
 // summaryHead writes the totals of the period, and of the previous period if the request compares. The series must cover
 // Params.Span.
 func summaryHead(p *Params, series *Series, origin Origin) Head {
+	counted := p.Counted(origin.Gaps)
 	dst := append(make([]byte, 0, 1024), opening...)
 	dst = append(dst, `{"totals":{`...)
-	dst = appendMetrics(dst, series.Totals(p.Period.DateRange))
+	dst = appendMetrics(dst, series.Totals(counted...))
 	dst = append(dst, '}')
 	if p.Compare {
-		previous := p.Period.Previous()
 		dst = append(dst, `,"previous":{`...)
-		dst = appendRange(dst, previous)
+		dst = appendRange(dst, p.Period.Previous())
 		dst = append(dst, ',')
-		dst = appendMetrics(dst, series.Totals(previous))
+		dst = appendMetrics(dst, series.Totals(p.previous(counted)...))
 		dst = append(dst, '}')
 	}
 	return p.appendMeta(append(dst, '}'), origin, meta{rowCount: none, limit: none})
 }
 
-// timeseriesHead writes one row a day.
+// timeseriesHead writes one row for each known day.
 func timeseriesHead(p *Params, series *Series, origin Origin) Head {
 	const rowLength = 128
-	days := p.Period.Days()
-	dst := append(make([]byte, 0, 1024+days*rowLength), opening...)
+	dst := append(make([]byte, 0, 1024+p.Period.Days()*rowLength), opening...)
 	dst = append(dst, `{"rows":[`...)
-	for day := p.Period.Start; day <= p.Period.End; day++ {
-		if day > p.Period.Start {
-			dst = append(dst, ',')
+	rows := 0
+	for _, r := range p.Counted(origin.Gaps) {
+		for day := r.Start; day <= r.End; day++ {
+			if rows++; rows > 1 {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, `{"date":"`...)
+			dst = day.Append(dst)
+			dst = append(dst, `",`...)
+			dst = appendMetrics(dst, series.days[day-series.first])
+			dst = append(dst, '}')
 		}
-		dst = append(dst, `{"date":"`...)
-		dst = day.Append(dst)
-		dst = append(dst, `",`...)
-		dst = appendMetrics(dst, series.days[day-series.first])
-		dst = append(dst, '}')
 	}
-	return p.appendMeta(append(dst, `]}`...), origin, meta{rowCount: days, limit: none})
+	return p.appendMeta(append(dst, `]}`...), origin, meta{rowCount: rows, limit: none})
 }
 
 // breakdownHead writes the first rows in the requested order. The rows must come from the SampleQuery for that order.
@@ -153,7 +161,8 @@ func breakdownHead(p *Params, by Dimension, rows *Rows, origin Origin) Head {
 	// Rows are missing because of the upstream's ranking by clicks if the limit cut that ranking, or if the sample is full:
 	// in another order, rows beyond the sample might have come first.
 	truncated := rows.Len() >= WideSample || p.Order.isUpstream() && rows.Len() > p.Limit
-	return p.appendMeta(append(dst, `]}`...), origin, meta{rowCount: len(first), limit: p.Limit, truncated: truncated})
+	hasMore := rows.Len() > len(first) || truncated || origin.Truncated
+	return p.appendMeta(append(dst, `]}`...), origin, meta{rowCount: len(first), limit: p.Limit, truncated: truncated, table: true, hasMore: hasMore})
 }
 
 // appendString appends s, which must be UTF-8, as a JSON string. It escapes only what JSON requires, not HTML: responses are

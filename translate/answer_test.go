@@ -49,7 +49,11 @@ func decode(t testing.TB, a Head) (data, meta map[string]any) {
 		t.Errorf("success: %v", envelope["success"])
 	}
 	data, meta = envelope["data"].(map[string]any), envelope["meta"].(map[string]any)
-	wantKeys(t, meta, "request_id", "property_id", "date_range", "row_count", "limit", "total", "truncated_by", "source", "stale_reason", "cache", "notes")
+	members := []string{"request_id", "property_id", "date_range", "row_count", "limit", "total", "truncated_by", "source", "stale_reason", "cache", "notes"}
+	if data["dimension"] != nil && data["rows"] != nil {
+		members = append(members, "has_more")
+	}
+	wantKeys(t, meta, members...)
 	wantKeys(t, meta["date_range"], "start_date", "end_date", "preset")
 	if meta["request_id"] != "req_1" || meta["cache"] != "hit" || meta["total"] != nil {
 		t.Errorf("meta: %v", meta)
@@ -255,7 +259,7 @@ func TestBreakdownResponseHasTheDocumentedMembers(t *testing.T) {
 		for _, row := range data["rows"].([]any) {
 			wantKeys(t, row, append(figures(), "key")...)
 		}
-		want := "map[cache:hit date_range:map[end_date:2026-06-13 preset:custom start_date:2026-06-10] limit:100 " +
+		want := "map[cache:hit date_range:map[end_date:2026-06-13 preset:custom start_date:2026-06-10] has_more:false limit:100 " +
 			"notes:[end_date 2026-06-20 was moved back to 2026-06-13, the last day with final data.] property_id:p request_id:req_1 row_count:4 " +
 			"source:hybrid stale_reason:why total:<nil> truncated_by:<nil>]"
 		if got := fmt.Sprint(meta); got != want {

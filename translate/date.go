@@ -118,23 +118,36 @@ const UpstreamMonths = 16
 type Window struct {
 	Anchor        Date // the last day of any range
 	UpstreamStart Date // the first day that the upstream still has
+	LiveStart     Date // the days before it come from the archive: UpstreamStart, or later
 	Earliest      Date // the first day that the plan's retention allows; before or after UpstreamStart
 }
 
 // NewWindow returns the window up to the anchor of a plan with retentionMonths of history.
 func NewWindow(anchor Date, retentionMonths int) Window {
+	start := anchor.AddMonths(-UpstreamMonths) + 1
 	return Window{
 		Anchor:        anchor,
-		UpstreamStart: anchor.AddMonths(-UpstreamMonths) + 1,
+		UpstreamStart: start,
+		LiveStart:     start,
 		Earliest:      anchor.AddMonths(-retentionMonths) + 1,
 	}
 }
 
 // ArchiveOnly returns the window of a request for which the upstream cannot be used.
 func (w Window) ArchiveOnly() Window {
-	w.UpstreamStart = w.Anchor + 1
+	w.LiveStart = w.Anchor + 1
 	return w
 }
+
+// LiveFrom returns the window of a request for which the days before start come from the archive, because the upstream has no
+// figures of them.
+func (w Window) LiveFrom(start Date) Window {
+	w.LiveStart = max(w.LiveStart, start)
+	return w
+}
+
+// Live returns the days that the upstream can have.
+func (w Window) Live() DateRange { return DateRange{Start: w.UpstreamStart, End: w.Anchor} }
 
 // A Period is the resolved date range of a request, with its name in meta.date_range.
 type Period struct {
@@ -199,6 +212,7 @@ func (p *Params) resolvePeriod(w Window) error {
 			return fmt.Errorf("BUG: preset %q passed its parameter's choices", p.preset)
 		}
 		p.Period = Period{DateRange: r, Preset: p.preset}
+		p.noteCalendar(w.Anchor)
 		return p.checkReach(w)
 	}
 	if p.From == nil || p.To == nil {
@@ -220,6 +234,22 @@ func (p *Params) resolvePeriod(w Window) error {
 	}
 	p.Period = Period{DateRange: DateRange{Start: from, End: to}, Preset: PresetCustom}
 	return p.checkReach(w)
+}
+
+// noteCalendar says which month or year a preset means while the anchor's is not today's.
+func (p *Params) noteCalendar(anchor Date) {
+	layout := "January 2006"
+	switch p.preset {
+	case "month_to_date", "previous_month":
+	case "year_to_date", "previous_year":
+		layout = "2006"
+	default:
+		return
+	}
+	of := func(d Date) string { return d.Time().Format(layout) }
+	if of(anchor) != of(anchor+anchorLag) {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s goes by the last day with final data, %s: it is %s.", p.preset, anchor, of(p.Period.Start)))
+	}
 }
 
 // checkReach refuses a request for days before the plan's retention.

@@ -25,7 +25,7 @@ func ExampleParse() {
 		return
 	}
 	report := translate.BreakdownReport(translate.ByQuery)
-	fetches := report.Fetches(params, "sc-domain:example.com", window, conditions)
+	fetches := report.Plan(params, translate.Sources{Site: "sc-domain:example.com", Window: window}, conditions).Fetches
 	fmt.Printf("%s\n", fetches[0].Upstream.Body())
 
 	rows, err := translate.ReadRows(strings.NewReader(`{"rows":[
@@ -43,7 +43,7 @@ func ExampleParse() {
 	fmt.Printf("%s\n", translate.AppendTail(head, "miss", "req_1"))
 	// Output:
 	// {"startDate":"2026-06-07","endDate":"2026-06-13","dimensions":["query"],"type":"web","dataState":"final","rowLimit":1001,"dimensionFilterGroups":[{"groupType":"and","filters":[{"dimension":"query","operator":"excludingRegex","expression":"(?is)(?:acme)"}]}]}
-	// {"success":true,"data":{"dimension":"query","rows":[{"key":"running shoes","clicks":12,"impressions":48,"ctr":0.25,"position":3.5}]},"meta":{"property_id":"1","date_range":{"start_date":"2026-06-07","end_date":"2026-06-13","preset":"last_7d"},"row_count":1,"limit":1,"total":null,"truncated_by":"clicks","source":"live","stale_reason":null,"notes":[],"cache":"miss","request_id":"req_1"}}
+	// {"success":true,"data":{"dimension":"query","rows":[{"key":"running shoes","clicks":12,"impressions":48,"ctr":0.25,"position":3.5}]},"meta":{"property_id":"1","date_range":{"start_date":"2026-06-07","end_date":"2026-06-13","preset":"last_7d"},"row_count":1,"limit":1,"total":null,"truncated_by":"clicks","has_more":true,"source":"live","stale_reason":null,"notes":["Brand and non-brand figures do not add up to the total: Search Console withholds rare queries, which are in neither."],"cache":"miss","request_id":"req_1"}}
 }
 
 // The message names the parameter and the reason.

@@ -118,7 +118,7 @@ func TestWindowBounds(t *testing.T) {
 	f := func(anchor string, retention int, live, earliest string) {
 		t.Helper()
 		w := NewWindow(day(anchor), retention)
-		if want := (Window{Anchor: day(anchor), UpstreamStart: day(live), Earliest: day(earliest)}); w != want {
+		if want := (Window{Anchor: day(anchor), UpstreamStart: day(live), LiveStart: day(live), Earliest: day(earliest)}); w != want {
 			t.Errorf("%s, %d months: %v, want %v", anchor, retention, w, want)
 		}
 	}

@@ -27,82 +27,154 @@ func TimeseriesReport() Report            { return Report{kind: timeseries, by: 
 func BreakdownReport(by Dimension) Report { return Report{kind: breakdown, by: by} }
 func MoversReport(by Dimension) Report    { return Report{kind: movers, by: by} }
 
-// A Fetch is one set of rows that a report needs: from the upstream the days that it still has, from the archive the days
-// before them.
+// A Fetch is one set of rows that a report needs: from the upstream, from the archive, or both, of different days.
 type Fetch struct {
 	By       Dimension
-	Range    DateRange  // the rows may be of any of these days
-	Upstream *Query     // nil if no day is in the upstream's reach
-	Archive  *DateRange // nil if all days are
+	Range    DateRange   // the rows may be of any of these days
+	Upstream *Query      // nil: nothing
+	Archive  []DateRange // in order
 }
 
-// Fetches returns the rows that Head needs, in its order: one set, or for the movers one for the period and one for the
-// previous period. conditions are the expanded filters, which the archive does not support. The upstream has the days from
-// w.UpstreamStart to w.Anchor.
-func (r Report) Fetches(p *Params, site string, w Window, conditions []Condition) []Fetch {
+// Sources tells where the figures of a property are to be had.
+type Sources struct {
+	Site        string // the property's full upstream string
+	Window      Window
+	Unpublished Date   // as in Gaps
+	Missing     []Date // days of the span that the archive lacks; only of reports for which NeedsInventory
+}
+
+// A Plan is what a response is built from.
+type Plan struct {
+	Fetches []Fetch
+	Gaps    Gaps // as far as known before the rows are read
+}
+
+// NeedsInventory reports whether Plan needs to know which days the archive lacks: movers compare either live or archived rows.
+func (r Report) NeedsInventory(p *Params, w Window) bool {
+	return r.kind == movers && p.Span().Start < w.LiveStart
+}
+
+// NeedsDays reports whether Plan depends on what is unpublished: both samples of the movers have the same days.
+func (r Report) NeedsDays() bool { return r.kind == movers }
+
+// By returns the key of the report's rows.
+func (r Report) By() Dimension { return r.by }
+
+// IsSeries reports whether the rows of the report are the property's daily series, which tells its KnownDays.
+func (r Report) IsSeries(conditions []Condition) bool { return r.by == ByDate && len(conditions) == 0 }
+
+// Plan returns the rows that Head needs, in its order: one set, or for the movers one for the period and one for the previous
+// period, or none if there is no day to compare. conditions are the expanded filters, which the archive does not support.
+func (r Report) Plan(p *Params, s Sources, conditions []Condition) Plan {
+	gaps := Gaps{Unpublished: s.Unpublished}
 	switch r.kind {
 	case summary, timeseries:
-		return []Fetch{seriesFetch(p, site, w, conditions)}
+		return Plan{Fetches: []Fetch{seriesFetch(p, s, conditions)}, Gaps: gaps}
 	case breakdown:
-		return []Fetch{sampleFetch(p.Period.DateRange, w, func(live DateRange) Query {
-			if live != p.Period.DateRange {
-				return WideQuery(site, r.by, live) // to add archived rows, a sum needs all rows
-			}
-			return SampleQuery(site, r.by, live, conditions, p.Order)
-		}, r.by)}
+		return Plan{Fetches: []Fetch{r.sampleFetch(p, s, conditions)}, Gaps: gaps}
 	case movers:
-		wide := func(live DateRange) Query { return WideQuery(site, r.by, live) }
-		return []Fetch{sampleFetch(p.Period.DateRange, w, wide, r.by), sampleFetch(p.Period.Previous(), w, wide, r.by)}
+		return r.planMovers(p, s)
 	}
-	panic(fmt.Sprintf("BUG: report %d has no fetches", r.kind))
+	panic(fmt.Sprintf("BUG: report %d has no plan", r.kind))
 }
 
 // seriesFetch queries all days that the upstream has: one row a day is cheap, and one result then answers every range. With
 // filters a longer range costs more upstream quota, so the query covers the period and the previous one only.
-func seriesFetch(p *Params, site string, w Window, conditions []Condition) Fetch {
-	span := p.Span()
-	fetch := Fetch{By: ByDate, Range: span}
-	if span.End >= w.UpstreamStart {
-		live := DateRange{Start: w.UpstreamStart, End: w.Anchor}
+func seriesFetch(p *Params, s Sources, conditions []Condition) Fetch {
+	span, w := p.Span(), s.Window
+	fetch := Fetch{By: ByDate, Range: span, Archive: archivePart(span, w)}
+	if span.End >= w.LiveStart {
+		live := w.Live()
 		if len(conditions) > 0 {
 			live = DateRange{Start: max(w.UpstreamStart, p.Period.Previous().Start), End: p.Period.End}
 		}
-		q := SeriesQuery(site, live, conditions)
+		q := SeriesQuery(s.Site, live, conditions)
 		fetch.Upstream, fetch.Range = &q, DateRange{Start: min(span.Start, live.Start), End: live.End}
 	}
-	fetch.Archive = archivePart(span, w)
 	return fetch
 }
 
-func sampleFetch(r DateRange, w Window, query func(live DateRange) Query, by Dimension) Fetch {
-	fetch := Fetch{By: by, Range: r, Archive: archivePart(r, w)}
-	if r.End >= w.UpstreamStart {
-		q := query(DateRange{Start: max(r.Start, w.UpstreamStart), End: r.End})
+func (r Report) sampleFetch(p *Params, s Sources, conditions []Condition) Fetch {
+	period := p.Period.DateRange
+	fetch := Fetch{By: r.by, Range: period, Archive: archivePart(period, s.Window)}
+	switch {
+	case period.Start >= s.Window.LiveStart:
+		q := SampleQuery(s.Site, r.by, period, conditions, p.Order)
+		fetch.Upstream = &q
+	case period.End >= s.Window.LiveStart: // to add archived rows, a sum needs all rows
+		q := WideQuery(s.Site, r.by, DateRange{Start: s.Window.LiveStart, End: period.End})
 		fetch.Upstream = &q
 	}
 	return fetch
 }
 
-// archivePart returns the days of r that the upstream no longer has, or nil.
-func archivePart(r DateRange, w Window) *DateRange {
-	if r.Start >= w.UpstreamStart {
+// archivePart returns the days of r that come from the archive.
+func archivePart(r DateRange, w Window) []DateRange {
+	if r.Start >= w.LiveStart {
 		return nil
 	}
-	return &DateRange{Start: r.Start, End: min(r.End, w.UpstreamStart-1)}
+	return []DateRange{{Start: r.Start, End: min(r.End, w.LiveStart-1)}}
+}
+
+// planMovers compares live rows with live ones or archived rows with archived ones: a live sample has 25,000 rows, and the
+// archive the top 100 of each day, so that most keys would seem to move. If a period needs the archive and it has some of those
+// days, both periods come from it; else the days that the upstream has on both sides are compared.
+func (r Report) planMovers(p *Params, s Sources) Plan {
+	span, live := p.Span(), s.Window.LiveStart
+	beyond := DateRange{Start: span.Start, End: min(span.End, live-1)} // the days that only the archive may have
+	stored := false
+	gaps := Gaps{Unpublished: s.Unpublished}
+	if beyond.Days() > 0 {
+		archived := Gaps{Missing: s.Missing}
+		for day := beyond.Start; day <= beyond.End; day++ {
+			stored = stored || !archived.Has(day)
+			gaps.Missing = append(gaps.Missing, day)
+		}
+		if stored {
+			gaps = archived
+		}
+	}
+	plan := Plan{Gaps: gaps}
+	counted := p.Counted(gaps)
+	if len(counted) == 0 {
+		return plan
+	}
+	for _, side := range [...][]DateRange{counted, p.previous(counted)} {
+		fetch := Fetch{By: r.by, Range: DateRange{Start: side[0].Start, End: side[len(side)-1].End}}
+		if stored {
+			fetch.Archive = side
+		} else { // in one piece: unknown are only days at the beginning and at the end
+			q := WideQuery(s.Site, r.by, fetch.Range)
+			fetch.Upstream = &q
+		}
+		plan.Fetches = append(plan.Fetches, fetch)
+	}
+	return plan
 }
 
 // Head writes the response from the rows of the fetches. It fails on rows that cannot be a result of them.
 func (r Report) Head(p *Params, fetches []Fetch, rows []*Rows, origin Origin) (Head, error) {
 	switch r.kind {
 	case breakdown:
+		if rows[0].Len() > 0 {
+			origin.Gaps.publish(p.Period.Start)
+		}
+		origin.Notes = append(origin.Notes, p.aggregationNotes(rows[0], r.by)...)
 		return breakdownHead(p, r.by, rows[0], origin), nil
 	case movers:
+		if len(fetches) == 0 {
+			rows = []*Rows{new(Rows), new(Rows)}
+		}
 		return moversHead(p, r.by, rows[0], rows[1], origin), nil
 	}
 	series, err := SeriesOf(rows[0], fetches[0].Range)
 	if err != nil {
 		return nil, err
 	}
+	if rows[0].traits.incomplete == 0 {
+		origin.Gaps.publish(series.lastTraffic())
+	}
+	origin.Notes = append(origin.Notes, p.aggregationNotes(rows[0], r.by)...)
 	if r.kind == summary {
 		return summaryHead(p, series, origin), nil
 	}

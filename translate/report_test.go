@@ -17,20 +17,20 @@ func (n Fetch) describe() string {
 			text += " filtered"
 		}
 	}
-	if n.Archive != nil {
-		text += fmt.Sprintf(" stored %s..%s", n.Archive.Start, n.Archive.End)
+	for _, r := range n.Archive {
+		text += fmt.Sprintf(" stored %s..%s", r.Start, r.End)
 	}
 	return text
 }
 
 // The upstream has 2025-02-14 to 2026-06-13.
-func TestFetches(t *testing.T) {
+func TestPlan(t *testing.T) {
 	filters := []Condition{{"device", "equals", "MOBILE"}}
 	f := func(report Report, endpoint Endpoint, query string, conditions []Condition, want ...string) {
 		t.Helper()
 		params := mustParse(t, endpoint, query)
 		var got []string
-		for _, fetch := range report.Fetches(params, "sc-domain:example.com", window(), conditions) {
+		for _, fetch := range report.Plan(params, Sources{Site: "sc-domain:example.com", Window: window()}, conditions).Fetches {
 			got = append(got, fetch.describe())
 		}
 		if !slices.Equal(got, want) {
@@ -54,14 +54,13 @@ func TestFetches(t *testing.T) {
 		"query 2025-02-10..2025-02-20: live 2025-02-14..2025-02-20 25000 stored 2025-02-10..2025-02-13")
 	f(BreakdownReport(ByQuery), Breakdown(), "start_date=2025-02-10&end_date=2025-02-13", nil, "query 2025-02-10..2025-02-13: stored 2025-02-10..2025-02-13")
 
-	f(MoversReport(ByPage), Movers(), "start_date=2025-02-15&end_date=2025-02-20", nil,
-		"page 2025-02-15..2025-02-20: live 2025-02-15..2025-02-20 25000",
-		"page 2025-02-09..2025-02-14: live 2025-02-14..2025-02-14 25000 stored 2025-02-09..2025-02-13")
+	f(MoversReport(ByPage), Movers(), "date_range=last_7d", nil,
+		"page 2026-06-07..2026-06-13: live 2026-06-07..2026-06-13 25000", "page 2026-05-31..2026-06-06: live 2026-05-31..2026-06-06 25000")
 
 	params := mustParse(t, Summary(), "date_range=last_7d&compare=previous_period")
 	for _, report := range []Report{SummaryReport(), BreakdownReport(ByPage), MoversReport(ByQuery)} {
-		for _, fetch := range report.Fetches(params, "sc-domain:example.com", window().ArchiveOnly(), nil) {
-			if fetch.Upstream != nil || fetch.Archive == nil || *fetch.Archive != fetch.Range {
+		for _, fetch := range report.Plan(params, Sources{Window: window().ArchiveOnly()}, nil).Fetches {
+			if fetch.Upstream != nil || !slices.Equal(fetch.Archive, []DateRange{fetch.Range}) {
 				t.Errorf("archive only: %s", fetch.describe())
 			}
 		}

@@ -192,13 +192,24 @@ func SeriesOf(rows *Rows, r DateRange) (*Series, error) {
 	return s, nil
 }
 
-// Totals returns the figures of all days of r together, see Sum. r lies within the range of the series.
-func (s *Series) Totals(r DateRange) Metrics {
+// Totals returns the figures of all days of the ranges together, see Sum. They lie within the range of the series.
+func (s *Series) Totals(ranges ...DateRange) Metrics {
 	var total Sum
-	for _, day := range s.days[r.Start-s.first : r.End-s.first+1] {
-		total.Add(day.Clicks, day.Impressions, day.Position)
+	for _, r := range ranges {
+		for _, day := range s.days[r.Start-s.first : r.End-s.first+1] {
+			total.Add(day.Clicks, day.Impressions, day.Position)
+		}
 	}
 	return total.Metrics()
+}
+
+// lastTraffic returns the last day with impressions, or a day before the range if there is none.
+func (s *Series) lastTraffic() Date {
+	i := len(s.days) - 1
+	for i >= 0 && s.days[i].Impressions == 0 {
+		i--
+	}
+	return s.first + Date(i)
 }
 
 // DefaultOrder is the order of the upstream's ranking.

@@ -34,6 +34,25 @@ func TestReadRowsReadsWhatTheUpstreamSaysOfAllRows(t *testing.T) {
 	}
 }
 
+// Days that the upstream calls incomplete are not published yet, whatever figures they have.
+func TestIncompleteDaysAreNotPublished(t *testing.T) {
+	anchor := day("2026-06-13")
+	var b RowsBuilder
+	for d := anchor - 5; d <= anchor; d++ {
+		b.Add([]byte(d.String()), Metrics{Clicks: 1, Impressions: 1, CTR: 1, Position: 1})
+	}
+	rows := b.Rows()
+	rows.traits.incomplete = anchor - 1
+	k := KnownDaysOf(rows, DateRange{Start: anchor - 30, End: anchor})
+	if _, last, ok := k.Bounds(); !ok || last != anchor-2 || k.Unpublished(anchor) != anchor-1 || k.Unpublished(anchor-2) != 0 {
+		t.Errorf("the last day is %s, unpublished from %s", last, k.Unpublished(anchor))
+	}
+	merged := MergeRows(ByDate, new(Rows), rows)
+	if merged.traits != rows.traits {
+		t.Errorf("merged with archived days: %+v", merged.traits)
+	}
+}
+
 func TestFiguresCountedByPageHaveANote(t *testing.T) {
 	body := `{"rows":[{"keys":["shoes"],"clicks":1,"impressions":2,"ctr":0.5,"position":1}],"responseAggregationType":"byPage"}`
 	f := func(p *Params, by Dimension, want int) {

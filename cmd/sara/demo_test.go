@@ -85,7 +85,7 @@ func testDemoKeys(t *testing.T, world demoLine) {
 
 func testDemoProperties(t *testing.T, world demoLine) {
 	at := func(reference string) string { return world.BaseURL + "/v1/properties/" + reference }
-	names := []string{"main", "prefix", "archived", "disconnected", "fresh", "twin_a", "twin_b", "foreign"}
+	names := []string{"main", "prefix", "archived", "disconnected", "fresh", "twin_a", "twin_b", "late", "gaps", "foreign"}
 	if len(world.Properties) != len(names) {
 		t.Errorf("there are %d properties, want %d", len(world.Properties), len(names))
 	}
@@ -127,14 +127,18 @@ func testDemoProperties(t *testing.T, world demoLine) {
 			t.Errorf("property %s: %s, want healthy %t", name, a.body, healthy)
 		}
 	}
-	for _, name := range []string{"main", "prefix", "fresh", "twin_a", "twin_b"} {
+	for _, name := range []string{"main", "prefix", "fresh", "twin_a", "twin_b", "late", "gaps"} {
 		wantStatus(t, 200, at(world.Properties[name]["id"])+"/summary", world.Keys["agency"])
+	}
+	if a := wantStatus(t, 200, at(world.Properties["late"]["id"])+"/timeseries?date_range=last_7d", world.Keys["agency"]); !strings.Contains(a.body, "Search Console has not published ") ||
+		!strings.Contains(a.body, `"row_count":5`) {
+		t.Errorf("late: %s, want five of seven days", a.body)
 	}
 	if a := wantStatus(t, 200, at(world.Properties["archived"]["id"]), world.Keys["agency"]); !strings.Contains(a.body, `"archived":true`) {
 		t.Errorf("archived: %s", a.body)
 	}
 	listed := wantStatus(t, 200, world.BaseURL+"/v1/properties", world.Keys["agency"])
-	if !strings.Contains(listed.body, `"total":6`) || !strings.Contains(listed.body, `"starred":true`) {
+	if !strings.Contains(listed.body, `"total":8`) || !strings.Contains(listed.body, `"starred":true`) {
 		t.Errorf("the list: %s", listed.body)
 	}
 }

@@ -219,7 +219,7 @@ func testImport(t *testing.T, c *cli) {
 	for _, p := range first {
 		results[p["gsc_property"]] = p["result"]
 	}
-	if len(first) != 4 || results[demo.SiteFresh] != "kept" || results[demo.SitePrefix] != "added" || results[demo.SiteTwin] != "added" || results[demo.SiteArchived] != "added" {
+	if len(first) != 6 || results[demo.SiteLate] != "added" || results[demo.SiteFresh] != "kept" || results[demo.SitePrefix] != "added" || results[demo.SiteTwin] != "added" || results[demo.SiteArchived] != "added" {
 		t.Errorf("first import: %v", results)
 	}
 	if !strings.Contains(c.lastErrs, "skipped "+demo.SiteUnverified) {
@@ -232,7 +232,7 @@ func testImport(t *testing.T, c *cli) {
 		}
 	}
 	list := c.array(propertyMembers, "property", "list")
-	if len(list) != 4 || !slices.ContainsFunc(list, func(p map[string]any) bool { return c.id(p) == c.id(kept) && p["slug"] == "sundial" }) {
+	if len(list) != 6 || !slices.ContainsFunc(list, func(p map[string]any) bool { return c.id(p) == c.id(kept) && p["slug"] == "sundial" }) {
 		t.Errorf("after two imports: %v", list)
 	}
 	if rows := columns(c.ok("property", "import", "mine")); rows[0][0] != "RESULT" || rows[1][0] != "kept" {

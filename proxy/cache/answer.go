@@ -20,6 +20,7 @@ type Answer struct {
 	etag    string
 	filled  time.Time
 	sources [2]source
+	mention mention
 
 	packing sync.Once
 	packed  []byte // the head as a gzip header and deflate blocks without the final one
@@ -101,15 +102,15 @@ func (a *Answer) pack() {
 
 // size returns the bytes that the answer holds, with an estimate of half the head for the compressed form.
 func (a *Answer) size() int {
-	size := len(a.head) + len(a.head)/2 + len(a.etag)
+	size := len(a.head) + len(a.head)/2 + len(a.etag) + len(a.mention.key)
 	for _, s := range a.sources {
 		size += len(s.key)
 	}
 	return size
 }
 
-// Answer returns the answer that was kept under a key, or nil if there is none or a source was refilled since. The caller
-// checks its age. Answer does not retain the key.
+// Answer returns the answer that was kept under a key, or nil if there is none, a source was refilled since, or what it mentions
+// is outdated. The caller checks its age. Answer does not retain the key.
 func (c *Cache) Answer(key []byte) *Answer {
 	a := c.memory.answer(key)
 	if a != nil {

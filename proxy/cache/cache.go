@@ -89,6 +89,8 @@ type Request struct {
 	TTL         time.Duration // how long rows are fresh for this request
 	Bypass      bool          // skip all copies: fill, coalesced only with other bypasses of this process, and replace the copies
 	RequestHash uint64        // kept with rows that this request fills, see Entry.RequestHash
+	// Beside is a query whose copy comes along from Redis to memory, for AtHand, when these rows are looked up there. nil: none.
+	Beside *translate.Query
 	// Reserve waits for the memory of a fill, before it is called; release gives it back once the rows are kept here and in
 	// Redis. Its error concerns this replica only: all waiters of this process get it, and another replica may fill. It runs on
 	// the context of Fill. nil: nothing is reserved.
@@ -222,9 +224,15 @@ func (c *Cache) bypass(ctx context.Context, r *Request) (Found, error) {
 	l := newLookup(r)
 	found, err := c.await(ctx, l, Found{})
 	if err != nil {
-		return c.fromRedis(ctx, l, c.fromMemory(r)), err
+		return c.Copy(ctx, *r), err
 	}
 	return found, nil
+}
+
+// Copy returns the newest copy of the rows in memory or in Redis, however stale, up to a day old; nil if there is none. It neither
+// fills nor waits for a fill.
+func (c *Cache) Copy(ctx context.Context, r Request) Found {
+	return c.fromRedis(ctx, newLookup(&r), c.fromMemory(&r))
 }
 
 // Has reports whether Do would return rows without waiting for a fill. If they are in Redis, it brings them to memory.
@@ -264,12 +272,27 @@ func (c *Cache) fromRedis(ctx context.Context, l *lookup, has Found) Found {
 	if c.redis == nil {
 		return has
 	}
-	entry := c.redis.fetch(ctx, l)
+	entry, beside := c.redis.fetch(ctx, l, c.besides(l))
+	if beside != nil {
+		c.memory.putEntry(beside, l.AccountID)
+	}
 	if entry == nil || has.Entry != nil && (entry.id == has.Entry.id || !entry.filled.After(has.Entry.filled)) {
 		return has
 	}
 	c.memory.putEntry(entry, l.AccountID)
 	return c.found(entry, HitShared, l.TTL)
+}
+
+// besides returns the query that comes along with a lookup; nil if there is none or memory has it.
+func (c *Cache) besides(l *lookup) *candidate {
+	if l.Beside == nil {
+		return nil
+	}
+	beside := newCandidate(l.PropertyID, *l.Beside)
+	if c.memory.entry([]byte(beside.key)) != nil {
+		return nil
+	}
+	return &beside
 }
 
 // found marks an entry as fresh or stale, and drops one that is older than MaxStale.

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"encoding/binary"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -19,6 +20,9 @@ type Entry struct {
 	id          uint64 // of the fill, the same in every replica
 
 	refillFailed atomic.Bool // the last refill failed for all waiters: the next request waits for another one
+
+	reading sync.Once // of known
+	known   translate.KnownDays
 }
 
 // Rows returns the rows, which must not be changed.
@@ -124,7 +128,9 @@ func (m *memory) answer(key []byte) *Answer {
 	return found.answer
 }
 
-// outdated reports whether a source was refilled since the answer was built from it. A source that was evicted is not.
+// outdated reports whether a source was refilled since the answer was built from it, or a copy of the daily series tells
+// something else than the answer. What was evicted does not
+// count.
 func (m *memory) outdated(a *Answer) bool {
 	for i := range a.sources {
 		s := &a.sources[i]
@@ -133,6 +139,11 @@ func (m *memory) outdated(a *Answer) bool {
 		}
 		// Peek, because a hit of the answer does not use the rows: they may be evicted before it.
 		if now, ok := m.values.Peek(memoryKey{text: s.key}); ok && now.entry.id != s.id {
+			return true
+		}
+	}
+	if said := &a.mention; said.key != "" {
+		if now, ok := m.values.Peek(memoryKey{text: said.key}); ok && now.entry.KnownDays(said.asked) != said.known {
 			return true
 		}
 	}

@@ -120,21 +120,29 @@ func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ct
 	return false
 }
 
-// fetch returns the newest entry that answers a lookup, or nil, in one round trip.
-func (s *sharedStore) fetch(ctx context.Context, l *lookup) *Entry {
+// fetch returns the newest entry that answers a lookup, or nil, and that of a query beside it, in one round trip.
+func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside *candidate) (entry, other *Entry) {
 	ctx, span := spans.StartCall(ctx, "read Redis")
 	defer span.End()
 	var values []*redis.StringCmd
 	ok := s.try(ctx, s.limits.lookUp, func(ctx context.Context) error {
 		pipe := s.client.Pipeline()
 		values = s.get(ctx, pipe, l)
+		if beside != nil {
+			values = append(values, pipe.Get(ctx, beside.redisKey))
+		}
 		_, err := pipe.Exec(ctx)
 		return err
 	})
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	return s.choose(l, values)
+	if beside != nil {
+		last := len(values) - 1
+		other = s.choose(&lookup{Request: Request{Query: beside.query}, own: *beside}, values[last:])
+		values = values[:last]
+	}
+	return s.choose(l, values), other
 }
 
 // get queues the reads of all candidates, the lookup's own first.
@@ -223,7 +231,8 @@ func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
 	case event := <-events:
 		switch event.kind {
 		case fillDone:
-			return leaseResult{entry: s.fetch(ctx, l), status: Coalesced}
+			entry, _ := s.fetch(ctx, l, nil)
+			return leaseResult{entry: entry, status: Coalesced}
 		case fillFailed:
 			return leaseResult{failure: event.failure}
 		}

@@ -17,7 +17,7 @@ import (
 	"sara/translate"
 )
 
-// Months are the lengths of the archived history: main looks collected up to today, the others up to the end of last month.
+// Months are the lengths of the archived history: main and gaps look collected up to today, the others up to the end of last month.
 type Months struct{ Main, Others int }
 
 func usualMonths() Months { return Months{Main: 36, Others: 24} }
@@ -61,16 +61,21 @@ func newPast(users *Users, history *archive.History, m Months, now func() time.T
 	return &Past{simulator: gscsim.New(config), history: history, Anchor: calendar.Anchor(now()), months: m, now: now}, nil
 }
 
-// archived returns the archived days of a demo property; ok is false if it has none.
-func (p *Past) archived(property string) (translate.DateRange, bool) {
+// archived returns the spans of the archived days of a demo property, oldest first; none if it has no archive.
+func (p *Past) archived(property string) []translate.DateRange {
 	lastMonth := p.Anchor - translate.Date(p.Anchor.Time().Day())
 	switch property {
 	case "main":
-		return translate.DateRange{Start: translate.NewWindow(p.Anchor, p.months.Main).Earliest, End: p.Anchor}, true
+		return []translate.DateRange{{Start: translate.NewWindow(p.Anchor, p.months.Main).Earliest, End: p.Anchor}}
 	case "archived", "disconnected":
-		return translate.DateRange{Start: (lastMonth + 1).AddMonths(-p.months.Others), End: lastMonth}, true
+		return []translate.DateRange{{Start: (lastMonth + 1).AddMonths(-p.months.Others), End: lastMonth}}
+	case "gaps":
+		// The hole is a week before the live window, so that live figures do not fill it.
+		window := translate.NewWindow(p.Anchor, p.months.Others)
+		hole := translate.DateRange{Start: window.UpstreamStart - 7, End: window.UpstreamStart - 5}
+		return []translate.DateRange{{Start: window.Earliest, End: hole.Start - 1}, {Start: max(window.Earliest, hole.End+1), End: p.Anchor}}
 	}
-	return translate.DateRange{}, false
+	return nil
 }
 
 // fill archives the past of a world, and records in the database which days are archived.
@@ -78,20 +83,17 @@ func (p *Past) fill(ctx context.Context, world *World, store *sqlstore.Store) er
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // some of them wait for the disk
 	for name, property := range world.Properties {
-		days, ok := p.archived(name)
-		for first := days.Start; ok && first <= days.End; {
-			year, month, _ := first.Time().Date()
-			next := translate.NewDate(year, month+1, 1)
-			part := translate.DateRange{Start: first, End: min(next-1, days.End)}
-			group.Go(func() error { return p.Archive(within, property, part) })
-			first = next
+		for _, days := range p.archived(name) {
+			for _, part := range byMonth(days) {
+				group.Go(func() error { return p.Archive(within, property, part) })
+			}
 		}
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	for name, property := range world.Properties {
-		if _, ok := p.archived(name); !ok {
+		if len(p.archived(name)) == 0 {
 			continue
 		}
 		if err := p.recordDays(ctx, store, property.ID); err != nil {
@@ -99,6 +101,17 @@ func (p *Past) fill(ctx context.Context, world *World, store *sqlstore.Store) er
 		}
 	}
 	return nil
+}
+
+// byMonth splits days into one range for each month.
+func byMonth(days translate.DateRange) (parts []translate.DateRange) {
+	for first := days.Start; first <= days.End; {
+		year, month, _ := first.Time().Date()
+		next := translate.NewDate(year, month+1, 1)
+		parts = append(parts, translate.DateRange{Start: first, End: min(next-1, days.End)})
+		first = next
+	}
+	return parts
 }
 
 // recordDays records the archived days of a property, like a run that found nothing more to collect.

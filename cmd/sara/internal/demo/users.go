@@ -24,9 +24,17 @@ const (
 	SiteDisconnected = "sc-domain:tidewatertours.example"
 	SiteFresh        = "sc-domain:sundialstudio.example"
 	SiteTwin         = "sc-domain:fernandfield.example"
+	SiteLate         = "sc-domain:latticeandloom.example"
+	SiteGaps         = "sc-domain:wrenandwillow.example"
 	SiteForeign      = "sc-domain:quietharbor.example"
 	SiteUnverified   = "https://staging.harborcoffee.example/" // listed, but never connected
 )
+
+// lateDays is how many days the late site's last published day is behind today, two more than usual.
+const lateDays = 4
+
+// lostDays is how many days at the start of the live window Search Console has deleted already, of the site with gaps.
+const lostDays = 3
 
 // The connections of the demo world: two service accounts, three people who consented.
 const (
@@ -58,6 +66,8 @@ func NewUsers(now time.Time, url string, newKey func() (*rsa.PrivateKey, error))
 	if err := c.AddPerson(PortfolioConnection, false,
 		gscsim.Site{URL: SitePrefix, Permission: gscsim.FullUser}, gscsim.Site{URL: SiteArchived, Queries: 400, Pages: 150},
 		gscsim.Site{URL: SiteFresh, FirstDay: firstDay}, gscsim.Site{URL: SiteTwin},
+		gscsim.Site{URL: SiteLate, Publication: gscsim.Publication{Lag: lateDays}},
+		gscsim.Site{URL: SiteGaps, Queries: 400, Pages: 150, Publication: gscsim.Publication{LostDays: lostDays}},
 		gscsim.Site{URL: SiteUnverified, Permission: gscsim.UnverifiedUser}); err != nil {
 		return nil, err
 	}

@@ -152,6 +152,8 @@ func (s *seeder) properties(ctx context.Context) error {
 		{"fresh", PortfolioConnection, SiteFresh, "Sundial Studio", "sundial", "three weeks old", false},
 		{"twin_a", PortfolioConnection, SiteTwin, "Fern & Field", "fern-and-field", "the same domain, connected twice", false},
 		{"twin_b", PartnerConnection, SiteTwin, "Fern & Field (partner)", "fern-and-field-partner", "the same domain, connected twice", false},
+		{"late", PortfolioConnection, SiteLate, "Lattice & Loom", "lattice", "its last two days are not published yet", false},
+		{"gaps", PortfolioConnection, SiteGaps, "Wren & Willow", "wren-and-willow", "24 months, of which the archive lacks three days", false},
 		{"foreign", StrangerConnection, SiteForeign, "Quiet Harbor", "quiet-harbor", "another account's: no key above reaches it", false},
 	} {
 		added, err := s.verifying(p.connection).AddProperty(ctx, sqlstore.PropertySpec{

@@ -1,0 +1,53 @@
+package cache
+
+import (
+	"context"
+	"time"
+
+	"sara/translate"
+)
+
+// AtHand returns the newest copy that memory has of any of the queries of a property, up to MaxStale old, and its query. If memory
+// has none and shared is set, it looks into Redis. It never fills: entry is nil if there is no copy. The queries have one row a
+// day. The entry counts against the account's share of the memory.
+func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID string, queries ...translate.Query) (entry *Entry, of translate.Query) {
+	keys := make([]candidate, len(queries))
+	for i, q := range queries {
+		keys[i] = newCandidate(propertyID, q)
+		if e := c.memory.entry([]byte(keys[i].key)); e != nil && (entry == nil || e.filled.After(entry.filled)) {
+			entry, of = e, q
+		}
+	}
+	if entry == nil && shared && c.redis != nil {
+		l := &lookup{Request: Request{PropertyID: propertyID, AccountID: accountID, Query: queries[0]}, own: keys[0], others: keys[1:], began: time.Now()}
+		entry = c.fromRedis(ctx, l, Found{}).Entry
+		for _, k := range keys {
+			if entry != nil && k.key == entry.key {
+				of = k.query
+			}
+		}
+	}
+	if entry != nil && c.now().Sub(entry.filled) >= MaxStale {
+		return nil, translate.Query{}
+	}
+	return entry, of
+}
+
+// A mention is what an answer says of days that its own rows do not show, as a copy of the daily series tells it.
+type mention struct {
+	key   string // of the series; empty: the answer says nothing
+	asked translate.DateRange
+	known translate.KnownDays
+}
+
+// Mention records what the answer says of the days of a property: the answer is outdated once memory has a copy of the series
+// that tells something else. It must be called before Keep.
+func (a *Answer) Mention(propertyID string, series translate.Query, known translate.KnownDays) {
+	a.mention = mention{key: newCandidate(propertyID, series).key, asked: series.Range, known: known}
+}
+
+// KnownDays returns what the entry of a daily series over the days asked tells. It is memoized.
+func (e *Entry) KnownDays(asked translate.DateRange) translate.KnownDays {
+	e.reading.Do(func() { e.known = translate.KnownDaysOf(e.rows, asked) })
+	return e.known
+}

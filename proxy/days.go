@@ -1,0 +1,119 @@
+package proxy
+
+import (
+	"context"
+	"slices"
+
+	"sara/archive"
+	"sara/policy"
+	"sara/proxy/cache"
+	"sara/translate"
+)
+
+// The daily series of a property tells which days the upstream has. Summaries and timeseries read it. Tables, movers, filtered
+// requests and the data window use a copy of it, if there is one: they never ask the upstream for it.
+
+func seriesOf(p *policy.Property, w translate.Window) translate.Query {
+	return translate.SeriesQuery(p.Site, w.Live(), nil)
+}
+
+// knownDays returns what a copy of the property's daily series tells, the zero value without a copy. A copy is up to a day old,
+// so that it may be of the window of the day before. shared is whether to look into Redis too.
+func (s *Server) knownDays(ctx context.Context, c *call, shared bool) translate.KnownDays {
+	yesterday := translate.NewWindow(c.window.Anchor-1, c.grant.Plan.RetentionMonths)
+	entry, series := s.cache.AtHand(ctx, shared, c.property.ID, c.grant.Key.AccountID, seriesOf(c.property, c.window), seriesOf(c.property, yesterday))
+	if entry == nil {
+		return translate.KnownDays{}
+	}
+	return entry.KnownDays(series.Range)
+}
+
+// usesCopy reports whether the request depends on a copy of the series, instead of reading the series.
+func (q *reportRequest) usesCopy() bool {
+	return !q.report.IsSeries(q.conditions) && q.window.LiveStart <= q.window.Anchor
+}
+
+// lookUpDays finds out what is known of the property's days before rows are read. What movers query depends on it; for the others
+// a copy in Redis comes along with their rows.
+func (s *Server) lookUpDays(ctx context.Context, c *call, q *reportRequest) error {
+	if !q.usesCopy() {
+		return nil
+	}
+	q.known = s.knownDays(ctx, c, q.report.NeedsDays())
+	return s.findLiveStart(ctx, c, q)
+}
+
+// prepare plans the fetches, and reads the archive's part of them.
+func (s *Server) prepare(ctx context.Context, c *call, q *reportRequest) (*archivePart, error) {
+	sources := translate.Sources{Site: c.property.Site, Window: q.window, Unpublished: q.known.Unpublished(c.window.Anchor)}
+	var damage *archive.DamageError
+	if q.report.NeedsInventory(c.params, q.window) {
+		var err error
+		if sources.Missing, damage, err = s.missingDays(ctx, c, q.report.By()); err != nil {
+			return nil, err
+		}
+	}
+	plan := q.report.Plan(c.params, sources, q.conditions)
+	q.fetches = plan.Fetches
+	archived := func(f translate.Fetch) bool { return len(f.Archive) > 0 }
+	if len(c.params.Filters) > 0 && slices.ContainsFunc(q.fetches, archived) {
+		return nil, c.neverFiltered(q.window.LiveStart)
+	}
+	return s.readArchive(ctx, c, q.report.By(), plan, damage)
+}
+
+// learnDays takes in what the series tells that has been read, or that came along: which days are not published, and where the
+// upstream's figures begin. again means that other rows are needed than those that were read.
+func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found) (learned *archivePart, again bool, err error) {
+	before, planned := q.known, q.window
+	switch {
+	case q.report.NeedsDays(): // the fetches were planned with what was known
+	case q.usesCopy():
+		q.known = s.knownDays(ctx, c, false)
+	case len(found) > 0 && found[0].Entry != nil:
+		q.known = found[0].Entry.KnownDays(q.fetches[0].Upstream.Range)
+	}
+	if q.known == before {
+		return part, false, nil
+	}
+	if err := s.findLiveStart(ctx, c, q); err != nil {
+		return nil, false, err
+	}
+	switch {
+	case q.window == planned:
+		part.origin.Gaps.Unpublished = q.known.Unpublished(c.window.Anchor)
+		return part, false, c.params.CheckComparable(part.origin.Gaps)
+	case q.usesCopy():
+		return nil, true, nil
+	}
+	learned, err = s.prepare(ctx, c, q)
+	if err == nil && q.fetches[0].Upstream == nil {
+		found[0].Entry = nil // all days come from the archive
+	}
+	return learned, false, err
+}
+
+// findLiveStart moves the start of the live days to the upstream's first day with figures if the request asks for days before it and
+// the archive's figures begin earlier: the edge of the upstream's window is an estimate, and what the archive lacks is unknown. If
+// the archive's figures do not begin earlier, the site is young: the days are zeros, and the answer says when its figures begin.
+func (s *Server) findLiveStart(ctx context.Context, c *call, q *reportRequest) error {
+	q.begins = 0
+	first, _, ok := q.known.Bounds()
+	span := c.params.Span()
+	before := translate.DateRange{Start: max(span.Start, q.window.LiveStart), End: min(span.End, first-1)}
+	if !ok || before.Start > before.End {
+		return nil
+	}
+	if s.config.History != nil {
+		begins, archived, err := s.config.History.Begins(ctx, c.property.ID, c.window.Earliest)
+		if err != nil {
+			return storeError{err}
+		}
+		if archived && begins < first {
+			q.window = q.window.LiveFrom(first)
+			return nil
+		}
+	}
+	q.begins = first
+	return nil
+}

@@ -1,0 +1,33 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"sara/archive/sqlstore"
+	"sara/proxy/upstream/gscsim"
+)
+
+// Days at the start of the live window that neither the upstream nor the archive has are missing if the archive has earlier figures:
+// the site is not young, so nothing is known of them.
+func TestPerformance200LostDaysAreMissing(t *testing.T) {
+	t.Parallel()
+	const site = "https://www.example.org/blog/"
+	history, configure := kept(t)
+	w := newWorldWith(t, []gscsim.Site{{URL: site, Queries: 50, Pages: 10, Publication: gscsim.Publication{LostDays: 1}}}, new(gscsim.Worlds), configure)
+	added, err := w.store.AddProperty(context.Background(), sqlstore.PropertySpec{Connection: w.properties["prefix"].Connection.ID, Site: site})
+	w.must(err)
+	w.properties["lost"] = added
+	w.chronicle(history, "lost", "https://www.example.org/shop/").keep(t, "2025-06-19", "2025-06-23")
+	days := []string{"start_date", "2025-07-20", "end_date", "2025-07-22"} // the live window begins on the first of them
+	series := w.get("pro", w.path("lost", "/timeseries"), days...).ok(t)
+	if len(series.rows()) != 2 {
+		t.Errorf("the series has the rows %v, want those of two days", series.rows())
+	}
+	wantText(t, "the notes of the series", notes(series), "1 day is not archived and not counted: 2025-07-20.")
+	for _, endpoint := range []string{"/summary", "/countries"} {
+		wantText(t, endpoint, notes(w.get("pro", w.path("lost", endpoint), days...).ok(t)), "1 day is not archived and not counted: 2025-07-20.")
+	}
+	w.get("pro", w.path("lost", "/summary"), "start_date", "2025-07-20", "end_date", "2025-07-20").want(t, http.StatusBadRequest, codeValidation, "2025-07-20")
+}

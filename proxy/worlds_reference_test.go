@@ -1,0 +1,360 @@
+package proxy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A state is what is known of a day, as the documents define it.
+type state string
+
+const (
+	isLive        state = "live"          // the upstream has figures
+	isStored      state = "archived"      // the archive answers
+	isQuiet       state = "quiet"         // known: no traffic
+	isYoung       state = "young"         // known: before the site's first figures
+	isUnpublished state = "not published" // unknown
+	isMissing     state = "missing"       // unknown: the archive should have it
+)
+
+func (s state) known() bool { return s != isUnpublished && s != isMissing }
+
+// A reading is one admissible way to read a world: what the documents leave open is decided by its fields.
+type reading struct {
+	*truth
+	copied    bool // a copy of the series is at hand
+	newerRows bool // the rows of a table are newer than the copy
+	// lostAreYoung decides about days that neither the upstream nor the archive has, between archived days and the upstream's first:
+	// days without traffic, or missing.
+	lostAreYoung bool
+	// youngAreMissing decides about days before the archive's first figures, of which the upstream has none, if its own begin later.
+	youngAreMissing bool
+	moversStored    bool // movers whose side needs the archive: compare archived days
+}
+
+// bounds returns the first and the last day of which the upstream has figures.
+func (x *truth) bounds() (first, last date, ok bool) {
+	if x.bounded == nil {
+		x.bounded = &shownDays{}
+		for d := liveStart; d <= lastDay; d++ {
+			if x.shown(d) {
+				if !x.bounded.any {
+					x.bounded.first, x.bounded.any = d, true
+				}
+				x.bounded.last = d
+			}
+		}
+	}
+	return x.bounded.first, x.bounded.last, x.bounded.any
+}
+
+// shownDays are the bounds of what the upstream shows.
+type shownDays struct {
+	first, last date
+	any         bool
+}
+
+// late reports whether the days after the last one with figures are not published, rather than without traffic.
+func (x *truth) late() bool {
+	_, last, ok := x.bounds()
+	if !ok || lastDay-last > 5 {
+		return false
+	}
+	for d := last - 14; d < last; d++ {
+		if !x.shown(d) {
+			return false
+		}
+	}
+	return true
+}
+
+// firstStored returns the first archived day with figures.
+func (x *truth) firstStored() (date, bool) {
+	for _, d := range slices.Sorted(maps.Keys(x.archive.days)) {
+		for _, rows := range x.archive.days[d] {
+			if len(rows) > 0 {
+				return d, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// state returns what is known of a day for a table.
+func (x *reading) state(d date, table string) state {
+	rows, _, stored := x.stored(d, table)
+	first, last, ok := x.bounds()
+	switch {
+	case x.kind != connected || d < liveStart || x.moversStored:
+		if stored {
+			return isStored
+		}
+		return isMissing
+	case x.shown(d):
+		return isLive
+	case !x.copied || !ok:
+		return isQuiet
+	case d > last && x.late():
+		return isUnpublished
+	case d > first:
+		return isQuiet
+	case len(rows) > 0:
+		return isStored
+	case stored:
+		return isQuiet
+	}
+	if from, ok := x.firstStored(); ok && (from <= d || x.youngAreMissing && from < first) && !x.lostAreYoung {
+		return isMissing
+	}
+	return isYoung
+}
+
+// An expectation is what the answer to a question must say.
+type expectation struct {
+	refusals   []string // "status code", of which one is the answer; empty: a success
+	totals     tally
+	previous   tally
+	days       map[date]tally // the rows of a timeseries
+	rows       map[string]tally
+	before     map[string]tally // the previous period's rows
+	counted    []date           // of the period
+	comparable []date           // of the previous period
+	states     map[date]state   // of the period and, with compare, of the one before
+}
+
+// expect answers a question naively: day by day.
+func (x *reading) expect(t testing.TB, q *question) *expectation {
+	t.Helper()
+	e := &expectation{states: map[date]state{}, days: map[date]tally{}}
+	n := date(q.days())
+	start := q.from
+	if q.compare {
+		start -= n
+	}
+	if start < earliestDay {
+		e.refusals = []string{"400 DATE_RANGE_TOO_OLD"}
+		return e
+	}
+	for d := start; d <= q.to; d++ {
+		e.states[d] = x.state(d, q.table)
+	}
+	newer := x.readNewer(q, e.states)
+	if q.filter != nil && !x.filterable(start) {
+		e.refusals = []string{"503 FILTERED_DATA_UNAVAILABLE"}
+		return e
+	}
+	published := false
+	for d := q.from; d <= q.to; d++ {
+		published = published || e.states[d] != isUnpublished
+		if !e.states[d].known() || q.compare && !e.states[d-n].known() {
+			continue
+		}
+		e.counted = append(e.counted, d)
+		if q.compare {
+			e.comparable = append(e.comparable, d-n)
+		}
+	}
+	if len(e.counted) == 0 && published {
+		e.refusals = x.refusals(q, start)
+		return e
+	}
+	e.rows, e.before = x.sum(t, q, e.states, e.counted), x.sum(t, q, e.states, e.comparable)
+	addRows(e.rows, x.live(t, q, newer))
+	e.totals, e.previous = e.rows[""], e.before[""]
+	if q.endpoint == "/timeseries" {
+		x.fillDays(t, q, e)
+	}
+	return e
+}
+
+// fillDays fills in the rows of a timeseries.
+func (x *reading) fillDays(t testing.TB, q *question, e *expectation) {
+	t.Helper()
+	var shown map[string]tally
+	if q.to >= liveStart {
+		shown = x.ask(t, "date", q.filter, max(q.from, liveStart), q.to)
+	}
+	for _, d := range e.counted {
+		switch e.states[d] {
+		case isLive:
+			e.days[d] = shown[d.String()]
+		case isStored:
+			rows, _, _ := x.stored(d, q.table)
+			e.days[d] = rows[""]
+		}
+	}
+}
+
+// readNewer returns the days that are in rows although the copy does not know that they are published. Rows show that the first day
+// of the period is.
+func (x *reading) readNewer(q *question, states map[date]state) (days []date) {
+	for d := q.from; x.newerRows && d <= q.to; d++ {
+		if states[d] == isUnpublished && x.newer.shown(d) {
+			days = append(days, d)
+		}
+	}
+	if len(days) > 0 && states[q.from] == isUnpublished {
+		states[q.from] = isQuiet
+	}
+	return days
+}
+
+// filterable reports whether filters reach all days from one on: only Search Console filters.
+func (x *reading) filterable(start date) bool {
+	first := liveStart
+	if from, _, ok := x.bounds(); ok && x.copied {
+		if stored, has := x.firstStored(); has && stored < from {
+			first = from
+		}
+	}
+	return x.kind == connected && start >= first
+}
+
+// sum adds up the rows of days, each from where it is known.
+func (x *reading) sum(t testing.TB, q *question, states map[date]state, days []date) map[string]tally {
+	t.Helper()
+	var live []date
+	sums := map[string]tally{}
+	for _, d := range days {
+		switch states[d] {
+		case isLive:
+			live = append(live, d)
+		case isStored:
+			rows, _, _ := x.stored(d, q.table)
+			addRows(sums, rows)
+		}
+	}
+	addRows(sums, x.live(t, q, live))
+	return sums
+}
+
+func addRows(sums, rows map[string]tally) {
+	for key, row := range rows {
+		sum := sums[key]
+		sum.add(row)
+		sums[key] = sum
+	}
+}
+
+// refusals returns the errors with which a question is refused of which no day is known, or none on both sides.
+func (x *reading) refusals(q *question, start date) []string {
+	days := x.storedDays(q.table)
+	switch {
+	case q.compare && x.kind != disconnected:
+		return []string{"400 VALIDATION_ERROR", "400 DATE_RANGE_TOO_OLD"}
+	case x.kind == archived && len(days) > 0 && q.from > days[len(days)-1]:
+		return []string{"400 VALIDATION_ERROR"}
+	case x.kind == archived && len(days) > 0 && q.to > days[0], x.kind == archived && len(days) == 0:
+		return []string{"400 VALIDATION_ERROR", "400 DATE_RANGE_TOO_OLD"}
+	case q.to < liveStart && (len(days) == 0 || q.to < days[0]), x.kind == archived:
+		return []string{"400 DATE_RANGE_TOO_OLD"}
+	case q.to < liveStart, x.kind == connected: // a hole
+		return []string{"400 VALIDATION_ERROR", "400 DATE_RANGE_TOO_OLD"}
+	case len(days) == 0 || start < days[0] || q.compare:
+		return []string{"503 UPSTREAM_UNAVAILABLE", "400 DATE_RANGE_TOO_OLD", "400 VALIDATION_ERROR"}
+	}
+	return []string{"503 UPSTREAM_UNAVAILABLE"}
+}
+
+// storedDays returns the archived days of a table, in order.
+func (x *truth) storedDays(table string) []date {
+	var days []date
+	for _, d := range slices.Sorted(maps.Keys(x.archive.days)) {
+		if _, _, ok := x.stored(d, table); ok {
+			days = append(days, d)
+		}
+	}
+	return days
+}
+
+// ranked returns the keys of rows in an order, ties by ascending key.
+func ranked(rows map[string]tally, order string) []string {
+	by, descending := strings.CutPrefix(order, "-")
+	return slices.SortedFunc(maps.Keys(rows), func(a, b string) int {
+		c := 0
+		switch by {
+		case "clicks":
+			c = cmp.Compare(rows[a].clicks, rows[b].clicks)
+		case "impressions":
+			c = cmp.Compare(rows[a].impressions, rows[b].impressions)
+		}
+		if descending {
+			c = -c
+		}
+		return cmp.Or(c, cmp.Compare(a, b))
+	})
+}
+
+// certainty is whether a copy of the series is at hand.
+type certainty string
+
+const (
+	notAtHand     certainty = "no"
+	perhapsAtHand certainty = "perhaps"
+	atHand        certainty = "yes"
+)
+
+// readings returns the admissible readings of a world for a question.
+func (x *truth) readings(q *question, copied certainty) (all []*reading) {
+	if copied != notAtHand {
+		all = append(all, x.readingsOf(q, true)...)
+	}
+	if copied != atHand {
+		all = append(all, x.readingsOf(q, false)...)
+	}
+	return all
+}
+
+func (x *truth) readingsOf(q *question, copied bool) []*reading {
+	all := x.readingsOfDays(q, copied)
+	if x.newer == nil || q.table == "total" || strings.HasPrefix(q.endpoint, "/movers") {
+		return all
+	}
+	for _, older := range all {
+		newer := *older
+		newer.newerRows = true
+		all = append(all, &newer)
+	}
+	return all
+}
+
+func (x *truth) readingsOfDays(q *question, copied bool) []*reading {
+	strict := reading{truth: x, copied: copied}
+	loose, missing := strict, strict
+	loose.lostAreYoung, missing.youngAreMissing = true, true
+	all := []*reading{&strict, &loose, &missing}
+	if !strings.HasPrefix(q.endpoint, "/movers") || x.kind != connected {
+		return all
+	}
+	// A side needs the archive if it has a day before the live window, or one that the upstream lost. The archive has some of its
+	// days, none, or only some that the upstream has too: then both are admissible.
+	first := liveStart
+	if from, _, ok := x.bounds(); ok && copied {
+		first = from
+	}
+	needed, has, hasOld := false, false, false
+	n := date(q.days())
+	for _, side := range [][2]date{{q.from - n, q.from - 1}, {q.from, q.to}} {
+		if side[0] >= first {
+			continue
+		}
+		needed = needed || side[0] < liveStart
+		for d := side[0]; d <= side[1]; d++ {
+			if rows, _, ok := x.stored(d, q.table); ok {
+				has = true
+				hasOld = hasOld || d < liveStart || d < first && len(rows) > 0
+			}
+		}
+	}
+	stored := reading{truth: x, copied: copied, moversStored: true}
+	switch {
+	case hasOld && needed:
+		return []*reading{&stored}
+	case has:
+		return append(all, &stored)
+	}
+	return all
+}

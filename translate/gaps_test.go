@@ -1,0 +1,151 @@
+package translate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A comparison counts day i of either period if both are known, whatever the gaps.
+func TestCountedEqualsSlowReference(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 2))
+	for range 3000 {
+		length := 1 + random.IntN(12)
+		p := &Params{Compare: random.IntN(2) == 0, Period: Period{DateRange: DateRange{Start: 100, End: 99 + Date(length)}}}
+		var g Gaps
+		if random.IntN(2) == 0 {
+			g.Unpublished = p.Period.End - Date(random.IntN(4))
+		}
+		for day := p.Period.Previous().Start; day <= p.Period.End; day++ {
+			if random.IntN(3) == 0 {
+				g.Missing = append(g.Missing, day)
+			}
+		}
+		known := func(day Date) bool {
+			return !slices.Contains(g.Missing, day) && (g.Unpublished == 0 || day < g.Unpublished)
+		}
+		var want, wantPrevious []Date
+		for i := range length {
+			now, before := p.Period.Start+Date(i), p.Period.Previous().Start+Date(i)
+			if known(now) && (!p.Compare || known(before)) {
+				want, wantPrevious = append(want, now), append(wantPrevious, before)
+			}
+		}
+		counted := p.Counted(g)
+		if got := listed(counted); !slices.Equal(got, want) {
+			t.Fatalf("%v without %v counts %v, want %v", p.Period, g, got, want)
+		}
+		if got := listed(p.previous(counted)); p.Compare && !slices.Equal(got, wantPrevious) {
+			t.Fatalf("%v without %v counts %v before, want %v", p.Period, g, got, wantPrevious)
+		}
+		waits := g.Unpublished != 0 && p.Period.Start >= g.Unpublished
+		if err := p.CheckComparable(g); (err != nil) != (p.Compare && len(want) == 0 && !waits) {
+			t.Fatalf("%v without %v: %v", p.Period, g, err)
+		}
+		wantNotes(t, p, g, length, len(want))
+	}
+}
+
+func listed(ranges []DateRange) (days []Date) {
+	for i, r := range ranges {
+		if i > 0 && r.Start <= ranges[i-1].End+1 {
+			panic(fmt.Sprintf("%v are not maximal", ranges))
+		}
+		for day := r.Start; day <= r.End; day++ {
+			days = append(days, day)
+		}
+	}
+	return days
+}
+
+func wantNotes(t *testing.T, p *Params, g Gaps, days, counted int) {
+	t.Helper()
+	text := strings.Join(p.notes(g), "\n")
+	for day := p.Period.Start; day <= p.Period.End; day++ {
+		if g.Has(day) && !slices.Contains(g.Missing, day) && !strings.Contains(text, day.String()) {
+			t.Fatalf("no note names %s: %s", day, text)
+		}
+	}
+	if compared := strings.Contains(text, "on one side"); compared != (p.Compare && counted > 0 && counted < days) {
+		t.Fatalf("%d of %d days are counted: %s", counted, days, text)
+	}
+}
+
+// The sentences are part of the API.
+func TestNotesOfGaps(t *testing.T) {
+	f := func(p *Params, g Gaps, want ...string) {
+		t.Helper()
+		if got := p.notes(g); !slices.Equal(got, want) {
+			t.Errorf("the notes are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	period := func(start, end string) *Params {
+		return &Params{Period: Period{DateRange: DateRange{Start: day(start), End: day(end)}}}
+	}
+	compared := func(start, end string) *Params {
+		p := period(start, end)
+		p.Compare = true
+		return p
+	}
+	f(period("2026-11-13", "2026-11-19"), Gaps{})
+	f(period("2026-11-13", "2026-11-18"), Gaps{Unpublished: day("2026-11-19")})
+	f(period("2026-11-13", "2026-11-19"), Gaps{Unpublished: day("2026-11-19")}, "Search Console has not published 2026-11-19 yet.")
+	f(period("2026-11-13", "2026-11-19"), Gaps{Unpublished: day("2026-11-18")}, "Search Console has not published 2026-11-18 and 2026-11-19 yet.")
+	f(period("2026-11-18", "2026-11-19"), Gaps{Unpublished: day("2026-11-15")}, "Search Console has not published 2026-11-18 and 2026-11-19 yet.")
+	f(period("2026-11-13", "2026-11-19"), Gaps{Unpublished: day("2026-11-17")},
+		"Search Console has not published 2026-11-17, 2026-11-18 and 2026-11-19 yet.")
+	f(compared("2026-11-13", "2026-11-19"), Gaps{Unpublished: day("2026-11-18")},
+		"Search Console has not published 2026-11-18 and 2026-11-19 yet.",
+		"2 of 7 days are missing on one side: both periods are compared over the other 5.")
+	f(compared("2026-11-19", "2026-11-19"), Gaps{Unpublished: day("2026-11-18")}, "Search Console has not published 2026-11-19 yet.")
+
+	var missing []Date
+	for d := day("2026-11-10"); d < day("2026-11-29"); d++ {
+		missing = append(missing, d)
+	}
+	f(compared("2026-11-01", "2026-11-28"), Gaps{Missing: missing},
+		"19 days are not archived and not counted: 2026-11-10 to 2026-11-28.",
+		"19 of 28 days are missing on one side: both periods are compared over the other 9.")
+	f(period("2026-11-01", "2026-11-28"), Gaps{Missing: missing[:1]}, "1 day is not archived and not counted: 2026-11-10.")
+}
+
+// The upstream has 2025-02-14 to 2026-06-13. Movers compare the same days of both periods, from one source.
+func TestPlanOfMovers(t *testing.T) {
+	run := func(start, end string) (days []Date) {
+		for d := day(start); d <= day(end); d++ {
+			days = append(days, d)
+		}
+		return days
+	}
+	f := func(query string, unpublished string, missing []Date, want ...string) {
+		t.Helper()
+		s := Sources{Window: window(), Missing: missing}
+		if unpublished != "" {
+			s.Unpublished = day(unpublished)
+		}
+		var got []string
+		for _, fetch := range MoversReport(ByPage).Plan(mustParse(t, Movers(), query), s, nil).Fetches {
+			got = append(got, fetch.describe())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s fetches\n%s, want\n%s", query, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	f("date_range=last_7d", "2026-06-12", nil,
+		"page 2026-06-07..2026-06-11: live 2026-06-07..2026-06-11 25000", "page 2026-05-31..2026-06-04: live 2026-05-31..2026-06-04 25000")
+	f("start_date=2026-06-12&end_date=2026-06-13", "2026-06-12", nil)
+
+	const acrossTheEdge = "start_date=2025-02-17&end_date=2025-02-22" // before it: 2025-02-11 to 2025-02-16
+	f(acrossTheEdge, "", nil, "page 2025-02-17..2025-02-22: stored 2025-02-17..2025-02-22", "page 2025-02-11..2025-02-16: stored 2025-02-11..2025-02-16")
+	f(acrossTheEdge, "", []Date{day("2025-02-12"), day("2025-02-20")},
+		"page 2025-02-17..2025-02-22: stored 2025-02-17..2025-02-17 stored 2025-02-19..2025-02-19 stored 2025-02-21..2025-02-22",
+		"page 2025-02-11..2025-02-16: stored 2025-02-11..2025-02-11 stored 2025-02-13..2025-02-13 stored 2025-02-15..2025-02-16")
+	f(acrossTheEdge, "", run("2025-02-11", "2025-02-13"),
+		"page 2025-02-20..2025-02-22: live 2025-02-20..2025-02-22 25000", "page 2025-02-14..2025-02-16: live 2025-02-14..2025-02-16 25000")
+	f(acrossTheEdge, "", run("2025-02-11", "2025-02-22"),
+		"page 2025-02-20..2025-02-22: live 2025-02-20..2025-02-22 25000", "page 2025-02-14..2025-02-16: live 2025-02-14..2025-02-16 25000")
+	f(acrossTheEdge, "", run("2025-02-17", "2025-02-22"))
+	f("start_date=2025-02-14&end_date=2025-02-16", "", run("2025-02-11", "2025-02-16"))
+}

@@ -1,0 +1,64 @@
+package translate
+
+// KnownDays is what a property's daily series, see SeriesQuery, tells about its days: a day has figures if it has impressions.
+// It is comparable. The zero value knows nothing, and takes every day for published.
+type KnownDays struct {
+	asked       DateRange // the days of the query
+	first, last Date      // with figures, if any is set
+	any         bool      // a day has figures
+	incomplete  Date      // the first day that the upstream itself calls incomplete; 0: none
+	steady      bool      // each of the steadyDays before last has figures
+}
+
+// The upstream publishes a day two or three days late, and rarely later. So a site that has had figures on every day for two
+// weeks, and none since a few days, waits for the upstream. Other sites have had no traffic.
+const (
+	// LongestLag is how many days before the anchor the last published day may be.
+	LongestLag = 5
+	steadyDays = 14
+)
+
+// KnownDaysOf returns what the rows of a query for one row a day, without filters, over the days asked tell. Rows that are
+// not a day are ignored.
+func KnownDaysOf(rows *Rows, asked DateRange) KnownDays {
+	k := KnownDays{asked: asked, incomplete: rows.traits.incomplete}
+	days := make([]Date, 0, rows.Len())
+	for i := range rows.Len() {
+		day, err := ParseDate(string(rows.Key(i)))
+		if err != nil || rows.metrics[i].Impressions <= 0 || day < asked.Start || day > asked.End || k.incomplete != 0 && day >= k.incomplete {
+			continue
+		}
+		days = append(days, day)
+		if !k.any || day < k.first {
+			k.first = day
+		}
+		if !k.any || day > k.last {
+			k.last = day
+		}
+		k.any = true
+	}
+	var before indexSet // the days before the last, by their distance
+	for _, day := range days {
+		if distance := int(k.last - day); distance > 0 && distance <= steadyDays {
+			before.add(distance)
+		}
+	}
+	const all = 1<<(steadyDays+1) - 2
+	k.steady = before == all
+	return k
+}
+
+// Bounds returns the first and the last day with figures; ok is false if none has any.
+func (k KnownDays) Bounds() (first, last Date, ok bool) { return k.first, k.last, k.any }
+
+// Unpublished returns the first day up to an anchor that the upstream has not published yet, or 0 if it has published all. The
+// series may be older than the anchor: the days after it count as published, unless the series lacks the days before them.
+func (k KnownDays) Unpublished(anchor Date) Date {
+	if k.incomplete != 0 && k.incomplete <= anchor {
+		return k.incomplete
+	}
+	if k.steady && k.last < min(k.asked.End, anchor) && anchor-k.last <= LongestLag {
+		return k.last + 1
+	}
+	return 0
+}

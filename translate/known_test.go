@@ -1,0 +1,97 @@
+package translate
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// knownReference derives what a series tells day by day, from a map.
+func knownReference(figures map[Date]bool, asked DateRange, anchor Date) (first, last Date, ok bool, unpublished Date) {
+	for day := asked.Start; day <= asked.End; day++ {
+		if figures[day] {
+			if !ok {
+				first, ok = day, true
+			}
+			last = day
+		}
+	}
+	if !ok || anchor-last > 5 {
+		return first, last, ok, 0
+	}
+	for n := Date(1); n <= 14; n++ {
+		if day := last - n; day < asked.Start || !figures[day] {
+			return first, last, ok, 0
+		}
+	}
+	if last >= anchor || last == asked.End {
+		return first, last, ok, 0
+	}
+	return first, last, ok, last + 1
+}
+
+func wantKnown(t *testing.T, figures map[Date]bool, asked DateRange, anchor Date) {
+	t.Helper()
+	var b RowsBuilder
+	for day := asked.Start - 2; day <= asked.End+2; day++ {
+		has, listed := figures[day]
+		switch {
+		case has:
+			b.Add([]byte(day.String()), Metrics{Impressions: 1, Position: 1})
+		case listed: // the upstream may send a day without figures as zeros
+			b.Add([]byte(day.String()), Metrics{})
+		}
+	}
+	k := KnownDaysOf(b.Rows(), asked)
+	first, last, ok, unpublished := knownReference(figures, asked, anchor)
+	gotFirst, gotLast, gotOK := k.Bounds()
+	if gotOK != ok || ok && (gotFirst != first || gotLast != last) {
+		t.Errorf("figures from %s to %s (%v), want %s to %s (%v)", gotFirst, gotLast, gotOK, first, last, ok)
+	}
+	if got := k.Unpublished(anchor); got != unpublished {
+		t.Errorf("at %s, asked %v: unpublished from %s, want %s", anchor, asked, got, unpublished)
+	}
+}
+
+// FuzzKnownDays reads a world from bytes: two bits a day, counted back from the last day asked, and how far the anchor is ahead.
+func FuzzKnownDays(f *testing.F) {
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff}, uint8(0))
+	f.Add([]byte{0xfc, 0xff, 0xff, 0xff, 0xff}, uint8(0))
+	f.Add([]byte{0x00, 0xfc, 0xff, 0xff, 0xff, 0xff}, uint8(1))
+	f.Fuzz(func(t *testing.T, bits []byte, ahead uint8) {
+		asked := DateRange{Start: day("2026-06-13") - Date(min(4*len(bits), 488)) + 1, End: day("2026-06-13")}
+		if asked.Days() < 1 {
+			return
+		}
+		figures := map[Date]bool{}
+		for i := range asked.Days() {
+			switch bits[i/4] >> (i % 4 * 2) & 3 {
+			case 0:
+			case 1:
+				figures[asked.End-Date(i)] = false
+			default:
+				figures[asked.End-Date(i)] = true
+			}
+		}
+		wantKnown(t, figures, asked, asked.End+Date(ahead%8))
+	})
+}
+
+func TestKnownDaysEqualSlowReference(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 9))
+	for range 3000 {
+		anchor := day("2026-06-13")
+		asked := DateRange{Start: anchor - Date(1+random.IntN(40)), End: anchor - Date(random.IntN(3)/2)}
+		figures := map[Date]bool{}
+		late, young, hole := Date(random.IntN(8)), Date(random.IntN(80)), anchor-Date(random.IntN(40))
+		for day := anchor - young; day <= anchor-late; day++ {
+			if day != hole || random.IntN(2) == 0 {
+				figures[day] = true
+			}
+		}
+		figures[anchor-Date(random.IntN(50))] = false
+		wantKnown(t, figures, asked, anchor)
+	}
+	if first, last, ok := (KnownDays{}).Bounds(); ok || (KnownDays{}).Unpublished(day("2026-06-13")) != 0 {
+		t.Errorf("without a series there are figures from %s to %s", first, last)
+	}
+}
