@@ -50,6 +50,10 @@ type Config struct {
 	// Slots bounds how much work on large row sets runs at a time; it should be the gateway's, too. nil: cpubound.New().
 	Slots *cpubound.Slots
 
+	// HedgeDelay is the longest time that an unfiltered request waits for the upstream before stored figures answer it, if there
+	// are any; 0: 2.5 s.
+	HedgeDelay time.Duration
+
 	// RedisPatience bounds the delay that an unresponsive Redis adds to a request; 0: 100 ms.
 	RedisPatience time.Duration
 
@@ -139,7 +143,8 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, fills: fills, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(), cache: responses, metrics: newMetrics(c.Registry, c.Version), started: c.Now().UTC()}
+	s := &Server{config: c, fills: fills, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(), cache: responses, metrics: newMetrics(c.Registry, c.Version),
+		hedge: newHedge(c.HedgeDelay, c.Registry), started: c.Now().UTC()}
 	s.forwardedBy = string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))
 	if c.Traces != nil {
 		s.tracer = c.Traces.Tracer(spans.Scope)

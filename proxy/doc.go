@@ -34,7 +34,7 @@
 //     works on megabytes takes turns on half of the cores (proxy/cpubound/cpubound.go, Slots.Acquire).
 //  10. The answer is built from the rows (translate/report.go, Report.Head) and kept in memory (performance.go,
 //     Server.buildAnswer). If the upstream failed, stale copies or the archive answer instead, with the reason (performance.go,
-//     Server.fallBack).
+//     Server.fallBack). So they do while it takes longer than usual (hedge.go, hedge.delay; upstreamread.go, Server.hedgedAnswer).
 //  11. The answer is sent (response.go, Server.send), or the error (errors.go, Server.sendError). Metrics, trace and access log
 //     record it (metrics.go, Server.record).
 //

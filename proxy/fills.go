@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 
 	"sara/proxy/fillbudget"
 	"sara/proxy/spans"
@@ -44,6 +45,7 @@ type fill struct {
 	calls  *liveCallReservation
 	claim  fillbudget.Claim
 	grant  *fillbudget.Grant
+	waits  atomic.Bool // for its memory
 }
 
 func (s *Server) newFill(c *call, q translate.Query, calls *liveCallReservation) *fill {
@@ -55,6 +57,8 @@ func (s *Server) newFill(c *call, q translate.Query, calls *liveCallReservation)
 func (f *fill) reserve(ctx context.Context) (release func(), err error) {
 	ctx, span := spans.Start(ctx, "wait for memory")
 	defer span.End()
+	f.waits.Store(true)
+	defer f.waits.Store(false)
 	if f.grant, err = f.server.fills.Acquire(ctx, f.claim); err != nil {
 		return nil, err
 	}

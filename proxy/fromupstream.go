@@ -19,7 +19,15 @@ import (
 // must not read parts of c that are reused after the request.
 func (s *Server) fill(ctx context.Context, c *call, q translate.Query, calls *liveCallReservation) (rows *translate.Rows, err error) {
 	defer recoverPanic(&err)
-	rows, err = s.config.Upstream.Query(ctx, targetOf(c.property), q, calls.Take)
+	var begun time.Time
+	rows, err = s.config.Upstream.Query(ctx, targetOf(c.property), q, func(ctx context.Context) error {
+		err := calls.Take(ctx)
+		begun = time.Now()
+		return err
+	})
+	if err == nil {
+		s.hedge.observe(c.property.ID, time.Since(begun))
+	}
 	if _, ok := errors.AsType[*upstream.CredentialsError](err); ok {
 		return nil, storeError{err}
 	}

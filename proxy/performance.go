@@ -116,6 +116,11 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 		return s.buildAnswer(ctx, c, q, part, make([]cache.Found, len(q.fetches)), cacheHit)
 	}
 	read := s.readUpstream(ctx, c, q)
+	if len(c.params.Filters) == 0 && !read.endsWithin(s.hedge.delay(c.property.ID)) {
+		if r, err := s.hedgedAnswer(ctx, c, *q, part, read); err == nil {
+			return r, nil
+		}
+	}
 	found, err := read.wait()
 	if err != nil {
 		return s.fallBack(ctx, c, q, part, found, err)
@@ -232,6 +237,9 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 	var denial *policy.Denial
 	failure := upstreamFailure(err)
 	reason := reasonOf(failure)
+	if late, ok := errors.AsType[lateError](err); ok {
+		failure, reason = &upstream.Error{Kind: upstream.Interrupted, Message: late.reason}, late.reason
+	}
 	if _, ok := errors.AsType[*fillbudget.RefusedError](err); ok && copied {
 		failure, reason = new(upstream.Error), reasonBusy
 	}

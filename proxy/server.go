@@ -47,6 +47,7 @@ type Server struct {
 	cache     *cache.Cache
 	fills     *fillbudget.Budget // bounds the memory of upstream answers in flight
 	largeWork largeWork
+	hedge     *hedge
 	access    *accessLog
 	*reference
 	edge     *fasthttp.Server

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -67,7 +68,7 @@ func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, calls *live
 	r.left.Store(int32(len(r.requests)) + 1) // and this function
 	end := func() {
 		if r.left.Add(-1) == 0 {
-			calls.Release(context.WithoutCancel(ctx))
+			calls.Release(context.WithoutCancel(ctx)) // the request may have been answered by a hedge
 			close(r.done)
 		}
 	}
@@ -85,6 +86,18 @@ func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, calls *live
 	}
 }
 
+// endsWithin waits until the read has ended, and no longer than a delay. It reports whether it has.
+func (r *upstreamRead) endsWithin(delay time.Duration) bool {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
 // wait waits until the read has ended. Next to an error it returns the stale copies that the cache still has.
 func (r *upstreamRead) wait() ([]cache.Found, error) {
 	<-r.done
@@ -92,4 +105,32 @@ func (r *upstreamRead) wait() ([]cache.Found, error) {
 		return r.found, r.errs[i]
 	}
 	return r.found, nil
+}
+
+// late returns the error of a read that has outlasted its hedge.
+func (r *upstreamRead) late() lateError {
+	if slices.ContainsFunc(r.fills, func(f *fill) bool { return f.waits.Load() }) {
+		return lateError{reasonBusy}
+	}
+	return lateError{reasonSlow}
+}
+
+// hedgedAnswer answers from stored figures while the upstream is late: its call goes on in the background, and its rows will be
+// cached. An error means that nothing is stored.
+func (s *Server) hedgedAnswer(ctx context.Context, c *call, q reportRequest, part *archivePart, read *upstreamRead) (reply, error) {
+	copies := make([]cache.Found, len(read.requests))
+	for i := range read.requests {
+		if read.requests[i].Fill != nil {
+			copies[i] = s.cache.Copy(ctx, read.requests[i])
+		}
+	}
+	stored := *part
+	stored.origin.Notes = slices.Clone(part.origin.Notes)
+	r, err := s.fallBack(ctx, c, &q, &stored, copies, read.late())
+	if err != nil {
+		s.hedge.waited.Inc()
+		return reply{}, err
+	}
+	s.hedge.stored.Inc()
+	return r, nil
 }
