@@ -59,6 +59,8 @@ type Config struct {
 
 	// Degraded reports whether the budgets run degraded, while Redis is down; nil: never.
 	Degraded func() bool
+	// Anomalies are the events that concerned answers have a note of; nil: translate.KnownAnomalies.
+	Anomalies translate.Anomalies
 
 	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
 	BaseURL   string // at which clients reach the server, without a trailing slash
@@ -121,6 +123,9 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	}
 	if c.Slots == nil {
 		c.Slots = cpubound.New()
+	}
+	if c.Anomalies == nil {
+		c.Anomalies = translate.KnownAnomalies()
 	}
 	calendar, err := translate.NewCalendar()
 	if err != nil {

@@ -104,14 +104,14 @@ func (c components) place(s schema) schema {
 
 // group is the tag of a route.
 func (r *route) group() string {
-	switch r.Scope {
-	case policy.PropertiesRead:
+	switch {
+	case r.Scope == policy.PropertiesRead:
 		return "Properties"
-	case policy.PerformanceRead:
+	case r.Scope == policy.PerformanceRead, r.Operation == "listAnomalies":
 		return "Performance"
-	case policy.IndexingRead:
+	case r.Scope == policy.IndexingRead:
 		return "Indexing"
-	case policy.ConfigRead:
+	case r.Scope == policy.ConfigRead:
 		return "Configuration"
 	}
 	return "Account"

@@ -152,7 +152,7 @@ func TestEveryEndpointHasTheParametersOfTheSpec(t *testing.T) {
 	const shared = "date_range start_date end_date filters"
 	want := map[string]string{
 		"getOpenAPI": "", "getAccount": "", "getProperty": "", "listBrandTerms": "", "listPageGroups": "",
-		"listProperties": "limit offset include_archived", "listAnnotations": "start_date end_date",
+		"listProperties": "limit offset include_archived", "listAnnotations": "start_date end_date", "listAnomalies": "start_date end_date",
 		"getIndexing": "days include_trend", "listIndexedURLs": "bucket coverage_state sitemap_path q sort dir limit offset",
 		"getSummary": shared + " compare", "getTimeseries": shared,
 		"listQueries": shared + " limit order_by", "listPages": shared + " limit order_by",

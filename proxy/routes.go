@@ -44,6 +44,8 @@ func table() []route {
 	return []route{
 		{Path: "/v1/me", Operation: "getAccount", Summary: "The calling key, its account, limits and usage",
 			Data: accountSchema(), Meta: metaSchema(), serve: (*Server).serveAccount},
+		{Path: "/v1/anomalies", Operation: "listAnomalies", Summary: "Known events at Google that distort figures of web search, by first day",
+			Endpoint: translate.KnownEvents(), Data: rowsSchema(anomalySchema()), Meta: countMetaSchema(), serve: (*Server).serveAnomalies},
 		{Path: "/v1/properties", Operation: "listProperties", Summary: "The properties that the key can reach, sorted by name",
 			Scope: policy.PropertiesRead, Endpoint: translate.Properties(),
 			Data: rowsSchema(propertyRowSchema()), Meta: pageMetaSchema(), serve: (*Server).serveProperties},

@@ -241,6 +241,19 @@ func annotationSchema() schema {
 		member{name: "color", schema: text("For charts.").like("blue")}).named("Annotation")
 }
 
+func anomalySchema() schema {
+	return object(
+		member{name: "id", schema: text("Its name, with which the notes of answers begin.").like("gsc-impressions-logging-2025")},
+		member{name: "start_date", schema: day("The first day.").like("2025-05-13")},
+		member{name: "end_date", schema: day("The last day, included; null for a window that is still open, and for a step whose day is known.").orNull().like("2026-04-27")},
+		member{name: "kind", schema: text("window: the figures of these days are wrong. step: from then on figures are of another make.").
+			with("enum", []string{translate.AnomalyWindow, translate.AnomalyStep}).named("AnomalyKind")},
+		member{name: "metrics", schema: listOf(text("A metric that it distorts.").with("enum", translate.AnomalyMetrics()).named("Metric"))},
+		member{name: "effect", schema: text("What it does to the figures.").like("A logging error made impressions inaccurate. Clicks are right.")},
+		member{name: "source_url", schema: text("Where it is described.").with("format", "uri").like("https://support.google.com/webmasters/answer/6211453")}).
+		named("Anomaly")
+}
+
 func requestIDMember() member {
 	return member{name: "request_id", schema: text("Identifies the request; quote it when you ask for support.").
 		like("req_6e8b96f243eb5292ac14fe259602aeef")}
@@ -259,6 +272,8 @@ func rowCountMember() member {
 }
 
 func metaSchema() schema { return object(requestIDMember()).named("Meta") }
+
+func countMetaSchema() schema { return object(requestIDMember(), rowCountMember()).named("CountMeta") }
 
 func pageMetaSchema() schema {
 	return object(requestIDMember(), rowCountMember(),

@@ -101,7 +101,7 @@ func checkWorlds(t *testing.T, seed uint64, numbers []uint64, seen map[string]in
 		t.Fatal(err)
 	}
 	history := &sharedHistory{History: kept, names: map[string]string{}}
-	w := newWorldWith(t, shown, sites, func(c *Config) { c.History, c.HedgeDelay = history, time.Hour })
+	w := newWorldWith(t, shown, sites, builtInAnomalies, func(c *Config) { c.History, c.HedgeDelay = history, time.Hour })
 	for _, x := range truths {
 		x.upstream = upstream
 		w.addTruth(x, history)

@@ -90,6 +90,14 @@ func Annotations() Endpoint {
 	}}
 }
 
+// KnownEvents returns the parameters of /v1/anomalies.
+func KnownEvents() Endpoint {
+	return Endpoint{Params: []Param{
+		date("start_date", "Only events that had not ended before this day.", func(p *Params, d Date) { p.From = &d }),
+		date("end_date", "Only events that began by this day.", func(p *Params, d Date) { p.To = &d }),
+	}}
+}
+
 // Indexing returns the parameters of /indexing.
 func Indexing() Endpoint {
 	days := []string{"30", "90", "365"}

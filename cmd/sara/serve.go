@@ -36,6 +36,7 @@ type serveCommand struct {
 	settings.Collector
 	settings.Inspector
 	settings.Plans
+	settings.Anomalies
 	settings.Shutdown
 	settings.Log
 	Check  bool            `help:"Check the settings, the database, Redis and the archive, print the settings, and exit."`
@@ -126,7 +127,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		return err
 	}
 	config := proxy.Config{
-		Store: store, Upstream: gateway, History: history, Plans: plans, Budget: budgets.Budget, Degraded: budgets.Degraded,
+		Store: store, Upstream: gateway, History: history, Plans: plans, Anomalies: c.AnomaliesFile.List(), Budget: budgets.Budget, Degraded: budgets.Degraded,
 		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: memoryLimit(), Slots: slots, Redis: budgets.Redis, Rows: budgets.Rows,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(),
 		Version: buildVersion().Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,

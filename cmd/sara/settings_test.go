@@ -97,6 +97,7 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
 	noPlans := c.write("plans.yaml", "plans: {pro: {api_access: true}}\n")
+	oddEvents := c.write("anomalies.yaml", "- {id: a, start_date: yesterday}\n")
 	oddPlans := c.write("odd.yaml", "plans: {pro: {kezs: 3}}\n")
 	for _, test := range []struct{ setting, value, want string }{
 		{"SARA_LISTEN", "8080", `SARA_LISTEN: "8080" is not of the form HOST:PORT, such as 127.0.0.1:8080`},
@@ -138,6 +139,8 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 		{"SARA_PLANS_FILE", "/nowhere/plans.yaml", "SARA_PLANS_FILE: open /nowhere/plans.yaml: no such file or directory; name a YAML file like plans: {pro: {api_access: true"},
 		{"SARA_PLANS_FILE", noPlans, "SARA_PLANS_FILE: " + noPlans + ": plan pro: keys is 0"},
 		{"SARA_PLANS_FILE", oddPlans, "SARA_PLANS_FILE: " + oddPlans + ": read the plan table: line 1: field kezs not found; a plan table maps plan names"},
+		{"SARA_ANOMALIES_FILE", "/nowhere", "SARA_ANOMALIES_FILE: open /nowhere: no such file or directory; name a YAML or JSON file with a list of anomalies"},
+		{"SARA_ANOMALIES_FILE", oddEvents, "SARA_ANOMALIES_FILE: " + oddEvents + ": anomaly 1: start_date: "},
 		{"SARA_SHUTDOWN_DELAY", "10", `SARA_SHUTDOWN_DELAY: "10" is not a duration of 0s to 1h, such as 10s`},
 		{"SARA_LOG_LEVEL", "loud", `SARA_LOG_LEVEL: "loud" is not one of debug, info, warn, error`},
 		{"SARA_LOG_FORMAT", "xml", `SARA_LOG_FORMAT: "xml" is neither text nor json`},

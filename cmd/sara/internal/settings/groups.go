@@ -59,6 +59,11 @@ type Plans struct {
 	PlansFile PlanTable `type:"setting" placeholder:"FILE" unset:"built in" help:"YAML file that replaces the built-in plan table."`
 }
 
+// Anomalies are the known events at Google.
+type Anomalies struct {
+	AnomaliesFile AnomalyList `type:"setting" placeholder:"FILE" unset:"built in" help:"YAML or JSON file that replaces the built-in list of known anomalies, with the members of /v1/anomalies."`
+}
+
 // Keys is the format of API keys.
 type Keys struct {
 	KeyPrefix KeyPrefix `type:"setting" default:"sara" placeholder:"WORD" help:"Keys are WORD_live_SECRET; default: ${default}."`

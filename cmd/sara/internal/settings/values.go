@@ -17,6 +17,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"sara/policy"
+	"sara/translate"
 )
 
 // A value is the type of a setting: the flag, variable or entry sets its text, and then it is parsed. The tag has the limits
@@ -348,3 +349,27 @@ func (p PlanTable) Table() policy.Plans {
 	}
 	return p.table
 }
+
+// AnomalyList is a file with known anomalies.
+type AnomalyList struct {
+	written
+	list translate.Anomalies
+}
+
+func (l *AnomalyList) parse(*kong.Tag) error {
+	file, err := os.Open(l.text)
+	if err != nil {
+		return fmt.Errorf("%w; name a YAML or JSON file with a list of anomalies, or leave the setting out to use the built-in list", err)
+	}
+	l.list, err = translate.ReadAnomalies(file)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.text, err)
+	}
+	return nil
+}
+
+// List returns the anomalies of the file, nil without one.
+func (l AnomalyList) List() translate.Anomalies { return l.list }
