@@ -33,14 +33,14 @@ type verifyFlags struct {
 func (f verifyFlags) use(ctx context.Context, do func(admin.Admin) error) error {
 	return f.storeFlags.use(ctx, func(store *sqlstore.Store) error {
 		if f.NoVerify {
-			return do(admin.Admin{Store: store})
+			return do(admin.Admin{Store: store, TokenURL: f.OAuthTokenURL.String()})
 		}
 		gateway, err := backend.OpenGateway(f.Upstream, upstream.Config{Connections: store})
 		if err != nil {
 			return err
 		}
 		defer gateway.Close()
-		return do(admin.Admin{Store: store, Upstream: gateway})
+		return do(admin.Admin{Store: store, Upstream: gateway, TokenURL: f.OAuthTokenURL.String()})
 	})
 }
 

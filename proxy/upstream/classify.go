@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"sara/translate"
 )
 
 const (
@@ -35,7 +37,7 @@ type refusal struct {
 }
 
 func parseRefusal(body []byte) refusal {
-	if !gjson.ValidBytes(body) {
+	if !translate.ValidJSON(body) {
 		return refusal{}
 	}
 	failure := gjson.GetBytes(body, "error")
@@ -95,7 +97,7 @@ func classify(reply errorReply, now time.Time, secrets ...string) *Error {
 		e.Message = "the Search Console API is not enabled in the Google Cloud project of the credentials: " +
 			"enable searchconsole.googleapis.com there, then wait a few minutes"
 	case isQuota(r) || reply.status == http.StatusTooManyRequests:
-		e.Kind = Quota
+		e.Kind, e.Daily = Quota, isDaily(r)
 		if e.RetryAfter == 0 {
 			e.RetryAfter = quotaCooldown(r)
 		}
@@ -121,46 +123,49 @@ func isQuota(r refusal) bool {
 		"RATE_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED") || r.says("quota exceeded")
 }
 
+func isDaily(r refusal) bool { return r.says("per day") || r.has("dailyLimitExceeded") }
+
 func quotaCooldown(r refusal) time.Duration {
-	if r.says("load quota", "per day") || r.has("dailyLimitExceeded") {
+	if isDaily(r) || r.says("load quota") {
 		return loadCooldown
 	}
 	return rateCooldown
 }
 
 // classifyToken turns an error of a token endpoint into an Error. Secrets are those that the refresh sent. An answer without an
-// OAuth error code did not come from a token endpoint, so it shows nothing about the credentials.
+// OAuth error code did not come from a token endpoint, so it shows nothing about the credentials. The endpoint's own text is for
+// the log.
 func classifyToken(reply errorReply, now time.Time, secrets ...string) *Error {
 	r := parseRefusal(reply.body)
 	e := &Error{
 		Status:     reply.status,
 		Reason:     clean(r.reason(), secrets...),
-		Message:    clean(r.message, secrets...),
 		RetryAfter: parseRetryAfter(reply.retryAfter, now),
 	}
+	e.detail = describe(e, clean(r.message, secrets...))
 	switch {
 	case r.has("invalid_grant") && r.says("reasonable timeframe", "short-lived token"):
 		e.Kind = Misconfigured
 		e.Message = "the token endpoint refuses the time of the signed request: set the clock of this machine"
 	case r.has("invalid_grant", "invalid_client", "deleted_client", "disabled_client", "account_deleted"):
 		e.Kind = Revoked
-		e.Message = "the token endpoint refuses the credentials, connect again: " + describe(e)
+		e.Message = "the token endpoint refuses the credentials, connect again"
 	case reply.status < 500 && r.has("invalid_scope", "unauthorized_client", "access_denied", "admin_policy_enforced",
 		"org_internal", "invalid_request", "unsupported_grant_type"):
 		e.Kind = Misconfigured
-		e.Message = "the token endpoint does not serve these credentials: " + describe(e)
+		e.Message = "the token endpoint does not serve these credentials"
 	default:
 		e.Kind = Unavailable
 		e.transient = reply.status >= 500 || reply.status == http.StatusTooManyRequests || reply.status == http.StatusRequestTimeout
-		e.Message = "the token endpoint gives no token: " + describe(e)
+		e.Message = "the token endpoint gives no token"
 	}
 	return e
 }
 
-func describe(e *Error) string {
+func describe(e *Error, message string) string {
 	switch {
-	case e.Message != "":
-		return e.Message
+	case message != "":
+		return message
 	case e.Reason != "":
 		return e.Reason
 	default:

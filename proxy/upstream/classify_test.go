@@ -30,6 +30,7 @@ type classified struct {
 	kind       Kind
 	reason     string
 	retryAfter time.Duration
+	daily      bool
 	transient  bool
 	message    string // a part of it
 }
@@ -39,6 +40,9 @@ func (c classified) check(t *testing.T, e *Error) {
 	if e.Kind != c.kind || e.Status != c.status || e.Reason != c.reason || e.RetryAfter != c.retryAfter || e.transient != c.transient {
 		t.Errorf("got %v status %d reason %q retry after %v transient %v\nwant %v status %d reason %q retry after %v transient %v",
 			e.Kind, e.Status, e.Reason, e.RetryAfter, e.transient, c.kind, c.status, c.reason, c.retryAfter, c.transient)
+	}
+	if e.Daily != c.daily {
+		t.Errorf("a quota of a day: %v, want %v", e.Daily, c.daily)
 	}
 	if e.Message == "" || !strings.Contains(e.Message, c.message) {
 		t.Errorf("message %q does not contain %q", e.Message, c.message)
@@ -57,7 +61,7 @@ func TestClassifyByReasonAndMessage(t *testing.T) {
 		{name: "Retry-After is bounded by a day", file: "quota_qps.json", status: 403, header: "4000000000", kind: Quota, reason: "quotaExceeded", retryAfter: 24 * time.Hour},
 		{name: "a malformed Retry-After is none", file: "quota_qps.json", status: 403, header: "soon", kind: Quota, reason: "quotaExceeded", retryAfter: time.Minute},
 		{name: "per-minute metric", file: "quota_metric.json", status: 429, kind: Quota, reason: "RATE_LIMIT_EXCEEDED", retryAfter: time.Minute},
-		{name: "per-day metric", file: "quota_day.json", status: 429, kind: Quota, reason: "RESOURCE_EXHAUSTED", retryAfter: 15 * time.Minute},
+		{name: "per-day metric", file: "quota_day.json", status: 429, kind: Quota, reason: "RESOURCE_EXHAUSTED", retryAfter: 15 * time.Minute, daily: true},
 		{name: "bare 429", status: 429, kind: Quota, retryAfter: time.Minute},
 		{name: "no access to the property", file: "forbidden_site.json", status: 403, kind: Forbidden, reason: "forbidden", message: "sc-domain:example.com"},
 		{name: "permission denied, new envelope", file: "forbidden_denied.json", status: 403, kind: Forbidden, reason: "PERMISSION_DENIED"},
@@ -84,14 +88,14 @@ func TestClassifyByReasonAndMessage(t *testing.T) {
 
 func TestClassifyToken(t *testing.T) {
 	for _, c := range []classified{
-		{name: "refresh token revoked", file: "token_revoked.json", status: 400, kind: Revoked, reason: "invalid_grant", message: "expired or revoked"},
-		{name: "service account deleted", file: "token_account_deleted.json", status: 400, kind: Revoked, reason: "invalid_grant", message: "account not found"},
+		{name: "refresh token revoked", file: "token_revoked.json", status: 400, kind: Revoked, reason: "invalid_grant", message: "connect again"},
+		{name: "service account deleted", file: "token_account_deleted.json", status: 400, kind: Revoked, reason: "invalid_grant", message: "refuses the credentials"},
 		{name: "client unknown", file: "token_unknown_client.json", status: 401, kind: Revoked, reason: "invalid_client"},
 		{name: "a wrong clock is not a revocation", file: "token_clock.json", status: 400, kind: Misconfigured, reason: "invalid_grant", message: "clock"},
 		{name: "scope unknown", file: "token_scope.json", status: 400, kind: Misconfigured, reason: "invalid_scope"},
 		{name: "endpoint in trouble", file: "token_internal.json", status: 500, kind: Unavailable, reason: "internal_failure", transient: true},
 		{name: "too many requests", status: 429, kind: Unavailable, transient: true},
-		{name: "no OAuth answer at all", file: "front_end.html", status: 404, kind: Unavailable, message: "status 404"},
+		{name: "no OAuth answer at all", file: "front_end.html", status: 404, kind: Unavailable, message: "gives no token"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.check(t, classifyToken(errorReply{c.status, c.header, fixture(t, c.file)}, clock()))

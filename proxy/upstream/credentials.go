@@ -7,8 +7,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
+
+	"sara/translate"
 )
 
 // The kinds of credentials, named as Google's "type" member names them.
@@ -24,9 +25,10 @@ type Credentials struct {
 }
 
 // ParseCredentials checks that data is a credentials file this package can use, as Google issues it: a service account's
-// key, or an authorized user with a refresh token. Its errors name the member at fault and what to do, never a value.
-func ParseCredentials(data []byte) (Credentials, error) {
-	f, err := parseCredentials(data)
+// key, or an authorized user with a refresh token. A key may name Google's token endpoints or tokenURL, that of the
+// configuration, and no other. Its errors name the member at fault and what to do, never a value.
+func ParseCredentials(data []byte, tokenURL string) (Credentials, error) {
+	f, err := parseCredentials(data, tokenURL)
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -40,6 +42,14 @@ func ParseCredentials(data []byte) (Credentials, error) {
 	return Credentials{Kind: f.kind, Identity: identity}, nil
 }
 
+// maxCredentials bounds a file in bytes. Google's have less than three thousand.
+const maxCredentials = 64 << 10
+
+// googleTokenURLs are Google's token endpoints: today's, and those that older key files name.
+func googleTokenURLs() []string {
+	return []string{DefaultTokenURL, "https://accounts.google.com/o/oauth2/token", "https://www.googleapis.com/oauth2/v4/token"}
+}
+
 // credentials is a parsed file with its secrets. It lives as long as one token refresh.
 type credentials struct {
 	kind string
@@ -49,10 +59,10 @@ type credentials struct {
 	clientEmail, privateKey, privateKeyID, tokenURI string // service_account
 }
 
-func parseCredentials(data []byte) (credentials, error) {
+func parseCredentials(data []byte, tokenURL string) (credentials, error) {
 	// Not into a struct: that decoder folds case, and its errors quote values.
 	var members map[string]json.RawMessage
-	if json.Unmarshal(data, &members) != nil || members == nil {
+	if len(data) > maxCredentials || !translate.ValidJSON(data) || json.Unmarshal(data, &members) != nil || members == nil {
 		return credentials{}, errors.New("credentials: not a JSON object; give the file that Google issued, unchanged")
 	}
 	kind, err := stringMember(members, "type")
@@ -63,7 +73,7 @@ func parseCredentials(data []byte) (credentials, error) {
 	case AuthorizedUser:
 		return parseAuthorizedUser(members)
 	case ServiceAccount:
-		return parseServiceAccount(members)
+		return parseServiceAccount(members, tokenURL)
 	default:
 		return credentials{}, unusable(kind, members)
 	}
@@ -85,7 +95,7 @@ func parseAuthorizedUser(members map[string]json.RawMessage) (credentials, error
 	return f, nil
 }
 
-func parseServiceAccount(members map[string]json.RawMessage) (credentials, error) {
+func parseServiceAccount(members map[string]json.RawMessage, tokenURL string) (credentials, error) {
 	f := credentials{kind: ServiceAccount}
 	var err error
 	if f.privateKeyID, err = stringMember(members, "private_key_id"); err != nil {
@@ -102,9 +112,9 @@ func parseServiceAccount(members map[string]json.RawMessage) (credentials, error
 		return credentials{}, errors.New(`credentials: member "private_key" is not an RSA private key in PEM form; ` +
 			"download a new key of the service account")
 	}
-	u, err := url.Parse(f.tokenURI)
-	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return credentials{}, errors.New(`credentials: member "token_uri" is not an absolute http or https URL`)
+	if f.tokenURI != tokenURL && !slices.Contains(googleTokenURLs(), f.tokenURI) {
+		return credentials{}, errors.New(`credentials: member "token_uri" is not Google's token endpoint, ` + DefaultTokenURL +
+			`; give the key file of a service account, unchanged, or set SARA_OAUTH_TOKEN_URL to the endpoint that you trust`)
 	}
 	return f, nil
 }

@@ -63,11 +63,14 @@ func without(base map[string]any, name string) map[string]any {
 	return changed
 }
 
+// otherTokenURL is a token endpoint of the configuration.
+const otherTokenURL = "https://sso.example.com/token"
+
 func TestParseCredentials(t *testing.T) {
 	_, key := newKey(t)
 	f := func(name string, file map[string]any, want Credentials) {
 		t.Run(name, func(t *testing.T) {
-			got, err := ParseCredentials(marshal(t, file))
+			got, err := ParseCredentials(marshal(t, file), otherTokenURL)
 			if err != nil || got != want {
 				t.Errorf("got %+v, %v; want %+v", got, err, want)
 			}
@@ -76,7 +79,9 @@ func TestParseCredentials(t *testing.T) {
 	f("user by client id", authorizedUser(), Credentials{AuthorizedUser, "client-1"})
 	f("user by account", with(authorizedUser(), "account", "me@example.com"), Credentials{AuthorizedUser, "me@example.com"})
 	f("user with an empty account", with(authorizedUser(), "account", ""), Credentials{AuthorizedUser, "client-1"})
-	f("service account", serviceAccount(key, DefaultTokenURL), Credentials{ServiceAccount, "robot@p.iam.gserviceaccount.com"})
+	for _, url := range append(googleTokenURLs(), otherTokenURL) {
+		f("service account of "+url, serviceAccount(key, url), Credentials{ServiceAccount, "robot@p.iam.gserviceaccount.com"})
+	}
 }
 
 func TestParseCredentialsErrorsNameTheMemberAndNoValue(t *testing.T) {
@@ -88,7 +93,7 @@ func TestParseCredentialsErrorsNameTheMemberAndNoValue(t *testing.T) {
 			if !ok {
 				data = marshal(t, file)
 			}
-			_, err := ParseCredentials(data)
+			_, err := ParseCredentials(data, otherTokenURL)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Fatalf("got %v, want an error with %q", err, want)
 			}
@@ -122,8 +127,12 @@ func TestParseCredentialsErrorsNameTheMemberAndNoValue(t *testing.T) {
 	f("private_key cut", with(robot, "private_key", strings.Replace(key, key[40:60], "", 1)), `"private_key" is not an RSA private key`)
 	f("private_key_id a number", with(robot, "private_key_id", 1), `"private_key_id" is not a string`)
 	f("token_uri missing", without(robot, "token_uri"), `"token_uri"`)
-	f("token_uri relative", with(robot, "token_uri", "/s3cret"), `"token_uri" is not an absolute`)
-	f("token_uri another scheme", with(robot, "token_uri", "ftp://s3cret/x"), `"token_uri" is not an absolute`)
+	for _, other := range []string{"/s3cret", "ftp://s3cret/x", "https://s3cret.example/token", "http://oauth2.googleapis.com/token",
+		DefaultTokenURL + "/s3cret", "https://169.254.169.254/s3cret", otherTokenURL + "?s3cret"} {
+		f("token_uri "+other, with(robot, "token_uri", other), `"token_uri" is not Google's token endpoint`)
+	}
+	f("too deep", []byte(`{"type":"service_account","x":`+strings.Repeat("[", 1000)+strings.Repeat("]", 1000)+"}"), "not a JSON object")
+	f("too large", with(robot, "universe_domain", strings.Repeat("x", maxCredentials)), "not a JSON object")
 }
 
 func FuzzParseCredentials(f *testing.F) {
@@ -132,7 +141,7 @@ func FuzzParseCredentials(f *testing.F) {
 	f.Add([]byte(`{"installed":{}}`))
 	f.Add([]byte(`{"type":null,"web":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := ParseCredentials(data)
+		c, err := ParseCredentials(data, otherTokenURL)
 		if (err == nil) != (c != Credentials{}) {
 			t.Errorf("credentials %+v with error %v", c, err)
 		}

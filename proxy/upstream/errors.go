@@ -81,10 +81,12 @@ type Error struct {
 	Reason     string        // the upstream's own word for it, such as quotaExceeded or invalid_grant; may be empty
 	Message    string        // for a person: the upstream's text, or what to do; never holds a secret
 	RetryAfter time.Duration // how long to wait before asking again, 0 if unknown
+	Daily      bool          // of kind Quota: the upstream says that it is the quota of a day
 
-	cause     error // a context's error or nil; never a library's, whose text might repeat what was sent
-	transient bool  // a retry may help
-	dropped   bool  // the connection ended before the answer began: maybe a stale one from the pool
+	detail    string // of a token endpoint: its own text, for the log and not for customers; not shared between replicas
+	cause     error  // a context's error or nil; never a library's, whose text might repeat what was sent
+	transient bool   // a retry may help
+	dropped   bool   // the connection ended before the answer began: maybe a stale one from the pool
 }
 
 // Error reads "search console: quota (403 quotaExceeded): Search Analytics load quota exceeded.".
@@ -101,6 +103,10 @@ func (e *Error) Error() string {
 	if e.Message != "" {
 		b.WriteString(": ")
 		b.WriteString(e.Message)
+	}
+	if e.detail != "" {
+		b.WriteString(": ")
+		b.WriteString(e.detail)
 	}
 	return b.String()
 }

@@ -39,7 +39,8 @@ type Connections interface {
 type Config struct {
 	// BaseURL of the Search Console API: scheme, host and an optional path prefix. Empty means DefaultBaseURL.
 	BaseURL string
-	// TokenURL refreshes authorized_user credentials; service accounts use their own token_uri. Empty means DefaultTokenURL.
+	// TokenURL refreshes authorized_user credentials. Service accounts use their own token_uri, which must be this one or Google's.
+	// Empty means DefaultTokenURL.
 	TokenURL string
 	// Connections is closed by the caller.
 	Connections Connections

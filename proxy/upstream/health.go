@@ -48,18 +48,18 @@ func (r *recorder) forbidden(ctx context.Context, t Target) {
 func (r *recorder) connectionFailure(ctx context.Context, t Target, failure *Error) {
 	switch failure.Kind {
 	case Revoked:
-		r.connection(ctx, t, false, noteRevoked)
+		r.connection(ctx, t, false, noteRevoked, slog.String("detail", failure.detail))
 	case Misconfigured:
-		r.connection(ctx, t, false, noteMisconfigured+failure.Message)
+		r.connection(ctx, t, false, noteMisconfigured+failure.Message, slog.String("detail", failure.detail))
 	}
 }
 
-func (r *recorder) connection(ctx context.Context, t Target, healthy bool, note string) {
+func (r *recorder) connection(ctx context.Context, t Target, healthy bool, note string, detail ...slog.Attr) {
 	key := recordKey{"connection", t.ConnectionID, t.Revision}
 	r.record(key, t.Healthy, healthy, func() (bool, error) {
 		changed, err := r.store.SetConnectionHealth(ctx, t.ConnectionID, t.Revision, healthy, note)
 		r.logTransition(ctx, changed, err, "health of a connection",
-			slog.String("connection", t.ConnectionID), slog.Bool("healthy", healthy), slog.String("note", note))
+			append(detail, slog.String("connection", t.ConnectionID), slog.Bool("healthy", healthy), slog.String("note", note))...)
 		return changed, err
 	})
 }

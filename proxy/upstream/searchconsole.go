@@ -139,7 +139,7 @@ func (c *client) service(ctx context.Context, access string) (*searchconsole.Ser
 	// The generated client ignores option.WithTokenSource beside WithHTTPClient, so the transport adds the token.
 	token := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: access})
 	httpClient := &http.Client{
-		Transport:     &oauth2.Transport{Source: token, Base: boundedBody{c.tokens.httpClient.Transport}},
+		Transport:     &oauth2.Transport{Source: token, Base: boundedBody{c.tokens.httpClient.Transport, maxReply}},
 		CheckRedirect: c.tokens.httpClient.CheckRedirect, // that transport would send the token to the target of any redirect
 	}
 	service, err := searchconsole.NewService(ctx, option.WithHTTPClient(httpClient), option.WithEndpoint(c.transport.base+"/"))
@@ -150,8 +150,11 @@ func (c *client) service(ctx context.Context, access string) (*searchconsole.Ser
 	return service, nil
 }
 
-// boundedBody ends decoded bodies with an *http.MaxBytesError after maxReply; the generated client reads to the end.
-type boundedBody struct{ http.RoundTripper }
+// boundedBody ends decoded bodies with an *http.MaxBytesError after so many bytes; the libraries read to the end.
+type boundedBody struct {
+	http.RoundTripper
+	most int64
+}
 
 // RoundTrip implements http.RoundTripper.
 func (b boundedBody) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -159,7 +162,7 @@ func (b boundedBody) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response.Body = http.MaxBytesReader(nil, response.Body, maxReply)
+	response.Body = http.MaxBytesReader(nil, response.Body, b.most)
 	return response, nil
 }
 

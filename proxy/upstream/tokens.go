@@ -46,8 +46,7 @@ type tokens struct {
 	mu      sync.Mutex
 	entries map[connection]*entry // guarded by mu
 
-	// breakers are the circuit breakers of the token endpoints that credentials name, by the whole URL: a wrong path in one
-	// customer's key file must not block the others. guarded by mu.
+	// breakers are the circuit breakers of the token endpoints, by URL: Google's, and that of the configuration. guarded by mu.
 	breakers map[string]*breaker
 }
 
@@ -86,6 +85,7 @@ func newTokens(cfg Config, metrics *metrics) *tokens {
 		now: cfg.Now,
 		httpClient: &http.Client{
 			Transport: &http.Transport{
+				DialContext:         guardedDial(cfg),
 				TLSHandshakeTimeout: refreshTimeout,
 				IdleConnTimeout:     maxIdle,
 				ForceAttemptHTTP2:   true,
@@ -230,7 +230,7 @@ func (t *tokens) request(ctx context.Context, acct Account) (*oauth2.Token, erro
 	if err != nil {
 		return nil, &CredentialsError{acct.ID, err}
 	}
-	file, err := parseCredentials(data)
+	file, err := parseCredentials(data, t.url)
 	if err != nil {
 		return nil, &Error{Kind: Misconfigured, Message: err.Error()}
 	}
@@ -271,7 +271,7 @@ func (t *tokens) send(ctx context.Context, file credentials) (*oauth2.Token, err
 }
 
 func (t *tokens) source(ctx context.Context, file credentials) oauth2.TokenSource {
-	client := &http.Client{Transport: underContext{ctx, t.httpClient.Transport}, CheckRedirect: t.httpClient.CheckRedirect}
+	client := &http.Client{Transport: underContext{ctx, boundedBody{t.httpClient.Transport, maxErrorBody}}, CheckRedirect: t.httpClient.CheckRedirect}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, client)
 	if file.kind == ServiceAccount {
 		return (&jwt.Config{

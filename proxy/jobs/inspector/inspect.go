@@ -145,11 +145,11 @@ func (x *inspection) failed(url string, probe bool, err error) bool {
 		x.finish(err)
 		return false
 	case kind == upstream.Quota:
-		until := x.calendar.Start(x.calendar.Day(x.config.Now()) + 1)
+		until := x.cooldownAfter(err)
 		x.mu.Lock()
 		x.task.state.CooldownUntil = &until
 		x.mu.Unlock()
-		x.finish(err)
+		x.finish(fmt.Errorf("%w; inspections of the site can continue at %s", err, until.UTC().Format(time.RFC3339)))
 		return false
 	}
 	x.mu.Lock()
@@ -164,6 +164,30 @@ func (x *inspection) failed(url string, probe bool, err error) bool {
 		x.finish(x.allFailed())
 	}
 	return !over
+}
+
+// Cooldowns after the upstream has refused inspections for their rate: exponential, from the first to the longest.
+const (
+	firstCooldown   = 2 * time.Minute
+	longestCooldown = time.Hour
+)
+
+// cooldownAfter returns the end of the cooldown of a site after a refusal for quota: the next day, by the upstream's calendar,
+// if it is the quota of a day. A quota of a minute is free again soon, but where runs keep failing, something else uses it.
+func (x *inspection) cooldownAfter(err error) time.Time {
+	now := x.config.Now()
+	refusal, ok := errors.AsType[*upstream.Error](err)
+	if ok && refusal.Daily {
+		return x.calendar.Start(x.calendar.Day(now) + 1)
+	}
+	pause := firstCooldown
+	for range min(x.task.state.Failures, 10) {
+		pause *= 2
+	}
+	if ok {
+		pause = max(pause, refusal.RetryAfter)
+	}
+	return now.Add(min(pause, longestCooldown))
 }
 
 // allFailed is the error of a property of which no URL could be inspected.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -140,7 +141,7 @@ func TestUnansweredURLIsSkipped(t *testing.T) {
 	}
 }
 
-func TestQuotaErrorIsRetriedOnceThenCoolsDownUntilMidnight(t *testing.T) {
+func TestDailyQuotaErrorIsRetriedOnceThenCoolsDownUntilMidnight(t *testing.T) {
 	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
 		w.serve(shopMap, urls("shop", 20)...)
 		// The quota of a minute is free again after a minute.
@@ -153,7 +154,9 @@ func TestQuotaErrorIsRetriedOnceThenCoolsDownUntilMidnight(t *testing.T) {
 		r := w.inspect("shop", Options{Max: new(10)}, paced)
 		equal(t, "after a minute", []any{r.Inspected, r.Err}, []any{10, nil})
 
-		w.fails = func(upstream.Target, string, int) error { return fail(upstream.Quota) }
+		w.fails = func(upstream.Target, string, int) error {
+			return fmt.Errorf("%w: %w", errDown, &upstream.Error{Kind: upstream.Quota, Daily: true})
+		}
 		w.inspectedURLs()
 		r = w.inspect("shop", Options{}, func(c *Config) { c.PerSite, c.Total = 0, 0 })
 		s := w.summary("shop").State
@@ -174,6 +177,40 @@ func TestQuotaErrorIsRetriedOnceThenCoolsDownUntilMidnight(t *testing.T) {
 		if s := w.summary("shop").State; r.Err != nil || r.Left != 0 || s.CooldownUntil != nil || s.Failures != 0 {
 			t.Errorf("after the cooldown: %+v, stored %+v", r, s)
 		}
+	})
+}
+
+// A refusal for the rate is over within minutes. Each further one doubles the cooldown, up to an hour, and a success resets it.
+func TestRateRefusalsCoolDownExponentially(t *testing.T) {
+	inBubble(t, []string{"shop"}, func(t *testing.T, w *fakeUpstream) {
+		w.serve(shopMap, urls("shop", 20)...)
+		refuse := func(upstream.Target, string, int) error {
+			return fmt.Errorf("%w: %w", errDown, &upstream.Error{Kind: upstream.Quota, Status: 429, Reason: "rateLimitExceeded", RetryAfter: time.Minute})
+		}
+		run := func(want time.Duration) {
+			t.Helper()
+			w.fails = refuse
+			r := w.inspect("shop", Options{})
+			until := w.summary("shop").State.CooldownUntil
+			if until == nil || !until.Equal(time.Now().Add(want).Truncate(time.Millisecond)) {
+				t.Fatalf("a cooldown until %v, want %v from %s", until, want, time.Now())
+			}
+			if text := until.UTC().Format(time.RFC3339); !strings.Contains(r.Err.Error(), "can continue at "+text) {
+				t.Errorf("%v does not name %s", r.Err, text)
+			}
+			if r = w.inspect("shop", Options{}); schedule.KindOf(r.Err) != upstream.Quota || !strings.Contains(r.Err.Error(), until.UTC().Format(time.RFC3339)) {
+				t.Errorf("during the cooldown: %+v", r)
+			}
+			time.Sleep(want) // synctest
+		}
+		for _, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour} {
+			run(want)
+		}
+		w.fails = nil
+		if r := w.inspect("shop", Options{Max: new(3)}); r.Err != nil || r.Inspected != 3 {
+			t.Errorf("after the cooldowns: %+v", r)
+		}
+		run(2 * time.Minute)
 	})
 }
 

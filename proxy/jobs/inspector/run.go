@@ -128,7 +128,9 @@ func (r *run) inspect(ctx context.Context, t *task) (err error) {
 		return ended
 	}
 	if err != nil {
-		t.state.Failures++
+		if _, cooling := errors.AsType[*schedule.CooldownError](err); !cooling { // no call was made
+			t.state.Failures++
+		}
 		t.state.Note = err.Error()
 	} else {
 		t.state.Failures, t.state.Note = 0, ""

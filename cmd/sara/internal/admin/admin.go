@@ -19,6 +19,7 @@ import (
 type Admin struct {
 	Store    *sqlstore.Store
 	Upstream *upstream.Gateway // nil: do not verify
+	TokenURL string            // the token endpoint that keys may name in addition to Google's
 }
 
 // verifyTimeout bounds the calls of Search Console for one change, retries included.
@@ -57,7 +58,7 @@ func (a Admin) UpdateConnection(ctx context.Context, connection string, credenti
 // verify checks that the credentials are well-formed and, if verification is on, that they work. It returns the sites that
 // they reach.
 func (a Admin) verify(ctx context.Context, credentials []byte) ([]upstream.Site, error) {
-	parsed, err := upstream.ParseCredentials(credentials)
+	parsed, err := upstream.ParseCredentials(credentials, a.TokenURL)
 	if err != nil || a.Upstream == nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 	}
 	defer gateway.Close()
 	issue := admin.KeyOptions{Prefix: "sara", Plans: policy.DefaultPlans()}
-	world, err := seed(ctx, admin.Admin{Store: store, Upstream: gateway}, issue, users, con.Now())
+	world, err := seed(ctx, admin.Admin{Store: store, Upstream: gateway, TokenURL: users.URL + "/token"}, issue, users, con.Now())
 	if err != nil {
 		return fmt.Errorf("seed the demo world: %w", err)
 	}

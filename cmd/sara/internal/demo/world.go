@@ -134,10 +134,11 @@ func (s *seeder) connections(ctx context.Context) error {
 
 // verifying returns an Admin that verifies with Search Console, except for the revoked connection.
 func (s *seeder) verifying(connection string) admin.Admin {
+	a := s.Admin
 	if connection == FormerConnection {
-		return admin.Admin{Store: s.Store}
+		a.Upstream = nil
 	}
-	return s.Admin
+	return a
 }
 
 func (s *seeder) properties(ctx context.Context) error {

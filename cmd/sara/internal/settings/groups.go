@@ -51,7 +51,7 @@ type Archive struct {
 // Upstream is the location of Search Console.
 type Upstream struct {
 	UpstreamURL   URL `type:"setting" default:"https://searchconsole.googleapis.com" placeholder:"URL" help:"Base URL of the Search Console API; default: Google's."`
-	OAuthTokenURL URL `type:"setting" name:"oauth-token-url" default:"https://oauth2.googleapis.com/token" placeholder:"URL" help:"Token endpoint for authorized_user credentials; default: Google's."`
+	OAuthTokenURL URL `type:"setting" name:"oauth-token-url" default:"https://oauth2.googleapis.com/token" placeholder:"URL" help:"Token endpoint for authorized_user credentials, and the only one that key files may name beside Google's; default: Google's."`
 }
 
 // Plans is the plan table.
