@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy/spans"
 	"sara/proxy/upstream"
@@ -29,9 +30,18 @@ func (s *Server) fill(ctx context.Context, c *call, q translate.Query, calls *li
 		s.hedge.observe(c.property.ID, time.Since(begun))
 	}
 	if _, ok := errors.AsType[*upstream.CredentialsError](err); ok {
-		return nil, storeError{err}
+		return nil, credentialsFailure(err)
 	}
 	return rows, err
+}
+
+// credentialsFailure is the error of a call whose credentials could not be read. If the secret key does not open them, it concerns
+// their connection only, and stored data answer. It is not recorded as the connection's health: replicas with the right key work.
+func credentialsFailure(err error) error {
+	if errors.Is(err, sqlstore.ErrWrongSecretKey) || errors.Is(err, sqlstore.ErrNoSecretKey) {
+		return &upstream.Error{Kind: upstream.Misconfigured, Message: err.Error()}
+	}
+	return storeError{err}
 }
 
 func targetOf(p *policy.Property) upstream.Target {

@@ -19,6 +19,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/policy/keyring"
 	"sara/proxy/cache"
 	"sara/proxy/cpubound"
 	"sara/proxy/docs"
@@ -135,11 +136,14 @@ func (w *world) openStore() *sqlstore.Store {
 	return store
 }
 
-func (w *world) open() *sqlstore.Store {
+func (w *world) open() *sqlstore.Store { return w.openWith(bytes.Repeat([]byte{7}, keyring.KeySize)) }
+
+// openWith opens the database with a secret key.
+func (w *world) openWith(secret []byte) *sqlstore.Store {
 	w.t.Helper()
-	store, err := sqlstore.Open(context.Background(), sqlstore.Config{
-		URL: "sqlite:" + w.database, SecretKey: bytes.Repeat([]byte{7}, 32), Now: w.now,
-	})
+	keys, err := keyring.New(secret)
+	w.must(err)
+	store, err := sqlstore.Open(context.Background(), sqlstore.Config{URL: "sqlite:" + w.database, Keyring: keys, Now: w.now})
 	w.must(err)
 	return store
 }

@@ -229,7 +229,7 @@ func (s *Store) Credentials(ctx context.Context, connectionID string) (credentia
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the credentials of connection %s: %w", connectionID, err)
 	}
-	credentials, err = s.unseal(connectionID, r.sealed)
+	credentials, _, err = s.unseal(connectionID, r.sealed)
 	if err != nil {
 		return nil, 0, fmt.Errorf("decrypt the credentials of connection %s: %w", connectionID, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sara/policy"
+	"sara/policy/keyring"
 )
 
 func testConnections(t *testing.T, f *fixture) {
@@ -41,7 +42,7 @@ func testConnections(t *testing.T, f *fixture) {
 	if string(one) == string(two) {
 		t.Error("two seals of one text are equal")
 	}
-	if _, err := f.unseal("b", one); !errors.Is(err, ErrWrongSecretKey) {
+	if _, _, err := f.unseal("b", one); !errors.Is(err, ErrWrongSecretKey) {
 		t.Errorf("credentials of another connection: %v", err)
 	}
 }
@@ -99,20 +100,34 @@ func testSecretKeys(t *testing.T, f *fixture) {
 	if _, _, err := without.Credentials(f.ctx, c.ID); !errors.Is(err, ErrNoSecretKey) {
 		t.Errorf("reading without a key: %v", err)
 	}
-	other := f.open([]byte(strings.Repeat("x", 32)))
+	other := f.open(newRing(t, otherKey))
 	if _, _, err := other.Credentials(f.ctx, c.ID); !errors.Is(err, ErrWrongSecretKey) {
 		t.Errorf("reading with another key: %v", err)
 	}
+	second := f.connection("main", "second")
+	current, foreign := newRing(t, testKey).Current(), newRing(t, otherKey).Current()
+	equal(t, value(f.Sealing(f.ctx, 1))(t), Sealing{Keys: []KeyUse{{current, CurrentKey, 2}}})
+	value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "revoked"))(t)
+	c.Healthy, c.Note = false, "revoked"
+	wrong := &WrongKeyError{current}
+	unopened := Sealing{
+		Keys:     []KeyUse{{foreign, CurrentKey, 0}, {current, MissingKey, 2}},
+		Unopened: Unopened{First: []UnopenedConnection{{c, wrong}, {second, wrong}}, Total: 2, Healthy: 1},
+	}
+	equal(t, value(other.Sealing(f.ctx, 5))(t), unopened)
+	unopened.Unopened.First = unopened.Unopened.First[:1]
+	equal(t, value(other.Sealing(f.ctx, 1))(t), unopened)
+	// Without a key, the credentials still name the one that they need.
+	unopened.Keys, unopened.Unopened.First[0].Err = unopened.Keys[1:], ErrNoSecretKey
+	equal(t, value(without.Sealing(f.ctx, 1))(t), unopened)
+	equal(t, unopened.Checked(), false)
 	if _, err := f.pools.jobs.ExecContext(f.ctx, "UPDATE connections SET credentials = $1", []byte{2, 0}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := f.Credentials(f.ctx, c.ID); !errors.Is(err, ErrWrongSecretKey) {
 		t.Errorf("reading what is damaged: %v", err)
 	}
-	_, err = Open(f.ctx, Config{URL: f.url, SecretKey: []byte("too short")})
-	if refused[*InputError](t, err); strings.Contains(err.Error(), "too short") {
-		t.Errorf("%q repeats the key", err)
-	}
+	equal(t, value(f.Sealing(f.ctx, 0))(t).Keys, []KeyUse{{current, CurrentKey, 0}, {keyring.ID{}, MissingKey, 2}})
 }
 
 func testConnectionHealth(t *testing.T, f *fixture) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"sara/policy/keyring"
 )
 
 var (
@@ -12,12 +14,29 @@ var (
 	// ErrNoSecretKey: the store was opened without a key, so credentials can be neither stored nor read.
 	ErrNoSecretKey = errors.New("no secret key: set SARA_SECRET_KEY to 32 random bytes in base64, " +
 		"for example the output of `openssl rand -base64 32`")
-	// ErrWrongSecretKey: stored credentials were encrypted with another key, or are damaged.
-	ErrWrongSecretKey = errors.New("the secret key does not decrypt them: " +
-		"set SARA_SECRET_KEY to the key that encrypted them, or replace the connection's credentials")
+	// ErrWrongSecretKey matches every WrongKeyError in errors.Is.
+	ErrWrongSecretKey = errors.New("no secret key opens them")
 	// ErrNotOpen: the database has not yet answered a store of New, or not with a schema that this program knows.
 	ErrNotOpen = errors.New("the database is not open yet")
 )
+
+// A WrongKeyError is stored credentials that no secret key opens: they were sealed with another key, or are damaged. It matches
+// ErrWrongSecretKey.
+type WrongKeyError struct {
+	Key keyring.ID // which sealed them; zero: not known, or they are damaged
+}
+
+func (e *WrongKeyError) Error() string {
+	if e.Key == (keyring.ID{}) {
+		return "no secret key opens them: set SARA_SECRET_KEY or SARA_SECRET_KEY_PREVIOUS to the key that sealed them, " +
+			"or replace the connection's credentials"
+	}
+	return fmt.Sprintf("they are sealed with the secret key %s: set SARA_SECRET_KEY or SARA_SECRET_KEY_PREVIOUS to it, "+
+		"or replace the connection's credentials", e.Key)
+}
+
+// Is reports whether target is ErrWrongSecretKey.
+func (e *WrongKeyError) Is(target error) bool { return target == ErrWrongSecretKey }
 
 // An InputError is an invalid value from the caller.
 type InputError struct {

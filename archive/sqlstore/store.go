@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"crypto/cipher"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -12,14 +11,16 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"sara/policy/keyring"
 )
 
 // Config configures a Store.
 type Config struct {
 	// URL is sqlite:PATH, sqlite::memory: (lost when the store closes) or postgres://USER:PASSWORD@HOST/DATABASE.
 	URL string
-	// SecretKey encrypts the stored upstream credentials: 32 bytes, or nil if there are none.
-	SecretKey []byte
+	// Keyring encrypts the stored upstream credentials; nil if there is no secret key.
+	Keyring *keyring.Keyring
 	// Connections is how many connections to the database there are at most, from MinConnections to MaxConnections; 0: as many as
 	// the URL says with pool_max_conns, else DefaultConnections.
 	Connections int
@@ -33,7 +34,8 @@ type Store struct {
 	lanes
 	waited     *prometheus.CounterVec // by the name of a lane
 	dialect    dialect
-	aead       cipher.AEAD // nil without a secret key
+	ring       *keyring.Keyring // nil without a secret key
+	sealer     *keyring.Sealer  // of credentials; nil without a secret key
 	now        func() time.Time
 	generation atomic.Uint64
 	opening    *opening
@@ -93,15 +95,15 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // New is Open for a database that need not answer yet. Until Migrate has succeeded, the schema is not known, and every other use of
 // the store fails with ErrNotOpen.
 func New(c Config) (*Store, error) {
-	aead, err := newAEAD(c.SecretKey)
-	if err != nil {
-		return nil, err
+	s := &Store{ring: c.Keyring, now: c.Now, waited: newLaneWaits(), opening: newOpening()}
+	if s.ring != nil {
+		s.sealer = s.ring.Sealer(credentialsPurpose)
 	}
-	s := &Store{aead: aead, now: c.Now, waited: newLaneWaits(), opening: newOpening()}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	scheme, rest, _ := strings.Cut(c.URL, ":")
+	var err error
 	switch scheme {
 	case "sqlite":
 		s.dialect = sqliteDialect

@@ -13,6 +13,7 @@ import (
 
 	"sara/archive/sqlstore/pgtest"
 	"sara/policy"
+	"sara/policy/keyring"
 )
 
 // TestStore runs one suite over both databases.
@@ -57,6 +58,8 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"incomplete credentials are refused without repeating them", testIncompleteCredentials},
 		{"replaced credentials get a new revision and are healthy", testReplaceCredentials},
 		{"credentials require the right secret key", testSecretKeys},
+		{"credentials are sealed with the current key, by resealing too", testReseal},
+		{"resealing is resumed, and overwrites nothing", testResealInterrupted},
 		{"one caller sees a transition of health", testConnectionHealth},
 		{"one caller sees a transition of access", testPropertyAccess},
 		{"properties get sites, names and slugs", testAddProperty},
@@ -117,12 +120,17 @@ type fixture struct {
 	time time.Time
 }
 
-var testKey = []byte("0123456789abcdef0123456789abcdef")
+var testKey, otherKey = []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210fedcba9876543210")
+
+func newRing(t testing.TB, current []byte, previous ...[]byte) *keyring.Keyring {
+	t.Helper()
+	return value(keyring.New(current, previous...))(t)
+}
 
 func newFixture(t testing.TB, url string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, ctx: context.Background(), url: url, time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	f.Store = f.open(testKey)
+	f.Store = f.open(newRing(t, testKey))
 	if _, err := f.Migrate(f.ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -130,9 +138,9 @@ func newFixture(t testing.TB, url string) *fixture {
 }
 
 // open opens another store on the fixture's database.
-func (f *fixture) open(secretKey []byte) *Store {
+func (f *fixture) open(keys *keyring.Keyring) *Store {
 	f.t.Helper()
-	s, err := Open(f.ctx, Config{URL: f.url, SecretKey: secretKey, Now: func() time.Time { return f.time }})
+	s, err := Open(f.ctx, Config{URL: f.url, Keyring: keys, Now: func() time.Time { return f.time }})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -265,7 +273,7 @@ func testRestart(t *testing.T, f *fixture) {
 	note := value(f.AddAnnotation(f.ctx, site.ID, Annotation{Title: "launch"}))(t)
 	wantNil(t, f.Close())
 
-	s := f.open(testKey)
+	s := f.open(newRing(t, testKey))
 	equal(t, value(s.Migrate(f.ctx))(t), 0)
 	equal(t, value(s.Connections(f.ctx))(t), []Connection{c})
 	equal(t, value(s.Properties(f.ctx))(t), []Property{site})
@@ -321,7 +329,7 @@ func testPreviousSchema(t *testing.T, f *fixture) {
 	for version := 1; version < latest; version++ {
 		value(provider.DownTo(f.ctx, int64(version)))(t)
 		wantNil(t, f.Close())
-		f.Store = f.open(testKey)
+		f.Store = f.open(newRing(t, testKey))
 		provider = value(f.migrator())(t)
 		equal(t, value(f.Migrate(f.ctx))(t), latest-version)
 		equal(t, value(f.FindProperties(f.ctx, p.ID, "", "example.com"))(t), []policy.Property{site.Property})

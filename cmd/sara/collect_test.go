@@ -17,6 +17,7 @@ import (
 	"sara/cmd/sara/internal/demo"
 	"sara/cmd/sara/internal/jobs"
 	"sara/policy"
+	"sara/policy/keyring"
 	"sara/proxy/jobs/schedule"
 	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
@@ -197,7 +198,11 @@ func TestCollectorErrorKindsAndHealth(t *testing.T) {
 	simulator := simulateWatched(t)
 	c := newCollectCLI(t, simulator.people)
 	ctx := context.Background()
-	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: "sqlite:" + c.path("sara.db"), SecretKey: []byte("sara-tests-need-32-bytes-of-key!")})
+	keys, err := keyring.New([]byte("sara-tests-need-32-bytes-of-key!"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: "sqlite:" + c.path("sara.db"), Keyring: keys})
 	if err != nil {
 		t.Fatal(err)
 	}

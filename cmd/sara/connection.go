@@ -18,6 +18,7 @@ type connectionCommands struct {
 	Add    connectionAdd    `cmd:"" help:"Store Search Console credentials under a workspace, encrypted."`
 	Update connectionUpdate `cmd:"" help:"Replace the credentials of a connection, for example after they were revoked."`
 	List   connectionList   `cmd:"" help:"List the connections of all workspaces."`
+	Reseal connectionReseal `cmd:"" help:"Encrypt all stored credentials with the current secret key, while servers serve."`
 }
 
 type connectionRecord struct {

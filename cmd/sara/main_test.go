@@ -67,6 +67,7 @@ func TestProcess(t *testing.T) {
 		{"inspection results are served", testInspectServed}, // first what waits longest
 		{"a killed collector resumes", testCollectKilled},
 		{"replicas share their budgets", testReplicas},
+		{"the secret key is changed under load", testSecretKeyRotation},
 		{"an outage of one Redis leaves the other", testSeparateRedis},
 		{"demo", testDemo},
 		{"a killed inspector resumes", testInspectKilled},

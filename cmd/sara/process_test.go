@@ -239,7 +239,7 @@ func testServe(t *testing.T, binary string) {
 		t.Errorf("the request in flight was cut off: %d %v\n%.300s", a.status, a.err, a.body)
 	}
 	c.said.WriteString(p.stderr.String())
-	for _, want := range []string{"msg=starting", "settings.database_url=sqlite:", "settings.secret_key=set", "msg=stopped"} {
+	for _, want := range []string{"msg=starting", "settings.database_url=sqlite:", `settings.secret_key="set, id `, "msg=stopped"} {
 		if !strings.Contains(p.stderr.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, p.stderr)
 		}

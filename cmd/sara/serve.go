@@ -60,16 +60,11 @@ func (c *serveCommand) Run(ctx context.Context, con *console.Console, loader *se
 
 // check runs all preflight checks, and prints the settings in force.
 func (c *serveCommand) check(ctx context.Context, con *console.Console, effective [][]string) error {
-	unread, err := backend.CheckDatabase(ctx, c.Store)
-	if unread != nil {
-		_, printErr := fmt.Fprintf(con.Stdout, "Note: the database answers, but its connections cannot be read (%v).\n"+
-			"If it is new or of an older version, that is fine: serve migrates it.\n\n", unread)
-		err = errors.Join(err, printErr)
-	}
+	database, err := backend.CheckDatabase(ctx, c.Store)
 	if err := errors.Join(err, backend.CheckArchive(ctx, c.ArchiveURL), errors.Join(c.checkRedis(ctx)...)); err != nil {
 		return err
 	}
-	for _, note := range []string{service.UnsharedNote(c.RedisURL, c.Replicas.N), backend.RedisNote(ctx, c.RedisURL)} {
+	for _, note := range []string{database, service.UnsharedNote(c.RedisURL, c.Replicas.N), backend.RedisNote(ctx, c.RedisURL)} {
 		if note != "" {
 			_, printErr := fmt.Fprintf(con.Stdout, "Note: %s.\n\n", note)
 			err = errors.Join(err, printErr)
@@ -231,12 +226,19 @@ func checkCredentials(ctx context.Context, store *sqlstore.Store, log *slog.Logg
 	if err != nil {
 		return err
 	}
-	sealed := backend.SealedCredentials(ctx, store, connections)
-	if len(sealed) > 0 && len(sealed) == len(connections) {
-		return sealed[0]
+	sealing, err := store.Sealing(ctx, backend.NamedConnections)
+	if err != nil {
+		return err
 	}
-	for _, err := range sealed {
+	errs := backend.SealingErrors(sealing)
+	if n := sealing.Unopened.Total; n > 0 && n == len(connections) {
+		return errs[0]
+	}
+	for _, err := range errs {
 		log.WarnContext(ctx, "a connection cannot be used", slog.Any("error", err))
+	}
+	if note := backend.PreviousKeysNote(sealing); note != "" {
+		log.InfoContext(ctx, note)
 	}
 	return nil
 }

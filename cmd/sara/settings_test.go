@@ -118,6 +118,9 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 		{"SARA_ARCHIVE_URL", filepath.Join(noPlans, "archive"), "SARA_ARCHIVE_URL: "},
 		{"SARA_SECRET_KEY", "hunter2!", "SARA_SECRET_KEY: it is not base64; use the output of: openssl rand -base64 32"},
 		{"SARA_SECRET_KEY", "aHVudGVyMg==", "SARA_SECRET_KEY: it has 7 bytes, not 32; use the output of: openssl rand -base64 32"},
+		{"SARA_SECRET_KEY_PREVIOUS", "hunter2!", "SARA_SECRET_KEY_PREVIOUS: it is not base64; use the output of: openssl rand -base64 32"},
+		{"SARA_SECRET_KEY_PREVIOUS", secretKeyText + ",aHVudGVyMg==", "SARA_SECRET_KEY_PREVIOUS: key 2 of 2: it has 7 bytes, not 32"},
+		{"SARA_SECRET_KEY_PREVIOUS", secretKeyText, "SARA_SECRET_KEY_PREVIOUS: the secret key "},
 		{"SARA_REDIS_URL", "127.0.0.1:6379", "SARA_REDIS_URL: the Redis URL is not a URL: write redis://HOST:6379, or rediss://:PASSWORD@HOST:6379"},
 		{"SARA_REDIS_URL", "default:hunter2@redis:6379", "SARA_REDIS_URL: the Redis URL is not a URL: write redis://HOST:6379"},
 		{"SARA_REDIS_URL", "http://u:hunter2@127.0.0.1:6379", "SARA_REDIS_URL: the Redis URL begins with neither redis:// nor rediss://: write redis://HOST:6379"},
@@ -225,7 +228,7 @@ func TestCheckDecryptsStoredCredentials(t *testing.T) {
 		c.fails(exitError, append(check, "--secret-key", another, "--log-level", "error"), `SARA_SECRET_KEY (--secret-key): connection "mine": `, "does not decrypt")
 	}
 	c.env = append(c.env, "SARA_SECRET_KEY=")
-	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key: set it to the key that the credentials were stored with, not to a new one")
+	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key: set it to the key that the credentials were stored with (", "), not to a new one")
 }
 
 func TestAddressInUse(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 
 	"sara/archive"
 	"sara/archive/sqlstore"
+	"sara/archive/sqlstore/sqlitetest"
+	"sara/policy/keyring"
 	"sara/proxy/jobs/schedule"
 	"sara/proxy/jobs/sitemap"
 	"sara/proxy/upstream"
@@ -80,10 +82,11 @@ func newUpstream(t testing.TB, now func() time.Time, names ...string) *fakeUpstr
 	}
 	w.calendar = value(translate.NewCalendar())(t)
 	ctx := context.Background()
-	w.store = value(sqlstore.Open(ctx, sqlstore.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "sara.db"),
-		SecretKey: make([]byte, 32), Now: func() time.Time { return w.now() }}))(t)
+	database := filepath.Join(t.TempDir(), "sara.db")
+	sqlitetest.Create(t, database)
+	w.store = value(sqlstore.Open(ctx, sqlstore.Config{URL: "sqlite:" + database,
+		Keyring: value(keyring.New(make([]byte, keyring.KeySize)))(t), Now: func() time.Time { return w.now() }}))(t)
 	t.Cleanup(func() { check(t, w.store.Close()) })
-	value(w.store.Migrate(ctx))(t)
 	value(w.store.AddAccount(ctx, "acme", "pro", nil))(t)
 	value(w.store.AddWorkspace(ctx, "acme", "main"))(t)
 	value(w.store.AddConnection(ctx, "main", "google",

@@ -19,11 +19,21 @@ import (
 
 // ConnectDatabase opens the database without changing its schema. The caller closes it.
 func ConnectDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, error) {
-	store, err := sqlstore.Open(ctx, sqlstore.Config{URL: s.DatabaseURL.URL(), SecretKey: s.SecretKey.Key, Connections: s.DatabaseConnections.N})
+	config, err := databaseConfig(s)
+	if err != nil {
+		return nil, err
+	}
+	store, err := sqlstore.Open(ctx, config)
 	if err != nil {
 		return nil, databaseError(s.DatabaseURL, err)
 	}
 	return store, nil
+}
+
+// databaseConfig returns the configuration of a store by the settings.
+func databaseConfig(s settings.Store) (sqlstore.Config, error) {
+	keys, err := s.Keyring()
+	return sqlstore.Config{URL: s.DatabaseURL.URL(), Keyring: keys, Connections: s.DatabaseConnections.N}, err
 }
 
 // OpenDatabase opens the database and migrates its schema. The caller closes it.

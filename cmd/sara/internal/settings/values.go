@@ -1,8 +1,6 @@
 package settings
 
 import (
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -290,35 +288,6 @@ func (k *KeyPrefix) parse(*kong.Tag) error {
 		return fmt.Errorf("%q is not 1 to %d lower-case letters and digits, such as sara", k.text, longest)
 	}
 	return nil
-}
-
-// SecretKey is the key that encrypts stored credentials.
-type SecretKey struct {
-	written
-	Key []byte // nil: not set
-}
-
-// parse never quotes the text, and does not keep it.
-func (k *SecretKey) parse(*kong.Tag) error {
-	const size = 32
-	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(k.text))
-	k.text = ""
-	switch {
-	case err != nil:
-		return errors.New("it is not base64; use the output of: openssl rand -base64 32")
-	case len(key) != size:
-		return fmt.Errorf("it has %d bytes, not %d; use the output of: openssl rand -base64 32", len(key), size)
-	}
-	k.Key = key
-	return nil
-}
-
-// String shows only whether there is a key.
-func (k SecretKey) String() string {
-	if k.Key == nil {
-		return ""
-	}
-	return "set"
 }
 
 // PlanTable is a file with a plan table.

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,6 +48,37 @@ type Connections struct {
 	Total     int      `json:"total"`
 	Unhealthy []Outage `json:"unhealthy"` // the longest first
 	Problem   *string  `json:"problem"`
+}
+
+// Sealed lists the connections whose credentials no secret key opens, and the keys that credentials need.
+type Sealed struct {
+	Keys        []SecretKey `json:"keys"`
+	Total       *int        `json:"total"`       // null: not checked, because there is no secret key
+	Connections []Outage    `json:"connections"` // the first 20 of them
+
+	healthy int // of the total, those that are not listed as unhealthy
+}
+
+// SecretKey is a secret key that is set, or that credentials need.
+type SecretKey struct {
+	ID          *string `json:"id"` // null: not known, of credentials that are damaged or do not name their key
+	Role        string  `json:"role"`
+	Connections int     `json:"connections"` // those whose credentials it has sealed
+}
+
+// SecretKeyOf returns the key of a use.
+func SecretKeyOf(use sqlstore.KeyUse) SecretKey {
+	k := SecretKey{Role: string(use.Role), Connections: use.Connections}
+	if use.IsKnown() {
+		id := use.ID.String()
+		k.ID = &id
+	}
+	return k
+}
+
+// Cells are those of the table of keys.
+func (k SecretKey) Cells() []string {
+	return []string{console.Cell(k.ID), k.Role, strconv.Itoa(k.Connections)}
 }
 
 type Outage struct {

@@ -1,0 +1,58 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"sara/policy/keyring"
+)
+
+// Reseal seals with the current key what a previous key has sealed, and what does not name its key. What no key opens stays as it
+// is. progress gets the number of connections resealed so far, after every batch, which is one transaction.
+//
+// It may run while servers serve and others write: it changes no revision, and nothing that was replaced since it was read. A run
+// that was interrupted is resumed by the next one.
+func (s *Store) Reseal(ctx context.Context, progress func(resealed int)) error {
+	if s.sealer == nil {
+		return ErrNoSecretKey
+	}
+	resealed := 0
+	return s.eachCredentials(ctx, func(batch []credentials) error {
+		n, err := s.resealBatch(ctx, batch)
+		if err != nil {
+			return fmt.Errorf("reseal the credentials of connections: %w", err)
+		}
+		resealed += n
+		progress(resealed)
+		return nil
+	})
+}
+
+func (s *Store) resealBatch(ctx context.Context, batch []credentials) (resealed int, err error) {
+	err = s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		for _, c := range batch {
+			if id, named := keyring.KeyOf(c.sealed); named && id == s.ring.Current() {
+				continue
+			}
+			plain, _, err := s.unseal(c.ID, c.sealed)
+			if err != nil {
+				continue // Sealing tells
+			}
+			sealed, err := s.seal(c.ID, plain)
+			if err != nil {
+				return err
+			}
+			n, err := affected(ctx, tx, "UPDATE connections SET credentials = $1 WHERE id = $2 AND credentials = $3", sealed, c.ID, c.sealed)
+			if err != nil {
+				return err
+			}
+			resealed += int(n)
+		}
+		if resealed == 0 {
+			return nil
+		}
+		return nil
+	})
+	return resealed, err
+}

@@ -1,0 +1,58 @@
+package backend
+
+import (
+	"fmt"
+	"strings"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
+)
+
+// NamedConnections bounds how many connections errors name.
+const NamedConnections = 20
+
+// SealingErrors returns errors for the connections whose credentials no secret key opens: one for each that is named, one for the
+// others together, and a single one if there is no secret key.
+func SealingErrors(s sqlstore.Sealing) (errs []error) {
+	unopened := s.Unopened
+	if !s.Checked() && unopened.Total > 0 {
+		return []error{settings.Errorf("SARA_SECRET_KEY", "connection %q: no secret key: set it to the key that the credentials were stored with%s, not to a new one",
+			unopened.First[0].Name, missingKeys(s))}
+	}
+	for _, c := range unopened.First {
+		errs = append(errs, settings.Errorf("SARA_SECRET_KEY", "connection %q: %v", c.Name, c.Err))
+	}
+	if more := unopened.Total - len(unopened.First); more > 0 {
+		errs = append(errs, settings.Errorf("SARA_SECRET_KEY", "and %d more connections%s", more, missingKeys(s)))
+	}
+	return errs
+}
+
+// missingKeys names the secret keys that are needed and not set, in brackets; empty if the credentials do not name them.
+func missingKeys(s sqlstore.Sealing) string {
+	var ids []string
+	for _, key := range s.Keys {
+		if key.Role == sqlstore.MissingKey && key.IsKnown() {
+			ids = append(ids, key.ID.String())
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(ids, ", ") + ")"
+}
+
+// PreviousKeysNote says which previous keys are still needed, and which are not; empty if none is set.
+func PreviousKeysNote(s sqlstore.Sealing) string {
+	var notes []string
+	for _, key := range s.Keys {
+		switch {
+		case key.Role != sqlstore.PreviousKey:
+		case key.Connections == 0:
+			notes = append(notes, fmt.Sprintf("no connection needs the previous secret key %s any more: remove it from SARA_SECRET_KEY_PREVIOUS of all servers", key.ID))
+		default:
+			notes = append(notes, fmt.Sprintf("the previous secret key %s is still needed, for %d of the connections: run sara connection reseal", key.ID, key.Connections))
+		}
+	}
+	return strings.Join(notes, "; ")
+}
