@@ -8,10 +8,15 @@ import (
 )
 
 const (
-	editionTTL    = time.Second      // how long the directory's edition is used without reading it again
-	answerTTL     = 30 * time.Second // how long an answer is used while the version stays the same: the store may be edited by hand
-	staleTTL      = 5 * time.Minute  // how long either is used while the directory fails (stale if error)
-	lookupTimeout = time.Second      // bounds one call of the directory; must not exceed editionTTL
+	editionTTL    = 750 * time.Millisecond // how long the directory's edition is used without reading it again
+	answerTTL     = 30 * time.Second       // how long an answer is used while the version stays the same: the store may be edited by hand
+	staleTTL      = 5 * time.Minute        // how long either is used while the directory fails (stale if error)
+	lookupTimeout = time.Second            // bounds one call of the directory
+
+	// refreshPatience is how long requests wait for a call of the directory when they have a stale answer to use instead, so
+	// that a database that hangs delays no known key by more. With editionTTL it stays within the second after which a change
+	// is in force.
+	refreshPatience = 250 * time.Millisecond
 )
 
 // answers caches what the directory answered to one kind of lookup. Negative answers are kept apart, so that a flood of
@@ -29,6 +34,7 @@ type answer[V any] struct {
 	err      error
 	loadedAt time.Time // when the call that returned it began
 	triedAt  time.Time // when the last call began or failed; after loadedAt only while the directory fails
+	askedAt  time.Time // when a later call began, which may still run
 	version  version
 }
 
@@ -69,11 +75,23 @@ func (c *answers[K, V]) begin(now time.Time, key K, version version) (a answer[V
 	case c.isFresh(now, &a):
 		return a, true
 	case a.triedAt.After(a.loadedAt):
-		// The last call failed. Serve stale to everyone who asks during this one, instead of making them wait: it may hang.
+		// The last call failed. Requests that come during this one get the stale answer at once: it may hang.
 		a.triedAt = now
-		c.put(key, a)
 	}
+	a.askedAt = now
+	c.put(key, a)
 	return a, false
+}
+
+// patience returns how long a request waits for a call of the directory while it has this stale answer.
+func (a *answer[V]) patience(now time.Time) time.Duration {
+	switch {
+	case a.triedAt.After(a.loadedAt): // the last call failed
+		return 0
+	case a.askedAt.IsZero():
+		return refreshPatience
+	}
+	return max(0, refreshPatience-max(0, now.Sub(a.askedAt)))
 }
 
 // finish caches the result of a call that began at begun. If the call failed, it returns the cached answer while that is

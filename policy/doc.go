@@ -17,8 +17,12 @@
 // changes the version at once; a change by another process changes it when the edition, a counter in the database, is read
 // again, at most a second later, or earlier when PublishInvalidation reaches ListenInvalidations over Redis pub/sub. So a
 // revoked key stops working everywhere within a second. While the Directory fails, keys and properties that are cached keep
-// working for five minutes after their last refresh (stale if error). Expiry times and plan ends are compared with the clock
+// working for five minutes after their last refresh (stale if error); a Directory that hangs counts as failing after a quarter of
+// a second, for them. Expiry times and plan ends are compared with the clock
 // on every request and hold even then.
+//
+// Snapshots keep what the gates of all replicas know, sealed in Redis, for a replica that starts while the Directory fails. It uses what
+// they knew for the rest of these five minutes, and only if no change was published since.
 //
 // A caller may memoize an admitted request: StillValid reports whether its Grant still belongs to the current version, and
 // Readmit then checks only what depends on the clock, the scopes and the budgets.

@@ -79,8 +79,29 @@ func (g *Gate) version(ctx context.Context) (now version, err error) {
 // knownChanges counts the changes that are known without asking the directory.
 func (g *Gate) knownChanges() uint64 { return g.config.Directory.Generation() + g.invalidations.Load() }
 
-// Invalidate drops everything that the gate has cached, because another process has changed the directory.
+var _ Listener = (*Gate)(nil)
+
+// Invalidate implements Listener.
 func (g *Gate) Invalidate() { g.invalidations.Add(1) }
+
+// Revalidate implements Listener. While the directory does not answer, what is cached stays usable.
+func (g *Gate) Revalidate() {
+	edition, ok := g.editions.cached(g.config.Now(), struct{}{}, version{knownChanges: g.knownChanges()})
+	if ok {
+		edition.triedAt = time.Time{}
+		g.editions.put(struct{}{}, edition)
+	}
+}
+
+// KnowsKeys reports whether the gate could admit a request now if the directory did not answer: it has looked up a key in the last
+// five minutes, and knows of no change since.
+func (g *Gate) KnowsKeys() bool {
+	now, present := g.config.Now(), version{knownChanges: g.knownChanges()}
+	edition, ok := g.editions.cached(now, struct{}{}, present)
+	newest := g.keys.newest.Load()
+	present.edition = edition.value
+	return ok && newest != nil && newest.version == present && within(now, newest.loadedAt, staleTTL)
+}
 
 // A Grant is an authenticated request.
 type Grant struct {

@@ -235,7 +235,7 @@ func TestStillValidUntilTheDirectoryChangesOrTheAnswerExpires(t *testing.T) {
 		valid  bool
 	}{
 		"no change":                            {func(*fixture) {}, true},
-		"one second":                           {func(w *fixture) { w.clock.advance(editionTTL) }, true},
+		"the time of an edition":               {func(w *fixture) { w.clock.advance(editionTTL) }, true},
 		"more than a second, edition not read": {func(w *fixture) { w.clock.advance(editionTTL + 1) }, false},
 		"more than a second, edition read":     {func(w *fixture) { w.clock.advance(answerTTL); wantCode(t, "", nil)(w.admit(t.Context())) }, true},
 		"more than half a minute":              {func(w *fixture) { w.clock.advance(answerTTL + 1); wantCode(t, "", nil)(w.admit(t.Context())) }, false},

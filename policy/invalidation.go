@@ -2,13 +2,19 @@ package policy
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// invalidationChannel is the pub/sub channel for changes of keys, people, plans and properties.
-const invalidationChannel = "sara:changed"
+// invalidationChannel is the pub/sub channel for changes of keys, people, plans and properties. changeKey is the Redis key of a
+// random id, which every published change replaces: a replica that missed the message sees another one. A counter would not do,
+// since Redis may lose it and count the same numbers again.
+const (
+	invalidationChannel = "sara:changed"
+	changeKey           = "sara:change"
+)
 
 // publishTimeout is longer than a request's timeout, because no request waits for it and a lost message is not repeated.
 const publishTimeout = redisStepTimeout * 5
@@ -17,23 +23,55 @@ const publishTimeout = redisStepTimeout * 5
 func PublishInvalidation(ctx context.Context, client redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	if err := client.Publish(ctx, invalidationChannel, "").Err(); err != nil {
+	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.Set(ctx, changeKey, rand.Text(), 0)
+		pipe.Publish(ctx, invalidationChannel, "")
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("publish the invalidation: %w", err)
 	}
 	return nil
 }
 
-// ListenInvalidations subscribes to the changes that PublishInvalidation publishes, and calls changed for each. It also calls
-// changed after every subscription, the first one and those after a lost connection, because messages before it were missed.
+// lastChange returns the id of the last published change; empty if there is none, or Redis has lost it.
+func lastChange(ctx context.Context, client redis.UniversalClient) (string, error) {
+	change, err := client.Get(ctx, changeKey).Result()
+	return change, ignoreMissing(err)
+}
+
+// beginChanges makes an id where there is none, so that the next change differs from it. It returns none if a change came first.
+func beginChanges(ctx context.Context, client redis.UniversalClient) (string, error) {
+	change := rand.Text()
+	if made, err := client.SetNX(ctx, changeKey, change, 0).Result(); err != nil || !made {
+		return "", err
+	}
+	return change, nil
+}
+
+// A Listener caches the directory.
+type Listener interface {
+	// Invalidate drops everything that is cached, because the directory has changed.
+	Invalidate()
+	// Revalidate asks the directory whether it has changed before anything that is cached is used again.
+	Revalidate()
+}
+
+// ListenInvalidations subscribes to the changes that PublishInvalidation publishes, and invalidates the listener for each. After
+// every subscription, the first one and those after a lost connection, it revalidates it, because messages before it were missed.
 // Redis may still be down. It returns when ctx ends.
-func ListenInvalidations(ctx context.Context, client redis.UniversalClient, changed func()) {
+func ListenInvalidations(ctx context.Context, client redis.UniversalClient, listener Listener) {
 	subscription := client.Subscribe(ctx, invalidationChannel)
 	defer func() { _ = subscription.Close() }()
 	messages := subscription.ChannelWithSubscriptions() // has messages and confirmed subscriptions
 	for {
 		select {
-		case <-messages:
-			changed()
+		case message := <-messages:
+			if _, ok := message.(*redis.Message); ok {
+				listener.Invalidate()
+			} else {
+				listener.Revalidate()
+			}
 		case <-ctx.Done():
 			return
 		}

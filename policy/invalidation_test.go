@@ -11,18 +11,24 @@ import (
 // patience bounds waits for events, and the timeouts of tests without an outage, generously for a busy machine.
 const patience = 20 * time.Second
 
-// listenTo runs ListenInvalidations until the test ends, and sends a token for each change.
-func listenTo(t *testing.T, url string) <-chan struct{} {
+// A heard is what a test's listener hears.
+type heard chan string
+
+func (h heard) Invalidate() { h <- "invalidate" }
+func (h heard) Revalidate() { h <- "revalidate" }
+
+// listenTo runs ListenInvalidations until the test ends.
+func listenTo(t *testing.T, url string) heard {
 	t.Helper()
 	client, err := OpenRedis(url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	calls, ended := make(chan struct{}, 100), make(chan struct{})
+	calls, ended := make(heard, 100), make(chan struct{})
 	go func() {
 		defer close(ended)
-		ListenInvalidations(ctx, client, func() { calls <- struct{}{} })
+		ListenInvalidations(ctx, client, calls)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -32,12 +38,15 @@ func listenTo(t *testing.T, url string) <-chan struct{} {
 	return calls
 }
 
-func wantCall(t *testing.T, calls <-chan struct{}, when string) {
+func wantCall(t *testing.T, calls heard, call, when string) {
 	t.Helper()
 	select {
-	case <-calls:
+	case got := <-calls:
+		if got != call {
+			t.Errorf("%s %s, want %s", got, when, call)
+		}
 	case <-time.After(patience):
-		t.Fatalf("no invalidation %s", when)
+		t.Fatalf("no %s %s", call, when)
 	}
 }
 
@@ -52,17 +61,17 @@ func publish(t *testing.T, url string) error {
 }
 
 // testInvalidations checks that two replicas hear of a change, and returns what they hear.
-func testInvalidations(t *testing.T, url string) []<-chan struct{} {
+func testInvalidations(t *testing.T, url string) []heard {
 	t.Helper()
-	replicas := []<-chan struct{}{listenTo(t, url), listenTo(t, url)}
+	replicas := []heard{listenTo(t, url), listenTo(t, url)}
 	for _, calls := range replicas {
-		wantCall(t, calls, "after subscribing")
+		wantCall(t, calls, "revalidate", "after subscribing")
 	}
 	if err := publish(t, url); err != nil {
 		t.Fatal(err)
 	}
 	for _, calls := range replicas {
-		wantCall(t, calls, "after a change")
+		wantCall(t, calls, "invalidate", "after a change")
 	}
 	return replicas
 }
@@ -76,13 +85,13 @@ func TestInvalidationsSurviveARestart(t *testing.T) {
 	}
 	server.Start()
 	for _, calls := range replicas {
-		wantCall(t, calls, "after the restart")
+		wantCall(t, calls, "revalidate", "after the restart")
 	}
 	if err := publish(t, server.URL()); err != nil {
 		t.Fatal(err)
 	}
 	for _, calls := range replicas {
-		wantCall(t, calls, "after a change that followed the restart")
+		wantCall(t, calls, "invalidate", "after a change that followed the restart")
 	}
 }
 
@@ -91,5 +100,5 @@ func TestListenInvalidationsStartsBeforeRedis(t *testing.T) {
 	server.Kill()
 	calls := listenTo(t, server.URL())
 	server.Start()
-	wantCall(t, calls, "once Redis was up")
+	wantCall(t, calls, "revalidate", "once Redis was up")
 }

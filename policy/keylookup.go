@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,6 +33,8 @@ type keyFinder struct {
 	answers[Hash, *Key]
 	find   func(context.Context, []Hash) (map[Hash]Key, error)
 	misses *missLimiter
+
+	newest atomic.Pointer[answer[*Key]] // the key that was read last
 
 	mu         sync.Mutex // guards the following fields
 	pending    map[keyQuestion]*keyLookup
@@ -71,6 +74,11 @@ func (f *keyFinder) get(ctx context.Context, hash Hash, address string, version 
 		return cached.value, cached.err
 	}
 	l, err := f.enqueue(ctx, keyQuestion{hash, version}, Network(address))
+	if ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, cached.patience(now))
+		defer cancel()
+	}
 	if err == nil {
 		select {
 		case <-l.done:
@@ -205,6 +213,10 @@ func (f *keyFinder) settle(l *keyLookup, begun time.Time, keys map[Hash]Key, err
 		err = ErrUnknown
 	}
 	l.answer, l.err = f.finish(begun, l.hash, l.version, found, err)
+	if l.err == nil && l.answer.err == nil {
+		newest := l.answer
+		f.newest.Store(&newest)
+	}
 }
 
 func (f *keyFinder) query(ctx context.Context, hashes []Hash) (keys map[Hash]Key, err error) {

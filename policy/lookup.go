@@ -31,12 +31,18 @@ func (c *cache[K, V]) get(ctx context.Context, key K, version version) (V, error
 	if ok && c.isFresh(now, &cached) {
 		return cached.value, cached.err
 	}
-	loaded, err := c.fill(ctx, key, version)
+	waiting := ctx
+	if ok {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, cached.patience(now))
+		defer cancel()
+	}
+	loaded, err := c.fill(waiting, key, version)
 	switch {
 	case err == nil:
 		return loaded.value, loaded.err
-	case ok && ctx.Err() != nil:
-		// The caller's time ran out before the directory answered. It may still answer others, so nothing is recorded.
+	case ok && waiting.Err() != nil:
+		// The directory has not answered in time. It may still answer others, so nothing is recorded.
 		return cached.value, cached.err
 	}
 	var zero V

@@ -124,6 +124,33 @@ func TestAnswerInFlightDuringAChangeIsNotUsedAfterIt(t *testing.T) {
 	})
 }
 
+// While the directory hangs, known keys and properties are answered at once, except for the requests that find it out.
+func TestHungDirectoryDelaysKnownAnswersOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSynctestFixture(t)
+		ask := func() {
+			wantCode(t, "", nil)(w.admit(t.Context()))
+			wantCode(t, "", nil)(w.find(t.Context(), "shop"))
+		}
+		ask()
+		defer w.directory.block()()
+		const rounds, pause = 500, 10 * time.Millisecond
+		for _, expired := range []time.Duration{editionTTL, answerTTL, staleTTL / 2} { // the edition's expires first, then all
+			time.Sleep(expired + 1) // synctest
+			var waited time.Duration
+			for range rounds {
+				sent := time.Now()
+				ask()
+				waited += time.Since(sent)
+				time.Sleep(pause) // synctest
+			}
+			if waited > 3*refreshPatience {
+				t.Errorf("after %v more, requests waited %v in all, want at most %v", expired, waited, 3*refreshPatience)
+			}
+		}
+	})
+}
+
 func TestConcurrentMissesShareOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSynctestFixture(t)

@@ -59,6 +59,10 @@ type Config struct {
 
 	// Degraded reports whether the budgets run degraded, while Redis is down; nil: never.
 	Degraded func() bool
+	// Snapshots keep what the server knows of keys and properties for replicas that start without the database, and restore it at such
+	// a start; nil: there are none. KeepSnapshots has to run.
+	Snapshots *policy.Snapshots
+
 	// Anomalies are the events that concerned answers have a note of; nil: translate.KnownAnomalies.
 	Anomalies translate.Anomalies
 

@@ -145,10 +145,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Invalidate drops all cached keys, plans and properties, after a change elsewhere.
+var _ policy.Listener = (*Server)(nil)
+
+// Invalidate implements policy.Listener: it drops all cached keys, plans and properties.
 func (s *Server) Invalidate() { s.gate.Invalidate() }
 
 var errDraining = errors.New("the server is shutting down")
+
+// Revalidate implements policy.Listener.
+func (s *Server) Revalidate() { s.gate.Revalidate() }
 
 // Ready returns the reason why load balancers should send no requests, nil if they should.
 func (s *Server) Ready(ctx context.Context) error {
@@ -162,6 +167,14 @@ func (s *Server) Ready(ctx context.Context) error {
 		return fmt.Errorf("the store does not answer: %w", err)
 	}
 	return nil
+}
+
+// KeepSnapshots keeps what the server knows of keys and properties for replicas that start without the database, and restores it if
+// this one has started so, until ctx ends.
+func (s *Server) KeepSnapshots(ctx context.Context) {
+	if s.config.Snapshots != nil {
+		s.config.Snapshots.Keep(ctx, s.gate, time.Tick(policy.SnapshotInterval))
+	}
 }
 
 // Fills returns the budget of the memory of upstream answers, of which background jobs take their share.

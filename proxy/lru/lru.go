@@ -11,6 +11,7 @@ package lru
 
 import (
 	"hash/maphash"
+	"iter"
 	"sync"
 	"sync/atomic"
 )
@@ -84,6 +85,23 @@ func (c *Cache[K, V]) Peek(key K) (value V, ok bool) {
 		return e.value, true
 	}
 	return value, false
+}
+
+// All returns the entries that there are when the iteration begins, the newest first. It does not mark them.
+func (c *Cache[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		c.mu.Lock()
+		entries := make([]*entry[K, V], 0, c.queue.len)
+		for e := c.queue.newest; e != nil; e = e.links[inQueue].older {
+			entries = append(entries, e)
+		}
+		c.mu.Unlock()
+		for _, e := range entries {
+			if !yield(e.key, e.value) {
+				return
+			}
+		}
+	}
 }
 
 func (c *Cache[K, V]) find(key K) *entry[K, V] {

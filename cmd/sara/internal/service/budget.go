@@ -27,8 +27,8 @@ type Budgets struct {
 	Close         func()
 }
 
-// Invalidations calls invalidate for every change of another process, until ctx ends.
-type Invalidations func(ctx context.Context, invalidate func())
+// Invalidations tells the listener about every change of another process, until ctx ends.
+type Invalidations func(ctx context.Context, listener policy.Listener)
 
 // BudgetConfig configures budgets. Every field is required.
 type BudgetConfig struct {

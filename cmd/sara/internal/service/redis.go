@@ -72,8 +72,8 @@ func openRedisBudgets(ctx context.Context, c BudgetConfig) (Budgets, error) {
 		Degraded: shared.Degraded,
 		Redis:    clients.counters,
 		Rows:     rows,
-		Invalidations: func(ctx context.Context, invalidate func()) {
-			policy.ListenInvalidations(ctx, clients.counters, invalidate)
+		Invalidations: func(ctx context.Context, listener policy.Listener) {
+			policy.ListenInvalidations(ctx, clients.counters, listener)
 		},
 		Close: func() {
 			stop()

@@ -60,7 +60,7 @@ func (s *Service) Run(ctx context.Context, ready func(context.Context) error) er
 	group.Go(func() error { return serveAdmin(admin, s.Admin) })
 	group.Go(func() error {
 		if s.Background.Invalidations != nil {
-			s.Background.Invalidations(ctx, s.Server.Invalidate)
+			s.Background.Invalidations(ctx, s.Server)
 		}
 		return nil
 	})
