@@ -53,7 +53,7 @@ func TestAdmin503(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.must(w.store.Close())
-	w.wantProbe("/readyz", http.StatusServiceUnavailable, "store")
+	w.wantProbe("/readyz", http.StatusServiceUnavailable, "the database does not answer")
 	w.wantProbe("/livez", http.StatusOK, "live")
 	w = newWorld(t)
 	w.server.Drain()

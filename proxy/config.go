@@ -57,14 +57,20 @@ type Config struct {
 	// RedisPatience bounds the delay that an unresponsive Redis adds to a request; 0: 100 ms.
 	RedisPatience time.Duration
 
-	// Degraded reports whether the budgets run degraded, while Redis is down; nil: never.
-	Degraded func() bool
+	// Degraded reports whether the budgets run degraded, while Redis is down; nil: never. Degradations are what else the server may
+	// have to do without.
+	Degraded     func() bool
+	Degradations []Degradation
+
 	// Snapshots keep what the server knows of keys and properties for replicas that start without the database, and restore it at such
 	// a start; nil: there are none. KeepSnapshots has to run.
 	Snapshots *policy.Snapshots
 
 	// Anomalies are the events that concerned answers have a note of; nil: translate.KnownAnomalies.
 	Anomalies translate.Anomalies
+
+	// ArchiveAway returns why the object store of the archive is not used, empty while it is; nil: it always is.
+	ArchiveAway func() string
 
 	KeyPrefix string // keys are <KeyPrefix>_live_<secret>
 	BaseURL   string // at which clients reach the server, without a trailing slash
@@ -160,6 +166,10 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	}
 	routes := s.routes()
 	if s.reference, err = referenceFor(&s.config); err != nil {
+		return nil, err
+	}
+	s.database = storeHealth{ping: c.Store.Ping, now: c.Now}
+	if err := c.Registry.Register(newReadiness(s)); err != nil {
 		return nil, err
 	}
 	s.open = newConnections(connectionLimit(c.MemoryLimit), c.TrustedProxyHeader != "", c.Now, c.Registry)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -37,4 +38,13 @@ func TestSummary200And503WithATornMonth(t *testing.T) {
 	r.want(t, http.StatusServiceUnavailable, codeServiceUnavailable, "the archive of the days from 2025-05-28 to 2025-05-31 is damaged")
 	r = w.get("pro", path, "start_date", "2025-05-01", "end_date", "2025-05-02")
 	r.want(t, http.StatusServiceUnavailable, codeServiceUnavailable, "damaged")
+}
+
+func TestReady200DegradedWithoutTheObjectStore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *Config) { c.ArchiveAway = func() string { return "connection refused" } })
+	status := w.server.status(context.Background())
+	if status.State != StateDegraded || status.Reason != "the object store of the archive does not answer, stored history is not served: connection refused" {
+		t.Errorf("%+v", status)
+	}
 }

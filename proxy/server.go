@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -54,6 +53,7 @@ type Server struct {
 	open     *connections
 	started  time.Time
 	draining atomic.Bool
+	database storeHealth
 	// forwardedBy is the normalized name of the trusted proxy's header; empty: there is no such proxy.
 	forwardedBy  string
 	noticedProxy atomic.Bool // X-Forwarded-For came although there is no such proxy
@@ -150,24 +150,8 @@ var _ policy.Listener = (*Server)(nil)
 // Invalidate implements policy.Listener: it drops all cached keys, plans and properties.
 func (s *Server) Invalidate() { s.gate.Invalidate() }
 
-var errDraining = errors.New("the server is shutting down")
-
 // Revalidate implements policy.Listener.
 func (s *Server) Revalidate() { s.gate.Revalidate() }
-
-// Ready returns the reason why load balancers should send no requests, nil if they should.
-func (s *Server) Ready(ctx context.Context) error {
-	if s.draining.Load() {
-		return errDraining
-	}
-	const pingTimeout = time.Second
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
-	defer cancel()
-	if err := s.config.Store.Ping(ctx); err != nil {
-		return fmt.Errorf("the store does not answer: %w", err)
-	}
-	return nil
-}
 
 // KeepSnapshots keeps what the server knows of keys and properties for replicas that start without the database, and restores it if
 // this one has started so, until ctx ends.

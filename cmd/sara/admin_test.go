@@ -231,6 +231,22 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
+// An init container lets a replica start from a snapshot while PostgreSQL is away; other errors still keep it from starting.
+func TestMigrateIfReachable(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	away := []string{"migrate", "--database-url", "postgres://sara@127.0.0.1:1/sara"}
+	c.fails(exitError, away, "SARA_DATABASE_URL", "connection refused")
+	if said := c.ok(append(away, "--if-reachable")...); said != "" || !strings.Contains(c.lastErrs, "Nothing was migrated: SARA_DATABASE_URL") {
+		t.Errorf("it prints %q and %q", said, c.lastErrs)
+	}
+	if first := c.object("applied", "migrate", "--if-reachable", "--database-url", "sqlite:"+c.path("new.db")); first["applied"].(float64) < 1 {
+		t.Errorf("a database that is there: %v", first)
+	}
+	odd := c.write("odd.db", strings.Repeat("not a database ", 1000))
+	c.fails(exitError, []string{"migrate", "--if-reachable", "--database-url", "sqlite:" + odd}, "file is not a database")
+}
+
 func TestEmptyListsPrintEmptyArrays(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)

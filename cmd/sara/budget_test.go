@@ -89,7 +89,7 @@ func testReplicas(t *testing.T, binary string) {
 		t.Errorf("without Redis /readyz says %q", a.body)
 	}
 	server.Start()
-	for deadline := time.Now().Add(hurry); strings.HasPrefix(get(admin1+"/readyz", "").body, "degraded"); {
+	for deadline := time.Now().Add(hurry); strings.Contains(wantStatus(t, http.StatusOK, admin1+"/readyz", "").body, "own share"); {
 		if time.Now().After(deadline) {
 			t.Fatal("Redis is back, but not used")
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"sara/cmd/sara/internal/backend"
@@ -12,6 +13,7 @@ import (
 type migrateCommand struct {
 	storeFlags
 	console.Output
+	IfReachable bool `help:"Succeed without a change if the database does not answer: serve migrates it before it uses it."`
 }
 
 type migrationRecord struct {
@@ -23,6 +25,10 @@ func (m migrationRecord) Cells() []string { return []string{strconv.Itoa(m.Appli
 
 func (c *migrateCommand) Run(ctx context.Context, con *console.Console) error {
 	store, err := backend.ConnectDatabase(ctx, c.Store)
+	if c.IfReachable && errors.As(err, new(*backend.UnavailableError)) {
+		_, err = fmt.Fprintf(con.Stderr, "Nothing was migrated: %v\n", err)
+		return err
+	}
 	if err != nil {
 		return err
 	}

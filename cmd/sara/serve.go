@@ -8,15 +8,12 @@ import (
 	"net"
 	"strings"
 
-	"sara/archive/sqlstore"
-	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/service"
 	"sara/cmd/sara/internal/settings"
 	"sara/cmd/sara/internal/status"
 	"sara/cmd/sara/internal/traces"
-	"sara/policy"
 	"sara/proxy"
 	"sara/proxy/cpubound"
 	"sara/proxy/upstream"
@@ -90,14 +87,12 @@ func (c *serveCommand) checkRedis(ctx context.Context) []error {
 func (c *serveCommand) serve(ctx context.Context, con *console.Console, effective [][]string) (err error) {
 	log := service.OpenLogs(con.Stderr, c.Log)
 	plans := c.PlansFile.Table()
-	store, err := backend.OpenDatabase(ctx, c.Store)
+	database, err := c.openDatabase(ctx, plans, log.Logger)
+	store := database.store
 	if store != nil {
 		defer func() { err = errors.Join(err, store.Close()) }()
 	}
 	if err := errors.Join(err, c.preflight(ctx, log.Logger)); err != nil {
-		return err
-	}
-	if err := checkStored(ctx, store, plans, log.Logger); err != nil {
 		return err
 	}
 	registry := service.NewRegistry()
@@ -108,6 +103,10 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	}
 	defer budgets.Close()
 	slots := cpubound.New()
+	snapshots, err := c.openSnapshots(budgets.Redis, con.Now, log.Logger, registry)
+	if err != nil {
+		return err
+	}
 	gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store, Slots: slots, Redis: budgets.Redis, Log: log.Logger, Registerer: registry})
 	if err != nil {
 		return err
@@ -122,7 +121,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		return err
 	}
 	config := proxy.Config{
-		Store: store, Upstream: gateway, History: history, Plans: plans, Anomalies: c.AnomaliesFile.List(), Budget: budgets.Budget, Degraded: budgets.Degraded,
+		Store: store, Upstream: gateway, History: history, ArchiveAway: history.Store.Away, Plans: plans, Anomalies: c.AnomaliesFile.List(), Budget: budgets.Budget, Degraded: budgets.Degraded, Degradations: budgets.Degradations, Snapshots: snapshots,
 		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: memoryLimit(), Slots: slots, Redis: budgets.Redis, Rows: budgets.Rows,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(),
 		Version: buildVersion().Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
@@ -131,7 +130,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		config.Traces, config.Propagator = spans.Provider, spans.Propagator
 		defer spans.Close(ctx)
 	}
-	background := service.Background{Invalidations: budgets.Invalidations, Jobs: []func(context.Context){history.Store.Watch}}
+	background := service.Background{Invalidations: budgets.Invalidations, Jobs: []func(context.Context){history.Store.Watch, database.await}}
 	return c.listenAndServe(ctx, con, background, history, config, effective)
 }
 
@@ -162,7 +161,7 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 	warnOfCacheSize(ctx, config)
 	config.Log.InfoContext(ctx, "memory", slog.Int64("limit", config.MemoryLimit), slog.Int64("cache", config.CacheBytes), slog.Int64("fills", proxy.FillBytes(config.MemoryLimit)))
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), loggedSettings(effective))
-	background.Jobs = append(background.Jobs, collecting, inspecting)
+	background.Jobs = append(background.Jobs, collecting, inspecting, server.KeepSnapshots)
 	s := service.Service{Server: server, Background: background, Public: public, Admin: admin,
 		Delay: c.ShutdownDelay.Duration, Log: config.Log}
 	return s.Run(ctx, func(context.Context) error {
@@ -209,50 +208,6 @@ func (c *serveCommand) preflight(ctx context.Context, log *slog.Logger) error {
 		refused = append(refused, err)
 	}
 	return errors.Join(refused...)
-}
-
-// checkStored checks the stored credentials and plans against the settings.
-func checkStored(ctx context.Context, store *sqlstore.Store, plans policy.Plans, log *slog.Logger) error {
-	if err := checkCredentials(ctx, store, log); err != nil {
-		return err
-	}
-	return warnOfPlans(ctx, store, plans, log)
-}
-
-// checkCredentials returns an error if the secret key decrypts no stored credentials: it is the wrong key. If it decrypts
-// some, the other connections are logged, and their properties are not served.
-func checkCredentials(ctx context.Context, store *sqlstore.Store, log *slog.Logger) error {
-	connections, err := store.Connections(ctx)
-	if err != nil {
-		return err
-	}
-	sealing, err := store.Sealing(ctx, backend.NamedConnections)
-	if err != nil {
-		return err
-	}
-	errs := backend.SealingErrors(sealing)
-	if n := sealing.Unopened.Total; n > 0 && n == len(connections) {
-		return errs[0]
-	}
-	for _, err := range errs {
-		log.WarnContext(ctx, "a connection cannot be used", slog.Any("error", err))
-	}
-	if note := backend.PreviousKeysNote(sealing); note != "" {
-		log.InfoContext(ctx, note)
-	}
-	return nil
-}
-
-// warnOfPlans logs accounts whose plan is not in the plan table: they have no access.
-func warnOfPlans(ctx context.Context, store *sqlstore.Store, plans policy.Plans, log *slog.Logger) error {
-	accounts, err := store.Accounts(ctx)
-	for _, a := range accounts {
-		if planErr := admin.CheckPlan(plans, a.Plan); planErr != nil {
-			log.WarnContext(ctx, "an account has no access: set another plan with sara account plan, or add its plan to SARA_PLANS_FILE",
-				slog.String("account", a.Name), slog.Any("error", planErr))
-		}
-	}
-	return err
 }
 
 // loggedSettings returns the settings in force as one attribute.

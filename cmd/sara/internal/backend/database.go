@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -34,6 +35,19 @@ func ConnectDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, er
 func databaseConfig(s settings.Store) (sqlstore.Config, error) {
 	keys, err := s.Keyring()
 	return sqlstore.Config{URL: s.DatabaseURL.URL(), Keyring: keys, Connections: s.DatabaseConnections.N}, err
+}
+
+// OpenDatabaseLater returns a database that does not answer now. It can be used once Migrate has succeeded. The caller closes it.
+func OpenDatabaseLater(s settings.Store) (*sqlstore.Store, error) {
+	config, err := databaseConfig(s)
+	if err != nil {
+		return nil, err
+	}
+	store, err := sqlstore.New(config)
+	if err != nil {
+		return nil, databaseError(s.DatabaseURL, err)
+	}
+	return store, nil
 }
 
 // OpenDatabase opens the database and migrates its schema. The caller closes it.
@@ -94,8 +108,26 @@ func publishInvalidation(ctx context.Context, r settings.Redis) error {
 	return client.Close()
 }
 
+// databaseError returns an UnavailableError if the database does not answer, another error if it refuses.
 func databaseError(location settings.Database, err error) error {
-	return settings.Errorf("SARA_DATABASE_URL", "%v: %s%s", location, OneLine(err), databaseFix(err))
+	named := settings.Errorf("SARA_DATABASE_URL", "%v: %s%s", location, OneLine(err), databaseFix(err))
+	if isAway(err) {
+		return &UnavailableError{named}
+	}
+	return named
+}
+
+// isAway reports whether nothing answers, or a server that is starting, stopping, full, or a pooler without its server: waiting may
+// fix that.
+func isAway(err error) bool {
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch class := refusal.Code[:min(2, len(refusal.Code))]; class {
+		case "08", "53", "57": // connection exception, insufficient resources, operator intervention
+			return true
+		}
+		return false
+	}
+	return errors.As(err, new(net.Error)) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // databaseFix says what to do about an error of the database.

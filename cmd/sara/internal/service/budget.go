@@ -14,6 +14,7 @@ import (
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
+	"sara/proxy"
 	"sara/proxy/redisrows"
 )
 
@@ -21,6 +22,7 @@ import (
 type Budgets struct {
 	Budget        policy.Budget
 	Degraded      func() bool           // nil if it never is
+	Degradations  []proxy.Degradation   // what else Redis may do to the counts
 	Invalidations Invalidations         // nil without Redis: then the server finds changes within a second
 	Redis         redis.UniversalClient // for other state that replicas share; nil without Redis
 	Rows          *redisrows.Store      // of the response cache; nil without Redis

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
+	"sara/proxy"
 	"sara/proxy/cache"
 	"sara/proxy/redisrows"
 )
@@ -68,10 +70,11 @@ func openRedisBudgets(ctx context.Context, c BudgetConfig) (Budgets, error) {
 	var done sync.WaitGroup
 	done.Go(func() { rows.Watch(watching, time.Tick(watchInterval)) })
 	return Budgets{
-		Budget:   shared,
-		Degraded: shared.Degraded,
-		Redis:    clients.counters,
-		Rows:     rows,
+		Budget:       shared,
+		Degraded:     shared.Degraded,
+		Degradations: []proxy.Degradation{{Reason: "lost_counts", Active: func() string { return strings.Join(shared.Notes(), "; ") }}},
+		Redis:        clients.counters,
+		Rows:         rows,
 		Invalidations: func(ctx context.Context, listener policy.Listener) {
 			policy.ListenInvalidations(ctx, clients.counters, listener)
 		},
