@@ -27,6 +27,14 @@ func scanAccount(row scanner) (a Account, err error) {
 	return a, err
 }
 
+func (a Account) change(action string) change {
+	d := details{"name": a.Name, "plan": a.Plan}
+	if a.Until != nil {
+		d["until"] = a.Until.String()
+	}
+	return change{action: action, subject: a.ID, account: a.ID, details: d}
+}
+
 // AddAccount adds an account with a plan that lasts through until; nil for no end.
 func (s *Store) AddAccount(ctx context.Context, name, plan string, until *translate.Date) (Account, error) {
 	if err := errors.Join(checkName("account name", name, maxName), checkPlan(plan)); err != nil {
@@ -37,8 +45,8 @@ func (s *Store) AddAccount(ctx context.Context, name, plan string, until *transl
 		return Account{}, err
 	}
 	a := Account{ID: id, Name: name, Plan: plan, Until: until, CreatedAt: s.clock()}
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		return insert(ctx, tx, &ExistsError{"account", name},
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+		return a.change("account.add"), insert(ctx, tx, &ExistsError{"account", name},
 			"INSERT INTO accounts ("+accountColumns+") VALUES ($1, $2, $3, $4, $5)",
 			a.ID, a.Name, a.Plan, optionalDay(until), a.CreatedAt.UnixMilli())
 	})
@@ -54,15 +62,15 @@ func (s *Store) SetPlan(ctx context.Context, account, plan string, until *transl
 		return Account{}, err
 	}
 	var changed Account
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		a, err := findAccount(ctx, tx, account)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		changed, err = one(ctx, tx, scanAccount,
 			"UPDATE accounts SET plan = $1, until_day = $2 WHERE id = $3 RETURNING "+accountColumns,
 			plan, optionalDay(until), a.ID)
-		return err
+		return changed.change("account.plan"), err
 	})
 	if err != nil {
 		return Account{}, fmt.Errorf("set the plan of account %q: %w", account, err)

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -44,15 +45,16 @@ func (s *Store) AddAnnotation(ctx context.Context, property string, a Annotation
 		return Annotation{}, err
 	}
 	a.ID, a.CreatedAt = id, s.clock()
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findProperty(ctx, tx, property)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		_, err = tx.ExecContext(ctx, "INSERT INTO annotations (id, property_id, day, title, note, color, created_at)"+
 			" VALUES ($1, $2, $3, $4, $5, $6, $7)",
 			a.ID, p.ID, int64(a.Date), a.Title, a.Note, a.Color, a.CreatedAt.UnixMilli())
-		return err
+		return change{action: "annotation.add", subject: a.ID, workspace: p.WorkspaceID,
+			details: details{"property": p.Site, "date": a.Date.String(), "title": a.Title}}, err
 	})
 	if err != nil {
 		return Annotation{}, fmt.Errorf("annotate property %q: %w", property, err)
@@ -79,12 +81,16 @@ func (s *Store) Annotations(ctx context.Context, propertyID string, from, to *tr
 
 // RemoveAnnotation removes an annotation by its id.
 func (s *Store) RemoveAnnotation(ctx context.Context, id string) error {
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		removed, err := affected(ctx, tx, "DELETE FROM annotations WHERE id = $1", id)
-		if err == nil && removed == 0 {
-			return &NotFoundError{"annotation", id}
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+		workspace, err := one(ctx, tx, scalar[string], "SELECT p.workspace_id FROM annotations a JOIN properties p ON p.id = a.property_id WHERE a.id = $1", id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return change{}, &NotFoundError{"annotation", id}
 		}
-		return err
+		if err != nil {
+			return change{}, err
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM annotations WHERE id = $1", id)
+		return change{action: "annotation.remove", subject: id, workspace: workspace}, err
 	})
 	if err != nil {
 		return fmt.Errorf("remove annotation %q: %w", id, err)

@@ -43,6 +43,11 @@ func scanConnection(row scanner) (c Connection, err error) {
 	return c, err
 }
 
+func (c Connection) change(action string) change {
+	return change{action: action, subject: c.ID, account: c.AccountID,
+		details: details{"name": c.Name, "workspace": c.WorkspaceName, "identity": c.Identity, "revision": c.Revision}}
+}
+
 // AddConnection adds a connection to a workspace. The credentials are the JSON of a service account or an authorized user as Google
 // issues it, and are stored encrypted. The default name is the identity, with a number if that is in use.
 func (s *Store) AddConnection(ctx context.Context, workspace, name string, credentials []byte) (Connection, error) {
@@ -65,10 +70,10 @@ func (s *Store) AddConnection(ctx context.Context, workspace, name string, crede
 	}
 	c := Connection{Connection: policy.Connection{ID: id, Revision: 1, Healthy: true}, Kind: kind, Identity: identity,
 		CreatedAt: s.clock()}
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		w, err := findWorkspace(ctx, tx, workspace, "")
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		c.AccountID, c.AccountName, c.WorkspaceID, c.WorkspaceName = w.AccountID, w.AccountName, w.ID, w.Name
 		c.Name, err = firstFree("connection", name, identity, maxLongName, func(name string) (int64, error) {
@@ -77,7 +82,7 @@ func (s *Store) AddConnection(ctx context.Context, workspace, name string, crede
 				" ON CONFLICT (workspace_id, name) DO NOTHING",
 				c.ID, c.WorkspaceID, name, c.Kind, c.Identity, sealed, c.Revision, c.Healthy, c.Note, c.CreatedAt.UnixMilli())
 		})
-		return err
+		return c.change("connection.add"), err
 	})
 	if err != nil {
 		return Connection{}, fmt.Errorf("add connection %q: %w", identity, err)
@@ -93,24 +98,24 @@ func (s *Store) ReplaceCredentials(ctx context.Context, connection string, crede
 		return Connection{}, err
 	}
 	var c Connection
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		if c, err = findConnection(ctx, tx, connection); err != nil {
-			return err
+			return change{}, err
 		}
 		sealed, err := s.seal(c.ID, credentials)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		_, err = tx.ExecContext(ctx, "UPDATE connections SET kind = $1, identity = $2, credentials = $3,"+
 			" revision = revision + 1, healthy = $4, note = '', unhealthy_since = NULL WHERE id = $5", kind, identity, sealed, true, c.ID)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		if _, err = tx.ExecContext(ctx, "UPDATE properties SET access_note = '' WHERE connection_id = $1", c.ID); err != nil {
-			return err
+			return change{}, err
 		}
 		c, err = findConnection(ctx, tx, c.ID)
-		return err
+		return c.change("connection.update"), err
 	})
 	if err != nil {
 		return Connection{}, fmt.Errorf("replace the credentials of connection %q: %w", connection, err)

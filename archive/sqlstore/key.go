@@ -65,24 +65,24 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 		expires := spec.ExpiresAt.UTC().Truncate(time.Millisecond)
 		k.ExpiresAt = &expires
 	}
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findPerson(ctx, tx, spec.Person)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		k.PersonID = p.ID
 		var workspaceID any
 		if spec.Workspace != "" {
 			w, err := findOwnWorkspace(ctx, tx, p, spec.Workspace)
 			if err != nil {
-				return err
+				return change{}, err
 			}
 			k.Workspace, workspaceID = &w.Workspace, w.ID
 		}
 		if err := checkKeyLimit(ctx, tx, p.AccountID, k.CreatedAt, limit); err != nil {
-			return err
+			return change{}, err
 		}
-		return insert(ctx, tx, &ExistsError{"key", spec.Name}, "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes,"+
+		return k.change("key.create", p), insert(ctx, tx, &ExistsError{"key", spec.Name}, "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes,"+
 			" hash, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
 			k.ID, k.PersonID, workspaceID, k.Name, strings.Join(k.Scopes, " "), spec.Hash[:], k.CreatedAt.UnixMilli(),
 			optionalMillis(k.ExpiresAt))
@@ -125,24 +125,48 @@ func (s *Store) Keys(ctx context.Context, person string) ([]APIKey, error) {
 	return keys, nil
 }
 
+// change is a change of the key, recorded under the account that pays for it.
+func (k APIKey) change(action string, p Person) change {
+	d := details{"name": k.Name, "person": p.ID, "email": p.Email, "scopes": k.Scopes}
+	if k.ExpiresAt != nil {
+		d["expires_at"] = k.ExpiresAt.Format(time.RFC3339)
+	}
+	if k.RevokedAt != nil {
+		d["revoked_at"] = k.RevokedAt.Format(time.RFC3339)
+	}
+	return change{action: action, subject: k.ID, account: p.AccountID, details: d}
+}
+
 // RevokeKey revokes a key permanently, with immediate effect. It is idempotent.
 func (s *Store) RevokeKey(ctx context.Context, id string) (k APIKey, err error) {
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL",
-			s.clock().UnixMilli(), id)
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+		p, revoked, err := endKey(ctx, tx, id, s.clock())
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		k, err = one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id)
-		if errors.Is(err, sql.ErrNoRows) {
-			return &NotFoundError{"key", id}
+		if err != nil || !revoked {
+			return change{}, err
 		}
-		return err
+		return k.change("key.revoke", p), nil
 	})
 	if err != nil {
 		return APIKey{}, fmt.Errorf("revoke key %q: %w", id, err)
 	}
 	return k, nil
+}
+
+// endKey lets a key end at a time, unless it ends earlier already; then changed is false. It returns the key's person.
+func endKey(ctx context.Context, tx *sql.Tx, id string, at time.Time) (p Person, changed bool, err error) {
+	p, err = one(ctx, tx, scanPerson, "SELECT "+personColumns+" FROM people WHERE id = (SELECT person_id FROM api_keys WHERE id = $1)", id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, false, &NotFoundError{"key", id}
+	}
+	if err != nil {
+		return p, false, err
+	}
+	ended, err := affected(ctx, tx, "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND (revoked_at IS NULL OR revoked_at > $1)", at.UnixMilli(), id)
+	return p, ended > 0, err
 }
 
 // checkScopes checks only the form; policy decides which scopes exist.

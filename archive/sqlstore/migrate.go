@@ -143,7 +143,8 @@ func (s *Store) migrator() (*goose.Provider, error) {
 	if s.dialect == postgresDialect {
 		language = goose.DialectPostgres
 	}
-	provider, err := goose.NewProvider(language, s.pools.jobs, files, goose.WithDisableGlobalRegistry(true))
+	provider, err := goose.NewProvider(language, s.pools.jobs, files, goose.WithDisableGlobalRegistry(true),
+		goose.WithGoMigrations(s.dialect.appendOnly()))
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)
 	}

@@ -37,23 +37,27 @@ func (s *Store) AddPerson(ctx context.Context, account, email string, workspaces
 		return Person{}, err
 	}
 	p := Person{ID: id, Email: email, CreatedAt: s.clock()}
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		a, err := findAccount(ctx, tx, account)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		p.AccountID = a.ID
 		err = insert(ctx, tx, &ExistsError{"person", email},
 			"INSERT INTO people ("+personColumns+") VALUES ($1, $2, $3, $4)", p.ID, p.AccountID, p.Email, p.CreatedAt.UnixMilli())
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		for _, workspace := range workspaces {
-			if err := join(ctx, tx, p, workspace); err != nil {
-				return err
+			joined, err := join(ctx, tx, p, workspace)
+			if err != nil {
+				return change{}, err
+			}
+			if err := s.record(ctx, tx, joined); err != nil {
+				return change{}, err
 			}
 		}
-		return nil
+		return change{action: "person.add", subject: p.ID, account: p.AccountID, details: details{"email": p.Email}}, nil
 	})
 	if err != nil {
 		return Person{}, fmt.Errorf("add person %q: %w", email, err)
@@ -63,10 +67,10 @@ func (s *Store) AddPerson(ctx context.Context, account, email string, workspaces
 
 // JoinWorkspace makes a person a member of a workspace, with access to its properties. It is idempotent.
 func (s *Store) JoinWorkspace(ctx context.Context, person, workspace string) error {
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findPerson(ctx, tx, person)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		return join(ctx, tx, p, workspace)
 	})
@@ -76,31 +80,35 @@ func (s *Store) JoinWorkspace(ctx context.Context, person, workspace string) err
 	return nil
 }
 
-func join(ctx context.Context, tx *sql.Tx, p Person, workspace string) error {
+// join changes nothing if the person is a member already.
+func join(ctx context.Context, tx *sql.Tx, p Person, workspace string) (change, error) {
 	w, err := findWorkspace(ctx, tx, workspace, p.AccountID)
 	if err != nil {
-		return err
+		return change{}, err
 	}
-	_, err = tx.ExecContext(ctx,
+	added, err := affected(ctx, tx,
 		"INSERT INTO memberships (person_id, workspace_id) VALUES ($1, $2) ON CONFLICT (person_id, workspace_id) DO NOTHING",
 		p.ID, w.ID)
-	return err
+	if err != nil || added == 0 {
+		return change{}, err
+	}
+	return w.memberChange("workspace.member.add", p), nil
 }
 
 // LeaveWorkspace ends a person's membership in a workspace, and so the access of the person's keys. It is a NotFoundError if the
 // person is not a member.
 func (s *Store) LeaveWorkspace(ctx context.Context, person, workspace string) error {
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findPerson(ctx, tx, person)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		w, err := findOwnWorkspace(ctx, tx, p, workspace)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		_, err = tx.ExecContext(ctx, "DELETE FROM memberships WHERE person_id = $1 AND workspace_id = $2", p.ID, w.ID)
-		return err
+		return w.memberChange("workspace.member.remove", p), err
 	})
 	if err != nil {
 		return fmt.Errorf("remove %q from workspace %q: %w", person, workspace, err)

@@ -43,6 +43,10 @@ func scanProperty(row scanner) (p Property, err error) {
 	return p, err
 }
 
+func (p Property) change(action string) change {
+	return change{action: action, subject: p.ID, workspace: p.WorkspaceID, details: details{"site": p.Site, "connection": p.Connection.ID}}
+}
+
 // PropertySpec describes a property to add.
 type PropertySpec struct {
 	Connection      string // a reference to the connection
@@ -59,10 +63,10 @@ func (s *Store) AddProperty(ctx context.Context, spec PropertySpec) (Property, e
 		return Property{}, err
 	}
 	p.CreatedAt = s.clock()
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		c, err := findConnection(ctx, tx, spec.Connection)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		p.WorkspaceID = c.WorkspaceID
 		p.Connection = c.Connection
@@ -70,7 +74,7 @@ func (s *Store) AddProperty(ctx context.Context, spec PropertySpec) (Property, e
 			p.Slug = slug
 			return insertProperty(ctx, tx, p)
 		})
-		return err
+		return p.change("property.add"), err
 	})
 	if err != nil {
 		return Property{}, fmt.Errorf("add property %q to connection %q: %w", spec.Site, spec.Connection, err)
@@ -178,24 +182,32 @@ func ambiguousProperty(reference string, matching []Property) error {
 
 // SetArchived archives a property, so that only its archived history is served, or unarchives it.
 func (s *Store) SetArchived(ctx context.Context, property string, archived bool) (Property, error) {
-	return s.setFlag(ctx, property, "UPDATE properties SET archived = $1 WHERE id = $2", archived)
+	action := "property.archive"
+	if !archived {
+		action = "property.restore"
+	}
+	return s.setFlag(ctx, property, action, "UPDATE properties SET archived = $1 WHERE id = $2", archived)
 }
 
 // SetStarred stars a property, or removes the star.
 func (s *Store) SetStarred(ctx context.Context, property string, starred bool) (Property, error) {
-	return s.setFlag(ctx, property, "UPDATE properties SET starred = $1 WHERE id = $2", starred)
+	action := "property.star"
+	if !starred {
+		action = "property.unstar"
+	}
+	return s.setFlag(ctx, property, action, "UPDATE properties SET starred = $1 WHERE id = $2", starred)
 }
 
-func (s *Store) setFlag(ctx context.Context, property, update string, value bool) (p Property, err error) {
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+func (s *Store) setFlag(ctx context.Context, property, action, update string, value bool) (p Property, err error) {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		if p, err = findProperty(ctx, tx, property); err != nil {
-			return err
+			return change{}, err
 		}
 		if _, err = tx.ExecContext(ctx, update, value, p.ID); err != nil {
-			return err
+			return change{}, err
 		}
 		p, err = findProperty(ctx, tx, p.ID)
-		return err
+		return p.change(action), err
 	})
 	if err != nil {
 		return Property{}, fmt.Errorf("change property %q: %w", property, err)

@@ -52,7 +52,7 @@ func (s *Store) resealBatch(ctx context.Context, batch []credentials) (resealed 
 		if resealed == 0 {
 			return nil
 		}
-		return nil
+		return s.record(ctx, tx, change{action: "connection.reseal", subject: s.ring.Current().String(), details: details{"connections": resealed}})
 	})
 	return resealed, err
 }

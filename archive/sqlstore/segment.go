@@ -48,33 +48,33 @@ func (s *Store) SetBrandTerms(ctx context.Context, property string, terms []tran
 	}
 	now := s.clock().UnixMilli()
 	var stored []translate.BrandTerm
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findProperty(ctx, tx, property)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		// Terms that are not given again keep the place -1, and are deleted below.
 		if _, err := tx.ExecContext(ctx, "UPDATE brand_terms SET place = -1 WHERE property_id = $1", p.ID); err != nil {
-			return err
+			return change{}, err
 		}
 		for place, t := range terms {
 			id, err := newID()
 			if err != nil {
-				return err
+				return change{}, err
 			}
 			_, err = tx.ExecContext(ctx, "INSERT INTO brand_terms (id, property_id, place, term, match_type, created_at)"+
 				" VALUES ($1, $2, $3, $4, $5, $6)"+
 				" ON CONFLICT (property_id, match_type, term) DO UPDATE SET place = excluded.place",
 				id, p.ID, place, t.Term, t.MatchType, now)
 			if err != nil {
-				return err
+				return change{}, err
 			}
 		}
 		if _, err := tx.ExecContext(ctx, "DELETE FROM brand_terms WHERE property_id = $1 AND place < 0", p.ID); err != nil {
-			return err
+			return change{}, err
 		}
 		stored, err = all(ctx, tx, scanBrandTerm, selectBrandTerms, p.ID)
-		return err
+		return change{action: "brand_terms.set", subject: p.ID, workspace: p.WorkspaceID, details: details{"site": p.Site, "terms": len(terms)}}, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set the brand terms of property %q: %w", property, err)
@@ -125,24 +125,24 @@ func (s *Store) SetPageGroups(ctx context.Context, property string, groups []tra
 	}
 	now := s.clock().UnixMilli()
 	var stored []translate.PageGroup
-	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		p, err := findProperty(ctx, tx, property)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		if _, err := tx.ExecContext(ctx, "UPDATE page_groups SET place = -1 WHERE property_id = $1", p.ID); err != nil {
-			return err
+			return change{}, err
 		}
 		for place, g := range groups {
 			if err := putPageGroup(ctx, tx, p.ID, place, g, now); err != nil {
-				return err
+				return change{}, err
 			}
 		}
 		if _, err := tx.ExecContext(ctx, "DELETE FROM page_groups WHERE property_id = $1 AND place < 0", p.ID); err != nil {
-			return err
+			return change{}, err
 		}
 		stored, err = all(ctx, tx, scanPageGroup, selectPageGroups, p.ID)
-		return err
+		return change{action: "page_groups.set", subject: p.ID, workspace: p.WorkspaceID, details: details{"site": p.Site, "groups": len(groups)}}, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set the page groups of property %q: %w", property, err)

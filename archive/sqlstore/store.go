@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -24,6 +25,10 @@ type Config struct {
 	// Connections is how many connections to the database there are at most, from MinConnections to MaxConnections; 0: as many as
 	// the URL says with pool_max_conns, else DefaultConnections.
 	Connections int
+	// Actor is who makes the administrative changes, for the audit log.
+	Actor string
+	// AuditRetention is how long entries of the audit log that this store writes are kept; 0: DefaultAuditRetention.
+	AuditRetention time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -32,13 +37,15 @@ type Config struct {
 type Store struct {
 	pools pools
 	lanes
-	waited     *prometheus.CounterVec // by the name of a lane
-	dialect    dialect
-	ring       *keyring.Keyring // nil without a secret key
-	sealer     *keyring.Sealer  // of credentials; nil without a secret key
-	now        func() time.Time
-	generation atomic.Uint64
-	opening    *opening
+	waited         *prometheus.CounterVec // by the name of a lane
+	dialect        dialect
+	ring           *keyring.Keyring // nil without a secret key
+	sealer         *keyring.Sealer  // of credentials; nil without a secret key
+	now            func() time.Time
+	actor          string
+	auditRetention time.Duration
+	generation     atomic.Uint64
+	opening        *opening
 }
 
 // opening is whether the database may be used: not before it has answered with a schema that this program knows. It is safe for
@@ -70,6 +77,9 @@ func (o *opening) check() error {
 	return nil
 }
 
+// DefaultAuditRetention is how long entries of the audit log are kept by default.
+const DefaultAuditRetention = 400 * 24 * time.Hour
+
 // Timeouts of one reading query, of one writing transaction with the wait for locks, and of an operation on all URLs of a
 // property.
 const (
@@ -95,7 +105,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // New is Open for a database that need not answer yet. Until Migrate has succeeded, the schema is not known, and every other use of
 // the store fails with ErrNotOpen.
 func New(c Config) (*Store, error) {
-	s := &Store{ring: c.Keyring, now: c.Now, waited: newLaneWaits(), opening: newOpening()}
+	s := &Store{ring: c.Keyring, now: c.Now, actor: c.Actor, auditRetention: cmp.Or(c.AuditRetention, DefaultAuditRetention), waited: newLaneWaits(), opening: newOpening()}
 	if s.ring != nil {
 		s.sealer = s.ring.Sealer(credentialsPurpose)
 	}
@@ -212,10 +222,20 @@ func scalar[T any](row scanner) (v T, err error) {
 	return v, err
 }
 
-// write is transact for data that is served and cached: it advances the Edition and the Generation.
-func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
-	err := s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := do(ctx, tx); err != nil {
+// write is transact for an administrative change: it records the change in the audit log, and advances the Edition and the
+// Generation.
+func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) (change, error)) error {
+	return s.writeWithin(ctx, writeLimit, do)
+}
+
+// writeWithin is write with another timeout.
+func (s *Store) writeWithin(ctx context.Context, limit time.Duration, do func(ctx context.Context, tx *sql.Tx) (change, error)) error {
+	err := transactWithin(ctx, s.changes, limit, nil, func(ctx context.Context, tx *sql.Tx) error {
+		c, err := do(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := s.record(ctx, tx, c); err != nil {
 			return err
 		}
 		return nextEdition(ctx, tx)

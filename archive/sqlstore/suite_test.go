@@ -76,6 +76,10 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"page groups keep identity and order", testPageGroups},
 		{"annotations are listed by date", testAnnotations},
 		{"generation and edition advance only with committed writes", testGeneration},
+		{"every administrative change is recorded", testAuditActions},
+		{"the audit log is read in pages", testAuditPages},
+		{"the audit log is append-only", testAuditAppendOnly},
+		{"the audit log keeps entries for their retention", testAuditRetention},
 		{"usage is replaced by account and read by day", testUsage},
 		{"what replicas admitted is replaced, and deleted unless it grew", testReplicaUsage},
 		{"a lease has one holder until it expires", testLease},
@@ -140,7 +144,7 @@ func newFixture(t testing.TB, url string) *fixture {
 // open opens another store on the fixture's database.
 func (f *fixture) open(keys *keyring.Keyring) *Store {
 	f.t.Helper()
-	s, err := Open(f.ctx, Config{URL: f.url, Keyring: keys, Now: func() time.Time { return f.time }})
+	s, err := Open(f.ctx, Config{URL: f.url, Keyring: keys, Actor: "cli:ann", Now: func() time.Time { return f.time }})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -29,6 +29,15 @@ func (w Workspace) candidate() candidate {
 	return candidate{{w.AccountID, w.AccountName}, {w.ID, w.Name}}
 }
 
+func (w Workspace) change(action string) change {
+	return change{action: action, subject: w.ID, account: w.AccountID, details: details{"name": w.Name}}
+}
+
+// memberChange is a change of the workspace's members. The person may be of another account.
+func (w Workspace) memberChange(action string, p Person) change {
+	return change{action: action, subject: w.ID, account: w.AccountID, details: details{"workspace": w.Name, "person": p.ID, "email": p.Email}}
+}
+
 // AddWorkspace adds a workspace to an account.
 func (s *Store) AddWorkspace(ctx context.Context, account, name string) (Workspace, error) {
 	if err := checkName("workspace name", name, maxName); err != nil {
@@ -39,13 +48,13 @@ func (s *Store) AddWorkspace(ctx context.Context, account, name string) (Workspa
 		return Workspace{}, err
 	}
 	w := Workspace{Workspace: policy.Workspace{ID: id, Name: name}, CreatedAt: s.clock()}
-	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
 		a, err := findAccount(ctx, tx, account)
 		if err != nil {
-			return err
+			return change{}, err
 		}
 		w.AccountID, w.AccountName = a.ID, a.Name
-		return insert(ctx, tx, &ExistsError{"workspace", a.Name + "/" + name},
+		return w.change("workspace.add"), insert(ctx, tx, &ExistsError{"workspace", a.Name + "/" + name},
 			"INSERT INTO workspaces (id, account_id, name, created_at) VALUES ($1, $2, $3, $4)",
 			w.ID, w.AccountID, w.Name, w.CreatedAt.UnixMilli())
 	})

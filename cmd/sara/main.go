@@ -56,6 +56,7 @@ type commands struct {
 	BrandTerms brandTermCommands  `cmd:"" help:"What counts as a property's brand."`
 	PageGroups pageGroupCommands  `cmd:"" help:"Named groups of a property's pages."`
 	Annotation annotationCommands `cmd:"" help:"Dated notes on a property."`
+	Audit      auditCommands      `cmd:"" help:"The log of administrative changes."`
 	Collect    collectCommand     `cmd:"" help:"Archive the history that Search Console still has and the archive does not."`
 	Inspect    inspectCommand     `cmd:"" help:"Discover the URLs of the properties, and inspect which of them are indexed."`
 	Archive    archiveCommands    `cmd:"" help:"Export, import and plan the archived history."`

@@ -8,8 +8,11 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/user"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -34,7 +37,8 @@ func ConnectDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, er
 // databaseConfig returns the configuration of a store by the settings.
 func databaseConfig(s settings.Store) (sqlstore.Config, error) {
 	keys, err := s.Keyring()
-	return sqlstore.Config{URL: s.DatabaseURL.URL(), Keyring: keys, Connections: s.DatabaseConnections.N}, err
+	return sqlstore.Config{URL: s.DatabaseURL.URL(), Keyring: keys, Connections: s.DatabaseConnections.N, Actor: actor(),
+		AuditRetention: time.Duration(s.AuditDays.N) * 24 * time.Hour}, err
 }
 
 // OpenDatabaseLater returns a database that does not answer now. It can be used once Migrate has succeeded. The caller closes it.
@@ -48,6 +52,14 @@ func OpenDatabaseLater(s settings.Store) (*sqlstore.Store, error) {
 		return nil, databaseError(s.DatabaseURL, err)
 	}
 	return store, nil
+}
+
+// actor names the system user that runs the program, for the audit log.
+func actor() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return "cli:" + u.Username
+	}
+	return "cli:" + strconv.Itoa(os.Getuid())
 }
 
 // OpenDatabase opens the database and migrates its schema. The caller closes it.

@@ -1,0 +1,93 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// An AuditEntry is one administrative change, as it was recorded in its transaction. Entries cannot be changed, and not be removed
+// before the end of their retention.
+type AuditEntry struct {
+	ID        string
+	At        time.Time
+	Actor     string // who made the change, such as cli:root
+	Action    string // such as key.create
+	Subject   string // id of what was changed, which may exist no longer
+	AccountID string // to which it belongs; empty if to none
+	Details   json.RawMessage
+}
+
+// A change is what an administrative write did. The zero value did nothing, and is not recorded.
+type change struct {
+	action    string
+	subject   string  // id of what was changed
+	account   string  // id of its account; empty if workspace says so
+	workspace string  // id of its workspace, which still exists at the end of the transaction
+	details   details // for people; never a secret
+}
+
+// details are names and values of a change.
+type details map[string]any
+
+// record adds a change to the audit log, in the transaction of the change, and removes what has reached the end of its retention.
+func (s *Store) record(ctx context.Context, tx *sql.Tx, c change) error {
+	if c.action == "" {
+		return nil
+	}
+	if c.details == nil {
+		c.details = details{}
+	}
+	text, err := json.Marshal(c.details)
+	if err != nil {
+		return fmt.Errorf("write the details of %s: %w", c.action, err)
+	}
+	id, err := newID()
+	if err != nil {
+		return err
+	}
+	now := s.clock()
+	_, err = tx.ExecContext(ctx, "INSERT INTO audit_log (id, at, actor, action, subject, account_id, details, keep_until)"+
+		" VALUES ($1, $2, $3, $4, $5, coalesce((SELECT account_id FROM workspaces WHERE id = $6), $7), $8, $9)",
+		id, now.UnixMilli(), s.actor, c.action, c.subject, c.workspace, c.account, string(text), now.Add(s.auditRetention).UnixMilli())
+	if err != nil {
+		return fmt.Errorf("record %s: %w", c.action, err)
+	}
+	// By the database's clock, like the trigger: if this process' clock were ahead, the trigger would refuse, and the change fail.
+	if _, err := tx.ExecContext(ctx, "DELETE FROM audit_log WHERE keep_until <= "+s.dialect.nowMillis()); err != nil {
+		return fmt.Errorf("remove old entries of the audit log: %w", err)
+	}
+	return nil
+}
+
+// AuditFilter selects entries of the audit log.
+type AuditFilter struct {
+	Account string     // name or id; a removed account only by its id. Empty: all
+	Since   *time.Time // nil: from the first
+	Before  string     // the id of an entry: only older ones; empty: from the newest
+	Limit   int        // the most entries
+}
+
+// AuditLog lists entries of the audit log, newest first.
+func (s *Store) AuditLog(ctx context.Context, f AuditFilter) ([]AuditEntry, error) {
+	since := int64(0)
+	if f.Since != nil {
+		since = f.Since.UnixMilli()
+	}
+	entries, err := all(ctx, s.overview, scanAuditEntry, "SELECT id, at, actor, action, subject, account_id, details FROM audit_log"+
+		" WHERE ($1 = '' OR account_id = coalesce((SELECT id FROM accounts WHERE name = $1), $1)) AND at >= $2 AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4",
+		f.Account, since, f.Before, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	return entries, nil
+}
+
+func scanAuditEntry(row scanner) (e AuditEntry, err error) {
+	var text string
+	err = row.Scan(&e.ID, instant{&e.At}, &e.Actor, &e.Action, &e.Subject, &e.AccountID, &text)
+	e.Details = json.RawMessage(text)
+	return e, err
+}

@@ -1,0 +1,103 @@
+package sqlstore
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"sara/translate"
+)
+
+// audited lists the actions in the audit log, newest first.
+func (f *fixture) audited(filter AuditFilter) (actions []string) {
+	f.t.Helper()
+	if filter.Limit == 0 {
+		filter.Limit = 1000
+	}
+	return names(value(f.AuditLog(f.ctx, filter))(f.t), func(e AuditEntry) string { return e.Action })
+}
+
+func testAuditActions(t *testing.T, f *fixture) {
+	p, c := f.acme()
+	property := f.property("google", "sc-domain:example.com")
+	key := f.key(p.Email, "first")
+	value(f.ReplaceCredentials(f.ctx, c.ID, authorizedUserJSON))(t)
+	value(f.SetPlan(f.ctx, "acme", "agency", nil))(t)
+	value(f.SetArchived(f.ctx, property.ID, true))(t)
+	value(f.SetArchived(f.ctx, property.ID, false))(t)
+	value(f.SetStarred(f.ctx, property.ID, true))(t)
+	value(f.SetBrandTerms(f.ctx, property.ID, []translate.BrandTerm{{Term: "acme", MatchType: "exact"}}))(t)
+	value(f.SetPageGroups(f.ctx, property.ID, nil))(t)
+	note := value(f.AddAnnotation(f.ctx, property.ID, Annotation{Date: 20000, Title: "launch"}))(t)
+	wantNil(t, f.RemoveAnnotation(f.ctx, note.ID))
+	wantNil(t, f.JoinWorkspace(f.ctx, p.ID, "main")) // changes nothing
+	wantNil(t, f.LeaveWorkspace(f.ctx, p.ID, "main"))
+	value(f.RevokeKey(f.ctx, key.ID))(t)
+	value(f.RevokeKey(f.ctx, key.ID))(t) // changes nothing
+	equal(t, f.audited(AuditFilter{}), []string{"key.revoke", "workspace.member.remove", "annotation.remove", "annotation.add", "page_groups.set",
+		"brand_terms.set", "property.star", "property.restore", "property.archive", "account.plan", "connection.update", "key.create", "property.add",
+		"connection.add", "person.add", "workspace.member.add", "workspace.add", "account.add"})
+	for _, e := range value(f.AuditLog(f.ctx, AuditFilter{Limit: 100}))(t) {
+		equal(t, e.AccountID, p.AccountID)
+		equal(t, e.Actor, "cli:ann")
+		equal(t, e.At, f.time)
+		if !json.Valid(e.Details) {
+			t.Errorf("the details of %s are %s", e.Action, e.Details)
+		}
+		for _, secret := range []string{"PRIVATE", "private", "secret", "token"} {
+			if strings.Contains(string(e.Details), secret) {
+				t.Errorf("the details of %s contain %s: %s", e.Action, secret, e.Details)
+			}
+		}
+	}
+}
+
+func testAuditPages(t *testing.T, f *fixture) {
+	f.account("acme", "pro")
+	f.time = f.time.Add(24 * time.Hour)
+	globex := f.account("globex", "pro")
+	f.workspace("acme", "main")
+	f.workspace("globex", "main")
+	equal(t, f.audited(AuditFilter{Account: "acme"}), []string{"workspace.add", "account.add"})
+	equal(t, f.audited(AuditFilter{Account: globex.ID}), []string{"workspace.add", "account.add"})
+	equal(t, f.audited(AuditFilter{Account: "unknown"}), []string{})
+	equal(t, len(f.audited(AuditFilter{Since: &f.time})), 3)
+	all := value(f.AuditLog(f.ctx, AuditFilter{Limit: 10}))(t)
+	var paged []AuditEntry
+	for page := (AuditFilter{Limit: 3}); ; page.Before = paged[len(paged)-1].ID {
+		next := value(f.AuditLog(f.ctx, page))(t)
+		if len(next) == 0 {
+			break
+		}
+		paged = append(paged, next...)
+	}
+	equal(t, paged, all)
+}
+
+// A change that fails leaves no entry, and the database refuses to change entries.
+func testAuditAppendOnly(t *testing.T, f *fixture) {
+	f.account("acme", "pro")
+	_, err := f.AddAccount(f.ctx, "acme", "pro", nil)
+	refused[*ExistsError](t, err)
+	equal(t, f.audited(AuditFilter{}), []string{"account.add"})
+	for _, statement := range []string{"UPDATE audit_log SET actor = 'another'", "DELETE FROM audit_log"} {
+		if _, err := f.changes.ExecContext(f.ctx, statement); err == nil || !strings.Contains(err.Error(), "append-only") {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	equal(t, len(f.audited(AuditFilter{})), 1)
+}
+
+// Entries are removed by the first change after their retention. The clock of the database cannot be moved, so that of the
+// store begins in the past.
+func testAuditRetention(t *testing.T, f *fixture) {
+	f.time = time.Now().Add(-2 * DefaultAuditRetention)
+	f.account("old", "pro")
+	f.time = time.Now().Add(time.Minute)
+	f.account("new", "pro")
+	entries := value(f.AuditLog(f.ctx, AuditFilter{Limit: 10}))(t)
+	if len(entries) != 1 || !strings.Contains(string(entries[0].Details), "new") {
+		t.Errorf("after the retention there are %d entries: %v", len(entries), entries)
+	}
+}
