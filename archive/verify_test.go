@@ -62,3 +62,34 @@ func TestVerifyFindsDamageAndSetAsideKeepsTheBytes(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestEraseDeletesOnlyThePropertysObjects(t *testing.T) {
+	b, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHistory(HistoryConfig{Bucket: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := smallMonth(t)
+	const other = "01890a5d-ac96-774b-bcce-b302099a8058"
+	for _, name := range []string{objectName(testProperty, good.month), objectName(testProperty, good.month.AddMonths(1)),
+		setAsidePrefix + objectName(testProperty, good.month) + "-0123456789abcdef", objectName(other, good.month)} {
+		if _, err := b.Put(t.Context(), name, encoded(t, good), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if deleted, err := h.Erase(t.Context(), testProperty); err != nil || deleted != 3 {
+		t.Errorf("%d objects are deleted: %v", deleted, err)
+	}
+	if deleted, err := h.Erase(t.Context(), testProperty); err != nil || deleted != 0 {
+		t.Errorf("%d more objects are deleted: %v", deleted, err)
+	}
+	if left, err := b.List(t.Context(), ""); err != nil || len(left) != 1 || left[0].Name != objectName(other, good.month) {
+		t.Errorf("%v are left: %v", left, err)
+	}
+	if _, err := h.Erase(t.Context(), ""); err == nil {
+		t.Error("the history of no property is erased")
+	}
+}

@@ -132,6 +132,15 @@ func (s *Store) Connections(ctx context.Context) ([]Connection, error) {
 	return connections, nil
 }
 
+// ConnectionIDs lists the ids of all connections.
+func (s *Store) ConnectionIDs(ctx context.Context) ([]string, error) {
+	ids, err := all(ctx, s.overview, scalar[string], "SELECT id FROM connections ORDER BY id")
+	if err != nil {
+		return nil, fmt.Errorf("list the ids of connections: %w", err)
+	}
+	return ids, nil
+}
+
 // Connection returns the connection with this id, NAME, WORKSPACE/NAME or ACCOUNT/WORKSPACE/NAME.
 func (s *Store) Connection(ctx context.Context, reference string) (Connection, error) {
 	return findConnection(ctx, s.overview, reference)

@@ -10,9 +10,10 @@ import (
 )
 
 type accountCommands struct {
-	Add  accountAdd  `cmd:"" help:"Add an account."`
-	Plan accountPlan `cmd:"" help:"Change an account's plan and its last day."`
-	List accountList `cmd:"" help:"List the accounts."`
+	Add    accountAdd    `cmd:"" help:"Add an account."`
+	Plan   accountPlan   `cmd:"" help:"Change an account's plan and its last day."`
+	List   accountList   `cmd:"" help:"List the accounts."`
+	Remove accountRemove `cmd:"" help:"Remove an account with its workspaces, people and keys, and its archived history."`
 }
 
 type accountRecord struct {

@@ -26,6 +26,7 @@ type archiveCommands struct {
 	Import archiveImport `cmd:"" help:"Import the history of a property from a file."`
 	Verify archiveVerify `cmd:"" help:"Check every object of the archive against its checksum, its ledger and the database."`
 	Plan   archivePlan   `cmd:"" help:"Estimate the upstream calls, time and storage of an archive."`
+	Sweep  archiveSweep  `cmd:"" help:"Delete what is left of the archived history of removed properties."`
 }
 
 // archiveFlags are the flags of commands on the archive of one property.

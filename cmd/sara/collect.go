@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/google/uuid"
 
+	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/console"
@@ -146,7 +148,7 @@ func newCollector(pace settings.Pace, config collector.Config) (*collector.Colle
 
 // dailyCollection returns the daily job of a server, nil when it is off. Each replica has its own jitter of up to an hour. The
 // job yields to the server's requests, shares the gateway, and so its cooldowns, and takes memory from the server's budget.
-func dailyCollection(s settings.Collector, config proxy.Config, history collector.History, server *proxy.Server) (func(context.Context), error) {
+func dailyCollection(s settings.Collector, config proxy.Config, history *archive.History, server *proxy.Server) (func(context.Context), error) {
 	if !s.Collect.On {
 		return nil, nil
 	}
@@ -158,7 +160,23 @@ func dailyCollection(s settings.Collector, config proxy.Config, history collecto
 	if err != nil {
 		return nil, err
 	}
-	job := work.Daily(source.Collectable)
+	job := work.Daily(func(ctx context.Context) ([]collector.Property, error) {
+		eraseRemoved(ctx, config, history)
+		return source.Collectable(ctx)
+	})
 	job.Leases, job.Holder, job.Jitter, job.Report = config.Store, uuid.NewString(), rand.N(time.Hour), log.collected
 	return job.Run, nil
+}
+
+// eraseRemoved deletes what is left of the history of removed properties. A failure does not keep the collector from its work: the
+// next day tries again.
+func eraseRemoved(ctx context.Context, config proxy.Config, history *archive.History) {
+	err := jobs.Erase(ctx, config.Store, history, config.Now(), func(e jobs.Erased) {
+		if e.Objects > 0 {
+			config.Log.InfoContext(ctx, "deleted the archived history of a removed property", slog.String("property", e.ID), slog.Int("objects", e.Objects))
+		}
+	})
+	if err != nil {
+		config.Log.WarnContext(ctx, "the archived history of removed properties is not all deleted", slog.Any("error", err))
+	}
 }

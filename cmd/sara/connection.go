@@ -19,6 +19,7 @@ type connectionCommands struct {
 	Update connectionUpdate `cmd:"" help:"Replace the credentials of a connection, for example after they were revoked."`
 	List   connectionList   `cmd:"" help:"List the connections of all workspaces."`
 	Reseal connectionReseal `cmd:"" help:"Encrypt all stored credentials with the current secret key, while servers serve."`
+	Remove connectionRemove `cmd:"" help:"Remove a connection with its credentials and its properties, and their archived history."`
 }
 
 type connectionRecord struct {

@@ -70,7 +70,7 @@ type commands struct {
 func run(ctx context.Context, program string, args []string, stdout, stderr io.Writer, environ []string) int {
 	var helped bool
 	loader := settings.NewLoader(environ)
-	con := &console.Console{Stdout: stdout, Stderr: stderr, Now: time.Now, Command: console.CommandName(program)}
+	con := &console.Console{Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Command: console.CommandName(program)}
 	options := append(loader.Options(),
 		kong.Name(console.ProgramName),
 		kong.Description("The Search Analytics Read API over Google Search Console."),

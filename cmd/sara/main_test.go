@@ -68,6 +68,7 @@ func TestProcess(t *testing.T) {
 		{"a killed collector resumes", testCollectKilled},
 		{"replicas share their budgets", testReplicas},
 		{"the secret key is changed under load", testSecretKeyRotation},
+		{"removals and rotations take effect on all replicas", testRemoveTakesEffect},
 		{"a replica starts without PostgreSQL", testColdStart},
 		{"a replica starts without PostgreSQL and a snapshot", testColdStartRefused},
 		{"an outage of one Redis leaves the other", testSeparateRedis},

@@ -10,10 +10,11 @@ import (
 )
 
 type personCommands struct {
-	Add   personAdd   `cmd:"" help:"Add a person to an account and to workspaces."`
-	Join  personJoin  `cmd:"" help:"Let a person reach the properties of a workspace."`
-	Leave personLeave `cmd:"" help:"Remove a person, and the person's keys, from a workspace."`
-	List  personList  `cmd:"" help:"List all people."`
+	Add    personAdd    `cmd:"" help:"Add a person to an account and to workspaces."`
+	Join   personJoin   `cmd:"" help:"Let a person reach the properties of a workspace."`
+	Leave  personLeave  `cmd:"" help:"Remove a person, and the person's keys, from a workspace."`
+	List   personList   `cmd:"" help:"List all people."`
+	Remove personRemove `cmd:"" help:"Remove a person and the person's keys."`
 }
 
 type personRecord struct {

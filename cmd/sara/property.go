@@ -17,6 +17,7 @@ type propertyCommands struct {
 	Archive propertyArchive `cmd:"" help:"Archive a property: it serves only stored history, and lists omit it."`
 	Restore propertyRestore `cmd:"" help:"Unarchive a property."`
 	Star    propertyStar    `cmd:"" help:"Star a property, or remove the star with --off."`
+	Remove  propertyRemove  `cmd:"" help:"Remove a property with its settings, its inspected URLs and its archived history."`
 }
 
 type propertyRecord struct {

@@ -8,8 +8,9 @@ import (
 )
 
 type workspaceCommands struct {
-	Add  workspaceAdd  `cmd:"" help:"Add a workspace to an account."`
-	List workspaceList `cmd:"" help:"List the workspaces of all accounts."`
+	Add    workspaceAdd    `cmd:"" help:"Add a workspace to an account."`
+	List   workspaceList   `cmd:"" help:"List the workspaces of all accounts."`
+	Remove workspaceRemove `cmd:"" help:"Remove a workspace with its connections and properties, and their archived history."`
 }
 
 type workspaceRecord struct {

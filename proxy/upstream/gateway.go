@@ -130,6 +130,9 @@ func (cfg Config) withDefaults() Config {
 // the rest of its attempt. Call it when no call is running any more.
 func (g *Gateway) Close() { g.client.close() }
 
+// Retain erases the access tokens of all connections but these from memory, because the others have been removed.
+func (g *Gateway) Retain(connections []string) { g.client.tokens.retain(connections) }
+
 // Query asks Search Console for the rows of one searchAnalytics.query. The package comment lists the steps. The hook is
 // called once the call is known to be worth charging for, and its error ends the call; nil means that it is free.
 func (g *Gateway) Query(ctx context.Context, t Target, q translate.Query, charge func(context.Context) error) (*translate.Rows, error) {

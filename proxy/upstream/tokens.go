@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -105,6 +106,17 @@ func (t *tokens) close() {
 	t.cancel()
 	t.refreshes.Wait()
 	t.httpClient.CloseIdleConnections()
+}
+
+// retain erases what is known of all connections but these. A refresh that is under way ends without leaving a token.
+func (t *tokens) retain(ids []string) {
+	exists := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		exists[id] = true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.entries, func(c connection, _ *entry) bool { return !exists[c.id] })
 }
 
 // get returns a valid access token, an *Error, a *CredentialsError, or ctx's own error.

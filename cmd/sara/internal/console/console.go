@@ -3,6 +3,8 @@
 package console
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +16,7 @@ import (
 
 // Console is what a command has besides its flags.
 type Console struct {
+	Stdin          io.Reader // for answers, if it is a terminal
 	Stdout, Stderr io.Writer
 	Now            func() time.Time
 
@@ -63,6 +66,29 @@ func Quote(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Confirm asks a person to type a word before something that cannot be undone. Without a terminal it is an error that names --yes.
+func (c *Console) Confirm(question, word string) error {
+	file, ok := c.Stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return fmt.Errorf("%s There is no terminal to ask on: repeat the command with --yes", question)
+	}
+	return c.confirm(question, word)
+}
+
+func (c *Console) confirm(question, word string) error {
+	if _, err := fmt.Fprintf(c.Stderr, "%s\nType %s to go on: ", question, word); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(c.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if strings.TrimSpace(answer) != word {
+		return errors.New("nothing was changed: the answer is not " + word)
+	}
+	return nil
 }
 
 // IsTerminal reports whether w is a terminal.

@@ -1,0 +1,35 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sara/archive/bucket"
+)
+
+// Erase deletes the whole history of a property from the bucket, with the copies of damaged objects. It returns how many objects
+// it deleted. After an error, Erase can be called again and deletes the rest. Histories of other processes may serve what they
+// have in memory.
+func (h *History) Erase(ctx context.Context, property string) (deleted int, err error) {
+	if err := checkProperty(property); err != nil {
+		return 0, fmt.Errorf("erase: %w", err)
+	}
+	defer h.stripe(property).Add(1)
+	for _, prefix := range []string{propertyPrefix(property), setAsidePrefix + propertyPrefix(property)} {
+		entries, err := h.bucket.List(ctx, prefix)
+		if err != nil {
+			return deleted, fmt.Errorf("erase the history of property %s: %w", property, err)
+		}
+		for _, e := range entries {
+			switch err := h.bucket.Delete(ctx, e.Name, e.Revision); {
+			case err == nil:
+				deleted++
+			case errors.Is(err, bucket.ErrChanged): // another process was faster, or it still writes: see the next call
+			default:
+				return deleted, fmt.Errorf("erase the history of property %s: %w", property, err)
+			}
+		}
+	}
+	return deleted, nil
+}

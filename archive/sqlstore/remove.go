@@ -1,0 +1,181 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+)
+
+// Kinds of what Remove removes.
+const (
+	KindAccount    = "account"
+	KindWorkspace  = "workspace"
+	KindPerson     = "person"
+	KindConnection = "connection"
+	KindProperty   = "property"
+)
+
+// A Removal is something to remove, and what goes with it: the ids of all that hangs below it, itself included.
+type Removal struct {
+	Kind, ID, Name string
+	Accounts       []string // one, if the account itself is removed
+	Workspaces     []string
+	People         []string
+	Connections    []string
+	Properties     []string
+	Keys           []string // of the people, and those that are restricted to one of the workspaces
+
+	account string // that it belongs to
+}
+
+// PlanRemoval returns what Remove would remove. The reference is one as for the method of that kind, such as Workspace.
+func (s *Store) PlanRemoval(ctx context.Context, kind, reference string) (*Removal, error) {
+	return planRemoval(ctx, s.overview, kind, reference)
+}
+
+// Remove removes something with all that hangs below it, in one transaction: stored credentials are erased, keys are unknown and
+// properties do not exist from then on. The archived history of removed properties remains until it is deleted, see RemovedProperties.
+func (s *Store) Remove(ctx context.Context, kind, reference string) (r *Removal, err error) {
+	err = s.writeWithin(ctx, bulkLimit, func(ctx context.Context, tx *sql.Tx) (change, error) {
+		if r, err = planRemoval(ctx, tx, kind, reference); err != nil {
+			return change{}, err
+		}
+		if err := r.recordParts(ctx, tx, s); err != nil {
+			return change{}, err
+		}
+		if err := r.deleteRows(ctx, tx, s.clock().UnixMilli()); err != nil {
+			return change{}, err
+		}
+		return change{action: kind + ".remove", subject: r.ID, account: r.account, details: details{"name": r.Name, "workspaces": len(r.Workspaces),
+			"people": len(r.People), "connections": len(r.Connections), "properties": len(r.Properties), "keys": len(r.Keys)}}, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("remove %s %q: %w", kind, reference, err)
+	}
+	return r, nil
+}
+
+func planRemoval(ctx context.Context, q querier, kind, reference string) (*Removal, error) {
+	r := &Removal{Kind: kind}
+	if err := r.find(ctx, q, reference); err != nil {
+		return nil, err
+	}
+	for _, below := range []struct {
+		ids, parents *[]string
+		query        string
+	}{
+		{&r.Workspaces, &r.Accounts, "SELECT id FROM workspaces WHERE account_id = $1 ORDER BY id"},
+		{&r.People, &r.Accounts, "SELECT id FROM people WHERE account_id = $1 ORDER BY id"},
+		{&r.Keys, &r.People, "SELECT id FROM api_keys WHERE person_id = $1 ORDER BY id"},
+		{&r.Keys, &r.Workspaces, "SELECT id FROM api_keys WHERE workspace_id = $1 ORDER BY id"},
+		{&r.Connections, &r.Workspaces, "SELECT id FROM connections WHERE workspace_id = $1 ORDER BY id"},
+		{&r.Properties, &r.Connections, "SELECT id FROM properties WHERE connection_id = $1 ORDER BY id"},
+	} {
+		for _, parent := range *below.parents {
+			found, err := all(ctx, q, scalar[string], below.query, parent)
+			if err != nil {
+				return nil, err
+			}
+			*below.ids = append(*below.ids, found...)
+		}
+	}
+	slices.Sort(r.Keys)
+	r.Keys = slices.Compact(r.Keys) // a person of the account may have a key for one of its workspaces
+	return r, nil
+}
+
+// find resolves the reference.
+func (r *Removal) find(ctx context.Context, q querier, reference string) error {
+	switch r.Kind {
+	case KindAccount:
+		a, err := findAccount(ctx, q, reference)
+		r.ID, r.Name, r.account, r.Accounts = a.ID, a.Name, a.ID, []string{a.ID}
+		return err
+	case KindWorkspace:
+		w, err := findWorkspace(ctx, q, reference, "")
+		r.ID, r.Name, r.account, r.Workspaces = w.ID, w.Name, w.AccountID, []string{w.ID}
+		return err
+	case KindPerson:
+		p, err := findPerson(ctx, q, reference)
+		r.ID, r.Name, r.account, r.People = p.ID, p.Email, p.AccountID, []string{p.ID}
+		return err
+	case KindConnection:
+		c, err := findConnection(ctx, q, reference)
+		r.ID, r.Name, r.account, r.Connections = c.ID, c.Name, c.AccountID, []string{c.ID}
+		return err
+	case KindProperty:
+		p, err := findProperty(ctx, q, reference)
+		if err != nil {
+			return err
+		}
+		r.ID, r.Name, r.Properties = p.ID, p.Site, []string{p.ID}
+		r.account, err = one(ctx, q, scalar[string], "SELECT account_id FROM workspaces WHERE id = $1", p.WorkspaceID)
+		return err
+	}
+	return &InputError{"kind", fmt.Sprintf("%q cannot be removed", r.Kind)}
+}
+
+// recordParts records each part that has a name of its own, besides r itself.
+func (r *Removal) recordParts(ctx context.Context, tx *sql.Tx, s *Store) error {
+	for _, part := range []struct {
+		kind, query string
+		ids         []string
+	}{
+		{KindWorkspace, "SELECT name FROM workspaces WHERE id = $1", r.Workspaces},
+		{KindPerson, "SELECT email FROM people WHERE id = $1", r.People},
+		{KindConnection, "SELECT name FROM connections WHERE id = $1", r.Connections},
+		{KindProperty, "SELECT site FROM properties WHERE id = $1", r.Properties},
+	} {
+		for _, id := range part.ids {
+			if id == r.ID {
+				continue
+			}
+			name, err := one(ctx, tx, scalar[string], part.query, id)
+			if err != nil {
+				return err
+			}
+			err = s.record(ctx, tx, change{action: part.kind + ".remove", subject: id, account: r.account, details: details{"name": name, "with": r.Kind + " " + r.Name}})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// deleteRows deletes from the leaves to the root, so that no foreign key is left without its row.
+func (r *Removal) deleteRows(ctx context.Context, tx *sql.Tx, now int64) error {
+	const byNumber = " WHERE number IN (SELECT number FROM index_states WHERE property_id = $1)"
+	for _, step := range []struct {
+		ids        []string
+		statements []string
+	}{
+		{r.Properties, []string{
+			"DELETE FROM index_counts" + byNumber, "DELETE FROM index_days" + byNumber, "DELETE FROM staged_inspections" + byNumber,
+			"DELETE FROM indexed_urls" + byNumber, "DELETE FROM index_sitemap_sets" + byNumber, "DELETE FROM index_sitemaps" + byNumber,
+			"DELETE FROM index_states WHERE property_id = $1", "DELETE FROM archive_states WHERE property_id = $1",
+			"DELETE FROM brand_terms WHERE property_id = $1", "DELETE FROM page_groups WHERE property_id = $1", "DELETE FROM annotations WHERE property_id = $1",
+			"DELETE FROM properties WHERE id = $1",
+		}},
+		{r.Keys, []string{"DELETE FROM api_keys WHERE id = $1"}},
+		{r.Connections, []string{"DELETE FROM connections WHERE id = $1"}},
+		{r.People, []string{"DELETE FROM memberships WHERE person_id = $1", "DELETE FROM people WHERE id = $1"}},
+		{r.Workspaces, []string{"DELETE FROM memberships WHERE workspace_id = $1", "DELETE FROM workspaces WHERE id = $1"}},
+		{r.Accounts, []string{"DELETE FROM usage_counts WHERE account_id = $1", "DELETE FROM replica_usage WHERE account_id = $1", "DELETE FROM accounts WHERE id = $1"}},
+	} {
+		for _, id := range step.ids {
+			for _, statement := range step.statements {
+				if _, err := tx.ExecContext(ctx, statement, id); err != nil {
+					return fmt.Errorf("%s: %w", statement, err)
+				}
+			}
+		}
+	}
+	for _, id := range r.Properties {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO removed_properties (id, removed_at) VALUES ($1, $2)", id, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sara/translate"
+)
+
+// A removable is a world with two accounts, of which one has something of everything.
+type removable struct {
+	*fixture
+	account    Account
+	workspace  Workspace
+	person     Person
+	connection Connection
+	property   Property
+	other      Property // of another connection in the same workspace
+	key, guest APIKey   // guest: a key of the other account's person, restricted to the workspace
+}
+
+func newRemovable(f *fixture) *removable {
+	f.t.Helper()
+	r := &removable{fixture: f}
+	r.person, r.connection = f.acme()
+	r.account, r.workspace = value(f.Account(f.ctx, "acme"))(f.t), value(f.Workspace(f.ctx, "main"))(f.t)
+	f.connection("main", "second")
+	r.property, r.other = f.property("google", "sc-domain:acme.example"), f.property("second", "sc-domain:other.example")
+	r.key = f.key(r.person.Email, "key")
+	f.account("globex", "pro")
+	f.person("globex", "gus@globex.example", "main")
+	spec := keySpec("gus@globex.example", "guest")
+	spec.Workspace = "main"
+	r.guest = value(f.CreateKey(f.ctx, spec, unlimited))(f.t)
+	value(f.SetBrandTerms(f.ctx, r.property.ID, []translate.BrandTerm{{Term: "acme", MatchType: "exact"}}))(f.t)
+	value(f.SetPageGroups(f.ctx, r.property.ID, []translate.PageGroup{{Name: "blog", Rules: []translate.PageRule{{Type: "prefix", Value: "/blog"}}}}))(f.t)
+	value(f.AddAnnotation(f.ctx, r.property.ID, Annotation{Date: 20000, Title: "launch"}))(f.t)
+	page := "https://www.acme.example/blog"
+	f.discover(r.property.ID, Discovery{URLs: urlsOf(page, page+"/2")})
+	f.inspect(r.property.ID, "Submitted and indexed", page)
+	f.publish(r.property.ID)
+	f.inspect(r.property.ID, "Submitted and indexed", page+"/2")
+	return r
+}
+
+// rowsWith counts the rows of all tables that contain a text, except those that outlive what they are about.
+func (r *removable) rowsWith(text string) (tables []string) {
+	r.t.Helper()
+	list := "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name"
+	if r.dialect == postgresDialect {
+		list = "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() ORDER BY table_name"
+	}
+	for _, table := range value(all(r.ctx, r.overview, scalar[string], list))(r.t) {
+		rows, err := r.changes.QueryContext(r.ctx, "SELECT * FROM "+table)
+		wantNil(r.t, err)
+		columns := value(rows.Columns())(r.t)
+		for rows.Next() {
+			values := make([]sql.NullString, len(columns))
+			into := make([]any, len(columns))
+			for i := range values {
+				into[i] = &values[i]
+			}
+			wantNil(r.t, rows.Scan(into...))
+			if strings.Contains(fmt.Sprint(values), text) && table != "audit_log" && table != "removed_properties" {
+				tables = append(tables, table)
+			}
+		}
+		wantNil(r.t, rows.Err())
+		wantNil(r.t, rows.Close())
+	}
+	return tables
+}
+
+// gone ends the test with the first thing that is still stored.
+func (r *removable) gone(ids ...string) {
+	r.t.Helper()
+	for _, id := range ids {
+		if tables := r.rowsWith(id); len(tables) > 0 {
+			r.t.Errorf("%s is still in %v", id, tables)
+		}
+	}
+}
+
+func testRemoveProperty(t *testing.T, f *fixture) {
+	r := newRemovable(f)
+	removal := value(f.Remove(f.ctx, KindProperty, "acme.example"))(t)
+	equal(t, removal.Properties, []string{r.property.ID})
+	r.gone(r.property.ID)
+	equal(t, len(value(f.Properties(f.ctx))(t)), 1)
+	equal(t, f.audited(AuditFilter{Account: "acme", Limit: 1}), []string{"property.remove"})
+	equal(t, value(f.RemovedProperties(f.ctx))(t), []RemovedProperty{{r.property.ID, f.time}})
+	wantNil(t, f.ForgetRemoved(f.ctx, r.property.ID))
+	equal(t, value(f.RemovedProperties(f.ctx))(t), []RemovedProperty{})
+	for table, rows := range map[string]int{"index_states": 0, "indexed_urls": 0, "brand_terms": 0, "page_groups": 0, "annotations": 0, "api_keys": 2} {
+		equal(t, value(one(f.ctx, f.overview, scalar[int], "SELECT count(*) FROM "+table))(t), rows)
+	}
+	_, err := f.Remove(f.ctx, KindProperty, "acme.example")
+	refused[*NotFoundError](t, err)
+}
+
+func testRemoveConnection(t *testing.T, f *fixture) {
+	r := newRemovable(f)
+	plan := value(f.PlanRemoval(f.ctx, KindConnection, "google"))(t)
+	equal(t, value(f.Remove(f.ctx, KindConnection, "google"))(t), plan)
+	r.gone(r.connection.ID, r.property.ID)
+	_, _, err := f.Credentials(f.ctx, r.connection.ID)
+	refused[*NotFoundError](t, err)
+	equal(t, value(f.Properties(f.ctx))(t)[0].ID, r.other.ID)
+	equal(t, f.audited(AuditFilter{Limit: 2}), []string{"connection.remove", "property.remove"})
+}
+
+func testRemovePerson(t *testing.T, f *fixture) {
+	r := newRemovable(f)
+	equal(t, value(f.Remove(f.ctx, KindPerson, "ann@acme.example"))(t).Keys, []string{r.key.ID})
+	r.gone(r.person.ID, r.key.ID)
+	equal(t, len(value(f.Properties(f.ctx))(t)), 2)
+}
+
+func testRemoveWorkspace(t *testing.T, f *fixture) {
+	r := newRemovable(f)
+	removal := value(f.Remove(f.ctx, KindWorkspace, "acme/main"))(t)
+	equal(t, []int{len(removal.Connections), len(removal.Properties), len(removal.Keys)}, []int{2, 2, 1})
+	r.gone(r.workspace.ID, r.connection.ID, r.property.ID, r.other.ID, r.guest.ID)
+	equal(t, len(value(f.Keys(f.ctx, r.person.ID))(t)), 1)
+}
+
+func testRemoveAccount(t *testing.T, f *fixture) {
+	r := newRemovable(f)
+	edition := value(f.Edition(f.ctx))(t)
+	value(f.Remove(f.ctx, KindAccount, "acme"))(t)
+	r.gone(r.account.ID, r.workspace.ID, r.person.ID, r.connection.ID, r.property.ID, r.other.ID, r.key.ID, r.guest.ID, "acme")
+	if now := value(f.Edition(f.ctx))(t); now <= edition {
+		t.Errorf("the edition is %d, and was %d", now, edition)
+	}
+	equal(t, len(value(f.People(f.ctx))(t)), 1)
+	// Its entries remain under its id.
+	equal(t, f.audited(AuditFilter{Account: r.account.ID, Limit: 1}), []string{"account.remove"})
+	equal(t, f.audited(AuditFilter{Account: "acme"}), []string{})
+	_, err := f.Remove(f.ctx, KindAccount, "acme")
+	refused[*NotFoundError](t, err)
+}
