@@ -176,7 +176,7 @@ func (d *fakeDirectory) edit(do func(k *Key)) {
 	d.keys[HashKey(validKeyText)] = key
 }
 
-func revoke(k *Key) { k.Revoked = true }
+func revoke(k *Key) { k.RevokedAt = k.RevokedAt.Add(1) }
 
 // request calls Admit from a new client address.
 func (w *fixture) request(ctx context.Context, authorization string, need Scopes) (*Grant, error) {

@@ -43,6 +43,7 @@ type Gate struct {
 	config        Config
 	invalidations atomic.Uint64 // how often Invalidate was called
 	misses        *missLimiter
+	uses          keyUses
 	editions      *cache[struct{}, uint64]
 	keys          *keyFinder
 	properties    *cache[propertyQuery, []Property]
@@ -166,6 +167,7 @@ func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, required
 	if refusal != nil {
 		return grant, refusal.denial()
 	}
+	g.uses.note(grant.Key.ID, now)
 	return grant, nil
 }
 
@@ -248,7 +250,7 @@ func (g *Gate) lookupKey(ctx context.Context, hash Hash, address string) (*Grant
 // checkKey refuses a revoked or expired key.
 func checkKey(key *Key, now time.Time) *Denial {
 	switch {
-	case key.Revoked:
+	case !key.RevokedAt.IsZero() && !now.Before(key.RevokedAt):
 		return deny(CodeRevokedKey, "the key was revoked: create another one")
 	case !key.ExpiresAt.IsZero() && !now.Before(key.ExpiresAt):
 		return deny(CodeExpiredKey, "the key expired on %s: create another one", key.ExpiresAt.UTC().Format(time.RFC3339))

@@ -33,7 +33,7 @@ func TestAdmitChecksInOrder(t *testing.T) {
 	w := newFixture(t)
 	now := w.clock.now()
 	w.edit(func(k *Key) {
-		*k = Key{ID: "k1", Revoked: true, ExpiresAt: now, PlanName: "gone", PlanEnd: now, Scopes: ConfigRead}
+		*k = Key{ID: "k1", RevokedAt: now, ExpiresAt: now, PlanName: "gone", PlanEnd: now, Scopes: ConfigRead}
 	})
 	header, unlimited := "", time.Time{}
 	for _, step := range []struct {
@@ -47,7 +47,7 @@ func TestAdmitChecksInOrder(t *testing.T) {
 		{nil, "Bearer other_live_GOOD", CodeInvalidKey, prefixMessage, false},
 		{nil, "Bearer " + unknownKeyText, CodeInvalidKey, unknownMessage, false},
 		{nil, "Bearer " + validKeyText, CodeRevokedKey, revokedMessage, false},
-		{func(k *Key) { k.Revoked = false }, "", CodeExpiredKey, "the key expired on 2026-03-01T12:00:00Z: create another one", false},
+		{func(k *Key) { k.RevokedAt = now.Add(time.Nanosecond) }, "", CodeExpiredKey, "the key expired on 2026-03-01T12:00:00Z: create another one", false},
 		{func(k *Key) { k.ExpiresAt = unlimited }, "", CodeNoAccess, noAccessMessage, true},
 		{func(k *Key) { k.PlanName = "trial" }, "", CodeNoAccess, noAccessMessage, true},
 		{func(k *Key) { k.PlanName = "none" }, "", CodeNoAccess, noAccessMessage, true},

@@ -33,7 +33,7 @@ type Key struct {
 	PlanName  string    // of the account
 	PlanEnd   time.Time // the instant at which the plan ends; zero: it does not end
 	ExpiresAt time.Time // the instant at which the key expires; zero: it does not expire
-	Revoked   bool
+	RevokedAt time.Time // the instant from which the key counts as revoked; zero: it is not
 }
 
 // A Workspace groups the properties of an agency's client; a key may be restricted to one.

@@ -19,7 +19,7 @@ func exampleSnapshot() *snapshot {
 	hash := HashKey(validKeyText)
 	return &snapshot{snapshotHead{"CHANGE", 7, at}, []knownAnswer{
 		{LoadedAt: at, Hash: hash[:], Key: &Key{ID: "k", Scopes: AllScopes, Workspace: &Workspace{ID: "w", Name: "Web"}, PersonID: "p",
-			AccountID: "a", PlanName: "pro", PlanEnd: at, ExpiresAt: at, Revoked: true}},
+			AccountID: "a", PlanName: "pro", PlanEnd: at, ExpiresAt: at, RevokedAt: at}},
 		{LoadedAt: at.Add(-time.Second), Query: &[3]string{"p", "w", "shop"}, Properties: []Property{{ID: "i", Site: "sc-domain:a.example",
 			Host: "a.example", Type: DomainProperty, DisplayName: "A", Slug: "shop", Archived: true, AccessNote: "denied",
 			History: &DayRange{1, 2}, Connection: Connection{ID: "c", Revision: 3, Healthy: true, Note: "note"}}}},
@@ -28,7 +28,7 @@ func exampleSnapshot() *snapshot {
 
 // If this changes, the format in snapshotPurpose has to: another version would read a field that it does not find as zero.
 const exampleLines = `{"change":"CHANGE","edition":7,"read_at":"2026-03-01T12:00:00.000000123Z"}
-{"at":"2026-03-01T12:00:00.000000123Z","hash":"HASH","key":{"ID":"k","Scopes":15,"Workspace":{"ID":"w","Name":"Web"},"PersonID":"p","AccountID":"a","PlanName":"pro","PlanEnd":"2026-03-01T12:00:00.000000123Z","ExpiresAt":"2026-03-01T12:00:00.000000123Z","Revoked":true}}
+{"at":"2026-03-01T12:00:00.000000123Z","hash":"HASH","key":{"ID":"k","Scopes":15,"Workspace":{"ID":"w","Name":"Web"},"PersonID":"p","AccountID":"a","PlanName":"pro","PlanEnd":"2026-03-01T12:00:00.000000123Z","ExpiresAt":"2026-03-01T12:00:00.000000123Z","RevokedAt":"2026-03-01T12:00:00.000000123Z"}}
 {"at":"2026-03-01T11:59:59.000000123Z","query":["p","w","shop"],"properties":[{"ID":"i","Site":"sc-domain:a.example","Host":"a.example","Type":"domain","DisplayName":"A","Slug":"shop","Archived":true,"AccessNote":"denied","History":{"First":1,"Last":2},"Connection":{"ID":"c","Revision":3,"Healthy":true,"Note":"note"}}]}
 `
 

@@ -150,6 +150,9 @@ var _ policy.Listener = (*Server)(nil)
 // Invalidate implements policy.Listener: it drops all cached keys, plans and properties.
 func (s *Server) Invalidate() { s.gate.Invalidate() }
 
+// TakeKeyUses returns the hours in which keys were last used, by id, that were not taken before.
+func (s *Server) TakeKeyUses() map[string]time.Time { return s.gate.TakeKeyUses() }
+
 // Revalidate implements policy.Listener.
 func (s *Server) Revalidate() { s.gate.Revalidate() }
 

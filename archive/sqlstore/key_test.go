@@ -29,11 +29,11 @@ func testKeyForAdmission(t *testing.T, f *fixture) {
 		PlanName: "agency", PlanEnd: time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC)}
 	equal(t, value(f.findKey(spec.Hash))(t), want)
 	value(f.RevokeKey(f.ctx, key.ID))(t)
-	want.Revoked = true
+	want.RevokedAt = f.time
 	equal(t, value(f.findKey(spec.Hash))(t), want)
 
 	plain := value(f.findKey(keySpec("", "plain").Hash))(t)
-	if plain.Workspace != nil || !plain.ExpiresAt.IsZero() || plain.Revoked {
+	if plain.Workspace != nil || !plain.ExpiresAt.IsZero() || !plain.RevokedAt.IsZero() {
 		t.Errorf("a plain key is %+v", plain)
 	}
 	if _, err := f.findKey(sha256.Sum256([]byte("unknown"))); !errors.Is(err, policy.ErrUnknown) {
@@ -167,4 +167,76 @@ func testKeys(t *testing.T, f *fixture) {
 	refused[*NotFoundError](t, err)
 	_, err = f.Keys(f.ctx, "unknown@acme.example")
 	refused[*NotFoundError](t, err)
+}
+
+func testRotateKey(t *testing.T, f *fixture) {
+	p, _ := f.acme()
+	expires := f.time.Add(30 * 24 * time.Hour)
+	spec := keySpec(p.ID, "first")
+	spec.Scopes, spec.Workspace, spec.ExpiresAt = []string{"properties:read", "config:read"}, "main", &expires
+	one := func(string) int { return 1 }
+	first := value(f.CreateKey(f.ctx, spec, one))(t)
+	f.time = f.time.Add(24 * time.Hour)
+	next, old, err := f.RotateKey(f.ctx, first.ID, keySpec("", "second").Hash, time.Hour)
+	wantNil(t, err)
+	ends, expires := f.time.Add(time.Hour), f.time.Add(30*24*time.Hour)
+	first.RevokedAt = &ends
+	equal(t, old, first)
+	equal(t, next, APIKey{ID: next.ID, PersonID: p.ID, Name: "first", Scopes: first.Scopes, Workspace: first.Workspace, CreatedAt: f.time, ExpiresAt: &expires})
+	equal(t, value(f.Keys(f.ctx, p.ID))(t), []APIKey{old, next})
+	equal(t, value(f.findKey(spec.Hash))(t).RevokedAt, ends)
+	equal(t, value(f.findKey(keySpec("", "second").Hash))(t).RevokedAt, time.Time{})
+
+	_, err = f.CreateKey(f.ctx, keySpec(p.ID, "another"), one) // the new key counts
+	refused[*KeyLimitError](t, err)
+	_, _, err = f.RotateKey(f.ctx, first.ID, keySpec("", "third").Hash, time.Hour) // in its overlap
+	refused[*InputError](t, err)
+	f.time = ends
+	_, _, err = f.RotateKey(f.ctx, first.ID, keySpec("", "third").Hash, time.Hour) // revoked
+	refused[*InputError](t, err)
+	f.time = expires
+	_, _, err = f.RotateKey(f.ctx, next.ID, keySpec("", "third").Hash, time.Hour) // expired
+	refused[*InputError](t, err)
+	_, _, err = f.RotateKey(f.ctx, "nothing", keySpec("", "third").Hash, time.Hour)
+	refused[*NotFoundError](t, err)
+	equal(t, f.audited(AuditFilter{Limit: 1}), []string{"key.rotate"})
+}
+
+func testRevokeKeys(t *testing.T, f *fixture) {
+	p, _ := f.acme()
+	f.person("acme", "bob@acme.example", "main")
+	first, _, third := f.key(p.Email, "first"), f.key("bob@acme.example", "second"), f.key(p.Email, "third")
+	_, _, err := f.RotateKey(f.ctx, third.ID, keySpec("", "fourth").Hash, time.Hour)
+	wantNil(t, err)
+	value(f.RevokeKey(f.ctx, first.ID))(t)
+	revoked := value(f.RevokeKeys(f.ctx, "ANN@acme.example"))(t)
+	equal(t, len(revoked), 2) // the third, in its overlap, and the fourth
+	for _, k := range value(f.Keys(f.ctx, p.ID))(t) {
+		if k.RevokedAt == nil || !k.RevokedAt.Equal(f.time) {
+			t.Errorf("key %s ends at %v", k.ID, k.RevokedAt)
+		}
+	}
+	if k := value(f.Keys(f.ctx, "bob@acme.example"))(t)[0]; k.RevokedAt != nil {
+		t.Errorf("another person's key ends at %v", k.RevokedAt)
+	}
+	equal(t, len(value(f.RevokeKeys(f.ctx, p.Email))(t)), 0)
+	equal(t, f.audited(AuditFilter{Limit: 4}), []string{"key.revoke", "key.revoke", "key.revoke", "key.rotate"})
+	_, err = f.RevokeKeys(f.ctx, "unknown@acme.example")
+	refused[*NotFoundError](t, err)
+}
+
+func testKeyUses(t *testing.T, f *fixture) {
+	p, _ := f.acme()
+	first, second := f.key(p.Email, "first"), f.key(p.Email, "second")
+	hour := f.time.Truncate(time.Hour)
+	edition := value(f.Edition(f.ctx))(t)
+	wantNil(t, f.RecordKeyUses(f.ctx, nil))
+	wantNil(t, f.RecordKeyUses(f.ctx, map[string]time.Time{first.ID: hour, second.ID: hour.Add(time.Hour), "removed": hour}))
+	wantNil(t, f.RecordKeyUses(f.ctx, map[string]time.Time{first.ID: hour.Add(2 * time.Hour), second.ID: hour})) // another process was later
+	var last []time.Time
+	for _, k := range value(f.Keys(f.ctx, p.Email))(t) {
+		last = append(last, *k.LastUsed)
+	}
+	equal(t, last, []time.Time{hour.Add(2 * time.Hour), hour.Add(time.Hour)})
+	equal(t, value(f.Edition(f.ctx))(t), edition)
 }

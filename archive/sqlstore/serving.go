@@ -14,7 +14,7 @@ import (
 var _ policy.Directory = (*Store)(nil)
 
 // The hashes are one argument, so that the database prepares one statement for any number of them.
-const selectKeysByHash = "SELECT k.hash, k.id, k.scopes, k.workspace_id, w.name, k.expires_at, k.revoked_at IS NOT NULL, p.id, a.id," +
+const selectKeysByHash = "SELECT k.hash, k.id, k.scopes, k.workspace_id, w.name, k.expires_at, k.revoked_at, p.id, a.id," +
 	" a.plan, a.until_day FROM api_keys k JOIN people p ON p.id = k.person_id JOIN accounts a ON a.id = p.account_id" +
 	" LEFT JOIN workspaces w ON w.id = k.workspace_id WHERE k.hash "
 
@@ -44,10 +44,10 @@ func scanHashedKey(row scanner) (h hashedKey, err error) {
 	var hash []byte
 	var scopes string
 	var workspaceID, workspaceName *string
-	var expires *time.Time
+	var expires, revoked *time.Time
 	var until *translate.Date
 	k := &h.key
-	err = row.Scan(&hash, &k.ID, &scopes, &workspaceID, &workspaceName, optionalInstant{&expires}, &k.Revoked, &k.PersonID,
+	err = row.Scan(&hash, &k.ID, &scopes, &workspaceID, &workspaceName, optionalInstant{&expires}, optionalInstant{&revoked}, &k.PersonID,
 		&k.AccountID, &k.PlanName, &until)
 	if err != nil {
 		return h, err
@@ -58,6 +58,9 @@ func scanHashedKey(row scanner) (h hashedKey, err error) {
 	}
 	if expires != nil {
 		k.ExpiresAt = *expires
+	}
+	if revoked != nil {
+		k.RevokedAt = *revoked
 	}
 	if until != nil {
 		// The last day is included, in UTC: the plan ends at the first instant of the day after.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ const (
 	accountMembers   = "id name plan until created_at"
 	workspaceMembers = "id name account_id account created_at"
 	personMembers    = "id email account_id account workspaces created_at"
-	keyMembers       = "id name person_id scopes workspace created_at expires_at revoked_at"
+	keyMembers       = "id name person_id scopes workspace created_at expires_at last_used_at revoked_at"
 )
 
 func TestAccounts(t *testing.T) {
@@ -196,6 +197,17 @@ func TestKeys(t *testing.T) {
 	c.fails(exitError, []string{"key", "list", "bob@example.com"}, `there is no person "bob@example.com"`)
 }
 
+// expiresIn creates a key, and returns after how many days it expires.
+func (c *cli) expiresIn(create []string) int {
+	c.t.Helper()
+	key := c.object(keyMembers+" key", create...)
+	expires, err := time.Parse(time.RFC3339, key["expires_at"].(string))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return int(math.Round(time.Until(expires).Hours() / 24))
+}
+
 func TestKeyBounds(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
@@ -213,6 +225,14 @@ func TestKeyBounds(t *testing.T) {
 	c.fails(exitError, create("--name", "k", "--scope", "config:read", "--scope", "config:read"), "given twice")
 	c.fails(exitError, create("--name", "k", "--workspace", "Blog"), `there is no workspace of ann@example.com "Blog"`)
 	c.fails(exitError, create("--name", "k", "--key-prefix", "Not!"), "SARA_KEY_PREFIX")
+	if days := c.expiresIn(create("--name", "rule", "--key-max-days", "90")); days != 90 {
+		t.Errorf("a key expires in %d days, want 90", days)
+	}
+	if days := c.expiresIn(create("--name", "shorter", "--key-max-days", "90", "--expires-in-days", "30")); days != 30 {
+		t.Errorf("a key expires in %d days, want 30", days)
+	}
+	c.fails(exitError, create("--name", "k", "--key-max-days", "90", "--expires-in-days", "91"), "--expires-in-days 91 is not a number of 1 to 90")
+	c.fails(exitError, create("--name", "k", "--key-max-days", "0"), "SARA_KEY_MAX_DAYS", "1 to 3650")
 	c.fails(exitUsage, create(), "--name")
 	c.fails(exitUsage, create("--name", "k", "--expires-in-days", "soon"), "--expires-in-days")
 }

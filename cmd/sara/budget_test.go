@@ -106,6 +106,11 @@ func testReplicas(t *testing.T, binary string) {
 	}
 	one.stopped()
 	two.stopped()
+	for _, k := range c.array(keyMembers, "key", "list", "ann@example.com") {
+		if used, _ := k["last_used_at"].(string); !strings.HasSuffix(used, ":00:00Z") {
+			t.Errorf("key %s was last used at %q", k["name"], used)
+		}
+	}
 }
 
 // A process without Redis keeps its counts across a restart, and logs that it serves alone.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ type keyCommands struct {
 	Create keyCreate `cmd:"" help:"Create a key for a person and print it, once."`
 	List   keyList   `cmd:"" help:"List a person's keys, including revoked and expired ones."`
 	Revoke keyRevoke `cmd:"" help:"Revoke a key, immediately and permanently."`
+	Rotate keyRotate `cmd:"" help:"Replace a key, and print the new one, once. The old one ends after an overlap."`
 }
 
 type keyRecord struct {
@@ -28,11 +30,12 @@ type keyRecord struct {
 	Workspace *workspaceScope `json:"workspace"` // null: all workspaces of the person
 	CreatedAt string          `json:"created_at"`
 	ExpiresAt *string         `json:"expires_at"`
+	LastUsed  *string         `json:"last_used_at"` // the hour; null: not used
 	RevokedAt *string         `json:"revoked_at"`
 }
 
 func (keyRecord) Header() []string {
-	return []string{"NAME", "SCOPES", "WORKSPACE", "EXPIRES", "REVOKED", "ID"}
+	return []string{"NAME", "SCOPES", "WORKSPACE", "EXPIRES", "LAST USED", "REVOKED", "ID"}
 }
 
 func (k keyRecord) Cells() []string {
@@ -40,12 +43,12 @@ func (k keyRecord) Cells() []string {
 	if k.Workspace != nil {
 		workspace = k.Workspace.Name
 	}
-	return []string{k.Name, strings.Join(k.Scopes, " "), workspace, console.Cell(k.ExpiresAt), console.Cell(k.RevokedAt), k.ID}
+	return []string{k.Name, strings.Join(k.Scopes, " "), workspace, console.Cell(k.ExpiresAt), console.Cell(k.LastUsed), console.Cell(k.RevokedAt), k.ID}
 }
 
 func recordOfKey(k sqlstore.APIKey) keyRecord {
 	record := keyRecord{ID: k.ID, Name: k.Name, PersonID: k.PersonID, Scopes: k.Scopes, CreatedAt: console.Timestamp(k.CreatedAt),
-		ExpiresAt: console.OptionalTime(k.ExpiresAt), RevokedAt: console.OptionalTime(k.RevokedAt)}
+		ExpiresAt: console.OptionalTime(k.ExpiresAt), LastUsed: console.OptionalTime(k.LastUsed), RevokedAt: console.OptionalTime(k.RevokedAt)}
 	if k.Workspace != nil {
 		record.Workspace = &workspaceScope{k.Workspace.ID, k.Workspace.Name}
 	}
@@ -56,13 +59,14 @@ type keyCreate struct {
 	storeFlags
 	settings.Plans
 	settings.Keys
+	settings.NewKeys
 	settings.Public
 	console.Output
 	Email         string   `arg:"" help:"Email address or id of the person that the key acts for."`
 	Name          string   `required:"" help:"Its name: 1 to 80 characters."`
 	Scope         []string `placeholder:"SCOPE" help:"properties:read, performance:read, indexing:read or config:read; may be repeated; default: all four."`
 	Workspace     string   `help:"Restrict the key to one of the person's workspaces."`
-	ExpiresInDays *int     `placeholder:"DAYS" help:"1 to 3650; default: the key does not expire."`
+	ExpiresInDays *int     `placeholder:"DAYS" help:"1 to 3650; default: --key-max-days, else the key does not expire."`
 }
 
 // newKeyRecord is a key with its text, of which this is the only copy.
@@ -101,13 +105,17 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 
 func (c *keyCreate) expiry(now time.Time) (*time.Time, error) {
 	const longest = 3650
-	if c.ExpiresInDays == nil {
+	days := c.KeyMaxDays.N
+	if c.ExpiresInDays != nil {
+		most := cmp.Or(days, longest)
+		if days = *c.ExpiresInDays; days < 1 || days > most {
+			return nil, fmt.Errorf("--expires-in-days %d is not a number of 1 to %d", days, most)
+		}
+	}
+	if days == 0 {
 		return nil, nil
 	}
-	if *c.ExpiresInDays < 1 || *c.ExpiresInDays > longest {
-		return nil, fmt.Errorf("--expires-in-days %d is not a number of 1 to %d", *c.ExpiresInDays, longest)
-	}
-	expires := now.UTC().AddDate(0, 0, *c.ExpiresInDays)
+	expires := now.UTC().AddDate(0, 0, days)
 	return &expires, nil
 }
 
@@ -155,5 +163,40 @@ func (c *keyRevoke) Run(ctx context.Context, con *console.Console) error {
 			return err
 		}
 		return console.One(c.Output, con.Stdout, recordOfKey(key))
+	})
+}
+
+type keyRotate struct {
+	storeFlags
+	settings.Keys
+	console.Output
+	KeyID   string        `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
+	Overlap time.Duration `default:"24h" help:"How long the old key still works, 0s to 720h; default: ${default}."`
+}
+
+// Validate implements kong's check of a command line.
+func (c *keyRotate) Validate() error {
+	const longest = 30 * 24 * time.Hour
+	if c.Overlap < 0 || c.Overlap > longest {
+		return fmt.Errorf("--overlap %v is not a time of 0s to %v", c.Overlap, longest)
+	}
+	return nil
+}
+
+func (c *keyRotate) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		key, old, text, err := admin.Admin{Store: store}.RotateKey(ctx, c.KeyPrefix.String(), c.KeyID, c.Overlap)
+		if err != nil {
+			return err
+		}
+		record := newKeyRecord{recordOfKey(key), text}
+		if c.JSON {
+			return console.PrintJSON(con.Stdout, record)
+		}
+		if err := console.One(c.Output, con.Stdout, record.keyRecord); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(con.Stdout, "\n%s\n\nSave it now: it is not shown again. The old key, %s, ends at %s.\n", text, old.ID, console.Timestamp(*old.RevokedAt))
+		return err
 	})
 }

@@ -15,6 +15,7 @@ type personCommands struct {
 	Leave  personLeave  `cmd:"" help:"Remove a person, and the person's keys, from a workspace."`
 	List   personList   `cmd:"" help:"List all people."`
 	Remove personRemove `cmd:"" help:"Remove a person and the person's keys."`
+	Keys   personKeys   `cmd:"" help:"All keys of a person."`
 }
 
 type personRecord struct {
@@ -162,5 +163,25 @@ func (c *personList) Run(ctx context.Context, con *console.Console) error {
 			}
 		}
 		return console.Many(c.Output, con.Stdout, records)
+	})
+}
+
+type personKeys struct {
+	Revoke personKeysRevoke `cmd:"" help:"Revoke all keys of a person, immediately and permanently."`
+}
+
+type personKeysRevoke struct {
+	storeFlags
+	console.Output
+	Email string `arg:"" help:"Email address or id."`
+}
+
+func (c *personKeysRevoke) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		keys, err := store.RevokeKeys(ctx, c.Email)
+		if err != nil {
+			return err
+		}
+		return console.Many(c.Output, con.Stdout, console.Each(keys, recordOfKey))
 	})
 }

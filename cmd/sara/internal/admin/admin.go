@@ -227,6 +227,13 @@ func (a Admin) CreateKey(ctx context.Context, options KeyOptions, spec sqlstore.
 	return key, text, nil
 }
 
+// RotateKey replaces a key by a new one, whose text it returns; the caller has the only copy. The old key ends after the overlap.
+func (a Admin) RotateKey(ctx context.Context, prefix, id string, overlap time.Duration) (key, old sqlstore.APIKey, text string, err error) {
+	text, hash := policy.NewKey(prefix)
+	key, old, err = a.Store.RotateKey(ctx, id, hash, overlap)
+	return key, old, text, err
+}
+
 // CheckPlan returns an error for a plan that is not in the table. Plans without access need not be in it.
 func CheckPlan(plans policy.Plans, name string) error {
 	if _, ok := plans[name]; ok || name == "trial" || name == "none" {

@@ -71,6 +71,11 @@ type Keys struct {
 	KeyPrefix KeyPrefix `type:"setting" default:"sara" placeholder:"WORD" help:"Keys are WORD_live_SECRET; default: ${default}."`
 }
 
+// NewKeys are the rules for keys that are created.
+type NewKeys struct {
+	KeyMaxDays Count `type:"setting" max:"3650" example:"90" placeholder:"DAYS" unset:"none: keys need not expire" help:"Every new key expires after so many days, 1 to 3650, or earlier; default: keys need not expire."`
+}
+
 // Public is the address of the API.
 type Public struct {
 	Listen  HostPort `type:"setting" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public API, port 0 for any free port; default: ${default}."`
