@@ -43,10 +43,16 @@ func TestAdmin200(t *testing.T) {
 	w := newWorld(t)
 	w.wantProbe("/livez", http.StatusOK, "live")
 	w.wantProbe("/readyz", http.StatusOK, "ready")
-	w.wantProbe("/debug/pprof/", http.StatusOK, "goroutine")
-	w.wantProbe("/debug/pprof/cmdline", http.StatusOK, "")
-	w.wantProbe("/debug/pprof/heap?debug=1", http.StatusOK, "heap")
+	w.wantProbe("/debug/pprof/", http.StatusNotFound, "")
 	w.wantProbe("/v1/me", http.StatusNotFound, "")
+}
+
+func TestAdminProfiles200(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *Config) { c.Profiles = true })
+	w.wantProbe("/debug/pprof/", http.StatusOK, "goroutine")
+	w.wantProbe("/debug/pprof/heap?debug=1", http.StatusOK, "heap")
+	w.wantProbe("/debug/pprof/cmdline", http.StatusNotFound, "")
 }
 
 func TestAdmin503(t *testing.T) {

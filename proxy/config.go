@@ -47,6 +47,9 @@ type Config struct {
 	FillBytes    int64
 	FillPatience time.Duration
 
+	// Profiles serves the profiles of the Go runtime on the admin listener. They show addresses and texts from memory.
+	Profiles bool
+
 	// Slots bounds how much work on large row sets runs at a time; it should be the gateway's, too. nil: cpubound.New().
 	Slots *cpubound.Slots
 

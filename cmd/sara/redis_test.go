@@ -169,9 +169,9 @@ func TestRedisCacheURLIsChecked(t *testing.T) {
 	c := newCLI(t)
 	c.env = append(c.env, "SARA_REDIS_URL="+counters.URL())
 	address := "redis://:hunter2@" + rows.Addr()
-	c.fails(exitError, []string{"serve", "--check", "--redis-cache-url", address}, "sara: SARA_REDIS_CACHE_URL (--redis-cache-url): redis://"+
+	c.with("SARA_REDIS_CACHE_URL="+address).fails(exitError, []string{"serve", "--check"}, "sara: SARA_REDIS_CACHE_URL: redis://"+
 		rows.Addr()+" does not answer: WRONGPASS")
-	said := c.ok("serve", "--check", "--redis-cache-url", "redis://:sesame@"+rows.Addr(), "--redis-cache-bytes", "1GiB")
+	said := c.with("SARA_REDIS_CACHE_URL=redis://:sesame@"+rows.Addr()).ok("serve", "--check", "--redis-cache-bytes", "1GiB")
 	for _, want := range []string{"SARA_REDIS_CACHE_URL redis://" + rows.Addr(), "SARA_REDIS_CACHE_BYTES 1GiB"} {
 		if !strings.Contains(strings.Join(strings.Fields(said), " "), want) {
 			t.Errorf("the report lacks %q:\n%s", want, said)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,8 +165,8 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 
 func TestCheckReportsAllWrongSettings(t *testing.T) {
 	t.Parallel()
-	newCLI(t).fails(exitError, []string{"serve", "--check", "--listen", "x", "--log-level", "loud", "--secret-key", "short"},
-		"sara: SARA_LISTEN (--listen): ", "sara: SARA_LOG_LEVEL (--log-level): ", "sara: SARA_SECRET_KEY (--secret-key): ")
+	newCLI(t).fails(exitError, []string{"serve", "--check", "--listen", "x", "--log-level", "loud", "--replicas", "many"},
+		"sara: SARA_LISTEN (--listen): ", "sara: SARA_LOG_LEVEL (--log-level): ", "sara: SARA_REPLICAS (--replicas): ")
 }
 
 func TestWrongFileSettingsAreReportedWithLineAllAtOnce(t *testing.T) {
@@ -225,7 +226,7 @@ func TestCheckDecryptsStoredCredentials(t *testing.T) {
 	c.ok("serve", "--check")
 	const another = "YW5vdGhlci1rZXktb2YtdGhpcnR5LXR3by1ieXRlcyE="
 	for _, check := range [][]string{{"serve", "--check"}, {"serve"}} { // serve does not start either
-		c.fails(exitError, append(check, "--secret-key", another, "--log-level", "error"), `SARA_SECRET_KEY (--secret-key): connection "mine": `, "does not decrypt")
+		c.with("SARA_SECRET_KEY="+another).fails(exitError, append(check, "--log-level", "error"), `SARA_SECRET_KEY: connection "mine": they are sealed with the secret key `, "set SARA_SECRET_KEY or SARA_SECRET_KEY_PREVIOUS to it")
 	}
 	c.env = append(c.env, "SARA_SECRET_KEY=")
 	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key: set it to the key that the credentials were stored with (", "), not to a new one")
@@ -317,5 +318,41 @@ func TestWarnsOfReplicasWithoutRedis(t *testing.T) {
 	budgets.Close()
 	if !strings.Contains(said.String(), note) {
 		t.Errorf("the log at the start:\n%s", said.String())
+	}
+}
+
+func TestSecretsOnTheCommandLineAreRefused(t *testing.T) {
+	t.Parallel()
+	for flag, secret := range map[string]string{
+		"--secret-key": secretKeyText, "--secret-key-previous": secretKeyText,
+		"--database-url": "postgres://ann:hunter2@127.0.0.1:1/sara", "--redis-url": "redis://:hunter2@127.0.0.1:1", "--redis-cache-url": "redis://127.0.0.1:1?password=hunter2",
+	} {
+		c := newCLI(t)
+		variable := "SARA_" + strings.ToUpper(strings.ReplaceAll(flag[2:], "-", "_"))
+		c.fails(exitError, []string{"serve", "--check", flag, secret}, variable+" ("+flag+"): every user of this machine", "set "+variable+", or let "+variable+"_FILE name a file")
+		if said := c.said.String(); strings.Contains(said, "hunter2") || strings.Contains(said, secretKeyText) {
+			t.Errorf("%s: the secret is repeated: %s", flag, said)
+		}
+	}
+	newCLI(t).ok("serve", "--check", "--database-url", "sqlite:"+filepath.Join(t.TempDir(), "sara.db"))
+}
+
+func TestSecretsFromFiles(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	c.env = slices.DeleteFunc(c.env, func(v string) bool {
+		return strings.HasPrefix(v, "SARA_SECRET_KEY=") || strings.HasPrefix(v, "SARA_DATABASE_URL=")
+	})
+	c.env = append(c.env, "SARA_SECRET_KEY_FILE="+c.write("key", secretKeyText+"\n"), "SARA_DATABASE_URL_FILE="+c.write("database", "sqlite:"+c.path("other.db")+"\r\n"))
+	if shown := c.ok("serve", "--check"); !strings.Contains(shown, c.path("other.db")) || !strings.Contains(shown, "set, id ") {
+		t.Errorf("the settings in force are\n%s", shown)
+	}
+	for problem, variable := range map[string]string{
+		"is set as well: remove one of them": "SARA_DATABASE_URL=sqlite:" + c.path("sara.db"),
+		"no such file":                       "SARA_SECRET_KEY_FILE=" + c.path("nothing"),
+		"is empty":                           "SARA_SECRET_KEY_FILE=" + c.write("empty", "\n"),
+		"more than 65536 bytes":              "SARA_REDIS_URL_FILE=" + c.write("large", strings.Repeat("x", 65537)),
+	} {
+		c.with(variable).fails(exitError, []string{"serve", "--check"}, problem, "_FILE: ")
 	}
 }

@@ -141,7 +141,7 @@ func testBadCredentials(t *testing.T, c *cli) {
 	c.fails(exitError, add(c.write("notes.txt", "hunter2 is my password")), "not a JSON object")
 	c.fails(exitError, add(c.write("client.json", `{"installed":{"client_secret":"hunter2"}}`)), "OAuth client's secret")
 	c.fails(exitError, add(c.write("half.json", `{"type":"authorized_user","client_id":"x","client_secret":"hunter2"}`), "--no-verify"), "refresh_token")
-	c.fails(exitError, add(c.path(demo.ShopConnection+".json"), "--secret-key", "c2hvcnQ="), "SARA_SECRET_KEY", "it has 5 bytes, not 32")
+	c.with("SARA_SECRET_KEY=c2hvcnQ=").fails(exitError, add(c.path(demo.ShopConnection+".json")), "SARA_SECRET_KEY", "it has 5 bytes, not 32")
 	c.env = slices.DeleteFunc(c.env, func(v string) bool { return strings.HasPrefix(v, "SARA_SECRET_KEY") })
 	c.env = append(c.env, "SARA_OAUTH_TOKEN_URL=http://127.0.0.1:1/token") // no call reaches it
 	c.fails(exitError, add(c.path(demo.PortfolioConnection+".json")), "SARA_SECRET_KEY", "not to a new one")

@@ -15,17 +15,17 @@ type File struct {
 
 // Store is what every command that opens the database needs.
 type Store struct {
-	DatabaseURL         Database   `type:"setting" default:"sqlite:sara-data/sara.db" placeholder:"URL" help:"sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE; default: ${default}."`
+	DatabaseURL         Database   `type:"setting" secret:"" default:"sqlite:sara-data/sara.db" placeholder:"URL" help:"sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE; default: ${default}."`
 	DatabaseConnections Count      `type:"setting" min:"8" max:"1000" example:"12; seven processes then fit into the 100 connections of PostgreSQL's default" placeholder:"N" unset:"pool_max_conns of the URL, else 12" help:"How many connections to the database a process has at most, all pools together; default: pool_max_conns of the URL, else 12."`
 	AuditDays           Count      `type:"setting" min:"30" max:"3650" default:"400" example:"400" placeholder:"DAYS" help:"How long the audit log keeps an administrative change that is made now, 30 to 3650 days; default: ${default}."`
-	SecretKey           SecretKey  `type:"setting" placeholder:"BASE64" unset:"not set: no connection can be used" help:"32 bytes in base64 that encrypt the stored credentials; sara connection reseal --help explains how to change it."`
-	SecretKeyPrevious   SecretKeys `type:"setting" placeholder:"BASE64,…" unset:"none" help:"Former secret keys, separated by commas, that still open what they encrypted."`
-	RedisURL            Redis      `type:"setting" setting:"SARA_REDIS_URL" placeholder:"URL" unset:"none: counted in memory, for one process" help:"redis://USER:PASSWORD@HOST:PORT, with master_name for a Sentinel or addr for a cluster; required to serve with several processes."`
+	SecretKey           SecretKey  `type:"setting" secret:"" placeholder:"BASE64" unset:"not set: no connection can be used" help:"32 bytes in base64 that encrypt the stored credentials; sara connection reseal --help explains how to change it."`
+	SecretKeyPrevious   SecretKeys `type:"setting" secret:"" placeholder:"BASE64,…" unset:"none" help:"Former secret keys, separated by commas, that still open what they encrypted."`
+	RedisURL            Redis      `type:"setting" secret:"" setting:"SARA_REDIS_URL" placeholder:"URL" unset:"none: counted in memory, for one process" help:"redis://USER:PASSWORD@HOST:PORT, with master_name for a Sentinel or addr for a cluster; required to serve with several processes."`
 }
 
 // SharedRows is where the processes share cached rows.
 type SharedRows struct {
-	RedisCacheURL Redis `type:"setting" setting:"SARA_REDIS_CACHE_URL" placeholder:"URL" unset:"the same as SARA_REDIS_URL" help:"Redis for cached rows, in the forms of --redis-url, so that rows and counters do not share memory; default: that of --redis-url."`
+	RedisCacheURL Redis `type:"setting" secret:"" setting:"SARA_REDIS_CACHE_URL" placeholder:"URL" unset:"the same as SARA_REDIS_URL" help:"Redis for cached rows, in the forms of --redis-url, so that rows and counters do not share memory; default: that of --redis-url."`
 }
 
 // Check returns an error for a Redis of rows without one of counters.
@@ -84,7 +84,8 @@ type Public struct {
 
 // Admin is the address of the admin endpoints.
 type Admin struct {
-	AdminListen HostPort `type:"setting" default:"127.0.0.1:9090" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and pprof; never expose it to the internet; default: ${default}."`
+	AdminListen HostPort `type:"setting" default:"127.0.0.1:9090" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and, with --pprof=on, profiles; never expose it to the internet; default: ${default}."`
+	Pprof       Switch   `type:"setting" default:"off" placeholder:"on|off" help:"Whether the admin address serves profiles of the process at /debug/pprof/; default: ${default}."`
 }
 
 // Edge configures the public API towards clients and proxies.

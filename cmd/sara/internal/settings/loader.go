@@ -67,12 +67,16 @@ func setText(context *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// describeFlag adds the name in the environment to a setting's help.
+// describeFlag adds the names in the environment to a setting's help.
 func describeFlag(flag *kong.Value) string {
 	if !IsSetting(flag) {
 		return flag.Help
 	}
-	return strings.TrimSuffix(flag.Help, ".") + " (" + EnvironmentName(flag.Name) + ")."
+	names := EnvironmentName(flag.Name)
+	if flag.Tag.Has(secretTag) {
+		names += " or " + names + secretFileSuffix
+	}
+	return strings.TrimSuffix(flag.Help, ".") + " (" + names + ")."
 }
 
 // Validate implements kong.Resolver.
@@ -90,13 +94,32 @@ func (l *Loader) Resolve(parsed *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 	if !IsSetting(flag.Value) {
 		return nil, nil
 	}
-	if text := l.environment[EnvironmentName(flag.Name)]; text != "" {
-		return text, nil
+	text, err := l.variable(flag.Value)
+	if text != "" || err != nil {
+		return text, err
 	}
 	if entry := l.file.entries[fileName(flag.Name)]; entry.text != "" {
 		return entry.text, nil
 	}
 	return nil, nil
+}
+
+// variable returns what the environment sets: the variable of the setting, or for a setting that may hold a secret, the file that the
+// variable with the suffix _FILE names. An orchestrator mounts secrets as files, and a process' environment is easier to read.
+func (l *Loader) variable(flag *kong.Value) (string, error) {
+	name := EnvironmentName(flag.Name)
+	text := l.environment[name]
+	if !flag.Tag.Has(secretTag) {
+		return text, nil
+	}
+	path := l.environment[name+secretFileSuffix]
+	switch {
+	case path == "":
+		return text, nil
+	case text != "":
+		return "", Errorf(name+secretFileSuffix, "%s is set as well: remove one of them", name)
+	}
+	return readSecret(name+secretFileSuffix, path)
 }
 
 // path returns the settings file that the command line or else the environment names. It is empty for a command without
@@ -142,6 +165,11 @@ func (l *Loader) Parse(parsed *kong.Context) error {
 	var errs []error
 	for flag, v := range l.values() {
 		if !v.isSet() && !flag.HasDefault {
+			continue
+		}
+		if s, ok := v.(secret); ok && l.onCommandLine(flag.Name) && s.holdsSecret() {
+			errs = append(errs, &Error{Where: EnvironmentName(flag.Name), Problem: "every user of this machine can read the command line of a process: set " +
+				EnvironmentName(flag.Name) + ", or let " + EnvironmentName(flag.Name) + secretFileSuffix + " name a file that has it"})
 			continue
 		}
 		if err := v.parse(flag.Tag); err != nil {
@@ -229,12 +257,22 @@ func (l *Loader) Locate(err error) error {
 	return err
 }
 
+// onCommandLine reports whether a flag is given on the command line.
+func (l *Loader) onCommandLine(flag string) bool {
+	for _, step := range l.parsed.Path {
+		if step.Flag != nil && !step.Resolved && step.Flag.Name == flag {
+			return true
+		}
+	}
+	return false
+}
+
 // origin returns where a setting comes from. It is empty for the environment, because the name in the error already shows
 // that.
 func (l *Loader) origin(name string) string {
-	for _, step := range l.parsed.Path {
-		if step.Flag != nil && !step.Resolved && EnvironmentName(step.Flag.Name) == name {
-			return "--" + step.Flag.Name
+	for flag := range l.values() {
+		if EnvironmentName(flag.Name) == name && l.onCommandLine(flag.Name) {
+			return "--" + flag.Name
 		}
 	}
 	if l.environment[name] != "" || l.file == nil {
