@@ -176,26 +176,6 @@ func (s *Store) SetConnectionHealth(ctx context.Context, id string, revision int
 		healthy, cleanNote(note), optionalMillis(since), id, revision)
 }
 
-// An Outage is an unhealthy connection.
-type Outage struct {
-	Connection
-	Since *time.Time // nil if it was not recorded
-}
-
-// Outages returns the unhealthy connections, the longest outage first.
-func (s *Store) Outages(ctx context.Context) ([]Outage, error) {
-	scan := func(row scanner) (o Outage, err error) {
-		o.Connection, err = scanConnection(joined{row, []any{optionalInstant{&o.Since}}})
-		return o, err
-	}
-	outages, err := all(ctx, s.overview, scan, "SELECT "+connectionColumns+", c.unhealthy_since"+fromConnections+
-		"WHERE NOT c.healthy ORDER BY coalesce(c.unhealthy_since, 0), c.id")
-	if err != nil {
-		return nil, fmt.Errorf("list the unhealthy connections: %w", err)
-	}
-	return outages, nil
-}
-
 // transition runs an update that changes one row, or none if the row is already in that state.
 func (s *Store) transition(ctx context.Context, kind, id, count, update string, args ...any) (changed bool, err error) {
 	err = s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {

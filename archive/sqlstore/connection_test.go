@@ -161,14 +161,17 @@ func testConnectionHealth(t *testing.T, f *fixture) {
 	since := f.time
 	f.time = f.time.Add(time.Hour)
 	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "still"))(t), false)
-	outages := value(f.Outages(f.ctx))(t)
+	found := value(f.Outages(f.ctx, 20))(t)
+	outages := found.First
 	if len(outages) != 1 || outages[0].ID != c.ID || outages[0].Note != state.Note || outages[0].Since == nil || !outages[0].Since.Equal(since) {
 		t.Errorf("not healthy are %+v, since %v", outages, since)
 	}
+	equal(t, found.Connections, 1)
+	equal(t, value(f.Outages(f.ctx, 0))(t), Outages{Connections: 1, Total: 1})
 
 	equal(t, value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, true, "ignored"))(t), true)
 	equal(t, value(f.Connection(f.ctx, c.ID))(t), c)
-	equal(t, value(f.Outages(f.ctx))(t), []Outage{})
+	equal(t, value(f.Outages(f.ctx, 20))(t), Outages{Connections: 1, First: []Outage{}})
 	_, err := f.SetConnectionHealth(f.ctx, "nothing", 1, true, "")
 	refused[*NotFoundError](t, err)
 	// The upstream's message may be any text.

@@ -302,7 +302,16 @@ func testTakeInspection(t *testing.T, f *fixture) {
 	take("a", indexDay, 2, false)
 	take("a", indexDay, 3, true)
 	take("b", indexDay, 1, true)
-	equal(t, value(f.TakenInspections(f.ctx, indexDay))(t), map[string]int{"a": 3, "b": 1})
+	for _, c := range []struct {
+		least, most int
+		want        []SiteInspections
+		total       int
+	}{{1, 2, []SiteInspections{{"a", 3}, {"b", 1}}, 2}, {1, 1, []SiteInspections{{"a", 3}}, 2}, {2, 9, []SiteInspections{{"a", 3}}, 1}, {4, 9, nil, 0}} {
+		first, total, err := f.TakenInspections(f.ctx, indexDay, c.least, c.most)
+		wantNil(t, err)
+		equal(t, first, c.want)
+		equal(t, total, c.total)
+	}
 	take("a", indexDay+1, 1, true)
 	take("a", indexDay, 3, false) // yesterday's count is kept
 	take("a", indexDay+2, 1, true)

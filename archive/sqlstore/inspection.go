@@ -174,24 +174,27 @@ func (s *Store) TakeInspection(ctx context.Context, site string, day translate.D
 	return granted, nil
 }
 
-// TakenInspections returns the number of granted inspections of a day, by site.
-func (s *Store) TakenInspections(ctx context.Context, day translate.Date) (map[string]int, error) {
-	type count struct {
-		site  string
-		taken int
+// TakenInspections returns how many inspections of a day were granted to each of the first most sites that have at least that
+// many, the most first, and the number of these sites.
+func (s *Store) TakenInspections(ctx context.Context, day translate.Date, least, most int) (first []SiteInspections, total int, err error) {
+	const from = " FROM inspection_counts WHERE day = $1 AND taken >= $2"
+	total, err = one(ctx, s.overview, scalar[int], "SELECT count(*)"+from, day, least)
+	if err == nil && total > 0 {
+		first, err = all(ctx, s.overview, func(row scanner) (i SiteInspections, err error) {
+			err = row.Scan(&i.Site, &i.Taken)
+			return i, err
+		}, "SELECT site, taken"+from+" ORDER BY taken DESC, site LIMIT $3", day, least, most)
 	}
-	counts, err := all(ctx, s.overview, func(row scanner) (c count, err error) {
-		err = row.Scan(&c.site, &c.taken)
-		return c, err
-	}, "SELECT site, taken FROM inspection_counts WHERE day = $1", day)
 	if err != nil {
-		return nil, fmt.Errorf("count the inspections of %s: %w", day, err)
+		return nil, 0, fmt.Errorf("count the inspections of %s: %w", day, err)
 	}
-	taken := make(map[string]int, len(counts))
-	for _, c := range counts {
-		taken[c.site] = c.taken
-	}
-	return taken, nil
+	return first, total, nil
+}
+
+// SiteInspections are the granted inspections of a site on a day.
+type SiteInspections struct {
+	Site  string
+	Taken int
 }
 
 // seconds is the stored form of an optional time in seconds.

@@ -94,6 +94,8 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"one of concurrent contenders holds the lease", testLeaseRace},
 		{"the state of an archive is replaced completely", testArchiveState},
 		{"all properties are listed with plan and archive", testArchivableProperties},
+		{"overviews count as a walk over all properties", testOverviews},
+		{"accounts and sites are read in pages", testPages},
 		{"the index state exists from the first run on", testIndexState},
 		{"a discovery replaces URLs and sitemaps and keeps inspections", testDiscovery},
 		{"a discovery with a bad URL changes nothing", testDiscoveryRefusals},

@@ -41,3 +41,13 @@ func (s *Store) Usage(ctx context.Context, day int64) ([]policy.UsageCount, erro
 	}
 	return counts, nil
 }
+
+// UsageOf returns the usage on a day of the accounts whose ids are in a range, both ends included.
+func (s *Store) UsageOf(ctx context.Context, day int64, first, last string) ([]policy.UsageCount, error) {
+	counts, err := all(ctx, s.overview, scanUsage, "SELECT account_id, hour, day, in_hour, in_day, calls FROM usage_counts"+
+		" WHERE account_id >= $1 AND account_id <= $2 AND day = $3 ORDER BY account_id", first, last, day)
+	if err != nil {
+		return nil, fmt.Errorf("read the usage of some accounts: %w", err)
+	}
+	return counts, nil
+}

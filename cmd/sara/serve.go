@@ -143,7 +143,7 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 	}
 	defer service.Close(public, admin)
 	config.BaseURL = c.BaseURL.Or(settings.LocalURL(public.Addr().String()))
-	if err := status.Register(config); err != nil {
+	if err := status.Register(&config); err != nil {
 		return err
 	}
 	server, err := proxy.New(config)

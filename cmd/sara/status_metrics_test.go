@@ -55,7 +55,7 @@ func TestStatusMetrics(t *testing.T) {
 	}
 	use(224) // of 250: not yet 90 %
 	now, registry := time.Now(), prometheus.NewRegistry()
-	err = status.Register(proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
+	err = status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
 		Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestStatusMetricsReadCountsFromRedis(t *testing.T) {
 	if refusal := shared.ChargeLiveCalls(t.Context(), account.ID, "p", 225, plan); refusal != nil {
 		t.Fatalf("%+v", refusal)
 	}
-	err = status.Register(proxy.Config{Store: store, Redis: client, Plans: policy.DefaultPlans(), Log: log, Registry: registry,
+	err = status.Register(&proxy.Config{Store: store, Redis: client, Plans: policy.DefaultPlans(), Log: log, Registry: registry,
 		Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)

@@ -115,7 +115,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 		History: history, CacheBytes: cacheBytes, Slots: slots, KeyPrefix: issue.Prefix, BaseURL: world.BaseURL,
 		Version: o.Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
-	if err := status.Register(config); err != nil {
+	if err := status.Register(&config); err != nil {
 		return err
 	}
 	server, err := proxy.New(config)

@@ -6,6 +6,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/console"
+	"sara/policy"
 	"sara/translate"
 )
 
@@ -18,7 +19,7 @@ const (
 type Archive struct {
 	Anchor     string        `json:"anchor"` // the last day that Search Console has complete figures of
 	Counts     ArchiveCounts `json:"counts"`
-	Properties []ArchiveLag  `json:"properties"` // the most behind first
+	Properties []ArchiveLag  `json:"properties"` // the 20 that are most behind, the worst first
 	Problem    *string       `json:"problem"`
 }
 
@@ -40,40 +41,39 @@ type ArchiveLag struct {
 	RestsUntil       *string `json:"rests_until"`
 	Failures         int     `json:"failures"` // since the last successful run
 	Note             string  `json:"note"`     // why the last run failed, or why the property cannot be read
-	late             bool
 }
 
-// properties returns all properties.
-func (v view) properties(ctx context.Context) ([]sqlstore.ArchivableProperty, error) {
-	if v.store == nil {
-		return nil, errNoDatabase
-	}
-	return v.store.ArchivableProperties(ctx)
-}
-
-// archive reports how far the archive of each property is behind; err is why the properties could not be read.
-func (v view) archive(properties []sqlstore.ArchivableProperty, err error) Archive {
+// archive reports how many archives are behind, and names the first most of them.
+func (v view) archive(ctx context.Context, most int) (Archive, sqlstore.OverviewCounts, error) {
 	anchor := v.calendar.Anchor(v.now)
-	s := Archive{Anchor: anchor.String(), Properties: make([]ArchiveLag, len(properties)), Problem: problem(err)}
-	for i, p := range properties {
-		lag := v.archiveLag(p, anchor)
-		s.Properties[i] = lag
-		if lag.State == "not_collected" {
-			s.Counts.Left++
-			continue
-		}
-		s.Counts.Properties++
-		s.Counts.Complete += count(lag.State == "complete")
-		s.Counts.Failing += count(lag.Failures > 0)
-		s.Counts.Late += count(lag.late)
+	s := Archive{Anchor: anchor.String(), Properties: []ArchiveLag{}}
+	if v.store == nil {
+		return s, sqlstore.OverviewCounts{}, errNoDatabase
 	}
+	all, err := v.store.ArchiveOverview(ctx, v.calendar, sqlstore.OverviewQuery{Now: v.now, LateDays: lateDays, Most: most,
+		Plans: v.plansWith(func(p policy.Plan) bool { return p.RetentionMonths > 0 })})
+	if err != nil {
+		return s, all.OverviewCounts, err
+	}
+	s.Counts = ArchiveCounts{Properties: all.Properties, Complete: all.Complete, Late: all.Late, Failing: all.Failing, Left: all.Left}
+	s.Properties = console.Each(all.First, func(p sqlstore.ArchivableProperty) ArchiveLag { return v.archiveLag(p, anchor) })
 	worstFirst(s.Properties, func(l ArchiveLag) *int {
 		if l.State == "not_collected" {
 			return new(int)
 		}
 		return l.LagDays
 	})
-	return s
+	return s, all.OverviewCounts, nil
+}
+
+// plansWith returns the names of the plans that have something.
+func (v view) plansWith(has func(policy.Plan) bool) (names []string) {
+	for name, plan := range v.plans {
+		if has(plan) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (v view) archiveLag(p sqlstore.ArchivableProperty, anchor translate.Date) ArchiveLag {
@@ -97,17 +97,13 @@ func (v view) archiveLag(p sqlstore.ArchivableProperty, anchor translate.Date) A
 	switch {
 	case p.Archived || v.plans[p.Plan].RetentionMonths <= 0:
 		lag.State = "not_collected"
-		return lag
 	case lag.LagDays == nil:
 		lag.State = "never"
-		lag.late = v.older(p.CreatedAt, lateDays)
-		return lag
 	case *lag.LagDays == 0 && whole:
 		lag.State = "complete"
 	case *lag.LagDays == 0:
 		lag.State = "incomplete" // a part was collected by hand, or imported
 	}
-	lag.late = *lag.LagDays >= lateDays
 	return lag
 }
 
@@ -119,11 +115,6 @@ func unreadable(p sqlstore.Property) string {
 	return p.AccessNote
 }
 
-// older reports whether an instant is at least that many days ago.
-func (v view) older(t time.Time, days int) bool {
-	return v.now.Sub(t) >= time.Duration(days)*24*time.Hour
-}
-
 // cooldownEnd returns the end of a site's cooldown, null if it has none.
 func (v view) cooldownEnd(until *time.Time) *string {
 	if until == nil || !until.After(v.now) {
@@ -132,17 +123,10 @@ func (v view) cooldownEnd(until *time.Time) *string {
 	return console.OptionalTime(until)
 }
 
-func count(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
 // Indexing shows how old the index coverage is.
 type Indexing struct {
 	Counts     IndexingCounts `json:"counts"`
-	Properties []IndexingLag  `json:"properties"` // the oldest first
+	Properties []IndexingLag  `json:"properties"` // the 20 that are oldest, the oldest first
 	Problem    *string        `json:"problem"`
 }
 
@@ -165,36 +149,30 @@ type IndexingLag struct {
 	Note        string  `json:"note"`
 }
 
-func (v view) indexing(ctx context.Context) Indexing {
+// indexing reports how many properties have old index coverage, and names the first most of them.
+func (v view) indexing(ctx context.Context, most int) (Indexing, error) {
 	s := Indexing{Properties: []IndexingLag{}}
 	if v.store == nil {
-		s.Problem = problem(errNoDatabase)
-		return s
+		return s, errNoDatabase
 	}
-	properties, err := v.store.InspectableProperties(ctx)
-	s.Problem = problem(err)
-	for _, p := range properties {
-		lag, late := v.indexingLag(p)
-		s.Properties = append(s.Properties, lag)
-		if lag.State == "not_inspected" {
-			s.Counts.Left++
-			continue
-		}
-		s.Counts.Properties++
-		s.Counts.Failing += count(lag.Failures > 0)
-		s.Counts.Late += count(late)
+	all, err := v.store.IndexOverview(ctx, sqlstore.OverviewQuery{Now: v.now, LateDays: staleDays, Most: most,
+		Plans: v.plansWith(func(p policy.Plan) bool { return p.InspectedURLsPerProperty > 0 })})
+	if err != nil {
+		return s, err
 	}
+	s.Counts = IndexingCounts{Properties: all.Properties, Late: all.Late, Failing: all.Failing, Left: all.Left}
+	s.Properties = console.Each(all.First, v.indexingLag)
 	worstFirst(s.Properties, func(l IndexingLag) *int {
 		if l.State == "not_inspected" {
 			return new(int)
 		}
 		return l.AgeDays
 	})
-	return s
+	return s, nil
 }
 
-func (v view) indexingLag(p sqlstore.InspectableProperty) (lag IndexingLag, late bool) {
-	lag = IndexingLag{ID: p.ID, GSCProperty: p.Site, State: "fresh", URLs: p.Index.URLs, RefreshedAt: console.OptionalTime(p.Index.RefreshedAt),
+func (v view) indexingLag(p sqlstore.InspectableProperty) IndexingLag {
+	lag := IndexingLag{ID: p.ID, GSCProperty: p.Site, State: "fresh", URLs: p.Index.URLs, RefreshedAt: console.OptionalTime(p.Index.RefreshedAt),
 		RestsUntil: v.cooldownEnd(p.Index.CooldownUntil), Failures: p.Index.Failures, Note: p.Index.Note}
 	if at := p.Index.RefreshedAt; at != nil {
 		days := int(v.now.Sub(*at).Hours() / 24)
@@ -204,9 +182,9 @@ func (v view) indexingLag(p sqlstore.InspectableProperty) (lag IndexingLag, late
 	case p.Archived || v.plans[p.Plan].InspectedURLsPerProperty <= 0:
 		lag.State = "not_inspected"
 	case lag.AgeDays == nil:
-		lag.State, late = "never", v.older(p.CreatedAt, staleDays)
+		lag.State = "never"
 	case *lag.AgeDays >= staleDays:
-		lag.State, late = "old", true
+		lag.State = "old"
 	}
-	return lag, late
+	return lag
 }

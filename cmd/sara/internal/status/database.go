@@ -46,7 +46,9 @@ func askDatabase(ctx context.Context, store *sqlstore.Store, address string, err
 // Connections lists the connections that fail.
 type Connections struct {
 	Total     int      `json:"total"`
-	Unhealthy []Outage `json:"unhealthy"` // the longest first
+	Failing   int      `json:"unhealthy_total"`
+	Unhealthy []Outage `json:"unhealthy"` // the first 20 of them, the longest first
+	Sealed    Sealed   `json:"sealed"`
 	Problem   *string  `json:"problem"`
 }
 
@@ -91,16 +93,23 @@ type Outage struct {
 }
 
 func (v view) outages(ctx context.Context) Connections {
-	s := Connections{Unhealthy: []Outage{}}
+	s := Connections{Unhealthy: []Outage{}, Sealed: Sealed{Connections: []Outage{}, Keys: []SecretKey{}}}
 	if v.store == nil {
 		s.Problem = problem(errNoDatabase)
 		return s
 	}
-	connections, err := v.store.Connections(ctx)
-	s.Total = len(connections)
-	broken, brokenErr := v.store.Outages(ctx)
-	s.Problem = problem(errors.Join(err, brokenErr))
-	s.Unhealthy = console.Each(broken, func(o sqlstore.Outage) Outage {
+	broken, err := v.store.Outages(ctx, shownRows)
+	s.Total, s.Failing = broken.Connections, broken.Total
+	sealing, sealingErr := v.store.Sealing(ctx, shownRows)
+	s.Problem = problem(errors.Join(err, sealingErr))
+	s.Sealed.Keys = console.Each(sealing.Keys, SecretKeyOf)
+	if unopened := sealing.Unopened; sealing.Checked() {
+		s.Sealed.Total, s.Sealed.healthy = &unopened.Total, unopened.Healthy
+		s.Sealed.Connections = console.Each(unopened.First, func(c sqlstore.UnopenedConnection) Outage {
+			return Outage{ID: c.ID, Name: c.Name, Workspace: c.WorkspaceName, Account: c.AccountName, Note: c.Err.Error()}
+		})
+	}
+	s.Unhealthy = console.Each(broken.First, func(o sqlstore.Outage) Outage {
 		return Outage{ID: o.ID, Name: o.Name, Workspace: o.WorkspaceName, Account: o.AccountName, Since: console.OptionalTime(o.Since), Note: o.Note}
 	})
 	return s

@@ -3,8 +3,10 @@ package status
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,9 +31,11 @@ type metrics struct {
 	now  func() time.Time
 	log  *slog.Logger
 
-	lag, behind, collected, indexBehind, unhealthy, nearLimit prometheus.Gauge
+	lag, behind, collected, indexBehind, unhealthy, sealed, nearLimit prometheus.Gauge
 
 	errors prometheus.Counter
+
+	sealedTotal atomic.Int64 // of the last look
 
 	mu       sync.Mutex // guards the fields below; held while looking, so that concurrent scrapes share one look
 	lookedAt time.Time
@@ -40,8 +44,8 @@ type metrics struct {
 
 var _ prometheus.Collector = (*metrics)(nil)
 
-// Register registers the metrics of the database's connection pool, and those of the status.
-func Register(c proxy.Config) error {
+// Register adds a degradation to the configuration, and registers the metrics of the database's connection pool, and those of the status.
+func Register(c *proxy.Config) error {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
 		return err
@@ -57,6 +61,7 @@ func Register(c proxy.Config) error {
 		collected:   gauge("sara_archive_collected_timestamp_seconds", "Start of the newest run that completed a property."),
 		indexBehind: gauge("sara_index_properties_behind", "Properties whose index coverage is seven days old or older, or that were added seven days ago and never inspected."),
 		unhealthy:   gauge("sara_connections_unhealthy", "Connections to Search Console whose credentials fail."),
+		sealed:      gauge("sara_connections_sealed", "Connections to Search Console whose stored credentials no secret key opens."),
 		nearLimit:   gauge("sara_accounts_near_limit", "Accounts that have used 90 % or more of a budget of the hour or the day."),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sara_status_errors_total", Help: "Parts of the status that could not be read; their metrics are missing meanwhile.",
@@ -65,12 +70,31 @@ func Register(c proxy.Config) error {
 	for _, pool := range c.Store.Collectors() {
 		err = errors.Join(err, c.Registry.Register(pool))
 	}
+	m.checkCredentials()
+	c.Degradations = append(c.Degradations, proxy.Degradation{Reason: "credentials", Active: m.withoutCredentials})
 	return errors.Join(err, c.Registry.Register(m))
+}
+
+// checkCredentials looks for the first time, before anything scrapes the metrics.
+func (m *metrics) checkCredentials() {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	if _, err := m.connections(ctx, m.view); err != nil {
+		m.log.WarnContext(ctx, "the credentials of the connections cannot be checked", slog.Any("error", err))
+	}
+}
+
+// withoutCredentials describes the connections that the last look could not open.
+func (m *metrics) withoutCredentials() string {
+	if n := m.sealedTotal.Load(); n > 0 {
+		return fmt.Sprintf("no secret key opens the credentials of %d connections, their properties are answered from stored data", n)
+	}
+	return ""
 }
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, metric := range [...]prometheus.Metric{m.lag, m.behind, m.collected, m.indexBehind, m.unhealthy, m.nearLimit, m.errors} {
+	for _, metric := range [...]prometheus.Metric{m.lag, m.behind, m.collected, m.indexBehind, m.unhealthy, m.sealed, m.nearLimit, m.errors} {
 		descriptions <- metric.Desc()
 	}
 }
@@ -107,48 +131,45 @@ func (m *metrics) look(now time.Time) (learned []prometheus.Gauge) {
 }
 
 func (m *metrics) archive(ctx context.Context, v view) ([]prometheus.Gauge, error) {
-	properties, err := v.properties(ctx)
+	_, counts, err := v.archive(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	status := v.archive(properties, nil)
 	worst := 0
-	for _, lag := range status.Properties {
-		if lag.LagDays != nil && lag.State != "not_collected" {
-			worst = max(worst, *lag.LagDays)
-		}
+	if counts.Oldest != nil {
+		worst = max(0, int(v.calendar.Anchor(v.now)-*counts.Oldest))
 	}
 	m.lag.Set(float64(worst))
-	m.behind.Set(float64(status.Counts.Late))
-	var newest time.Time
-	for _, p := range properties {
-		if at := p.State.CollectedAt; at != nil && at.After(newest) {
-			newest = *at
-		}
-	}
-	if newest.IsZero() {
+	m.behind.Set(float64(counts.Late))
+	if counts.Newest == nil {
 		return []prometheus.Gauge{m.lag, m.behind}, nil
 	}
-	m.collected.Set(float64(newest.Unix()))
+	m.collected.Set(float64(counts.Newest.Unix()))
 	return []prometheus.Gauge{m.lag, m.behind, m.collected}, nil
 }
 
 func (m *metrics) indexing(ctx context.Context, v view) ([]prometheus.Gauge, error) {
-	status := v.indexing(ctx)
-	if status.Problem != nil {
-		return nil, errors.New(*status.Problem)
+	status, err := v.indexing(ctx, 0)
+	if err != nil {
+		return nil, err
 	}
 	m.indexBehind.Set(float64(status.Counts.Late))
 	return []prometheus.Gauge{m.indexBehind}, nil
 }
 
 func (m *metrics) connections(ctx context.Context, v view) ([]prometheus.Gauge, error) {
-	outages, err := v.store.Outages(ctx)
+	outages, err := v.store.Outages(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	m.unhealthy.Set(float64(len(outages)))
-	return []prometheus.Gauge{m.unhealthy}, nil
+	m.unhealthy.Set(float64(outages.Total))
+	sealing, err := v.store.Sealing(ctx, 0)
+	if err != nil || !sealing.Checked() {
+		return []prometheus.Gauge{m.unhealthy}, err
+	}
+	m.sealed.Set(float64(sealing.Unopened.Total))
+	m.sealedTotal.Store(int64(sealing.Unopened.Total))
+	return []prometheus.Gauge{m.unhealthy, m.sealed}, nil
 }
 
 func (m *metrics) accounts(ctx context.Context, v view) ([]prometheus.Gauge, error) {
@@ -156,10 +177,6 @@ func (m *metrics) accounts(ctx context.Context, v view) ([]prometheus.Gauge, err
 	if err := v.accountBudgets(ctx, &status); err != nil {
 		return nil, err
 	}
-	full := 0
-	for _, account := range status.Accounts {
-		full += count(account.UsedPercent >= fullPercent)
-	}
-	m.nearLimit.Set(float64(full))
+	m.nearLimit.Set(float64(status.full))
 	return []prometheus.Gauge{m.nearLimit}, nil
 }

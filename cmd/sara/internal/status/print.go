@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 	"sara/cmd/sara/internal/console"
 )
 
-// shownRows bounds the rows of a table for people, the worst first; JSON has all.
+// shownRows bounds how many problems of each kind the report names, the worst first; it counts the others.
 const shownRows = 20
 
 // Print writes the report for people.
@@ -24,10 +25,13 @@ func (r *Report) Print(w io.Writer) error {
 		section(&text, "DATABASE", r.Database.Problem, []string{"KIND", "ADDRESS", "LATENCY", "SCHEMA", "NEEDED"}, r.Database.rows()),
 		section(&text, "OBJECT STORE of the archive", r.ObjectStore.Problem, []string{"KIND", "ADDRESS", "STATE", "LATENCY"}, r.ObjectStore.rows()),
 		section(&text, "OBJECT STORE by replica, since it started", nil, []string{"REPLICA", "CIRCUIT", "FAILED", "REFUSED", "LAST FAILURE"}, console.Each(r.Replicas, Replica.storeCells)),
-		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"}, console.Each(r.Outages.Unhealthy, Outage.Cells)),
+		section(&text, "CONNECTIONS", r.Outages.Problem, []string{"NAME", "WORKSPACE", "ACCOUNT", "FAILING SINCE", "NOTE"}, console.Each(slices.Concat(r.Outages.Unhealthy, r.Outages.Sealed.Connections), Outage.Cells)),
 	}
 	if r.Outages.Problem == nil {
-		fmt.Fprintf(&text, "%d of %d connections work.\n", r.Outages.Total-len(r.Outages.Unhealthy), r.Outages.Total)
+		fmt.Fprintf(&text, "%d of %d connections work.\n", r.Outages.Total-r.Outages.Failing-r.Outages.Sealed.healthy, r.Outages.Total)
+	}
+	if keys := r.Outages.Sealed.Keys; len(keys) > 0 {
+		errs = append(errs, section(&text, "SECRET KEYS", nil, []string{"KEY", "ROLE", "CONNECTIONS"}, console.Each(keys, SecretKey.Cells)))
 	}
 	errs = append(errs, r.Archive.print(&text), r.Indexing.print(&text), r.Budgets.print(&text))
 	if r.OK {
@@ -112,26 +116,26 @@ func (o Outage) Cells() []string {
 
 func (s Archive) print(text *strings.Builder) error {
 	var rows [][]string
-	for _, p := range s.Properties[:min(len(s.Properties), shownRows)] {
+	for _, p := range s.Properties {
 		rows = append(rows, []string{p.GSCProperty, p.State, console.Cell(p.LastArchivedDate), number(p.LagDays), strconv.Itoa(p.Failures), p.ID, p.Note})
 	}
 	err := section(text, "ARCHIVE up to "+s.Anchor, s.Problem, []string{"GSC PROPERTY", "STATE", "LAST DAY", "DAYS BEHIND", "FAILURES", "ID", "NOTE"}, rows)
 	if s.Problem == nil {
 		fmt.Fprintf(text, "%d properties are collected: %d complete, %d late, %d failing; %d are not collected.%s\n", s.Counts.Properties, s.Counts.Complete,
-			s.Counts.Late, s.Counts.Failing, s.Counts.Left, shown(len(s.Properties)))
+			s.Counts.Late, s.Counts.Failing, s.Counts.Left, shown(s.Counts.Properties+s.Counts.Left))
 	}
 	return err
 }
 
 func (s Indexing) print(text *strings.Builder) error {
 	var rows [][]string
-	for _, p := range s.Properties[:min(len(s.Properties), shownRows)] {
+	for _, p := range s.Properties {
 		rows = append(rows, []string{p.GSCProperty, p.State, console.Cell(p.RefreshedAt), number(p.AgeDays), strconv.Itoa(p.URLs), strconv.Itoa(p.Failures), p.ID, p.Note})
 	}
 	err := section(text, "INDEXING", s.Problem, []string{"GSC PROPERTY", "STATE", "REFRESHED", "DAYS OLD", "URLS", "FAILURES", "ID", "NOTE"}, rows)
 	if s.Problem == nil {
 		fmt.Fprintf(text, "%d properties are inspected: %d late, %d failing; %d are not inspected.%s\n", s.Counts.Properties, s.Counts.Late, s.Counts.Failing,
-			s.Counts.Left, shown(len(s.Properties)))
+			s.Counts.Left, shown(s.Counts.Properties+s.Counts.Left))
 	}
 	return err
 }
@@ -140,7 +144,7 @@ func shown(all int) string {
 	if all <= shownRows {
 		return ""
 	}
-	return fmt.Sprintf(" The worst %d of %d are shown; --json has all.", shownRows, all)
+	return fmt.Sprintf(" The worst %d of %d are shown.", shownRows, all)
 }
 
 func (s Budgets) print(text *strings.Builder) error {
@@ -158,11 +162,11 @@ func (s Budgets) print(text *strings.Builder) error {
 	for _, q := range s.Sites {
 		rows = append(rows, []string{q.GSCProperty, "inspections today", usedOf(q.Taken, q.PerDay)})
 	}
-	hidden := len(rows) - shownRows
-	err := section(text, "BUDGETS nearly used up", s.Problem, []string{"OF", "BUDGET", "USED"}, rows[:min(len(rows), shownRows)])
+	hidden := s.Counts.Accounts - len(s.Accounts) + s.Counts.Live - len(s.Live) + s.Counts.Sites - len(s.Sites)
+	err := section(text, "BUDGETS nearly used up", s.Problem, []string{"OF", "BUDGET", "USED"}, rows)
 	switch {
 	case hidden > 0:
-		fmt.Fprintf(text, "And %d more; --json has all.\n", hidden)
+		fmt.Fprintf(text, "And %d more.\n", hidden)
 	case len(rows) == 0 && s.Problem == nil:
 		fmt.Fprintf(text, "No budget is used up to %d %%.\n", nearPercent)
 	}

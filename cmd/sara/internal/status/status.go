@@ -76,11 +76,12 @@ func Look(ctx context.Context, d Deployment, now time.Time) (*Report, error) {
 	}
 	r.Database = askDatabase(ctx, store, d.Store.DatabaseURL.String(), err)
 	v := view{store: store, plans: d.Plans, calendar: calendar, now: now, counted: counted}
-	properties, err := v.properties(ctx)
-	r.Archive = v.archive(properties, err)
-	r.Indexing = v.indexing(ctx)
+	r.Archive, _, err = v.archive(ctx, shownRows)
+	r.Archive.Problem = problem(err)
+	r.Indexing, err = v.indexing(ctx, shownRows)
+	r.Indexing.Problem = problem(err)
 	r.Outages = v.outages(ctx)
-	r.Budgets = v.budgets(ctx, properties)
+	r.Budgets = v.budgets(ctx)
 	r.judge()
 	return r, nil
 }
@@ -138,8 +139,11 @@ func (r *Report) judge() {
 			r.attend("%s: %s", part.name, *part.problem)
 		}
 	}
-	if n := len(r.Outages.Unhealthy); n > 0 {
+	if n := r.Outages.Failing; n > 0 {
 		r.attend("%d of %d connections fail", n, r.Outages.Total)
+	}
+	if n := r.Outages.Sealed.Total; n != nil && *n > 0 {
+		r.attend("no secret key opens the credentials of %d of %d connections: %s", *n, r.Outages.Total, r.Outages.Sealed.Connections[0].Note)
 	}
 	if n := r.Archive.Counts.Late; n > 0 {
 		r.attend("the archive of %d of %d properties is %d days or more behind", n, r.Archive.Counts.Properties, lateDays)

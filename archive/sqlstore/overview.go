@@ -1,0 +1,183 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sara/translate"
+)
+
+// An OverviewQuery says what an Overview counts.
+type OverviewQuery struct {
+	Plans    []string // whose properties are collected, or inspected; an archived property never is
+	Now      time.Time
+	LateDays int // how many days behind is late
+	Most     int // how many properties to return; 0 for none
+}
+
+// An Overview counts all properties, and has the first of them. The database counts, so that its size does not grow with their number.
+type Overview[P any] struct {
+	OverviewCounts
+	First []P // the properties that are most behind, ordered by name
+}
+
+// OverviewCounts are numbers of properties.
+type OverviewCounts struct {
+	Properties int // that are collected, or inspected
+	Complete   int // of these, those that have all days; in the overview of archives only
+	Late       int // of these
+	Failing    int // of these, those whose last run failed
+	Left       int // all others
+	// Oldest is the last day of the archive that is most behind, of those that were ever collected; nil if none was, and in the
+	// overview of the index coverage.
+	Oldest *translate.Date
+	// Newest is the start of the newest run that completed a property, or when inspections were last published; nil for never.
+	Newest *time.Time
+}
+
+const (
+	// The properties that are collected or inspected.
+	isKept = "NOT p.archived AND p.workspace_id IN (SELECT w.id FROM workspaces w JOIN accounts a ON a.id = w.account_id WHERE a.plan IN (%[1]s))"
+
+	overviewRows = "(SELECT p.id, p.name_order, s.*, " + isKept + " AS kept FROM properties p LEFT JOIN %[2]s s ON s.property_id = p.id) r"
+	countedRows  = "properties p LEFT JOIN %[2]s s ON s.property_id = p.id WHERE " + isKept
+
+	// Conditions on days are written as conditions on instants, so that the database needs no time zones. $1 is the instant from
+	// which on a run completes an archive. What counts all properties is separate: it needs no join.
+	countArchives = "SELECT count(*), count(CASE WHEN s.collected_at >= $1 THEN 1 END)," +
+		" count(CASE WHEN coalesce(s.collected_at, 0) < $2 AND coalesce(s.last_day, -1000000) <= $3" +
+		" AND (coalesce(s.collected_at, s.last_day) IS NOT NULL OR p.created_at <= $4) THEN 1 END)," +
+		" count(CASE WHEN s.failures > 0 THEN 1 END), (SELECT count(*) FROM properties), (SELECT max(collected_at) FROM archive_states)," +
+		" min(CASE WHEN coalesce(s.last_day, -1000000) > coalesce((s.collected_at - CAST($5 AS BIGINT)) / 86400000, -1000000) THEN s.last_day" +
+		" ELSE (s.collected_at - CAST($5 AS BIGINT)) / 86400000 END) FROM "
+	// $1 is the anchor. A run completes the archive up to the day (collected_at - $2) / 86400000.
+	worstArchives = "SELECT id FROM (SELECT id, name_order, kept, coalesce(last_day, -1000000) AS archived," +
+		" coalesce((collected_at - CAST($2 AS BIGINT)) / 86400000, -1000000) AS collected FROM "
+	worstArchivesFirst = ") days ORDER BY CASE WHEN NOT kept OR archived >= $1 OR collected >= $1 THEN $1" +
+		" WHEN archived > collected THEN archived ELSE collected END, name_order LIMIT $3"
+
+	countIndexes = "SELECT count(*), 0, count(CASE WHEN coalesce(s.refreshed_at, p.created_at) <= $1 THEN 1 END)," +
+		" count(CASE WHEN s.failures > 0 THEN 1 END), (SELECT count(*) FROM properties), (SELECT max(refreshed_at) FROM index_states)," +
+		" CAST(NULL AS BIGINT) FROM "
+	worstIndexes      = "SELECT id FROM "
+	worstIndexesFirst = " ORDER BY CASE WHEN kept THEN (CAST($1 AS BIGINT) - coalesce(refreshed_at, -86400000000000)) / 86400000 ELSE 0 END DESC," +
+		" name_order LIMIT $2"
+)
+
+// ArchiveOverview returns how far the archives of all properties are behind the anchor of q.Now. The counts are exact. Oldest and the
+// choice of First use today's UTC offset for all runs: a run within an hour of midnight before the clocks changed may count for the
+// next or the previous day.
+func (s *Store) ArchiveOverview(ctx context.Context, calendar translate.Calendar, q OverviewQuery) (o Overview[ArchivableProperty], err error) {
+	today, anchor := calendar.Day(q.Now), calendar.Anchor(q.Now)
+	started := calendar.Start(today)
+	dayZero := started.UnixMilli() - int64(anchor)*(24*time.Hour).Milliseconds()
+	o.OverviewCounts, err = s.overviewCounts(ctx, "archive_states", countArchives, q.Plans, started.UnixMilli(),
+		calendar.Start(today-translate.Date(q.LateDays)+1).UnixMilli(), anchor-translate.Date(q.LateDays), q.addedLate(), dayZero)
+	if err == nil && q.Most > 0 {
+		rows, plans := ofPlans(overviewRows, "archive_states", q.Plans, 4)
+		o.First, err = all(ctx, s.overview, scanArchivable, selectArchivable+"WHERE p.id IN ("+worstArchives+rows+worstArchivesFirst+")"+byName,
+			append([]any{anchor, dayZero, q.Most}, plans...)...)
+	}
+	if err != nil {
+		return Overview[ArchivableProperty]{}, fmt.Errorf("count the archives that are behind: %w", err)
+	}
+	return o, nil
+}
+
+// IndexOverview returns how old the index coverage of all properties is.
+func (s *Store) IndexOverview(ctx context.Context, q OverviewQuery) (o Overview[InspectableProperty], err error) {
+	o.OverviewCounts, err = s.overviewCounts(ctx, "index_states", countIndexes, q.Plans, q.addedLate())
+	if err == nil && q.Most > 0 {
+		rows, plans := ofPlans(overviewRows, "index_states", q.Plans, 3)
+		o.First, err = all(ctx, s.overview, scanInspectable, selectInspectable+"WHERE p.id IN ("+worstIndexes+rows+worstIndexesFirst+")"+byName,
+			append([]any{q.Now.UnixMilli(), q.Most}, plans...)...)
+	}
+	if err != nil {
+		return Overview[InspectableProperty]{}, fmt.Errorf("count the properties whose index coverage is old: %w", err)
+	}
+	return o, nil
+}
+
+// addedLate is the instant up to which properties were added that are late if they have nothing.
+func (q OverviewQuery) addedLate() int64 {
+	return q.Now.Add(-time.Duration(q.LateDays) * 24 * time.Hour).UnixMilli()
+}
+
+func (s *Store) overviewCounts(ctx context.Context, states, count string, plans []string, args ...any) (OverviewCounts, error) {
+	rows, rest := ofPlans(countedRows, states, plans, len(args)+1)
+	return one(ctx, s.overview, func(row scanner) (c OverviewCounts, err error) {
+		var total int
+		err = row.Scan(&c.Properties, &c.Complete, &c.Late, &c.Failing, &total, optionalInstant{&c.Newest}, &c.Oldest)
+		c.Left = total - c.Properties
+		return c, err
+	}, count+rows, append(args, rest...)...)
+}
+
+// ofPlans completes a source of rows, and returns the arguments for its parameters, of which the first has that number.
+func ofPlans(source, states string, plans []string, number int) (rows string, args []any) {
+	names := []string{"''"} // which is not the name of a plan
+	for _, plan := range slices.Sorted(slices.Values(plans)) {
+		names = append(names, fmt.Sprintf("$%d", number+len(args)))
+		args = append(args, plan)
+	}
+	return fmt.Sprintf(source, strings.Join(names, ", "), states), args
+}
+
+// Outages counts the connections that fail.
+type Outages struct {
+	Connections int // all
+	Total       int // that fail
+	First       []Outage
+}
+
+// An Outage is an unhealthy connection.
+type Outage struct {
+	Connection
+	Since *time.Time // nil if it was not recorded
+}
+
+// Outages returns the first most unhealthy connections, the longest outage first, and their number.
+func (s *Store) Outages(ctx context.Context, most int) (o Outages, err error) {
+	o, err = one(ctx, s.overview, func(row scanner) (o Outages, err error) {
+		err = row.Scan(&o.Connections, &o.Total)
+		return o, err
+	}, "SELECT count(*), count(CASE WHEN NOT healthy THEN 1 END) FROM connections")
+	if err == nil && most > 0 {
+		o.First, err = all(ctx, s.overview, func(row scanner) (o Outage, err error) {
+			o.Connection, err = scanConnection(joined{row, []any{optionalInstant{&o.Since}}})
+			return o, err
+		}, "SELECT "+connectionColumns+", c.unhealthy_since"+fromConnections+
+			"WHERE NOT c.healthy ORDER BY coalesce(c.unhealthy_since, 0), c.id LIMIT $1", most)
+	}
+	if err != nil {
+		return Outages{}, fmt.Errorf("list the unhealthy connections: %w", err)
+	}
+	return o, nil
+}
+
+// AccountsAfter returns the first most accounts whose id is greater than after, ordered by id.
+func (s *Store) AccountsAfter(ctx context.Context, after string, most int) ([]Account, error) {
+	accounts, err := all(ctx, s.overview, scanAccount, "SELECT "+accountColumns+" FROM accounts WHERE id > $1 ORDER BY id LIMIT $2", after, most)
+	if err != nil {
+		return nil, fmt.Errorf("list accounts: %w", err)
+	}
+	return accounts, nil
+}
+
+// A SiteOfProperty is what readers of counters need of a property.
+type SiteOfProperty struct{ ID, Site string }
+
+// SitesAfter returns the first most properties after a site and id, ordered by site and id.
+func (s *Store) SitesAfter(ctx context.Context, after SiteOfProperty, most int) ([]SiteOfProperty, error) {
+	sites, err := all(ctx, s.overview, func(row scanner) (p SiteOfProperty, err error) {
+		err = row.Scan(&p.ID, &p.Site)
+		return p, err
+	}, "SELECT id, site FROM properties WHERE site >= $1 AND (site > $1 OR id > $2) ORDER BY site, id LIMIT $3", after.Site, after.ID, most)
+	if err != nil {
+		return nil, fmt.Errorf("list the sites of properties: %w", err)
+	}
+	return sites, nil
+}
