@@ -10,7 +10,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
+
+// demoTime is the time of the demo whose answers the pages show: with another one the figures and the days are others. On the
+// first of a month the anchor is in the month before.
+var demoTime = time.Date(2026, time.November, 1, 20, 0, 0, 0, time.UTC)
 
 // testDecisions sends every example of proxy/DECISIONS.md to the demo, so that the page cannot be wrong.
 func testDecisions(t *testing.T, world demoLine) {

@@ -10,11 +10,12 @@ import (
 )
 
 type demoCommand struct {
-	Listen         string         `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public API, port 0 for any free one; default: ${default}."`
-	UpstreamListen string         `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the simulated Search Console; default: any free port."`
-	AdminListen    string         `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and pprof; default: any free port."`
-	LogLevel       settings.Level `type:"setting" default:"error" placeholder:"LEVEL" help:"debug, info, warn or error; default: ${default}."`
-	JSON           bool           `name:"json" help:"Print one line of JSON when ready, for programs."`
+	Listen         string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the public API, port 0 for any free one; default: ${default}."`
+	UpstreamListen string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of the simulated Search Console; default: any free port."`
+	AdminListen    string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of /metrics, /livez and /readyz; default: any free port."`
+	settings.Clock
+	LogLevel settings.Level `type:"setting" default:"error" placeholder:"LEVEL" help:"debug, info, warn or error; default: ${default}."`
+	JSON     bool           `name:"json" help:"Print one line of JSON when ready, for programs."`
 }
 
 func (c *demoCommand) Run(ctx context.Context, con *console.Console) error {
@@ -23,7 +24,7 @@ func (c *demoCommand) Run(ctx context.Context, con *console.Console) error {
 		return err
 	}
 	defer service.Close(listeners.Public, listeners.Upstream, listeners.Admin)
-	return demo.Run(ctx, con, demo.Options{Listeners: listeners, LogLevel: c.LogLevel, Version: buildVersion().Version, JSON: c.JSON})
+	return demo.Run(ctx, con, demo.Options{Listeners: listeners, LogLevel: c.LogLevel, Clock: c.Clock, Version: buildVersion().Version, JSON: c.JSON})
 }
 
 func (c *demoCommand) listen() (l demo.Listeners, err error) {

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,7 +32,8 @@ type demoLine struct {
 
 func testDemo(t *testing.T, binary string) {
 	temporary := t.TempDir()
-	p := start(t, binary, []string{"TMPDIR=" + temporary}, "demo", "--json", "--listen", "127.0.0.1:0")
+	offset := time.Until(demoTime).Truncate(time.Second)
+	p := start(t, binary, []string{"TMPDIR=" + temporary, "SARA_CLOCK_OFFSET=" + offset.String()}, "demo", "--json", "--listen", "127.0.0.1:0")
 	var world demoLine
 	decoder := json.NewDecoder(strings.NewReader(p.line()))
 	decoder.DisallowUnknownFields()
@@ -168,25 +170,8 @@ func TestDemoForPeople(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")
 	}
-	const anyPort = "127.0.0.1:0"
-	command := demoCommand{Listen: anyPort, UpstreamListen: anyPort, AdminListen: anyPort}
-	listeners, err := command.listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer service.Close(listeners.Public, listeners.Upstream, listeners.Admin)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	reader, stdout := io.Pipe()
-	var stderr bytes.Buffer // read after the demo has ended
-	ended := make(chan error, 1)
-	go func() {
-		err := demo.Run(ctx, &console.Console{Stdout: stdout, Stderr: &stderr, Now: time.Now, Command: console.ProgramName},
-			demo.Options{Listeners: listeners, Months: demo.Months{Main: 1, Others: 1}})
-		_ = stdout.CloseWithError(err) // cannot fail
-		ended <- err
-	}()
-	printed := bufio.NewScanner(reader)
+	d := demoWithin(t, time.Now, demo.Options{Months: demo.Months{Main: 1, Others: 1}})
+	printed := bufio.NewScanner(d.stdout)
 	tried := 0
 	for tried < 3 && printed.Scan() {
 		try := printed.Text()
@@ -199,8 +184,45 @@ func TestDemoForPeople(t *testing.T) {
 			t.Errorf("%s: %v\n%.300s", try, err, out)
 		}
 	}
-	stop()
-	if err := <-ended; err != nil || tried != 3 {
-		t.Errorf("it ended with %v and %d commands\n%s", err, tried, stderr.String())
+	d.stop()
+	if tried != 3 {
+		t.Errorf("it printed %d commands\n%s", tried, d.stderr.String())
 	}
+}
+
+// A demoInTest is a demo in the process of its test.
+type demoInTest struct {
+	stdout io.Reader
+	stderr *bytes.Buffer // to be read after stop
+	stop   func()        // stops it once, and checks how it ends
+}
+
+// demoWithin starts a demo on any free ports, by a clock. It stops with the test at the latest.
+func demoWithin(t *testing.T, now func() time.Time, o demo.Options) demoInTest {
+	t.Helper()
+	const anyPort = "127.0.0.1:0"
+	command := demoCommand{Listen: anyPort, UpstreamListen: anyPort, AdminListen: anyPort}
+	var err error
+	if o.Listeners, err = command.listen(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	reader, stdout := io.Pipe()
+	d := demoInTest{stdout: reader, stderr: new(bytes.Buffer)}
+	ended := make(chan error, 1)
+	go func() {
+		err := demo.Run(ctx, &console.Console{Stdout: stdout, Stderr: d.stderr, Now: now, Command: console.ProgramName}, o)
+		_ = stdout.CloseWithError(err) // cannot fail
+		ended <- err
+	}()
+	d.stop = sync.OnceFunc(func() {
+		cancel()
+		_ = reader.Close() // cannot fail
+		if err := <-ended; err != nil {
+			t.Errorf("the demo ended with %v\n%s", err, d.stderr.String())
+		}
+		service.Close(o.Public, o.Upstream, o.Admin)
+	})
+	t.Cleanup(d.stop)
+	return d
 }

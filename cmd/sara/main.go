@@ -99,7 +99,7 @@ func run(ctx context.Context, program string, args []string, stdout, stderr io.W
 		report(stderr, err)
 		return exitError
 	}
-	con.Flags = repeatedFlags(parsed)
+	con.Now, con.Flags = loader.Clock(con.Now), repeatedFlags(parsed)
 	if err := parsed.Run(); err != nil {
 		report(stderr, loader.Locate(err))
 		return exitError

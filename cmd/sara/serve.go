@@ -126,6 +126,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(),
 		Version: buildVersion().Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
+	service.NoteClock(ctx, c.Clock, &config)
 	if spans != nil {
 		config.Traces, config.Propagator = spans.Provider, spans.Propagator
 		defer spans.Close(ctx)

@@ -38,7 +38,7 @@ func ConnectDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, er
 func databaseConfig(s settings.Store) (sqlstore.Config, error) {
 	keys, err := s.Keyring()
 	return sqlstore.Config{URL: s.DatabaseURL.URL(), Keyring: keys, Connections: s.DatabaseConnections.N, Actor: actor(),
-		AuditRetention: time.Duration(s.AuditDays.N) * 24 * time.Hour}, err
+		AuditRetention: time.Duration(s.AuditDays.N) * 24 * time.Hour, Now: s.ClockOffset.Shift(time.Now)}, err
 }
 
 // OpenDatabaseLater returns a database that does not answer now. It can be used once Migrate has succeeded. The caller closes it.

@@ -36,6 +36,7 @@ import (
 type Options struct {
 	Listeners
 	LogLevel settings.Level
+	Clock    settings.Clock
 	Version  string // of the build
 	JSON     bool   // print the world as one line of JSON
 	Months   Months // of archived history; zero: the usual 36 and 24
@@ -79,7 +80,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 	if _, err := rand.Read(secret); err != nil {
 		return err
 	}
-	store, err := backend.OpenDatabase(ctx, settings.Store{DatabaseURL: settings.SQLite(filepath.Join(folder, "sara.db")), SecretKey: settings.SecretKey{Key: secret}})
+	store, err := backend.OpenDatabase(ctx, settings.Store{DatabaseURL: settings.SQLite(filepath.Join(folder, "sara.db")), SecretKey: settings.SecretKey{Key: secret}, Clock: o.Clock})
 	if err != nil {
 		return err
 	}
@@ -115,6 +116,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 		History: history, CacheBytes: cacheBytes, Slots: slots, KeyPrefix: issue.Prefix, BaseURL: world.BaseURL,
 		Version: o.Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
+	service.NoteClock(ctx, o.Clock, &config)
 	if err := status.Register(&config); err != nil {
 		return err
 	}

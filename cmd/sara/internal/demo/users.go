@@ -100,5 +100,6 @@ func (c *Users) AddPerson(connection string, revoked bool, sites ...gscsim.Site)
 // Simulation returns the configuration of the simulator.
 func (c *Users) Simulation(now func() time.Time) gscsim.Config {
 	const seed = 20
-	return gscsim.Config{Seed: seed, Now: now, Users: c.users}
+	// Tokens are signed by the real clock.
+	return gscsim.Config{Seed: seed, Now: now, TokenNow: time.Now, Users: c.users}
 }

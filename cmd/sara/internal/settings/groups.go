@@ -15,12 +15,19 @@ type File struct {
 
 // Store is what every command that opens the database needs.
 type Store struct {
+	Clock
 	DatabaseURL         Database   `type:"setting" secret:"" default:"sqlite:sara-data/sara.db" placeholder:"URL" help:"sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE; default: ${default}."`
 	DatabaseConnections Count      `type:"setting" min:"8" max:"1000" example:"12; seven processes then fit into the 100 connections of PostgreSQL's default" placeholder:"N" unset:"pool_max_conns of the URL, else 12" help:"How many connections to the database a process has at most, all pools together; default: pool_max_conns of the URL, else 12."`
 	AuditDays           Count      `type:"setting" min:"30" max:"3650" default:"400" example:"400" placeholder:"DAYS" help:"How long the audit log keeps an administrative change that is made now, 30 to 3650 days; default: ${default}."`
 	SecretKey           SecretKey  `type:"setting" secret:"" placeholder:"BASE64" unset:"not set: no connection can be used" help:"32 bytes in base64 that encrypt the stored credentials; sara connection reseal --help explains how to change it."`
 	SecretKeyPrevious   SecretKeys `type:"setting" secret:"" placeholder:"BASE64,…" unset:"none" help:"Former secret keys, separated by commas, that still open what they encrypted."`
 	RedisURL            Redis      `type:"setting" secret:"" setting:"SARA_REDIS_URL" placeholder:"URL" unset:"none: counted in memory, for one process" help:"redis://USER:PASSWORD@HOST:PORT, with master_name for a Sentinel or addr for a cluster; required to serve with several processes."`
+}
+
+// Clock is the clock of a process, which tests move, so that a midnight can be tried on the real program. Redis counts by its own
+// clock, and Google's tokens expire by the real one.
+type Clock struct {
+	ClockOffset Offset `type:"setting" hidden:"" placeholder:"TIME" unset:"none" help:"For tests only: how much the clock is ahead of the real one."`
 }
 
 // SharedRows is where the processes share cached rows.

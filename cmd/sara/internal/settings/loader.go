@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -196,10 +197,23 @@ func (l *Loader) values() func(yield func(*kong.Flag, value) bool) {
 	}
 }
 
+// Clock returns the clock of the selected command: the real one, unless its settings move it.
+func (l *Loader) Clock(now func() time.Time) func() time.Time {
+	for _, v := range l.values() {
+		if offset, ok := v.(*Offset); ok {
+			return offset.Shift(now)
+		}
+	}
+	return now
+}
+
 // Effective returns the settings in force by name in the environment, without secrets.
 func (l *Loader) Effective() [][]string {
 	var rows [][]string
 	for flag, v := range l.values() {
+		if flag.Hidden && !v.isSet() {
+			continue
+		}
 		shown := flag.Tag.Get("unset")
 		if text := fmt.Sprint(v); text != "" {
 			shown = text

@@ -191,6 +191,38 @@ func (d *Delay) parse(*kong.Tag) error {
 	return nil
 }
 
+// Offset is how much a process's clock is ahead of the real one; negative: behind.
+type Offset struct {
+	written
+	Duration time.Duration
+}
+
+func (o *Offset) parse(*kong.Tag) error {
+	const most = 100_000 * time.Hour
+	offset, err := time.ParseDuration(o.text)
+	if err != nil || offset < -most || offset > most {
+		return fmt.Errorf("%q is not a duration of -100000h to 100000h, such as 11h59m", o.text)
+	}
+	o.Duration = offset
+	return nil
+}
+
+// Shift returns a clock that is ahead of another one.
+func (o *Offset) Shift(now func() time.Time) func() time.Time {
+	if o.Duration == 0 {
+		return now
+	}
+	return func() time.Time { return now().Add(o.Duration) }
+}
+
+// Note says that the clock is not the real one; empty if it is.
+func (o *Offset) Note() string {
+	if o.Duration == 0 {
+		return ""
+	}
+	return fmt.Sprintf("SARA_CLOCK_OFFSET moves the clock by %v, which is for tests only", o.Duration)
+}
+
 // Fraction is a number from 0 to 1.
 type Fraction struct {
 	written
