@@ -181,6 +181,16 @@ func (g *Gate) Identify(ctx context.Context, r Request) (*Grant, error) {
 	return grant, g.chargeMinute(ctx, grant)
 }
 
+// Look authenticates a request that is charged to nothing. The grant has the usage of the account; it is nil if the key is not valid.
+func (g *Gate) Look(ctx context.Context, r Request) *Grant {
+	grant, err := g.authenticate(ctx, r)
+	if err != nil {
+		return nil // such a request is answered alike with any key or none
+	}
+	grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
+	return grant
+}
+
 // chargeMinute charges a request that no allowance covers, so that its number is bounded too.
 func (g *Gate) chargeMinute(ctx context.Context, grant *Grant) error {
 	usage, refusal := g.config.Budget.ChargeMinute(ctx, grant.Key.AccountID, grant.Key.ID, grant.Plan)
@@ -281,7 +291,7 @@ func (g *Gate) Property(ctx context.Context, grant *Grant, reference string) (*P
 	if len(reference) > maxReferenceLength {
 		return nil, notFound(reference)
 	}
-	candidates, err := g.properties.get(ctx, propertyQuery{grant.Key.PersonID, grant.WorkspaceID(), reference}, grant.version)
+	candidates, err := g.properties.get(ctx, propertyQuery{grant.Key.PersonID, grant.WorkspaceID(), foldHost(reference)}, grant.version)
 	if err != nil && !errors.Is(err, ErrUnknown) {
 		return nil, fmt.Errorf("look up a property: %w", err)
 	}

@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A Property is one site in Search Console that a caller can reach, and the connection that reads it. A Property that Gate
 // returns is shared between requests: read only.
@@ -42,15 +45,33 @@ func (p *Property) AccessProblem() string {
 	return p.AccessNote
 }
 
+// foldHost returns a reference with what is not case-sensitive in a full upstream name in lower case, as in Property.Site: the
+// scheme and the host, or a whole domain. Paths are case-sensitive. Other references stay as they are.
+func foldHost(reference string) string {
+	const domain = "sc-domain:"
+	if len(reference) >= len(domain) && strings.EqualFold(reference[:len(domain)], domain) {
+		return strings.ToLower(reference)
+	}
+	scheme, rest, ok := strings.Cut(reference, "://")
+	if !ok {
+		return reference
+	}
+	host, path, found := strings.Cut(rest, "/")
+	folded := strings.ToLower(scheme) + "://" + strings.ToLower(host)
+	if !found {
+		return folded
+	}
+	return folded + "/" + path
+}
+
 // resolve picks the property that a reference means from the candidates, and returns a pointer into them. It tries id, full
 // upstream name, slug and host, in this order, and stops at the first that matches any candidate. A bare host matches every
-// property of that host, whatever its type.
+// property of that host, whatever its type. An archived property counts only where no other matches.
 func resolve(reference string, candidates []Property) (*Property, *Denial) {
+	site := foldHost(reference)
 	for _, matches := range []func(p *Property) bool{
 		func(p *Property) bool { return strings.EqualFold(p.ID, reference) },
-		func(p *Property) bool {
-			return p.Site == reference || p.Type == DomainProperty && strings.EqualFold(p.Site, reference)
-		},
+		func(p *Property) bool { return p.Site == site },
 		func(p *Property) bool { return p.Slug == reference },
 		func(p *Property) bool { return strings.EqualFold(p.Host, reference) },
 	} {
@@ -59,6 +80,9 @@ func resolve(reference string, candidates []Property) (*Property, *Denial) {
 			if matches(&candidates[i]) {
 				found = append(found, &candidates[i])
 			}
+		}
+		if slices.ContainsFunc(found, func(p *Property) bool { return !p.Archived }) {
+			found = slices.DeleteFunc(found, func(p *Property) bool { return p.Archived })
 		}
 		switch len(found) {
 		case 0:

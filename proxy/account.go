@@ -16,10 +16,11 @@ type account struct {
 		PlanTier string `json:"plan_tier"`
 	} `json:"account"`
 	Limits struct {
-		RequestsPerMinutePerKey  int `json:"requests_per_minute_per_key"`
-		RequestsPerHour          int `json:"requests_per_hour"`
-		RequestsPerDay           int `json:"requests_per_day"`
-		SearchConsoleCallsPerDay int `json:"search_console_calls_per_day"`
+		RequestsPerMinutePerKey       int `json:"requests_per_minute_per_key"`
+		RequestsPerHour               int `json:"requests_per_hour"`
+		RequestsPerDay                int `json:"requests_per_day"`
+		SearchConsoleCallsPerDay      int `json:"search_console_calls_per_day"`
+		LiveCallsPerMinutePerProperty int `json:"live_calls_per_minute_per_property"`
 	} `json:"limits"`
 	Usage struct {
 		RequestsThisHour                 int `json:"requests_this_hour"`
@@ -46,6 +47,7 @@ func (s *Server) serveAccount(_ context.Context, c *call) (reply, error) {
 	me.Limits.RequestsPerHour = plan.RequestsPerHour
 	me.Limits.RequestsPerDay = plan.RequestsPerDay
 	me.Limits.SearchConsoleCallsPerDay = plan.SearchConsoleCallsPerDay
+	me.Limits.LiveCallsPerMinutePerProperty = plan.LiveCallsPerMinutePerProperty
 	me.Usage.RequestsThisHour = c.grant.Usage.RequestsThisHour
 	me.Usage.RequestsToday = c.grant.Usage.RequestsToday
 	me.Usage.SearchConsoleCallsToday = c.grant.Usage.CallsToday

@@ -124,12 +124,12 @@ func (s *Server) answer(ctx context.Context, c *call) (r reply, err error) {
 	if c.memoized != nil {
 		return s.answerMemoized(ctx, c)
 	}
-	if len(c.http.RequestURI()) > maxURL {
-		return reply{}, &apiError{code: codeTooLarge, status: fasthttp.StatusRequestURITooLong,
-			message: fmt.Sprintf("the URL is longer than %d bytes", maxURL)}
-	}
 	if err := s.admit(ctx, c); err != nil {
 		return reply{}, err
+	}
+	if c.isTooLong() {
+		return reply{}, &apiError{code: codeTooLarge, status: fasthttp.StatusRequestURITooLong,
+			message: fmt.Sprintf("the URL is longer than %d bytes", maxURL)}
 	}
 	if c.route.Operation == "" {
 		return c.route.serve(s, ctx, c)
@@ -159,18 +159,28 @@ func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err erro
 	return s.answerReport(ctx, c, &q)
 }
 
-// admit checks the key and charges the request budgets. An unknown path or method is answered 404 or 405 with any key or none;
-// with a valid key it is charged to the key's minute, and has the account's rate limit headers.
+func (c *call) isTooLong() bool { return len(c.http.RequestURI()) > maxURL }
+
+// admit checks the key and charges the request budgets. An unknown path or method, or a URL that is too long, is answered 404, 405
+// or 414 with any key or none; with a valid key it is charged to the key's minute, and has the account's rate limit headers. The
+// OpenAPI document has them without a charge.
 func (s *Server) admit(ctx context.Context, c *call) (err error) {
-	if c.route.Open {
+	if c.route.Open && (c.header.authorizations == 0 || c.route.Operation == "") {
 		return nil
 	}
 	ctx, span := c.step(ctx, "admit")
 	defer span.End()
 	request := policy.Request{Authorization: c.header.credentials(), Address: c.client, RequiredScopes: c.route.Scope}
-	if c.route.Operation == "" {
+	switch {
+	case c.route.Open:
+		c.grant = s.gate.Look(ctx, request)
+		return nil
+	case c.route.Operation == "", c.isTooLong():
 		c.grant, err = s.gate.Identify(ctx, request)
 		return err
+	case c.header.authorizations > 1:
+		return &apiError{code: policy.CodeInvalidKey, status: fasthttp.StatusUnauthorized, message: fmt.Sprintf(
+			"the request has %d Authorization headers: send one, Authorization: Bearer <API_KEY>", c.header.authorizations)}
 	}
 	if c.grant, err = s.gate.Admit(ctx, request); err != nil {
 		return asStoreError(err)

@@ -20,6 +20,7 @@ type connection struct {
 	network string       // of the address; empty: connections are not counted by network
 	open    *connections // that it is one of; nil in tests
 	waiting atomic.Int64 // since when it has waited for bytes, by the clock of open; or busy, or evicted
+	used    atomic.Bool  // it has carried a byte
 	keyed   atomic.Bool  // it has carried a valid key
 }
 
@@ -44,6 +45,9 @@ func (c *connection) Read(p []byte) (int, error) {
 	}
 	c.waiting.Store(c.open.now())
 	n, err := c.read(p)
+	if n > 0 && !c.used.Load() {
+		c.used.Store(true)
+	}
 	if c.waiting.Swap(busy) == evicted {
 		return 0, os.ErrDeadlineExceeded
 	}

@@ -13,7 +13,7 @@ import (
 
 // The bounds of connections. Together they take up at most an eighth of the memory limit.
 const (
-	// connectionBytes is what one takes up, measured: the read and the write buffer, the stack of its goroutine, and the rest.
+	// connectionBytes is the measured memory of one connection: its read and write buffers, its goroutine's stack and its bookkeeping.
 	connectionBytes    = 60 << 10
 	defaultMemoryLimit = 1 << 30
 	minConnections     = 256
@@ -111,6 +111,24 @@ func (s *connections) admit(c *connection) (refused string) {
 		_ = victim.Conn.Close() // its reader notices
 	}
 	return refused
+}
+
+// closeUnused closes the connections that have waited for their first byte for evictAfter: their clients opened them in advance. The
+// others may have a request on its way.
+func (s *connections) closeUnused() {
+	s.mu.Lock()
+	var unused []*connection
+	for c := range s.all.members {
+		since := c.waiting.Load()
+		if since > 0 && since+int64(evictAfter) <= s.now() && !c.used.Load() && c.waiting.CompareAndSwap(since, evicted) {
+			unused = append(unused, c)
+			s.drop(c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range unused {
+		_ = c.Conn.Close() // its reader notices
+	}
 }
 
 func (s *connections) remove(c *connection) {

@@ -153,22 +153,20 @@ func TestEveryEndpoint405(t *testing.T) {
 	w := newWorld(t)
 	for _, r := range w.server.routes() {
 		path := strings.Replace(r.Path, "{id}", w.properties["main"].ID, 1)
-		methods := []string{"POST", "HEAD", "OPTIONS"}
+		methods := []string{"POST", "OPTIONS"}
 		if r.Operation == "getSummary" {
-			methods = []string{"POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "get"}
+			methods = []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "get"}
 		}
 		for _, method := range methods {
 			w.run(r.Operation+"/"+method, func(t *testing.T) {
 				c := w.dial()
 				c.send(method + " " + path + " HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer " + w.keys["pro"] + "\r\nContent-Length: 0\r\n\r\n")
 				answer, there := c.next(method)
-				if !there || answer.status != http.StatusMethodNotAllowed || answer.header.Get("Allow") != "GET" {
+				if !there || answer.status != http.StatusMethodNotAllowed || answer.header.Get("Allow") != "GET, HEAD" {
 					t.Fatalf("answers %d, Allow %q: %s", answer.status, answer.header.Get("Allow"), answer.body)
 				}
 				w.wantHeaders(t, answer)
-				if method != "HEAD" {
-					answer.want(t, http.StatusMethodNotAllowed, codeMethodNotAllowed)
-				}
+				answer.want(t, http.StatusMethodNotAllowed, codeMethodNotAllowed)
 				if answer.header.Get("X-Ratelimit-Limit") == "0" {
 					t.Error("the account's allowance is missing")
 				}
@@ -198,8 +196,8 @@ func TestHeadersOnEveryAnswer(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.sim.SetFaults(faultQuota()))
 	statuses := map[int]bool{}
-	for _, c := range [][2]string{{"pro", "/v1/me"}, {"pro", "/v1/me?x=1"}, {"", "/v1/me"}, {"trial", "/v1/me"}, {"pro", "/v1/nothing"}, {"", "/"},
-		{"pro", w.path("foreign", "")}, {"pro", w.path("archived", "/summary")}, {"pro", w.path("main", "/summary")},
+	for _, c := range [][2]string{{"pro", "/v1/me"}, {"pro", "/v1/me?x=1"}, {"", "/v1/me"}, {"trial", "/v1/me"}, {"pro", "/v1/nothing"}, {"", "/v1"},
+		{"pro", w.path("foreign", "")}, {"pro", w.path("disconnected", "/summary")}, {"pro", w.path("main", "/summary")},
 		{"pro", "/v1/" + strings.Repeat("x", maxURL)}} {
 		r := w.get(c[0], c[1])
 		w.wantHeaders(t, r)
@@ -212,12 +210,65 @@ func TestHeadersOnEveryAnswer(t *testing.T) {
 	}
 }
 
+// HEAD is GET without its body, charged alike.
+func TestEveryEndpointHead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.get("pro", w.path("main", "/summary")).ok(t) // and a hit is memoized
+	for _, path := range []string{"/v1/me", "/v1/nothing", pathOpenAPI, "/", w.path("main", "/summary"), w.path("main", "/queries?limit=0"), w.path("main", "/brand-terms")} {
+		c := w.dial()
+		request := path + " HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer " + w.keys["pro"] + "\r\n\r\n"
+		c.send("GET " + request)
+		get, there := c.next(http.MethodGet)
+		if !there {
+			t.Fatalf("GET %s is not answered", path)
+		}
+		c.send("HEAD " + request + "GET " + request)
+		head, there := c.next(http.MethodHead)
+		if !there || head.status != get.status || len(head.body) != 0 || path != "/v1/me" && head.header.Get("Etag") != get.header.Get("Etag") ||
+			head.header.Get("Content-Type") != get.header.Get("Content-Type") || head.header.Get("X-RateLimit-Limit") != get.header.Get("X-RateLimit-Limit") {
+			t.Errorf("HEAD %s is %d %v, GET %d %v", path, head.status, head.header, get.status, get.header)
+		}
+		if again, there := c.next(http.MethodGet); !there || again.status != get.status {
+			t.Errorf("after HEAD %s the connection is not in step: %d", path, again.status)
+		}
+	}
+	w.wantUsage(t, "pro", 14, 14, 1) // 1, three of each of four paths, and this request
+}
+
+// The root needs no key, and points to the API reference.
+func TestRoot200(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.get("", "/")
+	if r.status != http.StatusOK || r.data()["docs_url"] != publicURL+"/docs" || r.data()["openapi_url"] != publicURL+pathOpenAPI {
+		t.Errorf("answers %d %s", r.status, r.body)
+	}
+}
+
+// Two Authorization headers are ambiguous. The message is readable as it stands.
+func TestMe401TwoAuthorizations(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	key := "Bearer " + w.keys["pro"]
+	r := w.ask(http.MethodGet, "/v1/me", key, key)
+	r.want(t, http.StatusUnauthorized, policy.CodeInvalidKey, "2 Authorization headers")
+	if !strings.Contains(string(r.body), "<API_KEY>") {
+		t.Errorf("the message is escaped: %s", r.body)
+	}
+}
+
 func TestEveryEndpoint414(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for operation, r := range w.keyedRoutes() {
 		w.run(operation, func(t *testing.T) {
-			w.get("pro", r.Path+"?x="+strings.Repeat("y", maxURL)).want(t, http.StatusRequestURITooLong, codeTooLarge)
+			r := w.get("pro", r.Path+"?x="+strings.Repeat("y", maxURL))
+			r.want(t, http.StatusRequestURITooLong, codeTooLarge)
+			w.wantHeaders(t, r)
+			if left := r.header.Get("X-RateLimit-Remaining"); left != "100000" {
+				t.Errorf("with a valid key %s requests are left, want all", left)
+			}
 		})
 	}
 	fits := "/v1/me?" + strings.Repeat("&", maxURL-len("/v1/me?"))
@@ -235,15 +286,19 @@ func TestEdge431And413(t *testing.T) {
 		t.Fatal("no answer to a long header")
 	}
 	r.want(t, http.StatusRequestHeaderFieldsTooLarge, codeTooLarge)
-	w.wantHeaders(t, r)
+	if limit, ok := r.header["X-Ratelimit-Limit"]; ok || r.header.Get("X-Request-Id") == "" {
+		t.Errorf("of a request that was not read, the allowance is %v", limit)
+	}
 
 	c = w.dial()
-	c.send("POST /v1/me HTTP/1.1\r\nHost: sara\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 4096))
+	c.send("POST /v1/me HTTP/1.1\r\nHost: sara\r\nAuthorization: Bearer " + w.keys["pro"] + "\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 4096))
 	if r, there = c.next(http.MethodPost); !there {
 		t.Fatal("no answer to a long body")
 	}
 	r.want(t, http.StatusRequestEntityTooLarge, codeTooLarge)
-	w.wantHeaders(t, r)
+	if limit, ok := r.header["X-Ratelimit-Limit"]; ok || r.header.Get("X-Request-Id") == "" {
+		t.Errorf("of a request that was not read, the allowance is %v", limit)
+	}
 	w.wantNoSecrets()
 }
 

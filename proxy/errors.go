@@ -142,7 +142,7 @@ func (s *Server) sendError(c *call, err error) {
 	case fasthttp.StatusUnauthorized:
 		header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
 	case fasthttp.StatusMethodNotAllowed:
-		header.Set(fasthttp.HeaderAllow, fasthttp.MethodGet)
+		header.Set(fasthttp.HeaderAllow, "GET, HEAD")
 	}
 	if e.retryAfter > 0 {
 		seconds := (e.retryAfter + time.Second - 1) / time.Second
@@ -160,17 +160,16 @@ func (s *Server) sendError(c *call, err error) {
 
 // errorBody returns the error envelope.
 func errorBody(e *apiError, requestID, docsURL string) []byte {
-	body := make([]byte, 0, 512) // most fit
-	for _, field := range [...]struct{ before, value string }{
-		{`{"success":false,"error":{"code":`, e.code}, {`,"message":`, e.message}, {`,"request_id":`, requestID}, {`,"docs_url":`, docsURL},
-	} {
-		quoted, err := json.Marshal(field.value)
-		if err != nil {
-			panic("BUG: a string does not fit into the error envelope: " + err.Error())
-		}
-		body = append(append(body, field.before...), quoted...)
+	type details struct {
+		Code      string `json:"code"`
+		Message   string `json:"message"`
+		RequestID string `json:"request_id"`
+		DocsURL   string `json:"docs_url"`
 	}
-	return append(body, "}}"...)
+	return appendJSON(make([]byte, 0, 512), struct { // most fit
+		Success bool    `json:"success"`
+		Error   details `json:"error"`
+	}{Error: details{e.code, e.message, requestID, docsURL}})
 }
 
 // unknownPath and wrongMethod serve requests for which the router finds no endpoint.
@@ -179,10 +178,21 @@ func unknownPath(_ *Server, _ context.Context, c *call) (reply, error) {
 		message: "there is nothing at this path; a property's own URL has to be percent-encoded as one path segment"}
 }
 
+// frontDoor serves the root, which people try first: it points to the API reference.
+func frontDoor(s *Server, _ context.Context, _ *call) (reply, error) {
+	return envelope(struct {
+		DocsURL    string `json:"docs_url"`
+		OpenAPIURL string `json:"openapi_url"`
+	}{s.config.DocsURL, s.config.BaseURL + pathOpenAPI}, struct{}{}), nil
+}
+
 func wrongMethod(_ *Server, _ context.Context, c *call) (reply, error) {
 	return reply{}, &apiError{code: codeMethodNotAllowed, status: fasthttp.StatusMethodNotAllowed,
-		message: "the method " + string(c.http.Method()) + " is not allowed: every endpoint is GET"}
+		message: "the method " + string(c.http.Method()) + " is not allowed: every endpoint is read with GET or HEAD"}
 }
+
+// pathMalformed is the path in logs of what cannot be parsed.
+const pathMalformed = "malformed"
 
 // sendMalformed answers input that the HTTP library cannot parse as a request. The library calls it instead of the handler.
 func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
@@ -198,7 +208,7 @@ func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &network) && network.Timeout():
 		e.status, e.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
 	}
-	c := s.newCall(&route{Path: "malformed"}, http, s.readHeader(http))
+	c := s.newCall(&route{Path: pathMalformed}, http, s.readHeader(http))
 	s.sendError(c, e)
 	s.record(c, e)
 }

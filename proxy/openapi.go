@@ -263,10 +263,7 @@ func valuesOf(p translate.Param, texts []string) []any {
 }
 
 func errorSchema() schema {
-	var codes []string
-	for _, status := range errorStatuses() {
-		codes = append(codes, codesOf(status)...)
-	}
+	codes := errorCodes()
 	return object(
 		member{name: "success", schema: boolean("The request was refused.").with("const", false).named("Failure")},
 		member{name: "error", schema: object(
@@ -292,11 +289,18 @@ func constantNames(codes []string) []string {
 // errorStatuses lists the statuses of the API's errors.
 func errorStatuses() []int {
 	return []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusRequestURITooLong, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
+		http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusTooManyRequests,
+		http.StatusRequestHeaderFieldsTooLarge, http.StatusInternalServerError, http.StatusServiceUnavailable}
 }
 
 // codesOf lists the codes of a status.
 func codesOf(status int) []string {
+	switch status {
+	case http.StatusRequestTimeout: // like any other request that cannot be read
+		return []string{translate.CodeValidation}
+	case http.StatusRequestEntityTooLarge, http.StatusRequestHeaderFieldsTooLarge:
+		return []string{codeTooLarge}
+	}
 	return slices.DeleteFunc(errorCodes(), func(code string) bool { return statusOf(code) != status })
 }
 
@@ -312,8 +316,6 @@ func (r *route) codesOf(status int) []string {
 			return !r.takes("date_range")
 		case codeFilteredUnavailable:
 			return !r.takes("filters")
-		case codeMethodNotAllowed: // the document describes only GET
-			return true
 		}
 		return false
 	})
@@ -340,6 +342,10 @@ func sharedResponses() map[string]any {
 			names = append(names, "Retry-After")
 		case http.StatusUnauthorized:
 			names = append(names, "WWW-Authenticate")
+		case http.StatusMethodNotAllowed:
+			names = append(names, "Allow")
+		case http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusRequestHeaderFieldsTooLarge:
+			names = []string{"X-Request-Id", "X-Cache"} // the request was not read, so its account is not known
 		}
 		responses[responseName(status)] = map[string]any{
 			"description": "Refused with " + strings.Join(codesOf(status), ", ") + ".",
@@ -358,20 +364,22 @@ func headerReferences(names ...string) map[string]any {
 	return references
 }
 
-func headerDescriptions() map[string]any {
+func headerDescriptions() map[string]map[string]any {
 	header := func(kind, description string, example any) map[string]any {
 		return map[string]any{"description": description, "required": true, "schema": schema{"type": kind}, "example": example}
 	}
-	return map[string]any{
+	return map[string]map[string]any{
 		"X-Request-Id":          header("string", "Identifies the request.", "req_6e8b96f243eb5292ac14fe259602aeef"),
 		"X-Cache":               header("string", "Whether a stored answer was served: hit, miss or bypass.", "hit"),
 		"X-RateLimit-Limit":     header("integer", "The daily allowance of requests, or on a 429 the ceiling that refused.", 1000),
 		"X-RateLimit-Remaining": header("integer", "What is left of it.", 988),
-		"X-RateLimit-Reset":     header("integer", "When it begins anew, in Unix seconds.", 1795305600),
+		"X-RateLimit-Reset":     header("integer", "When it resets, in Unix seconds.", 1795305600),
 		"ETag":                  header("string", "A weak tag of the answer, for If-None-Match.", `W/"21f5080302379665"`),
-		"Cache-Control": header("string", "How many seconds the client may keep the answer. In a request, no-cache has the figures read live.",
+		"Cache-Control": header("string", "How many seconds the client may keep the answer. In a request, no-cache refreshes figures that are older than ten minutes.",
 			"private, max-age=600"),
-		"Retry-After":      header("integer", "Seconds to wait before asking again.", 30),
+		"Retry-After": {"description": "Seconds to wait before asking again. A 503 without it will not pass by itself.", "required": false,
+			"schema": schema{"type": "integer"}, "example": 30},
+		"Allow":            header("string", "The methods that the path has.", "GET, HEAD"),
 		"WWW-Authenticate": header("string", "How to authenticate.", "Bearer"),
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 )
 
@@ -14,6 +16,10 @@ func updating() bool {
 
 func TestMain(m *testing.M) {
 	flag.Bool("update", false, "rewrite the golden files")
+	// Most tests wait half of the time, for a connection or a timeout. The flag's own value still wins.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 	flag.Parse()
 	os.Exit(m.Run())
 }

@@ -113,7 +113,7 @@ func TestReferenceWithTrailingSlashRedirects(t *testing.T) {
 	}
 }
 
-// Pages accept HEAD, which the API does not.
+// Pages accept only GET and HEAD.
 func TestPagesRefuseOtherMethods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,6 +13,7 @@ type propertyRow struct {
 	ID              string `json:"id"`
 	GSCProperty     string `json:"gsc_property"`
 	DisplayName     string `json:"display_name"`
+	Slug            string `json:"slug"`
 	Type            string `json:"type"`
 	PermissionLevel string `json:"permission_level"`
 	Starred         bool   `json:"starred"`
@@ -181,7 +182,7 @@ func (s *Server) serveAnnotations(ctx context.Context, c *call) (reply, error) {
 }
 
 func rowOfProperty(p sqlstore.Property) propertyRow {
-	return propertyRow{ID: p.ID, GSCProperty: p.Site, DisplayName: p.DisplayName, Type: p.Type,
+	return propertyRow{ID: p.ID, GSCProperty: p.Site, DisplayName: p.DisplayName, Slug: p.Slug, Type: p.Type,
 		PermissionLevel: p.PermissionLevel, Starred: p.Starred, Archived: p.Archived, CreatedAt: timestamp(p.CreatedAt)}
 }
 

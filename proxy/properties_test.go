@@ -28,7 +28,7 @@ func TestProperties200(t *testing.T) {
 			t.Errorf("%s; meta %v", names(r), m)
 		}
 		row := r.rows()[1].(map[string]any)
-		wantMembers(t, "a property", row, "archived created_at display_name gsc_property id permission_level starred type")
+		wantMembers(t, "a property", row, "archived created_at display_name gsc_property id permission_level slug starred type")
 		wantMatch(t, "created_at", row["created_at"], instantPattern)
 		wantMatch(t, "id", row["id"], uuidPattern)
 		if row["id"] != w.properties["main"].ID || row["gsc_property"] != "sc-domain:example.com" || row["type"] != "domain" ||

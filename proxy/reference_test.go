@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"sara/archive/sqlstore"
 	"sara/policy"
 )
 
@@ -26,7 +27,10 @@ func TestProperty200References(t *testing.T) {
 		"main":                          main,
 		"https%3A%2F%2Fwww.example.org%2Fshop%2F": shop,
 		"https:%2f%2fwww.example.org%2fshop%2f":   shop,
+		"HTTPS%3A%2F%2FWWW.Example.ORG%2Fshop%2F": shop,
+		"SC-Domain:EXAMPLE.com":                   main,
 		"www.example.org":                         shop,
+		"WWW.Example.ORG":                         shop,
 		"shop":                                    shop,
 		"twin-a":                                  w.properties["twin_a"].ID,
 		w.properties["twin_b"].ID:                 w.properties["twin_b"].ID,
@@ -57,6 +61,34 @@ func TestProperty400Ambiguous(t *testing.T) {
 	w.get("other", "/v1/properties/twin.example").want(t, http.StatusNotFound, policy.CodeNotFound)
 }
 
+// An archived property counts only where no other matches. A domain property and a URL prefix of one host are ambiguous by the host.
+func TestProperty200BesideArchived(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.properties["twin_b"]
+	archive := func(id string, archived bool) {
+		_, err := w.store.SetArchived(t.Context(), id, archived)
+		w.must(err)
+		w.server.Invalidate()
+	}
+	archive(w.properties["twin_a"].ID, true)
+	for _, reference := range []string{"twin.example", "sc-domain:TWIN.example"} {
+		if r := w.get("pro", "/v1/properties/"+reference).ok(t); r.data()["id"] != b.ID {
+			t.Errorf("%s means %v beside an archived twin, want %s", reference, r.data()["id"], b.ID)
+		}
+	}
+	if r := w.get("pro", "/v1/properties/twin-a").ok(t); r.data()["archived"] != true {
+		t.Errorf("the slug of an archived property means %v", r.data())
+	}
+	prefix, err := w.store.AddProperty(t.Context(), sqlstore.PropertySpec{Connection: b.Connection.ID, Site: "https://TWIN.example/blog/"})
+	w.must(err)
+	w.server.Invalidate()
+	w.get("pro", "/v1/properties/twin.example").want(t, http.StatusBadRequest, policy.CodePropertyAmbiguous, b.ID, prefix.ID)
+	archive(b.ID, true)
+	archive(prefix.ID, true)
+	w.get("pro", "/v1/properties/twin.example").want(t, http.StatusBadRequest, policy.CodePropertyAmbiguous, w.properties["twin_a"].ID, b.ID, prefix.ID)
+}
+
 func TestProperty404References(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -75,7 +107,7 @@ func TestProperty404References(t *testing.T) {
 	w.run("unencoded URLs and empty segments are no routes", func(t *testing.T) {
 		for _, path := range []string{"/v1/properties/https://www.example.org/shop/", "/v1/properties/https://www.example.org/shop//summary",
 			"/v1/properties//summary", "/v1/properties/", "/v1/properties/main/", "/v1/properties/main/summary/", "/v1/properties/main//summary",
-			"/v1/properties/main/nothing", "/v1/properties/main/movers", "/v1/properties/main/Summary", "/v2/me", "/v1", "/", "/v1/me/", "/V1/me",
+			"/v1/properties/main/nothing", "/v1/properties/main/movers", "/v1/properties/main/Summary", "/v2/me", "/v1", "/v1/me/", "/V1/me",
 			"/v1/%6De", "/v1/properties/main/%73ummary", "/v1/properties/../me", "/v1/./me", "/metrics", "/livez", "/debug/pprof/"} {
 			request := w.rawRequest(path)
 			request.Header.Set("Authorization", "Bearer "+w.keys["pro"])

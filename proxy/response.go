@@ -135,12 +135,14 @@ func (s *Server) setHeaders(c *call, cacheStatus string, maxAge int) {
 	setHeader(header, "X-Cache", cacheStatus)
 	var buffer [64]byte
 	header.SetCanonical([]byte(fasthttp.HeaderCacheControl), c.appendCacheControl(buffer[:0], maxAge))
-	if c.route.Open {
+	if c.route.Open && c.route.Operation == "" {
 		setHeader(header, fasthttp.HeaderVary, fasthttp.HeaderAcceptEncoding)
 		return
 	}
 	setHeader(header, fasthttp.HeaderVary, "Authorization, Accept-Encoding")
-	s.setAllowance(c)
+	if c.route.Path != pathMalformed { // whose account is not known: zeros would read as an allowance that is used up
+		s.setAllowance(c)
+	}
 }
 
 // setHeader sets a header whose name is in canonical form already, which saves normalizing it.
@@ -152,7 +154,7 @@ func (c *call) appendCacheControl(dst []byte, maxAge int) []byte {
 	switch {
 	case maxAge == noStore:
 		return append(dst, "private, no-store"...)
-	case c.route.Open:
+	case c.route.Open && c.grant == nil:
 		dst = append(dst, "public, max-age="...)
 	default:
 		dst = append(dst, "private, max-age="...)

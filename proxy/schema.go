@@ -172,7 +172,8 @@ func accountSchema() schema {
 			member{name: "requests_per_minute_per_key", schema: whole("Burst of one key.").like(20)},
 			member{name: "requests_per_hour", schema: whole("Of the account.").like(250)},
 			member{name: "requests_per_day", schema: whole("Of the account; resets at midnight UTC.").like(1000)},
-			member{name: "search_console_calls_per_day", schema: whole("Live upstream calls of the account.").like(250)}).
+			member{name: "search_console_calls_per_day", schema: whole("Live upstream calls of the account.").like(250)},
+			member{name: "live_calls_per_minute_per_property", schema: whole("Live upstream calls about one property, as a burst.").like(30)}).
 			named("Limits")},
 		member{name: "usage", schema: object(
 			member{name: "requests_this_hour", schema: whole("Of the account.").like(12)},
@@ -194,6 +195,7 @@ func propertyMembers() []member {
 
 func propertyRowSchema() schema {
 	return object(append(propertyMembers(),
+		member{name: "slug", schema: text("A short name, which {id} takes too; unique in a workspace.").like("example-com")},
 		member{name: "permission_level", schema: text("The upstream's own word, such as siteOwner.").like("siteOwner")},
 		member{name: "starred", schema: boolean("Marked by its people.")},
 		member{name: "created_at", schema: instant("When it was connected.")})...).named("PropertyRow")

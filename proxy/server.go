@@ -72,7 +72,11 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	r.HandleOPTIONS = false
 	for i := range routes {
 		r.GET(routes[i].Path, s.handle(&routes[i]))
+		r.HEAD(routes[i].Path, s.handle(&routes[i])) // the HTTP library leaves out the body
 	}
+	front := s.handle(&route{Path: "/", Open: true, serve: frontDoor})
+	r.GET("/", front)
+	r.HEAD("/", front)
 	r.NotFound = s.handle(&route{Path: "unknown", serve: unknownPath})
 	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod})
 	return &fasthttp.Server{
@@ -139,10 +143,30 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.access.close()
 	defer s.cache.Close()
 	defer s.closeListener()
+	var sweep sync.WaitGroup
+	sweeping, stop := context.WithCancel(ctx)
+	defer sweep.Wait()
+	defer stop()
+	sweep.Go(func() { s.closeUnused(sweeping) })
 	if err := s.edge.ShutdownWithContext(ctx); err != nil {
 		return fmt.Errorf("drain the server: %w", err)
 	}
 	return nil
+}
+
+// closeUnused closes unused connections until ctx ends. The HTTP library waits five seconds for the first request of each.
+func (s *Server) closeUnused(ctx context.Context) {
+	const pause = 50 * time.Millisecond
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		s.open.closeUnused()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 var _ policy.Listener = (*Server)(nil)

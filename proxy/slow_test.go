@@ -8,13 +8,16 @@ import (
 )
 
 // hurried serves the world's routes again, with timeouts short enough to test.
-func (w *world) hurried() {
+func (w *world) hurried() { w.serveWith(150*time.Millisecond, 300*time.Millisecond) }
+
+// serveWith serves the world's routes again, with other timeouts.
+func (w *world) serveWith(read, idle time.Duration) {
 	w.t.Helper()
 	edge := w.server.newEdge(w.server.routes())
 	if edge.ReadTimeout != readTimeout || edge.WriteTimeout != writeTimeout || edge.IdleTimeout != idleTimeout {
 		w.t.Error("the timeouts of the edge differ from the constants")
 	}
-	edge.ReadTimeout, edge.IdleTimeout = 150*time.Millisecond, 300*time.Millisecond
+	edge.ReadTimeout, edge.IdleTimeout = read, idle
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
 	w.base = "http://" + l.Addr().String()

@@ -8,13 +8,22 @@ import (
 	"testing"
 )
 
-// TestLimits runs nginx with the limits of one client as they are.
+// TestLimits runs nginx with the limits of one client as they are. Another load balancer in front of it names the client, so that
+// clients can have IPv6 addresses, of which a machine may have none.
 func TestLimits(t *testing.T) {
-	o := newOriginBehind(t, func(t *testing.T, replicas [2]string) *cdn { t.Helper(); return startLimitedCDN(t, replicas) })
+	const status = "limit_req_status  429;"
+	o := newOriginBehind(t, func(t *testing.T, replicas [2]string) *cdn {
+		t.Helper()
+		return startLimitedCDN(t, replicas, status, status+" set_real_ip_from 127.0.0.5; real_ip_header "+clientField+";")
+	})
+	t.Run("requests of an IPv6 network", o.testNetworkLimit)
 	t.Run("requests of an address", o.testAddressLimit)
 	t.Run("requests with a key", o.testKeyLimit)
 	t.Run("requests at the same time", o.testConcurrencyLimit)
 }
+
+// clientField is the header field in which the load balancer at 127.0.0.5 names the client.
+const clientField = "X-Test-Client"
 
 // flood sends n requests from an address at once, and returns how many are refused.
 func (o *origin) flood(t *testing.T, n int, address string, headers ...string) (refused int) {
@@ -57,6 +66,22 @@ func (o *origin) testAddressLimit(t *testing.T) {
 	}
 	if refused := o.flood(t, 50, "127.0.0.3"); refused > 0 {
 		t.Errorf("%d requests of another address are refused", refused)
+	}
+}
+
+func (o *origin) testNetworkLimit(t *testing.T) {
+	o.answers(ok)
+	for _, network := range []string{"2001:db8:0:a:%x::1", "2001:db8:b:c:1:2:3:%x", "2001:db8::%x"} {
+		refused := 0
+		for i := range 10 {
+			refused += o.flood(t, 100, "127.0.0.5", clientField, fmt.Sprintf(network, i+1))
+		}
+		if refused == 0 || refused > 799 {
+			t.Errorf("%s: %d of 1000 are refused, with a burst of 200", network, refused)
+		}
+	}
+	if refused := o.flood(t, 100, "127.0.0.5", clientField, "2001:db8:b:d::1"); refused > 0 {
+		t.Errorf("%d requests of another network are refused", refused)
 	}
 }
 

@@ -37,9 +37,10 @@ func requestExplanations() []Explanation {
 				"URL has to be percent-encoded as one path segment: `https%3A%2F%2Fexample.com%2F`.",
 			Request: "/v1/properties/unknown.example", Message: `there is no property "unknown.example" that this key can reach`},
 		{Code: "METHOD_NOT_ALLOWED",
-			When: "The method is not `GET`. The API is read-only, and a browser's preflight `OPTIONS` is refused too: call " +
+			When: "The method is neither `GET` nor `HEAD`. The API is read-only, and a browser's preflight `OPTIONS` is refused too: call " +
 				"it from a server, not from pages of other sites.",
-			Do: "Use `GET`.", Message: "the method POST is not allowed: every endpoint is GET"},
+			Do:      "Use `GET`, or `HEAD` for the headers alone, which is charged alike.",
+			Message: "the method POST is not allowed: every endpoint is read with GET or HEAD"},
 		{Code: "REQUEST_TOO_LARGE",
 			When: "The URL is longer than 24 KiB (status 414), the URL and the headers are longer than 32 KiB (431), or there is a " +
 				"body of more than 1 KiB (413).",
@@ -92,7 +93,8 @@ func limitExplanations() []Explanation {
 		{Code: "FILTERED_DATA_UNAVAILABLE",
 			When: "The request has filters, and the figures cannot be read live: Search Console does not answer, the property is " +
 				"archived or disconnected, or the range begins before the live window. Unfiltered figures are never served instead.",
-			Do:      "Try again after `Retry-After`; if that is a day, choose a range within the live window, or leave the filters out.",
+			Do: "Try again after `Retry-After`. Without that header, the days are never live: choose a range within the live window, " +
+				"or leave the filters out.",
 			Message: "filtered figures are only to be had live: Search Console does not answer right now"},
 		{Code: "UPSTREAM_UNAVAILABLE",
 			When: "Live figures are needed, Search Console cannot be reached or does not answer, and no stored data can replace them.",

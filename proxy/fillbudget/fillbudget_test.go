@@ -302,7 +302,7 @@ func TestHeapWatermark(t *testing.T) {
 		synctest.Wait() // for the garbage collection
 	})
 	if LiveHeap() == 0 {
-		t.Error("the runtime does not tell its live heap")
+		t.Error("the runtime does not report its live heap")
 	}
 }
 

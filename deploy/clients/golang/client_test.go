@@ -19,9 +19,9 @@ import (
 
 // A world is the output of sara demo --json.
 type world struct {
-	BaseURL    string                                 `json:"base_url"`
-	Keys       map[string]string                      `json:"keys"`
-	Properties map[string]struct{ ID, Domain string } `json:"properties"`
+	BaseURL    string                                       `json:"base_url"`
+	Keys       map[string]string                            `json:"keys"`
+	Properties map[string]struct{ ID, Domain, Slug string } `json:"properties"`
 }
 
 func newWorld(t *testing.T) *world {
@@ -69,7 +69,8 @@ func TestAccount(t *testing.T) {
 	body := answer(t, r.JSON200, r.Body)
 	data := body.Data
 	if !bool(body.Success) || data.Account.PlanTier != "agency" || data.Key.Id == uuid.Nil || data.Key.WorkspaceScope != nil ||
-		!slices.Contains(data.Key.Scopes, api.ScopePerformanceRead) || data.Usage.RequestsToday < 1 {
+		!slices.Contains(data.Key.Scopes, api.ScopePerformanceRead) || data.Usage.RequestsToday < 1 ||
+		data.Limits.LiveCallsPerMinutePerProperty < 1 {
 		t.Errorf("the account is %+v", data)
 	}
 	headers := r.Headers200
@@ -90,11 +91,15 @@ func TestProperties(t *testing.T) {
 	r := must(c.ListPropertiesWithResponse(t.Context(), &api.ListPropertiesParams{Limit: &limit, IncludeArchived: &archived}))
 	list := answer(t, r.JSON200, r.Body)
 	if len(list.Data.Rows) != 1 || list.Meta.RowCount != 1 || list.Meta.Limit != limit || list.Meta.Total < 2 ||
-		list.Data.Rows[0].CreatedAt.IsZero() {
+		list.Data.Rows[0].CreatedAt.IsZero() || list.Data.Rows[0].Slug == "" {
 		t.Errorf("the properties are %+v, %+v", list.Data, list.Meta)
 	}
+	named := must(c.GetPropertyWithResponse(t.Context(), main.Slug))
 	one := must(c.GetPropertyWithResponse(t.Context(), main.Domain))
 	property := answer(t, one.JSON200, one.Body).Data
+	if answer(t, named.JSON200, named.Body).Data.Id != property.Id {
+		t.Errorf("the slug %s and the domain %s are not one property", main.Slug, main.Domain)
+	}
 	if property.Id.String() != main.ID || property.Type != api.PropertyTypeDomain || !property.Connection.Healthy ||
 		property.Connection.Note != nil || property.LastArchivedDate == nil || property.DataWindow.LiveWindowMonths != 16 {
 		t.Errorf("the property is %+v", property)
@@ -131,7 +136,7 @@ func TestPerformance(t *testing.T) {
 	queries := answer(t, q.JSON200, q.Body)
 	rows := queries.Data.Rows
 	if len(rows) != limit || *queries.Meta.RowCount != limit || rows[0].Impressions < rows[2].Impressions || rows[0].Position < 1 ||
-		queries.Meta.DateRange.Preset != api.AppliedRangePresetCustom {
+		queries.Meta.DateRange.Preset != api.AppliedRangePresetCustom || !queries.Meta.HasMore || len(queries.Meta.Notes) == 0 {
 		t.Errorf("the filtered queries are %+v, %+v", rows, queries.Meta)
 	}
 	m := must(c.ListQueryMoversWithResponse(t.Context(), id, &api.ListQueryMoversParams{Limit: &limit}))
@@ -148,18 +153,22 @@ func TestIndexing(t *testing.T) {
 	r := must(c.GetIndexingWithResponse(t.Context(), id, &api.GetIndexingParams{IncludeTrend: &trend, Days: &days}))
 	index := answer(t, r.JSON200, r.Body)
 	data := index.Data
-	if data.Status != api.IndexingStatusReady || data.Totals.Indexed == nil || *data.Totals.Indexed == 0 || data.Trend == nil ||
+	if data.Status != api.IndexingStatusReady || data.Totals.Indexed == 0 || data.Trend == nil ||
 		len(*data.Trend) == 0 || data.DiscoverySource == nil || len(data.Sitemaps) == 0 || index.Meta.Source != api.IndexingMetaSourceStored {
 		t.Errorf("the index is %+v", index)
+	}
+	if n := len(data.Breakdown); n == 0 || !data.Breakdown[0].Bucket.Valid() {
+		t.Errorf("the breakdown is %+v", data.Breakdown)
 	}
 	bucket, limit := api.BucketIndexed, 2
 	u := must(c.ListIndexedURLsWithResponse(t.Context(), id, &api.ListIndexedURLsParams{Bucket: &bucket, Limit: &limit}))
 	urls := answer(t, u.JSON200, u.Body)
-	if len(urls.Data.Rows) != limit || urls.Meta.Total != *data.Totals.Indexed || urls.Data.Rows[0].LastInspectedAt.IsZero() {
+	if len(urls.Data.Rows) != limit || urls.Meta.Total != data.Totals.Indexed || urls.Data.Rows[0].LastInspectedAt.IsZero() || urls.Data.Rows[0].Bucket != api.BucketIndexed {
 		t.Errorf("the indexed URLs are %+v, %+v", urls.Data.Rows, urls.Meta)
 	}
 	f := must(c.GetIndexingWithResponse(t.Context(), w.Properties["fresh"].ID, nil))
-	if fresh := answer(t, f.JSON200, f.Body).Data; fresh.Status == api.IndexingStatusReady || fresh.Totals.Indexed != nil || fresh.Trend != nil {
+	if fresh := answer(t, f.JSON200, f.Body).Data; fresh.Status == api.IndexingStatusReady || fresh.Totals.Indexed != 0 || fresh.DiscoverySource != nil || fresh.Trend != nil ||
+		len(f.JSON200.Meta.Notes) == 0 {
 		t.Errorf("the index of a property before its first inspection is %+v", fresh)
 	}
 }

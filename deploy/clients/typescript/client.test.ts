@@ -15,7 +15,7 @@ function pin<T, Want>(..._: Same<T, Want> extends true ? [] : ["the types differ
 interface World {
   base_url: string;
   keys: Record<string, string>;
-  properties: Record<string, { id: string; domain: string }>;
+  properties: Record<string, { id: string; domain: string; slug: string }>;
 }
 
 const world = JSON.parse(process.env["SARA_DEMO_WORLD"] ?? "") as World;
@@ -44,6 +44,8 @@ test("account", async () => {
   assert.equal(data.account.plan_tier, "pro");
   assert.equal(data.key.workspace_scope, null);
   assert.ok(data.key.scopes.includes("indexing:read"));
+  pin<typeof data.limits.live_calls_per_minute_per_property, number>();
+  assert.ok(data.limits.live_calls_per_minute_per_property > 0);
   const header = (name: string) => Number(reply.response.headers.get(name) ?? NaN);
   assert.equal(header("X-RateLimit-Limit"), data.limits.requests_per_day);
   assert.ok(header("X-RateLimit-Remaining") < data.limits.requests_per_day);
@@ -56,7 +58,10 @@ test("properties", async () => {
   assert.equal(data.rows.length, 1);
   assert.equal(meta.row_count, 1);
   assert.ok(meta.total > 1);
-  const domain = world.properties["main"]!.domain;
+  assert.ok(data.rows[0] && data.rows[0].slug.length > 0);
+  const { domain, slug } = world.properties["main"]!;
+  const named = answer(await api.GET("/v1/properties/{id}", { params: { path: { id: slug } } })).data;
+  assert.equal(named.id, id);
   const one = answer(await api.GET("/v1/properties/{id}", { params: { path: { id: domain } } })).data;
   pin<typeof one.last_archived_date, string | null>();
   pin<typeof one.type, "domain" | "url_prefix">();
@@ -92,6 +97,10 @@ test("performance", async () => {
   pin<typeof queries.data.dimension, "query">();
   assert.equal(queries.data.rows.length, 3);
   assert.equal(queries.meta.row_count, 3);
+  pin<typeof queries.meta.has_more, boolean>();
+  pin<typeof queries.meta.notes, string[]>();
+  assert.equal(queries.meta.has_more, true);
+  assert.ok(queries.meta.notes[0]?.startsWith("Brand and non-brand"));
   assert.equal(queries.meta.date_range.preset, "custom");
   const [first, , third] = queries.data.rows;
   assert.ok(first && third && first.impressions >= third.impressions && first.position >= 1);
@@ -104,17 +113,21 @@ test("performance", async () => {
 test("indexing", async () => {
   const { data, meta } = answer(await api.GET("/v1/properties/{id}/indexing", { params: { path, query: { include_trend: true, days: 365 } } }));
   pin<typeof data.trend, Schemas["TrendDay"][] | null>();
-  pin<typeof data.totals.indexed, number | null>();
+  pin<typeof data.totals.indexed, number>();
   pin<typeof meta.source, "stored">();
   assert.equal(data.status, "ready");
   assert.ok(data.trend !== null && data.trend.length > 0);
-  assert.ok(data.totals.indexed !== null && data.totals.indexed > 0);
+  assert.ok(data.totals.indexed > 0);
   const urls = answer(await api.GET("/v1/properties/{id}/indexing/urls", { params: { path, query: { bucket: "indexed", limit: 2 } } }));
   assert.equal(urls.data.rows.length, 2);
+  pin<(typeof urls.data.rows)[number]["bucket"], Schemas["Bucket"]>();
+  assert.ok(urls.data.rows.every((row) => row.bucket === "indexed"));
+  assert.ok(data.breakdown[0] && data.breakdown[0].bucket.length > 0);
   assert.equal(urls.meta.total, data.totals.indexed);
   const fresh = answer(await api.GET("/v1/properties/{id}/indexing", { params: { path: { id: world.properties["fresh"]!.id } } })).data;
   assert.notEqual(fresh.status, "ready");
-  assert.equal(fresh.totals.indexed, null);
+  assert.equal(fresh.totals.indexed, 0);
+  assert.equal(fresh.discovery_source, null);
   assert.equal(fresh.trend, null);
 });
 
