@@ -23,33 +23,39 @@ const (
 // mayImport lists, for each package of this module, the packages of this module that it may import. A name that ends in /...
 // means a tree: as a key, each package in it; in a list, any package in it.
 var mayImport = map[string][]string{
-	"translate":               {},
-	"proxy/lru":               {},
-	"policy":                  {"proxy/lru"},
-	"policy/redistest":        {},
-	"archive":                 {"archive/bucket", "proxy/lru", "translate"},
-	"archive/bucket":          {},
-	"archive/bucket/s3test":   {},
-	"archive/sqlstore":        {"policy", "translate"},
-	"archive/sqlstore/pgtest": {},
-	"proxy":                   {"policy", "translate", "archive", "archive/sqlstore", "proxy/cache", "proxy/docs", "proxy/fillbudget", "proxy/lru", "proxy/redisrows", "proxy/spans", "proxy/upstream"},
-	"proxy/cache":             {"proxy/lru", "proxy/redisrows", "translate", "proxy/spans"},
-	"proxy/docs":              {},
-	"proxy/fillbudget":        {},
-	"proxy/jobs/schedule":     {"proxy/upstream"},
-	"proxy/jobs/sitemap":      {},
-	"proxy/jobs/collector":    {"archive", "archive/sqlstore", "translate", "proxy/upstream", "proxy/jobs/schedule"},
-	"proxy/jobs/inspector":    {"archive", "archive/sqlstore", "translate", "proxy/upstream", "proxy/jobs/schedule", "proxy/jobs/sitemap"},
-	"proxy/redisinfo":         {},
-	"proxy/redisrows":         {"proxy/redisinfo"},
-	"proxy/spans":             {},
-	"proxy/upstream":          {"translate", "proxy/spans"},
-	simulator:                 {},
-	"cmd/sara/...":            {"policy/...", "translate", "archive/...", "proxy/...", "cmd/sara/..."},
+	"translate":                   {},
+	"proxy/lru":                   {},
+	"policy":                      {"policy/keyring", "proxy/lru"},
+	"policy/keyring":              {},
+	"policy/redistest":            {},
+	"archive":                     {"archive/bucket", "proxy/lru", "translate"},
+	"archive/bucket":              {},
+	"archive/bucket/s3test":       {},
+	"archive/sqlstore":            {"policy", "policy/keyring", "translate"},
+	"archive/sqlstore/pgtest":     {},
+	"archive/sqlstore/sqlitetest": {"archive/sqlstore"},
+	"proxy":                       {"policy", "translate", "archive", "archive/sqlstore", "policy/keyring", "proxy/cache", "proxy/cpubound", "proxy/docs", "proxy/fillbudget", "proxy/lru", "proxy/redisrows", "proxy/spans", "proxy/upstream"},
+	"proxy/cache":                 {"policy/keyring", "proxy/cpubound", "proxy/lru", "proxy/redisrows", "translate", "proxy/spans"},
+	"proxy/cpubound":              {},
+	"proxy/docs":                  {},
+	"proxy/fillbudget":            {},
+	"proxy/jobs/schedule":         {"proxy/upstream"},
+	"proxy/jobs/sitemap":          {"proxy/netguard"},
+	"proxy/netguard":              {},
+	"proxy/jobs/collector":        {"archive", "archive/sqlstore", "translate", "proxy/upstream", "proxy/jobs/schedule"},
+	"proxy/jobs/inspector":        {"archive", "archive/sqlstore", "translate", "proxy/upstream", "proxy/jobs/schedule", "proxy/jobs/sitemap"},
+	"proxy/redisinfo":             {},
+	"proxy/redisrows":             {"proxy/redisinfo"},
+	"proxy/spans":                 {},
+	"proxy/upstream":              {"translate", "proxy/cpubound", "proxy/netguard", "proxy/spans"},
+	simulator:                     {},
+	"cmd/sara/...":                {"policy/...", "translate", "archive/...", "proxy/...", "cmd/sara/..."},
 }
 
-// testsMayImport lists what the tests of any package may import in addition: sara's binary, and servers to test against.
-var testsMayImport = []string{"cmd/sara/saratest", "policy/redistest", "archive/bucket/s3test", "archive/sqlstore/pgtest", simulator}
+// testsMayImport lists what the tests of any package may import in addition: sara's binary, the keys that open a store, and servers and
+// databases to test against.
+var testsMayImport = []string{"cmd/sara/saratest", "policy/keyring", "policy/redistest", "archive/bucket/s3test", "archive/sqlstore/pgtest", "archive/sqlstore/sqlitetest",
+	simulator}
 
 // testOnly lists what the tests of one package may import in addition, to set up its surroundings.
 var testOnly = map[string][]string{

@@ -130,3 +130,14 @@ func (s *Server) NewBucket(tb testing.TB) string {
 	query := url.Values{"endpoint": {"http://" + s.addr}, "region": {region}}
 	return "s3://" + name + "/some/prefix?" + query.Encode()
 }
+
+// Folder returns the folder with the objects of a bucket that NewBucket has created, to back up, destroy and restore. Entity
+// tags are in extended attributes, which a copy of the files must keep.
+func (s *Server) Folder(tb testing.TB, location string) string {
+	tb.Helper()
+	u, err := url.Parse(location)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return filepath.Join(s.folder, u.Host)
+}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -186,6 +187,42 @@ func (s *Server) Template(tb testing.TB, prepare func(url string)) (newDatabase 
 		s.mustExec(tb, strings.ReplaceAll(statements.String(), template, name))
 		return s.url() + "&search_path=" + name
 	}
+}
+
+// Dump returns a backup of a database that NewDatabase has returned, in the custom format of pg_dump.
+func (s *Server) Dump(tb testing.TB, database string) []byte {
+	tb.Helper()
+	dump, err := exec.Command(filepath.Join(s.bin, "pg_dump"), "--format=custom", "--schema="+schemaOf(tb, database), s.url()).Output()
+	if err != nil {
+		tb.Fatalf("dump %s: %v", database, err)
+	}
+	return dump
+}
+
+// Drop destroys a database that NewDatabase has returned.
+func (s *Server) Drop(tb testing.TB, database string) {
+	tb.Helper()
+	s.mustExec(tb, "DROP SCHEMA "+schemaOf(tb, database)+" CASCADE")
+}
+
+// Restore restores a database that Drop has destroyed from a backup of Dump, with pg_restore.
+func (s *Server) Restore(tb testing.TB, dump []byte) {
+	tb.Helper()
+	restore := exec.Command(filepath.Join(s.bin, "pg_restore"), "--exit-on-error", "--single-transaction", "--dbname="+s.url())
+	restore.Stdin = bytes.NewReader(dump)
+	if out, err := restore.CombinedOutput(); err != nil {
+		tb.Fatalf("restore a database: %v\n%s", err, out)
+	}
+}
+
+// schemaOf returns the schema that is a database.
+func schemaOf(tb testing.TB, database string) string {
+	tb.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return u.Query().Get("search_path")
 }
 
 func (s *Server) nextName() string { return fmt.Sprintf("test%d", s.databases.Add(1)) }
