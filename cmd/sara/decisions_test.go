@@ -19,18 +19,45 @@ var demoTime = time.Date(2026, time.November, 1, 20, 0, 0, 0, time.UTC)
 
 // testDecisions sends every example of proxy/DECISIONS.md to the demo, so that the page cannot be wrong.
 func testDecisions(t *testing.T, world demoLine) {
-	text, err := os.ReadFile("../../proxy/DECISIONS.md")
+	testExamples(t, world, page{file: "../../proxy/DECISIONS.md", section: "### ", keyOf: func(string) string { return "agency" }})
+}
+
+// An example is a request line, header lines, an empty line, and the status with the members of the answer that matter, on one line
+// or on further ones with more indent. Before it, commands can wait, or control the simulated Search Console.
+var (
+	requestForm = `GET (\S.*)\n((?:    [A-Z][A-Za-z-]+: .*\n)*)\n    (\d{3}) (\{.*(?:\n     .*)*)$`
+	commandForm = `(sleep|curl) (.*)$`
+	exampleForm = regexp.MustCompile(`(?m)^    (?:` + requestForm + `|` + commandForm + `)`)
+)
+
+// A page is one whose examples are sent to a demo.
+type page struct {
+	file    string
+	section string                                // begins the title of a section, of which each has an example
+	keyOf   func(path string) string              // names the key for a path
+	run     func(t *testing.T, name, args string) // runs a command; nil: the page has none
+}
+
+// testExamples sends the examples of a page.
+func testExamples(t *testing.T, world demoLine, p page) {
+	text, err := os.ReadFile(p.file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A request line, header lines, an empty line, and the status with the members of the answer that matter.
-	examples := regexp.MustCompile(`(?m)^    GET (\S.*)\n((?:    [A-Z][A-Za-z-]+: .*\n)*)\n    (\d{3}) (\{.*\})$`)
-	found := examples.FindAllStringSubmatch(string(text), -1)
-	if sections := strings.Count(string(text), "\n### "); len(found) < sections {
-		t.Errorf("%d examples for %d sections, want one each", len(found), sections)
+	for _, part := range strings.Split(string(text), "\n"+p.section)[1:] {
+		if exampleForm.MatchString(part) {
+			continue
+		}
+		title, _, _ := strings.Cut(part, "\n")
+		t.Errorf("%s: the section %q has no example", p.file, title)
 	}
-	for _, example := range found {
-		status, got := sendExample(t, world, example[1], example[2])
+	for _, example := range exampleForm.FindAllStringSubmatch(string(text), -1) {
+		if example[5] != "" {
+			p.run(t, example[5], example[6])
+			continue
+		}
+		path, _, _ := strings.Cut(example[1], "?")
+		status, got := sendExample(t, world, world.Keys[p.keyOf(path)], example[1], example[2])
 		if status != example[3] {
 			t.Errorf("GET %s: status %s, want %s", example[1], status, example[3])
 		}
@@ -45,7 +72,7 @@ func testDecisions(t *testing.T, world demoLine) {
 }
 
 // sendExample sends a request as the page writes it: the query unencoded, keys by their name in the demo.
-func sendExample(t *testing.T, world demoLine, target, headers string) (status string, body any) {
+func sendExample(t *testing.T, world demoLine, key, target, headers string) (status string, body any) {
 	t.Helper()
 	path, query, hasQuery := strings.Cut(target, "?")
 	if hasQuery {
@@ -60,11 +87,11 @@ func sendExample(t *testing.T, world demoLine, target, headers string) (status s
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Authorization", "Bearer "+world.Keys["agency"])
+	request.Header.Set("Authorization", "Bearer "+key)
 	for line := range strings.Lines(headers) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		for key, secret := range world.Keys {
-			value = strings.Replace(value, "<"+key+">", secret, 1)
+		for name, secret := range world.Keys {
+			value = strings.Replace(value, "<"+name+">", secret, 1)
 		}
 		request.Header.Set(name, value)
 	}

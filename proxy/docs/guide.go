@@ -26,7 +26,7 @@ func guideList() []guide {
 		{Name: "dates", Title: "Dates and presets", About: "What each preset covers, and how far back you can go."},
 		{Name: "filters", Title: "Filters", About: "Queries, pages, brand, page groups; how to put JSON into a URL."},
 		{Name: "limits", Title: "Limits and backing off", About: "The limits, the headers, and a client that honours Retry-After."},
-		{Name: "numbers", Title: "What the numbers mean", About: "Anonymised traffic, the archive, and what meta says."},
+		{Name: "numbers", Title: "What the numbers mean", About: "Unknown days, comparisons, anonymised traffic, the archive; an answer for each."},
 	}
 }
 

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sara/cmd/sara/internal/demo"
+	"sara/cmd/sara/internal/settings"
+)
+
+// TestGuideToTheNumbers sends the examples of the guide to a demo whose clock stands still, except while an example waits.
+func TestGuideToTheNumbers(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it seeds a demo world")
+	}
+	var waited atomic.Int64
+	now := func() time.Time { return demoTime.Add(time.Duration(waited.Load())) }
+	// The examples go back 18 months.
+	d := demoWithin(t, now, demo.Options{JSON: true, Months: demo.Months{Main: 19, Others: 19},
+		Clock: settings.Clock{ClockOffset: settings.Offset{Duration: time.Until(demoTime)}}})
+	var world demoLine
+	if err := json.NewDecoder(d.stdout).Decode(&world); err != nil {
+		t.Fatal(err)
+	}
+	testExamples(t, world, page{file: "../../proxy/docs/guides/numbers.md", section: "## ", keyOf: keyOfGuides,
+		run: func(t *testing.T, name, args string) {
+			if name == "curl" {
+				controlUpstream(t, world.UpstreamURL, args)
+				return
+			}
+			seconds, err := strconv.Atoi(args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			waited.Add(int64(seconds) * int64(time.Second))
+		}})
+}
+
+// keyOfGuides names a key with the scope for a path.
+func keyOfGuides(path string) string {
+	switch {
+	case strings.HasSuffix(path, "/indexing"):
+		return "indexing_only"
+	case strings.Count(path, "/") > 3: // below a property
+		return "performance_only"
+	}
+	return "properties_only"
+}
+
+var controlForm = regexp.MustCompile(`^-X PUT -d '(.*)' \$SIMULATOR(/\S+)$`)
+
+// controlUpstream does what the arguments of a curl command say.
+func controlUpstream(t *testing.T, simulator, args string) {
+	t.Helper()
+	m := controlForm.FindStringSubmatch(args)
+	if m == nil {
+		t.Fatalf("curl %s: want the form %s", args, controlForm)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, simulator+m[2], strings.NewReader(m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusNoContent {
+		t.Fatalf("curl %s: %s (%v)", args, response.Status, err)
+	}
+}
