@@ -9,9 +9,11 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"sara/bench/internal/subprocess"
 )
@@ -27,12 +29,21 @@ type Redis struct {
 
 // AddRedis starts a Redis that writes nothing to disk, with additional arguments of redis-server. The replicas do not use it.
 func (b *Testbed) AddRedis(args ...string) (*Redis, error) {
+	return b.addRedis(append([]string{"--save", "", "--appendonly", "no"}, args...)...)
+}
+
+func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
+	return listener.Addr().String(), listener.Close()
+}
+
+// addRedis starts a redis-server or, by its arguments, a sentinel.
+func (b *Testbed) addRedis(args ...string) (*Redis, error) {
+	address, err := freeAddress()
+	if err != nil {
 		return nil, err
 	}
 	_, port, err := net.SplitHostPort(address)
@@ -40,7 +51,7 @@ func (b *Testbed) AddRedis(args ...string) (*Redis, error) {
 		return nil, err
 	}
 	r := &Redis{Address: address}
-	r.args = append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no"}, args...)
+	r.args = append(args[:len(args):len(args)], "--bind", "127.0.0.1", "--port", port)
 	return r, b.startRedis(r)
 }
 
@@ -49,9 +60,19 @@ func (b *Testbed) startRedis(r *Redis) (err error) {
 		return err
 	}
 	r.PID = r.process.PID
-	_, err = r.process.Await("eady to accept connections")
+	ready := "eady to accept connections"
+	if slices.Contains(r.args, "--sentinel") {
+		ready = "Sentinel ID is"
+	}
+	_, err = r.process.Await(ready)
 	return err
 }
+
+// StopRedis stops a Redis.
+func (b *Testbed) StopRedis(r *Redis) error { return b.forget(r.process) }
+
+// StartRedis starts a Redis again that StopRedis has stopped.
+func (b *Testbed) StartRedis(r *Redis) error { return b.startRedis(r) }
 
 // RestartRedis stops a Redis and starts it again, with what it has stored.
 func (b *Testbed) RestartRedis(r *Redis) error {
@@ -139,12 +160,25 @@ func (b *Testbed) runPostgres(p *Postgres) (err error) {
 
 // RestartPostgres stops the server, which ends its connections, and starts it again.
 func (b *Testbed) RestartPostgres() error {
+	if err := b.StopPostgres(); err != nil {
+		return err
+	}
+	return b.StartPostgres()
+}
+
+// StartPostgres starts the server again that StopPostgres has stopped.
+func (b *Testbed) StartPostgres() error { return b.runPostgres(b.Postgres) }
+
+// StopPostgres stops the server, which ends its connections.
+func (b *Testbed) StopPostgres() error {
 	if err := syscall.Kill(b.Postgres.process.PID, syscall.SIGINT); err != nil { // SIGTERM would wait for the clients to leave
 		return err
 	}
+	killer := time.AfterFunc(20*time.Second, func() { _ = b.Postgres.Signal(syscall.SIGKILL) }) // it may be paused
+	defer killer.Stop()
 	<-b.Postgres.process.Ended
 	_ = b.forget(b.Postgres.process) // it was asked to end
-	return b.runPostgres(b.Postgres)
+	return nil
 }
 
 // Signal sends a signal, such as SIGSTOP, to all processes of the server.
@@ -181,6 +215,9 @@ func (b *Testbed) database(c Config) (url string, err error) {
 	migrate.Env, migrate.Dir = append(b.env, "SARA_DATABASE_URL="+b.Postgres.URL), b.folder
 	if out, err := migrate.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("sara migrate: %w\n%s", err, out)
+	}
+	if c.Pooler {
+		return b.startPooler()
 	}
 	return b.Postgres.URL, nil
 }

@@ -41,6 +41,11 @@ type Config struct {
 	Upstream   func(simulator http.Handler) http.Handler
 	Plans      policy.Plans // that accounts name
 	Postgres   bool         // a private PostgreSQL instead of SQLite; see HasPostgres
+	S3         bool         // the archive is in a versitygw instead of a folder; see HasS3
+	Group      Group        // of Redis servers
+	Pooler     bool         // PgBouncer in front of PostgreSQL; see HasPooler
+	RedisArgs  []string     // additional arguments of the replicas' Redis
+	Nice       int          // added to this process's niceness, for all servers; see subprocess.Config
 	Replicas   int          // started at once; more than one needs redis-server
 	Redis      bool         // start a Redis even for one replica
 	CacheBytes string       // SARA_CACHE_BYTES, such as 64MiB; empty for the default
@@ -83,15 +88,20 @@ type Property struct {
 type Testbed struct {
 	Keys      [][]string // by account and person
 	Replicas  []Replica
-	Redis     *Redis    // nil if there is none
+	Redis     *Redis    // nil if there is none; the first one of a group
+	Nodes     []*Redis  // of a group
+	Monitor   *Redis    // the sentinel of a group
 	Postgres  *Postgres // nil if the database is SQLite
+	S3        *S3       // nil if the archive is a folder
 	Simulator *gscsim.Server
 
+	pooler    *subprocess.Process // nil if there is none
 	folder    string
 	folders   []string // of servers
 	binary    string
 	env       []string
-	log       *os.File              // nil to log warnings only
+	log       *os.File // nil to log warnings only
+	nice      int
 	processes []*subprocess.Process // in the order of their start
 	groups    []*cgroup.Group       // of replicas
 	upstream  *httptest.Server
@@ -99,7 +109,7 @@ type Testbed struct {
 
 // Start builds the binary, if need be, and starts everything.
 func Start(ctx context.Context, c Config) (_ *Testbed, err error) {
-	b := &Testbed{binary: c.Binary}
+	b := &Testbed{binary: c.Binary, nice: c.Nice}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
@@ -137,6 +147,9 @@ func Start(ctx context.Context, c Config) (_ *Testbed, err error) {
 // Close stops everything and removes the folder. Its error has the processes that failed.
 func (b *Testbed) Close() error {
 	var failures []error
+	if b.pooler != nil { // PostgreSQL waits for its clients to leave
+		failures = append(failures, b.StopPooler())
+	}
 	for i := len(b.processes) - 1; i >= 0; i-- {
 		failures = append(failures, b.processes[i].Stop())
 	}
@@ -252,6 +265,12 @@ func (b *Testbed) configure(c Config) error {
 		"SARA_UPSTREAM_URL="+b.upstream.URL, "SARA_OAUTH_TOKEN_URL="+b.upstream.URL+"/token",
 		"SARA_ARCHIVE_URL=file://"+filepath.Join(b.folder, "archive"), "SARA_COLLECT=off", "SARA_INSPECT=off",
 		"SARA_REPLICAS="+strconv.Itoa(max(1, c.Replicas)))
+	if c.S3 {
+		if b.S3, err = b.startS3(); err != nil {
+			return err
+		}
+		b.env = append(b.env, b.S3.env()...)
+	}
 	if c.CacheBytes != "" {
 		b.env = append(b.env, "SARA_CACHE_BYTES="+c.CacheBytes)
 	}
@@ -261,10 +280,11 @@ func (b *Testbed) configure(c Config) error {
 		return err
 	}
 	if c.Redis || c.Replicas > 1 {
-		if b.Redis, err = b.AddRedis(); err != nil {
+		url, err := b.startGroup(c.Group, c.RedisArgs)
+		if err != nil {
 			return err
 		}
-		b.env = append(b.env, "SARA_REDIS_URL=redis://"+b.Redis.Address)
+		b.env = append(b.env, "SARA_REDIS_URL="+url)
 	}
 	return nil
 }
@@ -276,7 +296,7 @@ func (b *Testbed) start(stderr *os.File, program string, args ...string) (*subpr
 
 // startProcess starts a program in the testbed's folder, which ends with the testbed.
 func (b *Testbed) startProcess(c subprocess.Config) (*subprocess.Process, error) {
-	c.Folder = b.folder
+	c.Folder, c.Nice = b.folder, b.nice
 	p, err := subprocess.Start(c)
 	if err == nil {
 		b.processes = append(b.processes, p)

@@ -1,0 +1,71 @@
+package balancer
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Requests go to the replicas that are ready, and to another one if a connection fails.
+func TestBalancerObeysReadiness(t *testing.T) {
+	var backends []Backend
+	var ready [2]atomic.Bool
+	var servers [2]*httptest.Server
+	for i := range ready {
+		ready[i].Store(true)
+		servers[i] = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/readyz" && !ready[i].Load() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			_, _ = io.WriteString(w, string(rune('a'+i)))
+		}))
+		t.Cleanup(servers[i].Close)
+		backends = append(backends, Backend{Address: strings.TrimPrefix(servers[i].URL, "http://"), Admin: servers[i].URL})
+	}
+	b := Start()
+	t.Cleanup(b.Close)
+	b.Set(backends)
+	answers := func() string {
+		t.Helper()
+		var all strings.Builder
+		for range 4 {
+			response, err := http.Get(b.URL + "/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			all.Write(body)
+		}
+		return all.String()
+	}
+	await := func(n int) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); b.Ready() != n; <-time.After(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d are ready, want %d", b.Ready(), n)
+			}
+		}
+	}
+	if got := answers(); got != "baba" && got != "abab" {
+		t.Errorf("in turn: %s", got)
+	}
+	servers[0].Close() // the next request tries the other one, before a probe fails
+	if got := answers(); got != "bbbb" {
+		t.Errorf("with one that is gone: %s", got)
+	}
+	ready[1].Store(false)
+	await(0)
+	if got := answers(); !strings.Contains(got, errNoneReady.Error()) {
+		t.Errorf("with none ready: %s", got)
+	}
+	ready[1].Store(true)
+	await(1)
+	if got := answers(); got != "bbbb" {
+		t.Errorf("ready again: %s", got)
+	}
+}
