@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -11,6 +12,15 @@ import (
 	"sara/bench/internal/testbed"
 	"sara/cmd/sara/saratest"
 )
+
+// The test binary is also the quiet tenants' client, as the program is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == askerCommand {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // Every trial in a short form, and then all abuse and all faults in turns. It says nothing about time.
 func TestAbuse(t *testing.T) {
@@ -181,14 +191,16 @@ func TestExcuses(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	calm := func(hits ...time.Duration) *span {
-		s := newSpan()
+		r := newReport()
 		for _, took := range hits {
-			s.record(hitKept, "", took)
+			r.record(hitKept, "", time.Time{}, took)
 		}
-		return s
+		return new(quiet).span(r)
 	}
-	failed := calm(time.Millisecond)
-	failed.record(coldHit, "503 SERVICE_UNAVAILABLE", time.Millisecond)
+	broken := newReport()
+	broken.record(hitKept, "", time.Time{}, time.Millisecond)
+	broken.record(coldHit, "503 SERVICE_UNAVAILABLE", time.Time{}, time.Millisecond)
+	failed := new(quiet).span(broken)
 	const ms = time.Millisecond
 	for _, c := range []struct {
 		name           string

@@ -14,7 +14,7 @@ func failing(ctx context.Context, s *stage) error {
 	for range rounds {
 		atOnce := len(keys) * s.failures / rounds
 		s.sendAll(ctx, atOnce, atOnce, func(n int) *fasthttp.Request {
-			return get(s.coldOf(s.failing, n%len(s.accounts[s.failing].Properties)), keys[n%len(keys)])
+			return get(s.cold(s.failing, n%len(s.accounts[s.failing].Properties)), keys[n%len(keys)])
 		})
 		pause(ctx, min(2*time.Second, s.before))
 	}

@@ -2,10 +2,11 @@
 //
 //	go run ./abuse [-trials a,b] [-for 30m] [-sara FILE] [-database sqlite|postgres] [-memory 768MiB]
 //
-// Each trial starts sara anew, with the limits that deploy ships (GOMEMLIMIT=640MiB, SARA_CACHE_BYTES=256MiB) in a memory
-// cgroup of 768 MiB, with a real Redis, a database, and the simulated Search Console. Quiet tenants ask all along: cached
-// questions at a fixed rate, some of them on new connections, and a few cold ones. One account, or a stranger, then does what
-// the trial is about. The trials:
+// Each trial starts a new sara process with the limits that deploy ships (GOMEMLIMIT=640MiB, SARA_CACHE_BYTES=256MiB) in a memory
+// cgroup of 768 MiB, with a real Redis, a database, and the simulated Search Console. Quiet tenants, in a process of their own,
+// ask all along: cached questions at a fixed rate, some of them on new connections, and a few cold ones. One account, or a
+// stranger, then does what the trial is about. The abuser and the simulator, which run on other machines in production, have the
+// lowest priority if the program runs as root. The trials:
 //
 //	movers    a Pro key's minute of cold movers at once, with upstream bodies of 10 MB
 //	spenders  the same by ten accounts at once
@@ -57,18 +58,26 @@ type options struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err == nil {
-		err = run(ctx, o, os.Stdout)
-	}
+	err := command(ctx, os.Args[1:])
 	stop()
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "abuse:", err)
 		os.Exit(1)
 	}
+}
+
+func command(ctx context.Context, args []string) error {
+	if len(args) == 2 && args[0] == askerCommand {
+		return runAsker(ctx, args[1], os.Stdout)
+	}
+	o, err := parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return nil
+	case err != nil:
+		return err
+	}
+	return run(ctx, o, os.Stdout)
 }
 
 func parse(args []string) (o options, err error) {

@@ -51,7 +51,9 @@ func (w *world) mix(ctx context.Context, out io.Writer) (err error) {
 	if m.replica, err = w.start("SARA_REDIS_URL=redis://" + m.redis.Address); err != nil {
 		return err
 	}
-	m.quiet = w.startQuiet(ctx, m.replica.Address, nil, m.down, m.crowd)
+	if m.quiet, err = w.startQuiet(ctx, m.replica.Address, nil, m.down, m.crowd); err != nil {
+		return err
+	}
 	m.steady = w.startSteady(ctx, m.replica.Address)
 	watched, stop := (&stage{world: w, replica: m.replica}).watchDegraded(ctx)
 	_, _ = fmt.Fprintln(out, mixHead)
@@ -100,14 +102,16 @@ func (m *mixture) turn(ctx context.Context, abuse trial, fault fault) (*turn, er
 	err := m.happen(ctx, fault)
 	group.Wait()
 	m.problems = append(m.problems, s.tally.wrong()...)
-	t := &turn{abuse: abuse.name, fault: fault.name, abuser: s.tally, quiet: m.quiet.cut(), admitted: m.steady.total()}
+	met, cutErr := m.quiet.cut()
+	if err = errors.Join(err, cutErr); err != nil {
+		return nil, err
+	}
+	t := &turn{abuse: abuse.name, fault: fault.name, abuser: s.tally, quiet: met, admitted: m.steady.total()}
 	if t.quiet.errors > 0 {
 		m.problems = append(m.problems, fmt.Sprintf("%s with %s: %s", abuse.name, fault.name, t.quiet.failures()))
 	}
 	if !hasEnded(m.replica) {
-		var peakErr error
-		t.peak, _, peakErr = m.world.peak(m.replica)
-		err = errors.Join(err, peakErr)
+		t.peak, _, err = m.world.peak(m.replica)
 	}
 	return t, err
 }
@@ -144,7 +148,11 @@ func (t *turn) row() string {
 
 // verdict stops everything, prints whether the mix passed, and returns an error if it did not.
 func (m *mixture) verdict(ctx context.Context, out io.Writer) error {
-	if last := m.quiet.end(); last.errors > 0 {
+	last, err := m.quiet.end()
+	if err != nil {
+		return err
+	}
+	if last.errors > 0 {
 		m.problems = append(m.problems, "at the end: "+last.failures())
 	}
 	days := m.steady.end()

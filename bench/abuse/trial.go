@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -83,16 +84,8 @@ func (w *world) try(ctx context.Context, t trial) (_ *result, err error) {
 			return nil, err
 		}
 	}
-	q := w.startQuiet(ctx, s.replica.Address, t.headers, s.crowd)
 	r := &result{name: t.name}
-	pause(ctx, w.warmUp)
-	q.cut()
-	pause(ctx, w.before)
-	r.before = q.cut()
-	err = t.abuse(ctx, s)
-	pause(ctx, w.after)
-	r.during = q.end()
-	if err != nil && !hasEnded(s.replica) {
+	if err = s.meet(ctx, t, r); err != nil && !hasEnded(s.replica) {
 		_, _ = w.StopReplica(s.replica)
 		return nil, err
 	}
@@ -100,6 +93,23 @@ func (w *world) try(ctx context.Context, t trial) (_ *result, err error) {
 		return nil, err
 	}
 	return r, ctx.Err()
+}
+
+// meet lets the abuse meet the quiet tenants.
+func (s *stage) meet(ctx context.Context, t trial, r *result) error {
+	q, err := s.startQuiet(ctx, s.replica.Address, t.headers, s.crowd)
+	if err != nil {
+		return err
+	}
+	pause(ctx, s.warmUp)
+	_, warmUpErr := q.cut()
+	pause(ctx, s.before)
+	var cutErr, endErr error
+	r.before, cutErr = q.cut()
+	abuseErr := t.abuse(ctx, s)
+	pause(ctx, s.after)
+	r.during, endErr = q.end()
+	return errors.Join(abuseErr, warmUpErr, cutErr, endErr)
 }
 
 // pause waits, at most until ctx ends.

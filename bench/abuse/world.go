@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,6 +33,8 @@ type world struct {
 	lastDay  time.Time     // final in every time zone, even if the day changes during the run
 	fresh    atomic.Int64  // numbers questions that must differ from all earlier ones
 	unbound  error         // why there are no cgroups; nil if there are
+	asker    string        // this program, for the quiet tenants
+	nice     int           // from the abuser's niceness to that of everything else
 
 	// The accounts, by their numbers in Keys.
 	tenants, spenders, offices, counted []int
@@ -106,6 +110,14 @@ func (s size) plans() policy.Plans {
 func newWorld(ctx context.Context, o options) (_ *world, err error) {
 	w := &world{options: o, lastDay: time.Now().UTC().AddDate(0, 0, -4), http: &http.Client{Timeout: time.Minute}}
 	w.populate()
+	if w.asker, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	if w.timed {
+		if w.nice, err = yieldProcessors(); err != nil {
+			return nil, err
+		}
+	}
 	if group, err := cgroup.New(o.memory); err != nil {
 		w.unbound = err
 	} else if err := group.Remove(); err != nil {
@@ -113,7 +125,7 @@ func newWorld(ctx context.Context, o options) (_ *world, err error) {
 	}
 	w.upstream = newUpstream(o.size)
 	w.Testbed, err = testbed.Start(ctx, testbed.Config{Binary: o.binary, Accounts: w.accounts, Plans: o.plans(), Postgres: o.postgres, Redis: true,
-		Site: gscsim.Site{Queries: 60, Pages: 30}, Upstream: w.upstream.before})
+		Nice: w.nice, Site: gscsim.Site{Queries: 60, Pages: 30}, Upstream: w.upstream.before})
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +150,11 @@ func (w *world) say(out io.Writer) {
 		bound = fmt.Sprintf("sara without a memory cgroup (%s): its peak of resident memory must stay below %d MiB",
 			strings.ReplaceAll(w.unbound.Error(), "\n", ": "), w.memory>>20)
 	}
-	_, _ = fmt.Fprintf(out, "%s, Redis, %s\n\n", bound, database)
+	priority := "the abuser and the simulator have the lowest priority"
+	if w.nice == 0 {
+		priority = "the abuser and the simulator have the same priority as sara"
+	}
+	_, _ = fmt.Fprintf(out, "%s, Redis, %s; %s\n\n", bound, database, priority)
 }
 
 const cacheBytes = 256 << 20
@@ -217,10 +233,12 @@ func (w *world) property(account, n int) string {
 	return "/v1/properties/" + w.accounts[account].Properties[n].Domain
 }
 
-// cold returns a question that no earlier one answers.
-func (w *world) cold(account int) string { return w.coldOf(account, 0) }
+// cold returns a question about a property that no earlier one answers.
+func (w *world) cold(account, property int) string {
+	return coldQuestion(w.property(account, property), fmt.Sprint("zzz", w.fresh.Add(1)))
+}
 
-func (w *world) coldOf(account, property int) string {
-	return w.property(account, property) + fmt.Sprintf("/queries?filters=%%5B%%7B%%22dimension%%22%%3A%%22query%%22%%2C%%22operator%%22%%3A%%22not_contains%%22%%2C"+
-		"%%22value%%22%%3A%%22zzz%d%%22%%7D%%5D", w.fresh.Add(1))
+// coldQuestion asks for the queries of a property without those that contain a word.
+func coldQuestion(property, without string) string {
+	return property + "/queries?filters=" + url.QueryEscape(`[{"dimension":"query","operator":"not_contains","value":"`+without+`"}]`)
 }
