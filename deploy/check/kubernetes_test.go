@@ -194,7 +194,7 @@ func TestSecretsAreReferencesOnly(t *testing.T) {
 		for _, c := range append(each(pod["initContainers"]), each(pod["containers"])...) {
 			for _, variable := range each(c["env"]) {
 				switch variable.text("name") {
-				case "SARA_DATABASE_URL", "SARA_REDIS_URL", "SARA_REDIS_CACHE_URL", "SARA_SECRET_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY":
+				case "SARA_DATABASE_URL", "SARA_REDIS_URL", "SARA_REDIS_CACHE_URL", "SARA_SECRET_KEY", "SARA_SECRET_KEY_PREVIOUS", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY":
 					if variable.text("valueFrom", "secretKeyRef", "name") == "" {
 						t.Errorf("%s: %s does not come from a Secret", folder, variable.text("name"))
 					}

@@ -208,5 +208,7 @@ func TestPrometheusAcceptsItsConfiguration(t *testing.T) {
 	promtool(t, "check", "config", "--syntax-only", "../compose/prometheus.yaml")
 }
 
-// TestAlertsFire evaluates the rules on the series in the file.
-func TestAlertsFire(t *testing.T) { promtool(t, "test", "rules", "testdata/alerts.yaml") }
+// TestAlertsFire evaluates the rules on the series in the files.
+func TestAlertsFire(t *testing.T) {
+	promtool(t, "test", "rules", "testdata/alerts.yaml", "testdata/alerts_days.yaml")
+}
