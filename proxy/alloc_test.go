@@ -38,3 +38,20 @@ func TestHitAllocatesLittle(t *testing.T) {
 		}
 	}
 }
+
+// The allocation budget of a request whose key has not the form of one: botnets send nothing else. It makes the call, its id, the
+// denial with its text, the client's error and its body.
+func TestNonsenseAllocatesLittle(t *testing.T) {
+	const budget = 12
+	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
+	ctx := w.request("/v1/me", fasthttp.HeaderAuthorization, "Bearer "+w.keys["pro"]+"X")
+	if n := testing.AllocsPerRun(100, func() {
+		ctx.Response.Reset()
+		w.server.edge.Handler(ctx)
+		if ctx.Response.StatusCode() != http.StatusUnauthorized {
+			t.Fatalf("answers %d %s", ctx.Response.StatusCode(), ctx.Response.Body())
+		}
+	}); n > budget {
+		t.Errorf("%v allocations, budget %d", n, budget)
+	}
+}

@@ -71,14 +71,14 @@ func (s *Server) run(c *call) {
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
 	defer c.deadline.end()
-	err := s.respond(c.context(), c)
-	if err != nil {
-		s.sendError(c, err)
+	failed := apiErrorOf(s.respond(c.context(), c))
+	if failed != nil {
+		s.sendError(c, failed)
 	}
 	if c.grant != nil {
 		c.http.Conn().(*connection).markKeyed() // the listener makes them all
 	}
-	s.record(c, err)
+	s.record(c, failed)
 }
 
 func (s *Server) newCall(r *route, http *fasthttp.RequestCtx, h requestHeader) *call {

@@ -71,26 +71,26 @@ func asStoreError(err error) error {
 const storeRetry = 5 * time.Second
 
 // apiErrorOf is the one table from errors to client errors. An unknown error is internal: the client sees only the request id.
+// No error is none.
 func apiErrorOf(err error) *apiError {
-	var (
-		known   *apiError
-		denial  *policy.Denial
-		input   *translate.InputError
-		ofStore storeError
-		refused *fillbudget.RefusedError
-	)
-	switch {
-	case errors.As(err, &known):
+	if err == nil {
+		return nil
+	}
+	if known, ok := errors.AsType[*apiError](err); ok {
 		return known
-	case errors.As(err, &denial):
+	}
+	if denial, ok := errors.AsType[*policy.Denial](err); ok {
 		return &apiError{code: denial.Code, status: statusOf(denial.Code), message: denial.Message,
 			retryAfter: denial.RetryAfter, limit: denial.Limit}
-	case errors.As(err, &input):
+	}
+	if input, ok := errors.AsType[*translate.InputError](err); ok {
 		return &apiError{code: input.Code, status: statusOf(input.Code), message: input.Message}
-	case errors.As(err, &refused):
+	}
+	if refused, ok := errors.AsType[*fillbudget.RefusedError](err); ok {
 		return &apiError{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: refused.RetryAfter,
 			message: reasonBusy, cause: err}
-	case errors.As(err, &ofStore), errors.Is(err, context.DeadlineExceeded):
+	}
+	if _, ofStore := errors.AsType[storeError](err); ofStore || errors.Is(err, context.DeadlineExceeded) {
 		return &apiError{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: storeRetry,
 			message: "the service cannot look up what it needs right now", cause: err}
 	}
@@ -133,8 +133,7 @@ func statusOf(code string) int {
 }
 
 // sendError answers a request with an error.
-func (s *Server) sendError(c *call, err error) {
-	e := apiErrorOf(err)
+func (s *Server) sendError(c *call, e *apiError) {
 	header := &c.http.Response.Header
 	s.setHeaders(c, cacheBypass, noStore)
 	c.http.SetStatusCode(e.status)

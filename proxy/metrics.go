@@ -74,16 +74,15 @@ func (m *metrics) observe(r *route, status int, code string, took time.Duration)
 	}
 }
 
-// record writes an answered request to metrics, trace and access log. err is nil for a success.
-func (s *Server) record(c *call, err error) {
+// record writes an answered request to metrics, trace and access log. failed is nil for a success.
+func (s *Server) record(c *call, failed *apiError) {
 	took := s.config.Now().Sub(c.started)
 	status := c.http.Response.StatusCode()
 	code := ""
 	ctx := context.Background()
-	if err != nil {
-		e := apiErrorOf(err)
-		code = e.code
-		s.logCause(ctx, c, e)
+	if failed != nil {
+		code = failed.code
+		s.logCause(ctx, c, failed)
 	}
 	s.metrics.observe(c.route, status, code, took)
 	if c.span != nil {

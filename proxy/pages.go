@@ -50,11 +50,11 @@ func (s *Server) withPages(next fasthttp.RequestHandler) fasthttp.RequestHandler
 			next(http)
 		case http.IsGet(), http.IsHead():
 			c := s.newCall(pages, http, s.readHeader(http))
-			err := s.sendPage(c)
-			if err != nil {
-				s.sendError(c, err)
+			failed := apiErrorOf(s.sendPage(c))
+			if failed != nil {
+				s.sendError(c, failed)
 			}
-			s.record(c, err)
+			s.record(c, failed)
 		default:
 			wrongMethod(http)
 			setHeader(&http.Response.Header, fasthttp.HeaderAllow, "GET, HEAD")
