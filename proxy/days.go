@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"slices"
+	"time"
 
 	"sara/archive"
 	"sara/policy"
@@ -17,15 +18,15 @@ func seriesOf(p *policy.Property, w translate.Window) translate.Query {
 	return translate.SeriesQuery(p.Site, w.Live(), nil)
 }
 
-// knownDays returns what a copy of the property's daily series tells, the zero value without a copy. A copy is up to a day old,
-// so that it may be of the window of the day before. shared is whether to look into Redis too.
-func (s *Server) knownDays(ctx context.Context, c *call, shared bool) translate.KnownDays {
+// knownDays returns what a copy of the property's daily series tells, and when it was filled; zero values without a copy. A copy is
+// up to a day old, so that it may be of the window of the day before. shared is whether to look into Redis too.
+func (s *Server) knownDays(ctx context.Context, c *call, shared bool) (translate.KnownDays, time.Time) {
 	yesterday := translate.NewWindow(c.window.Anchor-1, c.grant.Plan.RetentionMonths)
 	entry, series := s.cache.AtHand(ctx, shared, c.property.ID, c.grant.Key.AccountID, seriesOf(c.property, c.window), seriesOf(c.property, yesterday))
 	if entry == nil {
-		return translate.KnownDays{}
+		return translate.KnownDays{}, time.Time{}
 	}
-	return entry.KnownDays(series.Range)
+	return entry.KnownDays(series.Range), entry.Filled()
 }
 
 // usesCopy reports whether the request depends on a copy of the series, instead of reading the series.
@@ -39,7 +40,7 @@ func (s *Server) lookUpDays(ctx context.Context, c *call, q *reportRequest) erro
 	if !q.usesCopy() {
 		return nil
 	}
-	q.known = s.knownDays(ctx, c, q.report.NeedsDays())
+	q.known, q.knownAt = s.knownDays(ctx, c, q.report.NeedsDays())
 	return s.findLiveStart(ctx, c, q)
 }
 
@@ -55,11 +56,38 @@ func (s *Server) prepare(ctx context.Context, c *call, q *reportRequest) (*archi
 	}
 	plan := q.report.Plan(c.params, sources, q.conditions)
 	q.fetches = plan.Fetches
+	for i := range q.fetches {
+		s.preferUncut(ctx, c, q, &q.fetches[i])
+	}
 	archived := func(f translate.Fetch) bool { return len(f.Archive) > 0 }
 	if len(c.params.Filters) > 0 && slices.ContainsFunc(q.fetches, archived) {
 		return nil, c.neverFiltered(q.window.LiveStart)
 	}
 	return s.readArchive(ctx, c, q.report.By(), plan, damage)
+}
+
+// preferUncut makes a fetch read the rows with the days that are not published if memory has fresh ones that are older than the copy of
+// the series, and saves a call.
+func (s *Server) preferUncut(ctx context.Context, c *call, q *reportRequest, f *translate.Fetch) {
+	if f.Uncut == nil {
+		return
+	}
+	rows, _ := s.cache.AtHand(ctx, false, c.property.ID, c.grant.Key.AccountID, *f.Uncut)
+	if rows != nil && !rows.Filled().After(q.knownAt) && c.started.Sub(rows.Filled()) < c.acceptedAge(c.ttl()) {
+		f.Upstream = f.Uncut
+	}
+}
+
+// contradicted reports whether rows may have figures of days that the copy of the series tells to be unpublished: they are newer, and
+// the upstream may have published those days in the meantime.
+func (q *reportRequest) contradicted(found []cache.Found, anchor translate.Date) bool {
+	unpublished := q.known.Unpublished(anchor)
+	for i, f := range found {
+		if unpublished != 0 && f.Entry != nil && q.fetches[i].Upstream.Range.End >= unpublished && f.Entry.Filled().After(q.knownAt) {
+			return true
+		}
+	}
+	return false
 }
 
 // learnDays takes in what the series tells that has been read, or that came along: which days are not published, and where the
@@ -69,7 +97,10 @@ func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part 
 	switch {
 	case q.report.NeedsDays(): // the fetches were planned with what was known
 	case q.usesCopy():
-		q.known = s.knownDays(ctx, c, false)
+		q.known, q.knownAt = s.knownDays(ctx, c, false)
+		if q.contradicted(found, c.window.Anchor) {
+			return nil, true, nil
+		}
 	case len(found) > 0 && found[0].Entry != nil:
 		q.known = found[0].Entry.KnownDays(q.fetches[0].Upstream.Range)
 	}

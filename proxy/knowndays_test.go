@@ -186,6 +186,31 @@ func TestQueries200PublishedInTheMeantime(t *testing.T) {
 	wantNote(t, get("/queries"))
 }
 
+// Rows that are newer than the copy of the series have no figures of days that the notes call unpublished. Without a call, neither
+// does a range of nothing else.
+func TestEveryPerformanceEndpoint200PublishedAfterTheCopy(t *testing.T) {
+	t.Parallel()
+	w := late(t, "2026-11-18")
+	w.get("pro", w.path("main", "/timeseries")).ok(t)
+	w.must(w.sim.SetPublished(mainSite, "2026-11-19"))
+	o := w.oracle()
+	r := w.get("pro", w.path("main", "/devices"), "date_range", "last_7d").ok(t)
+	wantRows(t, "devices", r.rows(), "key", o.ask(t, mainSite, "device", "2026-11-13", "2026-11-18", 10))
+	wantNote(t, r, lateDay)
+	r = w.get("pro", w.path("main", "/timeseries"), "date_range", "last_7d", "filters", filtersOf("device", "is", "mobile")).ok(t)
+	wantNote(t, r, lateDay)
+	if n := len(r.rows()); n != 6 {
+		t.Errorf("%d filtered days", n)
+	}
+	days := []string{"start_date", "2026-11-19", "end_date", "2026-11-19"}
+	w.wantCacheStatus(t, "hit", 0, w.path("main", "/queries"), days...)
+	r = w.get("pro", w.path("main", "/queries"), days...).ok(t)
+	wantNote(t, r, lateDay)
+	if len(r.rows()) != 0 || r.meta()["source"] != "live" {
+		t.Errorf("rows %v, meta %v", r.rows(), r.meta())
+	}
+}
+
 // Like with like: the days of a comparison are known on both sides.
 func TestSummary200ComparesTheSameDays(t *testing.T) {
 	t.Parallel()

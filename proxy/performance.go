@@ -51,6 +51,7 @@ type reportRequest struct {
 
 	// Set once the answer is not in memory.
 	known   translate.KnownDays
+	knownAt time.Time      // when the copy of the series was filled that tells known
 	begins  translate.Date // the first day with figures, of a request for earlier days; 0: there is nothing to say
 	fetches []translate.Fetch
 }

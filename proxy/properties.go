@@ -119,7 +119,8 @@ func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
 // archived days the upstream's window even when the upstream cannot be reached: the next request may succeed.
 func (s *Server) dataWindow(ctx context.Context, c *call) translate.DateRange {
 	r, history := c.window.Live(), c.property.History
-	first, last, ok := s.knownDays(ctx, c, true).Bounds()
+	known, _ := s.knownDays(ctx, c, true)
+	first, last, ok := known.Bounds()
 	switch {
 	case history != nil && (c.property.Archived || c.property.AccessProblem() != ""):
 		r = translate.DateRange{Start: translate.Date(history.First), End: translate.Date(history.Last)}

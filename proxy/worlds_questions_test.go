@@ -67,7 +67,7 @@ func (x *truth) draw(r *rand.Rand) *question {
 		q.order, q.limit = pick(r, "-clicks", "-clicks", "-impressions", "key"), pick(r, 1, 3, 100)
 		q.query = []string{"order_by", q.order, "limit", strconv.Itoa(q.limit)}
 	}
-	if !strings.HasPrefix(q.endpoint, "/movers") && x.newer == nil && r.IntN(5) == 0 {
+	if !strings.HasPrefix(q.endpoint, "/movers") && r.IntN(5) == 0 {
 		x.drawFilter(r, q)
 	}
 	x.drawDays(r, q)

@@ -25,8 +25,7 @@ func (s state) known() bool { return s != isUnpublished && s != isMissing }
 // A reading is one admissible way to read a world: what the documents leave open is decided by its fields.
 type reading struct {
 	*truth
-	copied    bool // a copy of the series is at hand
-	newerRows bool // the rows of a table are newer than the copy
+	copied bool // a copy of the series is at hand
 	// lostAreYoung decides about days that neither the upstream nor the archive has, between archived days and the upstream's first:
 	// days without traffic, or missing.
 	lostAreYoung bool
@@ -141,7 +140,6 @@ func (x *reading) expect(t testing.TB, q *question) *expectation {
 	for d := start; d <= q.to; d++ {
 		e.states[d] = x.state(d, q.table)
 	}
-	newer := x.readNewer(q, e.states)
 	if q.filter != nil && !x.filterable(start) {
 		e.refusals = []string{"503 FILTERED_DATA_UNAVAILABLE"}
 		return e
@@ -162,7 +160,6 @@ func (x *reading) expect(t testing.TB, q *question) *expectation {
 		return e
 	}
 	e.rows, e.before = x.sum(t, q, e.states, e.counted), x.sum(t, q, e.states, e.comparable)
-	addRows(e.rows, x.live(t, q, newer))
 	e.totals, e.previous = e.rows[""], e.before[""]
 	if q.endpoint == "/timeseries" {
 		x.fillDays(t, q, e)
@@ -186,20 +183,6 @@ func (x *reading) fillDays(t testing.TB, q *question, e *expectation) {
 			e.days[d] = rows[""]
 		}
 	}
-}
-
-// readNewer returns the days that are in rows although the copy does not know that they are published. Rows show that the first day
-// of the period is.
-func (x *reading) readNewer(q *question, states map[date]state) (days []date) {
-	for d := q.from; x.newerRows && d <= q.to; d++ {
-		if states[d] == isUnpublished && x.newer.shown(d) {
-			days = append(days, d)
-		}
-	}
-	if len(days) > 0 && states[q.from] == isUnpublished {
-		states[q.from] = isQuiet
-	}
-	return days
 }
 
 // filterable reports whether filters reach all days from one on: only Search Console filters.
@@ -309,19 +292,6 @@ func (x *truth) readings(q *question, copied certainty) (all []*reading) {
 }
 
 func (x *truth) readingsOf(q *question, copied bool) []*reading {
-	all := x.readingsOfDays(q, copied)
-	if x.newer == nil || q.table == "total" || strings.HasPrefix(q.endpoint, "/movers") {
-		return all
-	}
-	for _, older := range all {
-		newer := *older
-		newer.newerRows = true
-		all = append(all, &newer)
-	}
-	return all
-}
-
-func (x *truth) readingsOfDays(q *question, copied bool) []*reading {
 	strict := reading{truth: x, copied: copied}
 	loose, missing := strict, strict
 	loose.lostAreYoung, missing.youngAreMissing = true, true

@@ -23,11 +23,12 @@ func (g Gaps) Has(day Date) bool {
 
 func (g Gaps) unpublished(day Date) bool { return g.Unpublished != 0 && day >= g.Unpublished }
 
-// publish records that a day has figures: the rows of an answer may be newer than the series that told what is unpublished.
-func (g *Gaps) publish(day Date) {
-	if g.unpublished(day) {
-		g.Unpublished = day + 1
+// published returns the days of a range that the upstream has published.
+func (g Gaps) published(r DateRange) DateRange {
+	if g.unpublished(r.End) {
+		r.End = g.Unpublished - 1
 	}
+	return r
 }
 
 // Counted returns the days of the period that an answer counts, as maximal ranges in order: the known days or, of two periods

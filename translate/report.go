@@ -33,6 +33,9 @@ type Fetch struct {
 	Range    DateRange   // the rows may be of any of these days
 	Upstream *Query      // nil: nothing
 	Archive  []DateRange // in order
+	// Uncut is Upstream with the days that are not published, if it leaves some out. Its rows serve as well if they are older than
+	// what tells that those days are not published: they cannot have figures of them.
+	Uncut *Query
 }
 
 // Sources tells where the figures of a property are to be had.
@@ -64,14 +67,14 @@ func (r Report) By() Dimension { return r.by }
 func (r Report) IsSeries(conditions []Condition) bool { return r.by == ByDate && len(conditions) == 0 }
 
 // Plan returns the rows that Head needs, in its order: one set, or for the movers one for the period and one for the previous
-// period, or none if there is no day to compare. conditions are the expanded filters, which the archive does not support.
+// period, or none if there is no day to compare or to count. conditions are the expanded filters, which the archive does not support.
 func (r Report) Plan(p *Params, s Sources, conditions []Condition) Plan {
 	gaps := Gaps{Unpublished: s.Unpublished}
 	switch r.kind {
 	case summary, timeseries:
-		return Plan{Fetches: []Fetch{seriesFetch(p, s, conditions)}, Gaps: gaps}
+		return Plan{Fetches: seriesFetch(p, s, conditions).orNone(), Gaps: gaps}
 	case breakdown:
-		return Plan{Fetches: []Fetch{r.sampleFetch(p, s, conditions)}, Gaps: gaps}
+		return Plan{Fetches: r.sampleFetch(p, s, conditions).orNone(), Gaps: gaps}
 	case movers:
 		return r.planMovers(p, s)
 	}
@@ -83,13 +86,18 @@ func (r Report) Plan(p *Params, s Sources, conditions []Condition) Plan {
 func seriesFetch(p *Params, s Sources, conditions []Condition) Fetch {
 	span, w := p.Span(), s.Window
 	fetch := Fetch{By: ByDate, Range: span, Archive: archivePart(span, w)}
-	if span.End >= w.LiveStart {
-		live := w.Live()
-		if len(conditions) > 0 {
-			live = DateRange{Start: max(w.UpstreamStart, p.Period.Previous().Start), End: p.Period.End}
-		}
-		q := SeriesQuery(s.Site, live, conditions)
-		fetch.Upstream, fetch.Range = &q, DateRange{Start: min(span.Start, live.Start), End: live.End}
+	if span.End < w.LiveStart {
+		return fetch
+	}
+	live := w.Live()
+	if len(conditions) > 0 {
+		live = DateRange{Start: max(w.UpstreamStart, p.Period.Previous().Start), End: p.Period.End}
+	}
+	fetch.Range = DateRange{Start: min(span.Start, live.Start), End: live.End}
+	if q := SeriesQuery(s.Site, live, conditions); len(conditions) > 0 {
+		fetch.query(q, s)
+	} else {
+		fetch.Upstream = &q // what tells which days are published
 	}
 	return fetch
 }
@@ -99,13 +107,32 @@ func (r Report) sampleFetch(p *Params, s Sources, conditions []Condition) Fetch 
 	fetch := Fetch{By: r.by, Range: period, Archive: archivePart(period, s.Window)}
 	switch {
 	case period.Start >= s.Window.LiveStart:
-		q := SampleQuery(s.Site, r.by, period, conditions, p.Order)
-		fetch.Upstream = &q
+		fetch.query(SampleQuery(s.Site, r.by, period, conditions, p.Order), s)
 	case period.End >= s.Window.LiveStart: // to add archived rows, a sum needs all rows
-		q := WideQuery(s.Site, r.by, DateRange{Start: s.Window.LiveStart, End: period.End})
-		fetch.Upstream = &q
+		fetch.query(WideQuery(s.Site, r.by, DateRange{Start: s.Window.LiveStart, End: period.End}), s)
 	}
 	return fetch
+}
+
+// orNone returns the fetch, or none if it reads nothing because no day is published.
+func (f Fetch) orNone() []Fetch {
+	if f.Upstream == nil && len(f.Archive) == 0 {
+		return nil
+	}
+	return []Fetch{f}
+}
+
+// query sets the upstream query. It leaves out the days that are not published: the upstream may publish one at any time, and rows
+// with figures of it would contradict the notes of the answer.
+func (f *Fetch) query(q Query, s Sources) {
+	cut := q
+	cut.Range = Gaps{Unpublished: s.Unpublished}.published(q.Range)
+	if cut.Range != q.Range {
+		f.Uncut = &q
+	}
+	if cut.Range.Days() > 0 {
+		f.Upstream = &cut
+	}
 }
 
 // archivePart returns the days of r that come from the archive.
@@ -154,25 +181,19 @@ func (r Report) planMovers(p *Params, s Sources) Plan {
 
 // Head writes the response from the rows of the fetches. It fails on rows that cannot be a result of them.
 func (r Report) Head(p *Params, fetches []Fetch, rows []*Rows, origin Origin) (Head, error) {
+	if len(fetches) == 0 {
+		fetches, rows = []Fetch{{Range: p.Span()}}, []*Rows{new(Rows), new(Rows)}
+	}
 	switch r.kind {
 	case breakdown:
-		if rows[0].Len() > 0 {
-			origin.Gaps.publish(p.Period.Start)
-		}
 		origin.Notes = append(origin.Notes, p.aggregationNotes(rows[0], r.by)...)
 		return breakdownHead(p, r.by, rows[0], origin), nil
 	case movers:
-		if len(fetches) == 0 {
-			rows = []*Rows{new(Rows), new(Rows)}
-		}
 		return moversHead(p, r.by, rows[0], rows[1], origin), nil
 	}
 	series, err := SeriesOf(rows[0], fetches[0].Range)
 	if err != nil {
 		return nil, err
-	}
-	if rows[0].traits.incomplete == 0 {
-		origin.Gaps.publish(series.lastTraffic())
 	}
 	origin.Notes = append(origin.Notes, p.aggregationNotes(rows[0], r.by)...)
 	if r.kind == summary {

@@ -203,15 +203,6 @@ func (s *Series) Totals(ranges ...DateRange) Metrics {
 	return total.Metrics()
 }
 
-// lastTraffic returns the last day with impressions, or a day before the range if there is none.
-func (s *Series) lastTraffic() Date {
-	i := len(s.days) - 1
-	for i >= 0 && s.days[i].Impressions == 0 {
-		i--
-	}
-	return s.first + Date(i)
-}
-
 // DefaultOrder is the order of the upstream's ranking.
 const DefaultOrder = "-clicks"
 

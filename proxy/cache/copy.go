@@ -8,8 +8,8 @@ import (
 )
 
 // AtHand returns the newest copy that memory has of any of the queries of a property, up to MaxStale old, and its query. If memory
-// has none and shared is set, it looks into Redis. It never fills: entry is nil if there is no copy. The queries have one row a
-// day. The entry counts against the account's share of the memory.
+// has none and shared is set, it looks into Redis, which needs queries of one row a day. It never fills: entry is nil if there is no
+// copy. The entry counts against the account's share of the memory.
 func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID string, queries ...translate.Query) (entry *Entry, of translate.Query) {
 	keys := make([]candidate, len(queries))
 	for i, q := range queries {
