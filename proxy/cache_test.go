@@ -175,6 +175,18 @@ func TestSummary200Freshness(t *testing.T) {
 	w.wantCacheStatus(t, "miss", 1, path)
 }
 
+// Rows that a wider sample has replaced do not answer any more.
+func TestQueries200FresherSample(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path("large", "/queries")
+	w.wantCacheStatus(t, "miss", 1, path)
+	w.advance(freshAtAnchor - time.Minute)
+	w.wantCacheStatus(t, "miss", 1, path, "order_by", "impressions")
+	w.advance(2 * time.Minute)
+	w.wantMaxAge(t, "private, max-age=480", w.wantCacheStatus(t, "hit", 0, path))
+}
+
 func (w *world) wantMaxAge(t *testing.T, want string, r response) {
 	t.Helper()
 	if got := r.header.Get("Cache-Control"); got != want {

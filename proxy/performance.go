@@ -167,7 +167,7 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 	}
 	if fromMemory {
 		// The rows have not changed since the answer was built, so its bytes can be sent again.
-		if answer := s.cache.Answer(q.key); answer != nil {
+		if answer := s.cache.Answer(q.key); answer != nil && answer.IsOf(entries) {
 			return c.reply(answer, q.ttl, status), nil
 		}
 	}

@@ -55,6 +55,16 @@ func (a *Answer) ETag() string { return a.etag }
 // Filled returns when the oldest source was filled, or without sources when the answer was built.
 func (a *Answer) Filled() time.Time { return a.filled }
 
+// IsOf reports whether the answer was built from these entries.
+func (a *Answer) IsOf(entries []*Entry) bool {
+	for i, s := range a.sources {
+		if has := i < len(entries); has != (s.key != "") || has && (entries[i].id != s.id || entries[i].key != s.key) {
+			return false
+		}
+	}
+	return true
+}
+
 // Head returns the head, which must not be changed.
 func (a *Answer) Head() []byte { return a.head }
 
