@@ -32,6 +32,10 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	raiseGOMAXPROCS(os.Getenv("GOMAXPROCS"))
 	limitMemory(os.Getenv("GOMEMLIMIT"), memlimit.FromCgroup)
+	if err := protectMemory(); err != nil {
+		report(os.Stderr, err)
+		os.Exit(exitError)
+	}
 	redis.SetLogger(discard{}) // sara logs one line per outage; the library would print one per connection
 	os.Exit(run(ctx, os.Args[0], os.Args[1:], os.Stdout, os.Stderr, os.Environ()))
 }

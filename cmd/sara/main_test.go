@@ -85,6 +85,7 @@ func TestProcess(t *testing.T) {
 		{"serve inspects", testServeInspects},
 		{"an archive that refuses", testArchiveRefuses},
 		{"a default that cannot be used", testUnusableDefault},
+		{"its memory is protected", testMemoryIsProtected},
 		{"wrong usage", testWrongUsage},
 	} {
 		t.Run(test.name, func(t *testing.T) {

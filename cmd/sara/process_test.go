@@ -72,10 +72,16 @@ const hurry = 30 * time.Second
 
 func start(t *testing.T, binary string, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, command: exec.Command(binary, args...), stderr: new(transcript)}
-	p.command.Env = append(os.Environ(), env...)
-	p.command.Dir = t.TempDir()
-	p.command.Stderr = p.stderr
+	command := exec.Command(binary, args...)
+	command.Env = append(os.Environ(), env...)
+	return startCommand(t, command, t.TempDir())
+}
+
+// startCommand starts a command in a folder.
+func startCommand(t *testing.T, command *exec.Cmd, folder string) *process {
+	t.Helper()
+	p := &process{t: t, command: command, stderr: new(transcript)}
+	command.Dir, command.Stderr = folder, p.stderr
 	pipe, err := p.command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
