@@ -10,7 +10,9 @@
 // The cipher is XAES-256-GCM (C2SP): AES-256-GCM, with a key for each message that is derived from 24 random bytes. Random nonces
 // of AES-GCM alone are safe for 2^32 messages of a key, and a busy deployment shares more rows than that in a year.
 //
-// A Keyring and its Sealers are safe for concurrent use. Neither errors nor String show a key; the id of a key is no secret.
+// A StreamSealer does the same for long messages, segment by segment, so that a message need not be in memory twice.
+//
+// A Keyring, its Sealers and its StreamSealers are safe for concurrent use. Neither errors nor String show a key; the id of a key is no secret.
 package keyring
 
 import (
@@ -82,11 +84,15 @@ func (k *Keyring) GoString() string { return k.String() }
 
 // Sealer returns the Sealer of a purpose. It derives keys: callers keep it.
 func (k *Keyring) Sealer(purpose string) *Sealer {
-	s := &Sealer{current: k.Current(), ciphers: make(map[ID]*xaes, len(k.keys))}
+	return &Sealer{k.derive("sara: seal " + purpose)}
+}
+
+func (k *Keyring) derive(info string) keys {
+	derived := keys{current: k.Current(), ciphers: make(map[ID]*xaes, len(k.keys))}
 	for _, key := range k.keys {
-		s.ciphers[key.id] = newXAES(derive(key.bytes, "sara: seal "+purpose, KeySize))
+		derived.ciphers[key.id] = newXAES(derive(key.bytes, info, KeySize))
 	}
-	return s
+	return derived
 }
 
 // UnnamedVersion is the first byte of an envelope from before envelopes named their key.

@@ -19,7 +19,10 @@ const (
 )
 
 // Sealer seals and opens envelopes of one purpose.
-type Sealer struct {
+type Sealer struct{ keys }
+
+// keys are those that the secret keys derive for one purpose.
+type keys struct {
 	current ID
 	ciphers map[ID]*xaes
 }
