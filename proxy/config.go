@@ -17,6 +17,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/policy/keyring"
 	"sara/proxy/cache"
 	"sara/proxy/cpubound"
 	"sara/proxy/docs"
@@ -37,6 +38,7 @@ type Config struct {
 	CacheBytes int64                 // bounds the memory of the response cache
 	Redis      redis.UniversalClient // has the counters, and shares the cache between replicas unless Rows does; nil: there is one replica
 	Rows       *redisrows.Store      // shares the cache between replicas; nil: Redis does, if there is one
+	Keyring    *keyring.Keyring      // seals the cache that replicas share; nil: each replica has its own
 
 	// MemoryLimit is the memory limit of the process in bytes, of which the sizes of what requests take up are derived; 0:
 	// there is none, and 1 GiB is assumed.
@@ -151,7 +153,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 		return nil, err
 	}
 	responses, err := cache.New(cache.Config{
-		Bytes: c.CacheBytes, Redis: c.Redis, Rows: c.Rows, RedisPatience: c.RedisPatience, Errors: errorCodec{}, FillTimeout: fillTimeout,
+		Bytes: c.CacheBytes, Redis: c.Redis, Rows: c.Rows, Keyring: c.Keyring, RedisPatience: c.RedisPatience, Errors: errorCodec{}, FillTimeout: fillTimeout,
 		Slots: c.Slots, Now: c.Now, Log: c.Log, Registry: c.Registry,
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -31,12 +32,12 @@ func redisOf(t testing.TB, server *redistest.Server) redis.UniversalClient {
 
 // over makes a server share its cache over Redis, with a timeout that a busy machine does not exceed.
 func over(client redis.UniversalClient) func(*Config) {
-	return func(c *Config) { c.Redis, c.RedisPatience = client, 20*time.Second }
+	return func(c *Config) { c.Redis, c.Keyring, c.RedisPatience = client, testKeys(), 20*time.Second }
 }
 
 // hastilyOver is over with the default timeout.
 func hastilyOver(client redis.UniversalClient) func(*Config) {
-	return func(c *Config) { c.Redis = client }
+	return func(c *Config) { c.Redis, c.Keyring = client, testKeys() }
 }
 
 // inFlight is the number of requests that a server is answering.
@@ -284,4 +285,47 @@ func TestSummary200PoisonedRedis(t *testing.T) {
 	other := w.replica(over(client))
 	other.wantCacheStatus(t, "hit", 0, w.path("main", "/devices"))
 	other.wantCacheStatus(t, "miss", 1, w.path("prefix", "/devices"))
+}
+
+// Who can write to Redis moves copies about and alters them: a property never gets the rows of another, nor other figures than its
+// own.
+func TestSummary200ForeignRowsInRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	w, client := newWorld(t, over(server.Client())), server.Client()
+	// filled asks for the summary of a property, and returns the answer and the Redis key of the copy.
+	filled := func(property string) (answer any, key string) {
+		had, err := client.Keys(t.Context(), "sara:c:*").Result()
+		w.must(err)
+		answer = w.wantCacheStatus(t, "miss", 1, w.path(property, "/summary")).data()
+		w.await(t, "the copy in Redis", func() bool {
+			keys, err := client.Keys(t.Context(), "sara:c:*").Result()
+			w.must(err)
+			keys = slices.DeleteFunc(keys, func(k string) bool { return slices.Contains(had, k) })
+			if len(keys) == 1 { // without a lease
+				key = keys[0]
+			}
+			return len(keys) == 1 && !strings.HasSuffix(key, ":lease")
+		})
+		return answer, key
+	}
+	want, own := filled("main")
+	_, foreign := filled("prefix")
+	planted, err := client.Get(t.Context(), foreign).Bytes()
+	w.must(err)
+	altered, err := client.Get(t.Context(), own).Bytes()
+	w.must(err)
+	altered[len(altered)/2] ^= 1
+	for name, value := range map[string][]byte{"foreign rows": planted, "an altered figure": altered} {
+		w.must(client.Set(t.Context(), own, value, time.Hour).Err())
+		other := w.replica(over(server.Client()))
+		answer := other.wantCacheStatus(t, "miss", 1, w.path("main", "/summary")).data()
+		if !reflect.DeepEqual(answer, want) {
+			t.Errorf("%s: the answer is %v, want %v", name, answer, want)
+		}
+		if other.metric("sara_cache_discarded_total") == 0 {
+			t.Errorf("%s: the copy is not counted", name)
+		}
+		w.await(t, "a new copy", func() bool { return client.Get(t.Context(), own).Val() != string(value) })
+	}
 }

@@ -136,7 +136,18 @@ func (w *world) openStore() *sqlstore.Store {
 	return store
 }
 
-func (w *world) open() *sqlstore.Store { return w.openWith(bytes.Repeat([]byte{7}, keyring.KeySize)) }
+func (w *world) open() *sqlstore.Store { return w.openWith(testSecret()) }
+
+func testSecret() []byte { return bytes.Repeat([]byte{7}, keyring.KeySize) }
+
+// testKeys are those of a world's database and caches.
+func testKeys() *keyring.Keyring {
+	keys, err := keyring.New(testSecret())
+	if err != nil {
+		panic(err)
+	}
+	return keys
+}
 
 // openWith opens the database with a secret key.
 func (w *world) openWith(secret []byte) *sqlstore.Store {
@@ -218,7 +229,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 	redisErrors, err := cache.RedisErrors(config.Registry)
 	w.must(err)
 	w.gateway, err = upstream.New(upstream.Config{BaseURL: w.upstream, TokenURL: w.upstream + "/token", Connections: w.store,
-		Redis: config.Redis, RedisErrors: redisErrors, RedisPatience: config.RedisPatience, Slots: config.Slots, Log: config.Log, Backoff: func(int) time.Duration { return 0 },
+		Redis: config.Redis, Keyring: config.Keyring, RedisErrors: redisErrors, RedisPatience: config.RedisPatience, Slots: config.Slots, Log: config.Log, Backoff: func(int) time.Duration { return 0 },
 		Now: func() time.Time { return w.now().Add(time.Duration(w.gatewayClock.Load())) }})
 	w.must(err)
 	config.Upstream = w.gateway

@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	"proxy/redisinfo":             {},
 	"proxy/redisrows":             {"proxy/redisinfo"},
 	"proxy/spans":                 {},
-	"proxy/upstream":              {"translate", "proxy/cpubound", "proxy/netguard", "proxy/spans"},
+	"proxy/upstream":              {"policy/keyring", "translate", "proxy/cpubound", "proxy/netguard", "proxy/spans"},
 	simulator:                     {},
 	"cmd/sara/...":                {"policy/...", "translate", "archive/...", "proxy/...", "cmd/sara/..."},
 }

@@ -61,7 +61,7 @@ func (c *serveCommand) check(ctx context.Context, con *console.Console, effectiv
 	if err := errors.Join(err, backend.CheckArchive(ctx, c.ArchiveURL), errors.Join(c.checkRedis(ctx)...)); err != nil {
 		return err
 	}
-	for _, note := range []string{database, service.UnsharedNote(c.RedisURL, c.Replicas.N), backend.RedisNote(ctx, c.RedisURL)} {
+	for _, note := range []string{database, service.UnsharedNote(c.RedisURL, c.Replicas.N), backend.RedisNote(ctx, c.RedisURL), backend.SealNote(c.Store, c.RedisURL)} {
 		if note != "" {
 			_, printErr := fmt.Fprintf(con.Stdout, "Note: %s.\n\n", note)
 			err = errors.Join(err, printErr)
@@ -103,11 +103,15 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	}
 	defer budgets.Close()
 	slots := cpubound.New()
-	snapshots, err := c.openSnapshots(budgets.Redis, con.Now, log.Logger, registry)
+	keys, err := c.Keyring()
 	if err != nil {
 		return err
 	}
-	gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store, Slots: slots, Redis: budgets.Redis, Log: log.Logger, Registerer: registry})
+	snapshots, err := c.openSnapshots(budgets.Redis, keys, con.Now, log.Logger, registry)
+	if err != nil {
+		return err
+	}
+	gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store, Slots: slots, Redis: budgets.Redis, Keyring: keys, Log: log.Logger, Registerer: registry})
 	if err != nil {
 		return err
 	}
@@ -122,7 +126,7 @@ func (c *serveCommand) serve(ctx context.Context, con *console.Console, effectiv
 	}
 	config := proxy.Config{
 		Store: store, Upstream: gateway, History: history, ArchiveAway: history.Store.Away, Plans: plans, Anomalies: c.AnomaliesFile.List(), Budget: budgets.Budget, Degraded: budgets.Degraded, Degradations: budgets.Degradations, Snapshots: snapshots,
-		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: memoryLimit(), Slots: slots, Profiles: c.Pprof.On, Redis: budgets.Redis, Rows: budgets.Rows,
+		CacheBytes: c.CacheBytes.Bytes, MemoryLimit: memoryLimit(), Slots: slots, Profiles: c.Pprof.On, Redis: budgets.Redis, Rows: budgets.Rows, Keyring: keys,
 		KeyPrefix: c.KeyPrefix.String(), DocsURL: c.DocsURL.String(), TrustedProxyHeader: c.TrustedProxyHeader.String(),
 		Version: buildVersion().Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
@@ -196,8 +200,10 @@ func (c *serveCommand) openListeners() (public, admin net.Listener, err error) {
 // is logged: the server starts without it, and uses it as soon as it answers.
 func (c *serveCommand) preflight(ctx context.Context, log *slog.Logger) error {
 	errs := c.checkRedis(ctx)
-	if note := backend.RedisNote(ctx, c.RedisURL); note != "" {
-		log.WarnContext(ctx, note)
+	for _, note := range []string{backend.RedisNote(ctx, c.RedisURL), backend.SealNote(c.Store, c.RedisURL)} {
+		if note != "" {
+			log.WarnContext(ctx, note)
+		}
 	}
 	if c.Collect.On {
 		errs = append(errs, backend.CheckArchive(ctx, c.ArchiveURL))

@@ -13,6 +13,7 @@ import (
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/backend"
 	"sara/policy"
+	"sara/policy/keyring"
 )
 
 // databaseRetry is how often a database is tried that did not answer at the start.
@@ -73,13 +74,9 @@ func (c *serveCommand) awaitDatabase(ctx context.Context, store *sqlstore.Store,
 }
 
 // openSnapshots returns the snapshots of a PostgreSQL in Redis, nil without either: a file is not away.
-func (c *serveCommand) openSnapshots(client redis.UniversalClient, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*policy.Snapshots, error) {
+func (c *serveCommand) openSnapshots(client redis.UniversalClient, keys *keyring.Keyring, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*policy.Snapshots, error) {
 	if client == nil || c.DatabaseURL.File != "" {
 		return nil, nil
-	}
-	keys, err := c.Keyring()
-	if err != nil {
-		return nil, err
 	}
 	return policy.NewSnapshots(policy.SnapshotConfig{Client: client, Keyring: keys, Now: now, Log: log, Registry: registry})
 }

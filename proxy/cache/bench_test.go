@@ -76,3 +76,23 @@ func BenchmarkDo(b *testing.B) {
 		}
 	})
 }
+
+func BenchmarkPublish(b *testing.B) {
+	server := redistest.Single(b)
+	c := newReplica(b, patientClient(b, server), newClock())
+	for name, n := range map[string]int{"1,000 rows": 1000, "25,000 rows": 25000} {
+		q := answering(rowsOf(b, n)).request(name, narrow("a"))
+		found, err := c.Do(b.Context(), q)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.settle()
+		l := newLookup(&q)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.redis.publish(l, &outcome{entry: found.Entry, status: Filled})
+			}
+		})
+	}
+}

@@ -21,6 +21,13 @@
 // fill, unless it concerns only the caller that ran into it, such as a spent budget: then the next waiter tries. A fill for
 // which there is no memory (Request.Reserve) fails for all waiters of this process, and leaves the lease to other replicas.
 //
+// # Who can write to Redis
+//
+// Rows and failures in Redis are sealed with a key that only replicas have (package keyring), and open only under the cache key that
+// they were sealed for. So who can write to Redis can neither read a figure, nor change one, nor give one property those of
+// another: a copy that does not open is a miss. They can withhold copies, and put back older ones of the same query, up to a day
+// old. Without a keyring, replicas share nothing.
+//
 // # Failure
 //
 // An error of Redis never fails a request, and delays it by at most Config.RedisPatience; after an error, Redis is not used
@@ -43,6 +50,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/keyring"
 	"sara/proxy/cpubound"
 	"sara/proxy/redisrows"
 	"sara/translate"
@@ -61,6 +69,7 @@ type Config struct {
 	Bytes       int64                 // bound of the memory, rows and answers together
 	Redis       redis.UniversalClient // shared rows, leases and pub/sub; nil: that of Rows. The caller closes it
 	Rows        *redisrows.Store      // bounds the rows in Redis; nil: one on Redis, if there is one. Neither: a single replica
+	Keyring     *keyring.Keyring      // seals what is shared; nil: nothing is, as with a single replica
 	Errors      ErrorCodec            // required
 	Now         func() time.Time      // nil: time.Now
 	Slots       *cpubound.Slots       // bounds how many entries are encoded for Redis at a time; nil: no bound
@@ -170,7 +179,7 @@ func New(config Config) (*Cache, error) {
 	if c.metrics, err = newMetrics(config.Registry, c.memory); err != nil {
 		return nil, err
 	}
-	if config.Redis != nil || config.Rows != nil {
+	if config.Keyring != nil && (config.Redis != nil || config.Rows != nil) {
 		if c.redis, err = newSharedStore(&config, c.now, c.metrics); err != nil {
 			return nil, err
 		}

@@ -9,9 +9,9 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 
+	"sara/policy/keyring"
 	"sara/proxy/cpubound"
 	"sara/translate"
 )
@@ -20,31 +20,36 @@ import (
 //
 //	4 bytes  "sara"
 //	1        version
-//	1        flags, all zero
-//	8        when it was filled, in nanoseconds since 1970
-//	8        Request.RequestHash of the fill
-//	8        id of the fill
-//	4, n     length of the cache key, and the cache key
-//	rest     rows (translate.Rows.Encode), compressed with zstd
-//	8        xxHash64 of everything before
+//	rest     a keyring stream, with everything before and the cache key as additional data, of:
+//	         8     when it was filled, in nanoseconds since 1970
+//	         8     Request.RequestHash of the fill
+//	         8     id of the fill
+//	         rest  rows (translate.Rows.Encode), compressed with zstd
 //
-// The cache key is stored in the value and compared on read, because the Redis key is only a hash of it: a collision is a
-// miss, never the rows of another property.
+// The stream opens only with the cache key, which begins with the property, under which it was sealed. So neither a collision of
+// Redis keys, which are only hashes, nor a copy that was put there by another program returns the rows of another property.
+// The headers are in its first segment, so that they are read without the rows.
 const (
 	magic         = "sara"
-	version       = 3
-	headerSize    = len(magic) + 1 + 1 + 3*8
-	sumSize       = 8
+	version       = 4
+	clearSize     = len(magic) + 1
+	headerSize    = 3 * 8
 	maxPayload    = 64 << 20        // of the rows, decompressed: 25,000 rows with the longest keys need less
 	maxClockDrift = 5 * time.Minute // how far the clock of another replica may be ahead
 	windowSize    = 1 << 20         // of the compression; its memory is a few times that
 )
 
-// Why a value in Redis is discarded.
+// The purposes of what is sealed.
+const (
+	rowsPurpose     = "cached rows"
+	failuresPurpose = "failures of fills"
+)
+
+// Why a value in Redis is discarded. That it does not open is an error of package keyring.
 var (
 	errVersion = errors.New("it has another version")
 	errTorn    = errors.New("it is damaged")
-	errForeign = errors.New("it has another key, or comes from the future")
+	errFuture  = errors.New("it comes from the future")
 )
 
 // codec encodes and decodes entries for Redis as streams, so that the rows are in memory once. It bounds how many do so at a
@@ -52,16 +57,20 @@ var (
 type codec struct {
 	maxBytes int64
 	slots    *cpubound.Slots
+	sealer   *keyring.StreamSealer
 	// Idle ones; nil: not made yet. Their numbers are those of the channels' capacities.
 	encoders chan *zstd.Encoder
 	decoders chan *zstd.Decoder
 }
 
-// newCodec returns a codec that refuses rows of more than maxBytes, so that a forged value cannot exhaust the memory.
-func newCodec(maxBytes int64, slots *cpubound.Slots) *codec {
+// newCodec returns a codec that refuses rows of more than maxBytes, so that a value of another version cannot exhaust the memory.
+func newCodec(maxBytes int64, slots *cpubound.Slots, keys *keyring.Keyring) *codec {
 	threads := runtime.GOMAXPROCS(0)
 	// No request waits for a copy to be written, but the requests of other replicas may wait for it.
-	c := &codec{maxBytes: maxBytes, slots: slots, encoders: make(chan *zstd.Encoder, max(1, threads/4)), decoders: make(chan *zstd.Decoder, max(2, threads))}
+	c := &codec{
+		maxBytes: maxBytes, slots: slots, sealer: keys.StreamSealer(rowsPurpose),
+		encoders: make(chan *zstd.Encoder, max(1, threads/4)), decoders: make(chan *zstd.Decoder, max(2, threads)),
+	}
 	c.reset()
 	return c
 }
@@ -88,7 +97,7 @@ func (c *codec) reset() {
 	}
 }
 
-// A slottedWriter compresses each piece in a slot of the processor.
+// A slottedWriter compresses and seals each piece in a slot of the processor.
 type slottedWriter struct {
 	io.Writer
 	slots *cpubound.Slots
@@ -115,52 +124,53 @@ func (c *codec) encode(e *Entry) []byte {
 			panic("BUG: create the compressor of cached rows: " + err.Error())
 		}
 	}
-	data := append(make([]byte, 0, 512), magic...)
-	data = append(data, version, 0)
-	data = binary.LittleEndian.AppendUint64(data, uint64(e.filled.UnixNano()))
-	data = binary.LittleEndian.AppendUint64(data, e.requestHash)
-	data = binary.LittleEndian.AppendUint64(data, e.id)
-	data = binary.LittleEndian.AppendUint32(data, uint32(len(e.key)))
-	out := bytes.NewBuffer(append(data, e.key...))
-	encoder.Reset(out)
+	out := bytes.NewBuffer(append(make([]byte, 0, 512), magic...))
+	out.WriteByte(version)
+	headers := binary.LittleEndian.AppendUint64(make([]byte, 0, headerSize), uint64(e.filled.UnixNano()))
+	headers = binary.LittleEndian.AppendUint64(headers, e.requestHash)
+	headers = binary.LittleEndian.AppendUint64(headers, e.id)
+	sealed, err := c.sealer.Seal(out, additional(out.Bytes(), e.key))
+	_, headersErr := sealed.Write(headers)
+	encoder.Reset(sealed)
 	defer encoder.Reset(nil) // lets go of the buffer
-	if err := errors.Join(e.rows.Encode(slottedWriter{encoder, c.slots}), encoder.Close()); err != nil {
+	if err := errors.Join(err, headersErr, e.rows.Encode(slottedWriter{encoder, c.slots}), encoder.Close(), sealed.Close()); err != nil {
 		panic("BUG: a buffer refuses cached rows: " + err.Error())
 	}
-	return binary.LittleEndian.AppendUint64(out.Bytes(), xxhash.Sum64(out.Bytes()))
+	return out.Bytes()
 }
+
+// additional returns the additional data of the stream that follows the clear bytes of a value.
+func additional(value []byte, key string) []byte { return append(value[:clearSize:clearSize], key...) }
 
 // encodedEntry is an entry from Redis with valid headers, whose rows are not decoded yet.
 type encodedEntry struct {
 	headers Entry // without rows
-	payload []byte
+	payload io.Reader
 }
 
-// parseHeaders checks a value that was found for a cache key, and reads its headers.
-func parseHeaders(data []byte, key string, now time.Time) (*encodedEntry, error) {
-	if len(data) < len(magic)+1 || string(data[:len(magic)]) != magic {
+// open opens a value that was found for a cache key, and reads its headers. The value must not change before it is decoded.
+func (c *codec) open(data []byte, key string, now time.Time) (*encodedEntry, error) {
+	switch {
+	case len(data) < clearSize || string(data[:len(magic)]) != magic:
 		return nil, errTorn
-	}
-	if data[len(magic)] != version {
+	case data[len(magic)] != version:
 		return nil, errVersion
 	}
-	end := len(data) - sumSize
-	if end < headerSize+4 || xxhash.Sum64(data[:end]) != binary.LittleEndian.Uint64(data[end:]) {
+	stream, err := c.sealer.Open(data[clearSize:], additional(data, key))
+	if err != nil {
+		return nil, err
+	}
+	var headers [headerSize]byte
+	if _, err := io.ReadFull(stream, headers[:]); err != nil {
 		return nil, errTorn
 	}
-	numbers, rest := data[len(magic)+2:headerSize], data[headerSize:end]
-	keySize := int64(binary.LittleEndian.Uint32(rest))
-	rest = rest[4:]
-	if keySize > int64(len(rest)) {
-		return nil, errTorn
-	}
-	filled := time.Unix(0, int64(binary.LittleEndian.Uint64(numbers)))
-	if string(rest[:keySize]) != key || filled.Sub(now) > maxClockDrift {
-		return nil, errForeign
+	filled := time.Unix(0, int64(binary.LittleEndian.Uint64(headers[:])))
+	if filled.Sub(now) > maxClockDrift {
+		return nil, errFuture
 	}
 	return &encodedEntry{
-		headers: Entry{key: key, filled: filled, requestHash: binary.LittleEndian.Uint64(numbers[8:]), id: binary.LittleEndian.Uint64(numbers[16:])},
-		payload: rest[keySize:],
+		headers: Entry{key: key, filled: filled, requestHash: binary.LittleEndian.Uint64(headers[8:]), id: binary.LittleEndian.Uint64(headers[16:])},
+		payload: stream,
 	}, nil
 }
 
@@ -175,12 +185,15 @@ func (c *codec) decode(e *encodedEntry) (*Entry, error) {
 			panic("BUG: create the decompressor of cached rows: " + err.Error())
 		}
 	}
-	if err := decoder.Reset(bytes.NewReader(e.payload)); err != nil {
+	if err := decoder.Reset(e.payload); err != nil {
 		return nil, errTorn
 	}
 	defer func() { _ = decoder.Reset(nil) }() // lets go of the value
 	rows, err := translate.DecodeRows(io.LimitReader(decoder, c.maxBytes))
-	if err != nil {
+	switch {
+	case errors.Is(err, keyring.ErrNotAuthentic):
+		return nil, keyring.ErrNotAuthentic
+	case err != nil:
 		return nil, errTorn
 	}
 	h := &e.headers

@@ -2,49 +2,61 @@ package cache
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 
+	"sara/policy/keyring"
 	"sara/proxy/cpubound"
 	"sara/translate"
 )
 
 func newToken() string { return time.Now().Format(time.RFC3339Nano) }
 
-func encodedBy(tb testing.TB, key string, filled time.Time) ([]byte, error) {
+func newTestCodec(tb testing.TB, maxBytes int64) *codec {
 	tb.Helper()
-	c := newCodec(maxPayload, cpubound.New())
-	defer c.close()
-	return c.encode(&Entry{key: key, rows: rowsOf(tb, 3), filled: filled, requestHash: 1, id: 2}), nil
+	c := newCodec(maxBytes, cpubound.New(), ringOf(tb, 1))
+	tb.Cleanup(c.close)
+	return c
 }
 
+// encoded returns the value of an entry of three rows.
 func encoded(tb testing.TB, key string, filled time.Time) []byte {
 	tb.Helper()
-	value, err := encodedBy(tb, key, filled)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return value
+	return encodedWith(tb, ringOf(tb, 1), key, filled)
 }
 
-// withValidSum returns a value with a valid checksum.
-func withValidSum(value []byte) []byte {
-	body := value[:max(0, len(value)-sumSize)]
-	return binary.LittleEndian.AppendUint64(bytes.Clone(body), xxhash.Sum64(body))
+func encodedWith(tb testing.TB, keys *keyring.Keyring, key string, filled time.Time) []byte {
+	tb.Helper()
+	c := newCodec(maxPayload, cpubound.New(), keys)
+	defer c.close()
+	return c.encode(&Entry{key: key, rows: rowsOf(tb, 3), filled: filled, requestHash: 1, id: 2})
+}
+
+// sealedValue returns a value with a content that is sealed for a key.
+func sealedValue(tb testing.TB, c *codec, key string, content []byte) []byte {
+	tb.Helper()
+	out := bytes.NewBufferString(magic)
+	out.WriteByte(version)
+	w, err := c.sealer.Seal(out, additional(out.Bytes(), key))
+	if err == nil {
+		_, err = w.Write(content)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		tb.Fatal(err)
+	}
+	return out.Bytes()
 }
 
 func TestEntriesOfAnySizeRoundTrip(t *testing.T) {
-	c := newCodec(maxPayload, cpubound.New())
-	defer c.close()
+	c := newTestCodec(t, maxPayload)
 	filled := newClock().Now()
-	for _, n := range []int{0, 1, 1001} {
+	for _, n := range []int{0, 1, 1001, 25_000} {
 		in := &Entry{key: "key", rows: rowsOf(t, n), filled: filled, requestHash: 3, id: 4}
-		s, err := parseHeaders(c.encode(in), "key", filled)
+		s, err := c.open(c.encode(in), "key", filled)
 		if err != nil {
 			t.Fatalf("%d rows: %v", n, err)
 		}
@@ -74,26 +86,34 @@ func TestDecompressionIsBounded(t *testing.T) {
 	}
 	const most = 1 << 20
 	bomb := writer.EncodeAll(make([]byte, most+1), nil)
-	c := newCodec(most, cpubound.New())
-	defer c.close()
-	if _, err := c.decode(&encodedEntry{payload: bomb}); err == nil {
+	c := newTestCodec(t, most)
+	if _, err := c.decode(&encodedEntry{payload: bytes.NewReader(bomb)}); err == nil {
 		t.Errorf("%d bytes were decompressed to more than %d", len(bomb), most)
 	}
 }
 
-func FuzzParseHeaders(f *testing.F) {
+// What a replica of another version seals may be anything too.
+func FuzzOpen(f *testing.F) {
 	now := newClock().Now()
 	good := encoded(f, "key", now)
-	for _, value := range [][]byte{nil, good, good[:len(good)/2], []byte(magic), append([]byte(magic), version)} {
+	c := newTestCodec(f, maxPayload)
+	content := make([]byte, headerSize, 1024)
+	if s, err := c.open(good, "key", now); err == nil {
+		rows, err := io.ReadAll(s.payload)
+		if err != nil {
+			f.Fatal(err)
+		}
+		content = append(content, rows...)
+	}
+	for _, value := range [][]byte{nil, good, good[:len(good)/2], []byte(magic), append([]byte(magic), version), content, content[:len(content)-1]} {
 		f.Add(value, false)
 		f.Add(value, true)
 	}
-	c := newCodec(maxPayload, cpubound.New())
 	f.Fuzz(func(t *testing.T, value []byte, seal bool) {
 		if seal {
-			value = withValidSum(value)
+			value = sealedValue(t, c, "key", value)
 		}
-		s, err := parseHeaders(value, "key", now)
+		s, err := c.open(value, "key", now)
 		if err != nil {
 			return
 		}
@@ -101,7 +121,7 @@ func FuzzParseHeaders(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := parseHeaders(c.encode(entry), "key", now)
+		again, err := c.open(c.encode(entry), "key", now)
 		if err != nil {
 			t.Fatalf("a decoded entry does not round-trip: %v", err)
 		}

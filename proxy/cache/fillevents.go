@@ -21,7 +21,7 @@ const (
 // fillEvent is the result of a fill.
 type fillEvent struct {
 	kind    byte
-	failure []byte // as ErrorCodec encodes it
+	failure []byte // as ErrorCodec encodes it, sealed
 }
 
 // encode returns the event for a Redis key as a message.

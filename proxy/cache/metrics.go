@@ -13,7 +13,8 @@ type metrics struct {
 	fillOK, fillFailed, fillRefused prometheus.Counter
 	awaitedProcess, awaitedReplica  prometheus.Counter
 	revalidating, failing           prometheus.Counter // stale rows returned
-	version, torn, foreign          prometheus.Counter // values in Redis discarded
+	version, torn, future           prometheus.Counter // values in Redis discarded
+	notAuthentic, unknownKey        prometheus.Counter // values in Redis that do not open
 	redisErrors, widened            prometheus.Counter
 }
 
@@ -39,7 +40,8 @@ func newMetrics(registry prometheus.Registerer, m *memory) (*metrics, error) {
 		fillOK: fills.WithLabelValues("ok"), fillFailed: fills.WithLabelValues("failed"), fillRefused: fills.WithLabelValues("refused"),
 		awaitedProcess: awaited.WithLabelValues("process"), awaitedReplica: awaited.WithLabelValues("replica"),
 		revalidating: stale.WithLabelValues("revalidating"), failing: stale.WithLabelValues("failing"),
-		version: discarded.WithLabelValues("version"), torn: discarded.WithLabelValues("torn"), foreign: discarded.WithLabelValues("foreign"),
+		version: discarded.WithLabelValues("version"), torn: discarded.WithLabelValues("torn"), future: discarded.WithLabelValues("future"),
+		notAuthentic: discarded.WithLabelValues("not_authentic"), unknownKey: discarded.WithLabelValues("unknown_key"),
 		widened: counter("calls_saved_by_widening_total", "Upstream calls saved because an earlier query was widened."),
 	}
 	var err error

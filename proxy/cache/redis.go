@@ -14,6 +14,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/keyring"
 	"sara/proxy/redisrows"
 	"sara/proxy/spans"
 )
@@ -49,8 +50,10 @@ type sharedStore struct {
 	metrics *metrics
 	limits  limits
 	codec   *codec
+	sealer  *keyring.Sealer // of failures
 	events  *fillEvents
 
+	warnAfter   atomic.Int64 // the time of the next warning of copies that do not open, in nanoseconds since 1970
 	pausedUntil atomic.Int64 // circuit breaker: no step before it, in nanoseconds since 1970; 0: Redis works
 }
 
@@ -68,7 +71,7 @@ func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedSt
 	}
 	return &sharedStore{
 		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limitsFor(cmp.Or(config.RedisPatience, defaultPatience)),
-		codec: newCodec(maxPayload, config.Slots), events: subscribe(rows.Client()),
+		codec: newCodec(maxPayload, config.Slots, config.Keyring), sealer: config.Keyring.Sealer(failuresPurpose), events: subscribe(rows.Client()),
 	}, nil
 }
 
@@ -168,10 +171,10 @@ func (s *sharedStore) choose(l *lookup, values []*redis.StringCmd) *Entry {
 		}
 		var encoded *encodedEntry
 		if err == nil {
-			encoded, err = parseHeaders(data, candidate.key, s.now())
+			encoded, err = s.codec.open(data, candidate.key, s.now())
 		}
 		if err != nil {
-			s.countDiscarded(err)
+			s.discard(candidate, err)
 			continue
 		}
 		entries = append(entries, found{candidate, encoded})
@@ -180,7 +183,7 @@ func (s *sharedStore) choose(l *lookup, values []*redis.StringCmd) *Entry {
 	for _, f := range entries {
 		entry, err := s.codec.decode(f.encodedEntry)
 		if err != nil {
-			s.countDiscarded(err)
+			s.discard(f.candidate, err)
 			continue
 		}
 		if l.Query.AnsweredBy(f.query, entry.rows.Len()) {
@@ -190,14 +193,29 @@ func (s *sharedStore) choose(l *lookup, values []*redis.StringCmd) *Entry {
 	return nil
 }
 
-func (s *sharedStore) countDiscarded(reason error) {
+// warnInterval is the time between two warnings of copies that do not open.
+const warnInterval = time.Minute
+
+// discard counts a value that cannot be used. It logs one that does not open, but not each of many.
+func (s *sharedStore) discard(of candidate, reason error) {
 	switch {
 	case errors.Is(reason, errVersion):
 		s.metrics.version.Inc()
-	case errors.Is(reason, errForeign):
-		s.metrics.foreign.Inc()
+		return
+	case errors.Is(reason, errFuture):
+		s.metrics.future.Inc()
+		return
+	case errors.Is(reason, keyring.ErrNotAuthentic):
+		s.metrics.notAuthentic.Inc()
+	case errors.As(reason, new(*keyring.UnknownKeyError)):
+		s.metrics.unknownKey.Inc()
 	default:
 		s.metrics.torn.Inc()
+		return
+	}
+	now := s.now()
+	if after := s.warnAfter.Load(); now.UnixNano() >= after && s.warnAfter.CompareAndSwap(after, now.Add(warnInterval).UnixNano()) {
+		s.log.Warn("a copy of rows in Redis does not open, and counts as a miss; more within a minute are only counted", "redis_key", of.redisKey, "error", reason)
 	}
 }
 
@@ -234,7 +252,9 @@ func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
 			entry, _ := s.fetch(ctx, l, nil)
 			return leaseResult{entry: entry, status: Coalesced}
 		case fillFailed:
-			return leaseResult{failure: event.failure}
+			// A failure that does not open is not of a replica: this one asks again.
+			failure, _ := s.sealer.AppendOpen([]byte{}, event.failure, []byte(l.own.key))
+			return leaseResult{failure: failure}
 		}
 	case <-expiry.C:
 	case <-ctx.Done():
@@ -292,7 +312,7 @@ func (s *sharedStore) publish(l *lookup, o *outcome) {
 	event := fillEvent{kind: fillDone}
 	switch {
 	case o.shared:
-		event = fillEvent{kind: fillFailed, failure: o.encoded}
+		event = fillEvent{kind: fillFailed, failure: s.sealer.AppendSeal(nil, o.encoded, []byte(l.own.key))}
 	case o.err != nil:
 		event = fillEvent{kind: fillReleased}
 	}

@@ -1,7 +1,9 @@
 package cache
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/keyring"
 	"sara/policy/redistest"
 )
 
@@ -16,29 +19,32 @@ func TestUnreadableValueIsAMiss(t *testing.T) {
 	server := redistest.Single(t)
 	client, clock := server.Client(), newClock()
 	upstream := answering(rowsOf(t, 3))
-	q := upstream.request("p", narrow("a"))
-	key := newLookup(&q).own.redisKey
+	q, foreign := upstream.request("p", narrow("a")), upstream.request("q", narrow("a"))
+	key, cacheKey := newLookup(&q).own.redisKey, newLookup(&q).own.key
 	first := newReplica(t, patientClient(t, server), clock)
 	first.do(t, q, Filled)
 	first.settle() // or its entry may overwrite those that the cases set
+	codec := newTestCodec(t, maxPayload)
 	for _, test := range []struct {
 		name, reason string
 		change       func(value []byte) any
 	}{
-		{"truncated", "torn", func(v []byte) any { return v[:len(v)-1] }},
+		{"truncated", "not_authentic", func(v []byte) any { return v[:len(v)-1] }},
 		{"only the magic", "torn", func(v []byte) any { return v[:4] }},
-		{"flipped bit", "torn", func(v []byte) any { v[40]++; return v }},
+		{"flipped bit", "not_authentic", func(v []byte) any { v[len(v)-20]++; return v }},
 		{"another version", "version", func(v []byte) any { v[4]++; return v }},
 		{"another program", "torn", func([]byte) any { return "hello" }},
-		{"another key", "foreign", func([]byte) any { return encoded(t, "other", clock.Now()) }},
-		{"from the future", "foreign", func([]byte) any { return encoded(t, newLookup(&q).own.key, clock.Now().Add(6*time.Minute)) }},
+		{"another property", "not_authentic", func([]byte) any { return encoded(t, newLookup(&foreign).own.key, clock.Now()) }},
+		{"another query", "not_authentic", func([]byte) any { return encoded(t, newLookup(&q).others[0].key, clock.Now()) }},
+		{"another secret key", "unknown_key", func([]byte) any { return encodedWith(t, ringOf(t, 9), cacheKey, clock.Now()) }},
+		{"from the future", "future", func([]byte) any { return encoded(t, cacheKey, clock.Now().Add(6*time.Minute)) }},
+		{"sealed nonsense", "torn", func([]byte) any {
+			return sealedValue(t, codec, cacheKey, append(make([]byte, headerSize), "nonsense"...))
+		}},
+		{"sealed nothing", "torn", func([]byte) any { return sealedValue(t, codec, cacheKey, nil) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			value, err := encodedBy(t, newLookup(&q).own.key, clock.Now())
-			if err == nil {
-				err = client.Set(t.Context(), key, test.change(value), 0).Err()
-			}
-			if err != nil {
+			if err := client.Set(t.Context(), key, test.change(encoded(t, cacheKey, clock.Now())), 0).Err(); err != nil {
 				t.Fatal(err)
 			}
 			c := newReplica(t, patientClient(t, server), clock)
@@ -64,6 +70,77 @@ func TestUnreadableValueIsAMiss(t *testing.T) {
 			t.Errorf("counted %v Redis errors", n)
 		}
 	})
+}
+
+// A segment of rows that is altered behind the headers is found when the rows are decoded.
+func TestAlteredLastSegmentIsAMiss(t *testing.T) {
+	server := redistest.Single(t)
+	clock, rows := newClock(), rowsOf(t, 25_000)
+	q := answering(rows).request("p", narrow("a"))
+	own := newLookup(&q).own
+	codec := newTestCodec(t, maxPayload)
+	value := codec.encode(&Entry{key: own.key, rows: rows, filled: clock.Now()})
+	if len(value) < 2*keyring.SegmentSize {
+		t.Fatalf("the value has %d bytes: less than three segments", len(value))
+	}
+	value[len(value)-1]++
+	if err := server.Client().Set(t.Context(), own.redisKey, value, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	c := newReplica(t, patientClient(t, server), clock)
+	c.do(t, q, Filled)
+	if n := c.metric(t, "discarded_total", "not_authentic"); n == 0 {
+		t.Error("it is not counted")
+	}
+}
+
+// The secret key changes: replicas with the previous key among theirs read what it sealed.
+func TestCopiesOpenWithThePreviousKey(t *testing.T) {
+	server := redistest.Single(t)
+	clock := newClock()
+	q := answering(rowsOf(t, 3)).request("p", narrow("a"))
+	before := newReplicaWithKeys(t, patientClient(t, server), clock, ringOf(t, 1))
+	before.do(t, q, Filled)
+	before.settle()
+	newReplicaWithKeys(t, patientClient(t, server), clock, ringOf(t, 2, 1)).do(t, q, HitShared)
+	after := newReplicaWithKeys(t, patientClient(t, server), clock, ringOf(t, 2))
+	after.do(t, q, Filled)
+	after.settle()
+	newReplicaWithKeys(t, patientClient(t, server), clock, ringOf(t, 2, 1)).do(t, q, HitShared)
+}
+
+// Without a secret key nothing is shared, and nothing of Redis is used.
+func TestWithoutKeysNothingIsShared(t *testing.T) {
+	server := redistest.Single(t)
+	q := answering(rowsOf(t, 3)).request("p", narrow("a"))
+	for range 2 {
+		c := newReplicaWithKeys(t, patientClient(t, server), newClock(), nil)
+		c.do(t, q, Filled)
+		c.settle()
+	}
+	if n := server.Client().DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("Redis has %d keys", n)
+	}
+}
+
+// Many copies that do not open are one line a minute in the log.
+func TestCopiesThatDoNotOpenAreLoggedOnceAMinute(t *testing.T) {
+	var log bytes.Buffer
+	clock := newClock()
+	m, err := newMetrics(nil, newMemory(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sharedStore{now: clock.Now, metrics: m, log: slog.New(slog.NewTextHandler(&log, nil))}
+	for range 3 {
+		for range 10 {
+			s.discard(candidate{redisKey: "sara:c:{p}:0"}, keyring.ErrNotAuthentic)
+		}
+		clock.advance(warnInterval)
+	}
+	if n := strings.Count(log.String(), "sara:c:{p}:0"); n != 3 {
+		t.Errorf("%d lines:\n%s", n, log.String())
+	}
 }
 
 func TestRedisKeysHashToTheSlotOfTheProperty(t *testing.T) {

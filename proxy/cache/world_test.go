@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/keyring"
 	"sara/policy/redistest"
 	"sara/translate"
 )
@@ -60,10 +62,30 @@ type replica struct {
 	registry *prometheus.Registry
 }
 
+// ringOf returns a keyring of keys that are made of one byte each, the current one first.
+func ringOf(tb testing.TB, current byte, previous ...byte) *keyring.Keyring {
+	tb.Helper()
+	key := func(fill byte) []byte { return bytes.Repeat([]byte{fill}, keyring.KeySize) }
+	var others [][]byte
+	for _, fill := range previous {
+		others = append(others, key(fill))
+	}
+	ring, err := keyring.New(key(current), others...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return ring
+}
+
 // newReplica returns a Cache with timeouts for Redis that suffice on a slow machine.
 func newReplica(tb testing.TB, client redis.UniversalClient, clock *clock) *replica {
 	tb.Helper()
-	r := newReplicaWithDefaults(tb, client, clock)
+	return newReplicaWithKeys(tb, client, clock, ringOf(tb, 1))
+}
+
+func newReplicaWithKeys(tb testing.TB, client redis.UniversalClient, clock *clock, keys *keyring.Keyring) *replica {
+	tb.Helper()
+	r := newHastyReplica(tb, client, clock, keys)
 	if r.redis != nil {
 		r.redis.limits = limitsFor(10 * time.Second)
 	}
@@ -72,9 +94,14 @@ func newReplica(tb testing.TB, client redis.UniversalClient, clock *clock) *repl
 
 func newReplicaWithDefaults(tb testing.TB, client redis.UniversalClient, clock *clock) *replica {
 	tb.Helper()
+	return newHastyReplica(tb, client, clock, ringOf(tb, 1))
+}
+
+func newHastyReplica(tb testing.TB, client redis.UniversalClient, clock *clock, keys *keyring.Keyring) *replica {
+	tb.Helper()
 	r := &replica{registry: prometheus.NewRegistry()}
 	var err error
-	r.Cache, err = New(Config{Bytes: 64 << 20, Redis: client, Errors: errorCodec{}, Now: clock.Now, Registry: r.registry})
+	r.Cache, err = New(Config{Bytes: 64 << 20, Redis: client, Keyring: keys, Errors: errorCodec{}, Now: clock.Now, Registry: r.registry})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -9,9 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/keyring"
 )
 
 const (
@@ -30,6 +31,7 @@ type cooldowns struct {
 	sites expiringMap[string, *Error] // the refusal, by site
 
 	redis   redis.UniversalClient // nil: not shared
+	sealer  *keyring.Sealer       // of what is shared
 	timeout time.Duration         // of one step with Redis
 	breaker *breaker              // of Redis
 	errors  prometheus.Counter    // of steps with Redis; nil: not counted
@@ -43,13 +45,16 @@ func newCooldowns(cfg Config) *cooldowns {
 			cfg.Log.Info("cooldowns are shared over Redis again")
 		}
 	}
-	return &cooldowns{
-		now:   cfg.Now,
-		redis: cfg.Redis, errors: cfg.RedisErrors,
+	c := &cooldowns{
+		now: cfg.Now, errors: cfg.RedisErrors,
 		// The response cache spends up to six tenths of the patience before it fills, and nothing after that if Redis failed it.
 		timeout: cmp.Or(cfg.RedisPatience, defaultRedisPatience) * 4 / 10,
 		breaker: &breaker{host: "Redis", threshold: 1, openTime: redisOpenTime, now: cfg.Now, onChange: onChange, onRefuse: func() {}},
 	}
+	if cfg.Redis != nil && cfg.Keyring != nil {
+		c.redis, c.sealer = cfg.Redis, cfg.Keyring.Sealer(cooldownPurpose)
+	}
+	return c
 }
 
 // start begins the cooldown of a site, for as long as the refusal asks.
@@ -67,14 +72,16 @@ func (c *cooldowns) start(ctx context.Context, site string, refusal *Error) {
 	if err != nil {
 		return
 	}
-	value := appendCooldown(nil, until, text)
+	key := cooldownKey(site)
+	value := appendCooldown(c.sealer, key, until, text)
 	c.try(ctx, func(ctx context.Context) error {
-		return c.redis.Set(ctx, cooldownKey(site), value, refusal.RetryAfter).Err()
+		return c.redis.Set(ctx, key, value, refusal.RetryAfter).Err()
 	})
 }
 
 // left returns the remaining cooldown of a site, and the refusal that started it; 0 and nil if there is none. For a site that
-// is not in memory it makes one round trip to Redis.
+// is not in memory it makes one round trip to Redis. What does not open there is ignored: who writes to Redis cannot keep a site
+// from being queried, nor choose what customers read about it.
 func (c *cooldowns) left(ctx context.Context, site string) (time.Duration, *Error) {
 	now := c.now()
 	if refusal, until, ok := c.sites.get(site, now); ok {
@@ -83,12 +90,13 @@ func (c *cooldowns) left(ctx context.Context, site string) (time.Duration, *Erro
 	if c.redis == nil {
 		return 0, nil
 	}
+	key := cooldownKey(site)
 	var value []byte
 	c.try(ctx, func(ctx context.Context) (err error) {
-		value, err = c.redis.Get(ctx, cooldownKey(site)).Bytes()
+		value, err = c.redis.Get(ctx, key).Bytes()
 		return err
 	})
-	until, text, ok := parseCooldown(value)
+	until, text, ok := parseCooldown(c.sealer, key, value)
 	left := until.Sub(now)
 	if !ok || left <= 0 || left > maxCooldown {
 		return 0, nil
@@ -125,28 +133,24 @@ func (c *cooldowns) try(ctx context.Context, step func(context.Context) error) {
 
 func cooldownKey(site string) string { return "sara:rest:" + site }
 
-// Format of a cooldown in Redis: a version, its end in milliseconds since 1970, the refusal as JSON, and the xxHash64 of all
-// that; numbers are little-endian.
+// Format of a cooldown in Redis: an envelope of package keyring, with the Redis key as additional data, of its end in milliseconds
+// since 1970 (8 bytes, little-endian) and the refusal as JSON.
 const (
-	cooldownVersion = 1
-	cooldownHead    = 1 + 8
-	cooldownSum     = 8
+	cooldownPurpose = "cooldowns"
+	cooldownHead    = 8
 )
 
-func appendCooldown(dst []byte, until time.Time, refusal []byte) []byte {
-	start := len(dst)
-	dst = append(dst, cooldownVersion)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(until.UnixMilli()))
-	dst = append(dst, refusal...)
-	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:]))
+func appendCooldown(sealer *keyring.Sealer, key string, until time.Time, refusal []byte) []byte {
+	plain := binary.LittleEndian.AppendUint64(nil, uint64(until.UnixMilli()))
+	return sealer.AppendSeal(nil, append(plain, refusal...), []byte(key))
 }
 
-func parseCooldown(value []byte) (until time.Time, refusal []byte, ok bool) {
-	body := len(value) - cooldownSum
-	if body < cooldownHead || value[0] != cooldownVersion || xxhash.Sum64(value[:body]) != binary.LittleEndian.Uint64(value[body:]) {
+func parseCooldown(sealer *keyring.Sealer, key string, value []byte) (until time.Time, refusal []byte, ok bool) {
+	plain, err := sealer.AppendOpen(nil, value, []byte(key))
+	if err != nil || len(plain) < cooldownHead {
 		return time.Time{}, nil, false
 	}
-	return time.UnixMilli(int64(binary.LittleEndian.Uint64(value[1:]))), value[cooldownHead:body], true
+	return time.UnixMilli(int64(binary.LittleEndian.Uint64(plain))), plain[cooldownHead:], true
 }
 
 // maxExpiring bounds an expiringMap. When that many entries are alive, all are dropped: each costs one call or one write.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/keyring"
 	"sara/policy/redistest"
 )
 
@@ -34,9 +34,17 @@ func onRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)
 	})
 }
 
+func testKeys() *keyring.Keyring {
+	keys, err := keyring.New(make([]byte, keyring.KeySize))
+	if err != nil {
+		panic(err)
+	}
+	return keys
+}
+
 // replica returns the cooldowns of one process.
 func replica(clock *settable, client redis.UniversalClient) *cooldowns {
-	return newCooldowns(Config{Now: clock.Now, Redis: client, RedisPatience: 10 * time.Second, Log: slog.New(slog.DiscardHandler)})
+	return newCooldowns(Config{Now: clock.Now, Redis: client, Keyring: testKeys(), RedisPatience: 10 * time.Second, Log: slog.New(slog.DiscardHandler)})
 }
 
 func TestReplicasShareCooldowns(t *testing.T) {
@@ -74,14 +82,18 @@ func TestMalformedCooldownsAreIgnored(t *testing.T) {
 	clock := new(settable)
 	client := redistest.Single(t).Client()
 	c := replica(clock, client)
-	hour, tooLong := clock.Now().Add(time.Hour), clock.Now().Add(49*time.Hour)
-	for _, value := range []string{"", "x", string(appendCooldown(nil, hour, nil)[1:]), string(appendCooldown(nil, tooLong, nil))} {
-		client.Set(t.Context(), cooldownKey("a"), value, 0)
+	own, hour, tooLong := cooldownKey("a"), clock.Now().Add(time.Hour), clock.Now().Add(49*time.Hour)
+	for name, value := range map[string][]byte{
+		"empty": nil, "letters": []byte("x"), "too long": appendCooldown(c.sealer, own, tooLong, nil), "too short": c.sealer.AppendSeal(nil, []byte("1234567"), []byte(own)),
+		"cut": appendCooldown(c.sealer, own, hour, nil)[1:], "of another site": appendCooldown(c.sealer, cooldownKey("b"), hour, nil),
+		"not sealed": binary.LittleEndian.AppendUint64(nil, uint64(hour.UnixMilli())),
+	} {
+		client.Set(t.Context(), own, value, 0)
 		if left, refusal := c.left(t.Context(), "a"); refusal != nil || left != 0 {
-			t.Errorf("%q: %v left, %v", value, left, refusal)
+			t.Errorf("%s: %v left, %v", name, left, refusal)
 		}
 	}
-	client.Set(t.Context(), cooldownKey("a"), appendCooldown(nil, hour, []byte("{}")), 0)
+	client.Set(t.Context(), own, appendCooldown(c.sealer, own, hour, []byte("{}")), 0)
 	if left, refusal := c.left(t.Context(), "a"); left != time.Hour || refusal == nil || refusal.Kind != Unavailable {
 		t.Errorf("a refusal of another version: %v left, %v", left, refusal)
 	}
@@ -89,30 +101,15 @@ func TestMalformedCooldownsAreIgnored(t *testing.T) {
 
 // Replicas of different versions share cooldowns, so keys and values must not change.
 func TestCooldownFormat(t *testing.T) {
-	value := appendCooldown(nil, time.UnixMilli(1_763_800_000_000), []byte(`{"kind":"quota"}`))
-	const want = "01" + "0026acaa9a010000" + "7b226b696e64223a2271756f7461227d"
-	if got := hex.EncodeToString(value[:len(value)-cooldownSum]); got != want {
-		t.Errorf("got %s, want %s", got, want)
+	sealer := testKeys().Sealer(cooldownPurpose)
+	const key, want = "sara:rest:sc-domain:example.com", "0026acaa9a010000" + "7b226b696e64223a2271756f7461227d"
+	value := appendCooldown(sealer, key, time.UnixMilli(1_763_800_000_000), []byte(`{"kind":"quota"}`))
+	if plain, err := sealer.AppendOpen(nil, value, []byte(key)); err != nil || hex.EncodeToString(plain) != want {
+		t.Errorf("got %x, %v, want %s", plain, err, want)
 	}
-	if sum := binary.LittleEndian.Uint64(value[len(value)-cooldownSum:]); sum != xxhash.Sum64(value[:len(value)-cooldownSum]) {
-		t.Errorf("the sum is %x", sum)
+	if got := cooldownKey("sc-domain:example.com"); got != key {
+		t.Errorf("the key is %s", got)
 	}
-	if key := cooldownKey("sc-domain:example.com"); key != "sara:rest:sc-domain:example.com" {
-		t.Errorf("the key is %s", key)
-	}
-}
-
-func FuzzParseCooldown(f *testing.F) {
-	f.Add(appendCooldown(nil, time.UnixMilli(1), []byte("down")))
-	f.Add([]byte{cooldownVersion})
-	f.Fuzz(func(t *testing.T, value []byte) {
-		body := value[:max(0, len(value)-cooldownSum)]
-		value = binary.LittleEndian.AppendUint64(bytes.Clone(body), xxhash.Sum64(body))
-		until, refusal, ok := parseCooldown(value)
-		if ok && !bytes.Equal(appendCooldown(nil, until, refusal), value) {
-			t.Errorf("%q is %v, %q", value, until, refusal)
-		}
-	})
 }
 
 // While Redis is down, cooldowns stay in the process, and at most one lookup a second tries Redis.

@@ -8,7 +8,7 @@
 //
 // [Gateway.Query] takes these steps, in this order. Each of the first five can refuse the call, and a refusal costs nothing.
 //
-//  1. Cooldown: a site whose quota was exhausted is not queried until its cooldown ends. Replicas share cooldowns over Redis.
+//  1. Cooldown: a site whose quota was exhausted is not queried until its cooldown ends. Replicas share cooldowns, sealed, over Redis.
 //  2. Negative cache: a property that was Forbidden within the last minute stays Forbidden.
 //  3. Circuit breakers: those of the property, its connection and the upstream admit the call, or it is refused.
 //  4. Token, if the call is charged for: a dead one refuses now rather than in step 6, because by then the charge is made.

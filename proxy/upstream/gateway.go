@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/keyring"
 	"sara/proxy/cpubound"
 	"sara/translate"
 )
@@ -46,6 +47,8 @@ type Config struct {
 	Connections Connections
 	// Redis shares cooldowns between replicas; nil keeps them in this process. The caller closes it.
 	Redis redis.UniversalClient
+	// Keyring seals the cooldowns in Redis; nil: they are not shared.
+	Keyring *keyring.Keyring
 	// RedisPatience bounds how long an unresponsive Redis may delay a request; 0 means a tenth of a second.
 	RedisPatience time.Duration
 	// RedisErrors counts the steps with Redis that failed or timed out; nil: they are not counted.

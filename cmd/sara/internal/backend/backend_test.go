@@ -8,6 +8,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/settings"
+	"sara/policy/keyring"
 	"sara/policy/redistest"
 	"sara/proxy/cache"
 	"sara/proxy/upstream"
@@ -17,7 +18,11 @@ import (
 func TestGatewayCountsRedisErrors(t *testing.T) {
 	server := redistest.Single(t)
 	registry := prometheus.NewRegistry()
-	gateway, err := OpenGateway(settings.Upstream{}, upstream.Config{Connections: new(sqlstore.Store), Redis: server.Client(), Registerer: registry})
+	keys, err := keyring.New(make([]byte, keyring.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway, err := OpenGateway(settings.Upstream{}, upstream.Config{Connections: new(sqlstore.Store), Redis: server.Client(), Keyring: keys, Registerer: registry})
 	if err != nil {
 		t.Fatal(err)
 	}

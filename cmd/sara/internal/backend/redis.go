@@ -68,6 +68,15 @@ func NoteOfEviction(servers []redisinfo.Server) string {
 	return ""
 }
 
+// SealNote says what is not shared over Redis without a secret key. It is empty if all is well.
+func SealNote(s settings.Store, r settings.Redis) string {
+	if !r.IsSet() || s.SecretKey.Key != nil {
+		return ""
+	}
+	return "without SARA_SECRET_KEY, which seals them, replicas share no cached rows over Redis, and each asks the upstream for itself: " +
+		"set the same key for all of them"
+}
+
 // RedisNote reads the INFO of the Redis that has the counters, and returns the NoteOfEviction. It is empty without a Redis, and
 // if it does not answer.
 func RedisNote(ctx context.Context, r settings.Redis) string {

@@ -28,6 +28,7 @@ type Redis struct {
 	Problem     *string  `json:"problem"`
 
 	evictionNote string // why counters are not safe there; empty if they are, and for a Redis without them
+	sealNote     string // why replicas share no rows; empty if they do, and for a Redis of rows only
 }
 
 const (
@@ -95,8 +96,10 @@ func (s *Redis) judge(r *Report) {
 	case s.Problem != nil:
 		r.attend("Redis does not report all of its state: %s", *s.Problem)
 	}
-	if s.evictionNote != "" {
-		r.attend("%s", s.evictionNote)
+	for _, note := range []string{s.evictionNote, s.sealNote} {
+		if note != "" {
+			r.attend("%s", note)
+		}
 	}
 }
 

@@ -69,6 +69,7 @@ func Look(ctx context.Context, d Deployment, now time.Time) (*Report, error) {
 	asking.Go(func() { r.Cache = askCacheRedis(ctx, d.Store.RedisURL, d.Rows) })
 	asking.Go(func() { r.ObjectStore = askObjectStore(ctx, d.Archive.ArchiveURL) })
 	asking.Wait()
+	r.Redis.sealNote = backend.SealNote(d.Store, d.Store.RedisURL)
 	defer counted.close()
 	store, err := backend.OpenDatabaseReadOnly(ctx, d.Store)
 	if store != nil {
