@@ -27,9 +27,7 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends ctx and removes the handler, so that a second one kills the process.
-	context.AfterFunc(ctx, stop)
+	ctx := untilSignal(os.Interrupt, syscall.SIGTERM)
 	raiseGOMAXPROCS(os.Getenv("GOMAXPROCS"))
 	limitMemory(os.Getenv("GOMEMLIMIT"), memlimit.FromCgroup)
 	if err := protectMemory(); err != nil {
@@ -38,6 +36,20 @@ func main() {
 	}
 	redis.SetLogger(discard{}) // sara logs one line per outage; the library would print one per connection
 	os.Exit(run(ctx, os.Args[0], os.Args[1:], os.Stdout, os.Stderr, os.Environ()))
+}
+
+// untilSignal returns a context that ends with the first of the signals. The handler is removed before, so that a second
+// signal kills a process that is visibly stopping.
+func untilSignal(signals ...os.Signal) context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	first := make(chan os.Signal, 1)
+	signal.Notify(first, signals...)
+	go func() {
+		<-first
+		signal.Stop(first)
+		cancel()
+	}()
+	return ctx
 }
 
 // discard is a log of the Redis library that drops everything.
