@@ -85,7 +85,7 @@ type commands struct {
 // run runs one command line, until ctx ends, and returns the exit status. program is the name by which it was called.
 func run(ctx context.Context, program string, args []string, stdout, stderr io.Writer, environ []string) int {
 	var helped bool
-	loader := settings.NewLoader(environ)
+	loader := settings.NewLoader(environ, allCommands)
 	con := &console.Console{Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Command: console.CommandName(program)}
 	options := append(loader.Options(),
 		kong.Name(console.ProgramName),
@@ -96,11 +96,7 @@ func run(ctx context.Context, program string, args []string, stdout, stderr io.W
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(con, loader),
 	)
-	parser, err := kong.New(&commands{}, options...)
-	if err != nil {
-		panic("BUG: the definition of the command line is invalid: " + err.Error())
-	}
-	parsed, err := parser.Parse(args)
+	parsed, err := newParser(grammar(args), options).Parse(args)
 	switch settingErr := settings.ErrorOf(err); {
 	case helped:
 		return exitOK
@@ -121,6 +117,19 @@ func run(ctx context.Context, program string, args []string, stdout, stderr io.W
 		return exitError
 	}
 	return exitOK
+}
+
+func newParser(grammar any, options []kong.Option) *kong.Kong {
+	parser, err := kong.New(grammar, options...)
+	if err != nil {
+		panic("BUG: the definition of the command line is invalid: " + err.Error())
+	}
+	return parser
+}
+
+// allCommands returns the model of all commands.
+func allCommands(loader *settings.Loader) *kong.Node {
+	return newParser(&commands{}, loader.Options()).Model.Node
 }
 
 // commandOf returns the command of a usage error, as far as it was parsed.

@@ -91,7 +91,7 @@ func testArchiveRefuses(t *testing.T, binary string) {
 // parseServe parses a command line of serve.
 func parseServe(t *testing.T, args ...string) *serveCommand {
 	t.Helper()
-	loader := settings.NewLoader(nil)
+	loader := settings.NewLoader(nil, nil)
 	var line struct {
 		Serve serveCommand `cmd:""`
 	}

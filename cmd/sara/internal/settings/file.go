@@ -22,12 +22,9 @@ type fileEntry struct {
 	line int
 }
 
-// readFile reads a YAML mapping of setting names, which have to be known, to single values. An empty path means no settings.
+// readFile reads a YAML mapping of setting names, which have to be known, to single values.
 func readFile(path string, known map[string]string) (*settingsFile, error) {
 	file := &settingsFile{path: path, entries: make(map[string]fileEntry)}
-	if path == "" {
-		return file, nil
-	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, Errorf("SARA_CONFIG", "%v; name a YAML file with settings, such as listen: 127.0.0.1:8080", err)

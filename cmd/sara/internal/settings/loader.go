@@ -30,15 +30,17 @@ func fileName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 // selected command, all of them, so that all wrong ones are reported at once.
 type Loader struct {
 	environment map[string]string // an empty variable counts as not set
-	file        *settingsFile     // nil until it is read
-	parsed      *kong.Context     // nil until Parse
+	all         func(*Loader) *kong.Node
+	file        *settingsFile // nil until it is read
+	parsed      *kong.Context // nil until Parse
 }
 
 var _ kong.Resolver = (*Loader)(nil)
 
-// NewLoader returns a loader for an environment of the form NAME=VALUE.
-func NewLoader(environ []string) *Loader {
-	l := &Loader{environment: make(map[string]string)}
+// NewLoader returns a loader for an environment of the form NAME=VALUE. The function returns the model of all commands, since
+// they share one settings file. It is called only if there is a file.
+func NewLoader(environ []string, all func(*Loader) *kong.Node) *Loader {
+	l := &Loader{environment: make(map[string]string), all: all}
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		l.environment[name] = value
@@ -88,7 +90,7 @@ func (l *Loader) Resolve(parsed *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 	// Read the file even if none of its settings matters, so that a bad file is always reported.
 	if l.file == nil {
 		var err error
-		if l.file, err = readFile(l.path(parsed), defaults(parsed.Model.Node)); err != nil {
+		if l.file, err = l.readFile(l.path(parsed)); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +142,15 @@ func (l *Loader) path(parsed *kong.Context) string {
 	return path
 }
 
-// defaults returns the defaults of the settings of all commands, since they share one file, by name in that file.
+// readFile reads a settings file. An empty path means no settings.
+func (l *Loader) readFile(path string) (*settingsFile, error) {
+	if path == "" {
+		return &settingsFile{}, nil
+	}
+	return readFile(path, defaults(l.all(l)))
+}
+
+// defaults returns the defaults of the settings of a command and those below, by name in the settings file.
 func defaults(node *kong.Node) map[string]string {
 	found := make(map[string]string)
 	for _, flag := range node.Flags {
