@@ -113,9 +113,9 @@ type coldWorld struct {
 	unknown string // that was not looked up
 }
 
-func newColdWorld(t *testing.T, binary string) *coldWorld {
+func newColdWorld(t *testing.T, binary string, postgres *pgtest.Server) *coldWorld {
 	t.Helper()
-	database := pgtest.Start(t).NewDatabase(t)
+	database := postgres.NewDatabase(t)
 	people, _ := simulate(t)
 	w := &coldWorld{cli: newCLI(t).against(people), t: t, binary: binary, front: inFrontOf(t, database), redis: redistest.Single(t)}
 	w.cli.env = append(w.cli.env, "SARA_DATABASE_URL="+database, "SARA_REDIS_URL="+w.redis.URL())
@@ -160,8 +160,8 @@ func wantProbe(t *testing.T, admin string, status int, texts ...string) {
 }
 
 // A replica that starts while PostgreSQL is away goes on with what the others knew, and as usual once it is back.
-func testColdStart(t *testing.T, binary string) {
-	w := newColdWorld(t, binary)
+func testColdStart(t *testing.T, binary string, postgres *pgtest.Server) {
+	w := newColdWorld(t, binary, postgres)
 	w.warm()
 	w.front.down()
 	p, base, admin := serving(t, binary, w.env)
@@ -191,8 +191,8 @@ func testColdStart(t *testing.T, binary string) {
 }
 
 // What a replica without the database says and does when there is no snapshot that it may use.
-func testColdStartRefused(t *testing.T, binary string) {
-	w := newColdWorld(t, binary)
+func testColdStartRefused(t *testing.T, binary string, postgres *pgtest.Server) {
+	w := newColdWorld(t, binary, postgres)
 	w.warm()
 	w.front.down()
 	refuses := func(why string, env ...string) (p *process, base, admin string) {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sara/archive/bucket/s3test"
+	"sara/archive/sqlstore/pgtest"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/saratest"
 )
@@ -30,7 +32,8 @@ func TestMain(m *testing.M) {
 	// With heaps as small as theirs, the tests and their processes would spend a third of their time on garbage collection.
 	const percent = 400
 	debug.SetGCPercent(percent)
-	if err := errors.Join(err, os.Setenv("GOGC", strconv.Itoa(percent))); err != nil {
+	err = errors.Join(err, os.Setenv("GOGC", strconv.Itoa(percent)), s3test.SetCredentials(os.Setenv))
+	if err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
@@ -67,10 +70,7 @@ func TestProcess(t *testing.T) {
 		{"inspection results are served", testInspectServed}, // first what waits longest
 		{"a killed collector resumes", testCollectKilled},
 		{"replicas share their budgets", testReplicas},
-		{"the secret key is changed under load", testSecretKeyRotation},
-		{"removals and rotations take effect on all replicas", testRemoveTakesEffect},
-		{"a replica starts without PostgreSQL", testColdStart},
-		{"a replica starts without PostgreSQL and a snapshot", testColdStartRefused},
+		{"with PostgreSQL", testWithPostgreSQL},
 		{"an outage of one Redis leaves the other", testSeparateRedis},
 		{"demo", testDemo},
 		{"a killed inspector resumes", testInspectKilled},
@@ -91,6 +91,27 @@ func TestProcess(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			test.run(t, binary)
+		})
+	}
+}
+
+// testWithPostgreSQL runs the tests that share a PostgreSQL server.
+func testWithPostgreSQL(t *testing.T, binary string) {
+	postgres := pgtest.Start(t)
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, string, *pgtest.Server)
+	}{
+		{"a replica starts without it", testColdStart},
+		{"a replica starts without it and a snapshot", testColdStartRefused},
+		{"the secret key is changed under load", testSecretKeyRotation},
+		{"the archive and the database are restored", testRestoreDrill},
+		{"removals and rotations take effect on all replicas", testRemoveTakesEffect},
+		{"refusals name the setting and the fix", testPreflight},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, binary, postgres)
 		})
 	}
 }

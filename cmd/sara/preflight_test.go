@@ -17,20 +17,15 @@ import (
 	"sara/policy/redistest"
 )
 
-// TestPreflightReportsRefusalAndFix covers refusals by the database and Redis: serve --check and serve both name the setting and
-// the fix.
-func TestPreflightReportsRefusalAndFix(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("it starts Redis and PostgreSQL")
-	}
+// testPreflight covers refusals by the database and Redis: serve --check and serve both name the setting and the fix.
+func testPreflight(t *testing.T, _ string, postgres *pgtest.Server) {
 	c := newCLI(t)
 	guarded := redistest.Single(t)
 	if err := guarded.Client().ConfigSet(t.Context(), "requirepass", "sesame").Err(); err != nil {
 		t.Fatal(err)
 	}
 	address := guarded.Addr()
-	database, err := url.Parse(pgtest.Start(t).NewDatabase(t))
+	database, err := url.Parse(postgres.NewDatabase(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,8 @@ import (
 
 // The restore drill of deploy/README.md: PostgreSQL and the object store are backed up, destroyed and restored. Then the archive
 // verifies, and a new server answers as before: keys are valid, and the credentials of the connection are decrypted.
-// It sets environment variables, so it is not parallel.
-func TestRestoreDrill(t *testing.T) {
-	objects, server := s3test.Start(t), pgtest.Start(t)
+func testRestoreDrill(t *testing.T, binary string, server *pgtest.Server) {
+	objects := s3test.Start(t)
 	people, _ := simulate(t)
 	c := newCLI(t).against(people)
 	location, database := objects.NewBucket(t), server.NewDatabase(t)
@@ -26,7 +25,6 @@ func TestRestoreDrill(t *testing.T) {
 	c.withProperty()
 	c.ok("archive", "import", "shop", c.write("history.csv", csvHeader+someHistory))
 	key, _ := newKey("drill")
-	binary := program(t)
 	before := c.answers(binary, key)
 
 	dump := server.Dump(t, database)

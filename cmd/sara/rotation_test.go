@@ -63,10 +63,10 @@ func (r *rotation) load(ctx context.Context, key string) int {
 
 // The secret key is changed by the steps of sara connection reseal --help while two replicas serve: no request fails. At the end
 // the replicas do not have the former key.
-func testSecretKeyRotation(t *testing.T, binary string) {
+func testSecretKeyRotation(t *testing.T, binary string, postgres *pgtest.Server) {
 	people, simulator := simulate(t)
 	c := newCLI(t).against(people)
-	c.env = append(c.env, "SARA_DATABASE_URL="+pgtest.Start(t).NewDatabase(t), "SARA_REDIS_URL="+redistest.Single(t).URL(), "SARA_REPLICAS=2",
+	c.env = append(c.env, "SARA_DATABASE_URL="+postgres.NewDatabase(t), "SARA_REDIS_URL="+redistest.Single(t).URL(), "SARA_REPLICAS=2",
 		"SARA_SHUTDOWN_DELAY=300ms", "SARA_LOG_LEVEL=warn", "SARA_ACCESS_LOG_SAMPLE=0", "SARA_PLANS_FILE="+c.write("plans.yaml",
 			"plans: {pro: {api_access: true, keys: 3, requests_per_minute_per_key: 1000000, requests_per_hour: 1000000, requests_per_day: 1000000, "+
 				"search_console_calls_per_day: 1000000, live_calls_per_minute_per_property: 1000000, retention_months: 36, inspected_urls_per_property: 1}}\n"))

@@ -29,8 +29,8 @@ func TestCheckOfArchive(t *testing.T) {
 	})
 }
 
-// It sets environment variables, so it is not parallel.
 func TestCheckOfS3Archive(t *testing.T) {
+	t.Parallel()
 	store := s3test.Start(t)
 	c := newCLI(t)
 	location := store.NewBucket(t)

@@ -19,8 +19,8 @@ import (
 	"sara/proxy"
 )
 
-// It sets environment variables, so it is not parallel.
 func TestStatusProbesAnS3Store(t *testing.T) {
+	t.Parallel()
 	store := s3test.Start(t)
 	c := newCLI(t)
 	c.seedStatus(nil)
@@ -44,13 +44,11 @@ func TestStatusProbesAnS3Store(t *testing.T) {
 	}
 }
 
-// It sets environment variables, so it is not parallel.
 func TestStatusWaitsBrieflyForAFrozenStore(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes five seconds")
 	}
-	t.Setenv("AWS_ACCESS_KEY_ID", "key")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
 	frozen, err := net.Listen("tcp", "127.0.0.1:0") // accepts no connection
 	if err != nil {
 		t.Fatal(err)

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,7 +38,13 @@ type Server struct {
 	buckets atomic.Int64
 }
 
-// Start starts a store that runs until tb and its subtests end. It sets environment variables, so tb cannot be parallel.
+// SetCredentials sets the server's credentials in the environment, if set is os.Setenv.
+func SetCredentials(set func(name, value string) error) error {
+	return errors.Join(set("AWS_ACCESS_KEY_ID", AccessKey), set("AWS_SECRET_ACCESS_KEY", SecretKey))
+}
+
+// Start starts a store that runs until tb and its subtests end. It sets environment variables, so tb cannot be parallel, unless
+// TestMain has called SetCredentials.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	if testing.Short() {
@@ -46,8 +54,12 @@ func Start(tb testing.TB) *Server {
 	if err != nil {
 		tb.Skip("versitygw is not installed")
 	}
-	tb.Setenv("AWS_ACCESS_KEY_ID", AccessKey)
-	tb.Setenv("AWS_SECRET_ACCESS_KEY", SecretKey)
+	_ = SetCredentials(func(name, value string) error { // cannot fail
+		if os.Getenv(name) != value {
+			tb.Setenv(name, value)
+		}
+		return nil
+	})
 	dir := tb.TempDir()
 	s := &Server{addr: freeAddress(tb), folder: filepath.Join(dir, "buckets")}
 	if err := os.Mkdir(s.folder, 0o700); err != nil {
@@ -61,12 +73,19 @@ func Start(tb testing.TB) *Server {
 
 func freeAddress(tb testing.TB) string {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatalf("find a free port: %v", err)
+	// Below the ports that the kernel gives to connections: between here and the start of the server, one of those could be taken.
+	const first, end, attempts = 10_000, 32_000, 100
+	var err error
+	for range attempts {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.N(end-first)))
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", addr); err == nil {
+			_ = listener.Close()
+			return addr
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	tb.Fatalf("find a free port: %v", err)
+	return ""
 }
 
 // run starts the server and waits until it answers.
