@@ -10,12 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,12 +92,19 @@ func findNginx(t *testing.T) string {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	// Below the ports that the kernel gives to connections: between here and the start of nginx, one of those could be taken.
+	const first, end, attempts = 10_000, 32_000, 100
+	var err error
+	for range attempts {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.N(end-first)))
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", address); err == nil {
+			_ = listener.Close()
+			return address
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	t.Fatalf("find a free port: %v", err)
+	return ""
 }
 
 // adapt copies a configuration file with replacements, all of which must apply.
