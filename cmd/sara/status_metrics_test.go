@@ -100,6 +100,42 @@ func TestStatusMetrics(t *testing.T) {
 	}
 }
 
+// A look that takes long is repeated less often.
+func TestStatusMetricsLookBoundTheirShareOfTheTime(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	store := c.seedStatus(nil)
+	now, took, registry := time.Now(), 250*time.Millisecond, prometheus.NewRegistry()
+	err := status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
+		Now: func() time.Time {
+			defer func() { now = now.Add(took) }()
+			return now
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unhealthy := func() float64 { return scrape(t, registry)["sara_connections_unhealthy"] }
+	first := now
+	if got := unhealthy(); got != 0 {
+		t.Fatalf("%v connections are unhealthy", got)
+	}
+	connection, err := store.Connection(t.Context(), "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.SetConnectionHealth(t.Context(), connection.ID, 1, false, "it was revoked"); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []struct {
+		after time.Duration
+		want  float64
+	}{{time.Minute, 0}, {75*time.Second - 1, 0}, {75 * time.Second, 1}} {
+		if now = first.Add(at.after); unhealthy() != at.want {
+			t.Errorf("after %v the metric is not %v", at.after, at.want)
+		}
+	}
+}
+
 // It runs alone: Redis counts as away if a busy machine delays its answer.
 func TestStatusMetricsReadCountsFromRedis(t *testing.T) {
 	if testing.Short() {

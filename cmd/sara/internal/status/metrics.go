@@ -16,8 +16,11 @@ import (
 )
 
 const (
-	// cacheTime is how long a result is cached, so that scrapes of many replicas cost the database and Redis little.
+	// cacheTime is how long a result is cached at least, so that scrapes of many replicas cost the database and Redis little. The
+	// database counts all properties, so that a look takes longer the more there are: a result is cached for lookShare times as long
+	// as the look took. So what a replica's looks cost a day does not grow with their number. A look that failed is soon repeated.
 	cacheTime = time.Minute
+	lookShare = 300
 	// lookTimeout bounds how long a scrape waits, below Prometheus' usual scrape timeout.
 	lookTimeout = 3 * time.Second
 	// The metric counts budgets from fullPercent on; the status lists them from nearPercent on.
@@ -38,7 +41,7 @@ type metrics struct {
 	sealedTotal atomic.Int64 // of the last look
 
 	mu       sync.Mutex // guards the fields below; held while looking, so that concurrent scrapes share one look
-	lookedAt time.Time
+	nextLook time.Time
 	shown    []prometheus.Gauge
 }
 
@@ -103,9 +106,13 @@ func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) {
 func (m *metrics) Collect(metrics chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now := m.now(); m.lookedAt.IsZero() || now.Sub(m.lookedAt) >= cacheTime {
-		m.lookedAt = now
-		m.shown = m.look(now)
+	if now := m.now(); !now.Before(m.nextLook) {
+		var complete bool
+		m.shown, complete = m.look(now)
+		m.nextLook = now.Add(cacheTime)
+		if took := m.now().Sub(now); complete {
+			m.nextLook = now.Add(max(cacheTime, lookShare*took))
+		}
 	}
 	for _, gauge := range m.shown {
 		metrics <- gauge
@@ -113,21 +120,23 @@ func (m *metrics) Collect(metrics chan<- prometheus.Metric) {
 	metrics <- m.errors
 }
 
-// look sets the gauges, and returns those that could be read.
-func (m *metrics) look(now time.Time) (learned []prometheus.Gauge) {
+// look sets the gauges, and returns those that could be read, and whether all could.
+func (m *metrics) look(now time.Time) (learned []prometheus.Gauge, complete bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	v := m.view
 	v.now = now
+	complete = true
 	for _, part := range [...]func(context.Context, view) ([]prometheus.Gauge, error){m.archive, m.indexing, m.connections, m.accounts} {
 		gauges, err := part(ctx, v)
 		if err != nil {
+			complete = false
 			m.errors.Inc()
 			m.log.WarnContext(ctx, "a part of the status is missing in the metrics", slog.Any("error", err))
 		}
 		learned = append(learned, gauges...)
 	}
-	return learned
+	return learned, complete
 }
 
 func (m *metrics) archive(ctx context.Context, v view) ([]prometheus.Gauge, error) {
