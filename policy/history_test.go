@@ -1,33 +1,26 @@
 package policy
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"maps"
 	"math/rand/v2"
-	"net"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"sara/policy/redistest"
 )
 
 // TestHistoriesOfLossesStayWithinTheirBounds draws random histories of requests on several replicas, and of losses and outages of
-// their Redis: a flush, an older copy, an evicted key, an outage for all, a cut for one. It counts what each replica admits, and
+// their Redis: a flush, an older copy, an evicted key, an outage for all, in which replicas restart or crash, a cut for one. It counts what each replica admits, and
 // checks after each history that
 //   - no more was admitted than the limits and the bounds that deploy/README.md states for what happened allow;
 //   - once every replica has had its turn, Redis has counted exactly what was admitted, unless it lost what only a replica that has
-//     ended had counted;
+//     ended had counted, or a replica crashed before it saved its counts;
 //   - the metric has counted what was admitted beyond the limits: exactly, unless a second loss came before all replicas had
 //     restored their counts; then at least that.
 func TestHistoriesOfLossesStayWithinTheirBounds(t *testing.T) {
@@ -106,54 +99,13 @@ type history struct {
 	away      bool // Redis, for all
 	unsettled bool // since the last loss or cut, not every replica has had its turns
 	overlap   bool // there was a loss or cut while unsettled
-	forgotten bool // Redis has lost what a replica had admitted that has ended
+	forgotten bool // what a replica had admitted that has ended is lost
 }
 
 // A tally is what was admitted in a window, and by how much that may exceed the limit.
 type tally struct {
 	account                string
 	admitted, limit, bound int
-}
-
-// A historyReplica is a replica that can be cut off from Redis.
-type historyReplica struct {
-	*RedisBudget
-	tick     chan time.Time
-	cut      *atomic.Bool
-	registry *prometheus.Registry
-}
-
-var errCut = errors.New("cut off by the test")
-
-// cutHook fails all commands of a client while cut is set.
-type cutHook struct{ cut *atomic.Bool }
-
-func (h cutHook) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return next(ctx, network, address)
-	}
-}
-
-func (h cutHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if h.cut.Load() {
-			cmd.SetErr(errCut)
-			return errCut
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (h cutHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if h.cut.Load() {
-			for _, cmd := range cmds {
-				cmd.SetErr(errCut)
-			}
-			return errCut
-		}
-		return next(ctx, cmds)
-	}
 }
 
 func (w *historyWorld) begin(t *testing.T, seed uint64) *history {
@@ -194,73 +146,6 @@ func (h *history) advance(by time.Duration) {
 	h.setClock()
 }
 
-// A fakeReplicaStore keeps the usage in a map.
-type fakeReplicaStore struct{ stored map[string]ReplicaUsage }
-
-func (s *fakeReplicaStore) SaveReplicaUsage(_ context.Context, usage []ReplicaUsage) error {
-	for _, u := range usage {
-		s.stored[u.Replica+u.Used.AccountID] = u
-	}
-	return nil
-}
-
-func (s *fakeReplicaStore) ReplicaUsage(_ context.Context, day int64) (usage []ReplicaUsage, err error) {
-	for _, u := range s.stored {
-		if u.Used.Day == day {
-			usage = append(usage, u)
-		}
-	}
-	return usage, nil
-}
-
-func (s *fakeReplicaStore) DeleteReplicaUsage(_ context.Context, usage []ReplicaUsage, before int64) error {
-	for _, u := range usage {
-		if key := u.Replica + u.Used.AccountID; s.stored[key] == u {
-			delete(s.stored, key)
-		}
-	}
-	maps.DeleteFunc(s.stored, func(_ string, u ReplicaUsage) bool { return u.Used.Day < before })
-	return nil
-}
-
-// restart replaces a replica, while Redis is away for all.
-func (h *history) restart() {
-	i, old := h.replica()
-	old.Close()
-	h.ended = append(h.ended, old)
-	h.start(true)
-	last := len(h.replicas) - 1
-	h.replicas[i] = h.replicas[last]
-	h.replicas = h.replicas[:last]
-	h.unsettled = false // what follows does not overlap with the outage
-	h.expect(h.replicas[i : i+1])
-	h.note("replica %d restarts", i)
-}
-
-// start starts a replica.
-func (h *history) start(cut bool) {
-	client, err := openRedis(h.world.server.URL(), patience)
-	h.must(err)
-	r := &historyReplica{tick: make(chan time.Time), cut: &atomic.Bool{}, registry: prometheus.NewRegistry()}
-	client.AddHook(cutHook{r.cut})
-	r.cut.Store(cut)
-	r.RedisBudget, err = newRedisBudget(RedisBudgetConfig{Client: client, Replicas: 7, Now: h.clock.now, Store: h.store,
-		Log: slog.New(slog.DiscardHandler), Registry: r.registry}, patience, r.tick)
-	h.must(err)
-	h.must(r.Load(h.t.Context()))
-	r.chargeScript, r.restoreScript = h.world.clocked(h.t, chargeLua), h.world.clocked(h.t, restoreLua)
-	r.batcher.script = h.world.clocked(h.t, admitLua)
-	h.replicas = append(h.replicas, r)
-	h.t.Cleanup(func() { _ = client.Close() })
-}
-
-// tickAll gives each replica a turn of its background work.
-func (h *history) tickAll() {
-	for _, r := range h.replicas {
-		r.check(h.t.Context())
-	}
-}
-
 func (h *history) step() {
 	switch dice := h.random.IntN(100); {
 	case dice < 3:
@@ -280,7 +165,7 @@ func (h *history) step() {
 	case dice < 17:
 		h.cutOff(h.replicas[h.random.IntN(len(h.replicas))])
 	case dice < 19 && h.away:
-		h.restart()
+		h.restart(h.random.IntN(2) == 0)
 	case dice < 22:
 		h.reconnect()
 	case dice < 30:
@@ -346,118 +231,12 @@ func (h *history) charge() {
 	}
 }
 
-// allow raises the bounds by what happens next: the requests since the replica that knows least last saw their count, and the
-// calls that were not charged by the replica that has charged least; and the shares of the replicas that are cut off while others
-// still use Redis.
-func (h *history) allow(cut []*historyReplica) {
-	if h.random.IntN(2) == 0 {
-		h.settle()
-	}
-	h.overlap = h.overlap || h.unsettled
-	h.expect(cut)
-}
-
-func (h *history) expect(cut []*historyReplica) {
-	h.unsettled = true
-	for a := range 2 {
-		account := fmt.Sprint("account", a)
-		hour, day, calls := h.windows(account)
-		unseenOfHour, unseenOfDay, othersCalls := 0, 0, 0
-		for _, r := range h.replicas {
-			known := r.fallback.Usage(h.t.Context(), account)
-			unseenOfHour = max(unseenOfHour, hour.admitted-known.RequestsThisHour)
-			unseenOfDay = max(unseenOfDay, day.admitted-known.RequestsToday)
-			othersCalls = max(othersCalls, calls.admitted-r.fallback.accountOf(account).used.Calls)
-		}
-		hour.bound += unseenOfHour
-		day.bound += unseenOfDay
-		calls.bound += othersCalls
-		for _, r := range cut {
-			known, n := r.fallback.Usage(h.t.Context(), account), r.members.size()
-			hour.bound += max(0, hour.limit-known.RequestsThisHour) / n
-			day.bound += max(0, day.limit-known.RequestsToday) / n
-			calls.bound += max(0, calls.limit-known.CallsToday) / (2 * n)
-		}
-	}
-}
-
-func (h *history) lose(what string, lose func()) {
-	h.allow(nil)
-	h.forgotten = h.forgotten || len(h.ended) > 0
-	lose()
-	h.setClock()
-	h.note("%s", what)
-}
-
-// goAway is an outage of Redis that all replicas notice.
-func (h *history) goAway() {
-	h.allow(nil)
-	for _, r := range h.replicas {
-		r.cut.Store(true)
-	}
-	h.away = true
-	h.advance(time.Second)
-	h.tickAll()
-	h.note("Redis is away")
-}
-
-// cutOff takes Redis from some replicas, or so shortly that not all notice.
-func (h *history) cutOff(replicas ...*historyReplica) {
-	h.allow(replicas)
-	for _, r := range replicas {
-		r.cut.Store(true)
-	}
-	h.note("%d replicas are cut off", len(replicas))
-}
-
-func (h *history) reconnect() {
-	h.away = false
-	for _, r := range h.replicas {
-		r.cut.Store(false)
-	}
-	h.note("all replicas are connected")
-}
-
-// settle reconnects the replicas and gives each the turns to restore its counts, and to see that the others have.
-func (h *history) settle() {
-	h.reconnect()
-	for n := range rejoinTicks + 2 {
-		h.advance(time.Second)
-		if n >= rejoinTicks {
-			for _, r := range h.replicas {
-				r.sinceFull = fullSyncTicks
-			}
-		}
-		h.tickAll()
-	}
-	h.unsettled = false
-}
-
 // endHour ends the hour, and the day if it was the last. Counts of a window that ends while Redis is away are dropped.
 func (h *history) endHour() {
 	h.check()
 	h.advance(hourOf(h.clock.now()).end().Sub(h.clock.now()))
 	h.copies = nil
 	h.note("an hour ends")
-}
-
-// copyRedis returns the data of all keys.
-func (h *history) copyRedis() map[string]string {
-	keys, err := h.world.control.Keys(h.t.Context(), "sara:*").Result()
-	h.must(err)
-	copies := map[string]string{}
-	for _, key := range keys {
-		copies[key], err = h.world.control.Dump(h.t.Context(), key).Result()
-		h.must(err)
-	}
-	return copies
-}
-
-func (h *history) restoreCopy() {
-	h.must(h.world.control.FlushAll(h.t.Context()).Err())
-	for key, data := range h.copies {
-		h.must(h.world.control.RestoreReplace(h.t.Context(), key, 0, data).Err())
-	}
 }
 
 // check settles, and compares what was admitted with what Redis has counted.
@@ -502,30 +281,4 @@ func (h *history) end() {
 	for _, r := range h.replicas {
 		r.Close()
 	}
-}
-
-// accountOf returns a copy of an account.
-func (b *MemoryBudget) accountOf(id string) account {
-	now := b.now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return *b.account(id, now)
-}
-
-// counterOf returns a counter with one label.
-func counterOf(t *testing.T, registry *prometheus.Registry, name, label string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		for _, m := range family.Metric {
-			if family.GetName() == name && m.Label[0].GetValue() == label {
-				return m.GetCounter().GetValue()
-			}
-		}
-	}
-	t.Fatalf("there is no %s of %s", name, label)
-	return 0
 }
