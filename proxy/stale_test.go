@@ -1,0 +1,153 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sara/policy"
+	"sara/proxy/upstream"
+	"sara/proxy/upstream/gscsim"
+	"sara/translate"
+)
+
+// Stale-if-error: when the upstream fails, unfiltered requests get a stale copy with the reason, filtered ones an error.
+func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, endpoint := range performanceEndpoints() {
+		w.get("pro", w.path("main", endpoint)).ok(t)
+	}
+	filters := filtersOf("device", "is", "mobile")
+	w.get("pro", w.path("main", "/queries"), "filters", filters).ok(t)
+	for name, fault := range map[string]gscsim.Faults{"503": {Status: 503}, "forbidden": {Reason: "forbidden"}, "quotaExceeded": {Reason: "quotaExceeded"},
+		"accessNotConfigured": {Reason: "accessNotConfigured"}, "revoked": {RevokeTokens: true}} {
+		w.run(name, func(t *testing.T) {
+			w.advance(time.Hour) // cooldowns and cached refusals expire
+			w.faults(fault)
+			for _, endpoint := range performanceEndpoints() {
+				r := w.live("pro", w.path("main", endpoint)).ok(t)
+				reason, _ := r.meta()["stale_reason"].(string)
+				if reason == "" || r.meta()["source"] != "stored" || r.meta()["cache"] != "bypass" || !strings.Contains(notes(r), "a copy of 2026-11-21T20:00:00Z") {
+					t.Errorf("%s: meta is %v", endpoint, r.meta())
+				}
+				w.wantMaxAge(t, "private, max-age=0", r)
+			}
+			status, code := http.StatusServiceUnavailable, codeFilteredUnavailable
+			if name == "quotaExceeded" {
+				status, code = http.StatusTooManyRequests, policy.CodeUpstreamQuota
+			}
+			w.live("pro", w.path("main", "/queries"), "filters", filters).want(t, status, code)
+		})
+	}
+	w.faults(gscsim.Faults{})
+	w.advance(time.Hour)
+	if r := w.live("pro", w.path("main", "/summary")).ok(t); r.meta()["source"] != "live" || r.meta()["stale_reason"] != nil {
+		t.Errorf("afterwards meta is %v", r.meta())
+	}
+}
+
+// A stale copy is served without a stale_reason while it is refreshed, and with one after the refresh has failed.
+func TestSummary200StaleAfterAFailedRefill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path("main", "/summary")
+	w.wantCacheStatus(t, "miss", 1, path)
+	w.faults(gscsim.Faults{Status: 503})
+	w.advance(freshAtAnchor)
+	w.get("pro", path).ok(t)
+	w.await(t, "the reason", func() bool { return w.get("pro", path).ok(t).meta()["stale_reason"] != nil })
+	w.faults(gscsim.Faults{})
+	w.await(t, "a live answer", func() bool {
+		r := w.get("pro", path).ok(t)
+		return r.meta()["stale_reason"] == nil && r.meta()["source"] == "live"
+	})
+}
+
+// A customer without live budget is served stale copies.
+func TestSummary200WithoutBudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, limited(func(p *policy.Plan) { p.SearchConsoleCallsPerDay = 1 }))
+	w.wantCacheStatus(t, "miss", 1, w.path("main", "/summary"))
+	for range 3 {
+		w.wantCacheStatus(t, "hit", 0, w.path("main", "/timeseries"))
+		w.advance(freshAtAnchor)
+	}
+	w.live("pro", w.path("main", "/summary")).want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
+	w.get("pro", w.path("main", "/queries")).want(t, http.StatusTooManyRequests, policy.CodeQuotaExceeded)
+	w.wantUsage(t, "pro", 7, 7, 1)
+}
+
+// Five failed calls in a row open the circuit of a property: copies are served with the reason, filtered requests fail, and nothing is
+// charged. Ten seconds later, half-open, one call is tried.
+func TestSummary200WhileTheBreakerIsOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	w.advance(freshAtAnchor)
+	w.must(w.sim.SetFaults(gscsim.Faults{Status: 503}))
+	for range 5 {
+		w.get("pro", w.path("main", "/queries")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	}
+	calls := w.calls(func() {
+		r := w.live("pro", w.path("main", "/summary")).ok(t)
+		if r.meta()["stale_reason"] == nil || r.meta()["source"] != "stored" || !strings.Contains(notes(r), "a copy of") {
+			t.Errorf("meta is %v", r.meta())
+		}
+		w.get("pro", w.path("main", "/summary"), "filters", filtersOf("device", "is", "mobile")).
+			want(t, http.StatusServiceUnavailable, codeFilteredUnavailable)
+		w.get("pro", w.path("main", "/pages")).want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+	})
+	if calls != 0 {
+		t.Errorf("%d calls while the circuit breaker is open", calls)
+	}
+	w.wantUsage(t, "pro", 10, 10, 6)
+	w.must(w.sim.SetFaults(gscsim.Faults{}))
+	w.gatewayClock.Add(int64(10 * time.Second))
+	if r := w.live("pro", w.path("main", "/summary")).ok(t); r.meta()["source"] != "live" {
+		t.Errorf("meta is %v", r.meta())
+	}
+}
+
+// Jobs and the server share cooldowns, and jobs see when a request waits for the upstream.
+func TestServerSharesCooldownsWithJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := context.Background()
+	w.faults(gscsim.Faults{Reason: "quotaExceeded"})
+	job := upstream.Target{PropertyID: "another", Site: w.properties["main"].Site, ConnectionID: w.properties["main"].Connection.ID, Revision: 1, Healthy: true}
+	query := translate.DayQuery(job.Site, translate.ByDevice, translate.NewDate(2026, 11, 1), 10)
+	if _, err := w.gateway.Query(ctx, job, query, nil); upstream.KindOf(err) != upstream.Quota {
+		t.Error(err)
+	}
+	calls := w.calls(func() {
+		w.get("pro", w.path("main", "/summary")).want(t, http.StatusTooManyRequests, policy.CodeUpstreamQuota, "900 seconds")
+	})
+	if left, err := w.gateway.Cooldown(ctx, job.Site); calls != 0 || left != 15*time.Minute || err == nil {
+		t.Errorf("%d calls during the cooldown of %v after %v", calls, left, err)
+	}
+	w.faults(gscsim.Faults{})
+	entered, leave := make(chan struct{}), make(chan struct{})
+	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-leave
+		mustWrite(rw, `{"responseAggregationType":"byProperty"}`)
+	})
+	if w.server.Busy() {
+		t.Error("busy without a request")
+	}
+	answered := make(chan response)
+	request, err := http.NewRequest(http.MethodGet, w.base+w.path("prefix", "/summary"), nil)
+	w.must(err)
+	request.Header.Set("Authorization", "Bearer "+w.keys["pro"])
+	go func() { answered <- w.do(request) }()
+	<-entered
+	if !w.server.Busy() {
+		t.Error("not busy while a customer waits")
+	}
+	close(leave)
+	(<-answered).ok(t)
+	w.await(t, "the end of the fill", func() bool { return !w.server.Busy() })
+}
