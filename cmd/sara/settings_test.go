@@ -80,6 +80,7 @@ func TestBadSettingsFiles(t *testing.T) {
 		{"twice", "listen: x\nlisten: y\n", "bad.yaml: line 2: duplicate setting listen; remove this line or line 1"},
 		{"list", "listen: [hunter2]\n", "bad.yaml: line 1: setting listen is not a single value; write it like listen: VALUE"},
 		{"no mapping", "hunter2\n", "bad.yaml: it is not a YAML mapping of settings, such as listen: 127.0.0.1:8080"},
+		{"alias", "secret_key: *hunter2\n", "bad.yaml: a value that begins with * or & needs quotes; write settings like"},
 		{"no YAML", "listen: x\n  hunter2: : y\n", "bad.yaml: yaml: line 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -105,6 +106,7 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 		{"SARA_LISTEN", "127.0.0.1:http", `SARA_LISTEN: the port of "127.0.0.1:http" is not a number of 0 to 65535; write it like 127.0.0.1:8080`},
 		{"SARA_LISTEN", "http://127.0.0.1:80", `SARA_LISTEN: "http://127.0.0.1:80" is not of the form HOST:PORT, such as 127.0.0.1:8080`},
 		{"SARA_ADMIN_LISTEN", "127.0.0.1:99999", `SARA_ADMIN_LISTEN: the port of "127.0.0.1:99999" is not a number of 0 to 65535; write it like 127.0.0.1:9090`},
+		{"SARA_DATABASE_URL", "hunter2", `SARA_DATABASE_URL: "[not shown, since it may hold a password]" is neither`},
 		{"SARA_DATABASE_URL", "mysql://db/sara", `SARA_DATABASE_URL: "mysql://db/sara" is neither of the form sqlite:PATH nor postgres://USER:PASSWORD@HOST/DATABASE`},
 		{"SARA_DATABASE_URL", "host=db password=hunter2", `SARA_DATABASE_URL: "[not shown, since it may hold a password]" is neither`},
 		{"SARA_DATABASE_URL", "mysql://sara:hunter2@db/sara", `SARA_DATABASE_URL: "mysql://sara:xxxxx@db/sara" is neither`},

@@ -32,7 +32,11 @@ func readFile(path string, known map[string]string) (*settingsFile, error) {
 	// Not into a map: the errors of that decoder quote values, which may be secrets.
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		return nil, Errorf(path, "%v; write settings like listen: 127.0.0.1:8080", err)
+		problem := err.Error()
+		if strings.Contains(problem, "anchor") { // it quotes the value
+			problem = "a value that begins with * or & needs quotes"
+		}
+		return nil, Errorf(path, "%s; write settings like listen: 127.0.0.1:8080", problem)
 	}
 	if len(document.Content) == 0 {
 		return file, nil

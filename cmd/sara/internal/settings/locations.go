@@ -27,7 +27,11 @@ func (d *Database) parse(*kong.Tag) error {
 	case (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
 		return nil
 	}
-	return fmt.Errorf("%q is neither of the form sqlite:PATH nor postgres://USER:PASSWORD@HOST/DATABASE", d)
+	shown := hidden // it may be another secret, such as a password alone
+	if strings.Contains(d.text, "://") {
+		shown = d.String()
+	}
+	return fmt.Errorf("%q is neither of the form sqlite:PATH nor postgres://USER:PASSWORD@HOST/DATABASE", shown)
 }
 
 // SQLite returns the location of a database in a file.
