@@ -58,8 +58,8 @@ type SnapshotConfig struct {
 // on with the answers of the others, for as long as these may: five minutes after the directory gave them.
 //
 // A snapshot is used only if no change was published since, and is replaced within two seconds after a change that was not. Redis is
-// not trusted: what was not sealed with the same secret key is refused. It can only withhold a snapshot, or show an older one with
-// its change, up to five minutes.
+// not trusted: what was not sealed with the same secret key is refused, and so is what is older than the edition that this replica has
+// read last. It can only withhold a snapshot, or show to a replica that has read none an older one with its change, up to five minutes.
 //
 // The methods are safe for concurrent use.
 type Snapshots struct {
@@ -69,6 +69,7 @@ type Snapshots struct {
 
 	// Of the goroutine of Keep:
 	change  string        // the last one that was heard of; empty: none
+	edition uint64        // of the directory when it was read last
 	kept    snapshotHead  // that this replica saw last, by change and edition
 	turn    time.Duration // until the next replacement
 	nextAt  time.Time
@@ -133,7 +134,7 @@ func (s *Snapshots) check(ctx context.Context, gate *Gate) {
 	if changeErr == nil && change == "" {
 		change, changeErr = beginChanges(ctx, s.config.Client)
 	}
-	s.change = change
+	s.change, s.edition = change, edition
 	if changeErr == nil && change != "" && s.sealer != nil {
 		s.keep(ctx, gate, snapshotHead{change, edition, readAt}, knownChanges)
 	}
@@ -244,7 +245,7 @@ func (s *Snapshots) restore(ctx context.Context, gate *Gate) (*snapshot, error) 
 	switch {
 	case err != nil:
 		return nil, errSnapshotRedis
-	case change != stored.Change:
+	case change != stored.Change, stored.Edition < s.edition:
 		return nil, errSnapshotChanged
 	case !within(s.config.Now(), stored.ReadAt, staleTTL):
 		return nil, errSnapshotOld

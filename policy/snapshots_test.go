@@ -180,6 +180,25 @@ func TestChangeVoidsTheSnapshot(t *testing.T) {
 	})
 }
 
+// Who can write to Redis cannot bring back to a replica what was before a change that the replica has seen.
+func TestReplayedSnapshotIsRefusedByWhoHasSeenALaterEdition(t *testing.T) {
+	w := newSnapshotWorld(t)
+	old := map[string]string{snapshotKey: w.client.Get(t.Context(), snapshotKey).Val(), changeKey: w.client.Get(t.Context(), changeKey).Val()}
+	w.writer.edit(revoke)
+	w.change()
+	w.clock.advance(time.Second)
+	w.writer.tick()
+	w.writer.directory.fail(errDirectoryDown)
+	w.change()
+	w.writer.tick()
+	for key, value := range old {
+		w.client.Set(t.Context(), key, value, 0)
+	}
+	w.writer.tick()
+	w.wantCold(w.writer, errSnapshotChanged)
+	w.wantCold(w.cold(secretOfTests), nil) // which has seen none
+}
+
 func (w *snapshotWorld) change() {
 	w.t.Helper()
 	if err := PublishInvalidation(w.t.Context(), w.client); err != nil {
