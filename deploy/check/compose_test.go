@@ -98,6 +98,10 @@ func TestServicesWaitForTheirDependencies(t *testing.T) {
 				if other.Restart != "no" {
 					t.Errorf("%s waits for the end of %s, which restarts", name, needed)
 				}
+			case types.ServiceConditionStarted: // a replica can start without the database
+				if !strings.HasPrefix(name, "sara-") || needed != "postgres" {
+					t.Errorf("%s does not wait until %s is ready", name, needed)
+				}
 			default:
 				t.Errorf("%s does not wait until %s is ready", name, needed)
 			}
