@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -29,6 +30,12 @@ var sharedKey = sync.OnceValues(demo.NewKey)
 // simulate starts a simulated Search Console with the users of the demo.
 func simulate(t *testing.T) (*demo.Users, *gscsim.Server) {
 	t.Helper()
+	return simulateBehind(t, func(simulator http.Handler) http.Handler { return simulator })
+}
+
+// simulateBehind does so behind a handler.
+func simulateBehind(t *testing.T, wrap func(http.Handler) http.Handler) (*demo.Users, *gscsim.Server) {
+	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	t.Cleanup(server.Close)
 	c, err := demo.NewUsers(time.Now(), "http://"+server.Listener.Addr().String(), sharedKey)
@@ -36,7 +43,7 @@ func simulate(t *testing.T) (*demo.Users, *gscsim.Server) {
 		t.Fatal(err)
 	}
 	simulator := gscsim.New(c.Simulation(time.Now))
-	server.Config.Handler = simulator
+	server.Config.Handler = wrap(simulator)
 	server.Start()
 	return c, simulator
 }

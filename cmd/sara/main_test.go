@@ -107,6 +107,7 @@ func testWithPostgreSQL(t *testing.T, binary string) {
 		{"the secret key is changed under load", testSecretKeyRotation},
 		{"the archive and the database are restored", testRestoreDrill},
 		{"removals and rotations take effect on all replicas", testRemoveTakesEffect},
+		{"secrets do not leak", testSecretsDoNotLeak},
 		{"refusals name the setting and the fix", testPreflight},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -16,6 +16,10 @@ import (
 
 const anotherKeyText = "YW5vdGhlci1rZXktb2YtdGhpcnR5LXR3by1ieXRlcyE="
 
+// unlimitedPlans is a plan table whose limits no test reaches.
+const unlimitedPlans = "plans: {pro: {api_access: true, keys: 3, requests_per_minute_per_key: 1000000, requests_per_hour: 1000000, requests_per_day: 1000000, " +
+	"search_console_calls_per_day: 1000000, live_calls_per_minute_per_property: 1000000, retention_months: 36, inspected_urls_per_property: 1}}\n"
+
 // with returns the same command lines with more variables.
 func (c *cli) with(env ...string) *cli {
 	other := *c
@@ -67,9 +71,7 @@ func testSecretKeyRotation(t *testing.T, binary string, postgres *pgtest.Server)
 	people, simulator := simulate(t)
 	c := newCLI(t).against(people)
 	c.env = append(c.env, "SARA_DATABASE_URL="+postgres.NewDatabase(t), "SARA_REDIS_URL="+redistest.Single(t).URL(), "SARA_REPLICAS=2",
-		"SARA_SHUTDOWN_DELAY=300ms", "SARA_LOG_LEVEL=warn", "SARA_ACCESS_LOG_SAMPLE=0", "SARA_PLANS_FILE="+c.write("plans.yaml",
-			"plans: {pro: {api_access: true, keys: 3, requests_per_minute_per_key: 1000000, requests_per_hour: 1000000, requests_per_day: 1000000, "+
-				"search_console_calls_per_day: 1000000, live_calls_per_minute_per_property: 1000000, retention_months: 36, inspected_urls_per_property: 1}}\n"))
+		"SARA_SHUTDOWN_DELAY=300ms", "SARA_LOG_LEVEL=warn", "SARA_ACCESS_LOG_SAMPLE=0", "SARA_PLANS_FILE="+c.write("plans.yaml", unlimitedPlans))
 	newKey := c.customer()
 	c.withProperty()
 	key, _ := newKey("load")

@@ -192,7 +192,18 @@ func (s *Server) Template(tb testing.TB, prepare func(url string)) (newDatabase 
 // Dump returns a backup of a database that NewDatabase has returned, in the custom format of pg_dump.
 func (s *Server) Dump(tb testing.TB, database string) []byte {
 	tb.Helper()
-	dump, err := exec.Command(filepath.Join(s.bin, "pg_dump"), "--format=custom", "--schema="+schemaOf(tb, database), s.url()).Output()
+	return s.dump(tb, database, "custom")
+}
+
+// Text returns all that is in a database that NewDatabase has returned, as SQL.
+func (s *Server) Text(tb testing.TB, database string) string {
+	tb.Helper()
+	return string(s.dump(tb, database, "plain"))
+}
+
+func (s *Server) dump(tb testing.TB, database, format string) []byte {
+	tb.Helper()
+	dump, err := exec.Command(filepath.Join(s.bin, "pg_dump"), "--format="+format, "--schema="+schemaOf(tb, database), s.url()).Output()
 	if err != nil {
 		tb.Fatalf("dump %s: %v", database, err)
 	}
