@@ -37,10 +37,21 @@ func databaseFaults() []fault {
 		{name: "PostgreSQL is slow", begin: func(_ context.Context, w *world) error { w.throttlePostgres(); return nil },
 			end: func(_ context.Context, w *world) error { return w.unthrottlePostgres() }},
 		{name: "PostgreSQL refuses writes", begin: readOnly("on"), end: readOnly("off")},
+		{name: "no key opens the credentials", cold: true, begin: statement(spoilCredentials), end: statement(restoreCredentials)},
 		{name: "PostgreSQL has no connection left", begin: func(_ context.Context, w *world) error { w.takeConnections(); return nil },
 			end: func(_ context.Context, w *world) error { w.jobs.Wait(); return nil }},
 	}
 }
+
+// These statements change the sealed credentials of the property that is asked about, and change them back, as sara's commands do.
+const (
+	spoilCredentials = "CREATE TABLE whole AS SELECT id, credentials FROM connections WHERE id IN (SELECT connection_id FROM properties);" +
+		" UPDATE connections SET revision = revision + 1, credentials = set_byte(credentials, length(credentials) - 1," +
+		" 255 - get_byte(credentials, length(credentials) - 1)) WHERE id IN (SELECT id FROM whole);" + nextEdition
+	restoreCredentials = "UPDATE connections c SET revision = revision + 1, credentials = whole.credentials FROM whole WHERE c.id = whole.id;" +
+		" DROP TABLE whole;" + nextEdition
+	nextEdition = " UPDATE edition SET changes = changes + 1"
+)
 
 // readOnly sets whether all transactions are read-only, as on a full disk or after a failover to a standby.
 func readOnly(value string) func(context.Context, *world) error {

@@ -20,8 +20,11 @@ const settleTime = 4 * time.Second
 
 func (w *world) startReplica() (*testbed.Replica, error) {
 	defer func() { w.settled = time.Now().Add(settleTime) }()
-	return w.StartReplica(testbed.ReplicaConfig{Env: []string{fmt.Sprintf("SARA_REPLICAS=%d", replicas), "SARA_SHUTDOWN_DELAY=1s",
-		"SARA_CLOCK_OFFSET=" + w.offset.String()}})
+	env := []string{fmt.Sprintf("SARA_REPLICAS=%d", replicas), "SARA_SHUTDOWN_DELAY=1s", "SARA_CLOCK_OFFSET=" + w.offset.String()}
+	if !w.pooled {
+		env = append(env, "SARA_DATABASE_URL="+w.Postgres.URL+"&pool_max_conns=10") // in the form that is documented for production
+	}
+	return w.StartReplica(testbed.ReplicaConfig{Env: env})
 }
 
 // balance tells the balancer which replicas run.

@@ -34,6 +34,7 @@ const (
 type world struct {
 	*testbed.Testbed
 	options
+	pooled   bool // the replicas reach PostgreSQL through PgBouncer
 	upstream *upstream
 	balancer *balancer.Balancer
 	counters *redis.Client
@@ -73,7 +74,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // newWorld starts a world with accounts enough for the days that are counted.
 func newWorld(ctx context.Context, o options, s setup, days int) (_ *world, err error) {
-	w := &world{options: o, upstream: &upstream{}, balancer: balancer.Start(), lastDay: time.Now().UTC().AddDate(0, 0, -10),
+	w := &world{options: o, pooled: s.pooler, upstream: &upstream{}, balancer: balancer.Start(), lastDay: time.Now().UTC().AddDate(0, 0, -10),
 		client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	// The first account asks known questions. The day of each further one is counted.
 	accounts := []testbed.Account{{People: 1, Properties: []testbed.Property{{Domain: domain}}}}
