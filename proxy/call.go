@@ -50,6 +50,23 @@ func (s *Server) handle(r *route) fasthttp.RequestHandler {
 	return func(http *fasthttp.RequestCtx) { s.run(s.newCall(r, http, s.readHeader(http))) }
 }
 
+// withHTTP1 is the first middleware. It begins to count the bytes of the next request, and refuses versions of HTTP that do not
+// exist: the HTTP library takes HTTP/3.7 for HTTP/1.0.
+func (s *Server) withHTTP1(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(http *fasthttp.RequestCtx) {
+		connectionOf(http).arrived = 0
+		if header := &http.Request.Header; header.IsHTTP11() || string(header.Protocol()) == "HTTP/1.0" {
+			next(http)
+			return
+		}
+		s.sendMalformed(http, errVersion)
+		http.SetConnectionClose()
+	}
+}
+
+// connectionOf returns the connection of a request: the listener makes them all.
+func connectionOf(http *fasthttp.RequestCtx) *connection { return http.Conn().(*connection) }
+
 // withMemo is the middleware in front of the router: a memoized request needs no routing. For all others the header is read
 // a second time behind the router, because handing it over would take an allocation.
 func (s *Server) withMemo(next fasthttp.RequestHandler) fasthttp.RequestHandler {
@@ -76,7 +93,7 @@ func (s *Server) run(c *call) {
 		s.sendError(c, failed)
 	}
 	if c.grant != nil {
-		c.http.Conn().(*connection).markKeyed() // the listener makes them all
+		connectionOf(c.http).markKeyed()
 	}
 	s.record(c, failed)
 }
@@ -286,7 +303,7 @@ func (h *requestHeader) client(http *fasthttp.RequestCtx) string {
 	if last := bytes.TrimSpace(h.forwarded[bytes.LastIndexByte(h.forwarded, ',')+1:]); len(last) > 0 {
 		return string(last)
 	}
-	return http.Conn().(*connection).address // the listener makes them all
+	return connectionOf(http).address
 }
 
 // A deadline is the context of one request: it ends at a fixed time, or with the request. A request that memory answers

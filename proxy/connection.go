@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // A connection is a client's connection. It caches the client's address for the requests on it, and makes deadlines cheap to
@@ -16,6 +18,7 @@ type connection struct {
 	address string // IP address of the client, or of the proxy in front
 	reading lazyDeadline
 	writing lazyDeadline
+	arrived int // bytes since the last request was complete; used by the goroutine that reads
 
 	network string       // of the address; empty: connections are not counted by network
 	open    *connections // that it is one of; nil in tests
@@ -56,8 +59,11 @@ func (c *connection) Read(p []byte) (int, error) {
 
 func (c *connection) read(p []byte) (int, error) {
 	for {
+		if c.arrived > maxRequest {
+			return 0, fasthttp.ErrBodyTooLarge
+		}
 		n, err := c.Conn.Read(p)
-		if err == nil || n > 0 || !c.reading.extends(err) {
+		if c.arrived += n; err == nil || n > 0 || !c.reading.extends(err) {
 			return n, err
 		}
 	}

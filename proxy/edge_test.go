@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sara/policy"
+	"sara/translate"
 )
 
 // A rawConn is a TCP connection to the public API, to send what no HTTP client would.
@@ -299,7 +300,48 @@ func TestEdge431And413(t *testing.T) {
 	if limit, ok := r.header["X-Ratelimit-Limit"]; ok || r.header.Get("X-Request-Id") == "" {
 		t.Errorf("of a request that was not read, the allowance is %v", limit)
 	}
+
+	c = w.dial()
+	head := "POST /v1/me HTTP/1.1\r\nHost: sara\r\nTransfer-Encoding: chunked\r\n\r\n1;"
+	c.send(head + strings.Repeat("x", maxRequest+1-len(head)))
+	if r, there = c.next(http.MethodPost); !there {
+		t.Fatal("no answer to a long extension of a chunk")
+	}
+	r.want(t, http.StatusRequestEntityTooLarge, codeTooLarge)
 	w.wantNoSecrets()
+}
+
+// What one request may be long, many on the same connection may be together.
+func TestEdge200LongRequestsOfOneConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.dial()
+	long := w.authorized("X-Long: " + strings.Repeat("x", maxHeader-1024) + "\r\n")
+	for sent := 0; sent <= 2*maxRequest; sent += 3 * len(long) {
+		c.send(strings.Repeat(long, 3)) // pipelined
+		for range 3 {
+			if r, there := c.next(http.MethodGet); !there || r.status != http.StatusOK {
+				t.Fatalf("after %d bytes: %v %d %s", sent, there, r.status, r.body)
+			}
+		}
+	}
+}
+
+func TestMalformedHTTP400Version(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, version := range []string{"HTTP/0.9", "HTTP/1.2", "HTTP/2.0", "HTTP/3.7"} {
+		c := w.dial()
+		c.send(strings.Replace(w.authorized(""), "HTTP/1.1", version, 1))
+		r, there := c.next(http.MethodGet)
+		if !there {
+			t.Fatalf("no answer to %s", version)
+		}
+		r.want(t, http.StatusBadRequest, translate.CodeValidation)
+		if _, there = c.next(http.MethodGet); there || !strings.Contains(string(r.body), "a version of HTTP other than 1.0 and 1.1") {
+			t.Errorf("%s: another answer %t, %s", version, there, r.body)
+		}
+	}
 }
 
 func TestConnections(t *testing.T) {

@@ -193,7 +193,9 @@ func wrongMethod(_ *Server, _ context.Context, c *call) (reply, error) {
 // pathMalformed is the path in logs of what cannot be parsed.
 const pathMalformed = "malformed"
 
-// sendMalformed answers input that the HTTP library cannot parse as a request. The library calls it instead of the handler.
+var errVersion = errors.New("a version of HTTP other than 1.0 and 1.1")
+
+// sendMalformed answers input that cannot be parsed as a request. The HTTP library calls it instead of the handler.
 func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	e := &apiError{code: translate.CodeValidation, status: fasthttp.StatusBadRequest, message: "this is not an HTTP request that can be read"}
 	var small *fasthttp.ErrSmallBuffer
@@ -202,7 +204,9 @@ func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &small):
 		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestHeaderFieldsTooLarge,
 			message: fmt.Sprintf("the URL and the headers are longer than %d bytes together", maxHeader)}
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+	case errors.Is(err, errVersion):
+		e.message = "the request has " + errVersion.Error()
+	case errors.Is(err, fasthttp.ErrBodyTooLarge), connectionOf(http).arrived > maxRequest:
 		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestEntityTooLarge, message: "no request takes a body"}
 	case errors.As(err, &network) && network.Timeout():
 		e.status, e.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"

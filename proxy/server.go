@@ -24,6 +24,9 @@ const (
 	maxURL    = 24 << 10
 	maxHeader = 32 << 10
 	maxBody   = 1 << 10 // no endpoint reads a body
+	// maxRequest bounds the bytes that a connection carries for one request. It leaves room for a body in chunks of a byte, and for a
+	// buffer of the next request. The HTTP library bounds header and body, but not the extensions of chunks.
+	maxRequest = 2*maxHeader + 8*maxBody
 
 	readTimeout    = 5 * time.Second  // for a whole request: a client that sends slowly (slowloris) cannot hold a connection
 	writeTimeout   = 30 * time.Second // for a whole answer: nor can one that reads slowly
@@ -80,7 +83,7 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	r.NotFound = s.handle(&route{Path: "unknown", serve: unknownPath})
 	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod})
 	return &fasthttp.Server{
-		Handler:               s.withMemo(s.withPages(r.Handler)),
+		Handler:               s.withHTTP1(s.withMemo(s.withPages(r.Handler))),
 		ErrorHandler:          s.sendMalformed,
 		Name:                  serverName,
 		ReadBufferSize:        maxHeader,
