@@ -3,7 +3,6 @@ package policy
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"runtime"
 	"slices"
@@ -12,9 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 )
-
-//go:embed script/admit.lua
-var admitLua string
 
 const (
 	maxBatch = 256 // admissions in one round trip

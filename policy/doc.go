@@ -34,10 +34,11 @@
 // gradually; hours and days are fixed calendar windows in UTC. A request is charged to all of its ceilings or to none.
 //
 // MemoryBudget counts in this process, and writes its counts behind to a UsageStore. RedisBudget counts in Redis, for any
-// number of replicas, with one script per batch of concurrent requests. While Redis is down it is a circuit breaker: each
-// replica admits from memory its share of what was left of the limits, and adds what it admitted to Redis afterwards. If Redis
-// has lost counts, each replica restores what it had admitted (ledger.go). A ReplicaStore keeps the shares that were used across
-// restarts.
+// number of replicas, with one script per batch of concurrent requests. Of what is in Redis, the scripts use only numbers in
+// their range: a damaged hash counts as lost, and replicas restore it; a damaged bucket counts as drained (script/number.lua,
+// script/account.lua). While Redis is down it is a circuit breaker: each replica admits from memory its share of what was left
+// of the limits, and adds what it admitted to Redis afterwards. If Redis has lost counts, each replica restores what it had
+// admitted (ledger.go). A ReplicaStore keeps the shares that were used across restarts.
 //
 // Inspections shares the upstream's own quota of URL inspections among replicas.
 package policy

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -12,9 +11,6 @@ import (
 
 	"sara/proxy/lru"
 )
-
-//go:embed script/inspect.lua
-var inspectLua string
 
 // Google's quota of URL inspections per site, over all callers, as documented under the usage limits of the Search Console
 // API. Its days begin at midnight Pacific time.

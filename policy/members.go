@@ -58,14 +58,19 @@ func (m *members) beat(ctx context.Context, client redis.UniversalClient, replic
 	m.mu.Unlock()
 	var before *redis.FloatCmd
 	var alive *redis.IntCmd
+	living, ahead := now.Add(-memberLifetime).UnixMilli(), now.Add(memberLifetime).UnixMilli()
 	_, err = client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		before = pipe.ZScore(ctx, membersKey, replica)
 		pipe.ZAdd(ctx, membersKey, redis.Z{Score: float64(now.UnixMilli()), Member: replica})
-		pipe.ZRemRangeByScore(ctx, membersKey, "-inf", "("+strconv.FormatInt(now.Add(-memberLifetime).UnixMilli(), 10))
+		pipe.ZRemRangeByScore(ctx, membersKey, "-inf", "("+strconv.FormatInt(living, 10))
+		pipe.ZRemRangeByScore(ctx, membersKey, "("+strconv.FormatInt(ahead, 10), "+inf") // of no replica: it would never go
 		alive = pipe.ZCard(ctx, membersKey)
 		pipe.Expire(ctx, membersKey, 2*memberLifetime)
 		return nil
 	})
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return true, client.Del(ctx, membersKey).Err() // the next heartbeats count again
+	}
 	if ignoreMissing(err) != nil {
 		return false, err
 	}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,9 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 )
-
-//go:embed script/restore.lua
-var restoreLua string
 
 // restoreBatch is how many accounts one pipeline restores: few enough for Redis to answer within a round trip.
 const restoreBatch = 200

@@ -13,8 +13,8 @@
 -- The hash  h, d: hour and day since 1970; hn, dn, cn: requests of that hour and day, upstream calls of that day;
 --          m:KEY: the token bucket of KEY in the form of GCRA: when it is full again, in microseconds since 1970;
 --          b:REPLICA: the requests that a replica has counted on its day, as day * 2^31 + requests. Others: see restore.lua.
+--          What is damaged: see account.lua. A damaged m:KEY is a drained bucket, which is full again within a minute.
 local call, max, min, floor, format = redis.call, math.max, math.min, math.floor, string.format
-local window = 2147483648
 -- Format numbers here: Redis would print each as a float of 17 digits, which takes several times as long.
 local clock = call('TIME')
 local seconds, micros = tonumber(clock[1]), tonumber(clock[2])
@@ -23,14 +23,14 @@ local out, o = {seconds, micros}, 2
 if now > tonumber(ARGV[1]) then return out end
 local ownField = ARGV[2]
 local hour, day = floor(seconds / 3600), floor(seconds / 86400)
-local at = 3
+local at, longest = 3, 9007199254740992
 
 -- On an account's first request of a day, delete full buckets and what replicas counted on earlier days: they would pile up.
 local function sweep(key)
   local all = call('HGETALL', key)
   for f = 1, #all, 2 do
-    local kind, value = string.sub(all[f], 1, 2), tonumber(all[f + 1])
-    if kind == 'm:' and value <= now or kind ~= 'm:' and string.find(all[f], ':') and value < day * window then
+    local isBucket, value = string.sub(all[f], 1, 2) == 'm:', number(all[f + 1], longest)
+    if isBucket and value and value <= now or not isBucket and string.find(all[f], ':') and not (value and value >= day * window) then
       call('HDEL', key, all[f])
     end
   end
@@ -48,13 +48,9 @@ for i = 1, #KEYS do
   local capacity = perMinute * interval
   at = at + 6
   for k = 1, n do fields[6 + k] = 'm:' .. ARGV[at + 2 * k - 2] end
-  local stored = call('HMGET', key, unpack(fields, 1, 6 + n))
-  -- A window that has ended counts nothing. One ahead of this clock, after a failover, still counts.
-  local h, d, mine = tonumber(stored[1] or 0), tonumber(stored[3] or 0), tonumber(stored[6] or 0)
-  local inHour, inDay, calls = 0, 0, 0
-  local newHour, newDay = h < hour, d < day
-  if newHour then h = hour else inHour = tonumber(stored[2]) end
-  if newDay then d = day else inDay, calls = tonumber(stored[4]), tonumber(stored[5]) end
+  local stored, h, inHour, d, inDay, calls = read(key, fields, 6 + n, 1, hour, day)
+  local newHour, newDay, mine = h < hour, d < day, stored[6]
+  h, d = max(h, hour), max(d, day)
   known = known - d * window
   if mine < own or known > inDay and known < window then
     out[o + 1] = -1
@@ -64,7 +60,7 @@ for i = 1, #KEYS do
     o = o + 3
     local s, admitted = 6, 0
     for k = 1, n do
-      local count, full = tonumber(ARGV[at + 1]), tonumber(stored[6 + k] or 0)
+      local count, full = tonumber(ARGV[at + 1]), number(stored[6 + k] or 0, longest) or longest
       at = at + 2
       -- Clamp: if the clock moved back, the stored time can exceed that of a fully drained bucket.
       local before = min(max(full, now), now + capacity)

@@ -7,7 +7,6 @@
 -- Returns  seconds and microseconds of this server's clock, and nothing else after the deadline; then -1 if this server has
 --          lost calls of the replica, which restores them, see restore.lua; else 0, or if the calls do not fit the
 --          microseconds until the day ends; the calls that were charged, negative if returned; and the calls of the day
-local window = 2147483648
 local clock = redis.call('TIME')
 local seconds, micros = tonumber(clock[1]), tonumber(clock[2])
 local now = seconds * 1000000 + micros
@@ -15,14 +14,11 @@ if now > tonumber(ARGV[1]) then return {seconds, micros} end
 local limit, calls, ofDay = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local hour, day = math.floor(seconds / 3600), math.floor(seconds / 86400)
 local charged, returned = 'c:' .. ARGV[2], 'r:' .. ARGV[2]
-local stored = redis.call('HMGET', KEYS[1], 'h', 'hn', 'd', 'dn', 'cn', charged, returned)
-local hasCharged, hasReturned = tonumber(stored[6] or 0), tonumber(stored[7] or 0)
+local stored, h, inHour, d, inDay, used = read(KEYS[1], {'h', 'hn', 'd', 'dn', 'cn', charged, returned}, 7, 2, hour, day)
+local hasCharged, hasReturned = stored[6], stored[7]
 if hasCharged < tonumber(ARGV[3]) or hasReturned < tonumber(ARGV[4]) then return {seconds, micros, -1} end
-local h, d = tonumber(stored[1] or 0), tonumber(stored[3] or 0)
-local inHour, inDay, used = 0, 0, 0
-if h >= hour then inHour = tonumber(stored[2]) else h = hour end
 local newDay = d < day
-if newDay then d = day else inDay, used = tonumber(stored[4]), tonumber(stored[5]) end
+h, d = math.max(h, hour), math.max(d, day)
 if limit >= 0 and used + calls > limit then
   return {seconds, micros, (d + 1) * 86400000000 - now, 0, used}
 end

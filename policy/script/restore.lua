@@ -14,7 +14,6 @@
 --          are newly reported as beyond the limits of the hour, the day, the calls and the minutes; and what is
 --          reported now of the hour, the day and the calls
 local call, max, min, floor = redis.call, math.max, math.min, math.floor
-local window = 2147483648
 local clock = call('TIME')
 local seconds, micros = tonumber(clock[1]), tonumber(clock[2])
 local now = seconds * 1000000 + micros
@@ -24,9 +23,8 @@ local arg = {}
 for i = 3, 17 do arg[i] = tonumber(ARGV[i]) end
 local perMinute, perHour, perDay, perDayCalls, ofHour, ofDay = arg[3], arg[4], arg[5], arg[6], arg[7], arg[8]
 local own, charged, returned = 'b:' .. ARGV[2], 'c:' .. ARGV[2], 'r:' .. ARGV[2]
-local stored = call('HMGET', KEYS[1], 'h', 'hn', 'd', 'dn', 'cn', own, charged, returned)
-for i = 1, 8 do stored[i] = tonumber(stored[i] or 0) end
-local h, inHour, d, inDay, used = stored[1], stored[2], stored[3], stored[4], stored[5]
+local fields = {'h', 'hn', 'd', 'dn', 'cn', own, charged, returned, 'w:h', 'w:d', 'o:h', 'o:d', 'o:c'}
+local stored, h, inHour, d, inDay, used = read(KEYS[1], fields, 13, 8, hour, day)
 -- The replica's clock may be ahead of this one by a round trip, so it may have reached the next hour first.
 if ofHour == hour + 1 then hour, day = ofHour, ofDay end
 if h < hour then h, inHour = hour, 0 end
@@ -53,42 +51,41 @@ local function store(field, value) set[#set + 1], set[#set + 2] = field, string.
 
 -- add adds what was missing to a count, unless it is in the part whose replica is not known. Then it raises the count to what is
 -- known to be admitted by all.
-local function add(field, number, count, new, known)
-  local was = tonumber(call('HGET', KEYS[1], field) or 0)
-  local unattributed = max(0, was - number * window)
+local function add(field, was, ofWindow, count, new, known)
+  local unattributed = max(0, was - ofWindow * window)
   local found = min(unattributed, new)
   count, unattributed = count + new - found, unattributed - found
   if known > count then count, unattributed = known, unattributed + known - count end
-  if was > 0 or unattributed > 0 then store(field, number * window + unattributed) end
+  if was > 0 or unattributed > 0 then store(field, ofWindow * window + unattributed) end
   return count
 end
-inHour = add('w:h', h, inHour, inThisHour, knownOfHour)
-inDay = add('w:d', d, inDay, requests, knownOfDay)
+inHour = add('w:h', stored[9], h, inHour, inThisHour, knownOfHour)
+inDay = add('w:d', stored[10], d, inDay, requests, knownOfDay)
 store('hn', inHour)
 store('dn', inDay)
 
 -- beyond returns how much of a count is beyond its limit and not reported yet, which is no more than was missing, since the limit
 -- may have been lowered; and what is reported then.
-local function beyond(field, number, known, count, limit, most)
-  local reported = max(known, tonumber(call('HGET', KEYS[1], field) or 0) - number * window)
+local function beyond(field, was, ofWindow, known, count, limit, most)
+  local reported = max(known, was - ofWindow * window)
   local new = 0
   if limit >= 0 then new = max(0, min(most, count - limit - reported)) end
   reported = reported + new
-  if reported > 0 then store(field, number * window + reported) end
+  if reported > 0 then store(field, ofWindow * window + reported) end
   return new, reported
 end
 local knownHour, knownDay, knownCalls = 0, 0, 0
 if ofHour == h then knownHour = arg[13] end
 if ofDay == d then knownDay, knownCalls = arg[14], arg[15] end
-local overHour, reportedHour = beyond('o:h', h, knownHour, inHour, perHour, inThisHour)
-local overDay, reportedDay = beyond('o:d', d, knownDay, inDay, perDay, requests)
-local overCalls, reportedCalls = beyond('o:c', d, knownCalls, used, perDayCalls, calls)
+local overHour, reportedHour = beyond('o:h', stored[11], h, knownHour, inHour, perHour, inThisHour)
+local overDay, reportedDay = beyond('o:d', stored[12], d, knownDay, inDay, perDay, requests)
+local overCalls, reportedCalls = beyond('o:c', stored[13], d, knownCalls, used, perDayCalls, calls)
 
 local interval, overMinute = max(1, floor(60000000 / max(perMinute, 1))), 0
 local drained = now + max(perMinute, 1) * interval
 for k = 18, #ARGV, 3 do
   local field = 'm:' .. ARGV[k]
-  local full = max(tonumber(call('HGET', KEYS[1], field) or 0), tonumber(ARGV[k + 1]), now)
+  local full = max(number(call('HGET', KEYS[1], field) or 0, drained) or drained, tonumber(ARGV[k + 1]), now)
   if requests > 0 then full = full + tonumber(ARGV[k + 2]) end
   overMinute = overMinute + floor(max(0, full - drained) / interval)
   store(field, min(full, drained))
