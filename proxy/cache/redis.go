@@ -257,6 +257,7 @@ func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
 			return leaseResult{failure: failure}
 		}
 	case <-expiry.C:
+		s.dropEndless(l)
 	case <-ctx.Done():
 	}
 	return leaseResult{}
@@ -285,10 +286,18 @@ func (s *sharedStore) takeLease(ctx context.Context, l *lookup) (leaseResult, bo
 	return result, true
 }
 
+// dropEndless deletes a lease that no replica has taken, since it lasts longer than any: all would wait for its end.
+func (s *sharedStore) dropEndless(l *lookup) {
+	const script = `local left = redis.call('pttl', KEYS[1]) if left == -1 or left > tonumber(ARGV[1]) then redis.call('del', KEYS[1]) end return left`
+	s.try(context.Background(), s.limits.background, func(ctx context.Context) error {
+		return s.client.Eval(ctx, script, []string{leaseKey(l)}, s.limits.held.Milliseconds()).Err()
+	})
+}
+
 // renew extends the lease until ctx ends. The token fences it: a lease that has expired and gone to another replica is left
 // alone.
 func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) {
-	const script = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
+	const script = `if redis.pcall('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
 	tick := time.NewTicker(s.limits.renewal)
 	defer tick.Stop()
 	for {

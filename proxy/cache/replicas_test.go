@@ -1,8 +1,10 @@
 package cache
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -314,5 +316,83 @@ func TestAFillWithoutMemoryIsLeftToAnotherReplica(t *testing.T) {
 	replicas[1].settle()
 	if rows.want(t, 1); !released {
 		t.Error("the memory is not given back")
+	}
+}
+
+// A lease that no replica has taken does not stop fills: it has no end, or is of another type.
+func TestForeignLeaseDelaysAFillOnce(t *testing.T) {
+	client := onSingle(t)()
+	c, upstream := newReplica(t, client, newClock()), answering(rowsOf(t, 3))
+	c.redis.limits.held = 50 * time.Millisecond
+	for name, plant := range map[string]func(key string) error{
+		"without end":  func(key string) error { return client.Set(t.Context(), key, "x", 0).Err() },
+		"too long":     func(key string) error { return client.Set(t.Context(), key, "x", time.Hour).Err() },
+		"another type": func(key string) error { return client.LPush(t.Context(), key, "x").Err() },
+	} {
+		q := upstream.request(name, narrow("a"))
+		l := newLookup(&q)
+		if err := plant(leaseKey(l)); err != nil {
+			t.Fatal(err)
+		}
+		c.do(t, q, Filled)
+		c.settle()
+		newReplica(t, client, newClock()).do(t, q, HitShared)
+	}
+}
+
+// A stranger publishes events: garbage, the failure of a fill that did not fail, and its end before it. The waiting replica asks
+// again, and gets the rows.
+func TestForeignEventsChangeNoOutcome(t *testing.T) {
+	clock, connect := newClock(), onSingle(t)
+	client := connect()
+	one, other := newReplica(t, client, clock), newReplica(t, connect(), clock)
+	awaitSubscriptions(t, []*replica{one, other})
+	filling, finish := make(chan struct{}), make(chan struct{})
+	upstream := &backend{fill: func(context.Context, int64) (*translate.Rows, error) {
+		close(filling)
+		<-finish
+		return rowsOf(t, 3), nil
+	}}
+	q := upstream.request("p", narrow("a"))
+	own := newLookup(&q).own
+	var both sync.WaitGroup
+	both.Go(func() { one.do(t, q, Filled) })
+	<-filling
+	waiting := make(chan struct{})
+	both.Go(func() {
+		ctx := arriving{t.Context(), new(sync.Once), func() { close(waiting) }}
+		if found, err := other.Do(ctx, q); err != nil || found.Entry.Rows().Len() != 3 {
+			t.Errorf("the other replica finds %+v, %v", found, err)
+		}
+	})
+	<-waiting
+	forged := fillEvent{kind: fillFailed, failure: []byte(errUpstream)}
+	ofAnother := fillEvent{kind: fillFailed, failure: one.redis.sealer.AppendSeal(nil, []byte(errUpstream), []byte("another key"))}
+	for _, message := range []any{"", "x", "f\xff\xff", bytes.Repeat([]byte{0xff}, 1<<20), forged.encode(own.redisKey), ofAnother.encode(own.redisKey),
+		fillEvent{kind: fillDone}.encode(own.redisKey), fillEvent{kind: fillReleased}.encode(own.redisKey), fillEvent{kind: fillDone}.encode("no key")} {
+		// Once the replica expects no event, it is asking again.
+		awaitExpecting(t, other, own.redisKey)
+		if err := client.Publish(t.Context(), fillChannel, message).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(finish)
+	both.Wait()
+	upstream.want(t, 1)
+}
+
+// awaitExpecting returns when a replica waits for the event of a key.
+func awaitExpecting(t *testing.T, r *replica, redisKey string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
+		r.redis.events.mu.Lock()
+		expecting := r.redis.events.waiting[redisKey] != nil
+		r.redis.events.mu.Unlock()
+		if expecting {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the replica does not wait for an event")
+		}
 	}
 }

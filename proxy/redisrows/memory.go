@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -201,12 +202,22 @@ func (s *Store) setBound(ctx context.Context, bound int64) {
 
 // held returns the bytes of all rows by the index.
 func (s *Store) held(ctx context.Context) (int64, error) {
-	held, err := s.config.Rows.HGet(ctx, indexKeys()[2], "all").Int64()
-	if errors.Is(err, redis.Nil) {
+	text, err := s.config.Rows.HGet(ctx, indexKeys()[2], "all").Result()
+	switch {
+	case errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return 0, nil
+	case err != nil:
+		return 0, err
 	}
-	return held, err
+	held, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || held < 0 || held > maxHeld {
+		return 0, nil // damaged: the next write starts the index again
+	}
+	return held, nil
 }
+
+// maxHeld is the most that index.lua takes for a sum of bytes.
+const maxHeld = 1 << 53
 
 // headroom returns how many bytes of rows fit until one of the servers is full, negative if one is. limited is false if none
 // reports a limit.

@@ -4,6 +4,6 @@
 -- ARGV     (from 7) the token of the lease; the channel; the event if the row stays, and the one if not
 -- Returns  whether the row stays, the bytes of all rows, and how many rows were evicted for the account's bound and for that of all.
 if #evicted > 0 then call('UNLINK', unpack(evicted)) end
-if call('GET', KEYS[4]) == ARGV[7] then call('DEL', KEYS[4]) end
+if redis.pcall('GET', KEYS[4]) == ARGV[7] then call('DEL', KEYS[4]) end
 call('PUBLISH', ARGV[8], fits and ARGV[9] or ARGV[10])
 return result
