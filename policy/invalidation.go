@@ -23,6 +23,10 @@ const publishTimeout = redisStepTimeout * 5
 func PublishInvalidation(ctx context.Context, client redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
+	return publishInvalidation(ctx, client)
+}
+
+func publishInvalidation(ctx context.Context, client redis.UniversalClient) error {
 	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.Set(ctx, changeKey, rand.Text(), 0)
 		pipe.Publish(ctx, invalidationChannel, "")

@@ -20,7 +20,7 @@ func (h heard) Revalidate() { h <- "revalidate" }
 // listenTo runs ListenInvalidations until the test ends.
 func listenTo(t *testing.T, url string) heard {
 	t.Helper()
-	client, err := OpenRedis(url)
+	client, err := openRedis(url, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,12 +52,12 @@ func wantCall(t *testing.T, calls heard, call, when string) {
 
 func publish(t *testing.T, url string) error {
 	t.Helper()
-	client, err := OpenRedis(url)
+	client, err := openRedis(url, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	return PublishInvalidation(t.Context(), client)
+	return publishInvalidation(t.Context(), client)
 }
 
 // testInvalidations checks that two replicas hear of a change, and returns what they hear.
