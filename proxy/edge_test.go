@@ -26,7 +26,7 @@ func (w *world) dial() *rawConn {
 	w.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(w.base, "http://"))
 	w.must(err)
-	w.must(conn.SetDeadline(time.Now().Add(20 * time.Second)))
+	w.must(conn.SetDeadline(time.Now().Add(time.Minute)))
 	w.t.Cleanup(func() { _ = conn.Close() }) // the test may have closed it
 	return &rawConn{t: w.t, conn: conn, reader: bufio.NewReader(conn)}
 }

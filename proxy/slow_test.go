@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// hurried serves the world's routes again, with timeouts short enough to test.
-func (w *world) hurried() { w.serveWith(150*time.Millisecond, 300*time.Millisecond) }
-
 // serveWith serves the world's routes again, with other timeouts.
 func (w *world) serveWith(read, idle time.Duration) {
 	w.t.Helper()
@@ -33,7 +30,7 @@ func (w *world) serveWith(read, idle time.Duration) {
 func TestEdge408SlowClients(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.hurried()
+	w.serveWith(150*time.Millisecond, idleTimeout)
 	t.Run("headers", func(t *testing.T) {
 		c := w.dial()
 		go func() {
@@ -61,6 +58,7 @@ func TestEdge408SlowClients(t *testing.T) {
 			r.wantEnvelope(t)
 		}
 	})
+	w.serveWith(time.Minute, 150*time.Millisecond)
 	t.Run("idle", func(t *testing.T) {
 		c := w.dial()
 		c.send(w.authorized(""))

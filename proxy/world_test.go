@@ -235,6 +235,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 	config.Upstream = w.gateway
 	w.server, err = newServer(config, sharedReference)
 	w.must(err)
+	w.server.edge.ReadTimeout = 10 * time.Minute // with the edge's own, a busy machine closes connections whose requests are on their way
 	w.document, err = theContract()
 	w.must(err)
 	served := make(chan error, 1)
@@ -245,7 +246,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 		w.must(listener.Close())
 		w.must(<-served)
 		listener.end()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		w.must(w.server.Shutdown(ctx))
 		w.gateway.Close()
