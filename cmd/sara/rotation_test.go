@@ -32,7 +32,25 @@ type rotation struct {
 	t        *testing.T
 	binary   string
 	replicas [2]*process
-	bases    [2]atomic.Pointer[string]
+	routes   [2]route
+}
+
+// A route is the address of a replica. A request holds its lock, so that none is on its way to a replica that stops.
+type route struct {
+	sync.RWMutex
+	base string
+}
+
+func (r *route) get(path, key string) answer {
+	r.RLock()
+	defer r.RUnlock()
+	return get(r.base+path, key)
+}
+
+func (r *route) change(base string) {
+	r.Lock()
+	defer r.Unlock()
+	r.base = base
 }
 
 // replace starts new replicas with the settings of the command lines, each before the one that it replaces stops.
@@ -42,23 +60,27 @@ func (r *rotation) replace(c *cli) {
 		p, base, admin := serving(r.t, r.binary, c.env)
 		until(r.t, http.StatusOK, admin+"/readyz")
 		r.replicas[i] = p
-		r.bases[i].Store(&base)
+		r.routes[i].change(base)
 		if before != nil {
 			before.stopped()
 		}
 	}
 }
 
-// load sends requests until ctx ends, each of which asks Search Console, and returns how many there were.
+// load sends a hundred requests a second until ctx ends, each of which asks Search Console, and returns how many there were.
 func (r *rotation) load(ctx context.Context, key string) int {
 	first := time.Now().AddDate(0, 0, -400)
+	next := time.NewTicker(10 * time.Millisecond)
+	defer next.Stop()
 	for n := 0; ; n++ {
-		if ctx.Err() != nil {
+		select {
+		case <-next.C:
+		case <-ctx.Done():
 			return n
 		}
 		start := first.AddDate(0, 0, n%350)
 		path := fmt.Sprintf("/v1/properties/shop/queries?start_date=%s&end_date=%s", start.Format(time.DateOnly), start.AddDate(0, 0, n/350).Format(time.DateOnly))
-		if a := get(*r.bases[n%2].Load()+path, key); a.status != http.StatusOK || !strings.Contains(a.body, `"source":"live"`) {
+		if a := r.routes[n%2].get(path, key); a.status != http.StatusOK || !strings.Contains(a.body, `"source":"live"`) {
 			r.t.Errorf("request %d: %d %v %.300s", n, a.status, a.err, a.body)
 			return n
 		}
@@ -71,7 +93,7 @@ func testSecretKeyRotation(t *testing.T, binary string, postgres *pgtest.Server)
 	people, simulator := simulate(t)
 	c := newCLI(t).against(people)
 	c.env = append(c.env, "SARA_DATABASE_URL="+postgres.NewDatabase(t), "SARA_REDIS_URL="+redistest.Single(t).URL(), "SARA_REPLICAS=2",
-		"SARA_SHUTDOWN_DELAY=300ms", "SARA_LOG_LEVEL=warn", "SARA_ACCESS_LOG_SAMPLE=0", "SARA_PLANS_FILE="+c.write("plans.yaml", unlimitedPlans))
+		"SARA_LOG_LEVEL=warn", "SARA_ACCESS_LOG_SAMPLE=0", "SARA_PLANS_FILE="+c.write("plans.yaml", unlimitedPlans))
 	newKey := c.customer()
 	c.withProperty()
 	key, _ := newKey("load")
