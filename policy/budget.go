@@ -209,6 +209,7 @@ const (
 	CodeInvalidKey        = "INVALID_API_KEY"
 	CodeRevokedKey        = "API_KEY_REVOKED"
 	CodeExpiredKey        = "API_KEY_EXPIRED"
+	CodeAddress           = "ADDRESS_NOT_ALLOWED"
 	CodeNoAccess          = "API_ACCESS_REQUIRED"
 	CodeScope             = "INSUFFICIENT_SCOPE"
 	CodeNotFound          = "NOT_FOUND"

@@ -124,15 +124,15 @@ type Request struct {
 	RequiredScopes Scopes // by the endpoint
 }
 
-// Admit checks the key, then the plan, then the scopes, and last the budgets, to which an admitted request is charged. A
-// denial after the first check comes with a Grant, whose usage does not include the request; a denial by plan or scopes is
-// charged to the key's minute only.
+// Admit checks the key, then the client's address, the plan and the scopes, and last the budgets, to which an admitted request is
+// charged. A denial after the first check comes with a Grant, whose usage does not include the request; a denial by address, plan
+// or scopes is charged to the key's minute only.
 func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	return g.decide(ctx, grant, g.config.Now(), r.RequiredScopes)
+	return g.decide(ctx, grant, g.config.Now(), r)
 }
 
 // StillValid reports whether a memoized grant can be used for Readmit: the directory has not changed since the grant was made,
@@ -144,19 +144,19 @@ func (g *Gate) StillValid(grant *Grant, now time.Time) bool {
 	return ok && grant.version == present && within(now, edition.triedAt, editionTTL) && within(now, grant.lookedUpAt, answerTTL)
 }
 
-// Readmit is Admit without the key lookup, for another request at now with the key of an earlier grant. The caller has
-// checked StillValid.
-func (g *Gate) Readmit(ctx context.Context, earlier *Grant, now time.Time, required Scopes) (*Grant, error) {
+// Readmit is Admit without the key lookup, for another request at now with the key of an earlier grant, perhaps from another
+// address. The caller has checked StillValid.
+func (g *Gate) Readmit(ctx context.Context, earlier *Grant, now time.Time, r Request) (*Grant, error) {
 	if denial := checkKey(earlier.Key, now); denial != nil {
 		return nil, denial
 	}
 	grant := *earlier
-	return g.decide(ctx, &grant, now, required)
+	return g.decide(ctx, &grant, now, r)
 }
 
 // decide runs the checks that follow authentication.
-func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, required Scopes) (*Grant, error) {
-	if denial := g.checkAccess(grant, now, required); denial != nil {
+func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, r Request) (*Grant, error) {
+	if denial := g.checkAccess(grant, now, r); denial != nil {
 		if err := g.chargeMinute(ctx, grant); err != nil {
 			return grant, err
 		}
@@ -181,10 +181,11 @@ func (g *Gate) Identify(ctx context.Context, r Request) (*Grant, error) {
 	return grant, g.chargeMinute(ctx, grant)
 }
 
-// Look authenticates a request that is charged to nothing. The grant has the usage of the account; it is nil if the key is not valid.
+// Look authenticates a request that is charged to nothing. The grant has the usage of the account; it is nil if the key is not
+// valid, or not from the client's address.
 func (g *Gate) Look(ctx context.Context, r Request) *Grant {
 	grant, err := g.authenticate(ctx, r)
-	if err != nil {
+	if err != nil || !grant.Key.From.Contain(r.Address) {
 		return nil // such a request is answered alike with any key or none
 	}
 	grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
@@ -268,16 +269,18 @@ func checkKey(key *Key, now time.Time) *Denial {
 	return nil
 }
 
-// checkAccess refuses a valid key whose plan has no access or which lacks a scope.
-func (g *Gate) checkAccess(grant *Grant, now time.Time, required Scopes) *Denial {
+// checkAccess refuses a valid key from an address that it is not for, whose plan has no access, or which lacks a scope.
+func (g *Gate) checkAccess(grant *Grant, now time.Time, r Request) *Denial {
 	key := grant.Key
 	switch {
+	case !key.From.Contain(r.Address):
+		return deny(CodeAddress, "the key cannot be used from the address %s: ask its administrator to allow the address", r.Address)
 	case !grant.Plan.APIAccess:
 		return deny(CodeNoAccess, "the account's plan has no access to the API: it takes a paid plan")
 	case !key.PlanEnd.IsZero() && !now.Before(key.PlanEnd):
 		return deny(CodeNoAccess, "the account's plan ended: renew it to use the API")
-	case key.Scopes&required != required:
-		return deny(CodeScope, "the key lacks the scope %s", strings.Join((required&^key.Scopes).Names(), ", "))
+	case key.Scopes&r.RequiredScopes != r.RequiredScopes:
+		return deny(CodeScope, "the key lacks the scope %s", strings.Join((r.RequiredScopes&^key.Scopes).Names(), ", "))
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestAdmitChecksInOrder(t *testing.T) {
 	w := newFixture(t)
 	now := w.clock.now()
 	w.edit(func(k *Key) {
-		*k = Key{ID: "k1", RevokedAt: now, ExpiresAt: now, PlanName: "gone", PlanEnd: now, Scopes: ConfigRead}
+		*k = Key{ID: "k1", From: StoredAddresses("192.0.2.0/24"), RevokedAt: now, ExpiresAt: now, PlanName: "gone", PlanEnd: now, Scopes: ConfigRead}
 	})
 	header, unlimited := "", time.Time{}
 	for _, step := range []struct {
@@ -48,7 +48,8 @@ func TestAdmitChecksInOrder(t *testing.T) {
 		{nil, "Bearer " + unknownKeyText, CodeInvalidKey, unknownMessage, false},
 		{nil, "Bearer " + validKeyText, CodeRevokedKey, revokedMessage, false},
 		{func(k *Key) { k.RevokedAt = now.Add(time.Nanosecond) }, "", CodeExpiredKey, "the key expired on 2026-03-01T12:00:00Z: create another one", false},
-		{func(k *Key) { k.ExpiresAt = unlimited }, "", CodeNoAccess, noAccessMessage, true},
+		{func(k *Key) { k.ExpiresAt = unlimited }, "", CodeAddress, "the key cannot be used from the address 7: ask its administrator to allow the address", true},
+		{func(k *Key) { k.From = nil }, "", CodeNoAccess, noAccessMessage, true},
 		{func(k *Key) { k.PlanName = "trial" }, "", CodeNoAccess, noAccessMessage, true},
 		{func(k *Key) { k.PlanName = "none" }, "", CodeNoAccess, noAccessMessage, true},
 		{func(k *Key) { k.PlanName = "pro" }, "", CodeNoAccess, planEndedMessage, true},
@@ -260,6 +261,23 @@ func TestStillValidUntilTheDirectoryChangesOrTheAnswerExpires(t *testing.T) {
 	}
 }
 
+// A memoized grant lets no other address in.
+func TestReadmitChecksTheAddress(t *testing.T) {
+	w := newFixture(t)
+	w.edit(func(k *Key) { k.From = StoredAddresses("192.0.2.0/24 2001:db8::/32") })
+	grant, err := w.Admit(t.Context(), Request{Authorization: "Bearer " + validKeyText, Address: "192.0.2.7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, code := range map[string]string{"192.0.2.8": "", "::ffff:192.0.2.9": "", "2001:db8::1": "", "192.0.3.7": CodeAddress, "": CodeAddress} {
+		_, err := w.Readmit(t.Context(), grant, w.clock.now(), Request{Address: address})
+		wantCode(t, code, nil)(codeOf(err))
+		if found := w.Look(t.Context(), Request{Authorization: "Bearer " + validKeyText, Address: address}) != nil; found != (code == "") {
+			t.Errorf("the allowance is shown to %q: %t", address, found)
+		}
+	}
+}
+
 // Readmit checks clock and scopes, and charges, like Admit.
 func TestReadmitRepeatsTheChecks(t *testing.T) {
 	w := newFixture(t)
@@ -270,7 +288,7 @@ func TestReadmitRepeatsTheChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	readmit := func(required Scopes) (string, error) {
-		_, err := w.Readmit(t.Context(), grant, w.clock.now(), required)
+		_, err := w.Readmit(t.Context(), grant, w.clock.now(), Request{RequiredScopes: required})
 		return codeOf(err)
 	}
 	wantCode(t, "", nil)(readmit(PerformanceRead))

@@ -28,6 +28,7 @@ type Key struct {
 	ID        string
 	Scopes    Scopes
 	Workspace *Workspace // the only workspace that the key can reach; nil: every workspace of the person
+	From      Addresses  // the only ones that the key can be used from; none: any
 	PersonID  string
 	AccountID string
 	PlanName  string    // of the account

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"net/netip"
 	"sync"
 	"time"
 
@@ -18,16 +17,12 @@ const (
 // Network returns what clients are counted by: an IPv4 address, or the /64 of an IPv6 address, which one client has as a whole.
 // A text that is not an address stands for itself.
 func Network(address string) string {
-	a, err := netip.ParseAddr(address)
-	if err != nil {
-		withPort, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return address
-		}
-		a = withPort.Addr()
+	a, ok := parseClient(address)
+	if !ok {
+		return address
 	}
-	if a = a.Unmap(); a.Is6() {
-		half, _ := a.WithZone("").Prefix(64) // fits every IPv6 address
+	if a.Is6() {
+		half, _ := a.Prefix(64) // fits every IPv6 address
 		a = half.Addr()
 	}
 	return a.String()

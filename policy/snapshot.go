@@ -18,7 +18,7 @@ const maxSnapshotBytes = 8 << 20
 
 // A snapshot is sealed for its format, which includes the fields of Key and Property: a field that another version left out would be
 // read as zero. A change of the format needs another number.
-const snapshotPurpose = "snapshot of the directory, format 1"
+const snapshotPurpose = "snapshot of the directory, format 2"
 
 // A snapshot is what a gate knew of the directory.
 type snapshot struct {

@@ -18,7 +18,8 @@ func exampleSnapshot() *snapshot {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123, time.UTC)
 	hash := HashKey(validKeyText)
 	return &snapshot{snapshotHead{"CHANGE", 7, at}, []knownAnswer{
-		{LoadedAt: at, Hash: hash[:], Key: &Key{ID: "k", Scopes: AllScopes, Workspace: &Workspace{ID: "w", Name: "Web"}, PersonID: "p",
+		{LoadedAt: at, Hash: hash[:], Key: &Key{ID: "k", Scopes: AllScopes, Workspace: &Workspace{ID: "w", Name: "Web"},
+			From: StoredAddresses("192.0.2.0/24 2001:db8::/32 damaged"), PersonID: "p",
 			AccountID: "a", PlanName: "pro", PlanEnd: at, ExpiresAt: at, RevokedAt: at}},
 		{LoadedAt: at.Add(-time.Second), Query: &[3]string{"p", "w", "shop"}, Properties: []Property{{ID: "i", Site: "sc-domain:a.example",
 			Host: "a.example", Type: DomainProperty, DisplayName: "A", Slug: "shop", Archived: true, AccessNote: "denied",
@@ -28,7 +29,7 @@ func exampleSnapshot() *snapshot {
 
 // If this changes, the format in snapshotPurpose has to: another version would read a field that it does not find as zero.
 const exampleLines = `{"change":"CHANGE","edition":7,"read_at":"2026-03-01T12:00:00.000000123Z"}
-{"at":"2026-03-01T12:00:00.000000123Z","hash":"HASH","key":{"ID":"k","Scopes":15,"Workspace":{"ID":"w","Name":"Web"},"PersonID":"p","AccountID":"a","PlanName":"pro","PlanEnd":"2026-03-01T12:00:00.000000123Z","ExpiresAt":"2026-03-01T12:00:00.000000123Z","RevokedAt":"2026-03-01T12:00:00.000000123Z"}}
+{"at":"2026-03-01T12:00:00.000000123Z","hash":"HASH","key":{"ID":"k","Scopes":15,"Workspace":{"ID":"w","Name":"Web"},"From":["192.0.2.0/24","2001:db8::/32",""],"PersonID":"p","AccountID":"a","PlanName":"pro","PlanEnd":"2026-03-01T12:00:00.000000123Z","ExpiresAt":"2026-03-01T12:00:00.000000123Z","RevokedAt":"2026-03-01T12:00:00.000000123Z"}}
 {"at":"2026-03-01T11:59:59.000000123Z","query":["p","w","shop"],"properties":[{"ID":"i","Site":"sc-domain:a.example","Host":"a.example","Type":"domain","DisplayName":"A","Slug":"shop","Archived":true,"AccessNote":"denied","History":{"First":1,"Last":2},"Connection":{"ID":"c","Revision":3,"Healthy":true,"Note":"note"}}]}
 `
 

@@ -166,7 +166,7 @@ func (s *Server) answer(ctx context.Context, c *call) (r reply, err error) {
 func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err error) {
 	m := c.memoized
 	admission, span := c.step(ctx, "admit")
-	c.grant, err = s.gate.Readmit(admission, m.grant, c.started, c.route.Scope)
+	c.grant, err = s.gate.Readmit(admission, m.grant, c.started, policy.Request{Address: c.client, RequiredScopes: c.route.Scope})
 	span.End()
 	if err != nil {
 		return reply{}, asStoreError(err)

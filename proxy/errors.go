@@ -102,7 +102,7 @@ func apiErrorOf(err error) *apiError {
 func errorCodes() []string {
 	return []string{
 		translate.CodeValidation, translate.CodeDateRangeTooOld, translate.CodeUnsupportedParameter, policy.CodePropertyAmbiguous,
-		policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey, policy.CodeNoAccess, policy.CodeScope,
+		policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey, policy.CodeAddress, policy.CodeNoAccess, policy.CodeScope,
 		policy.CodeNotFound, codeMethodNotAllowed, codeTooLarge,
 		policy.CodeRateLimited, policy.CodeQuotaExceeded, policy.CodeUpstreamQuota,
 		codeInternal, codeFilteredUnavailable, codeUpstreamUnavailable, codeServiceUnavailable,
@@ -116,7 +116,7 @@ func statusOf(code string) int {
 		return fasthttp.StatusBadRequest
 	case policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey:
 		return fasthttp.StatusUnauthorized
-	case policy.CodeNoAccess, policy.CodeScope:
+	case policy.CodeAddress, policy.CodeNoAccess, policy.CodeScope:
 		return fasthttp.StatusForbidden
 	case policy.CodeNotFound:
 		return fasthttp.StatusNotFound

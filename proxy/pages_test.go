@@ -208,7 +208,7 @@ func TestExampleErrorsAreReal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	callers := map[string]string{"INVALID_API_KEY": "", "API_KEY_REVOKED": "revoked", "API_KEY_EXPIRED": "expired",
-		"API_ACCESS_REQUIRED": "trial", "INSUFFICIENT_SCOPE": "properties_only"}
+		"ADDRESS_NOT_ALLOWED": "elsewhere", "API_ACCESS_REQUIRED": "trial", "INSUFFICIENT_SCOPE": "properties_only"}
 	varies := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9TZ:-]{10,}`)
 	for _, x := range docs.Explanations() {
 		if x.Request == "" {

@@ -165,6 +165,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{"revoked, unknown property", "revoked", unknown + "/summary?x=1", 401, policy.CodeRevokedKey},
 		{"trial, bad parameter, unknown property", "trial", unknown + "/summary?x=1", 403, policy.CodeNoAccess},
 		{"lapsed, ambiguous property", "lapsed", "/v1/properties/twin.example", 403, policy.CodeNoAccess},
+		{"another address, bad parameter, unknown property", "elsewhere", unknown + "/summary?x=1", 403, policy.CodeAddress},
 		{"no scope, bad parameter, unknown property", "config_only", unknown + "/summary?x=1", 403, policy.CodeScope},
 		{"no scope, bad escape", "config_only", "/v1/properties/%25/summary?x=1", 403, policy.CodeScope},
 		{"bad parameter, unknown property", "pro", unknown + "/summary?x=1", 400, codeUnsupported},

@@ -126,6 +126,7 @@ func (w *world) seedKeys(ctx context.Context) {
 		workspace   string
 		expires     *time.Time
 	}{
+		{"elsewhere", "agency@example.com", all, "", nil}, // restricted below
 		{"pro", "pro@example.com", all, "", nil},
 		{"agency", "agency@example.com", all, "", nil},
 		{"properties_only", "agency@example.com", []string{"properties:read"}, "", nil},
@@ -146,6 +147,8 @@ func (w *world) seedKeys(ctx context.Context) {
 		w.keys[k.name], w.keyIDs[k.name] = key, added.ID
 	}
 	_, err := w.store.RevokeKey(ctx, w.keyIDs["revoked"])
+	w.must(err)
+	_, err = w.store.RestrictKey(ctx, w.keyIDs["elsewhere"], policy.StoredAddresses("192.0.2.0/24 2001:db8::/32"))
 	w.must(err)
 }
 

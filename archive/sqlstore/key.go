@@ -20,6 +20,7 @@ type APIKey struct {
 	Name      string
 	Scopes    []string
 	Workspace *policy.Workspace // nil: every workspace of its person
+	From      policy.Addresses  // none: any address
 	CreatedAt time.Time
 	ExpiresAt *time.Time // nil for never
 	LastUsed  *time.Time // the hour of its last use; nil if it was not used
@@ -32,22 +33,23 @@ type KeySpec struct {
 	Name      string   // 1 to 80 characters
 	Scopes    []string // one or more, each once
 	Workspace string   // a reference to one of the person's workspaces; empty for all of them
+	From      policy.Addresses
 	Hash      policy.Hash
 	ExpiresAt *time.Time // nil for never; may be in the past
 }
 
-const selectKeys = "SELECT k.id, k.person_id, k.name, k.scopes, w.id, w.name, k.created_at, k.expires_at, k.revoked_at, k.last_used_at" +
+const selectKeys = "SELECT k.id, k.person_id, k.name, k.scopes, w.id, w.name, k.allowed_from, k.created_at, k.expires_at, k.revoked_at, k.last_used_at" +
 	" FROM api_keys k LEFT JOIN workspaces w ON w.id = k.workspace_id "
 
 func scanKey(row scanner) (k APIKey, err error) {
-	var scopes string
+	var scopes, from string
 	var workspaceID, workspaceName *string
-	err = row.Scan(&k.ID, &k.PersonID, &k.Name, &scopes, &workspaceID, &workspaceName, instant{&k.CreatedAt},
+	err = row.Scan(&k.ID, &k.PersonID, &k.Name, &scopes, &workspaceID, &workspaceName, &from, instant{&k.CreatedAt},
 		optionalInstant{&k.ExpiresAt}, optionalInstant{&k.RevokedAt}, optionalInstant{&k.LastUsed})
 	if workspaceID != nil && workspaceName != nil {
 		k.Workspace = &policy.Workspace{ID: *workspaceID, Name: *workspaceName}
 	}
-	k.Scopes = strings.Fields(scopes)
+	k.Scopes, k.From = strings.Fields(scopes), policy.StoredAddresses(from)
 	return k, err
 }
 
@@ -61,7 +63,7 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 	if err != nil {
 		return APIKey{}, err
 	}
-	k := APIKey{ID: id, Name: spec.Name, Scopes: slices.Clone(spec.Scopes), CreatedAt: s.clock()}
+	k := APIKey{ID: id, Name: spec.Name, Scopes: slices.Clone(spec.Scopes), From: slices.Clone(spec.From), CreatedAt: s.clock()}
 	if spec.ExpiresAt != nil {
 		expires := spec.ExpiresAt.UTC().Truncate(time.Millisecond)
 		k.ExpiresAt = &expires
@@ -84,8 +86,8 @@ func (s *Store) CreateKey(ctx context.Context, spec KeySpec, limit func(plan str
 			return change{}, err
 		}
 		return k.change("key.create", p), insert(ctx, tx, &ExistsError{"key", spec.Name}, "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes,"+
-			" hash, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-			k.ID, k.PersonID, workspaceID, k.Name, strings.Join(k.Scopes, " "), spec.Hash[:], k.CreatedAt.UnixMilli(),
+			" allowed_from, hash, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+			k.ID, k.PersonID, workspaceID, k.Name, strings.Join(k.Scopes, " "), k.From.String(), spec.Hash[:], k.CreatedAt.UnixMilli(),
 			optionalMillis(k.ExpiresAt))
 	})
 	if err != nil {
@@ -129,6 +131,9 @@ func (s *Store) Keys(ctx context.Context, person string) ([]APIKey, error) {
 // change is a change of the key, recorded under the account that pays for it.
 func (k APIKey) change(action string, p Person) change {
 	d := details{"name": k.Name, "person": p.ID, "email": p.Email, "scopes": k.Scopes}
+	if len(k.From) > 0 {
+		d["from"] = k.From.Names()
+	}
 	if k.ExpiresAt != nil {
 		d["expires_at"] = k.ExpiresAt.Format(time.RFC3339)
 	}
@@ -136,6 +141,30 @@ func (k APIKey) change(action string, p Person) change {
 		d["revoked_at"] = k.RevokedAt.Format(time.RFC3339)
 	}
 	return change{action: action, subject: k.ID, account: p.AccountID, details: d}
+}
+
+// RestrictKey replaces the addresses that a key can be used from. It is idempotent.
+func (s *Store) RestrictKey(ctx context.Context, id string, from policy.Addresses) (k APIKey, err error) {
+	err = s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
+		changed, err := affected(ctx, tx, "UPDATE api_keys SET allowed_from = $1 WHERE id = $2 AND allowed_from <> $1", from.String(), id)
+		if err != nil {
+			return change{}, err
+		}
+		if k, err = one(ctx, tx, scanKey, selectKeys+"WHERE k.id = $1", id); errors.Is(err, sql.ErrNoRows) {
+			return change{}, &NotFoundError{"key", id}
+		}
+		if err != nil || changed == 0 {
+			return change{}, err
+		}
+		p, err := findPerson(ctx, tx, k.PersonID)
+		c := k.change("key.update", p)
+		c.details["from"] = k.From.Names() // also of none: any address
+		return c, err
+	})
+	if err != nil {
+		return APIKey{}, fmt.Errorf("restrict key %q: %w", id, err)
+	}
+	return k, nil
 }
 
 // RevokeKey revokes a key permanently, with immediate effect. It is idempotent.
@@ -204,7 +233,7 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 	return revoked, nil
 }
 
-// RotateKey replaces a key by one with the same person, scopes, workspace and name, whose hash is given. The old key works for
+// RotateKey replaces a key by one with the same person, scopes, workspace, addresses and name, whose hash is given. The old key works for
 // the overlap, and then counts as revoked. The limit of the plan does not apply, because the old key no longer counts. A key that
 // is revoked or expired is an InputError. The new key expires as long after now as the old one did after its creation.
 func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, overlap time.Duration) (k, old APIKey, err error) {
@@ -228,8 +257,8 @@ func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, over
 		}
 		k = old.successor(newKeyID, now)
 		// The foreign key may have no value, so it is copied.
-		_, err = tx.ExecContext(ctx, "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes, hash, created_at, expires_at)"+
-			" SELECT $1, person_id, workspace_id, name, scopes, $2, $3, $4 FROM api_keys WHERE id = $5",
+		_, err = tx.ExecContext(ctx, "INSERT INTO api_keys (id, person_id, workspace_id, name, scopes, allowed_from, hash, created_at, expires_at)"+
+			" SELECT $1, person_id, workspace_id, name, scopes, allowed_from, $2, $3, $4 FROM api_keys WHERE id = $5",
 			k.ID, hash[:], now.UnixMilli(), optionalMillis(k.ExpiresAt), old.ID)
 		if err != nil {
 			return change{}, err

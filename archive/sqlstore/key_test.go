@@ -174,6 +174,7 @@ func testRotateKey(t *testing.T, f *fixture) {
 	expires := f.time.Add(30 * 24 * time.Hour)
 	spec := keySpec(p.ID, "first")
 	spec.Scopes, spec.Workspace, spec.ExpiresAt = []string{"properties:read", "config:read"}, "main", &expires
+	spec.From = policy.StoredAddresses("192.0.2.0/24 2001:db8::/32")
 	one := func(string) int { return 1 }
 	first := value(f.CreateKey(f.ctx, spec, one))(t)
 	f.time = f.time.Add(24 * time.Hour)
@@ -182,10 +183,12 @@ func testRotateKey(t *testing.T, f *fixture) {
 	ends, expires := f.time.Add(time.Hour), f.time.Add(30*24*time.Hour)
 	first.RevokedAt = &ends
 	equal(t, old, first)
-	equal(t, next, APIKey{ID: next.ID, PersonID: p.ID, Name: "first", Scopes: first.Scopes, Workspace: first.Workspace, CreatedAt: f.time, ExpiresAt: &expires})
+	equal(t, next, APIKey{ID: next.ID, PersonID: p.ID, Name: "first", Scopes: first.Scopes, Workspace: first.Workspace, From: spec.From, CreatedAt: f.time, ExpiresAt: &expires})
 	equal(t, value(f.Keys(f.ctx, p.ID))(t), []APIKey{old, next})
 	equal(t, value(f.findKey(spec.Hash))(t).RevokedAt, ends)
-	equal(t, value(f.findKey(keySpec("", "second").Hash))(t).RevokedAt, time.Time{})
+	found := value(f.findKey(keySpec("", "second").Hash))(t)
+	equal(t, found.RevokedAt, time.Time{})
+	equal(t, found.From, spec.From)
 
 	_, err = f.CreateKey(f.ctx, keySpec(p.ID, "another"), one) // the new key counts
 	refused[*KeyLimitError](t, err)
@@ -200,6 +203,43 @@ func testRotateKey(t *testing.T, f *fixture) {
 	_, _, err = f.RotateKey(f.ctx, "nothing", keySpec("", "third").Hash, time.Hour)
 	refused[*NotFoundError](t, err)
 	equal(t, f.audited(AuditFilter{Limit: 1}), []string{"key.rotate"})
+}
+
+func testRestrictKey(t *testing.T, f *fixture) {
+	p, _ := f.acme()
+	spec := keySpec(p.ID, "first")
+	spec.From = policy.StoredAddresses("192.0.2.0/24")
+	key := value(f.CreateKey(f.ctx, spec, unlimited))(t)
+	equal(t, key.From, spec.From)
+	recorded := func(from string) {
+		t.Helper()
+		if last := value(f.AuditLog(f.ctx, AuditFilter{Limit: 1}))(t)[0].Details; !strings.Contains(string(last), `"from":`+from) {
+			t.Errorf("recorded as %s, want from %s", last, from)
+		}
+	}
+	recorded(`["192.0.2.0/24"]`)
+	for _, networks := range []string{"192.0.2.0/24 2001:db8::/32", "198.51.100.7/32", ""} {
+		edition := value(f.Edition(f.ctx))(t)
+		key.From = policy.StoredAddresses(networks)
+		for range 2 { // the second time changes nothing
+			equal(t, value(f.RestrictKey(f.ctx, key.ID, key.From))(t), key)
+		}
+		equal(t, value(f.Keys(f.ctx, p.ID))(t), []APIKey{key})
+		equal(t, value(f.findKey(spec.Hash))(t).From, key.From)
+		if after := value(f.Edition(f.ctx))(t); after <= edition {
+			t.Errorf("the edition is %d after %d: other replicas do not notice", after, edition)
+		}
+	}
+	equal(t, f.audited(AuditFilter{Limit: 4}), []string{"key.update", "key.update", "key.update", "key.create"})
+	recorded("[]")
+	_, err := f.RestrictKey(f.ctx, "nothing", nil)
+	refused[*NotFoundError](t, err)
+
+	// What another program wrote there makes no key usable from more addresses.
+	value(f.pools.reports.ExecContext(f.ctx, "UPDATE api_keys SET allowed_from = 'everything' WHERE id = $1", key.ID))(t)
+	if from := value(f.findKey(spec.Hash))(t).From; from.Contain("192.0.2.7") {
+		t.Errorf("a damaged restriction is read as %q", from)
+	}
 }
 
 func testRevokeKeys(t *testing.T, f *fixture) {

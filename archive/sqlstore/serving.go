@@ -14,7 +14,7 @@ import (
 var _ policy.Directory = (*Store)(nil)
 
 // The hashes are one argument, so that the database prepares one statement for any number of them.
-const selectKeysByHash = "SELECT k.hash, k.id, k.scopes, k.workspace_id, w.name, k.expires_at, k.revoked_at, p.id, a.id," +
+const selectKeysByHash = "SELECT k.hash, k.id, k.scopes, k.workspace_id, w.name, k.allowed_from, k.expires_at, k.revoked_at, p.id, a.id," +
 	" a.plan, a.until_day FROM api_keys k JOIN people p ON p.id = k.person_id JOIN accounts a ON a.id = p.account_id" +
 	" LEFT JOIN workspaces w ON w.id = k.workspace_id WHERE k.hash "
 
@@ -42,12 +42,12 @@ type hashedKey struct {
 
 func scanHashedKey(row scanner) (h hashedKey, err error) {
 	var hash []byte
-	var scopes string
+	var scopes, from string
 	var workspaceID, workspaceName *string
 	var expires, revoked *time.Time
 	var until *translate.Date
 	k := &h.key
-	err = row.Scan(&hash, &k.ID, &scopes, &workspaceID, &workspaceName, optionalInstant{&expires}, optionalInstant{&revoked}, &k.PersonID,
+	err = row.Scan(&hash, &k.ID, &scopes, &workspaceID, &workspaceName, &from, optionalInstant{&expires}, optionalInstant{&revoked}, &k.PersonID,
 		&k.AccountID, &k.PlanName, &until)
 	if err != nil {
 		return h, err
@@ -66,7 +66,7 @@ func scanHashedKey(row scanner) (h hashedKey, err error) {
 		// The last day is included, in UTC: the plan ends at the first instant of the day after.
 		k.PlanEnd = (*until + 1).Time()
 	}
-	k.Scopes = policy.KnownScopes(strings.Fields(scopes))
+	k.Scopes, k.From = policy.KnownScopes(strings.Fields(scopes)), policy.StoredAddresses(from)
 	return h, nil
 }
 

@@ -73,6 +73,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"concurrent creations admit exactly the limit", testKeyLimitRace},
 		{"keys are checked, listed and revoked", testKeys},
 		{"keys are rotated with an overlap", testRotateKey},
+		{"keys are restricted to addresses", testRestrictKey},
 		{"all keys of a person are revoked", testRevokeKeys},
 		{"the last use of keys is recorded", testKeyUses},
 		{"brand terms keep identity and order", testBrandTerms},

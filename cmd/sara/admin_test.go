@@ -16,7 +16,7 @@ const (
 	accountMembers   = "id name plan until created_at"
 	workspaceMembers = "id name account_id account created_at"
 	personMembers    = "id email account_id account workspaces created_at"
-	keyMembers       = "id name person_id scopes workspace created_at expires_at last_used_at revoked_at"
+	keyMembers       = "id name person_id scopes workspace from created_at expires_at last_used_at revoked_at"
 )
 
 func TestAccounts(t *testing.T) {

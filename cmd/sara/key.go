@@ -13,10 +13,12 @@ import (
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
+	"sara/policy"
 )
 
 type keyCommands struct {
 	Create keyCreate `cmd:"" help:"Create a key for a person and print it, once."`
+	Update keyUpdate `cmd:"" help:"Change the addresses that a key can be used from, within a second on all replicas."`
 	List   keyList   `cmd:"" help:"List a person's keys, including revoked and expired ones."`
 	Revoke keyRevoke `cmd:"" help:"Revoke a key, immediately and permanently."`
 	Rotate keyRotate `cmd:"" help:"Replace a key, and print the new one, once. The old one ends after an overlap."`
@@ -28,6 +30,7 @@ type keyRecord struct {
 	PersonID  string          `json:"person_id"`
 	Scopes    []string        `json:"scopes"`
 	Workspace *workspaceScope `json:"workspace"` // null: all workspaces of the person
+	From      []string        `json:"from"`      // empty: any address
 	CreatedAt string          `json:"created_at"`
 	ExpiresAt *string         `json:"expires_at"`
 	LastUsed  *string         `json:"last_used_at"` // the hour; null: not used
@@ -35,19 +38,19 @@ type keyRecord struct {
 }
 
 func (keyRecord) Header() []string {
-	return []string{"NAME", "SCOPES", "WORKSPACE", "EXPIRES", "LAST USED", "REVOKED", "ID"}
+	return []string{"NAME", "SCOPES", "WORKSPACE", "FROM", "EXPIRES", "LAST USED", "REVOKED", "ID"}
 }
 
 func (k keyRecord) Cells() []string {
-	workspace := "all"
+	workspace, from := "all", cmp.Or(strings.Join(k.From, " "), anyAddress)
 	if k.Workspace != nil {
 		workspace = k.Workspace.Name
 	}
-	return []string{k.Name, strings.Join(k.Scopes, " "), workspace, console.Cell(k.ExpiresAt), console.Cell(k.LastUsed), console.Cell(k.RevokedAt), k.ID}
+	return []string{k.Name, strings.Join(k.Scopes, " "), workspace, from, console.Cell(k.ExpiresAt), console.Cell(k.LastUsed), console.Cell(k.RevokedAt), k.ID}
 }
 
 func recordOfKey(k sqlstore.APIKey) keyRecord {
-	record := keyRecord{ID: k.ID, Name: k.Name, PersonID: k.PersonID, Scopes: k.Scopes, CreatedAt: console.Timestamp(k.CreatedAt),
+	record := keyRecord{ID: k.ID, Name: k.Name, PersonID: k.PersonID, Scopes: k.Scopes, From: k.From.Names(), CreatedAt: console.Timestamp(k.CreatedAt),
 		ExpiresAt: console.OptionalTime(k.ExpiresAt), LastUsed: console.OptionalTime(k.LastUsed), RevokedAt: console.OptionalTime(k.RevokedAt)}
 	if k.Workspace != nil {
 		record.Workspace = &workspaceScope{k.Workspace.ID, k.Workspace.Name}
@@ -66,6 +69,7 @@ type keyCreate struct {
 	Name          string   `required:"" help:"Its name: 1 to 80 characters."`
 	Scope         []string `placeholder:"SCOPE" help:"properties:read, performance:read, indexing:read or config:read; may be repeated; default: all four."`
 	Workspace     string   `help:"Restrict the key to one of the person's workspaces."`
+	From          []string `placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; default: any."`
 	ExpiresInDays *int     `placeholder:"DAYS" help:"1 to 3650; default: --key-max-days, else the key does not expire."`
 }
 
@@ -80,9 +84,13 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
+	from, err := addresses(c.From)
+	if err != nil {
+		return err
+	}
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		key, text, err := admin.Admin{Store: store}.CreateKey(ctx, admin.KeyOptions{Prefix: c.KeyPrefix.String(), Plans: c.PlansFile.Table()}, sqlstore.KeySpec{
-			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, ExpiresAt: expires,
+			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, From: from, ExpiresAt: expires,
 		})
 		if full := (*sqlstore.KeyLimitError)(nil); errors.As(err, &full) && full.Limit == 0 {
 			return fmt.Errorf("account %q is on plan %q, which has no API access: change the plan with sara account plan", full.Account, full.Plan)
@@ -132,6 +140,42 @@ func (c *keyCreate) tries(ctx context.Context, store *sqlstore.Store, key sqlsto
 		tries += "\n" + console.Curl(base+"/v1/properties/"+reached[0].ID+"/summary", text)
 	}
 	return tries
+}
+
+// anyAddress is the value of --from that lifts a restriction.
+const anyAddress = "any"
+
+// addresses parses the values of --from.
+func addresses(from []string) (policy.Addresses, error) {
+	if slices.Equal(from, []string{anyAddress}) {
+		return nil, nil
+	}
+	networks, err := policy.ParseAddresses(from)
+	if err != nil {
+		return nil, fmt.Errorf("--from: %w", err)
+	}
+	return networks, nil
+}
+
+type keyUpdate struct {
+	storeFlags
+	console.Output
+	KeyID string   `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
+	From  []string `required:"" placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; any: from everywhere."`
+}
+
+func (c *keyUpdate) Run(ctx context.Context, con *console.Console) error {
+	from, err := addresses(c.From)
+	if err != nil {
+		return err
+	}
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		key, err := store.RestrictKey(ctx, c.KeyID, from)
+		if err != nil {
+			return err
+		}
+		return console.One(c.Output, con.Stdout, recordOfKey(key))
+	})
 }
 
 type keyList struct {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,42 @@ func TestKeyRotate(t *testing.T) {
 	c.fails(exitError, []string{"key", "rotate", id}, "rotated already")
 	c.fails(exitUsage, []string{"key", "rotate", id, "--overlap", "31d"}, "--overlap")
 	c.fails(exitUsage, []string{"key", "rotate", id, "--overlap", "721h"}, "--overlap 721h0m0s is not a time of 0s to 720h0m0s")
+}
+
+func TestKeyAddresses(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t)
+	c.customer()
+	create := []string{"key", "create", "ann@example.com", "--name", "office", "--from"}
+	made := c.object(keyMembers+" key", append(create, "192.0.2.0/24", "--from", "2001:db8::7")...)
+	id := made["id"].(string)
+	wantFrom := func(got map[string]any, want ...any) {
+		t.Helper()
+		if from, _ := got["from"].([]any); !slices.Equal(from, want) {
+			t.Errorf("allowed from %v, want %v", got["from"], want)
+		}
+	}
+	wantFrom(made, "192.0.2.0/24", "2001:db8::7/128")
+	wantFrom(c.object(keyMembers, "key", "update", id, "--from", "198.51.100.7,::ffff:203.0.113.0/120"), "198.51.100.7/32", "203.0.113.0/24")
+	if rows := columns(c.ok("key", "list", "ann@example.com")); !slices.Contains(rows[0], "FROM") || !slices.Contains(rows[1], "203.0.113.0/24") {
+		t.Errorf("listed as %q", rows)
+	}
+	rotated := c.object(keyMembers+" key", "key", "rotate", id)
+	wantFrom(rotated, "198.51.100.7/32", "203.0.113.0/24")
+	wantFrom(c.object(keyMembers, "key", "update", rotated["id"].(string), "--from", "any"))
+	wantFrom(c.array(keyMembers, "key", "list", "ann@example.com")[1])
+	log := c.array(auditMembers, "audit", "list", "--limit", "3")
+	if log[0]["action"] != "key.update" || log[1]["action"] != "key.rotate" || log[2]["action"] != "key.update" {
+		t.Errorf("recorded as %v", log)
+	}
+	wantFrom(log[0]["details"].(map[string]any))
+	wantFrom(log[2]["details"].(map[string]any), "198.51.100.7/32", "203.0.113.0/24")
+
+	c.fails(exitError, append(create, "192.0.2.7/24"), "--from: 192.0.2.7/24 has bits beyond its prefix")
+	c.fails(exitError, append(create, "office"), `--from: "office" is not a network such as 192.0.2.0/24`)
+	c.fails(exitError, []string{"key", "update", id, "--from", "any", "--from", "192.0.2.7"}, `--from: "any" is not a network`)
+	c.fails(exitUsage, []string{"key", "update", id}, "--from")
+	c.fails(exitError, []string{"key", "update", "nothing", "--from", "any"}, `there is no key "nothing"`)
 }
 
 // Two processes on PostgreSQL and Redis obey, although the keys are in constant use.

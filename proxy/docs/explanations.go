@@ -58,6 +58,11 @@ func keyExplanations() []Explanation {
 			Request: "/v1/me", Message: "the key was revoked: create another one"},
 		{Code: "API_KEY_EXPIRED", When: "The expiry that the key was created with has passed.", Do: "Create another key.",
 			Request: "/v1/me", Message: "the key expired on 2026-11-21T19:00:00Z: create another one"},
+		{Code: "ADDRESS_NOT_ALLOWED",
+			When: "The key is restricted to certain networks, and the request comes from none of them. The message names the address that " +
+				"the request came from. It is checked on every request.",
+			Do:      "Send the request from an allowed network, or ask who administers the key to allow yours.",
+			Request: "/v1/me", Message: "the key cannot be used from the address 127.0.0.1: ask its administrator to allow the address"},
 		{Code: "API_ACCESS_REQUIRED",
 			When:    "The account's plan, such as a trial, has no API access, or the plan has ended. It is checked on every request.",
 			Do:      "Start or renew a paid plan. The same key then works at once.",
