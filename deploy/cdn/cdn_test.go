@@ -204,6 +204,15 @@ func (w *world) testTLS(t *testing.T) {
 	if err != nil || a.protocol != "HTTP/2.0" || a.fixed() != w.get(t, "blue", "/v1/me").fixed() {
 		t.Errorf("%s %s %v", a.protocol, a.fixed(), err)
 	}
+	for _, path := range []string{"/v1/me", openAPI, "/.error"} { // from a replica, the cache and nginx
+		secure, err := ask(w.cdn.secureAsker, http.MethodGet, w.cdn.secure+path)
+		if hsts := secure.header.Get("Strict-Transport-Security"); err != nil || hsts != "max-age=31536000" {
+			t.Errorf("%s over TLS has Strict-Transport-Security %q, error %v", path, hsts, err)
+		}
+		if plain := w.get(t, "", path).header; plain.Get("Strict-Transport-Security") != "" {
+			t.Errorf("%s without TLS has headers %v", path, plain)
+		}
+	}
 	a, err = ask(w.asker, http.MethodGet, strings.Replace(w.cdn.secure, "https", "http", 1)+"/v1/me")
 	if err != nil {
 		t.Fatal(err)
