@@ -35,10 +35,43 @@ func bytesOf(t *testing.T, text string) int64 {
 	return n
 }
 
-// isPinned reports whether an image has a tag that is not latest.
+// isPinned reports whether an image has a tag that begins with its version, or a digest.
 func isPinned(image string) bool {
-	_, tag, ok := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
-	return ok && tag != "" && tag != "latest"
+	name, digest, _ := strings.Cut(image, "@")
+	if digest != "" {
+		return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(digest)
+	}
+	_, tag, _ := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], ":")
+	return regexp.MustCompile(`^v?[0-9]+\.[0-9]+`).MatchString(tag) || image == "sara:local" // which is built here, or replaced by an overlay
+}
+
+func TestImagesAreToldApartByTheirPin(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0a", 32)
+	for image, want := range map[string]bool{
+		"redis:8.2.1-alpine": true, "registry.example.com:5000/team/sara:v1.0.0": true, "sara:local": true, "redis@" + digest: true, "redis:8.2.1@" + digest: true,
+		"redis": false, "redis:latest": false, "redis:alpine": false, "redis:8": false, "registry.example.com:5000/sara": false, "redis:": false, "redis@sha256:12": false,
+	} {
+		if got := isPinned(image); got != want {
+			t.Errorf("%s is pinned: %v", image, got)
+		}
+	}
+}
+
+// Each image is named in one place, so that an update cannot forget one.
+func TestImagesAreNamedOnce(t *testing.T) {
+	seen := make(map[string]string)
+	for _, file := range []string{dockerfile, composeFile, "../kubernetes/base/deployment.yaml", "../kubernetes/base/kustomization.yaml"} {
+		text := readFile(t, file)
+		for _, image := range regexp.MustCompile(`(?m)^(?:# syntax=|ARG BUILD_IMAGE=| +image: (?:&[a-z-]+ )?)([a-z][^ \n]*:[^ \n]+)`).FindAllStringSubmatch(text, -1) {
+			if first, again := seen[image[1]]; again || !isPinned(image[1]) {
+				t.Errorf("%s: %s is not pinned, or is also in %s", file, image[1], first)
+			}
+			seen[image[1]] = file
+		}
+	}
+	if len(seen) < 8 {
+		t.Errorf("only %d images are found: %v", len(seen), seen)
+	}
 }
 
 // settingNames returns the settings in the help of sara serve.
