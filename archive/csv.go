@@ -22,7 +22,7 @@ func writeCSV(w io.Writer, records iter.Seq2[Record, error]) error {
 		if err != nil {
 			return err
 		}
-		err = out.Write([]string{r.Date.String(), dimensionName(r.Dimension), r.Key, strconv.FormatInt(r.Clicks, 10),
+		err = out.Write([]string{r.Date.String(), dimensionName(r.Dimension), guardFormula(r.Key), strconv.FormatInt(r.Clicks, 10),
 			strconv.FormatInt(r.Impressions, 10), strconv.FormatFloat(r.Position, 'g', -1, 64)})
 		if err != nil {
 			return err
@@ -30,6 +30,34 @@ func writeCSV(w io.Writer, records iter.Seq2[Record, error]) error {
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// A spreadsheet runs text that starts with one of these as a formula, and anyone can search for one on the web (CSV injection).
+const formulaStarts = "=+-@\t\r\n"
+
+// formulaQuote in front of a formula makes it text.
+const formulaQuote = "'"
+
+// startsFormula reports whether a key is a formula behind any number of quotes. Those that have quotes get one more, so that
+// exactly the guarded keys lose one.
+func startsFormula(key string) bool {
+	bare := strings.TrimLeft(key, formulaQuote)
+	return bare != "" && strings.IndexByte(formulaStarts, bare[0]) >= 0
+}
+
+func guardFormula(key string) string {
+	if startsFormula(key) {
+		return formulaQuote + key
+	}
+	return key
+}
+
+// unguardFormula is the inverse of guardFormula, and returns formulas that another program has not guarded as they are.
+func unguardFormula(key string) string {
+	if startsFormula(key) {
+		return strings.TrimPrefix(key, formulaQuote)
+	}
+	return key
 }
 
 func readCSV(in io.Reader, yield func(FileRecord, error) bool) error {
@@ -52,6 +80,7 @@ func readCSV(in io.Reader, yield func(FileRecord, error) bool) error {
 		for i := range columns {
 			columns[i] = c.field(i)
 		}
+		columns[2] = unguardFormula(columns[2])
 		r, err := parseRecord(c.place(), columns)
 		if err != nil {
 			return err

@@ -62,7 +62,8 @@ func collect(tb testing.TB, records iter.Seq2[Record, error]) []Record {
 // anyRecords draws valid records of some days of several months, with awkward keys and many ties, in export order.
 func anyRecords(random *rand.Rand, n int) []Record {
 	awkward := []string{"a", "A", "ä", `"`, `""`, "a,b", "line\nend", "carriage\r\nreturn", "\r", " space ", `\.`, "{}", "ключ", "\U0001F337",
-		"null", "\x01", "<&>", "https://example.com/%F0%9F%8C%B7?a=b,c"}
+		"null", "\x01", "<&>", "https://example.com/%F0%9F%8C%B7?a=b,c",
+		"=1+1", "+49 30", "-5", "@shop", "\t=1", "\n=1", "'=1", "''=1", "'", "''", "'quoted'", "o'clock"}
 	type place struct {
 		date translate.Date
 		by   translate.Dimension
@@ -277,6 +278,47 @@ func TestReadRecordsAcceptsVariants(t *testing.T) {
 	accept(CSV, "\ufeffdate,dimension,key,clicks,impressions,position\r\n2026-05-01,query,a,12.0,1.2E2,3.0\r\n\r\n")
 	accept(CSV, "\"date\",\"dimension\",\"key\",\"clicks\",\"impressions\",\"position\"\n\"2026-05-01\",\"query\",\"a\",\"12\",\"120\",\"3\"")
 	accept(JSONL, "\n{\"position\":3.0, \"key\":\"\\u0061\", \"clicks\":12.0,\"impressions\":1.2e2,\"date\":\"2026-05-01\",\"dimension\":\"query\"}\r\n\n")
+}
+
+// A search term must not be run by the spreadsheet that opens an export. Numbers stay numbers, and an import undoes the guard.
+func TestCSVGuardsFormulas(t *testing.T) {
+	record := func(key string) Record {
+		return Record{Date: day(t, "2026-05-01"), Dimension: translate.ByQuery, Key: key, Clicks: 12, Impressions: 120, Position: 3.5}
+	}
+	f := func(key, cell string) {
+		t.Helper()
+		want := []Record{record(key)}
+		var file bytes.Buffer
+		if err := WriteRecords(&file, CSV, recordsOf(want)); err != nil {
+			t.Fatal(err)
+		}
+		if line := csvHeader + "2026-05-01,query," + cell + ",12,120,3.5\n"; file.String() != line {
+			t.Errorf("%q is written as %q, want %q", key, file.String(), line)
+		}
+		if got := collect(t, readRecords(file.String(), CSV)); !slices.Equal(got, want) {
+			t.Errorf("%q is read as %v", key, got)
+		}
+	}
+	f(`=HYPERLINK("https://evil.example")`, `"'=HYPERLINK(""https://evil.example"")"`)
+	f("+1", "'+1")
+	f("-1", "'-1")
+	f("@SUM(A1)", "'@SUM(A1)")
+	f("\t=1", "'\t=1")
+	f("\r=1", "\"'\r=1\"")
+	f("\n=1", "\"'\n=1\"")
+	f("'=1", "''=1")
+	f("''-1", "'''-1")
+	f("'90s shoes", "'90s shoes")
+	f("1-1=0", "1-1=0")
+	for _, f := range []Format{JSONL, Parquet} {
+		var file bytes.Buffer
+		if err := WriteRecords(&file, f, recordsOf([]Record{record("=1")})); err != nil || strings.Contains(file.String(), "'=") {
+			t.Errorf("%s is guarded: %v", f, err)
+		}
+	}
+	if got := collect(t, readRecords(csvHeader+"2026-05-01,query,-1,12,120,3.5\n", CSV)); !slices.Equal(got, []Record{record("-1")}) {
+		t.Errorf("what another program has not guarded is read as %v", got)
+	}
 }
 
 func TestWriteRecordsEndsAtAnError(t *testing.T) {
