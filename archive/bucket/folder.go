@@ -14,7 +14,7 @@ import (
 // A folder keeps every object in a file of its own. Writes are copy-on-write: under an advisory lock on the object's directory,
 // a writer writes a temporary file and renames it into place, so that readers need no lock. Temporary files start with a dot,
 // unlike objects; one that is found under the lock was left by a writer that died. Empty directories are kept, because a lock
-// on a removed directory has no effect.
+// on a removed directory has no effect. Only the user of the process can read what it creates.
 //
 // An object's revision is its modification time and its size. Every write advances the time, so a revision is never reused, and
 // a listing need not read the objects.
@@ -24,6 +24,11 @@ type folder struct {
 
 var _ Bucket = (*folder)(nil)
 
+const (
+	folderMode = 0o700
+	fileMode   = 0o600
+)
+
 func openFolder(root string) (Bucket, error) {
 	if root == "" {
 		return nil, errors.New("open bucket: the path of the folder is empty")
@@ -32,7 +37,7 @@ func openFolder(root string) (Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open bucket: %w", err)
 	}
-	if err := os.MkdirAll(absolute, 0o755); err != nil {
+	if err := os.MkdirAll(absolute, folderMode); err != nil {
 		return nil, fmt.Errorf("open bucket: %w", err)
 	}
 	return &folder{root: absolute}, nil

@@ -19,6 +19,22 @@ func TestOpenCreatesTheFolderOfABarePath(t *testing.T) {
 	}
 }
 
+// The search terms of customers are not for other users of the machine.
+func TestFolderIsPrivate(t *testing.T) {
+	around := t.TempDir()
+	revision := put(t, open(t, filepath.Join(around, "archive")), "a/b/o", "x", "")
+	put(t, open(t, filepath.Join(around, "archive")), "a/b/o", "y", revision)
+	for path, want := range map[string]os.FileMode{"archive": 0o700, "archive/a": 0o700, "archive/a/b": 0o700, "archive/a/b/o": 0o600} {
+		info, err := os.Stat(filepath.Join(around, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != want {
+			t.Errorf("%s has mode %o, want %o", path, mode, want)
+		}
+	}
+}
+
 func TestAbandonedTemporaryFilesAreHiddenAndRemoved(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir)

@@ -73,7 +73,7 @@ func makeDurable(root *os.Root, directory string) error {
 	if err := makeDurable(root, parent); err != nil {
 		return err
 	}
-	if err := root.Mkdir(directory, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := root.Mkdir(directory, folderMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	above, err := root.Open(parent)
@@ -129,7 +129,7 @@ func replace(root *os.Root, dir *os.File, name string, data []byte, before fs.Fi
 			_ = root.Remove(temporary) // if this fails, the next writer removes it
 		}
 	}()
-	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return "", err
 	}

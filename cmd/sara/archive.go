@@ -56,7 +56,7 @@ type archiveExport struct {
 	archiveFlags
 	From   date   `required:"" placeholder:"DATE" help:"First day, YYYY-MM-DD."`
 	To     date   `required:"" placeholder:"DATE" help:"Last day, YYYY-MM-DD."`
-	Format string `required:"" enum:"csv,jsonl,parquet" placeholder:"FORMAT" help:"csv, jsonl or parquet."`
+	Format string `required:"" enum:"csv,jsonl,parquet" placeholder:"FORMAT" help:"csv, jsonl or parquet. In csv, a quote (') precedes keys that a spreadsheet would run as a formula; import removes it."`
 	Output string `placeholder:"FILE" help:"Where to write it; default: standard output."`
 }
 
@@ -85,12 +85,12 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
-// replaceFile atomically replaces a file with the output of write. If that fails, the file stays as it was.
+// replaceFile atomically replaces a file with the output of write, which only its owner can read. If that fails, the file stays as it was.
 func replaceFile(path string, write func(io.Writer) error) error {
 	if before, err := os.Stat(path); err == nil && !before.Mode().IsRegular() {
 		return fmt.Errorf("%s is not a regular file; leave out --output to write to standard output", path)
 	}
-	part, err := os.OpenFile(path+".part-"+rand.Text(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	part, err := os.OpenFile(path+".part-"+rand.Text(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -85,6 +85,9 @@ func TestExportedHistoryCanBeImported(t *testing.T) {
 		file := c.path("export." + format)
 		if i%2 == 0 {
 			c.ok("archive", "export", shopSite, "--from", from, "--to", to, "--format", format, "--output", file)
+			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("the export has mode %v: %v", info.Mode(), err)
+			}
 		} else {
 			c.write("export."+format, c.export(shopSite, from, to, format))
 		}

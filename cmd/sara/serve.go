@@ -61,7 +61,8 @@ func (c *serveCommand) check(ctx context.Context, con *console.Console, effectiv
 	if err := errors.Join(err, backend.CheckArchive(ctx, c.ArchiveURL), errors.Join(c.checkRedis(ctx)...)); err != nil {
 		return err
 	}
-	for _, note := range []string{database, service.UnsharedNote(c.RedisURL, c.Replicas.N), backend.RedisNote(ctx, c.RedisURL), backend.SealNote(c.Store, c.RedisURL)} {
+	for _, note := range []string{database, service.UnsharedNote(c.RedisURL, c.Replicas.N), backend.RedisNote(ctx, c.RedisURL), backend.SealNote(c.Store, c.RedisURL),
+		backend.ModeNote(c.DatabaseURL, c.ArchiveURL)} {
 		if note != "" {
 			_, printErr := fmt.Fprintf(con.Stdout, "Note: %s.\n\n", note)
 			err = errors.Join(err, printErr)
@@ -200,7 +201,8 @@ func (c *serveCommand) openListeners() (public, admin net.Listener, err error) {
 // is logged: the server starts without it, and uses it as soon as it answers.
 func (c *serveCommand) preflight(ctx context.Context, log *slog.Logger) error {
 	errs := c.checkRedis(ctx)
-	for _, note := range []string{backend.RedisNote(ctx, c.RedisURL), backend.SealNote(c.Store, c.RedisURL)} {
+	for _, note := range []string{backend.RedisNote(ctx, c.RedisURL), backend.SealNote(c.Store, c.RedisURL),
+		backend.ModeNote(c.DatabaseURL, c.ArchiveURL)} {
 		if note != "" {
 			log.WarnContext(ctx, note)
 		}
