@@ -52,7 +52,8 @@ func guardFormula(key string) string {
 	return key
 }
 
-// unguardFormula is the inverse of guardFormula, and returns formulas that another program has not guarded as they are.
+// unguardFormula is the inverse of guardFormula. In a file of another program, a formula without a guard stays as it is, and only a key
+// that is quotes and then a formula loses a quote, because it is indistinguishable from a guarded one.
 func unguardFormula(key string) string {
 	if startsFormula(key) {
 		return strings.TrimPrefix(key, formulaQuote)

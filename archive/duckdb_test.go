@@ -99,8 +99,14 @@ func TestDuckDBReadsTheArchiveAndWritesImportableFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		want := slices.Clone(records)
+		for i := range want {
+			if f == CSV { // DuckDB guards no formula, so a key that looks like a guarded one loses a quote
+				want[i].Key = unguardFormula(want[i].Key)
+			}
+		}
 		read, err := readAll(file, f)
-		if err != nil || !slices.Equal(read, records) {
+		if err != nil || !slices.Equal(read, want) {
 			t.Errorf("%s by DuckDB: %d records, %v, want %d", f, len(read), err, len(records))
 		}
 	}
