@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // redisStepTimeout bounds each dial, read and write. A request cannot wait longer for Redis, and has memory to fall back on.
@@ -20,7 +21,8 @@ const redisURLHelp = "write redis://HOST:6379, or rediss://:PASSWORD@HOST:6379 w
 
 // OpenRedis returns a client for a URL in one of the forms of go-redis: redis:// or rediss:// for a single server, unix:// for
 // a socket; with master_name (and addr for further sentinels) for Sentinel; with addr for the further nodes of a cluster. It
-// does not connect yet. The client never retries by itself: a charge is not idempotent, and a retry might count it twice.
+// does not connect yet. On connecting, the client sends nothing but HELLO, so that access control lists need no more than the commands
+// that sara uses. The client never retries by itself: a charge is not idempotent, and a retry might count it twice.
 // Errors quote no more of the URL than RedisAddress shows.
 func OpenRedis(address string) (redis.UniversalClient, error) {
 	return openRedis(address, redisStepTimeout)
@@ -70,21 +72,23 @@ func openRedis(address string, step time.Duration) (redis.UniversalClient, error
 		var o *redis.FailoverOptions
 		if o, err = redis.ParseFailoverURL(address); err == nil {
 			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
-			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
 			client = redis.NewFailoverClient(o)
 		}
 	case query.Has("addr"):
 		var o *redis.ClusterOptions
 		if o, err = redis.ParseClusterURL(address); err == nil {
 			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
-			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
+			o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 			client = redis.NewClusterClient(o)
 		}
 	default:
 		var o *redis.Options
 		if o, err = redis.ParseURL(address); err == nil {
 			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
-			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
+			o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 			client = redis.NewClient(o)
 		}
 	}

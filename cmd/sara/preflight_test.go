@@ -86,7 +86,13 @@ func testArchiveRefuses(t *testing.T, binary string) {
 // parseServe parses a command line of serve.
 func parseServe(t *testing.T, args ...string) *serveCommand {
 	t.Helper()
-	loader := settings.NewLoader(nil, nil)
+	return parseServeIn(t, nil, args...)
+}
+
+// parseServeIn parses a command line of serve in an environment.
+func parseServeIn(t *testing.T, environ []string, args ...string) *serveCommand {
+	t.Helper()
+	loader := settings.NewLoader(environ, nil)
 	var line struct {
 		Serve serveCommand `cmd:""`
 	}

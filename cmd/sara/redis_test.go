@@ -23,7 +23,11 @@ import (
 // openBudgets opens the budgets of a command line of serve.
 func openBudgets(t *testing.T, log *strings.Builder, args ...string) service.Budgets {
 	t.Helper()
-	command := parseServe(t, args...)
+	return openBudgetsOf(t, log, parseServe(t, args...))
+}
+
+func openBudgetsOf(t *testing.T, log *strings.Builder, command *serveCommand) service.Budgets {
+	t.Helper()
 	budgets, err := service.OpenBudgets(t.Context(), service.BudgetConfig{Location: command.RedisURL, Rows: command.SharedRows,
 		RowBytes: command.RedisCacheBytes.Bytes, Replicas: 1, Log: service.OpenLogs(log, settings.Log{}).Logger,
 		Registry: prometheus.NewRegistry(), Now: time.Now, Store: newCLI(t).open(time.Now)})

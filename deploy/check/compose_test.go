@@ -2,6 +2,8 @@ package check
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -226,9 +228,13 @@ func testSecrets(t *testing.T, binary string) {
 	if err := os.WriteFile(filepath.Join(programs, "chown"), []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	lists, err := filepath.Abs("../redis")
+	if err != nil {
+		t.Fatal(err)
+	}
 	run := func() {
 		t.Helper()
-		script := exec.Command("sh", "../compose/make-secrets.sh", folder)
+		script := exec.Command("sh", "../compose/make-secrets.sh", folder, lists)
 		script.Env = []string{"PATH=" + programs + ":" + os.Getenv("PATH")}
 		if out, err := script.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Fatalf("%v, output %q", err, out)
@@ -256,7 +262,22 @@ func testSecrets(t *testing.T, binary string) {
 	}
 }
 
-// testOlderSecrets checks that a set of a version without a Redis of cached rows gets one, and keeps everything else.
+// testAccessControl checks that a Redis has the user of its list in deploy/redis, with the password of sara's setting.
+func testAccessControl(t *testing.T, folder, list, url string) {
+	t.Helper()
+	users := readFile(t, filepath.Join(folder, "users.acl"))
+	password := strings.TrimPrefix(strings.TrimSpace(readFile(t, filepath.Join(folder, "redis.conf"))), "requirepass ")
+	sum := sha256.Sum256([]byte(password))
+	if len(password) < 40 || !strings.Contains(url, "redis://sara:"+password+"@"+filepath.Base(folder)+":6379") {
+		t.Errorf("the password of %s is short, or differs from sara's setting", filepath.Base(folder))
+	}
+	if users != strings.Replace(readFile(t, filepath.Join("../redis", list)), "PASSWORD_SHA256", hex.EncodeToString(sum[:]), 1) {
+		t.Errorf("%s differs from %s, or has another password", users, list)
+	}
+}
+
+// testOlderSecrets checks that a set of a version without a Redis of cached rows and without access control gets both, and keeps
+// everything else.
 func testOlderSecrets(t *testing.T, folder, settings string, run func()) {
 	t.Helper()
 	file := filepath.Join(folder, "sara", "sara.yaml")
@@ -270,16 +291,14 @@ func testOlderSecrets(t *testing.T, folder, settings string, run func()) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(file, []byte(older), 0o400); err != nil {
+	if err := os.WriteFile(file, []byte(strings.Replace(older, "redis://sara:", "redis://:", 1)), 0o400); err != nil {
 		t.Fatal(err)
 	}
 	run()
 	updated := readFile(t, file)
-	if !strings.HasPrefix(updated, older+"redis_cache_url: redis://:") || readFile(t, filepath.Join(folder, "redis", "redis.conf")) != secrets {
+	if !strings.HasPrefix(updated, older+"redis_cache_url: redis://sara:") || readFile(t, filepath.Join(folder, "redis", "redis.conf")) != secrets {
 		t.Error("an older set loses its secrets, or does not get that of the new Redis")
 	}
-	password := strings.TrimPrefix(strings.TrimSpace(readFile(t, filepath.Join(folder, "redis-cache", "redis.conf"))), "requirepass ")
-	if len(password) < 40 || !strings.Contains(updated, "://:"+password+"@redis-cache:6379") {
-		t.Error("the password of the new Redis is short, or differs from sara's setting")
-	}
+	testAccessControl(t, filepath.Join(folder, "redis"), "counters.acl", updated)
+	testAccessControl(t, filepath.Join(folder, "redis-cache"), "rows.acl", updated)
 }

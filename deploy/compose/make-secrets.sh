@@ -3,6 +3,7 @@
 # goes only to the services that need it, in their own volume. Nothing is printed. Also creates the archive's bucket.
 set -eu
 umask 077
+lists=${2:-/lists}
 cd "${1:-/secrets}"
 
 random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
@@ -27,7 +28,7 @@ if [ ! -s sara/sara.yaml ]; then
 	cat >sara/sara.yaml.part <<EOF
 secret_key: $(head -c 32 /dev/urandom | base64)
 database_url: postgres://sara:$postgres@postgres:5432/sara?sslmode=disable
-redis_url: redis://:$redis@redis:6379
+redis_url: redis://sara:$redis@redis:6379
 archive_url: s3://sara/archive?endpoint=http://store:7070&region=us-east-1
 EOF
 	give redis 999:1000
@@ -45,8 +46,26 @@ if ! grep -q '^redis_cache_url:' sara/sara.yaml; then
 	rm -f redis-cache/redis.conf sara/sara.yaml.part
 	printf 'requirepass %s\n' "$cache" >redis-cache/redis.conf
 	cat sara/sara.yaml >sara/sara.yaml.part
-	printf 'redis_cache_url: redis://:%s@redis-cache:6379\n' "$cache" >>sara/sara.yaml.part
+	printf 'redis_cache_url: redis://sara:%s@redis-cache:6379\n' "$cache" >>sara/sara.yaml.part
 	give redis-cache 999:1000
+	mv -f sara/sara.yaml.part sara/sara.yaml
+	give sara 65532:65532
+fi
+
+# Each Redis has one user, sara, that may do what sara needs (deploy/redis), with the password of redis.conf. The lists of a new version
+# replace those of an older one, under which sara used the default user.
+restrict() {
+	hash=$(cut -d' ' -f2 "$1/redis.conf" | tr -d '\n' | sha256sum | cut -d' ' -f1)
+	chmod 0700 "$1"
+	sed "s/PASSWORD_SHA256/$hash/" "$lists/$2" >"$1/users.acl.part"
+	mv -f "$1/users.acl.part" "$1/users.acl"
+	give "$1" 999:1000
+}
+restrict redis counters.acl
+restrict redis-cache rows.acl
+if grep -q '://:' sara/sara.yaml; then
+	chmod 0700 sara
+	sed 's|redis://:|redis://sara:|' sara/sara.yaml >sara/sara.yaml.part
 	mv -f sara/sara.yaml.part sara/sara.yaml
 	give sara 65532:65532
 fi

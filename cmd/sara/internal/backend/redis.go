@@ -39,7 +39,7 @@ func redisFix(err error, isTLS bool) (fix string, refused bool) {
 	case strings.HasPrefix(text, "WRONGPASS"), strings.Contains(text, "AUTH"):
 		return "; it rejects this user or password: write redis://USER:PASSWORD@HOST:PORT, with special characters percent-encoded", true
 	case strings.HasPrefix(text, "NOPERM"):
-		return "; its user lacks permissions: allow it all commands on the keys and channels sara:* and rate:sara:*", true
+		return "; its user lacks permissions: give it the rules of deploy/redis, and in a cluster +command +cluster|slots +cluster|info", true
 	case errors.As(err, new(tls.RecordHeaderError)):
 		return "; it does not speak TLS: write redis:// instead of rediss://", true
 	case errors.As(err, new(*tls.CertificateVerificationError)):
