@@ -261,6 +261,38 @@ func TestStillValidUntilTheDirectoryChangesOrTheAnswerExpires(t *testing.T) {
 	}
 }
 
+// A key is recognized without the directory, as long as what the gate knows of it may be used.
+func TestRecognizesKnownKeys(t *testing.T) {
+	w := newFixture(t)
+	w.edit(func(k *Key) { k.From, k.ExpiresAt = StoredAddresses("192.0.2.0/24"), w.clock.now().Add(2*time.Minute) })
+	r := Request{Authorization: "Bearer " + validKeyText, Address: "192.0.2.7"}
+	want := func(what string, r Request, want bool) {
+		t.Helper()
+		if got := w.Recognizes(r); got != want {
+			t.Errorf("%s: %t", what, got)
+		}
+	}
+	admit := func() { _, _ = w.Admit(t.Context(), r) } // fills the cache; the decision does not matter
+	want("before its first request", r, false)
+	admit()
+	want("after it", r, true)
+	want("from another address", Request{Authorization: r.Authorization, Address: "192.0.3.7"}, false)
+	want("another key", Request{Authorization: "Bearer " + unknownKeyText, Address: r.Address}, false)
+	want("no key", Request{Address: r.Address}, false)
+	w.clock.set(w.clock.now().Add(2 * time.Minute))
+	want("after its expiry", r, false)
+	w.edit(func(k *Key) { k.ExpiresAt = time.Time{} })
+	w.Invalidate()
+	want("after a change", r, false)
+	admit()
+	want("after the next request", r, true)
+	w.clock.set(w.clock.now().Add(staleTTL + time.Nanosecond))
+	want("long after it", r, false)
+	w.edit(func(k *Key) { k.RevokedAt = w.clock.now() })
+	admit()
+	want("revoked", r, false)
+}
+
 // A memoized grant lets no other address in.
 func TestReadmitChecksTheAddress(t *testing.T) {
 	w := newFixture(t)

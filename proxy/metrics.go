@@ -86,7 +86,7 @@ func (s *Server) record(c *call, failed *apiError) {
 	}
 	s.metrics.observe(c.route, status, code, took)
 	if c.span != nil {
-		c.endSpan(status, code)
+		s.endSpan(c, status, code)
 	}
 	s.access.write(c, status, code, took)
 }

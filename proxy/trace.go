@@ -16,16 +16,15 @@ import (
 	"sara/proxy/spans"
 )
 
-// startSpan starts the span of a request, in the trace context that its client sent, if any. The span quotes only a known
-// method of the request: the path may name a site, and the query may hold search terms.
+// startSpan starts the span of a request, in the trace that its client sent, if any, and if the gate recognizes its key: a client
+// decides with the id of a trace or its flag whether the trace is sampled, which costs us and the collector. A key that is not known
+// yet is noticed too late, and endSpan links the traces. The span quotes only a known method of the request: the path may name a
+// site, and the query may hold search terms.
 func (s *Server) startSpan(c *call) {
 	ctx := context.Background()
-	if propagator := s.config.Propagator; propagator != nil {
-		headers := propagation.MapCarrier{}
-		for _, name := range propagator.Fields() {
-			headers[name] = string(c.http.Request.Header.Peek(name))
-		}
-		ctx = propagator.Extract(ctx, headers)
+	remote := s.remoteSpan(c)
+	if remote.IsValid() && s.gate.Recognizes(policy.Request{Authorization: c.header.credentials(), Address: c.client}) {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, remote)
 	}
 	method := knownMethod(c.http)
 	scheme, _, _ := strings.Cut(s.config.BaseURL, ":")
@@ -36,6 +35,19 @@ func (s *Server) startSpan(c *call) {
 		attributes = append(attributes, semconv.HTTPRoute(c.route.Path))
 	}
 	_, c.span = s.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
+}
+
+// remoteSpan returns the span that the client sent, not valid without one.
+func (s *Server) remoteSpan(c *call) trace.SpanContext {
+	propagator := s.config.Propagator
+	if propagator == nil {
+		return trace.SpanContext{}
+	}
+	headers := propagation.MapCarrier{}
+	for _, name := range propagator.Fields() {
+		headers[name] = string(c.http.Request.Header.Peek(name))
+	}
+	return trace.SpanContextFromContext(propagator.Extract(context.Background(), headers))
 }
 
 // knownMethod returns the method of a request, _OTHER for one that is not standard (OpenTelemetry semantic conventions).
@@ -73,7 +85,7 @@ func (c *call) traceID() string {
 }
 
 // endSpan ends the span of an answered request. By convention only a 5xx marks a server span as failed.
-func (c *call) endSpan(status int, code string) {
+func (s *Server) endSpan(c *call, status int, code string) {
 	defer c.span.End()
 	if !c.span.IsRecording() {
 		return
@@ -83,6 +95,9 @@ func (c *call) endSpan(status int, code string) {
 		c.span.SetAttributes(attribute.String("sara.cache", string(cacheStatus)))
 	}
 	if c.grant != nil {
+		if remote := s.remoteSpan(c); remote.IsValid() && remote.TraceID() != c.span.SpanContext().TraceID() {
+			c.span.AddLink(trace.Link{SpanContext: remote})
+		}
 		c.span.SetAttributes(attribute.String("sara.key", c.grant.Key.ID), attribute.String("sara.account", c.grant.Key.AccountID))
 	}
 	if c.property != nil {

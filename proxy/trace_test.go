@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -76,6 +77,13 @@ const (
 
 func TestTraceHasASpanForEachStep(t *testing.T) {
 	w, kept := tracedWorld(t)
+	w.get("pro", "/v1/me").ok(t)
+	for _, lookup := range []string{"look up edition", "look up keys"} {
+		if spans := kept.GetSpans(); named(t, spans, lookup).Parent.SpanID() != named(t, spans, "admit").SpanContext.SpanID() {
+			t.Errorf("%s is no child of admit", lookup)
+		}
+	}
+	kept.Reset()
 	var sent http.Header // to Search Console
 	var once sync.Once
 	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
@@ -102,7 +110,7 @@ func TestTraceHasASpanForEachStep(t *testing.T) {
 		"sara.request_id": requestID, "sara.operation": "getSummary", "sara.cache": "miss", "sara.key": w.keyIDs["pro"],
 		"sara.property": w.properties["main"].ID, "sara.code": "",
 	})
-	parents := map[string]string{"admit": server.Name, "look up edition": "admit", "look up keys": "admit", "look up property": server.Name,
+	parents := map[string]string{"admit": server.Name, "look up property": server.Name,
 		"wait for rows": server.Name, "fill": server.Name, "charge": "fill", "ask Search Console": "fill",
 		"POST /webmasters/v3/sites/{site}/searchAnalytics/query": "ask Search Console"}
 	for child, parent := range parents {
@@ -187,9 +195,45 @@ func TestUnsampledRequestHasNoTrace(t *testing.T) {
 	}
 }
 
+// A client without a known key decides neither by the id of a trace nor by its flag whether a request is sampled.
+func TestTraceOfStrangersIsNotContinued(t *testing.T) {
+	const lowestTrace = "00000000000000000000000000000001" // in every sample by ratio
+	w, kept := tracedWorld(t, func(c *Config) { c.TrustedProxyHeader = "X-Forwarded-For" })
+	ask := func(key, path, client, traceID string) tracetest.SpanStub {
+		t.Helper()
+		kept.Reset()
+		w.getWith(key, path, nil, "X-Forwarded-For", client, "Traceparent", "00-"+traceID+"-"+clientSpan+"-01")
+		return named(t, kept.GetSpans(), "GET "+path)
+	}
+	w.keys["unknown"] = guess()
+	for _, key := range []string{"", "unknown", "revoked", "expired"} {
+		for range 2 { // it is in the cache of the gate the second time
+			if span := ask(key, "/v1/me", "192.0.2.7", lowestTrace); span.Parent.IsValid() || span.SpanContext.TraceID().String() == lowestTrace || len(span.Links) > 0 {
+				t.Errorf("%q: the span is %+v", key, span)
+			}
+		}
+	}
+	first := ask("elsewhere", "/v1/me", "192.0.2.7", clientTrace)
+	if first.Parent.IsValid() || len(first.Links) != 1 || first.Links[0].SpanContext.TraceID().String() != clientTrace {
+		t.Errorf("a key that was not known yet: the span is %+v", first)
+	}
+	if next := ask("elsewhere", "/v1/me", "192.0.2.7", clientTrace); next.SpanContext.TraceID().String() != clientTrace || len(next.Links) > 0 {
+		t.Errorf("a known key: the span is %+v", next)
+	}
+	if stolen := ask("elsewhere", "/v1/me", "192.0.3.7", clientTrace); stolen.Parent.IsValid() {
+		t.Errorf("a key from another address: the span is %+v", stolen)
+	}
+	w.advance(6 * time.Minute)
+	if later := ask("elsewhere", "/v1/me", "192.0.2.7", clientTrace); later.Parent.IsValid() || len(later.Links) != 1 {
+		t.Errorf("a key that was not used for long: the span is %+v", later)
+	}
+}
+
 func TestTraceContextIsIgnoredWithoutPropagator(t *testing.T) {
 	w, kept := tracedWorld(t, func(*Config) {})
 	w.server.config.Propagator = nil
+	w.get("pro", "/v1/me").ok(t)
+	kept.Reset()
 	w.getWith("pro", "/v1/me", nil, "Traceparent", "00-"+clientTrace+"-"+clientSpan+"-01")
 	if span := named(t, kept.GetSpans(), "GET /v1/me"); span.Parent.IsValid() || span.SpanContext.TraceID().String() == clientTrace {
 		t.Errorf("the span is in the client's trace: %+v", span.SpanContext)
