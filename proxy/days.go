@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -76,6 +77,22 @@ func (s *Server) preferUncut(ctx context.Context, c *call, q *reportRequest, f *
 	if rows != nil && !rows.Filled().After(q.knownAt) && c.started.Sub(rows.Filled()) < c.acceptedAge(c.ttl()) {
 		f.Upstream = f.Uncut
 	}
+}
+
+// errPlanOutdated ends a fill without a call: since its query was planned, a copy of the series has come to memory, be it from Redis
+// along with the look-up of the rows, that shows days of the query to be unpublished.
+var errPlanOutdated = errors.New("a copy of the daily series shows that days of the query are not published")
+
+// checkPlan returns errPlanOutdated if a query, which is not that of the series, asks for days that are not published.
+func (s *Server) checkPlan(ctx context.Context, c *call, q *translate.Query) error {
+	if q.Dimension == translate.ByDate && len(q.Conditions) == 0 {
+		return nil
+	}
+	known, _ := s.knownDays(ctx, c, false)
+	if from := known.Unpublished(c.window.Anchor); from != 0 && q.Range.End >= from {
+		return errPlanOutdated
+	}
+	return nil
 }
 
 // contradicted reports whether rows may have figures of days that the copy of the series tells to be unpublished: they are newer, and

@@ -67,6 +67,9 @@ func (f *fill) reserve(ctx context.Context) (release func(), err error) {
 
 // run calls the upstream, and keeps no more memory reserved than the rows take.
 func (f *fill) run(ctx context.Context) (*translate.Rows, error) {
+	if err := f.server.checkPlan(ctx, f.call, &f.query); err != nil {
+		return nil, err
+	}
 	rows, err := f.server.fill(ctx, f.call, f.query, f.calls)
 	if err == nil {
 		f.grant.Shrink(int64(rows.Size()) + fillOverhead)

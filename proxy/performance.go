@@ -123,7 +123,10 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 		}
 	}
 	found, err := read.wait()
-	if err != nil {
+	switch {
+	case errors.Is(err, errPlanOutdated):
+		return s.answerReport(ctx, c, q)
+	case err != nil:
 		return s.fallBack(ctx, c, q, part, found, err)
 	}
 	part, again, err := s.learnDays(ctx, c, q, part, found)

@@ -330,3 +330,23 @@ func TestSummary200ForeignRowsInRedis(t *testing.T) {
 		w.await(t, "a new copy", func() bool { return client.Get(t.Context(), own).Val() != string(value) })
 	}
 }
+
+// The copy of the series that comes along from Redis decides before a call is made: neither a call nor a day is spent on a range that
+// the answer cannot use.
+func TestQueries200KnowsTheCopyOfAnotherReplica(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	w := newWorld(t, over(server.Client()))
+	other := w.replica(over(server.Client()))
+	w.must(w.sim.SetPublished(mainSite, "2026-11-18"))
+	w.get("pro", w.path("main", "/timeseries")).ok(t)
+	w.await(t, "the shared series", func() bool {
+		copies, err := server.Client().Keys(t.Context(), "sara:c:*").Result()
+		return err == nil && len(copies) == 1 && !strings.HasSuffix(copies[0], ":lease")
+	})
+	w.must(w.sim.SetPublished(mainSite, "2026-11-19"))
+	w.advance(time.Minute)
+	r := other.wantCacheStatus(t, "miss", 1, w.path("main", "/queries"), "date_range", "last_7d", "limit", "1000")
+	wantNote(t, r, lateDay)
+	wantRows(t, "queries", r.rows(), "key", w.oracle().ask(t, mainSite, "query", "2026-11-13", "2026-11-18", 1000))
+}
