@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"time"
@@ -101,4 +102,26 @@ func TestListenInvalidationsStartsBeforeRedis(t *testing.T) {
 	calls := listenTo(t, server.URL())
 	server.Start()
 	wantCall(t, calls, "revalidate", "once Redis was up")
+}
+
+// A message of another program makes replicas drop what they know, and ask the directory again, as a change does. Its content does not
+// matter, and what comes on other channels is not heard.
+func TestForeignMessagesOnlyInvalidate(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	calls, control := listenTo(t, server.URL()), server.Client()
+	wantCall(t, calls, "revalidate", "after subscribing")
+	for _, message := range [][]byte{nil, []byte("x"), bytes.Repeat([]byte{0xff}, 1<<20)} {
+		control.Publish(t.Context(), "sara:other", message)
+		control.Publish(t.Context(), invalidationChannel, message)
+		wantCall(t, calls, "invalidate", "after a message")
+	}
+	control.HSet(t.Context(), changeKey, "another", "type") // instead of the id of the last change
+	if err := publish(t, server.URL()); err != nil {
+		t.Errorf("publish a change: %v", err)
+	}
+	wantCall(t, calls, "invalidate", "after a change")
+	if n := len(calls); n > 0 {
+		t.Errorf("%d more calls", n)
+	}
 }
