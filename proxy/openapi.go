@@ -41,7 +41,7 @@ func OpenAPI(baseURL string) ([]byte, error) {
 		"components": map[string]any{
 			"securitySchemes": map[string]any{"key": map[string]any{"type": "http", "scheme": "bearer",
 				"description": "An API key, sent as `Authorization: Bearer <API_KEY>`. It reaches what the person who made it can " +
-					"reach, within its scopes. Whoever runs the service makes keys; each is shown once."}},
+					"reach, within its scopes. The operator of the service creates keys; each is shown once."}},
 			"schemas":   parts,
 			"headers":   headerDescriptions(),
 			"responses": sharedResponses(),

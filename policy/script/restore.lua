@@ -8,7 +8,7 @@
 --          the day, upstream calls charged and returned, and the requests of the hour and of the day and the calls that this
 --          replica knows to be reported as beyond a limit, and the requests of
 --          the hour and of the day that it knows to be admitted by all. Then for each key: its id, when its bucket is full again as this server
---          has told the replica, and by how many microseconds the replica has drained it since.
+--          has sent the replica, and by how many microseconds the replica has drained it since.
 -- Returns  seconds and microseconds of this server's clock, and nothing else after the deadline; then the requests of the
 --          hour and of the day and the upstream calls of the day; how many requests and upstream calls were missing; how many
 --          are newly reported as beyond the limits of the hour, the day, the calls and the minutes; and what is
