@@ -171,6 +171,7 @@ func testSecretsDoNotLeak(t *testing.T, binary string, postgres *pgtest.Server) 
 		w.seen.add(name, commands[i].String())
 	}
 	w.seen.addDump(t, w.counters, w.rows)
+	w.with("SARA_REDIS_URL=redis://:"+wrongSecret+"@"+w.rows.Addr()).fails(exitError, []string{"serve", "--check"}, "WRONGPASS")
 	w.backendsFail(base, admin, key)
 	poll(t, "a trace arrives", w.addTraces)
 	p.signal(syscall.SIGQUIT) // prints all stacks, as a crash does
