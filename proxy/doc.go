@@ -26,7 +26,8 @@
 //     which coalesces concurrent requests for the same rows into
 //     one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
 //  9. A fill waits for its share of the memory (fills.go, fill.reserve; proxy/fillbudget/fillbudget.go, Budget.Acquire), and
-//     is refused if there is none in time. It then goes through the gateway (fromupstream.go, Server.fill;
+//     is refused if there is none in time. If a copy of the daily series has come meanwhile that shows days of the query to be
+//     unpublished, the request is planned again (days.go, Server.checkPlan). The fill goes through the gateway (fromupstream.go, Server.fill;
 //     proxy/upstream/gateway.go, Gateway.Query), which refuses at once while a circuit breaker of the property, its connection
 //     or the whole upstream is open (proxy/upstream/circuits.go, circuits.allow), charges the live call (fromupstream.go,
 //     liveCallReservation.Take), and calls Search Console (proxy/upstream/client.go, client.query).
