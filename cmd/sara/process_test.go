@@ -68,7 +68,7 @@ func (s *transcript) String() string {
 }
 
 // hurry is the timeout of each step: far longer than a step takes, far shorter than the timeout of the test.
-const hurry = 30 * time.Second
+const hurry = 2 * time.Minute
 
 func start(t *testing.T, binary string, env []string, args ...string) *process {
 	t.Helper()
