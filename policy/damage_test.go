@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -147,21 +148,21 @@ func TestDamagedBucketIsDrained(t *testing.T) {
 			t.Errorf("%q: the bucket is full in %v, %v", value, left, err)
 		}
 
-		if value == "1.5" { // in seconds
+		if slices.Contains([]string{"1.5", "-5", "-0.5", "-inf"}, value) { // a time in the past: the bucket is full, as one that expired
 			continue
 		}
 		property := "property " + value
-		control.Set(t.Context(), liveKey(property), value, 0)
+		control.Set(t.Context(), "rate:"+liveKey(property), value, 0)
 		d.plan.LiveCallsPerMinutePerProperty = 2
 		refusal = d.ChargeLiveCalls(t.Context(), d.id, property, 2, d.plan)
 		if refusal == nil || refusal.Ceiling != PropertyMinute || refusal.RetryAfter > time.Minute {
 			t.Errorf("%q: the refusal of the property is %+v", value, refusal)
 		}
-		if left := control.TTL(t.Context(), liveKey(property)).Val(); left <= 0 || left > 2*time.Minute {
+		if left := control.TTL(t.Context(), "rate:"+liveKey(property)).Val(); left <= 0 || left > 2*time.Minute {
 			t.Errorf("%q: the bucket of the property expires in %v", value, left)
 		}
 	}
-	control.LPush(t.Context(), liveKey("of a list"), "x")
+	control.LPush(t.Context(), "rate:"+liveKey("of a list"), "x")
 	d := newDamagedHash(t, s, control, "list")
 	d.plan.LiveCallsPerMinutePerProperty = 2
 	if refusal := d.ChargeLiveCalls(t.Context(), "list", "of a list", 2, d.plan); refusal == nil || refusal.RetryAfter > time.Minute || s.Degraded() {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-redis/redis_rate/v10"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
@@ -57,22 +58,22 @@ const (
 // what it admitted; if Redis came back with less than it had, also what it had admitted before. See ledger.go. A cluster counts
 // as down while any of its masters is.
 type RedisBudget struct {
-	config        RedisBudgetConfig
-	timeout       time.Duration // of one round trip
-	client        noRetryClient
-	clock         *redisClock
-	batcher       *batcher
-	replica       string // identifies this one in Redis
-	members       *members
-	chargeScript  *redis.Script
-	restoreScript *redis.Script
-	liveScript    *redis.Script
-	chargeSlots   chan struct{} // limits concurrent calls that are not batched
-	refusals      *lru.Cache[refusalKey, cachedRefusal]
-	fallback      *MemoryBudget // and the ledger of what this replica has admitted
-	metrics       redisBudgetMetrics
-	losses        *lossLog
-	shares        *shares // of the goroutine of watch
+	config          RedisBudgetConfig
+	timeout         time.Duration // of one round trip
+	client          noRetryClient
+	clock           *redisClock
+	batcher         *batcher
+	replica         string // identifies this one in Redis
+	members         *members
+	chargeScript    *redis.Script
+	restoreScript   *redis.Script
+	propertyLimiter *redis_rate.Limiter
+	chargeSlots     chan struct{} // limits concurrent calls that are not batched
+	refusals        *lru.Cache[refusalKey, cachedRefusal]
+	fallback        *MemoryBudget // and the ledger of what this replica has admitted
+	metrics         redisBudgetMetrics
+	losses          *lossLog
+	shares          *shares // of the goroutine of watch
 
 	degraded atomic.Bool // the circuit is open
 	// Of the goroutine of watch:
@@ -118,19 +119,19 @@ func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan tim
 	clock := &redisClock{now: c.Now}
 	ctx, stop := context.WithCancel(context.Background())
 	b := &RedisBudget{
-		config:        c,
-		timeout:       timeout,
-		client:        client,
-		clock:         clock,
-		replica:       rand.Text()[:replicaIDLength],
-		members:       &members{most: max(1, c.Replicas)},
-		chargeScript:  redis.NewScript(chargeLua),
-		restoreScript: redis.NewScript(restoreLua),
-		liveScript:    redis.NewScript(liveLua),
-		chargeSlots:   make(chan struct{}, maxConcurrentCharges),
-		refusals:      newRefusalCache(),
-		metrics:       newRedisBudgetMetrics(c.Registry),
-		stop:          stop,
+		config:          c,
+		timeout:         timeout,
+		client:          client,
+		clock:           clock,
+		replica:         rand.Text()[:replicaIDLength],
+		members:         &members{most: max(1, c.Replicas)},
+		chargeScript:    redis.NewScript(chargeLua),
+		restoreScript:   redis.NewScript(restoreLua),
+		propertyLimiter: redis_rate.NewLimiter(client),
+		chargeSlots:     make(chan struct{}, maxConcurrentCharges),
+		refusals:        newRefusalCache(),
+		metrics:         newRedisBudgetMetrics(c.Registry),
+		stop:            stop,
 	}
 	b.losses = &lossLog{log: c.Log, now: c.Now}
 	b.shares = &shares{store: c.Store, log: c.Log, saved: map[string]UsageCount{}, pending: true} // by replicas that have ended
@@ -266,8 +267,8 @@ func (b *RedisBudget) chargeBoth(accountID, propertyID string, calls int, p *Pla
 		return &Refusal{Ceiling: AccountCalls, Limit: p.SearchConsoleCallsPerDay, RetryAfter: wait}, nil
 	}
 	limit := p.LiveCallsPerMinutePerProperty
-	micros, err := b.liveScript.Run(ctx, b.client, []string{liveKey(propertyID)}, max(1, limit), calls).Int64()
-	if err == nil && micros == 0 && limit > 0 {
+	wait, err = b.takeLiveCalls(ctx, propertyID, calls, limit)
+	if err == nil && wait == 0 {
 		return nil, nil
 	}
 	// No call will be made, so the account gets a refund.
@@ -280,11 +281,8 @@ func (b *RedisBudget) chargeBoth(accountID, propertyID string, calls int, p *Pla
 	if err != nil {
 		return nil, fmt.Errorf("charge the live calls of a property: %w", err)
 	}
-	return &Refusal{Ceiling: PropertyMinute, Limit: limit, RetryAfter: max(time.Duration(micros)*time.Microsecond, time.Millisecond)}, nil
+	return &Refusal{Ceiling: PropertyMinute, Limit: limit, RetryAfter: wait}, nil
 }
-
-// liveKey names the token bucket of a property's live calls.
-func liveKey(propertyID string) string { return "rate:sara:live:" + propertyID }
 
 // RefundLiveCalls implements Budget. While Redis is down, the refund goes to this replica's share, and to Redis later.
 func (b *RedisBudget) RefundLiveCalls(_ context.Context, accountID string, calls int, charged time.Time) {

@@ -24,6 +24,4 @@ var (
 	chargeLua  = numberPart + accountPart + chargePart
 	restoreLua = numberPart + accountPart + restorePart
 	inspectLua = numberPart + inspectPart
-	//go:embed script/live.lua
-	liveLua string
 )

@@ -65,7 +65,7 @@ func UsageOfInspections(ctx context.Context, client redis.UniversalClient, sites
 func UsageOfLiveCalls(ctx context.Context, client redis.UniversalClient, propertyIDs []string) (map[string]float64, error) {
 	used := make(map[string]float64)
 	err := readUsage(ctx, client, propertyIDs, func(pipe redis.Pipeliner, id string) *redis.DurationCmd {
-		return pipe.PTTL(ctx, liveKey(id)) // a bucket expires when it is full again, to the second
+		return pipe.PTTL(ctx, "rate:"+liveKey(id)) // redis_rate lets a bucket expire when it is full again, to the second
 	}, func(id string, reply *redis.DurationCmd) error {
 		left, err := reply.Result()
 		if left > 0 {
