@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -167,6 +168,22 @@ func TestDamagedBucketIsDrained(t *testing.T) {
 	d.plan.LiveCallsPerMinutePerProperty = 2
 	if refusal := d.ChargeLiveCalls(t.Context(), "list", "of a list", 2, d.plan); refusal == nil || refusal.RetryAfter > time.Minute || s.Degraded() {
 		t.Errorf("a bucket of another type: %+v, degraded %t", refusal, s.Degraded())
+	}
+}
+
+// A Redis that refuses writes says nothing of a bucket, which must not be reset then.
+func TestRefusedWritesAreNoDamage(t *testing.T) {
+	for text, damaged := range map[string]bool{
+		"ERR user_script:26: attempt to perform arithmetic on local 'tat' (a nil value) script: 5f, on @user_script:26.":               true,
+		"WRONGTYPE Operation against a key holding the wrong kind of value script: 5f, on @user_script:18.":                            true,
+		"OOM command not allowed when used memory > 'maxmemory'. script: 5f, on @user_script:44.":                                      false,
+		"READONLY You can't write against a read only replica. script: 5f, on @user_script:44.":                                        false,
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. script: 5f, on @user_script": false,
+		"ERR max number of clients reached": false,
+	} {
+		if isDamaged(nil, errors.New(text)) != damaged {
+			t.Errorf("%q counts as a damaged bucket: %t", text, !damaged)
+		}
 	}
 }
 

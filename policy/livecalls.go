@@ -44,11 +44,13 @@ func (b *RedisBudget) drain(ctx context.Context, key string, bucket redis_rate.L
 
 // isDamaged reports whether what redis_rate found is not the time when a bucket is full again, which is a minute ahead at most. The
 // script of redis_rate does not check it: it fails on text and on other types, and allows everything for nan. A time in the past is
-// that of a full bucket.
+// that of a full bucket. A script also fails where Redis refuses writes, such as when its memory is full: that says nothing of a bucket.
 func isDamaged(result *redis_rate.Result, err error) bool {
 	if err != nil {
 		_, notNumber := errors.AsType[*strconv.NumError](err)
-		return notNumber || strings.Contains(err.Error(), "user_script") // as Redis names the place of a script's failure
+		text := err.Error()
+		failed := strings.HasPrefix(text, "ERR ") || strings.HasPrefix(text, "WRONGTYPE ")
+		return notNumber || failed && strings.Contains(text, "user_script") // as Redis names the place of the failure
 	}
 	const drift = time.Second // of the clock of another master
 	return result.ResetAfter < 0 || result.ResetAfter > time.Minute+drift
