@@ -27,7 +27,7 @@ func TestAbuse(t *testing.T) {
 	w := shortWorld(t)
 	for _, trial := range w.trials {
 		t.Run(trial.name, func(t *testing.T) {
-			r, err := w.try(t.Context(), trial)
+			r, err := w.repeat(t.Context(), trial)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,13 +89,34 @@ func TestOptions(t *testing.T) {
 	if err != nil || len(o.trials) != 2 || o.trials[0].name != "idle" || o.duration != 30*time.Minute || o.postgres || o.memory != 1<<30 {
 		t.Errorf("%+v (%v)", o, err)
 	}
-	for _, wrong := range []string{"-trials=nothing", "-database=oracle", "-memory=much", "-turn=-1s"} {
+	for _, wrong := range []string{"-trials=nothing", "-database=oracle", "-memory=much", "-turn=-1s", "-rounds=0"} {
 		if _, err := parse([]string{wrong, "-for=3m"}); err == nil {
 			t.Errorf("no error for %s", wrong)
 		}
 	}
 	if _, err := parse([]string{"-for=1m"}); err == nil {
 		t.Error("no error for a mix that is shorter than a turn")
+	}
+}
+
+func TestRoundsAddUp(t *testing.T) {
+	round := func(took time.Duration, failure string, peak int64, notes ...string) *result {
+		before, during := newReport(), newReport()
+		before.record(hitKept, "", time.Time{}, took)
+		during.record(hitKept, failure, time.Time{}, 2*took)
+		r := &result{before: new(quiet).span(before), during: new(quiet).span(during), peak: peak, tally: newTally(), notes: notes}
+		r.tally.add("200", 2)
+		return r
+	}
+	all := round(time.Millisecond, "", 7, "calm")
+	if err := all.merge(round(time.Second, "timeout", 5, "calm", "late")); err != nil {
+		t.Fatal(err)
+	}
+	if all.before.requests != 2 || all.during.requests != 2 || all.during.errors != 1 || all.during.byKind["hit: timeout"] != 1 {
+		t.Errorf("before %+v, during %+v", all.before, all.during)
+	}
+	if all.during.p99() < time.Second || all.peak != 7 || all.tally.String() != "200 × 4" || !slices.Equal(all.notes, []string{"calm", "late"}) {
+		t.Errorf("p99 %v, peak %d, %s, notes %q", all.during.p99(), all.peak, all.tally, all.notes)
 	}
 }
 

@@ -1,12 +1,12 @@
 // Package abuse is a program that tries to take a private sara down, and fails if other tenants notice:
 //
-//	go run ./abuse [-trials a,b] [-for 30m] [-sara FILE] [-database sqlite|postgres] [-memory 768MiB]
+//	go run ./abuse [-trials a,b] [-rounds 5] [-for 30m] [-sara FILE] [-database sqlite|postgres] [-memory 768MiB]
 //
 // Each trial starts a new sara process with the limits that deploy ships (GOMEMLIMIT=640MiB, SARA_CACHE_BYTES=256MiB) in a memory
 // cgroup of 768 MiB, with a real Redis, a database, and the simulated Search Console. Quiet tenants, in a process of their own,
 // ask all along: cached questions at a fixed rate, some of them on new connections, and a few cold ones. One account, or a
-// stranger, then does what the trial is about. The abuser and the simulator, which run on other machines in production, have the
-// lowest priority if the program runs as root. The trials:
+// stranger, then does what the trial is about. The abuser and the simulator, which run on other machines in production, use
+// processors that are idle (SCHED_IDLE) if the program runs as root. The trials:
 //
 //	movers    a Pro key's minute of cold movers at once, with upstream bodies of 10 MB
 //	spenders  the same by ten accounts at once
@@ -54,6 +54,7 @@ type options struct {
 	turn     time.Duration // of the mix
 	postgres bool
 	memory   int64
+	rounds   int // of each trial
 }
 
 func main() {
@@ -91,6 +92,7 @@ func parse(args []string) (o options, err error) {
 	chosen := flags.String("trials", strings.Join(names, ","), "trials to run")
 	database := flags.String("database", "", "sqlite or postgres; empty for postgres where it is installed")
 	memory := flags.String("memory", "768MiB", "memory of sara's cgroup")
+	flags.IntVar(&o.rounds, "rounds", 1, "how often to run each trial; its row has the answers of all rounds together")
 	flags.DurationVar(&o.duration, "for", 0, "how long to run the mix of all abuse and all faults, instead of the trials")
 	flags.DurationVar(&o.turn, "turn", 2*time.Minute, "how long one abuse and one fault of the mix last")
 	flags.StringVar(&o.binary, "sara", "", "binary to try; empty to build it")
@@ -109,6 +111,9 @@ func parse(args []string) (o options, err error) {
 		o.postgres = *database == "postgres"
 	default:
 		return o, fmt.Errorf("-database is %q, want sqlite or postgres", *database)
+	}
+	if o.rounds < 1 {
+		return o, fmt.Errorf("-rounds is %d, want at least 1", o.rounds)
 	}
 	if o.duration > 0 && (o.turn <= 0 || o.turn > o.duration) {
 		return o, fmt.Errorf("-turn is %v, want more than 0 and at most %v", o.turn, o.duration)
@@ -147,7 +152,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	var failed []string
 	_, _ = fmt.Fprintln(out, tableHead)
 	for _, t := range o.trials {
-		r, err := w.try(ctx, t)
+		r, err := w.repeat(ctx, t)
 		if err != nil {
 			return fmt.Errorf("trial %s: %w", t.name, err)
 		}

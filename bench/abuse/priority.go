@@ -8,30 +8,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowest is the niceness that leaves the processors to all other processes.
-const lowest = 19
-
-// yieldProcessors gives this process, with the abuser and the simulator, the lowest priority. In production they run on other
-// machines. Here they would compete with sara for the processors, and the quiet tenants' latencies would show that instead of
-// sara's share. It returns the niceness to add for a process at the usual priority, which takes root; without root it changes
-// nothing and returns 0.
-func yieldProcessors() (nice int, err error) {
+// yieldProcessors gives this process, with the abuser and the simulator, the scheduling policy SCHED_IDLE. In production they run
+// on other machines. Here they would compete with sara for the processors, and the quiet tenants' latencies would show that
+// instead of sara's share. The lowest niceness is not enough: a thread that wakes up waits for the rest of the time slice of a
+// thread of any niceness, but never of an idle one. It reports whether it did so, which takes root, because the other
+// processes must leave the policy again.
+func yieldProcessors() (bool, error) {
 	if os.Geteuid() != 0 {
-		return 0, nil
+		return false, nil
 	}
-	// On Linux, niceness is a thread's. Threads inherit it from those that start them.
+	// On Linux, the policy is a thread's. Threads inherit it from those that start them.
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	for _, thread := range threads {
 		id, err := strconv.Atoi(thread.Name())
 		if err != nil {
-			return 0, err
+			return false, err
 		}
-		if err := unix.Setpriority(unix.PRIO_PROCESS, id, lowest); err != nil {
-			return 0, fmt.Errorf("lower the priority: %w", err)
+		if err := unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0); err != nil {
+			return false, fmt.Errorf("yield the processors: %w", err)
 		}
 	}
-	return -lowest, nil
+	return true, nil
 }

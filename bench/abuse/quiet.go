@@ -51,7 +51,7 @@ func (w *world) startQuiet(ctx context.Context, address string, headers []string
 		return nil, err
 	}
 	q := &quiet{excuses: excuses}
-	if q.process, err = subprocess.Start(subprocess.Config{Program: w.asker, Args: []string{askerCommand, file}, Nice: w.nice}); err != nil {
+	if q.process, err = subprocess.Start(subprocess.Config{Program: w.asker, Args: []string{askerCommand, file}, Usual: w.yields}); err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { _ = syscall.Kill(q.process.PID, syscall.SIGTERM) })

@@ -63,7 +63,7 @@ type result struct {
 	name            string
 	before, during  *span
 	peak            int64
-	abuser          string
+	tally           *tally // of the abuser's answers
 	problems, notes []string
 }
 
@@ -128,7 +128,7 @@ func (s *stage) finish(r *result) error {
 	if err != nil {
 		return err
 	}
-	r.peak, r.abuser, r.notes = peak, s.tally.String(), s.notes
+	r.peak, r.tally, r.notes = peak, s.tally, s.notes
 	r.problems = slices.Concat(problems, r.judge(s.timed), s.problems, s.tally.wrong())
 	return nil
 }
@@ -170,7 +170,7 @@ func (r *result) row() string {
 		verdict += " (" + strings.Join(r.notes, "; ") + ")"
 	}
 	before, during := r.before.p99(), r.during.p99()
-	return fmt.Sprintf("| %s | %s | %d | %d | %.1f | %.1f | %.1f | %d | %s |", r.name, cmp.Or(r.abuser, "none"),
+	return fmt.Sprintf("| %s | %s | %d | %d | %.1f | %.1f | %.1f | %d | %s |", r.name, cmp.Or(r.tally.String(), "none"),
 		r.before.requests+r.during.requests, r.before.errors+r.during.errors, milliseconds(before), milliseconds(during),
 		float64(during)/max(1, float64(before)), r.peak>>20, strings.NewReplacer("|", "\\|", "\n", " ").Replace(verdict))
 }

@@ -34,7 +34,7 @@ type world struct {
 	fresh    atomic.Int64  // numbers questions that must differ from all earlier ones
 	unbound  error         // why there are no cgroups; nil if there are
 	asker    string        // this program, for the quiet tenants
-	nice     int           // from the abuser's niceness to that of everything else
+	yields   bool          // the abuser and the simulator have a policy that everything else preempts
 
 	// The accounts, by their numbers in Keys.
 	tenants, spenders, offices, counted []int
@@ -114,7 +114,7 @@ func newWorld(ctx context.Context, o options) (_ *world, err error) {
 		return nil, err
 	}
 	if w.timed {
-		if w.nice, err = yieldProcessors(); err != nil {
+		if w.yields, err = yieldProcessors(); err != nil {
 			return nil, err
 		}
 	}
@@ -125,7 +125,7 @@ func newWorld(ctx context.Context, o options) (_ *world, err error) {
 	}
 	w.upstream = newUpstream(o.size)
 	w.Testbed, err = testbed.Start(ctx, testbed.Config{Binary: o.binary, Accounts: w.accounts, Plans: o.plans(), Postgres: o.postgres, Redis: true,
-		Nice: w.nice, Site: gscsim.Site{Queries: 60, Pages: 30}, Upstream: w.upstream.before})
+		Usual: w.yields, Site: gscsim.Site{Queries: 60, Pages: 30}, Upstream: w.upstream.before})
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +150,9 @@ func (w *world) say(out io.Writer) {
 		bound = fmt.Sprintf("sara without a memory cgroup (%s): its peak of resident memory must stay below %d MiB",
 			strings.ReplaceAll(w.unbound.Error(), "\n", ": "), w.memory>>20)
 	}
-	priority := "the abuser and the simulator have the lowest priority"
-	if w.nice == 0 {
-		priority = "the abuser and the simulator have the same priority as sara"
+	priority := "the abuser and the simulator use processors that are idle"
+	if !w.yields {
+		priority = "the abuser and the simulator compete with sara for the processors"
 	}
 	_, _ = fmt.Fprintf(out, "%s, Redis, %s; %s\n\n", bound, database, priority)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,7 +28,9 @@ type Config struct {
 	Env     []string // nil for this process's environment
 	Stderr  *os.File // nil to keep the last lines for the error of Stop
 	Cgroup  string   // file to which the program writes its PID before it starts; empty for none
-	Nice    int      // added to this process's niceness; less than 0 takes root
+	// Usual gives the program the usual scheduling policy, where this process has another one. It takes root, and chrt of
+	// util-linux.
+	Usual bool
 }
 
 // A Process is a running program. Its methods belong to one goroutine.
@@ -45,13 +48,17 @@ type Process struct {
 // guard takes the program into its cgroup, prints the program's PID, and terminates the program when standard input ends. The kernel closes standard input when
 // this process ends. The shell closes its own output, so that the pipe ends with the program. Ending on SIGTERM counts as
 // success.
-const guard = `sh -c 'echo $$ >>"$0"; echo $$; exec nice -n "$@"' "$@" & program=$!; exec >/dev/null 2>&1; cat
+const guard = `sh -c 'echo $$ >>"$0"; echo $$; exec "$@"' "$@" & program=$!; exec >/dev/null 2>&1; cat
 kill -TERM $program; wait $program; status=$?; [ $status = 143 ] || exit $status`
 
 // Start starts a program.
 func Start(c Config) (*Process, error) {
 	p := &Process{name: filepath.Base(c.Program)}
-	p.command = exec.Command("sh", append([]string{"-c", guard, "sh", cmp.Or(c.Cgroup, os.DevNull), strconv.Itoa(c.Nice), c.Program}, c.Args...)...)
+	args := []string{"-c", guard, "sh", cmp.Or(c.Cgroup, os.DevNull)}
+	if c.Usual {
+		args = append(args, "chrt", "--other", "0")
+	}
+	p.command = exec.Command("sh", slices.Concat(args, []string{c.Program}, c.Args)...)
 	p.command.Env, p.command.Dir, p.command.Stderr = c.Env, c.Folder, &p.stderr
 	if c.Stderr != nil {
 		p.command.Stderr = c.Stderr

@@ -45,7 +45,7 @@ type Config struct {
 	Group      Group        // of Redis servers
 	Pooler     bool         // PgBouncer in front of PostgreSQL; see HasPooler
 	RedisArgs  []string     // additional arguments of the replicas' Redis
-	Nice       int          // added to this process's niceness, for all servers; see subprocess.Config
+	Usual      bool         // scheduling policy for all servers; see subprocess.Config
 	Replicas   int          // started at once; more than one needs redis-server
 	Redis      bool         // start a Redis even for one replica
 	CacheBytes string       // SARA_CACHE_BYTES, such as 64MiB; empty for the default
@@ -101,7 +101,7 @@ type Testbed struct {
 	binary    string
 	env       []string
 	log       *os.File // nil to log warnings only
-	nice      int
+	usual     bool
 	processes []*subprocess.Process // in the order of their start
 	groups    []*cgroup.Group       // of replicas
 	upstream  *httptest.Server
@@ -109,7 +109,7 @@ type Testbed struct {
 
 // Start builds the binary, if need be, and starts everything.
 func Start(ctx context.Context, c Config) (_ *Testbed, err error) {
-	b := &Testbed{binary: c.Binary, nice: c.Nice}
+	b := &Testbed{binary: c.Binary, usual: c.Usual}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
@@ -296,7 +296,7 @@ func (b *Testbed) start(stderr *os.File, program string, args ...string) (*subpr
 
 // startProcess starts a program in the testbed's folder, which ends with the testbed.
 func (b *Testbed) startProcess(c subprocess.Config) (*subprocess.Process, error) {
-	c.Folder, c.Nice = b.folder, b.nice
+	c.Folder, c.Usual = b.folder, b.usual
 	p, err := subprocess.Start(c)
 	if err == nil {
 		b.processes = append(b.processes, p)
