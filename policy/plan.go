@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -25,7 +27,8 @@ type Plan struct {
 // Plans is the plan table: plans by name. A plan that is not in it has no access.
 type Plans map[string]Plan
 
-// DefaultPlans returns the built-in plan table (spec: Limits 1 and 3, Authentication 6).
+// DefaultPlans returns the built-in plan table (spec: Limits 1 and 3, Authentication 6). The plan own is not of a price list: it is
+// for those who run sara for themselves, and limits only what Search Console and the machine cannot bear.
 func DefaultPlans() Plans {
 	return Plans{
 		"pro": {
@@ -40,37 +43,75 @@ func DefaultPlans() Plans {
 			SearchConsoleCallsPerDay: 1000, LiveCallsPerMinutePerProperty: 30,
 			RetentionMonths: 60, InspectedURLsPerProperty: 10_000,
 		},
+		"own": {
+			APIAccess: true, Keys: 1000,
+			// A thousand requests a second and key; hour and day are the same rate.
+			RequestsPerMinutePerKey: 60_000, RequestsPerHour: 3_600_000, RequestsPerDay: 86_400_000,
+			// Search Console answers 1,200 queries a minute for a user, which is this many a day, and as many for a site, of which half
+			// are left to the collector.
+			SearchConsoleCallsPerDay: 1_728_000, LiveCallsPerMinutePerProperty: 600,
+			// Search Console inspects 2,000 URLs of a property a day: these once a week.
+			RetentionMonths: 240, InspectedURLsPerProperty: 14_000,
+		},
 		"trial": {RetentionMonths: 16},
 		"none":  {RetentionMonths: 16},
 	}
 }
 
-// ReadPlans reads a plan table in YAML: {plans: {NAME: the fields of Plan}}. The result replaces the built-in table; the two
-// are not merged. An unknown field or an impossible limit is an error.
+// A planField is a member of a plan in YAML: api_access, or a limit.
+type planField struct {
+	name   string
+	access *bool
+	limit  *int
+}
+
+// fields returns the members of a plan, in the order of the documentation.
+func (p *Plan) fields() []planField {
+	return []planField{
+		{"api_access", &p.APIAccess, nil},
+		{"keys", nil, &p.Keys},
+		{"requests_per_minute_per_key", nil, &p.RequestsPerMinutePerKey},
+		{"requests_per_hour", nil, &p.RequestsPerHour},
+		{"requests_per_day", nil, &p.RequestsPerDay},
+		{"search_console_calls_per_day", nil, &p.SearchConsoleCallsPerDay},
+		{"live_calls_per_minute_per_property", nil, &p.LiveCallsPerMinutePerProperty},
+		{"retention_months", nil, &p.RetentionMonths},
+		{"inspected_urls_per_property", nil, &p.InspectedURLsPerProperty},
+	}
+}
+
+// ReadPlans reads plans in YAML, {plans: {NAME: {FIELD: VALUE}}}, over the built-in table: a plan of that table keeps the fields
+// that the file does not name, and the plans that it does not name stay. An unknown field or an impossible limit is an error, which
+// names the plan and the field.
 func ReadPlans(r io.Reader) (Plans, error) {
 	var file struct {
-		Plans Plans `yaml:"plans"`
+		Plans map[string]map[string]yaml.Node `yaml:"plans"`
 	}
 	decoder := yaml.NewDecoder(r)
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read the plan table: %w", planError(err))
+		return nil, fmt.Errorf("read the plans: %w", planError(err))
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("read the plan table: it has more than one YAML document")
+		return nil, errors.New("read the plans: the file has more than one YAML document")
 	}
 	if len(file.Plans) == 0 {
-		return nil, errors.New("read the plan table: it has no plans; write plans: {pro: {api_access: true, keys: 3, …}}")
+		return nil, errors.New("read the plans: the file has none; " + planForm)
 	}
-	for name, plan := range file.Plans {
-		if err := plan.check(); err != nil {
+	plans := DefaultPlans()
+	for _, name := range slices.Sorted(maps.Keys(file.Plans)) {
+		plan := plans[name]
+		if err := plan.set(file.Plans[name]); err != nil {
 			return nil, fmt.Errorf("plan %s: %w", name, err)
 		}
+		plans[name] = plan
 	}
-	return file.Plans, nil
+	return plans, nil
 }
 
-// planError replaces the names of Go types in the decoder's error with the fields that a plan can have.
+const planForm = "write plans: {own: {requests_per_day: 5000}}"
+
+// planError replaces the names of Go types in the decoder's error with the form of the file.
 func planError(err error) error {
 	typeError, ok := errors.AsType[*yaml.TypeError](err)
 	if !ok {
@@ -81,28 +122,37 @@ func planError(err error) error {
 		e, _, _ = strings.Cut(e, " in type ")
 		problems[i], _, _ = strings.Cut(e, " into ")
 	}
-	return errors.New(strings.Join(problems, "; ") + "; a plan table maps plan names to api_access (true or false) and" +
-		" the numbers keys, requests_per_minute_per_key, requests_per_hour, requests_per_day, search_console_calls_per_day," +
-		" live_calls_per_minute_per_property, retention_months, inspected_urls_per_property")
+	return errors.New(strings.Join(problems, "; ") + "; " + planForm)
 }
 
-func (p Plan) check() error {
-	for _, limit := range []struct {
-		name  string
-		value int
-	}{
-		{"keys", p.Keys},
-		{"requests_per_minute_per_key", p.RequestsPerMinutePerKey},
-		{"requests_per_hour", p.RequestsPerHour},
-		{"requests_per_day", p.RequestsPerDay},
-		{"search_console_calls_per_day", p.SearchConsoleCallsPerDay},
-		{"live_calls_per_minute_per_property", p.LiveCallsPerMinutePerProperty},
-		{"retention_months", p.RetentionMonths},
-		{"inspected_urls_per_property", p.InspectedURLsPerProperty},
-	} {
+// set sets the fields that the file names, and checks the plan.
+func (p *Plan) set(values map[string]yaml.Node) error {
+	fields := p.fields()
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := values[name]
+		at := slices.IndexFunc(fields, func(f planField) bool { return f.name == name })
+		if at < 0 {
+			names := make([]string, len(fields))
+			for i, f := range fields {
+				names[i] = f.name
+			}
+			return fmt.Errorf("line %d: there is no field %s; the fields are %s", value.Line, name, strings.Join(names, ", "))
+		}
+		if access := fields[at].access; access != nil && value.Decode(access) != nil {
+			return fmt.Errorf("line %d: %s is %q: write true or false", value.Line, name, value.Value)
+		}
+		if limit := fields[at].limit; limit != nil && value.Decode(limit) != nil {
+			return fmt.Errorf("line %d: %s is %q: write a whole number", value.Line, name, value.Value)
+		}
+	}
+	return p.check()
+}
+
+func (p *Plan) check() error {
+	for _, f := range p.fields() {
 		const largest = 1_000_000_000
-		if limit.value < 0 || limit.value > largest || p.APIAccess && limit.value == 0 {
-			return fmt.Errorf("%s is %d: use 1 to %d; a plan without api_access may omit it", limit.name, limit.value, largest)
+		if f.limit != nil && (*f.limit < 0 || *f.limit > largest || p.APIAccess && *f.limit == 0) {
+			return fmt.Errorf("%s is %d: use 1 to %d; a plan without api_access may omit it", f.name, *f.limit, largest)
 		}
 	}
 	return nil

@@ -58,17 +58,33 @@ func TestDefaultPlansAreNotShared(t *testing.T) {
 const everyLimit = "keys: 1, requests_per_minute_per_key: 1, requests_per_hour: 1, requests_per_day: 1, search_console_calls_per_day: 1, " +
 	"live_calls_per_minute_per_property: 1, retention_months: 1, inspected_urls_per_property: 1"
 
-func TestReadPlansReplacesTheBuiltInTable(t *testing.T) {
-	plans, err := ReadPlans(strings.NewReader("plans: {tiny: {api_access: true, " + everyLimit + "}, shut: }"))
-	want := Plans{"tiny": {true, 1, 1, 1, 1, 1, 1, 1, 1}, "shut": {}}
+func TestReadPlansMergesOverTheBuiltInTable(t *testing.T) {
+	plans, err := ReadPlans(strings.NewReader("plans: {tiny: {api_access: true, " + everyLimit + "}, shut: , pro: {requests_per_day: 2000}, trial: {api_access: true, " + everyLimit + "}}"))
+	want := DefaultPlans()
+	want["tiny"], want["trial"], want["shut"] = Plan{true, 1, 1, 1, 1, 1, 1, 1, 1}, Plan{true, 1, 1, 1, 1, 1, 1, 1, 1}, Plan{}
+	pro := want["pro"]
+	pro.RequestsPerDay = 2000
+	want["pro"] = pro
 	if err != nil || !maps.Equal(plans, want) {
 		t.Errorf("%+v, %v", plans, err)
 	}
 }
 
+// The plan own must not refuse what Search Console and the machine can bear.
+func TestPlanOwnRationsNothingBelowTheQuotasOfGoogle(t *testing.T) {
+	const perUserAndMinute, inspectionsADay = 1200, 2000
+	own, agency := DefaultPlans()["own"], DefaultPlans()["agency"]
+	if own.SearchConsoleCallsPerDay < perUserAndMinute*24*60 || own.LiveCallsPerMinutePerProperty > perUserAndMinute || own.InspectedURLsPerProperty > 7*inspectionsADay {
+		t.Errorf("the upstream's share of %+v", own)
+	}
+	if own.RequestsPerDay < 24*own.RequestsPerHour || own.RequestsPerHour < 60*own.RequestsPerMinutePerKey || own.RetentionMonths < agency.RetentionMonths {
+		t.Errorf("the requests of %+v", own)
+	}
+}
+
 func TestReadPlansRejectsInvalidTables(t *testing.T) {
 	const (
-		none  = "read the plan table: it has no plans; write plans: {pro: {api_access: true, keys: 3, …}}"
+		none  = "read the plans: the file has none; write plans: {own: {requests_per_day: 5000}}"
 		takes = ": use 1 to 1000000000; a plan without api_access may omit it"
 	)
 	f := func(text string, message ...string) {
@@ -90,21 +106,24 @@ func TestReadPlansRejectsInvalidTables(t *testing.T) {
 	f("plans: {}", none)
 	f("null", none)
 
-	f("plans: {", "read the plan table: ", "line 1")
-	f("\t", "read the plan table: ")
-	f("pro", "read the plan table: ", "pro")
-	f("plans: [pro]", "read the plan table: ", "line 1")
-	f("plans: {pro: 3}", "read the plan table: ", "line 1")
-	f("plans: {pro: {keys: three}}", "read the plan table: ", "three")
-	f("plans: {pro: {api_access: perhaps}}", "read the plan table: ", "perhaps")
-	f("plans: {pro: {}, pro: {}}", "read the plan table: ", `"pro" already defined`)
-	f("plans: {pro: {key: 3}}", "read the plan table: ", "key not found")
-	f("plans: {pro: {Keys: 3}}", "read the plan table: ", "Keys not found")
-	f("plan: {pro: {keys: 3}}", "read the plan table: ", "plan not found")
-	f("plans: {none: {}}\n---\nplans: {pro: {}}", "read the plan table: it has more than one YAML document")
-	f("plans: {none: {}}\n---\n{", "read the plan table: it has more than one YAML document")
+	f("plans: {", "read the plans: ", "line 1")
+	f("\t", "read the plans: ")
+	f("pro", "read the plans: ", "pro")
+	f("plans: [pro]", "read the plans: ", "line 1")
+	f("plans: {pro: 3}", "read the plans: ", "line 1")
+	f("plans: {pro: {keys: three}}", `plan pro: line 1: keys is "three": write a whole number`)
+	f("plans: {pro: {keys: [3]}}", "plan pro: line 1: keys is ")
+	f("plans:\n  pro:\n    api_access: perhaps", `plan pro: line 3: api_access is "perhaps": write true or false`)
+	f("plans: {pro: {}, pro: {}}", "read the plans: ", `"pro" already defined`)
+	f("plans: {pro: {key: 3}}", "plan pro: line 1: there is no field key; the fields are api_access, keys, requests_per_minute_per_key, ")
+	f("plans: {pro: {Keys: 3}}", "plan pro: line 1: there is no field Keys")
+	f("plan: {pro: {keys: 3}}", "read the plans: ", "plan not found")
+	f("plans: {none: {}}\n---\nplans: {pro: {}}", "read the plans: the file has more than one YAML document")
+	f("plans: {none: {}}\n---\n{", "read the plans: the file has more than one YAML document")
 
-	f("plans: {pro: {api_access: true}}", "plan pro: keys is 0"+takes)
+	f("plans: {mine: {api_access: true}}", "plan mine: keys is 0"+takes)
+	f("plans: {trial: {api_access: true}}", "plan trial: keys is 0"+takes)
+	f("plans: {pro: {keys: 0}}", "plan pro: keys is 0"+takes)
 	f("plans: {pro: {keys: -1}}", "plan pro: keys is -1"+takes)
 	f("plans: {pro: {keys: 1000000001}}", "plan pro: keys is 1000000001"+takes)
 	for limit := range strings.SplitSeq(everyLimit, ", ") {

@@ -39,7 +39,7 @@ type accountAdd struct {
 	settings.Plans
 	console.Output
 	Name  string `arg:"" help:"Its name."`
-	Plan  string `required:"" placeholder:"PLAN" help:"pro, agency, trial or none; or a plan of the plans file."`
+	Plan  string `required:"" placeholder:"PLAN" help:"own (no limits but those of Google and the machine), pro, agency, trial or none; or a plan of the plans file."`
 	Until *date  `placeholder:"DATE" help:"Last day of the plan, inclusive, in UTC; it may be in the past. Default: the plan does not end."`
 }
 
@@ -65,7 +65,7 @@ type accountPlan struct {
 	settings.Plans
 	console.Output
 	Account string `arg:"" help:"Name or id."`
-	Plan    string `arg:"" help:"pro, agency, trial or none; or a plan of the plans file."`
+	Plan    string `arg:"" help:"own (no limits but those of Google and the machine), pro, agency, trial or none; or a plan of the plans file."`
 	Until   *date  `placeholder:"DATE" help:"Last day of the plan, inclusive, in UTC; it may be in the past. Default: the plan does not end."`
 }
 

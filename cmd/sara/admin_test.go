@@ -47,7 +47,7 @@ func TestAccounts(t *testing.T) {
 		t.Errorf("table: %v", rows)
 	}
 	c.fails(exitError, []string{"account", "add", "Acme", "--plan", "pro"}, `account "Acme" already exists`)
-	c.fails(exitError, []string{"account", "add", "New", "--plan", "gold"}, `plan "gold" is not one of agency, none, pro, trial`)
+	c.fails(exitError, []string{"account", "add", "New", "--plan", "gold"}, `plan "gold" is not one of agency, none, own, pro, trial`)
 	c.fails(exitError, []string{"account", "plan", "Nobody", "pro"}, `there is no account "Nobody"`, "sara account list")
 	c.fails(exitUsage, []string{"account", "add", "New"}, "--plan", "sara account add --help")
 	c.fails(exitUsage, []string{"account", "add", "New", "--plan", "pro", "--until", "tomorrow"}, "--until", "YYYY-MM-DD")
@@ -100,7 +100,7 @@ func TestAccountsUsePlansFile(t *testing.T) {
 	c.env = append(c.env, "SARA_PLANS_FILE="+plans)
 	c.ok("account", "add", "Acme", "--plan", "small")
 	c.ok("account", "plan", "Acme", "none")
-	c.fails(exitError, []string{"account", "plan", "Acme", "pro"}, `plan "pro" is not one of none, small, trial`)
+	c.fails(exitError, []string{"account", "plan", "Acme", "big"}, `plan "big" is not one of agency, none, own, pro, small, trial`)
 }
 
 func TestWorkspacesAndPeople(t *testing.T) {

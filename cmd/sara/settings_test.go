@@ -98,7 +98,7 @@ func TestBadSettingsFiles(t *testing.T) {
 func TestCheckNamesSettingAndFix(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
-	noPlans := c.write("plans.yaml", "plans: {pro: {api_access: true}}\n")
+	noPlans := c.write("plans.yaml", "plans: {mine: {api_access: true}}\n")
 	oddEvents := c.write("anomalies.yaml", "- {id: a, start_date: yesterday}\n")
 	oddPlans := c.write("odd.yaml", "plans: {pro: {kezs: 3}}\n")
 	for _, test := range []struct{ setting, value, want string }{
@@ -142,9 +142,9 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 		{"SARA_DOCS_URL", "ftp://example.com", `SARA_DOCS_URL: "ftp://example.com" is not an absolute http or https URL, such as https://example.com/docs`},
 		{"SARA_TRUSTED_PROXY_HEADER", "X Forwarded For", `SARA_TRUSTED_PROXY_HEADER: "X Forwarded For" is not the name of a header, such as X-Forwarded-For`},
 		{"SARA_KEY_PREFIX", "Acme_", `SARA_KEY_PREFIX: "Acme_" is not 1 to 20 lower-case letters and digits, such as sara`},
-		{"SARA_PLANS_FILE", "/nowhere/plans.yaml", "SARA_PLANS_FILE: open /nowhere/plans.yaml: no such file or directory; name a YAML file like plans: {pro: {api_access: true"},
-		{"SARA_PLANS_FILE", noPlans, "SARA_PLANS_FILE: " + noPlans + ": plan pro: keys is 0"},
-		{"SARA_PLANS_FILE", oddPlans, "SARA_PLANS_FILE: " + oddPlans + ": read the plan table: line 1: field kezs not found; a plan table maps plan names"},
+		{"SARA_PLANS_FILE", "/nowhere/plans.yaml", "SARA_PLANS_FILE: open /nowhere/plans.yaml: no such file or directory; name a YAML file like plans: {own: {requests_per_day: 5000}}"},
+		{"SARA_PLANS_FILE", noPlans, "SARA_PLANS_FILE: " + noPlans + ": plan mine: keys is 0"},
+		{"SARA_PLANS_FILE", oddPlans, "SARA_PLANS_FILE: " + oddPlans + ": plan pro: line 1: there is no field kezs; the fields are api_access, keys"},
 		{"SARA_ANOMALIES_FILE", "/nowhere", "SARA_ANOMALIES_FILE: open /nowhere: no such file or directory; name a YAML or JSON file with a list of anomalies"},
 		{"SARA_ANOMALIES_FILE", oddEvents, "SARA_ANOMALIES_FILE: " + oddEvents + ": anomaly 1: start_date: "},
 		{"SARA_SHUTDOWN_DELAY", "10", `SARA_SHUTDOWN_DELAY: "10" is not a duration of 0s to 1h, such as 10s`},

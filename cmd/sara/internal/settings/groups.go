@@ -63,9 +63,9 @@ type Upstream struct {
 	OAuthTokenURL URL `type:"setting" name:"oauth-token-url" default:"https://oauth2.googleapis.com/token" placeholder:"URL" help:"Token endpoint for authorized_user credentials, and the only one that key files may name beside Google's; default: Google's."`
 }
 
-// Plans is the plan table.
+// Plans are the plans of accounts.
 type Plans struct {
-	PlansFile PlanTable `type:"setting" placeholder:"FILE" unset:"built in" help:"YAML file that replaces the built-in plan table."`
+	PlansFile PlanTable `type:"setting" placeholder:"FILE" unset:"built in" help:"YAML file with plans over the built-in ones: plans: {own: {requests_per_day: 5000}} changes one limit of one plan."`
 }
 
 // Anomalies are the known events at Google.

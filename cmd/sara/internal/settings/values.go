@@ -322,7 +322,7 @@ func (k *KeyPrefix) parse(*kong.Tag) error {
 	return nil
 }
 
-// PlanTable is a file with a plan table.
+// PlanTable is a file with plans that override the built-in ones.
 type PlanTable struct {
 	written
 	table policy.Plans
@@ -331,7 +331,7 @@ type PlanTable struct {
 func (p *PlanTable) parse(*kong.Tag) error {
 	file, err := os.Open(p.text)
 	if err != nil {
-		return fmt.Errorf("%w; name a YAML file like plans: {pro: {api_access: true, keys: 3, …}}, or leave the setting out to use the built-in plans", err)
+		return fmt.Errorf("%w; name a YAML file like plans: {own: {requests_per_day: 5000}}, or leave the setting out to use the built-in plans", err)
 	}
 	p.table, err = policy.ReadPlans(file)
 	if closed := file.Close(); err == nil {
@@ -343,7 +343,7 @@ func (p *PlanTable) parse(*kong.Tag) error {
 	return nil
 }
 
-// Table returns the table of the file, or else the built-in one.
+// Table returns the built-in plans, with those of the file over them.
 func (p PlanTable) Table() policy.Plans {
 	if p.table == nil {
 		return policy.DefaultPlans()
