@@ -27,7 +27,7 @@ type Connection struct {
 	WorkspaceName string
 	Name          string // unique in its workspace
 	Kind          string // ServiceAccount or AuthorizedUser
-	Identity      string // the service account's e-mail address or the OAuth client's id
+	Identity      string // e-mail address of the service account or the Google account; the OAuth client's id if the latter is unknown
 	CreatedAt     time.Time
 }
 
@@ -239,6 +239,7 @@ func readCredentials(credentials []byte) (kind, identity string, err error) {
 		ClientID     string `json:"client_id"`
 		ClientSecret string `json:"client_secret"`
 		RefreshToken string `json:"refresh_token"`
+		Account      string `json:"account"`
 	}
 	if json.Unmarshal(credentials, &c) != nil { // the parser's message may quote a secret
 		return "", "", &InputError{"credentials", "they must be a JSON object as Google issues it"}
@@ -255,6 +256,9 @@ func readCredentials(credentials []byte) (kind, identity string, err error) {
 	case AuthorizedUser:
 		if c.ClientID == "" || c.ClientSecret == "" || c.RefreshToken == "" {
 			return "", "", incomplete("client_id, client_secret and refresh_token")
+		}
+		if c.Account != "" {
+			return c.Type, c.Account, checkName("account", c.Account, maxLongName)
 		}
 		return c.Type, c.ClientID, checkName("client_id", c.ClientID, maxLongName)
 	}

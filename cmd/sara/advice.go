@@ -41,7 +41,8 @@ func adviceMissing(kind string) string {
 func adviceUpstream(kind upstream.Kind) string {
 	switch kind {
 	case upstream.Revoked:
-		return "issue new credentials; replace those of a stored connection with: sara connection update CONNECTION --credentials FILE"
+		return "replace the credentials of a stored connection with sara connection update CONNECTION --credentials FILE, or renew a consent with " +
+			"sara connection connect WORKSPACE --client FILE"
 	case upstream.Quota:
 		return "wait and try again; the add commands can skip Search Console with --no-verify"
 	case upstream.Forbidden:

@@ -15,11 +15,12 @@ import (
 )
 
 type connectionCommands struct {
-	Add    connectionAdd    `cmd:"" help:"Store Search Console credentials under a workspace, encrypted."`
-	Update connectionUpdate `cmd:"" help:"Replace the credentials of a connection, for example after they were revoked."`
-	List   connectionList   `cmd:"" help:"List the connections of all workspaces."`
-	Reseal connectionReseal `cmd:"" help:"Encrypt all stored credentials with the current secret key, while servers serve."`
-	Remove connectionRemove `cmd:"" help:"Remove a connection with its credentials and its properties, and their archived history."`
+	Connect connectionConnect `cmd:"" help:"Connect a Google account: ask for its consent in a browser, and add the sites that it reads."`
+	Add     connectionAdd     `cmd:"" help:"Store Search Console credentials under a workspace, encrypted."`
+	Update  connectionUpdate  `cmd:"" help:"Replace the credentials of a connection, for example after they were revoked."`
+	List    connectionList    `cmd:"" help:"List the connections of all workspaces."`
+	Reseal  connectionReseal  `cmd:"" help:"Encrypt all stored credentials with the current secret key, while servers serve."`
+	Remove  connectionRemove  `cmd:"" help:"Remove a connection with its credentials and its properties, and their archived history."`
 }
 
 type connectionRecord struct {

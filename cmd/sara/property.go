@@ -112,25 +112,36 @@ func (c *propertyImport) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		records := make([]importRecord, 0, len(results))
-		for _, result := range results {
-			if result.Property == nil {
-				_, _ = fmt.Fprintf(con.Stderr, "sara: skipped %s: %s\n", result.Site.URL, result.Skipped)
-				continue
-			}
-			record := importRecord{propertyRecord: recordOfProperty(*result.Property), Result: "kept"}
-			if result.Added {
-				record.Result = "added"
-			}
-			records = append(records, record)
-		}
+		records := importRecords(con, results)
 		if err := console.Many(c.Output, con.Stdout, records); err != nil || len(records) == 0 {
 			return err
 		}
-		con.Next(c.Output, "create a key for a reader, and serve. The server archives history and inspects URLs once a day; to do it now, run collect and inspect.",
-			console.CommandLine("key", "create", "EMAIL", "--name", "NAME"), console.CommandLine("serve"), console.CommandLine("collect"), console.CommandLine("inspect"))
+		nextAfterImport(con, c.Output)
 		return nil
 	})
+}
+
+// importRecords returns the records of imported sites, and reports those that were skipped.
+func importRecords(con *console.Console, results []admin.Imported) []importRecord {
+	records := make([]importRecord, 0, len(results))
+	for _, result := range results {
+		if result.Property == nil {
+			_, _ = fmt.Fprintf(con.Stderr, "sara: skipped %s: %s\n", result.Site.URL, result.Skipped)
+			continue
+		}
+		record := importRecord{propertyRecord: recordOfProperty(*result.Property), Result: "kept"}
+		if result.Added {
+			record.Result = "added"
+		}
+		records = append(records, record)
+	}
+	return records
+}
+
+// nextAfterImport prints what to do once there are properties.
+func nextAfterImport(con *console.Console, o console.Output) {
+	con.Next(o, "create a key for a reader, and serve. The server archives history and inspects URLs once a day; to do it now, run collect and inspect.",
+		console.CommandLine("key", "create", "EMAIL", "--name", "NAME"), console.CommandLine("serve"), console.CommandLine("collect"), console.CommandLine("inspect"))
 }
 
 type propertyList struct {

@@ -79,7 +79,7 @@ func (c *cli) keptSecrets(people *demo.Users) {
 // secretsOf returns the secrets in credentials, by name.
 func secretsOf(t *testing.T, people *demo.Users) map[string]string {
 	t.Helper()
-	secrets := map[string]string{"the secret key": secretKeyText}
+	secrets := map[string]string{"the secret key": secretKeyText, "the secret of the OAuth client": people.Client.Secret}
 	for name, text := range people.Credentials {
 		var file struct {
 			PrivateKey   string `json:"private_key"`
@@ -139,7 +139,7 @@ func testBadCredentials(t *testing.T, c *cli) {
 	c.ok(add(c.path(demo.FormerConnection+".json"), "--no-verify")...)
 	c.fails(exitError, add(c.path("nowhere.json")), "nowhere.json")
 	c.fails(exitError, add(c.write("notes.txt", "hunter2 is my password")), "not a JSON object")
-	c.fails(exitError, add(c.write("client.json", `{"installed":{"client_secret":"hunter2"}}`)), "OAuth client's secret")
+	c.fails(exitError, add(c.write("client.json", `{"installed":{"client_secret":"hunter2"}}`)), "OAuth client's file", "sara connection connect")
 	c.fails(exitError, add(c.write("half.json", `{"type":"authorized_user","client_id":"x","client_secret":"hunter2"}`), "--no-verify"), "refresh_token")
 	c.with("SARA_SECRET_KEY=c2hvcnQ=").fails(exitError, add(c.path(demo.ShopConnection+".json")), "SARA_SECRET_KEY", "it has 5 bytes, not 32")
 	c.env = slices.DeleteFunc(c.env, func(v string) bool { return strings.HasPrefix(v, "SARA_SECRET_KEY") })

@@ -190,7 +190,7 @@ func TestReferenceInABrowser(t *testing.T) {
 		t.Errorf("the summary is shown as %s", text)
 	}
 	b.shoot("summary")
-	for _, guide := range []string{"first-request", "dates", "filters", "limits", "numbers"} {
+	for _, guide := range []string{"first-request", "dates", "filters", "limits", "numbers", "connect-google"} {
 		b.open(base+"/docs/guides/"+guide, "main h1")
 		b.shoot(guide)
 	}

@@ -60,10 +60,17 @@ type credentials struct {
 }
 
 func parseCredentials(data []byte, tokenURL string) (credentials, error) {
-	// Not into a struct: that decoder folds case, and its errors quote values.
-	var members map[string]json.RawMessage
-	if len(data) > maxCredentials || !translate.ValidJSON(data) || json.Unmarshal(data, &members) != nil || members == nil {
-		return credentials{}, errors.New("credentials: not a JSON object; give the file that Google issued, unchanged")
+	f, err := readCredentials(data, tokenURL)
+	if err != nil {
+		return credentials{}, fmt.Errorf("credentials: %w", err)
+	}
+	return f, nil
+}
+
+func readCredentials(data []byte, tokenURL string) (credentials, error) {
+	members, err := objectOf(data)
+	if err != nil {
+		return credentials{}, err
 	}
 	kind, err := stringMember(members, "type")
 	if err != nil {
@@ -109,12 +116,11 @@ func parseServiceAccount(members map[string]json.RawMessage, tokenURL string) (c
 		return credentials{}, err
 	}
 	if !isRSAKey(f.privateKey) {
-		return credentials{}, errors.New(`credentials: member "private_key" is not an RSA private key in PEM form; ` +
+		return credentials{}, errors.New(`member "private_key" is not an RSA private key in PEM form; ` +
 			"download a new key of the service account")
 	}
 	if f.tokenURI != tokenURL && !slices.Contains(googleTokenURLs(), f.tokenURI) {
-		return credentials{}, errors.New(`credentials: member "token_uri" is not Google's token endpoint, ` + DefaultTokenURL +
-			`; give the key file of a service account, unchanged, or set SARA_OAUTH_TOKEN_URL to the endpoint that you trust`)
+		return credentials{}, notGoogles("token_uri", "token endpoint", DefaultTokenURL)
 	}
 	return f, nil
 }
@@ -123,16 +129,16 @@ func parseServiceAccount(members map[string]json.RawMessage, tokenURL string) (c
 func unusable(kind string, members map[string]json.RawMessage) error {
 	switch {
 	case members["installed"] != nil || members["web"] != nil:
-		return errors.New("credentials: this is an OAuth client's secret, not yet a user's consent; " +
-			"run the consent with it and give the authorized_user file that results, or use a service account's key")
+		return errors.New("this is an OAuth client's file, which needs a person's consent: " +
+			"run sara connection connect WORKSPACE --client FILE with it, or give the key of a service account")
 	case kind == "":
-		return errors.New(`credentials: member "type" is missing; it must be service_account or authorized_user`)
+		return errors.New(`member "type" is missing; it must be service_account or authorized_user`)
 	case slices.Contains([]string{
 		"external_account", "external_account_authorized_user", "impersonated_service_account", "gdch_service_account",
 	}, kind):
-		return fmt.Errorf("credentials: type %s is not supported; use a service account's key or an authorized_user file", kind)
+		return fmt.Errorf("type %s is not supported; use a service account's key or an authorized_user file", kind)
 	default:
-		return errors.New(`credentials: member "type" is unknown; it must be service_account or authorized_user`)
+		return errors.New(`member "type" is unknown; it must be service_account or authorized_user`)
 	}
 }
 
@@ -151,11 +157,20 @@ func readRequired(members map[string]json.RawMessage, wanted ...member) error {
 			return err
 		}
 		if text == "" {
-			return fmt.Errorf("credentials: member %q is missing or empty; %s", m.name, m.remedy)
+			return fmt.Errorf("member %q is missing or empty; %s", m.name, m.remedy)
 		}
 		*m.value = text
 	}
 	return nil
+}
+
+// objectOf returns the members of a JSON object. It does not decode into a struct: that decoder folds case, and its errors quote
+// values.
+func objectOf(data []byte) (members map[string]json.RawMessage, err error) {
+	if len(data) > maxCredentials || !translate.ValidJSON(data) || json.Unmarshal(data, &members) != nil || members == nil {
+		return nil, errors.New("not a JSON object; give the file that Google issued, unchanged")
+	}
+	return members, nil
 }
 
 // stringMember returns "" for a member that is absent or null.
@@ -166,7 +181,7 @@ func stringMember(members map[string]json.RawMessage, name string) (string, erro
 	}
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		return "", fmt.Errorf("credentials: member %q is not a string", name)
+		return "", fmt.Errorf("member %q is not a string", name)
 	}
 	return text, nil
 }

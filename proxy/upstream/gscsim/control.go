@@ -225,6 +225,8 @@ func (s *Server) serveControl(w http.ResponseWriter, r *http.Request) {
 			LastDay string `json:"last_day"`
 		}
 		s.put(w, r, &p, func() error { return s.SetPublished(p.Site, p.LastDay) })
+	case r.URL.Path == "/_sim/client.json" && r.Method == http.MethodGet && len(s.config.Clients) > 0:
+		writeJSON(w, r, http.StatusOK, rawJSON(s.config.Clients[0].JSON("http://"+r.Host)))
 	case r.URL.Path == "/_sim/calls", r.URL.Path == "/_sim/faults", r.URL.Path == "/_sim/published":
 		http.Error(w, "this method is not for "+r.URL.Path, http.StatusMethodNotAllowed)
 	default:

@@ -1,5 +1,5 @@
-// Package gscsim simulates Google Search Console over HTTP: search analytics, sites, sitemaps, URL inspection and the OAuth
-// token endpoint, and also the sitemap files on the sites' own web servers. It is the upstream of the demo, the tests and the
+// Package gscsim simulates Google Search Console over HTTP: search analytics, sites, sitemaps, URL inspection, the OAuth
+// consent page and token endpoint, and also the sitemap files on the sites' own web servers. It is the upstream of the demo, the tests and the
 // benchmarks. It imports nothing of the project, so it is an independent oracle.
 //
 // # What it promises
@@ -33,6 +33,14 @@
 // submitted in sitemap" are in no file. One in twenty addresses in the files is not a page yet, so its state is "URL is unknown to
 // Google". The API's submitted counts are those of the files. A site of more than some 90,000 pages has files longer than the
 // protocol allows. These requests are not Search Console calls: they are not counted, and faults do not apply to them.
+//
+// # Consent
+//
+// A GET of /o/oauth2/v2/auth is the consent page for the Clients of the Config: a form with the accounts and the scopes, whose
+// answer sends the browser to the loopback address of the request, with a code or with access_denied. The token endpoint exchanges
+// a code once, within ten minutes, for the verifier of PKCE that belongs to its challenge. Codes and tokens carry their content, so
+// only exchanged codes are remembered. A request that Google's page refuses gets the page with the error code, and no redirect.
+// GET /_sim/client.json returns the file of the first client.
 //
 // # What it does not simulate
 //

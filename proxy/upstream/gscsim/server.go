@@ -23,6 +23,7 @@ type Config struct {
 	RetentionMonths int
 	Quotas          Quotas
 	Users           []User
+	Clients         []Client // to which the users without a service account can consent
 	// Worlds, if it is not nil, is shared with other Servers.
 	Worlds *Worlds
 }
@@ -79,6 +80,7 @@ type Server struct {
 	pacific *time.Location
 	tokens  tokenSigner
 	quota   quotaMeter
+	codes   spentCodes
 	control control
 	working chan struct{} // semaphore: bounds the answers computed at once, and so their memory
 	files   map[string]sitemapFile
@@ -132,7 +134,8 @@ func (q Quotas) withDefaults() Quotas {
 	return q
 }
 
-// ServeHTTP answers calls of the API, the token endpoint, the simulator's own control, and the sites' web servers.
+// ServeHTTP answers calls of the API, the consent page, the token endpoint, the simulator's own control, and the sites' web
+// servers.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The escaped path, since a site URL is one segment whose slashes are escaped.
 	path := strings.TrimPrefix(r.URL.EscapedPath(), "/")
@@ -143,6 +146,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "token", path == "oauth2/v4/token":
 		s.control.tokens.Add(1)
 		s.serveToken(w, r)
+		return
+	case path == consentPath:
+		s.serveConsent(w, r)
 		return
 	}
 	call, handle, modern := s.route(r.Method, strings.Split(path, "/"))

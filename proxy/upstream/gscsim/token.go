@@ -6,7 +6,6 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -23,26 +22,44 @@ const (
 	jwtBearer     = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 )
 
-// tokenSigner issues access tokens that carry user and expiry under a signature, so that it stores none.
+// tokenSigner issues tokens that carry their content under a signature, so that it stores none.
 type tokenSigner struct{ key []byte }
 
-func (t tokenSigner) issue(user int, expiry time.Time) string {
-	payload := binary.BigEndian.AppendUint32(nil, uint32(user))
-	payload = binary.BigEndian.AppendUint64(payload, uint64(expiry.Unix()))
-	return "ya29." + base64.RawURLEncoding.EncodeToString(append(payload, t.sum(payload)...))
+// accessClaims are the content of an access token.
+type accessClaims struct {
+	User    int   `json:"u"`
+	Expires int64 `json:"e"`
+	Reads   bool  `json:"r"` // its scopes include Search Console
 }
 
-func (t tokenSigner) open(token string) (user int, expiry time.Time, ok bool) {
-	text, found := strings.CutPrefix(token, "ya29.")
+const (
+	accessPrefix  = "ya29."
+	refreshPrefix = "1//0"
+)
+
+func (t tokenSigner) issue(user int, expiry time.Time, reads bool) string {
+	return t.sign(accessPrefix, accessClaims{user, expiry.Unix(), reads})
+}
+
+// sign returns a token with a prefix that tells its kind.
+func (t tokenSigner) sign(prefix string, claims any) string {
+	payload := encode(claims)
+	return prefix + base64.RawURLEncoding.EncodeToString(append(t.sum(prefix, payload), payload...))
+}
+
+// verify reads the content of a token, and reports whether sign made it.
+func (t tokenSigner) verify(prefix, token string, claims any) bool {
+	text, found := strings.CutPrefix(token, prefix)
 	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if !found || err != nil || len(raw) != 12+sha256.Size || !hmac.Equal(raw[12:], t.sum(raw[:12])) {
-		return 0, time.Time{}, false
+	if !found || err != nil || len(raw) < sha256.Size || !hmac.Equal(raw[:sha256.Size], t.sum(prefix, raw[sha256.Size:])) {
+		return false
 	}
-	return int(binary.BigEndian.Uint32(raw)), time.Unix(int64(binary.BigEndian.Uint64(raw[4:])), 0), true
+	return json.Unmarshal(raw[sha256.Size:], claims) == nil
 }
 
-func (t tokenSigner) sum(payload []byte) []byte {
+func (t tokenSigner) sum(prefix string, payload []byte) []byte {
 	h := hmac.New(sha256.New, t.key)
+	h.Write([]byte(prefix))
 	h.Write(payload)
 	return h.Sum(nil)
 }
@@ -61,48 +78,77 @@ func invalidGrant(description string) *tokenError {
 const revoked = "Token has been expired or revoked."
 
 func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
-	user, fail := s.grant(w, r)
-	if fail == nil && (s.config.Users[user].Revoked || s.control.active().RevokeTokens) {
+	a, fail := s.grant(w, r)
+	if fail == nil && (s.config.Users[a.user].Revoked || s.control.active().RevokeTokens) {
 		fail = invalidGrant(revoked)
 	}
 	if fail != nil {
 		writeJSON(w, r, fail.code, fail)
 		return
 	}
+	reads := slices.Contains(a.scopes, readOnlyScope) || slices.Contains(a.scopes, fullScope)
 	writeJSON(w, r, http.StatusOK, struct {
-		AccessToken string `json:"access_token"`
-		ExpiresIn   int    `json:"expires_in"`
-		Scope       string `json:"scope"`
-		TokenType   string `json:"token_type"`
-	}{s.tokens.issue(user, s.config.TokenNow().Add(tokenLifetime)), int(tokenLifetime/time.Second) - 1, readOnlyScope, "Bearer"})
+		AccessToken  string `json:"access_token"`
+		ExpiresIn    int    `json:"expires_in"`
+		RefreshToken string `json:"refresh_token,omitempty"`
+		Scope        string `json:"scope"`
+		TokenType    string `json:"token_type"`
+		IDToken      string `json:"id_token,omitempty"`
+	}{s.tokens.issue(a.user, s.config.TokenNow().Add(tokenLifetime), reads), int(tokenLifetime/time.Second) - 1, a.refresh,
+		strings.Join(a.scopes, " "), "Bearer", a.identity})
 }
 
-// grant returns the user whom a token request authenticates.
-func (s *Server) grant(w http.ResponseWriter, r *http.Request) (int, *tokenError) {
+// access is what a token request is granted.
+type access struct {
+	user     int
+	scopes   []string
+	refresh  string // a new refresh token; empty: none
+	identity string // an ID token; empty: none
+}
+
+// readOnlyAccess is that of credentials in the Config.
+func readOnlyAccess(user int) access { return access{user: user, scopes: []string{readOnlyScope}} }
+
+// grant returns the access that a token request is granted.
+func (s *Server) grant(w http.ResponseWriter, r *http.Request) (access, *tokenError) {
 	if r.Method != http.MethodPost {
-		return 0, &tokenError{http.StatusMethodNotAllowed, "invalid_request", "The token endpoint takes POST."}
+		return access{}, &tokenError{http.StatusMethodNotAllowed, "invalid_request", "The token endpoint takes POST."}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if err := r.ParseForm(); err != nil {
-		return 0, &tokenError{http.StatusBadRequest, "invalid_request", "The request body is not a form."}
+		return access{}, &tokenError{http.StatusBadRequest, "invalid_request", "The request body is not a form."}
 	}
 	switch kind := r.PostForm.Get("grant_type"); kind {
+	case "authorization_code":
+		return s.grantCode(r)
 	case "refresh_token":
 		return s.grantRefresh(r)
 	case jwtBearer:
 		return s.grantAssertion(r)
 	default:
-		return 0, &tokenError{http.StatusBadRequest, "unsupported_grant_type", "Invalid grant_type: " + kind}
+		return access{}, &tokenError{http.StatusBadRequest, "unsupported_grant_type", "Invalid grant_type: " + kind}
 	}
 }
 
-func (s *Server) grantRefresh(r *http.Request) (int, *tokenError) {
-	id, secret, basic := r.BasicAuth()
-	if basic { // RFC 6749 2.3.1 encodes both as form values
-		id, secret = unescape(id), unescape(secret)
-	} else {
-		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
+// clientOf returns the id and the secret of the client that sends a token request.
+func clientOf(r *http.Request) (id, secret string) {
+	if id, secret, basic := r.BasicAuth(); basic { // RFC 6749 2.3.1 encodes both as form values
+		return unescape(id), unescape(secret)
 	}
+	return r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
+}
+
+func unknownClient() *tokenError {
+	return &tokenError{http.StatusUnauthorized, "invalid_client", "The OAuth client was not found."}
+}
+
+func wrongSecret() *tokenError {
+	return &tokenError{http.StatusUnauthorized, "invalid_client", "Unauthorized"}
+}
+
+func (s *Server) grantRefresh(r *http.Request) (access, *tokenError) {
+	id, secret := clientOf(r)
+	token := r.PostForm.Get("refresh_token")
 	known, genuine := false, false
 	for i, u := range s.config.Users {
 		if u.RefreshToken == "" || u.ClientID != id {
@@ -113,20 +159,27 @@ func (s *Server) grantRefresh(r *http.Request) (int, *tokenError) {
 			continue
 		}
 		genuine = true
-		if u.RefreshToken == r.PostForm.Get("refresh_token") {
-			return i, nil
+		if u.RefreshToken == token {
+			return readOnlyAccess(i), nil
 		}
 	}
+	for _, c := range s.config.Clients {
+		known, genuine = known || c.ID == id, genuine || c.ID == id && c.Secret == secret
+	}
+	var claims refreshClaims
 	switch {
 	case !known:
-		return 0, &tokenError{http.StatusUnauthorized, "invalid_client", "The OAuth client was not found."}
+		return access{}, unknownClient()
 	case !genuine:
-		return 0, &tokenError{http.StatusUnauthorized, "invalid_client", "Unauthorized"}
-	case r.PostForm.Get("refresh_token") == "":
-		return 0, &tokenError{http.StatusBadRequest, "invalid_request", "Missing required parameter: refresh_token"}
-	default:
-		return 0, invalidGrant("Bad Request")
+		return access{}, wrongSecret()
+	case token == "":
+		return access{}, &tokenError{http.StatusBadRequest, "invalid_request", "Missing required parameter: refresh_token"}
+	case !s.tokens.verify(refreshPrefix, token, &claims) || claims.Client != id || claims.User >= len(s.config.Users):
+		return access{}, invalidGrant("Bad Request")
+	case claims.Expires != 0 && s.config.TokenNow().Unix() >= claims.Expires:
+		return access{}, invalidGrant(revoked)
 	}
+	return access{user: claims.User, scopes: claims.Scopes}, nil
 }
 
 func unescape(text string) string {
@@ -145,32 +198,32 @@ type assertionClaims struct {
 }
 
 // grantAssertion verifies the signed JWT of a service account.
-func (s *Server) grantAssertion(r *http.Request) (int, *tokenError) {
+func (s *Server) grantAssertion(r *http.Request) (access, *tokenError) {
 	signed, claims, signature, ok := splitAssertion(r.PostForm.Get("assertion"))
 	if !ok {
-		return 0, invalidGrant("Invalid JWT: The assertion is not an RS256 JWT.")
+		return access{}, invalidGrant("Invalid JWT: The assertion is not an RS256 JWT.")
 	}
 	user := slices.IndexFunc(s.config.Users, func(u User) bool { return u.PublicKey != nil && u.Email == claims.Issuer })
 	if user < 0 {
-		return 0, invalidGrant("Invalid grant: account not found")
+		return access{}, invalidGrant("Invalid grant: account not found")
 	}
 	digest := sha256.Sum256([]byte(signed))
 	if rsa.VerifyPKCS1v15(s.config.Users[user].PublicKey, crypto.SHA256, digest[:], signature) != nil {
-		return 0, invalidGrant("Invalid JWT Signature.")
+		return access{}, invalidGrant("Invalid JWT Signature.")
 	}
 	if !ownAudience(claims.Audience, r.Host) {
-		return 0, invalidGrant("Invalid JWT: Failed audience check. The right audience is https://oauth2.googleapis.com/token")
+		return access{}, invalidGrant("Invalid JWT: Failed audience check. The right audience is https://oauth2.googleapis.com/token")
 	}
 	now, skew := s.config.TokenNow().Unix(), int64(300)
 	if claims.Issued > now+skew || claims.Expires < now-skew || claims.Expires-claims.Issued > 3600 || claims.Expires <= claims.Issued {
-		return 0, invalidGrant("Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. " +
+		return access{}, invalidGrant("Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. " +
 			"Check your iat and exp values in the JWT claim.")
 	}
 	scopes := strings.Fields(claims.Scope)
 	if !slices.Contains(scopes, readOnlyScope) && !slices.Contains(scopes, fullScope) {
-		return 0, &tokenError{http.StatusBadRequest, "invalid_scope", "Invalid OAuth scope or ID token audience provided."}
+		return access{}, &tokenError{http.StatusBadRequest, "invalid_scope", "Invalid OAuth scope or ID token audience provided."}
 	}
-	return user, nil
+	return readOnlyAccess(user), nil
 }
 
 // splitAssertion splits a compact JWT into its signed part, claims and signature.
@@ -207,9 +260,13 @@ func (s *Server) authenticate(r *http.Request) (*User, *apiError) {
 	if !found {
 		return nil, unauthenticated()
 	}
-	user, expiry, ok := s.tokens.open(token)
-	if !ok || user >= len(s.config.Users) || !s.config.TokenNow().Before(expiry) || s.control.active().RevokeTokens {
+	var claims accessClaims
+	if !s.tokens.verify(accessPrefix, token, &claims) || claims.User >= len(s.config.Users) ||
+		s.config.TokenNow().Unix() >= claims.Expires || s.control.active().RevokeTokens {
 		return nil, unauthenticated()
 	}
-	return &s.config.Users[user], nil
+	if !claims.Reads {
+		return nil, insufficientScope()
+	}
+	return &s.config.Users[claims.User], nil
 }

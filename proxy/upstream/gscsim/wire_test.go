@@ -52,7 +52,7 @@ func FuzzQuery(f *testing.F) {
 		Quotas: Quotas{SearchPerMinute: -1},
 		Users:  []User{{Sites: []Site{{URL: site, Queries: 20, Pages: 10}}}},
 	})
-	token := s.tokens.issue(0, s.config.Now().Add(time.Hour))
+	token := s.tokens.issue(0, s.config.Now().Add(time.Hour), true)
 	f.Fuzz(func(t *testing.T, body string) {
 		r := httptest.NewRequest(http.MethodPost, "/webmasters/v3/sites/"+site+"/searchAnalytics/query", strings.NewReader(body))
 		r.Header.Set("Authorization", "Bearer "+token)

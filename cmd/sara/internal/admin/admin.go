@@ -164,15 +164,9 @@ func (a Admin) ImportProperties(ctx context.Context, connection string) ([]Impor
 	if err != nil {
 		return nil, err
 	}
-	properties, err := a.Store.Properties(ctx)
+	had, err := a.propertiesOf(ctx, c.ID)
 	if err != nil {
 		return nil, err
-	}
-	had := make(map[string]*sqlstore.Property)
-	for i := range properties {
-		if properties[i].Connection.ID == c.ID {
-			had[properties[i].Site] = &properties[i]
-		}
 	}
 	results := make([]Imported, 0, len(sites))
 	for _, site := range sites {

@@ -70,8 +70,7 @@ func Quote(word string) string {
 
 // Confirm asks a person to type a word before something that cannot be undone. Without a terminal it is an error that names --yes.
 func (c *Console) Confirm(question, word string) error {
-	file, ok := c.Stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	if !c.IsInteractive() {
 		return fmt.Errorf("%s There is no terminal to ask on: repeat the command with --yes", question)
 	}
 	return c.confirm(question, word)

@@ -14,6 +14,7 @@ type Users struct {
 	URL         string // of the simulator
 	users       []gscsim.User
 	Credentials map[string][]byte // by the connection's name
+	Client      gscsim.Client     // for the consent of the people among them
 }
 
 // The sites of the demo world. Their hosts cannot exist, because the domain example is reserved.
@@ -53,7 +54,8 @@ func NewKey() (*rsa.PrivateKey, error) {
 
 // NewUsers returns the users of a simulator at a URL, with service accounts whose keys newKey makes.
 func NewUsers(now time.Time, url string, newKey func() (*rsa.PrivateKey, error)) (*Users, error) {
-	c := &Users{URL: url, Credentials: make(map[string][]byte)}
+	c := &Users{URL: url, Credentials: make(map[string][]byte),
+		Client: gscsim.Client{ID: "sara-demo.apps.googleusercontent.com", Secret: "GOCSPX-" + rand.Text(), Testing: true}}
 	if err := c.addServiceAccount(newKey, ShopConnection, "search-reader@alder-and-pine.iam.gserviceaccount.com",
 		gscsim.Site{URL: SiteMain, Brand: "alder"}); err != nil {
 		return nil, err
@@ -88,9 +90,12 @@ func (c *Users) addServiceAccount(newKey func() (*rsa.PrivateKey, error), connec
 	return err
 }
 
+// AddressOf returns the e-mail address of the Google account of a person with a connection of that name.
+func AddressOf(connection string) string { return connection + "@accounts.example" }
+
 // AddPerson adds a person who consented, with authorized_user credentials under the connection's name.
 func (c *Users) AddPerson(connection string, revoked bool, sites ...gscsim.Site) (err error) {
-	user := gscsim.User{Email: connection, ClientID: connection + ".apps.googleusercontent.com", ClientSecret: "GOCSPX-" + rand.Text(),
+	user := gscsim.User{Email: AddressOf(connection), ClientID: connection + ".apps.googleusercontent.com", ClientSecret: "GOCSPX-" + rand.Text(),
 		RefreshToken: "1//" + rand.Text(), Revoked: revoked, Sites: sites}
 	c.users = append(c.users, user)
 	c.Credentials[connection], err = user.AuthorizedUserJSON()
@@ -101,5 +106,5 @@ func (c *Users) AddPerson(connection string, revoked bool, sites ...gscsim.Site)
 func (c *Users) Simulation(now func() time.Time) gscsim.Config {
 	const seed = 20
 	// Tokens are signed by the real clock.
-	return gscsim.Config{Seed: seed, Now: now, TokenNow: time.Now, Users: c.users}
+	return gscsim.Config{Seed: seed, Now: now, TokenNow: time.Now, Users: c.users, Clients: []gscsim.Client{c.Client}}
 }
