@@ -177,5 +177,6 @@ func (r *Removal) deleteRows(ctx context.Context, tx *sql.Tx, now int64) error {
 			return err
 		}
 	}
-	return nil
+	_, err := tx.ExecContext(ctx, "DELETE FROM status_look") // it may name what is removed
+	return err
 }

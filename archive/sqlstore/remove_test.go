@@ -42,6 +42,8 @@ func newRemovable(f *fixture) *removable {
 	f.inspect(r.property.ID, "Submitted and indexed", page)
 	f.publish(r.property.ID)
 	f.inspect(r.property.ID, "Submitted and indexed", page+"/2")
+	look := fmt.Sprint(r.account.ID, r.workspace.ID, r.connection.ID, r.property.ID)
+	wantNil(f.t, f.SaveStatusLook(f.ctx, StatusLook{At: f.time, Counts: []byte(look)}))
 	return r
 }
 

@@ -97,6 +97,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"all properties are listed with plan and archive", testArchivableProperties},
 		{"overviews count as a walk over all properties", testOverviews},
 		{"accounts and sites are read in pages", testPages},
+		{"the last look at the status is replaced", testStatusLook},
 		{"the index state exists from the first run on", testIndexState},
 		{"a discovery replaces URLs and sitemaps and keeps inspections", testDiscovery},
 		{"a discovery with a bad URL changes nothing", testDiscoveryRefusals},

@@ -109,6 +109,7 @@ func testWithPostgreSQL(t *testing.T, binary string) {
 		{"removals and rotations take effect on all replicas", testRemoveTakesEffect},
 		{"secrets do not leak", testSecretsDoNotLeak},
 		{"refusals name the setting and the fix", testPreflight},
+		{"status reads one row", testStatusReadsOneRow},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

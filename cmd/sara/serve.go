@@ -149,7 +149,8 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 	}
 	defer service.Close(public, admin)
 	config.BaseURL = c.BaseURL.Or(settings.LocalURL(public.Addr().String()))
-	if err := status.Register(&config); err != nil {
+	counted, err := status.Register(&config)
+	if err != nil {
 		return err
 	}
 	server, err := proxy.New(config)
@@ -167,7 +168,7 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 	warnOfCacheSize(ctx, config)
 	config.Log.InfoContext(ctx, "memory", slog.Int64("limit", config.MemoryLimit), slog.Int64("cache", config.CacheBytes), slog.Int64("fills", proxy.FillBytes(config.MemoryLimit)))
 	config.Log.InfoContext(ctx, "starting", slog.String("version", config.Version), loggedSettings(effective))
-	background.Jobs = append(background.Jobs, collecting, inspecting, server.KeepSnapshots,
+	background.Jobs = append(background.Jobs, collecting, inspecting, counted.Watch, server.KeepSnapshots,
 		func(ctx context.Context) { service.RetainTokens(ctx, config.Store, config.Upstream) },
 		func(ctx context.Context) { service.RecordKeyUses(ctx, server, config.Store, config.Log) })
 	s := service.Service{Server: server, Background: background, Public: public, Admin: admin,

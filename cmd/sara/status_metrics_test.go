@@ -55,7 +55,7 @@ func TestStatusMetrics(t *testing.T) {
 	}
 	use(224) // of 250: not yet 90 %
 	now, registry := time.Now(), prometheus.NewRegistry()
-	err = status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
+	metrics, err := status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
 		Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +85,11 @@ func TestStatusMetrics(t *testing.T) {
 	}
 	use(225)
 	now = now.Add(time.Minute - 1)
+	metrics.Refresh(t.Context())
 	wantMetrics(t, "before the minute is over", registry, want)
 	now = now.Add(1)
+	wantMetrics(t, "before they are refreshed", registry, want)
+	metrics.Refresh(t.Context())
 	want["sara_connections_unhealthy"], want["sara_accounts_near_limit"] = 1, 1
 	wantMetrics(t, "a minute later", registry, want)
 
@@ -96,17 +99,19 @@ func TestStatusMetrics(t *testing.T) {
 	wantMetrics(t, "without a database, at once", registry, want)
 	now = now.Add(time.Minute)
 	for range 2 {
-		wantMetrics(t, "without a database", registry, map[string]float64{"sara_status_errors_total": 4})
+		metrics.Refresh(t.Context())
+		wantMetrics(t, "without a database", registry, map[string]float64{"sara_status_errors_total": 5})
 	}
 }
 
-// A look that takes long is repeated less often.
+// A look that takes long is repeated less often. Each reading of the clock takes a quarter of a second here.
 func TestStatusMetricsLookBoundTheirShareOfTheTime(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
 	store := c.seedStatus(nil)
-	now, took, registry := time.Now(), 250*time.Millisecond, prometheus.NewRegistry()
-	err := status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
+	first, took, registry := time.Now(), 250*time.Millisecond, prometheus.NewRegistry()
+	now := first
+	metrics, err := status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
 		Now: func() time.Time {
 			defer func() { now = now.Add(took) }()
 			return now
@@ -115,7 +120,6 @@ func TestStatusMetricsLookBoundTheirShareOfTheTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	unhealthy := func() float64 { return scrape(t, registry)["sara_connections_unhealthy"] }
-	first := now
 	if got := unhealthy(); got != 0 {
 		t.Fatalf("%v connections are unhealthy", got)
 	}
@@ -129,8 +133,9 @@ func TestStatusMetricsLookBoundTheirShareOfTheTime(t *testing.T) {
 	for _, at := range []struct {
 		after time.Duration
 		want  float64
-	}{{time.Minute, 0}, {75*time.Second - 1, 0}, {75 * time.Second, 1}} {
-		if now = first.Add(at.after); unhealthy() != at.want {
+	}{{time.Minute, 0}, {150*time.Second - 1, 0}, {150 * time.Second, 1}} {
+		now = first.Add(at.after)
+		if metrics.Refresh(t.Context()); unhealthy() != at.want {
 			t.Errorf("after %v the metric is not %v", at.after, at.want)
 		}
 	}
@@ -158,7 +163,7 @@ func TestStatusMetricsReadCountsFromRedis(t *testing.T) {
 	if refusal := shared.ChargeLiveCalls(t.Context(), account.ID, "p", 225, plan); refusal != nil {
 		t.Fatalf("%+v", refusal)
 	}
-	err = status.Register(&proxy.Config{Store: store, Redis: client, Plans: policy.DefaultPlans(), Log: log, Registry: registry,
+	metrics, err := status.Register(&proxy.Config{Store: store, Redis: client, Plans: policy.DefaultPlans(), Log: log, Registry: registry,
 		Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
@@ -168,6 +173,7 @@ func TestStatusMetricsReadCountsFromRedis(t *testing.T) {
 	}
 	server.Kill()
 	now = now.Add(time.Minute)
+	metrics.Refresh(t.Context())
 	got := scrape(t, registry)
 	if _, shown := got["sara_accounts_near_limit"]; shown || got["sara_status_errors_total"] != 1 || len(got) != 6 {
 		t.Errorf("without Redis: %v", got)

@@ -117,14 +117,16 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 		Version: o.Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
 	service.NoteClock(ctx, o.Clock, &config)
-	if err := status.Register(&config); err != nil {
+	counted, err := status.Register(&config)
+	if err != nil {
 		return err
 	}
 	server, err := proxy.New(config)
 	if err != nil {
 		return err
 	}
-	s := service.Service{Server: server, Public: o.Public, Admin: o.Admin, Log: log.Logger}
+	background := service.Background{Jobs: []func(context.Context){counted.Watch}}
+	s := service.Service{Server: server, Background: background, Public: o.Public, Admin: o.Admin, Log: log.Logger}
 	return s.Run(ctx, func(ctx context.Context) error { return o.announce(ctx, con, world) })
 }
 

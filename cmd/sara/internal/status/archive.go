@@ -43,14 +43,14 @@ type ArchiveLag struct {
 	Note             string  `json:"note"`     // why the last run failed, or why the property cannot be read
 }
 
-// archive reports how many archives are behind, and names the first most of them.
-func (v view) archive(ctx context.Context, most int) (Archive, sqlstore.OverviewCounts, error) {
+// archive reports how many archives are behind, and names the worst of them.
+func (v view) archive(ctx context.Context) (Archive, sqlstore.OverviewCounts, error) {
 	anchor := v.calendar.Anchor(v.now)
 	s := Archive{Anchor: anchor.String(), Properties: []ArchiveLag{}}
 	if v.store == nil {
 		return s, sqlstore.OverviewCounts{}, errNoDatabase
 	}
-	all, err := v.store.ArchiveOverview(ctx, v.calendar, sqlstore.OverviewQuery{Now: v.now, LateDays: lateDays, Most: most,
+	all, err := v.store.ArchiveOverview(ctx, v.calendar, sqlstore.OverviewQuery{Now: v.now, LateDays: lateDays, Most: shownRows,
 		Plans: v.plansWith(func(p policy.Plan) bool { return p.RetentionMonths > 0 })})
 	if err != nil {
 		return s, all.OverviewCounts, err
@@ -149,13 +149,13 @@ type IndexingLag struct {
 	Note        string  `json:"note"`
 }
 
-// indexing reports how many properties have old index coverage, and names the first most of them.
-func (v view) indexing(ctx context.Context, most int) (Indexing, error) {
+// indexing reports how many properties have old index coverage, and names the worst of them.
+func (v view) indexing(ctx context.Context) (Indexing, error) {
 	s := Indexing{Properties: []IndexingLag{}}
 	if v.store == nil {
 		return s, errNoDatabase
 	}
-	all, err := v.store.IndexOverview(ctx, sqlstore.OverviewQuery{Now: v.now, LateDays: staleDays, Most: most,
+	all, err := v.store.IndexOverview(ctx, sqlstore.OverviewQuery{Now: v.now, LateDays: staleDays, Most: shownRows,
 		Plans: v.plansWith(func(p policy.Plan) bool { return p.InspectedURLsPerProperty > 0 })})
 	if err != nil {
 		return s, err

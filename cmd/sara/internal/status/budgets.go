@@ -25,7 +25,8 @@ type Budgets struct {
 	Unknown  []string        `json:"unknown"` // what cannot be read from here
 	Problem  *string         `json:"problem"`
 
-	full int // accounts that have used up fullPercent or more
+	full     int // accounts that have used up fullPercent or more
+	accounts int // all
 }
 
 // BudgetCounts are the numbers of budgets that are nearly used up.
@@ -111,6 +112,7 @@ func (v view) accountBudgets(ctx context.Context, s *Budgets) error {
 			return err
 		}
 		after = accounts[len(accounts)-1].ID
+		s.accounts += len(accounts)
 		counts, err := v.usage(ctx, accounts)
 		if err != nil {
 			return err

@@ -16,20 +16,17 @@ import (
 )
 
 const (
-	// cacheTime is how long a result is cached at least, so that scrapes of many replicas cost the database and Redis little. The
-	// database counts all properties, so that a look takes longer the more there are: a result is cached for lookShare times as long
-	// as the look took. So what a replica's looks cost a day does not grow with their number. A look that failed is soon repeated.
-	cacheTime = time.Minute
-	lookShare = 300
-	// lookTimeout bounds how long a scrape waits, below Prometheus' usual scrape timeout.
-	lookTimeout = 3 * time.Second
+	// refreshInterval is how often a replica looks for counts. Mostly another replica has stored some.
+	refreshInterval = 20 * time.Second
+	// startTimeout bounds the first look of a replica, which delays its start.
+	startTimeout = 3 * time.Second
 	// The metric counts budgets from fullPercent on; the status lists them from nearPercent on.
 	fullPercent = 90
 )
 
-// metrics exports the parts of the status that alerts need, never by customer. Concurrent scrapes are safe. A part that could
-// not be read is absent until it can be, and counted as an error.
-type metrics struct {
+// Metrics exports the parts of the status that alerts need, never by customer. A scrape reads nothing: it shows what Refresh has
+// found. A part that could not be read is absent until it can be, and counted as an error.
+type Metrics struct {
 	view view // its time is set for each look
 	now  func() time.Time
 	log  *slog.Logger
@@ -38,25 +35,29 @@ type metrics struct {
 
 	errors prometheus.Counter
 
-	sealedTotal atomic.Int64 // of the last look
+	sealedTotal atomic.Int64
 
-	mu       sync.Mutex // guards the fields below; held while looking, so that concurrent scrapes share one look
-	nextLook time.Time
-	shown    []prometheus.Gauge
+	nextCount time.Time // by this replica, unless another stores a look
+	nextCheck time.Time // of the credentials
+	checked   bool      // and there is a secret key
+
+	mu    sync.Mutex // guards shown
+	shown []prometheus.Gauge
 }
 
-var _ prometheus.Collector = (*metrics)(nil)
+var _ prometheus.Collector = (*Metrics)(nil)
 
-// Register adds a degradation to the configuration, and registers the metrics of the database's connection pool, and those of the status.
-func Register(c *proxy.Config) error {
+// Register adds a degradation to the configuration, and registers the metrics of the database's connection pool, and those of the
+// status, which it refreshes once. The caller runs Watch.
+func Register(c *proxy.Config) (*Metrics, error) {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
-	m := &metrics{
+	m := &Metrics{
 		view: view{store: c.Store, plans: c.Plans, calendar: calendar, counted: sharedCounts{client: c.Redis, none: c.Redis == nil}},
 		now:  c.Now, log: c.Log,
 		lag:         gauge("sara_archive_lag_days", "Days that the most delayed archive is behind, of properties that were ever collected."),
@@ -73,22 +74,15 @@ func Register(c *proxy.Config) error {
 	for _, pool := range c.Store.Collectors() {
 		err = errors.Join(err, c.Registry.Register(pool))
 	}
-	m.checkCredentials()
-	c.Degradations = append(c.Degradations, proxy.Degradation{Reason: "credentials", Active: m.withoutCredentials})
-	return errors.Join(err, c.Registry.Register(m))
-}
-
-// checkCredentials looks for the first time, before anything scrapes the metrics.
-func (m *metrics) checkCredentials() {
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	if _, err := m.connections(ctx, m.view); err != nil {
-		m.log.WarnContext(ctx, "the credentials of the connections cannot be checked", slog.Any("error", err))
-	}
+	m.Refresh(ctx)
+	c.Degradations = append(c.Degradations, proxy.Degradation{Reason: "credentials", Active: m.withoutCredentials})
+	return m, errors.Join(err, c.Registry.Register(m))
 }
 
 // withoutCredentials describes the connections that the last look could not open.
-func (m *metrics) withoutCredentials() string {
+func (m *Metrics) withoutCredentials() string {
 	if n := m.sealedTotal.Load(); n > 0 {
 		return fmt.Sprintf("no secret key opens the credentials of %d connections, their properties are answered from stored data", n)
 	}
@@ -96,96 +90,114 @@ func (m *metrics) withoutCredentials() string {
 }
 
 // Describe implements prometheus.Collector.
-func (m *metrics) Describe(descriptions chan<- *prometheus.Desc) {
+func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, metric := range [...]prometheus.Metric{m.lag, m.behind, m.collected, m.indexBehind, m.unhealthy, m.sealed, m.nearLimit, m.errors} {
 		descriptions <- metric.Desc()
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (m *metrics) Collect(metrics chan<- prometheus.Metric) {
+func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now := m.now(); !now.Before(m.nextLook) {
-		var complete bool
-		m.shown, complete = m.look(now)
-		m.nextLook = now.Add(cacheTime)
-		if took := m.now().Sub(now); complete {
-			m.nextLook = now.Add(max(cacheTime, lookShare*took))
-		}
-	}
-	for _, gauge := range m.shown {
+	shown := m.shown
+	m.mu.Unlock()
+	for _, gauge := range shown {
 		metrics <- gauge
 	}
 	metrics <- m.errors
 }
 
-// look sets the gauges, and returns those that could be read, and whether all could.
-func (m *metrics) look(now time.Time) (learned []prometheus.Gauge, complete bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-	defer cancel()
-	v := m.view
-	v.now = now
-	complete = true
-	for _, part := range [...]func(context.Context, view) ([]prometheus.Gauge, error){m.archive, m.indexing, m.connections, m.accounts} {
-		gauges, err := part(ctx, v)
-		if err != nil {
-			complete = false
-			m.errors.Inc()
-			m.log.WarnContext(ctx, "a part of the status is missing in the metrics", slog.Any("error", err))
+// Watch refreshes the metrics until ctx ends.
+func (m *Metrics) Watch(ctx context.Context) {
+	tick := time.NewTicker(refreshInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			m.Refresh(ctx)
 		}
-		learned = append(learned, gauges...)
 	}
-	return learned, complete
 }
 
-func (m *metrics) archive(ctx context.Context, v view) ([]prometheus.Gauge, error) {
-	_, counts, err := v.archive(ctx, 0)
-	if err != nil {
-		return nil, err
+// Refresh adopts the last look of any replica, or looks and stores that if it is due. It is not safe for concurrent use.
+func (m *Metrics) Refresh(ctx context.Context) {
+	v := m.view
+	v.now = m.now()
+	m.checkCredentials(ctx, v)
+	c, ok := v.last(ctx)
+	if !ok || !v.now.Before(c.Due) {
+		if v.now.Before(m.nextCount) {
+			return // its own look could not be stored
+		}
+		c = v.count(ctx)
+		c.Due = m.nextLook(v.now, c.isComplete())
+		m.nextCount = c.Due
+		if err := v.save(ctx, c); err != nil && c.isComplete() {
+			m.log.WarnContext(ctx, "each replica counts for itself, because counts cannot be stored", slog.Any("error", err))
+		}
 	}
-	worst := 0
-	if counts.Oldest != nil {
-		worst = max(0, int(v.calendar.Anchor(v.now)-*counts.Oldest))
+	for _, text := range c.problems() {
+		m.errors.Inc()
+		m.log.WarnContext(ctx, "a part of the status is missing in the metrics", slog.String("error", text))
 	}
-	m.lag.Set(float64(worst))
-	m.behind.Set(float64(counts.Late))
-	if counts.Newest == nil {
-		return []prometheus.Gauge{m.lag, m.behind}, nil
-	}
-	m.collected.Set(float64(counts.Newest.Unix()))
-	return []prometheus.Gauge{m.lag, m.behind, m.collected}, nil
+	m.show(c)
 }
 
-func (m *metrics) indexing(ctx context.Context, v view) ([]prometheus.Gauge, error) {
-	status, err := v.indexing(ctx, 0)
-	if err != nil {
-		return nil, err
+// nextLook returns when what began at a time is to be repeated.
+func (m *Metrics) nextLook(began time.Time, complete bool) time.Time {
+	if !complete {
+		return began.Add(lookInterval)
 	}
-	m.indexBehind.Set(float64(status.Counts.Late))
-	return []prometheus.Gauge{m.indexBehind}, nil
+	return began.Add(max(lookInterval, lookShare*m.now().Sub(began)))
 }
 
-func (m *metrics) connections(ctx context.Context, v view) ([]prometheus.Gauge, error) {
-	outages, err := v.store.Outages(ctx, 0)
-	if err != nil {
-		return nil, err
+// checkCredentials tries the secret keys of this replica, which may differ from those of the one that looks.
+func (m *Metrics) checkCredentials(ctx context.Context, v view) {
+	if v.now.Before(m.nextCheck) {
+		return
 	}
-	m.unhealthy.Set(float64(outages.Total))
 	sealing, err := v.store.Sealing(ctx, 0)
-	if err != nil || !sealing.Checked() {
-		return []prometheus.Gauge{m.unhealthy}, err
+	m.nextCheck, m.checked = m.nextLook(v.now, err == nil), err == nil && sealing.Checked()
+	if err != nil {
+		m.errors.Inc()
+		m.log.WarnContext(ctx, "the credentials of the connections cannot be checked", slog.Any("error", err))
+		return
 	}
-	m.sealed.Set(float64(sealing.Unopened.Total))
-	m.sealedTotal.Store(int64(sealing.Unopened.Total))
-	return []prometheus.Gauge{m.unhealthy, m.sealed}, nil
+	if m.checked {
+		m.sealed.Set(float64(sealing.Unopened.Total))
+		m.sealedTotal.Store(int64(sealing.Unopened.Total))
+	}
 }
 
-func (m *metrics) accounts(ctx context.Context, v view) ([]prometheus.Gauge, error) {
-	var status Budgets
-	if err := v.accountBudgets(ctx, &status); err != nil {
-		return nil, err
+// show sets the gauges of the parts that were read.
+func (m *Metrics) show(c counts) {
+	var shown []prometheus.Gauge
+	set := func(gauge prometheus.Gauge, value float64) {
+		gauge.Set(value)
+		shown = append(shown, gauge)
 	}
-	m.nearLimit.Set(float64(status.full))
-	return []prometheus.Gauge{m.nearLimit}, nil
+	if c.Archive.Problem == nil {
+		set(m.lag, float64(c.Lag))
+		set(m.behind, float64(c.Archive.Counts.Late))
+		if c.Collected != nil {
+			set(m.collected, float64(c.Collected.Unix()))
+		}
+	}
+	if c.Indexing.Problem == nil {
+		set(m.indexBehind, float64(c.Indexing.Counts.Late))
+	}
+	if c.Outages.Problem == nil {
+		set(m.unhealthy, float64(c.Outages.Failing))
+	}
+	if c.Budgets.Problem == nil {
+		set(m.nearLimit, float64(c.Full))
+	}
+	if m.checked {
+		shown = append(shown, m.sealed)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shown = shown
 }

@@ -34,6 +34,9 @@ func (r *Report) Print(w io.Writer) error {
 		errs = append(errs, section(&text, "SECRET KEYS", nil, []string{"KEY", "ROLE", "CONNECTIONS"}, console.Each(keys, SecretKey.Cells)))
 	}
 	errs = append(errs, r.Archive.print(&text), r.Indexing.print(&text), r.Budgets.print(&text))
+	if r.CountedAt != r.CheckedAt {
+		fmt.Fprintf(&text, "\nConnections, archive, indexing and budgets are as of %s, when a replica counted them.\n", r.CountedAt)
+	}
 	if r.OK {
 		text.WriteString("\n" + r.healthy() + "\n")
 	} else {

@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	// metricsTimeout bounds one query of a server's /metrics, which may wait lookTimeout for the database.
-	metricsTimeout = lookTimeout + time.Second
-	maxMetrics     = 4 << 20 // bytes
+	metricsTimeout = 4 * time.Second // of one query of a server's /metrics
+	maxMetrics     = 4 << 20         // bytes
 )
 
 // scraped are the metrics of a replica by name; nil if they cannot be read.

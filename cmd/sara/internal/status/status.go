@@ -28,7 +28,8 @@ import (
 type Report struct {
 	OK          bool        `json:"ok"`
 	CheckedAt   string      `json:"checked_at"`
-	Attention   []string    `json:"attention"` // why it is not ok, for people; empty if it is
+	CountedAt   string      `json:"counted_at"` // of connections, archive, indexing and budgets: when a replica counted them, if they are many
+	Attention   []string    `json:"attention"`  // why it is not ok, for people; empty if it is
 	Replicas    []Replica   `json:"replicas"`
 	Redis       Redis       `json:"redis"`
 	Cache       *Redis      `json:"redis_cache"` // of cached rows; null if it is the same
@@ -77,12 +78,7 @@ func Look(ctx context.Context, d Deployment, now time.Time) (*Report, error) {
 	}
 	r.Database = askDatabase(ctx, store, d.Store.DatabaseURL.String(), err)
 	v := view{store: store, plans: d.Plans, calendar: calendar, now: now, counted: counted}
-	r.Archive, _, err = v.archive(ctx, shownRows)
-	r.Archive.Problem = problem(err)
-	r.Indexing, err = v.indexing(ctx, shownRows)
-	r.Indexing.Problem = problem(err)
-	r.Outages = v.outages(ctx)
-	r.Budgets = v.budgets(ctx)
+	v.current(ctx).fill(r)
 	r.judge()
 	return r, nil
 }
