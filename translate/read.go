@@ -147,6 +147,14 @@ const (
 
 // readRow reads a row, and adds it if the window has all of it.
 func (r *Rows) readRow(w *bodyWindow) error {
+	start := w.at
+	if key, m, ok := w.usualRow(); ok {
+		if !w.cut() {
+			r.add(key, m)
+		}
+		return nil
+	}
+	w.at = start
 	var m Metrics
 	var key rawText
 	s, seen := &w.scanner, 0
@@ -190,9 +198,36 @@ func (r *Rows) readRow(w *bodyWindow) error {
 	if required := sawKeys | sawClicks | sawImpressions; seen&required != required {
 		return errors.New("a row without keys, clicks or impressions")
 	}
+	r.add(key, m)
+	return nil
+}
+
+func (r *Rows) add(key rawText, m Metrics) {
 	r.keys.ends, r.metrics = grown(r.keys.ends), append(grown(r.metrics), m)
 	r.keys.end(key.appendTo(r.keys.room(key.longest())))
-	return nil
+}
+
+// usualRow reads a row as the upstream writes nearly all of them: without white space, and with these members in this order. ok is false
+// of any other, which may be sound too.
+func (s *scanner) usualRow() (key rawText, m Metrics, ok bool) {
+	if !s.consume(`{"keys":`) {
+		return key, m, false
+	}
+	var err error
+	if key, err = s.key(); err != nil || !s.consume(`,"clicks":`) {
+		return key, m, false
+	}
+	if m.Clicks, err = s.count(); err != nil || !s.consume(`,"impressions":`) {
+		return key, m, false
+	}
+	if m.Impressions, err = s.count(); err != nil || !s.consume(`,"ctr":`) {
+		return key, m, false
+	}
+	if m.CTR, err = s.fraction(); err != nil || !s.consume(`,"position":`) {
+		return key, m, false
+	}
+	m.Position, err = s.fraction()
+	return key, m, err == nil && s.consume(`}`)
 }
 
 // rawText is a JSON string as it is in a body, without the quotes.
@@ -234,11 +269,16 @@ func (s *scanner) key() (key rawText, err error) {
 // largestCount is the largest count that a double, the upstream's type of counts, holds exactly.
 const largestCount = 1 << 53
 
+var (
+	errNoCount    = errors.New("it is not a number from 0 to 2^53")
+	errNoFraction = errors.New("it is not a number in its range")
+)
+
 // count reads an integer, which the upstream, since it is a double, writes as 12, 12.0 or 1.2E1.
 func (s *scanner) count() (int64, error) {
 	f, err := s.number()
 	if err != nil || !(f >= 0 && f <= largestCount) {
-		return 0, errors.New("it is not a number from 0 to 2^53")
+		return 0, errNoCount
 	}
 	return int64(math.Round(f)), nil
 }
@@ -246,7 +286,7 @@ func (s *scanner) count() (int64, error) {
 func (s *scanner) fraction() (float64, error) {
 	f, err := s.number()
 	if err != nil || !isFraction(f) {
-		return 0, errors.New("it is not a number in its range")
+		return 0, errNoFraction
 	}
 	return f, nil
 }

@@ -33,6 +33,15 @@ func (s *scanner) next() byte {
 	return 0
 }
 
+// consume consumes a text if it comes next, without white space before it.
+func (s *scanner) consume(text string) bool {
+	if !strings.HasPrefix(s.text[s.at:], text) {
+		return false
+	}
+	s.at += len(text)
+	return true
+}
+
 // accept consumes c if it is the next byte.
 func (s *scanner) accept(c byte) bool {
 	if s.next() != c {
@@ -85,6 +94,7 @@ func (s *scanner) str() (raw string, escaped bool, err error) {
 	}
 	for start := s.at; s.at < len(s.text); s.at++ {
 		switch c := s.text[s.at]; {
+		case c > '"' && c != '\\':
 		case c == '"':
 			raw = s.text[start:s.at]
 			s.at++
