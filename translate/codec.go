@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -47,11 +46,22 @@ func (r *Rows) Encode(out io.Writer) error {
 	for i := range r.metrics {
 		e.uvarint(uint64(r.metrics[i].Impressions))
 	}
-	e.exceptions(r.metrics, func(m *Metrics) (got, expected float64) { return m.CTR, m.quotient() })
+	var exceptions []exception
 	for i := range r.metrics {
-		e.uvarint(r.metrics[i].positionCode())
+		if m := &r.metrics[i]; differ(m.CTR, m.quotient()) {
+			exceptions = append(exceptions, exception{i, m.CTR})
+		}
 	}
-	e.exceptions(r.metrics, func(m *Metrics) (got, expected float64) { return m.Position, m.decodePosition(m.positionCode()) })
+	e.exceptions(exceptions)
+	exceptions = exceptions[:0]
+	for i := range r.metrics {
+		m := &r.metrics[i]
+		code, exact := m.positionCode()
+		if e.uvarint(code); !exact {
+			exceptions = append(exceptions, exception{i, m.Position})
+		}
+	}
+	e.exceptions(exceptions)
 	e.flush()
 	return e.err
 }
@@ -87,22 +97,22 @@ func (e *encoder) bytes(data []byte) {
 	}
 }
 
-// exceptions writes the rows in which a figure differs from the expected one in any bit.
-func (e *encoder) exceptions(metrics []Metrics, figure func(*Metrics) (got, expected float64)) {
-	n := 0
-	for i := range metrics {
-		if got, expected := figure(&metrics[i]); math.Float64bits(got) != math.Float64bits(expected) {
-			n++
-		}
-	}
-	e.uvarint(uint64(n))
+// An exception is a row in which a figure differs from the expected one.
+type exception struct {
+	row    int
+	figure float64
+}
+
+// differ reports whether two figures differ in any bit.
+func differ(a, b float64) bool { return math.Float64bits(a) != math.Float64bits(b) }
+
+func (e *encoder) exceptions(all []exception) {
+	e.uvarint(uint64(len(all)))
 	after := 0 // the row after the last exception
-	for i := range metrics {
-		if got, expected := figure(&metrics[i]); math.Float64bits(got) != math.Float64bits(expected) {
-			e.uvarint(uint64(i - after))
-			e.pending = binary.LittleEndian.AppendUint64(e.pending, math.Float64bits(got))
-			after = i + 1
-		}
+	for _, x := range all {
+		e.uvarint(uint64(x.row - after))
+		e.pending = binary.LittleEndian.AppendUint64(e.pending, math.Float64bits(x.figure))
+		after = x.row + 1
 	}
 }
 
@@ -130,20 +140,19 @@ func (m *Metrics) decodePosition(code uint64) float64 {
 
 const largestCode = 2*largestCount + 1
 
-// positionCode returns the code of the position, or an arbitrary code if it has none.
-func (m *Metrics) positionCode() uint64 {
+// positionCode returns the code of the position, and whether it gives exactly that.
+func (m *Metrics) positionCode() (code uint64, exact bool) {
 	below := math.Round((m.Position - 1) * float64(m.Impressions))
-	if !(below >= 0 && below <= largestCount) {
-		return 0
+	if below >= 0 && below <= largestCount {
+		code = 2 * uint64(below)
+		if !differ(m.decodePosition(code), m.Position) {
+			return code, true
+		}
+		if !differ(m.decodePosition(code+1), m.Position) {
+			return code + 1, true
+		}
 	}
-	code := 2 * uint64(below)
-	if m.decodePosition(code) != m.Position {
-		code++
-	}
-	if m.decodePosition(code) != m.Position {
-		code = 0
-	}
-	return code
+	return 0, !differ(m.decodePosition(0), m.Position)
 }
 
 var errRowsData = errors.New("not in the format of Encode")
@@ -154,11 +163,11 @@ const maxDecodedRows = 4 * WideSample
 // DecodeRows reads the format of Encode to its end. Of forged data it returns an error, or Rows that ReadRows could have
 // returned too; it allocates no more than in proportion to the data. An error of in is wrapped.
 func DecodeRows(in io.Reader) (*Rows, error) {
-	d := &decoder{in: bufio.NewReaderSize(in, encoderPiece)}
+	d := &decoder{in: in, buffer: make([]byte, decoderPiece)}
 	rows := d.rows()
 	if d.err == nil {
-		if _, err := d.in.ReadByte(); err != io.EOF {
-			d.fail(cmp.Or(err, errRowsData))
+		if d.fill(1); d.at < d.end || d.ended != io.EOF {
+			d.fail(cmp.Or(d.ended, errRowsData))
 		}
 	}
 	if d.err != nil {
@@ -169,8 +178,44 @@ func DecodeRows(in io.Reader) (*Rows, error) {
 
 // A decoder reads from the front. Once err is set, what it returns is meaningless.
 type decoder struct {
-	in  *bufio.Reader
-	err error
+	in      io.Reader
+	buffer  []byte
+	at, end int   // of what is not decoded yet in the buffer
+	ended   error // of in, which has no more; nil: it may have
+	err     error
+}
+
+const (
+	decoderPiece   = 4 << 10
+	mostEmptyReads = 100
+)
+
+// fill makes n bytes available, or as many as there are.
+func (d *decoder) fill(n int) {
+	if d.end-d.at >= n || d.ended != nil {
+		return
+	}
+	d.end, d.at = copy(d.buffer, d.buffer[d.at:d.end]), 0
+	for empty := 0; d.end < n && d.ended == nil; empty++ {
+		more, err := d.in.Read(d.buffer[d.end:])
+		d.end += more
+		if d.ended = err; err == nil && more == 0 && empty > mostEmptyReads {
+			d.ended = io.ErrNoProgress
+		}
+	}
+}
+
+// read fills p.
+func (d *decoder) read(p []byte) {
+	for len(p) > 0 {
+		d.fill(1)
+		n := copy(p, d.buffer[d.at:d.end])
+		if n == 0 {
+			d.fail(d.ended)
+			return
+		}
+		p, d.at = p[n:], d.at+n
+	}
 }
 
 func (d *decoder) fail(err error) {
@@ -200,19 +245,13 @@ func (d *decoder) rows() *Rows {
 	n := int(d.uvarint(maxDecodedRows))
 	size := int(d.uvarint(math.MaxInt32))
 	r := &Rows{traits: traits}
-	r.keys.ends = make([]keyEnd, 0, min(n, NarrowSample))
-	lengths := make([]uint32, 0, min(n, NarrowSample))
-	for left := size; len(lengths) < n && d.err == nil; {
-		length := int(d.uvarint(uint64(left)))
-		left -= length
-		if lengths = append(lengths, uint32(length)); len(lengths) == n && left > 0 {
-			d.fail(errRowsData)
-		}
+	sizes := d.ends(&r.keys, n, size)
+	for _, size := range sizes {
+		d.chunk(&r.keys, size)
 	}
-	if n == 0 && size > 0 {
+	if d.err == nil && !r.keys.areText() {
 		d.fail(errRowsData)
 	}
-	d.keys(&r.keys, lengths, size)
 	if d.err != nil {
 		return nil
 	}
@@ -221,35 +260,57 @@ func (d *decoder) rows() *Rows {
 	return r
 }
 
-// keys reads the keys, whose lengths are known, and of which size bytes are left.
-func (d *decoder) keys(k *keys, lengths []uint32, size int) {
-	k.ends = make([]keyEnd, 0, len(lengths))
-	for _, length := range lengths {
-		if d.err != nil {
-			return
+// ends reads the lengths of n keys of size bytes together, and returns the sizes of their chunks.
+func (d *decoder) ends(k *keys, n, size int) (chunks []int) {
+	k.ends = make([]keyEnd, 0, min(n, NarrowSample))
+	room := -1 // of the last chunk
+	for left := size; len(k.ends) < n && d.err == nil; {
+		length := int(d.uvarint(uint64(min(left, maxWindow)))) // no key of ReadRows is longer
+		last := len(chunks) - 1
+		if last < 0 || chunks[last]+length > room {
+			chunks, room = append(chunks, 0), max(length, min(left, wholeChunk))
+			last++
 		}
-		n := int(length)
-		if n > maxWindow { // longer than any of ReadRows
-			d.fail(errRowsData)
-			return
-		}
-		if last := len(k.chunks) - 1; last < 0 || len(k.chunks[last])+n > cap(k.chunks[last]) {
-			k.chunks = append(k.chunks, make([]byte, 0, max(n, min(size, wholeChunk))))
-		}
-		chunk := k.room(n)
-		chunk = chunk[:len(chunk)+n]
-		key := chunk[len(chunk)-n:]
-		if _, err := io.ReadFull(d.in, key); err != nil {
-			d.fail(err)
-			return
-		}
-		if !utf8.Valid(key) {
+		chunks[last] += length
+		left -= length
+		if k.ends = append(k.ends, keyEnd(last)<<32|keyEnd(chunks[last])); len(k.ends) == n && left > 0 {
 			d.fail(errRowsData)
 		}
-		k.end(chunk)
-		size -= n
 	}
+	if n == 0 && size > 0 {
+		d.fail(errRowsData)
+	}
+	if len(k.ends) < cap(k.ends) {
+		k.ends = append(make([]keyEnd, 0, len(k.ends)), k.ends...)
+	}
+	return chunks
 }
+
+// chunk reads a chunk of keys, one at a time: forged lengths take no memory for which there is no data.
+func (d *decoder) chunk(k *keys, size int) {
+	if d.err != nil {
+		return
+	}
+	chunk := make([]byte, size)
+	d.read(chunk)
+	k.chunks = append(k.chunks, chunk)
+}
+
+// areText reports whether each key is valid UTF-8: all together are, and each begins with the beginning of a character.
+func (k *keys) areText() bool {
+	for _, chunk := range k.chunks {
+		if !utf8.Valid(chunk) {
+			return false
+		}
+	}
+	for _, end := range k.ends {
+		if chunk, at := k.chunks[end.chunk()], end.offset(); at < len(chunk) && !utf8.RuneStart(chunk[at]) {
+			return false
+		}
+	}
+	return true
+}
+
 func (d *decoder) metrics(metrics []Metrics) {
 	for i := range metrics {
 		metrics[i].Clicks = int64(d.uvarint(largestCount))
@@ -275,10 +336,7 @@ func (d *decoder) exceptions(metrics []Metrics, set func(*Metrics, float64)) {
 	for range d.uvarint(uint64(len(metrics))) {
 		before := d.uvarint(uint64(len(metrics)))
 		var bits [8]byte
-		if _, err := io.ReadFull(d.in, bits[:]); err != nil {
-			d.fail(err)
-		}
-		if before >= uint64(len(metrics)) {
+		if d.read(bits[:]); before >= uint64(len(metrics)) {
 			d.fail(errRowsData)
 		}
 		if d.err != nil {
@@ -294,12 +352,16 @@ func (d *decoder) uvarint(largest uint64) uint64 {
 	if d.err != nil {
 		return 0
 	}
-	data, err := d.in.Peek(binary.MaxVarintLen64) // less at the end
-	v, n := binary.Uvarint(data)
+	d.fill(binary.MaxVarintLen64)
+	if d.at < d.end && d.buffer[d.at] < 0x80 && uint64(d.buffer[d.at]) <= largest { // most numbers
+		d.at++
+		return uint64(d.buffer[d.at-1])
+	}
+	v, n := binary.Uvarint(d.buffer[d.at:d.end])
 	if n <= 0 || v > largest {
-		d.fail(cmp.Or(err, errRowsData))
+		d.fail(cmp.Or(d.ended, errRowsData))
 		return 0
 	}
-	_, _ = d.in.Discard(n) // of what Peek returned
+	d.at += n
 	return v
 }

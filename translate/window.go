@@ -71,7 +71,6 @@ func (w *bodyWindow) more() error {
 		}
 		w.buffer = append(w.buffer, make([]byte, len(w.buffer))...)
 	}
-	const mostEmptyReads = 100
 	empty := 0
 	for filled < len(w.buffer) && !w.ended {
 		n, err := w.source.Read(w.buffer[filled:])
