@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"sara/proxy/cache"
 	"sara/proxy/fillbudget"
 	"sara/proxy/spans"
 	"sara/translate"
@@ -46,11 +47,13 @@ type fill struct {
 	claim  fillbudget.Claim
 	grant  *fillbudget.Grant
 	waits  atomic.Bool // for its memory
+
+	cooldown cache.Along // of the property's site
 }
 
 func (s *Server) newFill(c *call, q translate.Query, calls *liveCallReservation) *fill {
 	claim := fillbudget.Claim{Account: c.grant.Key.AccountID, Key: c.grant.Key.ID, Request: c.id, Bytes: q.MaxBody() + fillOverhead}
-	return &fill{server: s, call: c, query: q, calls: calls, claim: claim}
+	return &fill{server: s, call: c, query: q, calls: calls, claim: claim, cooldown: cache.Along{Key: s.config.Upstream.CooldownKey(q.Site)}}
 }
 
 // reserve waits for the memory of the fill. No live call is charged before.
@@ -70,7 +73,9 @@ func (f *fill) run(ctx context.Context) (*translate.Rows, error) {
 	if err := f.server.checkPlan(ctx, f.call, &f.query); err != nil {
 		return nil, err
 	}
-	rows, err := f.server.fill(ctx, f.call, f.query, f.calls)
+	target := targetOf(f.call.property)
+	target.Cooldown, target.CooldownRead = f.cooldown.Value, f.cooldown.Read
+	rows, err := f.server.fill(ctx, f.call, target, f.query, f.calls)
 	if err == nil {
 		f.grant.Shrink(int64(rows.Size()) + fillOverhead)
 	}

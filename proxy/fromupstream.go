@@ -18,10 +18,10 @@ import (
 
 // fill queries the upstream for one fetch of a request. It runs on a context of its own and may outlive the request, so it
 // must not read parts of c that are reused after the request.
-func (s *Server) fill(ctx context.Context, c *call, q translate.Query, calls *liveCallReservation) (rows *translate.Rows, err error) {
+func (s *Server) fill(ctx context.Context, c *call, t upstream.Target, q translate.Query, calls *liveCallReservation) (rows *translate.Rows, err error) {
 	defer recoverPanic(&err)
 	var begun time.Time
-	rows, err = s.config.Upstream.Query(ctx, targetOf(c.property), q, func(ctx context.Context) error {
+	rows, err = s.config.Upstream.Query(ctx, t, q, func(ctx context.Context) error {
 		err := calls.Take(ctx)
 		begun = time.Now()
 		return err

@@ -4,7 +4,7 @@
 // # The path of a request
 //
 // Do looks for rows in the memory of this process (an LRU), then in Redis, which the replicas share, and then calls the
-// request's Fill. Rows are kept under the canonical upstream query, never under a URL, so that all requests that need the same
+// request's Fill. The command that reads Redis also takes the lease of the fill if there is no copy, in one script (seek.lua). Rows are kept under the canonical upstream query, never under a URL, so that all requests that need the same
 // rows share them; the narrow and the wide sample of the same rows replace each other where they can. Responses built from
 // rows are kept too (Keep), in memory only, and until one of their sources is refilled.
 //
@@ -15,7 +15,8 @@
 //
 // # One fill
 //
-// In a process, a flight (singleflight) fills a key on a context of its own, so that callers may leave. Across replicas a
+// In a process, a flight (singleflight) looks into Redis once for all callers, and then fills the key on a context of its own, so that
+// callers may leave. Across replicas a
 // flight needs the lease of the key in Redis, which it renews while it fills. Its outcome goes to all replicas by pub/sub, so
 // that no replica polls. The lease of a replica that dies expires after two seconds. Every waiter gets the error of a failed
 // fill, unless it concerns only the caller that ran into it, such as a spent budget: then the next waiter tries. A fill for
@@ -100,6 +101,8 @@ type Request struct {
 	RequestHash uint64        // kept with rows that this request fills, see Entry.RequestHash
 	// Beside is a query whose copy comes along from Redis to memory, for AtHand, when these rows are looked up there. nil: none.
 	Beside *translate.Query
+	// Along is read along with a look into Redis, if it is on the same server. It belongs to Fill, which is called after that. nil: none.
+	Along *Along
 	// Reserve waits for the memory of a fill, before it is called; release gives it back once the rows are kept here and in
 	// Redis. Its error concerns this replica only: all waiters of this process get it, and another replica may fill. It runs on
 	// the context of Fill. nil: nothing is reserved.
@@ -108,6 +111,16 @@ type Request struct {
 	// not change.
 	Fill func(ctx context.Context) (*translate.Rows, error)
 }
+
+// Along is a value of Redis that Fill needs.
+type Along struct {
+	Key   string
+	Value []byte // empty: none
+	Read  bool   // less than a second ago; else it is for Fill to read it
+}
+
+// alongAge is how long a value that was read along can be used: the fill may have waited for memory since.
+const alongAge = time.Second
 
 // Status is how Do found an Entry.
 type Status uint8
@@ -211,27 +224,31 @@ func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
 		return found, nil
 	}
 	l := newLookup(&r)
-	if !c.flights.has(l.flightKey) { // or Redis has nothing newer yet
-		found = c.fromRedis(ctx, l, found)
+	f, leader, err := c.enter(ctx, l, found)
+	if err != nil {
+		return found, err
 	}
+	found = c.newer(found, f.copied, l.TTL)
 	switch {
 	case found.Entry != nil && !found.Stale:
 		c.metrics.shared.Inc()
 		return found, nil
 	case found.servable(): // stale-while-revalidate
-		c.join(ctx, l, found.Entry)
 		c.metrics.revalidating.Inc()
 		return found, nil
 	}
 	c.metrics.miss.Inc()
-	return c.await(ctx, l, found)
+	return c.await(ctx, l, found, f, leader)
 }
 
 // bypass fills without looking for copies first. If that fails, it returns the copies with the error.
-func (c *Cache) bypass(ctx context.Context, r *Request) (Found, error) {
+func (c *Cache) bypass(ctx context.Context, r *Request) (found Found, err error) {
 	c.metrics.bypass.Inc()
 	l := newLookup(r)
-	found, err := c.await(ctx, l, Found{})
+	f, leader, err := c.enter(ctx, l, Found{})
+	if err == nil {
+		found, err = c.await(ctx, l, Found{}, f, leader)
+	}
 	if err != nil {
 		return c.Copy(ctx, *r), err
 	}
@@ -282,14 +299,27 @@ func (c *Cache) fromRedis(ctx context.Context, l *lookup, has Found) Found {
 		return has
 	}
 	entry, beside := c.redis.fetch(ctx, l, c.besides(l))
+	return c.take(l, has, entry, beside)
+}
+
+// take puts what Redis has into memory: an entry if it is newer than what memory has, and one beside it. It returns the newer one.
+func (c *Cache) take(l *lookup, has Found, entry, beside *Entry) Found {
 	if beside != nil {
 		c.memory.putEntry(beside, l.AccountID)
 	}
+	found := c.newer(has, entry, l.TTL)
+	if entry != nil && found.Entry == entry {
+		c.memory.putEntry(entry, l.AccountID)
+	}
+	return found
+}
+
+// newer returns an entry from Redis if it is newer than what memory has, and that if not.
+func (c *Cache) newer(has Found, entry *Entry, ttl time.Duration) Found {
 	if entry == nil || has.Entry != nil && (entry.id == has.Entry.id || !entry.filled.After(has.Entry.filled)) {
 		return has
 	}
-	c.memory.putEntry(entry, l.AccountID)
-	return c.found(entry, HitShared, l.TTL)
+	return c.found(entry, HitShared, ttl)
 }
 
 // besides returns the query that comes along with a lookup; nil if there is none or memory has it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"sara/proxy/spans"
 )
@@ -23,9 +24,12 @@ type flights struct {
 
 // flight is a fill that any number of requests wait for.
 type flight struct {
-	outcome
+	looked chan struct{} // closed when the following fields are set
+	copied *Entry        // the newest copy in Redis, however stale; nil: none
+	span   spans.Span    // of the fill
+
 	done chan struct{} // closed when the outcome is there
-	span spans.Span    // of the fill
+	outcome
 }
 
 // outcome is the result of a fill.
@@ -38,12 +42,6 @@ type outcome struct {
 	encoded []byte // the error as ErrorCodec encodes it
 	token   string // of the lease in Redis that this flight holds; "" for none
 	release func() // gives back what Request.Reserve reserved; nil: nothing
-}
-
-func (f *flights) has(key string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.byKey[key] != nil
 }
 
 // Filling reports whether a fill is running in this process.
@@ -69,14 +67,34 @@ func (f *flights) close() {
 }
 
 func finishedFlight(o outcome) *flight {
-	f := &flight{outcome: o, done: make(chan struct{})}
+	f := newFlight()
+	f.outcome = o
+	close(f.looked)
 	close(f.done)
 	return f
 }
 
-// join returns the flight of a lookup, and whether it was started for this caller. A shared failure marks the stale entry.
-// The flight takes only the trace from ctx, not its deadline.
-func (c *Cache) join(ctx context.Context, l *lookup, stale *Entry) (f *flight, leader bool) {
+func newFlight() *flight { return &flight{looked: make(chan struct{}), done: make(chan struct{})} }
+
+// enter returns the flight of a lookup once it has looked into Redis, and whether it was started for this caller. Its error is that the
+// caller has left.
+func (c *Cache) enter(ctx context.Context, l *lookup, has Found) (f *flight, leader bool, err error) {
+	if ctx.Err() != nil {
+		return nil, false, waitError(ctx, l) // start no flight for it
+	}
+	if f, leader = c.join(l); leader {
+		c.lead(ctx, f, l, has)
+	}
+	select {
+	case <-f.looked:
+		return f, leader, nil
+	case <-ctx.Done():
+		return nil, false, waitError(ctx, l)
+	}
+}
+
+// join returns the flight of a lookup, and whether this caller is to lead it.
+func (c *Cache) join(l *lookup) (f *flight, leader bool) {
 	c.flights.mu.Lock()
 	defer c.flights.mu.Unlock()
 	if f = c.flights.byKey[l.flightKey]; f != nil {
@@ -91,26 +109,55 @@ func (c *Cache) join(ctx context.Context, l *lookup, stale *Entry) (f *flight, l
 			return finishedFlight(outcome{entry: found.Entry, status: HitMemory}), true
 		}
 	}
-	running, span := spans.Detach(c.running, ctx, "fill")
-	f = &flight{done: make(chan struct{}), span: span}
+	f = newFlight()
 	if c.flights.byKey == nil {
 		c.flights.byKey = map[string]*flight{}
 	}
 	c.flights.byKey[l.flightKey] = f
-	c.flights.running.Go(func() { c.run(running, f, l, stale) })
+	c.flights.running.Add(1)
 	return f, true
 }
 
-// await joins a flight and waits for it. If it fails, await returns the stale entry with the error. After an error that
-// concerns only the leader of the flight, a waiter starts its own.
-func (c *Cache) await(ctx context.Context, l *lookup, has Found) (Found, error) {
+// errAbandoned is the outcome of a flight that a panic has ended, until there is another.
+var errAbandoned = errors.New("BUG: the look-up of rows was abandoned")
+
+// lead looks into Redis for a new flight, and starts its fill unless there are fresh rows. A shared failure marks the stale entry.
+// The flight takes only the trace from ctx, not its deadline.
+func (c *Cache) lead(ctx context.Context, f *flight, l *lookup, has Found) {
+	select {
+	case <-f.done: // it needs none
+		return
+	default:
+	}
+	defer c.flights.running.Done()
+	fills := false
+	defer func() {
+		close(f.looked)
+		if !fills {
+			c.flights.finish(l.flightKey, f)
+		}
+	}()
+	f.err = errAbandoned
+	token := ""
+	if c.redis != nil && !l.Bypass {
+		found := c.redis.look(context.WithoutCancel(ctx), l, c.besides(l))
+		f.copied, token = found.entry, found.token
+		if has = c.take(l, has, found.entry, found.beside); has.Entry != nil && !has.Stale {
+			f.outcome = outcome{entry: has.Entry, status: HitShared}
+			return
+		}
+	}
+	running, span := spans.Detach(c.running, ctx, "fill")
+	f.span, fills = span, true
+	c.flights.running.Go(func() { c.run(running, f, l, has.Entry, token) })
+}
+
+// await waits for a flight. If it fails, await returns the stale entry with the error. After an error that concerns only the leader of
+// the flight, a waiter starts its own.
+func (c *Cache) await(ctx context.Context, l *lookup, has Found, f *flight, leader bool) (Found, error) {
 	_, span := spans.Start(ctx, "wait for rows")
 	defer span.End()
 	for {
-		if ctx.Err() != nil {
-			return has, waitError(ctx, l) // start no flight for a caller that has left
-		}
-		f, leader := c.join(ctx, l, has.Entry)
 		span.Link(f.span)
 		select {
 		case <-f.done:
@@ -132,6 +179,10 @@ func (c *Cache) await(ctx context.Context, l *lookup, has Found) (Found, error) 
 			}
 			return has, f.err
 		}
+		var left error
+		if f, leader, left = c.enter(ctx, l, has); left != nil {
+			return has, left
+		}
 	}
 }
 
@@ -139,14 +190,14 @@ func waitError(ctx context.Context, l *lookup) error {
 	return fmt.Errorf("wait for the rows of %s: %w", l.Query.Site, context.Cause(ctx))
 }
 
-// run is the goroutine of a flight: it fills, wakes the waiters of this process, and then writes to Redis for the other
+// run is the goroutine of a fill, with the lease if it was free: it fills, wakes the waiters of this process, and then writes to Redis for the other
 // replicas (write-behind: no request waits for it).
-func (c *Cache) run(running context.Context, f *flight, l *lookup, stale *Entry) {
+func (c *Cache) run(running context.Context, f *flight, l *lookup, stale *Entry, token string) {
 	f.span.Set("sara.property", l.PropertyID)
 	f.span.Set("sara.dimension", l.Query.Dimension.String())
 	ctx, cancel := context.WithTimeout(running, c.fillTimeout)
 	defer cancel()
-	f.outcome = c.fill(ctx, l)
+	f.outcome = c.fill(ctx, l, token)
 	f.span.End()
 	switch {
 	case f.err == nil:
@@ -171,10 +222,13 @@ func (o *outcome) free() {
 	}
 }
 
-// fill gets the rows from the replica that holds the lease, which may become this one.
-func (c *Cache) fill(ctx context.Context, l *lookup) outcome {
-	if c.redis == nil || l.Bypass {
+// fill gets the rows from the replica that holds the lease, which may become this one, or is it if there is a token.
+func (c *Cache) fill(ctx context.Context, l *lookup, token string) outcome {
+	switch {
+	case c.redis == nil || l.Bypass:
 		return c.callUpstream(ctx, l)
+	case token != "":
+		return c.fillLeased(ctx, l, token)
 	}
 	for {
 		lease := c.redis.lease(ctx, l)
@@ -213,6 +267,9 @@ func (c *Cache) callUpstream(ctx context.Context, l *lookup) outcome {
 			c.metrics.fillRefused.Inc()
 			return outcome{err: err, refused: true}
 		}
+	}
+	if l.Along != nil && time.Since(l.began) > alongAge {
+		l.Along.Read = false
 	}
 	rows, err := l.Fill(ctx)
 	if err != nil {

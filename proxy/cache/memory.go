@@ -54,6 +54,18 @@ type lookup struct {
 	began     time.Time // in real time, since it bounds the time spent on Redis
 }
 
+// redisKeys returns the keys of all candidates, the lookup's own first, and that of a query beside it last.
+func (l *lookup) redisKeys(beside *candidate) []string {
+	keys := append(make([]string, 0, 3), l.own.redisKey)
+	for _, other := range l.others {
+		keys = append(keys, other.redisKey)
+	}
+	if beside != nil {
+		keys = append(keys, beside.redisKey)
+	}
+	return keys
+}
+
 // candidate is a query whose rows may answer a request.
 type candidate struct {
 	query    translate.Query
@@ -152,6 +164,9 @@ func (m *memory) outdated(a *Answer) bool {
 
 // view returns the bytes as a string without a copy. It is valid only until the bytes change.
 func view(key []byte) string { return unsafe.String(unsafe.SliceData(key), len(key)) }
+
+// bytesOf returns the bytes of a string without a copy. They must not be changed.
+func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
 
 // putEntry keeps an entry unless there is a newer one.
 func (m *memory) putEntry(e *Entry, account string) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -18,6 +19,9 @@ import (
 	"sara/proxy/redisrows"
 	"sara/proxy/spans"
 )
+
+//go:embed script/seek.lua
+var seekLua string
 
 // limits are the timeouts of the steps with Redis, in real time. A request does one lookUp, which finds out whether Redis
 // answers, and may take one lease within the rest of its patience. Without a lease, several replicas may call the upstream.
@@ -52,6 +56,8 @@ type sharedStore struct {
 	codec   *codec
 	sealer  *keyring.Sealer // of failures
 	events  *fillEvents
+	script  *redis.Script // seek.lua
+	along   bool          // the server of the rows has all other keys too
 
 	warnAfter   atomic.Int64 // the time of the next warning of copies that do not open, in nanoseconds since 1970
 	pausedUntil atomic.Int64 // circuit breaker: no step before it, in nanoseconds since 1970; 0: Redis works
@@ -69,7 +75,9 @@ func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedSt
 			return nil, err
 		}
 	}
+	_, cluster := rows.Client().(*redis.ClusterClient)
 	return &sharedStore{
+		script: redis.NewScript(seekLua), along: !cluster && config.Redis == rows.Client(),
 		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limitsFor(cmp.Or(config.RedisPatience, defaultPatience)),
 		codec: newCodec(maxPayload, config.Slots, config.Keyring), sealer: config.Keyring.Sealer(failuresPurpose), events: subscribe(rows.Client()),
 	}, nil
@@ -127,52 +135,98 @@ func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ct
 func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside *candidate) (entry, other *Entry) {
 	ctx, span := spans.StartCall(ctx, "read Redis")
 	defer span.End()
-	var values []*redis.StringCmd
+	keys := l.redisKeys(beside)
+	values := make([][]byte, len(keys))
 	ok := s.try(ctx, s.limits.lookUp, func(ctx context.Context) error {
 		pipe := s.client.Pipeline()
-		values = s.get(ctx, pipe, l)
-		if beside != nil {
-			values = append(values, pipe.Get(ctx, beside.redisKey))
+		reads := make([]*redis.StringCmd, len(keys))
+		for i, key := range keys {
+			reads[i] = pipe.Get(ctx, key)
 		}
 		_, err := pipe.Exec(ctx)
+		for i, read := range reads {
+			values[i], _ = read.Bytes() // no value has this key, or one of another type
+		}
 		return err
 	})
 	if !ok {
 		return nil, nil
 	}
+	return s.chooseBoth(l, beside, values)
+}
+
+// sought is what seek finds.
+type sought struct {
+	entry, beside *Entry // the newest that answers the lookup, and that of the query beside it; nil: none
+	token         string // of the lease; "": it was not taken
+	ok            bool   // Redis answered
+}
+
+// look is the first look of a flight into Redis, which takes the lease if there is nothing.
+func (s *sharedStore) look(ctx context.Context, l *lookup, beside *candidate) sought {
+	ctx, span := spans.StartCall(ctx, "read Redis")
+	defer span.End()
+	return s.seek(ctx, l, beside, s.limits.lookUp, false)
+}
+
+// seek does what fetch does, and takes the lease: if there is no value that may answer, or in any case. It is one command.
+func (s *sharedStore) seek(ctx context.Context, l *lookup, beside *candidate, limit time.Duration, inAnyCase bool) (found sought) {
+	copies := l.redisKeys(beside)
+	keys := append([]string{leaseKey(l)}, copies...)
+	along := s.along && l.Along != nil && l.Along.Key != ""
+	if along {
+		keys = append(keys, l.Along.Key)
+	}
+	token := rand.Text()
+	var values [][]byte
+	found.ok = s.try(ctx, limit, func(ctx context.Context) error {
+		reply, err := s.script.Run(ctx, s.client, keys, token, s.limits.held.Milliseconds(), 1+len(l.others), inAnyCase).Slice()
+		if err != nil || len(reply) != len(keys) {
+			return cmp.Or(err, errReply)
+		}
+		for _, value := range reply[1:] {
+			text, _ := value.(string)
+			values = append(values, bytesOf(text))
+		}
+		if refused, ok := reply[0].(string); ok {
+			return errors.New(refused)
+		}
+		if reply[0] == int64(1) {
+			found.token = token
+		}
+		return nil
+	})
+	if values == nil {
+		return found
+	}
+	if along {
+		l.Along.Value, l.Along.Read = values[len(copies)], true
+	}
+	found.entry, found.beside = s.chooseBoth(l, beside, values)
+	return found
+}
+
+// chooseBoth returns the newest entry that answers a lookup, and that of a query beside it, from the values of their keys.
+func (s *sharedStore) chooseBoth(l *lookup, beside *candidate, values [][]byte) (entry, other *Entry) {
 	if beside != nil {
-		last := len(values) - 1
-		other = s.choose(&lookup{Request: Request{Query: beside.query}, own: *beside}, values[last:])
-		values = values[:last]
+		other = s.choose(&lookup{Request: Request{Query: beside.query}, own: *beside}, values[1+len(l.others):])
 	}
 	return s.choose(l, values), other
 }
 
-// get queues the reads of all candidates, the lookup's own first.
-func (s *sharedStore) get(ctx context.Context, pipe redis.Pipeliner, l *lookup) []*redis.StringCmd {
-	values := []*redis.StringCmd{pipe.Get(ctx, l.own.redisKey)}
-	for _, other := range l.others {
-		values = append(values, pipe.Get(ctx, other.redisKey))
-	}
-	return values
-}
-
-// choose returns the newest entry that answers the lookup. It decodes the rows of older ones only if it must.
-func (s *sharedStore) choose(l *lookup, values []*redis.StringCmd) *Entry {
+// choose returns the newest entry that answers the lookup; a value of no bytes is none. It decodes the rows of older ones only if it
+// must.
+func (s *sharedStore) choose(l *lookup, values [][]byte) *Entry {
 	type found struct {
 		candidate
 		*encodedEntry
 	}
 	var entries []found
 	for n, candidate := range append([]candidate{l.own}, l.others...) {
-		data, err := values[n].Bytes()
-		if errors.Is(err, redis.Nil) {
+		if len(values[n]) == 0 {
 			continue
 		}
-		var encoded *encodedEntry
-		if err == nil {
-			encoded, err = s.codec.open(data, candidate.key, s.now())
-		}
+		encoded, err := s.codec.open(values[n], candidate.key, s.now())
 		if err != nil {
 			s.discard(candidate, err)
 			continue
@@ -192,6 +246,9 @@ func (s *sharedStore) choose(l *lookup, values []*redis.StringCmd) *Entry {
 	}
 	return nil
 }
+
+// errReply means that a reply is not one of seek.lua.
+var errReply = errors.New("the reply of Redis has another form")
 
 // warnInterval is the time between two warnings of copies that do not open.
 const warnInterval = time.Minute
@@ -236,12 +293,13 @@ func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
 	// Before the lease is taken: the holder may publish at any time after.
 	events, cancel := s.events.expect(l.own.redisKey)
 	defer cancel()
-	result, ok := s.takeLease(ctx, l)
+	// It reads the entries too, since the last holder may just have finished.
+	found := s.seek(ctx, l, nil, s.limits.lease(l.began), true)
 	switch {
-	case !ok:
+	case !found.ok:
 		return leaseResult{redisDown: ctx.Err() == nil}
-	case result.token != "" || result.entry != nil && s.now().Sub(result.entry.filled) < l.TTL:
-		return result
+	case found.token != "" || found.entry != nil && s.now().Sub(found.entry.filled) < l.TTL:
+		return leaseResult{entry: found.entry, status: HitShared, token: found.token}
 	}
 	expiry := time.NewTimer(s.limits.held)
 	defer expiry.Stop()
@@ -263,29 +321,6 @@ func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
 	return leaseResult{}
 }
 
-// takeLease asks for the lease, and reads the entries after it, since the last holder may just have finished. That is one
-// round trip.
-func (s *sharedStore) takeLease(ctx context.Context, l *lookup) (leaseResult, bool) {
-	token := rand.Text()
-	var taken *redis.BoolCmd
-	var values []*redis.StringCmd
-	ok := s.try(ctx, s.limits.lease(l.began), func(ctx context.Context) error {
-		pipe := s.client.Pipeline()
-		taken = pipe.SetNX(ctx, leaseKey(l), token, s.limits.held)
-		values = s.get(ctx, pipe, l)
-		_, err := pipe.Exec(ctx)
-		return err
-	})
-	if !ok {
-		return leaseResult{}, false
-	}
-	result := leaseResult{entry: s.choose(l, values), status: HitShared}
-	if taken.Val() {
-		result.token = token
-	}
-	return result, true
-}
-
 // dropEndless deletes a lease that no replica has taken, since it lasts longer than any: all would wait for its end.
 func (s *sharedStore) dropEndless(l *lookup) {
 	const script = `local left = redis.call('pttl', KEYS[1]) if left == -1 or left > tonumber(ARGV[1]) then redis.call('del', KEYS[1]) end return left`
@@ -294,10 +329,11 @@ func (s *sharedStore) dropEndless(l *lookup) {
 	})
 }
 
+const renewLua = `if redis.pcall('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
+
 // renew extends the lease until ctx ends. The token fences it: a lease that has expired and gone to another replica is left
 // alone.
 func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) {
-	const script = `if redis.pcall('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
 	tick := time.NewTicker(s.limits.renewal)
 	defer tick.Stop()
 	for {
@@ -307,7 +343,7 @@ func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) {
 			return
 		}
 		s.try(ctx, s.limits.held-s.limits.renewal, func(ctx context.Context) error {
-			return s.client.Eval(ctx, script, []string{leaseKey(l)}, token, s.limits.held.Milliseconds()).Err()
+			return s.client.Eval(ctx, renewLua, []string{leaseKey(l)}, token, s.limits.held.Milliseconds()).Err()
 		})
 	}
 }

@@ -173,20 +173,21 @@ func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	}
 }
 
-// A miss reads both samples, takes the lease and reads again, and then writes the row, its place in the index, the lease and the
-// event at once. A cluster takes one more round trip for the index.
-func TestMissTakesThreeRoundTrips(t *testing.T) {
+// A miss reads the copies and takes the lease in one command, and then writes the row, its place in the index, the lease and the event
+// in another. A cluster takes one more for the index. A copy is one command.
+func TestMissTakesTwoCommands(t *testing.T) {
 	for _, kind := range []struct {
 		name            string
 		start           func(t *testing.T) (client func() redis.UniversalClient)
 		commands, trips int64
-	}{{"on one Redis", onSingle, 7, 3}, {"on a cluster", onCluster, 8, 4}} {
+	}{{"on one Redis", onSingle, 2, 2}, {"on a cluster", onCluster, 3, 3}} {
 		t.Run(kind.name, func(t *testing.T) {
 			if testing.Short() && kind.name == "on a cluster" {
 				t.Skip("a cluster takes two seconds to start")
 			}
-			client := kind.start(t)()
-			c := newReplica(t, client, newClock())
+			connect, clock := kind.start(t), newClock()
+			client := connect()
+			c := newReplica(t, client, clock)
 			upstream := answering(rowsOf(t, 3))
 			c.do(t, upstream.request("p", narrow("first")), Filled) // loads the scripts, and looks at the memory
 			c.settle()
@@ -196,6 +197,14 @@ func TestMissTakesThreeRoundTrips(t *testing.T) {
 			c.settle()
 			if commands, trips := counted.commands.Load(), counted.trips.Load(); commands != kind.commands || trips != kind.trips {
 				t.Errorf("%d commands in %d round trips, want %d in %d", commands, trips, kind.commands, kind.trips)
+			}
+			client, counted = connect(), &roundTrips{}
+			other := newReplica(t, client, clock)
+			other.do(t, upstream.request("p", narrow("first")), HitShared) // connects
+			client.AddHook(counted)
+			other.do(t, upstream.request("p", narrow("a")), HitShared)
+			if commands, trips := counted.commands.Load(), counted.trips.Load(); commands != 1 || trips != 1 {
+				t.Errorf("a copy: %d commands in %d round trips, want 1", commands, trips)
 			}
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +16,7 @@ import (
 	"sara/translate"
 )
 
-// leaseHook calls back when a replica has asked for its first lease.
+// leaseHook calls back when a replica has its first lease, or waits for the holder.
 type leaseHook struct {
 	once   sync.Once
 	leased func()
@@ -29,20 +28,24 @@ func (h *leaseHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (h *leaseHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if cmd.Name() == "eval" && h.renewed != nil {
+		if err != nil || len(cmd.Args()) < 2 { // such as that Redis does not have the script yet
+			return err
+		}
+		switch script := cmd.Args()[1]; {
+		case script == seekLua || script == redis.NewScript(seekLua).Hash():
+			// Without the lease, a replica looks first, and then asks for it while it expects the event of the holder.
+			reply, _ := cmd.(*redis.Cmd).Slice()
+			if inAnyCase := cmd.Args()[len(cmd.Args())-1]; reply[0] == int64(1) || inAnyCase == true {
+				h.once.Do(h.leased)
+			}
+		case script == renewLua && h.renewed != nil:
 			h.renewed()
 		}
 		return err
 	}
 }
 func (h *leaseHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		if slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return slices.Contains(cmd.Args(), any("nx")) }) {
-			h.once.Do(h.leased)
-		}
-		return err
-	}
+	return next
 }
 
 // twoReplicas returns two replicas, each of which counts waiting down when it asks for its first lease.

@@ -5,8 +5,8 @@
 //
 // An index in Redis has the bytes of all rows, in the order in which they were written, in total and for each account. Each write
 // takes its row in, and evicts the oldest rows of the account beyond a quarter of the bound (Config.Bytes), and then the oldest
-// of all beyond the bound itself. The index is one Lua script. On a single server it takes no round trip of its own; in a cluster,
-// whose index is in one slot and whose rows are in many, it takes one.
+// of all beyond the bound itself. The index is one Lua script. On a single server it also writes the row, releases the lease and
+// publishes the event; in a cluster, whose index is in one slot and whose rows are in many, it takes a round trip of its own.
 //
 // # Load shedding
 //
@@ -150,8 +150,11 @@ type Outcome struct {
 	Refused      []byte // published instead if the row has no place within the bounds
 }
 
-// Publish writes the row of a fill, releases the lease and publishes the event, in this order: in one round trip, or in two if
-// there is a row and Redis is a cluster. A row that has no place within the bounds is left out.
+// inScript is up to how many bytes a row passes through a script: Lua copies it twice, which costs less than a command of its own.
+const inScript = 64 << 10
+
+// Publish writes the row of a fill, releases the lease and publishes the event, in this order: in one command, or in two round trips
+// if there is a row and Redis is a cluster. A large row takes one more command. A row that has no place within the bounds is left out.
 func (s *Store) Publish(ctx context.Context, o *Outcome) error {
 	if o.Value == nil {
 		return s.release(ctx, o, o.Event)
@@ -180,9 +183,14 @@ func (s *Store) Publish(ctx context.Context, o *Outcome) error {
 	return err
 }
 
-// publishOnServer writes the row, and then makes room for it and does the rest in one script, all in one round trip.
+// publishOnServer writes the row, makes room for it and does the rest in one script. A large row is written just before, in the same
+// round trip.
 func (s *Store) publishOnServer(ctx context.Context, o *Outcome, weight int64) (fits bool, err error) {
 	keys, arguments := append(indexKeys(), o.Lease), append(s.arguments(o.Key, weight, o.Account), o.Token, o.Channel, o.Event, o.Refused)
+	if len(o.Value) <= inScript {
+		result, err := s.indexed(s.publish.Run(ctx, s.config.Rows, keys, append(arguments, o.Value)...))
+		return result.fits, err
+	}
 	pipe := s.config.Rows.Pipeline()
 	written := pipe.Set(ctx, o.Key, o.Value, s.config.Lifetime)
 	reply := s.publish.EvalSha(ctx, pipe, keys, arguments...)
@@ -205,17 +213,20 @@ func (s *Store) publishInCluster(ctx context.Context, o *Outcome, weight int64) 
 	if err != nil {
 		return false, err
 	}
-	event := o.Event
 	pipe := s.config.Rows.Pipeline()
 	for _, evicted := range result.evicted {
 		pipe.Unlink(ctx, evicted)
 	}
-	if result.fits {
+	keys, arguments := []string{o.Lease}, []any{o.Token, o.Channel, o.Event}
+	switch {
+	case !result.fits:
+		arguments[2] = o.Refused
+	case len(o.Value) <= inScript:
+		keys, arguments = append(keys, o.Key), append(arguments, s.config.Lifetime.Milliseconds(), o.Value)
+	default:
 		pipe.Set(ctx, o.Key, o.Value, s.config.Lifetime)
-	} else {
-		event = o.Refused
 	}
-	pipe.Eval(ctx, releaseLua, []string{o.Lease}, o.Token, o.Channel, event)
+	pipe.Eval(ctx, releaseLua, keys, arguments...)
 	_, err = pipe.Exec(ctx)
 	return result.fits, err
 }

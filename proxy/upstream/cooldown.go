@@ -79,23 +79,24 @@ func (c *cooldowns) start(ctx context.Context, site string, refusal *Error) {
 	})
 }
 
-// left returns the remaining cooldown of a site, and the refusal that started it; 0 and nil if there is none. For a site that
-// is not in memory it makes one round trip to Redis. What does not open there is ignored: who writes to Redis cannot keep a site
+// left returns the remaining cooldown of a target's site, and the refusal that started it; 0 and nil if there is none. For a site that
+// is not in memory it makes one round trip to Redis, unless the caller has just read it there. What does not open there is ignored: who writes to Redis cannot keep a site
 // from being queried, nor choose what customers read about it.
-func (c *cooldowns) left(ctx context.Context, site string) (time.Duration, *Error) {
+func (c *cooldowns) left(ctx context.Context, t Target) (time.Duration, *Error) {
 	now := c.now()
-	if refusal, until, ok := c.sites.get(site, now); ok {
+	if refusal, until, ok := c.sites.get(t.Site, now); ok {
 		return until.Sub(now), refusal
 	}
 	if c.redis == nil {
 		return 0, nil
 	}
-	key := cooldownKey(site)
-	var value []byte
-	c.try(ctx, func(ctx context.Context) (err error) {
-		value, err = c.redis.Get(ctx, key).Bytes()
-		return err
-	})
+	key, value := cooldownKey(t.Site), t.Cooldown
+	if !t.CooldownRead {
+		c.try(ctx, func(ctx context.Context) (err error) {
+			value, err = c.redis.Get(ctx, key).Bytes()
+			return err
+		})
+	}
 	until, text, ok := parseCooldown(c.sealer, key, value)
 	left := until.Sub(now)
 	if !ok || left <= 0 || left > maxCooldown {
@@ -105,7 +106,7 @@ func (c *cooldowns) left(ctx context.Context, site string) (time.Duration, *Erro
 	if json.Unmarshal(text, refusal) != nil {
 		refusal = &Error{Kind: Unavailable, Message: "another replica failed to ask it"}
 	}
-	c.sites.put(site, refusal, until, now)
+	c.sites.put(t.Site, refusal, until, now)
 	return left, refusal
 }
 

@@ -66,13 +66,13 @@ func TestReplicasShareCooldowns(t *testing.T) {
 			{"here", one, "a", 59 * time.Minute}, {"elsewhere", other, "a", 59 * time.Minute}, {"elsewhere, from memory", other, "a", 59 * time.Minute},
 			{"without a time", one, "b", 0}, {"another site", one, "c", 0},
 		} {
-			left, refusal := test.by.left(t.Context(), test.site)
+			left, refusal := test.by.left(t.Context(), Target{Site: test.site})
 			if left != test.left || (refusal != nil) != (left > 0) || refusal != nil && *refusal != *exhausted {
 				t.Errorf("%s: %v left, %v", test.name, left, refusal)
 			}
 		}
 		clock.advance(59 * time.Minute)
-		if left, refusal := other.left(t.Context(), "a"); refusal != nil || left != 0 {
+		if left, refusal := other.left(t.Context(), Target{Site: "a"}); refusal != nil || left != 0 {
 			t.Errorf("after its end: %v left, %v", left, refusal)
 		}
 	})
@@ -89,12 +89,12 @@ func TestMalformedCooldownsAreIgnored(t *testing.T) {
 		"not sealed": binary.LittleEndian.AppendUint64(nil, uint64(hour.UnixMilli())),
 	} {
 		client.Set(t.Context(), own, value, 0)
-		if left, refusal := c.left(t.Context(), "a"); refusal != nil || left != 0 {
+		if left, refusal := c.left(t.Context(), Target{Site: "a"}); refusal != nil || left != 0 {
 			t.Errorf("%s: %v left, %v", name, left, refusal)
 		}
 	}
 	client.Set(t.Context(), own, appendCooldown(c.sealer, own, hour, []byte("{}")), 0)
-	if left, refusal := c.left(t.Context(), "a"); left != time.Hour || refusal == nil || refusal.Kind != Unavailable {
+	if left, refusal := c.left(t.Context(), Target{Site: "a"}); left != time.Hour || refusal == nil || refusal.Kind != Unavailable {
 		t.Errorf("a refusal of another version: %v left, %v", left, refusal)
 	}
 }
@@ -149,7 +149,7 @@ func TestRedisOutageCostsOneStepASecond(t *testing.T) {
 	}
 	server.Kill()
 	c.start(t.Context(), "a", &Error{Kind: Quota, RetryAfter: time.Hour})
-	if left, refusal := c.left(t.Context(), "a"); refusal == nil || left != time.Hour {
+	if left, refusal := c.left(t.Context(), Target{Site: "a"}); refusal == nil || left != time.Hour {
 		t.Errorf("%v left, %v", left, refusal)
 	}
 	families, err := registry.Gather()

@@ -75,6 +75,10 @@ type Target struct {
 	Revision     int    // of the connection's credentials
 	Healthy      bool   // the connection
 	AccessNote   string // why the property cannot be read; empty if it can
+
+	// Cooldown is the value of CooldownKey in Redis, if the caller has just read it; empty: none.
+	Cooldown     []byte
+	CooldownRead bool
 }
 
 func (t Target) account() Account { return Account{ID: t.ConnectionID, Revision: t.Revision} }
@@ -152,7 +156,7 @@ func (g *Gateway) Query(ctx context.Context, t Target, q translate.Query, charge
 
 // refusal answers from the cooldown and the negative cache; nil lets the query pass.
 func (g *Gateway) refusal(ctx context.Context, t Target) error {
-	if _, err := g.Cooldown(ctx, t.Site); err != nil {
+	if _, err := g.cooldown(ctx, t); err != nil {
 		return err
 	}
 	if _, _, ok := g.forbidden.get(t.PropertyID, g.now()); ok {
@@ -203,13 +207,25 @@ func readRows(body io.Reader, q translate.Query) (*translate.Rows, error) {
 
 // Cooldown returns the remaining cooldown of a site, and the refusal with that RetryAfter; 0 and nil if there is none.
 func (g *Gateway) Cooldown(ctx context.Context, site string) (left time.Duration, err error) {
-	left, refusal := g.cooldowns.left(ctx, site)
+	return g.cooldown(ctx, Target{Site: site})
+}
+
+func (g *Gateway) cooldown(ctx context.Context, t Target) (left time.Duration, err error) {
+	left, refusal := g.cooldowns.left(ctx, t)
 	if refusal == nil {
 		return 0, nil
 	}
 	again := *refusal
 	again.RetryAfter = left
 	return left, &again
+}
+
+// CooldownKey returns the key of a site's cooldown in Redis, "" if cooldowns are not shared.
+func (g *Gateway) CooldownKey(site string) string {
+	if g.cooldowns.redis == nil {
+		return ""
+	}
+	return cooldownKey(site)
 }
 
 // Sitemaps lists the submitted sitemaps of a property in the upstream's order; none is an empty list. Those that an index

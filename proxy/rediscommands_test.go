@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"sara/policy"
+	"sara/policy/redistest"
+)
+
+// countedIn puts the budgets into Redis, too.
+func countedIn(t *testing.T, client redis.UniversalClient) func(*Config) {
+	return func(c *Config) {
+		budget, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 2, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Registry: prometheus.NewRegistry()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(budget.Close)
+		c.Budget = budget
+	}
+}
+
+// A miss takes five commands of Redis: the request budgets; the copies, the cooldown and the lease; the live calls of the account, and
+// those of the property; the row, its place in the index, the lease and the event. An answer from Redis takes the first two.
+func TestQueries200RedisCommands(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	control := server.Client()
+	w := newWorld(t, over(server.Client()), countedIn(t, server.Client()))
+	other := w.replica(over(server.Client()), countedIn(t, server.Client()))
+	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { mustWrite(rw, upstreamRows(1001)) })
+	answer := func(of *world, path, status string) (commands []string) {
+		commands = server.Commands(func() {
+			if got := of.get("pro", path).ok(t).header.Get("X-Cache"); got != status {
+				t.Errorf("%s is a %s, want a %s", path, got, status)
+			}
+			of.await(t, "the row in Redis", func() bool {
+				keys := control.Keys(t.Context(), "sara:c:*").Val()
+				return len(keys) > 0 && !slices.ContainsFunc(keys, func(key string) bool { return strings.HasSuffix(key, ":lease") })
+			})
+		})
+		// The test itself asks for keys, and replicas tell each other that they live.
+		return slices.DeleteFunc(commands, func(name string) bool { return name == "keys" || name == "expire" || strings.HasPrefix(name, "z") })
+	}
+	// A busy machine may time out a step with Redis, which the budgets then do without.
+	day, miss, hit := 0, []string(nil), []string(nil)
+	w.await(t, "an undisturbed miss and hit", func() bool {
+		day++
+		path := w.path("main", fmt.Sprintf("/queries?start_date=2026-%02d-%02d&end_date=2026-11-10", 1+day/28%10, 1+day%28))
+		miss, hit = answer(w, path, cacheMiss), answer(other, path, cacheHit)
+		t.Log(miss, hit)
+		return slices.Equal(miss, slices.Repeat([]string{"evalsha"}, 5)) && slices.Equal(hit, slices.Repeat([]string{"evalsha"}, 2))
+	})
+}
