@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 
 	"sara/policy/keyring"
 	"sara/proxy/cpubound"
@@ -24,19 +24,22 @@ import (
 //	         8     when it was filled, in nanoseconds since 1970
 //	         8     Request.RequestHash of the fill
 //	         8     id of the fill
-//	         rest  rows (translate.Rows.Encode), compressed with zstd
+//	         rest  rows (translate.Rows.Encode), compressed with S2
 //
 // The stream opens only with the cache key, which begins with the property, under which it was sealed. So neither a collision of
 // Redis keys, which are only hashes, nor a copy that was put there by another program returns the rows of another property.
 // The headers are in its first segment, so that they are read without the rows.
 const (
 	magic         = "sara"
-	version       = 4
+	version       = 5
 	clearSize     = len(magic) + 1
 	headerSize    = 3 * 8
 	maxPayload    = 64 << 20        // of the rows, decompressed: 25,000 rows with the longest keys need less
 	maxClockDrift = 5 * time.Minute // how far the clock of another replica may be ahead
-	windowSize    = 1 << 20         // of the compression; its memory is a few times that
+	blockSize     = 64 << 10        // of the compression; its memory is a few times that
+
+	// freeBytes of rows are compressed without a slot of the processor. Most are fewer, and take a tenth of a millisecond.
+	freeBytes = 128 << 10
 )
 
 // The purposes of what is sealed.
@@ -59,8 +62,8 @@ type codec struct {
 	slots    *cpubound.Slots
 	sealer   *keyring.StreamSealer
 	// Idle ones; nil: not made yet. Their numbers are those of the channels' capacities.
-	encoders chan *zstd.Encoder
-	decoders chan *zstd.Decoder
+	encoders chan *s2.Writer
+	decoders chan *s2.Reader
 }
 
 // newCodec returns a codec that refuses rows of more than maxBytes, so that a value of another version cannot exhaust the memory.
@@ -69,7 +72,7 @@ func newCodec(maxBytes int64, slots *cpubound.Slots, keys *keyring.Keyring) *cod
 	// No request waits for a copy to be written, but the requests of other replicas may wait for it.
 	c := &codec{
 		maxBytes: maxBytes, slots: slots, sealer: keys.StreamSealer(rowsPurpose),
-		encoders: make(chan *zstd.Encoder, max(1, threads/4)), decoders: make(chan *zstd.Decoder, max(2, threads)),
+		encoders: make(chan *s2.Writer, max(1, threads/4)), decoders: make(chan *s2.Reader, max(2, threads)),
 	}
 	c.reset()
 	return c
@@ -81,9 +84,7 @@ func (c *codec) close() {
 		<-c.encoders
 	}
 	for range cap(c.decoders) {
-		if d := <-c.decoders; d != nil {
-			d.Close()
-		}
+		<-c.decoders
 	}
 	c.reset()
 }
@@ -117,14 +118,10 @@ func (c *codec) encode(e *Entry) []byte {
 	encoder := <-c.encoders
 	defer func() { c.encoders <- encoder }()
 	if encoder == nil {
-		var err error
-		encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true),
-			zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(windowSize))
-		if err != nil {
-			panic("BUG: create the compressor of cached rows: " + err.Error())
-		}
+		encoder = s2.NewWriter(nil, s2.WriterConcurrency(1), s2.WriterBlockSize(blockSize))
 	}
-	out := bytes.NewBuffer(append(make([]byte, 0, 512), magic...))
+	size := e.rows.Size()
+	out := bytes.NewBuffer(append(make([]byte, 0, 512+size/4), magic...))
 	out.WriteByte(version)
 	headers := binary.LittleEndian.AppendUint64(make([]byte, 0, headerSize), uint64(e.filled.UnixNano()))
 	headers = binary.LittleEndian.AppendUint64(headers, e.requestHash)
@@ -133,7 +130,11 @@ func (c *codec) encode(e *Entry) []byte {
 	_, headersErr := sealed.Write(headers)
 	encoder.Reset(sealed)
 	defer encoder.Reset(nil) // lets go of the buffer
-	if err := errors.Join(err, headersErr, e.rows.Encode(slottedWriter{encoder, c.slots}), encoder.Close(), sealed.Close()); err != nil {
+	rows := io.Writer(encoder)
+	if size > freeBytes {
+		rows = slottedWriter{encoder, c.slots}
+	}
+	if err := errors.Join(err, headersErr, e.rows.Encode(rows), encoder.Close(), sealed.Close()); err != nil {
 		panic("BUG: a buffer refuses cached rows: " + err.Error())
 	}
 	return out.Bytes()
@@ -179,16 +180,10 @@ func (c *codec) decode(e *encodedEntry) (*Entry, error) {
 	decoder := <-c.decoders
 	defer func() { c.decoders <- decoder }()
 	if decoder == nil {
-		var err error
-		decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowSize))
-		if err != nil {
-			panic("BUG: create the decompressor of cached rows: " + err.Error())
-		}
+		decoder = s2.NewReader(nil, s2.ReaderMaxBlockSize(blockSize))
 	}
-	if err := decoder.Reset(e.payload); err != nil {
-		return nil, errTorn
-	}
-	defer func() { _ = decoder.Reset(nil) }() // lets go of the value
+	decoder.Reset(e.payload)
+	defer decoder.Reset(nil) // lets go of the value
 	rows, err := translate.DecodeRows(io.LimitReader(decoder, c.maxBytes))
 	switch {
 	case errors.Is(err, keyring.ErrNotAuthentic):
