@@ -16,17 +16,9 @@ const (
 	changeKey           = "sara:change"
 )
 
-// publishTimeout is longer than a request's timeout, because no request waits for it and a lost message is not repeated.
-const publishTimeout = redisStepTimeout * 5
-
-// PublishInvalidation notifies all listening replicas over pub/sub that the directory has changed. It does not wait for them.
+// PublishInvalidation notifies all listening replicas over pub/sub that the directory has changed. It does not wait for them, and
+// for Redis no longer than the timeouts of the client.
 func PublishInvalidation(ctx context.Context, client redis.UniversalClient) error {
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
-	return publishInvalidation(ctx, client)
-}
-
-func publishInvalidation(ctx context.Context, client redis.UniversalClient) error {
 	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.Set(ctx, changeKey, rand.Text(), 0)
 		pipe.Publish(ctx, invalidationChannel, "")

@@ -58,7 +58,7 @@ func publish(t *testing.T, url string) error {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	return publishInvalidation(t.Context(), client)
+	return PublishInvalidation(t.Context(), client)
 }
 
 // testInvalidations checks that two replicas hear of a change, and returns what they hear.

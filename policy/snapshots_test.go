@@ -201,7 +201,7 @@ func TestReplayedSnapshotIsRefusedByWhoHasSeenALaterEdition(t *testing.T) {
 
 func (w *snapshotWorld) change() {
 	w.t.Helper()
-	if err := publishInvalidation(w.t.Context(), w.client); err != nil {
+	if err := PublishInvalidation(w.t.Context(), w.client); err != nil {
 		w.t.Fatal(err)
 	}
 }
