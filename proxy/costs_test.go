@@ -1,0 +1,179 @@
+//go:build !race
+
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/valyala/fasthttp"
+
+	"sara/policy"
+	"sara/policy/redistest"
+	"sara/translate"
+)
+
+// A cost is what one request takes: allocations in this process, those of the client of Redis and of the simulated Search Console
+// included; commands to Redis, without those that its scripts call; and calls of Search Console.
+type cost struct{ allocations, commands, calls int64 }
+
+// most returns the higher of each.
+func (c cost) most(other cost) cost {
+	return cost{max(c.allocations, other.allocations), max(c.commands, other.commands), max(c.calls, other.calls)}
+}
+
+func (c cost) least(other cost) cost {
+	return cost{min(c.allocations, other.allocations), min(c.commands, other.commands), min(c.calls, other.calls)}
+}
+
+// A meter is a world, with the budgets and the cache in one Redis, that counts.
+type meter struct {
+	*world
+	other    *world // a replica
+	control  *redis.Client
+	commands atomic.Int64
+	called   atomic.Int64
+}
+
+func (m *meter) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (m *meter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		m.commands.Add(1)
+		return next(ctx, cmd)
+	}
+}
+func (m *meter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		m.commands.Add(int64(len(commands)))
+		return next(ctx, commands)
+	}
+}
+
+// newMeter returns a world whose property prefix has archived days up to its live window. Search Console answers every question with
+// 1,001 rows.
+func newMeter(t *testing.T) *meter {
+	t.Helper()
+	server := redistest.Single(t)
+	m := &meter{control: server.Client()}
+	client := server.Client()
+	client.AddHook(m)
+	history, keeping := kept(t)
+	adjust := []func(*Config){over(client), keeping, func(c *Config) {
+		budget, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 2, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Registry: prometheus.NewRegistry()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(budget.Close)
+		c.Budget, c.Access = budget, io.Discard
+		refused := c.Plans["agency"]
+		refused.RequestsPerDay = 1
+		c.Plans["agency"] = refused
+	}}
+	m.world = newWorld(t, adjust...)
+	m.other = m.replica(adjust...)
+	m.chronicle(history, "prefix", "https://www.example.org/shop/").keep(t, "2025-07-01", "2025-07-19")
+	rows := make([]string, 1001)
+	for i := range rows {
+		rows[i] = fmt.Sprintf(`{"keys":["query %d"],"clicks":%d,"impressions":5000,"ctr":0.1,"position":7.25}`, i, 2000-i)
+	}
+	body := `{"rows":[` + strings.Join(rows, ",") + `],"responseAggregationType":"byProperty"}`
+	m.answerWith(func(rw http.ResponseWriter, _ *http.Request) {
+		m.called.Add(1)
+		mustWrite(rw, body)
+	})
+	return m
+}
+
+// of returns the least cost of some requests, so that what happens beside them does not count. A number makes them differ. What a fill
+// does after its answer counts.
+func (m *meter) of(server *world, status int, fills bool, request func(n int) *fasthttp.RequestCtx) cost {
+	m.t.Helper()
+	const requests = 6
+	var least cost
+	ctx := request(0) // reused, as the server does
+	for n := range requests {
+		request(n).Request.CopyTo(&ctx.Request)
+		ctx.Response.Reset()
+		var before, after runtime.MemStats
+		commands, calls := m.commands.Load(), m.called.Load()
+		runtime.ReadMemStats(&before)
+		server.server.edge.Handler(ctx)
+		if fills {
+			m.settle()
+		}
+		runtime.ReadMemStats(&after)
+		if ctx.Response.StatusCode() != status {
+			m.t.Fatalf("answers %d %s", ctx.Response.StatusCode(), ctx.Response.Body())
+		}
+		this := cost{int64(after.Mallocs - before.Mallocs), m.commands.Load() - commands, m.called.Load() - calls}
+		if n == 0 {
+			least = this
+		}
+		least = least.least(this)
+	}
+	return least
+}
+
+// settle waits until no fill is under way.
+func (m *meter) settle() {
+	m.t.Helper()
+	m.await(m.t.(*testing.T), "the end of the fill", func() bool {
+		leases, err := m.control.Keys(m.t.Context(), "sara:c:*:lease").Result()
+		return err == nil && len(leases) == 0
+	})
+}
+
+// The counts of every path of a request, which do not depend on the machine. A miss comes before the answers from Redis, which are
+// those of the same questions.
+func TestEachPathAllocatesAndCallsLittle(t *testing.T) {
+	m := newMeter(t)
+	authorized := func(key, path string) *fasthttp.RequestCtx {
+		return m.request(path, fasthttp.HeaderAuthorization, "Bearer "+key)
+	}
+	ranged := func(property, first, last string) func(int) *fasthttp.RequestCtx {
+		start := *dateOf(t, first)
+		return func(n int) *fasthttp.RequestCtx {
+			return m.request(m.path(property, fmt.Sprintf("/queries?limit=1000&start_date=%v&end_date=%s", start+translate.Date(n), last)))
+		}
+	}
+	m.get("agency", "/v1/me").ok(t) // all that its day has
+	hit := m.path("main", "/queries?limit=1000&start_date=2026-10-01&end_date=2026-10-31")
+	for _, test := range []struct {
+		name    string
+		server  *world
+		request func(n int) *fasthttp.RequestCtx
+		status  int
+		most    cost
+	}{
+		{"a miss", m.world, ranged("main", "2026-10-01", "2026-10-31"), http.StatusOK, cost{700, 13, 1}},
+		{"a hit", m.world, func(int) *fasthttp.RequestCtx { return m.request(hit) }, http.StatusOK, cost{35, 1, 0}},
+		{"a hit in Redis", m.other, ranged("main", "2026-10-01", "2026-10-31"), http.StatusOK, cost{1300, 4, 0}},
+		{"stored", m.world, ranged("prefix", "2025-07-02", "2025-07-18"), http.StatusOK, cost{350, 1, 0}},
+		{"hybrid", m.world, ranged("prefix", "2025-07-02", "2025-07-25"), http.StatusOK, cost{1700, 1, 0}},
+		{"nonsense for a key", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["pro"]+"X", "/v1/me") }, http.StatusUnauthorized, cost{12, 0, 0}},
+		{"an unknown key", m.world, func(int) *fasthttp.RequestCtx {
+			key, _ := policy.NewKey("sara")
+			return authorized(key, "/v1/me")
+		}, http.StatusUnauthorized, cost{110, 0, 0}},
+		{"a spent day", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["agency"], "/v1/me") }, http.StatusTooManyRequests, cost{20, 0, 0}},
+	} {
+		m.run(test.name, func(t *testing.T) {
+			got := m.of(test.server, test.status, test.most.calls > 0, test.request)
+			t.Logf("%+v", got)
+			if got.most(test.most) != test.most {
+				t.Errorf("costs %+v, want at most %+v", got, test.most)
+			}
+		})
+	}
+}
