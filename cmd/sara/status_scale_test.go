@@ -81,7 +81,7 @@ func looks(t *testing.T, n int) (scraped, reported float64) {
 
 // It runs alone, to count only its own allocations. Few enough properties for a scrape to end within its 3 s on a busy machine, with
 // the race detector.
-func TestStatusAllocatesTheSameForManyProperties(t *testing.T) {
+func TestStatusCostsTheSameForManyProperties(t *testing.T) {
 	const few, many = 50, 1000
 	scrapedFew, reportedFew := looks(t, few)
 	scrapedMany, reportedMany := looks(t, many)
