@@ -38,8 +38,11 @@ type KeySpec struct {
 	ExpiresAt *time.Time // nil for never; may be in the past
 }
 
-const selectKeys = "SELECT k.id, k.person_id, k.name, k.scopes, w.id, w.name, k.allowed_from, k.created_at, k.expires_at, k.revoked_at, k.last_used_at" +
-	" FROM api_keys k LEFT JOIN workspaces w ON w.id = k.workspace_id "
+const (
+	keyColumns = "k.id, k.person_id, k.name, k.scopes, w.id, w.name, k.allowed_from, k.created_at, k.expires_at, k.revoked_at, k.last_used_at"
+	fromKeys   = " FROM api_keys k LEFT JOIN workspaces w ON w.id = k.workspace_id "
+	selectKeys = "SELECT " + keyColumns + fromKeys
+)
 
 func scanKey(row scanner) (k APIKey, err error) {
 	var scopes, from string
@@ -124,6 +127,30 @@ func (s *Store) Keys(ctx context.Context, person string) ([]APIKey, error) {
 	keys, err := all(ctx, s.overview, scanKey, selectKeys+"WHERE k.person_id = $1 ORDER BY k.created_at, k.id", p.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list the keys of %s: %w", p.Email, err)
+	}
+	return keys, nil
+}
+
+// An AccountKey is a key, and the e-mail address of its person.
+type AccountKey struct {
+	APIKey
+	Email string
+}
+
+// AccountKeys lists the keys of all people of an account, by person and then oldest first, including revoked and expired ones.
+func (s *Store) AccountKeys(ctx context.Context, account string) ([]AccountKey, error) {
+	a, err := findAccount(ctx, s.overview, account)
+	if err != nil {
+		return nil, err
+	}
+	scan := func(row scanner) (k AccountKey, err error) {
+		k.APIKey, err = scanKey(joined{row, []any{&k.Email}})
+		return k, err
+	}
+	keys, err := all(ctx, s.overview, scan, "SELECT "+keyColumns+", p.email"+fromKeys+"JOIN people p ON p.id = k.person_id"+
+		" WHERE p.account_id = $1 ORDER BY p.email, k.created_at, k.id", a.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list the keys of account %q: %w", a.Name, err)
 	}
 	return keys, nil
 }

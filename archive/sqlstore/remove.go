@@ -156,12 +156,13 @@ func (r *Removal) deleteRows(ctx context.Context, tx *sql.Tx, now int64) error {
 			"DELETE FROM indexed_urls" + byNumber, "DELETE FROM index_sitemap_sets" + byNumber, "DELETE FROM index_sitemaps" + byNumber,
 			"DELETE FROM index_states WHERE property_id = $1", "DELETE FROM archive_states WHERE property_id = $1",
 			"DELETE FROM brand_terms WHERE property_id = $1", "DELETE FROM page_groups WHERE property_id = $1", "DELETE FROM annotations WHERE property_id = $1",
-			"DELETE FROM properties WHERE id = $1",
+			"DELETE FROM property_shares WHERE property_id = $1", "DELETE FROM properties WHERE id = $1",
 		}},
 		{r.Keys, []string{"DELETE FROM api_keys WHERE id = $1"}},
 		{r.Connections, []string{"DELETE FROM connections WHERE id = $1"}},
 		{r.People, []string{"DELETE FROM memberships WHERE person_id = $1", "DELETE FROM people WHERE id = $1"}},
-		{r.Workspaces, []string{"DELETE FROM memberships WHERE workspace_id = $1", "DELETE FROM workspaces WHERE id = $1"}},
+		{r.Workspaces, []string{"DELETE FROM memberships WHERE workspace_id = $1", "DELETE FROM property_shares WHERE workspace_id = $1",
+			"DELETE FROM workspaces WHERE id = $1"}},
 		{r.Accounts, []string{"DELETE FROM usage_counts WHERE account_id = $1", "DELETE FROM replica_usage WHERE account_id = $1", "DELETE FROM accounts WHERE id = $1"}},
 	} {
 		for _, id := range step.ids {

@@ -89,17 +89,23 @@ func (s *Store) FindKeys(ctx context.Context, hashes []policy.Hash) (map[policy.
 }
 
 const (
-	// A join would be equivalent, but both planners would then walk all properties of the person. Counting memberships row by row
-	// makes them start from the reference.
+	// Joins would be equivalent, but both planners would then walk all properties of the person. Counting memberships row by row
+	// makes them start from the reference. A property is reached through its own workspace, or one that it is shared with.
 	findReachable = selectProperties + "WHERE " + mayMean +
-		" AND (SELECT count(*) FROM memberships m WHERE m.person_id = $3 AND m.workspace_id = p.workspace_id) > 0" +
-		" AND ($4 = '' OR p.workspace_id = $4) ORDER BY p.name_order"
+		" AND ((SELECT count(*) FROM memberships m WHERE m.person_id = $3 AND m.workspace_id = p.workspace_id AND ($4 = '' OR m.workspace_id = $4)) > 0" +
+		" OR (SELECT count(*) FROM property_shares s JOIN memberships m ON m.workspace_id = s.workspace_id" +
+		" WHERE s.property_id = p.id AND m.person_id = $3 AND ($4 = '' OR s.workspace_id = $4)) > 0) ORDER BY p.name_order"
 
-	reachable = " FROM memberships m JOIN properties p ON p.workspace_id = m.workspace_id" +
-		" WHERE m.person_id = $1 AND ($2 = '' OR m.workspace_id = $2) AND ($3 OR NOT p.archived)"
-	countReachable = "SELECT count(*)" + reachable
+	// Shared properties that the person reaches through their own workspace too are in the first part only.
+	reachable = "SELECT p.id, p.name_order FROM memberships m JOIN properties p ON p.workspace_id = m.workspace_id" +
+		" WHERE m.person_id = $1 AND ($2 = '' OR m.workspace_id = $2) AND ($3 OR NOT p.archived)" +
+		" UNION ALL SELECT p.id, p.name_order FROM properties p WHERE p.id IN (SELECT s.property_id FROM memberships m" +
+		" JOIN property_shares s ON s.workspace_id = m.workspace_id WHERE m.person_id = $1 AND ($2 = '' OR m.workspace_id = $2))" +
+		" AND (SELECT count(*) FROM memberships m WHERE m.person_id = $1 AND m.workspace_id = p.workspace_id AND ($2 = '' OR m.workspace_id = $2)) = 0" +
+		" AND ($3 OR NOT p.archived)"
+	countReachable = "SELECT count(*) FROM (" + reachable + ") found"
 	// OFFSET and LIMIT apply before connections are joined, so that skipped rows are cheap.
-	pageReachable = "SELECT " + propertyColumns + " FROM (SELECT p.id" + reachable + " ORDER BY p.name_order LIMIT $4 OFFSET $5) page" +
+	pageReachable = "SELECT " + propertyColumns + " FROM (SELECT id FROM (" + reachable + ") found ORDER BY name_order LIMIT $4 OFFSET $5) page" +
 		" JOIN properties p ON p.id = page.id JOIN connections c ON c.id = p.connection_id ORDER BY p.name_order"
 )
 

@@ -17,8 +17,11 @@ type Workspace struct {
 	CreatedAt        time.Time
 }
 
-const selectWorkspaces = "SELECT w.id, w.account_id, a.name, w.name, w.created_at" +
-	" FROM workspaces w JOIN accounts a ON a.id = w.account_id "
+const (
+	workspaceColumns = "w.id, w.account_id, a.name, w.name, w.created_at"
+	fromWorkspaces   = " FROM workspaces w JOIN accounts a ON a.id = w.account_id "
+	selectWorkspaces = "SELECT " + workspaceColumns + fromWorkspaces
+)
 
 func scanWorkspace(row scanner) (w Workspace, err error) {
 	err = row.Scan(&w.ID, &w.AccountID, &w.AccountName, &w.Name, instant{&w.CreatedAt})

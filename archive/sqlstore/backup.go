@@ -1,0 +1,333 @@
+package sqlstore
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// backupLimit bounds the transaction of a dump or a load.
+	backupLimit = 4 * time.Hour
+	// longestDumpLine bounds a row of a dump. Credentials and notes have some kilobytes at most.
+	longestDumpLine = 16 << 20
+	// batchParameters bounds the values of one inserting statement, below the limits of both databases.
+	batchParameters = 5_000
+)
+
+// dumpedTables lists the tables of a dump, each after those that it refers to. Leases are left out: they end by themselves.
+func dumpedTables() []string {
+	return []string{"accounts", "people", "workspaces", "memberships", "connections", "properties", "property_shares", "api_keys",
+		"brand_terms", "page_groups", "annotations", "usage_counts", "replica_usage", "archive_states", "index_states", "index_sitemaps",
+		"index_sitemap_sets", "coverage_labels", "indexed_urls", "staged_inspections", "index_counts", "index_days", "inspection_counts",
+		"edition", "audit_log", "removed_properties"}
+}
+
+// A dumpedTable is the line of a dump before the rows of a table, which are JSON arrays. Both databases have the same tables, so a dump
+// of one can be loaded into the other.
+type dumpedTable struct {
+	Table   string   `json:"table"`
+	Columns []string `json:"columns"`
+	Kinds   []string `json:"kinds"` // of the columns: text, integer, boolean or bytes, which are in base64
+}
+
+// A Dump describes what Store.Dump wrote.
+type Dump struct {
+	Kind   string         // of the database
+	Schema int64          // its version
+	Rows   map[string]int // by table
+}
+
+// Dump writes the rows of all tables, as they are at one moment, while others write. Stored credentials stay sealed. The memory that it
+// takes does not depend on the number of rows.
+func (s *Store) Dump(ctx context.Context, w io.Writer) (Dump, error) {
+	current, known, err := s.SchemaVersion(ctx)
+	if err == nil && current != known {
+		err = fmt.Errorf("the schema has version %d, not %d: run sara migrate", current, known)
+	}
+	d := Dump{Kind: string(s.dialect), Schema: current, Rows: make(map[string]int)}
+	if err == nil {
+		err = snapshot(ctx, s.overview, backupLimit, func(ctx context.Context, tx *sql.Tx) error {
+			for _, table := range dumpedTables() {
+				rows, err := dumpTable(ctx, tx, w, table)
+				if err != nil {
+					return fmt.Errorf("table %s: %w", table, err)
+				}
+				d.Rows[table] = rows
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return Dump{}, fmt.Errorf("dump the %s database: %w", s.dialect, err)
+	}
+	return d, nil
+}
+
+func dumpTable(ctx context.Context, tx *sql.Tx, w io.Writer, table string) (count int, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT * FROM "+table)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	head, err := describe(table, rows)
+	if err != nil {
+		return 0, err
+	}
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false)
+	if err := lines.Encode(head); err != nil {
+		return 0, err
+	}
+	values, places := make([]any, len(head.Columns)), make([]any, len(head.Columns))
+	for i := range values {
+		places[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(places...); err != nil {
+			return count, err
+		}
+		for i, kind := range head.Kinds {
+			if values[i], err = dumpValue(kind, values[i]); err != nil {
+				return count, fmt.Errorf("column %s: %w", head.Columns[i], err)
+			}
+		}
+		if err := lines.Encode(values); err != nil {
+			return count, err
+		}
+		count++
+	}
+	return count, rows.Err()
+}
+
+// describe returns the columns of a result.
+func describe(table string, rows *sql.Rows) (dumpedTable, error) {
+	types, err := rows.ColumnTypes()
+	if err != nil {
+		return dumpedTable{}, err
+	}
+	head := dumpedTable{Table: table}
+	for _, t := range types {
+		kind := ""
+		switch name := strings.ToUpper(t.DatabaseTypeName()); name {
+		case "TEXT":
+			kind = "text"
+		case "BIGINT", "INTEGER", "SMALLINT", "INT2", "INT4", "INT8":
+			kind = "integer"
+		case "BOOLEAN", "BOOL":
+			kind = "boolean"
+		case "BYTEA", "BLOB":
+			kind = "bytes"
+		default:
+			return head, fmt.Errorf("BUG: column %s has the type %s", t.Name(), name)
+		}
+		head.Columns, head.Kinds = append(head.Columns, t.Name()), append(head.Kinds, kind)
+	}
+	return head, nil
+}
+
+// dumpValue returns the JSON of a value. The databases' drivers differ in how they return it.
+func dumpValue(kind string, value any) (any, error) {
+	switch v := value.(type) {
+	case nil:
+		return nil, nil
+	case bool:
+		return v, nil
+	case int64:
+		if kind == "boolean" {
+			return v != 0, nil
+		}
+		return v, nil
+	case string:
+		if kind == "bytes" {
+			return base64.StdEncoding.EncodeToString([]byte(v)), nil
+		}
+		return v, nil
+	case []byte:
+		if kind == "text" {
+			return string(v), nil
+		}
+		return base64.StdEncoding.EncodeToString(v), nil
+	}
+	return nil, fmt.Errorf("BUG: a value of type %T", value)
+}
+
+// IsEmpty reports whether the database has no schema yet, or no account.
+func (s *Store) IsEmpty(ctx context.Context) (bool, error) {
+	accounts, err := one(ctx, s.overview, scalar[int], "SELECT count(*) FROM accounts")
+	if isUnknownTable(err) {
+		return true, nil
+	}
+	return accounts == 0, err
+}
+
+// Load replaces everything in the database by the rows of a dump of a schema version, and then migrates it. No server may use the
+// database meanwhile. If it fails, the database is empty, or has a schema and no rows: it can be called again.
+func (s *Store) Load(ctx context.Context, dump io.Reader, schema int64) error {
+	if err := s.load(ctx, dump, schema); err != nil {
+		return fmt.Errorf("load the %s database: %w", s.dialect, err)
+	}
+	_, err := s.Migrate(ctx)
+	return err
+}
+
+func (s *Store) load(ctx context.Context, dump io.Reader, schema int64) error {
+	provider, err := s.migrator()
+	if err != nil {
+		return err
+	}
+	current, known, err := s.SchemaVersion(ctx)
+	if err = errors.Join(err, newerSchema(max(current, schema), known)); err != nil {
+		return err
+	}
+	edition := int64(0) // servers must not take the loaded database for the one before
+	if current > 0 {
+		edition, _ = one(ctx, s.overview, scalar[int64], "SELECT changes FROM edition") // 0 if the schema is older than editions
+		if _, err := provider.DownTo(ctx, 0); err != nil {
+			return fmt.Errorf("drop the tables: %w", err)
+		}
+	}
+	if _, err := provider.UpTo(ctx, schema); err != nil {
+		return fmt.Errorf("create the tables of schema version %d: %w", schema, err)
+	}
+	return transactWithin(ctx, s.changes, backupLimit, nil, func(ctx context.Context, tx *sql.Tx) error {
+		l := loader{tx: tx}
+		if err := l.rows(ctx, dump); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE edition SET changes = CASE WHEN changes > $1 THEN changes ELSE $1 END + 1", edition)
+		return err
+	})
+}
+
+// A loader inserts the rows of a dump, in batches.
+type loader struct {
+	tx    *sql.Tx
+	table dumpedTable
+	batch []any // values of rows that are not inserted yet
+}
+
+func (l *loader) rows(ctx context.Context, dump io.Reader) error {
+	lines := bufio.NewScanner(dump)
+	lines.Buffer(make([]byte, 0, 64<<10), longestDumpLine)
+	for number := 1; lines.Scan(); number++ {
+		if err := l.line(ctx, lines.Bytes()); err != nil {
+			return fmt.Errorf("line %d of the dump: %w", number, err)
+		}
+	}
+	return errors.Join(lines.Err(), l.flush(ctx))
+}
+
+func (l *loader) line(ctx context.Context, line []byte) error {
+	if len(line) > 0 && line[0] == '{' {
+		if err := l.flush(ctx); err != nil {
+			return err
+		}
+		return l.begin(ctx, line)
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(line)))
+	decoder.UseNumber()
+	var values []any
+	if err := decoder.Decode(&values); err != nil {
+		return err
+	}
+	if len(values) != len(l.table.Columns) {
+		return fmt.Errorf("it has %d values, not %d", len(values), len(l.table.Columns))
+	}
+	for i, value := range values {
+		loaded, err := loadValue(l.table.Kinds[i], value)
+		if err != nil {
+			return fmt.Errorf("column %s: %w", l.table.Columns[i], err)
+		}
+		l.batch = append(l.batch, loaded)
+	}
+	if len(l.batch)+len(values) > batchParameters {
+		return l.flush(ctx)
+	}
+	return nil
+}
+
+// begin starts a table. Its names become parts of statements, so they have to be those of the schema. What the schema itself has put
+// into the table is in the dump too.
+func (l *loader) begin(ctx context.Context, line []byte) error {
+	l.table = dumpedTable{}
+	if err := json.Unmarshal(line, &l.table); err != nil {
+		return err
+	}
+	if !slices.Contains(dumpedTables(), l.table.Table) {
+		return fmt.Errorf("there is no table %.40q", l.table.Table)
+	}
+	rows, err := l.tx.QueryContext(ctx, "SELECT * FROM "+l.table.Table+" WHERE FALSE")
+	if err != nil {
+		return err
+	}
+	known, err := describe(l.table.Table, rows)
+	if err = errors.Join(err, rows.Close()); err != nil {
+		return err
+	}
+	for i, column := range l.table.Columns {
+		if at := slices.Index(known.Columns, column); at < 0 || len(l.table.Kinds) <= i || known.Kinds[at] != l.table.Kinds[i] {
+			return fmt.Errorf("table %s has no such column %.40q", l.table.Table, column)
+		}
+	}
+	_, err = l.tx.ExecContext(ctx, "DELETE FROM "+l.table.Table)
+	return err
+}
+
+func (l *loader) flush(ctx context.Context) error {
+	if len(l.batch) == 0 {
+		return nil
+	}
+	var statement strings.Builder
+	fmt.Fprintf(&statement, "INSERT INTO %s (%s) VALUES ", l.table.Table, strings.Join(l.table.Columns, ", "))
+	for i := range l.batch {
+		switch {
+		case i == 0:
+			statement.WriteString("(")
+		case i%len(l.table.Columns) == 0:
+			statement.WriteString("), (")
+		default:
+			statement.WriteString(", ")
+		}
+		fmt.Fprintf(&statement, "$%d", i+1)
+	}
+	statement.WriteString(")")
+	_, err := l.tx.ExecContext(ctx, statement.String(), l.batch...)
+	l.batch = l.batch[:0]
+	if err != nil {
+		return fmt.Errorf("insert into %s: %w", l.table.Table, err)
+	}
+	return nil
+}
+
+// loadValue is the inverse of dumpValue.
+func loadValue(kind string, value any) (any, error) {
+	switch v := value.(type) {
+	case nil:
+		return nil, nil
+	case bool:
+		if kind == "boolean" {
+			return v, nil
+		}
+	case json.Number:
+		if kind == "integer" {
+			return v.Int64()
+		}
+	case string:
+		if kind == "text" {
+			return v, nil
+		}
+		if kind == "bytes" {
+			return base64.StdEncoding.DecodeString(v)
+		}
+	}
+	return nil, fmt.Errorf("a value of type %T is not of kind %s", value, kind)
+}

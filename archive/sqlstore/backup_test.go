@@ -1,0 +1,95 @@
+package sqlstore
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// dumped returns the lines of a dump, sorted: databases return rows in any order.
+func dumped(t *testing.T, s *Store, f *fixture) (text string, lines []string) {
+	t.Helper()
+	var out bytes.Buffer
+	d := value(s.Dump(f.ctx, &out))(t)
+	for line := range strings.Lines(out.String()) {
+		if !strings.HasPrefix(line, `[`) || strings.Count(line, ",") > 0 { // without the edition, which advances
+			lines = append(lines, line)
+		}
+	}
+	rows := 0
+	for _, n := range d.Rows {
+		rows += n
+	}
+	equal(t, rows+len(d.Rows), strings.Count(out.String(), "\n"))
+	slices.Sort(lines)
+	return out.String(), lines
+}
+
+func testBackup(t *testing.T, f *fixture) {
+	p, c := f.acme()
+	site := f.property("google", "sc-domain:example.com")
+	f.discover(site.ID, Discovery{URLs: urlsOf("https://example.com/a", "https://example.com/b")})
+	f.inspect(site.ID, "Soft 404", "https://example.com/a")
+	f.key(p.Email, "text")
+	value(f.AddAnnotation(f.ctx, site.ID, Annotation{Title: `"quoted", with a line` + " and \U0001F600"}))(t)
+	edition := value(f.Edition(f.ctx))(t)
+	text, want := dumped(t, f.Store, f)
+	if strings.Contains(text, "BEGIN PRIVATE") || strings.Contains(text, "-----PRIVATE") {
+		t.Error("credentials are in the dump in clear")
+	}
+
+	other := value(Open(f.ctx, Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "other.db"), Keyring: newRing(t, testKey)}))(t)
+	defer func() { wantNil(t, other.Close()) }()
+	equal(t, value(other.IsEmpty(f.ctx))(t), true)
+	f.account("later", "pro")
+	for _, s := range []*Store{other, f.Store} { // also over what is there, and into the other kind of database
+		wantNil(t, s.Load(f.ctx, strings.NewReader(text), value(schemaOf(f))(t)))
+		_, got := dumped(t, s, f)
+		equal(t, got, want)
+		equal(t, value(s.IsEmpty(f.ctx))(t), false)
+		credentials, _, err := s.Credentials(f.ctx, c.ID)
+		wantNil(t, err)
+		equal(t, string(credentials), string(serviceAccountJSON))
+	}
+	if after := value(f.Edition(f.ctx))(t); after <= edition {
+		t.Errorf("the edition is %d after the load, %d before: servers would take one for the other", after, edition)
+	}
+
+	for _, damage := range []struct{ old, new, want string }{
+		{`"table":"people"`, `"table":"goose_db_version"`, "there is no table"},
+		{`"columns":["id","account_id"`, `"columns":["id; DROP TABLE people; --","account_id"`, "no such column"},
+		{`["` + p.ID, `[17,"` + p.ID, "values, not"},
+	} {
+		err := other.Load(f.ctx, strings.NewReader(strings.Replace(text, damage.old, damage.new, 1)), value(schemaOf(f))(t))
+		if err == nil || !strings.Contains(err.Error(), damage.want) {
+			t.Errorf("%s: %v, want %q", damage.new, err, damage.want)
+		}
+	}
+	wantNil(t, other.Load(f.ctx, strings.NewReader(text), value(schemaOf(f))(t))) // after a failure
+}
+
+func schemaOf(f *fixture) (int64, error) {
+	version, _, err := f.SchemaVersion(f.ctx)
+	return version, err
+}
+
+// A table that a later migration adds has to be in the dump, after those that it refers to.
+func TestDumpHasAllTables(t *testing.T) {
+	f := newFixture(t, "sqlite::memory:")
+	tables := value(all(f.ctx, f.changes, scalar[string], "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"))(t)
+	left := []string{"goose_db_version", "leases"}
+	want := slices.DeleteFunc(tables, func(name string) bool { return slices.Contains(left, name) })
+	got := dumpedTables()
+	for i, table := range got {
+		for _, parent := range value(all(f.ctx, f.changes, scalar[string], "SELECT \"table\" FROM pragma_foreign_key_list('"+table+"')"))(t) {
+			if !slices.Contains(got[:i], parent) {
+				t.Errorf("%s comes before %s, to which it refers", table, parent)
+			}
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	equal(t, got, want)
+}
