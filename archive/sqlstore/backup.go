@@ -23,7 +23,8 @@ const (
 	batchParameters = 5_000
 )
 
-// dumpedTables lists the tables of a dump, each after those that it refers to. Leases are left out: they end by themselves.
+// dumpedTables lists the tables of a dump, each after those that it refers to. Leases, which end by themselves, and what status counts
+// again are left out.
 func dumpedTables() []string {
 	return []string{"accounts", "people", "workspaces", "memberships", "connections", "properties", "property_shares", "api_keys",
 		"brand_terms", "page_groups", "annotations", "usage_counts", "replica_usage", "archive_states", "index_states", "index_sitemaps",

@@ -97,7 +97,7 @@ func testSecretKeys(t *testing.T, f *fixture) {
 	if !errors.Is(err, ErrNoSecretKey) || !strings.Contains(err.Error(), "SARA_SECRET_KEY") {
 		t.Errorf("adding without a key: %v", err)
 	}
-	if _, _, err := without.Credentials(f.ctx, c.ID); !errors.Is(err, ErrNoSecretKey) {
+	if _, _, err := without.Credentials(f.ctx, c.ID); !errors.Is(err, ErrNoSecretKey) || !strings.Contains(err.Error(), "not to a new one") || strings.Contains(err.Error(), "openssl") {
 		t.Errorf("reading without a key: %v", err)
 	}
 	other := f.open(newRing(t, otherKey))
@@ -118,7 +118,7 @@ func testSecretKeys(t *testing.T, f *fixture) {
 	unopened.Unopened.First = unopened.Unopened.First[:1]
 	equal(t, value(other.Sealing(f.ctx, 1))(t), unopened)
 	// Without a key, the credentials still name the one that they need.
-	unopened.Keys, unopened.Unopened.First[0].Err = unopened.Keys[1:], ErrNoSecretKey
+	unopened.Keys, unopened.Unopened.First[0].Err = unopened.Keys[1:], noKeyToOpen(current)
 	equal(t, value(without.Sealing(f.ctx, 1))(t), unopened)
 	equal(t, unopened.Checked(), false)
 	if _, err := f.pools.jobs.ExecContext(f.ctx, "UPDATE connections SET credentials = $1", []byte{2, 0}); err != nil {

@@ -11,9 +11,9 @@ import (
 var (
 	// ErrNotFound matches every NotFoundError in errors.Is.
 	ErrNotFound = errors.New("not found")
-	// ErrNoSecretKey: the store was opened without a key, so credentials can be neither stored nor read.
-	ErrNoSecretKey = errors.New("no secret key: set SARA_SECRET_KEY to 32 random bytes in base64, " +
-		"for example the output of `openssl rand -base64 32`")
+	// ErrNoSecretKey: the store was opened without a key, so credentials can be neither stored nor read. What to do depends on
+	// whether there are credentials already: errors that match it say so.
+	ErrNoSecretKey = errors.New("no secret key")
 	// ErrWrongSecretKey matches every WrongKeyError in errors.Is.
 	ErrWrongSecretKey = errors.New("no secret key opens them")
 	// ErrNotOpen: the database has not yet answered a store of New, or not with a schema that this program knows.
@@ -37,6 +37,19 @@ func (e *WrongKeyError) Error() string {
 
 // Is reports whether target is ErrWrongSecretKey.
 func (e *WrongKeyError) Is(target error) bool { return target == ErrWrongSecretKey }
+
+// noKeyToSeal returns the ErrNoSecretKey of credentials that are to be stored.
+func noKeyToSeal() error {
+	return fmt.Errorf("%w: set SARA_SECRET_KEY to 32 random bytes in base64, for example the output of `openssl rand -base64 32`", ErrNoSecretKey)
+}
+
+// noKeyToOpen returns the ErrNoSecretKey of credentials that a key has sealed: a new key would not open them.
+func noKeyToOpen(by keyring.ID) error {
+	if by == (keyring.ID{}) {
+		return fmt.Errorf("%w: set SARA_SECRET_KEY to the key that sealed them, not to a new one", ErrNoSecretKey)
+	}
+	return fmt.Errorf("%w: set SARA_SECRET_KEY to the key that sealed them, %s, not to a new one", ErrNoSecretKey, by)
+}
 
 // An InputError is an invalid value from the caller.
 type InputError struct {

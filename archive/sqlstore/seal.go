@@ -12,18 +12,18 @@ const credentialsPurpose = "credentials"
 
 func (s *Store) seal(connectionID string, plain []byte) ([]byte, error) {
 	if s.sealer == nil {
-		return nil, ErrNoSecretKey
+		return nil, noKeyToSeal()
 	}
 	return s.sealer.AppendSeal(nil, plain, []byte(connectionID)), nil
 }
 
 // unseal also returns which key sealed the credentials, known or not; zero if nothing tells it. If no key opens them, the error is
-// a *WrongKeyError.
+// a *WrongKeyError; without a key it matches ErrNoSecretKey.
 func (s *Store) unseal(connectionID string, sealed []byte) (plain []byte, by keyring.ID, err error) {
 	by, named := keyring.KeyOf(sealed)
 	switch {
 	case s.sealer == nil:
-		return nil, by, ErrNoSecretKey
+		return nil, by, noKeyToOpen(by)
 	case named:
 		plain, err = s.sealer.AppendOpen(nil, sealed, []byte(connectionID))
 	default:

@@ -10,10 +10,10 @@ import (
 )
 
 type accountCommands struct {
-	Add    accountAdd    `cmd:"" help:"Add an account."`
-	Plan   accountPlan   `cmd:"" help:"Change an account's plan and its last day."`
-	List   accountList   `cmd:"" help:"List the accounts."`
-	Remove accountRemove `cmd:"" help:"Remove an account with its workspaces, people and keys, and its archived history."`
+	Add    accountAdd    `cmd:"" help:"Add an account." example:"sara account add Acme --plan pro"`
+	Plan   accountPlan   `cmd:"" help:"Change an account's plan and its last day." example:"sara account plan Acme agency --until 2027-12-31"`
+	List   accountList   `cmd:"" help:"List the accounts." example:"sara account list"`
+	Remove accountRemove `cmd:"" help:"Remove an account with its workspaces, people and keys, and its archived history." example:"sara account remove Acme"`
 }
 
 type accountRecord struct {
@@ -47,7 +47,7 @@ func (c *accountAdd) Run(ctx context.Context, con *console.Console) error {
 	if err := admin.CheckPlan(c.PlansFile.Table(), c.Plan); err != nil {
 		return err
 	}
-	return c.use(ctx, func(store *sqlstore.Store) error {
+	return c.create(ctx, con, func(store *sqlstore.Store) error {
 		account, err := store.AddAccount(ctx, c.Name, c.Plan, c.Until.day())
 		if err != nil {
 			return err
@@ -93,6 +93,7 @@ func (c *accountList) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		return console.Many(c.Output, con.Stdout, console.Each(accounts, recordOfAccount))
+		return console.List(con, c.Output, console.Each(accounts, recordOfAccount), "there is no account yet: add one, which has a plan.",
+			console.CommandLine("account", "add", "NAME", "--plan", "pro"))
 	})
 }

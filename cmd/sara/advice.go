@@ -28,7 +28,7 @@ func adviceMissing(kind string) string {
 	case "account", "workspace", "person", "connection", "property":
 		return "list them with: sara " + kind + " list"
 	case "key":
-		return "list a person's keys with: sara key list EMAIL"
+		return "list keys with: sara key list EMAIL, or sara key list --account ACCOUNT"
 	case "annotation":
 		return "list a property's annotations with: sara annotation list PROPERTY"
 	}

@@ -8,9 +8,9 @@ import (
 )
 
 type annotationCommands struct {
-	Add    annotationAdd    `cmd:"" help:"Add an annotation to a property."`
-	List   annotationList   `cmd:"" help:"List the annotations of a property, by date."`
-	Remove annotationRemove `cmd:"" help:"Remove an annotation."`
+	Add    annotationAdd    `cmd:"" help:"Add an annotation to a property." example:"sara annotation add shop --date 2026-03-01 --title 'Relaunch' --color green"`
+	List   annotationList   `cmd:"" help:"List the annotations of a property, by date." example:"sara annotation list shop"`
+	Remove annotationRemove `cmd:"" help:"Remove an annotation." example:"sara annotation remove 0195f3c2-7d1e-7b52-9d3f-3f8a2c6d9e10"`
 }
 
 type annotationRecord struct {
@@ -68,7 +68,7 @@ func (c *annotationList) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		return console.Many(c.Output, con.Stdout, console.Each(annotations, recordOfAnnotation))
+		return console.List(con, c.Output, console.Each(annotations, recordOfAnnotation), "the property has no annotation yet: add one.", console.CommandLine("annotation", "add", c.Property, "--date", "DATE", "--title", "TITLE"))
 	})
 }
 

@@ -22,11 +22,11 @@ import (
 )
 
 type archiveCommands struct {
-	Export archiveExport `cmd:"" help:"Write the archived history of a property to a file or to standard output."`
-	Import archiveImport `cmd:"" help:"Import the history of a property from a file."`
-	Verify archiveVerify `cmd:"" help:"Check every object of the archive against its checksum, its ledger and the database."`
-	Plan   archivePlan   `cmd:"" help:"Estimate the upstream calls, time and storage of an archive."`
-	Sweep  archiveSweep  `cmd:"" help:"Delete what is left of the archived history of removed properties."`
+	Export archiveExport `cmd:"" help:"Write the archived history of a property to a file or to standard output." example:"sara archive export shop --from 2026-01-01 --to 2026-01-31 --format csv --output shop.csv"`
+	Import archiveImport `cmd:"" help:"Import the history of a property from a file." example:"sara archive import shop history.csv"`
+	Verify archiveVerify `cmd:"" help:"Check every object of the archive against its checksum, its ledger and the database." example:"sara archive verify"`
+	Plan   archivePlan   `cmd:"" help:"Estimate the upstream calls, time and storage of an archive." example:"sara archive plan --properties 290 --history-months 36"`
+	Sweep  archiveSweep  `cmd:"" help:"Delete what is left of the archived history of removed properties." example:"sara archive sweep"`
 }
 
 // archiveFlags are the flags of commands on the archive of one property.

@@ -11,7 +11,7 @@ import (
 )
 
 type auditCommands struct {
-	List auditList `cmd:"" help:"List administrative changes, newest first: who did what to what, and when."`
+	List auditList `cmd:"" help:"List administrative changes, newest first: who did what to what, and when." example:"sara audit list --account Acme --since 2026-01-01"`
 }
 
 type auditRecord struct {
@@ -64,6 +64,6 @@ func (c *auditList) Run(ctx context.Context, con *console.Console) error {
 		records := console.Each(entries, func(e sqlstore.AuditEntry) auditRecord {
 			return auditRecord{ID: e.ID, At: console.Timestamp(e.At), Actor: e.Actor, Action: e.Action, Subject: e.Subject, AccountID: e.AccountID, Details: e.Details}
 		})
-		return console.Many(c.Output, con.Stdout, records)
+		return console.List(con, c.Output, records, "no change matches; list those of all accounts.", console.CommandLine("audit", "list"))
 	})
 }

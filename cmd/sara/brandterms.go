@@ -10,8 +10,8 @@ import (
 )
 
 type brandTermCommands struct {
-	Set  brandTermsSet  `cmd:"" help:"Replace the brand terms of a property."`
-	List brandTermsList `cmd:"" help:"List the brand terms of a property."`
+	Set  brandTermsSet  `cmd:"" help:"Replace the brand terms of a property." example:"sara brand-terms set shop acme 'exact:acme shop' 'regex:ac+me'"`
+	List brandTermsList `cmd:"" help:"List the brand terms of a property." example:"sara brand-terms list shop"`
 }
 
 type brandTermRecord struct {
@@ -87,6 +87,6 @@ func (c *brandTermsList) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		return console.Many(c.Output, con.Stdout, console.Each(terms, recordOfBrandTerm))
+		return console.List(con, c.Output, console.Each(terms, recordOfBrandTerm), "the property has no brand terms yet: set them.", console.CommandLine("brand-terms", "set", c.Property, "TERM"))
 	})
 }

@@ -65,6 +65,9 @@ func (r collectRecord) Cells() []string {
 
 func (c *collectCommand) Run(ctx context.Context, con *console.Console) error {
 	return c.storeFlags.use(ctx, func(store *sqlstore.Store) error {
+		if _, err := backend.CheckSealing(ctx, store); err != nil {
+			return err
+		}
 		gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store})
 		if err != nil {
 			return err
@@ -84,6 +87,7 @@ func (c *collectCommand) collect(ctx context.Context, con *console.Console, sour
 		return err
 	}
 	progress, end := newProgress(con.Stderr, collecting)
+	defer end()
 	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.Gateway, Store: source.Store,
 		RunConfig: schedule.RunConfig{Progress: progress, Now: con.Now}})
 	if err != nil {
@@ -92,10 +96,13 @@ func (c *collectCommand) collect(ctx context.Context, con *console.Console, sour
 	results, err := work.Collect(ctx, properties, collector.Span{Since: c.Since.day(), Until: c.Until.day()})
 	end()
 	if err != nil {
-		return fmt.Errorf("interrupted: nothing is lost; the next run resumes here: %w", err)
+		return errResumable
 	}
 	return c.report(ctx, con, source.Store, results)
 }
+
+// errResumable is a run that was interrupted.
+var errResumable = errors.New("interrupted: nothing is lost; the next run resumes here")
 
 // chosen returns the properties of the command line.
 func (c *collectCommand) chosen(ctx context.Context, source *jobs.Source) ([]collector.Property, error) {

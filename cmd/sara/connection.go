@@ -15,12 +15,12 @@ import (
 )
 
 type connectionCommands struct {
-	Connect connectionConnect `cmd:"" help:"Connect a Google account: ask for its consent in a browser, and add the sites that it reads."`
-	Add     connectionAdd     `cmd:"" help:"Store Search Console credentials under a workspace, encrypted."`
-	Update  connectionUpdate  `cmd:"" help:"Replace the credentials of a connection, for example after they were revoked."`
-	List    connectionList    `cmd:"" help:"List the connections of all workspaces."`
-	Reseal  connectionReseal  `cmd:"" help:"Encrypt all stored credentials with the current secret key, while servers serve."`
-	Remove  connectionRemove  `cmd:"" help:"Remove a connection with its credentials and its properties, and their archived history."`
+	Connect connectionConnect `cmd:"" help:"Connect a Google account: ask for its consent in a browser, and add the sites that it reads." example:"sara connection connect Main --client client.json"`
+	Add     connectionAdd     `cmd:"" help:"Store Search Console credentials under a workspace, encrypted." example:"sara connection add Main --credentials service-account.json --name google"`
+	Update  connectionUpdate  `cmd:"" help:"Replace the credentials of a connection, for example after they were revoked." example:"sara connection update google --credentials service-account.json"`
+	List    connectionList    `cmd:"" help:"List the connections of all workspaces." example:"sara connection list"`
+	Reseal  connectionReseal  `cmd:"" help:"Encrypt all stored credentials with the current secret key, while servers serve." example:"sara connection reseal"`
+	Remove  connectionRemove  `cmd:"" help:"Remove a connection with its credentials and its properties, and their archived history." example:"sara connection remove google"`
 }
 
 type connectionRecord struct {
@@ -72,12 +72,13 @@ type connectionUpdate struct {
 	console.Output
 	Connection  string `arg:"" help:"Name, WORKSPACE/NAME or id."`
 	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it."`
+	Force       bool   `help:"Replace them even if properties of the connection cannot be read with the new ones."`
 }
 
 func (c *connectionUpdate) Run(ctx context.Context, con *console.Console) error {
 	return changeConnection(ctx, con, c.verifyFlags, c.Output, c.Credentials,
 		func(a admin.Admin, credentials []byte) (sqlstore.Connection, []upstream.Site, error) {
-			return a.UpdateConnection(ctx, c.Connection, credentials)
+			return a.UpdateConnection(ctx, c.Connection, credentials, c.Force)
 		})
 }
 
@@ -118,7 +119,8 @@ func noSecretKey(ctx context.Context, store *sqlstore.Store) error {
 	case len(connections) > 0:
 		return settings.Errorf("SARA_SECRET_KEY", "it is not set: set it to the key that the existing connections (%d) were stored with, not to a new one", len(connections))
 	}
-	return fmt.Errorf("%w; keep it: serving needs the same key", sqlstore.ErrNoSecretKey)
+	return fmt.Errorf("%w: set SARA_SECRET_KEY to 32 random bytes in base64, for example the output of `openssl rand -base64 32`; keep it: serving needs the same key",
+		sqlstore.ErrNoSecretKey)
 }
 
 // anySite returns a site whose data can be read, empty if there is none.
@@ -142,6 +144,7 @@ func (c *connectionList) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		return console.Many(c.Output, con.Stdout, console.Each(connections, recordOfConnection))
+		return console.List(con, c.Output, console.Each(connections, recordOfConnection), "there is no connection yet: add one with the credentials of Search Console.",
+			console.CommandLine("connection", "add", "WORKSPACE", "--credentials", "FILE"))
 	})
 }

@@ -8,8 +8,8 @@
 // Status shows an operator the health of all replicas, Redis, the database, connections, archive, index coverage and budgets.
 // It is read-only and consumes no budget. A part that it cannot read shows the reason, and the others are shown. The exit
 // status is 1 if something needs attention: a replica that is not ready or degraded; Redis or the database unreachable, or a
-// schema of another version; a connection that does not work; an archive two or more days behind, or index coverage a week old
-// or older; a part that could not be read. Budgets near their limit are shown, but do not count. Health checks, for a probe,
+// schema of another version; a connection that does not work; a property for which the last run failed; an archive two or more
+// days behind, or index coverage a week old or older; a part that could not be read. Budgets near their limit are shown, but do not count. Health checks, for a probe,
 // whether one server is ready; its only setting is the address of the admin endpoints.
 //
 // A flag wins over the environment (SARA_…), and that over the YAML file. Errors go to standard error and name the fix. An

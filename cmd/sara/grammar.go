@@ -13,7 +13,7 @@ func grammar(args []string) any {
 
 // narrow returns a type of commands with only the one that the first arguments name, or the type itself if they name none.
 func narrow(all reflect.Type, args []string) reflect.Type {
-	if len(args) == 0 {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return all
 	}
 	for i := range all.NumField() {

@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	"proxy/cpubound":              {},
 	"proxy/docs":                  {},
 	"proxy/fillbudget":            {},
-	"proxy/jobs/schedule":         {"proxy/upstream"},
+	"proxy/jobs/schedule":         {"archive/sqlstore", "proxy/upstream"},
 	"proxy/jobs/sitemap":          {"proxy/netguard"},
 	"proxy/netguard":              {},
 	"proxy/jobs/collector":        {"archive", "archive/sqlstore", "translate", "proxy/upstream", "proxy/jobs/schedule"},

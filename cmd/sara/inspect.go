@@ -71,6 +71,9 @@ func (r inspectRecord) Cells() []string {
 
 func (c *inspectCommand) Run(ctx context.Context, con *console.Console) error {
 	return c.storeFlags.use(ctx, func(store *sqlstore.Store) error {
+		if _, err := backend.CheckSealing(ctx, store); err != nil {
+			return err
+		}
 		gateway, err := backend.OpenGateway(c.Upstream, upstream.Config{Connections: store})
 		if err != nil {
 			return err
@@ -97,6 +100,7 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, sour
 		defer func() { err = errors.Join(err, redis.Close()) }()
 	}
 	progress, end := newProgress(con.Stderr, inspecting)
+	defer end()
 	work, err := newInspector(c.Sitemaps, inspector.Config{Gateway: source.Gateway, Quota: jobs.InspectionQuota(source.Store, redis),
 		RunConfig: schedule.RunConfig{Progress: progress, Now: con.Now}}, source.Store, history)
 	if err != nil {
@@ -105,7 +109,7 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, sour
 	results, err := work.Inspect(ctx, properties, inspector.Options{Max: c.Max})
 	end()
 	if err != nil {
-		return fmt.Errorf("interrupted: nothing is lost; the next run resumes here: %w", err)
+		return errResumable
 	}
 	return c.report(con, results)
 }

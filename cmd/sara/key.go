@@ -17,11 +17,11 @@ import (
 )
 
 type keyCommands struct {
-	Create keyCreate `cmd:"" help:"Create a key for a person and print it, once."`
-	Update keyUpdate `cmd:"" help:"Change the addresses that a key can be used from, within a second on all replicas."`
-	List   keyList   `cmd:"" help:"List a person's keys, including revoked and expired ones."`
-	Revoke keyRevoke `cmd:"" help:"Revoke a key, immediately and permanently."`
-	Rotate keyRotate `cmd:"" help:"Replace a key, and print the new one, once. The old one ends after an overlap."`
+	Create keyCreate `cmd:"" help:"Create a key for a person and print it, once." example:"sara key create ann@acme.example --name laptop --scope performance:read"`
+	Update keyUpdate `cmd:"" help:"Change the addresses that a key can be used from, within a second on all replicas." example:"sara key update 0195f3c2-7d1e-7b52-9d3f-3f8a2c6d9e10 --from 192.0.2.0/24"`
+	List   keyList   `cmd:"" help:"List the keys of a person or an account, including revoked and expired ones." example:"sara key list ann@acme.example"`
+	Revoke keyRevoke `cmd:"" help:"Revoke a key, immediately and permanently." example:"sara key revoke 0195f3c2-7d1e-7b52-9d3f-3f8a2c6d9e10"`
+	Rotate keyRotate `cmd:"" help:"Replace a key, and print the new one, once. The old one ends after an overlap." example:"sara key rotate 0195f3c2-7d1e-7b52-9d3f-3f8a2c6d9e10 --overlap 24h"`
 }
 
 type keyRecord struct {
@@ -181,16 +181,43 @@ func (c *keyUpdate) Run(ctx context.Context, con *console.Console) error {
 type keyList struct {
 	storeFlags
 	console.Output
-	Email string `arg:"" help:"Email address or id."`
+	Email   string `arg:"" optional:"" help:"Email address or id."`
+	Account string `placeholder:"ACCOUNT" help:"List the keys of all people of this account instead: its name or id."`
 }
+
+// Validate implements kong's check of a command line.
+func (c *keyList) Validate() error {
+	if (c.Email == "") == (c.Account == "") {
+		return errors.New("name a person, EMAIL, or an account, --account ACCOUNT")
+	}
+	return nil
+}
+
+// accountKeyRecord is a key in a list of several people.
+type accountKeyRecord struct {
+	keyRecord
+	Email string `json:"email"`
+}
+
+func (accountKeyRecord) Header() []string { return append([]string{"PERSON"}, keyRecord{}.Header()...) }
+
+func (k accountKeyRecord) Cells() []string { return append([]string{k.Email}, k.keyRecord.Cells()...) }
 
 func (c *keyList) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
+		if c.Account != "" {
+			keys, err := store.AccountKeys(ctx, c.Account)
+			if err != nil {
+				return err
+			}
+			records := console.Each(keys, func(k sqlstore.AccountKey) accountKeyRecord { return accountKeyRecord{recordOfKey(k.APIKey), k.Email} })
+			return console.List(con, c.Output, records, "the people of the account have no key yet: create one.", console.CommandLine("key", "create", "EMAIL", "--name", "NAME"))
+		}
 		keys, err := store.Keys(ctx, c.Email)
 		if err != nil {
 			return err
 		}
-		return console.Many(c.Output, con.Stdout, console.Each(keys, recordOfKey))
+		return console.List(con, c.Output, console.Each(keys, recordOfKey), "the person has no key yet: create one.", console.CommandLine("key", "create", c.Email, "--name", "NAME"))
 	})
 }
 

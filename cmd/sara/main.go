@@ -41,15 +41,31 @@ func main() {
 // untilSignal returns a context that ends with the first of the signals. The handler is removed before, so that a second
 // signal kills a process that is visibly stopping.
 func untilSignal(signals ...os.Signal) context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	first := make(chan os.Signal, 1)
 	signal.Notify(first, signals...)
 	go func() {
-		<-first
+		received := <-first
 		signal.Stop(first)
-		cancel()
+		cancel(interruption{received})
 	}()
 	return ctx
+}
+
+// interruption is the cause of a context that a signal ended.
+type interruption struct{ signal os.Signal }
+
+func (i interruption) Error() string { return "interrupted" }
+
+// failureStatus is the exit status of a command that failed: by the convention of shells, 128 and the number of the signal that
+// interrupted it.
+func failureStatus(ctx context.Context) int {
+	if i, ok := errors.AsType[interruption](context.Cause(ctx)); ok {
+		if number, ok := i.signal.(syscall.Signal); ok {
+			return 128 + int(number)
+		}
+	}
+	return exitError
 }
 
 // discard is a log of the Redis library that drops everything.
@@ -60,9 +76,9 @@ func (discard) Printf(context.Context, string, ...any) {}
 
 // commands is the command line.
 type commands struct {
-	Serve      serveCommand       `cmd:"" help:"Serve the API."`
-	Demo       demoCommand        `cmd:"" help:"Serve a demo world with a simulated Search Console; needs nothing, keeps nothing."`
-	Migrate    migrateCommand     `cmd:"" help:"Migrate the database's schema; most other commands do so too."`
+	Serve      serveCommand       `cmd:"" help:"Serve the API." example:"sara serve --listen 127.0.0.1:8080"`
+	Demo       demoCommand        `cmd:"" help:"Serve a demo world with a simulated Search Console; needs nothing, keeps nothing." example:"sara demo"`
+	Migrate    migrateCommand     `cmd:"" help:"Migrate the database's schema; most other commands do so too." example:"sara migrate"`
 	Account    accountCommands    `cmd:"" help:"Accounts: each has a plan, which its keys share."`
 	Workspace  workspaceCommands  `cmd:"" help:"Workspaces: they group connections and properties."`
 	Person     personCommands     `cmd:"" help:"People: they reach the properties of their workspaces."`
@@ -73,13 +89,18 @@ type commands struct {
 	PageGroups pageGroupCommands  `cmd:"" help:"Named groups of a property's pages."`
 	Annotation annotationCommands `cmd:"" help:"Dated notes on a property."`
 	Audit      auditCommands      `cmd:"" help:"The log of administrative changes."`
-	Collect    collectCommand     `cmd:"" help:"Archive the history that Search Console still has and the archive does not."`
-	Inspect    inspectCommand     `cmd:"" help:"Discover the URLs of the properties, and inspect which of them are indexed."`
+	Collect    collectCommand     `cmd:"" help:"Archive the history that Search Console still has and the archive does not." example:"sara collect --property shop --since 2026-01-01"`
+	Inspect    inspectCommand     `cmd:"" help:"Discover the URLs of the properties, and inspect which of them are indexed." example:"sara inspect --property shop --max 100"`
 	Archive    archiveCommands    `cmd:"" help:"Export, import and plan the archived history."`
-	OpenAPI    openAPICommand     `cmd:"" name:"openapi" help:"Print the OpenAPI document."`
-	Status     statusCommand      `cmd:"" help:"Show the health of replicas, Redis, database, connections, archive, index coverage and budgets; exit status 1 if something needs attention."`
-	Health     healthCommand      `cmd:"" help:"Check whether a server is ready; exit status 1 if it is not."`
-	Version    versionCommand     `cmd:"" help:"Print the version."`
+	Backup     backupCommand      `cmd:"" help:"Write the database and the archive into a folder, while servers serve." example:"sara backup backup-2026-03-01"`
+	Restore    restoreCommand     `cmd:"" help:"Replace the database and the archive by a backup; stop the servers first." example:"sara restore backup-2026-03-01"`
+	OpenAPI    openAPICommand     `cmd:"" name:"openapi" help:"Print the OpenAPI document." example:"sara openapi --base-url https://api.example.com"`
+	Status     statusCommand      `cmd:"" help:"Show the health of replicas, Redis, database, connections, archive, index coverage and budgets; exit status 1 if something needs attention." example:"sara status --replica http://10.0.0.7:9090"`
+	Health     healthCommand      `cmd:"" help:"Check whether a server is ready; exit status 1 if it is not." example:"sara health --url http://127.0.0.1:9090"`
+	Completion completionCommand  `cmd:"" help:"Print a script that completes commands and flags in bash, zsh or fish." example:"sara completion bash"`
+	Version    versionCommand     `cmd:"" help:"Print the version." example:"sara version"`
+
+	ShowVersion versionFlag `name:"version" help:"Print the version."`
 }
 
 // run runs one command line, until ctx ends, and returns the exit status. program is the name by which it was called.
@@ -93,6 +114,7 @@ func run(ctx context.Context, program string, args []string, stdout, stderr io.W
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.PostBuild(explain),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(con, loader),
 	)
@@ -113,8 +135,12 @@ func run(ctx context.Context, program string, args []string, stdout, stderr io.W
 	}
 	con.Now, con.Flags = loader.Clock(con.Now), repeatedFlags(parsed)
 	if err := parsed.Run(); err != nil {
+		status := failureStatus(ctx)
+		if status != exitError && errors.Is(err, context.Canceled) {
+			err = context.Cause(ctx) // which query it interrupted does not matter
+		}
 		report(stderr, loader.Locate(err))
-		return exitError
+		return status
 	}
 	return exitOK
 }

@@ -24,6 +24,7 @@ func (migrationRecord) Header() []string  { return []string{"APPLIED STEPS"} }
 func (m migrationRecord) Cells() []string { return []string{strconv.Itoa(m.Applied)} }
 
 func (c *migrateCommand) Run(ctx context.Context, con *console.Console) error {
+	created := backend.MissingFile(c.DatabaseURL)
 	store, err := backend.ConnectDatabase(ctx, c.Store)
 	if c.IfReachable && errors.As(err, new(*backend.UnavailableError)) {
 		_, err = fmt.Fprintf(con.Stderr, "Nothing was migrated: %v\n", err)
@@ -31,6 +32,9 @@ func (c *migrateCommand) Run(ctx context.Context, con *console.Console) error {
 	}
 	if err != nil {
 		return err
+	}
+	if created != "" {
+		announceDatabase(con, created)
 	}
 	applied, err := backend.Migrate(ctx, c.Store, store)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 type pageGroupCommands struct {
-	Set  pageGroupsSet  `cmd:"" help:"Replace the page groups of a property."`
-	List pageGroupsList `cmd:"" help:"List the page groups of a property."`
+	Set  pageGroupsSet  `cmd:"" help:"Replace the page groups of a property." example:"sara page-groups set shop --file groups.json"`
+	List pageGroupsList `cmd:"" help:"List the page groups of a property." example:"sara page-groups list shop"`
 }
 
 type pageGroupRecord struct {
@@ -118,6 +118,6 @@ func (c *pageGroupsList) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		return console.Many(c.Output, con.Stdout, console.Each(groups, recordOfPageGroup))
+		return console.List(con, c.Output, console.Each(groups, recordOfPageGroup), "the property has no page groups yet: set them.", console.CommandLine("page-groups", "set", c.Property, "--file", "groups.json"))
 	})
 }

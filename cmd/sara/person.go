@@ -10,11 +10,11 @@ import (
 )
 
 type personCommands struct {
-	Add    personAdd    `cmd:"" help:"Add a person to an account and to workspaces."`
-	Join   personJoin   `cmd:"" help:"Let a person reach the properties of a workspace."`
-	Leave  personLeave  `cmd:"" help:"Remove a person, and the person's keys, from a workspace."`
-	List   personList   `cmd:"" help:"List all people."`
-	Remove personRemove `cmd:"" help:"Remove a person and the person's keys."`
+	Add    personAdd    `cmd:"" help:"Add a person to an account and to workspaces." example:"sara person add Acme ann@acme.example --workspace Main"`
+	Join   personJoin   `cmd:"" help:"Let a person reach the properties of a workspace." example:"sara person join ann@acme.example Main"`
+	Leave  personLeave  `cmd:"" help:"Remove a person, and the person's keys, from a workspace." example:"sara person leave ann@acme.example Main"`
+	List   personList   `cmd:"" help:"List all people." example:"sara person list"`
+	Remove personRemove `cmd:"" help:"Remove a person and the person's keys." example:"sara person remove ann@acme.example"`
 	Keys   personKeys   `cmd:"" help:"All keys of a person."`
 }
 
@@ -162,12 +162,13 @@ func (c *personList) Run(ctx context.Context, con *console.Console) error {
 				return err
 			}
 		}
-		return console.Many(c.Output, con.Stdout, records)
+		return console.List(con, c.Output, records, "there is no person yet: add one to an account and a workspace.",
+			console.CommandLine("person", "add", "ACCOUNT", "EMAIL", "--workspace", "WORKSPACE"))
 	})
 }
 
 type personKeys struct {
-	Revoke personKeysRevoke `cmd:"" help:"Revoke all keys of a person, immediately and permanently."`
+	Revoke personKeysRevoke `cmd:"" help:"Revoke all keys of a person, immediately and permanently." example:"sara person keys revoke ann@acme.example"`
 }
 
 type personKeysRevoke struct {

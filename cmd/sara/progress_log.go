@@ -23,6 +23,15 @@ type jobLog struct {
 
 var _ schedule.Progress = jobLog{}
 
+// Planned implements schedule.Progress.
+func (l jobLog) Planned(steps map[string]int) {
+	total := 0
+	for _, n := range steps {
+		total += n
+	}
+	l.log.Info(l.words.participle+" starts", slog.Int("properties", len(steps)), slog.Int(strings.ToLower(l.words.steps), total))
+}
+
 // Started implements schedule.Progress.
 func (l jobLog) Started(t upstream.Target, steps int) {
 	l.log.Info(l.words.participle, slog.String("property", t.PropertyID), slog.String("site", t.Site),

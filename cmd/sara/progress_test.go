@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,33 +39,59 @@ func playRun(p schedule.Progress) {
 	p.Ended(shop, errors.New("no access"))
 }
 
-func TestProgressLines(t *testing.T) {
+func TestProgressLinesKnowTheWholeAndPrintEqualProblemsOnce(t *testing.T) {
 	t.Parallel()
-	var out bytes.Buffer
-	progress, end := newProgress(&out, inspecting)
-	playRun(progress)
-	end()
-	want := "sc-domain:shop.example: 9 URLs, those with the most clicks\n" +
-		"sc-domain:shop.example: sitemap https://shop.example/s.xml: it answers 404\n" +
-		"sc-domain:shop.example: 9 URLs to inspect\n" +
-		"sc-domain:shop.example: Search Console reports \"Set aside\", which is in no known bucket\n" +
-		"sc-domain:shop.example: over quota; next attempt at 2026-11-01T00:00:00Z\n" +
-		"sc-domain:blog.example: 2 URLs\n" +
-		"sc-domain:blog.example: 2 URLs to inspect\n" +
-		"sc-domain:blog.example: deleted the days before 2024-05-15\n" +
-		"sc-domain:blog.example: done\n" +
-		"sc-domain:shop.example: 8 URLs to inspect\n" +
-		"sc-domain:shop.example: no access\n"
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		progress, end := newProgress(&out, inspecting)
+		progress.Planned(map[string]int{"1": 9, "2": 2, "3": 1000})
+		playRun(progress)
+		progress.Ended(upstream.Target{PropertyID: "3", Site: "sc-domain:news.example"}, errors.New("no access"))
+		end()
+		end()
+		want := "3 properties to inspect: 1,011 URLs\n" +
+			"sc-domain:shop.example: sitemap https://shop.example/s.xml: it answers 404\n" +
+			"sc-domain:shop.example: Search Console reports \"Set aside\", which is in no known bucket\n" +
+			"sc-domain:shop.example: over quota; next attempt at 2026-11-01T00:00:00Z\n" +
+			"sc-domain:blog.example: deleted the days before 2024-05-15\n" +
+			"sc-domain:shop.example: no access\n" +
+			"3 of 3 properties, 4 of 4 URLs\n" +
+			"1 time more: no access\n"
+		if out.String() != want {
+			t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+		}
+	})
+}
+
+func TestProgressPrintsALineAMinuteWithoutTerminal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		progress, end := newProgress(&out, collecting)
+		shop := upstream.Target{PropertyID: "1", Site: "sc-domain:shop.example"}
+		progress.Planned(map[string]int{"1": 488, "2": 488})
+		progress.Started(shop, 488)
+		for range 122 {
+			progress.Advanced(shop, "")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		progress.Ended(shop, nil)
+		end()
+		want := "2 properties to collect: 976 days\n" +
+			"0 of 2 properties, 122 of 976 days (12 %), about 7m0s left\n" +
+			"1 of 2 properties, 122 of 610 days (20 %), about 4m0s left\n"
+		if out.String() != want {
+			t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+		}
+	})
 }
 
 // The steps of a property that pauses count once; those that a property leaves undone are dropped.
 func TestProgressBar(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	bar := newBar(&progressLines{words: collecting, w: &out}, 0)
+	bar := newBar(newProgressLines(&out, collecting), 0)
 	playRun(bar)
 	if done, all := bar.bar.State().CurrentNum, bar.bar.GetMax(); done != 4 || all != 4+1 {
 		t.Errorf("the bar is at %d of %d, want 4 of 5", done, all)

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
@@ -11,13 +13,15 @@ import (
 )
 
 type propertyCommands struct {
-	Add     propertyAdd     `cmd:"" help:"Add a property to a connection."`
-	Import  propertyImport  `cmd:"" help:"Add every property that a connection reaches and does not have yet."`
-	List    propertyList    `cmd:"" help:"List the properties of all workspaces, including archived ones."`
-	Archive propertyArchive `cmd:"" help:"Archive a property: it serves only stored history, and lists omit it."`
-	Restore propertyRestore `cmd:"" help:"Unarchive a property."`
-	Star    propertyStar    `cmd:"" help:"Star a property, or remove the star with --off."`
-	Remove  propertyRemove  `cmd:"" help:"Remove a property with its settings, its inspected URLs and its archived history."`
+	Add     propertyAdd     `cmd:"" help:"Add a property to a connection." example:"sara property add google sc-domain:example.com --slug shop"`
+	Import  propertyImport  `cmd:"" help:"Add every property that a connection reaches and does not have yet." example:"sara property import google --match 'client1-*' --share Client1"`
+	List    propertyList    `cmd:"" help:"List the properties of all workspaces, including archived ones." example:"sara property list --workspace Main --unhealthy"`
+	Archive propertyArchive `cmd:"" help:"Archive a property: it serves only stored history, and lists omit it." example:"sara property archive shop"`
+	Restore propertyRestore `cmd:"" help:"Unarchive a property." example:"sara property restore shop"`
+	Star    propertyStar    `cmd:"" help:"Star a property, or remove the star with --off." example:"sara property star shop"`
+	Share   propertyShare   `cmd:"" help:"Let the members of further workspaces reach a property, which stays connected and collected once." example:"sara property share 'client1-*' Client1"`
+	Move    propertyMove    `cmd:"" help:"Move a property to another connection, and so to its workspace, with its history and settings." example:"sara property move shop google-2"`
+	Remove  propertyRemove  `cmd:"" help:"Remove a property with its settings, its inspected URLs and its archived history." example:"sara property remove shop"`
 }
 
 type propertyRecord struct {
@@ -39,6 +43,11 @@ type propertyRecord struct {
 
 func (propertyRecord) Header() []string {
 	return []string{"NAME", "GSC PROPERTY", "SLUG", "PERMISSION", "STARRED", "ARCHIVED", "HEALTHY", "ID", "NOTE"}
+}
+
+// Optional lists what a narrow terminal does not show: a slug names a property as well as an id.
+func (propertyRecord) Optional() []string {
+	return []string{"NAME", "PERMISSION", "STARRED", "ARCHIVED", "ID"}
 }
 
 func (p propertyRecord) Cells() []string {
@@ -89,7 +98,9 @@ type propertyImport struct {
 	storeFlags
 	settings.Upstream
 	console.Output
-	Connection string `arg:"" help:"Name, WORKSPACE/NAME or id."`
+	Connection string   `arg:"" help:"Name, WORKSPACE/NAME or id."`
+	Match      []string `sep:"none" placeholder:"PATTERN" help:"Only properties that match, by domain or as Search Console writes them, such as 'client1-*'; may be repeated; default: all."`
+	Share      []string `sep:"none" placeholder:"WORKSPACE" help:"Share them with this workspace: name, ACCOUNT/NAME or id; may be repeated."`
 }
 
 type importRecord struct {
@@ -108,12 +119,24 @@ func (i importRecord) Cells() []string {
 func (c *propertyImport) Run(ctx context.Context, con *console.Console) error {
 	verify := verifyFlags{storeFlags: c.storeFlags, Upstream: c.Upstream}
 	return verify.use(ctx, func(a admin.Admin) error {
-		results, err := a.ImportProperties(ctx, c.Connection)
+		results, err := a.ImportProperties(ctx, c.Connection, c.Match...)
 		if err != nil {
 			return err
 		}
 		records := importRecords(con, results)
-		if err := console.Many(c.Output, con.Stdout, records); err != nil || len(records) == 0 {
+		for _, result := range results {
+			if result.Property == nil {
+				continue
+			}
+			if err := share(ctx, a.Store, *result.Property, c.Share); err != nil {
+				return err
+			}
+		}
+		if err := noteTwins(ctx, con, a.Store, results); err != nil {
+			return err
+		}
+		if err := console.List(con, c.Output, records, "no property was found: the account reaches none, or --match excludes all. To import all that it reaches:",
+			console.CommandLine("property", "import", c.Connection)); err != nil || len(records) == 0 {
 			return err
 		}
 		nextAfterImport(con, c.Output)
@@ -144,19 +167,74 @@ func nextAfterImport(con *console.Console, o console.Output) {
 		console.CommandLine("key", "create", "EMAIL", "--name", "NAME"), console.CommandLine("serve"), console.CommandLine("collect"), console.CommandLine("inspect"))
 }
 
+// noteTwins says which of the added properties are connected through another connection too: they are collected twice, and a name that
+// both have is ambiguous.
+func noteTwins(ctx context.Context, con *console.Console, store *sqlstore.Store, results []admin.Imported) error {
+	properties, err := store.Properties(ctx)
+	if err != nil {
+		return err
+	}
+	connected := make(map[string]int)
+	for _, p := range properties {
+		connected[p.Site]++
+	}
+	var twins []string
+	for _, result := range results {
+		if result.Added && connected[result.Property.Site] > 1 {
+			twins = append(twins, result.Property.Site)
+		}
+	}
+	if len(twins) > 0 {
+		_, err = fmt.Fprintf(con.Stderr, "sara: %s of these, such as %s, are connected twice now, and so collected twice; one connection can serve several workspaces: sara property share\n",
+			strconv.Itoa(len(twins)), twins[0])
+	}
+	return err
+}
+
 type propertyList struct {
 	storeFlags
 	console.Output
+	Workspace  string `placeholder:"WORKSPACE" help:"Only properties that the members of this workspace reach: name, ACCOUNT/NAME or id."`
+	Connection string `placeholder:"CONNECTION" help:"Only properties of this connection: name, WORKSPACE/NAME or id."`
+	Unhealthy  bool   `help:"Only properties that cannot be read now."`
 }
 
 func (c *propertyList) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, func(store *sqlstore.Store) error {
-		properties, err := store.Properties(ctx)
+		properties, err := c.chosen(ctx, store)
 		if err != nil {
 			return err
 		}
-		return console.Many(c.Output, con.Stdout, console.Each(properties, recordOfProperty))
+		records := console.Each(properties, recordOfProperty)
+		if c.Unhealthy {
+			records = slices.DeleteFunc(records, func(r propertyRecord) bool { return r.Healthy })
+		}
+		if c.Workspace != "" || c.Connection != "" || c.Unhealthy {
+			return console.List(con, c.Output, records, "no property matches; list all.", console.CommandLine("property", "list"))
+		}
+		return console.List(con, c.Output, records, "there is no property yet: import all that a connection reaches.", console.CommandLine("property", "import", "CONNECTION"))
 	})
+}
+
+// chosen returns the properties of the workspace and the connection that are named.
+func (c *propertyList) chosen(ctx context.Context, store *sqlstore.Store) ([]sqlstore.Property, error) {
+	properties, err := store.Properties(ctx)
+	if err == nil && c.Connection != "" {
+		var connection sqlstore.Connection
+		connection, err = store.Connection(ctx, c.Connection)
+		properties = slices.DeleteFunc(properties, func(p sqlstore.Property) bool { return p.Connection.ID != connection.ID })
+	}
+	if err != nil || c.Workspace == "" {
+		return properties, err
+	}
+	workspace, err := store.Workspace(ctx, c.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	shares, err := store.PropertyShares(ctx)
+	return slices.DeleteFunc(properties, func(p sqlstore.Property) bool {
+		return p.WorkspaceID != workspace.ID && !slices.ContainsFunc(shares, func(s sqlstore.Share) bool { return s.PropertyID == p.ID && s.Workspace.ID == workspace.ID })
+	}), err
 }
 
 // propertyFlags are the flags of commands that change one property.

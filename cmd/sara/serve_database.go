@@ -29,8 +29,12 @@ type servedDatabase struct {
 // PostgreSQL that does not answer is opened later: the process waits for it instead of an orchestrator that restarts the process.
 // Without Redis that is an error, because what was counted today is in the database too.
 func (c *serveCommand) openDatabase(ctx context.Context, plans policy.Plans, log *slog.Logger) (d servedDatabase, err error) {
-	d.store, err = backend.OpenDatabase(ctx, c.Store)
+	var created string
+	d.store, created, err = backend.CreateDatabase(ctx, c.Store)
 	if err == nil {
+		if created != "" {
+			log.WarnContext(ctx, "created a new, empty database: if there is another one, name it with SARA_DATABASE_URL", slog.String("file", created))
+		}
 		return d, checkStored(ctx, d.store, plans, log)
 	}
 	if !errors.As(err, new(*backend.UnavailableError)) || c.DatabaseURL.File != "" {
@@ -92,19 +96,11 @@ func checkStored(ctx context.Context, store *sqlstore.Store, plans policy.Plans,
 // checkCredentials returns an error if no secret key opens any stored credentials: they are the wrong keys. If they open
 // some, the other connections are logged, and their properties are answered from stored data.
 func checkCredentials(ctx context.Context, store *sqlstore.Store, log *slog.Logger) error {
-	connections, err := store.Connections(ctx)
+	sealing, err := backend.CheckSealing(ctx, store)
 	if err != nil {
 		return err
 	}
-	sealing, err := store.Sealing(ctx, backend.NamedConnections)
-	if err != nil {
-		return err
-	}
-	errs := backend.SealingErrors(sealing)
-	if n := sealing.Unopened.Total; n > 0 && n == len(connections) {
-		return errs[0]
-	}
-	for _, err := range errs {
+	for _, err := range backend.SealingErrors(sealing) {
 		log.WarnContext(ctx, "a connection cannot be used", slog.Any("error", err))
 	}
 	if note := backend.PreviousKeysNote(sealing); note != "" {

@@ -177,13 +177,13 @@ func (c *cli) seedStatus(days map[int]int) *sqlstore.Store {
 	return store
 }
 
-func TestStatusWhenAllIsWell(t *testing.T) {
+func TestStatusOfFailedRuns(t *testing.T) {
 	t.Parallel()
 	c := newCLI(t)
 	c.seedStatus(map[int]int{3: 1, 4: -1, 5: 0}) // not yet today, made today, and only its last days by hand: no reason to worry
 	replica := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})
 	code, r := c.status("--replica", strings.Replace(replica, "127.0.0.1", "localhost", 1))
-	if code != exitOK || !r.OK || len(r.Attention) != 0 {
+	if code != exitError || len(r.Attention) != 1 || !strings.HasPrefix(r.Attention[0], "collecting failed in the last run for 2 of 23 properties") {
 		t.Errorf("status %d, %v", code, r.Attention)
 	}
 	if len(r.Replicas) != 1 || r.Replicas[0].State != "ready" || *r.Replicas[0].Version != "v1.2.3" || *r.Replicas[0].StartedAt != "2026-03-01T12:00:00Z" ||
@@ -201,7 +201,7 @@ func TestStatusWhenAllIsWell(t *testing.T) {
 	if incomplete < 0 || r.Archive.Properties[incomplete].GSCProperty != "sc-domain:s05.example" {
 		t.Errorf("the property of which only the last days are archived is not distinguished from the others: %+v", r.Archive.Properties)
 	}
-	if table := c.ok("status", "--replica", replica); !strings.Contains(table, "The worst 20 of 23 are shown.") || !strings.HasSuffix(table, "\nNothing needs attention yet, but collecting failed in the last run for 2 properties: see the notes above.\n") ||
+	if _, table, _ := c.run("status", "--replica", replica); !strings.Contains(table, "The worst 20 of 23 are shown.") || !strings.Contains(table, "\nNeeds attention:\n- collecting failed") ||
 		strings.Count(table, "sc-domain:") != 2*20 {
 		t.Errorf("for people:\n%s", table)
 	}
@@ -340,7 +340,7 @@ func TestStatusCreatesNoFiles(t *testing.T) {
 	t.Parallel()
 	c := newFreshCLI(t)
 	code, r := c.status("--replica", "http://127.0.0.1:1")
-	if code != exitError || r.Database.Reachable || !strings.Contains(console.Cell(r.Database.Problem), "there is no file") {
+	if code != exitError || r.Database.Reachable || !strings.Contains(console.Cell(r.Database.Problem), "there is no database at") {
 		t.Errorf("status %d, database %+v", code, r.Database)
 	}
 	for _, problem := range []*string{r.Archive.Problem, r.Indexing.Problem, r.Outages.Problem, r.Budgets.Problem} {
@@ -354,17 +354,20 @@ func TestStatusCreatesNoFiles(t *testing.T) {
 	c.fails(exitError, []string{"status", "--plans-file", "/nowhere", "--admin-listen", "x"}, "SARA_PLANS_FILE (--plans-file): ", "SARA_ADMIN_LISTEN (--admin-listen): ")
 }
 
-func TestStatusNamesFailedInspections(t *testing.T) {
+func TestStatusPrintsEqualNotesOnce(t *testing.T) {
 	t.Parallel()
+	const note = "the upstream refuses the token"
 	r := status.Report{OK: true}
-	for failing, want := range map[int]string{
-		0: "All is well.",
-		2: "Nothing needs attention yet, but inspecting failed in the last run for 2 properties: see the notes above.",
-	} {
-		r.Indexing.Counts.Failing = failing
-		var text strings.Builder
-		if err := r.Print(&text); err != nil || !strings.HasSuffix(text.String(), "\n"+want+"\n") {
-			t.Errorf("%d inspections fail: %v\n%s", failing, err, text.String())
-		}
+	for _, p := range []string{"a", "b", "c"} {
+		r.Archive.Properties = append(r.Archive.Properties, status.ArchiveLag{GSCProperty: "sc-domain:" + p + ".example", ID: p, Note: note})
+	}
+	r.Archive.Properties = append(r.Archive.Properties, status.ArchiveLag{GSCProperty: "sc-domain:d.example", ID: "d", Note: "another reason"})
+	var text strings.Builder
+	if err := r.Print(&text); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text.String(), note); n != 1 || strings.Count(text.String(), " [1]\n") != 3 || !strings.Contains(text.String(), "\n[1] "+note+"\n") ||
+		!strings.Contains(text.String(), "another reason\n") || !strings.HasSuffix(text.String(), "\nAll is well.\n") {
+		t.Errorf("the note is printed %d times:\n%s", n, text.String())
 	}
 }

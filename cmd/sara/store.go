@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy/upstream"
 	"sara/translate"
@@ -20,6 +22,16 @@ type storeFlags struct {
 // use runs do with the open database.
 func (f storeFlags) use(ctx context.Context, do func(*sqlstore.Store) error) error {
 	return backend.WithDatabase(ctx, f.Store, do)
+}
+
+// create is use for a command that a deployment begins with: it creates a database file that does not exist, and says so.
+func (f storeFlags) create(ctx context.Context, con *console.Console, do func(*sqlstore.Store) error) error {
+	return backend.WithNewDatabase(ctx, f.Store, func(path string) { announceDatabase(con, path) }, do)
+}
+
+// announceDatabase says that a database was created: the command may have been meant for another one.
+func announceDatabase(con *console.Console, path string) {
+	_, _ = fmt.Fprintf(con.Stderr, "sara: created a new, empty database: %s\n", path) // the command goes on without it
 }
 
 // verifyFlags are the flags of commands that verify with Search Console before they store something.

@@ -8,9 +8,9 @@ import (
 )
 
 type workspaceCommands struct {
-	Add    workspaceAdd    `cmd:"" help:"Add a workspace to an account."`
-	List   workspaceList   `cmd:"" help:"List the workspaces of all accounts."`
-	Remove workspaceRemove `cmd:"" help:"Remove a workspace with its connections and properties, and their archived history."`
+	Add    workspaceAdd    `cmd:"" help:"Add a workspace to an account." example:"sara workspace add Acme Main"`
+	List   workspaceList   `cmd:"" help:"List the workspaces of all accounts." example:"sara workspace list"`
+	Remove workspaceRemove `cmd:"" help:"Remove a workspace with its connections and properties, and their archived history." example:"sara workspace remove Acme/Main"`
 }
 
 type workspaceRecord struct {
@@ -64,6 +64,7 @@ func (c *workspaceList) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		return console.Many(c.Output, con.Stdout, console.Each(workspaces, recordOfWorkspace))
+		return console.List(con, c.Output, console.Each(workspaces, recordOfWorkspace), "there is no workspace yet: add one to an account.",
+			console.CommandLine("workspace", "add", "ACCOUNT", "Main"))
 	})
 }

@@ -3,6 +3,7 @@ package collector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sara/archive/sqlstore"
 	"sara/proxy/jobs/schedule"
 	"sara/proxy/upstream"
 	"sara/translate"
@@ -136,6 +138,31 @@ func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
 	})
 }
 
+// Only a restart with another secret key opens sealed credentials.
+func TestSealedCredentialsAreNotRetried(t *testing.T) {
+	for name, reason := range map[string]error{"no key": sqlstore.ErrNoSecretKey, "another key": &sqlstore.WrongKeyError{}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				b.failing(func(upstream.Target, translate.Query) error {
+					return &upstream.CredentialsError{ConnectionID: "google", Err: fmt.Errorf("decrypt the credentials: %w", reason)}
+				})
+				c := b.paced(func(c *Config) { c.Parallel = 1 })
+				began := time.Now()
+				for _, r := range b.run(c, "shop", "blog") {
+					if !errors.Is(r.Err, reason) {
+						t.Errorf("%s: %v", r.Property.PropertyID, r.Err)
+					}
+				}
+				calls := b.callsOf()
+				equal(t, "attempts", calls["shop"]+calls["blog"], 1)
+				if waited := time.Since(began); waited >= schedule.DefaultRetryPause {
+					t.Errorf("it waited %v", waited)
+				}
+			})
+		})
+	}
+}
+
 func TestOutageIsRetriedWithBackoffThenGivenUp(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		progress := &recorder{}
@@ -243,6 +270,7 @@ func (r *recorder) record(event string, t upstream.Target) {
 }
 
 func (r *recorder) Started(t upstream.Target, _ int)               { r.record("started", t) }
+func (r *recorder) Planned(map[string]int)                         {}
 func (r *recorder) Paused(t upstream.Target, _ time.Time, _ error) { r.record("paused", t) }
 func (r *recorder) Ended(t upstream.Target, _ error)               { r.record("ended", t) }
 

@@ -59,6 +59,7 @@ func (c *Collector) Collect(ctx context.Context, properties []Property, span Spa
 			r.cooldowns[p.Site] = *until
 		}
 	}
+	r.config.Progress.Planned(r.estimate(properties))
 	err := r.all(ctx, tasks)
 	results := make([]Result, len(tasks))
 	for i, t := range tasks {

@@ -46,6 +46,7 @@ func (i *Inspector) Inspect(ctx context.Context, properties []Property, opts Opt
 	r := &run{Inspector: i, opts: opts}
 	// A lease is reentrant by holder, so each run of this process is a holder of its own.
 	r.holder = fmt.Sprintf("%s/%d", i.config.Holder, i.runs.Add(1))
+	i.config.Progress.Planned(r.estimate(properties))
 	tasks := make([]task, len(properties))
 	var group errgroup.Group
 	group.SetLimit(i.config.Parallel)
@@ -78,6 +79,27 @@ type task struct {
 	Result
 	state sqlstore.IndexState
 	began time.Time
+}
+
+// estimate returns how many URLs of each property are probably due, from the last discovery. Of a property that was never discovered
+// it is not known.
+func (r *run) estimate(properties []Property) map[string]int {
+	urls := make(map[string]int, len(properties))
+	today := r.calendar.Day(r.config.Now())
+	for _, p := range properties {
+		if p.Archived || p.MaxURLs <= 0 {
+			continue
+		}
+		n := p.State.URLs
+		if at := p.State.InspectedAt; at != nil && r.calendar.Day(*at) >= today {
+			n = 0
+		}
+		if r.opts.Max != nil {
+			n = min(n, *r.opts.Max)
+		}
+		urls[p.PropertyID] = n
+	}
+	return urls
 }
 
 // property does all the work on a property.

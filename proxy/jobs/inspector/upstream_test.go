@@ -290,6 +290,7 @@ func (w *fakeUpstream) Advanced(_ upstream.Target, url string) { w.record("inspe
 func (w *fakeUpstream) Noticed(_ upstream.Target, notice fmt.Stringer) { w.record("%+v", notice) }
 
 // Paused implements schedule.Progress.
+func (w *fakeUpstream) Planned(map[string]int)                   {}
 func (w *fakeUpstream) Paused(upstream.Target, time.Time, error) { w.record("paused") }
 
 // Ended implements schedule.Progress.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"sara/archive/sqlstore"
 	"sara/proxy/upstream"
 )
 
@@ -25,9 +26,13 @@ func (e *CooldownError) Error() string {
 	return fmt.Sprintf("the upstream's quota for the site is used up until %s", e.Until.UTC().Format(time.RFC3339))
 }
 
-// KindOf returns what an error means for the calls that a job has yet to make. Errors that are not the upstream's, and calls
+// KindOf returns what an error means for the calls that a job has yet to make. Stored credentials that no secret key of this
+// process opens count as Misconfigured: only a restart with another key helps. Other errors that are not the upstream's, and calls
 // that timed out, count as Unavailable: they may succeed later.
 func KindOf(err error) upstream.Kind {
+	if errors.Is(err, sqlstore.ErrNoSecretKey) || errors.Is(err, sqlstore.ErrWrongSecretKey) {
+		return upstream.Misconfigured
+	}
 	if _, ok := errors.AsType[*CooldownError](err); ok {
 		return upstream.Quota
 	}

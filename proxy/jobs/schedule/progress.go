@@ -9,6 +9,7 @@ import (
 
 // Progress observes a run. Its methods are called concurrently.
 type Progress interface {
+	Planned(steps map[string]int)                            // an estimate for all properties, by id, before the first is started; Started corrects it
 	Started(t upstream.Target, steps int)                    // the number of days or URLs to do; called again after a pause
 	Advanced(t upstream.Target, step string)                 // step names the day or URL that is done
 	Noticed(t upstream.Target, notice fmt.Stringer)          // a notice of a type that the job defines
@@ -20,6 +21,9 @@ type Progress interface {
 type NoProgress struct{}
 
 var _ Progress = NoProgress{}
+
+// Planned implements Progress.
+func (NoProgress) Planned(map[string]int) {}
 
 // Started implements Progress.
 func (NoProgress) Started(upstream.Target, int) {}

@@ -40,14 +40,18 @@ func (a Admin) AddConnection(ctx context.Context, workspace, name string, creden
 	return c, sites, err
 }
 
-// UpdateConnection replaces the credentials of a connection.
-func (a Admin) UpdateConnection(ctx context.Context, connection string, credentials []byte) (
+// UpdateConnection replaces the credentials of a connection. If verification is on, it is a *LostSitesError if the new ones do not
+// reach properties that the old ones reached, unless it is forced.
+func (a Admin) UpdateConnection(ctx context.Context, connection string, credentials []byte, force bool) (
 	sqlstore.Connection, []upstream.Site, error) {
 	found, err := a.Store.Connection(ctx, connection)
 	if err != nil {
 		return sqlstore.Connection{}, nil, err
 	}
 	sites, err := a.verify(ctx, credentials)
+	if err == nil && a.Upstream != nil && !force {
+		err = a.checkLost(ctx, found, sites)
+	}
 	if err != nil {
 		return sqlstore.Connection{}, nil, err
 	}
@@ -95,32 +99,53 @@ const Unverified = "siteUnverifiedUser"
 
 // AddProperty adds a property to a connection. If verification is on, the connection must reach the property.
 func (a Admin) AddProperty(ctx context.Context, spec sqlstore.PropertySpec) (sqlstore.Property, error) {
-	site, host, _, err := sqlstore.ParseSite(spec.Site)
-	if err != nil {
-		return sqlstore.Property{}, err
-	}
 	connection, err := a.Store.Connection(ctx, spec.Connection)
 	if err != nil {
 		return sqlstore.Property{}, err
 	}
 	spec.Connection = connection.ID
-	if a.Upstream == nil {
-		return a.Store.AddProperty(ctx, spec)
+	if spec.PermissionLevel, err = a.permission(ctx, connection, spec.Site); err != nil {
+		return sqlstore.Property{}, err
 	}
-	sites, err := a.sites(ctx, connection)
+	return a.Store.AddProperty(ctx, spec)
+}
+
+// MoveProperty moves a property to another connection. If verification is on, that must reach the property.
+func (a Admin) MoveProperty(ctx context.Context, property, connection string) (sqlstore.Property, error) {
+	p, err := a.Store.Property(ctx, property)
 	if err != nil {
 		return sqlstore.Property{}, err
+	}
+	c, err := a.Store.Connection(ctx, connection)
+	if err != nil {
+		return sqlstore.Property{}, err
+	}
+	permission, err := a.permission(ctx, c, p.Site)
+	if err != nil {
+		return sqlstore.Property{}, err
+	}
+	return a.Store.MoveProperty(ctx, p.ID, c.ID, permission)
+}
+
+// permission returns the permission level of a connection for a site; empty if verification is off. It is an error if the connection
+// does not reach the site.
+func (a Admin) permission(ctx context.Context, c sqlstore.Connection, wanted string) (string, error) {
+	site, host, _, err := sqlstore.ParseSite(wanted)
+	if err != nil || a.Upstream == nil {
+		return "", err
+	}
+	sites, err := a.sites(ctx, c)
+	if err != nil {
+		return "", err
 	}
 	at := slices.IndexFunc(sites, func(s upstream.Site) bool { return s.URL == site })
 	switch {
 	case at < 0:
-		return sqlstore.Property{}, unreached(connection, site, host, sites)
+		return "", unreached(c, site, host, sites)
 	case sites[at].Permission == Unverified:
-		return sqlstore.Property{}, fmt.Errorf("%s sees %s but has not verified it, so it reads no data: %s",
-			connection.Identity, site, GrantAccess(connection))
+		return "", fmt.Errorf("%s sees %s but has not verified it, so it reads no data: %s", c.Identity, site, GrantAccess(c))
 	}
-	spec.PermissionLevel = sites[at].Permission
-	return a.Store.AddProperty(ctx, spec)
+	return sites[at].Permission, nil
 }
 
 // unreached says that a property is not among the sites of a connection, and what to do.
@@ -154,8 +179,9 @@ type Imported struct {
 	Skipped  string // why
 }
 
-// ImportProperties adds the sites that a connection reaches and does not have yet. Sites whose data it cannot read are skipped.
-func (a Admin) ImportProperties(ctx context.Context, connection string) ([]Imported, error) {
+// ImportProperties adds the sites that a connection reaches and does not have yet, of those that match any of the patterns; none: all.
+// Sites whose data it cannot read are skipped.
+func (a Admin) ImportProperties(ctx context.Context, connection string, patterns ...string) ([]Imported, error) {
 	c, err := a.Store.Connection(ctx, connection)
 	if err != nil {
 		return nil, err
@@ -170,6 +196,9 @@ func (a Admin) ImportProperties(ctx context.Context, connection string) ([]Impor
 	}
 	results := make([]Imported, 0, len(sites))
 	for _, site := range sites {
+		if !matchesAny(patterns, site.URL) {
+			continue
+		}
 		result, err := a.importSite(ctx, c, site, had)
 		if err != nil {
 			return nil, err

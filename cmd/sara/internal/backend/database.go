@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,8 +63,48 @@ func actor() string {
 	return "cli:" + strconv.Itoa(os.Getuid())
 }
 
-// OpenDatabase opens the database and migrates its schema. The caller closes it.
+// OpenDatabase opens a database that exists and migrates its schema. The caller closes it. It creates no file: a command in another
+// folder than the server's would go on with an empty database.
 func OpenDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, error) {
+	if err := requireFile(s.DatabaseURL); err != nil {
+		return nil, err
+	}
+	return openDatabase(ctx, s)
+}
+
+// CreateDatabase is OpenDatabase for the commands that a deployment begins with: it creates a file that does not exist. created is
+// the path of a new file, empty if there was one.
+func CreateDatabase(ctx context.Context, s settings.Store) (store *sqlstore.Store, created string, err error) {
+	created = MissingFile(s.DatabaseURL)
+	store, err = openDatabase(ctx, s)
+	return store, created, err
+}
+
+// MissingFile returns the absolute path of the database's file if it does not exist yet, and else nothing.
+func MissingFile(location settings.Database) string {
+	if location.File == "" || location.File == ":memory:" {
+		return ""
+	}
+	if _, err := os.Stat(location.File); !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	path, err := filepath.Abs(location.File)
+	if err != nil {
+		return location.File
+	}
+	return path
+}
+
+// requireFile returns an error if the database is a file that does not exist.
+func requireFile(location settings.Database) error {
+	if path := MissingFile(location); path != "" {
+		return settings.Errorf("SARA_DATABASE_URL", "there is no database at %s: run the command in the folder of the server, or name its database; "+
+			"to begin a new one, run sara account add, sara migrate or sara serve", path)
+	}
+	return nil
+}
+
+func openDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, error) {
 	store, err := ConnectDatabase(ctx, s)
 	if err != nil {
 		return nil, err
@@ -84,22 +125,36 @@ func Migrate(ctx context.Context, s settings.Store, store *sqlstore.Store) (step
 
 // OpenDatabaseReadOnly opens a database that exists, and neither creates nor migrates it. The caller closes it.
 func OpenDatabaseReadOnly(ctx context.Context, s settings.Store) (*sqlstore.Store, error) {
-	if file := s.DatabaseURL.File; file != "" && file != ":memory:" {
-		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			return nil, settings.Errorf("SARA_DATABASE_URL", "there is no file %s yet; create it with sara migrate, or name the file of the server", file)
-		}
+	if err := requireFile(s.DatabaseURL); err != nil {
+		return nil, err
 	}
 	return ConnectDatabase(ctx, s)
 }
 
-// WithDatabase runs do with the open database. If do changes something that servers cache, they are notified.
+// WithDatabase runs do with an open database that exists. If do changes something that servers cache, they are notified.
 func WithDatabase(ctx context.Context, s settings.Store, do func(*sqlstore.Store) error) error {
 	store, err := OpenDatabase(ctx, s)
 	if err != nil {
 		return err
 	}
+	return withStore(ctx, s, store, do)
+}
+
+// WithNewDatabase is WithDatabase for a command that a deployment begins with. announce gets the path of a file that it creates.
+func WithNewDatabase(ctx context.Context, s settings.Store, announce func(path string), do func(*sqlstore.Store) error) error {
+	store, created, err := CreateDatabase(ctx, s)
+	if err != nil {
+		return err
+	}
+	if created != "" {
+		announce(created)
+	}
+	return withStore(ctx, s, store, do)
+}
+
+func withStore(ctx context.Context, s settings.Store, store *sqlstore.Store, do func(*sqlstore.Store) error) error {
 	before := store.Generation()
-	err = do(store)
+	err := do(store)
 	if store.Generation() != before {
 		err = errors.Join(err, publishInvalidation(ctx, s.RedisURL))
 	}

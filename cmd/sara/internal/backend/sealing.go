@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -10,6 +11,23 @@ import (
 
 // NamedConnections bounds how many connections errors name.
 const NamedConnections = 20
+
+// CheckSealing returns an error if there are stored credentials and no secret key opens any of them: the key is missing or the wrong
+// one, so every call would fail. Otherwise some may still be unusable, as the Sealing shows.
+func CheckSealing(ctx context.Context, store *sqlstore.Store) (sqlstore.Sealing, error) {
+	sealing, err := store.Sealing(ctx, NamedConnections)
+	if err != nil {
+		return sealing, err
+	}
+	stored := 0
+	for _, key := range sealing.Keys {
+		stored += key.Connections
+	}
+	if n := sealing.Unopened.Total; n > 0 && n == stored {
+		return sealing, SealingErrors(sealing)[0]
+	}
+	return sealing, nil
+}
 
 // SealingErrors returns errors for the connections whose credentials no secret key opens: one for each that is named, one for the
 // others together, and a single one if there is no secret key.

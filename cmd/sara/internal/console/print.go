@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"sara/translate"
@@ -16,7 +14,8 @@ type Output struct {
 	JSON bool `name:"json" help:"Print JSON, for programs."`
 }
 
-// A Record is one row of a table. Its JSON is that of its type.
+// A Record is one row of a table. Its JSON is that of its type. A method Optional lists columns that a narrow terminal does not show, the
+// first to go first.
 type Record interface {
 	Header() []string
 	Cells() []string
@@ -40,7 +39,20 @@ func Many[R Record](o Output, w io.Writer, list []R) error {
 	for i, r := range list {
 		rows[i] = r.Cells()
 	}
-	return PrintTable(w, empty.Header(), rows)
+	t := newTable(empty.Header(), rows)
+	if r, ok := any(empty).(interface{ Optional() []string }); ok {
+		t.optional = r.Optional()
+	}
+	return t.print(w, terminalWidth(w))
+}
+
+// List prints a list of records. If it is empty, a hint says what to do next.
+func List[R Record](c *Console, o Output, list []R, what string, commands ...string) error {
+	if err := Many(o, c.Stdout, list); err != nil || len(list) > 0 {
+		return err
+	}
+	c.Next(o, what, commands...)
+	return nil
 }
 
 // PrintJSON writes v on one line.
@@ -50,15 +62,10 @@ func PrintJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-// PrintTable writes aligned columns.
+// PrintTable writes aligned columns, which are shortened to fit the width of a terminal.
 func PrintTable(w io.Writer, header []string, rows [][]string) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
-		if _, err := fmt.Fprintln(table, strings.TrimRight(strings.Join(row, "\t"), "\t")); err != nil {
-			return err
-		}
-	}
-	return table.Flush()
+	t := newTable(header, rows)
+	return t.print(w, terminalWidth(w))
 }
 
 // Each converts the items of a list. The result is never nil, so that it prints as [].

@@ -173,7 +173,7 @@ type Checker interface {
 // Parse parses the settings of the command that was selected, and returns an error that joins all their problems.
 func (l *Loader) Parse(parsed *kong.Context) error {
 	l.parsed = parsed
-	var errs []error
+	errs := l.unknownVariables()
 	for flag, v := range l.values() {
 		if !v.isSet() && !flag.HasDefault {
 			continue

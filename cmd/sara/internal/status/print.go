@@ -38,7 +38,7 @@ func (r *Report) Print(w io.Writer) error {
 		fmt.Fprintf(&text, "\nConnections, archive, indexing and budgets are as of %s, when a replica counted them.\n", r.CountedAt)
 	}
 	if r.OK {
-		text.WriteString("\n" + r.healthy() + "\n")
+		text.WriteString("\nAll is well.\n")
 	} else {
 		text.WriteString("\nNeeds attention:\n")
 		for _, what := range r.Attention {
@@ -47,23 +47,6 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return errors.Join(append(errs, err)...)
-}
-
-// healthy states that nothing needs attention, and what failed in the last run.
-func (r *Report) healthy() string {
-	var failing []string
-	for _, part := range []struct {
-		what string
-		n    int
-	}{{"collecting", r.Archive.Counts.Failing}, {"inspecting", r.Indexing.Counts.Failing}} {
-		if part.n > 0 {
-			failing = append(failing, fmt.Sprintf("%s failed in the last run for %d properties", part.what, part.n))
-		}
-	}
-	if len(failing) == 0 {
-		return "All is well."
-	}
-	return "Nothing needs attention yet, but " + strings.Join(failing, " and ") + ": see the notes above."
 }
 
 // section writes a table under its name, and its problem if there is one.
@@ -78,8 +61,41 @@ func section(text *strings.Builder, name string, problem *string, header []strin
 	if len(rows) == 0 {
 		return nil
 	}
-	return console.PrintTable(text, header, rows)
+	notes := groupNotes(header, rows)
+	if err := console.PrintTable(text, header, rows); err != nil {
+		return err
+	}
+	for i, note := range notes {
+		fmt.Fprintf(text, "%s %s\n", noteMark(i), note)
+	}
+	return nil
 }
+
+// groupNotes replaces each note that several rows have by a mark, so that one cause is printed once, and returns these notes.
+func groupNotes(header []string, rows [][]string) (notes []string) {
+	last := len(header) - 1
+	if header[last] != "NOTE" {
+		return nil
+	}
+	count := make(map[string]int)
+	for _, row := range rows {
+		count[row[last]]++
+	}
+	for _, row := range rows {
+		note := row[last]
+		if note == "" || count[note] < 2 {
+			continue
+		}
+		at := slices.Index(notes, note)
+		if at < 0 {
+			at, notes = len(notes), append(notes, note)
+		}
+		row[last] = noteMark(at)
+	}
+	return notes
+}
+
+func noteMark(i int) string { return fmt.Sprintf("[%d]", i+1) }
 
 func (r Replica) Cells() []string {
 	return []string{r.address(), r.State, console.Cell(r.Version), console.Cell(r.StartedAt), r.Circuits.String(), r.Reason}

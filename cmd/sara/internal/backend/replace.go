@@ -1,0 +1,95 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"sara/archive/bucket"
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
+)
+
+// OpenBucket opens the objects of the archive. It creates the folder of a local archive.
+func OpenBucket(s settings.Archive) (bucket.Bucket, error) {
+	b, err := s.ArchiveURL.Open()
+	if err != nil {
+		return nil, archiveError(s.ArchiveURL, err)
+	}
+	return b, nil
+}
+
+// ReplaceDatabase fills a database by a restore. It refuses one that has accounts, unless it is forced. A file of SQLite is written
+// beside and then renamed, so that a failure changes nothing; kept is where the one that it replaces is then, empty if there was none.
+func ReplaceDatabase(ctx context.Context, s settings.Store, force bool, now time.Time, restore func(context.Context, *sqlstore.Store) error) (kept string, err error) {
+	if MissingFile(s.DatabaseURL) == "" {
+		if err := checkReplaceable(ctx, s, force); err != nil {
+			return "", err
+		}
+	}
+	if s.DatabaseURL.File == "" {
+		return "", restoreInto(ctx, s, restore)
+	}
+	return replaceFile(ctx, s, now, restore)
+}
+
+// checkReplaceable returns an error for a database that has accounts.
+func checkReplaceable(ctx context.Context, s settings.Store, force bool) (err error) {
+	if force {
+		return nil
+	}
+	store, err := ConnectDatabase(ctx, s)
+	if err != nil {
+		return err
+	}
+	empty, err := store.IsEmpty(ctx)
+	if err == nil && !empty {
+		err = settings.Errorf("SARA_DATABASE_URL", "%v has accounts: restore into an empty database, or repeat the command with --force, which replaces everything in it", s.DatabaseURL)
+	}
+	return errors.Join(err, store.Close())
+}
+
+func restoreInto(ctx context.Context, s settings.Store, restore func(context.Context, *sqlstore.Store) error) error {
+	store, err := ConnectDatabase(ctx, s)
+	if err != nil {
+		return err
+	}
+	return errors.Join(restore(ctx, store), store.Close())
+}
+
+// replaceFile restores into a new file, and puts it in the place of the old one.
+func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore func(context.Context, *sqlstore.Store) error) (kept string, err error) {
+	file := s.DatabaseURL.File
+	part := file + ".restoring"
+	if err := removeDatabase(part); err != nil {
+		return "", err
+	}
+	into := s
+	into.DatabaseURL = settings.SQLite(part)
+	if err := restoreInto(ctx, into, restore); err != nil {
+		return "", errors.Join(err, removeDatabase(part))
+	}
+	if _, err := os.Stat(file); err == nil {
+		kept = fmt.Sprintf("%s.before-restore-%s", file, now.UTC().Format("20060102T150405Z"))
+		for _, suffix := range sideFiles() {
+			if err := os.Rename(file+suffix, kept+suffix); err != nil && !(suffix != "" && errors.Is(err, os.ErrNotExist)) {
+				return "", err
+			}
+		}
+	}
+	return kept, os.Rename(part, file)
+}
+
+// sideFiles are the suffixes of the files of a SQLite database, the database itself first.
+func sideFiles() []string { return []string{"", "-wal", "-shm"} }
+
+func removeDatabase(file string) error {
+	for _, suffix := range sideFiles() {
+		if err := os.Remove(file + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
