@@ -35,13 +35,14 @@ func testStatusReadsOneRow(t *testing.T, _ string, postgres *pgtest.Server) {
 // statusReadsOneRow checks that sara status and other replicas count many properties without reading a table of them: the tables are
 // not there.
 func statusReadsOneRow(t *testing.T, c *cli, url, driver, source string) {
-	const finding = "the archive of 1 of 1 properties is 2 days or more behind"
+	findings := []string{"the archive of 1 of 1 properties is 2 days or more behind",
+		"collecting failed in the last run for 1 of 1 properties: the notes of the archive say why"}
 	store := c.lateProperty(url)
 	replica := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})
 	counted := func(when string, byReplica bool) {
 		t.Helper()
 		code, r := c.status("--replica", replica)
-		if code != exitError || !slices.Equal(r.Attention, []string{finding}) || (r.CountedAt != r.CheckedAt) != byReplica || r.Archive.Properties[0].Note != "it did not answer" {
+		if code != exitError || !slices.Equal(r.Attention, findings) || (r.CountedAt != r.CheckedAt) != byReplica || r.Archive.Properties[0].Note != "it did not answer" {
 			t.Errorf("%s: status %d, %q, at %s counted at %s, %+v", when, code, r.Attention, r.CheckedAt, r.CountedAt, r.Archive)
 		}
 	}
@@ -83,7 +84,7 @@ func statusReadsOneRow(t *testing.T, c *cli, url, driver, source string) {
 		run("ALTER TABLE " + table + " RENAME TO hidden_" + table)
 	}
 	counted("many rows", true)
-	if text := c.failing("status", "--replica", replica); !strings.Contains(text, "are as of 20") || !strings.HasSuffix(text, "- "+finding+"\n") {
+	if text := c.failing("status", "--replica", replica); !strings.Contains(text, "are as of 20") || !strings.HasSuffix(text, "- "+strings.Join(findings, "\n- ")+"\n") {
 		t.Errorf("for people:\n%s", text)
 	}
 	if other := scrape(t, register(0)); !maps.Equal(other, first) || other["sara_archive_lag_days"] != 30 || other["sara_status_errors_total"] != 0 {
