@@ -19,7 +19,7 @@ func (h *History) Erase(ctx context.Context, property string) (deleted int, err 
 	for _, prefix := range []string{propertyPrefix(property), setAsidePrefix + propertyPrefix(property)} {
 		entries, err := h.bucket.List(ctx, prefix)
 		if err != nil {
-			return deleted, fmt.Errorf("erase the history of property %s: %w", property, err)
+			return deleted, fmt.Errorf("erase: %w", err)
 		}
 		for _, e := range entries {
 			switch err := h.bucket.Delete(ctx, e.Name, e.Revision); {
@@ -27,7 +27,7 @@ func (h *History) Erase(ctx context.Context, property string) (deleted int, err 
 				deleted++
 			case errors.Is(err, bucket.ErrChanged): // another process was faster, or it still writes: see the next call
 			default:
-				return deleted, fmt.Errorf("erase the history of property %s: %w", property, err)
+				return deleted, fmt.Errorf("erase: %w", err)
 			}
 		}
 	}

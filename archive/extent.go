@@ -22,7 +22,7 @@ func (h *History) Missing(ctx context.Context, property string, by translate.Dim
 		return nil
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("list the days of %s of property %.80q from %s to %s: %w", dimensionName(by), property, r.Start, r.End, err)
+		return nil, nil, fmt.Errorf("list the days of %s from %s to %s: %w", dimensionName(by), r.Start, r.End, err)
 	}
 	w.missUntil(r.End + 1)
 	return w.result.Missing, damaged, nil
@@ -39,7 +39,7 @@ func (h *History) Bounds(ctx context.Context, property string, by translate.Dime
 		_, r.End, found, err = h.boundsIn(ctx, property, months[i], by)
 	}
 	if err != nil {
-		return translate.DateRange{}, false, fmt.Errorf("find the first and the last day of property %.80q: %w", property, err)
+		return translate.DateRange{}, false, fmt.Errorf("find the first and the last day: %w", err)
 	}
 	return r, ok, nil
 }
@@ -77,7 +77,7 @@ func (h *History) Begins(ctx context.Context, property string, from translate.Da
 		}
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("find the first figures of property %.80q: %w", property, err)
+		return 0, false, fmt.Errorf("find the first figures: %w", err)
 	}
 	return first, ok, nil
 }

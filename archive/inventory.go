@@ -86,10 +86,10 @@ func (h *History) Days(ctx context.Context, property string) (Inventory, error) 
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the days of property %.80q: %w", property, err)
+		return nil, fmt.Errorf("list the days: %w", err)
 	}
 	if damaged != nil {
-		return inventory, fmt.Errorf("list the days of property %.80q: %w", property, damaged)
+		return inventory, fmt.Errorf("list the days: %w", damaged)
 	}
 	return inventory, nil
 }

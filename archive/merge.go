@@ -25,7 +25,7 @@ func (h *History) Merge(ctx context.Context, property string, days []Day) error 
 	for i, d := range days {
 		rows, err := d.ranked()
 		if err != nil {
-			return fmt.Errorf("merge into property %.80q: %w", property, err)
+			return fmt.Errorf("merge: %w", err)
 		}
 		entries[i] = entry{date: d.Date, by: d.Dimension, rows: rows, state: collected}
 		if d.Final {
@@ -54,7 +54,7 @@ func (h *History) merge(ctx context.Context, property string, entries []entry, r
 		err = checkProperty(property)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("merge into property %.80q: %w", property, err)
+		return 0, fmt.Errorf("merge: %w", err)
 	}
 	merged := 0
 	for _, first := range slices.Sorted(maps.Keys(months)) {
@@ -71,7 +71,7 @@ func (h *History) merge(ctx context.Context, property string, entries []entry, r
 			}
 		})
 		if err != nil {
-			return merged, fmt.Errorf("merge into %s of property %s: %w", first.Time().Format(monthLayout), property, err)
+			return merged, fmt.Errorf("merge into %s: %w", first.Time().Format(monthLayout), err)
 		}
 		merged += archived
 	}
@@ -179,7 +179,7 @@ func (h *History) Prune(ctx context.Context, property string, before translate.D
 	}
 	listed, err := h.list(ctx, property)
 	if err != nil {
-		return fmt.Errorf("prune property %s: %w", property, err)
+		return fmt.Errorf("prune: %w", err)
 	}
 	var damaged error
 	for _, m := range listed {
@@ -191,11 +191,11 @@ func (h *History) Prune(ctx context.Context, property string, before translate.D
 		case errors.As(err, new(*ObjectError)):
 			damaged = errors.Join(damaged, err)
 		case err != nil:
-			return fmt.Errorf("prune property %s before %s: %w", property, before, err)
+			return fmt.Errorf("prune before %s: %w", before, err)
 		}
 	}
 	if damaged != nil {
-		return fmt.Errorf("prune property %s before %s: %w", property, before, damaged)
+		return fmt.Errorf("prune before %s: %w", before, damaged)
 	}
 	return nil
 }

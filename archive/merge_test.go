@@ -363,7 +363,7 @@ func TestMergeIsIdempotentAfterAFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Merge(t.Context(), testProperty, days); err == nil || !strings.Contains(err.Error(), "merge into 2024-03 of property "+testProperty) {
+	if err := h.Merge(t.Context(), testProperty, days); err == nil || !strings.Contains(err.Error(), "merge into 2024-03: ") {
 		t.Errorf("%v", err)
 	}
 	u.puts = 1 // archived days are not written again

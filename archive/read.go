@@ -42,7 +42,7 @@ func (h *History) Read(ctx context.Context, property string, by translate.Dimens
 	w := walk{by: by, days: r, next: r.Start}
 	damaged, err := each(ctx, h, property, r, load, w.visit)
 	if err != nil {
-		return Result{}, fmt.Errorf("read %s of property %.80q from %s to %s: %w", dimensionName(by), property, r.Start, r.End, err)
+		return Result{}, fmt.Errorf("read %s from %s to %s: %w", dimensionName(by), r.Start, r.End, err)
 	}
 	result := w.finish()
 	result.Damage = damaged

@@ -36,7 +36,7 @@ func (h *History) Export(ctx context.Context, property string, r translate.DateR
 			}
 		}
 		if err != nil {
-			yield(Record{}, fmt.Errorf("export property %.80q from %s to %s: %w", property, r.Start, r.End, err))
+			yield(Record{}, fmt.Errorf("export %s to %s: %w", r.Start, r.End, err))
 		}
 	}
 }
@@ -90,16 +90,16 @@ type ImportResult struct {
 func (h *History) Import(ctx context.Context, property string, records iter.Seq2[FileRecord, error], o ImportOptions) (ImportResult, error) {
 	read, err := collectRecords(records, o.Until)
 	if err != nil {
-		return ImportResult{}, fmt.Errorf("import: %w", err)
+		return ImportResult{}, err
 	}
 	entries, kept, err := entriesOf(read)
 	if err != nil {
-		return ImportResult{}, fmt.Errorf("import: %w", err)
+		return ImportResult{}, err
 	}
 	result := ImportResult{Rows: len(read), DroppedRows: len(read) - kept}
 	result.Days, err = h.merge(ctx, property, entries, func(state, *entry) bool { return o.Replace })
 	if err != nil {
-		return result, fmt.Errorf("import: %w", err)
+		return result, err
 	}
 	result.Kept = len(entries) - result.Days
 	return result, nil

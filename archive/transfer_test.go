@@ -199,7 +199,7 @@ func TestImportErrorsNameTheLineOfTheFile(t *testing.T) {
 	refuse := func(f Format, want, file string) {
 		t.Helper()
 		_, err := h.Import(t.Context(), testProperty, ReadRecords(strings.NewReader(file), int64(len(file)), f), ImportOptions{Until: until})
-		if err == nil || !strings.HasPrefix(err.Error(), "import: "+want) {
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s %q: %v, want %q", f, file, err, want)
 		}
 	}
@@ -230,8 +230,8 @@ func TestImportErrorsNameTheRowOfAParquetFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for last, want := range map[translate.Date]string{
-		until:     `import: row 3, column key: 2026-05-31 query "a" is already in row 1`,
-		until - 1: "import: row 1, column date: 2026-05-31 is after 2026-05-30, the last day with figures",
+		until:     `row 3, column key: 2026-05-31 query "a" is already in row 1`,
+		until - 1: "row 1, column date: 2026-05-31 is after 2026-05-30, the last day with figures",
 	} {
 		_, err := h.Import(t.Context(), testProperty, ReadRecords(bytes.NewReader(file.Bytes()), int64(file.Len()), Parquet), ImportOptions{Until: last})
 		if err == nil || err.Error() != want {

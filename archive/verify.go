@@ -32,7 +32,7 @@ func (h *History) Verify(ctx context.Context, property string, found func(Verifi
 	}
 	entries, err := h.bucket.List(ctx, propertyPrefix(property))
 	if err != nil {
-		return fmt.Errorf("verify property %s: %w", property, err)
+		return fmt.Errorf("verify: %w", err)
 	}
 	for _, e := range entries {
 		month, ok := parseObjectName(property, e.Name)
@@ -44,7 +44,7 @@ func (h *History) Verify(ctx context.Context, property string, found func(Verifi
 			continue // removed since it was listed
 		}
 		if err != nil {
-			return fmt.Errorf("verify property %s: %w", property, err)
+			return fmt.Errorf("verify: %w", err)
 		}
 		found(v)
 	}
@@ -101,7 +101,7 @@ const setAsidePrefix = "damaged/"
 func (h *History) SetAside(ctx context.Context, property string, month translate.Date) (aside string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("set aside %s of property %.80q: %w", month.Time().Format(monthLayout), property, err)
+			err = fmt.Errorf("set aside %s: %w", month.Time().Format(monthLayout), err)
 		}
 	}()
 	if err := checkProperty(property); err != nil {

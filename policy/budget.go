@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -71,31 +72,47 @@ func (r *Refusal) denial() *Denial {
 	limit, resets := "", ""
 	switch r.Ceiling {
 	case KeyMinute:
-		limit = fmt.Sprintf("the key's %d requests a minute", r.Limit)
+		limit = "the key's " + counted(r.Limit, "request") + " a minute"
 	case AccountHour:
-		limit = fmt.Sprintf("the account's %d requests an hour", r.Limit)
+		limit = "the account's " + counted(r.Limit, "request") + " an hour"
 	case AccountDay:
 		d.Code = CodeQuotaExceeded
-		limit, resets = fmt.Sprintf("the account's %d requests a day", r.Limit), "; the allowance resets at midnight UTC"
+		limit, resets = "the account's "+counted(r.Limit, "request")+" a day", "; the allowance resets at midnight UTC"
 	case AccountCalls:
 		d.Code = CodeQuotaExceeded
-		limit = fmt.Sprintf("the account's %d live Search Console calls a day", r.Limit)
+		limit = "the account's " + counted(r.Limit, "live Search Console call") + " a day"
 		resets = "; the allowance resets at midnight UTC"
 	case PropertyMinute:
 		d.Code = CodeUpstreamQuota
-		limit = fmt.Sprintf("the property's %d live Search Console calls a minute", r.Limit)
+		limit = "the property's " + counted(r.Limit, "live Search Console call") + " a minute"
 	case AddressMinute:
-		d.Message = fmt.Sprintf("%d keys that are not known were tried from this address within a minute", r.Limit)
+		d.Message = fmt.Sprintf("%d unknown keys were tried from this address within a minute", r.Limit)
 	}
 	switch {
 	case r.ByShare:
 		d.Message = fmt.Sprintf("this replica's share of %s, %d, is used up: the counters that replicas share are unavailable", limit, r.Share)
 	case d.Message == "":
-		d.Message = limit + " are used up" + resets
+		verb := " are used up"
+		if r.Limit == 1 {
+			verb = " is used up"
+		}
+		d.Message = limit + verb + resets
 	}
-	seconds := int((r.RetryAfter + time.Second - 1) / time.Second)
-	d.Message += fmt.Sprintf("; try again in %d seconds", seconds)
+	d.Message += "; " + TryAgainIn(r.RetryAfter)
 	return d
+}
+
+// TryAgainIn writes a wait for a client: "try again in 2 seconds", rounded up.
+func TryAgainIn(wait time.Duration) string {
+	return "try again in " + counted(int((wait+time.Second-1)/time.Second), "second")
+}
+
+// counted writes a number of things, such as "1 request" and "2 requests".
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
 }
 
 // uncoveredPerMinute is the minute of a key whose plan names none, such as a plan without access.

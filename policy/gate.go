@@ -264,7 +264,7 @@ func (g *Gate) lookupKey(ctx context.Context, hash Hash, address string) (*Grant
 	key, err := g.keys.get(ctx, hash, address, version)
 	switch {
 	case errors.Is(err, ErrUnknown):
-		return nil, deny(CodeInvalidKey, "the key is not known: check that it was copied whole")
+		return nil, deny(CodeInvalidKey, "the key is unknown: check that you copied all of it")
 	case err != nil:
 		return nil, fmt.Errorf("look up a key: %w", err)
 	}
@@ -293,7 +293,7 @@ func (g *Gate) checkAccess(grant *Grant, now time.Time, r Request) *Denial {
 	case !key.From.Contain(r.Address):
 		return deny(CodeAddress, "the key cannot be used from the address %s: ask its administrator to allow the address", r.Address)
 	case !grant.Plan.APIAccess:
-		return deny(CodeNoAccess, "the account's plan has no access to the API: it takes a paid plan")
+		return deny(CodeNoAccess, "the account's plan has no access to the API: a paid plan is required")
 	case !key.PlanEnd.IsZero() && !now.Before(key.PlanEnd):
 		return deny(CodeNoAccess, "the account's plan ended: renew it to use the API")
 	case key.Scopes&r.RequiredScopes != r.RequiredScopes:

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	noKeyMessage     = "the request carries no key: send the header Authorization: Bearer <API_KEY>"
+	noKeyMessage     = "the request has no key: send the header Authorization: Bearer <API_KEY>"
 	formMessage      = "the Authorization header is not of the form Authorization: Bearer <API_KEY>"
-	prefixMessage    = "the key is not one of this service: they begin with sara_live_"
-	wholeMessage     = "the key is not whole, or was changed: copy it again"
-	unknownMessage   = "the key is not known: check that it was copied whole"
+	prefixMessage    = "this is not a key of this service; its keys begin with sara_live_"
+	wholeMessage     = "the key is incomplete or altered: copy it again"
+	unknownMessage   = "the key is unknown: check that you copied all of it"
 	revokedMessage   = "the key was revoked: create another one"
-	noAccessMessage  = "the account's plan has no access to the API: it takes a paid plan"
+	noAccessMessage  = "the account's plan has no access to the API: a paid plan is required"
 	planEndedMessage = "the account's plan ended: renew it to use the API"
 )
 

@@ -56,7 +56,7 @@ func bearer(authorization, prefix string) (string, *Denial) {
 	key = strings.TrimSpace(key)
 	switch {
 	case authorization == "":
-		return "", deny(CodeInvalidKey, "the request carries no key: send the header %s", authSchemeText)
+		return "", deny(CodeInvalidKey, "the request has no key: send the header %s", authSchemeText)
 	case !strings.EqualFold(scheme, authScheme):
 		return "", deny(CodeInvalidKey, "the Authorization header is not of the form %s", authSchemeText)
 	}

@@ -46,7 +46,7 @@ func checkKeyForm(key, prefix string) *Denial {
 		secret, found = strings.CutPrefix(secret, keyInfix)
 	}
 	if !found {
-		return deny(CodeInvalidKey, "the key is not one of this service: they begin with %s", prefix+keyInfix)
+		return deny(CodeInvalidKey, "this is not a key of this service; its keys begin with %s", prefix+keyInfix)
 	}
 	whole := len(secret) == secretLength
 	if body := len(key) - checksumLength; len(secret) == secretLength+checksumLength {
@@ -54,7 +54,7 @@ func checkKeyForm(key, prefix string) *Denial {
 		whole = key[body:] == string(sum[:])
 	}
 	if !whole || !isBase32(secret) {
-		return deny(CodeInvalidKey, "the key is not whole, or was changed: copy it again")
+		return deny(CodeInvalidKey, "the key is incomplete or altered: copy it again")
 	}
 	return nil
 }

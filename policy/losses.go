@@ -1,9 +1,7 @@
 package policy
 
 import (
-	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 )
@@ -56,7 +54,7 @@ func (l *lossLog) flush() {
 		return
 	}
 	if l.lost > 0 {
-		l.log.Warn("budgets: Redis had lost counts, this replica has restored its own", slog.Int("count", l.lost))
+		l.log.Warn("budgets: Redis had lost counts; this replica has restored its own", slog.Int("count", l.lost))
 	}
 	if l.over != [4]int{} {
 		attributes := make([]any, len(overLimits))
@@ -81,7 +79,7 @@ func (l *lossLog) notes() (notes []string) {
 		{l.lastOver, "requests were admitted beyond a limit"},
 	} {
 		if age := now.Sub(event.at); !event.at.IsZero() && age < lossRecent {
-			notes = append(notes, strings.TrimSpace(fmt.Sprintf("%s %d minutes ago", event.text, int(age.Minutes()))))
+			notes = append(notes, event.text+" "+counted(int(age.Minutes()), "minute")+" ago")
 		}
 	}
 	return notes

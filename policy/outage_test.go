@@ -344,7 +344,7 @@ func TestNotesDescribeALossForAQuarterOfAnHour(t *testing.T) {
 	if lines := log.lines(); len(lines) != 4 || !strings.Contains(lines[2], "count=297") {
 		t.Errorf("logged %q", lines)
 	}
-	want := []string{"Redis lost counts, which this replica restored 1 minutes ago", "requests were admitted beyond a limit 1 minutes ago"}
+	want := []string{"Redis lost counts, which this replica restored 1 minute ago", "requests were admitted beyond a limit 1 minute ago"}
 	if notes := losses.notes(); !slices.Equal(notes, want) {
 		t.Errorf("notes %q, want %q", notes, want)
 	}

@@ -105,5 +105,5 @@ func ambiguous(reference string, found []*Property) *Denial {
 	for i, p := range found {
 		ids[i] = p.ID
 	}
-	return deny(CodePropertyAmbiguous, "%.100q means %d properties: use one of the ids %s", reference, len(found), strings.Join(ids, ", "))
+	return deny(CodePropertyAmbiguous, "%.100q matches %d properties: use one of the ids %s", reference, len(found), strings.Join(ids, ", "))
 }

@@ -77,18 +77,18 @@ func TestAmbiguousReferenceListsTheIDs(t *testing.T) {
 			t.Errorf("%s: both %+v and a denial", reference, got)
 		}
 	}
-	f("shop.example", `"shop.example" means 2 properties: use one of the ids `+idA+", "+idB)
-	f("sc-domain:shop.example", `"sc-domain:shop.example" means 2 properties: use one of the ids `+idA+", "+idB)
+	f("shop.example", `"shop.example" matches 2 properties: use one of the ids `+idA+", "+idB)
+	f("sc-domain:shop.example", `"sc-domain:shop.example" matches 2 properties: use one of the ids `+idA+", "+idB)
 	if got, denial := resolve("two", candidates); denial != nil || *got != twin {
 		t.Errorf("beside an archived property, the slug means %+v, %v", got, denial)
 	}
 	candidates[2].Archived = false
-	f("two", `"two" means 2 properties: use one of the ids `+idB+", "+idC)
-	f("Shop.Example", `"Shop.Example" means 3 properties: use one of the ids `+idA+", "+idB+", "+idC)
+	f("two", `"two" matches 2 properties: use one of the ids `+idB+", "+idC)
+	f("Shop.Example", `"Shop.Example" matches 3 properties: use one of the ids `+idA+", "+idB+", "+idC)
 	for i := range candidates {
 		candidates[i].Archived = true
 	}
-	f("shop.example", `"shop.example" means 3 properties: use one of the ids `+idA+", "+idB+", "+idC)
+	f("shop.example", `"shop.example" matches 3 properties: use one of the ids `+idA+", "+idB+", "+idC)
 	for _, p := range candidates {
 		if got, denial := resolve(p.ID, candidates); denial != nil || *got != p {
 			t.Errorf("by the id %s: %+v, %v", p.ID, got, denial)

@@ -25,7 +25,7 @@ func (b *RedisBudget) redisDown(err error) {
 	}
 	b.fallback.beginOutage()
 	b.metrics.degraded.Set(1)
-	b.config.Log.Warn("budgets: Redis is down, this replica admits its own share", slog.Any("error", err))
+	b.config.Log.Warn("budgets: Redis is down; this replica admits its own share", slog.Any("error", err))
 }
 
 // watch sends heartbeats while Redis is up, and restores what it has lost. While it is down, watch probes it, adds what the

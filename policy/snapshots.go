@@ -156,7 +156,7 @@ func (s *Snapshots) checkAway(ctx context.Context, gate *Gate, change string) {
 	}
 	s.change = restored.Change
 	s.settle(restored.ReadAt, nil)
-	s.config.Log.WarnContext(ctx, "the database is away: this replica answers what others knew", slog.Time("read_at", restored.ReadAt),
+	s.config.Log.WarnContext(ctx, "the database does not answer: this replica serves a snapshot from the others", slog.Time("read_at", restored.ReadAt),
 		slog.Int("answers", len(restored.answers)))
 }
 
@@ -167,7 +167,7 @@ func (s *Snapshots) settle(from time.Time, problem error) {
 	s.from, s.problem = from, problem
 	s.mu.Unlock()
 	if problem != nil && (before == nil || before.Error() != problem.Error()) {
-		s.config.Log.Warn("the database is away, and no snapshot replaces it", slog.Any("error", problem))
+		s.config.Log.Warn("the database does not answer, and there is no snapshot to serve", slog.Any("error", problem))
 	}
 }
 

@@ -27,8 +27,8 @@ func (w *world) want429(t *testing.T, r response, code, words string, limit int,
 	r.want(t, http.StatusTooManyRequests, code)
 	message, _ := r.json["error"].(map[string]any)["message"].(string)
 	seconds := int(wait / time.Second)
-	if !strings.Contains(message, words) || !strings.Contains(message, fmt.Sprintf("in %d seconds", seconds)) {
-		t.Errorf("the message is %q, want %q and %d seconds", message, words, seconds)
+	if !strings.Contains(message, words) || !strings.HasSuffix(message, "; "+policy.TryAgainIn(wait)) {
+		t.Errorf("the message is %q, want %q and %v", message, words, wait)
 	}
 	for name, want := range map[string]string{
 		"Retry-After":           strconv.Itoa(seconds),
@@ -237,7 +237,7 @@ func TestMe429UnknownKeys(t *testing.T) {
 		try("sara_live_NONSENSE", attacker).want(t, http.StatusUnauthorized, policy.CodeInvalidKey)
 	}
 	known := guess()
-	w.want429(t, try(known, attacker), policy.CodeRateLimited, "30 keys that are not known", 30, 2*time.Second)
+	w.want429(t, try(known, attacker), policy.CodeRateLimited, "30 unknown keys", 30, 2*time.Second)
 	try("sara_live_NONSENSE", attacker).want(t, http.StatusUnauthorized, policy.CodeInvalidKey)
 	try(w.keys["agency"], attacker).ok(t)
 	try(w.keys["pro"], attacker).ok(t)

@@ -188,11 +188,11 @@ func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimens
 	code, reason := translate.CodeValidation, fmt.Sprintf("the archive has gaps; it has days from %s to %s", stored.Start, stored.End)
 	switch {
 	case c.property.Archived && !ok:
-		reason = "the property is archived, and none of its days is stored"
+		reason = "the property is archived, and no day of it is stored"
 	case c.property.Archived && r.Start > stored.End:
 		reason = fmt.Sprintf("the property is archived, and its last stored day is %s", stored.End)
 	case r.End < first:
-		code, reason = translate.CodeDateRangeTooOld, fmt.Sprintf("the first day that can be had is %s", first)
+		code, reason = translate.CodeDateRangeTooOld, fmt.Sprintf("the first available day is %s", first)
 	}
 	return &translate.InputError{Code: code, Message: fmt.Sprintf("there are no figures from %s to %s: %s", r.Start, r.End, reason)}
 }
@@ -202,7 +202,7 @@ func (c *call) neverFiltered(live translate.Date) error {
 	if c.property.Archived {
 		return c.unavailable(0, "the property is archived: it serves stored history only", nil)
 	}
-	return c.unavailable(0, fmt.Sprintf("the upstream has no days before %s any more", live), nil)
+	return c.unavailable(0, fmt.Sprintf("Search Console no longer has days before %s", live), nil)
 }
 
 // addNotes adds the notes on the source of the rows.
@@ -211,7 +211,7 @@ func (p *archivePart) addNotes(by translate.Dimension) {
 		p.noteCoverage(by, "The days up to "+p.last.String()+" come from the archive")
 	}
 	if p.derived > 0 {
-		p.note(countOf(p.derived, "day was", "days were") + " archived without totals, which are added up from the rows.")
+		p.note(countOf(p.derived, "day was", "days were") + " archived without totals, which were added up from the rows.")
 	}
 }
 

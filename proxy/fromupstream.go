@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -106,7 +105,7 @@ func (c *call) explain(err error) error {
 		wait := max(failure.RetryAfter, time.Second)
 		return &apiError{code: policy.CodeUpstreamQuota, status: fasthttp.StatusTooManyRequests, retryAfter: wait, cause: failure,
 			limit:   c.grant.Plan.LiveCallsPerMinutePerProperty, // the upstream's own limit is unknown
-			message: fmt.Sprintf("%s; try again in %.0f seconds", reasonOf(failure), wait.Seconds())}
+			message: reasonOf(failure) + "; " + policy.TryAgainIn(wait)}
 	case upstream.Forbidden, upstream.Revoked, upstream.Misconfigured:
 		return c.unavailable(connectionRetry, reasonOf(failure), failure)
 	case upstream.Rejected:
@@ -121,7 +120,7 @@ func (c *call) unavailable(retryAfter time.Duration, message string, cause error
 		message: message, retryAfter: retryAfter, cause: cause}
 	if len(c.params.Filters) > 0 {
 		e.code = codeFilteredUnavailable
-		e.message = "filtered figures are only to be had live: " + message
+		e.message = "filtered figures are only available live: " + message
 	}
 	return e
 }

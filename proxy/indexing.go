@@ -159,9 +159,9 @@ func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []s
 	status := collectionStatus(state, inspected)
 	switch status {
 	case pendingDiscovery:
-		note("The URLs of the property have not been discovered yet: nothing is known of what is indexed.")
+		note("The URLs of the property have not been discovered yet: what is indexed is unknown.")
 	case pendingInspection:
-		note("None of the %d URLs that were discovered has been inspected yet: nothing is known of what is indexed.", state.URLs)
+		note("None of the %d discovered URLs has been inspected yet: what is indexed is unknown.", state.URLs)
 	default:
 		if left := state.URLs - inspected; left > 0 {
 			note("%d of %d URLs have not been inspected yet: they are in no bucket, and not listed.", left, state.URLs)
@@ -180,11 +180,11 @@ func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []s
 			continue
 		}
 		if unread++; unread <= most {
-			note("The sitemap %s was not read, or not wholly: %s.", m.Path, m.Problem)
+			note("The sitemap %s was not read, or only in part: %s.", m.Path, m.Problem)
 		}
 	}
 	if unread > most {
-		note("So it is with %d more sitemaps.", unread-most)
+		note("The same applies to %s.", countOf(unread-most, "more sitemap", "more sitemaps"))
 	}
 	return meta
 }

@@ -122,7 +122,7 @@ func TestIndexing200PendingAgainWhenEveryURLIsNew(t *testing.T) {
 	if totals := fmt.Sprint(r.data()["totals"]); totals != "map[indexed:0 inspected_urls:0 not_indexed:0 total_urls:1]" {
 		t.Errorf("totals are %s", totals)
 	}
-	wantText(t, "the note", notes(r), "nothing is known")
+	wantText(t, "the note", notes(r), "what is indexed is unknown")
 }
 
 // A site without URLs is ready: its zeros are results.

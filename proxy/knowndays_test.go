@@ -238,7 +238,7 @@ func TestSummary400NoDayInCommon(t *testing.T) {
 	get("/summary").ok(t)
 	c.keep(t, "2026-10-06", "2026-10-06")
 	w.get("pro", w.path("archived", "/summary"), "start_date", "2026-10-06", "end_date", "2026-10-08", "compare", "previous_period").
-		want(t, http.StatusBadRequest, codeValidation, "there is 2026-10-06", "there is 2026-10-04", "2026-10-03 to 2026-10-05")
+		want(t, http.StatusBadRequest, codeValidation, "has 2026-10-06", "has 2026-10-04", "2026-10-03 to 2026-10-05")
 	w.get("pro", w.path("archived", "/summary"), "start_date", "2026-10-20", "end_date", "2026-10-21").
 		want(t, http.StatusBadRequest, codeValidation, "its last stored day is 2026-10-06")
 }
@@ -380,11 +380,11 @@ func TestTimeseries200PresetsAtAMonthsEdge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct{ at, preset, note string }{
-		{"2026-12-02T12:00:00Z", "month_to_date", "month_to_date goes by the last day with final data, 2026-11-30: it is November 2026."},
-		{"2026-12-02T12:00:00Z", "previous_month", "previous_month goes by the last day with final data, 2026-11-30: it is October 2026."},
+		{"2026-12-02T12:00:00Z", "month_to_date", "month_to_date is relative to the last day with final data, 2026-11-30, so it covers November 2026."},
+		{"2026-12-02T12:00:00Z", "previous_month", "previous_month is relative to the last day with final data, 2026-11-30, so it covers October 2026."},
 		{"2026-12-02T12:00:00Z", "year_to_date", ""},
 		{"2026-12-03T12:00:00Z", "month_to_date", ""},
-		{"2027-01-02T12:00:00Z", "year_to_date", "year_to_date goes by the last day with final data, 2026-12-31: it is 2026."},
+		{"2027-01-02T12:00:00Z", "year_to_date", "year_to_date is relative to the last day with final data, 2026-12-31, so it covers 2026."},
 		{"2027-01-02T12:00:00Z", "last_7d", ""},
 	} {
 		w.setClock(c.at)

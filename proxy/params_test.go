@@ -227,7 +227,7 @@ func (w *world) wantUnavailable(endpoint string) {
 			r := w.get("pro", w.path(c.property, endpoint), append(filters, c.query...)...)
 			var message []string
 			if c.property == "main" {
-				message = append(message, "no days before "+liveFrom)
+				message = append(message, "no longer has days before "+liveFrom)
 			}
 			r.want(t, http.StatusServiceUnavailable, codeFilteredUnavailable, message...)
 			if retry := r.header.Get("Retry-After"); (retry != "") != (c.status == http.StatusServiceUnavailable) {
@@ -244,7 +244,7 @@ func TestEveryPresetIsAccepted(t *testing.T) {
 	for _, preset := range translate.Presets() {
 		for _, endpoint := range []string{"/timeseries", "/movers/pages"} {
 			r := w.get("pro", w.path("empty", endpoint), "date_range", preset)
-			if r.status == http.StatusBadRequest && !strings.Contains(r.message(), "the first day that can be had is "+liveFrom) {
+			if r.status == http.StatusBadRequest && !strings.Contains(r.message(), "the first available day is "+liveFrom) {
 				t.Errorf("%s?date_range=%s is refused: %s", endpoint, preset, r.message())
 			}
 		}

@@ -258,7 +258,7 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 	status := cacheHit
 	q.key = append(append(q.key, 0), reason...)
 	if copied {
-		part.note("The figures of the upstream are a copy of " + timestamp(oldest) + ".")
+		part.note("The figures of Search Console are a copy from " + timestamp(oldest) + ".")
 	} else {
 		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshArchived {
 			return c.staleReply(answer, status), nil

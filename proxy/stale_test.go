@@ -30,7 +30,7 @@ func TestEveryPerformanceEndpoint200StaleReason(t *testing.T) {
 			for _, endpoint := range performanceEndpoints() {
 				r := w.live("pro", w.path("main", endpoint)).ok(t)
 				reason, _ := r.meta()["stale_reason"].(string)
-				if reason == "" || r.meta()["source"] != "stored" || r.meta()["cache"] != "bypass" || !strings.Contains(notes(r), "a copy of 2026-11-21T20:00:00Z") {
+				if reason == "" || r.meta()["source"] != "stored" || r.meta()["cache"] != "bypass" || !strings.Contains(notes(r), "a copy from 2026-11-21T20:00:00Z") {
 					t.Errorf("%s: meta is %v", endpoint, r.meta())
 				}
 				w.wantMaxAge(t, "private, max-age=0", r)
@@ -93,7 +93,7 @@ func TestSummary200WhileTheBreakerIsOpen(t *testing.T) {
 	}
 	calls := w.calls(func() {
 		r := w.live("pro", w.path("main", "/summary")).ok(t)
-		if r.meta()["stale_reason"] == nil || r.meta()["source"] != "stored" || !strings.Contains(notes(r), "a copy of") {
+		if r.meta()["stale_reason"] == nil || r.meta()["source"] != "stored" || !strings.Contains(notes(r), "a copy from") {
 			t.Errorf("meta is %v", r.meta())
 		}
 		w.get("pro", w.path("main", "/summary"), "filters", filtersOf("device", "is", "mobile")).

@@ -145,7 +145,7 @@ func (e *anomalyEntry) anomaly() (a Anomaly, err error) {
 	case len(e.Metrics) == 0:
 		err = fmt.Errorf("metrics is empty: name some of %s", strings.Join(AnomalyMetrics(), ", "))
 	case odd >= 0:
-		err = fmt.Errorf("metric %.40q is none of %s", e.Metrics[odd], strings.Join(AnomalyMetrics(), ", "))
+		err = fmt.Errorf("metric %.40q is not one of %s", e.Metrics[odd], strings.Join(AnomalyMetrics(), ", "))
 	case e.Effect == "" || utf8.RuneCountInString(e.Effect) > maxAnomalyEffect:
 		err = fmt.Errorf("effect has %d characters: 1 to %d are allowed", utf8.RuneCountInString(e.Effect), maxAnomalyEffect)
 	case parseErr != nil || source.Host == "" || source.Scheme != "https" && source.Scheme != "http":

@@ -76,7 +76,7 @@ func TestReadAnomaliesRefuses(t *testing.T) {
 		{entry("2026-01-02", "2025-12-31"), "anomaly 1: end_date 2025-12-31 is before start_date 2026-01-01"},
 		{entry("window", "hole"), `anomaly 1: kind "hole" is neither window nor step`},
 		{entry("[clicks]", "[]"), "anomaly 1: metrics is empty: name some of clicks, impressions, ctr, position"},
-		{entry("[clicks]", "[clocks]"), `anomaly 1: metric "clocks" is none of clicks, impressions, ctr, position`},
+		{entry("[clicks]", "[clocks]"), `anomaly 1: metric "clocks" is not one of clicks, impressions, ctr, position`},
 		{entry("Wrong.", "''"), "anomaly 1: effect has 0 characters: 1 to 500 are allowed"},
 		{entry("Wrong.", strings.Repeat("x", 501)), "anomaly 1: effect has 501 characters"},
 		{entry("https://example.com", "example.com"), `anomaly 1: source_url "example.com" is not an http or https URL`},

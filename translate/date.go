@@ -248,7 +248,7 @@ func (p *Params) noteCalendar(anchor Date) {
 	}
 	of := func(d Date) string { return d.Time().Format(layout) }
 	if of(anchor) != of(anchor+anchorLag) {
-		p.Notes = append(p.Notes, fmt.Sprintf("%s goes by the last day with final data, %s: it is %s.", p.preset, anchor, of(p.Period.Start)))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s is relative to the last day with final data, %s, so it covers %s.", p.preset, anchor, of(p.Period.Start)))
 	}
 }
 

@@ -20,7 +20,7 @@ func (f *Filter) normaliseDevice() error {
 	case "equals":
 		device := strings.ToUpper(f.Value)
 		if !isASCII(f.Value) || !slices.Contains(deviceNames(), device) {
-			return fmt.Errorf("value %.40q is none of desktop, mobile, tablet", f.Value)
+			return fmt.Errorf("value %.40q is not one of desktop, mobile, tablet", f.Value)
 		}
 		f.Value = device
 	case "regex", "not_regex":

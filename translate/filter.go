@@ -36,7 +36,7 @@ func FilterOperators() []string {
 // Anything unknown is an error: ignoring a filter would give unfiltered numbers under a filtered label.
 func ParseFilters(s string) ([]Filter, error) {
 	if !ValidJSON(s) {
-		return nil, invalid("filters is not valid JSON: it takes a URL-encoded array of filter objects")
+		return nil, invalid("filters is not valid JSON: write a URL-encoded array of filter objects")
 	}
 	array := gjson.Parse(s)
 	if !array.IsArray() {
@@ -72,7 +72,7 @@ func parseFilter(object gjson.Result) (f Filter, err error) {
 		case "value":
 			field = &f.Value
 		default:
-			err = fmt.Errorf("the member %.40q is not known: a filter has dimension, operator and value", name.Str)
+			err = fmt.Errorf("unknown member %.40q: a filter has dimension, operator and value", name.Str)
 			return false
 		}
 		switch {
@@ -101,10 +101,10 @@ func parseFilter(object gjson.Result) (f Filter, err error) {
 // normalise validates the filter and brings it into canonical form, so that equal filters are equal.
 func (f *Filter) normalise() error {
 	if !slices.Contains(FilterDimensions(), f.Dimension) {
-		return fmt.Errorf("dimension %.40q is none of %s", f.Dimension, strings.Join(FilterDimensions(), ", "))
+		return fmt.Errorf("dimension %.40q is not one of %s", f.Dimension, strings.Join(FilterDimensions(), ", "))
 	}
 	if !slices.Contains(FilterOperators(), f.Operator) {
-		return fmt.Errorf("operator %.40q is none of %s", f.Operator, strings.Join(FilterOperators(), ", "))
+		return fmt.Errorf("operator %.40q is not one of %s", f.Operator, strings.Join(FilterOperators(), ", "))
 	}
 	if n := utf8.RuneCountInString(f.Value); n < 1 || n > maxFilterValue {
 		return fmt.Errorf("value has %d characters: 1 to %d are allowed", n, maxFilterValue)
@@ -123,7 +123,7 @@ func (f *Filter) normaliseValue() error {
 	switch f.Dimension {
 	case "brand":
 		if f.Value != "brand" && f.Value != "non-brand" {
-			return fmt.Errorf("value %.40q is none of brand, non-brand", f.Value)
+			return fmt.Errorf("value %.40q is not one of brand, non-brand", f.Value)
 		}
 		fallthrough
 	case "page_group":
@@ -265,7 +265,7 @@ func membership(inside bool) string {
 
 func brandCondition(f Filter, terms []BrandTerm) (Condition, error) {
 	if len(terms) == 0 {
-		return Condition{}, fmt.Errorf("the property has no brand terms, so it has no %s traffic to tell apart", f.Value)
+		return Condition{}, fmt.Errorf("the property has no brand terms, so its %s queries cannot be identified", f.Value)
 	}
 	expression, err := brandExpression(terms)
 	if err != nil {

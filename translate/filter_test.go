@@ -89,7 +89,7 @@ func TestIsAndIsNotAreAliases(t *testing.T) {
 }
 
 func TestParseFiltersRefusesMalformedFilters(t *testing.T) {
-	const notJSON, notArray = "filters is not valid JSON: it takes a URL-encoded array of filter objects", "filters is not a JSON array"
+	const notJSON, notArray = "filters is not valid JSON: write a URL-encoded array of filter objects", "filters is not a JSON array"
 	for _, filters := range []string{"", " ", "x", "[", "]", "[{]", "[}", "[{}", "[,]", "[{},]", "[{} {}]", "[]]", "[] []", "[]x", "'[]'",
 		`[{"dimension":"query" "operator":"is"}]`, `[{dimension:"query"}]`, `[{"dimension":'query'}]`, `[{"value":"\x41"}]`,
 		"[{\"value\":\"a\nb\"}]", `[{"value":"\u12"}]`, `[{"value":"\ud8"}]`, "[01]", "[1.]", "[.5]", "[+1]", "[NaN]", "[nul]", "\ufeff[]", "[]\x00",
@@ -112,7 +112,7 @@ func TestParseFiltersRefusesMalformedFilters(t *testing.T) {
 	f(`{"dimension":"query","value":"a"}`, "operator is missing")
 	f(`{"dimension":"query","operator":"is"}`, "value is missing")
 	unknown := func(name string) string {
-		return "the member " + name + " is not known: a filter has dimension, operator and value"
+		return "unknown member " + name + ": a filter has dimension, operator and value"
 	}
 	f(`{"dimension":"query","operator":"is","value":"a","x":1}`, unknown(`"x"`))
 	f(`{"x":{"dimension":"query"},"dimension":"query","operator":"is","value":"a"}`, unknown(`"x"`))
@@ -132,10 +132,10 @@ func TestParseFiltersRefusesMalformedFilters(t *testing.T) {
 	f(`{"dimension":"query","operator":"is","value":1,"value":"a"}`, "value is not a string")
 	dimensions, operators := strings.Join(FilterDimensions(), ", "), strings.Join(FilterOperators(), ", ")
 	for _, name := range []string{"", "Query", "QUERY", "date", "searchAppearance", "query ", "pages"} {
-		f(`{"dimension":"`+name+`","operator":"is","value":"a"}`, fmt.Sprintf("dimension %q is none of %s", name, dimensions))
+		f(`{"dimension":"`+name+`","operator":"is","value":"a"}`, fmt.Sprintf("dimension %q is not one of %s", name, dimensions))
 	}
 	for _, name := range []string{"", "Is", "notContains", "includingRegex", "=", "isnot", "is "} {
-		f(`{"dimension":"query","operator":"`+name+`","value":"a"}`, fmt.Sprintf("operator %q is none of %s", name, operators))
+		f(`{"dimension":"query","operator":"`+name+`","value":"a"}`, fmt.Sprintf("operator %q is not one of %s", name, operators))
 	}
 	// The first invalid filter is reported.
 	good := `{"dimension":"query","operator":"is","value":"a"}`
@@ -218,7 +218,7 @@ func TestFilterValuesOfDeviceCountryBrand(t *testing.T) {
 	// Unicode letters that fold to ASCII (long s, dotless i, Kelvin sign, dotted I) are not accepted for it.
 	for _, value := range []string{"phone", "desk", "desktop ", "deſktop", "mobıle", "Watch", "^mobile$"} {
 		for _, operator := range []string{"equals", "is"} {
-			bad("device", operator, value, fmt.Sprintf("%q is none of desktop, mobile, tablet", value))
+			bad("device", operator, value, fmt.Sprintf("%q is not one of desktop, mobile, tablet", value))
 		}
 	}
 	bad("device", "regex", "(", "is not an RE2 expression: error parsing regexp: missing closing ): `(`")
@@ -230,8 +230,8 @@ func TestFilterValuesOfDeviceCountryBrand(t *testing.T) {
 		}
 	}
 	for _, value := range []string{"Brand", "nonbrand", "non_brand", "true", "acme", "brand "} {
-		bad("brand", "is", value, fmt.Sprintf("%q is none of brand, non-brand", value))
-		bad("brand", "contains", value, fmt.Sprintf("%q is none of brand, non-brand", value))
+		bad("brand", "is", value, fmt.Sprintf("%q is not one of brand, non-brand", value))
+		bad("brand", "contains", value, fmt.Sprintf("%q is not one of brand, non-brand", value))
 	}
 }
 
@@ -277,7 +277,7 @@ func TestConditionsNeedSegments(t *testing.T) {
 		}
 	}
 	plain, brand, group := Filter{"query", "equals", "a"}, Filter{"brand", "equals", "non-brand"}, Filter{"page_group", "not_equals", "Blog"}
-	f([]Filter{plain, brand}, Segments{}, "filters[1]: the property has no brand terms, so it has no non-brand traffic to tell apart")
+	f([]Filter{plain, brand}, Segments{}, "filters[1]: the property has no brand terms, so its non-brand queries cannot be identified")
 	f([]Filter{group}, Segments{}, `filters[0]: the property has no page group "Blog"`)
 	f([]Filter{plain, plain, group}, segments(), `filters[2]: the property has no page group "Blog"`) // the group is "blog"
 

@@ -85,7 +85,7 @@ func (p *Params) CheckComparable(g Gaps) error {
 		}
 		return JoinDays(days)
 	}
-	return invalid("no day can be compared: of the period from %s to %s there is %s, and of the period before it, from %s to %s, there is %s",
+	return invalid("no day can be compared: the period from %s to %s has %s, and the previous period, from %s to %s, has %s",
 		p.Period.Start, p.Period.End, known(p.Period.DateRange), p.Period.Previous().Start, p.Period.Previous().End, known(p.Period.Previous()))
 }
 

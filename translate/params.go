@@ -97,7 +97,7 @@ func choice(name, def string, choices []string, description string, set func(*Pa
 		read: func(p *Params, s string) error {
 			i := slices.Index(choices, s)
 			if i < 0 {
-				return invalid("%s %.40q is none of %s", name, s, strings.Join(choices, ", "))
+				return invalid("%s %.40q is not one of %s", name, s, strings.Join(choices, ", "))
 			}
 			set(p, choices[i])
 			return nil
@@ -214,7 +214,7 @@ func readPair(params []Param, pair string) (index int, value string, err error) 
 
 func unsupported(params []Param, name string) string {
 	if name == paramFilters {
-		return "this endpoint takes no filters; to compare a segment, ask /queries or /pages twice with explicit ranges"
+		return "this endpoint does not accept filters; to compare a segment, request /queries or /pages twice with explicit ranges"
 	}
 	const longest = 64
 	if utf8.RuneCountInString(name) > longest {

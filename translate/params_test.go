@@ -147,7 +147,7 @@ func TestParseRefusesUnknownParameters(t *testing.T) {
 	unknown(Annotations(), "date_range=last_7d", `"date_range"`, "start_date, end_date")
 	f(Endpoint{}, "verbose=1", CodeUnsupportedParameter, `this endpoint has no parameter "verbose"; it takes none`)
 
-	noFilters := "this endpoint takes no filters; to compare a segment, ask /queries or /pages twice with explicit ranges"
+	noFilters := "this endpoint does not accept filters; to compare a segment, request /queries or /pages twice with explicit ranges"
 	for _, query := range []string{"filters=[]", "filters=", "filters", "f%69lters=%5B%5D", "filters=%zz", "limit=5&filters=[]"} {
 		f(Movers(), query, CodeUnsupportedParameter, noFilters)
 	}
@@ -174,22 +174,22 @@ func TestParseRefusesValuesOutOfBounds(t *testing.T) {
 	f(Properties(), "limit=201", `limit "201" is not an integer from 1 to 200`)
 	f(Properties(), "limit=0", `limit "0" is not an integer from 1 to 200`)
 	f(Properties(), "offset=-1", `offset "-1" is not an integer from 0 to 1000000000`)
-	f(Properties(), "include_archived=1", `include_archived "1" is none of true, false`)
-	f(Properties(), "include_archived=True", `include_archived "True" is none of true, false`)
+	f(Properties(), "include_archived=1", `include_archived "1" is not one of true, false`)
+	f(Properties(), "include_archived=True", `include_archived "True" is not one of true, false`)
 	orders := strings.Join(Orders(), ", ")
 	for _, value := range []string{"Clicks", "--clicks", "clicks-", "date", "query", "-"} {
-		f(Breakdown(), "order_by="+value, `order_by "`+value+`" is none of `+orders)
+		f(Breakdown(), "order_by="+value, `order_by "`+value+`" is not one of `+orders)
 	}
-	f(Breakdown(), "order_by=+clicks", `order_by " clicks" is none of `+orders)
-	f(Summary(), "compare=yes", `compare "yes" is none of none, previous_period`)
-	f(Summary(), "compare=NONE", `compare "NONE" is none of none, previous_period`)
+	f(Breakdown(), "order_by=+clicks", `order_by " clicks" is not one of `+orders)
+	f(Summary(), "compare=yes", `compare "yes" is not one of none, previous_period`)
+	f(Summary(), "compare=NONE", `compare "NONE" is not one of none, previous_period`)
 	for _, value := range []string{"0", "7", "31", "030", "90.0", "-30", "366", "all"} {
-		f(Indexing(), "days="+value, `days "`+value+`" is none of 30, 90, 365`)
+		f(Indexing(), "days="+value, `days "`+value+`" is not one of 30, 90, 365`)
 	}
-	f(Indexing(), "include_trend=yes", `include_trend "yes" is none of true, false`)
-	f(IndexedURLs(), "bucket=Indexed", `bucket "Indexed" is none of indexed, not_indexed, error, unknown`)
-	f(IndexedURLs(), "sort=clicks", `sort "clicks" is none of importance, url, last_crawl_time, last_inspected_at`)
-	f(IndexedURLs(), "dir=DESC", `dir "DESC" is none of asc, desc`)
+	f(Indexing(), "include_trend=yes", `include_trend "yes" is not one of true, false`)
+	f(IndexedURLs(), "bucket=Indexed", `bucket "Indexed" is not one of indexed, not_indexed, error, unknown`)
+	f(IndexedURLs(), "sort=clicks", `sort "clicks" is not one of importance, url, last_crawl_time, last_inspected_at`)
+	f(IndexedURLs(), "dir=DESC", `dir "DESC" is not one of asc, desc`)
 	f(IndexedURLs(), "limit=501", `limit "501" is not an integer from 1 to 500`)
 	f(IndexedURLs(), "limit=0", `limit "0" is not an integer from 1 to 500`)
 	f(IndexedURLs(), "offset=-1", `offset "-1" is not an integer from 0 to 1000000000`)
@@ -200,7 +200,7 @@ func TestParseRefusesValuesOutOfBounds(t *testing.T) {
 	for _, value := range []string{"last_8d", "LAST_7D", "last_7d%20", "last_1m", "all"} {
 		decoded := strings.ReplaceAll(value, "%20", " ")
 		for _, e := range []Endpoint{Summary(), Timeseries(), Breakdown(), Movers()} {
-			f(e, "date_range="+value, `date_range "`+decoded+`" is none of `+presets)
+			f(e, "date_range="+value, `date_range "`+decoded+`" is not one of `+presets)
 		}
 	}
 	for _, name := range []string{"start_date", "end_date"} {
@@ -215,7 +215,7 @@ func TestParseRefusesValuesOutOfBounds(t *testing.T) {
 	// A long value is abbreviated in the message.
 	long, cut := strings.Repeat("9", 10_000), `"`+strings.Repeat("9", 40)+`"`
 	f(Breakdown(), "limit="+long, "limit "+cut+" is not an integer from 1 to 1000")
-	f(Breakdown(), "order_by="+long, "order_by "+cut+" is none of "+orders)
+	f(Breakdown(), "order_by="+long, "order_by "+cut+" is not one of "+orders)
 	f(Breakdown(), "start_date="+long, "start_date: "+cut+" is not a date of the form YYYY-MM-DD, 1970-01-01 or later")
 }
 

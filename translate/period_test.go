@@ -201,7 +201,7 @@ func TestExplicitDates(t *testing.T) {
 	bad("start_date=2026-06-10&end_date=2026-06-09", "start_date 2026-06-10 is after end_date 2026-06-09")
 	bad("start_date=2026-06-20&end_date=2026-06-19", "start_date 2026-06-20 is after end_date 2026-06-19")
 	bad("start_date=2026-06-14&end_date=2026-06-14", "start_date 2026-06-14 is after 2026-06-13, the last day with final data")
-	bad("start_date=2026-06-01&end_date=2026-06-10&date_range=custom", `date_range "custom" is none of `+strings.Join(Presets(), ", "))
+	bad("start_date=2026-06-01&end_date=2026-06-10&date_range=custom", `date_range "custom" is not one of `+strings.Join(Presets(), ", "))
 }
 
 // wantError checks the code and the message of the error of a query string.

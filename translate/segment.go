@@ -75,7 +75,7 @@ func CheckPageGroups(groups []PageGroup) error {
 			return fmt.Errorf("page group name %q: %w", g.Name, err)
 		}
 		if seen[g.Name] {
-			return fmt.Errorf("page group %q is there twice", g.Name)
+			return fmt.Errorf("page group %q appears twice", g.Name)
 		}
 		seen[g.Name] = true
 		if err := checkPageGroup(g); err != nil {
@@ -87,13 +87,13 @@ func CheckPageGroups(groups []PageGroup) error {
 
 func checkPageGroup(g PageGroup) error {
 	if len(g.Rules) == 0 || len(g.Rules) > MaxPageRules {
-		return fmt.Errorf("page group %q has %d rules: it takes 1 to %d", g.Name, len(g.Rules), MaxPageRules)
+		return fmt.Errorf("page group %q has %d rules: 1 to %d are allowed", g.Name, len(g.Rules), MaxPageRules)
 	}
 	for i, rule := range g.Rules {
 		switch rule.Type {
 		case "prefix", "contains", "equals", "regex":
 		default:
-			return fmt.Errorf("page group %q, rule %d: type %q is none of prefix, contains, equals, regex", g.Name, i+1, rule.Type)
+			return fmt.Errorf("page group %q, rule %d: type %q is not one of prefix, contains, equals, regex", g.Name, i+1, rule.Type)
 		}
 		if err := checkSegmentValue(rule.Value, rule.Type == "regex"); err != nil {
 			return fmt.Errorf("page group %q, rule %d: %w", g.Name, i+1, err)
@@ -165,7 +165,7 @@ func pageGroupExpression(g PageGroup) (string, error) {
 func alternation(what string, alternatives []string) (string, error) {
 	expression := "(?is)(?:" + strings.Join(alternatives, ")|(?:") + ")"
 	if n := utf8.RuneCountInString(expression); n > maxExpression {
-		return "", fmt.Errorf("the %s make an expression of %d characters: the upstream takes %d", what, n, maxExpression)
+		return "", fmt.Errorf("the %s make an expression of %d characters: Search Console allows %d", what, n, maxExpression)
 	}
 	if err := checkExpression(expression); err != nil {
 		return "", fmt.Errorf("the %s make no RE2 expression: %w", what, err)

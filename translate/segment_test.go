@@ -284,7 +284,7 @@ func TestCheckBrandTerms(t *testing.T) {
 		}
 	}
 	bad(repeat(101, 1), "101 brand terms are too many: at most 100")
-	bad(repeat(20, 200), "the brand terms make an expression of 4104 characters: the upstream takes 4096")
+	bad(repeat(20, 200), "the brand terms make an expression of 4104 characters: Search Console allows 4096")
 }
 
 func TestCheckPageGroups(t *testing.T) {
@@ -304,14 +304,14 @@ func TestCheckPageGroups(t *testing.T) {
 	}
 	bad("101 page groups are too many: at most 100", slices.Repeat([]PageGroup{group("a", rule)}, 101)...)
 	bad(`page group name "": it has 0 characters: 1 to 200 are allowed, not all of them spaces`, group("", rule))
-	bad(`page group "a" is there twice`, group("a", rule), group("b", rule), group("a", rule))
-	bad(`page group "a" has 0 rules: it takes 1 to 50`, group("a"))
-	bad(`page group "a" has 51 rules: it takes 1 to 50`, group("a", slices.Repeat([]PageRule{rule}, 51)...))
-	bad(`page group "a", rule 2: type "suffix" is none of prefix, contains, equals, regex`, group("a", rule, PageRule{"suffix", "/a"}))
-	bad(`page group "a", rule 1: type "" is none of prefix, contains, equals, regex`, group("a", PageRule{"", "/a"}))
+	bad(`page group "a" appears twice`, group("a", rule), group("b", rule), group("a", rule))
+	bad(`page group "a" has 0 rules: 1 to 50 are allowed`, group("a"))
+	bad(`page group "a" has 51 rules: 1 to 50 are allowed`, group("a", slices.Repeat([]PageRule{rule}, 51)...))
+	bad(`page group "a", rule 2: type "suffix" is not one of prefix, contains, equals, regex`, group("a", rule, PageRule{"suffix", "/a"}))
+	bad(`page group "a", rule 1: type "" is not one of prefix, contains, equals, regex`, group("a", PageRule{"", "/a"}))
 	bad(`page group "a", rule 1: it has 0 characters: 1 to 200 are allowed, not all of them spaces`, group("a", PageRule{"prefix", ""}))
 	bad("page group \"a\", rule 1: not an RE2 expression: error parsing regexp: missing closing ]: `[`", group("a", PageRule{"regex", "["}))
-	bad("the rules of page group a make an expression of 10254 characters: the upstream takes 4096",
+	bad("the rules of page group a make an expression of 10254 characters: Search Console allows 4096",
 		group("a", slices.Repeat([]PageRule{{"contains", strings.Repeat("é", 200)}}, 50)...))
 }
 

@@ -53,7 +53,7 @@ func (b *breaker) failed(err error) {
 	b.last = err
 	b.probeAt = time.Now().Add(probePause)
 	if b.failures++; b.failures == failuresToOpen {
-		b.log.Error("the object store of the archive fails: answers do without stored history", slog.Any("error", err))
+		b.log.Error("the object store of the archive fails: answers omit stored history", slog.Any("error", err))
 	}
 }
 

@@ -221,11 +221,11 @@ func (s *Store) Credentials(ctx context.Context, connectionID string) (credentia
 		return nil, 0, &NotFoundError{"connection", connectionID}
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the credentials of connection %s: %w", connectionID, err)
+		return nil, 0, fmt.Errorf("read its credentials: %w", err)
 	}
 	credentials, _, err = s.unseal(connectionID, r.sealed)
 	if err != nil {
-		return nil, 0, fmt.Errorf("decrypt the credentials of connection %s: %w", connectionID, err)
+		return nil, 0, fmt.Errorf("decrypt its credentials: %w", err)
 	}
 	return credentials, r.revision, nil
 }

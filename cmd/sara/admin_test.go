@@ -333,7 +333,7 @@ func TestMissingPrerequisitesAreReportedFirst(t *testing.T) {
 	without := &cli{t: t, folder: c.folder, said: c.said, env: append(c.env[:len(c.env):len(c.env)], "SARA_SECRET_KEY=")}
 	without.fails(exitError, add, "set SARA_SECRET_KEY to 32 random bytes", "keep it: serving needs the same key")
 	c.ok(add...)
-	without.fails(exitError, add, "SARA_SECRET_KEY: it is not set: set it to the key that the existing connections (1) were stored with, not to a new one")
+	without.fails(exitError, add, "SARA_SECRET_KEY: it is not set: set it to the key that encrypted the stored connections (1); a new one cannot open them")
 	c.ok("person", "add", "Acme", "bob@example.com", "--workspace", "Web")
 	if strings.Contains(c.lastErrs, "connection add") {
 		t.Errorf("with a connection: %s", c.lastErrs)

@@ -26,7 +26,7 @@ type archiveCommands struct {
 	Import archiveImport `cmd:"" help:"Import the history of a property from a file." example:"sara archive import shop history.csv"`
 	Verify archiveVerify `cmd:"" help:"Check every object of the archive against its checksum, its ledger and the database." example:"sara archive verify"`
 	Plan   archivePlan   `cmd:"" help:"Estimate the upstream calls, time and storage of an archive." example:"sara archive plan --properties 290 --history-months 36"`
-	Sweep  archiveSweep  `cmd:"" help:"Delete what is left of the archived history of removed properties." example:"sara archive sweep"`
+	Sweep  archiveSweep  `cmd:"" help:"Delete the remaining archived history of removed properties." example:"sara archive sweep"`
 }
 
 // archiveFlags are the flags of commands on the archive of one property.

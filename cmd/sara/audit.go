@@ -38,7 +38,7 @@ type auditList struct {
 	Account string `placeholder:"ACCOUNT" help:"Only changes of this account: its name or id, or the id of a removed one."`
 	Since   *date  `placeholder:"DATE" help:"Only changes since this day, YYYY-MM-DD, in UTC."`
 	Before  string `placeholder:"ID" help:"Only changes before this one, for the next page: the last id of the page before."`
-	Limit   int    `default:"100" help:"How many changes at most; default: ${default}."`
+	Limit   int    `default:"100" help:"Maximum number of changes; default: ${default}."`
 }
 
 // Validate implements kong's check of a command line.

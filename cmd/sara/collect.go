@@ -184,6 +184,6 @@ func eraseRemoved(ctx context.Context, config proxy.Config, history *archive.His
 		}
 	})
 	if err != nil {
-		config.Log.WarnContext(ctx, "the archived history of removed properties is not all deleted", slog.Any("error", err))
+		config.Log.WarnContext(ctx, "some archived history of removed properties is not deleted yet", slog.Any("error", err))
 	}
 }

@@ -117,7 +117,7 @@ func noSecretKey(ctx context.Context, store *sqlstore.Store) error {
 	case err != nil:
 		return err
 	case len(connections) > 0:
-		return settings.Errorf("SARA_SECRET_KEY", "it is not set: set it to the key that the existing connections (%d) were stored with, not to a new one", len(connections))
+		return settings.Errorf("SARA_SECRET_KEY", "it is not set: set it to the key that encrypted the stored connections (%d); a new one cannot open them", len(connections))
 	}
 	return fmt.Errorf("%w: set SARA_SECRET_KEY to 32 random bytes in base64, for example the output of `openssl rand -base64 32`; keep it: serving needs the same key",
 		sqlstore.ErrNoSecretKey)

@@ -131,9 +131,9 @@ func (c *inspectCommand) note(r inspector.Result) string {
 	case r.Left == 0 || r.Why == nil && c.Max == nil:
 		return ""
 	case r.Why != nil:
-		return fmt.Sprintf("%d URLs are left: %v", r.Left, r.Why)
+		return fmt.Sprintf("URLs left: %d; %v", r.Left, r.Why)
 	}
-	return fmt.Sprintf("%d URLs are left: --max %d is reached", r.Left, *c.Max)
+	return fmt.Sprintf("URLs left: %d; --max %d is reached", r.Left, *c.Max)
 }
 
 // report prints the results. It is an error if a property failed; URLs that are left for other reasons wait for another day.

@@ -53,7 +53,7 @@ func TestInspect(t *testing.T) {
 	}
 	wantInspected(t, some[0], map[string]any{"gsc_property": w.blog, "urls": float64(len(blog)), "capped": false, "inspected": 5.0,
 		"left": float64(len(blog) - 5), "complete": false,
-		"note": fmt.Sprintf("%d URLs are left: --max 5 is reached", len(blog)-5)})
+		"note": fmt.Sprintf("URLs left: %d; --max 5 is reached", len(blog)-5)})
 
 	rest := c.array(inspectMembers, "inspect")
 	if len(rest) != 2 {
@@ -252,7 +252,7 @@ func TestInspectKeepsQuotaOfTheDay(t *testing.T) {
 			}
 			urls -= inspected
 			wantInspected(t, list[0], map[string]any{"inspected": inspected, "left": urls, "complete": false,
-				"note": fmt.Sprintf("%v URLs are left: the upstream's quota of the day is used up", urls)})
+				"note": fmt.Sprintf("URLs left: %v; the upstream's quota of the day is used up", urls)})
 		}
 		if calls := w.Calls().Inspections; calls != left {
 			t.Errorf("%d inspections, and %d were left of the day", calls, left)

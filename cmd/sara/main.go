@@ -77,11 +77,11 @@ func (discard) Printf(context.Context, string, ...any) {}
 // commands is the command line.
 type commands struct {
 	Serve      serveCommand       `cmd:"" help:"Serve the API." example:"sara serve --listen 127.0.0.1:8080"`
-	Demo       demoCommand        `cmd:"" help:"Serve a demo world with a simulated Search Console; needs nothing, keeps nothing." example:"sara demo"`
+	Demo       demoCommand        `cmd:"" help:"Serve a demo world with a simulated Search Console; it needs nothing installed and leaves nothing behind." example:"sara demo"`
 	Migrate    migrateCommand     `cmd:"" help:"Migrate the database's schema; most other commands do so too." example:"sara migrate"`
 	Account    accountCommands    `cmd:"" help:"Accounts: each has a plan, which its keys share."`
 	Workspace  workspaceCommands  `cmd:"" help:"Workspaces: they group connections and properties."`
-	Person     personCommands     `cmd:"" help:"People: they reach the properties of their workspaces."`
+	Person     personCommands     `cmd:"" help:"People: each reads the properties of their workspaces."`
 	Connection connectionCommands `cmd:"" help:"Connections to Search Console."`
 	Property   propertyCommands   `cmd:"" help:"Search Console properties."`
 	Key        keyCommands        `cmd:"" help:"API keys."`

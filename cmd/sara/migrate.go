@@ -13,7 +13,7 @@ import (
 type migrateCommand struct {
 	storeFlags
 	console.Output
-	IfReachable bool `help:"Succeed without a change if the database does not answer: serve migrates it before it uses it."`
+	IfReachable bool `help:"Succeed without migrating if the database does not answer: serve migrates it before use."`
 }
 
 type migrationRecord struct {

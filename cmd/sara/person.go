@@ -11,7 +11,7 @@ import (
 
 type personCommands struct {
 	Add    personAdd    `cmd:"" help:"Add a person to an account and to workspaces." example:"sara person add Acme ann@acme.example --workspace Main"`
-	Join   personJoin   `cmd:"" help:"Let a person reach the properties of a workspace." example:"sara person join ann@acme.example Main"`
+	Join   personJoin   `cmd:"" help:"Give a person access to the properties of a workspace." example:"sara person join ann@acme.example Main"`
 	Leave  personLeave  `cmd:"" help:"Remove a person, and the person's keys, from a workspace." example:"sara person leave ann@acme.example Main"`
 	List   personList   `cmd:"" help:"List all people." example:"sara person list"`
 	Remove personRemove `cmd:"" help:"Remove a person and the person's keys." example:"sara person remove ann@acme.example"`

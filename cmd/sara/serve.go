@@ -214,7 +214,7 @@ func (c *serveCommand) preflight(ctx context.Context, log *slog.Logger) error {
 	var refused []error
 	for _, err := range errs {
 		if errors.As(err, new(*backend.UnavailableError)) {
-			log.WarnContext(ctx, "starting without it", slog.Any("error", err))
+			log.WarnContext(ctx, "starting although a server does not answer", slog.Any("error", err))
 			continue
 		}
 		refused = append(refused, err)

@@ -41,10 +41,10 @@ func (c *serveCommand) openDatabase(ctx context.Context, plans policy.Plans, log
 		return d, err
 	}
 	if !c.RedisURL.IsSet() {
-		log.WarnContext(ctx, "not starting without the database: without SARA_REDIS_URL there is no snapshot of what other replicas knew")
+		log.WarnContext(ctx, "cannot start without the database: without SARA_REDIS_URL, there is no snapshot from other replicas")
 		return d, err
 	}
-	log.WarnContext(ctx, "starting without it", slog.Any("error", err))
+	log.WarnContext(ctx, "starting without the database", slog.Any("error", err))
 	d.store, err = backend.OpenDatabaseLater(c.Store)
 	d.await = func(ctx context.Context) { c.awaitDatabase(ctx, d.store, plans, log) }
 	return d, err
@@ -73,7 +73,7 @@ func (c *serveCommand) awaitDatabase(ctx context.Context, store *sqlstore.Store,
 	}
 	log.WarnContext(ctx, "the database answers for the first time since the start")
 	if err := checkStored(ctx, store, plans, log); err != nil {
-		log.ErrorContext(ctx, "what the database holds does not fit the settings", slog.Any("error", err))
+		log.ErrorContext(ctx, "the database does not match the settings", slog.Any("error", err))
 	}
 }
 

@@ -138,7 +138,7 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 		{"SARA_REPLICAS", "0", `SARA_REPLICAS: "0" is not a number of 1 to 10000, such as 2: how many processes serve together`},
 		{"SARA_UPSTREAM_URL", "searchconsole.googleapis.com", `SARA_UPSTREAM_URL: "searchconsole.googleapis.com" is not an absolute http or https URL, such as https://searchconsole.googleapis.com`},
 		{"SARA_OAUTH_TOKEN_URL", "https://u:hunter2@example.com/token", `SARA_OAUTH_TOKEN_URL: "https://u:xxxxx@example.com/token" has more than a scheme, a host and a path; write it like https://oauth2.googleapis.com/token`},
-		{"SARA_BASE_URL", "https://api.example.com/", `SARA_BASE_URL: "https://api.example.com/" ends with a slash, and so would not join with the paths of the API; leave it out`},
+		{"SARA_BASE_URL", "https://api.example.com/", `SARA_BASE_URL: "https://api.example.com/" ends with a slash, so paths of the API cannot be appended; leave the slash out`},
 		{"SARA_DOCS_URL", "ftp://example.com", `SARA_DOCS_URL: "ftp://example.com" is not an absolute http or https URL, such as https://example.com/docs`},
 		{"SARA_TRUSTED_PROXY_HEADER", "X Forwarded For", `SARA_TRUSTED_PROXY_HEADER: "X Forwarded For" is not the name of a header, such as X-Forwarded-For`},
 		{"SARA_KEY_PREFIX", "Acme_", `SARA_KEY_PREFIX: "Acme_" is not 1 to 20 lower-case letters and digits, such as sara`},
@@ -231,7 +231,7 @@ func TestCheckDecryptsStoredCredentials(t *testing.T) {
 		c.with("SARA_SECRET_KEY="+another).fails(exitError, append(check, "--log-level", "error"), `SARA_SECRET_KEY: connection "mine": they are sealed with the secret key `, "set SARA_SECRET_KEY or SARA_SECRET_KEY_PREVIOUS to it")
 	}
 	c.env = append(c.env, "SARA_SECRET_KEY=")
-	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key: set it to the key that the credentials were stored with (", "), not to a new one")
+	c.fails(exitError, []string{"serve", "--check"}, `SARA_SECRET_KEY: connection "mine": `, "no secret key: set it to the key that encrypted the credentials (", "); a new one cannot open them")
 }
 
 func TestAddressInUse(t *testing.T) {

@@ -144,7 +144,7 @@ func testBadCredentials(t *testing.T, c *cli) {
 	c.with("SARA_SECRET_KEY=c2hvcnQ=").fails(exitError, add(c.path(demo.ShopConnection+".json")), "SARA_SECRET_KEY", "it has 5 bytes, not 32")
 	c.env = slices.DeleteFunc(c.env, func(v string) bool { return strings.HasPrefix(v, "SARA_SECRET_KEY") })
 	c.env = append(c.env, "SARA_OAUTH_TOKEN_URL=http://127.0.0.1:1/token") // no call reaches it
-	c.fails(exitError, add(c.path(demo.PortfolioConnection+".json")), "SARA_SECRET_KEY", "not to a new one")
+	c.fails(exitError, add(c.path(demo.PortfolioConnection+".json")), "SARA_SECRET_KEY", "a new one cannot open them")
 	if strings.Contains(c.said.String(), "hunter2") {
 		t.Error("a file that is no credentials was quoted")
 	}
@@ -294,7 +294,7 @@ func testPageGroups(t *testing.T, c *cli) {
 		`[] []`:                        "there is text after the array",
 		`[{"name":"Blog","rule":[]}]`:  `unknown field "rule"`,
 		`[{"name":"Blog","rules":[]}]`: `page group "Blog" has 0 rules`,
-		`[{"name":"Blog","rules":[{"type":"glob","value":"x"}]}]`: `type "glob" is none of prefix, contains, equals, regex`,
+		`[{"name":"Blog","rules":[{"type":"glob","value":"x"}]}]`: `type "glob" is not one of prefix, contains, equals, regex`,
 	} {
 		c.fails(exitError, []string{"page-groups", "set", "shop", "--file", c.write("bad.json", text)}, want)
 	}

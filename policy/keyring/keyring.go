@@ -55,7 +55,7 @@ func New(current []byte, previous ...[]byte) (*Keyring, error) {
 		}
 		id := ID(derive(key, "sara: id of a secret key", len(ID{})))
 		if slices.Contains(k.IDs(), id) {
-			return nil, fmt.Errorf("the secret key %s is there twice", id)
+			return nil, fmt.Errorf("the secret key %s is given twice", id)
 		}
 		k.keys = append(k.keys, secretKey{id, slices.Clone(key)})
 	}

@@ -272,7 +272,7 @@ func (s *sharedStore) discard(of candidate, reason error) {
 	}
 	now := s.now()
 	if after := s.warnAfter.Load(); now.UnixNano() >= after && s.warnAfter.CompareAndSwap(after, now.Add(warnInterval).UnixNano()) {
-		s.log.Warn("a copy of rows in Redis does not open, and counts as a miss; more within a minute are only counted", "redis_key", of.redisKey, "error", reason)
+		s.log.Warn("cached rows in Redis cannot be decrypted, and count as a miss; further ones within a minute are only counted", "redis_key", of.redisKey, "error", reason)
 	}
 }
 

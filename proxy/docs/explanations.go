@@ -24,13 +24,13 @@ func requestExplanations() []Explanation {
 				"another one. `filters` on the movers is refused for the same reason.",
 			Do:      "Leave the parameter out, or correct its name. To compare a segment over time, request `/queries` twice with explicit dates.",
 			Request: "/v1/properties/example.com/movers/queries?filters=[]",
-			Message: "this endpoint takes no filters; to compare a segment, ask /queries or /pages twice with explicit ranges"},
+			Message: "this endpoint does not accept filters; to compare a segment, request /queries or /pages twice with explicit ranges"},
 		{Code: "PROPERTY_AMBIGUOUS",
 			When: "The path names a bare domain for which more than one property is connected, such as a domain property and a " +
 				"URL prefix of the same host.",
 			Do:      "Use one of the ids in the message, or the slug or the full upstream string of the property.",
 			Request: "/v1/properties/twin.example",
-			Message: `"twin.example" means 2 properties: use one of the ids 01a1ffe3-3c2f-7326-b3e8-12d2826a692e, 01a1ffe3-3c35-7bd8-be39-a10a881af4c6`},
+			Message: `"twin.example" matches 2 properties: use one of the ids 01a1ffe3-3c2f-7326-b3e8-12d2826a692e, 01a1ffe3-3c35-7bd8-be39-a10a881af4c6`},
 		{Code: "NOT_FOUND",
 			When: "The key has no access to such a property, whether or not it exists, or the path does not exist.",
 			Do: "Look the property up in `/v1/properties`; archived ones are listed with `include_archived=true`. A property's own " +
@@ -53,7 +53,7 @@ func keyExplanations() []Explanation {
 		{Code: "INVALID_API_KEY",
 			When:    "The header `Authorization: Bearer <API_KEY>` is missing or malformed, or the key is unknown.",
 			Do:      "Send the whole key in this one header. A lost key cannot be recovered: create another one.",
-			Request: "/v1/me", Message: "the request carries no key: send the header Authorization: Bearer <API_KEY>"},
+			Request: "/v1/me", Message: "the request has no key: send the header Authorization: Bearer <API_KEY>"},
 		{Code: "API_KEY_REVOKED", When: "The key was revoked.", Do: "Create another key, and find out who revoked this one.",
 			Request: "/v1/me", Message: "the key was revoked: create another one"},
 		{Code: "API_KEY_EXPIRED", When: "The expiry that the key was created with has passed.", Do: "Create another key.",
@@ -66,7 +66,7 @@ func keyExplanations() []Explanation {
 		{Code: "API_ACCESS_REQUIRED",
 			When:    "The account's plan, such as a trial, has no API access, or the plan has ended. It is checked on every request.",
 			Do:      "Start or renew a paid plan. The same key then works at once.",
-			Request: "/v1/me", Message: "the account's plan has no access to the API: it takes a paid plan"},
+			Request: "/v1/me", Message: "the account's plan has no access to the API: a paid plan is required"},
 		{Code: "INSUFFICIENT_SCOPE",
 			When:    "The key lacks the scope that the endpoint requires; the reference lists it for each endpoint.",
 			Do:      "Create a key with the scope. `/v1/me` lists the scopes of a key.",
@@ -100,7 +100,7 @@ func limitExplanations() []Explanation {
 				"archived or disconnected, or the range begins before the live window. Unfiltered figures are never served instead.",
 			Do: "Try again after `Retry-After`. Without that header, the days are never live: choose a range within the live window, " +
 				"or leave the filters out.",
-			Message: "filtered figures are only to be had live: Search Console does not answer right now"},
+			Message: "filtered figures are only available live: Search Console does not answer right now"},
 		{Code: "UPSTREAM_UNAVAILABLE",
 			When: "Live figures are needed, Search Console cannot be reached or does not answer, and no stored data can replace them.",
 			Do: "Try again after `Retry-After`. If it keeps failing, `connection` of the property says whether its owner has to " +

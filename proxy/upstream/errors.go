@@ -68,7 +68,7 @@ type CredentialsError struct {
 }
 
 func (e *CredentialsError) Error() string {
-	return fmt.Sprintf("reading the credentials of connection %s: %v", e.ConnectionID, e.Err)
+	return fmt.Sprintf("connection %s: %v", e.ConnectionID, e.Err)
 }
 
 // Unwrap returns the store's error.

@@ -39,8 +39,7 @@ type ContradictionError struct {
 }
 
 func (e *ContradictionError) Error() string {
-	return fmt.Sprintf("the upstream contradicts itself about %d days, the first of which is %s: they are not archived",
-		len(e.Days), e.Days[0])
+	return fmt.Sprintf("Search Console contradicts itself, first about %s; days not archived: %d", e.Days[0], len(e.Days))
 }
 
 // Collect collects the properties until each is complete or cannot be completed now, prunes what their plans no longer keep,

@@ -98,11 +98,11 @@ func (r *run) find(ctx context.Context, p Property) (f findings, err error) {
 func (f findings) refuseEmpty(problems []SitemapProblem) error {
 	switch {
 	case len(problems) > 0:
-		return fmt.Errorf("no URLs are found, and the sitemap %s was not read: %s", problems[0].Path, problems[0].Problem)
+		return fmt.Errorf("no URLs were found, and the sitemap %s was not read: %s", problems[0].Path, problems[0].Problem)
 	case len(f.tracked) > 0:
-		return fmt.Errorf("no URLs are found any more: the %d that are tracked stay", len(f.tracked))
+		return fmt.Errorf("no URLs were found this time: the %d tracked URLs are kept", len(f.tracked))
 	case !f.archived:
-		return errors.New("no URLs are found: the upstream lists no sitemaps, and no pages with traffic have been archived yet")
+		return errors.New("no URLs were found: Search Console lists no sitemaps, and no pages with traffic have been archived yet")
 	}
 	return nil
 }

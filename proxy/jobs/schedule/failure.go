@@ -23,7 +23,7 @@ func NewCooldownError(until, now time.Time) *CooldownError {
 }
 
 func (e *CooldownError) Error() string {
-	return fmt.Sprintf("the upstream's quota for the site is used up until %s", e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("Search Console's quota for the site is used up until %s", e.Until.UTC().Format(time.RFC3339))
 }
 
 // KindOf returns what an error means for the calls that a job has yet to make. Stored credentials that no secret key of this

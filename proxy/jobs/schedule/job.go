@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -110,7 +109,7 @@ func (j *Job[P, R]) round(ctx context.Context, backoff map[string]time.Time) (re
 func (j *Job[P, R]) due(ctx context.Context, backoff map[string]time.Time) ([]P, error) {
 	properties, err := j.Properties(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("look for properties to %s: %w", j.Name, err)
+		return nil, err
 	}
 	now := j.Now()
 	due := slices.DeleteFunc(slices.Clone(properties), func(p P) bool {

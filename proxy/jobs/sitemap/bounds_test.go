@@ -268,8 +268,8 @@ func TestTotalTimeEndsReadingWithoutError(t *testing.T) {
 	base := web{"/slow": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "/good": text(goodPage)}.start(t)
 	found := read(t, Config{AllowLoopback: true, Limits: Limits{TotalTime: 500 * time.Millisecond}}, 0, base+"/good", base+"/slow", base+"/good?2")
 	wantProblem(t, found.Files[0], "")
-	wantProblem(t, found.Files[1], "the 500ms for all sitemaps were over while it was read")
-	wantProblem(t, found.Files[2], "not read: the 500ms for all sitemaps were over")
+	wantProblem(t, found.Files[1], "the time limit for all sitemaps, 500ms, was reached while it was read")
+	wantProblem(t, found.Files[2], "not read: the time limit for all sitemaps, 500ms, was reached")
 	wantStrings(t, addressesOf(found), goodPage)
 }
 

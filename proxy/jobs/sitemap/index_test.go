@@ -115,7 +115,7 @@ func TestIndexOfManyFilesIsFollowedToTheLimit(t *testing.T) {
 	if n := asked.Load(); n != 498 || len(found.Files) != 500 || len(found.URLs) != 499 {
 		t.Errorf("%d files fetched, %d files, %d URLs", n, len(found.Files), len(found.URLs))
 	}
-	wantProblem(t, found.Files[0], "9502 of the sitemaps it names are not read: at most 500 of a property are")
+	wantProblem(t, found.Files[0], "sitemaps it names that are not read: 9502, because at most 500 are read for a property")
 	wantProblem(t, found.Files[1], "")
 }
 
@@ -126,7 +126,7 @@ func TestEveryPathHasAFile(t *testing.T) {
 	for _, f := range found.Files {
 		got = append(got, f.Problem)
 	}
-	wantStrings(t, got, "", "not read: at most 1 sitemaps of a property are", "its address is neither http nor https")
+	wantStrings(t, got, "", "not read: at most 1 sitemaps are read for a property", "its address is neither http nor https")
 }
 
 func TestReadStopsAtMaxURLs(t *testing.T) {

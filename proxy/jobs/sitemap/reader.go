@@ -90,11 +90,11 @@ func (r *Reader) Read(ctx context.Context, scope Scope, paths []string, maxURLs 
 		switch {
 		case f.Problem != "":
 		case i >= r.limits.Files:
-			f.Problem = fmt.Sprintf("not read: at most %d sitemaps of a property are", r.limits.Files)
+			f.Problem = fmt.Sprintf("not read: at most %d sitemaps are read for a property", r.limits.Files)
 		case g.full:
 			f.Problem = fmt.Sprintf("not read: there were more than %d addresses before it", maxURLs)
 		case total.Err() != nil:
-			f.Problem = fmt.Sprintf("not read: the %s for all sitemaps were over", r.limits.TotalTime)
+			f.Problem = fmt.Sprintf("not read: the time limit for all sitemaps, %s, was reached", r.limits.TotalTime)
 		default:
 			f.Problem = r.outcome(total, f, r.readFile(total, g, f))
 		}
@@ -128,7 +128,7 @@ func (r *Reader) outcome(total context.Context, f *file, err error) string {
 	switch {
 	case err == nil:
 	case total.Err() != nil && !errors.As(err, &known):
-		parts = append(parts, fmt.Sprintf("the %s for all sitemaps were over while it was read", r.limits.TotalTime))
+		parts = append(parts, fmt.Sprintf("the time limit for all sitemaps, %s, was reached while it was read", r.limits.TotalTime))
 	default:
 		parts = append(parts, r.explain(err))
 	}
@@ -137,10 +137,10 @@ func (r *Reader) outcome(total context.Context, f *file, err error) string {
 		parts = append(parts, fmt.Sprintf("it was read up to line %d, and the rest is lost", cut.line))
 	}
 	if f.invalid > 0 {
-		parts = append(parts, fmt.Sprintf("%d of the sitemaps it names have no valid address", f.invalid))
+		parts = append(parts, fmt.Sprintf("sitemaps it names without a valid address: %d", f.invalid))
 	}
 	if f.unread > 0 {
-		parts = append(parts, fmt.Sprintf("%d of the sitemaps it names are not read: at most %d of a property are", f.unread, r.limits.Files))
+		parts = append(parts, fmt.Sprintf("sitemaps it names that are not read: %d, because at most %d are read for a property", f.unread, r.limits.Files))
 	}
 	return strings.Join(parts, "; ")
 }

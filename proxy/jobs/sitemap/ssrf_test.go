@@ -228,7 +228,7 @@ func TestFilesOfAnIndexFollowTheSameRules(t *testing.T) {
 		"http://meta.example.com/s.xml its server has no public address",
 		"gopher://x/ its address is neither http nor https",
 		base+"/good ")
-	wantProblem(t, found.Files[0], "2 of the sitemaps it names have no valid address")
+	wantProblem(t, found.Files[0], "sitemaps it names without a valid address: 2")
 	wantStrings(t, addressesOf(found), goodPage)
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy/upstream"
@@ -143,7 +145,7 @@ func (a Admin) permission(ctx context.Context, c sqlstore.Connection, wanted str
 	case at < 0:
 		return "", unreached(c, site, host, sites)
 	case sites[at].Permission == Unverified:
-		return "", fmt.Errorf("%s sees %s but has not verified it, so it reads no data: %s", c.Identity, site, GrantAccess(c))
+		return "", fmt.Errorf("%s can see %s, but has not verified it, so it cannot read its data: %s", c.Identity, site, GrantAccess(c))
 	}
 	return sites[at].Permission, nil
 }
@@ -160,7 +162,7 @@ func unreached(c sqlstore.Connection, site, host string, sites []upstream.Site) 
 		return fmt.Errorf("%s does not reach %s, but it does reach %s: add that one, or %s",
 			c.Identity, site, strings.Join(related, ", "), GrantAccess(c))
 	}
-	return fmt.Errorf("%s does not reach %s; it reaches %d other sites: %s", c.Identity, site, len(sites), GrantAccess(c))
+	return fmt.Errorf("%s does not reach %s (it reaches %s): %s", c.Identity, site, english.Plural(len(sites), "other site", ""), GrantAccess(c))
 }
 
 // GrantAccess says how to give a connection access to a property.
@@ -212,7 +214,7 @@ func (a Admin) ImportProperties(ctx context.Context, connection string, patterns
 func (a Admin) importSite(ctx context.Context, c sqlstore.Connection, site upstream.Site,
 	had map[string]*sqlstore.Property) (Imported, error) {
 	if site.Permission == Unverified {
-		return Imported{Site: site, Skipped: "the account has not verified it, so it reads no data"}, nil
+		return Imported{Site: site, Skipped: "the account has not verified it, so it cannot read its data"}, nil
 	}
 	canonical, _, _, err := sqlstore.ParseSite(site.URL)
 	if err != nil {

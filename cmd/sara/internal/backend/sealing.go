@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/settings"
 )
@@ -34,14 +36,14 @@ func CheckSealing(ctx context.Context, store *sqlstore.Store) (sqlstore.Sealing,
 func SealingErrors(s sqlstore.Sealing) (errs []error) {
 	unopened := s.Unopened
 	if !s.Checked() && unopened.Total > 0 {
-		return []error{settings.Errorf("SARA_SECRET_KEY", "connection %q: no secret key: set it to the key that the credentials were stored with%s, not to a new one",
+		return []error{settings.Errorf("SARA_SECRET_KEY", "connection %q: no secret key: set it to the key that encrypted the credentials%s; a new one cannot open them",
 			unopened.First[0].Name, missingKeys(s))}
 	}
 	for _, c := range unopened.First {
 		errs = append(errs, settings.Errorf("SARA_SECRET_KEY", "connection %q: %v", c.Name, c.Err))
 	}
 	if more := unopened.Total - len(unopened.First); more > 0 {
-		errs = append(errs, settings.Errorf("SARA_SECRET_KEY", "and %d more connections%s", more, missingKeys(s)))
+		errs = append(errs, settings.Errorf("SARA_SECRET_KEY", "and %s%s", english.Plural(more, "more connection", ""), missingKeys(s)))
 	}
 	return errs
 }
@@ -67,7 +69,7 @@ func PreviousKeysNote(s sqlstore.Sealing) string {
 		switch {
 		case key.Role != sqlstore.PreviousKey:
 		case key.Connections == 0:
-			notes = append(notes, fmt.Sprintf("no connection needs the previous secret key %s any more: remove it from SARA_SECRET_KEY_PREVIOUS of all servers", key.ID))
+			notes = append(notes, fmt.Sprintf("no connection needs the previous secret key %s now: remove it from SARA_SECRET_KEY_PREVIOUS of all servers", key.ID))
 		default:
 			notes = append(notes, fmt.Sprintf("the previous secret key %s is still needed, for %d of the connections: run sara connection reseal", key.ID, key.Connections))
 		}

@@ -18,7 +18,7 @@ func TestConfirmNeedsTheWord(t *testing.T) {
 		if got := errorText(err); got != want {
 			t.Errorf("the answer %q: %q, want %q", answer, got, want)
 		}
-		if said.String() != "This removes it.\nType Acme to go on: " {
+		if said.String() != "This removes it.\nType Acme to confirm: " {
 			t.Errorf("it asks %q", said.String())
 		}
 	}

@@ -77,7 +77,7 @@ func (c *Console) Confirm(question, word string) error {
 }
 
 func (c *Console) confirm(question, word string) error {
-	if _, err := fmt.Fprintf(c.Stderr, "%s\nType %s to go on: ", question, word); err != nil {
+	if _, err := fmt.Fprintf(c.Stderr, "%s\nType %s to confirm: ", question, word); err != nil {
 		return err
 	}
 	answer, err := bufio.NewReader(c.Stdin).ReadString('\n')

@@ -64,7 +64,7 @@ func openRedisBudgets(ctx context.Context, c BudgetConfig) (Budgets, error) {
 		return Budgets{}, errors.Join(err, clients.close())
 	}
 	if err := shared.Load(ctx); err != nil {
-		c.Log.WarnContext(ctx, "if Redis is away, this replica's share ignores what was admitted before its start", slog.Any("error", err))
+		c.Log.WarnContext(ctx, "if Redis goes down, this replica's share ignores what was admitted before it started", slog.Any("error", err))
 	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup

@@ -17,7 +17,7 @@ type File struct {
 type Store struct {
 	Clock
 	DatabaseURL         Database   `type:"setting" secret:"" default:"sqlite:sara-data/sara.db" placeholder:"URL" help:"sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE; default: ${default}."`
-	DatabaseConnections Count      `type:"setting" min:"8" max:"1000" example:"12; seven processes then fit into the 100 connections of PostgreSQL's default" placeholder:"N" unset:"pool_max_conns of the URL, else 12" help:"How many connections to the database a process has at most, all pools together; default: pool_max_conns of the URL, else 12."`
+	DatabaseConnections Count      `type:"setting" min:"8" max:"1000" example:"12; seven processes then fit into the 100 connections of PostgreSQL's default" placeholder:"N" unset:"pool_max_conns of the URL, else 12" help:"Maximum number of connections that a process opens to the database, all pools together; default: pool_max_conns of the URL, else 12."`
 	AuditDays           Count      `type:"setting" min:"30" max:"3650" default:"400" example:"400" placeholder:"DAYS" help:"How long the audit log keeps an administrative change that is made now, 30 to 3650 days; default: ${default}."`
 	SecretKey           SecretKey  `type:"setting" secret:"" placeholder:"BASE64" unset:"not set: no connection can be used" help:"32 bytes in base64 that encrypt the stored credentials; sara connection reseal --help explains how to change it."`
 	SecretKeyPrevious   SecretKeys `type:"setting" secret:"" placeholder:"BASE64,…" unset:"none" help:"Former secret keys, separated by commas, that still open what they encrypted."`
@@ -40,7 +40,7 @@ func (r *SharedRows) Check(counters Redis) error {
 	if !r.RedisCacheURL.IsSet() || counters.IsSet() {
 		return nil
 	}
-	return Errorf("SARA_REDIS_CACHE_URL", "without SARA_REDIS_URL, one process serves alone, and has no other to share rows with: set "+
+	return Errorf("SARA_REDIS_CACHE_URL", "it needs SARA_REDIS_URL too, since one process alone has no other to share rows with: set "+
 		"SARA_REDIS_URL to the Redis that counts requests, or leave SARA_REDIS_CACHE_URL out")
 }
 
@@ -103,7 +103,7 @@ type Edge struct {
 
 // Capacity is the size of a deployment.
 type Capacity struct {
-	Replicas        Count `type:"setting" default:"1" max:"10000" example:"2: how many processes serve together" placeholder:"N" help:"How many processes serve together at most; while Redis is down, each grants a share of what is left of every limit, as one of those alive or, after a start, of this number; default: ${default}."`
+	Replicas        Count `type:"setting" default:"1" max:"10000" example:"2: how many processes serve together" placeholder:"N" help:"Maximum number of processes that serve together. While Redis is down, each grants its share of what is left of every limit, divided by the processes that were alive or, right after a start, by this number; default: ${default}."`
 	CacheBytes      Size  `type:"setting" default:"256MiB" placeholder:"SIZE" help:"Memory limit of the response cache, such as 64MiB or 2GiB; default: ${default}."`
 	RedisCacheBytes Size  `type:"setting" default:"256MiB" placeholder:"SIZE" help:"Memory limit of the cached rows in Redis, of which an account may fill a quarter; at most half of the maxmemory of a Redis that has the counters too; default: ${default}."`
 }

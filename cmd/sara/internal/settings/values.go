@@ -113,7 +113,7 @@ func (u *BaseURL) parse(tag *kong.Tag) error {
 		return err
 	}
 	if strings.HasSuffix(u.text, "/") {
-		return fmt.Errorf("%q ends with a slash, and so would not join with the paths of the API; leave it out", u.text)
+		return fmt.Errorf("%q ends with a slash, so paths of the API cannot be appended; leave the slash out", u.text)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sara/proxy"
@@ -84,7 +85,7 @@ func Register(c *proxy.Config) (*Metrics, error) {
 // withoutCredentials describes the connections that the last look could not open.
 func (m *Metrics) withoutCredentials() string {
 	if n := m.sealedTotal.Load(); n > 0 {
-		return fmt.Sprintf("no secret key opens the credentials of %d connections, their properties are answered from stored data", n)
+		return fmt.Sprintf("no secret key opens the credentials of %s: stored data answers for the properties", english.Plural(int(n), "connection", ""))
 	}
 	return ""
 }
