@@ -44,6 +44,18 @@ func testRestoreDrill(t *testing.T, binary string, server *pgtest.Server) {
 	if after := c.answers(binary, key); !slices.Equal(after, before) {
 		t.Errorf("before: %s\nafter: %s", before, after)
 	}
+
+	// The same by sara's own commands, into another database and another bucket.
+	c.ok("backup", c.path("backup"))
+	elsewhere := c.with("SARA_DATABASE_URL="+server.NewDatabase(t), "SARA_ARCHIVE_URL="+objects.NewBucket(t))
+	elsewhere.ok("restore", c.path("backup"))
+	elsewhere.ok("archive", "verify")
+	if after := elsewhere.answers(binary, key); !slices.Equal(after, before) {
+		t.Errorf("before: %s\nafter sara restore: %s", before, after)
+	}
+	elsewhere.fails(exitError, []string{"restore", c.path("backup")}, "--force")
+	elsewhere.ok("restore", c.path("backup"), "--force")
+	elsewhere.ok("archive", "verify")
 }
 
 // answers returns what a new server answers: a property, stored figures and live ones.

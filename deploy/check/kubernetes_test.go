@@ -291,3 +291,22 @@ func checkReferences(t *testing.T, folder string, manifests []manifest, containe
 		}
 	}
 }
+
+// Clients reach the Service, and nothing else, over TLS at the address that answers name.
+func TestIngressLeadsToTheAPI(t *testing.T) {
+	manifests := render(t, "../kubernetes/overlays/ingress")
+	ingress := only(t, manifests, "Ingress")
+	host := strings.TrimPrefix(podEnvironment(t, manifests)["SARA_BASE_URL"], "https://")
+	rules, tls := each(ingress.at("spec", "rules")), each(ingress.at("spec", "tls"))
+	if len(rules) != 1 || rules[0].text("host") != host || len(tls) != 1 || fmt.Sprint(tls[0].at("hosts")) != fmt.Sprint([]any{host}) || tls[0].text("secretName") == "" {
+		t.Errorf("the Ingress has the rules %v and TLS %v, clients use %s", rules, tls, host)
+	}
+	for _, path := range each(rules[0].at("http", "paths")) {
+		if path.text("backend", "service", "name") != "sara" || path.text("backend", "service", "port", "name") != "api" {
+			t.Errorf("the Ingress leads to %v", path)
+		}
+	}
+	if environment := podEnvironment(t, manifests); environment["SARA_TRUSTED_PROXY_HEADER"] == "" {
+		t.Error("all clients have the address of the ingress")
+	}
+}
