@@ -147,14 +147,10 @@ const (
 
 // readRow reads a row, and adds it if the window has all of it.
 func (r *Rows) readRow(w *bodyWindow) error {
-	start := w.at
 	if key, m, ok := w.usualRow(); ok {
-		if !w.cut() {
-			r.add(key, m)
-		}
+		r.add(key, m)
 		return nil
 	}
-	w.at = start
 	var m Metrics
 	var key rawText
 	s, seen := &w.scanner, 0
@@ -205,29 +201,6 @@ func (r *Rows) readRow(w *bodyWindow) error {
 func (r *Rows) add(key rawText, m Metrics) {
 	r.keys.ends, r.metrics = grown(r.keys.ends), append(grown(r.metrics), m)
 	r.keys.end(key.appendTo(r.keys.room(key.longest())))
-}
-
-// usualRow reads a row as the upstream writes nearly all of them: without white space, and with these members in this order. ok is false
-// of any other, which may be sound too.
-func (s *scanner) usualRow() (key rawText, m Metrics, ok bool) {
-	if !s.consume(`{"keys":`) {
-		return key, m, false
-	}
-	var err error
-	if key, err = s.key(); err != nil || !s.consume(`,"clicks":`) {
-		return key, m, false
-	}
-	if m.Clicks, err = s.count(); err != nil || !s.consume(`,"impressions":`) {
-		return key, m, false
-	}
-	if m.Impressions, err = s.count(); err != nil || !s.consume(`,"ctr":`) {
-		return key, m, false
-	}
-	if m.CTR, err = s.fraction(); err != nil || !s.consume(`,"position":`) {
-		return key, m, false
-	}
-	m.Position, err = s.fraction()
-	return key, m, err == nil && s.consume(`}`)
 }
 
 // rawText is a JSON string as it is in a body, without the quotes.

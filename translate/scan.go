@@ -120,17 +120,19 @@ func (s *scanner) number() (float64, error) {
 	if digits == 0 || digits > 1 && s.text[start] == '0' {
 		return 0, ErrSyntax
 	}
-	integer := true
+	places, exponent := 0, false
+	value := whole
 	if s.at < len(s.text) && s.text[s.at] == '.' {
 		s.at++
-		integer = false
-		if _, digits := s.digits(); digits == 0 {
+		var fraction uint64
+		if fraction, places = s.digits(); places == 0 {
 			return 0, ErrSyntax
 		}
+		value = fraction + whole*powerOfTen(places)
 	}
 	if s.at < len(s.text) && (s.text[s.at] == 'e' || s.text[s.at] == 'E') {
 		s.at++
-		integer = false
+		exponent = true
 		if s.at < len(s.text) && (s.text[s.at] == '+' || s.text[s.at] == '-') {
 			s.at++
 		}
@@ -138,9 +140,11 @@ func (s *scanner) number() (float64, error) {
 			return 0, ErrSyntax
 		}
 	}
-	const exactDigits = 15
-	if integer && digits <= exactDigits {
-		return float64(whole), nil
+	if whole == 0 {
+		digits = 0
+	}
+	if !exponent && digits+places <= exactDigits {
+		return decimal(value, places), nil
 	}
 	f, err := strconv.ParseFloat(s.text[start:s.at], 64)
 	if err != nil {
@@ -149,15 +153,15 @@ func (s *scanner) number() (float64, error) {
 	return f, nil
 }
 
-// digits reads decimal digits and returns how many they are, and their value if they are at most 18.
-func (s *scanner) digits() (value int64, n int) {
+// digits reads decimal digits and returns how many they are, and their value if they are at most exactDigits.
+func (s *scanner) digits() (value uint64, n int) {
 	start := s.at
 	for ; s.at < len(s.text); s.at++ {
 		c := s.text[s.at]
 		if c < '0' || c > '9' {
 			break
 		}
-		value = value*10 + int64(c-'0')
+		value = value*10 + uint64(c-'0')
 	}
 	return value, s.at - start
 }

@@ -1,0 +1,99 @@
+package translate
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// usualRow reads a row as Search Console writes it: with these members in this order, and integer counts. ok is false for any other
+// row, which may be sound too, and for one that the text may not have all of: then nothing is consumed.
+func (s *scanner) usualRow() (key rawText, m Metrics, ok bool) {
+	start := s.at
+	ok = (s.consume(`{"keys":`) || s.accept('{') && s.member("keys")) && s.usualKey(&key) &&
+		(s.consume(`,"clicks":`) || s.accept(',') && s.member("clicks")) && s.plainCount(&m.Clicks) &&
+		(s.consume(`,"impressions":`) || s.accept(',') && s.member("impressions")) && s.plainCount(&m.Impressions) &&
+		(s.consume(`,"ctr":`) || s.accept(',') && s.member("ctr")) && s.plainFraction(&m.CTR) &&
+		(s.consume(`,"position":`) || s.accept(',') && s.member("position")) && s.plainFraction(&m.Position) &&
+		s.accept('}') && s.at < len(s.text)
+	if !ok {
+		s.at = start
+	}
+	return key, m, ok
+}
+
+// usualKey reads the array of a key, which seldom has escapes.
+func (s *scanner) usualKey(key *rawText) bool {
+	start := s.at
+	if key.plain = s.accept('[') && s.plainText(&key.raw) && s.accept(']'); key.plain {
+		return true
+	}
+	s.at = start
+	var err error
+	*key, err = s.key()
+	return err == nil
+}
+
+// member consumes this name of a member and the colon, if they come next.
+func (s *scanner) member(name string) bool {
+	if !s.accept('"') {
+		return false
+	}
+	rest := s.text[s.at:]
+	if len(rest) <= len(name) || rest[:len(name)] != name || rest[len(name)] != '"' {
+		return false
+	}
+	s.at += len(name) + 1
+	return s.accept(':')
+}
+
+// plainText reads a string of valid UTF-8 without escapes.
+func (s *scanner) plainText(raw *string) bool {
+	if !s.accept('"') {
+		return false
+	}
+	length := strings.IndexByte(s.text[s.at:], '"')
+	if length < 0 {
+		return false
+	}
+	*raw = s.text[s.at : s.at+length]
+	s.at += length + 1
+	return isPrintable(*raw) && strings.IndexByte(*raw, '\\') < 0 && utf8.ValidString(*raw)
+}
+
+// isPrintable reports whether no byte is an ASCII control character below the space.
+func isPrintable(text string) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for len(text) >= 8 {
+		x := uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 |
+			uint64(text[4])<<32 | uint64(text[5])<<40 | uint64(text[6])<<48 | uint64(text[7])<<56
+		if (x-' '*ones)&^x&highs != 0 { // a byte below the space
+			return false
+		}
+		text = text[8:]
+	}
+	for i := range len(text) {
+		if text[i] < ' ' {
+			return false
+		}
+	}
+	return true
+}
+
+// plainCount reads an integer of up to 15 digits.
+func (s *scanner) plainCount(n *int64) bool {
+	const most = 15
+	s.next()
+	start := s.at
+	value, digits := s.digits()
+	*n = int64(value)
+	return digits > 0 && digits <= most && (digits == 1 || s.text[start] != '0') && s.at < len(s.text) && !isNumeric(s.text[s.at])
+}
+
+// isNumeric reports whether a number goes on with c after its integer digits.
+func isNumeric(c byte) bool { return c == '.' || c == 'e' || c == 'E' }
+
+func (s *scanner) plainFraction(f *float64) bool {
+	var err error
+	*f, err = s.number()
+	return err == nil && isFraction(*f)
+}
