@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -33,7 +34,8 @@ type object struct {
 	tables [dimensionCount]struct {
 		once sync.Once
 		*table
-		err error
+		err     error
+		decoded atomic.Bool // without an error
 	}
 }
 
@@ -121,6 +123,7 @@ func (o *object) table(by translate.Dimension) (*table, error) {
 		if t.err != nil {
 			t.err = &ObjectError{Name: o.name, Month: o.month, Reason: fmt.Errorf("%s: %w", dimensionName(by), t.err)}
 		}
+		t.decoded.Store(t.err == nil)
 	})
 	return t.table, t.err
 }

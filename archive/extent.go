@@ -12,7 +12,7 @@ import (
 // It decodes no rows.
 func (h *History) Missing(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) ([]translate.Date, *DamageError, error) {
 	w := walk{by: by, days: r, next: r.Start}
-	damaged, err := each(ctx, h, property, r, h.loadLedger, func(l *ledger) error {
+	damaged, err := each(ctx, h, property, r, h.readyLedger, h.loadLedger, func(l *ledger) error {
 		first, last := l.overlap(r)
 		for day := first; day < last; day++ {
 			if _, archived := l.source(by, day); archived {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"sort"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +49,7 @@ type History struct {
 	now     func() time.Time
 	recheck time.Duration
 
-	listings *loadingCache[listingKey, []monthObject]
+	listings *loadingCache[listingKey, listing]
 	ledgers  *lru.Cache[revisionKey, *ledger]
 	months   *loadingCache[revisionKey, *object]
 
@@ -55,6 +57,8 @@ type History struct {
 	// that each write invalidates the listings that began before it.
 	writes [stripes]atomic.Uint64
 	seed   maphash.Seed
+
+	tallies sync.Pool // of *tally
 
 	damagedReads atomic.Uint64
 }
@@ -78,6 +82,12 @@ type monthObject struct {
 	revision string
 }
 
+// A listing has the months of a property, in order. The version differs between listings of different objects.
+type listing struct {
+	months  []monthObject
+	version uint64
+}
+
 // NewHistory returns the History in a bucket.
 func NewHistory(c HistoryConfig) (*History, error) {
 	h := &History{bucket: c.Bucket, now: c.Now, recheck: cmp.Or(c.Recheck, defaultRecheck), seed: maphash.MakeSeed()}
@@ -90,7 +100,8 @@ func NewHistory(c HistoryConfig) (*History, error) {
 	case h.now == nil:
 		h.now = time.Now
 	}
-	h.listings = newLoadingCache(maxListings, func([]monthObject) int64 { return 1 }, h.loadListing)
+	h.tallies.New = func() any { return new(tally) }
+	h.listings = newLoadingCache(maxListings, func(listing) int64 { return 1 }, h.loadListing)
 	h.ledgers = lru.New[revisionKey](lru.Config[*ledger]{Weight: maxLedgers})
 	h.months = newLoadingCache(size, func(o *object) int64 { return int64(o.size) + monthOverhead }, h.loadMonth)
 	return h, nil
@@ -102,27 +113,56 @@ func (h *History) stripe(property string) *atomic.Uint64 {
 
 // list returns the months that a property has, in order.
 func (h *History) list(ctx context.Context, property string) ([]monthObject, error) {
-	key := listingKey{
+	listed, err := h.listing(ctx, property)
+	return listed.months, err
+}
+
+// Version returns a number that changes when a month of the property is written or removed: what was read before and after an equal
+// version is equal. Writes of other processes change it within Config.Recheck.
+func (h *History) Version(ctx context.Context, property string) (uint64, error) {
+	if err := checkProperty(property); err != nil {
+		return 0, err
+	}
+	listed, err := h.listing(ctx, property)
+	return listed.version, err
+}
+
+func (h *History) listing(ctx context.Context, property string) (listing, error) {
+	return h.listings.get(ctx, listingKey{
 		property: property,
 		writes:   h.stripe(property).Load(),
 		period:   h.now().UnixNano() / int64(h.recheck),
-	}
-	return h.listings.get(ctx, key)
+	})
 }
 
-func (h *History) loadListing(ctx context.Context, key listingKey) ([]monthObject, error) {
+func (h *History) loadListing(ctx context.Context, key listingKey) (listing, error) {
 	entries, err := h.bucket.List(ctx, propertyPrefix(key.property))
 	if err != nil {
-		return nil, err
+		return listing{}, err
 	}
-	listed := make([]monthObject, 0, len(entries))
+	var l listing
 	for _, e := range entries {
 		if month, ok := parseObjectName(key.property, e.Name); ok {
-			listed = append(listed, monthObject{month: month, revision: e.Revision})
+			l.months = append(l.months, monthObject{month: month, revision: e.Revision})
 		}
 	}
-	slices.SortFunc(listed, func(a, b monthObject) int { return cmp.Compare(a.month, b.month) })
-	return listed, nil
+	slices.SortFunc(l.months, func(a, b monthObject) int { return cmp.Compare(a.month, b.month) })
+	var hash maphash.Hash
+	hash.SetSeed(h.seed)
+	for _, m := range l.months {
+		maphash.WriteComparable(&hash, m)
+	}
+	l.version = hash.Sum64()
+	return l, nil
+}
+
+// ready returns a month from the cache, nil unless it is there and the dimension is decoded.
+func (h *History) ready(property string, m monthObject, by translate.Dimension) *object {
+	o, _ := h.months.values.Get(revisionKey{property: property, month: m.month, revision: m.revision})
+	if o == nil || !o.tables[by].decoded.Load() {
+		return nil
+	}
+	return o
 }
 
 // load returns a month from the cache or from the bucket; nil if it was removed after it was listed.
@@ -148,10 +188,10 @@ func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, erro
 	return o, err
 }
 
-// each calls use for every month of a property that overlaps r, in order, with the result of get. It gets several months in
-// parallel, and skips those that have been removed, and those whose object is damaged, which it returns.
+// each calls use for every month of a property that overlaps r, in order, with the result of ready or, where that is nil, of get.
+// It gets several months in parallel, and skips those that have been removed, and those whose object is damaged, which it returns.
 func each[T any](ctx context.Context, h *History, property string, r translate.DateRange,
-	get func(context.Context, string, monthObject) (*T, error), use func(*T) error) (*DamageError, error) {
+	ready func(string, monthObject) *T, get func(context.Context, string, monthObject) (*T, error), use func(*T) error) (*DamageError, error) {
 	if err := checkProperty(property); err != nil {
 		return nil, err
 	}
@@ -159,13 +199,50 @@ func each[T any](ctx context.Context, h *History, property string, r translate.D
 	if err != nil {
 		return nil, err
 	}
-	listed = slices.DeleteFunc(slices.Clone(listed), func(m monthObject) bool {
-		return m.month > r.End || m.month.AddMonths(1) <= r.Start
-	})
-	fetched, broken := make([]*T, len(listed)), make([]*ObjectError, len(listed))
+	listed = overlapping(listed, r)
+	fetched, broken := make([]*T, len(listed)), []*ObjectError(nil)
+	absent := 0
+	for i, m := range listed {
+		if fetched[i] = ready(property, m); fetched[i] == nil {
+			absent++
+		}
+	}
+	if absent > 0 {
+		if broken, err = getAll(ctx, property, listed, fetched, get); err != nil {
+			return nil, err
+		}
+	}
+	for _, item := range fetched {
+		if item == nil {
+			continue
+		}
+		if err := use(item); err != nil {
+			return nil, err
+		}
+	}
+	if len(broken) == 0 {
+		return nil, nil
+	}
+	h.damagedReads.Add(uint64(len(broken)))
+	return &DamageError{Objects: broken}, nil
+}
+
+// overlapping returns those of the months, which are in order, that overlap r.
+func overlapping(months []monthObject, r translate.DateRange) []monthObject {
+	from := sort.Search(len(months), func(i int) bool { return months[i].month.AddMonths(1) > r.Start })
+	return months[from : from+sort.Search(len(months)-from, func(i int) bool { return months[from+i].month > r.End })]
+}
+
+// getAll gets the months that are not fetched, several in parallel. It returns those whose object is damaged.
+func getAll[T any](ctx context.Context, property string, months []monthObject, fetched []*T,
+	get func(context.Context, string, monthObject) (*T, error)) (damaged []*ObjectError, err error) {
+	broken := make([]*ObjectError, len(months))
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(parallelReads)
-	for i, m := range listed {
+	for i, m := range months {
+		if fetched[i] != nil {
+			continue
+		}
 		group.Go(func() (err error) {
 			if fetched[i], err = get(within, property, m); errors.As(err, &broken[i]) {
 				fetched[i], err = nil, nil
@@ -176,24 +253,7 @@ func each[T any](ctx context.Context, h *History, property string, r translate.D
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	var damaged []*ObjectError
-	for i, item := range fetched {
-		if broken[i] != nil {
-			damaged = append(damaged, broken[i])
-			continue
-		}
-		if item == nil {
-			continue
-		}
-		if err := use(item); err != nil {
-			return nil, err
-		}
-	}
-	if len(damaged) == 0 {
-		return nil, nil
-	}
-	h.damagedReads.Add(uint64(len(damaged)))
-	return &DamageError{Objects: damaged}, nil
+	return slices.DeleteFunc(broken, func(e *ObjectError) bool { return e == nil }), nil
 }
 
 // DamagedReads returns how many times an object was needed and could not be used.

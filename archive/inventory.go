@@ -75,7 +75,7 @@ func (c Coverage) HasFinal(day translate.Date) bool {
 func (h *History) Days(ctx context.Context, property string) (Inventory, error) {
 	always := translate.DateRange{Start: 0, End: math.MaxInt32}
 	inventory := make(Inventory)
-	damaged, err := each(ctx, h, property, always, h.loadLedger, func(l *ledger) error {
+	damaged, err := each(ctx, h, property, always, h.readyLedger, h.loadLedger, func(l *ledger) error {
 		for _, by := range Dimensions() {
 			for day, s := range l.states[by][:l.days()] {
 				if s != absent {
@@ -110,8 +110,14 @@ func (i Inventory) add(by translate.Dimension, day translate.Date, s state) {
 	i[by] = c
 }
 
+// readyLedger returns the ledger of a month from the cache, nil if it is not there.
+func (h *History) readyLedger(property string, m monthObject) *ledger {
+	l, _ := h.ledgers.Get(revisionKey{property: property, month: m.month, revision: m.revision})
+	return l
+}
+
 func (h *History) loadLedger(ctx context.Context, property string, m monthObject) (*ledger, error) {
-	if l, ok := h.ledgers.Get(revisionKey{property: property, month: m.month, revision: m.revision}); ok {
+	if l := h.readyLedger(property, m); l != nil {
 		return l, nil
 	}
 	o, err := h.load(ctx, property, m)

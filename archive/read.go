@@ -1,11 +1,8 @@
 package archive
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sort"
 
 	"sara/translate"
@@ -39,8 +36,14 @@ func (h *History) Read(ctx context.Context, property string, by translate.Dimens
 		}
 		return o, err
 	}
+	ready := func(property string, m monthObject) *object { return h.ready(property, m, by) }
 	w := walk{by: by, days: r, next: r.Start}
-	damaged, err := each(ctx, h, property, r, load, w.visit)
+	if by != translate.ByDate {
+		w.tally, _ = h.tallies.Get().(*tally)
+		defer h.tallies.Put(w.tally)
+		defer w.tally.reset()
+	}
+	damaged, err := each(ctx, h, property, r, ready, load, w.visit)
 	if err != nil {
 		return Result{}, fmt.Errorf("read %s from %s to %s: %w", dimensionName(by), r.Start, r.End, err)
 	}
@@ -78,7 +81,7 @@ type walk struct {
 	days   translate.DateRange
 	next   translate.Date // the first day that is neither archived nor missing so far
 	result Result
-	tally  tally                 // of all dimensions except ByDate
+	tally  *tally                // of all dimensions except ByDate
 	totals translate.RowsBuilder // of ByDate
 	date   []byte                // scratch space for its keys
 }
@@ -180,57 +183,4 @@ func (t *table) hasFullDay(first, last int) bool {
 		}
 	}
 	return false
-}
-
-// A tally adds up rows by key over any number of months. The zero tally is empty.
-type tally struct {
-	index map[string]int32 // in sums
-	sums  []keySum
-	bytes int // of all keys
-}
-
-type keySum struct {
-	key []byte
-	translate.Sum
-}
-
-// add adds the rows of the days from first up to last. It looks up each distinct key of a table once.
-func (t *tally) add(rows *table, first, last int) {
-	start, end := rows.span(first, last)
-	if t.index == nil {
-		t.index = make(map[string]int32, len(rows.keys))
-		t.sums = make([]keySum, 0, len(rows.keys))
-	}
-	indexes := make([]int32, len(rows.keys)) // in sums, plus one; 0 for a key that was not looked up
-	for i := start; i < end; i++ {
-		index := &indexes[rows.key[i]]
-		if *index == 0 {
-			*index = t.indexOf(rows.keys[rows.key[i]]) + 1
-		}
-		t.sums[*index-1].Add(rows.clicks[i], rows.impressions[i], rows.position[i])
-	}
-}
-
-func (t *tally) indexOf(key []byte) int32 {
-	if i, ok := t.index[string(key)]; ok {
-		return i
-	}
-	i := int32(len(t.sums))
-	t.index[string(key)] = i
-	t.sums = append(t.sums, keySum{key: key})
-	t.bytes += len(key)
-	return i
-}
-
-// rows returns the sums in the upstream's order.
-func (t *tally) rows() *translate.Rows {
-	slices.SortFunc(t.sums, func(a, b keySum) int {
-		return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), bytes.Compare(a.key, b.key))
-	})
-	var b translate.RowsBuilder
-	b.Grow(len(t.sums), t.bytes)
-	for i := range t.sums {
-		b.Add(t.sums[i].key, t.sums[i].Metrics())
-	}
-	return b.Rows()
 }

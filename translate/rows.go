@@ -106,49 +106,53 @@ func MergeRows(by Dimension, parts ...*Rows) *Rows {
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	m := merger{index: make(map[string]int)}
+	n := 0
 	for _, part := range parts {
+		n += part.Len()
+	}
+	m := merger{sums: make([]Metrics, 0, n)}
+	m.index.Reserve(n)
+	var b RowsBuilder
+	for _, part := range parts {
+		b.rows.traits.add(part.traits)
 		for i := range part.Len() {
 			m.add(part.Key(i), part.metrics[i])
 		}
 	}
-	slices.SortFunc(m.sums, func(a, b mergedRow) int {
-		if by == ByDate {
-			return bytes.Compare(a.key, b.key)
-		}
-		return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), bytes.Compare(a.key, b.key))
-	})
-	var b RowsBuilder
-	for _, part := range parts {
-		b.rows.traits.add(part.traits)
-	}
-	b.Grow(len(m.sums), m.size)
-	for _, sum := range m.sums {
-		b.Add(sum.key, sum.Metrics)
+	b.Grow(len(m.sums), m.index.Size())
+	for _, i := range m.ranking(by) {
+		b.Add(m.index.Key(int(i)), m.sums[i])
 	}
 	return b.Rows()
 }
 
 type merger struct {
-	index map[string]int // in sums
-	sums  []mergedRow
-	size  int // of all keys
-}
-
-type mergedRow struct {
-	key []byte
-	Metrics
+	index KeyIndex
+	sums  []Metrics // by the number of their key
 }
 
 func (m *merger) add(key []byte, more Metrics) {
-	i, ok := m.index[string(key)]
-	if !ok {
-		m.index[string(key)] = len(m.sums)
-		m.sums = append(m.sums, mergedRow{key: key, Metrics: more})
-		m.size += len(key)
+	i := m.index.Of(key)
+	if i == len(m.sums) {
+		m.sums = append(m.sums, more)
 		return
 	}
-	m.sums[i].Metrics = m.sums[i].plus(more)
+	m.sums[i] = m.sums[i].plus(more)
+}
+
+// ranking returns the numbers of the keys in the upstream's order.
+func (m *merger) ranking(by Dimension) []int32 {
+	order := make([]int32, len(m.sums))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		if x, y := m.sums[a].Clicks, m.sums[b].Clicks; by != ByDate && x != y {
+			return cmp.Compare(y, x)
+		}
+		return bytes.Compare(m.index.Key(int(a)), m.index.Key(int(b)))
+	})
+	return order
 }
 
 // plus returns the sum of both, see Sum.
@@ -239,11 +243,19 @@ type ranked struct {
 // a row that comes after all of them is skipped.
 func (o Order) first(rows *Rows, n int) []ranked {
 	n = min(n, rows.Len())
+	if o.isUpstream() && rows.areRanked() {
+		first := make([]ranked, n)
+		for i := range first {
+			first[i].row = int32(i)
+		}
+		return first
+	}
+	value := o.value()
 	compare := func(a, b ranked) int { return o.compare(rows, a, b) }
 	first := make([]ranked, 0, min(2*n, rows.Len()))
 	sorted := 0
 	for i := range rows.metrics {
-		r := ranked{value: o.value(&rows.metrics[i]), row: int32(i)}
+		r := ranked{value: value(&rows.metrics[i]), row: int32(i)}
 		if sorted > 0 && o.compare(rows, first[sorted-1], r) < 0 {
 			continue
 		}
@@ -257,6 +269,18 @@ func (o Order) first(rows *Rows, n int) []ranked {
 	return first[:n]
 }
 
+// areRanked reports whether the rows are in the order of the upstream's ranking, with ties by key. The upstream leaves the order
+// of ties open.
+func (r *Rows) areRanked() bool {
+	for i := 1; i < r.Len(); i++ {
+		switch before, clicks := r.metrics[i-1].Clicks, r.metrics[i].Clicks; {
+		case before < clicks, before == clicks && bytes.Compare(r.Key(i-1), r.Key(i)) > 0:
+			return false
+		}
+	}
+	return true
+}
+
 func (o Order) compare(rows *Rows, a, b ranked) int {
 	if c := cmp.Compare(a.value, b.value); c != 0 {
 		return c
@@ -268,20 +292,21 @@ func (o Order) compare(rows *Rows, a, b ranked) int {
 	return c
 }
 
-// value returns a number that ascends in the order o. Counts are below 2^53, which a float64 holds exactly.
-func (o Order) value(m *Metrics) (v float64) {
+// value returns the function of a row's figures that ascends in the order o. Counts are below 2^53, which a float64 holds exactly.
+func (o Order) value() func(*Metrics) float64 {
+	sign := 1.0
+	if o.Descending {
+		sign = -1
+	}
 	switch o.By {
 	case "clicks":
-		v = float64(m.Clicks)
+		return func(m *Metrics) float64 { return sign * float64(m.Clicks) }
 	case "impressions":
-		v = float64(m.Impressions)
+		return func(m *Metrics) float64 { return sign * float64(m.Impressions) }
 	case "ctr":
-		v = m.CTR
+		return func(m *Metrics) float64 { return sign * m.CTR }
 	case "position":
-		v = m.Position
+		return func(m *Metrics) float64 { return sign * m.Position }
 	}
-	if o.Descending {
-		return -v
-	}
-	return v
+	return func(*Metrics) float64 { return 0 }
 }

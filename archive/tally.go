@@ -1,0 +1,68 @@
+package archive
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"sara/translate"
+)
+
+// A tally adds up rows by key over any number of months. The zero tally is empty, and reset empties it without giving up its
+// memory, which is most of what a read would allocate.
+type tally struct {
+	index translate.KeyIndex
+	sums  []translate.Sum // by the number of their key
+	found []int32         // of the table that is being added: the number of each of its keys, plus one; 0 for one not looked up
+	order []int32
+}
+
+// largestTally is the number of keys from which a tally gives up its memory: few requests need that much.
+const largestTally = 1 << 14
+
+func (t *tally) reset() {
+	if t.index.Len() > largestTally {
+		*t = tally{}
+		return
+	}
+	t.index.Reset()
+	t.sums = t.sums[:0]
+}
+
+// add adds the rows of the days from first up to last. It looks up each distinct key of a table once.
+func (t *tally) add(rows *table, first, last int) {
+	start, end := rows.span(first, last)
+	t.index.Reserve(len(rows.keys))
+	t.found = slices.Grow(t.found[:0], len(rows.keys))[:len(rows.keys)]
+	clear(t.found)
+	for i := start; i < end; i++ {
+		found := &t.found[rows.key[i]]
+		if *found == 0 {
+			*found = int32(t.index.Of(rows.keys[rows.key[i]])) + 1
+			if t.index.Len() > len(t.sums) {
+				t.sums = append(t.sums, translate.Sum{})
+			}
+		}
+		t.sums[*found-1].Add(rows.clicks[i], rows.impressions[i], rows.position[i])
+	}
+}
+
+// rows returns the sums in the upstream's order.
+func (t *tally) rows() *translate.Rows {
+	t.order = t.order[:0]
+	for i := range t.sums {
+		t.order = append(t.order, int32(i))
+	}
+	slices.SortFunc(t.order, func(a, b int32) int {
+		if x, y := t.sums[a].Clicks, t.sums[b].Clicks; x != y {
+			return cmp.Compare(y, x)
+		}
+		return bytes.Compare(t.index.Key(int(a)), t.index.Key(int(b)))
+	})
+	var b translate.RowsBuilder
+	b.Grow(len(t.sums), t.index.Size())
+	for _, i := range t.order {
+		b.Add(t.index.Key(int(i)), t.sums[i].Metrics())
+	}
+	return b.Rows()
+}

@@ -1,0 +1,85 @@
+package translate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestKeyIndexNumbersKeysInTheirOrder(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	var x KeyIndex
+	for range 20 { // used again
+		numbers, size := map[string]int{}, 0
+		for range 1 + random.IntN(5) {
+			n := random.IntN(700)
+			x.Reserve(n)
+			for range n {
+				key := fmt.Sprint("key ", random.IntN(1000))
+				want, known := numbers[key]
+				if !known {
+					want = len(numbers)
+					numbers[key], size = want, size+len(key)
+				}
+				if got := x.Of([]byte(key)); got != want {
+					t.Fatalf("%s is number %d, want %d", key, got, want)
+				}
+			}
+		}
+		for key, i := range numbers {
+			if string(x.Key(i)) != key {
+				t.Fatalf("number %d is %s, want %s", i, x.Key(i), key)
+			}
+		}
+		if x.Len() != len(numbers) || x.Size() != size {
+			t.Fatalf("%d keys of %d bytes, want %d of %d", x.Len(), x.Size(), len(numbers), size)
+		}
+		x.Reset()
+	}
+}
+
+// A row that only one part has keeps its figures bit for bit.
+func TestMergeRowsOfDistinctKeysChangesNoBit(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	var parts [3]RowsBuilder
+	figures := map[string]Metrics{}
+	for i := range 3000 {
+		m := Metrics{Clicks: random.Int64N(40), Impressions: random.Int64N(1000), CTR: random.Float64(), Position: 1 + 90*random.Float64()}
+		key := fmt.Sprint("key ", i)
+		parts[i%3].Add([]byte(key), m)
+		figures[key] = m
+	}
+	merged := MergeRows(ByQuery, parts[0].Rows(), parts[1].Rows(), parts[2].Rows())
+	if merged.Len() != len(figures) || !merged.areRanked() {
+		t.Fatalf("%d rows of %d, ranked: %t", merged.Len(), len(figures), merged.areRanked())
+	}
+	for i := range merged.Len() {
+		if m := merged.Metrics(i); m != figures[string(merged.Key(i))] {
+			t.Errorf("%s: %+v, want %+v", merged.Key(i), m, figures[string(merged.Key(i))])
+		}
+	}
+}
+
+// Rows in the order of the ranking are not sorted again, and the others are: both give the same first rows.
+func TestFirstOfRankedRowsEqualsFirstOfOthers(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 10))
+	o := parseOrder(DefaultOrder)
+	for range 50 {
+		var shuffled RowsBuilder
+		for i := range random.IntN(60) {
+			shuffled.Add(fmt.Append(nil, i), Metrics{Clicks: random.Int64N(5)})
+		}
+		rows := shuffled.Rows()
+		ranked := MergeRows(ByQuery, rows, new(Rows))
+		n := random.IntN(70)
+		first, same := o.first(rows, n), o.first(ranked, n)
+		if len(first) != len(same) || len(first) != min(n, rows.Len()) {
+			t.Fatalf("%d and %d rows of %d", len(first), len(same), n)
+		}
+		for i := range first {
+			if a, b := rows.Key(int(first[i].row)), ranked.Key(int(same[i].row)); string(a) != string(b) {
+				t.Errorf("row %d is %s and %s", i, a, b)
+			}
+		}
+	}
+}
