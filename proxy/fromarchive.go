@@ -24,6 +24,9 @@ type History interface {
 	// Bounds returns the first and the last archived day under a dimension, or for ByDate under any.
 	Bounds(ctx context.Context, propertyID string, by translate.Dimension) (r translate.DateRange, ok bool, err error)
 
+	// Version returns a number that changes when anything that is archived of a property does.
+	Version(ctx context.Context, propertyID string) (uint64, error)
+
 	// Begins returns the first archived day with impressions, from a day on.
 	Begins(ctx context.Context, propertyID string, from translate.Date) (first translate.Date, ok bool, err error)
 }
@@ -87,11 +90,11 @@ func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int
 	defer end()
 	pieces := make([]*translate.Rows, len(fetch.Archive))
 	for n, r := range fetch.Archive {
-		result := archive.Result{Rows: new(translate.Rows), Missing: daysOf(r)}
-		if s.config.History != nil {
-			if result, err = s.config.History.Read(ctx, c.property.ID, fetch.By, r); err != nil {
-				return storeError{err}
-			}
+		var result archive.Result
+		if s.config.History == nil {
+			result = archive.Result{Rows: new(translate.Rows), Missing: daysOf(r)}
+		} else if result, err = s.config.History.Read(ctx, c.property.ID, fetch.By, r); err != nil {
+			return storeError{err}
 		}
 		pieces[n] = result.Rows
 		part.add(result)

@@ -425,8 +425,42 @@ func (brokenHistory) Bounds(context.Context, string, translate.Dimension) (trans
 	return translate.DateRange{}, false, errors.New("no such bucket")
 }
 
+func (brokenHistory) Version(context.Context, string) (uint64, error) {
+	return 0, errors.New("no such bucket")
+}
+
 func (brokenHistory) Begins(context.Context, string, translate.Date) (translate.Date, bool, error) {
 	return 0, false, errors.New("no such bucket")
+}
+
+// An answer with stored figures stays ready until the archive changes.
+func TestQueries200StoredAnswersStayReadyUntilTheArchiveChanges(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	stored, hybrid := w.chronicle(history, "archived", "sc-domain:archived.example"), w.chronicle(history, "main", mainSite)
+	for _, test := range []struct {
+		c           *chronicle
+		calls       int64
+		first, last string // of the archive
+		end         string // of the request
+		built       string // the status of an answer that is built again: a hybrid one has its live rows in memory
+	}{{stored, 0, "2026-10-02", "2026-10-04", "2026-10-05", "miss"}, {hybrid, 1, "2025-07-14", "2025-07-17", "2025-08-10", "hit"}} {
+		test.c.keep(t, test.first, test.last)
+		path, dates := w.path(test.c.property, "/queries"), []string{"start_date", test.first, "end_date", test.end}
+		before := w.wantCacheStatus(t, "miss", test.calls, path, dates...)
+		for range 3 {
+			w.advance(freshArchived + time.Second)
+			w.wantCacheStatus(t, "hit", 0, path, dates...)
+		}
+		next := (*dateOf(t, test.last) + 1).String()
+		test.c.keep(t, next, next)
+		w.advance(freshArchived)
+		after := w.wantCacheStatus(t, test.built, 0, path, dates...)
+		if before.header.Get("Etag") == after.header.Get("Etag") {
+			t.Errorf("%s: the answer does not have the new day", test.c.property)
+		}
+	}
 }
 
 // If the archive fails, live ranges are still answered.

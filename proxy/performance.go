@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,7 +18,8 @@ import (
 )
 
 // How long figures stay fresh. The upstream may still change or publish the last days before the anchor; earlier days are final.
-// Reading the archive costs no live call, and an operator who has just filled it wants to see the result.
+// An answer from the archive stays fresh as long as the archive is the same, which is checked after freshArchived: an operator who
+// has just filled it wants to see the result.
 const (
 	freshAtAnchor = 10 * time.Minute
 	freshSettled  = 6 * time.Hour
@@ -47,9 +49,10 @@ type reportRequest struct {
 	conditions []translate.Condition
 	window     translate.Window // in which the upstream has data
 	key        []byte           // the property and everything else that the answer depends on
-	ttl        time.Duration    // of the answer
+	archived   bool             // the request asks for days that only the archive has
 
 	// Set once the answer is not in memory.
+	basis   uint64 // of an archived request: see Server.basis
 	known   translate.KnownDays
 	knownAt time.Time      // when the copy of the series was filled that tells known
 	begins  translate.Date // the first day with figures, of a request for earlier days; 0: there is nothing to say
@@ -63,15 +66,13 @@ func serve(report translate.Report) func(*Server, context.Context, *call) (reply
 		if err != nil {
 			return reply{}, err
 		}
-		q := reportRequest{report: report, conditions: conditions, window: c.window, ttl: c.ttl()}
+		q := reportRequest{report: report, conditions: conditions, window: c.window}
 		q.key = append(c.scratch[:0], c.property.ID...)
 		if c.property.Archived {
 			q.window = c.window.ArchiveOnly()
 			q.key = append(q.key, 'a')
 		}
-		if c.params.Span().Start < q.window.LiveStart {
-			q.ttl = freshArchived
-		}
+		q.archived = c.params.Span().Start < q.window.LiveStart
 		q.key = report.AppendKey(q.key, c.params, conditions)
 		return s.answerReport(ctx, c, &q)
 	}
@@ -97,11 +98,14 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 // answerReport answers from memory, else fetches the rows and builds the answer. The archive is read before the upstream,
 // because only the upstream costs a live call.
 func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (reply, error) {
-	if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < c.acceptedAge(q.ttl) {
+	if answer := s.cache.Answer(q.key); answer != nil && s.isFresh(ctx, c, q, answer) {
 		if c.memoized == nil {
 			s.memoize(c, q)
 		}
-		return c.reply(answer, q.ttl, cacheHit), nil
+		return c.reply(answer, q.left(c, answer), cacheHit), nil
+	}
+	if q.archived {
+		q.basis = s.basis(ctx, c) // before the archive is read: what is read may be newer, but not older
 	}
 	if err := s.lookUpDays(ctx, c, q); err != nil {
 		return reply{}, err
@@ -139,6 +143,47 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 	return s.buildAnswer(ctx, c, q, part, found, c.cacheStatus(q.fetches, found))
 }
 
+// isFresh reports whether an answer in memory can be sent again: its figures are fresh and, if it reads the archive, what the archive
+// has of the property and the window are still the same.
+func (s *Server) isFresh(ctx context.Context, c *call, q *reportRequest, answer *cache.Answer) bool {
+	switch {
+	case c.started.Sub(answer.Filled()) >= c.acceptedAge(c.ttl()):
+		return false
+	case !q.archived || c.started.Sub(answer.Checked()) < freshArchived:
+		return true
+	}
+	basis := s.basis(ctx, c)
+	return basis != 0 && answer.Check(basis, c.started)
+}
+
+// basis returns a number that identifies what an answer from the archive is built from besides the upstream's rows: the property's
+// archive, and the window, which moves with the day. It is 0 if the archive cannot be listed.
+func (s *Server) basis(ctx context.Context, c *call) uint64 {
+	var version uint64
+	if s.config.History != nil {
+		var err error
+		if version, err = s.config.History.Version(ctx, c.property.ID); err != nil {
+			return 0
+		}
+	}
+	var fields [5 * binary.MaxVarintLen64]byte
+	dst := binary.AppendUvarint(fields[:0], version)
+	for _, day := range [...]translate.Date{c.window.Anchor, c.window.UpstreamStart, c.window.LiveStart, c.window.Earliest} {
+		dst = binary.AppendVarint(dst, int64(day))
+	}
+	return xxhash.Sum64(dst)
+}
+
+// left returns how long the answer stays fresh without a look at its basis.
+func (q *reportRequest) left(c *call, answer *cache.Answer) time.Duration {
+	ttl := c.ttl()
+	left := min(ttl, ttl-c.started.Sub(answer.Filled()))
+	if q.archived {
+		left = min(left, freshArchived-c.started.Sub(answer.Checked()))
+	}
+	return left
+}
+
 // cacheStatus is the status of an answer from these rows: bypass only if no-cache made a call.
 func (c *call) cacheStatus(fetches []translate.Fetch, found []cache.Found) string {
 	status := cacheHit
@@ -171,7 +216,7 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 	if fromMemory {
 		// The rows have not changed since the answer was built, so its bytes can be sent again.
 		if answer := s.cache.Answer(q.key); answer != nil && answer.IsOf(entries) {
-			return c.reply(answer, q.ttl, status), nil
+			return c.reply(answer, q.left(c, answer), status), nil
 		}
 	}
 	end, err := s.largeWork.beginRows(ctx, countRows(part, found))
@@ -190,11 +235,12 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 	}
 	s.cache.CountWidened(widened)
 	answer := cache.NewAnswer(head, c.started, entries...)
+	answer.RestOn(q.basis, c.started)
 	if q.usesCopy() {
 		answer.Mention(c.property.ID, seriesOf(c.property, c.window), q.known)
 	}
 	s.cache.Keep(q.key, c.grant.Key.AccountID, answer)
-	return c.reply(answer, q.ttl, status), nil
+	return c.reply(answer, q.left(c, answer), status), nil
 }
 
 // mergeRows returns the rows of each fetch, from the archive and from the upstream.

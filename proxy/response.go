@@ -30,10 +30,9 @@ type reply struct {
 	maxAge      int // seconds that a client may keep it, mustRevalidate or noStore
 }
 
-// reply returns the reply of a report. A client may keep it for its remaining TTL.
-func (c *call) reply(answer *cache.Answer, ttl time.Duration, cacheStatus string) reply {
-	left := min(ttl, ttl-c.started.Sub(answer.Filled()))
-	return reply{answer: answer, tail: translate.AppendTail, cacheStatus: cacheStatus, maxAge: max(mustRevalidate, int(left/time.Second))}
+// reply returns the reply of a report. A client may keep it as long as it stays fresh.
+func (c *call) reply(answer *cache.Answer, fresh time.Duration, cacheStatus string) reply {
+	return reply{answer: answer, tail: translate.AppendTail, cacheStatus: cacheStatus, maxAge: max(mustRevalidate, int(fresh/time.Second))}
 }
 
 // compressFrom is the length of body below which compression saves nothing.

@@ -78,6 +78,11 @@ func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, calls *live
 			end()
 			continue
 		}
+		if found, ok := rows.AtOnce(r.requests[i]); ok { // without a goroutine
+			r.found[i] = found
+			end()
+			continue
+		}
 		go func() {
 			defer end()
 			defer recoverPanic(&r.errs[i])
@@ -88,6 +93,11 @@ func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, calls *live
 
 // endsWithin waits until the read has ended, and no longer than a delay. It reports whether it has.
 func (r *upstreamRead) endsWithin(delay time.Duration) bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {

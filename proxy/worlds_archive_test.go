@@ -92,6 +92,10 @@ func (h *sharedHistory) Bounds(ctx context.Context, id string, by translate.Dime
 	return h.History.Bounds(ctx, h.nameOf(id), by)
 }
 
+func (h *sharedHistory) Version(ctx context.Context, id string) (uint64, error) {
+	return h.History.Version(ctx, h.nameOf(id))
+}
+
 func (h *sharedHistory) Begins(ctx context.Context, id string, from date) (date, bool, error) {
 	return h.History.Begins(ctx, h.nameOf(id), from)
 }

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -21,6 +22,8 @@ type Answer struct {
 	filled  time.Time
 	sources [2]source
 	mention mention
+	basis   uint64       // see RestOn
+	checked atomic.Int64 // when the basis was last found to be the same, in nanoseconds since 1970
 
 	packing sync.Once
 	packed  []byte // the head as a gzip header and deflate blocks without the final one
@@ -54,6 +57,25 @@ func (a *Answer) ETag() string { return a.etag }
 
 // Filled returns when the oldest source was filled, or without sources when the answer was built.
 func (a *Answer) Filled() time.Time { return a.filled }
+
+// RestOn records the version of what the answer was built from besides its sources, and when it was read. It must be called before
+// Keep.
+func (a *Answer) RestOn(version uint64, at time.Time) {
+	a.basis = version
+	a.checked.Store(at.UnixNano())
+}
+
+// Checked returns when the version of RestOn was last found to be the same.
+func (a *Answer) Checked() time.Time { return time.Unix(0, a.checked.Load()) }
+
+// Check reports whether the version is still that of RestOn, and records when it was.
+func (a *Answer) Check(version uint64, at time.Time) bool {
+	if version != a.basis {
+		return false
+	}
+	a.checked.Store(at.UnixNano())
+	return true
+}
 
 // IsOf reports whether the answer was built from these entries.
 func (a *Answer) IsOf(entries []*Entry) bool {

@@ -218,9 +218,8 @@ func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
 	if r.Bypass {
 		return c.bypass(ctx, &r)
 	}
-	found := c.fromMemory(&r)
-	if found.Entry != nil && !found.Stale {
-		c.metrics.memory.Inc()
+	found, ok := c.AtOnce(r)
+	if ok {
 		return found, nil
 	}
 	l := newLookup(&r)
@@ -239,6 +238,18 @@ func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
 	}
 	c.metrics.miss.Inc()
 	return c.await(ctx, l, found, f, leader)
+}
+
+// AtOnce is Do as far as memory has fresh rows; ok is false if it has none, or is to be bypassed. It never waits.
+func (c *Cache) AtOnce(r Request) (found Found, ok bool) {
+	if r.Bypass {
+		return Found{}, false
+	}
+	found = c.fromMemory(&r)
+	if ok = found.Entry != nil && !found.Stale; ok {
+		c.metrics.memory.Inc()
+	}
+	return found, ok
 }
 
 // bypass fills without looking for copies first. If that fails, it returns the copies with the error.
