@@ -316,7 +316,7 @@ func TestHelpAndVersion(t *testing.T) {
 	if help := c.ok("serve", "--help"); !strings.Contains(help, "SARA_ADMIN_LISTEN") || !strings.Contains(help, "127.0.0.1:9090") {
 		t.Errorf("help of serve names settings and defaults:\n%s", help)
 	}
-	c.object("version revision go", "version")
+	c.object("version revision date go", "version")
 }
 
 func TestMissingPrerequisitesAreReportedFirst(t *testing.T) {

@@ -44,7 +44,7 @@ type versionFlag bool
 
 // BeforeReset implements a hook of kong, which runs before the command line is checked.
 func (versionFlag) BeforeReset(app *kong.Kong) error {
-	_, err := fmt.Fprintln(app.Stdout, app.Model.Name, buildVersion().Version)
+	_, err := fmt.Fprintln(app.Stdout, buildVersion())
 	app.Exit(exitOK)
 	return err
 }

@@ -3,24 +3,41 @@ package main
 import (
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"testing"
 )
 
 func TestLinkerVersionWinsOverRecordedOne(t *testing.T) {
 	t.Parallel()
-	recorded := &debug.BuildInfo{Main: debug.Module{Version: "v1.0.0"},
-		Settings: []debug.BuildSetting{{Key: "-trimpath", Value: "true"}, {Key: "vcs.revision", Value: "c0ffee"}}}
-	check := func(build *debug.BuildInfo, version, revision, wantVersion, wantRevision string) {
+	recorded := &debug.BuildInfo{Main: debug.Module{Version: "v1.0.0"}, Settings: []debug.BuildSetting{
+		{Key: "-trimpath", Value: "true"}, {Key: "vcs.revision", Value: "c0ffee"}, {Key: "vcs.time", Value: "2026-11-01T12:00:00Z"}}}
+	check := func(build *debug.BuildInfo, linked, want versionRecord) {
 		t.Helper()
-		want := versionRecord{Version: wantVersion, Revision: wantRevision, Go: runtime.Version()}
-		if got := describeBuild(build, version, revision); got != want {
-			t.Errorf("linked as %q of %q: %+v, want %+v", version, revision, got, want)
+		want.Go = runtime.Version()
+		if got := describeBuild(build, linked); got != want {
+			t.Errorf("linked as %+v: %+v, want %+v", linked, got, want)
 		}
 	}
-	check(recorded, "", "", "v1.0.0", "c0ffee")
-	check(recorded, "v2.0.0", "beef", "v2.0.0", "beef")
-	check(recorded, "v2.0.0", "", "v2.0.0", "c0ffee")
-	check(new(debug.BuildInfo), "", "", "(unknown)", "")
-	check(nil, "v2.0.0", "", "v2.0.0", "")
-	check(nil, "", "", "(unknown)", "")
+	v1 := versionRecord{Version: "v1.0.0", Revision: "c0ffee", Date: "2026-11-01T12:00:00Z"}
+	v2 := versionRecord{Version: "v2.0.0", Revision: "beef", Date: "2026-11-02T12:00:00Z"}
+	check(recorded, versionRecord{}, v1)
+	check(recorded, v2, v2)
+	check(recorded, versionRecord{Version: "v2.0.0"}, versionRecord{Version: "v2.0.0", Revision: v1.Revision, Date: v1.Date})
+	check(new(debug.BuildInfo), versionRecord{}, versionRecord{Version: "(unknown)"})
+	check(nil, versionRecord{Version: "v2.0.0"}, versionRecord{Version: "v2.0.0"})
+	check(nil, versionRecord{}, versionRecord{Version: "(unknown)"})
+}
+
+// sara --version prints in one line what sara version prints as a table.
+func TestVersionFlag(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--version"}, {"version"}} {
+		var out, trouble strings.Builder
+		if status := run(t.Context(), "sara", args, &out, &trouble, nil); status != exitOK || !strings.Contains(out.String(), runtime.Version()) || trouble.Len() > 0 {
+			t.Errorf("sara %s exits with %d: %s%s", args, status, &out, &trouble)
+		}
+	}
+	if got := (versionRecord{Version: "v1.0.0", Date: "2026-11-01T12:00:00Z", Go: "go1.26"}).String(); got != "sara v1.0.0 2026-11-01T12:00:00Z go1.26" {
+		t.Errorf("it prints %q", got)
+	}
 }

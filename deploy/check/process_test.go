@@ -20,7 +20,7 @@ func TestSara(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := sara(t, binary, nil, "version")
-		if err != nil || !strings.Contains(out, builtVersion) || !strings.Contains(out, builtRevision) {
+		if err != nil || !strings.Contains(out, builtVersion) || !strings.Contains(out, builtRevision) || !strings.Contains(out, builtDate) {
 			t.Errorf("%v, %s", err, out)
 		}
 	})

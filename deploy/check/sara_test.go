@@ -19,6 +19,7 @@ import (
 const (
 	builtVersion  = "v1.2.3-check"
 	builtRevision = "c0ffee"
+	builtDate     = "2026-11-01T12:00:00Z"
 )
 
 // linkerFlags returns the flags that the Dockerfile links with, for this version.
@@ -28,7 +29,7 @@ func linkerFlags(t *testing.T) string {
 	if flags == nil {
 		t.Fatal("the Dockerfile has no -ldflags")
 	}
-	return strings.NewReplacer("${VERSION}", builtVersion, "${REVISION}", builtRevision).Replace(flags[1])
+	return strings.NewReplacer("${VERSION}", builtVersion, "${REVISION}", builtRevision, "${DATE}", builtDate).Replace(flags[1])
 }
 
 func readFile(t *testing.T, path string) string {
