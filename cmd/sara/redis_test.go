@@ -165,7 +165,7 @@ func testSeparateRedis(t *testing.T, binary string) {
 func TestRedisCacheURLNeedsRedisURL(t *testing.T) {
 	c := newCLI(t)
 	c.fails(exitError, []string{"serve", "--check", "--redis-cache-url", "redis://127.0.0.1:1"},
-		"sara: SARA_REDIS_CACHE_URL (--redis-cache-url): without SARA_REDIS_URL, one process serves alone")
+		"sara: SARA_REDIS_CACHE_URL (--redis-cache-url): it needs SARA_REDIS_URL too, since one process alone")
 }
 
 func TestRedisCacheURLIsChecked(t *testing.T) {

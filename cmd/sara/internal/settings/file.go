@@ -57,7 +57,7 @@ func readFile(path string, known map[string]string) (*settingsFile, error) {
 		errs = append(errs, file.add(name, value))
 	}
 	if unknown {
-		errs = append(errs, Errorf(path, "the settings that exist are %s", strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
+		errs = append(errs, Errorf(path, "the settings are %s", strings.Join(slices.Sorted(maps.Keys(known)), ", ")))
 	}
 	return file, errors.Join(errs...)
 }
