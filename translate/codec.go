@@ -263,21 +263,22 @@ func (d *decoder) rows() *Rows {
 // ends reads the lengths of n keys of size bytes together, and returns the sizes of their chunks.
 func (d *decoder) ends(k *keys, n, size int) (chunks []int) {
 	k.ends = make([]keyEnd, 0, min(n, NarrowSample))
-	room := -1 // of the last chunk
-	for left := size; len(k.ends) < n && d.err == nil; {
-		length := int(d.uvarint(uint64(min(left, maxWindow)))) // no key of ReadRows is longer
-		last := len(chunks) - 1
+	room, left := -1, size                         // of the last chunk, and of all that follow
+	d.column(n, maxWindow, func(_ int, v uint64) { // no key of ReadRows is longer
+		length, last := int(v), len(chunks)-1
+		if length > left {
+			d.fail(errRowsData)
+			return
+		}
 		if last < 0 || chunks[last]+length > room {
 			chunks, room = append(chunks, 0), max(length, min(left, wholeChunk))
 			last++
 		}
 		chunks[last] += length
 		left -= length
-		if k.ends = append(k.ends, keyEnd(last)<<32|keyEnd(chunks[last])); len(k.ends) == n && left > 0 {
-			d.fail(errRowsData)
-		}
-	}
-	if n == 0 && size > 0 {
+		k.ends = append(k.ends, keyEnd(last)<<32|keyEnd(chunks[last]))
+	})
+	if left > 0 {
 		d.fail(errRowsData)
 	}
 	if len(k.ends) < cap(k.ends) {
@@ -312,18 +313,14 @@ func (k *keys) areText() bool {
 }
 
 func (d *decoder) metrics(metrics []Metrics) {
-	for i := range metrics {
-		metrics[i].Clicks = int64(d.uvarint(largestCount))
-	}
-	for i := range metrics {
+	d.column(len(metrics), largestCount, func(i int, v uint64) { metrics[i].Clicks = int64(v) })
+	d.column(len(metrics), largestCount, func(i int, v uint64) {
 		m := &metrics[i]
-		m.Impressions = int64(d.uvarint(largestCount))
+		m.Impressions = int64(v)
 		m.CTR = m.quotient()
-	}
+	})
 	d.exceptions(metrics, func(m *Metrics, f float64) { m.CTR = f })
-	for i := range metrics {
-		metrics[i].Position = metrics[i].decodePosition(d.uvarint(largestCode))
-	}
+	d.column(len(metrics), largestCode, func(i int, v uint64) { metrics[i].Position = metrics[i].decodePosition(v) })
 	d.exceptions(metrics, func(m *Metrics, f float64) { m.Position = f })
 	for i := range metrics {
 		if !isFraction(metrics[i].CTR) || !isFraction(metrics[i].Position) {
@@ -344,6 +341,41 @@ func (d *decoder) exceptions(metrics []Metrics, set func(*Metrics, float64)) {
 		}
 		set(&metrics[before], math.Float64frombits(binary.LittleEndian.Uint64(bits[:])))
 		metrics = metrics[before+1:]
+	}
+}
+
+// column reads n numbers up to largest. Nearly all of them have one or two bytes.
+func (d *decoder) column(n int, largest uint64, set func(i int, v uint64)) {
+	for i := 0; i < n && d.err == nil; {
+		d.fill(binary.MaxVarintLen64)
+		text := d.buffer[d.at:d.end]
+		whole := len(text) - binary.MaxVarintLen64 // a number that begins before is there as a whole
+		at := 0
+		for ; i < n && at < whole; i++ {
+			v := uint64(text[at])
+			switch next := uint64(text[at+1]); {
+			case v < 0x80:
+				at++
+			case next < 0x80:
+				v, at = v&0x7f|next<<7, at+2
+			default:
+				long, size := binary.Uvarint(text[at:])
+				if size <= 0 {
+					long = math.MaxUint64
+				}
+				v, at = long, at+max(size, 1)
+			}
+			if v > largest {
+				d.fail(errRowsData)
+				return
+			}
+			set(i, v)
+		}
+		d.at += at
+		if i < n && at == 0 { // near the end of the data
+			set(i, d.uvarint(largest))
+			i++
+		}
 	}
 }
 
