@@ -81,6 +81,9 @@ type Config struct {
 	BaseURL   string // at which clients reach the server, without a trailing slash
 	DocsURL   string // docs_url of every error; empty: the server's own API reference
 
+	// Prefill is what the API reference shows filled in: the key of a demo, which is no secret.
+	Prefill docs.Prefill
+
 	// TrustedProxyHeader names the header in which a trusted proxy sends the client's address; empty: the peer of the
 	// connection is the client.
 	TrustedProxyHeader string

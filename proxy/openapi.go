@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -26,27 +27,31 @@ const documentAge = 300
 // OpenAPI returns the OpenAPI 3.1 document of the API at baseURL. It is generated from the route table.
 func OpenAPI(baseURL string) ([]byte, error) {
 	parts := make(components)
-	paths := make(map[string]any)
+	var paths orderedObject
 	for _, r := range table() {
-		paths[r.Path] = map[string]any{"get": r.describe(parts)}
+		operation, err := r.describe(parts)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, orderedMember{r.Path, map[string]any{"get": operation}})
 	}
 	parts.place(errorSchema())
-	document, err := json.MarshalIndent(map[string]any{
+	document, err := writeJSON(map[string]any{
 		"openapi":  "3.1.0",
 		"info":     map[string]any{"title": "Search Analytics Read API", "version": "1", "description": introduction},
 		"servers":  []any{map[string]any{"url": baseURL}},
 		"tags":     groups(),
-		"security": []any{map[string]any{"key": []string{}}},
+		"security": []any{map[string]any{securityScheme: []string{}}},
 		"paths":    paths,
 		"components": map[string]any{
-			"securitySchemes": map[string]any{"key": map[string]any{"type": "http", "scheme": "bearer",
+			"securitySchemes": map[string]any{securityScheme: map[string]any{"type": "http", "scheme": "bearer",
 				"description": "An API key, sent as `Authorization: Bearer <API_KEY>`. It reaches what the person who made it can " +
 					"reach, within its scopes. The operator of the service creates keys; each is shown once."}},
 			"schemas":   parts,
 			"headers":   headerDescriptions(),
 			"responses": sharedResponses(),
 		},
-	}, "", "  ")
+	}, "  ")
 	if err != nil {
 		return nil, fmt.Errorf("write the OpenAPI document: %w", err)
 	}
@@ -62,6 +67,40 @@ const introduction = `Search performance and index coverage of the properties th
 - Every answer has the headers of the daily allowance; a 429 says in Retry-After when to come back.
 - New members may appear inside /v1: ignore those that you do not know.
 `
+
+// An orderedObject is a JSON object whose members keep their order.
+type orderedObject []orderedMember
+
+type orderedMember struct {
+	name  string
+	value any
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o orderedObject) MarshalJSON() ([]byte, error) {
+	text := []byte{'{'}
+	for i, m := range o {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		value, err := writeJSON(m.value, "")
+		if err != nil {
+			return nil, err
+		}
+		text = append(append(strconv.AppendQuote(text, m.name), ':'), value...)
+	}
+	return append(text, '}'), nil
+}
+
+// writeJSON leaves characters as they are that only HTML needs escaped.
+func writeJSON(value any, indent string) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
+}
 
 // components are the named schemas of a document.
 type components map[string]schema
@@ -120,24 +159,23 @@ func (r *route) group() string {
 func groups() []any {
 	group := func(name, description string) any { return map[string]any{"name": name, "description": description} }
 	return []any{
-		group("Account", "the key, its limits and what is used of them"),
-		group("Properties", "which sites there are, and which days of them"),
-		group("Performance", "clicks, impressions, ctr and position"),
-		group("Indexing", "which URLs are indexed, as of the last daily inspection"),
-		group("Configuration", "what the owner set up: brand terms, page groups, annotations"),
+		group("Account", "The key, its limits and its usage."),
+		group("Properties", "The sites that a key reaches, and the days with data."),
+		group("Performance", "Clicks, impressions, click-through rate and position."),
+		group("Indexing", "The URLs that Google has indexed, as of the last daily inspection."),
+		group("Configuration", "What the owner configured: brand terms, page groups, annotations."),
 	}
 }
 
-// describe returns the operation of a route.
-func (r *route) describe(parts components) map[string]any {
-	parameters := make([]any, 0, len(r.Endpoint.Params)+1)
-	if r.ofProperty() {
-		parameters = append(parameters, map[string]any{
-			"name": "id", "in": "path", "required": true, "schema": text("").with("minLength", 1), "example": "example.com",
-			"description": "The property: its id, its bare domain, its slug, or its full upstream string (percent-encoded)."})
-	}
-	for _, p := range r.Endpoint.Params {
-		parameters = append(parameters, describeParam(p, parts))
+// securityScheme is the name of the API key in the document.
+const securityScheme = "key"
+
+// describe returns the operation of a route. OpenAPI 3.1 allows the scope as a role of the security requirement; the codes by which the
+// errors are told apart have a keyword of our own.
+func (r *route) describe(parts components) (map[string]any, error) {
+	example, err := r.example()
+	if err != nil {
+		return nil, err
 	}
 	answer := object(
 		member{name: "success", schema: boolean("The request was answered.").with("const", true).named("Success")},
@@ -147,25 +185,40 @@ func (r *route) describe(parts components) map[string]any {
 		"200": map[string]any{
 			"description": "The answer.",
 			"headers":     headerReferences(answerHeaders()...),
-			"content":     map[string]any{"application/json": map[string]any{"schema": parts.place(answer)}},
+			"content":     map[string]any{"application/json": map[string]any{"schema": parts.place(answer), "examples": example}},
 		},
 		"304": schema{"$ref": "#/components/responses/NotModified"},
 	}
-	var codes strings.Builder
+	codes := []string{}
 	for _, status := range errorStatuses() {
-		if names := r.codesOf(status); len(names) > 0 {
+		names := r.codesOf(status)
+		if len(names) > 0 {
 			responses[strconv.Itoa(status)] = schema{"$ref": "#/components/responses/" + responseName(status)}
-			fmt.Fprintf(&codes, "\n- %d: `%s`", status, strings.Join(names, "`, `"))
+		}
+		for _, name := range names {
+			if !slices.Contains(codes, name) {
+				codes = append(codes, name)
+			}
 		}
 	}
-	needs := "Any key will do."
-	if r.Scope != 0 {
-		needs = "Needs the scope `" + strings.Join(r.Scope.Names(), "` and `") + "`."
-	}
 	return map[string]any{
-		"operationId": r.Operation, "summary": r.Summary, "tags": []string{r.group()}, "parameters": parameters,
-		"responses": responses, "description": needs + "\n\nErrors:\n" + codes.String(),
+		"operationId": r.Operation, "summary": r.Summary, "description": r.About, "tags": []string{r.group()},
+		"parameters": r.describeParams(parts), "responses": responses, "x-error-codes": codes,
+		"security": []any{map[string]any{securityScheme: append([]string{}, r.Scope.Names()...)}},
+	}, nil
+}
+
+func (r *route) describeParams(parts components) []any {
+	parameters := make([]any, 0, len(r.Endpoint.Params)+1)
+	if r.ofProperty() {
+		parameters = append(parameters, map[string]any{
+			"name": "id", "in": "path", "required": true, "schema": text("").with("minLength", 1), "example": "example.com",
+			"description": "The property: its id, its bare domain, its slug, or its full upstream string (percent-encoded)."})
 	}
+	for _, p := range r.Endpoint.Params {
+		parameters = append(parameters, describeParam(p, parts))
+	}
+	return parameters
 }
 
 func (r *route) ofProperty() bool { return strings.Contains(r.Path, "{id}") }

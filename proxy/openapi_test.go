@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -42,5 +43,17 @@ func TestOpenAPIGolden(t *testing.T) {
 	}
 	if !bytes.Equal(got, want) {
 		t.Errorf("the OpenAPI document differs from %s: look at the change, then run with -update", golden)
+	}
+}
+
+// A description says what an operation is for. Codes, scopes and parameters have places of their own.
+func TestDescriptionsOfOperations(t *testing.T) {
+	for _, r := range table() {
+		if n := len(r.About); n < 30 || n >= 300 || strings.Contains(r.About, "_ERROR") || strings.Contains(r.About, ":read") || !strings.HasSuffix(r.About, ".") {
+			t.Errorf("%s has a description of %d characters: %s", r.Operation, n, r.About)
+		}
+		if len(r.Summary) > 100 || strings.HasSuffix(r.Summary, ".") {
+			t.Errorf("%s has the summary %q", r.Operation, r.Summary)
+		}
 	}
 }

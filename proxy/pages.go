@@ -22,20 +22,20 @@ func newReference(c *Config) (*reference, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages, err := newPages(c)
+	pages, err := newPages(c, document)
 	if err != nil {
 		return nil, err
 	}
 	return &reference{document: cache.NewAnswer(document, c.Now()), pages: pages}, nil
 }
 
-func newPages(c *Config) (*docs.Pages, error) {
+func newPages(c *Config, document []byte) (*docs.Pages, error) {
 	names := errorCodes()
 	codes := make([]docs.Code, len(names))
 	for i, name := range names {
 		codes[i] = docs.Code{Name: name, Status: statusOf(name)}
 	}
-	return docs.New(docs.Config{BaseURL: c.BaseURL, DocsURL: c.DocsURL, Codes: codes})
+	return docs.New(docs.Config{BaseURL: c.BaseURL, DocsURL: c.DocsURL, Codes: codes, Document: document, Prefill: c.Prefill})
 }
 
 // withPages is the middleware that serves the API reference. The pages are not part of the API: they need no key, count
@@ -45,10 +45,11 @@ func (s *Server) withPages(next fasthttp.RequestHandler) fasthttp.RequestHandler
 	pages := &route{Path: docs.Path, Open: true}
 	wrongMethod := s.handle(&route{Path: docs.Path, Open: true, serve: wrongPageMethod})
 	return func(http *fasthttp.RequestCtx) {
+		read := http.IsGet() || http.IsHead()
 		switch {
-		case !isPage(http.URI().PathOriginal()):
+		case !isPage(http.URI().PathOriginal()) && !(read && isBrowserAtRoot(http)):
 			next(http)
-		case http.IsGet(), http.IsHead():
+		case read:
 			c := s.newCall(pages, http, s.readHeader(http))
 			failed := apiErrorOf(s.sendPage(c))
 			if failed != nil {
@@ -64,7 +65,12 @@ func (s *Server) withPages(next fasthttp.RequestHandler) fasthttp.RequestHandler
 
 func isPage(path []byte) bool {
 	below, ok := bytes.CutPrefix(path, []byte(docs.Path))
-	return ok && (len(below) == 0 || below[0] == '/')
+	return ok && (len(below) == 0 || below[0] == '/' || string(below) == ".md") || string(path) == docs.LLMSPath
+}
+
+// isBrowserAtRoot reports whether a person may have opened the address of the service. Programs get JSON there.
+func isBrowserAtRoot(http *fasthttp.RequestCtx) bool {
+	return string(http.URI().PathOriginal()) == "/" && bytes.Contains(http.Request.Header.Peek(fasthttp.HeaderAccept), []byte("text/html"))
 }
 
 func wrongPageMethod(_ *Server, _ context.Context, c *call) (reply, error) {
@@ -77,17 +83,9 @@ func wrongPageMethod(_ *Server, _ context.Context, c *call) (reply, error) {
 func (s *Server) sendPage(c *call) (err error) {
 	defer recoverPanic(&err)
 	response := &c.http.Response
-	path := strings.TrimPrefix(string(c.http.Path()), docs.Path)
-	file := s.pages.File(path)
-	switch {
-	case path == "/":
-		file = s.pages.File("")
-		c.http.SetStatusCode(fasthttp.StatusPermanentRedirect)
-		// Relative, so that it holds behind a proxy that serves the API below another path.
-		setHeader(&response.Header, fasthttp.HeaderLocation, ".."+docs.Path)
-	case file == nil:
-		file = s.pages.NotFound()
-		c.http.SetStatusCode(fasthttp.StatusNotFound)
+	file, err := s.findPage(c)
+	if err != nil {
+		return err
 	}
 	packed := c.header.gzip
 	body, tag := file.Content(packed)
@@ -107,4 +105,28 @@ func (s *Server) sendPage(c *call) (err error) {
 	}
 	response.SetBodyRaw(body)
 	return nil
+}
+
+// findPage returns the file that the path names, and sets the status unless it is 200. The addresses of redirects are relative, so that
+// they hold behind a proxy that serves the API below another path.
+func (s *Server) findPage(c *call) (*docs.File, error) {
+	whole := string(c.http.Path())
+	path := strings.TrimPrefix(whole, docs.Path)
+	switch {
+	case whole == "/":
+		c.http.SetStatusCode(fasthttp.StatusFound)
+		setHeader(&c.http.Response.Header, fasthttp.HeaderLocation, strings.TrimPrefix(docs.Path, "/"))
+		return s.pages.Moved(), nil
+	case path == "/":
+		c.http.SetStatusCode(fasthttp.StatusPermanentRedirect)
+		setHeader(&c.http.Response.Header, fasthttp.HeaderLocation, ".."+docs.Path)
+		return s.pages.File(""), nil
+	case path == docs.SearchPath:
+		return s.pages.Search(string(c.http.QueryArgs().Peek("q")))
+	}
+	if file := s.pages.File(path); file != nil {
+		return file, nil
+	}
+	c.http.SetStatusCode(fasthttp.StatusNotFound)
+	return s.pages.NotFound(), nil
 }

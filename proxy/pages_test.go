@@ -76,6 +76,15 @@ func TestPagesAreServed(t *testing.T) {
 	for _, guide := range []string{"first-request", "dates", "filters", "limits", "numbers", "connect-google"} {
 		w.wantPage("/docs/guides/"+guide, "text/html; charset=utf-8", "public, max-age=300")
 	}
+	for _, route := range table() {
+		w.wantPage("/docs/operations/"+route.Operation, "text/html; charset=utf-8", "public, max-age=300")
+	}
+	w.wantPage("/docs.md", "text/markdown; charset=utf-8", "public, max-age=300")
+	w.wantPage("/docs/errors.md", "text/markdown; charset=utf-8", "public, max-age=300")
+	w.wantPage("/llms.txt", "text/plain; charset=utf-8", "public, max-age=300")
+	if found := w.wantPage("/docs/search?q=ctr", "text/html; charset=utf-8", "no-store"); !strings.Contains(found, "/docs/operations/getSummary") {
+		t.Errorf("a search for ctr does not find the summary: %s", found)
+	}
 	for _, code := range errorCodes() {
 		if !strings.Contains(reference, `id="`+code+`"`) {
 			t.Errorf("%s has no anchor", code)
@@ -89,7 +98,7 @@ func TestPagesAreServed(t *testing.T) {
 	if len(assets) < len(kinds) {
 		t.Errorf("the page loads %v only", assets)
 	}
-	for _, path := range []string{"/docs/x", "/docs/guides", "/docs/guides/x", "/docs/assets/style.css", "/docs/%2e%2e/v1/me"} {
+	for _, path := range []string{"/docs/x", "/docs/guides", "/docs/guides/x", "/docs/assets/style.css", "/docs/search.md", "/docs/llms.txt/", "/llms.txt/", "/docs/%2e%2e/v1/me"} {
 		answer, body := w.page(http.MethodGet, path)
 		if answer.StatusCode != http.StatusNotFound || answer.Header.Get("Cache-Control") != "no-store" && strings.HasPrefix(body, "<") {
 			t.Errorf("GET %s is %d with the headers %v", path, answer.StatusCode, answer.Header)
@@ -113,11 +122,34 @@ func TestReferenceWithTrailingSlashRedirects(t *testing.T) {
 	}
 }
 
+// A browser at the root is sent to the reference, by a relative address. Programs get what they always got.
+func TestRoot302Browser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		answer, _ := w.page(method, "/", "Accept", browser)
+		to, err := answer.Location()
+		w.must(err)
+		if answer.StatusCode != http.StatusFound || to.String() != w.base+"/docs" || answer.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s / is %d with the headers %v", method, answer.StatusCode, answer.Header)
+		}
+	}
+	for _, accept := range []string{"*/*", "application/json", ""} {
+		if answer, body := w.page(http.MethodGet, "/", "Accept", accept); answer.StatusCode != http.StatusOK || !strings.Contains(body, `"docs_url"`) {
+			t.Errorf("with Accept: %s, / is %d: %s", accept, answer.StatusCode, body)
+		}
+	}
+	if answer, _ := w.page(http.MethodPost, "/", "Accept", browser); answer.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST / is %d", answer.StatusCode)
+	}
+}
+
 // Pages accept only GET and HEAD.
 func TestPagesRefuseOtherMethods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, path := range []string{"/docs", "/docs/", "/docs/guides/dates", "/docs/x"} {
+	for _, path := range []string{"/docs", "/docs/", "/docs/guides/dates", "/docs/x", "/llms.txt"} {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, "PROPFIND"} {
 			answer, body := w.page(method, path)
 			if answer.StatusCode != http.StatusMethodNotAllowed || answer.Header.Get("Allow") != "GET, HEAD" ||

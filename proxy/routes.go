@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"slices"
 
 	"sara/policy"
 	"sara/translate"
@@ -14,6 +15,7 @@ type route struct {
 	Path      string // with {id} for the property
 	Operation string // operationId of the OpenAPI document; empty: not an endpoint
 	Summary   string
+	About     string        // what the endpoint is for: its description in the OpenAPI document
 	Open      bool          // needs no key
 	Scope     policy.Scopes // that the key must have; 0: none
 	Endpoint  translate.Endpoint
@@ -39,56 +41,98 @@ func (s *Server) routes() []route {
 	}, table()...)
 }
 
-// table returns the routes that answer in the envelope (spec: Endpoint table).
+// table returns the routes that answer in the envelope (spec: Endpoint table), in the order of the documentation.
 func table() []route {
+	return slices.Concat(accountRoutes(), propertyRoutes(), performanceRoutes(), indexingRoutes(), configurationRoutes())
+}
+
+func accountRoutes() []route {
 	return []route{
 		{Path: "/v1/me", Operation: "getAccount", Summary: "The calling key, its account, limits and usage",
-			Data: accountSchema(), Meta: metaSchema(), serve: (*Server).serveAccount},
-		{Path: "/v1/anomalies", Operation: "listAnomalies", Summary: "Known events at Google that distort figures of web search, by first day",
-			Endpoint: translate.KnownEvents(), Data: rowsSchema(anomalySchema()), Meta: countMetaSchema(), serve: (*Server).serveAnomalies},
+			About: "Check that a key works, which scopes it has, and how much of the plan's limits is left. It is the cheapest request to start with.",
+			Data:  accountSchema(), Meta: metaSchema(), serve: (*Server).serveAccount},
+	}
+}
+
+func propertyRoutes() []route {
+	return []route{
 		{Path: "/v1/properties", Operation: "listProperties", Summary: "The properties that the key can reach, sorted by name",
+			About: "Find the sites that a key can read, and the ids by which to name them in the other requests.",
 			Scope: policy.PropertiesRead, Endpoint: translate.Properties(),
 			Data: rowsSchema(propertyRowSchema()), Meta: pageMetaSchema(), serve: (*Server).serveProperties},
 		{Path: "/v1/properties/{id}", Operation: "getProperty", Summary: "One property, its data window and its connection",
+			About: "Learn the first and the last day with data before you choose a date range, and whether the connection to Search Console is healthy.",
 			Scope: policy.PropertiesRead, Data: propertySchema(), Meta: propertyMetaSchema(), serve: (*Server).serveProperty},
+	}
+}
+
+func performanceRoutes() []route {
+	return []route{
 		{Path: "/v1/properties/{id}/summary", Operation: "getSummary", Summary: "Totals of a period, and of the one before it on demand",
+			About: "Show a site's clicks, impressions, click-through rate and position as one line, and how they changed since the previous period. " +
+				"Totals include the anonymised queries that no table shows.",
 			Scope: policy.PerformanceRead, Endpoint: translate.Summary(),
 			Data: summarySchema(), Meta: performanceMetaSchema(), serve: serve(translate.SummaryReport())},
 		{Path: "/v1/properties/{id}/timeseries", Operation: "getTimeseries", Summary: "One row for every known day of a period",
+			About: "Draw a chart. Days without traffic are zeros; days that Search Console has not published yet are left out, and a note names them.",
 			Scope: policy.PerformanceRead, Endpoint: translate.Timeseries(),
 			Data: rowsSchema(daySchema()), Meta: performanceMetaSchema(), serve: serve(translate.TimeseriesReport())},
-		breakdown("/queries", "listQueries", "Search queries", translate.ByQuery),
-		breakdown("/pages", "listPages", "Pages", translate.ByPage),
-		breakdown("/countries", "listCountries", "Countries", translate.ByCountry),
-		breakdown("/devices", "listDevices", "Devices", translate.ByDevice),
-		movers("/movers/queries", "listQueryMovers", "Queries", translate.ByQuery),
-		movers("/movers/pages", "listPageMovers", "Pages", translate.ByPage),
+		breakdown("/queries", "listQueries", "Search queries", translate.ByQuery,
+			"See which searches lead to a site. Rows are the most clicked queries; Search Console withholds rare ones, so that rows do not add up to the totals."),
+		breakdown("/pages", "listPages", "Pages", translate.ByPage,
+			"See which pages people find in search, and with the filter page_group how each part of a site performs."),
+		breakdown("/countries", "listCountries", "Countries", translate.ByCountry,
+			"See where the people who search come from, by the three-letter code of the country."),
+		breakdown("/devices", "listDevices", "Devices", translate.ByDevice,
+			"Compare desktop, mobile and tablet."),
+		movers("/movers/queries", "listQueryMovers", "Queries", translate.ByQuery,
+			"Explain a rise or a drop: the queries with the largest gains and losses in clicks, in two lists."),
+		movers("/movers/pages", "listPageMovers", "Pages", translate.ByPage,
+			"Explain a rise or a drop: the pages with the largest gains and losses in clicks, in two lists."),
+		{Path: "/v1/anomalies", Operation: "listAnomalies", Summary: "Known events at Google that distort figures of web search, by first day",
+			About:    "Rule out that a jump in a chart is an error in Google's own figures before you look for its cause on the site.",
+			Endpoint: translate.KnownEvents(), Data: rowsSchema(anomalySchema()), Meta: countMetaSchema(), serve: (*Server).serveAnomalies},
+	}
+}
+
+func indexingRoutes() []route {
+	return []route{
 		{Path: "/v1/properties/{id}/indexing", Operation: "getIndexing", Summary: "How many URLs are indexed, why others are not, and by sitemap",
+			About: "Watch how much of a site Google has indexed, by reason and by sitemap, and how that changes. The results are from the last daily inspection.",
 			Scope: policy.IndexingRead, Endpoint: translate.Indexing(),
 			Data: indexingSchema(), Meta: indexMetaSchema(), serve: (*Server).serveIndexing},
-		{Path: "/v1/properties/{id}/indexing/urls", Operation: "listIndexedURLs", Summary: "The inspected URLs, and what the upstream says of each",
+		{Path: "/v1/properties/{id}/indexing/urls", Operation: "listIndexedURLs", Summary: "The inspected URLs, and what Search Console reports of each",
+			About: "Find the URLs behind a count of /indexing: by bucket, by Search Console's own label, by sitemap, or by a part of the address.",
 			Scope: policy.IndexingRead, Endpoint: translate.IndexedURLs(),
 			Data: rowsSchema(urlRowSchema()), Meta: urlsMetaSchema(), serve: (*Server).serveIndexedURLs},
+	}
+}
+
+func configurationRoutes() []route {
+	return []route{
 		{Path: "/v1/properties/{id}/brand-terms", Operation: "listBrandTerms", Summary: "What counts as the property's brand",
+			About: "See which terms the filter brand uses to separate branded queries from all others.",
 			Scope: policy.ConfigRead, Data: rowsSchema(brandTermSchema()), Meta: listMetaSchema(), serve: (*Server).serveBrandTerms},
 		{Path: "/v1/properties/{id}/page-groups", Operation: "listPageGroups", Summary: "The property's named sets of pages",
+			About: "See which groups the filter page_group can name, and the rules by which a page belongs to one.",
 			Scope: policy.ConfigRead, Data: rowsSchema(pageGroupSchema()), Meta: listMetaSchema(), serve: (*Server).servePageGroups},
 		{Path: "/v1/properties/{id}/annotations", Operation: "listAnnotations", Summary: "Dated notes on the property, by date",
+			About: "Mark in a chart what the site's owner noted down: launches, redesigns, Google's updates.",
 			Scope: policy.ConfigRead, Endpoint: translate.Annotations(),
 			Data: rowsSchema(annotationSchema()), Meta: listMetaSchema(), serve: (*Server).serveAnnotations},
 	}
 }
 
-func breakdown(path, operation, what string, by translate.Dimension) route {
-	return route{Path: "/v1/properties/{id}" + path, Operation: operation, Summary: what + " with their figures",
+func breakdown(path, operation, what string, by translate.Dimension, about string) route {
+	return route{Path: "/v1/properties/{id}" + path, Operation: operation, Summary: what + " with their figures", About: about,
 		Scope: policy.PerformanceRead, Endpoint: translate.Breakdown(),
 		Data: breakdownSchema(by), Meta: tableMetaSchema(),
 		serve: serve(translate.BreakdownReport(by))}
 }
 
-func movers(path, operation, what string, by translate.Dimension) route {
-	return route{Path: "/v1/properties/{id}" + path, Operation: operation,
-		Summary: what + " that gained or lost most clicks against the period before",
+func movers(path, operation, what string, by translate.Dimension, about string) route {
+	return route{Path: "/v1/properties/{id}" + path, Operation: operation, About: about,
+		Summary: what + " with the largest gains and losses in clicks versus the previous period",
 		Scope:   policy.PerformanceRead, Endpoint: translate.Movers(),
 		Data: moversSchema(by), Meta: performanceMetaSchema(),
 		serve: serve(translate.MoversReport(by))}

@@ -15,7 +15,8 @@ type demoCommand struct {
 	AdminListen    string `default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address of /metrics, /livez and /readyz; default: any free port."`
 	settings.Clock
 	LogLevel settings.Level `type:"setting" default:"error" placeholder:"LEVEL" help:"debug, info, warn or error; default: ${default}."`
-	JSON     bool           `name:"json" help:"Print one line of JSON when ready, for programs."`
+	All      bool           `help:"Print all keys and properties."`
+	JSON     bool           `name:"json" help:"Print all keys and properties as one line of JSON when ready, for programs."`
 }
 
 func (c *demoCommand) Run(ctx context.Context, con *console.Console) error {
@@ -24,7 +25,7 @@ func (c *demoCommand) Run(ctx context.Context, con *console.Console) error {
 		return err
 	}
 	defer service.Close(listeners.Public, listeners.Upstream, listeners.Admin)
-	return demo.Run(ctx, con, demo.Options{Listeners: listeners, LogLevel: c.LogLevel, Clock: c.Clock, Version: buildVersion().Version, JSON: c.JSON})
+	return demo.Run(ctx, con, demo.Options{Listeners: listeners, LogLevel: c.LogLevel, Clock: c.Clock, Version: buildVersion().Version, JSON: c.JSON, All: c.All})
 }
 
 func (c *demoCommand) listen() (l demo.Listeners, err error) {

@@ -41,6 +41,7 @@ func testDemo(t *testing.T, binary string) {
 		t.Fatal(err)
 	}
 	t.Run("decisions", func(t *testing.T) { testDecisions(t, world) }) // first: some examples show counts
+	t.Run("examples", func(t *testing.T) { testExamplesOfReference(t, world) })
 	t.Run("keys", func(t *testing.T) { testDemoKeys(t, world) })
 	t.Run("properties", func(t *testing.T) { testDemoProperties(t, world) })
 	t.Run("configuration of main", func(t *testing.T) { testDemoMain(t, world) })
@@ -161,7 +162,8 @@ func testDemoMain(t *testing.T, world demoLine) {
 	}
 }
 
-// TestDemoForPeople runs the commands that a demo prints. Its archive is short, so that it starts soon.
+// TestDemoForPeople does what a demo prints: it opens the page, which has the printed key, and runs the commands. Its archive is short, so
+// that it starts soon.
 func TestDemoForPeople(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -172,9 +174,16 @@ func TestDemoForPeople(t *testing.T) {
 	}
 	d := demoWithin(t, time.Now, demo.Options{Months: demo.Months{Main: 1, Others: 1}})
 	printed := bufio.NewScanner(d.stdout)
-	tried := 0
+	tried, page := 0, ""
 	for tried < 3 && printed.Scan() {
 		try := printed.Text()
+		if address, ok := strings.CutPrefix(try, "Open "); ok {
+			address, _, _ = strings.Cut(address, " ")
+			page = wantStatus(t, 200, address+"/operations/getSummary", "").body
+		}
+		if key, ok := strings.CutPrefix(try, "pro "); ok && !strings.Contains(page, `value="`+strings.Fields(key)[1]+`"`) {
+			t.Errorf("the page does not have the key of %q", try)
+		}
 		if !strings.HasPrefix(try, "curl ") {
 			continue
 		}
@@ -185,7 +194,7 @@ func TestDemoForPeople(t *testing.T) {
 		}
 	}
 	d.stop()
-	if tried != 3 {
+	if tried != 3 || page == "" {
 		t.Errorf("it printed %d commands\n%s", tried, d.stderr.String())
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,7 +19,7 @@ import (
 )
 
 // screenshotsVariable names the folder for screenshots of the pages; empty: none are taken. proxy/docs/reference.png is its
-// reference-light.png.
+// answer.png.
 const screenshotsVariable = "SARA_SCREENSHOTS"
 
 // A browser is one page of a headless Chromium, with the errors it logged.
@@ -116,91 +115,147 @@ func (b *browser) open(address, awaited string) {
 	b.run(chromedp.Navigate("about:blank"), chromedp.Navigate(address), chromedp.WaitVisible(chromedp.CSS(awaited)))
 }
 
-// shoot takes screenshots of the window, light and dark, if any are wanted.
+// emulate sets the width of the window and the colours that the reader prefers.
+func (b *browser) emulate(width int64, scheme string) {
+	b.t.Helper()
+	parameters := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+	b.run(chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, parameters)
+		return err
+	}))
+}
+
+// shoot takes a screenshot of the window, if any are wanted.
 func (b *browser) shoot(name string) {
 	b.t.Helper()
 	folder := os.Getenv(screenshotsVariable)
 	if folder == "" {
 		return
 	}
-	for _, scheme := range []string{"dark", "light"} {
-		parameters := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
-		b.run(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-			_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, parameters)
-			return err
-		}))
-		picture := read(b, chromedp.CaptureScreenshot())
-		if err := os.WriteFile(filepath.Join(folder, name+"-"+scheme+".png"), picture, 0o644); err != nil {
-			b.t.Fatal(err)
-		}
+	picture := read(b, chromedp.CaptureScreenshot())
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o644); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
-// try executes an operation with the values filled in, and returns the answer as the page shows it.
-func (b *browser) try(operation string) string {
+// send sends the request of the page's form, and returns the answer and what is said about it.
+func (b *browser) send() (answer, outcome string) {
 	b.t.Helper()
-	block := `.opblock[id$="-` + operation + `"]`
-	b.run(
-		chromedp.Click(chromedp.CSS(block+" .opblock-summary-control")),
-		chromedp.Click(chromedp.CSS(block+" .execute")),
-		chromedp.WaitVisible(chromedp.CSS(block+" .live-responses-table .response-col_description pre")),
-	)
-	return read(b, chromedp.Text(chromedp.CSS(block+" .live-responses-table")))
+	b.run(chromedp.Click(chromedp.CSS("form.try .send button")), chromedp.WaitVisible(chromedp.CSS("#outcome.done")))
+	return read(b, chromedp.Text(chromedp.CSS("#shown"))), read(b, chromedp.Text(chromedp.CSS("#outcome")))
 }
 
-// wantNarrow checks that a page needs no horizontal scrolling.
-func (b *browser) wantNarrow(address string) {
-	b.t.Helper()
-	b.open(address, "#main")
-	if over := read(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); over > 0 {
-		b.t.Errorf("%s is %d pixels wider than the window", address, over)
+// kinds are the pages of each kind, by the names of their screenshots.
+func kinds() map[string]string {
+	return map[string]string{
+		"start": "/docs", "summary": "/docs/operations/getSummary", "urls": "/docs/operations/listIndexedURLs", "errors": "/docs/errors",
+		"guide": "/docs/guides/numbers", "first-request": "/docs/guides/first-request", "search": "/docs/search?q=ctr", "missing": "/docs/nothing",
 	}
-	b.shoot("narrow-" + path.Base(address))
 }
 
-// The reference works in a browser, offline and under its own strict policy: it shows every operation, and with a key it shows
-// data after a few clicks, from the address that the page was loaded from.
+// The reference works in a browser, offline and under its own strict policy, from the address that the page was loaded from. The demo's
+// key is filled in; another one survives a link, and is in no address and no storage.
 func TestReferenceInABrowser(t *testing.T) {
 	b := newBrowser(t)
 	d := startDemo(t)
 	base := d.front(t)
-	b.open(base+"/docs#RATE_LIMITED", "#try")
-	if shown, want := read(b, chromedp.Evaluate[int](`document.querySelectorAll("#reference .opblock").length`)), readDocument(t, d).Paths.Len(); shown != want {
-		t.Errorf("%d operations are shown, want %d", shown, want)
+	b.open(base+"/docs/operations/getSummary", "form.try.live")
+	if answer, outcome := b.send(); !strings.Contains(answer, `"impressions"`) || !strings.Contains(outcome, "Status 200") {
+		t.Errorf("the summary is shown as %s: %s", outcome, answer)
 	}
+	const another = `(() => { const key = document.getElementById("key"); key.value = %q; key.dispatchEvent(new Event("change")); })()`
+	b.run(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(another, d.Keys["agency"])),
+		chromedp.Click(chromedp.CSS(`.side a[href$="/getAccount"]`)), chromedp.WaitVisible(chromedp.CSS(`.side a[href$="/getAccount"][aria-current]`)))
+	if answer, _ := b.send(); !strings.Contains(answer, `"plan_tier": "agency"`) {
+		t.Errorf("after a link, the account is shown as %s", answer)
+	}
+	if kept := read(b, chromedp.Evaluate[string](`location.href + JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie`)); !strings.HasSuffix(kept, "getAccount{}{}") {
+		t.Errorf("the page keeps %s", kept)
+	}
+	b.open(base+"/docs/errors#RATE_LIMITED", "#RATE_LIMITED")
 	if place := read(b, chromedp.Evaluate[float64](`document.getElementById("RATE_LIMITED").getBoundingClientRect().top`)); place < 0 || place > 300 {
 		t.Errorf("the error code of the address is at %v in the window", place)
 	}
-	b.shoot("error")
-	b.run(
-		chromedp.SendKeys(chromedp.CSS("#key"), d.Keys["agency"]),
-		chromedp.Click(chromedp.CSS("#try button")),
-		chromedp.WaitVisible(chromedp.CSS("#try.ready")),
-	)
-	if property := read(b, chromedp.Value(chromedp.CSS("#property"))); property != d.Properties["main"].GSCProperty {
-		t.Errorf("the property %q is filled in, want the starred one, %s", property, d.Properties["main"].GSCProperty)
+	b.open(base+"/", "#q")
+	b.run(chromedp.SendKeys(chromedp.CSS("#q"), "ctr"), chromedp.Click(chromedp.CSS(".find button")), chromedp.WaitVisible(chromedp.CSS(".results mark")))
+	b.open(base+"/docs/operations/listQueries", "form.try.live")
+	b.run(chromedp.SendKeys(chromedp.CSS("#p-limit"), "0"))
+	if answer, _ := b.send(); !strings.Contains(answer, "VALIDATION_ERROR") {
+		t.Errorf("a wrong limit is shown as %s", answer)
 	}
-	b.run(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 0)`))
-	b.shoot("reference")
-	if text := b.try("getAccount"); !strings.Contains(text, `"plan_tier": "agency"`) {
-		t.Errorf("the account is shown as %s", text)
-	}
-	b.shoot("account")
-	if text := b.try("getSummary"); !strings.Contains(text, `"impressions"`) {
-		t.Errorf("the summary is shown as %s", text)
-	}
-	b.shoot("summary")
-	for _, guide := range []string{"first-request", "dates", "filters", "limits", "numbers", "connect-google"} {
-		b.open(base+"/docs/guides/"+guide, "main h1")
-		b.shoot(guide)
-	}
-	b.run(chromedp.EmulateViewport(390, 844))
-	b.wantNarrow(base + "/docs/guides/limits")
-	b.wantNarrow(base + "/docs")
-	if logged := b.logged(); logged != "" {
+	// The browser logs every answer that is no success.
+	if logged := strings.Split(b.logged(), "\n"); len(logged) != 1 || !strings.Contains(logged[0], "limit=0") {
 		t.Errorf("the browser logged: %s", logged)
 	}
 	if foreign := b.foreign(base); len(foreign) > 0 {
 		t.Errorf("the pages sent requests to other origins: %v", foreign)
 	}
+}
+
+// Every kind of page is accessible, light and dark, on a desktop and on a phone, where none needs horizontal scrolling.
+func TestPagesAreAccessible(t *testing.T) {
+	axe := readAxe(t)
+	b := newBrowser(t)
+	d := startDemo(t)
+	for name, place := range kinds() {
+		b.open(d.BaseURL+place, "#main")
+		if name == "summary" {
+			b.emulate(1280, "light")
+			b.send()
+			b.shoot("answer")
+		}
+		b.run(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true; }); scrollTo(0, 0)`),
+			chromedp.Evaluate[chromedp.Void](axe))
+		for _, width := range []int64{1280, 390} {
+			for _, scheme := range []string{"dark", "light"} {
+				b.emulate(width, scheme)
+				where := fmt.Sprintf("%s-%d-%s", name, width, scheme)
+				b.shoot(where)
+				if over := read(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`)); over > 0 {
+					t.Errorf("%s is %d pixels wider than the window", where, over)
+				}
+				rules := "{}"
+				if scheme == "dark" { // only colours differ
+					rules = `{runOnly: ["color-contrast"]}`
+				}
+				for _, violation := range read(b, chromedp.Evaluate[[]string](fmt.Sprintf(violations, rules), chromedp.EvalAwaitPromise)) {
+					t.Errorf("%s: %s", where, violation)
+				}
+			}
+		}
+	}
+}
+
+// violations runs axe, and returns what is serious or worse.
+const violations = `axe.run(%s).then(({violations}) => violations
+	.filter((v) => v.impact === "serious" || v.impact === "critical")
+	.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.target.join(" ")).join(", ")))`
+
+// readAxe returns the script of axe, which npm installs.
+func readAxe(t *testing.T) string {
+	t.Helper()
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		t.Skip("npm is not installed")
+	}
+	folder := t.TempDir()
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	install := exec.CommandContext(t.Context(), npm, "ci", "--prefer-offline", "--no-audit", "--no-fund", "--fetch-retries=0")
+	install.Dir = folder
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Skipf("npm cannot download axe: %v\n%s", err, out)
+	}
+	script, err := os.ReadFile(filepath.Join(folder, "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(script)
 }

@@ -7,77 +7,90 @@ import (
 	"html/template"
 	"path"
 	"strings"
+	texttemplate "text/template"
+
+	"github.com/yuin/goldmark"
 )
 
-//go:embed page guides/*.md swagger-ui
+//go:embed page guides/*.md
 var embedded embed.FS
 
 const (
-	typeHTML   = "text/html; charset=utf-8"
-	typeScript = "text/javascript; charset=utf-8"
-	typeStyle  = "text/css; charset=utf-8"
-	typeText   = "text/plain; charset=utf-8"
-	typeIcon   = "image/svg+xml"
+	typeHTML     = "text/html; charset=utf-8"
+	typeMarkdown = "text/markdown; charset=utf-8"
+	typeScript   = "text/javascript; charset=utf-8"
+	typeStyle    = "text/css; charset=utf-8"
+	typeText     = "text/plain; charset=utf-8"
+	typeIcon     = "image/svg+xml"
 )
 
 // A builder builds the Pages.
 type builder struct {
-	pages  *Pages
-	base   string
-	root   string            // path of the base URL; empty if the API is at the root
-	assets map[string]string // paths with a content hash, by file name, for the templates
+	pages    *Pages
+	base     string
+	root     string // path of the base URL; empty if the API is at the root
+	prefill  Prefill
+	markdown goldmark.Markdown
+	assets   map[string]string // paths with a content hash, by file name, for the templates
+
+	document *document
+	errors   []entry
+	guides   []guide
+	html     *template.Template
+	text     *texttemplate.Template // of the pages as Markdown
 }
 
 // addAssets adds the files that the pages load. It must run before addPages, which refers to them by their hashes.
 func (m *builder) addAssets() error {
-	for name, kind := range map[string]string{"swagger-ui-bundle.js": typeScript, "swagger-ui.css": typeStyle} {
-		packed, err := embedded.ReadFile("swagger-ui/" + name + ".gz")
-		if err != nil {
-			return err
-		}
-		m.addAsset(name, newPackedFile(kind, packed))
-	}
-	for name, kind := range map[string]string{"reference.js": typeScript, "page.js": typeScript, "style.css": typeStyle, "icon.svg": typeIcon} {
+	for name, kind := range map[string]string{"page.js": typeScript, "style.css": typeStyle, "icon.svg": typeIcon} {
 		content, err := embedded.ReadFile("page/" + name)
 		if err != nil {
 			return err
 		}
-		m.addAsset(name, newFile(kind, keepAsset, content))
+		f := newFile(kind, keepAsset, content)
+		extension := path.Ext(name)
+		place := "/assets/" + strings.TrimSuffix(name, extension) + "." + f.tag + extension
+		m.pages.files[place] = f
+		m.assets[name] = m.root + Path + place
 	}
-	return m.addLicences()
-}
-
-func (m *builder) addAsset(name string, f *File) {
-	extension := path.Ext(name)
-	place := "/assets/" + strings.TrimSuffix(name, extension) + "." + f.tag + extension
-	m.pages.files[place] = f
-	m.assets[name] = m.root + Path + place
-}
-
-// addLicences adds the licences of third-party files, which must accompany them.
-func (m *builder) addLicences() error {
-	var all bytes.Buffer
-	for _, name := range []string{"NOTICE", "LICENSE", "swagger-ui-bundle.js.LICENSE.txt"} {
-		content, err := embedded.ReadFile("swagger-ui/" + name)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&all, "%s of Swagger UI\n\n%s\n\n", name, content)
-	}
-	m.pages.files["/licences.txt"] = newFile(typeText, keepPage, all.Bytes())
 	return nil
+}
+
+// parse reads what the pages are made of.
+func (m *builder) parse(c *Config) (err error) {
+	if m.document, err = readDocument(c.Document); err != nil {
+		return fmt.Errorf("OpenAPI document: %w", err)
+	}
+	if m.errors, err = explain(c.Codes, c.DocsURL); err != nil {
+		return err
+	}
+	if m.guides, err = m.readGuides(); err != nil {
+		return err
+	}
+	if m.html, err = template.New("").ParseFS(embedded, "page/*.html"); err != nil {
+		return err
+	}
+	m.text, err = texttemplate.New("").ParseFS(embedded, "page/*.md")
+	return err
 }
 
 // A view is the data of a template.
 type view struct {
 	Title  string
+	Place  string // of the page, below Docs
 	Base   string // of the API
 	Root   string // prefix of the links on the page
 	Docs   string // path of the reference
+	About  string // Markdown, of the API
+	Groups []group
 	Guides []guide
 	Errors []entry
-	Body   template.HTML // of a guide
-	Name   string        // of the guide
+	Prefill
+
+	Guide     *guide
+	Operation *operationView
+	Query     string // of a search
+	Results   []result
 
 	assets map[string]string
 }
@@ -90,37 +103,88 @@ func (v view) Asset(name string) (string, error) {
 	return "", fmt.Errorf("there is no asset %s", name)
 }
 
-func (m *builder) addPages(entries []entry) error {
-	layout, err := template.New("").ParseFS(embedded, "page/*.html")
-	if err != nil {
+func (m *builder) view() view {
+	return view{Base: m.base, Root: m.root, Docs: m.root + Path, About: m.document.About, Groups: m.document.Groups, Guides: m.guides,
+		Errors: m.errors, Prefill: m.prefill, assets: m.assets}
+}
+
+func (m *builder) addPages() error {
+	v := m.view()
+	if err := m.add("", "reference", "API reference", v); err != nil {
 		return err
 	}
-	guides, err := m.readGuides()
-	if err != nil {
+	if err := m.add("/errors", "errors", "Error codes", v); err != nil {
 		return err
 	}
-	v := view{Base: m.base, Root: m.root, Docs: m.root + Path, Guides: guides, Errors: entries, assets: m.assets}
-	if m.pages.notFound, err = v.render(layout, "notfound.html", "Page not found"); err != nil {
-		return err
-	}
-	m.pages.notFound.Cache = keepNothing
-	if m.pages.files[""], err = v.render(layout, "reference.html", "Reference"); err != nil {
-		return err
-	}
-	for _, g := range guides {
-		v.Body, v.Name = g.Body, g.Name
-		if m.pages.files["/guides/"+g.Name], err = v.render(layout, "guide.html", g.Title); err != nil {
+	for i := range m.guides {
+		v.Guide = &m.guides[i]
+		if err := m.add("/guides/"+v.Guide.Name, "guide", v.Guide.Title, v); err != nil {
 			return err
 		}
 	}
+	for _, group := range m.document.Groups {
+		for _, o := range group.Operations {
+			var err error
+			if v.Operation, err = m.viewOf(o); err != nil {
+				return err
+			}
+			if err = m.add("/operations/"+o.ID, "operation", o.Summary, v); err != nil {
+				return err
+			}
+		}
+	}
+	return m.addOthers()
+}
+
+// addOthers adds the pages that have one form only.
+func (m *builder) addOthers() error {
+	v := m.view()
+	list, err := m.write("llms.md", v)
+	if err != nil {
+		return err
+	}
+	m.pages.files[LLMSPath] = newFile(typeText, m.keep(), list)
+	v.Title = "Page not found"
+	page, err := m.render("notfound.html", v)
+	if err != nil {
+		return err
+	}
+	m.pages.notFound = newFile(typeHTML, keepNothing, page)
 	return nil
 }
 
-func (v view) render(layout *template.Template, name, title string) (*File, error) {
-	v.Title = title
-	var page bytes.Buffer
-	if err := layout.ExecuteTemplate(&page, name, v); err != nil {
-		return nil, err
+// add adds a page in both forms: as HTML at a place, and as Markdown at the same place with .md behind.
+func (m *builder) add(place, name, title string, v view) error {
+	v.Place, v.Title = place, title
+	page, err := m.render(name+".html", v)
+	if err != nil {
+		return err
 	}
-	return newFile(typeHTML, keepPage, page.Bytes()), nil
+	text, err := m.write(name+".md", v)
+	if err != nil {
+		return err
+	}
+	m.pages.files[place] = newFile(typeHTML, m.keep(), page)
+	m.pages.files[place+".md"] = newFile(typeMarkdown, m.keep(), text)
+	return nil
+}
+
+// keep is the Cache-Control of pages. A key that is filled in is another one after a restart.
+func (m *builder) keep() string {
+	if m.prefill.Key != "" {
+		return keepNothing
+	}
+	return keepPage
+}
+
+func (m *builder) render(name string, v view) ([]byte, error) {
+	var page bytes.Buffer
+	err := m.html.ExecuteTemplate(&page, name, v)
+	return page.Bytes(), err
+}
+
+func (m *builder) write(name string, v view) ([]byte, error) {
+	var text bytes.Buffer
+	err := m.text.ExecuteTemplate(&text, name, v)
+	return text.Bytes(), err
 }

@@ -1,9 +1,9 @@
-// Package docs builds the API reference for people: the pages under /docs and all files that they load. Swagger UI, of which this
-// package holds a copy (swagger-ui/VENDOR.md), renders the reference in the browser from the served OpenAPI document; the error
-// codes and the guides are HTML from here.
+// Package docs builds the API reference for people and agents: the pages under /docs and all files that they load. The pages of the
+// operations are rendered here, from the OpenAPI document that the server publishes; each page also exists as Markdown, at its path with
+// .md behind, and /llms.txt lists them. The script of the pages sends requests that a reader tries; without it, everything but that works.
 //
-// Pages load nothing from other hosts, which their Content-Security-Policy enforces. They are immutable and safe for concurrent
-// use. Package proxy serves them.
+// Pages load nothing from other hosts, which their Content-Security-Policy enforces. All but the results of a search are built once. They
+// are immutable and safe for concurrent use. Package proxy serves them.
 package docs
 
 import (
@@ -12,7 +12,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"net/url"
 	"sync"
 )
@@ -20,11 +19,25 @@ import (
 // Path is the path of the reference below the base URL of the API. All other files are below it.
 const Path = "/docs"
 
+// LLMSPath is the path, below the base URL, of the list of all pages for language models.
+const LLMSPath = "/llms.txt"
+
+// SearchPath is the path of the search, below Path.
+const SearchPath = "/search"
+
 // Config configures the pages.
 type Config struct {
 	BaseURL string // at which clients reach the API, without a trailing slash
 	DocsURL string // docs_url of every error
 	Codes   []Code // every error code, in display order
+
+	Document []byte // OpenAPI, with an example of every operation
+	Prefill  Prefill
+}
+
+// A Prefill is what the forms to try an operation begin with. Every reader of the pages sees it: it is for demos only.
+type Prefill struct {
+	Key, Property string
 }
 
 // Code is an error code and its HTTP status.
@@ -37,12 +50,12 @@ type Code struct {
 const (
 	keepPage    = "public, max-age=300"                 // as the OpenAPI document that it renders
 	keepAsset   = "public, max-age=31536000, immutable" // its path contains a hash of its content
-	keepNothing = "no-store"                            // for missing pages: another replica, or a later version, may have them
+	keepNothing = "no-store"                            // for what depends on more than the path, and for missing pages: another replica, or a later version, may have them
 )
 
 // Policy is the Content-Security-Policy of every file: only its own scripts, styles and API.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"font-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
+	"font-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 
 // A File is a page, or an asset that a page loads.
 type File struct {
@@ -63,10 +76,11 @@ func (f *File) Content(packed bool) (body []byte, etag string) {
 	return f.plain(), `"` + f.tag + `"`
 }
 
-// Pages are all files by their path below Path: "" is the reference, "/guides/NAME" a guide.
+// Pages are all files by their path below Path: "" is the start, "/operations/ID" an operation, "/guides/NAME" a guide.
 type Pages struct {
 	files    map[string]*File
 	notFound *File
+	search   *search
 }
 
 // File returns the file at a path, nil when there is none.
@@ -75,23 +89,28 @@ func (p *Pages) File(path string) *File { return p.files[path] }
 // NotFound returns the page of a path that has none.
 func (p *Pages) NotFound() *File { return p.notFound }
 
+// Moved returns the body of a redirect that depends on more than its path, so that no cache may keep it.
+func (p *Pages) Moved() *File {
+	return newFile(typeText, keepNothing, []byte("The API reference is at "+Path+".\n"))
+}
+
+// Search returns a page with what the reference has on some words.
+func (p *Pages) Search(words string) (*File, error) { return p.search.page(words) }
+
 // New builds the pages. A code without an explanation is an error, and so is an explanation without a code.
 func New(c Config) (*Pages, error) {
 	base, err := url.Parse(c.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("build the API reference: base URL: %w", err)
 	}
-	entries, err := explain(c.Codes, c.DocsURL)
-	if err != nil {
-		return nil, fmt.Errorf("build the API reference: %w", err)
-	}
 	p := &Pages{files: make(map[string]*File)}
-	m := &builder{pages: p, base: c.BaseURL, root: base.Path, assets: make(map[string]string)}
-	for _, step := range []func() error{m.addAssets, func() error { return m.addPages(entries) }} {
+	m := &builder{pages: p, base: c.BaseURL, root: base.Path, prefill: c.Prefill, markdown: newMarkdown(), assets: make(map[string]string)}
+	for _, step := range []func() error{m.addAssets, func() error { return m.parse(&c) }, m.addPages} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("build the API reference: %w", err)
 		}
 	}
+	p.search = newSearch(m)
 	return p, nil
 }
 
@@ -108,14 +127,6 @@ func newFile(kind, keep string, content []byte) *File {
 		packed: sync.OnceValue(func() []byte { return pack(content) })}
 }
 
-// newPackedFile returns a file whose content is gzipped already. It is unpacked when the first client does not accept gzip,
-// which is rare.
-func newPackedFile(kind string, packed []byte) *File {
-	return &File{Type: kind, Cache: keepAsset, tag: fingerprint(packed),
-		packed: func() []byte { return packed },
-		plain:  sync.OnceValue(func() []byte { return unpack(packed) })}
-}
-
 // pack compresses content. Writing to a bytes.Buffer does not fail.
 func pack(content []byte) []byte {
 	var packed bytes.Buffer
@@ -123,17 +134,4 @@ func pack(content []byte) []byte {
 	_, _ = w.Write(content)
 	_ = w.Close()
 	return packed.Bytes()
-}
-
-// unpack decompresses an embedded file. A test checks that it can.
-func unpack(packed []byte) []byte {
-	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		panic("BUG: an embedded file is not gzip: " + err.Error())
-	}
-	content, err := io.ReadAll(r)
-	if err != nil {
-		panic("BUG: an embedded file does not unpack: " + err.Error())
-	}
-	return content
 }

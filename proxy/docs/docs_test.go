@@ -2,11 +2,10 @@ package docs
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
+	"compress/gzip"
+	"io"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -19,9 +18,19 @@ func codes() (list []Code) {
 	return list
 }
 
+// published is the OpenAPI document that package proxy publishes.
+func published(tb testing.TB) []byte {
+	tb.Helper()
+	text, err := os.ReadFile("../testdata/openapi.json")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return text
+}
+
 func pages(t *testing.T, base string) *Pages {
 	t.Helper()
-	p, err := New(Config{BaseURL: base, DocsURL: base + Path, Codes: codes()})
+	p, err := New(Config{BaseURL: base, DocsURL: base + Path, Codes: codes(), Document: published(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +49,7 @@ func TestEveryCodeIsExplained(t *testing.T) {
 		"is not explained": append(codes(), Code{Name: "NEW_CODE", Status: 400}),
 		"does not exist":   all[1:],
 	} {
-		_, err := New(Config{BaseURL: "https://api.example.com", Codes: list})
+		_, err := New(Config{BaseURL: "https://api.example.com", Codes: list, Document: published(t)})
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("New returns the error %v, want one that says: %s", err, name)
 		}
@@ -52,42 +61,122 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	}
 }
 
-// The codes can be linked to, with or without scripts.
+// The codes can be linked to, on their own page and on the first one, with or without scripts.
 func TestEveryCodeHasAnAnchor(t *testing.T) {
-	reference := plain(pages(t, "https://api.example.com").File(""))
+	p := pages(t, "https://api.example.com")
 	for _, code := range codes() {
-		if strings.Count(reference, `<article id="`+code.Name+`">`) != 1 || !strings.Contains(reference, `<a href="#`+code.Name+`">`) {
-			t.Errorf("%s has no anchor, or is not in the index", code.Name)
+		for _, place := range []string{"", "/errors"} {
+			if strings.Count(plain(p.File(place)), ` id="`+code.Name+`"`) != 1 {
+				t.Errorf("%s has no anchor on %s%s", code.Name, Path, place)
+			}
 		}
 	}
 }
 
-// Everything that a page links to or loads exists, and only links that a reader may follow lead to other hosts.
+// Everything that a page links to or loads exists, in both of its forms, and only links that a reader may follow lead to other hosts.
 func TestLinksAreNotBroken(t *testing.T) {
-	const base, root = "https://example.org/api", "/api"
+	const base = "https://example.org/api"
 	p := pages(t, base)
-	link := regexp.MustCompile(`\b(href|src|data-document)="([^"]*)"`)
+	link := regexp.MustCompile(`(<a )?(?:[^<>]*\s)?(?:href|src|action)="([^"]*)"|(\]\()([^)\s]+)\)`)
+	for place, f := range p.files {
+		if f.Type != typeHTML && f.Type != typeMarkdown && place != LLMSPath {
+			continue
+		}
+		for _, found := range link.FindAllStringSubmatch(plain(f), -1) {
+			p.checkLink(t, place, found[2]+found[4], found[1]+found[3] != "")
+		}
+	}
+}
+
+// checkLink checks an address on the page at a place, of pages whose base URL is https://example.org/api. One that a reader may follow, and
+// that the page does not load, may be of another host.
+func (p *Pages) checkLink(t *testing.T, place, target string, followed bool) {
+	t.Helper()
+	whole := target
+	target = strings.TrimPrefix(target, "https://example.org")
+	target, anchor, _ := strings.Cut(target, "#")
+	switch below, ours := strings.CutPrefix(target, "/api"); {
+	case target == "":
+		below = Path + place
+		fallthrough
+	case ours:
+		if below == "/v1/openapi.json" || below == Path+SearchPath {
+			return
+		}
+		to := p.File(strings.TrimPrefix(below, Path))
+		if to == nil || anchor != "" && to.Type == typeHTML && !strings.Contains(plain(to), ` id="`+anchor+`"`) {
+			t.Errorf("%s%s links to %s, which is not there", Path, place, whole)
+		}
+	case !followed || !strings.HasPrefix(target, "https://"):
+		t.Errorf("%s%s has the address %s of another host", Path, place, whole)
+	}
+}
+
+// Every page but the search exists as Markdown, and the list for language models has them all.
+func TestPagesAreMarkdownToo(t *testing.T) {
+	p := pages(t, "https://example.org/api")
+	list := plain(p.File(LLMSPath))
 	for place, f := range p.files {
 		if f.Type != typeHTML {
 			continue
 		}
-		for _, found := range link.FindAllStringSubmatch(plain(f), -1) {
-			kind, target := found[1], found[2]
-			target, anchor, _ := strings.Cut(target, "#")
-			switch {
-			case target == "" || strings.HasPrefix(target, root+Path):
-				to := f
-				if target != "" {
-					to = p.File(strings.TrimPrefix(target, root+Path))
-				}
-				if to == nil || anchor != "" && !strings.Contains(plain(to), ` id="`+anchor+`"`) {
-					t.Errorf("%s%s links to %s, which is not there", Path, place, found[2])
-				}
-			case target == root+"/v1/openapi.json", kind == "href" && slices.Contains([]string{"https://github.com/google/re2/wiki/Syntax",
-				"https://console.cloud.google.com", "https://search.google.com/search-console", "https://myaccount.google.com/connections"}, target):
-			default:
-				t.Errorf("%s%s has the address %s of another host", Path, place, found[2])
+		text := p.File(place + ".md")
+		if text == nil || text.Type != typeMarkdown || !strings.HasPrefix(plain(text), "# ") || strings.Contains(plain(text), "&#3") {
+			t.Errorf("%s%s.md is no page of Markdown", Path, place)
+		}
+		if place != "" && !strings.Contains(list, "(https://example.org/api"+Path+place+".md)") {
+			t.Errorf("%s lacks %s", LLMSPath, place)
+		}
+	}
+}
+
+// The page of an operation begins with what it is for, and ends with what can go wrong.
+func TestOperationPage(t *testing.T) {
+	p := pages(t, "https://api.example.com")
+	for place, parts := range map[string][]string{
+		"":    {"<h1>Totals of a period", "/v1/properties/{id}/summary", "performance:read", `name="id"`, `name="compare"`, "previous_period", `id="answer"`, "impressions", "VALIDATION_ERROR"},
+		".md": {"# Totals of a period", "`GET /v1/properties/{id}/summary`", "performance:read", "`compare`", "curl -H", `"success": true`, "`data.totals.ctr` (number)", "`VALIDATION_ERROR`"},
+	} {
+		rest := plain(p.File("/operations/getSummary" + place))
+		for _, part := range parts {
+			at := strings.Index(rest, part)
+			if at < 0 {
+				t.Errorf("getSummary%s lacks %s, or has it earlier", place, part)
+				continue
 			}
+			rest = rest[at:]
+		}
+	}
+}
+
+// A key that is filled in is on the pages, which no cache keeps. Without one, there is none.
+func TestPrefill(t *testing.T) {
+	p, err := New(Config{BaseURL: "http://127.0.0.1:8080", Codes: codes(), Document: published(t), Prefill: Prefill{Key: "sara_live_demo", Property: "shop.example"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := p.File("/operations/getSummary")
+	if page := plain(f); f.Cache != keepNothing || !strings.Contains(page, `value="sara_live_demo"`) || !strings.Contains(page, `value="shop.example"`) ||
+		!strings.Contains(page, "Bearer sara_live_demo") {
+		t.Errorf("with Cache-Control %s: %s", f.Cache, page)
+	}
+	if page := plain(pages(t, "http://127.0.0.1:8080").File("/operations/getSummary")); !strings.Contains(page, "$API_KEY") {
+		t.Error("without a key, the command does not name a variable")
+	}
+}
+
+// A document that is no OpenAPI, that lacks an example, or that has an unknown code is refused.
+func TestUnusableDocumentsAreRefused(t *testing.T) {
+	whole := string(published(t))
+	for name, text := range map[string]string{
+		"OpenAPI document": "nonsense",
+		"no known tag":     strings.ReplaceAll(whole, `"name": "Indexing"`, `"name": "Other"`),
+		"no example":       strings.ReplaceAll(whole, `"examples": {`, `"others": {`),
+		"unknown error":    strings.ReplaceAll(whole, `"NOT_FOUND"`, `"NOT_KNOWN"`),
+	} {
+		_, err := New(Config{BaseURL: "https://api.example.com", Codes: codes(), Document: []byte(text)})
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("New returns %v, want an error about %s", err, name)
 		}
 	}
 }
@@ -105,31 +194,10 @@ func TestNothingIsInline(t *testing.T) {
 
 func TestPagesNameTheBaseURL(t *testing.T) {
 	p := pages(t, "https://search.example.org/api")
-	for _, place := range []string{"", "/guides/first-request", "/guides/limits"} {
+	for _, place := range []string{"", "/guides/first-request", "/guides/limits", "/guides/limits.md", "/operations/getAccount", LLMSPath} {
 		text := plain(p.File(place))
 		if !strings.Contains(text, "https://search.example.org/api") || strings.Contains(text, baseMark) || strings.Contains(text, docsMark) {
 			t.Errorf("%s%s is not about its own base URL", Path, place)
-		}
-	}
-}
-
-// The copy of Swagger UI is the published one, unchanged and complete.
-func TestVendoredFilesMatchTheirChecksums(t *testing.T) {
-	note, err := os.ReadFile("swagger-ui/VENDOR.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := regexp.MustCompile("(?m)^\\| `([^`]+\\.gz)` \\| `([0-9a-f]{64})` \\|$").FindAllSubmatch(note, -1)
-	if len(rows) != 2 {
-		t.Fatalf("VENDOR.md lists %d files, want 2", len(rows))
-	}
-	for _, row := range rows {
-		packed, err := os.ReadFile("swagger-ui/" + string(row[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if sum := sha256.Sum256(unpack(packed)); hex.EncodeToString(sum[:]) != string(row[2]) {
-			t.Errorf("%s has the SHA-256 %x, VENDOR.md says %s", row[1], sum, row[2])
 		}
 	}
 }
@@ -139,7 +207,7 @@ func TestGzipAndPlainFormsAgree(t *testing.T) {
 	for place, f := range pages(t, "https://api.example.com").files {
 		body, tag := f.Content(false)
 		packed, packedTag := f.Content(true)
-		if !bytes.Equal(unpack(packed), body) || len(body) == 0 {
+		if !bytes.Equal(unpack(t, packed), body) || len(body) == 0 {
 			t.Errorf("%s%s in gzip differs from the plain form", Path, place)
 		}
 		if tag == packedTag || !strings.HasPrefix(tag, `"`) {
@@ -148,10 +216,23 @@ func TestGzipAndPlainFormsAgree(t *testing.T) {
 	}
 }
 
+func unpack(t *testing.T, packed []byte) []byte {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
 func BenchmarkNew(b *testing.B) {
-	all := codes()
+	all, text := codes(), published(b)
 	for b.Loop() {
-		if _, err := New(Config{BaseURL: "https://api.example.com", DocsURL: "https://api.example.com/docs", Codes: all}); err != nil {
+		if _, err := New(Config{BaseURL: "https://api.example.com", DocsURL: "https://api.example.com/docs", Codes: all, Document: text}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -23,10 +23,10 @@ type Explanation struct {
 
 // An entry is the part of the page about one code, for the template.
 type entry struct {
-	Code, Status string
-	When, Do     template.HTML
-	Request      string
-	Example      string // body of the error answer
+	Explanation
+	Status           string
+	WhenHTML, DoHTML template.HTML
+	Example          string // body of the error answer
 }
 
 // explain returns an entry for each code, in the same order.
@@ -55,11 +55,11 @@ func explain(codes []Code, docsURL string) ([]entry, error) {
 }
 
 func (x Explanation) entry(markdown goldmark.Markdown, status int, docsURL string) (e entry, err error) {
-	e = entry{Code: x.Code, Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), Request: x.Request}
-	if e.When, err = prose(markdown, x.When); err != nil {
+	e = entry{Explanation: x, Status: fmt.Sprintf("%d %s", status, http.StatusText(status))}
+	if e.WhenHTML, err = prose(markdown, x.When); err != nil {
 		return e, err
 	}
-	if e.Do, err = prose(markdown, x.Do); err != nil {
+	if e.DoHTML, err = prose(markdown, x.Do); err != nil {
 		return e, err
 	}
 	e.Example, err = x.body(docsURL)

@@ -16,6 +16,7 @@ type guide struct {
 	Name  string // last segment of its path
 	Title string
 	About string // one line
+	Text  string // Markdown, about this server
 	Body  template.HTML
 }
 
@@ -39,21 +40,26 @@ const (
 
 func (m *builder) readGuides() ([]guide, error) {
 	guides := guideList()
-	markdown := newMarkdown()
 	for i := range guides {
 		g := &guides[i]
 		text, err := embedded.ReadFile("guides/" + g.Name + ".md")
 		if err != nil {
 			return nil, err
 		}
+		g.Text = strings.NewReplacer(baseMark, m.base, docsMark, m.base+Path).Replace(string(text))
 		placed := strings.NewReplacer(baseMark, m.base, docsMark, m.root+Path).Replace(string(text))
 		var body bytes.Buffer
-		if err := markdown.Convert([]byte(placed), &body); err != nil {
+		if err := m.markdown.Convert([]byte(placed), &body); err != nil {
 			return nil, fmt.Errorf("guide %s: %w", g.Name, err)
 		}
-		g.Body = template.HTML(body.String()) // safe: the text is embedded, and Markdown escapes the base URL in it
+		g.Body = template.HTML(focusable(body.String())) // safe: the text is embedded, and Markdown escapes the base URL in it
 	}
 	return guides, nil
+}
+
+// focusable lets the keyboard scroll samples and tables that are wider than the window. Markdown escapes what is not markup.
+func focusable(body string) string {
+	return strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<table>", `<div class="wide" tabindex="0"><table>`, "</table>", "</table></div>").Replace(body)
 }
 
 func newMarkdown() goldmark.Markdown {

@@ -28,6 +28,7 @@ import (
 	"sara/policy"
 	"sara/proxy"
 	"sara/proxy/cpubound"
+	"sara/proxy/docs"
 	"sara/proxy/upstream"
 	"sara/proxy/upstream/gscsim"
 )
@@ -39,6 +40,7 @@ type Options struct {
 	Clock    settings.Clock
 	Version  string // of the build
 	JSON     bool   // print the world as one line of JSON
+	All      bool   // print all keys and properties for people, and not only what is needed to start
 	Months   Months // of archived history; zero: the usual 36 and 24
 }
 
@@ -114,6 +116,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 	config := proxy.Config{
 		Store: store, Upstream: gateway, Plans: issue.Plans, Budget: budgets.Budget,
 		History: history, CacheBytes: cacheBytes, Slots: slots, KeyPrefix: issue.Prefix, BaseURL: world.BaseURL,
+		Prefill: docs.Prefill{Key: world.Keys[firstKey], Property: world.Properties[firstProperty].Domain},
 		Version: o.Version, Log: log.Logger, Access: log.Access, AccessFormat: log.Format, AccessSample: log.Sample, Registry: registry, Now: con.Now,
 	}
 	service.NoteClock(ctx, o.Clock, &config)
@@ -138,7 +141,7 @@ func (o *Options) announce(ctx context.Context, con *console.Console, world *Wor
 	if o.JSON {
 		return console.PrintJSON(con.Stdout, world)
 	}
-	return world.print(con.Stdout)
+	return world.print(con.Stdout, o.All)
 }
 
 // queryDisconnected requests figures of the property with revoked credentials, so that the service records the revocation.
@@ -158,32 +161,49 @@ func (w *World) queryDisconnected(ctx context.Context) error {
 	return response.Body.Close()
 }
 
-// print writes the world for people.
-func (w *World) print(out io.Writer) error {
+// The key and the property to begin with.
+const (
+	firstKey      = "pro"
+	firstProperty = "main"
+)
+
+// print writes the world for people: what they need to start, or all of it.
+func (w *World) print(out io.Writer, all bool) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "A demo world with a simulated Search Console. It is gone when you stop it (Ctrl-C).\n\n"+
-		"listening on %s\nadmin listening on %s\nsimulated Search Console on %s\n\n", w.BaseURL, w.AdminURL, w.UpstreamURL)
+	fmt.Fprintf(&text, "sara with a simulated Search Console. Its data is gone when you stop it (Ctrl-C).\n\n"+
+		"Open %s%s in a browser: the key is filled in.\n\n"+
+		"listening on %s\nadmin listening on %s\nsimulated Search Console on %s\n\n", w.BaseURL, docs.Path, w.BaseURL, w.AdminURL, w.UpstreamURL)
+	if err := w.printTables(&text, all); err != nil {
+		return err
+	}
+	if !all {
+		fmt.Fprintf(&text, "\nsara demo --all prints all %d keys and %d properties, and --json does for programs.\n", len(w.Keys), len(w.Properties))
+	}
+	main := w.BaseURL + "/v1/properties/" + w.Properties[firstProperty].Slug
+	fmt.Fprintf(&text, "\nTry:\n\n%s\n%s\n%s\n", console.Curl(w.BaseURL+"/v1/me", w.Keys[firstKey]),
+		console.Curl(main+"/summary?date_range=last_28d&compare=previous_period", w.Keys[firstKey]),
+		console.Curl(main+"/queries?limit=5&filters="+url.QueryEscape(`[{"dimension":"brand","operator":"equals","value":"non-brand"}]`), w.Keys[firstKey]))
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// printTables prints the first key, or all keys and properties.
+func (w *World) printTables(out io.Writer, all bool) error {
 	var keys, properties [][]string
 	for _, k := range w.keyTable {
-		keys = append(keys, []string{k.name, k.plan, w.Keys[k.name], k.about})
+		if all || k.name == firstKey {
+			keys = append(keys, []string{k.name, k.plan, w.Keys[k.name], k.about})
+		}
+	}
+	if err := console.PrintTable(out, []string{"KEY", "PLAN", "VALUE", ""}, keys); err != nil || !all {
+		return err
 	}
 	for _, p := range w.propertyTable {
 		property := w.Properties[p.name]
 		properties = append(properties, []string{p.name, property.GSCProperty, property.Slug, property.ID, p.about})
 	}
-	if err := errors.Join(console.PrintTable(&text, []string{"KEY", "PLAN", "VALUE", ""}, keys), writeLine(&text),
-		console.PrintTable(&text, []string{"PROPERTY", "GSC PROPERTY", "SLUG", "ID", ""}, properties)); err != nil {
+	if _, err := fmt.Fprintln(out); err != nil {
 		return err
 	}
-	main := w.BaseURL + "/v1/properties/" + w.Properties["main"].Slug
-	fmt.Fprintf(&text, "\nTry:\n\n%s\n%s\n%s\n", console.Curl(w.BaseURL+"/v1/me", w.Keys["pro"]),
-		console.Curl(main+"/summary?date_range=last_28d&compare=previous_period", w.Keys["pro"]),
-		console.Curl(main+"/queries?limit=5&filters="+url.QueryEscape(`[{"dimension":"brand","operator":"equals","value":"non-brand"}]`), w.Keys["pro"]))
-	_, err := io.WriteString(out, text.String())
-	return err
-}
-
-func writeLine(w io.Writer) error {
-	_, err := fmt.Fprintln(w)
-	return err
+	return console.PrintTable(out, []string{"PROPERTY", "GSC PROPERTY", "SLUG", "ID", ""}, properties)
 }
