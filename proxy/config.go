@@ -167,7 +167,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 		return nil, err
 	}
 	s := &Server{config: c, fills: fills, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(), cache: responses, metrics: newMetrics(c.Registry, c.Version),
-		hedge: newHedge(c.HedgeDelay, c.Registry), started: c.Now().UTC()}
+		hedge: newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), started: c.Now().UTC()}
 	s.forwardedBy = string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))
 	if c.Traces != nil {
 		s.tracer = c.Traces.Tracer(spans.Scope)

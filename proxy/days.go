@@ -47,7 +47,7 @@ func (s *Server) lookUpDays(ctx context.Context, c *call, q *reportRequest) erro
 
 // prepare plans the fetches, and reads the archive's part of them.
 func (s *Server) prepare(ctx context.Context, c *call, q *reportRequest) (*archivePart, error) {
-	sources := translate.Sources{Site: c.property.Site, Window: q.window, Unpublished: q.known.Unpublished(c.window.Anchor)}
+	sources := translate.Sources{Site: c.property.Site, Window: q.window, Unpublished: q.known.Unpublished(c.window.Anchor), NoGrids: q.noGrids}
 	var damage *archive.DamageError
 	if q.report.NeedsInventory(c.params, q.window) {
 		var err error

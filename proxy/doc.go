@@ -25,7 +25,7 @@
 //     History.Read), all others through the cache (upstreamread.go, Server.readUpstream; proxy/cache/cache.go, Cache.Do),
 //     which coalesces concurrent requests for the same rows into
 //     one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
-//  9. A fill waits for its share of the memory (fills.go, fill.reserve; proxy/fillbudget/fillbudget.go, Budget.Acquire), and
+//  9. A fill asks for all rows of a table that is small, as far as is known (tablesizes.go, tableSizes.enlarged). It waits for its share of the memory (fills.go, fill.reserve; proxy/fillbudget/fillbudget.go, Budget.Acquire), and
 //     is refused if there is none in time. If a copy of the daily series has come meanwhile that shows days of the query to be
 //     unpublished, the request is planned again (days.go, Server.checkPlan). The fill goes through the gateway (fromupstream.go, Server.fill;
 //     proxy/upstream/gateway.go, Gateway.Query), which refuses at once while a circuit breaker of the property, its connection
@@ -33,7 +33,8 @@
 //     liveCallReservation.Take), and calls Search Console (proxy/upstream/client.go, client.query).
 //     The rows are parsed while the body arrives (proxy/upstream/replybody.go, replyBody.Read; translate/read.go, ReadRows). What
 //     works on megabytes takes turns on half of the cores (proxy/cpubound/cpubound.go, Slots.Acquire).
-//  10. The answer is built from the rows (translate/report.go, Report.Head) and kept in memory (performance.go,
+//  10. The answer is built from the rows, or from those of a grid of days (translate/grid.go, Fetch.Read; translate/report.go,
+//     Report.Head), and kept in memory (performance.go,
 //     Server.buildAnswer). If the upstream failed, stale copies or the archive answer instead, with the reason (performance.go,
 //     Server.fallBack). So they do while it takes longer than usual (hedge.go, hedge.delay; upstreamread.go, Server.hedgedAnswer).
 //  11. The answer is sent (response.go, Server.send), or the error (errors.go, Server.sendError). Metrics, trace and access log

@@ -33,17 +33,26 @@ func newDraw(random *rand.Rand, anchor translate.Date) draw {
 	if random.IntN(8) == 0 {
 		d.property, d.site = "main", "sc-domain:example.com"
 	}
-	d.end = anchor - translate.Date(random.IntN(3)*7)
+	d.end = anchor - translate.Date([]int{0, 0, 7, 14, 80}[random.IntN(5)]) // some ranges reach beyond the grid of countries
 	d.start = d.end - translate.Date([]int{0, 6, 27}[random.IntN(3)])
 	d.query = []string{"start_date", d.start.String(), "end_date", d.end.String()}
 	return d
 }
 
 func (d *draw) filter(random *rand.Rand) {
-	if random.IntN(3) == 0 {
-		d.conditions = []condition{{"device", "equals", "MOBILE"}}
-		d.query = append(d.query, "filters", filtersOf("device", "is", []string{"mobile", "MOBILE"}[random.IntN(2)]))
+	if random.IntN(3) > 0 {
+		return
 	}
+	drawn := []struct {
+		condition
+		operator, value string
+	}{
+		{condition{"device", "equals", "MOBILE"}, "is", "mobile"}, {condition{"device", "equals", "MOBILE"}, "equals", "MOBILE"},
+		{condition{"device", "notEquals", "DESKTOP"}, "not_equals", "desktop"}, {condition{"country", "equals", "usa"}, "is", "USA"},
+		{condition{"country", "notEquals", "deu"}, "is_not", "deu"},
+	}[random.IntN(5)]
+	d.conditions = []condition{drawn.condition}
+	d.query = append(d.query, "filters", filtersOf(drawn.Dimension, drawn.operator, drawn.value))
 }
 
 // Whatever was cached before, however old it is and wherever the rows come from, an answer equals the upstream's own answer to

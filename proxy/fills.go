@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"sara/proxy/cache"
@@ -38,6 +39,9 @@ func newFills(c *Config) (*fillbudget.Budget, error) {
 // reasonBusy is the text of an answer to a request whose fill was refused.
 const reasonBusy = "the service is busy with other questions for live figures"
 
+// errGridFull is the error of a fill of a grid that may lack rows.
+var errGridFull = errors.New("a grid has as many rows as one call returns: some may be missing")
+
 // A fill is one upstream call of a request, which takes memory from the budget of fills. It may outlive the request.
 type fill struct {
 	server *Server
@@ -51,7 +55,9 @@ type fill struct {
 	cooldown cache.Along // of the property's site
 }
 
+// newFill returns the fill of a query, which may get more rows than that asks for.
 func (s *Server) newFill(c *call, q translate.Query, calls *liveCallReservation) *fill {
+	q = s.tables.enlarged(c.property.ID, q)
 	claim := fillbudget.Claim{Account: c.grant.Key.AccountID, Key: c.grant.Key.ID, Request: c.id, Bytes: q.MaxBody() + fillOverhead}
 	return &fill{server: s, call: c, query: q, calls: calls, claim: claim, cooldown: cache.Along{Key: s.config.Upstream.CooldownKey(q.Site)}}
 }
@@ -76,8 +82,13 @@ func (f *fill) run(ctx context.Context) (*translate.Rows, error) {
 	target := targetOf(f.call.property)
 	target.Cooldown, target.CooldownRead = f.cooldown.Value, f.cooldown.Read
 	rows, err := f.server.fill(ctx, f.call, target, f.query, f.calls)
-	if err == nil {
-		f.grant.Shrink(int64(rows.Size()) + fillOverhead)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.query.IsFull(rows.Len()):
+		return nil, errGridFull
 	}
-	return rows, err
+	f.server.tables.learn(f.call.property.ID, f.query, rows.Len())
+	f.grant.Shrink(int64(rows.Size()) + fillOverhead)
+	return rows, nil
 }

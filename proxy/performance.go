@@ -56,6 +56,7 @@ type reportRequest struct {
 	known   translate.KnownDays
 	knownAt time.Time      // when the copy of the series was filled that tells known
 	begins  translate.Date // the first day with figures, of a request for earlier days; 0: there is nothing to say
+	noGrids bool           // because one was full
 	fetches []translate.Fetch
 }
 
@@ -128,6 +129,9 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 	}
 	found, err := read.wait()
 	switch {
+	case errors.Is(err, errGridFull):
+		q.noGrids = true
+		return s.answerReport(ctx, c, q)
 	case errors.Is(err, errPlanOutdated):
 		return s.answerReport(ctx, c, q)
 	case err != nil:
@@ -250,9 +254,9 @@ func (q *reportRequest) mergeRows(part *archivePart, found []cache.Found) []*tra
 		switch {
 		case f.Entry == nil:
 		case rows[i] == nil:
-			rows[i] = f.Entry.Rows()
+			rows[i] = q.fetches[i].Read(f.Entry.Rows())
 		default:
-			rows[i] = translate.MergeRows(q.fetches[i].By, rows[i], f.Entry.Rows())
+			rows[i] = translate.MergeRows(q.fetches[i].By, rows[i], q.fetches[i].Read(f.Entry.Rows()))
 		}
 	}
 	return rows

@@ -50,6 +50,7 @@ type Server struct {
 	fills     *fillbudget.Budget // bounds the memory of upstream answers in flight
 	largeWork largeWork
 	hedge     *hedge
+	tables    *tableSizes
 	access    *accessLog
 	*reference
 	edge     *fasthttp.Server

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/sjson"
 )
@@ -18,6 +19,9 @@ const (
 	ByPage
 	ByCountry
 	ByDevice
+	// Those of grids: the key is a day, as YYYY-MM-DD, and directly after it a country or device.
+	ByDayAndCountry
+	ByDayAndDevice
 )
 
 // String returns the name of the dimension, both in the upstream's API and in ours.
@@ -33,6 +37,10 @@ func (d Dimension) String() string {
 		return "country"
 	case ByDevice:
 		return "device"
+	case ByDayAndCountry:
+		return "date,country"
+	case ByDayAndDevice:
+		return "date,device"
 	}
 	return "BUG: dimension " + strconv.Itoa(int(d))
 }
@@ -65,6 +73,10 @@ func (d Dimension) widest() int {
 	}
 	return WideSample
 }
+
+// EnlargedSample is the row limit of a query that a fill may make in place of that for the narrow sample. If the table has fewer
+// rows, the result has all of them, like the wide sample, and so answers every order.
+const EnlargedSample = 5_001
 
 // A Query is an upstream query in canonical form: requests that the same rows answer have equal Queries. It is for final data
 // of web search, with the upstream's default aggregation.
@@ -106,7 +118,7 @@ func DayQuery(site string, by Dimension, day Date, top int) Query {
 // Sibling returns the query for the other sample of the same rows, the wide or the narrow one. ok is false if there is only
 // one sample.
 func (q Query) Sibling() (sibling Query, ok bool) {
-	if q.Dimension == ByDate || q.Dimension.widest() == NarrowSample {
+	if q.Dimension != ByQuery && q.Dimension != ByPage {
 		return Query{}, false
 	}
 	switch q.RowLimit {
@@ -121,9 +133,21 @@ func (q Query) Sibling() (sibling Query, ok bool) {
 }
 
 // AnsweredBy reports whether a result of other, with a number of rows, also answers q. other must be q or its Sibling. It does
-// if its row limit is at least as high, or if it was not reached, so that the result has all rows.
+// if its row limit is at least as high, or if it was not reached, so that the result has all rows. Of a narrow sample with more rows
+// than its limit, the limit was that of its Enlarged query.
 func (q Query) AnsweredBy(other Query, rows int) bool {
-	return other.RowLimit >= q.RowLimit || rows < other.RowLimit
+	enlarged := other.RowLimit == NarrowSample && rows > NarrowSample && rows < EnlargedSample
+	return other.RowLimit >= q.RowLimit || rows < other.RowLimit || enlarged
+}
+
+// Enlarged returns the query for the enlarged sample of the same rows, whose result may be kept as that of q; ok is false unless q
+// is a narrow sample of queries or pages, without conditions.
+func (q Query) Enlarged() (enlarged Query, ok bool) {
+	if _, ok = q.Sibling(); !ok || q.RowLimit != NarrowSample || len(q.Conditions) > 0 {
+		return q, false
+	}
+	q.RowLimit = EnlargedSample
+	return q, true
 }
 
 // MaxBody returns the bytes that the body of an answer to the query may have, decoded. It is far above what the upstream
@@ -134,6 +158,7 @@ func (q Query) MaxBody() int64 {
 		longRow  = 2560
 		queries  = 16 << 20
 		pages    = 32 << 20
+		gridRow  = 256
 		leastRow = 64 << 10 // for the members beside the rows
 	)
 	rows := leastRow + int64(q.RowLimit)*longRow
@@ -142,6 +167,8 @@ func (q Query) MaxBody() int64 {
 		return min(rows, queries)
 	case ByPage:
 		return min(rows, pages)
+	case ByDayAndCountry, ByDayAndDevice:
+		return leastRow + int64(min(q.RowLimit, q.Range.Days()*q.Dimension.mostKeys()))*gridRow
 	}
 	return few
 }
@@ -151,7 +178,9 @@ func (q Query) Body() []byte {
 	body := []byte(`{"startDate":"","endDate":"","dimensions":[],"type":"web","dataState":"final","rowLimit":0}`)
 	body = setRaw(body, "startDate", appendString(nil, q.Range.Start.String()))
 	body = setRaw(body, "endDate", appendString(nil, q.Range.End.String()))
-	body = setRaw(body, "dimensions.-1", appendString(nil, q.Dimension.String()))
+	for dimension := range strings.SplitSeq(q.Dimension.String(), ",") {
+		body = setRaw(body, "dimensions.-1", appendString(nil, dimension))
+	}
 	body = setRaw(body, "rowLimit", strconv.AppendInt(nil, int64(q.RowLimit), 10))
 	for i, c := range q.Conditions {
 		if i == 0 {

@@ -180,8 +180,8 @@ func TestEitherSampleGivesTheSameResponse(t *testing.T) {
 }
 
 func TestDimensionString(t *testing.T) {
-	got := fmt.Sprint(ByDate, ByQuery, ByPage, ByCountry, ByDevice, Dimension(9))
-	if want := "date query page country device BUG: dimension 9"; got != want {
+	got := fmt.Sprint(ByDate, ByQuery, ByPage, ByCountry, ByDevice, ByDayAndCountry, ByDayAndDevice, Dimension(9))
+	if want := "date query page country device date,country date,device BUG: dimension 9"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -19,6 +19,7 @@ func readBody(w *bodyWindow, by Dimension) (*Rows, error) {
 	const usualKeys = 32 << 10 // of the narrow sample
 	rows := new(Rows)
 	rows.keys.grow(0, usualKeys)
+	w.dated = by.isGrid()
 	err := rows.readDocument(w)
 	if err == nil {
 		if _, err = w.peek(); err == nil && w.at < len(w.text) {
@@ -28,7 +29,7 @@ func readBody(w *bodyWindow, by Dimension) (*Rows, error) {
 	if err != nil {
 		return nil, fmt.Errorf("upstream body, after %d rows and %d bytes: %w", rows.Len(), w.position(), err)
 	}
-	if by == ByCountry {
+	if by == ByCountry || by == ByDayAndCountry {
 		for _, chunk := range rows.keys.chunks {
 			lowerASCII(chunk)
 		}
@@ -152,7 +153,7 @@ func (r *Rows) readRow(w *bodyWindow) error {
 		return nil
 	}
 	var m Metrics
-	var key rawText
+	var key rowKey
 	s, seen := &w.scanner, 0
 	err := s.list('{', '}', func() error {
 		name, err := s.name()
@@ -198,7 +199,7 @@ func (r *Rows) readRow(w *bodyWindow) error {
 	return nil
 }
 
-func (r *Rows) add(key rawText, m Metrics) {
+func (r *Rows) add(key rowKey, m Metrics) {
 	r.keys.ends, r.metrics = grown(r.keys.ends), append(grown(r.metrics), m)
 	r.keys.end(key.appendTo(r.keys.room(key.longest())))
 }
@@ -224,19 +225,38 @@ func (t rawText) appendTo(dst []byte) []byte {
 	return appendUnescaped(dst, t.raw)
 }
 
-// key reads an array of exactly one string.
-func (s *scanner) key() (key rawText, err error) {
+// rowKey is the key of a row: of that of a grid, the day comes first.
+type rowKey struct{ day, rest rawText }
+
+func (k rowKey) longest() int { return k.day.longest() + k.rest.longest() }
+
+func (k rowKey) appendTo(dst []byte) []byte { return k.rest.appendTo(k.day.appendTo(dst)) }
+
+// key reads an array of exactly one string, or of two if the keys are dated.
+func (s *scanner) key() (key rowKey, err error) {
 	if !s.accept('[') {
 		return key, ErrSyntax
 	}
-	raw, escaped, err := s.str()
-	if err != nil {
+	if key.day.plain = true; s.dated {
+		if key.day, err = s.rawText(); err != nil {
+			return key, err
+		}
+		if !s.accept(',') {
+			return key, ErrSyntax
+		}
+	}
+	if key.rest, err = s.rawText(); err != nil {
 		return key, err
 	}
 	if !s.accept(']') {
 		return key, ErrSyntax
 	}
-	return rawText{raw: raw, plain: !escaped && utf8.ValidString(raw)}, nil
+	return key, nil
+}
+
+func (s *scanner) rawText() (t rawText, err error) {
+	raw, escaped, err := s.str()
+	return rawText{raw: raw, plain: !escaped && utf8.ValidString(raw)}, err
 }
 
 // largestCount is the largest count that a double, the upstream's type of counts, holds exactly.

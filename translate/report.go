@@ -36,6 +36,8 @@ type Fetch struct {
 	// Uncut is Upstream with the days that are not published, if it leaves some out. Its rows serve as well if they are older than
 	// what tells that those days are not published: they cannot have figures of them.
 	Uncut *Query
+
+	cut *cut // what Read takes of the upstream's rows, if they are a grid; nil: all
 }
 
 // Sources tells where the figures of a property are to be had.
@@ -44,6 +46,7 @@ type Sources struct {
 	Window      Window
 	Unpublished Date   // as in Gaps
 	Missing     []Date // days of the span that the archive lacks; only of reports for which NeedsInventory
+	NoGrids     bool   // because one was full
 }
 
 // A Plan is what a response is built from.
@@ -82,7 +85,7 @@ func (r Report) Plan(p *Params, s Sources, conditions []Condition) Plan {
 }
 
 // seriesFetch queries all days that the upstream has: one row a day is cheap, and one result then answers every range. With
-// filters a longer range costs more upstream quota, so the query covers the period and the previous one only.
+// filters a longer range costs more upstream quota, so the query covers the period and the previous one only, unless a grid has them.
 func seriesFetch(p *Params, s Sources, conditions []Condition) Fetch {
 	span, w := p.Span(), s.Window
 	fetch := Fetch{By: ByDate, Range: span, Archive: archivePart(span, w)}
@@ -94,10 +97,11 @@ func seriesFetch(p *Params, s Sources, conditions []Condition) Fetch {
 		live = DateRange{Start: max(w.UpstreamStart, p.Period.Previous().Start), End: p.Period.End}
 	}
 	fetch.Range = DateRange{Start: min(span.Start, live.Start), End: live.End}
-	if q := SeriesQuery(s.Site, live, conditions); len(conditions) > 0 {
-		fetch.query(q, s)
-	} else {
+	switch q := SeriesQuery(s.Site, live, conditions); {
+	case len(conditions) == 0:
 		fetch.Upstream = &q // what tells which days are published
+	case !fetch.queryGrid(ByDate, live, conditions, s):
+		fetch.query(q, s)
 	}
 	return fetch
 }
@@ -107,6 +111,9 @@ func (r Report) sampleFetch(p *Params, s Sources, conditions []Condition) Fetch 
 	fetch := Fetch{By: r.by, Range: period, Archive: archivePart(period, s.Window)}
 	switch {
 	case period.Start >= s.Window.LiveStart:
+		if fetch.queryGrid(r.by, period, conditions, s) {
+			break
+		}
 		fetch.query(SampleQuery(s.Site, r.by, period, conditions, p.Order), s)
 	case period.End >= s.Window.LiveStart: // to add archived rows, a sum needs all rows
 		fetch.query(WideQuery(s.Site, r.by, DateRange{Start: s.Window.LiveStart, End: period.End}), s)

@@ -13,6 +13,9 @@ func (n Fetch) describe() string {
 	text := fmt.Sprintf("%s %s..%s:", n.By, n.Range.Start, n.Range.End)
 	if n.Upstream != nil {
 		text += fmt.Sprintf(" live %s..%s %d", n.Upstream.Range.Start, n.Upstream.Range.End, n.Upstream.RowLimit)
+		if n.cut != nil {
+			text += fmt.Sprintf(" cut to %s..%s", n.cut.days.Start, n.cut.days.End)
+		}
 		if len(n.Upstream.Conditions) > 0 {
 			text += " filtered"
 		}
@@ -25,7 +28,7 @@ func (n Fetch) describe() string {
 
 // The upstream has 2025-02-14 to 2026-06-13.
 func TestPlan(t *testing.T) {
-	filters := []Condition{{"device", "equals", "MOBILE"}}
+	filters, device := []Condition{{"query", "contains", "a"}}, []Condition{{"device", "equals", "MOBILE"}}
 	f := func(report Report, endpoint Endpoint, query string, conditions []Condition, want ...string) {
 		t.Helper()
 		params := mustParse(t, endpoint, query)
@@ -49,7 +52,10 @@ func TestPlan(t *testing.T) {
 
 	f(BreakdownReport(ByQuery), Breakdown(), "date_range=last_7d", nil, "query 2026-06-07..2026-06-13: live 2026-06-07..2026-06-13 1001")
 	f(BreakdownReport(ByPage), Breakdown(), "date_range=last_7d&order_by=key", filters, "page 2026-06-07..2026-06-13: live 2026-06-07..2026-06-13 25000 filtered")
-	f(BreakdownReport(ByDevice), Breakdown(), "date_range=last_7d&order_by=key", nil, "device 2026-06-07..2026-06-13: live 2026-06-07..2026-06-13 1001")
+	f(BreakdownReport(ByDevice), Breakdown(), "date_range=last_7d&order_by=key", nil, "device 2026-06-07..2026-06-13: "+live+" cut to 2026-06-07..2026-06-13")
+	f(SummaryReport(), Summary(), "date_range=last_7d", device, "date 2026-05-31..2026-06-13: "+live+" cut to 2026-05-31..2026-06-13")
+	f(BreakdownReport(ByCountry), Breakdown(), "date_range=last_7d", nil, "country 2026-06-07..2026-06-13: live 2026-03-10..2026-06-13 25000 cut to 2026-06-07..2026-06-13")
+	f(BreakdownReport(ByCountry), Breakdown(), "date_range=last_7d", device, "country 2026-06-07..2026-06-13: live 2026-06-07..2026-06-13 1001 filtered")
 	f(BreakdownReport(ByQuery), Breakdown(), "start_date=2025-02-10&end_date=2025-02-20", nil,
 		"query 2025-02-10..2025-02-20: live 2025-02-14..2025-02-20 25000 stored 2025-02-10..2025-02-13")
 	f(BreakdownReport(ByQuery), Breakdown(), "start_date=2025-02-10&end_date=2025-02-13", nil, "query 2025-02-10..2025-02-13: stored 2025-02-10..2025-02-13")

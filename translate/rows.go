@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -78,7 +79,9 @@ func (b *RowsBuilder) Rows() *Rows {
 }
 
 // A Sum adds up rows. Its position is the impression-weighted average, because the average position of a row does not say
-// how many impressions it stands for. The zero Sum is empty.
+// how many impressions it stands for. The upstream's positions are a whole number divided by the impressions; these numbers are
+// added, which is exact, so that the sum has the position that the upstream itself returns for all rows together. The zero Sum is
+// empty.
 type Sum struct {
 	Clicks, Impressions int64
 	positions           float64 // each times its impressions
@@ -88,7 +91,11 @@ type Sum struct {
 func (s *Sum) Add(clicks, impressions int64, position float64) {
 	s.Clicks += clicks
 	s.Impressions += impressions
-	s.positions += position * float64(impressions)
+	weighted := position * float64(impressions)
+	if whole := math.Round(weighted); whole/float64(impressions) == position {
+		weighted = whole
+	}
+	s.positions += weighted
 }
 
 // Metrics returns the figures of all added rows together.
@@ -112,18 +119,14 @@ func MergeRows(by Dimension, parts ...*Rows) *Rows {
 	}
 	m := merger{sums: make([]Metrics, 0, n)}
 	m.index.Reserve(n)
-	var b RowsBuilder
+	var all traits
 	for _, part := range parts {
-		b.rows.traits.add(part.traits)
+		all.add(part.traits)
 		for i := range part.Len() {
 			m.add(part.Key(i), part.metrics[i])
 		}
 	}
-	b.Grow(len(m.sums), m.index.Size())
-	for _, i := range m.ranking(by) {
-		b.Add(m.index.Key(int(i)), m.sums[i])
-	}
-	return b.Rows()
+	return m.rows(by, all)
 }
 
 type merger struct {
@@ -153,6 +156,16 @@ func (m *merger) ranking(by Dimension) []int32 {
 		return bytes.Compare(m.index.Key(int(a)), m.index.Key(int(b)))
 	})
 	return order
+}
+
+// rows returns the sums in the upstream's order.
+func (m *merger) rows(by Dimension, of traits) *Rows {
+	b := RowsBuilder{rows: Rows{traits: of}}
+	b.Grow(len(m.sums), m.index.Size())
+	for _, i := range m.ranking(by) {
+		b.Add(m.index.Key(int(i)), m.sums[i])
+	}
+	return b.Rows()
 }
 
 // plus returns the sum of both, see Sum.

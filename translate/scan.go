@@ -16,8 +16,9 @@ var ErrSyntax = errors.New("invalid JSON, or not a response")
 // A scanner is a strict one-pass parser for the rows of an upstream body. gjson would take twice as long for a wide sample,
 // and two allocations for each key with an escape; it validates the rare parts only.
 type scanner struct {
-	text string
-	at   int
+	text  string
+	at    int
+	dated bool // the keys of the rows begin with a day
 }
 
 // next skips white space and returns the next byte, 0 at the end.

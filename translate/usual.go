@@ -7,7 +7,7 @@ import (
 
 // usualRow reads a row as Search Console writes it: with these members in this order, and integer counts. ok is false for any other
 // row, which may be sound too, and for one that the text may not have all of: then nothing is consumed.
-func (s *scanner) usualRow() (key rawText, m Metrics, ok bool) {
+func (s *scanner) usualRow() (key rowKey, m Metrics, ok bool) {
 	start := s.at
 	ok = (s.consume(`{"keys":`) || s.accept('{') && s.member("keys")) && s.usualKey(&key) &&
 		(s.consume(`,"clicks":`) || s.accept(',') && s.member("clicks")) && s.plainCount(&m.Clicks) &&
@@ -22,9 +22,10 @@ func (s *scanner) usualRow() (key rawText, m Metrics, ok bool) {
 }
 
 // usualKey reads the array of a key, which seldom has escapes.
-func (s *scanner) usualKey(key *rawText) bool {
+func (s *scanner) usualKey(key *rowKey) bool {
 	start := s.at
-	if key.plain = s.accept('[') && s.plainText(&key.raw) && s.accept(']'); key.plain {
+	if s.accept('[') && (!s.dated || s.plainText(&key.day.raw) && s.accept(',')) && s.plainText(&key.rest.raw) && s.accept(']') {
+		key.day.plain, key.rest.plain = true, true
 		return true
 	}
 	s.at = start

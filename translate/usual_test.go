@@ -42,8 +42,8 @@ func TestUsualRowsAreRecognized(t *testing.T) {
 	for _, text := range []string{row, strings.ReplaceAll(row, ": ", ":"), strings.ReplaceAll(row, ": ", ":\n      ")} {
 		s := scanner{text: text + ","}
 		key, m, ok := s.usualRow()
-		if !ok || key.raw != "a b" || m != (Metrics{12, 345, 0.034782608695652174, 3.5}) || s.at != len(text) {
-			t.Errorf("%s: %q, %+v, %t, at %d", text, key.raw, m, ok, s.at)
+		if !ok || key.rest.raw != "a b" || m != (Metrics{12, 345, 0.034782608695652174, 3.5}) || s.at != len(text) {
+			t.Errorf("%s: %q, %+v, %t, at %d", text, key.rest.raw, m, ok, s.at)
 		}
 		for cut := range len(text) + 1 {
 			s := scanner{text: text[:cut]}

@@ -1,10 +1,11 @@
-// Package agency is a program that replays the agency trace against sara at full speed. It prints the number of upstream
-// calls, as the simulator counted them, and how many a URL-keyed cache would have made for the same requests:
+// Package agency is a program that replays two traces against sara at full speed: the agency trace, and one of programs that no rule of
+// sara's cache was tuned to. It prints the number of upstream calls, as the simulator counted them, in total and by kind of request, and
+// how many a URL-keyed cache would have made for the same requests:
 //
 //	go run ./agency [-seed N] [-properties N] [-requests N] [-replicas N] [-connections N] [-cache-bytes SIZE]
 //		[-out FOLDER]
 //
-// The run is shorter than any TTL, so that nothing expires. A second table models a working day, in which entries expire (see
+// The runs are shorter than any TTL, so that nothing expires. A second table models a working day, in which entries expire (see
 // package trace).
 package main
 
@@ -16,6 +17,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -55,17 +57,30 @@ func start(ctx context.Context, args []string) error {
 		return err
 	}
 	published := report.New("agency", args)
-	r, err := run(ctx, o)
-	if err != nil {
-		return err
-	}
-	if o.out != "" {
-		published.Savings = []report.Saving{r.saving()}
-		if err := published.Finish(o.out, "agency", io.Discard); err != nil {
+	for _, generated := range traces() {
+		r, err := run(ctx, o, generated)
+		if err != nil {
+			return err
+		}
+		published.Savings = append(published.Savings, r.saving())
+		if err := r.print(os.Stdout); err != nil {
 			return err
 		}
 	}
-	return r.print(os.Stdout)
+	if o.out == "" {
+		return nil
+	}
+	return published.Finish(o.out, "agency", io.Discard)
+}
+
+// A generated is a kind of trace.
+type generated struct {
+	name     string
+	requests func(trace.Config) []trace.Request
+}
+
+func traces() []generated {
+	return []generated{{"agency trace", trace.Generate}, {"trace of programs", trace.GenerateMachines}}
 }
 
 func parse(args []string) (o options, err error) {
@@ -91,41 +106,67 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-// run replays the trace against a private sara.
-func run(ctx context.Context, o options) (_ *outcome, err error) {
+// run replays a trace against a private sara, and, to know what each kind of request costs, one request after the other against another.
+func run(ctx context.Context, o options, t generated) (r *outcome, err error) {
 	if o.trace.Anchor, err = trace.Anchor(time.Now()); err != nil {
 		return nil, err
 	}
-	requests := trace.Generate(o.trace)
-	models, err := count(o.trace, requests)
-	if err != nil {
+	r = &outcome{options: o, name: t.name, requests: t.requests(o.trace)}
+	small := max(o.site.Queries, o.site.Pages) <= trace.SmallTable
+	if r.models, err = count(o.trace, small, r.requests); err != nil {
 		return nil, err
 	}
-	b, err := testbed.Start(ctx, testbed.Config{Binary: o.binary, Accounts: testbed.AccountsOf(o.trace), Site: o.site, Replicas: o.replicas, CacheBytes: o.cacheBytes})
+	var kinds map[string]int
+	if r.result, r.calls, kinds, err = r.replay(ctx, o.connections); err == nil && o.connections > 1 {
+		_, _, kinds, err = r.replay(ctx, 1)
+	}
+	for kind, calls := range r.models.byKind {
+		calls.measured = kinds[kind]
+	}
+	return r, err
+}
+
+// replay returns the upstream calls in total, and by the kind of request; these are meaningful for one connection.
+func (r *outcome) replay(ctx context.Context, connections int) (result *loadgen.Result, total int, kinds map[string]int, err error) {
+	b, err := testbed.Start(ctx, testbed.Config{Binary: r.binary, Accounts: testbed.AccountsOf(r.trace), Site: r.site, Replicas: r.options.replicas, CacheBytes: r.cacheBytes})
 	if err != nil {
-		return nil, err
+		return nil, 0, nil, err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	r := &outcome{options: o, models: models}
-	before := b.Simulator.Calls().SearchAnalytics
-	load := loadgen.Load{Connections: o.connections, Requests: int64(len(requests)), Source: func(request *fasthttp.Request, n int64) {
-		r := requests[n]
-		loadgen.Get(r.URL(), "Authorization", "Bearer "+b.Keys[r.Account][r.Person]).CopyTo(request)
+	var mu sync.Mutex // guards what follows
+	kinds, sent := map[string]int{}, -1
+	before := int(b.Simulator.Calls().SearchAnalytics)
+	counted := before
+	next := func(n int) { // before request n
+		mu.Lock()
+		defer mu.Unlock()
+		calls := int(b.Simulator.Calls().SearchAnalytics)
+		if sent >= 0 {
+			kinds[kindOf(r.requests[sent])] += calls - counted
+		}
+		counted, sent = calls, n
+	}
+	load := loadgen.Load{Connections: connections, Requests: int64(len(r.requests)), Source: func(request *fasthttp.Request, n int64) {
+		next(int(n))
+		asked := r.requests[n]
+		loadgen.Get(asked.URL(), "Authorization", "Bearer "+b.Keys[asked.Account][asked.Person]).CopyTo(request)
 	}}
 	for _, replica := range b.Replicas {
 		load.Addresses = append(load.Addresses, replica.Address)
 	}
-	r.result, err = load.Run(ctx)
-	r.calls = int(b.Simulator.Calls().SearchAnalytics - before)
-	return r, err
+	result, err = load.Run(ctx)
+	next(-1)
+	return result, counted - before, kinds, err
 }
 
 // An outcome is the result of a run.
 type outcome struct {
 	options
-	result *loadgen.Result
-	calls  int // of search analytics, as the simulator counted
-	models models
+	name     string // of the trace
+	requests []trace.Request
+	result   *loadgen.Result
+	calls    int // of search analytics, as the simulator counted
+	models   models
 }
 
 // ratio returns sara's upstream calls divided by those of the URL-keyed cache.
@@ -135,8 +176,8 @@ func (r *outcome) ratio() float64 { return share(r.calls, r.models.atOnce.urlKey
 func (r *outcome) saving() report.Saving {
 	once := r.models.atOnce
 	return report.Saving{
-		What:     fmt.Sprintf("the agency trace of %d accounts and %d properties", r.trace.Accounts, r.trace.Properties),
-		Requests: r.trace.Requests, Properties: r.trace.Properties,
+		What:     fmt.Sprintf("the %s of %d accounts and %d properties", r.name, r.trace.Accounts, r.trace.Properties),
+		Requests: len(r.requests), Properties: r.trace.Properties,
 		Ways: []report.Way{
 			{Name: "sara", Calls: float64(r.calls)}, {Name: "URL-keyed cache", Calls: float64(once.urlKeyed)},
 			{Name: "... with one call per period", Calls: float64(once.perPeriod)}, {Name: "no cache", Calls: float64(once.none)},
@@ -148,8 +189,8 @@ func share(part, whole int) float64 { return float64(part) / float64(max(1, whol
 
 func (r *outcome) print(w io.Writer) error {
 	t, once, day := r.trace, r.models.atOnce, r.models.day
-	text := fmt.Appendf(nil, "Agency trace: seed %d, %d requests, %d accounts of %d people, %d properties of %d queries and %d pages; "+
-		"%d replicas, %d connections.\n\n", t.Seed, t.Requests, t.Accounts, t.People, t.Properties, r.site.Queries, r.site.Pages, r.replicas, r.connections)
+	text := fmt.Appendf(nil, "\nThe %s: seed %d, %d requests, %d accounts of %d people, %d properties of %d queries and %d pages; "+
+		"%d replicas, %d connections.\n\n", r.name, t.Seed, len(r.requests), t.Accounts, t.People, t.Properties, r.site.Queries, r.site.Pages, r.options.replicas, r.connections)
 	text = fmt.Appendf(text, "| one run, nothing expires | |\n|---|---|\n")
 	row := func(what, format string, values ...any) {
 		text = fmt.Appendf(text, "| "+what+" | "+format+" |\n", values...)
@@ -164,6 +205,11 @@ func (r *outcome) print(w io.Writer) error {
 	row("no cache", "%d", once.none)
 	row("p50, p99 (indicative: client, simulator and sara share the machine)", "%.1f ms, %.1f ms",
 		measure.Milliseconds(r.result.Percentile(50)), measure.Milliseconds(r.result.Percentile(99)))
+	text = fmt.Appendf(text, "\nBy kind of request, one after the other:\n\n| kind | requests | URL-keyed | sara, measured | ratio |\n|---|---|---|---|---|\n")
+	for _, kind := range r.models.kinds() {
+		c := r.models.byKind[kind]
+		text = fmt.Appendf(text, "| %s | %d | %d | %d | %.3f |\n", kind, c.requests, c.urlKeyed, c.measured, share(c.measured, c.urlKeyed))
+	}
 	text = fmt.Appendf(text, "\nModels, not measurements: sara's documented caching rules against the URL-keyed cache. \"In a day\" spreads the same\n"+
 		"requests over a working day of nine hours; entries expire after 10 minutes, or 6 hours for settled ranges.\n\n"+
 		"| model | URL-keyed | widening | ratio |\n|---|---|---|---|\n")
@@ -172,10 +218,6 @@ func (r *outcome) print(w io.Writer) error {
 	}
 	model("all at once", once)
 	model("in a day", day)
-	for _, kind := range r.models.kinds() {
-		c := r.models.byKind[kind]
-		model(fmt.Sprintf("all at once: %s (%d requests)", kind, c.requests), *c)
-	}
 	for status, example := range r.result.Examples {
 		text = fmt.Appendf(text, "\n%d, for example: %s\n", status, example)
 	}

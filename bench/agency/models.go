@@ -15,6 +15,8 @@ import (
 type calls struct {
 	requests                            int
 	urlKeyed, perPeriod, widening, none int
+
+	measured int // of sara; only by kind
 }
 
 func (c *calls) add(other calls) {
@@ -25,7 +27,7 @@ func (c *calls) add(other calls) {
 	c.none += other.none
 }
 
-// models has the calls of a trace.
+// models has the calls of a trace. small is whether the tables of the sites are, see trace.Widening.
 type models struct {
 	atOnce calls             // nothing expires
 	byKind map[string]*calls // atOnce, by kind of request
@@ -39,9 +41,9 @@ func (m models) kinds() []string {
 	})
 }
 
-func count(c trace.Config, requests []trace.Request) (m models, err error) {
+func count(c trace.Config, small bool, requests []trace.Request) (m models, err error) {
 	m.byKind = make(map[string]*calls)
-	atOnce, day := newCaches(c.Anchor), newCaches(c.Anchor)
+	atOnce, day := newCaches(c.Anchor, small), newCaches(c.Anchor, small)
 	for _, r := range requests {
 		once, err := atOnce.ask(r, 0)
 		if err != nil {
@@ -81,8 +83,8 @@ type caches struct {
 	widening            trace.Widening
 }
 
-func newCaches(anchor trace.Day) *caches {
-	return &caches{trace.URLKeyed{Anchor: anchor}, trace.URLKeyed{Anchor: anchor, PerPeriod: true}, trace.Widening{Anchor: anchor}}
+func newCaches(anchor trace.Day, small bool) *caches {
+	return &caches{trace.URLKeyed{Anchor: anchor}, trace.URLKeyed{Anchor: anchor, PerPeriod: true}, trace.Widening{Anchor: anchor, Small: small}}
 }
 
 func (c *caches) ask(r trace.Request, at time.Duration) (cost calls, err error) {

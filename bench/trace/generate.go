@@ -83,8 +83,7 @@ func (g *generator) drawClient() client {
 
 // drawProperty draws one of an account's properties by popularity.
 func (g *generator) drawProperty(account int) int {
-	owned := (g.Properties - account + g.Accounts - 1) / g.Accounts
-	rank := rand.NewZipf(g.random, zipfExponent, 1, uint64(owned-1)).Uint64()
+	rank := rand.NewZipf(g.random, zipfExponent, 1, uint64(g.owned(account)-1)).Uint64()
 	return int(rank)*g.Accounts + account
 }
 

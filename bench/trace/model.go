@@ -15,6 +15,9 @@ const (
 	SettledTTL = 6 * time.Hour
 )
 
+// SmallTable is the most rows of a table of which sara reads all in place of the first thousand, to answer every order.
+const SmallTable = 5_000
+
 // entries has the time at which each cache entry was filled. There are no evictions.
 type entries map[string]time.Duration
 
@@ -64,13 +67,15 @@ func (c *URLKeyed) Ask(r Request, at time.Duration) (int, error) {
 //   - One daily series over the whole live window answers every summary and timeseries of a property without filters.
 //   - One sample of a dimension and a range answers every limit. A wide sample answers every order as well and, together with
 //     that of the previous period, movers. Countries and devices have one kind of sample only.
-//   - Filtered entries are keyed by their conditions, in any order. A filtered series covers the requested period and the
+//   - All samples of small tables (SmallTable) are complete.
+//   - A grid of days answers devices of every range, and another one countries of the last 96 days: their tables, and series with
+//     one filter of that dimension.
+//   - Other filtered entries are keyed by their conditions, in any order. A filtered series covers the requested period and the
 //     previous one, with or without a comparison.
 //   - The requested period determines how old an entry may be.
-//
-// The model has no data, so that it does not know when a narrow sample is complete and serves as a wide one.
 type Widening struct {
 	Anchor Day
+	Small  bool // the tables of queries and pages are small: the model has no data to know
 
 	entries entries
 }
@@ -88,6 +93,8 @@ func (c *Widening) Ask(r Request, at time.Duration) (int, error) {
 	case q.isMovers():
 		by := strings.TrimPrefix(r.Endpoint, "movers/")
 		return c.sample(q, by, q.span, at, true) + c.sample(q, by, q.previous(), at, true), nil
+	case c.grid(q) != "":
+		return c.entries.fill(fmt.Sprint("grid ", c.grid(q), r.Property), at, q.ttl), nil
 	case r.Endpoint != "summary" && r.Endpoint != "timeseries":
 		return c.sample(q, r.Endpoint, q.span, at, q.order != "-clicks"), nil
 	case q.conditions == "":
@@ -96,9 +103,36 @@ func (c *Widening) Ask(r Request, at time.Duration) (int, error) {
 	return c.entries.fill(fmt.Sprint("series ", r.Property, q.span, q.conditions), at, q.ttl), nil
 }
 
+// grid returns the grid that answers a question: by country or device, or empty if there is none.
+func (c *Widening) grid(q question) string {
+	const countryDays = 96
+	by, needed := "", q.span
+	switch q.endpoint {
+	case "countries":
+		by = "country"
+	case "devices":
+		by = "device"
+	case "summary", "timeseries":
+		needed.from = q.previous().from
+		if len(q.filters) == 1 {
+			by = q.filters[0].Dimension
+		}
+	}
+	if len(q.filters) > 1 || len(q.filters) == 1 && q.filters[0].Dimension != by {
+		return ""
+	}
+	if by == "device" || by == "country" && needed.from > c.Anchor-countryDays {
+		return by
+	}
+	return ""
+}
+
 func (c *Widening) sample(q question, by string, days span, at time.Duration, wide bool) int {
 	narrow := fmt.Sprint(by, q.property, days, q.conditions)
 	whole := "wide " + narrow
+	if c.Small && q.conditions == "" {
+		return c.entries.fill(narrow, at, q.ttl)
+	}
 	if wide && by != "countries" && by != "devices" {
 		return c.entries.fill(whole, at, q.ttl)
 	}
@@ -115,6 +149,7 @@ type question struct {
 	endpoint   string
 	compare    bool
 	order      string
+	filters    []filter
 	conditions string        // the same for equivalent filters; empty for none
 	ttl        time.Duration // of its answer
 }
@@ -140,7 +175,7 @@ func (d Day) question(r Request) (q question, err error) {
 		case "order_by":
 			q.order = p.Value
 		case "filters":
-			q.conditions, err = conditions(p.Value)
+			q.filters, q.conditions, err = conditions(p.Value)
 		case "limit", "min_clicks": // every sample has enough rows
 		default:
 			err = fmt.Errorf("the trace has no parameter %s", p.Name)
@@ -156,10 +191,9 @@ func (d Day) question(r Request) (q question, err error) {
 }
 
 // conditions returns the same text for equivalent filters.
-func conditions(text string) (string, error) {
-	var filters []filter
+func conditions(text string) (filters []filter, same string, err error) {
 	if err := json.Unmarshal([]byte(text), &filters); err != nil {
-		return "", err
+		return nil, "", err
 	}
 	for i := range filters {
 		if filters[i].Operator == "is" {
@@ -167,5 +201,5 @@ func conditions(text string) (string, error) {
 		}
 	}
 	slices.SortFunc(filters, func(a, b filter) int { return cmp.Compare(a.Dimension, b.Dimension) })
-	return fmt.Sprint(filters), nil
+	return filters, fmt.Sprint(filters), nil
 }

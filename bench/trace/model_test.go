@@ -21,6 +21,8 @@ func request(text string) Request {
 func TestModelsCountCalls(t *testing.T) {
 	const other = ` filters=[{"dimension":"device","operator":"is","value":"mobile"},{"dimension":"country","operator":"equals","value":"usa"}]`
 	const swapped = ` filters=[{"dimension":"country","operator":"equals","value":"usa"},{"dimension":"device","operator":"equals","value":"mobile"}]`
+	const device = ` filters=[{"dimension":"device","operator":"is","value":"mobile"}]`
+	const country = ` filters=[{"dimension":"country","operator":"is","value":"usa"}]`
 	for _, c := range []struct {
 		name                          string
 		urlKeyed, perPeriod, widening int
@@ -33,7 +35,12 @@ func TestModelsCountCalls(t *testing.T) {
 		{"ranges do not share a sample", 2, 2, 2, []string{"queries", "queries date_range=last_7d"}},
 		{"a narrow sample does not serve other orders", 2, 2, 2, []string{"queries", "queries order_by=position"}},
 		{"a wide sample serves the default order", 3, 3, 1, []string{"queries order_by=position", "queries", "queries order_by=key"}},
-		{"countries have one sample", 2, 2, 1, []string{"countries", "countries order_by=position"}},
+		{"a grid has the countries of every late range", 3, 3, 1, []string{"countries", "countries order_by=position date_range=last_90d", "countries date_range=last_7d"}},
+		{"earlier countries have a sample for each range", 2, 2, 2, []string{"countries", "countries date_range=last_12m"}},
+		{"a grid has the devices of every range, and series of a device", 4, 5, 1, []string{"devices", "devices date_range=last_12m",
+			"summary compare=previous_period" + device, "timeseries date_range=last_90d" + device}},
+		{"a grid does not have the queries of a device", 2, 2, 2, []string{"devices", "queries" + device}},
+		{"a series of a country needs both periods in the grid", 3, 3, 2, []string{"countries", "timeseries" + country, "timeseries date_range=last_90d" + country}},
 		{"movers need two samples", 2, 2, 2, []string{"movers/queries", "movers/queries"}},
 		{"movers share their sample", 3, 3, 2, []string{"queries order_by=position", "movers/queries"}},
 		{"equivalent filters share a sample", 2, 2, 1, []string{"queries" + other, "queries" + swapped}},

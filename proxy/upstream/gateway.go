@@ -193,8 +193,8 @@ func readerOf(q translate.Query) func(io.Reader) (*translate.Rows, error) {
 // help; what is wrong with the rows of a whole one stays so.
 func readRows(body io.Reader, q translate.Query) (*translate.Rows, error) {
 	rows, err := translate.ReadRows(body, q.Dimension)
-	if err == nil && q.Dimension == translate.ByDate {
-		_, err = translate.SeriesOf(rows, q.Range)
+	if err == nil {
+		err = q.Check(rows)
 	}
 	switch {
 	case errors.Is(err, translate.ErrSyntax):
