@@ -223,6 +223,12 @@ func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
 		return found, nil
 	}
 	l := newLookup(&r)
+	if found.Entry == nil {
+		if found = c.afterSibling(ctx, l); found.Entry != nil {
+			c.metrics.awaitedProcess.Inc()
+			return found, nil
+		}
+	}
 	f, leader, err := c.enter(ctx, l, found)
 	if err != nil {
 		return found, err

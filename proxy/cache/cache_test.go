@@ -3,7 +3,9 @@ package cache
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sara/translate"
@@ -128,6 +130,45 @@ func TestSiblingSamplesAnswerForEachOther(t *testing.T) {
 			upstream := answering(test.rows)
 			c.do(t, upstream.request("p", test.has), Filled)
 			c.do(t, upstream.request("p", test.wants), test.status)
+		})
+	}
+}
+
+// A fill of the other sample that is under way may answer too.
+func TestSiblingFillsAreAwaited(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		filled, wants translate.Query
+		rows          int
+		calls         int64
+	}{
+		{"narrow waits for wide", wide("a"), narrow("a"), translate.NarrowSample, 1},
+		{"wide waits for narrow, which has all rows", narrow("a"), wide("a"), 3, 1},
+		{"wide waits for narrow, which was enlarged", narrow("a"), wide("a"), translate.NarrowSample + 1, 1},
+		{"wide waits for narrow, and fills", narrow("a"), wide("a"), translate.NarrowSample, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newReplica(t, nil, newClock())
+				answers := make(chan struct{})
+				upstream := &backend{fill: func(context.Context, int64) (*translate.Rows, error) {
+					<-answers
+					return rowsOf(t, test.rows), nil
+				}}
+				var ended sync.WaitGroup
+				for _, q := range []translate.Query{test.filled, test.wants} {
+					ended.Go(func() {
+						if found, err := c.Do(t.Context(), upstream.request("p", q)); err != nil || found.Entry.Rows().Len() != test.rows {
+							t.Errorf("found %+v, %v", found, err)
+						}
+					})
+					synctest.Wait()
+				}
+				upstream.want(t, 1)
+				close(answers)
+				ended.Wait()
+				upstream.want(t, test.calls)
+			})
 		})
 	}
 }

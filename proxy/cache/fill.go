@@ -93,6 +93,29 @@ func (c *Cache) enter(ctx context.Context, l *lookup, has Found) (f *flight, lea
 	}
 }
 
+// afterSibling waits for a running fill of the other sample of the same rows, if there is one, and returns its rows if they answer the
+// request too: then a second call would add nothing.
+func (c *Cache) afterSibling(ctx context.Context, l *lookup) Found {
+	for _, other := range l.others {
+		c.flights.mu.Lock()
+		f := c.flights.byKey[other.key]
+		c.flights.mu.Unlock()
+		if f == nil {
+			continue
+		}
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return Found{}
+		}
+		if found := c.fromMemory(&l.Request); found.Entry != nil && !found.Stale {
+			found.Status = Coalesced
+			return found
+		}
+	}
+	return Found{}
+}
+
 // join returns the flight of a lookup, and whether this caller is to lead it.
 func (c *Cache) join(l *lookup) (f *flight, leader bool) {
 	c.flights.mu.Lock()
