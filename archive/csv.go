@@ -45,6 +45,9 @@ func startsFormula(key string) bool {
 	return bare != "" && strings.IndexByte(formulaStarts, bare[0]) >= 0
 }
 
+// GuardFormula returns a text that no spreadsheet runs as a formula.
+func GuardFormula(text string) string { return guardFormula(text) }
+
 func guardFormula(key string) string {
 	if startsFormula(key) {
 		return formulaQuote + key

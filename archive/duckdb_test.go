@@ -2,11 +2,13 @@ package archive
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -108,6 +110,48 @@ func TestDuckDBReadsTheArchiveAndWritesImportableFiles(t *testing.T) {
 		read, err := readAll(file, f)
 		if err != nil || !slices.Equal(read, want) {
 			t.Errorf("%s by DuckDB: %d records, %v, want %d", f, len(read), err, len(records))
+		}
+	}
+}
+
+// The SQL of the guide to the archive runs on an export, and finds its rows.
+func TestGuideToTheArchiveRunsInDuckDB(t *testing.T) {
+	duck := newDuckDB(t)
+	guide, err := os.ReadFile("../proxy/docs/guides/analysis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	month := filepath.Join(root, "archive", "property=shop-example", "month=2025-01")
+	if err := os.MkdirAll(month, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(month, "data.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := translate.NewDate(2025, 1, 30)
+	records := []Record{{Date: day, Dimension: translate.ByQuery, Key: "alder", Clicks: 1, Impressions: 10, Position: 2},
+		{Date: day, Dimension: translate.ByDate, Clicks: 4, Impressions: 40, Position: 2.5}}
+	err = WriteRecords(file, Parquet, func(yield func(Record, error) bool) {
+		for _, r := range records {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	})
+	if err = errors.Join(err, file.Close(), os.WriteFile(filepath.Join(root, "archive", "properties.csv"),
+		[]byte("property,id,gsc_property,domain,type,display_name,archived\nshop-example,1,sc-domain:shop.example,shop.example,domain,Shop,no\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	queries := regexp.MustCompile(`(?m)^    SELECT(?:.*\n)(?:    .*\n)*`).FindAllString(string(guide), -1)
+	want := []string{`shop-example`, `alder`, `0.25`}
+	if len(queries) != len(want) {
+		t.Fatalf("the guide has %d queries, want %d", len(queries), len(want))
+	}
+	for i, query := range queries {
+		if rows := duck(strings.ReplaceAll(query, "'archive/", "'"+root+"/archive/")); len(rows) != 1 || !strings.Contains(rows[0], want[i]) {
+			t.Errorf("%s\nfinds %s, want a row with %s", query, rows, want[i])
 		}
 	}
 }

@@ -1,11 +1,10 @@
 package main
 
 import (
+	"archive/zip"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,8 +21,8 @@ import (
 )
 
 type archiveCommands struct {
-	Export archiveExport `cmd:"" help:"Write the archived history of a property to a file or to standard output." example:"sara archive export shop --from 2026-01-01 --to 2026-01-31 --format csv --output shop.csv"`
-	Import archiveImport `cmd:"" help:"Import the history of a property from a file." example:"sara archive import shop history.csv"`
+	Export archiveExport `cmd:"" help:"Write the archived history of a property to a file or to standard output, or that of many into a folder." example:"sara archive export 'client1-*' --output client1"`
+	Import archiveImport `cmd:"" help:"Import the history of a property from a file, or the daily totals of an export of Search Console." example:"sara archive import shop history.csv"`
 	Verify archiveVerify `cmd:"" help:"Check every object of the archive against its checksum, its ledger and the database." example:"sara archive verify"`
 	Plan   archivePlan   `cmd:"" help:"Estimate the upstream calls, time and storage of an archive." example:"sara archive plan --properties 290 --history-months 36"`
 	Sweep  archiveSweep  `cmd:"" help:"Delete the remaining archived history of removed properties." example:"sara archive sweep"`
@@ -52,72 +51,19 @@ func (f archiveFlags) use(ctx context.Context, now func() time.Time,
 	})
 }
 
-type archiveExport struct {
-	archiveFlags
-	From   date   `required:"" placeholder:"DATE" help:"First day, YYYY-MM-DD."`
-	To     date   `required:"" placeholder:"DATE" help:"Last day, YYYY-MM-DD."`
-	Format string `required:"" enum:"csv,jsonl,parquet" placeholder:"FORMAT" help:"csv, jsonl or parquet. In csv, a quote (') precedes keys that a spreadsheet would run as a formula; import removes it."`
-	Output string `placeholder:"FILE" help:"Where to write it; default: standard output."`
-}
-
-// Validate implements kong's check of a command line.
-func (c *archiveExport) Validate() error {
-	if c.From.Date > c.To.Date {
-		return fmt.Errorf("--from %s is after --to %s", c.From, c.To)
-	}
-	return nil
-}
-
-func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
-	format, err := archive.ParseFormat(c.Format)
-	if err != nil {
-		return err
-	}
-	if c.Output == "" && format == archive.Parquet && console.IsTerminal(con.Stdout) {
-		return errors.New("a Parquet file is binary: name a file with --output FILE, or redirect the output")
-	}
-	return c.use(ctx, con.Now, func(_ *sqlstore.Store, history *archive.History, property sqlstore.Property) error {
-		records := history.Export(ctx, property.ID, translate.DateRange{Start: c.From.Date, End: c.To.Date})
-		if c.Output == "" {
-			return archive.WriteRecords(con.Stdout, format, records)
-		}
-		return replaceFile(c.Output, func(w io.Writer) error { return archive.WriteRecords(w, format, records) })
-	})
-}
-
-// replaceFile atomically replaces a file with the output of write, which only its owner can read. If that fails, the file stays as it was.
-func replaceFile(path string, write func(io.Writer) error) error {
-	if before, err := os.Stat(path); err == nil && !before.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file; leave out --output to write to standard output", path)
-	}
-	part, err := os.OpenFile(path+".part-"+rand.Text(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	err = write(part)
-	if err == nil {
-		err = part.Sync()
-	}
-	err = errors.Join(err, part.Close())
-	if err == nil {
-		err = os.Rename(part.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(part.Name()))
-	}
-	return nil
-}
-
 type archiveImport struct {
 	archiveFlags
 	console.Output
-	File    string `arg:"" help:"File with the columns date,dimension,key,clicks,impressions,position, as export writes them."`
+	File    string `arg:"" help:"File with the columns date,dimension,key,clicks,impressions,position, as export writes them; or the zip file or folder of Search Console's own export, whose daily totals are imported."`
 	Format  string `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; default: by the extension of FILE."`
 	Replace bool   `help:"Replace days that are archived already; default: keep them. Each dimension of a day counts on its own."`
 }
 
 // Validate implements kong's check of a command line.
 func (c *archiveImport) Validate() error {
+	if c.isSearchConsole() {
+		return nil
+	}
 	if _, err := c.format(); err != nil && c.File != "" { // kong reports a missing FILE
 		return fmt.Errorf("%w: name it with --format", err)
 	}
@@ -154,7 +100,7 @@ func (r archiveImportRecord) Cells() []string {
 
 func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
 	return c.use(ctx, con.Now, func(store *sqlstore.Store, history *archive.History, property sqlstore.Property) error {
-		result, err := c.read(ctx, con.Now(), history, property.ID)
+		result, err := c.read(ctx, con, history, property.ID)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.File, err)
 		}
@@ -170,13 +116,17 @@ func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
 }
 
 // read imports the file.
-func (c *archiveImport) read(ctx context.Context, now time.Time, history *archive.History, property string) (archive.ImportResult, error) {
+func (c *archiveImport) read(ctx context.Context, con *console.Console, history *archive.History, property string) (archive.ImportResult, error) {
 	var none archive.ImportResult
-	format, err := c.format()
+	calendar, err := translate.NewCalendar()
 	if err != nil {
 		return none, err
 	}
-	calendar, err := translate.NewCalendar()
+	options := archive.ImportOptions{Until: calendar.Anchor(con.Now()), Replace: c.Replace}
+	if c.isSearchConsole() {
+		return c.readSearchConsole(ctx, con, history, property, options)
+	}
+	format, err := c.format()
 	if err != nil {
 		return none, err
 	}
@@ -192,6 +142,37 @@ func (c *archiveImport) read(ctx context.Context, now time.Time, history *archiv
 	if !info.Mode().IsRegular() {
 		return none, errors.New("it is not a regular file")
 	}
-	return history.Import(ctx, property, archive.ReadRecords(file, info.Size(), format),
-		archive.ImportOptions{Until: calendar.Anchor(now), Replace: c.Replace})
+	return history.Import(ctx, property, archive.ReadRecords(file, info.Size(), format), options)
+}
+
+// isSearchConsole reports whether the file is an export of Search Console: a zip file, or the folder that it unpacks to.
+func (c *archiveImport) isSearchConsole() bool {
+	if c.Format != "" {
+		return false
+	}
+	info, err := os.Stat(c.File)
+	return strings.EqualFold(filepath.Ext(c.File), ".zip") || err == nil && info.IsDir()
+}
+
+// readSearchConsole imports the daily totals, and says what cannot be imported.
+func (c *archiveImport) readSearchConsole(ctx context.Context, con *console.Console, history *archive.History, property string, options archive.ImportOptions) (
+	result archive.ImportResult, err error) {
+	files := os.DirFS(c.File)
+	if info, err := os.Stat(c.File); err != nil || !info.IsDir() {
+		packed, err := zip.OpenReader(c.File)
+		if err != nil {
+			return result, err
+		}
+		defer func() { _ = packed.Close() }() // it was only read
+		files = packed
+	}
+	found, err := archive.ReadSearchConsole(files, options.Until)
+	if err != nil {
+		return result, err
+	}
+	result, err = history.Import(ctx, property, found.All(), options)
+	for _, note := range found.Notes {
+		_, _ = fmt.Fprintf(con.Stderr, "sara: %s\n", note)
+	}
+	return result, err
 }

@@ -45,7 +45,7 @@ func TestHelpShowsTheFlagsOfACommandBeforeTheSettings(t *testing.T) {
 	c := newCLI(t)
 	help := c.ok("archive", "export", "--help")
 	rest := help
-	for _, part := range []string{"Example:", "sara archive export shop --from", "Flags:", "--from=DATE", "Settings, which the environment", "--database-url=URL", "SARA_DATABASE_URL"} {
+	for _, part := range []string{"Example:", "sara archive export 'client1-*'", "Flags:", "--from=DATE", "Settings, which the environment", "--database-url=URL", "SARA_DATABASE_URL"} {
 		_, after, found := strings.Cut(rest, part)
 		if !found {
 			t.Fatalf("%q is missing, or too early:\n%s", part, help)

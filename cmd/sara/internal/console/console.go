@@ -76,6 +76,15 @@ func (c *Console) Confirm(question, word string) error {
 	return c.confirm(question, word)
 }
 
+// ConfirmOverwrite asks a person before something is overwritten. Without a terminal it is an error that names --force.
+func (c *Console) ConfirmOverwrite(question string) error {
+	file, ok := c.Stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return fmt.Errorf("%s Nothing was written: repeat the command with --force to overwrite it", question)
+	}
+	return c.confirm(question, "overwrite")
+}
+
 func (c *Console) confirm(question, word string) error {
 	if _, err := fmt.Fprintf(c.Stderr, "%s\nType %s to confirm: ", question, word); err != nil {
 		return err

@@ -1,0 +1,137 @@
+package archive
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"slices"
+	"strings"
+
+	"sara/translate"
+)
+
+// A SearchConsoleExport is what can be archived of an export by Search Console's own Export button: the totals of single days. Its other
+// files have sums of a whole period, which cannot be divided into days.
+type SearchConsoleExport struct {
+	Totals []FileRecord
+	Notes  []string // for people: what was imported, and what was not
+}
+
+// All returns the records for History.Import.
+func (e SearchConsoleExport) All() iter.Seq2[FileRecord, error] {
+	return func(yield func(FileRecord, error) bool) {
+		for _, r := range e.Totals {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// The files of an export, in English. Dates.csv is called Chart.csv in newer ones.
+const (
+	filtersFile = "Filters.csv"
+	// maxExportFile bounds a file of an export, which has 1,000 rows at most.
+	maxExportFile = 8 << 20
+)
+
+func dateFiles() []string { return []string{"Dates.csv", "Chart.csv"} }
+
+// ReadSearchConsole reads the files of an export. Days after until are left out, because their figures still change. An export that is
+// filtered, by a page for example, is an error: its totals are not those of the property.
+func ReadSearchConsole(files fs.FS, until translate.Date) (SearchConsoleExport, error) {
+	var e SearchConsoleExport
+	names, err := fs.Glob(files, "*.csv")
+	if err != nil {
+		return e, err
+	}
+	if err := checkFilters(files, names); err != nil {
+		return e, err
+	}
+	at := slices.IndexFunc(names, func(name string) bool { return slices.Contains(dateFiles(), name) })
+	if at < 0 {
+		return e, fmt.Errorf("it has no %s: nothing else in an export of Search Console has figures of single days; export it in English", strings.Join(dateFiles(), " or "))
+	}
+	name := names[at]
+	left, err := e.readDates(files, name, until)
+	if err != nil {
+		return e, fmt.Errorf("%s: %w", name, err)
+	}
+	e.Notes = append(e.Notes, fmt.Sprintf("only the totals of %d days are imported, from %s", len(e.Totals), name))
+	if left > 0 {
+		e.Notes = append(e.Notes, fmt.Sprintf("%d days after %s are left out: their figures still change", left, until))
+	}
+	others := slices.DeleteFunc(names, func(other string) bool { return other == name || other == filtersFile })
+	if len(others) > 0 {
+		e.Notes = append(e.Notes, strings.Join(others, ", ")+": not imported, because they have sums of the whole period and not of single days; "+
+			"sara collect archives the days that Search Console still has")
+	}
+	return e, nil
+}
+
+// checkFilters returns an error for an export of anything but all results on the web.
+func checkFilters(files fs.FS, names []string) error {
+	if !slices.Contains(names, filtersFile) {
+		return nil
+	}
+	rows, err := readExportFile(files, filtersFile)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filtersFile, err)
+	}
+	for _, row := range rows[1:] {
+		if len(row) >= 2 && row[0] != "Date" && !(row[0] == "Search type" && row[1] == "Web") {
+			return fmt.Errorf("it is filtered by %.40q (%.80q), so its totals are not those of the property: export without filters, for the search type Web", row[0], row[1])
+		}
+	}
+	return nil
+}
+
+// readExportFile returns the rows of a file, its header first.
+func readExportFile(files fs.FS, name string) (rows [][]string, err error) {
+	file, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	in := csv.NewReader(io.LimitReader(file, maxExportFile))
+	in.FieldsPerRecord = -1
+	if rows, err = in.ReadAll(); err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	rows[0][0] = strings.TrimPrefix(rows[0][0], "\ufeff")
+	return rows, nil
+}
+
+// readDates reads the totals, and returns how many days are after until.
+func (e *SearchConsoleExport) readDates(files fs.FS, name string, until translate.Date) (left int, err error) {
+	rows, err := readExportFile(files, name)
+	if err != nil {
+		return 0, err
+	}
+	want := []string{"Date", "Clicks", "Impressions", "CTR", "Position"}
+	if !slices.Equal(rows[0], want) {
+		return 0, fmt.Errorf("its columns are %.120q, not %s: export days, in English, without a comparison", rows[0], strings.Join(want, ","))
+	}
+	for i, row := range rows[1:] {
+		place := Place{Number: i + 2}
+		if len(row) != len(want) {
+			return 0, recordError(place, "", "it has %d columns, not %d", len(row), len(want))
+		}
+		record, err := parseRecord(place, [6]string{row[0], dimensionName(translate.ByDate), "", row[1], row[2], row[4]})
+		if err != nil {
+			return 0, err
+		}
+		if record.Date > until {
+			left++
+			continue
+		}
+		e.Totals = append(e.Totals, record)
+	}
+	return left, nil
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"archive/zip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// filesBelow returns the paths of all files in a folder.
+func filesBelow(t *testing.T, folder string) (paths []string) {
+	t.Helper()
+	if err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			paths = append(paths, strings.TrimPrefix(path, folder+"/"))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+func TestManyPropertiesAreExportedIntoAFolder(t *testing.T) {
+	t.Parallel()
+	c := newArchiveCLI(t)
+	history := c.write("all.csv", csvHeader+someHistory)
+	c.ok("archive", "import", shopSite, history)
+	c.ok("archive", "import", copySite, c.write("one.csv", csvHeader+"2024-12-31,total,,1,2,3\n"))
+	folder := c.path("export")
+	if said := c.ok("archive", "export", "*", "--output", folder); said != "3 months of 2 properties are in "+folder+"\n" {
+		t.Errorf("it prints %q", said)
+	}
+	want := "properties.csv property=copy-example/month=2024-12/data.parquet property=shop-example/month=2025-01/data.parquet property=shop-example/month=2025-02/data.parquet"
+	if got := strings.Join(filesBelow(t, folder), " "); got != want {
+		t.Errorf("the files are %s, want %s", got, want)
+	}
+	properties, err := os.ReadFile(filepath.Join(folder, "properties.csv"))
+	if lines := strings.Split(string(properties), "\n"); err != nil || len(lines) != 4 || lines[0] != "property,id,gsc_property,domain,type,display_name,archived" ||
+		!strings.Contains(string(properties), "\nshop-example,") {
+		t.Errorf("properties: %v\n%s", err, properties)
+	}
+	// Each file can be imported again.
+	c.ok("archive", "import", copySite, "--replace", filepath.Join(folder, "property=shop-example/month=2025-01/data.parquet"))
+
+	c.fails(exitError, []string{"archive", "export", "shop*", "--output", folder}, "is not empty. Nothing was written", "--force")
+	c.ok("archive", "export", "shop*", "--output", c.path("part"), "--format", "csv", "--from", "2025-02-01", "--to", "2025-02-01")
+	if got := strings.Join(filesBelow(t, c.path("part")), " "); got != "properties.csv property=shop-example/month=2025-02/data.csv" {
+		t.Errorf("a part: %s", got)
+	}
+	c.ok("archive", "export", "shop*", "--output", folder, "--force")
+	c.fails(exitError, []string{"archive", "export", "none*", "--output", folder}, `there is no property "none*"`)
+	c.fails(exitUsage, []string{"archive", "export", "*"}, "--output")
+	c.noPartsLeft()
+}
+
+func TestExportTakesTheFormatFromTheFileAndAsksBeforeItOverwrites(t *testing.T) {
+	t.Parallel()
+	c := newArchiveCLI(t)
+	c.ok("archive", "import", shopSite, c.write("all.csv", csvHeader+someHistory))
+	export := []string{"archive", "export", shopSite, "--from", "2025-01-01", "--to", "2025-12-31", "--output", c.path("shop.csv")}
+	c.ok(export...)
+	if text, err := os.ReadFile(c.path("shop.csv")); err != nil || string(text) != csvHeader+someHistory {
+		t.Errorf("%v\n%s", err, text)
+	}
+	c.fails(exitError, export, c.path("shop.csv")+" exists. Nothing was written", "--force")
+	c.ok(append(export, "--force")...)
+}
+
+// The export of Search Console's own button.
+func TestSearchConsoleExportsAreImported(t *testing.T) {
+	t.Parallel()
+	c := newArchiveCLI(t)
+	files := map[string]string{
+		"Dates.csv":   "\ufeffDate,Clicks,Impressions,CTR,Position\n2025-01-30,4,41,9.76%,2.75\n2025-01-31,0,0,0%,0\n2099-01-01,1,2,50%,1\n",
+		"Queries.csv": "Top queries,Clicks,Impressions,CTR,Position\nalder,4,41,9.76%,2.75\n",
+		"Pages.csv":   "Top pages,Clicks,Impressions,CTR,Position\nhttps://shop.example/,4,41,9.76%,2.75\n",
+		"Filters.csv": "Filter,Value\nSearch type,Web\nDate,Last 3 months\n",
+	}
+	pack := func(name string) string {
+		t.Helper()
+		file, err := os.Create(c.path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed := zip.NewWriter(file)
+		for name, text := range files {
+			w, err := packed.Create(name)
+			if err == nil {
+				_, err = w.Write([]byte(text))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := packed.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return c.path(name)
+	}
+	done := c.object(importMembers, "archive", "import", shopSite, pack("export.zip"))
+	if done["rows_read"] != 2. || done["first_day"] != "2025-01-30" || done["days_archived"] != 2. {
+		t.Errorf("imported %v", done)
+	}
+	for _, want := range []string{"only the totals of 2 days are imported, from Dates.csv", "1 days after", "Pages.csv, Queries.csv: not imported, because they have sums of the whole period"} {
+		if !strings.Contains(c.lastErrs, want) {
+			t.Errorf("it lacks %q:\n%s", want, c.lastErrs)
+		}
+	}
+	if got := c.export(shopSite, "2025-01-01", "2025-12-31", "csv"); got != csvHeader+"2025-01-30,total,,4,41,2.75\n" {
+		t.Errorf("archived:\n%s", got)
+	}
+	if err := os.Mkdir(c.path("unpacked"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.write("unpacked/Chart.csv", files["Dates.csv"])
+	c.ok("archive", "import", copySite, c.path("unpacked"))
+
+	refused := func(name, text, want string) {
+		t.Helper()
+		before := files[name]
+		files[name] = text
+		c.fails(exitError, []string{"archive", "import", shopSite, pack("bad.zip")}, "bad.zip: ", want)
+		files[name] = before
+	}
+	refused("Filters.csv", "Filter,Value\nSearch type,Web\nPage,+/blog/\n", `it is filtered by "Page" ("+/blog/")`)
+	refused("Filters.csv", "Filter,Value\nSearch type,Image\n", `it is filtered by "Search type" ("Image")`)
+	refused("Dates.csv", "Datum,Klicks,Impressionen,CTR,Position\n", "Dates.csv: its columns are ")
+	refused("Dates.csv", "Date,Clicks,Impressions,CTR,Position\n2025-01-30,many,41,9.76%,2.75\n", "line 2, column clicks")
+	delete(files, "Dates.csv")
+	c.fails(exitError, []string{"archive", "import", shopSite, pack("bad.zip")}, "it has no Dates.csv or Chart.csv")
+	c.fails(exitError, []string{"archive", "import", shopSite, c.write("broken.zip", "no zip")}, "broken.zip: ")
+}
