@@ -46,7 +46,7 @@ func ladders() []ladder {
 			{"properties", "memory hits by two keys of an account with this many properties", logarithmic, (*world).hits},
 			{"list", "a page of fifty properties, with the total of this many", linear, (*world).list},
 		}},
-		{"accounts", []int{100, 1000, 10_000, 100_000}, (*world).growAccounts, []curve{
+		{"accounts", []int{100, 1000, 10_000, 100_000, 1_000_000}, (*world).growAccounts, []curve{
 			{"accounts", "memory hits by a hundred of this many accounts", logarithmic, (*world).someAccounts},
 			{"active", "memory hits by this many accounts in turn", bounded, (*world).allAccounts},
 		}},

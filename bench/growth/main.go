@@ -14,8 +14,8 @@
 //	months       1 to 60 archived months, all of them requested, with a new answer each time: linear
 //	properties   100 to 100,000 in the requesting account, memory hits: logarithmic, as indexes are
 //	list         100 to 100,000 properties, of which one page is listed and all are counted: linear
-//	accounts     100 to 100,000, of which a hundred are active, memory hits: logarithmic
-//	active       100 to 100,000 active accounts: levels off once each request looks up its key and its property
+//	accounts     100 to 1,000,000, of which a hundred are active, memory hits: logarithmic
+//	active       100 to 1,000,000 active accounts: levels off once each request looks up its key and its property
 //	replicas     1 to 4, memory hits: flat
 //
 // Rows and months grow through sara's own commands. Properties and accounts are copies, made in the database file, because

@@ -41,7 +41,6 @@ func (a *arena) compare(ctx context.Context, connections int, p plan) ([]report.
 	for i, other := range a.others {
 		c := &comparisons[i]
 		c.With, c.About, c.Connections, c.Bytes = other.name, other.about, connections, float64(len(a.answer))
-		c.Summarize()
 	}
 	return comparisons, nil
 }

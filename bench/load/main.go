@@ -1,6 +1,6 @@
 // Package load is a program that measures how fast sara is, and what a request costs:
 //
-//	go run ./load [-scenarios a,b] [-connections 16,128] [-long] [-out FOLDER]
+//	go run ./load [-scenarios a,b] [-connections 16,128] [-long] [-runs N] [-sara FILE] [-out FOLDER]
 //
 // It builds sara and starts everything privately: replicas, a real Redis, and the simulated Search Console (in the client's
 // process, so that the client's processor time includes the simulator's). Keys, plans, scopes and all three budgets work as
@@ -14,16 +14,23 @@
 //	memory    tables of about 8 KB from a replica's memory, requested with eight keys of four accounts
 //	redis     tables from Redis, written by another replica: the memory cache of this one is tiny
 //	misses    requests that no cache can answer: each causes an upstream call
+//	narrow    misses of 1,001 rows, the most that a table by clicks reads; closed loops over 4 connections only
+//	wide      misses of 25,000 rows, the most that one upstream call returns, likewise
 //	stored    weeks that only the archive has, a new range each time
 //	hybrid    the last 16 months, in memory, and up to five archived months before them
+//	year      queries of twelve archived months, one request after the other, with warm months
+//	year-cold the same, once for each of eight properties, by a replica that has read no month yet
 //	movers    movers from rows in memory, with fifty different limits
 //	denials   one key far above its limit per minute: nearly all answers are 429
 //	unknown   invalid keys, each from a new address: all answers are 401
 //	mix       memory 70 %, agency 15 %, movers 5 %, stored 4 %, denials 4 %, misses 2 %
+//	replica   the memory of a replica: idle, after the agency trace, after one fill of 25,000 rows, and with a full cache
 //
 // Finally, memory hits are compared with a bare fasthttp handler, which sends the same bytes from a process of its own, and
 // with the alternatives of package peer that are installed. All of them are measured in turns, so that other load on the
 // machine affects all alike.
+//
+// With -runs, all of it is repeated with new servers, and the tables have the median of the runs and their range.
 //
 // On a shared machine, times mean little. Ratios within one run and processor time per request mean more, and counts
 // (allocations, Redis commands, upstream calls) are exact.
@@ -55,6 +62,7 @@ type options struct {
 	trace     trace.Config
 	scenarios []scenario
 	compare   bool
+	runs      int
 	out       string
 }
 
@@ -98,9 +106,14 @@ func parse(args []string) (o options, err error) {
 	chosen := flags.String("scenarios", strings.Join(names, ","), "scenarios to measure; peers is the comparison, which is part of the default")
 	connections := flags.String("connections", "16,128", "connections of the closed loops, 1 to 4096, ascending; open loops use the last number")
 	long := flags.Bool("long", false, "loops of 10 seconds and 20 rounds of comparison instead of 1 second and 10 rounds")
+	flags.IntVar(&o.runs, "runs", 1, "number of runs; the tables have their medians and ranges")
+	flags.StringVar(&o.binary, "sara", "", "binary to measure; empty to build it")
 	flags.StringVar(&o.out, "out", "", "folder for load.json and load.md; it is created if necessary")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if o.runs < 1 {
+		return o, fmt.Errorf("-runs %d: it must be at least 1", o.runs)
 	}
 	o.compare = *chosen == flags.Lookup("scenarios").DefValue
 	o.trace = agencies()
@@ -130,8 +143,24 @@ func parse(args []string) (o options, err error) {
 }
 
 // run measures into the report, and writes its progress.
-func run(ctx context.Context, o options, r *report.Report, progress io.Writer) (err error) {
+func run(ctx context.Context, o options, r *report.Report, progress io.Writer) error {
 	log := r.Progress(progress)
+	for n := range o.runs {
+		if o.runs > 1 {
+			log("run %d of %d", n+1, o.runs)
+		}
+		if err := runOnce(ctx, o, n, r, log); err != nil {
+			return err
+		}
+	}
+	for i := range r.Comparisons {
+		r.Comparisons[i].Summarize()
+	}
+	return nil
+}
+
+// runOnce adds one run to the report.
+func runOnce(ctx context.Context, o options, n int, r *report.Report, log func(string, ...any)) (err error) {
 	log("build and set up")
 	w, err := newWorld(ctx, o.binary, o.trace)
 	if err != nil {
@@ -141,10 +170,20 @@ func run(ctx context.Context, o options, r *report.Report, progress io.Writer) (
 	for _, s := range o.scenarios {
 		log("%s", s.name)
 		note := func(m *report.Measurement) {
+			m.Run = n
 			r.Measurements = append(r.Measurements, *m)
 			log("  %s, %d connections: %.0f a second, p99 %.2f ms, %.1f µs CPU of sara", m.Loop, m.Connections, m.Throughput, m.Latency.P99, m.Request.CPU[measure.Sara])
 		}
-		if err := w.measure(ctx, s, o.plan, note); err != nil {
+		if s.states == nil {
+			err = w.measure(ctx, s, o.plan, note)
+		} else {
+			err = s.states(w, ctx, func(f report.Footprint) {
+				f.Run = n
+				r.Footprints = append(r.Footprints, f)
+				log("  %s: %.0f MiB resident", f.State, f.Resident/(1<<20))
+			})
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
@@ -152,7 +191,8 @@ func run(ctx context.Context, o options, r *report.Report, progress io.Writer) (
 		return nil
 	}
 	log("comparison")
-	r.Comparisons, err = w.compareAll(ctx, o.plan, log)
+	comparisons, err := w.compareAll(ctx, o.plan, log)
+	r.AddComparisons(n, comparisons)
 	return err
 }
 

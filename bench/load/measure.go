@@ -39,15 +39,21 @@ func (w *world) measure(ctx context.Context, s scenario, p plan, note func(*repo
 			return fmt.Errorf("prepare: %w", err)
 		}
 	}
+	if s.connections > 0 {
+		p.connections, p.shares = []int{s.connections}, nil
+	}
 	load := loadgen.Load{Addresses: []string{address}, Source: s.source(w), Connections: p.connections[0]}
-	if s.once {
+	if s.once != nil {
 		first := load
-		first.Requests = int64(w.trace.Requests)
+		first.Requests = int64(s.once(w))
 		m, err := w.drive(ctx, s, first)
 		if err != nil {
 			return err
 		}
 		note(m)
+	}
+	if s.only {
+		return nil
 	}
 	best, err := w.closed(ctx, s, p, load, note)
 	if err != nil {
@@ -60,6 +66,7 @@ func (w *world) measure(ctx context.Context, s scenario, p plan, note func(*repo
 		if err != nil {
 			return fmt.Errorf("%.0f requests a second: %w", load.Rate, err)
 		}
+		m.Share = share
 		note(m)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sara/bench/internal/loadgen"
+	"sara/bench/internal/report"
 	"sara/bench/trace"
 )
 
@@ -21,29 +22,41 @@ import (
 type scenario struct {
 	name     string
 	replica  int
-	statuses []int          // expected; any other ends the run
-	once     bool           // measure the requests once, with cold caches, before the loops
-	mix      map[string]int // percentages of other scenarios; nil if it is not a mix
+	statuses []int // expected; any other ends the run
+	// once is how many requests are measured once, with cold caches, before the loops; nil for none. Without a loop, only is set.
+	once func(w *world) int
+	only bool
+	mix  map[string]int // percentages of other scenarios; nil if it is not a mix
+	// connections is the number of connections of its only loop, a closed one; 0 for those of the plan.
+	connections int
 	// prepare fills caches and the archive; nil if there is nothing to do.
 	prepare func(w *world, ctx context.Context, address string) error
 	source  func(w *world) loadgen.Source
+	// states measures the memory of a replica instead; nil for a scenario of requests.
+	states func(w *world, ctx context.Context, note func(report.Footprint)) error
 }
 
 // scenarios returns all scenarios; the package doc describes them.
 func scenarios() []scenario {
 	ok := []int{http.StatusOK}
 	return []scenario{
-		{name: "agency", statuses: ok, once: true, source: (*world).agency},
+		{name: "agency", statuses: ok, once: (*world).wholeTrace, source: (*world).agency},
 		{name: "memory", statuses: ok, prepare: (*world).askHits, source: (*world).hits},
 		{name: "redis", replica: smallMemory, statuses: ok, prepare: (*world).fillRedis, source: (*world).shared},
 		{name: "misses", statuses: ok, source: (*world).misses},
+		{name: "narrow", statuses: ok, connections: 4, source: (*world).narrow},
+		{name: "wide", statuses: ok, connections: 4, source: (*world).wide},
 		{name: "stored", statuses: ok, prepare: (*world).archive, source: (*world).stored},
 		{name: "hybrid", statuses: ok, prepare: (*world).archive, source: (*world).hybrid},
+		{name: "year", statuses: ok, connections: 1, prepare: (*world).archiveYears, source: (*world).years},
+		{name: "year-cold", replica: unread, statuses: ok, connections: 1, once: (*world).oneYearEach, only: true,
+			prepare: (*world).prepareColdYears, source: (*world).coldYears},
 		{name: "movers", statuses: ok, prepare: (*world).askMovers, source: (*world).movers},
 		{name: "denials", statuses: []int{http.StatusOK, http.StatusTooManyRequests}, source: (*world).denials},
 		{name: "unknown", replica: proxied, statuses: []int{http.StatusUnauthorized}, source: (*world).unknown},
 		{name: "mix", statuses: []int{http.StatusOK, http.StatusTooManyRequests}, mix: mixWeights(),
 			prepare: (*world).prepareMix, source: (*world).mixture},
+		{name: "replica", states: (*world).footprints},
 	}
 }
 
@@ -105,6 +118,17 @@ func (w *world) misses() loadgen.Source {
 	}
 }
 
+// narrow and wide are misses whose upstream samples are full.
+func (w *world) narrow() loadgen.Source { return w.missesOf(narrowDomain, "") }
+func (w *world) wide() loadgen.Source   { return w.missesOf(wideDomain, "&order_by=-impressions") }
+
+func (w *world) missesOf(domain, order string) loadgen.Source {
+	return func(request *fasthttp.Request, _ int64) {
+		filter := fmt.Sprintf(`&filters=%%5B%%7B%%22dimension%%22%%3A%%22query%%22%%2C%%22operator%%22%%3A%%22not_contains%%22%%2C%%22value%%22%%3A%%22zzz%d%%22%%7D%%5D`, w.fresh.Add(1))
+		w.request(0, 0, w.table(domain, "queries", hitDays-1, 0, hitLimit, order, filter)).CopyTo(request)
+	}
+}
+
 // The archived days of the first property, counted back from the last day. The upstream has the last 16 months.
 const (
 	archivedFrom  = 1400
@@ -120,19 +144,71 @@ func (w *world) archive(ctx context.Context, _ string) error {
 		return nil
 	}
 	w.archived = true
-	random := mathrand.New(mathrand.NewPCG(1, 2))
+	return w.Archive(ctx, trace.Domain(0), w.history(1, archivedFrom, archivedUntil))
+}
+
+// history returns archived days, counted back from the last day, with as many queries as the archive keeps of a day.
+func (w *world) history(seed uint64, from, until int) []byte {
+	random := mathrand.New(mathrand.NewPCG(seed, 2))
 	var text bytes.Buffer
 	text.WriteString("date,dimension,key,clicks,impressions,position\n")
-	for back := archivedFrom; back >= archivedUntil; back-- {
+	for back := from; back >= until; back-- {
 		row := func(dimension, key string, clicks int) {
 			fmt.Fprintf(&text, "%s,%s,%s,%d,%d,%.1f\n", w.day(back), dimension, key, clicks, clicks*20, 1+random.Float64()*30)
 		}
 		row("total", "", 5000)
-		for i := range 100 { // as many as the archive keeps of a day
+		for i := range 100 {
 			row("query", fmt.Sprintf("query %d of %d", random.IntN(4), i), 1+random.IntN(1000/(i+1)))
 		}
 	}
-	return w.Archive(ctx, trace.Domain(0), text.Bytes())
+	return text.Bytes()
+}
+
+// Twelve months of days that only the archive has, of several properties.
+const (
+	years     = 8
+	yearUntil = liveDays + 40
+	yearFrom  = yearUntil + 364
+)
+
+func yearDomain(n int) string { return fmt.Sprintf("year-%d.example", n) }
+
+func (w *world) archiveYears(ctx context.Context, _ string) error {
+	if w.yearsArchived {
+		return nil
+	}
+	w.yearsArchived = true
+	for n := range years {
+		if err := w.Archive(ctx, yearDomain(n), w.history(uint64(n), yearFrom, yearUntil)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// years requests the archived year of each property in turn, with a new limit each time, so that no answer is ready.
+func (w *world) years() loadgen.Source {
+	const least, limits = 10, 990
+	return func(request *fasthttp.Request, _ int64) {
+		n := int(w.fresh.Add(1))
+		w.request(0, 0, w.table(yearDomain(n%years), "queries", yearFrom, yearUntil, least+n/years%limits)).CopyTo(request)
+	}
+}
+
+func (w *world) oneYearEach() int { return years }
+
+func (w *world) coldYears() loadgen.Source {
+	return func(request *fasthttp.Request, n int64) {
+		w.request(0, 0, w.table(yearDomain(int(n)), "queries", yearFrom, yearUntil, hitLimit)).CopyTo(request)
+	}
+}
+
+// prepareColdYears leaves the archive unread, and everything else of the replica warm.
+func (w *world) prepareColdYears(ctx context.Context, address string) error {
+	if err := w.archiveYears(ctx, address); err != nil {
+		return err
+	}
+	return w.askHits(ctx, address)
 }
 
 // stored requests one to six weeks of archived days, a new range each time.
@@ -185,6 +261,8 @@ func (w *world) unknown() loadgen.Source {
 			"Authorization", "Bearer sara_live_"+secret+base32.Replace(fmt.Sprintf("%010d", n))).CopyTo(request)
 	}
 }
+
+func (w *world) wholeTrace() int { return w.trace.Requests }
 
 func (w *world) agency() loadgen.Source {
 	var requests []*fasthttp.Request

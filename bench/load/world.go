@@ -25,6 +25,11 @@ func agencies() trace.Config {
 const (
 	limitedDomain    = "limited.example" // the property of the last account, whose key has a low limit
 	limitedPerMinute = 60
+
+	// The properties of the first account with full upstream samples: a few more queries than a table by clicks reads, and than
+	// one upstream call returns.
+	narrowDomain, narrowQueries = "narrow.example", 1300
+	wideDomain, wideQueries     = "wide.example", 27_000
 )
 
 // The replicas. Except for the first, each is started when a scenario needs it.
@@ -32,6 +37,7 @@ const (
 	defaults    = iota // the default settings
 	smallMemory        // a memory cache of 1 MiB, so that answers come from Redis
 	proxied            // reads the client's address from a header
+	unread             // the default settings; it has read no archive yet
 	replicas
 )
 
@@ -44,8 +50,12 @@ type world struct {
 	trace    trace.Config
 	lastDay  time.Time // final in every time zone, even if the day changes during the run
 	replicas [replicas]int
-	archived bool
 	fresh    atomic.Int64 // numbers requests that must differ from all earlier ones
+
+	archived, yearsArchived bool
+
+	weighing atomic.Bool  // whether upstream bodies are weighed
+	heaviest atomic.Int64 // bytes of the largest upstream body that was weighed, without compression
 }
 
 func newWorld(ctx context.Context, binary string, c trace.Config) (_ *world, err error) {
@@ -54,15 +64,21 @@ func newWorld(ctx context.Context, binary string, c trace.Config) (_ *world, err
 		return nil, err
 	}
 	w.Rig, err = measure.Start(ctx, testbed.Config{
-		Binary: binary, Accounts: accounts(c), Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Log: os.DevNull,
+		Binary: binary, Accounts: accounts(c), Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Log: os.DevNull, Upstream: w.weigh,
 	})
 	return w, err
 }
 
-// accounts returns those of the trace, and one with a low limit.
+// accounts returns those of the trace, and one with a low limit. The first has some properties more.
 func accounts(c trace.Config) []testbed.Account {
 	low := testbed.Account{People: 1, PerMinute: limitedPerMinute, Properties: []testbed.Property{{Domain: limitedDomain}}}
-	return append(testbed.AccountsOf(c), low)
+	all := append(testbed.AccountsOf(c), low)
+	more := []testbed.Property{{Domain: narrowDomain, Queries: narrowQueries}, {Domain: wideDomain, Queries: wideQueries}}
+	for n := range years {
+		more = append(more, testbed.Property{Domain: yearDomain(n)})
+	}
+	all[0].Properties = append(all[0].Properties, more...)
+	return all
 }
 
 // address returns the host:port of a replica, and starts it if it is not running.

@@ -75,3 +75,20 @@ func TestPublishedFiguresAreTheMeasuredOnes(t *testing.T) {
 	ways := agency.Savings[0].Ways // sara, the URL-keyed cache, and the one with a call per period
 	want("results/README.md", summary, fmt.Sprintf("%.3f; %.3f of one with one call per period", ways[0].Calls/ways[1].Calls, ways[0].Calls/ways[2].Calls))
 }
+
+// The tables of the targets are those of the reports beside them.
+func TestTablesOfTargetsAreThoseOfTheReports(t *testing.T) {
+	tables, err := filepath.Glob(filepath.Join(results, "*", "targets.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		reports, err := LoadAll(filepath.Dir(table))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := string(AppendTargets(nil, reports.Targets())); read(t, table) != want {
+			t.Errorf("%s is not\n%s", table, want)
+		}
+	}
+}

@@ -19,6 +19,7 @@ type Report struct {
 	Took         Seconds       `json:"took_seconds"`
 	Machine      Machine       `json:"machine"`
 	Measurements []Measurement `json:"measurements"`
+	Footprints   []Footprint   `json:"footprints,omitempty"`
 	Comparisons  []Comparison  `json:"comparisons"`
 	Savings      []Saving      `json:"savings,omitempty"`
 	Growth       []Growth      `json:"growth,omitempty"`
@@ -46,10 +47,12 @@ const (
 
 // A Measurement is one loop of a scenario.
 type Measurement struct {
+	Run         int              `json:"run,omitempty"` // from 0; each run has servers of its own
 	Scenario    string           `json:"scenario"`
 	Loop        string           `json:"loop"`
 	Connections int              `json:"connections"`
-	Rate        float64          `json:"rate,omitempty"` // requests a second of an open loop
+	Rate        float64          `json:"rate,omitempty"`  // requests a second of an open loop
+	Share       float64          `json:"share,omitempty"` // the rate as a fraction of the highest throughput of the scenario
 	Requests    int64            `json:"requests"`
 	Statuses    map[int]int64    `json:"statuses"`
 	Cache       map[string]int64 `json:"x_cache"`
@@ -63,6 +66,18 @@ type Measurement struct {
 	Mix map[string]int `json:"mix_percent,omitempty"`
 	// Curve is the latencies in milliseconds at the percentiles of CurvePercentiles.
 	Curve []float64 `json:"latency_curve_ms"`
+}
+
+// A Footprint is the memory of one replica in a state.
+type Footprint struct {
+	Run      int     `json:"run,omitempty"`
+	State    string  `json:"state"`
+	Entries  float64 `json:"cache_entries"`
+	Cache    float64 `json:"cache_bytes"`
+	Heap     float64 `json:"heap_bytes"` // in use, garbage included
+	Resident float64 `json:"resident_bytes"`
+	Peak     float64 `json:"peak_resident_bytes"`     // since the replica was started
+	Body     float64 `json:"upstream_body,omitempty"` // bytes of the largest upstream body since the last state
 }
 
 // Held is the content of memory caches.
@@ -111,6 +126,7 @@ type Comparison struct {
 
 // A Round is one turn of each server.
 type Round struct {
+	Run   int  `json:"run,omitempty"`
 	Sara  Turn `json:"sara"`
 	Other Turn `json:"other"`
 }

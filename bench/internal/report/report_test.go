@@ -18,9 +18,9 @@ func sample() *Report {
 			{Scenario: "denials", Loop: Open, Rate: 50, Statuses: map[int]int64{429: 8, 200: 2}},
 		},
 		Comparisons: []Comparison{{With: "the floor", Rounds: []Round{
-			{Turn{Throughput: 70, PerCPU: 10, P99: 2}, Turn{Throughput: 100, PerCPU: 20, P99: 1}},
-			{Turn{Throughput: 90, PerCPU: 12, P99: 4}, Turn{Throughput: 100, PerCPU: 20, P99: 1}},
-			{Turn{Throughput: 80, PerCPU: 14, P99: 3}, Turn{Throughput: 100, PerCPU: 20, P99: 1}},
+			{Sara: Turn{Throughput: 70, PerCPU: 10, P99: 2}, Other: Turn{Throughput: 100, PerCPU: 20, P99: 1}},
+			{Sara: Turn{Throughput: 90, PerCPU: 12, P99: 4}, Other: Turn{Throughput: 100, PerCPU: 20, P99: 1}},
+			{Sara: Turn{Throughput: 80, PerCPU: 14, P99: 3}, Other: Turn{Throughput: 100, PerCPU: 20, P99: 1}},
 		}}},
 	}
 	r.Comparisons[0].Summarize()
