@@ -68,7 +68,7 @@ func TestHintsCanBePasted(t *testing.T) {
 			t.Errorf("sara %s prints\n%s\nwant the line %s", strings.Join(args, " "), c.lastErrs, want)
 		}
 	}
-	said("account add NAME --plan pro", "migrate")
+	said("account add NAME --plan own", "migrate")
 	said(`workspace add 'Ann'\''s' Main`, "account", "add", "Ann's", "--plan", "pro")
 	said("serve", "migrate")
 	said("connection add 'My web' --credentials FILE", "workspace", "add", "Ann's", "My web")

@@ -229,7 +229,7 @@ func testColdStartRefused(t *testing.T, binary string, postgres *pgtest.Server) 
 	w.front.down()
 	w.env = append(w.env, "SARA_REDIS_URL=")
 	ended := start(t, binary, w.env, "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
-	if _, err := ended.wait(); err == nil || !strings.Contains(ended.stderr.String(), "without SARA_REDIS_URL there is no snapshot") {
+	if _, err := ended.wait(); err == nil || !strings.Contains(ended.stderr.String(), "without SARA_REDIS_URL, there is no snapshot") {
 		t.Errorf("without Redis: %v\n%s", err, ended.stderr)
 	}
 }

@@ -48,7 +48,7 @@ func (c *migrateCommand) Run(ctx context.Context, con *console.Console) error {
 		return err
 	}
 	if len(accounts) == 0 {
-		con.Next(c.Output, "add an account, which has a plan.", console.CommandLine("account", "add", "NAME", "--plan", "pro"))
+		con.Next(c.Output, "add an account, which has a plan.", console.CommandLine("account", "add", "NAME", "--plan", "own"))
 	} else {
 		con.Next(c.Output, "serve the API.", console.CommandLine("serve"))
 	}

@@ -46,7 +46,8 @@ func (c *workspaceAdd) Run(ctx context.Context, con *console.Console) error {
 			return err
 		}
 		reference := workspaceReference(ctx, store, workspace.Name, workspace.ID)
-		con.Next(c.Output, "connect it to Search Console, and add the people who may read it.",
+		con.Next(c.Output, "connect it to Search Console, by a person's consent or with a key file, and add the people who may read it.",
+			console.CommandLine("connection", "connect", reference, "--client", "FILE"),
 			console.CommandLine("connection", "add", reference, "--credentials", "FILE"),
 			console.CommandLine("person", "add", workspace.AccountName, "EMAIL", "--workspace", reference))
 		return nil
