@@ -26,7 +26,7 @@ import (
 )
 
 // A release of the binary that the other tests use has archives, an image and checksums that are right, and what is in them runs. The
-// binary for the other architecture is the same one under another name: to compile a second one would take minutes.
+// binary for the other architecture is this test's under another name: to compile a second one would take minutes.
 func TestReleaseIsComplete(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it needs a binary for Linux")
@@ -65,8 +65,11 @@ func example(t *testing.T) (release, map[platform]string) {
 	if runtime.GOARCH == other {
 		own, other = other, own
 	}
-	binary := saratest.Binary(t)
-	program, err := os.ReadFile(binary)
+	this, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(this)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +83,7 @@ func example(t *testing.T) (release, map[platform]string) {
 	if err := os.Mkdir(r.Out, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return r, map[platform]string{{"linux", own}: binary, {"linux", other}: renamed}
+	return r, map[platform]string{{"linux", own}: saratest.Binary(t), {"linux", other}: renamed}
 }
 
 // checkSums checks every line of SHA256SUMS, and returns their number.

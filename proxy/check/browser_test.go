@@ -155,9 +155,8 @@ func kinds() map[string]string {
 
 // The reference works in a browser, offline and under its own strict policy, from the address that the page was loaded from. The demo's
 // key is filled in; another one survives a link, and is in no address and no storage.
-func TestReferenceInABrowser(t *testing.T) {
+func testReferenceInABrowser(t *testing.T, d demo) {
 	b := newBrowser(t)
-	d := startDemo(t)
 	base := d.front(t)
 	b.open(base+"/docs/operations/getSummary", "form.try.live")
 	if answer, outcome := b.send(); !strings.Contains(answer, `"impressions"`) || !strings.Contains(outcome, "Status 200") {
@@ -193,10 +192,9 @@ func TestReferenceInABrowser(t *testing.T) {
 }
 
 // Every kind of page is accessible, light and dark, on a desktop and on a phone, where none needs horizontal scrolling.
-func TestPagesAreAccessible(t *testing.T) {
+func testPagesAreAccessible(t *testing.T, d demo) {
 	axe := readAxe(t)
 	b := newBrowser(t)
-	d := startDemo(t)
 	for name, place := range kinds() {
 		b.open(d.BaseURL+place, "#main")
 		if name == "summary" {

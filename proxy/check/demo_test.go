@@ -56,6 +56,15 @@ func startDemo(t *testing.T) demo {
 	return d
 }
 
+// TestDemo starts one demo for all tests, since its history takes longer to seed than most of them run.
+func TestDemo(t *testing.T) {
+	d := startDemo(t)
+	t.Run("the OpenAPI document describes the answers", func(t *testing.T) { testOpenAPIDescribesTheAnswers(t, d) })
+	t.Run("the reference has no broken link", func(t *testing.T) { testLinksOfTheReference(t, d) })
+	t.Run("the reference works in a browser", func(t *testing.T) { testReferenceInABrowser(t, d) })
+	t.Run("the reference is accessible", func(t *testing.T) { testPagesAreAccessible(t, d) })
+}
+
 // get sends a request to the demo, and returns the answer with its whole body.
 func (d demo) get(t *testing.T, method, path, key string, header http.Header) (*http.Request, *http.Response, []byte) {
 	t.Helper()

@@ -17,8 +17,7 @@ type crawl struct {
 }
 
 // Every address on every page of the reference, as HTML and as Markdown, leads to something: no page has a broken link or fragment.
-func TestLinksOfTheReference(t *testing.T) {
-	d := startDemo(t)
+func testLinksOfTheReference(t *testing.T, d demo) {
 	base, err := url.Parse(d.BaseURL)
 	if err != nil {
 		t.Fatal(err)

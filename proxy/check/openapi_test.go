@@ -151,8 +151,7 @@ func (c *coverage) path(template, property string) string {
 
 // The served document is valid OpenAPI, and the demo answers every operation accordingly: live, from the archive, without a
 // connection, filtered, refused and not modified.
-func TestOpenAPIDescribesTheAnswers(t *testing.T) {
-	d := startDemo(t)
+func testOpenAPIDescribesTheAnswers(t *testing.T, d demo) {
 	document := readDocument(t, d)
 	c := coverage{t, d, newContract(t, d, document), map[string]map[int]int{}, map[string]int{}}
 	filters := "?filters=" + url.QueryEscape(`[{"dimension":"query","operator":"contains","value":"chair"}]`)
