@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Commands returns the names of the commands that clients send to the server while f runs, as the server sees them (MONITOR). Those
-// that scripts call are left out, and so is what clients send to open a connection and to check that the server answers.
-func (s *Server) Commands(f func()) (names []string) {
+// Commands returns the names of the commands that clients send to the server while f runs, as the server sees them (MONITOR), and how
+// many commands scripts call. What clients send to open a connection and to check that the server answers is left out.
+func (s *Server) Commands(f func()) (names []string, inScripts int) {
 	s.tb.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
 	if err != nil {
@@ -40,8 +40,10 @@ func (s *Server) Commands(f func()) (names []string) {
 		name, arguments, _ := strings.Cut(command, "\"")
 		switch name = strings.ToLower(name); {
 		case strings.Contains(arguments, end):
-			return names
-		case strings.HasSuffix(from, " lua"), name == "hello", name == "client", name == "ping", name == "echo":
+			return names, inScripts
+		case strings.HasSuffix(from, " lua"):
+			inScripts++
+		case name == "hello", name == "client", name == "ping", name == "echo":
 		default:
 			names = append(names, name)
 		}
