@@ -49,8 +49,14 @@ func newDuckDB(t *testing.T) func(statements ...string) []string {
 	}
 }
 
-func TestDuckDBReadsTheArchiveAndWritesImportableFiles(t *testing.T) {
+// TestDuckDB installs DuckDB once for all that needs it.
+func TestDuckDB(t *testing.T) {
 	duck := newDuckDB(t)
+	t.Run("reads the archive and writes importable files", func(t *testing.T) { testDuckDBReads(t, duck) })
+	t.Run("runs the guide to the archive", func(t *testing.T) { testGuideToTheArchive(t, duck) })
+}
+
+func testDuckDBReads(t *testing.T, duck func(...string) []string) {
 	root := t.TempDir()
 	b, err := bucket.Open(root)
 	if err != nil {
@@ -115,8 +121,7 @@ func TestDuckDBReadsTheArchiveAndWritesImportableFiles(t *testing.T) {
 }
 
 // The SQL of the guide to the archive runs on an export, and finds its rows.
-func TestGuideToTheArchiveRunsInDuckDB(t *testing.T) {
-	duck := newDuckDB(t)
+func testGuideToTheArchive(t *testing.T, duck func(...string) []string) {
 	guide, err := os.ReadFile("../proxy/docs/guides/analysis.md")
 	if err != nil {
 		t.Fatal(err)
