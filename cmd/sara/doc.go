@@ -9,12 +9,14 @@
 // It is read-only and consumes no budget. A part that it cannot read shows the reason, and the others are shown. The exit
 // status is 1 if something needs attention: a replica that is not ready or degraded; Redis or the database unreachable, or a
 // schema of another version; a connection that does not work; a property for which the last run failed; an archive two or more
-// days behind, or index coverage a week old or older; a part that could not be read. Budgets near their limit are shown, but do not count. Health checks, for a probe,
-// whether one server is ready; its only setting is the address of the admin endpoints.
+// days behind, or index coverage a week old or older; a part that could not be read. Budgets near their limit are shown, but do
+// not count. Health checks, for a probe, whether one server is ready; its only setting is the address of the admin endpoints.
 //
 // A flag wins over the environment (SARA_…), and that over the YAML file. Errors go to standard error and name the fix. An
 // error about a setting names it, its origin, the problem and the fix, and all wrong settings are reported at once. The exit
-// status is 1 for them, and 2 for a command line that cannot be parsed. No output, log or error has a secret, except for key
+// status is 1 for them, 2 for a command line that cannot be parsed, and 128 plus the number of the signal for a command that one
+// interrupted. A variable SARA_… that is no setting is an error. Only account add, migrate, restore and serve create a database
+// file. No output, log or error has a secret, except for key
 // create, which prints the new key once.
 //
 // Serve sends OpenTelemetry traces by OTLP over HTTP if OTEL_TRACES_EXPORTER is otlp or OTEL_EXPORTER_OTLP_ENDPOINT is set;
