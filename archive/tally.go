@@ -1,8 +1,6 @@
 package archive
 
 import (
-	"bytes"
-	"cmp"
 	"slices"
 
 	"sara/translate"
@@ -14,7 +12,7 @@ type tally struct {
 	index translate.KeyIndex
 	sums  []translate.Sum // by the number of their key
 	found []int32         // of the table that is being added: the number of each of its keys, plus one; 0 for one not looked up
-	order []int32
+	order []uint64
 }
 
 // largestTally is the number of keys from which a tally gives up its memory: few requests need that much.
@@ -49,16 +47,7 @@ func (t *tally) add(rows *table, first, last int) {
 
 // rows returns the sums in the upstream's order.
 func (t *tally) rows() *translate.Rows {
-	t.order = t.order[:0]
-	for i := range t.sums {
-		t.order = append(t.order, int32(i))
-	}
-	slices.SortFunc(t.order, func(a, b int32) int {
-		if x, y := t.sums[a].Clicks, t.sums[b].Clicks; x != y {
-			return cmp.Compare(y, x)
-		}
-		return bytes.Compare(t.index.Key(int(a)), t.index.Key(int(b)))
-	})
+	t.order = t.index.Ranked(t.order, func(i int) int64 { return t.sums[i].Clicks })
 	var b translate.RowsBuilder
 	b.Grow(len(t.sums), t.index.Size())
 	for _, i := range t.order {

@@ -3,6 +3,7 @@ package translate
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -35,6 +36,37 @@ func TestKeyIndexNumbersKeysInTheirOrder(t *testing.T) {
 			t.Fatalf("%d keys of %d bytes, want %d of %d", x.Len(), x.Size(), len(numbers), size)
 		}
 		x.Reset()
+	}
+}
+
+// Clicks beyond what one integer holds beside the number are compared too.
+func TestKeysAreRankedByClicksAndThenByKey(t *testing.T) {
+	random := rand.New(rand.NewPCG(15, 16))
+	pick := []int64{0, 1, 2, 1<<40 - 2, 1<<40 - 1, 1 << 40, 1<<40 + 1, 1 << 53, 1<<62 + 1}
+	for range 200 {
+		var x KeyIndex
+		n := random.IntN(300)
+		x.Reserve(n)
+		clicks := make([]int64, n)
+		for i := range n {
+			x.Of(fmt.Append(nil, random.IntN(1000), "-", i))
+			clicks[i] = pick[random.IntN(len(pick))]
+		}
+		ranked := x.Ranked(make([]uint64, 3), func(i int) int64 { return clicks[i] })
+		seen := make([]bool, n)
+		for at, i := range ranked {
+			seen[i] = true
+			if at == 0 {
+				continue
+			}
+			before := ranked[at-1]
+			if clicks[before] < clicks[i] || clicks[before] == clicks[i] && string(x.Key(int(before))) > string(x.Key(int(i))) {
+				t.Fatalf("%s with %d clicks is before %s with %d", x.Key(int(before)), clicks[before], x.Key(int(i)), clicks[i])
+			}
+		}
+		if len(ranked) != n || slices.Contains(seen, false) {
+			t.Fatalf("%d of %d keys, or some twice", len(ranked), n)
+		}
 	}
 }
 

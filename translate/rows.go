@@ -144,18 +144,13 @@ func (m *merger) add(key []byte, more Metrics) {
 }
 
 // ranking returns the numbers of the keys in the upstream's order.
-func (m *merger) ranking(by Dimension) []int32 {
-	order := make([]int32, len(m.sums))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortFunc(order, func(a, b int32) int {
-		if x, y := m.sums[a].Clicks, m.sums[b].Clicks; by != ByDate && x != y {
-			return cmp.Compare(y, x)
+func (m *merger) ranking(by Dimension) []uint64 {
+	return m.index.Ranked(nil, func(i int) int64 {
+		if by == ByDate {
+			return 0
 		}
-		return bytes.Compare(m.index.Key(int(a)), m.index.Key(int(b)))
+		return m.sums[i].Clicks
 	})
-	return order
 }
 
 // rows returns the sums in the upstream's order.
