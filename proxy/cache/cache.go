@@ -229,16 +229,19 @@ func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
 			return found, nil
 		}
 	}
+	servable := found.servable() // before the refill begins, which may fail at once
 	f, leader, err := c.enter(ctx, l, found)
 	if err != nil {
 		return found, err
 	}
-	found = c.newer(found, f.copied, l.TTL)
+	if newer := c.newer(found, f.copied, l.TTL); newer.Entry != found.Entry {
+		found, servable = newer, newer.Stale // no earlier refill of it can have failed
+	}
 	switch {
 	case found.Entry != nil && !found.Stale:
 		c.metrics.shared.Inc()
 		return found, nil
-	case found.servable(): // stale-while-revalidate
+	case servable: // stale-while-revalidate
 		c.metrics.revalidating.Inc()
 		return found, nil
 	}
