@@ -47,9 +47,10 @@ type table struct {
 	clicks      []int64
 	impressions []int64
 	position    []float64
+	weighted    []float64 // positions as translate.Weighted returns them, for sums
 }
 
-const tableRowSize = 1 + 4 + 8 + 8 + 8
+const tableRowSize = 1 + 4 + 8 + 8 + 8 + 8
 
 // openObject verifies data as the month of a property. The object keeps a reference to data.
 func openObject(property string, first translate.Date, data []byte) (*object, error) {
@@ -153,7 +154,14 @@ func (o *object) decode(by translate.Dimension) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t, o.check(by, t, n)
+	if err := o.check(by, t, n); err != nil {
+		return nil, err
+	}
+	t.weighted = make([]float64, n)
+	for i := range t.weighted {
+		t.weighted[i] = translate.Weighted(t.position[i], t.impressions[i])
+	}
+	return t, nil
 }
 
 // dayOf returns the day of the month, from 0, or a day that does not exist in any month.

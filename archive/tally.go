@@ -41,7 +41,7 @@ func (t *tally) add(rows *table, first, last int) {
 				t.sums = append(t.sums, translate.Sum{})
 			}
 		}
-		t.sums[*found-1].Add(rows.clicks[i], rows.impressions[i], rows.position[i])
+		t.sums[*found-1].AddWeighted(rows.clicks[i], rows.impressions[i], rows.weighted[i])
 	}
 }
 

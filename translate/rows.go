@@ -89,13 +89,23 @@ type Sum struct {
 
 // Add adds the figures of a row.
 func (s *Sum) Add(clicks, impressions int64, position float64) {
+	s.AddWeighted(clicks, impressions, Weighted(position, impressions))
+}
+
+// AddWeighted adds the figures of a row whose position is given as Weighted returns it.
+func (s *Sum) AddWeighted(clicks, impressions int64, weighted float64) {
 	s.Clicks += clicks
 	s.Impressions += impressions
+	s.positions += weighted
+}
+
+// Weighted returns a position times its impressions: the whole number that the upstream divided by them, if there is one.
+func Weighted(position float64, impressions int64) float64 {
 	weighted := position * float64(impressions)
 	if whole := math.Round(weighted); whole/float64(impressions) == position {
 		weighted = whole
 	}
-	s.positions += weighted
+	return weighted
 }
 
 // Metrics returns the figures of all added rows together.
