@@ -78,8 +78,8 @@ func (w *world) populate() {
 		w.offices = append(w.offices, w.add(testbed.Account{People: w.desks, Properties: []testbed.Property{site("office", i)}}))
 	}
 	w.flooder = w.add(testbed.Account{People: 1, Properties: []testbed.Property{site(floodSite, 0)}})
-	const floods = 2 // trials
-	for i := range floods {
+	const floods = 2 // trials, each of which uses up a day in every round
+	for i := range floods * max(1, w.rounds) {
 		w.counted = append(w.counted, w.add(testbed.Account{People: 1, Plan: hundred, Properties: []testbed.Property{site("counted", i)}}))
 	}
 	w.steady = w.add(testbed.Account{People: 1, Plan: steady, Properties: []testbed.Property{site("steady", 0)}})
