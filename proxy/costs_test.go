@@ -23,8 +23,8 @@ import (
 	"sara/translate"
 )
 
-// A cost is what one request takes: allocations in this process, those of the client of Redis and of the simulated Search Console
-// included; commands to Redis, without those that its scripts call; and calls of Search Console.
+// A cost counts what one request causes: allocations in this process, including those of the Redis client and of the simulated Search
+// Console; commands to Redis, without those that scripts call; and calls of Search Console.
 type cost struct{ allocations, commands, calls int64 }
 
 // most returns the higher of each.

@@ -39,7 +39,7 @@ func gridQuery(site string, by Dimension, w Window) Query {
 	return q
 }
 
-// A cut is what a fetch takes of a grid.
+// A cut selects rows of a grid for one fetch.
 type cut struct {
 	by   Dimension // of the result: the grid's countries or devices, or ByDate
 	days DateRange

@@ -83,7 +83,7 @@ func wantSameRows(t *testing.T, what string, got, want *Rows) {
 	}
 }
 
-// What a plan takes of a grid is, to the last bit, what the upstream answers to the query for the range itself.
+// The rows that a plan cuts out of a grid equal, to the last bit, the upstream's answer for the range itself.
 func TestGridsEqualDirectAnswers(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

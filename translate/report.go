@@ -37,7 +37,7 @@ type Fetch struct {
 	// what tells that those days are not published: they cannot have figures of them.
 	Uncut *Query
 
-	cut *cut // what Read takes of the upstream's rows, if they are a grid; nil: all
+	cut *cut // selects from a grid in Read; nil: Read returns all rows
 }
 
 // Sources tells where the figures of a property are to be had.

@@ -249,7 +249,7 @@ func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
 	return c.await(ctx, l, found, f, leader)
 }
 
-// AtOnce is Do as far as memory has fresh rows; ok is false if it has none, or is to be bypassed. It never waits.
+// AtOnce returns fresh rows from memory, without waiting. ok is false if memory has none, or if the request bypasses it: call Do then.
 func (c *Cache) AtOnce(r Request) (found Found, ok bool) {
 	if r.Bypass {
 		return Found{}, false

@@ -169,7 +169,7 @@ func (s *sharedStore) look(ctx context.Context, l *lookup, beside *candidate) so
 	return s.seek(ctx, l, beside, s.limits.lookUp, false)
 }
 
-// seek does what fetch does, and takes the lease: if there is no value that may answer, or in any case. It is one command.
+// seek reads the copies of a lookup and takes the lease of its fill, in one command. It takes the lease only if no copy can answer, or inAnyCase.
 func (s *sharedStore) seek(ctx context.Context, l *lookup, beside *candidate, limit time.Duration, inAnyCase bool) (found sought) {
 	copies := l.redisKeys(beside)
 	keys := append([]string{leaseKey(l)}, copies...)

@@ -146,7 +146,7 @@ func (m *Metrics) Refresh(ctx context.Context) {
 	m.show(c)
 }
 
-// nextLook returns when what began at a time is to be repeated.
+// nextLook returns the time of the next look, from the start of this one. One that failed is repeated after lookInterval.
 func (m *Metrics) nextLook(began time.Time, complete bool) time.Time {
 	if !complete {
 		return began.Add(lookInterval)
