@@ -52,7 +52,8 @@ func TestMemoryHits(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.binary, o.trace = saratest.Binary(t), smallest()
-	o.warmUp, o.loop, o.rounds = 0, 150*time.Millisecond, 1
+	// Long enough on a busy machine for many requests: what a scrape of the metrics allocates is subtracted, and it varies.
+	o.warmUp, o.loop, o.rounds = 0, 500*time.Millisecond, 1
 	r := &report.Report{}
 	if err := run(t.Context(), o, r, io.Discard); err != nil {
 		t.Fatal(err)
@@ -64,8 +65,7 @@ func TestMemoryHits(t *testing.T) {
 		if m.Requests == 0 || m.Statuses[200] != m.Requests || m.Cache["hit"] != m.Requests || m.Request.Upstream != 0 {
 			t.Errorf("%s: %d requests, statuses %v, X-Cache %v, %g upstream calls", m.Loop, m.Requests, m.Statuses, m.Cache, m.Request.Upstream)
 		}
-		// The runtime counts allocations by the span, so that few requests may show only objects, or only bytes.
-		if c := m.Request; c.Bytes < 7500 || c.Bytes > 8700 || c.Objects+c.Allocated <= 0 || c.RedisReads <= 0 || m.Resident[measure.Sara] == 0 {
+		if c := m.Request; c.Bytes < 7500 || c.Bytes > 8700 || c.Objects <= 0 || c.Allocated <= 0 || c.RedisReads <= 0 || m.Resident[measure.Sara] == 0 {
 			t.Errorf("%s: a request cost %+v; %v resident", m.Loop, c, m.Resident)
 		}
 		if m.Latency.P50 <= 0 || m.Latency.Max < m.Latency.P99 || m.Held.Entries < 1 || m.Held.Bytes < 1000 || len(m.Curve) != len(report.CurvePercentiles()) {
