@@ -36,7 +36,7 @@ func testStatusReadsOneRow(t *testing.T, _ string, postgres *pgtest.Server) {
 // not there.
 func statusReadsOneRow(t *testing.T, c *cli, url, driver, source string) {
 	findings := []string{"the archive of 1 of 1 properties is 2 days or more behind",
-		"collecting failed in the last run for 1 of 1 properties: the notes of the archive say why"}
+		"collecting failed in the last run for 1 of 1 properties: see the notes of the archive"}
 	store := c.lateProperty(url)
 	replica := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})
 	counted := func(when string, byReplica bool) {

@@ -177,7 +177,7 @@ func (w *World) print(out io.Writer, all bool) error {
 		return err
 	}
 	if !all {
-		fmt.Fprintf(&text, "\nsara demo --all prints all %d keys and %d properties, and --json does for programs.\n", len(w.Keys), len(w.Properties))
+		fmt.Fprintf(&text, "\nsara demo --all prints all %d keys and %d properties, and --json prints them as JSON.\n", len(w.Keys), len(w.Properties))
 	}
 	main := w.BaseURL + "/v1/properties/" + w.Properties[firstProperty].Slug
 	fmt.Fprintf(&text, "\nTry:\n\n%s\n%s\n%s\n", console.Curl(w.BaseURL+"/v1/me", w.Keys[firstKey]),
@@ -195,7 +195,7 @@ func (w *World) printTables(out io.Writer, all bool) error {
 			keys = append(keys, []string{k.name, k.plan, w.Keys[k.name], k.about})
 		}
 	}
-	if err := console.PrintTable(out, []string{"KEY", "PLAN", "VALUE", ""}, keys); err != nil || !all {
+	if err := console.PrintTable(out, []string{"KEY", "PLAN", "VALUE", "ABOUT"}, keys); err != nil || !all {
 		return err
 	}
 	for _, p := range w.propertyTable {
@@ -205,5 +205,5 @@ func (w *World) printTables(out io.Writer, all bool) error {
 	if _, err := fmt.Fprintln(out); err != nil {
 		return err
 	}
-	return console.PrintTable(out, []string{"PROPERTY", "GSC PROPERTY", "SLUG", "ID", ""}, properties)
+	return console.PrintTable(out, []string{"PROPERTY", "GSC PROPERTY", "SLUG", "ID", "ABOUT"}, properties)
 }

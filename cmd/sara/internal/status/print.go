@@ -187,7 +187,7 @@ func (s Budgets) print(text *strings.Builder) error {
 	case hidden > 0:
 		fmt.Fprintf(text, "And %d more.\n", hidden)
 	case len(rows) == 0 && s.Problem == nil:
-		fmt.Fprintf(text, "No budget is used up to %d %%.\n", nearPercent)
+		fmt.Fprintf(text, "No budget has reached %d %%.\n", nearPercent)
 	}
 	for _, what := range s.Unknown {
 		text.WriteString("unknown: " + what + "\n")

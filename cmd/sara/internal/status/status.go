@@ -149,10 +149,10 @@ func (r *Report) judge() {
 		r.attend("the index coverage of %d of %d properties is %d days old or older", n, r.Indexing.Counts.Properties, staleDays)
 	}
 	if n := r.Archive.Counts.Failing; n > 0 {
-		r.attend("collecting failed in the last run for %d of %d properties: the notes of the archive say why", n, r.Archive.Counts.Properties)
+		r.attend("collecting failed in the last run for %d of %d properties: see the notes of the archive", n, r.Archive.Counts.Properties)
 	}
 	if n := r.Indexing.Counts.Failing; n > 0 {
-		r.attend("inspecting failed in the last run for %d of %d properties: the notes of indexing say why", n, r.Indexing.Counts.Properties)
+		r.attend("inspecting failed in the last run for %d of %d properties: see the notes of indexing", n, r.Indexing.Counts.Properties)
 	}
 	r.OK = len(r.Attention) == 0
 }
