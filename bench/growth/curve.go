@@ -30,7 +30,7 @@ type curve struct {
 // ladders returns all ladders; the package doc describes their curves.
 func ladders() []ladder {
 	return []ladder{
-		{"connections", []int{1, 16, 128, 1024}, (*world).stay, []curve{
+		{"connections", []int{1, 16, 128, 512}, (*world).stay, []curve{
 			{"connections", "the same 28 days of queries, in memory", flat, (*world).hitsOver},
 		}},
 		{"rows", []int{10, 100, 1000, 10_000, 25_000}, (*world).askRows, []curve{

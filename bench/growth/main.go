@@ -6,7 +6,7 @@
 // and measures the processor time of sara and Redis per request. Each curve has an expected shape, which is an upper bound:
 // flat, logarithmic, linear, or levelling off. The curves:
 //
-//	connections  1 to 1,024, memory hits: flat; in fact falling, because busy replicas batch their requests to Redis
+//	connections  1 to 512 (one address may open 546), memory hits: flat; in fact falling, because busy replicas batch their requests to Redis
 //	rows         10 to 25,000 rows from which a ready answer was cut: flat
 //	cuts         10 to 25,000 rows in memory, from which each request cuts a new answer: linear
 //	misses       10 to 25,000 rows from the upstream, parsed and stored: linear
