@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 
 	"sara/archive"
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/reporting"
 	"sara/proxy/upstream"
 )
 
@@ -16,6 +18,9 @@ func advice(err error) string {
 	}
 	if refusal := (*upstream.Error)(nil); errors.As(err, &refusal) {
 		return adviceUpstream(refusal.Kind)
+	}
+	if refusal := (*reporting.APIError)(nil); errors.As(err, &refusal) {
+		return adviceKey(refusal.Status)
 	}
 	if wrong := (*archive.RecordError)(nil); errors.As(err, &wrong) {
 		return "nothing has been imported: fix the file and import it again"
@@ -34,6 +39,16 @@ func adviceMissing(kind string) string {
 	}
 	if strings.HasPrefix(kind, "workspace of ") {
 		return "list people and their workspaces with: sara person list"
+	}
+	return ""
+}
+
+func adviceKey(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "check SARA_API_KEY or the file of --key-file; sara key list EMAIL shows which keys work"
+	case http.StatusForbidden:
+		return "the key needs a plan with API access and the scopes properties:read and performance:read: sara key create EMAIL --name NAME"
 	}
 	return ""
 }

@@ -98,7 +98,7 @@ func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, hi
 		return archive.WriteRecords(con.Stdout, format, records)
 	}
 	if info, err := os.Stat(c.Output); err == nil && info.Mode().IsRegular() && !c.Force {
-		if err := con.ConfirmOverwrite(c.Output + " exists."); err != nil {
+		if err := con.ConfirmOverwrite(c.Output+" exists.", "--force to overwrite it"); err != nil {
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, 
 		return err
 	}
 	if len(entries) > 0 && !c.Force {
-		if err := con.ConfirmOverwrite(c.Output + " is not empty."); err != nil {
+		if err := con.ConfirmOverwrite(c.Output+" is not empty.", "--force to overwrite it"); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,9 @@
 // days behind, or index coverage a week old or older; a part that could not be read. Budgets near their limit are shown, but do
 // not count. Health checks, for a probe, whether one server is ready; its only setting is the address of the admin endpoints.
 //
+// Report is a client of a running server's public API, and so is subject to its limits. It writes the figures of many properties into
+// files. What it cannot read is listed, and the exit status is 1; everything else is written, and a later run resumes.
+//
 // A flag wins over the environment (SARA_…), and that over the YAML file. Errors go to standard error and name the fix. An
 // error about a setting names it, its origin, the problem and the fix, and all wrong settings are reported at once. The exit
 // status is 1 for them, 2 for a command line that cannot be parsed, and 128 plus the number of the signal for a command that one

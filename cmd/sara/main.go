@@ -91,6 +91,7 @@ type commands struct {
 	Audit      auditCommands      `cmd:"" help:"The log of administrative changes."`
 	Collect    collectCommand     `cmd:"" help:"Archive the history that Search Console still has and the archive does not." example:"sara collect --property shop --since 2026-01-01"`
 	Inspect    inspectCommand     `cmd:"" help:"Discover the URLs of the properties, and inspect which of them are indexed." example:"sara inspect --property shop --max 100"`
+	Report     reportCommand      `cmd:"" help:"Write the figures of all or some properties into files, as a client of a running server." example:"sara report --all --from 2026-03-01 --to 2026-03-01 --format csv --output report"`
 	Archive    archiveCommands    `cmd:"" help:"Export, import and plan the archived history."`
 	Backup     backupCommand      `cmd:"" help:"Write the database and the archive into a folder, while servers serve." example:"sara backup backup-2026-03-01"`
 	Restore    restoreCommand     `cmd:"" help:"Replace the database and the archive by a backup; stop the servers first." example:"sara restore backup-2026-03-01"`

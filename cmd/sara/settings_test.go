@@ -179,7 +179,7 @@ func TestWrongFileSettingsAreReportedWithLineAllAtOnce(t *testing.T) {
 		"sara: SARA_LOG_LEVEL ("+file+", line 3): ", "sara: SARA_REPLICAS (--replicas): ")
 	file = c.write("sara.yaml", "one: 1\nlisten: [x]\ntwo: 2\n")
 	c.fails(exitError, []string{"serve", "--config", file}, file+`: line 1: unknown setting "one"`, file+": line 2: ", file+`: line 3: unknown setting "two"`,
-		file+": the settings are access_log_sample, admin_listen, anomalies_file, archive_url, audit_days, base_url, ")
+		file+": the settings are access_log_sample, admin_listen, anomalies_file, api_key, archive_url, audit_days, base_url, ")
 }
 
 // The default folder of the database is relative to the working directory.

@@ -76,11 +76,11 @@ func (c *Console) Confirm(question, word string) error {
 	return c.confirm(question, word)
 }
 
-// ConfirmOverwrite asks a person before something is overwritten. Without a terminal it is an error that names --force.
-func (c *Console) ConfirmOverwrite(question string) error {
+// ConfirmOverwrite asks a person before something is overwritten. Without a terminal it is an error that names the flag.
+func (c *Console) ConfirmOverwrite(question, flag string) error {
 	file, ok := c.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return fmt.Errorf("%s Nothing was written: repeat the command with --force to overwrite it", question)
+		return fmt.Errorf("%s Nothing was written: repeat the command with %s", question, flag)
 	}
 	return c.confirm(question, "overwrite")
 }

@@ -89,6 +89,11 @@ type Public struct {
 	BaseURL BaseURL  `type:"setting" placeholder:"URL" example:"https://api.example.com" unset:"from the listener" help:"URL at which clients reach the API; default: that of the listener."`
 }
 
+// Client is the key of commands that are clients of a server.
+type Client struct {
+	APIKey APIKey `type:"setting" secret:"" placeholder:"KEY" unset:"none" help:"API key of commands that ask a server; never on the command line."`
+}
+
 // Admin is the address of the admin endpoints.
 type Admin struct {
 	AdminListen HostPort `type:"setting" default:"127.0.0.1:9090" placeholder:"HOST:PORT" help:"Address of /metrics, /livez, /readyz and, with --pprof=on, profiles; never expose it to the internet; default: ${default}."`

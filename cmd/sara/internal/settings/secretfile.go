@@ -19,6 +19,7 @@ type secret interface{ holdsSecret() bool }
 
 func (k *SecretKey) holdsSecret() bool  { return true }
 func (k *SecretKeys) holdsSecret() bool { return true }
+func (k *APIKey) holdsSecret() bool     { return true }
 func (d *Database) holdsSecret() bool {
 	return !strings.HasPrefix(d.text, "sqlite:") && Mask(d.text) != d.text
 }
