@@ -15,6 +15,9 @@
 // Report is a client of a running server's public API, and so is subject to its limits. It writes the figures of many properties into
 // files. What it cannot read is listed, and the exit status is 1; everything else is written, and a later run resumes.
 //
+// MCP is a client of a server's MCP endpoint, for programs that start MCP servers as processes: package relay forwards their messages. It
+// uses no database; its key comes from SARA_API_KEY or a file.
+//
 // A flag wins over the environment (SARA_…), and that over the YAML file. Errors go to standard error and name the fix. An
 // error about a setting names it, its origin, the problem and the fix, and all wrong settings are reported at once. The exit
 // status is 1 for them, 2 for a command line that cannot be parsed, and 128 plus the number of the signal for a command that one

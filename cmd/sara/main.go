@@ -95,6 +95,7 @@ type commands struct {
 	Archive    archiveCommands    `cmd:"" help:"Export, import and plan the archived history."`
 	Backup     backupCommand      `cmd:"" help:"Write the database and the archive into a folder, while servers serve." example:"sara backup backup-2026-03-01"`
 	Restore    restoreCommand     `cmd:"" help:"Replace the database and the archive by a backup; stop the servers first." example:"sara restore backup-2026-03-01"`
+	MCP        mcpCommand         `cmd:"" name:"mcp" help:"Connect a program that starts MCP servers as processes to a server's /mcp, over standard input and output." example:"sara mcp --url https://api.example.com --key-file sara.key"`
 	OpenAPI    openAPICommand     `cmd:"" name:"openapi" help:"Print the OpenAPI document." example:"sara openapi --base-url https://api.example.com"`
 	Status     statusCommand      `cmd:"" help:"Show the health of replicas, Redis, database, connections, archive, index coverage and budgets; exit status 1 if something needs attention." example:"sara status --replica http://10.0.0.7:9090"`
 	Health     healthCommand      `cmd:"" help:"Check whether a server is ready; exit status 1 if it is not." example:"sara health --url http://127.0.0.1:9090"`

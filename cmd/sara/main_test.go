@@ -86,6 +86,7 @@ func TestProcess(t *testing.T) {
 		{"an archive that refuses", testArchiveRefuses},
 		{"a default that cannot be used", testUnusableDefault},
 		{"its memory is protected", testMemoryIsProtected},
+		{"mcp ends with its input or by an interrupt", testMCPEnds},
 		{"wrong usage", testWrongUsage},
 	} {
 		t.Run(test.name, func(t *testing.T) {

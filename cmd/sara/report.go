@@ -147,19 +147,12 @@ func (c *reportCommand) client(con *console.Console) (*reporting.Client, error) 
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("--url %q is not the address of a server, such as https://api.example.com", settings.Mask(base))
 	}
-	if c.KeyFile != "" {
-		if err := c.APIKey.ReadFile("--key-file", c.KeyFile); err != nil {
-			return nil, err
-		}
-		if settings.IsReadableByOthers(c.KeyFile) {
-			_, _ = fmt.Fprintf(con.Stderr, "sara: other users can read %s: chmod 600 %s\n", c.KeyFile, console.Quote(c.KeyFile))
-		}
-	}
-	if c.APIKey.Secret() == "" {
-		return nil, errors.New("there is no API key: set SARA_API_KEY, or name a file that has it with --key-file FILE")
+	key, err := apiKey(con, &c.Client, c.KeyFile)
+	if err != nil {
+		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	return &reporting.Client{URL: base, Key: c.APIKey.Secret(), Patience: c.MaxWait, Transport: transport, Agent: "sara-report/" + buildVersion().Version, Now: con.Now}, nil
+	return &reporting.Client{URL: base, Key: key, Patience: c.MaxWait, Transport: transport, Agent: "sara-report/" + buildVersion().Version, Now: con.Now}, nil
 }
 
 func (c *reportCommand) writeFolder(ctx context.Context, con *console.Console, config reporting.Config) (_ *reporting.Result, err error) {
