@@ -147,9 +147,8 @@ func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part 
 func (s *Server) findLiveStart(ctx context.Context, c *call, q *reportRequest) error {
 	q.begins = 0
 	first, _, ok := q.known.Bounds()
-	span := c.params.Span()
-	before := translate.DateRange{Start: max(span.Start, q.window.LiveStart), End: min(span.End, first-1)}
-	if !ok || before.Start > before.End {
+	before := translate.DateRange{Start: q.window.LiveStart, End: first - 1}
+	if !ok || !slices.ContainsFunc(c.params.Covered(), before.Overlaps) {
 		return nil
 	}
 	if s.config.History != nil {

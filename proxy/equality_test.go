@@ -96,9 +96,12 @@ func (w *world) drawn(t *testing.T, o *oracle, random *rand.Rand, d *draw) respo
 	switch random.IntN(4) {
 	case 0:
 		d.filter(random)
-		d.query = append(d.query, "compare", "previous_period")
+		previous, compare := d.period().Previous(), "previous_period"
+		if d.start > translate.NewDate(2026, 8, 1) && random.IntN(2) == 0 { // Search Console still has the year before
+			previous, compare = translate.DateRange{Start: d.start - 365, End: d.end - 365}, "previous_year"
+		}
+		d.query = append(d.query, "compare", compare)
 		r := get("/summary")
-		previous := d.period().Previous()
 		wantMetrics(t, "totals", r.data()["totals"], o.total(t, d.site, d.start.String(), d.end.String(), d.conditions...))
 		wantMetrics(t, "previous", r.data()["previous"], o.total(t, d.site, previous.Start.String(), previous.End.String(), d.conditions...))
 		return r

@@ -156,8 +156,8 @@ const damageRetry = 24 * time.Hour
 func (s *Server) checkGaps(ctx context.Context, c *call, by translate.Dimension, part *archivePart) error {
 	gaps := part.origin.Gaps
 	sides := []translate.DateRange{c.params.Period.DateRange}
-	if c.params.Compare {
-		sides = append(sides, c.params.Period.Previous())
+	if c.params.Compares() {
+		sides = append(sides, c.params.Previous())
 	}
 	for _, side := range sides {
 		first, ok := slices.BinarySearch(gaps.Missing, side.Start)

@@ -229,7 +229,7 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 	}
 	defer end()
 	rows := q.mergeRows(part, found)
-	part.origin.Notes = append(part.origin.Notes, s.config.Anomalies.Notes(c.params.Period)...)
+	part.origin.Notes = append(part.origin.Notes, s.config.Anomalies.Notes(c.params)...)
 	if q.begins != 0 {
 		part.note("Search Console's figures of this property begin on " + q.begins.String() + ".")
 	}

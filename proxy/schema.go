@@ -90,7 +90,7 @@ func summarySchema() schema {
 	return object(
 		member{name: "totals", schema: object(metricMembers()...).named("Metrics")},
 		member{name: "previous", optional: true, schema: object(append(rangeMembers(), metricMembers()...)...).
-			with("description", "The window of equal length right before; with compare=previous_period only.").
+			with("description", "The period that compare names: the window of equal length right before, or the same dates a year before.").
 			named("PreviousPeriod")}).named("Summary")
 }
 

@@ -117,7 +117,7 @@ func (x *reading) checkSummary(p *problems, q *question, e *expectation, s *serv
 }
 
 func (p *problems) before(q *question, start, end string) {
-	if n := date(q.days()); start != (q.from-n).String() || end != (q.from-1).String() {
+	if start != q.counterpart(q.from).String() || end != q.counterpart(q.to).String() {
 		p.add("the previous period is %s to %s", start, end)
 	}
 }

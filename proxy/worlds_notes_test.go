@@ -159,7 +159,7 @@ func (c *noteChecker) readSource(note string) {
 		return
 	}
 	if m := anomalyNote.FindStringSubmatch(note); m != nil {
-		if before := c.q.from - date(c.q.days()); m[1] > c.q.to.String() || m[2] != "" && m[2] < before.String() {
+		if before := c.q.counterpart(c.q.from); m[1] > c.q.to.String() || m[2] != "" && m[2] < before.String() {
 			c.add("%q: the days and those before them are %s to %s", note, before, c.q.to)
 		}
 		return

@@ -18,6 +18,7 @@ type question struct {
 	from, to date
 	preset   string
 	compare  bool // with the period before, as compare= and the movers do
+	byYear   bool // that period is the same dates a year before
 	filter   *worldFilter
 
 	cacheControl string
@@ -26,6 +27,15 @@ type question struct {
 }
 
 func (q *question) days() int { return int(q.to-q.from) + 1 }
+
+// counterpart returns the day that a day is compared with. No question reaches a February 29.
+func (q *question) counterpart(d date) date {
+	if q.byYear {
+		year, month, day := d.Time().Date()
+		return translate.NewDate(year-1, month, day)
+	}
+	return d - date(q.days())
+}
 
 // A worldFilter is a filter, with the upstream's name of its operator and the upstream's spelling of its value.
 type worldFilter struct{ dimension, operator, name, value string }
@@ -55,6 +65,9 @@ func (x *truth) draw(r *rand.Rand) *question {
 		q.endpoint, q.table = "/summary", "total"
 		if r.IntN(3) > 0 {
 			q.compare, q.query = true, []string{"compare", "previous_period"}
+			if q.byYear = r.IntN(3) == 0; q.byYear {
+				q.query[1] = "previous_year"
+			}
 		}
 	case 2:
 		q.endpoint, q.table = "/timeseries", "total"

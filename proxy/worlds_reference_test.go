@@ -128,17 +128,19 @@ type expectation struct {
 func (x *reading) expect(t testing.TB, q *question) *expectation {
 	t.Helper()
 	e := &expectation{states: map[date]state{}, days: map[date]tally{}}
-	n := date(q.days())
 	start := q.from
 	if q.compare {
-		start -= n
+		start = q.counterpart(q.from)
 	}
 	if start < earliestDay {
 		e.refusals = []string{"400 DATE_RANGE_TOO_OLD"}
 		return e
 	}
-	for d := start; d <= q.to; d++ {
+	for d := q.from; d <= q.to; d++ {
 		e.states[d] = x.state(d, q.table)
+		if q.compare {
+			e.states[q.counterpart(d)] = x.state(q.counterpart(d), q.table)
+		}
 	}
 	if q.filter != nil && !x.filterable(start) {
 		e.refusals = []string{"503 FILTERED_DATA_UNAVAILABLE"}
@@ -147,12 +149,12 @@ func (x *reading) expect(t testing.TB, q *question) *expectation {
 	published := false
 	for d := q.from; d <= q.to; d++ {
 		published = published || e.states[d] != isUnpublished
-		if !e.states[d].known() || q.compare && !e.states[d-n].known() {
+		if !e.states[d].known() || q.compare && !e.states[q.counterpart(d)].known() {
 			continue
 		}
 		e.counted = append(e.counted, d)
 		if q.compare {
-			e.comparable = append(e.comparable, d-n)
+			e.comparable = append(e.comparable, q.counterpart(d))
 		}
 	}
 	if len(e.counted) == 0 && published {

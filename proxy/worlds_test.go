@@ -58,7 +58,7 @@ func TestRandomWorlds(t *testing.T) {
 		}
 	}
 	if len(numbers) >= 100 && !t.Failed() {
-		for _, name := range []string{"200", "400", "503", "live", "stored", "hybrid", "unpublished", "missing", "compared", "young", "by page", "published later", "filtered later"} {
+		for _, name := range []string{"200", "400", "503", "live", "stored", "hybrid", "unpublished", "missing", "compared", "young", "by page", "a year before", "published later", "filtered later"} {
 			if seen[name] == 0 {
 				t.Errorf("%s=%d: no answer is %s: %v", worldsSeedVariable, seed, name, seen)
 			}
@@ -127,6 +127,9 @@ func (w *world) judgeWorld(x *truth, seen map[string]int) (failures int) {
 			reads = atHand // the series itself
 		}
 		ok, success := w.judge(x, q, reads, seen)
+		if success && q.byYear {
+			seen["a year before"]++
+		}
 		if !ok {
 			failures++
 		}

@@ -174,30 +174,34 @@ func (list Anomalies) Within(from, to *Date) Anomalies {
 	return within
 }
 
-// Notes returns a note for each anomaly that concerns the figures of a period and of the one before it: a window of which they
-// have a day, and a step that they have days on both sides of.
-func (list Anomalies) Notes(p Period) []string {
-	days := DateRange{Start: p.Previous().Start, End: p.End}
+// Notes returns a note for each anomaly that concerns the figures of a request and of the period before, whether the answer has that
+// or not: a window of which they have a day, and a step that they have days on both sides of.
+func (list Anomalies) Notes(p *Params) []string {
+	previous := p.Previous()
 	var notes []string
 	for i := range list {
-		if a := &list[i]; a.concerns(days) {
+		if a := &list[i]; a.concerns(previous, p.Period.DateRange) {
 			notes = append(notes, a.note())
 		}
 	}
 	return notes
 }
 
-// concerns reports whether figures of these days suffer. Of a step with a last day it is not certain on which day it came.
-func (a *Anomaly) concerns(days DateRange) bool {
+// concerns reports whether figures of two periods suffer. Of a step with a last day it is not certain on which day it came.
+func (a *Anomaly) concerns(previous, period DateRange) bool {
+	first := min(previous.Start, period.Start)
 	switch {
-	case a.Start > days.End:
-		return false
 	case a.Step && a.End == nil:
-		return days.Start < a.Start
+		return first < a.Start && a.Start <= period.End
 	case a.Step:
-		return days.Start < *a.End
+		return first < *a.End && a.Start <= period.End
 	}
-	return a.End == nil || days.Start <= *a.End
+	return a.touches(previous) || a.touches(period)
+}
+
+// touches reports whether a window has a day of a range.
+func (a *Anomaly) touches(r DateRange) bool {
+	return a.Start <= r.End && (a.End == nil || r.Start <= *a.End)
 }
 
 func (a *Anomaly) note() string {

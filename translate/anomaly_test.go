@@ -124,7 +124,7 @@ func TestAnomalyNotes(t *testing.T) {
 		{"2026-06-01", "2026-06-01", "open: Wrong. (since 2026-06-01)"},
 		{"2027-06-01", "2027-06-01", "open: Wrong. (since 2026-06-01)"},
 	} {
-		p := Period{DateRange: DateRange{Start: day(c.start), End: day(c.end)}}
+		p := &Params{Period: Period{DateRange: DateRange{Start: day(c.start), End: day(c.end)}}}
 		if got := strings.Join(list.Notes(p), "|"); got != c.want {
 			t.Errorf("%s to %s has the notes %q, want %q", c.start, c.end, got, c.want)
 		}
@@ -149,7 +149,7 @@ func TestAnomalyNotesModel(t *testing.T) {
 			}
 			want = want || a.Step && before && after
 		}
-		if got := len(Anomalies{a}.Notes(p)) == 1; got != want {
+		if got := len(Anomalies{a}.Notes(&Params{Period: p})) == 1; got != want {
 			t.Fatalf("%+v until %s concerns %s to %s: %t, want %t", a, end, p.Start, p.End, got, want)
 		}
 	}

@@ -50,11 +50,8 @@ const none = -1
 func (p *Params) appendMeta(data []byte, origin Origin, m meta) Head {
 	dst := append(data, `,"meta":{"property_id":`...)
 	dst = appendString(dst, origin.PropertyID)
-	dst = append(dst, `,"date_range":{`...)
-	dst = appendRange(dst, p.Period.DateRange)
-	dst = append(dst, `,"preset":`...)
-	dst = appendString(dst, p.Period.Preset)
-	dst = append(dst, `},"row_count":`...)
+	dst = p.appendPeriod(append(dst, ','))
+	dst = append(dst, `,"row_count":`...)
 	dst = appendCount(dst, m.rowCount)
 	dst = append(dst, `,"limit":`...)
 	dst = appendCount(dst, m.limit)
@@ -77,16 +74,30 @@ func (p *Params) appendMeta(data []byte, origin Origin, m meta) Head {
 		dst = appendString(dst, origin.StaleReason)
 	}
 	dst = append(dst, `,"notes":[`...)
+	dst = appendList(dst, p.Notes, origin.Notes, p.notes(origin.Gaps))
+	return append(dst, `],"cache":"`...)
+}
+
+func (p *Params) appendPeriod(dst []byte) []byte {
+	dst = append(dst, `"date_range":{`...)
+	dst = appendRange(dst, p.Period.DateRange)
+	dst = append(dst, `,"preset":`...)
+	dst = appendString(dst, p.Period.Preset)
+	return append(dst, '}')
+}
+
+// appendList appends texts with commas in between.
+func appendList(dst []byte, lists ...[]string) []byte {
 	first := true
-	for _, notes := range [...][]string{p.Notes, origin.Notes, p.notes(origin.Gaps)} {
-		for _, note := range notes {
+	for _, list := range lists {
+		for _, text := range list {
 			if !first {
 				dst = append(dst, ',')
 			}
-			dst, first = appendString(dst, note), false
+			dst, first = appendString(dst, text), false
 		}
 	}
-	return append(dst, `],"cache":"`...)
+	return dst
 }
 
 func appendCount(dst []byte, n int) []byte {
@@ -106,11 +117,11 @@ func summaryHead(p *Params, series *Series, origin Origin) Head {
 	dst = append(dst, `{"totals":{`...)
 	dst = appendMetrics(dst, series.Totals(counted...))
 	dst = append(dst, '}')
-	if p.Compare {
+	if p.Compares() {
 		dst = append(dst, `,"previous":{`...)
-		dst = appendRange(dst, p.Period.Previous())
+		dst = appendRange(dst, p.Previous())
 		dst = append(dst, ',')
-		dst = appendMetrics(dst, series.Totals(p.previous(counted)...))
+		dst = appendMetrics(dst, series.Totals(p.previous(counted, origin.Gaps)...))
 		dst = append(dst, '}')
 	}
 	return p.appendMeta(append(dst, '}'), origin, meta{rowCount: none, limit: none})

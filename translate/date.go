@@ -74,6 +74,11 @@ type DateRange struct {
 // Days returns how many days the range holds.
 func (r DateRange) Days() int { return int(r.End-r.Start) + 1 }
 
+// Overlaps reports whether the ranges, of which r may be empty, have a day in common.
+func (r DateRange) Overlaps(other DateRange) bool {
+	return max(r.Start, other.Start) <= min(r.End, other.End)
+}
+
 // Previous returns the range of equal length that ends the day before r starts (spec: Summary payload, movers).
 func (r DateRange) Previous() DateRange {
 	return DateRange{Start: r.Start - Date(r.Days()), End: r.Start - 1}
@@ -257,6 +262,9 @@ func (p *Params) checkReach(w Window) error {
 	start, compared := p.Period.Start, ""
 	if start >= w.Earliest {
 		start, compared = p.Span().Start, " with the period before it"
+		if p.Compare == PreviousYear {
+			compared = " with " + p.Compare.String()
+		}
 	}
 	if start >= w.Earliest {
 		return nil

@@ -21,8 +21,8 @@ const (
 
 // An Endpoint declares the parameters of one endpoint for Parse. The zero value has none.
 type Endpoint struct {
-	Params   []Param
-	Compares bool // the response always includes the previous period
+	Params  []Param
+	Compare Comparison // that the response always has
 }
 
 func dateParams() []Param {
@@ -48,9 +48,13 @@ func performanceParams() []Param {
 
 // Summary returns the parameters of /summary.
 func Summary() Endpoint {
-	return Endpoint{Params: append(performanceParams(), choice("compare", "none", []string{"none", "previous_period"},
-		"previous_period adds the window of equal length right before the requested one.",
-		func(p *Params, s string) { p.Compare = s == "previous_period" }))}
+	return Endpoint{Params: append(performanceParams(), compareParam())}
+}
+
+func compareParam() Param {
+	return choice("compare", compareNone, comparisons(), "previous_period adds the window of equal length right before the requested one, "+
+		"previous_year the same dates a year before (February 28 for February 29).",
+		func(p *Params, s string) { p.Compare = parseComparison(s) })
 }
 
 // Timeseries returns the parameters of /timeseries.
@@ -67,7 +71,7 @@ func Breakdown() Endpoint {
 
 // Movers returns the parameters of /movers/queries and /movers/pages.
 func Movers() Endpoint {
-	return Endpoint{Compares: true, Params: append(dateParams(),
+	return Endpoint{Compare: PreviousPeriod, Params: append(dateParams(),
 		integer("limit", 10, 1, maxMoversLimit, "Most rows in each of the two lists.", func(p *Params, n int) { p.Limit = n }),
 		integer("min_clicks", 0, 0, 0, "Leave out keys whose clicks stay below this in both periods.",
 			func(p *Params, n int) { p.MinClicks = n }))}

@@ -31,35 +31,6 @@ func (g Gaps) published(r DateRange) DateRange {
 	return r
 }
 
-// Counted returns the days of the period that an answer counts, as maximal ranges in order: the known days or, of two periods
-// that are compared, those that are known in both (like with like). Day i of the period is compared with day i of the previous
-// one, so the days that are counted there are the same ranges, Period.Days earlier.
-func (p *Params) Counted(g Gaps) []DateRange {
-	var counted []DateRange
-	shift := Date(p.Period.Days())
-	for day := p.Period.Start; day <= p.Period.End; day++ {
-		if g.Has(day) || p.Compare && g.Has(day-shift) {
-			continue
-		}
-		if last := len(counted) - 1; last >= 0 && counted[last].End == day-1 {
-			counted[last].End = day
-			continue
-		}
-		counted = append(counted, DateRange{Start: day, End: day})
-	}
-	return counted
-}
-
-// previous returns the days of the previous period that belong to counted days.
-func (p *Params) previous(counted []DateRange) []DateRange {
-	shifted := make([]DateRange, len(counted))
-	shift := Date(p.Period.Days())
-	for i, r := range counted {
-		shifted[i] = DateRange{Start: r.Start - shift, End: r.End - shift}
-	}
-	return shifted
-}
-
 func daysOf(ranges []DateRange) (n int) {
 	for _, r := range ranges {
 		n += r.Days()
@@ -70,7 +41,7 @@ func daysOf(ranges []DateRange) (n int) {
 // CheckComparable refuses to compare two periods that have no known day in common: zeros would read as days without traffic.
 // A period of which the upstream has published nothing yet is no error, because time fills it.
 func (p *Params) CheckComparable(g Gaps) error {
-	if !p.Compare || g.unpublished(p.Period.Start) || len(p.Counted(g)) > 0 {
+	if !p.Compares() || g.unpublished(p.Period.Start) || len(p.Counted(g)) > 0 {
 		return nil
 	}
 	known := func(r DateRange) string {
@@ -85,8 +56,9 @@ func (p *Params) CheckComparable(g Gaps) error {
 		}
 		return JoinDays(days)
 	}
-	return invalid("no day can be compared: the period from %s to %s has %s, and the previous period, from %s to %s, has %s",
-		p.Period.Start, p.Period.End, known(p.Period.DateRange), p.Period.Previous().Start, p.Period.Previous().End, known(p.Period.Previous()))
+	previous := p.Previous()
+	return invalid("no day can be compared: the period from %s to %s has %s, and %s, from %s to %s, has %s",
+		p.Period.Start, p.Period.End, known(p.Period.DateRange), p.Compare, previous.Start, previous.End, known(previous))
 }
 
 // notes explains the gaps of the answer.
@@ -108,7 +80,7 @@ func (p *Params) notes(g Gaps) []string {
 	if unpublished := p.unpublished(g); len(unpublished) > 0 {
 		notes = append(notes, "Search Console has not published "+joinWords(unpublished)+" yet.")
 	}
-	if days, counted := p.Period.Days(), daysOf(p.Counted(g)); p.Compare && counted > 0 && counted < days {
+	if days, counted := p.Period.Days(), daysOf(p.Counted(g)); p.Compares() && counted > 0 && counted < days {
 		notes = append(notes, fmt.Sprintf("%d of %d days are missing on one side: both periods are compared over the other %d.",
 			days-counted, days, counted))
 	}

@@ -96,7 +96,7 @@ func TestGridsEqualDirectAnswers(t *testing.T) {
 		grid := gridQuery("s", by, w)
 		cells := randomCells(random, DateRange{w.Anchor - 120, w.Anchor}, keys[by])
 		end := w.Anchor - Date(random.IntN(40))
-		p := &Params{Period: Period{DateRange: DateRange{end - Date(random.IntN(20)), end}}, Limit: 1000, Order: parseOrder(DefaultOrder), Compare: random.IntN(2) == 0}
+		p := &Params{Period: Period{DateRange: DateRange{end - Date(random.IntN(20)), end}}, Limit: 1000, Order: parseOrder(DefaultOrder), Compare: Comparison(random.IntN(2))}
 		var conditions []Condition
 		if random.IntN(2) == 0 {
 			conditions = []Condition{{by.String(), []string{"equals", "notEquals"}[random.IntN(2)], spelled[by][random.IntN(len(spelled[by]))]}}

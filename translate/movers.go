@@ -33,7 +33,7 @@ func moversHead(p *Params, by Dimension, now, previous *Rows, origin Origin) Hea
 	dst = append(dst, `{"dimension":"`...)
 	dst = append(dst, by.String()...)
 	dst = append(dst, `","previous_range":{`...)
-	dst = appendRange(dst, p.Period.Previous())
+	dst = appendRange(dst, p.Previous())
 	dst = append(dst, `},"gainers":`...)
 	dst = appendMovers(dst, gainers)
 	dst = append(dst, `,"losers":`...)

@@ -17,7 +17,7 @@ type Params struct {
 	Filters         []Filter // ANDed; empty for none
 	Limit, Offset   int
 	Order           Order
-	Compare         bool   // compare=previous_period
+	Compare         Comparison
 	MinClicks       int    // of the movers, in either period
 	IncludeArchived bool   // include_archived
 	From, To        *Date  // start_date and end_date as given; nil when absent
@@ -31,14 +31,6 @@ type Params struct {
 
 	preset      string
 	presetGiven bool
-}
-
-// Span returns all days that the response covers: the period, and the previous one if the request compares.
-func (p *Params) Span() DateRange {
-	if !p.Compare {
-		return p.Period.DateRange
-	}
-	return DateRange{Start: p.Period.Previous().Start, End: p.Period.End}
 }
 
 // Kind is the type of a parameter, for OpenAPI.
@@ -136,7 +128,7 @@ func date(name, description string, set func(*Params, Date)) Param {
 // have. Neither the Params nor an error retains rawQuery.
 func Parse(endpoint Endpoint, rawQuery []byte, w Window) (*Params, error) {
 	params := endpoint.Params
-	p := &Params{Compare: endpoint.Compares}
+	p := &Params{Compare: endpoint.Compare}
 	query := unsafe.String(unsafe.SliceData(rawQuery), len(rawQuery)) // valid until Parse returns
 	var given indexSet
 	for pair := range strings.SplitSeq(query, "&") {
@@ -183,7 +175,10 @@ func (p *Params) complete(params []Param, given indexSet, w Window) error {
 		}
 	}
 	if hasPeriod {
-		return p.resolvePeriod(w)
+		if err := p.resolvePeriod(w); err != nil {
+			return err
+		}
+		p.noteLeapDay()
 	}
 	if p.From != nil && p.To != nil && *p.From > *p.To {
 		return invalid("start_date %s is after end_date %s", *p.From, *p.To)

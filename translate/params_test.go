@@ -21,7 +21,7 @@ func TestEndpointParametersMatchTheSpec(t *testing.T) {
 	const (
 		dates   = "date_range:string=last_28d start_date:date end_date:date"
 		shared  = dates + " filters:filters"
-		wantAll = "bare:\nsummary: " + shared + " compare:string=none{none,previous_period}\n" +
+		wantAll = "bare:\nsummary: " + shared + " compare:string=none{none,previous_period,previous_year}\n" +
 			"timeseries: " + shared + "\n" +
 			"breakdown: " + shared + " limit:integer=100[1,1000] order_by:string=-clicks" +
 			"{clicks,-clicks,impressions,-impressions,ctr,-ctr,position,-position,key,-key}\n" +
@@ -75,7 +75,7 @@ func TestParseSetsDefaults(t *testing.T) {
 		f(Summary(), query, Params{Period: period})
 		f(Timeseries(), query, Params{Period: period})
 		f(Breakdown(), query, Params{Period: period, Limit: 100, Order: byClicks})
-		f(Movers(), query, Params{Period: period, Limit: 10, Compare: true})
+		f(Movers(), query, Params{Period: period, Limit: 10, Compare: PreviousPeriod})
 		f(Properties(), query, Params{Limit: 50})
 		f(Annotations(), query, Params{})
 		f(Indexing(), query, Params{TrendDays: 90})
@@ -87,9 +87,9 @@ func TestParseSetsDefaults(t *testing.T) {
 	f(Breakdown(), "li%6Dit=%31%32", Params{Period: period, Limit: 12, Order: byClicks})
 	f(Breakdown(), "order_by=%2Dposition", Params{Period: period, Limit: 100, Order: Order{By: "position", Descending: true}})
 	f(Summary(), "compare=none", Params{Period: period})
-	f(Summary(), "compare=previous_period", Params{Period: period, Compare: true})
-	f(Movers(), "limit=50&min_clicks=1000000000", Params{Period: period, Limit: 50, MinClicks: 1_000_000_000, Compare: true})
-	f(Movers(), "min_clicks=0", Params{Period: period, Limit: 10, Compare: true})
+	f(Summary(), "compare=previous_period", Params{Period: period, Compare: PreviousPeriod})
+	f(Movers(), "limit=50&min_clicks=1000000000", Params{Period: period, Limit: 50, MinClicks: 1_000_000_000, Compare: PreviousPeriod})
+	f(Movers(), "min_clicks=0", Params{Period: period, Limit: 10, Compare: PreviousPeriod})
 	f(Properties(), "limit=200&offset=1000000000&include_archived=true", Params{Limit: 200, Offset: 1_000_000_000, IncludeArchived: true})
 	f(Properties(), "include_archived=false", Params{Limit: 50})
 	first, last := day("2025-01-01"), day("2026-12-31")
@@ -181,8 +181,8 @@ func TestParseRefusesValuesOutOfBounds(t *testing.T) {
 		f(Breakdown(), "order_by="+value, `order_by "`+value+`" is not one of `+orders)
 	}
 	f(Breakdown(), "order_by=+clicks", `order_by " clicks" is not one of `+orders)
-	f(Summary(), "compare=yes", `compare "yes" is not one of none, previous_period`)
-	f(Summary(), "compare=NONE", `compare "NONE" is not one of none, previous_period`)
+	f(Summary(), "compare=yes", `compare "yes" is not one of none, previous_period, previous_year`)
+	f(Summary(), "compare=NONE", `compare "NONE" is not one of none, previous_period, previous_year`)
 	for _, value := range []string{"0", "7", "31", "030", "90.0", "-30", "366", "all"} {
 		f(Indexing(), "days="+value, `days "`+value+`" is not one of 30, 90, 365`)
 	}

@@ -88,13 +88,13 @@ func (r Report) Plan(p *Params, s Sources, conditions []Condition) Plan {
 // filters a longer range costs more upstream quota, so the query covers the period and the previous one only, unless a grid has them.
 func seriesFetch(p *Params, s Sources, conditions []Condition) Fetch {
 	span, w := p.Span(), s.Window
-	fetch := Fetch{By: ByDate, Range: span, Archive: archivePart(span, w)}
+	fetch := Fetch{By: ByDate, Range: span, Archive: archiveParts(p.Covered(), w)}
 	if span.End < w.LiveStart {
 		return fetch
 	}
 	live := w.Live()
 	if len(conditions) > 0 {
-		live = DateRange{Start: max(w.UpstreamStart, p.Period.Previous().Start), End: p.Period.End}
+		live = DateRange{Start: max(w.UpstreamStart, p.Previous().Start), End: p.Period.End}
 	}
 	fetch.Range = DateRange{Start: min(span.Start, live.Start), End: live.End}
 	switch q := SeriesQuery(s.Site, live, conditions); {
@@ -108,7 +108,7 @@ func seriesFetch(p *Params, s Sources, conditions []Condition) Fetch {
 
 func (r Report) sampleFetch(p *Params, s Sources, conditions []Condition) Fetch {
 	period := p.Period.DateRange
-	fetch := Fetch{By: r.by, Range: period, Archive: archivePart(period, s.Window)}
+	fetch := Fetch{By: r.by, Range: period, Archive: archiveParts([]DateRange{period}, s.Window)}
 	switch {
 	case period.Start >= s.Window.LiveStart:
 		if fetch.queryGrid(r.by, period, conditions, s) {
@@ -142,12 +142,14 @@ func (f *Fetch) query(q Query, s Sources) {
 	}
 }
 
-// archivePart returns the days of r that come from the archive.
-func archivePart(r DateRange, w Window) []DateRange {
-	if r.Start >= w.LiveStart {
-		return nil
+// archiveParts returns the days of ranges that come from the archive.
+func archiveParts(ranges []DateRange, w Window) (parts []DateRange) {
+	for _, r := range ranges {
+		if r.Start < w.LiveStart {
+			parts = append(parts, DateRange{Start: r.Start, End: min(r.End, w.LiveStart-1)})
+		}
 	}
-	return []DateRange{{Start: r.Start, End: min(r.End, w.LiveStart-1)}}
+	return parts
 }
 
 // planMovers compares live rows with live ones or archived rows with archived ones: a live sample has 25,000 rows, and the
@@ -173,7 +175,7 @@ func (r Report) planMovers(p *Params, s Sources) Plan {
 	if len(counted) == 0 {
 		return plan
 	}
-	for _, side := range [...][]DateRange{counted, p.previous(counted)} {
+	for _, side := range [...][]DateRange{counted, p.previous(counted, gaps)} {
 		fetch := Fetch{By: r.by, Range: DateRange{Start: side[0].Start, End: side[len(side)-1].End}}
 		if stored {
 			fetch.Archive = side
@@ -212,11 +214,7 @@ func (r Report) Head(p *Params, fetches []Fetch, rows []*Rows, origin Origin) (H
 // AppendKey appends the canonical form of everything that decides the response about a property: two requests have equal
 // keys if and only if they have equal heads for equal rows. conditions are those of Fetches.
 func (r Report) AppendKey(dst []byte, p *Params, conditions []Condition) []byte {
-	compare := byte(0)
-	if p.Compare {
-		compare = 1
-	}
-	dst = append(dst, byte(r.kind), byte(r.by), compare)
+	dst = append(dst, byte(r.kind), byte(r.by), byte(p.Compare))
 	for _, n := range [...]int{int(p.Period.Start), int(p.Period.End), p.Limit, p.MinClicks} {
 		dst = binary.AppendVarint(dst, int64(n))
 	}

@@ -93,8 +93,9 @@ func TestAppendKey(t *testing.T) {
 		"moved back": queries("start_date=2026-05-17&end_date=2026-06-14"), "pages": key(BreakdownReport(ByPage), Breakdown(), ""),
 		"filtered": queries("", Condition{"query", "contains", "a"}), "two filters": queries("", Condition{"query", "contains", "a"}, Condition{"query", "contains", "b"}),
 		"another split": queries("", Condition{"query", "contains", "ab"}), "summary": key(SummaryReport(), Summary(), ""),
-		"compared": key(SummaryReport(), Summary(), "compare=previous_period"), "timeseries": key(TimeseriesReport(), Timeseries(), ""),
-		"movers": key(MoversReport(ByQuery), Movers(), ""), "floor": key(MoversReport(ByQuery), Movers(), "min_clicks=1"),
+		"compared": key(SummaryReport(), Summary(), "compare=previous_period"), "with the year before": key(SummaryReport(), Summary(), "compare=previous_year"),
+		"timeseries": key(TimeseriesReport(), Timeseries(), ""),
+		"movers":     key(MoversReport(ByQuery), Movers(), ""), "floor": key(MoversReport(ByQuery), Movers(), "min_clicks=1"),
 	} {
 		if other, there := keys[k]; there {
 			t.Errorf("%s and %s have the same key", name, other)

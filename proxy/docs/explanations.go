@@ -14,7 +14,7 @@ func requestExplanations() []Explanation {
 			Do:      "Correct the request: the message names the parameter and its valid values. Repeating the same request does not help.",
 			Request: "/v1/properties/example.com/queries?limit=0", Message: `limit "0" is not an integer from 1 to 1000`},
 		{Code: "DATE_RANGE_TOO_OLD",
-			When: "The range, or with `compare=previous_period` or in the movers the period before it, begins before the history " +
+			When: "The range, or with `compare` or in the movers the period that it is compared with, begins before the history " +
 				"that the plan keeps, or ends before the first archived day of the property.",
 			Do:      "Start at the day that the message names. `data_window.earliest_data_date` of the property is its first day of data.",
 			Request: "/v1/properties/example.com/summary?start_date=2020-01-01&end_date=2020-01-31",
