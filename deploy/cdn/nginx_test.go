@@ -221,6 +221,11 @@ func ask(asker *http.Client, method, address string, headers ...string) (answer,
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Add(headers[i], headers[i+1])
 	}
+	return read(asker, request)
+}
+
+// read sends a request, and reads the answer.
+func read(asker *http.Client, request *http.Request) (answer, error) {
 	response, err := asker.Do(request)
 	if err != nil {
 		return answer{}, err

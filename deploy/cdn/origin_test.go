@@ -75,6 +75,7 @@ func TestOrigin(t *testing.T) {
 	o := newOrigin(t)
 	t.Run("requests reach a replica unchanged", o.testRequest)
 	t.Run("errors pass through and are not retried", o.testRefusals)
+	t.Run("messages of agents reach a replica once", o.testMessages)
 	t.Run("requests with keys are not collapsed", o.testNoCollapsing)
 	t.Run("only public answers are cached", o.testNotKept)
 	t.Run("requests with keys bypass the cache", o.testKeysPassTheCache)
@@ -99,6 +100,60 @@ func (o *origin) testRequest(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
+}
+
+// testMessages posts to /mcp, whose body is as long as sara reads there, and to a path that takes none.
+func (o *origin) testMessages(t *testing.T) {
+	const most = 64 << 10
+	for _, c := range []struct {
+		path           string
+		length, status int
+	}{
+		{"/mcp", most, http.StatusOK}, {"/mcp", most + 1, http.StatusRequestEntityTooLarge}, {"/mcpx", 2 << 10, http.StatusRequestEntityTooLarge},
+		{"/v1/me", 2 << 10, http.StatusRequestEntityTooLarge},
+	} {
+		var got atomic.Int64
+		o.answers(func(_ int, w http.ResponseWriter, r *http.Request) {
+			n, _ := io.Copy(io.Discard, r.Body) // what is short shows below
+			got.Store(n)
+			w.Header().Set("Cache-Control", "public, max-age=300") // not even then
+			_, _ = io.WriteString(w, r.Method+" "+r.Host)          // nginx reports errors
+		})
+		for range 2 {
+			a := o.post(t, c.path, strings.Repeat("x", c.length))
+			if a.status != c.status {
+				t.Errorf("POST %s with %d bytes: %d, want %d", c.path, c.length, a.status, c.status)
+			}
+			if a.status != http.StatusOK {
+				a.wantEnvelope(t, c.status, "REQUEST_TOO_LARGE")
+				continue
+			}
+			if string(a.body) != "POST api.example.com" || got.Load() != int64(c.length) {
+				t.Errorf("a replica received %s with %d bytes, want %d", a.body, got.Load(), c.length)
+			}
+		}
+		if c.status == http.StatusOK {
+			o.wantReceived(t, 2)
+		}
+	}
+	o.answers(func(int, http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	o.post(t, "/mcp", "{}").wantEnvelope(t, http.StatusServiceUnavailable, "SERVICE_UNAVAILABLE")
+	o.wantReceived(t, 1)
+}
+
+// post sends a body to a host that nginx is in front of.
+func (o *origin) post(t *testing.T, path, body string) answer {
+	t.Helper()
+	request, err := http.NewRequest(http.MethodPost, o.cdn.base+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = "api.example.com"
+	a, err := read(o.asker, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 func (o *origin) testRefusals(t *testing.T) {
