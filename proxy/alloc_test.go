@@ -22,6 +22,7 @@ func TestHitAllocatesLittle(t *testing.T) {
 	}{
 		{"summary", "/summary?date_range=last_28d&compare=previous_period", nil, http.StatusOK},
 		{"queries", "/queries", nil, http.StatusOK},
+		{"a page of queries", "/queries?offset=50", nil, http.StatusOK},
 		{"queries, compressed", "/queries", []string{fasthttp.HeaderAcceptEncoding, "gzip, deflate, br"}, http.StatusOK},
 		{"queries that the client has", "/queries", []string{fasthttp.HeaderIfNoneMatch, "*"}, http.StatusNotModified},
 	} {

@@ -113,7 +113,7 @@ func TestBreakdown400(t *testing.T) {
 		if endpoint != "/queries" {
 			dates = dates[:3] // they are the same for all four
 		}
-		w.wantRefusedParameters("main", endpoint, dates, integerRefusals("limit", 1, 1000), []refusal{
+		w.wantRefusedParameters("main", endpoint, dates, integerRefusals("limit", 1, 1000), integerRefusals("offset", 0, 24_999), []refusal{
 			{"order_by=", codeValidation, "order_by"},
 			{"order_by=-", codeValidation, "order_by"},
 			{"order_by=Clicks", codeValidation, "order_by"},
@@ -122,7 +122,6 @@ func TestBreakdown400(t *testing.T) {
 			{"order_by=date", codeValidation, "order_by"},
 			{"order_by=clicks,key", codeValidation, "order_by"},
 			{"order_by=clicks&order_by=clicks", codeValidation, "order_by"},
-			{"offset=0", codeUnsupported, "offset"},
 			{"compare=none", codeUnsupported, "compare"},
 			{"min_clicks=1", codeUnsupported, "min_clicks"},
 		})

@@ -170,6 +170,9 @@ func groups() []any {
 // securityScheme is the name of the API key in the document.
 const securityScheme = "key"
 
+// extensionKeyword marks a parameter that the specification of the API does not have.
+const extensionKeyword = "x-extension"
+
 // describe returns the operation of a route. OpenAPI 3.1 allows the scope as a role of the security requirement; the codes by which the
 // errors are told apart have a keyword of our own.
 func (r *route) describe(parts components) (map[string]any, error) {
@@ -234,6 +237,9 @@ func (r *route) noun() string {
 
 func describeParam(p translate.Param, parts components) map[string]any {
 	described := map[string]any{"name": p.Name, "in": "query", "description": p.Description}
+	if p.Extension {
+		described[extensionKeyword] = true
+	}
 	if p.Kind == translate.KindFilters {
 		described["content"] = map[string]any{"application/json": map[string]any{"schema": parts.place(
 			listOf(filterSchema()).with("maxItems", translate.MaxFilters).with("default", []any{}))}}

@@ -146,7 +146,7 @@ func TestEveryEndpoint400UnsupportedParameter(t *testing.T) {
 	}
 }
 
-// The route table has the parameters of the spec.
+// The route table has the parameters of the spec, and offset for tables.
 func TestEveryEndpointHasTheParametersOfTheSpec(t *testing.T) {
 	t.Parallel()
 	const shared = "date_range start_date end_date filters"
@@ -155,8 +155,8 @@ func TestEveryEndpointHasTheParametersOfTheSpec(t *testing.T) {
 		"listProperties": "limit offset include_archived", "listAnnotations": "start_date end_date", "listAnomalies": "start_date end_date",
 		"getIndexing": "days include_trend", "listIndexedURLs": "bucket coverage_state sitemap_path q sort dir limit offset",
 		"getSummary": shared + " compare", "getTimeseries": shared,
-		"listQueries": shared + " limit order_by", "listPages": shared + " limit order_by",
-		"listCountries": shared + " limit order_by", "listDevices": shared + " limit order_by",
+		"listQueries": shared + " limit offset order_by", "listPages": shared + " limit offset order_by",
+		"listCountries": shared + " limit offset order_by", "listDevices": shared + " limit offset order_by",
 		"listQueryMovers": "date_range start_date end_date limit min_clicks", "listPageMovers": "date_range start_date end_date limit min_clicks",
 	}
 	for _, r := range new(Server).routes() {

@@ -24,6 +24,8 @@ const (
 	freshAtAnchor = 10 * time.Minute
 	freshSettled  = 6 * time.Hour
 	freshArchived = time.Minute
+	// readingTime is how long a client may take to read a table page by page from the copy that its first page came from.
+	readingTime = 10 * time.Minute
 )
 
 // ttl is how long upstream rows of the request's period stay fresh.
@@ -41,6 +43,20 @@ func (c *call) acceptedAge(ttl time.Duration) time.Duration {
 		return min(ttl, freshAtAnchor)
 	}
 	return ttl
+}
+
+// copyTTL is how long the rows of a query are fresh for the request. The pages of a table should come from one copy, so a page after the
+// first takes an older one than the first would, unless the table has a newer copy: then the first page may have come from that.
+func (s *Server) copyTTL(ctx context.Context, c *call, q translate.Query) time.Duration {
+	if c.params.Offset == 0 {
+		return c.ttl()
+	}
+	if other, ok := q.Sibling(); ok {
+		if newest, of := s.cache.AtHand(ctx, false, c.property.ID, c.grant.Key.AccountID, q, other); newest != nil && of.RowLimit != q.RowLimit {
+			return c.ttl()
+		}
+	}
+	return c.ttl() + readingTime
 }
 
 // A reportRequest is a request for a report in canonical form: equal requests, however they are written, have equal keys.
@@ -228,7 +244,7 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 		return reply{}, err
 	}
 	defer end()
-	rows := q.mergeRows(part, found)
+	rows := s.mergeRows(c, q, part, found)
 	part.origin.Notes = append(part.origin.Notes, s.config.Anomalies.Notes(c.params)...)
 	if q.begins != 0 {
 		part.note("Search Console's figures of this property begin on " + q.begins.String() + ".")
@@ -248,15 +264,17 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 }
 
 // mergeRows returns the rows of each fetch, from the archive and from the upstream.
-func (q *reportRequest) mergeRows(part *archivePart, found []cache.Found) []*translate.Rows {
+func (s *Server) mergeRows(c *call, q *reportRequest, part *archivePart, found []cache.Found) []*translate.Rows {
 	rows := slices.Clone(part.rows)
 	for i, f := range found {
 		switch {
 		case f.Entry == nil:
-		case rows[i] == nil:
-			rows[i] = q.fetches[i].Read(f.Entry.Rows())
-		default:
+		case rows[i] != nil:
 			rows[i] = translate.MergeRows(q.fetches[i].By, rows[i], q.fetches[i].Read(f.Entry.Rows()))
+		case c.params.Offset > 0 && q.fetches[i].ReadsAll():
+			rows[i] = s.cache.Ranked(f.Entry, c.params.Order, c.grant.Key.AccountID)
+		default:
+			rows[i] = q.fetches[i].Read(f.Entry.Rows())
 		}
 	}
 	return rows

@@ -295,8 +295,9 @@ func listMetaSchema() schema {
 func performanceMetaSchema() schema { return object(performanceMembers()...).named("PerformanceMeta") }
 
 func tableMetaSchema() schema {
-	return object(append(performanceMembers(), member{name: "has_more",
-		schema: boolean("Whether rows beyond the last one exist, in any order.").like(true)})...).named("TableMeta")
+	return object(append(performanceMembers(),
+		member{name: "has_more", schema: boolean("Whether rows beyond the last one exist, in any order. False on a page without rows.").like(true)},
+		member{name: "offset", optional: true, schema: whole("The rows skipped; absent on the first page.").like(1000)})...).named("TableMeta")
 }
 
 func performanceMembers() []member {

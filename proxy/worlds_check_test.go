@@ -34,7 +34,8 @@ type served struct {
 			EndDate   string `json:"end_date"`
 			Preset    string
 		} `json:"date_range"`
-		RowCount    *int    `json:"row_count"`
+		RowCount    *int `json:"row_count"`
+		Offset      *int
 		HasMore     *bool   `json:"has_more"`
 		TruncatedBy *string `json:"truncated_by"`
 		StaleReason *string `json:"stale_reason"`
@@ -145,8 +146,11 @@ func (p *problems) rowCount(s *served, want int) {
 
 func (x *reading) checkTable(p *problems, q *question, e *expectation, s *served) {
 	keys := ranked(e.rows, q.order)
-	more := len(keys) > q.limit
-	keys = keys[:min(len(keys), q.limit)]
+	more := len(keys) > q.offset+q.limit
+	keys = keys[min(len(keys), q.offset):min(len(keys), q.offset+q.limit)]
+	if shown := s.Meta.Offset != nil; shown != (q.offset > 0) || shown && *s.Meta.Offset != q.offset {
+		p.add("offset is %v, want %d", s.Meta.Offset, q.offset)
+	}
 	p.rowCount(s, len(keys))
 	if s.Meta.HasMore == nil || *s.Meta.HasMore != more {
 		p.add("has_more is %v, want %t", s.Meta.HasMore, more)

@@ -23,6 +23,7 @@ type question struct {
 
 	cacheControl string
 	limit        int
+	offset       int
 	order        string
 }
 
@@ -79,6 +80,10 @@ func (x *truth) draw(r *rand.Rand) *question {
 		q.endpoint, q.table, _ = strings.Cut(pick(r, "/queries query", "/pages page", "/countries country", "/devices device"), " ")
 		q.order, q.limit = pick(r, "-clicks", "-clicks", "-impressions", "key"), pick(r, 1, 3, 100)
 		q.query = []string{"order_by", q.order, "limit", strconv.Itoa(q.limit)}
+		if r.IntN(3) == 0 {
+			q.offset = pick(r, 0, 1, 2, 5, 30)
+			q.query = append(q.query, "offset", strconv.Itoa(q.offset))
+		}
 	}
 	if !strings.HasPrefix(q.endpoint, "/movers") && r.IntN(5) == 0 {
 		x.drawFilter(r, q)

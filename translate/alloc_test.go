@@ -41,6 +41,41 @@ func envelopeAllocations(t *testing.T, body []byte, order string) float64 {
 	})
 }
 
+// The last page of a full sample allocates no more memory than the first, which sorts its own rows: the ranking is kept with the copy.
+func TestPageAllocationsAreIndependentOfTheOffset(t *testing.T) {
+	rows := searchRows(t, WideSample)
+	for _, order := range []string{"-clicks", "impressions", "-key"} {
+		ranked := rows.Ranked(rows.Rank(parseOrder(order)))
+		const runs = 5
+		page := func(offset int) (bytes uint64, allocs float64) {
+			p := &Params{Limit: 1000, Offset: offset, Order: parseOrder(order)}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			allocs = testing.AllocsPerRun(runs-1, func() { breakdownHead(p, ByQuery, ranked, Origin{Source: SourceLive}) })
+			runtime.ReadMemStats(&after)
+			return (after.TotalAlloc - before.TotalAlloc) / runs, allocs
+		}
+		first, firstAllocs := page(0)
+		last, lastAllocs := page(24_000)
+		if last > first+first/20 || lastAllocs > firstAllocs+1 {
+			t.Errorf("by %s the first page allocates %d bytes in %v allocations, the last one %d in %v", order, first, firstAllocs, last, lastAllocs)
+		}
+		t.Logf("by %s: %d and %d bytes, %v and %v allocations", order, first, last, firstAllocs, lastAllocs)
+	}
+}
+
+// A ranking holds four bytes a row, and none if the rows are in its order.
+func TestRankingSize(t *testing.T) {
+	rows := searchRows(t, WideSample)
+	if size := rows.Rank(parseOrder("position")).Size(); size > 4*WideSample+64 {
+		t.Errorf("a ranking holds %d bytes", size)
+	}
+	merged := MergeRows(ByQuery, rows, searchRows(t, 10))
+	if size := merged.Rank(parseOrder(DefaultOrder)).Size(); size > 64 {
+		t.Errorf("the ranking of ranked rows holds %d bytes", size)
+	}
+}
+
 // Three slices and the Rows; appending to a large enough buffer allocates nothing.
 func TestParseRowsAllocations(t *testing.T) {
 	for _, n := range []int{1, 1000, WideSample} {

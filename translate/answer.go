@@ -40,6 +40,7 @@ type Origin struct {
 // meta is the part of the envelope's meta that follows from the rows. A count of none is null.
 type meta struct {
 	rowCount, limit int
+	offset          int // 0: not shown
 	truncated       bool
 	table, hasMore  bool // a table says whether rows beyond the last one exist
 }
@@ -55,6 +56,10 @@ func (p *Params) appendMeta(data []byte, origin Origin, m meta) Head {
 	dst = appendCount(dst, m.rowCount)
 	dst = append(dst, `,"limit":`...)
 	dst = appendCount(dst, m.limit)
+	if m.offset > 0 {
+		dst = append(dst, `,"offset":`...)
+		dst = strconv.AppendInt(dst, int64(m.offset), 10)
+	}
 	dst = append(dst, `,"total":null,"truncated_by":`...)
 	if m.truncated || origin.Truncated {
 		dst = append(dst, `"clicks"`...)
@@ -148,32 +153,49 @@ func timeseriesHead(p *Params, series *Series, origin Origin) Head {
 	return p.appendMeta(append(dst, `]}`...), origin, meta{rowCount: rows, limit: none})
 }
 
-// breakdownHead writes the first rows in the requested order. The rows must come from the SampleQuery for that order.
+// breakdownHead writes a page of the rows in the requested order. The rows must come from the SampleQuery for it.
 func breakdownHead(p *Params, by Dimension, rows *Rows, origin Origin) Head {
 	const rowLength = 192
+	begin, end := min(p.Offset, rows.Len()), min(p.Offset+p.Limit, rows.Len())
+	at := p.pageOf(rows)
+	dst := append(make([]byte, 0, 1024+(end-begin)*rowLength), opening...)
+	dst = append(dst, `{"dimension":"`...)
+	dst = append(dst, by.String()...)
+	dst = append(dst, `","rows":[`...)
+	for place := begin; place < end; place++ {
+		if place > begin {
+			dst = append(dst, ',')
+		}
+		row := at(place)
+		dst = append(dst, `{"key":`...)
+		dst = appendString(dst, rows.Key(row))
+		dst = append(dst, ',')
+		dst = appendMetrics(dst, rows.metrics[row])
+		dst = append(dst, '}')
+	}
+	// Rows are missing because of the upstream's ranking by clicks if the page cut that ranking, or if the sample is full:
+	// in another order, rows beyond the sample might have come first.
+	truncated := rows.Len() >= WideSample || p.Order.isUpstream() && rows.Len() > end
+	// On a page without rows, those beyond the sample are no reason to read on: no page has them.
+	isPast := p.Offset > 0 && begin == end
+	hasMore := rows.Len() > end || (truncated || origin.Truncated) && !isPast
+	return p.appendMeta(append(dst, `]}`...), origin,
+		meta{rowCount: end - begin, limit: p.Limit, offset: p.Offset, truncated: truncated, table: true, hasMore: hasMore})
+}
+
+// pageOf returns the function that maps the places of the requested page to rows. The first page needs no ranking of all rows.
+func (p *Params) pageOf(rows *Rows) func(place int) (row int) {
+	if p.Offset > 0 {
+		if p.Offset >= rows.Len() {
+			return nil // the page has no places
+		}
+		return rows.rankedIn(p.Order).row
+	}
 	if p.Order.isUpstream() {
 		rows = rows.head(NarrowSample)
 	}
 	first := p.Order.first(rows, p.Limit)
-	dst := append(make([]byte, 0, 1024+len(first)*rowLength), opening...)
-	dst = append(dst, `{"dimension":"`...)
-	dst = append(dst, by.String()...)
-	dst = append(dst, `","rows":[`...)
-	for i, r := range first {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"key":`...)
-		dst = appendString(dst, rows.Key(int(r.row)))
-		dst = append(dst, ',')
-		dst = appendMetrics(dst, rows.metrics[r.row])
-		dst = append(dst, '}')
-	}
-	// Rows are missing because of the upstream's ranking by clicks if the limit cut that ranking, or if the sample is full:
-	// in another order, rows beyond the sample might have come first.
-	truncated := rows.Len() >= WideSample || p.Order.isUpstream() && rows.Len() > p.Limit
-	hasMore := rows.Len() > len(first) || truncated || origin.Truncated
-	return p.appendMeta(append(dst, `]}`...), origin, meta{rowCount: len(first), limit: p.Limit, truncated: truncated, table: true, hasMore: hasMore})
+	return func(place int) int { return int(first[place].row) }
 }
 
 // appendString appends s, which must be UTF-8, as a JSON string. It escapes only what JSON requires, not HTML: responses are

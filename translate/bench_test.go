@@ -48,6 +48,36 @@ func BenchmarkEnvelope(b *testing.B) {
 	}
 }
 
+// BenchmarkTable writes the 25 pages of a full sample: with a ranking that is made once, as the cache keeps it, and with one for each page.
+func BenchmarkTable(b *testing.B) {
+	rows, err := ReadRows(bytes.NewReader(upstreamBody(WideSample)), ByQuery)
+	if err != nil {
+		b.Fatal(err)
+	}
+	const limit = 1000
+	for _, order := range []string{"-clicks", "impressions", "key"} {
+		pages := func(b *testing.B, ranked func() *Rows) {
+			b.ReportAllocs()
+			for b.Loop() {
+				table := ranked()
+				for offset := limit; offset < WideSample; offset += limit {
+					breakdownHead(&Params{Limit: limit, Offset: offset, Order: parseOrder(order)}, ByQuery, table, Origin{})
+				}
+			}
+		}
+		b.Run(order+"/kept", func(b *testing.B) {
+			pages(b, func() *Rows { return rows.Ranked(rows.Rank(parseOrder(order))) })
+		})
+		b.Run(order+"/each", func(b *testing.B) { pages(b, func() *Rows { return rows }) })
+		b.Run(order+"/rank", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				rows.Rank(parseOrder(order))
+			}
+		})
+	}
+}
+
 // BenchmarkBrandExpansion expands the brand filter with twenty terms.
 func BenchmarkBrandExpansion(b *testing.B) {
 	var segments Segments
@@ -65,7 +95,7 @@ func BenchmarkBrandExpansion(b *testing.B) {
 
 // BenchmarkQuery builds the cache key of a lookup, and the body of an upstream call.
 func BenchmarkQuery(b *testing.B) {
-	q := SampleQuery("s", ByQuery, DateRange{20_000, 20_027}, []Condition{{"query", "contains", "shoes"}}, parseOrder(DefaultOrder))
+	q := SampleQuery("s", ByQuery, DateRange{20_000, 20_027}, []Condition{{"query", "contains", "shoes"}}, parseOrder(DefaultOrder), 1)
 	b.Run("key", func(b *testing.B) {
 		b.ReportAllocs()
 		dst := make([]byte, 0, 1024)

@@ -64,6 +64,8 @@ func Timeseries() Endpoint { return Endpoint{Params: performanceParams()} }
 func Breakdown() Endpoint {
 	return Endpoint{Params: append(performanceParams(),
 		integer("limit", 100, 1, maxDimensionLimit, "Most rows to return.", func(p *Params, n int) { p.Limit = n }),
+		integer("offset", 0, 0, WideSample-1, "Rows to skip. The pages of a table, one after the other, are the whole table, of up to 25,000 rows. "+
+			"A page that reaches beyond the first 1,000 rows reads a wider sample first.", func(p *Params, n int) { p.Offset = n }).extended(),
 		choice("order_by", DefaultOrder, Orders(), "Metric or key to sort by; a leading minus sorts downwards. Ties are in "+
 			"ascending key order. Any order but the default reads a wider sample first.",
 			func(p *Params, s string) { p.Order = parseOrder(s) }))}

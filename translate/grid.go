@@ -87,6 +87,9 @@ func (f Fetch) Read(rows *Rows) *Rows {
 	return f.cut.of(rows)
 }
 
+// ReadsAll reports whether Read returns all rows that it is given, as they are.
+func (f Fetch) ReadsAll() bool { return f.cut == nil }
+
 // of adds up the days of a grid.
 func (c *cut) of(grid *Rows) *Rows {
 	var m merger

@@ -209,7 +209,7 @@ func TestGridQueries(t *testing.T) {
 // A narrow sample that was enlarged is complete unless it is full, and answers like the wide one.
 func TestEnlargedSamples(t *testing.T) {
 	r := DateRange{Start: day("2026-06-01"), End: day("2026-06-13")}
-	narrow := SampleQuery("s", ByQuery, r, nil, parseOrder(DefaultOrder))
+	narrow := SampleQuery("s", ByQuery, r, nil, parseOrder(DefaultOrder), 1)
 	wide, _ := narrow.Sibling()
 	enlarged, ok := narrow.Enlarged()
 	if !ok || enlarged.RowLimit != EnlargedSample {
@@ -220,7 +220,7 @@ func TestEnlargedSamples(t *testing.T) {
 			t.Errorf("a narrow sample of %d rows answers the wide query: %t", rows, !want)
 		}
 	}
-	filtered := SampleQuery("s", ByQuery, r, []Condition{{"device", "equals", "MOBILE"}}, parseOrder(DefaultOrder))
+	filtered := SampleQuery("s", ByQuery, r, []Condition{{"device", "equals", "MOBILE"}}, parseOrder(DefaultOrder), 1)
 	for _, q := range []Query{wide, enlarged, filtered, SeriesQuery("s", r, nil), WideQuery("s", ByDevice, r)} {
 		if _, ok := q.Enlarged(); ok {
 			t.Errorf("%s is enlarged", q.Body())

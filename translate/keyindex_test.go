@@ -82,8 +82,8 @@ func TestMergeRowsOfDistinctKeysChangesNoBit(t *testing.T) {
 		figures[key] = m
 	}
 	merged := MergeRows(ByQuery, parts[0].Rows(), parts[1].Rows(), parts[2].Rows())
-	if merged.Len() != len(figures) || !merged.areRanked() {
-		t.Fatalf("%d rows of %d, ranked: %t", merged.Len(), len(figures), merged.areRanked())
+	if merged.Len() != len(figures) || !merged.areRankedBy(merged.Len()) {
+		t.Fatalf("%d rows of %d, ranked: %t", merged.Len(), len(figures), merged.areRankedBy(merged.Len()))
 	}
 	for i := range merged.Len() {
 		if m := merged.Metrics(i); m != figures[string(merged.Key(i))] {

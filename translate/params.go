@@ -54,6 +54,7 @@ type Param struct {
 	Choices     []string // the allowed values; nil for any
 	Min, Max    int      // of an integer without Choices; Max 0 for MaxInteger
 	MaxLength   int      // in characters; 0 for no bound
+	Extension   bool     // beyond the specification of the API
 
 	read func(*Params, string) error // must not retain the string, see Parse
 }
@@ -109,6 +110,11 @@ func text(name, description string, set func(*Params, string)) Param {
 
 func (p Param) as(kind Kind) Param {
 	p.Kind = kind
+	return p
+}
+
+func (p Param) extended() Param {
+	p.Extension = true
 	return p
 }
 

@@ -23,7 +23,7 @@ func TestEndpointParametersMatchTheSpec(t *testing.T) {
 		shared  = dates + " filters:filters"
 		wantAll = "bare:\nsummary: " + shared + " compare:string=none{none,previous_period,previous_year}\n" +
 			"timeseries: " + shared + "\n" +
-			"breakdown: " + shared + " limit:integer=100[1,1000] order_by:string=-clicks" +
+			"breakdown: " + shared + " limit:integer=100[1,1000] offset:integer=0[0,24999] order_by:string=-clicks" +
 			"{clicks,-clicks,impressions,-impressions,ctr,-ctr,position,-position,key,-key}\n" +
 			"movers: " + dates + " limit:integer=10[1,50] min_clicks:integer=0[0,0]\n" +
 			"properties: limit:integer=50[1,200] offset:integer=0[0,0] include_archived:boolean=false{true,false}\n" +
@@ -85,6 +85,7 @@ func TestParseSetsDefaults(t *testing.T) {
 	f(Breakdown(), "&limit=1000&&order_by=key", Params{Period: period, Limit: 1000, Order: Order{By: "key"}})
 	f(Breakdown(), "limit=007", Params{Period: period, Limit: 7, Order: byClicks})
 	f(Breakdown(), "li%6Dit=%31%32", Params{Period: period, Limit: 12, Order: byClicks})
+	f(Breakdown(), "offset=24999&limit=1", Params{Period: period, Limit: 1, Offset: 24_999, Order: Order{By: "clicks", Descending: true}})
 	f(Breakdown(), "order_by=%2Dposition", Params{Period: period, Limit: 100, Order: Order{By: "position", Descending: true}})
 	f(Summary(), "compare=none", Params{Period: period})
 	f(Summary(), "compare=previous_period", Params{Period: period, Compare: PreviousPeriod})
@@ -122,12 +123,12 @@ func TestParseRefusesUnknownParameters(t *testing.T) {
 		t.Helper()
 		f(e, query, CodeUnsupportedParameter, "this endpoint has no parameter "+name+"; it takes "+takes)
 	}
-	breakdown := "date_range, start_date, end_date, filters, limit, order_by"
+	breakdown := "date_range, start_date, end_date, filters, limit, offset, order_by"
 	unknown(Breakdown(), "Limit=5", `"Limit"`, breakdown)
 	unknown(Breakdown(), "limit =5", `"limit "`, breakdown)
 	unknown(Breakdown(), "limit%20=5", `"limit "`, breakdown)
 	unknown(Breakdown(), "limit[]=5", `"limit[]"`, breakdown)
-	unknown(Breakdown(), "offset=5", `"offset"`, breakdown)
+	unknown(Timeseries(), "offset=5", `"offset"`, "date_range, start_date, end_date, filters")
 	unknown(Breakdown(), "compare=none", `"compare"`, breakdown)
 	unknown(Breakdown(), "=5", `""`, breakdown)
 	unknown(Breakdown(), "=", `""`, breakdown)
@@ -192,6 +193,11 @@ func TestParseRefusesValuesOutOfBounds(t *testing.T) {
 	f(IndexedURLs(), "dir=DESC", `dir "DESC" is not one of asc, desc`)
 	f(IndexedURLs(), "limit=501", `limit "501" is not an integer from 1 to 500`)
 	f(IndexedURLs(), "limit=0", `limit "0" is not an integer from 1 to 500`)
+	for _, value := range []string{"-1", "25000", "abc", "1.0", "1e3", "0x1"} {
+		f(Breakdown(), "offset="+value, `offset "`+value+`" is not an integer from 0 to 24999`)
+	}
+	f(Breakdown(), "offset=1&limit=2&offset=1", "offset is given twice")
+	f(Breakdown(), "offset=", "offset is empty: leave it out, or give it a value")
 	f(IndexedURLs(), "offset=-1", `offset "-1" is not an integer from 0 to 1000000000`)
 	for _, name := range []string{"coverage_state", "sitemap_path", "q"} {
 		f(IndexedURLs(), name+"="+strings.Repeat("é", 2049), name+" is longer than 2048 characters")

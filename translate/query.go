@@ -93,10 +93,11 @@ func SeriesQuery(site string, r DateRange, conditions []Condition) Query {
 	return Query{Site: site, Dimension: ByDate, Range: r, Conditions: conditions, RowLimit: WideSample}
 }
 
-// SampleQuery returns the query for as many rows of a dimension as the order needs.
-func SampleQuery(site string, by Dimension, r DateRange, conditions []Condition, order Order) Query {
+// SampleQuery returns the query for as many rows of a dimension as the first rows in an order need: the narrow sample if its last row
+// still shows whether more follow.
+func SampleQuery(site string, by Dimension, r DateRange, conditions []Condition, order Order, first int) Query {
 	q := Query{Site: site, Dimension: by, Range: r, Conditions: conditions, RowLimit: by.widest()}
-	if order.isUpstream() {
+	if order.isUpstream() && first < NarrowSample {
 		q.RowLimit = NarrowSample
 	}
 	return q

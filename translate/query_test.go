@@ -60,11 +60,11 @@ func TestQueryBodies(t *testing.T) {
 	f("series_empty_conditions", SeriesQuery(site, DateRange{Start: r.End, End: r.End}, []Condition{}))
 	f("series_filtered", SeriesQuery(site, r, conditions(`[{"dimension":"device","operator":"is","value":"mobile"},{"dimension":"brand","operator":"is","value":"non-brand"}]`)))
 	for _, by := range []Dimension{ByQuery, ByPage, ByCountry, ByDevice} {
-		f("narrow_"+by.String(), SampleQuery(site, by, r, nil, parseOrder(DefaultOrder)))
+		f("narrow_"+by.String(), SampleQuery(site, by, r, nil, parseOrder(DefaultOrder), 1))
 	}
 	f("day_query", DayQuery(site, ByQuery, r.End, 100))
 	f("day_country", DayQuery(site, ByCountry, r.End, 100))
-	f("wide", SampleQuery(site, ByQuery, r, nil, parseOrder("-impressions")))
+	f("wide", SampleQuery(site, ByQuery, r, nil, parseOrder("-impressions"), 1))
 	f("every_operator", SampleQuery(site, ByPage, r, conditions(`[
 		{"dimension":"query","operator":"contains","value":"a"},
 		{"dimension":"query","operator":"not_contains","value":"b"},
@@ -75,14 +75,14 @@ func TestQueryBodies(t *testing.T) {
 		{"dimension":"country","operator":"is","value":"DEU"},
 		{"dimension":"device","operator":"is_not","value":"tablet"},
 		{"dimension":"brand","operator":"is","value":"brand"},
-		{"dimension":"page_group","operator":"is_not","value":"blog"}]`), parseOrder(DefaultOrder)))
-	f("escapes", SampleQuery(site, ByQuery, r, conditions(oneFilter("query", "equals", `\"\\\/\b\f\n\r\t\u0001\u001f\u007f é中😀\u2028</script>`)), parseOrder("key")))
+		{"dimension":"page_group","operator":"is_not","value":"blog"}]`), parseOrder(DefaultOrder), 1))
+	f("escapes", SampleQuery(site, ByQuery, r, conditions(oneFilter("query", "equals", `\"\\\/\b\f\n\r\t\u0001\u001f\u007f é中😀\u2028</script>`)), parseOrder("key"), 1))
 }
 
 // The wide sample answers every order but the default, and the narrow one every limit of the default order.
 func TestOrdersShareSamples(t *testing.T) {
 	for _, order := range Orders() {
-		q := SampleQuery("s", ByQuery, DateRange{}, nil, parseOrder(order))
+		q := SampleQuery("s", ByQuery, DateRange{}, nil, parseOrder(order), 1)
 		want := WideSample
 		if order == DefaultOrder {
 			want = NarrowSample
@@ -96,12 +96,12 @@ func TestOrdersShareSamples(t *testing.T) {
 			t.Errorf("by %s has row limit %d, want %d: they are all there are", by, n, NarrowSample)
 		}
 		for _, order := range Orders() {
-			if n := SampleQuery("s", by, DateRange{}, nil, parseOrder(order)).RowLimit; n != NarrowSample {
+			if n := SampleQuery("s", by, DateRange{}, nil, parseOrder(order), 1).RowLimit; n != NarrowSample {
 				t.Errorf("by %s in order %s has row limit %d, want %d", by, order, n, NarrowSample)
 			}
 		}
 	}
-	movers, wide := WideQuery("s", ByQuery, DateRange{}), SampleQuery("s", ByQuery, DateRange{}, nil, parseOrder("impressions"))
+	movers, wide := WideQuery("s", ByQuery, DateRange{}), SampleQuery("s", ByQuery, DateRange{}, nil, parseOrder("impressions"), 1)
 	if got, want := string(movers.Body()), string(wide.Body()); got != want || movers.Site != wide.Site {
 		t.Errorf("movers have the query %s, want the wide sample: %s", got, want)
 	}
@@ -114,8 +114,8 @@ func TestSiblingAndAnsweredBy(t *testing.T) {
 	r := DateRange{Start: day("2026-06-01"), End: day("2026-06-13")}
 	conditions := []Condition{{"query", "contains", "a"}}
 	for _, by := range []Dimension{ByQuery, ByPage} {
-		narrow := SampleQuery("s", by, r, conditions, parseOrder(DefaultOrder))
-		wide := SampleQuery("s", by, r, conditions, parseOrder("key"))
+		narrow := SampleQuery("s", by, r, conditions, parseOrder(DefaultOrder), 1)
+		wide := SampleQuery("s", by, r, conditions, parseOrder("key"), 1)
 		for _, pair := range [][2]Query{{narrow, wide}, {wide, narrow}} {
 			if got, ok := pair[0].Sibling(); !ok || !reflect.DeepEqual(got, pair[1]) {
 				t.Errorf("the sibling of %v is %v, %v", pair[0], got, ok)
@@ -137,7 +137,7 @@ func TestSiblingAndAnsweredBy(t *testing.T) {
 		f(wide, wide, WideSample, true)
 	}
 	for _, q := range []Query{SeriesQuery("s", r, nil), WideQuery("s", ByCountry, r), WideQuery("s", ByDevice, r),
-		SampleQuery("s", ByDevice, r, nil, parseOrder(DefaultOrder)), {Dimension: ByQuery, RowLimit: 7}} {
+		SampleQuery("s", ByDevice, r, nil, parseOrder(DefaultOrder), 1), {Dimension: ByQuery, RowLimit: 7}} {
 		if sibling, ok := q.Sibling(); ok {
 			t.Errorf("%v has the sibling %v", q, sibling)
 		}
@@ -156,7 +156,7 @@ func TestEitherSampleGivesTheSameResponse(t *testing.T) {
 		narrow := rowsOf(t, rows[:min(n, NarrowSample)])
 		for _, order := range orders {
 			asked, other, got, want := narrow, wide, NarrowSample, WideSample
-			q := SampleQuery("s", ByQuery, DateRange{}, nil, parseOrder(order))
+			q := SampleQuery("s", ByQuery, DateRange{}, nil, parseOrder(order), 1)
 			if q.RowLimit == WideSample {
 				asked, other, got, want = wide, narrow, WideSample, NarrowSample
 			}

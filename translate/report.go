@@ -114,7 +114,7 @@ func (r Report) sampleFetch(p *Params, s Sources, conditions []Condition) Fetch 
 		if fetch.queryGrid(r.by, period, conditions, s) {
 			break
 		}
-		fetch.query(SampleQuery(s.Site, r.by, period, conditions, p.Order), s)
+		fetch.query(SampleQuery(s.Site, r.by, period, conditions, p.Order, p.Offset+p.Limit), s)
 	case period.End >= s.Window.LiveStart: // to add archived rows, a sum needs all rows
 		fetch.query(WideQuery(s.Site, r.by, DateRange{Start: s.Window.LiveStart, End: period.End}), s)
 	}
@@ -215,7 +215,7 @@ func (r Report) Head(p *Params, fetches []Fetch, rows []*Rows, origin Origin) (H
 // keys if and only if they have equal heads for equal rows. conditions are those of Fetches.
 func (r Report) AppendKey(dst []byte, p *Params, conditions []Condition) []byte {
 	dst = append(dst, byte(r.kind), byte(r.by), byte(p.Compare))
-	for _, n := range [...]int{int(p.Period.Start), int(p.Period.End), p.Limit, p.MinClicks} {
+	for _, n := range [...]int{int(p.Period.Start), int(p.Period.End), p.Limit, p.Offset, p.MinClicks} {
 		dst = binary.AppendVarint(dst, int64(n))
 	}
 	dst = appendText(dst, p.Period.Preset)

@@ -81,14 +81,14 @@ func TestAppendKey(t *testing.T) {
 	queries := func(query string, conditions ...Condition) string {
 		return key(BreakdownReport(ByQuery), Breakdown(), query, conditions...)
 	}
-	for _, same := range []string{"limit=100", "order_by=-clicks", "date_range=last_28d", "order_by=-clicks&limit=100&filters=%5B%5D"} {
+	for _, same := range []string{"limit=100", "order_by=-clicks", "date_range=last_28d", "order_by=-clicks&limit=100&filters=%5B%5D", "offset=0"} {
 		if queries(same) != queries("") {
 			t.Errorf("%s has a key of its own", same)
 		}
 	}
 	keys := map[string]string{}
 	for name, k := range map[string]string{
-		"default": queries(""), "limit": queries("limit=10"), "order": queries("order_by=clicks"), "range": queries("date_range=last_7d"),
+		"default": queries(""), "limit": queries("limit=10"), "offset": queries("offset=10"), "page": queries("limit=10&offset=100"), "order": queries("order_by=clicks"), "range": queries("date_range=last_7d"),
 		"dates":      queries("start_date=2026-05-17&end_date=2026-06-13"),
 		"moved back": queries("start_date=2026-05-17&end_date=2026-06-14"), "pages": key(BreakdownReport(ByPage), Breakdown(), ""),
 		"filtered": queries("", Condition{"query", "contains", "a"}), "two filters": queries("", Condition{"query", "contains", "a"}, Condition{"query", "contains", "b"}),

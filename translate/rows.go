@@ -20,6 +20,7 @@ type Rows struct {
 	keys    keys
 	metrics []Metrics
 	traits  traits
+	ranking *Ranking // see Ranked; nil: none
 }
 
 // traits are what the upstream says of all rows of a result.
@@ -248,6 +249,14 @@ func parseOrder(s string) Order {
 	return Order{By: by, Descending: descending}
 }
 
+// String returns the value of order_by.
+func (o Order) String() string {
+	if o.Descending {
+		return "-" + o.By
+	}
+	return o.By
+}
+
 // isUpstream reports whether the upstream returns its rows in this order.
 func (o Order) isUpstream() bool { return o.By == "clicks" && o.Descending }
 
@@ -261,7 +270,7 @@ type ranked struct {
 // a row that comes after all of them is skipped.
 func (o Order) first(rows *Rows, n int) []ranked {
 	n = min(n, rows.Len())
-	if o.isUpstream() && rows.areRanked() {
+	if o.isUpstream() && rows.areRankedBy(rows.Len()) {
 		first := make([]ranked, n)
 		for i := range first {
 			first[i].row = int32(i)
@@ -287,11 +296,12 @@ func (o Order) first(rows *Rows, n int) []ranked {
 	return first[:n]
 }
 
-// areRanked reports whether the rows are in the order of the upstream's ranking, with ties by key. The upstream leaves the order
-// of ties open.
-func (r *Rows) areRanked() bool {
+// areRankedBy reports whether the rows are in the order of the upstream's ranking, with ties by key in two parts: the first cut rows, and
+// the others. The upstream leaves the order of ties open.
+func (r *Rows) areRankedBy(cut int) bool {
 	for i := 1; i < r.Len(); i++ {
 		switch before, clicks := r.metrics[i-1].Clicks, r.metrics[i].Clicks; {
+		case i == cut:
 		case before < clicks, before == clicks && bytes.Compare(r.Key(i-1), r.Key(i)) > 0:
 			return false
 		}

@@ -98,6 +98,7 @@ type Request struct {
 	Query       translate.Query
 	TTL         time.Duration // how long rows are fresh for this request
 	Bypass      bool          // skip all copies: fill, coalesced only with other bypasses of this process, and replace the copies
+	Current     bool          // wait for the refill of stale rows: get them only if it fails
 	RequestHash uint64        // kept with rows that this request fills, see Entry.RequestHash
 	// Beside is a query whose copy comes along from Redis to memory, for AtHand, when these rows are looked up there. nil: none.
 	Beside *translate.Query
@@ -229,13 +230,13 @@ func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
 			return found, nil
 		}
 	}
-	servable := found.servable() // before the refill begins, which may fail at once
+	servable := !l.Current && found.servable() // before the refill begins, which may fail at once
 	f, leader, err := c.enter(ctx, l, found)
 	if err != nil {
 		return found, err
 	}
 	if newer := c.newer(found, f.copied, l.TTL); newer.Entry != found.Entry {
-		found, servable = newer, newer.Stale // no earlier refill of it can have failed
+		found, servable = newer, newer.Stale && !l.Current // no earlier refill of it can have failed
 	}
 	switch {
 	case found.Entry != nil && !found.Stale:
@@ -290,7 +291,7 @@ func (c *Cache) Has(ctx context.Context, r Request) bool {
 	if found.Entry == nil || found.Stale {
 		found = c.fromRedis(ctx, newLookup(&r), found)
 	}
-	return found.Entry != nil && !found.Stale || found.servable()
+	return found.Entry != nil && !found.Stale || !r.Current && found.servable()
 }
 
 // servable reports whether a stale entry may be returned while it is refilled: unless its last refill failed.

@@ -103,16 +103,25 @@ type memory struct {
 	values *lru.Cache[memoryKey, value]
 }
 
-// memoryKey keeps the keys of entries apart from those of answers.
+// memoryKey keeps the keys of entries, of answers and of rankings apart.
 type memoryKey struct {
-	answer bool
-	text   string
+	kind kind
+	text string
 }
 
-// value is an entry or an answer.
+type kind uint8
+
+const (
+	ofEntry kind = iota
+	ofAnswer
+	ofRanking
+)
+
+// value is an entry, an answer or a ranking.
 type value struct {
-	entry  *Entry
-	answer *Answer
+	entry   *Entry
+	answer  *Answer
+	ranking *ranking
 }
 
 func newMemory(bytes int64) *memory {
@@ -133,7 +142,7 @@ func (m *memory) entry(key []byte) *Entry {
 // answer returns the answer with a key, or nil if there is none or one of its sources was refilled. It does not retain the
 // key.
 func (m *memory) answer(key []byte) *Answer {
-	found, _ := m.values.Get(memoryKey{answer: true, text: view(key)})
+	found, _ := m.values.Get(memoryKey{kind: ofAnswer, text: view(key)})
 	if found.answer == nil || m.outdated(found.answer) {
 		return nil
 	}
@@ -174,7 +183,7 @@ func (m *memory) putEntry(e *Entry, account string) {
 }
 
 func (m *memory) putAnswer(key string, a *Answer, account string) {
-	m.values.Put(memoryKey{answer: true, text: key}, value{answer: a}, weigh(len(key)+a.size()), account)
+	m.values.Put(memoryKey{kind: ofAnswer, text: key}, value{answer: a}, weigh(len(key)+a.size()), account)
 }
 
 func weigh(bytes int) int64 { return int64(bytes) + valueOverhead }

@@ -58,7 +58,7 @@ func bodyQueries(t *testing.T) []translate.Query {
 		queries = append(queries, translate.SeriesQuery(site, period, conditions))
 		for by := translate.ByQuery; by <= translate.ByDevice; by++ {
 			for _, order := range []translate.Order{{By: "clicks", Descending: true}, {By: "position"}} {
-				queries = append(queries, translate.SampleQuery(site, by, period, conditions, order))
+				queries = append(queries, translate.SampleQuery(site, by, period, conditions, order, 1))
 			}
 		}
 	}
