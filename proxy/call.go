@@ -40,6 +40,8 @@ type call struct {
 	window   translate.Window
 	params   *translate.Params
 	property *policy.Property
+
+	part bool // the summary of one property of a portfolio: without an HTTP request
 }
 
 // handle returns the handler of a route.

@@ -125,6 +125,14 @@ func (c *call) unavailable(retryAfter time.Duration, message string, cause error
 	return e
 }
 
+// reasonSpent returns the text in an answer from the archive that explains why no live call was made.
+func reasonSpent(denial *policy.Denial) string {
+	if denial.Code == policy.CodeQuotaExceeded {
+		return "the account's live Search Console calls of the day are used up"
+	}
+	return "the property's live Search Console calls of the minute are used up"
+}
+
 // upstreamFailure returns the failure of the upstream in err, nil if err is something else. A request whose deadline passed
 // while it waited for the upstream counts as interrupted.
 func upstreamFailure(err error) *upstream.Error {

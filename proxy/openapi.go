@@ -141,7 +141,17 @@ func (c components) place(s schema) schema {
 	return schema{"$ref": "#/components/schemas/" + name}
 }
 
-// group is the tag of a route.
+// extension is the second tag of the endpoints that other services of this API need not have.
+const extension = "Extension"
+
+func (r *route) tags() []string {
+	if r.Extension {
+		return []string{r.group(), extension}
+	}
+	return []string{r.group()}
+}
+
+// group is the first tag of a route.
 func (r *route) group() string {
 	switch {
 	case r.Scope == policy.PropertiesRead:
@@ -164,6 +174,7 @@ func groups() []any {
 		group("Performance", "Clicks, impressions, click-through rate and position."),
 		group("Indexing", "The URLs that Google has indexed, as of the last daily inspection."),
 		group("Configuration", "What the owner configured: brand terms, page groups, annotations."),
+		group(extension, "Endpoints beyond the common core of the API."),
 	}
 }
 
@@ -205,7 +216,7 @@ func (r *route) describe(parts components) (map[string]any, error) {
 		}
 	}
 	return map[string]any{
-		"operationId": r.Operation, "summary": r.Summary, "description": r.About, "tags": []string{r.group()},
+		"operationId": r.Operation, "summary": r.Summary, "description": r.About, "tags": r.tags(),
 		"parameters": r.describeParams(parts), "responses": responses, "x-error-codes": codes,
 		"security": []any{map[string]any{securityScheme: append([]string{}, r.Scope.Names()...)}},
 	}, nil
@@ -256,7 +267,7 @@ func paramSchema(p translate.Param) schema {
 	s := schema{"type": string(p.Kind)}
 	switch {
 	case p.Choices != nil && p.Kind != translate.KindBoolean:
-		s.with("enum", valuesOf(p, p.Choices)).named(choiceName(p.Name))
+		s.with("enum", valuesOf(p, p.Choices)).named(choiceName(p))
 	case p.Kind == translate.KindInteger:
 		s.with("minimum", p.Min).with("maximum", cmp.Or(p.Max, translate.MaxInteger))
 	case p.Kind == translate.KindDate:
@@ -271,11 +282,14 @@ func paramSchema(p translate.Param) schema {
 }
 
 // choiceName is the component name of a parameter's enum.
-func choiceName(parameter string) string {
-	switch parameter {
+func choiceName(p translate.Param) string {
+	switch p.Name {
 	case "date_range":
 		return "DateRangePreset"
 	case "order_by":
+		if slices.Contains(p.Choices, "clicks_delta") {
+			return "PortfolioOrder"
+		}
 		return "Order"
 	case "sort":
 		return "URLOrder"
@@ -284,7 +298,7 @@ func choiceName(parameter string) string {
 	case "days":
 		return "TrendDays"
 	}
-	return strings.ToUpper(parameter[:1]) + parameter[1:]
+	return strings.ToUpper(p.Name[:1]) + p.Name[1:]
 }
 
 // exampleOf returns an example value of a parameter: its default, if it has one.
@@ -321,13 +335,16 @@ func valuesOf(p translate.Param, texts []string) []any {
 	return values
 }
 
-func errorSchema() schema {
+func errorCodeSchema() schema {
 	codes := errorCodes()
+	return text("What kind of error it is.").with("enum", codes).with("x-enum-varnames", constantNames(codes)).named("ErrorCode")
+}
+
+func errorSchema() schema {
 	return object(
 		member{name: "success", schema: boolean("The request was refused.").with("const", false).named("Failure")},
 		member{name: "error", schema: object(
-			member{name: "code", schema: text("What kind of error it is.").with("enum", codes).
-				with("x-enum-varnames", constantNames(codes)).named("ErrorCode")},
+			member{name: "code", schema: errorCodeSchema()},
 			member{name: "message", schema: text("The reason, for people.")},
 			requestIDMember(),
 			member{name: "docs_url", schema: text("The address of the API reference.").with("format", "uri")}).named("ErrorDetail")}).

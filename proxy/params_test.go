@@ -154,7 +154,7 @@ func TestEveryEndpointHasTheParametersOfTheSpec(t *testing.T) {
 		"getOpenAPI": "", "getAccount": "", "getProperty": "", "listBrandTerms": "", "listPageGroups": "",
 		"listProperties": "limit offset include_archived", "listAnnotations": "start_date end_date", "listAnomalies": "start_date end_date",
 		"getIndexing": "days include_trend", "listIndexedURLs": "bucket coverage_state sitemap_path q sort dir limit offset",
-		"getSummary": shared + " compare", "getTimeseries": shared,
+		"getSummary": shared + " compare", "getTimeseries": shared, "getPortfolio": "date_range start_date end_date compare order_by limit offset",
 		"listQueries": shared + " limit offset order_by", "listPages": shared + " limit offset order_by",
 		"listCountries": shared + " limit offset order_by", "listDevices": shared + " limit offset order_by",
 		"listQueryMovers": "date_range start_date end_date limit min_clicks", "listPageMovers": "date_range start_date end_date limit min_clicks",

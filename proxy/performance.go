@@ -30,6 +30,9 @@ const (
 
 // ttl is how long upstream rows of the request's period stay fresh.
 func (c *call) ttl() time.Duration {
+	if c.part {
+		return freshPortfolio
+	}
 	if c.params.Period.End >= c.window.Anchor-translate.LongestLag {
 		return freshAtAnchor
 	}
@@ -83,16 +86,22 @@ func serve(report translate.Report) func(*Server, context.Context, *call) (reply
 		if err != nil {
 			return reply{}, err
 		}
-		q := reportRequest{report: report, conditions: conditions, window: c.window}
-		q.key = append(c.scratch[:0], c.property.ID...)
-		if c.property.Archived {
-			q.window = c.window.ArchiveOnly()
-			q.key = append(q.key, 'a')
-		}
-		q.archived = c.params.Span().Start < q.window.LiveStart
-		q.key = report.AppendKey(q.key, c.params, conditions)
+		q := c.canonical(report, conditions)
 		return s.answerReport(ctx, c, &q)
 	}
+}
+
+// canonical returns the call's request for a report, under conditions.
+func (c *call) canonical(report translate.Report, conditions []translate.Condition) reportRequest {
+	q := reportRequest{report: report, conditions: conditions, window: c.window}
+	q.key = append(c.scratch[:0], c.property.ID...)
+	if c.property.Archived {
+		q.window = c.window.ArchiveOnly()
+		q.key = append(q.key, 'a')
+	}
+	q.archived = c.params.Span().Start < q.window.LiveStart
+	q.key = report.AppendKey(q.key, c.params, conditions)
+	return q
 }
 
 // conditions expands the request's filters with the brand terms and page groups that the property has now.
@@ -116,7 +125,7 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 // because only the upstream costs a live call.
 func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (reply, error) {
 	if answer := s.cache.Answer(q.key); answer != nil && s.isFresh(ctx, c, q, answer) {
-		if c.memoized == nil {
+		if c.memoized == nil && !c.part {
 			s.memoize(c, q)
 		}
 		return c.reply(answer, q.left(c, answer), cacheHit), nil
@@ -315,6 +324,9 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 	}
 	if _, ok := errors.AsType[*fillbudget.RefusedError](err); ok && copied {
 		failure, reason = new(upstream.Error), reasonBusy
+	}
+	if errors.As(err, &denial) && c.part { // the archive answers for one property, and others are answered all the same
+		failure, reason = new(upstream.Error), reasonSpent(denial)
 	}
 	switch {
 	case errors.As(err, &denial) && copied && !c.header.noCache:

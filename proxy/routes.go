@@ -16,6 +16,7 @@ type route struct {
 	Operation string // operationId of the OpenAPI document; empty: not an endpoint
 	Summary   string
 	About     string        // what the endpoint is for: its description in the OpenAPI document
+	Extension bool          // beyond the spec
 	Open      bool          // needs no key
 	Scope     policy.Scopes // that the key must have; 0: none
 	Endpoint  translate.Endpoint
@@ -89,9 +90,14 @@ func performanceRoutes() []route {
 			"Explain a rise or a drop: the queries with the largest gains and losses in clicks, in two lists."),
 		movers("/movers/pages", "listPageMovers", "Pages", translate.ByPage,
 			"Explain a rise or a drop: the pages with the largest gains and losses in clicks, in two lists."),
+		{Path: "/v1/portfolio", Operation: "getPortfolio", Summary: "Totals of all properties of the key, in one answer",
+			About: "Compare all sites of an account in one request, and see which of them rise or fall. A property that cannot be answered now " +
+				"has an error in place of figures; the others are answered all the same.",
+			Extension: true, Scope: policy.PerformanceRead, Endpoint: translate.Portfolio(),
+			Data: portfolioSchema(), Meta: portfolioMetaSchema(), serve: (*Server).servePortfolio},
 		{Path: "/v1/anomalies", Operation: "listAnomalies", Summary: "Known events at Google that distort figures of web search, by first day",
-			About:    "Rule out that a jump in a chart is an error in Google's own figures before you look for its cause on the site.",
-			Endpoint: translate.KnownEvents(), Data: rowsSchema(anomalySchema()), Meta: countMetaSchema(), serve: (*Server).serveAnomalies},
+			About:     "Rule out that a jump in a chart is an error in Google's own figures before you look for its cause on the site.",
+			Extension: true, Endpoint: translate.KnownEvents(), Data: rowsSchema(anomalySchema()), Meta: countMetaSchema(), serve: (*Server).serveAnomalies},
 	}
 }
 

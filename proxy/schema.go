@@ -89,9 +89,49 @@ func rangeMembers() []member {
 func summarySchema() schema {
 	return object(
 		member{name: "totals", schema: object(metricMembers()...).named("Metrics")},
-		member{name: "previous", optional: true, schema: object(append(rangeMembers(), metricMembers()...)...).
-			with("description", "The period that compare names: the window of equal length right before, or the same dates a year before.").
-			named("PreviousPeriod")}).named("Summary")
+		member{name: "previous", optional: true, schema: previousSchema()}).named("Summary")
+}
+
+func previousSchema() schema {
+	return object(append(rangeMembers(), metricMembers()...)...).
+		with("description", "The period that compare names: the window of equal length right before, or the same dates a year before.").
+		named("PreviousPeriod")
+}
+
+func portfolioSchema() schema {
+	totals := func() schema { return object(metricMembers()...).named("Metrics").orNull() }
+	previous := func() schema { return previousSchema().orNull() }
+	row := object(
+		member{name: "property_id", schema: uuid("The property.")},
+		member{name: "name", schema: text("Its name for people.").like("Example")},
+		member{name: "gsc_property", schema: text("The full upstream string: sc-domain:example.com or a URL prefix.").like("sc-domain:example.com")},
+		member{name: "slug", schema: text("A short name, which {id} takes too; unique in a workspace.").like("example-com")},
+		member{name: "totals", schema: totals()},
+		member{name: "previous", schema: previous()},
+		member{name: "clicks_delta", schema: whole("Clicks gained since the period before; null without compare or figures.").orNull().like(60)},
+		member{name: "source", schema: sourceSchema().orNull()},
+		member{name: "stale_reason", schema: text("Why the figures are not current; null when they are.").orNull().with("examples", []any{nil})},
+		member{name: "notes", schema: listOf(text("A line that explains the figures of this property."))},
+		member{name: "error", schema: object(
+			member{name: "code", schema: errorCodeSchema()},
+			member{name: "message", schema: text("What is wrong, for people.")}).
+			with("description", "Why the property has no figures; null if it has.").named("PropertyError").orNull()}).
+		named("PortfolioRow")
+	return object(
+		member{name: "rows", schema: listOf(row)},
+		member{name: "totals", schema: totals()},
+		member{name: "previous", schema: previous()}).
+		with("description", "totals and previous are those of all properties that have figures, whether their row is on this page or not.").
+		named("Portfolio")
+}
+
+func portfolioMetaSchema() schema {
+	return object(requestIDMember(), appliedRangeMember(), rowCountMember(),
+		member{name: "limit", schema: whole("The limit applied.").like(50)},
+		member{name: "offset", schema: whole("The rows skipped.").like(0)},
+		member{name: "total", schema: whole("How many properties there are in all.").like(1)},
+		member{name: "source", schema: sourceSchema().orNull()},
+		cacheMember(), notesMember()).named("PortfolioMeta")
 }
 
 // rowsSchema is a list of rows. Its name is the plural of the row's.
@@ -302,19 +342,31 @@ func tableMetaSchema() schema {
 
 func performanceMembers() []member {
 	return []member{requestIDMember(), propertyIDMember(), notesMember(),
-		member{name: "date_range", schema: object(append(rangeMembers(),
-			member{name: "preset", schema: text("The relative range, or custom.").
-				with("enum", append(translate.Presets(), translate.PresetCustom)).like(translate.DefaultPreset)})...).named("AppliedRange")},
+		appliedRangeMember(),
 		member{name: "row_count", schema: whole("Rows returned; null for totals.").orNull().like(1)},
 		member{name: "limit", schema: whole("The limit applied; null where there is none.").orNull().like(100)},
 		member{name: "total", schema: whole("Always null: the upstream does not say how many rows there are.").orNull().with("const", nil)},
 		member{name: "truncated_by", schema: text("What the rows that fell off were ranked by; null when none did.").
 			with("enum", []string{"clicks"}).named("Truncation").orNull()},
-		member{name: "source", schema: text("Where the figures come from: live is complete, stored and hybrid are not current.").
-			with("enum", []string{string(translate.SourceLive), string(translate.SourceArchive), string(translate.SourceHybrid)}).named("Source")},
+		member{name: "source", schema: sourceSchema()},
 		member{name: "stale_reason", schema: text("Why the answer is not fresh; null when it is.").orNull().with("examples", []any{nil})},
-		member{name: "cache", schema: text("Whether a stored answer was served.").
-			with("enum", []string{"hit", "miss", "bypass"}).named("CacheUse")}}
+		cacheMember()}
+}
+
+func appliedRangeMember() member {
+	return member{name: "date_range", schema: object(append(rangeMembers(),
+		member{name: "preset", schema: text("The relative range, or custom.").
+			with("enum", append(translate.Presets(), translate.PresetCustom)).like(translate.DefaultPreset)})...).named("AppliedRange")}
+}
+
+func sourceSchema() schema {
+	return text("Where the figures come from: live is complete, stored and hybrid are not current.").
+		with("enum", []string{string(translate.SourceLive), string(translate.SourceArchive), string(translate.SourceHybrid)}).named("Source")
+}
+
+func cacheMember() member {
+	return member{name: "cache", schema: text("Whether a stored answer was served.").
+		with("enum", []string{"hit", "miss", "bypass"}).named("CacheUse")}
 }
 
 func filterSchema() schema {

@@ -17,6 +17,7 @@ const (
 	maxMoversLimit     = 50
 	maxPropertiesLimit = 200
 	maxURLsLimit       = 500
+	maxPortfolioLimit  = 200
 )
 
 // An Endpoint declares the parameters of one endpoint for Parse. The zero value has none.
@@ -55,6 +56,15 @@ func compareParam() Param {
 	return choice("compare", compareNone, comparisons(), "previous_period adds the window of equal length right before the requested one, "+
 		"previous_year the same dates a year before (February 28 for February 29).",
 		func(p *Params, s string) { p.Compare = parseComparison(s) })
+}
+
+// Portfolio returns the parameters of /v1/portfolio.
+func Portfolio() Endpoint {
+	return Endpoint{Params: append(dateParams(), compareParam(),
+		choice("order_by", DefaultOrder, portfolioOrders(), "What to sort by; a leading minus sorts downwards. Ties are in the order of the names, "+
+			"and properties without figures come last, in either direction.", func(p *Params, s string) { p.Order = parseOrder(s) }),
+		integer("limit", 50, 1, maxPortfolioLimit, "Most rows to return.", func(p *Params, n int) { p.Limit = n }),
+		integer("offset", 0, 0, 0, "Rows to skip.", func(p *Params, n int) { p.Offset = n }))}
 }
 
 // Timeseries returns the parameters of /timeseries.

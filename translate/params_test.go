@@ -13,7 +13,7 @@ func window() Window { return NewWindow(day("2026-06-13"), 36) }
 
 func endpoints() map[string]Endpoint {
 	return map[string]Endpoint{"bare": Endpoint{}, "summary": Summary(), "timeseries": Timeseries(), "breakdown": Breakdown(),
-		"movers": Movers(), "properties": Properties(), "annotations": Annotations(), "known events": KnownEvents(), "indexing": Indexing(), "indexed urls": IndexedURLs()}
+		"movers": Movers(), "properties": Properties(), "annotations": Annotations(), "known events": KnownEvents(), "portfolio": Portfolio(), "indexing": Indexing(), "indexed urls": IndexedURLs()}
 }
 
 // The endpoint table of the spec, a line an endpoint: name, kind, default, choices and bounds of each parameter.
@@ -28,6 +28,9 @@ func TestEndpointParametersMatchTheSpec(t *testing.T) {
 			"movers: " + dates + " limit:integer=10[1,50] min_clicks:integer=0[0,0]\n" +
 			"properties: limit:integer=50[1,200] offset:integer=0[0,0] include_archived:boolean=false{true,false}\n" +
 			"annotations: start_date:date end_date:date\nknown events: start_date:date end_date:date\n" +
+			"portfolio: " + dates + " compare:string=none{none,previous_period,previous_year} order_by:string=-clicks" +
+			"{clicks,-clicks,impressions,-impressions,ctr,-ctr,position,-position,name,-name,clicks_delta,-clicks_delta}" +
+			" limit:integer=50[1,200] offset:integer=0[0,0]\n" +
 			"indexing: days:integer=90{30,90,365} include_trend:boolean=false{true,false}\n" +
 			"indexed urls: bucket:string{indexed,not_indexed,error,unknown} coverage_state:string(2048) sitemap_path:string(2048) q:string(2048)" +
 			" sort:string=importance{importance,url,last_crawl_time,last_inspected_at} dir:string=desc{asc,desc}" +
@@ -37,7 +40,7 @@ func TestEndpointParametersMatchTheSpec(t *testing.T) {
 	want := strings.ReplaceAll(wantAll, "=last_28d", "=last_28d"+presets)
 	var got strings.Builder
 	all := endpoints()
-	for _, name := range []string{"bare", "summary", "timeseries", "breakdown", "movers", "properties", "annotations", "known events", "indexing", "indexed urls"} {
+	for _, name := range []string{"bare", "summary", "timeseries", "breakdown", "movers", "properties", "annotations", "known events", "portfolio", "indexing", "indexed urls"} {
 		got.WriteString(name + ":")
 		for _, p := range all[name].Params {
 			got.WriteString(" " + describe(p))

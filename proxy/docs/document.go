@@ -66,7 +66,7 @@ type document struct {
 	operations map[string]*operation // by id
 }
 
-// A group is the operations of one tag, in the order of the document.
+// A group is the operations of one tag, the first that each has, in the order of the document.
 type group struct {
 	Name, About string
 	Operations  []*operation
@@ -93,6 +93,7 @@ func readDocument(text []byte) (*document, error) {
 		}
 		return err == nil
 	})
+	d.Groups = slices.DeleteFunc(d.Groups, func(g group) bool { return len(g.Operations) == 0 }) // of a second tag
 	return d, err
 }
 

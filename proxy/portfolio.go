@@ -1,0 +1,202 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sara/archive/sqlstore"
+	"sara/proxy/cache"
+	"sara/proxy/fillbudget"
+	"sara/translate"
+)
+
+const (
+	// portfolioWorkers is how many properties of one request are asked for at a time: as many as an account has fills.
+	portfolioWorkers = fillbudget.DefaultPerAccount
+	// portfolioReserve is the part of a request's time that is left to write its answer.
+	portfolioReserve = time.Second
+	// maxPortfolio bounds the memory of a request, some 5 KB for each property.
+	maxPortfolio = 10_000
+	// freshPortfolio is how long a copy of a daily series counts as at hand. The figures of its days are final: what it may lack is
+	// a day that was published since.
+	freshPortfolio = 6 * time.Hour
+)
+
+// A portfolioPart is the summary of one property of a portfolio.
+type portfolioPart struct {
+	call  *call
+	reply reply
+	err   error // errNotAtHand: not asked for yet
+}
+
+// errNotAtHand means that a live call is needed for the figures of a property.
+var errNotAtHand = errors.New("the daily series is not at hand")
+
+// servePortfolio answers /v1/portfolio: with the summary of each property, by the same path as /summary. What is at hand comes first,
+// so that no property waits for live calls of others; what is then not answered in the time of the request has an error of its own,
+// and a later request finds in the cache what has come meanwhile.
+func (s *Server) servePortfolio(ctx context.Context, c *call) (reply, error) {
+	properties, total, err := s.config.Store.ReachableProperties(ctx, c.grant.Key.PersonID, c.grant.WorkspaceID(), true, maxPortfolio, 0)
+	switch {
+	case err != nil:
+		return reply{}, asStoreError(err)
+	case total > maxPortfolio:
+		return reply{}, &translate.InputError{Code: translate.CodeValidation,
+			Message: fmt.Sprintf("the key reaches %d properties, and a portfolio has at most %d: use keys of single workspaces", total, maxPortfolio)}
+	}
+	within, cancel := context.WithDeadline(ctx, c.deadline.at.Add(-portfolioReserve))
+	defer cancel()
+	parts := make([]portfolioPart, len(properties))
+	left := make([]*portfolioPart, len(parts))
+	params := c.params.OfSummary()
+	for i := range parts {
+		parts[i] = portfolioPart{call: c.about(&properties[i], params), err: errNotAtHand}
+		left[i] = &parts[i]
+	}
+	s.summarize(within, left, (*Server).answerAtHand)
+	left = left[:0]
+	for i := range parts {
+		if errors.Is(parts[i].err, errNotAtHand) {
+			left = append(left, &parts[i])
+		}
+	}
+	s.summarize(within, left, (*Server).answerReport)
+	return s.portfolioReply(within, c, parts), nil
+}
+
+// about returns the call for the summary of one property of a portfolio.
+func (c *call) about(p *sqlstore.Property, params *translate.Params) *call {
+	return &call{id: c.id + "/" + p.ID, route: c.route, started: c.started, client: c.client, header: requestHeader{noCache: c.header.noCache},
+		span: c.span, grant: c.grant, window: c.window, params: params, property: &p.Property, part: true}
+}
+
+// An answerer answers a report.
+type answerer func(*Server, context.Context, *call, *reportRequest) (reply, error)
+
+// summarize answers the parts, a few at a time. Those that the time does not suffice for keep their error.
+func (s *Server) summarize(ctx context.Context, parts []*portfolioPart, answer answerer) {
+	next := make(chan *portfolioPart)
+	var workers sync.WaitGroup
+	for range min(portfolioWorkers, len(parts)) {
+		workers.Go(func() {
+			for part := range next {
+				part.reply, part.err = s.summarizeOne(ctx, part.call, answer)
+			}
+		})
+	}
+	for _, part := range parts {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- part
+	}
+	close(next)
+	workers.Wait()
+}
+
+func (s *Server) summarizeOne(ctx context.Context, c *call, answer answerer) (r reply, err error) {
+	defer recoverPanic(&err)
+	q := c.canonical(translate.SummaryReport(), nil)
+	return answer(s, ctx, c, &q)
+}
+
+// answerAtHand answers the summary of a part of a portfolio without a live call: from a copy of the daily series, or from an archive
+// that has every day. Of a connection that does not work, the answer has to say so, which takes the usual path.
+func (s *Server) answerAtHand(ctx context.Context, c *call, q *reportRequest) (reply, error) {
+	isCopied := func(shared bool) bool {
+		entry, _ := s.cache.AtHand(ctx, shared, c.property.ID, c.grant.Key.AccountID, seriesOf(c.property, c.window))
+		return entry != nil && c.started.Sub(entry.Filled()) < c.acceptedAge(c.ttl())
+	}
+	stored := q.stored()
+	isStored := c.mayBeStored()
+	switch {
+	case c.params.Period.End < q.window.LiveStart, isCopied(false):
+		return s.answerReport(ctx, c, q)
+	case isStored && s.keptAnswer(ctx, c, stored) != nil:
+		return s.answerReport(ctx, c, stored)
+	case isCopied(true):
+		return s.answerReport(ctx, c, q)
+	case isStored:
+		return s.answerStored(ctx, c, stored)
+	}
+	return reply{}, errNotAtHand
+}
+
+// mayBeStored reports whether the archive may have every day of the request, and may answer in place of Search Console.
+func (c *call) mayBeStored() bool {
+	has := c.property.History
+	span := c.params.Span()
+	return has != nil && int32(span.Start) >= has.First && int32(span.End) <= has.Last && c.property.AccessProblem() == "" && !c.header.noCache
+}
+
+// stored returns the request for the same figures from the archive alone. Its answer is kept apart from that of the live ones.
+func (q *reportRequest) stored() *reportRequest {
+	stored := *q
+	stored.key = append(append(make([]byte, 0, len(q.key)+1), q.key...), 0)
+	stored.window, stored.archived = q.window.ArchiveOnly(), true
+	return &stored
+}
+
+// keptAnswer returns the answer that memory has to a request, nil if it is none that can be sent again.
+func (s *Server) keptAnswer(ctx context.Context, c *call, q *reportRequest) *cache.Answer {
+	if answer := s.cache.Answer(q.key); answer != nil && s.isFresh(ctx, c, q, answer) {
+		return answer
+	}
+	return nil
+}
+
+// answerStored answers from the archive if it has the totals of every day.
+func (s *Server) answerStored(ctx context.Context, c *call, q *reportRequest) (reply, error) {
+	q.basis = s.basis(ctx, c)
+	part, err := s.prepare(ctx, c, q)
+	if err != nil || len(part.origin.Gaps.Missing) > 0 || part.derived > 0 {
+		return reply{}, errNotAtHand // and the live figures are asked for
+	}
+	return s.buildAnswer(ctx, c, q, part, make([]cache.Found, len(q.fetches)), cacheMiss)
+}
+
+// portfolioReply writes the answer from those of the parts.
+func (s *Server) portfolioReply(ctx context.Context, c *call, parts []portfolioPart) reply {
+	properties := make([]translate.PortfolioProperty, len(parts))
+	status := cacheHit
+	for i := range parts {
+		part, p := &parts[i], parts[i].call.property
+		properties[i] = translate.PortfolioProperty{ID: p.ID, Name: p.DisplayName, Site: p.Site, Slug: p.Slug}
+		if part.err == nil {
+			properties[i].Summary = part.reply.answer.Head()
+			status = coldest(status, part.reply.cacheStatus)
+			continue
+		}
+		failed := s.partError(ctx, part)
+		properties[i].Code, properties[i].Message = failed.code, failed.message
+		status = coldest(status, cacheMiss)
+	}
+	head := translate.PortfolioHead(c.params, properties, s.config.Anomalies.Notes(c.params))
+	return reply{answer: cache.NewAnswer(head, c.started), tail: translate.AppendTail, cacheStatus: status, maxAge: mustRevalidate}
+}
+
+// coldest returns the status of an answer from two parts: a miss if any is, and bypass if a call was made because of no-cache.
+func coldest(a, b string) string {
+	for _, status := range [...]string{cacheBypass, cacheMiss} {
+		if a == status || b == status {
+			return status
+		}
+	}
+	return cacheHit
+}
+
+// partError returns the error of a property, and logs its cause.
+func (s *Server) partError(ctx context.Context, part *portfolioPart) *apiError {
+	failed := apiErrorOf(part.err)
+	if ctx.Err() != nil && failed.status >= fasthttp.StatusInternalServerError || errors.Is(part.err, errNotAtHand) {
+		return &apiError{code: codeUpstreamUnavailable, status: fasthttp.StatusServiceUnavailable,
+			message: "the time of the request was over before this property answered: repeat the request, which goes on from here"}
+	}
+	s.logCause(context.Background(), part.call, failed)
+	return failed
+}
