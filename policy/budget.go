@@ -19,6 +19,7 @@ const (
 	AccountCalls                      // live upstream calls per account and UTC day
 	PropertyMinute                    // live upstream calls per minute and property; a token bucket
 	AddressMinute                     // unknown keys per minute and client address; a token bucket
+	MessageMinute                     // messages of a key that are charged to nothing, per minute; a token bucket
 )
 
 // Usage is what an account has used of its hour and day, by the counter's own clock.
@@ -85,6 +86,8 @@ func (r *Refusal) denial() *Denial {
 	case PropertyMinute:
 		d.Code = CodeUpstreamQuota
 		limit = "the property's " + counted(r.Limit, "live Search Console call") + " a minute"
+	case MessageMinute:
+		limit = "the key's " + counted(r.Limit, "message") + " a minute"
 	case AddressMinute:
 		d.Message = fmt.Sprintf("%d unknown keys were tried from this address within a minute", r.Limit)
 	}

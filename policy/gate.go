@@ -43,6 +43,7 @@ type Gate struct {
 	config        Config
 	invalidations atomic.Uint64 // how often Invalidate was called
 	misses        *missLimiter
+	messages      *missLimiter // of Authenticate
 	uses          keyUses
 	editions      *cache[struct{}, uint64]
 	keys          *keyFinder
@@ -59,7 +60,7 @@ const maxCachedAnswers = 20_000
 
 // NewGate returns a gate over the directory.
 func NewGate(c Config) (*Gate, error) {
-	g := &Gate{config: c, misses: newMissLimiter(c.Now)}
+	g := &Gate{config: c, misses: newMissLimiter(c.Now, AddressMinute, maxUnknownKeys), messages: newMissLimiter(c.Now, MessageMinute, maxMessages)}
 	load := func(ctx context.Context, _ struct{}) (uint64, error) { return c.Directory.Edition(ctx) }
 	g.editions = newCache(c.Now, editionTTL, 1, load)
 	g.keys = newKeyFinder(c.Now, g.misses, c.Directory.FindKeys)
@@ -192,6 +193,26 @@ func (g *Gate) Look(ctx context.Context, r Request) *Grant {
 	return grant
 }
 
+// Authenticate checks the key and the client's address of a message that is charged to nothing, because it makes requests that are charged,
+// or none. What bounds such messages is a minute of their own, in memory.
+func (g *Gate) Authenticate(ctx context.Context, r Request) error {
+	grant, err := g.authenticate(ctx, r)
+	if err != nil {
+		return err
+	}
+	if !grant.Key.From.Contain(r.Address) {
+		return foreignAddress(r.Address)
+	}
+	if refusal := g.messages.count(grant.Key.ID); refusal != nil {
+		return refusal.denial()
+	}
+	return nil
+}
+
+func foreignAddress(address string) *Denial {
+	return deny(CodeAddress, "the key cannot be used from the address %s: ask its administrator to allow the address", address)
+}
+
 // Recognizes reports whether a request has a valid key of the client's address, as far as the gate knows without asking the directory:
 // a key that was looked up in the last five minutes.
 func (g *Gate) Recognizes(r Request) bool {
@@ -291,7 +312,7 @@ func (g *Gate) checkAccess(grant *Grant, now time.Time, r Request) *Denial {
 	key := grant.Key
 	switch {
 	case !key.From.Contain(r.Address):
-		return deny(CodeAddress, "the key cannot be used from the address %s: ask its administrator to allow the address", r.Address)
+		return foreignAddress(r.Address)
 	case !grant.Plan.APIAccess:
 		return deny(CodeNoAccess, "the account's plan has no access to the API: a paid plan is required")
 	case !key.PlanEnd.IsZero() && !now.Before(key.PlanEnd):

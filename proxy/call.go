@@ -103,6 +103,9 @@ func (s *Server) run(c *call) {
 func (s *Server) newCall(r *route, http *fasthttp.RequestCtx, h requestHeader) *call {
 	c := &call{id: newRequestID(), route: r, started: h.at, client: h.client(http), http: http, header: h,
 		deadline: deadline{at: http.Time().Add(requestTimeout)}}
+	if m, ok := http.UserValue(mcpCall{}).(*message); ok {
+		c.deadline.at = m.deadline
+	}
 	if s.tracer != nil {
 		s.startSpan(c)
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"sara/policy"
 	"sara/proxy/cache"
 	"sara/proxy/fillbudget"
+	"sara/proxy/mcp"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -34,6 +36,7 @@ type apiError struct {
 	message    string
 	retryAfter time.Duration // zero: retrying will not help
 	limit      int           // the limit that was exceeded; zero: none
+	allow      string        // the methods that a 405 names; empty: those of the REST API
 	cause      error
 }
 
@@ -102,7 +105,7 @@ func apiErrorOf(err error) *apiError {
 func errorCodes() []string {
 	return []string{
 		translate.CodeValidation, translate.CodeDateRangeTooOld, translate.CodeUnsupportedParameter, policy.CodePropertyAmbiguous,
-		policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey, policy.CodeAddress, policy.CodeNoAccess, policy.CodeScope,
+		policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey, policy.CodeAddress, codeOrigin, policy.CodeNoAccess, policy.CodeScope,
 		policy.CodeNotFound, codeMethodNotAllowed, codeTooLarge,
 		policy.CodeRateLimited, policy.CodeQuotaExceeded, policy.CodeUpstreamQuota,
 		codeInternal, codeFilteredUnavailable, codeUpstreamUnavailable, codeServiceUnavailable,
@@ -116,7 +119,7 @@ func statusOf(code string) int {
 		return fasthttp.StatusBadRequest
 	case policy.CodeInvalidKey, policy.CodeRevokedKey, policy.CodeExpiredKey:
 		return fasthttp.StatusUnauthorized
-	case policy.CodeAddress, policy.CodeNoAccess, policy.CodeScope:
+	case policy.CodeAddress, codeOrigin, policy.CodeNoAccess, policy.CodeScope:
 		return fasthttp.StatusForbidden
 	case policy.CodeNotFound:
 		return fasthttp.StatusNotFound
@@ -141,7 +144,7 @@ func (s *Server) sendError(c *call, e *apiError) {
 	case fasthttp.StatusUnauthorized:
 		header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
 	case fasthttp.StatusMethodNotAllowed:
-		header.Set(fasthttp.HeaderAllow, "GET, HEAD")
+		header.Set(fasthttp.HeaderAllow, cmp.Or(e.allow, "GET, HEAD"))
 	}
 	if e.retryAfter > 0 {
 		seconds := (e.retryAfter + time.Second - 1) / time.Second
@@ -207,7 +210,8 @@ func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	case errors.Is(err, errVersion):
 		e.message = "the request has " + errVersion.Error()
 	case errors.Is(err, fasthttp.ErrBodyTooLarge), connectionOf(http).arrived > maxRequest:
-		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestEntityTooLarge, message: "no request takes a body"}
+		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestEntityTooLarge,
+			message: fmt.Sprintf("no request takes a body, except messages to %s of at most %d bytes", pathMCP, mcp.MaxBody)}
 	case errors.As(err, &network) && network.Timeout():
 		e.status, e.message = fasthttp.StatusRequestTimeout, "the request took too long to arrive"
 	}

@@ -23,7 +23,7 @@ const (
 	// maxURL bounds the request target. Twenty filters fit easily; the rest of maxHeader is left for headers.
 	maxURL    = 24 << 10
 	maxHeader = 32 << 10
-	maxBody   = 1 << 10 // no endpoint reads a body
+	maxBody   = 1 << 10 // no endpoint of the REST API reads a body
 	// maxRequest bounds the bytes that a connection carries for one request. It leaves room for a body in chunks of a byte, and for a
 	// buffer of the next request. The HTTP library bounds header and body, but not the extensions of chunks.
 	maxRequest = 2*maxHeader + 8*maxBody
@@ -53,6 +53,7 @@ type Server struct {
 	tables    *tableSizes
 	access    *accessLog
 	*reference
+	handler  fasthttp.RequestHandler // of a request that has arrived
 	edge     *fasthttp.Server
 	open     *connections
 	started  time.Time
@@ -81,11 +82,16 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	front := s.handle(&route{Path: "/", Open: true, serve: frontDoor})
 	r.GET("/", front)
 	r.HEAD("/", front)
+	agents := s.newMCPEndpoint()
+	r.POST(pathMCP, agents.handle)
+	r.ANY(pathMCP, s.handle(&route{Path: pathMCP, Open: true, serve: wrongMCPMethod}))
 	r.NotFound = s.handle(&route{Path: "unknown", serve: unknownPath})
 	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod})
+	s.handler = s.withMemo(s.withPages(r.Handler))
 	return &fasthttp.Server{
-		Handler:               s.withHTTP1(s.withMemo(s.withPages(r.Handler))),
+		Handler:               s.withHTTP1(s.handler),
 		ErrorHandler:          s.sendMalformed,
+		HeaderReceived:        mcpBody,
 		Name:                  serverName,
 		ReadBufferSize:        maxHeader,
 		WriteBufferSize:       writeBuffer,

@@ -1,0 +1,178 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttpadaptor"
+	"go.opentelemetry.io/otel/propagation"
+
+	"sara/policy"
+	"sara/proxy/mcp"
+)
+
+const pathMCP = "/mcp"
+
+// codeOrigin is the code of a request that a page of another site may have sent through a person's browser.
+const codeOrigin = "ORIGIN_NOT_ALLOWED"
+
+// mcpEndpoint serves agents (package mcp). It is not part of the REST API: its messages are JSON-RPC, and only what refuses a request
+// before it is read is in the envelope.
+type mcpEndpoint struct {
+	server *Server
+	route  *route
+	serve  fasthttp.RequestHandler
+	hosts  []string // that the service is reached by, besides loopback
+}
+
+func (s *Server) newMCPEndpoint() *mcpEndpoint {
+	e := &mcpEndpoint{server: s, route: &route{Path: pathMCP}}
+	if base, err := url.Parse(s.config.BaseURL); err == nil {
+		e.hosts = append(e.hosts, base.Hostname())
+	}
+	inner := mcp.New(e, s.config.Version)
+	e.serve = fasthttpadaptor.NewFastHTTPHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m := r.Context().Value(mcpCall{}).(*message)
+		inner.ServeHTTP(w, r.WithContext(context.WithValue(m.ctx, mcpCall{}, m)))
+	}))
+	return e
+}
+
+// mcpCall is the key of the message in the context of an MCP request, and in the requests that it makes.
+type mcpCall struct{}
+
+// A message is what the requests of an MCP message have in common. It is read by several goroutines at a time.
+type message struct {
+	ctx                            context.Context // ends at deadline, with the span of the message
+	deadline                       time.Time
+	connection                     net.Conn
+	host, authorization, forwarded string
+}
+
+// A headerCarrier writes the context of a trace into the header of a request.
+type headerCarrier struct{ *fasthttp.RequestHeader }
+
+var _ propagation.TextMapCarrier = headerCarrier{}
+
+func (h headerCarrier) Get(name string) string { return string(h.Peek(name)) }
+func (h headerCarrier) Keys() []string         { return nil }
+
+// handle answers a message. It authenticates the key and charges nothing: tools make requests of their own, which are charged.
+func (e *mcpEndpoint) handle(http *fasthttp.RequestCtx) {
+	s := e.server
+	c := s.newCall(e.route, http, s.readHeader(http))
+	s.metrics.inFlight.Inc()
+	defer s.metrics.inFlight.Dec()
+	defer c.deadline.end()
+	failed := apiErrorOf(e.respond(c))
+	if failed != nil {
+		s.sendError(c, failed)
+	}
+	s.record(c, failed)
+}
+
+func (e *mcpEndpoint) respond(c *call) (err error) {
+	defer recoverPanic(&err)
+	if err := e.checkOrigin(c.http); err != nil {
+		return err
+	}
+	ctx, span := c.step(c.context(), "authenticate")
+	err = e.server.gate.Authenticate(ctx, policy.Request{Authorization: c.header.credentials(), Address: c.client})
+	span.End()
+	if err != nil {
+		return asStoreError(err)
+	}
+	connectionOf(c.http).markKeyed()
+	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), deadline: c.deadline.at, connection: c.http.Conn(), host: string(c.http.Host()),
+		authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
+	e.serve(c.http)
+	header := &c.http.Response.Header
+	setHeader(header, "X-Request-Id", c.id)
+	setHeader(header, "X-Content-Type-Options", "nosniff")
+	setHeader(header, fasthttp.HeaderCacheControl, "private, no-store")
+	return nil
+}
+
+// checkOrigin refuses pages of other sites, which browsers send with an Origin, and hosts that are not ours: a name that was pointed to
+// this machine (DNS rebinding) makes a foreign page look like one of ours.
+func (e *mcpEndpoint) checkOrigin(http *fasthttp.RequestCtx) error {
+	host := hostname(string(http.Host()))
+	if !e.isOurs(host) {
+		return &apiError{code: codeOrigin, status: fasthttp.StatusForbidden,
+			message: "the request is for the host " + strconv.Quote(host) + ": set SARA_BASE_URL to the address by which clients reach the service"}
+	}
+	origin := string(http.Request.Header.Peek(fasthttp.HeaderOrigin))
+	if origin == "" {
+		return nil
+	}
+	if from, err := url.Parse(origin); err == nil && from.Host != "" && (from.Hostname() == host || isLoopback(from.Hostname()) && isLoopback(host)) {
+		return nil
+	}
+	return &apiError{code: codeOrigin, status: fasthttp.StatusForbidden, message: "the request comes from a page of another site"}
+}
+
+// isOurs reports whether the service can be reached by this host name. An address cannot be rebound.
+func (e *mcpEndpoint) isOurs(host string) bool {
+	for _, known := range e.hosts {
+		if strings.EqualFold(host, known) {
+			return true
+		}
+	}
+	return isLoopback(host) || net.ParseIP(host) != nil
+}
+
+func hostname(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return strings.Trim(hostport, "[]")
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// Get implements mcp.API: it makes a REST request in process, with the key, the address and the trace of the MCP request, which takes all
+// stages as one from the network.
+func (e *mcpEndpoint) Get(ctx context.Context, target string) mcp.Answer {
+	m, s := ctx.Value(mcpCall{}).(*message), e.server
+	var inner fasthttp.RequestCtx
+	inner.Init2(m.connection, discardLogger{}, true)
+	inner.SetUserValue(mcpCall{}, m)
+	header := &inner.Request.Header
+	header.SetRequestURI(target)
+	header.SetHost(m.host)
+	header.Set(fasthttp.HeaderAuthorization, m.authorization)
+	if s.forwardedBy != "" {
+		header.Set(s.forwardedBy, m.forwarded)
+	}
+	if s.config.Propagator != nil {
+		s.config.Propagator.Inject(ctx, headerCarrier{header})
+	}
+	s.handler(&inner)
+	response := &inner.Response
+	answer := mcp.Answer{Status: response.StatusCode(), RequestID: string(response.Header.Peek("X-Request-Id")), Body: response.Body()}
+	answer.RetryAfter, _ = strconv.Atoi(string(response.Header.Peek(fasthttp.HeaderRetryAfter)))
+	return answer
+}
+
+// wrongMCPMethod refuses what is no message: there are no streams to open (GET) and no sessions to end (DELETE).
+func wrongMCPMethod(_ *Server, _ context.Context, c *call) (reply, error) {
+	return reply{}, &apiError{code: codeMethodNotAllowed, status: fasthttp.StatusMethodNotAllowed, allow: fasthttp.MethodPost,
+		message: "the method " + string(c.http.Method()) + " is not allowed: MCP messages are sent with POST"}
+}
+
+// mcpBody is a HeaderReceived function of the HTTP library: only MCP messages have a body.
+func mcpBody(header *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	if string(header.Method()) == fasthttp.MethodPost && string(header.RequestURI()) == pathMCP {
+		return fasthttp.RequestConfig{MaxRequestBodySize: mcp.MaxBody}
+	}
+	return fasthttp.RequestConfig{}
+}

@@ -1,0 +1,223 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sara/translate"
+)
+
+// A param is an argument of a tool. Most have the names and the rules of the REST parameters that they become; REST checks their values.
+type param struct {
+	translate.Param
+	required bool
+}
+
+// arguments are the values of a call, as in the query of a URL. The property and the dimension are part of the path instead.
+type arguments struct {
+	property, dimension string
+	query               url.Values
+}
+
+// Arguments that are not parameters of REST.
+const (
+	argProperty  = "property"
+	argDimension = "dimension"
+)
+
+func property() param {
+	return param{translate.Param{Name: argProperty, Kind: translate.KindString, Description: "Id, slug or domain"}, true}
+}
+
+func dimension(names ...string) param {
+	return param{translate.Param{Name: argDimension, Kind: translate.KindString, Choices: names}, true}
+}
+
+// descriptions replace those of REST where these are too long for a list of tools that a model reads as a whole.
+func descriptions() map[string]string {
+	return map[string]string{
+		"date_range": "Default last_28d",
+		"start_date": "", "end_date": "",
+		"filters": "ANDed: {dimension: query|page|country|device|brand|page_group, operator: equals|contains|regex|not_..., value}",
+		"limit":   "Most rows", "offset": "Rows to skip", "order_by": "", "compare": "", "min_clicks": "",
+	}
+}
+
+// of returns the arguments that the parameters of a REST endpoint become.
+func of(e translate.Endpoint) []param {
+	short := descriptions()
+	params := make([]param, len(e.Params))
+	for i, p := range e.Params {
+		if text, ok := short[p.Name]; ok {
+			p.Description = text
+		}
+		params[i] = param{Param: p}
+	}
+	return params
+}
+
+// atMost lowers the bound and the default of limit: fewer rows fit a result.
+func atMost(params []param, most, usual int) []param {
+	for i := range params {
+		if params[i].Name == "limit" {
+			params[i].Max, params[i].Default = most, strconv.Itoa(usual)
+		}
+	}
+	return params
+}
+
+// byDefault sets the default of a parameter.
+func byDefault(params []param, name, value string) []param {
+	for i := range params {
+		if params[i].Name == name {
+			params[i].Default = value
+		}
+	}
+	return params
+}
+
+// inputSchema returns the JSON Schema of the tool's arguments.
+func (t *tool) inputSchema() map[string]any {
+	members, required := map[string]any{}, []string{}
+	for _, p := range t.params {
+		members[p.Name] = p.schema()
+		if p.required {
+			required = append(required, p.Name)
+		}
+	}
+	schema := map[string]any{"type": "object", "properties": members, "additionalProperties": false}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	return schema
+}
+
+func (p *param) schema() map[string]any {
+	schema := map[string]any{"type": "string"}
+	switch p.Kind {
+	case translate.KindInteger:
+		schema["type"] = "integer"
+		if p.Max > 0 {
+			schema["maximum"] = p.Max
+		}
+	case translate.KindBoolean:
+		schema["type"] = "boolean"
+	case translate.KindDate:
+		schema["format"] = "date"
+	case translate.KindFilters:
+		schema = map[string]any{"type": "array", "items": map[string]any{"type": "object"}}
+	case translate.KindString:
+		if p.Choices != nil {
+			schema["enum"] = p.Choices
+		}
+	}
+	if p.Description != "" {
+		schema["description"] = p.Description
+	}
+	return schema
+}
+
+// parse reads the arguments of a call. What REST checks by itself, it passes on.
+func (t *tool) parse(raw json.RawMessage) (*arguments, *failure) {
+	given := map[string]json.RawMessage{}
+	if len(bytes.TrimSpace(raw)) > 0 {
+		if err := json.Unmarshal(raw, &given); err != nil {
+			return nil, invalid("the arguments are not a JSON object")
+		}
+	}
+	a := &arguments{query: url.Values{}}
+	for name, value := range given {
+		at := slices.IndexFunc(t.params, func(p param) bool { return p.Name == name })
+		if at < 0 {
+			return nil, &failure{Code: translate.CodeUnsupportedParameter, Message: fmt.Sprintf("%s has no argument %q; it has %s", t.name, name, t.names())}
+		}
+		if err := a.set(&t.params[at], value); err != nil {
+			return nil, err
+		}
+	}
+	return a, t.complete(a)
+}
+
+// complete sets the defaults that REST has not, and checks that nothing required is missing.
+func (t *tool) complete(a *arguments) *failure {
+	for i := range t.params {
+		p := &t.params[i]
+		switch {
+		case p.Name == argProperty && a.property == "", p.Name == argDimension && a.dimension == "":
+			return invalid(p.Name + " is required")
+		case p.Default != "" && !a.query.Has(p.Name) && (p.Name == "limit" || p.Name == "compare"):
+			a.query.Set(p.Name, p.Default)
+		}
+	}
+	return nil
+}
+
+// set takes in a value. null means that the argument is left out: some clients send it.
+func (a *arguments) set(p *param, raw json.RawMessage) *failure {
+	if string(raw) == "null" {
+		return nil
+	}
+	text, err := p.text(raw)
+	if err != nil {
+		return err
+	}
+	switch p.Name {
+	case argProperty:
+		a.property = text
+	case argDimension:
+		if !slices.Contains(p.Choices, text) {
+			return invalid("dimension must be one of " + strings.Join(p.Choices, ", "))
+		}
+		a.dimension = text
+	default:
+		a.query.Set(p.Name, text)
+	}
+	return nil
+}
+
+// text returns a value as it is written in a URL.
+func (p *param) text(raw json.RawMessage) (string, *failure) {
+	switch p.Kind {
+	case translate.KindFilters:
+		var filters []json.RawMessage
+		if json.Unmarshal(raw, &filters) != nil {
+			return "", invalid(p.Name + " must be an array of filter objects")
+		}
+		return string(raw), nil
+	case translate.KindInteger:
+		n, err := strconv.Atoi(string(raw))
+		if err != nil {
+			return "", invalid(p.Name + " must be an integer")
+		}
+		if p.Max > 0 && n > p.Max {
+			return "", invalid(fmt.Sprintf("%s must be at most %d", p.Name, p.Max))
+		}
+		return strconv.Itoa(n), nil
+	case translate.KindBoolean:
+		if text := string(raw); text == "true" || text == "false" {
+			return text, nil
+		}
+		return "", invalid(p.Name + " must be true or false")
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return "", invalid(p.Name + " must be a string")
+	}
+	return text, nil
+}
+
+func (t *tool) names() string {
+	if len(t.params) == 0 {
+		return "none"
+	}
+	names := make([]string, len(t.params))
+	for i, p := range t.params {
+		names[i] = p.Name
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,151 @@
+package mcp
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"sara/translate"
+)
+
+// A step is a set of requests that are made at the same time, after those of the steps before.
+type step []part
+
+// A part is one REST request of a tool that makes several.
+type part struct {
+	name   string
+	target string
+	// members are the members of the REST answer's data that the result has, by the path at which it has them.
+	members map[string]string
+}
+
+// overviewRows is how many rows the tables of an overview have by default.
+const overviewRows = 10
+
+// overview is what an agent asks first about a site. The movers come first: they read the wide samples of both periods, which
+// answer the queries too, so that all parts make as few upstream calls as REST requests in this order.
+func overview() tool {
+	params := append([]param{property()}, slices.DeleteFunc(of(translate.Movers()), func(p param) bool { return p.Name == "min_clicks" })...)
+	return tool{name: "get_overview", title: "One site at a glance", params: atMost(params, 25, overviewRows),
+		lists: []string{"data.series", "data.queries", "data.pages", "data.movers.gainers", "data.movers.losers"},
+		about: "Totals, the previous period, each day, top queries and pages, and the queries with the largest gains and losses: begin here. A part that fails is " +
+			"named in meta.errors, and the others are there. Costs 5 requests and up to 4 live calls.",
+		parts: func(a *arguments) []step {
+			dates := url.Values{}
+			for _, name := range []string{"date_range", "start_date", "end_date"} {
+				if a.query.Has(name) {
+					dates.Set(name, a.query.Get(name))
+				}
+			}
+			limited, compared := clone(dates), clone(dates)
+			limited.Set("limit", a.query.Get("limit"))
+			compared.Set("compare", "previous_period")
+			at := func(path string, query url.Values) string { return a.below(path) + "?" + query.Encode() }
+			return []step{
+				{{"totals", at("summary", compared), map[string]string{"data.totals": "totals", "data.previous": "previous"}},
+					{"movers", at("movers/queries", limited), map[string]string{"data.movers.gainers": "gainers", "data.movers.losers": "losers"}}},
+				{{"series", at("timeseries", dates), map[string]string{"data.series": "rows"}},
+					{"queries", at("queries", limited), map[string]string{"data.queries": "rows"}},
+					{"pages", at("pages", limited), map[string]string{"data.pages": "rows"}}},
+			}
+		}}
+}
+
+// siteContext is what people have configured of a site, which figures alone do not tell.
+func siteContext() tool {
+	return tool{name: "get_context", title: "Brand, page groups and annotations", params: append([]param{property()}, of(translate.Annotations())...),
+		lists: []string{"data.brand_terms", "data.page_groups", "data.annotations"},
+		about: "Brand terms and page groups, for the filters brand and page_group, and dated notes of the site's owner: launches, redesigns. Costs 3 requests.",
+		parts: func(a *arguments) []step {
+			rows := func(list string) map[string]string { return map[string]string{"data." + list: "rows"} }
+			return []step{{
+				{"brand_terms", a.below("brand-terms"), rows("brand_terms")},
+				{"page_groups", a.below("page-groups"), rows("page_groups")},
+				{"annotations", a.below("annotations") + "?" + a.query.Encode(), rows("annotations")},
+			}}
+		}}
+}
+
+func clone(v url.Values) url.Values {
+	c := url.Values{}
+	for name := range v {
+		c.Set(name, v.Get(name))
+	}
+	return c
+}
+
+// runParts makes the requests of a tool. If all fail, the result is the first one's error; if some do, it names them.
+func (t *tool) runParts(ctx context.Context, api API, a *arguments) *sdk.CallToolResult {
+	m := merged{content: []byte(`{"data":{},"meta":{"notes":[],"errors":{}}}`)}
+	for _, s := range t.parts(a) {
+		answers := make([]Answer, len(s))
+		var group sync.WaitGroup
+		for i := range s {
+			group.Go(func() { answers[i] = api.Get(ctx, s[i].target) })
+		}
+		group.Wait()
+		for i := range s {
+			m.add(&s[i], &answers[i])
+		}
+	}
+	if m.succeeded == 0 {
+		return m.first.result()
+	}
+	return t.fit(m.content, m.requestIDs)
+}
+
+// merged is the result of several requests.
+type merged struct {
+	content    content
+	requestIDs []string
+	succeeded  int
+	first      *failure
+}
+
+// add takes in the answer of a part. What is missing is null: unknown, not empty.
+func (m *merged) add(p *part, a *Answer) {
+	m.requestIDs = append(m.requestIDs, a.RequestID)
+	f := a.failure()
+	for path, member := range p.members {
+		raw := "null"
+		if found := gjson.GetBytes(a.Body, "data."+member); f == nil && found.Exists() {
+			raw = found.Raw
+		}
+		m.content = set(m.content, path, []byte(raw))
+	}
+	if f != nil {
+		if m.first == nil {
+			m.first = f
+		}
+		m.content = set(m.content, "meta.errors."+p.name, encode(f))
+		return
+	}
+	m.succeeded++
+	m.addMeta(p, gjson.GetBytes(a.Body, "meta"))
+}
+
+// addMeta takes over what the parts have in common, and each note once.
+func (m *merged) addMeta(p *part, meta gjson.Result) {
+	for _, name := range []string{"property_id", "date_range"} {
+		if value := meta.Get(name); value.Exists() {
+			m.content = set(m.content, "meta."+name, []byte(value.Raw))
+		}
+	}
+	origin := map[string]any{}
+	for _, name := range []string{"source", "stale_reason", "truncated_by", "has_more", "cache", "request_id"} {
+		if value := meta.Get(name); value.Exists() {
+			origin[name] = value.Value()
+		}
+	}
+	m.content = set(m.content, "meta.parts."+p.name, encode(origin))
+	for _, note := range meta.Get("notes").Array() {
+		known := slices.ContainsFunc(gjson.GetBytes(m.content, "meta.notes").Array(), func(n gjson.Result) bool { return n.String() == note.String() })
+		if !known {
+			m.content = set(m.content, "meta.notes.-1", []byte(note.Raw))
+		}
+	}
+}

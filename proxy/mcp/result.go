@@ -1,0 +1,185 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strconv"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"sara/translate"
+)
+
+// maxResult bounds a result in bytes as sent, so that it has fewer than the 40,000 characters that common clients take. The rest is room for the
+// envelope of the message.
+const maxResult = 39_000
+
+// metaRequestID is the member of a result's _meta with the ids of the REST requests, by which the log has them.
+const metaRequestID = "request_id"
+
+// outputSchema admits data with meta, or an error. What is in data is in the REST reference: ten copies of it would take more than a
+// model reads of a list of tools.
+const outputSchema = `{"type":"object","anyOf":[{"required":["data","meta"]},{"required":["error"]}]}`
+
+// content is the structured content of a result: {"data", "meta"}.
+type content []byte
+
+// content returns the data and the meta of a success, byte for byte.
+func (a *Answer) content() content {
+	both := gjson.GetManyBytes(a.Body, "data", "meta")
+	return content(`{"data":` + both[0].Raw + `,"meta":` + both[1].Raw + `}`)
+}
+
+// A failure is an error as a model sees it.
+type failure struct {
+	Code       string `json:"code"`
+	Message    string `json:"message"`
+	RetryAfter *int   `json:"retry_after_seconds"`
+
+	requestID string
+}
+
+func invalid(message string) *failure {
+	return &failure{Code: translate.CodeValidation, Message: message}
+}
+
+// failure returns the error of an answer, nil for a success.
+func (a *Answer) failure() *failure {
+	if a.Status == 200 {
+		return nil
+	}
+	both := gjson.GetManyBytes(a.Body, "error.code", "error.message")
+	f := &failure{Code: both[0].String(), Message: both[1].String(), requestID: a.RequestID}
+	if a.RetryAfter > 0 {
+		f.RetryAfter = &a.RetryAfter
+	}
+	return f
+}
+
+// next returns what an agent can do about the error.
+func (f *failure) next() string {
+	if f.RetryAfter != nil {
+		return fmt.Sprintf("Wait %d seconds before you call again; earlier calls fail too.", *f.RetryAfter)
+	}
+	switch f.Code {
+	case translate.CodeValidation, translate.CodeUnsupportedParameter, translate.CodeDateRangeTooOld:
+		return "Correct the arguments and call again."
+	case "NOT_FOUND", "PROPERTY_AMBIGUOUS":
+		return "Call list_properties for the ids of the sites that the key can read."
+	case "INSUFFICIENT_SCOPE", "API_ACCESS_REQUIRED", "ADDRESS_NOT_ALLOWED", "INVALID_API_KEY", "API_KEY_REVOKED", "API_KEY_EXPIRED":
+		return "Trying again will not help: tell the user."
+	}
+	return "Tell the user if it happens again."
+}
+
+// result returns the error as a result.
+func (f *failure) result() *sdk.CallToolResult {
+	shown := *f
+	shown.Message = f.Message + ". " + f.next()
+	result := &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: shown.Code + ": " + shown.Message}},
+		StructuredContent: map[string]any{"error": shown}}
+	if f.requestID != "" {
+		result.Meta = sdk.Meta{metaRequestID: f.requestID}
+	}
+	return result
+}
+
+// fit returns the result of a call, with as many rows in each of its lists as fit.
+func (t *tool) fit(c content, requestIDs []string) *sdk.CallToolResult {
+	whole := t.result(c, requestIDs)
+	if size(whole) <= maxResult {
+		return whole
+	}
+	longest := 0
+	for _, list := range t.lists {
+		longest = max(longest, int(gjson.GetBytes(c, list+".#").Int()))
+	}
+	cutTo := func(rows int) *sdk.CallToolResult { return t.result(t.cut(c, rows), requestIDs) }
+	fitting := sort.Search(longest, func(cut int) bool { return size(cutTo(longest-1-cut)) <= maxResult })
+	if fitting == longest {
+		return (&failure{Code: "RESULT_TOO_LARGE", Message: "the result does not fit even without its rows: ask for less"}).result()
+	}
+	return cutTo(longest - 1 - fitting)
+}
+
+// result returns a result whose structured content is c.
+func (t *tool) result(c content, requestIDs []string) *sdk.CallToolResult {
+	result := &sdk.CallToolResult{StructuredContent: json.RawMessage(c), Content: []sdk.Content{&sdk.TextContent{Text: t.text(c)}},
+		Meta: sdk.Meta{metaRequestID: requestIDs[0]}}
+	if len(requestIDs) > 1 {
+		result.Meta["request_ids"] = requestIDs
+	}
+	return result
+}
+
+// size returns how many bytes a result takes on the wire.
+func size(r *sdk.CallToolResult) int {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic("BUG: a result does not marshal: " + err.Error())
+	}
+	return len(text)
+}
+
+// cut shortens the lists of a result to so many rows, and says so in meta.cut.
+func (t *tool) cut(c content, rows int) content {
+	short := []byte(c)
+	for _, list := range t.lists {
+		all := gjson.GetBytes(c, list).Array()
+		if len(all) <= rows {
+			continue
+		}
+		kept := []byte{'['}
+		for i, row := range all[:rows] {
+			if i > 0 {
+				kept = append(kept, ',')
+			}
+			kept = append(kept, row.Raw...)
+		}
+		short = set(short, list, append(kept, ']'))
+		short = set(short, "meta.cut."+sjsonKey(list), []byte(fmt.Sprintf(`{"shown":%d,"of":%d}`, rows, len(all))))
+	}
+	return set(short, "meta.cut.how", encode(t.rest(c, rows)))
+}
+
+// rest says how to get the rows that were cut.
+func (t *tool) rest(c content, rows int) string {
+	for _, p := range t.params {
+		if p.Name == "offset" {
+			return "For the next rows call again with offset " + strconv.Itoa(int(gjson.GetBytes(c, "meta.offset").Int())+rows) + "."
+		}
+	}
+	return "For the other rows ask for fewer days or a smaller limit, or use the tool of the single list."
+}
+
+// sjsonKey escapes the dots of a path for its use as one key.
+func sjsonKey(path string) string {
+	escaped := make([]byte, 0, len(path)+2)
+	for _, b := range []byte(path) {
+		if b == '.' {
+			escaped = append(escaped, '\\')
+		}
+		escaped = append(escaped, b)
+	}
+	return string(escaped)
+}
+
+// set sets a member of valid JSON.
+func set(text []byte, path string, raw []byte) []byte {
+	changed, err := sjson.SetRawBytes(text, path, raw)
+	if err != nil {
+		panic("BUG: a path of a result: " + err.Error())
+	}
+	return changed
+}
+
+func encode(value any) []byte {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic("BUG: a part of a result does not marshal: " + err.Error())
+	}
+	return text
+}

@@ -1,0 +1,188 @@
+package mcp
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// text returns the short form of a result: what the figures are of, totals, tables, and what they do not show.
+func (t *tool) text(c content) string {
+	var b strings.Builder
+	meta := gjson.GetBytes(c, "meta")
+	writeOrigin(&b, meta)
+	data := gjson.GetBytes(c, "data")
+	writeTotals(&b, data)
+	writeScalars(&b, data)
+	for _, list := range t.lists {
+		writeTable(&b, list, gjson.GetBytes(c, list), data.Get("totals"))
+	}
+	writeCaveats(&b, meta)
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// writeOrigin writes of which days the figures are, and where they come from.
+func writeOrigin(b *strings.Builder, meta gjson.Result) {
+	if days := meta.Get("date_range"); days.IsObject() {
+		fmt.Fprintf(b, "%s to %s (Pacific days)", days.Get("start_date"), days.Get("end_date"))
+		if source := meta.Get("source"); source.Type == gjson.String {
+			fmt.Fprintf(b, ", source %s", source)
+		}
+		b.WriteString("\n")
+	}
+}
+
+// writeTotals writes the totals and how they changed.
+func writeTotals(b *strings.Builder, data gjson.Result) {
+	totals, previous := data.Get("totals"), data.Get("previous")
+	if !totals.Get("clicks").Exists() {
+		return
+	}
+	fmt.Fprintf(b, "Totals: %s\n", figures(totals))
+	if !previous.IsObject() {
+		return
+	}
+	b.WriteString("Before")
+	if start := previous.Get("start_date"); start.Exists() {
+		fmt.Fprintf(b, " (%s to %s)", start, previous.Get("end_date"))
+	}
+	fmt.Fprintf(b, ": %s\n", figures(previous))
+	was, is := previous.Get("clicks").Float(), totals.Get("clicks").Float()
+	if was > 0 {
+		fmt.Fprintf(b, "Clicks changed by %+.0f (%+.1f %%)\n", is-was, 100*(is-was)/was)
+	}
+}
+
+func figures(r gjson.Result) string {
+	return fmt.Sprintf("%d clicks, %d impressions, ctr %s, position %s", r.Get("clicks").Int(), r.Get("impressions").Int(),
+		percent(r.Get("ctr").Float()), decimal(r.Get("position").Float()))
+}
+
+func percent(fraction float64) string { return strconv.FormatFloat(100*fraction, 'f', 2, 64) + " %" }
+
+func decimal(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
+
+// writeScalars writes the members of data that are no lists, one a line.
+func writeScalars(b *strings.Builder, data gjson.Result) {
+	data.ForEach(func(key, value gjson.Result) bool {
+		switch name := key.String(); {
+		case name == "totals" && value.Get("clicks").Exists(), name == "previous", value.IsArray():
+		case value.IsObject():
+			if line := compact(value); line != "" {
+				fmt.Fprintf(b, "%s: %s\n", name, line)
+			}
+		default:
+			fmt.Fprintf(b, "%s: %s\n", name, value.String())
+		}
+		return true
+	})
+}
+
+// compact writes the scalar members of an object in one line. Deeper ones are in the structured content.
+func compact(object gjson.Result) string {
+	var parts []string
+	object.ForEach(func(key, value gjson.Result) bool {
+		if !value.IsArray() && !value.IsObject() {
+			parts = append(parts, key.String()+" "+value.String())
+		}
+		return true
+	})
+	return strings.Join(parts, ", ")
+}
+
+// writeTable writes a list of objects as a table, with what its rows have together.
+func writeTable(b *strings.Builder, path string, list, totals gjson.Result) {
+	rows := list.Array()
+	name := path[strings.LastIndexByte(path, '.')+1:]
+	if len(rows) == 0 {
+		fmt.Fprintf(b, "\n%s: none\n", name)
+		return
+	}
+	columns := columnsOf(rows[0])
+	fmt.Fprintf(b, "\n%s (%d)%s\n%s\n", name, len(rows), share(rows, totals), strings.Join(columns, " | "))
+	cells := make([]string, len(columns))
+	for _, row := range rows {
+		for i, column := range columns {
+			cells[i] = cell(column, row.Get(sjsonKey(column)))
+		}
+		b.WriteString(strings.Join(cells, " | "))
+		b.WriteString("\n")
+	}
+}
+
+// columnsOf returns the names of an object's members. A nested object of figures shows its clicks.
+func columnsOf(row gjson.Result) (columns []string) {
+	row.ForEach(func(key, value gjson.Result) bool {
+		columns = append(columns, key.String())
+		return true
+	})
+	return columns
+}
+
+func cell(column string, value gjson.Result) string {
+	switch {
+	case value.IsObject() && value.Get("clicks").Exists():
+		return figures(value)
+	case value.IsObject():
+		return compact(value)
+	case value.IsArray():
+		var parts []string
+		for _, member := range value.Array() {
+			if member.IsObject() {
+				parts = append(parts, compact(member))
+				continue
+			}
+			parts = append(parts, member.String())
+		}
+		return strings.Join(parts, "; ")
+	case value.Type == gjson.Null:
+		return "-"
+	case column == "ctr":
+		return percent(value.Float())
+	case value.Type == gjson.Number && strings.Contains(value.Raw, "."):
+		return decimal(value.Float())
+	}
+	return strings.ReplaceAll(value.String(), "\n", " ")
+}
+
+// share says what part of the totals the rows account for, or what they have together if the totals are not known here.
+func share(rows []gjson.Result, totals gjson.Result) string {
+	if !rows[0].Get("clicks").Exists() || rows[0].Get("date").Exists() || rows[0].Get("clicks_delta").Exists() {
+		return ""
+	}
+	var clicks float64
+	for _, row := range rows {
+		clicks += row.Get("clicks").Float()
+	}
+	if all := totals.Get("clicks").Float(); all > 0 {
+		return fmt.Sprintf(": %.0f clicks, %.0f %% of the totals", clicks, 100*clicks/all)
+	}
+	return fmt.Sprintf(": %.0f clicks together, which is not the total (compare_periods has it)", clicks)
+}
+
+// writeCaveats writes what limits the figures.
+func writeCaveats(b *strings.Builder, meta gjson.Result) {
+	b.WriteString("\n")
+	if reason := meta.Get("stale_reason"); reason.Type == gjson.String {
+		fmt.Fprintf(b, "Stale: %s\n", reason)
+	}
+	if meta.Get("truncated_by").String() == "clicks" {
+		b.WriteString("Truncated: rows with fewer clicks exist. A key that is not listed is unknown, not zero.\n")
+	}
+	if meta.Get("has_more").Bool() {
+		next := meta.Get("offset").Int() + meta.Get("row_count").Int()
+		fmt.Fprintf(b, "More rows: call again with offset %d.\n", next)
+	}
+	if how := meta.Get("cut.how"); how.Exists() {
+		fmt.Fprintf(b, "Cut to fit a result. %s\n", how)
+	}
+	for _, note := range meta.Get("notes").Array() {
+		fmt.Fprintf(b, "Note: %s\n", note)
+	}
+	meta.Get("errors").ForEach(func(part, failed gjson.Result) bool {
+		fmt.Fprintf(b, "Missing: %s failed with %s: %s\n", part, failed.Get("code"), failed.Get("message"))
+		return true
+	})
+}
