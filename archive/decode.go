@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -258,4 +259,11 @@ func (o *object) unpack() (*month, error) {
 		}
 	}
 	return m, nil
+}
+
+func endIsNil(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }

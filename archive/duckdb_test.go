@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,44 +13,13 @@ import (
 	"testing"
 
 	"sara/archive/bucket"
+	"sara/archive/duckdbtest"
 	"sara/translate"
 )
 
-// newDuckDB returns a function that runs SQL in DuckDB, which is an independent implementation of the format.
-func newDuckDB(t *testing.T) func(statements ...string) []string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("installing DuckDB takes some seconds")
-	}
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		t.Skip("npm is not installed, which installs DuckDB")
-	}
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "duckdb"))); err != nil {
-		t.Fatal(err)
-	}
-	install := exec.CommandContext(t.Context(), npm, "install", "--prefer-offline", "--no-audit", "--no-fund", "--no-package-lock",
-		"--fetch-retries=0")
-	install.Dir = dir
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Skipf("DuckDB cannot be fetched: %v\n%s", err, out)
-	}
-	return func(statements ...string) []string {
-		t.Helper()
-		run := exec.CommandContext(t.Context(), "node", append([]string{"run.js"}, statements...)...)
-		run.Dir, run.Stderr = dir, os.Stderr
-		out, err := run.Output()
-		if err != nil {
-			t.Fatalf("%q: %v", statements, err)
-		}
-		return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-	}
-}
-
 // TestDuckDB installs DuckDB once for all that needs it.
 func TestDuckDB(t *testing.T) {
-	duck := newDuckDB(t)
+	duck := duckdbtest.New(t)
 	t.Run("reads the archive and writes importable files", func(t *testing.T) { testDuckDBReads(t, duck) })
 	t.Run("runs the guide to the archive", func(t *testing.T) { testGuideToTheArchive(t, duck) })
 }

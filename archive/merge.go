@@ -46,36 +46,44 @@ type entry struct {
 	state state
 }
 
-// merge archives the entries of days that are absent, and of those that may be replaced. It returns the number of entries
-// that it archived.
-func (h *History) merge(ctx context.Context, property string, entries []entry, replaceable func(was state, e *entry) bool) (int, error) {
+// merged is the outcome of a merge.
+type merged struct {
+	archived  int          // entries
+	differing []Difference // of entries that were not archived
+}
+
+// merge archives the entries of days that are absent, and of those that may be replaced.
+func (h *History) merge(ctx context.Context, property string, entries []entry, replaceable func(was state, e *entry) bool) (merged, error) {
+	var all merged
 	months, err := byMonth(entries)
 	if err == nil {
 		err = checkProperty(property)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("merge: %w", err)
+		return all, fmt.Errorf("merge: %w", err)
 	}
-	merged := 0
 	for _, first := range slices.Sorted(maps.Keys(months)) {
-		archived := 0
+		var one merged
 		err := h.update(ctx, property, first, func(m *month) {
-			archived = 0
+			one = merged{}
 			for i := range months[first] {
 				e := &months[first][i]
 				day := e.date - first
 				if was := m.states[e.by][day]; was == absent || replaceable(was, e) {
 					m.states[e.by][day], m.rows[e.by][day] = e.state, e.rows
-					archived++
+					one.archived++
+				} else if d, differs := difference(e, m.rows[e.by][day]); differs {
+					one.differing = append(one.differing, d)
 				}
 			}
 		})
 		if err != nil {
-			return merged, fmt.Errorf("merge into %s: %w", first.Time().Format(monthLayout), err)
+			return all, fmt.Errorf("merge into %s: %w", first.Time().Format(monthLayout), err)
 		}
-		merged += archived
+		all.archived += one.archived
+		all.differing = append(all.differing, one.differing...)
 	}
-	return merged, nil
+	return all, nil
 }
 
 func byMonth(entries []entry) (map[translate.Date][]entry, error) {

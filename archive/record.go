@@ -78,9 +78,13 @@ func WriteRecords(w io.Writer, f Format, records iter.Seq2[Record, error]) error
 type Place struct {
 	Number int // from 1; the header of a CSV file is a line
 	IsRow  bool
+	File   string // empty if there is only one
 }
 
 func (p Place) String() string {
+	if p.File != "" {
+		return p.File + ": " + Place{Number: p.Number, IsRow: p.IsRow}.String()
+	}
 	if p.IsRow {
 		return fmt.Sprintf("row %d", p.Number)
 	}

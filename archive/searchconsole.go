@@ -40,6 +40,11 @@ const (
 
 func dateFiles() []string { return []string{"Dates.csv", "Chart.csv"} }
 
+// IsSearchConsoleFile reports whether a folder with a file of this name is such an export.
+func IsSearchConsoleFile(name string) bool {
+	return name == filtersFile || slices.Contains(dateFiles(), name)
+}
+
 // ReadSearchConsole reads the files of an export. Days after until are left out, because their figures still change. An export that is
 // filtered, by a page for example, is an error: its totals are not those of the property.
 func ReadSearchConsole(files fs.FS, until translate.Date) (SearchConsoleExport, error) {

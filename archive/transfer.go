@@ -82,6 +82,8 @@ type ImportResult struct {
 	Days        int // archived by this import
 	Kept        int // days that were archived before and have been kept
 	DroppedRows int // not archived: past the top 100, or without clicks and impressions
+	// Differing lists the kept days whose clicks or impressions differ from those of the import, in order.
+	Differing []Difference
 }
 
 // Import archives records as final days. A day is archived under the dimensions that it has rows of. Import validates every
@@ -97,12 +99,19 @@ func (h *History) Import(ctx context.Context, property string, records iter.Seq2
 		return ImportResult{}, err
 	}
 	result := ImportResult{Rows: len(read), DroppedRows: len(read) - kept}
-	result.Days, err = h.merge(ctx, property, entries, func(state, *entry) bool { return o.Replace })
+	err = h.importEntries(ctx, property, entries, o.Replace, &result)
+	return result, err
+}
+
+// importEntries archives the entries of an import, and counts them in the result.
+func (h *History) importEntries(ctx context.Context, property string, entries []entry, replace bool, result *ImportResult) error {
+	m, err := h.merge(ctx, property, entries, func(state, *entry) bool { return replace })
+	result.Days, result.Differing = m.archived, m.differing
 	if err != nil {
-		return result, err
+		return err
 	}
-	result.Kept = len(entries) - result.Days
-	return result, nil
+	result.Kept = len(entries) - m.archived
+	return nil
 }
 
 // collectRecords validates all records, and returns them ordered by date, dimension and key.

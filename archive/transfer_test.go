@@ -358,11 +358,11 @@ func TestImportKeepsArchivedDaysUnlessReplace(t *testing.T) {
 	if err := h.Merge(t.Context(), testProperty, []Day{{Date: first, Dimension: translate.ByQuery, Rows: queries(1, 1)}}); err != nil {
 		t.Fatal(err)
 	}
-	bring(ImportOptions{}, "{Rows:2 Days:1 Kept:1 DroppedRows:0}", of(first, "new"), of(first+1, "new"))
+	bring(ImportOptions{}, "{Rows:2 Days:1 Kept:1 DroppedRows:0 Differing:[{Date:2026-05-01 Dimension:query Archived:{Clicks:1 Impressions:10} Imported:{Clicks:1 Impressions:2}}]}", of(first, "new"), of(first+1, "new"))
 	holds("01 query 0", "02 new")
-	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0}", of(first+1, "newer"))
+	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0 Differing:[{Date:2026-05-02 Dimension:query Archived:{Clicks:1 Impressions:2} Imported:{Clicks:1 Impressions:2}}]}", of(first+1, "newer"))
 	holds("01 query 0", "02 new")
-	bring(ImportOptions{Replace: true}, "{Rows:1 Days:1 Kept:0 DroppedRows:0}", of(first, "newest"))
+	bring(ImportOptions{Replace: true}, "{Rows:1 Days:1 Kept:0 DroppedRows:0 Differing:[]}", of(first, "newest"))
 	holds("01 newest", "02 new")
 	// An imported day is final; only a final collected day replaces it.
 	if err := h.Merge(t.Context(), testProperty, []Day{{Date: first, Dimension: translate.ByQuery, Rows: queries(1, 1)}}); err != nil {
@@ -378,5 +378,5 @@ func TestImportKeepsArchivedDaysUnlessReplace(t *testing.T) {
 	for i := range 150 {
 		many = append(many, Record{Date: first + 2, Dimension: translate.ByPage, Key: fmt.Sprint(i), Clicks: int64(i), Impressions: 200, Position: 1})
 	}
-	bring(ImportOptions{}, "{Rows:151 Days:1 Kept:0 DroppedRows:51}", many...)
+	bring(ImportOptions{}, "{Rows:151 Days:1 Kept:0 DroppedRows:51 Differing:[]}", many...)
 }

@@ -28,7 +28,10 @@ var mayImport = map[string][]string{
 	"policy":                      {"policy/keyring", "proxy/lru"},
 	"policy/keyring":              {},
 	"policy/redistest":            {},
-	"archive":                     {"archive/bucket", "proxy/lru", "translate"},
+	"archive":                     {"archive/bucket", "archive/tablefile", "proxy/lru", "translate"},
+	"archive/bulkexport":          {"archive", "archive/tablefile", "translate"},
+	"archive/duckdbtest":          {},
+	"archive/tablefile":           {"translate"},
 	"archive/bucket":              {},
 	"archive/bucket/s3test":       {},
 	"archive/sqlstore":            {"policy", "policy/keyring", "translate"},
@@ -55,7 +58,7 @@ var mayImport = map[string][]string{
 
 // testsMayImport lists what the tests of any package may import in addition: sara's binary, the keys that open a store, and servers and
 // databases to test against.
-var testsMayImport = []string{"cmd/sara/saratest", "policy/keyring", "policy/redistest", "archive/bucket/s3test", "archive/sqlstore/pgtest", "archive/sqlstore/sqlitetest",
+var testsMayImport = []string{"cmd/sara/saratest", "policy/keyring", "policy/redistest", "archive/bucket/s3test", "archive/duckdbtest", "archive/sqlstore/pgtest", "archive/sqlstore/sqlitetest",
 	simulator}
 
 // testOnly lists what the tests of one package may import in addition, to set up its surroundings.
@@ -63,6 +66,7 @@ var testOnly = map[string][]string{
 	"proxy":                {"archive/bucket"}, // the storage of the archive
 	"proxy/cache":          {"policy"},         // the budget that fills are charged to
 	"proxy/jobs/collector": {"archive/bucket"}, // the storage of the archive
+	"archive/bulkexport":   {"archive/bucket"}, // the storage of the archive
 }
 
 func matches(pattern, folder string) bool {

@@ -1,0 +1,114 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sara/translate"
+)
+
+// A DayBuilder collects the rows of one day under one dimension for ImportDays. Rows arrive in any order, each key once. It keeps only
+// rows that can be archived, so that a day of millions of queries takes little memory. Without rows it is a day without traffic.
+type DayBuilder struct {
+	date  translate.Date
+	by    translate.Dimension
+	rows  []row
+	worst int64 // clicks of the last row that is kept, once TopRows are
+	full  bool
+	read  int
+}
+
+// prunedRows is the number of rows at which a DayBuilder of queries or pages drops those past the top.
+const prunedRows = 1024
+
+// NewDayBuilder returns the builder of a day.
+func NewDayBuilder(date translate.Date, by translate.Dimension) *DayBuilder {
+	return &DayBuilder{date: date, by: by}
+}
+
+// Date returns the builder's day.
+func (b *DayBuilder) Date() translate.Date { return b.date }
+
+// Dimension returns the builder's dimension.
+func (b *DayBuilder) Dimension() translate.Dimension { return b.by }
+
+// Add adds a row, with a copy of its key. A total has no key. A row that the archive cannot hold is an error.
+func (b *DayBuilder) Add(key []byte, clicks, impressions int64, position float64) error {
+	r := row{key: key, clicks: clicks, impressions: impressions, position: position}
+	err := r.check(b.by)
+	if err == nil && (impressions < clicks || impressions > 0 && position < 1) {
+		err = errors.New("impressions are fewer than clicks, or the position is less than 1")
+	}
+	if err != nil {
+		return fmt.Errorf("%s of %s, key %.80q: %w", dimensionName(b.by), b.date, key, err)
+	}
+	b.read++
+	if impressions == 0 || b.full && clicks < b.worst {
+		return nil
+	}
+	r.key = bytes.Clone(key)
+	b.rows = append(b.rows, r)
+	if len(b.rows) >= prunedRows && (b.by == translate.ByQuery || b.by == translate.ByPage) {
+		return b.Prune()
+	}
+	return nil
+}
+
+// Prune drops the rows past the top. It returns an error if a key was added twice.
+func (b *DayBuilder) Prune() (err error) {
+	if b.rows, err = rank(b.by, b.rows); err != nil {
+		return fmt.Errorf("%s of %s: %w", dimensionName(b.by), b.date, err)
+	}
+	if b.full = len(b.rows) >= TopRows; b.full {
+		b.worst = b.rows[len(b.rows)-1].clicks
+	}
+	b.rows = slices.Clip(b.rows)
+	return nil
+}
+
+// ImportDays archives complete days as final, as Import does with records: archived days are kept unless replace is set. Rows of the
+// result counts the rows that were added to the builders.
+func (h *History) ImportDays(ctx context.Context, property string, days []*DayBuilder, replace bool) (ImportResult, error) {
+	var result ImportResult
+	entries := make([]entry, len(days))
+	for i, b := range days {
+		if err := b.Prune(); err != nil {
+			return ImportResult{}, err
+		}
+		entries[i] = entry{date: b.date, by: b.by, state: importedFinal, rows: b.rows}
+		result.Rows += b.read
+		result.DroppedRows += b.read - len(b.rows)
+	}
+	err := h.importEntries(ctx, property, entries, replace, &result)
+	return result, err
+}
+
+// A Difference is an archived day that an import kept, although its clicks or impressions differ from those of the import.
+type Difference struct {
+	Date               translate.Date
+	Dimension          translate.Dimension
+	Archived, Imported Figures
+}
+
+// Figures are the sums of the rows of a day that are archived.
+type Figures struct{ Clicks, Impressions int64 }
+
+// difference compares the archived rows of a day with those of an import. Positions are not compared: they are rounded differently by
+// every source.
+func difference(e *entry, archived []row) (Difference, bool) {
+	same := slices.EqualFunc(archived, e.rows, func(a, b row) bool {
+		return a.clicks == b.clicks && a.impressions == b.impressions && bytes.Equal(a.key, b.key)
+	})
+	return Difference{Date: e.date, Dimension: e.by, Archived: figures(archived), Imported: figures(e.rows)}, !same
+}
+
+func figures(rows []row) (sum Figures) {
+	for _, r := range rows {
+		sum.Clicks += r.clicks
+		sum.Impressions += r.impressions
+	}
+	return sum
+}

@@ -1,0 +1,241 @@
+package bulkexport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sara/archive/tablefile"
+	"sara/translate"
+)
+
+// Columns of both tables, by their places in siteColumns and urlColumns.
+const (
+	dateColumn = iota
+	siteColumn
+	typeColumn
+	impressionsColumn
+	clicksColumn
+	positionsColumn
+	countryColumn // of the table by property
+	deviceColumn
+	queryColumn
+	anonymousColumn
+	urlColumn = countryColumn // of the table by URL
+)
+
+// longestKey is the archive's bound of a key, in bytes.
+const longestKey = 16 << 10
+
+// checkEvery is the number of rows between two looks at the context.
+const checkEvery = 1 << 10
+
+// An ingest reads files into runs.
+type ingest struct {
+	*spill
+	site  []byte // the property's site_url
+	until translate.Date
+	log   *exportLog // nil without
+	// report is called with the bytes that are read, now and then.
+	report func(bytes int64)
+	before int64 // the bytes of the files that are read
+}
+
+// readAll reads the files that are not read yet.
+func (i *ingest) readAll(ctx context.Context, inputs []Input, ids []fileID) error {
+	for n, in := range inputs {
+		if !slices.Contains(i.state.Done, ids[n]) {
+			if err := i.readFile(ctx, in, ids[n]); err != nil {
+				return fmt.Errorf("%s: %w", in.Path, err)
+			}
+			i.state.Done, i.state.Current = append(i.state.Done, ids[n]), nil
+		}
+		i.before += ids[n].Size
+		i.report(i.before)
+	}
+	return i.flush(nil)
+}
+
+func (i *ingest) readFile(ctx context.Context, in Input, id fileID) (err error) {
+	file, err := tablefile.Open(in.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	names, err := in.columns()
+	if err == nil {
+		err = file.Choose(names...)
+	}
+	if err != nil {
+		return err
+	}
+	at := partial{fileID: id}
+	skip := int64(0)
+	if c := i.state.Current; c != nil && c.fileID == id {
+		skip = c.Rows // they are in the runs
+	}
+	cells := make([]tablefile.Cell, len(names))
+	for {
+		if at.Rows%checkEvery == 0 {
+			i.report(i.before + file.Position())
+			if ctx.Err() != nil && at.Rows >= skip {
+				return errors.Join(ctx.Err(), i.flush(&at)) // nothing is lost
+			}
+		}
+		if err := file.Read(cells); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return err
+		}
+		if at.Rows++; at.Rows <= skip {
+			continue
+		}
+		if i.isFull() {
+			before := at
+			before.Rows--
+			if err := i.flush(&before); err != nil {
+				return err
+			}
+		}
+		if err := i.add(in.Table, cells); err != nil {
+			return fmt.Errorf("%s: %w", file.Place(), err)
+		}
+	}
+}
+
+// add adds a row of either table.
+func (i *ingest) add(table Table, cells []tablefile.Cell) error {
+	counts := &i.state.Counts
+	counts.RowsRead++
+	if !bytes.Equal(cells[siteColumn].Text(), i.site) {
+		counts.otherProperty(string(cells[siteColumn].Text()))
+		return nil
+	}
+	date, ok := cells[dateColumn].Date()
+	if !ok {
+		return fmt.Errorf("data_date is %s, which is not a day", cells[dateColumn].String())
+	}
+	if date > i.until {
+		counts.TooLate++
+		return nil
+	}
+	known, logged := i.state.SiteDays, i.logged(table)
+	if table == URL {
+		known = i.state.URLDays
+	}
+	known[date] = true
+	if logged != nil && !logged[date] {
+		counts.Unlogged++
+		return nil
+	}
+	if !strings.EqualFold(string(cells[typeColumn].Text()), "WEB") {
+		counts.OtherTypes++
+		return nil
+	}
+	f, err := figuresOf(cells)
+	if err != nil || f.impressions == 0 {
+		return err
+	}
+	if table == URL {
+		return i.addKey(group{date, translate.ByPage}, cells[urlColumn].Text(), f)
+	}
+	return i.addSite(date, cells, f)
+}
+
+// logged returns the days that the export log has of a table, nil without a log.
+func (i *ingest) logged(table Table) days {
+	switch {
+	case i.log == nil:
+		return nil
+	case table == URL:
+		return i.log.url
+	}
+	return i.log.site
+}
+
+func (c *Counts) otherProperty(site string) {
+	c.OtherProperties++
+	if _, counted := c.OtherSites[site]; counted || len(c.OtherSites) < maxOtherSites {
+		c.OtherSites[site]++
+	}
+}
+
+func figuresOf(cells []tablefile.Cell) (f figures, err error) {
+	var ok [3]bool
+	f.impressions, ok[0] = cells[impressionsColumn].Int()
+	f.clicks, ok[1] = cells[clicksColumn].Int()
+	f.positions, ok[2] = cells[positionsColumn].Float()
+	for n, column := range []int{impressionsColumn, clicksColumn, positionsColumn} {
+		if !ok[n] {
+			return f, fmt.Errorf("%s is %s, which is not a number", siteColumns()[column], cells[column].String())
+		}
+	}
+	if f.clicks < 0 || f.impressions < f.clicks || f.impressions > largest || f.positions < 0 || f.positions > largest {
+		return f, fmt.Errorf("%d clicks, %d impressions and positions of %s are not possible", f.clicks, f.impressions, strconv.FormatFloat(f.positions, 'g', -1, 64))
+	}
+	return f, nil
+}
+
+// addSite adds a row of the table by property to the totals, and to its country, device and query. What is null in it, such as the device
+// in Discover or the query of few people, counts in the totals only.
+func (i *ingest) addSite(date translate.Date, cells []tablefile.Cell, f figures) error {
+	if err := i.addSum(group{date, translate.ByDate}, nil, f); err != nil {
+		return err
+	}
+	if country := i.lower(cells[countryColumn].Text()); len(country) == 3 {
+		if err := i.addSum(group{date, translate.ByCountry}, country, f); err != nil {
+			return err
+		}
+	}
+	if device := deviceOf(cells[deviceColumn].Text()); device != nil {
+		if err := i.addSum(group{date, translate.ByDevice}, device, f); err != nil {
+			return err
+		}
+	}
+	anonymous, ok := cells[anonymousColumn].Bool()
+	if !ok {
+		return fmt.Errorf("is_anonymized_query is %s, which is neither true nor false", cells[anonymousColumn].String())
+	}
+	if anonymous {
+		return nil
+	}
+	return i.addKey(group{date, translate.ByQuery}, cells[queryColumn].Text(), f)
+}
+
+// addKey adds a query or URL, unless the archive cannot hold it.
+func (i *ingest) addKey(g group, key []byte, f figures) error {
+	if len(key) == 0 || len(key) > longestKey {
+		return nil
+	}
+	return i.addSum(g, key, f)
+}
+
+// lower returns a country of three letters in lower case, as the archive has it, nil for anything else.
+func (i *ingest) lower(country []byte) []byte {
+	if len(country) != 3 {
+		return nil
+	}
+	for n, c := range country {
+		if c |= 0x20; c < 'a' || c > 'z' {
+			return nil
+		}
+		i.country[n] = country[n] | 0x20
+	}
+	return i.country[:]
+}
+
+// deviceOf returns a device in upper case, nil if it is none that the archive knows.
+func deviceOf(text []byte) []byte {
+	for _, device := range [...]string{"DESKTOP", "MOBILE", "TABLET"} {
+		if len(text) == len(device) && strings.EqualFold(string(text), device) {
+			return []byte(device)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package bulkexport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sara/archive"
+)
+
+// errFull is the error that a History returns instead of archiving another month.
+var errFull = errors.New("the disk is full")
+
+// limitedHistory archives some months, and counts them.
+type limitedHistory struct {
+	*testArchive
+	months, limit int
+}
+
+func (h *limitedHistory) ImportDays(ctx context.Context, property string, days []*archive.DayBuilder, replace bool) (archive.ImportResult, error) {
+	if h.months == h.limit {
+		return archive.ImportResult{}, errFull
+	}
+	h.months++
+	return h.testArchive.ImportDays(ctx, property, days, replace)
+}
+
+// testInterrupted ends the context at the ends of files and within them. Each import goes on where the one before was.
+func testInterrupted(t *testing.T, w *world) {
+	whole, parts := newArchive(t), newArchive(t)
+	want := whole.bring(t, options(t, w.shards["parquet"]))
+	o := small(options(t, w.shards["parquet"]))
+	var last int64
+	for attempt := 0; ; attempt++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		first := last
+		o.Progress = hooks{reading: func(_, rows int64) {
+			if rows < last {
+				t.Errorf("attempt %d begins at row %d, after %d were read", attempt, rows, last)
+			}
+			last = rows
+			if rows > first+1100 {
+				cancel()
+			}
+		}}
+		result, err := Import(ctx, parts, o)
+		cancel()
+		if err == nil {
+			if result.RowsRead != want.RowsRead || !result.Resumed || attempt < 4 || fmt.Sprint(result.Counts) != fmt.Sprint(want.Counts) {
+				t.Errorf("after %d interruptions: %+v, want %+v", attempt, result.Counts, want.Counts)
+			}
+			break
+		}
+		if !errors.Is(err, context.Canceled) || attempt > 50 {
+			t.Fatal(err)
+		}
+	}
+	if fmt.Sprint(parts.bytes(t)) != fmt.Sprint(whole.bytes(t)) {
+		t.Error("an import that was interrupted archives other bytes")
+	}
+}
+
+// testKilled starts from the temporary folder as it was at each moment of an import, as after the end of its process.
+func testKilled(t *testing.T, w *world) {
+	whole := newArchive(t)
+	o := small(options(t, w.shards["parquet"]))
+	var moments []string
+	o.Progress = hooks{reading: func(int64, int64) {
+		moment := t.TempDir()
+		if err := os.CopyFS(moment, os.DirFS(o.Temp)); err != nil {
+			t.Fatal(err)
+		}
+		moments = append(moments, moment)
+	}}
+	want := whole.bring(t, o)
+	resumed := 0
+	for i, moment := range moments {
+		if i%4 != 1 && i != len(moments)-1 {
+			continue
+		}
+		o := small(o)
+		o.Temp, o.Progress = moment, hooks{}
+		// What a run that was not finished leaves.
+		if err := os.WriteFile(filepath.Join(moment, "sara-import-"+testProperty, "999999.run"), []byte("torn"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a := newArchive(t)
+		result := a.bring(t, o)
+		if result.Resumed {
+			resumed++
+		}
+		if fmt.Sprint(result.Counts) != fmt.Sprint(want.Counts) || fmt.Sprint(a.bytes(t)) != fmt.Sprint(whole.bytes(t)) {
+			t.Errorf("after the end at moment %d: %+v, want %+v, or other bytes", i, result.Counts, want.Counts)
+		}
+	}
+	if len(moments) < 8 || resumed < 2 {
+		t.Errorf("%d of %d imports continued", resumed, len(moments))
+	}
+}
+
+// Months that are archived are not archived again, unless the files or Replace have changed.
+func testMonths(t *testing.T, w *world) {
+	whole := newArchive(t)
+	want := whole.bring(t, options(t, w.shards["csv"]))
+	h := &limitedHistory{testArchive: newArchive(t), limit: 1}
+	o := options(t, w.shards["csv"])
+	if _, err := Import(t.Context(), h, o); !errors.Is(err, errFull) || h.months != 1 {
+		t.Fatalf("%v after %d months", err, h.months)
+	}
+	h.limit = 10
+	result, err := Import(t.Context(), h, o)
+	if err != nil || h.months != 2 || fmt.Sprint(result.ImportResult) != fmt.Sprint(want.ImportResult) {
+		t.Errorf("%d months, %v: %+v, want %+v", h.months, err, result.ImportResult, want.ImportResult)
+	}
+	if fmt.Sprint(h.bytes(t)) != fmt.Sprint(whole.bytes(t)) {
+		t.Error("an import that failed archives other bytes")
+	}
+	h.limit = 3
+	if _, err := Import(t.Context(), h, o); !errors.Is(err, errFull) {
+		t.Fatal(err)
+	}
+	h.limit, o.Replace = 10, true
+	if result, err = Import(t.Context(), h, o); err != nil || h.months != 5 || result.Kept != 0 || !result.Resumed {
+		t.Errorf("%d months, %v: %+v", h.months, err, result)
+	}
+}

@@ -1,0 +1,172 @@
+package bulkexport
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"sara/translate"
+)
+
+// A fileID recognizes a file that has not changed.
+type fileID struct {
+	Path     string `json:"path"`
+	Size     int64  `json:"size"`
+	Modified int64  `json:"modified"` // in nanoseconds since 1970
+}
+
+func identify(path string) (fileID, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return fileID{}, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fileID{}, err
+	}
+	return fileID{Path: path, Size: info.Size(), Modified: info.ModTime().UnixNano()}, nil
+}
+
+// Counts are the rows of the files: all, and those that are not for this import, each under the first reason that applies.
+type Counts struct {
+	RowsRead        int64            `json:"rows_read"`
+	OtherProperties int64            `json:"other_properties"`
+	OtherTypes      int64            `json:"other_types"` // of search, such as images
+	TooLate         int64            `json:"too_late"`    // after Options.Until
+	Unlogged        int64            `json:"unlogged"`    // of days that the export log lacks
+	OtherSites      map[string]int64 `json:"other_sites"` // rows of other properties by their site_url, of the first maxOtherSites
+}
+
+const maxOtherSites = 50
+
+// state is what an import has done. It is in the temporary folder, and replaced as a whole when a run is complete.
+type state struct {
+	Version  int            `json:"version"`
+	Property string         `json:"property"`
+	Site     string         `json:"site"`
+	Until    translate.Date `json:"until"`
+	Log      *fileID        `json:"log"`
+	Replace  bool           `json:"replace"`
+
+	Done     []fileID `json:"done"`    // files whose rows are all in the runs
+	Current  *partial `json:"current"` // the file that was being read
+	Runs     []run    `json:"runs"`
+	NextRun  int      `json:"next_run"`
+	Counts   Counts   `json:"counts"`
+	SiteDays days     `json:"site_days"` // that the tables have rows of the property for
+	URLDays  days     `json:"url_days"`
+
+	Months map[string]monthResult `json:"months"` // archived
+}
+
+// partial is a file of which the first rows are in the runs.
+type partial struct {
+	fileID
+	Rows int64 `json:"rows"`
+}
+
+const (
+	stateVersion = 1
+	stateFile    = "state.json"
+)
+
+// folder is the temporary folder of one property.
+type folder struct {
+	path string
+	lock *os.File
+}
+
+// openFolder creates the folder unless it exists, and locks it.
+func openFolder(path string) (*folder, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := tryLock(lock); err != nil {
+		return nil, fmt.Errorf("%s: another import of this property is running: %w", path, errors.Join(err, lock.Close()))
+	}
+	return &folder{path: path, lock: lock}, nil
+}
+
+func (f *folder) file(name string) string { return filepath.Join(f.path, name) }
+
+func (f *folder) close() error { return f.lock.Close() }
+
+// remove deletes the folder.
+func (f *folder) remove() error { return os.RemoveAll(f.path) }
+
+// load returns the state of an import that was interrupted, if it is one of the same files, and otherwise that of a new one. It deletes
+// what is left of others.
+func (f *folder) load(fresh *state, files []fileID) (*state, error) {
+	old := &state{}
+	text, err := os.ReadFile(f.file(stateFile))
+	if err == nil && json.Unmarshal(text, old) == nil && old.continues(fresh, files) {
+		if old.Replace != fresh.Replace || len(old.Done) < len(files) {
+			old.Replace, old.Months = fresh.Replace, nil
+		}
+		return old, f.clean(old.Runs)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return fresh, f.clean(nil)
+}
+
+// continues reports whether an import of files can go on from the state. Its last day stays, also when there is a later one by now.
+func (s *state) continues(fresh *state, files []fileID) bool {
+	sameLog := s.Log == nil && fresh.Log == nil || s.Log != nil && fresh.Log != nil && *s.Log == *fresh.Log
+	if s.Version != fresh.Version || s.Property != fresh.Property || s.Site != fresh.Site || !sameLog || s.Until > fresh.Until {
+		return false
+	}
+	if s.Current != nil && !slices.Contains(files, s.Current.fileID) {
+		return false
+	}
+	return !slices.ContainsFunc(s.Done, func(id fileID) bool { return !slices.Contains(files, id) })
+}
+
+// clean deletes all files of the folder except the runs that are in use.
+func (f *folder) clean(used []run) error {
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		inUse := len(used) > 0 && e.Name() == stateFile || e.Name() == filepath.Base(f.lock.Name()) ||
+			slices.ContainsFunc(used, func(r run) bool { return r.Name == e.Name() })
+		if inUse || e.IsDir() {
+			continue
+		}
+		if err := os.Remove(f.file(e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// save replaces the state atomically.
+func (f *folder) save(s *state) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	part := f.file(stateFile + ".part")
+	file, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(part, f.file(stateFile))
+}

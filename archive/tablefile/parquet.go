@@ -1,0 +1,154 @@
+package tablefile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// parquetSource reads the chosen columns of a Parquet file side by side. The pages of other columns are not read.
+type parquetSource struct {
+	file   *parquet.File
+	total  int64 // rows
+	group  int   // the next row group
+	left   int64 // rows of the current one
+	names  []string
+	chosen []parquetColumn
+}
+
+// parquetColumn is a column of the current row group.
+type parquetColumn struct {
+	name   string
+	leaf   int // -1 if the file lacks the column
+	reader parquet.ColumnChunkValueReader
+	batch  []parquet.Value // read and not yet used; they refer to the page of the reader
+	buffer []parquet.Value
+}
+
+func openParquet(in io.ReaderAt, size int64) (*parquetSource, error) {
+	const readBuffer = 1 << 18
+	file, err := parquet.OpenFile(in, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(readBuffer))
+	if err != nil {
+		return nil, fmt.Errorf("not a Parquet file: %w", err)
+	}
+	s := &parquetSource{file: file, total: file.NumRows()}
+	for _, field := range file.Schema().Fields() {
+		s.names = append(s.names, field.Name())
+	}
+	return s, nil
+}
+
+func (s *parquetSource) columns() []string { return s.names }
+
+func (s *parquetSource) choose(names []string) error {
+	for _, name := range names {
+		column := parquetColumn{name: name, leaf: -1}
+		if leaf, ok := s.file.Schema().Lookup(name); ok {
+			if leaf.MaxRepetitionLevel > 0 || !leaf.Node.Leaf() {
+				return fmt.Errorf("column %s is nested or repeated", name)
+			}
+			column.leaf, column.buffer = leaf.ColumnIndex, make([]parquet.Value, 256)
+		}
+		s.chosen = append(s.chosen, column)
+	}
+	return nil
+}
+
+func (s *parquetSource) read(cells []Cell) error {
+	for s.left == 0 {
+		if err := s.next(); err != nil {
+			return err
+		}
+	}
+	s.left--
+	for i := range s.chosen {
+		c := &s.chosen[i]
+		if c.leaf < 0 {
+			cells[i].setNull()
+			continue
+		}
+		if len(c.batch) == 0 {
+			if err := c.fill(); err != nil {
+				return err
+			}
+		}
+		if err := setParquet(&cells[i], c.batch[0]); err != nil {
+			return fmt.Errorf("column %s: %w", c.name, err)
+		}
+		c.batch = c.batch[1:]
+	}
+	return nil
+}
+
+// next goes to the next row group.
+func (s *parquetSource) next() error {
+	if err := s.closeColumns(); err != nil {
+		return err
+	}
+	groups := s.file.RowGroups()
+	if s.group == len(groups) {
+		return io.EOF
+	}
+	group := groups[s.group]
+	s.group++
+	s.left = group.NumRows()
+	chunks := group.ColumnChunks()
+	for i := range s.chosen {
+		if c := &s.chosen[i]; c.leaf >= 0 {
+			c.reader, c.batch = parquet.NewColumnChunkValueReader(chunks[c.leaf]), nil
+		}
+	}
+	return nil
+}
+
+// fill reads the next values, after those before are used.
+func (c *parquetColumn) fill() error {
+	n, err := c.reader.ReadValues(c.buffer)
+	if n == 0 && err == nil {
+		err = io.ErrNoProgress
+	}
+	if n == 0 {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("column %s: %w", c.name, err)
+	}
+	c.batch = c.buffer[:n]
+	return nil
+}
+
+func setParquet(cell *Cell, v parquet.Value) error {
+	switch {
+	case v.IsNull():
+		cell.setNull()
+	case v.Kind() == parquet.Int32:
+		cell.setInt(int64(v.Int32()))
+	case v.Kind() == parquet.Int64:
+		cell.setInt(v.Int64())
+	case v.Kind() == parquet.Double:
+		cell.setFloat(v.Double())
+	case v.Kind() == parquet.Float:
+		cell.setFloat(float64(v.Float()))
+	case v.Kind() == parquet.Boolean:
+		cell.setBool(v.Boolean())
+	case v.Kind() == parquet.ByteArray:
+		cell.setText(v.ByteArray())
+	default:
+		return fmt.Errorf("it is of type %s", v.Kind())
+	}
+	return nil
+}
+
+func (s *parquetSource) closeColumns() (err error) {
+	for i := range s.chosen {
+		if c := &s.chosen[i]; c.reader != nil {
+			err = errors.Join(err, c.reader.Close())
+			c.reader, c.batch = nil, nil
+		}
+	}
+	return err
+}
+
+func (s *parquetSource) close() error { return s.closeColumns() }

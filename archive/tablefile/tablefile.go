@@ -1,0 +1,187 @@
+// Package tablefile reads rows from table files of several formats by the names of their columns: Parquet, Avro object containers, JSON
+// with an object a line, and CSV with a header line; each text format and Avro also compressed with gzip. The content of a file decides,
+// not its name. Memory is bounded whatever the file: it holds a page or block of each column that is read, or a line. A file is
+// untrusted: one that is damaged is an error.
+package tablefile
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// A Format is the format of a file.
+type Format string
+
+// The formats. Empty is the format of a file without content, which has no columns and no rows.
+const (
+	Parquet Format = "Parquet"
+	Avro    Format = "Avro"
+	JSON    Format = "JSON"
+	CSV     Format = "CSV"
+	Empty   Format = "empty"
+)
+
+// A File is an open table file. It is not safe for concurrent use.
+type File struct {
+	format Format
+	source source
+	file   *os.File
+	size   int64
+	text   *countingReader // nil for Parquet
+	rows   int64           // read
+}
+
+// source reads the rows of a format.
+type source interface {
+	// columns returns the names of the columns. For JSON these are the members of the first lines, and the others may have more.
+	columns() []string
+	// choose sets the columns to read, of which some may be absent.
+	choose(names []string) error
+	// read reads the next row into a cell for each chosen column, or returns io.EOF.
+	read(cells []Cell) error
+	close() error
+}
+
+// Open opens a file and determines its format and columns.
+func Open(path string) (_ *File, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{file: file}
+	defer func() {
+		if err != nil {
+			_ = file.Close() // opened for reading only
+		}
+	}()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	f.size = info.Size()
+	err = f.open()
+	return f, err
+}
+
+const (
+	parquetMagic = "PAR1"
+	avroMagic    = "Obj\x01"
+	gzipMagic    = "\x1f\x8b"
+	byteOrder    = "\ufeff"
+	// peeked is how much of a text file is looked at for its columns.
+	peeked = 1 << 16
+)
+
+func (f *File) open() (err error) {
+	defer damaged(&err)
+	f.text = &countingReader{in: f.file}
+	in := bufio.NewReaderSize(f.text, peeked)
+	start, _ := in.Peek(len(parquetMagic)) // an error returns with the first read
+	if string(start) == parquetMagic {
+		f.format, f.text = Parquet, nil
+		f.source, err = openParquet(f.file, f.size)
+		return err
+	}
+	if bytes.HasPrefix(start, []byte(gzipMagic)) {
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return fmt.Errorf("gzip: %w", err)
+		}
+		in = bufio.NewReaderSize(unpacked, peeked)
+		if start, err = in.Peek(len(parquetMagic)); err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("gzip: %w", err)
+		}
+	}
+	switch text := bytes.TrimLeft(bytes.TrimPrefix(start, []byte(byteOrder)), " \t\r\n"); {
+	case string(start) == parquetMagic:
+		return errors.New("a Parquet file cannot be read within gzip: unpack it first")
+	case string(start) == avroMagic:
+		f.format = Avro
+		f.source, err = openAvro(in)
+	case len(start) == 0:
+		f.format, f.source = Empty, emptySource{}
+	case bytes.HasPrefix(text, []byte("{")):
+		f.format, f.source = JSON, openJSON(in)
+	default:
+		f.format = CSV
+		f.source, err = openCSV(in)
+	}
+	return err
+}
+
+// Format returns the file's format.
+func (f *File) Format() Format { return f.format }
+
+// Columns returns the names of the file's columns. For CSV it is the first line, and for JSON the members of the first lines: of the
+// others it may lack those that are rarely set.
+func (f *File) Columns() []string { return f.source.columns() }
+
+// Choose sets the columns that Read reads. Columns that the file lacks are null in all rows. Others are not decoded.
+func (f *File) Choose(names ...string) (err error) {
+	defer damaged(&err)
+	return f.source.choose(names)
+}
+
+// Read reads the next row, a cell for each chosen column, or returns io.EOF. The cells are valid until the next call.
+func (f *File) Read(cells []Cell) (err error) {
+	defer damaged(&err)
+	if err = f.source.read(cells); err == nil {
+		f.rows++
+	}
+	return err
+}
+
+// Place describes the last row that was read, for people.
+func (f *File) Place() string { return fmt.Sprintf("row %d", f.rows) }
+
+// Position returns how many bytes of the file are read, of a Parquet file approximately.
+func (f *File) Position() int64 {
+	if f.text != nil {
+		return f.text.n
+	}
+	if p, ok := f.source.(*parquetSource); ok && p.total > 0 {
+		return int64(float64(f.size) * float64(f.rows) / float64(p.total))
+	}
+	return f.size
+}
+
+// Size returns the size of the file in bytes.
+func (f *File) Size() int64 { return f.size }
+
+// Close closes the file.
+func (f *File) Close() error { return errors.Join(f.source.close(), f.file.Close()) }
+
+// damaged turns a panic into an error, because the Parquet library panics on some malformed files.
+func damaged(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the file is damaged: %v", p)
+	}
+}
+
+// countingReader counts the bytes that are read.
+type countingReader struct {
+	in io.Reader
+	n  int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+type emptySource struct{}
+
+func (emptySource) columns() []string     { return nil }
+func (emptySource) choose([]string) error { return nil }
+func (emptySource) read([]Cell) error     { return io.EOF }
+func (emptySource) close() error          { return nil }
