@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	importMembers = "id rows_read days_archived days_kept rows_cut first_day last_day"
+	importMembers = "id rows_read days_archived days_kept days_differing rows_cut rows_skipped first_day last_day"
 	csvHeader     = "date,dimension,key,clicks,impressions,position\n"
 	shopSite      = "sc-domain:shop.example"
 	copySite      = "sc-domain:copy.example"
@@ -270,7 +270,7 @@ func TestArchiveCommandLines(t *testing.T) {
 		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.folder), []string{c.folder + " is not a regular file"}},
 		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", c.path("no/such")), []string{c.path("no/such")}},
 		{exitError, export(shopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--archive-url", "ftp://x"), []string{"SARA_ARCHIVE_URL (--archive-url): ftp://x: "}},
-		{exitUsage, []string{"archive", "import", shopSite}, []string{"<file>"}},
+		{exitUsage, []string{"archive", "import", shopSite}, []string{"<path>"}},
 		{exitUsage, []string{"archive", "import", shopSite, c.path("history.txt")}, []string{`"txt" is not csv, jsonl or parquet`, "--format"}},
 		{exitUsage, []string{"archive", "import", shopSite, c.path("history")}, []string{"--format"}},
 		{exitError, []string{"archive", "import", shopSite, c.path("none.csv")}, []string{"none.csv", "no such file"}},
