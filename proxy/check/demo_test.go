@@ -23,12 +23,15 @@ type demo struct {
 		ID          string
 		GSCProperty string `json:"gsc_property"`
 	}
+
+	program string // sara
 }
 
 // startDemo starts a demo that ends with the test.
 func startDemo(t *testing.T) demo {
 	t.Helper()
-	command := exec.Command(saratest.Binary(t), "demo", "--json", "--listen", "127.0.0.1:0")
+	program := saratest.Binary(t)
+	command := exec.Command(program, "demo", "--json", "--listen", "127.0.0.1:0")
 	stdout, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +52,7 @@ func startDemo(t *testing.T) demo {
 		t.Fatalf("the demo prints no line: %v", err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, stdout) }() // until the demo closes it
-	var d demo
+	d := demo{program: program}
 	if err := json.Unmarshal(line, &d); err != nil {
 		t.Fatalf("the demo prints %q: %v", line, err)
 	}
@@ -59,10 +62,12 @@ func startDemo(t *testing.T) demo {
 // TestDemo starts one demo for all tests, since its history takes longer to seed than most of them run.
 func TestDemo(t *testing.T) {
 	d := startDemo(t)
+	t.Run("the MCP endpoint conforms to its specification", func(t *testing.T) { testMCPConforms(t, d) })
 	t.Run("the OpenAPI document describes the answers", func(t *testing.T) { testOpenAPIDescribesTheAnswers(t, d) })
 	t.Run("the reference has no broken link", func(t *testing.T) { testLinksOfTheReference(t, d) })
 	t.Run("the reference works in a browser", func(t *testing.T) { testReferenceInABrowser(t, d) })
 	t.Run("the reference is accessible", func(t *testing.T) { testPagesAreAccessible(t, d) })
+	t.Run("the TypeScript clients of MCP call every tool", func(t *testing.T) { testMCPWithTypeScript(t, d) })
 }
 
 // get sends a request to the demo, and returns the answer with its whole body.
