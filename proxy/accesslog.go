@@ -168,6 +168,9 @@ func (f AccessFormat) append(dst []byte, c *call, status int, code string, took 
 	if code != "" {
 		dst = f.text(dst, "code", code)
 	}
+	if c.format != formatJSON {
+		dst = f.text(dst, "format", c.format.String())
+	}
 	if c.grant != nil {
 		dst = f.text(dst, "key", c.grant.Key.ID)
 		dst = f.text(dst, "account", c.grant.Key.AccountID)

@@ -34,6 +34,7 @@ type call struct {
 	deadline deadline
 	scratch  [256]byte // used by one stage at a time; in the end it holds the tail of the body
 	body     body
+	format   format // of the body
 
 	// Set by the stages: nil until then, and on routes that have no use for them.
 	grant    *policy.Grant
@@ -47,7 +48,7 @@ type call struct {
 // handle returns the handler of a route.
 func (s *Server) handle(r *route) fasthttp.RequestHandler {
 	if r.Operation != "" {
-		r.series = s.metrics.successSeriesOf(r.Operation)
+		r.series, r.table = s.metrics.successSeriesOf(r.Operation), tableOf(r)
 	}
 	return func(http *fasthttp.RequestCtx) { s.run(s.newCall(r, http, s.readHeader(http))) }
 }
@@ -135,6 +136,9 @@ func recoverPanic(err *error) {
 func (s *Server) respond(ctx context.Context, c *call) (err error) {
 	defer recoverPanic(&err)
 	r, err := s.answer(ctx, c)
+	if err == nil {
+		r, err = s.render(c, r)
+	}
 	if err == nil {
 		s.send(c, r)
 	}
@@ -234,10 +238,12 @@ type requestHeader struct {
 	noCache        bool   // Cache-Control: no-cache (RFC 9111)
 	gzip           bool   // the client accepts gzip (RFC 9110, Accept-Encoding)
 	gzipNamed      bool   // gzip was named, so a wildcard no longer counts
+	format         format // that the client prefers, if the answer has rows
 }
 
 func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 	h := requestHeader{at: s.config.Now()}
+	var accepted acceptance
 	for name, line := range http.Request.Header.All() {
 		switch string(name) {
 		case fasthttp.HeaderAuthorization:
@@ -249,6 +255,8 @@ func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 			h.readCacheControl(line)
 		case fasthttp.HeaderAcceptEncoding:
 			h.readAcceptEncoding(line)
+		case fasthttp.HeaderAccept:
+			accepted.read(line)
 		case fasthttp.HeaderXForwardedFor:
 			s.noticeProxy()
 		}
@@ -256,6 +264,7 @@ func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
 			h.forwarded = line
 		}
 	}
+	h.format = accepted.format()
 	return h
 }
 

@@ -19,7 +19,7 @@ func TestQueries304(t *testing.T) {
 	for _, value := range []string{tag, strings.TrimPrefix(tag, "W/"), `"other", ` + tag, "*"} {
 		r := w.getWith("pro", path, nil, "If-None-Match", value)
 		if r.status != http.StatusNotModified || len(r.body) != 0 || r.header.Get("ETag") != tag || r.header.Get("X-Cache") != "hit" ||
-			r.header.Get("Cache-Control") != "private, max-age=600" || r.header.Get("Vary") != "Authorization, Accept-Encoding" ||
+			r.header.Get("Cache-Control") != "private, max-age=600" || r.header.Get("Vary") != "Authorization, Accept, Accept-Encoding" ||
 			r.header.Get("X-Request-Id") == "" || r.header.Get("X-RateLimit-Remaining") == "" || r.header.Get("Content-Encoding") != "" {
 			t.Errorf("If-None-Match %s: %d, %d bytes, %v", value, r.status, len(r.body), r.header)
 		}

@@ -84,14 +84,21 @@ func (c *contract) violation(request *http.Request, r response) error {
 			return fmt.Errorf("header %s: %w", name, err)
 		}
 	}
-	media, ok := answer.Content["application/json"]
-	if !ok {
+	if len(answer.Content) == 0 {
 		if len(r.body) > 0 {
 			return fmt.Errorf("a body of %d bytes, want none", len(r.body))
 		}
 		return nil
 	}
-	if kind := r.header.Get("Content-Type"); kind != jsonType {
+	kind := r.header.Get("Content-Type")
+	name, _, _ := strings.Cut(kind, ";")
+	media, ok := answer.Content[name]
+	switch {
+	case !ok:
+		return fmt.Errorf("the content type %q is not in the document", kind)
+	case kind == csvType || kind == ndjsonType:
+		return c.validate(media.Schema, string(r.body), "body")
+	case kind != jsonType:
 		return fmt.Errorf("the content type %q", kind)
 	}
 	var body any

@@ -37,7 +37,8 @@
 //     Report.Head), and kept in memory (performance.go,
 //     Server.buildAnswer). If the upstream failed, stale copies or the archive answer instead, with the reason (performance.go,
 //     Server.fallBack). So they do while it takes longer than usual (hedge.go, hedge.delay; upstreamread.go, Server.hedgedAnswer).
-//  11. The answer is sent (response.go, Server.send), or the error (errors.go, Server.sendError). Metrics, trace and access log
+//  11. A client that prefers CSV or NDJSON gets the rows of the answer in that format, which is kept with the answer (accept.go,
+//     acceptance.format; rendition.go, Server.render; package tabular). The answer is sent (response.go, Server.send), or the error (errors.go, Server.sendError). Metrics, trace and access log
 //     record it (metrics.go, Server.record).
 //
 // # Other answers

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -11,18 +12,22 @@ import (
 //go:embed examples/*.json
 var exampleFiles embed.FS
 
-// example returns the examples of the operation's answer: one, whose summary is the request that it answers.
-func (r *route) example() (map[string]any, error) {
+// example returns an example of the operation's answer as compact JSON, and the request that it answers.
+func (r *route) example() (request string, answer []byte, err error) {
 	text, err := exampleFiles.ReadFile("examples/" + r.Operation + ".json")
 	if err != nil {
-		return nil, fmt.Errorf("the operation %s has no example: %w", r.Operation, err)
+		return "", nil, fmt.Errorf("the operation %s has no example: %w", r.Operation, err)
 	}
 	var example struct {
 		Request string          `json:"request"`
 		Answer  json.RawMessage `json:"answer"`
 	}
-	if err := json.Unmarshal(text, &example); err != nil {
-		return nil, fmt.Errorf("example of %s: %w", r.Operation, err)
+	var compact bytes.Buffer
+	if err = json.Unmarshal(text, &example); err == nil {
+		err = json.Compact(&compact, example.Answer)
 	}
-	return map[string]any{"demo": map[string]any{"summary": "GET " + example.Request, "value": example.Answer}}, nil
+	if err != nil {
+		return "", nil, fmt.Errorf("example of %s: %w", r.Operation, err)
+	}
+	return example.Request, compact.Bytes(), nil
 }

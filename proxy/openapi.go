@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -65,6 +66,8 @@ const introduction = `Search performance and index coverage of the properties th
 - Rows do not add up to the totals: the upstream withholds rare queries. That is anonymised traffic, not missing data.
 - Where ` + "`meta.source`" + ` is stored or hybrid, the figures are not current.
 - Every answer has the headers of the daily allowance; a 429 says in Retry-After when to come back.
+- Where an answer has rows, ` + "`Accept: text/csv`" + ` returns them as CSV, and ` + "`Accept: application/x-ndjson`" + ` as one JSON object a line;
+  headers then say what the meta says. All other answers, errors included, are JSON whatever Accept says.
 - New members may appear inside /v1: ignore those that you do not know.
 `
 
@@ -187,7 +190,7 @@ const extensionKeyword = "x-extension"
 // describe returns the operation of a route. OpenAPI 3.1 allows the scope as a role of the security requirement; the codes by which the
 // errors are told apart have a keyword of our own.
 func (r *route) describe(parts components) (map[string]any, error) {
-	example, err := r.example()
+	request, example, err := r.example()
 	if err != nil {
 		return nil, err
 	}
@@ -195,12 +198,12 @@ func (r *route) describe(parts components) (map[string]any, error) {
 		member{name: "success", schema: boolean("The request was answered.").with("const", true).named("Success")},
 		member{name: "data", schema: r.Data},
 		member{name: "meta", schema: r.Meta}).named(r.noun() + "Answer")
+	content := map[string]any{"application/json": mediaOf(parts.place(answer), request, json.RawMessage(example))}
+	if err := r.describeFormats(content, request, example); err != nil {
+		return nil, err
+	}
 	responses := map[string]any{
-		"200": map[string]any{
-			"description": "The answer.",
-			"headers":     headerReferences(answerHeaders()...),
-			"content":     map[string]any{"application/json": map[string]any{"schema": parts.place(answer), "examples": example}},
-		},
+		"200": map[string]any{"description": "The answer.", "headers": headerReferences(append(answerHeaders(), r.metaHeaders()...)...), "content": content},
 		"304": schema{"$ref": "#/components/responses/NotModified"},
 	}
 	codes := []string{}
@@ -444,7 +447,7 @@ func headerDescriptions() map[string]map[string]any {
 	header := func(kind, description string, example any) map[string]any {
 		return map[string]any{"description": description, "required": true, "schema": schema{"type": kind}, "example": example}
 	}
-	return map[string]map[string]any{
+	headers := map[string]map[string]any{
 		"X-Request-Id":          header("string", "Identifies the request.", "req_6e8b96f243eb5292ac14fe259602aeef"),
 		"X-Cache":               header("string", "Whether a stored answer was served: hit, miss or bypass.", "hit"),
 		"X-RateLimit-Limit":     header("integer", "The daily allowance of requests, or on a 429 the ceiling that refused.", 1000),
@@ -458,4 +461,6 @@ func headerDescriptions() map[string]map[string]any {
 		"Allow":            header("string", "The methods that the path has.", "GET, HEAD"),
 		"WWW-Authenticate": header("string", "How to authenticate.", "Bearer"),
 	}
+	maps.Copy(headers, metaHeaderDescriptions())
+	return headers
 }

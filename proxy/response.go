@@ -27,7 +27,9 @@ type reply struct {
 	answer      *cache.Answer                                          // the body up to the tail, shared by requests
 	tail        func(dst []byte, cacheStatus, requestID string) []byte // appends the rest, which differs between requests
 	cacheStatus string
-	maxAge      int // seconds that a client may keep it, mustRevalidate or noStore
+	maxAge      int           // seconds that a client may keep it, mustRevalidate or noStore
+	format      format        // of the body
+	fields      []cache.Field // of the header, instead of the meta
 }
 
 // reply returns the reply of a report. A client may keep it as long as it stays fresh.
@@ -50,6 +52,19 @@ func (s *Server) send(c *call, r reply) {
 	}
 	s.setHeaders(c, r.cacheStatus, r.maxAge)
 	setHeader(&response.Header, "Etag", tag)
+	if r.format != formatJSON {
+		c.setFormat(r)
+	}
+}
+
+// setFormat sets the headers of a body that is not JSON.
+func (c *call) setFormat(r reply) {
+	header := &c.http.Response.Header
+	header.SetContentType(r.format.contentType())
+	for _, f := range r.fields {
+		header.Add(f.Name, f.Value) // a name may repeat
+	}
+	c.format = r.format
 }
 
 func (c *call) writeBody(r reply) {
@@ -116,8 +131,6 @@ func (c *call) hasCurrent(tag string) bool {
 	return false
 }
 
-const jsonType = "application/json; charset=utf-8"
-
 // Values of maxAge that are not a number of seconds.
 const (
 	mustRevalidate = 0  // the client may keep the answer, but must revalidate it before each use
@@ -138,7 +151,11 @@ func (s *Server) setHeaders(c *call, cacheStatus string, maxAge int) {
 		setHeader(header, fasthttp.HeaderVary, fasthttp.HeaderAcceptEncoding)
 		return
 	}
-	setHeader(header, fasthttp.HeaderVary, "Authorization, Accept-Encoding")
+	if c.route.table == nil {
+		setHeader(header, fasthttp.HeaderVary, "Authorization, Accept-Encoding")
+	} else {
+		setHeader(header, fasthttp.HeaderVary, "Authorization, Accept, Accept-Encoding")
+	}
 	if c.route.Path != pathMalformed { // whose account is not known: zeros would read as an allowance that is used up
 		s.setAllowance(c)
 	}

@@ -64,7 +64,9 @@ func (w *world) do(request *http.Request) response {
 	body, err := io.ReadAll(answer.Body)
 	w.must(err)
 	r := response{status: answer.StatusCode, header: answer.Header, body: body}
-	if err := json.Unmarshal(body, &r.json); err != nil && r.status != http.StatusNotModified {
+	if kind := r.header.Get("Content-Type"); kind == csvType || kind == ndjsonType {
+		r.json = nil
+	} else if err := json.Unmarshal(body, &r.json); err != nil && r.status != http.StatusNotModified {
 		w.t.Fatalf("%s answers %d with no JSON object: %q", request.URL, r.status, body)
 	}
 	w.document.check(w.t, request, r)

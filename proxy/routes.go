@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sara/policy"
+	"sara/proxy/tabular"
 	"sara/translate"
 )
 
@@ -25,6 +26,7 @@ type route struct {
 
 	serve  func(s *Server, ctx context.Context, c *call) (reply, error)
 	series *successSeries // nil: not an endpoint
+	table  *tabular.Table // of its rows, in CSV; nil: there are none
 }
 
 // label is the name of the route in logs and metrics.

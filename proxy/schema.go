@@ -233,12 +233,17 @@ func propertyMembers() []member {
 	}
 }
 
+// propertyRowSchema has its members in the order of propertyRow.
 func propertyRowSchema() schema {
-	return object(append(propertyMembers(),
+	shared := propertyMembers()
+	id, site, displayName, kind, archived := shared[0], shared[1], shared[2], shared[3], shared[4]
+	return object(id, site, displayName,
 		member{name: "slug", schema: text("A short name, which {id} takes too; unique in a workspace.").like("example-com")},
+		kind,
 		member{name: "permission_level", schema: text("The upstream's own word, such as siteOwner.").like("siteOwner")},
 		member{name: "starred", schema: boolean("Marked by its people.")},
-		member{name: "created_at", schema: instant("When it was connected.")})...).named("PropertyRow")
+		archived,
+		member{name: "created_at", schema: instant("When it was connected.")}).named("PropertyRow")
 }
 
 func propertySchema() schema {

@@ -14,20 +14,24 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// Answer is a response body without its tail, which differs from request to request. Requests share it, plain and
-// compressed. It is immutable.
+// Answer is a response body without its tail, which differs from request to request. Requests share it, plain, compressed, and in
+// other formats. It is immutable.
 type Answer struct {
 	head    []byte
 	etag    string
 	filled  time.Time
 	sources [2]source
 	mention mention
+	key     string       // under which it was kept; empty: it was not
+	account string       // whose share it counts against
 	basis   uint64       // see RestOn
 	checked atomic.Int64 // when the basis was last found to be the same, in nanoseconds since 1970
 
 	packing sync.Once
 	packed  []byte // the head as a gzip header and deflate blocks without the final one
 	sum     uint32 // CRC-32 of the head
+
+	renditions renditions
 }
 
 // source identifies the fill of an entry without holding its rows in memory.
@@ -132,11 +136,16 @@ func (a *Answer) pack() {
 	a.sum = crc32.ChecksumIEEE(a.head)
 }
 
-// size returns the bytes that the answer holds, with an estimate of half the head for the compressed form.
+// size returns the bytes that the answer holds with its renditions, with an estimate of half the head for the compressed form.
 func (a *Answer) size() int {
 	size := len(a.head) + len(a.head)/2 + len(a.etag) + len(a.mention.key)
 	for _, s := range a.sources {
 		size += len(s.key)
+	}
+	for i := range a.renditions {
+		if r := a.renditions[i].Load(); r != nil {
+			size += r.size()
+		}
 	}
 	return size
 }
@@ -151,7 +160,9 @@ func (c *Cache) Answer(key []byte) *Answer {
 	return a
 }
 
-// Keep puts an answer into memory, where it counts against the account's share. Keep copies the key.
+// Keep puts an answer into memory, where it counts against the account's share. Keep copies the key. It must be called at most once for
+// an answer, before other requests have it.
 func (c *Cache) Keep(key []byte, accountID string, a *Answer) {
-	c.memory.putAnswer(string(key), a, accountID)
+	a.key, a.account = string(key), accountID
+	c.memory.putAnswer(a.key, a, accountID)
 }

@@ -149,6 +149,12 @@ func (m *memory) answer(key []byte) *Answer {
 	return found.answer
 }
 
+// has reports whether this answer is the one that its key leads to.
+func (m *memory) has(a *Answer) bool {
+	now, _ := m.values.Peek(memoryKey{kind: ofAnswer, text: a.key})
+	return now.answer == a
+}
+
 // outdated reports whether a source was refilled since the answer was built from it, or a copy of the daily series tells
 // something else than the answer. What was evicted does not
 // count.

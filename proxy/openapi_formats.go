@@ -1,0 +1,59 @@
+package proxy
+
+import "fmt"
+
+// mediaOf describes a body with an example, whose summary is the request that it answers.
+func mediaOf(s schema, request string, example any) map[string]any {
+	return map[string]any{"schema": s, "examples": map[string]any{"demo": map[string]any{"summary": "GET " + request, "value": example}}}
+}
+
+// describeFormats adds the formats that the rows of the answer can be had in, with the example's rows.
+func (r *route) describeFormats(content map[string]any, request string, example []byte) error {
+	table := tableOf(r)
+	if table == nil {
+		return nil
+	}
+	for f, about := range map[format]string{
+		formatCSV:    "The rows in the form of RFC 4180, with a header line. Headers say what the meta says.",
+		formatNDJSON: "The rows, one JSON object a line. Headers say what the meta says.",
+	} {
+		body, _, err := convert(table, f, example)
+		if err != nil {
+			return fmt.Errorf("example of %s as %s: %w", r.Operation, f, err)
+		}
+		kind, subtype := f.mediaType()
+		content[kind+"/"+subtype] = mediaOf(text(about), request, string(body))
+	}
+	return nil
+}
+
+// metaHeaders are the headers that stand for the meta of an answer in a format that has no place for it.
+func (r *route) metaHeaders() (names []string) {
+	if r.columns() == nil {
+		return nil
+	}
+	members, _ := r.Meta["properties"].(properties)
+	for _, m := range []struct{ member, header string }{{"source", headerSource}, {"stale_reason", headerStaleReason}, {"truncated_by", headerTruncatedBy},
+		{"has_more", headerHasMore}, {"date_range", headerDateRange}, {"notes", headerNote}} {
+		if _, ok := members[m.member]; ok {
+			names = append(names, m.header)
+		}
+	}
+	return names
+}
+
+func metaHeaderDescriptions() map[string]map[string]any {
+	header := func(member, example string) map[string]any {
+		return map[string]any{"description": "Of CSV and NDJSON only: meta." + member + ". Absent where there is none.", "required": false,
+			"schema": schema{"type": "string"}, "example": example}
+	}
+	return map[string]map[string]any{
+		headerSource:      header("source", "live"),
+		headerStaleReason: header("stale_reason", "the upstream did not answer"),
+		headerTruncatedBy: header("truncated_by", "clicks"),
+		headerHasMore:     header("has_more", "true"),
+		headerDateRange:   header("date_range, as its first and its last day", "2026-10-23/2026-11-19"),
+		headerNote: header("notes, a header for each, in which characters beyond ASCII and the percent sign are percent-encoded",
+			"Search Console has not published 2026-11-19 yet."),
+	}
+}

@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"sara/archive"
+	"sara/proxy/cache"
+	"sara/proxy/tabular"
+)
+
+// render returns the reply in the format that the client prefers, if it has rows. It is made from the JSON answer, and kept with it, so
+// that it is as fresh as that one.
+func (s *Server) render(c *call, r reply) (reply, error) {
+	f := c.header.format
+	if f == formatJSON || c.route.table == nil {
+		return r, nil
+	}
+	made := r.answer.Rendition(int(f))
+	if made == nil {
+		var err error
+		if made, err = renditionOf(c.route.table, f, r); err != nil {
+			return reply{}, fmt.Errorf("write the answer as %s: %w", f, err)
+		}
+		s.cache.KeepRendition(r.answer, int(f), made)
+	}
+	r.answer, r.tail, r.format, r.fields = made.Answer, nil, f, made.Fields
+	return r, nil
+}
+
+// renditionOf converts a JSON answer.
+func renditionOf(t *tabular.Table, f format, r reply) (*cache.Rendition, error) {
+	body, meta, err := convert(t, f, r.answer.Head())
+	if err != nil {
+		return nil, err
+	}
+	return r.answer.NewRendition(body, "-"+f.String(), metaFields(r.tail(slices.Clone(meta), "", ""))), nil
+}
+
+// convert returns the rows of a JSON answer in another format, and its meta.
+func convert(t *tabular.Table, f format, answer []byte) (body, meta []byte, err error) {
+	rows, meta, err := tabular.Find(answer)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f == formatCSV {
+		body, err = t.AppendCSV(make([]byte, 0, len(rows)/2), rows) // names of members are half of most rows
+	} else {
+		body, err = tabular.AppendNDJSON(make([]byte, 0, len(rows)), rows)
+	}
+	return body, meta, err
+}
+
+// The names of the header fields that stand for the meta in a format that has no place for it.
+const (
+	headerSource      = "X-Source"
+	headerStaleReason = "X-Stale-Reason"
+	headerTruncatedBy = "X-Truncated-By"
+	headerHasMore     = "X-Has-More"
+	headerDateRange   = "X-Date-Range"
+	headerNote        = "X-Note"
+)
+
+// maxNotes bounds the bytes of the notes in the header: proxies and clients refuse headers that are much longer.
+const maxNotes = 6 << 10
+
+// metaFields returns the header fields that say what the meta says, which begins the text. A member that is null or absent has none.
+func metaFields(text []byte) (fields []cache.Field) {
+	meta := gjson.ParseBytes(text)
+	add := func(name, value string) {
+		if value != "" {
+			fields = append(fields, cache.Field{Name: name, Value: escapeField(value)})
+		}
+	}
+	add(headerSource, meta.Get("source").String())
+	add(headerStaleReason, meta.Get("stale_reason").String())
+	add(headerTruncatedBy, meta.Get("truncated_by").String())
+	add(headerHasMore, meta.Get("has_more").String())
+	if applied := meta.Get("date_range"); applied.Exists() {
+		add(headerDateRange, applied.Get("start_date").String()+"/"+applied.Get("end_date").String())
+	}
+	notes, length := meta.Get("notes").Array(), 0
+	for i, note := range notes {
+		if length += len(escapeField(note.String())); length > maxNotes {
+			add(headerNote, countOf(len(notes)-i, "more note is", "more notes are")+" in the JSON answer only.")
+			break
+		}
+		add(headerNote, note.String())
+	}
+	return fields
+}
+
+// escapeField percent-encodes what a header field cannot hold: characters beyond ASCII, as UTF-8, and control characters; and the percent
+// sign, so that the value can be decoded.
+func escapeField(value string) string {
+	const hex = "0123456789ABCDEF"
+	var out strings.Builder
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c > '~' || c == '%' {
+			out.WriteString(string([]byte{'%', hex[c>>4], hex[c&0xf]}))
+		} else {
+			out.WriteByte(c)
+		}
+	}
+	return out.String()
+}
+
+// columns returns the columns of the route's rows in CSV: the members of its schema, and those of nested objects behind a dot. It returns
+// none if the answer has no rows.
+func (r *route) columns() []string {
+	members, _ := r.Data["properties"].(properties)
+	list, ok := members["rows"]
+	if !ok {
+		return nil
+	}
+	return appendColumns(nil, "", list)
+}
+
+func appendColumns(dst []string, path string, s schema) []string {
+	if choices, ok := s["oneOf"].([]schema); ok { // or null
+		s = choices[0]
+	}
+	if items, ok := s["items"].(schema); ok {
+		return appendColumns(dst, path, items)
+	}
+	members, ok := s["properties"].(properties)
+	if !ok {
+		return append(dst, path)
+	}
+	prefix := path
+	if path != "" {
+		prefix += "."
+	}
+	for _, name := range s["required"].([]string) { // in the order in which rows have them
+		dst = appendColumns(dst, prefix+name, members[name])
+	}
+	return dst
+}
+
+// tableOf returns the table of the route's rows, nil if the answer has none.
+func tableOf(r *route) *tabular.Table {
+	columns := r.columns()
+	if columns == nil {
+		return nil
+	}
+	return tabular.New(columns, archive.GuardFormula)
+}
