@@ -151,6 +151,7 @@ func TestReport(t *testing.T) {
 		server, base, _ := serving(t, binary, a.env)
 		testReportFolder(a, base)
 		testReportAlone(a, base)
+		testReportWholeTable(a, base)
 		testReportRefusals(a, base)
 		server.stopped()
 		said := make(evidence)
@@ -281,6 +282,23 @@ func testReportAlone(a *agency, base string) {
 	a.report(base, exitOK, "client2-example", "--output", file, "--replace")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
+	}
+}
+
+// A table of more than 1,000 rows is read page by page, from at most two calls; all of them may be known already.
+func testReportWholeTable(a *agency, base string) {
+	t, folder, before := a.t, a.path("whole"), a.searches.Load()
+	a.report(base, exitOK, "client1-example", "--tables", "queries", "--limit", "2500", "--output", folder)
+	queries, keys := a.table(folder, "queries", "client1-example.csv"), make(map[string]bool)
+	for _, row := range queries {
+		keys[row["key"]] = true
+	}
+	notes := a.table(folder, "notes.csv")
+	if len(queries) <= 1000 || len(keys) != len(queries) || notes[1]["rows"] != fmt.Sprint(len(queries)) || notes[1]["has_more"] != "false" || notes[1]["notes"] != "" {
+		t.Errorf("%d queries, %d of them different, of which is said: %v", len(queries), len(keys), notes[1])
+	}
+	if calls := a.searches.Load() - before; calls > 1 {
+		t.Errorf("the rest of the table takes %d calls", calls)
 	}
 }
 

@@ -1,21 +1,15 @@
 package reporting
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
-	"sync"
 
 	"github.com/tidwall/gjson"
-
-	"sara/cmd/sara/internal/admin"
 )
 
 // propertiesPerRequest is the most properties that the API returns at once.
@@ -77,6 +71,9 @@ func WritePortfolio(ctx context.Context, c Config, w io.Writer) (*Result, error)
 // portfolio reads the figures of the chosen properties: all in one request for 200 of them, single ones by their summaries, since the
 // portfolio would spend a live call on each of the others.
 func (r *run) portfolio(ctx context.Context) (*portfolio, error) {
+	if len(r.Select) == 0 {
+		return r.whole(ctx)
+	}
 	list, err := r.list(ctx)
 	if err != nil {
 		return nil, err
@@ -88,177 +85,88 @@ func (r *run) portfolio(ctx context.Context) (*portfolio, error) {
 	return r.summaries(ctx, chosen)
 }
 
-// list returns the properties of the key that are not archived.
-func (r *run) list(ctx context.Context) (all []Property, err error) {
-	for {
-		body, err := r.Client.get(ctx, "/v1/properties", url.Values{"limit": {strconv.Itoa(propertiesPerRequest)}, "offset": {strconv.Itoa(len(all))}})
-		if err != nil {
-			return nil, err
-		}
-		rows := gjson.GetBytes(body, "data.rows").Array()
-		for _, row := range rows {
-			all = append(all, Property{row.Get("id").String(), row.Get("slug").String(), row.Get("display_name").String(), row.Get("gsc_property").String()})
-		}
-		if len(rows) < propertiesPerRequest {
-			return all, nil
-		}
-	}
-}
-
-// choose returns the properties that names or patterns mean, each once, in the order of the list.
-func choose(list []Property, references []string) (chosen []Property, err error) {
-	taken := make(map[string]bool)
-	for _, reference := range references {
-		n := 0
-		for _, p := range list {
-			if strings.EqualFold(p.ID, reference) || admin.Matches(reference, p.Site, host(p.Site), p.Slug) {
-				taken[p.ID] = true
-				n++
-			}
-		}
-		switch {
-		case n == 0:
-			return nil, fmt.Errorf("the key reaches no property %q", reference)
-		case n > 1 && !admin.IsPattern(reference):
-			return nil, fmt.Errorf("%q means %d properties: name one by its id or slug, or all with a star", reference, n)
-		}
-	}
-	for _, p := range list {
-		if len(references) == 0 || taken[p.ID] {
-			chosen = append(chosen, p)
-		}
-	}
-	if len(chosen) == 0 {
-		return nil, errors.New("the key reaches no property: connect one, or ask for access to a workspace")
-	}
-	return chosen, nil
-}
-
-// host returns the host of a Search Console property.
-func host(site string) string {
-	if domain, ok := strings.CutPrefix(site, "sc-domain:"); ok {
-		return domain
-	}
-	if u, err := url.Parse(site); err == nil {
-		return u.Host
-	}
-	return ""
-}
-
-// summaries makes a portfolio of the properties' summaries, a few at a time. When a limit ends the run, the other properties have that
-// error.
-func (r *run) summaries(ctx context.Context, properties []Property) (*portfolio, error) {
+// whole reads the figures of all properties of the key, page by page.
+func (r *run) whole(ctx context.Context) (*portfolio, error) {
+	p := &portfolio{}
 	query := r.query()
 	if r.compares() {
 		query.Set("compare", r.Compare)
 	}
-	rows := make([]row, len(properties))
-	next := make(chan int)
-	var working sync.WaitGroup
-	for range min(workers, len(properties)) {
-		working.Go(func() {
-			for i := range next {
-				body, err := r.Client.get(ctx, "/v1/properties/"+url.PathEscape(properties[i].ID)+"/summary", query)
-				rows[i] = newRow(properties[i], body, err)
-			}
-		})
-	}
-	for i := range properties {
-		next <- i
-	}
-	close(next)
-	working.Wait()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return joined(rows)
-}
-
-// A row is that of the portfolio, with the figures as the server wrote them.
-type row struct {
-	dates
-	ID          string          `json:"property_id"`
-	Name        string          `json:"name"`
-	Site        string          `json:"gsc_property"`
-	Slug        string          `json:"slug"`
-	Totals      json.RawMessage `json:"totals"`
-	Previous    json.RawMessage `json:"previous"`
-	ClicksDelta *int64          `json:"clicks_delta"`
-	Source      *string         `json:"source"`
-	StaleReason *string         `json:"stale_reason"`
-	Notes       []string        `json:"notes"`
-	Error       *rowError       `json:"error"`
-
-	err error
-}
-
-type rowError struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-// newRow makes a row of the answer to /summary.
-func newRow(p Property, body []byte, err error) row {
-	null := json.RawMessage("null")
-	made := row{ID: p.ID, Name: p.Name, Site: p.Site, Slug: p.Slug, Totals: null, Previous: null, Notes: []string{}}
-	var answer struct {
-		Data struct{ Totals, Previous json.RawMessage }
-		Meta struct {
-			meta
-			Range dates `json:"date_range"`
+	query.Set("limit", strconv.Itoa(propertiesPerRequest))
+	seen := make(map[string]bool)
+	for offset := 0; ; offset += propertiesPerRequest {
+		query.Set("offset", strconv.Itoa(offset))
+		body, err := r.page(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.add(body, seen); err != nil {
+			return nil, err
+		}
+		if int64(offset+propertiesPerRequest) >= gjson.GetBytes(body, "meta.total").Int() {
+			break
 		}
 	}
-	if err == nil {
-		err = json.Unmarshal(body, &answer)
-	}
-	if err != nil {
-		made.err, made.Error = err, &rowError{"UNAVAILABLE", err.Error()}
-		if refusal, ok := errors.AsType[*APIError](err); ok {
-			made.Error = &rowError{refusal.Code, refusal.Message}
-		}
-		return made
-	}
-	m := answer.Meta
-	made.dates, made.Source, made.StaleReason, made.Notes = m.Range, m.Source, m.StaleReason, m.Notes
-	made.Totals = answer.Data.Totals
-	if len(answer.Data.Previous) > 0 {
-		made.Previous = answer.Data.Previous
-		delta := made.clicks() - gjson.GetBytes(made.Previous, "clicks").Int()
-		made.ClicksDelta = &delta
-	}
-	return made
-}
-
-func (r *row) clicks() int64 { return gjson.GetBytes(r.Totals, "clicks").Int() }
-
-// joined makes a portfolio of rows, ordered as the API orders it: by clicks, those without figures last, ties by name.
-func joined(rows []row) (*portfolio, error) {
-	slices.SortStableFunc(rows, func(a, b row) int {
-		without := func(r row) int { return min(1, len(r.Code())) }
-		return cmp.Or(cmp.Compare(without(a), without(b)), cmp.Compare(b.clicks(), a.clicks()), cmp.Compare(a.Name, b.Name))
-	})
-	p := &portfolio{meta: meta{Source: rows[0].Source, Notes: []string{}}, dates: rows[0].dates}
-	if rows[0].err != nil { // all have one
-		return nil, rows[0].err
-	}
-	for _, r := range rows {
-		if r.err != nil {
-			r.dates = p.dates
-			p.failures = append(p.failures, rowFailure{Property{r.ID, r.Slug, r.Name, r.Site}, r.err})
-		} else if r.Source != nil && p.Source != nil && *r.Source != *p.Source {
-			p.Source = new("hybrid")
-		}
-		p.rows = append(p.rows, object(r))
+	if len(p.rows) == 0 {
+		return nil, errNoProperty
 	}
 	return p, nil
 }
 
-// Code returns the code of the row's error, empty if it has figures.
-func (r row) Code() string {
-	if r.Error == nil {
-		return ""
+// errNoProperty is the error of a key without properties.
+var errNoProperty = errors.New("the key reaches no property: connect one, or ask for access to a workspace")
+
+// page reads a page of the portfolio. Properties that Search Console did not answer for in time have errors there: the page is read again
+// as long as they get fewer, since what was answered is in the cache.
+func (r *run) page(ctx context.Context, query url.Values) ([]byte, error) {
+	for before := -1; ; {
+		body, err := r.Client.get(ctx, "/v1/portfolio", query)
+		if err != nil {
+			return nil, err
+		}
+		late := 0
+		for _, code := range gjson.GetBytes(body, "data.rows.#.error.code").Array() {
+			if isTransient(code.String()) {
+				late++
+			}
+		}
+		if late == 0 || before >= 0 && late >= before {
+			return body, nil
+		}
+		before = late
 	}
-	return r.Error.Code
 }
 
-func (q Question) compares() bool { return q.Compare != "" && q.Compare != "none" }
+// isTransient reports whether an error of a row may pass soon.
+func isTransient(code string) bool {
+	return code == "UPSTREAM_UNAVAILABLE" || code == "SERVICE_UNAVAILABLE"
+}
+
+// add adds the rows of a page. A property that moved to a later page while they were read is in it once.
+func (p *portfolio) add(body []byte, seen map[string]bool) error {
+	var m struct {
+		meta
+		Range dates `json:"date_range"`
+	}
+	if err := json.Unmarshal([]byte(gjson.GetBytes(body, "meta").Raw), &m); err != nil {
+		return fmt.Errorf("an answer has an odd meta: %w", err)
+	}
+	if len(p.rows) == 0 {
+		p.Source = m.Source
+	} else if m.Source != nil && p.Source != nil && *m.Source != *p.Source {
+		p.Source = new("hybrid")
+	}
+	p.Notes, p.dates = union(p.Notes, m.Notes), m.Range
+	for _, row := range gjson.GetBytes(body, "data.rows").Array() {
+		found := Property{row.Get("property_id").String(), row.Get("slug").String(), row.Get("name").String(), row.Get("gsc_property").String()}
+		if seen[found.ID] {
+			continue
+		}
+		seen[found.ID] = true
+		p.rows = append(p.rows, prefixed(object(m.Range), row.Raw))
+		if failed := row.Get("error"); failed.IsObject() {
+			p.failures = append(p.failures, rowFailure{found, &APIError{Code: failed.Get("code").String(), Message: failed.Get("message").String()}})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package reporting
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/tidwall/gjson"
+
+	"sara/cmd/sara/internal/admin"
+)
+
+// list returns the properties of the key that are not archived.
+func (r *run) list(ctx context.Context) (all []Property, err error) {
+	for {
+		body, err := r.Client.get(ctx, "/v1/properties", url.Values{"limit": {strconv.Itoa(propertiesPerRequest)}, "offset": {strconv.Itoa(len(all))}})
+		if err != nil {
+			return nil, err
+		}
+		rows := gjson.GetBytes(body, "data.rows").Array()
+		for _, row := range rows {
+			all = append(all, Property{row.Get("id").String(), row.Get("slug").String(), row.Get("display_name").String(), row.Get("gsc_property").String()})
+		}
+		if len(rows) < propertiesPerRequest {
+			return all, nil
+		}
+	}
+}
+
+// choose returns the properties that names or patterns mean, each once, in the order of the list.
+func choose(list []Property, references []string) (chosen []Property, err error) {
+	taken := make(map[string]bool)
+	for _, reference := range references {
+		n := 0
+		for _, p := range list {
+			if strings.EqualFold(p.ID, reference) || admin.Matches(reference, p.Site, host(p.Site), p.Slug) {
+				taken[p.ID] = true
+				n++
+			}
+		}
+		switch {
+		case n == 0:
+			return nil, fmt.Errorf("the key reaches no property %q", reference)
+		case n > 1 && !admin.IsPattern(reference):
+			return nil, fmt.Errorf("%q means %d properties: name one by its id or slug, or all with a star", reference, n)
+		}
+	}
+	for _, p := range list {
+		if taken[p.ID] {
+			chosen = append(chosen, p)
+		}
+	}
+	return chosen, nil
+}
+
+// host returns the host of a Search Console property.
+func host(site string) string {
+	if domain, ok := strings.CutPrefix(site, "sc-domain:"); ok {
+		return domain
+	}
+	if u, err := url.Parse(site); err == nil {
+		return u.Host
+	}
+	return ""
+}
+
+// summaries makes a portfolio of the properties' summaries, a few at a time. When a limit ends the run, the other properties have that
+// error.
+func (r *run) summaries(ctx context.Context, properties []Property) (*portfolio, error) {
+	query := r.query()
+	if r.compares() {
+		query.Set("compare", r.Compare)
+	}
+	rows := make([]row, len(properties))
+	next := make(chan int)
+	var working sync.WaitGroup
+	for range min(workers, len(properties)) {
+		working.Go(func() {
+			for i := range next {
+				body, err := r.Client.get(ctx, "/v1/properties/"+url.PathEscape(properties[i].ID)+"/summary", query)
+				rows[i] = newRow(properties[i], body, err)
+			}
+		})
+	}
+	for i := range properties {
+		next <- i
+	}
+	close(next)
+	working.Wait()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return joined(rows)
+}
+
+// A row is that of the portfolio, with the figures as the server wrote them.
+type row struct {
+	dates
+	ID          string          `json:"property_id"`
+	Name        string          `json:"name"`
+	Site        string          `json:"gsc_property"`
+	Slug        string          `json:"slug"`
+	Totals      json.RawMessage `json:"totals"`
+	Previous    json.RawMessage `json:"previous"`
+	ClicksDelta *int64          `json:"clicks_delta"`
+	Source      *string         `json:"source"`
+	StaleReason *string         `json:"stale_reason"`
+	Notes       []string        `json:"notes"`
+	Error       *rowError       `json:"error"`
+
+	err error
+}
+
+type rowError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// newRow makes a row of the answer to /summary.
+func newRow(p Property, body []byte, err error) row {
+	null := json.RawMessage("null")
+	made := row{ID: p.ID, Name: p.Name, Site: p.Site, Slug: p.Slug, Totals: null, Previous: null, Notes: []string{}}
+	var answer struct {
+		Data struct{ Totals, Previous json.RawMessage }
+		Meta struct {
+			meta
+			Range dates `json:"date_range"`
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(body, &answer)
+	}
+	if err != nil {
+		made.err, made.Error = err, &rowError{"UNAVAILABLE", err.Error()}
+		if refusal, ok := errors.AsType[*APIError](err); ok {
+			made.Error = &rowError{refusal.Code, refusal.Message}
+		}
+		return made
+	}
+	m := answer.Meta
+	made.dates, made.Source, made.StaleReason, made.Notes = m.Range, m.Source, m.StaleReason, m.Notes
+	made.Totals = answer.Data.Totals
+	if len(answer.Data.Previous) > 0 {
+		made.Previous = answer.Data.Previous
+		delta := made.clicks() - gjson.GetBytes(made.Previous, "clicks").Int()
+		made.ClicksDelta = &delta
+	}
+	return made
+}
+
+func (r *row) clicks() int64 { return gjson.GetBytes(r.Totals, "clicks").Int() }
+
+// joined makes a portfolio of rows, ordered as the API orders it: by clicks, those without figures last, ties by name.
+func joined(rows []row) (*portfolio, error) {
+	slices.SortStableFunc(rows, func(a, b row) int {
+		without := func(r row) int { return min(1, len(r.Code())) }
+		return cmp.Or(cmp.Compare(without(a), without(b)), cmp.Compare(b.clicks(), a.clicks()), cmp.Compare(a.Name, b.Name))
+	})
+	p := &portfolio{meta: meta{Source: rows[0].Source, Notes: []string{}}, dates: rows[0].dates}
+	if rows[0].err != nil { // all have one
+		return nil, rows[0].err
+	}
+	for _, r := range rows {
+		if r.err != nil {
+			r.dates = p.dates
+			p.failures = append(p.failures, rowFailure{Property{r.ID, r.Slug, r.Name, r.Site}, r.err})
+		} else if r.Source != nil && p.Source != nil && *r.Source != *p.Source {
+			p.Source = new("hybrid")
+		}
+		p.rows = append(p.rows, object(r))
+	}
+	return p, nil
+}
+
+// Code returns the code of the row's error, empty if it has figures.
+func (r row) Code() string {
+	if r.Error == nil {
+		return ""
+	}
+	return r.Error.Code
+}
+
+func (q Question) compares() bool { return q.Compare != "" && q.Compare != "none" }
