@@ -29,11 +29,16 @@ func AccountsOf(c trace.Config) []Account {
 	return accounts
 }
 
+// Command returns a command of sara that has the testbed's settings, and runs in its folder.
+func (b *Testbed) Command(ctx context.Context, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, b.binary, args...)
+	command.Env, command.Dir = b.env[:len(b.env):len(b.env)], b.folder
+	return command
+}
+
 // run runs a command of sara and returns its JSON output.
 func (b *Testbed) run(ctx context.Context, args ...string) ([]byte, error) {
-	command := exec.CommandContext(ctx, b.binary, append(args, "--json")...)
-	command.Env, command.Dir = b.env, b.folder
-	printed, err := command.Output()
+	printed, err := b.Command(ctx, append(args, "--json")...).Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = fmt.Errorf("%w: %s", err, exit.Stderr)
 	}
