@@ -20,9 +20,9 @@ interface World {
 
 const world = JSON.parse(process.env["SARA_DEMO_WORLD"] ?? "") as World;
 
-/** A client with one of the demo's keys. */
+/** A client with one of the demo's keys. It reads JSON: without the second parameter, answers could be CSV too, which is a string. */
 function client(key: string) {
-  return createClient<paths>({ baseUrl: world.base_url, headers: { Authorization: `Bearer ${world.keys[key]}` } });
+  return createClient<paths, "application/json">({ baseUrl: world.base_url, headers: { Authorization: `Bearer ${world.keys[key]}` } });
 }
 
 /** The body of a success; a refusal fails the test with what it says. */
