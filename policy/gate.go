@@ -194,19 +194,19 @@ func (g *Gate) Look(ctx context.Context, r Request) *Grant {
 }
 
 // Authenticate checks the key and the client's address of a message that is charged to nothing, because it makes requests that are charged,
-// or none. What bounds such messages is a minute of their own, in memory.
-func (g *Gate) Authenticate(ctx context.Context, r Request) error {
+// or none. What bounds such messages is a minute of their own, in memory. The grant has no usage.
+func (g *Gate) Authenticate(ctx context.Context, r Request) (*Grant, error) {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !grant.Key.From.Contain(r.Address) {
-		return foreignAddress(r.Address)
+		return nil, foreignAddress(r.Address)
 	}
 	if refusal := g.messages.count(grant.Key.ID); refusal != nil {
-		return refusal.denial()
+		return nil, refusal.denial()
 	}
-	return nil
+	return grant, nil
 }
 
 func foreignAddress(address string) *Denial {

@@ -161,6 +161,9 @@ func (f AccessFormat) append(dst []byte, c *call, status int, code string, took 
 	}
 	dst = f.text(dst, "request_id", c.id)
 	dst = f.text(dst, "operation", c.route.label())
+	if c.message != "" {
+		dst = f.text(dst, "message", c.message)
+	}
 	dst = strconv.AppendInt(f.name(dst, "status"), int64(status), 10)
 	dst = strconv.AppendFloat(f.name(dst, "seconds"), took.Seconds(), 'g', -1, 64)
 	dst = strconv.AppendInt(f.name(dst, "bytes"), int64(c.length()), 10)

@@ -30,6 +30,7 @@ type call struct {
 	header   requestHeader        // likewise
 	memoized *admittedRequest     // nil: not in the memo, run every stage
 	span     trace.Span           // nil: tracing is off
+	message  string               // id of the MCP request that made this one; empty: it came from the network
 
 	deadline deadline
 	scratch  [256]byte // used by one stage at a time; in the end it holds the tail of the body
@@ -105,7 +106,7 @@ func (s *Server) newCall(r *route, http *fasthttp.RequestCtx, h requestHeader) *
 	c := &call{id: newRequestID(), route: r, started: h.at, client: h.client(http), http: http, header: h,
 		deadline: deadline{at: http.Time().Add(requestTimeout)}}
 	if m, ok := http.UserValue(mcpCall{}).(*message); ok {
-		c.deadline.at = m.deadline
+		c.deadline.at, c.message = m.deadline, m.id
 	}
 	if s.tracer != nil {
 		s.startSpan(c)

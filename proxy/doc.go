@@ -47,6 +47,14 @@
 // the last URL inspections (indexing.go). The route table also drives the scopes and the OpenAPI document (openapi.go); one more
 // table drives the error codes (errors.go). Package docs builds the API reference for people from both.
 //
+// # Messages of agents
+//
+// POST /mcp (mcp.go, mcpEndpoint.handle) takes messages of the Model Context Protocol. It refuses other hosts and origins (mcp.go,
+// mcpEndpoint.checkOrigin), identifies the key without a charge (policy/gate.go, Gate.Authenticate), and hands the message to package mcp
+// through the HTTP library's adaptor. Each request of a tool comes back (mcp.go, mcpEndpoint.Get) as a request of its own with the key, the
+// address, the deadline and the trace of the message, and takes the path above from the memo on. It has its own line in the access log, which names the
+// message, and its own charge.
+//
 // # Lifetimes
 //
 // Only this package sees a fasthttp request, and nothing of one may be used after its handler returns: what lives longer is

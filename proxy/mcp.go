@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,7 @@ type mcpCall struct{}
 // A message is what the requests of an MCP message have in common. It is read by several goroutines at a time.
 type message struct {
 	ctx                            context.Context // ends at deadline, with the span of the message
+	id                             string          // of the request that brought it
 	deadline                       time.Time
 	connection                     net.Conn
 	host, authorization, forwarded string
@@ -83,13 +85,13 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 		return err
 	}
 	ctx, span := c.step(c.context(), "authenticate")
-	err = e.server.gate.Authenticate(ctx, policy.Request{Authorization: c.header.credentials(), Address: c.client})
+	c.grant, err = e.server.gate.Authenticate(ctx, policy.Request{Authorization: c.header.credentials(), Address: c.client})
 	span.End()
 	if err != nil {
 		return asStoreError(err)
 	}
 	connectionOf(c.http).markKeyed()
-	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), deadline: c.deadline.at, connection: c.http.Conn(), host: string(c.http.Host()),
+	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), id: c.id, deadline: c.deadline.at, connection: c.http.Conn(), host: string(c.http.Host()),
 		authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
 	e.serve(c.http)
 	header := &c.http.Response.Header
@@ -137,6 +139,12 @@ func hostname(hostport string) string {
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// Panicked implements mcp.API.
+func (e *mcpEndpoint) Panicked(ctx context.Context, value any) {
+	bug := &panicError{value: value, stack: debug.Stack()}
+	e.server.logCause(ctx, &call{id: ctx.Value(mcpCall{}).(*message).id}, &apiError{code: codeInternal, cause: bug})
 }
 
 // Get implements mcp.API: it makes a REST request in process, with the key, the address and the trace of the MCP request, which takes all

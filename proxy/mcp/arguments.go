@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -31,20 +32,21 @@ const (
 )
 
 func property() param {
-	return param{translate.Param{Name: argProperty, Kind: translate.KindString, Description: "Id, slug or domain"}, true}
+	return param{translate.Param{Name: argProperty, Kind: translate.KindString}, true}
 }
 
 func dimension(names ...string) param {
 	return param{translate.Param{Name: argDimension, Kind: translate.KindString, Choices: names}, true}
 }
 
-// descriptions replace those of REST where these are too long for a list of tools that a model reads as a whole.
+// descriptions replace those of REST where these are too long for a list of tools that a model reads as a whole. What many tools have in
+// common is in the instructions.
 func descriptions() map[string]string {
 	return map[string]string{
-		"date_range": "Default last_28d",
+		"date_range": "",
 		"start_date": "", "end_date": "",
 		"filters": "ANDed: {dimension: query|page|country|device|brand|page_group, operator: equals|contains|regex|not_..., value}",
-		"limit":   "Most rows", "offset": "Rows to skip", "order_by": "", "compare": "", "min_clicks": "",
+		"limit":   "", "offset": "", "order_by": "", "compare": "", "min_clicks": "",
 	}
 }
 
@@ -107,8 +109,6 @@ func (p *param) schema() map[string]any {
 		}
 	case translate.KindBoolean:
 		schema["type"] = "boolean"
-	case translate.KindDate:
-		schema["format"] = "date"
 	case translate.KindFilters:
 		schema = map[string]any{"type": "array", "items": map[string]any{"type": "object"}}
 	case translate.KindString:
@@ -131,12 +131,12 @@ func (t *tool) parse(raw json.RawMessage) (*arguments, *failure) {
 		}
 	}
 	a := &arguments{query: url.Values{}}
-	for name, value := range given {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		at := slices.IndexFunc(t.params, func(p param) bool { return p.Name == name })
 		if at < 0 {
-			return nil, &failure{Code: translate.CodeUnsupportedParameter, Message: fmt.Sprintf("%s has no argument %q; it has %s", t.name, name, t.names())}
+			return nil, &failure{Code: translate.CodeUnsupportedParameter, Message: fmt.Sprintf("%s has no argument %.40q; it has %s", t.name, name, t.names())}
 		}
-		if err := a.set(&t.params[at], value); err != nil {
+		if err := a.set(&t.params[at], given[name]); err != nil {
 			return nil, err
 		}
 	}

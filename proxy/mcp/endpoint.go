@@ -12,6 +12,8 @@ import (
 type API interface {
 	// Get answers a GET of a path with its query, for the client whose MCP request ctx belongs to.
 	Get(ctx context.Context, target string) Answer
+	// Panicked records a panic of the MCP request that ctx belongs to.
+	Panicked(ctx context.Context, value any)
 }
 
 // An Answer is the answer to a REST request.
@@ -29,8 +31,11 @@ const MaxBody = 32 << 10
 const listsFreshFor = 5 * 60 * 1000
 
 const instructions = `Search performance of websites, from Google Search Console. Begin with list_properties, or with get_overview if you know the site.
-Days are Pacific time. Search Console publishes a day two or three days late: the newest days are missing, not zero. Read the notes of a result before you explain a change:
-they name unpublished days, known errors at Google, and figures that do not add up. Rows are the top of a longer list and withhold rare queries: never add them up to a total.`
+The argument property is an id, a slug or a domain of list_properties. Dates are Pacific days, as YYYY-MM-DD; without dates the range is last_28d. A tool costs one
+request of the key's budgets, and at most one live call to Search Console, unless its description says more.
+Search Console publishes a day two or three days late: the newest days are missing, not zero. Read the notes of a result before you explain a change: they name
+unpublished days, known errors at Google, and figures that do not add up. Rows are the top of a longer list and withhold rare queries: never add them up to a total.
+source tells live figures from archived ones (stored, hybrid); with a stale_reason figures are older than usual: say so.`
 
 // New returns the endpoint. The version is that of the program.
 func New(api API, version string) http.Handler {
@@ -59,9 +64,16 @@ func (t *tool) declare() *sdk.Tool {
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no}}
 }
 
-// handler returns the tool's handler. It never fails: errors are results, which models see.
+// handler returns the tool's handler. It never fails: errors are results, which models see. The SDK calls it on a goroutine of its own, where
+// a panic would end the process.
 func (t *tool) handler(api API) sdk.ToolHandler {
-	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	return func(ctx context.Context, r *sdk.CallToolRequest) (result *sdk.CallToolResult, _ error) {
+		defer func() {
+			if p := recover(); p != nil {
+				api.Panicked(ctx, p)
+				result = (&failure{Code: "INTERNAL_ERROR", Message: "something went wrong on our side"}).result()
+			}
+		}()
 		arguments, err := t.parse(r.Params.Arguments)
 		if err != nil {
 			return err.result(), nil

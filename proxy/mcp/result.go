@@ -20,7 +20,7 @@ const maxResult = 39_000
 // metaRequestID is the member of a result's _meta with the ids of the REST requests, by which the log has them.
 const metaRequestID = "request_id"
 
-// outputSchema admits data with meta, or an error. What is in data is in the REST reference: ten copies of it would take more than a
+// outputSchema admits data with meta, or an error. What is in data is in the REST reference: copies of it would take more than a
 // model reads of a list of tools.
 const outputSchema = `{"type":"object","anyOf":[{"required":["data","meta"]},{"required":["error"]}]}`
 
@@ -62,7 +62,7 @@ func (a *Answer) failure() *failure {
 // next returns what an agent can do about the error.
 func (f *failure) next() string {
 	if f.RetryAfter != nil {
-		return fmt.Sprintf("Wait %d seconds before you call again; earlier calls fail too.", *f.RetryAfter)
+		return fmt.Sprintf("Wait %d seconds before you call again.", *f.RetryAfter)
 	}
 	switch f.Code {
 	case translate.CodeValidation, translate.CodeUnsupportedParameter, translate.CodeDateRangeTooOld:

@@ -17,9 +17,15 @@ func (t *tool) text(c content) string {
 	writeTotals(&b, data)
 	writeScalars(&b, data)
 	for _, list := range t.lists {
-		writeTable(&b, list, gjson.GetBytes(c, list), data.Get("totals"))
+		if rows := gjson.GetBytes(c, list); rows.IsArray() { // a list that is null is unknown, and its part is among the errors
+			writeTable(&b, list, t.columns, rows.Array(), data.Get("totals"))
+		}
 	}
-	writeCaveats(&b, meta)
+	writeCaveats(&b, "", meta)
+	meta.Get("parts").ForEach(func(part, origin gjson.Result) bool {
+		writeCaveats(&b, part.String()+": ", origin)
+		return true
+	})
 	return strings.TrimRight(b.String(), "\n")
 }
 
@@ -68,7 +74,7 @@ func decimal(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
 func writeScalars(b *strings.Builder, data gjson.Result) {
 	data.ForEach(func(key, value gjson.Result) bool {
 		switch name := key.String(); {
-		case name == "totals" && value.Get("clicks").Exists(), name == "previous", value.IsArray():
+		case name == "totals" && value.Get("clicks").Exists(), name == "previous", value.IsArray(), value.Type == gjson.Null:
 		case value.IsObject():
 			if line := compact(value); line != "" {
 				fmt.Fprintf(b, "%s: %s\n", name, line)
@@ -84,7 +90,7 @@ func writeScalars(b *strings.Builder, data gjson.Result) {
 func compact(object gjson.Result) string {
 	var parts []string
 	object.ForEach(func(key, value gjson.Result) bool {
-		if !value.IsArray() && !value.IsObject() {
+		if !value.IsArray() && !value.IsObject() && value.Type != gjson.Null {
 			parts = append(parts, key.String()+" "+value.String())
 		}
 		return true
@@ -92,15 +98,16 @@ func compact(object gjson.Result) string {
 	return strings.Join(parts, ", ")
 }
 
-// writeTable writes a list of objects as a table, with what its rows have together.
-func writeTable(b *strings.Builder, path string, list, totals gjson.Result) {
-	rows := list.Array()
+// writeTable writes a list of objects as a table of these columns, nil for all, with what its rows have together.
+func writeTable(b *strings.Builder, path string, columns []string, rows []gjson.Result, totals gjson.Result) {
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	if len(rows) == 0 {
 		fmt.Fprintf(b, "\n%s: none\n", name)
 		return
 	}
-	columns := columnsOf(rows[0])
+	if columns == nil {
+		columns = columnsOf(rows[0])
+	}
 	fmt.Fprintf(b, "\n%s (%d)%s\n%s\n", name, len(rows), share(rows, totals), strings.Join(columns, " | "))
 	cells := make([]string, len(columns))
 	for _, row := range rows {
@@ -162,16 +169,18 @@ func share(rows []gjson.Result, totals gjson.Result) string {
 	return fmt.Sprintf(": %.0f clicks together, which is not the total (compare_periods has it)", clicks)
 }
 
-// writeCaveats writes what limits the figures.
-func writeCaveats(b *strings.Builder, meta gjson.Result) {
-	b.WriteString("\n")
+// writeCaveats writes what limits the figures, of a part of the result if there is a label.
+func writeCaveats(b *strings.Builder, label string, meta gjson.Result) {
+	if label == "" {
+		b.WriteString("\n")
+	}
 	if reason := meta.Get("stale_reason"); reason.Type == gjson.String {
-		fmt.Fprintf(b, "Stale: %s\n", reason)
+		fmt.Fprintf(b, "%sStale: %s\n", label, reason)
 	}
 	if meta.Get("truncated_by").String() == "clicks" {
-		b.WriteString("Truncated: rows with fewer clicks exist. A key that is not listed is unknown, not zero.\n")
+		fmt.Fprintf(b, "%sTruncated: rows with fewer clicks exist. A key that is not listed is unknown, not zero.\n", label)
 	}
-	if meta.Get("has_more").Bool() {
+	if meta.Get("has_more").Bool() && label == "" {
 		next := meta.Get("offset").Int() + meta.Get("row_count").Int()
 		fmt.Fprintf(b, "More rows: call again with offset %d.\n", next)
 	}

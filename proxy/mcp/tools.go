@@ -20,6 +20,8 @@ type tool struct {
 	parts func(*arguments) []step
 	// lists are the paths in the result of the lists whose rows may be cut.
 	lists []string
+	// columns are those of the text's tables; nil for all members of a row.
+	columns []string
 }
 
 // The most rows of a table, and how many there are by default: 250 rows of usual length fit a result.
@@ -36,10 +38,10 @@ func tools() []tool {
 func accountTools() []tool {
 	return []tool{
 		{name: "list_properties", title: "List sites", params: atMost(of(translate.Properties()), 200, 50), lists: []string{"data.rows"},
-			about: "The sites that the key can read, by name, with the ids and slugs that the other tools take. Costs 1 request.",
+			about: "The sites that the key can read, by name, with the ids and slugs that the other tools take.",
 			path:  func(*arguments) string { return "/v1/properties" }},
 		{name: "get_account", title: "Key, plan and usage",
-			about: "Scopes, limits and what is used up of them. Call it before many calls, or after a refusal. Costs 1 request.",
+			about: "Scopes, limits and what is used up of them. Call it before many calls, or after a refusal.",
 			path:  func(*arguments) string { return "/v1/me" }},
 	}
 }
@@ -53,16 +55,21 @@ func performanceTools() []tool {
 				"truncated_by clicks means that rows with fewer clicks exist: a missing key is not zero, and rows do not add up to totals. Costs 1 request and up to 2 live calls.",
 			path: func(a *arguments) string { return a.below(plural(a.dimension)) }},
 		{name: "get_timeseries", title: "Figures by day", params: withProperty(translate.Timeseries()), lists: []string{"data.rows"},
-			about: "One row for each known day. A day that is left out is not published or not archived, which is not zero; a note names it. Costs 1 request.",
+			about: "One row for each known day. A day that is left out is not published or not archived, which is not zero; a note names it.",
 			path:  func(a *arguments) string { return a.below("timeseries") }},
 		{name: "compare_periods", title: "Totals versus an earlier period", params: byDefault(withProperty(translate.Summary()), "compare", "previous_period"),
-			about: "Totals of a period and of one before, over the days that both have. Totals include withheld queries. Costs 1 request.",
+			about: "Totals of a period and of one before, over the days that both have. Totals include withheld queries.",
 			path:  func(a *arguments) string { return a.below("summary") }},
 		{name: "find_movers", title: "Largest gains and losses", lists: []string{"data.gainers", "data.losers"},
 			params: append([]param{property(), dimension("query", "page")}, of(translate.Movers())...),
 			about: "Which queries or pages gained and lost most clicks since the previous period: the usual answer to why clicks changed. Check the notes for " +
 				"anomalies first. Costs 1 request and up to 2 live calls.",
 			path: func(a *arguments) string { return a.below("movers/" + plural(a.dimension)) }},
+		{name: "portfolio_overview", title: "All sites at once", lists: []string{"data.rows"}, params: atMost(of(translate.Portfolio()), 200, usualRows),
+			columns: []string{"name", "property_id", "totals", "previous", "clicks_delta", "stale_reason", "notes", "error"},
+			about: "Totals of every site of the key, and with compare their change. A site with an error has unknown figures, and is not in the totals. Costs 1 " +
+				"request and up to a live call for each site.",
+			path: func(*arguments) string { return "/v1/portfolio" }},
 	}
 }
 
@@ -74,10 +81,10 @@ func indexingTools() []tool {
 	return []tool{
 		{name: "get_indexing", title: "Index coverage", params: append([]param{property()}, of(translate.Indexing())...),
 			lists: []string{"data.trend", "data.sitemaps"},
-			about: "How many tracked URLs are indexed, and why others are not. Zeros before status ready are not results. Costs 1 request.",
+			about: "How many tracked URLs are indexed, and why others are not. Zeros before status ready are not results.",
 			path:  func(a *arguments) string { return a.below("indexing") }},
 		{name: "list_indexed_urls", title: "Inspected URLs", params: atMost(urls, mostRows, usualRows), lists: []string{"data.rows"},
-			about: "The URLs behind a count of get_indexing: by bucket, label, sitemap or text. Costs 1 request.",
+			about: "The URLs behind a count of get_indexing: by bucket, label, sitemap or text.",
 			path:  func(a *arguments) string { return a.below("indexing/urls") }},
 	}
 }
