@@ -104,7 +104,7 @@ func (o *origin) testRequest(t *testing.T) {
 
 // testMessages posts to /mcp, whose body is as long as sara reads there, and to a path that takes none.
 func (o *origin) testMessages(t *testing.T) {
-	const most = 64 << 10
+	const most = 32 << 10
 	for _, c := range []struct {
 		path           string
 		length, status int
