@@ -40,6 +40,24 @@ func TestHitAllocatesLittle(t *testing.T) {
 	}
 }
 
+// CORS adds no allocation to a hit, from a page or not.
+func TestSharedHitAllocatesLittle(t *testing.T) {
+	const budget = 3
+	w := newWorld(t, shared("https://other.example", appOrigin), func(c *Config) { c.Access = io.Discard })
+	for _, headers := range [][]string{nil, {fasthttp.HeaderOrigin, appOrigin}, {fasthttp.HeaderOrigin, "https://evil.example"}} {
+		ctx := w.request(w.path("main", "/queries"), headers...)
+		if n := testing.AllocsPerRun(100, func() {
+			ctx.Response.Reset()
+			w.server.edge.Handler(ctx)
+			if ctx.Response.StatusCode() != http.StatusOK {
+				t.Fatalf("answers %d", ctx.Response.StatusCode())
+			}
+		}); n > budget {
+			t.Errorf("%v: %v allocations, budget %d", headers, n, budget)
+		}
+	}
+}
+
 // The allocation budget of a request whose key has not the form of one: botnets send nothing else. It makes the call, its id, the
 // denial with its text, the client's error and its body.
 func TestNonsenseAllocatesLittle(t *testing.T) {

@@ -88,6 +88,9 @@ type Config struct {
 	// connection is the client.
 	TrustedProxyHeader string
 
+	// CORSOrigins are the origins whose pages may call the API from a browser, each as browsers write it, or AnyOrigin alone; empty: none.
+	CORSOrigins []string
+
 	// Access gets a line for each request, in whole lines and up to 200 ms late; nil: there is no access log.
 	Access       io.Writer
 	AccessFormat AccessFormat
@@ -167,7 +170,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 		return nil, err
 	}
 	s := &Server{config: c, fills: fills, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(), cache: responses, metrics: newMetrics(c.Registry, c.Version),
-		hedge: newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), started: c.Now().UTC()}
+		hedge: newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), sharing: newSharing(c.CORSOrigins), started: c.Now().UTC()}
 	s.forwardedBy = string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))
 	if c.Traces != nil {
 		s.tracer = c.Traces.Tracer(spans.Scope)

@@ -217,6 +217,7 @@ func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	}
 	c := s.newCall(&route{Path: pathMalformed}, http, s.readHeader(http))
 	s.sendError(c, e)
+	s.share(http)
 	s.record(c, e)
 }
 

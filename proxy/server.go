@@ -51,6 +51,7 @@ type Server struct {
 	largeWork largeWork
 	hedge     *hedge
 	tables    *tableSizes
+	sharing   sharing
 	access    *accessLog
 	*reference
 	handler  fasthttp.RequestHandler // of a request that has arrived
@@ -89,7 +90,7 @@ func (s *Server) newEdge(routes []route) *fasthttp.Server {
 	r.MethodNotAllowed = s.handle(&route{Path: "unknown", serve: wrongMethod})
 	s.handler = s.withMemo(s.withPages(r.Handler))
 	return &fasthttp.Server{
-		Handler:               s.withHTTP1(s.handler),
+		Handler:               s.withHTTP1(s.withCORS(s.handler)),
 		ErrorHandler:          s.sendMalformed,
 		HeaderReceived:        mcpBody,
 		Name:                  serverName,

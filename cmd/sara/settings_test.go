@@ -141,6 +141,16 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 		{"SARA_BASE_URL", "https://api.example.com/", `SARA_BASE_URL: "https://api.example.com/" ends with a slash, so paths of the API cannot be appended; leave the slash out`},
 		{"SARA_DOCS_URL", "ftp://example.com", `SARA_DOCS_URL: "ftp://example.com" is not an absolute http or https URL, such as https://example.com/docs`},
 		{"SARA_TRUSTED_PROXY_HEADER", "X Forwarded For", `SARA_TRUSTED_PROXY_HEADER: "X Forwarded For" is not the name of a header, such as X-Forwarded-For`},
+		{"SARA_CORS_ORIGINS", "app.example.com", `SARA_CORS_ORIGINS: "app.example.com" is not an origin, scheme://host[:port]; write it like https://app.example.com`},
+		{"SARA_CORS_ORIGINS", "null", `SARA_CORS_ORIGINS: "null" is not an origin, scheme://host[:port]`},
+		{"SARA_CORS_ORIGINS", "https://app.example.com,", `SARA_CORS_ORIGINS: "" is not an origin`},
+		{"SARA_CORS_ORIGINS", "https://app.example.com, https://b.example.com/", `SARA_CORS_ORIGINS: "https://b.example.com/" has more than a scheme, a host and a port`},
+		{"SARA_CORS_ORIGINS", "https://app.example.com?", `SARA_CORS_ORIGINS: "https://app.example.com?" has more than a scheme, a host and a port`},
+		{"SARA_CORS_ORIGINS", "https://u:hunter2@example.com", `SARA_CORS_ORIGINS: "https://u:xxxxx@example.com" has more than a scheme, a host and a port`},
+		{"SARA_CORS_ORIGINS", "https://*.example.com", `SARA_CORS_ORIGINS: the host of "https://*.example.com" must be written out, in ASCII`},
+		{"SARA_CORS_ORIGINS", "https://münchen.example", `SARA_CORS_ORIGINS: the host of "https://münchen.example" must be written out, in ASCII`},
+		{"SARA_CORS_ORIGINS", "https://app.example.com:99999", `SARA_CORS_ORIGINS: the port of "https://app.example.com:99999" is not a number of 1 to 65535`},
+		{"SARA_CORS_ORIGINS", "*,https://app.example.com", `SARA_CORS_ORIGINS: "*,https://app.example.com" has * beside other origins`},
 		{"SARA_KEY_PREFIX", "Acme_", `SARA_KEY_PREFIX: "Acme_" is not 1 to 20 lower-case letters and digits, such as sara`},
 		{"SARA_PLANS_FILE", "/nowhere/plans.yaml", "SARA_PLANS_FILE: open /nowhere/plans.yaml: no such file or directory; name a YAML file like plans: {own: {requests_per_day: 5000}}"},
 		{"SARA_PLANS_FILE", noPlans, "SARA_PLANS_FILE: " + noPlans + ": plan mine: keys is 0"},
@@ -200,7 +210,7 @@ func testUnusableDefault(t *testing.T, binary string) {
 func TestCheckOfGoodSettings(t *testing.T) {
 	t.Parallel()
 	c := newFreshCLI(t)
-	report := c.ok("serve", "--check", "--trusted-proxy-header", "X-Real-IP", "--inspect", "on")
+	report := c.ok("serve", "--check", "--trusted-proxy-header", "X-Real-IP", "--inspect", "on", "--cors-origins", "HTTPS://App.example.com:443, http://localhost:5173")
 	for _, want := range []string{"Configuration OK.", "SARA_SECRET_KEY set", "SARA_TRUSTED_PROXY_HEADER X-Real-IP", "SARA_INSPECT on",
 		"SARA_SITEMAP_ALLOW_LOOPBACK false"} {
 		if !strings.Contains(strings.Join(strings.Fields(report), " "), want) {

@@ -104,6 +104,7 @@ type Admin struct {
 type Edge struct {
 	DocsURL            URL        `type:"setting" placeholder:"URL" example:"https://example.com/docs" unset:"the reference at /docs" help:"Documentation that errors link to; default: the reference at /docs."`
 	TrustedProxyHeader HeaderName `type:"setting" placeholder:"NAME" unset:"none: the peer is the client" help:"Header in which the proxy in front puts the client's address; default: none, the peer's address counts."`
+	CORSOrigins        Origins    `type:"setting" name:"cors-origins" placeholder:"ORIGINS" example:"https://app.example.com,http://localhost:5173" unset:"none" help:"Origins whose web pages may call the API from a browser, scheme://host[:port] separated by commas, or * for all; default: none."`
 }
 
 // Capacity is the size of a deployment.
