@@ -1,7 +1,6 @@
 package reporting
 
 import (
-	"bufio"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -203,7 +202,6 @@ func (r *record) writeTo(w io.Writer) error {
 
 // writeNotes writes a line for each file: how complete and how current it is.
 func (r *record) writeNotes(w io.Writer) error {
-	out := bufio.NewWriter(w)
 	var rows [][]byte
 	for _, list := range []struct {
 		state string
@@ -219,5 +217,5 @@ func (r *record) writeNotes(w io.Writer) error {
 		return strings.Compare(gjson.GetBytes(a, "file").String(), gjson.GetBytes(b, "file").String())
 	})
 	columns := []string{"file", "state", "table", "property", "rows", "source", "stale_reason", "truncated_by", "has_more", "notes", "error"}
-	return errors.Join(writeCSV(out, columns, rows), out.Flush())
+	return writeCSV(w, columns, rows)
 }

@@ -2,13 +2,13 @@ package reporting
 
 import (
 	"bufio"
-	"encoding/csv"
+	"bytes"
+	"fmt"
 	"io"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"sara/archive"
+	"sara/proxy/tabular"
 )
 
 // A Format is one of a report's files.
@@ -48,33 +48,13 @@ func WriteRows(w io.Writer, f Format, columns []string, rows [][]byte) error {
 	return out.Flush()
 }
 
+// writeCSV writes rows by the same code as the server, whose CSV has the same rules.
 func writeCSV(w io.Writer, columns []string, rows [][]byte) error {
-	out := csv.NewWriter(w)
-	_ = out.Write(columns) // Error returns the error
-	cells := make([]string, len(columns))
-	for _, row := range rows {
-		for i, value := range gjson.GetManyBytes(row, columns...) {
-			cells[i] = cell(value)
-		}
-		_ = out.Write(cells)
+	array := append(append([]byte{'['}, bytes.Join(rows, []byte{','})...), ']')
+	text, err := tabular.New(columns, archive.GuardFormula).AppendCSV(nil, array)
+	if err != nil {
+		return fmt.Errorf("an answer has odd rows: %w", err)
 	}
-	out.Flush()
-	return out.Error()
-}
-
-// cell returns a value in CSV: numbers as the server wrote them, null as nothing, a list joined.
-func cell(value gjson.Result) string {
-	switch {
-	case value.Type == gjson.String:
-		return archive.GuardFormula(value.String())
-	case value.IsArray():
-		var parts []string
-		for _, part := range value.Array() {
-			parts = append(parts, part.String())
-		}
-		return archive.GuardFormula(strings.Join(parts, "; "))
-	case value.Type == gjson.Null:
-		return ""
-	}
-	return value.Raw
+	_, err = w.Write(text)
+	return err
 }

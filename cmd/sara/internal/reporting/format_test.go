@@ -14,7 +14,7 @@ func TestFormats(t *testing.T) {
 	}
 	columns := []string{"key", "n", "totals.clicks", "notes", "none", "yes"}
 	for format, want := range map[Format]string{
-		CSV:    "key,n,totals.clicks,notes,none,yes\n\"'=HYPERLINK(\"\"x\"\")\",1.50,7,\"a; b, c\",,\n\"two\nlines\",-3,,,,true\n",
+		CSV:    "key,n,totals.clicks,notes,none,yes\r\n\"'=HYPERLINK(\"\"x\"\")\",1.50,7,\"a; b, c\",,\r\n\"two\nlines\",-3,,,,true\r\n",
 		NDJSON: string(rows[0]) + "\n" + string(rows[1]) + "\n",
 		JSON:   "[\n" + string(rows[0]) + ",\n" + string(rows[1]) + "\n]\n",
 	} {
