@@ -8,7 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// An API answers REST requests. Its method is safe for concurrent use.
+// An API answers REST requests. Its methods are safe for concurrent use.
 type API interface {
 	// Get answers a GET of a path with its query, for the client whose MCP request ctx belongs to.
 	Get(ctx context.Context, target string) Answer
@@ -71,7 +71,7 @@ func (t *tool) handler(api API) sdk.ToolHandler {
 		defer func() {
 			if p := recover(); p != nil {
 				api.Panicked(ctx, p)
-				result = (&failure{Code: "INTERNAL_ERROR", Message: "something went wrong on our side"}).result()
+				result = broken().result()
 			}
 		}()
 		arguments, err := t.parse(r.Params.Arguments)

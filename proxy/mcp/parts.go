@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"slices"
 	"sync"
@@ -85,7 +86,7 @@ func (t *tool) runParts(ctx context.Context, api API, a *arguments) *sdk.CallToo
 		answers := make([]Answer, len(s))
 		var group sync.WaitGroup
 		for i := range s {
-			group.Go(func() { answers[i] = api.Get(ctx, s[i].target) })
+			group.Go(func() { answers[i] = s[i].get(ctx, api) })
 		}
 		group.Wait()
 		for i := range s {
@@ -96,6 +97,17 @@ func (t *tool) runParts(ctx context.Context, api API, a *arguments) *sdk.CallToo
 		return m.first.result()
 	}
 	return t.fit(m.content, m.requestIDs)
+}
+
+// get makes the request of a part. It runs on a goroutine of its own, where a panic would end the process.
+func (p *part) get(ctx context.Context, api API) (a Answer) {
+	defer func() {
+		if value := recover(); value != nil {
+			api.Panicked(ctx, value)
+			a = Answer{Status: http.StatusInternalServerError, Body: encode(map[string]any{"error": broken()})}
+		}
+	}()
+	return api.Get(ctx, p.target)
 }
 
 // merged is the result of several requests.

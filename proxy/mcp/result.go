@@ -46,6 +46,11 @@ func invalid(message string) *failure {
 	return &failure{Code: translate.CodeValidation, Message: message}
 }
 
+// broken is the error of a panic.
+func broken() *failure {
+	return &failure{Code: "INTERNAL_ERROR", Message: "something went wrong on our side"}
+}
+
 // failure returns the error of an answer, nil for a success.
 func (a *Answer) failure() *failure {
 	if a.Status == 200 {

@@ -1,0 +1,64 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// A brokenAPI panics at each request.
+type brokenAPI struct{ panics atomic.Int64 }
+
+var _ API = (*brokenAPI)(nil)
+
+func (*brokenAPI) Get(context.Context, string) Answer { panic("broken") }
+
+func (a *brokenAPI) Panicked(context.Context, any) { a.panics.Add(1) }
+
+// call posts a call of a tool, and returns its result.
+func call(t *testing.T, api API, tool, arguments string) (result struct {
+	IsError           bool
+	StructuredContent struct{ Error failure }
+}) {
+	t.Helper()
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `}}`
+	request := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, text/event-stream")
+	request.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	recorder := httptest.NewRecorder()
+	New(api, "test").ServeHTTP(recorder, request)
+	message := struct{ Result any }{&result}
+	if err := json.Unmarshal(recorder.Body.Bytes(), &message); err != nil || recorder.Code != http.StatusOK || recorder.Body.Len() > maxResult {
+		t.Fatalf("%d with %d bytes (%v): %.500s", recorder.Code, recorder.Body.Len(), err, recorder.Body)
+	}
+	return result
+}
+
+// A panic of a tool fails its call, and is recorded; without care it would end the process.
+func TestPanicIsAnInternalError(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		tool, arguments string
+		panics          int64
+	}{{"get_account", `{}`, 1}, {"get_overview", `{"property":"main"}`, 5}} {
+		api := new(brokenAPI)
+		r := call(t, api, c.tool, c.arguments)
+		if got := api.panics.Load(); !r.IsError || r.StructuredContent.Error.Code != "INTERNAL_ERROR" || got != c.panics {
+			t.Errorf("%s: %+v, %d panics recorded", c.tool, r, got)
+		}
+	}
+}
+
+// An error stays short, whatever the arguments are.
+func TestLongArgumentIsQuotedInPart(t *testing.T) {
+	t.Parallel()
+	r := call(t, new(brokenAPI), "get_account", `{"`+strings.Repeat(`\u0001`, 5000)+`":1}`)
+	if e := r.StructuredContent.Error; !r.IsError || e.Code != "UNSUPPORTED_PARAMETER" || len(e.Message) > 400 {
+		t.Errorf("%d bytes: %.500s", len(e.Message), e.Message)
+	}
+}
