@@ -13,8 +13,8 @@ const appOrigin = "https://app.example.com"
 
 func shared(origins ...string) func(*Config) { return func(c *Config) { c.CORSOrigins = origins } }
 
-// send sends a request with a method and headers, as name, value pairs.
-func (w *world) send(method, key, path string, headers ...string) response {
+// exchange sends a request with a method and headers, as name, value pairs.
+func (w *world) exchange(method, key, path string, headers ...string) response {
 	w.t.Helper()
 	request, err := http.NewRequest(method, w.base+path, nil)
 	w.must(err)
@@ -90,7 +90,7 @@ func TestCORS405(t *testing.T) {
 		"a method of its own":   {"Origin", ""},
 		"two origins in a list": {"Origin", appOrigin + ", https://evil.example", "Access-Control-Request-Method", "GET"},
 	} {
-		r := w.send("OPTIONS", "", "/v1/me", headers...)
+		r := w.exchange("OPTIONS", "", "/v1/me", headers...)
 		r.want(t, http.StatusMethodNotAllowed, codeMethodNotAllowed)
 		origin := ""
 		if name == "no method" {
@@ -119,16 +119,16 @@ func TestCORS200And4xx(t *testing.T) {
 		{"pro", "/v1/nothing", 404},
 		{"pro", "/v1/me?" + strings.Repeat("x", maxURL), 414},
 	} {
-		r := w.send("GET", c.key, c.path, "Origin", appOrigin)
+		r := w.exchange("GET", c.key, c.path, "Origin", appOrigin)
 		wantShared(t, brief(c.path), r, appOrigin, true)
 		if r.status != c.status {
 			t.Errorf("%s answers %d", brief(c.path), r.status)
 		}
-		wantShared(t, brief(c.path)+" elsewhere", w.send("GET", c.key, c.path, "Origin", "https://evil.example"), "", true)
-		wantShared(t, brief(c.path)+" without origin", w.send("GET", c.key, c.path), "", true)
+		wantShared(t, brief(c.path)+" elsewhere", w.exchange("GET", c.key, c.path, "Origin", "https://evil.example"), "", true)
+		wantShared(t, brief(c.path)+" without origin", w.exchange("GET", c.key, c.path), "", true)
 	}
-	tag := w.send("GET", "pro", queries).header.Get("ETag")
-	r := w.send("GET", "pro", queries, "Origin", appOrigin, "If-None-Match", tag)
+	tag := w.exchange("GET", "pro", queries).header.Get("ETag")
+	r := w.exchange("GET", "pro", queries, "Origin", appOrigin, "If-None-Match", tag)
 	if wantShared(t, "a 304", r, appOrigin, true); r.status != http.StatusNotModified {
 		t.Errorf("it answers %d", r.status)
 	}
@@ -155,7 +155,7 @@ func TestCORS429And413(t *testing.T) {
 		c.Plans["pro"] = plan
 	})
 	w.get("pro", "/v1/me").ok(t)
-	r := w.send("GET", "pro", "/v1/me", "Origin", appOrigin)
+	r := w.exchange("GET", "pro", "/v1/me", "Origin", appOrigin)
 	r.want(t, http.StatusTooManyRequests, policy.CodeRateLimited)
 	wantShared(t, "a 429", r, appOrigin, true)
 	request, err := http.NewRequest("GET", w.base+"/v1/me", strings.NewReader(strings.Repeat("x", 2*maxBody)))
@@ -171,7 +171,7 @@ func TestCORS200AnyOrigin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, shared(AnyOrigin))
 	for _, origin := range []string{appOrigin, "null", "http://x.example"} {
-		wantShared(t, origin, w.send("GET", "pro", "/v1/me", "Origin", origin), "*", true)
+		wantShared(t, origin, w.exchange("GET", "pro", "/v1/me", "Origin", origin), "*", true)
 		if r, _ := w.preflight("/v1/me", origin); r.StatusCode != http.StatusNoContent || r.Header.Get("Access-Control-Allow-Origin") != "*" {
 			t.Errorf("a preflight from %s: %d %v", origin, r.StatusCode, r.Header)
 		}
@@ -182,8 +182,8 @@ func TestCORS200AnyOrigin(t *testing.T) {
 func TestCORSOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	wantShared(t, "an answer", w.send("GET", "pro", "/v1/me", "Origin", appOrigin), "", false)
-	r := w.send("OPTIONS", "", "/v1/me", "Origin", appOrigin, "Access-Control-Request-Method", "GET")
+	wantShared(t, "an answer", w.exchange("GET", "pro", "/v1/me", "Origin", appOrigin), "", false)
+	r := w.exchange("OPTIONS", "", "/v1/me", "Origin", appOrigin, "Access-Control-Request-Method", "GET")
 	r.want(t, http.StatusMethodNotAllowed, codeMethodNotAllowed)
 	wantShared(t, "a preflight", r, "", false)
 }
