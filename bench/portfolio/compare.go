@@ -103,7 +103,7 @@ type comparison struct {
 	steps                     []step
 	before, after             []cost // without limits
 	beforeInPlan, afterInPlan []cost // up to the first refusal
-	models                    [2]finished
+	models                    models
 }
 
 func compare(ctx context.Context, o options, progress func(string, ...any)) (_ *comparison, err error) {
@@ -148,10 +148,24 @@ func (c *comparison) run(ctx context.Context, plan string, keys int, after bool)
 	return costs, nil
 }
 
-// model returns when one key is done with all steps, begun at a full hour of the morning.
-func (c *comparison) model(p policy.Plan) (done [2]finished) {
-	var before, after []int
-	for _, s := range c.steps {
+// models are when one key is done, begun at a full hour of the morning.
+type models struct {
+	before, after finished // all steps
+	reports       finished // the last step, one request a property
+}
+
+func (c *comparison) model(p policy.Plan) (m models) {
+	monday := time.Date(2026, time.November, 23, 8, 0, 0, 0, time.UTC)
+	before, after := c.sequences(c.steps)
+	reports, _ := c.sequences(c.steps[len(c.steps)-1:])
+	m.before, m.after = finish(p, monday, c.properties, before), finish(p, monday, c.properties, after)
+	m.reports = finish(p, monday, c.properties, reports)
+	return m
+}
+
+// sequences returns the requests of steps in both ways, by the property that each is about.
+func (c *comparison) sequences(steps []step) (before, after []int) {
+	for _, s := range steps {
 		for range s.single {
 			for property := range c.properties {
 				before = append(before, property)
@@ -167,8 +181,7 @@ func (c *comparison) model(p policy.Plan) (done [2]finished) {
 			after = append(after, noneOfThem)
 		}
 	}
-	monday := time.Date(2026, time.November, 23, 8, 0, 0, 0, time.UTC)
-	return [2]finished{finish(p, monday, c.properties, before), finish(p, monday, c.properties, after)}
+	return before, after
 }
 
 func total(costs []cost) (sum cost) {
@@ -205,7 +218,13 @@ func (c *comparison) String() string {
 		}
 		text = fmt.Appendf(text, "| %s | %d | %d | %d | %.1f | %s |\n", way.name, way.keys, sum.Requests, sum.Calls, sum.Seconds, end)
 	}
-	text = fmt.Appendf(text, "\nModel, not a measurement: with one key, begun at 08:00 UTC, one request a site is done after %v with %d calls for daily series, since copies expire after "+
-		"ten minutes; at once after %v with %d.\n", c.models[0].after.Round(time.Second), c.models[0].calls, c.models[1].after.Round(time.Second), c.models[1].calls)
+	model := func(what string, f finished) {
+		text = fmt.Appendf(text, "| %s | %v | %d |\n", what, f.after.Round(time.Second), f.calls)
+	}
+	text = fmt.Appendf(text, "\nA model, not a measurement: one key, begun at 08:00 UTC, if answers took no time. Copies of daily series expire after ten minutes.\n\n"+
+		"| | done after | calls for daily series |\n|---|---|---|\n")
+	model("the four reports alone, one request a site", c.models.reports)
+	model("all, one request a site", c.models.before)
+	model("all, at once", c.models.after)
 	return string(text)
 }
