@@ -184,7 +184,7 @@ func (c *archiveImport) sort(con *console.Console) (files sortedFiles, err error
 		switch {
 		case in.Table == bulkexport.Site || in.Table == bulkexport.URL:
 			files.tables = append(files.tables, in)
-		case in.Table == bulkexport.Records || len(c.Paths) == 1 && in.Named && c.isOwnFormat():
+		case in.Table == bulkexport.Records || len(c.Paths) == 1 && in.Named && c.isOwn(in):
 			files.records = append(files.records, in.Path) // or what is to be one: the archive's reader finds what is wrong with it
 		case in.Table == bulkexport.Empty:
 			c.note(con, "%s is left out: it is empty", in.Path)
@@ -205,11 +205,11 @@ func (c *archiveImport) sort(con *console.Console) (files sortedFiles, err error
 	return files, nil
 }
 
-// isOwnFormat reports whether the extension of the only file is one of those that export writes, and its first line is not one of the bulk
-// export without a header.
-func (c *archiveImport) isOwnFormat() bool {
+// isOwn reports whether the only file is meant to have the six columns, by its extension, and unless it has more.
+func (c *archiveImport) isOwn(in bulkexport.Input) bool {
+	const columns = 6
 	_, err := c.format()
-	return err == nil
+	return err == nil && len(in.Columns) <= columns
 }
 
 // note prints a line for people.

@@ -63,13 +63,13 @@ func (c *archiveImport) reportBulkExport(con *console.Console, site string, r bu
 		rows int64
 		why  string
 	}{
-		{r.OtherProperties, "rows are of other properties than " + site},
-		{r.OtherTypes, "rows are not of web search"},
-		{r.TooLate, "rows are of days whose figures may still change"},
-		{r.Unlogged, "rows are of days that the export log lacks"},
+		{r.OtherProperties, "of other properties than " + site},
+		{r.OtherTypes, "of other searches than of the web"},
+		{r.TooLate, "of days whose figures may still change"},
+		{r.Unlogged, "of days that the export log lacks"},
 	} {
 		if skipped.rows > 0 {
-			c.note(con, "%d %s: left out", skipped.rows, skipped.why)
+			c.note(con, "left out: %s %s", english.Plural(int(skipped.rows), "row", ""), skipped.why)
 		}
 	}
 	has := func(t bulkexport.Table) bool {

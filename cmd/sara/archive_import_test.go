@@ -67,7 +67,7 @@ func TestImportOfBulkExport(t *testing.T) {
 			t.Errorf("%s is %v, want %v", member, done[member], want)
 		}
 	}
-	for _, want := range []string{"1 rows are of other properties", "1 rows are not of web search", "readme.md is left out", "empty.csv is left out", "1 day (2025-01-31) without pages"} {
+	for _, want := range []string{"left out: 1 row of other properties", "left out: 1 row of other searches", "readme.md is left out", "empty.csv is left out", "1 day (2025-01-31) without pages"} {
 		if !strings.Contains(c.lastErrs, want) {
 			t.Errorf("standard error lacks %q:\n%s", want, c.lastErrs)
 		}
@@ -120,6 +120,7 @@ func TestBadBulkExportsChangeNothing(t *testing.T) {
 		}
 		c.fails(exitError, []string{"archive", "import", shopSite, folder, "--temp", c.path("temp")}, test.want...)
 	}
+	c.fails(exitError, []string{"archive", "import", shopSite, c.write("alone.csv", noHeader)}, "alone.csv: it has no header line", "header=true")
 	c.fails(exitError, []string{"archive", "import", shopSite, c.path("none-*.csv"), "--temp", c.path("temp")}, "none-*.csv: no file matches")
 	c.fails(exitError, []string{"archive", "import", shopSite, c.write("good.csv", someSite), "--temp", c.path("temp"), "--export-log", c.path("good.csv")}, "it is not the table ExportLog")
 	if got := c.export(shopSite, "2025-01-01", "2025-12-31", "csv"); got != csvHeader {
@@ -193,4 +194,21 @@ func TestQueryForBigQuery(t *testing.T) {
 	}
 	c.fails(exitUsage, []string{"archive", "bigquery-sql", shopSite}, "--dataset")
 	c.fails(exitUsage, []string{"archive", "bigquery-sql", shopSite, "--dataset", "d", "--from", "2025-01-02", "--to", "2025-01-01"}, "--from 2025-01-02 is after --to 2025-01-01")
+}
+
+func TestProgressOfAnImport(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p, end := newImportProgress(&out, 3)
+	defer end()
+	p.Reading(0, 4<<20, 0)
+	p.print()
+	p.Reading(1<<20, 4<<20, 12345)
+	p.print()
+	p.Writing(0, 16)
+	p.print()
+	want := "reading 3 files: 0 B of 4.0 MiB, 0 rows\nreading 3 files: 1.0 MiB of 4.0 MiB, 12,345 rows (25 %), about 0s left\narchiving: 0 of 16 months\n"
+	if out.String() != want {
+		t.Errorf("%s\nwant\n%s", &out, want)
+	}
 }
