@@ -174,7 +174,8 @@ func TestEveryList200Formats(t *testing.T) {
 func queriesOf(r *route) [][]string {
 	queries := [][]string{nil}
 	for _, p := range [][]string{{"limit", "2"}, {"offset", "3"}, {"filters", filtersOf("query", "equals", "nothing of the kind")}, {"q", "nothing of the kind"},
-		{"start_date", "2026-11-03", "end_date", "2026-11-04"}} {
+		{"start_date", "2026-11-03", "end_date", "2026-11-04"},
+		{"compare", "previous_period"}} {
 		if r.takes(p[0]) {
 			queries = append(queries, p)
 		}
