@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/valyala/fasthttp"
 
+	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/policy/redistest"
 	"sara/translate"
@@ -175,5 +176,39 @@ func TestEachPathAllocatesAndCallsLittle(t *testing.T) {
 				t.Errorf("costs %+v, want at most %+v", got, test.most)
 			}
 		})
+	}
+}
+
+// A portfolio takes one command for its budgets and, on a replica that has no copies, one for the series of each property.
+func TestPortfolioTakesOneRedisCommandAProperty(t *testing.T) {
+	m := newMeter(t)
+	m.answerWith(nil)
+	for _, site := range []string{"sc-domain:twin.example", "sc-domain:archived.example", "https://www.example.org/shop/"} {
+		_, err := m.store.AddProperty(t.Context(), sqlstore.PropertySpec{Connection: m.properties["main"].Connection.ID, Site: site, PermissionLevel: "siteOwner"})
+		m.must(err)
+	}
+	key, hash := policy.NewKey("sara")
+	_, err := m.store.CreateKey(t.Context(), sqlstore.KeySpec{Person: "pro@example.com", Name: "portfolio", Scopes: policy.AllScopes.Names(), Workspace: "Main",
+		Hash: hash}, func(string) int { return 10 })
+	m.must(err)
+	m.keys["portfolio"] = key
+	const properties = 4
+	commands := func(server *world) int64 {
+		before := m.commands.Load()
+		if codes := server.portfolio("portfolio", "compare", "previous_period").codes(); codes[""] != properties {
+			t.Fatalf("answers %v", codes)
+		}
+		m.settle()
+		return m.commands.Load() - before
+	}
+	for _, server := range []*world{m.world, m.other} { // what the first use of a script takes is not counted
+		server.get("portfolio", server.path("main", "/devices")).ok(t)
+	}
+	m.settle()
+	first := commands(m.world)
+	again, shared := commands(m.world), commands(m.other)
+	t.Logf("%d commands for live calls, %d from memory, %d from Redis", first, again, shared)
+	if first > 1+15*properties || again != 1 || shared > 1+properties {
+		t.Errorf("%d commands for live calls, %d from memory, %d from Redis", first, again, shared)
 	}
 }

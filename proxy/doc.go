@@ -43,6 +43,8 @@
 //
 // # Other answers
 //
+// A portfolio is the summaries of all properties of a key, each by steps 7 to 10 (portfolio.go, Server.servePortfolio).
+//
 // Accounts, properties and what is configured for them come from the store (account.go and properties.go), as do the results of
 // the last URL inspections (indexing.go). The route table also drives the scopes and the OpenAPI document (openapi.go); one more
 // table drives the error codes (errors.go). Package docs builds the API reference for people from both.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +32,9 @@ const (
 type portfolioPart struct {
 	call  *call
 	reply reply
-	err   error // errNotAtHand: not asked for yet
+	err   error     // errNotAtHand: not asked for yet
+	late  bool      // it failed when the time of the request was over
+	known time.Time // when the newest copy was filled that memory has, of today's window or of the one before; zero: none
 }
 
 // errNotAtHand means that a live call is needed for the figures of a property.
@@ -59,14 +62,21 @@ func (s *Server) servePortfolio(ctx context.Context, c *call) (reply, error) {
 		left[i] = &parts[i]
 	}
 	s.summarize(within, left, (*Server).answerAtHand)
-	left = left[:0]
+	s.summarize(within, s.withoutFigures(within, parts), (*Server).answerReport)
+	return s.portfolioReply(c, parts), nil
+}
+
+// withoutFigures returns the parts that need a live call: first those without any copy, then those with the oldest one. So a budget that
+// does not suffice for all of them is not spent on the same properties each time.
+func (s *Server) withoutFigures(ctx context.Context, parts []portfolioPart) (left []*portfolioPart) {
 	for i := range parts {
-		if errors.Is(parts[i].err, errNotAtHand) {
-			left = append(left, &parts[i])
+		if part := &parts[i]; errors.Is(part.err, errNotAtHand) {
+			_, part.known = s.knownDays(ctx, part.call, false)
+			left = append(left, part)
 		}
 	}
-	s.summarize(within, left, (*Server).answerReport)
-	return s.portfolioReply(within, c, parts), nil
+	slices.SortStableFunc(left, func(a, b *portfolioPart) int { return a.known.Compare(b.known) })
+	return left
 }
 
 // about returns the call for the summary of one property of a portfolio.
@@ -86,6 +96,7 @@ func (s *Server) summarize(ctx context.Context, parts []*portfolioPart, answer a
 		workers.Go(func() {
 			for part := range next {
 				part.reply, part.err = s.summarizeOne(ctx, part.call, answer)
+				part.late = part.err != nil && ctx.Err() != nil
 			}
 		})
 	}
@@ -161,7 +172,7 @@ func (s *Server) answerStored(ctx context.Context, c *call, q *reportRequest) (r
 }
 
 // portfolioReply writes the answer from those of the parts.
-func (s *Server) portfolioReply(ctx context.Context, c *call, parts []portfolioPart) reply {
+func (s *Server) portfolioReply(c *call, parts []portfolioPart) reply {
 	properties := make([]translate.PortfolioProperty, len(parts))
 	status := cacheHit
 	for i := range parts {
@@ -172,7 +183,7 @@ func (s *Server) portfolioReply(ctx context.Context, c *call, parts []portfolioP
 			status = coldest(status, part.reply.cacheStatus)
 			continue
 		}
-		failed := s.partError(ctx, part)
+		failed := s.partError(part)
 		properties[i].Code, properties[i].Message = failed.code, failed.message
 		status = coldest(status, cacheMiss)
 	}
@@ -191,9 +202,9 @@ func coldest(a, b string) string {
 }
 
 // partError returns the error of a property, and logs its cause.
-func (s *Server) partError(ctx context.Context, part *portfolioPart) *apiError {
+func (s *Server) partError(part *portfolioPart) *apiError {
 	failed := apiErrorOf(part.err)
-	if ctx.Err() != nil && failed.status >= fasthttp.StatusInternalServerError || errors.Is(part.err, errNotAtHand) {
+	if part.late && failed.status >= fasthttp.StatusInternalServerError || errors.Is(part.err, errNotAtHand) {
 		return &apiError{code: codeUpstreamUnavailable, status: fasthttp.StatusServiceUnavailable,
 			message: "the time of the request was over before this property answered: repeat the request, which goes on from here"}
 	}

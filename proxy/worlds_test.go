@@ -58,7 +58,7 @@ func TestRandomWorlds(t *testing.T) {
 		}
 	}
 	if len(numbers) >= 100 && !t.Failed() {
-		for _, name := range []string{"200", "400", "503", "live", "stored", "hybrid", "unpublished", "missing", "compared", "young", "by page", "a year before", "published later", "filtered later"} {
+		for _, name := range []string{"200", "400", "503", "live", "stored", "hybrid", "unpublished", "missing", "compared", "young", "by page", "a year before", "published later", "filtered later", "portfolio 200"} {
 			if seen[name] == 0 {
 				t.Errorf("%s=%d: no answer is %s: %v", worldsSeedVariable, seed, name, seen)
 			}
@@ -113,6 +113,36 @@ func checkWorlds(t *testing.T, seed uint64, numbers []uint64, seen map[string]in
 			t.Fatal("too many failures")
 		}
 	}
+	w.judgePortfolio(rand.New(rand.NewPCG(seed, numbers[0])), seen)
+}
+
+// judgePortfolio compares the portfolio of all worlds with each property's own summary. The summaries come first: an archive, which is
+// not that of the site here, answers a portfolio while no copy of the live series is at hand.
+func (w *world) judgePortfolio(r *rand.Rand, seen map[string]int) {
+	w.t.Helper()
+	query := []string{"date_range", pick(r, "last_7d", "last_28d", "last_90d", "previous_month"), "compare", pick(r, "none", "previous_period", "previous_year")}
+	pages := func() (whole portfolioAnswer) {
+		for offset := 0; ; offset += len(whole.Data.Rows) - offset {
+			status, body := w.fetch("/v1/portfolio", append(query, "limit", "200", "offset", strconv.Itoa(offset)), "max-age=0")
+			if status != http.StatusOK {
+				w.t.Fatalf("the portfolio answers %d %s", status, body)
+			}
+			rows := whole.Data.Rows
+			whole = readPortfolio(w.t, body)
+			whole.Data.Rows = append(rows, whole.Data.Rows...)
+			if whole.Meta.RowCount == 0 || len(whole.Data.Rows) == whole.Meta.Total {
+				return whole
+			}
+		}
+	}
+	for _, row := range pages().Data.Rows {
+		w.fetch("/v1/properties/"+row.PropertyID+"/summary", query, "no-cache")
+	}
+	whole := pages()
+	for _, row := range whole.Data.Rows {
+		seen[fmt.Sprint("portfolio ", w.wantSummary(row, &whole, query))]++
+	}
+	whole.wantTotals(w.t, query[3] != "none")
 }
 
 // judgeWorld sends the questions about a world, and returns how many answers are wrong.

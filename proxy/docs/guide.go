@@ -26,6 +26,7 @@ func guideList() []guide {
 		{Name: "first-request", Title: "First request", About: "In curl, Python, Go and JavaScript."},
 		{Name: "dates", Title: "Dates and presets", About: "What each preset covers, and how far back you can go."},
 		{Name: "filters", Title: "Filters", About: "Queries, pages, brand, page groups; how to put JSON into a URL."},
+		{Name: "portfolio", Title: "Many sites at once", About: "All properties of a key in one request: what it answers, and what it costs."},
 		{Name: "limits", Title: "Limits and backing off", About: "The limits, the headers, and a client that honours Retry-After."},
 		{Name: "numbers", Title: "What the numbers mean", About: "Unknown days, comparisons, anonymised traffic, the archive; an answer for each."},
 		{Name: "agencies", Title: "Reports of many properties", About: "For agencies: all properties as files, by cron and as an e-mail."},
