@@ -80,7 +80,7 @@ func indexingTools() []tool {
 	}
 	return []tool{
 		{name: "get_indexing", title: "Index coverage", params: append([]param{property()}, of(translate.Indexing())...),
-			lists: []string{"data.trend", "data.sitemaps"},
+			lists: []string{"data.breakdown", "data.trend", "data.sitemaps"},
 			about: "How many tracked URLs are indexed, and why others are not. Zeros before status ready are not results.",
 			path:  func(a *arguments) string { return a.below("indexing") }},
 		{name: "list_indexed_urls", title: "Inspected URLs", params: atMost(urls, mostRows, usualRows), lists: []string{"data.rows"},
