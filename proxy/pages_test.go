@@ -73,7 +73,7 @@ func TestPagesAreServed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	reference := w.wantPage("/docs", "text/html; charset=utf-8", "public, max-age=300")
-	for _, guide := range []string{"first-request", "dates", "filters", "portfolio", "limits", "numbers", "agencies", "tools", "analysis", "bigquery", "connect-google"} {
+	for _, guide := range []string{"first-request", "dates", "filters", "portfolio", "limits", "numbers", "agencies", "agents", "tools", "analysis", "bigquery", "connect-google"} {
 		w.wantPage("/docs/guides/"+guide, "text/html; charset=utf-8", "public, max-age=300")
 	}
 	for _, route := range table() {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -175,9 +176,12 @@ func TestDemoForPeople(t *testing.T) {
 	}
 	d := demoWithin(t, time.Now, demo.Options{Months: demo.Months{Main: 1, Others: 1}})
 	printed := bufio.NewScanner(d.stdout)
-	tried, page := 0, ""
-	for tried < 3 && printed.Scan() {
+	tried, page, agent := 0, "", ""
+	for agent == "" && printed.Scan() {
 		try := printed.Text()
+		if strings.HasPrefix(try, "claude mcp add ") {
+			agent = try
+		}
 		if address, ok := strings.CutPrefix(try, "Open "); ok {
 			address, _, _ = strings.Cut(address, " ")
 			page = wantStatus(t, 200, address+"/operations/getSummary", "").body
@@ -195,6 +199,10 @@ func TestDemoForPeople(t *testing.T) {
 		}
 	}
 	d.stop()
+	words, err := exec.Command("sh", "-c", `claude() { printf '%s\n' "$@"; }; `+agent).CombinedOutput()
+	if form := regexp.MustCompile(`^mcp\nadd\n--transport\nhttp\nsara\nhttp://127\.0\.0\.1:\d+/mcp\n--header\nAuthorization: Bearer sara_live_\w+\n$`); err != nil || !form.Match(words) {
+		t.Errorf("%s: %v\n%s", agent, err, words)
+	}
 	if tried != 3 || page == "" {
 		t.Errorf("it printed %d commands\n%s", tried, d.stderr.String())
 	}

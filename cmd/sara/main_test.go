@@ -86,6 +86,7 @@ func TestProcess(t *testing.T) {
 		{"an archive that refuses", testArchiveRefuses},
 		{"a default that cannot be used", testUnusableDefault},
 		{"its memory is protected", testMemoryIsProtected},
+		{"agents lose a revoked key", testMCPRevoked},
 		{"mcp ends with its input or by an interrupt", testMCPEnds},
 		{"wrong usage", testWrongUsage},
 	} {

@@ -183,6 +183,8 @@ func (w *World) print(out io.Writer, all bool) error {
 	fmt.Fprintf(&text, "\nTry:\n\n%s\n%s\n%s\n", console.Curl(w.BaseURL+"/v1/me", w.Keys[firstKey]),
 		console.Curl(main+"/summary?date_range=last_28d&compare=previous_period", w.Keys[firstKey]),
 		console.Curl(main+"/queries?limit=5&filters="+url.QueryEscape(`[{"dimension":"brand","operator":"equals","value":"non-brand"}]`), w.Keys[firstKey]))
+	fmt.Fprintf(&text, "\nFor an agent (others: %s%s/guides/agents):\n\nclaude mcp add --transport http sara %s/mcp --header \"Authorization: Bearer %s\"\n",
+		w.BaseURL, docs.Path, w.BaseURL, w.Keys[firstKey])
 	_, err := io.WriteString(out, text.String())
 	return err
 }

@@ -85,13 +85,13 @@ func (s *session) explainStatus(response *http.Response, body []byte) *failure {
 	}
 	switch {
 	case f.code == http.StatusUnauthorized:
-		f.message = said + ": set SARA_API_KEY to a valid key, or write one into the file of --key-file, and start sara mcp again"
+		f.message = said + "; set SARA_API_KEY to a valid key, or write one into the file of --key-file, and start sara mcp again"
 	case f.code == http.StatusNotFound, f.code == http.StatusMethodNotAllowed:
-		f.message = said + ": there is no MCP endpoint at " + s.Endpoint + "; check --url"
+		f.message = said + "; there is no MCP endpoint at " + s.Endpoint + ": check --url"
 	case f.code/100 == 3:
-		f.message = said + ": the server redirects to " + response.Header.Get("Location") + "; if it is yours, name that address with --url"
+		f.message = said + "; the server redirects to " + response.Header.Get("Location") + "; if it is yours, name that address with --url"
 	case f.retryAfter != nil:
-		f.message = fmt.Sprintf("%s: send the request again in %d s", said, *f.retryAfter)
+		f.message = fmt.Sprintf("%s; send the request again in %d s", said, *f.retryAfter)
 	default:
 		f.message = said
 	}
