@@ -66,7 +66,8 @@ func keyExplanations() []Explanation {
 		{Code: "ORIGIN_NOT_ALLOWED",
 			When: "A message to `/mcp` comes from a web page of another site, or names a host that is not the service's: a browser may have " +
 				"been tricked into sending it.",
-			Do: "Call `/mcp` from a program, not from a page. If the message names the service's own host, the operator has to set `SARA_BASE_URL`."},
+			Do:      "Call `/mcp` from a program, not from a page. If the message names the service's own host, the operator has to set `SARA_BASE_URL`.",
+			Message: "the request comes from a page of another site"},
 		{Code: "API_ACCESS_REQUIRED",
 			When:    "The account's plan, such as a trial, has no API access, or the plan has ended. It is checked on every request.",
 			Do:      "Start or renew a paid plan. The same key then works at once.",
