@@ -168,7 +168,7 @@ func testExportLog(t *testing.T, w *world) {
 	}
 }
 
-// testQuery runs the query for BigQuery in DuckDB, which lacks four things of it: EXPORT DATA, names in backticks, raw strings, and two functions.
+// testQuery runs the query for BigQuery in DuckDB, which lacks EXPORT DATA, names in backticks, raw strings and two functions.
 // The rows are imported as those of any export of the archive.
 func testQuery(t *testing.T, w *world) {
 	q := Query{SiteURL: testSite, Dataset: "shop-1.searchconsole", URI: PlaceholderURI, Days: translate.DateRange{Start: FirstExport(), End: translate.NewDate(2026, 1, 1)}}

@@ -21,7 +21,7 @@ type Query struct {
 // PlaceholderURI is a URI to be edited.
 const PlaceholderURI = "gs://BUCKET/PREFIX/sara-*.parquet"
 
-// FirstExport is before the first day that Search Console exported to BigQuery for anybody.
+// FirstExport is before the first day that Search Console exported to BigQuery for any property.
 func FirstExport() translate.Date { return translate.NewDate(2023, 1, 1) }
 
 // Check returns an error for a dataset or URI that is not one, or a site_url that cannot be quoted.
@@ -54,9 +54,9 @@ func literal(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
 }
 
-// The tables have to be named in full: a WITH clause cannot be used by a filter on a partition. A day of a dimension without rows has one
-// row without clicks and impressions, which the import drops: the day is known to have none. The log has days of all properties, so that
-// only those between the first and the last day of this one count.
+// queryText is the query, with {names} in place of its literals. A dimension without rows on a day has one row without clicks and
+// impressions: the import drops the row and knows that the day has none. The log has days of all properties, so that only those
+// between the first and the last day of this property count.
 const queryText = `EXPORT DATA OPTIONS(uri={uri}, format='PARQUET', compression='SNAPPY', overwrite=false) AS
 WITH site AS (
   SELECT data_date, UPPER(IFNULL(search_type, '')) = 'WEB' AS is_web, query, is_anonymized_query, country, device,

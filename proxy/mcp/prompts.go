@@ -23,7 +23,7 @@ func prompts() []prompt {
 				"most likely cause, the figures for it, and what would prove it wrong."},
 		{"indexing_audit", "Indexing audit", "Which pages are not indexed, and what to do first.",
 			"Audit the index coverage of %s. Call get_indexing with include_trend, then list_indexed_urls for the largest reasons. Zeros before the status ready are " +
-				"not results. Group the URLs by cause, say which groups are intended (redirects, duplicates), and list the five URLs to mend first."},
+				"not results. Group the URLs by cause, say which groups are intended (redirects, duplicates), and list the five URLs to fix first."},
 	}
 }
 
