@@ -1,9 +1,6 @@
 package proxy
 
-import (
-	"bytes"
-	"strconv"
-)
+import "bytes"
 
 // A format is a media type that the API can answer in. All answers are available as JSON, those with rows in every format.
 type format uint8
@@ -144,10 +141,18 @@ func parseWeight(text []byte) (thousandths int, ok bool) {
 	if len(whole) != 1 || whole[0] != '0' && whole[0] != '1' || len(fraction) > decimals {
 		return 0, false
 	}
-	digits := append([]byte{whole[0]}, "000"...)
-	copy(digits[1:], fraction)
-	n, err := strconv.ParseUint(string(digits), 10, 16)
-	return int(n), err == nil && n <= maxWeight
+	thousandths = int(whole[0] - '0')
+	for i := range decimals {
+		digit := byte('0')
+		if i < len(fraction) {
+			digit = fraction[i]
+		}
+		if digit < '0' || digit > '9' {
+			return 0, false
+		}
+		thousandths = 10*thousandths + int(digit-'0')
+	}
+	return thousandths, thousandths <= maxWeight
 }
 
 // cutUnquoted is bytes.Cut around the first separator that is not in a quoted string.

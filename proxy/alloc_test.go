@@ -24,6 +24,8 @@ func TestHitAllocatesLittle(t *testing.T) {
 		{"queries", "/queries", nil, http.StatusOK},
 		{"a page of queries", "/queries?offset=50", nil, http.StatusOK},
 		{"queries, compressed", "/queries", []string{fasthttp.HeaderAcceptEncoding, "gzip, deflate, br"}, http.StatusOK},
+		{"queries for a browser", "/queries", []string{fasthttp.HeaderAccept, "text/html,application/xml;q=0.9,*/*;q=0.8"}, http.StatusOK},
+		{"queries as CSV", "/queries", []string{fasthttp.HeaderAccept, acceptCSV}, http.StatusOK},
 		{"queries that the client has", "/queries", []string{fasthttp.HeaderIfNoneMatch, "*"}, http.StatusNotModified},
 	} {
 		ctx := w.request(w.path("main", test.path), test.headers...)
