@@ -381,8 +381,9 @@ func TestPortfolio200WithOneFailure(t *testing.T) {
 	if row := w.portfolio("pro").row(t, w, "twin_a"); row.Error != nil {
 		t.Errorf("later: %+v", row.Error)
 	}
-	if calls := w.called() - before; calls != 2+1 { // the twins, and the forbidden one
-		t.Errorf("going on took %d calls", calls)
+	// The disconnected one takes no call. On a busy machine, others may not have answered in time.
+	if calls, failed := w.called()-before, int64(got.codes()[codeUpstreamUnavailable]); calls > failed-1 {
+		t.Errorf("going on took %d calls after %d failures", calls, failed)
 	}
 }
 
