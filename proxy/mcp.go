@@ -110,7 +110,7 @@ func (e *mcpEndpoint) checkOrigin(http *fasthttp.RequestCtx) error {
 			message: "the request is for the host " + strconv.Quote(host) + ": set SARA_BASE_URL to the address by which clients reach the service"}
 	}
 	origin := string(http.Request.Header.Peek(fasthttp.HeaderOrigin))
-	if origin == "" {
+	if origin == "" || e.server.sharing.allowed([]byte(origin)) != "" {
 		return nil
 	}
 	if from, err := url.Parse(origin); err == nil && from.Host != "" && (from.Hostname() == host || isLoopback(from.Hostname()) && isLoopback(host)) {

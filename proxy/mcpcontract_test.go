@@ -152,7 +152,7 @@ func TestMCPWellKnown404(t *testing.T) {
 // A page of another site must not reach the endpoint through a person's browser, not even by a name that it points to this machine.
 func TestMCP403Origin(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, func(c *Config) { c.CORSOrigins = []string{"https://app.example.net"} })
 	local := strings.TrimPrefix(w.base, "http://")
 	for _, c := range []struct {
 		host, origin string
@@ -160,6 +160,7 @@ func TestMCP403Origin(t *testing.T) {
 	}{
 		{local, "", 200}, {"api.example.com", "", 200}, {"API.example.com:443", "", 200}, {"localhost:8080", "", 200}, {"[::1]:8080", "", 200},
 		{local, "http://" + local, 200}, {"api.example.com", "http://api.example.com", 200},
+		{local, "https://app.example.net", 200}, {"evil.example", "https://app.example.net", 403}, {local, "http://app.example.net", 403},
 		{local, "https://evil.example", 403}, {local, "null", 403}, {"api.example.com", "http://api.example.com.evil.example", 403},
 		{"evil.example", "", 403}, {"evil.example", "http://evil.example", 403}, {"localhost.evil.example", "", 403}, {"api.example.com.evil.example", "", 403},
 	} {

@@ -154,6 +154,13 @@ func TestMCP200ToolsAnswerAsREST(t *testing.T) {
 				c.arguments["property"] = id
 			}
 			rest := w.get("agency", path).ok(t)
+			for c.tool == "portfolio_overview" { // on a busy machine, a live call may outlast a request: the figures come meanwhile
+				again := w.get("agency", path).ok(t)
+				if reflect.DeepEqual(again.data(), rest.data()) {
+					break
+				}
+				rest = again
+			}
 			content, text, failed := w.tool(t, "agency", c.tool, c.arguments)
 			if failed || !reflect.DeepEqual(content["data"], rest.json["data"]) {
 				t.Errorf("data is %.300v, REST has %.300v", content, rest.json["data"])
