@@ -61,27 +61,52 @@ func TestTables200PageByPage(t *testing.T) {
 	w := newWorld(t)
 	o := w.oracle()
 	const site, first, last = "sc-domain:large.example", "2026-11-18", "2026-11-19"
+	mobile := []string{"filters", filtersOf("device", "is", "mobile")} // a filtered sample is never enlarged
 	for _, c := range []struct {
-		endpoint string
-		limit    int
-		calls    []int64 // by order
-	}{{"/queries", 1000, []int64{2, 0, 0}}, {"/pages", 700, []int64{2, 0, 0}}, {"/countries", 60, []int64{1, 0, 0}}, {"/devices", 2, []int64{1, 0, 0}}} {
-		all := o.ask(t, site, breakdowns()[c.endpoint], first, last, 25000)
-		for i, order := range []string{"-clicks", "position", "-key"} {
-			var rows []any
-			var end response
-			calls := w.calls(func() {
-				rows, end = w.readTable(t, w.path("large", c.endpoint), c.limit, "start_date", first, "end_date", last, "order_by", order)
-			})
-			wantRows(t, c.endpoint+" by "+order, rows, "key", rank(all, order))
-			if calls > c.calls[i] {
-				t.Errorf("%s by %s, %d rows: %d calls", c.endpoint, order, len(rows), calls)
+		endpoint   string
+		limit      int
+		calls      int64
+		filters    []string
+		conditions []condition
+	}{
+		{"/pages", 700, 2, mobile, []condition{{"device", "equals", "MOBILE"}}}, {"/pages", 999, 1, nil, nil},
+		{"/countries", 60, 1, nil, nil}, {"/devices", 2, 1, nil, nil},
+	} {
+		all := o.ask(t, site, breakdowns()[c.endpoint], first, last, 25000, c.conditions...)
+		calls := w.calls(func() {
+			for _, order := range []string{"-clicks", "position", "-key"} {
+				rows, end := w.readTable(t, w.path("large", c.endpoint), c.limit,
+					append([]string{"start_date", first, "end_date", last, "order_by", order}, c.filters...)...)
+				wantRows(t, c.endpoint+" by "+order, rows, "key", rank(all, order))
+				if m := end.meta(); m["has_more"] != false || m["truncated_by"] != nil {
+					t.Errorf("%s by %s: the last meta is %v", c.endpoint, order, m)
+				}
 			}
-			full := len(all) == translate.WideSample // the upstream may have more
-			if m := end.meta(); m["has_more"] != full || (m["truncated_by"] == "clicks") != full {
-				t.Errorf("%s by %s: the last meta is %v", c.endpoint, order, m)
-			}
+		})
+		if calls != c.calls {
+			t.Errorf("%s, %d rows in three orders: %d calls, want %d", c.endpoint, len(all), calls, c.calls)
 		}
+	}
+}
+
+// A table with more rows than one call returns ends with a full sample: the upstream may have more, which no page has.
+func TestTables200FullSample(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	u := &upstreamRequests{rows: func(_ []string, limit int) string { return upstreamRows(min(30_000, limit)) }}
+	w.answerWith(u.ServeHTTP)
+	rows, end := w.readTable(t, w.path("main", "/queries"), 1000, "filters", filtersOf("device", "is", "mobile"))
+	u.wantLimits(t, translate.NarrowSample, translate.WideSample)
+	if m := end.meta(); m["has_more"] != true || m["truncated_by"] != "clicks" || m["offset"] != 24_000.0 {
+		t.Errorf("the last meta is %v", m)
+	}
+	for i, row := range rows {
+		if key := row.(map[string]any)["key"]; key != fmt.Sprint("k", i) {
+			t.Fatalf("row %d is %v", i, key)
+		}
+	}
+	if len(rows) != translate.WideSample {
+		t.Errorf("%d rows", len(rows))
 	}
 }
 
