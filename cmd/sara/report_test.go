@@ -44,8 +44,9 @@ func newAgency(t *testing.T, plan string) *agency {
 		t.Fatal(err)
 	}
 	var sites []gscsim.Site
+	firstDay := time.Now().UTC().AddDate(0, 0, -90).Format(time.DateOnly) // so that a series takes little time, under the race detector too
 	for i := range 4 {
-		sites = append(sites, gscsim.Site{URL: fmt.Sprintf("sc-domain:client%d.example", i+1), Queries: 2600, Pages: 40})
+		sites = append(sites, gscsim.Site{URL: fmt.Sprintf("sc-domain:client%d.example", i+1), Queries: 2000, Pages: 40, FirstDay: firstDay})
 	}
 	if err := people.AddPerson(agencyConnection, false, sites...); err != nil {
 		t.Fatal(err)
