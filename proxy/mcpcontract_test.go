@@ -92,7 +92,7 @@ func (r rpc) result(t testing.TB) map[string]any {
 // wantError checks a refusal before the message was read: the envelope of the REST API.
 func (r rpc) wantError(t testing.TB, status int, code string) {
 	t.Helper()
-	(response{status: r.status, header: r.header, body: r.body, json: r.json}).want(t, status, code)
+	response(r).want(t, status, code)
 }
 
 const listTools = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
