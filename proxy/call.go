@@ -43,7 +43,7 @@ type call struct {
 	params   *translate.Params
 	property *policy.Property
 
-	part bool // the summary of one property of a portfolio: without an HTTP request
+	part bool // a summary for another answer, such as of one property of a portfolio: without an HTTP request
 }
 
 // handle returns the handler of a route.

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 	"go.opentelemetry.io/otel/propagation"
 
 	"sara/policy"
 	"sara/proxy/mcp"
+	"sara/translate"
 )
 
 const pathMCP = "/mcp"
@@ -52,6 +54,7 @@ type mcpCall struct{}
 type message struct {
 	ctx                            context.Context // ends at deadline, with the span of the message
 	id                             string          // of the request that brought it
+	grant                          *policy.Grant
 	deadline                       time.Time
 	connection                     net.Conn
 	host, authorization, forwarded string
@@ -91,7 +94,7 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 		return asStoreError(err)
 	}
 	connectionOf(c.http).markKeyed()
-	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), id: c.id, deadline: c.deadline.at, connection: c.http.Conn(), host: string(c.http.Host()),
+	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), id: c.id, grant: c.grant, deadline: c.deadline.at, connection: c.http.Conn(), host: string(c.http.Host()),
 		authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
 	e.serve(c.http)
 	header := &c.http.Response.Header
@@ -150,8 +153,18 @@ func (e *mcpEndpoint) Panicked(ctx context.Context, value any) {
 // Get implements mcp.API: it makes a REST request in process, with the key, the address and the trace of the MCP request, which takes all
 // stages as one from the network.
 func (e *mcpEndpoint) Get(ctx context.Context, target string) mcp.Answer {
-	m, s := ctx.Value(mcpCall{}).(*message), e.server
 	var inner fasthttp.RequestCtx
+	e.initRequest(ctx, &inner, target)
+	e.server.handler(&inner)
+	response := &inner.Response
+	answer := mcp.Answer{Status: response.StatusCode(), RequestID: string(response.Header.Peek("X-Request-Id")), Body: response.Body()}
+	answer.RetryAfter, _ = strconv.Atoi(string(response.Header.Peek(fasthttp.HeaderRetryAfter)))
+	return answer
+}
+
+// initRequest prepares a request of the message.
+func (e *mcpEndpoint) initRequest(ctx context.Context, inner *fasthttp.RequestCtx, target string) {
+	m, s := ctx.Value(mcpCall{}).(*message), e.server
 	inner.Init2(m.connection, discardLogger{}, true)
 	inner.SetUserValue(mcpCall{}, m)
 	header := &inner.Request.Header
@@ -164,11 +177,27 @@ func (e *mcpEndpoint) Get(ctx context.Context, target string) mcp.Answer {
 	if s.config.Propagator != nil {
 		s.config.Propagator.Inject(ctx, headerCarrier{header})
 	}
-	s.handler(&inner)
-	response := &inner.Response
-	answer := mcp.Answer{Status: response.StatusCode(), RequestID: string(response.Header.Peek("X-Request-Id")), Body: response.Body()}
-	answer.RetryAfter, _ = strconv.Atoi(string(response.Header.Peek(fasthttp.HeaderRetryAfter)))
-	return answer
+}
+
+// Totals implements mcp.API.
+func (e *mcpEndpoint) Totals(ctx context.Context, property string, days url.Values) []byte {
+	m, s := ctx.Value(mcpCall{}).(*message), e.server
+	now := s.config.Now()
+	c := &call{id: m.id, route: e.route, started: now, grant: m.grant, part: true,
+		window: translate.NewWindow(s.calendar.Anchor(now), m.grant.Plan.RetentionMonths)}
+	var err error
+	if c.params, err = translate.Parse(translate.Summary(), []byte(days.Encode()), c.window); err != nil {
+		return nil
+	}
+	if c.property, err = s.gate.Property(ctx, m.grant, property); err != nil {
+		return nil
+	}
+	q := c.canonical(translate.SummaryReport(), nil)
+	r, err := s.answerAtHand(ctx, c, &q)
+	if err != nil {
+		return nil
+	}
+	return []byte(gjson.GetBytes(r.answer.Head(), "data.totals").Raw)
 }
 
 // wrongMCPMethod refuses what is no message: there are no streams to open (GET) and no sessions to end (DELETE).

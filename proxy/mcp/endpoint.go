@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -12,6 +13,10 @@ import (
 type API interface {
 	// Get answers a GET of a path with its query, for the client whose MCP request ctx belongs to.
 	Get(ctx context.Context, target string) Answer
+
+	// Totals returns the totals of a site in JSON, as /summary has them for the days that the query chooses, if they are at hand: it makes
+	// no live call and charges nothing. The client has just had a table of the site. nil: they are not at hand.
+	Totals(ctx context.Context, property string, days url.Values) []byte
 	// Panicked records a panic of the MCP request that ctx belongs to.
 	Panicked(ctx context.Context, value any)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,8 @@ type brokenAPI struct{ panics atomic.Int64 }
 var _ API = (*brokenAPI)(nil)
 
 func (*brokenAPI) Get(context.Context, string) Answer { panic("broken") }
+
+func (*brokenAPI) Totals(context.Context, string, url.Values) []byte { panic("broken") }
 
 func (a *brokenAPI) Panicked(context.Context, any) { a.panics.Add(1) }
 

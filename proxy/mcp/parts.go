@@ -36,12 +36,7 @@ func overview() tool {
 		about: "Totals, the previous period, each day, top queries and pages, and the queries with the largest gains and losses: begin here. A part that fails is " +
 			"named in meta.errors, and the others are there. Costs 5 requests and up to 4 live calls.",
 		parts: func(a *arguments) []step {
-			dates := url.Values{}
-			for _, name := range []string{"date_range", "start_date", "end_date"} {
-				if a.query.Has(name) {
-					dates.Set(name, a.query.Get(name))
-				}
-			}
+			dates := a.days()
 			limited, compared := clone(dates), clone(dates)
 			limited.Set("limit", a.query.Get("limit"))
 			compared.Set("compare", "previous_period")
@@ -96,7 +91,7 @@ func (t *tool) runParts(ctx context.Context, api API, a *arguments) *sdk.CallToo
 	if m.succeeded == 0 {
 		return m.first.result()
 	}
-	return t.fit(m.content, m.requestIDs)
+	return t.fit(m.content, extra{requestIDs: m.requestIDs})
 }
 
 // get makes the request of a part. It runs on a goroutine of its own, where a panic would end the process.

@@ -92,9 +92,15 @@ func (f *failure) result() *sdk.CallToolResult {
 	return result
 }
 
+// extra is what a result has besides its structured content.
+type extra struct {
+	requestIDs []string
+	totals     []byte // JSON, for the text; nil: not known, or in the content
+}
+
 // fit returns the result of a call, with as many rows in each of its lists as fit.
-func (t *tool) fit(c content, requestIDs []string) *sdk.CallToolResult {
-	whole := t.result(c, requestIDs)
+func (t *tool) fit(c content, x extra) *sdk.CallToolResult {
+	whole := t.result(c, x)
 	if size(whole) <= maxResult {
 		return whole
 	}
@@ -102,7 +108,7 @@ func (t *tool) fit(c content, requestIDs []string) *sdk.CallToolResult {
 	for _, list := range t.lists {
 		longest = max(longest, int(gjson.GetBytes(c, list+".#").Int()))
 	}
-	cutTo := func(rows int) *sdk.CallToolResult { return t.result(t.cut(c, rows), requestIDs) }
+	cutTo := func(rows int) *sdk.CallToolResult { return t.result(t.cut(c, rows), x) }
 	fitting := sort.Search(longest, func(cut int) bool { return size(cutTo(longest-1-cut)) <= maxResult })
 	if fitting == longest {
 		return (&failure{Code: "RESULT_TOO_LARGE", Message: "the result does not fit even without its rows: ask for less"}).result()
@@ -111,11 +117,11 @@ func (t *tool) fit(c content, requestIDs []string) *sdk.CallToolResult {
 }
 
 // result returns a result whose structured content is c.
-func (t *tool) result(c content, requestIDs []string) *sdk.CallToolResult {
-	result := &sdk.CallToolResult{StructuredContent: json.RawMessage(c), Content: []sdk.Content{&sdk.TextContent{Text: t.text(c)}},
-		Meta: sdk.Meta{metaRequestID: requestIDs[0]}}
-	if len(requestIDs) > 1 {
-		result.Meta["request_ids"] = requestIDs
+func (t *tool) result(c content, x extra) *sdk.CallToolResult {
+	result := &sdk.CallToolResult{StructuredContent: json.RawMessage(c), Content: []sdk.Content{&sdk.TextContent{Text: t.text(c, gjson.ParseBytes(x.totals))}},
+		Meta: sdk.Meta{metaRequestID: x.requestIDs[0]}}
+	if len(x.requestIDs) > 1 {
+		result.Meta["request_ids"] = x.requestIDs
 	}
 	return result
 }

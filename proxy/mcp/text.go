@@ -8,17 +8,23 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// text returns the short form of a result: what the figures are of, totals, tables, and what they do not show.
-func (t *tool) text(c content) string {
+// text returns the short form of a result: what the figures are of, totals, tables, and what they do not show. The totals are those
+// that the content does not have; they may be missing too.
+func (t *tool) text(c content, totals gjson.Result) string {
 	var b strings.Builder
 	meta := gjson.GetBytes(c, "meta")
 	writeOrigin(&b, meta)
 	data := gjson.GetBytes(c, "data")
 	writeTotals(&b, data)
+	if totals.IsObject() {
+		fmt.Fprintf(&b, "Totals: %s\n", figures(totals))
+	} else {
+		totals = data.Get("totals")
+	}
 	writeScalars(&b, data)
 	for _, list := range t.lists {
 		if rows := gjson.GetBytes(c, list); rows.IsArray() { // a list that is null is unknown, and its part is among the errors
-			writeTable(&b, list, t.columns, rows.Array(), data.Get("totals"))
+			writeTable(&b, list, t.columns, rows.Array(), totals)
 		}
 	}
 	writeCaveats(&b, "", meta)

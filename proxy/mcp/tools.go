@@ -18,6 +18,8 @@ type tool struct {
 	path func(*arguments) string
 	// parts returns the requests of a tool that stands for several; nil for all others.
 	parts func(*arguments) []step
+	// shares means that the text has the totals of the days that the rows are of, if they are at hand.
+	shares bool
 	// lists are the paths in the result of the lists whose rows may be cut.
 	lists []string
 	// columns are those of the text's tables; nil for all members of a row.
@@ -49,7 +51,7 @@ func accountTools() []tool {
 func performanceTools() []tool {
 	withProperty := func(e translate.Endpoint) []param { return append([]param{property()}, of(e)...) }
 	return []tool{
-		{name: "query_performance", title: "Top queries, pages, countries or devices", lists: []string{"data.rows"},
+		{name: "query_performance", title: "Top queries, pages, countries or devices", lists: []string{"data.rows"}, shares: true,
 			params: atMost(append([]param{property(), dimension("query", "page", "country", "device")}, of(translate.Breakdown())...), mostRows, usualRows),
 			about: "Rows by clicks (or order_by) with clicks, impressions, ctr (a fraction) and average position (1 is best). Rare queries are withheld, and " +
 				"truncated_by clicks means that rows with fewer clicks exist: a missing key is not zero, and rows do not add up to totals. Costs 1 request and up to 2 live calls.",
@@ -118,5 +120,20 @@ func (t *tool) run(ctx context.Context, api API, a *arguments) *sdk.CallToolResu
 	if f := answer.failure(); f != nil {
 		return f.result()
 	}
-	return t.fit(answer.content(), []string{answer.RequestID})
+	x := extra{requestIDs: []string{answer.RequestID}}
+	if t.shares && !a.query.Has("filters") {
+		x.totals = api.Totals(ctx, a.property, a.days())
+	}
+	return t.fit(answer.content(), x)
+}
+
+// days returns the parameters that choose the days.
+func (a *arguments) days() url.Values {
+	days := url.Values{}
+	for _, name := range []string{"date_range", "start_date", "end_date"} {
+		if a.query.Has(name) {
+			days.Set(name, a.query.Get(name))
+		}
+	}
+	return days
 }
