@@ -144,6 +144,11 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
+// RequestID implements mcp.API.
+func (e *mcpEndpoint) RequestID(ctx context.Context) string {
+	return ctx.Value(mcpCall{}).(*message).id
+}
+
 // Panicked implements mcp.API.
 func (e *mcpEndpoint) Panicked(ctx context.Context, value any) {
 	bug := &panicError{value: value, stack: debug.Stack()}

@@ -44,6 +44,10 @@ func (w *world) tool(t testing.TB, key, name string, arguments map[string]any) (
 	if text == "" || json.Valid([]byte(text)) {
 		t.Errorf("%s: the text is no readable form: %.200q", name, text)
 	}
+	meta, _ := result["_meta"].(map[string]any)
+	if id, _ := meta["request_id"].(string); !regexp.MustCompile(`^req_[0-9a-f]{32}$`).MatchString(id) {
+		t.Errorf("%s: the request id is %q", name, id)
+	}
 	failed, _ = result["isError"].(bool)
 	if _, isError := content["error"]; isError != failed {
 		t.Errorf("%s: isError is %v with the content %.200s", name, failed, raw)

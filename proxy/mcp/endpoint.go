@@ -17,6 +17,10 @@ type API interface {
 	// Totals returns the totals of a site in JSON, as /summary has them for the days that the query chooses, if they are at hand: it makes
 	// no live call and charges nothing. The client has just had a table of the site. nil: they are not at hand.
 	Totals(ctx context.Context, property string, days url.Values) []byte
+
+	// RequestID returns the id of the MCP request that ctx belongs to.
+	RequestID(ctx context.Context) string
+
 	// Panicked records a panic of the MCP request that ctx belongs to.
 	Panicked(ctx context.Context, value any)
 }
@@ -77,6 +81,9 @@ func (t *tool) handler(api API) sdk.ToolHandler {
 			if p := recover(); p != nil {
 				api.Panicked(ctx, p)
 				result = broken().result()
+			}
+			if result.Meta[metaRequestID] == nil { // the call made no REST request
+				result.Meta = sdk.Meta{metaRequestID: api.RequestID(ctx)}
 			}
 		}()
 		arguments, err := t.parse(r.Params.Arguments)

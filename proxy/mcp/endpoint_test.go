@@ -20,6 +20,8 @@ func (*brokenAPI) Get(context.Context, string) Answer { panic("broken") }
 
 func (*brokenAPI) Totals(context.Context, string, url.Values) []byte { panic("broken") }
 
+func (*brokenAPI) RequestID(context.Context) string { return "req_1" }
+
 func (a *brokenAPI) Panicked(context.Context, any) { a.panics.Add(1) }
 
 // call posts a call of a tool, and returns its result.

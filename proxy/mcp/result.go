@@ -17,7 +17,7 @@ import (
 // envelope of the message.
 const maxResult = 39_000
 
-// metaRequestID is the member of a result's _meta with the ids of the REST requests, by which the log has them.
+// metaRequestID is the member of a result's _meta with the id of its REST request, or of the MCP request if it made none, by which the log has it.
 const metaRequestID = "request_id"
 
 // outputSchema admits data with meta, or an error. What is in data is in the REST reference: copies of it would take more than a
