@@ -57,7 +57,7 @@ func TestTables200PageByPage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes over a second")
 	}
-	t.Parallel()
+	// Not parallel: beside other tests the simulator computes a large table too slowly for the server, which gives up.
 	w := newWorld(t)
 	o := w.oracle()
 	const site, first, last = "sc-domain:large.example", "2026-11-18", "2026-11-19"
