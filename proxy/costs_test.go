@@ -201,7 +201,7 @@ func TestPortfolioTakesOneRedisCommandAProperty(t *testing.T) {
 		m.settle()
 		return m.commands.Load() - before
 	}
-	for _, server := range []*world{m.world, m.other} { // what the first use of a script takes is not counted
+	for _, server := range []*world{m.world, m.other} { // loads the scripts, which is not counted
 		server.get("portfolio", server.path("main", "/devices")).ok(t)
 	}
 	m.settle()

@@ -23,7 +23,7 @@ type world struct {
 	folder string
 	shards map[string]string // a pattern of the files of each form
 	log    string
-	// What is to be archived, without and with the log.
+	// The rows that the archive must have, without and with the log.
 	expected, logged []string
 }
 

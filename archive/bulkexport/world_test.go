@@ -56,7 +56,7 @@ func worldSQL() []string {
 	}
 }
 
-// expectedSQL computes what is to be archived from views of the tables, in the order of an export: a row for each day under each dimension, with
+// expectedSQL computes the rows that the archive must have from views of the tables, in the order of an export: a row for each day under each dimension, with
 // a null key where there is none. days of site_known and url_known are known.
 func expectedSQL() []string {
 	return []string{

@@ -185,7 +185,7 @@ func (c *archiveImport) sort(con *console.Console) (files sortedFiles, err error
 		case in.Table == bulkexport.Site || in.Table == bulkexport.URL:
 			files.tables = append(files.tables, in)
 		case in.Table == bulkexport.Records || len(c.Paths) == 1 && in.Named && c.isOwn(in):
-			files.records = append(files.records, in.Path) // or what is to be one: the archive's reader finds what is wrong with it
+			files.records = append(files.records, in.Path) // or a broken one: the archive's reader names its error
 		case in.Table == bulkexport.Empty:
 			c.note(con, "%s is left out: it is empty", in.Path)
 		case in.Table == bulkexport.Log:

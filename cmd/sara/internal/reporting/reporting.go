@@ -113,7 +113,8 @@ type task struct {
 	files  []string
 }
 
-// tasks returns what is to be done, and what is not recorded as missing.
+// tasks returns the files that the folder lacks, by property, with their numbers by property id. It records each as missing until it is
+// written.
 func (r *run) tasks() (tasks []task, steps map[string]int) {
 	names := fileNames(r.record.Properties)
 	steps = make(map[string]int)
