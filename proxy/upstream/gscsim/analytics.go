@@ -56,7 +56,7 @@ func (s *Server) answer(ctx context.Context, site Site, q *parsedQuery, loaded *
 	}
 	e := &evaluation{parsedQuery: q, world: s.world(site), extent: s.extent(site), hours: s.hoursOf, perDay: maxRowsPerDay, loaded: loaded}
 	e.filterMask = newFilterMask(e.world, q.filters)
-	rows, err := e.run(ctx)
+	rows, err := s.config.Worlds.recent.run(ctx, e)
 	if err != nil {
 		return nil, err
 	}

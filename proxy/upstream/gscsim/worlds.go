@@ -5,10 +5,13 @@ import (
 	"sync"
 )
 
-// Worlds keeps what has been computed about sites and never changes: their queries, their pages and the totals of their days.
-// Servers that share one through Config.Worlds compute it once, and answer the same bytes as Servers that do not. The zero value
-// is ready; it is safe for concurrent use. It keeps every site, and under 200 bytes of each day that was queried.
+// Worlds keeps what has been computed about sites and never changes: their queries, their pages, the totals of their days, and the
+// rows of recent answers. Servers that share one through Config.Worlds compute it once, and answer the same bytes as Servers that
+// do not. The zero value is ready; it is safe for concurrent use. It keeps every site, under 200 bytes of each day that was
+// queried, and 20 MB of answers.
 type Worlds struct {
+	recent recentAnswers
+
 	mu    sync.Mutex // guards byKey, not the worlds' contents
 	byKey map[worldKey]*world
 }

@@ -16,7 +16,10 @@ func TestServersWithSharedWorldsAgree(t *testing.T) {
 	t.Parallel()
 	var requests [][]byte
 	for _, dimensions := range []string{``, `"date"`, `"page"`} {
-		requests = append(requests, fmt.Appendf(nil, `{"startDate":"2026-07-20","endDate":"2026-08-16","dataState":"all","dimensions":[%s]}`, dimensions))
+		for _, more := range []string{`"dataState":"all"`, `"rowLimit":5`, `"rowLimit":5,"startRow":3`, `"aggregationType":"byPage"`,
+			`"dimensionFilterGroups":[{"filters":[{"dimension":"country","expression":"usa"}]}]`} {
+			requests = append(requests, fmt.Appendf(nil, `{"startDate":"2026-07-20","endDate":"2026-08-16","dimensions":[%s],%s}`, dimensions, more))
+		}
 	}
 	var worlds gscsim.Worlds
 	var done sync.WaitGroup
