@@ -146,13 +146,13 @@ func (g *Gate) StillValid(grant *Grant, now time.Time) bool {
 }
 
 // Readmit is Admit without the key lookup, for another request at now with the key of an earlier grant, perhaps from another
-// address. The caller has checked StillValid.
-func (g *Gate) Readmit(ctx context.Context, earlier *Grant, now time.Time, r Request) (*Grant, error) {
-	if denial := checkKey(earlier.Key, now); denial != nil {
+// address. It completes and returns the grant that it is given, which is the request's own copy of the earlier one. The caller
+// has checked StillValid.
+func (g *Gate) Readmit(ctx context.Context, grant *Grant, now time.Time, r Request) (*Grant, error) {
+	if denial := checkKey(grant.Key, now); denial != nil {
 		return nil, denial
 	}
-	grant := *earlier
-	return g.decide(ctx, &grant, now, r)
+	return g.decide(ctx, grant, now, r)
 }
 
 // decide runs the checks that follow authentication.

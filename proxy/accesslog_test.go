@@ -166,7 +166,7 @@ func TestAccessLogSamplesSuccessesAndKeepsErrors(t *testing.T) {
 	if written[true] < each/10 || written[false] < each/10 {
 		t.Errorf("of %d successes %d have a line", each, written[true])
 	}
-	if _, kept := (&accessLog{sample: 0}).sampled(newRequestID(), http.StatusNotModified); kept {
+	if _, kept := (&accessLog{sample: 0}).sampled(newRequestID().String(), http.StatusNotModified); kept {
 		t.Error("a sampling fraction of 0 logs some successes")
 	}
 }

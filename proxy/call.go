@@ -22,7 +22,7 @@ import (
 
 // A call is one request on its way through the stages. It belongs to one goroutine.
 type call struct {
-	id       string
+	id       string // of the request; it shares the bytes of ownID, unless another request made this one
 	route    *route
 	started  time.Time
 	client   string               // IP address
@@ -44,6 +44,10 @@ type call struct {
 	property *policy.Property
 
 	part bool // a summary for another answer, such as of one property of a portfolio: without an HTTP request
+
+	// Memory for the fields above, so that one allocation makes a call.
+	ownID    requestID
+	ownGrant policy.Grant // of a memoized request
 }
 
 // handle returns the handler of a route.
@@ -103,8 +107,9 @@ func (s *Server) run(c *call) {
 }
 
 func (s *Server) newCall(r *route, http *fasthttp.RequestCtx, h requestHeader) *call {
-	c := &call{id: newRequestID(), route: r, started: h.at, client: h.client(http), http: http, header: h,
-		deadline: deadline{at: http.Time().Add(requestTimeout)}}
+	c := &call{route: r, started: h.at, client: h.client(http), http: http, header: h,
+		deadline: deadline{at: http.Time().Add(requestTimeout)}, ownID: newRequestID()}
+	c.id = unsafe.String(&c.ownID[0], len(c.ownID)) // which never changes
 	if m, ok := http.UserValue(mcpCall{}).(*message); ok {
 		c.deadline.at, c.message = m.deadline, m.id
 	}
@@ -114,16 +119,23 @@ func (s *Server) newCall(r *route, http *fasthttp.RequestCtx, h requestHeader) *
 	return c
 }
 
-const requestIDPrefix = "req_"
+const (
+	requestIDPrefix = "req_"
+	requestIDBytes  = 16
+)
 
-// newRequestID returns 16 random bytes in hexadecimal. It is an identifier, not a secret.
-func newRequestID() string {
-	var raw [16]byte
+// A requestID is the text of random bytes in hexadecimal. It is an identifier, not a secret.
+type requestID [len(requestIDPrefix) + 2*requestIDBytes]byte
+
+func newRequestID() (id requestID) {
+	var raw [requestIDBytes]byte
 	binary.NativeEndian.PutUint64(raw[:], rand.Uint64())
 	binary.NativeEndian.PutUint64(raw[8:], rand.Uint64())
-	var text [len(requestIDPrefix) + 2*len(raw)]byte
-	return string(hex.AppendEncode(append(text[:0], requestIDPrefix...), raw[:]))
+	hex.Encode(id[copy(id[:], requestIDPrefix):], raw[:])
+	return id
 }
+
+func (id requestID) String() string { return string(id[:]) }
 
 // recoverPanic turns a panic into an error, so that a bug fails its request and not the process. Every goroutine that works
 // for a request must defer it.
@@ -176,7 +188,8 @@ func (s *Server) answer(ctx context.Context, c *call) (r reply, err error) {
 func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err error) {
 	m := c.memoized
 	admission, span := c.step(ctx, "admit")
-	c.grant, err = s.gate.Readmit(admission, m.grant, c.started, policy.Request{Address: c.client, RequiredScopes: c.route.Scope})
+	c.ownGrant = *m.grant
+	c.grant, err = s.gate.Readmit(admission, &c.ownGrant, c.started, policy.Request{Address: c.client, RequiredScopes: c.route.Scope})
 	span.End()
 	if err != nil {
 		return reply{}, asStoreError(err)

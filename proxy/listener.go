@@ -119,7 +119,7 @@ func (l *listener) refuse(conn net.Conn) {
 
 // nextRefusal returns an answer with an id of its own.
 func (l *listener) nextRefusal() []byte {
-	id, r := newRequestID(), &l.refusal
+	id, r := newRequestID().String(), &l.refusal
 	if second := l.server.config.Now().Unix(); r.text == nil || r.second != second {
 		*r = connectionRefusal{second, id, l.server.refusalOfConnection(id)}
 	}
