@@ -52,7 +52,7 @@ func openSQLite(path string, connections int) (p pools, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return p, fmt.Errorf("open database file: %w", err)
 	}
-	return openPools(func(most int) (*sql.DB, error) {
+	p, err = openPools(func(most int) (*sql.DB, error) {
 		db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+options)
 		if err != nil {
 			return nil, fmt.Errorf("open database file %s: %w", path, err)
@@ -61,6 +61,8 @@ func openSQLite(path string, connections int) (p pools, err error) {
 		db.SetMaxIdleConns(most)
 		return db, nil
 	}, cmp.Or(connections, DefaultConnections))
+	p.parses = true
+	return p, err
 }
 
 // createPrivate creates an empty file that only its owner can read, and its folder, unless they exist. SQLite gives its side files

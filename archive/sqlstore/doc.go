@@ -19,7 +19,8 @@
 //
 // Connections are in separate bounded pools: look-ups of keys and properties, what requests list, and writes. Within a pool, the
 // queries of one group of tables leave a connection to the others, so that a lock on a table holds up only what reads that table.
-// Nothing belongs to a database session, so that a pooler in transaction mode may be in front.
+// Nothing belongs to a database session, so that a pooler in transaction mode may be in front. SQLite is in this process: there, the
+// look-ups are prepared statements.
 //
 // Methods for administration take a reference, which is an id or a name, and change the database in one transaction. Methods
 // that serve requests take ids, run few queries that use indexes, and never lock. Every call except Migrate has a timeout of

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,9 @@ type pools struct {
 	lookups *sql.DB // what every request looks up: keys, properties, credentials
 	reports *sql.DB // what requests and operators list
 	jobs    *sql.DB // writes, and what background jobs read in bulk
+
+	// parses is whether the driver parses each query anew, unless it is prepared. That of PostgreSQL keeps what it has parsed.
+	parses bool
 }
 
 // openPools opens pools with a total number of connections.
@@ -82,14 +86,23 @@ type lanes struct {
 
 // lanes returns the lanes of the pools of a store, which count their waits by name.
 func (p pools) lanes(opening *opening, waited *prometheus.CounterVec) lanes {
+	var prepared *sync.Map
+	if p.parses {
+		prepared = new(sync.Map)
+	}
 	whole := func(db *sql.DB) lane { return lane{DB: db, opening: opening} }
 	// narrow returns a lane that leaves some connections of a pool to others.
 	narrow := func(db *sql.DB, left int, name string) lane {
-		return lane{db, opening, make(chan struct{}, max(1, db.Stats().MaxOpenConnections-left)), waited.WithLabelValues(name)}
+		turns := make(chan struct{}, max(1, db.Stats().MaxOpenConnections-left))
+		return lane{DB: db, opening: opening, turns: turns, waited: waited.WithLabelValues(name)}
+	}
+	lookups := func(l lane) lane {
+		l.prepared = prepared
+		return l
 	}
 	reports := func(name string) lane { return narrow(p.reports, 1, name) }
 	return lanes{
-		keys: whole(p.lookups), properties: narrow(p.lookups, 2, "properties"),
+		keys: lookups(whole(p.lookups)), properties: lookups(narrow(p.lookups, 2, "properties")),
 		listings: reports("listings"), segments: reports("segments"), annotations: reports("annotations"), indexing: reports("indexing"),
 		overview: reports("overview"),
 		changes:  narrow(p.jobs, 1, "changes"), leases: whole(p.jobs),
@@ -108,9 +121,10 @@ func newLaneWaits() *prometheus.CounterVec {
 // A lane is a pool with a bound on how many of its connections one kind of queries uses at a time.
 type lane struct {
 	*sql.DB
-	opening *opening
-	turns   chan struct{}      // has a value for each query under way; nil: no bound of its own
-	waited  prometheus.Counter // seconds, for a turn
+	opening  *opening
+	prepared *sync.Map          // each *sql.Stmt by its query, of which there are few; nil: statements are not prepared
+	turns    chan struct{}      // has a value for each query under way; nil: no bound of its own
+	waited   prometheus.Counter // seconds, for a turn
 }
 
 // enter waits for a turn. The caller calls leave when its query has ended.
@@ -145,6 +159,34 @@ func (l lane) ExecContext(ctx context.Context, query string, args ...any) (sql.R
 	}
 	defer leave()
 	return l.DB.ExecContext(ctx, query, args...)
+}
+
+// QueryContext shadows the method of sql.DB, to use prepared statements.
+func (l lane) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if l.prepared == nil {
+		return l.DB.QueryContext(ctx, query, args...)
+	}
+	statement, err := l.statement(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return statement.QueryContext(ctx, args...)
+}
+
+// statement returns the prepared statement of a query. The pool prepares it on each of its connections once.
+func (l lane) statement(ctx context.Context, query string) (*sql.Stmt, error) {
+	if known, ok := l.prepared.Load(query); ok {
+		return known.(*sql.Stmt), nil
+	}
+	made, err := l.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	known, raced := l.prepared.LoadOrStore(query, made)
+	if raced {
+		err = made.Close()
+	}
+	return known.(*sql.Stmt), err
 }
 
 // enter waits for a turn in the lane of q. A transaction has had its turn.

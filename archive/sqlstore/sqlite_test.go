@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -155,5 +156,29 @@ func TestConcurrentProcessesCreateOneDatabase(t *testing.T) {
 	}
 	for range racers {
 		wantNil(t, <-results)
+	}
+}
+
+// What every request looks up is parsed once: SQLite would take longer for that than for the look-up.
+func TestLookupsAreParsedOnce(t *testing.T) {
+	f := newFixture(t, "sqlite:"+filepath.Join(t.TempDir(), "sara.db"))
+	p, _ := f.acme()
+	key, hash := f.key(p.Email, "text"), keySpec("", "text").Hash
+	f.property("google", "sc-domain:example.com")
+	lookUp := func() (prepared map[any]any) {
+		equal(t, value(f.findKey(hash))(t).ID, key.ID)
+		equal(t, len(value(f.FindProperties(f.ctx, p.ID, "", "example.com"))(t)), 1)
+		value(f.Edition(f.ctx))(t)
+		prepared = map[any]any{}
+		f.keys.prepared.Range(func(query, statement any) bool {
+			prepared[query] = statement
+			return true
+		})
+		return prepared
+	}
+	first := lookUp()
+	equal(t, len(first), 3)
+	if again := lookUp(); !maps.Equal(again, first) {
+		t.Errorf("the statements %v, and then %v", first, again)
 	}
 }
