@@ -250,5 +250,9 @@ type Denial struct {
 func (d *Denial) Error() string { return d.Message }
 
 func deny(code, format string, args ...any) *Denial {
-	return &Denial{Code: code, Message: fmt.Sprintf(format, args...)}
+	message := format
+	if len(args) > 0 {
+		message = fmt.Sprintf(format, args...)
+	}
+	return &Denial{Code: code, Message: message}
 }

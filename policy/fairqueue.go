@@ -9,8 +9,9 @@ type fairQueue struct {
 }
 
 type lane struct {
-	network string
-	waiting []*keyLookup
+	network       string
+	first, newest *keyLookup
+	size          int
 }
 
 func (q *fairQueue) push(l *keyLookup) {
@@ -23,22 +24,30 @@ func (q *fairQueue) push(l *keyLookup) {
 		q.lanes[l.network] = of
 		q.turns = append(q.turns, of)
 	}
-	of.waiting = append(of.waiting, l)
+	if of.size == 0 {
+		of.first = l
+	} else {
+		of.newest.next = l
+	}
+	of.newest = l
+	of.size++
 	q.size++
 }
 
 // pop removes up to n look-ups and appends them to list.
 func (q *fairQueue) pop(list []*keyLookup, n int) []*keyLookup {
 	for ; n > 0 && q.size > 0; n-- {
-		next := q.turns[0]
+		of := q.turns[0]
 		q.turns = q.turns[1:]
-		list = append(list, next.waiting[0])
-		next.waiting = next.waiting[1:]
+		l := of.first
+		list = append(list, l)
+		of.first, l.next = l.next, nil
+		of.size--
 		q.size--
-		if len(next.waiting) == 0 {
-			delete(q.lanes, next.network)
+		if of.size == 0 {
+			delete(q.lanes, of.network)
 		} else {
-			q.turns = append(q.turns, next)
+			q.turns = append(q.turns, of)
 		}
 	}
 	return list
@@ -47,7 +56,7 @@ func (q *fairQueue) pop(list []*keyLookup, n int) []*keyLookup {
 // waiting returns how many look-ups of a network wait.
 func (q *fairQueue) waiting(network string) int {
 	if of := q.lanes[network]; of != nil {
-		return len(of.waiting)
+		return of.size
 	}
 	return 0
 }

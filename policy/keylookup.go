@@ -55,6 +55,7 @@ type keyQuestion struct {
 type keyLookup struct {
 	keyQuestion
 	network string
+	next    *keyLookup      // in its lane of a fairQueue
 	ctx     context.Context // of the request that asked first, for its trace
 	done    chan struct{}   // closed when the following fields are set
 	answer  answer[*Key]
@@ -206,17 +207,24 @@ func (f *keyFinder) settle(l *keyLookup, begun time.Time, keys map[Hash]Key, err
 		l.err = err
 		return
 	}
-	var found *Key
-	if key, ok := keys[l.hash]; ok {
-		found = &key
-	} else if err == nil {
-		err = ErrUnknown
-	}
-	l.answer, l.err = f.finish(begun, l.hash, l.version, found, err)
+	key, err := foundKey(keys, l.hash, err)
+	l.answer, l.err = f.finish(begun, l.hash, l.version, key, err)
 	if l.err == nil && l.answer.err == nil {
 		newest := l.answer
 		f.newest.Store(&newest)
 	}
+}
+
+func foundKey(keys map[Hash]Key, hash Hash, err error) (*Key, error) {
+	key, ok := keys[hash]
+	switch {
+	case ok:
+		found := key // only a key that is found takes memory
+		return &found, nil
+	case err == nil:
+		err = ErrUnknown
+	}
+	return nil, err
 }
 
 func (f *keyFinder) query(ctx context.Context, hashes []Hash) (keys map[Hash]Key, err error) {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ const (
 // A text that is not an address stands for itself.
 func Network(address string) string {
 	a, ok := parseClient(address)
-	if !ok {
+	if !ok || a.Is4() && !strings.Contains(address, ":") { // the usual form of it, which needs no copy
 		return address
 	}
 	if a.Is6() {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/json"
 	"io"
 	"slices"
 	"strconv"
@@ -216,24 +215,16 @@ func (f AccessFormat) name(dst []byte, name string) []byte {
 
 func (f AccessFormat) text(dst []byte, name, value string) []byte {
 	dst = f.name(dst, name)
-	switch plain := isPlain(value); {
-	case f == AccessJSON && plain:
-		dst = append(dst, '"')
-		dst = append(dst, value...)
-		return append(dst, '"')
+	switch {
 	case f == AccessJSON:
-		quoted, err := json.Marshal(value)
-		if err != nil {
-			panic("BUG: a string does not marshal: " + err.Error())
-		}
-		return append(dst, quoted...)
-	case plain && value != "":
+		return appendText(dst, value)
+	case value != "" && isPlain(value):
 		return append(dst, value...)
 	}
 	return strconv.AppendQuote(dst, value)
 }
 
-// isPlain reports whether a value needs neither quotes nor escapes. Only an address from the trusted proxy may need them.
+// isPlain reports whether a value needs no quotes in a line of text. Only an address from the trusted proxy may need them.
 func isPlain(value string) bool {
 	for i := range len(value) {
 		if c := value[i]; c <= ' ' || c > '~' || c == '"' || c == '\\' || c == '=' {

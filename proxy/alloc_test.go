@@ -60,10 +60,10 @@ func TestSharedHitAllocatesLittle(t *testing.T) {
 	}
 }
 
-// The allocation budget of a request whose key has not the form of one: botnets send nothing else. It makes the call, its id, the
-// denial with its text, the client's error and its body.
+// The allocation budget of a request whose key has not the form of one: botnets send nothing else. It makes the call, the denial, the
+// client's error, its body, and the text of the status for the metrics.
 func TestNonsenseAllocatesLittle(t *testing.T) {
-	const budget = 12
+	const budget = 5
 	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
 	ctx := w.request("/v1/me", fasthttp.HeaderAuthorization, "Bearer "+w.keys["pro"]+"X")
 	if n := testing.AllocsPerRun(100, func() {

@@ -162,16 +162,12 @@ func (s *Server) sendError(c *call, e *apiError) {
 
 // errorBody returns the error envelope.
 func errorBody(e *apiError, requestID, docsURL string) []byte {
-	type details struct {
-		Code      string `json:"code"`
-		Message   string `json:"message"`
-		RequestID string `json:"request_id"`
-		DocsURL   string `json:"docs_url"`
-	}
-	return appendJSON(make([]byte, 0, 512), struct { // most fit
-		Success bool    `json:"success"`
-		Error   details `json:"error"`
-	}{Error: details{e.code, e.message, requestID, docsURL}})
+	body := append(make([]byte, 0, 512), `{"success":false,"error":{"code":`...) // most fit
+	body = appendText(body, e.code)
+	body = appendText(append(body, `,"message":`...), e.message)
+	body = appendText(append(body, `,"request_id":`...), requestID)
+	body = appendText(append(body, `,"docs_url":`...), docsURL)
+	return append(body, "}}"...)
 }
 
 // unknownPath and wrongMethod serve requests for which the router finds no endpoint.

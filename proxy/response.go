@@ -235,6 +235,17 @@ func appendJSON(dst []byte, value any) []byte {
 	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
 }
 
+// appendText appends a text as a JSON string. Most texts need no escapes.
+func appendText(dst []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return appendJSON(dst, text)
+		}
+	}
+	dst = append(append(dst, '"'), text...)
+	return append(dst, '"')
+}
+
 // convertAll converts a list. An empty list stays a list, which JSON needs: null would be another type.
 func convertAll[From, To any](list []From, convert func(From) To) []To {
 	converted := make([]To, len(list))
