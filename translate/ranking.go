@@ -21,16 +21,17 @@ func (r *Rows) Rank(o Order) *Ranking {
 	if o.isUpstream() && r.areRankedBy(NarrowSample) {
 		return &Ranking{order: o}
 	}
-	ranked := make([]uint64, r.Len())
+	both := make([]uint64, 2*r.Len())
+	ranked, spare := both[:r.Len()], both[r.Len():]
 	value := o.value()
 	for i := range ranked {
 		ranked[i] = roughly(value(&r.metrics[i]))<<numberBits | uint64(i)
 	}
 	if cut := min(len(ranked), NarrowSample); o.isUpstream() {
-		o.sort(r, ranked[:cut])
-		o.sort(r, ranked[cut:])
+		o.sort(r, ranked[:cut], spare)
+		o.sort(r, ranked[cut:], spare)
 	} else {
-		o.sort(r, ranked)
+		o.sort(r, ranked, spare)
 	}
 	rows := make([]int32, len(ranked))
 	for i, rank := range ranked {
@@ -85,9 +86,9 @@ func roughly(f float64) uint64 {
 }
 
 // sort sorts numbers of rows, each below its rough figure: one integer, as KeyIndex.Ranked does. Rows whose rough figures are equal
-// are sorted by their exact figures and their keys afterwards.
-func (o Order) sort(rows *Rows, ranked []uint64) {
-	slices.Sort(ranked)
+// are sorted by their exact figures and their keys afterwards. It uses the memory of spare.
+func (o Order) sort(rows *Rows, ranked, spare []uint64) {
+	sortNumbered(ranked, spare)
 	value := o.value()
 	exactly := func(a, b uint64) int {
 		i, j := int32(a&rowNumber), int32(b&rowNumber)

@@ -1,0 +1,48 @@
+package translate
+
+import "slices"
+
+// numberBits is enough for the number of any key or row: no rows have so many.
+const numberBits = 24
+
+const (
+	// digitBits are sorted in one pass.
+	digitBits = 8
+	// fewNumbered is the number of integers that comparisons sort faster.
+	fewNumbered = 128
+)
+
+// sortNumbered sorts integers that have a figure above a number of numberBits. Those of equal figures must be in the order of their
+// numbers. It is a radix sort, from the lowest digit of the figures: figures of rows have few digits, and comparing them mispredicts
+// branches, so that comparisons take several times as long. It uses the memory of spare, which must have room for as many.
+func sortNumbered(numbered, spare []uint64) {
+	if len(numbered) < fewNumbered {
+		slices.Sort(numbered)
+		return
+	}
+	var differing uint64
+	for _, n := range numbered {
+		differing |= n ^ numbered[0]
+	}
+	from, to := numbered, spare[:len(numbered)]
+	for shift := numberBits; shift < 64; shift += digitBits {
+		if uint8(differing>>shift) == 0 {
+			continue
+		}
+		var places [1 << digitBits]uint32 // of the next integer with each digit
+		for _, n := range from {
+			places[uint8(n>>shift)]++
+		}
+		next := uint32(0)
+		for digit, count := range places {
+			places[digit], next = next, next+count
+		}
+		for _, n := range from {
+			place := &places[uint8(n>>shift)]
+			to[*place] = n
+			*place++
+		}
+		from, to = to, from
+	}
+	copy(numbered, from) // of itself, after an even number of passes
+}
