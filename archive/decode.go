@@ -49,6 +49,13 @@ type table struct {
 	impressions []int64
 	position    []float64
 	weighted    []float64 // positions as translate.Weighted returns them, for sums
+	sums        []keySum  // of all days together, by the first row of their key
+}
+
+// A keySum is the sum of the rows of a key.
+type keySum struct {
+	key int32 // index into keys
+	sum translate.Sum
 }
 
 const tableRowSize = 1 + 4 + 8 + 8 + 8 + 8
@@ -103,8 +110,8 @@ func (o *object) openGroups(file *parquet.File) error {
 	return nil
 }
 
-// usualKeySize estimates the size of the distinct keys for each row.
-const usualKeySize = 16
+// usualKeySize estimates the size of the distinct keys, with their sums, for each row.
+const usualKeySize = 24
 
 // The columns of a stored file, in the order of storedRow.
 const (
@@ -162,7 +169,21 @@ func (o *object) decode(by translate.Dimension) (*table, error) {
 	for i := range t.weighted {
 		t.weighted[i] = translate.Weighted(t.position[i], t.impressions[i])
 	}
+	t.addUp()
 	return t, nil
+}
+
+// addUp sets the sums, since most months of a long range are in it as a whole.
+func (t *table) addUp() {
+	t.sums = make([]keySum, 0, len(t.keys))
+	found := make([]int32, len(t.keys)) // the number of each key's sum, plus one; 0: none yet
+	for i, key := range t.key {
+		if found[key] == 0 {
+			t.sums = append(t.sums, keySum{key: key})
+			found[key] = int32(len(t.sums))
+		}
+		t.sums[found[key]-1].sum.AddWeighted(t.clicks[i], t.impressions[i], t.weighted[i])
+	}
 }
 
 // dayOf returns the day of the month, from 0, or a day that does not exist in any month.

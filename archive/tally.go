@@ -31,18 +31,31 @@ func (t *tally) reset() {
 func (t *tally) add(rows *table, first, last int) {
 	start, end := rows.span(first, last)
 	t.index.Reserve(len(rows.keys))
+	if end-start == len(rows.day) {
+		for i := range rows.sums {
+			n := t.number(rows.keys[rows.sums[i].key])
+			t.sums[n].AddSum(rows.sums[i].sum)
+		}
+		return
+	}
 	t.found = slices.Grow(t.found[:0], len(rows.keys))[:len(rows.keys)]
 	clear(t.found)
 	for i := start; i < end; i++ {
 		found := &t.found[rows.key[i]]
 		if *found == 0 {
-			*found = int32(t.index.Of(rows.keys[rows.key[i]])) + 1
-			if t.index.Len() > len(t.sums) {
-				t.sums = append(t.sums, translate.Sum{})
-			}
+			*found = int32(t.number(rows.keys[rows.key[i]])) + 1
 		}
 		t.sums[*found-1].AddWeighted(rows.clicks[i], rows.impressions[i], rows.weighted[i])
 	}
+}
+
+// number returns the number of a key, for which there is room.
+func (t *tally) number(key []byte) int {
+	n := t.index.Of(key)
+	if n == len(t.sums) {
+		t.sums = append(t.sums, translate.Sum{})
+	}
+	return n
 }
 
 // rows returns the sums in the upstream's order.

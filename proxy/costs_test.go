@@ -167,16 +167,16 @@ func TestEachPathAllocatesAndCallsLittle(t *testing.T) {
 		most    cost
 	}{
 		{"a miss", m.world, ranged("main", "2026-10-01", "2026-10-31"), http.StatusOK, cost{480, 5, 1}},
-		{"a hit", m.world, func(int) *fasthttp.RequestCtx { return m.request(hit) }, http.StatusOK, cost{32, 1, 0}},
+		{"a hit", m.world, func(int) *fasthttp.RequestCtx { return m.request(hit) }, http.StatusOK, cost{30, 1, 0}},
 		{"a hit in Redis", m.other, ranged("main", "2026-10-01", "2026-10-31"), http.StatusOK, cost{205, 2, 0}},
 		{"stored", m.world, ranged("prefix", "2025-07-02", "2025-07-18"), http.StatusOK, cost{115, 1, 0}},
 		{"hybrid", m.world, ranged("prefix", "2025-07-02", "2025-07-25"), http.StatusOK, cost{135, 1, 0}},
-		{"nonsense for a key", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["pro"]+"X", "/v1/me") }, http.StatusUnauthorized, cost{10, 0, 0}},
+		{"nonsense for a key", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["pro"]+"X", "/v1/me") }, http.StatusUnauthorized, cost{6, 0, 0}},
 		{"an unknown key", m.world, func(int) *fasthttp.RequestCtx {
 			key, _ := policy.NewKey("sara")
 			return authorized(key, "/v1/me")
-		}, http.StatusUnauthorized, cost{110, 0, 0}},
-		{"a spent day", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["agency"], "/v1/me") }, http.StatusTooManyRequests, cost{19, 0, 0}},
+		}, http.StatusUnauthorized, cost{96, 0, 0}},
+		{"a spent day", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["agency"], "/v1/me") }, http.StatusTooManyRequests, cost{16, 0, 0}},
 	} {
 		m.run(test.name, func(t *testing.T) {
 			got := m.of(test.server, test.status, test.most.calls > 0, test.request)

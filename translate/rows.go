@@ -93,6 +93,9 @@ func (s *Sum) Add(clicks, impressions int64, position float64) {
 	s.AddWeighted(clicks, impressions, Weighted(position, impressions))
 }
 
+// AddSum adds the rows of another Sum.
+func (s *Sum) AddSum(other Sum) { s.AddWeighted(other.Clicks, other.Impressions, other.positions) }
+
 // AddWeighted adds the figures of a row whose position is given as Weighted returns it.
 func (s *Sum) AddWeighted(clicks, impressions int64, weighted float64) {
 	s.Clicks += clicks
