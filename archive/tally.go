@@ -27,7 +27,8 @@ func (t *tally) reset() {
 	t.sums = t.sums[:0]
 }
 
-// add adds the rows of the days from first up to last. It looks up each distinct key of a table once.
+// add adds the rows of the days from first up to last: the sums of the table if these are all of its days. It looks up each distinct key
+// of a table once.
 func (t *tally) add(rows *table, first, last int) {
 	start, end := rows.span(first, last)
 	t.index.Reserve(len(rows.keys))

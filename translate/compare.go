@@ -87,7 +87,7 @@ func (p *Params) counterpart(day Date) Date {
 // period, and a date with the same date of the year before.
 func (p *Params) Counted(g Gaps) []DateRange {
 	if len(g.Missing) == 0 && !g.unpublished(p.Period.End) {
-		return []DateRange{p.Period.DateRange} // usual, and long
+		return []DateRange{p.Period.DateRange} // most answers have no gaps, and a range has up to years of days
 	}
 	var counted []DateRange
 	for day := p.Period.Start; day <= p.Period.End; day++ {

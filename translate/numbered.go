@@ -44,5 +44,5 @@ func sortNumbered(numbered, spare []uint64) {
 		}
 		from, to = to, from
 	}
-	copy(numbered, from) // of itself, after an even number of passes
+	copy(numbered, from) // no copy after an even number of passes: then from is numbered
 }
