@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"sara/policy"
 )
@@ -181,4 +183,37 @@ func TestLookupsAreParsedOnce(t *testing.T) {
 	if again := lookUp(); !maps.Equal(again, first) {
 		t.Errorf("the statements %v, and then %v", first, again)
 	}
+}
+
+// A look-up that ends with its context leaves no statement open: the connection would go on to see the database as it was.
+func TestCanceledLookupsLeaveNoSnapshot(t *testing.T) {
+	f := newFixture(t, "sqlite:"+filepath.Join(t.TempDir(), "sara.db"))
+	p, _ := f.acme()
+	f.property("google", "sc-domain:example.com")
+	f.key(p.Email, "text")
+	hashes := []policy.Hash{keySpec("", "text").Hash}
+	var callers sync.WaitGroup
+	for n := range waitingCallers {
+		callers.Go(func() {
+			for i := range 30 {
+				ctx, cancel := context.WithCancel(f.ctx)
+				time.AfterFunc(time.Duration(n*i)*time.Microsecond, cancel)
+				_, _ = f.FindKeys(ctx, hashes)
+				_, _ = f.FindProperties(ctx, p.ID, "", "example.com")
+				_, _ = f.Edition(ctx)
+				cancel()
+			}
+		})
+	}
+	callers.Wait()
+	before := value(f.Edition(f.ctx))(t)
+	f.key(p.Email, "later")
+	for range waitingCallers { // every connection, sooner or later
+		callers.Go(func() {
+			if after, err := f.Edition(f.ctx); err != nil || after != before+1 {
+				t.Errorf("the edition is %d after %d and a change (%v)", after, before, err)
+			}
+		})
+	}
+	callers.Wait()
 }
