@@ -162,12 +162,16 @@ func (w *world) testIsolation(t *testing.T) {
 	asking.Wait()
 }
 
-// testAddress guesses more keys than one address may, while claiming many addresses.
 func (w *world) testAddress(t *testing.T) {
-	guesser, neighbour := client("127.0.0.2"), client("127.0.0.3")
+	wantAddressesKept(t, w.cdn.base, client("127.0.0.2"), client("127.0.0.3"))
+}
+
+// wantAddressesKept guesses more keys than one address may, while claiming many addresses.
+func wantAddressesKept(t *testing.T, base string, guesser, neighbour *http.Client) {
+	t.Helper()
 	guess := func(asker *http.Client, i int) int {
 		claimed := fmt.Sprintf("203.0.113.%d", i)
-		a, err := ask(asker, http.MethodGet, w.cdn.base+"/v1/me", "Authorization", "Bearer "+guessedKey(i),
+		a, err := ask(asker, http.MethodGet, base+"/v1/me", "Authorization", "Bearer "+guessedKey(i),
 			"X-Real-IP", claimed, "X-Forwarded-For", claimed, "Forwarded", "for="+claimed)
 		if err != nil {
 			t.Fatal(err)

@@ -27,15 +27,17 @@ import (
 // patience bounds every wait: far above the usual duration, far below the timeout of the test.
 const patience = 30 * time.Second
 
-// A cdn is a running nginx.
+// A cdn is a running nginx, or Caddy.
 type cdn struct {
-	t           *testing.T
-	folder      string // for everything that it writes
-	base        string // its URL
-	secure      string // its URL with TLS
-	secureAsker *http.Client
-	process     *exec.Cmd
-	ended       chan struct{}
+	t             *testing.T
+	folder        string // for everything that it writes
+	base          string // its URL
+	secure        string // its URL with TLS
+	secureAddress string // where it listens with TLS
+	secureAsker   *http.Client
+	roots         *x509.CertPool // of its certificate
+	process       *exec.Cmd
+	ended         chan struct{}
 }
 
 // startCDN runs nginx in front of two addresses until the test ends, with the configuration of this folder except for
@@ -53,29 +55,42 @@ func startLimitedCDN(t *testing.T, replicas [2]string, limits ...string) *cdn {
 	program := findNginx(t)
 	c := &cdn{t: t, folder: t.TempDir(), ended: make(chan struct{})}
 	plain, secure := freeAddress(t), freeAddress(t)
-	c.base, c.secure = "http://"+plain, "https://"+secure
+	c.base, c.secure, c.secureAddress = "http://"+plain, "https://"+secure, secure
 	c.adapt("nginx.conf", append(limits, "/var/cache/nginx", c.folder, "/var/log/nginx", c.folder)...)
 	c.adapt("upstream.conf", "sara-1:8080", replicas[0], "sara-2:8080", replicas[1])
 	c.adapt("site.conf", "listen 8080;", "listen "+plain+";", "# include tls.conf;", "include tls.conf;", "http://localhost:8080", c.base)
 	c.adapt("tls.conf", "listen 8443 ", "listen "+secure+" ", "/etc/nginx/tls", c.folder)
 	c.certify()
+	c.startNginx(program, plain)
+	return c
+}
+
+// startNginx runs nginx with nginx.conf of its folder.
+func (c *cdn) startNginx(program, address string) {
+	c.t.Helper()
 	// Workers run as this user, because no other user can enter the test's folder.
-	c.process = exec.CommandContext(t.Context(), program, "-p", c.folder, "-c", filepath.Join(c.folder, "nginx.conf"), "-e", filepath.Join(c.folder, "error.log"),
+	c.start(address, program, "-p", c.folder, "-c", filepath.Join(c.folder, "nginx.conf"), "-e", filepath.Join(c.folder, "error.log"),
 		"-g", "daemon off; user root; pid "+filepath.Join(c.folder, "nginx.pid")+";")
+}
+
+// start runs a program until the test ends, with its folder as the home, and waits until it listens.
+func (c *cdn) start(address, program string, args ...string) {
+	c.t.Helper()
+	c.process = exec.CommandContext(c.t.Context(), program, args...)
+	c.process.Env = append(os.Environ(), "HOME="+c.folder, "XDG_CONFIG_HOME="+c.folder, "XDG_DATA_HOME="+c.folder)
 	output := new(bytes.Buffer)
 	c.process.Stdout, c.process.Stderr = output, output
 	c.process.Cancel = func() error { return c.process.Process.Signal(syscall.SIGTERM) }
 	c.process.WaitDelay = patience
 	if err := c.process.Start(); err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	go func() {
 		defer close(c.ended)
 		_ = c.process.Wait() // its exit status does not matter
 	}()
-	t.Cleanup(func() { <-c.ended })
-	c.awaitListening(plain, output)
-	return c
+	c.t.Cleanup(func() { <-c.ended })
+	c.awaitListening(address, output)
 }
 
 // findNginx finds nginx, also in a folder that is only in root's PATH.
@@ -107,10 +122,15 @@ func freeAddress(t *testing.T) string {
 	return ""
 }
 
-// adapt copies a configuration file with replacements, all of which must apply.
+// adapt copies a file of nginx/ with replacements, all of which must apply.
 func (c *cdn) adapt(name string, changes ...string) {
 	c.t.Helper()
-	content, err := os.ReadFile(filepath.Join("nginx", name))
+	c.adaptFrom("nginx", name, changes...)
+}
+
+func (c *cdn) adaptFrom(folder, name string, changes ...string) {
+	c.t.Helper()
+	content, err := os.ReadFile(filepath.Join(folder, name))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -146,14 +166,16 @@ func (c *cdn) certify() {
 	c.write("tls.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}))
 	c.write("tls.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
 	c.secureAsker = donor.Client()
+	c.roots = x509.NewCertPool()
+	c.roots.AddCert(donor.Certificate())
 }
 
 func (c *cdn) awaitListening(address string, output fmt.Stringer) {
 	c.t.Helper()
-	poll(c.t, "nginx listens", func() bool {
+	poll(c.t, c.process.Path+" listens", func() bool {
 		select {
 		case <-c.ended:
-			c.t.Fatalf("nginx ended: %s", output)
+			c.t.Fatalf("%s ended: %s", c.process.Path, output)
 		default:
 		}
 		connection, err := net.Dial("tcp", address)
