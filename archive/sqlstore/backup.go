@@ -171,7 +171,8 @@ func (s *Store) IsEmpty(ctx context.Context) (bool, error) {
 }
 
 // Load replaces everything in the database by the rows of a dump of a schema version, and then migrates it. No server may use the
-// database meanwhile. If it fails, the database is empty, or has a schema and no rows: it can be called again.
+// database meanwhile. If it fails, the database is empty, or has a schema and no rows: it can be called again. A database whose schema
+// is of a newer program is not changed.
 func (s *Store) Load(ctx context.Context, dump io.Reader, schema int64) error {
 	if err := s.load(ctx, dump, schema); err != nil {
 		return fmt.Errorf("load the %s database: %w", s.dialect, err)
@@ -186,8 +187,13 @@ func (s *Store) load(ctx context.Context, dump io.Reader, schema int64) error {
 		return err
 	}
 	current, known, err := s.SchemaVersion(ctx)
-	if err = errors.Join(err, newerSchema(max(current, schema), known)); err != nil {
+	switch {
+	case err != nil:
 		return err
+	case schema > known:
+		return newerSchema(schema, known)
+	case current > known:
+		return fmt.Errorf("the database has schema version %d, and this program, which knows versions up to %d, cannot drop its tables: restore into an empty database", current, known)
 	}
 	edition := int64(0) // servers must not take the loaded database for the one before
 	if current > 0 {

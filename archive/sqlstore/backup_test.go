@@ -68,6 +68,16 @@ func testBackup(t *testing.T, f *fixture) {
 		}
 	}
 	wantNil(t, other.Load(f.ctx, strings.NewReader(text), value(schemaOf(f))(t))) // after a failure
+
+	// This program cannot drop the tables of a newer one: they stay.
+	version := value(schemaOf(f))(t)
+	value(affected(f.ctx, f.changes, "INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, $2)", version+1, true))(t)
+	if err := f.Load(f.ctx, strings.NewReader(text), version); err == nil || !strings.Contains(err.Error(), "restore into an empty database") {
+		t.Errorf("over a newer schema: %v", err)
+	}
+	value(affected(f.ctx, f.changes, "DELETE FROM goose_db_version WHERE version_id = $1", version+1))(t)
+	_, got := dumped(t, f.Store, f)
+	equal(t, got, want)
 }
 
 func schemaOf(f *fixture) (int64, error) {
