@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 
 	"sara/archive/sqlstore"
@@ -56,7 +55,7 @@ type connectionAdd struct {
 	verifyFlags
 	console.Output
 	Workspace   string `arg:"" help:"Name, ACCOUNT/NAME or id."`
-	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it."`
+	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it; - reads standard input."`
 	Name        string `help:"Its name; default: the identity in the credentials."`
 }
 
@@ -71,7 +70,7 @@ type connectionUpdate struct {
 	verifyFlags
 	console.Output
 	Connection  string `arg:"" help:"Name, WORKSPACE/NAME or id."`
-	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it."`
+	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it; - reads standard input."`
 	Force       bool   `help:"Replace them even if properties of the connection cannot be read with the new ones."`
 }
 
@@ -85,7 +84,7 @@ func (c *connectionUpdate) Run(ctx context.Context, con *console.Console) error 
 // changeConnection runs a change with a file of credentials, and prints the connection and the next step.
 func changeConnection(ctx context.Context, con *console.Console, flags verifyFlags, o console.Output, path string,
 	change func(admin.Admin, []byte) (sqlstore.Connection, []upstream.Site, error)) error {
-	credentials, err := os.ReadFile(path)
+	credentials, err := con.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read the credentials: %w", err)
 	}

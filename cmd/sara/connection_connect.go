@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +23,7 @@ type connectionConnect struct {
 	settings.Upstream
 	console.Output
 	Workspace string        `arg:"" help:"Name, ACCOUNT/NAME or id."`
-	Client    string        `required:"" placeholder:"FILE" help:"JSON of an OAuth client of the type \"Desktop app\", as Google issues it."`
+	Client    string        `required:"" placeholder:"FILE" help:"JSON of an OAuth client of the type \"Desktop app\", as Google issues it; - reads standard input."`
 	Name      string        `help:"Its name; default: the e-mail address of the Google account."`
 	All       bool          `help:"Add all sites that the account reads, without asking; required where there is no terminal."`
 	NoBrowser bool          `help:"Only print the address of the consent page."`
@@ -53,7 +52,7 @@ type connectedRecord struct {
 }
 
 func (c *connectionConnect) Run(ctx context.Context, con *console.Console) error {
-	text, err := os.ReadFile(c.Client)
+	text, err := con.ReadFile(c.Client)
 	if err != nil {
 		return fmt.Errorf("read the client file: %w", err)
 	}

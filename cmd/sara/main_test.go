@@ -76,6 +76,7 @@ func TestProcess(t *testing.T) {
 		{"a killed inspector resumes", testInspectKilled},
 		{"serve collects", testServeCollects},
 		{"serve", testServe},
+		{"serve reports to systemd", testNotifies},
 		{"serve with a moved clock", testClock},
 		{"not ready while draining", testDrain},
 		{"a second signal ends it at once", testSecondSignal},

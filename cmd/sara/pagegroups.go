@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"sara/archive/sqlstore"
@@ -42,7 +41,7 @@ type pageGroupsSet struct {
 	storeFlags
 	console.Output
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
-	File     string `required:"" placeholder:"FILE" help:"JSON array of {\"name\", \"rules\": [{\"type\", \"value\"}]}; types are prefix, contains, equals and regex."`
+	File     string `required:"" placeholder:"FILE" help:"JSON array of {\"name\", \"rules\": [{\"type\", \"value\"}]}; types are prefix, contains, equals and regex. - reads standard input."`
 }
 
 // pageGroupSet is the result of set: the property's id and all its groups.
@@ -52,7 +51,7 @@ type pageGroupSet struct {
 }
 
 func (c *pageGroupsSet) Run(ctx context.Context, con *console.Console) error {
-	groups, err := readPageGroups(c.File)
+	groups, err := readPageGroups(con, c.File)
 	if err != nil {
 		return err
 	}
@@ -74,8 +73,8 @@ func (c *pageGroupsSet) Run(ctx context.Context, con *console.Console) error {
 }
 
 // readPageGroups reads a file of groups. It rejects unknown fields, which are probably typos.
-func readPageGroups(path string) ([]translate.PageGroup, error) {
-	text, err := os.ReadFile(path)
+func readPageGroups(con *console.Console, path string) ([]translate.PageGroup, error) {
+	text, err := con.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the page groups: %w", err)
 	}

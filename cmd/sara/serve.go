@@ -38,12 +38,14 @@ type serveCommand struct {
 	settings.Log
 	Check  bool            `help:"Check the settings, the database, Redis and the archive, print the settings, and exit."`
 	Traces settings.Traces `kong:"-"` // from the environment only
+	Notify string          `kong:"-"` // the socket of systemd, from the environment only
 }
 
 var _ settings.Checker = (*serveCommand)(nil)
 
 // CheckSettings implements settings.Checker.
 func (c *serveCommand) CheckSettings(getenv func(string) string) (err error) {
+	c.Notify = getenv("NOTIFY_SOCKET")
 	c.Traces, err = settings.ReadTraces(getenv)
 	return errors.Join(settings.CheckPorts(c.Listen, c.AdminListen), c.SharedRows.Check(c.RedisURL), err)
 }
@@ -173,7 +175,10 @@ func (c *serveCommand) listenAndServe(ctx context.Context, con *console.Console,
 		func(ctx context.Context) { service.RecordKeyUses(ctx, server, config.Store, config.Log) })
 	s := service.Service{Server: server, Background: background, Public: public, Admin: admin,
 		Delay: c.ShutdownDelay.Duration, Log: config.Log}
-	return s.Run(ctx, func(context.Context) error {
+	return s.Run(ctx, func(ctx context.Context) error {
+		if err := service.Notify(ctx, c.Notify); err != nil {
+			config.Log.WarnContext(ctx, "the service manager does not know that the server listens", slog.Any("error", err))
+		}
 		_, err := fmt.Fprintf(con.Stdout, "listening on http://%s\nadmin listening on http://%s\n", public.Addr(), admin.Addr())
 		return err
 	})

@@ -20,7 +20,7 @@ func TestUnitFileIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"EnvironmentFile=/etc/sara/sara.env", "ExecStart=/usr/local/bin/sara serve", "User=sara", "NoNewPrivileges=yes", "ProtectSystem=strict",
+	for _, want := range []string{"Type=notify", "EnvironmentFile=/etc/sara/sara.env", "ExecStart=/usr/local/bin/sara serve", "User=sara", "NoNewPrivileges=yes", "ProtectSystem=strict",
 		"CapabilityBoundingSet=\n", "StateDirectory=sara"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the unit lacks %s", want)
@@ -93,6 +93,16 @@ func (m *machine) run(args ...string) string {
 	return string(out)
 }
 
+// connect stores credentials, which nobody checks, from standard input.
+func (m *machine) connect() {
+	m.t.Helper()
+	command := m.command("connection", "add", "Main", "--credentials", "-", "--name", "google", "--no-verify")
+	command.Stdin = strings.NewReader(`{"type":"authorized_user","client_id":"id","client_secret":"made up","refresh_token":"made up"}`)
+	if out, err := command.CombinedOutput(); err != nil {
+		m.t.Fatalf("connection add: %v\n%s", err, out)
+	}
+}
+
 // serve starts the service, and returns how to stop it.
 func (m *machine) serve() (stop func()) {
 	m.t.Helper()
@@ -132,9 +142,12 @@ func TestOneMachine(t *testing.T) {
 		t.Skip("builds and runs sara, nginx and Caddy")
 	}
 	m := newMachine(t)
-	m.run("account", "add", "Acme", "--plan", "own")
+	if out := m.run("account", "add", "Acme", "--plan", "own"); !strings.Contains(out, "\n  sara-admin workspace add Acme Main\n") {
+		t.Errorf("the hint is for another program than sara-admin:\n%s", out)
+	}
 	m.run("workspace", "add", "Acme", "Main")
 	m.run("person", "add", "Acme", "ann@acme.example", "--workspace", "Main")
+	m.connect()
 	var created struct{ ID, Key string }
 	if err := json.Unmarshal([]byte(m.run("key", "create", "ann@acme.example", "--name", "laptop", "--json")), &created); err != nil {
 		t.Fatal(err)

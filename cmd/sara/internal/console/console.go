@@ -16,7 +16,7 @@ import (
 
 // Console is what a command has besides its flags.
 type Console struct {
-	Stdin          io.Reader // for answers, if it is a terminal
+	Stdin          io.Reader // for answers, if it is a terminal, and for ReadFile
 	Stdout, Stderr io.Writer
 	Now            func() time.Time
 
@@ -27,13 +27,25 @@ type Console struct {
 // ProgramName is the name of the program.
 const ProgramName = "sara"
 
-// CommandName returns the command to print in hints for a program that was called by that name: the path, or "sara" when it
-// was found in PATH or run by go run.
+// CommandName returns the command to print in hints for a program that was called by that name, which a script that wraps it may
+// have set to its own. Where go run built the program, that is "sara".
 func CommandName(called string) string {
-	if !strings.Contains(called, "/") || strings.Contains(called, "/go-build") {
+	if strings.Contains(called, "/go-build") {
 		return ProgramName
 	}
 	return Quote(called)
+}
+
+// StandardInput is the name under which ReadFile reads standard input. A program cannot open /dev/stdin if another user opened the
+// file or the pipe behind it.
+const StandardInput = "-"
+
+// ReadFile reads a file that a flag names, or standard input.
+func (c *Console) ReadFile(path string) ([]byte, error) {
+	if path == StandardInput {
+		return io.ReadAll(c.Stdin)
+	}
+	return os.ReadFile(path)
 }
 
 // Next prints a hint for people: a sentence, and command lines that can be pasted. With --json it prints nothing.
