@@ -31,7 +31,11 @@ func (e SearchConsoleExport) All() iter.Seq2[FileRecord, error] {
 	}
 }
 
-// The files of an export, in English. Dates.csv is called Chart.csv in newer ones.
+// The files of an export, in English. Dates.csv is called Chart.csv in newer ones. Google documents neither names nor columns. They were
+// compared, in November 2026, with exports that people keep in public repositories on GitHub: Chart.csv and Filters.csv of
+// DanielTheC/internal-lnking-tool (days of 2025), of hassan-pandagen/panda-patches-ecommerce (2026), and of Markjohns1/marliz-sec (24 hours);
+// Dates.csv of GAP028/michelin-seo-dashboard, which is in French. Other languages translate the names of files (Graphique.csv,
+// Diagramm.csv), of columns and of filters, so only English ones can be checked for filters.
 const (
 	filtersFile = "Filters.csv"
 	// maxExportFile bounds a file of an export, which has 1,000 rows at most.
@@ -87,7 +91,7 @@ func checkFilters(files fs.FS, names []string) error {
 		return fmt.Errorf("%s: %w", filtersFile, err)
 	}
 	for _, row := range rows[1:] {
-		if len(row) >= 2 && row[0] != "Date" && !(row[0] == "Search type" && row[1] == "Web") {
+		if len(row) >= 2 && row[0] != "Date" && row[0] != "Time range" && !(row[0] == "Search type" && row[1] == "Web") {
 			return fmt.Errorf("it is filtered by %.40q (%.80q), so its totals are not those of the property: export without filters, for the search type Web", row[0], row[1])
 		}
 	}
@@ -121,7 +125,7 @@ func (e *SearchConsoleExport) readDates(files fs.FS, name string, until translat
 	}
 	want := []string{"Date", "Clicks", "Impressions", "CTR", "Position"}
 	if !slices.Equal(rows[0], want) {
-		return 0, fmt.Errorf("its columns are %.120q, not %s: export days, in English, without a comparison", rows[0], strings.Join(want, ","))
+		return 0, fmt.Errorf("its columns are %.120q, not %s: export days, not the last 24 hours, in English, without a comparison", rows[0], strings.Join(want, ","))
 	}
 	for i, row := range rows[1:] {
 		place := Place{Number: i + 2}

@@ -129,6 +129,14 @@ func TestSearchConsoleExportsAreImported(t *testing.T) {
 	}
 	refused("Filters.csv", "Filter,Value\nSearch type,Web\nPage,+/blog/\n", `it is filtered by "Page" ("+/blog/")`)
 	refused("Filters.csv", "Filter,Value\nSearch type,Image\n", `it is filtered by "Search type" ("Image")`)
+	// The form of an export of the last 24 hours, and of one in French.
+	hours := "Time (UTC+03:00),Clicks,Impressions,CTR,Position\n2025-12-15T21:00:00,0,0,0%,0\n"
+	refused("Dates.csv", hours, "export days")
+	filters := files["Filters.csv"]
+	files["Filters.csv"] = "Filter,Value\nSearch type,Web\nTime range,Last 24 hours\n"
+	refused("Dates.csv", hours, "export days")
+	files["Filters.csv"] = filters
+	refused("Dates.csv", "Date,Clics,Impressions,CTR,Position\n2025-02-05,6443,371375,1.73%,23.8\n", "in English")
 	refused("Dates.csv", "Datum,Klicks,Impressionen,CTR,Position\n", "Dates.csv: its columns are ")
 	refused("Dates.csv", "Date,Clicks,Impressions,CTR,Position\n2025-01-30,many,41,9.76%,2.75\n", "line 2, column clicks")
 	delete(files, "Dates.csv")
