@@ -144,7 +144,7 @@ func (m *builder) addOthers() error {
 		return err
 	}
 	m.pages.files[LLMSPath] = newFile(typeText, m.keep(), list)
-	v.Title = "Page not found"
+	v.Place, v.Title = "/not-found", "Page not found" // no link of the menu is the current one
 	page, err := m.render("notfound.html", v)
 	if err != nil {
 		return err

@@ -237,3 +237,16 @@ func BenchmarkNew(b *testing.B) {
 		}
 	}
 }
+
+// The menu marks the page that is shown, and no page where there is none.
+func TestMenuMarksThePage(t *testing.T) {
+	p := pages(t, "https://api.example.com")
+	for name, c := range map[string]struct {
+		file *File
+		want int
+	}{"start": {p.File(""), 1}, "not found": {p.NotFound(), 0}} {
+		if n := strings.Count(plain(c.file), `aria-current="page"`); n != c.want {
+			t.Errorf("%s: %d links are the current page, want %d", name, n, c.want)
+		}
+	}
+}
