@@ -142,7 +142,7 @@ func IndexedURLs() Endpoint {
 			func(p *Params, s string) { p.CoverageState = s }),
 		text("sitemap_path", "Only URLs that this sitemap lists, by itself or through a sitemap that it names.",
 			func(p *Params, s string) { p.SitemapPath = s }),
-		text("q", "Only URLs that contain this text (case-insensitive). No character stands for others.",
+		text("q", "Only URLs that contain this text (case-insensitive). No character is a wildcard.",
 			func(p *Params, s string) { p.Contains = s }),
 		choice("sort", "importance", URLOrders(), "What to sort by; importance is search traffic. Ties are in ascending order of the "+
 			"URL, and URLs without a value come last, in either direction.", func(p *Params, s string) { p.Order.By = s }),

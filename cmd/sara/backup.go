@@ -101,7 +101,7 @@ type restoreCommand struct {
 func (restoreCommand) Help() string {
 	return `Stop all servers first. It checks every file of the backup, and then replaces the database and writes the objects of the archive. The database may be of the other kind: a backup of SQLite can be restored into PostgreSQL.
 
-Without --force it refuses if there are accounts or archived objects. With --force, a file of SQLite that is replaced stays beside the new one, and objects that are not in the backup stay; PostgreSQL's tables are dropped, except those of a newer version of sara: restore into an empty database then.
+Without --force it refuses if there are accounts or archived objects. With --force, a file of SQLite that is replaced stays beside the new one, and objects that are not in the backup stay; PostgreSQL's tables are dropped. If a newer version of sara made them, nothing is changed: restore into an empty database instead.
 
 Set SARA_SECRET_KEY to the key that was in force when the backup was made: it is not in the backup. sara serve --check shows whether it opens the credentials.`
 }

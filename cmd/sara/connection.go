@@ -56,7 +56,7 @@ type connectionAdd struct {
 	console.Output
 	Workspace   string `arg:"" help:"Name, ACCOUNT/NAME or id."`
 	Credentials string `required:"" placeholder:"FILE" help:"JSON of a service_account or an authorized_user, as Google issues it; - reads standard input."`
-	Name        string `help:"Its name; default: the identity in the credentials."`
+	Name        string `help:"Name of the connection; default: the identity in the credentials."`
 }
 
 func (c *connectionAdd) Run(ctx context.Context, con *console.Console) error {

@@ -24,7 +24,7 @@ type connectionConnect struct {
 	console.Output
 	Workspace string        `arg:"" help:"Name, ACCOUNT/NAME or id."`
 	Client    string        `required:"" placeholder:"FILE" help:"JSON of an OAuth client of the type \"Desktop app\", as Google issues it; - reads standard input."`
-	Name      string        `help:"Its name; default: the e-mail address of the Google account."`
+	Name      string        `help:"Name of the connection; default: the e-mail address of the Google account."`
 	All       bool          `help:"Add all sites that the account reads, without asking; required where there is no terminal."`
 	NoBrowser bool          `help:"Only print the address of the consent page."`
 	Port      int           `placeholder:"N" help:"Port of this machine to which Google sends the browser back; default: any free one."`

@@ -66,7 +66,7 @@ type keyCreate struct {
 	settings.Public
 	console.Output
 	Email         string   `arg:"" help:"Email address or id of the person that the key acts for."`
-	Name          string   `required:"" help:"Its name: 1 to 80 characters."`
+	Name          string   `required:"" help:"Name of the key: 1 to 80 characters."`
 	Scope         []string `placeholder:"SCOPE" help:"properties:read, performance:read, indexing:read or config:read; may be repeated; default: all four."`
 	Workspace     string   `help:"Restrict the key to one of the person's workspaces."`
 	From          []string `placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; default: any."`

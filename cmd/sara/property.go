@@ -71,7 +71,7 @@ type propertyAdd struct {
 	console.Output
 	Connection  string `arg:"" help:"Name, WORKSPACE/NAME or id."`
 	GSCProperty string `arg:"" name:"gsc_property" help:"As Search Console writes it: sc-domain:example.com or https://www.example.com/."`
-	Name        string `help:"Its name; default: its domain or its URL."`
+	Name        string `help:"Name of the property; default: its domain or its URL."`
 	Slug        string `help:"Short name for paths: lower-case letters, digits and dashes; default: from the property."`
 }
 
