@@ -19,7 +19,7 @@ import (
 
 // TestDuckDB installs DuckDB once for all that needs it.
 func TestDuckDB(t *testing.T) {
-	duck := duckdbtest.New(t)
+	duck := duckdbtest.New(t).Rows
 	t.Run("reads the archive and writes importable files", func(t *testing.T) { testDuckDBReads(t, duck) })
 	t.Run("runs the guide to the archive", func(t *testing.T) { testGuideToTheArchive(t, duck) })
 }

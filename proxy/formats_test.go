@@ -334,7 +334,8 @@ func TestQueries304Formats(t *testing.T) {
 	}
 }
 
-// A format is a rendition of the same answer: it takes no call of its own, its header is that of a hit, and HEAD and gzip work.
+// A format is a rendition of the same answer: it takes no call of its own, its header is that of a hit, and HEAD and gzip work. A
+// Range is ignored.
 func TestQueries200FormatsHit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -359,6 +360,10 @@ func TestQueries200FormatsHit(t *testing.T) {
 	w.must(answer.Body.Close())
 	if answer.ContentLength != int64(len(plain.body)) || len(rest) > 0 || answer.Header.Get("Content-Type") != csvType || answer.Header.Get("X-Date-Range") == "" {
 		t.Errorf("HEAD answers %v", answer.Header)
+	}
+	// A client that asks for a part, as DuckDB does, must not take the whole for it: the status says which it is.
+	if r, body := w.raw(path, "Accept", acceptCSV, "Range", "bytes=0-99"); r.StatusCode != http.StatusOK || string(body) != string(plain.body) {
+		t.Errorf("a range: %s with %d bytes, want 200 with %d", r.Status, len(body), len(plain.body))
 	}
 	if calls := w.sim.Calls().SearchAnalytics; calls != 1 {
 		t.Errorf("%d calls", calls)

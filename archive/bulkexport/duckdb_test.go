@@ -47,7 +47,7 @@ func TestImportAgreesWithDuckDB(t *testing.T) {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{duck: duckdbtest.New(t), folder: t.TempDir(), shards: make(map[string]string)}
+	w := &world{duck: duckdbtest.New(t).Rows, folder: t.TempDir(), shards: make(map[string]string)}
 	statements := worldSQL()
 	for form, options := range map[string]string{
 		"parquet": "FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE 2048", "zstd.parquet": "FORMAT parquet, COMPRESSION zstd",

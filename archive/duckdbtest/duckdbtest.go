@@ -2,19 +2,26 @@
 package duckdbtest
 
 import (
+	"context"
 	"embed"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 //go:embed package.json run.js
 var program embed.FS
 
-// New returns a function that runs SQL statements in a new database, and returns the rows of the last, each a JSON array. It installs DuckDB,
-// which takes some seconds, and skips the test where that is not possible.
-func New(t testing.TB) func(statements ...string) []string {
+// DuckDB is an installed DuckDB.
+type DuckDB struct {
+	t      testing.TB
+	folder string
+}
+
+// New installs DuckDB, which takes some seconds, and skips the test where that is not possible.
+func New(t testing.TB) *DuckDB {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("installing DuckDB takes some seconds")
@@ -23,24 +30,43 @@ func New(t testing.TB) func(statements ...string) []string {
 	if err != nil {
 		t.Skip("npm is not installed, which installs DuckDB")
 	}
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, program); err != nil {
+	d := &DuckDB{t: t, folder: t.TempDir()}
+	if err := os.CopyFS(d.folder, program); err != nil {
 		t.Fatal(err)
 	}
 	install := exec.CommandContext(t.Context(), npm, "install", "--prefer-offline", "--no-audit", "--no-fund", "--no-package-lock",
 		"--fetch-retries=0")
-	install.Dir = dir
+	install.Dir = d.folder
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Skipf("DuckDB cannot be fetched: %v\n%s", err, out)
 	}
-	return func(statements ...string) []string {
-		t.Helper()
-		run := exec.CommandContext(t.Context(), "node", append([]string{"run.js"}, statements...)...)
-		run.Dir, run.Stderr = dir, os.Stderr
-		out, err := run.Output()
-		if err != nil {
-			t.Fatalf("%q: %v", statements, err)
-		}
-		return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	return d
+}
+
+// Rows runs SQL statements in a new database, and returns the rows of the last, each a JSON array.
+func (d *DuckDB) Rows(statements ...string) []string {
+	d.t.Helper()
+	run := d.command(d.t.Context(), statements)
+	run.Stderr = os.Stderr
+	out, err := run.Output()
+	if err != nil {
+		d.t.Fatalf("%q: %v", statements, err)
 	}
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+}
+
+// FetchHTTP lets Rows read URLs: DuckDB fetches its extension httpfs. It skips the test where that is not possible.
+func (d *DuckDB) FetchHTTP(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if out, err := d.command(ctx, []string{"INSTALL httpfs"}).CombinedOutput(); err != nil {
+		t.Skipf("DuckDB cannot fetch its extension httpfs: %v\n%s", err, out)
+	}
+}
+
+func (d *DuckDB) command(ctx context.Context, statements []string) *exec.Cmd {
+	run := exec.CommandContext(ctx, "node", append([]string{"run.js"}, statements...)...)
+	run.Dir = d.folder
+	return run
 }

@@ -1,7 +1,7 @@
 // Runs the SQL statements it is given in DuckDB and prints the rows of the last, one JSON array a line.
 import { DuckDBInstance } from '@duckdb/node-api'
 
-const instance = await DuckDBInstance.create(':memory:')
+const instance = await DuckDBInstance.create(':memory:', { extension_directory: 'extensions' })
 const connection = await instance.connect()
 let result
 for (const statement of process.argv.slice(2)) {

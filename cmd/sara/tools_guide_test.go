@@ -1,6 +1,9 @@
 package main
 
 import (
+	"encoding/csv"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,21 +14,140 @@ import (
 	"sara/archive/duckdbtest"
 )
 
-// A sample is a block of code of a guide.
-type sample struct{ language, code string }
+// toolsGuide is the guide to the tools, about a demo instead of the service of the guide. Its samples share a folder.
+type toolsGuide struct {
+	world   demoLine
+	folder  string
+	samples map[string][]string // by language
+}
 
-// samplesOf returns the samples of a guide, about a demo instead of the service of the guide.
-func samplesOf(t *testing.T, name string, world demoLine) (samples []sample) {
+func readToolsGuide(t *testing.T, world demoLine) *toolsGuide {
 	t.Helper()
-	text, err := os.ReadFile("../../proxy/docs/guides/" + name + ".md")
+	text, err := os.ReadFile("../../proxy/docs/guides/tools.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours := strings.NewReplacer("https://api.example.com", world.BaseURL, "properties/example.com/", "properties/"+world.Properties["main"]["slug"]+"/")
+	g := &toolsGuide{world: world, folder: t.TempDir(), samples: make(map[string][]string)}
+	ours := strings.NewReplacer("https://api.example.com", world.BaseURL, "properties/example.com/", "properties/"+world.Properties["main"]["slug"]+"/",
+		"YOUR_API_KEY", world.Keys["workspace_scoped"])
 	for _, found := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
-		samples = append(samples, sample{language: found[1], code: ours.Replace(found[2])})
+		g.samples[found[1]] = append(g.samples[found[1]], ours.Replace(found[2]))
 	}
-	return samples
+	return g
+}
+
+// next takes the next sample in a language.
+func (g *toolsGuide) next(t *testing.T, language string) string {
+	t.Helper()
+	rest := g.samples[language]
+	if len(rest) == 0 {
+		t.Fatalf("the guide lacks a sample in %s", language)
+	}
+	g.samples[language] = rest[1:]
+	return rest[0]
+}
+
+// run runs a program in the folder.
+func (g *toolsGuide) run(t *testing.T, want, program string, args ...string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), program, args...)
+	command.Dir, command.Env = g.folder, append(os.Environ(), "API_KEY="+g.world.Keys["workspace_scoped"])
+	out, err := command.CombinedOutput()
+	if err != nil || !regexp.MustCompile(want).Match(out) {
+		t.Errorf("%s %q: %v\n%s\nwant %s", program, args, err, out, want)
+	}
+}
+
+// get sends a request with the headers of a sample, and returns the body of the answer.
+func (g *toolsGuide) get(t *testing.T, address string, header http.Header) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = header
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if closed := response.Body.Close(); err != nil || closed != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %s\n%s (%v, %v)", address, response.Status, body, err, closed)
+	}
+	return string(body)
+}
+
+// wantQueries tests that a text is the CSV of the first 1,000 queries.
+func wantQueries(t *testing.T, text string) {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(rows) != 1001 || strings.Join(rows[0], " ") != "key clicks impressions ctr position" {
+		t.Errorf("the CSV has %d rows, the first is %.300q (%v)", len(rows), rows, err)
+	}
+}
+
+// testGuideToTheTools runs the samples of the guide, as far as that is possible without the internet.
+func testGuideToTheTools(t *testing.T, world demoLine) {
+	g := readToolsGuide(t, world)
+	t.Run("curl", g.testCurl) // first: it writes the file of the next
+	t.Run("DuckDB", g.testDuckDB)
+	t.Run("pandas", g.testPandas)
+	t.Run("Sheets", g.testSheets)
+	t.Run("Power Query", g.testPowerQuery)
+	for language, rest := range g.samples {
+		for _, code := range rest {
+			t.Errorf("no test runs this sample in %s:\n%s", language, code)
+		}
+	}
+}
+
+func (g *toolsGuide) testCurl(t *testing.T) {
+	filter, table := g.next(t, "sh"), g.next(t, "sh")
+	g.run(t, `(?i)x-source: live`, "bash", "-euo", "pipefail", "-c", table)
+	if _, err := exec.LookPath("jq"); err != nil {
+		t.Skip("jq is not installed")
+	}
+	g.run(t, `(?m)^.+\t\d+\t\d+\.\d+$`, "bash", "-euo", "pipefail", "-c", filter)
+}
+
+var secretForm = regexp.MustCompile(`BEARER_TOKEN '([^']+)', EXTRA_HTTP_HEADERS MAP \{'(\S+)': '(\S+)'\}\);\n[^;]* read_csv\('([^']+)'\)`)
+
+func (g *toolsGuide) testDuckDB(t *testing.T) {
+	file, address := g.next(t, "sql"), g.next(t, "sql")
+	m := secretForm.FindStringSubmatch(address)
+	if m == nil || !strings.Contains(address, "SET force_download = true;") {
+		t.Fatalf("%s\nhas not the form %s", address, secretForm)
+	}
+	// This is what DuckDB 1.5.5 sends for the sample. It does so by itself where its extension can be fetched.
+	wantQueries(t, g.get(t, m[4], http.Header{"Authorization": {"Bearer " + m[1]}, m[2]: {m[3]}, "User-Agent": {"duckdb/v1.5.5(linux_amd64)"}}))
+	duck := duckdbtest.New(t)
+	rows := duck.Rows(strings.ReplaceAll(file, "queries.csv", filepath.Join(g.folder, "queries.csv")))
+	if len(rows) != 10 || !strings.Contains(rows[0], "alder") {
+		t.Errorf("DuckDB finds %s", rows)
+	}
+	t.Run("HTTP", func(t *testing.T) {
+		duck.FetchHTTP(t)
+		if got := duck.Rows(strings.SplitAfter(strings.TrimSpace(address), ";\n")...); strings.Join(got, "\n") != strings.Join(rows, "\n") {
+			t.Errorf("DuckDB finds %s, want %s", got, rows)
+		}
+	})
+}
+
+// testPandas compiles the sample, and runs it where pandas is installed.
+func (g *toolsGuide) testPandas(t *testing.T) {
+	code := g.next(t, "python")
+	python := "/usr/bin/python3" // which has the packages of the system
+	if _, err := os.Stat(python); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	if err := os.WriteFile(filepath.Join(g.folder, "sample.py"), []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.run(t, "", python, "-m", "py_compile", "sample.py")
+	if exec.CommandContext(t.Context(), python, "-c", "import pandas").Run() != nil {
+		t.Skip("pandas is not installed: the sample was compiled, but not run")
+	}
+	g.run(t, `(?s)live \[.*clicks +impressions`, python, "sample.py")
 }
 
 // What Google's services do for the script, as far as it uses them: the answer is in the file queries.csv.
@@ -42,68 +164,22 @@ const sheet = { clearContents() {}, getRange: (...place) => ({ setValues: (rows)
 const SpreadsheetApp = { getActive: () => ({ getSheetByName: () => null, insertSheet: () => sheet }) };
 `
 
-// testGuideToTheTools runs the samples of the guide, one after the other in one folder, as far as that is possible without the internet.
-func testGuideToTheTools(t *testing.T, world demoLine) {
-	folder := t.TempDir()
-	run := func(t *testing.T, want, program string, args ...string) {
-		t.Helper()
-		command := exec.CommandContext(t.Context(), program, args...)
-		command.Dir, command.Env = folder, append(os.Environ(), "API_KEY="+world.Keys["workspace_scoped"])
-		out, err := command.CombinedOutput()
-		if err != nil || !regexp.MustCompile(want).Match(out) {
-			t.Errorf("%s %q: %v\n%s\nwant %s", program, args, err, out, want)
-		}
+func (g *toolsGuide) testSheets(t *testing.T) {
+	code := g.next(t, "javascript")
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("node is not installed")
 	}
-	wanted := map[string][]string{"sh": {`(?m)^.+\t\d+\t\d+\.\d+$`, `(?i)x-source: live`}, "sql": {`"alder`}, "python": {`(?s)live \[.*clicks +impressions`},
-		"javascript": {`^1 1 \d+ 5 key clicks impressions ctr position`}, "text": {"", ""}}
-	for _, s := range samplesOf(t, "tools", world) {
-		if len(wanted[s.language]) == 0 {
-			t.Fatalf("the guide has a sample too many:\n%s", s.code)
-		}
-		want := wanted[s.language][0]
-		wanted[s.language] = wanted[s.language][1:]
-		t.Run(s.language, func(t *testing.T) {
-			switch s.language {
-			case "sh":
-				if _, err := exec.LookPath("jq"); err != nil && strings.Contains(s.code, "jq ") {
-					t.Skip("jq is not installed")
-				}
-				run(t, want, "bash", "-euo", "pipefail", "-c", s.code)
-			case "sql":
-				duck := duckdbtest.New(t)
-				if rows := duck(strings.ReplaceAll(s.code, "queries.csv", filepath.Join(folder, "queries.csv"))); len(rows) != 10 || !strings.Contains(rows[0], "alder") {
-					t.Errorf("DuckDB finds %s", rows)
-				}
-			case "python":
-				runPython(t, run, folder, s.code, want)
-			case "javascript":
-				if _, err := exec.LookPath("node"); err != nil {
-					t.Skip("node is not installed")
-				}
-				run(t, want, "node", "-e", appsScript+s.code+"refreshQueries();")
-			}
-		})
-	}
-	for language, rest := range wanted {
-		if len(rest) > 0 {
-			t.Errorf("the guide lacks %d samples in %s", len(rest), language)
-		}
-	}
+	g.run(t, `^1 1 \d+ 5 key clicks impressions ctr position`, "node", "-e", appsScript+code+"refreshQueries();")
 }
 
-// runPython compiles a program, and runs it where pandas is installed.
-func runPython(t *testing.T, run func(*testing.T, string, string, ...string), folder, code, want string) {
-	t.Helper()
-	python := "/usr/bin/python3" // which has the packages of the system
-	if _, err := os.Stat(python); err != nil {
-		t.Skip("python3 is not installed")
+// The values of the sample in M that make up its request.
+var webContents = regexp.MustCompile(`(?s)Web\.Contents\("([^"]+)".*RelativePath = "([^"]+)".*Query = \[(\w+) = "(\w+)"\].*Headers = \[Authorization = "([^"]+)", Accept = "([^"]+)"\]`)
+
+// testPowerQuery sends the request that Power Query sends for the sample, as its documentation says.
+func (g *toolsGuide) testPowerQuery(t *testing.T) {
+	m := webContents.FindStringSubmatch(g.next(t, "powerquery"))
+	if m == nil {
+		t.Fatalf("the sample has not the form %s", webContents)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "sample.py"), []byte(code), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	run(t, "", python, "-m", "py_compile", "sample.py")
-	if exec.CommandContext(t.Context(), python, "-c", "import pandas").Run() != nil {
-		t.Skip("pandas is not installed: the sample was compiled, but not run")
-	}
-	run(t, want, python, "sample.py")
+	wantQueries(t, g.get(t, m[1]+"/"+m[2]+"?"+m[3]+"="+m[4], http.Header{"Authorization": {m[5]}, "Accept": {m[6]}}))
 }
