@@ -93,6 +93,7 @@ func testGuideToTheTools(t *testing.T, world demoLine) {
 	t.Run("DuckDB", g.testDuckDB)
 	t.Run("pandas", g.testPandas)
 	t.Run("Sheets", g.testSheets)
+	t.Run("Grafana", g.testGrafana)
 	t.Run("Power Query", g.testPowerQuery)
 	for language, rest := range g.samples {
 		for _, code := range rest {
