@@ -92,7 +92,7 @@ func testGuideToTheTools(t *testing.T, world demoLine) {
 	t.Run("curl", g.testCurl) // first: it writes the file of the next
 	t.Run("DuckDB", g.testDuckDB)
 	t.Run("pandas", g.testPandas)
-	t.Run("Sheets", g.testSheets)
+	t.Run("Apps Script", g.testAppsScript)
 	t.Run("Grafana", g.testGrafana)
 	t.Run("Power Query", g.testPowerQuery)
 	for language, rest := range g.samples {
@@ -149,28 +149,6 @@ func (g *toolsGuide) testPandas(t *testing.T) {
 		t.Skip("pandas is not installed: the sample was compiled, but not run")
 	}
 	g.run(t, `(?s)live \[.*clicks +impressions`, python, "sample.py")
-}
-
-// What Google's services do for the script, as far as it uses them: the answer is in the file queries.csv.
-const appsScript = `
-const fs = require("fs");
-const PropertiesService = { getScriptProperties: () => ({ getProperty: (name) => process.env[name] }) };
-const UrlFetchApp = { fetch: (url, options) => {
-  const want = JSON.stringify({ Authorization: "Bearer " + process.env.API_KEY, Accept: "text/csv" });
-  if (!url.endsWith("/queries?limit=1000") || JSON.stringify(options.headers) !== want) throw new Error(url + JSON.stringify(options));
-  return { getContentText: () => fs.readFileSync("queries.csv", "utf8") };
-} };
-const Utilities = { parseCsv: (text) => text.trim().split("\r\n").map((line) => line.split(",")) };
-const sheet = { clearContents() {}, getRange: (...place) => ({ setValues: (rows) => console.log(place.join(" "), rows[0].join(" ")) }) };
-const SpreadsheetApp = { getActive: () => ({ getSheetByName: () => null, insertSheet: () => sheet }) };
-`
-
-func (g *toolsGuide) testSheets(t *testing.T) {
-	code := g.next(t, "javascript")
-	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("node is not installed")
-	}
-	g.run(t, `^1 1 \d+ 5 key clicks impressions ctr position`, "node", "-e", appsScript+code+"refreshQueries();")
 }
 
 // The values of the sample in M that make up its request.

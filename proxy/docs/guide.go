@@ -30,7 +30,7 @@ func guideList() []guide {
 		{Name: "limits", Title: "Limits and backing off", About: "The limits, the headers, and a client that honours Retry-After."},
 		{Name: "numbers", Title: "What the numbers mean", About: "Unknown days, comparisons, anonymised traffic, the archive; an answer for each."},
 		{Name: "agencies", Title: "Reports of many properties", About: "For agencies: all properties as files, by cron and as an e-mail."},
-		{Name: "tools", Title: "Use it from your tools", About: "CSV and NDJSON in jq, DuckDB, pandas, Sheets, Grafana and Power Query."},
+		{Name: "tools", Title: "Use it from your tools", About: "CSV and NDJSON in jq, DuckDB, pandas, Sheets, Looker Studio, Grafana and Power Query."},
 		{Name: "agents", Title: "Agents", About: "Add the API to Claude Code, Cursor, VS Code and others; three questions with all calls."},
 		{Name: "analysis", Title: "Analyse the archive", About: "For operators: the history in DuckDB, pandas and dbt."},
 		{Name: "bigquery", Title: "Years from BigQuery", About: "For operators: history from Search Console's bulk export."},
