@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,11 +155,23 @@ func (g *toolsGuide) testPandas(t *testing.T) {
 // The values of the sample in M that make up its request.
 var webContents = regexp.MustCompile(`(?s)Web\.Contents\("([^"]+)".*RelativePath = "([^"]+)".*Query = \[(\w+) = "(\w+)"\].*Headers = \[Authorization = "([^"]+)", Accept = "([^"]+)"\]`)
 
-// testPowerQuery sends the request that Power Query sends for the sample, as its documentation says.
+// testPowerQuery parses the sample, and sends the request that Power Query sends for it, as its documentation says.
 func (g *toolsGuide) testPowerQuery(t *testing.T) {
-	m := webContents.FindStringSubmatch(g.next(t, "powerquery"))
+	code := g.next(t, "powerquery")
+	m := webContents.FindStringSubmatch(code)
 	if m == nil {
 		t.Fatalf("the sample has not the form %s", webContents)
 	}
-	wantQueries(t, g.get(t, m[1]+"/"+m[2]+"?"+m[3]+"="+m[4], http.Header{"Authorization": {m[5]}, "Accept": {m[6]}}))
+	table := g.get(t, m[1]+"/"+m[2]+"?"+m[3]+"="+m[4], http.Header{"Authorization": {m[5]}, "Accept": {m[6]}})
+	wantQueries(t, table)
+	columns := strings.Split(table[:strings.Index(table, "\r\n")], ",")
+	for _, typed := range regexp.MustCompile(`\{"(\w+)", `).FindAllStringSubmatch(code, -1) {
+		if !slices.Contains(columns, typed[1]) {
+			t.Errorf("there is no column %s in %s", typed[1], columns)
+		}
+	}
+	g.installNode(t)
+	g.write(t, "sample.pq", code)
+	g.write(t, "powerquery.js", g.program(t, "powerquery.js"))
+	g.run(t, "^LetExpression$", "node", "powerquery.js", "sample.pq")
 }
