@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 
 	"sara/archive/bucket"
 	"sara/archive/duckdbtest"
@@ -117,8 +120,10 @@ func testGuideToTheArchive(t *testing.T, duck func(...string) []string) {
 		[]byte("property,id,gsc_property,domain,type,display_name,archived\nshop-example,1,sc-domain:shop.example,shop.example,domain,Shop,no\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	t.Run("pandas", func(t *testing.T) { testGuideInPandas(t, root, string(guide)) })
 	queries := regexp.MustCompile(`(?m)^    SELECT(?:.*\n)(?:    .*\n)*`).FindAllString(string(guide), -1)
-	want := []string{`shop-example`, `alder`, `0.25`}
+	queries[len(queries)-1] = renderModel(t, queries[len(queries)-1], string(guide))
+	want := []string{`shop-example`, `alder`, `0.25`, `shop-example`}
 	if len(queries) != len(want) {
 		t.Fatalf("the guide has %d queries, want %d", len(queries), len(want))
 	}
@@ -126,6 +131,53 @@ func testGuideToTheArchive(t *testing.T, duck func(...string) []string) {
 		if rows := duck(strings.ReplaceAll(query, "'archive/", "'"+root+"/archive/")); len(rows) != 1 || !strings.Contains(rows[0], want[i]) {
 			t.Errorf("%s\nfinds %s, want a row with %s", query, rows, want[i])
 		}
+	}
+}
+
+// renderModel puts the location of the dbt source that the guide defines into a model, as dbt-duckdb does.
+func renderModel(t *testing.T, model, guide string) string {
+	t.Helper()
+	var defined struct {
+		Sources []struct {
+			Name   string
+			Meta   map[string]string
+			Tables []struct{ Name string }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(regexp.MustCompile(`(?m)^    sources:\n(?:    .*\n)*`).FindString(guide)), &defined); err != nil {
+		t.Fatal(err)
+	}
+	source := defined.Sources[0]
+	called := fmt.Sprintf("{{ source('%s', '%s') }}", source.Name, source.Tables[0].Name)
+	if strings.Count(model, called) != 1 {
+		t.Fatalf("%s\ndoes not read %s", model, called)
+	}
+	return strings.ReplaceAll(model, called, source.Meta["external_location"])
+}
+
+// testGuideInPandas compiles the guide's program in Python, and runs it where pandas can read Parquet.
+func testGuideInPandas(t *testing.T, root, guide string) {
+	python := "/usr/bin/python3" // which has the packages of the system
+	if _, err := os.Stat(python); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	program := regexp.MustCompile(`(?m)^    import pandas\n(?:(?:    .*)?\n)*`).FindString(guide)
+	if err := os.WriteFile(filepath.Join(root, "sample.py"), []byte(strings.ReplaceAll("\n"+program, "\n    ", "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) ([]byte, error) {
+		command := exec.CommandContext(t.Context(), python, args...)
+		command.Dir = root
+		return command.CombinedOutput()
+	}
+	if out, err := run("-m", "py_compile", "sample.py"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if _, err := run("-c", "import pandas, pyarrow"); err != nil {
+		t.Skip("pandas or pyarrow is not installed: the program was compiled, but not run")
+	}
+	if out, err := run("sample.py"); err != nil || !regexp.MustCompile(`(?s)shop-example.*2025-01 +4\b`).Match(out) {
+		t.Errorf("pandas: %v\n%s", err, out)
 	}
 }
 
