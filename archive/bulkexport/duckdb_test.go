@@ -35,6 +35,7 @@ func TestImportAgreesWithDuckDB(t *testing.T) {
 	}
 	t.Run("export log", func(t *testing.T) { testExportLog(t, w) })
 	t.Run("query", func(t *testing.T) { testQuery(t, w) })
+	t.Run("guide", func(t *testing.T) { testGuide(t, w) })
 	t.Run("interrupted", func(t *testing.T) { testInterrupted(t, w) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, w) })
 	t.Run("months", func(t *testing.T) { testMonths(t, w) })
