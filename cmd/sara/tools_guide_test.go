@@ -83,7 +83,7 @@ func wantQueries(t *testing.T, text string) {
 	t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil || len(rows) != 1001 || strings.Join(rows[0], " ") != "key clicks impressions ctr position" {
-		t.Errorf("the CSV has %d rows, the first is %.300q (%v)", len(rows), rows, err)
+		t.Errorf("want the CSV of 1,000 queries, got %d rows (%v):\n%.300s", len(rows), err, text)
 	}
 }
 
