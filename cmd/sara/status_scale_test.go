@@ -51,7 +51,8 @@ func looks(t *testing.T, n int) (scraped, reported float64) {
 	c := newCLI(t)
 	store := c.seedStatus(nil)
 	c.addProperties(n)
-	now, registry := time.Now(), prometheus.NewRegistry()
+	began, registry := time.Now(), prometheus.NewRegistry() // the budgets are those of this day
+	now := began
 	metrics, err := status.Register(&proxy.Config{Store: store, Plans: policy.DefaultPlans(), Log: slog.New(slog.DiscardHandler), Registry: registry,
 		Now: func() time.Time { return now }})
 	if err != nil {
@@ -67,7 +68,7 @@ func looks(t *testing.T, n int) (scraped, reported float64) {
 		t.Errorf("of %d properties: %v", n, shown)
 	}
 	reported = testing.AllocsPerRun(3, func() {
-		r, err := status.Look(t.Context(), c.deployment(), now)
+		r, err := status.Look(t.Context(), c.deployment(), began)
 		if err != nil || r.Archive.Counts.Late != n || r.Indexing.Counts.Failing != n || r.Budgets.Counts.Sites != n ||
 			len(r.Archive.Properties) != 20 || len(r.Indexing.Properties) != 20 || len(r.Budgets.Sites) != 20 {
 			t.Fatalf("of %d properties: %+v, %+v, %+v (%v)", n, r.Archive.Counts, r.Indexing.Counts, r.Budgets.Counts, err)
