@@ -21,54 +21,99 @@ func (r *Rows) Size() int {
 	return size
 }
 
-// Encode writes r, in pieces, in a form that DecodeRows reads back bit for bit. It is columnar, so that it compresses well, and
-// has neither a version nor a checksum: these are for the caller to add. The error is one of out.
+// A BlockWriter is what Encode writes to. Flush ends a block: a reader of what was written before needs nothing of what follows.
+type BlockWriter interface {
+	io.Writer
+	Flush() error
+}
+
+// firstGroup is how many rows the first group of Encode has: a page of the default limit and some more.
+const firstGroup = 128
+
+// groupEnd returns where the group of n rows ends that begins at a row: after the first page, after the narrow sample, or with all.
+func groupEnd(begin, n int) int {
+	for _, end := range [...]int{firstGroup, NarrowSample} {
+		if begin < end {
+			return min(end, n)
+		}
+	}
+	return n
+}
+
+// Encode writes r, in pieces, in a form that DecodeRows reads back bit for bit. It has neither a version nor
+// a checksum: these are for the caller to add. The error is one of out.
 //
-// The columns are: what the upstream says of all rows; the number of rows and the bytes of all keys; the length of each key; the keys; clicks; impressions; the
+// What the upstream says of all rows comes first, and twice the number of rows, plus one if the rows of the narrow sample are ranked.
+// Groups of rows follow, each in a block of its own: few for the first page, the others of the narrow sample, and the rest. A group is
+// columnar, so that it compresses well: the bytes of its keys; the length of each key; the keys; clicks; impressions; the
 // exceptions of ctr; the codes of positions; the exceptions of position. All numbers are unsigned varints. The upstream
 // computes ctr as clicks / impressions, and position as an integer / impressions, so ctr is not stored and position is
 // stored as that integer. Rows for which this does not give the exact float are exceptions: their number, and for each the
 // number of rows since the last exception and the eight bytes of the float, little-endian.
-func (r *Rows) Encode(out io.Writer) error {
+func (r *Rows) Encode(out BlockWriter) error {
 	e := &encoder{out: out, pending: make([]byte, 0, encoderPiece+binary.MaxVarintLen64)}
 	e.uvarint(r.traits.code())
-	e.uvarint(uint64(r.Len()))
-	e.uvarint(uint64(r.keys.size()))
-	for i := range r.Len() {
+	count := uint64(r.Len()) << 1
+	if r.head(NarrowSample).areRanked() {
+		count |= 1
+	}
+	e.uvarint(count)
+	for begin, end := 0, 0; begin < r.Len(); begin = end {
+		end = groupEnd(begin, r.Len())
+		e.group(r, begin, end)
+	}
+	e.flush()
+	return e.err
+}
+
+// group writes some rows, and ends the block.
+func (e *encoder) group(r *Rows, begin, end int) {
+	size := 0
+	for i := begin; i < end; i++ {
+		size += len(r.Key(i))
+	}
+	e.uvarint(uint64(size))
+	for i := begin; i < end; i++ {
 		e.uvarint(uint64(len(r.Key(i))))
 	}
-	for _, chunk := range r.keys.chunks {
-		e.bytes(chunk)
+	for i := begin; i < end; i++ {
+		e.bytes(r.Key(i))
 	}
-	for i := range r.metrics {
-		e.uvarint(uint64(r.metrics[i].Clicks))
+	e.metrics(r.metrics[begin:end])
+	e.flush()
+	if e.err == nil {
+		e.err = e.out.Flush()
 	}
-	for i := range r.metrics {
-		e.uvarint(uint64(r.metrics[i].Impressions))
+}
+
+func (e *encoder) metrics(metrics []Metrics) {
+	for i := range metrics {
+		e.uvarint(uint64(metrics[i].Clicks))
+	}
+	for i := range metrics {
+		e.uvarint(uint64(metrics[i].Impressions))
 	}
 	var exceptions []exception
-	for i := range r.metrics {
-		if m := &r.metrics[i]; differ(m.CTR, m.quotient()) {
+	for i := range metrics {
+		if m := &metrics[i]; differ(m.CTR, m.quotient()) {
 			exceptions = append(exceptions, exception{i, m.CTR})
 		}
 	}
 	e.exceptions(exceptions)
 	exceptions = exceptions[:0]
-	for i := range r.metrics {
-		m := &r.metrics[i]
+	for i := range metrics {
+		m := &metrics[i]
 		code, exact := m.positionCode()
 		if e.uvarint(code); !exact {
 			exceptions = append(exceptions, exception{i, m.Position})
 		}
 	}
 	e.exceptions(exceptions)
-	e.flush()
-	return e.err
 }
 
 // An encoder writes in pieces.
 type encoder struct {
-	out     io.Writer
+	out     BlockWriter
 	pending []byte
 	err     error // of out: everything after it is dropped
 }
@@ -89,11 +134,12 @@ func (e *encoder) uvarint(v uint64) {
 }
 
 func (e *encoder) bytes(data []byte) {
-	e.flush()
 	for len(data) > 0 && e.err == nil {
-		piece := data[:min(len(data), encoderPiece)]
-		_, e.err = e.out.Write(piece)
-		data = data[len(piece):]
+		taken := min(len(data), encoderPiece-len(e.pending))
+		e.pending, data = append(e.pending, data[:taken]...), data[taken:]
+		if len(e.pending) == encoderPiece {
+			e.flush()
+		}
 	}
 }
 
@@ -160,12 +206,16 @@ var errRowsData = errors.New("not in the format of Encode")
 // maxDecodedRows is far above what one call upstream returns.
 const maxDecodedRows = 4 * WideSample
 
-// DecodeRows reads the format of Encode to its end. Of forged data it returns an error, or Rows that ReadRows could have
+// DecodeRows reads the format of Encode. Of forged data it returns an error, or Rows that ReadRows could have
 // returned too; it allocates no more than in proportion to the data. An error of in is wrapped.
-func DecodeRows(in io.Reader) (*Rows, error) {
+//
+// first is 0 for all rows. Otherwise, if the rows are ranked, it reads no more groups than the first rows need. The Rows then count the
+// others, but do not have them, so that they are only for a Report whose FirstRows are no more, and a fault in the others remains
+// unnoticed.
+func DecodeRows(in io.Reader, first int) (*Rows, error) {
 	d := &decoder{in: in, buffer: make([]byte, decoderPiece)}
-	rows := d.rows()
-	if d.err == nil {
+	rows := d.rows(first)
+	if d.err == nil && rows.beyond == 0 {
 		if d.fill(1); d.at < d.end || d.ended != io.EOF {
 			d.fail(cmp.Or(d.ended, errRowsData))
 		}
@@ -182,6 +232,7 @@ type decoder struct {
 	buffer  []byte
 	at, end int   // of what is not decoded yet in the buffer
 	ended   error // of in, which has no more; nil: it may have
+	chunks  []int // the sizes of those of a group
 	err     error
 }
 
@@ -240,43 +291,63 @@ func (d *decoder) traits() traits {
 	return traits{byPage: code&1 != 0, incomplete: Date(code >> 1)}
 }
 
-func (d *decoder) rows() *Rows {
-	traits := d.traits()
-	n := int(d.uvarint(maxDecodedRows))
-	size := int(d.uvarint(math.MaxInt32))
-	r := &Rows{traits: traits}
-	sizes := d.ends(&r.keys, n, size)
-	for _, size := range sizes {
-		d.chunk(&r.keys, size)
+// rows reads the groups of the first rows.
+func (d *decoder) rows(first int) *Rows {
+	r := &Rows{traits: d.traits()}
+	count := d.uvarint(maxDecodedRows<<1 | 1)
+	n, ranked := int(count>>1), count&1 != 0
+	if first == 0 || !ranked || first > NarrowSample {
+		first = n
 	}
-	if d.err == nil && !r.keys.areText() {
+	for r.has() < min(n, first) && d.err == nil {
+		d.group(r, groupEnd(r.has(), n)-r.has())
+	}
+	r.beyond = n - r.has()
+	if d.err == nil && ranked != r.head(NarrowSample).areRanked() {
 		d.fail(errRowsData)
 	}
 	if d.err != nil {
 		return nil
 	}
-	r.metrics = make([]Metrics, n)
-	d.metrics(r.metrics)
 	return r
 }
 
-// ends reads the lengths of n keys of size bytes together, and returns the sizes of their chunks.
-func (d *decoder) ends(k *keys, n, size int) (chunks []int) {
-	k.ends = make([]keyEnd, 0, min(n, NarrowSample))
+// group reads n more rows.
+func (d *decoder) group(r *Rows, n int) {
+	before, text := r.has(), len(r.keys.chunks)
+	d.ends(&r.keys, n, int(d.uvarint(math.MaxInt32)))
+	for _, size := range d.chunks {
+		d.chunk(&r.keys, size)
+	}
+	if d.err == nil && !r.keys.areText(text, before) {
+		d.fail(errRowsData)
+	}
+	if d.err != nil {
+		return
+	}
+	r.metrics = append(make([]Metrics, 0, before+n), r.metrics...)[:before+n]
+	d.metrics(r.metrics[before:])
+}
+
+// ends reads the lengths of n more keys of size bytes together, and finds the sizes of their chunks.
+func (d *decoder) ends(k *keys, n, size int) {
+	before, begin := len(k.ends), len(k.chunks)
+	k.ends = append(make([]keyEnd, 0, before+min(n, NarrowSample)), k.ends...)
+	d.chunks = d.chunks[:0]
 	room, left := -1, size                         // of the last chunk, and of all that follow
 	d.column(n, maxWindow, func(_ int, v uint64) { // no key of ReadRows is longer
-		length, last := int(v), len(chunks)-1
+		length, last := int(v), len(d.chunks)-1
 		if length > left {
 			d.fail(errRowsData)
 			return
 		}
-		if last < 0 || chunks[last]+length > room {
-			chunks, room = append(chunks, 0), max(length, min(left, wholeChunk))
+		if last < 0 || d.chunks[last]+length > room {
+			d.chunks, room = append(d.chunks, 0), max(length, min(left, wholeChunk))
 			last++
 		}
-		chunks[last] += length
+		d.chunks[last] += length
 		left -= length
-		k.ends = append(k.ends, keyEnd(last)<<32|keyEnd(chunks[last]))
+		k.ends = append(grown(k.ends), keyEnd(begin+last)<<32|keyEnd(d.chunks[last]))
 	})
 	if left > 0 {
 		d.fail(errRowsData)
@@ -284,7 +355,6 @@ func (d *decoder) ends(k *keys, n, size int) (chunks []int) {
 	if len(k.ends) < cap(k.ends) {
 		k.ends = append(make([]keyEnd, 0, len(k.ends)), k.ends...)
 	}
-	return chunks
 }
 
 // chunk reads a chunk of keys, one at a time: forged lengths take no memory for which there is no data.
@@ -297,14 +367,15 @@ func (d *decoder) chunk(k *keys, size int) {
 	k.chunks = append(k.chunks, chunk)
 }
 
-// areText reports whether each key is valid UTF-8: all together are, and each begins with the beginning of a character.
-func (k *keys) areText() bool {
-	for _, chunk := range k.chunks {
+// areText reports whether each key is valid UTF-8, from a chunk and the key on with which it begins: all together are, and each begins
+// with the beginning of a character.
+func (k *keys) areText(chunk, key int) bool {
+	for _, chunk := range k.chunks[chunk:] {
 		if !utf8.Valid(chunk) {
 			return false
 		}
 	}
-	for _, end := range k.ends {
+	for _, end := range k.ends[key:] {
 		if chunk, at := k.chunks[end.chunk()], end.offset(); at < len(chunk) && !utf8.RuneStart(chunk[at]) {
 			return false
 		}
@@ -347,7 +418,7 @@ func (d *decoder) exceptions(metrics []Metrics, set func(*Metrics, float64)) {
 // column reads n numbers up to largest. Nearly all of them have one or two bytes.
 func (d *decoder) column(n int, largest uint64, set func(i int, v uint64)) {
 	for i := 0; i < n && d.err == nil; {
-		d.fill(binary.MaxVarintLen64)
+		d.fill(1) // and no more, which may be in the next block
 		text := d.buffer[d.at:d.end]
 		whole := len(text) - binary.MaxVarintLen64 // a number that begins before is there as a whole
 		at := 0
@@ -372,7 +443,7 @@ func (d *decoder) column(n int, largest uint64, set func(i int, v uint64)) {
 			set(i, v)
 		}
 		d.at += at
-		if i < n && at == 0 { // near the end of the data
+		if i < n && at == 0 { // near the end of the buffer
 			set(i, d.uvarint(largest))
 			i++
 		}
@@ -384,12 +455,16 @@ func (d *decoder) uvarint(largest uint64) uint64 {
 	if d.err != nil {
 		return 0
 	}
-	d.fill(binary.MaxVarintLen64)
+	d.fill(1)
 	if d.at < d.end && d.buffer[d.at] < 0x80 && uint64(d.buffer[d.at]) <= largest { // most numbers
 		d.at++
 		return uint64(d.buffer[d.at-1])
 	}
 	v, n := binary.Uvarint(d.buffer[d.at:d.end])
+	if n == 0 { // the buffer ends within it
+		d.fill(binary.MaxVarintLen64)
+		v, n = binary.Uvarint(d.buffer[d.at:d.end])
+	}
 	if n <= 0 || v > largest {
 		d.fail(cmp.Or(d.ended, errRowsData))
 		return 0

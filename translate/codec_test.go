@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
@@ -108,18 +109,18 @@ func TestParseRowsRefusesTruncatedAndTrailingData(t *testing.T) {
 }
 
 func TestParseRowsRefusesWhatReadRowsRefuses(t *testing.T) {
-	f := func(name string, data ...any) {
+	f := func(name string, n int, data ...any) {
 		t.Helper()
-		if rows, err := decodeRows(fields(append([]any{0}, data...))); err == nil || rows != nil {
+		if rows, err := decodeRows(fields(append([]any{0, n<<1 | 1}, data...))); err == nil || rows != nil {
 			t.Errorf("%s: read %d rows and error %v, want an error alone", name, rows.Len(), err)
 		}
 	}
 	for _, traits := range []int{0, 1, 2*lastDate + 1} {
-		if _, err := decodeRows(fields([]any{traits, 1, 1, 1, "k", 1, 2, 0, 4, 0})); err != nil {
+		if _, err := decodeRows(fields([]any{traits, 3, 1, 1, "k", 1, 2, 0, 4, 0})); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := decodeRows(fields([]any{2*lastDate + 2, 1, 1, 1, "k", 1, 2, 0, 4, 0})); err == nil {
+	if _, err := decodeRows(fields([]any{2*lastDate + 2, 3, 1, 1, "k", 1, 2, 0, 4, 0})); err == nil {
 		t.Error("a day after the last was read")
 	}
 	f("more rows than bytes", 1<<40, 0, 0, 0, 0)
@@ -136,9 +137,82 @@ func TestParseRowsRefusesWhatReadRowsRefuses(t *testing.T) {
 		f("a ctr out of range", 1, 1, 1, "k", 1, 2, 1, 0, bad, 4, 0)
 		f("a position out of range", 1, 1, 1, "k", 1, 2, 0, 4, 1, 0, bad)
 	}
+	f("rows that are not ranked", 2, 2, 1, 1, "ab", 1, 2, 3, 3, 0, 4, 4, 0)
+	f("ties that are not ranked", 2, 2, 1, 1, "ba", 1, 1, 3, 3, 0, 4, 4, 0)
+	if _, err := decodeRows(fields([]any{0, 4, 2, 1, 1, "ba", 1, 1, 3, 3, 0, 4, 4, 0})); err != nil {
+		t.Errorf("rows that are not said to be ranked: %v", err)
+	}
+	if _, err := decodeRows(fields([]any{0, 4, 2, 1, 1, "ab", 1, 1, 3, 3, 0, 4, 4, 0})); err == nil {
+		t.Error("rows have two encodings")
+	}
 	f("an exception of no row", 1, 1, 1, "k", 1, 2, 1, 1, 0.5, 4, 0)
 	f("more exceptions than rows", 1, 1, 1, "k", 1, 2, 2, 0, 0.5, 0, 0.5, 4, 0)
-	f("a number too long", string(bytes.Repeat([]byte{0xff}, 11)))
+	f("a number too long", 1, string(bytes.Repeat([]byte{0xff}, 11)))
+}
+
+// A page that needs only the first rows is the same from all rows, and from their blocks alone, whether the others are there or not.
+func TestFirstRowsAnswerLikeAll(t *testing.T) {
+	report := BreakdownReport(ByQuery)
+	for _, n := range []int{0, 1, firstGroup - 1, firstGroup, firstGroup + 1, NarrowSample - 1, NarrowSample, NarrowSample + 1, EnlargedSample} {
+		for _, rows := range []*Rows{searchRows(t, n), MergeRows(ByQuery, searchRows(t, n), new(Rows))} {
+			n, ranked := rows.Len(), rows.areRanked()
+			blocks := encodedBlocks(rows)
+			for _, limit := range []int{1, 100, firstGroup, firstGroup + 1, maxDimensionLimit} {
+				p := &Params{Limit: limit, Order: parseOrder(DefaultOrder)}
+				fetch := Fetch{By: ByQuery}
+				first := report.FirstRows(p, fetch)
+				needed := len(blocks)
+				if ranked && limit <= firstGroup {
+					needed = 1
+				} else if ranked && n > NarrowSample {
+					needed = 2
+				}
+				got, err := DecodeRows(bytes.NewReader(bytes.Join(blocks[:min(needed, len(blocks))], nil)), first)
+				if err != nil {
+					t.Fatalf("%d of %d rows, ranked %t: %v", limit, n, ranked, err)
+				}
+				if got.Len() != n || !got.HasFirst(first) || got.HasFirst(0) != (got.has() == n) || ranked && n > NarrowSample && got.HasFirst(0) {
+					t.Errorf("%d of %d rows, ranked %t: %d rows, %d of them here", limit, n, ranked, got.Len(), got.has())
+				}
+				sent := func(rows *Rows) string {
+					head, err := report.Head(p, []Fetch{fetch}, []*Rows{rows}, Origin{Source: SourceLive})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return string(head)
+				}
+				if sent(got) != sent(rows) {
+					t.Errorf("%d of %d rows, ranked %t: %s\nwant %s", limit, n, ranked, sent(got), sent(rows))
+				}
+			}
+		}
+	}
+}
+
+// What needs other rows than the first ones says so.
+func TestFirstRows(t *testing.T) {
+	usual := Params{Limit: 10, Order: parseOrder(DefaultOrder)}
+	later, other := usual, usual
+	later.Offset, other.Order = 10, parseOrder("-impressions")
+	for _, test := range []struct {
+		report Report
+		p      Params
+		fetch  Fetch
+		want   int
+	}{
+		{BreakdownReport(ByPage), usual, Fetch{}, 10},
+		{BreakdownReport(ByPage), later, Fetch{}, 0},
+		{BreakdownReport(ByPage), other, Fetch{}, 0},
+		{BreakdownReport(ByPage), usual, Fetch{Archive: []DateRange{{}}}, 0},
+		{BreakdownReport(ByDevice), usual, Fetch{cut: new(cut)}, 0},
+		{MoversReport(ByPage), usual, Fetch{}, 0},
+		{SummaryReport(), usual, Fetch{}, 0},
+		{TimeseriesReport(), usual, Fetch{}, 0},
+	} {
+		if got := test.report.FirstRows(&test.p, test.fetch); got != test.want {
+			t.Errorf("%+v: %d rows, want %d", test, got, test.want)
+		}
+	}
 }
 
 // fields encodes integers as varints, floats as their bytes, and strings raw.
@@ -229,17 +303,18 @@ func FuzzEncode(f *testing.F) {
 // ParseRows returns only Rows that ReadRows could return, with memory in proportion to the data.
 func FuzzDecodeRows(f *testing.F) {
 	for _, n := range []int{0, 1, 3, 100} {
-		f.Add(encoded(searchRows(f, n)))
+		f.Add(encoded(searchRows(f, n)), uint16(n/2))
 	}
+	f.Add(encoded(MergeRows(ByQuery, searchRows(f, 300), new(Rows))), uint16(9))
 	for _, body := range []string{oneRow("\u00e9", "1", "3", "0.3", "0.5"), oneRow("", "0", "0", "1", "2"), oneRow("k", "9007199254740992", "1", "0", "2147483647")} {
 		rows, err := readRows([]byte(body), ByQuery)
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(encoded(rows))
+		f.Add(encoded(rows), uint16(1))
 	}
-	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), uint16(0))
+	f.Fuzz(func(t *testing.T, data []byte, limit uint16) {
 		rows, err := decodeRows(data)
 		if err != nil {
 			return
@@ -251,6 +326,14 @@ func FuzzDecodeRows(f *testing.F) {
 		if err != nil || !equalRows(again, rows) {
 			t.Fatalf("%x came back otherwise: %v", data, err)
 		}
+		page := &Params{Limit: 1 + int(limit)%maxDimensionLimit, Order: parseOrder(DefaultOrder)}
+		first, err := DecodeRows(bytes.NewReader(data), page.Limit)
+		if err != nil {
+			t.Fatalf("%x: all rows were decoded, but not the first ones: %v", data, err)
+		}
+		if got, want := breakdownHead(page, ByQuery, first, Origin{}), breakdownHead(page, ByQuery, rows, Origin{}); !bytes.Equal(got, want) {
+			t.Fatalf("%x: the first rows say %s, all %s", data, got, want)
+		}
 		checkAnswer(t, breakdownHead(&Params{Limit: 1000, Order: parseOrder("key")}, ByQuery, rows, Origin{Source: SourceLive}))
 	})
 }
@@ -258,7 +341,7 @@ func FuzzDecodeRows(f *testing.F) {
 // BenchmarkCodec reports the bytes a row in memory, encoded, and compressed.
 func BenchmarkCodec(b *testing.B) {
 	for _, n := range []int{1_000, 25_000} {
-		rows := searchRows(b, n)
+		rows := MergeRows(ByQuery, searchRows(b, n), new(Rows)) // which ranks them
 		plain := encoded(rows)
 		packed := s2.Encode(nil, plain)
 		run := func(name string, work func() error) {
@@ -275,8 +358,9 @@ func BenchmarkCodec(b *testing.B) {
 			})
 		}
 		buffer := make([]byte, 2*len(plain))
-		run("encode", func() error { return rows.Encode(io.Discard) })
+		run("encode", func() error { return rows.Encode(bufio.NewWriter(io.Discard)) })
 		run("decode", func() error { _, err := decodeRows(plain); return err })
+		run("decode first", func() error { _, err := DecodeRows(bytes.NewReader(plain), firstGroup); return err })
 		run("pack", func() error { s2.Encode(buffer, plain); return nil })
 		run("unpack", func() error { _, err := s2.Decode(buffer, packed); return err })
 	}

@@ -188,6 +188,15 @@ func (r Report) planMovers(p *Params, s Sources) Plan {
 	return plan
 }
 
+// FirstRows returns how many of the first rows of a fetch's upstream query Head reads: those of the first page of a table in the upstream's
+// order, if the fetch has no others. 0 means all.
+func (r Report) FirstRows(p *Params, f Fetch) int {
+	if r.kind != breakdown || p.Offset > 0 || !p.Order.isUpstream() || f.cut != nil || len(f.Archive) > 0 {
+		return 0
+	}
+	return p.Limit
+}
+
 // Head writes the response from the rows of the fetches. It fails on rows that cannot be a result of them.
 func (r Report) Head(p *Params, fetches []Fetch, rows []*Rows, origin Origin) (Head, error) {
 	if len(fetches) == 0 {

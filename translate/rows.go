@@ -19,6 +19,7 @@ type Metrics struct {
 type Rows struct {
 	keys    keys
 	metrics []Metrics
+	beyond  int // rows that follow and are not here, see DecodeRows: those that are here are ranked
 	traits  traits
 	ranking *Ranking // see Ranked; nil: none
 }
@@ -38,7 +39,13 @@ func (t *traits) add(other traits) {
 }
 
 // Len returns the number of rows.
-func (r *Rows) Len() int { return len(r.metrics) }
+func (r *Rows) Len() int { return len(r.metrics) + r.beyond }
+
+// has returns the number of rows that are here: the first ones.
+func (r *Rows) has() int { return len(r.metrics) }
+
+// HasFirst reports whether a number of the first rows are here, or all; 0 asks for all.
+func (r *Rows) HasFirst(first int) bool { return r.beyond == 0 || 0 < first && first <= r.has() }
 
 // Key returns the key of row i. The bytes belong to r.
 func (r *Rows) Key(i int) []byte { return r.keys.at(i) }
@@ -46,9 +53,9 @@ func (r *Rows) Key(i int) []byte { return r.keys.at(i) }
 // Metrics returns the figures of row i.
 func (r *Rows) Metrics(i int) Metrics { return r.metrics[i] }
 
-// head returns the first n rows, or r if it has no more. They share memory.
+// head returns the first n rows, or r if no more are here. They share memory.
 func (r *Rows) head(n int) *Rows {
-	if r.Len() <= n {
+	if r.has() <= n {
 		return r
 	}
 	return &Rows{keys: keys{chunks: r.keys.chunks, ends: r.keys.ends[:n]}, metrics: r.metrics[:n], traits: r.traits}
@@ -187,8 +194,8 @@ func (m Metrics) plus(other Metrics) Metrics {
 
 // Total returns the sum of all rows, see Sum.
 func (r *Rows) Total() (sum Metrics) {
-	for _, m := range r.metrics {
-		sum = sum.plus(m)
+	for i := range r.Len() {
+		sum = sum.plus(r.metrics[i])
 	}
 	return sum
 }
@@ -273,7 +280,7 @@ type ranked struct {
 // a row that comes after all of them is skipped.
 func (o Order) first(rows *Rows, n int) []ranked {
 	n = min(n, rows.Len())
-	if o.isUpstream() && rows.areRankedBy(rows.Len()) {
+	if o.isUpstream() && rows.areRanked() {
 		first := make([]ranked, n)
 		for i := range first {
 			first[i].row = int32(i)
@@ -284,7 +291,7 @@ func (o Order) first(rows *Rows, n int) []ranked {
 	compare := func(a, b ranked) int { return o.compare(rows, a, b) }
 	first := make([]ranked, 0, min(2*n, rows.Len()))
 	sorted := 0
-	for i := range rows.metrics {
+	for i := range rows.Len() {
 		r := ranked{value: value(&rows.metrics[i]), row: int32(i)}
 		if sorted > 0 && o.compare(rows, first[sorted-1], r) < 0 {
 			continue
@@ -299,10 +306,13 @@ func (o Order) first(rows *Rows, n int) []ranked {
 	return first[:n]
 }
 
+// areRanked reports whether the rows that are here are in the order of the upstream's ranking, with ties by key.
+func (r *Rows) areRanked() bool { return r.areRankedBy(r.has()) }
+
 // areRankedBy reports whether the rows are in the order of the upstream's ranking, with ties by key in two parts: the first cut rows, and
 // the others. The upstream leaves the order of ties open.
 func (r *Rows) areRankedBy(cut int) bool {
-	for i := 1; i < r.Len(); i++ {
+	for i := 1; i < r.has(); i++ {
 		switch before, clicks := r.metrics[i-1].Clicks, r.metrics[i].Clicks; {
 		case i == cut:
 		case before < clicks, before == clicks && bytes.Compare(r.Key(i-1), r.Key(i)) > 0:

@@ -29,14 +29,31 @@ func readRows(body []byte, by Dimension) (*Rows, error) {
 
 // encoded returns what Encode writes.
 func encoded(rows *Rows) []byte {
-	var out bytes.Buffer
-	if err := rows.Encode(&out); err != nil {
-		panic(err)
-	}
-	return out.Bytes()
+	return bytes.Join(encodedBlocks(rows), nil)
 }
 
-func decodeRows(data []byte) (*Rows, error) { return DecodeRows(bytes.NewReader(data)) }
+// encodedBlocks returns the blocks that Encode writes.
+func encodedBlocks(rows *Rows) [][]byte {
+	out := new(blocks)
+	if err := rows.Encode(out); err != nil {
+		panic(err)
+	}
+	return append(out.ended, out.Bytes())
+}
+
+// blocks is a BlockWriter.
+type blocks struct {
+	bytes.Buffer
+	ended [][]byte
+}
+
+func (b *blocks) Flush() error {
+	b.ended = append(b.ended, bytes.Clone(b.Bytes()))
+	b.Reset()
+	return nil
+}
+
+func decodeRows(data []byte) (*Rows, error) { return DecodeRows(bytes.NewReader(data), 0) }
 
 // keyText returns all keys, one after the other.
 func keyText(rows *Rows) string { return string(bytes.Join(rows.keys.chunks, nil)) }

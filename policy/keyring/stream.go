@@ -1,11 +1,13 @@
 package keyring
 
 import (
+	"cmp"
 	"crypto/cipher"
 	"crypto/rand"
 	"encoding/binary"
 	"io"
 	"slices"
+	"sync"
 )
 
 // A stream is a version byte, the id of the key, 19 random bytes, and segments. Each segment is sealed with the same key of
@@ -22,11 +24,17 @@ const (
 )
 
 // StreamSealer seals and opens streams of one purpose, for what is too long to be in memory both plain and sealed.
-type StreamSealer struct{ keys }
+type StreamSealer struct {
+	keys
+	segments sync.Pool // *[]byte: those of readers that are closed
+}
 
 // StreamSealer returns the StreamSealer of a purpose. It derives keys other than those of Sealer: callers keep it.
 func (k *Keyring) StreamSealer(purpose string) *StreamSealer {
-	return &StreamSealer{k.derive("sara: stream " + purpose)}
+	return &StreamSealer{
+		keys:     k.derive("sara: stream " + purpose),
+		segments: sync.Pool{New: func() any { return new(make([]byte, 0, SegmentSize)) }},
+	}
 }
 
 // A segmenter knows the cipher and the next nonce of a stream.
@@ -104,12 +112,14 @@ type StreamReader struct {
 	segmenter
 	sealed []byte // not opened yet
 	opened []byte // of the current segment, not read yet
-	buffer []byte
-	err    error // of the segments that follow
+	buffer *[]byte
+	unused *sync.Pool // of buffers
+	err    error      // of the segments that follow
 }
 
 // Open returns a reader of a stream, if it was sealed for this purpose with the same additional data, neither of which may change
-// while it is read. It opens the first segment. Its errors, and those of the reader but io.EOF, are those of Sealer.AppendOpen.
+// while it is read. It opens the first segment. Its errors, and those of the reader but io.EOF, are those of Sealer.AppendOpen. The caller
+// closes the reader.
 func (s *StreamSealer) Open(stream, additional []byte) (*StreamReader, error) {
 	if len(stream) < streamHead+tagSize || stream[0] != streamVersion {
 		return nil, ErrNotAuthentic
@@ -121,12 +131,21 @@ func (s *StreamSealer) Open(stream, additional []byte) (*StreamReader, error) {
 	}
 	r := &StreamReader{
 		segmenter: newSegmenter(c, stream[1+len(id):streamHead], additional), sealed: stream[streamHead:],
-		buffer: make([]byte, 0, min(SegmentSize, len(stream)-streamHead-tagSize)),
+		buffer: s.segments.Get().(*[]byte), unused: &s.segments,
 	}
 	if r.advance(); r.err != nil && r.err != io.EOF {
+		r.Close()
 		return nil, r.err
 	}
 	return r, nil
+}
+
+// Close gives the memory of the reader to others. Nothing can be read afterwards.
+func (r *StreamReader) Close() {
+	if r.buffer != nil {
+		r.unused.Put(r.buffer)
+	}
+	r.buffer, r.opened, r.err = nil, nil, cmp.Or(r.err, io.ErrClosedPipe)
 }
 
 // Read implements io.Reader.
@@ -147,7 +166,7 @@ func (r *StreamReader) advance() {
 	segment := r.sealed[:min(len(r.sealed), SegmentSize+tagSize)]
 	r.sealed = r.sealed[len(segment):]
 	last := len(r.sealed) == 0
-	opened, err := r.aead.Open(r.buffer[:0], r.next(last), segment, r.additional)
+	opened, err := r.aead.Open((*r.buffer)[:0], r.next(last), segment, r.additional)
 	switch {
 	case err != nil:
 		r.opened, r.err = nil, ErrNotAuthentic

@@ -8,6 +8,9 @@
 // rows share them; the narrow and the wide sample of the same rows replace each other where they can. Responses built from
 // rows are kept too (Keep), in memory only, and until one of their sources is refilled.
 //
+// Of a copy in Redis, a request for the first page of a table decodes only the rows of that page (Request.FirstRows). The entry keeps the
+// copy, and decodes all rows when a request needs them.
+//
 // Rows are fresh for the request's TTL. After that, and up to a day, they are stale. Stale-while-revalidate: the first
 // request that finds stale rows starts one refill in the background, and all requests get the stale rows until it is done.
 // Stale-if-error: once a refill has failed, the next request waits for another refill, and gets the stale rows together with
@@ -100,6 +103,9 @@ type Request struct {
 	Bypass      bool          // skip all copies: fill, coalesced only with other bypasses of this process, and replace the copies
 	Current     bool          // wait for the refill of stale rows: get them only if it fails
 	RequestHash uint64        // kept with rows that this request fills, see Entry.RequestHash
+	// FirstRows is how many of the first rows the request needs of those that are ranked, and 0 for all: of a copy in Redis, the others need
+	// not be decoded (translate.DecodeRows).
+	FirstRows int
 	// Beside is a query whose copy comes along from Redis to memory, for AtHand, when these rows are looked up there. nil: none.
 	Beside *translate.Query
 	// Along is read along with a look into Redis, if it is on the same server. It belongs to Fill, which is called after that. nil: none.
@@ -216,6 +222,17 @@ func (c *Cache) Close() {
 // Config.RedisPatience later. Its error is one of Fill, of ErrorCodec.Decode, or wraps ctx's, and comes with stale rows, if
 // there are any.
 func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
+	found, err := c.lookUp(ctx, r)
+	if found.Entry == nil || c.completes(found.Entry, &r) {
+		return found, err
+	}
+	if err != nil {
+		return Found{}, err
+	}
+	return c.bypass(ctx, &r) // another request found a copy whose first rows are sound, and these are not
+}
+
+func (c *Cache) lookUp(ctx context.Context, r Request) (Found, error) {
 	if r.Bypass {
 		return c.bypass(ctx, &r)
 	}
@@ -306,11 +323,26 @@ func (c *Cache) fromMemory(r *Request) Found {
 	if sibling, ok := r.Query.Sibling(); ok {
 		*buffer = appendKey((*buffer)[:0], r.PropertyID, &sibling)
 		other := c.memory.entry(*buffer)
-		if other != nil && r.Query.AnsweredBy(sibling, other.rows.Len()) && (newest == nil || other.filled.After(newest.filled)) {
+		if other != nil && r.Query.AnsweredBy(sibling, other.Rows().Len()) && (newest == nil || other.filled.After(newest.filled)) {
 			newest = other
 		}
 	}
+	if newest != nil && !c.completes(newest, r) {
+		return Found{}
+	}
 	return c.found(newest, HitMemory, r.TTL)
+}
+
+// completes makes sure that an entry has the rows that a request needs. It reports false if they are damaged.
+func (c *Cache) completes(e *Entry, r *Request) bool {
+	if e.Rows().HasFirst(r.FirstRows) {
+		return true
+	}
+	if !c.redis.complete(e, r.PropertyID) {
+		return false
+	}
+	c.memory.putEntry(e, r.AccountID) // it weighs more now
+	return true
 }
 
 // fromRedis returns the newest entry in Redis that answers the request, and puts it into memory; if it is not newer than what

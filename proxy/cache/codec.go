@@ -24,14 +24,14 @@ import (
 //	         8     when it was filled, in nanoseconds since 1970
 //	         8     Request.RequestHash of the fill
 //	         8     id of the fill
-//	         rest  rows (translate.Rows.Encode), compressed with S2
+//	         rest  rows (translate.Rows.Encode), compressed with S2, each block by itself
 //
 // The stream opens only with the cache key, which begins with the property, under which it was sealed. So neither a collision of
 // Redis keys, which are only hashes, nor a copy that was put there by another program returns the rows of another property.
 // The headers are in its first segment, so that they are read without the rows.
 const (
 	magic         = "sara"
-	version       = 5
+	version       = 6
 	clearSize     = len(magic) + 1
 	headerSize    = 3 * 8
 	maxPayload    = 64 << 20        // of the rows, decompressed: 25,000 rows with the longest keys need less
@@ -100,18 +100,26 @@ func (c *codec) reset() {
 
 // A slottedWriter compresses and seals each piece in a slot of the processor.
 type slottedWriter struct {
-	io.Writer
+	translate.BlockWriter
 	slots *cpubound.Slots
 }
 
 // Write implements io.Writer.
-func (w slottedWriter) Write(p []byte) (int, error) {
+func (w slottedWriter) Write(p []byte) (n int, err error) {
+	err = w.inSlot(func() error { n, err = w.BlockWriter.Write(p); return err })
+	return n, err
+}
+
+// Flush implements translate.BlockWriter.
+func (w slottedWriter) Flush() error { return w.inSlot(w.BlockWriter.Flush) }
+
+func (w slottedWriter) inSlot(work func() error) error {
 	// The wait ends: holders of slots wait for nothing but the processor.
 	if err := w.slots.Acquire(context.Background()); err != nil {
-		return 0, err
+		return err
 	}
 	defer w.slots.Release()
-	return w.Writer.Write(p)
+	return work()
 }
 
 func (c *codec) encode(e *Entry) []byte {
@@ -130,7 +138,7 @@ func (c *codec) encode(e *Entry) []byte {
 	_, headersErr := sealed.Write(headers)
 	encoder.Reset(sealed)
 	defer encoder.Reset(nil) // lets go of the buffer
-	rows := io.Writer(encoder)
+	rows := translate.BlockWriter(encoder)
 	if size > freeBytes {
 		rows = slottedWriter{encoder, c.slots}
 	}
@@ -143,13 +151,13 @@ func (c *codec) encode(e *Entry) []byte {
 // additional returns the additional data of the stream that follows the clear bytes of a value.
 func additional(value []byte, key string) []byte { return append(value[:clearSize:clearSize], key...) }
 
-// encodedEntry is an entry from Redis with valid headers, whose rows are not decoded yet.
+// encodedEntry is an entry from Redis with valid headers, whose rows are not decoded yet. The caller closes the payload.
 type encodedEntry struct {
-	headers Entry // without rows
-	payload io.Reader
+	headers *Entry // without rows
+	payload *keyring.StreamReader
 }
 
-// open opens a value that was found for a cache key, and reads its headers. The value must not change before it is decoded.
+// open opens a value that was found for a cache key, and reads its headers. The value must not change any more.
 func (c *codec) open(data []byte, key string, now time.Time) (*encodedEntry, error) {
 	switch {
 	case len(data) < clearSize || string(data[:len(magic)]) != magic:
@@ -163,34 +171,47 @@ func (c *codec) open(data []byte, key string, now time.Time) (*encodedEntry, err
 	}
 	var headers [headerSize]byte
 	if _, err := io.ReadFull(stream, headers[:]); err != nil {
+		stream.Close()
 		return nil, errTorn
 	}
 	filled := time.Unix(0, int64(binary.LittleEndian.Uint64(headers[:])))
 	if filled.Sub(now) > maxClockDrift {
+		stream.Close()
 		return nil, errFuture
 	}
 	return &encodedEntry{
-		headers: Entry{key: key, filled: filled, requestHash: binary.LittleEndian.Uint64(headers[8:]), id: binary.LittleEndian.Uint64(headers[16:])},
+		headers: &Entry{key: key, filled: filled, value: data,
+			requestHash: binary.LittleEndian.Uint64(headers[8:]), id: binary.LittleEndian.Uint64(headers[16:])},
 		payload: stream,
 	}, nil
 }
 
-// decode reads the rows.
-func (c *codec) decode(e *encodedEntry) (*Entry, error) {
+// decode reads the first rows, or all, as translate.DecodeRows does. The entry keeps the value if it lacks rows.
+func (c *codec) decode(e *encodedEntry, first int) (*Entry, error) {
+	rows, err := c.rows(e.payload, first)
+	if err != nil {
+		return nil, err
+	}
+	if e.headers.rows = rows; rows.HasFirst(0) {
+		e.headers.value = nil
+	}
+	return e.headers, nil
+}
+
+func (c *codec) rows(payload io.Reader, first int) (*translate.Rows, error) {
 	decoder := <-c.decoders
 	defer func() { c.decoders <- decoder }()
 	if decoder == nil {
 		decoder = s2.NewReader(nil, s2.ReaderMaxBlockSize(blockSize))
 	}
-	decoder.Reset(e.payload)
+	decoder.Reset(payload)
 	defer decoder.Reset(nil) // lets go of the value
-	rows, err := translate.DecodeRows(io.LimitReader(decoder, c.maxBytes))
+	rows, err := translate.DecodeRows(io.LimitReader(decoder, c.maxBytes), first)
 	switch {
 	case errors.Is(err, keyring.ErrNotAuthentic):
 		return nil, keyring.ErrNotAuthentic
 	case err != nil:
 		return nil, errTorn
 	}
-	h := &e.headers
-	return &Entry{key: h.key, rows: rows, filled: h.filled, requestHash: h.requestHash, id: h.id}, nil
+	return rows, nil
 }

@@ -9,7 +9,7 @@ import (
 
 // AtHand returns the newest copy that memory has of any of the queries of a property, up to MaxStale old, and its query. If memory
 // has none and shared is set, it looks into Redis, which needs queries of one row a day. It never fills: entry is nil if there is no
-// copy. The entry counts against the account's share of the memory.
+// copy. The entry counts against the account's share of the memory. It may lack rows, unless the query is one of one row a day.
 func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID string, queries ...translate.Query) (entry *Entry, of translate.Query) {
 	keys := make([]candidate, len(queries))
 	for i, q := range queries {
@@ -48,6 +48,6 @@ func (a *Answer) Mention(propertyID string, series translate.Query, known transl
 
 // KnownDays returns what the entry of a daily series over the days asked tells. It is memoized.
 func (e *Entry) KnownDays(asked translate.DateRange) translate.KnownDays {
-	e.reading.Do(func() { e.known = translate.KnownDaysOf(e.rows, asked) })
+	e.reading.Do(func() { e.known = translate.KnownDaysOf(e.Rows(), asked) })
 	return e.known
 }

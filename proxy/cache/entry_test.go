@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"io"
@@ -60,7 +61,7 @@ func TestEntriesOfAnySizeRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d rows: %v", n, err)
 		}
-		out, err := c.decode(s)
+		out, err := c.decode(s, 0)
 		if err != nil || out.id != 4 || out.requestHash != 3 || !out.filled.Equal(filled) || out.key != "key" {
 			t.Errorf("%d rows: %+v, %v", n, out, err)
 		} else if !sameRows(t, out.rows, in.rows) {
@@ -73,7 +74,8 @@ func TestEntriesOfAnySizeRoundTrip(t *testing.T) {
 func sameRows(t *testing.T, a, b *translate.Rows) bool {
 	t.Helper()
 	var ofA, ofB bytes.Buffer
-	if err := errors.Join(a.Encode(&ofA), b.Encode(&ofB)); err != nil {
+	toA, toB := bufio.NewWriter(&ofA), bufio.NewWriter(&ofB)
+	if err := errors.Join(a.Encode(toA), b.Encode(toB)); err != nil {
 		t.Fatal(err)
 	}
 	return bytes.Equal(ofA.Bytes(), ofB.Bytes())
@@ -90,7 +92,7 @@ func TestDecompressionIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newTestCodec(t, most)
-	if _, err := c.decode(&encodedEntry{payload: &bomb}); err == nil {
+	if _, err := c.rows(&bomb, 0); err == nil {
 		t.Errorf("%d bytes were decompressed to more than %d", bomb.Len(), most)
 	}
 }
@@ -120,7 +122,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		entry, err := c.decode(s)
+		entry, err := c.decode(s, 0)
 		if err != nil {
 			return
 		}
@@ -128,7 +130,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			t.Fatalf("a decoded entry does not round-trip: %v", err)
 		}
-		if _, err = c.decode(again); err != nil || again.headers.id != entry.id {
+		if _, err = c.decode(again, 0); err != nil || again.headers.id != entry.id {
 			t.Errorf("a decoded entry does not round-trip: %v", err)
 		}
 	})

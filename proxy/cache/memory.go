@@ -13,20 +13,40 @@ import (
 
 // Entry is one copy of upstream rows. It is immutable.
 type Entry struct {
-	key         string // of the query that filled it
-	rows        *translate.Rows
+	key         string          // of the query that filled it
+	rows        *translate.Rows // of a copy from Redis perhaps only the first
 	filled      time.Time
 	requestHash uint64
 	id          uint64 // of the fill, the same in every replica
 
 	refillFailed atomic.Bool // the last refill failed for all waiters: the next request waits for another one
 
+	all      atomic.Pointer[translate.Rows] // once they are needed, if rows has only the first
+	decoding sync.Mutex                     // of all
+	value    []byte                         // the copy in Redis; nil: there is no more to decode
+
 	reading sync.Once // of known
 	known   translate.KnownDays
 }
 
-// Rows returns the rows, which must not be changed.
-func (e *Entry) Rows() *translate.Rows { return e.rows }
+// Rows returns the rows, which must not be changed: at least as many of the first as the request needed, see Request.FirstRows.
+func (e *Entry) Rows() *translate.Rows {
+	if all := e.all.Load(); all != nil {
+		return all
+	}
+	return e.rows
+}
+
+// size returns the bytes of memory that the entry holds.
+func (e *Entry) size() int {
+	e.decoding.Lock()
+	defer e.decoding.Unlock()
+	size := len(e.key) + len(e.value) + e.rows.Size()
+	if all := e.all.Load(); all != nil {
+		size += all.Size()
+	}
+	return size
+}
 
 // Filled returns when the upstream answered.
 func (e *Entry) Filled() time.Time { return e.filled }
@@ -185,7 +205,7 @@ func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), 
 
 // putEntry keeps an entry unless there is a newer one.
 func (m *memory) putEntry(e *Entry, account string) {
-	m.values.Put(memoryKey{text: e.key}, value{entry: e}, weigh(len(e.key)+e.rows.Size()), account)
+	m.values.Put(memoryKey{text: e.key}, value{entry: e}, weigh(e.size()), account)
 }
 
 func (m *memory) putAnswer(key string, a *Answer, account string) {

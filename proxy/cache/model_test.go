@@ -167,8 +167,9 @@ func compareWithModel(t *testing.T, seed uint64, m *model, clock *clock, replica
 		}
 		q := upstream.request(property, query)
 		q.Bypass = random.IntN(8) == 0
-		history = append(history, fmt.Sprintf("%v replica %d requests %s: %v rows of %s, bypass %v; the upstream has %d rows, error %v",
-			clock.Now().UTC().Format(time.TimeOnly), n, property, query.RowLimit, query.Site, q.Bypass, rows, err))
+		q.FirstRows = []int{0, 10, 500}[random.IntN(3)]
+		history = append(history, fmt.Sprintf("%v replica %d requests %s: %v rows of %s, bypass %v, first %d; the upstream has %d rows, error %v",
+			clock.Now().UTC().Format(time.TimeOnly), n, property, query.RowLimit, query.Site, q.Bypass, q.FirstRows, rows, err))
 		want := m.do(n, clock.Now(), property, query, q.Bypass, rows, err)
 		has := replicas[n].Has(t.Context(), q)
 		got, gotErr := replicas[n].Do(t.Context(), q)
@@ -177,6 +178,9 @@ func compareWithModel(t *testing.T, seed uint64, m *model, clock *clock, replica
 			t.Errorf("Has is %v before %+v", has, want)
 		}
 		compare(t, got, gotErr, want)
+		if got.Entry != nil && (!got.Entry.Rows().HasFirst(q.FirstRows) || q.FirstRows == 0 && !sameRows(t, got.Entry.Rows(), samples[want.entry.rows])) {
+			t.Error("rows are missing")
+		}
 		upstream.want(t, m.fills)
 		if t.Failed() {
 			t.Fatalf("after:\n%s", slices.Concat(history[max(0, len(history)-12):]))
@@ -203,7 +207,7 @@ func compare(t *testing.T, got Found, err error, want modelResult) {
 	if got.Status != status && got.Status != want.status || got.Stale != want.stale {
 		t.Errorf("found %v, stale %v, want %v, stale %v", got.Status, got.Stale, status, want.stale)
 	}
-	if !got.Entry.filled.Equal(want.entry.filled) || got.Entry.key != want.entry.key || got.Entry.rows.Len() != want.entry.rows {
-		t.Errorf("found %d rows of %v under %s, want %+v", got.Entry.rows.Len(), got.Entry.filled, got.Entry.key, want.entry)
+	if !got.Entry.filled.Equal(want.entry.filled) || got.Entry.key != want.entry.key || got.Entry.Rows().Len() != want.entry.rows {
+		t.Errorf("found %d rows of %v under %s, want %+v", got.Entry.Rows().Len(), got.Entry.filled, got.Entry.key, want.entry)
 	}
 }

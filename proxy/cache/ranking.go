@@ -11,7 +11,7 @@ type ranking struct {
 // Ranked returns the rows of an entry with their ranking in an order, so that to select a page costs the same wherever it begins. The
 // ranking is made once and kept in memory, in addition to the entry: it counts against the account's share, and may be evicted before.
 func (c *Cache) Ranked(e *Entry, o translate.Order, accountID string) *translate.Rows {
-	return e.rows.Ranked(c.memory.ranking(e, o, accountID))
+	return e.Rows().Ranked(c.memory.ranking(e, o, accountID))
 }
 
 func (m *memory) ranking(e *Entry, o translate.Order, account string) *translate.Ranking {
@@ -19,7 +19,7 @@ func (m *memory) ranking(e *Entry, o translate.Order, account string) *translate
 	if found, _ := m.values.Get(key); found.ranking != nil && found.ranking.of == e.id {
 		return found.ranking.Ranking
 	}
-	made := e.rows.Rank(o)
+	made := e.Rows().Rank(o)
 	m.values.Put(key, value{ranking: &ranking{made, e.id}}, weigh(len(key.text)+made.Size()), account)
 	return made
 }

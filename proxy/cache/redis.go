@@ -18,6 +18,7 @@ import (
 	"sara/policy/keyring"
 	"sara/proxy/redisrows"
 	"sara/proxy/spans"
+	"sara/translate"
 )
 
 //go:embed script/seek.lua
@@ -222,29 +223,55 @@ func (s *sharedStore) choose(l *lookup, values [][]byte) *Entry {
 		*encodedEntry
 	}
 	var entries []found
+	defer func() {
+		for _, f := range entries {
+			f.payload.Close()
+		}
+	}()
 	for n, candidate := range append([]candidate{l.own}, l.others...) {
 		if len(values[n]) == 0 {
 			continue
 		}
 		encoded, err := s.codec.open(values[n], candidate.key, s.now())
 		if err != nil {
-			s.discard(candidate, err)
+			s.discard(candidate.redisKey, err)
 			continue
 		}
 		entries = append(entries, found{candidate, encoded})
 	}
 	slices.SortStableFunc(entries, func(a, b found) int { return b.headers.filled.Compare(a.headers.filled) })
 	for _, f := range entries {
-		entry, err := s.codec.decode(f.encodedEntry)
+		entry, err := s.codec.decode(f.encodedEntry, l.FirstRows)
 		if err != nil {
-			s.discard(f.candidate, err)
+			s.discard(f.redisKey, err)
 			continue
 		}
-		if l.Query.AnsweredBy(f.query, entry.rows.Len()) {
+		if l.Query.AnsweredBy(f.query, entry.Rows().Len()) {
 			return entry
 		}
 	}
 	return nil
+}
+
+// complete decodes all rows of an entry of a property that has only the first. It reports false if they are damaged.
+func (s *sharedStore) complete(e *Entry, propertyID string) bool {
+	e.decoding.Lock()
+	defer e.decoding.Unlock()
+	if e.value == nil {
+		return e.all.Load() != nil
+	}
+	defer func() { e.value = nil }()
+	encoded, err := s.codec.open(e.value, e.key, e.filled)
+	if err == nil {
+		defer encoded.payload.Close()
+		var all *translate.Rows
+		all, err = s.codec.rows(encoded.payload, 0)
+		e.all.Store(all)
+	}
+	if err != nil {
+		s.discard(redisKey(propertyID, e.key), err)
+	}
+	return err == nil
 }
 
 // errReply means that a reply is not one of seek.lua.
@@ -254,7 +281,7 @@ var errReply = errors.New("the reply of Redis has another form")
 const warnInterval = time.Minute
 
 // discard counts a value that cannot be used. It logs one that does not open, but not each of many.
-func (s *sharedStore) discard(of candidate, reason error) {
+func (s *sharedStore) discard(redisKey string, reason error) {
 	switch {
 	case errors.Is(reason, errVersion):
 		s.metrics.version.Inc()
@@ -272,7 +299,7 @@ func (s *sharedStore) discard(of candidate, reason error) {
 	}
 	now := s.now()
 	if after := s.warnAfter.Load(); now.UnixNano() >= after && s.warnAfter.CompareAndSwap(after, now.Add(warnInterval).UnixNano()) {
-		s.log.Warn("cached rows in Redis cannot be decrypted, and count as a miss; further ones within a minute are only counted", "redis_key", of.redisKey, "error", reason)
+		s.log.Warn("cached rows in Redis cannot be decrypted, and count as a miss; further ones within a minute are only counted", "redis_key", redisKey, "error", reason)
 	}
 }
 

@@ -134,7 +134,7 @@ func TestCopiesThatDoNotOpenAreLoggedOnceAMinute(t *testing.T) {
 	s := &sharedStore{now: clock.Now, metrics: m, log: slog.New(slog.NewTextHandler(&log, nil))}
 	for range 3 {
 		for range 10 {
-			s.discard(candidate{redisKey: "sara:c:{p}:0"}, keyring.ErrNotAuthentic)
+			s.discard("sara:c:{p}:0", keyring.ErrNotAuthentic)
 		}
 		clock.advance(warnInterval)
 	}
