@@ -25,16 +25,17 @@ import (
 )
 
 // A cost counts what one request causes: allocations in this process, including those of the Redis client and of the simulated Search
-// Console; commands to Redis, without those that scripts call; and calls of Search Console.
-type cost struct{ allocations, commands, calls int64 }
+// Console; their bytes, which bound the copies of rows and answers that are made on the way; commands to Redis, without those that scripts
+// call; and calls of Search Console.
+type cost struct{ allocations, bytes, commands, calls int64 }
 
 // most returns the higher of each.
 func (c cost) most(other cost) cost {
-	return cost{max(c.allocations, other.allocations), max(c.commands, other.commands), max(c.calls, other.calls)}
+	return cost{max(c.allocations, other.allocations), max(c.bytes, other.bytes), max(c.commands, other.commands), max(c.calls, other.calls)}
 }
 
 func (c cost) least(other cost) cost {
-	return cost{min(c.allocations, other.allocations), min(c.commands, other.commands), min(c.calls, other.calls)}
+	return cost{min(c.allocations, other.allocations), min(c.bytes, other.bytes), min(c.commands, other.commands), min(c.calls, other.calls)}
 }
 
 // A meter is a world, with the budgets and the cache in one Redis, that counts.
@@ -126,7 +127,7 @@ func (m *meter) of(server *world, status int, fills bool, request func(n int) *f
 		if ctx.Response.StatusCode() != status {
 			m.t.Fatalf("answers %d %s", ctx.Response.StatusCode(), ctx.Response.Body())
 		}
-		this := cost{int64(after.Mallocs - before.Mallocs), m.commands.Load() - commands, m.called.Load() - calls}
+		this := cost{int64(after.Mallocs - before.Mallocs), int64(after.TotalAlloc - before.TotalAlloc), m.commands.Load() - commands, m.called.Load() - calls}
 		if n == 0 {
 			least = this
 		}
@@ -151,10 +152,10 @@ func TestEachPathAllocatesAndCallsLittle(t *testing.T) {
 	authorized := func(key, path string) *fasthttp.RequestCtx {
 		return m.request(path, fasthttp.HeaderAuthorization, "Bearer "+key)
 	}
-	ranged := func(property, first, last string) func(int) *fasthttp.RequestCtx {
+	ranged := func(property string, limit int, first, last string) func(int) *fasthttp.RequestCtx {
 		start := *dateOf(t, first)
 		return func(n int) *fasthttp.RequestCtx {
-			return m.request(m.path(property, fmt.Sprintf("/queries?limit=1000&start_date=%v&end_date=%s", start+translate.Date(n), last)))
+			return m.request(m.path(property, fmt.Sprintf("/queries?limit=%d&start_date=%v&end_date=%s", limit, start+translate.Date(n), last)))
 		}
 	}
 	m.await(t, "the end of the agency's day", func() bool { return m.get("agency", "/v1/me").status == http.StatusTooManyRequests })
@@ -166,17 +167,19 @@ func TestEachPathAllocatesAndCallsLittle(t *testing.T) {
 		status  int
 		most    cost
 	}{
-		{"a miss", m.world, ranged("main", "2026-10-01", "2026-10-31"), http.StatusOK, cost{480, 5, 1}},
-		{"a hit", m.world, func(int) *fasthttp.RequestCtx { return m.request(hit) }, http.StatusOK, cost{30, 1, 0}},
-		{"a hit in Redis", m.other, ranged("main", "2026-10-01", "2026-10-31"), http.StatusOK, cost{205, 2, 0}},
-		{"stored", m.world, ranged("prefix", "2025-07-02", "2025-07-18"), http.StatusOK, cost{115, 1, 0}},
-		{"hybrid", m.world, ranged("prefix", "2025-07-02", "2025-07-25"), http.StatusOK, cost{135, 1, 0}},
-		{"nonsense for a key", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["pro"]+"X", "/v1/me") }, http.StatusUnauthorized, cost{6, 0, 0}},
+		{"a miss", m.world, ranged("main", 1000, "2026-10-01", "2026-10-31"), http.StatusOK, cost{430, 530_000, 5, 1}},
+		{"a hit", m.world, func(int) *fasthttp.RequestCtx { return m.request(hit) }, http.StatusOK, cost{30, 2300, 1, 0}},
+		{"a hit in Redis", m.other, ranged("main", 1000, "2026-10-01", "2026-10-31"), http.StatusOK, cost{170, 225_000, 2, 0}},
+		{"a miss of a page", m.world, ranged("main", 62, "2026-09-01", "2026-09-30"), http.StatusOK, cost{430, 395_000, 5, 1}},
+		{"a page from Redis", m.other, ranged("main", 62, "2026-09-01", "2026-09-30"), http.StatusOK, cost{165, 38_000, 2, 0}},
+		{"stored", m.world, ranged("prefix", 1000, "2025-07-02", "2025-07-18"), http.StatusOK, cost{82, 47_000, 1, 0}},
+		{"hybrid", m.world, ranged("prefix", 1000, "2025-07-02", "2025-07-25"), http.StatusOK, cost{98, 350_000, 1, 0}},
+		{"nonsense for a key", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["pro"]+"X", "/v1/me") }, http.StatusUnauthorized, cost{6, 1700, 0, 0}},
 		{"an unknown key", m.world, func(int) *fasthttp.RequestCtx {
 			key, _ := policy.NewKey("sara")
 			return authorized(key, "/v1/me")
-		}, http.StatusUnauthorized, cost{96, 0, 0}},
-		{"a spent day", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["agency"], "/v1/me") }, http.StatusTooManyRequests, cost{16, 0, 0}},
+		}, http.StatusUnauthorized, cost{96, 6800, 0, 0}},
+		{"a spent day", m.world, func(int) *fasthttp.RequestCtx { return authorized(m.keys["agency"], "/v1/me") }, http.StatusTooManyRequests, cost{16, 2200, 0, 0}},
 	} {
 		m.run(test.name, func(t *testing.T) {
 			got := m.of(test.server, test.status, test.most.calls > 0, test.request)

@@ -155,10 +155,14 @@ func timeseriesHead(p *Params, series *Series, origin Origin) Head {
 
 // breakdownHead writes a page of the rows in the requested order. The rows must come from the SampleQuery for it.
 func breakdownHead(p *Params, by Dimension, rows *Rows, origin Origin) Head {
-	const rowLength = 192
+	const withoutKey = 112 // bytes of most rows
 	begin, end := min(p.Offset, rows.Len()), min(p.Offset+p.Limit, rows.Len())
 	at := p.pageOf(rows)
-	dst := append(make([]byte, 0, 1024+(end-begin)*rowLength), opening...)
+	size := 1024 + (end-begin)*withoutKey
+	for place := begin; place < end; place++ {
+		size += len(rows.Key(at(place)))
+	}
+	dst := append(make([]byte, 0, size), opening...)
 	dst = append(dst, `{"dimension":"`...)
 	dst = append(dst, by.String()...)
 	dst = append(dst, `","rows":[`...)

@@ -237,7 +237,7 @@ type decoder struct {
 }
 
 const (
-	decoderPiece   = 4 << 10
+	decoderPiece   = 1 << 10
 	mostEmptyReads = 100
 )
 

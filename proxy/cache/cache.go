@@ -316,13 +316,9 @@ func (f Found) servable() bool { return f.Entry != nil && f.Stale && !f.Entry.re
 
 // fromMemory returns the newest entry in memory that answers the request.
 func (c *Cache) fromMemory(r *Request) Found {
-	buffer := c.keyBuffers.Get().(*[]byte)
-	defer c.keyBuffers.Put(buffer)
-	*buffer = appendKey((*buffer)[:0], r.PropertyID, &r.Query)
-	newest := c.memory.entry(*buffer)
+	newest := c.kept(r.PropertyID, &r.Query)
 	if sibling, ok := r.Query.Sibling(); ok {
-		*buffer = appendKey((*buffer)[:0], r.PropertyID, &sibling)
-		other := c.memory.entry(*buffer)
+		other := c.kept(r.PropertyID, &sibling)
 		if other != nil && r.Query.AnsweredBy(sibling, other.Rows().Len()) && (newest == nil || other.filled.After(newest.filled)) {
 			newest = other
 		}
@@ -380,11 +376,19 @@ func (c *Cache) besides(l *lookup) *candidate {
 	if l.Beside == nil {
 		return nil
 	}
-	beside := newCandidate(l.PropertyID, *l.Beside)
-	if c.memory.entry([]byte(beside.key)) != nil {
+	if c.kept(l.PropertyID, l.Beside) != nil {
 		return nil
 	}
+	beside := newCandidate(l.PropertyID, *l.Beside)
 	return &beside
+}
+
+// kept returns the entry of a query that memory has, or nil.
+func (c *Cache) kept(propertyID string, q *translate.Query) *Entry {
+	buffer := c.keyBuffers.Get().(*[]byte)
+	defer c.keyBuffers.Put(buffer)
+	*buffer = appendKey((*buffer)[:0], propertyID, q)
+	return c.memory.entry(*buffer)
 }
 
 // found marks an entry as fresh or stale, and drops one that is older than MaxStale.

@@ -11,14 +11,16 @@ import (
 // has none and shared is set, it looks into Redis, which needs queries of one row a day. It never fills: entry is nil if there is no
 // copy. The entry counts against the account's share of the memory. It may lack rows, unless the query is one of one row a day.
 func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID string, queries ...translate.Query) (entry *Entry, of translate.Query) {
-	keys := make([]candidate, len(queries))
 	for i, q := range queries {
-		keys[i] = newCandidate(propertyID, q)
-		if e := c.memory.entry([]byte(keys[i].key)); e != nil && (entry == nil || e.filled.After(entry.filled)) {
+		if e := c.kept(propertyID, &queries[i]); e != nil && (entry == nil || e.filled.After(entry.filled)) {
 			entry, of = e, q
 		}
 	}
 	if entry == nil && shared && c.redis != nil {
+		keys := make([]candidate, len(queries))
+		for i, q := range queries {
+			keys[i] = newCandidate(propertyID, q)
+		}
 		l := &lookup{Request: Request{PropertyID: propertyID, AccountID: accountID, Query: queries[0]}, own: keys[0], others: keys[1:], began: time.Now()}
 		entry = c.fromRedis(ctx, l, Found{}).Entry
 		for _, k := range keys {
@@ -43,7 +45,7 @@ type mention struct {
 // Mention records what the answer says of the days of a property: the answer is outdated once memory has a copy of the series
 // that tells something else. It must be called before Keep.
 func (a *Answer) Mention(propertyID string, series translate.Query, known translate.KnownDays) {
-	a.mention = mention{key: newCandidate(propertyID, series).key, asked: series.Range, known: known}
+	a.mention = mention{key: string(appendKey(nil, propertyID, &series)), asked: series.Range, known: known}
 }
 
 // KnownDays returns what the entry of a daily series over the days asked tells. It is memoized.
