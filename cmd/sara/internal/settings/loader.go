@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"strings"
@@ -30,17 +31,18 @@ func fileName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 // selected command, all of them, so that all wrong ones are reported at once.
 type Loader struct {
 	environment map[string]string // an empty variable counts as not set
-	all         func(*Loader) *kong.Node
+	models      func(*Loader) iter.Seq[*kong.Node]
 	file        *settingsFile // nil until it is read
 	parsed      *kong.Context // nil until Parse
 }
 
 var _ kong.Resolver = (*Loader)(nil)
 
-// NewLoader returns a loader for an environment of the form NAME=VALUE. The function returns the model of all commands, since
-// they share one settings file. It is called only if there is a file.
-func NewLoader(environ []string, all func(*Loader) *kong.Node) *Loader {
-	l := &Loader{environment: make(map[string]string), all: all}
+// NewLoader returns a loader for an environment of the form NAME=VALUE. The function returns the models of some commands, the
+// last of them that of all, since they share one settings file and one environment. It is called only if there is a file, or a
+// variable that the command does not know.
+func NewLoader(environ []string, models func(*Loader) iter.Seq[*kong.Node]) *Loader {
+	l := &Loader{environment: make(map[string]string), models: models}
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		l.environment[name] = value
@@ -147,7 +149,11 @@ func (l *Loader) readFile(path string) (*settingsFile, error) {
 	if path == "" {
 		return &settingsFile{}, nil
 	}
-	return readFile(path, defaults(l.all(l)))
+	known := make(map[string]string)
+	for node := range l.models(l) {
+		maps.Copy(known, defaults(node))
+	}
+	return readFile(path, known)
 }
 
 // defaults returns the defaults of the settings of a command and those below, by name in the settings file.
