@@ -88,7 +88,7 @@ func TestEvictionAgreesWithAReference(t *testing.T) {
 	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		keyedOneIn := []int{1, 2, 50}[seed%3]
-		s, clock := manualConnections(600, 250)
+		s, clock := manualConnections(120, 50)
 		var open []*connection
 		for step := range 6000 {
 			*clock += time.Duration(1 + random.IntN(4_000_000)) // no two wait since the same instant
