@@ -34,6 +34,7 @@ func openStream(by *StreamSealer, stream []byte, additional string) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
+	defer r.Close()
 	return io.ReadAll(r)
 }
 
@@ -67,6 +68,36 @@ func TestStreamReturnsItsContent(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// Readers use the memory of closed ones again, and never that of open ones.
+func TestClosedReadersLeaveOthersAlone(t *testing.T) {
+	t.Parallel()
+	sealer := ring(t, key(1)).StreamSealer("rows")
+	content := func(n byte) []byte { return bytes.Repeat([]byte{n}, SegmentSize+9) }
+	open := func(n byte) *StreamReader {
+		r, err := sealer.Open(sealStream(t, sealer, content(n), 1000, ""), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	kept, begun := open(0), open(1)
+	if _, err := io.ReadFull(begun, make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // to close twice gives the memory away once
+		begun.Close()
+		if n, err := begun.Read(make([]byte, 10)); n > 0 || err == nil || err == io.EOF {
+			t.Errorf("read %d bytes of a closed reader, %v", n, err)
+		}
+	}
+	for n, r := range []*StreamReader{kept, open(1), open(2), open(3)} {
+		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, content(byte(n))) {
+			t.Errorf("reader %d read %d bytes, %v", n, len(got), err)
+		}
+		defer r.Close()
 	}
 }
 
