@@ -29,7 +29,7 @@ type pools struct {
 	reports *sql.DB // what requests and operators list
 	jobs    *sql.DB // writes, and what background jobs read in bulk
 
-	// parses is whether the driver parses each query anew, unless it is prepared. That of PostgreSQL keeps what it has parsed.
+	// parses is whether the driver parses a query at every call, unless it is prepared. The driver of PostgreSQL caches prepared statements.
 	parses bool
 }
 

@@ -93,7 +93,7 @@ func (m *machine) run(args ...string) string {
 	return string(out)
 }
 
-// connect stores credentials, which nobody checks, from standard input.
+// connect stores credentials, unverified, from standard input.
 func (m *machine) connect() {
 	m.t.Helper()
 	command := m.command("connection", "add", "Main", "--credentials", "-", "--name", "google", "--no-verify")
