@@ -156,8 +156,7 @@ func newParser(grammar any, options []kong.Option) *kong.Kong {
 	return parser
 }
 
-// models are the models of some commands, with those of all at last. Serve comes first: it has most settings, and takes kong a tenth of
-// the time.
+// models are the model of serve, which has most settings, and then that of all commands, which takes kong much longer to build.
 func models(loader *settings.Loader) iter.Seq[*kong.Node] {
 	return func(yield func(*kong.Node) bool) {
 		_ = yield(newParser(grammar([]string{"serve"}), loader.Options()).Model.Node) && yield(allCommands(loader))
