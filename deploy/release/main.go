@@ -110,7 +110,9 @@ func (r *release) compile(ctx context.Context, p platform, path string) error {
 	if err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", path, "./cmd/sara")
+	// The linker drops debug information (-s -w): not to generate it saves a fifth of the time.
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", flags,
+		"-o", path, "./cmd/sara")
 	build.Dir, build.Stderr = r.Root, os.Stderr
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.OS, "GOARCH="+p.Arch, "GOFLAGS=")
 	if err := build.Run(); err != nil {
