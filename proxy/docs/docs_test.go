@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -18,10 +19,12 @@ func codes() (list []Code) {
 	return list
 }
 
+const publishedFile = "../testdata/openapi.json"
+
 // published is the OpenAPI document that package proxy publishes.
 func published(tb testing.TB) []byte {
 	tb.Helper()
-	text, err := os.ReadFile("../testdata/openapi.json")
+	text, err := os.ReadFile(publishedFile)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -31,6 +34,26 @@ func published(tb testing.TB) []byte {
 func pages(t *testing.T, base string) *Pages {
 	t.Helper()
 	p, err := New(Config{BaseURL: base, DocsURL: base + Path, Codes: codes(), Document: published(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// exampleBase is the base URL of the pages that tests share: nothing changes pages, and to make them takes longer than most tests.
+const exampleBase = "https://example.org/api"
+
+var examplePages = sync.OnceValues(func() (*Pages, error) {
+	document, err := os.ReadFile(publishedFile)
+	if err != nil {
+		return nil, err
+	}
+	return New(Config{BaseURL: exampleBase, DocsURL: exampleBase + Path, Codes: codes(), Document: document})
+})
+
+func sharedPages(t *testing.T) *Pages {
+	t.Helper()
+	p, err := examplePages()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +86,7 @@ func TestEveryCodeIsExplained(t *testing.T) {
 
 // The codes can be linked to, on their own page and on the first one, with or without scripts.
 func TestEveryCodeHasAnAnchor(t *testing.T) {
-	p := pages(t, "https://api.example.com")
+	p := sharedPages(t)
 	for _, code := range codes() {
 		for _, place := range []string{"", "/errors"} {
 			if strings.Count(plain(p.File(place)), ` id="`+code.Name+`"`) != 1 {
@@ -75,15 +98,19 @@ func TestEveryCodeHasAnAnchor(t *testing.T) {
 
 // Everything that a page links to or loads exists, in both of its forms, and only links that a reader may follow lead to other hosts.
 func TestLinksAreNotBroken(t *testing.T) {
-	const base = "https://example.org/api"
-	p := pages(t, base)
-	link := regexp.MustCompile(`(<a )?(?:[^<>]*\s)?(?:href|src|action)="([^"]*)"|(\]\()([^)\s]+)\)`)
+	p := sharedPages(t)
+	inHTML := regexp.MustCompile(`<(\w+) (?:[^<>]*\s)?(?:href|src|action)="([^"]*)"`)
+	inMarkdown := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	for place, f := range p.files {
 		if f.Type != typeHTML && f.Type != typeMarkdown && place != LLMSPath {
 			continue
 		}
-		for _, found := range link.FindAllStringSubmatch(plain(f), -1) {
-			p.checkLink(t, place, found[2]+found[4], found[1]+found[3] != "")
+		text := plain(f)
+		for _, found := range inHTML.FindAllStringSubmatch(text, -1) {
+			p.checkLink(t, place, found[2], found[1] == "a")
+		}
+		for _, found := range inMarkdown.FindAllStringSubmatch(text, -1) {
+			p.checkLink(t, place, found[1], true)
 		}
 	}
 }
@@ -114,7 +141,7 @@ func (p *Pages) checkLink(t *testing.T, place, target string, followed bool) {
 
 // Every page but the search exists as Markdown, and the list for language models has them all.
 func TestPagesAreMarkdownToo(t *testing.T) {
-	p := pages(t, "https://example.org/api")
+	p := sharedPages(t)
 	list := plain(p.File(LLMSPath))
 	for place, f := range p.files {
 		if f.Type != typeHTML {
@@ -132,7 +159,7 @@ func TestPagesAreMarkdownToo(t *testing.T) {
 
 // The page of an operation begins with what it is for, and ends with what can go wrong.
 func TestOperationPage(t *testing.T) {
-	p := pages(t, "https://api.example.com")
+	p := sharedPages(t)
 	for place, parts := range map[string][]string{
 		"":    {"<h1>Totals of a period", "/v1/properties/{id}/summary", "performance:read", `name="id"`, `name="compare"`, "previous_period", `id="answer"`, "impressions", "VALIDATION_ERROR"},
 		".md": {"# Totals of a period", "`GET /v1/properties/{id}/summary`", "performance:read", "`compare`", "curl -H", `"success": true`, "`data.totals.ctr` (number)", "`VALIDATION_ERROR`"},
@@ -184,7 +211,7 @@ func TestUnusableDocumentsAreRefused(t *testing.T) {
 // The policy forbids inline scripts and styles.
 func TestNothingIsInline(t *testing.T) {
 	inline := regexp.MustCompile(`<style|<script>|\sstyle=|\son[a-z]+=|javascript:`)
-	p := pages(t, "https://api.example.com")
+	p := sharedPages(t)
 	for place, f := range p.files {
 		if found := inline.FindString(plain(f)); f.Type == typeHTML && found != "" {
 			t.Errorf("%s%s has %q", Path, place, found)
@@ -204,7 +231,7 @@ func TestPagesNameTheBaseURL(t *testing.T) {
 
 // Both forms of a file have the same content, and different tags.
 func TestGzipAndPlainFormsAgree(t *testing.T) {
-	for place, f := range pages(t, "https://api.example.com").files {
+	for place, f := range sharedPages(t).files {
 		body, tag := f.Content(false)
 		packed, packedTag := f.Content(true)
 		if !bytes.Equal(unpack(t, packed), body) || len(body) == 0 {
@@ -240,7 +267,7 @@ func BenchmarkNew(b *testing.B) {
 
 // The menu marks the page that is shown, and no page where there is none.
 func TestMenuMarksThePage(t *testing.T) {
-	p := pages(t, "https://api.example.com")
+	p := sharedPages(t)
 	for name, c := range map[string]struct {
 		file *File
 		want int

@@ -8,7 +8,7 @@ import (
 
 // A search finds metrics, parameters, codes and prose, in any case, and every result leads somewhere.
 func TestSearchFinds(t *testing.T) {
-	p := pages(t, "https://example.org/api")
+	p := sharedPages(t)
 	for query, want := range map[string]string{
 		"ctr":             "/operations/getSummary",
 		"CTR":             "/operations/listQueries",
@@ -38,7 +38,7 @@ func TestSearchFinds(t *testing.T) {
 
 // What is searched for cannot make the work large, and is shown as text.
 func TestSearchIsBounded(t *testing.T) {
-	p := pages(t, "https://api.example.com")
+	p := sharedPages(t)
 	for _, query := range []string{"", " ", "nothing-has-this", strings.Repeat("a b ", 1000), "\xff\xfe", `"><script>alert(1)</script>`, strings.Repeat("ä", 60)} {
 		f, err := p.Search(query)
 		if err != nil {
