@@ -3,6 +3,7 @@ package upstream
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,10 +161,10 @@ func (m *model) opens(on level, calls []*modelCall) bool {
 
 // promises checks the decision about a call that comes now.
 func (m *model) promises(t *testing.T, k circuitKey, wait time.Duration, by string) {
-	t.Helper()
 	if wait == 0 {
 		return
 	}
+	t.Helper()
 	if wait < time.Second || wait > openTime {
 		t.Errorf("Retry-After is %v", wait)
 	}
@@ -181,7 +182,7 @@ func (m *model) promises(t *testing.T, k circuitKey, wait time.Duration, by stri
 			t.Errorf("%v is refused although the upstream answers", k)
 		}
 	}
-	for _, c := range m.calls {
+	for _, c := range slices.Backward(m.calls) { // it is mostly one of the last
 		if c.ended.IsZero() && m.now.Sub(c.admitted) < probeTime || !c.ended.IsZero() && c.result == failure && m.now.Sub(c.ended) < openTime {
 			return // a probe that is waited for, or a failure just before
 		}
@@ -197,7 +198,8 @@ func (m *model) failedInARow(about func(*modelCall) bool, times, at int) bool {
 			continue
 		}
 		if c.result == success {
-			n, sites = 0, map[string]bool{}
+			n = 0
+			clear(sites)
 			continue
 		}
 		n++
@@ -209,13 +211,13 @@ func (m *model) failedInARow(about func(*modelCall) bool, times, at int) bool {
 }
 
 // answeredLast reports whether the last call of a connection, or of all, that ended conclusively was a success.
-func (m *model) answeredLast(connection string) (answered bool) {
-	for _, c := range m.ended {
+func (m *model) answeredLast(connection string) bool {
+	for _, c := range slices.Backward(m.ended) {
 		if (connection == "" || c.key.connection == connection) && c.result != inconclusive {
-			answered = c.result == success
+			return c.result == success
 		}
 	}
-	return answered
+	return false
 }
 
 // oneProbe checks that each open circuit has at most one probe that is waited for.
