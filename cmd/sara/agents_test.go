@@ -79,7 +79,7 @@ func TestAgents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it seeds a demo world")
 	}
-	d := demoWithin(t, func() time.Time { return demoTime }, demo.Options{JSON: true, Months: demo.Months{Main: 1, Others: 1},
+	d := demoWithin(t, func() time.Time { return demoTime }, demo.Options{JSON: true, Months: demo.Months{Main: 1, Gaps: 1, Others: 1},
 		Clock: settings.Clock{ClockOffset: settings.Offset{Duration: time.Until(demoTime)}}})
 	var world demoLine
 	if err := json.NewDecoder(d.stdout).Decode(&world); err != nil {

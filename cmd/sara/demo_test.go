@@ -175,7 +175,7 @@ func TestDemoForPeople(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")
 	}
-	d := demoWithin(t, time.Now, demo.Options{Months: demo.Months{Main: 1, Others: 1}})
+	d := demoWithin(t, time.Now, demo.Options{Months: demo.Months{Main: 1, Gaps: 1, Others: 1}})
 	printed := bufio.NewScanner(d.stdout)
 	tried, page, agent := 0, "", ""
 	for agent == "" && printed.Scan() {

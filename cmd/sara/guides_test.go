@@ -22,8 +22,8 @@ func TestGuideToTheNumbers(t *testing.T) {
 	}
 	var waited atomic.Int64
 	now := func() time.Time { return demoTime.Add(time.Duration(waited.Load())) }
-	// The examples go back 18 months.
-	d := demoWithin(t, now, demo.Options{JSON: true, Months: demo.Months{Main: 19, Others: 19},
+	// The examples go back 18 months, those of the sites that are only archived 3.
+	d := demoWithin(t, now, demo.Options{JSON: true, Months: demo.Months{Main: 19, Gaps: 19, Others: 4},
 		Clock: settings.Clock{ClockOffset: settings.Offset{Duration: time.Until(demoTime)}}})
 	var world demoLine
 	if err := json.NewDecoder(d.stdout).Decode(&world); err != nil {

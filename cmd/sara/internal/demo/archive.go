@@ -18,9 +18,9 @@ import (
 )
 
 // Months are the lengths of the archived history: main and gaps look collected up to today, the others up to the end of last month.
-type Months struct{ Main, Others int }
+type Months struct{ Main, Gaps, Others int }
 
-func usualMonths() Months { return Months{Main: 36, Others: 24} }
+func usualMonths() Months { return Months{Main: 36, Gaps: 24, Others: 24} }
 
 // A Past fills the archive of a demo world with the days that the collector would have archived.
 type Past struct {
@@ -71,7 +71,7 @@ func (p *Past) archived(property string) []translate.DateRange {
 		return []translate.DateRange{{Start: (lastMonth + 1).AddMonths(-p.months.Others), End: lastMonth}}
 	case "gaps":
 		// The hole is a week before the live window, so that live figures do not fill it.
-		window := translate.NewWindow(p.Anchor, p.months.Others)
+		window := translate.NewWindow(p.Anchor, p.months.Gaps)
 		hole := translate.DateRange{Start: window.UpstreamStart - 7, End: window.UpstreamStart - 5}
 		return []translate.DateRange{{Start: window.Earliest, End: hole.Start - 1}, {Start: max(window.Earliest, hole.End+1), End: p.Anchor}}
 	}
