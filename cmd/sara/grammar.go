@@ -1,8 +1,12 @@
 package main
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
+
+	"sara/cmd/sara/internal/settings"
 )
 
 // grammar returns the definition of the command line for kong: that of all commands or, if the first arguments name one, of that
@@ -25,4 +29,26 @@ func narrow(all reflect.Type, args []string) reflect.Type {
 		}
 	}
 	return all
+}
+
+// settingsGrammar returns the definition of a command that has each setting of all commands once.
+func settingsGrammar() any {
+	fields := make(map[string]reflect.StructField)
+	addSettings(fields, reflect.TypeFor[commands]())
+	byName := func(a, b reflect.StructField) int { return strings.Compare(a.Name, b.Name) }
+	return reflect.New(reflect.StructOf(slices.SortedFunc(maps.Values(fields), byName))).Interface()
+}
+
+// addSettings adds the settings of a command, of the groups that it embeds, and of the commands below.
+func addSettings(fields map[string]reflect.StructField, command reflect.Type) {
+	for i := range command.NumField() {
+		field := command.Field(i)
+		_, isCommand := field.Tag.Lookup("cmd")
+		switch {
+		case settings.IsSettingField(field):
+			fields[field.Name] = field
+		case isCommand, field.Anonymous:
+			addSettings(fields, field.Type)
+		}
+	}
 }

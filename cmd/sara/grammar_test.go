@@ -1,6 +1,8 @@
 package main
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,4 +41,28 @@ func TestGrammarIsNarrowedToTheCommand(t *testing.T) {
 			t.Errorf("the grammar of %q has the commands %v, want %d", args, got, want)
 		}
 	}
+}
+
+// The model of the settings has every setting of every command, by kong's name, and nothing else.
+func TestSettingsGrammarHasAllSettings(t *testing.T) {
+	t.Parallel()
+	loader := settings.NewLoader(nil, nil)
+	want := settingsBelow(allCommands(loader))
+	if got := settingsBelow(allSettings(loader)); !maps.Equal(got, want) || len(want) < 30 {
+		t.Errorf("the settings are %v, want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+}
+
+// settingsBelow returns the settings of a command and of those below, with whether they are secret.
+func settingsBelow(node *kong.Node) map[string]bool {
+	found := make(map[string]bool)
+	for _, flag := range node.Flags {
+		if settings.IsSetting(flag.Value) {
+			found[flag.Name] = flag.Tag.Has("secret")
+		}
+	}
+	for _, child := range node.Children {
+		maps.Copy(found, settingsBelow(child))
+	}
+	return found
 }

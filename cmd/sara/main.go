@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"os/signal"
 	"strings"
@@ -109,7 +108,7 @@ type commands struct {
 // run runs one command line, until ctx ends, and returns the exit status. program is the name by which it was called.
 func run(ctx context.Context, program string, args []string, stdout, stderr io.Writer, environ []string) int {
 	var helped bool
-	loader := settings.NewLoader(environ, models)
+	loader := settings.NewLoader(environ, allSettings)
 	con := &console.Console{Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Command: console.CommandName(program)}
 	options := append(loader.Options(),
 		kong.Name(console.ProgramName),
@@ -156,11 +155,9 @@ func newParser(grammar any, options []kong.Option) *kong.Kong {
 	return parser
 }
 
-// models are the model of serve, which has most settings, and then that of all commands, which takes kong much longer to build.
-func models(loader *settings.Loader) iter.Seq[*kong.Node] {
-	return func(yield func(*kong.Node) bool) {
-		_ = yield(newParser(grammar([]string{"serve"}), loader.Options()).Model.Node) && yield(allCommands(loader))
-	}
+// allSettings returns a model with the settings of all commands, which kong builds in a small part of the time of allCommands.
+func allSettings(loader *settings.Loader) *kong.Node {
+	return newParser(settingsGrammar(), loader.Options()).Model.Node
 }
 
 // allCommands returns the model of all commands.

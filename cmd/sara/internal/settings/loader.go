@@ -3,7 +3,6 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"reflect"
 	"strings"
@@ -21,6 +20,9 @@ const ConfigFlag = "config"
 // IsSetting reports whether a flag is a setting.
 func IsSetting(flag *kong.Value) bool { return flag.Tag.Type == settingType }
 
+// IsSettingField reports whether the flag of a field is a setting.
+func IsSettingField(field reflect.StructField) bool { return field.Tag.Get("type") == settingType }
+
 // EnvironmentName returns the variable of a flag.
 func EnvironmentName(flag string) string { return "SARA_" + strings.ToUpper(fileName(flag)) }
 
@@ -31,18 +33,18 @@ func fileName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 // selected command, all of them, so that all wrong ones are reported at once.
 type Loader struct {
 	environment map[string]string // an empty variable counts as not set
-	models      func(*Loader) iter.Seq[*kong.Node]
+	all         func(*Loader) *kong.Node
 	file        *settingsFile // nil until it is read
 	parsed      *kong.Context // nil until Parse
 }
 
 var _ kong.Resolver = (*Loader)(nil)
 
-// NewLoader returns a loader for an environment of the form NAME=VALUE. The function returns the models of some commands, the
-// last of them that of all, since they share one settings file and one environment. It is called only if there is a file, or a
-// variable that the command does not know.
-func NewLoader(environ []string, models func(*Loader) iter.Seq[*kong.Node]) *Loader {
-	l := &Loader{environment: make(map[string]string), models: models}
+// NewLoader returns a loader for an environment of the form NAME=VALUE. The function returns a model with the settings of all
+// commands, since they share one settings file and one environment. It is called only if there is a file, or a variable that the
+// command does not know.
+func NewLoader(environ []string, all func(*Loader) *kong.Node) *Loader {
+	l := &Loader{environment: make(map[string]string), all: all}
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		l.environment[name] = value
@@ -149,11 +151,7 @@ func (l *Loader) readFile(path string) (*settingsFile, error) {
 	if path == "" {
 		return &settingsFile{}, nil
 	}
-	known := make(map[string]string)
-	for node := range l.models(l) {
-		maps.Copy(known, defaults(node))
-	}
-	return readFile(path, known)
+	return readFile(path, defaults(l.all(l)))
 }
 
 // defaults returns the defaults of the settings of a command and those below, by name in the settings file.

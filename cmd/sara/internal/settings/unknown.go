@@ -26,17 +26,13 @@ func (l *Loader) unknownVariables() []error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	known := make(map[string]bool) // those of all commands, which share one environment
-	for node := range l.models(l) {
-		maps.Copy(known, variables(node))
-		unknown = slices.DeleteFunc(unknown, func(name string) bool { return known[name] })
-		if len(unknown) == 0 {
-			return nil
-		}
-	}
+	known := variables(l.all(l)) // those of all commands, which share one environment
 	slices.Sort(unknown)
 	var errs []error
 	for _, name := range unknown {
+		if known[name] {
+			continue
+		}
 		if near := nearest(name, known); near != "" {
 			errs = append(errs, Errorf(name, "there is no such setting; did you mean %s?", near))
 		} else {
