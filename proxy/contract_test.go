@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"net/http"
 	"reflect"
@@ -31,6 +30,8 @@ type contract struct {
 			Schema   schema
 		}
 	}
+
+	patterns sync.Map // each *regexp.Regexp by its text
 }
 
 // described is a response of the document, or a reference to one.
@@ -97,15 +98,11 @@ func (c *contract) violation(request *http.Request, r response) error {
 	case !ok:
 		return fmt.Errorf("the content type %q is not in the document", kind)
 	case kind == csvType || kind == ndjsonType:
-		return c.validate(media.Schema, string(r.body), "body")
+		return c.validate(media.Schema, string(r.body))
 	case kind != jsonType:
 		return fmt.Errorf("the content type %q", kind)
 	}
-	var body any
-	if err := json.Unmarshal(r.body, &body); err != nil {
-		return err
-	}
-	return c.validate(media.Schema, body, "body")
+	return c.validate(media.Schema, r.json)
 }
 
 // template returns the path of the document that a request's path matches.
@@ -133,38 +130,48 @@ func (c *contract) headerViolation(value string, s schema) error {
 		if err != nil {
 			return err
 		}
-		return c.validate(s, float64(number), "value")
+		return c.validate(s, float64(number))
 	}
-	return c.validate(s, value, "value")
+	return c.validate(s, value)
 }
 
 // validate checks a decoded JSON value against a schema of the document. A keyword that it does not know is an error, so that
-// none goes unchecked.
-func (c *contract) validate(s schema, value any, at string) error {
-	for _, keyword := range slices.Sorted(maps.Keys(s)) {
-		if err := c.validateKeyword(s, keyword, value, at); err != nil {
+// none goes unchecked. It runs for every value of every answer of all tests: it makes no text unless it returns an error.
+func (c *contract) validate(s schema, value any) error {
+	for keyword, want := range s {
+		if err := c.validateKeyword(keyword, want, value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *contract) validateKeyword(s schema, keyword string, value any, at string) error {
-	want := s[keyword]
+// A mismatch is a value that is not as a keyword demands.
+type mismatch struct {
+	value   any
+	keyword string
+	want    any
+}
+
+func (m *mismatch) Error() string {
+	return fmt.Sprintf("%v is not of %s %v", m.value, m.keyword, m.want)
+}
+
+func (c *contract) validateKeyword(keyword string, want, value any) error {
 	ok := true
 	switch keyword {
 	case "description", "examples", "default", "format", "pattern", "x-enum-varnames":
 		if text, isText := value.(string); isText && keyword == "format" {
-			ok = hasFormat(text, want.(string))
+			ok = c.hasFormat(text, want.(string))
 		} else if isText && keyword == "pattern" {
-			ok = regexp.MustCompile(want.(string)).MatchString(text)
+			ok = c.matches(text, want.(string))
 		}
 	case "$ref":
-		return c.validate(c.Components.Schemas[nameOf(want.(string))], value, at)
+		return c.validate(c.Components.Schemas[nameOf(want.(string))], value)
 	case "oneOf":
 		matches := 0
 		for _, choice := range want.([]any) {
-			if c.validate(choice.(map[string]any), value, at) == nil {
+			if c.validate(choice.(map[string]any), value) == nil {
 				matches++
 			}
 		}
@@ -186,43 +193,61 @@ func (c *contract) validateKeyword(s schema, keyword string, value any, at strin
 		number, isNumber := value.(float64)
 		ok = !isNumber || number <= want.(float64)
 	case "items":
-		list, _ := value.([]any)
-		for i, item := range list {
-			if err := c.validate(want.(map[string]any), item, fmt.Sprintf("%s[%d]", at, i)); err != nil {
-				return err
-			}
-		}
+		return c.validateItems(want.(map[string]any), value)
 	case "required":
-		if object, isObject := value.(map[string]any); isObject {
-			for _, name := range want.([]any) {
-				if _, ok := object[name.(string)]; !ok {
-					return fmt.Errorf("%s: the member %s is missing", at, name)
-				}
-			}
-		}
+		return requireMembers(want.([]any), value)
 	case "properties":
-		return c.validateMembers(want.(map[string]any), value, at)
+		return c.validateMembers(want.(map[string]any), value)
 	default:
 		return fmt.Errorf("BUG: the validator does not know the keyword %q", keyword)
 	}
 	if !ok {
-		return fmt.Errorf("%s: %v is not of %s %v", at, value, keyword, want)
+		return &mismatch{value, keyword, want}
 	}
 	return nil
 }
 
-func (c *contract) validateMembers(members map[string]any, value any, at string) error {
+func (c *contract) validateItems(s schema, value any) error {
+	list, _ := value.([]any)
+	for i, item := range list {
+		if err := c.validate(s, item); err != nil {
+			return fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func requireMembers(names []any, value any) error {
+	object, isObject := value.(map[string]any)
+	for _, name := range names {
+		if _, ok := object[name.(string)]; isObject && !ok {
+			return fmt.Errorf("the member %s is missing", name)
+		}
+	}
+	return nil
+}
+
+func (c *contract) validateMembers(members map[string]any, value any) error {
 	object, _ := value.(map[string]any)
 	for name, member := range object {
 		s, ok := members[name].(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s: the member %s is not in the document", at, name)
+			return fmt.Errorf("the member %s is not in the document", name)
 		}
-		if err := c.validate(s, member, at+"."+name); err != nil {
-			return err
+		if err := c.validate(s, member); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// matches reports whether a text matches a pattern, which is compiled once.
+func (c *contract) matches(text, pattern string) bool {
+	compiled, ok := c.patterns.Load(pattern)
+	if !ok {
+		compiled, _ = c.patterns.LoadOrStore(pattern, regexp.MustCompile(pattern))
+	}
+	return compiled.(*regexp.Regexp).MatchString(text)
 }
 
 func isOfType(value, kind any) bool {
@@ -243,7 +268,7 @@ func isOfType(value, kind any) bool {
 	return false
 }
 
-func hasFormat(text, format string) bool {
+func (c *contract) hasFormat(text, format string) bool {
 	var err error
 	switch format {
 	case "date":
@@ -251,7 +276,7 @@ func hasFormat(text, format string) bool {
 	case "date-time":
 		_, err = time.Parse(time.RFC3339, text)
 	case "uuid":
-		return regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$").MatchString(text)
+		return c.matches(text, "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 	case "uri":
 		return strings.Contains(text, "://")
 	default:
@@ -278,7 +303,11 @@ func TestContractNoticesViolations(t *testing.T) {
 		header := http.Header{"Content-Type": {jsonType}, "Cache-Control": {"private, max-age=0"}, "Etag": {`W/"1"`}, "X-Request-Id": {"req_1"},
 			"X-Cache": {"bypass"}, "X-Ratelimit-Limit": {"1000"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1795305600"}}
 		violation := func(status int, body string) error {
-			return c.violation(request, response{status: status, header: header, body: []byte(body)})
+			r := response{status: status, header: header, body: []byte(body)}
+			if err := json.Unmarshal(r.body, &r.json); err != nil {
+				t.Fatal(err)
+			}
+			return c.violation(request, r)
 		}
 		if err := violation(http.StatusOK, good); err != nil {
 			t.Errorf("a valid answer is refused: %v", err)

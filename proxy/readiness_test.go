@@ -63,7 +63,7 @@ func TestSummary200CredentialSealed(t *testing.T) {
 	history, withArchive := kept(t)
 	w := newWorld(t, withArchive)
 	main := w.properties["main"]
-	w.chronicle(history, "main", main.Site).keep(t, "2026-10-01", "2026-11-19")
+	w.chronicle(history, "main", main.Site).keep(t, "2026-10-05", "2026-10-20")
 	store := w.openWith(bytes.Repeat([]byte{8}, keyring.KeySize))
 	t.Cleanup(func() { w.must(store.Close()) })
 	other := *w
