@@ -17,37 +17,37 @@ func TestPagesFromACopyEqualThoseFromItsRows(t *testing.T) {
 	t.Parallel()
 	pages := []string{"limit=10", "limit=128", "limit=129", "limit=1000", "limit=10&offset=995", "limit=10&offset=1290", "limit=100&order_by=clicks",
 		"limit=100&order_by=-impressions", "limit=10&order_by=key", "limit=5&order_by=position"}
-	for _, tie := range []int{1, 7} { // rows with equal clicks
-		for _, upstreamRows := range []int{100, 999, 1001, 1300} {
-			client := redisOf(t, redistest.Single(t))
-			filler := newWorld(t, over(client))
-			var calls atomic.Int64
-			filler.answerWith(func(rw http.ResponseWriter, _ *http.Request) {
-				calls.Add(1)
-				mustWrite(rw, tiedRows(upstreamRows, tie))
-			})
-			path := filler.path("main", "/queries")
-			want := map[string]any{}
-			for _, page := range pages {
-				want[page] = filler.get("pro", path+"?"+page).ok(t).json["data"]
-			}
-			filler.await(t, "the copies", func() bool {
-				leases, err := client.Keys(t.Context(), "sara:c:*:lease").Result()
-				return err == nil && len(leases) == 0
-			})
-			filled := calls.Load()
-			for i := range pages {
-				other := filler.replica(over(client))
-				for j := range pages {
-					page := pages[(i+j)%len(pages)]
-					if got := other.get("pro", path+"?"+page).ok(t); !reflect.DeepEqual(got.json["data"], want[page]) {
-						t.Errorf("%d rows, ties of %d: %s after %d others: %v, want %v", upstreamRows, tie, page, j, got.json["data"], want[page])
-					}
+	for _, sample := range []struct {
+		tie, rows int // rows with equal clicks, and all
+	}{{1, 100}, {7, 999}, {1, 1001}, {7, 1001}, {7, 1300}} {
+		client := redisOf(t, redistest.Single(t))
+		filler := newWorld(t, over(client))
+		var calls atomic.Int64
+		filler.answerWith(func(rw http.ResponseWriter, _ *http.Request) {
+			calls.Add(1)
+			mustWrite(rw, tiedRows(sample.rows, sample.tie))
+		})
+		path := filler.path("main", "/queries")
+		want := map[string]any{}
+		for _, page := range pages {
+			want[page] = filler.get("pro", path+"?"+page).ok(t).json["data"]
+		}
+		filler.await(t, "the copies", func() bool {
+			leases, err := client.Keys(t.Context(), "sara:c:*:lease").Result()
+			return err == nil && len(leases) == 0
+		})
+		filled := calls.Load()
+		for i := range pages {
+			other := filler.replica(over(client))
+			for j := range pages {
+				page := pages[(i+j)%len(pages)]
+				if got := other.get("pro", path+"?"+page).ok(t); !reflect.DeepEqual(got.json["data"], want[page]) {
+					t.Errorf("%+v: %s after %d others: %v, want %v", sample, page, j, got.json["data"], want[page])
 				}
 			}
-			if n := calls.Load(); n != filled {
-				t.Errorf("%d rows, ties of %d: %d pages were not from a copy", upstreamRows, tie, n-filled)
-			}
+		}
+		if n := calls.Load(); n != filled {
+			t.Errorf("%+v: %d pages were not from a copy", sample, n-filled)
 		}
 	}
 }
