@@ -5,8 +5,8 @@
 // A test (doc_test.go) checks that the files and functions in this list exist.
 //
 //  1. A connection is accepted (listener.go, listener.Accept) if memory has room for it, in total and for its address; the one
-//     that has waited longest makes room, one without a valid key first (connections.go, connections.admit). Read and write deadlines bound slow clients
-//     (slowloris).
+//     that has waited longest makes room, one without a valid key first (connections.go, connections.admit). Those of a flood are
+//     refused beside the accept loop (refusal.go, listener.refuse). Read and write deadlines bound slow clients (slowloris).
 //  2. The HTTP server (server.go, Server.newEdge) calls the middleware. The first reads the header fields that sara uses
 //     (call.go, Server.readHeader) and looks the request up in the memo of admitted requests (memo.go, Server.memoized): for an
 //     entry that is still valid, steps 3, 5 and 6 are skipped. The second serves the API reference (pages.go, Server.withPages).
