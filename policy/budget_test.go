@@ -73,7 +73,7 @@ func TestRedisTopologies(t *testing.T) {
 		if cluster == nil {
 			t.Skip("a cluster takes two seconds to start")
 		}
-		control, err := openRedis(cluster.URL(), patience)
+		control, err := OpenRedis(cluster.URL(), patience)
 		if err != nil {
 			t.Fatal(err)
 		}

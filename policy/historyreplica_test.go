@@ -101,7 +101,7 @@ func (h *history) expectLost(crashed *historyReplica) {
 
 // start starts a replica.
 func (h *history) start(cut bool) {
-	client, err := openRedis(h.world.server.URL(), patience)
+	client, err := OpenRedis(h.world.server.URL(), patience)
 	h.must(err)
 	r := &historyReplica{tick: make(chan time.Time), cut: &atomic.Bool{}, registry: prometheus.NewRegistry(),
 		store: &crashableStore{fakeReplicaStore: h.store}}

@@ -22,7 +22,7 @@ const inspectedSite = "https://www.example.com/{shop}/"
 // openInspections returns the quota as one process sees it, with a long timeout.
 func openInspections(t *testing.T, url string, limits InspectionLimits) *Inspections {
 	t.Helper()
-	client, err := openRedis(url, patience)
+	client, err := OpenRedis(url, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestRedisClockSetBackDelaysInspectionsByOneIntervalAtMost(t *testing.T) {
 
 func TestInspectionsFailWhileRedisIsDown(t *testing.T) {
 	server := redistest.Single(t)
-	client, err := OpenRedis(server.URL())
+	client, err := OpenRedis(server.URL(), RedisStepTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -304,7 +304,7 @@ func TestClusterIsDownWhileANodeIsMissing(t *testing.T) {
 func TestCloseStopsAllGoroutines(t *testing.T) {
 	server := redistest.Single(t)
 	before := runtime.NumGoroutine()
-	client, err := OpenRedis(server.URL())
+	client, err := OpenRedis(server.URL(), RedisStepTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}

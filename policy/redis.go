@@ -13,55 +13,19 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// redisStepTimeout bounds each dial, read and write. A request cannot wait longer for Redis, and has memory to fall back on.
-const redisStepTimeout = 100 * time.Millisecond
+// RedisStepTimeout bounds each dial, read and write for requests. They cannot wait longer for Redis, and have memory to fall back on.
+const RedisStepTimeout = 100 * time.Millisecond
 
 // redisURLHelp ends the errors about a Redis URL.
 const redisURLHelp = "write redis://HOST:6379, or rediss://:PASSWORD@HOST:6379 with TLS and a password"
 
 // OpenRedis returns a client for a URL in one of the forms of go-redis: redis:// or rediss:// for a single server, unix:// for
 // a socket; with master_name (and addr for further sentinels) for Sentinel; with addr for the further nodes of a cluster. It
-// does not connect yet. On connecting, the client sends nothing but HELLO, so that access control lists need no more than the commands
-// that sara uses. The client never retries by itself: a charge is not idempotent, and a retry might count it twice.
-// Errors quote no more of the URL than RedisAddress shows.
-func OpenRedis(address string) (redis.UniversalClient, error) {
-	return openRedis(address, redisStepTimeout)
-}
-
-// RedisAddress returns the parts of a Redis URL that are not secret: scheme, host and port, or the path of a socket. A
-// malformed URL is not shown at all, since any part of it may belong to a password.
-func RedisAddress(address string) string {
-	parsed, err := parseRedis(address)
-	if err != nil {
-		return "[not shown, since it may hold a password]"
-	}
-	if parsed.Scheme == "unix" {
-		return "unix://" + parsed.Path
-	}
-	return parsed.Scheme + "://" + parsed.Host
-}
-
-// parseRedis rejects URLs that name no server, for which go-redis would use localhost. Its errors do not quote the URL.
-func parseRedis(address string) (*url.URL, error) {
-	parsed, err := url.Parse(address)
-	_, afterScheme, absolute := strings.Cut(address, "://")
-	switch {
-	case err != nil || !absolute || parsed.Opaque != "":
-		return nil, errors.New("the Redis URL is not a URL: " + redisURLHelp)
-	case parsed.Scheme != "redis" && parsed.Scheme != "rediss" && parsed.Scheme != "unix":
-		return nil, errors.New("the Redis URL begins with neither redis:// nor rediss://: " + redisURLHelp)
-	case strings.Count(afterScheme, "@") > 1 || strings.Contains(afterScheme, "@") && parsed.User == nil || parsed.Fragment != "":
-		return nil, errors.New("the Redis URL has an @ or a # out of place: " + redisURLHelp + ", with special characters percent-encoded")
-	case parsed.Scheme == "unix" && (parsed.Host != "" || parsed.Path == ""):
-		return nil, errors.New("the Redis URL names no socket: write unix:///PATH, or unix://:PASSWORD@/PATH with a password")
-	case parsed.Scheme != "unix" && parsed.Hostname() == "":
-		return nil, errors.New("the Redis URL names no host: " + redisURLHelp)
-	}
-	return parsed, nil
-}
-
-// openRedis lets tests choose the timeout of each dial, read and write.
-func openRedis(address string, step time.Duration) (redis.UniversalClient, error) {
+// does not connect yet. step is the timeout of each dial, read and write: RedisStepTimeout for requests, more for what can wait.
+// On connecting, the client sends nothing but HELLO, so that access control lists need no more than the commands that sara uses.
+// The client never retries by itself: a charge is not idempotent, and a retry might count it twice. Errors quote no more of the URL
+// than RedisAddress shows.
+func OpenRedis(address string, step time.Duration) (redis.UniversalClient, error) {
 	parsed, err := parseRedis(address)
 	if err != nil {
 		return nil, err
@@ -98,6 +62,38 @@ func openRedis(address string, step time.Duration) (redis.UniversalClient, error
 			"invalid parameter: %s; add a database as /0, and a parameter as ?pool_size=50", RedisAddress(address), redisURLHelp)
 	}
 	return client, nil
+}
+
+// RedisAddress returns the parts of a Redis URL that are not secret: scheme, host and port, or the path of a socket. A
+// malformed URL is not shown at all, since any part of it may belong to a password.
+func RedisAddress(address string) string {
+	parsed, err := parseRedis(address)
+	if err != nil {
+		return "[not shown, since it may hold a password]"
+	}
+	if parsed.Scheme == "unix" {
+		return "unix://" + parsed.Path
+	}
+	return parsed.Scheme + "://" + parsed.Host
+}
+
+// parseRedis rejects URLs that name no server, for which go-redis would use localhost. Its errors do not quote the URL.
+func parseRedis(address string) (*url.URL, error) {
+	parsed, err := url.Parse(address)
+	_, afterScheme, absolute := strings.Cut(address, "://")
+	switch {
+	case err != nil || !absolute || parsed.Opaque != "":
+		return nil, errors.New("the Redis URL is not a URL: " + redisURLHelp)
+	case parsed.Scheme != "redis" && parsed.Scheme != "rediss" && parsed.Scheme != "unix":
+		return nil, errors.New("the Redis URL begins with neither redis:// nor rediss://: " + redisURLHelp)
+	case strings.Count(afterScheme, "@") > 1 || strings.Contains(afterScheme, "@") && parsed.User == nil || parsed.Fragment != "":
+		return nil, errors.New("the Redis URL has an @ or a # out of place: " + redisURLHelp + ", with special characters percent-encoded")
+	case parsed.Scheme == "unix" && (parsed.Host != "" || parsed.Path == ""):
+		return nil, errors.New("the Redis URL names no socket: write unix:///PATH, or unix://:PASSWORD@/PATH with a password")
+	case parsed.Scheme != "unix" && parsed.Hostname() == "":
+		return nil, errors.New("the Redis URL names no host: " + redisURLHelp)
+	}
+	return parsed, nil
 }
 
 // noRetry marks a command as not idempotent. Without it, a cluster client resends a command whose connection broke before the

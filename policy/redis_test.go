@@ -27,7 +27,7 @@ func TestOpenRedisRejectsMalformedURLsWithoutQuotingThem(t *testing.T) {
 		{"redis://:s3cr3tpw@h?addr=s3cr3tpw", "the Redis URL redis://h has "},
 		{"unix://run/redis.sock", "write unix:///PATH"},
 	} {
-		client, err := OpenRedis(test.url)
+		client, err := OpenRedis(test.url, RedisStepTimeout)
 		if client != nil || err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "77") {
 			t.Errorf("%s: %v, want an error with %q", test.url, err, test.want)
 		}
@@ -44,7 +44,7 @@ func TestRedisAddressHidesSecrets(t *testing.T) {
 		"redis://h:1?master_name=m&password=s3cr3tpw": "redis://h:1",
 		"unix://:s3cr3tpw@/run/redis.sock?db=1":       "unix:///run/redis.sock",
 	} {
-		client, err := OpenRedis(address)
+		client, err := OpenRedis(address, RedisStepTimeout)
 		if err != nil {
 			t.Errorf("%s: %v", want, err)
 			continue

@@ -31,7 +31,7 @@ func BenchmarkRedisBudget(b *testing.B) {
 				})
 			})
 			b.Run(name+"/naive", func(b *testing.B) {
-				client, err := OpenRedis(server.URL())
+				client, err := OpenRedis(server.URL(), RedisStepTimeout)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -78,7 +78,7 @@ func (o redisOptions) timeouts() (step, roundTrip time.Duration) {
 	if o.patient {
 		return patience, patience
 	}
-	return redisStepTimeout, roundTripTimeout
+	return RedisStepTimeout, roundTripTimeout
 }
 
 // A testRedisBudget is a RedisBudget with its probe ticks, its log and its metrics.
@@ -92,7 +92,7 @@ type testRedisBudget struct {
 func startRedisBudget(t testing.TB, url string, o redisOptions) *testRedisBudget {
 	t.Helper()
 	step, _ := o.timeouts()
-	client, err := openRedis(url, step)
+	client, err := OpenRedis(url, step)
 	if err != nil {
 		t.Fatal(err)
 	}

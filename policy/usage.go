@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// usageBatch is how many reads one pipeline sends: few enough for Redis to answer within redisStepTimeout.
+// usageBatch is how many reads one pipeline sends: few enough for Redis to answer within RedisStepTimeout.
 const usageBatch = 500
 
 // UsageOfAccounts returns what accounts have used of the hour and the day of now, as the replicas on a Redis count it. It is

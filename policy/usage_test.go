@@ -60,7 +60,7 @@ func testUsageReads(t *testing.T, url string, control redis.UniversalClient) {
 }
 
 func TestUsageReadsFailWithoutRedis(t *testing.T) {
-	client, err := OpenRedis("redis://127.0.0.1:1")
+	client, err := OpenRedis("redis://127.0.0.1:1", RedisStepTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}

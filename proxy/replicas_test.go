@@ -23,7 +23,7 @@ import (
 // redisOf returns a client of a private Redis, which ends with the test.
 func redisOf(t testing.TB, server *redistest.Server) redis.UniversalClient {
 	t.Helper()
-	client, err := policy.OpenRedis(server.URL())
+	client, err := policy.OpenRedis(server.URL(), policy.RedisStepTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}

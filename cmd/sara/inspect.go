@@ -92,7 +92,7 @@ func (c *inspectCommand) inspect(ctx context.Context, con *console.Console, sour
 	if err != nil {
 		return err
 	}
-	redis, err := c.RedisURL.Open()
+	redis, err := backend.OpenRedis(c.RedisURL)
 	if err != nil {
 		return err
 	}

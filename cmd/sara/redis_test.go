@@ -168,6 +168,17 @@ func TestRedisCacheURLNeedsRedisURL(t *testing.T) {
 		"sara: SARA_REDIS_CACHE_URL (--redis-cache-url): it needs SARA_REDIS_URL too, since one process alone")
 }
 
+// A Redis that is busy answers late. It takes a command longer than a request, which has memory to fall back on.
+func TestServeCheckWaitsForABusyRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	c := newCLI(t).with("SARA_REDIS_URL=" + server.URL())
+	if err := server.Client().ClientPause(t.Context(), 5*policy.RedisStepTimeout).Err(); err != nil {
+		t.Fatal(err)
+	}
+	c.ok("serve", "--check")
+}
+
 func TestRedisCacheURLIsChecked(t *testing.T) {
 	counters, rows := redistest.Single(t), redistest.Single(t, "--requirepass", "sesame")
 	c := newCLI(t)

@@ -24,7 +24,7 @@ func TestRedisOutageCostsOneErrorASecond(t *testing.T) {
 	} {
 		t.Run(outage.name, func(t *testing.T) {
 			server := redistest.Single(t)
-			client, err := policy.OpenRedis(server.URL())
+			client, err := policy.OpenRedis(server.URL(), policy.RedisStepTimeout)
 			if err != nil {
 				t.Fatal(err)
 			}

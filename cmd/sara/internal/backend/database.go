@@ -167,7 +167,7 @@ func withStore(ctx context.Context, s settings.Store, store *sqlstore.Store, do 
 // publishInvalidation notifies the servers of a change. Without it, such as when Redis is down, they find it in the database
 // within a second.
 func publishInvalidation(ctx context.Context, r settings.Redis) error {
-	client, err := r.Open()
+	client, err := OpenRedis(r)
 	if client == nil || err != nil {
 		return err
 	}

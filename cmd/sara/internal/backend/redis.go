@@ -7,14 +7,24 @@ import (
 	"io"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"sara/cmd/sara/internal/settings"
 	"sara/proxy/redisinfo"
 )
 
+// redisStepTimeout bounds each dial, read and write of a command. It is twenty times that of a request, because a machine that is busy
+// answers late, and a command has nothing else to fall back on.
+const redisStepTimeout = 2 * time.Second
+
+// OpenRedis returns a client for a command or a preflight check, nil without a Redis. It does not connect yet. The caller closes it.
+func OpenRedis(r settings.Redis) (redis.UniversalClient, error) { return r.Open(redisStepTimeout) }
+
 // CheckRedis reports whether Redis answers, if there is one: an UnavailableError if it does not, another error if it refuses.
 func CheckRedis(ctx context.Context, r settings.Redis) error {
-	client, err := r.Open()
+	client, err := OpenRedis(r)
 	if client == nil || err != nil {
 		return err
 	}
@@ -80,7 +90,7 @@ func SealNote(s settings.Store, r settings.Redis) string {
 // RedisNote reads the INFO of the Redis that has the counters, and returns the NoteOfEviction. It is empty without a Redis, and
 // if it does not answer.
 func RedisNote(ctx context.Context, r settings.Redis) string {
-	client, err := r.Open()
+	client, err := OpenRedis(r)
 	if client == nil || err != nil {
 		return ""
 	}

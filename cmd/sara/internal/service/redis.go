@@ -24,12 +24,12 @@ const watchInterval = time.Second
 type redisClients struct{ counters, rows redis.UniversalClient }
 
 func openRedis(counters settings.Redis, rows settings.SharedRows) (clients redisClients, err error) {
-	if clients.counters, err = counters.Open(); err != nil {
+	if clients.counters, err = counters.Open(policy.RedisStepTimeout); err != nil {
 		return clients, err
 	}
 	clients.rows = clients.counters
 	if location, separate := rows.Location(counters); separate {
-		if clients.rows, err = location.Open(); err != nil {
+		if clients.rows, err = location.Open(policy.RedisStepTimeout); err != nil {
 			return clients, errors.Join(err, clients.counters.Close())
 		}
 	}

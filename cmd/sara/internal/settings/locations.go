@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
@@ -51,7 +52,7 @@ type Redis struct {
 
 func (r *Redis) parse(tag *kong.Tag) error {
 	r.Setting = tag.Get("setting")
-	client, err := policy.OpenRedis(r.text)
+	client, err := policy.OpenRedis(r.text, policy.RedisStepTimeout)
 	if err != nil {
 		return err
 	}
@@ -61,12 +62,13 @@ func (r *Redis) parse(tag *kong.Tag) error {
 // IsSet reports whether there is a Redis at all.
 func (r Redis) IsSet() bool { return r.text != "" }
 
-// Open returns a client, nil without a Redis. It does not connect yet. The caller closes it.
-func (r Redis) Open() (redis.UniversalClient, error) {
+// Open returns a client, nil without a Redis. It does not connect yet. step is the timeout of each dial, read and write. The caller
+// closes the client.
+func (r Redis) Open(step time.Duration) (redis.UniversalClient, error) {
 	if !r.IsSet() {
 		return nil, nil
 	}
-	client, err := policy.OpenRedis(r.text)
+	client, err := policy.OpenRedis(r.text, step)
 	if err != nil {
 		return nil, Errorf(r.Setting, "%v", err)
 	}

@@ -71,7 +71,7 @@ func askRedis(ctx context.Context, url settings.Redis) (Redis, sharedCounts) {
 		status.Problem = problem(err)
 		return status, sharedCounts{}
 	}
-	client, err := url.Open()
+	client, err := backend.OpenRedis(url)
 	if err != nil {
 		status.Problem = problem(err)
 		return status, sharedCounts{}
