@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -170,7 +171,8 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 		return nil, err
 	}
 	s := &Server{config: c, fills: fills, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(), cache: responses, metrics: newMetrics(c.Registry, c.Version),
-		hedge: newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), sharing: newSharing(c.CORSOrigins), started: c.Now().UTC()}
+		mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
+		hedge:   newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), sharing: newSharing(c.CORSOrigins), started: c.Now().UTC()}
 	s.forwardedBy = string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))
 	if c.Traces != nil {
 		s.tracer = c.Traces.Tracer(spans.Scope)

@@ -99,7 +99,7 @@ func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int
 		pieces[n] = result.Rows
 		part.add(result)
 	}
-	part.rows[i] = translate.MergeRows(fetch.By, pieces...)
+	part.rows[i] = s.merge(fetch.By, pieces...)
 	return nil
 }
 

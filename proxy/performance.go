@@ -279,7 +279,7 @@ func (s *Server) mergeRows(c *call, q *reportRequest, part *archivePart, found [
 		switch {
 		case f.Entry == nil:
 		case rows[i] != nil:
-			rows[i] = translate.MergeRows(q.fetches[i].By, rows[i], q.fetches[i].Read(f.Entry.Rows()))
+			rows[i] = s.merge(q.fetches[i].By, rows[i], q.fetches[i].Read(f.Entry.Rows()))
 		case c.params.Offset > 0 && q.fetches[i].ReadsAll():
 			rows[i] = s.cache.Ranked(f.Entry, c.params.Order, c.grant.Key.AccountID)
 		default:
@@ -287,6 +287,13 @@ func (s *Server) mergeRows(c *call, q *reportRequest, part *archivePart, found [
 		}
 	}
 	return rows
+}
+
+// merge adds up rows of different days.
+func (s *Server) merge(by translate.Dimension, parts ...*translate.Rows) *translate.Rows {
+	m, _ := s.mergers.Get().(*translate.Merger)
+	defer s.mergers.Put(m)
+	return m.Merge(by, parts...)
 }
 
 // countRows returns how many rows an answer is built from.

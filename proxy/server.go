@@ -49,6 +49,7 @@ type Server struct {
 	cache     *cache.Cache
 	fills     *fillbudget.Budget // bounds the memory of upstream answers in flight
 	largeWork largeWork
+	mergers   sync.Pool // of *translate.Merger
 	hedge     *hedge
 	tables    *tableSizes
 	sharing   sharing

@@ -79,6 +79,16 @@ func BenchmarkTable(b *testing.B) {
 }
 
 // BenchmarkBrandExpansion expands the brand filter with twenty terms.
+// The rows of the live window and of the archive, which share some of their keys.
+func BenchmarkMerge(b *testing.B) {
+	var m Merger
+	parts := []*Rows{searchRows(b, 1000), searchRows(b, 400)}
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Merge(ByQuery, parts...)
+	}
+}
+
 func BenchmarkBrandExpansion(b *testing.B) {
 	var segments Segments
 	for i := range 20 {

@@ -92,7 +92,7 @@ func (f Fetch) ReadsAll() bool { return f.cut == nil }
 
 // of adds up the days of a grid.
 func (c *cut) of(grid *Rows) *Rows {
-	var m merger
+	var m Merger
 	room := 0 // for keys
 	start, end := []byte(c.days.Start.String()), []byte(c.days.End.String())
 	for i := range grid.Len() {

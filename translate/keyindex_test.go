@@ -71,7 +71,7 @@ func TestKeysAreRankedByClicksAndThenByKey(t *testing.T) {
 }
 
 // A row that only one part has keeps its figures bit for bit.
-func TestMergeRowsOfDistinctKeysChangesNoBit(t *testing.T) {
+func TestMergeOfDistinctKeysChangesNoBit(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	var parts [3]RowsBuilder
 	figures := map[string]Metrics{}
@@ -81,13 +81,41 @@ func TestMergeRowsOfDistinctKeysChangesNoBit(t *testing.T) {
 		parts[i%3].Add([]byte(key), m)
 		figures[key] = m
 	}
-	merged := MergeRows(ByQuery, parts[0].Rows(), parts[1].Rows(), parts[2].Rows())
+	merged := new(Merger).Merge(ByQuery, parts[0].Rows(), parts[1].Rows(), parts[2].Rows())
 	if merged.Len() != len(figures) || !merged.areRankedBy(merged.Len()) {
 		t.Fatalf("%d rows of %d, ranked: %t", merged.Len(), len(figures), merged.areRankedBy(merged.Len()))
 	}
 	for i := range merged.Len() {
 		if m := merged.Metrics(i); m != figures[string(merged.Key(i))] {
 			t.Errorf("%s: %+v, want %+v", merged.Key(i), m, figures[string(merged.Key(i))])
+		}
+	}
+}
+
+// A merger that is used again has nothing left of what it merged before, be that more or less.
+func TestMergerUsedAgain(t *testing.T) {
+	random := rand.New(rand.NewPCG(11, 12))
+	part := func(n int) *Rows {
+		var b RowsBuilder
+		for range n {
+			b.Add(fmt.Append(nil, random.IntN(2*n)), Metrics{Clicks: random.Int64N(5), Impressions: random.Int64N(9)})
+		}
+		return b.Rows()
+	}
+	var used Merger
+	for _, n := range []int{300, 2, 0, 40, 3 * largestMerge, 5, 1000} {
+		a, b := part(n), part(n/2)
+		got, want := used.Merge(ByQuery, a, b), new(Merger).Merge(ByQuery, a, b)
+		if got.Len() != want.Len() {
+			t.Fatalf("%d rows of %d", got.Len(), want.Len())
+		}
+		for i := range want.Len() {
+			if string(got.Key(i)) != string(want.Key(i)) || got.Metrics(i) != want.Metrics(i) {
+				t.Fatalf("of %d rows, row %d is %s %+v, want %s %+v", n, i, got.Key(i), got.Metrics(i), want.Key(i), want.Metrics(i))
+			}
+		}
+		if used.index.Len() > 0 || cap(used.sums) > 3*largestMerge {
+			t.Errorf("after %d rows, the merger holds %d keys, and memory for %d", n, used.index.Len(), cap(used.sums))
 		}
 	}
 }
@@ -102,7 +130,7 @@ func TestFirstOfRankedRowsEqualsFirstOfOthers(t *testing.T) {
 			shuffled.Add(fmt.Append(nil, i), Metrics{Clicks: random.Int64N(5)})
 		}
 		rows := shuffled.Rows()
-		ranked := MergeRows(ByQuery, rows, new(Rows))
+		ranked := new(Merger).Merge(ByQuery, rows, new(Rows))
 		n := random.IntN(70)
 		first, same := o.first(rows, n), o.first(ranked, n)
 		if len(first) != len(same) || len(first) != min(n, rows.Len()) {

@@ -21,6 +21,7 @@ type Rows struct {
 	metrics []Metrics
 	beyond  int // rows that follow and are not here, see DecodeRows: those that are here are ranked
 	traits  traits
+	ordered bool     // they are known to be in the upstream's order, with ties by key
 	ranking *Ranking // see Ranked; nil: none
 }
 
@@ -127,61 +128,6 @@ func (s *Sum) Metrics() Metrics {
 		m.Position = s.positions / float64(s.Impressions)
 	}
 	return m
-}
-
-// MergeRows adds up rows of different days by key, see Sum. The result is in the upstream's order.
-func MergeRows(by Dimension, parts ...*Rows) *Rows {
-	if len(parts) == 1 {
-		return parts[0]
-	}
-	n := 0
-	for _, part := range parts {
-		n += part.Len()
-	}
-	m := merger{sums: make([]Metrics, 0, n)}
-	m.index.Reserve(n)
-	var all traits
-	for _, part := range parts {
-		all.add(part.traits)
-		for i := range part.Len() {
-			m.add(part.Key(i), part.metrics[i])
-		}
-	}
-	return m.rows(by, all)
-}
-
-type merger struct {
-	index KeyIndex
-	sums  []Metrics // by the number of their key
-}
-
-func (m *merger) add(key []byte, more Metrics) {
-	i := m.index.Of(key)
-	if i == len(m.sums) {
-		m.sums = append(m.sums, more)
-		return
-	}
-	m.sums[i] = m.sums[i].plus(more)
-}
-
-// ranking returns the numbers of the keys in the upstream's order.
-func (m *merger) ranking(by Dimension) []uint64 {
-	return m.index.Ranked(nil, func(i int) int64 {
-		if by == ByDate {
-			return 0
-		}
-		return m.sums[i].Clicks
-	})
-}
-
-// rows returns the sums in the upstream's order.
-func (m *merger) rows(by Dimension, of traits) *Rows {
-	b := RowsBuilder{rows: Rows{traits: of}}
-	b.Grow(len(m.sums), m.index.Size())
-	for _, i := range m.ranking(by) {
-		b.Add(m.index.Key(int(i)), m.sums[i])
-	}
-	return b.Rows()
 }
 
 // plus returns the sum of both, see Sum.
@@ -307,7 +253,7 @@ func (o Order) first(rows *Rows, n int) []ranked {
 }
 
 // areRanked reports whether the rows that are here are in the order of the upstream's ranking, with ties by key.
-func (r *Rows) areRanked() bool { return r.areRankedBy(r.has()) }
+func (r *Rows) areRanked() bool { return r.ordered || r.areRankedBy(r.has()) }
 
 // areRankedBy reports whether the rows are in the order of the upstream's ranking, with ties by key in two parts: the first cut rows, and
 // the others. The upstream leaves the order of ties open.
