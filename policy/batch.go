@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
 )
 
 const (
@@ -38,7 +40,7 @@ type admission struct {
 // its batches. A second concurrent round trip would save about half a round trip of waiting, but halve the batches, and the
 // cost of an admission to Redis depends on their size.
 type batcher struct {
-	client   noRetryClient
+	client   redisconn.Client
 	cluster  bool // the accounts may be on different servers
 	script   *redis.Script
 	clock    *redisClock
@@ -61,9 +63,9 @@ type batchEvents struct {
 	restore     func(ctx context.Context, entries []ledgerEntry) error // called when Redis has lost requests of accounts
 }
 
-func newBatcher(client noRetryClient, clock *redisClock, timeout time.Duration, replica string, ledger *MemoryBudget, metrics batchMetrics,
+func newBatcher(client redisconn.Client, clock *redisClock, timeout time.Duration, replica string, ledger *MemoryBudget, metrics batchMetrics,
 	events batchEvents) *batcher {
-	b := &batcher{client: client, cluster: client.isCluster(), script: redis.NewScript(admitLua), clock: clock, timeout: timeout,
+	b := &batcher{client: client, cluster: redisconn.IsCluster(client), script: redis.NewScript(admitLua), clock: clock, timeout: timeout,
 		ownField: "b:" + replica, ledger: ledger, metrics: metrics, events: events, queue: make(chan *admission, maxBatch)}
 	b.pool.New = func() any { return &admission{done: make(chan struct{}, 1)} }
 	b.done.Go(b.run)
@@ -161,8 +163,7 @@ func (b *batcher) send(ctx context.Context, commands []command) (again []command
 			g[0].marks = b.ledger.marks(g[0].accountID)
 		}
 		c.reply = redis.NewIntSliceCmd(ctx, c.args(b.script.Hash(), deadline, b.ownField)...)
-		c.reply.SetFirstKeyPos(firstKey)
-		_ = pipe.Process(ctx, noRetry{c.reply}) // queues the command; it cannot fail
+		_ = pipe.Process(ctx, redisconn.Once(c.reply)) // queues the command; it cannot fail
 	}
 	// The error of the pipeline is that of its first failed command; they are checked one by one below.
 	_, _ = pipe.Exec(ctx)

@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -73,7 +72,7 @@ func TestRedisTopologies(t *testing.T) {
 		if cluster == nil {
 			t.Skip("a cluster takes two seconds to start")
 		}
-		control, err := OpenRedis(cluster.URL(), patience)
+		control, err := redisconn.Open(cluster.URL(), patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +81,7 @@ func TestRedisTopologies(t *testing.T) {
 	})
 }
 
-func testTopology(t *testing.T, url string, control redis.UniversalClient) {
+func testTopology(t *testing.T, url string, control redisconn.Client) {
 	t.Run("budgets", func(t *testing.T) {
 		avoidHourEnd(t)
 		testBudgets(t, func(t *testing.T) *budgets { return redisBudgets(t, url, control) })

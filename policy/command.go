@@ -80,12 +80,9 @@ func (a *admission) sameGroup(b *admission) bool {
 // accountKey is the Redis key of the hash with everything about an account. In a cluster, the braces choose its slot.
 func accountKey(accountID string) string { return "sara:{" + accountID + "}:use" }
 
-// firstKey is the position of the first key in EVAL and EVALSHA.
-const firstKey = 3
-
 // args returns the arguments of the Redis command. Strings and numbers are passed by pointer, to avoid allocations.
 func (c *command) args(hash string, deadline int64, ownField string) []any {
-	size := firstKey + 2
+	size := 5 // the verb, the script, the number of accounts, and after them the deadline and the own field
 	for _, g := range c.groups {
 		size += 7 + 2*len(g) // the account, its six numbers, and two arguments per key
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -19,12 +20,12 @@ var damages = []string{"nan", "-nan", "inf", "-inf", "-5", "-0.5", "1.5", "abc",
 // A damagedHash is an account with six requests and six calls of one replica, which knows them.
 type damagedHash struct {
 	*testRedisBudget
-	control     *redis.Client
+	control     redisconn.Client
 	id, hashKey string
 	plan        Plan
 }
 
-func newDamagedHash(t *testing.T, s *testRedisBudget, control *redis.Client, id string) *damagedHash {
+func newDamagedHash(t *testing.T, s *testRedisBudget, control redisconn.Client, id string) *damagedHash {
 	t.Helper()
 	d := &damagedHash{s, control, id, accountKey(id), Plan{APIAccess: true, RequestsPerMinutePerKey: 1000, RequestsPerHour: 10, RequestsPerDay: 10,
 		SearchConsoleCallsPerDay: 10, LiveCallsPerMinutePerProperty: 1000}}

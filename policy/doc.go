@@ -1,4 +1,4 @@
-// Package policy decides whether a request may proceed. It knows neither HTTP nor SQL, and imports nothing of sara.
+// Package policy decides whether a request may proceed. It knows neither HTTP nor SQL.
 //
 // # The gate
 //

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -58,7 +59,7 @@ func TestHistoriesOfLossesStayWithinTheirBounds(t *testing.T) {
 // A historyWorld is a Redis whose scripts read the time from a key.
 type historyWorld struct {
 	server  *redistest.Server
-	control *redis.Client
+	control redisconn.Client
 }
 
 const clockKey = "test:clock"

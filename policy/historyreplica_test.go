@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
 )
 
 // A historyReplica is a replica that can be cut off from Redis.
@@ -101,7 +103,7 @@ func (h *history) expectLost(crashed *historyReplica) {
 
 // start starts a replica.
 func (h *history) start(cut bool) {
-	client, err := OpenRedis(h.world.server.URL(), patience)
+	client, err := redisconn.Open(h.world.server.URL(), patience)
 	h.must(err)
 	r := &historyReplica{tick: make(chan time.Time), cut: &atomic.Bool{}, registry: prometheus.NewRegistry(),
 		store: &crashableStore{fakeReplicaStore: h.store}}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/redisconn"
 	"sara/proxy/lru"
 )
 
@@ -32,7 +33,7 @@ type InspectionLimits struct {
 // RedisBudget it has no fallback: inspections run in the background and can wait until Redis is back. It is safe for
 // concurrent use.
 type Inspections struct {
-	client   noRetryClient
+	scripts  redisconn.Scripter
 	script   *redis.Script
 	perDay   int
 	capacity int           // of the token bucket
@@ -50,14 +51,14 @@ type siteDay struct {
 // maxKnownDays bounds the days whose count is known, to some 20 MB.
 const maxKnownDays = 100_000
 
-// NewInspections returns the quota that is shared over a client from OpenRedis, whose server may still be down. The caller
+// NewInspections returns the quota that is shared over a client from redisconn.Open, whose server may still be down. The caller
 // closes the client. All processes have to use the same limits.
-func NewInspections(client redis.UniversalClient, limits InspectionLimits) *Inspections {
+func NewInspections(client redisconn.Client, limits InspectionLimits) *Inspections {
 	return newInspections(client, limits, inspectionTimeout)
 }
 
 // newInspections lets tests choose the timeout.
-func newInspections(client redis.UniversalClient, limits InspectionLimits, timeout time.Duration) *Inspections {
+func newInspections(client redisconn.Client, limits InspectionLimits, timeout time.Duration) *Inspections {
 	if limits.PerDay <= 0 {
 		limits.PerDay = InspectionsPerDay
 	}
@@ -68,7 +69,7 @@ func newInspections(client redis.UniversalClient, limits InspectionLimits, timeo
 	capacity := max(1, limits.PerMinute/20)
 	refill := limits.PerMinute - capacity
 	return &Inspections{
-		client:   noRetryClient{client},
+		scripts:  redisconn.ScriptsOnce(client),
 		script:   redis.NewScript(inspectLua),
 		perDay:   limits.PerDay,
 		capacity: capacity,
@@ -92,7 +93,7 @@ func (q *Inspections) Take(ctx context.Context, site string, day int32) (granted
 	defer cancel()
 	of := siteDay{site, day}
 	known, _ := q.known.Get(of)
-	numbers, err := q.script.Run(ctx, q.client, inspectionKeys(site, day),
+	numbers, err := q.script.Run(ctx, q.scripts, inspectionKeys(site, day),
 		q.perDay, q.interval.Microseconds(), q.capacity, known).Int64Slice()
 	if err == nil && len(numbers) != 3 {
 		err = fmt.Errorf("reply of Redis has %d numbers, not 3", len(numbers))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -22,7 +23,7 @@ const inspectedSite = "https://www.example.com/{shop}/"
 // openInspections returns the quota as one process sees it, with a long timeout.
 func openInspections(t *testing.T, url string, limits InspectionLimits) *Inspections {
 	t.Helper()
-	client, err := OpenRedis(url, patience)
+	client, err := redisconn.Open(url, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +159,7 @@ func TestRedisClockSetBackDelaysInspectionsByOneIntervalAtMost(t *testing.T) {
 
 func TestInspectionsFailWhileRedisIsDown(t *testing.T) {
 	server := redistest.Single(t)
-	client, err := OpenRedis(server.URL(), RedisStepTimeout)
+	client, err := redisconn.Open(server.URL(), redisconn.StepTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +209,7 @@ func newVirtualInspections(t *testing.T, address string, limits InspectionLimits
 // take takes an inspection at the virtual time.
 func (v *virtualInspections) take(site string) (granted bool, wait int64) {
 	v.t.Helper()
-	numbers, err := v.script.Run(v.t.Context(), v.client, inspectionKeys(site, 7), v.perDay, v.interval.Microseconds(), v.capacity,
+	numbers, err := v.script.Run(v.t.Context(), v.scripts, inspectionKeys(site, 7), v.perDay, v.interval.Microseconds(), v.capacity,
 		0, v.now/1e6, v.now%1e6).Int64Slice()
 	if err != nil {
 		v.t.Fatal(err)

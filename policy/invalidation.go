@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
 )
 
 // invalidationChannel is the pub/sub channel for changes of keys, people, plans and properties. changeKey is the Redis key of a
@@ -18,7 +20,7 @@ const (
 
 // PublishInvalidation notifies all listening replicas over pub/sub that the directory has changed. It does not wait for them, and
 // for Redis no longer than the timeouts of the client.
-func PublishInvalidation(ctx context.Context, client redis.UniversalClient) error {
+func PublishInvalidation(ctx context.Context, client redisconn.Client) error {
 	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.Set(ctx, changeKey, rand.Text(), 0)
 		pipe.Publish(ctx, invalidationChannel, "")
@@ -31,13 +33,13 @@ func PublishInvalidation(ctx context.Context, client redis.UniversalClient) erro
 }
 
 // lastChange returns the id of the last published change; empty if there is none, or Redis has lost it.
-func lastChange(ctx context.Context, client redis.UniversalClient) (string, error) {
+func lastChange(ctx context.Context, client redisconn.Client) (string, error) {
 	change, err := client.Get(ctx, changeKey).Result()
 	return change, ignoreMissing(err)
 }
 
 // beginChanges makes an id where there is none, so that the next change differs from it. It returns none if a change came first.
-func beginChanges(ctx context.Context, client redis.UniversalClient) (string, error) {
+func beginChanges(ctx context.Context, client redisconn.Client) (string, error) {
 	change := rand.Text()
 	if made, err := client.SetNX(ctx, changeKey, change, 0).Result(); err != nil || !made {
 		return "", err
@@ -56,20 +58,12 @@ type Listener interface {
 // ListenInvalidations subscribes to the changes that PublishInvalidation publishes, and invalidates the listener for each. After
 // every subscription, the first one and those after a lost connection, it revalidates it, because messages before it were missed.
 // Redis may still be down. It returns when ctx ends.
-func ListenInvalidations(ctx context.Context, client redis.UniversalClient, listener Listener) {
-	subscription := client.Subscribe(ctx, invalidationChannel)
-	defer func() { _ = subscription.Close() }()
-	messages := subscription.ChannelWithSubscriptions() // has messages and confirmed subscriptions
-	for {
-		select {
-		case message := <-messages:
-			if _, ok := message.(*redis.Message); ok {
-				listener.Invalidate()
-			} else {
-				listener.Revalidate()
-			}
-		case <-ctx.Done():
-			return
+func ListenInvalidations(ctx context.Context, client redisconn.Client, listener Listener) {
+	for event := range redisconn.Subscribe(ctx, client, invalidationChannel) {
+		if event.Subscribed {
+			listener.Revalidate()
+		} else {
+			listener.Invalidate()
 		}
 	}
 }

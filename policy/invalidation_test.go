@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -21,7 +22,7 @@ func (h heard) Revalidate() { h <- "revalidate" }
 // listenTo runs ListenInvalidations until the test ends.
 func listenTo(t *testing.T, url string) heard {
 	t.Helper()
-	client, err := OpenRedis(url, patience)
+	client, err := redisconn.Open(url, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func wantCall(t *testing.T, calls heard, call, when string) {
 
 func publish(t *testing.T, url string) error {
 	t.Helper()
-	client, err := OpenRedis(url, patience)
+	client, err := redisconn.Open(url, patience)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
 )
 
 // membersKey is the Redis key of the sorted set of living replicas, each with the time of its last heartbeat.
@@ -52,7 +54,7 @@ func (m *members) size() int {
 
 // beat sends a heartbeat, and counts those of the others. It reports whether Redis has lost the previous one, and with it
 // probably other data.
-func (m *members) beat(ctx context.Context, client redis.UniversalClient, replica string, now time.Time) (lost bool, err error) {
+func (m *members) beat(ctx context.Context, client redisconn.Client, replica string, now time.Time) (lost bool, err error) {
 	m.mu.Lock()
 	last := m.last
 	m.mu.Unlock()
@@ -88,6 +90,6 @@ func (m *members) beat(ctx context.Context, client redis.UniversalClient, replic
 }
 
 // leave takes this replica out, so that the others need not wait until it has not been seen for a while.
-func (m *members) leave(ctx context.Context, client redis.UniversalClient, replica string) error {
+func (m *members) leave(ctx context.Context, client redisconn.Client, replica string) error {
 	return client.ZRem(ctx, membersKey, replica).Err()
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -304,7 +305,7 @@ func TestClusterIsDownWhileANodeIsMissing(t *testing.T) {
 func TestCloseStopsAllGoroutines(t *testing.T) {
 	server := redistest.Single(t)
 	before := runtime.NumGoroutine()
-	client, err := OpenRedis(server.URL(), RedisStepTimeout)
+	client, err := redisconn.Open(server.URL(), redisconn.StepTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}

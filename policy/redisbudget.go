@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/redisconn"
 	"sara/proxy/lru"
 )
 
@@ -24,9 +25,9 @@ const replicaIDLength = 8
 
 // RedisBudgetConfig configures a RedisBudget. Fields are required unless noted otherwise.
 type RedisBudgetConfig struct {
-	Client   redis.UniversalClient // see OpenRedis; the caller closes it
-	Replicas int                   // how many may run; they share the allowances while Redis is down and the living are not known
-	Now      func() time.Time      // of this process; while Redis is up, only differences of it are used
+	Client   redisconn.Client // see redisconn.Open; the caller closes it
+	Replicas int              // how many may run; they share the allowances while Redis is down and the living are not known
+	Now      func() time.Time // of this process; while Redis is up, only differences of it are used
 	Log      *slog.Logger
 	Registry prometheus.Registerer
 	Store    ReplicaStore // keeps what is admitted without Redis across restarts; nil: nothing does
@@ -60,7 +61,7 @@ const (
 type RedisBudget struct {
 	config          RedisBudgetConfig
 	timeout         time.Duration // of one round trip
-	client          noRetryClient
+	scripts         redisconn.Scripter
 	clock           *redisClock
 	batcher         *batcher
 	replica         string // identifies this one in Redis
@@ -115,19 +116,19 @@ func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan tim
 	if c.Relieve == nil {
 		c.Relieve = func(context.Context) {}
 	}
-	client := noRetryClient{c.Client}
+	scripts := redisconn.ScriptsOnce(c.Client)
 	clock := &redisClock{now: c.Now}
 	ctx, stop := context.WithCancel(context.Background())
 	b := &RedisBudget{
 		config:          c,
 		timeout:         timeout,
-		client:          client,
+		scripts:         scripts,
 		clock:           clock,
 		replica:         rand.Text()[:replicaIDLength],
 		members:         &members{most: max(1, c.Replicas)},
 		chargeScript:    redis.NewScript(chargeLua),
 		restoreScript:   redis.NewScript(restoreLua),
-		propertyLimiter: redis_rate.NewLimiter(client),
+		propertyLimiter: redis_rate.NewLimiter(scripts),
 		chargeSlots:     make(chan struct{}, maxConcurrentCharges),
 		refusals:        newRefusalCache(),
 		metrics:         newRedisBudgetMetrics(c.Registry),
@@ -136,7 +137,7 @@ func newRedisBudget(c RedisBudgetConfig, timeout time.Duration, probe <-chan tim
 	b.losses = &lossLog{log: c.Log, now: c.Now}
 	b.shares = &shares{store: c.Store, log: c.Log, saved: map[string]UsageCount{}, pending: true} // by replicas that have ended
 	b.fallback = newMemoryBudget(clock.time, b.members.size, 2)
-	b.batcher = newBatcher(client, clock, timeout, b.replica, b.fallback, b.metrics.batches, batchEvents{
+	b.batcher = newBatcher(c.Client, clock, timeout, b.replica, b.fallback, b.metrics.batches, batchEvents{
 		redisIsDown: b.degraded.Load, redisDown: b.redisDown, relieve: c.Relieve, restore: b.restore,
 	})
 	b.done.Go(func() { b.watch(ctx, probe) })
@@ -321,7 +322,7 @@ func (b *RedisBudget) charge(ctx context.Context, c UsageCount, p *Plan) (now ti
 		sent := b.clock.now()
 		charged, returned := b.fallback.callMarks(c.AccountID)
 		var numbers []int64
-		numbers, err = b.chargeScript.Run(ctx, b.client, []string{accountKey(c.AccountID)},
+		numbers, err = b.chargeScript.Run(ctx, b.scripts, []string{accountKey(c.AccountID)},
 			b.clock.deadline(ctx), b.replica, charged, returned, limit, c.Calls, c.Day).Int64Slice()
 		if err == nil {
 			now, numbers, err = b.clock.read(numbers, sent)

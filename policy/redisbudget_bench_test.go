@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -31,7 +32,7 @@ func BenchmarkRedisBudget(b *testing.B) {
 				})
 			})
 			b.Run(name+"/naive", func(b *testing.B) {
-				client, err := OpenRedis(server.URL(), RedisStepTimeout)
+				client, err := redisconn.Open(server.URL(), redisconn.StepTimeout)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -85,19 +86,19 @@ func benchmarkRedisBudget(b *testing.B, server *redistest.Server, accounts, call
 }
 
 // redisCPU returns the CPU time that Redis has used, in seconds.
-func redisCPU(tb testing.TB, control *redis.Client) float64 {
+func redisCPU(tb testing.TB, control redisconn.Client) float64 {
 	tb.Helper()
 	info := redisInfo(tb, control, "cpu")
 	return infoNumber(tb, info, "used_cpu_user:", "\r") + infoNumber(tb, info, "used_cpu_sys:", "\r")
 }
 
 // roundTrips returns the number of script calls that Redis has run.
-func roundTrips(tb testing.TB, control *redis.Client) float64 {
+func roundTrips(tb testing.TB, control redisconn.Client) float64 {
 	tb.Helper()
 	return infoNumber(tb, redisInfo(tb, control, "commandstats"), "cmdstat_evalsha:calls=", ",")
 }
 
-func redisInfo(tb testing.TB, control *redis.Client, section string) string {
+func redisInfo(tb testing.TB, control redisconn.Client, section string) string {
 	tb.Helper()
 	info, err := control.Info(context.Background(), section).Result()
 	if err != nil {

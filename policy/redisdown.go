@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
 )
 
 // Degraded reports whether Redis is down, so that this replica admits its own share.
@@ -98,8 +100,8 @@ func (b *RedisBudget) beat(ctx context.Context) (lost bool, err error) {
 func (b *RedisBudget) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
-	if cluster, ok := b.config.Client.(*redis.ClusterClient); ok {
-		err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	if redisconn.IsCluster(b.config.Client) {
+		err := redisconn.EachMaster(ctx, b.config.Client, func(ctx context.Context, node redis.Cmdable) error {
 			info, err := node.ClusterInfo(ctx).Result()
 			if err == nil && !strings.Contains(info, "cluster_state:ok") {
 				err = errors.New("the cluster does not serve all of its slots")

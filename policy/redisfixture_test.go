@@ -12,10 +12,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
 )
 
 // redisBudgets returns replicas that share one Redis, each with a clock of its own.
-func redisBudgets(t *testing.T, url string, control redis.UniversalClient) *budgets {
+func redisBudgets(t *testing.T, url string, control redisconn.Client) *budgets {
 	t.Helper()
 	c := &budgets{}
 	for i := range 3 {
@@ -78,7 +80,7 @@ func (o redisOptions) timeouts() (step, roundTrip time.Duration) {
 	if o.patient {
 		return patience, patience
 	}
-	return RedisStepTimeout, roundTripTimeout
+	return redisconn.StepTimeout, roundTripTimeout
 }
 
 // A testRedisBudget is a RedisBudget with its probe ticks, its log and its metrics.
@@ -92,7 +94,7 @@ type testRedisBudget struct {
 func startRedisBudget(t testing.TB, url string, o redisOptions) *testRedisBudget {
 	t.Helper()
 	step, _ := o.timeouts()
-	client, err := OpenRedis(url, step)
+	client, err := redisconn.Open(url, step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +107,7 @@ func startRedisBudget(t testing.TB, url string, o redisOptions) *testRedisBudget
 }
 
 // newTestRedisBudget opens a budget; the caller closes the budget, then its client.
-func newTestRedisBudget(t testing.TB, client redis.UniversalClient, o redisOptions, tick chan time.Time) *testRedisBudget {
+func newTestRedisBudget(t testing.TB, client redisconn.Client, o redisOptions, tick chan time.Time) *testRedisBudget {
 	t.Helper()
 	if o.now == nil {
 		o.now = time.Now

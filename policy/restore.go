@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
 )
 
 // restoreBatch is how many accounts one pipeline restores: few enough for Redis to answer within a round trip.
@@ -44,13 +46,12 @@ func (b *RedisBudget) restoreAs(ctx context.Context, replica string, entries []l
 // sendRestores restores entries in one pipeline, and returns those that were not restored, with the first error.
 func (b *RedisBudget) sendRestores(ctx context.Context, script []any, replica string, entries []ledgerEntry) (failed []ledgerEntry, err error) {
 	sent, deadline := b.clock.now(), b.clock.deadline(ctx)
-	pipe := b.client.Pipeline()
+	pipe := b.config.Client.Pipeline()
 	replies := make([]*redis.IntSliceCmd, len(entries))
 	for i, e := range entries {
 		words := append(slices.Clone(script), 1, accountKey(e.used.AccountID), deadline, replica)
 		replies[i] = redis.NewIntSliceCmd(ctx, append(words, e.args()...)...)
-		replies[i].SetFirstKeyPos(firstKey)
-		_ = pipe.Process(ctx, noRetry{replies[i]}) // queues the command; it cannot fail
+		_ = pipe.Process(ctx, redisconn.Once(replies[i])) // queues the command; it cannot fail
 	}
 	_, _ = pipe.Exec(ctx) // its error is that of its first failed command
 	for i, reply := range replies {

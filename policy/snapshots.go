@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 )
 
 // The Redis keys of the snapshot, and of the turn to replace it.
@@ -47,8 +47,8 @@ var (
 
 // SnapshotConfig configures Snapshots. Every field is required but the keys.
 type SnapshotConfig struct {
-	Client   redis.UniversalClient // see OpenRedis; the caller closes it
-	Keyring  *keyring.Keyring      // nil: there are no snapshots
+	Client   redisconn.Client // see redisconn.Open; the caller closes it
+	Keyring  *keyring.Keyring // nil: there are no snapshots
 	Now      func() time.Time
 	Log      *slog.Logger
 	Registry prometheus.Registerer

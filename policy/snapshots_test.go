@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -28,7 +28,7 @@ type snapshotReplica struct {
 	t   *testing.T
 }
 
-func newSnapshotReplica(t *testing.T, client redis.UniversalClient, c *manualClock, secrets ...string) *snapshotReplica {
+func newSnapshotReplica(t *testing.T, client redisconn.Client, c *manualClock, secrets ...string) *snapshotReplica {
 	t.Helper()
 	r := &snapshotReplica{fixture: newFixtureAt(t, c, c.now), log: &logBuffer{}, t: t}
 	var keys *keyring.Keyring
@@ -56,7 +56,7 @@ func (r *snapshotReplica) tick() { r.Snapshots.check(r.t.Context(), r.Gate) }
 type snapshotWorld struct {
 	t      *testing.T
 	clock  *manualClock
-	client *redis.Client
+	client redisconn.Client
 	writer *snapshotReplica
 }
 

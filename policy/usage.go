@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
 )
 
-// usageBatch is how many reads one pipeline sends: few enough for Redis to answer within RedisStepTimeout.
+// usageBatch is how many reads one pipeline sends: few enough for Redis to answer within redisconn.StepTimeout.
 const usageBatch = 500
 
 // UsageOfAccounts returns what accounts have used of the hour and the day of now, as the replicas on a Redis count it. It is
 // read-only. Accounts without usage today are left out.
-func UsageOfAccounts(ctx context.Context, client redis.UniversalClient, accountIDs []string, now time.Time) ([]UsageCount, error) {
+func UsageOfAccounts(ctx context.Context, client redisconn.Client, accountIDs []string, now time.Time) ([]UsageCount, error) {
 	var counts []UsageCount
 	err := readUsage(ctx, client, accountIDs, func(pipe redis.Pipeliner, id string) *redis.SliceCmd {
 		return pipe.HMGet(ctx, accountKey(id), "h", "hn", "d", "dn", "cn")
@@ -43,7 +45,7 @@ func UsageOfAccounts(ctx context.Context, client redis.UniversalClient, accountI
 }
 
 // UsageOfInspections returns how many inspections of each site have been taken on a Pacific day. It is read-only.
-func UsageOfInspections(ctx context.Context, client redis.UniversalClient, sites []string, day int32) (map[string]int, error) {
+func UsageOfInspections(ctx context.Context, client redisconn.Client, sites []string, day int32) (map[string]int, error) {
 	taken := make(map[string]int)
 	err := readUsage(ctx, client, sites, func(pipe redis.Pipeliner, site string) *redis.StringCmd {
 		return pipe.Get(ctx, inspectionKeys(site, day)[1])
@@ -62,7 +64,7 @@ func UsageOfInspections(ctx context.Context, client redis.UniversalClient, sites
 
 // UsageOfLiveCalls returns the fraction of the minute's live calls that each property has used, above 0 and up to about 1. It
 // is read-only. Properties without usage are left out.
-func UsageOfLiveCalls(ctx context.Context, client redis.UniversalClient, propertyIDs []string) (map[string]float64, error) {
+func UsageOfLiveCalls(ctx context.Context, client redisconn.Client, propertyIDs []string) (map[string]float64, error) {
 	used := make(map[string]float64)
 	err := readUsage(ctx, client, propertyIDs, func(pipe redis.Pipeliner, id string) *redis.DurationCmd {
 		return pipe.PTTL(ctx, "rate:"+liveKey(id)) // redis_rate lets a bucket expire when it is full again, to the second
@@ -80,7 +82,7 @@ func UsageOfLiveCalls(ctx context.Context, client redis.UniversalClient, propert
 }
 
 // readUsage sends one command per id, in pipelines, and reads the replies in order.
-func readUsage[C redis.Cmder](ctx context.Context, client redis.UniversalClient, ids []string, command func(redis.Pipeliner, string) C,
+func readUsage[C redis.Cmder](ctx context.Context, client redisconn.Client, ids []string, command func(redis.Pipeliner, string) C,
 	read func(id string, reply C) error) error {
 	for batch := range slices.Chunk(ids, usageBatch) {
 		replies := make([]C, len(batch))

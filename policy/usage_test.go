@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"sara/policy/redisconn"
 )
 
 // testUsageReads reads the usage of more ids than one batch holds, three of which have any.
-func testUsageReads(t *testing.T, url string, control redis.UniversalClient) {
+func testUsageReads(t *testing.T, url string, control redisconn.Client) {
 	ids := make([]string, 2*usageBatch+1)
 	for i := range ids {
 		ids[i] = fmt.Sprint("id-", i)
@@ -60,7 +60,7 @@ func testUsageReads(t *testing.T, url string, control redis.UniversalClient) {
 }
 
 func TestUsageReadsFailWithoutRedis(t *testing.T) {
-	client, err := OpenRedis("redis://127.0.0.1:1", RedisStepTimeout)
+	client, err := redisconn.Open("redis://127.0.0.1:1", redisconn.StepTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"github.com/valyala/fasthttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -19,6 +18,7 @@ import (
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 	"sara/proxy/cache"
 	"sara/proxy/cpubound"
 	"sara/proxy/docs"
@@ -36,10 +36,10 @@ type Config struct {
 	Plans    policy.Plans
 	Budget   policy.Budget
 
-	CacheBytes int64                 // bounds the memory of the response cache
-	Redis      redis.UniversalClient // has the counters, and shares the cache between replicas unless Rows does; nil: there is one replica
-	Rows       *redisrows.Store      // shares the cache between replicas; nil: Redis does, if there is one
-	Keyring    *keyring.Keyring      // seals the cache that replicas share; nil: each replica has its own
+	CacheBytes int64            // bounds the memory of the response cache
+	Redis      redisconn.Client // has the counters, and shares the cache between replicas unless Rows does; nil: there is one replica
+	Rows       *redisrows.Store // shares the cache between replicas; nil: Redis does, if there is one
+	Keyring    *keyring.Keyring // seals the cache that replicas share; nil: each replica has its own
 
 	// MemoryLimit is the memory limit of the process in bytes, of which the sizes of what requests take up are derived; 0:
 	// there is none, and 1 GiB is assumed.

@@ -20,6 +20,7 @@ import (
 
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 	"sara/translate"
 )
@@ -42,7 +43,7 @@ func (c cost) least(other cost) cost {
 type meter struct {
 	*world
 	other    *world // a replica
-	control  *redis.Client
+	control  redisconn.Client
 	commands atomic.Int64
 	called   atomic.Int64
 }

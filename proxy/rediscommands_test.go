@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"sara/policy"
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
 // countedIn puts the budgets into Redis, too.
-func countedIn(t *testing.T, client redis.UniversalClient) func(*Config) {
+func countedIn(t *testing.T, client redisconn.Client) func(*Config) {
 	return func(c *Config) {
 		budget, err := policy.NewRedisBudget(policy.RedisBudgetConfig{Client: client, Replicas: 2, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 			Registry: prometheus.NewRegistry()})

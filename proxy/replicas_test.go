@@ -13,17 +13,17 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/redis/go-redis/v9"
 
 	"sara/policy"
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 	"sara/proxy/upstream/gscsim"
 )
 
 // redisOf returns a client of a private Redis, which ends with the test.
-func redisOf(t testing.TB, server *redistest.Server) redis.UniversalClient {
+func redisOf(t testing.TB, server *redistest.Server) redisconn.Client {
 	t.Helper()
-	client, err := policy.OpenRedis(server.URL(), policy.RedisStepTimeout)
+	client, err := redisconn.Open(server.URL(), redisconn.StepTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,12 +32,12 @@ func redisOf(t testing.TB, server *redistest.Server) redis.UniversalClient {
 }
 
 // over makes a server share its cache over Redis, with a timeout that a busy machine does not exceed.
-func over(client redis.UniversalClient) func(*Config) {
+func over(client redisconn.Client) func(*Config) {
 	return func(c *Config) { c.Redis, c.Keyring, c.RedisPatience = client, testKeys(), 20*time.Second }
 }
 
 // hastilyOver is over with the default timeout.
-func hastilyOver(client redis.UniversalClient) func(*Config) {
+func hastilyOver(client redisconn.Client) func(*Config) {
 	return func(c *Config) { c.Redis, c.Keyring = client, testKeys() }
 }
 

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"sara/policy"
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 	"sara/proxy/cache"
 	"sara/translate"
@@ -40,20 +40,6 @@ func withAccessControl(t *testing.T, file string) (server *redistest.Server, url
 	}
 	server = redistest.Single(t, "--aclfile", path)
 	return server, "redis://sara:" + password + "@" + server.Addr()
-}
-
-// patientClient returns a client of a URL that a busy machine does not time out.
-func patientClient(t *testing.T, url string) *redis.Client {
-	t.Helper()
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.DisableIdentity = hurry, hurry, hurry, true
-	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	client := redis.NewClient(options)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
 }
 
 // wantNothingRefused checks that a server has refused no command.
@@ -90,7 +76,7 @@ func TestAccessControlListsAllowWhatSaraDoes(t *testing.T) {
 		var log strings.Builder
 		budgets := openBudgetsOf(t, &log, parseServeIn(t, environ))
 		useBudgets(t, budgets.Budget, counters, fmt.Sprint("account ", len(environ)))
-		useCaches(t, patientClient(t, []string{countersURL, rowsURL}[len(environ)-1]))
+		useCaches(t, redistest.Open(t, []string{countersURL, rowsURL}[len(environ)-1]))
 		eventually(t, func() error { return budgets.Rows.Relieve(t.Context()) })
 		eventually(t, func() error { return policy.PublishInvalidation(t.Context(), budgets.Redis) })
 		eventually(t, func() error {
@@ -159,7 +145,7 @@ func useBudgets(t *testing.T, b policy.Budget, server *redistest.Server, account
 }
 
 // useCaches shares rows and failures between two replicas.
-func useCaches(t *testing.T, client redis.UniversalClient) {
+func useCaches(t *testing.T, client redisconn.Client) {
 	t.Helper()
 	keys, err := keyring.New(make([]byte, keyring.KeySize))
 	if err != nil {
@@ -199,7 +185,7 @@ func TestAccessControlListsRefuseTheRest(t *testing.T) {
 		"get other", "set other x", "unlink other", "hget other x", "get sar", "publish other x", "publish sara:other x", "subscribe other", "psubscribe *"}
 	for file, commands := range allowed {
 		server, url := withAccessControl(t, file)
-		client := patientClient(t, url)
+		client := redistest.Open(t, url)
 		do := func(command string) error {
 			var words []any
 			for word := range strings.FieldsSeq(command) {
@@ -229,7 +215,7 @@ func TestAccessControlListsRefuseTheRest(t *testing.T) {
 		if err := server.Client().Ping(t.Context()).Err(); err != nil {
 			t.Error(err)
 		}
-		stranger := patientClient(t, "redis://sara:guess@"+server.Addr())
+		stranger := redistest.Open(t, "redis://sara:guess@"+server.Addr())
 		if err := stranger.Ping(t.Context()).Err(); !redis.HasErrorPrefix(err, "WRONGPASS") {
 			t.Errorf("%s: with a wrong password: %v", file, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,9 +26,10 @@ const (
 var mayImport = map[string][]string{
 	"translate":                   {},
 	"proxy/lru":                   {},
-	"policy":                      {"policy/keyring", "proxy/lru"},
+	"policy":                      {"policy/keyring", "policy/redisconn", "proxy/lru"},
 	"policy/keyring":              {},
-	"policy/redistest":            {},
+	"policy/redisconn":            {},
+	"policy/redistest":            {"policy/redisconn"},
 	"archive":                     {"archive/bucket", "archive/tablefile", "proxy/lru", "translate"},
 	"archive/bulkexport":          {"archive", "archive/tablefile", "translate"},
 	"archive/duckdbtest":          {},
@@ -37,8 +39,8 @@ var mayImport = map[string][]string{
 	"archive/sqlstore":            {"policy", "policy/keyring", "translate"},
 	"archive/sqlstore/pgtest":     {},
 	"archive/sqlstore/sqlitetest": {"archive/sqlstore"},
-	"proxy":                       {"policy", "translate", "archive", "archive/sqlstore", "policy/keyring", "proxy/cache", "proxy/cpubound", "proxy/docs", "proxy/fillbudget", "proxy/lru", "proxy/mcp", "proxy/redisrows", "proxy/spans", "proxy/tabular", "proxy/upstream"},
-	"proxy/cache":                 {"policy/keyring", "proxy/cpubound", "proxy/lru", "proxy/redisrows", "translate", "proxy/spans"},
+	"proxy":                       {"policy", "translate", "archive", "archive/sqlstore", "policy/keyring", "policy/redisconn", "proxy/cache", "proxy/cpubound", "proxy/docs", "proxy/fillbudget", "proxy/lru", "proxy/mcp", "proxy/redisrows", "proxy/spans", "proxy/tabular", "proxy/upstream"},
+	"proxy/cache":                 {"policy/keyring", "policy/redisconn", "proxy/cpubound", "proxy/lru", "proxy/redisrows", "translate", "proxy/spans"},
 	"proxy/cpubound":              {},
 	"proxy/docs":                  {},
 	"proxy/fillbudget":            {},
@@ -48,18 +50,18 @@ var mayImport = map[string][]string{
 	"proxy/netguard":              {},
 	"proxy/jobs/collector":        {"archive", "archive/sqlstore", "translate", "proxy/upstream", "proxy/jobs/schedule"},
 	"proxy/jobs/inspector":        {"archive", "archive/sqlstore", "translate", "proxy/upstream", "proxy/jobs/schedule", "proxy/jobs/sitemap"},
-	"proxy/redisinfo":             {},
-	"proxy/redisrows":             {"proxy/redisinfo"},
+	"proxy/redisinfo":             {"policy/redisconn"},
+	"proxy/redisrows":             {"policy/redisconn", "proxy/redisinfo"},
 	"proxy/spans":                 {},
 	"proxy/tabular":               {},
-	"proxy/upstream":              {"policy/keyring", "translate", "proxy/cpubound", "proxy/netguard", "proxy/spans"},
+	"proxy/upstream":              {"policy/keyring", "policy/redisconn", "translate", "proxy/cpubound", "proxy/netguard", "proxy/spans"},
 	simulator:                     {},
 	"cmd/sara/...":                {"policy/...", "translate", "archive/...", "proxy/...", "cmd/sara/..."},
 }
 
-// testsMayImport lists what the tests of any package may import in addition: sara's binary, the keys that open a store, and servers and
-// databases to test against.
-var testsMayImport = []string{"cmd/sara/saratest", "policy/keyring", "policy/redistest", "archive/bucket/s3test", "archive/duckdbtest", "archive/sqlstore/pgtest", "archive/sqlstore/sqlitetest",
+// testsMayImport lists what the tests of any package may import in addition: sara's binary, the keys that open a store, clients of Redis,
+// and servers and databases to test against.
+var testsMayImport = []string{"cmd/sara/saratest", "policy/keyring", "policy/redisconn", "policy/redistest", "archive/bucket/s3test", "archive/duckdbtest", "archive/sqlstore/pgtest", "archive/sqlstore/sqlitetest",
 	simulator}
 
 // testOnly lists what the tests of one package may import in addition, to set up its surroundings.
@@ -183,6 +185,35 @@ func importAllowed(folder, imported string, isTest bool, allowed []string) bool 
 		allowed = slices.Concat(allowed, testsMayImport, testOnly[folder], []string{folder})
 	}
 	return slices.ContainsFunc(allowed, func(pattern string) bool { return matches(pattern, ours) })
+}
+
+// clientTypes finds go-redis' clients, and what has one in it. They cost each package that can reach them a second of compilation: see
+// package redisconn.
+var clientTypes = regexp.MustCompile(`(?m)(?:^|[^.\w])(redis\.(?:\w*(?:Client|Options|PubSub|AutoPipeliner|Ring)|Tx|Conn|Parse\w*URL))\b`)
+
+func TestOnlyOnePackageNamesClientsOfGoRedis(t *testing.T) {
+	t.Parallel()
+	const goRedis, home = "github.com/redis/go-redis/v9", "policy/redisconn"
+	found := false
+	for folder, files := range sourceFiles(t) {
+		for _, file := range files {
+			if !slices.Contains(file.imports, goRedis) {
+				continue
+			}
+			text, err := os.ReadFile(file.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			named := clientTypes.FindSubmatch(text)
+			found = found || named != nil && folder == home
+			if named != nil && folder != home {
+				t.Errorf("%s has %s; it can have a redisconn.Client", file.path, named[1])
+			}
+		}
+	}
+	if !found {
+		t.Errorf("the pattern finds none in %s", home)
+	}
 }
 
 func TestEveryPackageHasOneDocComment(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"sara/cmd/sara/internal/service"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 	"sara/proxy"
 	"sara/proxy/redisrows"
@@ -173,7 +174,7 @@ func TestServeCheckWaitsForABusyRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	c := newCLI(t).with("SARA_REDIS_URL=" + server.URL())
-	if err := server.Client().ClientPause(t.Context(), 5*policy.RedisStepTimeout).Err(); err != nil {
+	if err := server.Client().ClientPause(t.Context(), 5*redisconn.StepTimeout).Err(); err != nil {
 		t.Fatal(err)
 	}
 	c.ok("serve", "--check")

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/backend"
 	"sara/policy"
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 )
 
 // databaseRetry is how often a database is tried that did not answer at the start.
@@ -78,7 +78,7 @@ func (c *serveCommand) awaitDatabase(ctx context.Context, store *sqlstore.Store,
 }
 
 // openSnapshots returns the snapshots of a PostgreSQL in Redis, nil without either: a file is not away.
-func (c *serveCommand) openSnapshots(client redis.UniversalClient, keys *keyring.Keyring, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*policy.Snapshots, error) {
+func (c *serveCommand) openSnapshots(client redisconn.Client, keys *keyring.Keyring, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*policy.Snapshots, error) {
 	if client == nil || c.DatabaseURL.File != "" {
 		return nil, nil
 	}

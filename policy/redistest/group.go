@@ -14,7 +14,7 @@ type Group struct {
 	url   string
 }
 
-// URL returns the group's URL for policy.OpenRedis.
+// URL returns the group's URL for redisconn.Open.
 func (g *Group) URL() string { return g.url }
 
 // Cluster starts a cluster of three masters without replicas, which serves nothing while one of them is down.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"sara/policy/redisconn"
 )
 
 // patience bounds every wait here, generously for a busy machine.
@@ -77,7 +78,7 @@ func freePort(tb testing.TB) string {
 // Addr returns the host and the port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", s.port) }
 
-// URL returns the server's URL for policy.OpenRedis.
+// URL returns the server's URL for redisconn.Open.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
 
 // Start starts the server again after Stop or Kill, on the same port.
@@ -158,16 +159,35 @@ func (s *Server) signal(signal syscall.Signal) {
 	}
 }
 
-// Client returns a client to inspect the server with, with a long timeout. It is closed at the end of the test.
-func (s *Server) Client() *redis.Client {
+// Client returns a client to inspect the server with, as Open does.
+func (s *Server) Client() redisconn.Client {
+	s.tb.Helper()
 	client := s.control()
 	s.tb.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
-func (s *Server) control() *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: s.Addr(), Password: s.directive("--requirepass"), ReadTimeout: patience,
-		MaxRetries: -1, DialerRetries: 1})
+func (s *Server) control() redisconn.Client {
+	s.tb.Helper()
+	address := url.URL{Scheme: "redis", Host: s.Addr(), User: url.UserPassword("", s.directive("--requirepass"))}
+	return open(s.tb, address.String())
+}
+
+// Open returns a client of a URL, whose long timeouts suffice on a busy machine. It is closed at the end of the test.
+func Open(tb testing.TB, address string) redisconn.Client {
+	tb.Helper()
+	client := open(tb, address)
+	tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func open(tb testing.TB, address string) redisconn.Client {
+	tb.Helper()
+	client, err := redisconn.Open(address, patience)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return client
 }
 
 func (s *Server) directive(name string) string {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -35,7 +36,10 @@ func TestDataSurvivesStopButNotKill(t *testing.T) {
 func TestFrozenServerRepliesOnlyAfterThaw(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t, "--requirepass", "secret")
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Password: "secret", ReadTimeout: 50 * time.Millisecond, MaxRetries: -1})
+	client, err := redisconn.Open("redis://:secret@"+server.Addr(), 50*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer func() { _ = client.Close() }()
 	server.Freeze()
 	if err := client.Ping(t.Context()).Err(); err == nil {
@@ -53,12 +57,7 @@ func TestClusterServesAllSlotsOnThreeMasters(t *testing.T) {
 	}
 	t.Parallel()
 	cluster := redistest.Cluster(t)
-	options, err := redis.ParseClusterURL(cluster.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClusterClient(options)
-	defer func() { _ = client.Close() }()
+	client := redistest.Open(t, cluster.URL())
 	for _, key := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		if err := client.Set(t.Context(), key, key, 0).Err(); err != nil {
 			t.Fatal(err)
@@ -74,12 +73,7 @@ func TestClusterServesAllSlotsOnThreeMasters(t *testing.T) {
 func TestSentinelFindsItsMaster(t *testing.T) {
 	t.Parallel()
 	group := redistest.Sentinel(t)
-	options, err := redis.ParseFailoverURL(group.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewFailoverClient(options)
-	defer func() { _ = client.Close() }()
+	client := redistest.Open(t, group.URL())
 	if err := client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func BenchmarkAnswer(b *testing.B) {
 
 func BenchmarkDo(b *testing.B) {
 	server := redistest.Single(b)
-	c := newReplica(b, patientClient(b, server), newClock())
+	c := newReplica(b, server.Client(), newClock())
 	q := answering(rowsOf(b, 1000)).request("p", narrow("a"))
 	first, err := c.Do(b.Context(), q)
 	if err != nil {
@@ -79,7 +79,7 @@ func BenchmarkDo(b *testing.B) {
 
 func BenchmarkPublish(b *testing.B) {
 	server := redistest.Single(b)
-	c := newReplica(b, patientClient(b, server), newClock())
+	c := newReplica(b, server.Client(), newClock())
 	for name, n := range map[string]int{"1,000 rows": 1000, "25,000 rows": 25000} {
 		q := answering(rowsOf(b, n)).request(name, narrow("a"))
 		found, err := c.Do(b.Context(), q)

@@ -52,9 +52,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 	"sara/proxy/cpubound"
 	"sara/proxy/redisrows"
 	"sara/translate"
@@ -71,7 +71,7 @@ const (
 // Config configures a Cache.
 type Config struct {
 	Bytes       int64                 // bound of the memory, rows and answers together
-	Redis       redis.UniversalClient // shared rows, leases and pub/sub; nil: that of Rows. The caller closes it
+	Redis       redisconn.Client      // shared rows, leases and pub/sub; nil: that of Rows. The caller closes it
 	Rows        *redisrows.Store      // bounds the rows in Redis; nil: one on Redis, if there is one. Neither: a single replica
 	Keyring     *keyring.Keyring      // seals what is shared; nil: nothing is, as with a single replica
 	Errors      ErrorCodec            // required

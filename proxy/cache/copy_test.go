@@ -6,8 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 	"sara/translate"
 )
@@ -46,7 +45,7 @@ func wantAtHand(t *testing.T, r *replica, shared bool, days int, last translate.
 }
 
 func TestAtHandLooksIntoRedisOnlyIfMemoryHasNoCopy(t *testing.T) {
-	for name, start := range map[string]func(*testing.T) func() redis.UniversalClient{"one Redis": onSingle, "a cluster": onCluster} {
+	for name, start := range map[string]func(*testing.T) func() redisconn.Client{"one Redis": onSingle, "a cluster": onCluster} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name == "a cluster" {
 				t.Skip("a cluster takes two seconds to start")
@@ -82,16 +81,16 @@ func TestAtHandLooksIntoRedisOnlyIfMemoryHasNoCopy(t *testing.T) {
 func TestAtHandIsAtMostADayOld(t *testing.T) {
 	server, clock := redistest.Single(t), newClock()
 	day := translate.NewDate(2026, 11, 18)
-	first := newReplica(t, patientClient(t, server), clock)
+	first := newReplica(t, server.Client(), clock)
 	first.do(t, answering(seriesRows(t, day, 5)).request("p", seriesQuery(day)), Filled)
 	first.settle()
 	clock.advance(MaxStale - time.Second)
-	second := newReplica(t, patientClient(t, server), clock)
+	second := newReplica(t, server.Client(), clock)
 	for _, r := range []*replica{first, second} {
 		wantAtHand(t, r, true, 5, day, seriesQuery(day))
 	}
 	clock.advance(time.Second)
-	for _, r := range []*replica{first, second, newReplica(t, patientClient(t, server), clock)} {
+	for _, r := range []*replica{first, second, newReplica(t, server.Client(), clock)} {
 		wantAtHand(t, r, true, 0, 0, seriesQuery(day))
 	}
 }
@@ -99,7 +98,7 @@ func TestAtHandIsAtMostADayOld(t *testing.T) {
 func TestAtHandWithoutRedisIsNoError(t *testing.T) {
 	server, clock := redistest.Single(t), newClock()
 	day := translate.NewDate(2026, 11, 18)
-	filled, empty := newReplica(t, patientClient(t, server), clock), newReplica(t, patientClient(t, server), clock)
+	filled, empty := newReplica(t, server.Client(), clock), newReplica(t, server.Client(), clock)
 	filled.do(t, answering(seriesRows(t, day, 5)).request("p", seriesQuery(day)), Filled)
 	filled.settle()
 	server.Stop()

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"sync"
 
-	"github.com/redis/go-redis/v9"
+	"sara/policy/redisconn"
 )
 
 // fillChannel is the pub/sub channel on which replicas publish the results of fills.
@@ -46,18 +46,19 @@ func parseFillEvent(data string) (redisKey string, e fillEvent, ok bool) {
 
 // fillEvents delivers the events of all replicas to the flights that wait for them.
 type fillEvents struct {
-	subscription *redis.PubSub
-	listening    sync.WaitGroup
+	stop      context.CancelFunc
+	listening sync.WaitGroup
 
 	mu      sync.Mutex
 	waiting map[string]chan fillEvent // by Redis key: singleflight leaves one waiter a key
 }
 
 // subscribe listens to the channel, from now or from when Redis answers. The client resubscribes after errors.
-func subscribe(client redis.UniversalClient) *fillEvents {
-	events := &fillEvents{subscription: client.Subscribe(context.Background(), fillChannel), waiting: map[string]chan fillEvent{}}
+func subscribe(client redisconn.Client) *fillEvents {
+	ctx, stop := context.WithCancel(context.Background())
+	events, messages := &fillEvents{stop: stop, waiting: map[string]chan fillEvent{}}, redisconn.Subscribe(ctx, client, fillChannel)
 	events.listening.Go(func() {
-		for message := range events.subscription.Channel() {
+		for message := range messages {
 			if key, event, ok := parseFillEvent(message.Payload); ok {
 				events.deliver(key, event)
 			}
@@ -67,7 +68,7 @@ func subscribe(client redis.UniversalClient) *fillEvents {
 }
 
 func (f *fillEvents) close() {
-	_ = f.subscription.Close() // the connection is gone, with or without an error
+	f.stop()
 	f.listening.Wait()
 }
 

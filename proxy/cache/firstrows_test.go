@@ -24,11 +24,11 @@ func TestOnlyTheFirstRowsOfACopyAreDecoded(t *testing.T) {
 	clock, rows := newClock(), rowsOf(t, 5000)
 	upstream := answering(rows)
 	q := upstream.request("p", wide("a"))
-	filler := newReplica(t, patientClient(t, server), clock)
+	filler := newReplica(t, server.Client(), clock)
 	filler.do(t, first(q, 10), Filled)
 	filler.settle()
 
-	c := newReplica(t, patientClient(t, server), clock)
+	c := newReplica(t, server.Client(), clock)
 	entry := c.do(t, first(q, 10), HitShared).Entry
 	few := c.memory.values.Weight()
 	if entry.Rows().Len() != 5000 || !entry.Rows().HasFirst(10) || entry.Rows().HasFirst(1000) || few > int64(rows.Size())/2 {
@@ -55,7 +55,7 @@ func TestDamageBehindTheFirstRowsIsAMiss(t *testing.T) {
 	clock := newClock()
 	upstream := answering(rowsOf(t, 25_000))
 	q := upstream.request("p", wide("a"))
-	c := newReplica(t, patientClient(t, server), clock)
+	c := newReplica(t, server.Client(), clock)
 	damage(t, server, q, clock)
 	c.do(t, first(q, 10), HitShared)
 	upstream.want(t, 0)
@@ -65,7 +65,7 @@ func TestDamageBehindTheFirstRowsIsAMiss(t *testing.T) {
 	if n := c.metric(t, "discarded_total", "not_authentic"); n == 0 {
 		t.Error("it is not counted")
 	}
-	newReplica(t, patientClient(t, server), clock).do(t, q, HitShared)
+	newReplica(t, server.Client(), clock).do(t, q, HitShared)
 }
 
 // damage leaves a copy in Redis whose last segment is altered.
@@ -89,12 +89,12 @@ func TestWaitersGetTheRowsThatTheyNeed(t *testing.T) {
 		if damaged {
 			damage(t, server, q, clock)
 		} else {
-			filler := newReplica(t, patientClient(t, server), clock)
+			filler := newReplica(t, server.Client(), clock)
 			filler.do(t, q, Filled)
 			filler.settle()
 		}
 		before := upstream.calls.Load()
-		client := patientClient(t, server)
+		client := server.Client()
 		held := holding{make(chan struct{}), make(chan struct{}), new(sync.Once)}
 		client.AddHook(held)
 		c := newReplica(t, client, clock)

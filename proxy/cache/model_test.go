@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"sara/policy/redistest"
 	"sara/translate"
 )
@@ -136,8 +134,7 @@ func TestDoEqualsModel(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint("with Redis, seed ", seed), func(t *testing.T) {
 			clock := newClock()
-			client := func() redis.UniversalClient { return patientClient(t, server) }
-			compareWithModel(t, seed, newModel(true), clock, newReplica(t, client(), clock), newReplica(t, client(), clock))
+			compareWithModel(t, seed, newModel(true), clock, newReplica(t, server.Client(), clock), newReplica(t, server.Client(), clock))
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sara/policy"
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -24,7 +24,7 @@ func TestRedisOutageCostsOneErrorASecond(t *testing.T) {
 	} {
 		t.Run(outage.name, func(t *testing.T) {
 			server := redistest.Single(t)
-			client, err := policy.OpenRedis(server.URL(), policy.RedisStepTimeout)
+			client, err := redisconn.Open(server.URL(), redisconn.StepTimeout)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestRedisOutageCostsOneErrorASecond(t *testing.T) {
 				upstream.want(t, int64(n+1))
 			}
 			outage.end(server)
-			back := patientClient(t, server)
+			back := server.Client()
 			q := upstream.request("p", narrow("d"))
 			// The pause is measured by the test clock, the timeouts in real time: make them long enough for a slow machine.
 			c.redis.limits = limitsFor(10 * time.Second)
@@ -69,7 +69,7 @@ func TestRedisOutageCostsOneErrorASecond(t *testing.T) {
 // A Redis whose memory is full refuses leases and rows, but still has those that fit: it is no outage.
 func TestFullRedisIsNotPaused(t *testing.T) {
 	server := redistest.Single(t, "--maxmemory-policy", "noeviction")
-	client, clock := patientClient(t, server), newClock()
+	client, clock := server.Client(), newClock()
 	c, upstream := newReplica(t, client, clock), answering(rowsOf(t, 3))
 	c.do(t, upstream.request("p", narrow("before")), Filled)
 	c.settle()
@@ -96,7 +96,7 @@ func TestFullRedisIsNotPaused(t *testing.T) {
 }
 
 func TestCanceledStepDoesNotPauseRedis(t *testing.T) {
-	c := newReplica(t, patientClient(t, redistest.Single(t)), newClock())
+	c := newReplica(t, redistest.Single(t).Client(), newClock())
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	upstream := answering(rowsOf(t, 3))
@@ -113,7 +113,7 @@ func TestCanceledStepDoesNotPauseRedis(t *testing.T) {
 
 func TestOneStepProbesRedisAfterAPause(t *testing.T) {
 	clock := newClock()
-	c := newReplica(t, patientClient(t, redistest.Single(t)), clock)
+	c := newReplica(t, redistest.Single(t).Client(), clock)
 	trouble := errors.New("trouble")
 	steps := 0
 	step := func(err error) bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 	"sara/proxy/redisrows"
 	"sara/proxy/spans"
 	"sara/translate"
@@ -48,7 +49,7 @@ func (l limits) lease(began time.Time) time.Duration {
 
 // sharedStore is what the replicas share in Redis: entries, leases and fill events.
 type sharedStore struct {
-	client  redis.UniversalClient
+	client  redisconn.Client
 	rows    *redisrows.Store // writes entries
 	log     *slog.Logger
 	now     func() time.Time
@@ -76,9 +77,8 @@ func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedSt
 			return nil, err
 		}
 	}
-	_, cluster := rows.Client().(*redis.ClusterClient)
 	return &sharedStore{
-		script: redis.NewScript(seekLua), along: !cluster && config.Redis == rows.Client(),
+		script: redis.NewScript(seekLua), along: !redisconn.IsCluster(rows.Client()) && config.Redis == rows.Client(),
 		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limitsFor(cmp.Or(config.RedisPatience, defaultPatience)),
 		codec: newCodec(maxPayload, config.Slots, config.Keyring), sealer: config.Keyring.Sealer(failuresPurpose), events: subscribe(rows.Client()),
 	}, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -21,7 +22,7 @@ func TestUnreadableValueIsAMiss(t *testing.T) {
 	upstream := answering(rowsOf(t, 3))
 	q, foreign := upstream.request("p", narrow("a")), upstream.request("q", narrow("a"))
 	key, cacheKey := newLookup(&q).own.redisKey, newLookup(&q).own.key
-	first := newReplica(t, patientClient(t, server), clock)
+	first := newReplica(t, server.Client(), clock)
 	first.do(t, q, Filled)
 	first.settle() // or its entry may overwrite those that the cases set
 	codec := newTestCodec(t, maxPayload)
@@ -47,7 +48,7 @@ func TestUnreadableValueIsAMiss(t *testing.T) {
 			if err := client.Set(t.Context(), key, test.change(encoded(t, cacheKey, clock.Now())), 0).Err(); err != nil {
 				t.Fatal(err)
 			}
-			c := newReplica(t, patientClient(t, server), clock)
+			c := newReplica(t, server.Client(), clock)
 			if c.Has(t.Context(), q) {
 				t.Error("Has is true for an unreadable value")
 			}
@@ -56,16 +57,16 @@ func TestUnreadableValueIsAMiss(t *testing.T) {
 			}
 			c.do(t, q, Filled)
 			c.settle()
-			newReplica(t, patientClient(t, server), clock).do(t, q, HitShared)
+			newReplica(t, server.Client(), clock).do(t, q, HitShared)
 		})
 	}
 	t.Run("another type", func(t *testing.T) {
 		client.Del(t.Context(), key)
 		client.LPush(t.Context(), key, "hello")
-		c := newReplica(t, patientClient(t, server), clock)
+		c := newReplica(t, server.Client(), clock)
 		c.do(t, q, Filled)
 		c.settle()
-		newReplica(t, patientClient(t, server), clock).do(t, q, HitShared)
+		newReplica(t, server.Client(), clock).do(t, q, HitShared)
 		if n := c.metric(t, "redis_errors_total", ""); n != 0 {
 			t.Errorf("counted %v Redis errors", n)
 		}
@@ -87,7 +88,7 @@ func TestAlteredLastSegmentIsAMiss(t *testing.T) {
 	if err := server.Client().Set(t.Context(), own.redisKey, value, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	c := newReplica(t, patientClient(t, server), clock)
+	c := newReplica(t, server.Client(), clock)
 	c.do(t, q, Filled)
 	if n := c.metric(t, "discarded_total", "not_authentic"); n == 0 {
 		t.Error("it is not counted")
@@ -99,14 +100,14 @@ func TestCopiesOpenWithThePreviousKey(t *testing.T) {
 	server := redistest.Single(t)
 	clock := newClock()
 	q := answering(rowsOf(t, 3)).request("p", narrow("a"))
-	before := newReplicaWithKeys(t, patientClient(t, server), clock, ringOf(t, 1))
+	before := newReplicaWithKeys(t, server.Client(), clock, ringOf(t, 1))
 	before.do(t, q, Filled)
 	before.settle()
-	newReplicaWithKeys(t, patientClient(t, server), clock, ringOf(t, 2, 1)).do(t, q, HitShared)
-	after := newReplicaWithKeys(t, patientClient(t, server), clock, ringOf(t, 2))
+	newReplicaWithKeys(t, server.Client(), clock, ringOf(t, 2, 1)).do(t, q, HitShared)
+	after := newReplicaWithKeys(t, server.Client(), clock, ringOf(t, 2))
 	after.do(t, q, Filled)
 	after.settle()
-	newReplicaWithKeys(t, patientClient(t, server), clock, ringOf(t, 2, 1)).do(t, q, HitShared)
+	newReplicaWithKeys(t, server.Client(), clock, ringOf(t, 2, 1)).do(t, q, HitShared)
 }
 
 // Without a secret key nothing is shared, and nothing of Redis is used.
@@ -114,7 +115,7 @@ func TestWithoutKeysNothingIsShared(t *testing.T) {
 	server := redistest.Single(t)
 	q := answering(rowsOf(t, 3)).request("p", narrow("a"))
 	for range 2 {
-		c := newReplicaWithKeys(t, patientClient(t, server), newClock(), nil)
+		c := newReplicaWithKeys(t, server.Client(), newClock(), nil)
 		c.do(t, q, Filled)
 		c.settle()
 	}
@@ -178,7 +179,7 @@ func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 func TestMissTakesTwoCommands(t *testing.T) {
 	for _, kind := range []struct {
 		name            string
-		start           func(t *testing.T) (client func() redis.UniversalClient)
+		start           func(t *testing.T) (client func() redisconn.Client)
 		commands, trips int64
 	}{{"on one Redis", onSingle, 2, 2}, {"on a cluster", onCluster, 3, 3}} {
 		t.Run(kind.name, func(t *testing.T) {

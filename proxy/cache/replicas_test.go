@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 	"sara/translate"
 )
@@ -49,7 +50,7 @@ func (h *leaseHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 }
 
 // twoReplicas returns two replicas, each of which counts waiting down when it asks for its first lease.
-func twoReplicas(t *testing.T, client func() redis.UniversalClient, waiting *sync.WaitGroup) (*clock, []*replica) {
+func twoReplicas(t *testing.T, client func() redisconn.Client, waiting *sync.WaitGroup) (*clock, []*replica) {
 	t.Helper()
 	clock := newClock()
 	var replicas []*replica
@@ -65,14 +66,14 @@ func twoReplicas(t *testing.T, client func() redis.UniversalClient, waiting *syn
 func TestReplicas(t *testing.T) {
 	for _, kind := range []struct {
 		name  string
-		start func(t *testing.T) (client func() redis.UniversalClient)
+		start func(t *testing.T) (client func() redisconn.Client)
 	}{{"on one Redis", onSingle}, {"on a cluster", onCluster}} {
 		t.Run(kind.name, func(t *testing.T) {
 			if testing.Short() && kind.name == "on a cluster" {
 				t.Skip("a cluster takes two seconds to start")
 			}
 			client := kind.start(t)
-			for name, test := range map[string]func(*testing.T, func() redis.UniversalClient){
+			for name, test := range map[string]func(*testing.T, func() redisconn.Client){
 				"coalesce fills": coalesceFills, "share a failure": shareFailure,
 				"retry after an unshared error": retryAfterUnsharedError,
 				"share rows":                    shareRows,
@@ -83,7 +84,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-func coalesceFills(t *testing.T, client func() redis.UniversalClient) {
+func coalesceFills(t *testing.T, client func() redisconn.Client) {
 	for range 10 {
 		var waiting sync.WaitGroup
 		waiting.Add(40)
@@ -116,7 +117,7 @@ func coalesceFills(t *testing.T, client func() redis.UniversalClient) {
 	}
 }
 
-func shareFailure(t *testing.T, client func() redis.UniversalClient) {
+func shareFailure(t *testing.T, client func() redisconn.Client) {
 	var waiting sync.WaitGroup
 	waiting.Add(40)
 	_, replicas := twoReplicas(t, client, &waiting)
@@ -157,7 +158,7 @@ func awaitSubscriptions(t *testing.T, replicas []*replica) {
 	}
 }
 
-func retryAfterUnsharedError(t *testing.T, client func() redis.UniversalClient) {
+func retryAfterUnsharedError(t *testing.T, client func() redisconn.Client) {
 	var waiting sync.WaitGroup
 	waiting.Add(40)
 	_, replicas := twoReplicas(t, client, &waiting)
@@ -181,7 +182,7 @@ func retryAfterUnsharedError(t *testing.T, client func() redis.UniversalClient) 
 	upstream.want(t, 2)
 }
 
-func shareRows(t *testing.T, client func() redis.UniversalClient) {
+func shareRows(t *testing.T, client func() redisconn.Client) {
 	clock, upstream := newClock(), answering(rowsOf(t, 3))
 	one, other := newReplica(t, client(), clock), newReplica(t, client(), clock)
 	q := upstream.request(t.Name(), narrow("a"))
@@ -208,7 +209,7 @@ func shareRows(t *testing.T, client func() redis.UniversalClient) {
 
 func TestLeaseOfADeadReplicaExpires(t *testing.T) {
 	server := redistest.Single(t)
-	c := newReplica(t, patientClient(t, server), newClock())
+	c := newReplica(t, server.Client(), newClock())
 	c.redis.limits.held = 100 * time.Millisecond
 	upstream := answering(rowsOf(t, 3))
 	q := upstream.request("p", narrow("a"))
@@ -223,7 +224,7 @@ func TestLeaseIsRenewedWhileTheFillRuns(t *testing.T) {
 	var waiting sync.WaitGroup
 	waiting.Add(2)
 	server := redistest.Single(t)
-	_, replicas := twoReplicas(t, func() redis.UniversalClient { return patientClient(t, server) }, &waiting)
+	_, replicas := twoReplicas(t, server.Client, &waiting)
 	renewals := make(chan struct{})
 	for _, r := range replicas {
 		r.redis.limits.held, r.redis.limits.renewal = 400*time.Millisecond, 20*time.Millisecond
@@ -258,7 +259,7 @@ func TestLeaseIsRenewedWhileTheFillRuns(t *testing.T) {
 func TestCloseReleasesTheLease(t *testing.T) {
 	server := redistest.Single(t)
 	clock := newClock()
-	dying, living := newReplica(t, patientClient(t, server), clock), newReplica(t, patientClient(t, server), clock)
+	dying, living := newReplica(t, server.Client(), clock), newReplica(t, server.Client(), clock)
 	living.redis.limits.held = time.Hour // far beyond the time of the test
 	dying.redis.limits.held = time.Hour
 	awaitSubscriptions(t, []*replica{living})

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 	"sara/translate"
 )
@@ -78,12 +78,12 @@ func ringOf(tb testing.TB, current byte, previous ...byte) *keyring.Keyring {
 }
 
 // newReplica returns a Cache with timeouts for Redis that suffice on a slow machine.
-func newReplica(tb testing.TB, client redis.UniversalClient, clock *clock) *replica {
+func newReplica(tb testing.TB, client redisconn.Client, clock *clock) *replica {
 	tb.Helper()
 	return newReplicaWithKeys(tb, client, clock, ringOf(tb, 1))
 }
 
-func newReplicaWithKeys(tb testing.TB, client redis.UniversalClient, clock *clock, keys *keyring.Keyring) *replica {
+func newReplicaWithKeys(tb testing.TB, client redisconn.Client, clock *clock, keys *keyring.Keyring) *replica {
 	tb.Helper()
 	r := newHastyReplica(tb, client, clock, keys)
 	if r.redis != nil {
@@ -92,12 +92,12 @@ func newReplicaWithKeys(tb testing.TB, client redis.UniversalClient, clock *cloc
 	return r
 }
 
-func newReplicaWithDefaults(tb testing.TB, client redis.UniversalClient, clock *clock) *replica {
+func newReplicaWithDefaults(tb testing.TB, client redisconn.Client, clock *clock) *replica {
 	tb.Helper()
 	return newHastyReplica(tb, client, clock, ringOf(tb, 1))
 }
 
-func newHastyReplica(tb testing.TB, client redis.UniversalClient, clock *clock, keys *keyring.Keyring) *replica {
+func newHastyReplica(tb testing.TB, client redisconn.Client, clock *clock, keys *keyring.Keyring) *replica {
 	tb.Helper()
 	r := &replica{registry: prometheus.NewRegistry()}
 	var err error
@@ -133,31 +133,13 @@ func (r *replica) metric(tb testing.TB, name, label string) float64 {
 // settle waits until all fills have finished and published.
 func (r *replica) settle() { r.flights.running.Wait() }
 
-// patientClient returns a client with timeouts that suffice on a slow machine.
-func patientClient(tb testing.TB, server *redistest.Server) *redis.Client {
-	const patience = 20 * time.Second
-	client := redis.NewClient(&redis.Options{
-		Addr: server.Addr(), DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, MaxRetries: -1, ContextTimeoutEnabled: true,
-	})
-	tb.Cleanup(func() { _ = client.Close() })
-	return client
+func onSingle(t *testing.T) (client func() redisconn.Client) {
+	return redistest.Single(t).Client
 }
 
-func onSingle(t *testing.T) (client func() redis.UniversalClient) {
-	server := redistest.Single(t)
-	return func() redis.UniversalClient { return patientClient(t, server) }
-}
-
-func onCluster(t *testing.T) (client func() redis.UniversalClient) {
-	options, err := redis.ParseClusterURL(redistest.Cluster(t).URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() redis.UniversalClient {
-		client := redis.NewClusterClient(options)
-		t.Cleanup(func() { _ = client.Close() })
-		return client
-	}
+func onCluster(t *testing.T) (client func() redisconn.Client) {
+	cluster := redistest.Cluster(t)
+	return func() redisconn.Client { return redistest.Open(t, cluster.URL()) }
 }
 
 // rowsOf returns n rows.

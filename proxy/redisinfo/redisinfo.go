@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
 )
 
 // Server is the INFO of one server: its lines by name.
@@ -21,10 +23,10 @@ type Server map[string]string
 
 // Read returns the INFO of the server, or of each master of a cluster, in no particular order. An error that Refused reports
 // means that the server answers, but does not let this user read its INFO.
-func Read(ctx context.Context, client redis.UniversalClient) ([]Server, error) {
+func Read(ctx context.Context, client redisconn.Client) ([]Server, error) {
 	var mu sync.Mutex // guards servers
 	var servers []Server
-	err := EachMaster(ctx, client, func(ctx context.Context, node redis.Cmdable) error {
+	err := redisconn.EachMaster(ctx, client, func(ctx context.Context, node redis.Cmdable) error {
 		text, err := node.Info(ctx).Result()
 		if err != nil {
 			return fmt.Errorf("ask Redis for its INFO: %w", err)
@@ -35,15 +37,6 @@ func Read(ctx context.Context, client redis.UniversalClient) ([]Server, error) {
 		return nil
 	})
 	return servers, err
-}
-
-// EachMaster calls do for the server, or concurrently for each master of a cluster.
-func EachMaster(ctx context.Context, client redis.UniversalClient, do func(ctx context.Context, node redis.Cmdable) error) error {
-	cluster, ok := client.(*redis.ClusterClient)
-	if !ok {
-		return do(ctx, client)
-	}
-	return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return do(ctx, node) })
 }
 
 // Refused reports whether an error is a reply of the server, which waiting does not change, and not an outage.

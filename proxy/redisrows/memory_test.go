@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 	"sara/proxy/redisinfo"
 )
 
 // fill writes values that are not rows, of a kilobyte each.
-func fill(t *testing.T, client redis.UniversalClient, from, to int) {
+func fill(t *testing.T, client redisconn.Client, from, to int) {
 	t.Helper()
 	for n := from; n < to; n++ {
 		if err := client.Set(t.Context(), fmt.Sprint("counter ", n), strings.Repeat("x", 1000), 0).Err(); err != nil {
@@ -22,7 +22,7 @@ func fill(t *testing.T, client redis.UniversalClient, from, to int) {
 	}
 }
 
-func usedPercent(t *testing.T, client redis.UniversalClient) int64 {
+func usedPercent(t *testing.T, client redisconn.Client) int64 {
 	t.Helper()
 	servers, err := redisinfo.Read(t.Context(), client)
 	if err != nil {
@@ -89,12 +89,7 @@ func TestRowsAreShedForOneFullMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	options, err := redis.ParseClusterURL(cluster.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClusterClient(options)
-	defer func() { _ = client.Close() }()
+	client := redistest.Open(t, cluster.URL())
 	s, _ := newStore(t, Config{Rows: client})
 	for n := range 400 {
 		s.put(t, fmt.Sprint("account ", n%8), rowKey(n), 100<<10)
@@ -155,8 +150,7 @@ func TestInfoForbidden(t *testing.T) {
 	if err := server.Client().Do(t.Context(), "acl", "setuser", "sara", "on", "nopass", "~*", "&*", "+@all", "-info").Err(); err != nil {
 		t.Fatal(err)
 	}
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "sara", Password: "x"})
-	t.Cleanup(func() { _ = client.Close() })
+	client := redistest.Open(t, "redis://sara:x@"+server.Addr())
 	s, registry := newStore(t, Config{Rows: client, Bytes: 64 << 10})
 	for n := range 20 {
 		s.put(t, "a", rowKey(n), kb8)
@@ -214,8 +208,7 @@ func TestRowsHaveHalfOfAServerWithTwoAddresses(t *testing.T) {
 }
 
 func TestRegisteredOnce(t *testing.T) {
-	client := redis.NewClient(&redis.Options{})
-	defer func() { _ = client.Close() }()
+	client := redistest.Open(t, "redis://127.0.0.1")
 	config := Config{Rows: client, Lifetime: lifetime, Registry: prometheus.NewRegistry()}
 	if _, err := New(config); err != nil {
 		t.Fatal(err)

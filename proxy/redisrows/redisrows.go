@@ -37,6 +37,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
 )
 
 var (
@@ -63,8 +65,8 @@ const (
 
 // Config configures a Store.
 type Config struct {
-	Rows     redis.UniversalClient // where the rows are; required. The caller closes it
-	Counters redis.UniversalClient // where the counters of budgets are; nil: in the same place
+	Rows     redisconn.Client      // where the rows are; required. The caller closes it
+	Counters redisconn.Client      // where the counters of budgets are; nil: in the same place
 	Bytes    int64                 // bounds the rows in Redis, overhead included; 0: DefaultBytes
 	Lifetime time.Duration         // after which a row expires; required
 	Now      func() time.Time      // nil: time.Now
@@ -105,9 +107,8 @@ func New(c Config) (*Store, error) {
 	if c.Rows == nil || c.Bytes < 0 || c.Lifetime <= 0 {
 		return nil, fmt.Errorf("BUG: the rows in Redis have no client, %d bytes or a lifetime of %v", c.Bytes, c.Lifetime)
 	}
-	_, cluster := c.Rows.(*redis.ClusterClient)
 	s := &Store{
-		config: c, cluster: cluster, metrics: newMetrics(), suspect: make(chan struct{}, 1), looking: make(chan struct{}, 1),
+		config: c, cluster: redisconn.IsCluster(c.Rows), metrics: newMetrics(), suspect: make(chan struct{}, 1), looking: make(chan struct{}, 1),
 		trim: redis.NewScript(indexLua + evictedLua), publish: redis.NewScript(indexLua + publishLua), released: redis.NewScript(releaseLua),
 	}
 	s.bound.Store(c.Bytes)
@@ -115,7 +116,7 @@ func New(c Config) (*Store, error) {
 }
 
 // Client returns the client of the rows' server.
-func (s *Store) Client() redis.UniversalClient { return s.config.Rows }
+func (s *Store) Client() redisconn.Client { return s.config.Rows }
 
 // The keys of the index have one hash tag, so that they are in one slot of a cluster.
 func indexKeys() []string {

@@ -2,6 +2,7 @@ package redisrows
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -16,7 +18,7 @@ import (
 const kb8 = 7<<10 - 1
 
 func TestRowsStayWithinTheirBounds(t *testing.T) {
-	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+	onBoth(t, func(t *testing.T, client redisconn.Client) {
 		s, registry := newStore(t, Config{Rows: client, Bytes: 4 * 4 * 8 << 10}) // sixteen rows, four of an account
 		all := keys(40)
 		for n := range 6 {
@@ -42,13 +44,13 @@ func TestRowsStayWithinTheirBounds(t *testing.T) {
 }
 
 func TestRowThatDoesNotFitIsRefused(t *testing.T) {
-	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+	onBoth(t, func(t *testing.T, client redisconn.Client) {
 		s, registry := newStore(t, Config{Rows: client, Bytes: 64 << 10})
 		key := rowKey(1)
-		events := client.Subscribe(t.Context(), "events")
-		defer func() { _ = events.Close() }()
-		if _, err := events.Receive(t.Context()); err != nil {
-			t.Fatal(err)
+		next, stop := iter.Pull(redisconn.Subscribe(t.Context(), client, "events"))
+		defer stop()
+		if event, _ := next(); !event.Subscribed {
+			t.Fatalf("the first event is %v", event)
 		}
 		for _, test := range []struct {
 			size int
@@ -58,9 +60,8 @@ func TestRowThatDoesNotFitIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.put(t, "a", key, test.size)
-			message, err := events.ReceiveMessage(t.Context())
-			if err != nil || message.Payload != test.want {
-				t.Errorf("%d bytes: the event is %v, %v; want %s", test.size, message, err, test.want)
+			if event, _ := next(); event.Payload != test.want {
+				t.Errorf("%d bytes: the event is %v, want %s", test.size, event, test.want)
 			}
 			if left := present(t, client, key+leaseSuffix); left != nil {
 				t.Error("the lease is not released")
@@ -140,7 +141,7 @@ func TestIndexRecoversFromLoss(t *testing.T) {
 
 // The index and the rows agree after any sequence of writes, with a model as the reference.
 func TestIndexAgreesWithItsRows(t *testing.T) {
-	onBoth(t, func(t *testing.T, client redis.UniversalClient) {
+	onBoth(t, func(t *testing.T, client redisconn.Client) {
 		s, _ := newStore(t, Config{Rows: client, Bytes: 256 << 10})
 		random := rand.New(rand.NewPCG(1, 2))
 		all := keys(60)

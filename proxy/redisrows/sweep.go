@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sara/proxy/redisinfo"
+	"sara/policy/redisconn"
 )
 
 const (
@@ -42,8 +42,8 @@ func (s *Store) sweepIfFull(ctx context.Context, seen servers) error {
 }
 
 // sweep deletes all rows on the servers of a client.
-func (s *Store) sweep(ctx context.Context, client redis.UniversalClient) error {
-	return redisinfo.EachMaster(ctx, client, func(ctx context.Context, node redis.Cmdable) error {
+func (s *Store) sweep(ctx context.Context, client redisconn.Client) error {
+	return redisconn.EachMaster(ctx, client, func(ctx context.Context, node redis.Cmdable) error {
 		deleted := 0
 		for cursor := uint64(0); ; {
 			keys, next, err := node.Scan(ctx, cursor, rowPattern, sweepCount).Result()

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"sara/policy/redistest"
 )
 
@@ -119,8 +117,7 @@ func TestAwayAfterTwoFailedLooks(t *testing.T) {
 
 // A caller waits for another one's look no longer than its context lasts.
 func TestRelieveEndsWithItsContext(t *testing.T) {
-	client := redis.NewClient(&redis.Options{})
-	defer func() { _ = client.Close() }()
+	client := redistest.Open(t, "redis://127.0.0.1")
 	s, err := New(Config{Rows: client, Lifetime: lifetime})
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
@@ -44,7 +44,7 @@ func rowOf(account, key string, size int) *Outcome {
 }
 
 // present returns the rows that are in Redis.
-func present(t *testing.T, client redis.UniversalClient, keys ...string) (found []string) {
+func present(t *testing.T, client redisconn.Client, keys ...string) (found []string) {
 	t.Helper()
 	for _, key := range keys {
 		n, err := client.Exists(t.Context(), key).Result()
@@ -58,7 +58,7 @@ func present(t *testing.T, client redis.UniversalClient, keys ...string) (found 
 	return found
 }
 
-func wantPresent(t *testing.T, client redis.UniversalClient, all []string, want ...string) {
+func wantPresent(t *testing.T, client redisconn.Client, all []string, want ...string) {
 	t.Helper()
 	if got := present(t, client, all...); !slices.Equal(got, want) {
 		t.Errorf("Redis has %v, want %v", got, want)
@@ -102,18 +102,12 @@ func value(t *testing.T, registry *prometheus.Registry, name, label string) floa
 }
 
 // onBoth runs a test on one Redis and on a cluster. flush empties it.
-func onBoth(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
+func onBoth(t *testing.T, test func(t *testing.T, client redisconn.Client)) {
 	t.Run("on one Redis", func(t *testing.T) { test(t, redistest.Single(t).Client()) })
 	t.Run("on a cluster", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("a cluster takes two seconds to start")
 		}
-		options, err := redis.ParseClusterURL(redistest.Cluster(t).URL())
-		if err != nil {
-			t.Fatal(err)
-		}
-		client := redis.NewClusterClient(options)
-		t.Cleanup(func() { _ = client.Close() })
-		test(t, client)
+		test(t, redistest.Open(t, redistest.Cluster(t).URL()))
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 )
 
 const (
@@ -30,11 +31,11 @@ type cooldowns struct {
 	now   func() time.Time
 	sites expiringMap[string, *Error] // the refusal, by site
 
-	redis   redis.UniversalClient // nil: not shared
-	sealer  *keyring.Sealer       // of what is shared
-	timeout time.Duration         // of one step with Redis
-	breaker *breaker              // of Redis
-	errors  prometheus.Counter    // of steps with Redis; nil: not counted
+	redis   redisconn.Client   // nil: not shared
+	sealer  *keyring.Sealer    // of what is shared
+	timeout time.Duration      // of one step with Redis
+	breaker *breaker           // of Redis
+	errors  prometheus.Counter // of steps with Redis; nil: not counted
 }
 
 func newCooldowns(cfg Config) *cooldowns {

@@ -14,23 +14,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 	"sara/policy/redistest"
 )
 
 // onRedis runs a test on one server and on a cluster.
-func onRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
+func onRedis(t *testing.T, test func(t *testing.T, client redisconn.Client)) {
 	t.Run("single", func(t *testing.T) { test(t, redistest.Single(t).Client()) })
 	t.Run("cluster", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("Redis takes two seconds to form a cluster")
 		}
-		options, err := redis.ParseClusterURL(redistest.Cluster(t).URL())
-		if err != nil {
-			t.Fatal(err)
-		}
-		client := redis.NewClusterClient(options)
-		t.Cleanup(func() { _ = client.Close() })
-		test(t, client)
+		test(t, redistest.Open(t, redistest.Cluster(t).URL()))
 	})
 }
 
@@ -43,13 +38,13 @@ func testKeys() *keyring.Keyring {
 }
 
 // replica returns the cooldowns of one process.
-func replica(clock *settable, client redis.UniversalClient) *cooldowns {
+func replica(clock *settable, client redisconn.Client) *cooldowns {
 	return newCooldowns(Config{Now: clock.Now, Redis: client, Keyring: testKeys(), RedisPatience: 10 * time.Second, Log: slog.New(slog.DiscardHandler)})
 }
 
 func TestReplicasShareCooldowns(t *testing.T) {
 	t.Parallel() // with TestSlowAttemptIsRetried, which waits too
-	onRedis(t, func(t *testing.T, client redis.UniversalClient) {
+	onRedis(t, func(t *testing.T, client redisconn.Client) {
 		clock := new(settable)
 		clock.advance(time.Hour)
 		one, other := replica(clock, client), replica(clock, client)

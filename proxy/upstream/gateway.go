@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"sara/policy/keyring"
+	"sara/policy/redisconn"
 	"sara/proxy/cpubound"
 	"sara/translate"
 )
@@ -46,7 +46,7 @@ type Config struct {
 	// Connections is closed by the caller.
 	Connections Connections
 	// Redis shares cooldowns between replicas; nil keeps them in this process. The caller closes it.
-	Redis redis.UniversalClient
+	Redis redisconn.Client
 	// Keyring seals the cooldowns in Redis; nil: they are not shared.
 	Keyring *keyring.Keyring
 	// RedisPatience bounds how long an unresponsive Redis may delay a request; 0 means a tenth of a second.

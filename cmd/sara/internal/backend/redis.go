@@ -9,9 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"sara/cmd/sara/internal/settings"
+	"sara/policy/redisconn"
 	"sara/proxy/redisinfo"
 )
 
@@ -20,7 +19,7 @@ import (
 const redisStepTimeout = 2 * time.Second
 
 // OpenRedis returns a client for a command or a preflight check, nil without a Redis. It does not connect yet. The caller closes it.
-func OpenRedis(r settings.Redis) (redis.UniversalClient, error) { return r.Open(redisStepTimeout) }
+func OpenRedis(r settings.Redis) (redisconn.Client, error) { return r.Open(redisStepTimeout) }
 
 // CheckRedis reports whether Redis answers, if there is one: an UnavailableError if it does not, another error if it refuses.
 func CheckRedis(ctx context.Context, r settings.Redis) error {

@@ -4,16 +4,15 @@ import (
 	"context"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"sara/archive/sqlstore"
 	"sara/policy"
+	"sara/policy/redisconn"
 	"sara/proxy/jobs/inspector"
 	"sara/translate"
 )
 
 // InspectionQuota returns the quota that all processes share: on Redis, or without it in the database.
-func InspectionQuota(store *sqlstore.Store, client redis.UniversalClient) inspector.Quota {
+func InspectionQuota(store *sqlstore.Store, client redisconn.Client) inspector.Quota {
 	if client == nil {
 		return storedQuota{store}
 	}

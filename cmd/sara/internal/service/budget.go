@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
+	"sara/policy/redisconn"
 	"sara/proxy"
 	"sara/proxy/redisrows"
 )
@@ -21,11 +21,11 @@ import (
 // Budgets counts requests and upstream calls against the limits, in Redis or in memory.
 type Budgets struct {
 	Budget        policy.Budget
-	Degraded      func() bool           // nil if it never is
-	Degradations  []proxy.Degradation   // what else Redis may do to the counts
-	Invalidations Invalidations         // nil without Redis: then the server finds changes within a second
-	Redis         redis.UniversalClient // for other state that replicas share; nil without Redis
-	Rows          *redisrows.Store      // of the response cache; nil without Redis
+	Degraded      func() bool         // nil if it never is
+	Degradations  []proxy.Degradation // what else Redis may do to the counts
+	Invalidations Invalidations       // nil without Redis: then the server finds changes within a second
+	Redis         redisconn.Client    // for other state that replicas share; nil without Redis
+	Rows          *redisrows.Store    // of the response cache; nil without Redis
 	Close         func()
 }
 

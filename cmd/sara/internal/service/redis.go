@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"sara/cmd/sara/internal/settings"
 	"sara/policy"
+	"sara/policy/redisconn"
 	"sara/proxy"
 	"sara/proxy/cache"
 	"sara/proxy/redisrows"
@@ -21,15 +20,15 @@ import (
 const watchInterval = time.Second
 
 // redisClients are the clients of the counters and of the rows: one, unless the settings separate them.
-type redisClients struct{ counters, rows redis.UniversalClient }
+type redisClients struct{ counters, rows redisconn.Client }
 
 func openRedis(counters settings.Redis, rows settings.SharedRows) (clients redisClients, err error) {
-	if clients.counters, err = counters.Open(policy.RedisStepTimeout); err != nil {
+	if clients.counters, err = counters.Open(redisconn.StepTimeout); err != nil {
 		return clients, err
 	}
 	clients.rows = clients.counters
 	if location, separate := rows.Location(counters); separate {
-		if clients.rows, err = location.Open(policy.RedisStepTimeout); err != nil {
+		if clients.rows, err = location.Open(redisconn.StepTimeout); err != nil {
 			return clients, errors.Join(err, clients.counters.Close())
 		}
 	}

@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/redis/go-redis/v9"
 
 	"sara/archive/bucket"
-	"sara/policy"
+	"sara/policy/redisconn"
 )
 
 // Database is the location of the database. Its String has no password.
@@ -52,7 +51,7 @@ type Redis struct {
 
 func (r *Redis) parse(tag *kong.Tag) error {
 	r.Setting = tag.Get("setting")
-	client, err := policy.OpenRedis(r.text, policy.RedisStepTimeout)
+	client, err := redisconn.Open(r.text, redisconn.StepTimeout)
 	if err != nil {
 		return err
 	}
@@ -64,11 +63,11 @@ func (r Redis) IsSet() bool { return r.text != "" }
 
 // Open returns a client, nil without a Redis. It does not connect yet. step is the timeout of each dial, read and write. The caller
 // closes the client.
-func (r Redis) Open(step time.Duration) (redis.UniversalClient, error) {
+func (r Redis) Open(step time.Duration) (redisconn.Client, error) {
 	if !r.IsSet() {
 		return nil, nil
 	}
-	client, err := policy.OpenRedis(r.text, step)
+	client, err := redisconn.Open(r.text, step)
 	if err != nil {
 		return nil, Errorf(r.Setting, "%v", err)
 	}
@@ -86,7 +85,7 @@ func (r Redis) String() string {
 	if !r.IsSet() {
 		return ""
 	}
-	return policy.RedisAddress(r.text)
+	return redisconn.Address(r.text)
 }
 
 // Bucket is the location of the archive. Its String has no secret.

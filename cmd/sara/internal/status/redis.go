@@ -5,11 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
+	"sara/policy/redisconn"
 	"sara/proxy/redisinfo"
 )
 
@@ -39,7 +38,7 @@ const (
 
 // sharedCounts are the counts that replicas share on Redis. Without a client, they are unavailable.
 type sharedCounts struct {
-	client redis.UniversalClient
+	client redisconn.Client
 	none   bool // no Redis: the serving process persists its counts in the database
 }
 
@@ -104,7 +103,7 @@ func (s *Redis) judge(r *Report) {
 }
 
 // describe reads INFO from every master.
-func (s *Redis) describe(ctx context.Context, client redis.UniversalClient, sentinel bool) error {
+func (s *Redis) describe(ctx context.Context, client redisconn.Client, sentinel bool) error {
 	servers, err := redisinfo.Read(ctx, client)
 	if err == nil || redisinfo.Refused(err) {
 		s.evictionNote = backend.NoteOfEviction(servers)

@@ -1,11 +1,13 @@
-package policy
+package redisconn_test
 
 import (
 	"strings"
 	"testing"
+
+	"sara/policy/redisconn"
 )
 
-func TestOpenRedisRejectsMalformedURLsWithoutQuotingThem(t *testing.T) {
+func TestOpenRejectsMalformedURLsWithoutQuotingThem(t *testing.T) {
 	for _, test := range []struct{ url, want string }{
 		{"localhost:6379", "write redis://HOST:6379, or rediss://:PASSWORD@HOST:6379"},
 		{"foo", "write redis://HOST:6379"},
@@ -27,29 +29,29 @@ func TestOpenRedisRejectsMalformedURLsWithoutQuotingThem(t *testing.T) {
 		{"redis://:s3cr3tpw@h?addr=s3cr3tpw", "the Redis URL redis://h has "},
 		{"unix://run/redis.sock", "write unix:///PATH"},
 	} {
-		client, err := OpenRedis(test.url, RedisStepTimeout)
+		client, err := redisconn.Open(test.url, redisconn.StepTimeout)
 		if client != nil || err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "77") {
 			t.Errorf("%s: %v, want an error with %q", test.url, err, test.want)
 		}
-		if shown := RedisAddress(test.url); err != nil && strings.Contains(err.Error()+shown, "s3cr3tpw") {
+		if shown := redisconn.Address(test.url); err != nil && strings.Contains(err.Error()+shown, "s3cr3tpw") {
 			t.Errorf("%s: an error shows a secret: %v; %s", test.url, err, shown)
 		}
 	}
 }
 
-func TestRedisAddressHidesSecrets(t *testing.T) {
+func TestAddressHidesSecrets(t *testing.T) {
 	for address, want := range map[string]string{
 		"redis://redis": "redis://redis", "rediss://u:s3cr3tpw@redis:6379/2?pool_size=3": "rediss://redis:6379",
 		"redis://:s3cr3tpw@[::1]:6379":                "redis://[::1]:6379",
 		"redis://h:1?master_name=m&password=s3cr3tpw": "redis://h:1",
 		"unix://:s3cr3tpw@/run/redis.sock?db=1":       "unix:///run/redis.sock",
 	} {
-		client, err := OpenRedis(address, RedisStepTimeout)
+		client, err := redisconn.Open(address, redisconn.StepTimeout)
 		if err != nil {
 			t.Errorf("%s: %v", want, err)
 			continue
 		}
-		if got := RedisAddress(address); got != want {
+		if got := redisconn.Address(address); got != want {
 			t.Errorf("shown as %s, want %s", got, want)
 		}
 		if err := client.Close(); err != nil {

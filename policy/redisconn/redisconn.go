@@ -1,0 +1,82 @@
+// Package redisconn connects sara to Redis, and hides which kind of Redis that is: a single server, one behind Sentinel, or a cluster.
+//
+// All other packages use a Client, whose commands are those of go-redis. What differs between the kinds of Redis is here: opening
+// (Open), calls to each master (EachMaster), scripts that must not be sent twice (Once) and pub/sub (Subscribe).
+//
+// # Why the types of go-redis stay in here
+//
+// The compiler generates about 1,470 methods of go-redis' clients again in each package that can reach one of their types, by a
+// field or by a function that is inlined: they contain a weak.Pointer to themselves, and each package has its own copy of the
+// methods of an instantiated type. That was two fifths of the time to compile sara. An interface of ours ends it, since a package that has only the
+// interface cannot reach them; redis.Cmdable, redis.Pipeliner, commands and scripts are no problem either.
+package redisconn
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// A Client sends commands to a Redis. Open returns one; no other type implements it. It is safe for concurrent use.
+type Client interface {
+	redis.Cmdable
+	// Do sends a command that go-redis has no method for.
+	Do(ctx context.Context, arguments ...any) *redis.Cmd
+	// Process sends a command, whose error it also returns.
+	Process(ctx context.Context, command redis.Cmder) error
+	// AddHook lets tests count, delay and cut off commands.
+	AddHook(hook redis.Hook)
+	// Close closes the connections.
+	Close() error
+}
+
+// StepTimeout bounds each dial, read and write for requests. They cannot wait longer for Redis, and have memory to fall back on.
+const StepTimeout = 100 * time.Millisecond
+
+// Open returns a client for a URL in one of the forms of go-redis: redis:// or rediss:// for a single server, unix:// for
+// a socket; with master_name (and addr for further sentinels) for Sentinel; with addr for the further nodes of a cluster. It
+// does not connect yet. step is the timeout of each dial, read and write: StepTimeout for requests, more for what can wait.
+// On connecting, the client sends nothing but HELLO, so that access control lists need no more than the commands that sara uses.
+// The client never retries by itself: a charge is not idempotent, and a retry might count it twice. Errors quote no more of the URL
+// than Address shows.
+func Open(address string, step time.Duration) (Client, error) {
+	parsed, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	var client Client
+	switch query := parsed.Query(); {
+	case query.Get("master_name") != "":
+		var o *redis.FailoverOptions
+		if o, err = redis.ParseFailoverURL(address); err == nil {
+			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
+			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
+			client = redis.NewFailoverClient(o)
+		}
+	case query.Has("addr"):
+		var o *redis.ClusterOptions
+		if o, err = redis.ParseClusterURL(address); err == nil {
+			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
+			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
+			o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+			client = redis.NewClusterClient(o)
+		}
+	default:
+		var o *redis.Options
+		if o, err = redis.ParseURL(address); err == nil {
+			o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = step, step, step, step
+			o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled, o.DisableIdentity = -1, 1, true, true
+			o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+			client = redis.NewClient(o)
+		}
+	}
+	if err != nil {
+		// The error of the library may quote a secret.
+		return nil, fmt.Errorf("the Redis URL %s has a path that is not a database number, or an unknown or "+
+			"invalid parameter: %s; add a database as /0, and a parameter as ?pool_size=50", Address(address), help)
+	}
+	return client, nil
+}
