@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/valyala/fasthttp"
 
 	"sara/bench/internal/testbed"
+	"sara/policy/redisconn"
 )
 
 // oneRedis has rows and counters in one small Redis that evicts nothing.
@@ -122,9 +122,17 @@ func (s *stage) watchDegraded(ctx context.Context) (degraded <-chan int, stop fu
 	return counted, stop
 }
 
+// openRedis returns a client that waits as long as a busy machine takes.
+func openRedis(r *testbed.Redis) (redisconn.Client, error) {
+	return redisconn.Open("redis://"+r.Address, 5*time.Second)
+}
+
 // redisMemory describes the memory and the evictions of a Redis.
 func redisMemory(ctx context.Context, r *testbed.Redis) (string, error) {
-	client := redis.NewClient(&redis.Options{Addr: r.Address})
+	client, err := openRedis(r)
+	if err != nil {
+		return "", err
+	}
 	defer func() { _ = client.Close() }()
 	text, err := client.Info(ctx, "memory", "stats").Result()
 	if err != nil {

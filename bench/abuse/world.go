@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/valyala/fasthttp"
 
 	"sara/bench/internal/cgroup"
@@ -20,6 +19,7 @@ import (
 	"sara/bench/internal/procstat"
 	"sara/bench/internal/testbed"
 	"sara/policy"
+	"sara/policy/redisconn"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -28,13 +28,13 @@ type world struct {
 	*testbed.Testbed
 	options
 	upstream *upstream
-	counters *redis.Client // of the testbed's Redis
-	http     *http.Client  // for metrics
-	lastDay  time.Time     // final in every time zone, even if the day changes during the run
-	fresh    atomic.Int64  // numbers questions that must differ from all earlier ones
-	unbound  error         // why there are no cgroups; nil if there are
-	asker    string        // this program, for the quiet tenants
-	yields   bool          // the abuser and the simulator have a policy that everything else preempts
+	counters redisconn.Client // of the testbed's Redis
+	http     *http.Client     // for metrics
+	lastDay  time.Time        // final in every time zone, even if the day changes during the run
+	fresh    atomic.Int64     // numbers questions that must differ from all earlier ones
+	unbound  error            // why there are no cgroups; nil if there are
+	asker    string           // this program, for the quiet tenants
+	yields   bool             // the abuser and the simulator have a policy that everything else preempts
 
 	// The accounts, by their numbers in Keys.
 	tenants, spenders, offices, counted []int
@@ -129,7 +129,9 @@ func newWorld(ctx context.Context, o options) (_ *world, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w.counters = redis.NewClient(&redis.Options{Addr: w.Redis.Address, MaxRetries: -1})
+	if w.counters, err = openRedis(w.Redis); err != nil {
+		return nil, errors.Join(err, w.Testbed.Close())
+	}
 	return w, nil
 }
 

@@ -8,9 +8,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"sara/bench/internal/testbed"
+	"sara/policy/redisconn"
 )
 
 // A setup is what sara depends on.
@@ -73,8 +72,11 @@ func setupFaults() []fault {
 
 // sentinelMaster returns the master as the sentinel sees it.
 func sentinelMaster(ctx context.Context, w *world) (*testbed.Redis, error) {
-	client := redis.NewSentinelClient(&redis.Options{Addr: w.Monitor.Address})
-	address, err := client.GetMasterAddrByName(ctx, testbed.MasterName).Result()
+	client, err := redisconn.Open("redis://"+w.Monitor.Address, redisTimeout)
+	if err != nil {
+		return nil, err
+	}
+	address, err := client.Do(ctx, "sentinel", "get-master-addr-by-name", testbed.MasterName).StringSlice()
 	if err := errors.Join(err, client.Close()); err != nil {
 		return nil, err
 	}

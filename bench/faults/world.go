@@ -14,11 +14,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"sara/bench/internal/balancer"
 	"sara/bench/internal/testbed"
 	"sara/policy"
+	"sara/policy/redisconn"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -28,6 +27,7 @@ const (
 	archivedDays = 300
 	counted      = "counted"
 	countedADay  = 150
+	redisTimeout = 5 * time.Second // of each step of the bench itself
 )
 
 // A world is three replicas on PostgreSQL, Redis and an S3 store, behind a balancer.
@@ -37,7 +37,7 @@ type world struct {
 	pooled   bool // the replicas reach PostgreSQL through PgBouncer
 	upstream *upstream
 	balancer *balancer.Balancer
-	counters *redis.Client
+	counters redisconn.Client
 	client   *http.Client
 	running  []*testbed.Replica
 	lastDay  time.Time
@@ -92,7 +92,10 @@ func newWorld(ctx context.Context, o options, s setup, days int) (_ *world, err 
 		w.balancer.Close()
 		return nil, err
 	}
-	w.counters = redis.NewClient(&redis.Options{Addr: w.Redis.Address})
+	if w.counters, err = redisconn.Open("redis://"+w.Redis.Address, redisTimeout); err != nil {
+		w.balancer.Close()
+		return nil, errors.Join(err, w.Testbed.Close())
+	}
 	if err := w.begin(ctx); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}

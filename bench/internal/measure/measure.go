@@ -14,12 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"sara/bench/internal/loadgen"
 	"sara/bench/internal/procstat"
 	"sara/bench/internal/report"
 	"sara/bench/internal/testbed"
+	"sara/policy/redisconn"
 )
 
 // The names of processes in a report.
@@ -32,8 +31,8 @@ const (
 // A Rig is a testbed with the instruments to measure it.
 type Rig struct {
 	*testbed.Testbed
-	http  *http.Client  // for the replicas' metrics
-	redis *redis.Client // for the counters of the testbed's Redis
+	http  *http.Client     // for the replicas' metrics
+	redis redisconn.Client // for the counters of the testbed's Redis
 }
 
 // Start starts a testbed, always with a Redis.
@@ -43,7 +42,12 @@ func Start(ctx context.Context, c testbed.Config) (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rig{Testbed: b, http: &http.Client{Timeout: time.Minute}, redis: redis.NewClient(&redis.Options{Addr: b.Redis.Address})}, nil
+	const patience = time.Minute
+	redis, err := redisconn.Open("redis://"+b.Redis.Address, patience)
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return &Rig{Testbed: b, http: &http.Client{Timeout: patience}, redis: redis}, nil
 }
 
 // Close stops everything.

@@ -10,8 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
-	"github.com/redis/go-redis/v9"
+	"sara/policy/redisconn"
 )
 
 //go:embed nginx/nginx.conf
@@ -100,7 +101,10 @@ func (Nginx) Start(ctx context.Context, s Setup) (_ *Running, err error) {
 
 // storeKey writes the key record that gate.lua reads.
 func storeKey(ctx context.Context, s Setup) (err error) {
-	store := redis.NewClient(&redis.Options{Addr: s.Redis})
+	store, err := redisconn.Open("redis://"+s.Redis, 5*time.Second)
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	digest := sha256.Sum256([]byte(s.Key))
 	record := []any{"id", "key-1", "account", account, "per_minute", s.Limits.PerMinute, "per_hour", s.Limits.PerHour, "per_day", s.Limits.PerDay}

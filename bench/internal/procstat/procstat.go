@@ -27,7 +27,7 @@ type Server struct {
 // A Reader reads the counters of several servers.
 type Reader struct {
 	Servers []Server
-	Redis   *redis.Client // nil if there is none; the caller closes it
+	Redis   redis.Cmdable // nil if there is none; the caller closes it
 	Client  *http.Client  // for the metrics
 
 	overhead map[string]Heap // of one scrape, by server

@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
 )
 
 func TestParseStatSkipsTheName(t *testing.T) {
@@ -118,7 +120,7 @@ func TestMetricsSumTheirSeries(t *testing.T) {
 }
 
 // startRedis starts a private Redis.
-func startRedis(t *testing.T) *redis.Client {
+func startRedis(t *testing.T) redisconn.Client {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed")
 	}
@@ -134,7 +136,10 @@ func startRedis(t *testing.T) *redis.Client {
 	t.Cleanup(func() { _ = server.Wait() }) // the test's context has ended it
 	for lines := bufio.NewScanner(said); lines.Scan(); {
 		if strings.Contains(lines.Text(), "eady to accept connections") {
-			client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, DisableIdentity: true})
+			client, err := redisconn.Open("unix://"+socket, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
 			t.Cleanup(func() { _ = client.Close() })
 			return client
 		}

@@ -55,7 +55,7 @@ func (r Redis) since(before Redis) Redis {
 }
 
 // ReadRedis reads the counters of a server (INFO: commandstats, cpu, stats).
-func ReadRedis(ctx context.Context, client *redis.Client) (Redis, error) {
+func ReadRedis(ctx context.Context, client redis.Cmdable) (Redis, error) {
 	text, err := client.Info(ctx, "commandstats", "cpu", "stats").Result()
 	if err != nil {
 		return Redis{}, fmt.Errorf("read the counters of Redis: %w", err)
