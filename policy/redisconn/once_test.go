@@ -95,7 +95,7 @@ func readCommand(reader *bufio.Reader) (name string, err error) {
 	return name, nil
 }
 
-// Whoever sends a script again after a broken connection may charge twice.
+// A script that is sent again after a broken connection may charge twice.
 func TestScriptsAreSentToAClusterOnce(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -7,8 +7,8 @@
 //
 // The compiler generates about 1,470 methods of go-redis' clients again in each package that can reach one of their types, by a
 // field or by a function that is inlined: they contain a weak.Pointer to themselves, and each package has its own copy of the
-// methods of an instantiated type. That was two fifths of the time to compile sara. An interface of ours ends it, since a package that has only the
-// interface cannot reach them; redis.Cmdable, redis.Pipeliner, commands and scripts are no problem either.
+// methods of an instantiated type. That was two fifths of the time to compile sara. An interface of ours ends it, since a package
+// that has only the interface cannot reach them. redis.Cmdable, redis.Pipeliner, commands and scripts are no problem.
 package redisconn
 
 import (
