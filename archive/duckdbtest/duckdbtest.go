@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sara/archive/nodetest"
 )
 
 //go:embed package.json run.js
@@ -20,26 +22,17 @@ type DuckDB struct {
 	folder string
 }
 
-// New installs DuckDB, which takes some seconds, and skips the test where that is not possible.
+// New installs DuckDB, and skips the test where that is not possible.
 func New(t testing.TB) *DuckDB {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("installing DuckDB takes some seconds")
 	}
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		t.Skip("npm is not installed, which installs DuckDB")
-	}
 	d := &DuckDB{t: t, folder: t.TempDir()}
 	if err := os.CopyFS(d.folder, program); err != nil {
 		t.Fatal(err)
 	}
-	install := exec.CommandContext(t.Context(), npm, "install", "--prefer-offline", "--no-audit", "--no-fund", "--no-package-lock",
-		"--fetch-retries=0")
-	install.Dir = d.folder
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Skipf("DuckDB cannot be fetched: %v\n%s", err, out)
-	}
+	nodetest.Install(t, d.folder)
 	return d
 }
 

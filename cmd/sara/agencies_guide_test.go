@@ -79,6 +79,7 @@ func (g *agenciesGuide) read(t *testing.T, name string) string {
 
 // testGuideToAgencies runs the commands of the guide, and its query.
 func testGuideToAgencies(t *testing.T, binary string, world demoLine) {
+	t.Parallel()
 	g := readAgenciesGuide(t, binary, world)
 	domain := world.Properties["main"]["domain"]
 	if out := g.sh(t, g.setup); !strings.Contains(out, domain) {

@@ -48,8 +48,10 @@ func testDemo(t *testing.T, binary string) {
 	t.Run("configuration of main", func(t *testing.T) { testDemoMain(t, world) })
 	t.Run("index coverage", func(t *testing.T) { testDemoIndex(t, world) })
 	t.Run("history", func(t *testing.T) { testDemoHistory(t, world, temporary) })
-	t.Run("guide to the tools", func(t *testing.T) { testGuideToTheTools(t, world) })
-	t.Run("guide to agencies", func(t *testing.T) { testGuideToAgencies(t, binary, world) })
+	t.Run("guides", func(t *testing.T) {
+		t.Run("to the tools", func(t *testing.T) { testGuideToTheTools(t, world) })
+		t.Run("to agencies", func(t *testing.T) { testGuideToAgencies(t, binary, world) })
+	})
 	wantStatus(t, 200, world.AdminURL+"/readyz", "")
 	wantStatus(t, 200, world.UpstreamURL+"/_sim/calls", "")
 	p.signal(os.Interrupt)

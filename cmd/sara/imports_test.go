@@ -32,7 +32,8 @@ var mayImport = map[string][]string{
 	"policy/redistest":            {"policy/redisconn"},
 	"archive":                     {"archive/bucket", "archive/tablefile", "proxy/lru", "translate"},
 	"archive/bulkexport":          {"archive", "archive/tablefile", "translate"},
-	"archive/duckdbtest":          {},
+	"archive/duckdbtest":          {"archive/nodetest"},
+	"archive/nodetest":            {},
 	"archive/tablefile":           {"translate"},
 	"archive/bucket":              {},
 	"archive/bucket/s3test":       {},
@@ -60,8 +61,8 @@ var mayImport = map[string][]string{
 }
 
 // testsMayImport lists what the tests of any package may import in addition: sara's binary, the keys that open a store, clients of Redis,
-// and servers and databases to test against.
-var testsMayImport = []string{"cmd/sara/saratest", "policy/keyring", "policy/redisconn", "policy/redistest", "archive/bucket/s3test", "archive/duckdbtest", "archive/sqlstore/pgtest", "archive/sqlstore/sqlitetest",
+// packages of Node.js, and servers and databases to test against.
+var testsMayImport = []string{"cmd/sara/saratest", "policy/keyring", "policy/redisconn", "policy/redistest", "archive/bucket/s3test", "archive/duckdbtest", "archive/nodetest", "archive/sqlstore/pgtest", "archive/sqlstore/sqlitetest",
 	simulator}
 
 // testOnly lists what the tests of one package may import in addition, to set up its surroundings.

@@ -116,6 +116,7 @@ var secretForm = regexp.MustCompile(`BEARER_TOKEN '([^']+)', EXTRA_HTTP_HEADERS 
 
 func (g *toolsGuide) testDuckDB(t *testing.T) {
 	file, address := g.next(t, "sql"), g.next(t, "sql")
+	t.Parallel()
 	m := secretForm.FindStringSubmatch(address)
 	if m == nil || !strings.Contains(address, "SET force_download = true;") {
 		t.Fatalf("%s\nhas not the form %s", address, secretForm)
@@ -138,6 +139,7 @@ func (g *toolsGuide) testDuckDB(t *testing.T) {
 // testPandas compiles the sample, and runs it where pandas is installed.
 func (g *toolsGuide) testPandas(t *testing.T) {
 	code := g.next(t, "python")
+	t.Parallel()
 	python := "/usr/bin/python3" // which has the packages of the system
 	if _, err := os.Stat(python); err != nil {
 		t.Skip("python3 is not installed")
@@ -158,6 +160,7 @@ var webContents = regexp.MustCompile(`(?s)Web\.Contents\("([^"]+)".*RelativePath
 // testPowerQuery parses the sample, and sends the request that Power Query sends for it, as its documentation says.
 func (g *toolsGuide) testPowerQuery(t *testing.T) {
 	code := g.next(t, "powerquery")
+	t.Parallel()
 	m := webContents.FindStringSubmatch(code)
 	if m == nil {
 		t.Fatalf("the sample has not the form %s", webContents)
@@ -170,7 +173,7 @@ func (g *toolsGuide) testPowerQuery(t *testing.T) {
 			t.Errorf("there is no column %s in %s", typed[1], columns)
 		}
 	}
-	g.installNode(t)
+	g = g.withNode(t)
 	g.write(t, "sample.pq", code)
 	g.write(t, "powerquery.js", g.program(t, "powerquery.js"))
 	g.run(t, "^LetExpression$", "node", "powerquery.js", "sample.pq")
