@@ -31,24 +31,28 @@ func narrow(all reflect.Type, args []string) reflect.Type {
 	return all
 }
 
-// settingsGrammar returns the definition of a command that has each setting of all commands once.
-func settingsGrammar() any {
-	fields := make(map[string]reflect.StructField)
-	addSettings(fields, reflect.TypeFor[commands]())
-	byName := func(a, b reflect.StructField) int { return strings.Compare(a.Name, b.Name) }
-	return reflect.New(reflect.StructOf(slices.SortedFunc(maps.Values(fields), byName))).Interface()
+// allSettings returns the settings of all commands. Kong would take longer to build a model of them than most commands run.
+func allSettings() []settings.Setting {
+	found := make(map[string]settings.Setting)
+	addSettings(found, make(map[reflect.Type]bool), reflect.TypeFor[commands]())
+	return slices.Collect(maps.Values(found))
 }
 
-// addSettings adds the settings of a command, of the groups that it embeds, and of the commands below.
-func addSettings(fields map[string]reflect.StructField, command reflect.Type) {
+// addSettings adds the settings of a command, of the groups that it embeds, and of the commands below, except for those that it has seen:
+// most commands embed the same groups.
+func addSettings(found map[string]settings.Setting, seen map[reflect.Type]bool, command reflect.Type) {
+	if seen[command] {
+		return
+	}
+	seen[command] = true
 	for i := range command.NumField() {
 		field := command.Field(i)
 		_, isCommand := field.Tag.Lookup("cmd")
 		switch {
 		case settings.IsSettingField(field):
-			fields[field.Name] = field
+			found[field.Name] = settings.OfField(field)
 		case isCommand, field.Anonymous:
-			addSettings(fields, field.Type)
+			addSettings(found, seen, field.Type)
 		}
 	}
 }

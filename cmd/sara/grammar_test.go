@@ -2,7 +2,6 @@ package main
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -43,26 +42,18 @@ func TestGrammarIsNarrowedToTheCommand(t *testing.T) {
 	}
 }
 
-// The model of the settings has every setting of every command, by kong's name, and nothing else.
-func TestSettingsGrammarHasAllSettings(t *testing.T) {
+// All settings are those of kong's model of all commands.
+func TestAllSettingsAreThoseOfTheCommands(t *testing.T) {
 	t.Parallel()
-	loader := settings.NewLoader(nil, nil)
-	want := settingsBelow(allCommands(loader))
-	if got := settingsBelow(allSettings(loader)); !maps.Equal(got, want) || len(want) < 30 {
-		t.Errorf("the settings are %v, want %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
-	}
-}
-
-// settingsBelow returns the settings of a command and of those below, with whether they are secret.
-func settingsBelow(node *kong.Node) map[string]bool {
-	found := make(map[string]bool)
-	for _, flag := range node.Flags {
-		if settings.IsSetting(flag.Value) {
-			found[flag.Name] = flag.Tag.Has("secret")
+	byFlag := func(all []settings.Setting) map[string]settings.Setting {
+		found := make(map[string]settings.Setting)
+		for _, s := range all {
+			found[s.Flag] = s
 		}
+		return found
 	}
-	for _, child := range node.Children {
-		maps.Copy(found, settingsBelow(child))
+	want := byFlag(settings.Below(allCommands(settings.NewLoader(nil, nil))))
+	if got := byFlag(allSettings()); !maps.Equal(got, want) || len(want) < 30 {
+		t.Errorf("the settings are %v, want %v", got, want)
 	}
-	return found
 }

@@ -155,11 +155,6 @@ func newParser(grammar any, options []kong.Option) *kong.Kong {
 	return parser
 }
 
-// allSettings returns a model with the settings of all commands, which kong builds in a small part of the time of allCommands.
-func allSettings(loader *settings.Loader) *kong.Node {
-	return newParser(settingsGrammar(), loader.Options()).Model.Node
-}
-
 // allCommands returns the model of all commands.
 func allCommands(loader *settings.Loader) *kong.Node {
 	return newParser(&commands{}, loader.Options()).Model.Node

@@ -3,7 +3,6 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -20,9 +19,6 @@ const ConfigFlag = "config"
 // IsSetting reports whether a flag is a setting.
 func IsSetting(flag *kong.Value) bool { return flag.Tag.Type == settingType }
 
-// IsSettingField reports whether the flag of a field is a setting.
-func IsSettingField(field reflect.StructField) bool { return field.Tag.Get("type") == settingType }
-
 // EnvironmentName returns the variable of a flag.
 func EnvironmentName(flag string) string { return "SARA_" + strings.ToUpper(fileName(flag)) }
 
@@ -33,17 +29,16 @@ func fileName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 // selected command, all of them, so that all wrong ones are reported at once.
 type Loader struct {
 	environment map[string]string // an empty variable counts as not set
-	all         func(*Loader) *kong.Node
+	all         func() []Setting
 	file        *settingsFile // nil until it is read
 	parsed      *kong.Context // nil until Parse
 }
 
 var _ kong.Resolver = (*Loader)(nil)
 
-// NewLoader returns a loader for an environment of the form NAME=VALUE. The function returns a model with the settings of all
-// commands, since they share one settings file and one environment. It is called only if there is a file, or a variable that the
-// command does not know.
-func NewLoader(environ []string, all func(*Loader) *kong.Node) *Loader {
+// NewLoader returns a loader for an environment of the form NAME=VALUE. The function returns the settings of all commands, since they
+// share one settings file and one environment. It is called only if there is a file, or a variable that the command does not know.
+func NewLoader(environ []string, all func() []Setting) *Loader {
 	l := &Loader{environment: make(map[string]string), all: all}
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
@@ -151,19 +146,16 @@ func (l *Loader) readFile(path string) (*settingsFile, error) {
 	if path == "" {
 		return &settingsFile{}, nil
 	}
-	return readFile(path, defaults(l.all(l)))
+	return readFile(path, defaults(l.all()))
 }
 
-// defaults returns the defaults of the settings of a command and those below, by name in the settings file.
-func defaults(node *kong.Node) map[string]string {
+// defaults returns the defaults of settings, by name in the settings file.
+func defaults(all []Setting) map[string]string {
 	found := make(map[string]string)
-	for _, flag := range node.Flags {
-		if IsSetting(flag.Value) && flag.Name != ConfigFlag {
-			found[fileName(flag.Name)] = flag.Default
+	for _, s := range all {
+		if s.Flag != ConfigFlag {
+			found[fileName(s.Flag)] = s.Default
 		}
-	}
-	for _, child := range node.Children {
-		maps.Copy(found, defaults(child))
 	}
 	return found
 }
@@ -310,7 +302,7 @@ func (l *Loader) origin(name string) string {
 	if set := l.file.entries[entry]; set.text != "" {
 		return fmt.Sprintf("%s, line %d", l.file.path, set.line)
 	}
-	if defaults(l.parsed.Model.Node)[entry] != "" {
+	if defaults(Below(l.parsed.Model.Node))[entry] != "" {
 		return "by default"
 	}
 	return ""

@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/alecthomas/kong"
 )
 
 // prefix is that of all settings in the environment.
@@ -15,7 +13,7 @@ const prefix = "SARA_"
 // unknownVariables returns an error for each variable that has the prefix of a setting and is none: a misspelt setting would silently
 // have its default. Commands without settings ignore the environment.
 func (l *Loader) unknownVariables() []error {
-	own := variables(l.parsed.Selected())
+	own := variables(Below(l.parsed.Selected()))
 	if !own[EnvironmentName(ConfigFlag)] {
 		return nil
 	}
@@ -26,7 +24,7 @@ func (l *Loader) unknownVariables() []error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	known := variables(l.all(l)) // those of all commands, which share one environment
+	known := variables(l.all()) // those of all commands, which share one environment
 	slices.Sort(unknown)
 	var errs []error
 	for _, name := range unknown {
@@ -42,21 +40,15 @@ func (l *Loader) unknownVariables() []error {
 	return errs
 }
 
-// variables returns the names in the environment of the settings of a command and of those below.
-func variables(node *kong.Node) map[string]bool {
+// variables returns the names of settings in the environment.
+func variables(all []Setting) map[string]bool {
 	names := make(map[string]bool)
-	for _, flag := range node.Flags {
-		if !IsSetting(flag.Value) {
-			continue
-		}
-		name := EnvironmentName(flag.Name)
+	for _, s := range all {
+		name := EnvironmentName(s.Flag)
 		names[name] = true
-		if flag.Tag.Has(secretTag) {
+		if s.Secret {
 			names[name+secretFileSuffix] = true
 		}
-	}
-	for _, child := range node.Children {
-		maps.Copy(names, variables(child))
 	}
 	return names
 }
