@@ -31,7 +31,7 @@ const (
 const idleConnLifetime = 5 * time.Minute
 
 // openSQLite opens pools on a file. SQLite serializes its writers; its readers do not wait for them.
-func openSQLite(path string, connections int) (p pools, err error) {
+func openSQLite(path string, c Config) (p pools, err error) {
 	if path == "" {
 		return p, &InputError{"database URL", "sqlite: must be followed by a path"}
 	}
@@ -60,7 +60,7 @@ func openSQLite(path string, connections int) (p pools, err error) {
 		db.SetMaxOpenConns(most)
 		db.SetMaxIdleConns(most)
 		return db, nil
-	}, cmp.Or(connections, DefaultConnections))
+	}, cmp.Or(c.Connections, DefaultConnections), c.Command)
 	p.parses = true
 	return p, err
 }
@@ -85,8 +85,8 @@ func createPrivate(path string) error {
 // openPostgres opens pools that work through a pooler in transaction mode too, such as PgBouncer: there, what belongs to a session
 // reaches another session with the next transaction. So statements are described once and kept unnamed, and no lock belongs to a
 // session.
-func openPostgres(rawURL string, connections int) (p pools, err error) {
-	config, err := pgx.ParseConfig(rawURL)
+func openPostgres(c Config) (p pools, err error) {
+	config, err := pgx.ParseConfig(c.URL)
 	if err != nil {
 		// The parser's message may contain a part of a badly escaped password.
 		return p, &InputError{"database URL", "it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, " +
@@ -105,7 +105,7 @@ func openPostgres(rawURL string, connections int) (p pools, err error) {
 		db.SetMaxIdleConns(most)
 		db.SetConnMaxIdleTime(idleConnLifetime)
 		return db, nil
-	}, cmp.Or(connections, wanted, DefaultConnections))
+	}, cmp.Or(c.Connections, wanted, DefaultConnections), c.Command)
 }
 
 // takePoolParameters removes the parameters of pgx's own pool from those for the server, which would refuse them, and returns

@@ -33,17 +33,24 @@ type pools struct {
 	parses bool
 }
 
-// openPools opens pools with a total number of connections.
-func openPools(open func(connections int) (*sql.DB, error), total int) (p pools, err error) {
+// openPools opens pools with a total number of connections, or one for everything.
+func openPools(open func(connections int) (*sql.DB, error), total int, one bool) (p pools, err error) {
 	if total < MinConnections || total > MaxConnections {
 		return p, &InputError{"database connections", fmt.Sprintf("%d is not a number of %d to %d", total, MinConnections, MaxConnections)}
 	}
+	if one {
+		db, err := open(total)
+		if err != nil {
+			return p, err
+		}
+		return onePool(db), nil
+	}
 	jobs, reports := total/4, total/4
-	for _, one := range []struct {
+	for _, part := range []struct {
 		pool        **sql.DB
 		connections int
 	}{{&p.check, 1}, {&p.lookups, total - 1 - jobs - reports}, {&p.reports, reports}, {&p.jobs, jobs}} {
-		if *one.pool, err = open(one.connections); err != nil {
+		if *part.pool, err = open(part.connections); err != nil {
 			return p, err // nothing is open: connections are made when they are needed
 		}
 	}

@@ -19,7 +19,25 @@ func TestPools(t *testing.T) {
 	server := pgtest.Start(t)
 	t.Run("a locked table holds up only its own queries", func(t *testing.T) { testLockedTables(t, server) })
 	t.Run("connections stay below their total", func(t *testing.T) { testTotalConnections(t, server) })
+	t.Run("a command opens one connection", func(t *testing.T) { testCommandConnections(t, server) })
 	t.Run("everything works through PgBouncer in transaction mode", func(t *testing.T) { testTransactionPooling(t, server) })
+}
+
+// A command that reads and writes, one after the other, opens one connection.
+func testCommandConnections(t *testing.T, server *pgtest.Server) {
+	for _, database := range []string{server.NewDatabase(t), "sqlite:" + filepath.Join(t.TempDir(), "sara.db")} {
+		wantNil(t, newFixture(t, database).Ping(t.Context())) // migrates it
+		s := value(Open(t.Context(), Config{URL: database, Command: true}))(t)
+		equal(t, value(s.Migrate(t.Context()))(t), 0)
+		value(s.AddAccount(t.Context(), "Acme", "pro", nil))(t)
+		equal(t, len(value(s.Accounts(t.Context()))(t)), 1)
+		value(s.Edition(t.Context()))(t)
+		for _, pool := range []*sql.DB{s.pools.check, s.pools.lookups, s.pools.reports, s.pools.jobs} {
+			equal(t, pool, s.pools.jobs)
+			equal(t, pool.Stats().OpenConnections, 1)
+		}
+		wantNil(t, s.Close())
+	}
 }
 
 // waitingCallers is more than any pool has connections.

@@ -25,6 +25,9 @@ type Config struct {
 	// Connections is how many connections to the database there are at most, from MinConnections to MaxConnections; 0: as many as
 	// the URL says with pool_max_conns, else DefaultConnections.
 	Connections int
+	// Command is for a program that makes a few queries and ends: they share their connections, of which it opens as few as it needs. A
+	// server's have separate ones, so that they do not wait for each other.
+	Command bool
 	// Actor is who makes the administrative changes, for the audit log.
 	Actor string
 	// AuditRetention is how long entries of the audit log that this store writes are kept; 0: DefaultAuditRetention.
@@ -117,10 +120,10 @@ func New(c Config) (*Store, error) {
 	switch scheme {
 	case "sqlite":
 		s.dialect = sqliteDialect
-		s.pools, err = openSQLite(rest, c.Connections)
+		s.pools, err = openSQLite(rest, c)
 	case "postgres", "postgresql":
 		s.dialect = postgresDialect
-		s.pools, err = openPostgres(c.URL, c.Connections)
+		s.pools, err = openPostgres(c)
 	default:
 		return nil, &InputError{"database URL", "it must start with sqlite: or postgres://"}
 	}

@@ -30,7 +30,7 @@ type servedDatabase struct {
 // Without Redis that is an error, because what was counted today is in the database too.
 func (c *serveCommand) openDatabase(ctx context.Context, plans policy.Plans, log *slog.Logger) (d servedDatabase, err error) {
 	var created string
-	d.store, created, err = backend.CreateDatabase(ctx, c.Store)
+	d.store, created, err = backend.ServeDatabase(ctx, c.Store)
 	if err == nil {
 		if created != "" {
 			log.WarnContext(ctx, "created a new, empty database: if there is another one, name it with SARA_DATABASE_URL", slog.String("file", created))

@@ -22,12 +22,17 @@ import (
 	"sara/policy"
 )
 
-// ConnectDatabase opens the database without changing its schema. The caller closes it.
+// ConnectDatabase opens the database for a command without changing its schema. The caller closes it.
 func ConnectDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, error) {
+	return connect(ctx, s, true)
+}
+
+func connect(ctx context.Context, s settings.Store, forCommand bool) (*sqlstore.Store, error) {
 	config, err := databaseConfig(s)
 	if err != nil {
 		return nil, err
 	}
+	config.Command = forCommand
 	store, err := sqlstore.Open(ctx, config)
 	if err != nil {
 		return nil, databaseError(s.DatabaseURL, err)
@@ -63,20 +68,11 @@ func actor() string {
 	return "cli:" + strconv.Itoa(os.Getuid())
 }
 
-// OpenDatabase opens a database that exists and migrates its schema. The caller closes it. It creates no file: a command in another
-// folder than the server's would go on with an empty database.
-func OpenDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, error) {
-	if err := requireFile(s.DatabaseURL); err != nil {
-		return nil, err
-	}
-	return openDatabase(ctx, s)
-}
-
-// CreateDatabase is OpenDatabase for the commands that a deployment begins with: it creates a file that does not exist. created is
-// the path of a new file, empty if there was one.
-func CreateDatabase(ctx context.Context, s settings.Store) (store *sqlstore.Store, created string, err error) {
+// ServeDatabase opens a database for a server, and migrates its schema. It creates a file that does not exist: created is its path, empty
+// if there was one. The caller closes the database.
+func ServeDatabase(ctx context.Context, s settings.Store) (store *sqlstore.Store, created string, err error) {
 	created = MissingFile(s.DatabaseURL)
-	store, err = openDatabase(ctx, s)
+	store, err = connectMigrated(ctx, s, false)
 	return store, created, err
 }
 
@@ -104,8 +100,8 @@ func requireFile(location settings.Database) error {
 	return nil
 }
 
-func openDatabase(ctx context.Context, s settings.Store) (*sqlstore.Store, error) {
-	store, err := ConnectDatabase(ctx, s)
+func connectMigrated(ctx context.Context, s settings.Store, forCommand bool) (*sqlstore.Store, error) {
+	store, err := connect(ctx, s, forCommand)
 	if err != nil {
 		return nil, err
 	}
@@ -131,30 +127,28 @@ func OpenDatabaseReadOnly(ctx context.Context, s settings.Store) (*sqlstore.Stor
 	return ConnectDatabase(ctx, s)
 }
 
-// WithDatabase runs do with an open database that exists. If do changes something that servers cache, they are notified.
+// WithDatabase runs do with an open database that exists, and whose schema it migrates. It creates no file: a command in another folder
+// than the server's would go on with an empty database. If do changes something that servers cache, they are notified.
 func WithDatabase(ctx context.Context, s settings.Store, do func(*sqlstore.Store) error) error {
-	store, err := OpenDatabase(ctx, s)
-	if err != nil {
+	if err := requireFile(s.DatabaseURL); err != nil {
 		return err
 	}
-	return withStore(ctx, s, store, do)
+	return WithNewDatabase(ctx, s, func(string) {}, do)
 }
 
-// WithNewDatabase is WithDatabase for a command that a deployment begins with. announce gets the path of a file that it creates.
+// WithNewDatabase is WithDatabase for a command that a deployment begins with: it creates a file that does not exist, and announce gets
+// its path.
 func WithNewDatabase(ctx context.Context, s settings.Store, announce func(path string), do func(*sqlstore.Store) error) error {
-	store, created, err := CreateDatabase(ctx, s)
+	created := MissingFile(s.DatabaseURL)
+	store, err := connectMigrated(ctx, s, true)
 	if err != nil {
 		return err
 	}
 	if created != "" {
 		announce(created)
 	}
-	return withStore(ctx, s, store, do)
-}
-
-func withStore(ctx context.Context, s settings.Store, store *sqlstore.Store, do func(*sqlstore.Store) error) error {
 	before := store.Generation()
-	err := do(store)
+	err = do(store)
 	if store.Generation() != before {
 		err = errors.Join(err, publishInvalidation(ctx, s.RedisURL))
 	}
