@@ -18,7 +18,10 @@ import (
 )
 
 // Months are the lengths of the archived history: main and gaps look collected up to today, the others up to the end of last month.
-type Months struct{ Main, Gaps, Others int }
+type Months struct {
+	Main, Gaps, Others int
+	Without            translate.DateRange // days that are not archived, so that a test need not wait for them
+}
 
 func usualMonths() Months { return Months{Main: 36, Gaps: 24, Others: 24} }
 
@@ -62,7 +65,20 @@ func newPast(users *Users, history *archive.History, m Months, now func() time.T
 }
 
 // archived returns the spans of the archived days of a demo property, oldest first; none if it has no archive.
-func (p *Past) archived(property string) []translate.DateRange {
+func (p *Past) archived(property string) (spans []translate.DateRange) {
+	for _, days := range p.usuallyArchived(property) {
+		before := translate.DateRange{Start: days.Start, End: min(days.End, p.months.Without.Start-1)}
+		after := translate.DateRange{Start: max(days.Start, p.months.Without.End+1), End: days.End}
+		for _, part := range []translate.DateRange{before, after} {
+			if part.Start <= part.End {
+				spans = append(spans, part)
+			}
+		}
+	}
+	return spans
+}
+
+func (p *Past) usuallyArchived(property string) []translate.DateRange {
 	lastMonth := p.Anchor - translate.Date(p.Anchor.Time().Day())
 	switch property {
 	case "main":
