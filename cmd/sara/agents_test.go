@@ -12,9 +12,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"sara/cmd/sara/internal/demo"
-	"sara/cmd/sara/internal/settings"
 )
 
 // withBearer adds a key to requests.
@@ -73,18 +70,8 @@ func callTool(t *testing.T, session *mcp.ClientSession, tool string, arguments a
 	return text, structured
 }
 
-// TestAgents connects agents to a demo whose clock stands still.
-func TestAgents(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("it seeds a demo world")
-	}
-	d := demoWithin(t, func() time.Time { return demoTime }, demo.Options{JSON: true, Months: demo.Months{Main: 1, Gaps: 1, Others: 1},
-		Clock: settings.Clock{ClockOffset: settings.Offset{Duration: time.Until(demoTime)}}})
-	var world demoLine
-	if err := json.NewDecoder(d.stdout).Decode(&world); err != nil {
-		t.Fatal(err)
-	}
+// testAgents connects agents to a demo whose clock stands still.
+func testAgents(t *testing.T, world demoLine) {
 	t.Run("the transcripts of the guide", func(t *testing.T) {
 		testTranscripts(t, agent(t, overHTTP(world.BaseURL, world.Keys["agency"]), "2026-07-28"))
 	})

@@ -15,8 +15,8 @@ import (
 	"sara/translate"
 )
 
-// TestGuideToTheNumbers sends the examples of the guide to a demo whose clock stands still, except while an example waits.
-func TestGuideToTheNumbers(t *testing.T) {
+// TestGuides does what the guides to the numbers and to agents say, on a demo whose clock stands still, except while an example waits.
+func TestGuides(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("it seeds a demo world")
@@ -31,6 +31,12 @@ func TestGuideToTheNumbers(t *testing.T) {
 	if err := json.NewDecoder(d.stdout).Decode(&world); err != nil {
 		t.Fatal(err)
 	}
+	t.Run("to agents", func(t *testing.T) { testAgents(t, world) }) // first: it takes no notice of faults
+	t.Run("to the numbers", func(t *testing.T) { testGuideToTheNumbers(t, world, &waited) })
+}
+
+// testGuideToTheNumbers sends the examples of the guide, and adds to waited what they wait.
+func testGuideToTheNumbers(t *testing.T, world demoLine, waited *atomic.Int64) {
 	testExamples(t, world, page{file: "../../proxy/docs/guides/numbers.md", section: "## ", keyOf: keyOfGuides,
 		run: func(t *testing.T, name, args string) {
 			if name == "curl" {
