@@ -136,6 +136,7 @@ func narrow(mask []bool, values []string, holds func(string) bool) []bool {
 	return mask
 }
 
+//go:norace
 func (s *filterMask) passes(w *world, c *cell) bool {
 	if s.query != nil && (c.query == none || !s.query[c.query]) {
 		return false
