@@ -71,10 +71,11 @@ func (c *chronicle) keep(t testing.TB, first, last string) {
 	for day := *dateOf(t, first); day <= *dateOf(t, last); day++ {
 		for by, dimension := range map[string]translate.Dimension{"date": translate.ByDate, "query": translate.ByQuery, "page": translate.ByPage,
 			"country": translate.ByCountry, "device": translate.ByDevice} {
-			rows := c.o.ask(t, c.site, by, day.String(), day.String(), 25000)
+			limit := 1000 // more than there are
 			if dimension == translate.ByQuery || dimension == translate.ByPage {
-				rows = rows[:min(len(rows), archive.TopRows)]
+				limit = archive.TopRows
 			}
+			rows := c.o.ask(t, c.site, by, day.String(), day.String(), limit)
 			if c.days[by] == nil {
 				c.days[by] = map[translate.Date][]figure{}
 			}
