@@ -88,7 +88,7 @@ func serverUser() (*syscall.SysProcAttr, error) {
 // and the server's user must be able to enter every folder above.
 func privateFolder(tb testing.TB, owner *syscall.SysProcAttr) string {
 	tb.Helper()
-	folder, err := os.MkdirTemp("", "pgtest")
+	folder, err := os.MkdirTemp(folderOfServers(), "pgtest")
 	if err != nil {
 		tb.Fatal(err)
 	}
