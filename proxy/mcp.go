@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -39,10 +40,10 @@ func (s *Server) newMCPEndpoint() *mcpEndpoint {
 	if base, err := url.Parse(s.config.BaseURL); err == nil {
 		e.hosts = append(e.hosts, base.Hostname())
 	}
-	inner := mcp.New(e, s.config.Version)
+	inner := sync.OnceValue(func() http.Handler { return mcp.New(e, s.config.Version) }) // many servers are never asked: its schemas take long
 	e.serve = fasthttpadaptor.NewFastHTTPHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m := r.Context().Value(mcpCall{}).(*message)
-		inner.ServeHTTP(w, r.WithContext(context.WithValue(m.ctx, mcpCall{}, m)))
+		inner().ServeHTTP(w, r.WithContext(context.WithValue(m.ctx, mcpCall{}, m)))
 	}))
 	return e
 }
