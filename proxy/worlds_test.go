@@ -237,7 +237,9 @@ func (w *world) fetch(path string, query []string, cacheControl string) (status 
 	request, err := http.NewRequest(http.MethodGet, w.base+path+queryString(query), nil)
 	w.must(err)
 	request.Header.Set("Authorization", "Bearer "+w.keys["pro"])
-	request.Header.Set("Cache-Control", cacheControl)
+	if cacheControl != "" {
+		request.Header.Set("Cache-Control", cacheControl)
+	}
 	answer, err := http.DefaultTransport.RoundTrip(request)
 	w.must(err)
 	defer func() { w.must(answer.Body.Close()) }()
