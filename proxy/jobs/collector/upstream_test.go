@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -120,9 +121,9 @@ func (w *fakeUpstream) rows(site string, by translate.Dimension, day translate.D
 	case k == quiet || k == unshown, k == withheld && by == translate.ByQuery:
 		return nil
 	}
-	var rows []archive.Record
+	rows := make([]archive.Record, 0, n)
 	for i := range n {
-		r := archive.Record{Date: day, Dimension: by, Key: fmt.Sprintf("key %03d", i)}
+		r := archive.Record{Date: day, Dimension: by, Key: "key " + strconv.FormatInt(1000+i, 10)[1:]} // three digits
 		if by == translate.ByDate {
 			r.Key = ""
 		}
