@@ -66,19 +66,32 @@ func testExamples(t *testing.T, world demoLine, p page) {
 			p.run(t, example[5], example[6])
 			continue
 		}
-		path, _, _ := strings.Cut(example[1], "?")
-		status, got := sendExample(t, world, world.Keys[p.keyOf(path)], example[1], example[2])
-		if status != example[3] {
-			t.Errorf("GET %s: status %s, want %s", example[1], status, example[3])
-		}
-		var want any
-		if err := json.Unmarshal([]byte(example[4]), &want); err != nil {
-			t.Fatalf("the answer to GET %s is not JSON: %v", example[1], err)
-		}
-		if where := differs(want, got, "answer"); where != "" {
-			t.Errorf("GET %s: %s", example[1], where)
+		if problem := testExample(t, world, p, example); problem != "" {
+			t.Errorf("GET %s: %s", example[1], problem)
 		}
 	}
+}
+
+// testExample sends an example, and returns what is wrong with the answer. On a machine that stands still for a moment, the simulated
+// Search Console answers too late, and sara with stored figures: so a wrong answer gets another chance.
+func testExample(t *testing.T, world demoLine, p page, example []string) (problem string) {
+	t.Helper()
+	target, headers, wantStatus := example[1], example[2], example[3]
+	var want any
+	if err := json.Unmarshal([]byte(example[4]), &want); err != nil {
+		t.Fatalf("the answer to GET %s is not JSON: %v", target, err)
+	}
+	path, _, _ := strings.Cut(target, "?")
+	for range 2 {
+		status, got := sendExample(t, world, world.Keys[p.keyOf(path)], target, headers)
+		if problem = differs(want, got, "answer"); problem == "" && status != wantStatus {
+			problem = fmt.Sprintf("status %s, want %s", status, wantStatus)
+		}
+		if problem == "" {
+			break
+		}
+	}
+	return problem
 }
 
 // sendExample sends a request as the page writes it: the query unencoded, keys by their name in the demo.
