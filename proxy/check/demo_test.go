@@ -64,6 +64,7 @@ func TestDemo(t *testing.T) {
 	d := startDemo(t)
 	t.Run("the MCP endpoint conforms to its specification", func(t *testing.T) { testMCPConforms(t, d) })
 	t.Run("the OpenAPI document describes the answers", func(t *testing.T) { testOpenAPIDescribesTheAnswers(t, d) })
+	t.Run("the programs in the guides run", func(t *testing.T) { testGuideSamplesRun(t, d) })
 	t.Run("the reference has no broken link", func(t *testing.T) { testLinksOfTheReference(t, d) })
 	t.Run("the reference works in a browser", func(t *testing.T) { testReferenceInABrowser(t, d) })
 	t.Run("the reference is accessible", func(t *testing.T) { testPagesAreAccessible(t, d) })

@@ -1,9 +1,10 @@
-package proxy
+package check
 
 import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -24,13 +25,13 @@ type sample struct {
 	number                int
 }
 
-// toolsGuide has programs for other tools than ours, which package cmd/sara tests with the demo.
+// toolsGuide has programs for other tools than ours, which package cmd/sara tests.
 const toolsGuide = "tools"
 
 // samples returns the programs of all guides but one.
 func samples(t *testing.T) (list []sample) {
 	t.Helper()
-	guides, err := filepath.Glob("docs/guides/*.md")
+	guides, err := filepath.Glob("../docs/guides/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,25 +53,23 @@ func samples(t *testing.T) (list []sample) {
 	return list
 }
 
-// Every program in the guides runs unchanged except for address and key. Those of the guide on limits are refused once first, to
+// Every program in the guides runs unchanged except for address, key and property. Those of the guide on limits are refused once first, to
 // exercise their backoff.
-func TestGuideSamplesRun(t *testing.T) {
+func testGuideSamplesRun(t *testing.T, d demo) {
 	if testing.Short() {
 		t.Skip("compiles and runs programs")
 	}
-	t.Parallel()
-	w := newWorld(t)
 	list := samples(t)
 	languages := map[string]int{}
 	for _, s := range list {
 		languages[s.language]++
-		w.run(fmt.Sprintf("%s/%d_%s", s.guide, s.number, s.language), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s/%d_%s", s.guide, s.number, s.language), func(t *testing.T) {
 			refusals := 0
 			if s.guide == "limits" {
 				refusals = 1
 			}
-			front, answered := w.front(t, refusals)
-			out := s.execute(t, front, w.keys["pro"])
+			front, answered := d.refusing(t, refusals)
+			out := s.execute(t, front, d.Keys["workspace_scoped"], d.Properties["main"].ID)
 			if answered.Load() == 0 || strings.TrimSpace(out) == "" {
 				t.Errorf("%d requests were answered, and it prints %q", answered.Load(), out)
 			}
@@ -83,11 +82,14 @@ func TestGuideSamplesRun(t *testing.T) {
 	}
 }
 
-// front is a reverse proxy before the server that answers the first requests with 429. It counts the successes of the others, and
+// refusing starts a reverse proxy before the demo that answers the first requests with 429. It counts the successes of the others, and
 // fails the test if there is an error.
-func (w *world) front(t *testing.T, refusals int) (address string, answered *atomic.Int64) {
-	target, err := url.Parse(w.base)
-	w.must(err)
+func (d demo) refusing(t *testing.T, refusals int) (address string, answered *atomic.Int64) {
+	t.Helper()
+	target, err := url.Parse(d.BaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
 	answered = new(atomic.Int64)
 	reverse := httputil.NewSingleHostReverseProxy(target)
 	reverse.ModifyResponse = func(r *http.Response) error {
@@ -103,7 +105,7 @@ func (w *world) front(t *testing.T, refusals int) (address string, answered *ato
 		if left.Add(-1) >= 0 {
 			rw.Header().Set("Retry-After", "0")
 			rw.WriteHeader(http.StatusTooManyRequests)
-			mustWrite(rw, `{"success":false,"error":{"code":"RATE_LIMITED","message":"wait","request_id":"req_1","docs_url":""}}`)
+			_, _ = io.WriteString(rw, `{"success":false,"error":{"code":"RATE_LIMITED","message":"wait","request_id":"req_1","docs_url":""}}`)
 			return
 		}
 		reverse.ServeHTTP(rw, r)
@@ -112,8 +114,8 @@ func (w *world) front(t *testing.T, refusals int) (address string, answered *ato
 	return server.URL, answered
 }
 
-// execute runs a sample against an address, and returns its output.
-func (s sample) execute(t *testing.T, address, key string) string {
+// execute runs a sample against an address, about a property, and returns its output.
+func (s sample) execute(t *testing.T, address, key, property string) string {
 	t.Helper()
 	const mark = "https://api.example.com"
 	if !strings.Contains(s.code, mark) {
@@ -129,7 +131,7 @@ func (s sample) execute(t *testing.T, address, key string) string {
 		t.Skipf("%s is not installed", program[0])
 	}
 	folder := t.TempDir()
-	code := strings.ReplaceAll(s.code, mark, address)
+	code := strings.NewReplacer(mark, address, "/example.com", "/"+property).Replace(s.code)
 	if err := os.WriteFile(filepath.Join(folder, program[len(program)-1]), []byte(code), 0o600); err != nil {
 		t.Fatal(err)
 	}
