@@ -39,7 +39,7 @@ const questionsPerWorld = 5
 func TestRandomWorlds(t *testing.T) {
 	t.Parallel()
 	seed := variable(t, worldsSeedVariable, uint64(time.Now().UnixNano()))
-	n := variable(t, worldsVariable, 200)
+	n := variable(t, worldsVariable, 100)
 	if testing.Short() {
 		n = min(n, 40)
 	}
