@@ -67,5 +67,5 @@ func (t *tally) rows() *translate.Rows {
 	for _, i := range t.order {
 		b.Add(t.index.Key(int(i)), t.sums[i].Metrics())
 	}
-	return b.Rows()
+	return b.Ranked()
 }

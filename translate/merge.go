@@ -53,7 +53,7 @@ func (m *Merger) add(key []byte, more Metrics) {
 
 // rows returns the sums in the upstream's order: a date by its key, others by their clicks first.
 func (m *Merger) rows(by Dimension, of traits) *Rows {
-	b := RowsBuilder{rows: Rows{traits: of, ordered: by != ByDate}}
+	b := RowsBuilder{rows: Rows{traits: of}}
 	b.Grow(len(m.sums), m.index.Size())
 	m.order = m.index.Ranked(m.order, func(i int) int64 {
 		if by == ByDate {
@@ -64,5 +64,8 @@ func (m *Merger) rows(by Dimension, of traits) *Rows {
 	for _, i := range m.order {
 		b.Add(m.index.Key(int(i)), m.sums[i])
 	}
-	return b.Rows()
+	if by == ByDate {
+		return b.Rows()
+	}
+	return b.Ranked()
 }

@@ -87,6 +87,13 @@ func (b *RowsBuilder) Rows() *Rows {
 	return &rows
 }
 
+// Ranked is Rows for rows that were added by clicks descending and key ascending: their order is not checked again.
+func (b *RowsBuilder) Ranked() *Rows {
+	rows := b.Rows()
+	rows.ordered = true
+	return rows
+}
+
 // A Sum adds up rows. Its position is the impression-weighted average, because the average position of a row does not say
 // how many impressions it stands for. The upstream's positions are a whole number divided by the impressions; these numbers are
 // added, which is exact, so that the sum has the position that the upstream itself returns for all rows together. The zero Sum is
