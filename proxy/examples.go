@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// The examples are real: a test of cmd/sara sends their requests to a demo, and compares.
+// The examples are real: a test of proxy/check sends their requests to a demo, and compares.
 //
 //go:embed examples/*.json
 var exampleFiles embed.FS

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sara/cmd/sara/saratest"
 )
 
 // withBearer adds a key to requests.
@@ -71,7 +73,7 @@ func callTool(t *testing.T, session *mcp.ClientSession, tool string, arguments a
 }
 
 // testAgents connects agents to a demo whose clock stands still.
-func testAgents(t *testing.T, world demoLine) {
+func testAgents(t *testing.T, world saratest.World) {
 	t.Run("the transcripts of the guide", func(t *testing.T) {
 		testTranscripts(t, agent(t, overHTTP(world.BaseURL, world.Keys["agency"]), "2026-07-28"))
 	})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,52 +12,6 @@ import (
 	"sara/cmd/sara/internal/settings"
 	"sara/translate"
 )
-
-// testDemoHistory looks into the archive of a running demo.
-func testDemoHistory(t *testing.T, world demoLine, temporary string) {
-	folders, err := filepath.Glob(filepath.Join(temporary, "sara-demo-*", "archive"))
-	if err != nil || len(folders) != 1 {
-		t.Fatalf("the archive is in %v (%v)", folders, err)
-	}
-	history, err := backend.OpenArchive(settings.Archive{ArchiveURL: settings.LocalArchive(folders[0])}, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	calendar, err := translate.NewCalendar()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, months := range map[string]int{"main": 36, "archived": 24, "disconnected": 24, "prefix": 0, "fresh": 0} {
-		inventory, err := history.Days(t.Context(), world.Properties[name]["id"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if months == 0 {
-			if len(inventory) != 0 {
-				t.Errorf("%s has %v", name, inventory)
-			}
-			continue
-		}
-		for _, by := range archive.Dimensions() {
-			days := inventory[by]
-			if days.First != (days.Last+1).AddMonths(-months) || len(days.Missing) > 0 {
-				t.Errorf("%s by %s: %s to %s, without %v; want %d months", name, by, days.First, days.Last, days.Missing, months)
-			}
-			anchor := calendar.Anchor(demoTime)
-			last, provisional := anchor, 2
-			if name != "main" {
-				last, provisional = anchor-translate.Date(anchor.Time().Day()), 0
-			}
-			if days.Last != last || len(days.Provisional) != provisional {
-				t.Errorf("%s by %s: ends on %s and is not final on %v, want %s and %d days", name, by, days.Last, days.Provisional, last, provisional)
-			}
-		}
-		year := translate.DateRange{Start: inventory[translate.ByQuery].Last - 364, End: inventory[translate.ByQuery].Last}
-		if got, err := history.Read(t.Context(), world.Properties[name]["id"], translate.ByQuery, year); err != nil || got.Rows.Len() < archive.TopRows {
-			t.Errorf("%s: a year has %+v (%v)", name, got, err)
-		}
-	}
-}
 
 // TestDemoArchiveMatchesCollector compares the archive that the demo makes with one that was collected.
 func TestDemoArchiveMatchesCollector(t *testing.T) {

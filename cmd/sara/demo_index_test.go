@@ -3,10 +3,12 @@ package main
 import (
 	"net/http"
 	"testing"
+
+	"sara/cmd/sara/saratest"
 )
 
 // testDemoIndex looks at the index coverage of the demo's properties.
-func testDemoIndex(t *testing.T, world demoLine) {
+func testDemoIndex(t *testing.T, world saratest.World) {
 	key := world.Keys["indexing_only"]
 	at := func(name string) coverageAPI {
 		return coverageAPI{t, world.BaseURL + "/v1/properties/" + world.Properties[name]["id"], key}

@@ -100,7 +100,7 @@ type sourceFile struct {
 	imports []string
 }
 
-// isModule reports whether a folder is a module by itself, which imports nothing of ours.
+// isModule reports whether a folder is a module by itself. The table is not about it: it can import nothing that is internal to cmd/sara.
 func isModule(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, "go.mod"))
 	return err == nil

@@ -72,7 +72,6 @@ func TestProcess(t *testing.T) {
 		{"replicas share their budgets", testReplicas},
 		{"with PostgreSQL", testWithPostgreSQL},
 		{"an outage of one Redis leaves the other", testSeparateRedis},
-		{"demo", testDemo},
 		{"a killed inspector resumes", testInspectKilled},
 		{"serve collects", testServeCollects},
 		{"serve", testServe},

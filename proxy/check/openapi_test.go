@@ -146,7 +146,7 @@ func (c *coverage) get(path, key string, header http.Header) (etag string) {
 
 // path fills in a property of the demo.
 func (c *coverage) path(template, property string) string {
-	return strings.Replace(template, "{id}", url.PathEscape(c.demo.Properties[property].GSCProperty), 1)
+	return strings.Replace(template, "{id}", url.PathEscape(c.demo.Properties[property]["gsc_property"]), 1)
 }
 
 // The served document is valid OpenAPI, and the demo answers every operation accordingly: live, from the archive, without a

@@ -25,8 +25,8 @@ type sample struct {
 	number                int
 }
 
-// toolsGuide has programs for other tools than ours, which package cmd/sara tests.
-const toolsGuide = "tools"
+// otherTools is the guide whose programs are for other tools than ours: testGuideToTheTools runs them.
+const otherTools = "tools"
 
 // samples returns the programs of all guides but one.
 func samples(t *testing.T) (list []sample) {
@@ -37,7 +37,7 @@ func samples(t *testing.T) (list []sample) {
 	}
 	fence := regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
 	for _, guide := range guides {
-		if strings.TrimSuffix(filepath.Base(guide), ".md") == toolsGuide {
+		if strings.TrimSuffix(filepath.Base(guide), ".md") == otherTools {
 			continue
 		}
 		text, err := os.ReadFile(guide)
@@ -69,7 +69,7 @@ func testGuideSamplesRun(t *testing.T, d demo) {
 				refusals = 1
 			}
 			front, answered := d.refusing(t, refusals)
-			out := s.execute(t, front, d.Keys["workspace_scoped"], d.Properties["main"].ID)
+			out := s.execute(t, front, d.Keys["workspace_scoped"], d.Properties["main"]["id"])
 			if answered.Load() == 0 || strings.TrimSpace(out) == "" {
 				t.Errorf("%d requests were answered, and it prints %q", answered.Load(), out)
 			}

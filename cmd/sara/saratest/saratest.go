@@ -1,4 +1,4 @@
-// Package saratest builds sara for tests, and for measurements, that run it as a process.
+// Package saratest builds sara for tests, and for measurements, that run it as a process. It also sends a demo the examples of a page.
 package saratest
 
 import (

@@ -1,8 +1,9 @@
-package main
+package check
 
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,10 +17,12 @@ type example struct {
 	Answer  json.RawMessage `json:"answer"`
 }
 
+var update = flag.Bool("update", false, "rewrite the examples of the API reference")
+
 // testExamplesOfReference sends the requests of the API reference's examples to the demo: the answers are real. With -update, it rewrites
 // them.
-func testExamplesOfReference(t *testing.T, world demoLine) {
-	files, err := filepath.Glob("../../proxy/examples/*.json")
+func testExamplesOfReference(t *testing.T, d demo) {
+	files, err := filepath.Glob("../examples/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d examples (%v)", len(files), err)
 	}
@@ -34,7 +37,7 @@ func testExamplesOfReference(t *testing.T, world demoLine) {
 		if err := json.Unmarshal(text, &e); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		got := wantStatus(t, 200, world.BaseURL+e.Request, world.Keys[keyOfExample(e.Request)]).body
+		got := d.want(t, 200, e.Request, keyOfExample(e.Request))
 		if *update {
 			writeExample(t, file, e.Request, got)
 			continue

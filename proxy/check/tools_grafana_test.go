@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"encoding/json"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v3"
+
+	"sara/cmd/sara/saratest"
 )
 
 // grafanaSources is what Grafana reads from a file in provisioning/datasources, as far as the guide's has it.
@@ -62,7 +64,7 @@ func (g *toolsGuide) testGrafana(t *testing.T) {
 	if err := json.Unmarshal([]byte(dashboard), &board); err != nil || len(board.Panels) != 2 {
 		t.Fatalf("the dashboard has %d panels (%v)", len(board.Panels), err)
 	}
-	days := strings.NewReplacer("${__from:date:YYYY-MM-DD}", demoTime.AddDate(0, 0, -90).Format(time.DateOnly), "${__to:date:YYYY-MM-DD}", demoTime.Format(time.DateOnly))
+	days := strings.NewReplacer("${__from:date:YYYY-MM-DD}", saratest.PageTime().AddDate(0, 0, -90).Format(time.DateOnly), "${__to:date:YYYY-MM-DD}", saratest.PageTime().Format(time.DateOnly))
 	for _, panel := range board.Panels {
 		target := panel.Targets[0]
 		if panel.Datasource.UID != d.UID || panel.Datasource.Type != d.Type || target.Type != "json" || target.Parser != "backend" || target.Source != "url" {

@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"os"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sara/archive/duckdbtest"
+	"sara/cmd/sara/saratest"
 )
 
 // agenciesGuide is the guide to reports, about a demo. Its commands run in a home folder.
@@ -19,21 +20,21 @@ type agenciesGuide struct {
 	everyMorning, mails string // lines of a crontab
 }
 
-func readAgenciesGuide(t *testing.T, binary string, world demoLine) *agenciesGuide {
+func readAgenciesGuide(t *testing.T, d demo) *agenciesGuide {
 	t.Helper()
-	text, err := os.ReadFile("../../proxy/docs/guides/agencies.md")
+	text, err := os.ReadFile("../docs/guides/agencies.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile(`(?m)(?:^    .*\n)+`).FindAllString(strings.ReplaceAll(string(text), "https://api.example.com", world.BaseURL), -1)
+	blocks := regexp.MustCompile(`(?m)(?:^    .*\n)+`).FindAllString(strings.ReplaceAll(string(text), "https://api.example.com", d.BaseURL), -1)
 	if len(blocks) != 4 {
 		t.Fatalf("the guide has %d blocks, want 4", len(blocks))
 	}
-	g := &agenciesGuide{home: t.TempDir(), key: world.Keys["workspace_scoped"], setup: blocks[0], sql: blocks[1], everyMorning: blocks[2], mails: blocks[3]}
+	g := &agenciesGuide{home: t.TempDir(), key: d.Keys["workspace_scoped"], setup: blocks[0], sql: blocks[1], everyMorning: blocks[2], mails: blocks[3]}
 	// The clock of the demo stands elsewhere than that of date. mail keeps what it is given.
 	for name, script := range map[string]string{
-		"sara": `exec '` + binary + `' "$@"`,
-		"date": `exec /bin/date "$1" "$2" "` + demoTime.Format(time.DateTime) + ` UTC $3" "$4"`,
+		"sara": `exec '` + d.program + `' "$@"`,
+		"date": `exec /bin/date "$1" "$2" "` + saratest.PageTime().Format(time.DateTime) + ` UTC $3" "$4"`,
 		"mail": `{ printf '%s\n' "$@"; cat; } >~/sent; test -s "$4"`,
 	} {
 		if err := os.WriteFile(filepath.Join(g.home, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
@@ -78,22 +79,22 @@ func (g *agenciesGuide) read(t *testing.T, name string) string {
 }
 
 // testGuideToAgencies runs the commands of the guide, and its query.
-func testGuideToAgencies(t *testing.T, binary string, world demoLine) {
+func testGuideToAgencies(t *testing.T, d demo) {
 	t.Parallel()
-	g := readAgenciesGuide(t, binary, world)
-	domain := world.Properties["main"]["domain"]
+	g := readAgenciesGuide(t, d)
+	domain := d.Properties["main"]["domain"]
 	if out := g.sh(t, g.setup); !strings.Contains(out, domain) {
 		t.Errorf("the report is %s", out)
 	}
 	g.cron(t, g.everyMorning)
-	if got := g.read(t, "reports/"+demoTime.AddDate(0, 0, -3).Format(time.DateOnly)+"/portfolio.csv"); !strings.Contains(got, domain) {
+	if got := g.read(t, "reports/"+saratest.PageTime().AddDate(0, 0, -3).Format(time.DateOnly)+"/portfolio.csv"); !strings.Contains(got, domain) {
 		t.Errorf("the report of the morning is %s", got)
 	}
 	g.cron(t, g.mails)
 	if got := g.read(t, "sent"); got != "-s\nSearch, last week\n-a\nportfolio.csv\nteam@agency.example\nThe last seven days of all sites.\n" {
 		t.Errorf("the mail is %q", got)
 	}
-	g.sh(t, "sara report --all --tables queries --output report --quiet --key-file ~/.sara-key --url "+world.BaseURL)
+	g.sh(t, "sara report --all --tables queries --output report --quiet --key-file ~/.sara-key --url "+d.BaseURL)
 	t.Run("DuckDB", func(t *testing.T) {
 		rows := duckdbtest.New(t).Rows(strings.ReplaceAll(g.sql, "'report/", "'"+g.home+"/report/"))
 		if len(rows) != 20 || !strings.Contains(rows[0], "alder") {

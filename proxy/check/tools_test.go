@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"encoding/csv"
@@ -13,24 +13,25 @@ import (
 	"testing"
 
 	"sara/archive/duckdbtest"
+	"sara/cmd/sara/saratest"
 )
 
 // toolsGuide is the guide to the tools, about a demo instead of the service of the guide. Its samples share a folder.
 type toolsGuide struct {
-	world   demoLine
+	world   saratest.World
 	folder  string
 	samples map[string][]string // by language
 }
 
-func readToolsGuide(t *testing.T, world demoLine) *toolsGuide {
+func readToolsGuide(t *testing.T, d demo) *toolsGuide {
 	t.Helper()
-	text, err := os.ReadFile("../../proxy/docs/guides/tools.md")
+	text, err := os.ReadFile("../docs/guides/tools.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &toolsGuide{world: world, folder: t.TempDir(), samples: make(map[string][]string)}
-	ours := strings.NewReplacer("https://api.example.com", world.BaseURL, "properties/example.com/", "properties/"+world.Properties["main"]["slug"]+"/",
-		"YOUR_API_KEY", world.Keys["workspace_scoped"])
+	g := &toolsGuide{world: d.World, folder: t.TempDir(), samples: make(map[string][]string)}
+	ours := strings.NewReplacer("https://api.example.com", d.BaseURL, "properties/example.com/", "properties/"+d.Properties["main"]["slug"]+"/",
+		"YOUR_API_KEY", d.Keys["workspace_scoped"])
 	for _, found := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
 		g.samples[found[1]] = append(g.samples[found[1]], ours.Replace(found[2]))
 	}
@@ -88,8 +89,8 @@ func wantQueries(t *testing.T, text string) {
 }
 
 // testGuideToTheTools runs the samples of the guide, as far as that is possible without the internet.
-func testGuideToTheTools(t *testing.T, world demoLine) {
-	g := readToolsGuide(t, world)
+func testGuideToTheTools(t *testing.T, d demo) {
+	g := readToolsGuide(t, d)
 	t.Run("curl", g.testCurl) // first: it writes the file of the next
 	t.Run("DuckDB", g.testDuckDB)
 	t.Run("pandas", g.testPandas)

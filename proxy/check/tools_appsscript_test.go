@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"sara/archive/nodetest"
+	"sara/cmd/sara/saratest"
 )
 
 // nodePrograms is the folder of the programs that run the guide's samples.
@@ -58,7 +59,7 @@ func (g *toolsGuide) testAppsScript(t *testing.T) {
 	})
 	t.Run("Looker Studio", func(t *testing.T) {
 		settings, err := json.Marshal(map[string]string{"API_KEY": g.world.Keys["agency"], "REVOKED_KEY": g.world.Keys["revoked"], "PROPERTY": g.world.Properties["main"]["gsc_property"],
-			"START_DATE": demoTime.AddDate(0, 0, -90).Format(time.DateOnly), "END_DATE": demoTime.AddDate(0, 0, -5).Format(time.DateOnly)})
+			"START_DATE": saratest.PageTime().AddDate(0, 0, -90).Format(time.DateOnly), "END_DATE": saratest.PageTime().AddDate(0, 0, -5).Format(time.DateOnly)})
 		if err != nil {
 			t.Fatal(err)
 		}
