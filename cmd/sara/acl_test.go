@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,38 +66,52 @@ func TestAccessControlListsAllowWhatSaraDoes(t *testing.T) {
 		t.Skip("waits for a heartbeat")
 	}
 	t.Parallel()
-	counters, countersURL := withAccessControl(t, "counters.acl")
-	rows, rowsURL := withAccessControl(t, "rows.acl")
-	for _, environ := range [][]string{{"SARA_REDIS_URL=" + countersURL}, {"SARA_REDIS_URL=" + countersURL, "SARA_REDIS_CACHE_URL=" + rowsURL}} {
-		if said := newCLI(t).with(environ...).ok("serve", "--check"); strings.Contains(said, "eviction policy") {
-			t.Errorf("serve --check does not see the eviction policy:\n%s", said)
-		}
-		var log strings.Builder
-		budgets := openBudgetsOf(t, &log, parseServeIn(t, environ))
-		useBudgets(t, budgets.Budget, counters, fmt.Sprint("account ", len(environ)))
-		useCaches(t, redistest.Open(t, []string{countersURL, rowsURL}[len(environ)-1]))
-		eventually(t, func() error { return budgets.Rows.Relieve(t.Context()) })
-		eventually(t, func() error { return policy.PublishInvalidation(t.Context(), budgets.Redis) })
-		eventually(t, func() error {
-			_, _, err := policy.NewInspections(budgets.Redis, policy.InspectionLimits{}).Take(t.Context(), "sc-domain:example.com", 20_000)
-			return err
+	for name, separate := range map[string]bool{"one Redis": false, "two": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			counters, countersURL := withAccessControl(t, "counters.acl")
+			environ, rowsURL := []string{"SARA_REDIS_URL=" + countersURL}, countersURL
+			if separate {
+				var rows *redistest.Server
+				rows, rowsURL = withAccessControl(t, "rows.acl")
+				environ = append(environ, "SARA_REDIS_CACHE_URL="+rowsURL)
+				defer wantNothingRefused(t, rows)
+			}
+			useRedis(t, environ, counters, rowsURL)
+			wantNothingRefused(t, counters)
 		})
-		eventually(t, func() error {
-			_, err := policy.UsageOfLiveCalls(t.Context(), budgets.Redis, []string{"p"})
-			return err
-		})
-		ctx, stop := context.WithCancel(t.Context())
-		heard := make(listener, 10)
-		go policy.ListenInvalidations(ctx, budgets.Redis, heard)
-		<-heard // it has subscribed
-		stop()
-		budgets.Close()
-		if strings.Contains(log.String(), "NOPERM") {
-			t.Error(log.String())
-		}
 	}
-	wantNothingRefused(t, counters)
-	wantNothingRefused(t, rows)
+}
+
+// useRedis does what sara does with the counters and the rows of a Redis, or of two.
+func useRedis(t *testing.T, environ []string, counters *redistest.Server, rowsURL string) {
+	t.Helper()
+	if said := newCLI(t).with(environ...).ok("serve", "--check"); strings.Contains(said, "eviction policy") {
+		t.Errorf("serve --check does not see the eviction policy:\n%s", said)
+	}
+	var log strings.Builder
+	budgets := openBudgetsOf(t, &log, parseServeIn(t, environ))
+	useBudgets(t, budgets.Budget, counters)
+	useCaches(t, redistest.Open(t, rowsURL))
+	eventually(t, func() error { return budgets.Rows.Relieve(t.Context()) })
+	eventually(t, func() error { return policy.PublishInvalidation(t.Context(), budgets.Redis) })
+	eventually(t, func() error {
+		_, _, err := policy.NewInspections(budgets.Redis, policy.InspectionLimits{}).Take(t.Context(), "sc-domain:example.com", 20_000)
+		return err
+	})
+	eventually(t, func() error {
+		_, err := policy.UsageOfLiveCalls(t.Context(), budgets.Redis, []string{"p"})
+		return err
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	heard := make(listener, 10)
+	go policy.ListenInvalidations(ctx, budgets.Redis, heard)
+	<-heard // it has subscribed
+	stop()
+	budgets.Close()
+	if strings.Contains(log.String(), "NOPERM") {
+		t.Error(log.String())
+	}
 }
 
 // eventually repeats what a busy machine may time out.
@@ -120,8 +133,9 @@ func (l listener) Invalidate() { l <- struct{}{} }
 func (l listener) Revalidate() { l <- struct{}{} }
 
 // useBudgets runs every script of the budgets.
-func useBudgets(t *testing.T, b policy.Budget, server *redistest.Server, account string) {
+func useBudgets(t *testing.T, b policy.Budget, server *redistest.Server) {
 	t.Helper()
+	const account = "account"
 	control, plan := server.Client(), policy.Plan{APIAccess: true, RequestsPerMinutePerKey: 100, RequestsPerHour: 100, RequestsPerDay: 100,
 		SearchConsoleCallsPerDay: 100, LiveCallsPerMinutePerProperty: 100}
 	for range 2 {
@@ -174,6 +188,7 @@ func useCaches(t *testing.T, client redisconn.Client) {
 
 // What sara does not do is refused, and so is what it does with keys and channels of others.
 func TestAccessControlListsRefuseTheRest(t *testing.T) {
+	t.Parallel()
 	allowed := map[string][]string{
 		"counters.acl": {"getrange sara:directory 0 1", "set sara:directory:turn x nx px 1", "setnx sara:change x", "get sara:rest:sc-domain:example.com",
 			"set sara:rest:sc-domain:example.com x px 1000", "scan 0", "unlink sara:c:{p}:0", "publish sara:changed x", "info"},
