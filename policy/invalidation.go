@@ -57,7 +57,7 @@ type Listener interface {
 
 // ListenInvalidations subscribes to the changes that PublishInvalidation publishes, and invalidates the listener for each. After
 // every subscription, the first one and those after a lost connection, it revalidates it, because messages before it were missed.
-// Redis may still be down. It returns when ctx ends.
+// Redis may still be down. It returns when ctx ends, or the client is closed.
 func ListenInvalidations(ctx context.Context, client redisconn.Client, listener Listener) {
 	for event := range redisconn.Subscribe(ctx, client, invalidationChannel) {
 		if event.Subscribed {

@@ -13,8 +13,8 @@ type Event struct {
 	Subscribed bool   // Redis has confirmed the subscription, the first one or one after a lost connection: messages before it were missed
 }
 
-// Subscribe subscribes to a pub/sub channel, and returns its events, which the caller has to read. They end with ctx or with the
-// caller's loop, and the subscription with them. If Redis is down or the connection is lost, the client subscribes again.
+// Subscribe subscribes to a pub/sub channel, and returns its events, which the caller has to read. They end with ctx, with the client or
+// with the caller's loop, and the subscription with them. If Redis is down or the connection is lost, the client subscribes again.
 func Subscribe(ctx context.Context, c Client, channel string) iter.Seq[Event] {
 	subscriber, ok := c.(interface {
 		Subscribe(ctx context.Context, channels ...string) *redis.PubSub
@@ -28,7 +28,10 @@ func Subscribe(ctx context.Context, c Client, channel string) iter.Seq[Event] {
 		events := subscription.ChannelWithSubscriptions()
 		for {
 			select {
-			case event := <-events:
+			case event, open := <-events:
+				if !open { // the client is closed
+					return
+				}
 				message, isMessage := event.(*redis.Message)
 				e := Event{Subscribed: !isMessage}
 				if isMessage {

@@ -9,6 +9,25 @@ import (
 	"sara/policy/redistest"
 )
 
+func TestSubscriptionEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	client, err := redisconn.Open(redistest.Single(t).URL(), redisconn.StepTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, stop := iter.Pull(redisconn.Subscribe(t.Context(), client, "a"))
+	defer stop()
+	if event, ok := next(); !event.Subscribed || !ok {
+		t.Fatalf("the event is %+v, %v", event, ok)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := next(); ok {
+		t.Errorf("after the end of its client: %+v", got)
+	}
+}
+
 func TestSubscriptionHasTheMessagesOfItsChannelAndEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	client := redistest.Single(t).Client()
