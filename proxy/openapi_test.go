@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	flag.Parse()
-	debug.SetGCPercent(400) // little is in use at a time, so that the collector would take a tenth of the time; GOGC is for the server
+	debug.SetGCPercent(400) // tests have little in use at a time: with the default, the garbage collector takes a tenth of their time
 	os.Exit(m.Run())
 }
 
