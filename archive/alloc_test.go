@@ -23,7 +23,7 @@ func TestWarmReadAllocatesLittle(t *testing.T) {
 	for _, length := range []translate.Date{3, 110} {
 		r := translate.DateRange{Start: first + 5, End: first + 5 + length}
 		read := func() {
-			if result, err := h.Read(t.Context(), testProperty, translate.ByQuery, r); err != nil || result.Rows.Len() < 20 {
+			if result, err := h.Read(t.Context(), testProperty, translate.ByQuery, r, 0); err != nil || result.Rows.Len() < 20 {
 				t.Fatal(result.Rows, err)
 			}
 		}

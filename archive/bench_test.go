@@ -80,7 +80,7 @@ func BenchmarkRead(b *testing.B) {
 			size += e.Size
 		}
 		read := func(b *testing.B, h *History, by translate.Dimension) {
-			result, err := h.Read(b.Context(), testProperty, by, r)
+			result, err := h.Read(b.Context(), testProperty, by, r, 0)
 			if err != nil || result.Rows.Len() == 0 || len(result.Missing) > 0 {
 				b.Fatalf("%+v, %v", result, err)
 			}

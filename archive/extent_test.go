@@ -51,14 +51,14 @@ func TestExtentAgreesWithRead(t *testing.T) {
 func wantExtent(t *testing.T, h *History, by translate.Dimension, r translate.DateRange, what string) {
 	t.Helper()
 	ctx := context.Background()
-	read, err := h.Read(ctx, testProperty, by, r)
+	read, err := h.Read(ctx, testProperty, by, r, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if missing, _, err := h.Missing(ctx, testProperty, by, r); err != nil || !slices.Equal(missing, read.Missing) {
 		t.Errorf("%s: missing %v (%v), want %v", what, missing, err, read.Missing)
 	}
-	totals, err := h.Read(ctx, testProperty, translate.ByDate, translate.DateRange{Start: r.Start, End: day(t, "2024-04-30")})
+	totals, err := h.Read(ctx, testProperty, translate.ByDate, translate.DateRange{Start: r.Start, End: day(t, "2024-04-30")}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

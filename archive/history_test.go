@@ -51,7 +51,7 @@ func TestReadSumsMergedDays(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := h.Read(t.Context(), testProperty, translate.ByQuery,
-		translate.DateRange{Start: day(t, "2026-01-30"), End: day(t, "2026-02-02")})
+		translate.DateRange{Start: day(t, "2026-01-30"), End: day(t, "2026-02-02")}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

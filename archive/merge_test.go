@@ -173,7 +173,7 @@ func TestMergeKeepsAFinalDayFromAProvisionalOne(t *testing.T) {
 	}
 	clicks := func(want int64) {
 		t.Helper()
-		got, err := h.Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date})
+		got, err := h.Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date}, 0)
 		if err != nil || got.Rows.Len() != 1 || got.Rows.Metrics(0).Clicks != want {
 			t.Errorf("%+v, %v, want one row with %d clicks", got, err, want)
 		}
@@ -210,7 +210,7 @@ func TestMergeKeepsTheTopHundredQueriesAndPages(t *testing.T) {
 		if d.Dimension == translate.ByCountry {
 			want = 150
 		}
-		result, err := h.Read(t.Context(), testProperty, d.Dimension, translate.DateRange{Start: date, End: date})
+		result, err := h.Read(t.Context(), testProperty, d.Dimension, translate.DateRange{Start: date, End: date}, 0)
 		if err != nil || result.Rows.Len() != want {
 			t.Fatalf("%s: %+v, %v, want %d rows", d.Dimension, result, err, want)
 		}

@@ -181,7 +181,7 @@ func TestADamagedObjectIsNeitherServedNorOverwritten(t *testing.T) {
 	if err := h.Merge(t.Context(), testProperty, []Day{{Date: next, Dimension: translate.ByQuery, Final: true, Rows: new(translate.Rows)}}); err != nil {
 		t.Fatal(err)
 	}
-	read, err := h.Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: r.Start, End: next})
+	read, err := h.Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: r.Start, End: next}, 0)
 	if err != nil || len(read.Missing) != 28 || read.Last == nil || *read.Last != next || !read.Damage.Has(m.month) || read.Damage.Has(next) {
 		t.Errorf("read: %+v, %v", read, err)
 	}

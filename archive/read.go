@@ -12,7 +12,7 @@ import (
 type Result struct {
 	// Rows has one row for each key: clicks and impressions are summed and the position is weighted by impressions. Rows
 	// are ordered by clicks descending, then key. For ByDate there is one row for each day with traffic, keyed by its
-	// date, in order. The rows belong to the caller.
+	// date, in order. The rows belong to the caller. Of those that were not requested, they have only the number.
 	Rows *translate.Rows
 	// Missing lists the days of the range that are not archived, in order. Last is the last day that is; nil if none is.
 	Missing []translate.Date
@@ -27,8 +27,9 @@ type Result struct {
 }
 
 // Read answers for a property as the upstream would for the dimension and range. It fetches each month once. Damaged objects
-// are missing days of the result; all other months answer.
-func (h *History) Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (Result, error) {
+// are missing days of the result; all other months answer. first is how many of the first rows the caller needs, or 0 for all; it has no
+// effect on ByDate.
+func (h *History) Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange, first int) (Result, error) {
 	load := func(ctx context.Context, property string, m monthObject) (*object, error) {
 		o, err := h.load(ctx, property, m)
 		if err == nil && o != nil {
@@ -37,7 +38,7 @@ func (h *History) Read(ctx context.Context, property string, by translate.Dimens
 		return o, err
 	}
 	ready := func(property string, m monthObject) *object { return h.ready(property, m, by) }
-	w := walk{by: by, days: r, next: r.Start}
+	w := walk{by: by, days: r, first: first, next: r.Start}
 	if by != translate.ByDate {
 		w.tally, _ = h.tallies.Get().(*tally)
 		defer h.tallies.Put(w.tally)
@@ -79,6 +80,7 @@ func (l *ledger) source(by translate.Dimension, day int) (source translate.Dimen
 type walk struct {
 	by     translate.Dimension
 	days   translate.DateRange
+	first  int            // how many rows of the result are needed; 0: all
 	next   translate.Date // the first day that is neither archived nor missing so far
 	result Result
 	tally  *tally                // of all dimensions except ByDate
@@ -145,7 +147,7 @@ func (w *walk) addTotal(o *object, source translate.Dimension, day int) error {
 	} else {
 		var parts tally
 		parts.add(rows, day, day+1)
-		total = parts.rows().Total()
+		total = parts.rows(0).Total()
 		w.result.Derived++
 	}
 	w.date = (o.month + translate.Date(day)).Append(w.date[:0])
@@ -162,7 +164,7 @@ func (w *walk) finish() Result {
 	if w.by == translate.ByDate {
 		w.result.Rows = w.totals.Rows()
 	} else {
-		w.result.Rows = w.tally.rows()
+		w.result.Rows = w.tally.rows(w.first)
 	}
 	return w.result
 }

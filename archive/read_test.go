@@ -29,7 +29,7 @@ func TestReadEqualsASlowReference(t *testing.T) {
 		start := translate.NewDate(2024, 1, 10) + translate.Date(random.IntN(80))
 		r := translate.DateRange{Start: start, End: start + translate.Date(random.IntN(70))}
 		by := Dimensions()[random.IntN(5)]
-		got, err := h.Read(t.Context(), testProperty, by, r)
+		got, err := h.Read(t.Context(), testProperty, by, r, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,6 +42,16 @@ func TestReadEqualsASlowReference(t *testing.T) {
 		}
 		if rows := described(got.Rows); !slices.Equal(rows, wantRows) {
 			t.Errorf("%s %v: %q\nwant %q", by, r, rows, wantRows)
+		}
+		first := 1 + random.IntN(60)
+		cut, err := h.Read(t.Context(), testProperty, by, r, first)
+		if err != nil || cut.Rows.Len() != len(wantRows) || !cut.Rows.HasFirst(min(first, len(wantRows))) {
+			t.Fatalf("%s %v, the first %d: %+v (%v)", by, r, first, cut.Rows, err)
+		}
+		for i := range min(first, len(wantRows)) {
+			if string(cut.Rows.Key(i)) != string(got.Rows.Key(i)) || cut.Rows.Metrics(i) != got.Rows.Metrics(i) {
+				t.Errorf("%s %v, the first %d: row %d is %s %+v", by, r, first, i, cut.Rows.Key(i), cut.Rows.Metrics(i))
+			}
 		}
 		if by == translate.ByDate {
 			if _, err := translate.SeriesOf(got.Rows, r); err != nil {
@@ -208,7 +218,7 @@ func TestCachedMonthsAreReadAgainOnlyAfterAChange(t *testing.T) {
 	}
 	clicks := func(want int64) {
 		t.Helper()
-		result, err := reader.Read(t.Context(), testProperty, translate.ByQuery, r)
+		result, err := reader.Read(t.Context(), testProperty, translate.ByQuery, r, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +271,7 @@ func TestConcurrentReadsLoadAMonthOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 20 {
 		group.Go(func() {
-			got, err := h.Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date})
+			got, err := h.Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date}, 0)
 			if err != nil || got.Rows.Len() != 3 {
 				t.Errorf("%v", err)
 			}
@@ -285,12 +295,12 @@ func TestACanceledReadDoesNotFailOthers(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	first, second := make(chan error), make(chan error)
 	go func() {
-		_, err := h.Read(canceled, testProperty, translate.ByQuery, r)
+		_, err := h.Read(canceled, testProperty, translate.ByQuery, r, 0)
 		first <- err
 	}()
 	<-b.asked
 	go func() {
-		_, err := h.Read(t.Context(), testProperty, translate.ByQuery, r)
+		_, err := h.Read(t.Context(), testProperty, translate.ByQuery, r, 0)
 		second <- err
 	}()
 	cancel()
@@ -315,7 +325,7 @@ func TestCacheOfMonthsIsBounded(t *testing.T) {
 	}
 	r := translate.DateRange{Start: days[0].Date, End: days[23].Date}
 	for range 3 {
-		if _, err := h.Read(t.Context(), testProperty, translate.ByPage, r); err != nil {
+		if _, err := h.Read(t.Context(), testProperty, translate.ByPage, r, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -355,7 +365,7 @@ func TestReadIsTruncatedIfADayIsFull(t *testing.T) {
 	f := func(by translate.Dimension, from, to int, want bool) {
 		t.Helper()
 		r := translate.DateRange{Start: first + translate.Date(from), End: first + translate.Date(to)}
-		if got, err := h.Read(t.Context(), testProperty, by, r); err != nil || got.Truncated != want {
+		if got, err := h.Read(t.Context(), testProperty, by, r, 0); err != nil || got.Truncated != want {
 			t.Errorf("%v from %s to %s: truncated %v, %v", by, r.Start, r.End, got.Truncated, err)
 		}
 	}

@@ -59,13 +59,8 @@ func (t *tally) number(key []byte) int {
 	return n
 }
 
-// rows returns the sums in the upstream's order.
-func (t *tally) rows() *translate.Rows {
-	t.order = t.index.Ranked(t.order, func(i int) int64 { return t.sums[i].Clicks })
-	var b translate.RowsBuilder
-	b.Grow(len(t.sums), t.index.Size())
-	for _, i := range t.order {
-		b.Add(t.index.Key(int(i)), t.sums[i].Metrics())
-	}
-	return b.Ranked()
+// rows returns the first sums in the upstream's order, or all if first is 0, see translate.KeyIndex.Rows.
+func (t *tally) rows(first int) *translate.Rows {
+	t.order = t.index.Ranked(t.order, first, func(i int) int64 { return t.sums[i].Clicks })
+	return t.index.Rows(t.order, func(i int) translate.Metrics { return t.sums[i].Metrics() })
 }

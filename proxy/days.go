@@ -64,7 +64,7 @@ func (s *Server) prepare(ctx context.Context, c *call, q *reportRequest) (*archi
 	if len(c.params.Filters) > 0 && slices.ContainsFunc(q.fetches, archived) {
 		return nil, c.neverFiltered(q.window.LiveStart)
 	}
-	return s.readArchive(ctx, c, q.report.By(), plan, damage)
+	return s.readArchive(ctx, c, q.report, plan, damage)
 }
 
 // preferUncut makes a fetch read the rows with the days that are not published if memory has fresh ones that are older than the copy of

@@ -15,8 +15,8 @@ import (
 
 // History is the archive. Its implementation is archive.History.
 type History interface {
-	// Read answers a dimension and a range of days.
-	Read(ctx context.Context, propertyID string, by translate.Dimension, r translate.DateRange) (archive.Result, error)
+	// Read answers a dimension and a range of days. first is how many of the first rows are needed, or 0 for all.
+	Read(ctx context.Context, propertyID string, by translate.Dimension, r translate.DateRange, first int) (archive.Result, error)
 
 	// Missing returns the days of a range that are not archived under a dimension, in order, and those whose objects are damaged.
 	Missing(ctx context.Context, propertyID string, by translate.Dimension, r translate.DateRange) ([]translate.Date, *archive.DamageError, error)
@@ -48,7 +48,7 @@ func (p *archivePart) none() bool {
 func (p *archivePart) note(text string) { p.origin.Notes = append(p.origin.Notes, text) }
 
 // readArchive reads the archive's part of the fetches. damage is what the plan knows of the archive's damage; nil for none.
-func (s *Server) readArchive(ctx context.Context, c *call, by translate.Dimension, plan translate.Plan, damage *archive.DamageError) (*archivePart, error) {
+func (s *Server) readArchive(ctx context.Context, c *call, report translate.Report, plan translate.Plan, damage *archive.DamageError) (*archivePart, error) {
 	part := &archivePart{rows: make([]*translate.Rows, len(plan.Fetches)),
 		origin: translate.Origin{PropertyID: c.property.ID, Source: translate.SourceLive, Gaps: plan.Gaps}}
 	part.add(archive.Result{Damage: damage})
@@ -58,7 +58,7 @@ func (s *Server) readArchive(ctx context.Context, c *call, by translate.Dimensio
 		if len(fetch.Archive) == 0 {
 			continue
 		}
-		if err := s.readDays(ctx, c, part, i, &fetch); err != nil {
+		if err := s.readDays(ctx, c, part, i, &fetch, report.FirstOfPart(c.params, fetch)); err != nil {
 			return nil, err
 		}
 	}
@@ -69,12 +69,12 @@ func (s *Server) readArchive(ctx context.Context, c *call, by translate.Dimensio
 		part.origin.Source = translate.SourceHybrid
 	}
 	part.addGaps()
-	part.addNotes(by)
-	return part, s.checkGaps(ctx, c, by, part)
+	part.addNotes(report.By())
+	return part, s.checkGaps(ctx, c, report.By(), part)
 }
 
-// readDays reads the archive's part of fetch i. Without an archive all days are missing.
-func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int, fetch *translate.Fetch) error {
+// readDays reads the archive's part of fetch i, as far as the first rows are needed; 0: all. Without an archive all days are missing.
+func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int, fetch *translate.Fetch, first int) error {
 	ctx, span := c.step(ctx, "read archive")
 	defer span.End()
 	days := 0
@@ -93,13 +93,13 @@ func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int
 		var result archive.Result
 		if s.config.History == nil {
 			result = archive.Result{Rows: new(translate.Rows), Missing: daysOf(r)}
-		} else if result, err = s.config.History.Read(ctx, c.property.ID, fetch.By, r); err != nil {
+		} else if result, err = s.config.History.Read(ctx, c.property.ID, fetch.By, r, first); err != nil {
 			return storeError{err}
 		}
 		pieces[n] = result.Rows
 		part.add(result)
 	}
-	part.rows[i] = s.merge(fetch.By, pieces...)
+	part.rows[i] = s.merge(fetch.By, 0, pieces...)
 	return nil
 }
 

@@ -414,7 +414,7 @@ func TestSummary200ArchiveForAnUpstreamThatFails(t *testing.T) {
 // brokenHistory is an archive that cannot be read.
 type brokenHistory struct{}
 
-func (brokenHistory) Read(context.Context, string, translate.Dimension, translate.DateRange) (archive.Result, error) {
+func (brokenHistory) Read(context.Context, string, translate.Dimension, translate.DateRange, int) (archive.Result, error) {
 	return archive.Result{}, errors.New("no such bucket")
 }
 

@@ -279,7 +279,8 @@ func (s *Server) mergeRows(c *call, q *reportRequest, part *archivePart, found [
 		switch {
 		case f.Entry == nil:
 		case rows[i] != nil:
-			rows[i] = s.merge(q.fetches[i].By, rows[i], q.fetches[i].Read(f.Entry.Rows()))
+			first := q.report.FirstRows(c.params, q.fetches[i])
+			rows[i] = s.merge(q.fetches[i].By, first, rows[i], q.fetches[i].Read(f.Entry.Rows()))
 		case c.params.Offset > 0 && q.fetches[i].ReadsAll():
 			rows[i] = s.cache.Ranked(f.Entry, c.params.Order, c.grant.Key.AccountID)
 		default:
@@ -289,11 +290,11 @@ func (s *Server) mergeRows(c *call, q *reportRequest, part *archivePart, found [
 	return rows
 }
 
-// merge adds up rows of different days.
-func (s *Server) merge(by translate.Dimension, parts ...*translate.Rows) *translate.Rows {
+// merge adds up rows of different days, as translate.Merger.Merge does.
+func (s *Server) merge(by translate.Dimension, first int, parts ...*translate.Rows) *translate.Rows {
 	m, _ := s.mergers.Get().(*translate.Merger)
 	defer s.mergers.Put(m)
-	return m.Merge(by, parts...)
+	return m.Merge(by, first, parts...)
 }
 
 // countRows returns how many rows an answer is built from.

@@ -42,7 +42,7 @@ func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) *u
 		read.fills = append(read.fills, f)
 		read.requests[i] = cache.Request{
 			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *fetch.Upstream, TTL: s.copyTTL(ctx, c, *fetch.Upstream),
-			FirstRows: q.report.FirstRows(c.params, fetch), Current: c.params.Offset > 0, RequestHash: hash, Beside: beside, Along: &f.cooldown, Reserve: f.reserve, Fill: f.run,
+			FirstRows: q.report.FirstOfPart(c.params, fetch), Current: c.params.Offset > 0, RequestHash: hash, Beside: beside, Along: &f.cooldown, Reserve: f.reserve, Fill: f.run,
 		}
 		if c.header.noCache {
 			read.requests[i].Bypass = s.isOld(ctx, c, read.requests[i])

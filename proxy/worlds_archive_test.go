@@ -80,8 +80,8 @@ type sharedHistory struct {
 	names map[string]string // by the property's id; complete before the first request
 }
 
-func (h *sharedHistory) Read(ctx context.Context, id string, by translate.Dimension, r translate.DateRange) (archive.Result, error) {
-	return h.History.Read(ctx, h.nameOf(id), by, r)
+func (h *sharedHistory) Read(ctx context.Context, id string, by translate.Dimension, r translate.DateRange, first int) (archive.Result, error) {
+	return h.History.Read(ctx, h.nameOf(id), by, r, first)
 }
 
 func (h *sharedHistory) Missing(ctx context.Context, id string, by translate.Dimension, r translate.DateRange) ([]date, *archive.DamageError, error) {

@@ -71,7 +71,7 @@ func TestRankingSize(t *testing.T) {
 	if size := rows.Rank(parseOrder("position")).Size(); size > 4*WideSample+64 {
 		t.Errorf("a ranking holds %d bytes", size)
 	}
-	merged := new(Merger).Merge(ByQuery, rows, searchRows(t, 10))
+	merged := new(Merger).Merge(ByQuery, 0, rows, searchRows(t, 10))
 	if size := merged.Rank(parseOrder(DefaultOrder)).Size(); size > 64 {
 		t.Errorf("the ranking of ranked rows holds %d bytes", size)
 	}
@@ -81,7 +81,7 @@ func TestRankingSize(t *testing.T) {
 func TestMergeAllocations(t *testing.T) {
 	var m Merger
 	parts := []*Rows{searchRows(t, 1000), searchRows(t, 400)}
-	if allocs := testing.AllocsPerRun(10, func() { m.Merge(ByQuery, parts...) }); allocs > 5 {
+	if allocs := testing.AllocsPerRun(10, func() { m.Merge(ByQuery, 0, parts...) }); allocs > 5 {
 		t.Errorf("%v allocations", allocs)
 	}
 }
@@ -90,7 +90,7 @@ func TestMergeAllocations(t *testing.T) {
 func TestParseRowsAllocations(t *testing.T) {
 	discard := bufio.NewWriter(io.Discard)
 	for _, n := range []int{1, 1000, WideSample} {
-		data := encoded(new(Merger).Merge(ByQuery, searchRows(t, n), new(Rows))) // ranked
+		data := encoded(new(Merger).Merge(ByQuery, 0, searchRows(t, n), new(Rows))) // ranked
 		var rows *Rows
 		parse := func() {
 			var err error

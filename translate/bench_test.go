@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 )
 
@@ -78,17 +79,21 @@ func BenchmarkTable(b *testing.B) {
 	}
 }
 
-// BenchmarkBrandExpansion expands the brand filter with twenty terms.
-// The rows of the live window and of the archive, which share some of their keys.
+// BenchmarkMerge adds up the rows of the live window and of the archive, which share some of their keys: for their first page, and for all.
 func BenchmarkMerge(b *testing.B) {
 	var m Merger
 	parts := []*Rows{searchRows(b, 1000), searchRows(b, 400)}
-	b.ReportAllocs()
-	for b.Loop() {
-		m.Merge(ByQuery, parts...)
+	for _, first := range []int{62, 0} {
+		b.Run(strconv.Itoa(first), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				m.Merge(ByQuery, first, parts...)
+			}
+		})
 	}
 }
 
+// BenchmarkBrandExpansion expands the brand filter with twenty terms.
 func BenchmarkBrandExpansion(b *testing.B) {
 	var segments Segments
 	for i := range 20 {

@@ -154,7 +154,7 @@ func TestParseRowsRefusesWhatReadRowsRefuses(t *testing.T) {
 func TestFirstRowsAnswerLikeAll(t *testing.T) {
 	report := BreakdownReport(ByQuery)
 	for _, n := range []int{0, 1, firstGroup - 1, firstGroup, firstGroup + 1, NarrowSample - 1, NarrowSample, NarrowSample + 1, EnlargedSample} {
-		for _, rows := range []*Rows{searchRows(t, n), new(Merger).Merge(ByQuery, searchRows(t, n), new(Rows))} {
+		for _, rows := range []*Rows{searchRows(t, n), new(Merger).Merge(ByQuery, 0, searchRows(t, n), new(Rows))} {
 			n, ranked := rows.Len(), rows.areRanked()
 			blocks := encodedBlocks(rows)
 			for _, limit := range []int{1, 100, firstGroup, firstGroup + 1, maxDimensionLimit} {
@@ -199,18 +199,21 @@ func TestFirstRows(t *testing.T) {
 		p      Params
 		fetch  Fetch
 		want   int
+		part   int
 	}{
-		{BreakdownReport(ByPage), usual, Fetch{}, 10},
-		{BreakdownReport(ByPage), later, Fetch{}, 0},
-		{BreakdownReport(ByPage), other, Fetch{}, 0},
-		{BreakdownReport(ByPage), usual, Fetch{Archive: []DateRange{{}}}, 0},
-		{BreakdownReport(ByDevice), usual, Fetch{cut: new(cut)}, 0},
-		{MoversReport(ByPage), usual, Fetch{}, 0},
-		{SummaryReport(), usual, Fetch{}, 0},
-		{TimeseriesReport(), usual, Fetch{}, 0},
+		{BreakdownReport(ByPage), usual, Fetch{Upstream: new(Query)}, 10, 10},
+		{BreakdownReport(ByPage), usual, Fetch{Archive: make([]DateRange, 1)}, 10, 10},
+		{BreakdownReport(ByPage), usual, Fetch{Upstream: new(Query), Archive: make([]DateRange, 1)}, 10, 0},
+		{BreakdownReport(ByPage), usual, Fetch{Archive: make([]DateRange, 2)}, 10, 0},
+		{BreakdownReport(ByPage), later, Fetch{Archive: make([]DateRange, 1)}, 0, 0},
+		{BreakdownReport(ByPage), other, Fetch{Upstream: new(Query)}, 0, 0},
+		{BreakdownReport(ByDevice), usual, Fetch{Upstream: new(Query), cut: new(cut)}, 0, 0},
+		{MoversReport(ByPage), usual, Fetch{Upstream: new(Query)}, 0, 0},
+		{SummaryReport(), usual, Fetch{Upstream: new(Query)}, 0, 0},
+		{TimeseriesReport(), usual, Fetch{Upstream: new(Query)}, 0, 0},
 	} {
-		if got := test.report.FirstRows(&test.p, test.fetch); got != test.want {
-			t.Errorf("%+v: %d rows, want %d", test, got, test.want)
+		if got, part := test.report.FirstRows(&test.p, test.fetch), test.report.FirstOfPart(&test.p, test.fetch); got != test.want || part != test.part {
+			t.Errorf("%+v: %d rows, and %d of each part", test, got, part)
 		}
 	}
 }
@@ -305,7 +308,7 @@ func FuzzDecodeRows(f *testing.F) {
 	for _, n := range []int{0, 1, 3, 100} {
 		f.Add(encoded(searchRows(f, n)), uint16(n/2))
 	}
-	f.Add(encoded(new(Merger).Merge(ByQuery, searchRows(f, 300), new(Rows))), uint16(9))
+	f.Add(encoded(new(Merger).Merge(ByQuery, 0, searchRows(f, 300), new(Rows))), uint16(9))
 	for _, body := range []string{oneRow("\u00e9", "1", "3", "0.3", "0.5"), oneRow("", "0", "0", "1", "2"), oneRow("k", "9007199254740992", "1", "0", "2147483647")} {
 		rows, err := readRows([]byte(body), ByQuery)
 		if err != nil {
@@ -341,7 +344,7 @@ func FuzzDecodeRows(f *testing.F) {
 // BenchmarkCodec reports the bytes a row in memory, encoded, and compressed.
 func BenchmarkCodec(b *testing.B) {
 	for _, n := range []int{1_000, 25_000} {
-		rows := new(Merger).Merge(ByQuery, searchRows(b, n), new(Rows)) // which ranks them
+		rows := new(Merger).Merge(ByQuery, 0, searchRows(b, n), new(Rows)) // which ranks them
 		plain := encoded(rows)
 		packed := s2.Encode(nil, plain)
 		run := func(name string, work func() error) {

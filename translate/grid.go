@@ -109,7 +109,7 @@ func (c *cut) of(grid *Rows) *Rows {
 		}
 		m.add(key, grid.metrics[i])
 	}
-	return m.rows(c.by, grid.traits)
+	return m.rows(c.by, 0, grid.traits)
 }
 
 // mostRows returns about how many rows of gives: a day or a key each.

@@ -13,7 +13,6 @@ type KeyIndex struct {
 	seed  maphash.Seed // keys come from outside
 	slots []int32      // the number of a key, plus one; 0 for a free slot. Their number is a power of two
 	keys  []indexedKey
-	size  int // bytes of all keys
 }
 
 type indexedKey struct {
@@ -27,7 +26,7 @@ const fewestSlots = 256
 // Reset forgets all keys.
 func (x *KeyIndex) Reset() {
 	clear(x.keys) // they refer to the memory of others
-	x.keys, x.slots, x.size = x.keys[:0], x.slots[:0], 0
+	x.keys, x.slots = x.keys[:0], x.slots[:0]
 }
 
 // Reserve makes room for n more keys. Without it Of panics.
@@ -61,7 +60,6 @@ func (x *KeyIndex) Of(key []byte) int {
 		slot := &x.slots[at]
 		if *slot == 0 {
 			x.keys = append(x.keys, indexedKey{key, hash})
-			x.size += len(key)
 			*slot = int32(len(x.keys))
 			return len(x.keys) - 1
 		}
@@ -74,20 +72,23 @@ func (x *KeyIndex) Of(key []byte) int {
 // Len returns how many keys there are.
 func (x *KeyIndex) Len() int { return len(x.keys) }
 
-// Size returns the bytes of all keys.
-func (x *KeyIndex) Size() int { return x.size }
-
 // Key returns key i. Its bytes are those that were passed to Of.
 func (x *KeyIndex) Key(i int) []byte { return x.keys[i].text }
 
-// Ranked returns the numbers of the keys in the upstream's order: by their clicks, the most first, and then by key. It uses the memory
-// of scratch. Clicks and number are sorted as one integer; the few keys with equal clicks are sorted by key afterwards.
-func (x *KeyIndex) Ranked(scratch []uint64, clicks func(i int) int64) []uint64 {
+// Ranked returns the numbers of the first keys in the upstream's order, or of all if first is 0: by their clicks, the most first, and
+// then by key. It uses the memory of scratch. Clicks and number are sorted as one integer; the few keys with equal clicks are sorted by key
+// afterwards.
+func (x *KeyIndex) Ranked(scratch []uint64, first int, clicks func(i int) int64) []uint64 {
 	const most = 1<<(64-numberBits) - 1
 	n := len(x.keys)
 	ranked := slices.Grow(scratch[:0], 2*n)
 	for i := range n {
 		ranked = append(ranked, (most-uint64(min(clicks(i), most)))<<numberBits|uint64(i))
+	}
+	if 0 < first && first < n {
+		ranked = leastNumbered(ranked, first)
+	} else {
+		first = n
 	}
 	sortNumbered(ranked, ranked[n:2*n])
 	for begin := 0; begin < len(ranked); {
@@ -109,5 +110,22 @@ func (x *KeyIndex) Ranked(scratch []uint64, clicks func(i int) int64) []uint64 {
 		}
 		begin = end
 	}
-	return ranked
+	return ranked[:first]
+}
+
+// Rows returns rows of the first keys, in the order in which Ranked has returned their numbers, with the figures of each. If there are
+// more keys, the rows count them, but do not have them, so that they are only for a Report whose FirstRows are no more.
+func (x *KeyIndex) Rows(ranked []uint64, figures func(i int) Metrics) *Rows {
+	size := 0
+	for _, i := range ranked {
+		size += len(x.Key(int(i)))
+	}
+	var b RowsBuilder
+	b.Grow(len(ranked), size)
+	for _, i := range ranked {
+		b.Add(x.Key(int(i)), figures(int(i)))
+	}
+	rows := b.Rows()
+	rows.ordered, rows.beyond = true, len(x.keys)-len(ranked)
+	return rows
 }

@@ -11,7 +11,7 @@ func TestKeyIndexNumbersKeysInTheirOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	var x KeyIndex
 	for range 20 { // used again
-		numbers, size := map[string]int{}, 0
+		numbers := map[string]int{}
 		for range 1 + random.IntN(5) {
 			n := random.IntN(700)
 			x.Reserve(n)
@@ -20,7 +20,7 @@ func TestKeyIndexNumbersKeysInTheirOrder(t *testing.T) {
 				want, known := numbers[key]
 				if !known {
 					want = len(numbers)
-					numbers[key], size = want, size+len(key)
+					numbers[key] = want
 				}
 				if got := x.Of([]byte(key)); got != want {
 					t.Fatalf("%s is number %d, want %d", key, got, want)
@@ -32,8 +32,8 @@ func TestKeyIndexNumbersKeysInTheirOrder(t *testing.T) {
 				t.Fatalf("number %d is %s, want %s", i, x.Key(i), key)
 			}
 		}
-		if x.Len() != len(numbers) || x.Size() != size {
-			t.Fatalf("%d keys of %d bytes, want %d of %d", x.Len(), x.Size(), len(numbers), size)
+		if x.Len() != len(numbers) {
+			t.Fatalf("%d keys, want %d", x.Len(), len(numbers))
 		}
 		x.Reset()
 	}
@@ -52,7 +52,7 @@ func TestKeysAreRankedByClicksAndThenByKey(t *testing.T) {
 			x.Of(fmt.Append(nil, random.IntN(1000), "-", i))
 			clicks[i] = pick[random.IntN(len(pick))]
 		}
-		ranked := x.Ranked(make([]uint64, 3), func(i int) int64 { return clicks[i] })
+		ranked := x.Ranked(make([]uint64, 3), 0, func(i int) int64 { return clicks[i] })
 		seen := make([]bool, n)
 		for at, i := range ranked {
 			seen[i] = true
@@ -66,6 +66,10 @@ func TestKeysAreRankedByClicksAndThenByKey(t *testing.T) {
 		}
 		if len(ranked) != n || slices.Contains(seen, false) {
 			t.Fatalf("%d of %d keys, or some twice", len(ranked), n)
+		}
+		first := 1 + random.IntN(max(n, 1))
+		if got := x.Ranked(nil, first, func(i int) int64 { return clicks[i] }); !slices.Equal(got, ranked[:min(first, n)]) {
+			t.Fatalf("the first %d of %d keys are %d, want %d", first, n, got, ranked[:min(first, n)])
 		}
 	}
 }
@@ -81,7 +85,7 @@ func TestMergeOfDistinctKeysChangesNoBit(t *testing.T) {
 		parts[i%3].Add([]byte(key), m)
 		figures[key] = m
 	}
-	merged := new(Merger).Merge(ByQuery, parts[0].Rows(), parts[1].Rows(), parts[2].Rows())
+	merged := new(Merger).Merge(ByQuery, 0, parts[0].Rows(), parts[1].Rows(), parts[2].Rows())
 	if merged.Len() != len(figures) || !merged.areRankedBy(merged.Len()) {
 		t.Fatalf("%d rows of %d, ranked: %t", merged.Len(), len(figures), merged.areRankedBy(merged.Len()))
 	}
@@ -105,13 +109,20 @@ func TestMergerUsedAgain(t *testing.T) {
 	var used Merger
 	for _, n := range []int{300, 2, 0, 40, 3 * largestMerge, 5, 1000} {
 		a, b := part(n), part(n/2)
-		got, want := used.Merge(ByQuery, a, b), new(Merger).Merge(ByQuery, a, b)
+		got, want := used.Merge(ByQuery, 0, a, b), new(Merger).Merge(ByQuery, 0, a, b)
 		if got.Len() != want.Len() {
 			t.Fatalf("%d rows of %d", got.Len(), want.Len())
 		}
 		for i := range want.Len() {
 			if string(got.Key(i)) != string(want.Key(i)) || got.Metrics(i) != want.Metrics(i) {
 				t.Fatalf("of %d rows, row %d is %s %+v, want %s %+v", n, i, got.Key(i), got.Metrics(i), want.Key(i), want.Metrics(i))
+			}
+		}
+		for _, first := range []int{1, 10, min(n, maxDimensionLimit)} {
+			p := &Params{Limit: max(first, 1), Order: parseOrder(DefaultOrder)}
+			cut := used.Merge(ByQuery, first, a, b)
+			if page := breakdownHead(p, ByQuery, cut, Origin{}); string(page) != string(breakdownHead(p, ByQuery, want, Origin{})) {
+				t.Errorf("the first %d of %d rows: %s", first, want.Len(), page)
 			}
 		}
 		if used.index.Len() > 0 || cap(used.sums) > 3*largestMerge {
@@ -130,7 +141,7 @@ func TestFirstOfRankedRowsEqualsFirstOfOthers(t *testing.T) {
 			shuffled.Add(fmt.Append(nil, i), Metrics{Clicks: random.Int64N(5)})
 		}
 		rows := shuffled.Rows()
-		ranked := new(Merger).Merge(ByQuery, rows, new(Rows))
+		ranked := new(Merger).Merge(ByQuery, 0, rows, new(Rows))
 		n := random.IntN(70)
 		first, same := o.first(rows, n), o.first(ranked, n)
 		if len(first) != len(same) || len(first) != min(n, rows.Len()) {

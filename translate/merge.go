@@ -11,8 +11,9 @@ type Merger struct {
 // largestMerge is the number of keys from which a Merger gives up its memory: few requests need that much.
 const largestMerge = 1 << 14
 
-// Merge returns the sums of rows in the upstream's order. If there is only one part, it returns that. Parts must have all of their rows.
-func (m *Merger) Merge(by Dimension, parts ...*Rows) *Rows {
+// Merge returns the sums of rows in the upstream's order: the first ones, while the others are only counted, or all if first is 0. If
+// there is only one part, it returns that. Parts must have all of their rows. Dates are merged whole.
+func (m *Merger) Merge(by Dimension, first int, parts ...*Rows) *Rows {
 	if len(parts) == 1 {
 		return parts[0]
 	}
@@ -29,7 +30,7 @@ func (m *Merger) Merge(by Dimension, parts ...*Rows) *Rows {
 			m.add(part.Key(i), part.metrics[i])
 		}
 	}
-	return m.rows(by, all)
+	return m.rows(by, first, all)
 }
 
 // reset lets go of the keys, which refer to the memory of the parts.
@@ -51,21 +52,15 @@ func (m *Merger) add(key []byte, more Metrics) {
 	m.sums[i] = m.sums[i].plus(more)
 }
 
-// rows returns the sums in the upstream's order: a date by its key, others by their clicks first.
-func (m *Merger) rows(by Dimension, of traits) *Rows {
-	b := RowsBuilder{rows: Rows{traits: of}}
-	b.Grow(len(m.sums), m.index.Size())
-	m.order = m.index.Ranked(m.order, func(i int) int64 {
+// rows returns the first sums in the upstream's order, or all if first is 0: a date by its key, others by their clicks first.
+func (m *Merger) rows(by Dimension, first int, of traits) *Rows {
+	m.order = m.index.Ranked(m.order, first, func(i int) int64 {
 		if by == ByDate {
 			return 0
 		}
 		return m.sums[i].Clicks
 	})
-	for _, i := range m.order {
-		b.Add(m.index.Key(int(i)), m.sums[i])
-	}
-	if by == ByDate {
-		return b.Rows()
-	}
-	return b.Ranked()
+	rows := m.index.Rows(m.order, func(i int) Metrics { return m.sums[i] })
+	rows.traits, rows.ordered = of, by != ByDate
+	return rows
 }

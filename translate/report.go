@@ -188,13 +188,26 @@ func (r Report) planMovers(p *Params, s Sources) Plan {
 	return plan
 }
 
-// FirstRows returns how many of the first rows of a fetch's upstream query Head reads: those of the first page of a table in the upstream's
-// order, if the fetch has no others. 0 means all.
+// FirstRows returns how many of the first rows of a fetch Head reads: those of the first page of a table in the upstream's order. 0 means
+// all.
 func (r Report) FirstRows(p *Params, f Fetch) int {
-	if r.kind != breakdown || p.Offset > 0 || !p.Order.isUpstream() || f.cut != nil || len(f.Archive) > 0 {
+	if r.kind != breakdown || p.Offset > 0 || !p.Order.isUpstream() || f.cut != nil {
 		return 0
 	}
 	return p.Limit
+}
+
+// FirstOfPart returns how many rows of each part of a fetch, the result of its upstream query and the days of each archived range, are
+// needed for FirstRows: all if there are several to add up.
+func (r Report) FirstOfPart(p *Params, f Fetch) int {
+	parts := len(f.Archive)
+	if f.Upstream != nil {
+		parts++
+	}
+	if parts > 1 {
+		return 0
+	}
+	return r.FirstRows(p, f)
 }
 
 // Head writes the response from the rows of the fetches. It fails on rows that cannot be a result of them.

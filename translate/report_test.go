@@ -107,7 +107,7 @@ func TestAppendKey(t *testing.T) {
 func TestMerge(t *testing.T) {
 	a := rowsOf(t, []referenceRow{{"shoes", Metrics{30, 100, 0.3, 2}}, {"boots", Metrics{10, 50, 0.2, 4}}, {"none", Metrics{0, 0, 0, 0}}})
 	b := rowsOf(t, []referenceRow{{"boots", Metrics{25, 50, 0.5, 8}}, {"caps", Metrics{30, 60, 0.5, 1}}, {"none", Metrics{0, 0, 0, 0}}})
-	got := new(Merger).Merge(ByQuery, a, b)
+	got := new(Merger).Merge(ByQuery, 0, a, b)
 	want := []referenceRow{{"boots", Metrics{35, 100, 0.35, 6}}, {"caps", Metrics{30, 60, 0.5, 1}}, {"shoes", Metrics{30, 100, 0.3, 2}}, {"none", Metrics{}}}
 	if got.Len() != len(want) {
 		t.Fatalf("%d rows, want %d", got.Len(), len(want))
@@ -120,10 +120,10 @@ func TestMerge(t *testing.T) {
 	if total := got.Total(); total != (Metrics{95, 260, 95.0 / 260, 3.3076923076923075}) {
 		t.Errorf("the total is %v", total)
 	}
-	if new(Merger).Merge(ByQuery, a) != a {
+	if new(Merger).Merge(ByQuery, 0, a) != a {
 		t.Error("rows that are alone are copied")
 	}
-	days := new(Merger).Merge(ByDate, rowsOf(t, []referenceRow{{"2026-02-01", Metrics{9, 9, 1, 1}}}), rowsOf(t, []referenceRow{{"2026-01-31", Metrics{1, 9, 1, 1}}}))
+	days := new(Merger).Merge(ByDate, 0, rowsOf(t, []referenceRow{{"2026-02-01", Metrics{9, 9, 1, 1}}}), rowsOf(t, []referenceRow{{"2026-01-31", Metrics{1, 9, 1, 1}}}))
 	if string(days.Key(0)) != "2026-01-31" || days.Len() != 2 {
 		t.Errorf("the days begin with %s", days.Key(0))
 	}

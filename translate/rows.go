@@ -19,7 +19,7 @@ type Metrics struct {
 type Rows struct {
 	keys    keys
 	metrics []Metrics
-	beyond  int // rows that follow and are not here, see DecodeRows: those that are here are ranked
+	beyond  int // rows that follow and are not here, see DecodeRows and KeyIndex.Rows: those that are here are ranked
 	traits  traits
 	ordered bool     // they are known to be in the upstream's order, with ties by key
 	ranking *Ranking // see Ranked; nil: none
@@ -85,13 +85,6 @@ func (b *RowsBuilder) Rows() *Rows {
 	rows := b.rows
 	b.rows = Rows{}
 	return &rows
-}
-
-// Ranked is Rows for rows that were added by clicks descending and key ascending: their order is not checked again.
-func (b *RowsBuilder) Ranked() *Rows {
-	rows := b.Rows()
-	rows.ordered = true
-	return rows
 }
 
 // A Sum adds up rows. Its position is the impression-weighted average, because the average position of a row does not say

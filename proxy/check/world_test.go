@@ -170,7 +170,7 @@ func testHistory(t *testing.T, d demo) {
 			}
 		}
 		year := translate.DateRange{Start: inventory[translate.ByQuery].Last - 364, End: inventory[translate.ByQuery].Last}
-		if got, err := history.Read(t.Context(), d.Properties[name]["id"], translate.ByQuery, year); err != nil || got.Rows.Len() < archive.TopRows {
+		if got, err := history.Read(t.Context(), d.Properties[name]["id"], translate.ByQuery, year, 0); err != nil || got.Rows.Len() < archive.TopRows {
 			t.Errorf("%s: a year has %+v (%v)", name, got, err)
 		}
 	}

@@ -127,7 +127,7 @@ func (r *run) traffic(ctx context.Context, p Property, scope sitemap.Scope) (cli
 	}
 	anchor := r.calendar.Anchor(r.config.Now())
 	result, err := r.config.History.Read(ctx, p.PropertyID, translate.ByPage,
-		translate.DateRange{Start: anchor - trafficDays + 1, End: anchor})
+		translate.DateRange{Start: anchor - trafficDays + 1, End: anchor}, 0)
 	if err != nil {
 		return nil, false, err
 	}

@@ -101,7 +101,7 @@ var _ Sitemaps = (*sitemap.Reader)(nil)
 
 // History is the archive, from which the pages with traffic are read.
 type History interface {
-	Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (archive.Result, error)
+	Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange, first int) (archive.Result, error)
 }
 
 var _ History = (*archive.History)(nil)

@@ -200,7 +200,7 @@ func (w *fakeUpstream) Read(ctx context.Context, scope sitemap.Scope, paths []st
 type fakeHistory struct{ *fakeUpstream }
 
 // Read implements History.
-func (w fakeHistory) Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange) (archive.Result, error) {
+func (w fakeHistory) Read(ctx context.Context, property string, by translate.Dimension, r translate.DateRange, _ int) (archive.Result, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if by != translate.ByPage || r.Days() != 28 || r.End != w.calendar.Anchor(w.now()) {
