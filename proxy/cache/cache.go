@@ -4,9 +4,11 @@
 // # The path of a request
 //
 // Do looks for rows in the memory of this process (an LRU), then in Redis, which the replicas share, and then calls the
-// request's Fill. The command that reads Redis also takes the lease of the fill if there is no copy, in one script (seek.lua). Rows are kept under the canonical upstream query, never under a URL, so that all requests that need the same
-// rows share them; the narrow and the wide sample of the same rows replace each other where they can. Responses built from
-// rows are kept too (Keep), in memory only, and until one of their sources is refilled.
+// request's Fill. The command that reads Redis also takes the lease of the fill if there is no copy, in one script
+// (seek.lua); requests that look at the same time share a round trip (pipelining). Rows are kept under the canonical
+// upstream query, never under a URL, so that all requests that need the same rows share them; the narrow and the wide
+// sample of the same rows replace each other where they can. Responses built from rows are kept too (Keep), in memory only,
+// and until one of their sources is refilled.
 //
 // Of a copy in Redis, a request for the first page of a table decodes only the rows of that page (Request.FirstRows). The entry keeps the
 // copy, and decodes all rows when a request needs them.

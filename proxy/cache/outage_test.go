@@ -53,6 +53,7 @@ func TestRedisOutageCostsOneErrorASecond(t *testing.T) {
 			back := server.Client()
 			q := upstream.request("p", narrow("d"))
 			// The pause is measured by the test clock, the timeouts in real time: make them long enough for a slow machine.
+			c.redis.seeks.runners.Wait() // of a call that was given up
 			c.redis.limits = limitsFor(10 * time.Second)
 			c.redis.client = back
 			clock.advance(time.Second)

@@ -3,8 +3,6 @@ package cache
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	_ "embed"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -21,9 +19,6 @@ import (
 	"sara/proxy/spans"
 	"sara/translate"
 )
-
-//go:embed script/seek.lua
-var seekLua string
 
 // limits are the timeouts of the steps with Redis, in real time. A request does one lookUp, which finds out whether Redis
 // answers, and may take one lease within the rest of its patience. Without a lease, several replicas may call the upstream.
@@ -59,6 +54,7 @@ type sharedStore struct {
 	sealer  *keyring.Sealer // of failures
 	events  *fillEvents
 	script  *redis.Script // seek.lua
+	seeks   seeks         // calls of it
 	along   bool          // the server of the rows has all other keys too
 
 	warnAfter   atomic.Int64 // the time of the next warning of copies that do not open, in nanoseconds since 1970
@@ -86,6 +82,7 @@ func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedSt
 
 func (s *sharedStore) close() {
 	s.events.close()
+	s.seeks.runners.Wait()
 	s.codec.close()
 }
 
@@ -156,57 +153,6 @@ func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside *candidate) (
 	return s.chooseBoth(l, beside, values)
 }
 
-// sought is what seek finds.
-type sought struct {
-	entry, beside *Entry // the newest that answers the lookup, and that of the query beside it; nil: none
-	token         string // of the lease; "": it was not taken
-	ok            bool   // Redis answered
-}
-
-// look is the first look of a flight into Redis, which takes the lease if there is nothing.
-func (s *sharedStore) look(ctx context.Context, l *lookup, beside *candidate) sought {
-	ctx, span := spans.StartCall(ctx, "read Redis")
-	defer span.End()
-	return s.seek(ctx, l, beside, s.limits.lookUp, false)
-}
-
-// seek reads the copies of a lookup and takes the lease of its fill, in one command. It takes the lease only if no copy can answer, or inAnyCase.
-func (s *sharedStore) seek(ctx context.Context, l *lookup, beside *candidate, limit time.Duration, inAnyCase bool) (found sought) {
-	copies := l.redisKeys(beside)
-	keys := append([]string{leaseKey(l)}, copies...)
-	along := s.along && l.Along != nil && l.Along.Key != ""
-	if along {
-		keys = append(keys, l.Along.Key)
-	}
-	token := rand.Text()
-	var values [][]byte
-	found.ok = s.try(ctx, limit, func(ctx context.Context) error {
-		reply, err := s.script.Run(ctx, s.client, keys, token, s.limits.held.Milliseconds(), 1+len(l.others), inAnyCase).Slice()
-		if err != nil || len(reply) != len(keys) {
-			return cmp.Or(err, errReply)
-		}
-		for _, value := range reply[1:] {
-			text, _ := value.(string)
-			values = append(values, bytesOf(text))
-		}
-		if refused, ok := reply[0].(string); ok {
-			return errors.New(refused)
-		}
-		if reply[0] == int64(1) {
-			found.token = token
-		}
-		return nil
-	})
-	if values == nil {
-		return found
-	}
-	if along {
-		l.Along.Value, l.Along.Read = values[len(copies)], true
-	}
-	found.entry, found.beside = s.chooseBoth(l, beside, values)
-	return found
-}
-
 // chooseBoth returns the newest entry that answers a lookup, and that of a query beside it, from the values of their keys.
 func (s *sharedStore) chooseBoth(l *lookup, beside *candidate, values [][]byte) (entry, other *Entry) {
 	if beside != nil {
@@ -273,9 +219,6 @@ func (s *sharedStore) complete(e *Entry, propertyID string) bool {
 	}
 	return err == nil
 }
-
-// errReply means that a reply is not one of seek.lua.
-var errReply = errors.New("the reply of Redis has another form")
 
 // warnInterval is the time between two warnings of copies that do not open.
 const warnInterval = time.Minute

@@ -29,24 +29,34 @@ func (h *leaseHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (h *leaseHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if err != nil || len(cmd.Args()) < 2 { // such as that Redis does not have the script yet
-			return err
-		}
-		switch script := cmd.Args()[1]; {
-		case script == seekLua || script == redis.NewScript(seekLua).Hash():
-			// Without the lease, a replica looks first, and then asks for it while it expects the event of the holder.
-			reply, _ := cmd.(*redis.Cmd).Slice()
-			if inAnyCase := cmd.Args()[len(cmd.Args())-1]; reply[0] == int64(1) || inAnyCase == true {
-				h.once.Do(h.leased)
-			}
-		case script == renewLua && h.renewed != nil:
-			h.renewed()
-		}
+		h.look(cmd, err)
 		return err
 	}
 }
 func (h *leaseHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		err := next(ctx, commands)
+		for _, cmd := range commands {
+			h.look(cmd, cmd.Err())
+		}
+		return err
+	}
+}
+
+func (h *leaseHook) look(cmd redis.Cmder, err error) {
+	if err != nil || len(cmd.Args()) < 2 { // such as that Redis does not have the script yet
+		return
+	}
+	switch script := cmd.Args()[1]; {
+	case script == seekLua || script == redis.NewScript(seekLua).Hash():
+		// Without the lease, a replica looks first, and then asks for it while it expects the event of the holder.
+		reply, _ := cmd.(*redis.Cmd).Slice()
+		if inAnyCase := cmd.Args()[len(cmd.Args())-1]; reply[0] == int64(1) || inAnyCase == true {
+			h.once.Do(h.leased)
+		}
+	case script == renewLua && h.renewed != nil:
+		h.renewed()
+	}
 }
 
 // twoReplicas returns two replicas, each of which counts waiting down when it asks for its first lease.

@@ -1,0 +1,138 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"sara/policy/redisconn"
+)
+
+// gate holds the calls of seek.lua back until it is opened, and then counts those that are sent in each round trip.
+type gate struct {
+	held   sync.WaitGroup // the round trips that are awaited
+	opened chan struct{}
+
+	mu    sync.Mutex
+	trips []int
+}
+
+func (g *gate) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" || cmd.Name() == "eval" {
+			g.pass(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		if name := commands[0].Name(); name == "evalsha" || name == "eval" {
+			g.pass(len(commands))
+		}
+		return next(ctx, commands)
+	}
+}
+
+func (g *gate) pass(calls int) {
+	select {
+	case <-g.opened:
+	default:
+		g.held.Done()
+		<-g.opened
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.trips = append(g.trips, calls)
+}
+
+// Requests that come while others look into Redis look together. Each gets its own rows, whether the server knows the script or not.
+func TestSeeksShareRoundTrips(t *testing.T) {
+	for _, kind := range []struct {
+		name  string
+		start func(t *testing.T) (client func() redisconn.Client)
+	}{{"on one Redis", onSingle}, {"on a cluster", onCluster}} {
+		for _, knows := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, which knows the script %t", kind.name, knows), func(t *testing.T) {
+				if testing.Short() && kind.name == "on a cluster" {
+					t.Skip("a cluster takes two seconds to start")
+				}
+				testSeeksShareRoundTrips(t, kind.start(t), knows)
+			})
+		}
+	}
+}
+
+func testSeeksShareRoundTrips(t *testing.T, connect func() redisconn.Client, knows bool) {
+	const late = maxSeeks + 5 // requests that come while the first ones look
+	clock := newClock()
+	filler := newReplica(t, connect(), clock)
+	upstreams := make([]*backend, maxPipelines+late)
+	for i := range upstreams {
+		upstreams[i] = answering(rowsOf(t, i))
+		filler.do(t, upstreams[i].request(fmt.Sprint("p", i), narrow("a")), Filled)
+	}
+	filler.settle()
+	client := connect()
+	if !knows {
+		if err := redisconn.EachMaster(t.Context(), client, func(ctx context.Context, master redis.Cmdable) error {
+			return master.ScriptFlush(ctx).Err()
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newReplica(t, client, clock)
+	g := &gate{opened: make(chan struct{})}
+	client.AddHook(g)
+	var done sync.WaitGroup
+	look := func(i int) {
+		done.Go(func() {
+			if found := c.do(t, upstreams[i].request(fmt.Sprint("p", i), narrow("a")), HitShared); found.Entry.Rows().Len() != i {
+				t.Errorf("%d rows for request %d", found.Entry.Rows().Len(), i)
+			}
+		})
+	}
+	for i := range maxPipelines { // one after the other: each is alone
+		g.held.Add(1)
+		look(i)
+		g.held.Wait()
+	}
+	for i := range late {
+		look(maxPipelines + i)
+	}
+	c.await(t, late)
+	close(g.opened)
+	done.Wait()
+	most, calls := 0, 0
+	for _, n := range g.trips {
+		most, calls = max(most, n), calls+n
+	}
+	if unknown := calls - maxPipelines - late; most != maxSeeks || (unknown > 0) == knows {
+		t.Errorf("the calls of the round trips are %d", g.trips)
+	}
+	for _, u := range upstreams {
+		u.want(t, 1)
+	}
+}
+
+// await waits until a number of calls of seek.lua wait.
+func (r *replica) await(t *testing.T, calls int) {
+	t.Helper()
+	for {
+		r.redis.seeks.mu.Lock()
+		waiting := len(r.redis.seeks.waiting)
+		r.redis.seeks.mu.Unlock()
+		if waiting == calls {
+			return
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("the test has ended")
+		}
+		runtime.Gosched()
+	}
+}
