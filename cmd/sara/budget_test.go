@@ -8,20 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"sara/cmd/sara/internal/clitest"
 	"sara/policy/redistest"
 )
-
-// customer adds an account with one person, and returns a function that creates a key of that person.
-func (c *cli) customer() (key func(name string) (text, id string)) {
-	c.t.Helper()
-	c.ok("account", "add", "Acme", "--plan", "pro")
-	c.ok("workspace", "add", "Acme", "Web")
-	c.ok("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
-	return func(name string) (string, string) {
-		made := c.object(keyMembers+" key", "key", "create", "ann@example.com", "--name", name)
-		return made["key"].(string), made["id"].(string)
-	}
-}
 
 // usageToday returns how many requests the account of the key has made today. The request that reads it counts too.
 func usageToday(t *testing.T, base, key string) int {
@@ -33,7 +22,7 @@ func usageToday(t *testing.T, base, key string) int {
 			} `json:"usage"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal([]byte(wantStatus(t, http.StatusOK, base+"/v1/me", key).body), &me); err != nil {
+	if err := json.Unmarshal([]byte(clitest.WantStatus(t, http.StatusOK, base+"/v1/me", key).Body), &me); err != nil {
 		t.Fatal(err)
 	}
 	return me.Data.Usage.RequestsToday
@@ -43,23 +32,23 @@ func usageToday(t *testing.T, base, key string) int {
 // serving without Redis.
 func testReplicas(t *testing.T, binary string) {
 	server := redistest.Single(t)
-	c := newCLI(t)
-	c.env = append(c.env, "SARA_REDIS_URL="+server.URL(), "SARA_REPLICAS=2")
-	newKey := c.customer()
+	c := clitest.New(t, sara)
+	c.Env = append(c.Env, "SARA_REDIS_URL="+server.URL(), "SARA_REPLICAS=2")
+	newKey := c.Customer()
 	first, firstID := newKey("first")
 	second, _ := newKey("second")
-	one, base1, admin1 := serving(t, binary, c.env)
-	two, base2, _ := serving(t, binary, c.env)
+	one, base1, admin1 := serving(t, binary, c.Env)
+	two, base2, _ := serving(t, binary, c.Env)
 
 	// One after the other: package policy tests concurrent requests, where a busy machine does not count as an outage.
 	admitted, begun := 0, time.Now()
 	for i := range 40 {
-		switch a := get([]string{base1, base2}[i%2]+"/v1/me", first); a.status {
+		switch a := clitest.Get([]string{base1, base2}[i%2]+"/v1/me", first); a.Status {
 		case http.StatusOK:
 			admitted++
 		case http.StatusTooManyRequests:
 		default:
-			t.Errorf("request %d: %d %v", i, a.status, a.err)
+			t.Errorf("request %d: %d %v", i, a.Status, a.Err)
 		}
 	}
 	// The token bucket refills one request every three seconds.
@@ -70,27 +59,27 @@ func testReplicas(t *testing.T, binary string) {
 		t.Errorf("%d requests counted today, %d were admitted", today, admitted+1)
 	}
 
-	c.ok("key", "revoke", firstID)
-	poll(t, "a revoked key is refused", func() bool { return get(base2+"/v1/me", first).status == http.StatusUnauthorized })
-	poll(t, "it is by the other replica", func() bool { return get(base1+"/v1/me", first).status == http.StatusUnauthorized })
+	c.OK("key", "revoke", firstID)
+	clitest.Poll(t, "a revoked key is refused", func() bool { return clitest.Get(base2+"/v1/me", first).Status == http.StatusUnauthorized })
+	clitest.Poll(t, "it is by the other replica", func() bool { return clitest.Get(base1+"/v1/me", first).Status == http.StatusUnauthorized })
 	for range 15 { // it stays refused, though it is in use all the time
 		<-time.After(100 * time.Millisecond)
-		wantStatus(t, http.StatusUnauthorized, base1+"/v1/me", first)
-		wantStatus(t, http.StatusUnauthorized, base2+"/v1/me", first)
+		clitest.WantStatus(t, http.StatusUnauthorized, base1+"/v1/me", first)
+		clitest.WantStatus(t, http.StatusUnauthorized, base2+"/v1/me", first)
 	}
 
 	server.Kill()
-	wantStatus(t, http.StatusOK, base1+"/v1/me", second)
-	if a := wantStatus(t, http.StatusOK, admin1+"/readyz", ""); !strings.HasPrefix(a.body, "degraded") {
-		t.Errorf("without Redis /readyz says %q", a.body)
+	clitest.WantStatus(t, http.StatusOK, base1+"/v1/me", second)
+	if a := clitest.WantStatus(t, http.StatusOK, admin1+"/readyz", ""); !strings.HasPrefix(a.Body, "degraded") {
+		t.Errorf("without Redis /readyz says %q", a.Body)
 	}
 	server.Start()
-	poll(t, "Redis is used again", func() bool {
-		return !strings.Contains(wantStatus(t, http.StatusOK, admin1+"/readyz", "").body, "own share")
+	clitest.Poll(t, "Redis is used again", func() bool {
+		return !strings.Contains(clitest.WantStatus(t, http.StatusOK, admin1+"/readyz", "").Body, "own share")
 	})
 	// Redis lost its data, but the replicas restore what each of them has counted, at the latest when its circuit closes.
 	want := admitted + 3 // with the reading above, the request without Redis and this one
-	for deadline := time.Now().Add(hurry); ; want++ {
+	for deadline := time.Now().Add(clitest.Hurry); ; want++ {
 		if today := usageToday(t, base2, second); today == want {
 			break
 		} else if time.Now().After(deadline) {
@@ -100,7 +89,7 @@ func testReplicas(t *testing.T, binary string) {
 	}
 	one.stopped()
 	two.stopped()
-	for _, k := range c.array(keyMembers, "key", "list", "ann@example.com") {
+	for _, k := range c.Array(clitest.KeyMembers, "key", "list", "ann@example.com") {
 		if used, _ := k["last_used_at"].(string); !strings.HasSuffix(used, ":00:00Z") {
 			t.Errorf("key %s was last used at %q", k["name"], used)
 		}
@@ -109,9 +98,9 @@ func testReplicas(t *testing.T, binary string) {
 
 // A process without Redis keeps its counts across a restart, and logs that it serves alone.
 func testRestartKeepsTheDay(t *testing.T, binary string) {
-	c := newCLI(t)
-	key, _ := c.customer()("only")
-	p, base, _ := serving(t, binary, c.env)
+	c := clitest.New(t, sara)
+	key, _ := c.Customer()("only")
+	p, base, _ := serving(t, binary, c.Env)
 	for want := 1; want <= 3; want++ {
 		if today := usageToday(t, base, key); today != want {
 			t.Errorf("%d requests counted today, want %d", today, want)
@@ -124,7 +113,7 @@ func testRestartKeepsTheDay(t *testing.T, binary string) {
 	if !strings.Contains(p.stderr.String(), "SARA_REDIS_URL") {
 		t.Errorf("the log does not warn that one process serves alone:\n%s", p.stderr)
 	}
-	p, base, _ = serving(t, binary, c.env)
+	p, base, _ = serving(t, binary, c.Env)
 	if today := usageToday(t, base, key); today != 4 {
 		t.Errorf("%d requests counted today after a restart, want 4", today)
 	}

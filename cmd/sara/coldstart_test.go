@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"sara/archive/sqlstore/pgtest"
+	"sara/cmd/sara/internal/clitest"
 	"sara/policy/redistest"
 )
 
@@ -101,7 +102,7 @@ func (f *databaseFront) down() {
 
 // A coldWorld is a Redis, a database behind a front, and keys, of which a replica has kept a snapshot.
 type coldWorld struct {
-	*cli
+	*clitest.CLI
 	t       *testing.T
 	binary  string
 	front   *databaseFront
@@ -116,17 +117,17 @@ type coldWorld struct {
 func newColdWorld(t *testing.T, binary string, postgres *pgtest.Server) *coldWorld {
 	t.Helper()
 	database := postgres.NewDatabase(t)
-	people, _ := simulate(t)
-	w := &coldWorld{cli: newCLI(t).against(people), t: t, binary: binary, front: inFrontOf(t, database), redis: redistest.Single(t)}
-	w.cli.env = append(w.cli.env, "SARA_DATABASE_URL="+database, "SARA_REDIS_URL="+w.redis.URL())
-	w.env = append(w.cli.env[:len(w.cli.env):len(w.cli.env)], "SARA_DATABASE_URL="+w.front.url)
-	newKey := w.customer()
-	w.withProperty()
+	people, _ := clitest.Simulate(t)
+	w := &coldWorld{CLI: clitest.New(t, sara).Against(people), t: t, binary: binary, front: inFrontOf(t, database), redis: redistest.Single(t)}
+	w.CLI.Env = append(w.CLI.Env, "SARA_DATABASE_URL="+database, "SARA_REDIS_URL="+w.redis.URL())
+	w.env = append(w.CLI.Env[:len(w.CLI.Env):len(w.CLI.Env)], "SARA_DATABASE_URL="+w.front.url)
+	newKey := w.Customer()
+	w.WithProperty()
 	w.known, w.knownID = newKey("known")
 	revoked, revokedID := newKey("revoked")
 	w.revoked = revoked
 	w.unknown, _ = newKey("unknown")
-	w.ok("key", "revoke", revokedID)
+	w.OK("key", "revoke", revokedID)
 	return w
 }
 
@@ -135,11 +136,11 @@ func (w *coldWorld) warm() {
 	w.t.Helper()
 	p, base, admin := serving(w.t, w.binary, w.env)
 	for range 2 { // the first live call marks the connection as healthy, which is a change
-		wantStatus(w.t, http.StatusOK, base+"/v1/properties/shop/queries", w.known)
+		clitest.WantStatus(w.t, http.StatusOK, base+"/v1/properties/shop/queries", w.known)
 	}
-	wantStatus(w.t, http.StatusUnauthorized, base+"/v1/me", w.revoked)
-	poll(w.t, "a snapshot of two keys", func() bool {
-		return strings.Contains(get(admin+"/metrics", "").body, "\nsara_snapshot_keys 2\n")
+	clitest.WantStatus(w.t, http.StatusUnauthorized, base+"/v1/me", w.revoked)
+	clitest.Poll(w.t, "a snapshot of two keys", func() bool {
+		return strings.Contains(clitest.Get(admin+"/metrics", "").Body, "\nsara_snapshot_keys 2\n")
 	})
 	p.stopped()
 }
@@ -147,15 +148,15 @@ func (w *coldWorld) warm() {
 // wantProbe waits until /readyz answers with the status and all of the texts.
 func wantProbe(t *testing.T, admin string, status int, texts ...string) {
 	t.Helper()
-	var last answer
-	poll(t, "/readyz answers "+strings.Join(texts, ", "), func() bool {
-		last = get(admin+"/readyz", "")
+	var last clitest.Answer
+	clitest.Poll(t, "/readyz answers "+strings.Join(texts, ", "), func() bool {
+		last = clitest.Get(admin+"/readyz", "")
 		for _, text := range texts {
-			if !strings.Contains(last.body, text) {
+			if !strings.Contains(last.Body, text) {
 				return false
 			}
 		}
-		return last.status == status
+		return last.Status == status
 	})
 }
 
@@ -167,26 +168,26 @@ func testColdStart(t *testing.T, binary string, postgres *pgtest.Server) {
 	p, base, admin := serving(t, binary, w.env)
 	wantProbe(t, admin, http.StatusOK, "degraded: ", "the database is away, only keys", "started without the database, with what other replicas knew at ")
 	for _, series := range []string{`sara_degraded{reason="snapshot"} 1`, `sara_degraded{reason="database"} 1`, "sara_ready 1"} {
-		if !strings.Contains(get(admin+"/metrics", "").body, series) {
+		if !strings.Contains(clitest.Get(admin+"/metrics", "").Body, series) {
 			t.Errorf("no series %s", series)
 		}
 	}
-	wantStatus(t, http.StatusOK, base+"/v1/me", w.known)
-	wantStatus(t, http.StatusOK, base+"/v1/properties/shop/queries", w.known)
-	if a := wantStatus(t, http.StatusUnauthorized, base+"/v1/me", w.revoked); !strings.Contains(a.body, "API_KEY_REVOKED") {
-		t.Errorf("the revoked key: %s", a.body)
+	clitest.WantStatus(t, http.StatusOK, base+"/v1/me", w.known)
+	clitest.WantStatus(t, http.StatusOK, base+"/v1/properties/shop/queries", w.known)
+	if a := clitest.WantStatus(t, http.StatusUnauthorized, base+"/v1/me", w.revoked); !strings.Contains(a.Body, "API_KEY_REVOKED") {
+		t.Errorf("the revoked key: %s", a.Body)
 	}
-	if a := wantStatus(t, http.StatusServiceUnavailable, base+"/v1/me", w.unknown); !strings.Contains(a.body, "SERVICE_UNAVAILABLE") {
-		t.Errorf("a key that is not in the snapshot: %s", a.body)
+	if a := clitest.WantStatus(t, http.StatusServiceUnavailable, base+"/v1/me", w.unknown); !strings.Contains(a.Body, "SERVICE_UNAVAILABLE") {
+		t.Errorf("a key that is not in the snapshot: %s", a.Body)
 	}
-	wantStatus(t, http.StatusServiceUnavailable, base+"/v1/properties", w.known)
+	clitest.WantStatus(t, http.StatusServiceUnavailable, base+"/v1/properties", w.known)
 
 	w.front.up()
 	wantProbe(t, admin, http.StatusOK, "ready\n")
-	wantStatus(t, http.StatusOK, base+"/v1/me", w.unknown)
-	wantStatus(t, http.StatusOK, base+"/v1/properties", w.known)
-	w.ok("key", "revoke", w.knownID)
-	poll(t, "the revoked key is refused", func() bool { return get(base+"/v1/me", w.known).status == http.StatusUnauthorized })
+	clitest.WantStatus(t, http.StatusOK, base+"/v1/me", w.unknown)
+	clitest.WantStatus(t, http.StatusOK, base+"/v1/properties", w.known)
+	w.OK("key", "revoke", w.knownID)
+	clitest.Poll(t, "the revoked key is refused", func() bool { return clitest.Get(base+"/v1/me", w.known).Status == http.StatusUnauthorized })
 	p.stopped()
 }
 
@@ -199,7 +200,7 @@ func testColdStartRefused(t *testing.T, binary string, postgres *pgtest.Server) 
 		t.Helper()
 		p, base, admin = serving(t, binary, append(w.env[:len(w.env):len(w.env)], env...))
 		wantProbe(t, admin, http.StatusServiceUnavailable, "not ready: the database does not answer", "no snapshot replaces it: "+why)
-		wantStatus(t, http.StatusServiceUnavailable, base+"/v1/me", w.known)
+		clitest.WantStatus(t, http.StatusServiceUnavailable, base+"/v1/me", w.known)
 		if !strings.Contains(p.stderr.String(), why) {
 			t.Errorf("the log lacks %q:\n%s", why, p.stderr)
 		}
@@ -210,9 +211,9 @@ func testColdStartRefused(t *testing.T, binary string, postgres *pgtest.Server) 
 
 	// A revocation that reaches the database, and Redis, but not the replica.
 	p, base, _ := serving(t, binary, w.env)
-	poll(t, "the key is known", func() bool { return get(base+"/v1/me", w.known).status == http.StatusOK })
-	w.ok("key", "revoke", w.knownID)
-	poll(t, "the key is not used any more", func() bool { return get(base+"/v1/me", w.known).status == http.StatusServiceUnavailable })
+	clitest.Poll(t, "the key is known", func() bool { return clitest.Get(base+"/v1/me", w.known).Status == http.StatusOK })
+	w.OK("key", "revoke", w.knownID)
+	clitest.Poll(t, "the key is not used any more", func() bool { return clitest.Get(base+"/v1/me", w.known).Status == http.StatusServiceUnavailable })
 	p.stopped()
 	p, _, _ = refuses("the directory has changed since the snapshot in Redis")
 	p.stopped()
@@ -223,7 +224,7 @@ func testColdStartRefused(t *testing.T, binary string, postgres *pgtest.Server) 
 	p, base, admin := refuses("there is no snapshot in Redis")
 	w.front.up()
 	wantProbe(t, admin, http.StatusOK, "ready\n")
-	wantStatus(t, http.StatusUnauthorized, base+"/v1/me", w.known)
+	clitest.WantStatus(t, http.StatusUnauthorized, base+"/v1/me", w.known)
 	p.stopped()
 
 	w.front.down()

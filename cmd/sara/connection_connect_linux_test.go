@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sara/cmd/sara/internal/clitest"
 	"sara/cmd/sara/internal/demo"
 )
 
@@ -43,26 +44,26 @@ func TestConnectOnATerminal(t *testing.T) {
 		t.Skip("it starts processes")
 	}
 	binary := program(t)
-	c, people, issued := newConsentCLI(t)
-	script, opened := c.path("xdg-open"), c.path("opened")
-	c.write("xdg-open", "#!/bin/sh\necho \"$@\" > "+opened+".part && mv "+opened+".part "+opened+"\n")
+	c, people, issued := clitest.NewConsentCLI(t, sara)
+	script, opened := c.Path("xdg-open"), c.Path("opened")
+	c.Write("xdg-open", "#!/bin/sh\necho \"$@\" > "+opened+".part && mv "+opened+".part "+opened+"\n")
 	if err := os.Chmod(script, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	person, program := openTerminal(t)
-	command := exec.Command(binary, "connection", "connect", "Web", "--client", c.path("client.json"))
-	command.Env = append(os.Environ(), append(c.env, "PATH="+filepath.Dir(script)+":"+os.Getenv("PATH"))...)
+	command := exec.Command(binary, "connection", "connect", "Web", "--client", c.Path("client.json"))
+	command.Env = append(os.Environ(), append(c.Env, "PATH="+filepath.Dir(script)+":"+os.Getenv("PATH"))...)
 	command.Stdin = program
 	p := startCommand(t, command, t.TempDir())
 
-	address := addressIn(t, p.stderr)
-	poll(t, "a browser opens", func() bool { _, err := os.Stat(opened); return err == nil })
+	address := clitest.AddressIn(t, p.stderr)
+	clitest.Poll(t, "a browser opens", func() bool { _, err := os.Stat(opened); return err == nil })
 	if text, err := os.ReadFile(opened); err != nil || strings.TrimSpace(string(text)) != address {
 		t.Errorf("the browser opens %q, want %q (%v)", text, address, err)
 	}
-	openConsent(t, address).as(demo.AddressOf(demo.PortfolioConnection)).submit(t, "allow")
+	clitest.OpenConsent(t, address).As(demo.AddressOf(demo.PortfolioConnection)).Submit(t, "allow")
 	for _, step := range []struct{ asked, answer string }{{"none): ", "7\n"}, {"range of them\n", ""}, {"none): ", "1,3-4\n"}} {
-		poll(t, step.asked, func() bool { return strings.Contains(p.stderr.String(), step.asked) })
+		clitest.Poll(t, step.asked, func() bool { return strings.Contains(p.stderr.String(), step.asked) })
 		if _, err := io.WriteString(person, step.answer); err != nil {
 			t.Fatal(err)
 		}
@@ -75,13 +76,13 @@ func TestConnectOnATerminal(t *testing.T) {
 	if !strings.Contains(p.stderr.String(), "reads 6 sites.") || !strings.Contains(p.stderr.String(), `"7" is neither a number of 1 to 6`) || strings.Count(table, "\nadded") != 3 {
 		t.Errorf("it prints:\n%s%s", p.stderr, table)
 	}
-	if list := c.array(propertyMembers, "property", "list"); len(list) != 3 {
+	if list := c.Array(clitest.PropertyMembers, "property", "list"); len(list) != 3 {
 		t.Errorf("the properties are %v", list)
 	}
-	secrets := issued.secrets()
+	secrets := issued.Secrets()
 	secrets["the secret of the client"] = people.Client.Secret
-	e := evidence{"a command line": []byte(lines), "the output": []byte(p.stderr.String() + table)}
-	if leaks := e.leaks(secrets); len(leaks) > 0 {
+	e := clitest.Evidence{"a command line": []byte(lines), "the output": []byte(p.stderr.String() + table)}
+	if leaks := e.Leaks(secrets); len(leaks) > 0 {
 		t.Error(strings.Join(leaks, "\n"))
 	}
 }

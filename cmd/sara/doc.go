@@ -1,9 +1,9 @@
 // Sara serves the Search Analytics Read API over Google Search Console, and administers its accounts, keys and properties.
 //
-// One binary, one file a command: serve runs the API, demo runs it with a simulated Search Console, and the other commands
-// change or list the contents of the database. They print a table or, with --json, one JSON object or array. Commands that
-// people run in sequence, such as account add, workspace add and key create, print the next one on standard error, but not
-// with --json. The parts that commands share are packages in internal: settings, console, backend, admin and service.
+// One binary: serve runs the API, demo runs it with a simulated Search Console, and the other commands change or list the contents of the
+// database. They print a table or, with --json, one JSON object or array. Commands that people run in sequence, such as account add,
+// workspace add and key create, print the next one on standard error, but not with --json. The commands are in internal/command, and the
+// packages beside it are the parts that they share. Here is what belongs to the process: signals, limits and the protection of its memory.
 //
 // Status shows an operator the health of all replicas, Redis, the database, connections, archive, index coverage and budgets.
 // It is read-only and consumes no budget. A part that it cannot read shows the reason, and the others are shown. The exit

@@ -1,6 +1,8 @@
 package main
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestGOMAXPROCS(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ const (
 )
 
 // mayImport lists, for each package of this module, the packages of this module that it may import. A name that ends in /...
-// means a tree: as a key, each package in it; in a list, any package in it.
+// means a tree: as a key, each package in it that has no entry of its own; in a list, any package in it.
 var mayImport = map[string][]string{
 	"translate":                   {},
 	"proxy/lru":                   {},
@@ -57,6 +57,8 @@ var mayImport = map[string][]string{
 	"proxy/tabular":               {},
 	"proxy/upstream":              {"policy/keyring", "policy/redisconn", "translate", "proxy/cpubound", "proxy/netguard", "proxy/spans"},
 	simulator:                     {},
+	"cmd/sara":                    {"cmd/sara/internal/command"},
+	"cmd/sara/internal/clitest":   {"archive/bucket/s3test", "archive/sqlstore", "archive/sqlstore/sqlitetest", "cmd/sara/internal/demo", "translate", simulator},
 	"cmd/sara/...":                {"policy/...", "translate", "archive/...", "proxy/...", "cmd/sara/..."},
 }
 
@@ -67,6 +69,7 @@ var testsMayImport = []string{"cmd/sara/saratest", "policy/keyring", "policy/red
 
 // testOnly lists what the tests of one package may import in addition, to set up its surroundings.
 var testOnly = map[string][]string{
+	"cmd/sara":             {"archive/sqlstore", "cmd/sara/internal/...", "policy", "translate"},
 	"proxy":                {"archive/bucket"}, // the storage of the archive
 	"proxy/cache":          {"policy"},         // the budget that fills are charged to
 	"proxy/jobs/collector": {"archive/bucket"}, // the storage of the archive
@@ -84,6 +87,9 @@ func isUnder(folder, tree string) bool { return folder == tree || strings.HasPre
 
 // row returns the entry of mayImport that applies to a package.
 func row(folder string) (pattern string, allowed []string, ok bool) {
+	if allowed, ok := mayImport[folder]; ok {
+		return folder, allowed, true
+	}
 	for pattern, allowed := range mayImport {
 		if matches(pattern, folder) {
 			return pattern, allowed, true

@@ -11,64 +11,67 @@ import (
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/clitest"
 	"sara/proxy/upstream/gscsim"
 	"sara/translate"
 )
 
 // testInspectServed compares the API after an inspection with Search Console.
 func testInspectServed(t *testing.T, binary string) {
-	w := newInspectWorld(t, 64)
-	c := newInspectCLI(t, w, w.shop, w.blog, w.guest)
-	key, _ := c.object(keyMembers+" key", "key", "create", "ann@example.com", "--name", "test")["key"].(string)
-	p := start(t, binary, c.env, "inspect", "--json")
+	w := clitest.NewInspectWorld(t, 64)
+	c := clitest.NewInspectCLI(t, sara, w, w.Shop, w.Blog, w.Guest)
+	key, _ := c.Object(clitest.KeyMembers+" key", "key", "create", "ann@example.com", "--name", "test")["key"].(string)
+	p := start(t, binary, c.Env, "inspect", "--json")
 	if printed, err := p.wait(); err == nil || strings.Count(printed, `"complete":true`) != 2 {
 		t.Fatalf("inspect: %v, %s\n%s", err, printed, p.stderr)
 	}
-	server, base, _ := serving(t, binary, c.env)
-	of := func(site string) coverageAPI { return coverageAPI{t, base + "/v1/properties/" + w.slug(site), key} }
+	server, base, _ := serving(t, binary, c.Env)
+	of := func(site string) clitest.CoverageAPI {
+		return clitest.CoverageAPI{T: t, Property: base + "/v1/properties/" + w.Slug(site), Key: key}
+	}
 
-	w.wantServed(of(w.shop), w.shop, 3)
-	w.wantServed(of(w.blog), w.blog, 1)
+	wantServed(w, of(w.Shop), w.Shop, 3)
+	wantServed(w, of(w.Blog), w.Blog, 1)
 
 	// The property that may not be inspected has no coverage, but still serves figures.
-	guest := of(w.guest)
-	if s := guest.summary(""); s.Data.Status != "pending_inspection" || value(s.Data.URLCount) != len(w.labels(w.guest)) ||
-		value(s.Data.Totals.Indexed) != 0 || value(s.Data.Totals.NotIndexed) != 0 || s.Data.LastRefreshedAt != nil {
+	guest := of(w.Guest)
+	if s := guest.Summary(""); s.Data.Status != "pending_inspection" || clitest.Value(s.Data.URLCount) != len(w.Labels(w.Guest)) ||
+		clitest.Value(s.Data.Totals.Indexed) != 0 || clitest.Value(s.Data.Totals.NotIndexed) != 0 || s.Data.LastRefreshedAt != nil {
 		t.Errorf("without an inspection: %+v", s)
 	}
-	if a := wantStatus(t, http.StatusOK, guest.property, key); !strings.Contains(a.body, `"healthy":true`) {
-		t.Errorf("a property that may not be inspected: %s", a.body)
+	if a := clitest.WantStatus(t, http.StatusOK, guest.Property, key); !strings.Contains(a.Body, `"healthy":true`) {
+		t.Errorf("a property that may not be inspected: %s", a.Body)
 	}
-	wantStatus(t, http.StatusOK, guest.property+"/summary", key)
+	clitest.WantStatus(t, http.StatusOK, guest.Property+"/summary", key)
 	server.stopped()
 }
 
 // wantServed compares the API for a site whose URLs were all inspected today with Search Console.
-func (w *inspectWorld) wantServed(a coverageAPI, site string, sitemaps int) {
-	a.t.Helper()
-	labels, s := w.labels(site), a.summary("?include_trend=true&days=30")
-	a.wantAgreement(s)
+func wantServed(w *clitest.InspectWorld, a clitest.CoverageAPI, site string, sitemaps int) {
+	a.T.Helper()
+	labels, s := w.Labels(site), a.Summary("?include_trend=true&days=30")
+	a.WantAgreement(s)
 	want := make(map[string]int)
 	for _, label := range labels {
 		want[label]++
 	}
 	for _, row := range s.Data.Breakdown {
 		if bucket, known := translate.BucketOf(row.CoverageState); row.Count != want[row.CoverageState] || row.Bucket != bucket.String() || !known {
-			a.t.Errorf("%s: %+v, want %d", site, row, want[row.CoverageState])
+			a.T.Errorf("%s: %+v, want %d", site, row, want[row.CoverageState])
 		}
 	}
-	if len(s.Data.Breakdown) != len(want) || value(s.Data.URLCount) != len(labels) || *s.Data.URLsCapped ||
+	if len(s.Data.Breakdown) != len(want) || clitest.Value(s.Data.URLCount) != len(labels) || *s.Data.URLsCapped ||
 		*s.Data.DiscoverySource != "sitemap" || len(s.Data.Sitemaps) != sitemaps || len(s.Data.Trend) != 1 || len(s.Meta.Notes) > 0 {
-		a.t.Errorf("%s: %+v, want %d URLs and %v", site, s, len(labels), want)
+		a.T.Errorf("%s: %+v, want %d URLs and %v", site, s, len(labels), want)
 	}
-	listed := a.urls("sort", "url")
+	listed := a.URLs("sort", "url")
 	for _, row := range listed.Data.Rows {
 		if labels[row.URL] != row.CoverageState || row.Verdict == "" || row.LastInspectedAt == "" {
-			a.t.Errorf("%+v, want %q", row, labels[row.URL])
+			a.T.Errorf("%+v, want %q", row, labels[row.URL])
 		}
 	}
 	if listed.Meta.Total != len(labels) || len(listed.Data.Rows) != len(labels) {
-		a.t.Errorf("%s: %d of %d URLs, want %d", site, len(listed.Data.Rows), listed.Meta.Total, len(labels))
+		a.T.Errorf("%s: %d of %d URLs, want %d", site, len(listed.Data.Rows), listed.Meta.Total, len(labels))
 	}
 }
 
@@ -81,36 +84,36 @@ type kill struct {
 // testInspectKilled kills an inspector at several points, and checks that no result is lost, requested twice, or visible before
 // it is published.
 func testInspectKilled(t *testing.T, binary string) {
-	w := newInspectWorld(t, 64)
+	w := clitest.NewInspectWorld(t, 64)
 	if err := w.SetFaults(gscsim.Faults{LatencyMS: 40}); err != nil {
 		t.Fatal(err)
 	}
-	c := newInspectCLI(t, w, w.shop)
-	store := c.later()
-	id := c.propertyID(store, "shop")
+	c := clitest.NewInspectCLI(t, sara, w, w.Shop)
+	store := c.Later()
+	id := c.PropertyID(store, "shop")
 	observed := observe(t, store, id)
 	var kills []kill
 	// At the first sitemap, at the last, and somewhere between the answers.
 	for _, after := range []int{1, 3, 5 + rand.IntN(8), 5 + rand.IntN(25), 5 + rand.IntN(25)} {
 		started := make(chan *process, 1)
-		w.inSteps(after, func() { (<-started).signal(os.Kill) })
-		p := start(t, binary, c.env, "inspect")
+		w.InSteps(after, func() { (<-started).signal(os.Kill) })
+		p := start(t, binary, c.Env, "inspect")
 		started <- p
 		if _, err := p.wait(); err == nil {
 			t.Errorf("it ended before step %d", after)
 		}
-		k := kill{c.results(store, id), len(w.inspectedURLs())}
+		k := kill{results(c, store, id), len(w.InspectedURLs())}
 		t.Logf("killed at step %d: %d URLs have a result after %d inspections", after, len(k.results), k.calls)
 		kills = append(kills, k)
-		c.expire(store, id)
+		expire(c, store, id)
 	}
-	w.inSteps(0, nil)
-	p := start(t, binary, c.env, "inspect")
+	w.InSteps(0, nil)
+	p := start(t, binary, c.Env, "inspect")
 	if _, err := p.wait(); err != nil {
 		t.Errorf("inspect: %v\n%s", err, p.stderr)
 	}
-	w.wantSpared(t, kills)
-	labels := w.labels(w.shop)
+	wantSpared(w, t, kills)
+	labels := w.Labels(w.Shop)
 	ended := []int{0, len(labels)}
 	for _, k := range kills {
 		ended = append(ended, len(k.results))
@@ -132,9 +135,9 @@ func testInspectKilled(t *testing.T, binary string) {
 }
 
 // wantSpared checks that no URL with a result was inspected again: a kill costs at most the calls in flight.
-func (w *inspectWorld) wantSpared(t *testing.T, kills []kill) {
+func wantSpared(w *clitest.InspectWorld, t *testing.T, kills []kill) {
 	t.Helper()
-	calls := w.inspectedURLs()
+	calls := w.InspectedURLs()
 	for _, k := range kills {
 		for _, url := range calls[k.calls:] {
 			if slices.Contains(k.results, url) {
@@ -143,7 +146,7 @@ func (w *inspectWorld) wantSpared(t *testing.T, kills []kill) {
 		}
 	}
 	const underWay = 8 // at a time
-	if urls := len(w.labels(w.shop)); len(calls) < urls || len(calls) > urls+underWay*len(kills) {
+	if urls := len(w.Labels(w.Shop)); len(calls) < urls || len(calls) > urls+underWay*len(kills) {
 		t.Errorf("%d inspections of %d URLs with %d kills", len(calls), urls, len(kills))
 	}
 }
@@ -151,24 +154,24 @@ func (w *inspectWorld) wantSpared(t *testing.T, kills []kill) {
 // testServeStopsInspecting stops a server during its inspections. It must release its leases, so that the next server need not
 // wait.
 func testServeStopsInspecting(t *testing.T, binary string) {
-	w := newInspectWorld(t, 24)
+	w := clitest.NewInspectWorld(t, 24)
 	if err := w.SetFaults(gscsim.Faults{LatencyMS: 40}); err != nil {
 		t.Fatal(err)
 	}
-	c := newInspectCLI(t, w, w.shop)
-	store := c.open(time.Now)
+	c := clitest.NewInspectCLI(t, sara, w, w.Shop)
+	store := c.Open(time.Now)
 	midst := make(chan struct{})
-	w.inSteps(12, func() { close(midst) })
-	server, _, _ := serving(t, binary, append(slices.Clone(c.env), "SARA_INSPECT=on"))
+	w.InSteps(12, func() { close(midst) })
+	server, _, _ := serving(t, binary, append(slices.Clone(c.Env), "SARA_INSPECT=on"))
 	select {
 	case <-midst:
-	case <-time.After(hurry):
+	case <-time.After(clitest.Hurry):
 		t.Fatal("it does not inspect")
 	}
 	server.stopped()
-	id := c.propertyID(store, "shop")
-	stopped := kill{c.results(store, id), len(w.inspectedURLs())}
-	if n := len(stopped.results); n == 0 || n == len(w.labels(w.shop)) {
+	id := c.PropertyID(store, "shop")
+	stopped := kill{results(c, store, id), len(w.InspectedURLs())}
+	if n := len(stopped.results); n == 0 || n == len(w.Labels(w.Shop)) {
 		t.Errorf("%d URLs had a result when it was stopped", n)
 	}
 	if s, err := store.IndexSummary(t.Context(), id, nil); err != nil || agreed(t, &s) != 0 {
@@ -179,22 +182,22 @@ func testServeStopsInspecting(t *testing.T, binary string) {
 			t.Errorf("the lease %q is not released (%v)", lease, err)
 		}
 	}
-	if list := c.array(inspectMembers, "inspect"); len(list) != 1 || list[0]["complete"] != true {
+	if list := c.Array(clitest.InspectMembers, "inspect"); len(list) != 1 || list[0]["complete"] != true {
 		t.Errorf("the next run: %v", list)
 	}
-	w.wantSpared(t, []kill{stopped})
+	wantSpared(w, t, []kill{stopped})
 }
 
 // expire expires the lease of a killed process, with a store whose clock is past it.
-func (c *cli) expire(store *sqlstore.Store, id string) {
-	c.t.Helper()
+func expire(c *clitest.CLI, store *sqlstore.Store, id string) {
+	c.T.Helper()
 	const name, holder = "inspect/", "the next process"
-	got, err := store.AcquireLease(c.t.Context(), name+id, holder, time.Minute)
+	got, err := store.AcquireLease(c.T.Context(), name+id, holder, time.Minute)
 	if err == nil && got {
-		err = store.ReleaseLease(c.t.Context(), name+id, holder)
+		err = store.ReleaseLease(c.T.Context(), name+id, holder)
 	}
 	if err != nil || !got {
-		c.t.Fatalf("the lease cannot be acquired: %v", err)
+		c.T.Fatalf("the lease cannot be acquired: %v", err)
 	}
 }
 
@@ -256,35 +259,35 @@ func agreed(t *testing.T, s *sqlstore.IndexSummary) int {
 
 // testServeInspects starts two replicas that inspect and one that does not.
 func testServeInspects(t *testing.T, binary string) {
-	w := newInspectWorld(t, 24)
+	w := clitest.NewInspectWorld(t, 24)
 	const strange = "Set aside for a while"
-	w.rename("Submitted and indexed", strange)
-	c := newInspectCLI(t, w, w.shop)
-	store := c.later()
-	id := c.propertyID(store, "shop")
-	key, _ := c.object(keyMembers+" key", "key", "create", "ann@example.com", "--name", "test")["key"].(string)
-	off, base, _ := serving(t, binary, c.env)
-	api := coverageAPI{t, base + "/v1/properties/shop", key}
-	if s := api.summary(""); s.Data.Status != "pending_discovery" || value(s.Data.URLCount) != 0 || w.Calls().Sitemaps != 0 {
+	w.Rename("Submitted and indexed", strange)
+	c := clitest.NewInspectCLI(t, sara, w, w.Shop)
+	store := c.Later()
+	id := c.PropertyID(store, "shop")
+	key, _ := c.Object(clitest.KeyMembers+" key", "key", "create", "ann@example.com", "--name", "test")["key"].(string)
+	off, base, _ := serving(t, binary, c.Env)
+	api := clitest.CoverageAPI{T: t, Property: base + "/v1/properties/shop", Key: key}
+	if s := api.Summary(""); s.Data.Status != "pending_discovery" || clitest.Value(s.Data.URLCount) != 0 || w.Calls().Sitemaps != 0 {
 		t.Errorf("before any inspection: %+v, %+v", s, w.Calls())
 	}
 
-	on := append(slices.Clone(c.env), "SARA_INSPECT=on")
+	on := append(slices.Clone(c.Env), "SARA_INSPECT=on")
 	one, _, admin1 := serving(t, binary, on)
 	other, _, admin2 := serving(t, binary, on)
 	var state sqlstore.IndexState
-	poll(t, "the property is inspected", func() bool {
+	clitest.Poll(t, "the property is inspected", func() bool {
 		var err error
 		if state, err = store.IndexState(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 		return state.InspectedAt != nil
 	})
-	labels := w.labels(w.shop)
-	s := api.summary("?include_trend=true")
-	buckets := api.wantAgreement(s)
-	if value(s.Data.Totals.InspectedURLs) != len(labels) || len(w.inspectedURLs()) != len(labels) {
-		t.Errorf("%d URLs, of which %d have a result after %d inspections", len(labels), value(s.Data.Totals.InspectedURLs), len(w.inspectedURLs()))
+	labels := w.Labels(w.Shop)
+	s := api.Summary("?include_trend=true")
+	buckets := api.WantAgreement(s)
+	if clitest.Value(s.Data.Totals.InspectedURLs) != len(labels) || len(w.InspectedURLs()) != len(labels) {
+		t.Errorf("%d URLs, of which %d have a result after %d inspections", len(labels), clitest.Value(s.Data.Totals.InspectedURLs), len(w.InspectedURLs()))
 	}
 	unknown := 0
 	for _, label := range labels {
@@ -295,7 +298,7 @@ func testServeInspects(t *testing.T, binary string) {
 	if row := s.Data.Breakdown[0]; row.CoverageState != strange || row.Bucket != "unknown" || row.Count != unknown || buckets["unknown"] < unknown {
 		t.Errorf("the most frequent label is %+v, want %d times %q", row, unknown, strange)
 	}
-	counted := wantStatus(t, http.StatusOK, admin1+"/metrics", "").body + wantStatus(t, http.StatusOK, admin2+"/metrics", "").body
+	counted := clitest.WantStatus(t, http.StatusOK, admin1+"/metrics", "").Body + clitest.WantStatus(t, http.StatusOK, admin2+"/metrics", "").Body
 	for name, want := range map[string]int{"sara_index_inspections_total": len(labels), "sara_index_unknown_labels_total": unknown} {
 		if got := metric(t, counted, name); got != want {
 			t.Errorf("%s is %d over both, want %d", name, got, want)
@@ -322,4 +325,20 @@ func metric(t *testing.T, text, name string) (sum int) {
 		}
 	}
 	return sum
+}
+
+// results returns the URLs of a property that have a result, published or not.
+func results(c *clitest.CLI, store *sqlstore.Store, id string) []string {
+	c.T.Helper()
+	tracked, err := store.TrackedURLs(c.T.Context(), id)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	var urls []string
+	for _, u := range tracked {
+		if u.InspectedAt != nil {
+			urls = append(urls, u.URL)
+		}
+	}
+	return urls
 }

@@ -12,13 +12,15 @@ import (
 	"sync"
 	"testing"
 
+	"sara/cmd/sara/internal/clitest"
+	"sara/cmd/sara/internal/command"
 	"sara/cmd/sara/internal/demo"
 	"sara/policy/redistest"
 	"sara/proxy/upstream/gscsim"
 )
 
 // monitor records all commands that a Redis receives, with their arguments.
-func monitor(t *testing.T, server *redistest.Server, password string) *transcript {
+func monitor(t *testing.T, server *redistest.Server, password string) *clitest.Transcript {
 	t.Helper()
 	connection, err := net.Dial("tcp", server.Addr())
 	if err != nil {
@@ -28,14 +30,14 @@ func monitor(t *testing.T, server *redistest.Server, password string) *transcrip
 	if _, err := fmt.Fprintf(connection, "AUTH %s\r\nMONITOR\r\n", password); err != nil {
 		t.Fatal(err)
 	}
-	commands := new(transcript)
+	commands := new(clitest.Transcript)
 	go func() { _, _ = io.Copy(commands, connection) }() // until it is closed
-	poll(t, "MONITOR", func() bool { return strings.Count(commands.String(), "+OK") == 2 })
+	clitest.Poll(t, "MONITOR", func() bool { return strings.Count(commands.String(), "+OK") == 2 })
 	return commands
 }
 
 // addDump adds all that is in servers, with the settings that clients can read.
-func (e evidence) addDump(t *testing.T, servers ...*redistest.Server) {
+func addDump(e clitest.Evidence, t *testing.T, servers ...*redistest.Server) {
 	t.Helper()
 	for _, server := range servers {
 		client := server.Client()
@@ -48,9 +50,9 @@ func (e evidence) addDump(t *testing.T, servers ...*redistest.Server) {
 			if err != nil && client.Exists(t.Context(), key).Val() > 0 { // it may have expired
 				t.Error(err)
 			}
-			e.add("a dump of Redis", key+" "+value)
+			e.Add("a dump of Redis", key+" "+value)
 		}
-		e.add("a dump of Redis", client.ClientList(t.Context()).Val())
+		e.Add("a dump of Redis", client.ClientList(t.Context()).Val())
 	}
 }
 
@@ -82,15 +84,15 @@ func (w *markedWorld) upstreamFails(base, key string) {
 	for i, faults := range []gscsim.Faults{{Status: http.StatusUnauthorized}, {Status: http.StatusForbidden, Reason: "forbidden"}, {Reason: "quotaExceeded"},
 		{Status: http.StatusInternalServerError}, {DropRate: 1}, {RevokeTokens: true}} {
 		if err := w.simulator.SetFaults(faults); err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		for _, slug := range []string{"shop", "prefix"} {
 			w.ask("an answer", http.MethodGet, fmt.Sprintf("%s/v1/properties/%s/queries?limit=%d&date_range=last_7d", base, slug, i+10), bearer(key))
 		}
 	}
-	w.fails(exitError, []string{"connection", "add", "Web", "--name", "late", "--credentials", w.path(demo.StrangerConnection + ".json")}, "access token")
+	w.Fails(command.ExitError, []string{"connection", "add", "Web", "--name", "late", "--credentials", w.Path(demo.StrangerConnection + ".json")}, "access token")
 	if err := w.simulator.SetFaults(gscsim.Faults{}); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }
 
@@ -103,11 +105,11 @@ func (w *markedWorld) readAdmin(admin string) {
 	for _, profile := range []string{"", "cmdline", "heap", "heap?debug=1", "allocs", "goroutine", "goroutine?debug=1", "goroutine?debug=2", "block?debug=1", "mutex?debug=1",
 		"threadcreate?debug=1", "symbol", "profile?seconds=1", "trace?seconds=1"} {
 		readers.Go(func() {
-			one := markedWorld{cli: w.cli, seen: make(evidence)}
+			one := markedWorld{CLI: w.CLI, seen: make(clitest.Evidence)}
 			one.ask("a profile", http.MethodGet, admin+"/debug/pprof/"+profile, nil)
 			mu.Lock()
 			defer mu.Unlock()
-			w.seen.add("a profile", string(one.seen["a profile"]))
+			w.seen.Add("a profile", string(one.seen["a profile"]))
 		})
 	}
 	readers.Wait()
@@ -136,7 +138,7 @@ const wrongSecret = "MarkOfWrongSettings"
 // misconfigure runs commands with wrong settings and wrong files, each of which has a secret.
 func (w *markedWorld) misconfigure() {
 	check := []string{"serve", "--check"}
-	for _, setting := range []string{"SARA_SECRET_KEY=%s", "SARA_SECRET_KEY=TWFyaw==%s", "SARA_SECRET_KEY_PREVIOUS=" + secretKeyText + ",%s", "SARA_DATABASE_URL=%s",
+	for _, setting := range []string{"SARA_SECRET_KEY=%s", "SARA_SECRET_KEY=TWFyaw==%s", "SARA_SECRET_KEY_PREVIOUS=" + clitest.SecretKey + ",%s", "SARA_DATABASE_URL=%s",
 		"SARA_DATABASE_URL=mysql://sara:%s@127.0.0.1/sara", "SARA_DATABASE_URL=postgres://sara:%s@127.0.0.1:1/sara", "SARA_DATABASE_URL=postgres://sara:%s@127.0.0.1:port/sara",
 		"SARA_DATABASE_URL=postgres://sara:%s%%zz@127.0.0.1/sara", "SARA_DATABASE_URL=host=127.0.0.1 password=%s", "SARA_DATABASE_URL=postgres://127.0.0.1:1/sara?password=%s&sslmode=perhaps",
 		"SARA_DATABASE_URL=postgres://sara:%s@127.0.0.1:1/sara?connect_timeout=soon", "SARA_DATABASE_URL=postgres://sara:%s@[::1/sara", "SARA_DATABASE_URL=sqlite://sara:%s@127.0.0.1/sara",
@@ -153,36 +155,36 @@ func (w *markedWorld) misconfigure() {
 		}
 		name, _, _ := strings.Cut(text, "=")
 		env := append(strings.Split(text, "\x00"), name+"_FILE=")
-		if status, _, _ := w.with(env...).run(check...); status == exitOK {
-			w.t.Errorf("%s: it is accepted", setting)
+		if status, _, _ := w.With(env...).Run(check...); status == command.ExitOK {
+			w.T.Errorf("%s: it is accepted", setting)
 		}
 	}
 	for i, file := range []string{"secret_key: [%s]", "secret_key: \"%s", "- %s", "%s", "redis_url: {password: %s}", "secret_key: %s\nsecret_key: %s", "redis_url: redis://:%s@127.0.0.1:port",
 		"redis_url: *%s", "secret_key: !!int %s", "redis_url: !%s x", "secret_key:\n\t%s", "secret_key: |\n %s\n bad", "%%%s"} {
-		config := w.write(fmt.Sprintf("wrong%d.yaml", i), strings.ReplaceAll(file, "%s", wrongSecret)) // the database and its files are apart
-		w.with("SARA_CONFIG=" + config).mustFail(check...)
+		config := w.Write(fmt.Sprintf("wrong%d.yaml", i), strings.ReplaceAll(file, "%s", wrongSecret)) // the database and its files are apart
+		mustFail(w.With("SARA_CONFIG="+config), check...)
 	}
 	for _, flags := range [][]string{{"--redis-url", "redis://:%s@127.0.0.1:1"}, {"--database-url=postgres://sara:%s@127.0.0.1:1/sara"}, {"--secret-key", "%s"}, {"--secret-key-previous=%s"},
 		{"--redis-cache-url", "redis://127.0.0.1:1?password=%s"}, {"--archive-url", "s3://key:%s@bucket"}} {
 		for i := range flags {
 			flags[i] = strings.ReplaceAll(flags[i], "%s", wrongSecret)
 		}
-		w.mustFail(append(check, flags...)...)
+		mustFail(w.CLI, append(check, flags...)...)
 	}
 	for i, file := range []string{"%s", `{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----", "client_email": "a@b.example", "token_uri": "TOKEN"}`,
 		`{"type": "%s"}`, `{"type": "authorized_user", "client_id": "me", "client_secret": "%s", "refresh_token": "%s"}`, `{"type": "authorized_user", "client_secret": "%s"`,
 		`{"type": "service_account", "private_key": ["%s"]}`, `{"type": "service_account", "private_key": "%s", "client_email": "a@b.example", "token_uri": "https://evil.example/"}`} {
-		path := w.write(fmt.Sprintf("wrong%d.json", i), strings.ReplaceAll(file, "%s", wrongSecret))
-		w.with("SARA_DATABASE_URL_FILE=", "SARA_DATABASE_URL=sqlite:"+w.path("other.db")).mustFail("connection", "add", "Web", "--credentials", path)
+		path := w.Write(fmt.Sprintf("wrong%d.json", i), strings.ReplaceAll(file, "%s", wrongSecret))
+		mustFail(w.With("SARA_DATABASE_URL_FILE=", "SARA_DATABASE_URL=sqlite:"+w.Path("other.db")), "connection", "add", "Web", "--credentials", path)
 	}
-	w.with(w.env...).mustFail("status")
-	w.with(w.env...).mustFail(check...)
+	mustFail(w.With(w.env...), "status")
+	mustFail(w.With(w.env...), check...)
 }
 
 // mustFail runs a command line that must fail.
-func (c *cli) mustFail(args ...string) {
-	c.t.Helper()
-	if status, _, _ := c.run(args...); status == exitOK {
-		c.t.Errorf("sara %s: it is accepted", strings.Join(args, " "))
+func mustFail(c *clitest.CLI, args ...string) {
+	c.T.Helper()
+	if status, _, _ := c.Run(args...); status == command.ExitOK {
+		c.T.Errorf("sara %s: it is accepted", strings.Join(args, " "))
 	}
 }

@@ -21,6 +21,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"sara/archive/sqlstore/pgtest"
+	"sara/cmd/sara/internal/clitest"
+	"sara/cmd/sara/internal/command"
 	"sara/cmd/sara/internal/demo"
 	"sara/policy"
 	"sara/policy/redistest"
@@ -29,14 +31,14 @@ import (
 
 // A markedWorld is a server with marks for secrets, whatever it works with, and what it has written anywhere.
 type markedWorld struct {
-	*cli
+	*clitest.CLI
 	binary         string
 	env            []string // of the server
 	simulator      *gscsim.Server
 	database       *databaseFront
 	counters, rows *redistest.Server
 	traces         *receiver
-	seen           evidence
+	seen           clitest.Evidence
 
 	mu      sync.Mutex // guards the following field
 	secrets map[string]string
@@ -51,19 +53,19 @@ const (
 func newMarkedWorld(t *testing.T, binary, database string) *markedWorld {
 	t.Helper()
 	current, previous := base64.StdEncoding.EncodeToString([]byte(markedKey)), base64.StdEncoding.EncodeToString([]byte(markedPreviousKey))
-	w := &markedWorld{binary: binary, seen: make(evidence), secrets: map[string]string{
+	w := &markedWorld{binary: binary, seen: make(clitest.Evidence), secrets: map[string]string{
 		"the secret key": current, "the bytes of the secret key": markedKey, "a previous key": previous, "the bytes of a previous key": markedPreviousKey,
 		"the password of the database": "MarkOfTheDatabase", "the password of Redis": "MarkOfTheCounters",
 		"the password of the other Redis": "MarkOfTheRows", "the key of the store": "MarkOfTheStore", "the header of the collector": "MarkOfTheCollector",
 		"a secret in wrong settings": "MarkOfWrongSettings",
 	}}
-	people, simulator := simulateBehind(t, w.recordTokens)
-	for name, secret := range secretsOf(t, people) {
+	people, simulator := clitest.SimulateBehind(t, w.recordTokens)
+	for name, secret := range clitest.SecretsOf(t, people) {
 		if name != "the secret key" {
 			w.secrets[name] = secret
 		}
 	}
-	w.cli, w.simulator, w.traces = newCLI(t).against(people), simulator, newReceiver(t)
+	w.CLI, w.simulator, w.traces = clitest.New(t, sara).Against(people), simulator, newReceiver(t)
 	w.database = inFrontOf(t, database)
 	w.counters = redistest.Single(t, "--requirepass", "MarkOfTheCounters", "--rdbcompression", "no")
 	w.rows = redistest.Single(t, "--requirepass", "MarkOfTheRows", "--rdbcompression", "no")
@@ -75,13 +77,13 @@ func newMarkedWorld(t *testing.T, binary, database string) *markedWorld {
 		}
 		return path
 	}
-	w.cli.env = append(w.cli.env, "SARA_SECRET_KEY=", "SARA_SECRET_KEY_FILE="+file("key", current+"\n"), "SARA_SECRET_KEY_PREVIOUS="+previous,
+	w.CLI.Env = append(w.CLI.Env, "SARA_SECRET_KEY=", "SARA_SECRET_KEY_FILE="+file("key", current+"\n"), "SARA_SECRET_KEY_PREVIOUS="+previous,
 		"SARA_DATABASE_URL=", "SARA_DATABASE_URL_FILE="+file("database", w.database.url+"&password=MarkOfTheDatabase"),
 		"SARA_REDIS_URL=redis://:MarkOfTheCounters@"+w.counters.Addr(), "SARA_PLANS_FILE="+file("plans.yaml", unlimitedPlans),
 		"SARA_CONFIG="+file("sara.yaml", "redis_cache_url: redis://:MarkOfTheRows@"+w.rows.Addr()+"\n"))
 	store := httptest.NewServer(http.HandlerFunc(refuseStore))
 	t.Cleanup(store.Close)
-	w.env = append(w.cli.env[:len(w.cli.env):len(w.cli.env)], "SARA_LOG_LEVEL=debug", "SARA_ACCESS_LOG_SAMPLE=1", "SARA_PPROF=on", "GOTRACEBACK=crash",
+	w.env = append(w.CLI.Env[:len(w.CLI.Env):len(w.CLI.Env)], "SARA_LOG_LEVEL=debug", "SARA_ACCESS_LOG_SAMPLE=1", "SARA_PPROF=on", "GOTRACEBACK=crash",
 		"SARA_ARCHIVE_URL=s3://bucket/archive?region=us-east-1&endpoint="+store.URL, "AWS_ACCESS_KEY_ID=mark", "AWS_SECRET_ACCESS_KEY=MarkOfTheStore",
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+w.traces.URL, "OTEL_EXPORTER_OTLP_HEADERS=api-key=MarkOfTheCollector", "OTEL_BSP_SCHEDULE_DELAY=50")
 	return w
@@ -115,29 +117,29 @@ func refuseStore(w http.ResponseWriter, _ *http.Request) {
 }
 
 // ask sends a request to the server, and keeps the answer.
-func (w *markedWorld) ask(place, method, address string, header http.Header) answer {
-	w.t.Helper()
+func (w *markedWorld) ask(place, method, address string, header http.Header) clitest.Answer {
+	w.T.Helper()
 	request, err := http.NewRequest(method, address, nil)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	maps.Copy(request.Header, header)
-	client := http.Client{Timeout: hurry, Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
+	client := http.Client{Timeout: clitest.Hurry, Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
 	response, err := client.Do(request)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	body, err := io.ReadAll(response.Body)
 	if err := errors.Join(err, response.Body.Close()); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.seen.add(place, fmt.Sprint(response.Status, response.Header, "\n")+string(body))
+	w.seen.Add(place, fmt.Sprint(response.Status, response.Header, "\n")+string(body))
 	if unzipped, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
 		if text, err := io.ReadAll(unzipped); err == nil {
-			w.seen.add(place, string(text))
+			w.seen.Add(place, string(text))
 		}
 	}
-	return answer{response.StatusCode, string(body), nil}
+	return clitest.Answer{Status: response.StatusCode, Body: string(body)}
 }
 
 // Every secret that sara has is marked, and sara is used: rightly, wrongly, and while what it needs is away or refuses. Then no mark is
@@ -146,42 +148,42 @@ func (w *markedWorld) ask(place, method, address string, header http.Header) ans
 func testSecretsDoNotLeak(t *testing.T, binary string, postgres *pgtest.Server) {
 	database := postgres.NewDatabase(t)
 	w := newMarkedWorld(t, binary, database)
-	issuer := *w.cli
-	issuer.said = new(strings.Builder) // a new key is printed
-	newKey := issuer.customer()
+	issuer := *w.CLI
+	issuer.Said = new(strings.Builder) // a new key is printed
+	newKey := issuer.Customer()
 	key, _ := newKey("in use")
 	revoked, id := newKey("revoked")
 	w.mark("an API key", key)
 	w.mark("a revoked key", revoked)
-	w.ok("key", "revoke", id)
-	w.ok("connection", "add", "Web", "--name", "mine", "--credentials", w.path(demo.PortfolioConnection+".json"))
-	w.withProperty()
-	w.ok("archive", "import", "shop", w.write("history.csv", csvHeader+someHistory))
-	commands := [2]*transcript{monitor(t, w.counters, "MarkOfTheCounters"), monitor(t, w.rows, "MarkOfTheRows")}
+	w.OK("key", "revoke", id)
+	w.OK("connection", "add", "Web", "--name", "mine", "--credentials", w.Path(demo.PortfolioConnection+".json"))
+	w.WithProperty()
+	w.OK("archive", "import", "shop", w.Write("history.csv", clitest.CSVHeader+clitest.SomeHistory))
+	commands := [2]*clitest.Transcript{monitor(t, w.counters, "MarkOfTheCounters"), monitor(t, w.rows, "MarkOfTheRows")}
 
 	p, base, admin := serving(t, binary, w.env)
 	w.useAPI(base, key, revoked)
 	w.upstreamFails(base, key)
 	w.readAdmin(admin)
-	w.seen.add("a command line", commandLines(t, p.command.Process.Pid))
+	w.seen.Add("a command line", commandLines(t, p.command.Process.Pid))
 	for i, name := range []string{"the Redis of counters", "the Redis of rows"} {
 		if text := commands[i].String(); strings.Count(text, "\n") < 10 {
 			t.Errorf("%s got no commands:\n%s", name, text)
 		}
-		w.seen.add(name, commands[i].String())
+		w.seen.Add(name, commands[i].String())
 	}
-	w.seen.addDump(t, w.counters, w.rows)
-	w.with("SARA_REDIS_URL=redis://:"+wrongSecret+"@"+w.rows.Addr()).fails(exitError, []string{"serve", "--check"}, "WRONGPASS")
+	addDump(w.seen, t, w.counters, w.rows)
+	w.With("SARA_REDIS_URL=redis://:"+wrongSecret+"@"+w.rows.Addr()).Fails(command.ExitError, []string{"serve", "--check"}, "WRONGPASS")
 	w.backendsFail(base, admin, key)
-	poll(t, "a trace arrives", w.addTraces)
+	clitest.Poll(t, "a trace arrives", w.addTraces)
 	p.signal(syscall.SIGQUIT) // prints all stacks, as a crash does
 	_, _ = p.wait()           // its status is that of the signal
-	w.seen.add("the log", p.stderr.String())
-	w.seen.addFiles(t, "a file", p.command.Dir)
-	w.seen.addFiles(t, "a file", w.path("archive"))
-	w.seen.add("the database", postgres.Text(t, database))
+	w.seen.Add("the log", p.stderr.String())
+	w.seen.AddFiles(t, "a file", p.command.Dir)
+	w.seen.AddFiles(t, "a file", w.Path("archive"))
+	w.seen.Add("the database", postgres.Text(t, database))
 	w.misconfigure()
-	w.seen.add("a command's output", w.said.String())
+	w.seen.Add("a command's output", w.Said.String())
 	w.check(t)
 }
 
@@ -190,7 +192,7 @@ func (w *markedWorld) addTraces() bool {
 	w.traces.mu.Lock()
 	defer w.traces.mu.Unlock()
 	for _, span := range w.traces.spans {
-		w.seen.add("a trace", protojson.Format(span))
+		w.seen.Add("a trace", protojson.Format(span))
 	}
 	return len(w.traces.spans) > 0
 }
@@ -203,7 +205,7 @@ func (w *markedWorld) check(t *testing.T) {
 			t.Errorf("nothing was seen of %s", place)
 		}
 	}
-	for _, leak := range slices.Sorted(slices.Values(w.seen.leaks(w.secrets))) {
+	for _, leak := range slices.Sorted(slices.Values(w.seen.Leaks(w.secrets))) {
 		t.Error(leak)
 	}
 	if kinds := len(w.secrets); kinds < 20 {
@@ -219,13 +221,13 @@ func (w *markedWorld) useAPI(base, key, revoked string) {
 	w.mark("an unknown key", unknown)
 	property := base + "/v1/properties/shop"
 	for _, path := range []string{base + "/v1/me", base + "/v1/properties", property, property + "/queries", property + "/movers/queries", property + "/indexing", property + "/summary"} {
-		if a := w.ask("an answer", http.MethodGet, path, bearer(key)); a.status != http.StatusOK {
-			w.t.Errorf("%s: %d %s", path, a.status, a.body)
+		if a := w.ask("an answer", http.MethodGet, path, bearer(key)); a.Status != http.StatusOK {
+			w.T.Errorf("%s: %d %s", path, a.Status, a.Body)
 		}
 	}
 	for _, wrong := range []string{unknown, revoked, w.mark("a wrong key", "sara_live_MARKOFAWRONGKEY"), w.mark("half a key", key[:40])} {
-		if a := w.ask("an answer", http.MethodGet, base+"/v1/me", bearer(wrong)); a.status != http.StatusUnauthorized {
-			w.t.Errorf("a wrong key: %d %s", a.status, a.body)
+		if a := w.ask("an answer", http.MethodGet, base+"/v1/me", bearer(wrong)); a.Status != http.StatusUnauthorized {
+			w.T.Errorf("a wrong key: %d %s", a.Status, a.Body)
 		}
 	}
 	for _, header := range []http.Header{{"Authorization": {key}}, {"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("me:"+key))}},
@@ -241,6 +243,6 @@ func (w *markedWorld) useAPI(base, key, revoked string) {
 		"/v1/properties/shop/queries?api_key=" + key, "/v1/properties/shop/queries?" + key + "=1", "/v1/properties/shop/queries?limit=" + key,
 		"/v1/properties/shop/queries?start_date=" + key, "/v1/properties/shop/queries?filters=" + key, "/v1/properties/shop/queries?order_by=" + key} {
 		w.ask("an answer", http.MethodGet, base+path, nil)
-		get(base+path, key) // its answer may quote the key, to its owner
+		clitest.Get(base+path, key) // its answer may quote the key, to its owner
 	}
 }

@@ -2,40 +2,32 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
-	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
-	"github.com/alecthomas/kong"
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
-	"sara/cmd/sara/internal/console"
-	"sara/cmd/sara/internal/settings"
+	"sara/cmd/sara/internal/command"
 )
 
-// Exit statuses.
-const (
-	exitOK    = 0
-	exitError = 1
-	exitUsage = 2
-)
+// The linker sets them (-X main.version=v1.2.3) in releases, and in builds without version control, such as those of images. Nothing
+// else writes them.
+var version, revision, committed string
 
 func main() {
 	ctx := untilSignal(os.Interrupt, syscall.SIGTERM)
 	raiseGOMAXPROCS(os.Getenv("GOMAXPROCS"))
 	limitMemory(os.Getenv("GOMEMLIMIT"), memlimit.FromCgroup)
 	if err := protectMemory(); err != nil {
-		report(os.Stderr, err)
-		os.Exit(exitError)
+		_, _ = fmt.Fprintf(os.Stderr, "sara: %v\n", err)
+		os.Exit(command.ExitError)
 	}
-	redis.SetLogger(discard{}) // sara logs one line per outage; the library would print one per connection
-	os.Exit(run(ctx, os.Args[0], os.Args[1:], os.Stdout, os.Stderr, os.Environ()))
+	logging.Disable() // sara logs one line per outage; the library would print one per connection
+	sara := command.Program{Name: os.Args[0], Version: version, Revision: revision, Committed: committed}
+	os.Exit(sara.Run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 
 // untilSignal returns a context that ends with the first of the signals. The handler is removed before, so that a second
@@ -47,144 +39,7 @@ func untilSignal(signals ...os.Signal) context.Context {
 	go func() {
 		received := <-first
 		signal.Stop(first)
-		cancel(interruption{received})
+		cancel(command.Interruption{Signal: received})
 	}()
 	return ctx
-}
-
-// interruption is the cause of a context that a signal ended.
-type interruption struct{ signal os.Signal }
-
-func (i interruption) Error() string { return "interrupted" }
-
-// failureStatus is the exit status of a command that failed: by the convention of shells, 128 and the number of the signal that
-// interrupted it.
-func failureStatus(ctx context.Context) int {
-	if i, ok := errors.AsType[interruption](context.Cause(ctx)); ok {
-		if number, ok := i.signal.(syscall.Signal); ok {
-			return 128 + int(number)
-		}
-	}
-	return exitError
-}
-
-// discard is a log of the Redis library that drops everything.
-type discard struct{}
-
-// Printf implements the library's logging.
-func (discard) Printf(context.Context, string, ...any) {}
-
-// commands is the command line.
-type commands struct {
-	Serve      serveCommand       `cmd:"" help:"Serve the API." example:"sara serve --listen 127.0.0.1:8080"`
-	Demo       demoCommand        `cmd:"" help:"Serve a demo world with a simulated Search Console; it needs nothing installed and leaves nothing behind." example:"sara demo"`
-	Migrate    migrateCommand     `cmd:"" help:"Migrate the database's schema; most other commands do so too." example:"sara migrate"`
-	Account    accountCommands    `cmd:"" help:"Accounts: each has a plan, which its keys share."`
-	Workspace  workspaceCommands  `cmd:"" help:"Workspaces: they group connections and properties."`
-	Person     personCommands     `cmd:"" help:"People: each reads the properties of their workspaces."`
-	Connection connectionCommands `cmd:"" help:"Connections to Search Console."`
-	Property   propertyCommands   `cmd:"" help:"Search Console properties."`
-	Key        keyCommands        `cmd:"" help:"API keys."`
-	BrandTerms brandTermCommands  `cmd:"" help:"What counts as a property's brand."`
-	PageGroups pageGroupCommands  `cmd:"" help:"Named groups of a property's pages."`
-	Annotation annotationCommands `cmd:"" help:"Dated notes on a property."`
-	Audit      auditCommands      `cmd:"" help:"The log of administrative changes."`
-	Collect    collectCommand     `cmd:"" help:"Archive the history that Search Console still has and the archive does not." example:"sara collect --property shop --since 2026-01-01"`
-	Inspect    inspectCommand     `cmd:"" help:"Discover the URLs of the properties, and inspect which of them are indexed." example:"sara inspect --property shop --max 100"`
-	Report     reportCommand      `cmd:"" help:"Write the figures of all or some properties into files, as a client of a running server." example:"sara report --all --from 2026-03-01 --to 2026-03-01 --format csv --output report"`
-	Archive    archiveCommands    `cmd:"" help:"Export, import and plan the archived history."`
-	Backup     backupCommand      `cmd:"" help:"Write the database and the archive into a folder, while servers serve." example:"sara backup backup-2026-03-01"`
-	Restore    restoreCommand     `cmd:"" help:"Replace the database and the archive by a backup; stop the servers first." example:"sara restore backup-2026-03-01"`
-	MCP        mcpCommand         `cmd:"" name:"mcp" help:"Connect a program that starts MCP servers as processes to a server's /mcp, over standard input and output." example:"sara mcp --url https://api.example.com --key-file sara.key"`
-	OpenAPI    openAPICommand     `cmd:"" name:"openapi" help:"Print the OpenAPI document." example:"sara openapi --base-url https://api.example.com"`
-	Status     statusCommand      `cmd:"" help:"Show the health of replicas, Redis, database, connections, archive, index coverage and budgets; exit status 1 if something needs attention." example:"sara status --replica http://10.0.0.7:9090"`
-	Health     healthCommand      `cmd:"" help:"Check whether a server is ready; exit status 1 if it is not." example:"sara health --url http://127.0.0.1:9090"`
-	Completion completionCommand  `cmd:"" help:"Print a script that completes commands and flags in bash, zsh or fish." example:"sara completion bash"`
-	Version    versionCommand     `cmd:"" help:"Print the version." example:"sara version"`
-
-	ShowVersion versionFlag `name:"version" help:"Print the version."`
-}
-
-// run runs one command line, until ctx ends, and returns the exit status. program is the name by which it was called.
-func run(ctx context.Context, program string, args []string, stdout, stderr io.Writer, environ []string) int {
-	var helped bool
-	loader := settings.NewLoader(environ, allSettings)
-	con := &console.Console{Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Command: console.CommandName(program)}
-	options := append(loader.Options(),
-		kong.Name(console.ProgramName),
-		kong.Description("The Search Analytics Read API over Google Search Console."),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(int) { helped = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.PostBuild(explain),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(con, loader),
-	)
-	parsed, err := newParser(grammar(args), options).Parse(args)
-	switch settingErr := settings.ErrorOf(err); {
-	case helped:
-		return exitOK
-	case settingErr != nil:
-		report(stderr, settingErr)
-		return exitError
-	case err != nil:
-		report(stderr, fmt.Errorf("%w (see sara%s --help)", err, commandOf(err)))
-		return exitUsage
-	}
-	if err := loader.Parse(parsed); err != nil {
-		report(stderr, err)
-		return exitError
-	}
-	con.Now, con.Flags = loader.Clock(con.Now), repeatedFlags(parsed)
-	if err := parsed.Run(); err != nil {
-		status := failureStatus(ctx)
-		if status != exitError && errors.Is(err, context.Canceled) {
-			err = context.Cause(ctx) // which query it interrupted does not matter
-		}
-		report(stderr, loader.Locate(err))
-		return status
-	}
-	return exitOK
-}
-
-func newParser(grammar any, options []kong.Option) *kong.Kong {
-	parser, err := kong.New(grammar, options...)
-	if err != nil {
-		panic("BUG: the definition of the command line is invalid: " + err.Error())
-	}
-	return parser
-}
-
-// allCommands returns the model of all commands.
-func allCommands(loader *settings.Loader) *kong.Node {
-	return newParser(&commands{}, loader.Options()).Model.Node
-}
-
-// commandOf returns the command of a usage error, as far as it was parsed.
-func commandOf(err error) string {
-	var parse *kong.ParseError
-	if !errors.As(err, &parse) || parse.Context == nil {
-		return ""
-	}
-	var path strings.Builder
-	for _, step := range parse.Context.Path {
-		if step.Command != nil {
-			path.WriteString(" " + step.Command.Name)
-		}
-	}
-	return path.String()
-}
-
-// report prints an error for people: a line for each of several that are joined, and how to fix it.
-func report(w io.Writer, err error) {
-	if several, ok := err.(interface{ Unwrap() []error }); ok && len(several.Unwrap()) > 0 {
-		for _, part := range several.Unwrap() {
-			report(w, part)
-		}
-		return
-	}
-	_, _ = fmt.Fprintf(w, "sara: %v\n", err)
-	if hint := advice(err); hint != "" {
-		_, _ = fmt.Fprintf(w, "      %s\n", hint)
-	}
 }

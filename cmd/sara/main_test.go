@@ -1,20 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
-	"flag"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
-	"strconv"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
-	"sara/archive/bucket/s3test"
 	"sara/archive/sqlstore/pgtest"
+	"sara/cmd/sara/internal/clitest"
+	"sara/cmd/sara/internal/command"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/saratest"
 )
@@ -26,17 +23,12 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	redis.SetLogger(discard{})
-	// Most tests wait most of the time, for a process or a disk.
-	err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
-	// With heaps as small as theirs, the tests and their processes would spend a third of their time on garbage collection.
-	const percent = 400
-	debug.SetGCPercent(percent)
-	err = errors.Join(err, os.Setenv("GOGC", strconv.Itoa(percent)), s3test.SetCredentials(os.Setenv))
-	if err != nil {
-		panic(err)
-	}
-	os.Exit(m.Run())
+	clitest.Main(m)
+}
+
+// sara runs a command line in this process.
+func sara(ctx context.Context, args, environ []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return command.Program{Name: console.ProgramName}.Run(ctx, args, environ, stdin, stdout, stderr)
 }
 
 // program returns the path of sara: the binary that SARA_BINARY names, or this one.
@@ -110,8 +102,6 @@ func testWithPostgreSQL(t *testing.T, binary string) {
 		{"the archive and the database are restored", testRestoreDrill},
 		{"removals and rotations take effect on all replicas", testRemoveTakesEffect},
 		{"secrets do not leak", testSecretsDoNotLeak},
-		{"refusals name the setting and the fix", testPreflight},
-		{"status reads one row", testStatusReadsOneRow},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -122,7 +112,7 @@ func testWithPostgreSQL(t *testing.T, binary string) {
 
 func testWrongUsage(t *testing.T, binary string) {
 	err := exec.Command(binary, "frobnicate").Run()
-	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
-		t.Errorf("sara frobnicate: %v, want status %d", err, exitUsage)
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != command.ExitUsage {
+		t.Errorf("sara frobnicate: %v, want status %d", err, command.ExitUsage)
 	}
 }

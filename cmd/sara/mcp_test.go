@@ -9,40 +9,48 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sara/cmd/sara/internal/clitest"
+	"sara/cmd/sara/internal/command"
 )
 
-func TestMCPNamesWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	const secret = "sara_live_SECRET"
-	c := newCLI(t)
-	there := []string{"mcp", "--url", "http://127.0.0.1:1"}
-	c.fails(exitUsage, []string{"mcp"}, "--url", "sara mcp --help")
-	c.fails(exitError, there, "there is no API key: set SARA_API_KEY", "--key-file")
-	c.fails(exitError, append(there, "--key-file", c.path("none")), "--key-file: ", "no such file")
-	c.fails(exitError, append(there, "--key-file", c.write("empty", "\n")), "--key-file: ", "is empty")
-	c.fails(exitError, append(there, "--key-file", c.write("two", secret+"\n"+secret)), "--key-file: ", "it is not an API key")
-	c.fails(exitError, append(there, "--api-key", secret), "SARA_API_KEY (--api-key): every user of this machine can read the command line")
-	c.env = append(c.env, "SARA_API_KEY="+secret)
-	for _, address := range []string{"api.example.com", "ftp://api.example.com", "https://", "https://u:" + secret + "@api.example.com", "https://api.example.com/mcp?key=" + secret} {
-		c.fails(exitError, []string{"mcp", "--url", address}, "is not the URL of a server, such as https://api.example.com")
-	}
-	c.ok(there...) // its input, that of the test, is empty
-	if c.ok("mcp", "--url", "http://api.example.com"); !strings.Contains(c.lastErrs, "is not encrypted") {
-		t.Errorf("a key over plain HTTP: %q", c.lastErrs)
-	}
-	if c.ok("account", "list"); strings.Contains(c.said.String(), secret) {
-		t.Errorf("the key is printed:\n%s", c.said)
-	}
+// overStdio reaches a server's MCP endpoint through sara mcp.
+func overStdio(binary, base, key string) mcp.Transport {
+	command := exec.Command(binary, "mcp", "--url", base)
+	command.Env, command.Stderr = append(os.Environ(), "SARA_API_KEY="+key), os.Stderr
+	return &mcp.CommandTransport{Command: command}
 }
 
-func TestMCPEndpoint(t *testing.T) {
-	t.Parallel()
-	for address, want := range map[string]string{"http://127.0.0.1:8080": "http://127.0.0.1:8080/mcp", "https://api.example.com/": "https://api.example.com/mcp",
-		"https://api.example.com/mcp": "https://api.example.com/mcp", "https://example.com/sara/mcp/": "https://example.com/sara/mcp", "https://example.com/sara": "https://example.com/sara/mcp"} {
-		if got, err := mcpEndpoint(address); err != nil || got.String() != want {
-			t.Errorf("%s: %v (%v), want %s", address, got, err, want)
-		}
+// testMCPRevoked revokes the key of agents that are connected.
+func testMCPRevoked(t *testing.T, binary string) {
+	people, _ := clitest.Simulate(t)
+	c := clitest.New(t, sara).Against(people)
+	server, base, _ := serving(t, binary, c.Env)
+	c.OK("account", "add", "Acme", "--plan", "pro")
+	c.OK("workspace", "add", "Acme", "Web")
+	c.OK("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
+	created := c.Object(clitest.KeyMembers+" key", "key", "create", "ann@example.com", "--name", "agent")
+	key, _ := created["key"].(string)
+	direct := clitest.Agent(t, clitest.AgentOverHTTP(base, key), "2026-07-28")
+	relayed := clitest.Agent(t, overStdio(binary, base, key), "2025-11-25")
+	clitest.CallTool(t, direct, "get_account", nil)
+	clitest.CallTool(t, relayed, "get_account", nil)
+	c.OK("key", "revoke", c.ID(created))
+	revoked := time.Now()
+	ask := func() error {
+		_, err := direct.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_account"})
+		return err
 	}
+	clitest.Poll(t, "the key is refused", func() bool { return ask() != nil })
+	t.Logf("the key is refused %v after it was revoked", time.Since(revoked))
+	_, err := relayed.CallTool(t.Context(), &mcp.CallToolParams{Name: "get_account"})
+	if err == nil || !strings.Contains(err.Error(), "API_KEY_REVOKED") || !strings.Contains(err.Error(), "SARA_API_KEY") {
+		t.Errorf("through sara mcp: %v, want API_KEY_REVOKED and the fix", err)
+	}
+	server.stopped()
 }
 
 // testMCPEnds checks how sara mcp ends: by the end of its input after what is in flight, and by an interrupt at once.
@@ -67,23 +75,23 @@ func testMCPEnds(t *testing.T, binary string) {
 		{"the input ends", func(_ *process, stdin io.Closer) {
 			_ = stdin.Close()
 			finish <- struct{}{}
-		}, exitOK, `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n"},
+		}, command.ExitOK, `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n"},
 		{"it is interrupted", func(p *process, _ io.Closer) { p.signal(os.Interrupt) }, 130, ""},
 	} {
-		command := exec.Command(binary, "mcp", "--url", server.URL)
-		command.Env = append(os.Environ(), "SARA_API_KEY=sara_live_KEY")
-		stdin, err := command.StdinPipe()
+		relay := exec.Command(binary, "mcp", "--url", server.URL)
+		relay.Env = append(os.Environ(), "SARA_API_KEY=sara_live_KEY")
+		stdin, err := relay.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := startCommand(t, command, t.TempDir())
+		p := startCommand(t, relay, t.TempDir())
 		if _, err := io.WriteString(stdin, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
 			t.Fatal(err)
 		}
 		<-begun
 		test.end(p, stdin)
 		answer, err := p.wait()
-		status := exitOK
+		status := command.ExitOK
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			status = exit.ExitCode()
 		}

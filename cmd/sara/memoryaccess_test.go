@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"sara/cmd/sara/internal/clitest"
 )
 
 // nobodyID is the user, other than root, that runs sara and looks at it: root can read the memory of every process.
@@ -68,8 +70,8 @@ func testMemoryIsProtected(t *testing.T, binary string) {
 			t.Errorf("another process reads %s: %v %q", path, err, text)
 		}
 	}
-	if metrics := wantStatus(t, 200, admin+"/metrics", ""); !strings.Contains(metrics.body, "process_open_fds") || !strings.Contains(metrics.body, "process_resident_memory_bytes") {
-		t.Errorf("the metrics of the process are missing:\n%.300s", metrics.body)
+	if metrics := clitest.WantStatus(t, 200, admin+"/metrics", ""); !strings.Contains(metrics.Body, "process_open_fds") || !strings.Contains(metrics.Body, "process_resident_memory_bytes") {
+		t.Errorf("the metrics of the process are missing:\n%.300s", metrics.Body)
 	}
 	p.signal(syscall.SIGQUIT)
 	_, _ = p.wait() // the signal's status

@@ -18,11 +18,3 @@ func limitMemory(variable string, cgroup memlimit.Provider) {
 		debug.SetMemoryLimit(int64(limit))
 	}
 }
-
-// memoryLimit returns Go's memory limit in bytes, 0 if there is none.
-func memoryLimit() int64 {
-	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
-		return limit
-	}
-	return 0
-}

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"log/slog"
 	"math"
 	"runtime/debug"
-	"strings"
 	"testing"
 
-	"github.com/KimMachineGun/automemlimit/memlimit"
+	"sara/cmd/sara/internal/service"
 
-	"sara/proxy"
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 func TestMemoryLimit(t *testing.T) {
@@ -33,22 +31,9 @@ func TestMemoryLimit(t *testing.T) {
 			before := debug.SetMemoryLimit(test.runtime)
 			defer debug.SetMemoryLimit(before)
 			limitMemory(test.variable, test.cgroup)
-			if got := memoryLimit(); got != test.want {
+			if got := service.MemoryLimit(); got != test.want {
 				t.Errorf("%d, want %d", got, test.want)
 			}
 		})
-	}
-}
-
-func TestCacheOfMoreThanHalfOfTheMemoryIsWarnedOf(t *testing.T) {
-	for _, test := range []struct {
-		limit, cache int64
-		want         bool
-	}{{640 << 20, 256 << 20, false}, {512 << 20, 256 << 20, false}, {511 << 20, 256 << 20, true}, {0, 1 << 40, false}} {
-		var log strings.Builder
-		warnOfCacheSize(t.Context(), proxy.Config{MemoryLimit: test.limit, CacheBytes: test.cache, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		if warned := strings.Contains(log.String(), "SARA_CACHE_BYTES is more than half"); warned != test.want {
-			t.Errorf("%d of %d: %q", test.cache, test.limit, &log)
-		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"sara/cmd/sara/internal/clitest"
 )
 
 // testNotifies checks that serve reports to systemd when it listens, so that "systemctl restart sara && sara status" finds it ready.
@@ -16,7 +18,7 @@ func testNotifies(t *testing.T, binary string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = manager.Close() }()
-	if err := manager.SetReadDeadline(time.Now().Add(hurry)); err != nil {
+	if err := manager.SetReadDeadline(time.Now().Add(clitest.Hurry)); err != nil {
 		t.Fatal(err)
 	}
 	p, base, admin := serving(t, binary, []string{"NOTIFY_SOCKET=" + socket, "SARA_COLLECT=off", "SARA_INSPECT=off"})
@@ -25,12 +27,12 @@ func testNotifies(t *testing.T, binary string) {
 	if err != nil || string(message[:n]) != "READY=1" {
 		t.Errorf("systemd receives %q, %v", message[:n], err)
 	}
-	wantStatus(t, http.StatusOK, base+"/v1/openapi.json", "")
-	wantStatus(t, http.StatusOK, admin+"/readyz", "")
+	clitest.WantStatus(t, http.StatusOK, base+"/v1/openapi.json", "")
+	clitest.WantStatus(t, http.StatusOK, admin+"/readyz", "")
 	p.stopped()
 
 	// A manager that does not listen any more does not keep sara from serving.
 	p, base, _ = serving(t, binary, []string{"NOTIFY_SOCKET=" + socket + "-away", "SARA_COLLECT=off", "SARA_INSPECT=off"})
-	wantStatus(t, http.StatusOK, base+"/v1/openapi.json", "")
+	clitest.WantStatus(t, http.StatusOK, base+"/v1/openapi.json", "")
 	p.stopped()
 }

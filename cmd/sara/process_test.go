@@ -2,20 +2,20 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"sara/cmd/sara/internal/clitest"
+	"sara/cmd/sara/internal/command"
 	"sara/proxy/upstream/gscsim"
 )
 
@@ -24,51 +24,9 @@ type process struct {
 	t       *testing.T
 	command *exec.Cmd
 	stdout  *bufio.Reader
-	stderr  *transcript
+	stderr  *clitest.Transcript
 	ended   bool
 }
-
-// transcript is the standard error of a process.
-type transcript struct {
-	mu      sync.Mutex // guards what follows
-	text    bytes.Buffer
-	awaited string
-	then    func()
-}
-
-// when calls then once the text has been written.
-func (s *transcript) when(text string, then func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.awaited, s.then = text, then
-	s.look()
-}
-
-// Write implements io.Writer.
-func (s *transcript) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := s.text.Write(p)
-	s.look()
-	return n, err
-}
-
-func (s *transcript) look() {
-	if s.then != nil && bytes.Contains(s.text.Bytes(), []byte(s.awaited)) {
-		s.then()
-		s.then = nil
-	}
-}
-
-// String returns all that was written so far.
-func (s *transcript) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
-// hurry is the timeout of each step: far longer than a step takes, far shorter than the timeout of the test.
-const hurry = 2 * time.Minute
 
 func start(t *testing.T, binary string, env []string, args ...string) *process {
 	t.Helper()
@@ -80,7 +38,7 @@ func start(t *testing.T, binary string, env []string, args ...string) *process {
 // startCommand starts a command in a folder.
 func startCommand(t *testing.T, command *exec.Cmd, folder string) *process {
 	t.Helper()
-	p := &process{t: t, command: command, stderr: new(transcript)}
+	p := &process{t: t, command: command, stderr: new(clitest.Transcript)}
 	command.Dir, command.Stderr = folder, p.stderr
 	pipe, err := p.command.StdoutPipe()
 	if err != nil {
@@ -90,7 +48,7 @@ func startCommand(t *testing.T, command *exec.Cmd, folder string) *process {
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	killer := time.AfterFunc(hurry, func() { _ = p.command.Process.Kill() })
+	killer := time.AfterFunc(clitest.Hurry, func() { _ = p.command.Process.Kill() })
 	t.Cleanup(func() {
 		killer.Stop()
 		if !p.ended {
@@ -156,94 +114,47 @@ func serving(t *testing.T, binary string, env []string, args ...string) (p *proc
 	return p, base, admin
 }
 
-// answer is a response, or the error instead.
-type answer struct {
-	status int
-	body   string
-	err    error
-}
-
-func get(address, key string) answer {
-	request, err := http.NewRequest(http.MethodGet, address, nil)
-	if err != nil {
-		return answer{err: err}
-	}
-	if key != "" {
-		request.Header.Set("Authorization", "Bearer "+key)
-	}
-	client := http.Client{Timeout: hurry, Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(request)
-	if err != nil {
-		return answer{err: err}
-	}
-	body, err := io.ReadAll(response.Body)
-	return answer{response.StatusCode, string(body), errors.Join(err, response.Body.Close())}
-}
-
-func wantStatus(t *testing.T, want int, address, key string) answer {
-	t.Helper()
-	a := get(address, key)
-	if a.err != nil || a.status != want {
-		t.Errorf("GET %s: %d %v, want %d\n%.300s", address, a.status, a.err, want, a.body)
-	}
-	return a
-}
-
-// poll waits until done reports true. The pauses grow from 1 ms to 50 ms: without them, it would take up the processor that the
-// process needs to get there.
-func poll(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	late := time.After(hurry)
-	for pause := time.Millisecond; !done(); pause = min(2*pause, 50*time.Millisecond) {
-		select {
-		case <-time.After(pause):
-		case <-late:
-			t.Fatalf("%s: not within %v", what, hurry)
-		}
-	}
-}
-
 // until polls until the status is the wanted one.
 func until(t *testing.T, want int, address string) {
 	t.Helper()
-	poll(t, fmt.Sprintf("GET %s answers %d", address, want), func() bool { return get(address, "").status == want })
+	clitest.Poll(t, fmt.Sprintf("GET %s answers %d", address, want), func() bool { return clitest.Get(address, "").Status == want })
 }
 
 func testServe(t *testing.T, binary string) {
-	people, simulator := simulate(t)
-	c := newCLI(t).against(people)
-	p, base, admin := serving(t, binary, c.env)
-	wantStatus(t, 200, admin+"/livez", "")
-	wantStatus(t, 200, admin+"/readyz", "")
-	wantStatus(t, 401, base+"/v1/me", "")
+	people, simulator := clitest.Simulate(t)
+	c := clitest.New(t, sara).Against(people)
+	p, base, admin := serving(t, binary, c.Env)
+	clitest.WantStatus(t, 200, admin+"/livez", "")
+	clitest.WantStatus(t, 200, admin+"/readyz", "")
+	clitest.WantStatus(t, 401, base+"/v1/me", "")
 	if said, err := exec.Command(binary, "health", "--url", admin).CombinedOutput(); err != nil || string(said) != "ready\n" {
 		t.Errorf("health: %v, %q", err, said)
 	}
-	if metrics := wantStatus(t, 200, admin+"/metrics", ""); !strings.Contains(metrics.body, "sara_build_info") || !strings.Contains(metrics.body, "go_goroutines") {
-		t.Errorf("metrics:\n%.500s", metrics.body)
+	if metrics := clitest.WantStatus(t, 200, admin+"/metrics", ""); !strings.Contains(metrics.Body, "sara_build_info") || !strings.Contains(metrics.Body, "go_goroutines") {
+		t.Errorf("metrics:\n%.500s", metrics.Body)
 	}
 
 	// Changes by commands take effect in the running server.
-	c.ok("account", "add", "Acme", "--plan", "pro")
-	c.ok("workspace", "add", "Acme", "Web")
-	c.ok("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
-	c.withProperty()
-	key, _ := c.object(keyMembers+" key", "key", "create", "ann@example.com", "--name", "test")["key"].(string)
-	wantStatus(t, 200, base+"/v1/me", key)
+	c.OK("account", "add", "Acme", "--plan", "pro")
+	c.OK("workspace", "add", "Acme", "Web")
+	c.OK("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
+	c.WithProperty()
+	key, _ := c.Object(clitest.KeyMembers+" key", "key", "create", "ann@example.com", "--name", "test")["key"].(string)
+	clitest.WantStatus(t, 200, base+"/v1/me", key)
 
 	// A slow request that is in flight at the signal is finished.
 	if err := simulator.SetFaults(gscsim.Faults{LatencyMS: 700}); err != nil {
 		t.Fatal(err)
 	}
 	before := simulator.Calls().SearchAnalytics
-	slow := make(chan answer, 1)
-	go func() { slow <- get(base+"/v1/properties/shop/queries", key) }()
-	poll(t, "the slow request reaches Search Console", func() bool { return simulator.Calls().SearchAnalytics > before })
+	slow := make(chan clitest.Answer, 1)
+	go func() { slow <- clitest.Get(base+"/v1/properties/shop/queries", key) }()
+	clitest.Poll(t, "the slow request reaches Search Console", func() bool { return simulator.Calls().SearchAnalytics > before })
 	p.stopped()
-	if a := <-slow; a.err != nil || a.status != 200 {
-		t.Errorf("the request in flight was cut off: %d %v\n%.300s", a.status, a.err, a.body)
+	if a := <-slow; a.Err != nil || a.Status != 200 {
+		t.Errorf("the request in flight was cut off: %d %v\n%.300s", a.Status, a.Err, a.Body)
 	}
-	c.said.WriteString(p.stderr.String())
+	c.Said.WriteString(p.stderr.String())
 	for _, want := range []string{"msg=starting", "settings.database_url=sqlite:", `settings.secret_key="set, id `, "msg=stopped"} {
 		if !strings.Contains(p.stderr.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, p.stderr)
@@ -255,15 +166,15 @@ func testServe(t *testing.T, binary string) {
 	if strings.Contains(p.stderr.String(), key) {
 		t.Error("the key is in the log")
 	}
-	c.keptSecrets(people)
+	c.KeptSecrets(people)
 }
 
 func testDrain(t *testing.T, binary string) {
 	p, base, admin := serving(t, binary, []string{"SARA_SHUTDOWN_DELAY=1s", "SARA_LOG_FORMAT=json"})
 	p.signal(syscall.SIGTERM)
 	until(t, 503, admin+"/readyz")
-	wantStatus(t, 200, admin+"/livez", "")
-	wantStatus(t, 401, base+"/v1/me", "")
+	clitest.WantStatus(t, 200, admin+"/livez", "")
+	clitest.WantStatus(t, 401, base+"/v1/me", "")
 	if _, err := p.wait(); err != nil {
 		t.Errorf("after the delay: %v\n%s", err, p.stderr)
 	}
@@ -286,5 +197,20 @@ func testSecondSignal(t *testing.T, binary string) {
 	}
 	if status, ok := exit.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGTERM {
 		t.Errorf("ended with %v, want by the second signal", err)
+	}
+}
+
+// The default folder of the database is relative to the working directory.
+func testUnusableDefault(t *testing.T, binary string) {
+	list := exec.Command(binary, "account", "list")
+	list.Dir = filepath.Dir(clitest.New(t, sara).Write("sara-data", ""))
+	said, err := list.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != command.ExitError {
+		t.Errorf("%v, want status %d", err, command.ExitError)
+	}
+	for _, want := range []string{"sara: SARA_DATABASE_URL (by default): sqlite:sara-data/sara.db: ", "let this user write there, or name another file"} {
+		if !strings.Contains(string(said), want) {
+			t.Errorf("the error lacks %q:\n%s", want, said)
+		}
 	}
 }

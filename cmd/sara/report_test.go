@@ -17,13 +17,15 @@ import (
 	"testing"
 	"time"
 
+	"sara/cmd/sara/internal/clitest"
+	"sara/cmd/sara/internal/command"
 	"sara/cmd/sara/internal/demo"
 	"sara/proxy/upstream/gscsim"
 )
 
 // An agency is an account with four clients and a fifth one whose consent is revoked, before anything was archived.
 type agency struct {
-	*cli
+	*clitest.CLI
 	key, keyFile string
 	sim          *gscsim.Server
 	searches     atomic.Int64 // calls of search analytics
@@ -40,7 +42,7 @@ func newAgency(t *testing.T, plan string) *agency {
 	a := &agency{}
 	server := httptest.NewUnstartedServer(nil)
 	t.Cleanup(server.Close)
-	people, err := demo.NewUsers(time.Now(), "http://"+server.Listener.Addr().String(), sharedKey)
+	people, err := demo.NewUsers(time.Now(), "http://"+server.Listener.Addr().String(), clitest.SharedKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,38 +68,38 @@ func newAgency(t *testing.T, plan string) *agency {
 		a.sim.ServeHTTP(w, r)
 	})
 	server.Start()
-	a.cli = newCLI(t).against(people)
-	a.env = append(a.env, "SARA_PLANS_FILE="+a.write("plans.yaml", "plans: {agency: {"+plan+"}}\n"))
-	a.ok("account", "add", "Agency", "--plan", "agency")
-	a.ok("workspace", "add", "Agency", "Clients")
-	a.ok("person", "add", "Agency", "ann@agency.example", "--workspace", "Clients")
-	a.ok("connection", "add", "Clients", "--credentials", a.path(agencyConnection+".json"), "--name", agencyConnection)
-	a.ok("property", "import", agencyConnection)
-	a.ok("connection", "add", "Clients", "--credentials", a.path(leftConnection+".json"), "--name", leftConnection, "--no-verify")
-	a.ok("property", "add", leftConnection, "sc-domain:left.example", "--no-verify")
-	a.key, _ = a.object(keyMembers+" key", "key", "create", "ann@agency.example", "--name", "report")["key"].(string)
-	a.keyFile = a.write("key", a.key+"\n")
+	a.CLI = clitest.New(t, sara).Against(people)
+	a.Env = append(a.Env, "SARA_PLANS_FILE="+a.Write("plans.yaml", "plans: {agency: {"+plan+"}}\n"))
+	a.OK("account", "add", "Agency", "--plan", "agency")
+	a.OK("workspace", "add", "Agency", "Clients")
+	a.OK("person", "add", "Agency", "ann@agency.example", "--workspace", "Clients")
+	a.OK("connection", "add", "Clients", "--credentials", a.Path(agencyConnection+".json"), "--name", agencyConnection)
+	a.OK("property", "import", agencyConnection)
+	a.OK("connection", "add", "Clients", "--credentials", a.Path(leftConnection+".json"), "--name", leftConnection, "--no-verify")
+	a.OK("property", "add", leftConnection, "sc-domain:left.example", "--no-verify")
+	a.key, _ = a.Object(clitest.KeyMembers+" key", "key", "create", "ann@agency.example", "--name", "report")["key"].(string)
+	a.keyFile = a.Write("key", a.key+"\n")
 	return a
 }
 
 // report runs sara report against a server, and returns what it prints.
 func (a *agency) report(base string, want int, args ...string) (stdout, stderr string) {
-	a.t.Helper()
-	status, stdout, stderr := a.run(append([]string{"report", "--url", base, "--key-file", a.keyFile}, args...)...)
+	a.T.Helper()
+	status, stdout, stderr := a.Run(append([]string{"report", "--url", base, "--key-file", a.keyFile}, args...)...)
 	if status != want {
-		a.t.Errorf("sara report %v: status %d, want %d\n%s%s", args, status, want, stdout, stderr)
+		a.T.Errorf("sara report %v: status %d, want %d\n%s%s", args, status, want, stdout, stderr)
 	}
 	return stdout, stderr
 }
 
 // table reads a CSV file of a report by its columns.
 func (a *agency) table(path ...string) []map[string]string {
-	a.t.Helper()
+	a.T.Helper()
 	text, err := os.ReadFile(filepath.Join(path...))
 	if err != nil {
-		a.t.Fatal(err)
+		a.T.Fatal(err)
 	}
-	return rowsOf(a.t, string(text))
+	return rowsOf(a.T, string(text))
 }
 
 func rowsOf(t *testing.T, text string) (rows []map[string]string) {
@@ -150,17 +152,17 @@ func TestReport(t *testing.T) {
 	t.Run("of all properties", func(t *testing.T) {
 		t.Parallel()
 		a := newAgency(t, "requests_per_minute_per_key: 1000")
-		server, base, _ := serving(t, binary, a.env)
+		server, base, _ := serving(t, binary, a.Env)
 		testReportFolder(a, base)
 		testReportAlone(a, base)
 		testReportWholeTable(a, base)
 		testReportRefusals(a, base)
 		server.stopped()
-		said := make(evidence)
-		said.addFiles(t, "the folder", a.path("all"))
-		said.add("commands", strings.ReplaceAll(a.said.String(), `"key":"`+a.key, "")) // key create prints it
-		said.add("the server", server.stderr.String())
-		if leaks := said.leaks(map[string]string{"the key": a.key}); len(leaks) > 0 {
+		said := make(clitest.Evidence)
+		said.AddFiles(t, "the folder", a.Path("all"))
+		said.Add("commands", strings.ReplaceAll(a.Said.String(), `"key":"`+a.key, "")) // key create prints it
+		said.Add("the server", server.stderr.String())
+		if leaks := said.Leaks(map[string]string{"the key": a.key}); len(leaks) > 0 {
 			t.Error(leaks)
 		}
 	})
@@ -176,9 +178,9 @@ func TestReport(t *testing.T) {
 
 // One property fails, the others are written.
 func testReportFolder(a *agency, base string) {
-	t, folder := a.t, a.path("all")
+	t, folder := a.T, a.Path("all")
 	args := []string{"--all", "--compare", "previous_period", "--tables", "queries,devices,timeseries", "--output", folder}
-	stdout, stderr := a.report(base, exitError, args...)
+	stdout, stderr := a.report(base, command.ExitError, args...)
 	wantParts(t, stdout, "13 files of 5 properties")
 	wantParts(t, stderr, "left-example, portfolio: UPSTREAM_UNAVAILABLE", "left-example, queries: UPSTREAM_UNAVAILABLE",
 		"1 property has no figures in the portfolio; 3 tables could not be read; repeat the command with --resume")
@@ -213,15 +215,15 @@ func testReportFolder(a *agency, base string) {
 	}
 
 	before := a.searches.Load()
-	_, stderr = a.report(base, exitError, args...)
+	_, stderr = a.report(base, command.ExitError, args...)
 	wantParts(t, stderr, folder+" is not empty. Nothing was written: repeat the command with --replace, or go on with --resume")
-	a.report(base, exitError, append(args, "--resume")...)
+	a.report(base, command.ExitError, append(args, "--resume")...)
 	if n := a.searches.Load() - before; n != 0 {
 		t.Errorf("a resumed report asks Search Console %d times", n)
 	}
-	_, stderr = a.report(base, exitError, append(args, "--resume", "--limit", "10")...)
+	_, stderr = a.report(base, command.ExitError, append(args, "--resume", "--limit", "10")...)
 	wantParts(t, stderr, "has another report, of --date-range last_28d --compare previous_period --limit 1000 --format csv")
-	stdout, _ = a.report(base, exitOK, "client*", "--format", "ndjson", "--tables", "devices", "--output", folder, "--replace", "--quiet")
+	stdout, _ = a.report(base, command.ExitOK, "client*", "--format", "ndjson", "--tables", "devices", "--output", folder, "--replace", "--quiet")
 	if want := []string{"devices/client1-example.ndjson", "devices/client2-example.ndjson", "devices/client3-example.ndjson", "devices/client4-example.ndjson",
 		"notes.csv", "portfolio.ndjson", "report.json"}; !slices.Equal(reportFiles(t, folder), want) || stdout != "" {
 		t.Errorf("replaced, the folder has %v, and it prints %q", reportFiles(t, folder), stdout)
@@ -238,50 +240,50 @@ func testReportFolder(a *agency, base string) {
 
 // checkSummary compares a row of the portfolio with the property's summary, digit by digit.
 func (a *agency) checkSummary(base string, row map[string]string) {
-	a.t.Helper()
+	a.T.Helper()
 	var answer struct {
 		Data map[string]map[string]json.RawMessage
 	}
-	got := wantStatus(a.t, http.StatusOK, base+"/v1/properties/"+row["property_id"]+"/summary?compare=previous_period", a.key)
-	if err := json.Unmarshal([]byte(got.body), &answer); err != nil {
-		a.t.Fatal(err)
+	got := clitest.WantStatus(a.T, http.StatusOK, base+"/v1/properties/"+row["property_id"]+"/summary?compare=previous_period", a.key)
+	if err := json.Unmarshal([]byte(got.Body), &answer); err != nil {
+		a.T.Fatal(err)
 	}
 	for side, figures := range answer.Data {
 		for name, value := range figures {
 			if got := row[side+"."+name]; got != strings.Trim(string(value), `"`) {
-				a.t.Errorf("%s: %s.%s is %s in the portfolio, %s in the summary", row["slug"], side, name, got, value)
+				a.T.Errorf("%s: %s.%s is %s in the portfolio, %s in the summary", row["slug"], side, name, got, value)
 			}
 		}
 	}
 	if len(answer.Data) != 2 || row["clicks_delta"] == "" || row["start_date"] == "" {
-		a.t.Errorf("the portfolio has %v", row)
+		a.T.Errorf("the portfolio has %v", row)
 	}
 }
 
 // The portfolio goes to standard output, or into one file.
 func testReportAlone(a *agency, base string) {
-	t := a.t
-	stdout, _ := a.report(base, exitOK, "client1.example", "client2*", "--date-range", "last_7d")
+	t := a.T
+	stdout, _ := a.report(base, command.ExitOK, "client1.example", "client2*", "--date-range", "last_7d")
 	if rows := rowsOf(t, stdout); len(rows) != 2 || rows[0]["totals.clicks"] == "" {
 		t.Errorf("two properties: %s", stdout)
 	}
-	stdout, _ = a.report(base, exitError, "--all", "--output", "-", "--format", "json")
+	stdout, _ = a.report(base, command.ExitError, "--all", "--output", "-", "--format", "json")
 	var rows []map[string]any
 	if err := json.Unmarshal([]byte(stdout), &rows); err != nil || len(rows) != 5 {
 		t.Errorf("all properties as JSON (%v): %s", err, stdout)
 	}
-	file := a.path("portfolio.ndjson")
-	a.report(base, exitOK, "client1-example", "--output", file)
+	file := a.Path("portfolio.ndjson")
+	a.report(base, command.ExitOK, "client1-example", "--output", file)
 	text, err := os.ReadFile(file)
 	if err != nil || strings.Count(string(text), "\n") != 1 || !json.Valid(text) {
 		t.Errorf("a file (%v): %s", err, text)
 	}
-	_, stderr := a.report(base, exitError, "client2-example", "--output", file)
+	_, stderr := a.report(base, command.ExitError, "client2-example", "--output", file)
 	wantParts(t, stderr, file+" exists. Nothing was written: repeat the command with --replace")
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(text) {
 		t.Errorf("the file changed (%v): %s", err, after)
 	}
-	a.report(base, exitOK, "client2-example", "--output", file, "--replace")
+	a.report(base, command.ExitOK, "client2-example", "--output", file, "--replace")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
@@ -289,8 +291,8 @@ func testReportAlone(a *agency, base string) {
 
 // A table of more than 1,000 rows is read page by page, from at most two calls; all of them may be known already.
 func testReportWholeTable(a *agency, base string) {
-	t, folder, before := a.t, a.path("whole"), a.searches.Load()
-	a.report(base, exitOK, "client1-example", "--tables", "queries", "--limit", "2500", "--output", folder)
+	t, folder, before := a.T, a.Path("whole"), a.searches.Load()
+	a.report(base, command.ExitOK, "client1-example", "--tables", "queries", "--limit", "2500", "--output", folder)
 	queries, keys := a.table(folder, "queries", "client1-example.csv"), make(map[string]bool)
 	for _, row := range queries {
 		keys[row["key"]] = true
@@ -305,7 +307,7 @@ func testReportWholeTable(a *agency, base string) {
 }
 
 func testReportRefusals(a *agency, base string) {
-	t, where := a.t, a.path("refused")
+	t, where := a.T, a.Path("refused")
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 	other := httptest.NewServer(http.NotFoundHandler())
@@ -318,13 +320,13 @@ func testReportRefusals(a *agency, base string) {
 		{[]string{"--url", other.URL, "--key-file", a.keyFile, "--all"}, other.URL + " answers 404 Not Found, and not as sara does: name the public address of sara with --url"},
 		{[]string{"--url", "ftp://x", "--key-file", a.keyFile, "--all"}, `--url "ftp://x" is not the address of a server`},
 		{[]string{"--url", base, "--all"}, "there is no API key: set SARA_API_KEY, or name a file that has it with --key-file FILE"},
-		{[]string{"--url", base, "--key-file", a.path("nowhere"), "--all"}, a.path("nowhere")},
-		{[]string{"--url", base, "--key-file", a.write("two", "a b"), "--all"}, "it is not an API key"},
-		{[]string{"--url", base, "--key-file", a.write("wrong", "sara_live_x"), "--all", "--output", where}, "INVALID_API_KEY: the key is incomplete or altered: copy it again; 1 file is missing: portfolio.csv\n      check SARA_API_KEY"},
+		{[]string{"--url", base, "--key-file", a.Path("nowhere"), "--all"}, a.Path("nowhere")},
+		{[]string{"--url", base, "--key-file", a.Write("two", "a b"), "--all"}, "it is not an API key"},
+		{[]string{"--url", base, "--key-file", a.Write("wrong", "sara_live_x"), "--all", "--output", where}, "INVALID_API_KEY: the key is incomplete or altered: copy it again; 1 file is missing: portfolio.csv\n      check SARA_API_KEY"},
 		{[]string{"--url", base, "--key-file", a.keyFile, "nothing*"}, `the key reaches no property "nothing*"`},
 		{[]string{"--url", base, "--api-key", a.key, "--all"}, "SARA_API_KEY (--api-key): every user of this machine can read the command line"},
 	} {
-		a.fails(exitError, append([]string{"report"}, test.args...), test.want)
+		a.Fails(command.ExitError, append([]string{"report"}, test.args...), test.want)
 	}
 	if files := reportFiles(t, where); len(files) > 0 {
 		t.Errorf("with a wrong key, it writes %v", files)
@@ -337,25 +339,25 @@ func testReportRefusals(a *agency, base string) {
 		"--all --replace --resume --output x": "leave one out", "--all --format json --output x.csv": "is not a file of --format json",
 		"--all --tables movers --output x": "movers", "--all --max-wait 25h": "--max-wait 25h0m0s is not a time of 0s to 24h",
 	} {
-		a.fails(exitUsage, append([]string{"report"}, strings.Fields(args)...), want)
+		a.Fails(command.ExitUsage, append([]string{"report"}, strings.Fields(args)...), want)
 	}
 	if err := os.Chmod(a.keyFile, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, stderr := a.report(base, exitOK, "client1-example")
+	_, stderr := a.report(base, command.ExitOK, "client1-example")
 	wantParts(t, stderr, "other users can read "+a.keyFile+": chmod 600")
 }
 
 // The hour's requests are used up in the middle. An hour later the report goes on, and asks only for what it lacks.
 func testReportResumed(a *agency, binary string) {
-	t, folder := a.t, a.path("report")
+	t, folder := a.T, a.Path("report")
 	if left := time.Hour - time.Duration(time.Now().UnixNano())%time.Hour; left < time.Minute {
 		t.Skip("the hour ends")
 	}
 	today := time.Now().UTC().Day()
 	args := []string{"client*", "--tables", "queries,devices", "--output", folder}
-	first, base, _ := serving(t, binary, a.env)
-	stdout, stderr := a.report(base, exitError, args...)
+	first, base, _ := serving(t, binary, a.Env)
+	stdout, stderr := a.report(base, command.ExitError, args...)
 	first.stopped()
 	// One request lists the properties, four read summaries: five are left for tables.
 	wantParts(t, stdout, "6 files of 4 properties")
@@ -374,8 +376,8 @@ func testReportResumed(a *agency, binary string) {
 		t.Errorf("notes.csv: %d of %d lines are of missing files", missing, len(notes))
 	}
 	// A process that restarts keeps the counts; an hour later they begin again.
-	second, base, _ := serving(t, binary, append(a.env, "SARA_CLOCK_OFFSET=1h"))
-	stdout, _ = a.report(base, exitOK, append(args, "--resume")...)
+	second, base, _ := serving(t, binary, append(a.Env, "SARA_CLOCK_OFFSET=1h"))
+	stdout, _ = a.report(base, command.ExitOK, append(args, "--resume")...)
 	wantParts(t, stdout, "9 files of 4 properties")
 	want := 10 + 3 + 1
 	if time.Now().UTC().Add(time.Hour).Day() != today { // an hour later is another day
@@ -389,8 +391,8 @@ func testReportResumed(a *agency, binary string) {
 
 // An interrupted report leaves whole files only, and goes on.
 func testReportInterrupted(a *agency, binary string) {
-	t, folder := a.t, a.path("report")
-	server, base, _ := serving(t, binary, a.env)
+	t, folder := a.T, a.Path("report")
+	server, base, _ := serving(t, binary, a.Env)
 	interrupted, held := make(chan struct{}), make(chan struct{})
 	on := func(n int64) {
 		if n == 7 { // four series, and some tables
@@ -402,7 +404,7 @@ func testReportInterrupted(a *agency, binary string) {
 	}
 	a.onSearch.Store(&on)
 	args := []string{"report", "client*", "--url", base, "--tables", "queries,pages", "--output", folder}
-	running := start(t, binary, append(a.env, "SARA_API_KEY="+a.key), args...)
+	running := start(t, binary, append(a.Env, "SARA_API_KEY="+a.key), args...)
 	<-interrupted
 	if shown, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", running.command.Process.Pid)); err == nil && strings.Contains(string(shown), a.key) {
 		t.Error("ps shows the key")
@@ -419,7 +421,7 @@ func testReportInterrupted(a *agency, binary string) {
 		}
 	}
 	close(held)
-	stdout, _ := a.report(base, exitOK, append(args[1:2:2], append(args[4:], "--resume")...)...)
+	stdout, _ := a.report(base, command.ExitOK, append(args[1:2:2], append(args[4:], "--resume")...)...)
 	wantParts(t, stdout, "9 files of 4 properties")
 	server.stopped()
 }

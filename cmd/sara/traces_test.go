@@ -17,14 +17,9 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	span "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-)
 
-func TestCheckNamesWrongVariableOfTraces(t *testing.T) {
-	t.Parallel()
-	c := newCLI(t)
-	c.env = append(c.env, "OTEL_TRACES_EXPORTER=zipkin")
-	c.fails(exitError, []string{"serve", "--check"}, `sara: OTEL_TRACES_EXPORTER: "zipkin"`)
-}
+	"sara/cmd/sara/internal/clitest"
+)
 
 // A receiver is an OpenTelemetry collector that keeps the spans that it receives.
 type receiver struct {
@@ -68,23 +63,23 @@ func valueOf(attributes []*common.KeyValue, name string) string {
 }
 
 func testTraceArrives(t *testing.T, binary string) {
-	people, _ := simulate(t)
+	people, _ := clitest.Simulate(t)
 	r := newReceiver(t)
-	c := newCLI(t).against(people)
+	c := clitest.New(t, sara).Against(people)
 	const secret = "hunter2-of-the-collector"
-	p, base, _ := serving(t, binary, append(c.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_EXPORTER_OTLP_HEADERS=api-key="+secret,
+	p, base, _ := serving(t, binary, append(c.Env, "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_EXPORTER_OTLP_HEADERS=api-key="+secret,
 		"OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test", "SARA_LOG_FORMAT=json", "SARA_ACCESS_LOG_SAMPLE=1.0"))
-	c.ok("account", "add", "Acme", "--plan", "pro")
-	c.ok("workspace", "add", "Acme", "Web")
-	c.ok("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
-	c.withProperty()
-	key, _ := c.object(keyMembers+" key", "key", "create", "ann@example.com", "--name", "test")["key"].(string)
+	c.OK("account", "add", "Acme", "--plan", "pro")
+	c.OK("workspace", "add", "Acme", "Web")
+	c.OK("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
+	c.WithProperty()
+	key, _ := c.Object(clitest.KeyMembers+" key", "key", "create", "ann@example.com", "--name", "test")["key"].(string)
 	var answered struct {
 		Meta struct {
 			RequestID string `json:"request_id"`
 		}
 	}
-	if err := json.Unmarshal([]byte(wantStatus(t, 200, base+"/v1/properties/shop/queries", key).body), &answered); err != nil {
+	if err := json.Unmarshal([]byte(clitest.WantStatus(t, 200, base+"/v1/properties/shop/queries", key).Body), &answered); err != nil {
 		t.Fatal(err)
 	}
 	p.stopped() // the shutdown flushes all spans

@@ -22,6 +22,7 @@ type Console struct {
 
 	Command string // how hints call the program
 	Flags   string // flags that hints repeat
+	Version string // of the program
 }
 
 // ProgramName is the name of the program.

@@ -1,0 +1,99 @@
+package command
+
+import (
+	"context"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/admin"
+	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/settings"
+)
+
+type accountCommands struct {
+	Add    accountAdd    `cmd:"" help:"Add an account." example:"sara account add Acme --plan pro"`
+	Plan   accountPlan   `cmd:"" help:"Change an account's plan and its last day." example:"sara account plan Acme agency --until 2027-12-31"`
+	List   accountList   `cmd:"" help:"List the accounts." example:"sara account list"`
+	Remove accountRemove `cmd:"" help:"Remove an account with its workspaces, people and keys, and its archived history." example:"sara account remove Acme"`
+}
+
+type accountRecord struct {
+	ID        string  `json:"id"`
+	Name      string  `json:"name"`
+	Plan      string  `json:"plan"`
+	Until     *string `json:"until"` // the plan's last day, inclusive; null: no end
+	CreatedAt string  `json:"created_at"`
+}
+
+func (accountRecord) Header() []string { return []string{"NAME", "PLAN", "UNTIL", "CREATED", "ID"} }
+
+func (a accountRecord) Cells() []string {
+	return []string{a.Name, a.Plan, console.Cell(a.Until), a.CreatedAt, a.ID}
+}
+
+func recordOfAccount(a sqlstore.Account) accountRecord {
+	return accountRecord{ID: a.ID, Name: a.Name, Plan: a.Plan, Until: console.OptionalDate(a.Until), CreatedAt: console.Timestamp(a.CreatedAt)}
+}
+
+type accountAdd struct {
+	storeFlags
+	settings.Plans
+	console.Output
+	Name  string `arg:"" help:"Its name."`
+	Plan  string `required:"" placeholder:"PLAN" help:"own (no limits but those of Google and the machine), pro, agency, trial or none; or a plan of the plans file."`
+	Until *date  `placeholder:"DATE" help:"Last day of the plan, inclusive, in UTC; it may be in the past. Default: the plan does not end."`
+}
+
+func (c *accountAdd) Run(ctx context.Context, con *console.Console) error {
+	if err := admin.CheckPlan(c.PlansFile.Table(), c.Plan); err != nil {
+		return err
+	}
+	return c.create(ctx, con, func(store *sqlstore.Store) error {
+		account, err := store.AddAccount(ctx, c.Name, c.Plan, c.Until.day())
+		if err != nil {
+			return err
+		}
+		if err := console.One(c.Output, con.Stdout, recordOfAccount(account)); err != nil {
+			return err
+		}
+		con.Next(c.Output, "add a workspace, which holds connections and properties.", console.CommandLine("workspace", "add", account.Name, "Main"))
+		return nil
+	})
+}
+
+type accountPlan struct {
+	storeFlags
+	settings.Plans
+	console.Output
+	Account string `arg:"" help:"Name or id."`
+	Plan    string `arg:"" help:"own (no limits but those of Google and the machine), pro, agency, trial or none; or a plan of the plans file."`
+	Until   *date  `placeholder:"DATE" help:"Last day of the plan, inclusive, in UTC; it may be in the past. Default: the plan does not end."`
+}
+
+func (c *accountPlan) Run(ctx context.Context, con *console.Console) error {
+	if err := admin.CheckPlan(c.PlansFile.Table(), c.Plan); err != nil {
+		return err
+	}
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		account, err := store.SetPlan(ctx, c.Account, c.Plan, c.Until.day())
+		if err != nil {
+			return err
+		}
+		return console.One(c.Output, con.Stdout, recordOfAccount(account))
+	})
+}
+
+type accountList struct {
+	storeFlags
+	console.Output
+}
+
+func (c *accountList) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		accounts, err := store.Accounts(ctx)
+		if err != nil {
+			return err
+		}
+		return console.List(con, c.Output, console.Each(accounts, recordOfAccount), "there is no account yet: add one, which has a plan.",
+			console.CommandLine("account", "add", "NAME", "--plan", "pro"))
+	})
+}

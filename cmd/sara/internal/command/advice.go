@@ -1,0 +1,69 @@
+package command
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"sara/archive"
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/reporting"
+	"sara/proxy/upstream"
+)
+
+// advice returns the fix for an error whose text does not name it.
+func advice(err error) string {
+	if missing := (*sqlstore.NotFoundError)(nil); errors.As(err, &missing) {
+		return adviceMissing(missing.Kind)
+	}
+	if refusal := (*upstream.Error)(nil); errors.As(err, &refusal) {
+		return adviceUpstream(refusal.Kind)
+	}
+	if refusal := (*reporting.APIError)(nil); errors.As(err, &refusal) {
+		return adviceKey(refusal.Status)
+	}
+	if wrong := (*archive.RecordError)(nil); errors.As(err, &wrong) {
+		return "nothing has been imported: fix the file and import it again"
+	}
+	return ""
+}
+
+func adviceMissing(kind string) string {
+	switch kind {
+	case "account", "workspace", "person", "connection", "property":
+		return "list them with: sara " + kind + " list"
+	case "key":
+		return "list keys with: sara key list EMAIL, or sara key list --account ACCOUNT"
+	case "annotation":
+		return "list a property's annotations with: sara annotation list PROPERTY"
+	}
+	if strings.HasPrefix(kind, "workspace of ") {
+		return "list people and their workspaces with: sara person list"
+	}
+	return ""
+}
+
+func adviceKey(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "check SARA_API_KEY or the file of --key-file; sara key list EMAIL shows which keys work"
+	case http.StatusForbidden:
+		return "the key needs a plan with API access and the scopes properties:read and performance:read: sara key create EMAIL --name NAME"
+	}
+	return ""
+}
+
+func adviceUpstream(kind upstream.Kind) string {
+	switch kind {
+	case upstream.Revoked:
+		return "replace the credentials of a stored connection with sara connection update CONNECTION --credentials FILE, or renew a consent with " +
+			"sara connection connect WORKSPACE --client FILE"
+	case upstream.Quota:
+		return "wait and try again; the add commands can skip Search Console with --no-verify"
+	case upstream.Forbidden:
+		return "add the account as a user of the property in Search Console: Settings, Users and permissions"
+	case upstream.Unavailable, upstream.Interrupted:
+		return "check the network, SARA_UPSTREAM_URL and SARA_OAUTH_TOKEN_URL; the add commands can skip Search Console with --no-verify"
+	}
+	return ""
+}

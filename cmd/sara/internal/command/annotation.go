@@ -1,0 +1,95 @@
+package command
+
+import (
+	"context"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
+)
+
+type annotationCommands struct {
+	Add    annotationAdd    `cmd:"" help:"Add an annotation to a property." example:"sara annotation add shop --date 2026-03-01 --title 'Relaunch' --color green"`
+	List   annotationList   `cmd:"" help:"List the annotations of a property, by date." example:"sara annotation list shop"`
+	Remove annotationRemove `cmd:"" help:"Remove an annotation." example:"sara annotation remove 0195f3c2-7d1e-7b52-9d3f-3f8a2c6d9e10"`
+}
+
+type annotationRecord struct {
+	ID        string `json:"id"`
+	Date      string `json:"date"`
+	Title     string `json:"title"`
+	Note      string `json:"note"`
+	Color     string `json:"color"`
+	CreatedAt string `json:"created_at"`
+}
+
+func (annotationRecord) Header() []string { return []string{"DATE", "TITLE", "COLOR", "ID", "NOTE"} }
+
+func (a annotationRecord) Cells() []string { return []string{a.Date, a.Title, a.Color, a.ID, a.Note} }
+
+func recordOfAnnotation(a sqlstore.Annotation) annotationRecord {
+	return annotationRecord{ID: a.ID, Date: a.Date.String(), Title: a.Title, Note: a.Note, Color: a.Color,
+		CreatedAt: console.Timestamp(a.CreatedAt)}
+}
+
+type annotationAdd struct {
+	storeFlags
+	console.Output
+	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
+	Date     date   `required:"" placeholder:"DATE" help:"Its day, YYYY-MM-DD."`
+	Title    string `required:"" help:"What happened, in 1 to 200 characters."`
+	Note     string `help:"Further details."`
+	Color    string `help:"red, orange, yellow, green, blue, purple, pink, gray or #rrggbb; default: blue."`
+}
+
+func (c *annotationAdd) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		a, err := store.AddAnnotation(ctx, c.Property,
+			sqlstore.Annotation{Date: c.Date.Date, Title: c.Title, Note: c.Note, Color: c.Color})
+		if err != nil {
+			return err
+		}
+		return console.One(c.Output, con.Stdout, recordOfAnnotation(a))
+	})
+}
+
+type annotationList struct {
+	storeFlags
+	console.Output
+	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
+}
+
+func (c *annotationList) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		property, err := store.Property(ctx, c.Property)
+		if err != nil {
+			return err
+		}
+		annotations, err := store.Annotations(ctx, property.ID, nil, nil)
+		if err != nil {
+			return err
+		}
+		return console.List(con, c.Output, console.Each(annotations, recordOfAnnotation), "the property has no annotation yet: add one.", console.CommandLine("annotation", "add", c.Property, "--date", "DATE", "--title", "TITLE"))
+	})
+}
+
+type annotationRemove struct {
+	storeFlags
+	console.Output
+	ID string `arg:"" name:"annotation_id" help:"Id of the annotation, as annotation list shows it."`
+}
+
+type removalRecord struct {
+	ID string `json:"id"`
+}
+
+func (removalRecord) Header() []string  { return []string{"REMOVED"} }
+func (r removalRecord) Cells() []string { return []string{r.ID} }
+
+func (c *annotationRemove) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		if err := store.RemoveAnnotation(ctx, c.ID); err != nil {
+			return err
+		}
+		return console.One(c.Output, con.Stdout, removalRecord{c.ID})
+	})
+}

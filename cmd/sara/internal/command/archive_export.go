@@ -1,0 +1,238 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sara/archive"
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/admin"
+	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/settings"
+	"sara/translate"
+)
+
+type archiveExport struct {
+	storeFlags
+	settings.Archive
+	Property string `arg:"" help:"Id, Search Console property, slug or domain; with a star, such as 'client1-*' or '*', all that match, into a folder."`
+	From     *date  `placeholder:"DATE" help:"First day, YYYY-MM-DD; may be left out for a folder: from the first archived day."`
+	To       *date  `placeholder:"DATE" help:"Last day, YYYY-MM-DD; may be left out for a folder: to the last archived day."`
+	Format   string `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; default: by the extension of --output, for a folder parquet. In csv, a quote (') precedes keys that a spreadsheet would run as a formula; import removes it."`
+	Output   string `placeholder:"FILE" help:"File or, for several properties, folder; default: standard output."`
+	Force    bool   `help:"Overwrite without asking; required where there is no terminal."`
+}
+
+// Help is the longer help of the command.
+func (archiveExport) Help() string {
+	return `A folder has a file for each property and month, property=SLUG/month=2026-01/data.parquet, which DuckDB, Spark and pandas read as one table with the columns property and month, and properties.csv with the names and ids of the properties.`
+}
+
+// Validate implements kong's check of a command line.
+func (c *archiveExport) Validate() error {
+	switch {
+	case c.Property == "": // kong reports it
+		return nil
+	case admin.IsPattern(c.Property) && c.Output == "":
+		return errors.New("--output is missing: name the folder for the properties")
+	case !admin.IsPattern(c.Property) && (c.From == nil || c.To == nil):
+		return errors.New("missing flags: --from=DATE and --to=DATE are required for a single property")
+	case c.From != nil && c.To != nil && c.From.Date > c.To.Date:
+		return fmt.Errorf("--from %s is after --to %s", c.From, c.To)
+	}
+	_, err := c.format()
+	return err
+}
+
+// format returns the format of the flag, or else that of the file's extension.
+func (c *archiveExport) format() (archive.Format, error) {
+	switch {
+	case c.Format != "":
+		return archive.ParseFormat(c.Format)
+	case admin.IsPattern(c.Property):
+		return archive.Parquet, nil
+	}
+	format, err := archive.ParseFormat(strings.ToLower(strings.TrimPrefix(filepath.Ext(c.Output), ".")))
+	if err != nil {
+		return "", errors.New("--format is missing: name csv, jsonl or parquet, or a file with that extension")
+	}
+	return format, nil
+}
+
+func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
+	format, err := c.format()
+	if err != nil {
+		return err
+	}
+	if c.Output == "" && format == archive.Parquet && console.IsTerminal(con.Stdout) {
+		return errors.New("a Parquet file is binary: name a file with --output FILE, or redirect the output")
+	}
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		properties, err := admin.Admin{Store: store}.Properties(ctx, c.Property)
+		if err != nil {
+			return err
+		}
+		history, err := backend.OpenArchive(c.Archive, con.Now)
+		if err != nil {
+			return err
+		}
+		if admin.IsPattern(c.Property) {
+			return c.exportFolder(ctx, con, history, format, properties)
+		}
+		return c.exportFile(ctx, con, history, format, properties[0])
+	})
+}
+
+func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, history *archive.History, format archive.Format, p sqlstore.Property) error {
+	records := history.Export(ctx, p.ID, translate.DateRange{Start: c.From.Date, End: c.To.Date})
+	if c.Output == "" {
+		return archive.WriteRecords(con.Stdout, format, records)
+	}
+	if info, err := os.Stat(c.Output); err == nil && info.Mode().IsRegular() && !c.Force {
+		if err := con.ConfirmOverwrite(c.Output+" exists.", "--force to overwrite it"); err != nil {
+			return err
+		}
+	}
+	return replaceFile(c.Output, func(w io.Writer) error { return archive.WriteRecords(w, format, records) })
+}
+
+// exportFolder writes a file for each property and month that has rows, and one with the properties.
+func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, history *archive.History, format archive.Format, properties []sqlstore.Property) error {
+	entries, err := os.ReadDir(c.Output)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(entries) > 0 && !c.Force {
+		if err := con.ConfirmOverwrite(c.Output+" is not empty.", "--force to overwrite it"); err != nil {
+			return err
+		}
+	}
+	names := partitionNames(properties)
+	files := 0
+	for i, p := range properties {
+		n, err := c.exportMonths(ctx, history, format, p, filepath.Join(c.Output, "property="+names[i]))
+		if err != nil {
+			return err
+		}
+		files += n
+	}
+	if err := os.MkdirAll(c.Output, 0o700); err != nil {
+		return err
+	}
+	err = replaceFile(filepath.Join(c.Output, "properties.csv"), func(w io.Writer) error { return writeProperties(w, names, properties) })
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(con.Stdout, "%d months of %d properties are in %s\n", files, len(properties), c.Output)
+	return err
+}
+
+// exportMonths writes a file for each month that has rows, and returns how many that are.
+func (c *archiveExport) exportMonths(ctx context.Context, history *archive.History, format archive.Format, p sqlstore.Property, folder string) (files int, err error) {
+	inventory, err := history.Days(ctx, p.ID)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", p.Site, err)
+	}
+	first, last := inventory.Bounds()
+	if first == nil {
+		return 0, nil
+	}
+	from, to := *first, *last
+	if c.From != nil {
+		from = max(from, c.From.Date)
+	}
+	if c.To != nil {
+		to = min(to, c.To.Date)
+	}
+	for from <= to {
+		month := from.Time()
+		next := translate.NewDate(month.Year(), month.Month(), 1).AddMonths(1)
+		written, err := writeMonth(ctx, history, format, p, translate.DateRange{Start: from, End: min(to, next-1)}, filepath.Join(folder, "month="+month.Format("2006-01")))
+		if err != nil {
+			return files, err
+		}
+		if written {
+			files++
+		}
+		from = next
+	}
+	return files, nil
+}
+
+// writeMonth writes a file unless it would have no rows.
+func writeMonth(ctx context.Context, history *archive.History, format archive.Format, p sqlstore.Property, days translate.DateRange, folder string) (written bool, err error) {
+	for _, err := range history.Export(ctx, p.ID, days) { // reads up to the first row
+		if err != nil {
+			return false, err
+		}
+		written = true
+		break
+	}
+	if !written {
+		return false, nil
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return false, err
+	}
+	return true, replaceFile(filepath.Join(folder, "data."+string(format)), func(w io.Writer) error {
+		return archive.WriteRecords(w, format, history.Export(ctx, p.ID, days))
+	})
+}
+
+// partitionNames returns the names of properties in an export: their slugs, or ids of those whose slug is not unique.
+func partitionNames(properties []sqlstore.Property) []string {
+	count := make(map[string]int)
+	for _, p := range properties {
+		count[p.Slug]++
+	}
+	return console.Each(properties, func(p sqlstore.Property) string {
+		if count[p.Slug] > 1 {
+			return p.ID
+		}
+		return p.Slug
+	})
+}
+
+func writeProperties(w io.Writer, names []string, properties []sqlstore.Property) error {
+	out := csv.NewWriter(w)
+	err := out.Write([]string{"property", "id", "gsc_property", "domain", "type", "display_name", "archived"})
+	for i, p := range properties {
+		if err == nil {
+			err = out.Write([]string{names[i], p.ID, p.Site, p.Host, p.Type, archive.GuardFormula(p.DisplayName), console.YesNo(p.Archived)})
+		}
+	}
+	out.Flush()
+	return errors.Join(err, out.Error())
+}
+
+// replaceFile atomically replaces a file with the output of write, which only its owner can read. If that fails, the file stays as it was.
+func replaceFile(path string, write func(io.Writer) error) error {
+	if before, err := os.Stat(path); err == nil && !before.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file; leave out --output to write to standard output", path)
+	}
+	part, err := os.OpenFile(path+".part-"+rand.Text(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	err = write(part)
+	if err == nil {
+		err = part.Sync()
+	}
+	err = errors.Join(err, part.Close())
+	if err == nil {
+		err = os.Rename(part.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(part.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package command
+
+import (
+	"archive/zip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sara/cmd/sara/internal/clitest"
+)
+
+// filesBelow returns the paths of all files in a folder.
+func filesBelow(t *testing.T, folder string) (paths []string) {
+	t.Helper()
+	if err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			paths = append(paths, strings.TrimPrefix(path, folder+"/"))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+func TestManyPropertiesAreExportedIntoAFolder(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	history := c.Write("all.csv", clitest.CSVHeader+clitest.SomeHistory)
+	c.OK("archive", "import", clitest.ShopSite, history)
+	c.OK("archive", "import", clitest.CopySite, c.Write("one.csv", clitest.CSVHeader+"2024-12-31,total,,1,2,3\n"))
+	folder := c.Path("export")
+	if said := c.OK("archive", "export", "*", "--output", folder); said != "3 months of 2 properties are in "+folder+"\n" {
+		t.Errorf("it prints %q", said)
+	}
+	want := "properties.csv property=copy-example/month=2024-12/data.parquet property=shop-example/month=2025-01/data.parquet property=shop-example/month=2025-02/data.parquet"
+	if got := strings.Join(filesBelow(t, folder), " "); got != want {
+		t.Errorf("the files are %s, want %s", got, want)
+	}
+	properties, err := os.ReadFile(filepath.Join(folder, "properties.csv"))
+	if lines := strings.Split(string(properties), "\n"); err != nil || len(lines) != 4 || lines[0] != "property,id,gsc_property,domain,type,display_name,archived" ||
+		!strings.Contains(string(properties), "\nshop-example,") {
+		t.Errorf("properties: %v\n%s", err, properties)
+	}
+	// Each file can be imported again.
+	c.OK("archive", "import", clitest.CopySite, "--replace", filepath.Join(folder, "property=shop-example/month=2025-01/data.parquet"))
+
+	c.Fails(ExitError, []string{"archive", "export", "shop*", "--output", folder}, "is not empty. Nothing was written", "--force")
+	c.OK("archive", "export", "shop*", "--output", c.Path("part"), "--format", "csv", "--from", "2025-02-01", "--to", "2025-02-01")
+	if got := strings.Join(filesBelow(t, c.Path("part")), " "); got != "properties.csv property=shop-example/month=2025-02/data.csv" {
+		t.Errorf("a part: %s", got)
+	}
+	c.OK("archive", "export", "shop*", "--output", folder, "--force")
+	c.Fails(ExitError, []string{"archive", "export", "none*", "--output", folder}, `there is no property "none*"`)
+	c.Fails(ExitUsage, []string{"archive", "export", "*"}, "--output")
+	noPartsLeft(c)
+}
+
+func TestExportTakesTheFormatFromTheFileAndAsksBeforeItOverwrites(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	c.OK("archive", "import", clitest.ShopSite, c.Write("all.csv", clitest.CSVHeader+clitest.SomeHistory))
+	export := []string{"archive", "export", clitest.ShopSite, "--from", "2025-01-01", "--to", "2025-12-31", "--output", c.Path("shop.csv")}
+	c.OK(export...)
+	if text, err := os.ReadFile(c.Path("shop.csv")); err != nil || string(text) != clitest.CSVHeader+clitest.SomeHistory {
+		t.Errorf("%v\n%s", err, text)
+	}
+	c.Fails(ExitError, export, c.Path("shop.csv")+" exists. Nothing was written", "--force")
+	c.OK(append(export, "--force")...)
+}
+
+// The export of Search Console's own button.
+func TestSearchConsoleExportsAreImported(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	files := map[string]string{
+		"Dates.csv":   "\ufeffDate,Clicks,Impressions,CTR,Position\n2025-01-30,4,41,9.76%,2.75\n2025-01-31,0,0,0%,0\n2099-01-01,1,2,50%,1\n",
+		"Queries.csv": "Top queries,Clicks,Impressions,CTR,Position\nalder,4,41,9.76%,2.75\n",
+		"Pages.csv":   "Top pages,Clicks,Impressions,CTR,Position\nhttps://shop.example/,4,41,9.76%,2.75\n",
+		"Filters.csv": "Filter,Value\nSearch type,Web\nDate,Last 3 months\n",
+	}
+	pack := func(name string) string {
+		t.Helper()
+		file, err := os.Create(c.Path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed := zip.NewWriter(file)
+		for name, text := range files {
+			w, err := packed.Create(name)
+			if err == nil {
+				_, err = w.Write([]byte(text))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := packed.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return c.Path(name)
+	}
+	done := c.Object(importMembers, "archive", "import", clitest.ShopSite, pack("export.zip"))
+	if done["rows_read"] != 2. || done["first_day"] != "2025-01-30" || done["days_archived"] != 2. {
+		t.Errorf("imported %v", done)
+	}
+	for _, want := range []string{"only the totals of 2 days are imported, from Dates.csv", "1 days after", "Pages.csv, Queries.csv: not imported, because they have sums of the whole period"} {
+		if !strings.Contains(c.LastErrs, want) {
+			t.Errorf("it lacks %q:\n%s", want, c.LastErrs)
+		}
+	}
+	if got := exportCSV(c, clitest.ShopSite, "2025-01-01", "2025-12-31", "csv"); got != clitest.CSVHeader+"2025-01-30,total,,4,41,2.75\n" {
+		t.Errorf("archived:\n%s", got)
+	}
+	if err := os.Mkdir(c.Path("unpacked"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.Write("unpacked/Chart.csv", files["Dates.csv"])
+	c.OK("archive", "import", clitest.CopySite, c.Path("unpacked"))
+
+	refused := func(name, text, want string) {
+		t.Helper()
+		before := files[name]
+		files[name] = text
+		c.Fails(ExitError, []string{"archive", "import", clitest.ShopSite, pack("bad.zip")}, "bad.zip: ", want)
+		files[name] = before
+	}
+	refused("Filters.csv", "Filter,Value\nSearch type,Web\nPage,+/blog/\n", `it is filtered by "Page" ("+/blog/")`)
+	refused("Filters.csv", "Filter,Value\nSearch type,Image\n", `it is filtered by "Search type" ("Image")`)
+	// The form of an export of the last 24 hours, and of one in French.
+	hours := "Time (UTC+03:00),Clicks,Impressions,CTR,Position\n2025-12-15T21:00:00,0,0,0%,0\n"
+	refused("Dates.csv", hours, "export days")
+	filters := files["Filters.csv"]
+	files["Filters.csv"] = "Filter,Value\nSearch type,Web\nTime range,Last 24 hours\n"
+	refused("Dates.csv", hours, "export days")
+	files["Filters.csv"] = filters
+	refused("Dates.csv", "Date,Clics,Impressions,CTR,Position\n2025-02-05,6443,371375,1.73%,23.8\n", "in English")
+	refused("Dates.csv", "Datum,Klicks,Impressionen,CTR,Position\n", "Dates.csv: its columns are ")
+	refused("Dates.csv", "Date,Clicks,Impressions,CTR,Position\n2025-01-30,many,41,9.76%,2.75\n", "line 2, column clicks")
+	delete(files, "Dates.csv")
+	c.Fails(ExitError, []string{"archive", "import", clitest.ShopSite, pack("bad.zip")}, "it has no Dates.csv or Chart.csv")
+	c.Fails(ExitError, []string{"archive", "import", clitest.ShopSite, c.Write("broken.zip", "no zip")}, "broken.zip: ")
+}

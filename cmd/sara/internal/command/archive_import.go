@@ -1,0 +1,254 @@
+package command
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sara/archive"
+	"sara/archive/bulkexport"
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/jobs"
+	"sara/translate"
+)
+
+type archiveImport struct {
+	archiveFlags
+	console.Output
+	Paths     []string `arg:"" name:"path" help:"Files, folders or patterns: files with the columns date,dimension,key,clicks,impressions,position, as export writes them; those of Search Console's bulk export to BigQuery; or the zip file or folder of its Export button, whose daily totals are imported."`
+	Format    string   `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet, of files with the six columns; default: by the extension, or else the content."`
+	Replace   bool     `help:"Replace days that are archived already; default: keep them. Each dimension of a day counts on its own."`
+	ExportLog string   `placeholder:"PATH" help:"The table ExportLog of the bulk export: days that it lacks are left out, and its days without searches are known to have none."`
+	Temp      string   `placeholder:"DIR" help:"Folder for temporary files of a bulk export; default: sara in the user's cache folder, such as ~/.cache/sara."`
+}
+
+// Help is the longer help of the command.
+func (archiveImport) Help() string {
+	return `The tables searchdata_site_impression and searchdata_url_impression of the bulk export are recognized by their columns, in Parquet, Avro, JSON lines or CSV with a header line, the last three also compressed with gzip, in any number of files and any order. Memory stays below 512 MiB whatever their size; sums go into temporary files, some 10 to 60 bytes for each row of the export, below --temp. They stay if the command is interrupted, and the same command continues. Name both tables in one command, because pages are imported only of days that have totals. The guide "Years from BigQuery" shows the export, and sara archive bigquery-sql a query that exports far less.`
+}
+
+// Validate implements kong's check of a command line.
+func (c *archiveImport) Validate() error {
+	if len(c.Paths) != 1 { // kong reports that there is none
+		return nil
+	}
+	if _, err := os.Stat(c.Paths[0]); err == nil || c.isSearchConsole() || strings.ContainsAny(c.Paths[0], "*?[") {
+		return nil
+	}
+	if _, err := c.format(); err != nil {
+		return fmt.Errorf("%w: name it with --format", err)
+	}
+	return nil
+}
+
+// format returns the format of the flag, or else that of the extension of the only file.
+func (c *archiveImport) format() (archive.Format, error) {
+	if c.Format != "" {
+		return archive.ParseFormat(c.Format)
+	}
+	return archive.ParseFormat(strings.ToLower(strings.TrimPrefix(filepath.Ext(c.Paths[0]), ".")))
+}
+
+// archiveImportRecord is the result of an import. A day counts once for each dimension.
+type archiveImportRecord struct {
+	ID            string  `json:"id"` // of the property
+	RowsRead      int64   `json:"rows_read"`
+	DaysArchived  int     `json:"days_archived"`
+	DaysKept      int     `json:"days_kept"`      // archived before
+	DaysDiffering int     `json:"days_differing"` // of those kept: the files have other clicks or impressions
+	RowsCut       int     `json:"rows_cut"`       // beyond the limit of a day, or without clicks and impressions
+	RowsSkipped   int64   `json:"rows_skipped"`   // of a bulk export: of other properties, search types or days
+	FirstDay      *string `json:"first_day"`      // of the whole archive; null if it is empty
+	LastDay       *string `json:"last_day"`
+}
+
+func (archiveImportRecord) Header() []string {
+	return []string{"ROWS READ", "DAYS ARCHIVED", "DAYS KEPT", "ROWS CUT", "FIRST DAY", "LAST DAY", "ID"}
+}
+
+func (r archiveImportRecord) Cells() []string {
+	return []string{strconv.FormatInt(r.RowsRead, 10), strconv.Itoa(r.DaysArchived), strconv.Itoa(r.DaysKept), strconv.Itoa(r.RowsCut),
+		console.Cell(r.FirstDay), console.Cell(r.LastDay), r.ID}
+}
+
+func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, con.Now, func(store *sqlstore.Store, history *archive.History, property sqlstore.Property) error {
+		record, err := c.read(ctx, con, history, property)
+		if err != nil {
+			return err
+		}
+		state, err := jobs.RecordArchivedDays(ctx, store, history, property.ID)
+		if err != nil {
+			return err
+		}
+		record.ID, record.FirstDay, record.LastDay = property.ID, console.OptionalDate(state.First), console.OptionalDate(state.Last)
+		return console.One(c.Output, con.Stdout, record)
+	})
+}
+
+// read imports the files.
+func (c *archiveImport) read(ctx context.Context, con *console.Console, history *archive.History, property sqlstore.Property) (archiveImportRecord, error) {
+	var none archiveImportRecord
+	calendar, err := translate.NewCalendar()
+	if err != nil {
+		return none, err
+	}
+	options := archive.ImportOptions{Until: calendar.Anchor(con.Now()), Replace: c.Replace}
+	var result archive.ImportResult
+	switch {
+	case c.isSearchConsole():
+		result, err = c.readSearchConsole(ctx, con, history, property.ID, options)
+	case len(c.Paths) == 1 && c.Format != "":
+		result, err = c.readFile(ctx, history, property.ID, options)
+	default:
+		files, err := c.sort(con)
+		if err != nil {
+			return none, err
+		}
+		if len(files.tables) > 0 {
+			return c.readBulkExport(ctx, con, history, property, files.tables, options)
+		}
+		if _, err := c.format(); len(c.Paths) == 1 && err == nil && isFile(c.Paths[0]) {
+			result, err = c.readFile(ctx, history, property.ID, options)
+			return c.record(con, result), err
+		}
+		result, err = history.Import(ctx, property.ID, archive.ReadShards(files.records), options)
+		return c.record(con, result), err
+	}
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", c.Paths[0], err)
+	}
+	return c.record(con, result), nil
+}
+
+// record returns the record of a result, and says which days differ.
+func (c *archiveImport) record(con *console.Console, r archive.ImportResult) archiveImportRecord {
+	c.reportDiffering(con, r.Differing)
+	return archiveImportRecord{RowsRead: int64(r.Rows), DaysArchived: r.Days, DaysKept: r.Kept, DaysDiffering: len(r.Differing), RowsCut: r.DroppedRows}
+}
+
+// readFile imports a file with the six columns.
+func (c *archiveImport) readFile(ctx context.Context, history *archive.History, property string, options archive.ImportOptions) (none archive.ImportResult, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", c.Paths[0], err)
+		}
+	}()
+	format, err := c.format()
+	if err != nil {
+		return none, err
+	}
+	file, err := os.Open(c.Paths[0])
+	if err != nil {
+		return none, err
+	}
+	defer func() { _ = file.Close() }() // opened for reading only
+	info, err := file.Stat()
+	if err != nil {
+		return none, err
+	}
+	if !info.Mode().IsRegular() {
+		return none, errors.New("it is not a regular file")
+	}
+	return history.Import(ctx, property, archive.ReadRecords(file, info.Size(), format), options)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// sortedFiles are the files to import, by what they have.
+type sortedFiles struct {
+	records []string           // with the six columns
+	tables  []bulkexport.Input // of the bulk export
+}
+
+// sort finds the files, and says which it leaves out.
+func (c *archiveImport) sort(con *console.Console) (files sortedFiles, err error) {
+	found, err := bulkexport.Find(c.Paths)
+	if err != nil {
+		return files, err
+	}
+	if len(found) == 0 {
+		return files, fmt.Errorf("%s: there is no file", strings.Join(c.Paths, ", "))
+	}
+	for _, in := range found {
+		switch {
+		case in.Table == bulkexport.Site || in.Table == bulkexport.URL:
+			files.tables = append(files.tables, in)
+		case in.Table == bulkexport.Records || len(c.Paths) == 1 && in.Named && c.isOwn(in):
+			files.records = append(files.records, in.Path) // or a broken one: the archive's reader names its error
+		case in.Table == bulkexport.Empty:
+			c.note(con, "%s is left out: it is empty", in.Path)
+		case in.Table == bulkexport.Log:
+			c.note(con, "%s is left out: it is an export log, which --export-log names", in.Path)
+		case in.IsIgnorable():
+			c.note(con, "%s is left out: it is no file of an export", in.Path)
+		default:
+			return files, fmt.Errorf("%s: %s", in.Path, in.Explain())
+		}
+	}
+	if len(files.records) > 0 && len(files.tables) > 0 {
+		return files, fmt.Errorf("%s has the columns of an archive, and %s those of the bulk export: import one after the other", files.records[0], files.tables[0].Path)
+	}
+	if len(files.records)+len(files.tables) == 0 {
+		return files, fmt.Errorf("%s: there is no file with rows", strings.Join(c.Paths, ", "))
+	}
+	return files, nil
+}
+
+// isOwn reports whether the only file is meant to have the six columns, by its extension, and unless it has more.
+func (c *archiveImport) isOwn(in bulkexport.Input) bool {
+	const columns = 6
+	_, err := c.format()
+	return err == nil && len(in.Columns) <= columns
+}
+
+// note prints a line for people.
+func (c *archiveImport) note(con *console.Console, format string, args ...any) {
+	_, _ = fmt.Fprintf(con.Stderr, "sara: "+format+"\n", args...) // an error would go to the same output
+}
+
+// isSearchConsole reports whether the path is an export of Search Console's Export button: a zip file, or the folder that it unpacks to.
+func (c *archiveImport) isSearchConsole() bool {
+	if c.Format != "" || len(c.Paths) != 1 {
+		return false
+	}
+	if strings.EqualFold(filepath.Ext(c.Paths[0]), ".zip") {
+		return true
+	}
+	entries, err := os.ReadDir(c.Paths[0])
+	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return archive.IsSearchConsoleFile(e.Name()) })
+}
+
+// readSearchConsole imports the daily totals, and says what cannot be imported.
+func (c *archiveImport) readSearchConsole(ctx context.Context, con *console.Console, history *archive.History, property string, options archive.ImportOptions) (
+	result archive.ImportResult, err error) {
+	path := c.Paths[0]
+	files := os.DirFS(path)
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		packed, err := zip.OpenReader(path)
+		if err != nil {
+			return result, err
+		}
+		defer func() { _ = packed.Close() }() // it was only read
+		files = packed
+	}
+	found, err := archive.ReadSearchConsole(files, options.Until)
+	if err != nil {
+		return result, err
+	}
+	result, err = history.Import(ctx, property, found.All(), options)
+	for _, note := range found.Notes {
+		c.note(con, "%s", note)
+	}
+	return result, err
+}

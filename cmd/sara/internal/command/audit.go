@@ -1,0 +1,69 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
+)
+
+type auditCommands struct {
+	List auditList `cmd:"" help:"List administrative changes, newest first: who did what to what, and when." example:"sara audit list --account Acme --since 2026-01-01"`
+}
+
+type auditRecord struct {
+	ID        string          `json:"id"`
+	At        string          `json:"at"`
+	Actor     string          `json:"actor"`
+	Action    string          `json:"action"`
+	Subject   string          `json:"subject"` // id of what was changed
+	AccountID string          `json:"account_id"`
+	Details   json.RawMessage `json:"details"`
+}
+
+func (auditRecord) Header() []string {
+	return []string{"AT", "ACTOR", "ACTION", "SUBJECT", "DETAILS", "ID"}
+}
+
+func (r auditRecord) Cells() []string {
+	return []string{r.At, r.Actor, r.Action, r.Subject, strings.Trim(string(r.Details), "{}"), r.ID}
+}
+
+type auditList struct {
+	storeFlags
+	console.Output
+	Account string `placeholder:"ACCOUNT" help:"Only changes of this account: its name or id, or the id of a removed one."`
+	Since   *date  `placeholder:"DATE" help:"Only changes since this day, YYYY-MM-DD, in UTC."`
+	Before  string `placeholder:"ID" help:"Only changes before this one, for the next page: the last id of the page before."`
+	Limit   int    `default:"100" help:"Maximum number of changes; default: ${default}."`
+}
+
+// Validate implements kong's check of a command line.
+func (c *auditList) Validate() error {
+	const most = 10_000
+	if c.Limit < 1 || c.Limit > most {
+		return fmt.Errorf("--limit %d is not a number of 1 to %d", c.Limit, most)
+	}
+	return nil
+}
+
+func (c *auditList) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		filter := sqlstore.AuditFilter{Account: c.Account, Before: c.Before, Limit: c.Limit}
+		if c.Since != nil {
+			since := c.Since.Time()
+			filter.Since = &since
+		}
+		entries, err := store.AuditLog(ctx, filter)
+		if err != nil {
+			return err
+		}
+		records := console.Each(entries, func(e sqlstore.AuditEntry) auditRecord {
+			return auditRecord{ID: e.ID, At: console.Timestamp(e.At), Actor: e.Actor, Action: e.Action, Subject: e.Subject, AccountID: e.AccountID, Details: e.Details}
+		})
+		return console.List(con, c.Output, records, "no change matches; list those of all accounts.", console.CommandLine("audit", "list"))
+	})
+}

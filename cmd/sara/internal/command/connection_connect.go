@@ -1,0 +1,224 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/admin"
+	"sara/cmd/sara/internal/consent"
+	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/settings"
+	"sara/proxy/upstream"
+)
+
+type connectionConnect struct {
+	storeFlags
+	settings.Upstream
+	console.Output
+	Workspace string        `arg:"" help:"Name, ACCOUNT/NAME or id."`
+	Client    string        `required:"" placeholder:"FILE" help:"JSON of an OAuth client of the type \"Desktop app\", as Google issues it; - reads standard input."`
+	Name      string        `help:"Name of the connection; default: the e-mail address of the Google account."`
+	All       bool          `help:"Add all sites that the account reads, without asking; required where there is no terminal."`
+	NoBrowser bool          `help:"Only print the address of the consent page."`
+	Port      int           `placeholder:"N" help:"Port of this machine to which Google sends the browser back; default: any free one."`
+	Wait      time.Duration `default:"10m" placeholder:"TIME" help:"How long to wait for the consent; default: ${default}."`
+}
+
+// Help is the longer help of the command.
+func (connectionConnect) Help() string {
+	return `A Google account that is connected to the workspace already is renewed: its properties stay.
+
+If the browser is on another machine, forward a port to this one, and name it:
+
+  ssh -L 8085:127.0.0.1:8085 HOST
+
+  sara connection connect WORKSPACE --client client.json --no-browser --port 8085
+
+The guide "Connect Google" (/docs/guides/connect-google) shows how to create the client file.`
+}
+
+// connectedRecord is a connection with the properties that a consent added or kept.
+type connectedRecord struct {
+	connectionRecord
+	Renewed    bool           `json:"renewed"`
+	Properties []importRecord `json:"properties"`
+}
+
+func (c *connectionConnect) Run(ctx context.Context, con *console.Console) error {
+	text, err := con.ReadFile(c.Client)
+	if err != nil {
+		return fmt.Errorf("read the client file: %w", err)
+	}
+	client, err := upstream.ParseClient(text, c.OAuthTokenURL.String())
+	if err != nil {
+		return err
+	}
+	if !c.All && !con.IsInteractive() {
+		return errors.New("there is no terminal on which to choose the sites: repeat the command with --all")
+	}
+	return verifyFlags{storeFlags: c.storeFlags, Upstream: c.Upstream}.use(ctx, func(a admin.Admin) error {
+		workspace, err := a.Store.Workspace(ctx, c.Workspace)
+		switch {
+		case err != nil:
+			return err
+		case c.SecretKey.Key == nil: // before a person is asked
+			return noSecretKey(ctx, a.Store)
+		}
+		consented, sites, err := c.ask(ctx, con, a, workspace, client)
+		if err != nil {
+			return fmt.Errorf("nothing was stored: %w", err)
+		}
+		return c.store(ctx, con, a, consented, sites, client)
+	})
+}
+
+// ask gets a consent and the choice of sites, and stores nothing.
+func (c *connectionConnect) ask(ctx context.Context, con *console.Console, a admin.Admin, workspace sqlstore.Workspace, client upstream.Client) (
+	*admin.Consented, []upstream.Site, error) {
+	grant, err := c.consent(ctx, con, a.Upstream, client)
+	if err != nil {
+		return nil, nil, err
+	}
+	consented, err := a.Explore(ctx, workspace, c.Name, grant)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(consented.Readable) == 0:
+		return nil, nil, fmt.Errorf("%s reads no site: choose an account that does, or let an owner add this one in Search Console (Settings, Users and permissions)",
+			consented.Identity)
+	case c.All:
+		return consented, consented.Readable, nil
+	}
+	sites, err := pickSites(ctx, con, consented)
+	return consented, sites, err
+}
+
+// consent gets a person's consent in a browser.
+func (c *connectionConnect) consent(ctx context.Context, con *console.Console, gateway *upstream.Gateway, client upstream.Client) (upstream.Grant, error) {
+	listener, err := consent.Listen(c.Port)
+	if err != nil {
+		return upstream.Grant{}, fmt.Errorf("--port %d: %w", c.Port, err)
+	}
+	defer func() { _ = listener.Close() }() // Await has closed it, unless it was not reached
+	attempt := client.Consent(consent.Address(listener))
+	if _, err := fmt.Fprintf(con.Stderr, "Consent in a browser on this machine, with the Google account to connect:\n\n  %s\n\n", attempt.URL()); err != nil {
+		return upstream.Grant{}, err
+	}
+	if !c.NoBrowser && consent.Open(attempt.URL()) != nil {
+		_, _ = fmt.Fprintln(con.Stderr, "sara: no browser could be opened: open the address yourself") // it is printed above
+	}
+	waiting, cancel := context.WithTimeout(ctx, c.Wait)
+	defer cancel()
+	code, err := consent.Await(waiting, listener, attempt.Code)
+	switch {
+	case ctx.Err() != nil:
+		return upstream.Grant{}, errors.New("interrupted before the consent")
+	case errors.Is(err, context.DeadlineExceeded):
+		return upstream.Grant{}, fmt.Errorf("no answer within %s: run the command again; if Google showed an error, the guide "+
+			"\"Connect Google\" (/docs/guides/connect-google) explains it", shortDuration(c.Wait))
+	case err != nil:
+		return upstream.Grant{}, err
+	}
+	return gateway.Redeem(ctx, attempt, code)
+}
+
+// shortDuration writes 10m0s as 10m.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if d%time.Minute == 0 {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
+}
+
+// pickSites lets a person choose among the sites that an account reads.
+func pickSites(ctx context.Context, con *console.Console, c *admin.Consented) ([]upstream.Site, error) {
+	rows := make([][]string, len(c.Readable))
+	for i, s := range c.Readable {
+		rows[i] = []string{strconv.Itoa(i + 1), s.URL, s.Permission, ""}
+		if c.Has(s) {
+			rows[i][3] = "added already"
+		}
+	}
+	if _, err := fmt.Fprintf(con.Stderr, "%s reads %s.\n\n", c.Identity, english.Plural(len(rows), "site", "")); err != nil {
+		return nil, err
+	}
+	if err := console.PrintTable(con.Stderr, []string{"", "SITE", "PERMISSION", ""}, rows); err != nil {
+		return nil, err
+	}
+	if len(c.Sightless) > 0 {
+		_, _ = fmt.Fprintf(con.Stderr, "\nNot listed, because the account has not verified them: %d more.\n", len(c.Sightless))
+	}
+	picked, err := con.Pick(ctx, "\nWhich of them to add?", len(rows))
+	if err != nil {
+		return nil, err
+	}
+	sites := make([]upstream.Site, len(picked))
+	for i, at := range picked {
+		sites[i] = c.Readable[at]
+	}
+	return sites, nil
+}
+
+// store stores the consent, checks it with one query, and prints what there is now.
+func (c *connectionConnect) store(ctx context.Context, con *console.Console, a admin.Admin, consented *admin.Consented, sites []upstream.Site, client upstream.Client) error {
+	connection, results, err := a.StoreConsent(ctx, consented, sites)
+	if err != nil {
+		return err
+	}
+	tried := consented.Readable[0].URL
+	if len(sites) > 0 {
+		tried = sites[0].URL
+	}
+	if clicks, err := a.Try(ctx, connection, tried, con.Now()); err != nil {
+		_, _ = fmt.Fprintf(con.Stderr, "sara: the connection is stored, but a first query failed: %v\n", err)
+	} else {
+		_, _ = fmt.Fprintf(con.Stderr, "Checked: %s had %s in the last %d days.\n", tried, english.Plural(int(clicks), "click", ""), admin.TriedDays)
+	}
+	_, _ = fmt.Fprintf(con.Stderr, "Note: %s\n\n", lifetimeNote(consented.Grant, client, con.Now()))
+	return c.print(ctx, con, a, connection, results)
+}
+
+// lifetimeNote says when the consent ends. Google does not tell which consent screens are in testing.
+func lifetimeNote(grant upstream.Grant, client upstream.Client, now time.Time) string {
+	if grant.Lifetime > 0 {
+		return fmt.Sprintf("this consent ends on %s: run the same command again before then.", console.Timestamp(now.Add(grant.Lifetime)))
+	}
+	project := "the client's project"
+	if client.Project != "" {
+		project = "project " + client.Project
+	}
+	return fmt.Sprintf("if the consent screen of %s is external and its publishing status is Testing, Google ends this consent after 7 days. "+
+		"Publish it (Google Auth Platform, Audience), then run the same command again.", project)
+}
+
+func (c *connectionConnect) print(ctx context.Context, con *console.Console, a admin.Admin, connection sqlstore.Connection, results []admin.Imported) error {
+	record := connectedRecord{connectionRecord: recordOfConnection(connection), Renewed: connection.Revision > 1, Properties: importRecords(con, results)}
+	if c.JSON {
+		return console.PrintJSON(con.Stdout, record)
+	}
+	if err := console.One(c.Output, con.Stdout, record.connectionRecord); err != nil {
+		return err
+	}
+	if len(record.Properties) == 0 {
+		con.Next(c.Output, "import all properties that it reaches, or add one.",
+			console.CommandLine("property", "import", connectionReference(ctx, a.Store, connection)),
+			console.CommandLine("property", "add", connectionReference(ctx, a.Store, connection), "sc-domain:example.com"))
+		return nil
+	}
+	if _, err := fmt.Fprintln(con.Stdout); err != nil {
+		return err
+	}
+	if err := console.Many(c.Output, con.Stdout, record.Properties); err != nil {
+		return err
+	}
+	nextAfterImport(con, c.Output)
+	return nil
+}

@@ -1,0 +1,273 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/admin"
+	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/settings"
+	"sara/policy"
+)
+
+type keyCommands struct {
+	Create keyCreate `cmd:"" help:"Create a key for a person and print it, once." example:"sara key create ann@acme.example --name laptop --scope performance:read"`
+	Update keyUpdate `cmd:"" help:"Change the addresses that a key can be used from, within a second on all replicas." example:"sara key update 0195f3c2-7d1e-7b52-9d3f-3f8a2c6d9e10 --from 192.0.2.0/24"`
+	List   keyList   `cmd:"" help:"List the keys of a person or an account, including revoked and expired ones." example:"sara key list ann@acme.example"`
+	Revoke keyRevoke `cmd:"" help:"Revoke a key, immediately and permanently." example:"sara key revoke 0195f3c2-7d1e-7b52-9d3f-3f8a2c6d9e10"`
+	Rotate keyRotate `cmd:"" help:"Replace a key, and print the new one, once. The old one ends after an overlap." example:"sara key rotate 0195f3c2-7d1e-7b52-9d3f-3f8a2c6d9e10 --overlap 24h"`
+}
+
+type keyRecord struct {
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	PersonID  string          `json:"person_id"`
+	Scopes    []string        `json:"scopes"`
+	Workspace *workspaceScope `json:"workspace"` // null: all workspaces of the person
+	From      []string        `json:"from"`      // empty: any address
+	CreatedAt string          `json:"created_at"`
+	ExpiresAt *string         `json:"expires_at"`
+	LastUsed  *string         `json:"last_used_at"` // the hour; null: not used
+	RevokedAt *string         `json:"revoked_at"`
+}
+
+func (keyRecord) Header() []string {
+	return []string{"NAME", "SCOPES", "WORKSPACE", "FROM", "EXPIRES", "LAST USED", "REVOKED", "ID"}
+}
+
+func (k keyRecord) Cells() []string {
+	workspace, from := "all", cmp.Or(strings.Join(k.From, " "), anyAddress)
+	if k.Workspace != nil {
+		workspace = k.Workspace.Name
+	}
+	return []string{k.Name, strings.Join(k.Scopes, " "), workspace, from, console.Cell(k.ExpiresAt), console.Cell(k.LastUsed), console.Cell(k.RevokedAt), k.ID}
+}
+
+func recordOfKey(k sqlstore.APIKey) keyRecord {
+	record := keyRecord{ID: k.ID, Name: k.Name, PersonID: k.PersonID, Scopes: k.Scopes, From: k.From.Names(), CreatedAt: console.Timestamp(k.CreatedAt),
+		ExpiresAt: console.OptionalTime(k.ExpiresAt), LastUsed: console.OptionalTime(k.LastUsed), RevokedAt: console.OptionalTime(k.RevokedAt)}
+	if k.Workspace != nil {
+		record.Workspace = &workspaceScope{k.Workspace.ID, k.Workspace.Name}
+	}
+	return record
+}
+
+type keyCreate struct {
+	storeFlags
+	settings.Plans
+	settings.Keys
+	settings.NewKeys
+	settings.Public
+	console.Output
+	Email         string   `arg:"" help:"Email address or id of the person that the key acts for."`
+	Name          string   `required:"" help:"Name of the key: 1 to 80 characters."`
+	Scope         []string `placeholder:"SCOPE" help:"properties:read, performance:read, indexing:read or config:read; may be repeated; default: all four."`
+	Workspace     string   `help:"Restrict the key to one of the person's workspaces."`
+	From          []string `placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; default: any."`
+	ExpiresInDays *int     `placeholder:"DAYS" help:"1 to 3650; default: --key-max-days, else the key does not expire."`
+}
+
+// newKeyRecord is a key with its text, of which this is the only copy.
+type newKeyRecord struct {
+	keyRecord
+	Key string `json:"key"`
+}
+
+func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
+	expires, err := c.expiry(con.Now())
+	if err != nil {
+		return err
+	}
+	from, err := addresses(c.From)
+	if err != nil {
+		return err
+	}
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		key, text, err := admin.Admin{Store: store}.CreateKey(ctx, admin.KeyOptions{Prefix: c.KeyPrefix.String(), Plans: c.PlansFile.Table()}, sqlstore.KeySpec{
+			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, From: from, ExpiresAt: expires,
+		})
+		if full := (*sqlstore.KeyLimitError)(nil); errors.As(err, &full) && full.Limit == 0 {
+			return fmt.Errorf("account %q is on plan %q, which has no API access: change the plan with sara account plan", full.Account, full.Plan)
+		}
+		if err != nil {
+			return err
+		}
+		record := newKeyRecord{recordOfKey(key), text}
+		if c.JSON {
+			return console.PrintJSON(con.Stdout, record)
+		}
+		if err := console.One(c.Output, con.Stdout, record.keyRecord); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(con.Stdout, "\n%s\n\nSave it now: it is not shown again. Try it while the server runs (sara serve):\n\n%s\n",
+			text, c.tries(ctx, store, key, text))
+		return err
+	})
+}
+
+func (c *keyCreate) expiry(now time.Time) (*time.Time, error) {
+	const longest = 3650
+	days := c.KeyMaxDays.N
+	if c.ExpiresInDays != nil {
+		most := cmp.Or(days, longest)
+		if days = *c.ExpiresInDays; days < 1 || days > most {
+			return nil, fmt.Errorf("--expires-in-days %d is not a number of 1 to %d", days, most)
+		}
+	}
+	if days == 0 {
+		return nil, nil
+	}
+	expires := now.UTC().AddDate(0, 0, days)
+	return &expires, nil
+}
+
+// tries returns first requests for the key: about the key itself, and about a property if it reaches one.
+func (c *keyCreate) tries(ctx context.Context, store *sqlstore.Store, key sqlstore.APIKey, text string) string {
+	base := c.BaseURL.Or(c.Listen.URL())
+	tries := console.Curl(base+"/v1/me", text)
+	workspace := ""
+	if key.Workspace != nil {
+		workspace = key.Workspace.ID
+	}
+	reached, _, err := store.ReachableProperties(ctx, key.PersonID, workspace, false, 1, 0)
+	if err == nil && len(reached) > 0 && slices.Contains(key.Scopes, "performance:read") {
+		tries += "\n" + console.Curl(base+"/v1/properties/"+reached[0].ID+"/summary", text)
+	}
+	return tries
+}
+
+// anyAddress is the value of --from that lifts a restriction.
+const anyAddress = "any"
+
+// addresses parses the values of --from.
+func addresses(from []string) (policy.Addresses, error) {
+	if slices.Equal(from, []string{anyAddress}) {
+		return nil, nil
+	}
+	networks, err := policy.ParseAddresses(from)
+	if err != nil {
+		return nil, fmt.Errorf("--from: %w", err)
+	}
+	return networks, nil
+}
+
+type keyUpdate struct {
+	storeFlags
+	console.Output
+	KeyID string   `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
+	From  []string `required:"" placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; any: from everywhere."`
+}
+
+func (c *keyUpdate) Run(ctx context.Context, con *console.Console) error {
+	from, err := addresses(c.From)
+	if err != nil {
+		return err
+	}
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		key, err := store.RestrictKey(ctx, c.KeyID, from)
+		if err != nil {
+			return err
+		}
+		return console.One(c.Output, con.Stdout, recordOfKey(key))
+	})
+}
+
+type keyList struct {
+	storeFlags
+	console.Output
+	Email   string `arg:"" optional:"" help:"Email address or id."`
+	Account string `placeholder:"ACCOUNT" help:"List the keys of all people of this account instead: its name or id."`
+}
+
+// Validate implements kong's check of a command line.
+func (c *keyList) Validate() error {
+	if (c.Email == "") == (c.Account == "") {
+		return errors.New("name a person, EMAIL, or an account, --account ACCOUNT")
+	}
+	return nil
+}
+
+// accountKeyRecord is a key in a list of several people.
+type accountKeyRecord struct {
+	keyRecord
+	Email string `json:"email"`
+}
+
+func (accountKeyRecord) Header() []string { return append([]string{"PERSON"}, keyRecord{}.Header()...) }
+
+func (k accountKeyRecord) Cells() []string { return append([]string{k.Email}, k.keyRecord.Cells()...) }
+
+func (c *keyList) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		if c.Account != "" {
+			keys, err := store.AccountKeys(ctx, c.Account)
+			if err != nil {
+				return err
+			}
+			records := console.Each(keys, func(k sqlstore.AccountKey) accountKeyRecord { return accountKeyRecord{recordOfKey(k.APIKey), k.Email} })
+			return console.List(con, c.Output, records, "the people of the account have no key yet: create one.", console.CommandLine("key", "create", "EMAIL", "--name", "NAME"))
+		}
+		keys, err := store.Keys(ctx, c.Email)
+		if err != nil {
+			return err
+		}
+		return console.List(con, c.Output, console.Each(keys, recordOfKey), "the person has no key yet: create one.", console.CommandLine("key", "create", c.Email, "--name", "NAME"))
+	})
+}
+
+type keyRevoke struct {
+	storeFlags
+	console.Output
+	KeyID string `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
+}
+
+func (c *keyRevoke) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		key, err := store.RevokeKey(ctx, c.KeyID)
+		if err != nil {
+			return err
+		}
+		return console.One(c.Output, con.Stdout, recordOfKey(key))
+	})
+}
+
+type keyRotate struct {
+	storeFlags
+	settings.Keys
+	console.Output
+	KeyID   string        `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
+	Overlap time.Duration `default:"24h" help:"How long the old key still works, 0s to 720h; default: ${default}."`
+}
+
+// Validate implements kong's check of a command line.
+func (c *keyRotate) Validate() error {
+	const longest = 30 * 24 * time.Hour
+	if c.Overlap < 0 || c.Overlap > longest {
+		return fmt.Errorf("--overlap %v is not a time of 0s to %v", c.Overlap, longest)
+	}
+	return nil
+}
+
+func (c *keyRotate) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		key, old, text, err := admin.Admin{Store: store}.RotateKey(ctx, c.KeyPrefix.String(), c.KeyID, c.Overlap)
+		if err != nil {
+			return err
+		}
+		record := newKeyRecord{recordOfKey(key), text}
+		if c.JSON {
+			return console.PrintJSON(con.Stdout, record)
+		}
+		if err := console.One(c.Output, con.Stdout, record.keyRecord); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(con.Stdout, "\n%s\n\nSave it now: it is not shown again. The old key, %s, ends at %s.\n", text, old.ID, console.Timestamp(*old.RevokedAt))
+		return err
+	})
+}

@@ -1,0 +1,86 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/relay"
+	"sara/cmd/sara/internal/settings"
+)
+
+// mcpPath is the path of the MCP endpoint below the base URL.
+const mcpPath = "/mcp"
+
+type mcpCommand struct {
+	settings.Client
+	URL     string `name:"url" required:"" placeholder:"URL" help:"URL of the server, such as https://api.example.com; its MCP endpoint is at /mcp."`
+	KeyFile string `placeholder:"FILE" help:"File with the API key; default: SARA_API_KEY."`
+}
+
+// Help is the longer help of the command.
+func (mcpCommand) Help() string {
+	return `It is for programs that start MCP servers as processes: it reads their messages from standard input, forwards them to the server over HTTP, and
+writes the answers to standard output. Programs that connect to a URL need only the URL of /mcp and the key.
+
+The API key is in the variable SARA_API_KEY or in a file. It is no flag, because every user of a machine can read the command line of a process.
+
+The guide "Agents" (/docs/guides/agents) shows how to add it to a program, and what to ask.`
+}
+
+func (c *mcpCommand) Run(ctx context.Context, con *console.Console) error {
+	endpoint, err := mcpEndpoint(c.URL)
+	if err != nil {
+		return err
+	}
+	key, err := apiKey(con, &c.Client, c.KeyFile)
+	if err != nil {
+		return err
+	}
+	if endpoint.Scheme == "http" && !isThisMachine(endpoint.Hostname()) {
+		_, _ = fmt.Fprintf(con.Stderr, "sara: %s is not encrypted: everyone on the way can read the API key; use https\n", endpoint)
+	}
+	if con.IsInteractive() {
+		_, _ = fmt.Fprintf(con.Stderr, "sara: forwarding to %s. This terminal is now the program: type one JSON-RPC message a line, and end with Ctrl-D.\n", endpoint)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone() // with the proxies of the environment, since the server may be beyond one
+	defer transport.CloseIdleConnections()
+	return relay.Run(ctx, relay.Config{Endpoint: endpoint.String(), Key: key, Transport: transport, Log: con.Stderr}, con.Stdin, con.Stdout)
+}
+
+// apiKey returns the key of a command that is a client of a server: that of the file if one is named.
+func apiKey(con *console.Console, c *settings.Client, file string) (string, error) {
+	if file != "" {
+		if err := c.APIKey.ReadFile("--key-file", file); err != nil {
+			return "", err
+		}
+		if settings.IsReadableByOthers(file) {
+			_, _ = fmt.Fprintf(con.Stderr, "sara: other users can read %s: chmod 600 %s\n", file, console.Quote(file))
+		}
+	}
+	if c.APIKey.Secret() == "" {
+		return "", errors.New("there is no API key: set SARA_API_KEY, or name a file that has it with --key-file FILE")
+	}
+	return c.APIKey.Secret(), nil
+}
+
+// mcpEndpoint returns the MCP endpoint of a server. The URL may already be that of the endpoint.
+func mcpEndpoint(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("--url %q is not the URL of a server, such as https://api.example.com", settings.Mask(address))
+	}
+	base := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), mcpPath)
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: base + mcpPath}, nil
+}
+
+// isThisMachine reports whether a host is a loopback address.
+func isThisMachine(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()
+}

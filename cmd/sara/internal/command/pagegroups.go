@@ -1,0 +1,122 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
+	"sara/translate"
+)
+
+type pageGroupCommands struct {
+	Set  pageGroupsSet  `cmd:"" help:"Replace the page groups of a property." example:"sara page-groups set shop --file groups.json"`
+	List pageGroupsList `cmd:"" help:"List the page groups of a property." example:"sara page-groups list shop"`
+}
+
+type pageGroupRecord struct {
+	ID        string               `json:"id"`
+	Name      string               `json:"name"`
+	Rules     []translate.PageRule `json:"rules"`
+	CreatedAt string               `json:"created_at"`
+}
+
+func (pageGroupRecord) Header() []string { return []string{"NAME", "RULES", "CREATED", "ID"} }
+
+func (g pageGroupRecord) Cells() []string {
+	rules := console.Each(g.Rules, func(r translate.PageRule) string { return r.Type + ":" + r.Value })
+	return []string{g.Name, strings.Join(rules, " or "), g.CreatedAt, g.ID}
+}
+
+func recordOfPageGroup(g translate.PageGroup) pageGroupRecord {
+	return pageGroupRecord{ID: g.ID, Name: g.Name, Rules: g.Rules, CreatedAt: console.Timestamp(g.CreatedAt)}
+}
+
+type pageGroupsSet struct {
+	storeFlags
+	console.Output
+	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
+	File     string `required:"" placeholder:"FILE" help:"JSON array of {\"name\", \"rules\": [{\"type\", \"value\"}]}; types are prefix, contains, equals and regex. - reads standard input."`
+}
+
+// pageGroupSet is the result of set: the property's id and all its groups.
+type pageGroupSet struct {
+	ID     string            `json:"id"`
+	Groups []pageGroupRecord `json:"groups"`
+}
+
+func (c *pageGroupsSet) Run(ctx context.Context, con *console.Console) error {
+	groups, err := readPageGroups(con, c.File)
+	if err != nil {
+		return err
+	}
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		property, err := store.Property(ctx, c.Property)
+		if err != nil {
+			return err
+		}
+		stored, err := store.SetPageGroups(ctx, property.ID, groups)
+		if err != nil {
+			return err
+		}
+		records := console.Each(stored, recordOfPageGroup)
+		if c.JSON {
+			return console.PrintJSON(con.Stdout, pageGroupSet{property.ID, records})
+		}
+		return console.Many(c.Output, con.Stdout, records)
+	})
+}
+
+// readPageGroups reads a file of groups. It rejects unknown fields, which are probably typos.
+func readPageGroups(con *console.Console, path string) ([]translate.PageGroup, error) {
+	text, err := con.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the page groups: %w", err)
+	}
+	var file []struct {
+		Name  string               `json:"name"`
+		Rules []translate.PageRule `json:"rules"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	err = decoder.Decode(&file)
+	if _, more := decoder.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.New("there is text after the array")
+	}
+	if err == nil && file == nil {
+		err = errors.New("it is null")
+	}
+	if err != nil {
+		return nil, fmt.Errorf(`%s is not a JSON array of {"name", "rules": [{"type", "value"}]}: %w`, path, err)
+	}
+	groups := make([]translate.PageGroup, len(file))
+	for i, g := range file {
+		groups[i] = translate.PageGroup{Name: g.Name, Rules: g.Rules}
+	}
+	return groups, nil
+}
+
+type pageGroupsList struct {
+	storeFlags
+	console.Output
+	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
+}
+
+func (c *pageGroupsList) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		property, err := store.Property(ctx, c.Property)
+		if err != nil {
+			return err
+		}
+		groups, err := store.PageGroups(ctx, property.ID)
+		if err != nil {
+			return err
+		}
+		return console.List(con, c.Output, console.Each(groups, recordOfPageGroup), "the property has no page groups yet: set them.", console.CommandLine("page-groups", "set", c.Property, "--file", "groups.json"))
+	})
+}

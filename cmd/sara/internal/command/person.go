@@ -1,0 +1,189 @@
+package command
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
+)
+
+type personCommands struct {
+	Add    personAdd    `cmd:"" help:"Add a person to an account and to workspaces." example:"sara person add Acme ann@acme.example --workspace Main"`
+	Join   personJoin   `cmd:"" help:"Give a person access to the properties of a workspace." example:"sara person join ann@acme.example Main"`
+	Leave  personLeave  `cmd:"" help:"Remove a person, and the person's keys, from a workspace." example:"sara person leave ann@acme.example Main"`
+	List   personList   `cmd:"" help:"List all people." example:"sara person list"`
+	Remove personRemove `cmd:"" help:"Remove a person and the person's keys." example:"sara person remove ann@acme.example"`
+	Keys   personKeys   `cmd:"" help:"All keys of a person."`
+}
+
+type personRecord struct {
+	ID         string           `json:"id"`
+	Email      string           `json:"email"`
+	AccountID  string           `json:"account_id"`
+	Account    string           `json:"account"`
+	Workspaces []workspaceScope `json:"workspaces"`
+	CreatedAt  string           `json:"created_at"`
+}
+
+// workspaceScope is a workspace that a person or a key is restricted to.
+type workspaceScope struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+func (personRecord) Header() []string {
+	return []string{"EMAIL", "ACCOUNT", "WORKSPACES", "CREATED", "ID"}
+}
+
+func (p personRecord) Cells() []string {
+	names := console.Each(p.Workspaces, func(w workspaceScope) string { return w.Name })
+	return []string{p.Email, p.Account, strings.Join(names, ", "), p.CreatedAt, p.ID}
+}
+
+// readPerson returns the stored record of a person.
+func readPerson(ctx context.Context, store *sqlstore.Store, reference string) (personRecord, error) {
+	p, err := store.Person(ctx, reference)
+	if err != nil {
+		return personRecord{}, err
+	}
+	account, err := store.Account(ctx, p.AccountID)
+	if err != nil {
+		return personRecord{}, err
+	}
+	workspaces, err := store.PersonWorkspaces(ctx, p.ID)
+	if err != nil {
+		return personRecord{}, err
+	}
+	return personRecord{ID: p.ID, Email: p.Email, AccountID: p.AccountID, Account: account.Name, CreatedAt: console.Timestamp(p.CreatedAt),
+		Workspaces: console.Each(workspaces, func(w sqlstore.Workspace) workspaceScope { return workspaceScope{w.ID, w.Name} })}, nil
+}
+
+func printPerson(ctx context.Context, con *console.Console, o console.Output, store *sqlstore.Store, reference string) error {
+	record, err := readPerson(ctx, store, reference)
+	if err != nil {
+		return err
+	}
+	return console.One(o, con.Stdout, record)
+}
+
+type personAdd struct {
+	storeFlags
+	console.Output
+	Account   string   `arg:"" help:"Name or id of the account that pays for the person's keys."`
+	Email     string   `arg:"" help:"The person's email address."`
+	Workspace []string `required:"" sep:"none" placeholder:"WORKSPACE" help:"Name, ACCOUNT/NAME or id; may be repeated."`
+}
+
+func (c *personAdd) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		person, err := store.AddPerson(ctx, c.Account, c.Email, c.Workspace)
+		if err != nil {
+			return err
+		}
+		if err := printPerson(ctx, con, c.Output, store, person.ID); err != nil {
+			return err
+		}
+		if bare, err := workspaceWithoutConnection(ctx, store, person.ID); err != nil {
+			return err
+		} else if bare != "" {
+			con.Next(c.Output, "connect the workspace to Search Console, by a person's consent or with a key file, and create a key, so that the person's programs can call the API.",
+				console.CommandLine("connection", "connect", bare, "--client", "FILE"),
+				console.CommandLine("connection", "add", bare, "--credentials", "FILE"), console.CommandLine("key", "create", person.Email, "--name", "first key"))
+			return nil
+		}
+		con.Next(c.Output, "create a key, so that the person's programs can call the API.",
+			console.CommandLine("key", "create", person.Email, "--name", "first key"))
+		return nil
+	})
+}
+
+// workspaceWithoutConnection returns the reference of a workspace of the person without a connection, empty if each has one.
+func workspaceWithoutConnection(ctx context.Context, store *sqlstore.Store, person string) (string, error) {
+	workspaces, err := store.PersonWorkspaces(ctx, person)
+	if err != nil {
+		return "", err
+	}
+	connections, err := store.Connections(ctx)
+	for _, w := range workspaces {
+		if !slices.ContainsFunc(connections, func(c sqlstore.Connection) bool { return c.WorkspaceID == w.ID }) {
+			return workspaceReference(ctx, store, w.Name, w.ID), err
+		}
+	}
+	return "", err
+}
+
+type personJoin struct {
+	storeFlags
+	console.Output
+	Email     string `arg:"" help:"Email address or id."`
+	Workspace string `arg:"" help:"Name, ACCOUNT/NAME or id."`
+}
+
+func (c *personJoin) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		if err := store.JoinWorkspace(ctx, c.Email, c.Workspace); err != nil {
+			return err
+		}
+		return printPerson(ctx, con, c.Output, store, c.Email)
+	})
+}
+
+type personLeave struct {
+	storeFlags
+	console.Output
+	Email     string `arg:"" help:"Email address or id."`
+	Workspace string `arg:"" help:"Name, ACCOUNT/NAME or id."`
+}
+
+func (c *personLeave) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		if err := store.LeaveWorkspace(ctx, c.Email, c.Workspace); err != nil {
+			return err
+		}
+		return printPerson(ctx, con, c.Output, store, c.Email)
+	})
+}
+
+type personList struct {
+	storeFlags
+	console.Output
+}
+
+func (c *personList) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		people, err := store.People(ctx)
+		if err != nil {
+			return err
+		}
+		records := make([]personRecord, len(people))
+		for i, p := range people {
+			if records[i], err = readPerson(ctx, store, p.ID); err != nil {
+				return err
+			}
+		}
+		return console.List(con, c.Output, records, "there is no person yet: add one to an account and a workspace.",
+			console.CommandLine("person", "add", "ACCOUNT", "EMAIL", "--workspace", "WORKSPACE"))
+	})
+}
+
+type personKeys struct {
+	Revoke personKeysRevoke `cmd:"" help:"Revoke all keys of a person, immediately and permanently." example:"sara person keys revoke ann@acme.example"`
+}
+
+type personKeysRevoke struct {
+	storeFlags
+	console.Output
+	Email string `arg:"" help:"Email address or id."`
+}
+
+func (c *personKeysRevoke) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		keys, err := store.RevokeKeys(ctx, c.Email)
+		if err != nil {
+			return err
+		}
+		return console.Many(c.Output, con.Stdout, console.Each(keys, recordOfKey))
+	})
+}

@@ -1,0 +1,94 @@
+package command
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"sara/archive/sqlstore/pgtest"
+	"sara/cmd/sara/internal/clitest"
+	"sara/cmd/sara/internal/service"
+	"sara/cmd/sara/internal/settings"
+	"sara/policy/redistest"
+)
+
+// testPreflight covers refusals by the database and Redis: serve --check and serve both name the setting and the fix.
+func testPreflight(t *testing.T, postgres *pgtest.Server) {
+	c := clitest.New(t, sara)
+	guarded := redistest.Single(t)
+	if err := guarded.Client().ConfigSet(t.Context(), "requirepass", "sesame").Err(); err != nil {
+		t.Fatal(err)
+	}
+	address := guarded.Addr()
+	database, err := url.Parse(postgres.NewDatabase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *database
+	other.Path = "/nowhere"
+	odd := c.Write("odd.db", strings.Repeat("not a database ", 1000))
+	for _, test := range []struct{ name, setting, value, want, fix string }{
+		{"Redis wants a password", "SARA_REDIS_URL", "redis://" + address, "does not answer: NOAUTH", "it requires a password: write redis://USER:PASSWORD@HOST:PORT"},
+		{"Redis wants another password", "SARA_REDIS_URL", "redis://:hunter2@" + address, "does not answer: WRONGPASS", "it rejects this user or password"},
+		{"no such database", "SARA_DATABASE_URL", other.String(), `database "nowhere" does not exist`, "create the database with CREATE DATABASE, or name another"},
+		{"no server listens", "SARA_DATABASE_URL", "postgres://ann:hunter2@127.0.0.1:1/sara", "connection refused", "check that PostgreSQL runs"},
+		{"not a database", "SARA_DATABASE_URL", "sqlite:" + odd, "file is not a database", "it is a file of another kind"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := c.With(test.setting + "=" + test.value).In(t)
+			for _, args := range clitest.Preflights() {
+				c.Fails(ExitError, args, "sara: "+test.setting+": ", test.want, test.fix)
+			}
+		})
+	}
+	if strings.Contains(c.Said.String(), "hunter2") {
+		t.Error("a secret was quoted")
+	}
+}
+
+// parseServe parses a command line of serve.
+func parseServe(t *testing.T, args ...string) *serveCommand {
+	t.Helper()
+	return parseServeIn(t, nil, args...)
+}
+
+// parseServeIn parses a command line of serve in an environment.
+func parseServeIn(t *testing.T, environ []string, args ...string) *serveCommand {
+	t.Helper()
+	loader := settings.NewLoader(environ, nil)
+	var line struct {
+		Serve serveCommand `cmd:""`
+	}
+	parser, err := kong.New(&line, loader.Options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := parser.Parse(append([]string{"serve"}, args...))
+	if err == nil {
+		err = loader.Parse(parsed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &line.Serve
+}
+
+func TestPreflightStartsWithoutUnavailableServers(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it waits for retries to time out")
+	}
+	command := parseServe(t, "--redis-url", "redis://127.0.0.1:1", "--collect", "on", "--archive-url", "s3://away?region=here&endpoint=http://127.0.0.1:1")
+	var said strings.Builder
+	log := service.OpenLogs(&said, settings.Log{})
+	if err := command.preflight(t.Context(), log.Logger); err != nil {
+		t.Errorf("serving does not begin: %v", err)
+	}
+	for _, want := range []string{"SARA_REDIS_URL: redis://127.0.0.1:1 does not answer: ", "SARA_ARCHIVE_URL: s3://away"} {
+		if strings.Count(said.String(), want) != 1 {
+			t.Errorf("the log does not have %q once:\n%s", want, said.String())
+		}
+	}
+}

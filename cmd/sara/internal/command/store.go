@@ -1,0 +1,74 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/admin"
+	"sara/cmd/sara/internal/backend"
+	"sara/cmd/sara/internal/console"
+	"sara/cmd/sara/internal/settings"
+	"sara/proxy/upstream"
+	"sara/translate"
+)
+
+// storeFlags are the flags of every command that opens the database.
+type storeFlags struct {
+	settings.File
+	settings.Store
+}
+
+// use runs do with the open database.
+func (f storeFlags) use(ctx context.Context, do func(*sqlstore.Store) error) error {
+	return backend.WithDatabase(ctx, f.Store, do)
+}
+
+// create is use for a command that a deployment begins with: it creates a database file that does not exist, and says so.
+func (f storeFlags) create(ctx context.Context, con *console.Console, do func(*sqlstore.Store) error) error {
+	return backend.WithNewDatabase(ctx, f.Store, func(path string) { announceDatabase(con, path) }, do)
+}
+
+// announceDatabase says that a database was created: the command may have been meant for another one.
+func announceDatabase(con *console.Console, path string) {
+	_, _ = fmt.Fprintf(con.Stderr, "sara: created a new, empty database: %s\n", path) // the command goes on without it
+}
+
+// verifyFlags are the flags of commands that verify with Search Console before they store something.
+type verifyFlags struct {
+	storeFlags
+	settings.Upstream
+	NoVerify bool `help:"Do not verify with Search Console first."`
+}
+
+// use runs do with an Admin, which verifies with Search Console unless --no-verify is given.
+func (f verifyFlags) use(ctx context.Context, do func(admin.Admin) error) error {
+	return f.storeFlags.use(ctx, func(store *sqlstore.Store) error {
+		if f.NoVerify {
+			return do(admin.Admin{Store: store, TokenURL: f.OAuthTokenURL.String()})
+		}
+		gateway, err := backend.OpenGateway(f.Upstream, upstream.Config{Connections: store})
+		if err != nil {
+			return err
+		}
+		defer gateway.Close()
+		return do(admin.Admin{Store: store, Upstream: gateway, TokenURL: f.OAuthTokenURL.String()})
+	})
+}
+
+// date is a day on the command line, written YYYY-MM-DD.
+type date struct{ translate.Date }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *date) UnmarshalText(text []byte) (err error) {
+	d.Date, err = translate.ParseDate(string(text))
+	return err
+}
+
+// day returns the day of an optional flag.
+func (d *date) day() *translate.Date {
+	if d == nil {
+		return nil
+	}
+	return &d.Date
+}

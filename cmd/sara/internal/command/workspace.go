@@ -1,0 +1,71 @@
+package command
+
+import (
+	"context"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/console"
+)
+
+type workspaceCommands struct {
+	Add    workspaceAdd    `cmd:"" help:"Add a workspace to an account." example:"sara workspace add Acme Main"`
+	List   workspaceList   `cmd:"" help:"List the workspaces of all accounts." example:"sara workspace list"`
+	Remove workspaceRemove `cmd:"" help:"Remove a workspace with its connections and properties, and their archived history." example:"sara workspace remove Acme/Main"`
+}
+
+type workspaceRecord struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	AccountID string `json:"account_id"`
+	Account   string `json:"account"`
+	CreatedAt string `json:"created_at"`
+}
+
+func (workspaceRecord) Header() []string { return []string{"NAME", "ACCOUNT", "CREATED", "ID"} }
+
+func (w workspaceRecord) Cells() []string { return []string{w.Name, w.Account, w.CreatedAt, w.ID} }
+
+func recordOfWorkspace(w sqlstore.Workspace) workspaceRecord {
+	return workspaceRecord{ID: w.ID, Name: w.Name, AccountID: w.AccountID, Account: w.AccountName, CreatedAt: console.Timestamp(w.CreatedAt)}
+}
+
+type workspaceAdd struct {
+	storeFlags
+	console.Output
+	Account string `arg:"" help:"Name or id."`
+	Name    string `arg:"" help:"Its name."`
+}
+
+func (c *workspaceAdd) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		workspace, err := store.AddWorkspace(ctx, c.Account, c.Name)
+		if err != nil {
+			return err
+		}
+		if err := console.One(c.Output, con.Stdout, recordOfWorkspace(workspace)); err != nil {
+			return err
+		}
+		reference := workspaceReference(ctx, store, workspace.Name, workspace.ID)
+		con.Next(c.Output, "connect it to Search Console, by a person's consent or with a key file, and add the people who may read it.",
+			console.CommandLine("connection", "connect", reference, "--client", "FILE"),
+			console.CommandLine("connection", "add", reference, "--credentials", "FILE"),
+			console.CommandLine("person", "add", workspace.AccountName, "EMAIL", "--workspace", reference))
+		return nil
+	})
+}
+
+type workspaceList struct {
+	storeFlags
+	console.Output
+}
+
+func (c *workspaceList) Run(ctx context.Context, con *console.Console) error {
+	return c.use(ctx, func(store *sqlstore.Store) error {
+		workspaces, err := store.Workspaces(ctx)
+		if err != nil {
+			return err
+		}
+		return console.List(con, c.Output, console.Each(workspaces, recordOfWorkspace), "there is no workspace yet: add one to an account.",
+			console.CommandLine("workspace", "add", "ACCOUNT", "Main"))
+	})
+}
