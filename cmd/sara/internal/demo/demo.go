@@ -72,11 +72,11 @@ func Run(ctx context.Context, con *console.Console, o Options) (err error) {
 			err = errors.Join(err, served)
 		}
 	}()
-	return o.serve(ctx, con, folder, users)
+	return o.serve(ctx, con, folder, users, simulator)
 }
 
 // serve seeds the world in an empty folder, and serves it like the command serve.
-func (o *Options) serve(ctx context.Context, con *console.Console, folder string, users *Users) (err error) {
+func (o *Options) serve(ctx context.Context, con *console.Console, folder string, users *Users, simulator *http.Server) (err error) {
 	log := service.OpenLogs(con.Stderr, settings.Log{LogLevel: o.LogLevel, AccessLogSample: settings.Fraction{Value: 1}})
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
@@ -94,6 +94,7 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 		return err
 	}
 	defer gateway.Close()
+	defer func() { err = errors.Join(err, simulator.Close()) }() // or the gateway would wait for the answers to calls that it has given up
 	issue := admin.KeyOptions{Prefix: "sara", Plans: policy.DefaultPlans()}
 	world, err := seed(ctx, admin.Admin{Store: store, Upstream: gateway, TokenURL: users.URL + "/token"}, issue, users, con.Now())
 	if err != nil {
