@@ -46,7 +46,6 @@ func TestStatusProbesAnS3Store(t *testing.T) {
 }
 
 func TestStatusWaitsBrieflyForAFrozenStore(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes five seconds")
 	}
@@ -59,7 +58,16 @@ func TestStatusWaitsBrieflyForAFrozenStore(t *testing.T) {
 	seedStatus(c, nil)
 	begun := time.Now()
 	location := fmt.Sprintf("s3://sara/prefix?endpoint=http://%s&region=here", frozen.Addr())
-	code, r := statusOf(c, "--replica", fakeReplica(t, 200, proxy.Status{State: proxy.StateReady}), "--archive-url", location)
+	var code int
+	var stdout, stderr string
+	replica, looked := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady}), make(chan struct{})
+	go func() { // and begins to wait before all parallel tests
+		code, stdout, stderr = c.Run("status", "--json", "--replica", replica, "--archive-url", location)
+		close(looked)
+	}()
+	t.Parallel()
+	<-looked
+	r := statusIn(t, stdout, stderr)
 	if s := r.ObjectStore; code != ExitError || s.State != "unreachable" || len(r.Attention) != 1 || !strings.HasPrefix(r.Attention[0], "object store: SARA_ARCHIVE_URL: s3://sara/prefix") {
 		t.Errorf("status %d, %q, object store %+v", code, r.Attention, s)
 	}

@@ -129,13 +129,18 @@ func deploymentOf(c *clitest.CLI) status.Deployment {
 func statusOf(c *clitest.CLI, args ...string) (int, status.Report) {
 	c.T.Helper()
 	code, stdout, stderr := c.Run(append([]string{"status", "--json"}, args...)...)
-	var report status.Report
+	return code, statusIn(c.T, stdout, stderr)
+}
+
+// statusIn returns the report that the command has printed.
+func statusIn(t *testing.T, stdout, stderr string) (report status.Report) {
+	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(stdout))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&report); err != nil {
-		c.T.Fatalf("status prints no JSON object (%v): %q\n%s", err, stdout, stderr)
+		t.Fatalf("status prints no JSON object (%v): %q\n%s", err, stdout, stderr)
 	}
-	return code, report
+	return report
 }
 
 // seedStatus makes 23 properties, all up to date but for those of their number of days; -1 for one that never was.
