@@ -112,7 +112,7 @@ func testInspectKilled(t *testing.T, binary string) {
 	if _, err := p.wait(); err != nil {
 		t.Errorf("inspect: %v\n%s", err, p.stderr)
 	}
-	wantSpared(w, t, kills)
+	wantSpared(t, w, kills)
 	labels := w.Labels(w.Shop)
 	ended := []int{0, len(labels)}
 	for _, k := range kills {
@@ -135,7 +135,7 @@ func testInspectKilled(t *testing.T, binary string) {
 }
 
 // wantSpared checks that no URL with a result was inspected again: a kill costs at most the calls in flight.
-func wantSpared(w *clitest.InspectWorld, t *testing.T, kills []kill) {
+func wantSpared(t *testing.T, w *clitest.InspectWorld, kills []kill) {
 	t.Helper()
 	calls := w.InspectedURLs()
 	for _, k := range kills {
@@ -185,7 +185,7 @@ func testServeStopsInspecting(t *testing.T, binary string) {
 	if list := c.Array(clitest.InspectMembers, "inspect"); len(list) != 1 || list[0]["complete"] != true {
 		t.Errorf("the next run: %v", list)
 	}
-	wantSpared(w, t, []kill{stopped})
+	wantSpared(t, w, []kill{stopped})
 }
 
 // expire expires the lease of a killed process, with a store whose clock is past it.

@@ -37,7 +37,7 @@ func monitor(t *testing.T, server *redistest.Server, password string) *clitest.T
 }
 
 // addDump adds all that is in servers, with the settings that clients can read.
-func addDump(e clitest.Evidence, t *testing.T, servers ...*redistest.Server) {
+func addDump(t *testing.T, e clitest.Evidence, servers ...*redistest.Server) {
 	t.Helper()
 	for _, server := range servers {
 		client := server.Client()

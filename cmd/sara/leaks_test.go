@@ -172,7 +172,7 @@ func testSecretsDoNotLeak(t *testing.T, binary string, postgres *pgtest.Server) 
 		}
 		w.seen.Add(name, commands[i].String())
 	}
-	addDump(w.seen, t, w.counters, w.rows)
+	addDump(t, w.seen, w.counters, w.rows)
 	w.With("SARA_REDIS_URL=redis://:"+wrongSecret+"@"+w.rows.Addr()).Fails(command.ExitError, []string{"serve", "--check"}, "WRONGPASS")
 	w.backendsFail(base, admin, key)
 	clitest.Poll(t, "a trace arrives", w.addTraces)

@@ -48,7 +48,8 @@ func program(t *testing.T) string {
 	return path
 }
 
-// TestProcess runs sara as a user does.
+// TestProcess runs sara as a user does. Go starts parallel tests from the first one and then from the last ones, so those that wait longest
+// are there: most tests hardly need the processor, and one that starts late ends late.
 func TestProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts dozens of processes")
@@ -59,28 +60,27 @@ func TestProcess(t *testing.T) {
 		name string
 		run  func(*testing.T, string)
 	}{
-		{"inspection results are served", testInspectServed}, // first what waits longest
-		{"a killed collector resumes", testCollectKilled},
 		{"replicas share their budgets", testReplicas},
-		{"with PostgreSQL", testWithPostgreSQL},
-		{"an outage of one Redis leaves the other", testSeparateRedis},
-		{"a killed inspector resumes", testInspectKilled},
-		{"serve collects", testServeCollects},
-		{"serve", testServe},
-		{"serve reports to systemd", testNotifies},
-		{"serve with a moved clock", testClock},
-		{"not ready while draining", testDrain},
-		{"a second signal ends it at once", testSecondSignal},
-		{"a trace arrives", testTraceArrives},
-		{"a restart keeps the counts of the day", testRestartKeepsTheDay},
-		{"serve stops during an inspection", testServeStopsInspecting},
-		{"serve inspects", testServeInspects},
-		{"an archive that refuses", testArchiveRefuses},
+		{"wrong usage", testWrongUsage},
 		{"a default that cannot be used", testUnusableDefault},
 		{"its memory is protected", testMemoryIsProtected},
-		{"agents lose a revoked key", testMCPRevoked},
 		{"mcp ends with its input or by an interrupt", testMCPEnds},
-		{"wrong usage", testWrongUsage},
+		{"a trace arrives", testTraceArrives},
+		{"serve reports to systemd", testNotifies},
+		{"serve with a moved clock", testClock},
+		{"a restart keeps the counts of the day", testRestartKeepsTheDay},
+		{"a second signal ends it at once", testSecondSignal},
+		{"an archive that refuses", testArchiveRefuses},
+		{"serve", testServe},
+		{"serve inspects", testServeInspects},
+		{"serve stops during an inspection", testServeStopsInspecting},
+		{"agents lose a revoked key", testMCPRevoked},
+		{"not ready while draining", testDrain},
+		{"serve collects", testServeCollects},
+		{"a killed collector resumes", testCollectKilled},
+		{"a killed inspector resumes", testInspectKilled},
+		{"inspection results are served", testInspectServed},
+		{"an outage of one Redis leaves the other", testSeparateRedis},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -89,19 +89,21 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// testWithPostgreSQL runs the tests that share a PostgreSQL server.
-func testWithPostgreSQL(t *testing.T, binary string) {
+// TestProcessWithPostgreSQL runs sara on databases of one PostgreSQL server, which starts before all parallel tests: those of it wait longest.
+func TestProcessWithPostgreSQL(t *testing.T) {
 	postgres := pgtest.Start(t)
+	t.Parallel()
+	binary := program(t)
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, string, *pgtest.Server)
 	}{
 		{"a replica starts without it", testColdStart},
-		{"a replica starts without it and a snapshot", testColdStartRefused},
+		{"removals and rotations take effect on all replicas", testRemoveTakesEffect},
 		{"the secret key is changed under load", testSecretKeyRotation},
 		{"the archive and the database are restored", testRestoreDrill},
-		{"removals and rotations take effect on all replicas", testRemoveTakesEffect},
 		{"secrets do not leak", testSecretsDoNotLeak},
+		{"a replica starts without it and a snapshot", testColdStartRefused},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
