@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,21 +69,26 @@ func TestAccessControlListsAllowWhatSaraDoes(t *testing.T) {
 		t.Skip("waits for a heartbeat")
 	}
 	t.Parallel()
+	var both sync.WaitGroup // not parallel subtests: they would start behind all other tests, and then wait for heartbeats
 	for name, separate := range map[string]bool{"one Redis": false, "two": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			counters, countersURL := withAccessControl(t, "counters.acl")
-			environ, rowsURL := []string{"SARA_REDIS_URL=" + countersURL}, countersURL
-			if separate {
-				var rows *redistest.Server
-				rows, rowsURL = withAccessControl(t, "rows.acl")
-				environ = append(environ, "SARA_REDIS_CACHE_URL="+rowsURL)
-				defer wantNothingRefused(t, rows)
-			}
-			useRedis(t, environ, counters, rowsURL)
-			wantNothingRefused(t, counters)
+		both.Go(func() {
+			t.Run(name, func(t *testing.T) { testAccessControl(t, separate) })
 		})
 	}
+	both.Wait()
+}
+
+func testAccessControl(t *testing.T, separate bool) {
+	counters, countersURL := withAccessControl(t, "counters.acl")
+	environ, rowsURL := []string{"SARA_REDIS_URL=" + countersURL}, countersURL
+	if separate {
+		var rows *redistest.Server
+		rows, rowsURL = withAccessControl(t, "rows.acl")
+		environ = append(environ, "SARA_REDIS_CACHE_URL="+rowsURL)
+		defer wantNothingRefused(t, rows)
+	}
+	useRedis(t, environ, counters, rowsURL)
+	wantNothingRefused(t, counters)
 }
 
 // useRedis does what sara does with the counters and the rows of a Redis, or of two.
