@@ -30,6 +30,9 @@ const (
 	shortestTurn = time.Second
 	longestTurn  = time.Minute
 
+	// A turn ends early enough for the tick with which the next one begins: ticks, and the clock of Redis, are not exact.
+	turnSlack = SnapshotInterval / 2
+
 	// snapshotTimeout bounds the time from the reading of an edition until its snapshot is in Redis, and all of a restore.
 	snapshotTimeout = 5 * time.Second
 )
@@ -180,8 +183,8 @@ func (s *Snapshots) keep(ctx context.Context, gate *Gate, head snapshotHead, kno
 	if changed {
 		s.turn = shortestTurn
 	}
-	turn := s.turn
-	s.kept, s.nextAt, s.turn = head, head.ReadAt.Add(turn), min(2*turn, longestTurn)
+	turn := s.turn - turnSlack
+	s.kept, s.nextAt, s.turn = head, head.ReadAt.Add(turn), min(2*s.turn, longestTurn)
 	mine, err := s.config.Client.SetNX(ctx, snapshotTurnKey, "", turn).Result()
 	if err == nil && (mine || changed) {
 		err = s.write(ctx, &snapshot{head, gate.known(version{knownChanges, head.Edition})})

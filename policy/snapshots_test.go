@@ -296,6 +296,23 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// A replica that is alone takes its next turn with the tick after it, a little early or late, while its last turn is kept in Redis for less
+// long than that.
+func TestTurnEndsBeforeTheNextTick(t *testing.T) {
+	w := newSnapshotWorld(t) // whose first snapshot begins a turn of a second
+	left := w.client.PTTL(t.Context(), snapshotTurnKey).Val()
+	if left <= 0 || left > shortestTurn-SnapshotInterval/2 {
+		t.Errorf("the turn lasts another %v", left)
+	}
+	first := w.client.Get(t.Context(), snapshotKey).Val()
+	w.client.Del(t.Context(), snapshotTurnKey) // as when it has ended
+	w.clock.advance(SnapshotInterval - time.Millisecond)
+	w.writer.tick()
+	if w.client.Get(t.Context(), snapshotKey).Val() == first {
+		t.Error("the tick after a second replaces no snapshot")
+	}
+}
+
 // A gate that a change reached only by its id forgets what it knew.
 func TestMissedMessageInvalidatesWhileTheDirectoryIsAway(t *testing.T) {
 	w := newSnapshotWorld(t)
