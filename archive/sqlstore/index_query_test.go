@@ -211,13 +211,13 @@ func testIndexedURLs(t *testing.T, f *fixture) {
 func testStablePages(t *testing.T, f *fixture) {
 	site, w := f.indexed(), newWorld(f, 3)
 	f.discover(site.ID, w.rediscover(200))
-	stage := func(at time.Time) {
+	stage := func(n int, at time.Time) {
 		t.Helper()
-		for _, i := range w.inspect(at)[:40] {
+		for _, i := range w.inspect(at)[:n] {
 			wantNil(t, f.StageInspection(f.ctx, site.ID, i))
 		}
 	}
-	stage(f.time)
+	stage(40, f.time)
 	f.publish(site.ID)
 	for _, order := range allOrders() {
 		whole := value(f.IndexedURLs(f.ctx, site.ID, IndexQuery{Order: order, Limit: 500}))(t)
@@ -229,7 +229,7 @@ func testStablePages(t *testing.T, f *fixture) {
 				t.Fatalf("%v ends after %d of %d", order, len(paged), whole.Total)
 			}
 			paged = append(paged, page.Rows...)
-			stage(f.time.Add(time.Hour))
+			stage(4, f.time.Add(time.Hour))
 		}
 		equal(t, paged, whole.Rows)
 	}

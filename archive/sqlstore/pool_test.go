@@ -16,6 +16,7 @@ import (
 )
 
 func TestPools(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	t.Run("a locked table holds up only its own queries", func(t *testing.T) { testLockedTables(t, server) })
 	t.Run("connections stay below their total", func(t *testing.T) { testTotalConnections(t, server) })

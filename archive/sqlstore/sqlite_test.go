@@ -143,6 +143,7 @@ func TestServingQueriesUseIndexes(t *testing.T) {
 }
 
 func TestConcurrentProcessesCreateOneDatabase(t *testing.T) {
+	t.Parallel()
 	url := "sqlite:" + filepath.Join(t.TempDir(), "data", "sara.db")
 	const racers = 6
 	results := make(chan error, racers)

@@ -18,11 +18,14 @@ import (
 
 // TestStore runs one suite over both databases.
 func TestStore(t *testing.T) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
 		suite(t, sqliteTemplate(t))
 	})
 	t.Run("postgres", func(t *testing.T) {
-		migrate := func(url string) { newFixture(t, url) }
+		t.Parallel()
+		migrate := func(url string) { wantNil(t, newFixture(t, url).Close()) }
 		suite(t, pgtest.Start(t).Template(t, migrate))
 	})
 }

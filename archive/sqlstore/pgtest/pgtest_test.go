@@ -24,7 +24,11 @@ func TestDatabasesAreEmptyAndSortByLanguage(t *testing.T) {
 func TestTemplateCopiesTablesAndRows(t *testing.T) {
 	newDatabase := Start(t).Template(t, func(url string) {
 		statements := "CREATE TABLE a (id INTEGER PRIMARY KEY); INSERT INTO a VALUES (7); CREATE TABLE b (a INTEGER REFERENCES a (id))"
-		if _, err := connect(t, url).Exec(context.Background(), statements); err != nil {
+		conn := connect(t, url)
+		if _, err := conn.Exec(context.Background(), statements); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	})
