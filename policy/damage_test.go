@@ -65,6 +65,7 @@ func (d *damagedHash) chargeAll(t *testing.T, calls int) (charged int) {
 // Whatever a field of an account's hash is changed to that is no count, the replica restores what it has admitted: no limit is
 // lifted, none is reached too early, and Redis stays in use. A field that is taken out may count requests twice, until the day ends.
 func TestDamagedHashLiftsNoLimit(t *testing.T) {
+	t.Parallel()
 	server := redistest.Single(t)
 	control := server.Client()
 	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
@@ -113,6 +114,7 @@ func TestDamagedHashLiftsNoLimit(t *testing.T) {
 
 // What replicas keep in the hash only to restore counts does no harm either.
 func TestDamagedMarksAreIgnoredByRestores(t *testing.T) {
+	t.Parallel()
 	server := redistest.Single(t)
 	control := server.Client()
 	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
@@ -206,6 +208,7 @@ func TestDamagedMarksAreSwept(t *testing.T) {
 }
 
 func TestDamagedInspectionsLiftNoLimit(t *testing.T) {
+	t.Parallel()
 	server := redistest.Single(t)
 	control := server.Client()
 	q := openInspections(t, server.URL(), InspectionLimits{PerDay: 10, PerMinute: 6000})

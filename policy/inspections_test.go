@@ -218,6 +218,7 @@ func (v *virtualInspections) take(site string) (granted bool, wait int64) {
 }
 
 func TestNoSlidingMinuteExceedsTheInspectionLimit(t *testing.T) {
+	t.Parallel()
 	server := redistest.Single(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	limits := []int{1, 2, 7, 60, 599, 600}

@@ -72,6 +72,7 @@ func TestSnapshotFormat(t *testing.T) {
 
 // The answers that were read last have the room that there is.
 func TestSnapshotIsBounded(t *testing.T) {
+	t.Parallel()
 	s := exampleSnapshot()
 	for i := range 20_000 {
 		at := s.ReadAt.Add(-time.Duration(i) * time.Millisecond)

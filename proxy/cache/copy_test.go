@@ -45,6 +45,7 @@ func wantAtHand(t *testing.T, r *replica, shared bool, days int, last translate.
 }
 
 func TestAtHandLooksIntoRedisOnlyIfMemoryHasNoCopy(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T) func() redisconn.Client{"one Redis": onSingle, "a cluster": onCluster} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name == "a cluster" {

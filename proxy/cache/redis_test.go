@@ -177,6 +177,7 @@ func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 // A miss reads the copies and takes the lease in one command, and then writes the row, its place in the index, the lease and the event
 // in another. A cluster takes one more for the index. A copy is one command.
 func TestMissTakesTwoCommands(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []struct {
 		name            string
 		start           func(t *testing.T) (client func() redisconn.Client)

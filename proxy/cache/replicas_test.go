@@ -74,6 +74,7 @@ func twoReplicas(t *testing.T, client func() redisconn.Client, waiting *sync.Wai
 }
 
 func TestReplicas(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []struct {
 		name  string
 		start func(t *testing.T) (client func() redisconn.Client)
@@ -231,6 +232,7 @@ func TestLeaseOfADeadReplicaExpires(t *testing.T) {
 }
 
 func TestLeaseIsRenewedWhileTheFillRuns(t *testing.T) {
+	t.Parallel()
 	var waiting sync.WaitGroup
 	waiting.Add(2)
 	server := redistest.Single(t)

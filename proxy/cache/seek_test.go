@@ -53,29 +53,31 @@ func (g *gate) pass(calls int) {
 
 // Requests that come while others look into Redis look together. Each gets its own rows, whether the server knows the script or not.
 func TestSeeksShareRoundTrips(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []struct {
 		name  string
 		start func(t *testing.T) (client func() redisconn.Client)
 	}{{"on one Redis", onSingle}, {"on a cluster", onCluster}} {
-		for _, knows := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, which knows the script %t", kind.name, knows), func(t *testing.T) {
-				if testing.Short() && kind.name == "on a cluster" {
-					t.Skip("a cluster takes two seconds to start")
-				}
-				testSeeksShareRoundTrips(t, kind.start(t), knows)
-			})
-		}
+		t.Run(kind.name, func(t *testing.T) {
+			if testing.Short() && kind.name == "on a cluster" {
+				t.Skip("a cluster takes two seconds to start")
+			}
+			connect := kind.start(t)
+			t.Run("that knows the script", func(t *testing.T) { testSeeksShareRoundTrips(t, connect, true) })
+			t.Run("that does not", func(t *testing.T) { testSeeksShareRoundTrips(t, connect, false) })
+		})
 	}
 }
 
 func testSeeksShareRoundTrips(t *testing.T, connect func() redisconn.Client, knows bool) {
 	const late = maxSeeks + 5 // requests that come while the first ones look
+	property := func(i int) string { return fmt.Sprint(t.Name(), i) }
 	clock := newClock()
 	filler := newReplica(t, connect(), clock)
 	upstreams := make([]*backend, maxPipelines+late)
 	for i := range upstreams {
 		upstreams[i] = answering(rowsOf(t, i))
-		filler.do(t, upstreams[i].request(fmt.Sprint("p", i), narrow("a")), Filled)
+		filler.do(t, upstreams[i].request(property(i), narrow("a")), Filled)
 	}
 	filler.settle()
 	client := connect()
@@ -92,7 +94,7 @@ func testSeeksShareRoundTrips(t *testing.T, connect func() redisconn.Client, kno
 	var done sync.WaitGroup
 	look := func(i int) {
 		done.Go(func() {
-			if found := c.do(t, upstreams[i].request(fmt.Sprint("p", i), narrow("a")), HitShared); found.Entry.Rows().Len() != i {
+			if found := c.do(t, upstreams[i].request(property(i), narrow("a")), HitShared); found.Entry.Rows().Len() != i {
 				t.Errorf("%d rows for request %d", found.Entry.Rows().Len(), i)
 			}
 		})

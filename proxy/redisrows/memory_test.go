@@ -34,6 +34,7 @@ func usedPercent(t *testing.T, client redisconn.Client) int64 {
 
 // Rows never have more than half of a Redis that has the counters too, and leave what other data needs.
 func TestRowsAreShedBeforeMemoryIsFull(t *testing.T) {
+	t.Parallel()
 	client := redistest.Single(t, "--maxmemory", "16mb", "--maxmemory-policy", "noeviction").Client()
 	s, registry := newStore(t, Config{Rows: client})
 	flood := func(from int) {
@@ -80,6 +81,7 @@ func TestRowsAreShedBeforeMemoryIsFull(t *testing.T) {
 
 // In a cluster, the master that is full makes rows go, wherever the oldest ones are.
 func TestRowsAreShedForOneFullMaster(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a cluster takes two seconds to start")
 	}
@@ -119,6 +121,7 @@ func TestRowsAreShedForOneFullMaster(t *testing.T) {
 
 // A Redis that is full although it is not the rows' fault refuses their writes too; deleting them still works.
 func TestTrimWorksOnFullRedis(t *testing.T) {
+	t.Parallel()
 	client := redistest.Single(t, "--maxmemory", "16mb", "--maxmemory-policy", "noeviction").Client()
 	s, registry := newStore(t, Config{Rows: client})
 	for n := range 60 {

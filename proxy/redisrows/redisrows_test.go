@@ -18,6 +18,7 @@ import (
 const kb8 = 7<<10 - 1
 
 func TestRowsStayWithinTheirBounds(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, client redisconn.Client) {
 		s, registry := newStore(t, Config{Rows: client, Bytes: 4 * 4 * 8 << 10}) // sixteen rows, four of an account
 		all := keys(40)
@@ -44,6 +45,7 @@ func TestRowsStayWithinTheirBounds(t *testing.T) {
 }
 
 func TestRowThatDoesNotFitIsRefused(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, client redisconn.Client) {
 		s, registry := newStore(t, Config{Rows: client, Bytes: 64 << 10})
 		key := rowKey(1)
@@ -141,6 +143,7 @@ func TestIndexRecoversFromLoss(t *testing.T) {
 
 // The index and the rows agree after any sequence of writes, with a model as the reference.
 func TestIndexAgreesWithItsRows(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, client redisconn.Client) {
 		s, _ := newStore(t, Config{Rows: client, Bytes: 256 << 10})
 		random := rand.New(rand.NewPCG(1, 2))
@@ -177,6 +180,7 @@ func TestIndexAgreesWithItsRows(t *testing.T) {
 
 // What a row weighs is at least what it takes in Redis, and not much more.
 func TestRowsWeighWhatTheyTake(t *testing.T) {
+	t.Parallel()
 	const account = "4f1c2a9e-7a51-4b8e-9b1f-0123456789ab"
 	for _, size := range []int{100, 1000, 5000, 20_000, 70_000} {
 		client := redistest.Single(t).Client()
