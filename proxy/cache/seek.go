@@ -47,13 +47,12 @@ func (s *sharedStore) seek(ctx context.Context, l *lookup, beside *candidate, li
 	token := rand.Text()
 	var values [][]byte
 	found.ok = s.try(ctx, limit, func(ctx context.Context) error {
-		reply, err := s.call(ctx, keys, token, s.limits.held.Milliseconds(), 1+len(l.others), inAnyCase)
+		reply, err := s.call(ctx, keys, token, s.limits.held.Milliseconds(), 1+len(l.others), longestAlong, inAnyCase)
 		if err != nil || len(reply) != len(keys) {
 			return cmp.Or(err, errReply)
 		}
-		for _, value := range reply[1:] {
-			text, _ := value.(string)
-			values = append(values, bytesOf(text))
+		if values, err = s.valuesOf(ctx, keys[1:], reply[1:]); err != nil {
+			return err
 		}
 		if refused, ok := reply[0].(string); ok {
 			return errors.New(refused)
@@ -73,8 +72,27 @@ func (s *sharedStore) seek(ctx context.Context, l *lookup, beside *candidate, li
 	return found
 }
 
+// valuesOf returns the values of keys in a reply of seek.lua, and reads those that are long.
+func (s *sharedStore) valuesOf(ctx context.Context, keys []string, reply []any) (values [][]byte, err error) {
+	values = make([][]byte, len(keys))
+	for i, value := range reply {
+		switch value := value.(type) {
+		case string:
+			values[i] = bytesOf(value)
+		case int64:
+			if values[i], err = s.client.Get(ctx, keys[i]).Bytes(); err != nil && !errors.Is(err, redis.Nil) { // it may have expired
+				return nil, err
+			}
+		}
+	}
+	return values, nil
+}
+
 const (
-	// maxSeeks is how many calls of seek.lua one pipeline has: the copies that it reads are in memory together.
+	// longestAlong is how many bytes a value has at most that a pipeline of seeks returns. What is longer is read for its request alone, over
+	// another connection, so that one request for many rows does not hold up those that wait for the same pipeline.
+	longestAlong = 64 << 10
+	// maxSeeks is how many calls of seek.lua one pipeline has.
 	maxSeeks = 32
 	// maxPipelines is how many run at a time: Redis executes one while the replies of the other are read.
 	maxPipelines = 2

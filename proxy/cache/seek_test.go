@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"sara/policy/redisconn"
+	"sara/policy/redistest"
 )
 
 // gate holds the calls of seek.lua back until it is opened, and then counts those that are sent in each round trip.
@@ -136,5 +138,39 @@ func (r *replica) await(t *testing.T, calls int) {
 			t.Fatal("the test has ended")
 		}
 		runtime.Gosched()
+	}
+}
+
+// A long copy is read by a command of its own, so that it does not hold up what shares its pipeline, and so is one that the script may not
+// measure, in the first command.
+func TestLongCopiesAreReadAlone(t *testing.T) {
+	t.Parallel()
+	server, clock := redistest.Single(t), newClock()
+	filler := newReplica(t, server.Client(), clock)
+	upstreams := map[int]*backend{62: answering(rowsOf(t, 62)), 25_000: answering(rowsOf(t, 25_000))}
+	for n, upstream := range upstreams {
+		filler.do(t, upstream.request(fmt.Sprint("p", n), wide("a")), Filled)
+	}
+	filler.settle()
+	if err := server.Client().Do(t.Context(), "acl", "setuser", "former", "on", ">secret", "~*", "&*", "+@all", "-strlen").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name     string
+		user     string
+		rows     int
+		commands int64
+	}{{"a short copy", "", 62, 1}, {"a long copy", "", 25_000, 2}, {"a long copy without STRLEN", "former:secret@", 25_000, 1}} {
+		client := redistest.Open(t, strings.Replace(server.URL(), "redis://", "redis://"+test.user, 1))
+		c := newReplica(t, client, clock)
+		if err := client.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		counted := new(roundTrips)
+		client.AddHook(counted)
+		found := c.do(t, upstreams[test.rows].request(fmt.Sprint("p", test.rows), wide("a")), HitShared)
+		if n := found.Entry.Rows().Len(); n != test.rows || counted.commands.Load() != test.commands {
+			t.Errorf("%s: %d rows by %d commands, want %d by %d", test.name, n, counted.commands.Load(), test.rows, test.commands)
+		}
 	}
 }
