@@ -16,9 +16,11 @@ const (
 	allocations      = 3  // of a memory hit, the HTTP library's included, without
 	allocationsBatch = 28 // those of a batch of admissions, which is one Redis command
 
-	callsBusy  = 0.5  // Redis commands for a memory hit at 128 connections: more than half share a batch
-	background = 0.02 // Redis commands that are not caused by requests, such as health checks, for each request of a quick loop
-	aSecond    = 4    // and of a slow one, each second
+	callsBusy = 0.5 // Redis commands for a memory hit at 128 connections: more than half share a batch
+	// Redis commands that are not caused by requests, such as health checks and snapshots: for each request of a loop of thousands, and of
+	// one of some hundred, beside which there were 21 on a busy machine.
+	background    = 0.02
+	backgroundFew = 0.1
 )
 
 // smallest is the trace of one person with one property.
@@ -106,8 +108,7 @@ func TestBudgetOfARequest(t *testing.T) {
 		}
 		m = w.count(t, shared, 2*sharedTables, 1)
 		// The admission; and the copies of the answer's rows and of the property's daily series.
-		most := 2 + max(background, aSecond*float64(m.Took)/(2*sharedTables))
-		if c := m.Request; c.Upstream != 0 || c.RedisReads > most || c.RedisCalls > most {
+		if c := m.Request; c.Upstream != 0 || c.RedisReads > 2+backgroundFew || c.RedisCalls > 2+backgroundFew {
 			t.Errorf("%g upstream calls, %g Redis commands in %g round trips, want none and 2 in 2", c.Upstream, c.RedisCalls, c.RedisReads)
 		}
 	})
