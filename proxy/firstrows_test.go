@@ -21,7 +21,7 @@ func TestPagesFromACopyEqualThoseFromItsRows(t *testing.T) {
 	for _, sample := range []struct {
 		tie, rows int // rows with equal clicks, and all
 	}{{1, 100}, {7, 999}, {1, 1001}, {7, 1001}, {7, 1300}} {
-		client := redisOf(t, redistest.Single(t))
+		client := redistest.Single(t).Client()
 		filler := newWorld(t, over(client))
 		var calls atomic.Int64
 		filler.answerWith(func(rw http.ResponseWriter, _ *http.Request) {
