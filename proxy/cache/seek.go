@@ -168,7 +168,7 @@ func (q *seeks) take() []*seekCall {
 
 // send makes calls by the hash of the script, and those again with its source that reach a server without it.
 func (s *sharedStore) send(calls []*seekCall) {
-	// Each caller waits as long as its request allows; no call waits for a pipeline longer than any.
+	// A caller stops waiting when its own time is up. None has more time than this.
 	ctx, cancel := context.WithTimeout(context.Background(), s.limits.patience)
 	defer cancel()
 	if len(calls) == 1 {
