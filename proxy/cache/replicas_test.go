@@ -75,24 +75,15 @@ func twoReplicas(t *testing.T, client func() redisconn.Client, waiting *sync.Wai
 
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []struct {
-		name  string
-		start func(t *testing.T) (client func() redisconn.Client)
-	}{{"on one Redis", onSingle}, {"on a cluster", onCluster}} {
-		t.Run(kind.name, func(t *testing.T) {
-			if testing.Short() && kind.name == "on a cluster" {
-				t.Skip("a cluster takes two seconds to start")
-			}
-			client := kind.start(t)
-			for name, test := range map[string]func(*testing.T, func() redisconn.Client){
-				"coalesce fills": coalesceFills, "share a failure": shareFailure,
-				"retry after an unshared error": retryAfterUnsharedError,
-				"share rows":                    shareRows,
-			} {
-				t.Run(name, func(t *testing.T) { test(t, client) })
-			}
-		})
-	}
+	onBoth(t, func(t *testing.T, client func() redisconn.Client) {
+		for name, test := range map[string]func(*testing.T, func() redisconn.Client){
+			"coalesce fills": coalesceFills, "share a failure": shareFailure,
+			"retry after an unshared error": retryAfterUnsharedError,
+			"share rows":                    shareRows,
+		} {
+			t.Run(name, func(t *testing.T) { test(t, client) })
+		}
+	})
 }
 
 func coalesceFills(t *testing.T, client func() redisconn.Client) {

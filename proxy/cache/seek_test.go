@@ -56,19 +56,10 @@ func (g *gate) pass(calls int) {
 // Requests that come while others look into Redis look together. Each gets its own rows, whether the server knows the script or not.
 func TestSeeksShareRoundTrips(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []struct {
-		name  string
-		start func(t *testing.T) (client func() redisconn.Client)
-	}{{"on one Redis", onSingle}, {"on a cluster", onCluster}} {
-		t.Run(kind.name, func(t *testing.T) {
-			if testing.Short() && kind.name == "on a cluster" {
-				t.Skip("a cluster takes two seconds to start")
-			}
-			connect := kind.start(t)
-			t.Run("that knows the script", func(t *testing.T) { testSeeksShareRoundTrips(t, connect, true) })
-			t.Run("that does not", func(t *testing.T) { testSeeksShareRoundTrips(t, connect, false) })
-		})
-	}
+	onBoth(t, func(t *testing.T, connect func() redisconn.Client) {
+		t.Run("that knows the script", func(t *testing.T) { testSeeksShareRoundTrips(t, connect, true) })
+		t.Run("that does not", func(t *testing.T) { testSeeksShareRoundTrips(t, connect, false) })
+	})
 }
 
 func testSeeksShareRoundTrips(t *testing.T, connect func() redisconn.Client, knows bool) {

@@ -142,6 +142,17 @@ func onCluster(t *testing.T) (client func() redisconn.Client) {
 	return func() redisconn.Client { return redistest.Open(t, cluster.URL()) }
 }
 
+// onBoth runs a test on one Redis and on a cluster.
+func onBoth(t *testing.T, test func(t *testing.T, client func() redisconn.Client)) {
+	t.Run("on one Redis", func(t *testing.T) { test(t, onSingle(t)) })
+	t.Run("on a cluster", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("a cluster takes two seconds to start")
+		}
+		test(t, onCluster(t))
+	})
+}
+
 // rowsOf returns n rows.
 func rowsOf(tb testing.TB, n int) *translate.Rows {
 	tb.Helper()
