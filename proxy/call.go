@@ -20,9 +20,10 @@ import (
 	"sara/translate"
 )
 
-// A call is one request on its way through the stages. It belongs to one goroutine.
+// A call is one request on its way through the stages. It belongs to one goroutine. The next request on its connection uses its memory
+// again, unless it is held.
 type call struct {
-	id       string // of the request; it shares the bytes of ownID, unless another request made this one
+	id       string // of the request; it shares the bytes of ownID, unless another request made this one: valid as long as the call
 	route    *route
 	started  time.Time
 	client   string               // IP address
@@ -44,6 +45,7 @@ type call struct {
 	property *policy.Property
 
 	part bool // a summary for another answer, such as of one property of a portfolio: without an HTTP request
+	held bool // something that may outlive the request refers to the call or its context
 
 	// Memory for the fields above, so that one allocation makes a call.
 	ownID    requestID
@@ -85,9 +87,11 @@ func (s *Server) withMemo(next fasthttp.RequestHandler) fasthttp.RequestHandler 
 			next(http)
 			return
 		}
-		c := s.newCall(m.route, http, h)
+		c := connectionOf(http).takeCall()
+		s.begin(c, m.route, http, h)
 		c.memoized = m
 		s.run(c)
+		connectionOf(http).keepCall(c)
 	}
 }
 
@@ -107,16 +111,29 @@ func (s *Server) run(c *call) {
 }
 
 func (s *Server) newCall(r *route, http *fasthttp.RequestCtx, h requestHeader) *call {
-	c := &call{route: r, started: h.at, client: h.client(http), http: http, header: h,
+	c := new(call)
+	s.begin(c, r, http, h)
+	return c
+}
+
+// begin makes c the call of a request. Nothing is left in it of an earlier one.
+func (s *Server) begin(c *call, r *route, http *fasthttp.RequestCtx, h requestHeader) {
+	*c = call{route: r, started: h.at, client: h.client(http), http: http, header: h,
 		deadline: deadline{at: http.Time().Add(requestTimeout)}, ownID: newRequestID()}
-	c.id = unsafe.String(&c.ownID[0], len(c.ownID)) // which never changes
+	c.id = unsafe.String(&c.ownID[0], len(c.ownID)) // which does not change until the next request
 	if m, ok := http.UserValue(mcpCall{}).(*message); ok {
 		c.deadline.at, c.message = m.deadline, m.id
 	}
 	if s.tracer != nil {
 		s.startSpan(c)
+		c.held = true
 	}
-	return c
+}
+
+// release drops what the call refers to when its handler has returned, but the body, which the HTTP library has yet to send.
+func (c *call) release() {
+	c.http, c.header, c.memoized = nil, requestHeader{}, nil
+	c.grant, c.params, c.property, c.ownGrant = nil, nil, nil, policy.Grant{}
 }
 
 const (

@@ -20,6 +20,10 @@ type connection struct {
 	writing lazyDeadline
 	arrived int // bytes since the last request was complete; used by the goroutine that reads
 
+	// spare is the memory of the call of an earlier request; nil: there is none. The connection carries one request at a time, so
+	// that it needs no lock.
+	spare *call
+
 	network string       // of the address; empty: connections are not counted by network
 	open    *connections // that it is one of; nil in tests
 	waiting atomic.Int64 // since when it has waited for bytes, by the clock of open; or busy, or evicted
@@ -92,6 +96,24 @@ func (c *connection) Write(p []byte) (written int, err error) {
 func (c *connection) markKeyed() {
 	if !c.keyed.Load() {
 		c.keyed.Store(true)
+	}
+}
+
+// takeCall returns memory for the call of a request.
+func (c *connection) takeCall() *call {
+	taken := c.spare
+	if c.spare = nil; taken == nil {
+		taken = new(call)
+	}
+	return taken
+}
+
+// keepCall keeps the call of an answered request for the next one, unless it is held. Its body is not sent yet, but will be before the
+// next request is read.
+func (c *connection) keepCall(answered *call) {
+	if !answered.held {
+		answered.release()
+		c.spare = answered
 	}
 }
 

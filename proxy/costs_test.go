@@ -169,7 +169,7 @@ func TestEachPathAllocatesAndCallsLittle(t *testing.T) {
 		most    cost
 	}{
 		{"a miss", m.world, ranged("main", 1000, "2026-10-01", "2026-10-31"), http.StatusOK, cost{430, 530_000, 5, 1}},
-		{"a hit", m.world, func(int) *fasthttp.RequestCtx { return m.request(hit) }, http.StatusOK, cost{30, 2300, 1, 0}},
+		{"a hit", m.world, func(int) *fasthttp.RequestCtx { return m.request(hit) }, http.StatusOK, cost{28, 1400, 1, 0}},
 		{"a hit in Redis", m.other, ranged("main", 1000, "2026-10-01", "2026-10-31"), http.StatusOK, cost{170, 225_000, 2, 0}},
 		{"a miss of a page", m.world, ranged("main", 62, "2026-09-01", "2026-09-30"), http.StatusOK, cost{430, 395_000, 5, 1}},
 		{"a page from Redis", m.other, ranged("main", 62, "2026-09-01", "2026-09-30"), http.StatusOK, cost{165, 38_000, 2, 0}},

@@ -168,10 +168,10 @@ func (e *mcpEndpoint) Get(ctx context.Context, target string) mcp.Answer {
 	return answer
 }
 
-// initRequest prepares a request of the message.
+// initRequest prepares a request of the message, on a connection of its own to the same client: several are made at a time.
 func (e *mcpEndpoint) initRequest(ctx context.Context, inner *fasthttp.RequestCtx, target string) {
 	m, s := ctx.Value(mcpCall{}).(*message), e.server
-	inner.Init2(m.connection, discardLogger{}, true)
+	inner.Init2(newConnection(m.connection), discardLogger{}, true)
 	inner.SetUserValue(mcpCall{}, m)
 	header := &inner.Request.Header
 	header.SetRequestURI(target)

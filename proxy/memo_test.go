@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"sara/policy"
 	"sara/translate"
 )
@@ -121,5 +123,39 @@ func TestSummary200MemoizedWithOtherBrandTerms(t *testing.T) {
 	w.must(err)
 	if clicks := w.get("pro", path).ok(t).data()["totals"].(map[string]any)["clicks"]; clicks != 0.0 {
 		t.Errorf("a brand without searches has %v clicks", clicks)
+	}
+}
+
+// The memory of a call is used again by the next request on its connection, and refers to nothing that the cache may drop. If
+// work that goes on without the request may refer to it, the next request gets other memory.
+func TestQueries200MemoizedUsesItsCallAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := w.path("main", "/queries?start_date=2026-10-01&end_date=2026-10-31") // which stays fresh for longer than no-cache accepts
+	w.again(t, "pro", path)
+	ctx := w.request(path)
+	answer := func(cacheControl string) *call {
+		ctx.Response.Reset()
+		ctx.Request.Header.Set(fasthttp.HeaderCacheControl, cacheControl)
+		w.server.edge.Handler(ctx)
+		if body := ctx.Response.Body(); ctx.Response.StatusCode() != http.StatusOK || len(body) < compressFrom {
+			t.Fatalf("answers %d %s", ctx.Response.StatusCode(), body)
+		}
+		return connectionOf(ctx).spare
+	}
+	first := answer("")
+	if first == nil || answer("") != first {
+		t.Fatal("the second request has memory of its own")
+	}
+	if first.body.head != nil || first.memoized != nil || first.params != nil || first.property != nil || first.grant != nil {
+		t.Errorf("after its answer, a call refers to %+v", first)
+	}
+	w.clock.Add(int64(freshAtAnchor))
+	w.again(t, "pro", path)
+	if answer("no-cache") != nil {
+		t.Error("a request that called the upstream left its call to the next one")
+	}
+	if next := answer(""); next == nil || next == first {
+		t.Error("a request after one that called the upstream has no memory, or that of the other one")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -92,7 +93,7 @@ func (s *Server) record(c *call, failed *apiError) {
 }
 
 // logCause logs the cause of an error, which the client does not see. An error without a cause is the client's own: it is in
-// the access log.
+// the access log. A handler of the log may keep what it is given, but the id is valid only as long as the call.
 func (s *Server) logCause(ctx context.Context, c *call, e *apiError) {
 	if e.cause == nil {
 		return
@@ -105,5 +106,5 @@ func (s *Server) logCause(ctx context.Context, c *call, e *apiError) {
 	if errors.As(e, &bug) {
 		s.metrics.panics.Inc()
 	}
-	s.config.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", c.id), slog.Any("error", e))
+	s.config.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", strings.Clone(c.id)), slog.Any("error", e))
 }

@@ -124,12 +124,14 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 // answerReport answers from memory, else fetches the rows and builds the answer. The archive is read before the upstream,
 // because only the upstream costs a live call.
 func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (reply, error) {
+	c.held = c.held || q.archived // the look at its archive has the request's context
 	if answer := s.cache.Answer(q.key); answer != nil && s.isFresh(ctx, c, q, answer) {
 		if c.memoized == nil && !c.part {
 			s.memoize(c, q)
 		}
 		return c.reply(answer, q.left(c, answer), cacheHit), nil
 	}
+	c.held = true // fills go on without the request
 	if q.archived {
 		q.basis = s.basis(ctx, c) // before the archive is read: what is read may be newer, but not older
 	}

@@ -114,6 +114,13 @@ func (b *body) Read(p []byte) (int, error) {
 	return n + m, nil
 }
 
+// Close implements io.Closer. The library calls it when the body is sent, or not needed: a connection that waits for its next request
+// must not keep an answer in memory that the cache has dropped.
+func (b *body) Close() error {
+	*b = body{}
+	return nil
+}
+
 // hasCurrent reports whether the client has this answer already (RFC 9110, If-None-Match). Tags are compared weakly, because
 // they do not cover the tail.
 func (c *call) hasCurrent(tag string) bool {

@@ -13,7 +13,7 @@ import (
 // Upper bounds for the cost of a request, in counts that do not depend on the machine. Those of allocations are the measured
 // values plus a tenth.
 const (
-	allocations      = 3  // of a memory hit, the HTTP library's included, without
+	allocations      = 1  // of a memory hit, without
 	allocationsBatch = 28 // those of a batch of admissions, which is one Redis command
 
 	callsBusy = 0.5 // Redis commands for a memory hit at 128 connections: more than half share a batch
