@@ -2,7 +2,9 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"time"
 )
 
 // warmGate returns a function that admits a request with a cached key.
@@ -23,6 +25,19 @@ func BenchmarkAdmit(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		check()
+	}
+}
+
+// BenchmarkMisses counts unknown keys from ever new networks, twice as many as are kept.
+func BenchmarkMisses(b *testing.B) {
+	networks := make([]string, 2*maxNetworks)
+	for n := range networks {
+		networks[n] = fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255)
+	}
+	l := newMissLimiter(time.Now, AddressMinute, maxUnknownKeys)
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		_ = l.count(networks[n%len(networks)])
 	}
 }
 

@@ -1,11 +1,10 @@
 package policy
 
 import (
+	"hash/maphash"
 	"strings"
 	"sync"
 	"time"
-
-	"sara/proxy/lru"
 )
 
 const (
@@ -13,7 +12,7 @@ const (
 	maxUnknownKeys = 30
 	// maxMessages is how many requests that are charged to nothing one key may send in a minute: agents list tools once a session.
 	maxMessages = 300
-	// maxNetworks bounds memory. An attacker with more networks than this is out of scope.
+	// maxNetworks bounds memory: this many networks, at least, are counted at a time. An attacker with more of them is out of scope.
 	maxNetworks = 100_000
 )
 
@@ -32,27 +31,41 @@ func Network(address string) string {
 }
 
 // A missLimiter counts the unknown keys that each network tries, with a token bucket; another one counts the messages of each key that
-// are charged to nothing.
+// are charged to nothing. It keeps the buckets that were used in the last minute, since all others are full. They are in two maps,
+// which take turns: once the first is a minute old, or has maxNetworks, the second is emptied and becomes the first. Nothing in the
+// maps is a pointer, so the garbage collector does not walk them.
 type missLimiter struct {
 	now     func() time.Time
 	ceiling Ceiling
 	limit   int // a minute
+	seed    maphash.Seed
 
-	mu      sync.Mutex // makes read and write of a bucket one step
-	buckets *lru.Cache[string, tokenBucket]
+	mu      sync.Mutex // guards the following fields, and makes read and write of a bucket one step
+	recent  map[bucketID]tokenBucket
+	former  map[bucketID]tokenBucket // those that are not in recent
+	begunAt time.Time                // when recent was empty
 }
 
+// A bucketID is a hash of a name with a secret seed. That two of maxNetworks names share one has a chance of 1 to 10^9.
+type bucketID uint64
+
 func newMissLimiter(now func() time.Time, ceiling Ceiling, limit int) *missLimiter {
-	return &missLimiter{now: now, ceiling: ceiling, limit: limit, buckets: lru.New[string](lru.Config[tokenBucket]{Weight: maxNetworks})}
+	return &missLimiter{now: now, ceiling: ceiling, limit: limit, seed: maphash.MakeSeed(),
+		recent: map[bucketID]tokenBucket{}, former: map[bucketID]tokenBucket{}}
 }
 
 // count counts an unknown key, or a message. It returns a refusal if the network, or the key, has used up its minute.
 func (l *missLimiter) count(name string) *Refusal {
+	id := l.id(name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	bucket, _ := l.buckets.Get(name)
-	bucket, wait := bucket.take(l.now(), 1, l.limit)
-	l.buckets.Put(name, bucket, 1, "")
+	now := l.now()
+	if now.Sub(l.begunAt) > time.Minute || len(l.recent) >= maxNetworks {
+		l.recent, l.former, l.begunAt = l.former, l.recent, now
+		clear(l.recent)
+	}
+	bucket, wait := l.bucket(id).take(now, 1, l.limit)
+	l.recent[id] = bucket
 	if wait > 0 {
 		return &Refusal{Ceiling: l.ceiling, Limit: l.limit, RetryAfter: wait}
 	}
@@ -61,9 +74,19 @@ func (l *missLimiter) count(name string) *Refusal {
 
 // isExhausted reports whether the next unknown key of a network will be refused.
 func (l *missLimiter) isExhausted(network string) bool {
+	id := l.id(network)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	bucket, ok := l.buckets.Get(network)
-	_, wait := bucket.take(l.now(), 1, l.limit)
-	return ok && wait > 0
+	_, wait := l.bucket(id).take(l.now(), 1, l.limit)
+	return wait > 0
+}
+
+func (l *missLimiter) id(name string) bucketID { return bucketID(maphash.String(l.seed, name)) }
+
+// bucket returns a bucket, which is full if none is kept.
+func (l *missLimiter) bucket(id bucketID) tokenBucket {
+	if b, ok := l.recent[id]; ok {
+		return b
+	}
+	return l.former[id]
 }
