@@ -157,12 +157,12 @@ func (s *Server) sendError(c *call, e *apiError) {
 		}
 		setRateLimit(c, e.limit, 0, now.Add(e.retryAfter+time.Second-1))
 	}
-	c.http.Response.SetBodyRaw(errorBody(e, c.id, s.config.DocsURL))
+	c.http.Response.SetBodyRaw(appendError(c.scratch[:0], e, c.id, s.config.DocsURL)) // most fit
 }
 
-// errorBody returns the error envelope.
-func errorBody(e *apiError, requestID, docsURL string) []byte {
-	body := append(make([]byte, 0, 512), `{"success":false,"error":{"code":`...) // most fit
+// appendError appends the error envelope.
+func appendError(dst []byte, e *apiError, requestID, docsURL string) []byte {
+	body := append(dst, `{"success":false,"error":{"code":`...)
 	body = appendText(body, e.code)
 	body = appendText(append(body, `,"message":`...), e.message)
 	body = appendText(append(body, `,"request_id":`...), requestID)

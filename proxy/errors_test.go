@@ -85,7 +85,7 @@ func FuzzErrorBody(f *testing.F) {
 	f.Add(`the header Authorization: Bearer <API_KEY> & "quotes"`, "req_1", "https://api.example.com/docs?a=1&b=2")
 	f.Add("tab\t, line\n, \x00, \x7f, \u2028, invalid \xff, ünïcode", "", `\`)
 	f.Fuzz(func(t *testing.T, message, requestID, docsURL string) {
-		body := errorBody(&apiError{code: codeInternal, message: message}, requestID, docsURL)
+		body := appendError(nil, &apiError{code: codeInternal, message: message}, requestID, docsURL)
 		var got struct {
 			Success *bool             `json:"success"`
 			Error   map[string]string `json:"error"`
@@ -96,10 +96,10 @@ func FuzzErrorBody(f *testing.F) {
 		valid := func(text string) string { return string([]rune(text)) } // every invalid byte is replaced by itself
 		want := map[string]string{"code": codeInternal, "message": valid(message), "request_id": valid(requestID), "docs_url": valid(docsURL)}
 		if !maps.Equal(got.Error, want) {
-			t.Errorf("errorBody writes %q, want %q", got.Error, want)
+			t.Errorf("appendError writes %q, want %q", got.Error, want)
 		}
 		if got.Success == nil || *got.Success || strings.Contains(message, "<") && !bytes.Contains(body, []byte("<")) {
-			t.Errorf("errorBody writes %s", body)
+			t.Errorf("appendError writes %s", body)
 		}
 	})
 }
