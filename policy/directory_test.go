@@ -1,8 +1,11 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +21,11 @@ type fakeDirectory struct {
 	properties   map[propertyQuery][]Property
 	failure      error
 	blocked      chan struct{} // calls return once this is closed; nil: at once
+	bug          any           // FindKeys and KeyHashes panic with it; nil: they do not
 	lookups      int           // of keys and properties
+	asked        int           // hashes
+	listing      error         // KeyHashes fails with it; context.DeadlineExceeded: once its time is up
+	listings     []int         // the limits of the calls of KeyHashes
 	edition      uint64
 	editionReads int
 	generation   atomic.Uint64
@@ -48,10 +55,29 @@ func (d *fakeDirectory) FindKeys(ctx context.Context, hashes []Hash) (map[Hash]K
 			found[hash] = key
 		}
 	}
-	err, hang := d.failure, d.blocked
+	err, hang, bug := d.failure, d.blocked, d.bug
 	d.lookups++
+	d.asked += len(hashes)
 	d.mu.Unlock()
+	if bug != nil {
+		panic(bug)
+	}
 	return found, answerAfter(ctx, hang, err)
+}
+
+func (d *fakeDirectory) KeyHashes(ctx context.Context, limit int) ([]Hash, error) {
+	d.mu.Lock()
+	hashes := slices.Collect(maps.Keys(d.keys))
+	err, hang, bug := cmp.Or(d.listing, d.failure), d.blocked, d.bug
+	d.listings = append(d.listings, limit)
+	d.mu.Unlock()
+	if bug != nil {
+		panic(bug)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		<-ctx.Done()
+	}
+	return hashes[:min(limit, len(hashes))], answerAfter(ctx, hang, err)
 }
 
 func (d *fakeDirectory) FindProperties(ctx context.Context, personID, workspaceID, reference string) ([]Property, error) {

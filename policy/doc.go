@@ -9,16 +9,18 @@
 // *Denial, with a code and a message for the client; any other error means that the Directory did not answer.
 //
 // Unknown keys are limited per client address (missLimiter). Look-ups of keys share queries (keyFinder), so that guessing costs the
-// database little and valid keys nothing.
+// database little and valid keys nothing. When many unknown keys come from as many addresses, the gate lists the hashes of all keys
+// (census), and refuses what is not among them without a look-up.
 //
 // # Consistency
 //
 // The gate caches the Directory's answers, each with the version of the directory that it came from. A change by this process
 // changes the version at once; a change by another process changes it when the edition, a counter in the database, is read
 // again, at most a second later, or earlier when PublishInvalidation reaches ListenInvalidations over Redis pub/sub. So a
-// revoked key stops working everywhere within a second. While the Directory fails, keys and properties that are cached keep
-// working for five minutes after their last refresh (stale if error); a Directory that hangs counts as failing after a quarter of
-// a second, for them. Expiry times and plan ends are compared with the clock
+// revoked key stops working everywhere within a second. A new key works as soon as it is shown: whoever makes it waits for NewKeyDelay
+// first, which is how long a census is used without a look at the edition. While the Directory fails, keys and properties that are
+// cached keep working for five minutes after their last refresh (stale if error); a Directory that hangs counts as failing after a
+// quarter of a second, for them. Expiry times and plan ends are compared with the clock
 // on every request and hold even then.
 //
 // Snapshots keep what the gates of all replicas know, sealed in Redis, for a replica that starts while the Directory fails. It uses what

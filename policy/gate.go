@@ -18,6 +18,9 @@ type Directory interface {
 	// left out.
 	FindKeys(ctx context.Context, hashes []Hash) (map[Hash]Key, error)
 
+	// KeyHashes returns the hashes of all keys, or of any limit of them if there are more.
+	KeyHashes(ctx context.Context, limit int) ([]Hash, error)
+
 	// FindProperties returns the properties whose id, full upstream name, slug or host is reference, among those that the
 	// person can reach: in any of their workspaces if workspaceID is empty, else in that one only.
 	FindProperties(ctx context.Context, personID, workspaceID, reference string) ([]Property, error)
@@ -42,6 +45,7 @@ type Config struct {
 type Gate struct {
 	config        Config
 	invalidations atomic.Uint64 // how often Invalidate was called
+	unknownKey    *Denial       // of every unknown key
 	misses        *missLimiter
 	messages      *missLimiter // of Authenticate
 	uses          keyUses
@@ -60,10 +64,11 @@ const maxCachedAnswers = 20_000
 
 // NewGate returns a gate over the directory.
 func NewGate(c Config) (*Gate, error) {
-	g := &Gate{config: c, misses: newMissLimiter(c.Now, AddressMinute, maxUnknownKeys), messages: newMissLimiter(c.Now, MessageMinute, maxMessages)}
+	g := &Gate{config: c, unknownKey: deny(CodeInvalidKey, "the key is unknown: check that you copied all of it"),
+		misses: newMissLimiter(c.Now, AddressMinute, maxUnknownKeys), messages: newMissLimiter(c.Now, MessageMinute, maxMessages)}
 	load := func(ctx context.Context, _ struct{}) (uint64, error) { return c.Directory.Edition(ctx) }
 	g.editions = newCache(c.Now, editionTTL, 1, load)
-	g.keys = newKeyFinder(c.Now, g.misses, c.Directory.FindKeys)
+	g.keys = newKeyFinder(c.Now, g.misses, c.Directory)
 	g.properties = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadProperties)
 	return g, nil
 }
@@ -263,17 +268,12 @@ func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
 		return nil, denial
 	}
 	grant, err := g.lookupKey(ctx, HashKey(text), r.Address)
-	if isUnknownKey(err) {
+	if err == g.unknownKey {
 		if refusal := g.misses.count(Network(r.Address)); refusal != nil {
 			return nil, refusal.denial()
 		}
 	}
 	return grant, err
-}
-
-func isUnknownKey(err error) bool {
-	denial, ok := errors.AsType[*Denial](err)
-	return ok && denial.Code == CodeInvalidKey
 }
 
 // lookupKey returns the Grant of the key with this hash, if the key exists and is valid.
@@ -285,7 +285,7 @@ func (g *Gate) lookupKey(ctx context.Context, hash Hash, address string) (*Grant
 	key, err := g.keys.get(ctx, hash, address, version)
 	switch {
 	case errors.Is(err, ErrUnknown):
-		return nil, deny(CodeInvalidKey, "the key is unknown: check that you copied all of it")
+		return nil, g.unknownKey
 	case err != nil:
 		return nil, fmt.Errorf("look up a key: %w", err)
 	}

@@ -28,13 +28,15 @@ var errBusy = errors.New("too many keys wait for their look-up")
 // A keyFinder finds keys by their hashes: in its cache, else in the directory. It makes one query at a time, for all hashes that
 // wait by then, and takes them from the networks in turn. Known keys that have to be read again, and keys from networks without
 // many unknown ones, are urgent; a key from a network that guesses is looked up too, because it may be valid, but these
-// queries are spaced out, and are full or rare.
+// queries are spaced out, and are full or rare. When many unknown keys come from ever new networks, a census tells that they are.
 type keyFinder struct {
 	answers[Hash, *Key]
-	find   func(context.Context, []Hash) (map[Hash]Key, error)
-	misses *missLimiter
+	directory keyDirectory
+	misses    *missLimiter
 
 	newest atomic.Pointer[answer[*Key]] // the key that was read last
+	census atomic.Pointer[census]       // the last one; nil: none was taken
+	plan   censusPlan                   // used by the goroutine that makes the queries
 
 	mu         sync.Mutex // guards the following fields
 	pending    map[keyQuestion]*keyLookup
@@ -62,19 +64,29 @@ type keyLookup struct {
 	err     error
 }
 
-func newKeyFinder(now func() time.Time, misses *missLimiter, find func(context.Context, []Hash) (map[Hash]Key, error)) *keyFinder {
-	return &keyFinder{answers: newAnswers[Hash, *Key](now, answerTTL, maxCachedAnswers), find: find, misses: misses,
+// A keyDirectory is what a keyFinder asks of a Directory.
+type keyDirectory interface {
+	FindKeys(ctx context.Context, hashes []Hash) (map[Hash]Key, error)
+	KeyHashes(ctx context.Context, limit int) ([]Hash, error)
+	Edition(ctx context.Context) (uint64, error)
+}
+
+func newKeyFinder(now func() time.Time, misses *missLimiter, directory keyDirectory) *keyFinder {
+	return &keyFinder{answers: newAnswers[Hash, *Key](now, answerTTL, maxCachedAnswers), directory: directory, misses: misses,
 		pending: map[keyQuestion]*keyLookup{}, moreUrgent: make(chan struct{}, 1)}
 }
 
 // get returns the key with a hash, for a request from an address. The caller reads the version first.
 func (f *keyFinder) get(ctx context.Context, hash Hash, address string, version version) (*Key, error) {
-	now := f.now()
+	now, q := f.now(), keyQuestion{hash, version}
+	if f.isUnknown(ctx, now, q, address) {
+		return nil, ErrUnknown
+	}
 	cached, ok := f.cached(now, hash, version)
 	if ok && f.isFresh(now, &cached) {
 		return cached.value, cached.err
 	}
-	l, err := f.enqueue(ctx, keyQuestion{hash, version}, Network(address))
+	l, err := f.enqueue(ctx, q, Network(address))
 	if ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, cached.patience(now))
@@ -192,7 +204,7 @@ func (f *keyFinder) answer(batch []*keyLookup) {
 	if len(ask) == 0 {
 		return
 	}
-	keys, err := f.query(ask[0].ctx, hashes)
+	keys, err := f.query(begun, ask, hashes)
 	if errors.Is(err, context.DeadlineExceeded) {
 		ask = f.drain(ask)
 	}
@@ -227,15 +239,25 @@ func foundKey(keys map[Hash]Key, hash Hash, err error) (*Key, error) {
 	return nil, err
 }
 
-func (f *keyFinder) query(ctx context.Context, hashes []Hash) (keys map[Hash]Key, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
+// query asks the directory for the keys of a batch: only for those that a census does not lack, once it is worth to take one.
+func (f *keyFinder) query(begun time.Time, batch []*keyLookup, hashes []Hash) (keys map[Hash]Key, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), lookupTimeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
 			err = &loadPanic{value: p, stack: debug.Stack()}
 		}
 	}()
-	return f.find(ctx, hashes)
+	if f.plan.isDue() {
+		f.takeCensus(ctx, begun, batch[0].version)
+	}
+	if hashes, err = f.withoutUnknown(ctx, begun, batch, hashes); err != nil || len(hashes) == 0 {
+		return nil, err
+	}
+	if keys, err = f.directory.FindKeys(ctx, hashes); err == nil {
+		f.plan.unknown += len(hashes) - len(keys)
+	}
+	return keys, err
 }
 
 // drain appends all waiting look-ups to a batch.

@@ -233,8 +233,7 @@ func TestFullQueueRefusesNetworksThatGuessFirst(t *testing.T) {
 // A bug in the directory fails the requests of its query, not the process, and not the next query.
 func TestPanicOfTheDirectoryFailsItsQueryOnly(t *testing.T) {
 	w := newFixture(t)
-	find := w.keys.find
-	w.keys.find = func(context.Context, []Hash) (map[Hash]Key, error) { panic("a bug") }
+	w.directory.set(func() { w.directory.bug = "a bug" })
 	func() {
 		defer func() {
 			if bug, ok := recover().(*loadPanic); !ok || bug.value != "a bug" {
@@ -243,7 +242,7 @@ func TestPanicOfTheDirectoryFailsItsQueryOnly(t *testing.T) {
 		}()
 		_, _ = w.admit(t.Context())
 	}()
-	w.keys.find = find
+	w.directory.set(func() { w.directory.bug = nil })
 	wantCode(t, "", nil)(w.admit(t.Context()))
 }
 

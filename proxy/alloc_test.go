@@ -3,11 +3,14 @@
 package proxy
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"sara/policy"
 )
 
 // The allocation budget of a request that memory answers. Our code makes none: the call, with its id and its grant, is in the memory
@@ -67,6 +70,35 @@ func TestNonsenseAllocatesLittle(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
 	ctx := w.request("/v1/me", fasthttp.HeaderAuthorization, "Bearer "+w.keys["pro"]+"X")
 	if n := testing.AllocsPerRun(100, func() {
+		ctx.Response.Reset()
+		w.server.edge.Handler(ctx)
+		if ctx.Response.StatusCode() != http.StatusUnauthorized {
+			t.Fatalf("answers %d %s", ctx.Response.StatusCode(), ctx.Response.Body())
+		}
+	}); n > budget {
+		t.Errorf("%v allocations, budget %d", n, budget)
+	}
+}
+
+// The allocation budget of an unknown key among many from as many addresses: the call, the client's error, and the text of the status.
+func TestUnknownKeyAllocatesLittle(t *testing.T) {
+	const budget, before, runs = 3, 1000, 100
+	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
+	unknown, _ := policy.NewKey("sara")
+	ctx := w.request("/v1/me", fasthttp.HeaderAuthorization, "Bearer "+unknown)
+	peer := connectionOf(ctx)
+	addresses := make([]string, before+runs+1)
+	for n := range addresses {
+		addresses[n] = fmt.Sprintf("10.0.%d.%d", n>>8, n&255)
+	}
+	for _, address := range addresses[:before] {
+		another, _ := policy.NewKey("sara")
+		_ = w.server.gate.Look(t.Context(), policy.Request{Authorization: "Bearer " + another, Address: address})
+	}
+	next := before
+	if n := testing.AllocsPerRun(runs, func() {
+		peer.address = addresses[next]
+		next++
 		ctx.Response.Reset()
 		w.server.edge.Handler(ctx)
 		if ctx.Response.StatusCode() != http.StatusUnauthorized {

@@ -46,6 +46,7 @@ func testKeyForAdmission(t *testing.T, f *fixture) {
 		t.Errorf("a key with an unknown scope has %v", k.Scopes.Names())
 	}
 	testKeysForAdmission(t, f, p)
+	testKeyHashes(t, f, keySpec(p.ID, "plain").Hash, spec.Hash)
 }
 
 // Any number of keys is found by one query, among hashes that are not known.
@@ -66,6 +67,27 @@ func testKeysForAdmission(t *testing.T, f *fixture, p Person) {
 				t.Errorf("hash %d of %d: %+v, %t", i, n, got, ok)
 			}
 		}
+	}
+}
+
+// The hashes are those of all keys, revoked ones too.
+func testKeyHashes(t *testing.T, f *fixture, some ...policy.Hash) {
+	total := value(one(f.ctx, f.overview, scalar[int], "SELECT count(*) FROM api_keys"))(t)
+	hashes := value(f.KeyHashes(f.ctx, total+1))(t)
+	distinct := map[policy.Hash]bool{}
+	for _, hash := range hashes {
+		distinct[hash] = true
+	}
+	if len(hashes) != total || len(distinct) != total {
+		t.Errorf("%d hashes of %d keys, %d of them distinct", len(hashes), total, len(distinct))
+	}
+	for _, hash := range append(some, keySpec("", "scoped").Hash) {
+		if !distinct[hash] {
+			t.Errorf("the hash %x is missing", hash)
+		}
+	}
+	if hashes := value(f.KeyHashes(f.ctx, 2))(t); len(hashes) != 2 {
+		t.Errorf("%d hashes, want 2", len(hashes))
 	}
 }
 

@@ -88,6 +88,24 @@ func (s *Store) FindKeys(ctx context.Context, hashes []policy.Hash) (map[policy.
 	return keys, nil
 }
 
+// selectKeyHashes needs only the index of the hashes.
+const selectKeyHashes = "SELECT hash FROM api_keys LIMIT $1"
+
+// KeyHashes implements policy.Directory.
+func (s *Store) KeyHashes(ctx context.Context, limit int) ([]policy.Hash, error) {
+	scan := func(row scanner) (hash policy.Hash, err error) {
+		var raw []byte
+		err = row.Scan(&raw)
+		copy(hash[:], raw)
+		return hash, err
+	}
+	hashes, err := all(ctx, s.keys, scan, selectKeyHashes, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list the hashes of API keys: %w", err)
+	}
+	return hashes, nil
+}
+
 const (
 	// Joins would be equivalent, but both planners would then walk all properties of the person. Counting memberships row by row
 	// makes them start from the reference. A property is reached through its own workspace, or one that it is shared with.

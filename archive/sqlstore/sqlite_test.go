@@ -142,6 +142,18 @@ func TestServingQueriesUseIndexes(t *testing.T) {
 	}
 }
 
+func TestKeyHashesReadAnIndexOnly(t *testing.T) {
+	f := newFixture(t, "sqlite::memory:")
+	plan := value(all(f.ctx, f.changes, func(row scanner) (detail string, err error) {
+		var id, parent, unused int
+		err = row.Scan(&id, &parent, &unused, &detail)
+		return detail, err
+	}, "EXPLAIN QUERY PLAN "+selectKeyHashes, 1))(t)
+	if len(plan) != 1 || !strings.Contains(plan[0], "USING COVERING INDEX") {
+		t.Errorf("the plan is %q", plan)
+	}
+}
+
 func TestConcurrentProcessesCreateOneDatabase(t *testing.T) {
 	t.Parallel()
 	url := "sqlite:" + filepath.Join(t.TempDir(), "data", "sara.db")
