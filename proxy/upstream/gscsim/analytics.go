@@ -31,6 +31,10 @@ func (s *Server) query(r *http.Request) (any, *apiError) {
 	if fail := s.chargeSearch(user, site); fail != nil {
 		return nil, fail
 	}
+	fields, fail := selectFields(r.URL.Query().Get("fields"), queryMembers)
+	if fail != nil {
+		return nil, fail
+	}
 	var request queryRequest
 	if fail := readBody(r, &request); fail != nil {
 		return nil, fail
@@ -39,15 +43,15 @@ func (s *Server) query(r *http.Request) (any, *apiError) {
 	if fail != nil {
 		return nil, fail
 	}
-	answer, err := s.answer(r.Context(), site, q, new(loadedDay))
+	answer, err := s.answer(r.Context(), site, q, fields, new(loadedDay))
 	if err != nil { // the client disconnected, so this answer is not read
 		return nil, backendError(http.StatusServiceUnavailable)
 	}
 	return answer, nil
 }
 
-// answer computes the body of an answer. Its only error is ctx's.
-func (s *Server) answer(ctx context.Context, site Site, q *parsedQuery, loaded *loadedDay) (rawJSON, error) {
+// answer computes the selected part of the body of an answer. Its only error is ctx's.
+func (s *Server) answer(ctx context.Context, site Site, q *parsedQuery, fields selection, loaded *loadedDay) (rawJSON, error) {
 	select {
 	case s.working <- struct{}{}:
 		defer func() { <-s.working }()
@@ -60,7 +64,7 @@ func (s *Server) answer(ctx context.Context, site Site, q *parsedQuery, loaded *
 	if err != nil {
 		return nil, err
 	}
-	return s.encodeAnswer(e, rows), nil
+	return s.encodeAnswer(e, rows, fields), nil
 }
 
 // Answers returns the API's response bodies to search analytics request bodies about one site, without a network. It does not
@@ -83,52 +87,69 @@ func (s *Server) Answers(ctx context.Context, siteURL string, requests ...[]byte
 			return nil, fmt.Errorf("gscsim: request %d about %s: %s", i, siteURL, fail.message)
 		}
 		var err error
-		if answers[i], err = s.answer(ctx, site, q, &loaded); err != nil {
+		if answers[i], err = s.answer(ctx, site, q, nil, &loaded); err != nil {
 			return nil, err
 		}
 	}
 	return answers, nil
 }
 
-func (s *Server) encodeAnswer(e *evaluation, rows []row) rawJSON {
+func (s *Server) encodeAnswer(e *evaluation, rows []row, fields selection) rawJSON {
 	out := make([]byte, 0, 256+160*len(rows))
 	out = append(out, '{')
-	if len(rows) > 0 { // an empty answer has no rows member
-		out = append(out, `"rows":[`...)
+	if len(rows) > 0 && fields.has("rows") { // an empty answer has no rows member
+		out = append(appendMember(out, "rows"), '[')
 		for i := range rows {
 			if i > 0 {
 				out = append(out, ',')
 			}
-			out = s.appendRow(out, e, &rows[i])
+			out = s.appendRow(out, e, &rows[i], fields["rows"])
 		}
-		out = append(out, "],"...)
+		out = append(out, ']')
 	}
-	kind := "byProperty"
-	if e.aggregation == pageAggregation {
-		kind = "byPage"
+	if fields.has("responseAggregationType") {
+		kind := "byProperty"
+		if e.aggregation == pageAggregation {
+			kind = "byPage"
+		}
+		out = appendString(appendMember(out, "responseAggregationType"), kind)
 	}
-	out = append(out, `"responseAggregationType":"`+kind+`"`...)
-	if name, value := s.firstIncomplete(e); name != "" {
-		out = append(out, `,"metadata":{"`+name+`":"`+value+`"}`...)
+	if name, value := s.firstIncomplete(e); name != "" && fields.has("metadata") {
+		out = append(appendMember(out, "metadata"), '{')
+		if fields["metadata"].has(name) {
+			out = appendString(appendMember(out, name), value)
+		}
+		out = append(out, '}')
 	}
 	return append(out, '}')
 }
 
-func (s *Server) appendRow(out []byte, e *evaluation, r *row) []byte {
+func (s *Server) appendRow(out []byte, e *evaluation, r *row, fields selection) []byte {
 	out = append(out, '{')
-	if len(e.dimensions) > 0 {
-		out = append(s.appendKeys(append(out, `"keys":[`...), e, r), "],"...)
+	if len(e.dimensions) > 0 && fields.has("keys") {
+		out = append(s.appendKeys(append(appendMember(out, "keys"), '['), e, r), ']')
 	}
-	ctr, position := 0.0, 0.0
-	if r.impressions > 0 {
-		ctr = float64(r.clicks) / float64(r.impressions)
-		position = float64(r.positions) / float64(r.impressions)
+	if fields.has("clicks") {
+		out = strconv.AppendUint(appendMember(out, "clicks"), r.clicks, 10)
 	}
-	out = strconv.AppendUint(append(out, `"clicks":`...), r.clicks, 10)
-	out = strconv.AppendUint(append(out, `,"impressions":`...), r.impressions, 10)
-	out = appendNumber(append(out, `,"ctr":`...), ctr)
-	out = appendNumber(append(out, `,"position":`...), position)
+	if fields.has("impressions") {
+		out = strconv.AppendUint(appendMember(out, "impressions"), r.impressions, 10)
+	}
+	if fields.has("ctr") {
+		out = appendNumber(appendMember(out, "ctr"), r.perImpression(r.clicks))
+	}
+	if fields.has("position") {
+		out = appendNumber(appendMember(out, "position"), r.perImpression(r.positions))
+	}
 	return append(out, '}')
+}
+
+// perImpression returns a sum over the impressions divided by their number, 0 if there is none.
+func (r *row) perImpression(sum uint64) float64 {
+	if r.impressions == 0 {
+		return 0
+	}
+	return float64(sum) / float64(r.impressions)
 }
 
 func (s *Server) appendKeys(out []byte, e *evaluation, r *row) []byte {

@@ -44,13 +44,14 @@
 //
 // # What it does not simulate
 //
-// Search types other than web, the calls that write (its tokens are read-only), and News Showcase panels. Properties do not nest:
+// Search types other than web, the calls that write (its tokens are read-only), and News Showcase panels. Partial responses (the
+// parameter fields) are those of search analytics queries, without wildcards; other calls ignore the parameter. Properties do not nest:
 // the data of a URL-prefix property is not part of the data of the domain property around it. Coverage labels are localised for
 // German and Japanese only. Of the published quotas it enforces the search analytics minute of each site and user, and the
 // inspection minute and day of each site; the load quota exists only as a fault.
 //
 // No public source records the messages for a missing or inverted date, a row limit or start row out of range, an invalid regular
-// expression, and an unknown sitemap: callers must not depend on their text.
+// expression, and an unknown sitemap, nor this API's message for an invalid field selection: callers must not depend on their text.
 //
 // # Control
 //
