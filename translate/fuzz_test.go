@@ -2,6 +2,7 @@ package translate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -379,6 +380,12 @@ func readReferenceRow(element []byte) (row referenceRow, err error) {
 	}
 	row.Clicks, row.Impressions = int64(math.Round(number("clicks", 1<<53))), int64(math.Round(number("impressions", 1<<53)))
 	row.CTR, row.Position = number("ctr", math.MaxInt32), number("position", math.MaxInt32)
+	if found["ctr"] == nil && row.Impressions > 0 {
+		row.CTR = float64(row.Clicks) / float64(row.Impressions)
+		if row.CTR > math.MaxInt32 {
+			err = cmp.Or(err, errors.New("too many clicks"))
+		}
+	}
 	return row, err
 }
 

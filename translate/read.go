@@ -137,7 +137,8 @@ func (t *traits) readMetadata(s *scanner) error {
 	})
 }
 
-// The members of a row. Keys, clicks and impressions are required; some search types have no position.
+// The members of a row. Keys, clicks and impressions are required; some search types have no position. A ctr is clicks / impressions,
+// so requests leave it out (upstream.Gateway.Query).
 const (
 	sawKeys = 1 << iota
 	sawClicks
@@ -195,7 +196,20 @@ func (r *Rows) readRow(w *bodyWindow) error {
 	if required := sawKeys | sawClicks | sawImpressions; seen&required != required {
 		return errors.New("a row without keys, clicks or impressions")
 	}
+	if seen&sawCTR == 0 {
+		if err := m.setCTR(); err != nil {
+			return err
+		}
+	}
 	r.add(key, m)
+	return nil
+}
+
+// setCTR sets the ctr that the upstream computes. It is an error if that is beyond the range of a ctr.
+func (m *Metrics) setCTR() error {
+	if m.CTR = m.quotient(); !isFraction(m.CTR) {
+		return errNoFraction
+	}
 	return nil
 }
 

@@ -59,10 +59,36 @@ func TestReadRows(t *testing.T) {
 
 	// Other members are skipped, wherever they are.
 	row := `{"x":{"rows":[{"keys":1}]},"keys":["k"],"y":[1,[2,{"clicks":9}]],"clicks":1,"impressions":2,"z":null,"":"","t":true,"f":false,"n":-1.5e-3,"s":"\"}]"}`
-	wantRows(t, `{"metadata":{"firstIncompleteDate":"2026-08-15","rows":[]},"rows":[`+row+`],"more":[[],{}]}`, []string{"k"}, Metrics{1, 2, 0, 0})
+	wantRows(t, `{"metadata":{"firstIncompleteDate":"2026-08-15","rows":[]},"rows":[`+row+`],"more":[[],{}]}`, []string{"k"}, Metrics{1, 2, 0.5, 0})
 	// Some search types have no position. Members have no order.
-	wantRows(t, `{"rows":[{"impressions":2,"clicks":1,"keys":["k"]}]}`, []string{"k"}, Metrics{1, 2, 0, 0})
+	wantRows(t, `{"rows":[{"impressions":2,"clicks":1,"keys":["k"]}]}`, []string{"k"}, Metrics{1, 2, 0.5, 0})
 	wantRows(t, `{"rows":[{"position":3.5,"ctr":0.5,"impressions":2,"clicks":1,"keys":["k"]}]}`, []string{"k"}, Metrics{1, 2, 0.5, 3.5})
+}
+
+// The requests leave ctr out. It is what the upstream computes from the other members.
+func TestReadRowsWithoutCTR(t *testing.T) {
+	f := func(clicks, impressions, want string) {
+		t.Helper()
+		with := oneRow("k", clicks, impressions, want, "3.5")
+		for _, without := range []string{strings.Replace(with, `"ctr":`+want+`,`, "", 1), strings.Replace(strings.Replace(with, `"ctr":`+want+`,`, "", 1), ",", " ,\n\t", -1)} {
+			rows, err := readRows([]byte(without), ByQuery)
+			whole, wholeErr := readRows([]byte(with), ByQuery)
+			if err != nil || wholeErr != nil || !equalRows(rows, whole) {
+				t.Errorf("%s: %v %v, want %v %v", without, rows, err, whole, wholeErr)
+			}
+		}
+	}
+	f("0", "0", "0")
+	f("0", "3", "0")
+	f("5", "5", "1")
+	f("2", "0", "0")
+	// Of recorded answers.
+	f("18548", "1652038", "0.011227344649457216")
+	f("17610", "1571473", "0.011206046810858348")
+	f("9007199254740992", "9007199254740991", "1.0000000000000002")
+	// A row that could not be stored is refused, as it is with such a ctr.
+	wantNoRows(t, `{"rows":[{"keys":["k"],"clicks":2147483648,"impressions":1,"position":1}]}`)
+	wantNoRows(t, `{"rows":[{"clicks":2147483648,"impressions":1,"keys":["k"]}]}`)
 }
 
 func TestReadRowsNumbers(t *testing.T) {

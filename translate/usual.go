@@ -5,20 +5,30 @@ import (
 	"unicode/utf8"
 )
 
-// usualRow reads a row as Search Console writes it: with these members in this order, and integer counts. ok is false for any other
-// row, which may be sound too, and for one that the text may not have all of: then nothing is consumed.
+// usualRow reads a row as Search Console writes it: with these members in this order, of which ctr may be missing, and integer counts.
+// ok is false for any other row, which may be sound too, and for one that the text may not have all of: then nothing is consumed.
 func (s *scanner) usualRow() (key rowKey, m Metrics, ok bool) {
 	start := s.at
 	ok = (s.consume(`{"keys":`) || s.accept('{') && s.member("keys")) && s.usualKey(&key) &&
 		(s.consume(`,"clicks":`) || s.accept(',') && s.member("clicks")) && s.plainCount(&m.Clicks) &&
 		(s.consume(`,"impressions":`) || s.accept(',') && s.member("impressions")) && s.plainCount(&m.Impressions) &&
-		(s.consume(`,"ctr":`) || s.accept(',') && s.member("ctr")) && s.plainFraction(&m.CTR) &&
+		s.usualCTR(&m) &&
 		(s.consume(`,"position":`) || s.accept(',') && s.member("position")) && s.plainFraction(&m.Position) &&
 		s.accept('}') && s.at < len(s.text)
 	if !ok {
 		s.at = start
 	}
 	return key, m, ok
+}
+
+// usualCTR reads a ctr, or sets it if it is missing.
+func (s *scanner) usualCTR(m *Metrics) bool {
+	start := s.at
+	if s.consume(`,"ctr":`) || !strings.HasPrefix(s.text[s.at:], `,"position":`) && s.accept(',') && s.member("ctr") {
+		return s.plainFraction(&m.CTR)
+	}
+	s.at = start
+	return m.setCTR() == nil
 }
 
 // usualKey reads the array of a key, which seldom has escapes.

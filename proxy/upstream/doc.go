@@ -13,8 +13,9 @@
 //  3. Circuit breakers: those of the property, its connection and the upstream admit the call, or it is refused.
 //  4. Token, if the call is charged for: a dead one refuses now rather than in step 6, because by then the charge is made.
 //  5. Charge: the hook of the caller. Jobs pass nil; their calls are free.
-//  6. Call: a token is taken from memory or refreshed, and the request is sent, with retries. The rows are read while the body
-//     arrives, strictly, because they are cached and served to many.
+//  6. Call: a token is taken from memory or refreshed, and the request is sent, with retries. It asks for a partial response: of
+//     each row the keys, clicks, impressions and position, from which ctr follows. A whole response is read as well. The rows are
+//     read while the body arrives, strictly, because they are cached and served to many.
 //  7. Record: success and failure are turned into cooldowns, negative cache entries and the health of the connection and of
 //     the property. A change is written to the store and logged once.
 //
