@@ -31,7 +31,7 @@
 //     proxy/upstream/gateway.go, Gateway.Query), which refuses at once while a circuit breaker of the property, its connection
 //     or the whole upstream is open (proxy/upstream/circuits.go, circuits.allow), charges the live call (fromupstream.go,
 //     liveCallReservation.Take), and calls Search Console (proxy/upstream/client.go, client.query).
-//     The rows are parsed while the body arrives (proxy/upstream/replybody.go, replyBody.Read; translate/read.go, ReadRows). What
+//     The rows are parsed while the body arrives (proxy/upstream/replybody.go, replyBody.Read; translate/reader.go, RowsReader.Read). What
 //     works on megabytes takes turns on half of the cores (proxy/cpubound/cpubound.go, Slots.Acquire).
 //  10. The answer is built from the rows, or from those of a grid of days (translate/grid.go, Fetch.Read; translate/report.go,
 //     Report.Head), and kept in memory (performance.go,

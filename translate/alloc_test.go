@@ -31,6 +31,35 @@ func TestEnvelopeAllocationsAreIndependentOfRows(t *testing.T) {
 	}
 }
 
+// A RowsReader allocates the rows, and next to nothing else.
+func TestRowsReaderAllocations(t *testing.T) {
+	var reader RowsReader
+	for _, n := range []int{1, NarrowSample} {
+		text := upstreamBody(n)
+		var rows *Rows
+		read := func() {
+			var err error
+			if rows, err = reader.Read(bytes.NewReader(text), ByQuery); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read()
+		if allocs := testing.AllocsPerRun(10, read); allocs > 10 {
+			t.Errorf("%v allocations for %d rows", allocs, n)
+		}
+		const runs, little = 10, 1 << 10
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range runs {
+			read()
+		}
+		runtime.ReadMemStats(&after)
+		if allocated := int(after.TotalAlloc-before.TotalAlloc) / runs; allocated > rows.Size()+little {
+			t.Errorf("%d bytes for %d rows of %d", allocated, n, rows.Size())
+		}
+	}
+}
+
 func envelopeAllocations(t *testing.T, body []byte, order string) float64 {
 	params := &Params{Limit: 1000, Order: parseOrder(order), Period: Period{Preset: DefaultPreset}}
 	return testing.AllocsPerRun(1, func() {

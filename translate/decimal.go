@@ -17,7 +17,7 @@ func powerOfTen(n int) uint64 {
 // is at most exactDigits. The quotient of both, scaled to 64 bits, has at least 62 bits, and the rest of the division says
 // whether it is exact.
 func decimal(n uint64, places int) float64 {
-	const mantissa = 53
+	const mantissa, exponentBias = 53, 1023
 	if n < 1<<mantissa && places == 0 {
 		return float64(n)
 	}
@@ -33,5 +33,6 @@ func decimal(n uint64, places int) float64 {
 	if dropped > half || dropped == half && (rest != 0 || kept&1 == 1) {
 		kept++
 	}
-	return math.Ldexp(float64(kept), surplus-63+divisorUp-up)
+	// The result is far from the limits of the exponent, so that scaling by a power of two is exact.
+	return float64(kept) * math.Float64frombits(uint64(exponentBias+surplus-63+divisorUp-up)<<(mantissa-1))
 }

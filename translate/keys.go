@@ -77,14 +77,6 @@ func (k *keys) end(chunk []byte) {
 
 func (k *keys) add(key []byte) { k.end(append(k.room(len(key)), key...)) }
 
-// clip frees what is unused. Only the last chunk may have much of it.
-func (k *keys) clip() {
-	k.ends = clip(k.ends)
-	if last := len(k.chunks) - 1; last >= 0 {
-		k.chunks[last] = clip(k.chunks[last])
-	}
-}
-
 // clip copies s if much of its capacity is unused: a cache may hold the rows for hours.
 func clip[E any](s []E) []E {
 	if waste := cap(s) - len(s); waste <= cap(s)/4 {

@@ -3,40 +3,28 @@ package translate
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"unicode/utf8"
 )
 
-// ReadRows reads the body of a Search Console response to a query with the one dimension by, while it arrives: it holds the rows
-// and 64 KiB of the body, or up to 1 MiB for a row that long. A body without a rows member has no rows. Anything malformed or
-// cut off is an error, never a shorter result. An error of the body is wrapped. It reads to the end of the body.
-func ReadRows(body io.Reader, by Dimension) (*Rows, error) {
-	return readBody(newWindow(body, usualWindow), by)
-}
-
-func readBody(w *bodyWindow, by Dimension) (*Rows, error) {
-	const usualKeys = 32 << 10 // of the narrow sample
-	rows := new(Rows)
-	rows.keys.grow(0, usualKeys)
+// readBody adds the rows of a body that a window has as a whole or in part.
+func (r *Rows) readBody(w *bodyWindow, by Dimension) error {
 	w.dated = by.isGrid()
-	err := rows.readDocument(w)
+	err := r.readDocument(w)
 	if err == nil {
 		if _, err = w.peek(); err == nil && w.at < len(w.text) {
 			err = ErrSyntax
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("upstream body, after %d rows and %d bytes: %w", rows.Len(), w.position(), err)
+		return fmt.Errorf("upstream body, after %d rows and %d bytes: %w", r.Len(), w.position(), err)
 	}
 	if by == ByCountry || by == ByDayAndCountry {
-		for _, chunk := range rows.keys.chunks {
+		for _, chunk := range r.keys.chunks {
 			lowerASCII(chunk)
 		}
 	}
-	rows.keys.clip()
-	rows.metrics = clip(rows.metrics)
-	return rows, nil
+	return nil
 }
 
 // lowerASCII folds country keys to lower case (spec: What the service does, 7), in case the upstream does not.
@@ -66,7 +54,7 @@ func (r *Rows) readDocument(w *bodyWindow) error {
 			return errors.New("there are rows twice")
 		case m == rowsMember:
 			listed = true
-			return w.list('[', ']', func() error { return w.whole(func() error { return r.readRow(w) }) })
+			return w.list('[', ']', func() error { return r.readRows(w) })
 		case m == aggregationMember:
 			aggregated = true
 			return w.whole(func() error { return r.traits.readAggregation(&w.scanner) })
@@ -146,6 +134,20 @@ const (
 	sawCTR
 	sawPosition
 )
+
+// readRows reads a row, and before it all usual rows that the window has. Only the first row may be missing.
+func (r *Rows) readRows(w *bodyWindow) error {
+	for {
+		key, m, ok := w.usualRow()
+		if !ok {
+			return w.whole(func() error { return r.readRow(w) })
+		}
+		r.add(key, m)
+		if !w.consume(",") {
+			return nil
+		}
+	}
+}
 
 // readRow reads a row, and adds it if the window has all of it.
 func (r *Rows) readRow(w *bodyWindow) error {

@@ -17,7 +17,8 @@ func readRows(body []byte, by Dimension) (*Rows, error) {
 	if len(body) > tooSlow {
 		return rows, err
 	}
-	again, againErr := readBody(newWindow(iotest.OneByteReader(bytes.NewReader(body)), 1), by)
+	again := new(Rows)
+	againErr := again.readBody(newWindow(iotest.OneByteReader(bytes.NewReader(body)), 1), by)
 	switch {
 	case (err == nil) != (againErr == nil):
 		return nil, errors.Join(errors.New("BUG: the window matters"), err, againErr)
@@ -25,6 +26,35 @@ func readRows(body []byte, by Dimension) (*Rows, error) {
 		return nil, errors.New("BUG: the rows depend on the window")
 	}
 	return rows, err
+}
+
+func newWindow(source io.Reader, size int) *bodyWindow {
+	return &bodyWindow{source: source, buffer: make([]byte, size)}
+}
+
+// A RowsReader keeps memory for the next body, but shares none with the rows that it has returned.
+func TestRowsReaderSharesNoMemoryWithRows(t *testing.T) {
+	long := bytes.Replace(upstreamBody(900), []byte("café"), bytes.Repeat([]byte("x"), 1<<20-1000), 1) // the first chunk has no room
+	bodies := [][]byte{upstreamBody(3), upstreamBody(0), upstreamBody(NarrowSample), []byte("{"), upstreamBody(WideSample), upstreamBody(700)[:9000], long, upstreamBody(64)}
+	var reader RowsReader
+	var all, want []*Rows
+	for range 2 {
+		for i, body := range bodies {
+			rows, err := reader.Read(bytes.NewReader(body), ByQuery)
+			separate, separateErr := ReadRows(bytes.NewReader(body), ByQuery)
+			if (err == nil) != (separateErr == nil) {
+				t.Fatalf("body %d: %v, want %v", i, err, separateErr)
+			}
+			if err == nil {
+				all, want = append(all, rows), append(want, separate)
+			}
+		}
+	}
+	for i := range all {
+		if !equalRows(all[i], want[i]) {
+			t.Errorf("result %d has changed", i)
+		}
+	}
 }
 
 // encoded returns what Encode writes.
@@ -72,7 +102,8 @@ func FuzzReadRowsWindows(f *testing.F) {
 			if random.IntN(2) == 0 {
 				pieces = iotest.DataErrReader(pieces)
 			}
-			got, err := readBody(newWindow(pieces, 1+random.IntN(100)), ByCountry)
+			got := new(Rows)
+			err := got.readBody(newWindow(pieces, 1+random.IntN(100)), ByCountry)
 			if (err == nil) != (wantErr == nil) || err == nil && !equalRows(got, want) {
 				t.Fatalf("%q: %v, want %v", body, err, wantErr)
 			}

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"math/bits"
 	"strings"
 	"unicode/utf8"
 )
@@ -62,22 +63,51 @@ func (s *scanner) plainText(raw *string) bool {
 	if !s.accept('"') {
 		return false
 	}
-	length := strings.IndexByte(s.text[s.at:], '"')
-	if length < 0 {
-		return false
+	rest := s.text[s.at:]
+	length := plainASCII(rest)
+	if length == len(rest) || rest[length] != '"' {
+		if length = strings.IndexByte(rest, '"'); length < 0 {
+			return false
+		}
+		if text := rest[:length]; !isPrintable(text) || strings.IndexByte(text, '\\') >= 0 || !utf8.ValidString(text) {
+			return false
+		}
 	}
-	*raw = s.text[s.at : s.at+length]
+	*raw = rest[:length]
 	s.at += length + 1
-	return isPrintable(*raw) && strings.IndexByte(*raw, '\\') < 0 && utf8.ValidString(*raw)
+	return true
+}
+
+const ones, highs = 0x0101010101010101, 0x8080808080808080
+
+// plainASCII returns the length of the printable ASCII text without quotes and escapes with which a text begins.
+func plainASCII(text string) int {
+	at := 0
+	for ; len(text)-at >= 8; at += 8 {
+		x := word(text[at : at+8])
+		quotes, escapes := x^'"'*ones, x^'\\'*ones
+		// In each, the lowest byte with its high bit set is one that is looked for, and those above it may be wrong.
+		if found := (x | (x - ' '*ones) | (quotes-ones)&^quotes | (escapes-ones)&^escapes) & highs; found != 0 {
+			return at + bits.TrailingZeros64(found)/8
+		}
+	}
+	for at < len(text) && ' ' <= text[at] && text[at] < utf8.RuneSelf && text[at] != '"' && text[at] != '\\' {
+		at++
+	}
+	return at
+}
+
+// word returns eight bytes of text, the first as the lowest.
+func word(text string) uint64 {
+	_ = text[7]
+	return uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 |
+		uint64(text[4])<<32 | uint64(text[5])<<40 | uint64(text[6])<<48 | uint64(text[7])<<56
 }
 
 // isPrintable reports whether no byte is an ASCII control character below the space.
 func isPrintable(text string) bool {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for len(text) >= 8 {
-		x := uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 |
-			uint64(text[4])<<32 | uint64(text[5])<<40 | uint64(text[6])<<48 | uint64(text[7])<<56
-		if (x-' '*ones)&^x&highs != 0 { // a byte below the space
+		if x := word(text); (x-' '*ones)&^x&highs != 0 { // a byte below the space
 			return false
 		}
 		text = text[8:]

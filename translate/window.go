@@ -23,10 +23,6 @@ type bodyWindow struct {
 	ended  bool   // the buffer has the rest of the body
 }
 
-func newWindow(source io.Reader, size int) *bodyWindow {
-	return &bodyWindow{source: source, buffer: make([]byte, size)}
-}
-
 // position returns the number of bytes that were parsed.
 func (w *bodyWindow) position() int { return w.before + w.at }
 

@@ -89,6 +89,7 @@ type Gateway struct {
 	cooldowns *cooldowns
 	health    *recorder
 	forbidden expiringMap[string, struct{}] // negative cache, by property
+	rows      translate.RowsReader
 	now       func() time.Time
 }
 
@@ -146,7 +147,7 @@ func (g *Gateway) Query(ctx context.Context, t Target, q translate.Query, charge
 	if err := g.refusal(ctx, t); err != nil {
 		return nil, err
 	}
-	rows, err := g.client.query(ctx, t.account(), queryCall{site: t.Site, question: q.Body(), most: q.MaxBody(), read: readerOf(q)}, charge)
+	rows, err := g.client.query(ctx, t.account(), queryCall{site: t.Site, question: q.Body(), most: q.MaxBody(), read: readerOf(&g.rows, q)}, charge)
 	if err != nil {
 		return nil, g.queryFailed(ctx, t, err)
 	}
@@ -185,14 +186,14 @@ func (g *Gateway) queryFailed(ctx context.Context, t Target, err error) error {
 }
 
 // readerOf returns the read of a queryCall.
-func readerOf(q translate.Query) func(io.Reader) (*translate.Rows, error) {
-	return func(body io.Reader) (*translate.Rows, error) { return readRows(body, q) }
+func readerOf(reader *translate.RowsReader, q translate.Query) func(io.Reader) (*translate.Rows, error) {
+	return func(body io.Reader) (*translate.Rows, error) { return readRows(reader, body, q) }
 }
 
 // readRows reads the answer to a query strictly. A body that is not JSON may be one that was cut off, so another attempt may
 // help; what is wrong with the rows of a whole one stays so.
-func readRows(body io.Reader, q translate.Query) (*translate.Rows, error) {
-	rows, err := translate.ReadRows(body, q.Dimension)
+func readRows(reader *translate.RowsReader, body io.Reader, q translate.Query) (*translate.Rows, error) {
+	rows, err := reader.Read(body, q.Dimension)
 	if err == nil {
 		err = q.Check(rows)
 	}

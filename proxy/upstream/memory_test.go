@@ -29,7 +29,7 @@ func TestQueryAllocatesAtMostThreeBodies(t *testing.T) {
 			for range 2 { // the first also makes what later ones share
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				rows, err := c.query(t.Context(), acct, queryCall{site: site, question: q.Body(), most: q.MaxBody(), read: readerOf(q)}, nil)
+				rows, err := c.query(t.Context(), acct, queryCall{site: site, question: q.Body(), most: q.MaxBody(), read: readerOf(new(translate.RowsReader), q)}, nil)
 				runtime.ReadMemStats(&after)
 				if err != nil || rows.Len() != translate.WideSample {
 					t.Fatal(err)
