@@ -272,12 +272,9 @@ func (c *Cache) fill(ctx context.Context, l *lookup, token string) outcome {
 
 // fillLeased calls the upstream and renews the lease meanwhile.
 func (c *Cache) fillLeased(ctx context.Context, l *lookup, token string) outcome {
-	renewing, stop := context.WithCancel(ctx)
-	var renewal sync.WaitGroup
-	renewal.Go(func() { c.redis.renew(renewing, l, token) })
+	stop := c.redis.renew(ctx, l, token)
 	o := c.callUpstream(ctx, l)
 	stop()
-	renewal.Wait()
 	o.token = token
 	return o
 }

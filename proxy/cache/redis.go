@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -301,20 +302,32 @@ func (s *sharedStore) dropEndless(l *lookup) {
 
 const renewLua = `if redis.pcall('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
 
-// renew extends the lease until ctx ends. The token fences it: a lease that has expired and gone to another replica is left
-// alone.
-func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) {
-	tick := time.NewTicker(s.limits.renewal)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+// renew extends the lease from time to time, until stop is called. The token fences it: a lease that has expired and gone to another
+// replica is left alone. Most fills end before the first time, so that no goroutine waits for it.
+func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var renewing sync.Mutex // held during a renewal; guards next
+	var next *time.Timer
+	renew := func() {
+		renewing.Lock()
+		defer renewing.Unlock()
+		if ctx.Err() != nil {
 			return
 		}
+		began := time.Now()
 		s.try(ctx, s.limits.held-s.limits.renewal, func(ctx context.Context) error {
 			return s.client.Eval(ctx, renewLua, []string{leaseKey(l)}, token, s.limits.held.Milliseconds()).Err()
 		})
+		next.Reset(max(0, s.limits.renewal-time.Since(began)))
+	}
+	renewing.Lock()
+	defer renewing.Unlock()
+	next = time.AfterFunc(s.limits.renewal, renew)
+	return func() {
+		cancel()
+		renewing.Lock() // waits for the renewal that runs
+		defer renewing.Unlock()
+		next.Stop()
 	}
 }
 
