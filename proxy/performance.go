@@ -149,7 +149,7 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 		return s.buildAnswer(ctx, c, q, part, make([]cache.Found, len(q.fetches)), cacheHit)
 	}
 	read := s.readUpstream(ctx, c, q)
-	if len(c.params.Filters) == 0 && !read.endsWithin(s.hedge.delay(c.property.ID)) {
+	if c.canHedge() && !read.endsWithin(s.hedge.delay(c.property.ID)) {
 		if r, err := s.hedgedAnswer(ctx, c, *q, part, read); err == nil {
 			return r, nil
 		}
@@ -173,6 +173,9 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 	}
 	return s.buildAnswer(ctx, c, q, part, found, c.cacheStatus(q.fetches, found))
 }
+
+// canHedge reports whether stored figures may answer while the upstream is late.
+func (c *call) canHedge() bool { return len(c.params.Filters) == 0 }
 
 // isFresh reports whether an answer in memory can be sent again: its figures are fresh and, if it reads the archive, what the archive
 // has of the property and the window are still the same.

@@ -12,8 +12,8 @@ import (
 	"sara/translate"
 )
 
-// An upstreamRead reads the upstream's part of each fetch of a request through the cache, in the background. It ends with the
-// context of the request; the fills that it has started go on.
+// An upstreamRead reads the upstream's part of each fetch of a request through the cache, in the background unless nothing else can be
+// done meanwhile. It ends with the context of the request; the fills that it has started go on.
 type upstreamRead struct {
 	requests []cache.Request // without a Fill: the fetch reads nothing from the upstream
 	fills    []*fill         // of the requests
@@ -52,7 +52,7 @@ func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) *u
 			calls.expected++
 		}
 	}
-	read.begin(ctx, s.cache, calls)
+	read.begin(ctx, s.cache, calls, !c.canHedge() && len(read.fills) == 1)
 	return read
 }
 
@@ -63,8 +63,9 @@ func (s *Server) isOld(ctx context.Context, c *call, r cache.Request) bool {
 	return copied.Entry != nil && copied.Stale
 }
 
-// begin starts the reads. A failing call does not cancel the other one, which is already charged, and whose rows are cached.
-func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, calls *liveCallReservation) {
+// begin starts the reads, or reads alone, at once. A failing call does not cancel the other one, which is already charged, and whose
+// rows are cached.
+func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, calls *liveCallReservation, alone bool) {
 	r.left.Store(int32(len(r.requests)) + 1) // and this function
 	end := func() {
 		if r.left.Add(-1) == 0 {
@@ -83,11 +84,16 @@ func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, calls *live
 			end()
 			continue
 		}
-		go func() {
+		read := func() {
 			defer end()
 			defer recoverPanic(&r.errs[i])
 			r.found[i], r.errs[i] = rows.Do(ctx, r.requests[i])
-		}()
+		}
+		if alone {
+			read()
+			continue
+		}
+		go read()
 	}
 }
 
