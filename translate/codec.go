@@ -69,16 +69,10 @@ func (r *Rows) Encode(out BlockWriter) error {
 // group writes some rows, and ends the block.
 func (e *encoder) group(r *Rows, begin, end int) {
 	size := 0
-	for i := begin; i < end; i++ {
-		size += len(r.Key(i))
-	}
+	r.keys.parts(begin, end, func(part []byte) { size += len(part) })
 	e.uvarint(uint64(size))
-	for i := begin; i < end; i++ {
-		e.uvarint(uint64(len(r.Key(i))))
-	}
-	for i := begin; i < end; i++ {
-		e.bytes(r.Key(i))
-	}
+	e.column(end-begin, func(i int) uint64 { return uint64(r.keys.length(begin + i)) })
+	r.keys.parts(begin, end, e.bytes)
 	e.metrics(r.metrics[begin:end])
 	e.flush()
 	if e.err == nil {
@@ -87,12 +81,8 @@ func (e *encoder) group(r *Rows, begin, end int) {
 }
 
 func (e *encoder) metrics(metrics []Metrics) {
-	for i := range metrics {
-		e.uvarint(uint64(metrics[i].Clicks))
-	}
-	for i := range metrics {
-		e.uvarint(uint64(metrics[i].Impressions))
-	}
+	e.column(len(metrics), func(i int) uint64 { return uint64(metrics[i].Clicks) })
+	e.column(len(metrics), func(i int) uint64 { return uint64(metrics[i].Impressions) })
 	var exceptions []exception
 	for i := range metrics {
 		if m := &metrics[i]; differ(m.CTR, m.quotient()) {
@@ -101,13 +91,13 @@ func (e *encoder) metrics(metrics []Metrics) {
 	}
 	e.exceptions(exceptions)
 	exceptions = exceptions[:0]
-	for i := range metrics {
-		m := &metrics[i]
-		code, exact := m.positionCode()
-		if e.uvarint(code); !exact {
-			exceptions = append(exceptions, exception{i, m.Position})
+	e.column(len(metrics), func(i int) uint64 {
+		code, exact := metrics[i].positionCode()
+		if !exact {
+			exceptions = append(exceptions, exception{i, metrics[i].Position})
 		}
-	}
+		return code
+	})
 	e.exceptions(exceptions)
 }
 
@@ -131,6 +121,25 @@ func (e *encoder) uvarint(v uint64) {
 	if e.pending = binary.AppendUvarint(e.pending, v); len(e.pending) >= encoderPiece {
 		e.flush()
 	}
+}
+
+// column writes n numbers, of which nearly all have one or two bytes. The slice is a local variable meanwhile, since a field would take
+// a write barrier for each number.
+func (e *encoder) column(n int, value func(i int) uint64) {
+	pending := e.pending
+	for i := range n {
+		if v := value(i); v < 0x80 {
+			pending = append(pending, byte(v))
+		} else {
+			pending = binary.AppendUvarint(pending, v)
+		}
+		if len(pending) >= encoderPiece {
+			e.pending = pending
+			e.flush()
+			pending = e.pending
+		}
+	}
+	e.pending = pending
 }
 
 func (e *encoder) bytes(data []byte) {

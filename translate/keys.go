@@ -24,11 +24,29 @@ const (
 
 func (k *keys) at(i int) []byte {
 	end := k.ends[i]
-	start := 0
-	if i > 0 && k.ends[i-1].chunk() == end.chunk() {
-		start = k.ends[i-1].offset()
+	return k.chunks[end.chunk()][k.start(i):end.offset():end.offset()]
+}
+
+// start returns where a key begins in its chunk.
+func (k *keys) start(i int) int {
+	if i > 0 && k.ends[i-1].chunk() == k.ends[i].chunk() {
+		return k.ends[i-1].offset()
 	}
-	return k.chunks[end.chunk()][start:end.offset():end.offset()]
+	return 0
+}
+
+// length returns the bytes of a key.
+func (k *keys) length(i int) int { return k.ends[i].offset() - k.start(i) }
+
+// parts calls part with the bytes of the keys from begin to before end, one chunk at a time.
+func (k *keys) parts(begin, end int, part func([]byte)) {
+	for begin < end {
+		start, chunk := k.start(begin), k.ends[begin].chunk()
+		for begin < end && k.ends[begin].chunk() == chunk {
+			begin++
+		}
+		part(k.chunks[chunk][start:k.ends[begin-1].offset()])
+	}
 }
 
 // size returns the bytes of all keys.
