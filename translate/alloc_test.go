@@ -115,27 +115,28 @@ func TestMergeAllocations(t *testing.T) {
 	}
 }
 
-// The slices of the Rows, some of them again for each group; encoding needs a buffer.
+// The Rows and their slices, some of these again for each group; encoding needs a buffer.
 func TestParseRowsAllocations(t *testing.T) {
 	discard := bufio.NewWriter(io.Discard)
+	var decoder Decoder
 	for _, n := range []int{1, 1000, WideSample} {
 		data := encoded(new(Merger).Merge(ByQuery, 0, searchRows(t, n), new(Rows))) // ranked
 		var rows *Rows
 		parse := func() {
 			var err error
-			if rows, err = decodeRows(data); err != nil {
+			if rows, err = decoder.Rows(bytes.NewReader(data), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if allocs := testing.AllocsPerRun(5, parse); allocs > 18 {
+		if allocs := testing.AllocsPerRun(5, parse); allocs > 16 {
 			t.Errorf("%v allocations to decode %d rows", allocs, n)
 		}
 		first := func() {
-			if _, err := DecodeRows(bytes.NewReader(data), 1); err != nil {
+			if _, err := decoder.Rows(bytes.NewReader(data), 1); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if allocs := testing.AllocsPerRun(5, first); allocs > 12 {
+		if allocs := testing.AllocsPerRun(5, first); allocs > 6 {
 			t.Errorf("%v allocations to decode the first of %d rows", allocs, n)
 		}
 		if allocs := testing.AllocsPerRun(5, func() { _ = rows.Encode(discard) }); allocs > 2 {

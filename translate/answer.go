@@ -196,11 +196,15 @@ func (p *Params) pageOf(rows *Rows) func(place int) (row int) {
 		return rows.rankedIn(p.Order).row
 	}
 	if p.Order.isUpstream() {
-		rows = rows.head(NarrowSample)
+		if rows = rows.head(NarrowSample); rows.areRanked() {
+			return samePlace
+		}
 	}
 	first := p.Order.first(rows, p.Limit)
 	return func(place int) int { return int(first[place].row) }
 }
+
+func samePlace(place int) int { return place }
 
 // appendString appends s, which must be UTF-8, as a JSON string. It escapes only what JSON requires, not HTML: responses are
 // served as application/json only, and URLs stay readable.

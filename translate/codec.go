@@ -40,7 +40,7 @@ func groupEnd(begin, n int) int {
 	return n
 }
 
-// Encode writes r, in pieces, in a form that DecodeRows reads back bit for bit. It has neither a version nor
+// Encode writes r, in pieces, in a form that a Decoder reads back bit for bit. It has neither a version nor
 // a checksum: these are for the caller to add. The error is one of out.
 //
 // What the upstream says of all rows comes first, and twice the number of rows, plus one if the rows of the narrow sample are ranked.
@@ -215,14 +215,27 @@ var errRowsData = errors.New("not in the format of Encode")
 // maxDecodedRows is far above what one call upstream returns.
 const maxDecodedRows = 4 * WideSample
 
-// DecodeRows reads the format of Encode. Of forged data it returns an error, or Rows that ReadRows could have
+// A Decoder reads the format of Encode. Used again, it allocates nothing but the Rows that it returns. The zero value is ready to use.
+// It belongs to one goroutine at a time.
+type Decoder struct {
+	in      io.Reader
+	buffer  [4 << 10]byte
+	at, end int         // of what is not decoded yet in the buffer
+	ended   error       // of in, which has no more; nil: it may have
+	values  [128]uint64 // of a column
+	chunks  []int       // the sizes of those of a group
+	err     error       // the first: what is returned after it is meaningless
+}
+
+// Rows returns the rows that Encode wrote. Of forged data it returns an error, or Rows that ReadRows could have
 // returned too; it allocates no more than in proportion to the data. An error of in is wrapped.
 //
 // first is 0 for all rows. Otherwise, if the rows are ranked, it reads no more groups than the first rows need. The Rows then count the
 // others, but do not have them, so that they are only for a Report whose FirstRows are no more, and a fault in the others remains
 // unnoticed.
-func DecodeRows(in io.Reader, first int) (*Rows, error) {
-	d := &decoder{in: in, buffer: make([]byte, decoderPiece)}
+func (d *Decoder) Rows(in io.Reader, first int) (*Rows, error) {
+	d.in, d.at, d.end, d.ended, d.err = in, 0, 0, nil, nil
+	defer func() { d.in = nil }()
 	rows := d.rows(first)
 	if d.err == nil && rows.beyond == 0 {
 		if d.fill(1); d.at < d.end || d.ended != io.EOF {
@@ -235,27 +248,14 @@ func DecodeRows(in io.Reader, first int) (*Rows, error) {
 	return rows, nil
 }
 
-// A decoder reads from the front. Once err is set, what it returns is meaningless.
-type decoder struct {
-	in      io.Reader
-	buffer  []byte
-	at, end int   // of what is not decoded yet in the buffer
-	ended   error // of in, which has no more; nil: it may have
-	chunks  []int // the sizes of those of a group
-	err     error
-}
-
-const (
-	decoderPiece   = 1 << 10
-	mostEmptyReads = 100
-)
+const mostEmptyReads = 100
 
 // fill makes n bytes available, or as many as there are.
-func (d *decoder) fill(n int) {
+func (d *Decoder) fill(n int) {
 	if d.end-d.at >= n || d.ended != nil {
 		return
 	}
-	d.end, d.at = copy(d.buffer, d.buffer[d.at:d.end]), 0
+	d.end, d.at = copy(d.buffer[:], d.buffer[d.at:d.end]), 0
 	for empty := 0; d.end < n && d.ended == nil; empty++ {
 		more, err := d.in.Read(d.buffer[d.end:])
 		d.end += more
@@ -266,7 +266,7 @@ func (d *decoder) fill(n int) {
 }
 
 // read fills p.
-func (d *decoder) read(p []byte) {
+func (d *Decoder) read(p []byte) {
 	for len(p) > 0 {
 		d.fill(1)
 		n := copy(p, d.buffer[d.at:d.end])
@@ -278,7 +278,7 @@ func (d *decoder) read(p []byte) {
 	}
 }
 
-func (d *decoder) fail(err error) {
+func (d *Decoder) fail(err error) {
 	if d.err == nil {
 		d.err = err
 	}
@@ -295,13 +295,13 @@ func (t traits) code() uint64 {
 	return code
 }
 
-func (d *decoder) traits() traits {
+func (d *Decoder) traits() traits {
 	code := d.uvarint(lastDate<<1 | 1)
 	return traits{byPage: code&1 != 0, incomplete: Date(code >> 1)}
 }
 
 // rows reads the groups of the first rows.
-func (d *decoder) rows(first int) *Rows {
+func (d *Decoder) rows(first int) *Rows {
 	r := &Rows{traits: d.traits()}
 	count := d.uvarint(maxDecodedRows<<1 | 1)
 	n, ranked := int(count>>1), count&1 != 0
@@ -315,6 +315,7 @@ func (d *decoder) rows(first int) *Rows {
 	if d.err == nil && ranked != r.head(NarrowSample).areRanked() {
 		d.fail(errRowsData)
 	}
+	r.ordered = ranked && r.has() <= NarrowSample
 	if d.err != nil {
 		return nil
 	}
@@ -322,7 +323,7 @@ func (d *decoder) rows(first int) *Rows {
 }
 
 // group reads n more rows.
-func (d *decoder) group(r *Rows, n int) {
+func (d *Decoder) group(r *Rows, n int) {
 	before, text := r.has(), len(r.keys.chunks)
 	d.ends(&r.keys, n, int(d.uvarint(math.MaxInt32)))
 	for _, size := range d.chunks {
@@ -339,24 +340,26 @@ func (d *decoder) group(r *Rows, n int) {
 }
 
 // ends reads the lengths of n more keys of size bytes together, and finds the sizes of their chunks.
-func (d *decoder) ends(k *keys, n, size int) {
+func (d *Decoder) ends(k *keys, n, size int) {
 	before, begin := len(k.ends), len(k.chunks)
 	k.ends = append(make([]keyEnd, 0, before+min(n, NarrowSample)), k.ends...)
 	d.chunks = d.chunks[:0]
-	room, left := -1, size                         // of the last chunk, and of all that follow
-	d.column(n, maxWindow, func(_ int, v uint64) { // no key of ReadRows is longer
-		length, last := int(v), len(d.chunks)-1
-		if length > left {
-			d.fail(errRowsData)
-			return
+	room, left := -1, size                                // of the last chunk, and of all that follow
+	d.column(n, maxWindow, func(_ int, values []uint64) { // no key of ReadRows is longer
+		for _, v := range values {
+			length, last := int(v), len(d.chunks)-1
+			if length > left {
+				d.fail(errRowsData)
+				return
+			}
+			if last < 0 || d.chunks[last]+length > room {
+				d.chunks, room = append(d.chunks, 0), max(length, min(left, wholeChunk))
+				last++
+			}
+			d.chunks[last] += length
+			left -= length
+			k.ends = append(grown(k.ends), keyEnd(begin+last)<<32|keyEnd(d.chunks[last]))
 		}
-		if last < 0 || d.chunks[last]+length > room {
-			d.chunks, room = append(d.chunks, 0), max(length, min(left, wholeChunk))
-			last++
-		}
-		d.chunks[last] += length
-		left -= length
-		k.ends = append(grown(k.ends), keyEnd(begin+last)<<32|keyEnd(d.chunks[last]))
 	})
 	if left > 0 {
 		d.fail(errRowsData)
@@ -367,7 +370,7 @@ func (d *decoder) ends(k *keys, n, size int) {
 }
 
 // chunk reads a chunk of keys, one at a time: forged lengths take no memory for which there is no data.
-func (d *decoder) chunk(k *keys, size int) {
+func (d *Decoder) chunk(k *keys, size int) {
 	if d.err != nil {
 		return
 	}
@@ -392,15 +395,26 @@ func (k *keys) areText(chunk, key int) bool {
 	return true
 }
 
-func (d *decoder) metrics(metrics []Metrics) {
-	d.column(len(metrics), largestCount, func(i int, v uint64) { metrics[i].Clicks = int64(v) })
-	d.column(len(metrics), largestCount, func(i int, v uint64) {
-		m := &metrics[i]
-		m.Impressions = int64(v)
-		m.CTR = m.quotient()
+func (d *Decoder) metrics(metrics []Metrics) {
+	d.column(len(metrics), largestCount, func(begin int, values []uint64) {
+		for i, v := range values {
+			metrics[begin+i].Clicks = int64(v)
+		}
+	})
+	d.column(len(metrics), largestCount, func(begin int, values []uint64) {
+		for i, v := range values {
+			m := &metrics[begin+i]
+			m.Impressions = int64(v)
+			m.CTR = m.quotient()
+		}
 	})
 	d.exceptions(metrics, func(m *Metrics, f float64) { m.CTR = f })
-	d.column(len(metrics), largestCode, func(i int, v uint64) { metrics[i].Position = metrics[i].decodePosition(v) })
+	d.column(len(metrics), largestCode, func(begin int, values []uint64) {
+		for i, v := range values {
+			m := &metrics[begin+i]
+			m.Position = m.decodePosition(v)
+		}
+	})
 	d.exceptions(metrics, func(m *Metrics, f float64) { m.Position = f })
 	for i := range metrics {
 		if !isFraction(metrics[i].CTR) || !isFraction(metrics[i].Position) {
@@ -409,7 +423,7 @@ func (d *decoder) metrics(metrics []Metrics) {
 	}
 }
 
-func (d *decoder) exceptions(metrics []Metrics, set func(*Metrics, float64)) {
+func (d *Decoder) exceptions(metrics []Metrics, set func(*Metrics, float64)) {
 	for range d.uvarint(uint64(len(metrics))) {
 		before := d.uvarint(uint64(len(metrics)))
 		var bits [8]byte
@@ -424,14 +438,26 @@ func (d *decoder) exceptions(metrics []Metrics, set func(*Metrics, float64)) {
 	}
 }
 
-// column reads n numbers up to largest. Nearly all of them have one or two bytes.
-func (d *decoder) column(n int, largest uint64, set func(i int, v uint64)) {
-	for i := 0; i < n && d.err == nil; {
+// column reads n numbers up to largest, some at a time.
+func (d *Decoder) column(n int, largest uint64, set func(begin int, values []uint64)) {
+	for begin := 0; begin < n; {
+		values := d.values[:min(n-begin, len(d.values))]
+		if d.numbers(values, largest); d.err != nil {
+			return
+		}
+		set(begin, values)
+		begin += len(values)
+	}
+}
+
+// numbers reads numbers up to largest. Nearly all of them have one or two bytes.
+func (d *Decoder) numbers(values []uint64, largest uint64) {
+	for len(values) > 0 && d.err == nil {
 		d.fill(1) // and no more, which may be in the next block
 		text := d.buffer[d.at:d.end]
 		whole := len(text) - binary.MaxVarintLen64 // a number that begins before is there as a whole
-		at := 0
-		for ; i < n && at < whole; i++ {
+		n, at := 0, 0
+		for ; n < len(values) && at < whole; n++ {
 			v := uint64(text[at])
 			switch next := uint64(text[at+1]); {
 			case v < 0x80:
@@ -449,18 +475,19 @@ func (d *decoder) column(n int, largest uint64, set func(i int, v uint64)) {
 				d.fail(errRowsData)
 				return
 			}
-			set(i, v)
+			values[n] = v
 		}
 		d.at += at
-		if i < n && at == 0 { // near the end of the buffer
-			set(i, d.uvarint(largest))
-			i++
+		if n == 0 { // near the end of the buffer
+			values[0] = d.uvarint(largest)
+			n = 1
 		}
+		values = values[n:]
 	}
 }
 
 // uvarint reads a number up to largest. It returns 0 and sets err if there is none.
-func (d *decoder) uvarint(largest uint64) uint64 {
+func (d *Decoder) uvarint(largest uint64) uint64 {
 	if d.err != nil {
 		return 0
 	}

@@ -150,6 +150,28 @@ func TestParseRowsRefusesWhatReadRowsRefuses(t *testing.T) {
 	f("a number too long", 1, string(bytes.Repeat([]byte{0xff}, 11)))
 }
 
+// What a Decoder has read before, whole or not, changes neither the rows that it returned nor those that follow.
+func TestDecoderCanBeUsedAgain(t *testing.T) {
+	var decoder Decoder
+	large, small := searchRows(t, 1000), searchRows(t, 3)
+	data := encoded(large)
+	got, err := decoder.Rows(bytes.NewReader(data), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cut := range []int{0, 1, len(data) / 2, len(data) - 1} {
+		if _, err := decoder.Rows(bytes.NewReader(data[:cut]), 0); err == nil {
+			t.Errorf("%d of %d bytes were decoded", cut, len(data))
+		}
+		if rows, err := decoder.Rows(bytes.NewReader(encoded(small)), 0); err != nil || !equalRows(rows, small) {
+			t.Errorf("after %d of %d bytes: other rows, %v", cut, len(data), err)
+		}
+	}
+	if !equalRows(got, large) {
+		t.Error("the rows have changed")
+	}
+}
+
 // A page that needs only the first rows is the same from all rows, and from their blocks alone, whether the others are there or not.
 func TestFirstRowsAnswerLikeAll(t *testing.T) {
 	report := BreakdownReport(ByQuery)
@@ -167,7 +189,7 @@ func TestFirstRowsAnswerLikeAll(t *testing.T) {
 				} else if ranked && n > NarrowSample {
 					needed = 2
 				}
-				got, err := DecodeRows(bytes.NewReader(bytes.Join(blocks[:min(needed, len(blocks))], nil)), first)
+				got, err := new(Decoder).Rows(bytes.NewReader(bytes.Join(blocks[:min(needed, len(blocks))], nil)), first)
 				if err != nil {
 					t.Fatalf("%d of %d rows, ranked %t: %v", limit, n, ranked, err)
 				}
@@ -330,7 +352,7 @@ func FuzzDecodeRows(f *testing.F) {
 			t.Fatalf("%x came back otherwise: %v", data, err)
 		}
 		page := &Params{Limit: 1 + int(limit)%maxDimensionLimit, Order: parseOrder(DefaultOrder)}
-		first, err := DecodeRows(bytes.NewReader(data), page.Limit)
+		first, err := new(Decoder).Rows(bytes.NewReader(data), page.Limit)
 		if err != nil {
 			t.Fatalf("%x: all rows were decoded, but not the first ones: %v", data, err)
 		}
@@ -362,8 +384,9 @@ func BenchmarkCodec(b *testing.B) {
 		}
 		buffer := make([]byte, 2*len(plain))
 		run("encode", func() error { return rows.Encode(bufio.NewWriter(io.Discard)) })
-		run("decode", func() error { _, err := decodeRows(plain); return err })
-		run("decode first", func() error { _, err := DecodeRows(bytes.NewReader(plain), firstGroup); return err })
+		var decoder Decoder
+		run("decode", func() error { _, err := decoder.Rows(bytes.NewReader(plain), 0); return err })
+		run("decode first", func() error { _, err := decoder.Rows(bytes.NewReader(plain), firstGroup); return err })
 		run("pack", func() error { s2.Encode(buffer, plain); return nil })
 		run("unpack", func() error { _, err := s2.Decode(buffer, packed); return err })
 	}

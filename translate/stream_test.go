@@ -83,7 +83,7 @@ func (b *blocks) Flush() error {
 	return nil
 }
 
-func decodeRows(data []byte) (*Rows, error) { return DecodeRows(bytes.NewReader(data), 0) }
+func decodeRows(data []byte) (*Rows, error) { return new(Decoder).Rows(bytes.NewReader(data), 0) }
 
 // keyText returns all keys, one after the other.
 func keyText(rows *Rows) string { return string(bytes.Join(rows.keys.chunks, nil)) }

@@ -106,7 +106,7 @@ type Request struct {
 	Current     bool          // wait for the refill of stale rows: get them only if it fails
 	RequestHash uint64        // kept with rows that this request fills, see Entry.RequestHash
 	// FirstRows is how many of the first rows the request needs of those that are ranked, and 0 for all: of a copy in Redis, the others need
-	// not be decoded (translate.DecodeRows).
+	// not be decoded (translate.Decoder).
 	FirstRows int
 	// Beside is a query whose copy comes along from Redis to memory, for AtHand, when these rows are looked up there. nil: none.
 	Beside *translate.Query

@@ -63,7 +63,14 @@ type codec struct {
 	sealer   *keyring.StreamSealer
 	// Idle ones; nil: not made yet. Their numbers are those of the channels' capacities.
 	encoders chan *s2.Writer
-	decoders chan *s2.Reader
+	decoders chan *decoder
+}
+
+// A decoder has the memory to decode an entry.
+type decoder struct {
+	blocks *s2.Reader
+	limit  io.LimitedReader // of blocks
+	rows   translate.Decoder
 }
 
 // newCodec returns a codec that refuses rows of more than maxBytes, so that a value of another version cannot exhaust the memory.
@@ -72,7 +79,7 @@ func newCodec(maxBytes int64, slots *cpubound.Slots, keys *keyring.Keyring) *cod
 	// No request waits for a copy to be written, but the requests of other replicas may wait for it.
 	c := &codec{
 		maxBytes: maxBytes, slots: slots, sealer: keys.StreamSealer(rowsPurpose),
-		encoders: make(chan *s2.Writer, max(1, threads/4)), decoders: make(chan *s2.Reader, max(2, threads)),
+		encoders: make(chan *s2.Writer, max(1, threads/4)), decoders: make(chan *decoder, max(2, threads)),
 	}
 	c.reset()
 	return c
@@ -186,7 +193,7 @@ func (c *codec) open(data []byte, key string, now time.Time) (*encodedEntry, err
 	}, nil
 }
 
-// decode reads the first rows, or all, as translate.DecodeRows does. The entry keeps the value if it lacks rows.
+// decode reads the first rows, or all, as translate.Decoder does. The entry keeps the value if it lacks rows.
 func (c *codec) decode(e *encodedEntry, first int) (*Entry, error) {
 	rows, err := c.rows(e.payload, first)
 	if err != nil {
@@ -199,14 +206,15 @@ func (c *codec) decode(e *encodedEntry, first int) (*Entry, error) {
 }
 
 func (c *codec) rows(payload io.Reader, first int) (*translate.Rows, error) {
-	decoder := <-c.decoders
-	defer func() { c.decoders <- decoder }()
-	if decoder == nil {
-		decoder = s2.NewReader(nil, s2.ReaderMaxBlockSize(blockSize))
+	d := <-c.decoders
+	defer func() { c.decoders <- d }()
+	if d == nil {
+		d = &decoder{blocks: s2.NewReader(nil, s2.ReaderMaxBlockSize(blockSize))}
 	}
-	decoder.Reset(payload)
-	defer decoder.Reset(nil) // lets go of the value
-	rows, err := translate.DecodeRows(io.LimitReader(decoder, c.maxBytes), first)
+	d.blocks.Reset(payload)
+	defer d.blocks.Reset(nil) // lets go of the value
+	d.limit = io.LimitedReader{R: d.blocks, N: c.maxBytes}
+	rows, err := d.rows.Rows(&d.limit, first)
 	switch {
 	case errors.Is(err, keyring.ErrNotAuthentic):
 		return nil, keyring.ErrNotAuthentic
