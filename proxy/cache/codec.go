@@ -165,28 +165,28 @@ type encodedEntry struct {
 }
 
 // open opens a value that was found for a cache key, and reads its headers. The value must not change any more.
-func (c *codec) open(data []byte, key string, now time.Time) (*encodedEntry, error) {
+func (c *codec) open(data []byte, key string, now time.Time) (encodedEntry, error) {
 	switch {
 	case len(data) < clearSize || string(data[:len(magic)]) != magic:
-		return nil, errTorn
+		return encodedEntry{}, errTorn
 	case data[len(magic)] != version:
-		return nil, errVersion
+		return encodedEntry{}, errVersion
 	}
 	stream, err := c.sealer.Open(data[clearSize:], additional(data, key))
 	if err != nil {
-		return nil, err
+		return encodedEntry{}, err
 	}
 	var headers [headerSize]byte
-	if _, err := io.ReadFull(stream, headers[:]); err != nil {
+	if n, _ := stream.Read(headers[:]); n < len(headers) { // the first segment has all
 		stream.Close()
-		return nil, errTorn
+		return encodedEntry{}, errTorn
 	}
 	filled := time.Unix(0, int64(binary.LittleEndian.Uint64(headers[:])))
 	if filled.Sub(now) > maxClockDrift {
 		stream.Close()
-		return nil, errFuture
+		return encodedEntry{}, errFuture
 	}
-	return &encodedEntry{
+	return encodedEntry{
 		headers: &Entry{key: key, filled: filled, value: data,
 			requestHash: binary.LittleEndian.Uint64(headers[8:]), id: binary.LittleEndian.Uint64(headers[16:])},
 		payload: stream,
@@ -194,7 +194,7 @@ func (c *codec) open(data []byte, key string, now time.Time) (*encodedEntry, err
 }
 
 // decode reads the first rows, or all, as translate.Decoder does. The entry keeps the value if it lacks rows.
-func (c *codec) decode(e *encodedEntry, first int) (*Entry, error) {
+func (c *codec) decode(e encodedEntry, first int) (*Entry, error) {
 	rows, err := c.rows(e.payload, first)
 	if err != nil {
 		return nil, err

@@ -72,18 +72,8 @@ type lookup struct {
 	others    []candidate // the sibling, if there is one
 	flightKey string
 	began     time.Time // in real time, since it bounds the time spent on Redis
-}
 
-// redisKeys returns the keys of all candidates, the lookup's own first, and that of a query beside it last.
-func (l *lookup) redisKeys(beside *candidate) []string {
-	keys := append(make([]string, 0, 3), l.own.redisKey)
-	for _, other := range l.others {
-		keys = append(keys, other.redisKey)
-	}
-	if beside != nil {
-		keys = append(keys, beside.redisKey)
-	}
-	return keys
+	sibling [1]candidate // memory of others
 }
 
 // candidate is a query whose rows may answer a request.
@@ -96,7 +86,8 @@ type candidate struct {
 func newLookup(r *Request) *lookup {
 	l := &lookup{Request: *r, own: newCandidate(r.PropertyID, r.Query), began: time.Now()}
 	if sibling, ok := r.Query.Sibling(); ok {
-		l.others = []candidate{newCandidate(r.PropertyID, sibling)}
+		l.sibling[0] = newCandidate(r.PropertyID, sibling)
+		l.others = l.sibling[:]
 	}
 	l.flightKey = l.own.key
 	if r.Bypass {
@@ -105,9 +96,25 @@ func newLookup(r *Request) *lookup {
 	return l
 }
 
+// candidates yields those that may answer, the lookup's own first.
+func (l *lookup) candidates(yield func(n int, c *candidate) bool) {
+	if !yield(0, &l.own) {
+		return
+	}
+	for n := range l.others {
+		if !yield(1+n, &l.others[n]) {
+			return
+		}
+	}
+}
+
+// usualKey is room for most cache keys and Redis keys, on the stack.
+const usualKey = 256
+
 func newCandidate(propertyID string, q translate.Query) candidate {
-	key := string(appendKey(nil, propertyID, &q))
-	return candidate{query: q, key: key, redisKey: redisKey(propertyID, key)}
+	var buffer [usualKey]byte
+	key := appendKey(buffer[:0], propertyID, &q)
+	return candidate{query: q, key: string(key), redisKey: redisKey(propertyID, key)}
 }
 
 // accountShare is the part of the memory that one account may fill, and so may one value: a quarter.

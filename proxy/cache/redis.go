@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -54,9 +55,9 @@ type sharedStore struct {
 	codec   *codec
 	sealer  *keyring.Sealer // of failures
 	events  *fillEvents
-	script  *redis.Script // seek.lua
-	seeks   seeks         // calls of it
-	along   bool          // the server of the rows has all other keys too
+	script  seekScript
+	seeks   seeks // calls of it
+	along   bool  // the server of the rows has all other keys too
 
 	warnAfter   atomic.Int64 // the time of the next warning of copies that do not open, in nanoseconds since 1970
 	pausedUntil atomic.Int64 // circuit breaker: no step before it, in nanoseconds since 1970; 0: Redis works
@@ -74,9 +75,10 @@ func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedSt
 			return nil, err
 		}
 	}
+	limits := limitsFor(cmp.Or(config.RedisPatience, defaultPatience))
 	return &sharedStore{
-		script: redis.NewScript(seekLua), along: !redisconn.IsCluster(rows.Client()) && config.Redis == rows.Client(),
-		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limitsFor(cmp.Or(config.RedisPatience, defaultPatience)),
+		script: seekScript{redis.NewScript(seekLua).Hash(), seekLua, limits.held.Milliseconds(), longestAlong}, along: !redisconn.IsCluster(rows.Client()) && config.Redis == rows.Client(),
+		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limits,
 		codec: newCodec(maxPayload, config.Slots, config.Keyring), sealer: config.Keyring.Sealer(failuresPurpose), events: subscribe(rows.Client()),
 	}, nil
 }
@@ -89,29 +91,43 @@ func (s *sharedStore) close() {
 
 // redisKey returns the key of an entry in Redis, with a hash of the cache key. The hash tag in braces puts all keys of a
 // property into one slot of a cluster, so that a pipeline of them is one round trip.
-func redisKey(propertyID, key string) string {
-	sum := xxhash.New()
-	_, _ = sum.WriteString(key) // never fails
-	return "sara:c:{" + propertyID + "}:" + hex.EncodeToString(sum.Sum(nil))
+func redisKey(propertyID string, key []byte) string {
+	var buffer [usualKey]byte
+	dst := append(append(append(buffer[:0], "sara:c:{"...), propertyID...), "}:"...)
+	var sum [8]byte
+	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(key))
+	return string(hex.AppendEncode(dst, sum[:]))
 }
 
 // leaseKey returns the key of a lookup's lease, in the same slot.
 func leaseKey(l *lookup) string { return l.own.redisKey + ":lease" }
 
-// try runs a step with Redis within a timeout and reports whether Redis answered. It is a circuit breaker: after an error no
-// step runs for a pause, then a single step probes Redis (half-open), and the others follow if that works.
+// try runs a step with Redis within a timeout and reports whether Redis answered, unless the circuit breaker is open.
 func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ctx context.Context) error) bool {
-	now := s.now()
-	until := s.pausedUntil.Load()
-	if until != 0 && (now.UnixNano() < until || !s.pausedUntil.CompareAndSwap(until, now.Add(s.limits.pause).UnixNano())) {
+	if !s.mayTry() {
 		return false
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := step(bounded)
+	return s.settle(ctx, step(bounded))
+}
+
+// mayTry reports whether a step with Redis may run, whose error the caller must then pass to settle. It is a circuit breaker: after an
+// error no step runs for a pause, then a single step probes Redis (half-open), and the others follow if that works.
+func (s *sharedStore) mayTry() bool {
+	until := s.pausedUntil.Load()
+	if until == 0 {
+		return true
+	}
+	now := s.now()
+	return now.UnixNano() >= until && s.pausedUntil.CompareAndSwap(until, now.Add(s.limits.pause).UnixNano())
+}
+
+// settle reports whether Redis answered a step, from the step's error and the context of its caller.
+func (s *sharedStore) settle(ctx context.Context, err error) bool {
 	switch {
 	case err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE"): // a value of another program
-		if s.pausedUntil.Swap(0) != 0 {
+		if s.pausedUntil.Load() != 0 && s.pausedUntil.Swap(0) != 0 {
 			s.log.Info("the cache uses Redis again")
 		}
 		return true
@@ -134,14 +150,17 @@ func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ct
 func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside *candidate) (entry, other *Entry) {
 	ctx, span := spans.StartCall(ctx, "read Redis")
 	defer span.End()
-	keys := l.redisKeys(beside)
-	values := make([][]byte, len(keys))
+	var values [][]byte
 	ok := s.try(ctx, s.limits.lookUp, func(ctx context.Context) error {
 		pipe := s.client.Pipeline()
-		reads := make([]*redis.StringCmd, len(keys))
-		for i, key := range keys {
-			reads[i] = pipe.Get(ctx, key)
+		var reads []*redis.StringCmd
+		for _, c := range l.candidates {
+			reads = append(reads, pipe.Get(ctx, c.redisKey))
 		}
+		if beside != nil {
+			reads = append(reads, pipe.Get(ctx, beside.redisKey))
+		}
+		values = make([][]byte, len(reads))
 		_, err := pipe.Exec(ctx)
 		for i, read := range reads {
 			values[i], _ = read.Bytes() // no value has this key, or one of another type
@@ -166,34 +185,34 @@ func (s *sharedStore) chooseBoth(l *lookup, beside *candidate, values [][]byte) 
 // must.
 func (s *sharedStore) choose(l *lookup, values [][]byte) *Entry {
 	type found struct {
-		candidate
-		*encodedEntry
+		of *candidate
+		encodedEntry
 	}
-	var entries []found
+	entries := make([]found, 0, 2) // on the stack
 	defer func() {
 		for _, f := range entries {
 			f.payload.Close()
 		}
 	}()
-	for n, candidate := range append([]candidate{l.own}, l.others...) {
+	for n, c := range l.candidates {
 		if len(values[n]) == 0 {
 			continue
 		}
-		encoded, err := s.codec.open(values[n], candidate.key, s.now())
+		encoded, err := s.codec.open(values[n], c.key, s.now())
 		if err != nil {
-			s.discard(candidate.redisKey, err)
+			s.discard(c.redisKey, err)
 			continue
 		}
-		entries = append(entries, found{candidate, encoded})
+		entries = append(entries, found{c, encoded})
 	}
 	slices.SortStableFunc(entries, func(a, b found) int { return b.headers.filled.Compare(a.headers.filled) })
 	for _, f := range entries {
 		entry, err := s.codec.decode(f.encodedEntry, l.FirstRows)
 		if err != nil {
-			s.discard(f.redisKey, err)
+			s.discard(f.of.redisKey, err)
 			continue
 		}
-		if l.Query.AnsweredBy(f.query, entry.Rows().Len()) {
+		if l.Query.AnsweredBy(f.of.query, entry.Rows().Len()) {
 			return entry
 		}
 	}
@@ -216,7 +235,7 @@ func (s *sharedStore) complete(e *Entry, propertyID string) bool {
 		e.all.Store(all)
 	}
 	if err != nil {
-		s.discard(redisKey(propertyID, e.key), err)
+		s.discard(redisKey(propertyID, []byte(e.key)), err)
 	}
 	return err == nil
 }

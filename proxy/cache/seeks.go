@@ -1,0 +1,164 @@
+package cache
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// maxSeeks is how many calls of seek.lua one pipeline has.
+	maxSeeks = 32
+	// maxPipelines is how many run at a time: Redis executes one while the replies of the other are read.
+	maxPipelines = 2
+)
+
+// seeks sends the calls of seek.lua that wait together in one pipeline. It needs no timer to collect them: calls that arrive while all
+// pipelines are under way are the next one, so that a single call is not delayed, and a busy replica makes few round trips. The zero
+// value has no call.
+type seeks struct {
+	mu      sync.Mutex // guards waiting and running
+	waiting []*seekCall
+	running int
+	runners sync.WaitGroup
+	unused  sync.Pool // *seekCall
+}
+
+// A seekCall is one call of seek.lua. It is used again, unless its caller has left before the reply came.
+type seekCall struct {
+	keys      []string
+	token     string
+	copies    int // how many of the keys after the first may answer
+	inAnyCase bool
+
+	left      atomic.Bool   // the caller no longer waits
+	limit     *time.Timer   // of the caller
+	done      chan struct{} // gets a value once the reply is there
+	arguments []any         // of the command
+	command   *redis.Cmd
+}
+
+// newCall returns a call without keys.
+func (q *seeks) newCall() *seekCall {
+	if c, ok := q.unused.Get().(*seekCall); ok {
+		c.keys = c.keys[:0]
+		return c
+	}
+	c := &seekCall{done: make(chan struct{}, 1), limit: time.NewTimer(time.Hour)}
+	c.limit.Stop()
+	return c
+}
+
+// release takes back a call.
+func (q *seeks) release(c *seekCall) {
+	if !c.left.Load() { // else a pipeline may still have it
+		c.command = nil
+		q.unused.Put(c)
+	}
+}
+
+// wait returns the reply to a call. It returns when its time is up or ctx ends, too.
+func (s *sharedStore) wait(ctx context.Context, c *seekCall, until time.Time) ([]any, error) {
+	s.seeks.mu.Lock()
+	s.seeks.waiting = append(s.seeks.waiting, c)
+	if s.seeks.running < maxPipelines {
+		s.seeks.running++
+		s.seeks.runners.Go(s.sendSeeks)
+	}
+	s.seeks.mu.Unlock()
+	c.limit.Reset(time.Until(until))
+	defer c.limit.Stop()
+	select {
+	case <-c.done:
+		return c.command.Slice()
+	case <-c.limit.C:
+		c.left.Store(true)
+		return nil, context.DeadlineExceeded
+	case <-ctx.Done():
+		c.left.Store(true)
+		return nil, ctx.Err()
+	}
+}
+
+// sendSeeks sends calls until none waits.
+func (s *sharedStore) sendSeeks() {
+	var calls []*seekCall
+	for {
+		runtime.Gosched() // so that goroutines that are ready to run can join the pipeline
+		if calls = s.seeks.take(calls[:0]); len(calls) == 0 {
+			return
+		}
+		s.send(calls)
+		for _, c := range calls {
+			c.done <- struct{}{}
+		}
+	}
+}
+
+// take appends the calls of the next pipeline. It returns none if none waits, and the caller ends.
+func (q *seeks) take(calls []*seekCall) []*seekCall {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(c *seekCall) bool { return c.left.Load() })
+	if len(q.waiting) == 0 {
+		q.running--
+		return nil
+	}
+	n := min(len(q.waiting), maxSeeks)
+	calls = append(calls, q.waiting[:n]...)
+	q.waiting = slices.Delete(q.waiting, 0, n)
+	return calls
+}
+
+// seekScript has arguments that all calls have in common.
+type seekScript struct{ hash, source, held, longest any }
+
+// send makes calls by the hash of the script, and those again with its source that reach a server without it.
+func (s *sharedStore) send(calls []*seekCall) {
+	// A caller stops waiting when its own time is up. None has more time than this.
+	ctx, cancel := context.WithTimeout(context.Background(), s.limits.patience)
+	defer cancel()
+	s.pipeline(ctx, "evalsha", s.script.hash, calls)
+	var unknown []*seekCall
+	for _, c := range calls {
+		if redis.HasErrorPrefix(c.command.Err(), "NOSCRIPT") {
+			unknown = append(unknown, c)
+		}
+	}
+	if len(unknown) > 0 {
+		s.pipeline(ctx, "eval", s.script.source, unknown)
+	}
+}
+
+// pipeline makes calls in one round trip.
+func (s *sharedStore) pipeline(ctx context.Context, verb, script any, calls []*seekCall) {
+	for _, c := range calls {
+		s.prepare(ctx, verb, script, c)
+	}
+	if len(calls) == 1 {
+		_ = s.client.Process(ctx, calls[0].command) // the error is in the command
+		return
+	}
+	pipe := s.client.Pipeline()
+	for _, c := range calls {
+		_ = pipe.Process(ctx, c.command)
+	}
+	_, _ = pipe.Exec(ctx) // its error is that of the first command that failed
+}
+
+// prepare makes the command of a call. Arguments are pointers where a value would take an allocation.
+func (s *sharedStore) prepare(ctx context.Context, verb, script any, c *seekCall) {
+	c.arguments = append(c.arguments[:0], verb, script, len(c.keys))
+	first := len(c.arguments)
+	for i := range c.keys {
+		c.arguments = append(c.arguments, &c.keys[i])
+	}
+	c.arguments = append(c.arguments, &c.token, s.script.held, c.copies, s.script.longest, c.inAnyCase)
+	c.command = redis.NewCmd(ctx, c.arguments...)
+	c.command.SetFirstKeyPos(int8(first))
+}
