@@ -22,9 +22,9 @@
 //  8. A miss: which of the property's days are known is looked up in a copy of its daily series (days.go, Server.lookUpDays;
 //     proxy/cache/copy.go, Cache.AtHand), and package translate plans what to fetch (translate/report.go, Report.Plan). Days
 //     that Search Console no longer has come from the archive (fromarchive.go, Server.readArchive; archive/read.go,
-//     History.Read), all others through the cache (upstreamread.go, Server.readUpstream; proxy/cache/cache.go, Cache.Do),
-//     which coalesces concurrent requests for the same rows into
-//     one fill, on this replica and on others (proxy/cache/fill.go, Cache.fill).
+//     History.Read), all others through the cache (upstreamread.go, Server.readUpstream; proxy/cache/look.go, Cache.Look). What Redis has is
+//     read on the goroutine of the request. Another one waits for a fill, into which the cache coalesces concurrent requests
+//     for the same rows, on this replica and on others (proxy/cache/fill.go, Cache.fill).
 //  9. A fill asks for all rows of a table that is small, as far as is known (tablesizes.go, tableSizes.enlarged). It waits for its share of the memory (fills.go, fill.reserve; proxy/fillbudget/fillbudget.go, Budget.Acquire), and
 //     is refused if there is none in time. If a copy of the daily series has come meanwhile that shows days of the query to be
 //     unpublished, the request is planned again (days.go, Server.checkPlan). The fill goes through the gateway (fromupstream.go, Server.fill;

@@ -48,27 +48,28 @@ type fill struct {
 	call   *call
 	query  translate.Query
 	calls  *liveCallReservation
-	claim  fillbudget.Claim
 	grant  *fillbudget.Grant
 	waits  atomic.Bool // for its memory
 
 	cooldown cache.Along // of the property's site
 }
 
-// newFill returns the fill of a query, which may get more rows than that asks for.
-func (s *Server) newFill(c *call, q translate.Query, calls *liveCallReservation) *fill {
-	q = s.tables.enlarged(c.property.ID, q)
-	claim := fillbudget.Claim{Account: c.grant.Key.AccountID, Key: c.grant.Key.ID, Request: c.id, Bytes: q.MaxBody() + fillOverhead}
-	return &fill{server: s, call: c, query: q, calls: calls, claim: claim, cooldown: cache.Along{Key: s.config.Upstream.CooldownKey(q.Site)}}
+// setFill sets the fill of a query, which may get more rows than that asks for.
+func (s *Server) setFill(f *fill, c *call, q translate.Query, calls *liveCallReservation) {
+	f.server, f.call, f.query, f.calls = s, c, q, calls
+	f.cooldown.Key = s.config.Upstream.CooldownKey(q.Site)
 }
 
-// reserve waits for the memory of the fill. No live call is charged before.
+// reserve waits for the memory of the fill, and decides how many rows to ask for. No live call is charged before.
 func (f *fill) reserve(ctx context.Context) (release func(), err error) {
 	ctx, span := spans.Start(ctx, "wait for memory")
 	defer span.End()
 	f.waits.Store(true)
 	defer f.waits.Store(false)
-	if f.grant, err = f.server.fills.Acquire(ctx, f.claim); err != nil {
+	f.query = f.server.tables.enlarged(f.call.property.ID, f.query)
+	key := f.call.grant.Key
+	claim := fillbudget.Claim{Account: key.AccountID, Key: key.ID, Request: f.call.id, Bytes: f.query.MaxBody() + fillOverhead}
+	if f.grant, err = f.server.fills.Acquire(ctx, claim); err != nil {
 		return nil, err
 	}
 	return f.grant.Release, nil

@@ -78,12 +78,13 @@ func (r *liveCallReservation) Take(ctx context.Context) error {
 	return nil
 }
 
-// Release refunds the calls that turned out not to be needed, because other requests filled the cache meanwhile.
+// Release refunds the calls that turned out not to be needed, because other requests filled the cache meanwhile. The request may have
+// ended, since a hedge has answered it.
 func (r *liveCallReservation) Release(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reserved > 0 {
-		r.gate.RefundLiveCalls(ctx, r.grant, r.reserved)
+		r.gate.RefundLiveCalls(context.WithoutCancel(ctx), r.grant, r.reserved)
 		r.reserved = 0
 	}
 }

@@ -12,47 +12,54 @@ import (
 	"sara/translate"
 )
 
-// An upstreamRead reads the upstream's part of each fetch of a request through the cache, in the background unless nothing else can be
-// done meanwhile. It ends with the context of the request; the fills that it has started go on.
+// An upstreamRead reads the upstream's part of each fetch of a request through the cache. What it has to wait for is read in the
+// background. It ends with the context of the request; the fills that it has started go on.
 type upstreamRead struct {
-	requests []cache.Request // without a Fill: the fetch reads nothing from the upstream
-	fills    []*fill         // of the requests
-	left     atomic.Int32    // requests that have not ended
-	done     chan struct{}   // closed once all have ended and the following are set
-	found    []cache.Found
-	errs     []error
+	parts  []readPart
+	calls  liveCallReservation
+	series translate.Query // whose copy comes along from Redis
+	left   atomic.Int32    // parts that have not ended
+	done   chan struct{}   // closed once all have ended and the following is set; nil: they have, without waiting
+	found  []cache.Found
+}
+
+// A readPart is the upstream's part of one fetch.
+type readPart struct {
+	request cache.Request // without a Fill: the fetch reads nothing from the upstream
+	fill    fill          // of the request
+	err     error         // set once the part has ended
 }
 
 // readUpstream begins to read the upstream's part of each fetch.
 func (s *Server) readUpstream(ctx context.Context, c *call, q *reportRequest) *upstreamRead {
 	hash := xxhash.Sum64(q.key)
-	calls := &liveCallReservation{gate: s.gate, grant: c.grant, propertyID: c.property.ID}
-	read := &upstreamRead{requests: make([]cache.Request, len(q.fetches)), done: make(chan struct{}),
-		found: make([]cache.Found, len(q.fetches)), errs: make([]error, len(q.fetches))}
+	read := &upstreamRead{parts: make([]readPart, len(q.fetches)), found: make([]cache.Found, len(q.fetches)),
+		calls: liveCallReservation{gate: s.gate, grant: c.grant, propertyID: c.property.ID}}
 	var beside *translate.Query
 	if q.usesCopy() {
-		series := seriesOf(c.property, c.window)
-		beside = &series
+		read.series = seriesOf(c.property, c.window)
+		beside = &read.series
 	}
 	for i, fetch := range q.fetches {
 		if fetch.Upstream == nil {
 			continue
 		}
-		f := s.newFill(c, *fetch.Upstream, calls)
-		read.fills = append(read.fills, f)
-		read.requests[i] = cache.Request{
+		part := &read.parts[i]
+		s.setFill(&part.fill, c, *fetch.Upstream, &read.calls)
+		part.request = cache.Request{
 			PropertyID: c.property.ID, AccountID: c.grant.Key.AccountID, Query: *fetch.Upstream, TTL: s.copyTTL(ctx, c, *fetch.Upstream),
-			FirstRows: q.report.FirstOfPart(c.params, fetch), Current: c.params.Offset > 0, RequestHash: hash, Beside: beside, Along: &f.cooldown, Reserve: f.reserve, Fill: f.run,
+			FirstRows: q.report.FirstOfPart(c.params, fetch), Current: c.params.Offset > 0, RequestHash: hash, Beside: beside,
+			Along: &part.fill.cooldown, Reserve: part.fill.reserve, Fill: part.fill.run,
 		}
 		if c.header.noCache {
-			read.requests[i].Bypass = s.isOld(ctx, c, read.requests[i])
+			part.request.Bypass = s.isOld(ctx, c, part.request)
 		}
 		// All calls of a request are charged at once, so that none is spent on half an answer.
-		if len(q.fetches) > 1 && !s.cache.Has(ctx, read.requests[i]) {
-			calls.expected++
+		if len(q.fetches) > 1 && !s.cache.Has(ctx, part.request) {
+			read.calls.expected++
 		}
 	}
-	read.begin(ctx, s.cache, calls, !c.canHedge() && len(read.fills) == 1)
+	read.begin(ctx, s.cache, c.canHedge())
 	return read
 }
 
@@ -63,42 +70,73 @@ func (s *Server) isOld(ctx context.Context, c *call, r cache.Request) bool {
 	return copied.Entry != nil && copied.Stale
 }
 
-// begin starts the reads, or reads alone, at once. A failing call does not cancel the other one, which is already charged, and whose
-// rows are cached.
-func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, calls *liveCallReservation, alone bool) {
-	r.left.Store(int32(len(r.requests)) + 1) // and this function
-	end := func() {
-		if r.left.Add(-1) == 0 {
-			calls.Release(context.WithoutCancel(ctx)) // the request may have been answered by a hedge
-			close(r.done)
-		}
+// begin starts the reads. A failing call does not cancel the other one, which is already charged, and whose rows are cached. The last part
+// is looked up right here, since Redis answers soon or not at all: most requests need no other goroutine. If nothing else can answer the
+// request meanwhile (hedged), it waits for that part here, too.
+func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, hedged bool) {
+	last := len(r.parts) - 1
+	for last > 0 && r.parts[last].request.Fill == nil {
+		last--
 	}
-	defer end()
-	for i := range r.requests {
-		if r.requests[i].Fill == nil {
-			end()
+	r.left.Store(int32(len(r.parts)) + 1) // and this function
+	defer r.end(ctx)
+	for i := range r.parts {
+		rest := r.look(ctx, rows, i, i == last)
+		if rest == nil {
+			r.end(ctx)
 			continue
 		}
-		if found, ok := rows.AtOnce(r.requests[i]); ok { // without a goroutine
-			r.found[i] = found
-			end()
+		run := func() {
+			defer r.end(ctx)
+			defer recoverPanic(&r.parts[i].err)
+			r.found[i], r.parts[i].err = rest()
+		}
+		if i == last && !hedged {
+			run()
 			continue
 		}
-		read := func() {
-			defer end()
-			defer recoverPanic(&r.errs[i])
-			r.found[i], r.errs[i] = rows.Do(ctx, r.requests[i])
+		if r.done == nil {
+			r.done = make(chan struct{})
 		}
-		if alone {
-			read()
-			continue
-		}
-		go read()
+		go run()
+	}
+}
+
+// look looks up part i, in memory only unless shared is set. It returns what is left to do, which may have to wait; nil: nothing.
+func (r *upstreamRead) look(ctx context.Context, rows *cache.Cache, i int, shared bool) (rest func() (cache.Found, error)) {
+	part := &r.parts[i]
+	defer recoverPanic(&part.err)
+	switch {
+	case part.request.Fill == nil:
+		return nil
+	case shared:
+		r.found[i], rest = rows.Look(ctx, part.request)
+		return rest
+	}
+	found, ok := rows.AtOnce(part.request)
+	if ok {
+		r.found[i] = found
+		return nil
+	}
+	return func() (cache.Found, error) { return rows.Do(ctx, part.request) }
+}
+
+// end marks a part as ended. What the last one leaves reserved is not needed.
+func (r *upstreamRead) end(ctx context.Context) {
+	if r.left.Add(-1) > 0 {
+		return
+	}
+	r.calls.Release(ctx)
+	if r.done != nil {
+		close(r.done)
 	}
 }
 
 // endsWithin waits until the read has ended, and no longer than a delay. It reports whether it has.
 func (r *upstreamRead) endsWithin(delay time.Duration) bool {
+	if r.done == nil {
+		return true
+	}
 	select {
 	case <-r.done:
 		return true
@@ -116,17 +154,23 @@ func (r *upstreamRead) endsWithin(delay time.Duration) bool {
 
 // wait waits until the read has ended. Next to an error it returns the stale copies that the cache still has.
 func (r *upstreamRead) wait() ([]cache.Found, error) {
-	<-r.done
-	if i := slices.IndexFunc(r.errs, func(err error) bool { return err != nil }); i >= 0 {
-		return r.found, r.errs[i]
+	if r.done != nil {
+		<-r.done
+	}
+	for i := range r.parts {
+		if err := r.parts[i].err; err != nil {
+			return r.found, err
+		}
 	}
 	return r.found, nil
 }
 
 // late returns the error of a read that has outlasted its hedge.
 func (r *upstreamRead) late() lateError {
-	if slices.ContainsFunc(r.fills, func(f *fill) bool { return f.waits.Load() }) {
-		return lateError{reasonBusy}
+	for i := range r.parts {
+		if r.parts[i].fill.waits.Load() {
+			return lateError{reasonBusy}
+		}
 	}
 	return lateError{reasonSlow}
 }
@@ -134,10 +178,10 @@ func (r *upstreamRead) late() lateError {
 // hedgedAnswer answers from stored figures while the upstream is late: its call goes on in the background, and its rows will be
 // cached. An error means that nothing is stored.
 func (s *Server) hedgedAnswer(ctx context.Context, c *call, q reportRequest, part *archivePart, read *upstreamRead) (reply, error) {
-	copies := make([]cache.Found, len(read.requests))
-	for i := range read.requests {
-		if read.requests[i].Fill != nil {
-			copies[i] = s.cache.Copy(ctx, read.requests[i])
+	copies := make([]cache.Found, len(read.parts))
+	for i := range read.parts {
+		if request := &read.parts[i].request; request.Fill != nil {
+			copies[i] = s.cache.Copy(ctx, *request)
 		}
 	}
 	stored := *part

@@ -5,7 +5,8 @@
 //
 // Do looks for rows in the memory of this process (an LRU), then in Redis, which the replicas share, and then calls the
 // request's Fill. The command that reads Redis also takes the lease of the fill if there is no copy, in one script
-// (seek.lua); requests that look at the same time share a round trip (pipelining). Rows are kept under the canonical
+// (seek.lua); requests that look at the same time share a round trip (pipelining). Look is Do up to there, for a caller that does
+// not wait for a fill where it looks. Rows are kept under the canonical
 // upstream query, never under a URL, so that all requests that need the same rows share them; the narrow and the wide
 // sample of the same rows replace each other where they can. Responses built from rows are kept too (Keep), in memory only,
 // and until one of their sources is refilled.
@@ -218,99 +219,6 @@ func (c *Cache) Close() {
 	if c.redis != nil {
 		c.redis.close()
 	}
-}
-
-// Do returns the rows of a request: from memory, from Redis, or by a fill. It returns when ctx ends, or at most
-// Config.RedisPatience later. Its error is one of Fill, of ErrorCodec.Decode, or wraps ctx's, and comes with stale rows, if
-// there are any.
-func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
-	found, err := c.lookUp(ctx, r)
-	if found.Entry == nil || c.completes(found.Entry, &r) {
-		return found, err
-	}
-	if err != nil {
-		return Found{}, err
-	}
-	return c.bypass(ctx, &r) // another request found a copy whose first rows are sound, and these are not
-}
-
-func (c *Cache) lookUp(ctx context.Context, r Request) (Found, error) {
-	if r.Bypass {
-		return c.bypass(ctx, &r)
-	}
-	found, ok := c.AtOnce(r)
-	if ok {
-		return found, nil
-	}
-	l := newLookup(&r)
-	if found.Entry == nil {
-		if found = c.afterSibling(ctx, l); found.Entry != nil {
-			c.metrics.awaitedProcess.Inc()
-			return found, nil
-		}
-	}
-	servable := !l.Current && found.servable() // before the refill begins, which may fail at once
-	f, leader, err := c.enter(ctx, l, found)
-	if err != nil {
-		return found, err
-	}
-	if newer := c.newer(found, f.copied, l.TTL); newer.Entry != found.Entry {
-		found, servable = newer, newer.Stale && !l.Current // no earlier refill of it can have failed
-	}
-	switch {
-	case found.Entry != nil && !found.Stale:
-		c.metrics.shared.Inc()
-		return found, nil
-	case servable: // stale-while-revalidate
-		c.metrics.revalidating.Inc()
-		return found, nil
-	}
-	c.metrics.miss.Inc()
-	return c.await(ctx, l, found, f, leader)
-}
-
-// AtOnce returns fresh rows from memory, without waiting. ok is false if memory has none, or if the request bypasses it: call Do then.
-func (c *Cache) AtOnce(r Request) (found Found, ok bool) {
-	if r.Bypass {
-		return Found{}, false
-	}
-	found = c.fromMemory(&r)
-	if ok = found.Entry != nil && !found.Stale; ok {
-		c.metrics.memory.Inc()
-	}
-	return found, ok
-}
-
-// bypass fills without looking for copies first. If that fails, it returns the copies with the error.
-func (c *Cache) bypass(ctx context.Context, r *Request) (found Found, err error) {
-	c.metrics.bypass.Inc()
-	l := newLookup(r)
-	f, leader, err := c.enter(ctx, l, Found{})
-	if err == nil {
-		found, err = c.await(ctx, l, Found{}, f, leader)
-	}
-	if err != nil {
-		return c.Copy(ctx, *r), err
-	}
-	return found, nil
-}
-
-// Copy returns the newest copy of the rows in memory or in Redis, however stale, up to a day old; nil if there is none. It neither
-// fills nor waits for a fill.
-func (c *Cache) Copy(ctx context.Context, r Request) Found {
-	return c.fromRedis(ctx, newLookup(&r), c.fromMemory(&r))
-}
-
-// Has reports whether Do would return rows without waiting for a fill. If they are in Redis, it brings them to memory.
-func (c *Cache) Has(ctx context.Context, r Request) bool {
-	if r.Bypass {
-		return false
-	}
-	found := c.fromMemory(&r)
-	if found.Entry == nil || found.Stale {
-		found = c.fromRedis(ctx, newLookup(&r), found)
-	}
-	return found.Entry != nil && !found.Stale || !r.Current && found.servable()
 }
 
 // servable reports whether a stale entry may be returned while it is refilled: unless its last refill failed.

@@ -1,0 +1,139 @@
+package cache
+
+import (
+	"context"
+	"slices"
+)
+
+// Do returns the rows of a request: from memory, from Redis, or by a fill. It returns when ctx ends, or at most
+// Config.RedisPatience later. Its error is one of Fill, of ErrorCodec.Decode, or wraps ctx's, and comes with stale rows, if
+// there are any.
+func (c *Cache) Do(ctx context.Context, r Request) (Found, error) {
+	found, rest := c.Look(ctx, r)
+	if rest != nil {
+		return rest()
+	}
+	return found, nil
+}
+
+// Look is Do as far as that need not wait for a fill: it looks into memory and into Redis. If that is not all, it returns the rest of Do,
+// so that the caller can wait in another goroutine.
+func (c *Cache) Look(ctx context.Context, r Request) (found Found, rest func() (Found, error)) {
+	has, ok := c.AtOnce(r)
+	if ok {
+		return has, nil
+	}
+	l := newLookup(&r)
+	if r.Bypass || has.Entry == nil && c.flights.fill(l.others) {
+		return Found{}, func() (Found, error) { return c.doWaiting(ctx, l) }
+	}
+	has, f, leader, err := c.lookUp(ctx, l, has)
+	if f == nil && err == nil && c.completes(has.Entry, &l.Request) {
+		return has, nil
+	}
+	return Found{}, c.rest(ctx, l, has, f, leader, err)
+}
+
+// rest returns the rest of Do after lookUp.
+func (c *Cache) rest(ctx context.Context, l *lookup, has Found, f *flight, leader bool, err error) func() (Found, error) {
+	return func() (Found, error) { return c.finish(ctx, l, has, f, leader, err) }
+}
+
+// doWaiting is Do for what memory has not, and what waits for a fill before it looks into Redis.
+func (c *Cache) doWaiting(ctx context.Context, l *lookup) (Found, error) {
+	if l.Bypass {
+		return c.bypass(ctx, l)
+	}
+	if found := c.afterSibling(ctx, l); found.Entry != nil {
+		c.metrics.awaitedProcess.Inc()
+		return c.finish(ctx, l, found, nil, false, nil)
+	}
+	found, f, leader, err := c.lookUp(ctx, l, Found{})
+	return c.finish(ctx, l, found, f, leader, err)
+}
+
+// lookUp looks into Redis, where no fresh rows are in memory. f is nil if the rows that it returns are the result; else that is the
+// flight's, which may have been started for this caller.
+func (c *Cache) lookUp(ctx context.Context, l *lookup, has Found) (found Found, f *flight, leader bool, err error) {
+	found, servable := has, !l.Current && has.servable() // before the refill begins, which may fail at once
+	if f, leader, err = c.enter(ctx, l, found); err != nil {
+		return found, nil, false, err
+	}
+	if newer := c.newer(found, f.copied, l.TTL); newer.Entry != found.Entry {
+		found, servable = newer, newer.Stale && !l.Current // no earlier refill of it can have failed
+	}
+	switch {
+	case found.Entry != nil && !found.Stale:
+		c.metrics.shared.Inc()
+		return found, nil, false, nil
+	case servable: // stale-while-revalidate
+		c.metrics.revalidating.Inc()
+		return found, nil, false, nil
+	}
+	c.metrics.miss.Inc()
+	return found, f, leader, nil
+}
+
+// finish waits for a flight, if there is one, and makes sure that the rows are all that the request needs.
+func (c *Cache) finish(ctx context.Context, l *lookup, found Found, f *flight, leader bool, err error) (Found, error) {
+	if f != nil {
+		found, err = c.await(ctx, l, found, f, leader)
+	}
+	switch {
+	case found.Entry == nil || c.completes(found.Entry, &l.Request):
+		return found, err
+	case err != nil:
+		return Found{}, err
+	}
+	return c.bypass(ctx, l) // another request found a copy whose first rows are sound, and these are not
+}
+
+// AtOnce returns fresh rows from memory, without waiting. ok is false if memory has none, or if the request bypasses it: call Do then.
+func (c *Cache) AtOnce(r Request) (found Found, ok bool) {
+	if r.Bypass {
+		return Found{}, false
+	}
+	found = c.fromMemory(&r)
+	if ok = found.Entry != nil && !found.Stale; ok {
+		c.metrics.memory.Inc()
+	}
+	return found, ok
+}
+
+// bypass fills without looking for copies first. If that fails, it returns the copies with the error.
+func (c *Cache) bypass(ctx context.Context, l *lookup) (found Found, err error) {
+	c.metrics.bypass.Inc()
+	f, leader, err := c.enter(ctx, l, Found{})
+	if err == nil {
+		found, err = c.await(ctx, l, Found{}, f, leader)
+	}
+	if err != nil {
+		return c.Copy(ctx, l.Request), err
+	}
+	return found, nil
+}
+
+// fill reports whether a fill of any of the queries is running.
+func (f *flights) fill(queries []candidate) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(queries, func(q candidate) bool { return f.byKey[q.key] != nil })
+}
+
+// Copy returns the newest copy of the rows in memory or in Redis, however stale, up to a day old; nil if there is none. It neither
+// fills nor waits for a fill.
+func (c *Cache) Copy(ctx context.Context, r Request) Found {
+	return c.fromRedis(ctx, newLookup(&r), c.fromMemory(&r))
+}
+
+// Has reports whether Do would return rows without waiting for a fill. If they are in Redis, it brings them to memory.
+func (c *Cache) Has(ctx context.Context, r Request) bool {
+	if r.Bypass {
+		return false
+	}
+	found := c.fromMemory(&r)
+	if found.Entry == nil || found.Stale {
+		found = c.fromRedis(ctx, newLookup(&r), found)
+	}
+	return found.Entry != nil && !found.Stale || !r.Current && found.servable()
+}
