@@ -235,7 +235,7 @@ func (c *call) cacheStatus(fetches []translate.Fetch, found []cache.Found) strin
 // buildAnswer builds the answer from rows, and keeps its bytes in memory.
 func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, status string) (reply, error) {
 	hash := xxhash.Sum64(q.key)
-	var entries []*cache.Entry
+	entries := make([]*cache.Entry, 0, 2) // on the stack
 	widened, fromMemory := 0, part.none()
 	for _, f := range found {
 		if f.Entry == nil {

@@ -3,6 +3,7 @@ package cache
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -43,7 +44,7 @@ type source struct {
 // NewAnswer returns the answer with a head, which must not change afterwards, that was built at a time from at most two
 // entries.
 func NewAnswer(head []byte, built time.Time, sources ...*Entry) *Answer {
-	a := &Answer{head: head, etag: fmt.Sprintf(`W/"%016x"`, xxhash.Sum64(head)), filled: built}
+	a := &Answer{head: head, etag: entityTag(head), filled: built}
 	if len(sources) > len(a.sources) {
 		panic(fmt.Sprintf("BUG: an answer from %d sources", len(sources)))
 	}
@@ -54,6 +55,13 @@ func NewAnswer(head []byte, built time.Time, sources ...*Entry) *Answer {
 		}
 	}
 	return a
+}
+
+func entityTag(head []byte) string {
+	var sum [8]byte
+	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(head))
+	var tag [len(`W/""`) + 2*len(sum)]byte
+	return string(append(hex.AppendEncode(append(tag[:0], `W/"`...), sum[:]), '"'))
 }
 
 // ETag returns a weak entity tag with its quotes, W/"...". It depends on the head only.

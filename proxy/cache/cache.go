@@ -281,16 +281,16 @@ func (c *Cache) newer(has Found, entry *Entry, ttl time.Duration) Found {
 	return c.found(entry, HitShared, ttl)
 }
 
-// besides returns the query that comes along with a lookup; nil if there is none or memory has it.
-func (c *Cache) besides(l *lookup) *candidate {
+// besides returns the query that comes along with a lookup; none if memory has it.
+func (c *Cache) besides(l *lookup) []candidate {
 	if l.Beside == nil {
 		return nil
 	}
 	if c.kept(l.PropertyID, l.Beside) != nil {
 		return nil
 	}
-	beside := newCandidate(l.PropertyID, *l.Beside)
-	return &beside
+	l.beside[0], _ = candidateOf(l.PropertyID, l.Beside, "")
+	return l.beside[:]
 }
 
 // kept returns the entry of a query that memory has, or nil.

@@ -17,15 +17,16 @@ func (c *Cache) AtHand(ctx context.Context, shared bool, propertyID, accountID s
 		}
 	}
 	if entry == nil && shared && c.redis != nil {
-		keys := make([]candidate, len(queries))
-		for i, q := range queries {
-			keys[i] = newCandidate(propertyID, q)
+		l := &lookup{Request: Request{PropertyID: propertyID, AccountID: accountID, Query: queries[0]}, began: time.Now()}
+		all := make([]candidate, len(queries))
+		for i := range queries {
+			all[i], _ = candidateOf(propertyID, &queries[i], "")
 		}
-		l := &lookup{Request: Request{PropertyID: propertyID, AccountID: accountID, Query: queries[0]}, own: keys[0], others: keys[1:], began: time.Now()}
+		l.lookFor(all)
 		entry = c.fromRedis(ctx, l, Found{}).Entry
-		for _, k := range keys {
-			if entry != nil && k.key == entry.key {
-				of = k.query
+		for i := range all {
+			if entry != nil && all[i].key == entry.key {
+				of = all[i].query
 			}
 		}
 	}
@@ -45,7 +46,8 @@ type mention struct {
 // Mention records what the answer says of the days of a property: the answer is outdated once memory has a copy of the series
 // that tells something else. It must be called before Keep.
 func (a *Answer) Mention(propertyID string, series translate.Query, known translate.KnownDays) {
-	a.mention = mention{key: string(appendKey(nil, propertyID, &series)), asked: series.Range, known: known}
+	var buffer [usualKey]byte
+	a.mention = mention{key: string(appendKey(buffer[:0], propertyID, &series)), asked: series.Range, known: known}
 }
 
 // KnownDays returns what the entry of a daily series over the days asked tells. It is memoized.

@@ -68,12 +68,16 @@ func appendKey(dst []byte, propertyID string, q *translate.Query) []byte {
 // lookup is a request that memory did not answer, with its keys.
 type lookup struct {
 	Request
-	own       candidate
+	all       []candidate // that may answer
+	own       *candidate  // the first of them
 	others    []candidate // the sibling, if there is one
 	flightKey string
+	lease     string    // the key of the lease in Redis
 	began     time.Time // in real time, since it bounds the time spent on Redis
 
-	sibling [1]candidate // memory of others
+	// Memory for the fields above and for a query beside them, so that one allocation makes a lookup.
+	pair   [2]candidate
+	beside [1]candidate
 }
 
 // candidate is a query whose rows may answer a request.
@@ -84,37 +88,32 @@ type candidate struct {
 }
 
 func newLookup(r *Request) *lookup {
-	l := &lookup{Request: *r, own: newCandidate(r.PropertyID, r.Query), began: time.Now()}
+	l := &lookup{Request: *r, began: time.Now()}
+	all := l.pair[:1]
+	l.pair[0], l.lease = candidateOf(r.PropertyID, &r.Query, leaseSuffix)
 	if sibling, ok := r.Query.Sibling(); ok {
-		l.sibling[0] = newCandidate(r.PropertyID, sibling)
-		l.others = l.sibling[:]
+		l.pair[1], _ = candidateOf(r.PropertyID, &sibling, "")
+		all = l.pair[:]
 	}
-	l.flightKey = l.own.key
-	if r.Bypass {
+	l.lookFor(all)
+	if l.flightKey = l.own.key; r.Bypass {
 		l.flightKey = "bypass " + l.flightKey
 	}
 	return l
 }
 
-// candidates yields those that may answer, the lookup's own first.
-func (l *lookup) candidates(yield func(n int, c *candidate) bool) {
-	if !yield(0, &l.own) {
-		return
-	}
-	for n := range l.others {
-		if !yield(1+n, &l.others[n]) {
-			return
-		}
-	}
-}
+// lookFor sets the candidates, the lookup's own first.
+func (l *lookup) lookFor(all []candidate) { l.all, l.own, l.others = all, &all[0], all[1:] }
 
 // usualKey is room for most cache keys and Redis keys, on the stack.
 const usualKey = 256
 
-func newCandidate(propertyID string, q translate.Query) candidate {
+// candidateOf returns a query with its keys, and its key in Redis with a suffix.
+func candidateOf(propertyID string, q *translate.Query, suffix string) (c candidate, suffixed string) {
 	var buffer [usualKey]byte
-	key := appendKey(buffer[:0], propertyID, &q)
-	return candidate{query: q, key: string(key), redisKey: redisKey(propertyID, key)}
+	key := appendKey(buffer[:0], propertyID, q)
+	suffixed = redisKey(propertyID, key, suffix)
+	return candidate{query: *q, key: string(key), redisKey: suffixed[:len(suffixed)-len(suffix)]}, suffixed
 }
 
 // accountShare is the part of the memory that one account may fill, and so may one value: a quarter.

@@ -89,18 +89,18 @@ func (s *sharedStore) close() {
 	s.codec.close()
 }
 
-// redisKey returns the key of an entry in Redis, with a hash of the cache key. The hash tag in braces puts all keys of a
+// redisKey returns the key of an entry in Redis, with a hash of the cache key, and a suffix. The hash tag in braces puts all keys of a
 // property into one slot of a cluster, so that a pipeline of them is one round trip.
-func redisKey(propertyID string, key []byte) string {
+func redisKey(propertyID string, key []byte, suffix string) string {
 	var buffer [usualKey]byte
 	dst := append(append(append(buffer[:0], "sara:c:{"...), propertyID...), "}:"...)
 	var sum [8]byte
 	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(key))
-	return string(hex.AppendEncode(dst, sum[:]))
+	return string(append(hex.AppendEncode(dst, sum[:]), suffix...))
 }
 
-// leaseKey returns the key of a lookup's lease, in the same slot.
-func leaseKey(l *lookup) string { return l.own.redisKey + ":lease" }
+// leaseSuffix makes the key of an entry that of the lease to fill it.
+const leaseSuffix = ":lease"
 
 // try runs a step with Redis within a timeout and reports whether Redis answered, unless the circuit breaker is open.
 func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ctx context.Context) error) bool {
@@ -147,18 +147,18 @@ func (s *sharedStore) settle(ctx context.Context, err error) bool {
 }
 
 // fetch returns the newest entry that answers a lookup, or nil, and that of a query beside it, in one round trip.
-func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside *candidate) (entry, other *Entry) {
+func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside []candidate) (entry, other *Entry) {
 	ctx, span := spans.StartCall(ctx, "read Redis")
 	defer span.End()
 	var values [][]byte
 	ok := s.try(ctx, s.limits.lookUp, func(ctx context.Context) error {
 		pipe := s.client.Pipeline()
 		var reads []*redis.StringCmd
-		for _, c := range l.candidates {
-			reads = append(reads, pipe.Get(ctx, c.redisKey))
+		for i := range l.all {
+			reads = append(reads, pipe.Get(ctx, l.all[i].redisKey))
 		}
-		if beside != nil {
-			reads = append(reads, pipe.Get(ctx, beside.redisKey))
+		for i := range beside {
+			reads = append(reads, pipe.Get(ctx, beside[i].redisKey))
 		}
 		values = make([][]byte, len(reads))
 		_, err := pipe.Exec(ctx)
@@ -174,16 +174,16 @@ func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside *candidate) (
 }
 
 // chooseBoth returns the newest entry that answers a lookup, and that of a query beside it, from the values of their keys.
-func (s *sharedStore) chooseBoth(l *lookup, beside *candidate, values [][]byte) (entry, other *Entry) {
-	if beside != nil {
-		other = s.choose(&lookup{Request: Request{Query: beside.query}, own: *beside}, values[1+len(l.others):])
+func (s *sharedStore) chooseBoth(l *lookup, beside []candidate, values [][]byte) (entry, other *Entry) {
+	if len(beside) > 0 {
+		other = s.choose(&beside[0].query, 0, beside, values[len(l.all):])
 	}
-	return s.choose(l, values), other
+	return s.choose(&l.Query, l.FirstRows, l.all, values), other
 }
 
-// choose returns the newest entry that answers the lookup; a value of no bytes is none. It decodes the rows of older ones only if it
-// must.
-func (s *sharedStore) choose(l *lookup, values [][]byte) *Entry {
+// choose returns the newest entry that answers a query with the first rows; a value of no bytes is none. It decodes the rows of older
+// ones only if it must.
+func (s *sharedStore) choose(q *translate.Query, first int, candidates []candidate, values [][]byte) *Entry {
 	type found struct {
 		of *candidate
 		encodedEntry
@@ -194,7 +194,8 @@ func (s *sharedStore) choose(l *lookup, values [][]byte) *Entry {
 			f.payload.Close()
 		}
 	}()
-	for n, c := range l.candidates {
+	for n := range candidates {
+		c := &candidates[n]
 		if len(values[n]) == 0 {
 			continue
 		}
@@ -207,12 +208,12 @@ func (s *sharedStore) choose(l *lookup, values [][]byte) *Entry {
 	}
 	slices.SortStableFunc(entries, func(a, b found) int { return b.headers.filled.Compare(a.headers.filled) })
 	for _, f := range entries {
-		entry, err := s.codec.decode(f.encodedEntry, l.FirstRows)
+		entry, err := s.codec.decode(f.encodedEntry, first)
 		if err != nil {
 			s.discard(f.of.redisKey, err)
 			continue
 		}
-		if l.Query.AnsweredBy(f.of.query, entry.Rows().Len()) {
+		if q.AnsweredBy(f.of.query, entry.Rows().Len()) {
 			return entry
 		}
 	}
@@ -235,7 +236,7 @@ func (s *sharedStore) complete(e *Entry, propertyID string) bool {
 		e.all.Store(all)
 	}
 	if err != nil {
-		s.discard(redisKey(propertyID, []byte(e.key)), err)
+		s.discard(redisKey(propertyID, []byte(e.key), ""), err)
 	}
 	return err == nil
 }
@@ -315,7 +316,7 @@ func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
 func (s *sharedStore) dropEndless(l *lookup) {
 	const script = `local left = redis.call('pttl', KEYS[1]) if left == -1 or left > tonumber(ARGV[1]) then redis.call('del', KEYS[1]) end return left`
 	s.try(context.Background(), s.limits.background, func(ctx context.Context) error {
-		return s.client.Eval(ctx, script, []string{leaseKey(l)}, s.limits.held.Milliseconds()).Err()
+		return s.client.Eval(ctx, script, []string{l.lease}, s.limits.held.Milliseconds()).Err()
 	})
 }
 
@@ -335,7 +336,7 @@ func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) (stop 
 		}
 		began := time.Now()
 		s.try(ctx, s.limits.held-s.limits.renewal, func(ctx context.Context) error {
-			return s.client.Eval(ctx, renewLua, []string{leaseKey(l)}, token, s.limits.held.Milliseconds()).Err()
+			return s.client.Eval(ctx, renewLua, []string{l.lease}, token, s.limits.held.Milliseconds()).Err()
 		})
 		next.Reset(max(0, s.limits.renewal-time.Since(began)))
 	}
@@ -364,7 +365,7 @@ func (s *sharedStore) publish(l *lookup, o *outcome) {
 		event = fillEvent{kind: fillReleased}
 	}
 	done := redisrows.Outcome{
-		Key: l.own.redisKey, Account: l.AccountID, Lease: leaseKey(l), Token: o.token, Channel: fillChannel,
+		Key: l.own.redisKey, Account: l.AccountID, Lease: l.lease, Token: o.token, Channel: fillChannel,
 		Event: event.encode(l.own.redisKey), Refused: fillEvent{kind: fillReleased}.encode(l.own.redisKey),
 	}
 	if o.err == nil && o.status == Filled {

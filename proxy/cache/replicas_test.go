@@ -215,7 +215,7 @@ func TestLeaseOfADeadReplicaExpires(t *testing.T) {
 	c.redis.limits.held = 100 * time.Millisecond
 	upstream := answering(rowsOf(t, 3))
 	q := upstream.request("p", narrow("a"))
-	if err := server.Client().Set(t.Context(), leaseKey(newLookup(&q)), "dead", c.redis.limits.held).Err(); err != nil {
+	if err := server.Client().Set(t.Context(), newLookup(&q).lease, "dead", c.redis.limits.held).Err(); err != nil {
 		t.Fatal(err)
 	}
 	c.do(t, q, Filled)
@@ -338,7 +338,7 @@ func TestForeignLeaseDelaysAFillOnce(t *testing.T) {
 	} {
 		q := upstream.request(name, narrow("a"))
 		l := newLookup(&q)
-		if err := plant(leaseKey(l)); err != nil {
+		if err := plant(l.lease); err != nil {
 			t.Fatal(err)
 		}
 		c.do(t, q, Filled)

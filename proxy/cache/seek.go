@@ -26,7 +26,7 @@ type sought struct {
 }
 
 // look is the first look of a flight into Redis, which takes the lease if there is nothing.
-func (s *sharedStore) look(ctx context.Context, l *lookup, beside *candidate) sought {
+func (s *sharedStore) look(ctx context.Context, l *lookup, beside []candidate) sought {
 	ctx, span := spans.StartCall(ctx, "read Redis")
 	defer span.End()
 	return s.seek(ctx, l, beside, s.limits.lookUp, false)
@@ -37,20 +37,20 @@ func (s *sharedStore) look(ctx context.Context, l *lookup, beside *candidate) so
 const longestAlong = 64 << 10
 
 // seek reads the copies of a lookup and takes the lease of its fill, in one command. It takes the lease only if no copy can answer, or inAnyCase.
-func (s *sharedStore) seek(ctx context.Context, l *lookup, beside *candidate, limit time.Duration, inAnyCase bool) (found sought) {
+func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, limit time.Duration, inAnyCase bool) (found sought) {
 	if !s.mayTry() {
 		return found
 	}
 	until := time.Now().Add(limit)
 	call := s.seeks.newCall()
 	defer s.seeks.release(call)
-	call.token, call.copies, call.inAnyCase = rand.Text(), 1+len(l.others), inAnyCase
-	call.keys = append(call.keys, leaseKey(l))
-	for _, c := range l.candidates {
-		call.keys = append(call.keys, c.redisKey)
+	call.token, call.copies, call.inAnyCase = rand.Text(), len(l.all), inAnyCase
+	call.keys = append(call.keys, l.lease)
+	for i := range l.all {
+		call.keys = append(call.keys, l.all[i].redisKey)
 	}
-	if beside != nil {
-		call.keys = append(call.keys, beside.redisKey)
+	for i := range beside {
+		call.keys = append(call.keys, beside[i].redisKey)
 	}
 	along := s.along && l.Along != nil && l.Along.Key != ""
 	if along {

@@ -126,7 +126,7 @@ func (s *sharedStore) send(calls []*seekCall) {
 	s.pipeline(ctx, "evalsha", s.script.hash, calls)
 	var unknown []*seekCall
 	for _, c := range calls {
-		if redis.HasErrorPrefix(c.command.Err(), "NOSCRIPT") {
+		if err := c.command.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 			unknown = append(unknown, c)
 		}
 	}
