@@ -1,9 +1,6 @@
 package translate
 
-import (
-	"math"
-	"strconv"
-)
+import "strconv"
 
 // A Head is the success envelope of a performance endpoint without its tail, the cache status and the request ID, which
 // differ from request to request. AppendTail writes the tail. Requests share a Head, so it must not be changed.
@@ -234,17 +231,6 @@ func appendString[T string | []byte](dst []byte, s T) []byte {
 	}
 	dst = append(dst, s[start:]...)
 	return append(dst, '"')
-}
-
-// appendFloat appends f, which must be finite, in the fewest digits that read back as f.
-func appendFloat(dst []byte, f float64) []byte {
-	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
-		return strconv.AppendInt(dst, int64(f), 10)
-	}
-	if magnitude := math.Abs(f); magnitude < 1e-6 || magnitude >= 1e21 {
-		return strconv.AppendFloat(dst, f, 'e', -1, 64)
-	}
-	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
 func appendMetrics(dst []byte, m Metrics) []byte {
