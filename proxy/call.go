@@ -371,8 +371,16 @@ func (d *deadline) Deadline() (at time.Time, ok bool) { return d.at, true }
 func (d *deadline) Done() <-chan struct{} { return d.context().Done() }
 
 // Value implements context.Context. It passes every key to the inner context: that is how the standard library recognizes a
-// context of its own, to which it attaches children without starting a goroutine.
-func (d *deadline) Value(key any) any { return d.context().Value(key) }
+// context of its own, to which it attaches children without starting a goroutine. It does so after Done, so that there is no value before.
+func (d *deadline) Value(key any) any {
+	d.mu.Lock()
+	inner := d.inner
+	d.mu.Unlock()
+	if inner == nil {
+		return nil
+	}
+	return inner.Value(key)
+}
 
 // Err implements context.Context.
 func (d *deadline) Err() error {

@@ -84,6 +84,7 @@ func (c *Cache) enter(ctx context.Context, l *lookup, has Found) (f *flight, lea
 	}
 	if f, leader = c.join(l); leader {
 		c.lead(ctx, f, l, has)
+		return f, leader, nil // it has looked
 	}
 	select {
 	case <-f.looked:
