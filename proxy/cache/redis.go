@@ -59,6 +59,8 @@ type sharedStore struct {
 	seeks   seeks // calls of it
 	along   bool  // the server of the rows has all other keys too
 
+	longReads chan struct{} // holds a value for each long value that is read
+
 	warnAfter   atomic.Int64 // the time of the next warning of copies that do not open, in nanoseconds since 1970
 	pausedUntil atomic.Int64 // circuit breaker: no step before it, in nanoseconds since 1970; 0: Redis works
 }
@@ -80,6 +82,7 @@ func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedSt
 		script: seekScript{redis.NewScript(seekLua).Hash(), seekLua, limits.held.Milliseconds(), longestAlong}, along: !redisconn.IsCluster(rows.Client()) && config.Redis == rows.Client(),
 		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limits,
 		codec: newCodec(maxPayload, config.Slots, config.Keyring), sealer: config.Keyring.Sealer(failuresPurpose), events: subscribe(rows.Client()),
+		longReads: make(chan struct{}, maxLongReads()),
 	}, nil
 }
 
@@ -131,8 +134,8 @@ func (s *sharedStore) settle(ctx context.Context, err error) bool {
 			s.log.Info("the cache uses Redis again")
 		}
 		return true
-	case ctx.Err() != nil:
-		return false // the caller has left; that shows nothing about Redis
+	case ctx.Err() != nil, errors.Is(err, errPaused):
+		return false // the caller has left, or others have failed; that shows nothing about Redis
 	case redisrows.IsFull(err):
 		s.metrics.redisErrors.Inc()
 		s.rows.Suspect() // it makes room

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,6 +36,13 @@ func (s *sharedStore) look(ctx context.Context, l *lookup, beside []candidate) s
 // longestAlong is how many bytes a value has at most that a pipeline of seeks returns. What is longer is read for its request alone, over
 // another connection, so that one request for many rows does not hold up those that wait for the same pipeline.
 const longestAlong = 64 << 10
+
+// maxLongReads is how many long values are read at a time (bulkhead): as many as half of the processors can read, since one account's
+// readers must not make Redis seem down for all. It bounds their memory on the way, too.
+func maxLongReads() int { return max(2, runtime.GOMAXPROCS(0)/2) }
+
+// errPaused means that Redis has failed while a step waited for its turn.
+var errPaused = errors.New("another step with Redis has failed meanwhile")
 
 // seek reads the copies of a lookup and takes the lease of its fill, in one command. It takes the lease only if no copy can answer, or inAnyCase.
 func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, limit time.Duration, inAnyCase bool) (found sought) {
@@ -74,6 +82,7 @@ func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, l
 // call makes a call, and appends the values of all keys but the lease's to memory. It reports whether the lease was taken. There are values
 // even if Redis refused to write the lease, which is an error.
 func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, memory [][]byte) (values [][]byte, lease bool, err error) {
+	paused := s.pausedUntil.Load() // not 0 if this step is the one that probes Redis
 	reply, err := s.wait(ctx, c, until)
 	if err != nil {
 		return nil, false, err
@@ -87,7 +96,7 @@ func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, me
 		case string:
 			bytes = bytesOf(value)
 		case int64:
-			if bytes, err = s.readLong(ctx, c.keys[1+i], until); err != nil {
+			if bytes, err = s.readLong(ctx, c.keys[1+i], paused); err != nil {
 				return nil, false, err
 			}
 		}
@@ -99,9 +108,18 @@ func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, me
 	return memory, reply[0] == int64(1), nil
 }
 
-// readLong reads a long value. It may have expired.
-func (s *sharedStore) readLong(ctx context.Context, key string, until time.Time) ([]byte, error) {
-	ctx, cancel := context.WithDeadline(ctx, until)
+// readLong reads a long value, when it is its turn. It may have expired.
+func (s *sharedStore) readLong(ctx context.Context, key string, paused int64) ([]byte, error) {
+	select {
+	case s.longReads <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-s.longReads }()
+	if until := s.pausedUntil.Load(); until != 0 && until != paused {
+		return nil, errPaused
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.limits.lookUp)
 	defer cancel()
 	value, err := s.client.Get(ctx, key).Bytes()
 	if errors.Is(err, redis.Nil) {

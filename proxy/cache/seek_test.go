@@ -2,10 +2,13 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -163,5 +166,98 @@ func TestLongCopiesAreReadAlone(t *testing.T) {
 		if n := found.Entry.Rows().Len(); n != test.rows || counted.commands.Load() != test.commands {
 			t.Errorf("%s: %d rows by %d commands, want %d by %d", test.name, n, counted.commands.Load(), test.rows, test.commands)
 		}
+	}
+}
+
+// turnstile holds commands back that read one value, until it is opened, and counts those that are under way.
+type turnstile struct {
+	came   chan struct{} // gets a value for each command
+	opened chan struct{}
+
+	running, most atomic.Int64
+}
+
+func (s *turnstile) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (s *turnstile) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (s *turnstile) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "get" {
+			return next(ctx, cmd)
+		}
+		s.most.Store(max(s.most.Load(), s.running.Add(1)))
+		defer s.running.Add(-1)
+		s.came <- struct{}{}
+		<-s.opened
+		return next(ctx, cmd)
+	}
+}
+
+// However many requests read long copies, they take turns, and each gets its rows. One for a short copy
+// does not wait for them.
+func TestLongCopiesAreReadFewAtATime(t *testing.T) {
+	t.Parallel()
+	const rows = 5000
+	readers := 3 * maxLongReads()
+	server, clock := redistest.Single(t), newClock()
+	filler := newReplica(t, server.Client(), clock)
+	upstreams := make([]*backend, readers)
+	property := func(i int) string { return fmt.Sprint("p", i) }
+	for i := range upstreams {
+		upstreams[i] = answering(rowsOf(t, rows+i))
+		filler.do(t, upstreams[i].request(property(i), wide("a")), Filled)
+	}
+	short := answering(rowsOf(t, 62))
+	filler.do(t, short.request("short", wide("a")), Filled)
+	filler.settle()
+	client := redistest.Open(t, server.URL())
+	turns := &turnstile{came: make(chan struct{}, readers), opened: make(chan struct{})}
+	client.AddHook(turns)
+	c := newReplica(t, client, clock)
+	var done sync.WaitGroup
+	for i := range readers {
+		done.Go(func() {
+			if found := c.do(t, upstreams[i].request(property(i), wide("a")), HitShared); found.Entry.Rows().Len() != rows+i {
+				t.Errorf("%d rows for request %d", found.Entry.Rows().Len(), i)
+			}
+		})
+	}
+	for range maxLongReads() {
+		<-turns.came
+	}
+	c.do(t, short.request("short", wide("a")), HitShared)
+	close(turns.opened)
+	done.Wait()
+	if most := turns.most.Load(); most > int64(maxLongReads()) {
+		t.Errorf("%d long copies were read at a time", most)
+	}
+}
+
+// If Redis fails, those that wait for their turn do not try it one after the other.
+func TestLongCopiesWaitForNoBrokenRedis(t *testing.T) {
+	t.Parallel()
+	c := newReplica(t, redistest.Single(t).Client(), newClock())
+	for range maxLongReads() {
+		c.redis.longReads <- struct{}{}
+	}
+	errs := make(chan error)
+	go func() {
+		_, err := c.redis.readLong(t.Context(), "a", 0)
+		errs <- err
+	}()
+	c.redis.settle(t.Context(), io.ErrUnexpectedEOF)
+	<-c.redis.longReads
+	if err := <-errs; !errors.Is(err, errPaused) || c.redis.settle(t.Context(), err) {
+		t.Errorf("%v", err)
+	}
+	if n := c.metric(t, "redis_errors_total", ""); n != 1 {
+		t.Errorf("%g errors are counted, want 1", n)
+	}
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	c.redis.longReads <- struct{}{}
+	if _, err := c.redis.readLong(left, "a", 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller who has left: %v", err)
 	}
 }
