@@ -34,6 +34,9 @@ func (t *tally) add(event string, n int) {
 // answer counts an answer, and checks the form of a refusal.
 func (t *tally) answer(response *fasthttp.Response) {
 	name, problem := classify(response.StatusCode(), string(response.Header.Peek(fasthttp.HeaderRetryAfter)), response.Body())
+	if cache := response.Header.Peek("X-Cache"); response.StatusCode() == fasthttp.StatusOK && len(cache) > 0 {
+		name += " " + string(cache)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counts[name]++

@@ -17,6 +17,7 @@
 //	guesses   8,000 guesses of keys from one IPv6 /64, and 2,000 strings that are no keys
 //	rows      one account's rows flood a small Redis that also counts the budgets
 //	split     the same with the rows on a Redis of their own (SARA_REDIS_CACHE_URL)
+//	copies    one account reads long copies from Redis as fast as it can, by a replica with little memory
 //	failing   the upstream fails for one account's property
 //	lapsed    404, 405, and the 403 of a lapsed plan, with valid keys
 //

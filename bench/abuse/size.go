@@ -24,6 +24,8 @@ type size struct {
 	reported           time.Duration // until PostgreSQL's statistics are complete; 0 not to count queries
 	redisMemory        string        // maxmemory
 	rowFloods          int           // requests, of half a megabyte each
+	longCopies         int           // of as much
+	copyReads          int           // of them
 	failures           int           // requests of each key
 	unbudgeted         int           // requests of each kind
 
@@ -38,7 +40,7 @@ func fullSize() size {
 		heads: 12_500, headBytes: 32_000, idle: 16_384, hold: 12 * time.Second,
 		offices: 7, desks: 9, deskRequests: 4, guessing: 10 * time.Second, guessRate: 10,
 		guesses: 8_000, nonsense: 2_000, reported: 11 * time.Second,
-		redisMemory: "32mb", rowFloods: 200, failures: 20, unbudgeted: 2_000, steadyRate: 3, steadyADay: 2_000,
+		redisMemory: "32mb", rowFloods: 200, longCopies: 100, copyReads: 60_000, failures: 20, unbudgeted: 2_000, steadyRate: 3, steadyADay: 2_000,
 	}
 }
 
@@ -49,6 +51,6 @@ func shortSize() size {
 		bigRows: 10_000, floodRows: 2_000, cacheFloods: 16, spenders: 3, spenderMovers: 3,
 		heads: 1_000, headBytes: 32_000, idle: 2_000, hold: 300 * time.Millisecond,
 		offices: 2, desks: 3, deskRequests: 2, guessing: time.Second, guessRate: 40, guesses: 400, nonsense: 100,
-		redisMemory: "8mb", rowFloods: 60, failures: 20, unbudgeted: 100, steadyRate: 20, steadyADay: 20,
+		redisMemory: "8mb", rowFloods: 60, longCopies: 20, copyReads: 500, failures: 20, unbudgeted: 100, steadyRate: 20, steadyADay: 20,
 	}
 }

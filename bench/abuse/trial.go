@@ -36,6 +36,7 @@ func trials() []trial {
 		{name: "guesses", env: trustHeader, headers: []string{addressHeader, quietAddress}, abuse: guesses},
 		{name: "rows", env: oneRedis, abuse: rows},
 		{name: "split", env: twoRedises, abuse: rows},
+		{name: "copies", env: littleMemory, abuse: copies},
 		{name: "failing", abuse: failing},
 		{name: "lapsed", abuse: unbudgeted},
 	}
