@@ -41,7 +41,7 @@ func row(throughput, p99 float64) string {
 // The figures in README.md and results/README.md are those of the measurements that they link to.
 func TestPublishedFiguresAreTheMeasuredOnes(t *testing.T) {
 	readme, summary := read(t, readme), read(t, filepath.Join(results, "README.md"))
-	linked := regexp.MustCompile(`bench/results/(\d{4}-\d\d-\d\d)/`).FindStringSubmatch(readme)
+	linked := regexp.MustCompile(`bench/results/(\d{4}-\d\d-\d\d[-a-z]*)/`).FindStringSubmatch(readme)
 	if linked == nil {
 		t.Fatal("README.md links to no results")
 	}
