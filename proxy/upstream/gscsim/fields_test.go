@@ -46,7 +46,7 @@ func TestAnswersHaveTheSelectedFields(t *testing.T) {
 func TestFieldsThatTheServiceRefuses(t *testing.T) {
 	s := start(t, testConfig())
 	for fields, named := range map[string]string{
-		"row": "row", "rows(key)": "rows/key", "rows/keys/length": "rows/keys/length", "metadata,rows(clicks),Rows": "Rows",
+		"row": "row", "rows(click)": "rows/click", "rows/keys/length": "rows/keys/length", "metadata,rows(clicks),Rows": "Rows",
 		"rows(": "rows(", "rows)": "rows)", "rows(clicks": "rows(clicks", "rows,": "rows,", ",rows": ",rows", "rows/": "rows/", "rows()": "rows()", "rows(clicks)keys": "rows(clicks)keys",
 	} {
 		code, body := s.post(t, queryPath+"&fields="+url.QueryEscape(fields), `{"startDate":"2026-08-08","endDate":"2026-08-14"}`)
