@@ -19,16 +19,16 @@ const (
 	// censusTimeout bounds the query of a census, for which look-ups wait: no known key waits longer for a directory that hangs.
 	censusTimeout = refreshPatience
 
-	// NewKeyDelay is how long a gate may take a key for unknown that another process has made. That process shows the key only then, so
-	// that nobody can use it earlier. It is how long a census is used after the directory was asked whether it has changed, which is
-	// repeated while there are requests after censusAhead.
+	// NewKeyDelay is how long a gate may take a new key of another process for unknown. That process shows the key only after this delay,
+	// so that nobody can use it earlier. A census is used for as long after each check that the directory has not changed. While there
+	// are requests, the next check starts after censusAhead.
 	NewKeyDelay = 10 * time.Millisecond
 	censusAhead = NewKeyDelay / 2
 )
 
-// A census holds the beginnings of the hashes of all keys in the directory. What it lacks is unknown, so that guesses need no
-// look-up. Like an answer, it is used for requests of its version until it is too old; unlike one, it also speaks of keys that nobody has
-// asked for before, which have to work as soon as they are shown: it is used only while it is also checked.
+// A census holds the beginnings of the hashes of all keys in the directory. A key that is not in it is unknown, so that guesses need no
+// look-up. Like a cached answer, it holds for requests of its version until it is too old. Unlike one, it also covers keys that nobody has
+// used before. Those have to work as soon as they are shown, so a census is used only while it is checked.
 type census struct {
 	version   version
 	loadedAt  time.Time // when its query began
@@ -73,7 +73,7 @@ func (f *keyFinder) isUnknown(ctx context.Context, now time.Time, q keyQuestion,
 		return false
 	}
 	if !within(now, c.checkedAt, censusAhead) && !c.ahead.Load() && c.ahead.CompareAndSwap(false, true) {
-		_, _ = f.enqueue(ctx, q, network) // for which nobody waits: its query is the check
+		_, _ = f.enqueue(ctx, q, network) // the query is the check; nobody waits for it
 	}
 	return true
 }
