@@ -9,6 +9,7 @@ import (
 
 // What the limiter forgets makes no difference: it decides like one that keeps every bucket.
 func TestMissLimiterEqualsBuckets(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(10) {
 		random, now := rand.New(rand.NewPCG(seed, 0)), time.Unix(1_800_000_000, 0)
 		l := newMissLimiter(func() time.Time { return now }, AddressMinute, maxUnknownKeys)
@@ -38,6 +39,7 @@ func TestMissLimiterEqualsBuckets(t *testing.T) {
 }
 
 func TestMissLimiterIsBounded(t *testing.T) {
+	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	l := newMissLimiter(func() time.Time { return now }, AddressMinute, maxUnknownKeys)
 	for range maxUnknownKeys {
