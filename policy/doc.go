@@ -17,11 +17,11 @@
 // The gate caches the Directory's answers, each with the version of the directory that it came from. A change by this process
 // changes the version at once; a change by another process changes it when the edition, a counter in the database, is read
 // again, at most a second later, or earlier when PublishInvalidation reaches ListenInvalidations over Redis pub/sub. So a
-// revoked key stops working everywhere within a second. A new key works as soon as it is shown: the process that makes it waits for
-// NewKeyDelay before, because a census is used for that long without a look at the edition. While the Directory fails, keys and properties that are
-// cached keep working for five minutes after their last refresh (stale if error); a Directory that hangs counts as failing after a
-// quarter of a second, for them. Expiry times and plan ends are compared with the clock
-// on every request and hold even then.
+// revoked key stops working everywhere within a second. A new key works as soon as it is shown: the process that makes it
+// waits for NewKeyDelay before, because a census is used for that long without a look at the edition. While the Directory fails,
+// keys and properties that are cached keep working for five minutes after their last refresh (stale if error); a Directory that
+// hangs counts as failing after a quarter of a second, for them. Expiry times and plan ends are compared with the clock on every
+// request and hold even then.
 //
 // Snapshots keep what the gates of all replicas know, sealed in Redis, for a replica that starts while the Directory fails. It uses what
 // they knew for the rest of these five minutes, and only if no change was published since.

@@ -13,6 +13,21 @@ import (
 	"sara/policy"
 )
 
+// allocationRuns is how often allocations answers a request, after once for a start.
+const allocationRuns = 100
+
+// allocations returns how many allocations it takes to answer a request with a status. It calls prepare before each time.
+func (w *world) allocations(t *testing.T, ctx *fasthttp.RequestCtx, status int, prepare func()) float64 {
+	return testing.AllocsPerRun(allocationRuns, func() {
+		prepare()
+		ctx.Response.Reset()
+		w.server.edge.Handler(ctx)
+		if ctx.Response.StatusCode() != status {
+			t.Fatalf("%s: %d %s", ctx.RequestURI(), ctx.Response.StatusCode(), ctx.Response.Body())
+		}
+	})
+}
+
 // The allocation budget of a request that memory answers. Our code makes none: the call, with its id and its grant, is in the memory
 // of the one before it on the connection. The request is in the memo, so the router does not run.
 func TestHitAllocatesLittle(t *testing.T) {
@@ -32,14 +47,7 @@ func TestHitAllocatesLittle(t *testing.T) {
 		{"queries that the client has", "/queries", []string{fasthttp.HeaderIfNoneMatch, "*"}, http.StatusNotModified},
 	} {
 		ctx := w.request(w.path("main", test.path), test.headers...)
-		answer := func() {
-			ctx.Response.Reset()
-			w.server.edge.Handler(ctx)
-			if ctx.Response.StatusCode() != test.status {
-				t.Fatalf("%s: %d %s", test.name, ctx.Response.StatusCode(), ctx.Response.Body())
-			}
-		}
-		if n := testing.AllocsPerRun(100, answer); n > budget {
+		if n := w.allocations(t, ctx, test.status, func() {}); n > budget {
 			t.Errorf("%s: %v allocations, budget %d", test.name, n, budget)
 		}
 	}
@@ -51,13 +59,7 @@ func TestSharedHitAllocatesLittle(t *testing.T) {
 	w := newWorld(t, shared("https://other.example", appOrigin), func(c *Config) { c.Access = io.Discard })
 	for _, headers := range [][]string{nil, {fasthttp.HeaderOrigin, appOrigin}, {fasthttp.HeaderOrigin, "https://evil.example"}} {
 		ctx := w.request(w.path("main", "/queries"), headers...)
-		if n := testing.AllocsPerRun(100, func() {
-			ctx.Response.Reset()
-			w.server.edge.Handler(ctx)
-			if ctx.Response.StatusCode() != http.StatusOK {
-				t.Fatalf("answers %d", ctx.Response.StatusCode())
-			}
-		}); n > budget {
+		if n := w.allocations(t, ctx, http.StatusOK, func() {}); n > budget {
 			t.Errorf("%v: %v allocations, budget %d", headers, n, budget)
 		}
 	}
@@ -69,25 +71,19 @@ func TestNonsenseAllocatesLittle(t *testing.T) {
 	const budget = 4
 	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
 	ctx := w.request("/v1/me", fasthttp.HeaderAuthorization, "Bearer "+w.keys["pro"]+"X")
-	if n := testing.AllocsPerRun(100, func() {
-		ctx.Response.Reset()
-		w.server.edge.Handler(ctx)
-		if ctx.Response.StatusCode() != http.StatusUnauthorized {
-			t.Fatalf("answers %d %s", ctx.Response.StatusCode(), ctx.Response.Body())
-		}
-	}); n > budget {
+	if n := w.allocations(t, ctx, http.StatusUnauthorized, func() {}); n > budget {
 		t.Errorf("%v allocations, budget %d", n, budget)
 	}
 }
 
 // The allocation budget of an unknown key among many from as many addresses: the call, the client's error, and the text of the status.
 func TestUnknownKeyAllocatesLittle(t *testing.T) {
-	const budget, before, runs = 3, 1000, 100
+	const budget, before = 3, 1000
 	w := newWorld(t, func(c *Config) { c.Access = io.Discard })
 	unknown, _ := policy.NewKey("sara")
 	ctx := w.request("/v1/me", fasthttp.HeaderAuthorization, "Bearer "+unknown)
 	peer := connectionOf(ctx)
-	addresses := make([]string, before+runs+1)
+	addresses := make([]string, before+allocationRuns+1)
 	for n := range addresses {
 		addresses[n] = fmt.Sprintf("10.0.%d.%d", n>>8, n&255)
 	}
@@ -96,14 +92,9 @@ func TestUnknownKeyAllocatesLittle(t *testing.T) {
 		_ = w.server.gate.Look(t.Context(), policy.Request{Authorization: "Bearer " + another, Address: address})
 	}
 	next := before
-	if n := testing.AllocsPerRun(runs, func() {
+	if n := w.allocations(t, ctx, http.StatusUnauthorized, func() {
 		peer.address = addresses[next]
 		next++
-		ctx.Response.Reset()
-		w.server.edge.Handler(ctx)
-		if ctx.Response.StatusCode() != http.StatusUnauthorized {
-			t.Fatalf("answers %d %s", ctx.Response.StatusCode(), ctx.Response.Body())
-		}
 	}); n > budget {
 		t.Errorf("%v allocations, budget %d", n, budget)
 	}
