@@ -70,6 +70,7 @@ func TestProcess(t *testing.T) {
 		{"serve with a moved clock", testClock},
 		{"a restart keeps the counts of the day", testRestartKeepsTheDay},
 		{"a second signal ends it at once", testSecondSignal},
+		{"a small heap may grow", testHeapGoal},
 		{"an archive that refuses", testArchiveRefuses},
 		{"serve", testServe},
 		{"serve inspects", testServeInspects},
