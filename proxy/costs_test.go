@@ -170,9 +170,9 @@ func TestEachPathAllocatesAndCallsLittle(t *testing.T) {
 	}{
 		{"a miss", m.world, ranged("main", 1000, "2026-10-01", "2026-10-31"), http.StatusOK, cost{390, 420_000, 5, 1}},
 		{"a hit", m.world, func(int) *fasthttp.RequestCtx { return m.request(hit) }, http.StatusOK, cost{28, 1400, 1, 0}},
-		{"a hit in Redis", m.other, ranged("main", 1000, "2026-10-01", "2026-10-31"), http.StatusOK, cost{113, 213_000, 2, 0}},
+		{"a hit in Redis", m.other, ranged("main", 1000, "2026-10-01", "2026-10-31"), http.StatusOK, cost{108, 213_000, 2, 0}},
 		{"a miss of a page", m.world, ranged("main", 62, "2026-09-01", "2026-09-30"), http.StatusOK, cost{380, 292_000, 5, 1}},
-		{"a page from Redis", m.other, ranged("main", 62, "2026-09-01", "2026-09-30"), http.StatusOK, cost{110, 34_000, 2, 0}},
+		{"a page from Redis", m.other, ranged("main", 62, "2026-09-01", "2026-09-30"), http.StatusOK, cost{104, 27_500, 2, 0}},
 		{"stored", m.world, ranged("prefix", 1000, "2025-07-02", "2025-07-18"), http.StatusOK, cost{67, 45_000, 1, 0}},
 		{"hybrid", m.world, ranged("prefix", 1000, "2025-07-02", "2025-07-25"), http.StatusOK, cost{78, 209_000, 1, 0}},
 		{"a stored page", m.world, ranged("prefix", 5, "2025-07-01", "2025-07-18"), http.StatusOK, cost{67, 7300, 1, 0}},

@@ -21,7 +21,7 @@ func (r *Rows) Size() int {
 	return size
 }
 
-// A BlockWriter is what Encode writes to. Flush ends a block: a reader of what was written before needs nothing of what follows.
+// A BlockWriter is what Encode writes to. Flush ends a group: a reader of what was written before needs nothing of what follows.
 type BlockWriter interface {
 	io.Writer
 	Flush() error
@@ -30,21 +30,35 @@ type BlockWriter interface {
 // firstGroup is how many rows the first group of Encode has: a page of the default limit and some more.
 const firstGroup = 128
 
+// groupEnds are where the groups of ranked rows end, but for that of all others.
+func groupEnds() [2]int { return [...]int{firstGroup, NarrowSample} }
+
 // groupEnd returns where the group of n rows ends that begins at a row: after the first page, after the narrow sample, or with all.
-func groupEnd(begin, n int) int {
-	for _, end := range [...]int{firstGroup, NarrowSample} {
-		if begin < end {
+func groupEnd(begin, n int, ranked bool) int {
+	for _, end := range groupEnds() {
+		if ranked && begin < end {
 			return min(end, n)
 		}
 	}
 	return n
 }
 
+// Groups returns how many of the groups of Encode have a number of the first rows, if they are ranked; 0: all groups are needed.
+func Groups(first int) int {
+	for i, end := range groupEnds() {
+		if 0 < first && first <= end {
+			return i + 1
+		}
+	}
+	return 0
+}
+
 // Encode writes r, in pieces, in a form that a Decoder reads back bit for bit. It has neither a version nor
 // a checksum: these are for the caller to add. The error is one of out.
 //
 // What the upstream says of all rows comes first, and twice the number of rows, plus one if the rows of the narrow sample are ranked.
-// Groups of rows follow, each in a block of its own: few for the first page, the others of the narrow sample, and the rest. A group is
+// Groups of rows follow, and Flush ends each: if the rows are ranked, few for the first page, the others of the narrow sample, and the
+// rest; if not, all rows are one group. A group is
 // columnar, so that it compresses well: the bytes of its keys; the length of each key; the keys; clicks; impressions; the
 // exceptions of ctr; the codes of positions; the exceptions of position. All numbers are unsigned varints. The upstream
 // computes ctr as clicks / impressions, and position as an integer / impressions, so ctr is not stored and position is
@@ -53,13 +67,13 @@ func groupEnd(begin, n int) int {
 func (r *Rows) Encode(out BlockWriter) error {
 	e := &encoder{out: out, pending: make([]byte, 0, encoderPiece+binary.MaxVarintLen64)}
 	e.uvarint(r.traits.code())
-	count := uint64(r.Len()) << 1
-	if r.head(NarrowSample).areRanked() {
+	count, ranked := uint64(r.Len())<<1, r.head(NarrowSample).areRanked()
+	if ranked {
 		count |= 1
 	}
 	e.uvarint(count)
 	for begin, end := 0, 0; begin < r.Len(); begin = end {
-		end = groupEnd(begin, r.Len())
+		end = groupEnd(begin, r.Len(), ranked)
 		e.group(r, begin, end)
 	}
 	e.flush()
@@ -309,7 +323,7 @@ func (d *Decoder) rows(first int) *Rows {
 		first = n
 	}
 	for r.has() < min(n, first) && d.err == nil {
-		d.group(r, groupEnd(r.has(), n)-r.has())
+		d.group(r, groupEnd(r.has(), n, ranked)-r.has())
 	}
 	r.beyond = n - r.has()
 	if d.err == nil && ranked != r.head(NarrowSample).areRanked() {

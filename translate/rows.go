@@ -48,6 +48,9 @@ func (r *Rows) has() int { return len(r.metrics) }
 // HasFirst reports whether a number of the first rows are here, or all; 0 asks for all.
 func (r *Rows) HasFirst(first int) bool { return r.beyond == 0 || 0 < first && first <= r.has() }
 
+// HasMoreThan reports whether more of the first rows are here than of other, which has the same rows.
+func (r *Rows) HasMoreThan(other *Rows) bool { return r.has() > other.has() }
+
 // Key returns the key of row i. The bytes belong to r.
 func (r *Rows) Key(i int) []byte { return r.keys.at(i) }
 

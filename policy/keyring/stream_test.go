@@ -2,6 +2,7 @@ package keyring
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -53,7 +54,7 @@ func TestStreamReturnsItsContent(t *testing.T) {
 		for _, piece := range []int{1000, SegmentSize, 10 * SegmentSize} {
 			stream := sealStream(t, sealer, content, piece, "key")
 			segments := max(1, (size+SegmentSize-1)/SegmentSize)
-			if want := streamHead + size + segments*tagSize; len(stream) != want {
+			if want := StreamHead + size + segments*(frameSize+tagSize); len(stream) != want {
 				t.Errorf("%d bytes in pieces of %d: the stream has %d bytes, want %d", size, piece, len(stream), want)
 			}
 			if got, err := openStream(sealer, stream, "key"); err != nil || !bytes.Equal(got, content) {
@@ -108,37 +109,90 @@ func TestStreamOpensOnlyUnalteredInItsPlace(t *testing.T) {
 	sealer := k.StreamSealer("rows")
 	content := randomBytes(3*SegmentSize - 7)
 	stream, other := sealStream(t, sealer, content, 4096, "tenant a"), sealStream(t, sealer, content, 4096, "tenant a")
-	const segment = SegmentSize + tagSize
-	head, first, second, third := stream[:streamHead], stream[streamHead:][:segment], stream[streamHead+segment:][:segment], stream[streamHead+2*segment:]
-	refused := func(what string, by *StreamSealer, stream []byte, additional string) {
+	const segment = frameSize + SegmentSize + tagSize
+	head, first, second, third := stream[:StreamHead], stream[StreamHead:][:segment], stream[StreamHead+segment:][:segment], stream[StreamHead+2*segment:]
+	wantError := func(want error, what string, by *StreamSealer, stream []byte, additional string) {
 		t.Helper()
 		r, err := by.Open(stream, []byte(additional))
 		var got []byte
 		if err == nil {
 			got, err = io.ReadAll(r)
 		}
-		if !errors.Is(err, ErrNotAuthentic) || !bytes.HasPrefix(content, got) {
+		if !errors.Is(err, want) || !bytes.HasPrefix(content, got) {
 			t.Errorf("%s: read %d bytes, %v", what, len(got), err)
 		}
 	}
+	refused := func(what string, by *StreamSealer, stream []byte, additional string) {
+		t.Helper()
+		wantError(ErrNotAuthentic, what, by, stream, additional)
+	}
 	refused("another place", sealer, stream, "tenant b")
 	refused("another purpose", k.StreamSealer("credentials"), stream, "tenant a")
-	refused("an ended stream", sealer, slices.Concat(head, first, second), "tenant a")
+	wantError(io.ErrUnexpectedEOF, "an ended stream", sealer, slices.Concat(head, first, second), "tenant a")
+	refused("a segment as the end of a part", sealer, marked(stream, StreamHead, endPart), "tenant a")
+	refused("a segment in the middle as the last one", sealer, marked(slices.Concat(head, first, second), StreamHead+segment, last), "tenant a")
+	refused("the last one as another", sealer, marked(stream, StreamHead+2*segment, endPart), "tenant a")
 	refused("a cut segment", sealer, stream[:len(stream)-1], "tenant a")
 	refused("something after it", sealer, append(slices.Clone(stream), 0), "tenant a")
 	refused("other order", sealer, slices.Concat(head, second, first, third), "tenant a")
 	refused("a repeated segment", sealer, slices.Concat(head, first, first, second, third), "tenant a")
 	refused("a left out segment", sealer, slices.Concat(head, first, third), "tenant a")
-	refused("a segment of another stream", sealer, slices.Concat(head, first, other[streamHead+segment:]), "tenant a")
+	refused("a segment of another stream", sealer, slices.Concat(head, first, other[StreamHead+segment:]), "tenant a")
 	refused("nothing", sealer, nil, "tenant a")
 	refused("an envelope", sealer, k.Sealer("rows").AppendSeal(nil, content, []byte("tenant a")), "tenant a")
-	for _, at := range []int{0, 5, streamHead - 1, streamHead, streamHead + segment, len(stream) - 1} {
+	for _, at := range []int{0, 5, StreamHead - 1, StreamHead, StreamHead + segment, len(stream) - 1} {
 		changed := slices.Clone(stream)
 		changed[at] ^= 1
 		refused("a changed byte", sealer, changed, "tenant a")
 	}
-	for n := range streamHead + tagSize {
+	for n := range StreamHead + frameSize + tagSize {
 		refused("a short stream", sealer, stream[:n], "tenant a")
+	}
+}
+
+// marked returns a stream with another kind in a frame.
+func marked(stream []byte, frame int, kind byte) []byte {
+	stream = slices.Clone(stream)
+	stream[frame] = stream[frame]&^(kinds-1) | kind
+	return stream
+}
+
+// The frames tell where parts end, so that they are read without the rest.
+func TestPartsOfAStreamAreReadWithoutTheRest(t *testing.T) {
+	t.Parallel()
+	sealer := ring(t, key(1)).StreamSealer("rows")
+	parts := [][]byte{randomBytes(100), randomBytes(2*SegmentSize + 1), randomBytes(SegmentSize), randomBytes(3)}
+	var out bytes.Buffer
+	w, err := sealer.Seal(&out, nil)
+	w.EndPart() // of nothing
+	for _, part := range parts {
+		if err == nil {
+			_, err = w.Write(part)
+		}
+		w.EndPart()
+		w.EndPart()
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	stream, at := out.Bytes(), StreamHead
+	for n := range parts {
+		kind := byte(within)
+		for kind == within {
+			frame := binary.LittleEndian.Uint32(stream[at:])
+			at, kind = at+frameSize+int(frame/kinds), byte(frame%kinds)
+		}
+		wantKind, wantErr := byte(endPart), io.ErrUnexpectedEOF
+		if n == len(parts)-1 {
+			wantKind, wantErr = last, nil
+		}
+		got, err := openStream(sealer, stream[:at], "")
+		if kind != wantKind || !errors.Is(err, wantErr) || !bytes.Equal(got, slices.Concat(parts[:n+1]...)) {
+			t.Errorf("%d parts: kind %d, %d bytes, %v", n+1, kind, len(got), err)
+		}
+	}
+	if at != len(stream) {
+		t.Errorf("the last segment ends at %d of %d", at, len(stream))
 	}
 }
 

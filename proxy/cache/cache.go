@@ -11,8 +11,8 @@
 // sample of the same rows replace each other where they can. Responses built from rows are kept too (Keep), in memory only,
 // and until one of their sources is refilled.
 //
-// Of a copy in Redis, a request for the first page of a table decodes only the rows of that page (Request.FirstRows). The entry keeps the
-// copy, and decodes all rows when a request needs them.
+// Of a copy in Redis, a request for the first page of a table reads only the rows of that page (Request.FirstRows). A request that needs
+// others reads the copy once more.
 //
 // Rows are fresh for the request's TTL. After that, and up to a day, they are stale. Stale-while-revalidate: the first
 // request that finds stale rows starts one refill in the background, and all requests get the stale rows until it is done.
@@ -107,7 +107,7 @@ type Request struct {
 	Current     bool          // wait for the refill of stale rows: get them only if it fails
 	RequestHash uint64        // kept with rows that this request fills, see Entry.RequestHash
 	// FirstRows is how many of the first rows the request needs of those that are ranked, and 0 for all: of a copy in Redis, the others need
-	// not be decoded (translate.Decoder).
+	// not be read (translate.Groups).
 	FirstRows int
 	// Beside is a query whose copy comes along from Redis to memory, for AtHand, when these rows are looked up there. nil: none.
 	Beside *translate.Query
@@ -233,22 +233,10 @@ func (c *Cache) fromMemory(r *Request) Found {
 			newest = other
 		}
 	}
-	if newest != nil && !c.completes(newest, r) {
+	if newest != nil && !newest.Rows().HasFirst(r.FirstRows) {
 		return Found{}
 	}
 	return c.found(newest, HitMemory, r.TTL)
-}
-
-// completes makes sure that an entry has the rows that a request needs. It reports false if they are damaged.
-func (c *Cache) completes(e *Entry, r *Request) bool {
-	if e.Rows().HasFirst(r.FirstRows) {
-		return true
-	}
-	if !c.redis.complete(e, r.PropertyID) {
-		return false
-	}
-	c.memory.putEntry(e, r.AccountID) // it weighs more now
-	return true
 }
 
 // fromRedis returns the newest entry in Redis that answers the request, and puts it into memory; if it is not newer than what

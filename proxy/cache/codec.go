@@ -26,12 +26,14 @@ import (
 //	         8     id of the fill
 //	         rest  rows (translate.Rows.Encode), compressed with S2, each block by itself
 //
+// Each group of the rows is a part of the stream, so that seek.lua reads the first groups without the others. The headers are in the
+// first part.
+//
 // The stream opens only with the cache key, which begins with the property, under which it was sealed. So neither a collision of
 // Redis keys, which are only hashes, nor a copy that was put there by another program returns the rows of another property.
-// The headers are in its first segment, so that they are read without the rows.
 const (
 	magic         = "sara"
-	version       = 6
+	version       = 7
 	clearSize     = len(magic) + 1
 	headerSize    = 3 * 8
 	maxPayload    = 64 << 20        // of the rows, decompressed: 25,000 rows with the longest keys need less
@@ -105,20 +107,33 @@ func (c *codec) reset() {
 	}
 }
 
+// A partWriter compresses rows, and ends a part of the stream with each group.
+type partWriter struct {
+	*s2.Writer
+	stream *keyring.StreamWriter
+}
+
+// Flush implements translate.BlockWriter.
+func (w partWriter) Flush() error {
+	err := w.Writer.Flush()
+	w.stream.EndPart()
+	return err
+}
+
 // A slottedWriter compresses and seals each piece in a slot of the processor.
 type slottedWriter struct {
-	translate.BlockWriter
+	partWriter
 	slots *cpubound.Slots
 }
 
 // Write implements io.Writer.
 func (w slottedWriter) Write(p []byte) (n int, err error) {
-	err = w.inSlot(func() error { n, err = w.BlockWriter.Write(p); return err })
+	err = w.inSlot(func() error { n, err = w.partWriter.Write(p); return err })
 	return n, err
 }
 
 // Flush implements translate.BlockWriter.
-func (w slottedWriter) Flush() error { return w.inSlot(w.BlockWriter.Flush) }
+func (w slottedWriter) Flush() error { return w.inSlot(w.partWriter.Flush) }
 
 func (w slottedWriter) inSlot(work func() error) error {
 	// The wait ends: holders of slots wait for nothing but the processor.
@@ -145,9 +160,10 @@ func (c *codec) encode(e *Entry) []byte {
 	_, headersErr := sealed.Write(headers)
 	encoder.Reset(sealed)
 	defer encoder.Reset(nil) // lets go of the buffer
-	rows := translate.BlockWriter(encoder)
+	parts := partWriter{encoder, sealed}
+	rows := translate.BlockWriter(parts)
 	if size > freeBytes {
-		rows = slottedWriter{encoder, c.slots}
+		rows = slottedWriter{parts, c.slots}
 	}
 	if err := errors.Join(err, headersErr, e.rows.Encode(rows), encoder.Close(), sealed.Close()); err != nil {
 		panic("BUG: a buffer refuses cached rows: " + err.Error())
@@ -164,7 +180,7 @@ type encodedEntry struct {
 	payload *keyring.StreamReader
 }
 
-// open opens a value that was found for a cache key, and reads its headers. The value must not change any more.
+// open opens a value that was found for a cache key, or its first parts, and reads its headers. The value must not change any more.
 func (c *codec) open(data []byte, key string, now time.Time) (encodedEntry, error) {
 	switch {
 	case len(data) < clearSize || string(data[:len(magic)]) != magic:
@@ -187,22 +203,17 @@ func (c *codec) open(data []byte, key string, now time.Time) (encodedEntry, erro
 		return encodedEntry{}, errFuture
 	}
 	return encodedEntry{
-		headers: &Entry{key: key, filled: filled, value: data,
+		headers: &Entry{key: key, filled: filled,
 			requestHash: binary.LittleEndian.Uint64(headers[8:]), id: binary.LittleEndian.Uint64(headers[16:])},
 		payload: stream,
 	}, nil
 }
 
-// decode reads the first rows, or all, as translate.Decoder does. The entry keeps the value if it lacks rows.
+// decode reads the first rows, or all, as translate.Decoder does.
 func (c *codec) decode(e encodedEntry, first int) (*Entry, error) {
-	rows, err := c.rows(e.payload, first)
-	if err != nil {
-		return nil, err
-	}
-	if e.headers.rows = rows; rows.HasFirst(0) {
-		e.headers.value = nil
-	}
-	return e.headers, nil
+	var err error
+	e.headers.rows, err = c.rows(e.payload, first)
+	return e.headers, err
 }
 
 func (c *codec) rows(payload io.Reader, first int) (*translate.Rows, error) {

@@ -1,15 +1,19 @@
 package cache
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"sara/policy/redistest"
+	"sara/translate"
 )
 
 // first returns the request for some first rows.
@@ -18,8 +22,8 @@ func first(q Request, n int) Request {
 	return q
 }
 
-// A request for a page decodes the first rows of a copy. The next one that needs all gets them without Redis.
-func TestOnlyTheFirstRowsOfACopyAreDecoded(t *testing.T) {
+// A request reads as many parts of a copy as have its rows.
+func TestOnlyTheFirstRowsOfACopyAreRead(t *testing.T) {
 	server := redistest.Single(t)
 	clock, rows := newClock(), rowsOf(t, 5000)
 	upstream := answering(rows)
@@ -27,26 +31,117 @@ func TestOnlyTheFirstRowsOfACopyAreDecoded(t *testing.T) {
 	filler := newReplica(t, server.Client(), clock)
 	filler.do(t, first(q, 10), Filled)
 	filler.settle()
+	size := server.Client().StrLen(t.Context(), newLookup(&q).own.redisKey).Val()
 
-	c := newReplica(t, server.Client(), clock)
-	entry := c.do(t, first(q, 10), HitShared).Entry
-	few := c.memory.values.Weight()
-	if entry.Rows().Len() != 5000 || !entry.Rows().HasFirst(10) || entry.Rows().HasFirst(1000) || few > int64(rows.Size())/2 {
-		t.Errorf("a page has %d rows, and memory %d bytes", entry.Rows().Len(), few)
+	client := redistest.Open(t, server.URL())
+	read := new(bytesRead)
+	client.AddHook(read)
+	c := newReplica(t, client, clock)
+	var weight int64
+	for _, test := range []struct {
+		first  int
+		status Status
+		bytes  int64 // of the copy that are read at most
+	}{
+		{10, HitShared, size / 20}, {128, HitMemory, 0}, {129, HitShared, size / 4}, {1001, HitMemory, 0}, {10, HitMemory, 0},
+		{1002, HitShared, size}, {0, HitMemory, 0}, {128, HitMemory, 0},
+	} {
+		before := read.Load()
+		got := c.do(t, first(q, test.first), test.status).Entry.Rows()
+		if n := read.Load() - before; got.Len() != 5000 || !got.HasFirst(test.first) || n > test.bytes || (n == 0) != (test.status == HitMemory) {
+			t.Errorf("first %d: %d rows, %d of %d bytes of the copy are read", test.first, got.Len(), n, size)
+		}
+		if now := c.memory.values.Weight(); now < weight || now == weight != (test.status == HitMemory) {
+			t.Errorf("first %d: memory has %d bytes after %d", test.first, now, weight)
+		} else {
+			weight = now
+		}
 	}
-	c.do(t, first(q, 20), HitMemory)
-	if now := c.memory.values.Weight(); now != few {
-		t.Errorf("another page makes %d bytes of %d", now, few)
-	}
-	server.Client().FlushAll(t.Context())
-	all := c.do(t, q, HitMemory).Entry
-	if all != entry || !sameRows(t, all.Rows(), rows) {
-		t.Error("all rows differ from the upstream's")
-	}
-	if now := c.memory.values.Weight(); now < int64(rows.Size()) {
-		t.Errorf("all rows weigh %d bytes, want at least %d", now, rows.Size())
+	if all := c.do(t, q, HitMemory).Entry.Rows(); !sameRows(t, all, rows) || weight < int64(rows.Size()) {
+		t.Errorf("%d rows of %d bytes, not those of the upstream", all.Len(), weight)
 	}
 	upstream.want(t, 1)
+}
+
+// bytesRead counts the bytes of the values that replies have.
+type bytesRead struct{ atomic.Int64 }
+
+func (b *bytesRead) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (b *bytesRead) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (b *bytesRead) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		switch cmd := cmd.(type) {
+		case *redis.StringCmd:
+			b.Add(int64(len(cmd.Val())))
+		case *redis.Cmd:
+			values, _ := cmd.Slice()
+			for _, value := range values {
+				text, _ := value.(string)
+				b.Add(int64(len(text)))
+			}
+		}
+		return err
+	}
+}
+
+// Of rows that are not ranked, any may be among the first: all are read.
+func TestRowsThatAreNotRankedAreReadAsAWhole(t *testing.T) {
+	server, clock := redistest.Single(t), newClock()
+	var build translate.RowsBuilder
+	for i := range 2000 {
+		build.Add(fmt.Appendf(nil, "%d", i), translate.Metrics{Clicks: int64(i), Impressions: 3000, CTR: float64(i) / 3000, Position: 1})
+	}
+	rows := build.Rows()
+	upstream := answering(rows)
+	q := upstream.request("p", wide("a"))
+	filler := newReplica(t, server.Client(), clock)
+	filler.do(t, q, Filled)
+	filler.settle()
+	if got := newReplica(t, server.Client(), clock).do(t, first(q, 10), HitShared).Entry.Rows(); !sameRows(t, got, rows) {
+		t.Errorf("%d rows, not those of the upstream", got.Len())
+	}
+}
+
+// If Redis has lost the copy whose first rows are in memory, what needs others is a miss.
+func TestRestOfALostCopyIsAMiss(t *testing.T) {
+	server, clock := redistest.Single(t), newClock()
+	upstream := answering(rowsOf(t, 5000))
+	q := upstream.request("p", wide("a"))
+	filler := newReplica(t, server.Client(), clock)
+	filler.do(t, q, Filled)
+	filler.settle()
+	c := newReplica(t, server.Client(), clock)
+	c.do(t, first(q, 10), HitShared)
+	server.Client().FlushAll(t.Context())
+	c.do(t, first(q, 10), HitMemory)
+	c.do(t, q, Filled)
+	upstream.want(t, 2)
+}
+
+// Whatever a value is, in which frames are looked for, it is a miss or has all rows.
+func TestFirstRowsOfOtherValuesAreAMiss(t *testing.T) {
+	server, clock := redistest.Single(t), newClock()
+	client := server.Client()
+	key := newLookup(new(answering(nil).request("p", wide("a")))).own.redisKey
+	head := append([]byte(magic), version)
+	for name, value := range map[string][]byte{
+		"short": head, "of the next version": append([]byte(magic), version+1), "frames of nothing": append(head, make([]byte, 1000)...), "many": append(head, make([]byte, 2*longestAlong)...),
+		"a frame that is too long": append(head, bytes.Repeat([]byte{0xff}, 1000)...), "another program's": []byte("hello"),
+	} {
+		client.Set(t.Context(), key, value, 0)
+		c := newReplica(t, client, clock)
+		c.do(t, first(answering(rowsOf(t, 3)).request("p", wide("a")), 10), Filled)
+		c.settle()
+		if n := c.metric(t, "redis_errors_total", ""); n != 0 {
+			t.Errorf("%s: %g Redis errors", name, n)
+		}
+	}
+	client.Del(t.Context(), key)
+	client.LPush(t.Context(), key, "hello")
+	newReplica(t, client, clock).do(t, first(answering(rowsOf(t, 3)).request("p", wide("a")), 10), Filled)
 }
 
 // What is damaged behind the first rows does not matter to a page, and is a miss for a request that needs all.

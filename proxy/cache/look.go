@@ -28,7 +28,7 @@ func (c *Cache) Look(ctx context.Context, r Request) (found Found, rest func() (
 		return Found{}, func() (Found, error) { return c.doWaiting(ctx, l) }
 	}
 	has, f, leader, err := c.lookUp(ctx, l, has)
-	if f == nil && err == nil && c.completes(has.Entry, &l.Request) {
+	if f == nil && err == nil && l.isAnsweredBy(has) {
 		return has, nil
 	}
 	return Found{}, c.rest(ctx, l, has, f, leader, err)
@@ -74,18 +74,28 @@ func (c *Cache) lookUp(ctx context.Context, l *lookup, has Found) (found Found, 
 	return found, f, leader, nil
 }
 
-// finish waits for a flight, if there is one, and makes sure that the rows are all that the request needs.
+// finish waits for a flight, if there is one, and makes sure that the rows are all that the request needs: another request, which needed
+// fewer, may have found them.
 func (c *Cache) finish(ctx context.Context, l *lookup, found Found, f *flight, leader bool, err error) (Found, error) {
 	if f != nil {
 		found, err = c.await(ctx, l, found, f, leader)
 	}
-	switch {
-	case found.Entry == nil || c.completes(found.Entry, &l.Request):
+	if found.Entry == nil || l.isAnsweredBy(found) {
 		return found, err
+	}
+	all := c.fromRedis(ctx, l, Found{})
+	switch all.Status = found.Status; {
+	case l.isAnsweredBy(all) && (found.Stale || !all.Stale):
+		return all, err
 	case err != nil:
 		return Found{}, err
 	}
-	return c.bypass(ctx, l) // another request found a copy whose first rows are sound, and these are not
+	return c.bypass(ctx, l)
+}
+
+// isAnsweredBy reports whether all rows have been found that the lookup needs.
+func (l *lookup) isAnsweredBy(found Found) bool {
+	return found.Entry != nil && found.Entry.Rows().HasFirst(l.FirstRows)
 }
 
 // AtOnce returns fresh rows from memory, without waiting. ok is false if memory has none, or if the request bypasses it: call Do then.

@@ -21,32 +21,15 @@ type Entry struct {
 
 	refillFailed atomic.Bool // the last refill failed for all waiters: the next request waits for another one
 
-	all      atomic.Pointer[translate.Rows] // once they are needed, if rows has only the first
-	decoding sync.Mutex                     // of all
-	value    []byte                         // the copy in Redis; nil: there is no more to decode
-
 	reading sync.Once // of known
 	known   translate.KnownDays
 }
 
 // Rows returns the rows, which must not be changed: at least as many of the first as the request needed, see Request.FirstRows.
-func (e *Entry) Rows() *translate.Rows {
-	if all := e.all.Load(); all != nil {
-		return all
-	}
-	return e.rows
-}
+func (e *Entry) Rows() *translate.Rows { return e.rows }
 
 // size returns the bytes of memory that the entry holds.
-func (e *Entry) size() int {
-	e.decoding.Lock()
-	defer e.decoding.Unlock()
-	size := len(e.key) + len(e.value) + e.rows.Size()
-	if all := e.all.Load(); all != nil {
-		size += all.Size()
-	}
-	return size
-}
+func (e *Entry) size() int { return len(e.key) + e.rows.Size() }
 
 // Filled returns when the upstream answered.
 func (e *Entry) Filled() time.Time { return e.filled }
@@ -154,9 +137,14 @@ func newMemory(bytes int64) *memory {
 	return &memory{values: lru.New[memoryKey](lru.Config[value]{Weight: bytes, OwnerWeight: bytes / accountShare, Replaces: value.isReplacedBy})}
 }
 
-// isReplacedBy refuses an entry that is older than the present one: fills may finish in another order than they began.
+// isReplacedBy refuses an entry that is older than the present one, since fills may finish in another order than they began, and one that
+// has fewer of the same rows.
 func (v value) isReplacedBy(other value) bool {
-	return v.entry == nil || !v.entry.filled.After(other.entry.filled)
+	if v.entry == nil {
+		return true
+	}
+	fewer := v.entry.id == other.entry.id && v.entry.rows.HasMoreThan(other.entry.rows)
+	return !fewer && !v.entry.filled.After(other.entry.filled)
 }
 
 // entry returns the entry with a key, or nil. It does not retain the key.

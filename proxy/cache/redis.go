@@ -79,7 +79,7 @@ func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedSt
 	}
 	limits := limitsFor(cmp.Or(config.RedisPatience, defaultPatience))
 	return &sharedStore{
-		script: seekScript{redis.NewScript(seekLua).Hash(), seekLua, limits.held.Milliseconds(), longestAlong}, along: !redisconn.IsCluster(rows.Client()) && config.Redis == rows.Client(),
+		script: seekScript{redis.NewScript(seekLua).Hash(), seekLua, limits.held.Milliseconds(), clearSize + keyring.StreamHead, longestAlong}, along: !redisconn.IsCluster(rows.Client()) && config.Redis == rows.Client(),
 		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limits,
 		codec: newCodec(maxPayload, config.Slots, config.Keyring), sealer: config.Keyring.Sealer(failuresPurpose), events: subscribe(rows.Client()),
 		longReads: make(chan struct{}, maxLongReads()),
@@ -149,33 +149,6 @@ func (s *sharedStore) settle(ctx context.Context, err error) bool {
 	return false
 }
 
-// fetch returns the newest entry that answers a lookup, or nil, and that of a query beside it, in one round trip.
-func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside []candidate) (entry, other *Entry) {
-	ctx, span := spans.StartCall(ctx, "read Redis")
-	defer span.End()
-	var values [][]byte
-	ok := s.try(ctx, s.limits.lookUp, func(ctx context.Context) error {
-		pipe := s.client.Pipeline()
-		var reads []*redis.StringCmd
-		for i := range l.all {
-			reads = append(reads, pipe.Get(ctx, l.all[i].redisKey))
-		}
-		for i := range beside {
-			reads = append(reads, pipe.Get(ctx, beside[i].redisKey))
-		}
-		values = make([][]byte, len(reads))
-		_, err := pipe.Exec(ctx)
-		for i, read := range reads {
-			values[i], _ = read.Bytes() // no value has this key, or one of another type
-		}
-		return err
-	})
-	if !ok {
-		return nil, nil
-	}
-	return s.chooseBoth(l, beside, values)
-}
-
 // chooseBoth returns the newest entry that answers a lookup, and that of a query beside it, from the values of their keys.
 func (s *sharedStore) chooseBoth(l *lookup, beside []candidate, values [][]byte) (entry, other *Entry) {
 	if len(beside) > 0 {
@@ -223,27 +196,6 @@ func (s *sharedStore) choose(q *translate.Query, first int, candidates []candida
 	return nil
 }
 
-// complete decodes all rows of an entry of a property that has only the first. It reports false if they are damaged.
-func (s *sharedStore) complete(e *Entry, propertyID string) bool {
-	e.decoding.Lock()
-	defer e.decoding.Unlock()
-	if e.value == nil {
-		return e.all.Load() != nil
-	}
-	defer func() { e.value = nil }()
-	encoded, err := s.codec.open(e.value, e.key, e.filled)
-	if err == nil {
-		defer encoded.payload.Close()
-		var all *translate.Rows
-		all, err = s.codec.rows(encoded.payload, 0)
-		e.all.Store(all)
-	}
-	if err != nil {
-		s.discard(redisKey(propertyID, []byte(e.key), ""), err)
-	}
-	return err == nil
-}
-
 // warnInterval is the time between two warnings of copies that do not open.
 const warnInterval = time.Minute
 
@@ -288,7 +240,7 @@ func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
 	events, cancel := s.events.expect(l.own.redisKey)
 	defer cancel()
 	// It reads the entries too, since the last holder may just have finished.
-	found := s.seek(ctx, l, nil, s.limits.lease(l.began), true)
+	found := s.seek(ctx, l, nil, s.limits.lease(l.began), leaseAnyway)
 	switch {
 	case !found.ok:
 		return leaseResult{redisDown: ctx.Err() == nil}

@@ -51,7 +51,8 @@ func (h *leaseHook) look(cmd redis.Cmder, err error) {
 	case script == seekLua || script == redis.NewScript(seekLua).Hash():
 		// Without the lease, a replica looks first, and then asks for it while it expects the event of the holder.
 		reply, _ := cmd.(*redis.Cmd).Slice()
-		if inAnyCase := cmd.Args()[len(cmd.Args())-1]; reply[0] == int64(1) || inAnyCase == true {
+		keys, _ := cmd.Args()[2].(int)
+		if anyway := cmd.Args()[3+keys+2]; reply[len(reply)-1] == int64(1) || anyway == true {
 			h.once.Do(h.leased)
 		}
 	case script == renewLua && h.renewed != nil:

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sara/proxy/spans"
+	"sara/translate"
 )
 
 //go:embed script/seek.lua
@@ -26,14 +27,31 @@ type sought struct {
 	ok            bool   // Redis answered
 }
 
+// A leaseWish is when seek takes the lease of a fill.
+type leaseWish uint8
+
+const (
+	noLease     leaseWish = iota
+	leaseIfNone           // if no copy can answer
+	leaseAnyway           // if nobody has it
+)
+
 // look is the first look of a flight into Redis, which takes the lease if there is nothing.
 func (s *sharedStore) look(ctx context.Context, l *lookup, beside []candidate) sought {
 	ctx, span := spans.StartCall(ctx, "read Redis")
 	defer span.End()
-	return s.seek(ctx, l, beside, s.limits.lookUp, false)
+	return s.seek(ctx, l, beside, s.limits.lookUp, leaseIfNone)
 }
 
-// longestAlong is how many bytes a value has at most that a pipeline of seeks returns. What is longer is read for its request alone, over
+// fetch returns the newest entry that answers a lookup, or nil, and that of a query beside it, in one round trip.
+func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside []candidate) (entry, other *Entry) {
+	ctx, span := spans.StartCall(ctx, "read Redis")
+	defer span.End()
+	found := s.seek(ctx, l, beside, s.limits.lookUp, noLease)
+	return found.entry, found.beside
+}
+
+// longestAlong is how many bytes of a copy a pipeline of seeks returns at most. More is read for its request alone, over
 // another connection, so that one request for many rows does not hold up those that wait for the same pipeline.
 const longestAlong = 64 << 10
 
@@ -44,25 +62,28 @@ func maxLongReads() int { return max(2, runtime.GOMAXPROCS(0)/2) }
 // errPaused means that Redis has failed while a step waited for its turn.
 var errPaused = errors.New("another step with Redis has failed meanwhile")
 
-// seek reads the copies of a lookup and takes the lease of its fill, in one command. It takes the lease only if no copy can answer, or inAnyCase.
-func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, limit time.Duration, inAnyCase bool) (found sought) {
+// seek reads the copies of a lookup, no more of them than it needs, and takes the lease of its fill if that is wished, in one command.
+func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, limit time.Duration, wish leaseWish) (found sought) {
 	if !s.mayTry() {
 		return found
 	}
 	until := time.Now().Add(limit)
 	call := s.seeks.newCall()
 	defer s.seeks.release(call)
-	call.token, call.copies, call.inAnyCase = rand.Text(), len(l.all), inAnyCase
-	call.keys = append(call.keys, l.lease)
+	call.token, call.copies, call.parts, call.anyway = "", len(l.all), translate.Groups(l.FirstRows), wish == leaseAnyway
 	for i := range l.all {
 		call.keys = append(call.keys, l.all[i].redisKey)
 	}
 	for i := range beside {
 		call.keys = append(call.keys, beside[i].redisKey)
 	}
-	along := s.along && l.Along != nil && l.Along.Key != ""
+	along := wish != noLease && s.along && l.Along != nil && l.Along.Key != ""
 	if along {
 		call.keys = append(call.keys, l.Along.Key)
+	}
+	if wish != noLease {
+		call.token = rand.Text()
+		call.keys = append(call.keys, l.lease)
 	}
 	var memory [8][]byte // on the stack
 	values, lease, err := s.call(ctx, call, until, memory[:0])
@@ -87,25 +108,26 @@ func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, me
 	if err != nil {
 		return nil, false, err
 	}
-	if len(reply) != len(c.keys) {
+	if len(reply) != c.reads()+1 {
 		return nil, false, errReply
 	}
-	for i, value := range reply[1:] {
+	reply, leased := reply[:c.reads()], reply[c.reads()]
+	for i, value := range reply {
 		var bytes []byte
 		switch value := value.(type) {
 		case string:
 			bytes = bytesOf(value)
 		case int64:
-			if bytes, err = s.readLong(ctx, c.keys[1+i], paused); err != nil {
+			if bytes, err = s.readLong(ctx, c.keys[i], paused); err != nil {
 				return nil, false, err
 			}
 		}
 		memory = append(memory, bytes)
 	}
-	if refused, ok := reply[0].(string); ok {
+	if refused, ok := leased.(string); ok {
 		return memory, false, errors.New(refused)
 	}
-	return memory, reply[0] == int64(1), nil
+	return memory, leased == int64(1), nil
 }
 
 // readLong reads a long value, when it is its turn. It may have expired.

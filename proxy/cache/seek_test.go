@@ -146,15 +146,19 @@ func TestLongCopiesAreReadAlone(t *testing.T) {
 		filler.do(t, upstream.request(fmt.Sprint("p", n), wide("a")), Filled)
 	}
 	filler.settle()
-	if err := server.Client().Do(t.Context(), "acl", "setuser", "former", "on", ">secret", "~*", "&*", "+@all", "-strlen").Err(); err != nil {
+	if err := server.Client().Do(t.Context(), "acl", "setuser", "former", "on", ">secret", "~*", "&*", "+@all", "-strlen", "-getrange").Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
 		name     string
 		user     string
 		rows     int
+		first    int
 		commands int64
-	}{{"a short copy", "", 62, 1}, {"a long copy", "", 25_000, 2}, {"a long copy without STRLEN", "former:secret@", 25_000, 1}} {
+	}{
+		{"a short copy", "", 62, 0, 1}, {"a long copy", "", 25_000, 0, 2}, {"a long copy without STRLEN", "former:secret@", 25_000, 0, 1},
+		{"a page of a long copy", "", 25_000, 10, 1}, {"a page without GETRANGE", "former:secret@", 25_000, 10, 1},
+	} {
 		client := redistest.Open(t, strings.Replace(server.URL(), "redis://", "redis://"+test.user, 1))
 		c := newReplica(t, client, clock)
 		if err := client.Ping(t.Context()).Err(); err != nil {
@@ -162,7 +166,7 @@ func TestLongCopiesAreReadAlone(t *testing.T) {
 		}
 		counted := new(roundTrips)
 		client.AddHook(counted)
-		found := c.do(t, upstreams[test.rows].request(fmt.Sprint("p", test.rows), wide("a")), HitShared)
+		found := c.do(t, first(upstreams[test.rows].request(fmt.Sprint("p", test.rows), wide("a")), test.first), HitShared)
 		if n := found.Entry.Rows().Len(); n != test.rows || counted.commands.Load() != test.commands {
 			t.Errorf("%s: %d rows by %d commands, want %d by %d", test.name, n, counted.commands.Load(), test.rows, test.commands)
 		}

@@ -31,16 +31,25 @@ type seeks struct {
 
 // A seekCall is one call of seek.lua. It is used again, unless its caller has left before the reply came.
 type seekCall struct {
-	keys      []string
-	token     string
-	copies    int // how many of the keys after the first may answer
-	inAnyCase bool
+	keys   []string
+	token  string // of the lease, whose key is the last; "": it is not asked for
+	copies int    // how many of the first keys may answer
+	parts  int    // how many parts of a copy are enough; 0: all are needed
+	anyway bool   // take the lease even if there are copies
 
 	left      atomic.Bool   // the caller no longer waits
 	limit     *time.Timer   // of the caller
 	done      chan struct{} // gets a value once the reply is there
 	arguments []any         // of the command
 	command   *redis.Cmd
+}
+
+// reads returns how many keys are read.
+func (c *seekCall) reads() int {
+	if c.token == "" {
+		return len(c.keys)
+	}
+	return len(c.keys) - 1
 }
 
 // newCall returns a call without keys.
@@ -116,7 +125,7 @@ func (q *seeks) take(calls []*seekCall) []*seekCall {
 }
 
 // seekScript has arguments that all calls have in common.
-type seekScript struct{ hash, source, held, longest any }
+type seekScript struct{ hash, source, held, frames, longest any }
 
 // send makes calls by the hash of the script, and those again with its source that reach a server without it.
 func (s *sharedStore) send(calls []*seekCall) {
@@ -158,7 +167,7 @@ func (s *sharedStore) prepare(ctx context.Context, verb, script any, c *seekCall
 	for i := range c.keys {
 		c.arguments = append(c.arguments, &c.keys[i])
 	}
-	c.arguments = append(c.arguments, &c.token, s.script.held, c.copies, s.script.longest, c.inAnyCase)
+	c.arguments = append(c.arguments, &c.token, s.script.held, c.anyway, c.copies, c.parts, s.script.frames, s.script.longest)
 	c.command = redis.NewCmd(ctx, c.arguments...)
 	c.command.SetFirstKeyPos(int8(first))
 }
