@@ -180,7 +180,8 @@ func useCaches(t *testing.T, client redisconn.Client) {
 	request.Fill = func(context.Context) (*translate.Rows, error) {
 		return translate.ReadRows(strings.NewReader(`{"rows":[{"keys":["shoes"],"clicks":1,"impressions":2,"ctr":0.5,"position":1}]}`), translate.ByQuery)
 	}
-	for _, want := range []cache.Status{cache.Filled, cache.HitShared} {
+	for firstRows, want := range []cache.Status{cache.Filled, cache.HitShared} {
+		request.FirstRows = firstRows // all, and then a page
 		c, err := cache.New(config)
 		if err != nil {
 			t.Fatal(err)
@@ -201,7 +202,7 @@ func TestAccessControlListsRefuseTheRest(t *testing.T) {
 	allowed := map[string][]string{
 		"counters.acl": {"getrange sara:directory 0 1", "set sara:directory:turn x nx px 1", "setnx sara:change x", "get sara:rest:sc-domain:example.com",
 			"set sara:rest:sc-domain:example.com x px 1000", "scan 0", "unlink sara:c:{p}:0", "publish sara:changed x", "info"},
-		"rows.acl": {"get sara:c:{p}:0", "set sara:c:{p}:0:lease x px 1 nx", "scan 0", "unlink sara:c:{p}:0", "hget sara:{sara:cache}:sums all", "info"},
+		"rows.acl": {"get sara:c:{p}:0", "getrange sara:c:{p}:0 0 1", "set sara:c:{p}:0:lease x px 1 nx", "scan 0", "unlink sara:c:{p}:0", "hget sara:{sara:cache}:sums all", "info"},
 	}
 	refused := []string{"flushall", "flushdb", "keys *", "config get maxmemory-policy", "config set maxmemory 1", "shutdown", "acl list", "acl whoami",
 		"monitor", "client list", "client kill 127.0.0.1:1", "script flush", "function list", "module list", "replicaof no one", "save", "slowlog get", "randomkey",
