@@ -17,12 +17,13 @@ local function whole(key)
   return type(value) == 'string' and value
 end
 
--- The frames of the segments (package keyring) tell where a part ends. What has no frames comes as a whole.
+-- The frames of the segments (package keyring) tell where a part ends. Other values come as a whole.
 local function first(key, parts)
   local at = tonumber(ARGV[6])
   while at <= longest do
     local frame = redis.pcall('GETRANGE', key, at, at + 3)
-    if type(frame) ~= 'string' or #frame < 4 then break end
+    if frame == '' then return false end -- no value, or one that ends too early
+    if type(frame) ~= 'string' or #frame < 4 then break end -- also after an error, as above
     local a, b, c, d = string.byte(frame, 1, 4)
     local kind = a % 4
     at = at + 4 + (a - kind) / 4 + b * 2 ^ 6 + c * 2 ^ 14 + d * 2 ^ 22
