@@ -21,7 +21,7 @@ const (
 	maxKeyLength   = 128 // far more than any key has
 )
 
-// NewKey generates a key. Show it once and store only its hash.
+// NewKey generates a key. Store only its hash, and show the key once, NewKeyDelay after that.
 func NewKey(prefix string) (key string, hash Hash) {
 	body := prefix + keyInfix + rand.Text() + rand.Text()
 	sum := keyChecksum(body)

@@ -22,6 +22,9 @@ type Admin struct {
 	Store    *sqlstore.Store
 	Upstream *upstream.Gateway // nil: do not verify
 	TokenURL string            // the token endpoint that keys may name in addition to Google's
+
+	// Sleep waits until a new API key works everywhere, see policy.NewKeyDelay; nil: time.Sleep.
+	Sleep func(time.Duration)
 }
 
 // verifyTimeout bounds the calls of Search Console for one change, retries included.
@@ -225,38 +228,6 @@ func (a Admin) importSite(ctx context.Context, c sqlstore.Connection, site upstr
 	}
 	p, err := a.Store.AddProperty(ctx, sqlstore.PropertySpec{Connection: c.ID, Site: site.URL, PermissionLevel: site.Permission})
 	return Imported{Site: site, Property: &p, Added: true}, err
-}
-
-// KeyOptions is the configuration of API keys.
-type KeyOptions struct {
-	Prefix string
-	Plans  policy.Plans
-}
-
-// CreateKey creates a key and stores its hash. The key itself is not stored: the caller has the only copy.
-func (a Admin) CreateKey(ctx context.Context, options KeyOptions, spec sqlstore.KeySpec) (sqlstore.APIKey, string, error) {
-	if len(spec.Scopes) == 0 {
-		spec.Scopes = policy.AllScopes.Names()
-	}
-	scopes, err := policy.ParseScopes(spec.Scopes)
-	if err != nil {
-		return sqlstore.APIKey{}, "", err
-	}
-	spec.Scopes = scopes.Names()
-	text, hash := policy.NewKey(options.Prefix)
-	spec.Hash = hash
-	key, err := a.Store.CreateKey(ctx, spec, func(plan string) int { return options.Plans[plan].Keys })
-	if err != nil {
-		return sqlstore.APIKey{}, "", err
-	}
-	return key, text, nil
-}
-
-// RotateKey replaces a key by a new one, whose text it returns; the caller has the only copy. The old key ends after the overlap.
-func (a Admin) RotateKey(ctx context.Context, prefix, id string, overlap time.Duration) (key, old sqlstore.APIKey, text string, err error) {
-	text, hash := policy.NewKey(prefix)
-	key, old, err = a.Store.RotateKey(ctx, id, hash, overlap)
-	return key, old, text, err
 }
 
 // CheckPlan returns an error for a plan that is not in the table. Plans without access need not be in it.

@@ -79,12 +79,6 @@ type newKeyRecord struct {
 	Key string `json:"key"`
 }
 
-// reveal returns what is printed of a new key once no replica can take it for unknown any more, so that it works at once.
-func reveal(key sqlstore.APIKey, text string) newKeyRecord {
-	time.Sleep(policy.NewKeyDelay)
-	return newKeyRecord{recordOfKey(key), text}
-}
-
 func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 	expires, err := c.expiry(con.Now())
 	if err != nil {
@@ -104,7 +98,7 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		record := reveal(key, text)
+		record := newKeyRecord{recordOfKey(key), text}
 		if c.JSON {
 			return console.PrintJSON(con.Stdout, record)
 		}
@@ -266,7 +260,7 @@ func (c *keyRotate) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		record := reveal(key, text)
+		record := newKeyRecord{recordOfKey(key), text}
 		if c.JSON {
 			return console.PrintJSON(con.Stdout, record)
 		}

@@ -96,7 +96,8 @@ func (o *Options) serve(ctx context.Context, con *console.Console, folder string
 	defer gateway.Close()
 	defer func() { err = errors.Join(err, simulator.Close()) }() // or the gateway would wait for the answers to calls that it has given up
 	issue := admin.KeyOptions{Prefix: "sara", Plans: policy.DefaultPlans()}
-	world, err := seed(ctx, admin.Admin{Store: store, Upstream: gateway, TokenURL: users.URL + "/token"}, issue, users, con.Now())
+	seeding := admin.Admin{Store: store, Upstream: gateway, TokenURL: users.URL + "/token", Sleep: func(time.Duration) {}} // nothing is served yet
+	world, err := seed(ctx, seeding, issue, users, con.Now())
 	if err != nil {
 		return fmt.Errorf("seed the demo world: %w", err)
 	}
