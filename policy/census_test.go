@@ -103,7 +103,7 @@ func TestKeyThatIsMadeAfterACensus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, unknown := newCountedFixture(t)
 		w.guess(t, unknown[:10])
-		add := func(text string) func() { return func() { w.directory.keys[HashKey(text)] = validKey() } }
+		add := func(text string) func() { return func() { w.directory.keys[hashKey(text)] = validKey() } }
 		w.directory.changeHere(add(unknown[10]))
 		wantCode(t, "", nil)(w.from("a", unknown[10]))
 

@@ -183,13 +183,10 @@ func newSynctestFixture(t testing.TB) *fixture { return newFixtureAt(t, nil, tim
 func newFixtureAt(t testing.TB, c *manualClock, now func() time.Time) *fixture {
 	t.Helper()
 	d := &fakeDirectory{
-		keys:       map[Hash]Key{HashKey(validKeyText): validKey()},
+		keys:       map[Hash]Key{hashKey(validKeyText): validKey()},
 		properties: map[propertyQuery][]Property{{"p1", "", "shop"}: {{ID: "shop-of-p1", Slug: "shop"}}},
 	}
-	gate, err := NewGate(Config{Directory: d, Plans: DefaultPlans(), Budget: unlimitedBudget{}, KeyPrefix: "sara", Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gate := NewGate(Config{Directory: d, Plans: DefaultPlans(), Budget: unlimitedBudget{}, KeyPrefix: "sara", Now: now})
 	return &fixture{Gate: gate, directory: d, clock: c}
 }
 
@@ -197,9 +194,9 @@ func newFixtureAt(t testing.TB, c *manualClock, now func() time.Time) *fixture {
 func (w *fixture) edit(do func(k *Key)) { w.directory.changeElsewhere(func() { w.directory.edit(do) }) }
 
 func (d *fakeDirectory) edit(do func(k *Key)) {
-	key := d.keys[HashKey(validKeyText)]
+	key := d.keys[hashKey(validKeyText)]
 	do(&key)
-	d.keys[HashKey(validKeyText)] = key
+	d.keys[hashKey(validKeyText)] = key
 }
 
 func revoke(k *Key) { k.RevokedAt = k.RevokedAt.Add(1) }

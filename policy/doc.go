@@ -3,9 +3,9 @@
 // # The gate
 //
 // A Gate checks a request in this order, and the first check that fails decides: the form of the Authorization header; that
-// the key exists, is not revoked and has not expired (authentication); that the account's plan has access and has not ended;
-// that the key holds the scopes that the endpoint requires; and that the request fits the budgets, to which it is then
-// charged. Resolving a property and charging live upstream calls come later, when a handler needs them. A refusal is a
+// the key exists, is not revoked and has not expired (authentication); that the key may be used from the client's address; that the
+// account's plan has access and has not ended; that the key holds the scopes that the endpoint requires; and that the request fits the
+// budgets, to which it is then charged. Resolving a property and charging live upstream calls come later, when a handler needs them. A refusal is a
 // *Denial, with a code and a message for the client; any other error means that the Directory did not answer.
 //
 // Unknown keys are limited per client address (missLimiter). Look-ups of keys share queries (keyFinder), so that guessing costs the

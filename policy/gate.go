@@ -63,14 +63,14 @@ type propertyQuery struct {
 const maxCachedAnswers = 20_000
 
 // NewGate returns a gate over the directory.
-func NewGate(c Config) (*Gate, error) {
+func NewGate(c Config) *Gate {
 	g := &Gate{config: c, unknownKey: deny(CodeInvalidKey, "the key is unknown: check that you copied all of it"),
 		misses: newMissLimiter(c.Now, AddressMinute, maxUnknownKeys), messages: newMissLimiter(c.Now, MessageMinute, maxMessages)}
 	load := func(ctx context.Context, _ struct{}) (uint64, error) { return c.Directory.Edition(ctx) }
 	g.editions = newCache(c.Now, editionTTL, 1, load)
 	g.keys = newKeyFinder(c.Now, g.misses, c.Directory)
 	g.properties = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadProperties)
-	return g, nil
+	return g
 }
 
 // A version identifies a state of the directory; cached answers of another version are not used. It changes at once with a
@@ -86,6 +86,15 @@ func (g *Gate) version(ctx context.Context) (now version, err error) {
 // knownChanges counts the changes that are known without asking the directory.
 func (g *Gate) knownChanges() uint64 { return g.config.Directory.Generation() + g.invalidations.Load() }
 
+// cachedVersion returns the version and its edition as far as they are known without asking the directory. ok is false if what is cached
+// must not be used without asking it.
+func (g *Gate) cachedVersion(now time.Time) (v version, edition answer[uint64], ok bool) {
+	v.knownChanges = g.knownChanges()
+	edition, ok = g.editions.cached(now, struct{}{}, v)
+	v.edition = edition.value
+	return v, edition, ok
+}
+
 var _ Listener = (*Gate)(nil)
 
 // Invalidate implements Listener.
@@ -93,8 +102,7 @@ func (g *Gate) Invalidate() { g.invalidations.Add(1) }
 
 // Revalidate implements Listener. While the directory does not answer, what is cached stays usable.
 func (g *Gate) Revalidate() {
-	edition, ok := g.editions.cached(g.config.Now(), struct{}{}, version{knownChanges: g.knownChanges()})
-	if ok {
+	if _, edition, ok := g.cachedVersion(g.config.Now()); ok {
 		edition.triedAt = time.Time{}
 		g.editions.put(struct{}{}, edition)
 	}
@@ -103,10 +111,9 @@ func (g *Gate) Revalidate() {
 // KnowsKeys reports whether the gate could admit a request now if the directory did not answer: it has looked up a key in the last
 // five minutes, and knows of no change since.
 func (g *Gate) KnowsKeys() bool {
-	now, present := g.config.Now(), version{knownChanges: g.knownChanges()}
-	edition, ok := g.editions.cached(now, struct{}{}, present)
+	now := g.config.Now()
+	present, _, ok := g.cachedVersion(now)
 	newest := g.keys.newest.Load()
-	present.edition = edition.value
 	return ok && newest != nil && newest.version == present && within(now, newest.loadedAt, staleTTL)
 }
 
@@ -144,9 +151,7 @@ func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
 // StillValid reports whether a memoized grant can be used for Readmit: the directory has not changed since the grant was made,
 // as far as is known without asking it, so its key and properties are still the same. Now is the gate's own clock.
 func (g *Gate) StillValid(grant *Grant, now time.Time) bool {
-	present := version{knownChanges: g.knownChanges()}
-	edition, ok := g.editions.cached(now, struct{}{}, present)
-	present.edition = edition.value
+	present, edition, ok := g.cachedVersion(now)
 	return ok && grant.version == present && within(now, edition.triedAt, editionTTL) && within(now, grant.lookedUpAt, answerTTL)
 }
 
@@ -225,13 +230,12 @@ func (g *Gate) Recognizes(r Request) bool {
 	if denial != nil {
 		return false
 	}
-	now, present := g.config.Now(), version{knownChanges: g.knownChanges()}
-	edition, ok := g.editions.cached(now, struct{}{}, present)
+	now := g.config.Now()
+	present, _, ok := g.cachedVersion(now)
 	if !ok {
 		return false
 	}
-	present.edition = edition.value
-	known, ok := g.keys.cached(now, HashKey(text), present)
+	known, ok := g.keys.cached(now, hashKey(text), present)
 	return ok && known.err == nil && checkKey(known.value, now) == nil && known.value.From.Contain(r.Address)
 }
 
@@ -259,15 +263,15 @@ func (g *Gate) RefundLiveCalls(ctx context.Context, grant *Grant, calls int) {
 	g.config.Budget.RefundLiveCalls(ctx, grant.Key.AccountID, calls, grant.Usage.At)
 }
 
-// authenticate returns the Grant of the request's key, without a usage. What has not the form of a key is refused without a
-// look-up. A key that has is looked up before anything is refused: only then an unknown one counts against its network, so that
-// a valid one is never refused for the guesses of others.
+// authenticate returns the Grant of the request's key, without a usage. A text without the form of a key is refused
+// without a look-up. Any other is looked up before it is refused, and only an unknown one counts against its network: a valid one is never
+// refused for the guesses of others.
 func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
 	text, denial := bearer(r.Authorization, g.config.KeyPrefix)
 	if denial != nil {
 		return nil, denial
 	}
-	grant, err := g.lookupKey(ctx, HashKey(text), r.Address)
+	grant, err := g.lookupKey(ctx, hashKey(text), r.Address)
 	if err == g.unknownKey {
 		if refusal := g.misses.count(Network(r.Address)); refusal != nil {
 			return nil, refusal.denial()

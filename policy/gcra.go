@@ -33,10 +33,5 @@ func (b tokenBucket) take(now time.Time, n, perMinute int) (after tokenBucket, w
 	return tokenBucket(full), 0
 }
 
-// put returns n tokens that were taken. The bucket does not exceed its capacity: a time in the past means full.
-func (b tokenBucket) put(n, perMinute int) tokenBucket {
-	return b - tokenBucket(int64(n)*refillInterval(perMinute))
-}
-
 // isFull reports whether the bucket is full, so that it need not be stored.
 func (b tokenBucket) isFull(now time.Time) bool { return int64(b) <= now.UnixMicro() }

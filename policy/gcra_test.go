@@ -57,18 +57,14 @@ func TestTokenBucketHoldsExactlyItsLimitDespiteRounding(t *testing.T) {
 	}
 }
 
-func TestTokenBucketPutUndoesTake(t *testing.T) {
+// A bucket from which one token was taken is full again after the interval in which it gets one back.
+func TestTokenBucketIsFull(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
 	for _, limit := range []int{1, 7, 60} {
-		before, _ := tokenBucket(0).take(now, 1, limit)
-		if limit > 1 {
-			after, wait := before.take(now, limit-1, limit)
-			if after = after.put(limit-1, limit); wait != 0 || after != before {
-				t.Errorf("limit %d: %d after take and put, want %d", limit, after, before)
-			}
-		}
-		if before.isFull(now) || !before.put(1, limit).isFull(now) {
-			t.Errorf("limit %d: full %t after take and %t after put", limit, before.isFull(now), before.put(1, limit).isFull(now))
+		b, _ := tokenBucket(0).take(now, 1, limit)
+		full := now.Add(time.Duration(refillInterval(limit)) * time.Microsecond)
+		if b.isFull(now) || b.isFull(full.Add(-time.Microsecond)) || !b.isFull(full) {
+			t.Errorf("limit %d: full %t at once, %t before the interval, %t after it", limit, b.isFull(now), b.isFull(full.Add(-time.Microsecond)), b.isFull(full))
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 // Hash is the SHA-256 of a whole key. The key itself is never stored.
 type Hash [sha256.Size]byte
 
-// HashKey returns the hash of a key in the form in which requests carry it.
-func HashKey(key string) Hash {
+// hashKey returns the hash of a key in the form in which requests carry it.
+func hashKey(key string) Hash {
 	var buffer [maxKeyLength]byte // on the stack
 	return sha256.Sum256(append(buffer[:0], key...))
 }

@@ -26,7 +26,7 @@ func NewKey(prefix string) (key string, hash Hash) {
 	body := prefix + keyInfix + rand.Text() + rand.Text()
 	sum := keyChecksum(body)
 	key = body + string(sum[:])
-	return key, HashKey(key)
+	return key, hashKey(key)
 }
 
 // keyChecksum returns the CRC-32 (IEEE) of a key's text in base32, most significant digit first.

@@ -28,7 +28,7 @@ func (w *fixture) addKeys(texts []string) {
 		for i, text := range texts {
 			key := validKey()
 			key.ID = fmt.Sprint("key", i)
-			w.directory.keys[HashKey(text)] = key
+			w.directory.keys[hashKey(text)] = key
 		}
 	})
 }
@@ -131,7 +131,7 @@ func TestManyGuessesMakeFewQueries(t *testing.T) {
 		if took, calls := time.Since(begun), w.directory.calls(); time.Duration(calls-2*maxUnknownKeys)*guessInterval > took {
 			t.Errorf("%d queries in %v", calls, took)
 		}
-		if !w.keys.knows(HashKey(validKeyText)) {
+		if !w.keys.knows(hashKey(validKeyText)) {
 			t.Error("the guesses evicted a valid key")
 		}
 	})
@@ -333,6 +333,6 @@ func TestConcurrentLookupsAreAllAnswered(t *testing.T) {
 func (d *fakeDirectory) has(text string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, ok := d.keys[HashKey(text)]
+	_, ok := d.keys[hashKey(text)]
 	return ok
 }

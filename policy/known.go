@@ -48,7 +48,7 @@ func (g *Gate) readEdition(ctx context.Context) (edition uint64, readAt time.Tim
 
 // knowsEdition reports whether cached answers may be used now if the directory does not answer.
 func (g *Gate) knowsEdition() bool {
-	_, ok := g.editions.cached(g.config.Now(), struct{}{}, version{knownChanges: g.knownChanges()})
+	_, _, ok := g.cachedVersion(g.config.Now())
 	return ok
 }
 

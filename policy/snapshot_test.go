@@ -16,7 +16,7 @@ import (
 
 func exampleSnapshot() *snapshot {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123, time.UTC)
-	hash := HashKey(validKeyText)
+	hash := hashKey(validKeyText)
 	return &snapshot{snapshotHead{"CHANGE", 7, at}, []knownAnswer{
 		{LoadedAt: at, Hash: hash[:], Key: &Key{ID: "k", Scopes: AllScopes, Workspace: &Workspace{ID: "w", Name: "Web"},
 			From: StoredAddresses("192.0.2.0/24 2001:db8::/32 damaged"), PersonID: "p",
@@ -76,7 +76,7 @@ func TestSnapshotIsBounded(t *testing.T) {
 	s := exampleSnapshot()
 	for i := range 20_000 {
 		at := s.ReadAt.Add(-time.Duration(i) * time.Millisecond)
-		hash := HashKey(fmt.Sprint(i))
+		hash := hashKey(fmt.Sprint(i))
 		id := func(n int) string { return uuid.NewSHA1(uuid.UUID{byte(n)}, hash[:]).String() }
 		s.answers = append(s.answers, knownAnswer{LoadedAt: at, Hash: hash[:], Key: &Key{ID: id(1), Scopes: AllScopes, PersonID: id(2), AccountID: id(3), PlanName: "agency"}})
 		host := id(4)[:13] + ".example.com"
@@ -138,7 +138,7 @@ func TestDecodeSnapshotRefuses(t *testing.T) {
 
 // Whatever is decoded is the same after another round, and a gate can be restored with it.
 func FuzzDecodeSnapshot(f *testing.F) {
-	hash := HashKey(validKeyText)
+	hash := hashKey(validKeyText)
 	f.Add([]byte(strings.Replace(exampleLines, "HASH", base64.StdEncoding.EncodeToString(hash[:]), 1)), true)
 	f.Add([]byte(`{"change":"","edition":0,"read_at":"0001-01-01T00:00:00Z"}`), true)
 	f.Add(compress(f, exampleLines), false)

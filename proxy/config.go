@@ -153,12 +153,9 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	if err != nil {
 		return nil, err
 	}
-	gate, err := policy.NewGate(policy.Config{
+	gate := policy.NewGate(policy.Config{
 		Directory: directory{c.Store}, Plans: c.Plans, Budget: c.Budget, KeyPrefix: c.KeyPrefix, Now: c.Now,
 	})
-	if err != nil {
-		return nil, err
-	}
 	responses, err := cache.New(cache.Config{
 		Bytes: c.CacheBytes, Redis: c.Redis, Rows: c.Rows, Keyring: c.Keyring, RedisPatience: c.RedisPatience, Errors: errorCodec{}, FillTimeout: fillTimeout,
 		Slots: c.Slots, Now: c.Now, Log: c.Log, Registry: c.Registry,

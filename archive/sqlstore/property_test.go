@@ -14,7 +14,7 @@ func testAddProperty(t *testing.T, f *fixture) {
 		PermissionLevel: "siteOwner"}))(t)
 	equal(t, p, Property{
 		Property: policy.Property{
-			ID: p.ID, Site: "sc-domain:example.com", Host: "example.com", Type: DomainProperty, DisplayName: "example.com",
+			ID: p.ID, Site: "sc-domain:example.com", Host: "example.com", Type: policy.DomainProperty, DisplayName: "example.com",
 			Slug: "example-com", Connection: policy.Connection{ID: c.ID, Revision: 1, Healthy: true},
 		},
 		WorkspaceID: c.WorkspaceID, PermissionLevel: "siteOwner", CreatedAt: f.time,

@@ -9,12 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
-)
 
-// Types of properties.
-const (
-	DomainProperty    = "domain"
-	URLPrefixProperty = "url_prefix"
+	"sara/policy"
 )
 
 const domainPrefix = "sc-domain:"
@@ -34,7 +30,7 @@ func ParseSite(s string) (site, host, kind string, err error) {
 		if !isHostName(host) || !strings.Contains(host, ".") {
 			return bad("has no valid domain: write sc-domain:example.com, in xn-- form if it is international")
 		}
-		return domainPrefix + host, host, DomainProperty, nil
+		return domainPrefix + host, host, policy.DomainProperty, nil
 	}
 	u, err := url.Parse(s)
 	switch {
@@ -52,7 +48,7 @@ func ParseSite(s string) (site, host, kind string, err error) {
 	// The path is not normalized, because the upstream compares it byte by byte.
 	_, rest, _ := strings.Cut(s, "://")
 	path := rest[strings.IndexByte(rest, '/'):]
-	return u.Scheme + "://" + strings.ToLower(u.Host) + path, strings.ToLower(u.Hostname()), URLPrefixProperty, nil
+	return u.Scheme + "://" + strings.ToLower(u.Host) + path, strings.ToLower(u.Hostname()), policy.URLPrefixProperty, nil
 }
 
 func isPort(u *url.URL) bool {
@@ -81,7 +77,7 @@ func isHostName(s string) bool {
 
 // siteName is the default name of a property: its domain or its URL.
 func siteName(site, host, kind string) string {
-	if kind == DomainProperty {
+	if kind == policy.DomainProperty {
 		return host
 	}
 	return strings.ToValidUTF8(site[:min(len(site), maxLongName)], "")

@@ -39,12 +39,8 @@ func newFlooded(t *testing.T) *flooded {
 			t.Fatal(err)
 		}
 	}
-	gate, err := policy.NewGate(policy.Config{Directory: openStore(t, file), Plans: policy.DefaultPlans(), Budget: policy.NewMemoryBudget(now),
+	f.gate = policy.NewGate(policy.Config{Directory: openStore(t, file), Plans: policy.DefaultPlans(), Budget: policy.NewMemoryBudget(now),
 		KeyPrefix: "sara", Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.gate = gate
 	return f
 }
 
