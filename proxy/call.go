@@ -184,7 +184,7 @@ func (s *Server) answer(ctx context.Context, c *call) (r reply, err error) {
 		return reply{}, err
 	}
 	if c.isTooLong() {
-		return reply{}, &apiError{code: codeTooLarge, status: fasthttp.StatusRequestURITooLong,
+		return reply{}, &apiError{code: codeTooLarge,
 			message: fmt.Sprintf("the URL is longer than %d bytes", maxURL)}
 	}
 	if c.route.Operation == "" {
@@ -236,7 +236,7 @@ func (s *Server) admit(ctx context.Context, c *call) (err error) {
 		c.grant, err = s.gate.Identify(ctx, request)
 		return err
 	case c.header.authorizations > 1:
-		return &apiError{code: policy.CodeInvalidKey, status: fasthttp.StatusUnauthorized, message: fmt.Sprintf(
+		return &apiError{code: policy.CodeInvalidKey, message: fmt.Sprintf(
 			"the request has %d Authorization headers: send one, Authorization: Bearer <API_KEY>", c.header.authorizations)}
 	}
 	if c.grant, err = s.gate.Admit(ctx, request); err != nil {

@@ -14,22 +14,18 @@ import (
 // The bounds of connections. Together they take up at most an eighth of the memory limit.
 const (
 	// connectionBytes is the measured memory of one connection: its read and write buffers, its goroutine's stack and its bookkeeping.
-	connectionBytes    = 60 << 10
-	defaultMemoryLimit = 1 << 30
-	minConnections     = 256
-	maxConnections     = 16 << 10
-	minPerNetwork      = 64
+	connectionBytes = 60 << 10
+	minConnections  = 256
+	maxConnections  = 16 << 10
+	minPerNetwork   = 64
 
 	// evictAfter is how long a connection must have waited for bytes before it makes room for another one.
 	evictAfter = time.Second
 )
 
-// connectionLimit returns how many connections may be open.
+// connectionLimit returns how many connections may be open under a memory limit; 0 is none.
 func connectionLimit(memoryLimit int64) int {
-	if memoryLimit <= 0 {
-		memoryLimit = defaultMemoryLimit
-	}
-	return int(min(max(memoryLimit/8/connectionBytes, minConnections), maxConnections))
+	return int(min(max(cmp.Or(memoryLimit, assumedMemory)/8/connectionBytes, minConnections), maxConnections))
 }
 
 // connections are the open connections of a server. Opening and closing one takes a lock; a request on one does not.

@@ -32,7 +32,7 @@ const (
 // An apiError is an error as the client sees it. Only the log shows its cause.
 type apiError struct {
 	code       string
-	status     int
+	status     int // 0: that of the code
 	message    string
 	retryAfter time.Duration // zero: retrying will not help
 	limit      int           // the limit that was exceeded; zero: none
@@ -48,6 +48,9 @@ func (e *apiError) Error() string {
 }
 
 func (e *apiError) Unwrap() error { return e.cause }
+
+// httpStatus returns the status of the answer.
+func (e *apiError) httpStatus() int { return cmp.Or(e.status, statusOf(e.code)) }
 
 // A panicError is a panic in the code that served a request.
 type panicError struct {
@@ -83,22 +86,18 @@ func apiErrorOf(err error) *apiError {
 		return known
 	}
 	if denial, ok := errors.AsType[*policy.Denial](err); ok {
-		return &apiError{code: denial.Code, status: statusOf(denial.Code), message: denial.Message,
-			retryAfter: denial.RetryAfter, limit: denial.Limit}
+		return &apiError{code: denial.Code, message: denial.Message, retryAfter: denial.RetryAfter, limit: denial.Limit}
 	}
 	if input, ok := errors.AsType[*translate.InputError](err); ok {
-		return &apiError{code: input.Code, status: statusOf(input.Code), message: input.Message}
+		return &apiError{code: input.Code, message: input.Message}
 	}
 	if refused, ok := errors.AsType[*fillbudget.RefusedError](err); ok {
-		return &apiError{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: refused.RetryAfter,
-			message: reasonBusy, cause: err}
+		return &apiError{code: codeServiceUnavailable, retryAfter: refused.RetryAfter, message: reasonBusy, cause: err}
 	}
 	if _, ofStore := errors.AsType[storeError](err); ofStore || errors.Is(err, context.DeadlineExceeded) {
-		return &apiError{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: storeRetry,
-			message: "the service cannot look up what it needs right now", cause: err}
+		return &apiError{code: codeServiceUnavailable, retryAfter: storeRetry, message: "the service cannot look up what it needs right now", cause: err}
 	}
-	return &apiError{code: codeInternal, status: fasthttp.StatusInternalServerError,
-		message: "something went wrong on our side; quote the request id when you report it", cause: err}
+	return &apiError{code: codeInternal, message: "something went wrong on our side; quote the request id when you report it", cause: err}
 }
 
 // errorCodes lists every code that an error may have (spec: Errors), in the order of the documentation.
@@ -112,7 +111,8 @@ func errorCodes() []string {
 	}
 }
 
-// statusOf is the one table from codes to statuses. Only malformed HTTP is answered with others (sendMalformed).
+// statusOf is the one table from codes to statuses. Only malformed HTTP is answered with others: they are in apiError.status
+// (sendMalformed).
 func statusOf(code string) int {
 	switch code {
 	case translate.CodeValidation, translate.CodeUnsupportedParameter, translate.CodeDateRangeTooOld, policy.CodePropertyAmbiguous:
@@ -139,8 +139,9 @@ func statusOf(code string) int {
 func (s *Server) sendError(c *call, e *apiError) {
 	header := &c.http.Response.Header
 	s.setHeaders(c, cacheBypass, noStore)
-	c.http.SetStatusCode(e.status)
-	switch e.status {
+	status := e.httpStatus()
+	c.http.SetStatusCode(status)
+	switch status {
 	case fasthttp.StatusUnauthorized:
 		header.Set(fasthttp.HeaderWWWAuthenticate, "Bearer")
 	case fasthttp.StatusMethodNotAllowed:
@@ -170,12 +171,6 @@ func appendError(dst []byte, e *apiError, requestID, docsURL string) []byte {
 	return append(body, "}}"...)
 }
 
-// unknownPath and wrongMethod serve requests for which the router finds no endpoint.
-func unknownPath(_ *Server, _ context.Context, c *call) (reply, error) {
-	return reply{}, &apiError{code: policy.CodeNotFound, status: fasthttp.StatusNotFound,
-		message: "there is nothing at this path; a property's own URL has to be percent-encoded as one path segment"}
-}
-
 // frontDoor serves the root, which people try first: it points to the API reference.
 func frontDoor(s *Server, _ context.Context, _ *call) (reply, error) {
 	return envelope(struct {
@@ -184,8 +179,14 @@ func frontDoor(s *Server, _ context.Context, _ *call) (reply, error) {
 	}{s.config.DocsURL, s.config.BaseURL + pathOpenAPI}, struct{}{}), nil
 }
 
+// unknownPath and wrongMethod serve requests for which the router finds no endpoint.
+func unknownPath(*Server, context.Context, *call) (reply, error) {
+	return reply{}, &apiError{code: policy.CodeNotFound,
+		message: "there is nothing at this path; a property's own URL has to be percent-encoded as one path segment"}
+}
+
 func wrongMethod(_ *Server, _ context.Context, c *call) (reply, error) {
-	return reply{}, &apiError{code: codeMethodNotAllowed, status: fasthttp.StatusMethodNotAllowed,
+	return reply{}, &apiError{code: codeMethodNotAllowed,
 		message: "the method " + string(c.http.Method()) + " is not allowed: every endpoint is read with GET or HEAD"}
 }
 
@@ -196,7 +197,7 @@ var errVersion = errors.New("a version of HTTP other than 1.0 and 1.1")
 
 // sendMalformed answers input that cannot be parsed as a request. The HTTP library calls it instead of the handler.
 func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
-	e := &apiError{code: translate.CodeValidation, status: fasthttp.StatusBadRequest, message: "this is not an HTTP request that can be read"}
+	e := &apiError{code: translate.CodeValidation, message: "this is not an HTTP request that can be read"}
 	var small *fasthttp.ErrSmallBuffer
 	var network interface{ Timeout() bool }
 	switch {

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"sara/archive"
 	"sara/translate"
 )
@@ -164,7 +162,7 @@ func (s *Server) checkGaps(ctx context.Context, c *call, by translate.Dimension,
 		last := first + side.Days() - 1
 		if ok && last < len(gaps.Missing) && gaps.Missing[last] == side.End {
 			if slices.ContainsFunc(gaps.Damaged, func(day translate.Date) bool { return day >= side.Start && day <= side.End }) {
-				return &apiError{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: damageRetry, cause: part.damage[0],
+				return &apiError{code: codeServiceUnavailable, retryAfter: damageRetry, cause: part.damage[0],
 					message: fmt.Sprintf("the archive of the days from %s to %s is damaged", side.Start, side.End)}
 			}
 			return s.nothingStored(ctx, c, by, side)

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"sara/archive/sqlstore"
 	"sara/policy"
 	"sara/proxy/spans"
@@ -104,7 +102,7 @@ func (c *call) explain(err error) error {
 	switch failure.Kind {
 	case upstream.Quota:
 		wait := max(failure.RetryAfter, time.Second)
-		return &apiError{code: policy.CodeUpstreamQuota, status: fasthttp.StatusTooManyRequests, retryAfter: wait, cause: failure,
+		return &apiError{code: policy.CodeUpstreamQuota, retryAfter: wait, cause: failure,
 			limit:   c.grant.Plan.LiveCallsPerMinutePerProperty, // the upstream's own limit is unknown
 			message: reasonOf(failure) + "; " + policy.TryAgainIn(wait)}
 	case upstream.Forbidden, upstream.Revoked, upstream.Misconfigured:
@@ -117,8 +115,7 @@ func (c *call) explain(err error) error {
 
 // unavailable is the error of a request that cannot be answered now (spec: Endpoint rules 3). A retryAfter of 0 means never.
 func (c *call) unavailable(retryAfter time.Duration, message string, cause error) *apiError {
-	e := &apiError{code: codeUpstreamUnavailable, status: fasthttp.StatusServiceUnavailable,
-		message: message, retryAfter: retryAfter, cause: cause}
+	e := &apiError{code: codeUpstreamUnavailable, message: message, retryAfter: retryAfter, cause: cause}
 	if len(c.params.Filters) > 0 {
 		e.code = codeFilteredUnavailable
 		e.message = "filtered figures are only available live: " + message

@@ -110,7 +110,7 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 func (e *mcpEndpoint) checkOrigin(http *fasthttp.RequestCtx) error {
 	host := hostname(string(http.Host()))
 	if !e.isOurs(host) {
-		return &apiError{code: codeOrigin, status: fasthttp.StatusForbidden,
+		return &apiError{code: codeOrigin,
 			message: "the request is for the host " + strconv.Quote(host) + ": set SARA_BASE_URL to the address by which clients reach the service"}
 	}
 	origin := string(http.Request.Header.Peek(fasthttp.HeaderOrigin))
@@ -120,7 +120,7 @@ func (e *mcpEndpoint) checkOrigin(http *fasthttp.RequestCtx) error {
 	if from, err := url.Parse(origin); err == nil && from.Host != "" && (from.Hostname() == host || isLoopback(from.Hostname()) && isLoopback(host)) {
 		return nil
 	}
-	return &apiError{code: codeOrigin, status: fasthttp.StatusForbidden, message: "the request comes from a page of another site"}
+	return &apiError{code: codeOrigin, message: "the request comes from a page of another site"}
 }
 
 // isOurs reports whether the service can be reached by this host name. An address cannot be rebound.
@@ -153,7 +153,7 @@ func (e *mcpEndpoint) RequestID(ctx context.Context) string {
 // Panicked implements mcp.API.
 func (e *mcpEndpoint) Panicked(ctx context.Context, value any) {
 	bug := &panicError{value: value, stack: debug.Stack()}
-	e.server.logCause(ctx, &call{id: ctx.Value(mcpCall{}).(*message).id}, &apiError{code: codeInternal, cause: bug})
+	e.server.logCause(&call{id: ctx.Value(mcpCall{}).(*message).id}, &apiError{code: codeInternal, cause: bug})
 }
 
 // Get implements mcp.API: it makes a REST request in process, with the key, the address and the trace of the MCP request, which takes all
@@ -208,7 +208,7 @@ func (e *mcpEndpoint) Totals(ctx context.Context, property string, days url.Valu
 
 // wrongMCPMethod refuses what is no message: there are no streams to open (GET) and no sessions to end (DELETE).
 func wrongMCPMethod(_ *Server, _ context.Context, c *call) (reply, error) {
-	return reply{}, &apiError{code: codeMethodNotAllowed, status: fasthttp.StatusMethodNotAllowed, allow: fasthttp.MethodPost,
+	return reply{}, &apiError{code: codeMethodNotAllowed, allow: fasthttp.MethodPost,
 		message: "the method " + string(c.http.Method()) + " is not allowed: MCP messages are sent with POST"}
 }
 

@@ -80,10 +80,9 @@ func (s *Server) record(c *call, failed *apiError) {
 	took := s.config.Now().Sub(c.started)
 	status := c.http.Response.StatusCode()
 	code := ""
-	ctx := context.Background()
 	if failed != nil {
 		code = failed.code
-		s.logCause(ctx, c, failed)
+		s.logCause(c, failed)
 	}
 	s.metrics.observe(c.route, status, code, took)
 	if c.span != nil {
@@ -94,7 +93,7 @@ func (s *Server) record(c *call, failed *apiError) {
 
 // logCause logs the cause of an error, which the client does not see. An error without a cause is the client's own: it is in
 // the access log. A handler of the log may keep what it is given, but the id is valid only as long as the call.
-func (s *Server) logCause(ctx context.Context, c *call, e *apiError) {
+func (s *Server) logCause(c *call, e *apiError) {
 	if e.cause == nil {
 		return
 	}
@@ -106,5 +105,5 @@ func (s *Server) logCause(ctx context.Context, c *call, e *apiError) {
 	if errors.As(e, &bug) {
 		s.metrics.panics.Inc()
 	}
-	s.config.Log.LogAttrs(ctx, level, "request failed", slog.String("request_id", strings.Clone(c.id)), slog.Any("error", e))
+	s.config.Log.LogAttrs(context.Background(), level, "request failed", slog.String("request_id", strings.Clone(c.id)), slog.Any("error", e))
 }

@@ -74,7 +74,7 @@ func isBrowserAtRoot(http *fasthttp.RequestCtx) bool {
 }
 
 func wrongPageMethod(_ *Server, _ context.Context, c *call) (reply, error) {
-	return reply{}, &apiError{code: codeMethodNotAllowed, status: fasthttp.StatusMethodNotAllowed,
+	return reply{}, &apiError{code: codeMethodNotAllowed,
 		message: "the method " + string(c.http.Method()) + " is not allowed: the API reference is read with GET or HEAD"}
 }
 

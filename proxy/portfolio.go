@@ -204,10 +204,10 @@ func coldest(a, b string) string {
 // partError returns the error of a property, and logs its cause.
 func (s *Server) partError(part *portfolioPart) *apiError {
 	failed := apiErrorOf(part.err)
-	if part.late && failed.status >= fasthttp.StatusInternalServerError || errors.Is(part.err, errNotAtHand) {
-		return &apiError{code: codeUpstreamUnavailable, status: fasthttp.StatusServiceUnavailable,
+	if part.late && failed.httpStatus() >= fasthttp.StatusInternalServerError || errors.Is(part.err, errNotAtHand) {
+		return &apiError{code: codeUpstreamUnavailable,
 			message: "the time of the request was over before this property answered: repeat the request, which goes on from here"}
 	}
-	s.logCause(context.Background(), part.call, failed)
+	s.logCause(part.call, failed)
 	return failed
 }
