@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -9,7 +8,6 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -255,165 +253,4 @@ func (s *Server) findProperty(ctx context.Context, c *call) error {
 	}
 	c.property, err = s.gate.Property(ctx, c.grant, reference)
 	return asStoreError(err)
-}
-
-// requestHeader holds the header fields that sara uses. They are collected in one pass, because each lookup through the HTTP
-// library walks the whole header. The bytes belong to the request.
-type requestHeader struct {
-	at time.Time // when the header was read: the start of the request
-
-	authorizations int    // how many Authorization fields there are
-	authorization  []byte // the last one
-	forwarded      []byte // the last line of the trusted proxy's field; nil: none
-	conditional    bool   // there is an If-None-Match
-	noCache        bool   // Cache-Control: no-cache (RFC 9111)
-	gzip           bool   // the client accepts gzip (RFC 9110, Accept-Encoding)
-	gzipNamed      bool   // gzip was named, so a wildcard no longer counts
-	format         format // that the client prefers, if the answer has rows
-}
-
-func (s *Server) readHeader(http *fasthttp.RequestCtx) requestHeader {
-	h := requestHeader{at: s.config.Now()}
-	var accepted acceptance
-	for name, line := range http.Request.Header.All() {
-		switch string(name) {
-		case fasthttp.HeaderAuthorization:
-			h.authorization = line
-			h.authorizations++
-		case fasthttp.HeaderIfNoneMatch:
-			h.conditional = true
-		case fasthttp.HeaderCacheControl:
-			h.readCacheControl(line)
-		case fasthttp.HeaderAcceptEncoding:
-			h.readAcceptEncoding(line)
-		case fasthttp.HeaderAccept:
-			accepted.read(line)
-		case fasthttp.HeaderXForwardedFor:
-			s.noticeProxy()
-		}
-		if s.forwardedBy != "" && string(name) == s.forwardedBy {
-			h.forwarded = line
-		}
-	}
-	h.format = accepted.format()
-	return h
-}
-
-// noticeProxy warns once of a proxy in front that is not configured: all of its clients share one address.
-func (s *Server) noticeProxy() {
-	if s.forwardedBy == "" && !s.noticedProxy.Load() && s.noticedProxy.CompareAndSwap(false, true) {
-		s.config.Log.Warn("a request came through a proxy: set SARA_TRUSTED_PROXY_HEADER to the header in which it sends the client's address, " +
-			"or all clients behind it share the limits of one address")
-	}
-}
-
-func (h *requestHeader) readCacheControl(line []byte) {
-	for directive := range bytes.SplitSeq(line, []byte(",")) {
-		if bytes.EqualFold(bytes.TrimSpace(directive), []byte("no-cache")) {
-			h.noCache = true
-		}
-	}
-}
-
-func (h *requestHeader) readAcceptEncoding(line []byte) {
-	for member := range bytes.SplitSeq(line, []byte(",")) {
-		coding, weight, _ := bytes.Cut(member, []byte(";"))
-		name := bytes.TrimSpace(coding)
-		named := bytes.EqualFold(name, []byte("gzip")) || bytes.EqualFold(name, []byte("x-gzip"))
-		if h.gzipNamed || !named && string(name) != "*" {
-			continue
-		}
-		h.gzip, h.gzipNamed = !isZero(weight), named
-	}
-}
-
-// isZero reports whether a weight such as q=0.0 means "not acceptable".
-func isZero(weight []byte) bool {
-	_, number, found := bytes.Cut(weight, []byte("="))
-	return found && len(bytes.Trim(bytes.TrimSpace(number), "0.")) == 0
-}
-
-// credentials returns the value of the Authorization field, empty unless there is exactly one: two would be ambiguous. The
-// string shares the request's bytes.
-func (h *requestHeader) credentials() string {
-	if h.authorizations != 1 {
-		return ""
-	}
-	return unsafe.String(unsafe.SliceData(h.authorization), len(h.authorization))
-}
-
-// client returns the client's address: as the trusted proxy reports it, else that of the connection. Of a list of addresses
-// only the last was added by the proxy itself; the client can forge all others.
-func (h *requestHeader) client(http *fasthttp.RequestCtx) string {
-	if last := bytes.TrimSpace(h.forwarded[bytes.LastIndexByte(h.forwarded, ',')+1:]); len(last) > 0 {
-		return string(last)
-	}
-	return connectionOf(http).address
-}
-
-// A deadline is the context of one request: it ends at a fixed time, or with the request. A request that memory answers
-// never looks at its context, so the timer and the standard library's context are made lazily. It is safe for concurrent use.
-type deadline struct {
-	at time.Time
-
-	mu     sync.Mutex // guards the following fields
-	inner  context.Context
-	cancel context.CancelFunc // of inner
-	ended  bool
-}
-
-var _ context.Context = (*deadline)(nil)
-
-// Deadline implements context.Context.
-func (d *deadline) Deadline() (at time.Time, ok bool) { return d.at, true }
-
-// Done implements context.Context.
-func (d *deadline) Done() <-chan struct{} { return d.context().Done() }
-
-// Value implements context.Context. It passes every key to the inner context: that is how the standard library recognizes a
-// context of its own, to which it attaches children without starting a goroutine. It does so after Done, so that there is no value before.
-func (d *deadline) Value(key any) any {
-	d.mu.Lock()
-	inner := d.inner
-	d.mu.Unlock()
-	if inner == nil {
-		return nil
-	}
-	return inner.Value(key)
-}
-
-// Err implements context.Context.
-func (d *deadline) Err() error {
-	d.mu.Lock()
-	inner, ended := d.inner, d.ended
-	d.mu.Unlock()
-	if inner == nil && !ended && time.Now().Before(d.at) {
-		return nil
-	}
-	return d.context().Err()
-}
-
-// end cancels the context when the request is over.
-func (d *deadline) end() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ended = true
-	if d.cancel != nil {
-		d.cancel()
-	}
-}
-
-// context returns the inner context, and makes it on first use.
-func (d *deadline) context() context.Context {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case d.inner != nil:
-	case d.ended:
-		d.inner, d.cancel = context.WithCancel(context.Background())
-		d.cancel()
-	default:
-		d.inner, d.cancel = context.WithDeadline(context.Background(), d.at)
-	}
-	return d.inner
 }

@@ -8,7 +8,7 @@
 //     that has waited longest makes room, one without a valid key first (connections.go, connections.admit). Those of a flood are
 //     refused beside the accept loop (refusal.go, listener.refuse). Read and write deadlines bound slow clients (slowloris).
 //  2. The HTTP server (server.go, Server.newEdge) calls the middleware. The first reads the header fields that sara uses
-//     (call.go, Server.readHeader) and looks the request up in the memo of admitted requests (memo.go, Server.memoized): for an
+//     (requestheader.go, Server.readHeader) and looks the request up in the memo of admitted requests (memo.go, Server.memoized): for an
 //     entry that is still valid, steps 3, 5 and 6 are skipped. The second serves the API reference (pages.go, Server.withPages).
 //  3. The router finds the row of the route table (routes.go, table).
 //  4. The stages run (call.go, Server.answer) on a context with a deadline. First the gate checks key, plan and scope, and
@@ -35,7 +35,7 @@
 //     works on megabytes takes turns on half of the cores (proxy/cpubound/cpubound.go, Slots.Acquire).
 //  10. The answer is built from the rows, or from those of a grid of days (translate/grid.go, Fetch.Read; translate/report.go,
 //     Report.Head), and kept in memory (performance.go,
-//     Server.buildAnswer). If the upstream failed, stale copies or the archive answer instead, with the reason (performance.go,
+//     Server.buildAnswer). If the upstream failed, stale copies or the archive answer instead, with the reason (stale.go,
 //     Server.fallBack). So they do while it takes longer than usual (hedge.go, hedge.delay; upstreamread.go, Server.hedgedAnswer).
 //  11. A client that prefers CSV or NDJSON gets the rows of the answer in that format, which is kept with the answer (accept.go,
 //     acceptance.format; rendition.go, Server.render; package tabular). The answer is sent (response.go, Server.send), or the error (errors.go, Server.sendError). Metrics, trace and access log

@@ -10,10 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"sara/policy"
 	"sara/proxy/cache"
-	"sara/proxy/fillbudget"
-	"sara/proxy/upstream"
 	"sara/translate"
 )
 
@@ -313,85 +310,4 @@ func countRows(part *archivePart, found []cache.Found) (n int) {
 		}
 	}
 	return n
-}
-
-// fallBack is stale-if-error (RFC 5861): when the upstream fails, it answers from stale copies if there are any, else from the
-// archive, with the reason (spec: meta.stale_reason). Filtered figures are never replaced by others. A fill that was refused
-// for memory is replaced by stale copies only: it may start in a few seconds, and the archive has less than live figures.
-func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, err error) (reply, error) {
-	copied, oldest := staleCopies(q.fetches, found)
-	if copied {
-		learned, again, unknown := s.learnDays(ctx, c, q, part, found)
-		if unknown != nil {
-			return reply{}, unknown
-		}
-		if copied = !again; copied {
-			part = learned
-		}
-	}
-	var denial *policy.Denial
-	failure := upstreamFailure(err)
-	reason := reasonOf(failure)
-	if late, ok := errors.AsType[lateError](err); ok {
-		failure, reason = &upstream.Error{Kind: upstream.Interrupted, Message: late.reason}, late.reason
-	}
-	if _, ok := errors.AsType[*fillbudget.RefusedError](err); ok && copied {
-		failure, reason = new(upstream.Error), reasonBusy
-	}
-	if errors.As(err, &denial) && c.part { // the archive answers for one property, and others are answered all the same
-		failure, reason = new(upstream.Error), reasonSpent(denial)
-	}
-	switch {
-	case errors.As(err, &denial) && copied && !c.header.noCache:
-		// No budget is left for a refresh: the copies are served as if none had been tried.
-		return s.buildAnswer(ctx, c, q, part, found, cacheHit)
-	case failure == nil || failure.Kind == upstream.Rejected || len(c.params.Filters) > 0:
-		return reply{}, c.explain(err)
-	}
-	status := cacheHit
-	q.key = append(append(q.key, 0), reason...)
-	if copied {
-		part.note("The figures of Search Console are a copy from " + timestamp(oldest) + ".")
-	} else {
-		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshArchived {
-			return c.staleReply(answer, status), nil
-		}
-		status = cacheMiss
-		q.window, q.known, q.begins = c.window.ArchiveOnly(), translate.KnownDays{}, 0
-		var absent error
-		if part, absent = s.prepare(ctx, c, q); absent != nil {
-			return reply{}, c.explain(err)
-		}
-		found = make([]cache.Found, len(q.fetches))
-	}
-	part.origin.Source, part.origin.StaleReason = translate.SourceArchive, reason
-	r, err := s.buildAnswer(ctx, c, q, part, found, status)
-	if err != nil {
-		return reply{}, err
-	}
-	return c.staleReply(r.answer, status), nil
-}
-
-// staleReply is the reply of a stale answer, which the client must revalidate each time.
-func (c *call) staleReply(answer *cache.Answer, status string) reply {
-	if c.header.noCache {
-		status = cacheBypass
-	}
-	r := c.reply(answer, 0, status)
-	r.maxAge = mustRevalidate
-	return r
-}
-
-// staleCopies reports whether there is a copy for each fetch from the upstream, and when the oldest was filled.
-func staleCopies(fetches []translate.Fetch, found []cache.Found) (all bool, oldest time.Time) {
-	for i, f := range found {
-		switch {
-		case fetches[i].Upstream == nil:
-		case f.Entry == nil:
-			return false, oldest
-		case oldest.IsZero() || f.Entry.Filled().Before(oldest):
-			oldest = f.Entry.Filled()
-		}
-	}
-	return true, oldest
 }
