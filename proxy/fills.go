@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"sara/proxy/cache"
 	"sara/proxy/fillbudget"
 	"sara/proxy/spans"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
@@ -80,9 +82,7 @@ func (f *fill) run(ctx context.Context) (*translate.Rows, error) {
 	if err := f.server.checkPlan(ctx, f.call, &f.query); err != nil {
 		return nil, err
 	}
-	target := targetOf(f.call.property)
-	target.Cooldown, target.CooldownRead = f.cooldown.Value, f.cooldown.Read
-	rows, err := f.server.fill(ctx, f.call, target, f.query, f.calls)
+	rows, err := f.ask(ctx)
 	switch {
 	case err != nil:
 		return nil, err
@@ -92,4 +92,30 @@ func (f *fill) run(ctx context.Context) (*translate.Rows, error) {
 	f.server.tables.learn(f.call.property.ID, f.query, rows.Len())
 	f.grant.Shrink(int64(rows.Size()) + fillOverhead)
 	return rows, nil
+}
+
+// ask queries the upstream. It runs on a context of its own and may outlive the request, so it must not read parts of the call that are
+// reused after the request.
+func (f *fill) ask(ctx context.Context) (rows *translate.Rows, err error) {
+	defer recoverPanic(&err)
+	var begun time.Time
+	rows, err = f.server.config.Upstream.Query(ctx, f.target(), f.query, func(ctx context.Context) error {
+		err := f.calls.Take(ctx)
+		begun = time.Now()
+		return err
+	})
+	if err == nil {
+		f.server.hedge.observe(f.call.property.ID, time.Since(begun))
+	}
+	if _, ok := errors.AsType[*upstream.CredentialsError](err); ok {
+		return nil, credentialsFailure(err)
+	}
+	return rows, err
+}
+
+// target returns the property as the upstream names it, with what a look into Redis has just found of its cooldown.
+func (f *fill) target() upstream.Target {
+	p := f.call.property
+	return upstream.Target{PropertyID: p.ID, Site: p.Site, ConnectionID: p.Connection.ID, Revision: p.Connection.Revision,
+		Healthy: p.Connection.Healthy, AccessNote: p.AccessNote, Cooldown: f.cooldown.Value, CooldownRead: f.cooldown.Read}
 }

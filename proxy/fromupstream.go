@@ -13,25 +13,6 @@ import (
 	"sara/translate"
 )
 
-// fill queries the upstream for one fetch of a request. It runs on a context of its own and may outlive the request, so it
-// must not read parts of c that are reused after the request.
-func (s *Server) fill(ctx context.Context, c *call, t upstream.Target, q translate.Query, calls *liveCallReservation) (rows *translate.Rows, err error) {
-	defer recoverPanic(&err)
-	var begun time.Time
-	rows, err = s.config.Upstream.Query(ctx, t, q, func(ctx context.Context) error {
-		err := calls.Take(ctx)
-		begun = time.Now()
-		return err
-	})
-	if err == nil {
-		s.hedge.observe(c.property.ID, time.Since(begun))
-	}
-	if _, ok := errors.AsType[*upstream.CredentialsError](err); ok {
-		return nil, credentialsFailure(err)
-	}
-	return rows, err
-}
-
 // credentialsFailure is the error of a call whose credentials could not be read. If the secret key does not open them, it concerns
 // their connection only, and stored data answer. It is not recorded as the connection's health: replicas with the right key work.
 func credentialsFailure(err error) error {
@@ -39,11 +20,6 @@ func credentialsFailure(err error) error {
 		return &upstream.Error{Kind: upstream.Misconfigured, Message: err.Error()}
 	}
 	return storeError{err}
-}
-
-func targetOf(p *policy.Property) upstream.Target {
-	return upstream.Target{PropertyID: p.ID, Site: p.Site, ConnectionID: p.Connection.ID, Revision: p.Connection.Revision,
-		Healthy: p.Connection.Healthy, AccessNote: p.AccessNote}
 }
 
 // A liveCallReservation reserves the upstream calls of one request in the budgets of its account and its property. It is safe

@@ -12,13 +12,13 @@ import (
 	"sara/translate"
 )
 
-// An upstreamRead reads the upstream's part of each fetch of a request through the cache. What it has to wait for is read in the
-// background. It ends with the context of the request; the fills that it has started go on.
+// An upstreamRead reads the upstream's part of each fetch of a request through the cache, in the background as far as begin says. It ends
+// with the context of the request; the fills that it has started go on.
 type upstreamRead struct {
 	parts  []readPart
 	calls  liveCallReservation
 	series translate.Query // whose copy comes along from Redis
-	left   atomic.Int32    // parts that have not ended
+	left   atomic.Int32    // parts that have not ended, and one for begin
 	done   chan struct{}   // closed once all have ended and the following is set; nil: they have, without waiting
 	found  []cache.Found
 }
@@ -78,7 +78,7 @@ func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, hedged bool
 	for last > 0 && r.parts[last].request.Fill == nil {
 		last--
 	}
-	r.left.Store(int32(len(r.parts)) + 1) // and this function
+	r.left.Store(int32(len(r.parts)) + 1)
 	defer r.end(ctx)
 	for i := range r.parts {
 		rest := r.look(ctx, rows, i, i == last)
