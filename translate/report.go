@@ -234,7 +234,7 @@ func (r Report) Head(p *Params, fetches []Fetch, rows []*Rows, origin Origin) (H
 }
 
 // AppendKey appends the canonical form of everything that decides the response about a property: two requests have equal
-// keys if and only if they have equal heads for equal rows. conditions are those of Fetches.
+// keys if and only if they have equal heads for equal rows. conditions are those of Plan.
 func (r Report) AppendKey(dst []byte, p *Params, conditions []Condition) []byte {
 	dst = append(dst, byte(r.kind), byte(r.by), byte(p.Compare))
 	for _, n := range [...]int{int(p.Period.Start), int(p.Period.End), p.Limit, p.Offset, p.MinClicks} {

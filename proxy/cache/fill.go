@@ -214,8 +214,8 @@ func waitError(ctx context.Context, l *lookup) error {
 	return fmt.Errorf("wait for the rows of %s: %w", l.Query.Site, context.Cause(ctx))
 }
 
-// run is the goroutine of a fill, with the lease if it was free: it fills, wakes the waiters of this process, and then writes to Redis for the other
-// replicas (write-behind: no request waits for it).
+// run is the goroutine of a fill, with the lease if it was free: it fills, wakes the waiters of this process, and then writes to Redis for
+// the other replicas (write-behind: no request waits for it).
 func (c *Cache) run(running context.Context, f *flight, l *lookup, stale *Entry, token string) {
 	f.span.Set("sara.property", l.PropertyID)
 	f.span.Set("sara.dimension", l.Query.Dimension.String())
