@@ -154,9 +154,6 @@ func (f *File) Position() int64 {
 	return f.size
 }
 
-// Size returns the size of the file in bytes.
-func (f *File) Size() int64 { return f.size }
-
 // Close closes the file.
 func (f *File) Close() error { return errors.Join(f.source.close(), f.file.Close()) }
 

@@ -143,7 +143,7 @@ func (e *fileError) Unwrap() error { return e.err }
 
 // write atomically replaces a file with rows.
 func (f *Folder) write(name string, format Format, columns []string, rows [][]byte) error {
-	return f.replaceFile(name, func(w io.Writer) error { return WriteRows(w, format, columns, rows) })
+	return f.replaceFile(name, func(w io.Writer) error { return writeRows(w, format, columns, rows) })
 }
 
 // replaceFile atomically replaces a file with the output of write, which only its owner can read.

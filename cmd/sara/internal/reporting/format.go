@@ -23,9 +23,9 @@ const (
 
 func (f Format) extension() string { return string(f) }
 
-// WriteRows writes rows, which are JSON objects. In CSV they have these columns, which are paths such as totals.clicks, and a quote (')
+// writeRows writes rows, which are JSON objects. In CSV they have these columns, which are paths such as totals.clicks, and a quote (')
 // precedes texts that a spreadsheet would run as a formula, as in the server's own CSV.
-func WriteRows(w io.Writer, f Format, columns []string, rows [][]byte) error {
+func writeRows(w io.Writer, f Format, columns []string, rows [][]byte) error {
 	if f == CSV {
 		return writeCSV(w, columns, rows)
 	}

@@ -19,12 +19,12 @@ func TestFormats(t *testing.T) {
 		JSON:   "[\n" + string(rows[0]) + ",\n" + string(rows[1]) + "\n]\n",
 	} {
 		var text strings.Builder
-		if err := WriteRows(&text, format, columns, rows); err != nil || text.String() != want {
+		if err := writeRows(&text, format, columns, rows); err != nil || text.String() != want {
 			t.Errorf("%s (%v):\n%s\nwant\n%s", format, err, &text, want)
 		}
 	}
 	var text strings.Builder
-	if err := WriteRows(&text, JSON, columns, nil); err != nil || !json.Valid([]byte(text.String())) {
+	if err := writeRows(&text, JSON, columns, nil); err != nil || !json.Valid([]byte(text.String())) {
 		t.Errorf("no rows as JSON (%v): %q", err, &text)
 	}
 }

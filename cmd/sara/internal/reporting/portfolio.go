@@ -57,7 +57,7 @@ func WritePortfolio(ctx context.Context, c Config, w io.Writer) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := WriteRows(w, c.Format, portfolioColumns(c.Compare), p.rows); err != nil {
+	if err := writeRows(w, c.Format, portfolioColumns(c.Compare), p.rows); err != nil {
 		return nil, err
 	}
 	r.record.Properties, r.record.Range = p.properties(), p.dates

@@ -19,8 +19,8 @@ const ConfigFlag = "config"
 // IsSetting reports whether a flag is a setting.
 func IsSetting(flag *kong.Value) bool { return flag.Tag.Type == settingType }
 
-// EnvironmentName returns the variable of a flag.
-func EnvironmentName(flag string) string { return "SARA_" + strings.ToUpper(fileName(flag)) }
+// environmentName returns the variable of a flag.
+func environmentName(flag string) string { return "SARA_" + strings.ToUpper(fileName(flag)) }
 
 // fileName returns the entry of a flag in the settings file.
 func fileName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
@@ -74,7 +74,7 @@ func describeFlag(flag *kong.Value) string {
 	if !IsSetting(flag) {
 		return flag.Help
 	}
-	names := EnvironmentName(flag.Name)
+	names := environmentName(flag.Name)
 	if flag.Tag.Has(secretTag) {
 		names += " or " + names + secretFileSuffix
 	}
@@ -109,7 +109,7 @@ func (l *Loader) Resolve(parsed *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 // variable returns what the environment sets: the variable of the setting, or for a setting that may hold a secret, the file that the
 // variable with the suffix _FILE names. An orchestrator mounts secrets as files, and a process' environment is easier to read.
 func (l *Loader) variable(flag *kong.Value) (string, error) {
-	name := EnvironmentName(flag.Name)
+	name := environmentName(flag.Name)
 	text := l.environment[name]
 	if !flag.Tag.Has(secretTag) {
 		return text, nil
@@ -130,7 +130,7 @@ func (l *Loader) path(parsed *kong.Context) string {
 	path := ""
 	for _, flag := range parsed.Flags() {
 		if flag.Name == ConfigFlag {
-			path = l.environment[EnvironmentName(ConfigFlag)]
+			path = l.environment[environmentName(ConfigFlag)]
 		}
 	}
 	for _, step := range parsed.Path {
@@ -175,12 +175,12 @@ func (l *Loader) Parse(parsed *kong.Context) error {
 			continue
 		}
 		if s, ok := v.(secret); ok && l.onCommandLine(flag.Name) && s.holdsSecret() {
-			errs = append(errs, &Error{Where: EnvironmentName(flag.Name), Problem: "every user of this machine can read the command line of a process: set " +
-				EnvironmentName(flag.Name) + ", or let " + EnvironmentName(flag.Name) + secretFileSuffix + " name a file that has it"})
+			errs = append(errs, &Error{Where: environmentName(flag.Name), Problem: "every user of this machine can read the command line of a process: set " +
+				environmentName(flag.Name) + ", or let " + environmentName(flag.Name) + secretFileSuffix + " name a file that has it"})
 			continue
 		}
 		if err := v.parse(flag.Tag); err != nil {
-			errs = append(errs, &Error{Where: EnvironmentName(flag.Name), Problem: err.Error()})
+			errs = append(errs, &Error{Where: environmentName(flag.Name), Problem: err.Error()})
 		}
 	}
 	if command, ok := parsed.Selected().Target.Addr().Interface().(Checker); ok {
@@ -224,7 +224,7 @@ func (l *Loader) Effective() [][]string {
 		if text := fmt.Sprint(v); text != "" {
 			shown = text
 		}
-		rows = append(rows, []string{EnvironmentName(flag.Name), shown})
+		rows = append(rows, []string{environmentName(flag.Name), shown})
 	}
 	return rows
 }
@@ -291,7 +291,7 @@ func (l *Loader) onCommandLine(flag string) bool {
 // that.
 func (l *Loader) origin(name string) string {
 	for flag := range l.values() {
-		if EnvironmentName(flag.Name) == name && l.onCommandLine(flag.Name) {
+		if environmentName(flag.Name) == name && l.onCommandLine(flag.Name) {
 			return "--" + flag.Name
 		}
 	}

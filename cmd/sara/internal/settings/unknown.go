@@ -14,7 +14,7 @@ const prefix = "SARA_"
 // have its default. Commands without settings ignore the environment.
 func (l *Loader) unknownVariables() []error {
 	own := variables(Below(l.parsed.Selected()))
-	if !own[EnvironmentName(ConfigFlag)] {
+	if !own[environmentName(ConfigFlag)] {
 		return nil
 	}
 	unknown := slices.Collect(maps.Keys(l.environment))
@@ -44,7 +44,7 @@ func (l *Loader) unknownVariables() []error {
 func variables(all []Setting) map[string]bool {
 	names := make(map[string]bool)
 	for _, s := range all {
-		name := EnvironmentName(s.Flag)
+		name := environmentName(s.Flag)
 		names[name] = true
 		if s.Secret {
 			names[name+secretFileSuffix] = true
