@@ -176,7 +176,7 @@ func (b *batcher) send(ctx context.Context, commands []command) (again []command
 		case redis.HasErrorPrefix(failed, "NOSCRIPT"):
 			c.sendSource, c.refused = true, failed
 			again = append(again, c)
-		case isFull(failed):
+		case redisconn.IsFull(failed):
 			full, c.refused = true, failed
 			again = append(again, c)
 		case errors.Is(failed, errExpired):

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,11 +34,6 @@ type RedisBudgetConfig struct {
 	// Relieve frees memory of Redis, after it refused to count because its memory is full; nil: nothing can be freed. It returns
 	// when ctx ends. The refused count is tried again after it.
 	Relieve func(ctx context.Context)
-}
-
-// isFull reports whether Redis refused a script because its memory is full. It has executed nothing of it.
-func isFull(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "OOM command not allowed")
 }
 
 // A Redis in trouble costs a request at most one round trip that times out. After that the circuit is open: no request waits
@@ -338,7 +332,7 @@ func (b *RedisBudget) charge(ctx context.Context, c UsageCount, p *Plan) (now ti
 				b.fallback.charged(c.AccountID, now, int(numbers[1]), int(numbers[2]), p)
 			}
 			return now, time.Duration(numbers[0]) * time.Microsecond, nil
-		case isFull(err):
+		case redisconn.IsFull(err):
 			b.config.Relieve(ctx)
 			continue
 		case errors.Is(err, errExpired):

@@ -33,7 +33,7 @@ func (b *RedisBudget) restoreAs(ctx context.Context, replica string, entries []l
 			switch {
 			case redis.HasErrorPrefix(err, "NOSCRIPT"):
 				script = []any{"eval", restoreLua}
-			case isFull(err):
+			case redisconn.IsFull(err):
 				b.config.Relieve(ctx)
 			case err != nil && !errors.Is(err, errExpired):
 				return fmt.Errorf("restore counts in Redis: %w", err)

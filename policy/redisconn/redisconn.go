@@ -1,7 +1,8 @@
 // Package redisconn connects sara to Redis, and hides which kind of Redis that is: a single server, one behind Sentinel, or a cluster.
 //
 // All other packages use a Client, whose commands are those of go-redis. What differs between the kinds of Redis is here: opening
-// (Open), calls to each master (EachMaster), scripts that must not be sent twice (Once) and pub/sub (Subscribe).
+// (Open), calls to each master (EachMaster), scripts that must not be sent twice (Once), pub/sub (Subscribe) and the refusal of a full
+// server (IsFull).
 //
 // # Why the types of go-redis stay in here
 //
@@ -14,6 +15,7 @@ package redisconn
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -79,4 +81,9 @@ func Open(address string, step time.Duration) (Client, error) {
 			"invalid parameter: %s; add a database as /0, and a parameter as ?pool_size=50", Address(address), help)
 	}
 	return client, nil
+}
+
+// IsFull reports whether an error means that Redis refused a command or a script because its memory is full. It has executed nothing of it.
+func IsFull(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "OOM command not allowed") // a script's error has it within
 }

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"sara/policy/redisconn"
 	"sara/proxy/redisinfo"
 )
 
@@ -29,10 +29,8 @@ const (
 	sweepInterval = 5 * time.Minute
 )
 
-// IsFull reports whether an error means that Redis refused a write because its memory is full. It has executed nothing of it.
-func IsFull(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "OOM command not allowed") // a script's error has it within
-}
+// IsFull reports whether an error of Publish, or of another write, means that the memory of Redis is full.
+func IsFull(err error) bool { return redisconn.IsFull(err) }
 
 // Watch keeps the bound up to date, and deletes rows when the memory fills, until ctx ends. It looks at the servers at once,
 // every ten seconds, after Suspect, and at each tick while they do not answer.
