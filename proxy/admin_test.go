@@ -148,7 +148,7 @@ func TestShutdownFinishesRequestsInFlight(t *testing.T) {
 		defer cancel()
 		stopped <- w.server.Shutdown(ctx)
 	}()
-	for w.server.Ready(t.Context()) == nil {
+	for w.server.unready(t.Context()) == nil {
 	}
 	select {
 	case err := <-stopped:

@@ -84,8 +84,6 @@ func (s *connections) admit(c *connection) (refused string) {
 		victim, refused = of.longestWaiting(now), refusedByAddress
 	case s.all.isFull():
 		victim, refused = s.all.longestWaiting(now), refusedByTotal
-	default:
-		refused = ""
 	}
 	if victim != nil {
 		s.drop(victim)

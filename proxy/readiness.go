@@ -35,9 +35,9 @@ type Degradation struct {
 
 var errDraining = errors.New("the server is shutting down")
 
-// Ready returns the reason why load balancers should send no requests, nil if they should. It fails only when the server can answer
+// unready returns the reason why load balancers should send no requests, nil if they should. It fails only when the server can answer
 // no request: without the database, it still answers the keys that it knows.
-func (s *Server) Ready(ctx context.Context) error {
+func (s *Server) unready(ctx context.Context) error {
 	if s.draining.Load() {
 		return errDraining
 	}
@@ -57,7 +57,7 @@ func (s *Server) Ready(ctx context.Context) error {
 
 func (s *Server) status(ctx context.Context) Status {
 	status := Status{State: StateReady, Version: s.config.Version, StartedAt: s.started}
-	err := s.Ready(ctx)
+	err := s.unready(ctx)
 	switch {
 	case errors.Is(err, errDraining):
 		status.State, status.Reason = StateDraining, err.Error()
@@ -181,7 +181,7 @@ func (r *readiness) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (r *readiness) Collect(metrics chan<- prometheus.Metric) {
-	metrics <- prometheus.MustNewConstMetric(r.ready, prometheus.GaugeValue, one(r.server.Ready(context.Background()) == nil))
+	metrics <- prometheus.MustNewConstMetric(r.ready, prometheus.GaugeValue, one(r.server.unready(context.Background()) == nil))
 	for _, d := range r.server.degradations() {
 		metrics <- prometheus.MustNewConstMetric(r.degraded, prometheus.GaugeValue, one(d.Active() != ""), d.Reason)
 	}

@@ -145,7 +145,7 @@ func (s *Server) closeListener() {
 	}
 }
 
-// Drain begins a graceful shutdown: Ready fails, so that load balancers stop sending requests. Requests are still answered.
+// Drain begins a graceful shutdown: /readyz fails, so that load balancers stop sending requests. Requests are still answered.
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // Shutdown ends a graceful shutdown: it stops accepting and waits for the requests in flight, or until ctx ends. Upstream

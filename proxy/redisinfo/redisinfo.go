@@ -64,8 +64,8 @@ func Parse(text string) Server {
 	return s
 }
 
-// Number returns a number, and whether the server reports it.
-func (s Server) Number(name string) (n int64, ok bool) {
+// number returns a number, and whether the server reports it.
+func (s Server) number(name string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(s[name], 10, 64)
 	return n, err == nil
 }
@@ -73,9 +73,9 @@ func (s Server) Number(name string) (n int64, ok bool) {
 // Memory returns the bytes that count against the server's limit, and the limit, 0 for none. Buffers of replicas and of the
 // append-only file do not count. known is false if the server does not report both.
 func (s Server) Memory() (used, most int64, known bool) {
-	used, usedKnown := s.Number("used_memory")
-	most, mostKnown := s.Number("maxmemory")
-	uncounted, _ := s.Number("mem_not_counted_for_evict")
+	used, usedKnown := s.number("used_memory")
+	most, mostKnown := s.number("maxmemory")
+	uncounted, _ := s.number("mem_not_counted_for_evict")
 	return used - uncounted, most, usedKnown && mostKnown
 }
 
@@ -103,7 +103,7 @@ func MayEvict(servers []Server) (evicts, known bool) {
 	known = len(servers) > 0
 	for _, s := range servers {
 		policy := s["maxmemory_policy"]
-		most, limitKnown := s.Number("maxmemory")
+		most, limitKnown := s.number("maxmemory")
 		if policy != "" && policy != noEviction && (most > 0 || !limitKnown) {
 			return true, true
 		}
@@ -116,7 +116,7 @@ func MayEvict(servers []Server) (evicts, known bool) {
 func Sum(servers []Server, name string) (sum int64, known bool) {
 	known = len(servers) > 0
 	for _, s := range servers {
-		n, ok := s.Number(name)
+		n, ok := s.number(name)
 		sum, known = sum+n, known && ok
 	}
 	return sum, known

@@ -1,6 +1,7 @@
 package sitemap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,12 +65,12 @@ func New(config Config) (*Reader, error) {
 
 func (l Limits) orDefaults() Limits {
 	return Limits{
-		Files:     or(l.Files, 500),
-		Depth:     or(l.Depth, 3),
-		Redirects: or(l.Redirects, 5),
-		FileBytes: or(l.FileBytes, 50<<20),
-		FileTime:  or(l.FileTime, 30*time.Second),
-		TotalTime: or(l.TotalTime, 5*time.Minute),
+		Files:     cmp.Or(l.Files, 500),
+		Depth:     cmp.Or(l.Depth, 3),
+		Redirects: cmp.Or(l.Redirects, 5),
+		FileBytes: cmp.Or(l.FileBytes, 50<<20),
+		FileTime:  cmp.Or(l.FileTime, 30*time.Second),
+		TotalTime: cmp.Or(l.TotalTime, 5*time.Minute),
 	}
 }
 
@@ -143,11 +144,4 @@ func (r *Reader) outcome(total context.Context, f *file, err error) string {
 		parts = append(parts, fmt.Sprintf("sitemaps it names that are not read: %d, because at most %d are read for a property", f.unread, r.limits.Files))
 	}
 	return strings.Join(parts, "; ")
-}
-
-func or[T int | int64 | time.Duration](value, otherwise T) T {
-	if value == 0 {
-		return otherwise
-	}
-	return value
 }

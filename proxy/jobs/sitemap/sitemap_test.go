@@ -2,6 +2,7 @@ package sitemap
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"fmt"
@@ -124,7 +125,7 @@ func readNextTo(t testing.TB, config Config, site, path, good string) (File, []s
 func readOne(t testing.TB, limits Limits, handler http.HandlerFunc) (File, []string) {
 	t.Helper()
 	base := web{"/it": handler, "/good": text(goodPage)}.start(t)
-	limits.FileTime = or(limits.FileTime, time.Hour) // a slow machine is no failure
+	limits.FileTime = cmp.Or(limits.FileTime, time.Hour) // a slow machine is no failure
 	limits.TotalTime = time.Hour
 	return readNextTo(t, Config{AllowLoopback: true, Limits: limits}, "sc-domain:example.com", base+"/it", base+"/good")
 }
