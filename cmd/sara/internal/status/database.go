@@ -43,6 +43,18 @@ func askDatabase(ctx context.Context, store *sqlstore.Store, address string, err
 	return d
 }
 
+// judge decides whether the database needs attention.
+func (d *Database) judge(r *Report) {
+	switch {
+	case d.Problem != nil:
+		r.attend("database: %s", *d.Problem)
+	case d.Schema > d.Known:
+		r.attend("database: the schema has version %d, but this program knows only versions up to %d: run the newer program", d.Schema, d.Known)
+	case d.Schema < d.Known:
+		r.attend("database: the schema has version %d, the latest is %d: run sara migrate", d.Schema, d.Known)
+	}
+}
+
 // Connections lists the connections that fail.
 type Connections struct {
 	Total     int      `json:"total"`

@@ -117,14 +117,7 @@ func (r *Report) judge() {
 	if r.Cache != nil {
 		r.Cache.judge(r)
 	}
-	switch d := r.Database; {
-	case d.Problem != nil:
-		r.attend("database: %s", *d.Problem)
-	case d.Schema > d.Known:
-		r.attend("database: the schema has version %d, but this program knows only versions up to %d: run the newer program", d.Schema, d.Known)
-	case d.Schema < d.Known:
-		r.attend("database: the schema has version %d, the latest is %d: run sara migrate", d.Schema, d.Known)
-	}
+	r.Database.judge(r)
 	if what := r.ObjectStore.Problem; what != nil {
 		r.attend("object store: %s", *what)
 	}
@@ -136,6 +129,12 @@ func (r *Report) judge() {
 			r.attend("%s: %s", part.name, *part.problem)
 		}
 	}
+	r.judgeCounts()
+	r.OK = len(r.Attention) == 0
+}
+
+// judgeCounts decides whether connections or properties need attention, by how many there are.
+func (r *Report) judgeCounts() {
 	if n := r.Outages.Failing; n > 0 {
 		r.attend("%d of %d connections fail", n, r.Outages.Total)
 	}
@@ -154,7 +153,6 @@ func (r *Report) judge() {
 	if n := r.Indexing.Counts.Failing; n > 0 {
 		r.attend("inspecting failed in the last run for %d of %d properties: see the notes of indexing", n, r.Indexing.Counts.Properties)
 	}
-	r.OK = len(r.Attention) == 0
 }
 
 // worstFirst sorts by lag in days, the largest first; what was never done comes before all.
