@@ -20,11 +20,20 @@ import (
 	"sara/cmd/sara/internal/settings"
 )
 
-// OpenArchive opens the archived history. It creates the folder of a local archive.
-func OpenArchive(s settings.Archive, now func() time.Time) (*archive.History, error) {
+// OpenBucket opens the objects of the archive. It creates the folder of a local archive.
+func OpenBucket(s settings.Archive) (bucket.Bucket, error) {
 	b, err := s.ArchiveURL.Open()
 	if err != nil {
 		return nil, archiveError(s.ArchiveURL, err)
+	}
+	return b, nil
+}
+
+// OpenArchive opens the archived history. It creates the folder of a local archive.
+func OpenArchive(s settings.Archive, now func() time.Time) (*archive.History, error) {
+	b, err := OpenBucket(s)
+	if err != nil {
+		return nil, err
 	}
 	return openHistory(s, b, now)
 }
@@ -45,9 +54,9 @@ type WatchedArchive struct {
 
 // WatchArchive opens the archived history of a server.
 func WatchArchive(s settings.Archive, now func() time.Time, registry *prometheus.Registry, log *slog.Logger) (*WatchedArchive, error) {
-	b, err := s.ArchiveURL.Open()
+	b, err := OpenBucket(s)
 	if err != nil {
-		return nil, archiveError(s.ArchiveURL, err)
+		return nil, err
 	}
 	store, err := bucket.NewWatched(b, bucket.WatchConfig{Registry: registry, Log: log})
 	if err != nil {

@@ -7,19 +7,9 @@ import (
 	"os"
 	"time"
 
-	"sara/archive/bucket"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/settings"
 )
-
-// OpenBucket opens the objects of the archive. It creates the folder of a local archive.
-func OpenBucket(s settings.Archive) (bucket.Bucket, error) {
-	b, err := s.ArchiveURL.Open()
-	if err != nil {
-		return nil, archiveError(s.ArchiveURL, err)
-	}
-	return b, nil
-}
 
 // ReplaceDatabase fills a database by a restore. It refuses one that has accounts, unless it is forced. A file of SQLite is written
 // beside and then renamed, so that a failure changes nothing; kept is where the one that it replaces is then, empty if there was none.
