@@ -106,12 +106,12 @@ func testSecretKeys(t *testing.T, f *fixture) {
 	}
 	second := f.connection("main", "second")
 	current, foreign := newRing(t, testKey).Current(), newRing(t, otherKey).Current()
-	equal(t, value(f.Sealing(f.ctx, 1))(t), Sealing{Keys: []KeyUse{{current, CurrentKey, 2}}})
+	equal(t, value(f.Sealing(f.ctx, 1))(t), Sealing{Keys: []SecretKeyUse{{current, CurrentKey, 2}}})
 	value(f.SetConnectionHealth(f.ctx, c.ID, c.Revision, false, "revoked"))(t)
 	c.Healthy, c.Note = false, "revoked"
 	wrong := &WrongKeyError{current}
 	unopened := Sealing{
-		Keys:     []KeyUse{{foreign, CurrentKey, 0}, {current, MissingKey, 2}},
+		Keys:     []SecretKeyUse{{foreign, CurrentKey, 0}, {current, MissingKey, 2}},
 		Unopened: Unopened{First: []UnopenedConnection{{c, wrong}, {second, wrong}}, Total: 2, Healthy: 1},
 	}
 	equal(t, value(other.Sealing(f.ctx, 5))(t), unopened)
@@ -127,7 +127,7 @@ func testSecretKeys(t *testing.T, f *fixture) {
 	if _, _, err := f.Credentials(f.ctx, c.ID); !errors.Is(err, ErrWrongSecretKey) {
 		t.Errorf("reading what is damaged: %v", err)
 	}
-	equal(t, value(f.Sealing(f.ctx, 0))(t).Keys, []KeyUse{{current, CurrentKey, 0}, {keyring.ID{}, MissingKey, 2}})
+	equal(t, value(f.Sealing(f.ctx, 0))(t).Keys, []SecretKeyUse{{current, CurrentKey, 0}, {keyring.ID{}, MissingKey, 2}})
 }
 
 func testConnectionHealth(t *testing.T, f *fixture) {

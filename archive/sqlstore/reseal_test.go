@@ -37,13 +37,13 @@ func testReseal(t *testing.T, f *fixture) {
 	previous, current := newRing(t, testKey).Current(), newRing(t, otherKey).Current()
 	before := value(f.Edition(f.ctx))(t)
 
-	equal(t, value(both.Sealing(f.ctx, 0))(t).Keys, []KeyUse{{current, CurrentKey, 0}, {previous, PreviousKey, 2}, {keyring.ID{}, MissingKey, 1}})
+	equal(t, value(both.Sealing(f.ctx, 0))(t).Keys, []SecretKeyUse{{current, CurrentKey, 0}, {previous, PreviousKey, 2}, {keyring.ID{}, MissingKey, 1}})
 	for _, step := range []int{2, 0} { // the second run has nothing to do
 		resealed := 0
 		wantNil(t, both.Reseal(f.ctx, func(n int) { resealed = n }))
 		equal(t, resealed, step)
 	}
-	equal(t, value(both.Sealing(f.ctx, 0))(t).Keys, []KeyUse{{current, CurrentKey, 2}, {previous, PreviousKey, 0}, {keyring.ID{}, MissingKey, 1}})
+	equal(t, value(both.Sealing(f.ctx, 0))(t).Keys, []SecretKeyUse{{current, CurrentKey, 2}, {previous, PreviousKey, 0}, {keyring.ID{}, MissingKey, 1}})
 	for id, want := range map[string][]byte{named.ID: serviceAccountJSON, unnamed.ID: authorizedUserJSON} {
 		credentials, revision, err := after.Credentials(f.ctx, id)
 		wantNil(t, err)

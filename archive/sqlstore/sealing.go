@@ -15,19 +15,19 @@ const sealingBatch = 200
 
 // Sealing is which secret keys the stored credentials need, and which credentials none of the Store's keys opens.
 type Sealing struct {
-	Keys     []KeyUse // those of the Store, the current one first, then those that are missing
-	Unopened Unopened // all connections, for a Store without a secret key
+	Keys     []SecretKeyUse // those of the Store, the current one first, then those that are missing
+	Unopened Unopened       // all connections, for a Store without a secret key
 }
 
-// KeyUse is how many connections a secret key has sealed.
-type KeyUse struct {
+// SecretKeyUse is how many connections a secret key has sealed.
+type SecretKeyUse struct {
 	ID          keyring.ID // zero: not known
 	Role        KeyRole
 	Connections int
 }
 
 // IsKnown reports whether credentials name the key; those that are damaged, or older than names, do not.
-func (u KeyUse) IsKnown() bool { return u.ID != keyring.ID{} }
+func (u SecretKeyUse) IsKnown() bool { return u.ID != keyring.ID{} }
 
 // KeyRole is what a secret key does in a Store.
 type KeyRole string
@@ -82,21 +82,21 @@ func (s *Store) Sealing(ctx context.Context, most int) (Sealing, error) {
 	return sealing, nil
 }
 
-func (s *Store) keyUses(uses map[keyring.ID]int) []KeyUse {
-	list := []KeyUse{}
+func (s *Store) keyUses(uses map[keyring.ID]int) []SecretKeyUse {
+	list := []SecretKeyUse{}
 	for i, id := range s.secretKeys() {
 		role := PreviousKey
 		if i == 0 {
 			role = CurrentKey
 		}
-		list = append(list, KeyUse{id, role, uses[id]})
+		list = append(list, SecretKeyUse{id, role, uses[id]})
 		delete(uses, id)
 	}
 	known := len(list)
 	for id, n := range uses {
-		list = append(list, KeyUse{id, MissingKey, n})
+		list = append(list, SecretKeyUse{id, MissingKey, n})
 	}
-	slices.SortFunc(list[known:], func(a, b KeyUse) int { return cmp.Compare(a.ID.String(), b.ID.String()) })
+	slices.SortFunc(list[known:], func(a, b SecretKeyUse) int { return cmp.Compare(a.ID.String(), b.ID.String()) })
 	return list
 }
 

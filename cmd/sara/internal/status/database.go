@@ -81,7 +81,7 @@ type SecretKey struct {
 }
 
 // SecretKeyOf returns the key of a use.
-func SecretKeyOf(use sqlstore.KeyUse) SecretKey {
+func SecretKeyOf(use sqlstore.SecretKeyUse) SecretKey {
 	k := SecretKey{Role: string(use.Role), Connections: use.Connections}
 	if use.IsKnown() {
 		id := use.ID.String()
@@ -95,6 +95,7 @@ func (k SecretKey) Cells() []string {
 	return []string{console.Cell(k.ID), k.Role, strconv.Itoa(k.Connections)}
 }
 
+// Outage is a connection that fails, or whose credentials no secret key opens.
 type Outage struct {
 	ID        string  `json:"id"`
 	Name      string  `json:"name"`
