@@ -19,8 +19,6 @@ const (
 	backupLimit = 4 * time.Hour
 	// longestDumpLine bounds a row of a dump. Credentials and notes have some kilobytes at most.
 	longestDumpLine = 16 << 20
-	// batchParameters bounds the values of one inserting statement, below the limits of both databases.
-	batchParameters = 5_000
 )
 
 // dumpedTables lists the tables of a dump, each after those that it refers to. Leases, which end by themselves, and what status counts
@@ -167,7 +165,10 @@ func (s *Store) IsEmpty(ctx context.Context) (bool, error) {
 	if isUnknownTable(err) {
 		return true, nil
 	}
-	return accounts == 0, err
+	if err != nil {
+		return false, fmt.Errorf("count the accounts: %w", err)
+	}
+	return accounts == 0, nil
 }
 
 // Load replaces everything in the database by the rows of a dump of a schema version, and then migrates it. No server may use the
@@ -191,7 +192,7 @@ func (s *Store) load(ctx context.Context, dump io.Reader, schema int64) error {
 	case err != nil:
 		return err
 	case schema > known:
-		return newerSchema(schema, known)
+		return fmt.Errorf("the dump has schema version %d, and this program knows versions up to %d: use the version of sara that wrote it", schema, known)
 	case current > known:
 		return fmt.Errorf("the database has schema version %d, and this program, which knows versions up to %d, cannot drop its tables: restore into an empty database", current, known)
 	}
@@ -219,7 +220,7 @@ func (s *Store) load(ctx context.Context, dump io.Reader, schema int64) error {
 type loader struct {
 	tx    *sql.Tx
 	table dumpedTable
-	batch []any // values of rows that are not inserted yet
+	batch [][]any // rows that are not inserted yet, at most maxBatch
 }
 
 func (l *loader) rows(ctx context.Context, dump io.Reader) error {
@@ -254,9 +255,9 @@ func (l *loader) line(ctx context.Context, line []byte) error {
 		if err != nil {
 			return fmt.Errorf("column %s: %w", l.table.Columns[i], err)
 		}
-		l.batch = append(l.batch, loaded)
+		values[i] = loaded
 	}
-	if len(l.batch)+len(values) > batchParameters {
+	if l.batch = append(l.batch, values); len(l.batch) == maxBatch {
 		return l.flush(ctx)
 	}
 	return nil
@@ -290,24 +291,10 @@ func (l *loader) begin(ctx context.Context, line []byte) error {
 }
 
 func (l *loader) flush(ctx context.Context) error {
-	if len(l.batch) == 0 {
-		return nil
-	}
-	var statement strings.Builder
-	fmt.Fprintf(&statement, "INSERT INTO %s (%s) VALUES ", l.table.Table, strings.Join(l.table.Columns, ", "))
-	for i := range l.batch {
-		switch {
-		case i == 0:
-			statement.WriteString("(")
-		case i%len(l.table.Columns) == 0:
-			statement.WriteString("), (")
-		default:
-			statement.WriteString(", ")
-		}
-		fmt.Fprintf(&statement, "$%d", i+1)
-	}
-	statement.WriteString(")")
-	_, err := l.tx.ExecContext(ctx, statement.String(), l.batch...)
+	err := eachBatch(l.batch, func(values string, args []any) error {
+		_, err := l.tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", l.table.Table, strings.Join(l.table.Columns, ", "), values), args...)
+		return err
+	})
 	l.batch = l.batch[:0]
 	if err != nil {
 		return fmt.Errorf("insert into %s: %w", l.table.Table, err)

@@ -159,7 +159,7 @@ func foldedURL(url []byte) any {
 	return folded
 }
 
-// maxBatch is how many rows one statement carries.
+// maxBatch is how many rows one statement carries. Even of the widest table, their values stay below the limits of both databases.
 const maxBatch = 250
 
 // eachBatch calls do for batches of rows, with the placeholders of a VALUES list and the arguments. All rows have one length.

@@ -85,6 +85,8 @@ func (s *Store) openIndex(ctx context.Context, propertyID string) error {
 // number returns the number that find selects. If there is none, add inserts the next one. It retries if another process has
 // inserted the same number.
 func (s *Store) number(ctx context.Context, find, add, key string, rest ...any) (int32, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
 	for {
 		n, err := one(ctx, s.changes, scalar[int32], find, key)
 		if !errors.Is(err, sql.ErrNoRows) {

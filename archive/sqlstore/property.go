@@ -127,7 +127,7 @@ func nameOrder(displayName, id string) []byte {
 
 // Properties lists the properties of all workspaces ordered by name, including archived ones.
 func (s *Store) Properties(ctx context.Context) ([]Property, error) {
-	properties, err := all(ctx, s.overview, scanProperty, selectProperties+"ORDER BY p.name_order")
+	properties, err := all(ctx, s.overview, scanProperty, selectProperties+byName)
 	if err != nil {
 		return nil, fmt.Errorf("list properties: %w", err)
 	}
@@ -145,7 +145,7 @@ func findProperty(ctx context.Context, q querier, reference string) (Property, e
 		written = site
 	}
 	lower := strings.ToLower(reference)
-	candidates, err := all(ctx, q, scanProperty, selectProperties+"WHERE "+mayMean+" ORDER BY p.name_order", lower, written)
+	candidates, err := all(ctx, q, scanProperty, selectProperties+"WHERE "+mayMean+byName, lower, written)
 	if err != nil {
 		return Property{}, fmt.Errorf("find property %q: %w", reference, err)
 	}

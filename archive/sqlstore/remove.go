@@ -75,7 +75,7 @@ func planRemoval(ctx context.Context, q querier, kind, reference string) (*Remov
 		for _, parent := range *below.parents {
 			found, err := all(ctx, q, scalar[string], below.query, parent)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("list what is below %s %q: %w", kind, reference, err)
 			}
 			*below.ids = append(*below.ids, found...)
 		}

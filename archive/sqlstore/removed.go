@@ -27,6 +27,8 @@ func (s *Store) RemovedProperties(ctx context.Context) ([]RemovedProperty, error
 
 // ForgetRemoved forgets a removed property, whose history has been deleted from the archive.
 func (s *Store) ForgetRemoved(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
 	if _, err := affected(ctx, s.changes, "DELETE FROM removed_properties WHERE id = $1", id); err != nil {
 		return fmt.Errorf("forget removed property %s: %w", id, err)
 	}

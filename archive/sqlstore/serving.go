@@ -112,7 +112,7 @@ const (
 	findReachable = selectProperties + "WHERE " + mayMean +
 		" AND ((SELECT count(*) FROM memberships m WHERE m.person_id = $3 AND m.workspace_id = p.workspace_id AND ($4 = '' OR m.workspace_id = $4)) > 0" +
 		" OR (SELECT count(*) FROM property_shares s JOIN memberships m ON m.workspace_id = s.workspace_id" +
-		" WHERE s.property_id = p.id AND m.person_id = $3 AND ($4 = '' OR s.workspace_id = $4)) > 0) ORDER BY p.name_order"
+		" WHERE s.property_id = p.id AND m.person_id = $3 AND ($4 = '' OR s.workspace_id = $4)) > 0)" + byName
 
 	// Shared properties that the person reaches through their own workspace too are in the first part only.
 	reachable = "SELECT p.id, p.name_order FROM memberships m JOIN properties p ON p.workspace_id = m.workspace_id" +
@@ -124,7 +124,7 @@ const (
 	countReachable = "SELECT count(*) FROM (" + reachable + ") found"
 	// OFFSET and LIMIT apply before connections are joined, so that skipped rows are cheap.
 	pageReachable = "SELECT " + propertyColumns + " FROM (SELECT id FROM (" + reachable + ") found ORDER BY name_order LIMIT $4 OFFSET $5) page" +
-		" JOIN properties p ON p.id = page.id JOIN connections c ON c.id = p.connection_id ORDER BY p.name_order"
+		" JOIN properties p ON p.id = page.id JOIN connections c ON c.id = p.connection_id" + byName
 )
 
 // FindProperties implements policy.Directory. An ID or a Host is matched case-insensitively, a Site or a Slug as written.

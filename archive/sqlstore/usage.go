@@ -37,7 +37,7 @@ func (s *Store) Usage(ctx context.Context, day int64) ([]policy.UsageCount, erro
 	counts, err := all(ctx, s.overview, scanUsage,
 		"SELECT account_id, hour, day, in_hour, in_day, calls FROM usage_counts WHERE day = $1 ORDER BY account_id", day)
 	if err != nil {
-		return nil, fmt.Errorf("read the usage of a day: %w", err)
+		return nil, fmt.Errorf("read the usage of day %d: %w", day, err)
 	}
 	return counts, nil
 }
@@ -47,7 +47,7 @@ func (s *Store) UsageOf(ctx context.Context, day int64, first, last string) ([]p
 	counts, err := all(ctx, s.overview, scanUsage, "SELECT account_id, hour, day, in_hour, in_day, calls FROM usage_counts"+
 		" WHERE account_id >= $1 AND account_id <= $2 AND day = $3 ORDER BY account_id", first, last, day)
 	if err != nil {
-		return nil, fmt.Errorf("read the usage of some accounts: %w", err)
+		return nil, fmt.Errorf("read the usage of the accounts %s to %s on day %d: %w", first, last, day, err)
 	}
 	return counts, nil
 }
