@@ -22,7 +22,7 @@ func writeCSV(w io.Writer, records iter.Seq2[Record, error]) error {
 		if err != nil {
 			return err
 		}
-		err = out.Write([]string{r.Date.String(), dimensionName(r.Dimension), guardFormula(r.Key), strconv.FormatInt(r.Clicks, 10),
+		err = out.Write([]string{r.Date.String(), dimensionName(r.Dimension), GuardFormula(r.Key), strconv.FormatInt(r.Clicks, 10),
 			strconv.FormatInt(r.Impressions, 10), strconv.FormatFloat(r.Position, 'g', -1, 64)})
 		if err != nil {
 			return err
@@ -46,16 +46,14 @@ func startsFormula(key string) bool {
 }
 
 // GuardFormula returns a text that no spreadsheet runs as a formula.
-func GuardFormula(text string) string { return guardFormula(text) }
-
-func guardFormula(key string) string {
-	if startsFormula(key) {
-		return formulaQuote + key
+func GuardFormula(text string) string {
+	if startsFormula(text) {
+		return formulaQuote + text
 	}
-	return key
+	return text
 }
 
-// unguardFormula is the inverse of guardFormula. In a file of another program, a formula without a guard stays as it is, and only a key
+// unguardFormula is the inverse of GuardFormula. In a file of another program, a formula without a guard stays as it is, and only a key
 // that is quotes and then a formula loses a quote, because it is indistinguishable from a guarded one.
 func unguardFormula(key string) string {
 	if startsFormula(key) {

@@ -30,5 +30,5 @@ func (e *DamageError) Unwrap() []error {
 
 // Has reports whether a day is in a damaged month. A nil error has none.
 func (e *DamageError) Has(day translate.Date) bool {
-	return e != nil && slices.ContainsFunc(e.Objects, func(o *ObjectError) bool { return o.Month == monthOf(day) })
+	return e != nil && slices.ContainsFunc(e.Objects, func(o *ObjectError) bool { return o.Month == day.MonthStart() })
 }

@@ -15,8 +15,8 @@ import (
 // TopRows is how many queries, and how many pages, the archive keeps of a day: those with the most clicks (spec: Limits 8).
 const TopRows = 100
 
-// longestKey bounds a key, in bytes. Real queries and URLs are far shorter.
-const longestKey = 16 << 10
+// LongestKey bounds a key, in bytes. Real queries and URLs are far shorter.
+const LongestKey = 16 << 10
 
 // Dimensions returns the dimensions that the archive keeps of every day, in the order of their stored names. ByDate is the
 // day's total.
@@ -99,8 +99,8 @@ func (r *row) check(by translate.Dimension) error {
 		return errors.New("a total has no key")
 	case by != translate.ByDate && len(r.key) == 0:
 		return fmt.Errorf("a %s needs a key", dimensionName(by))
-	case len(r.key) > longestKey || !utf8.Valid(r.key):
-		return fmt.Errorf("it must be UTF-8 of at most %d bytes", longestKey)
+	case len(r.key) > LongestKey || !utf8.Valid(r.key):
+		return fmt.Errorf("it must be UTF-8 of at most %d bytes", LongestKey)
 	}
 	return nil
 }

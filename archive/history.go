@@ -118,7 +118,7 @@ func (h *History) list(ctx context.Context, property string) ([]monthObject, err
 }
 
 // Version returns a number that changes when a month of the property is written or removed: what was read before and after an equal
-// version is equal. Writes of other processes change it within Config.Recheck.
+// version is equal. Writes of other processes change it within HistoryConfig.Recheck.
 func (h *History) Version(ctx context.Context, property string) (uint64, error) {
 	if err := checkProperty(property); err != nil {
 		return 0, err

@@ -31,7 +31,7 @@ func (i Inventory) EmptyMonths() (months []translate.Date) {
 	if first == nil {
 		return nil
 	}
-	for month := monthOf(*first); month <= *last; month = month.AddMonths(1) {
+	for month := first.MonthStart(); month <= *last; month = month.AddMonths(1) {
 		if !i.hasMonth(month) {
 			months = append(months, month)
 		}

@@ -47,12 +47,6 @@ func newLedger(property string, month translate.Date) ledger {
 	return l
 }
 
-// monthOf returns the first day of the month of a day.
-func monthOf(day translate.Date) translate.Date {
-	year, month, _ := day.Time().Date()
-	return translate.NewDate(year, month, 1)
-}
-
 // days returns how many days the ledger's month has.
 func (l *ledger) days() int { return int(l.month.AddMonths(1) - l.month) }
 

@@ -104,7 +104,7 @@ func byMonth(entries []entry) (map[translate.Date][]entry, error) {
 			return nil, fmt.Errorf("%s of %s is given twice", dimensionName(e.by), e.date)
 		}
 		seen[id] = true
-		first := monthOf(e.date)
+		first := e.date.MonthStart()
 		months[first] = append(months[first], e)
 	}
 	return months, nil

@@ -204,12 +204,12 @@ func (r *FileRecord) check(until translate.Date) error {
 		return recordError(r.Place, names[2], "%.80q: a total must not have a key", r.Key)
 	case r.Dimension != translate.ByDate && r.Key == "":
 		return recordError(r.Place, names[2], "it is empty: only a total has no key")
-	case r.Dimension == translate.ByCountry && !isCountry(r.Key):
+	case r.Dimension == translate.ByCountry && !translate.IsCountry(r.Key):
 		return recordError(r.Place, names[2], "%.80q is not a country of three lower-case letters, such as deu", r.Key)
-	case r.Dimension == translate.ByDevice && !slices.Contains([]string{"DESKTOP", "MOBILE", "TABLET"}, r.Key):
+	case r.Dimension == translate.ByDevice && !slices.Contains(translate.Devices(), r.Key):
 		return recordError(r.Place, names[2], "%.80q is not DESKTOP, MOBILE or TABLET", r.Key)
-	case len(r.Key) > longestKey || !utf8.ValidString(r.Key):
-		return recordError(r.Place, names[2], "it must be UTF-8 text of at most %d bytes", longestKey)
+	case len(r.Key) > LongestKey || !utf8.ValidString(r.Key):
+		return recordError(r.Place, names[2], "it must be UTF-8 text of at most %d bytes", LongestKey)
 	case r.Impressions < r.Clicks:
 		return recordError(r.Place, names[4], "%d impressions are fewer than the %d clicks", r.Impressions, r.Clicks)
 	case r.Impressions > 0 && !(r.Position >= 1 && r.Position <= math.MaxInt32):
@@ -218,9 +218,4 @@ func (r *FileRecord) check(until translate.Date) error {
 		return recordError(r.Place, names[5], "%v: without impressions the position must be 0", r.Position)
 	}
 	return nil
-}
-
-// isCountry reports whether a key has the form that the upstream and the API use for countries (spec: What the service does, 7).
-func isCountry(key string) bool {
-	return len(key) == 3 && strings.Trim(key, "abcdefghijklmnopqrstuvwxyz") == ""
 }

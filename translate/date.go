@@ -60,8 +60,8 @@ func (d Date) AddMonths(n int) Date {
 	return min(first+Date(day-1), last)
 }
 
-// monthStart returns the first day of d's month.
-func (d Date) monthStart() Date {
+// MonthStart returns the first day of d's month.
+func (d Date) MonthStart() Date {
 	year, month, _ := d.Time().Date()
 	return NewDate(year, month, 1)
 }
@@ -177,7 +177,7 @@ func Presets() []string {
 func presetRange(preset string, anchor Date) (DateRange, bool) {
 	days := func(n Date) DateRange { return DateRange{Start: anchor - n + 1, End: anchor} }
 	months := func(n int) DateRange { return DateRange{Start: anchor.AddMonths(-n) + 1, End: anchor} }
-	month := anchor.monthStart()
+	month := anchor.MonthStart()
 	year := NewDate(anchor.Time().Year(), time.January, 1)
 	switch preset {
 	case "last_7d":
@@ -199,7 +199,7 @@ func presetRange(preset string, anchor Date) (DateRange, bool) {
 	case "month_to_date":
 		return DateRange{Start: month, End: anchor}, true
 	case "previous_month":
-		return DateRange{Start: (month - 1).monthStart(), End: month - 1}, true
+		return DateRange{Start: (month - 1).MonthStart(), End: month - 1}, true
 	case "year_to_date":
 		return DateRange{Start: year, End: anchor}, true
 	case "previous_year":

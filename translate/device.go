@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// deviceNames returns the upstream's devices.
-func deviceNames() []string { return []string{"DESKTOP", "MOBILE", "TABLET"} }
+// Devices returns the upstream's devices, as it writes them.
+func Devices() []string { return []string{"DESKTOP", "MOBILE", "TABLET"} }
 
 // maxDeviceRepeat bounds the counted repeats of a device's regular expression, which is compiled here: a name has no more letters.
 const maxDeviceRepeat = 7
@@ -19,7 +19,7 @@ func (f *Filter) normaliseDevice() error {
 	switch f.Operator {
 	case "equals":
 		device := strings.ToUpper(f.Value)
-		if !isASCII(f.Value) || !slices.Contains(deviceNames(), device) {
+		if !isASCII(f.Value) || !slices.Contains(Devices(), device) {
 			return fmt.Errorf("value %.40q is not one of desktop, mobile, tablet", f.Value)
 		}
 		f.Value = device
@@ -66,7 +66,7 @@ const noDevice = "none"
 // deviceCondition returns the condition of the devices that all filters of devices leave. There must be such a filter. It is a
 // condition even if all are left, because a filtered question is another one than an unfiltered one.
 func deviceCondition(filters []Filter) Condition {
-	left := slices.DeleteFunc(deviceNames(), func(name string) bool {
+	left := slices.DeleteFunc(Devices(), func(name string) bool {
 		return slices.ContainsFunc(filters, func(f Filter) bool { return f.Dimension == "device" && !f.matchesDevice(name) })
 	})
 	c := Condition{Dimension: "device"}
@@ -76,8 +76,8 @@ func deviceCondition(filters []Filter) Condition {
 	case 1:
 		c.Operator, c.Expression = "equals", left[0]
 	case 2:
-		absent := slices.IndexFunc(deviceNames(), func(name string) bool { return !slices.Contains(left, name) })
-		c.Operator, c.Expression = "notEquals", deviceNames()[absent]
+		absent := slices.IndexFunc(Devices(), func(name string) bool { return !slices.Contains(left, name) })
+		c.Operator, c.Expression = "notEquals", Devices()[absent]
 	default:
 		c.Operator, c.Expression = "includingRegex", strings.Join(left, "|")
 	}

@@ -140,7 +140,7 @@ func (f *Filter) normaliseValue() error {
 	case "country":
 		if exact {
 			country := strings.ToLower(f.Value)
-			if !isASCII(f.Value) || !isAlpha3(country) {
+			if !isASCII(f.Value) || !IsCountry(country) {
 				return fmt.Errorf("value %.40q is not a country: three letters, as in ISO 3166-1 alpha-3", f.Value)
 			}
 			f.Value = country
@@ -166,7 +166,8 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-func isAlpha3(s string) bool {
+// IsCountry reports whether s has the form of the upstream's countries: three lower-case letters, as in ISO 3166-1 alpha-3.
+func IsCountry(s string) bool {
 	return len(s) == 3 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") == ""
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sara/archive"
 	"sara/archive/tablefile"
 	"sara/translate"
 )
@@ -28,9 +29,6 @@ const (
 	anonymousColumn
 	urlColumn = countryColumn // of the table by URL
 )
-
-// longestKey is the archive's bound of a key, in bytes.
-const longestKey = 16 << 10
 
 // checkEvery is the number of rows between two looks at the context.
 const checkEvery = 1 << 10
@@ -188,7 +186,7 @@ func (i *ingest) addSite(date translate.Date, cells []tablefile.Cell, f figures)
 	if err := i.addSum(group{date, translate.ByDate}, nil, f); err != nil {
 		return err
 	}
-	if country := i.lower(cells[countryColumn].Text()); len(country) == 3 {
+	if country := i.lower(cells[countryColumn].Text()); country != nil {
 		if err := i.addSum(group{date, translate.ByCountry}, country, f); err != nil {
 			return err
 		}
@@ -210,7 +208,7 @@ func (i *ingest) addSite(date translate.Date, cells []tablefile.Cell, f figures)
 
 // addKey adds a query or URL, unless the archive cannot hold it.
 func (i *ingest) addKey(g group, key []byte, f figures) error {
-	if len(key) == 0 || len(key) > longestKey {
+	if len(key) == 0 || len(key) > archive.LongestKey {
 		return nil
 	}
 	return i.addSum(g, key, f)
@@ -232,7 +230,7 @@ func (i *ingest) lower(country []byte) []byte {
 
 // deviceOf returns a device in upper case, nil if it is none that the archive knows.
 func deviceOf(text []byte) []byte {
-	for _, device := range [...]string{"DESKTOP", "MOBILE", "TABLET"} {
+	for _, device := range translate.Devices() {
 		if len(text) == len(device) && strings.EqualFold(string(text), device) {
 			return []byte(device)
 		}

@@ -143,7 +143,7 @@ func monthsOfDays(sets ...days) []translate.Date {
 	months := make(days)
 	for _, set := range sets {
 		for day := range set {
-			months[monthOf(day)] = true
+			months[day.MonthStart()] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(months))

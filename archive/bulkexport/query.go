@@ -45,7 +45,7 @@ func (q Query) Check() error {
 func (q Query) String() string {
 	return strings.NewReplacer(
 		"{uri}", literal(q.URI), "{site}", literal(q.SiteURL), "{dataset}", q.Dataset, "{top}", fmt.Sprint(archive.TopRows),
-		"{from}", "DATE '"+q.Days.Start.String()+"'", "{to}", "DATE '"+q.Days.End.String()+"'", "{longest}", fmt.Sprint(longestKey),
+		"{from}", "DATE '"+q.Days.Start.String()+"'", "{to}", "DATE '"+q.Days.End.String()+"'", "{longest}", fmt.Sprint(archive.LongestKey),
 	).Replace(queryText)
 }
 

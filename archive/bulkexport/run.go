@@ -11,6 +11,7 @@ import (
 	"math/bits"
 	"os"
 
+	"sara/archive"
 	"sara/translate"
 )
 
@@ -57,7 +58,7 @@ func createRun(path, name string) (*runWriter, error) {
 }
 
 func (w *runWriter) add(g group, key []byte, f figures) error {
-	if month := monthOf(g.date); len(w.run.Sections) == 0 || month != w.current().Month {
+	if month := g.date.MonthStart(); len(w.run.Sections) == 0 || month != w.current().Month {
 		w.run.Sections = append(w.run.Sections, section{Month: month, Offset: w.offset})
 		w.last, w.key = group{date: month}, w.key[:0]
 	}
@@ -144,7 +145,7 @@ func (r *sectionReader) read(days uint64) error {
 			return err
 		}
 	}
-	if numbers[0] > uint64(len(r.key)) || numbers[1] > longestKey {
+	if numbers[0] > uint64(len(r.key)) || numbers[1] > archive.LongestKey {
 		return errors.New("a key is too long")
 	}
 	r.key = append(r.key[:numbers[0]], make([]byte, numbers[1])...)
@@ -168,9 +169,4 @@ func (r *sectionReader) before(other *sectionReader) bool {
 		return c < 0
 	}
 	return bytes.Compare(r.key, other.key) < 0
-}
-
-func monthOf(day translate.Date) translate.Date {
-	year, month, _ := day.Time().Date()
-	return translate.NewDate(year, month, 1)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"sara/archive"
 	"sara/translate"
 )
 
@@ -23,12 +24,12 @@ func TestSpillAddsUpAsAMapDoes(t *testing.T) {
 	const entries = 300
 	s := &spill{folder: f, state: &state{}, sums: newSums(entries * entryBytes), maxRuns: 4}
 	room := fmt.Sprint(cap(s.sums.entries), cap(s.sums.keys), len(s.sums.slots))
-	if bytes := cap(s.sums.entries)*48 + cap(s.sums.keys) + 4*len(s.sums.slots); cap(s.sums.entries) != entries || bytes > 2*longestKey+entries*entryBytes {
+	if bytes := cap(s.sums.entries)*48 + cap(s.sums.keys) + 4*len(s.sums.slots); cap(s.sums.entries) != entries || bytes > 2*archive.LongestKey+entries*entryBytes {
 		t.Fatalf("%s: %d bytes", room, bytes)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	want := make(map[string]figures)
-	longest := strings.Repeat("é", longestKey/2)
+	longest := strings.Repeat("é", archive.LongestKey/2)
 	for range 30_000 {
 		g := group{translate.NewDate(2025, 1, 20) + translate.Date(random.IntN(40)), translate.Dimension(random.IntN(5))}
 		key := fmt.Sprintf("https://shop.example/%d", random.IntN(40))
@@ -123,7 +124,7 @@ func TestDamagedRunIsAnError(t *testing.T) {
 	if err := os.Truncate(f.file(s.state.Runs[0].Name), s.state.Runs[0].size()-2); err != nil {
 		t.Fatal(err)
 	}
-	err = s.mergeMonth(t.Context(), s.state.Runs, monthOf(20000), func(group, []byte, figures) error { return nil })
+	err = s.mergeMonth(t.Context(), s.state.Runs, translate.Date(20000).MonthStart(), func(group, []byte, figures) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "a temporary file is damaged") {
 		t.Errorf("a torn run: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"sara/archive"
 	"sara/translate"
 )
 
@@ -69,7 +70,7 @@ func newSums(size int) *sums {
 	n := max(size/entryBytes, leastEntryCount)
 	return &sums{
 		entries: make([]sum, 0, n),
-		keys:    make([]byte, 0, max(n*averageKey, 2*longestKey)),
+		keys:    make([]byte, 0, max(n*averageKey, 2*archive.LongestKey)),
 		slots:   make([]uint32, 1<<bits.Len(uint(n+n/2))),
 		seed:    maphash.MakeSeed(),
 	}
