@@ -130,9 +130,10 @@ func (o *operation) Scope() string {
 	return ""
 }
 
-// answer is the schema of a success, and example a request with the answer to it. The example is empty if the document has none.
+// answer is the schema of a success.
 func (o *operation) answer() *schema { return o.Responses["200"].Content["application/json"].Schema }
 
+// example is a request with the answer to it; both are empty if the document has none.
 func (o *operation) example() (request string, answer []byte) {
 	for _, example := range o.Responses["200"].Content["application/json"].Examples {
 		return strings.TrimPrefix(example.Summary, "GET "), example.Value

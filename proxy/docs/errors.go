@@ -69,7 +69,7 @@ func (x Explanation) entry(markdown goldmark.Markdown, status int, docsURL strin
 func prose(markdown goldmark.Markdown, text string) (template.HTML, error) {
 	var out bytes.Buffer
 	err := markdown.Convert([]byte(text), &out)
-	return template.HTML(strings.TrimSpace(out.String())), err // safe: the text is a constant of this package
+	return template.HTML(strings.TrimSpace(out.String())), err // safe: the text is one of this program
 }
 
 // body is the error answer as the server writes it, but indented.

@@ -104,7 +104,8 @@ func compact(object gjson.Result) string {
 	return strings.Join(parts, ", ")
 }
 
-// writeTable writes a list of objects as a table of these columns, nil for all, with what its rows have together.
+// writeTable writes a list of objects as a table with these columns; nil for all that its first row has. Its head says what the rows have
+// together, see share.
 func writeTable(b *strings.Builder, path string, columns []string, rows []gjson.Result, totals gjson.Result) {
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	if len(rows) == 0 {
@@ -125,7 +126,7 @@ func writeTable(b *strings.Builder, path string, columns []string, rows []gjson.
 	}
 }
 
-// columnsOf returns the names of an object's members. A nested object of figures shows its clicks.
+// columnsOf returns the names of an object's members.
 func columnsOf(row gjson.Result) (columns []string) {
 	row.ForEach(func(key, value gjson.Result) bool {
 		columns = append(columns, key.String())
