@@ -91,8 +91,7 @@ func (c *Console) Confirm(question, word string) error {
 
 // ConfirmOverwrite asks a person before something is overwritten. Without a terminal it is an error that names the flag.
 func (c *Console) ConfirmOverwrite(question, flag string) error {
-	file, ok := c.Stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	if !c.IsInteractive() {
 		return fmt.Errorf("%s Nothing was written: repeat the command with %s", question, flag)
 	}
 	return c.confirm(question, "overwrite")

@@ -19,8 +19,11 @@ const ConfigFlag = "config"
 // IsSetting reports whether a flag is a setting.
 func IsSetting(flag *kong.Value) bool { return flag.Tag.Type == settingType }
 
+// prefix is that of all settings in the environment.
+const prefix = "SARA_"
+
 // environmentName returns the variable of a flag.
-func environmentName(flag string) string { return "SARA_" + strings.ToUpper(fileName(flag)) }
+func environmentName(flag string) string { return prefix + strings.ToUpper(fileName(flag)) }
 
 // fileName returns the entry of a flag in the settings file.
 func fileName(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
@@ -298,7 +301,7 @@ func (l *Loader) origin(name string) string {
 	if l.environment[name] != "" || l.file == nil {
 		return ""
 	}
-	entry := strings.ToLower(strings.TrimPrefix(name, "SARA_"))
+	entry := strings.ToLower(strings.TrimPrefix(name, prefix))
 	if set := l.file.entries[entry]; set.text != "" {
 		return fmt.Sprintf("%s, line %d", l.file.path, set.line)
 	}

@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// prefix is that of all settings in the environment.
-const prefix = "SARA_"
-
 // unknownVariables returns an error for each variable that has the prefix of a setting and is none: a misspelt setting would silently
 // have its default. Commands without settings ignore the environment.
 func (l *Loader) unknownVariables() []error {
