@@ -50,7 +50,7 @@ type record struct {
 	until time.Time
 }
 
-// same returns what tells files of a record apart.
+// same reports whether two are about one file, or in a portfolio about one property.
 func (f fileRecord) same(other fileRecord) bool {
 	return f.File == other.File && (f.Table != portfolioTable || f.PropertyID == other.PropertyID)
 }

@@ -160,7 +160,7 @@ func (r *row) clicks() int64 { return gjson.GetBytes(r.Totals, "clicks").Int() }
 // joined makes a portfolio of rows, ordered as the API orders it: by clicks, those without figures last, ties by name.
 func joined(rows []row) (*portfolio, error) {
 	slices.SortStableFunc(rows, func(a, b row) int {
-		without := func(r row) int { return min(1, len(r.Code())) }
+		without := func(r row) int { return min(1, len(r.code())) }
 		return cmp.Or(cmp.Compare(without(a), without(b)), cmp.Compare(b.clicks(), a.clicks()), cmp.Compare(a.Name, b.Name))
 	})
 	p := &portfolio{meta: meta{Source: rows[0].Source, Notes: []string{}}, dates: rows[0].dates}
@@ -179,8 +179,8 @@ func joined(rows []row) (*portfolio, error) {
 	return p, nil
 }
 
-// Code returns the code of the row's error, empty if it has figures.
-func (r row) Code() string {
+// code returns the code of the row's error, empty if it has figures.
+func (r row) code() string {
 	if r.Error == nil {
 		return ""
 	}
