@@ -37,28 +37,6 @@ func newImportProgress(w io.Writer, files int) (p *importProgress, end func()) {
 	return p, sync.OnceFunc(repeat(reportEvery, p.print))
 }
 
-// repeat calls a function at intervals until stop is called.
-func repeat(interval time.Duration, call func()) (stop func()) {
-	stopped := make(chan struct{})
-	var calling sync.WaitGroup
-	calling.Go(func() {
-		tick := time.NewTicker(interval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				call()
-			case <-stopped:
-				return
-			}
-		}
-	})
-	return func() {
-		close(stopped)
-		calling.Wait()
-	}
-}
-
 // print prints the last text.
 func (p *importProgress) print() {
 	p.mu.Lock()
@@ -78,11 +56,7 @@ func (p *importProgress) set(text string, done, total int64) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.text = text
-	if done > 0 && done < total {
-		left := time.Duration(float64(time.Since(p.began)) / float64(done) * float64(total-done))
-		p.text += fmt.Sprintf(" (%d %%), about %v left", done*100/total, left.Round(time.Minute))
-	}
+	p.text = text + remaining(time.Since(p.began), done, total)
 }
 
 // Reading implements bulkexport.Progress.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
-	"github.com/schollz/progressbar/v3"
 
 	"sara/cmd/sara/internal/console"
 	"sara/proxy/jobs/inspector"
@@ -46,12 +45,43 @@ func newProgress(w io.Writer, words jobWords) (p schedule.Progress, end func()) 
 		b := newBar(lines, redraw)
 		return b, sync.OnceFunc(b.end)
 	}
-	stop := lines.reportEach(reportEvery)
+	stop := repeat(reportEvery, lines.report)
 	return lines, sync.OnceFunc(func() {
 		stop()
 		lines.report()
 		lines.printRepeated()
 	})
+}
+
+// repeat calls a function at intervals until stop is called.
+func repeat(interval time.Duration, call func()) (stop func()) {
+	stopped := make(chan struct{})
+	var calling sync.WaitGroup
+	calling.Go(func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				call()
+			case <-stopped:
+				return
+			}
+		}
+	})
+	return func() {
+		close(stopped)
+		calling.Wait()
+	}
+}
+
+// remaining describes how much is left after some time, empty at the beginning and at the end.
+func remaining(after time.Duration, done, total int64) string {
+	if done <= 0 || done >= total {
+		return ""
+	}
+	left := time.Duration(float64(after) / float64(done) * float64(total-done))
+	return fmt.Sprintf(" (%d %%), about %v left", done*100/total, left.Round(time.Minute))
 }
 
 // A tally counts the steps of a run. What is planned counts from the start, so that the whole is known before most properties are
@@ -98,13 +128,8 @@ func (t *tally) end(property string) int {
 
 // text describes the progress after some time.
 func (t *tally) text(words jobWords, after time.Duration) string {
-	text := fmt.Sprintf("%s of %s properties, %s of %s %s", humanize.Comma(int64(t.over)), humanize.Comma(int64(max(t.properties, t.over))),
-		humanize.Comma(int64(t.done)), humanize.Comma(int64(t.steps)), words.steps)
-	if t.done > 0 && t.done < t.steps {
-		left := time.Duration(float64(after) / float64(t.done) * float64(t.steps-t.done))
-		text += fmt.Sprintf(" (%d %%), about %v left", t.done*100/t.steps, left.Round(time.Minute))
-	}
-	return text
+	return fmt.Sprintf("%s of %s properties, %s of %s %s", humanize.Comma(int64(t.over)), humanize.Comma(int64(max(t.properties, t.over))),
+		humanize.Comma(int64(t.done)), humanize.Comma(int64(t.steps)), words.steps) + remaining(after, int64(t.done), int64(t.steps))
 }
 
 // progressLines prints what went wrong and, each minute, how far the run is. The same problem of many properties is printed once, and
@@ -123,28 +148,6 @@ var _ schedule.Progress = (*progressLines)(nil)
 
 func newProgressLines(w io.Writer, words jobWords) *progressLines {
 	return &progressLines{words: words, began: time.Now(), w: w, repeated: make(map[string]int)}
-}
-
-// reportEach reports at intervals until stop is called.
-func (l *progressLines) reportEach(interval time.Duration) (stop func()) {
-	stopped := make(chan struct{})
-	var reporting sync.WaitGroup
-	reporting.Go(func() {
-		tick := time.NewTicker(interval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				l.report()
-			case <-stopped:
-				return
-			}
-		}
-	})
-	return func() {
-		close(stopped)
-		reporting.Wait()
-	}
 }
 
 // report prints how far the run is.
@@ -227,84 +230,4 @@ func (l *progressLines) Ended(t upstream.Target, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tally.end(t.PropertyID)
-}
-
-// progressBar is one bar for the steps of all properties, labelled with the last one. Lines are printed above it.
-type progressBar struct {
-	lines *progressLines
-
-	mu    sync.Mutex // guards what follows
-	bar   *progressbar.ProgressBar
-	tally tally
-}
-
-var _ schedule.Progress = (*progressBar)(nil)
-
-func newBar(lines *progressLines, redraw time.Duration) *progressBar {
-	// One extra step keeps the bar from finishing before the last property has ended.
-	bar := progressbar.NewOptions(1, progressbar.OptionSetWriter(lines.w), progressbar.OptionFullWidth(), progressbar.OptionShowCount(),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionSetItsString(lines.words.steps), progressbar.OptionThrottle(redraw))
-	return &progressBar{lines: lines, bar: bar}
-}
-
-// Planned implements schedule.Progress.
-func (b *progressBar) Planned(steps map[string]int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tally.plan(steps)
-	b.bar.AddMax(b.tally.steps)
-}
-
-// Started implements schedule.Progress.
-func (b *progressBar) Started(t upstream.Target, steps int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bar.AddMax(b.tally.start(t.PropertyID, steps)) // what was left before a pause is in the maximum already
-}
-
-// Advanced implements schedule.Progress.
-func (b *progressBar) Advanced(t upstream.Target, step string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tally.advance(t.PropertyID)
-	b.bar.Describe(step)
-	_ = b.bar.Add(1) // fails only to draw
-}
-
-// above prints lines above the bar.
-func (b *progressBar) above(print func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	_ = b.bar.Clear()
-	print()
-	_ = b.bar.RenderBlank()
-}
-
-// Noticed implements schedule.Progress.
-func (b *progressBar) Noticed(t upstream.Target, notice fmt.Stringer) {
-	b.above(func() { b.lines.Noticed(t, notice) })
-}
-
-// Paused implements schedule.Progress.
-func (b *progressBar) Paused(t upstream.Target, until time.Time, reason error) {
-	b.above(func() { b.lines.Paused(t, until, reason) })
-}
-
-// Ended implements schedule.Progress. The bar itself shows success; it drops the steps that are left.
-func (b *progressBar) Ended(t upstream.Target, err error) {
-	if err != nil {
-		b.above(func() { b.lines.problem(t, err, "") })
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bar.AddMax(b.tally.end(t.PropertyID))
-}
-
-// end ends the line of the bar.
-func (b *progressBar) end() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	_ = b.bar.Exit()
-	_, _ = fmt.Fprintln(b.lines.w)
-	b.lines.printRepeated()
 }
