@@ -93,14 +93,14 @@ func BenchmarkRead(b *testing.B) {
 			return h
 		}
 		for _, by := range []translate.Dimension{translate.ByQuery, translate.ByDate} {
-			b.Run(fmt.Sprintf("months=%d/%s/cold", months, dimensionName(by)), func(b *testing.B) {
+			b.Run(fmt.Sprintf("months=%d/%s/cold", months, DimensionName(by)), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					read(b, fresh(b), by)
 				}
 				b.ReportMetric(float64(size)/float64(months), "B/month")
 			})
-			b.Run(fmt.Sprintf("months=%d/%s/warm", months, dimensionName(by)), func(b *testing.B) {
+			b.Run(fmt.Sprintf("months=%d/%s/warm", months, DimensionName(by)), func(b *testing.B) {
 				b.ReportAllocs()
 				h := fresh(b)
 				read(b, h, by)

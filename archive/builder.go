@@ -43,7 +43,7 @@ func (b *DayBuilder) Add(key []byte, clicks, impressions int64, position float64
 		err = errors.New("impressions are fewer than clicks, or the position is less than 1")
 	}
 	if err != nil {
-		return fmt.Errorf("%s of %s, key %.80q: %w", dimensionName(b.by), b.date, key, err)
+		return fmt.Errorf("%s of %s, key %.80q: %w", DimensionName(b.by), b.date, key, err)
 	}
 	b.read++
 	if impressions == 0 || b.full && clicks < b.worst {
@@ -60,7 +60,7 @@ func (b *DayBuilder) Add(key []byte, clicks, impressions int64, position float64
 // Prune drops the rows past the top. It returns an error if a key was added twice.
 func (b *DayBuilder) Prune() (err error) {
 	if b.rows, err = rank(b.by, b.rows); err != nil {
-		return fmt.Errorf("%s of %s: %w", dimensionName(b.by), b.date, err)
+		return fmt.Errorf("%s of %s: %w", DimensionName(b.by), b.date, err)
 	}
 	if b.full = len(b.rows) >= TopRows; b.full {
 		b.worst = b.rows[len(b.rows)-1].clicks

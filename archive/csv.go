@@ -22,7 +22,7 @@ func writeCSV(w io.Writer, records iter.Seq2[Record, error]) error {
 		if err != nil {
 			return err
 		}
-		err = out.Write([]string{r.Date.String(), dimensionName(r.Dimension), GuardFormula(r.Key), strconv.FormatInt(r.Clicks, 10),
+		err = out.Write([]string{r.Date.String(), DimensionName(r.Dimension), GuardFormula(r.Key), strconv.FormatInt(r.Clicks, 10),
 			strconv.FormatInt(r.Impressions, 10), strconv.FormatFloat(r.Position, 'g', -1, 64)})
 		if err != nil {
 			return err

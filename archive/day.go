@@ -26,8 +26,8 @@ func Dimensions() [5]translate.Dimension {
 
 const dimensionCount = 5
 
-// dimensionName returns the name of a dimension in stored and exported rows.
-func dimensionName(by translate.Dimension) string {
+// DimensionName returns the name of a dimension in stored and exported rows.
+func DimensionName(by translate.Dimension) string {
 	if by == translate.ByDate {
 		return "total"
 	}
@@ -36,7 +36,7 @@ func dimensionName(by translate.Dimension) string {
 
 func parseDimension(name string) (translate.Dimension, bool) {
 	for _, by := range Dimensions() {
-		if dimensionName(by) == name {
+		if DimensionName(by) == name {
 			return by, true
 		}
 	}
@@ -98,7 +98,7 @@ func (r *row) check(by translate.Dimension) error {
 	case by == translate.ByDate && len(r.key) > 0:
 		return errors.New("a total has no key")
 	case by != translate.ByDate && len(r.key) == 0:
-		return fmt.Errorf("a %s needs a key", dimensionName(by))
+		return fmt.Errorf("a %s needs a key", DimensionName(by))
 	case len(r.key) > LongestKey || !utf8.Valid(r.key):
 		return fmt.Errorf("it must be UTF-8 of at most %d bytes", LongestKey)
 	}
@@ -120,7 +120,7 @@ func (d Day) ranked() ([]row, error) {
 	}
 	rows, err := rank(d.Dimension, rows)
 	if err != nil {
-		return nil, fmt.Errorf("%s of %s: %w", dimensionName(d.Dimension), d.Date, err)
+		return nil, fmt.Errorf("%s of %s: %w", DimensionName(d.Dimension), d.Date, err)
 	}
 	return rows, nil
 }

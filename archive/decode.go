@@ -130,7 +130,7 @@ func (o *object) table(by translate.Dimension) (*table, error) {
 	t.once.Do(func() {
 		t.table, t.err = o.decode(by)
 		if t.err != nil {
-			t.err = &ObjectError{Name: o.name, Month: o.month, Reason: fmt.Errorf("%s: %w", dimensionName(by), t.err)}
+			t.err = &ObjectError{Name: o.name, Month: o.month, Reason: fmt.Errorf("%s: %w", DimensionName(by), t.err)}
 		}
 		t.decoded.Store(t.err == nil)
 	})

@@ -59,7 +59,7 @@ func testDuckDBReads(t *testing.T, duck func(...string) []string) {
 		ORDER BY date, dimension, clicks DESC, key COLLATE "binary"`)
 	want = nil
 	for _, r := range records {
-		line, err := json.Marshal([]any{testProperty, r.Date.String()[:7], r.Date.String(), dimensionName(r.Dimension), r.Key,
+		line, err := json.Marshal([]any{testProperty, r.Date.String()[:7], r.Date.String(), DimensionName(r.Dimension), r.Key,
 			r.Clicks, r.Impressions, r.Position})
 		if err != nil {
 			t.Fatal(err)

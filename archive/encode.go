@@ -50,7 +50,7 @@ func (m *month) encode() ([]byte, error) {
 	writer := parquet.NewGenericWriter[storedRow](&out, options...)
 	for _, by := range Dimensions() {
 		if err := m.encodeDimension(writer, by); err != nil {
-			return nil, fmt.Errorf("encode %s of %s: %w", dimensionName(by), m.month, err)
+			return nil, fmt.Errorf("encode %s of %s: %w", DimensionName(by), m.month, err)
 		}
 	}
 	if err := writer.Close(); err != nil {
@@ -69,7 +69,7 @@ func (m *month) encodeDimension(writer *parquet.GenericWriter[storedRow], by tra
 		for _, r := range m.rows[by][day] {
 			stored = append(stored, storedRow{
 				Date:        int32(m.month) + int32(day),
-				Dimension:   dimensionName(by),
+				Dimension:   DimensionName(by),
 				Key:         string(r.key),
 				Clicks:      r.clicks,
 				Impressions: r.impressions,

@@ -31,7 +31,7 @@ func writeJSONL(w io.Writer, records iter.Seq2[Record, error]) error {
 		if err != nil {
 			return err
 		}
-		if err := out.Encode(line{r.Date.String(), dimensionName(r.Dimension), r.Key, r.Clicks, r.Impressions, r.Position}); err != nil {
+		if err := out.Encode(line{r.Date.String(), DimensionName(r.Dimension), r.Key, r.Clicks, r.Impressions, r.Position}); err != nil {
 			return err
 		}
 	}

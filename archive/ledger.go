@@ -12,20 +12,27 @@ import (
 type state byte
 
 const (
-	absent           state = '-'
-	collected        state = 'c'
-	collectedFinal   state = 'C'
-	imported         state = 'i'
-	importedFinal    state = 'I'
-	longestMonth           = 31
-	formatVersion          = "1"
-	versionKey             = "sara.format"
-	propertyKey            = "sara.property_id"
-	monthKey               = "sara.month"
-	daysKeyPrefix          = "sara.days."
-	checksumKey            = "sara.checksum"
-	monthLayout            = "2006-01"
-	propertyIDLength       = 64
+	absent         state = '-'
+	collected      state = 'c'
+	collectedFinal state = 'C'
+	imported       state = 'i'
+	importedFinal  state = 'I'
+)
+
+// Keys of an object's metadata, and the version of its format.
+const (
+	versionKey    = "sara.format"
+	formatVersion = "1"
+	propertyKey   = "sara.property_id"
+	monthKey      = "sara.month"
+	monthLayout   = "2006-01"
+	daysKeyPrefix = "sara.days."
+	checksumKey   = "sara.checksum"
+)
+
+const (
+	longestMonth     = 31 // days
+	propertyIDLength = 64 // bytes, at most
 )
 
 func (s state) isFinal() bool { return s == collectedFinal || s == importedFinal }
@@ -102,7 +109,7 @@ func (l *ledger) metadata() map[string]string {
 		for day := range text {
 			text[day] = byte(l.states[by][day])
 		}
-		metadata[daysKeyPrefix+dimensionName(by)] = string(text)
+		metadata[daysKeyPrefix+DimensionName(by)] = string(text)
 	}
 	return metadata
 }
@@ -120,16 +127,16 @@ func parseLedger(property string, month translate.Date, lookup func(key string) 
 		return ledger{}, fmt.Errorf("it is of month %.20q", of)
 	}
 	for _, by := range Dimensions() {
-		text, _ := lookup(daysKeyPrefix + dimensionName(by))
+		text, _ := lookup(daysKeyPrefix + DimensionName(by))
 		if len(text) != l.days() {
-			return ledger{}, fmt.Errorf("its list of the archived days of %s is damaged", dimensionName(by))
+			return ledger{}, fmt.Errorf("its list of the archived days of %s is damaged", DimensionName(by))
 		}
 		for day, s := range []byte(text) {
 			switch s := state(s); s {
 			case absent, collected, collectedFinal, imported, importedFinal:
 				l.states[by][day] = s
 			default:
-				return ledger{}, fmt.Errorf("day %d of %s is marked %q", day+1, dimensionName(by), byte(s))
+				return ledger{}, fmt.Errorf("day %d of %s is marked %q", day+1, DimensionName(by), byte(s))
 			}
 		}
 	}

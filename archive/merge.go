@@ -101,7 +101,7 @@ func byMonth(entries []entry) (map[translate.Date][]entry, error) {
 		case e.date < 0:
 			return nil, fmt.Errorf("%s is before 1970", e.date)
 		case seen[id]:
-			return nil, fmt.Errorf("%s of %s is given twice", dimensionName(e.by), e.date)
+			return nil, fmt.Errorf("%s of %s is given twice", DimensionName(e.by), e.date)
 		}
 		seen[id] = true
 		first := e.date.MonthStart()

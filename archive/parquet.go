@@ -26,7 +26,7 @@ func writeParquet(w io.Writer, records iter.Seq2[Record, error]) error {
 		}
 		_, err = out.Write([]storedRow{{
 			Date:        int32(r.Date),
-			Dimension:   dimensionName(r.Dimension),
+			Dimension:   DimensionName(r.Dimension),
 			Key:         r.Key,
 			Clicks:      r.Clicks,
 			Impressions: r.Impressions,

@@ -12,8 +12,7 @@ import (
 type Result struct {
 	// Rows has one row for each key: clicks and impressions are summed and the position is weighted by impressions. Rows
 	// are ordered by clicks descending, then key. For ByDate there is one row for each day with traffic, keyed by its
-	// date, in order. The rows belong to the caller. Rows after the first ones that it asked for are only
-	// counted.
+	// date, in order. The rows belong to the caller. Rows after the first ones that it asked for are only counted.
 	Rows *translate.Rows
 	// Missing lists the days of the range that are not archived, in order. Last is the last day that is; nil if none is.
 	Missing []translate.Date
@@ -47,7 +46,7 @@ func (h *History) Read(ctx context.Context, property string, by translate.Dimens
 	}
 	damaged, err := each(ctx, h, property, r, ready, load, w.visit)
 	if err != nil {
-		return Result{}, fmt.Errorf("read %s from %s to %s: %w", dimensionName(by), r.Start, r.End, err)
+		return Result{}, fmt.Errorf("read %s from %s to %s: %w", DimensionName(by), r.Start, r.End, err)
 	}
 	result := w.finish()
 	result.Damage = damaged

@@ -141,7 +141,7 @@ func collectRecords(records iter.Seq2[FileRecord, error], until translate.Date) 
 		}
 	}
 	if d := duplicate; d != nil {
-		return nil, recordError(d.Place, "key", "%s %s %.80q is already in %s", d.Date, dimensionName(d.Dimension), d.Key, first.Place)
+		return nil, recordError(d.Place, "key", "%s %s %.80q is already in %s", d.Date, DimensionName(d.Dimension), d.Key, first.Place)
 	}
 	return all, nil
 }

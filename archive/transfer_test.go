@@ -93,7 +93,7 @@ func anyRecords(random *rand.Rand, n int) []Record {
 		}
 	}
 	slices.SortFunc(all, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(dimensionName(a.Dimension), dimensionName(b.Dimension)),
+		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(DimensionName(a.Dimension), DimensionName(b.Dimension)),
 			cmp.Compare(b.Clicks, a.Clicks), cmp.Compare(a.Key, b.Key))
 	})
 	return all

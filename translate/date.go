@@ -79,6 +79,16 @@ func (r DateRange) Overlaps(other DateRange) bool {
 	return max(r.Start, other.Start) <= min(r.End, other.End)
 }
 
+// ByMonth returns the part of r in each month, in order; none for an empty range.
+func (r DateRange) ByMonth() (parts []DateRange) {
+	for first := r.Start; first <= r.End; {
+		next := first.MonthStart().AddMonths(1)
+		parts = append(parts, DateRange{Start: first, End: min(next-1, r.End)})
+		first = next
+	}
+	return parts
+}
+
 // Previous returns the range of equal length that ends the day before r starts (spec: Summary payload, movers).
 func (r DateRange) Previous() DateRange {
 	return DateRange{Start: r.Start - Date(r.Days()), End: r.Start - 1}

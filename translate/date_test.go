@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -89,6 +90,23 @@ func TestAddMonthsEqualsSlowReference(t *testing.T) {
 			if got := d.AddMonths(n); got.String() != want.Format(time.DateOnly) {
 				t.Fatalf("%s %+d months: %s, want %s", d, n, got, want.Format(time.DateOnly))
 			}
+		}
+	}
+}
+
+func TestByMonthSplitsAtTheTurnOfEachMonth(t *testing.T) {
+	for _, test := range []struct{ days, want string }{
+		{"2026-02-03 2026-02-28", "2026-02-03 2026-02-28"},
+		{"2025-12-31 2026-02-01", "2025-12-31 2025-12-31, 2026-01-01 2026-01-31, 2026-02-01 2026-02-01"},
+		{"2026-02-02 2026-02-01", ""},
+	} {
+		start, end, _ := strings.Cut(test.days, " ")
+		var got []string
+		for _, part := range (DateRange{Start: day(start), End: day(end)}).ByMonth() {
+			got = append(got, part.Start.String()+" "+part.End.String())
+		}
+		if strings.Join(got, ", ") != test.want {
+			t.Errorf("%s: %v, want %s", test.days, got, test.want)
 		}
 	}
 }

@@ -153,17 +153,14 @@ func (c *archiveExport) exportMonths(ctx context.Context, history *archive.Histo
 	if c.To != nil {
 		to = min(to, c.To.Date)
 	}
-	for from <= to {
-		month := from.Time()
-		next := translate.NewDate(month.Year(), month.Month(), 1).AddMonths(1)
-		written, err := writeMonth(ctx, history, format, p, translate.DateRange{Start: from, End: min(to, next-1)}, filepath.Join(folder, "month="+month.Format("2006-01")))
+	for _, days := range (translate.DateRange{Start: from, End: to}).ByMonth() {
+		written, err := writeMonth(ctx, history, format, p, days, filepath.Join(folder, "month="+monthName(days.Start)))
 		if err != nil {
 			return files, err
 		}
 		if written {
 			files++
 		}
-		from = next
 	}
 	return files, nil
 }

@@ -110,12 +110,8 @@ func (c *archiveImport) reportDiffering(con *console.Console, differing []archiv
 	for _, by := range archive.Dimensions() {
 		days := byDimension[by]
 		slices.SortFunc(days, func(a, b archive.Difference) int { return cmp.Compare(a.Date, b.Date) })
-		name := by.String()
-		if by == translate.ByDate {
-			name = "total"
-		}
 		c.noteDays(con, console.Each(days, func(d archive.Difference) translate.Date { return d.Date }),
-			fmt.Sprintf("of dimension %s kept as archived, although the files have other clicks or impressions; --replace takes those", name))
+			fmt.Sprintf("of dimension %s kept as archived, although the files have other clicks or impressions; --replace takes those", archive.DimensionName(by)))
 		if by == translate.ByDate && len(days) > 0 {
 			d := days[0]
 			c.note(con, "%s: archived %d clicks, %d impressions; in the files %d clicks, %d impressions", d.Date, d.Archived.Clicks, d.Archived.Impressions,

@@ -237,11 +237,11 @@ func monthsOf(s sqlstore.ArchiveState) (months []translate.Date) {
 	if s.First == nil || s.Last == nil {
 		return nil
 	}
-	year, month, _ := s.First.Time().Date()
-	for first := translate.NewDate(year, month, 1); first <= *s.Last; first = first.AddMonths(1) {
+	for first := s.First.MonthStart(); first <= *s.Last; first = first.AddMonths(1) {
 		months = append(months, first)
 	}
 	return months
 }
 
-func monthName(first translate.Date) string { return first.Time().Format("2006-01") }
+// monthName names the month of a day.
+func monthName(day translate.Date) string { return day.Time().Format("2006-01") }

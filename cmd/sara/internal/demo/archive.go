@@ -100,7 +100,7 @@ func (p *Past) fill(ctx context.Context, world *World, store *sqlstore.Store) er
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // some of them wait for the disk
 	for name, property := range world.Properties {
 		for _, days := range p.archived(name) {
-			for _, part := range byMonth(days) {
+			for _, part := range days.ByMonth() {
 				group.Go(func() error { return p.Archive(within, property, part) })
 			}
 		}
@@ -117,17 +117,6 @@ func (p *Past) fill(ctx context.Context, world *World, store *sqlstore.Store) er
 		}
 	}
 	return nil
-}
-
-// byMonth splits days into one range for each month.
-func byMonth(days translate.DateRange) (parts []translate.DateRange) {
-	for first := days.Start; first <= days.End; {
-		year, month, _ := first.Time().Date()
-		next := translate.NewDate(year, month+1, 1)
-		parts = append(parts, translate.DateRange{Start: first, End: min(next-1, days.End)})
-		first = next
-	}
-	return parts
 }
 
 // recordDays records the archived days of a property, like a run that found nothing more to collect.
