@@ -140,7 +140,7 @@ func curve(r *loadgen.Result) (curve []float64) {
 // sends some, such as GET, on rare paths and in a cluster.
 func commandsInScripts() []string {
 	return []string{"time", "hget", "hmget", "hset", "hgetall", "hdel", "hlen", "expire", "hincrby", "zadd", "zcard", "zrem", "zrange", "zrangebyscore",
-		"exists", "pexpire", "unlink", "get", "getrange", "strlen", "set", "del", "publish"}
+		"pexpire", "unlink", "get", "getrange", "strlen", "set", "del", "publish"}
 }
 
 // process returns the name of a server in reports: all replicas are sara.
