@@ -49,7 +49,7 @@ func testBackup(t *testing.T, f *fixture) {
 		_, got := dumped(t, s, f)
 		equal(t, got, want)
 		equal(t, value(s.IsEmpty(f.ctx))(t), false)
-		credentials, _, err := s.Credentials(f.ctx, c.ID)
+		credentials, err := s.Credentials(f.ctx, c.ID)
 		wantNil(t, err)
 		equal(t, string(credentials), string(serviceAccountJSON))
 	}

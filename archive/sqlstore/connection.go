@@ -204,30 +204,22 @@ func (s *Store) transition(ctx context.Context, kind, id, count, update string, 
 	return changed, nil
 }
 
-const selectCredentials = "SELECT credentials, revision FROM connections WHERE id = $1"
+const selectCredentials = "SELECT credentials FROM connections WHERE id = $1"
 
-// Credentials returns the decrypted JSON of a connection and its revision. The bytes belong to the caller.
-func (s *Store) Credentials(ctx context.Context, connectionID string) (credentials []byte, revision int, err error) {
-	type row struct {
-		sealed   []byte
-		revision int
-	}
-	scan := func(from scanner) (r row, err error) {
-		err = from.Scan(&r.sealed, &r.revision)
-		return r, err
-	}
-	r, err := one(ctx, s.properties, scan, selectCredentials, connectionID)
+// Credentials returns the decrypted JSON of a connection. The bytes belong to the caller. Errors do not name the connection.
+func (s *Store) Credentials(ctx context.Context, connectionID string) ([]byte, error) {
+	sealed, err := one(ctx, s.properties, scalar[[]byte], selectCredentials, connectionID)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, 0, &NotFoundError{"connection", connectionID}
+		return nil, &NotFoundError{"connection", connectionID}
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read its credentials: %w", err)
+		return nil, fmt.Errorf("read its credentials: %w", err)
 	}
-	credentials, _, err = s.unseal(connectionID, r.sealed)
+	credentials, _, err := s.unseal(connectionID, sealed)
 	if err != nil {
-		return nil, 0, fmt.Errorf("decrypt its credentials: %w", err)
+		return nil, fmt.Errorf("decrypt its credentials: %w", err)
 	}
-	return credentials, r.revision, nil
+	return credentials, nil
 }
 
 // readCredentials checks that the JSON is complete, and returns its kind and its identity.

@@ -62,7 +62,7 @@ func testLockedTables(t *testing.T, server *pgtest.Server) {
 		"index_states": func(ctx context.Context) error {
 			return second(f.IndexSummary(ctx, site.ID, nil))
 		},
-		"connections": func(ctx context.Context) error { _, _, err := f.Credentials(ctx, c.ID); return err },
+		"connections": func(ctx context.Context) error { _, err := f.Credentials(ctx, c.ID); return err },
 		"leases":      func(ctx context.Context) error { return second(f.RenewLease(ctx, "job", "holder", 1)) },
 	}
 	laneOf := map[string]string{"properties": "properties", "connections": "properties", "annotations": "annotations", "brand_terms": "segments",

@@ -107,7 +107,7 @@ func testRemoveConnection(t *testing.T, f *fixture) {
 	plan := value(f.PlanRemoval(f.ctx, KindConnection, "google"))(t)
 	equal(t, value(f.Remove(f.ctx, KindConnection, "google"))(t), plan)
 	r.gone(r.connection.ID, r.property.ID)
-	_, _, err := f.Credentials(f.ctx, r.connection.ID)
+	_, err := f.Credentials(f.ctx, r.connection.ID)
 	refused[*NotFoundError](t, err)
 	equal(t, value(f.Properties(f.ctx))(t)[0].ID, r.other.ID)
 	equal(t, f.audited(AuditFilter{Limit: 2}), []string{"connection.remove", "property.remove"})

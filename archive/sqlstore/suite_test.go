@@ -301,7 +301,7 @@ func testRestart(t *testing.T, f *fixture) {
 	equal(t, value(s.Properties(f.ctx))(t), []Property{site})
 	equal(t, value(s.Keys(f.ctx, p.Email))(t), []APIKey{key})
 	equal(t, value(s.Annotations(f.ctx, site.ID, nil, nil))(t), []Annotation{note})
-	credentials, _, err := s.Credentials(f.ctx, c.ID)
+	credentials, err := s.Credentials(f.ctx, c.ID)
 	wantNil(t, err)
 	equal(t, string(credentials), string(serviceAccountJSON))
 }

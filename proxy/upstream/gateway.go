@@ -30,7 +30,7 @@ const (
 // Connections is the store of connections and properties; *sqlstore.Store is one.
 type Connections interface {
 	// Credentials returns Google's JSON, decrypted. The bytes are not kept and not changed.
-	Credentials(ctx context.Context, connectionID string) (credentials []byte, revision int, err error)
+	Credentials(ctx context.Context, connectionID string) ([]byte, error)
 	// SetConnectionHealth and SetPropertyAccess record a state; changed is false if it was recorded before.
 	SetConnectionHealth(ctx context.Context, connectionID string, revision int, healthy bool, note string) (changed bool, err error)
 	SetPropertyAccess(ctx context.Context, propertyID, note string) (changed bool, err error)

@@ -23,8 +23,8 @@ type store struct {
 	recorded []string
 }
 
-func (s *store) Credentials(context.Context, string) ([]byte, int, error) {
-	return s.credentials, 1, s.err
+func (s *store) Credentials(context.Context, string) ([]byte, error) {
+	return s.credentials, s.err
 }
 
 func (s *store) SetConnectionHealth(_ context.Context, id string, _ int, healthy bool, note string) (bool, error) {

@@ -33,10 +33,10 @@ const (
 // tokens holds the access tokens, one per connection. Refreshes are coalesced (singleflight): one goroutine refreshes a token
 // on a context of its own, and callers wait for it. A caller who leaves does not disturb the others.
 type tokens struct {
-	url        string
-	stored     func(ctx context.Context, connectionID string) ([]byte, error)
-	now        func() time.Time
-	httpClient *http.Client // the generated client uses it too
+	url         string
+	connections Connections
+	now         func() time.Time
+	httpClient  *http.Client // the generated client uses it too
 
 	metrics *metrics
 
@@ -78,12 +78,9 @@ type refresh struct {
 func newTokens(cfg Config, metrics *metrics) *tokens {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &tokens{
-		url: cfg.TokenURL,
-		stored: func(ctx context.Context, connectionID string) ([]byte, error) {
-			credentials, _, err := cfg.Connections.Credentials(ctx, connectionID)
-			return credentials, err
-		},
-		now: cfg.Now,
+		url:         cfg.TokenURL,
+		connections: cfg.Connections,
+		now:         cfg.Now,
 		httpClient: &http.Client{
 			Transport: &http.Transport{
 				DialContext:         guardedDial(cfg),
@@ -259,7 +256,7 @@ func (t *tokens) credentials(ctx context.Context, acct Account) ([]byte, error) 
 	if acct.Credentials != nil {
 		return acct.Credentials(ctx)
 	}
-	return t.stored(ctx, acct.ID)
+	return t.connections.Credentials(ctx, acct.ID)
 }
 
 // send returns a token or an *Error.

@@ -13,8 +13,8 @@ import (
 // oneConnection is a store of connections with one that reaches every site of a simulator.
 type oneConnection struct{ credentials []byte }
 
-func (c oneConnection) Credentials(context.Context, string) ([]byte, int, error) {
-	return c.credentials, 1, nil
+func (c oneConnection) Credentials(context.Context, string) ([]byte, error) {
+	return c.credentials, nil
 }
 
 func (oneConnection) SetConnectionHealth(context.Context, string, int, bool, string) (bool, error) {
