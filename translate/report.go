@@ -21,11 +21,17 @@ const (
 	movers
 )
 
-// The reports of the endpoints with these names; by is the key of the rows.
-func SummaryReport() Report               { return Report{kind: summary, by: ByDate} }
-func TimeseriesReport() Report            { return Report{kind: timeseries, by: ByDate} }
+// SummaryReport is the report of /summary.
+func SummaryReport() Report { return Report{kind: summary, by: ByDate} }
+
+// TimeseriesReport is the report of /timeseries.
+func TimeseriesReport() Report { return Report{kind: timeseries, by: ByDate} }
+
+// BreakdownReport is the report of /queries, /pages, /countries or /devices, by the key of its rows.
 func BreakdownReport(by Dimension) Report { return Report{kind: breakdown, by: by} }
-func MoversReport(by Dimension) Report    { return Report{kind: movers, by: by} }
+
+// MoversReport is the report of /movers/queries or /movers/pages, by the key of its rows.
+func MoversReport(by Dimension) Report { return Report{kind: movers, by: by} }
 
 // A Fetch is one set of rows that a report needs: from the upstream, from the archive, or both, of different days.
 type Fetch struct {

@@ -45,6 +45,7 @@ type IndexSummary struct {
 	} `json:"meta"`
 }
 
+// IndexTrendRow is a day of the trend of /indexing.
 type IndexTrendRow struct {
 	Date       string `json:"date"`
 	TotalURLs  int    `json:"total_urls"`

@@ -150,7 +150,7 @@ func (f removeFlags) remove(ctx context.Context, con *console.Console, kind, ref
 			return printErr
 		}
 		if err != nil {
-			return fmt.Errorf("it is removed, but some of its archived history is not deleted yet: run %s again: %w", console.CommandLine("archive", "sweep"), err)
+			return fmt.Errorf("it is removed, but some of its archived history is not deleted yet: run %s: %w", console.CommandLine("archive", "sweep"), err)
 		}
 		return nil
 	})

@@ -22,6 +22,7 @@ type World struct {
 	propertyTable []row
 }
 
+// A Property is a property of the demo world, with all that names it.
 type Property struct {
 	ID          string `json:"id"`
 	GSCProperty string `json:"gsc_property"`

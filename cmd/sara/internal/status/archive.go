@@ -23,6 +23,7 @@ type Archive struct {
 	Problem    *string       `json:"problem"`
 }
 
+// ArchiveCounts are numbers of properties.
 type ArchiveCounts struct {
 	Properties int `json:"properties"` // that are collected
 	Complete   int `json:"complete"`
@@ -31,6 +32,7 @@ type ArchiveCounts struct {
 	Left       int `json:"not_collected"` // archived, or of a plan that keeps no history
 }
 
+// ArchiveLag is how far the archive of a property is behind.
 type ArchiveLag struct {
 	ID               string  `json:"id"`
 	GSCProperty      string  `json:"gsc_property"`
@@ -130,6 +132,7 @@ type Indexing struct {
 	Problem    *string        `json:"problem"`
 }
 
+// IndexingCounts are numbers of properties.
 type IndexingCounts struct {
 	Properties int `json:"properties"` // that are inspected
 	Late       int `json:"late"`       // seven days old, or older
@@ -137,6 +140,7 @@ type IndexingCounts struct {
 	Left       int `json:"not_inspected"` // archived, or of a plan that inspects nothing
 }
 
+// IndexingLag is how old the index coverage of a property is.
 type IndexingLag struct {
 	ID          string  `json:"id"`
 	GSCProperty string  `json:"gsc_property"`
