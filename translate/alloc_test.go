@@ -145,7 +145,7 @@ func TestParseRowsAllocations(t *testing.T) {
 	}
 }
 
-// Forged counts must not make ParseRows allocate.
+// Forged counts must not make the decoder of rows allocate.
 func TestForgedCountsAllocateLittle(t *testing.T) {
 	forged := fields([]any{1 << 40, math.MaxInt32, 0, 0, 0, 0})
 	var before, after runtime.MemStats

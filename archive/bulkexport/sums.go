@@ -102,7 +102,7 @@ func (s *sums) add(g group, key []byte, f figures) (bool, error) {
 
 func (s *sums) key(e *sum) []byte { return s.keys[e.start : e.start+uint32(e.length)] }
 
-// sorted returns the entries in the order of compareSums. Nothing can be added until the table is emptied.
+// sorted returns the entries in the order of their groups and then their keys. Nothing can be added until the table is emptied.
 func (s *sums) sorted() []sum {
 	slices.SortFunc(s.entries, func(a, b sum) int {
 		return cmp.Or(compareGroups(group{a.date, a.by}, group{b.date, b.by}), bytes.Compare(s.key(&a), s.key(&b)))
