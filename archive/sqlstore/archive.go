@@ -94,14 +94,6 @@ func scanArchivable(row scanner) (p ArchivableProperty, err error) {
 	return p, err
 }
 
-// joined scans the last columns of a row into rest.
-type joined struct {
-	scanner
-	rest []any
-}
-
-func (j joined) Scan(dest ...any) error { return j.scanner.Scan(append(dest, j.rest...)...) }
-
 // ArchivableProperties returns all properties ordered by name, archived and unreadable ones too, with plan and state.
 func (s *Store) ArchivableProperties(ctx context.Context) ([]ArchivableProperty, error) {
 	properties, err := all(ctx, s.overview, scanArchivable, selectArchivable+byName)

@@ -3,14 +3,12 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sara/policy/keyring"
@@ -83,14 +81,6 @@ func (o *opening) check() error {
 // DefaultAuditRetention is how long entries of the audit log are kept by default.
 const DefaultAuditRetention = 400 * 24 * time.Hour
 
-// Timeouts of one reading query, of one writing transaction with the wait for locks, and of an operation on all URLs of a
-// property.
-const (
-	readLimit  = 5 * time.Second
-	writeLimit = 15 * time.Second
-	bulkLimit  = 2 * time.Minute
-)
-
 // Open connects to the database and checks that it answers. If the file of a SQLite database or its folder is missing, Open
 // creates it, readable only by its owner. Open does not change the schema; Migrate does.
 func Open(ctx context.Context, c Config) (*Store, error) {
@@ -162,199 +152,4 @@ func (s *Store) Edition(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("read the edition: %w", err)
 	}
 	return uint64(changes), nil
-}
-
-// querier is what a database and a transaction have in common.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}
-
-// scanner is one row of a result.
-type scanner interface {
-	Scan(dest ...any) error
-}
-
-// all returns every row of the result; if there is none, an empty slice.
-func all[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	return allWithin(ctx, readLimit, q, scan, query, args...)
-}
-
-// allWithin is all with another timeout.
-func allWithin[T any](ctx context.Context, limit time.Duration, q querier, scan func(scanner) (T, error), query string,
-	args ...any) ([]T, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	leave, err := enter(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	values := []T{}
-	for rows.Next() && err == nil {
-		var v T
-		v, err = scan(rows)
-		values = append(values, v)
-	}
-	if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
-		return nil, err
-	}
-	return values, nil
-}
-
-// one returns the first row of the result, or sql.ErrNoRows.
-func one[T any](ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any) (T, error) {
-	var zero T
-	values, err := all(ctx, q, scan, query, args...)
-	if err != nil {
-		return zero, err
-	}
-	if len(values) == 0 {
-		return zero, sql.ErrNoRows
-	}
-	return values[0], nil
-}
-
-// scalar scans a row of one column.
-func scalar[T any](row scanner) (v T, err error) {
-	err = row.Scan(&v)
-	return v, err
-}
-
-// write is transact for an administrative change: it records the change in the audit log, and advances the Edition and the
-// Generation.
-func (s *Store) write(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) (change, error)) error {
-	return s.writeWithin(ctx, writeLimit, do)
-}
-
-// writeWithin is write with another timeout.
-func (s *Store) writeWithin(ctx context.Context, limit time.Duration, do func(ctx context.Context, tx *sql.Tx) (change, error)) error {
-	err := transactWithin(ctx, s.changes, limit, nil, func(ctx context.Context, tx *sql.Tx) error {
-		c, err := do(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if err := s.record(ctx, tx, c); err != nil {
-			return err
-		}
-		return nextEdition(ctx, tx)
-	})
-	if err != nil {
-		return err
-	}
-	s.generation.Add(1)
-	return nil
-}
-
-// nextEdition advances the Edition in the transaction of the change. Must be last: it locks the one edition row, so this order
-// cannot deadlock.
-func nextEdition(ctx context.Context, tx *sql.Tx) error {
-	_, err := tx.ExecContext(ctx, "UPDATE edition SET changes = changes + 1")
-	if err != nil {
-		return fmt.Errorf("advance the edition: %w", err)
-	}
-	return nil
-}
-
-// transact runs do in one transaction, and commits it if do succeeds. On SQLite the transaction holds the database's write lock
-// from its start. All queries of do must go through tx.
-func (s *Store) transact(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
-	return transactWithin(ctx, s.changes, writeLimit, nil, do)
-}
-
-// snapshot runs do in a read-only transaction with snapshot isolation (repeatable read): all its queries see the same state of
-// the database. It takes no locks.
-func snapshot(ctx context.Context, l lane, limit time.Duration, do func(ctx context.Context, tx *sql.Tx) error) error {
-	return transactWithin(ctx, l, limit, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, do)
-}
-
-func transactWithin(ctx context.Context, l lane, limit time.Duration, options *sql.TxOptions,
-	do func(ctx context.Context, tx *sql.Tx) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	leave, err := l.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	tx, err := l.BeginTx(ctx, options)
-	if err != nil {
-		return fmt.Errorf("begin a transaction: %w", err)
-	}
-	if err := do(ctx, tx); err != nil {
-		if rollbackErr := tx.Rollback(); rollbackErr != nil && !errors.Is(rollbackErr, sql.ErrTxDone) {
-			return errors.Join(err, rollbackErr)
-		}
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	return nil
-}
-
-// insert runs a statement that adds a row, and returns the error exists if a unique index refuses it.
-func insert(ctx context.Context, tx *sql.Tx, exists error, query string, args ...any) error {
-	_, err := tx.ExecContext(ctx, query, args...)
-	if isUniqueViolation(err) {
-		return exists
-	}
-	return err
-}
-
-// affected runs a statement and returns how many rows it changed.
-func affected(ctx context.Context, q querier, query string, args ...any) (int64, error) {
-	result, err := q.ExecContext(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
-}
-
-// newID returns an id (UUIDv7) that sorts after the previous ones of this process.
-func newID() (string, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return "", fmt.Errorf("make an id: %w", err)
-	}
-	return id.String(), nil
-}
-
-// clock returns the current time in the database's precision.
-func (s *Store) clock() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
-
-// instant scans Unix milliseconds into a time.
-type instant struct{ dst *time.Time }
-
-func (i instant) Scan(v any) error {
-	ms, ok := v.(int64)
-	if !ok {
-		return fmt.Errorf("%T is not a time in milliseconds", v)
-	}
-	*i.dst = time.UnixMilli(ms).UTC()
-	return nil
-}
-
-// optionalInstant scans Unix milliseconds, or NULL as nil.
-type optionalInstant struct{ dst **time.Time }
-
-func (i optionalInstant) Scan(v any) error {
-	*i.dst = nil
-	if v == nil {
-		return nil
-	}
-	*i.dst = new(time.Time)
-	return instant{*i.dst}.Scan(v)
-}
-
-// optionalMillis is the stored form of an optional time.
-func optionalMillis(t *time.Time) any {
-	if t == nil {
-		return nil
-	}
-	return t.UnixMilli()
 }
