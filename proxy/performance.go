@@ -118,8 +118,8 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 	return translate.Conditions(c.params.Filters, segments)
 }
 
-// answerReport answers from memory, else fetches the rows and builds the answer. The archive is read before the upstream,
-// because only the upstream costs a live call.
+// answerReport answers from memory, else plans the fetches, and reads the rows. The archive is read before the upstream, because only the
+// upstream costs a live call.
 func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (reply, error) {
 	c.held = c.held || q.archived // the look at its archive has the request's context
 	if answer := s.cache.Answer(q.key); answer != nil && s.isFresh(ctx, c, q, answer) {
@@ -145,6 +145,12 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 		}
 		return s.buildAnswer(ctx, c, q, part, make([]cache.Found, len(q.fetches)), cacheHit)
 	}
+	return s.answerLive(ctx, c, q, part)
+}
+
+// answerLive reads what the fetches need from the upstream, and builds the answer with what the archive has of them. If what it reads shows
+// that other fetches are needed, the report is planned again.
+func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part *archivePart) (reply, error) {
 	read := s.readUpstream(ctx, c, q)
 	if c.canHedge() && !read.endsWithin(s.hedge.delay(c.property.ID)) {
 		if r, err := s.hedgedAnswer(ctx, c, *q, part, read); err == nil {
