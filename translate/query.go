@@ -211,8 +211,13 @@ func (q Query) AppendKey(dst []byte) []byte {
 	for _, n := range [...]int{int(q.Range.Start), int(q.Range.End), q.RowLimit} {
 		dst = binary.AppendVarint(dst, int64(n))
 	}
-	for _, c := range q.Conditions {
-		dst = appendText(appendText(appendText(dst, c.Dimension), c.Operator), c.Expression)
+	return appendConditions(dst, q.Conditions)
+}
+
+// appendConditions appends the canonical form of conditions, for cache keys. It ends a key, because it does not have their number.
+func appendConditions(dst []byte, conditions []Condition) []byte {
+	for _, c := range conditions {
+		dst = appendSized(appendSized(appendSized(dst, c.Dimension), c.Operator), c.Expression)
 	}
 	return dst
 }

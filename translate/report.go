@@ -246,26 +246,23 @@ func (r Report) AppendKey(dst []byte, p *Params, conditions []Condition) []byte 
 	for _, n := range [...]int{int(p.Period.Start), int(p.Period.End), p.Limit, p.Offset, p.MinClicks} {
 		dst = binary.AppendVarint(dst, int64(n))
 	}
-	dst = appendText(dst, p.Period.Preset)
+	dst = appendSized(dst, p.Period.Preset)
 	dst = p.Order.appendKey(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(p.Notes)))
 	for _, note := range p.Notes {
-		dst = appendText(dst, note)
+		dst = appendSized(dst, note)
 	}
-	for _, c := range conditions {
-		dst = appendText(appendText(appendText(dst, c.Dimension), c.Operator), c.Expression)
-	}
-	return dst
+	return appendConditions(dst, conditions)
 }
 
 func (o Order) appendKey(dst []byte) []byte {
 	if o.Descending {
 		dst = append(dst, '-')
 	}
-	return appendText(dst, o.By)
+	return appendSized(dst, o.By)
 }
 
-// appendText appends a text with its length, so that no two lists of texts have the same encoding.
-func appendText(dst []byte, text string) []byte {
+// appendSized appends a text with its length, so that no two lists of texts have the same encoding.
+func appendSized(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
