@@ -17,17 +17,13 @@ const (
 	mostGCPercent = leastHeapGoal / (4 << 20) * defaultGCPercent
 )
 
-// raiseHeapGoal lets the heap grow to leastHeapGoal, or an eighth of the memory limit if that is less (0: there is none), unless the
-// variable GOGC has set how much it may grow.
+// raiseHeapGoal lets the heap grow to leastHeapGoal, or an eighth of the memory limit if that is less, unless the variable GOGC has set
+// how much it may grow. Without a limit, it is math.MaxInt64, as the runtime has it.
 func raiseHeapGoal(variable string, limit int64, set func(percent int) int) {
 	if variable != "" {
 		return
 	}
-	goal := uint64(leastHeapGoal)
-	if limit > 0 {
-		goal = min(goal, uint64(limit)/8)
-	}
-	h := &heapGoal{goal: goal, percent: defaultGCPercent, set: set}
+	h := &heapGoal{goal: uint64(min(leastHeapGoal, limit/8)), percent: defaultGCPercent, set: set}
 	h.afterCollection()
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -37,7 +38,7 @@ func TestGCPercent(t *testing.T) {
 
 func TestHeapGoalFollowsTheHeap(t *testing.T) {
 	set := make(chan int, 100)
-	raiseHeapGoal("", 0, func(percent int) int { set <- percent; return 0 })
+	raiseHeapGoal("", math.MaxInt64, func(percent int) int { set <- percent; return 0 })
 	if first := <-set; first <= defaultGCPercent {
 		t.Errorf("the heap may grow by %d percent at first", first)
 	}
@@ -52,7 +53,7 @@ func TestHeapGoalFollowsTheHeap(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(inUse)
-	raiseHeapGoal("50", 0, func(percent int) int { t.Errorf("%d is set though GOGC is", percent); return 0 })
+	raiseHeapGoal("50", math.MaxInt64, func(percent int) int { t.Errorf("%d is set though GOGC is", percent); return 0 })
 	raiseHeapGoal("", leastHeapGoal/16, func(percent int) int { t.Errorf("%d is set though the memory limit is small", percent); return 0 })
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"sara/cmd/sara/internal/command"
-	"sara/cmd/sara/internal/service"
 )
 
 // The linker sets them (-X main.version=v1.2.3) in releases, and in builds without version control, such as those of images. Nothing
@@ -23,7 +22,7 @@ func main() {
 	ctx := untilSignal(os.Interrupt, syscall.SIGTERM)
 	raiseGOMAXPROCS(os.Getenv("GOMAXPROCS"))
 	limitMemory(os.Getenv("GOMEMLIMIT"), memlimit.FromCgroup)
-	raiseHeapGoal(os.Getenv("GOGC"), service.MemoryLimit(), debug.SetGCPercent)
+	raiseHeapGoal(os.Getenv("GOGC"), debug.SetMemoryLimit(-1), debug.SetGCPercent)
 	if err := protectMemory(); err != nil {
 		_, _ = fmt.Fprintf(os.Stderr, "sara: %v\n", err)
 		os.Exit(command.ExitError)
