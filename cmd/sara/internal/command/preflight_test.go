@@ -1,6 +1,8 @@
 package command
 
 import (
+	"database/sql"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -45,6 +47,24 @@ func testPreflight(t *testing.T, postgres *pgtest.Server) {
 	}
 	if strings.Contains(c.Said.String(), "hunter2") {
 		t.Error("a secret was quoted")
+	}
+}
+
+// A program that was rolled back must not say that all is well and then refuse to serve.
+func TestPreflightRefusesANewerSchema(t *testing.T) {
+	t.Parallel()
+	c := clitest.New(t, sara)
+	c.OK("migrate")
+	db, err := sql.Open("sqlite", c.Path("sara.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) SELECT max(version_id) + 1, TRUE FROM goose_db_version")
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range clitest.Preflights() {
+		c.Fails(ExitError, args, "sara: SARA_DATABASE_URL: sqlite:"+c.Path("sara.db")+": the database has schema version ", "run the newer program")
 	}
 }
 
