@@ -157,6 +157,7 @@ func TestReport(t *testing.T) {
 		testReportAlone(a, base)
 		testReportWholeTable(a, base)
 		testReportRefusals(a, base)
+		testReportArchived(a, base)
 		server.stopped()
 		said := make(clitest.Evidence)
 		said.AddFiles(t, "the folder", a.Path("all"))
@@ -346,6 +347,33 @@ func testReportRefusals(a *agency, base string) {
 	}
 	_, stderr := a.report(base, command.ExitOK, "client1-example")
 	wantParts(t, stderr, "other users can read "+a.keyFile+": chmod 600")
+}
+
+// A property that is archived, because its client has left, has no figures of later days. It must not make each report from then on
+// incomplete, as cron sees it.
+func testReportArchived(a *agency, base string) {
+	t, folder := a.T, a.Path("archived")
+	a.OK("property", "remove", "left.example", "--yes")
+	a.OK("property", "archive", "client4.example")
+	stdout, stderr := a.report(base, command.ExitOK, "--all", "--tables", "devices", "--output", folder)
+	wantParts(t, stdout, "4 files of 3 properties")
+	portfolio := a.table(folder, "portfolio.csv")
+	if len(portfolio) != 4 || !strings.Contains(portfolio[3]["error.message"], "the property is archived") || strings.Contains(stderr, "client4") {
+		t.Errorf("the portfolio: %v\n%s", portfolio, stderr)
+	}
+	key := a.Object(clitest.KeyMembers+" key", "key", "create", "ann@agency.example", "--name", "figures", "--scope", "performance:read")["key"].(string)
+	stdout, stderr = a.report(base, command.ExitError, "--all", "--key-file", a.Write("figures", key))
+	if rows := rowsOf(t, stdout); len(rows) != 4 || rows[3]["slug"] != "client4-example" || rows[3]["error.code"] != "VALIDATION_ERROR" {
+		t.Errorf("with a key that cannot list properties: %v", rows)
+	}
+	wantParts(t, stderr, "client4-example, portfolio: VALIDATION_ERROR", "1 property has no figures")
+	for _, slug := range []string{"client1.example", "client2.example", "client3.example"} {
+		a.OK("property", "archive", slug)
+	}
+	stdout, _ = a.report(base, command.ExitError, "--all")
+	if rows := rowsOf(t, stdout); len(rows) != 4 {
+		t.Errorf("of archived properties only: %v", rows)
+	}
 }
 
 // The hour's requests are used up in the middle. An hour later the report goes on, and asks only for what it lacks.

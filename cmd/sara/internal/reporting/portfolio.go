@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -21,6 +23,7 @@ type portfolio struct {
 	dates    dates
 	rows     [][]byte
 	failures []rowFailure
+	ended    map[string]bool // the ids of archived properties that have no figures of the range, and never will
 }
 
 // A rowFailure is why a property has no figures.
@@ -29,12 +32,14 @@ type rowFailure struct {
 	err      error
 }
 
-// properties returns the properties of the rows.
+// properties returns the properties of the rows, but those that have ended.
 func (p *portfolio) properties() []Property {
-	properties := make([]Property, len(p.rows))
-	for i, row := range p.rows {
+	properties := make([]Property, 0, len(p.rows))
+	for _, row := range p.rows {
 		found := gjson.GetManyBytes(row, "property_id", "slug", "name", "gsc_property")
-		properties[i] = Property{found[0].String(), found[1].String(), found[2].String(), found[3].String()}
+		if id := found[0].String(); !p.ended[id] {
+			properties = append(properties, Property{id, found[1].String(), found[2].String(), found[3].String()})
+		}
 	}
 	return properties
 }
@@ -110,7 +115,37 @@ func (r *run) whole(ctx context.Context) (*portfolio, error) {
 	if len(p.rows) == 0 {
 		return nil, errNoProperty
 	}
+	r.findEnded(ctx, p)
 	return p, nil
+}
+
+// findEnded finds the properties that have ended, unless no other is left: a report that lacks only those is complete. It finds none if the
+// key has not the scope to list properties, or a limit is reached.
+func (r *run) findEnded(ctx context.Context, p *portfolio) {
+	ended := make(map[string]bool)
+	for _, failure := range p.failures {
+		if refusal, ok := errors.AsType[*APIError](failure.err); ok && !isTransient(refusal.Code) {
+			ended[failure.property.ID] = true
+		}
+	}
+	if len(ended) == 0 {
+		return
+	}
+	me, err := r.Client.get(ctx, "/v1/me", nil)
+	if err != nil || !strings.Contains(gjson.GetBytes(me, "data.key.scopes").Raw, `"properties:read"`) {
+		return
+	}
+	present, err := r.list(ctx)
+	if err != nil {
+		return
+	}
+	for _, property := range present {
+		delete(ended, property.ID)
+	}
+	if len(ended) < len(p.rows) {
+		p.ended = ended
+		p.failures = slices.DeleteFunc(p.failures, func(f rowFailure) bool { return ended[f.property.ID] })
+	}
 }
 
 // errNoProperty is the error of a key without properties.
