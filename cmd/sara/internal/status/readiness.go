@@ -18,13 +18,14 @@ import (
 // readinessTimeout bounds one query of a server's /readyz.
 const readinessTimeout = 2 * time.Second
 
-// AdminURL returns the base URL of admin endpoints: the address, or without one the listener's on this machine.
+// AdminURL returns the base URL of admin endpoints: the address, or without one the listener's on this machine. It refuses a password,
+// which the status would show.
 func AdminURL(listen settings.HostPort, address string) (string, error) {
 	if address == "" {
 		return listen.URL(), nil
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", fmt.Errorf("%q is not the URL of admin endpoints, such as http://127.0.0.1:9090", settings.Mask(address))
 	}
 	return strings.TrimSuffix(address, "/"), nil
