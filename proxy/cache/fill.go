@@ -146,7 +146,7 @@ func (c *Cache) join(l *lookup) (f *flight, leader bool) {
 var errAbandoned = errors.New("BUG: the look-up of rows was abandoned")
 
 // lead looks into Redis for a new flight, and starts its fill unless there are fresh rows. A shared failure marks the stale entry.
-// The flight takes only the trace from ctx, not its deadline.
+// The fill takes only the trace from ctx, not its deadline: it looks again if the caller has left before it could read a copy.
 func (c *Cache) lead(ctx context.Context, f *flight, l *lookup, has Found) {
 	select {
 	case <-f.done: // it needs none
@@ -164,7 +164,7 @@ func (c *Cache) lead(ctx context.Context, f *flight, l *lookup, has Found) {
 	f.err = errAbandoned
 	token := ""
 	if c.redis != nil && !l.Bypass {
-		found := c.redis.look(context.WithoutCancel(ctx), l, c.besides(l))
+		found := c.redis.look(ctx, l, c.besides(l))
 		f.copied, token = found.entry, found.token
 		if has = c.take(l, has, found.entry, found.beside); has.Entry != nil && !has.Stale {
 			f.outcome = outcome{entry: has.Entry, status: HitShared}

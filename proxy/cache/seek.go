@@ -36,7 +36,8 @@ const (
 	leaseAnyway           // if nobody has it
 )
 
-// look is the first look of a flight into Redis, which takes the lease if there is nothing.
+// look is the first look of a flight into Redis, which takes the lease if there is nothing. If ctx ends while a long copy waits to be read,
+// it finds nothing.
 func (s *sharedStore) look(ctx context.Context, l *lookup, beside []candidate) sought {
 	ctx, span := spans.StartCall(ctx, "read Redis")
 	defer span.End()
@@ -104,7 +105,7 @@ func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, l
 // even if Redis refused to write the lease, which is an error.
 func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, memory [][]byte) (values [][]byte, lease bool, err error) {
 	paused := s.pausedUntil.Load() // not 0 if this step is the one that probes Redis
-	reply, err := s.wait(ctx, c, until)
+	reply, err := s.wait(c, until)
 	if err != nil {
 		return nil, false, err
 	}

@@ -238,6 +238,52 @@ func TestLongCopiesAreReadFewAtATime(t *testing.T) {
 	}
 }
 
+// leaver lets a caller leave once Redis has answered its look.
+type leaver struct {
+	leave context.CancelFunc
+}
+
+func (l *leaver) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (l *leaver) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (l *leaver) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			l.leave()
+		}
+		return err
+	}
+}
+
+// A request that leaves does not wait for its turn to read a long copy. The copy is read without it, for those that come later.
+func TestCallerLeavesQueueOfLongCopies(t *testing.T) {
+	t.Parallel()
+	server, clock := redistest.Single(t), newClock()
+	filler, upstream := newReplica(t, server.Client(), clock), answering(rowsOf(t, 5000))
+	filler.do(t, upstream.request("p", wide("a")), Filled)
+	filler.settle()
+	client := redistest.Open(t, server.URL())
+	ctx, leave := context.WithCancel(t.Context())
+	client.AddHook(&leaver{leave})
+	c := newReplica(t, client, clock)
+	for range maxLongReads() {
+		c.redis.longReads <- struct{}{}
+	}
+	if _, err := c.Do(ctx, upstream.request("p", wide("a"))); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller who has left: %v", err)
+	}
+	for range maxLongReads() {
+		<-c.redis.longReads
+	}
+	c.settle()
+	c.do(t, upstream.request("p", wide("a")), HitMemory)
+	if n := c.metric(t, "redis_errors_total", ""); n != 0 {
+		t.Errorf("%g errors of Redis are counted", n)
+	}
+}
+
 // If Redis fails, those that wait for their turn do not try it one after the other.
 func TestLongCopiesWaitForNoBrokenRedis(t *testing.T) {
 	t.Parallel()

@@ -71,8 +71,8 @@ func (q *seeks) release(c *seekCall) {
 	}
 }
 
-// wait returns the reply to a call. It returns when its time is up or ctx ends, too.
-func (s *sharedStore) wait(ctx context.Context, c *seekCall, until time.Time) ([]any, error) {
+// wait returns the reply to a call. It returns when its time is up, too, but not when the caller leaves: the reply may give it the lease.
+func (s *sharedStore) wait(c *seekCall, until time.Time) ([]any, error) {
 	s.seeks.mu.Lock()
 	s.seeks.waiting = append(s.seeks.waiting, c)
 	if s.seeks.running < maxPipelines {
@@ -88,9 +88,6 @@ func (s *sharedStore) wait(ctx context.Context, c *seekCall, until time.Time) ([
 	case <-c.limit.C:
 		c.left.Store(true)
 		return nil, context.DeadlineExceeded
-	case <-ctx.Done():
-		c.left.Store(true)
-		return nil, ctx.Err()
 	}
 }
 
