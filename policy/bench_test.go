@@ -37,7 +37,7 @@ func BenchmarkMisses(b *testing.B) {
 	l := newMissLimiter(time.Now, AddressMinute, maxUnknownKeys)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		_ = l.count(networks[n%len(networks)])
+		_ = l.count(networks[n%len(networks)], 1)
 	}
 }
 

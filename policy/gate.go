@@ -203,9 +203,9 @@ func (g *Gate) Look(ctx context.Context, r Request) *Grant {
 	return grant
 }
 
-// Authenticate checks the key and the client's address of a message that is charged to nothing, because it makes requests that are charged,
+// Authenticate checks the key and the client's address of messages that are charged to nothing, because they make requests that are charged,
 // or none. What bounds such messages is a minute of their own, in memory. The grant has no usage.
-func (g *Gate) Authenticate(ctx context.Context, r Request) (*Grant, error) {
+func (g *Gate) Authenticate(ctx context.Context, r Request, messages int) (*Grant, error) {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func (g *Gate) Authenticate(ctx context.Context, r Request) (*Grant, error) {
 	if !grant.Key.From.Contain(r.Address) {
 		return nil, foreignAddress(r.Address)
 	}
-	if refusal := g.messages.count(grant.Key.ID); refusal != nil {
+	if refusal := g.messages.count(grant.Key.ID, messages); refusal != nil {
 		return nil, refusal.denial()
 	}
 	return grant, nil
@@ -273,7 +273,7 @@ func (g *Gate) authenticate(ctx context.Context, r Request) (*Grant, error) {
 	}
 	grant, err := g.lookupKey(ctx, hashKey(text), r.Address)
 	if err == g.unknownKey {
-		if refusal := g.misses.count(Network(r.Address)); refusal != nil {
+		if refusal := g.misses.count(Network(r.Address), 1); refusal != nil {
 			return nil, refusal.denial()
 		}
 	}

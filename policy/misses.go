@@ -54,8 +54,8 @@ func newMissLimiter(now func() time.Time, ceiling Ceiling, limit int) *missLimit
 		recent: map[bucketID]tokenBucket{}, former: map[bucketID]tokenBucket{}}
 }
 
-// count counts an unknown key, or a message. It returns a refusal if the network, or the key, has used up its minute.
-func (l *missLimiter) count(name string) *Refusal {
+// count counts n unknown keys, or messages: all or none. It returns a refusal if the network, or the key, has used up its minute.
+func (l *missLimiter) count(name string, n int) *Refusal {
 	id := l.id(name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +64,7 @@ func (l *missLimiter) count(name string) *Refusal {
 		l.recent, l.former, l.begunAt = l.former, l.recent, now
 		clear(l.recent)
 	}
-	bucket, wait := l.bucket(id).take(now, 1, l.limit)
+	bucket, wait := l.bucket(id).take(now, n, l.limit)
 	l.recent[id] = bucket
 	if wait > 0 {
 		return &Refusal{Ceiling: l.ceiling, Limit: l.limit, RetryAfter: wait}

@@ -24,7 +24,7 @@ func TestMissLimiterEqualsBuckets(t *testing.T) {
 				if got := l.isExhausted(name); got != (wait > 0) {
 					t.Fatalf("seed %d, step %d: exhausted: %v", seed, step, got)
 				}
-				switch refusal := l.count(name); {
+				switch refusal := l.count(name, 1); {
 				case (refusal != nil) != (wait > 0), refusal != nil && refusal.RetryAfter != wait:
 					t.Fatalf("seed %d, step %d: %+v, want to wait for %v", seed, step, refusal, wait)
 				case refusal != nil:
@@ -43,13 +43,13 @@ func TestMissLimiterIsBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := newMissLimiter(func() time.Time { return now }, AddressMinute, maxUnknownKeys)
 	for range maxUnknownKeys {
-		_ = l.count("guesser")
+		_ = l.count("guesser", 1)
 	}
 	for n := range 3 * maxNetworks {
 		if n == maxNetworks && !l.isExhausted("guesser") {
 			t.Errorf("a network was forgotten among %d", maxNetworks)
 		}
-		_ = l.count(fmt.Sprint(n))
+		_ = l.count(fmt.Sprint(n), 1)
 		if kept := len(l.recent) + len(l.former); kept > 2*maxNetworks {
 			t.Fatalf("%d buckets are kept", kept)
 		}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -89,12 +90,16 @@ func (e *mcpEndpoint) respond(c *call) (err error) {
 		return err
 	}
 	ctx, span := c.step(c.context(), "authenticate")
-	c.grant, err = e.server.gate.Authenticate(ctx, policy.Request{Authorization: c.header.credentials(), Address: c.client})
+	messages := mcp.Messages(c.http.PostBody())
+	c.grant, err = e.server.gate.Authenticate(ctx, policy.Request{Authorization: c.header.credentials(), Address: c.client}, min(messages, mcp.MaxBatch))
 	span.End()
 	if err != nil {
 		return asStoreError(err)
 	}
 	connectionOf(c.http).markKeyed()
+	if messages > mcp.MaxBatch {
+		return &translate.InputError{Code: translate.CodeValidation, Message: fmt.Sprintf("the batch has %d messages, and at most %d are allowed", messages, mcp.MaxBatch)}
+	}
 	c.http.SetUserValue(mcpCall{}, &message{ctx: c.context(), id: c.id, grant: c.grant, deadline: c.deadline.at, connection: c.http.Conn(), host: string(c.http.Host()),
 		authorization: string(c.header.authorization), forwarded: string(c.header.forwarded)})
 	e.serve(c.http)

@@ -13,6 +13,7 @@ import (
 
 	"sara/policy"
 	"sara/proxy/mcp"
+	"sara/translate"
 )
 
 // modern is the revision of the protocol without initialize.
@@ -224,6 +225,37 @@ func TestMCP429Uncharged(t *testing.T) {
 		t.Error("a key can list the tools a thousand times within a minute")
 	}
 	w.wantUsage(t, "pro", 1, 1, 0) // of this very request
+}
+
+// Each message of a batch counts, and a body has few of them: else a key could list the tools 200,000 times a minute, in answers of 6 MB.
+func TestMCP429Batch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	key := "Bearer " + w.keys["pro"]
+	batch := func(n int) string {
+		messages := make([]string, n)
+		for i := range messages {
+			messages[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, i)
+		}
+		return " [" + strings.Join(messages, ",") + "]"
+	}
+	w.post(key, batch(mcp.MaxBatch+1)).wantError(t, http.StatusBadRequest, translate.CodeValidation)
+	answered := 0
+	for range 1000 {
+		r := w.post(key, batch(mcp.MaxBatch))
+		if r.status == http.StatusTooManyRequests {
+			r.wantError(t, http.StatusTooManyRequests, policy.CodeRateLimited)
+			break
+		}
+		var answers []any
+		if err := json.Unmarshal(r.body, &answers); r.status != http.StatusOK || err != nil || len(answers) != mcp.MaxBatch {
+			t.Fatalf("a batch: %d %v %s", r.status, err, r.body)
+		}
+		answered += mcp.MaxBatch
+	}
+	if answered == 0 || answered >= 1000 {
+		t.Errorf("%d messages in batches are answered", answered)
+	}
 }
 
 // Both eras on one path: clients that begin with initialize, and those whose every request says the revision.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 )
 
 // An API answers REST requests. Its methods are safe for concurrent use.
@@ -35,6 +36,17 @@ type Answer struct {
 
 // MaxBody bounds the body of a message. The largest calls have twenty filters.
 const MaxBody = 32 << 10
+
+// MaxBatch bounds the messages in one body. The revision 2025-03-26 has batches, and no other one does.
+const MaxBatch = 20
+
+// Messages returns how many messages a body has: several if it is a batch.
+func Messages(body []byte) int {
+	if batch := gjson.ParseBytes(body); batch.IsArray() {
+		return max(1, int(batch.Get("#").Int()))
+	}
+	return 1
+}
 
 // listsFreshFor is how long clients may keep the lists of tools and prompts, in milliseconds. They change only with the binary.
 const listsFreshFor = 5 * 60 * 1000
