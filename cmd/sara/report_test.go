@@ -329,8 +329,11 @@ func testReportRefusals(a *agency, base string) {
 	} {
 		a.Fails(command.ExitError, append([]string{"report"}, test.args...), test.want)
 	}
+	if _, stderr := a.report(base, command.ExitError, "nothing*", "--output", where); strings.Contains(stderr, "repeat the command") {
+		t.Errorf("a name that is wrong: %s", stderr)
+	}
 	if files := reportFiles(t, where); len(files) > 0 {
-		t.Errorf("with a wrong key, it writes %v", files)
+		t.Errorf("with a wrong key or name, it writes %v", files)
 	}
 	for args, want := range map[string]string{
 		"": "name properties, or all of them with --all", "--all client1-example": "name properties, or all of them with --all",

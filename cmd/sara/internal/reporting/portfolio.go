@@ -149,7 +149,7 @@ func (r *run) findEnded(ctx context.Context, p *portfolio) {
 }
 
 // errNoProperty is the error of a key without properties.
-var errNoProperty = errors.New("the key reaches no property: connect one, or ask for access to a workspace")
+var errNoProperty error = &choiceError{"the key reaches no property: connect one, or ask for access to a workspace"}
 
 // page reads a page of the portfolio. Properties that Search Console did not answer for in time have errors there: the page is read again
 // as long as they get fewer, since what was answered is in the cache.

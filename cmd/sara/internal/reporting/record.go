@@ -155,10 +155,11 @@ type IncompleteError struct {
 
 func (e *IncompleteError) Unwrap() error { return e.Cause }
 
-// IsRefused reports whether the server refuses the key: trying again is no use.
+// IsRefused reports whether the server refuses the key, or the properties are not its own: trying again is no use.
 func (e *IncompleteError) IsRefused() bool {
 	refusal, ok := errors.AsType[*APIError](e.Cause)
-	return ok && refusal.Status != http.StatusTooManyRequests
+	_, choice := errors.AsType[*choiceError](e.Cause)
+	return choice || ok && refusal.Status != http.StatusTooManyRequests
 }
 
 func (e *IncompleteError) Error() string {

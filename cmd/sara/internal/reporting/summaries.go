@@ -34,6 +34,11 @@ func (r *run) list(ctx context.Context) (all []Property, err error) {
 	}
 }
 
+// A choiceError is that of a report on nothing, or on properties that were not named clearly.
+type choiceError struct{ text string }
+
+func (e *choiceError) Error() string { return e.text }
+
 // choose returns the properties that names or patterns mean, each once, in the order of the list.
 func choose(list []Property, references []string) (chosen []Property, err error) {
 	taken := make(map[string]bool)
@@ -47,9 +52,9 @@ func choose(list []Property, references []string) (chosen []Property, err error)
 		}
 		switch {
 		case n == 0:
-			return nil, fmt.Errorf("the key reaches no property %q", reference)
+			return nil, &choiceError{fmt.Sprintf("the key reaches no property %q", reference)}
 		case n > 1 && !admin.IsPattern(reference):
-			return nil, fmt.Errorf("%q means %d properties: name one by its id or slug, or all with a star", reference, n)
+			return nil, &choiceError{fmt.Sprintf("%q means %d properties: name one by its id or slug, or all with a star", reference, n)}
 		}
 	}
 	for _, p := range list {
