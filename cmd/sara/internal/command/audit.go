@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/console"
 )
@@ -46,6 +48,9 @@ func (c *auditList) Validate() error {
 	const most = 10_000
 	if c.Limit < 1 || c.Limit > most {
 		return fmt.Errorf("--limit %d is not a number of 1 to %d", c.Limit, most)
+	}
+	if c.Before != "" && uuid.Validate(c.Before) != nil { // anything else would compare with ids as some text, and select any page
+		return fmt.Errorf("--before %q is not the id of a change", c.Before)
 	}
 	return nil
 }

@@ -70,6 +70,7 @@ func TestRemove(t *testing.T) {
 	if len(log) != 2 || log[0]["action"] != "account.remove" || !strings.HasPrefix(log[0]["actor"].(string), "cli:") {
 		t.Errorf("audit log: %v", log)
 	}
+	c.Fails(ExitUsage, []string{"audit", "list", "--before", "account.remove"}, `--before "account.remove" is not the id of a change`)
 	if next := c.Array(auditMembers, "audit", "list", "--before", c.ID(log[1])); len(next) < 10 || next[0]["action"] == "account.remove" {
 		t.Errorf("the next page: %v", next)
 	}
