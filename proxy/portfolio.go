@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,24 @@ const (
 	portfolioWorkers = fillbudget.DefaultPerAccount
 	// portfolioReserve is the part of a request's time that is left to write its answer.
 	portfolioReserve = time.Second
-	// maxPortfolio bounds the memory of a request, some 5 KB for each property.
-	maxPortfolio = 10_000
+	// maxPortfolio and portfolioBytes, for each property, bound the memory of a request.
+	maxPortfolio   = 10_000
+	portfolioBytes = 5 << 10
+	// portfoliosPerAccount is how many portfolios of an account are made at a time. More would not be made faster: one asks for as many
+	// fills as an account has.
+	portfoliosPerAccount = 2
 	// freshPortfolio is how long a copy of a daily series counts as at hand. The figures of its days are final: what it may lack is
 	// a day that was published since.
 	freshPortfolio = 6 * time.Hour
 )
+
+// newPortfolios returns the budget of the memory of portfolios, an eighth of the memory limit. It is not that of fills: a portfolio waits
+// for fills while it holds its own.
+func newPortfolios(c *Config) (*fillbudget.Budget, error) {
+	const least = 1 << 20
+	return fillbudget.New(fillbudget.Config{Bytes: max(cmp.Or(c.MemoryLimit, assumedMemory)/8, least), PerAccount: portfoliosPerAccount,
+		Patience: c.FillPatience})
+}
 
 // A portfolioPart is the summary of one property of a portfolio.
 type portfolioPart struct {
@@ -44,13 +57,14 @@ var errNotAtHand = errors.New("the daily series is not at hand")
 // so that no property waits for live calls of others; what is then not answered in the time of the request has an error of its own,
 // and a later request finds in the cache what has come meanwhile.
 func (s *Server) servePortfolio(ctx context.Context, c *call) (reply, error) {
-	properties, total, err := s.config.Store.ReachableProperties(ctx, c.grant.Key.PersonID, c.grant.WorkspaceID(), true, maxPortfolio, 0)
-	switch {
-	case err != nil:
+	release, err := s.beginPortfolio(ctx, c)
+	if err != nil {
+		return reply{}, err
+	}
+	defer release()
+	properties, _, err := s.config.Store.ReachableProperties(ctx, c.grant.Key.PersonID, c.grant.WorkspaceID(), true, maxPortfolio, 0)
+	if err != nil {
 		return reply{}, asStoreError(err)
-	case total > maxPortfolio:
-		return reply{}, &translate.InputError{Code: translate.CodeValidation,
-			Message: fmt.Sprintf("the key reaches %d properties, and a portfolio has at most %d: use keys of single workspaces", total, maxPortfolio)}
 	}
 	within, cancel := context.WithDeadline(ctx, c.deadline.at.Add(-portfolioReserve))
 	defer cancel()
@@ -64,6 +78,28 @@ func (s *Server) servePortfolio(ctx context.Context, c *call) (reply, error) {
 	s.summarize(within, left, (*Server).answerAtHand)
 	s.summarize(within, s.withoutFigures(within, parts), (*Server).answerReport)
 	return s.portfolioReply(c, parts), nil
+}
+
+// beginPortfolio waits for the memory of a portfolio. The caller calls release afterwards.
+func (s *Server) beginPortfolio(ctx context.Context, c *call) (release func(), err error) {
+	_, total, err := s.config.Store.ReachableProperties(ctx, c.grant.Key.PersonID, c.grant.WorkspaceID(), true, 0, 0)
+	switch {
+	case err != nil:
+		return nil, asStoreError(err)
+	case total > maxPortfolio:
+		return nil, &translate.InputError{Code: translate.CodeValidation,
+			Message: fmt.Sprintf("the key reaches %d properties, and a portfolio has at most %d: use keys of single workspaces", total, maxPortfolio)}
+	}
+	key := c.grant.Key
+	held, err := s.portfolios.Acquire(ctx, fillbudget.Claim{Account: key.AccountID, Key: key.ID, Request: c.id, Bytes: int64(total) * portfolioBytes})
+	if refused, ok := errors.AsType[*fillbudget.RefusedError](err); ok {
+		return nil, &apiError{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: refused.RetryAfter,
+			message: "the service is busy with other portfolios", cause: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return held.Release, nil
 }
 
 // withoutFigures returns the parts that need a live call: first those without any copy, then those with the oldest one. So a budget that

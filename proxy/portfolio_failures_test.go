@@ -52,6 +52,34 @@ func TestPortfolio200WithOneFailure(t *testing.T) {
 	}
 }
 
+// However many portfolios an account asks for at a time, few are made: each holds memory for all of its properties. Others have theirs.
+func TestPortfolio503ServiceUnavailableMemory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *Config) { c.FillPatience = 10 * time.Millisecond })
+	opened := make(chan struct{})
+	w.answerWith(func(rw http.ResponseWriter, r *http.Request) {
+		<-opened
+		w.sim.ServeHTTP(rw, r)
+	})
+	const asked = 3 * portfoliosPerAccount
+	answers := make(chan response, asked)
+	for range asked {
+		go func() { answers <- w.get("pro", "/v1/portfolio") }()
+	}
+	for range asked - portfoliosPerAccount {
+		w.wantBusy(t, <-answers)
+	}
+	other := make(chan response, 1)
+	go func() { other <- w.get("other", "/v1/portfolio") }()
+	w.get("other", "/v1/me").ok(t)
+	close(opened)
+	for range portfoliosPerAccount {
+		(<-answers).ok(t)
+	}
+	(<-other).ok(t)
+	w.get("pro", "/v1/portfolio").ok(t)
+}
+
 // A budget that is used up leaves a property to its archive, or to an error. The next day goes on with the others.
 func TestPortfolio200BudgetOfLiveCalls(t *testing.T) {
 	t.Parallel()

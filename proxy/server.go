@@ -40,20 +40,21 @@ const (
 
 // Server is the public API. Its methods are safe for concurrent use.
 type Server struct {
-	config    Config
-	calendar  translate.Calendar
-	gate      *policy.Gate
-	metrics   *metrics
-	tracer    trace.Tracer // nil: tracing is off
-	memo      memo
-	cache     *cache.Cache
-	fills     *fillbudget.Budget // bounds the memory of upstream answers in flight
-	largeWork largeWork
-	mergers   sync.Pool // of *translate.Merger
-	hedge     *hedge
-	tables    *tableSizes
-	sharing   sharing
-	access    *accessLog
+	config     Config
+	calendar   translate.Calendar
+	gate       *policy.Gate
+	metrics    *metrics
+	tracer     trace.Tracer // nil: tracing is off
+	memo       memo
+	cache      *cache.Cache
+	fills      *fillbudget.Budget // bounds the memory of upstream answers in flight
+	portfolios *fillbudget.Budget // bounds the memory of portfolios that are being made
+	largeWork  largeWork
+	mergers    sync.Pool // of *translate.Merger
+	hedge      *hedge
+	tables     *tableSizes
+	sharing    sharing
+	access     *accessLog
 	*reference
 	handler  fasthttp.RequestHandler // of a request that has arrived
 	edge     *fasthttp.Server

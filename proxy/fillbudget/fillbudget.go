@@ -1,4 +1,5 @@
-// Package fillbudget bounds the memory of fills: upstream calls whose rows are being read, kept and written to Redis.
+// Package fillbudget bounds the memory of fills: upstream calls whose rows are being read, kept and written to Redis. Portfolios have a
+// Budget of their own.
 //
 // A Budget is a fair weighted semaphore over bytes. A fill claims the most that it may take, before its upstream call; the
 // claim shrinks to what the rows really take once they are read, and ends when they are in the cache.
@@ -15,8 +16,8 @@
 // # Refusals
 //
 // Load shedding: a claim is refused, with a *RefusedError, at once if too many wait already, or if it is large and the heap is
-// above its watermark; otherwise after Config.Patience. A fill needs one claim only and claims nothing while it holds it, so that
-// claims cannot deadlock.
+// above its watermark; otherwise after Config.Patience. A fill needs one claim only and claims nothing of the same Budget while it
+// holds it, so that claims cannot deadlock.
 //
 // A Budget is safe for concurrent use.
 package fillbudget
