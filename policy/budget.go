@@ -18,7 +18,7 @@ const (
 	AccountDay                        // requests per account and UTC day
 	AccountCalls                      // live upstream calls per account and UTC day
 	PropertyMinute                    // live upstream calls per minute and property; a token bucket
-	AddressMinute                     // unknown keys per minute and client address; a token bucket
+	AddressMinute                     // keys per minute and client address that are unknown, or not for the address; a token bucket
 	MessageMinute                     // messages of a key that are charged to nothing, per minute; a token bucket
 )
 
@@ -89,7 +89,7 @@ func (r *Refusal) denial() *Denial {
 	case MessageMinute:
 		limit = "the key's " + counted(r.Limit, "message") + " a minute"
 	case AddressMinute:
-		d.Message = fmt.Sprintf("%d unknown keys were tried from this address within a minute", r.Limit)
+		d.Message = fmt.Sprintf("%d keys that are unknown, or not for this address, were tried from it within a minute", r.Limit)
 	}
 	switch {
 	case r.ByShare:

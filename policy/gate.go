@@ -138,8 +138,8 @@ type Request struct {
 }
 
 // Admit checks the key, then the client's address, the plan and the scopes, and last the budgets, to which an admitted request is
-// charged. A denial after the first check comes with a Grant, whose usage does not include the request; a denial by address, plan
-// or scopes is charged to the key's minute only.
+// charged. A denial after the first check comes with a Grant, whose usage does not include the request. A denial by plan or scopes is
+// charged to the key's minute only, and one by address to nothing of the key: see foreign.
 func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
 	grant, err := g.authenticate(ctx, r)
 	if err != nil {
@@ -167,6 +167,13 @@ func (g *Gate) Readmit(ctx context.Context, grant *Grant, now time.Time, r Reque
 
 // decide runs the checks that follow authentication.
 func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, r Request) (*Grant, error) {
+	if !grant.Key.From.Contain(r.Address) {
+		denial := g.foreign(r.Address)
+		if denial.Code == CodeAddress {
+			grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
+		}
+		return grant, denial
+	}
 	if denial := g.checkAccess(grant, now, r); denial != nil {
 		if err := g.chargeMinute(ctx, grant); err != nil {
 			return grant, err
@@ -183,10 +190,10 @@ func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, r Reques
 }
 
 // Identify authenticates a request for a path or a method that does not exist, which is charged to the key's minute only. The
-// grant is nil if the key is not valid; the error is a denial if the minute is used up.
+// grant is nil if the key is not valid, or not from the client's address; the error is a denial if the minute is used up.
 func (g *Gate) Identify(ctx context.Context, r Request) (*Grant, error) {
 	grant, err := g.authenticate(ctx, r)
-	if err != nil {
+	if err != nil || !grant.Key.From.Contain(r.Address) {
 		return nil, nil // such a path is answered alike with any key or none
 	}
 	return grant, g.chargeMinute(ctx, grant)
@@ -211,7 +218,7 @@ func (g *Gate) Authenticate(ctx context.Context, r Request, messages int) (*Gran
 		return nil, err
 	}
 	if !grant.Key.From.Contain(r.Address) {
-		return nil, foreignAddress(r.Address)
+		return nil, g.foreign(r.Address)
 	}
 	if refusal := g.messages.count(grant.Key.ID, messages); refusal != nil {
 		return nil, refusal.denial()
@@ -219,7 +226,12 @@ func (g *Gate) Authenticate(ctx context.Context, r Request, messages int) (*Gran
 	return grant, nil
 }
 
-func foreignAddress(address string) *Denial {
+// foreign refuses a key from an address that it is not for. It counts as an unknown key of that address: who has stolen a key and cannot
+// use it must not be able to use up its minute either.
+func (g *Gate) foreign(address string) *Denial {
+	if refusal := g.misses.count(Network(address), 1); refusal != nil {
+		return refusal.denial()
+	}
 	return deny(CodeAddress, "the key cannot be used from the address %s: ask its administrator to allow the address", address)
 }
 
@@ -311,12 +323,10 @@ func checkKey(key *Key, now time.Time) *Denial {
 	return nil
 }
 
-// checkAccess refuses a valid key from an address that it is not for, whose plan has no access, or which lacks a scope.
+// checkAccess refuses a valid key whose plan has no access, or which lacks a scope.
 func (g *Gate) checkAccess(grant *Grant, now time.Time, r Request) *Denial {
 	key := grant.Key
 	switch {
-	case !key.From.Contain(r.Address):
-		return foreignAddress(r.Address)
 	case !grant.Plan.APIAccess:
 		return deny(CodeNoAccess, "the account's plan has no access to the API: a paid plan is required")
 	case !key.PlanEnd.IsZero() && !now.Before(key.PlanEnd):

@@ -70,7 +70,7 @@ func TestUnknownKeysAreLimitedExactly(t *testing.T) {
 			t.Errorf("answers %v", codes)
 		}
 		_, err := w.Admit(t.Context(), Request{Authorization: "Bearer " + texts[0], Address: "2001:db8::2"})
-		wantDenial(t, err, CodeRateLimited, "30 unknown keys were tried from this address within a minute; try again in 2 seconds")
+		wantDenial(t, err, CodeRateLimited, "30 keys that are unknown, or not for this address, were tried from it within a minute; try again in 2 seconds")
 		if denial, _ := errors.AsType[*Denial](err); denial.Limit != maxUnknownKeys || denial.RetryAfter <= time.Second {
 			t.Errorf("%+v", denial)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxUnknownKeys is how many unknown keys one network may try in a minute.
+	// maxUnknownKeys is how many keys that are unknown, or not for it, one network may try in a minute.
 	maxUnknownKeys = 30
 	// maxMessages is how many requests that are charged to nothing one key may send in a minute: agents list tools once a session.
 	maxMessages = 300

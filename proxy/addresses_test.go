@@ -54,6 +54,26 @@ func TestSummary403Address(t *testing.T) {
 	w.behind("elsewhere", path, "192.0.3.7").ok(t)
 }
 
+// A key that was stolen and cannot be used cannot be used up either: what comes from other addresses counts against those.
+func TestMe403AddressLeavesTheMinute(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *Config) { c.TrustedProxyHeader, c.Plans = "X-Forwarded-For", policy.DefaultPlans() })
+	const thief, tries = "198.51.100.7", 100
+	refused := 0
+	for range tries {
+		if r := w.behind("elsewhere", "/v1/me", thief); r.status != http.StatusForbidden {
+			r.want(t, http.StatusTooManyRequests, policy.CodeRateLimited, "not for this address")
+			refused++
+		}
+		w.behind("elsewhere", "/v1/nowhere", thief).want(t, http.StatusNotFound, policy.CodeNotFound)
+	}
+	if most := tries - 30; refused < most-1 || refused > most { // a token may come back meanwhile
+		t.Errorf("%d of %d requests are refused for their address", refused, tries)
+	}
+	w.behind("elsewhere", "/v1/me", "192.0.2.7").ok(t)
+	w.behind("agency", "/v1/me", thief).ok(t)
+}
+
 // Without a trusted proxy, a client cannot choose its address.
 func TestMe403AddressForged(t *testing.T) {
 	t.Parallel()

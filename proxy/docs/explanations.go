@@ -82,8 +82,8 @@ func keyExplanations() []Explanation {
 func limitExplanations() []Explanation {
 	return []Explanation{
 		{Code: "RATE_LIMITED",
-			When: "The key's requests per minute or the account's requests per hour are used up, or too many unknown keys were tried " +
-				"from one address. The message says which.",
+			When: "The key's requests per minute or the account's requests per hour are used up, or too many keys that are " +
+				"unknown, or not for the address, were tried from one address. The message says which.",
 			Do:      "Wait for `Retry-After`, then continue more slowly. Refused requests are not counted.",
 			Message: "the key's 20 requests a minute are used up; try again in 3 seconds"},
 		{Code: "QUOTA_EXCEEDED",
