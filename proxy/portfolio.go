@@ -93,7 +93,7 @@ func (s *Server) beginPortfolio(ctx context.Context, c *call) (release func(), e
 	key := c.grant.Key
 	held, err := s.portfolios.Acquire(ctx, fillbudget.Claim{Account: key.AccountID, Key: key.ID, Request: c.id, Bytes: int64(total) * portfolioBytes})
 	if refused, ok := errors.AsType[*fillbudget.RefusedError](err); ok {
-		return nil, &apiError{code: codeServiceUnavailable, status: fasthttp.StatusServiceUnavailable, retryAfter: refused.RetryAfter,
+		return nil, &apiError{code: codeServiceUnavailable, retryAfter: refused.RetryAfter,
 			message: "the service is busy with other portfolios", cause: err}
 	}
 	if err != nil {

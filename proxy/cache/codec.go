@@ -58,7 +58,7 @@ var (
 )
 
 // codec encodes and decodes entries for Redis as streams, so that the rows are in memory once. It bounds how many do so at a
-// time: more than there are cores would only take more memory. It is safe for concurrent use.
+// time: more than there are cores would only take more memory. Long ones take a slot of the processor. It is safe for concurrent use.
 type codec struct {
 	maxBytes int64
 	slots    *cpubound.Slots
@@ -178,6 +178,7 @@ func additional(value []byte, key string) []byte { return append(value[:clearSiz
 type encodedEntry struct {
 	headers *Entry // without rows
 	payload *keyring.StreamReader
+	size    int // of the value
 }
 
 // open opens a value that was found for a cache key, or its first parts, and reads its headers. The value must not change any more.
@@ -205,12 +206,18 @@ func (c *codec) open(data []byte, key string, now time.Time) (encodedEntry, erro
 	return encodedEntry{
 		headers: &Entry{key: key, filled: filled,
 			requestHash: binary.LittleEndian.Uint64(headers[8:]), id: binary.LittleEndian.Uint64(headers[16:])},
-		payload: stream,
+		payload: stream, size: len(data),
 	}, nil
 }
 
 // decode reads the first rows, or all, as translate.Decoder does.
-func (c *codec) decode(e encodedEntry, first int) (*Entry, error) {
+func (c *codec) decode(ctx context.Context, e encodedEntry, first int) (*Entry, error) {
+	if e.size > longestAlong {
+		if err := c.slots.Acquire(ctx); err != nil {
+			return nil, err
+		}
+		defer c.slots.Release()
+	}
 	var err error
 	e.headers.rows, err = c.rows(e.payload, first)
 	return e.headers, err

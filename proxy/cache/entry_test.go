@@ -61,7 +61,7 @@ func TestEntriesOfAnySizeRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d rows: %v", n, err)
 		}
-		out, err := c.decode(s, 0)
+		out, err := c.decode(t.Context(), s, 0)
 		if err != nil || out.id != 4 || out.requestHash != 3 || !out.filled.Equal(filled) || out.key != "key" {
 			t.Errorf("%d rows: %+v, %v", n, out, err)
 		} else if !sameRows(t, out.rows, in.rows) {
@@ -122,7 +122,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		entry, err := c.decode(s, 0)
+		entry, err := c.decode(t.Context(), s, 0)
 		if err != nil {
 			return
 		}
@@ -130,7 +130,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			t.Fatalf("a decoded entry does not round-trip: %v", err)
 		}
-		if _, err = c.decode(again, 0); err != nil || again.headers.id != entry.id {
+		if _, err = c.decode(t.Context(), again, 0); err != nil || again.headers.id != entry.id {
 			t.Errorf("a decoded entry does not round-trip: %v", err)
 		}
 	})

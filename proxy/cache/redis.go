@@ -59,7 +59,7 @@ type sharedStore struct {
 	seeks   seeks // calls of it
 	along   bool  // the server of the rows has all other keys too
 
-	longReads chan struct{} // holds a value for each long value that is read
+	longReads chan struct{} // holds a value for each request that reads long values
 
 	warnAfter   atomic.Int64 // the time of the next warning of copies that do not open, in nanoseconds since 1970
 	pausedUntil atomic.Int64 // circuit breaker: no step before it, in nanoseconds since 1970; 0: Redis works
@@ -150,16 +150,16 @@ func (s *sharedStore) settle(ctx context.Context, err error) bool {
 }
 
 // chooseBoth returns the newest entry that answers a lookup, and that of a query beside it, from the values of their keys.
-func (s *sharedStore) chooseBoth(l *lookup, beside []candidate, values [][]byte) (entry, other *Entry) {
+func (s *sharedStore) chooseBoth(ctx context.Context, l *lookup, beside []candidate, values [][]byte) (entry, other *Entry) {
 	if len(beside) > 0 {
-		other = s.choose(&beside[0].query, 0, beside, values[len(l.all):])
+		other = s.choose(ctx, &beside[0].query, 0, beside, values[len(l.all):])
 	}
-	return s.choose(&l.Query, l.FirstRows, l.all, values), other
+	return s.choose(ctx, &l.Query, l.FirstRows, l.all, values), other
 }
 
 // choose returns the newest entry that answers a query with the first rows; a value of no bytes is none. It decodes the rows of older
 // ones only if it must.
-func (s *sharedStore) choose(q *translate.Query, first int, candidates []candidate, values [][]byte) *Entry {
+func (s *sharedStore) choose(ctx context.Context, q *translate.Query, first int, candidates []candidate, values [][]byte) *Entry {
 	type found struct {
 		of *candidate
 		encodedEntry
@@ -184,8 +184,11 @@ func (s *sharedStore) choose(q *translate.Query, first int, candidates []candida
 	}
 	slices.SortStableFunc(entries, func(a, b found) int { return b.headers.filled.Compare(a.headers.filled) })
 	for _, f := range entries {
-		entry, err := s.codec.decode(f.encodedEntry, first)
-		if err != nil {
+		entry, err := s.codec.decode(ctx, f.encodedEntry, first)
+		switch {
+		case err != nil && ctx.Err() != nil: // the caller has left
+			return nil
+		case err != nil:
 			s.discard(f.of.redisKey, err)
 			continue
 		}

@@ -56,8 +56,8 @@ func (s *sharedStore) fetch(ctx context.Context, l *lookup, beside []candidate) 
 // another connection, so that one request for many rows does not hold up those that wait for the same pipeline.
 const longestAlong = 64 << 10
 
-// maxLongReads is how many long values are read at a time (bulkhead): as many as half of the processors can read, since one account's
-// readers must not make Redis seem down for all. It bounds their memory on the way, too.
+// maxLongReads is how many requests read and decode long values at a time (bulkhead): as many as half of the processors can read, since
+// one account's readers must not make Redis seem down for all. It bounds their memory on the way, too.
 func maxLongReads() int { return max(2, runtime.GOMAXPROCS(0)/2) }
 
 // errPaused means that Redis has failed while a step waited for its turn.
@@ -70,7 +70,7 @@ func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, l
 	}
 	until := time.Now().Add(limit)
 	call := s.seeks.newCall()
-	defer s.seeks.release(call)
+	defer s.release(call)
 	call.token, call.copies, call.parts, call.anyway = "", len(l.all), translate.Groups(l.FirstRows), wish == leaseAnyway
 	for i := range l.all {
 		call.keys = append(call.keys, l.all[i].redisKey)
@@ -97,7 +97,7 @@ func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, l
 	if along {
 		l.Along.Value, l.Along.Read = values[len(values)-1], true
 	}
-	found.entry, found.beside = s.chooseBoth(l, beside, values)
+	found.entry, found.beside = s.chooseBoth(ctx, l, beside, values)
 	return found
 }
 
@@ -119,7 +119,10 @@ func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, me
 		case string:
 			bytes = bytesOf(value)
 		case int64:
-			if bytes, err = s.readLong(ctx, c.keys[i], paused); err != nil {
+			if err = s.beginLong(ctx, c, paused); err == nil {
+				bytes, err = s.readLong(ctx, c.keys[i])
+			}
+			if err != nil {
 				return nil, false, err
 			}
 		}
@@ -131,17 +134,25 @@ func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, me
 	return memory, leased == int64(1), nil
 }
 
-// readLong reads a long value, when it is its turn. It may have expired.
-func (s *sharedStore) readLong(ctx context.Context, key string, paused int64) ([]byte, error) {
+// beginLong waits until it is the turn of a call to read long values. Its turn ends with release.
+func (s *sharedStore) beginLong(ctx context.Context, c *seekCall, paused int64) error {
+	if c.long {
+		return nil
+	}
 	select {
 	case s.longReads <- struct{}{}:
+		c.long = true
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
-	defer func() { <-s.longReads }()
 	if until := s.pausedUntil.Load(); until != 0 && until != paused {
-		return nil, errPaused
+		return errPaused
 	}
+	return nil
+}
+
+// readLong reads a long value. It may have expired.
+func (s *sharedStore) readLong(ctx context.Context, key string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.lookUp)
 	defer cancel()
 	value, err := s.client.Get(ctx, key).Bytes()
@@ -149,4 +160,13 @@ func (s *sharedStore) readLong(ctx context.Context, key string, paused int64) ([
 		return nil, nil
 	}
 	return value, err
+}
+
+// release ends a call.
+func (s *sharedStore) release(c *seekCall) {
+	if c.long {
+		c.long = false
+		<-s.longReads
+	}
+	s.seeks.release(c)
 }

@@ -15,6 +15,7 @@ import (
 
 	"sara/policy/redisconn"
 	"sara/policy/redistest"
+	"sara/proxy/cpubound"
 )
 
 // gate holds the calls of seek.lua back until it is opened, and then counts those that are sent in each round trip.
@@ -284,6 +285,51 @@ func TestCallerLeavesQueueOfLongCopies(t *testing.T) {
 	}
 }
 
+// To decode a long copy takes a slot of the processor, and until then it is nobody else's turn to read one. A short copy waits for neither.
+func TestLongCopiesAreDecodedInASlot(t *testing.T) {
+	t.Parallel()
+	server, clock := redistest.Single(t), newClock()
+	filler := newReplica(t, server.Client(), clock)
+	long, short := answering(rowsOf(t, 5000)).request("long", wide("a")), answering(rowsOf(t, 62)).request("short", wide("a"))
+	filler.do(t, long, Filled)
+	filler.do(t, short, Filled)
+	filler.settle()
+	client := redistest.Open(t, server.URL())
+	turns := &turnstile{came: make(chan struct{}, 1), opened: make(chan struct{})}
+	close(turns.opened)
+	client.AddHook(turns)
+	c, slots := newReplica(t, client, clock), cpubound.New()
+	c.redis.codec.slots = slots
+	full, stop := context.WithCancel(t.Context())
+	stop()
+	taken := 0
+	for slots.Acquire(full) == nil {
+		taken++
+	}
+	var done sync.WaitGroup
+	var answered atomic.Bool
+	done.Go(func() {
+		c.do(t, long, HitShared)
+		answered.Store(true)
+	})
+	<-turns.came
+	for range 100 {
+		if found := c.Copy(t.Context(), short); found.Entry == nil {
+			t.Error("a short copy is not read")
+		}
+	}
+	if n := len(c.redis.longReads); n != 1 || answered.Load() {
+		t.Errorf("%d read long copies, answered %t", n, answered.Load())
+	}
+	for range taken {
+		slots.Release()
+	}
+	done.Wait()
+	if n := len(c.redis.longReads); n != 0 {
+		t.Errorf("%d read long copies in the end", n)
+	}
+}
+
 // If Redis fails, those that wait for their turn do not try it one after the other.
 func TestLongCopiesWaitForNoBrokenRedis(t *testing.T) {
 	t.Parallel()
@@ -293,7 +339,9 @@ func TestLongCopiesWaitForNoBrokenRedis(t *testing.T) {
 	}
 	errs := make(chan error)
 	go func() {
-		_, err := c.redis.readLong(t.Context(), "a", 0)
+		call := c.redis.seeks.newCall()
+		err := c.redis.beginLong(t.Context(), call, 0)
+		c.redis.release(call)
 		errs <- err
 	}()
 	c.redis.settle(t.Context(), io.ErrUnexpectedEOF)
@@ -307,7 +355,7 @@ func TestLongCopiesWaitForNoBrokenRedis(t *testing.T) {
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	c.redis.longReads <- struct{}{}
-	if _, err := c.redis.readLong(left, "a", 0); !errors.Is(err, context.Canceled) {
+	if err := c.redis.beginLong(left, new(seekCall), 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller who has left: %v", err)
 	}
 }

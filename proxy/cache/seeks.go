@@ -36,6 +36,7 @@ type seekCall struct {
 	copies int    // how many of the first keys may answer
 	parts  int    // how many parts of a copy are enough; 0: all are needed
 	anyway bool   // take the lease even if there are copies
+	long   bool   // it is the turn of its caller to read long values
 
 	left      atomic.Bool   // the caller no longer waits
 	limit     *time.Timer   // of the caller
