@@ -325,7 +325,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// ParseRows returns only Rows that ReadRows could return, with memory in proportion to the data.
+// A Decoder returns only Rows that ReadRows could return, with memory in proportion to the data.
 func FuzzDecodeRows(f *testing.F) {
 	for _, n := range []int{0, 1, 3, 100} {
 		f.Add(encoded(searchRows(f, n)), uint16(n/2))

@@ -3,13 +3,13 @@
 //
 // # The path of a request
 //
-// Do looks for rows in the memory of this process (an LRU), then in Redis, which the replicas share, and then calls the
-// request's Fill. The command that reads Redis also takes the lease of the fill if there is no copy, in one script
-// (seek.lua); requests that look at the same time share a round trip (pipelining). Look is Do up to there, for a caller that does
-// not wait for a fill where it looks. Rows are kept under the canonical
-// upstream query, never under a URL, so that all requests that need the same rows share them; the narrow and the wide
-// sample of the same rows replace each other where they can. Responses built from rows are kept too (Keep), in memory only,
-// and until one of their sources is refilled.
+// Do looks for rows in the memory of this process (an LRU), then in Redis, which the replicas share, and then calls the request's Fill.
+// The command that reads Redis also takes the lease of the fill if there is no copy, in one script (seek.lua); requests that look at
+// the same time share a round trip (pipelining). Look is Do up to there, for a caller that does not wait for a fill where it looks.
+//
+// Rows are kept under the canonical upstream query, never under a URL, so that all requests that need the same rows share them; the
+// narrow and the wide sample of the same rows replace each other where they can. Responses built from rows are kept too (Keep), in
+// memory only, and until one of their sources is refilled.
 //
 // Of a copy in Redis, a request for the first page of a table reads only the rows of that page (Request.FirstRows). A request that needs
 // others reads the copy once more.
@@ -22,11 +22,10 @@
 // # One fill
 //
 // In a process, a flight (singleflight) looks into Redis once for all callers, and then fills the key on a context of its own, so that
-// callers may leave. Across replicas a
-// flight needs the lease of the key in Redis, which it renews while it fills. Its outcome goes to all replicas by pub/sub, so
-// that no replica polls. The lease of a replica that dies expires after two seconds. Every waiter gets the error of a failed
-// fill, unless it concerns only the caller that ran into it, such as a spent budget: then the next waiter tries. A fill for
-// which there is no memory (Request.Reserve) fails for all waiters of this process, and leaves the lease to other replicas.
+// callers may leave. Across replicas a flight needs the lease of the key in Redis, which it renews while it fills. Its outcome goes to
+// all replicas by pub/sub, so that no replica polls. The lease of a replica that dies expires after two seconds. Every waiter gets the
+// error of a failed fill, unless it concerns only the caller that ran into it, such as a spent budget: then the next waiter tries. A
+// fill for which there is no memory (Request.Reserve) fails for all waiters of this process, and leaves the lease to other replicas.
 //
 // # Who can write to Redis
 //

@@ -34,7 +34,8 @@ func (c *Cache) Look(ctx context.Context, r Request) (found Found, rest func() (
 	return Found{}, c.rest(ctx, l, has, f, leader, err)
 }
 
-// rest returns the rest of Do after lookUp.
+// rest returns the rest of Do after lookUp. In Look itself, the function would put all that it needs on the heap, for requests too that do
+// not need it.
 func (c *Cache) rest(ctx context.Context, l *lookup, has Found, f *flight, leader bool, err error) func() (Found, error) {
 	return func() (Found, error) { return c.finish(ctx, l, has, f, leader, err) }
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sara/policy/redisconn"
 	"sara/proxy/redisinfo"
 )
 
@@ -28,9 +27,6 @@ const (
 	// sweepInterval is the time between two searches for rows that are not in the index.
 	sweepInterval = 5 * time.Minute
 )
-
-// IsFull reports whether an error of Publish, or of another write, means that the memory of Redis is full.
-func IsFull(err error) bool { return redisconn.IsFull(err) }
 
 // Watch keeps the bound up to date, and deletes rows when the memory fills, until ctx ends. It looks at the servers at once,
 // every ten seconds, after Suspect, and at each tick while they do not answer.

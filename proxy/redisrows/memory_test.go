@@ -131,10 +131,10 @@ func TestTrimWorksOnFullRedis(t *testing.T) {
 	for n := 0; err == nil; n++ {
 		err = client.Set(t.Context(), fmt.Sprint("counter ", n), strings.Repeat("x", 1000), 0).Err()
 	}
-	if !IsFull(err) {
+	if !redisconn.IsFull(err) {
 		t.Fatal(err)
 	}
-	if err := s.Publish(t.Context(), rowOf("a", rowKey(99), 1000)); !IsFull(err) {
+	if err := s.Publish(t.Context(), rowOf("a", rowKey(99), 1000)); !redisconn.IsFull(err) {
 		t.Errorf("a row in a full Redis: %v", err)
 	}
 	before := value(t, registry, "rows_bytes", "")

@@ -176,7 +176,7 @@ func (s *Store) Publish(ctx context.Context, o *Outcome) error {
 	}
 	fits, err := publish(ctx, o, weight)
 	switch {
-	case IsFull(err):
+	case redisconn.IsFull(err):
 		return errors.Join(err, s.release(ctx, o, o.Refused))
 	case err == nil && !fits:
 		s.metrics.refused.Inc()
