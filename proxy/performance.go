@@ -25,9 +25,10 @@ const (
 	readingTime = 10 * time.Minute
 )
 
-// ttl is how long upstream rows of the request's period stay fresh.
+// ttl is how long upstream rows of the request's period stay fresh. A portfolio takes older ones, except where the upstream denies
+// access: there it has to say so as soon as the property's own summary does.
 func (c *call) ttl() time.Duration {
-	if c.part {
+	if c.part && c.property.AccessProblem() == "" {
 		return freshPortfolio
 	}
 	if c.params.Period.End >= c.window.Anchor-translate.LongestLag {

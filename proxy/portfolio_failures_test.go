@@ -80,6 +80,28 @@ func TestPortfolio503ServiceUnavailableMemory(t *testing.T) {
 	w.get("pro", "/v1/portfolio").ok(t)
 }
 
+// A copy that is at hand does not hide that the property can no longer be read: its row says so, as its own summary does.
+func TestPortfolio200AccessLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if row := w.portfolio("pro").row(t, w, "prefix"); row.Error != nil || *row.Source != "live" || row.StaleReason != nil {
+		t.Errorf("before: %+v", row)
+	}
+	w.must(w.sim.SetFaults(gscsim.Faults{Reason: "forbidden", Site: w.properties["prefix"].Site}))
+	w.advance(freshAtAnchor)
+	w.await(t, "the reason", func() bool { return w.get("pro", w.path("prefix", "/summary")).ok(t).meta()["stale_reason"] != nil })
+	w.wantConnection(t, "prefix", false)
+	whole := w.portfolio("pro")
+	row := whole.row(t, w, "prefix")
+	if row.Error != nil || *row.Source != "stored" || row.StaleReason == nil {
+		t.Errorf("without access: %+v", row)
+	}
+	w.wantSummary(row, &whole, nil)
+	if row := whole.row(t, w, "main"); *row.Source != "live" || row.StaleReason != nil {
+		t.Errorf("another property: %+v", row)
+	}
+}
+
 // A budget that is used up leaves a property to its archive, or to an error. The next day goes on with the others.
 func TestPortfolio200BudgetOfLiveCalls(t *testing.T) {
 	t.Parallel()
