@@ -137,6 +137,7 @@ func TestMCP200ToolsAnswerAsREST(t *testing.T) {
 	}{
 		{"list_properties", "/v1/properties?limit=3&offset=2&include_archived=true", map[string]any{"limit": 3, "offset": 2, "include_archived": true}},
 		{"query_performance", "/queries?limit=25", map[string]any{"dimension": "query"}},
+		{"query_performance", "/queries?limit=7&offset=20", map[string]any{"dimension": "query", "limit": json.RawMessage("7.0"), "offset": json.RawMessage("2e1")}},
 		{"query_performance", "/pages?limit=7&order_by=-impressions&date_range=last_7d", map[string]any{"dimension": "page", "limit": 7, "order_by": "-impressions", "date_range": "last_7d"}},
 		{"query_performance", "/countries?limit=25&start_date=2026-11-01&end_date=2026-11-10", map[string]any{"dimension": "country", "start_date": "2026-11-01", "end_date": "2026-11-10"}},
 		{"query_performance", "/devices?limit=25&filters=" + url.QueryEscape(encoded(w, filters)), map[string]any{"dimension": "device", "filters": filters}},
@@ -209,6 +210,7 @@ func TestMCP200BadArguments(t *testing.T) {
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 251}, translate.CodeValidation, "limit"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 0}, translate.CodeValidation, "limit"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 2.5}, translate.CodeValidation, "limit"},
+		{"query_performance", map[string]any{"property": "main", "dimension": "query", "offset": 1e30}, translate.CodeValidation, "offset"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "date"}, translate.CodeValidation, "dimension"},
 		{"query_performance", map[string]any{"property": "main"}, translate.CodeValidation, "dimension"},
 		{"query_performance", map[string]any{"dimension": "query"}, translate.CodeValidation, "property"},

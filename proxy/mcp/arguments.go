@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -190,8 +191,8 @@ func (p *param) text(raw json.RawMessage) (string, *failure) {
 		}
 		return string(raw), nil
 	case translate.KindInteger:
-		n, err := strconv.Atoi(string(raw))
-		if err != nil {
+		n, ok := wholeNumber(raw)
+		if !ok {
 			return "", invalid(p.Name + " must be an integer")
 		}
 		if p.Max > 0 && n > p.Max {
@@ -209,6 +210,15 @@ func (p *param) text(raw json.RawMessage) (string, *failure) {
 		return "", invalid(p.Name + " must be a string")
 	}
 	return text, nil
+}
+
+// wholeNumber reads an integer as JSON Schema defines it: 25.0 is one. Clients that keep all numbers as floating point write it so.
+func wholeNumber(raw json.RawMessage) (n int, ok bool) {
+	if n, err := strconv.Atoi(string(raw)); err == nil {
+		return n, true
+	}
+	number, err := strconv.ParseFloat(string(raw), 64)
+	return int(number), err == nil && number == math.Trunc(number) && math.Abs(number) < 1<<53
 }
 
 func (t *tool) names() string {
