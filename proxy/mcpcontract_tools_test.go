@@ -100,6 +100,7 @@ func TestMCP200ToolsList(t *testing.T) {
 		t.Error("the list differs between two requests")
 	}
 	var names []string
+	listed := map[string]map[string]any{} // arguments
 	for _, listing := range r.result(t)["tools"].([]any) {
 		tool := listing.(map[string]any)
 		names = append(names, tool["name"].(string))
@@ -113,6 +114,10 @@ func TestMCP200ToolsList(t *testing.T) {
 		if input["type"] != "object" || input["additionalProperties"] != false || tool["description"] == "" {
 			t.Errorf("%s takes %v: %v", tool["name"], input, tool["description"])
 		}
+		listed[tool["name"].(string)], _ = input["properties"].(map[string]any)
+	}
+	if days := listed["get_indexing"]["days"].(map[string]any); !reflect.DeepEqual(days["enum"], []any{30.0, 90.0, 365.0}) {
+		t.Errorf("the values of days are %v", days)
 	}
 	for _, want := range strings.Fields("list_properties get_account get_overview query_performance get_timeseries compare_periods find_movers " +
 		"portfolio_overview get_indexing list_indexed_urls get_context") {

@@ -105,7 +105,10 @@ func (p *param) schema() map[string]any {
 	switch p.Kind {
 	case translate.KindInteger:
 		schema["type"] = "integer"
-		if p.Max > 0 {
+		switch {
+		case p.Choices != nil:
+			schema["enum"] = json.RawMessage("[" + strings.Join(p.Choices, ",") + "]")
+		case p.Max > 0:
 			schema["maximum"] = p.Max
 		}
 	case translate.KindBoolean:
