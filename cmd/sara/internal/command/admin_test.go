@@ -224,6 +224,10 @@ func TestKeyBounds(t *testing.T) {
 	c.Fails(ExitError, create("--name", "k", "--expires-in-days", "3651"), "1 to 3650")
 	c.Fails(ExitError, create("--name", "k", "--scope", "everything"), `unknown scope "everything": use properties:read`)
 	c.Fails(ExitError, create("--name", "k", "--scope", "config:read", "--scope", "config:read"), "given twice")
+	for _, flag := range []string{"--scope", "--from", "--workspace"} {
+		c.Fails(ExitUsage, create("--name", "k", flag, ""), flag, "it is empty")
+	}
+	c.Fails(ExitError, create("--name", "k", "--scope", "config:read,"), `unknown scope ""`)
 	c.Fails(ExitError, create("--name", "k", "--workspace", "Blog"), `there is no workspace of ann@example.com "Blog"`)
 	c.Fails(ExitError, create("--name", "k", "--key-prefix", "Not!"), "SARA_KEY_PREFIX")
 	if days := expiresIn(c, create("--name", "rule", "--key-max-days", "90")); days != 90 {

@@ -65,12 +65,12 @@ type keyCreate struct {
 	settings.NewKeys
 	settings.Public
 	console.Output
-	Email         string   `arg:"" help:"Email address or id of the person that the key acts for."`
-	Name          string   `required:"" help:"Name of the key: 1 to 80 characters."`
-	Scope         []string `placeholder:"SCOPE" help:"properties:read, performance:read, indexing:read or config:read; may be repeated; default: all four."`
-	Workspace     string   `help:"Restrict the key to one of the person's workspaces."`
-	From          []string `placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; default: any."`
-	ExpiresInDays *int     `placeholder:"DAYS" help:"1 to 3650; default: --key-max-days, else the key does not expire."`
+	Email         string       `arg:"" help:"Email address or id of the person that the key acts for."`
+	Name          string       `required:"" help:"Name of the key: 1 to 80 characters."`
+	Scope         restrictions `placeholder:"SCOPE" help:"properties:read, performance:read, indexing:read or config:read; may be repeated; default: all four."`
+	Workspace     restriction  `placeholder:"WORKSPACE" help:"Restrict the key to one of the person's workspaces."`
+	From          restrictions `placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; default: any."`
+	ExpiresInDays *int         `placeholder:"DAYS" help:"1 to 3650; default: --key-max-days, else the key does not expire."`
 }
 
 // newKeyRecord is a key with its text, of which this is the only copy.
@@ -90,7 +90,7 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 	}
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		key, text, err := admin.Admin{Store: store}.CreateKey(ctx, admin.KeyOptions{Prefix: c.KeyPrefix.String(), Plans: c.PlansFile.Table()}, sqlstore.KeySpec{
-			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, From: from, ExpiresAt: expires,
+			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: string(c.Workspace), From: from, ExpiresAt: expires,
 		})
 		if full := (*sqlstore.KeyLimitError)(nil); errors.As(err, &full) && full.Limit == 0 {
 			return fmt.Errorf("account %q is on plan %q, which has no API access: change the plan with sara account plan", full.Account, full.Plan)
@@ -160,8 +160,8 @@ func addresses(from []string) (policy.Addresses, error) {
 type keyUpdate struct {
 	storeFlags
 	console.Output
-	KeyID string   `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
-	From  []string `required:"" placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; any: from everywhere."`
+	KeyID string       `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
+	From  restrictions `required:"" placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; any: from everywhere."`
 }
 
 func (c *keyUpdate) Run(ctx context.Context, con *console.Console) error {

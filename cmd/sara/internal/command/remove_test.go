@@ -132,5 +132,6 @@ func TestKeyAddresses(t *testing.T) {
 	c.Fails(ExitError, append(create, "office"), `--from: "office" is not a network such as 192.0.2.0/24`)
 	c.Fails(ExitError, []string{"key", "update", id, "--from", "any", "--from", "192.0.2.7"}, `--from: "any" is not a network`)
 	c.Fails(ExitUsage, []string{"key", "update", id}, "--from")
+	c.Fails(ExitUsage, []string{"key", "update", id, "--from", ""}, "--from", "it is empty")
 	c.Fails(ExitError, []string{"key", "update", "nothing", "--from", "any"}, `there is no key "nothing"`)
 }
