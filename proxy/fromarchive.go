@@ -165,15 +165,15 @@ func (s *Server) checkGaps(ctx context.Context, c *call, by translate.Dimension,
 				return &apiError{code: codeServiceUnavailable, retryAfter: damageRetry, cause: part.damage[0],
 					message: fmt.Sprintf("the archive of the days from %s to %s is damaged", side.Start, side.End)}
 			}
-			return s.nothingStored(ctx, c, by, side)
+			return s.nothingStored(ctx, c, by, side, gaps.Reason())
 		}
 	}
 	return c.params.CheckComparable(gaps)
 }
 
 // nothingStored returns the error for a range that needs the archive, which has none of its days. Time does not help, so it is
-// the client's error: it names the days that can be had.
-func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimension, r translate.DateRange) error {
+// the client's error: it names the days that can be had, and ends with an addition.
+func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimension, r translate.DateRange, addition string) error {
 	var stored translate.DateRange
 	ok := false
 	if s.config.History != nil {
@@ -195,7 +195,7 @@ func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimens
 	case r.End < first:
 		code, reason = translate.CodeDateRangeTooOld, fmt.Sprintf("the first available day is %s", first)
 	}
-	return &translate.InputError{Code: code, Message: fmt.Sprintf("there are no figures from %s to %s: %s", r.Start, r.End, reason)}
+	return &translate.InputError{Code: code, Message: fmt.Sprintf("there are no figures from %s to %s: %s%s", r.Start, r.End, reason, addition)}
 }
 
 // neverFiltered is the error of a filtered request for days before the first live one.

@@ -306,6 +306,8 @@ func TestSummary200MissingDays(t *testing.T) {
 	get("/queries", "2025-06-01", "2025-06-19").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
 	get("/summary", "2025-06-20", "2025-06-22", "compare", "previous_period").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
 	get("/movers/pages", "2025-06-20", "2025-06-22").want(t, http.StatusBadRequest, codeTooOld, "2025-06-20")
+	get("/movers/pages", "2025-07-20", "2025-07-26").want(t, http.StatusBadRequest, codeValidation, "2025-06-20 to 2025-07-19", "only with archived days")
+	get("/movers/queries", "2025-07-19", "2025-07-30").want(t, http.StatusBadRequest, codeValidation, "no day can be compared", "only with archived days")
 	get("/summary", "2022-01-01", "2022-01-31").want(t, http.StatusBadRequest, codeTooOld, "2023-11-20") // the plan's own limit
 	for _, endpoint := range []string{"/summary", "/timeseries", "/queries"} {
 		for _, start := range []string{"2025-06-25", "2025-07-15"} {

@@ -13,6 +13,15 @@ type Gaps struct {
 	Unpublished Date   // the first day that the upstream has not published yet; 0: it has published all
 	Missing     []Date // days that neither the upstream nor the archive has, in order
 	Damaged     []Date // those of Missing that the archive has, but cannot read
+	Archived    bool   // days that the upstream has are missing too: both periods of movers come from the archive
+}
+
+// Reason returns what a refusal adds about the days that it calls missing: why days that the upstream has are among them.
+func (g Gaps) Reason() string {
+	if !g.Archived {
+		return ""
+	}
+	return "; movers compare archived days only with archived days, and one of these periods needs the archive"
 }
 
 // Has reports whether nothing is known about a day.
@@ -57,8 +66,8 @@ func (p *Params) CheckComparable(g Gaps) error {
 		return JoinDays(days)
 	}
 	previous := p.Previous()
-	return invalid("no day can be compared: the period from %s to %s has %s, and %s, from %s to %s, has %s",
-		p.Period.Start, p.Period.End, known(p.Period.DateRange), p.Compare, previous.Start, previous.End, known(previous))
+	return invalid("no day can be compared: the period from %s to %s has %s, and %s, from %s to %s, has %s%s",
+		p.Period.Start, p.Period.End, known(p.Period.DateRange), p.Compare, previous.Start, previous.End, known(previous), g.Reason())
 }
 
 // notes explains the gaps of the answer.

@@ -174,6 +174,7 @@ func (r Report) planMovers(p *Params, s Sources) Plan {
 		}
 		if stored {
 			gaps = archived
+			gaps.Archived = span.End >= live
 		}
 	}
 	plan := Plan{Gaps: gaps}
