@@ -48,6 +48,11 @@ func KnownDaysOf(rows *Rows, asked DateRange) KnownDays {
 	return k
 }
 
+// LatestDays returns the days up to an anchor that a series must have to tell which of them are not published.
+func LatestDays(anchor Date) DateRange {
+	return DateRange{Start: anchor - LongestLag - steadyDays, End: anchor}
+}
+
 // Bounds returns the first and the last day with figures; ok is false if none has any.
 func (k KnownDays) Bounds() (first, last Date, ok bool) { return k.first, k.last, k.any }
 

@@ -150,34 +150,40 @@ func (r *run) flush(ctx context.Context, t *task, b *buffer) error {
 	return nil
 }
 
-// totals are the metrics of whole days, for the days that the upstream shows.
-type totals map[translate.Date]translate.Metrics
+// totals are the metrics of whole days.
+type totals struct {
+	days        map[translate.Date]translate.Metrics // that the upstream shows
+	unpublished translate.Date                       // the first day that it has not published yet; 0: none
+}
 
-// totals queries the days of a range with one call.
+// totals queries the days of a range with one call, and with them those that tell what is not published yet.
 func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange) (totals, error) {
+	if latest := translate.LatestDays(r.anchor); dates.End >= latest.Start {
+		dates = translate.DateRange{Start: min(dates.Start, latest.Start), End: latest.End}
+	}
 	rows, err := r.query(ctx, p, translate.SeriesQuery(p.Site, dates, nil))
 	if err != nil {
-		return nil, err
+		return totals{}, err
 	}
-	byDay := make(totals, rows.Len())
+	shown := make(map[translate.Date]translate.Metrics, rows.Len())
 	for i := range rows.Len() {
 		day, err := translate.ParseDate(string(rows.Key(i)))
 		if err != nil || day < dates.Start || day > dates.End {
-			return nil, fmt.Errorf("the upstream returned the day %.20q for a query of %s to %s",
+			return totals{}, fmt.Errorf("the upstream returned the day %.20q for a query of %s to %s",
 				rows.Key(i), dates.Start, dates.End)
 		}
-		byDay[day] = rows.Metrics(i)
+		shown[day] = rows.Metrics(i)
 	}
-	return byDay, nil
+	return totals{shown, translate.KnownDaysOf(rows, dates).Unpublished(r.anchor)}, nil
 }
 
 // day queries what is missing of a day. consistent is false when the answers contradict each other; then there is nothing to
 // archive. A day that the upstream does not show yet has nothing to archive either.
-func (r *run) day(ctx context.Context, p Property, g gap, byDay totals) (days []archive.Day, consistent bool, err error) {
+func (r *run) day(ctx context.Context, p Property, g gap, all totals) (days []archive.Day, consistent bool, err error) {
 	final := g.day <= r.anchor-ProvisionalDays
-	total, shown := byDay[g.day]
+	total, shown := all.days[g.day]
 	switch {
-	case !shown && !final:
+	case !shown && !final, all.unpublished != 0 && g.day >= all.unpublished:
 		return nil, true, nil
 	case total.Impressions == 0:
 		// One more query makes sure that the day is not merely missing in the series.

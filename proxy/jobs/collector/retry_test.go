@@ -22,6 +22,7 @@ func inBubble(t *testing.T, test func(*bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newUpstream(t, time.Now)
+		time.Sleep(2 * 24 * time.Hour) // to a week that ends with traffic for all: an end without any counts as not published
 		test(&bubble{fakeUpstream: w, t: t, history: newMemory()})
 	})
 }

@@ -188,7 +188,10 @@ func (w *fakeUpstream) Query(ctx context.Context, t upstream.Target, q translate
 	if q.Range.Days() != 1 {
 		w.t.Errorf("queried %s of %d days at once", q.Dimension, q.Range.Days())
 	}
-	rows := w.rows(q.Site, q.Dimension, q.Range.Start, w.isSettled(q.Range.Start))
+	var rows []archive.Record
+	if q.Range.Start <= w.anchor()-translate.Date(w.late) {
+		rows = w.rows(q.Site, q.Dimension, q.Range.Start, w.isSettled(q.Range.Start))
+	}
 	for _, r := range rows[:min(len(rows), q.RowLimit)] {
 		add(r.Key, r)
 	}
