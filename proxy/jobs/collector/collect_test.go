@@ -42,8 +42,8 @@ func TestCollectArchivesEveryDayOfTheUpstream(t *testing.T) {
 	before := objects(t, folder)
 	w.collect(w.collector(folder), Span{}, "shop")
 	for _, q := range w.calls() {
-		if q.query.Dimension != translate.ByDate && q.query.Range.Start < w.anchor()-1 {
-			t.Errorf("queried %s of %s again", q.query.Dimension, q.query.Range.Start)
+		if day := q.query.Range.Start; q.query.Dimension != translate.ByDate && w.isFinal(q.query.Site, day, w.anchor()) {
+			t.Errorf("queried %s of %s again", q.query.Dimension, day)
 		}
 	}
 	wantSameObjects(t, objects(t, folder), before)
@@ -158,7 +158,7 @@ func TestProvisionalDaysAreQueriedAgain(t *testing.T) {
 	w.calls()
 	w.collect(w.collector(folder), Span{Since: &first}, "shop")
 	for _, q := range w.calls() {
-		if q.query.Dimension != translate.ByDate && q.query.Range.Start < w.anchor()-2 {
+		if q.query.Dimension != translate.ByDate && w.isFinal(q.query.Site, q.query.Range.Start, w.anchor()-1) {
 			t.Errorf("queried %s again, although it is final", q.query.Range.Start)
 		}
 	}
@@ -180,25 +180,34 @@ func TestDaysNotShownYetAreLeftForLater(t *testing.T) {
 	w.wantArchived(folder, "shop", *span.Since, w.anchor())
 }
 
-// The upstream may publish several days late. Those days are not final days without traffic: once published, they are archived.
-func TestUnpublishedDaysAreLeftForLater(t *testing.T) {
-	w, folder := newUpstream(t, nil), t.TempDir()
-	span := w.weeks(3)
-	steady := func() bool {
-		for day := w.anchor() - 24; day <= w.anchor(); day++ {
-			if k := w.kind("sc-domain:shop.example", day); k == quiet || k == unshown {
-				return false
+// The upstream may publish several days late. Those days are not final days without traffic: once published, they are archived. Of a
+// site with traffic on every day they are not archived before.
+func TestUnpublishedDaysAreArchivedOncePublished(t *testing.T) {
+	const site = "sc-domain:shop.example"
+	for name, steady := range map[string]bool{"a steady site": true, "a site with days without traffic": false} {
+		t.Run(name, func(t *testing.T) {
+			w, folder := newUpstream(t, nil), t.TempDir()
+			span := w.weeks(3)
+			quietDays := func(from, to translate.Date) (n int) {
+				for day := from; day <= to; day++ {
+					if k := w.kind(site, day); k == quiet || k == unshown {
+						n++
+					}
+				}
+				return n
 			}
-		}
-		return true
-	}
-	for !steady() {
-		w.passDay()
-	}
-	c := w.collector(folder)
-	for w.late = translate.LongestLag; w.late >= 0; w.late-- {
-		w.collect(c, span, "shop")
-		w.wantArchived(folder, "shop", *span.Since, w.anchor()-translate.Date(w.late))
+			latest := func() translate.Date { return w.anchor() - translate.LongestLag }
+			for quietDays(latest(), w.anchor()) > 0 || quietDays(latest()-14, latest()-1) > 0 == steady {
+				w.passDay()
+			}
+			c := w.collector(folder)
+			for w.late = translate.LongestLag; w.late >= 0; w.late-- {
+				w.collect(c, span, "shop")
+				if steady || w.late == 0 {
+					w.wantArchived(folder, "shop", *span.Since, w.anchor()-translate.Date(w.late))
+				}
+			}
+		})
 	}
 }
 

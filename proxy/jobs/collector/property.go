@@ -191,6 +191,8 @@ func (r *run) day(ctx context.Context, p Property, g gap, all totals) (days []ar
 		if err != nil || hasTraffic(rows) {
 			return nil, false, err
 		}
+		// Of a site that has no traffic on some days, a day that is not published looks like one of those.
+		final = g.day <= r.anchor-translate.LongestLag
 		for _, by := range g.dimensions {
 			days = append(days, archive.Day{Date: g.day, Dimension: by, Final: final})
 		}

@@ -143,6 +143,15 @@ func (w *fakeUpstream) rows(site string, by translate.Dimension, day translate.D
 
 func (w *fakeUpstream) isSettled(day translate.Date) bool { return day <= w.anchor()-ProvisionalDays }
 
+// isFinal reports whether a day is archived for good at an anchor: a day without traffic once it cannot be one that is
+// not published.
+func (w *fakeUpstream) isFinal(site string, day, anchor translate.Date) bool {
+	if k := w.kind(site, day); k == quiet || k == unshown {
+		return day <= anchor-translate.LongestLag
+	}
+	return day <= anchor-ProvisionalDays
+}
+
 // isShown reports whether the upstream shows the day, or never will.
 func (w *fakeUpstream) isShown(site string, day translate.Date) bool {
 	return w.isSettled(day) || w.kind(site, day) != unshown
@@ -254,8 +263,8 @@ func (w *fakeUpstream) wantArchived(location, id string, first, last translate.D
 			rows := w.rows(site, by, day, w.isSettled(day))
 			want = append(want, rows[:min(len(rows), 100)]...)
 			c := inventory[by]
-			if c.Has(day) != shown || c.HasFinal(day) != w.isSettled(day) {
-				w.t.Errorf("%s of %s: archived %t, final %t; want %t, %t", by, day, c.Has(day), c.HasFinal(day), shown, w.isSettled(day))
+			if final := w.isFinal(site, day, w.anchor()); c.Has(day) != shown || c.HasFinal(day) != final {
+				w.t.Errorf("%s of %s: archived %t, final %t; want %t, %t", by, day, c.Has(day), c.HasFinal(day), shown, final)
 			}
 		}
 		if !slices.Equal(got[day], want) {
