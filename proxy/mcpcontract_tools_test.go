@@ -212,8 +212,8 @@ func TestMCP200BadArguments(t *testing.T) {
 	}{
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limitt": 3}, translate.CodeUnsupportedParameter, "limitt"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": "many"}, translate.CodeValidation, "limit"},
-		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 251}, translate.CodeValidation, "limit"},
-		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 0}, translate.CodeValidation, "limit"},
+		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 251}, translate.CodeValidation, "limit must be from 1 to 250"},
+		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 0}, translate.CodeValidation, "limit must be from 1 to 250"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "limit": 2.5}, translate.CodeValidation, "limit"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "query", "offset": 1e30}, translate.CodeValidation, "offset"},
 		{"query_performance", map[string]any{"property": "main", "dimension": "date"}, translate.CodeValidation, "dimension"},

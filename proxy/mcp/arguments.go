@@ -198,8 +198,8 @@ func (p *param) text(raw json.RawMessage) (string, *failure) {
 		if !ok {
 			return "", invalid(p.Name + " must be an integer")
 		}
-		if p.Max > 0 && n > p.Max {
-			return "", invalid(fmt.Sprintf("%s must be at most %d", p.Name, p.Max))
+		if p.Max > 0 && (n < p.Min || n > p.Max) { // not those of REST, whose message would name them
+			return "", invalid(fmt.Sprintf("%s must be from %d to %d", p.Name, p.Min, p.Max))
 		}
 		return strconv.Itoa(n), nil
 	case translate.KindBoolean:
