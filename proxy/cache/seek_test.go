@@ -285,7 +285,7 @@ func TestCallerLeavesQueueOfLongCopies(t *testing.T) {
 	}
 }
 
-// To decode a long copy takes a slot of the processor, and until then it is nobody else's turn to read one. A short copy waits for neither.
+// To decode a long copy takes a slot of the processor, and the turn to read long copies lasts until then. A short copy waits for neither.
 func TestLongCopiesAreDecodedInASlot(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.Single(t), newClock()

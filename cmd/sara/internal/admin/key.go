@@ -46,7 +46,7 @@ func (a Admin) RotateKey(ctx context.Context, prefix, id string, overlap time.Du
 	return key, old, text, nil
 }
 
-// awaitKey waits until no replica can take a key for unknown that was just stored. Nobody has the key before, so it works at once.
+// awaitKey waits until no replica can take a key for unknown that was just stored. Callers get the key after that, so it works at once.
 func (a Admin) awaitKey() {
 	sleep := a.Sleep
 	if sleep == nil {
