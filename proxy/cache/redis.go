@@ -92,13 +92,14 @@ func (s *sharedStore) close() {
 	s.codec.close()
 }
 
-// redisKey returns the key of an entry in Redis, with a hash of the cache key, and a suffix. The hash tag in braces puts all keys of a
-// property into one slot of a cluster, so that a pipeline of them is one round trip.
+// redisKey returns the key of an entry in Redis, with a hash of the cache key and of the version of the format, and a suffix. So replicas
+// of two versions, which run side by side during an update, do not replace the copies of each other all the time. The hash tag in braces
+// puts all keys of a property into one slot of a cluster, so that a pipeline of them is one round trip.
 func redisKey(propertyID string, key []byte, suffix string) string {
 	var buffer [usualKey]byte
 	dst := append(append(append(buffer[:0], "sara:c:{"...), propertyID...), "}:"...)
 	var sum [8]byte
-	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(key))
+	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(key)^version)
 	return string(append(hex.AppendEncode(dst, sum[:]), suffix...))
 }
 

@@ -3,12 +3,14 @@ package cache
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/redis/go-redis/v9"
 
 	"sara/policy/keyring"
@@ -71,6 +73,24 @@ func TestUnreadableValueIsAMiss(t *testing.T) {
 			t.Errorf("counted %v Redis errors", n)
 		}
 	})
+}
+
+// A replica of another version, which runs during an update, keeps its own copy of the same rows: until version 6 under the plain hash.
+func TestVersionsDoNotReplaceTheCopiesOfEachOther(t *testing.T) {
+	server, clock := redistest.Single(t), newClock()
+	q := answering(rowsOf(t, 3)).request("p", narrow("a"))
+	own := newLookup(&q).own
+	other := fmt.Sprintf("sara:c:{p}:%016x", xxhash.Sum64String(own.key))
+	if err := server.Client().Set(t.Context(), other, "a copy", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	c := newReplica(t, server.Client(), clock)
+	c.do(t, q, Filled)
+	c.settle()
+	newReplica(t, server.Client(), clock).do(t, q, HitShared)
+	if got := server.Client().Get(t.Context(), other).Val(); got != "a copy" {
+		t.Errorf("the copy of the other version is %q", got)
+	}
 }
 
 // A segment of rows that is altered behind the headers is found when the rows are decoded.
