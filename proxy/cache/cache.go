@@ -255,6 +255,7 @@ func (c *Cache) take(l *lookup, has Found, entry, beside *Entry) Found {
 	}
 	found := c.newer(has, entry, l.TTL)
 	if entry != nil && found.Entry == entry {
+		c.memory.inherit(entry)
 		c.memory.putEntry(entry, l.AccountID)
 	}
 	return found

@@ -26,6 +26,7 @@ type flights struct {
 type flight struct {
 	looked chan struct{} // closed when the following fields are set
 	copied *Entry        // the newest copy in Redis, however stale; nil: none
+	failed bool          // the last refill of the copy failed, before this flight
 	span   spans.Span    // of the fill
 
 	done chan struct{} // closed when the outcome is there
@@ -166,7 +167,9 @@ func (c *Cache) lead(ctx context.Context, f *flight, l *lookup, has Found) {
 	if c.redis != nil && !l.Bypass {
 		found := c.redis.look(ctx, l, c.besides(l))
 		f.copied, token = found.entry, found.token
-		if has = c.take(l, has, found.entry, found.beside); has.Entry != nil && !has.Stale {
+		has = c.take(l, has, found.entry, found.beside)
+		f.failed = found.entry != nil && found.entry.refillFailed.Load()
+		if has.Entry != nil && !has.Stale {
 			f.outcome = outcome{entry: has.Entry, status: HitShared}
 			return
 		}

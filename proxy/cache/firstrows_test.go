@@ -3,6 +3,7 @@ package cache
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -240,4 +241,25 @@ func (e entering) Done() <-chan struct{} {
 		e.entered()
 	}
 	return e.Context.Done()
+}
+
+// That a refill failed is known of the rows however many of them a request needs: the next one waits for another refill.
+func TestFailedRefillOfTheFirstRowsIsOneOfAll(t *testing.T) {
+	server, clock := redistest.Single(t), newClock()
+	upstream := answering(rowsOf(t, 5000))
+	q := upstream.request("p", wide("a"))
+	filler := newReplica(t, server.Client(), clock)
+	filler.do(t, q, Filled)
+	filler.settle()
+	c := newReplica(t, server.Client(), clock)
+	clock.advance(ttl)
+	upstream.fill = func(context.Context, int64) (*translate.Rows, error) { return nil, errUpstream }
+	if found, err := c.Do(t.Context(), first(q, 10)); err != nil || !found.Stale {
+		t.Fatalf("the first rows: %+v, %v", found, err)
+	}
+	c.settle()
+	if found, err := c.Do(t.Context(), q); !errors.Is(err, errUpstream) || found.Entry == nil || !found.Entry.Rows().HasFirst(0) {
+		t.Errorf("all rows: %+v, %v", found, err)
+	}
+	upstream.want(t, 3)
 }

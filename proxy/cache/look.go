@@ -61,7 +61,7 @@ func (c *Cache) lookUp(ctx context.Context, l *lookup, has Found) (found Found, 
 		return found, nil, false, err
 	}
 	if newer := c.newer(found, f.copied, l.TTL); newer.Entry != found.Entry {
-		found, servable = newer, newer.Stale && !l.Current // no earlier refill of it can have failed
+		found, servable = newer, newer.Stale && !l.Current && !f.failed
 	}
 	switch {
 	case found.Entry != nil && !found.Stale:

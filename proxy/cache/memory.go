@@ -145,6 +145,13 @@ func view(key []byte) string { return unsafe.String(unsafe.SliceData(key), len(k
 // bytesOf returns the bytes of a string without a copy. They must not be changed.
 func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
 
+// inherit lets an entry know that the last refill of its rows failed, if memory has fewer of the same rows, which know.
+func (m *memory) inherit(e *Entry) {
+	if now, ok := m.values.Peek(memoryKey{text: e.key}); ok && now.entry.id == e.id && now.entry.refillFailed.Load() {
+		e.refillFailed.Store(true)
+	}
+}
+
 // putEntry keeps an entry unless there is a newer one.
 func (m *memory) putEntry(e *Entry, account string) {
 	m.values.Put(memoryKey{text: e.key}, value{entry: e}, weigh(e.size()), account)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +24,7 @@ type modelEntry struct {
 // model is a naive implementation of Do for two replicas: what each has in memory, and what is in Redis.
 type model struct {
 	memory  [2]map[string]*modelEntry
+	held    [2]map[*modelEntry]int // how many of the first rows of it memory has
 	shared  map[string]*modelEntry // nil without Redis
 	failing [2]map[*modelEntry]bool
 	fills   int64
@@ -35,7 +36,7 @@ func newModel(withRedis bool) *model {
 		m.shared = map[string]*modelEntry{}
 	}
 	for i := range m.memory {
-		m.memory[i], m.failing[i] = map[string]*modelEntry{}, map[*modelEntry]bool{}
+		m.memory[i], m.held[i], m.failing[i] = map[string]*modelEntry{}, map[*modelEntry]int{}, map[*modelEntry]bool{}
 	}
 	return m
 }
@@ -64,7 +65,8 @@ type modelResult struct {
 }
 
 // do is Do of replica n. A fill returns a number of rows, or err.
-func (m *model) do(n int, now time.Time, property string, q translate.Query, bypass bool, rows int, err error) modelResult {
+func (m *model) do(n int, now time.Time, r Request, rows int, err error) modelResult {
+	property, q := r.PropertyID, r.Query
 	asResult := func(c *modelEntry, status Status) modelResult {
 		if c == nil || now.Sub(c.filled) >= MaxStale {
 			return modelResult{}
@@ -76,7 +78,7 @@ func (m *model) do(n int, now time.Time, property string, q translate.Query, byp
 		if c == nil || has.entry != nil && !c.filled.After(has.entry.filled) {
 			return has
 		}
-		m.put(n, c)
+		m.put(n, c, [...]int{c.rows, 128, translate.NarrowSample}[translate.Groups(r.FirstRows)])
 		return asResult(c, HitShared)
 	}
 	fill := func() modelResult {
@@ -85,14 +87,18 @@ func (m *model) do(n int, now time.Time, property string, q translate.Query, byp
 			return modelResult{err: err}
 		}
 		c := &modelEntry{key: string(appendKey(nil, property, &q)), query: q, filled: now, rows: rows}
-		m.put(n, c)
+		m.put(n, c, rows)
 		if m.shared != nil {
 			m.shared[c.key] = c
 		}
 		return modelResult{entry: c, status: Filled}
 	}
-	result := asResult(newest(m.memory[n], property, q), HitMemory)
-	if !bypass {
+	kept := newest(m.memory[n], property, q)
+	if kept != nil && m.held[n][kept] < kept.rows && (r.FirstRows == 0 || m.held[n][kept] < r.FirstRows) {
+		kept = nil
+	}
+	result := asResult(kept, HitMemory)
+	if !r.Bypass {
 		if result.entry != nil && !result.stale {
 			return result
 		}
@@ -101,8 +107,8 @@ func (m *model) do(n int, now time.Time, property string, q translate.Query, byp
 		}
 	}
 	filled := fill()
-	waits := bypass || result.entry == nil || m.failing[n][result.entry]
-	if errors.Is(err, errUpstream) && result.entry != nil && !bypass {
+	waits := r.Bypass || result.entry == nil || m.failing[n][result.entry]
+	if errors.Is(err, errUpstream) && result.entry != nil && !r.Bypass {
 		m.failing[n][result.entry] = true
 	}
 	switch {
@@ -110,14 +116,15 @@ func (m *model) do(n int, now time.Time, property string, q translate.Query, byp
 		return result
 	case err == nil:
 		return filled
-	case bypass:
+	case r.Bypass:
 		result = lookUp(result)
 	}
 	result.err = err
 	return result
 }
 
-func (m *model) put(n int, c *modelEntry) {
+func (m *model) put(n int, c *modelEntry, held int) {
+	m.held[n][c] = max(m.held[n][c], min(held, c.rows))
 	if old := m.memory[n][c.key]; old == nil || !old.filled.After(c.filled) {
 		m.memory[n][c.key] = c
 	}
@@ -131,7 +138,7 @@ func TestDoEqualsModel(t *testing.T) {
 		})
 	}
 	server := redistest.Single(t)
-	for seed := range uint64(5) {
+	for seed := range uint64(12) {
 		t.Run(fmt.Sprint("with Redis, seed ", seed), func(t *testing.T) {
 			clock := newClock()
 			compareWithModel(t, seed, newModel(true), clock, newReplica(t, server.Client(), clock), newReplica(t, server.Client(), clock))
@@ -145,7 +152,11 @@ func compareWithModel(t *testing.T, seed uint64, m *model, clock *clock, replica
 	series := narrow("a")
 	series.Dimension, series.RowLimit = translate.ByDate, translate.WideSample
 	queries := []translate.Query{narrow("a"), wide("a"), narrow("b"), series}
-	samples := map[int]*translate.Rows{3: rowsOf(t, 3), translate.NarrowSample: rowsOf(t, translate.NarrowSample)}
+	sizes := []int{3, translate.NarrowSample, 1500}
+	samples := map[int]*translate.Rows{}
+	for _, size := range sizes {
+		samples[size] = rowsOf(t, size)
+	}
 	upstream := answering(nil)
 	var history []string
 	for range 120 {
@@ -154,7 +165,7 @@ func compareWithModel(t *testing.T, seed uint64, m *model, clock *clock, replica
 			clock.advance(MaxStale - ttl)
 		}
 		n, property, query := random.IntN(2), fmt.Sprint(t.Name(), random.IntN(2)), queries[random.IntN(len(queries))]
-		rows := []int{3, translate.NarrowSample}[random.IntN(2)]
+		rows := min(sizes[random.IntN(len(sizes))], query.RowLimit)
 		err := []error{nil, nil, nil, errUpstream, errBudget}[random.IntN(5)]
 		upstream.fill = func(context.Context, int64) (*translate.Rows, error) {
 			if err != nil {
@@ -164,10 +175,16 @@ func compareWithModel(t *testing.T, seed uint64, m *model, clock *clock, replica
 		}
 		q := upstream.request(property, query)
 		q.Bypass = random.IntN(8) == 0
-		q.FirstRows = []int{0, 10, 500}[random.IntN(3)]
+		q.FirstRows = []int{0, 10, 500, 1200}[random.IntN(4)]
+		if m.shared != nil && random.IntN(8) == 0 { // Redis loses a copy
+			lost := candidateOfRequest(q)
+			replicas[n].redis.client.Del(t.Context(), lost.redisKey)
+			delete(m.shared, lost.key)
+			history = append(history, fmt.Sprintf("Redis loses %v rows of %s of %s", query.RowLimit, query.Site, property))
+		}
 		history = append(history, fmt.Sprintf("%v replica %d requests %s: %v rows of %s, bypass %v, first %d; the upstream has %d rows, error %v",
 			clock.Now().UTC().Format(time.TimeOnly), n, property, query.RowLimit, query.Site, q.Bypass, q.FirstRows, rows, err))
-		want := m.do(n, clock.Now(), property, query, q.Bypass, rows, err)
+		want := m.do(n, clock.Now(), q, rows, err)
 		has := replicas[n].Has(t.Context(), q)
 		got, gotErr := replicas[n].Do(t.Context(), q)
 		replicas[n].settle()
@@ -180,9 +197,14 @@ func compareWithModel(t *testing.T, seed uint64, m *model, clock *clock, replica
 		}
 		upstream.want(t, m.fills)
 		if t.Failed() {
-			t.Fatalf("after:\n%s", slices.Concat(history[max(0, len(history)-12):]))
+			t.Fatalf("after:\n%s", strings.Join(history[max(0, len(history)-12):], "\n"))
 		}
 	}
+}
+
+func candidateOfRequest(r Request) candidate {
+	c, _ := candidateOf(r.PropertyID, &r.Query, "")
+	return c
 }
 
 func compare(t *testing.T, got Found, err error, want modelResult) {
