@@ -263,3 +263,47 @@ func TestFailedRefillOfTheFirstRowsIsOneOfAll(t *testing.T) {
 	}
 	upstream.want(t, 3)
 }
+
+// A request that needs all rows, whose copy is lost, gets them even if a refill in its process ends with the first rows of another
+// replica's.
+func TestRefillOfAnotherReplicaForTheFirstRowsIsNotAll(t *testing.T) {
+	server, clock, rows := redistest.Single(t), newClock(), rowsOf(t, 5000)
+	upstream := answering(rows)
+	q := upstream.request("p", wide("a"))
+	other := newReplica(t, server.Client(), clock)
+	other.do(t, q, Filled)
+	other.settle()
+	clock.advance(ttl)
+
+	began, goOn := make(chan struct{}), make(chan struct{})
+	slow := answering(rows)
+	slow.fill = func(context.Context, int64) (*translate.Rows, error) { close(began); <-goOn; return rows, nil }
+	wantStale := func(c *replica, q Request) {
+		if found, err := c.Do(t.Context(), q); err != nil || !found.Stale {
+			t.Fatalf("%+v, %v, want stale rows", found, err)
+		}
+	}
+	wantStale(other, slow.request("p", wide("a")))
+	<-began
+	c := newReplica(t, server.Client(), clock)
+	wantStale(c, first(q, 10)) // the refill waits for that of the other replica
+	server.Client().Del(t.Context(), newLookup(&q).own.redisKey)
+	found, err := c.Do(waiting{t.Context(), sync.OnceFunc(func() { close(goOn) })}, q)
+	if err != nil || found.Stale || !sameRows(t, found.Entry.Rows(), rows) {
+		t.Errorf("%+v, %v", found, err)
+	}
+	upstream.want(t, 1)
+}
+
+// waiting is a context that calls back when Do begins to wait for a fill.
+type waiting struct {
+	context.Context
+	waits func()
+}
+
+func (w waiting) Done() <-chan struct{} {
+	if pc, _, _, _ := runtime.Caller(1); strings.HasSuffix(runtime.FuncForPC(pc).Name(), ".await") {
+		w.waits()
+	}
+	return w.Context.Done()
+}

@@ -91,7 +91,9 @@ func (c *Cache) finish(ctx context.Context, l *lookup, found Found, f *flight, l
 	case err != nil:
 		return Found{}, err
 	}
-	return c.bypass(ctx, l)
+	// It may have waited for the fill of another request, which ended with the first rows of another replica's.
+	found, err = c.bypass(ctx, l)
+	return c.finish(ctx, l, found, nil, false, err)
 }
 
 // isAnsweredBy reports whether all rows have been found that the lookup needs.
