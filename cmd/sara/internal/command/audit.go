@@ -49,8 +49,12 @@ func (c *auditList) Validate() error {
 	if c.Limit < 1 || c.Limit > most {
 		return fmt.Errorf("--limit %d is not a number of 1 to %d", c.Limit, most)
 	}
-	if c.Before != "" && uuid.Validate(c.Before) != nil { // anything else would compare with ids as some text, and select any page
-		return fmt.Errorf("--before %q is not the id of a change", c.Before)
+	if c.Before != "" {
+		id, err := uuid.Parse(c.Before)
+		if err != nil {
+			return fmt.Errorf("--before %q is not the id of a change", c.Before)
+		}
+		c.Before = id.String() // ids are compared as text: in another form, it would select any page
 	}
 	return nil
 }

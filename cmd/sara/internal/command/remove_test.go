@@ -71,8 +71,10 @@ func TestRemove(t *testing.T) {
 		t.Errorf("audit log: %v", log)
 	}
 	c.Fails(ExitUsage, []string{"audit", "list", "--before", "account.remove"}, `--before "account.remove" is not the id of a change`)
-	if next := c.Array(auditMembers, "audit", "list", "--before", c.ID(log[1])); len(next) < 10 || next[0]["action"] == "account.remove" {
-		t.Errorf("the next page: %v", next)
+	for _, id := range []string{c.ID(log[1]), strings.ToUpper(c.ID(log[1])), "{" + c.ID(log[1]) + "}"} {
+		if next := c.Array(auditMembers, "audit", "list", "--before", id); len(next) < 10 || next[0]["action"] == "account.remove" {
+			t.Errorf("the next page after %s: %v", id, next)
+		}
 	}
 	if future := c.Array(auditMembers, "audit", "list", "--since", "2999-01-01"); len(future) != 0 {
 		t.Errorf("since 2999: %v", future)
