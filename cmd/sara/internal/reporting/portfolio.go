@@ -124,7 +124,7 @@ func (r *run) whole(ctx context.Context) (*portfolio, error) {
 func (r *run) findEnded(ctx context.Context, p *portfolio) {
 	ended := make(map[string]bool)
 	for _, failure := range p.failures {
-		if refusal, ok := errors.AsType[*APIError](failure.err); ok && !isTransient(refusal.Code) {
+		if refusal, ok := errors.AsType[*APIError](failure.err); ok && isOfRange(refusal.Code) {
 			ended[failure.property.ID] = true
 		}
 	}
@@ -147,6 +147,9 @@ func (r *run) findEnded(ctx context.Context, p *portfolio) {
 		p.failures = slices.DeleteFunc(p.failures, func(f rowFailure) bool { return ended[f.property.ID] })
 	}
 }
+
+// isOfRange reports whether an error of a row means that there are no figures of the range.
+func isOfRange(code string) bool { return code == "VALIDATION_ERROR" || code == "DATE_RANGE_TOO_OLD" }
 
 // errNoProperty is the error of a key without properties.
 var errNoProperty error = &choiceError{"the key reaches no property: connect one, or ask for access to a workspace"}
