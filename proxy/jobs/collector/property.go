@@ -156,6 +156,14 @@ type totals struct {
 	unpublished translate.Date                       // the first day that it has not published yet; 0: none
 }
 
+// published returns the last day up to an anchor that the upstream has published, as far as it is known.
+func (t totals) published(anchor translate.Date) translate.Date {
+	if t.unpublished != 0 {
+		return t.unpublished - 1
+	}
+	return anchor
+}
+
 // totals queries the days of a range with one call, and with them those that tell what is not published yet.
 func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange) (totals, error) {
 	if latest := translate.LatestDays(r.anchor); dates.End >= latest.Start {
@@ -180,7 +188,7 @@ func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange)
 // day queries what is missing of a day. consistent is false when the answers contradict each other; then there is nothing to
 // archive. A day that the upstream does not show yet has nothing to archive either.
 func (r *run) day(ctx context.Context, p Property, g gap, all totals) (days []archive.Day, consistent bool, err error) {
-	final := g.day <= r.anchor-ProvisionalDays
+	final := g.day <= all.published(r.anchor)-ProvisionalDays
 	total, shown := all.days[g.day]
 	switch {
 	case !shown && !final, all.unpublished != 0 && g.day >= all.unpublished:

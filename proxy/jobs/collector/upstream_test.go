@@ -26,10 +26,11 @@ import (
 // fakeUpstream is a Gateway and a Store. Its figures for a day are a function of the site, the day, and whether the day is
 // settled; it computes them without the shortcuts of the collector.
 type fakeUpstream struct {
-	t        testing.TB
-	now      func() time.Time
-	calendar translate.Calendar
-	late     int // how many days up to the anchor it does not show yet
+	t         testing.TB
+	now       func() time.Time
+	calendar  translate.Calendar
+	late      int // how many days up to the anchor it does not show yet
+	unsettled int // how many more days than usual may still change
 
 	mu     sync.Mutex
 	made   []call
@@ -141,7 +142,10 @@ func (w *fakeUpstream) rows(site string, by translate.Dimension, day translate.D
 	return rows
 }
 
-func (w *fakeUpstream) isSettled(day translate.Date) bool { return day <= w.anchor()-ProvisionalDays }
+// isSettled reports whether the figures of a day no longer change: those of the last published days do.
+func (w *fakeUpstream) isSettled(day translate.Date) bool {
+	return day <= w.anchor()-translate.Date(w.unsettled)-ProvisionalDays
+}
 
 // isFinal reports whether a day is archived for good at an anchor: a day without traffic once it cannot be one that is
 // not published.
@@ -149,7 +153,7 @@ func (w *fakeUpstream) isFinal(site string, day, anchor translate.Date) bool {
 	if k := w.kind(site, day); k == quiet || k == unshown {
 		return day <= anchor-translate.LongestLag
 	}
-	return day <= anchor-ProvisionalDays
+	return day <= anchor-translate.Date(w.unsettled)-ProvisionalDays
 }
 
 // isShown reports whether the upstream shows the day, or never will.
