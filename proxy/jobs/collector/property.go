@@ -145,7 +145,7 @@ func (r *run) flush(ctx context.Context, t *task, b *buffer) error {
 	if err := r.config.History.Merge(ctx, t.Property.PropertyID, b.days); err != nil {
 		return err
 	}
-	t.Days += b.count
+	t.Days, t.reached = t.Days+b.count, max(t.reached, b.last)
 	*b = buffer{}
 	return nil
 }

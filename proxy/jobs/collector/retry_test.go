@@ -115,6 +115,26 @@ func TestUnreadablePropertyDoesNotDelayOthers(t *testing.T) {
 	}
 }
 
+// Days that are not final yet are archived again by each attempt. That is no progress: a run ends, whichever call goes on failing.
+func TestRunEndsIfADayGoesOnFailing(t *testing.T) {
+	for back := range translate.Date(ProvisionalDays + 1) {
+		inBubble(t, func(b *bubble) {
+			failed := 0
+			b.failing(func(_ upstream.Target, q translate.Query) error {
+				if q.Dimension != translate.ByPage || q.Range.Start != b.anchor()-back || failed > 3*schedule.MaxAttempts {
+					return nil
+				}
+				failed++
+				return fail(upstream.Unavailable, 0)
+			})
+			results := b.run(b.paced(), "shop")
+			if !errors.Is(results[0].Err, errDown) || failed > schedule.MaxAttempts+1 {
+				t.Errorf("%d days before the anchor: %d attempts, and %v", back, failed, results[0].Err)
+			}
+		})
+	}
+}
+
 func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		properties := b.properties("one", "two", "three", "other")

@@ -87,8 +87,9 @@ type run struct {
 type task struct {
 	Result
 	state   sqlstore.ArchiveState
-	failed  int       // attempts in a row that archived nothing
-	retryAt time.Time // zero: at once
+	reached translate.Date // the last day up to which it is archived in this run
+	failed  int            // attempts in a row that reached no later day
+	retryAt time.Time      // zero: at once
 	done    bool
 }
 
@@ -149,7 +150,7 @@ func (r *run) attempt(ctx context.Context, t *task) error {
 		r.config.Progress.Ended(t.Property.Target, t.Err)
 		return nil
 	}
-	before := t.Days
+	before := t.reached
 	var err error
 	if !t.Property.Archived {
 		err = r.collect(ctx, t)
@@ -157,7 +158,7 @@ func (r *run) attempt(ctx context.Context, t *task) error {
 	if ended := context.Cause(ctx); ended != nil {
 		return ended
 	}
-	if t.Days > before {
+	if t.reached > before {
 		t.failed = 0
 	}
 	t.state.CooldownUntil = nil
