@@ -75,10 +75,10 @@ func backUpWhileOthersWrite(c *clitest.CLI, folder string) {
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
 	started := make(chan struct{})
+	other := c.With()
+	other.Said = new(strings.Builder)
 	writing.Go(func() {
 		for first := true; ; first = false {
-			other := c.With()
-			other.Said = new(strings.Builder)
 			if status, _, stderr := other.Run("annotation", "add", "prefix", "--date", "2025-01-31", "--title", "written meanwhile"); status != ExitOK {
 				c.T.Errorf("a change during the backup: status %d\n%s", status, stderr)
 			}
