@@ -197,7 +197,7 @@ func TestWaitersGetTheRowsThatTheyNeed(t *testing.T) {
 		var done sync.WaitGroup
 		done.Go(func() { c.do(t, first(q, 10), HitShared) })
 		<-held.asked
-		found, err := c.Do(entering{t.Context(), sync.OnceFunc(func() { close(held.released) })}, q)
+		found, err := c.Do(waiting{t.Context(), "enter", sync.OnceFunc(func() { close(held.released) })}, q)
 		done.Wait()
 		if err != nil || found.Stale || !sameRows(t, found.Entry.Rows(), rows) {
 			t.Errorf("damaged %t: %+v, %v", damaged, found, err)
@@ -230,17 +230,18 @@ func (h holding) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return next
 }
 
-// entering is a context that calls back when Do begins to wait for the look of another request into Redis.
-type entering struct {
+// waiting is a context that calls back when a function begins to wait: enter for the look of another request into Redis, await for a fill.
+type waiting struct {
 	context.Context
-	entered func()
+	in    string // the function
+	waits func()
 }
 
-func (e entering) Done() <-chan struct{} {
-	if pc, _, _, _ := runtime.Caller(1); strings.HasSuffix(runtime.FuncForPC(pc).Name(), ".enter") {
-		e.entered()
+func (w waiting) Done() <-chan struct{} {
+	if pc, _, _, _ := runtime.Caller(1); strings.HasSuffix(runtime.FuncForPC(pc).Name(), "."+w.in) {
+		w.waits()
 	}
-	return e.Context.Done()
+	return w.Context.Done()
 }
 
 // That a refill failed is known of the rows however many of them a request needs: the next one waits for another refill.
@@ -288,22 +289,9 @@ func TestRefillOfAnotherReplicaForTheFirstRowsIsNotAll(t *testing.T) {
 	c := newReplica(t, server.Client(), clock)
 	wantStale(c, first(q, 10)) // the refill waits for that of the other replica
 	server.Client().Del(t.Context(), newLookup(&q).own.redisKey)
-	found, err := c.Do(waiting{t.Context(), sync.OnceFunc(func() { close(goOn) })}, q)
+	found, err := c.Do(waiting{t.Context(), "await", sync.OnceFunc(func() { close(goOn) })}, q)
 	if err != nil || found.Stale || !sameRows(t, found.Entry.Rows(), rows) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	upstream.want(t, 1)
-}
-
-// waiting is a context that calls back when Do begins to wait for a fill.
-type waiting struct {
-	context.Context
-	waits func()
-}
-
-func (w waiting) Done() <-chan struct{} {
-	if pc, _, _, _ := runtime.Caller(1); strings.HasSuffix(runtime.FuncForPC(pc).Name(), ".await") {
-		w.waits()
-	}
-	return w.Context.Done()
 }
