@@ -23,15 +23,21 @@ func first(q Request, n int) Request {
 	return q
 }
 
+// share lets another replica leave a copy of the rows of a request in Redis.
+func share(t *testing.T, server *redistest.Server, clock *clock, q Request) {
+	t.Helper()
+	filler := newReplica(t, server.Client(), clock)
+	filler.do(t, q, Filled)
+	filler.settle()
+}
+
 // A request reads as many parts of a copy as have its rows.
 func TestOnlyTheFirstRowsOfACopyAreRead(t *testing.T) {
 	server := redistest.Single(t)
 	clock, rows := newClock(), rowsOf(t, 5000)
 	upstream := answering(rows)
 	q := upstream.request("p", wide("a"))
-	filler := newReplica(t, server.Client(), clock)
-	filler.do(t, first(q, 10), Filled)
-	filler.settle()
+	share(t, server, clock, q)
 	size := server.Client().StrLen(t.Context(), newLookup(&q).own.redisKey).Val()
 
 	client := redistest.Open(t, server.URL())
@@ -98,9 +104,7 @@ func TestRowsThatAreNotRankedAreReadAsAWhole(t *testing.T) {
 	rows := build.Rows()
 	upstream := answering(rows)
 	q := upstream.request("p", wide("a"))
-	filler := newReplica(t, server.Client(), clock)
-	filler.do(t, q, Filled)
-	filler.settle()
+	share(t, server, clock, q)
 	if got := newReplica(t, server.Client(), clock).do(t, first(q, 10), HitShared).Entry.Rows(); !sameRows(t, got, rows) {
 		t.Errorf("%d rows, not those of the upstream", got.Len())
 	}
@@ -111,9 +115,7 @@ func TestRestOfALostCopyIsAMiss(t *testing.T) {
 	server, clock := redistest.Single(t), newClock()
 	upstream := answering(rowsOf(t, 5000))
 	q := upstream.request("p", wide("a"))
-	filler := newReplica(t, server.Client(), clock)
-	filler.do(t, q, Filled)
-	filler.settle()
+	share(t, server, clock, q)
 	c := newReplica(t, server.Client(), clock)
 	c.do(t, first(q, 10), HitShared)
 	server.Client().FlushAll(t.Context())
@@ -185,9 +187,7 @@ func TestWaitersGetTheRowsThatTheyNeed(t *testing.T) {
 		if damaged {
 			damage(t, server, q, clock)
 		} else {
-			filler := newReplica(t, server.Client(), clock)
-			filler.do(t, q, Filled)
-			filler.settle()
+			share(t, server, clock, q)
 		}
 		before := upstream.calls.Load()
 		client := server.Client()
@@ -249,9 +249,7 @@ func TestFailedRefillOfTheFirstRowsIsOneOfAll(t *testing.T) {
 	server, clock := redistest.Single(t), newClock()
 	upstream := answering(rowsOf(t, 5000))
 	q := upstream.request("p", wide("a"))
-	filler := newReplica(t, server.Client(), clock)
-	filler.do(t, q, Filled)
-	filler.settle()
+	share(t, server, clock, q)
 	c := newReplica(t, server.Client(), clock)
 	clock.advance(ttl)
 	upstream.fill = func(context.Context, int64) (*translate.Rows, error) { return nil, errUpstream }
