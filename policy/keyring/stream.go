@@ -12,8 +12,8 @@ import (
 
 // A stream is a version byte, the id of the key, 19 random bytes, and segments. Each segment is sealed with the same key of
 // XAES-256-GCM, which is derived from the first 12 random bytes, and with a nonce of its own: the other 7, the number of the segment
-// (32 bits, big-endian), and its kind. This is the STREAM construction: segments that are moved,
-// left out, repeated or taken from another stream do not open, and the end of a stream is only behind its last segment.
+// (32 bits, big-endian), and its kind. This is the STREAM construction: segments that are moved, left out, repeated or taken from another
+// stream do not open, and the end of a stream is only behind its last segment.
 //
 // Before each segment are four bytes, little-endian: its sealed size times four, plus its kind. So the first parts of a stream, which
 // EndPart ends, can be found without a key, and read without the rest.

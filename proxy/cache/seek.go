@@ -31,9 +31,9 @@ type sought struct {
 type leaseWish uint8
 
 const (
-	noLease     leaseWish = iota
-	leaseIfNone           // if no copy can answer
-	leaseAnyway           // even if copies can answer
+	noLease     leaseWish = iota // never
+	leaseIfNone                  // if no copy can answer
+	leaseAnyway                  // even if copies can answer
 )
 
 // look is the first look of a flight into Redis, which takes the lease if there is nothing. If ctx ends while a long copy waits to be read,
