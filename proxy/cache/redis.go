@@ -246,7 +246,7 @@ func (s *sharedStore) lease(ctx context.Context, l *lookup) leaseResult {
 	// It reads the entries too, since the last holder may just have finished.
 	found := s.seek(ctx, l, nil, s.limits.lease(l.began), leaseAnyway)
 	switch {
-	case !found.ok:
+	case !found.ok && found.token == "":
 		return leaseResult{redisDown: ctx.Err() == nil}
 	case found.token != "" || found.entry != nil && s.now().Sub(found.entry.filled) < l.TTL:
 		return leaseResult{entry: found.entry, status: HitShared, token: found.token}

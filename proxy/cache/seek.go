@@ -94,7 +94,7 @@ func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, l
 	if lease {
 		found.token = call.token
 	}
-	if along {
+	if along && found.ok {
 		l.Along.Value, l.Along.Read = values[len(values)-1], true
 	}
 	found.entry, found.beside = s.chooseBoth(ctx, l, beside, values)
@@ -102,7 +102,7 @@ func (s *sharedStore) seek(ctx context.Context, l *lookup, beside []candidate, l
 }
 
 // call makes a call, and appends the values of all keys but the lease's to memory. It reports whether the lease was taken. There are values
-// even if Redis refused to write the lease, which is an error.
+// even if Redis refused to write the lease, or if a long one could not be read, which counts as none: both are errors.
 func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, memory [][]byte) (values [][]byte, lease bool, err error) {
 	paused := s.pausedUntil.Load() // not 0 if this step is the one that probes Redis
 	reply, err := s.wait(c, until)
@@ -119,19 +119,19 @@ func (s *sharedStore) call(ctx context.Context, c *seekCall, until time.Time, me
 		case string:
 			bytes = bytesOf(value)
 		case int64:
-			if err = s.beginLong(ctx, c, paused); err == nil {
-				bytes, err = s.readLong(ctx, c.keys[i])
+			if err == nil {
+				err = s.beginLong(ctx, c, paused)
 			}
-			if err != nil {
-				return nil, false, err
+			if err == nil {
+				bytes, err = s.readLong(ctx, c.keys[i])
 			}
 		}
 		memory = append(memory, bytes)
 	}
-	if refused, ok := leased.(string); ok {
-		return memory, false, errors.New(refused)
+	if refused, ok := leased.(string); ok && err == nil {
+		err = errors.New(refused)
 	}
-	return memory, leased == int64(1), nil
+	return memory, leased == int64(1), err
 }
 
 // beginLong waits until it is the turn of a call to read long values. Its turn ends with release.

@@ -16,6 +16,7 @@ import (
 	"sara/policy/redisconn"
 	"sara/policy/redistest"
 	"sara/proxy/cpubound"
+	"sara/translate"
 )
 
 // gate holds the calls of seek.lua back until it is opened, and then counts those that are sent in each round trip.
@@ -283,6 +284,38 @@ func TestCallerLeavesQueueOfLongCopies(t *testing.T) {
 	if n := c.metric(t, "redis_errors_total", ""); n != 0 {
 		t.Errorf("%g errors of Redis are counted", n)
 	}
+}
+
+// The lease is not lost if its request leaves while a long copy of the query beside it waits to be read: the fill does not wait for it to expire.
+func TestLeaseOfALeaverIsUsed(t *testing.T) {
+	t.Parallel()
+	server, clock, day := redistest.Single(t), newClock(), translate.NewDate(2026, 11, 18)
+	series := seriesQuery(day)
+	filler, upstream := newReplica(t, server.Client(), clock), answering(rowsOf(t, 3))
+	filler.do(t, answering(seriesRows(t, day, 5)).request("p", series), Filled)
+	filler.settle()
+	client := redistest.Open(t, server.URL())
+	ctx, leave := context.WithCancel(t.Context())
+	c, commands := newReplica(t, client, clock), new(roundTrips)
+	c.redis.script.longest = 1                              // byte, so that every copy is long
+	c.do(t, upstream.request("p", narrow("first")), Filled) // loads the scripts, and looks at the memory
+	c.settle()
+	client.AddHook(&leaver{leave})
+	client.AddHook(commands)
+	for range maxLongReads() {
+		c.redis.longReads <- struct{}{}
+	}
+	r := upstream.request("p", narrow("a"))
+	r.Beside = &series
+	if _, err := c.Do(ctx, r); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller who has left: %v", err)
+	}
+	c.settle()
+	upstream.want(t, 2)
+	if n := commands.commands.Load(); n != 2 {
+		t.Errorf("%d commands, want one that takes the lease, and one that writes the rows", n)
+	}
+	newReplica(t, server.Client(), clock).do(t, upstream.request("p", narrow("a")), HitShared)
 }
 
 // To decode a long copy takes a slot of the processor, and the turn to read long copies lasts until then. A short copy waits for neither.
