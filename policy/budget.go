@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -43,28 +42,28 @@ type Refusal struct {
 }
 
 // A Budget counts requests and upstream calls against the ceilings of a plan. It always decides, and returns no error: an
-// implementation whose shared counter is unreachable has to fall back on something else. Its methods are safe for concurrent
-// use.
+// implementation whose shared counter is unreachable has to fall back on something else. Its methods take no context: each
+// bounds its own wait, and what is counted stays counted if the caller leaves. They are safe for concurrent use.
 type Budget interface {
 	// Admit charges one request of a key to the key's minute and to its account's hour and day: to all three or, when it
 	// refuses, to none. The usage includes the request if it was admitted.
-	Admit(ctx context.Context, accountID, keyID string, p Plan) (Usage, *Refusal)
+	Admit(accountID, keyID string, p Plan) (Usage, *Refusal)
 
 	// ChargeMinute charges one request of a key to the key's minute only, for an answer that no allowance covers: an unknown
 	// path, a wrong method, no access. A plan without a minute has uncoveredPerMinute. The usage does not include the request.
-	ChargeMinute(ctx context.Context, accountID, keyID string, p Plan) (Usage, *Refusal)
+	ChargeMinute(accountID, keyID string, p Plan) (Usage, *Refusal)
 
 	// Usage returns the usage of an account without charging anything.
-	Usage(ctx context.Context, accountID string) Usage
+	Usage(accountID string) Usage
 
 	// ChargeLiveCalls charges upstream calls about a property to the account's day and to the property's minute: all of the
 	// calls to both or none to either.
-	ChargeLiveCalls(ctx context.Context, accountID, propertyID string, calls int, p Plan) *Refusal
+	ChargeLiveCalls(accountID, propertyID string, calls int, p Plan) *Refusal
 
 	// RefundLiveCalls returns to an account calls that were charged but not made; calls is positive. Charged is a time on the
 	// day that was charged, by the counter's own clock as in Usage.At: a refund for a past day is dropped. No count goes below
 	// zero. The property's minute gets no refund, since it refills soon anyway.
-	RefundLiveCalls(ctx context.Context, accountID string, calls int, charged time.Time)
+	RefundLiveCalls(accountID string, calls int, charged time.Time)
 }
 
 // denial is the refusal as the client reads it.

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -48,7 +47,7 @@ func memoryBudgets(*testing.T) *budgets {
 	local := NewMemoryBudget(clock.now)
 	return &budgets{
 		replicas: []Budget{local},
-		counts:   func(_ *testing.T, id string) Usage { return local.Usage(context.Background(), id) },
+		counts:   func(_ *testing.T, id string) Usage { return local.Usage(id) },
 		endHour:  func(*testing.T, string) { clock.advance(hourOf(clock.now()).end().Sub(clock.now())) },
 		endDay:   func(*testing.T, string) { clock.advance(hourOf(clock.now()).endOfDay().Sub(clock.now())) },
 	}
@@ -120,7 +119,7 @@ func testBudgets(t *testing.T, open func(*testing.T) *budgets) {
 // admitN makes n requests and returns how many were admitted, and the last refusal.
 func admitN(b Budget, n int, account, key string, p Plan) (admitted int, last *Refusal) {
 	for range n {
-		if _, refusal := b.Admit(context.Background(), account, key, p); refusal == nil {
+		if _, refusal := b.Admit(account, key, p); refusal == nil {
 			admitted++
 		} else {
 			last = refusal
@@ -212,7 +211,7 @@ func testExactUnderConcurrency(t *testing.T, c *budgets, id string) {
 	for i, ceiling := range ceilings(20) {
 		account := id + strconv.Itoa(i)
 		admitted := c.concurrently(200, func(n int, b Budget) bool {
-			_, refusal := b.Admit(t.Context(), account, account+"key", ceiling.plan)
+			_, refusal := b.Admit(account, account+"key", ceiling.plan)
 			return refusal == nil
 		})
 		if admitted != 20 {
@@ -228,7 +227,7 @@ func testExactLiveCalls(t *testing.T, c *budgets, id string) {
 	for i, plan := range []Plan{calls, property} {
 		account := id + strconv.Itoa(i)
 		admitted := c.concurrently(200, func(_ int, b Budget) bool {
-			return b.ChargeLiveCalls(t.Context(), account, account+"property", 2, plan) == nil
+			return b.ChargeLiveCalls(account, account+"property", 2, plan) == nil
 		})
 		if admitted != 20 {
 			t.Errorf("plan %d: %d charges of two calls, want 20 of a limit of 41", i, admitted)
@@ -250,16 +249,16 @@ func testKeysShareHourAndDay(t *testing.T, c *budgets, id string) {
 }
 
 func testMinuteOnly(t *testing.T, c *budgets, id string) {
-	ctx, plan := t.Context(), generousPlan()
+	plan := generousPlan()
 	plan.RequestsPerMinutePerKey = 5
 	admitN(c.first(), 2, id, id+"key", plan)
 	for i := range 3 {
-		usage, refusal := c.first().ChargeMinute(ctx, id, id+"key", plan)
+		usage, refusal := c.first().ChargeMinute(id, id+"key", plan)
 		if refusal != nil || usage.RequestsThisHour != 2 || usage.RequestsToday != 2 {
 			t.Errorf("charge %d: %+v, usage %+v", i, refusal, usage)
 		}
 	}
-	usage, refusal := c.first().ChargeMinute(ctx, id, id+"key", plan)
+	usage, refusal := c.first().ChargeMinute(id, id+"key", plan)
 	wantRefusal(t, refusal, KeyMinute, 5, time.Minute)
 	if usage.RequestsToday != 2 {
 		t.Errorf("a refused charge: usage %+v", usage)
@@ -270,7 +269,7 @@ func testMinuteOnly(t *testing.T, c *budgets, id string) {
 		t.Errorf("another key is refused: %+v", refusal)
 	}
 	plan.RequestsPerMinutePerKey, plan.RequestsPerDay = 100, 3
-	if _, refusal := c.first().ChargeMinute(ctx, id, id+"third key", plan); refusal != nil {
+	if _, refusal := c.first().ChargeMinute(id, id+"third key", plan); refusal != nil {
 		t.Errorf("on a day that is used up: %+v", refusal)
 	}
 	wantCounts(t, c, id, 3, 3, 0)
@@ -280,7 +279,7 @@ func testExactMinuteOnly(t *testing.T, c *budgets, id string) {
 	for limit, plan := range map[int]Plan{uncoveredPerMinute: {}, 20: {RequestsPerMinutePerKey: 20}} {
 		account := id + strconv.Itoa(limit)
 		passed := c.concurrently(200, func(_ int, b Budget) bool {
-			_, refusal := b.ChargeMinute(t.Context(), account, account+"key", plan)
+			_, refusal := b.ChargeMinute(account, account+"key", plan)
 			return refusal == nil
 		})
 		// A token of 60 a minute comes back each second, and the servers cannot stop their clocks.
@@ -292,19 +291,18 @@ func testExactMinuteOnly(t *testing.T, c *budgets, id string) {
 }
 
 func testUsage(t *testing.T, c *budgets, id string) {
-	ctx := t.Context()
 	for i := 1; i <= 3; i++ {
-		usage, _ := c.first().Admit(ctx, id, id+"key", generousPlan())
+		usage, _ := c.first().Admit(id, id+"key", generousPlan())
 		if usage.RequestsThisHour != i || usage.RequestsToday != i {
 			t.Errorf("request %d: usage %+v", i, usage)
 		}
 	}
-	if refusal := c.first().ChargeLiveCalls(ctx, id, id+"property", 2, generousPlan()); refusal != nil {
+	if refusal := c.first().ChargeLiveCalls(id, id+"property", 2, generousPlan()); refusal != nil {
 		t.Errorf("refused: %+v", refusal)
 	}
 	for _, replica := range c.replicas {
 		for range 2 {
-			usage := replica.Usage(ctx, id)
+			usage := replica.Usage(id)
 			if usage.RequestsThisHour != 3 || usage.RequestsToday != 3 || usage.CallsToday != 2 || usage.At.IsZero() {
 				t.Errorf("usage %+v", usage)
 			}
@@ -312,7 +310,7 @@ func testUsage(t *testing.T, c *budgets, id string) {
 	}
 	plan := generousPlan()
 	plan.RequestsPerDay = 3
-	usage, refusal := c.first().Admit(ctx, id, id+"key", plan)
+	usage, refusal := c.first().Admit(id, id+"key", plan)
 	if refusal == nil || usage.RequestsToday != 3 || usage.CallsToday != 2 {
 		t.Errorf("refused request: usage %+v", usage)
 	}
@@ -322,11 +320,10 @@ func testUsage(t *testing.T, c *budgets, id string) {
 func testHourResets(t *testing.T, c *budgets, id string) {
 	plan := generousPlan()
 	plan.RequestsPerHour = 3
-	ctx := t.Context()
 	admitN(c.first(), 4, id, id+"key", plan)
-	_ = c.first().ChargeLiveCalls(ctx, id, id+"property", 1, plan)
+	_ = c.first().ChargeLiveCalls(id, id+"property", 1, plan)
 	c.endHour(t, id)
-	usage := c.first().Usage(ctx, id)
+	usage := c.first().Usage(id)
 	if usage.RequestsThisHour != 0 || usage.RequestsToday != 3 || usage.CallsToday != 1 {
 		t.Errorf("after the hour: %+v", usage)
 	}
@@ -339,29 +336,27 @@ func testHourResets(t *testing.T, c *budgets, id string) {
 func testDayResets(t *testing.T, c *budgets, id string) {
 	plan := generousPlan()
 	plan.RequestsPerDay, plan.SearchConsoleCallsPerDay = 3, 2
-	ctx := t.Context()
 	admitN(c.first(), 4, id, id+"key", plan)
-	_ = c.first().ChargeLiveCalls(ctx, id, id+"property", 2, plan)
-	wantRefusal(t, c.first().ChargeLiveCalls(ctx, id, id+"property", 1, plan), AccountCalls, 2, 24*time.Hour)
+	_ = c.first().ChargeLiveCalls(id, id+"property", 2, plan)
+	wantRefusal(t, c.first().ChargeLiveCalls(id, id+"property", 1, plan), AccountCalls, 2, 24*time.Hour)
 	c.endDay(t, id)
-	if usage := c.first().Usage(ctx, id); usage.RequestsThisHour != 0 || usage.RequestsToday != 0 || usage.CallsToday != 0 {
+	if usage := c.first().Usage(id); usage.RequestsThisHour != 0 || usage.RequestsToday != 0 || usage.CallsToday != 0 {
 		t.Errorf("after midnight: %+v", usage)
 	}
 	if admitted, _ := admitN(c.first(), 4, id, id+"key", plan); admitted != 3 {
 		t.Errorf("admitted %d of 3 on the next day", admitted)
 	}
-	if refusal := c.first().ChargeLiveCalls(ctx, id, id+"property", 2, plan); refusal != nil {
+	if refusal := c.first().ChargeLiveCalls(id, id+"property", 2, plan); refusal != nil {
 		t.Errorf("refused on the next day: %+v", refusal)
 	}
 	wantCounts(t, c, id, 3, 3, 2)
 }
 
 func testLiveCalls(t *testing.T, c *budgets, id string) {
-	ctx := t.Context()
 	plan := generousPlan()
 	plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 5, 3
 	charge := func(property string, calls int) *Refusal {
-		return c.first().ChargeLiveCalls(ctx, id, id+property, calls, plan)
+		return c.first().ChargeLiveCalls(id, id+property, calls, plan)
 	}
 	if refusal := charge("a", 2); refusal != nil {
 		t.Errorf("two of three: %+v", refusal)
@@ -387,7 +382,7 @@ func testAccountsShareProperty(t *testing.T, c *budgets, id string) {
 	plan := generousPlan()
 	plan.LiveCallsPerMinutePerProperty = 2
 	for i := range 3 {
-		refusal := c.first().ChargeLiveCalls(t.Context(), fmt.Sprint(id, i), id, 1, plan)
+		refusal := c.first().ChargeLiveCalls(fmt.Sprint(id, i), id, 1, plan)
 		if (refusal != nil) != (i == 2) {
 			t.Errorf("account %d: %+v", i, refusal)
 		}
@@ -396,40 +391,40 @@ func testAccountsShareProperty(t *testing.T, c *budgets, id string) {
 }
 
 func testRefund(t *testing.T, c *budgets, id string) {
-	ctx, plan := t.Context(), generousPlan()
+	plan := generousPlan()
 	plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 4, 5
 	charge := func(property string, calls int) *Refusal {
-		return c.first().ChargeLiveCalls(ctx, id, id+property, calls, plan)
+		return c.first().ChargeLiveCalls(id, id+property, calls, plan)
 	}
-	today := c.first().Usage(ctx, id).At
-	_, _ = c.first().Admit(ctx, id, id+"key", plan)
+	today := c.first().Usage(id).At
+	_, _ = c.first().Admit(id, id+"key", plan)
 	if refusal := charge("a", 4); refusal != nil {
 		t.Errorf("four of four: %+v", refusal)
 	}
 	wantRefusal(t, charge("b", 1), AccountCalls, 4, 24*time.Hour)
-	c.replicas[len(c.replicas)-1].RefundLiveCalls(ctx, id, 2, today)
+	c.replicas[len(c.replicas)-1].RefundLiveCalls(id, 2, today)
 	wantCounts(t, c, id, 1, 1, 2)
 	wantRefusal(t, charge("a", 2), PropertyMinute, 5, time.Minute) // the property gets no refund
 	if refusal := charge("b", 2); refusal != nil {
 		t.Errorf("refused what was refunded: %+v", refusal)
 	}
-	c.first().RefundLiveCalls(ctx, id, 3, today.Add(-24*time.Hour)) // of a past day
+	c.first().RefundLiveCalls(id, 3, today.Add(-24*time.Hour)) // of a past day
 	wantCounts(t, c, id, 1, 1, 4)
-	c.first().RefundLiveCalls(ctx, id, 100, today)
+	c.first().RefundLiveCalls(id, 100, today)
 	wantCounts(t, c, id, 1, 1, 0)
 	other := id + "other" // without a charge
-	c.first().RefundLiveCalls(ctx, other, 1, today)
+	c.first().RefundLiveCalls(other, 1, today)
 	wantCounts(t, c, other, 0, 0, 0)
-	if refusal := c.first().ChargeLiveCalls(ctx, other, other, 5, plan); refusal == nil {
+	if refusal := c.first().ChargeLiveCalls(other, other, 5, plan); refusal == nil {
 		t.Error("a refund without a charge granted a call")
 	}
 }
 
 func testConcurrentRefunds(t *testing.T, c *budgets, id string) {
-	today := c.first().Usage(t.Context(), id).At
+	today := c.first().Usage(id).At
 	c.concurrently(50, func(_ int, b Budget) bool {
-		if b.ChargeLiveCalls(t.Context(), id, id+"property", 2, generousPlan()) == nil {
-			b.RefundLiveCalls(t.Context(), id, 1, today)
+		if b.ChargeLiveCalls(id, id+"property", 2, generousPlan()) == nil {
+			b.RefundLiveCalls(id, 1, today)
 		}
 		return true
 	})

@@ -42,7 +42,7 @@ func newDamagedHash(t *testing.T, s *testRedisBudget, control redisconn.Client, 
 func (d *damagedHash) admitAll(t *testing.T, requests int) (admitted int) {
 	t.Helper()
 	for range requests {
-		_, refusal := d.Admit(t.Context(), d.id, "key", d.plan)
+		_, refusal := d.Admit(d.id, "key", d.plan)
 		if refusal == nil {
 			admitted++
 		} else if refusal.RetryAfter <= 0 || refusal.RetryAfter > 24*time.Hour {
@@ -55,7 +55,7 @@ func (d *damagedHash) admitAll(t *testing.T, requests int) (admitted int) {
 func (d *damagedHash) chargeAll(t *testing.T, calls int) (charged int) {
 	t.Helper()
 	for range calls {
-		if d.ChargeLiveCalls(t.Context(), d.id, d.id, 1, d.plan) == nil {
+		if d.ChargeLiveCalls(d.id, d.id, 1, d.plan) == nil {
 			charged++
 		}
 	}
@@ -143,7 +143,7 @@ func TestDamagedBucketIsDrained(t *testing.T) {
 		d.plan.RequestsPerMinutePerKey = 1
 		key := "key " + value
 		control.HSet(t.Context(), d.hashKey, "m:"+key, value)
-		_, refusal := d.Admit(t.Context(), d.id, key, d.plan)
+		_, refusal := d.Admit(d.id, key, d.plan)
 		if refusal == nil || refusal.Ceiling != KeyMinute || refusal.RetryAfter > time.Minute {
 			t.Errorf("%q: the refusal is %+v", value, refusal)
 		}
@@ -158,7 +158,7 @@ func TestDamagedBucketIsDrained(t *testing.T) {
 		property := "property " + value
 		control.Set(t.Context(), "rate:"+liveKey(property), value, 0)
 		d.plan.LiveCallsPerMinutePerProperty = 2
-		refusal = d.ChargeLiveCalls(t.Context(), d.id, property, 2, d.plan)
+		refusal = d.ChargeLiveCalls(d.id, property, 2, d.plan)
 		if refusal == nil || refusal.Ceiling != PropertyMinute || refusal.RetryAfter > time.Minute {
 			t.Errorf("%q: the refusal of the property is %+v", value, refusal)
 		}
@@ -169,7 +169,7 @@ func TestDamagedBucketIsDrained(t *testing.T) {
 	control.LPush(t.Context(), "rate:"+liveKey("of a list"), "x")
 	d := newDamagedHash(t, s, control, "list")
 	d.plan.LiveCallsPerMinutePerProperty = 2
-	if refusal := d.ChargeLiveCalls(t.Context(), "list", "of a list", 2, d.plan); refusal == nil || refusal.RetryAfter > time.Minute || s.Degraded() {
+	if refusal := d.ChargeLiveCalls("list", "of a list", 2, d.plan); refusal == nil || refusal.RetryAfter > time.Minute || s.Degraded() {
 		t.Errorf("a bucket of another type: %+v, degraded %t", refusal, s.Degraded())
 	}
 }
@@ -198,7 +198,7 @@ func TestDamagedMarksAreSwept(t *testing.T) {
 	for _, value := range damages {
 		id := "account " + value
 		control.HSet(t.Context(), accountKey(id), "h", 1, "hn", 0, "d", 1, "dn", 0, "cn", 0, "b:old", value, "w:d", value, "m:old", value)
-		if _, refusal := s.Admit(t.Context(), id, "key", Plan{APIAccess: true, RequestsPerMinutePerKey: 10, RequestsPerHour: 10, RequestsPerDay: 10}); refusal != nil {
+		if _, refusal := s.Admit(id, "key", Plan{APIAccess: true, RequestsPerMinutePerKey: 10, RequestsPerHour: 10, RequestsPerDay: 10}); refusal != nil {
 			t.Errorf("%q: %+v", value, refusal)
 		}
 		if left := control.HExists(t.Context(), accountKey(id), "b:old").Val(); left || s.Degraded() {

@@ -142,17 +142,17 @@ func (d *fakeDirectory) calls() int {
 // An unlimitedBudget admits everything.
 type unlimitedBudget struct{}
 
-func (unlimitedBudget) Admit(context.Context, string, string, Plan) (Usage, *Refusal) {
+func (unlimitedBudget) Admit(string, string, Plan) (Usage, *Refusal) {
 	return Usage{}, nil
 }
-func (unlimitedBudget) ChargeMinute(context.Context, string, string, Plan) (Usage, *Refusal) {
+func (unlimitedBudget) ChargeMinute(string, string, Plan) (Usage, *Refusal) {
 	return Usage{}, nil
 }
-func (unlimitedBudget) Usage(context.Context, string) Usage { return Usage{} }
-func (unlimitedBudget) ChargeLiveCalls(context.Context, string, string, int, Plan) *Refusal {
+func (unlimitedBudget) Usage(string) Usage { return Usage{} }
+func (unlimitedBudget) ChargeLiveCalls(string, string, int, Plan) *Refusal {
 	return nil
 }
-func (unlimitedBudget) RefundLiveCalls(context.Context, string, int, time.Time) {}
+func (unlimitedBudget) RefundLiveCalls(string, int, time.Time) {}
 
 // A fixture is a gate over a fake directory with one valid key, and one property that its person can reach.
 type fixture struct {

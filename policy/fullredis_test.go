@@ -42,11 +42,11 @@ func TestFullRedisIsRelievedAndAskedAgain(t *testing.T) {
 	}})
 	plan := Plan{RequestsPerMinutePerKey: 100, RequestsPerHour: 100, RequestsPerDay: 2, SearchConsoleCallsPerDay: 10, LiveCallsPerMinutePerProperty: 10}
 	fill()
-	if usage, refusal := b.Admit(t.Context(), "a", "key", plan); refusal != nil || usage.RequestsToday != 1 || relieved != 1 {
+	if usage, refusal := b.Admit("a", "key", plan); refusal != nil || usage.RequestsToday != 1 || relieved != 1 {
 		t.Errorf("admitted with %+v, %+v after %d times", usage, refusal, relieved)
 	}
 	fill()
-	if refusal := b.ChargeLiveCalls(t.Context(), "another account", "property", 1, plan); refusal != nil || relieved != 2 {
+	if refusal := b.ChargeLiveCalls("another account", "property", 1, plan); refusal != nil || relieved != 2 {
 		t.Errorf("live calls are refused: %+v, after %d times", refusal, relieved)
 	}
 	if b.Degraded() {
@@ -57,7 +57,7 @@ func TestFullRedisIsRelievedAndAskedAgain(t *testing.T) {
 	}
 	canRelieve = false
 	fill()
-	if _, refusal := b.Admit(t.Context(), "a third account", "key 3", plan); refusal != nil || !b.Degraded() {
+	if _, refusal := b.Admit("a third account", "key 3", plan); refusal != nil || !b.Degraded() {
 		t.Errorf("a Redis that stays full: degraded %v, refusal %+v", b.Degraded(), refusal)
 	}
 }

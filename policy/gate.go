@@ -145,7 +145,7 @@ func (g *Gate) Admit(ctx context.Context, r Request) (*Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.decide(ctx, grant, g.config.Now(), r)
+	return g.decide(grant, g.config.Now(), r)
 }
 
 // StillValid reports whether a memoized grant can be used for Readmit: the directory has not changed since the grant was made,
@@ -158,29 +158,29 @@ func (g *Gate) StillValid(grant *Grant, now time.Time) bool {
 // Readmit is Admit without the key lookup, for another request at now with the key of an earlier grant, perhaps from another
 // address. It completes and returns the grant that it is given, which is the request's own copy of the earlier one. The caller
 // has checked StillValid.
-func (g *Gate) Readmit(ctx context.Context, grant *Grant, now time.Time, r Request) (*Grant, error) {
+func (g *Gate) Readmit(grant *Grant, now time.Time, r Request) (*Grant, error) {
 	if denial := checkKey(grant.Key, now); denial != nil {
 		return nil, denial
 	}
-	return g.decide(ctx, grant, now, r)
+	return g.decide(grant, now, r)
 }
 
 // decide runs the checks that follow authentication.
-func (g *Gate) decide(ctx context.Context, grant *Grant, now time.Time, r Request) (*Grant, error) {
+func (g *Gate) decide(grant *Grant, now time.Time, r Request) (*Grant, error) {
 	if !grant.Key.From.Contain(r.Address) {
 		denial := g.foreign(r.Address)
 		if denial.Code == CodeAddress {
-			grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
+			grant.Usage = g.config.Budget.Usage(grant.Key.AccountID)
 		}
 		return grant, denial
 	}
 	if denial := g.checkAccess(grant, now, r); denial != nil {
-		if err := g.chargeMinute(ctx, grant); err != nil {
+		if err := g.chargeMinute(grant); err != nil {
 			return grant, err
 		}
 		return grant, denial
 	}
-	usage, refusal := g.config.Budget.Admit(ctx, grant.Key.AccountID, grant.Key.ID, grant.Plan)
+	usage, refusal := g.config.Budget.Admit(grant.Key.AccountID, grant.Key.ID, grant.Plan)
 	grant.Usage = usage
 	if refusal != nil {
 		return grant, refusal.denial()
@@ -196,7 +196,7 @@ func (g *Gate) Identify(ctx context.Context, r Request) (*Grant, error) {
 	if err != nil || !grant.Key.From.Contain(r.Address) {
 		return nil, nil // such a path is answered alike with any key or none
 	}
-	return grant, g.chargeMinute(ctx, grant)
+	return grant, g.chargeMinute(grant)
 }
 
 // Look authenticates a request that is charged to nothing. The grant has the usage of the account; it is nil if the key is not
@@ -206,7 +206,7 @@ func (g *Gate) Look(ctx context.Context, r Request) *Grant {
 	if err != nil || !grant.Key.From.Contain(r.Address) {
 		return nil // such a request is answered alike with any key or none
 	}
-	grant.Usage = g.config.Budget.Usage(ctx, grant.Key.AccountID)
+	grant.Usage = g.config.Budget.Usage(grant.Key.AccountID)
 	return grant
 }
 
@@ -252,8 +252,8 @@ func (g *Gate) Recognizes(r Request) bool {
 }
 
 // chargeMinute charges a request that no allowance covers, so that its number is bounded too.
-func (g *Gate) chargeMinute(ctx context.Context, grant *Grant) error {
-	usage, refusal := g.config.Budget.ChargeMinute(ctx, grant.Key.AccountID, grant.Key.ID, grant.Plan)
+func (g *Gate) chargeMinute(grant *Grant) error {
+	usage, refusal := g.config.Budget.ChargeMinute(grant.Key.AccountID, grant.Key.ID, grant.Plan)
 	grant.Usage = usage
 	if refusal != nil {
 		return refusal.denial()
@@ -262,8 +262,8 @@ func (g *Gate) chargeMinute(ctx context.Context, grant *Grant) error {
 }
 
 // ChargeLiveCalls charges upstream calls about a property to the account and to the property: all of them or none.
-func (g *Gate) ChargeLiveCalls(ctx context.Context, grant *Grant, propertyID string, calls int) error {
-	if refusal := g.config.Budget.ChargeLiveCalls(ctx, grant.Key.AccountID, propertyID, calls, grant.Plan); refusal != nil {
+func (g *Gate) ChargeLiveCalls(grant *Grant, propertyID string, calls int) error {
+	if refusal := g.config.Budget.ChargeLiveCalls(grant.Key.AccountID, propertyID, calls, grant.Plan); refusal != nil {
 		return refusal.denial()
 	}
 	return nil
@@ -271,8 +271,8 @@ func (g *Gate) ChargeLiveCalls(ctx context.Context, grant *Grant, propertyID str
 
 // RefundLiveCalls returns to the account calls that were charged for this request but not made, because another request was
 // already making them (singleflight). It does nothing if the day on which the request was admitted has ended.
-func (g *Gate) RefundLiveCalls(ctx context.Context, grant *Grant, calls int) {
-	g.config.Budget.RefundLiveCalls(ctx, grant.Key.AccountID, calls, grant.Usage.At)
+func (g *Gate) RefundLiveCalls(grant *Grant, calls int) {
+	g.config.Budget.RefundLiveCalls(grant.Key.AccountID, calls, grant.Usage.At)
 }
 
 // authenticate returns the Grant of the request's key, without a usage. A text without the form of a key is refused

@@ -187,7 +187,7 @@ func TestRefundOfAPastDayIsDropped(t *testing.T) {
 	w.config.Budget = NewMemoryBudget(w.clock.now)
 	want := func(calls int) {
 		t.Helper()
-		if got := w.config.Budget.Usage(t.Context(), "a1").CallsToday; got != calls {
+		if got := w.config.Budget.Usage("a1").CallsToday; got != calls {
 			t.Errorf("%d calls charged, want %d", got, calls)
 		}
 	}
@@ -197,16 +197,16 @@ func TestRefundOfAPastDayIsDropped(t *testing.T) {
 	}
 	charge := func() {
 		t.Helper()
-		if err := w.ChargeLiveCalls(t.Context(), grant, "shop", 2); err != nil {
+		if err := w.ChargeLiveCalls(grant, "shop", 2); err != nil {
 			t.Fatal(err)
 		}
 	}
 	charge()
-	w.RefundLiveCalls(t.Context(), grant, 1)
+	w.RefundLiveCalls(grant, 1)
 	want(1)
 	w.clock.advance(12 * time.Hour)
 	charge()
-	w.RefundLiveCalls(t.Context(), grant, 1)
+	w.RefundLiveCalls(grant, 1)
 	want(2)
 }
 
@@ -302,7 +302,7 @@ func TestReadmitChecksTheAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for address, code := range map[string]string{"192.0.2.8": "", "::ffff:192.0.2.9": "", "2001:db8::1": "", "192.0.3.7": CodeAddress, "": CodeAddress} {
-		_, err := w.Readmit(t.Context(), grant, w.clock.now(), Request{Address: address})
+		_, err := w.Readmit(grant, w.clock.now(), Request{Address: address})
 		wantCode(t, code, nil)(codeOf(err))
 		if found := w.Look(t.Context(), Request{Authorization: "Bearer " + validKeyText, Address: address}) != nil; found != (code == "") {
 			t.Errorf("the allowance is shown to %q: %t", address, found)
@@ -320,7 +320,7 @@ func TestReadmitRepeatsTheChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	readmit := func(required Scopes) (string, error) {
-		_, err := w.Readmit(t.Context(), grant, w.clock.now(), Request{RequiredScopes: required})
+		_, err := w.Readmit(grant, w.clock.now(), Request{RequiredScopes: required})
 		return codeOf(err)
 	}
 	wantCode(t, "", nil)(readmit(PerformanceRead))

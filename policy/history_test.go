@@ -206,7 +206,7 @@ func (h *history) admit() {
 	i, r := h.replica()
 	account := h.account()
 	for range 1 + h.random.IntN(6) {
-		usage, refusal := r.Admit(h.t.Context(), account, account+"key", h.plan)
+		usage, refusal := r.Admit(account, account+"key", h.plan)
 		hour, day, _ := h.windows(account)
 		if refusal == nil {
 			hour.admitted++
@@ -220,13 +220,13 @@ func (h *history) charge() {
 	i, r := h.replica()
 	account, n := h.account(), 1+h.random.IntN(3)
 	_, _, calls := h.windows(account)
-	refusal := r.ChargeLiveCalls(h.t.Context(), account, account+"property", n, h.plan)
+	refusal := r.ChargeLiveCalls(account, account+"property", n, h.plan)
 	if refusal == nil {
 		calls.admitted += n
 	}
 	h.note("replica %d, %s: %d calls, %+v; truth %d", i, account, n, refusal, calls.admitted)
 	if refusal == nil && h.random.IntN(3) == 0 {
-		r.RefundLiveCalls(h.t.Context(), account, 1, h.clock.now())
+		r.RefundLiveCalls(account, 1, h.clock.now())
 		calls.admitted--
 		h.note("replica %d, %s: a call is returned", i, account)
 	}
@@ -249,7 +249,7 @@ func (h *history) check() {
 	for a := range 2 {
 		account := fmt.Sprint("account", a)
 		hour, day, calls := h.windows(account)
-		usage := h.replicas[0].Usage(h.t.Context(), account)
+		usage := h.replicas[0].Usage(account)
 		if usage.RequestsThisHour != hour.admitted || usage.RequestsToday != day.admitted || usage.CallsToday != calls.admitted {
 			h.t.Errorf("%s: Redis has counted %+v, but %d, %d and %d were admitted", account, usage, hour.admitted, day.admitted, calls.admitted)
 		}

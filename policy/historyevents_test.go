@@ -23,7 +23,7 @@ func (h *history) expect(cut []*historyReplica) {
 		hour, day, calls := h.windows(account)
 		unseenOfHour, unseenOfDay, othersCalls := 0, 0, 0
 		for _, r := range h.replicas {
-			known := r.fallback.Usage(h.t.Context(), account)
+			known := r.fallback.Usage(account)
 			unseenOfHour = max(unseenOfHour, hour.admitted-known.RequestsThisHour)
 			unseenOfDay = max(unseenOfDay, day.admitted-known.RequestsToday)
 			othersCalls = max(othersCalls, calls.admitted-r.fallback.accountOf(account).used.Calls)
@@ -32,7 +32,7 @@ func (h *history) expect(cut []*historyReplica) {
 		day.bound += unseenOfDay
 		calls.bound += othersCalls
 		for _, r := range cut {
-			known, n := r.fallback.Usage(h.t.Context(), account), r.members.size()
+			known, n := r.fallback.Usage(account), r.members.size()
 			hour.bound += max(0, hour.limit-known.RequestsThisHour) / n
 			day.bound += max(0, day.limit-known.RequestsToday) / n
 			calls.bound += max(0, calls.limit-known.CallsToday) / (2 * n)

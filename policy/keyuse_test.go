@@ -35,7 +35,7 @@ func TestKeyUsesAreTakenOnceAnHour(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.clock.advance(time.Hour)
-	if _, err := w.Readmit(t.Context(), grant, w.clock.now(), Request{}); err != nil {
+	if _, err := w.Readmit(grant, w.clock.now(), Request{}); err != nil {
 		t.Fatal(err)
 	}
 	used(map[string]time.Time{"k1": hour.Add(2 * time.Hour)})

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"context"
 	"sync"
 	"time"
 )
@@ -86,7 +85,7 @@ func refuseRate(c Ceiling, limit, shares int, wait time.Duration) *Refusal {
 }
 
 // Admit implements Budget.
-func (b *MemoryBudget) Admit(_ context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
+func (b *MemoryBudget) Admit(accountID, keyID string, p Plan) (Usage, *Refusal) {
 	now, shares := b.now(), b.shares()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +118,7 @@ func (b *MemoryBudget) Admit(_ context.Context, accountID, keyID string, p Plan)
 }
 
 // ChargeMinute implements Budget.
-func (b *MemoryBudget) ChargeMinute(_ context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
+func (b *MemoryBudget) ChargeMinute(accountID, keyID string, p Plan) (Usage, *Refusal) {
 	now, shares, limit := b.now(), b.shares(), p.minuteOnly().RequestsPerMinutePerKey
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,7 +135,7 @@ func (b *MemoryBudget) ChargeMinute(_ context.Context, accountID, keyID string, 
 }
 
 // ChargeLiveCalls implements Budget.
-func (b *MemoryBudget) ChargeLiveCalls(_ context.Context, accountID, propertyID string, calls int, p Plan) *Refusal {
+func (b *MemoryBudget) ChargeLiveCalls(accountID, propertyID string, calls int, p Plan) *Refusal {
 	now, shares := b.now(), b.halved*b.shares()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,7 +155,7 @@ func (b *MemoryBudget) ChargeLiveCalls(_ context.Context, accountID, propertyID 
 }
 
 // RefundLiveCalls implements Budget.
-func (b *MemoryBudget) RefundLiveCalls(_ context.Context, accountID string, calls int, charged time.Time) {
+func (b *MemoryBudget) RefundLiveCalls(accountID string, calls int, charged time.Time) {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,7 +165,7 @@ func (b *MemoryBudget) RefundLiveCalls(_ context.Context, accountID string, call
 }
 
 // Usage implements Budget.
-func (b *MemoryBudget) Usage(_ context.Context, accountID string) Usage {
+func (b *MemoryBudget) Usage(accountID string) Usage {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -68,7 +68,7 @@ func TestMemoryBudgetSurvivesARestart(t *testing.T) {
 	clock, store := noon(), &fakeUsageStore{stored: map[string]UsageCount{}}
 	before := NewMemoryBudget(clock.now)
 	admitN(before, 3, "a", "k", generousPlan())
-	_ = before.ChargeLiveCalls(t.Context(), "a", "p", 2, generousPlan())
+	_ = before.ChargeLiveCalls("a", "p", 2, generousPlan())
 	if reported := persistTicks(before, store, 0); len(reported) != 0 {
 		t.Errorf("reported %v", reported)
 	}
@@ -77,7 +77,7 @@ func TestMemoryBudgetSurvivesARestart(t *testing.T) {
 	if err := after.Load(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
-	if usage := after.Usage(t.Context(), "a"); usage.RequestsThisHour != 3 || usage.RequestsToday != 3 || usage.CallsToday != 2 {
+	if usage := after.Usage("a"); usage.RequestsThisHour != 3 || usage.RequestsToday != 3 || usage.CallsToday != 2 {
 		t.Errorf("after the restart: %+v", usage)
 	}
 	saves := store.saves
@@ -91,7 +91,7 @@ func TestMemoryBudgetSurvivesARestart(t *testing.T) {
 	if err := nextHour.Load(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
-	if usage := nextHour.Usage(t.Context(), "a"); usage.RequestsThisHour != 0 || usage.RequestsToday != 3 {
+	if usage := nextHour.Usage("a"); usage.RequestsThisHour != 0 || usage.RequestsToday != 3 {
 		t.Errorf("after a restart in the next hour: %+v", usage)
 	}
 	store.fail = 1
@@ -129,17 +129,17 @@ func TestMidnightDoesNotRefillTheMinute(t *testing.T) {
 	budget, plan := NewMemoryBudget(clock.now), generousPlan()
 	plan.RequestsPerMinutePerKey, plan.LiveCallsPerMinutePerProperty = 2, 2
 	admitN(budget, 2, "a", "k", plan)
-	_ = budget.ChargeLiveCalls(t.Context(), "a", "p", 2, plan)
+	_ = budget.ChargeLiveCalls("a", "p", 2, plan)
 	clock.advance(2 * time.Second)
-	budget.Usage(t.Context(), "another account, whose request is the first of the day")
-	usage, refusal := budget.Admit(t.Context(), "a", "k", plan)
+	budget.Usage("another account, whose request is the first of the day")
+	usage, refusal := budget.Admit("a", "k", plan)
 	wantRefusal(t, refusal, KeyMinute, 2, 28*time.Second)
 	if usage.RequestsToday != 0 {
 		t.Errorf("usage %+v on the new day", usage)
 	}
-	wantRefusal(t, budget.ChargeLiveCalls(t.Context(), "a", "p", 1, plan), PropertyMinute, 2, 28*time.Second)
+	wantRefusal(t, budget.ChargeLiveCalls("a", "p", 1, plan), PropertyMinute, 2, 28*time.Second)
 	clock.advance(28 * time.Second)
-	if _, refusal := budget.Admit(t.Context(), "a", "k", plan); refusal != nil {
+	if _, refusal := budget.Admit("a", "k", plan); refusal != nil {
 		t.Errorf("refused after the wait: %+v", refusal)
 	}
 }
@@ -184,15 +184,15 @@ func TestSweepFreesFullBucketsAndPastDays(t *testing.T) {
 	for i := range 1000 {
 		id := fmt.Sprint(i)
 		admitN(budget, 1, id, id, generousPlan())
-		_ = budget.ChargeLiveCalls(t.Context(), id, id, 1, generousPlan())
+		_ = budget.ChargeLiveCalls(id, id, 1, generousPlan())
 	}
 	clock.advance(time.Hour)
-	budget.Usage(t.Context(), "0")
+	budget.Usage("0")
 	if len(budget.accounts) != 1000 || len(budget.accounts["0"].buckets) != 0 || len(budget.properties) != 0 {
 		t.Errorf("%d accounts, %d buckets of one and %d properties after an hour", len(budget.accounts), len(budget.accounts["0"].buckets), len(budget.properties))
 	}
 	clock.advance(24 * time.Hour)
-	budget.Usage(t.Context(), "0")
+	budget.Usage("0")
 	if len(budget.accounts) != 1 {
 		t.Errorf("%d accounts on the next day", len(budget.accounts))
 	}

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"context"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -50,7 +49,7 @@ func TestRedisBudgetAdmitsItsShareWhileRedisIsDownAndSyncsLater(t *testing.T) {
 	avoidHourEnd(t)
 	server := redistest.Single(t)
 	s := startRedisBudget(t, server.URL(), redisOptions{replicas: 2})
-	ctx, plan := t.Context(), generousPlan()
+	plan := generousPlan()
 	plan.RequestsPerDay, plan.SearchConsoleCallsPerDay, plan.LiveCallsPerMinutePerProperty = 100, 40, 40
 	admitN(s, 5, "a", "k", plan)
 	server.Kill()
@@ -62,14 +61,14 @@ func TestRedisBudgetAdmitsItsShareWhileRedisIsDownAndSyncsLater(t *testing.T) {
 	}
 	calls := 0
 	for range 20 {
-		if s.ChargeLiveCalls(ctx, "a", "p", 1, plan) == nil {
+		if s.ChargeLiveCalls("a", "p", 1, plan) == nil {
 			calls++
 		}
 	}
 	if calls != 10 {
 		t.Errorf("%d calls, want half a share, 10", calls)
 	}
-	if usage := s.Usage(ctx, "a"); usage.RequestsToday != 52 || usage.CallsToday != 10 {
+	if usage := s.Usage("a"); usage.RequestsToday != 52 || usage.CallsToday != 10 {
 		t.Errorf("usage %+v", usage)
 	}
 	s.wantDegraded(t, true, 1)
@@ -79,7 +78,7 @@ func TestRedisBudgetAdmitsItsShareWhileRedisIsDownAndSyncsLater(t *testing.T) {
 	server.Start() // without its data
 	s.probeNow()
 	s.wantDegraded(t, false, 3) // Redis is back, and had lost counts
-	if usage := s.Usage(ctx, "a"); usage.RequestsThisHour != 52 || usage.RequestsToday != 52 || usage.CallsToday != 10 {
+	if usage := s.Usage("a"); usage.RequestsThisHour != 52 || usage.RequestsToday != 52 || usage.CallsToday != 10 {
 		t.Errorf("usage %+v after the sync", usage)
 	}
 	if restored := s.metric(t, "sara_budget_restored_total"); restored != 5 {
@@ -103,7 +102,7 @@ func TestChargedMinuteIsTheReplicasShareWhileRedisIsDown(t *testing.T) {
 	server.Kill()
 	passed := 0
 	for range 40 {
-		if _, refusal := s.ChargeMinute(t.Context(), "a", "trial", Plan{}); refusal == nil {
+		if _, refusal := s.ChargeMinute("a", "trial", Plan{}); refusal == nil {
 			passed++
 		}
 	}
@@ -111,7 +110,7 @@ func TestChargedMinuteIsTheReplicasShareWhileRedisIsDown(t *testing.T) {
 	if passed < 30 || passed > 31 { // a token comes back every two seconds
 		t.Errorf("%d of 40 passed, want the share of 30", passed)
 	}
-	if usage := s.Usage(t.Context(), "a"); usage.RequestsToday != 1 {
+	if usage := s.Usage("a"); usage.RequestsToday != 1 {
 		t.Errorf("usage %+v", usage)
 	}
 }
@@ -133,7 +132,7 @@ func TestRedisBudgetRefusesNothingWhileRedisRestarts(t *testing.T) {
 					return
 				default:
 				}
-				if _, refusal := s.Admit(context.Background(), "a", "k", plan); refusal != nil {
+				if _, refusal := s.Admit("a", "k", plan); refusal != nil {
 					refused.Store(refusal.Ceiling, true)
 				}
 			}
@@ -169,16 +168,15 @@ func TestFrozenRedisDelaysRequestsOnceAndCountsThemOnce(t *testing.T) {
 	avoidHourEnd(t)
 	server := redistest.Single(t)
 	s := startRedisBudget(t, server.URL(), redisOptions{})
-	ctx := t.Context()
 	admitN(s, 7, "a", "k", generousPlan())
-	_ = s.ChargeLiveCalls(ctx, "a", "p", 1, generousPlan())
+	_ = s.ChargeLiveCalls("a", "p", 1, generousPlan())
 	server.Freeze()
 	took := slowestOf(200, func(i int) {
 		var refusal *Refusal
 		if i%10 == 0 {
-			refusal = s.ChargeLiveCalls(ctx, "a", "p", 2, generousPlan())
+			refusal = s.ChargeLiveCalls("a", "p", 2, generousPlan())
 		} else {
-			_, refusal = s.Admit(ctx, "a", "k", generousPlan())
+			_, refusal = s.Admit("a", "k", generousPlan())
 		}
 		if refusal != nil {
 			t.Errorf("refused: %+v", refusal)
@@ -193,7 +191,7 @@ func TestFrozenRedisDelaysRequestsOnceAndCountsThemOnce(t *testing.T) {
 	s.probeNow()
 	s.wantDegraded(t, false, 2)
 	// The commands that Redis found in its buffers after the thaw had expired: the requests were decided locally, and count once.
-	if usage := s.Usage(ctx, "a"); usage.RequestsThisHour != 187 || usage.RequestsToday != 187 || usage.CallsToday != 41 {
+	if usage := s.Usage("a"); usage.RequestsThisHour != 187 || usage.RequestsToday != 187 || usage.CallsToday != 41 {
 		t.Errorf("usage %+v, want 187 requests and 41 calls", usage)
 	}
 }
@@ -202,22 +200,22 @@ func TestRefundsWhileRedisIsDownCountOnce(t *testing.T) {
 	avoidHourEnd(t)
 	server := redistest.Single(t)
 	s := startRedisBudget(t, server.URL(), redisOptions{})
-	ctx, plan := t.Context(), generousPlan()
-	_ = s.ChargeLiveCalls(ctx, "a", "p", 5, plan)
-	today := s.Usage(ctx, "a").At
+	plan := generousPlan()
+	_ = s.ChargeLiveCalls("a", "p", 5, plan)
+	today := s.Usage("a").At
 	server.Freeze()
-	s.RefundLiveCalls(ctx, "a", 1, today) // opens the circuit
-	s.RefundLiveCalls(ctx, "a", 1, today)
-	s.RefundLiveCalls(ctx, "a", 1, today.Add(-24*time.Hour))
+	s.RefundLiveCalls("a", 1, today) // opens the circuit
+	s.RefundLiveCalls("a", 1, today)
+	s.RefundLiveCalls("a", 1, today.Add(-24*time.Hour))
 	s.wantDegraded(t, true, 1)
 	server.Thaw()
 	s.probeNow()
 	s.wantDegraded(t, false, 2)
-	if usage := s.Usage(ctx, "a"); usage.CallsToday != 3 {
+	if usage := s.Usage("a"); usage.CallsToday != 3 {
 		t.Errorf("usage %+v, want 3 calls", usage)
 	}
 	s.probeNow()
-	if usage := s.Usage(ctx, "a"); usage.CallsToday != 3 {
+	if usage := s.Usage("a"); usage.CallsToday != 3 {
 		t.Errorf("after another probe: usage %+v, want 3 calls", usage)
 	}
 }
@@ -244,20 +242,20 @@ func TestScriptIsSentAgainAfterRedisLosesIt(t *testing.T) {
 		if err := control.ScriptFlush(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if usage, refusal := s.Admit(ctx, "a", "k", generousPlan()); refusal != nil || usage.RequestsToday != i+1 {
+		if usage, refusal := s.Admit("a", "k", generousPlan()); refusal != nil || usage.RequestsToday != i+1 {
 			t.Errorf("request %d: %+v, %+v", i+1, usage, refusal)
 		}
 		if err := control.ScriptFlush(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if refusal := s.ChargeLiveCalls(ctx, "a", "p", 1, generousPlan()); refusal != nil {
+		if refusal := s.ChargeLiveCalls("a", "p", 1, generousPlan()); refusal != nil {
 			t.Errorf("charge %d: %+v", i+1, refusal)
 		}
 	}
 	if err := control.FlushAll(ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if usage, refusal := s.Admit(ctx, "a", "k", generousPlan()); refusal != nil || usage.RequestsToday != 4 || usage.CallsToday != 3 {
+	if usage, refusal := s.Admit("a", "k", generousPlan()); refusal != nil || usage.RequestsToday != 4 || usage.CallsToday != 3 {
 		t.Errorf("after FLUSHALL: %+v, %+v", usage, refusal)
 	}
 	s.wantDegraded(t, false, 0)
@@ -296,7 +294,7 @@ func TestClusterIsDownWhileANodeIsMissing(t *testing.T) {
 	t.Logf("the circuit closed %v after the node was back", time.Since(begun))
 	s.wantDegraded(t, false, 2)
 	for _, account := range accounts {
-		if usage := s.Usage(t.Context(), account); usage.RequestsToday != 5 {
+		if usage := s.Usage(account); usage.RequestsToday != 5 {
 			t.Errorf("account %s has %+v, want 5 requests", account, usage)
 		}
 	}

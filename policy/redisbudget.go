@@ -155,9 +155,9 @@ func (b *RedisBudget) Close() {
 }
 
 // Admit implements Budget.
-func (b *RedisBudget) Admit(ctx context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
+func (b *RedisBudget) Admit(accountID, keyID string, p Plan) (Usage, *Refusal) {
 	if b.degraded.Load() {
-		return b.fallback.Admit(ctx, accountID, keyID, p)
+		return b.fallback.Admit(accountID, keyID, p)
 	}
 	begun := b.config.Now()
 	for _, of := range [...]refusalKey{{AccountDay, accountID}, {KeyMinute, keyID}} {
@@ -167,7 +167,7 @@ func (b *RedisBudget) Admit(ctx context.Context, accountID, keyID string, p Plan
 	}
 	usage, refusal, err := b.batcher.admit(accountID, keyID, p)
 	if err != nil {
-		return b.fallback.Admit(ctx, accountID, keyID, p)
+		return b.fallback.Admit(accountID, keyID, p)
 	}
 	if refusal != nil {
 		of := refusalKey{AccountDay, accountID}
@@ -180,9 +180,9 @@ func (b *RedisBudget) Admit(ctx context.Context, accountID, keyID string, p Plan
 }
 
 // ChargeMinute implements Budget.
-func (b *RedisBudget) ChargeMinute(ctx context.Context, accountID, keyID string, p Plan) (Usage, *Refusal) {
+func (b *RedisBudget) ChargeMinute(accountID, keyID string, p Plan) (Usage, *Refusal) {
 	if b.degraded.Load() {
-		return b.fallback.ChargeMinute(ctx, accountID, keyID, p)
+		return b.fallback.ChargeMinute(accountID, keyID, p)
 	}
 	begun, of, minute := b.config.Now(), refusalKey{KeyMinute, keyID}, p.minuteOnly()
 	if usage, refusal := b.cachedRefusal(begun, of, 1, &minute); refusal != nil {
@@ -190,7 +190,7 @@ func (b *RedisBudget) ChargeMinute(ctx context.Context, accountID, keyID string,
 	}
 	usage, refusal, err := b.batcher.admit(accountID, keyID, minute)
 	if err != nil {
-		return b.fallback.ChargeMinute(ctx, accountID, keyID, p)
+		return b.fallback.ChargeMinute(accountID, keyID, p)
 	}
 	if refusal != nil {
 		b.cacheRefusal(begun, of, 1, usage, *refusal)
@@ -199,13 +199,13 @@ func (b *RedisBudget) ChargeMinute(ctx context.Context, accountID, keyID string,
 }
 
 // Usage implements Budget.
-func (b *RedisBudget) Usage(ctx context.Context, accountID string) Usage {
+func (b *RedisBudget) Usage(accountID string) Usage {
 	if !b.degraded.Load() {
 		if usage, _, err := b.batcher.admit(accountID, "", Plan{}); err == nil {
 			return usage
 		}
 	}
-	return b.fallback.Usage(ctx, accountID)
+	return b.fallback.Usage(accountID)
 }
 
 // cacheRefusal caches a refusal. It is counted from when the request was sent, so that it ends no later than in Redis.
@@ -229,11 +229,11 @@ func (b *RedisBudget) cachedRefusal(now time.Time, of refusalKey, cost int, p *P
 // ChargeLiveCalls implements Budget. In a cluster the account and the property may be on different servers, so it takes two
 // round trips: the account first, with a refund if the property refuses. The other order would let an account that has used
 // up its day drain the property's minute for others.
-func (b *RedisBudget) ChargeLiveCalls(ctx context.Context, accountID, propertyID string, calls int, p Plan) *Refusal {
+func (b *RedisBudget) ChargeLiveCalls(accountID, propertyID string, calls int, p Plan) *Refusal {
 	b.chargeSlots <- struct{}{}
 	defer func() { <-b.chargeSlots }()
 	if b.degraded.Load() {
-		return b.fallback.ChargeLiveCalls(ctx, accountID, propertyID, calls, p)
+		return b.fallback.ChargeLiveCalls(accountID, propertyID, calls, p)
 	}
 	begun, of := b.config.Now(), refusalKey{PropertyMinute, propertyID}
 	if _, refusal := b.cachedRefusal(begun, of, calls, &p); refusal != nil {
@@ -243,7 +243,7 @@ func (b *RedisBudget) ChargeLiveCalls(ctx context.Context, accountID, propertyID
 	switch {
 	case err != nil:
 		b.redisDown(err)
-		return b.fallback.ChargeLiveCalls(ctx, accountID, propertyID, calls, p)
+		return b.fallback.ChargeLiveCalls(accountID, propertyID, calls, p)
 	case refusal != nil && refusal.Ceiling == PropertyMinute:
 		// A refusal of the account is not cached: a refund can end it early.
 		b.cacheRefusal(begun, of, calls, Usage{}, *refusal)
@@ -280,7 +280,7 @@ func (b *RedisBudget) chargeBoth(accountID, propertyID string, calls int, p *Pla
 }
 
 // RefundLiveCalls implements Budget. While Redis is down, the refund goes to this replica's share, and to Redis later.
-func (b *RedisBudget) RefundLiveCalls(_ context.Context, accountID string, calls int, charged time.Time) {
+func (b *RedisBudget) RefundLiveCalls(accountID string, calls int, charged time.Time) {
 	b.chargeSlots <- struct{}{}
 	defer func() { <-b.chargeSlots }()
 	back := refundCount(accountID, calls, charged)

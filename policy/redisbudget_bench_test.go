@@ -27,7 +27,7 @@ func BenchmarkRedisBudget(b *testing.B) {
 			b.Run(name+"/batched", func(b *testing.B) {
 				s := startRedisBudget(b, server.URL(), redisOptions{patient: true})
 				benchmarkRedisBudget(b, server, accounts, callers, func(account, key string, p Plan) bool {
-					_, refusal := s.Admit(context.Background(), account, key, p)
+					_, refusal := s.Admit(account, key, p)
 					return refusal == nil && !s.Degraded()
 				})
 			})

@@ -45,14 +45,14 @@ func TestChargedMinuteTakesOneRoundTripAndRefusalsNone(t *testing.T) {
 	control := server.Client()
 	clock := clockAt(time.Now())
 	s := startRedisBudget(t, server.URL(), redisOptions{patient: true, now: clock.now})
-	ctx, plan := t.Context(), Plan{RequestsPerMinutePerKey: 2}
+	plan := Plan{RequestsPerMinutePerKey: 2}
 	before := roundTrips(t, control)
 	for range 2 {
-		if _, refusal := s.ChargeMinute(ctx, "a", "k", plan); refusal != nil {
+		if _, refusal := s.ChargeMinute("a", "k", plan); refusal != nil {
 			t.Fatal(refusal)
 		}
 	}
-	_, refusal := s.ChargeMinute(ctx, "a", "k", plan)
+	_, refusal := s.ChargeMinute("a", "k", plan)
 	wantRefusal(t, refusal, KeyMinute, 2, time.Minute)
 	// The first call of a script that the server does not have takes another one, which fails.
 	if trips := roundTrips(t, control) - before; trips > 4 {
@@ -60,7 +60,7 @@ func TestChargedMinuteTakesOneRoundTripAndRefusalsNone(t *testing.T) {
 	}
 	before = roundTrips(t, control)
 	for range 1000 {
-		if _, again := s.ChargeMinute(ctx, "a", "k", plan); again == nil {
+		if _, again := s.ChargeMinute("a", "k", plan); again == nil {
 			t.Fatal("a charge passes")
 		}
 	}
@@ -68,7 +68,7 @@ func TestChargedMinuteTakesOneRoundTripAndRefusalsNone(t *testing.T) {
 		t.Errorf("1000 refusals made %v round trips", trips)
 	}
 	clock.advance(refusal.RetryAfter)
-	_, _ = s.ChargeMinute(ctx, "a", "k", plan)
+	_, _ = s.ChargeMinute("a", "k", plan)
 	if trips := roundTrips(t, control) - before; trips != 1 {
 		t.Errorf("after the refusal: %v round trips", trips)
 	}
@@ -89,18 +89,18 @@ func TestCachedRefusalOfAPropertyAllowsFewerCalls(t *testing.T) {
 	server := redistest.Single(t)
 	control := server.Client()
 	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
-	ctx, plan := t.Context(), generousPlan()
+	plan := generousPlan()
 	plan.LiveCallsPerMinutePerProperty = 3
-	_ = s.ChargeLiveCalls(ctx, "a", "p", 2, plan)
-	wantRefusal(t, s.ChargeLiveCalls(ctx, "a", "p", 2, plan), PropertyMinute, 3, time.Minute)
+	_ = s.ChargeLiveCalls("a", "p", 2, plan)
+	wantRefusal(t, s.ChargeLiveCalls("a", "p", 2, plan), PropertyMinute, 3, time.Minute)
 	before := roundTrips(t, control)
 	for range 100 {
-		wantRefusal(t, s.ChargeLiveCalls(ctx, "b", "p", 2, plan), PropertyMinute, 3, time.Minute)
+		wantRefusal(t, s.ChargeLiveCalls("b", "p", 2, plan), PropertyMinute, 3, time.Minute)
 	}
 	if trips := roundTrips(t, control) - before; trips != 0 {
 		t.Errorf("100 refusals made %v round trips", trips)
 	}
-	if refusal := s.ChargeLiveCalls(ctx, "b", "p", 1, plan); refusal != nil {
+	if refusal := s.ChargeLiveCalls("b", "p", 1, plan); refusal != nil {
 		t.Errorf("one call where two do not fit: %+v", refusal)
 	}
 }
@@ -156,7 +156,7 @@ func TestConcurrentAdmissionsShareRoundTrips(t *testing.T) {
 		c := &budgets{replicas: []Budget{s}}
 		c.concurrently(200, func(_ int, b Budget) bool {
 			asking.Add(1)
-			_, refusal := b.Admit(t.Context(), "a", "k", generousPlan())
+			_, refusal := b.Admit("a", "k", generousPlan())
 			return refusal == nil
 		})
 	}()

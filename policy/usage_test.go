@@ -18,10 +18,10 @@ func testUsageReads(t *testing.T, url string, control redisconn.Client) {
 	counter, plan, used := redisBudgets(t, url, control).first(), generousPlan(), []string{ids[0], ids[usageBatch], ids[2*usageBatch]}
 	plan.LiveCallsPerMinutePerProperty = 10
 	for _, id := range used {
-		if _, refusal := counter.Admit(t.Context(), id, "key", plan); refusal != nil {
+		if _, refusal := counter.Admit(id, "key", plan); refusal != nil {
 			t.Fatal(refusal)
 		}
-		if refusal := counter.ChargeLiveCalls(t.Context(), id, id, 9, plan); refusal != nil {
+		if refusal := counter.ChargeLiveCalls(id, id, 9, plan); refusal != nil {
 			t.Fatal(refusal)
 		}
 	}

@@ -202,9 +202,9 @@ func (s *Server) answer(ctx context.Context, c *call) (r reply, err error) {
 // answerMemoized answers a memoized request: only the key and the budgets are checked again.
 func (s *Server) answerMemoized(ctx context.Context, c *call) (r reply, err error) {
 	m := c.memoized
-	admission, span := c.step(ctx, "admit")
+	_, span := c.step(ctx, "admit")
 	c.ownGrant = *m.grant
-	c.grant, err = s.gate.Readmit(admission, &c.ownGrant, c.started, policy.Request{Address: c.client, RequiredScopes: c.route.Scope})
+	c.grant, err = s.gate.Readmit(&c.ownGrant, c.started, policy.Request{Address: c.client, RequiredScopes: c.route.Scope})
 	span.End()
 	if err != nil {
 		return reply{}, asStoreError(err)

@@ -37,13 +37,13 @@ type liveCallReservation struct {
 // Take charges for a call that is about to be made. The first call charges for all expected ones: a request that needs two
 // calls must not spend one on half an answer.
 func (r *liveCallReservation) Take(ctx context.Context) error {
-	ctx, span := spans.Start(ctx, "charge")
+	_, span := spans.Start(ctx, "charge")
 	defer span.End()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reserved == 0 {
 		calls := max(1, r.expected)
-		if err := r.gate.ChargeLiveCalls(ctx, r.grant, r.propertyID, calls); err != nil {
+		if err := r.gate.ChargeLiveCalls(r.grant, r.propertyID, calls); err != nil {
 			return err
 		}
 		r.expected, r.reserved = 0, calls
@@ -52,13 +52,12 @@ func (r *liveCallReservation) Take(ctx context.Context) error {
 	return nil
 }
 
-// Release refunds the calls that turned out not to be needed, because other requests filled the cache meanwhile. The request may have
-// ended, since a hedge has answered it.
-func (r *liveCallReservation) Release(ctx context.Context) {
+// Release refunds the calls that turned out not to be needed, because other requests filled the cache meanwhile.
+func (r *liveCallReservation) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reserved > 0 {
-		r.gate.RefundLiveCalls(context.WithoutCancel(ctx), r.grant, r.reserved)
+		r.gate.RefundLiveCalls(r.grant, r.reserved)
 		r.reserved = 0
 	}
 }

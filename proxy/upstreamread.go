@@ -79,15 +79,15 @@ func (r *upstreamRead) begin(ctx context.Context, rows *cache.Cache, hedged bool
 		last--
 	}
 	r.left.Store(int32(len(r.parts)) + 1)
-	defer r.end(ctx)
+	defer r.end()
 	for i := range r.parts {
 		rest := r.look(ctx, rows, i, i == last)
 		if rest == nil {
-			r.end(ctx)
+			r.end()
 			continue
 		}
 		run := func() {
-			defer r.end(ctx)
+			defer r.end()
 			defer recoverPanic(&r.parts[i].err)
 			r.found[i], r.parts[i].err = rest()
 		}
@@ -122,11 +122,11 @@ func (r *upstreamRead) look(ctx context.Context, rows *cache.Cache, i int, share
 }
 
 // end marks a part as ended. What the last one leaves reserved is not needed.
-func (r *upstreamRead) end(ctx context.Context) {
+func (r *upstreamRead) end() {
 	if r.left.Add(-1) > 0 {
 		return
 	}
-	r.calls.Release(ctx)
+	r.calls.release()
 	if r.done != nil {
 		close(r.done)
 	}

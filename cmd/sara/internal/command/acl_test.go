@@ -148,20 +148,20 @@ func useBudgets(t *testing.T, b policy.Budget, server *redistest.Server) {
 	control, plan := server.Client(), policy.Plan{APIAccess: true, RequestsPerMinutePerKey: 100, RequestsPerHour: 100, RequestsPerDay: 100,
 		SearchConsoleCallsPerDay: 100, LiveCallsPerMinutePerProperty: 100}
 	for range 2 {
-		if _, refusal := b.Admit(t.Context(), account, "key", plan); refusal != nil {
+		if _, refusal := b.Admit(account, "key", plan); refusal != nil {
 			t.Errorf("%+v", refusal)
 		}
-		if refusal := b.ChargeLiveCalls(t.Context(), account, "p", 1, plan); refusal != nil {
+		if refusal := b.ChargeLiveCalls(account, "p", 1, plan); refusal != nil {
 			t.Errorf("%+v", refusal)
 		}
-		b.RefundLiveCalls(t.Context(), account, 1, time.Now())
+		b.RefundLiveCalls(account, 1, time.Now())
 		clitest.Poll(t, "a heartbeat", func() bool { return control.Exists(t.Context(), "sara:replicas").Val() == 1 })
 		if err := control.FlushAll(t.Context()).Err(); err != nil { // the second time, they restore
 			t.Fatal(err)
 		}
 	}
 	control.HSet(t.Context(), "sara:{yesterday}:use", "h", 1, "hn", 0, "d", 1, "dn", 0, "cn", 0, "b:another", 1)
-	if _, refusal := b.Admit(t.Context(), "yesterday", "key", plan); refusal != nil { // sweeps
+	if _, refusal := b.Admit("yesterday", "key", plan); refusal != nil { // sweeps
 		t.Errorf("%+v", refusal)
 	}
 	clitest.Poll(t, "the restore", func() bool { return control.HGet(t.Context(), "sara:{"+account+"}:use", "dn").Val() == "2" })

@@ -72,10 +72,10 @@ func TestFloodOfRowsLeavesCountersExact(t *testing.T) {
 	plan := policy.Plan{RequestsPerMinutePerKey: 1000, RequestsPerHour: 1000, RequestsPerDay: 100}
 	admitted := 0
 	for n := range 200 {
-		if _, refusal := budgets.Budget.Admit(ctx, "quiet", fmt.Sprint("key ", n), plan); refusal == nil {
+		if _, refusal := budgets.Budget.Admit("quiet", fmt.Sprint("key ", n), plan); refusal == nil {
 			admitted++
 		}
-		budgets.Budget.Admit(ctx, fmt.Sprint("account ", n), "key", plan) // other counters come in between
+		budgets.Budget.Admit(fmt.Sprint("account ", n), "key", plan) // other counters come in between
 	}
 	stop()
 	flood.Wait()
@@ -109,7 +109,7 @@ func TestFullRedisCountsOnceRowsAreDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := policy.Plan{RequestsPerMinutePerKey: 1000, RequestsPerHour: 1000, RequestsPerDay: 100}
-	usage, refusal := budgets.Budget.Admit(t.Context(), "quiet", "key", plan)
+	usage, refusal := budgets.Budget.Admit("quiet", "key", plan)
 	degraded := budgets.Degraded()
 	budgets.Close() // and with it the log
 	if refusal != nil || usage.RequestsToday != 1 || degraded {
@@ -183,7 +183,7 @@ func TestRedisFormsMix(t *testing.T) {
 			return budgets.Rows.Publish(t.Context(), row) == nil && budgets.Rows.Client().Get(t.Context(), row.Key).Err() == nil
 		})
 		clitest.Poll(t, "counters on "+urls[0], func() bool {
-			_, refusal := budgets.Budget.Admit(t.Context(), fmt.Sprint("account ", n), "key", plan)
+			_, refusal := budgets.Budget.Admit(fmt.Sprint("account ", n), "key", plan)
 			return refusal == nil && !budgets.Degraded() && budgets.Redis.DBSize(t.Context()).Val() > 0
 		})
 		budgets.Close()

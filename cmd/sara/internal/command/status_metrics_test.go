@@ -161,7 +161,7 @@ func TestStatusMetricsReadCountsFromRedis(t *testing.T) {
 	}
 	defer shared.Close()
 	plan := policy.Plan{SearchConsoleCallsPerDay: 250, LiveCallsPerMinutePerProperty: 250}
-	if refusal := shared.ChargeLiveCalls(t.Context(), account.ID, "p", 225, plan); refusal != nil {
+	if refusal := shared.ChargeLiveCalls(account.ID, "p", 225, plan); refusal != nil {
 		t.Fatalf("%+v", refusal)
 	}
 	metrics, err := status.Register(&proxy.Config{Store: store, Redis: client, Plans: policy.DefaultPlans(), Log: log, Registry: registry,

@@ -327,7 +327,7 @@ func TestStatusReadsSharedCountsWithoutCharging(t *testing.T) {
 	}
 	defer shared.Close()
 	plan := policy.Plan{SearchConsoleCallsPerDay: 250, LiveCallsPerMinutePerProperty: 225}
-	if refusal := shared.ChargeLiveCalls(t.Context(), account.ID, property.ID, 225, plan); refusal != nil {
+	if refusal := shared.ChargeLiveCalls(account.ID, property.ID, 225, plan); refusal != nil {
 		t.Fatalf("%+v", refusal)
 	}
 	replica := fakeReplica(t, 200, proxy.Status{State: proxy.StateReady})
