@@ -79,9 +79,10 @@ func newSharedStore(config *Config, now func() time.Time, m *metrics) (*sharedSt
 	}
 	limits := limitsFor(cmp.Or(config.RedisPatience, defaultPatience))
 	return &sharedStore{
-		script: seekScript{redis.NewScript(seekLua).Hash(), seekLua, limits.held.Milliseconds(), clearSize + keyring.StreamHead, longestAlong}, along: !redisconn.IsCluster(rows.Client()) && config.Redis == rows.Client(),
 		client: rows.Client(), rows: rows, log: log, now: now, metrics: m, limits: limits,
 		codec: newCodec(maxPayload, config.Slots, config.Keyring), sealer: config.Keyring.Sealer(failuresPurpose), events: subscribe(rows.Client()),
+		script:    seekScript{redis.NewScript(seekLua).Hash(), seekLua, limits.held.Milliseconds(), clearSize + keyring.StreamHead, longestAlong},
+		along:     !redisconn.IsCluster(rows.Client()) && config.Redis == rows.Client(),
 		longReads: make(chan struct{}, maxLongReads()),
 	}, nil
 }
@@ -106,14 +107,14 @@ func redisKey(propertyID string, key []byte, suffix string) string {
 // leaseSuffix makes the key of an entry that of the lease to fill it.
 const leaseSuffix = ":lease"
 
-// try runs a step with Redis within a timeout and reports whether Redis answered, unless the circuit breaker is open.
-func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ctx context.Context) error) bool {
+// try runs a step with Redis within a timeout, unless the circuit breaker is open. No caller depends on its success.
+func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ctx context.Context) error) {
 	if !s.mayTry() {
-		return false
+		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return s.settle(ctx, step(bounded))
+	s.settle(ctx, step(bounded))
 }
 
 // mayTry reports whether a step with Redis may run, whose error the caller must then pass to settle. It is a circuit breaker: after an

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -37,7 +38,7 @@ func overview() tool {
 			"named in meta.errors, and the others are there. Costs 5 requests and up to 4 live calls.",
 		parts: func(a *arguments) []step {
 			dates := a.days()
-			limited, compared := clone(dates), clone(dates)
+			limited, compared := maps.Clone(dates), maps.Clone(dates)
 			limited.Set("limit", a.query.Get("limit"))
 			compared.Set("compare", "previous_period")
 			at := func(path string, query url.Values) string { return a.below(path) + "?" + query.Encode() }
@@ -64,14 +65,6 @@ func siteContext() tool {
 				{"annotations", a.below("annotations") + "?" + a.query.Encode(), rows("annotations")},
 			}}
 		}}
-}
-
-func clone(v url.Values) url.Values {
-	c := url.Values{}
-	for name := range v {
-		c.Set(name, v.Get(name))
-	}
-	return c
 }
 
 // runParts makes the requests of a tool. If all fail, the result is the first one's error; if some do, it names them.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sort"
 	"strconv"
+	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
@@ -167,16 +168,7 @@ func (t *tool) rest(c content, rows int) string {
 }
 
 // sjsonKey escapes the dots of a path for its use as one key.
-func sjsonKey(path string) string {
-	escaped := make([]byte, 0, len(path)+2)
-	for _, b := range []byte(path) {
-		if b == '.' {
-			escaped = append(escaped, '\\')
-		}
-		escaped = append(escaped, b)
-	}
-	return string(escaped)
-}
+func sjsonKey(path string) string { return strings.ReplaceAll(path, ".", `\.`) }
 
 // set sets a member of valid JSON.
 func set(text []byte, path string, raw []byte) []byte {
