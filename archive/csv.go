@@ -95,7 +95,7 @@ func readCSV(in io.Reader, yield func(FileRecord, error) bool) error {
 
 // csvError names the record of a syntax error.
 func csvError(c *tablefile.CSVReader, err error) error {
-	if syntax := tablefile.SyntaxError(""); errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[tablefile.SyntaxError](err); ok {
 		return recordError(Place{Number: c.Line()}, "", "%s", syntax)
 	}
 	return err

@@ -198,10 +198,9 @@ var errVersion = errors.New("a version of HTTP other than 1.0 and 1.1")
 // sendMalformed answers input that cannot be parsed as a request. The HTTP library calls it instead of the handler.
 func (s *Server) sendMalformed(http *fasthttp.RequestCtx, err error) {
 	e := &apiError{code: translate.CodeValidation, message: "this is not an HTTP request that can be read"}
-	var small *fasthttp.ErrSmallBuffer
 	var network interface{ Timeout() bool }
 	switch {
-	case errors.As(err, &small):
+	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
 		e = &apiError{code: codeTooLarge, status: fasthttp.StatusRequestHeaderFieldsTooLarge,
 			message: fmt.Sprintf("the URL and the headers are longer than %d bytes together", maxHeader)}
 	case errors.Is(err, errVersion):
@@ -226,8 +225,8 @@ var _ cache.ErrorCodec = errorCodec{}
 
 // Encode implements cache.ErrorCodec.
 func (errorCodec) Encode(err error) ([]byte, bool) {
-	var failed *upstream.Error
-	if !errors.As(err, &failed) || !failed.IsShareable() {
+	failed, ok := errors.AsType[*upstream.Error](err)
+	if !ok || !failed.IsShareable() {
 		return nil, false
 	}
 	text, err := json.Marshal(failed)

@@ -52,7 +52,7 @@ func (r *liveCallReservation) Take(ctx context.Context) error {
 	return nil
 }
 
-// Release refunds the calls that turned out not to be needed, because other requests filled the cache meanwhile.
+// release refunds the calls that turned out not to be needed, because other requests filled the cache meanwhile.
 func (r *liveCallReservation) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -101,8 +101,7 @@ func (s *Server) logCause(c *call, e *apiError) {
 	if e.code == codeInternal {
 		level = slog.LevelError
 	}
-	var bug *panicError
-	if errors.As(e, &bug) {
+	if errors.As(e, new(*panicError)) {
 		s.metrics.panics.Inc()
 	}
 	s.config.Log.LogAttrs(context.Background(), level, "request failed", slog.String("request_id", strings.Clone(c.id)), slog.Any("error", e))

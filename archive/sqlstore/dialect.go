@@ -130,10 +130,10 @@ func takePoolParameters(parameters map[string]string) (connections int, err erro
 
 // isUniqueViolation reports whether a unique index refused a row.
 func isUniqueViolation(err error) bool {
-	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code == "23505"
 	}
-	if lite := (*sqlite.Error)(nil); errors.As(err, &lite) {
+	if lite, ok := errors.AsType[*sqlite.Error](err); ok {
 		return lite.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || lite.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
 	}
 	return false
@@ -141,10 +141,10 @@ func isUniqueViolation(err error) bool {
 
 // isUnknownTable reports whether a table of the query does not exist.
 func isUnknownTable(err error) bool {
-	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code == "42P01"
 	}
-	if lite := (*sqlite.Error)(nil); errors.As(err, &lite) {
+	if lite, ok := errors.AsType[*sqlite.Error](err); ok {
 		return lite.Code() == sqlite3.SQLITE_ERROR && strings.Contains(lite.Error(), "no such table")
 	}
 	return false

@@ -98,7 +98,7 @@ func (s *Store) apply(ctx context.Context, provider *goose.Provider) (applied in
 		if err == nil {
 			return applied, nil
 		}
-		if partial := (*goose.PartialError)(nil); errors.As(err, &partial) {
+		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 			applied += len(partial.Applied)
 		}
 		// SQLite has no lock that outlives a transaction, so another process may have applied the same step first. Retry as

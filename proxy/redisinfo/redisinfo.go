@@ -41,8 +41,8 @@ func Read(ctx context.Context, client redisconn.Client) ([]Server, error) {
 
 // Refused reports whether an error is a reply of the server, which waiting does not change, and not an outage.
 func Refused(err error) bool {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
+	reply, ok := errors.AsType[redis.Error](err)
+	if !ok {
 		return false
 	}
 	for _, outage := range []string{"LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "READONLY"} {

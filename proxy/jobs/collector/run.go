@@ -177,9 +177,7 @@ func (r *run) attempt(ctx context.Context, t *task) error {
 
 // retry decides whether, and after which pause, a task that ended with err is attempted again.
 func (r *run) retry(t *task, err error) (pause time.Duration, retry bool) {
-	var damaged *archive.ObjectError
-	var contradiction *ContradictionError
-	if err == nil || errors.As(err, &damaged) || errors.As(err, &contradiction) {
+	if err == nil || errors.As(err, new(*archive.ObjectError)) || errors.As(err, new(*ContradictionError)) {
 		return 0, false
 	}
 	t.failed++

@@ -216,8 +216,8 @@ type unanswered struct{ error }
 func (u unanswered) Unwrap() error { return u.error }
 
 func isUnanswered(err error) bool {
-	var u unanswered
-	return errors.As(err, &u)
+	_, ok := errors.AsType[unanswered](err)
+	return ok
 }
 
 // inspectURL inspects one URL with retries. It does not retry while other URLs are answered: then the URL is the problem.

@@ -125,9 +125,9 @@ func parseXML(text *bufio.Reader, into sink) error {
 
 // syntaxProblem replaces the decoder's error, which quotes the file at any length.
 func syntaxProblem(err error, begun bool) error {
-	var known problem
+	known, ok := errors.AsType[problem](err)
 	switch {
-	case errors.As(err, &known):
+	case ok:
 		return known
 	case begun:
 		return problem("its XML is broken")

@@ -125,16 +125,14 @@ func (r *Reader) readFile(ctx context.Context, g *findings, f *file) error {
 // outcome returns the Problem of a file whose reading ended with err.
 func (r *Reader) outcome(total context.Context, f *file, err error) string {
 	var parts []string
-	var known problem
 	switch {
 	case err == nil:
-	case total.Err() != nil && !errors.As(err, &known):
+	case total.Err() != nil && !errors.As(err, new(problem)):
 		parts = append(parts, fmt.Sprintf("the time limit for all sitemaps, %s, was reached while it was read", r.limits.TotalTime))
 	default:
 		parts = append(parts, r.explain(err))
 	}
-	var cut *cutError
-	if errors.As(err, &cut) {
+	if cut, ok := errors.AsType[*cutError](err); ok {
 		parts = append(parts, fmt.Sprintf("it was read up to line %d, and the rest is lost", cut.line))
 	}
 	if f.invalid > 0 {

@@ -165,7 +165,7 @@ func isUnavailable(err error) bool {
 }
 
 // storeResponse returns the error response of an S3 store, empty for other errors.
-func storeResponse(err error) (response minio.ErrorResponse) {
-	errors.As(err, &response)
+func storeResponse(err error) minio.ErrorResponse {
+	response, _ := errors.AsType[minio.ErrorResponse](err)
 	return response
 }

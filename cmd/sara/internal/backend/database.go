@@ -194,8 +194,7 @@ func isAway(err error) bool {
 // databaseFix says what to do about an error of the database.
 func databaseFix(err error) string {
 	const form = "postgres://USER:PASSWORD@HOST:5432/DATABASE"
-	refusal := (*pgconn.PgError)(nil)
-	errors.As(err, &refusal)
+	refusal, _ := errors.AsType[*pgconn.PgError](err)
 	switch text := err.Error(); {
 	case errors.As(err, new(*sqlstore.SchemaError)), errors.As(err, new(*sqlstore.InputError)):
 		return "" // their texts name the fix

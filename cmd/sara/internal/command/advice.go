@@ -13,16 +13,16 @@ import (
 
 // advice returns the fix for an error whose text does not name it.
 func advice(err error) string {
-	if missing := (*sqlstore.NotFoundError)(nil); errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*sqlstore.NotFoundError](err); ok {
 		return adviceMissing(missing.Kind)
 	}
-	if refusal := (*upstream.Error)(nil); errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*upstream.Error](err); ok {
 		return adviceUpstream(refusal.Kind)
 	}
-	if refusal := (*reporting.APIError)(nil); errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*reporting.APIError](err); ok {
 		return adviceKey(refusal.Status)
 	}
-	if wrong := (*archive.RecordError)(nil); errors.As(err, &wrong) {
+	if errors.As(err, new(*archive.RecordError)) {
 		return "nothing has been imported: fix the file and import it again"
 	}
 	return ""

@@ -138,8 +138,8 @@ func allCommands(loader *settings.Loader) *kong.Node {
 
 // commandOf returns the command of a usage error, as far as it was parsed.
 func commandOf(err error) string {
-	var parse *kong.ParseError
-	if !errors.As(err, &parse) || parse.Context == nil {
+	parse, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || parse.Context == nil {
 		return ""
 	}
 	var path strings.Builder

@@ -92,7 +92,7 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 		key, text, err := admin.Admin{Store: store}.CreateKey(ctx, admin.KeyOptions{Prefix: c.KeyPrefix.String(), Plans: c.PlansFile.Table()}, sqlstore.KeySpec{
 			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: string(c.Workspace), From: from, ExpiresAt: expires,
 		})
-		if full := (*sqlstore.KeyLimitError)(nil); errors.As(err, &full) && full.Limit == 0 {
+		if full, ok := errors.AsType[*sqlstore.KeyLimitError](err); ok && full.Limit == 0 {
 			return fmt.Errorf("account %q is on plan %q, which has no API access: change the plan with sara account plan", full.Account, full.Plan)
 		}
 		if err != nil {

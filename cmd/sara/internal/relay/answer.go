@@ -21,10 +21,10 @@ func (s *session) forward(ctx context.Context, m *message) error {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	answered, err := s.exchange(ctx, m)
-	written := (*writeError)(nil)
+	if unwritten, ok := errors.AsType[*writeError](err); ok {
+		return unwritten.err
+	}
 	switch {
-	case errors.As(err, &written):
-		return written.err
 	case answered, err == nil && !m.isRequest(), errors.Is(ctx.Err(), context.Canceled):
 		return nil
 	case err == nil:

@@ -63,11 +63,11 @@ func (e *statusError) Error() string { return e.response.Status }
 
 // explain returns what a person, or their agent, can do about an error.
 func (s *session) explain(err error) *failure {
-	if refused := (*statusError)(nil); errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*statusError](err); ok {
 		return s.explainStatus(refused.response, refused.body)
 	}
 	f := &failure{code: http.StatusBadGateway, message: err.Error()}
-	if outer := (*url.Error)(nil); errors.As(err, &outer) {
+	if outer, ok := errors.AsType[*url.Error](err); ok {
 		f.message = fmt.Sprintf("%s cannot be reached (%v): check --url and the network, then send the request again", s.Endpoint, outer.Err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
