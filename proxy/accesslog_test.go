@@ -132,6 +132,9 @@ func TestAccessLogCanBeOff(t *testing.T) {
 	t.Parallel()
 	l := newAccessLog(nil, AccessText, 1, prometheus.NewRegistry())
 	l.write(answered("192.0.2.1"), 200, "", 0)
+	if len(l.buffered) > 0 {
+		t.Errorf("%q waits for an output that there is not", l.buffered)
+	}
 	l.close()
 }
 

@@ -331,4 +331,8 @@ func TestCircuitsAreSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	calls.Wait()
+	u.clock.advance(openTime + idleTime)
+	if open := u.countOpen(); open != [levels]int{} {
+		t.Errorf("%v circuits are open long after the last call", open)
+	}
 }
