@@ -56,7 +56,7 @@ func parseNetwork(text string) (netip.Prefix, error) {
 
 // StoredAddresses is the inverse of String. What it cannot read contains no address: a key must not get wider by it.
 func StoredAddresses(text string) (networks Addresses) {
-	for _, one := range strings.Fields(text) {
+	for one := range strings.FieldsSeq(text) {
 		network, err := netip.ParsePrefix(one)
 		if err != nil {
 			network = netip.Prefix{}

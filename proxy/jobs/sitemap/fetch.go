@@ -63,7 +63,7 @@ func (r *Reader) acceptable(response *http.Response) error {
 	if response.StatusCode != http.StatusOK {
 		return problem(fmt.Sprintf("it answers %d", response.StatusCode))
 	}
-	for _, coding := range strings.Split(strings.Join(response.Header.Values("Content-Encoding"), ","), ",") {
+	for coding := range strings.SplitSeq(strings.Join(response.Header.Values("Content-Encoding"), ","), ",") {
 		switch coding = strings.ToLower(strings.TrimSpace(coding)); coding {
 		case "", "identity", "gzip", "x-gzip": // decode goes by the magic bytes
 		default:

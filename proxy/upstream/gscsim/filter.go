@@ -3,6 +3,7 @@ package gscsim
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -13,12 +14,7 @@ type condition struct {
 }
 
 func (q *parsedQuery) filtersOn(d dimension) bool {
-	for _, c := range q.filters {
-		if c.dimension == d {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q.filters, func(c condition) bool { return c.dimension == d })
 }
 
 func (r *queryRequest) parseFilters(q *parsedQuery) *apiError {

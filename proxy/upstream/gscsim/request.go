@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -99,14 +100,7 @@ type parsedQuery struct {
 	start       int
 }
 
-func (q *parsedQuery) groupedBy(d dimension) bool {
-	for _, have := range q.dimensions {
-		if have == d {
-			return true
-		}
-	}
-	return false
-}
+func (q *parsedQuery) groupedBy(d dimension) bool { return slices.Contains(q.dimensions, d) }
 
 // parseEnum returns the index of text in names, each "wireName ENUM_NAME". The API accepts both spellings and no others.
 func parseEnum(text string, names ...string) (int, bool) {

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sara/archive/sqlstore"
@@ -18,12 +19,7 @@ func Matches(pattern string, names ...string) bool {
 		parts[i] = regexp.QuoteMeta(parts[i])
 	}
 	form := regexp.MustCompile("(?is)^" + strings.Join(parts, ".*") + "$")
-	for _, name := range names {
-		if form.MatchString(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, form.MatchString)
 }
 
 // matchesAny reports whether a site, or its host, matches one of the patterns, or there is none.

@@ -171,7 +171,7 @@ func (t *table) hasIDs(column int) bool {
 // wrap breaks a text into lines of a width, at spaces.
 func wrap(text string, width int) (lines []string) {
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
 			lines, line = append(lines, line), ""
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -282,12 +283,9 @@ func (l *Loader) Locate(err error) error {
 
 // onCommandLine reports whether a flag is given on the command line.
 func (l *Loader) onCommandLine(flag string) bool {
-	for _, step := range l.parsed.Path {
-		if step.Flag != nil && !step.Resolved && step.Flag.Name == flag {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.parsed.Path, func(step *kong.Path) bool {
+		return step.Flag != nil && !step.Resolved && step.Flag.Name == flag
+	})
 }
 
 // origin returns where a setting comes from. It is empty for the environment, because the name in the error already shows

@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -170,10 +171,5 @@ func Mask(text string) string {
 // isSecret reports whether a parameter of that name may hold a secret.
 func isSecret(name string) bool {
 	name = strings.ToLower(name)
-	for _, word := range []string{"pass", "secret", "token", "key"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"pass", "secret", "token", "key"}, func(word string) bool { return strings.Contains(name, word) })
 }
