@@ -56,7 +56,7 @@ func (i *ingest) readAll(ctx context.Context, inputs []Input, ids []fileID) erro
 		i.before += ids[n].Size
 		i.report(i.before)
 	}
-	return i.flush(nil)
+	return i.flush(ctx, nil)
 }
 
 func (i *ingest) readFile(ctx context.Context, in Input, id fileID) (err error) {
@@ -82,7 +82,7 @@ func (i *ingest) readFile(ctx context.Context, in Input, id fileID) (err error) 
 		if at.Rows%checkEvery == 0 {
 			i.report(i.before + file.Position())
 			if ctx.Err() != nil && at.Rows >= skip {
-				return errors.Join(ctx.Err(), i.flush(&at)) // nothing is lost
+				return errors.Join(ctx.Err(), i.save(&at)) // nothing is lost
 			}
 		}
 		if err := file.Read(cells); err != nil {
@@ -97,7 +97,7 @@ func (i *ingest) readFile(ctx context.Context, in Input, id fileID) (err error) 
 		if i.isFull() {
 			before := at
 			before.Rows--
-			if err := i.flush(&before); err != nil {
+			if err := i.flush(ctx, &before); err != nil {
 				return err
 			}
 		}

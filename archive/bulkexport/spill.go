@@ -50,8 +50,19 @@ func (s *spill) addSum(g group, key []byte, f figures) error {
 	return err
 }
 
-// flush moves the sums into a run, and saves the state, with the file that is being read.
-func (s *spill) flush(current *partial) error {
+// flush makes room: it saves, and merges the runs once there are too many. If the context ends meanwhile, nothing is lost.
+func (s *spill) flush(ctx context.Context, current *partial) error {
+	if err := s.save(current); err != nil {
+		return err
+	}
+	if len(s.state.Runs) > s.maxRuns {
+		return s.compact(ctx)
+	}
+	return nil
+}
+
+// save moves the sums into a run, and saves the state, with the file that is being read.
+func (s *spill) save(current *partial) error {
 	s.state.Current = current
 	if len(s.sums.entries) > 0 {
 		if err := s.write(s.writeSums); err != nil {
@@ -60,13 +71,7 @@ func (s *spill) flush(current *partial) error {
 		s.sums.empty()
 	}
 	s.unsaved = 0
-	if err := s.folder.save(s.state); err != nil {
-		return err
-	}
-	if len(s.state.Runs) > s.maxRuns {
-		return s.compact()
-	}
-	return nil
+	return s.folder.save(s.state)
 }
 
 func (s *spill) writeSums(w *runWriter) error {
@@ -100,18 +105,19 @@ func (s *spill) write(fill func(*runWriter) error) error {
 }
 
 // compact merges all runs into one. The old ones are deleted once the state is saved without them.
-func (s *spill) compact() error {
+func (s *spill) compact(ctx context.Context) error {
 	old := s.state.Runs
 	s.state.Runs = nil
 	err := s.write(func(w *runWriter) error {
 		for _, month := range monthsOf(old) {
-			if err := s.mergeMonth(context.Background(), old, month, w.add); err != nil {
+			if err := s.mergeMonth(ctx, old, month, w.add); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
+		s.state.Runs = old
 		return err
 	}
 	if err := s.folder.save(s.state); err != nil {

@@ -2,6 +2,8 @@ package bulkexport
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -38,7 +40,7 @@ func TestSpillAddsUpAsAMapDoes(t *testing.T) {
 		}
 		row := figures{int64(random.IntN(5)), int64(random.IntN(1 << 20)), float64(random.IntN(1<<30)) / 4}
 		if s.isFull() {
-			if err := s.flush(nil); err != nil {
+			if err := s.flush(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -52,7 +54,7 @@ func TestSpillAddsUpAsAMapDoes(t *testing.T) {
 		}
 		want[id] = sum
 	}
-	if err := s.flush(nil); err != nil {
+	if err := s.flush(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(f.path); err != nil || len(left) > s.maxRuns+2 || s.state.NextRun < 20 {
@@ -80,6 +82,37 @@ func TestSpillAddsUpAsAMapDoes(t *testing.T) {
 	}
 	if !maps.Equal(got, want) || len(months) != 2 {
 		t.Errorf("%d sums of %d months, want %d", len(got), len(months), len(want))
+	}
+}
+
+// Merging the runs takes minutes when they are many. An import that is interrupted meanwhile stops, and keeps the runs.
+func TestMergeOfRunsIsInterrupted(t *testing.T) {
+	f, err := openFolder(t.TempDir() + "/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.close() }()
+	s := &spill{folder: f, state: &state{}, sums: newSums(0), maxRuns: 2}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for runs, want := range []error{nil, nil, context.Canceled} {
+		if _, err := s.sums.add(group{date: 20000}, []byte("key"), figures{1, 2, 3}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.flush(ended, nil); !errors.Is(err, want) || len(s.state.Runs) != runs+1 {
+			t.Fatalf("%d runs: %v", len(s.state.Runs), err)
+		}
+	}
+	if err := s.flush(t.Context(), nil); err != nil || len(s.state.Runs) != 1 {
+		t.Fatalf("%d runs: %v", len(s.state.Runs), err)
+	}
+	var sum figures
+	err = s.mergeMonth(t.Context(), s.state.Runs, translate.Date(20000).MonthStart(), func(_ group, _ []byte, f figures) error {
+		sum = f
+		return nil
+	})
+	if want := (figures{3, 6, 9}); err != nil || sum != want {
+		t.Errorf("%v (%v), want %v", sum, err, want)
 	}
 }
 
@@ -118,7 +151,7 @@ func TestDamagedRunIsAnError(t *testing.T) {
 	if _, err := s.sums.add(group{date: 20000}, []byte("key"), figures{1, 2, 3}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.flush(nil); err != nil {
+	if err := s.flush(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(f.file(s.state.Runs[0].Name), s.state.Runs[0].size()-2); err != nil {
