@@ -1,10 +1,10 @@
 // Package sqlstore stores what administrators configure, in SQLite or PostgreSQL: accounts and their plans, people,
 // workspaces and their members, API keys, upstream connections, properties, and the context of a property (brand terms, page
-// groups, annotations). It also keeps the state of each property's archive, and its URLs with their inspections. Search
-// figures are not kept here.
+// groups, annotations). It also keeps the state of each property's archive, its URLs with their inspections, what accounts and
+// replicas have used, and the audit log. Search figures are not kept here.
 //
-// The Store implements policy.Directory and policy.UsageStore, and returns policy's types. Package policy decides what a plan
-// or a scope permits.
+// The Store implements policy.Directory, policy.UsageStore and policy.ReplicaStore, and returns policy's types. Package policy
+// decides what a plan or a scope permits.
 //
 // Inspections are staged one by one and published together with their counts, in one transaction: readers see all of it or
 // nothing. A page of URLs is read from a covering index, one for each order. Totals come from precomputed counts; only a
@@ -30,6 +30,6 @@
 // process after a write; other processes poll Edition.
 //
 // Errors of the database are wrapped with the operation, and a failed write leaves no trace. Errors that a user can act on are
-// typed: InputError, NotFoundError, AmbiguousError, ExistsError, KeyLimitError, SchemaError, ErrNoSecretKey, WrongKeyError.
-// No error contains a password, a key or a credential.
+// typed: InputError, NotFoundError, AmbiguousError, ExistsError, KeyLimitError, SchemaError, ErrNoSecretKey, WrongKeyError,
+// ErrNotOpen. No error contains a password, a key or a credential.
 package sqlstore
