@@ -309,6 +309,32 @@ func TestMCP200Eras(t *testing.T) {
 	w.wantUsage(t, "pro", 1, 1, 0)
 }
 
+// A prompt is about the property of its argument, which is required: without it, the text would be about no site.
+func TestMCP200Prompts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	prompts, _ := w.legacy("pro", "prompts/list", nil).result(t)["prompts"].([]any)
+	if len(prompts) != 3 {
+		t.Errorf("%d prompts", len(prompts))
+	}
+	for _, p := range prompts {
+		name := p.(map[string]any)["name"]
+		get := func(arguments map[string]any) rpc {
+			return w.legacy("pro", "prompts/get", map[string]any{"name": name, "arguments": arguments})
+		}
+		if text := encoded(w, get(map[string]any{"property": "main"}).result(t)["messages"]); !strings.Contains(text, " main") {
+			t.Errorf("%s does not name the property: %s", name, text)
+		}
+		for _, arguments := range []map[string]any{nil, {"property": ""}, {"site": "main"}} {
+			r := get(arguments)
+			failure, _ := r.json["error"].(map[string]any)
+			if message, _ := failure["message"].(string); failure["code"] != -32602.0 || !strings.Contains(message, "property") {
+				t.Errorf("%s with %v: %d %s", name, arguments, r.status, r.body)
+			}
+		}
+	}
+}
+
 // wantCapabilities checks that a server without sessions promises nothing that needs one.
 func wantCapabilities(t *testing.T, result map[string]any) {
 	t.Helper()

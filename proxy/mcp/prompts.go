@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -32,8 +33,12 @@ func addPrompts(server *sdk.Server) {
 		declared := &sdk.Prompt{Name: p.name, Title: p.title, Description: p.about,
 			Arguments: []*sdk.PromptArgument{{Name: argProperty, Description: "Id, slug or domain of the site", Required: true}}}
 		server.AddPrompt(declared, func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			site := r.Params.Arguments[argProperty]
+			if site == "" { // the SDK does not check it
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: argProperty + " is required"}
+			}
 			return &sdk.GetPromptResult{Description: p.about, Messages: []*sdk.PromptMessage{{Role: "user",
-				Content: &sdk.TextContent{Text: fmt.Sprintf(p.text, r.Params.Arguments[argProperty])}}}}, nil
+				Content: &sdk.TextContent{Text: fmt.Sprintf(p.text, site)}}}}, nil
 		})
 	}
 }
