@@ -162,11 +162,25 @@ func TestEveryPerformanceEndpoint200KnowsAsMuchAsACopy(t *testing.T) {
 	wantMovers(t, "losers", moved.data()["losers"], losers)
 	if calls += w.calls(func() { // the day after in Pacific time, with the copy of the day before
 		w.setClock("2026-11-22T19:00:00Z")
-		if got := window(); got != "2025-07-20 2026-11-18" {
+		if got := window(); got != "2025-07-21 2026-11-18" {
 			t.Errorf("data_window is %s", got)
 		}
 	}); calls != 1 {
 		t.Errorf("%d calls, want only that of the timeseries", calls)
+	}
+	ask("/timeseries", "start_date", "2025-07-21", "end_date", "2025-07-21")
+	w.get("pro", w.path("main", "/timeseries"), "start_date", "2025-07-20", "end_date", "2025-07-20").want(t, http.StatusBadRequest, codeTooOld)
+}
+
+// A day with figures that has left the live window since the copy was made is not available, even if it was the last one.
+func TestProperty200FiguresOnlyBeforeTheLiveWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.answerWith(series(nil, "2025-07-20", "2025-07-20", ""))
+	w.get("pro", w.path("main", "/timeseries")).ok(t)
+	w.setClock("2026-11-22T19:00:00Z") // the day after in Pacific time
+	if d := w.get("pro", w.path("main", "")).ok(t).data()["data_window"].(map[string]any); d["earliest_data_date"] != "2025-07-21" || d["latest_data_date"] != "2026-11-20" {
+		t.Errorf("data_window is %v", d)
 	}
 }
 

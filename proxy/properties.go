@@ -124,8 +124,8 @@ func (s *Server) dataWindow(ctx context.Context, c *call) translate.DateRange {
 	switch {
 	case history != nil && (c.property.Archived || c.property.AccessProblem() != ""):
 		r = translate.DateRange{Start: translate.Date(history.First), End: translate.Date(history.Last)}
-	case ok:
-		r = translate.DateRange{Start: s.firstFigures(ctx, c, first), End: last}
+	case ok && last >= r.Start: // the copy may be of the window of the day before
+		r = translate.DateRange{Start: s.firstFigures(ctx, c, max(first, r.Start)), End: last}
 	case history != nil:
 		r.Start = min(r.Start, translate.Date(history.First))
 	}
