@@ -67,3 +67,16 @@ func (k KnownDays) Unpublished(anchor Date) Date {
 	}
 	return 0
 }
+
+// Published returns the last day up to an anchor that the upstream has published for certain: the last one with figures, but no earlier
+// than the longest lag allows. Of a site that has no traffic on some days, the days after it may be published or not.
+func (k KnownDays) Published(anchor Date) Date {
+	if from := k.Unpublished(anchor); from != 0 {
+		return from - 1
+	}
+	certain := anchor - LongestLag
+	if k.any {
+		certain = max(certain, min(k.last, anchor))
+	}
+	return certain
+}

@@ -50,6 +50,15 @@ func wantKnown(t *testing.T, figures map[Date]bool, asked DateRange, anchor Date
 	if got := k.Unpublished(anchor); got != unpublished {
 		t.Errorf("at %s, asked %v: unpublished from %s, want %s", anchor, asked, got, unpublished)
 	}
+	published := anchor - 5
+	for day := max(published, asked.Start); day <= min(anchor, asked.End); day++ {
+		if figures[day] {
+			published = day
+		}
+	}
+	if got := k.Published(anchor); got != published {
+		t.Errorf("at %s, asked %v: published for certain until %s, want %s", anchor, asked, got, published)
+	}
 }
 
 // FuzzKnownDays reads a world from bytes: two bits a day, counted back from the last day asked, and how far the anchor is ahead.

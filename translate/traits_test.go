@@ -47,6 +47,9 @@ func TestIncompleteDaysAreNotPublished(t *testing.T) {
 	if _, last, ok := k.Bounds(); !ok || last != anchor-2 || k.Unpublished(anchor) != anchor-1 || k.Unpublished(anchor-2) != 0 {
 		t.Errorf("the last day is %s, unpublished from %s", last, k.Unpublished(anchor))
 	}
+	if got := k.Published(anchor); got != anchor-2 {
+		t.Errorf("published for certain until %s, want %s", got, anchor-2)
+	}
 	merged := new(Merger).Merge(ByDate, 0, new(Rows), rows)
 	if merged.traits != rows.traits {
 		t.Errorf("merged with archived days: %+v", merged.traits)

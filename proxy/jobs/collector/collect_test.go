@@ -202,9 +202,7 @@ func TestUnpublishedDaysAreArchivedOncePublished(t *testing.T) {
 			}
 			c := w.collector(folder)
 			for w.late = translate.LongestLag; w.late >= 0; w.late-- {
-				if steady { // so that the last published days are known
-					w.unsettled = w.late
-				}
+				w.unsettled = w.late // the last published days may change
 				w.collect(c, span, "shop")
 				if steady || w.late == 0 {
 					w.wantArchived(folder, "shop", *span.Since, w.anchor()-translate.Date(w.late))

@@ -39,7 +39,7 @@ const (
 )
 
 const (
-	// ProvisionalDays is how many of the last published days up to the anchor may still change, although the upstream calls them final.
+	// ProvisionalDays is how many of the last published days may still change, although the upstream calls them final.
 	ProvisionalDays = 2
 	// maxCooldown is the longest cooldown that a run waits for. The upstream's load quota needs a quarter of an hour; its daily
 	// quota is left to the run of the next day.

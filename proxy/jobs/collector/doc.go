@@ -8,11 +8,11 @@
 // are missing there, and those that are not final. This makes a run idempotent: after one that was interrupted, killed or
 // repeated, the next run queries what is missing, and the archive ends with the same bytes as after a single run.
 //
-// The oldest day comes first: the upstream drops that one next, and a month is written when it is whole. The upstream calls
-// days final late, so the last two published days up to the anchor count as provisional and are queried again on later runs, and so
-// does a day without traffic as long as it may be one that is published late. A day that the upstream does not show yet, or has not
-// published by the rule of translate.KnownDays, is left for a later run: answers and archive call the same days unknown. When the
-// upstream contradicts itself about a day, the day is not archived and the result says so.
+// The oldest day comes first: the upstream drops that one next, and a month is written when it is whole. The upstream still changes
+// days that it has published, so the last two that it has published for certain, and all days after them, are provisional: they are
+// queried again on later runs. A day that the upstream does not show yet, or has not published by the rule of translate.KnownDays, is
+// left for a later run: answers and archive call the same days unknown. When the upstream contradicts itself about a day, the day is
+// not archived and the result says so.
 //
 // # How it behaves
 //

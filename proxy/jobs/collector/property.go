@@ -154,14 +154,7 @@ func (r *run) flush(ctx context.Context, t *task, b *buffer) error {
 type totals struct {
 	days        map[translate.Date]translate.Metrics // that the upstream shows
 	unpublished translate.Date                       // the first day that it has not published yet; 0: none
-}
-
-// published returns the last day up to an anchor that the upstream has published, as far as it is known.
-func (t totals) published(anchor translate.Date) translate.Date {
-	if t.unpublished != 0 {
-		return t.unpublished - 1
-	}
-	return anchor
+	published   translate.Date                       // the last day that it has published for certain
 }
 
 // totals queries the days of a range with one call, and with them those that tell what is not published yet.
@@ -182,16 +175,17 @@ func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange)
 		}
 		shown[day] = rows.Metrics(i)
 	}
-	return totals{shown, translate.KnownDaysOf(rows, dates).Unpublished(r.anchor)}, nil
+	known := translate.KnownDaysOf(rows, dates)
+	return totals{shown, known.Unpublished(r.anchor), known.Published(r.anchor)}, nil
 }
 
 // day queries what is missing of a day. consistent is false when the answers contradict each other; then there is nothing to
 // archive. A day that the upstream does not show yet has nothing to archive either.
 func (r *run) day(ctx context.Context, p Property, g gap, all totals) (days []archive.Day, consistent bool, err error) {
-	final := g.day <= all.published(r.anchor)-ProvisionalDays
+	final := g.day <= all.published-ProvisionalDays
 	total, shown := all.days[g.day]
 	switch {
-	case !shown && !final, all.unpublished != 0 && g.day >= all.unpublished:
+	case !shown && g.day > r.anchor-ProvisionalDays, all.unpublished != 0 && g.day >= all.unpublished:
 		return nil, true, nil
 	case total.Impressions == 0:
 		// One more query makes sure that the day is not merely missing in the series.
@@ -199,8 +193,6 @@ func (r *run) day(ctx context.Context, p Property, g gap, all totals) (days []ar
 		if err != nil || hasTraffic(rows) {
 			return nil, false, err
 		}
-		// Of a site that has no traffic on some days, a day that is not published looks like one of those.
-		final = g.day <= r.anchor-translate.LongestLag
 		for _, by := range g.dimensions {
 			days = append(days, archive.Day{Date: g.day, Dimension: by, Final: final})
 		}

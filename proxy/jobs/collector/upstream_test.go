@@ -147,13 +147,15 @@ func (w *fakeUpstream) isSettled(day translate.Date) bool {
 	return day <= w.anchor()-translate.Date(w.unsettled)-ProvisionalDays
 }
 
-// isFinal reports whether a day is archived for good at an anchor: a day without traffic once it cannot be one that is
-// not published.
+// isFinal reports whether a day is archived for good at an anchor: once two more days are published for certain.
 func (w *fakeUpstream) isFinal(site string, day, anchor translate.Date) bool {
-	if k := w.kind(site, day); k == quiet || k == unshown {
-		return day <= anchor-translate.LongestLag
+	published := anchor - translate.LongestLag
+	for later := published + 1; later <= anchor-translate.Date(w.late); later++ {
+		if k := w.kind(site, later); k != quiet && k != unshown {
+			published = later
+		}
 	}
-	return day <= anchor-translate.Date(w.unsettled)-ProvisionalDays
+	return day <= published-ProvisionalDays
 }
 
 // isShown reports whether the upstream shows the day, or never will.
