@@ -11,6 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
+	"sara/archive/tablefile"
 	"sara/translate"
 )
 
@@ -138,6 +139,8 @@ func findColumns(schema *parquet.Schema) (fileColumns, error) {
 			_, isDate = logical.Value.(*format.DateType)
 		}
 		switch {
+		case tablefile.IsFraction(leaf.Node.Type()):
+			return c, fmt.Errorf("column %s is a decimal with a fraction: make it a double", name)
 		case i == 0 && isDate:
 			c.isDate = true
 		case i <= keyField && kind == parquet.ByteArray:

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // parquetSource reads the chosen columns of a Parquet file side by side. The pages of other columns are not read.
@@ -49,6 +50,9 @@ func (s *parquetSource) choose(names []string) error {
 			if leaf.MaxRepetitionLevel > 0 || !leaf.Node.Leaf() {
 				return fmt.Errorf("column %s is nested or repeated", name)
 			}
+			if IsFraction(leaf.Node.Type()) {
+				return fmt.Errorf("column %s is a decimal with a fraction: make it a double", name)
+			}
 			column.leaf, column.buffer = leaf.ColumnIndex, make([]parquet.Value, 256)
 		}
 		s.chosen = append(s.chosen, column)
@@ -80,6 +84,16 @@ func (s *parquetSource) read(cells []Cell) error {
 		c.batch = c.batch[1:]
 	}
 	return nil
+}
+
+// IsFraction reports whether a column's values are decimals with a fraction: whole numbers, to be divided by a power of ten.
+func IsFraction(t parquet.Type) bool {
+	logical := t.LogicalType()
+	if logical == nil {
+		return false
+	}
+	decimal, ok := logical.Value.(*format.DecimalType)
+	return ok && decimal.Scale != 0
 }
 
 // next goes to the next row group.
