@@ -90,26 +90,19 @@ func (r *run) portfolio(ctx context.Context) (*portfolio, error) {
 	return r.summaries(ctx, chosen)
 }
 
-// whole reads the figures of all properties of the key, page by page.
+// whole reads the figures of all properties of the key, page by page. A property whose figures come meanwhile may move to a page that was
+// read before: then the pages are read again, as long as that finds more.
 func (r *run) whole(ctx context.Context) (*portfolio, error) {
 	p := &portfolio{}
-	query := r.query()
-	if r.compares() {
-		query.Set("compare", r.Compare)
-	}
-	query.Set("limit", strconv.Itoa(propertiesPerRequest))
 	seen := make(map[string]bool)
-	for offset := 0; ; offset += propertiesPerRequest {
-		query.Set("offset", strconv.Itoa(offset))
-		body, err := r.page(ctx, query)
-		if err != nil {
-			return nil, err
+	for before, total := -1, int64(1); int64(len(seen)) < total; {
+		if before == len(seen) {
+			return nil, fmt.Errorf("the portfolio changed while it was read: %d of %d properties were found", before, total)
 		}
-		if err := p.add(body, seen); err != nil {
+		before = len(seen)
+		var err error
+		if total, err = r.pages(ctx, p, seen); err != nil {
 			return nil, err
-		}
-		if int64(offset+propertiesPerRequest) >= gjson.GetBytes(body, "meta.total").Int() {
-			break
 		}
 	}
 	if len(p.rows) == 0 {
@@ -117,6 +110,28 @@ func (r *run) whole(ctx context.Context) (*portfolio, error) {
 	}
 	r.findEnded(ctx, p)
 	return p, nil
+}
+
+// pages adds all pages of the portfolio, and returns how many properties it has.
+func (r *run) pages(ctx context.Context, p *portfolio, seen map[string]bool) (total int64, err error) {
+	query := r.query()
+	if r.compares() {
+		query.Set("compare", r.Compare)
+	}
+	query.Set("limit", strconv.Itoa(propertiesPerRequest))
+	for offset := 0; ; offset += propertiesPerRequest {
+		query.Set("offset", strconv.Itoa(offset))
+		body, err := r.page(ctx, query)
+		if err != nil {
+			return 0, err
+		}
+		if err := p.add(body, seen); err != nil {
+			return 0, err
+		}
+		if total = gjson.GetBytes(body, "meta.total").Int(); int64(offset+propertiesPerRequest) >= total {
+			return total, nil
+		}
+	}
 }
 
 // findEnded finds the properties that have ended, unless no other is left: a report that lacks only those is complete. It finds none if the

@@ -1,8 +1,14 @@
 package reporting
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -24,6 +30,55 @@ func TestOnlyDaysThatNeverWereEndAProperty(t *testing.T) {
 		_, err := WritePortfolio(t.Context(), c, io.Discard)
 		if _, incomplete := errors.AsType[*IncompleteError](err); incomplete == complete || !incomplete && err != nil {
 			t.Errorf("%s: %v, want a complete report: %t", code, err, complete)
+		}
+	}
+}
+
+// A warmingServer is a server of so many properties, each with more clicks than the one before. The last one is late: in the first answers
+// it has no figures, so that it is the last row of the last page, and then it is the first row of the first page.
+type warmingServer struct {
+	properties, late, sent int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *warmingServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	var rows []string
+	for i := 1; i <= s.properties; i++ {
+		row := fmt.Sprintf(`{"property_id":"%d","totals":{"clicks":%d},"error":null}`, i, i)
+		if i == s.properties && s.sent < s.late {
+			rows = slices.Insert(rows, 0, fmt.Sprintf(`{"property_id":"%d","totals":null,"error":{"code":"UPSTREAM_UNAVAILABLE","message":"late"}}`, i))
+			continue
+		}
+		rows = append(rows, row)
+	}
+	slices.Reverse(rows)
+	s.sent++
+	number := func(name string) int {
+		n, err := strconv.Atoi(r.URL.Query().Get(name))
+		if err != nil {
+			panic(err)
+		}
+		return n
+	}
+	from := min(number("offset"), len(rows))
+	body := fmt.Sprintf(`{"success":true,"data":{"rows":[%s]},"meta":{"total":%d,"date_range":{"start_date":"2026-11-17","end_date":"2026-11-23"}}}`,
+		strings.Join(rows[from:min(len(rows), from+number("limit"))], ","), len(rows))
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// A property whose figures come while the pages are read moves to a page that was read before. The report has it all the same.
+func TestAPropertyThatMovesBetweenPagesIsInThePortfolio(t *testing.T) {
+	now := func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }
+	server := &warmingServer{properties: 2*propertiesPerRequest + 1, late: 3}
+	c := Config{Now: now, Question: Question{Preset: "last_7d", Format: NDJSON}, Client: &Client{URL: "http://sara.example", Key: "k", Now: now, Transport: server}}
+	var out bytes.Buffer
+	result, err := WritePortfolio(t.Context(), c, &out)
+	if err != nil || result.Properties != server.properties {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	for i := 1; i <= server.properties; i++ {
+		if n := strings.Count(out.String(), fmt.Sprintf(`"property_id":"%d","totals":{"clicks":%d}`, i, i)); n != 1 {
+			t.Errorf("property %d is in the portfolio %d times", i, n)
 		}
 	}
 }
