@@ -69,20 +69,20 @@ func (b *DayBuilder) Prune() (err error) {
 	return nil
 }
 
-// ImportDays archives complete days as final, as Import does with records: archived days are kept unless replace is set. Rows of the
-// result counts the rows that were added to the builders.
-func (h *History) ImportDays(ctx context.Context, property string, days []*DayBuilder, replace bool) (ImportResult, error) {
+// ImportDays archives complete days, as Import does with records. ImportOptions.Until is for the caller to keep. Rows of the result counts
+// the rows that were added to the builders.
+func (h *History) ImportDays(ctx context.Context, property string, days []*DayBuilder, o ImportOptions) (ImportResult, error) {
 	var result ImportResult
 	entries := make([]entry, len(days))
 	for i, b := range days {
 		if err := b.Prune(); err != nil {
 			return ImportResult{}, err
 		}
-		entries[i] = entry{date: b.date, by: b.by, state: importedFinal, rows: b.rows}
+		entries[i] = entry{date: b.date, by: b.by, rows: b.rows}
 		result.Rows += b.read
 		result.DroppedRows += b.read - len(b.rows)
 	}
-	err := h.importEntries(ctx, property, entries, replace, &result)
+	err := h.importEntries(ctx, property, entries, o, &result)
 	return result, err
 }
 

@@ -72,6 +72,8 @@ func (o *object) export(r translate.DateRange, yield func(Record, error) bool) (
 type ImportOptions struct {
 	// Until is the last day that can have figures. A record of a later day is an error.
 	Until translate.Date
+	// Provisional is the first day whose figures may still change: it and later ones are not final, so that they are collected again. 0: none.
+	Provisional translate.Date
 	// Replace lets imported days replace archived ones. Otherwise archived days are kept.
 	Replace bool
 }
@@ -86,7 +88,7 @@ type ImportResult struct {
 	Differing []Difference
 }
 
-// Import archives records as final days. A day is archived under the dimensions that it has rows of. Import validates every
+// Import archives records as days, final but for the last ones. A day is archived under the dimensions that it has rows of. Import validates every
 // record before it writes anything; the error of an invalid record is a *RecordError. Then it writes month by month. It is
 // idempotent: importing the same records again completes an import that failed while writing.
 func (h *History) Import(ctx context.Context, property string, records iter.Seq2[FileRecord, error], o ImportOptions) (ImportResult, error) {
@@ -99,13 +101,20 @@ func (h *History) Import(ctx context.Context, property string, records iter.Seq2
 		return ImportResult{}, err
 	}
 	result := ImportResult{Rows: len(read), DroppedRows: len(read) - kept}
-	err = h.importEntries(ctx, property, entries, o.Replace, &result)
+	err = h.importEntries(ctx, property, entries, o, &result)
 	return result, err
 }
 
 // importEntries archives the entries of an import, and counts them in the result.
-func (h *History) importEntries(ctx context.Context, property string, entries []entry, replace bool, result *ImportResult) error {
-	m, err := h.merge(ctx, property, entries, func(state, *entry) bool { return replace })
+func (h *History) importEntries(ctx context.Context, property string, entries []entry, o ImportOptions, result *ImportResult) error {
+	for i := range entries {
+		e := &entries[i]
+		e.state = importedFinal
+		if o.Provisional != 0 && e.date >= o.Provisional {
+			e.state = imported
+		}
+	}
+	m, err := h.merge(ctx, property, entries, func(state, *entry) bool { return o.Replace })
 	result.Days, result.Differing = m.archived, m.differing
 	if err != nil {
 		return err
@@ -159,7 +168,7 @@ func entriesOf(all []FileRecord) (entries []entry, kept int, err error) {
 			r := &all[end]
 			rows = append(rows, row{key: []byte(r.Key), clicks: r.Clicks, impressions: r.Impressions, position: r.Position})
 		}
-		e := entry{date: all[start].Date, by: all[start].Dimension, state: importedFinal}
+		e := entry{date: all[start].Date, by: all[start].Dimension}
 		if e.rows, err = rank(e.by, rows); err != nil {
 			return nil, 0, fmt.Errorf("%s: %w", all[start].Place, err)
 		}

@@ -374,6 +374,15 @@ func TestImportKeepsArchivedDaysUnlessReplace(t *testing.T) {
 	}
 	holds("01 query 0", "02 new")
 
+	// But for the last days: they are collected again, whatever they are then.
+	bring(ImportOptions{Provisional: first + 4}, "{Rows:2 Days:2 Kept:0 DroppedRows:0 Differing:[]}", of(first+3, "final"), of(first+4, "changing"))
+	for n := range translate.Date(2) {
+		if err := h.Merge(t.Context(), testProperty, []Day{{Date: first + 3 + n, Dimension: translate.ByQuery, Rows: queries(1, 1)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds("01 query 0", "02 new", "04 final", "05 query 0")
+
 	many := []Record{{Date: first + 2, Dimension: translate.ByPage, Key: "zero"}}
 	for i := range 150 {
 		many = append(many, Record{Date: first + 2, Dimension: translate.ByPage, Key: fmt.Sprint(i), Clicks: int64(i), Impressions: 200, Position: 1})

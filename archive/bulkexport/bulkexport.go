@@ -18,7 +18,7 @@ import (
 type History interface {
 	// Days returns what is archived.
 	Days(ctx context.Context, property string) (archive.Inventory, error)
-	ImportDays(ctx context.Context, property string, days []*archive.DayBuilder, replace bool) (archive.ImportResult, error)
+	ImportDays(ctx context.Context, property string, days []*archive.DayBuilder, o archive.ImportOptions) (archive.ImportResult, error)
 }
 
 // Options configure an import.
@@ -29,6 +29,8 @@ type Options struct {
 	Log      string         // path of the table ExportLog; empty without
 	Until    translate.Date // rows of later days are left out
 	Replace  bool           // archived days
+	// Provisional is the first day whose figures may still change; 0: none.
+	Provisional translate.Date
 	// Temp is the folder below which the import has its own. That of an interrupted import stays, for the next one.
 	Temp string
 	// Memory bounds the sums in memory, in bytes; 0 means 112 MiB. Reading takes some ten more.

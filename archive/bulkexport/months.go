@@ -103,7 +103,7 @@ func (i *importing) archiveMonth(ctx context.Context, history History, o Options
 			done.Zero = append(done.Zero, day)
 		}
 	}
-	done.ImportResult, err = history.ImportDays(ctx, o.Property, ordered, o.Replace)
+	done.ImportResult, err = history.ImportDays(ctx, o.Property, ordered, archive.ImportOptions{Replace: o.Replace, Provisional: o.Provisional})
 	return done, err
 }
 

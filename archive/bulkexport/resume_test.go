@@ -20,12 +20,12 @@ type limitedHistory struct {
 	months, limit int
 }
 
-func (h *limitedHistory) ImportDays(ctx context.Context, property string, days []*archive.DayBuilder, replace bool) (archive.ImportResult, error) {
+func (h *limitedHistory) ImportDays(ctx context.Context, property string, days []*archive.DayBuilder, o archive.ImportOptions) (archive.ImportResult, error) {
 	if h.months == h.limit {
 		return archive.ImportResult{}, errFull
 	}
 	h.months++
-	return h.testArchive.ImportDays(ctx, property, days, replace)
+	return h.testArchive.ImportDays(ctx, property, days, o)
 }
 
 // testInterrupted ends the context at the ends of files and within them. Each import goes on where the one before was.

@@ -46,6 +46,12 @@ const (
 	maxCooldown = 20 * time.Minute
 )
 
+// Provisional returns the first day whose figures may still change at an anchor, however late the upstream publishes. Figures of
+// unknown age, such as those of an import, are not final from that day on.
+func Provisional(anchor translate.Date) translate.Date {
+	return anchor - translate.LongestLag - ProvisionalDays + 1
+}
+
 // A Property is a property to collect.
 type Property struct {
 	upstream.Target

@@ -16,6 +16,7 @@ import (
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/jobs"
+	"sara/proxy/jobs/collector"
 	"sara/translate"
 )
 
@@ -31,7 +32,9 @@ type archiveImport struct {
 
 // Help is the longer help of the command.
 func (archiveImport) Help() string {
-	return `The tables searchdata_site_impression and searchdata_url_impression of the bulk export are recognized by their columns, in Parquet, Avro, JSON lines or CSV with a header line, the last three also compressed with gzip, in any number of files and any order. Memory stays below 512 MiB whatever their size; sums go into temporary files, some 10 to 60 bytes for each row of the export, below --temp. They stay if the command is interrupted, and the same command continues. Name both tables in one command, because pages are imported only of days that have totals. The guide "Years from BigQuery" shows the export, and sara archive bigquery-sql a query that exports far less.`
+	return `The tables searchdata_site_impression and searchdata_url_impression of the bulk export are recognized by their columns, in Parquet, Avro, JSON lines or CSV with a header line, the last three also compressed with gzip, in any number of files and any order. Memory stays below 512 MiB whatever their size; sums go into temporary files, some 10 to 60 bytes for each row of the export, below --temp. They stay if the command is interrupted, and the same command continues. Name both tables in one command, because pages are imported only of days that have totals. The guide "Years from BigQuery" shows the export, and sara archive bigquery-sql a query that exports far less.
+
+Search Console may still change the figures of the last seven days: the next collection reads those days again, whatever was imported.`
 }
 
 // Validate implements kong's check of a command line.
@@ -100,7 +103,8 @@ func (c *archiveImport) read(ctx context.Context, con *console.Console, history 
 	if err != nil {
 		return none, err
 	}
-	options := archive.ImportOptions{Until: calendar.Anchor(con.Now()), Replace: c.Replace}
+	anchor := calendar.Anchor(con.Now())
+	options := archive.ImportOptions{Until: anchor, Provisional: collector.Provisional(anchor), Replace: c.Replace}
 	var result archive.ImportResult
 	switch {
 	case c.isSearchConsole():

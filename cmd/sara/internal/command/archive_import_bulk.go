@@ -30,7 +30,7 @@ func (c *archiveImport) readBulkExport(ctx context.Context, con *console.Console
 	defer end()
 	result, err := bulkexport.Import(ctx, history, bulkexport.Options{
 		Property: property.ID, SiteURL: property.Site, Inputs: inputs, Log: c.ExportLog, Until: options.Until, Replace: c.Replace,
-		Temp: temp, Progress: progress,
+		Provisional: options.Provisional, Temp: temp, Progress: progress,
 	})
 	end()
 	if err != nil {

@@ -8,8 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/clitest"
+	"sara/cmd/sara/internal/settings"
+	"sara/translate"
 )
 
 const (
@@ -210,5 +214,37 @@ func TestProgressOfAnImport(t *testing.T) {
 	want := "reading 3 files: 0 B of 4.0 MiB, 0 rows\nreading 3 files: 1.0 MiB of 4.0 MiB, 12,345 rows (25 %), about 0s left\narchiving: 0 of 16 months\n"
 	if out.String() != want {
 		t.Errorf("%s\nwant\n%s", &out, want)
+	}
+}
+
+// What is imported of the last days may still change: it is not final, so that it is collected again.
+func TestImportsOfTheLastDaysAreNotFinal(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	calendar, err := translate.NewCalendar()
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchor := calendar.Anchor(time.Now())
+	settled, changing := anchor-7, anchor-5 // also if the anchor moves meanwhile
+	row := func(day translate.Date) string { return day.String() + ",total,,4,41,2.75\n" }
+	old, fresh := c.Write("old.csv", clitest.CSVHeader+row(settled)), c.Write("new.csv", clitest.CSVHeader+row(changing))
+	site := siteHeader
+	for _, day := range []translate.Date{settled, changing} {
+		site += day.String() + ",sc-domain:shop.example,alder,false,deu,WEB,MOBILE,10,2,10\n"
+	}
+	for name, paths := range map[string][]string{"a file": {c.Write("both.csv", clitest.CSVHeader+row(settled)+row(changing))}, "files": {old, fresh}, "a bulk export": {c.Write("site.csv", site)}} {
+		id := c.ID(c.Object(importMembers, append([]string{"archive", "import", clitest.ShopSite, "--replace", "--temp", c.Path("temp")}, paths...)...))
+		history, err := backend.OpenArchive(settings.Archive{ArchiveURL: settings.LocalArchive(c.Path("archive"))}, time.Now) // which has nothing in memory
+		if err != nil {
+			t.Fatal(err)
+		}
+		inventory, err := history.Days(t.Context(), id)
+		if totals := inventory[translate.ByDate]; err != nil || !totals.HasFinal(settled) || !totals.Has(changing) || totals.HasFinal(changing) {
+			t.Errorf("%s of %s and %s: %+v, %v", name, settled, changing, totals, err)
+		}
+		if _, err := history.Erase(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
