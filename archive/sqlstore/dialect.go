@@ -37,6 +37,7 @@ func openSQLite(path string, c Config) (p pools, err error) {
 	}
 	// A transaction takes the write lock when it begins (immediate), so that it waits for the lock instead of failing halfway.
 	options := "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=journal_mode(WAL)" +
+		"&_pragma=recursive_triggers(1)" + // REPLACE deletes: the audit log refuses that only if deletions of REPLACE fire triggers
 		"&_pragma=synchronous(NORMAL)&_pragma=mmap_size(268435456)" // mmap: index walks copy no pages
 	if path == ":memory:" {
 		db, err := sql.Open("sqlite", "file::memory:"+options)
