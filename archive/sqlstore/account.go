@@ -35,9 +35,12 @@ func (a Account) change(action string) change {
 	return change{action: action, subject: a.ID, account: a.ID, details: d}
 }
 
+// CheckAccountName returns the error of AddAccount for a name that it refuses in any database.
+func CheckAccountName(name string) error { return checkName("account name", name, maxName) }
+
 // AddAccount adds an account with a plan that lasts through until; nil for no end.
 func (s *Store) AddAccount(ctx context.Context, name, plan string, until *translate.Date) (Account, error) {
-	if err := errors.Join(checkName("account name", name, maxName), checkPlan(plan)); err != nil {
+	if err := errors.Join(CheckAccountName(name), checkPlan(plan)); err != nil {
 		return Account{}, err
 	}
 	id, err := newID()

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
@@ -44,7 +45,8 @@ type accountAdd struct {
 }
 
 func (c *accountAdd) Run(ctx context.Context, con *console.Console) error {
-	if err := admin.CheckPlan(c.PlansFile.Table(), c.Plan); err != nil {
+	// Before the database is opened, which creates its file.
+	if err := errors.Join(admin.CheckPlan(c.PlansFile.Table(), c.Plan), sqlstore.CheckAccountName(c.Name)); err != nil {
 		return err
 	}
 	return c.create(ctx, con, func(store *sqlstore.Store) error {

@@ -86,6 +86,9 @@ func TestCommandsCreateNoDatabase(t *testing.T) {
 	for _, command := range []string{"account list", "workspace add Acme Main", "property list", "collect", "inspect", "key list ann@example.com", "audit list"} {
 		c.Fails(ExitError, strings.Fields(command), "SARA_DATABASE_URL: there is no database at "+c.Path("sara.db"), "sara account add")
 	}
+	for _, name := range []string{"", "Acme/Main"} {
+		c.Fails(ExitError, []string{"account", "add", name, "--plan", "pro"}, "account name: ")
+	}
 	if made, err := os.ReadDir(c.Folder); err != nil || len(made) > 0 {
 		t.Errorf("they created %v (%v)", made, err)
 	}
