@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -373,5 +374,25 @@ func TestRefusalByAShareNamesTheShare(t *testing.T) {
 	const day = "this replica's share of the account's 1000 requests a day, 2, is used up: the counters that replicas share are unavailable; try again in 60 seconds"
 	if d := refusal.denial(); admitted != 2 || d.Code != CodeQuotaExceeded || d.Message != day {
 		t.Errorf("admitted %d of the 6 that were left, denied with %+v", admitted, d)
+	}
+}
+
+// Plans allow any number of keys, and Lua passes at most 8,000 arguments to a command.
+func TestAccountWithThousandsOfKeysIsRestored(t *testing.T) {
+	avoidHourEnd(t)
+	const keys = 4500
+	server := redistest.Single(t)
+	s := startRedisBudget(t, server.URL(), redisOptions{patient: true})
+	plan := generousPlan()
+	plan.RequestsPerHour, plan.RequestsPerDay = 2*keys, 2*keys
+	server.Kill()
+	for i := range keys {
+		admitN(s, 1, "a", strconv.Itoa(i), plan)
+	}
+	server.Start()
+	s.probeNow()
+	s.wantDegraded(t, false, 2)
+	if usage := s.Usage("a"); usage.RequestsToday != keys {
+		t.Errorf("%d requests are counted, want %d", usage.RequestsToday, keys)
 	}
 }

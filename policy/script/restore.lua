@@ -88,7 +88,7 @@ for k = 18, #ARGV, 3 do
   local full = max(number(call('HGET', KEYS[1], field) or 0, drained) or drained, tonumber(ARGV[k + 1]), now)
   if requests > 0 then full = full + tonumber(ARGV[k + 2]) end
   overMinute = overMinute + floor(max(0, full - drained) / interval)
-  store(field, min(full, drained))
+  call('HSET', KEYS[1], field, string.format('%d', min(full, drained))) -- a command of all keys could have too many arguments for Lua
 end
 call('HSET', KEYS[1], unpack(set))
 call('EXPIRE', KEYS[1], 172800)
