@@ -52,9 +52,9 @@ func readParquet(in io.ReaderAt, size int64, yield func(FileRecord, error) bool)
 			err = fmt.Errorf("the Parquet file is damaged: %v", p)
 		}
 	}()
-	file, err := parquet.OpenFile(in, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	file, err := tablefile.OpenParquet(in, size)
 	if err != nil {
-		return fmt.Errorf("not a Parquet file: %w", err)
+		return err
 	}
 	columns, err := findColumns(file.Schema())
 	if err != nil {

@@ -1,6 +1,7 @@
 package tablefile
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -30,15 +31,39 @@ type parquetColumn struct {
 
 func openParquet(in io.ReaderAt, size int64) (*parquetSource, error) {
 	const readBuffer = 1 << 18
-	file, err := parquet.OpenFile(in, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(readBuffer))
+	file, err := OpenParquet(in, size, parquet.ReadBufferSize(readBuffer))
 	if err != nil {
-		return nil, fmt.Errorf("not a Parquet file: %w", err)
+		return nil, err
 	}
 	s := &parquetSource{file: file, total: file.NumRows()}
 	for _, field := range file.Schema().Fields() {
 		s.names = append(s.names, field.Name())
 	}
 	return s, nil
+}
+
+// OpenParquet opens an untrusted Parquet file without its indexes.
+func OpenParquet(in io.ReaderAt, size int64, options ...parquet.FileOption) (*parquet.File, error) {
+	err := checkFooter(in, size)
+	if err == nil {
+		var file *parquet.File
+		if file, err = parquet.OpenFile(in, size, append(options, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))...); err == nil {
+			return file, nil
+		}
+	}
+	return nil, fmt.Errorf("not a Parquet file: %w", err)
+}
+
+// checkFooter refuses a file that is shorter than it says its footer is: the library would allocate up to 4 GiB before it reads it.
+func checkFooter(in io.ReaderAt, size int64) error {
+	var end [4 + len(parquetMagic)]byte // the length, and the magic number
+	if _, err := in.ReadAt(end[:], size-int64(len(end))); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if length := int64(binary.LittleEndian.Uint32(end[:])); length > size-int64(len(end)) {
+		return fmt.Errorf("its footer would have %d bytes, and the file has %d", length, size)
+	}
+	return nil
 }
 
 func (s *parquetSource) columns() []string { return s.names }
