@@ -52,7 +52,11 @@ func persistTicks(budget *MemoryBudget, store UsageStore, ticks int) (reported [
 	tick, ended := make(chan time.Time), make(chan struct{})
 	go func() {
 		defer close(ended)
-		budget.Persist(ctx, store, tick, func(err error) { reported = append(reported, err) })
+		budget.Persist(ctx, store, tick, func(err error) {
+			if err != nil {
+				reported = append(reported, err)
+			}
+		})
 	}()
 	for range ticks {
 		tick <- time.Time{}

@@ -30,8 +30,8 @@ func (b *MemoryBudget) Load(ctx context.Context, store UsageStore) error {
 	return nil
 }
 
-// Persist saves what has changed (write-behind) on every tick, and a last time when ctx ends; then it returns. It reports
-// failed saves; the next save includes what they missed.
+// Persist saves what has changed (write-behind) on every tick, and a last time when ctx ends; then it returns. It reports each
+// save, nil if all is saved; the next save includes what a failed one missed.
 func (b *MemoryBudget) Persist(ctx context.Context, store UsageStore, tick <-chan time.Time, report func(error)) {
 	for ended := false; !ended; {
 		select {
@@ -39,9 +39,7 @@ func (b *MemoryBudget) Persist(ctx context.Context, store UsageStore, tick <-cha
 		case <-ctx.Done():
 			ended = true
 		}
-		if err := b.save(ctx, store); err != nil {
-			report(err)
-		}
+		report(b.save(ctx, store))
 	}
 }
 

@@ -210,6 +210,8 @@ func databaseFix(err error) string {
 		return "; it does not support TLS: add ?sslmode=disable"
 	case strings.Contains(text, "file is not a database"):
 		return "; it is a file of another kind: name another one, such as sqlite:sara-data/sara.db"
+	case strings.Contains(text, "disk I/O error"): // what SQLite makes of most errors
+		return "; check that its disk has free space (df), and no errors"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), strings.Contains(text, "readonly"):
 		return "; let this user write there, or name another file, such as sqlite:sara-data/sara.db"
 	case errors.As(err, new(*pgconn.ConnectError)), errors.As(err, new(net.Error)):

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,7 +23,7 @@ import (
 type Budgets struct {
 	Budget        policy.Budget
 	Degraded      func() bool         // nil if it never is
-	Degradations  []proxy.Degradation // what else Redis may do to the counts
+	Degradations  []proxy.Degradation // what else may be wrong with the counts
 	Invalidations Invalidations       // nil without Redis: then the server finds changes within a second
 	Redis         redisconn.Client    // for other state that replicas share; nil without Redis
 	Rows          *redisrows.Store    // of the response cache; nil without Redis
@@ -61,20 +62,46 @@ func MemoryBudgets(ctx context.Context, store *sqlstore.Store, log *slog.Logger,
 	if err := local.Load(ctx, store); err != nil {
 		return Budgets{}, err
 	}
+	saves := &usageSaves{log: log}
 	persisting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup
 	done.Go(func() {
-		local.Persist(persisting, store, time.Tick(saveEvery), func(err error) {
-			log.Error("today's usage cannot be saved; a restart would lose it", slog.Any("error", err))
-		})
+		local.Persist(persisting, store, time.Tick(saveEvery), saves.note)
 	})
 	return Budgets{
-		Budget: local,
+		Budget:       local,
+		Degradations: []proxy.Degradation{{Reason: "unsaved_usage", Active: saves.problem}},
 		Close: func() {
 			stop()
 			done.Wait()
 		},
 	}, nil
+}
+
+// usageSaves notes whether today's usage can be saved, such as on a disk that is not full. It is safe for concurrent use.
+type usageSaves struct {
+	log    *slog.Logger
+	failed atomic.Pointer[string] // the error of the last save; nil: all is saved
+}
+
+// note notes a save. Only the first of several failures is logged.
+func (s *usageSaves) note(err error) {
+	if err == nil {
+		s.failed.Store(nil)
+		return
+	}
+	text := "today's usage cannot be saved, a restart would lose it: " + err.Error()
+	if s.failed.Swap(&text) == nil {
+		s.log.Error(text)
+	}
+}
+
+// problem says what is wrong, for people; empty: nothing is.
+func (s *usageSaves) problem() string {
+	if text := s.failed.Load(); text != nil {
+		return *text
+	}
+	return ""
 }
 
 // UnsharedNote warns of several processes without a Redis to share their counts. It is empty if all is well.
