@@ -104,6 +104,8 @@ func compact(object gjson.Result) string {
 	return strings.Join(parts, ", ")
 }
 
+const columnSeparator = " | "
+
 // writeTable writes a list of objects as a table with these columns; nil for all that its first row has. Its head says what the rows have
 // together, see share.
 func writeTable(b *strings.Builder, path string, columns []string, rows []gjson.Result, totals gjson.Result) {
@@ -115,13 +117,13 @@ func writeTable(b *strings.Builder, path string, columns []string, rows []gjson.
 	if columns == nil {
 		columns = columnsOf(rows[0])
 	}
-	fmt.Fprintf(b, "\n%s (%d)%s\n%s\n", name, len(rows), share(rows, totals), strings.Join(columns, " | "))
+	fmt.Fprintf(b, "\n%s (%d)%s\n%s\n", name, len(rows), share(rows, totals), strings.Join(columns, columnSeparator))
 	cells := make([]string, len(columns))
 	for _, row := range rows {
 		for i, column := range columns {
 			cells[i] = cell(column, row.Get(sjsonKey(column)))
 		}
-		b.WriteString(strings.Join(cells, " | "))
+		b.WriteString(strings.Join(cells, columnSeparator))
 		b.WriteString("\n")
 	}
 }
@@ -135,7 +137,19 @@ func columnsOf(row gjson.Result) (columns []string) {
 	return columns
 }
 
+// cell returns a value in one line, in quotes if it looks like several cells: search terms are what people type, or paste.
 func cell(column string, value gjson.Result) string {
+	text := cellText(column, value)
+	if strings.ContainsAny(text, "\r\n") {
+		text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' }), " ")
+	}
+	if strings.Contains(" "+text+" ", columnSeparator) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+func cellText(column string, value gjson.Result) string {
 	switch {
 	case value.IsObject() && value.Get("clicks").Exists():
 		return figures(value)
@@ -158,7 +172,7 @@ func cell(column string, value gjson.Result) string {
 	case value.Type == gjson.Number && strings.Contains(value.Raw, "."):
 		return decimal(value.Float())
 	}
-	return strings.ReplaceAll(value.String(), "\n", " ")
+	return value.String()
 }
 
 // share says what part of the totals the rows account for, or what they have together if the totals are not known here.
