@@ -15,6 +15,7 @@ import (
 type healthCommand struct {
 	settings.File
 	settings.Admin
+	console.Output
 	URL string `name:"url" placeholder:"URL" help:"URL of the server's admin endpoints, such as http://127.0.0.1:9090; default: --admin-listen on this machine."`
 }
 
@@ -29,9 +30,15 @@ func (c *healthCommand) Run(ctx context.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
-	if s.State != proxy.StateReady && s.State != proxy.StateDegraded {
-		return fmt.Errorf("%s is %s: %s", base, s.State, s.Reason)
+	canServe := s.State == proxy.StateReady || s.State == proxy.StateDegraded
+	switch {
+	case c.JSON:
+		err = console.PrintJSON(con.Stdout, s)
+	case canServe:
+		_, err = fmt.Fprintln(con.Stdout, strings.TrimSuffix(s.State+": "+s.Reason, ": "))
 	}
-	_, err = fmt.Fprintln(con.Stdout, strings.TrimSuffix(s.State+": "+s.Reason, ": "))
+	if err == nil && !canServe {
+		err = fmt.Errorf("%s is %s: %s", base, s.State, s.Reason)
+	}
 	return err
 }

@@ -60,6 +60,14 @@ func TestHealth(t *testing.T) {
 		c.OK("health")
 	}
 	c.Fails(ExitError, []string{"health", "--url", fakeReplica(t, 503, proxy.Status{State: proxy.StateDraining, Reason: "SIGTERM"})}, "is draining: SIGTERM")
+	degraded := fakeReplica(t, 200, proxy.Status{State: proxy.StateDegraded, Reason: "Redis is away", Version: "v1.2.3"})
+	if r := c.Object("state reason version started_at", "health", "--url", degraded); r["state"] != "degraded" || r["reason"] != "Redis is away" || r["version"] != "v1.2.3" {
+		t.Errorf("it prints %v", r)
+	}
+	unready := fakeReplica(t, 503, proxy.Status{State: proxy.StateUnready, Reason: "no key is known"})
+	if code, said, errs := c.Run("health", "--json", "--url", unready); code != ExitError || !strings.Contains(said, `"state":"unready"`) || !strings.Contains(errs, "is unready: no key is known") {
+		t.Errorf("a server that is not ready: status %d, %q, %q", code, said, errs)
+	}
 	c.Fails(ExitError, []string{"health", "--url", "http://127.0.0.1:1"}, "http://127.0.0.1:1 does not answer: ", "connection refused")
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
