@@ -307,6 +307,7 @@ func TestUsageErrors(t *testing.T) {
 	c := clitest.New(t, sara)
 	c.Fails(ExitUsage, nil, "expected one of", "see sara --help")
 	c.Fails(ExitUsage, []string{"frobnicate"}, "frobnicate", "see sara --help")
+	c.Fails(ExitUsage, []string{"account", "add", "caf\xe9", "--plan", "pro"}, `"caf\xe9" is not text in UTF-8`) // a terminal in Latin-1
 	c.Fails(ExitUsage, []string{"account"}, "see sara account --help")
 	c.Fails(ExitUsage, []string{"account", "list", "--frob"}, "--frob", "see sara account list --help")
 	c.Fails(ExitUsage, []string{"account", "list", "extra"}, "extra")

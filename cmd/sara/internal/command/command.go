@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -96,7 +98,7 @@ func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reade
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(con, loader, build),
 	)
-	parsed, err := newParser(grammar(args), options).Parse(args)
+	parsed, err := parse(args, options)
 	switch settingErr := settings.ErrorOf(err); {
 	case helped:
 		return ExitOK
@@ -123,6 +125,14 @@ func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reade
 	return ExitOK
 }
 
+// parse parses a command line. The parser would replace what is not UTF-8, so that another text would be stored.
+func parse(args []string, options []kong.Option) (*kong.Context, error) {
+	if i := slices.IndexFunc(args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
+		return nil, fmt.Errorf("%q is not text in UTF-8", args[i])
+	}
+	return newParser(grammar(args), options).Parse(args)
+}
+
 func newParser(grammar any, options []kong.Option) *kong.Kong {
 	parser, err := kong.New(grammar, options...)
 	if err != nil {
@@ -138,12 +148,12 @@ func allCommands(loader *settings.Loader) *kong.Node {
 
 // commandOf returns the command of a usage error, as far as it was parsed.
 func commandOf(err error) string {
-	parse, ok := errors.AsType[*kong.ParseError](err)
-	if !ok || parse.Context == nil {
+	failed, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || failed.Context == nil {
 		return ""
 	}
 	var path strings.Builder
-	for _, step := range parse.Context.Path {
+	for _, step := range failed.Context.Path {
 		if step.Command != nil {
 			path.WriteString(" " + step.Command.Name)
 		}
