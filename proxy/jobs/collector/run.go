@@ -220,10 +220,15 @@ type Pruned struct{ Before translate.Date }
 
 func (p Pruned) String() string { return fmt.Sprintf("deleted the days before %s", p.Before) }
 
+// FirstKept returns the first day that is kept at an anchor, if a plan keeps some months: earlier ones are deleted when the property is
+// next collected.
+func FirstKept(anchor translate.Date, retentionMonths, graceDays int) translate.Date {
+	return translate.NewWindow(anchor, retentionMonths).Earliest - translate.Date(graceDays)
+}
+
 // prune deletes the days that are past the plan's retention and the grace period.
 func (r *run) prune(ctx context.Context, t *task) error {
-	window := translate.NewWindow(r.anchor, t.Property.RetentionMonths)
-	before := window.Earliest - translate.Date(r.config.GraceDays)
+	before := FirstKept(r.anchor, t.Property.RetentionMonths, r.config.GraceDays)
 	inventory, err := r.config.History.Days(ctx, t.Property.PropertyID)
 	if err != nil {
 		return err

@@ -3,11 +3,15 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/settings"
+	"sara/policy"
+	"sara/proxy/jobs/collector"
+	"sara/translate"
 )
 
 type accountCommands struct {
@@ -72,16 +76,41 @@ type accountPlan struct {
 }
 
 func (c *accountPlan) Run(ctx context.Context, con *console.Console) error {
-	if err := admin.CheckPlan(c.PlansFile.Table(), c.Plan); err != nil {
+	plans := c.PlansFile.Table()
+	if err := admin.CheckPlan(plans, c.Plan); err != nil {
 		return err
 	}
 	return c.use(ctx, func(store *sqlstore.Store) error {
+		former, err := store.Account(ctx, c.Account)
+		if err != nil {
+			return err
+		}
 		account, err := store.SetPlan(ctx, c.Account, c.Plan, c.Until.day())
 		if err != nil {
 			return err
 		}
+		if err := warnOfDeletion(con, plans, former.Plan, account.Plan); err != nil {
+			return err
+		}
 		return console.One(c.Output, con.Stdout, recordOfAccount(account))
 	})
+}
+
+// warnOfDeletion says which history will be deleted because a plan keeps less than the former one. A plan that keeps nothing deletes nothing:
+// its properties are not collected.
+func warnOfDeletion(con *console.Console, plans policy.Plans, former, plan string) error {
+	kept, months := plans[former].RetentionMonths, plans[plan].RetentionMonths
+	if months <= 0 || months >= kept {
+		return nil
+	}
+	calendar, err := translate.NewCalendar()
+	if err != nil {
+		return err
+	}
+	first := collector.FirstKept(calendar.Anchor(con.Now()), months, collector.DefaultGraceDays)
+	_, err = fmt.Fprintf(con.Stderr, "sara: %s keeps %d months of history, and %s kept %d: the next collection deletes archived days before %s\n",
+		plan, months, former, kept, first)
+	return err
 }
 
 type accountList struct {

@@ -54,6 +54,24 @@ func TestAccounts(t *testing.T) {
 	c.Fails(ExitUsage, []string{"account", "add", "New", "--plan", "pro", "--until", "tomorrow"}, "--until", "YYYY-MM-DD")
 }
 
+// Archived history that a plan does not keep is deleted, so that a plan that keeps less than the one before comes with a warning.
+func TestPlanThatKeepsLessIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	c := clitest.New(t, sara)
+	c.OK("account", "add", "Acme", "--plan", "pro")
+	for _, change := range []struct{ plan, warning string }{
+		{"agency", ""}, {"agency", ""},
+		{"none", "sara: none keeps 16 months of history, and agency kept 60: the next collection deletes archived days before 20"},
+		{"trial", ""}, {"own", ""},
+		{"pro", "sara: pro keeps 36 months of history, and own kept 240: the next collection deletes archived days before 20"},
+	} {
+		_, _, said := c.Run("account", "plan", "Acme", change.plan, "--json")
+		if !strings.HasPrefix(said, change.warning) || (said == "") != (change.warning == "") {
+			t.Errorf("%s: %q", change.plan, said)
+		}
+	}
+}
+
 // TestHintsCanBePasted runs the hints of each command, with special characters in names and a database named by a flag.
 func TestHintsCanBePasted(t *testing.T) {
 	t.Parallel()
