@@ -97,8 +97,7 @@ func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
 }
 
 // read imports the files.
-func (c *archiveImport) read(ctx context.Context, con *console.Console, history *archive.History, property sqlstore.Property) (archiveImportRecord, error) {
-	var none archiveImportRecord
+func (c *archiveImport) read(ctx context.Context, con *console.Console, history *archive.History, property sqlstore.Property) (none archiveImportRecord, err error) {
 	calendar, err := translate.NewCalendar()
 	if err != nil {
 		return none, err
@@ -112,22 +111,17 @@ func (c *archiveImport) read(ctx context.Context, con *console.Console, history 
 	case len(c.Paths) == 1 && c.Format != "":
 		result, err = c.readFile(ctx, history, property.ID, options)
 	default:
-		files, err := c.sort(con)
-		if err != nil {
+		var files sortedFiles
+		if files, err = c.sort(con); err != nil {
 			return none, err
 		}
 		if len(files.tables) > 0 {
 			return c.readBulkExport(ctx, con, history, property, files.tables, options)
 		}
-		if _, err := c.format(); len(c.Paths) == 1 && err == nil && isFile(c.Paths[0]) {
-			result, err = c.readFile(ctx, history, property.ID, options)
-			return c.record(con, result), err
-		}
-		result, err = history.Import(ctx, property.ID, archive.ReadShards(files.records), options)
-		return c.record(con, result), err
+		result, err = c.readRecords(ctx, history, property.ID, files.records, options)
 	}
 	if err != nil {
-		return none, fmt.Errorf("%s: %w", c.Paths[0], err)
+		return none, err
 	}
 	return c.record(con, result), nil
 }
@@ -138,13 +132,17 @@ func (c *archiveImport) record(con *console.Console, r archive.ImportResult) arc
 	return archiveImportRecord{RowsRead: int64(r.Rows), DaysArchived: r.Days, DaysKept: r.Kept, DaysDiffering: len(r.Differing), RowsCut: r.DroppedRows}
 }
 
-// readFile imports a file with the six columns.
+// readRecords imports files with the six columns.
+func (c *archiveImport) readRecords(ctx context.Context, history *archive.History, property string, files []string, options archive.ImportOptions) (archive.ImportResult, error) {
+	if _, err := c.format(); len(c.Paths) == 1 && err == nil && isFile(c.Paths[0]) {
+		return c.readFile(ctx, history, property, options)
+	}
+	return history.Import(ctx, property, archive.ReadShards(files), options)
+}
+
+// readFile imports the only file, which has the six columns.
 func (c *archiveImport) readFile(ctx context.Context, history *archive.History, property string, options archive.ImportOptions) (none archive.ImportResult, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", c.Paths[0], err)
-		}
-	}()
+	defer func() { err = c.locate(err) }()
 	format, err := c.format()
 	if err != nil {
 		return none, err
@@ -162,6 +160,14 @@ func (c *archiveImport) readFile(ctx context.Context, history *archive.History, 
 		return none, errors.New("it is not a regular file")
 	}
 	return history.Import(ctx, property, archive.ReadRecords(file, info.Size(), format), options)
+}
+
+// locate adds the only path to an error; nil stays nil.
+func (c *archiveImport) locate(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", c.Paths[0], err)
 }
 
 func isFile(path string) bool {
@@ -236,6 +242,7 @@ func (c *archiveImport) isSearchConsole() bool {
 // readSearchConsole imports the daily totals, and says what cannot be imported.
 func (c *archiveImport) readSearchConsole(ctx context.Context, con *console.Console, history *archive.History, property string, options archive.ImportOptions) (
 	result archive.ImportResult, err error) {
+	defer func() { err = c.locate(err) }()
 	path := c.Paths[0]
 	files := os.DirFS(path)
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {

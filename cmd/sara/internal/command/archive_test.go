@@ -238,7 +238,7 @@ func TestArchiveCommandLines(t *testing.T) {
 		{ExitUsage, []string{"archive", "import", clitest.ShopSite, c.Path("history.txt")}, []string{`"txt" is not csv, jsonl or parquet`, "--format"}},
 		{ExitUsage, []string{"archive", "import", clitest.ShopSite, c.Path("history")}, []string{"--format"}},
 		{ExitError, []string{"archive", "import", clitest.ShopSite, c.Path("none.csv")}, []string{"none.csv", "no such file"}},
-		{ExitError, []string{"archive", "import", clitest.ShopSite, c.Folder, "--format", "csv"}, []string{"it is not a regular file"}},
+		{ExitError, []string{"archive", "import", clitest.ShopSite, c.Folder, "--format", "csv"}, []string{"sara: " + c.Folder + ": it is not a regular file"}},
 		{ExitError, []string{"archive", "import", "nowhere.example", file}, []string{`there is no property "nowhere.example"`}},
 	} {
 		c.Fails(test.status, test.args, test.want...)
