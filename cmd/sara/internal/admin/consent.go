@@ -24,14 +24,6 @@ type Consented struct {
 	had       map[string]*sqlstore.Property
 }
 
-// Renews returns the connection that the consent renews, if there is one.
-func (c *Consented) Renews() (sqlstore.Connection, bool) {
-	if c.renewed == nil {
-		return sqlstore.Connection{}, false
-	}
-	return *c.renewed, true
-}
-
 // Has reports whether a site is a property of the renewed connection already.
 func (c *Consented) Has(s upstream.Site) bool {
 	canonical, _, _, err := sqlstore.ParseSite(s.URL)

@@ -106,12 +106,15 @@ func workspaceWithoutConnection(ctx context.Context, store *sqlstore.Store, pers
 		return "", err
 	}
 	connections, err := store.Connections(ctx)
+	if err != nil {
+		return "", err
+	}
 	for _, w := range workspaces {
 		if !slices.ContainsFunc(connections, func(c sqlstore.Connection) bool { return c.WorkspaceID == w.ID }) {
-			return workspaceReference(ctx, store, w.Name, w.ID), err
+			return workspaceReference(ctx, store, w.Name, w.ID), nil
 		}
 	}
-	return "", err
+	return "", nil
 }
 
 type personJoin struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
@@ -185,8 +184,8 @@ func noteTwins(ctx context.Context, con *console.Console, store *sqlstore.Store,
 		}
 	}
 	if len(twins) > 0 {
-		_, err = fmt.Fprintf(con.Stderr, "sara: %s of these, such as %s, are connected twice now, and so collected twice; one connection can serve several workspaces: sara property share\n",
-			strconv.Itoa(len(twins)), twins[0])
+		_, err = fmt.Fprintf(con.Stderr, "sara: %d of these, such as %s, are connected twice now, and so collected twice; one connection can serve several workspaces: sara property share\n",
+			len(twins), twins[0])
 	}
 	return err
 }
