@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,7 @@ type Balancer struct {
 	prober   *http.Client
 	probing  sync.WaitGroup
 	next     atomic.Uint64
+	setting  sync.Mutex // is held by Set, while it probes too
 	mu       sync.Mutex // guards the following field
 	backends []*backend
 }
@@ -69,27 +71,25 @@ func (b *Balancer) Close() {
 	b.prober.CloseIdleConnections()
 }
 
-// Set replaces the backends. Those that stay keep their state.
+// Set replaces the backends. Those that stay keep their state. New ones are probed before they take part.
 func (b *Balancer) Set(backends []Backend) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	before := b.backends
-	b.backends = nil
-	for _, wanted := range backends {
-		kept := false
-		for i, old := range before {
-			if old != nil && old.Backend == wanted {
-				b.backends, before[i], kept = append(b.backends, old), nil, true
-			}
-		}
-		if !kept {
-			b.backends = append(b.backends, b.watch(wanted))
+	b.setting.Lock()
+	defer b.setting.Unlock()
+	before := slices.Clone(b.backends) // only Set writes it
+	after := make([]*backend, len(backends))
+	for i, wanted := range backends {
+		if at := slices.IndexFunc(before, func(old *backend) bool { return old.Backend == wanted }); at >= 0 {
+			after[i] = before[at]
+			before = slices.Delete(before, at, at+1)
+		} else {
+			after[i] = b.watch(wanted)
 		}
 	}
+	b.mu.Lock()
+	b.backends = after
+	b.mu.Unlock()
 	for _, old := range before {
-		if old != nil {
-			old.stop()
-		}
+		old.stop()
 	}
 }
 

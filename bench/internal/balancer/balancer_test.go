@@ -69,3 +69,42 @@ func TestBalancerObeysReadiness(t *testing.T) {
 		t.Errorf("ready again: %s", got)
 	}
 }
+
+// A backend that is added and does not answer its first probe must not delay the requests of the others: it would be in the figures.
+func TestFirstProbeDelaysNoRequest(t *testing.T) {
+	probed, release := make(chan struct{}, 1), make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		select {
+		case probed <- struct{}{}:
+		default:
+		}
+		<-release
+	}))
+	t.Cleanup(slow.Close)
+	quick := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(quick.Close)
+	backend := func(s *httptest.Server) Backend {
+		return Backend{Address: strings.TrimPrefix(s.URL, "http://"), Admin: s.URL}
+	}
+	b := Start()
+	t.Cleanup(b.Close)
+	b.prober.Timeout = 0 // the probe ends when the test lets it
+	b.Set([]Backend{backend(quick)})
+	set := make(chan struct{})
+	go func() {
+		defer close(set)
+		b.Set([]Backend{backend(quick), backend(slow)})
+	}()
+	<-probed
+	client := http.Client{Timeout: 10 * time.Second}
+	response, err := client.Get(b.URL + "/")
+	close(release)
+	<-set
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK || b.Ready() != 2 {
+		t.Errorf("status %d, and then %d are ready", response.StatusCode, b.Ready())
+	}
+}
