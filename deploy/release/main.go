@@ -96,7 +96,9 @@ func (r *release) readCommit(ctx context.Context) error {
 }
 
 func (r *release) git(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", r.Root}, args...)...).Output()
+	command := exec.CommandContext(ctx, "git", append([]string{"-C", r.Root}, args...)...)
+	command.Stderr = os.Stderr
+	out, err := command.Output()
 	if err != nil {
 		return "", fmt.Errorf("git %s: %w", args[0], err)
 	}
