@@ -23,6 +23,7 @@ const (
 // substrings without case; a reference has some hundred kilobytes of text, so that no index is needed.
 type search struct {
 	builder  *builder
+	links    *regexp.Regexp // of Markdown, with their texts as the submatch
 	sections []section
 }
 
@@ -42,7 +43,7 @@ type result struct {
 }
 
 func newSearch(m *builder) *search {
-	s := &search{builder: m}
+	s := &search{builder: m, links: regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)}
 	for _, group := range m.document.Groups {
 		for _, o := range group.Operations {
 			s.addOperation(o)
@@ -99,7 +100,7 @@ func (s *search) add(kind, title, place, markdown string) {
 	if strings.TrimSpace(markdown) == "" {
 		return
 	}
-	text := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(markdown, "$1")
+	text := s.links.ReplaceAllString(markdown, "$1")
 	text = strings.Join(strings.Fields(strings.NewReplacer("`", "", "|", " ", "---", "").Replace(text)), " ")
 	title = strings.ReplaceAll(title, "`", "")
 	s.sections = append(s.sections, section{Kind: kind, Title: title, Place: place, Text: text, title: fold(title), text: fold(text)})
