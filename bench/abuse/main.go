@@ -1,4 +1,4 @@
-// Package abuse is a program that tries to take a private sara down, and fails if other tenants notice:
+// Command abuse tries to take a private sara down, and fails if other tenants notice:
 //
 //	go run ./abuse [-trials a,b] [-rounds 5] [-for 30m] [-sara FILE] [-database sqlite|postgres] [-memory 768MiB]
 //

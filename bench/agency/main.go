@@ -1,4 +1,4 @@
-// Package agency is a program that replays two traces against sara at full speed: the agency trace, and one of programs that no rule of
+// Command agency replays two traces against sara at full speed: the agency trace, and one of programs that no rule of
 // sara's cache was tuned to. It prints the number of upstream calls, as the simulator counted them, in total and by kind of request, and
 // how many a URL-keyed cache would have made for the same requests:
 //

@@ -1,4 +1,4 @@
-// Package faults is a program that makes everything fail that sara depends on, one thing after the other, and counts what
+// Command faults makes everything fail that sara depends on, one thing after the other, and counts what
 // clients notice:
 //
 //	go run ./faults [-only text,text] [-hold 5s] [-most 12m] [-sara FILE]

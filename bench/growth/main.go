@@ -1,4 +1,4 @@
-// Package growth is a program that measures how the cost of a request grows, and fails if it grows faster than expected:
+// Command growth measures how the cost of a request grows, and fails if it grows faster than expected:
 //
 //	go run ./growth [-curves a,b] [-long] [-out FOLDER]
 //

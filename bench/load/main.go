@@ -1,4 +1,4 @@
-// Package load is a program that measures how fast sara is, and what a request costs:
+// Command load measures how fast sara is, and what a request costs:
 //
 //	go run ./load [-scenarios a,b] [-connections 16,128] [-long] [-runs N] [-sara FILE] [-out FOLDER]
 //

@@ -1,4 +1,4 @@
-// Package portfolio is a program that sends what an agency asks about all of its sites on a Monday morning, in two ways: one request for
+// Command portfolio sends what an agency asks about all of its sites on a Monday morning, in two ways: one request for
 // each property, as it must be without /v1/portfolio and offset, and with them, in part by sara report:
 //
 //	go run ./portfolio [-properties N] [-rows N] [-keys N] [-latency TIME] [-sara FILE] [-out FOLDER]

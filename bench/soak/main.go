@@ -1,4 +1,4 @@
-// Package soak is a program that sends a million distinct requests to sara, and fails unless its memory stays bounded:
+// Command soak sends a million distinct requests to sara, and fails unless its memory stays bounded:
 //
 //	go run ./soak [-big] [-requests N] [-batch N] [-cache-bytes SIZE] [-connections N] [-sara FILE]
 //

@@ -1,4 +1,4 @@
-// Package targets is a program that prints the table of the targets, with the figures of one run of load, agency and growth:
+// Command targets prints the table of the targets, with the figures of one run of load, agency and growth:
 //
 //	go run ./targets [-before FOLDER] FOLDER
 //
