@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"sara/policy"
@@ -16,6 +17,7 @@ import (
 // archive, with the reason (spec: meta.stale_reason). Filtered figures are never replaced by others. A fill that was refused
 // for memory is replaced by stale copies only: it may start in a few seconds, and the archive has less than live figures.
 func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, err error) (reply, error) {
+	s.useYesterdaysSeries(ctx, c, q, found)
 	copied, oldest := staleCopies(q.fetches, found)
 	if copied {
 		learned, again, unknown := s.learnDays(ctx, c, q, part, found)
@@ -56,6 +58,23 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 		return reply{}, err
 	}
 	return c.staleReply(r.answer, status), nil
+}
+
+// useYesterdaysSeries replaces a daily series that cannot be read by a copy of the series of the day before, whose key names the window of
+// that day, if it tells what is asked for. An archived part is of days that the copy may have too.
+func (s *Server) useYesterdaysSeries(ctx context.Context, c *call, q *reportRequest, found []cache.Found) {
+	if !q.report.IsSeries(q.conditions) || len(found) != 1 || found[0].Entry != nil || q.fetches[0].Upstream == nil || len(q.fetches[0].Archive) > 0 {
+		return
+	}
+	series := seriesOf(c.property, translate.NewWindow(c.window.Anchor-1, c.grant.Plan.RetentionMonths))
+	entry, _ := s.cache.AtHand(ctx, true, c.property.ID, c.grant.Key.AccountID, series)
+	if entry == nil || c.params.Span().End > series.Range.End && entry.KnownDays(series.Range).Unpublished(c.window.Anchor) == 0 {
+		return
+	}
+	found[0] = cache.Found{Entry: entry, Stale: true}
+	q.fetches = slices.Clone(q.fetches) // a hedged request shares them with the read that goes on
+	fetch := &q.fetches[0]
+	fetch.Upstream, fetch.Range.Start = &series, series.Range.Start
 }
 
 // staleReason returns the text in the answer that explains why stored figures replace live ones after an error; ok is false if they must

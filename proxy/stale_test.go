@@ -66,6 +66,32 @@ func TestSummary200StaleAfterAFailedRefill(t *testing.T) {
 	})
 }
 
+// The anchor moves at the Pacific midnight, and the key of the series with it. A copy of the day before still answers for the days that it
+// tells of: those before its anchor, and later ones if it shows that they are not published.
+func TestSummaryAndTimeseries200StaleAfterTheAnchorMoved(t *testing.T) {
+	t.Parallel()
+	settled := []string{"start_date", "2026-10-01", "end_date", "2026-10-31"}
+	toAnchor := []string{"start_date", "2026-10-01", "end_date", "2026-11-20"}
+	for _, last := range []string{"2026-11-19", "2026-11-18"} { // of all days, and not of the last one
+		w := newWorld(t)
+		w.answerWith(series(nil, "2025-07-20", last, ""))
+		fresh := w.get("pro", w.path("main", "/summary"), settled...).ok(t)
+		w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+		w.setClock("2026-11-22T19:00:00Z")
+		stale := w.get("pro", w.path("main", "/summary"), settled...).ok(t)
+		if stale.meta()["stale_reason"] == nil || stale.meta()["source"] != "stored" || !strings.Contains(notes(stale), "a copy from 2026-11-21T20:00:00Z") ||
+			encoded(w, stale.data()) != encoded(w, fresh.data()) {
+			t.Errorf("%s: %s, want the figures of %s", last, stale.body, fresh.body)
+		}
+		r := w.get("pro", w.path("main", "/timeseries"), toAnchor...)
+		if last == "2026-11-19" { // nothing is known of the day after
+			r.want(t, http.StatusServiceUnavailable, codeUpstreamUnavailable)
+		} else if rows := r.ok(t).data()["rows"].([]any); len(rows) != 49 || !strings.Contains(notes(r), "has not published 2026-11-19 and 2026-11-20 yet") {
+			t.Errorf("%d days, with the notes %s", len(rows), notes(r))
+		}
+	}
+}
+
 // A customer without live budget is served stale copies.
 func TestSummary200WithoutBudget(t *testing.T) {
 	t.Parallel()
