@@ -53,8 +53,7 @@ func (s *Store) AddAnnotation(ctx context.Context, property string, a Annotation
 		_, err = tx.ExecContext(ctx, "INSERT INTO annotations (id, property_id, day, title, note, color, created_at)"+
 			" VALUES ($1, $2, $3, $4, $5, $6, $7)",
 			a.ID, p.ID, int64(a.Date), a.Title, a.Note, a.Color, a.CreatedAt.UnixMilli())
-		return change{action: "annotation.add", subject: a.ID, workspace: p.WorkspaceID,
-			details: details{"property": p.Site, "date": a.Date.String(), "title": a.Title}}, err
+		return a.change("annotation.add", p.WorkspaceID, p.Site), err
 	})
 	if err != nil {
 		return Annotation{}, fmt.Errorf("annotate property %q: %w", property, err)
@@ -82,7 +81,12 @@ func (s *Store) Annotations(ctx context.Context, propertyID string, from, to *tr
 // RemoveAnnotation removes an annotation by its id.
 func (s *Store) RemoveAnnotation(ctx context.Context, id string) error {
 	err := s.write(ctx, func(ctx context.Context, tx *sql.Tx) (change, error) {
-		workspace, err := one(ctx, tx, scalar[string], "SELECT p.workspace_id FROM annotations a JOIN properties p ON p.id = a.property_id WHERE a.id = $1", id)
+		removed, err := one(ctx, tx, func(row scanner) (change, error) {
+			var workspace, site string
+			a := Annotation{ID: id}
+			err := row.Scan(&workspace, &site, &a.Date, &a.Title)
+			return a.change("annotation.remove", workspace, site), err
+		}, "SELECT p.workspace_id, p.site, a.day, a.title FROM annotations a JOIN properties p ON p.id = a.property_id WHERE a.id = $1", id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return change{}, &NotFoundError{"annotation", id}
 		}
@@ -90,12 +94,18 @@ func (s *Store) RemoveAnnotation(ctx context.Context, id string) error {
 			return change{}, err
 		}
 		_, err = tx.ExecContext(ctx, "DELETE FROM annotations WHERE id = $1", id)
-		return change{action: "annotation.remove", subject: id, workspace: workspace}, err
+		return removed, err
 	})
 	if err != nil {
 		return fmt.Errorf("remove annotation %q: %w", id, err)
 	}
 	return nil
+}
+
+// change is the entry of the audit log about an annotation of a property.
+func (a Annotation) change(action, workspace, site string) change {
+	return change{action: action, subject: a.ID, workspace: workspace,
+		details: details{"property": site, "date": a.Date.String(), "title": a.Title}}
 }
 
 func checkAnnotation(a Annotation) error {

@@ -42,6 +42,9 @@ func testAuditActions(t *testing.T, f *fixture) {
 		equal(t, e.AccountID, p.AccountID)
 		equal(t, e.Actor, "cli:ann")
 		equal(t, e.At, f.time)
+		if strings.HasPrefix(e.Action, "annotation.") { // what was removed is in the log too
+			equal(t, string(e.Details), `{"date":"2024-10-04","property":"sc-domain:example.com","title":"launch"}`)
+		}
 		if !json.Valid(e.Details) {
 			t.Errorf("the details of %s are %s", e.Action, e.Details)
 		}
