@@ -4,7 +4,8 @@
 //
 // It reads the metrics of the replica after every batch. The size of the memory cache, as sara counts it, must never exceed
 // its limit. Once the cache is full, the heap may grow by a quarter and 16 MiB: the peak over the last third of the batches
-// is compared with the peak over the first third, so that garbage collection cycles cancel out.
+// is compared with the peak over the first third, so that garbage collection cycles cancel out. GOGC is 100, so that the heap in use
+// has less garbage than a server's may have.
 //
 // With -big, the answers come from page rows of 10 MB, and sara has what deploy ships: a memory cgroup of 768 MiB, where one
 // can be created, and GOMEMLIMIT=640MiB. Then the kernel judges, and a request may be refused with 503 while memory is short.

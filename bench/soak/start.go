@@ -19,7 +19,8 @@ func (o options) start(ctx context.Context, out io.Writer) (*testbed.Testbed, *t
 	for site := range sites {
 		c.Accounts = append(c.Accounts, testbed.Account{People: 1, Properties: []testbed.Property{{Domain: domain(site)}}})
 	}
-	var replica testbed.ReplicaConfig
+	// By default, sara lets a heap of any size grow to 64 MiB before it collects garbage, which would hide what a small cache keeps.
+	replica := testbed.ReplicaConfig{Env: []string{"GOGC=100"}}
 	if o.big {
 		c.Upstream = bigAnswers
 		replica.Env = []string{"GOMEMLIMIT=640MiB"}
