@@ -61,14 +61,19 @@ func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *
 }
 
 // useYesterdaysSeries replaces a daily series that cannot be read by a copy of the series of the day before, whose key names the window of
-// that day, if it tells what is asked for. An archived part is of days that the copy may have too.
+// that day, if it tells what is asked for: figures that begin later may have to be completed by the archive, whose days the copy may have too.
 func (s *Server) useYesterdaysSeries(ctx context.Context, c *call, q *reportRequest, found []cache.Found) {
 	if !q.report.IsSeries(q.conditions) || len(found) != 1 || found[0].Entry != nil || q.fetches[0].Upstream == nil || len(q.fetches[0].Archive) > 0 {
 		return
 	}
 	series := seriesOf(c.property, translate.NewWindow(c.window.Anchor-1, c.grant.Plan.RetentionMonths))
 	entry, _ := s.cache.AtHand(ctx, true, c.property.ID, c.grant.Key.AccountID, series)
-	if entry == nil || c.params.Span().End > series.Range.End && entry.KnownDays(series.Range).Unpublished(c.window.Anchor) == 0 {
+	if entry == nil {
+		return
+	}
+	span, known := c.params.Span(), entry.KnownDays(series.Range)
+	first, _, ok := known.Bounds()
+	if !ok || span.Start < first || span.End > series.Range.End && known.Unpublished(c.window.Anchor) == 0 {
 		return
 	}
 	found[0] = cache.Found{Entry: entry, Stale: true}

@@ -92,6 +92,27 @@ func TestSummaryAndTimeseries200StaleAfterTheAnchorMoved(t *testing.T) {
 	}
 }
 
+// At the far edge of the live window, the archive answers, since its days may complete the copy.
+func TestTimeseries200ArchiveAtTheFarEdgeAfterTheAnchorMoved(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	c := w.chronicle(history, "main", mainSite)
+	c.keep(t, "2025-07-18", "2025-07-24")
+	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) {
+		mustWrite(rw, `{"rows":[{"keys":["2025-07-20"],"clicks":0,"impressions":0,"ctr":0,"position":0},`+
+			`{"keys":["2025-07-24"],"clicks":1,"impressions":10,"ctr":0.1,"position":2}],"responseAggregationType":"byProperty"}`)
+	})
+	w.get("pro", w.path("main", "/summary")).ok(t)
+	w.answerWith(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+	w.setClock("2026-11-22T19:00:00Z")
+	r := w.get("pro", w.path("main", "/timeseries"), "start_date", "2025-07-21", "end_date", "2025-07-24").ok(t)
+	wantRows(t, "days", r.rows(), "date", w.oracle().ask(t, mainSite, "date", "2025-07-21", "2025-07-24", 100))
+	if r.meta()["stale_reason"] == nil || strings.Contains(notes(r), "a copy from") {
+		t.Errorf("meta is %v", r.meta())
+	}
+}
+
 // A customer without live budget is served stale copies.
 func TestSummary200WithoutBudget(t *testing.T) {
 	t.Parallel()
