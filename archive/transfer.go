@@ -88,9 +88,9 @@ type ImportResult struct {
 	Differing []Difference
 }
 
-// Import archives records as days, final but for the last ones. A day is archived under the dimensions that it has rows of. Import validates every
-// record before it writes anything; the error of an invalid record is a *RecordError. Then it writes month by month. It is
-// idempotent: importing the same records again completes an import that failed while writing.
+// Import archives records as days, final but for the last ones. A day is archived under the dimensions that it has rows of. Import
+// validates every record before it writes anything; the error of an invalid record is a *RecordError. Then it writes month by month.
+// It is idempotent: importing the same records again completes an import that failed while writing.
 func (h *History) Import(ctx context.Context, property string, records iter.Seq2[FileRecord, error], o ImportOptions) (ImportResult, error) {
 	read, err := collectRecords(records, o.Until)
 	if err != nil {
