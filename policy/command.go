@@ -147,13 +147,14 @@ func (c *command) readReply(clock *redisClock, ledger *MemoryBudget, sent time.T
 // readReply sets the decisions of the group from the start of numbers, and returns what follows.
 func (g group) readReply(numbers []int64, ledger *MemoryBudget, now time.Time) (remaining []int64, err error) {
 	const (
-		perAccount = 3
+		perAccount = 4
 		perKey     = 3
 	)
 	if len(numbers) < perAccount {
 		return nil, errTruncatedReply
 	}
 	usage := Usage{RequestsThisHour: int(numbers[0]), RequestsToday: int(numbers[1]), CallsToday: int(numbers[2]), At: now}
+	own := numbers[3]
 	for _, a := range g {
 		a.usage = usage
 	}
@@ -178,7 +179,7 @@ func (g group) readReply(numbers []int64, ledger *MemoryBudget, now time.Time) (
 		keys = append(keys, keyState{requests[0].keyID, tokenBucket(numbers[2])})
 		numbers = numbers[perKey:]
 	}
-	ledger.admitted(g[0].accountID, now, g[0].marks, counted, usage, &g[0].plan, keys)
+	ledger.admitted(g[0].accountID, now, own, counted, usage, &g[0].plan, keys)
 	return numbers, nil
 }
 

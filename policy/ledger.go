@@ -55,9 +55,9 @@ type keyState struct {
 	bucket tokenBucket
 }
 
-// admitted records what Redis decided at now, by its own clock: it had the requests of the marks that were sent, and admitted
-// n more of the account, whose usage is now total. It keeps copies of the keys.
-func (b *MemoryBudget) admitted(accountID string, now time.Time, sent marks, n int, total Usage, p *Plan, keys []keyState) {
+// admitted records what Redis decided at now, by its own clock: it had a number of this replica's requests of a day (own, packed), and
+// admitted n more of the account, whose usage is now total. It keeps copies of the keys.
+func (b *MemoryBudget) admitted(accountID string, now time.Time, own int64, n int, total Usage, p *Plan, keys []keyState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.accounts[accountID]
@@ -72,10 +72,12 @@ func (b *MemoryBudget) admitted(accountID string, now time.Time, sent marks, n i
 	a.used.InHour += n
 	a.used.InDay += n
 	has := UsageCount{Hour: a.used.Hour, Day: a.used.Day, InHour: before.InHour + n, InDay: n}
-	if sent.ownDay>>windowShift == a.used.Day {
-		has.InDay += int(sent.ownDay & (1<<windowShift - 1))
+	if own>>windowShift == a.used.Day {
+		has.InDay += int(own & (1<<windowShift - 1))
 	}
-	// If some requests were admitted locally since the marks were sent, those are of this hour.
+	// Redis has more if the reply to a batch was lost.
+	has.InDay = min(has.InDay, a.used.InDay)
+	// What was admitted locally in the meantime is of this hour.
 	has.InHour -= before.InDay - (has.InDay - n)
 	a.markShared(has)
 	a.see(total)

@@ -6,10 +6,11 @@
 --          the most that it knows to be admitted today (both with their day, as b:REPLICA below), the number n of its keys in
 --          this call, and n times a key id and its number of requests.
 -- Returns  seconds and microseconds of this server's clock, and nothing else after the deadline. Then for each account its
---          requests of the hour and of the day so far, and its upstream calls of the day; and for each of its keys how many
---          requests fit, 0 or why the others do not (4 times the microseconds until one would fit, plus 1 for the minute, 2
---          for the hour, 3 for the day), and when its bucket is full again. For an account of which this server has less
---          than the replica knows only -1: the replica restores the counts, see restore.lua, and asks again.
+--          requests of the hour and of the day so far, its upstream calls of the day, and what it had of the calling replica, as
+--          b:REPLICA below; and for each of its keys how many requests fit, 0 or why the others do not (4 times the microseconds
+--          until one would fit, plus 1 for the minute, 2 for the hour, 3 for the day), and when its bucket is full again. For an
+--          account of which this server has less than the replica knows only -1: the replica restores the counts, see
+--          restore.lua, and asks again.
 -- The hash  h, d: hour and day since 1970; hn, dn, cn: requests of that hour and day, upstream calls of that day;
 --          m:KEY: the token bucket of KEY in the form of GCRA: when it is full again, in microseconds since 1970;
 --          b:REPLICA: the requests that a replica has counted on its day, as day * 2^31 + requests. Others: see restore.lua.
@@ -56,8 +57,8 @@ for i = 1, #KEYS do
     out[o + 1] = -1
     o, at = o + 1, at + 2 * n
   else
-    out[o + 1], out[o + 2], out[o + 3] = inHour, inDay, calls
-    o = o + 3
+    out[o + 1], out[o + 2], out[o + 3], out[o + 4] = inHour, inDay, calls, mine
+    o = o + 4
     local s, admitted = 6, 0
     for k = 1, n do
       local count, full = tonumber(ARGV[at + 1]), number(stored[6 + k] or 0, longest) or longest
