@@ -176,6 +176,8 @@ func (h *history) step() {
 		h.endHour()
 	case dice < 45:
 		h.charge()
+	case dice < 65:
+		h.admitTogether()
 	default:
 		h.admit()
 	}
@@ -213,6 +215,33 @@ func (h *history) admit() {
 			day.admitted++
 		}
 		h.note("replica %d, %s: %+v %+v; truth %d and %d", i, account, usage, refusal, hour.admitted, day.admitted)
+	}
+}
+
+// admitTogether has one batch of requests decided: of several accounts and keys, and some that count in the minute only. What Redis does
+// not decide is admitted locally, as Admit does.
+func (h *history) admitTogether() {
+	i, r := h.replica()
+	batch := make([]*admission, 1+h.random.IntN(8))
+	for n := range batch {
+		a := &admission{accountID: h.account(), plan: h.plan}
+		a.keyID = fmt.Sprint(a.accountID, "key", h.random.IntN(2))
+		if h.random.IntN(4) == 0 {
+			a.plan = h.plan.minuteOnly()
+		}
+		batch[n] = a
+	}
+	r.batcher.decide(batch)
+	for _, a := range batch {
+		if a.err != nil {
+			a.usage, a.refusal = a.decideBy(r.fallback)
+		}
+		hour, day, _ := h.windows(a.accountID)
+		if a.refusal == nil && a.plan.RequestsPerHour != unlimited {
+			hour.admitted++
+			day.admitted++
+		}
+		h.note("replica %d, %s in a batch of %d: %+v %+v %v; truth %d and %d", i, a.keyID, len(batch), a.usage, a.refusal, a.err, hour.admitted, day.admitted)
 	}
 }
 
