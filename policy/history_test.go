@@ -46,6 +46,7 @@ func TestHistoriesOfLossesStayWithinTheirBounds(t *testing.T) {
 	world := newHistoryWorld(t)
 	for n := range histories {
 		h := world.begin(t, seed+uint64(n))
+		h.startReplicas(1 + h.random.IntN(4))
 		for range 20 + h.random.IntN(60) {
 			h.step()
 		}
@@ -116,14 +117,17 @@ func (w *historyWorld) begin(t *testing.T, seed uint64) *history {
 			SearchConsoleCallsPerDay: 20, LiveCallsPerMinutePerProperty: 100_000}}
 	h.must(w.control.FlushAll(t.Context()).Err())
 	h.setClock()
-	for range 1 + h.random.IntN(4) {
+	return h
+}
+
+func (h *history) startReplicas(n int) {
+	for range n {
 		h.start(false)
 	}
 	for range 5 { // until they have counted each other for long enough
 		h.advance(time.Second)
 		h.tickAll()
 	}
-	return h
 }
 
 func (h *history) must(err error) {
