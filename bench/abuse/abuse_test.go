@@ -99,6 +99,26 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// A process that has ended is not signalled when the run ends: the kernel may have given its PID to another one.
+func TestEndedAskerIsSpared(t *testing.T) {
+	itself, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{asker: itself}
+	w.hitRate, w.coldRate = .001, .001 // it asks nothing while the test runs
+	q, err := w.startQuiet(t.Context(), "127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last, err := q.end(); err != nil || last.requests != 0 {
+		t.Fatalf("%+v (%v)", last, err)
+	}
+	if q.spare() {
+		t.Error("the process would still be signalled")
+	}
+}
+
 func TestRoundsAddUp(t *testing.T) {
 	round := func(took time.Duration, failure string, peak int64, notes ...string) *result {
 		before, during := newReport(), newReport()

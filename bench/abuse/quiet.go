@@ -20,6 +20,7 @@ import (
 // The quiet tenants ask all along, in the asker's process. Its methods belong to one goroutine.
 type quiet struct {
 	process *subprocess.Process
+	spare   func() bool // ends what signals the process when the context ends: its PID may be another's then
 	excuses []*excuse
 }
 
@@ -54,9 +55,12 @@ func (w *world) startQuiet(ctx context.Context, address string, headers []string
 	if q.process, err = subprocess.Start(subprocess.Config{Program: w.asker, Args: []string{askerCommand, file}, Usual: w.yields}); err != nil {
 		return nil, err
 	}
-	context.AfterFunc(ctx, func() { _ = syscall.Kill(q.process.PID, syscall.SIGTERM) })
-	_, err = q.process.Await(askerReady)
-	return q, err
+	q.spare = context.AfterFunc(ctx, func() { _ = syscall.Kill(q.process.PID, syscall.SIGTERM) })
+	if _, err := q.process.Await(askerReady); err != nil {
+		q.spare()
+		return nil, errors.Join(err, q.process.Stop())
+	}
+	return q, nil
 }
 
 // cut ends a span, and begins the next.
@@ -64,6 +68,7 @@ func (q *quiet) cut() (*span, error) { return q.signal(syscall.SIGUSR1) }
 
 // end stops asking, and waits for the answers under way, which are in the last span.
 func (q *quiet) end() (*span, error) {
+	q.spare()
 	last, err := q.signal(syscall.SIGTERM)
 	return last, errors.Join(err, q.process.Stop())
 }
