@@ -220,6 +220,9 @@ func (r *result) problems(o options) (broken []string) {
 	if most := countedADay + r.bound; r.admitted > most {
 		broken = append(broken, fmt.Sprintf("%d admitted, at most %d may be", r.admitted, most))
 	}
+	if len(r.coldFailed) > 0 {
+		broken = append(broken, "new questions were not answered:"+list(" ", r.coldFailed))
+	}
 	if r.err != nil {
 		broken = append(broken, r.err.Error())
 	}
