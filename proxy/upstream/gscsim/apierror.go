@@ -99,17 +99,20 @@ func unauthenticated() *apiError {
 	}
 }
 
+// forbidden is the reason of a call about a site that the user has no access to.
+const forbidden = "forbidden"
+
 func forbiddenSite(siteURL string) *apiError {
 	text := fmt.Sprintf("User does not have sufficient permission for site '%s'.", siteURL)
 	return &apiError{
-		code: http.StatusForbidden, status: "PERMISSION_DENIED", reason: "forbidden", detail: text,
+		code: http.StatusForbidden, status: "PERMISSION_DENIED", reason: forbidden, detail: text,
 		message: text + " See also: https://support.google.com/webmasters/answer/2451999.",
 	}
 }
 
 func forbiddenInspection() *apiError {
 	return &apiError{
-		code: http.StatusForbidden, status: "PERMISSION_DENIED", reason: "forbidden",
+		code: http.StatusForbidden, status: "PERMISSION_DENIED", reason: forbidden,
 		message: "You do not own this site, or the inspected URL is not part of this property.",
 	}
 }

@@ -125,7 +125,7 @@ func (f Faults) failure(siteURL string) *apiError {
 		reason = "backendError"
 		switch f.Status {
 		case http.StatusForbidden:
-			reason = "forbidden"
+			reason = forbidden
 		case http.StatusTooManyRequests:
 			reason = "rateLimitExceeded"
 		}
@@ -136,7 +136,7 @@ func (f Faults) failure(siteURL string) *apiError {
 		e = loadQuota()
 	case "rateLimitExceeded":
 		e = rateQuota(http.StatusTooManyRequests, "rateLimitExceeded")
-	case "forbidden":
+	case forbidden:
 		e = forbiddenSite(siteURL)
 	case "insufficientPermissions":
 		e = insufficientScope()
@@ -169,25 +169,23 @@ func (f Faults) plainFailure() *apiError {
 
 // fault delays, drops or fails a call as the faults in force require; nil lets it pass.
 func (s *Server) fault(r *http.Request, call callKind) *apiError {
-	if call == uncountedCall {
-		return nil
-	}
 	f := s.control.active()
-	if f.Site != "" && f.Site != siteURLOf(r) {
+	if call == uncountedCall || f == (Faults{}) {
 		return nil
 	}
-	if f.LatencyMS > 0 {
-		// net/http notices a lost client only after the body is read.
-		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		if err := sleep(r.Context(), time.Duration(f.LatencyMS)*time.Millisecond); err != nil {
-			panic(http.ErrAbortHandler)
-		}
+	siteURL := siteURLOf(r)
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody)) // net/http notices a lost client only after that
+	if err != nil {
+		panic(http.ErrAbortHandler)
 	}
-	if s.control.strikes(f.DropRate) {
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if call == inspectionCall {
+		siteURL = inspectedSite(body)
+	}
+	if f.Site != "" && f.Site != siteURL {
+		return nil
+	}
+	if err := sleep(r.Context(), time.Duration(f.LatencyMS)*time.Millisecond); err != nil || s.control.strikes(f.DropRate) {
 		panic(http.ErrAbortHandler)
 	}
 	rate := f.ErrorRate
@@ -197,10 +195,24 @@ func (s *Server) fault(r *http.Request, call callKind) *apiError {
 	if !s.control.strikes(rate) {
 		return nil
 	}
-	return f.failure(siteURLOf(r))
+	e := f.failure(siteURL)
+	if call == inspectionCall && e.reason == forbidden {
+		e.message = forbiddenInspection().message
+	}
+	return e
+}
+
+// inspectedSite returns the site of an inspection's request, empty if the body names none.
+func inspectedSite(body []byte) string {
+	var request inspectRequest
+	_ = json.Unmarshal(body, &request) // the handler refuses a malformed body
+	return request.SiteURL
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

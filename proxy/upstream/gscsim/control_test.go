@@ -95,6 +95,32 @@ func TestFaultsApplyToAPICallsButNotToTokens(t *testing.T) {
 	}
 }
 
+func TestFaultsOfASite(t *testing.T) {
+	s := start(t, testConfig())
+	s.setFaults(t, `{"site":"`+domainSite+`","reason":"forbidden"}`)
+	inspect := func(site, page string) *googleapi.Error {
+		_, err := s.api.UrlInspection.Index.Inspect(&searchconsole.InspectUrlIndexRequest{SiteUrl: site, InspectionUrl: page}).Do()
+		return answered(err)
+	}
+	sitemaps := func(site string) *googleapi.Error {
+		_, err := s.api.Sitemaps.List(site).Do()
+		return answered(err)
+	}
+	for name, e := range map[string]*googleapi.Error{"query": s.query(), "sitemaps": sitemaps(domainSite), "inspection": inspect(domainSite, "https://www.example.com/")} {
+		if e == nil || e.Code != 403 {
+			t.Errorf("%s of the site: %v", name, e)
+		}
+	}
+	if e := inspect(domainSite, "https://www.example.com/"); e == nil || !strings.HasPrefix(e.Message, "You do not own this site") {
+		t.Errorf("the refusal of an inspection: %v", e)
+	}
+	for name, e := range map[string]*googleapi.Error{"sitemaps": sitemaps(prefixSite), "inspection": inspect(prefixSite, prefixSite)} {
+		if e != nil {
+			t.Errorf("%s of another site: %v", name, e)
+		}
+	}
+}
+
 func TestErrorRateIsAShare(t *testing.T) {
 	t.Parallel()
 	s := start(t, testConfig())

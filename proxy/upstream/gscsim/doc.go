@@ -48,10 +48,11 @@
 // parameter fields) are those of search analytics queries, without wildcards; other calls ignore the parameter. Properties do not nest:
 // the data of a URL-prefix property is not part of the data of the domain property around it. Coverage labels are localised for
 // German and Japanese only. Of the published quotas it enforces the search analytics minute of each site and user, and the
-// inspection minute and day of each site; the load quota exists only as a fault.
+// inspection minute and day of each site; the load quota exists only as a fault. A range of many days has all the rows of its days:
+// the real service returns fewer of the long tail for one long range than for its days one by one.
 //
 // No public source records the messages for a missing or inverted date, a row limit or start row out of range, an invalid regular
-// expression, and an unknown sitemap, nor this API's message for an invalid field selection: callers must not depend on their text.
+// expression, hourly data that is not grouped by hour, and an unknown sitemap, nor this API's message for an invalid field selection: callers must not depend on their text.
 //
 // # Control
 //
