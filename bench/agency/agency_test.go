@@ -58,6 +58,18 @@ func replay(t *testing.T, g generated, most float64) {
 	}
 }
 
+// A request without an answer costs no call, so it would improve the ratio.
+func TestUnansweredRequestFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs sara")
+	}
+	o := options{binary: saratest.Binary(t), replicas: 1, connections: 1, trace: trace.Config{Requests: 1, Accounts: 1, People: 1, Properties: 1}}
+	g := generated{"trace of an unknown property", func(trace.Config) []trace.Request { return []trace.Request{{Property: 7, Endpoint: "summary"}} }}
+	if _, err := run(t.Context(), o, g); err == nil || !strings.Contains(err.Error(), "1 of 1 answers") {
+		t.Errorf("the run ends with %v", err)
+	}
+}
+
 // The full trace by the models alone: what the rules save if nothing expires.
 func TestModelOfTheFullTrace(t *testing.T) {
 	o, err := parse(nil)

@@ -104,10 +104,10 @@ func (c *caches) ask(r trace.Request, at time.Duration) (cost calls, err error) 
 }
 
 // counts formats counters in one line.
-func counts[K cmp.Ordered](m map[K]int64) string {
+func counts(m map[string]int64) string {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		parts = append(parts, fmt.Sprintf("%v: %d", key, m[key]))
+		parts = append(parts, fmt.Sprintf("%s: %d", key, m[key]))
 	}
 	return strings.Join(parts, ", ")
 }
