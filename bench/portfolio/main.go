@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"sara/bench/internal/report"
+	"sara/policy"
 )
 
 type options struct {
@@ -82,6 +83,9 @@ func parse(args []string) (o options, err error) {
 	}
 	if min(o.properties, o.rows, o.keys) < 1 || o.keys > 10 || o.latency < 0 {
 		return o, errors.New("every number must be at least 1, and keys at most 10")
+	}
+	if most := policy.DefaultPlans()[agencyPlan].SearchConsoleCallsPerDay; o.properties > most {
+		return o, fmt.Errorf("-properties is %d, but a day of the plan has %d calls: no day would read all at once", o.properties, most)
 	}
 	return o, nil
 }

@@ -73,7 +73,7 @@ func TestFinish(t *testing.T) {
 }
 
 func TestInvalidFlags(t *testing.T) {
-	for _, args := range []string{"-properties=0", "-keys=11", "-rows=0", "-latency=-1s"} {
+	for _, args := range []string{"-properties=0", "-keys=11", "-properties=1001", "-rows=0", "-latency=-1s"} {
 		if _, err := parse(strings.Fields(args)); err == nil {
 			t.Errorf("%s: no error", args)
 		}
