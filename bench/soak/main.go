@@ -112,8 +112,8 @@ func run(ctx context.Context, o options, out io.Writer) (_ *outcome, err error) 
 		return nil, err
 	}
 	err = o.soak(ctx, b, replica, result, out)
-	_, stopErr := b.StopReplica(replica)
-	if err = errors.Join(err, stopErr); err != nil {
+	ended, stopErr := b.StopReplica(replica)
+	if err = errors.Join(err, ended, stopErr); err != nil {
 		return nil, err
 	}
 	if o.big {

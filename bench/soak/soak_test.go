@@ -1,6 +1,9 @@
 package main
 
 import (
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +67,26 @@ func TestSoak(t *testing.T) {
 	}
 	if result.cache["miss"] < int64(o.requests)/2 {
 		t.Errorf("most of the distinct requests are hits: %v", result.cache)
+	}
+}
+
+// A replica that answers everything but fails when it stops, as the race detector's does, fails the run.
+func TestReplicaThatFailsAtItsEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs sara")
+	}
+	const script = `#!/bin/sh
+[ "$1" = serve ] || exec "$SARA" "$@"
+"$SARA" "$@" &
+trap 'kill $!; wait $!; exit 66' TERM
+wait`
+	t.Setenv("SARA", saratest.Binary(t))
+	o := options{binary: filepath.Join(t.TempDir(), "sara"), requests: 8, batch: 8, connections: 1, cacheBytes: "2MiB"}
+	if err := os.WriteFile(o.binary, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(t.Context(), o, io.Discard); err == nil || !strings.Contains(err.Error(), "exit status 66") {
+		t.Errorf("the run ends with %v", err)
 	}
 }
 
