@@ -1,4 +1,4 @@
-// Command targets prints the table of the targets, with the figures of one run of load, agency and growth:
+// Command targets prints the table of the targets, with the figures of one run of load and agency:
 //
 //	go run ./targets [-before FOLDER] FOLDER
 //

@@ -11,8 +11,8 @@ import (
 // GenerateMachines returns the requests of programs in a working day, ordered by time: a second trace, to which no rule of sara's cache
 // was tuned. It has as many requests as the programs send, Config.Requests aside:
 //
-//   - The nightly export of the first account reads every property: the last day and the last 28 days of every table with as many rows
-//     as there are, the daily figures of 90 days, and, for the properties with segments, the same figures of two segments.
+//   - The nightly export of the first account reads every property: up to 1,000 rows of every table for the last day and the last 28 days,
+//     the daily figures of 90 days, and, for the properties with segments, the same figures of two segments.
 //   - A business intelligence tool of each other account refreshes a few dashboards every quarter of an hour: the same URLs each time.
 //   - People use the dashboards of the agency trace, with another seed, for a tenth of its requests.
 func GenerateMachines(c Config) []Request {
