@@ -102,7 +102,7 @@ func (a *arena) addPeer(ctx context.Context, p peer.Peer) (missing, err error) {
 		return nil, err
 	}
 	running, err := p.Start(ctx, peer.Setup{
-		Folder: folder, Redis: redis.Address, Key: a.world.Keys[0][0], Path: a.path, Body: a.body,
+		Folder: folder, Redis: redis.Address, Key: a.world.Keys[0][0], Path: a.path, Body: a.body, Log: os.DevNull,
 		Limits: peer.Limits{PerMinute: testbed.Raised, PerHour: testbed.Raised, PerDay: testbed.Raised},
 	})
 	if err != nil {

@@ -90,5 +90,6 @@ func (h HAProxy) Start(ctx context.Context, s Setup) (_ *Running, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, r.serve(ctx, s, program, "-db", "-f", "haproxy.cfg")
+	// HAProxy logs to no file by its name, and standard error is for what goes wrong.
+	return r, r.serve(ctx, s, "sh", "-c", `exec "$@" 3>>"$0"`, s.Log, program, "-db", "-f", "haproxy.cfg")
 }

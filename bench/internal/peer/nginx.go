@@ -90,7 +90,7 @@ func (Nginx) Start(ctx context.Context, s Setup) (_ *Running, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("address of Redis: %w", err)
 	}
-	values := map[string]any{"Modules": nginxModules, "RedisHost": host, "RedisPort": redisPort, "Port": port, "Origin": r.origin.address}
+	values := map[string]any{"Modules": nginxModules, "RedisHost": host, "RedisPort": redisPort, "Port": port, "Origin": r.origin.address, "Log": s.Log}
 	err = errors.Join(s.configure("nginx.conf", nginxConfiguration, values), s.write("gate.lua", nginxGate), s.write("resp.lua", nginxRESP),
 		s.write("admit.lua", admitScript), os.Mkdir(filepath.Join(s.Folder, "temp"), 0o755), storeKey(ctx, s))
 	if err != nil {

@@ -52,6 +52,7 @@ type Setup struct {
 	Path   string // of the answer, with its query
 	Body   []byte // the answer, JSON
 	Limits Limits
+	Log    string // file for the line of each request; in a comparison the one that sara's goes to
 }
 
 // Limits are numbers of requests, each at least 1.

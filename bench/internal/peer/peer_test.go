@@ -3,11 +3,14 @@ package peer
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,12 +56,16 @@ func begin(t *testing.T, p Peer, limits Limits) *Running {
 	if err := p.Available(); err != nil {
 		t.Skip(err)
 	}
-	setup := Setup{Folder: t.TempDir(), Redis: startRedis(t), Key: "sk_right", Path: path, Body: answer(), Limits: limits}
-	r, err := p.Start(t.Context(), setup)
+	r, err := p.Start(t.Context(), newSetup(t, limits))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+func newSetup(t *testing.T, limits Limits) Setup {
+	t.Helper()
+	return Setup{Folder: t.TempDir(), Redis: startRedis(t), Key: "sk_right", Path: path, Body: answer(), Limits: limits, Log: os.DevNull}
 }
 
 func startRedis(t *testing.T) (address string) {
@@ -126,6 +133,36 @@ func testHit(t *testing.T, r *Running) {
 	}
 	if got := response.Header.Get("X-Cache"); got == "HIT" {
 		t.Error("the first request with other parameters is a hit")
+	}
+}
+
+// Each request is a line of JSON in the log, and nothing else is.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	for _, p := range All() {
+		t.Run(p.Name(), func(t *testing.T) {
+			t.Parallel()
+			if err := p.Available(); err != nil {
+				t.Skip(err)
+			}
+			s := newSetup(t, many)
+			s.Log = filepath.Join(s.Folder, "requests")
+			r, err := p.Start(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(s.Log)
+			var line struct {
+				Status  int
+				Account string
+			}
+			if err = errors.Join(err, json.Unmarshal(text, &line)); err != nil || line.Status != http.StatusOK || line.Account != account {
+				t.Errorf("the log of one request is %q (%v)", text, err)
+			}
+		})
 	}
 }
 
