@@ -244,3 +244,37 @@ func TestMe429UnknownKeys(t *testing.T) {
 	w.must(w.store.Close())
 	try(known, attacker).want(t, http.StatusTooManyRequests, policy.CodeRateLimited) // from the cache of unknown keys
 }
+
+// A chargeCounter counts the live calls that are charged and not refunded.
+type chargeCounter struct {
+	policy.Budget
+	calls int
+}
+
+func (b *chargeCounter) ChargeLiveCalls(_, _ string, calls int, _ policy.Plan) *policy.Refusal {
+	b.calls += calls
+	return nil
+}
+
+func (b *chargeCounter) RefundLiveCalls(_ string, calls int, _ time.Time) { b.calls -= calls }
+
+// A request is charged for all its calls with the first, as long as it waits for them. A fill that outlives it is charged for its own call
+// only: the others may never be made, and nobody would refund them.
+func TestLiveCallsAreChargedTogether(t *testing.T) {
+	budget := new(chargeCounter)
+	r := liveCallReservation{gate: policy.NewGate(policy.Config{Budget: budget, Now: time.Now}), grant: &policy.Grant{Key: new(policy.Key)}, expected: 2}
+	take := func(want int) {
+		t.Helper()
+		if err := r.Take(t.Context()); err != nil || budget.calls != want {
+			t.Errorf("%d calls are charged, want %d (%v)", budget.calls, want, err)
+		}
+	}
+	take(2)
+	take(2)
+	r.release()
+	take(3)
+
+	budget.calls, r.expected = 0, 2
+	r.release()
+	take(1)
+}

@@ -52,10 +52,12 @@ func (r *liveCallReservation) Take(ctx context.Context) error {
 	return nil
 }
 
-// release refunds the calls that turned out not to be needed, because other requests filled the cache meanwhile.
+// release refunds the calls that turned out not to be needed, because other requests filled the cache meanwhile. A fill that goes on
+// without the request pays for its own call only, since nothing would refund the others.
 func (r *liveCallReservation) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.expected = 0
 	if r.reserved > 0 {
 		r.gate.RefundLiveCalls(r.grant, r.reserved)
 		r.reserved = 0
