@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"sara/bench/internal/loadgen"
 )
 
 // newClient returns a client of one sara, for many requests at once.
@@ -17,14 +18,8 @@ func newClient(address string) *fasthttp.HostClient {
 	return &fasthttp.HostClient{Addr: address, MaxConns: most, NoDefaultUserAgentHeader: true, DisablePathNormalizing: true,
 		MaxConnWaitTimeout: quietPatience, MaxIdleConnDuration: time.Minute, MaxIdemponentCallAttempts: 2,
 		RetryIfErr: func(_ *fasthttp.Request, _ int, err error) (resetTimeout, retry bool) {
-			return false, closedBetween(err)
+			return false, loadgen.ClosedBetweenAnswers(err)
 		}}
-}
-
-// closedBetween reports whether the server closed a kept-alive connection before it answered, as servers may at any time. Then
-// the request is sent once more.
-func closedBetween(err error) bool {
-	return err == io.EOF || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) // a wrapped io.EOF is half an answer
 }
 
 // describe shortens an error of a request, so that equal ones count as one.
@@ -32,7 +27,7 @@ func describe(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
-	case closedBetween(err), errors.Is(err, fasthttp.ErrConnectionClosed):
+	case loadgen.ClosedBetweenAnswers(err), errors.Is(err, fasthttp.ErrConnectionClosed):
 		return "connection closed"
 	case errors.Is(err, fasthttp.ErrTimeout), errors.Is(err, fasthttp.ErrDialTimeout):
 		return "timeout"

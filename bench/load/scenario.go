@@ -107,14 +107,17 @@ func (w *world) fillRedis(ctx context.Context, _ string) error {
 	return loadgen.Once(ctx, address, w.sharedRequests()...)
 }
 
-// misses filters by a new word in each request; no query contains any of them.
+// without returns a filter that excludes the queries with the n-th word; no query contains any of them.
+func without(n int64) string {
+	return `&filters=%5B%7B%22dimension%22%3A%22query%22%2C%22operator%22%3A%22not_contains%22%2C%22value%22%3A%22zzz` + strconv.FormatInt(n, 10) + `%22%7D%5D`
+}
+
+// misses filters by a new word in each request.
 func (w *world) misses() loadgen.Source {
 	return func(request *fasthttp.Request, _ int64) {
 		n := w.fresh.Add(1)
 		account := int(n) % w.trace.Accounts
-		filter := `&filters=%5B%7B%22dimension%22%3A%22query%22%2C%22operator%22%3A%22not_contains%22%2C%22value%22%3A%22zzz` +
-			strconv.FormatInt(n, 10) + `%22%7D%5D`
-		w.request(account, 0, w.table(trace.Domain(account), "queries", 6, 0, hitLimit, filter)).CopyTo(request)
+		w.request(account, 0, w.table(trace.Domain(account), "queries", 6, 0, hitLimit, without(n))).CopyTo(request)
 	}
 }
 
@@ -124,8 +127,7 @@ func (w *world) wide() loadgen.Source   { return w.missesOf(wideDomain, "&order_
 
 func (w *world) missesOf(domain, order string) loadgen.Source {
 	return func(request *fasthttp.Request, _ int64) {
-		filter := fmt.Sprintf(`&filters=%%5B%%7B%%22dimension%%22%%3A%%22query%%22%%2C%%22operator%%22%%3A%%22not_contains%%22%%2C%%22value%%22%%3A%%22zzz%d%%22%%7D%%5D`, w.fresh.Add(1))
-		w.request(0, 0, w.table(domain, "queries", hitDays-1, 0, hitLimit, order, filter)).CopyTo(request)
+		w.request(0, 0, w.table(domain, "queries", hitDays-1, 0, hitLimit, order, without(w.fresh.Add(1)))).CopyTo(request)
 	}
 }
 

@@ -50,15 +50,15 @@ func newWorker(ctx context.Context, address string) (*worker, error) {
 		},
 		MaxIdemponentCallAttempts: 2,
 		RetryIfErr: func(_ *fasthttp.Request, _ int, err error) (resetTimeout, retry bool) {
-			return false, closedBetweenAnswers(err)
+			return false, ClosedBetweenAnswers(err)
 		},
 	}
 	return w, err
 }
 
-// closedBetweenAnswers reports whether the server closed a kept-alive connection before it answered, as servers may at any
+// ClosedBetweenAnswers reports whether the server closed a kept-alive connection before it answered, as servers may at any
 // time. Then a GET is sent once more.
-func closedBetweenAnswers(err error) bool {
+func ClosedBetweenAnswers(err error) bool {
 	return err == io.EOF || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) // a wrapped io.EOF is half an answer
 }
 

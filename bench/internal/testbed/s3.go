@@ -3,7 +3,6 @@ package testbed
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -40,14 +39,11 @@ func (s *S3) env() []string {
 }
 
 func (b *Testbed) startS3() (*S3, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	s := &S3{address: listener.Addr().String(), root: filepath.Join(b.folder, "s3")}
-	if err := listener.Close(); err != nil {
-		return nil, err
-	}
+	s := &S3{address: address, root: filepath.Join(b.folder, "s3")}
 	s.Folder = filepath.Join(s.root, s3Bucket)
 	if err := os.MkdirAll(s.Folder, 0o700); err != nil {
 		return nil, err
