@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sara/bench/internal/testbed"
@@ -117,6 +119,26 @@ func TestEndedAskerIsSpared(t *testing.T) {
 	if q.spare() {
 		t.Error("the process would still be signalled")
 	}
+}
+
+// A process that is held up leaves out no question: the latencies of all of them count from when they were due.
+func TestNoQuestionIsLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 1005*time.Millisecond)
+		defer cancel()
+		began, asked := time.Now(), 0
+		(&questions{HitRate: 100}).schedule(ctx, func(n int, due time.Time) {
+			if want := began.Add(time.Duration(asked+1) * 10 * time.Millisecond); n != asked || !due.Equal(want) {
+				t.Errorf("question %d is due after %v, want %d after %v", n, due.Sub(began), asked, want.Sub(began))
+			}
+			if asked++; asked == 20 {
+				time.Sleep(500 * time.Millisecond)
+			}
+		})
+		if asked != 100 {
+			t.Errorf("%d questions in a second, want 100", asked)
+		}
+	})
 }
 
 func TestRoundsAddUp(t *testing.T) {

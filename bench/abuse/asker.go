@@ -121,22 +121,28 @@ func runAsker(ctx context.Context, file string, out io.Writer) error {
 func (a *asker) askAll(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
-	ticks := time.NewTicker(time.Duration(float64(time.Second) / a.HitRate))
-	defer ticks.Stop()
 	coldEvery := int(a.HitRate / a.ColdRate)
-	for n := 0; ; n++ {
-		select {
-		case <-ctx.Done():
-			return
-		case due := <-ticks.C:
-			group.Go(func() { a.askHit(n, due) })
-			if n%coldEvery == 0 {
-				t := a.Tenants[n/coldEvery%len(a.Tenants)]
-				a.fresh++
-				path := coldQuestion(t.Property, fmt.Sprint("yyy", a.fresh))
-				group.Go(func() { a.ask(a.hits, coldHit, path, t, due) })
-			}
+	a.schedule(ctx, func(n int, due time.Time) {
+		group.Go(func() { a.askHit(n, due) })
+		if n%coldEvery == 0 {
+			t := a.Tenants[n/coldEvery%len(a.Tenants)]
+			a.fresh++
+			path := coldQuestion(t.Property, fmt.Sprint("yyy", a.fresh))
+			group.Go(func() { a.ask(a.hits, coldHit, path, t, due) })
 		}
+	})
+}
+
+// schedule calls send when the n-th cached question is due, until ctx ends. While it is late, because this process gets no processor, the
+// times do not move: a ticker would leave out the questions that suffer most.
+func (q *questions) schedule(ctx context.Context, send func(n int, due time.Time)) {
+	began := time.Now()
+	for n := 0; ; n++ {
+		due := began.Add(time.Duration(float64(n+1) / q.HitRate * float64(time.Second)))
+		if pause(ctx, time.Until(due)); ctx.Err() != nil {
+			return
+		}
+		send(n, due)
 	}
 }
 
