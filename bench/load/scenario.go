@@ -213,7 +213,8 @@ func (w *world) prepareColdYears(ctx context.Context, address string) error {
 	return w.askHits(ctx, address)
 }
 
-// stored requests one to six weeks of archived days, a new range each time.
+// stored requests one to six weeks of archived days, a new range each time. After some 28,000 they come again: memory, which holds some
+// 8,000 answers of 8 KB of one account, has dropped theirs by then.
 func (w *world) stored() loadgen.Source {
 	return func(request *fasthttp.Request, _ int64) {
 		n := int(w.fresh.Add(1))
@@ -223,7 +224,8 @@ func (w *world) stored() loadgen.Source {
 }
 
 // hybrid requests ranges that begin up to five months before the live data and end with it. A new first day or limit each
-// time makes each a new answer.
+// time makes each a new answer, up to 15,000. Memory holds half of them, and drops each before it comes again; if it held all, this would
+// measure answers that are ready.
 func (w *world) hybrid() loadgen.Source {
 	const days, limits = 150, 100
 	return func(request *fasthttp.Request, _ int64) {
