@@ -108,5 +108,6 @@ func TestProblems(t *testing.T) {
 	f("170 admitted, at most 165", result{asked: 100, admitted: 170, bound: 15})
 	f("begin: no", result{asked: 100, err: errors.New("begin: no")})
 	f("not answered: 2 × 503 SERVICE_UNAVAILABLE", result{asked: 100, coldAsked: 9, coldFailed: map[string]int{"503 SERVICE_UNAVAILABLE": 2}})
+	f("after 5s", result{asked: 100, slowest: 5 * time.Second})
 	f("after 5s", result{asked: 100, coldAsked: 1, coldSlowest: 5 * time.Second})
 }

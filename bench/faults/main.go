@@ -10,8 +10,9 @@
 // up a day of 150 requests, and during faults of Search Console one more asks questions that are new, which the archive can answer.
 //
 // The program prints a table with a line for each fault, and fails if less than 99.99 % of the known questions were answered, if
-// it took longer than a second until they were, if a new question was not answered, or took four seconds, or if a day was exceeded
-// by more than deploy/README.md states for such a loss of counts (type loss). It tries all faults, also after one that failed, and begins none after -most.
+// it took longer than a second until they were, if a new question was not answered, if any question took four seconds, or if a day was
+// exceeded by more than deploy/README.md states for such a loss of counts (type loss). It tries all faults, also after one that failed,
+// and begins none after -most.
 package main
 
 import (

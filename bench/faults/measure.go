@@ -24,6 +24,7 @@ type result struct {
 	fault       fault
 	asked       int
 	failed      map[string]int // known questions that were not answered, by what came instead
+	slowest     time.Duration  // of the known questions
 	back        time.Duration  // from the end of the fault to the last failure; 0: none after it
 	admitted    int            // of the counted day
 	coldAsked   int
@@ -135,6 +136,7 @@ func (t *trial) askKnown(ctx context.Context, n int) {
 		a := t.ask(context.WithoutCancel(ctx), 0, questions[n%len(questions)], 0)
 		t.mu.Lock()
 		t.result.asked++
+		t.result.slowest = max(t.result.slowest, a.took)
 		if a.status != http.StatusOK {
 			t.result.failed[a.code()]++
 			t.result.lastFailure = time.Now()
@@ -182,8 +184,8 @@ func (t *trial) askCold(ctx context.Context) {
 	}
 }
 
-const tableHead = `| fault | known questions | answered | instead | back after | admitted of ` + "%d" + ` | bound | new questions: answered, slowest |
-|---|---|---|---|---|---|---|---|`
+const tableHead = `| fault | known questions | answered | slowest | instead | back after | admitted of ` + "%d" + ` | bound | new questions: answered, slowest |
+|---|---|---|---|---|---|---|---|---|`
 
 func (r *result) row() string {
 	cold := "-"
@@ -194,7 +196,8 @@ func (r *result) row() string {
 		}
 		cold = fmt.Sprintf("%d of %d, %.1f s%s", r.coldAsked-failed, r.coldAsked, r.coldSlowest.Seconds(), list(" ", r.coldFailed))
 	}
-	return fmt.Sprintf("| %s | %d | %.2f %% | %s | %.1f s | %d | %d | %s |", r.fault.name, r.asked, r.share(), list("", r.failed), r.back.Seconds(), r.admitted, countedADay+r.bound, cold)
+	return fmt.Sprintf("| %s | %d | %.2f %% | %.2f s | %s | %.1f s | %d | %d | %s |", r.fault.name, r.asked, r.share(), r.slowest.Seconds(), list("", r.failed),
+		r.back.Seconds(), r.admitted, countedADay+r.bound, cold)
 }
 
 // list lists counts.
@@ -226,9 +229,9 @@ func (r *result) problems(o options) (broken []string) {
 	if r.err != nil {
 		broken = append(broken, r.err.Error())
 	}
-	const storedWithin = 4 * time.Second // three, and one for this machine
-	if o.timed && r.coldSlowest > storedWithin {
-		broken = append(broken, fmt.Sprintf("a new question was answered after %v", r.coldSlowest))
+	const within = 4 * time.Second // three, as for stored answers, and one for this machine
+	if slowest := max(r.slowest, r.coldSlowest); o.timed && slowest > within {
+		broken = append(broken, fmt.Sprintf("a question was answered after %v", slowest))
 	}
 	return broken
 }
