@@ -496,6 +496,10 @@ func TestProperty200DataWindow(t *testing.T) {
 		{"prefix", "2026-01-01", "2026-11-10", "2025-07-20", "2026-11-19", "2026-11-10"},
 		{"archived", "2024-12-01", "2026-10-31", "2024-12-01", "2026-10-31", "2026-10-31"},
 		{"disconnected", "2024-12-01", "2026-10-31", "2024-12-01", "2026-10-31", "2026-10-31"},
+		// Days before those of the plan cannot be read.
+		{"prefix", "2020-01-01", "2023-01-31", "2025-07-20", "2026-11-19", "2023-01-31"},
+		{"archived", "2020-01-01", "2023-01-31", "2025-07-20", "2026-11-19", "2023-01-31"},
+		{"disconnected", "2020-01-01", "2023-01-31", "2025-07-20", "2026-11-19", "2023-01-31"},
 	} {
 		w.must(w.store.SaveArchiveState(context.Background(), sqlstore.ArchiveState{PropertyID: w.properties[c.property].ID,
 			First: dateOf(t, c.first), Last: dateOf(t, c.last)}))
@@ -505,5 +509,8 @@ func TestProperty200DataWindow(t *testing.T) {
 		if window["earliest_data_date"] != c.earliest || window["latest_data_date"] != c.latest || d["last_archived_date"] != c.archived {
 			t.Errorf("%s from %s to %s: data_window %v, last_archived_date %v", c.property, c.first, c.last, window, d["last_archived_date"])
 		}
+	}
+	if said := notes(w.get("pro", w.path("archived", "")).ok(t)); said != "The property is archived: it serves stored history only, of which the plan keeps none." {
+		t.Errorf("the notes are %q", said)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sara/archive/sqlstore"
+	"sara/policy"
 	"sara/translate"
 )
 
@@ -108,6 +109,8 @@ func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
 	switch {
 	case p.Archived && p.History == nil:
 		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only, of which there is none.")
+	case p.Archived && c.readableHistory() == nil:
+		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only, of which the plan keeps none.")
 	case p.Archived:
 		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only.")
 	}
@@ -118,7 +121,7 @@ func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
 // property's daily series tells. Without a copy it is the upstream's window and the archived days before it, and without
 // archived days the upstream's window even when the upstream cannot be reached: the next request may succeed.
 func (s *Server) dataWindow(ctx context.Context, c *call) translate.DateRange {
-	r, history := c.window.Live(), c.property.History
+	r, history := c.window.Live(), c.readableHistory()
 	known, _ := s.knownDays(ctx, c, true)
 	first, last, ok := known.Bounds()
 	switch {
@@ -131,6 +134,14 @@ func (s *Server) dataWindow(ctx context.Context, c *call) translate.DateRange {
 	}
 	r.Start = max(r.Start, c.window.Earliest)
 	return r
+}
+
+// readableHistory returns the archived days of the property, nil if there are none that the plan keeps.
+func (c *call) readableHistory() *policy.DayRange {
+	if h := c.property.History; h != nil && translate.Date(h.Last) >= c.window.Earliest {
+		return h
+	}
+	return nil
 }
 
 // firstFigures returns the first day with figures: that of the live ones, or an archived day before it. If the archive cannot be
