@@ -3,6 +3,7 @@ package collector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"sara/archive"
 	"sara/archive/bucket/s3test"
+	"sara/proxy/jobs/schedule"
 	"sara/proxy/upstream"
 	"sara/translate"
 )
@@ -238,6 +240,58 @@ func TestContradictoryDaysAreNotArchived(t *testing.T) {
 	if s := w.state("shop"); s.Failures != 1 || s.CollectedAt != nil || s.Note == "" {
 		t.Errorf("stored %+v", s)
 	}
+}
+
+// Rows that an archive cannot have do not stop the collection: those of one key are added up, and those without a key are left out.
+func TestOddKeysAreArchivedWithoutThem(t *testing.T) {
+	w, folder, notices := newUpstream(t, nil), t.TempDir(), &notices{}
+	span := w.weeks(1)
+	odd := &oddGateway{fakeUpstream: w}
+	w.collect(w.collector(folder, func(c *Config) { c.Gateway, c.Progress = odd, notices }), span, "shop")
+	w.wantArchived(folder, "shop", *span.Since, w.anchor())
+	if len(notices.all) != 1 || notices.all[0] != odd.without || odd.without == 0 {
+		t.Errorf("%d rows without a key, and the notices %v", odd.without, notices.all)
+	}
+}
+
+// oddGateway splits the first row of an answer in two of one key, and adds one without a key.
+type oddGateway struct {
+	*fakeUpstream
+	without LeftRows // of all answers, of one property at a time
+}
+
+// Query implements Gateway.
+func (g *oddGateway) Query(ctx context.Context, t upstream.Target, q translate.Query, charge func(context.Context) error) (
+	*translate.Rows, error) {
+	rows, err := g.fakeUpstream.Query(ctx, t, q, charge)
+	if err != nil || q.Dimension == translate.ByDate || rows.Len() == 0 {
+		return rows, err
+	}
+	g.without++
+	whole := rows.Metrics(0)
+	half := translate.Metrics{Clicks: whole.Clicks / 2, Impressions: whole.Impressions / 2, Position: whole.Position}
+	var b translate.RowsBuilder
+	b.Add(rows.Key(0), translate.Metrics{Clicks: whole.Clicks - half.Clicks, Impressions: whole.Impressions - half.Impressions, Position: whole.Position})
+	b.Add(rows.Key(0), half)
+	b.Add(nil, translate.Metrics{Impressions: 1, Position: 1})
+	for i := 1; i < min(rows.Len(), q.RowLimit-2); i++ {
+		b.Add(rows.Key(i), rows.Metrics(i))
+	}
+	return b.Rows(), nil
+}
+
+// notices keeps the notices of a run.
+type notices struct {
+	schedule.NoProgress
+	mu  sync.Mutex
+	all []fmt.Stringer // guarded by mu
+}
+
+// Noticed implements schedule.Progress.
+func (n *notices) Noticed(_ upstream.Target, notice fmt.Stringer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, notice)
 }
 
 // lyingGateway omits a day from the series.

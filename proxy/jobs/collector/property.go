@@ -89,8 +89,9 @@ func (r *run) collect(ctx context.Context, t *task) error {
 	}
 	var b buffer
 	contradiction := &ContradictionError{}
+	var left LeftRows
 	for _, g := range gaps {
-		days, consistent, queryErr := r.day(ctx, p, g, totals)
+		days, consistent, queryErr := r.day(ctx, p, g, totals, &left)
 		if queryErr != nil {
 			err = queryErr
 			break
@@ -109,6 +110,9 @@ func (r *run) collect(ctx context.Context, t *task) error {
 	if flushErr := r.flush(ctx, t, &b); err == nil {
 		err = flushErr
 	}
+	if left > 0 {
+		r.config.Progress.Noticed(p.Target, left)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -118,6 +122,13 @@ func (r *run) collect(ctx context.Context, t *task) error {
 		return damaged
 	}
 	return nil
+}
+
+// LeftRows is the notice that a number of rows were left out: they have no key, or one that is too long to be archived.
+type LeftRows int
+
+func (n LeftRows) String() string {
+	return fmt.Sprintf("rows not archived, because they have no key, or one of more than %d bytes: %d", archive.LongestKey, int(n))
 }
 
 // buffer holds days that are not written yet.
@@ -180,8 +191,8 @@ func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange)
 }
 
 // day queries what is missing of a day. consistent is false when the answers contradict each other; then there is nothing to
-// archive. A day that the upstream does not show yet has nothing to archive either.
-func (r *run) day(ctx context.Context, p Property, g gap, all totals) (days []archive.Day, consistent bool, err error) {
+// archive. A day that the upstream does not show yet has nothing to archive either. left counts the rows that cannot be archived.
+func (r *run) day(ctx context.Context, p Property, g gap, all totals, left *LeftRows) (days []archive.Day, consistent bool, err error) {
 	final := g.day <= all.published-ProvisionalDays
 	total, shown := all.days[g.day]
 	switch {
@@ -199,7 +210,7 @@ func (r *run) day(ctx context.Context, p Property, g gap, all totals) (days []ar
 		return days, true, nil
 	}
 	for _, by := range g.dimensions {
-		rows, err := r.rows(ctx, p, by, g.day, total)
+		rows, err := r.rows(ctx, p, by, g.day, total, left)
 		if err != nil {
 			return nil, false, err
 		}
@@ -212,11 +223,20 @@ func (r *run) day(ctx context.Context, p Property, g gap, all totals) (days []ar
 	return days, true, nil
 }
 
+// spareRows are asked for beyond those that are archived, so that a day keeps as many where some are left out or added up.
+const spareRows = 10
+
 // rows returns the rows of a day: for ByDate the total, which is known already, otherwise those of a query.
-func (r *run) rows(ctx context.Context, p Property, by translate.Dimension, day translate.Date, total translate.Metrics) (
+func (r *run) rows(ctx context.Context, p Property, by translate.Dimension, day translate.Date, total translate.Metrics, left *LeftRows) (
 	*translate.Rows, error) {
 	if by != translate.ByDate {
-		return r.query(ctx, p, translate.DayQuery(p.Site, by, day, archive.TopRows))
+		rows, err := r.query(ctx, p, translate.DayQuery(p.Site, by, day, archive.TopRows+spareRows))
+		if err != nil {
+			return nil, err
+		}
+		tidy, n := archive.Tidy(by, rows)
+		*left += LeftRows(n)
+		return tidy, nil
 	}
 	var b translate.RowsBuilder
 	b.Add(nil, total)

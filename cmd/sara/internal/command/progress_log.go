@@ -47,6 +47,8 @@ func (l jobLog) Noticed(t upstream.Target, notice fmt.Stringer) {
 	switch n := notice.(type) {
 	case collector.Pruned:
 		l.log.Info("deleted days that the plan does not keep", property, slog.String("before", n.Before.String()))
+	case collector.LeftRows:
+		l.log.Warn("rows without a key, or with one that is too long, are not archived", property, slog.Int("rows", int(n)))
 	case inspector.Discovered:
 		l.log.Info("discovered", property, slog.String("site", t.Site), slog.Int("urls", n.URLs), slog.Bool("capped", n.Capped))
 	case inspector.SitemapProblem:
