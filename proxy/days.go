@@ -142,13 +142,20 @@ func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part 
 }
 
 // findLiveStart moves the start of the live days to the upstream's first day with figures if the request asks for days before it and
-// the archive's figures begin earlier: the edge of the upstream's window is an estimate, and what the archive lacks is unknown. If
-// the archive's figures do not begin earlier, the site is young: the days are zeros, and the answer says when its figures begin.
+// the archive's figures begin earlier: the edge of the upstream's window is an estimate, and what the archive lacks is unknown. The edge
+// has moved on since a copy of the window of the day before was made. If the archive's figures do not begin earlier, the site is young: the days are zeros, and the answer says when its figures begin.
 func (s *Server) findLiveStart(ctx context.Context, c *call, q *reportRequest) error {
 	q.begins = 0
 	first, _, ok := q.known.Bounds()
-	before := translate.DateRange{Start: q.window.LiveStart, End: first - 1}
-	if !ok || !slices.ContainsFunc(c.params.Covered(), before.Overlaps) {
+	from := first // the live days, if the archive has figures of days before
+	if q.usesCopy() {
+		from += q.known.Moved(c.window.Live())
+	}
+	asksBefore := func(day translate.Date) bool {
+		before := translate.DateRange{Start: q.window.LiveStart, End: day - 1}
+		return slices.ContainsFunc(c.params.Covered(), before.Overlaps)
+	}
+	if !ok || !asksBefore(from) {
 		return nil
 	}
 	if s.config.History != nil {
@@ -157,10 +164,12 @@ func (s *Server) findLiveStart(ctx context.Context, c *call, q *reportRequest) e
 			return storeError{err}
 		}
 		if archived && begins < first {
-			q.window = q.window.LiveFrom(first)
+			q.window = q.window.LiveFrom(from)
 			return nil
 		}
 	}
-	q.begins = first
+	if asksBefore(first) {
+		q.begins = first
+	}
 	return nil
 }

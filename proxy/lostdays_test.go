@@ -31,3 +31,22 @@ func TestPerformance200LostDaysAreMissing(t *testing.T) {
 	}
 	w.get("pro", w.path("lost", "/summary"), "start_date", "2025-07-20", "end_date", "2025-07-20").want(t, http.StatusBadRequest, codeValidation, "2025-07-20")
 }
+
+// The edge of what the upstream has moves on with the day. With a copy of the series of the day before, the archive answers for the day
+// that was the first one with figures.
+func TestBreakdown200LostDaysAfterTheAnchorMoved(t *testing.T) {
+	t.Parallel()
+	const site = "https://www.example.org/blog/"
+	history, configure := kept(t)
+	w := newWorldWith(t, []gscsim.Site{{URL: site, Queries: 50, Pages: 10, Publication: gscsim.Publication{LostDays: 1}}}, new(gscsim.Worlds), configure)
+	added, err := w.store.AddProperty(context.Background(), sqlstore.PropertySpec{Connection: w.properties["prefix"].Connection.ID, Site: site})
+	w.must(err)
+	w.properties["lost"] = added
+	c := w.chronicle(history, "lost", "https://www.example.org/shop/") // of another site, so that the source shows
+	c.keep(t, "2025-07-18", "2025-07-25")
+	w.get("pro", w.path("lost", "/timeseries")).ok(t)
+	w.setClock("2026-11-22T19:00:00Z")
+	r := w.get("pro", w.path("lost", "/devices"), "start_date", "2025-07-21", "end_date", "2025-07-21").ok(t) // the first of the live window
+	wantRows(t, "devices", r.rows(), "key", c.want(t, "device", "2025-07-21", "2025-07-21", never))
+	wantSource(t, r, "stored")
+}

@@ -56,6 +56,9 @@ func LatestDays(anchor Date) DateRange {
 // Bounds returns the first and the last day with figures; ok is false if none has any.
 func (k KnownDays) Bounds() (first, last Date, ok bool) { return k.first, k.last, k.any }
 
+// Moved returns how many days the start of the upstream's window has moved since the query.
+func (k KnownDays) Moved(window DateRange) Date { return max(0, window.Start-k.asked.Start) }
+
 // Unpublished returns the first day up to an anchor that the upstream has not published yet, or 0 if it has published all. The
 // series may be older than the anchor: the days after it count as published, unless the series lacks the days before them.
 func (k KnownDays) Unpublished(anchor Date) Date {
