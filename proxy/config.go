@@ -174,7 +174,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	s := &Server{
 		config: c, fills: fills, portfolios: portfolios, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(),
 		cache: responses, metrics: newMetrics(c.Registry, c.Version), mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
-		hedge: newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), sharing: newSharing(c.CORSOrigins), started: c.Now().UTC(),
+		hedge: newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(), sharing: newSharing(c.CORSOrigins), started: c.Now().UTC(),
 	}
 	s.forwardedBy = string(fasthttp.AppendNormalizedHeaderKey(nil, c.TrustedProxyHeader))
 	if c.Traces != nil {

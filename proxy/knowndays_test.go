@@ -225,6 +225,51 @@ func TestEveryPerformanceEndpoint200PublishedAfterTheCopy(t *testing.T) {
 	}
 }
 
+// Rows that are older than the copy of the series may lack days that it shows: figures of each day show that they do not.
+func TestEveryPerformanceEndpoint200RowsOlderThanTheCopy(t *testing.T) {
+	t.Parallel()
+	const mayLack = "These figures were read at 2026-11-21T20:00:00Z: days up to 2026-11-19 that Search Console has published since, if any, are missing in them."
+	for _, last := range []string{"2026-11-18", "2026-11-19"} { // when the rows are read
+		w := late(t, last)
+		filters := filtersOf("query", "contains", "e")
+		ask := func(endpoint string, more ...string) response {
+			return w.get("pro", w.path("main", endpoint), append([]string{"date_range", "last_7d"}, more...)...).ok(t)
+		}
+		read := func() (answers map[string]response) {
+			return map[string]response{"queries": ask("/queries"), "movers": ask("/movers/pages"), "devices": ask("/devices"), "filtered": ask("/summary", "filters", filters)}
+		}
+		read()
+		w.must(w.sim.SetPublished(mainSite, "2026-11-19"))
+		w.advance(5 * time.Minute)
+		wantNote(t, ask("/timeseries"))
+		calls := w.calls(func() {
+			for name, r := range read() {
+				if r.meta()["cache"] != "hit" {
+					t.Errorf("%s: meta is %v", name, r.meta())
+				}
+				if last == "2026-11-19" && (name == "devices" || name == "filtered") {
+					wantNote(t, r)
+					continue
+				}
+				wantNote(t, r, mayLack)
+			}
+			wantNote(t, w.get("pro", w.path("main", "/queries"), "start_date", "2026-11-01", "end_date", "2026-11-18").ok(t))
+		})
+		if calls != 1 {
+			t.Errorf("%d calls, want that of the range before", calls)
+		}
+		w.advance(freshAtAnchor)
+		w.await(t, "the rows to be replaced", func() bool {
+			for _, r := range read() {
+				if notes(r) != "" {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
 // Like with like: the days of a comparison are known on both sides.
 func TestSummary200ComparesTheSameDays(t *testing.T) {
 	t.Parallel()

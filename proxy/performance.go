@@ -175,6 +175,7 @@ func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part
 	case again:
 		return s.answerReport(ctx, c, q)
 	}
+	s.noteAge(c, q, part, found)
 	return s.buildAnswer(ctx, c, q, part, found, c.cacheStatus(q.fetches, found))
 }
 

@@ -53,6 +53,7 @@ type Server struct {
 	mergers    sync.Pool // of *translate.Merger
 	hedge      *hedge
 	tables     *tableSizes
+	published  *publications
 	sharing    sharing
 	access     *accessLog
 	*reference

@@ -90,6 +90,20 @@ func (f Fetch) Read(rows *Rows) *Rows {
 // ReadsAll reports whether Read returns all rows that it is given, as they are.
 func (f Fetch) ReadsAll() bool { return f.cut == nil }
 
+// Shows reports whether the rows of the upstream query have figures of a day. Those that are not of single days do not show it.
+func (f Fetch) Shows(rows *Rows, day Date) bool {
+	if f.Upstream.Dimension != ByDate && !f.Upstream.Dimension.isGrid() {
+		return false
+	}
+	text := day.String()
+	for i := range rows.has() {
+		if of, _ := splitGridKey(rows.Key(i)); string(of) == text && rows.metrics[i].Impressions > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // of adds up the days of a grid.
 func (c *cut) of(grid *Rows) *Rows {
 	var m Merger

@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"sara/proxy/cache"
+	"sara/proxy/lru"
+	"sara/translate"
+)
+
+const (
+	// maxPublications bounds the properties whose last published day is kept.
+	maxPublications = 20_000
+	// readTogether is the longest time between two reads for which it is not worth a note that the upstream, which publishes a day once,
+	// may have done so in between: the requests of one page of a dashboard.
+	readTogether = time.Minute
+)
+
+// publications remembers since when the last day with figures of each property is known to be published. It is safe for concurrent use.
+type publications struct {
+	last *lru.Cache[string, publication]
+}
+
+// A publication is a day, and the earliest instant known at which it was published.
+type publication struct {
+	day translate.Date
+	by  time.Time
+}
+
+func newPublications() *publications {
+	return &publications{last: lru.New[string](lru.Config[publication]{Weight: maxPublications})}
+}
+
+// by takes in that a day of a property was the last one with figures at an instant, and returns the earliest such instant known.
+func (p *publications) by(property string, day translate.Date, at time.Time) time.Time {
+	known, ok := p.last.Get(property)
+	if ok && known.day == day && !at.Before(known.by) {
+		return known.by
+	}
+	p.last.Put(property, publication{day, at}, 1, "")
+	return at
+}
+
+// noteAge adds a note if rows were read before the last day of the copy of the series is known to be published: they may lack that day,
+// which the answer counts as known.
+func (s *Server) noteAge(c *call, q *reportRequest, part *archivePart, found []cache.Found) {
+	_, last, ok := q.known.Bounds()
+	asked := translate.DateRange{Start: last, End: last}
+	if !ok || !q.usesCopy() || !slices.ContainsFunc(c.params.Covered(), asked.Overlaps) {
+		return
+	}
+	by := s.published.by(c.property.ID, last, q.knownAt)
+	for i, f := range found {
+		if f.Entry == nil || q.fetches[i].Upstream.Range.End < last || by.Sub(f.Entry.Filled()) <= readTogether || q.fetches[i].Shows(f.Entry.Rows(), last) {
+			continue
+		}
+		part.note(fmt.Sprintf("These figures were read at %s: days up to %s that Search Console has published since, if any, are missing in them.",
+			timestamp(f.Entry.Filled()), last))
+		return
+	}
+}
