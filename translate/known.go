@@ -53,6 +53,31 @@ func LatestDays(anchor Date) DateRange {
 	return DateRange{Start: anchor - LongestLag - steadyDays, End: anchor}
 }
 
+// EarliestDays returns the days from the start of the upstream's window on that a series must have to tell which of them are lost.
+func EarliestDays(window DateRange) DateRange {
+	return DateRange{Start: window.Start, End: window.Start + LongestLag + steadyDays}
+}
+
+// LostUntil returns the last day that the upstream has lost at the start of its window, which is an estimate; 0: none. A site that has had
+// figures on every day for two weeks, since a few days after the start, has had them before.
+func LostUntil(rows *Rows, window DateRange) Date {
+	early := EarliestDays(window)
+	var figures indexSet // days, by their distance from the start
+	for i := range rows.Len() {
+		day, err := ParseDate(string(rows.Key(i)))
+		if err == nil && day >= early.Start && day <= early.End && rows.metrics[i].Impressions > 0 {
+			figures.add(int(day - early.Start))
+		}
+	}
+	for lost := 1; lost <= LongestLag; lost++ {
+		const all = 1<<(steadyDays+1) - 1
+		if figures&(1<<lost-1) == 0 && figures>>lost&all == all {
+			return early.Start + Date(lost) - 1
+		}
+	}
+	return 0
+}
+
 // Bounds returns the first and the last day with figures; ok is false if none has any.
 func (k KnownDays) Bounds() (first, last Date, ok bool) { return k.first, k.last, k.any }
 

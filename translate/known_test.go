@@ -104,3 +104,28 @@ func TestKnownDaysEqualSlowReference(t *testing.T) {
 		t.Errorf("without a series there are figures from %s to %s", first, last)
 	}
 }
+
+func TestLostDaysOfASeries(t *testing.T) {
+	start := NewDate(2025, 7, 20)
+	window := DateRange{Start: start, End: start + 486}
+	for _, c := range []struct {
+		first Date // with figures
+		quiet Date // after it, without; 0: none
+		want  Date
+	}{
+		{start, 0, 0}, {start + 1, 0, start}, {start + 5, 0, start + 4}, {start + 6, 0, 0}, // young
+		{start + 2, start + 3, 0}, {start + 2, start + 16, 0}, {start + 2, start + 17, start + 1}, {start, start + 1, 0},
+	} {
+		var b RowsBuilder
+		for day := start - 1; day <= start+40; day++ {
+			m := Metrics{}
+			if day >= c.first && day != c.quiet {
+				m = Metrics{Impressions: 1, Position: 1}
+			}
+			b.Add([]byte(day.String()), m)
+		}
+		if got := LostUntil(b.Rows(), window); got != c.want {
+			t.Errorf("figures from %s on, but on %s: lost until %s, want %s", c.first, c.quiet, got, c.want)
+		}
+	}
+}

@@ -214,6 +214,42 @@ func TestUnpublishedDaysAreArchivedOncePublished(t *testing.T) {
 	}
 }
 
+// The start of the upstream's window is an estimate. Days there that the upstream has lost are not days without traffic, if a site has
+// had traffic on every day since.
+func TestLostDaysAreNotArchived(t *testing.T) {
+	const site = "sc-domain:shop.example"
+	for name, steady := range map[string]bool{"a steady site": true, "a site with days without traffic": false} {
+		t.Run(name, func(t *testing.T) {
+			w, folder := newUpstream(t, nil), t.TempDir()
+			w.lost = 2
+			since := func() translate.Date { return w.firstKept() - translate.Date(w.lost) }
+			isSteady := func() bool {
+				for day := w.firstKept(); day <= w.firstKept()+14; day++ {
+					if k := w.kind(site, day); k == quiet || k == unshown {
+						return false
+					}
+				}
+				return true
+			}
+			for w.kind(site, w.firstKept()) != busy || isSteady() != steady {
+				w.passDay()
+			}
+			first, until := since(), w.firstKept()+2
+			if steady {
+				first = w.firstKept()
+			}
+			w.collect(w.collector(folder), Span{Until: &until}, "shop")
+			inventory, err := openHistory(t, folder).Days(t.Context(), "shop")
+			check(t, err)
+			for _, by := range archive.Dimensions() {
+				if c := inventory[by]; c.First != first || c.Last < w.firstKept() {
+					t.Errorf("%s: archived from %s to %s, want from %s", by, c.First, c.Last, first)
+				}
+			}
+		})
+	}
+}
+
 func TestContradictoryDaysAreNotArchived(t *testing.T) {
 	w := newUpstream(t, nil)
 	span := w.weeks(3)

@@ -166,12 +166,17 @@ type totals struct {
 	days        map[translate.Date]translate.Metrics // that the upstream shows
 	unpublished translate.Date                       // the first day that it has not published yet; 0: none
 	published   translate.Date                       // the last day that it has published for certain
+	lost        translate.Date                       // the last day that it has lost at the start of its window; 0: none
 }
 
-// totals queries the days of a range with one call, and with them those that tell what is not published yet.
+// totals queries the days of a range with one call, and with them those that tell what is not published yet, and what is lost.
 func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange) (totals, error) {
 	if latest := translate.LatestDays(r.anchor); dates.End >= latest.Start {
 		dates = translate.DateRange{Start: min(dates.Start, latest.Start), End: latest.End}
+	}
+	live := translate.NewWindow(r.anchor, p.RetentionMonths).Live()
+	if earliest := translate.EarliestDays(live); dates.Start <= earliest.Start+translate.LongestLag {
+		dates = translate.DateRange{Start: earliest.Start, End: max(dates.End, earliest.End)}
 	}
 	rows, err := r.query(ctx, p, translate.SeriesQuery(p.Site, dates, nil))
 	if err != nil {
@@ -187,16 +192,16 @@ func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange)
 		shown[day] = rows.Metrics(i)
 	}
 	known := translate.KnownDaysOf(rows, dates)
-	return totals{shown, known.Unpublished(r.anchor), known.Published(r.anchor)}, nil
+	return totals{shown, known.Unpublished(r.anchor), known.Published(r.anchor), translate.LostUntil(rows, live)}, nil
 }
 
 // day queries what is missing of a day. consistent is false when the answers contradict each other; then there is nothing to
-// archive. A day that the upstream does not show yet has nothing to archive either. left counts the rows that cannot be archived.
+// archive. A day that the upstream does not show yet, or no longer, has nothing to archive either. left counts the rows that cannot be archived.
 func (r *run) day(ctx context.Context, p Property, g gap, all totals, left *LeftRows) (days []archive.Day, consistent bool, err error) {
 	final := g.day <= all.published-ProvisionalDays
 	total, shown := all.days[g.day]
 	switch {
-	case !shown && g.day > r.anchor-ProvisionalDays, all.unpublished != 0 && g.day >= all.unpublished:
+	case !shown && g.day > r.anchor-ProvisionalDays, all.unpublished != 0 && g.day >= all.unpublished, g.day <= all.lost:
 		return nil, true, nil
 	case total.Impressions == 0:
 		// One more query makes sure that the day is not merely missing in the series.

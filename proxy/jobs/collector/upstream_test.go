@@ -30,6 +30,7 @@ type fakeUpstream struct {
 	now       func() time.Time
 	calendar  translate.Calendar
 	late      int // how many days up to the anchor it does not show yet
+	lost      int // how many days at the start of its window it does not have
 	unsettled int // how many more days than usual may still change
 
 	mu     sync.Mutex
@@ -142,6 +143,11 @@ func (w *fakeUpstream) rows(site string, by translate.Dimension, day translate.D
 	return rows
 }
 
+// firstKept returns the first day that the upstream still has.
+func (w *fakeUpstream) firstKept() translate.Date {
+	return translate.NewWindow(w.anchor(), 36).UpstreamStart + translate.Date(w.lost)
+}
+
 // isSettled reports whether the figures of a day no longer change: those of the last published days do.
 func (w *fakeUpstream) isSettled(day translate.Date) bool {
 	return day <= w.anchor()-translate.Date(w.unsettled)-ProvisionalDays
@@ -190,7 +196,7 @@ func (w *fakeUpstream) Query(ctx context.Context, t upstream.Target, q translate
 		b.Add([]byte(key), m)
 	}
 	if q.Dimension == translate.ByDate {
-		for day := q.Range.Start; day <= min(q.Range.End, w.anchor()-translate.Date(w.late)); day++ {
+		for day := max(q.Range.Start, w.firstKept()); day <= min(q.Range.End, w.anchor()-translate.Date(w.late)); day++ {
 			for _, r := range w.rows(q.Site, q.Dimension, day, w.isSettled(day)) {
 				add(day.String(), r)
 			}
@@ -204,7 +210,7 @@ func (w *fakeUpstream) Query(ctx context.Context, t upstream.Target, q translate
 		w.t.Errorf("queried %s of %d days at once", q.Dimension, q.Range.Days())
 	}
 	var rows []archive.Record
-	if q.Range.Start <= w.anchor()-translate.Date(w.late) {
+	if q.Range.Start >= w.firstKept() && q.Range.Start <= w.anchor()-translate.Date(w.late) {
 		rows = w.rows(q.Site, q.Dimension, q.Range.Start, w.isSettled(q.Range.Start))
 	}
 	for _, r := range rows[:min(len(rows), q.RowLimit)] {
