@@ -1,7 +1,6 @@
 package tablefile
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -52,18 +51,6 @@ func OpenParquet(in io.ReaderAt, size int64, options ...parquet.FileOption) (*pa
 		}
 	}
 	return nil, fmt.Errorf("not a Parquet file: %w", err)
-}
-
-// checkFooter refuses a file that is shorter than it says its footer is: the library would allocate up to 4 GiB before it reads it.
-func checkFooter(in io.ReaderAt, size int64) error {
-	var end [4 + len(parquetMagic)]byte // the length, and the magic number
-	if _, err := in.ReadAt(end[:], size-int64(len(end))); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if length := int64(binary.LittleEndian.Uint32(end[:])); length > size-int64(len(end)) {
-		return fmt.Errorf("its footer would have %d bytes, and the file has %d", length, size)
-	}
-	return nil
 }
 
 func (s *parquetSource) columns() []string { return s.names }
