@@ -119,7 +119,7 @@ func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, 
 	names := partitionNames(properties)
 	files := 0
 	for i, p := range properties {
-		n, err := c.exportMonths(ctx, history, format, p, filepath.Join(c.Output, "property="+names[i]))
+		n, err := c.exportMonths(ctx, history, format, p, filepath.Join(c.Output, partitionPrefix+names[i]))
 		if err != nil {
 			return err
 		}
@@ -184,6 +184,9 @@ func writeMonth(ctx context.Context, history *archive.History, format archive.Fo
 		return archive.WriteRecords(w, format, history.Export(ctx, p.ID, days))
 	})
 }
+
+// partitionPrefix begins the name of a property's folder.
+const partitionPrefix = "property="
 
 // partitionNames returns the names of properties in an export: their slugs, or ids of those whose slug is not unique.
 func partitionNames(properties []sqlstore.Property) []string {

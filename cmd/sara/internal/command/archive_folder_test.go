@@ -45,6 +45,9 @@ func TestManyPropertiesAreExportedIntoAFolder(t *testing.T) {
 	}
 	// Each file can be imported again.
 	c.OK("archive", "import", clitest.CopySite, "--replace", filepath.Join(folder, "property=shop-example/month=2025-01/data.parquet"))
+	// Those of several properties are not those of one.
+	c.Fails(ExitError, []string{"archive", "import", clitest.CopySite, filepath.Join(folder, "property=*/month=*/data.parquet")},
+		"the files are of several properties (copy-example, shop-example): import those of one at a time")
 
 	c.Fails(ExitError, []string{"archive", "export", "shop*", "--output", folder}, "is not empty. Nothing was written", "--force")
 	c.OK("archive", "export", "shop*", "--output", c.Path("part"), "--format", "csv", "--from", "2025-02-01", "--to", "2025-02-01")

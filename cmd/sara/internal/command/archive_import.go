@@ -209,10 +209,26 @@ func (c *archiveImport) sort(con *console.Console) (files sortedFiles, err error
 	if len(files.records) > 0 && len(files.tables) > 0 {
 		return files, fmt.Errorf("%s has the columns of an archive, and %s those of the bulk export: import one after the other", files.records[0], files.tables[0].Path)
 	}
+	if names := partitions(files.records); len(names) > 1 {
+		return files, fmt.Errorf("the files are of several properties (%s): import those of one at a time", strings.Join(names, ", "))
+	}
 	if len(files.records)+len(files.tables) == 0 {
 		return files, fmt.Errorf("%s: there is no file with rows", strings.Join(c.Paths, ", "))
 	}
 	return files, nil
+}
+
+// partitions returns the names of the properties whose folders the files are in, as export writes them, in order.
+func partitions(paths []string) (names []string) {
+	for _, path := range paths {
+		for _, folder := range strings.Split(filepath.ToSlash(path), "/") {
+			if name, ok := strings.CutPrefix(folder, partitionPrefix); ok && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // isOwn reports whether the only file is meant to have the six columns, by its extension, and unless it has more.
