@@ -85,12 +85,13 @@ func (k KnownDays) Bounds() (first, last Date, ok bool) { return k.first, k.last
 func (k KnownDays) Moved(window DateRange) Date { return max(0, window.Start-k.asked.Start) }
 
 // Unpublished returns the first day up to an anchor that the upstream has not published yet, or 0 if it has published all. The
-// series may be older than the anchor: the days after it count as published, unless the series lacks the days before them.
+// series may be older than the anchor: the days after it count as published, unless the series lacks the days before them. How late the
+// upstream was counts up to the end of the series, since nothing is known of later.
 func (k KnownDays) Unpublished(anchor Date) Date {
 	if k.incomplete != 0 && k.incomplete <= anchor {
 		return k.incomplete
 	}
-	if k.steady && k.last < min(k.asked.End, anchor) && anchor-k.last <= LongestLag {
+	if end := min(k.asked.End, anchor); k.steady && k.last < end && end-k.last <= LongestLag {
 		return k.last + 1
 	}
 	return 0
