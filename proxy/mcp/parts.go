@@ -28,8 +28,9 @@ type part struct {
 // overviewRows is how many rows the tables of an overview have by default.
 const overviewRows = 10
 
-// overview is what an agent asks first about a site. The movers come first: they read the wide samples of both periods, which
-// answer the queries too, so that all parts make as few upstream calls as REST requests in this order.
+// overview is what an agent asks first about a site. The totals come first: their daily series tells the others which days are not
+// published, so that all parts are about the same days. The movers come next: they read the wide samples of both periods, which answer
+// the queries too, so that all parts make as few upstream calls as REST requests in this order.
 func overview() tool {
 	params := append([]param{property()}, slices.DeleteFunc(of(translate.Movers()), func(p param) bool { return p.Name == "min_clicks" })...)
 	return tool{name: "get_overview", title: "One site at a glance", params: atMost(params, 25, overviewRows),
@@ -43,8 +44,8 @@ func overview() tool {
 			compared.Set("compare", "previous_period")
 			at := func(path string, query url.Values) string { return a.below(path) + "?" + query.Encode() }
 			return []step{
-				{{"totals", at("summary", compared), map[string]string{"data.totals": "totals", "data.previous": "previous"}},
-					{"movers", at("movers/queries", limited), map[string]string{"data.movers.gainers": "gainers", "data.movers.losers": "losers"}}},
+				{{"totals", at("summary", compared), map[string]string{"data.totals": "totals", "data.previous": "previous"}}},
+				{{"movers", at("movers/queries", limited), map[string]string{"data.movers.gainers": "gainers", "data.movers.losers": "losers"}}},
 				{{"series", at("timeseries", dates), map[string]string{"data.series": "rows"}},
 					{"queries", at("queries", limited), map[string]string{"data.queries": "rows"}},
 					{"pages", at("pages", limited), map[string]string{"data.pages": "rows"}}},
