@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -399,6 +400,10 @@ func TestMCP200Bounded(t *testing.T) {
 	}
 	if !strings.Contains(encoded(w, content["meta"]), "250") || !strings.Contains(strings.ToLower(text), "cut") {
 		t.Errorf("nothing says that rows were cut: %v\n%s", content["meta"], text[max(0, len(text)-500):])
+	}
+	// Only the first row that was cut comes next, not the one after the page.
+	if offsets := regexp.MustCompile(`with offset (\d+)`).FindAllStringSubmatch(text, -1); len(offsets) != 1 || offsets[0][1] != strconv.Itoa(len(rows)) {
+		t.Errorf("of %d rows, the next have the offsets %v", len(rows), offsets)
 	}
 	w.answerWith(nil)
 }

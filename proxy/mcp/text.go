@@ -201,7 +201,7 @@ func writeCaveats(b *strings.Builder, label string, meta gjson.Result) {
 	if meta.Get("truncated_by").String() == "clicks" {
 		fmt.Fprintf(b, "%sTruncated: rows with fewer clicks exist. A key that is not listed is unknown, not zero.\n", label)
 	}
-	if meta.Get("has_more").Bool() && label == "" {
+	if meta.Get("has_more").Bool() && label == "" && !meta.Get("cut").Exists() { // what was cut comes next
 		next := meta.Get("offset").Int() + meta.Get("row_count").Int()
 		fmt.Fprintf(b, "More rows: call again with offset %d.\n", next)
 	}
