@@ -159,6 +159,9 @@ func (s *Server) findLiveStart(ctx context.Context, c *call, q *reportRequest) e
 		return nil
 	}
 	if s.config.History != nil {
+		if q.basis == 0 {
+			q.basis = s.basis(ctx, c) // before the archive is read
+		}
 		begins, archived, err := s.config.History.Begins(ctx, c.property.ID, c.window.Earliest)
 		if err != nil {
 			return storeError{err}

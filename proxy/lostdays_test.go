@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 
 	"sara/archive/sqlstore"
@@ -49,4 +50,32 @@ func TestBreakdown200LostDaysAfterTheAnchorMoved(t *testing.T) {
 	r := w.get("pro", w.path("lost", "/devices"), "start_date", "2025-07-21", "end_date", "2025-07-21").ok(t) // the first of the live window
 	wantRows(t, "devices", r.rows(), "key", c.want(t, "device", "2025-07-21", "2025-07-21", never))
 	wantSource(t, r, "stored")
+}
+
+// What was found at the far edge depends on the archive, and is looked up again once that has changed.
+func TestTimeseries200ArchivedAtTheFarEdgeInTheMeantime(t *testing.T) {
+	t.Parallel()
+	const site = "https://www.example.org/blog/"
+	history, configure := kept(t)
+	w := newWorldWith(t, []gscsim.Site{{URL: site, Queries: 50, Pages: 10, Publication: gscsim.Publication{LostDays: 2}}}, new(gscsim.Worlds), configure)
+	added, err := w.store.AddProperty(context.Background(), sqlstore.PropertySpec{Connection: w.properties["prefix"].Connection.ID, Site: site})
+	w.must(err)
+	w.properties["lost"] = added
+	c := w.chronicle(history, "lost", "https://www.example.org/shop/")
+	for _, want := range []string{"Search Console's figures of this property begin on 2025-07-22.", "1 day is not archived and not counted: 2025-07-21.", ""} {
+		for _, endpoint := range []string{"/timeseries", "/devices"} {
+			r := w.get("pro", w.path("lost", endpoint), "start_date", "2025-07-21", "end_date", "2025-07-24").ok(t)
+			if text := notes(r); want == "" && strings.Contains(text, "2025-07-22") || !strings.Contains(text, want) {
+				t.Errorf("%s has the notes %q, want %q", endpoint, text, want)
+			}
+		}
+		w.advance(freshArchived)
+		if want == "" {
+			break
+		} else if strings.HasPrefix(want, "1 day") {
+			c.keep(t, "2025-07-21", "2025-07-21")
+		} else {
+			c.keep(t, "2025-07-18", "2025-07-20")
+		}
+	}
 }

@@ -69,7 +69,7 @@ type reportRequest struct {
 	archived   bool             // the request asks for days that only the archive has
 
 	// Set once the answer is not in memory.
-	basis   uint64 // of an archived request: see Server.basis
+	basis   uint64 // of what depends on the archive: see Server.basis
 	known   translate.KnownDays
 	knownAt time.Time      // when the copy of the series was filled that tells known
 	begins  translate.Date // the first day with figures, of a request for earlier days; 0: there is nothing to say
@@ -122,8 +122,9 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 // answerReport answers from memory, else plans the fetches, and reads the rows. The archive is read before the upstream, because only the
 // upstream costs a live call.
 func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (reply, error) {
-	c.held = c.held || q.archived // the look at its archive has the request's context
-	if answer := s.cache.Answer(q.key); answer != nil && s.isFresh(ctx, c, q, answer) {
+	answer := s.cache.Answer(q.key)
+	c.held = c.held || q.rests(answer) // the look at its archive has the request's context
+	if answer != nil && s.isFresh(ctx, c, q, answer) {
 		if c.memoized == nil && !c.part {
 			s.memoize(c, q)
 		}
@@ -188,11 +189,16 @@ func (s *Server) isFresh(ctx context.Context, c *call, q *reportRequest, answer 
 	switch {
 	case c.started.Sub(answer.Filled()) >= c.acceptedAge(c.ttl()):
 		return false
-	case !q.archived || c.started.Sub(answer.Checked()) < freshArchived:
+	case !q.rests(answer) || c.started.Sub(answer.Checked()) < freshArchived:
 		return true
 	}
 	basis := s.basis(ctx, c)
 	return basis != 0 && answer.Check(basis, c.started)
+}
+
+// rests reports whether an answer, of which there may be none, depends on the archive.
+func (q *reportRequest) rests(answer *cache.Answer) bool {
+	return q.archived || answer != nil && answer.Rests()
 }
 
 // basis returns a number that identifies what an answer from the archive is built from besides the upstream's rows: the property's
@@ -217,7 +223,7 @@ func (s *Server) basis(ctx context.Context, c *call) uint64 {
 func (q *reportRequest) left(c *call, answer *cache.Answer) time.Duration {
 	ttl := c.ttl()
 	left := min(ttl, ttl-c.started.Sub(answer.Filled()))
-	if q.archived {
+	if q.rests(answer) {
 		left = min(left, freshArchived-c.started.Sub(answer.Checked()))
 	}
 	return left

@@ -77,6 +77,9 @@ func (a *Answer) RestOn(version uint64, at time.Time) {
 	a.checked.Store(at.UnixNano())
 }
 
+// Rests reports whether there is a version of RestOn.
+func (a *Answer) Rests() bool { return a.basis != 0 }
+
 // Checked returns when the version of RestOn was last found to be the same.
 func (a *Answer) Checked() time.Time { return time.Unix(0, a.checked.Load()) }
 
