@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sara/archive"
@@ -117,13 +118,13 @@ func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, 
 		}
 	}
 	names := partitionNames(properties)
-	files := 0
+	var files []string
 	for i, p := range properties {
-		n, err := c.exportMonths(ctx, history, format, p, filepath.Join(c.Output, partitionPrefix+names[i]))
+		written, err := c.exportMonths(ctx, history, format, p, filepath.Join(c.Output, partitionPrefix+names[i]))
 		if err != nil {
 			return err
 		}
-		files += n
+		files = append(files, written...)
 	}
 	if err := os.MkdirAll(c.Output, 0o700); err != nil {
 		return err
@@ -132,19 +133,38 @@ func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, 
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(con.Stdout, "%d months of %d properties are in %s\n", files, len(properties), c.Output)
+	if err := c.noteOthers(con, files); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(con.Stdout, "%d months of %d properties are in %s\n", len(files), len(properties), c.Output)
 	return err
 }
 
-// exportMonths writes a file for each month that has rows, and returns how many that are.
-func (c *archiveExport) exportMonths(ctx context.Context, history *archive.History, format archive.Format, p sqlstore.Property, folder string) (files int, err error) {
+// noteOthers says which files of an earlier export are still in the folder: who reads it as one table reads them too.
+func (c *archiveExport) noteOthers(con *console.Console, written []string) error {
+	found, err := fs.Glob(os.DirFS(c.Output), partitionPrefix+"*/"+monthPrefix+"*/data.*")
+	if err != nil {
+		return err
+	}
+	others := slices.DeleteFunc(found, func(name string) bool {
+		return slices.Contains(written, filepath.Join(c.Output, filepath.FromSlash(name)))
+	})
+	if len(others) == 0 {
+		return nil
+	}
+	_, err = fmt.Fprintf(con.Stderr, "sara: files of an earlier export are in %s, too, and part of the table: %d, first %s\n", c.Output, len(others), others[0])
+	return err
+}
+
+// exportMonths writes a file for each month that has rows, and returns their paths.
+func (c *archiveExport) exportMonths(ctx context.Context, history *archive.History, format archive.Format, p sqlstore.Property, folder string) (files []string, err error) {
 	inventory, err := history.Days(ctx, p.ID)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", p.Site, err)
+		return nil, fmt.Errorf("%s: %w", p.Site, err)
 	}
 	first, last := inventory.Bounds()
 	if first == nil {
-		return 0, nil
+		return nil, nil
 	}
 	from, to := *first, *last
 	if c.From != nil {
@@ -154,19 +174,20 @@ func (c *archiveExport) exportMonths(ctx context.Context, history *archive.Histo
 		to = min(to, c.To.Date)
 	}
 	for _, days := range (translate.DateRange{Start: from, End: to}).ByMonth() {
-		written, err := writeMonth(ctx, history, format, p, days, filepath.Join(folder, "month="+monthName(days.Start)))
+		path := filepath.Join(folder, monthPrefix+monthName(days.Start), "data."+string(format))
+		written, err := writeMonth(ctx, history, format, p, days, path)
 		if err != nil {
 			return files, err
 		}
 		if written {
-			files++
+			files = append(files, path)
 		}
 	}
 	return files, nil
 }
 
 // writeMonth writes a file unless it would have no rows.
-func writeMonth(ctx context.Context, history *archive.History, format archive.Format, p sqlstore.Property, days translate.DateRange, folder string) (written bool, err error) {
+func writeMonth(ctx context.Context, history *archive.History, format archive.Format, p sqlstore.Property, days translate.DateRange, path string) (written bool, err error) {
 	for _, err := range history.Export(ctx, p.ID, days) { // reads up to the first row
 		if err != nil {
 			return false, err
@@ -177,16 +198,19 @@ func writeMonth(ctx context.Context, history *archive.History, format archive.Fo
 	if !written {
 		return false, nil
 	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return false, err
 	}
-	return true, replaceFile(filepath.Join(folder, "data."+string(format)), func(w io.Writer) error {
+	return true, replaceFile(path, func(w io.Writer) error {
 		return archive.WriteRecords(w, format, history.Export(ctx, p.ID, days))
 	})
 }
 
-// partitionPrefix begins the name of a property's folder.
-const partitionPrefix = "property="
+// The beginnings of the names of folders.
+const (
+	partitionPrefix = "property="
+	monthPrefix     = "month="
+)
 
 // partitionNames returns the names of properties in an export: their slugs, or ids of those whose slug is not unique.
 func partitionNames(properties []sqlstore.Property) []string {

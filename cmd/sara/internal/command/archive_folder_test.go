@@ -54,7 +54,13 @@ func TestManyPropertiesAreExportedIntoAFolder(t *testing.T) {
 	if got := strings.Join(filesBelow(t, c.Path("part")), " "); got != "properties.csv property=shop-example/month=2025-02/data.csv" {
 		t.Errorf("a part: %s", got)
 	}
+	if c.OK("archive", "export", "*", "--output", folder, "--force"); c.LastErrs != "" {
+		t.Errorf("the same export again says %q", c.LastErrs)
+	}
 	c.OK("archive", "export", "shop*", "--output", folder, "--force")
+	if want := "too, and part of the table: 2, first property=copy-example/month=2024-12/data.parquet\n"; !strings.HasSuffix(c.LastErrs, want) {
+		t.Errorf("of files that stay it says %q, want %q", c.LastErrs, want)
+	}
 	c.Fails(ExitError, []string{"archive", "export", "none*", "--output", folder}, `there is no property "none*"`)
 	c.Fails(ExitUsage, []string{"archive", "export", "*"}, "--output")
 	noPartsLeft(c)
