@@ -11,8 +11,9 @@
 // The oldest day comes first: the upstream drops that one next, and a month is written when it is whole. The upstream still changes
 // days that it has published, so the last two that it has published for certain, and all days after them, are provisional: they are
 // queried again on later runs. A day that the upstream does not show yet, or has not published by the rule of translate.KnownDays, is
-// left for a later run: answers and archive call the same days unknown. When the upstream contradicts itself about a day, the day is
-// not archived and the result says so.
+// left for a later run: answers and archive call the same days unknown. Nor is a day archived that the upstream has lost at the start
+// of its window (translate.LostUntil). When the upstream contradicts itself about a day, or refuses it, the day is not archived and the
+// result says so: the others are. Rows of one key are added up, and rows without a key are left out.
 //
 // # How it behaves
 //

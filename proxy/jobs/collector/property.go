@@ -7,6 +7,7 @@ import (
 
 	"sara/archive"
 	"sara/proxy/jobs/schedule"
+	"sara/proxy/upstream"
 	"sara/translate"
 )
 
@@ -69,8 +70,18 @@ func (r *run) gaps(inventory archive.Inventory, damaged *archive.DamageError, re
 	return gaps
 }
 
-// collect archives what is missing of a property. When it fails, the days before the failure are archived. Damaged months are
-// left out, and are its error if nothing else fails.
+// mostFailures is how many days in a row fail before the upstream counts as down.
+const mostFailures = 3
+
+// isOfDay reports whether other days may be had after an error about one. The upstream may refuse one day again and again: that must not
+// keep the later ones out of the archive, since it drops a day every day.
+func isOfDay(ctx context.Context, err error) bool {
+	kind := schedule.KindOf(err)
+	return context.Cause(ctx) == nil && (kind == upstream.Unavailable || kind == upstream.Rejected)
+}
+
+// collect archives what is missing of a property. When it fails, the days before the failure are archived, and those after single days
+// that fail. Damaged months are left out, and are its error if nothing else fails.
 func (r *run) collect(ctx context.Context, t *task) error {
 	p := t.Property
 	inventory, err := r.config.History.Days(ctx, p.PropertyID)
@@ -90,12 +101,21 @@ func (r *run) collect(ctx context.Context, t *task) error {
 	var b buffer
 	contradiction := &ContradictionError{}
 	var left LeftRows
+	failed := 0 // days in a row
 	for _, g := range gaps {
 		days, consistent, queryErr := r.day(ctx, p, g, totals, &left)
 		if queryErr != nil {
-			err = queryErr
-			break
+			failed++
+			if failed == mostFailures || !isOfDay(ctx, queryErr) {
+				err = queryErr
+				break
+			}
+			if err == nil {
+				err = queryErr
+			}
+			continue
 		}
+		failed = 0
 		if !consistent {
 			contradiction.Days = append(contradiction.Days, g.day)
 		}

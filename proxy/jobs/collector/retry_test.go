@@ -135,6 +135,42 @@ func TestRunEndsIfADayGoesOnFailing(t *testing.T) {
 	}
 }
 
+// A day that the upstream refuses again and again does not keep the others out of the archive.
+func TestFailingDayDoesNotStopTheOthers(t *testing.T) {
+	for name, kind := range map[string]upstream.Kind{"unavailable": upstream.Unavailable, "rejected": upstream.Rejected} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				bad := *b.weeks(1).Since + 1
+				for b.kind(b.property("shop").Site, bad) != busy {
+					bad++
+				}
+				b.failing(func(_ upstream.Target, q translate.Query) error {
+					if q.Dimension == translate.ByPage && q.Range.Start == bad {
+						return fail(kind, 0)
+					}
+					return nil
+				})
+				if results := b.run(b.paced(), "shop"); !errors.Is(results[0].Err, errDown) {
+					t.Errorf("got %v", results[0].Err)
+				}
+				if s := b.state("shop"); s.CollectedAt != nil || s.Failures != 1 {
+					t.Errorf("stored %+v", s)
+				}
+				inventory, err := b.history.Days(t.Context(), "shop")
+				check(t, err)
+				for day := *b.weeks(1).Since; day <= b.anchor(); day++ {
+					if want := day != bad && b.isShown(b.property("shop").Site, day); inventory[translate.ByPage].Has(day) != want {
+						t.Errorf("%s: archived %t, want %t", day, !want, want)
+					}
+				}
+				b.failing(nil)
+				b.run(b.paced(), "shop")
+				b.wantWhole("shop")
+			})
+		})
+	}
+}
+
 func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		properties := b.properties("one", "two", "three", "other")
