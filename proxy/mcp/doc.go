@@ -11,4 +11,6 @@
 // matters first, then a table, then the notes. A result has at most maxResult characters. If it would have more, rows are cut at the
 // end of its lists, and both forms say how to get the rest. Errors are results too (isError), because models see those: with the
 // code and the message of the REST error, and what to do next.
+// What is no request that the protocol allows is refused with a JSON-RPC error under the id of the request, also where the SDK refuses in
+// plain text.
 package mcp

@@ -72,10 +72,10 @@ func New(api API, version string) http.Handler {
 		server.AddTool(t.declare(), t.handler(api))
 	}
 	addPrompts(server)
-	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+	return refusing{sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: MaxBody,
 		DisableLocalhostProtection: true, // the edge checks Host and Origin, which it knows behind a proxy too
-	})
+	})}
 }
 
 // declare returns what tools/list shows of the tool.

@@ -1,0 +1,99 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Error codes of JSON-RPC.
+const (
+	codeParseError     = -32700
+	codeInvalidRequest = -32600
+	codeMethodNotFound = -32601
+)
+
+// refusing answers in JSON-RPC what the SDK refuses in plain text: a client that looks for the answer to its request by the id finds it. It
+// also refuses what the SDK would answer under another id.
+type refusing struct{ inner http.Handler }
+
+var _ http.Handler = refusing{}
+
+func (h refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "null", codeParseError, "the message was not received completely")
+		return
+	}
+	if len(body) > 0 && !gjson.ValidBytes(body) {
+		refuse(w, http.StatusBadRequest, "null", codeParseError, "the message is not JSON")
+		return
+	}
+	id := idOf(body)
+	if number := gjson.Parse(id); number.Type == gjson.Number && !isExact(number.Float()) {
+		refuse(w, http.StatusBadRequest, id, codeInvalidRequest, fmt.Sprintf("the id %.40s cannot be repeated exactly: use a string, or an integer below 2^53", id))
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	p := &plainText{ResponseWriter: w}
+	h.inner.ServeHTTP(p, r)
+	if p.status == 0 {
+		return
+	}
+	message, code := strings.TrimSpace(string(p.text)), codeInvalidRequest
+	if strings.HasPrefix(message, "JSON RPC not handled:") { // the text of the SDK's error for it
+		code, message = codeMethodNotFound, fmt.Sprintf("there is no method %.80q", gjson.GetBytes(body, "method").String())
+	}
+	refuse(w, p.status, id, code, message)
+}
+
+// idOf returns the id of a request as JSON: null for a notification, a batch, and what cannot be an id.
+func idOf(body []byte) string {
+	message := gjson.ParseBytes(body)
+	if id := message.Get("id"); message.IsObject() && (id.Type == gjson.String || id.Type == gjson.Number) {
+		return id.Raw
+	}
+	return "null"
+}
+
+// isExact reports whether the SDK repeats a number, which it keeps as an integer after it was a float64.
+func isExact(id float64) bool { return id == math.Trunc(id) && math.Abs(id) < 1<<53 }
+
+// refuse writes an error of JSON-RPC. The id is JSON.
+func refuse(w http.ResponseWriter, status int, id string, code int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(encode(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "error": map[string]any{"code": code, "message": message}})) // the client is gone
+}
+
+// A plainText keeps an error that is written in plain text, and passes everything else on.
+type plainText struct {
+	http.ResponseWriter
+	status int // 0: it is not such an error
+	text   []byte
+}
+
+// Unwrap lets http.ResponseController flush.
+func (p *plainText) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+func (p *plainText) WriteHeader(status int) {
+	if status >= http.StatusBadRequest && strings.HasPrefix(p.Header().Get("Content-Type"), "text/plain") {
+		p.status = status
+		return
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+func (p *plainText) Write(b []byte) (int, error) {
+	if p.status != 0 {
+		p.text = append(p.text, b...)
+		return len(b), nil
+	}
+	return p.ResponseWriter.Write(b)
+}

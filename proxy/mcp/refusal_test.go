@@ -1,0 +1,70 @@
+package mcp
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// post posts a body, and returns the answer.
+func post(t *testing.T, body string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	request := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(body))
+	for i, value := range append([]string{"application/json", "application/json, text/event-stream", "2025-11-25"}, header...) {
+		request.Header.Set([]string{"Content-Type", "Accept", "Mcp-Protocol-Version"}[i%3], value)
+	}
+	recorder := httptest.NewRecorder()
+	New(new(brokenAPI), "test").ServeHTTP(recorder, request)
+	return recorder
+}
+
+// What is refused is an answer to the request all the same: a client that finds no message with its id waits, or reports a broken server.
+func TestRefusalsAreJSONRPC(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body         string
+		header       []string
+		status, code int
+		id           string
+	}{
+		"an unknown method":       {`{"jsonrpc":"2.0","id":"a","method":"foo/bar"}`, nil, 400, -32601, `"a"`},
+		"an unknown notification": {`{"jsonrpc":"2.0","method":"notifications/foo"}`, nil, 400, -32601, `null`},
+		"half a message":          {`{"jsonrpc":"2.0","id":1,`, nil, 400, -32700, `null`},
+		"two messages":            {`{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, nil, 400, -32700, `null`},
+		"nothing":                 {``, nil, 400, -32600, `null`},
+		"a number":                {` 5`, nil, 400, -32600, `null`},
+		"an empty batch":          {`[]`, nil, 400, -32600, `null`},
+		"a batch":                 {`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, nil, 400, -32600, `null`},
+		"no version":              {`{"id":7,"method":"ping"}`, nil, 400, -32600, `7`},
+		"no parameters":           {`{"jsonrpc":"2.0","id":7,"method":"tools/call"}`, nil, 400, -32600, `7`},
+		"an object as its id":     {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, nil, 400, -32600, `null`},
+		"another type":            {`{"jsonrpc":"2.0","id":7,"method":"ping"}`, []string{"text/plain"}, 415, -32600, `7`},
+		"no streams":              {`{"jsonrpc":"2.0","id":7,"method":"ping"}`, []string{"application/json", "application/json"}, 400, -32600, `7`},
+		// The SDK would answer under the ids 1, 9007199254740992 and -9223372036854775808.
+		"a fraction as its id":      {`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, nil, 400, -32600, `1.5`},
+		"a large id":                {`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, nil, 400, -32600, `9007199254740993`},
+		"an id beyond the integers": {`{"jsonrpc":"2.0","id":12345678901234567890,"method":"ping"}`, nil, 400, -32600, `12345678901234567890`},
+	} {
+		r := post(t, c.body, c.header...)
+		var answer struct {
+			JSONRPC string
+			ID      json.RawMessage
+			Error   struct {
+				Code    int
+				Message string
+			}
+		}
+		err := json.Unmarshal(r.Body.Bytes(), &answer)
+		if err != nil || r.Code != c.status || r.Header().Get("Content-Type") != "application/json" || answer.JSONRPC != "2.0" || string(answer.ID) != c.id ||
+			answer.Error.Code != c.code || answer.Error.Message == "" {
+			t.Errorf("%s: %d %v %q (%v)", name, r.Code, r.Header(), r.Body, err)
+		}
+	}
+	for _, id := range []string{`0`, `-1`, `9007199254740991`, `"1.5"`} {
+		if r := post(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`); r.Code != http.StatusOK || !strings.Contains(r.Body.String(), `"id":`+id+`,`) {
+			t.Errorf("the id %s: %d %s", id, r.Code, r.Body)
+		}
+	}
+}
