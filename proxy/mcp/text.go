@@ -190,6 +190,22 @@ func share(rows []gjson.Result, totals gjson.Result) string {
 	return fmt.Sprintf(": %.0f clicks together, which is not the total (compare_periods has it)", clicks)
 }
 
+// writeNext writes which rows are missing after those of the result, and the one offset that has them. Only some lists know how many there
+// are in all.
+func writeNext(b *strings.Builder, meta gjson.Result) {
+	offset, shown, total := meta.Get("offset").Int(), meta.Get("row_count").Int(), meta.Get("total").Int()
+	switch how := meta.Get("cut.how"); {
+	case how.Exists():
+		fmt.Fprintf(b, "Cut to fit a result. %s\n", how)
+	case meta.Get("has_more").Bool():
+		fmt.Fprintf(b, "More rows: call again with offset %d.\n", offset+shown)
+	case shown == 0 && total > 0:
+		fmt.Fprintf(b, "No rows from offset %d on: there are %d.\n", offset, total)
+	case offset+shown < total:
+		fmt.Fprintf(b, "More rows, %d in all: call again with offset %d.\n", total, offset+shown)
+	}
+}
+
 // writeCaveats writes what limits the figures, of a part of the result if there is a label.
 func writeCaveats(b *strings.Builder, label string, meta gjson.Result) {
 	if label == "" {
@@ -201,12 +217,8 @@ func writeCaveats(b *strings.Builder, label string, meta gjson.Result) {
 	if meta.Get("truncated_by").String() == "clicks" {
 		fmt.Fprintf(b, "%sTruncated: rows with fewer clicks exist. A key that is not listed is unknown, not zero.\n", label)
 	}
-	if meta.Get("has_more").Bool() && label == "" && !meta.Get("cut").Exists() { // what was cut comes next
-		next := meta.Get("offset").Int() + meta.Get("row_count").Int()
-		fmt.Fprintf(b, "More rows: call again with offset %d.\n", next)
-	}
-	if how := meta.Get("cut.how"); how.Exists() {
-		fmt.Fprintf(b, "Cut to fit a result. %s\n", how)
+	if label == "" {
+		writeNext(b, meta)
 	}
 	for _, note := range meta.Get("notes").Array() {
 		fmt.Fprintf(b, "Note: %s\n", note)

@@ -18,3 +18,26 @@ func TestCellsOfATableAreToldApart(t *testing.T) {
 		t.Errorf("the text is\n%s\nwant at its end\n%s", text, want)
 	}
 }
+
+// A model that reads only the text must know that there are more rows, and which offset has the next ones: one, and the right one.
+func TestTextSaysWhereTheRowsGoOn(t *testing.T) {
+	t.Parallel()
+	urls := indexingTools()[1]
+	for meta, want := range map[string]string{
+		`{"offset":0,"row_count":2,"total":2}`:          "",
+		`{"offset":3,"row_count":2,"total":5}`:          "",
+		`{"offset":0,"row_count":2,"total":120}`:        "More rows, 120 in all: call again with offset 2.",
+		`{"offset":100,"row_count":2,"total":120}`:      "More rows, 120 in all: call again with offset 102.",
+		`{"offset":120,"row_count":0,"total":120}`:      "No rows from offset 120 on: there are 120.",
+		`{"row_count":2,"total":null,"has_more":true}`:  "More rows: call again with offset 2.",
+		`{"row_count":2,"total":null,"has_more":false}`: "",
+		`{"row_count":250,"total":null,"has_more":true,"cut":{"how":"For the next rows call again with offset 2."}}`: "Cut to fit a result. For the next rows call again with offset 2.",
+		`{"offset":0,"row_count":250,"total":900,"cut":{"how":"For the next rows call again with offset 2."}}`:       "Cut to fit a result. For the next rows call again with offset 2.",
+		`{"offset":0,"row_count":250,"total":250,"cut":{"how":"For the next rows call again with offset 2."}}`:       "Cut to fit a result. For the next rows call again with offset 2.",
+	} {
+		text := urls.text(content(`{"data":{"rows":[{"url":"https://a.example/"},{"url":"https://b.example/"}]},"meta":`+meta+`}`), gjson.Result{})
+		if _, got, _ := strings.Cut(text, "https://b.example/"); strings.TrimSpace(got) != want {
+			t.Errorf("%s: the text ends in %q, want %q", meta, got, want)
+		}
+	}
+}
