@@ -39,11 +39,35 @@ func (t *tool) text(c content, totals gjson.Result) string {
 func writeOrigin(b *strings.Builder, meta gjson.Result) {
 	if days := meta.Get("date_range"); days.IsObject() {
 		fmt.Fprintf(b, "%s to %s (Pacific days)", days.Get("start_date"), days.Get("end_date"))
-		if source := meta.Get("source"); source.Type == gjson.String {
+		if source := sourceOf(meta); source != "" {
 			fmt.Fprintf(b, ", source %s", source)
 		}
 		b.WriteString("\n")
 	}
+}
+
+// sourceOf returns the source of a result, or the sources of its parts: which have which, unless all have one.
+func sourceOf(meta gjson.Result) string {
+	if source := meta.Get("source"); source.Type == gjson.String {
+		return source.String()
+	}
+	var sources []string
+	parts := map[string][]string{}
+	meta.Get("parts").ForEach(func(part, origin gjson.Result) bool {
+		if source := origin.Get("source"); source.Type == gjson.String {
+			if parts[source.String()] == nil {
+				sources = append(sources, source.String())
+			}
+			parts[source.String()] = append(parts[source.String()], part.String())
+		}
+		return true
+	})
+	if len(sources) > 1 {
+		for i, source := range sources {
+			sources[i] = source + " (" + strings.Join(parts[source], ", ") + ")"
+		}
+	}
+	return strings.Join(sources, ", ")
 }
 
 // writeTotals writes the totals and how they changed.

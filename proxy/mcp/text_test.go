@@ -41,3 +41,20 @@ func TestTextSaysWhereTheRowsGoOn(t *testing.T) {
 		}
 	}
 }
+
+// Archived figures must not be presented as current ones: the text names the source of a result with parts too.
+func TestTextNamesTheSourcesOfParts(t *testing.T) {
+	t.Parallel()
+	o := overview()
+	for parts, want := range map[string]string{
+		`"totals":{"source":"stored"},"movers":{"source":"stored"}`:                           "source stored",
+		`"totals":{"source":"live"},"movers":{"source":"stored"},"series":{"source":"live"}`:  "source live (totals, series), stored (movers)",
+		`"totals":{"source":"hybrid"},"movers":{"source":"live"},"pages":{"source":"stored"}`: "source hybrid (totals), live (movers), stored (pages)",
+		`"totals":{"source":"live"},"movers":{"source":null}`:                                 "source live",
+	} {
+		text := o.text(content(`{"data":{},"meta":{"date_range":{"start_date":"2026-01-01","end_date":"2026-01-28"},"parts":{`+parts+`}}}`), gjson.Result{})
+		if got, _, _ := strings.Cut(text, "\n"); got != "2026-01-01 to 2026-01-28 (Pacific days), "+want {
+			t.Errorf("%s: the text begins with %q, want %q", parts, got, want)
+		}
+	}
+}
