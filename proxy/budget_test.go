@@ -168,6 +168,25 @@ func TestMovers429Calls(t *testing.T) {
 	w.wantUsage(t, "pro", 6, 6, 2)
 }
 
+// A plan whose minute admits fewer calls than a request needs gets the answer too, one call after the other: whoever waits as told has it
+// in as many minutes, because the first call's rows stay.
+func TestMovers429SmallPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, limited(func(p *policy.Plan) { p.LiveCallsPerMinutePerProperty = 1 }))
+	before := w.sim.Calls().SearchAnalytics
+	for i, wait := range []time.Duration{0, 59 * time.Second} {
+		w.advance(wait)
+		w.want429(t, w.get("pro", w.path("main", "/movers/queries")), policy.CodeUpstreamQuota, "the property's 1 live Search Console call a minute is used up", 1,
+			time.Minute-wait)
+		if calls := w.sim.Calls().SearchAnalytics - before; calls != 1 {
+			t.Errorf("%d calls were made by try %d, want 1", calls, i+1)
+		}
+	}
+	w.advance(time.Second)
+	w.get("pro", w.path("main", "/movers/queries")).ok(t)
+	w.wantUsage(t, "pro", 4, 4, 2)
+}
+
 func TestSummary429Property(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, limited(func(p *policy.Plan) { p.LiveCallsPerMinutePerProperty = 3 }))
@@ -262,7 +281,8 @@ func (b *chargeCounter) RefundLiveCalls(_ string, calls int, _ time.Time) { b.ca
 // only: the others may never be made, and nobody would refund them.
 func TestLiveCallsAreChargedTogether(t *testing.T) {
 	budget := new(chargeCounter)
-	r := liveCallReservation{gate: policy.NewGate(policy.Config{Budget: budget, Now: time.Now}), grant: &policy.Grant{Key: new(policy.Key)}, expected: 2}
+	grant := &policy.Grant{Key: new(policy.Key), Plan: policy.Plan{LiveCallsPerMinutePerProperty: 10}}
+	r := liveCallReservation{gate: policy.NewGate(policy.Config{Budget: budget, Now: time.Now}), grant: grant, expected: 2}
 	take := func(want int) {
 		t.Helper()
 		if err := r.Take(t.Context()); err != nil || budget.calls != want {

@@ -35,14 +35,15 @@ type liveCallReservation struct {
 }
 
 // Take charges for a call that is about to be made. The first call charges for all expected ones: a request that needs two
-// calls must not spend one on half an answer.
+// calls must not spend one on half an answer. If the plan's minute never admits as many, it charges for those that fit: the
+// rows of each stay, so that a client that waits as told has all of them after some minutes.
 func (r *liveCallReservation) Take(ctx context.Context) error {
 	_, span := spans.Start(ctx, "charge")
 	defer span.End()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reserved == 0 {
-		calls := max(1, r.expected)
+		calls := max(1, min(r.expected, r.grant.Plan.LiveCallsPerMinutePerProperty))
 		if err := r.gate.ChargeLiveCalls(r.grant, r.propertyID, calls); err != nil {
 			return err
 		}
