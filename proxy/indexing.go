@@ -161,10 +161,18 @@ func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []s
 	case pendingDiscovery:
 		note("The URLs of the property have not been discovered yet: what is indexed is unknown.")
 	case pendingInspection:
+		if state.URLs == 1 {
+			note("The discovered URL has not been inspected yet: what is indexed is unknown.")
+			break
+		}
 		note("None of the %d discovered URLs has been inspected yet: what is indexed is unknown.", state.URLs)
 	default:
 		if left := state.URLs - inspected; left > 0 {
-			note("%d of %d URLs have not been inspected yet: they are in no bucket, and not listed.", left, state.URLs)
+			rest := "have not been inspected yet: they are"
+			if left == 1 {
+				rest = "has not been inspected yet: it is"
+			}
+			note("%d of %d URLs %s in no bucket, and not listed.", left, state.URLs, rest)
 		}
 	}
 	if status != indexReady && state.Note != "" {

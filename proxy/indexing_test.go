@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"sara/archive/sqlstore"
+	"sara/policy"
 	"sara/translate"
 )
 
@@ -78,6 +80,23 @@ func TestIndexing200PendingNotesWhatFailed(t *testing.T) {
 	wantText(t, "the notes", notes(r), "have not been discovered", "The last attempt failed: the sitemap was not read.")
 	if r.data()["status"] != "pending_discovery" {
 		t.Errorf("data is %v", r.data())
+	}
+}
+
+// One URL is not several.
+func TestNotesOfOneURL(t *testing.T) {
+	t.Parallel()
+	c := call{property: &policy.Property{}}
+	day := time.Unix(1, 0)
+	for want, m := range map[string]indexMeta{
+		"The discovered URL has not been inspected yet: what is indexed is unknown.":        c.indexMeta(&sqlstore.IndexState{URLs: 1, DiscoveredAt: &day}, 0, nil),
+		"None of the 2 discovered URLs has been inspected yet: what is indexed is unknown.": c.indexMeta(&sqlstore.IndexState{URLs: 2, DiscoveredAt: &day}, 0, nil),
+		"1 of 9 URLs has not been inspected yet: it is in no bucket, and not listed.":       c.indexMeta(&sqlstore.IndexState{URLs: 9, DiscoveredAt: &day, RefreshedAt: &day}, 8, nil),
+		"2 of 9 URLs have not been inspected yet: they are in no bucket, and not listed.":   c.indexMeta(&sqlstore.IndexState{URLs: 9, DiscoveredAt: &day, RefreshedAt: &day}, 7, nil),
+	} {
+		if !slices.Equal(m.Notes, []string{want}) {
+			t.Errorf("the notes are %q, want %q", m.Notes, want)
+		}
 	}
 }
 

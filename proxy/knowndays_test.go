@@ -155,7 +155,7 @@ func TestEveryPerformanceEndpoint200KnowsAsMuchAsACopy(t *testing.T) {
 		t.Errorf("row_count is %v", r.meta()["row_count"])
 	}
 	moved := ask("/movers/queries")
-	wantNote(t, moved, lateDay, "1 of 7 days are missing on one side: both periods are compared over the other 6.")
+	wantNote(t, moved, lateDay, "1 of 7 days is missing on one side: both periods are compared over the other 6.")
 	o := w.oracle()
 	gainers, losers := naiveMovers(o.ask(t, mainSite, "query", "2026-11-13", "2026-11-18", 25000), o.ask(t, mainSite, "query", "2026-11-06", "2026-11-11", 25000), 0, 10)
 	wantMovers(t, "gainers", moved.data()["gainers"], gainers)
@@ -316,7 +316,7 @@ func TestMovers200NeverMixesLiveAndArchivedRows(t *testing.T) {
 	if r.meta()["source"] != "live" {
 		t.Errorf("meta is %v", r.meta())
 	}
-	wantText(t, "notes", notes(r), "1 of 6 days are missing on one side: both periods are compared over the other 5.")
+	wantText(t, "notes", notes(r), "1 of 6 days is missing on one side: both periods are compared over the other 5.")
 
 	c.keep(t, "2025-07-19", "2025-07-21")
 	c.keep(t, "2025-07-25", "2025-07-30")

@@ -78,22 +78,26 @@ func (p *Params) notes(g Gaps) []string {
 		days []Date
 		what string
 	}{{absent, "not archived"}, {g.Damaged, "damaged in the archive"}} {
-		verb := "days are"
-		if len(gap.days) == 1 {
-			verb = "day is"
-		}
-		if len(gap.days) > 0 {
-			notes = append(notes, fmt.Sprintf("%d %s %s and not counted: %s.", len(gap.days), verb, gap.what, JoinDays(gap.days)))
+		if n := len(gap.days); n > 0 {
+			notes = append(notes, fmt.Sprintf("%d %s %s and not counted: %s.", n, oneOrMore(n, "day is", "days are"), gap.what, JoinDays(gap.days)))
 		}
 	}
 	if unpublished := p.unpublished(g); len(unpublished) > 0 {
 		notes = append(notes, "Search Console has not published "+joinWords(unpublished)+" yet.")
 	}
 	if days, counted := p.Period.Days(), daysOf(p.Counted(g)); p.Compares() && counted > 0 && counted < days {
-		notes = append(notes, fmt.Sprintf("%d of %d days are missing on one side: both periods are compared over the other %d.",
-			days-counted, days, counted))
+		notes = append(notes, fmt.Sprintf("%d of %d days %s missing on one side: both periods are compared over the other %d.",
+			days-counted, days, oneOrMore(days-counted, "is", "are"), counted))
 	}
 	return notes
+}
+
+// oneOrMore returns the words for one thing or for several.
+func oneOrMore(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
 }
 
 // unpublished returns the days of the period that the upstream has not published.

@@ -142,6 +142,8 @@ func TestNotesOfGaps(t *testing.T) {
 	f(compared("2026-11-01", "2026-11-28"), Gaps{Missing: missing},
 		"19 days are not archived and not counted: 2026-11-10 to 2026-11-28.",
 		"19 of 28 days are missing on one side: both periods are compared over the other 9.")
+	f(compared("2026-11-13", "2026-11-19"), Gaps{Unpublished: day("2026-11-19")}, "Search Console has not published 2026-11-19 yet.",
+		"1 of 7 days is missing on one side: both periods are compared over the other 6.")
 	f(period("2026-11-01", "2026-11-28"), Gaps{Missing: missing[:1]}, "1 day is not archived and not counted: 2026-11-10.")
 }
 

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"sara/archive"
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/admin"
@@ -136,7 +138,8 @@ func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, 
 	if err := c.noteOthers(con, files); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(con.Stdout, "%d months of %d properties are in %s\n", len(files), len(properties), c.Output)
+	_, err = fmt.Fprintf(con.Stdout, "%s of %s %s in %s\n", english.Plural(len(files), "month", ""), english.Plural(len(properties), "property", ""),
+		english.PluralWord(len(files), "is", "are"), c.Output)
 	return err
 }
 

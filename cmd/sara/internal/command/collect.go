@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/google/uuid"
 
 	"sara/archive"
@@ -140,7 +141,8 @@ func ended[R console.Record](con *console.Console, o console.Output, records []R
 		return err
 	}
 	if incomplete > 0 {
-		return fmt.Errorf("%d of %d properties are incomplete: fix the problems above, then run it again", incomplete, len(records))
+		return fmt.Errorf("%d of %d properties %s incomplete: fix the problems above, then run it again", incomplete, len(records),
+			english.PluralWord(incomplete, "is", "are"))
 	}
 	con.Next(o, "serve the API, and see how all of it is.", console.CommandLine("serve"), console.CommandLine("status"))
 	return nil

@@ -77,7 +77,7 @@ func TestCollectReportsIncompleteProperties(t *testing.T) {
 	c.OK("connection", "add", "Web", "--name", "dead", "--no-verify", "--credentials", c.Path(demo.FormerConnection+".json"))
 	c.OK("property", "add", "dead", demo.SiteDisconnected, "--slug", "dead", "--no-verify")
 	status, stdout, stderr := c.Run(append([]string{"collect", "--json"}, clitest.SettledWeeks(1)...)...)
-	if status != ExitError || !strings.Contains(stderr, "1 of 4 properties are incomplete") ||
+	if status != ExitError || !strings.Contains(stderr, "1 of 4 properties is incomplete") ||
 		strings.Count(stdout, `"complete":true`) != 3 || !strings.Contains(stdout, "invalid_grant") {
 		t.Errorf("status %d\n%s\n%s", status, stdout, stderr)
 	}

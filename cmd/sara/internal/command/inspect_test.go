@@ -196,7 +196,7 @@ func TestInspectExplainsMissingPermission(t *testing.T) {
 	w := clitest.NewInspectWorld(t, 24)
 	c := clitest.NewInspectCLI(t, sara, w, w.Guest, w.Blog)
 	status, stdout, stderr := c.Run("inspect", "--json")
-	if status != ExitError || !strings.Contains(stderr, "1 of 2 properties are incomplete") {
+	if status != ExitError || !strings.Contains(stderr, "1 of 2 properties is incomplete") {
 		t.Errorf("status %d\n%s", status, stderr)
 	}
 	var list []map[string]any

@@ -254,7 +254,7 @@ func TestStatusListsWhatNeedsAttention(t *testing.T) {
 	}
 	said := strings.Join(r.Attention, "\n")
 	for _, want := range []string{degraded + " is degraded: Redis is away", "http://127.0.0.1:1 is unreachable: ", "nowhere.invalid:9090 is unreachable: ",
-		"1 of 1 connections fail", "the archive of 2 of 23 properties is 2 days or more behind"} {
+		"1 of 1 connections fails", "the archive of 2 of 23 properties is 2 days or more behind"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the output lacks %q:\n%s", want, said)
 		}

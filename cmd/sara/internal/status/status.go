@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/backend"
 	"sara/cmd/sara/internal/console"
@@ -136,7 +138,7 @@ func (r *Report) judge() {
 // judgeCounts decides whether connections or properties need attention, by how many there are.
 func (r *Report) judgeCounts() {
 	if n := r.Outages.Failing; n > 0 {
-		r.attend("%d of %d connections fail", n, r.Outages.Total)
+		r.attend("%d of %d connections %s", n, r.Outages.Total, english.PluralWord(n, "fails", "fail"))
 	}
 	if n := r.Outages.Sealed.Total; n != nil && *n > 0 {
 		r.attend("no secret key opens the credentials of %d of %d connections: %s", *n, r.Outages.Total, r.Outages.Sealed.Connections[0].Note)
