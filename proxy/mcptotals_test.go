@@ -2,8 +2,12 @@ package proxy
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"sara/translate"
 )
 
 // A table shows which share of the totals its rows have, if the totals are at hand: it makes no call for them, and charges nothing.
@@ -28,5 +32,53 @@ func TestMCP200TableShowsItsShareOfTotals(t *testing.T) {
 	table["filters"] = []any{map[string]any{"dimension": "device", "operator": "equals", "value": "mobile"}}
 	if _, text, _ := w.tool(t, "pro", "query_performance", table); strings.Contains(text, "of the totals") {
 		t.Errorf("filtered rows are no share of the site's totals: %s", text)
+	}
+}
+
+// The comparison of an overview counts only the days that both periods have. Its tables are of all days: their shares are of the totals of all
+// days, which the text has too.
+func TestMCP200OverviewOfAPeriodWithoutItsWholePredecessor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	totals := w.get("pro", w.path("main", "/summary?date_range=last_12m")).ok(t).data()["totals"].(map[string]any)
+	content, text, _ := w.tool(t, "pro", "get_overview", map[string]any{"property": "main", "date_range": "last_12m"})
+	compared := content["data"].(map[string]any)["totals"].(map[string]any)
+	if compared["clicks"].(float64) >= totals["clicks"].(float64) {
+		t.Fatalf("the comparison has all %v clicks", totals["clicks"])
+	}
+	for _, want := range []string{
+		fmt.Sprintf("Totals: %.0f clicks, %.0f impressions", totals["clicks"], totals["impressions"]),
+		fmt.Sprintf("\nOf the days that both periods have: %.0f clicks, %.0f impressions", compared["clicks"], compared["impressions"]),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %q: %.600s", want, text)
+		}
+	}
+	shares := regexp.MustCompile(`\n(queries|pages) \(\d+\): (\d+) clicks, (\d+) % of the totals`).FindAllStringSubmatch(text, -1)
+	for _, share := range shares {
+		clicks, _ := strconv.ParseFloat(share[2], 64)
+		if want := fmt.Sprintf("%.0f", 100*clicks/totals["clicks"].(float64)); share[3] != want {
+			t.Errorf("%s have %s %% of the totals, want %s", share[1], share[3], want)
+		}
+	}
+	if len(shares) != 2 {
+		t.Errorf("%d tables have a share: %s", len(shares), text)
+	}
+	w.wantUsage(t, "pro", 7, 7, 5)
+}
+
+// Without a day to compare, only the previous period is missing.
+func TestMCP200OverviewWithoutAPreviousPeriod(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	totals := w.get("pro", w.path("main", "/summary?date_range=last_16m")).ok(t).data()["totals"]
+	content, text, failed := w.tool(t, "pro", "get_overview", map[string]any{"property": "main", "date_range": "last_16m"})
+	data, errors := content["data"].(map[string]any), content["meta"].(map[string]any)["errors"].(map[string]any)
+	previous, _ := errors["previous"].(map[string]any)
+	if failed || fmt.Sprint(data["totals"]) != fmt.Sprint(totals) || data["previous"] != nil || errors["totals"] != nil || previous["code"] != translate.CodeDateRangeTooOld {
+		t.Errorf("the totals are %v with the errors %v, want %v", data["totals"], errors, totals)
+	}
+	if !strings.Contains(text, fmt.Sprintf("Totals: %.0f clicks", totals.(map[string]any)["clicks"])) || !strings.Contains(text, "Missing: previous failed with DATE_RANGE_TOO_OLD") {
+		t.Errorf("the text is %s", text)
 	}
 }

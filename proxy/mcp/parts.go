@@ -10,6 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"sara/translate"
 )
@@ -85,7 +86,14 @@ func (t *tool) runParts(ctx context.Context, api API, a *arguments) *sdk.CallToo
 	if m.succeeded == 0 {
 		return m.first.result()
 	}
-	return t.fit(m.content, extra{requestIDs: m.requestIDs})
+	x := extra{requestIDs: m.requestIDs}
+	if gjson.GetBytes(m.content, "data.series").IsArray() {
+		totals := api.Totals(ctx, a.property, a.days())
+		if m.complete(totals); gjson.GetBytes(m.content, "data.totals").IsObject() {
+			x.totals = totals
+		}
+	}
+	return t.fit(m.content, x)
 }
 
 // get makes the request of a part. It runs on a goroutine of its own, where a panic would end the process.
@@ -127,6 +135,19 @@ func (m *merged) add(p *part, a *Answer) {
 	}
 	m.succeeded++
 	m.addMeta(p, gjson.GetBytes(a.Body, "meta"))
+}
+
+// complete takes in the totals of a period without a day that can be compared: only the period before is missing then.
+func (m *merged) complete(totals []byte) {
+	refused := gjson.GetBytes(m.content, "meta.errors.totals")
+	if code := refused.Get("code").String(); len(totals) == 0 || code != translate.CodeDateRangeTooOld && code != translate.CodeValidation {
+		return
+	}
+	m.content = set(set(m.content, "data.totals", totals), "meta.errors.previous", []byte(refused.Raw))
+	var err error
+	if m.content, err = sjson.DeleteBytes(m.content, "meta.errors.totals"); err != nil {
+		panic("BUG: a path of a result: " + err.Error())
+	}
 }
 
 // addMeta takes over what the parts have in common, and each note once.

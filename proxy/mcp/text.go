@@ -8,19 +8,17 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// text returns the short form of a result: what the figures are of, totals, tables, and what they do not show. The totals are those
-// that the content does not have; they may be missing too.
+// text returns the short form of a result: what the figures are of, totals, tables, and what they do not show. The totals are those of
+// all days of the tables, which the content may not have; they may be missing too.
 func (t *tool) text(c content, totals gjson.Result) string {
 	var b strings.Builder
 	meta := gjson.GetBytes(c, "meta")
 	writeOrigin(&b, meta)
 	data := gjson.GetBytes(c, "data")
-	writeTotals(&b, data)
-	if totals.IsObject() {
-		fmt.Fprintf(&b, "Totals: %s\n", figures(totals))
-	} else {
+	if !totals.IsObject() {
 		totals = data.Get("totals")
 	}
+	writeTotals(&b, totals, data)
 	writeScalars(&b, data)
 	for _, list := range t.lists {
 		if rows := gjson.GetBytes(c, list); rows.IsArray() { // a list that is null is unknown, and its part is among the errors
@@ -70,15 +68,18 @@ func sourceOf(meta gjson.Result) string {
 	return strings.Join(sources, ", ")
 }
 
-// writeTotals writes the totals and how they changed.
-func writeTotals(b *strings.Builder, data gjson.Result) {
-	totals, previous := data.Get("totals"), data.Get("previous")
-	if !totals.Get("clicks").Exists() {
+// writeTotals writes the totals of all days, and how those of the days that can be compared changed.
+func writeTotals(b *strings.Builder, all, data gjson.Result) {
+	if !all.Get("clicks").Exists() {
 		return
 	}
-	fmt.Fprintf(b, "Totals: %s\n", figures(totals))
+	fmt.Fprintf(b, "Totals: %s\n", figures(all))
+	totals, previous := data.Get("totals"), data.Get("previous")
 	if !previous.IsObject() {
 		return
+	}
+	if compared := figures(totals); compared != figures(all) {
+		fmt.Fprintf(b, "Of the days that both periods have: %s\n", compared)
 	}
 	b.WriteString("Before")
 	if start := previous.Get("start_date"); start.Exists() {
