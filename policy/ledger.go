@@ -6,7 +6,9 @@ import "time"
 // (used), also through Redis. Redis keeps the same number for each replica, beside the sum of all. So if Redis has less of a
 // replica than that replica has, then it has lost requests, or was away when they were admitted; the replica adds the
 // difference, and no request counts twice, whichever copy of its data Redis came back with. The first to do so also raises the
-// sum to what it has seen of it (seen), which stands for the requests of the others until they restore them.
+// sum to what it has seen of it (seen), which stands for the requests of the others until they restore them. For those
+// of replicas that have ended it does so until the window ends. So what a replica admitted while Redis was away (used without synced)
+// is always added: it cannot be among them.
 
 // windowShift places the number of a day or an hour above a count, so that counts of later windows compare as greater. Counts
 // stay below it, because limits do.
@@ -118,6 +120,7 @@ func (a *account) see(total Usage) {
 // A ledgerEntry is what Redis needs to restore the counts of one account.
 type ledgerEntry struct {
 	used, synced, seen, beyond UsageCount
+	loaded                     UsageCount // the part of seen that is in the store and not yet in Redis
 	limits                     Plan
 	keys                       []drainedKey
 }

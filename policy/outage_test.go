@@ -396,3 +396,44 @@ func TestAccountWithThousandsOfKeysIsRestored(t *testing.T) {
 		t.Errorf("%d requests are counted, want %d", usage.RequestsToday, keys)
 	}
 }
+
+// After a loss, Redis holds requests that nobody claims, because the replica that admitted them has ended. What others admit in a later
+// outage is not among them: Redis never had it.
+func TestRequestsOfAnOutageCountAfterALossOfAReplicaThatHasEnded(t *testing.T) {
+	avoidHourEnd(t)
+	server := redistest.Single(t)
+	plan := generousPlan()
+	plan.RequestsPerHour, plan.RequestsPerDay = 1000, 1000
+	ended := newTestRedisBudget(t, server.Client(), redisOptions{patient: true}, make(chan time.Time))
+	admitN(ended, 100, "a", "key", plan)
+	ended.Close()
+	replicas := []*testRedisBudget{startRedisBudget(t, server.URL(), redisOptions{patient: true, replicas: 2}),
+		startRedisBudget(t, server.URL(), redisOptions{patient: true, replicas: 2})}
+	all := func(do func(s *testRedisBudget)) {
+		for _, s := range replicas {
+			do(s)
+		}
+	}
+	probe := (*testRedisBudget).probeNow
+	wanted := func(want int) {
+		t.Helper()
+		for i, s := range replicas {
+			if usage := s.Usage("a"); usage.RequestsToday != want || usage.RequestsThisHour != want {
+				t.Errorf("replica %d shows %d requests (%d this hour), want %d", i, usage.RequestsToday, usage.RequestsThisHour, want)
+			}
+		}
+	}
+	all(func(s *testRedisBudget) { admitN(s, 1, "a", "key", plan) })
+	wanted(102)
+	server.Kill() // with its data
+	all(probe)
+	server.Start()
+	all(probe)
+	wanted(102)
+	server.Stop()
+	all(probe)
+	all(func(s *testRedisBudget) { admitN(s, 50, "a", "key", plan) })
+	server.Start()
+	all(probe)
+	wanted(202)
+}

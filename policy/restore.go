@@ -17,6 +17,9 @@ const restoreBatch = 200
 
 // restore adds to Redis what it does not have of this replica's entries. It does nothing twice. ctx has a deadline.
 func (b *RedisBudget) restore(ctx context.Context, entries []ledgerEntry) error {
+	for i := range entries {
+		entries[i].loaded = b.shares.loadedOf(entries[i].used.AccountID)
+	}
 	return b.restoreAs(ctx, b.replica, entries)
 }
 
@@ -77,9 +80,11 @@ func (b *RedisBudget) sendRestores(ctx context.Context, script []any, replica st
 func (e *ledgerEntry) args() []any {
 	u, o := &e.used, e.beyond
 	o.advanceTo(hour(u.Hour))
-	total := e.total()
+	total, fresh := e.total(), u.minus(e.synced)
+	total = total.minus(e.loaded) // adopt brings it
 	words := []any{e.limits.RequestsPerMinutePerKey, e.limits.RequestsPerHour, e.limits.RequestsPerDay, e.limits.SearchConsoleCallsPerDay,
-		u.Hour, u.Day, u.InHour, u.InDay, u.charged(), u.Returned, o.InHour, o.InDay, o.Calls, total.InHour, total.InDay}
+		u.Hour, u.Day, u.InHour, u.InDay, u.charged(), u.Returned, o.InHour, o.InDay, o.Calls, total.InHour, total.InDay,
+		max(0, fresh.InHour), max(0, fresh.InDay)}
 	for _, key := range e.keys {
 		words = append(words, key.id, int64(key.shared), key.drained)
 	}

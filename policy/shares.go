@@ -47,6 +47,13 @@ const (
 	saveBatch    = 500             // accounts, in one tick
 )
 
+// loadedOf returns what others had admitted of an account without Redis, and have not brought to it.
+func (s *shares) loadedOf(accountID string) UsageCount {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loaded[accountID]
+}
+
 // report logs that the store has begun to fail, once.
 func (s *shares) report(err error) {
 	if err != nil && !s.failing {
