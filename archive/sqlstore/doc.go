@@ -30,6 +30,6 @@
 // process after a write; other processes poll Edition.
 //
 // Errors of the database are wrapped with the operation, and a failed write leaves no trace. Errors that a user can act on are
-// typed: InputError, NotFoundError, AmbiguousError, ExistsError, KeyLimitError, SchemaError, ErrNoSecretKey, WrongKeyError,
+// typed: InputError, ConflictError, NotFoundError, AmbiguousError, ExistsError, KeyLimitError, SchemaError, ErrNoSecretKey, WrongKeyError,
 // ErrNotOpen. No error contains a password, a key or a credential.
 package sqlstore

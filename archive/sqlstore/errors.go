@@ -51,13 +51,21 @@ func noKeyToOpen(by keyring.ID) error {
 	return fmt.Errorf("%w: set SARA_SECRET_KEY to the key that sealed them, %s, not to a new one", ErrNoSecretKey, by)
 }
 
-// An InputError is an invalid value from the caller.
+// An InputError is an invalid value from the caller, whatever is stored.
 type InputError struct {
 	Field  string // the name of the value for users, such as "e-mail"
 	Reason string
 }
 
 func (e *InputError) Error() string { return e.Field + ": " + e.Reason }
+
+// A ConflictError is a value that is valid, but does not fit what is stored.
+type ConflictError struct {
+	Field  string // the name of the value for users, such as "workspace"
+	Reason string
+}
+
+func (e *ConflictError) Error() string { return e.Field + ": " + e.Reason }
 
 // A NotFoundError is an id or a name that does not exist. It matches ErrNotFound.
 type NotFoundError struct {

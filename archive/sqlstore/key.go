@@ -262,7 +262,7 @@ func (s *Store) RevokeKeys(ctx context.Context, person string) (revoked []APIKey
 
 // RotateKey replaces a key by one with the same person, scopes, workspace, addresses and name, whose hash is given. The old key works for
 // the overlap, and then counts as revoked. The limit of the plan does not apply, because the old key no longer counts. A key that
-// is revoked or expired is an InputError. The new key expires as long after now as the old one did after its creation.
+// is revoked or expired is a ConflictError. The new key expires as long after now as the old one did after its creation.
 func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, overlap time.Duration) (k, old APIKey, err error) {
 	newKeyID, err := newID()
 	if err != nil {
@@ -276,7 +276,7 @@ func (s *Store) RotateKey(ctx context.Context, id string, hash policy.Hash, over
 			return change{}, err
 		}
 		if problem := old.notWorking(now); problem != "" {
-			return change{}, &InputError{"key", problem + ": create another one"}
+			return change{}, &ConflictError{"key", problem + ": create another one"}
 		}
 		p, _, err := endKey(ctx, tx, id, now.Add(overlap))
 		if err != nil {

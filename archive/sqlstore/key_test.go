@@ -215,13 +215,13 @@ func testRotateKey(t *testing.T, f *fixture) {
 	_, err = f.CreateKey(f.ctx, keySpec(p.ID, "another"), one) // the new key counts
 	refused[*KeyLimitError](t, err)
 	_, _, err = f.RotateKey(f.ctx, first.ID, keySpec("", "third").Hash, time.Hour) // in its overlap
-	refused[*InputError](t, err)
+	refused[*ConflictError](t, err)
 	f.time = ends
 	_, _, err = f.RotateKey(f.ctx, first.ID, keySpec("", "third").Hash, time.Hour) // revoked
-	refused[*InputError](t, err)
+	refused[*ConflictError](t, err)
 	f.time = expires
 	_, _, err = f.RotateKey(f.ctx, next.ID, keySpec("", "third").Hash, time.Hour) // expired
-	refused[*InputError](t, err)
+	refused[*ConflictError](t, err)
 	_, _, err = f.RotateKey(f.ctx, "nothing", keySpec("", "third").Hash, time.Hour)
 	refused[*NotFoundError](t, err)
 	equal(t, f.audited(AuditFilter{Limit: 1}), []string{"key.rotate"})

@@ -15,7 +15,7 @@ func (s *Store) ShareProperty(ctx context.Context, property, workspace string) e
 			return change{}, err
 		}
 		if p.WorkspaceID == w.ID {
-			return change{}, &InputError{"workspace", fmt.Sprintf("%q is the property's own: its members reach it already", w.Name)}
+			return change{}, &ConflictError{"workspace", fmt.Sprintf("%q is the property's own: its members reach it already", w.Name)}
 		}
 		added, err := affected(ctx, tx, "INSERT INTO property_shares (property_id, workspace_id) VALUES ($1, $2) ON CONFLICT (property_id, workspace_id) DO NOTHING", p.ID, w.ID)
 		if err != nil || added == 0 {
@@ -93,7 +93,7 @@ func (s *Store) MoveProperty(ctx context.Context, property, connection, permissi
 			return change{}, err
 		}
 		if c.ID == p.Connection.ID {
-			return change{}, &InputError{"connection", fmt.Sprintf("%q is the property's own already", c.Name)}
+			return change{}, &ConflictError{"connection", fmt.Sprintf("%q is the property's own already", c.Name)}
 		}
 		before := p.Connection.ID
 		if err := moveProperty(ctx, tx, p, c, permission); err != nil {

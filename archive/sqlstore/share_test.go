@@ -41,7 +41,7 @@ func testShares(t *testing.T, f *fixture) {
 	equal(t, reached(p, first.ID), []string{shop.Site})
 	equal(t, names(value(f.PropertyShares(f.ctx))(t), func(s Share) string { return s.PropertyID + " " + s.Workspace.Name }), []string{shop.ID + " first", shop.ID + " second"})
 
-	refused[*InputError](t, f.ShareProperty(f.ctx, shop.ID, "acme/main"))
+	refused[*ConflictError](t, f.ShareProperty(f.ctx, shop.ID, "acme/main"))
 	refused[*NotFoundError](t, f.ShareProperty(f.ctx, shop.ID, "nowhere"))
 	refused[*NotFoundError](t, f.ShareProperty(f.ctx, "nothing", "client/first"))
 
@@ -74,7 +74,7 @@ func testMoveProperty(t *testing.T, f *fixture) {
 	equal(t, f.audited(AuditFilter{Limit: 1}), []string{"property.move"})
 
 	_, err := f.MoveProperty(f.ctx, shop.ID, "own", "")
-	refused[*InputError](t, err)
+	refused[*ConflictError](t, err)
 	f.property("google", "sc-domain:shop.example")
 	_, err = f.MoveProperty(f.ctx, shop.ID, google.ID, "")
 	equal(t, refusal[*ExistsError](t, err), &ExistsError{"property", "sc-domain:shop.example"})

@@ -19,12 +19,12 @@
 // MCP is a client of a server's MCP endpoint, for programs that start MCP servers as processes: package relay forwards their messages. It
 // uses no database; its key comes from SARA_API_KEY or a file.
 //
-// A flag wins over the environment (SARA_…), and that over the YAML file. Errors go to standard error and name the fix. An
-// error about a setting names it, its origin, the problem and the fix, and all wrong settings are reported at once. The exit
-// status is 1 for them, 2 for a command line that cannot be parsed, and 128 plus the number of the signal for a command that one
-// interrupted. A variable SARA_… that is no setting is an error. Only account add, migrate, restore and serve create a database
-// file. No output, log or error has a secret, except for key create and key rotate, which print the new key once, and for demo, whose keys
-// open nothing but the demo.
+// A flag wins over the environment (SARA_…), and that over the YAML file. Errors go to standard error and name the fix. An error about a
+// setting names it, its origin, the problem and the fix, and all wrong settings are reported at once. The exit status is 1 for them, 2 for
+// a command line that cannot be parsed or has a value that is never valid, and 128 plus the number of the signal for a command that one
+// interrupted. A variable SARA_… that is no setting is an error. Only account add, migrate, restore and serve create a database file. No
+// output, log or error has a secret, except for key create and key rotate, which print the new key once, and for demo, whose keys open
+// nothing but the demo.
 //
 // Serve sends OpenTelemetry traces by OTLP over HTTP if OTEL_TRACES_EXPORTER is otlp or OTEL_EXPORTER_OTLP_ENDPOINT is set;
 // otherwise tracing is off and costs nothing. The standard variables configure it, from the environment only. Wrong values are

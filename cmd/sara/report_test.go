@@ -319,7 +319,6 @@ func testReportRefusals(a *agency, base string) {
 	}{
 		{[]string{"--url", closed.URL, "--key-file", a.keyFile, "--all"}, closed.URL + " does not answer: "},
 		{[]string{"--url", other.URL, "--key-file", a.keyFile, "--all"}, other.URL + " answers 404 Not Found, and not as sara does: name the public address of sara with --url"},
-		{[]string{"--url", "ftp://x", "--key-file", a.keyFile, "--all"}, `--url "ftp://x" is not the address of a server`},
 		{[]string{"--url", base, "--all"}, "there is no API key: set SARA_API_KEY, or name a file that has it with --key-file FILE"},
 		{[]string{"--url", base, "--key-file", a.Path("nowhere"), "--all"}, a.Path("nowhere")},
 		{[]string{"--url", base, "--key-file", a.Write("two", "a b"), "--all"}, "it is not an API key"},
@@ -329,6 +328,7 @@ func testReportRefusals(a *agency, base string) {
 	} {
 		a.Fails(command.ExitError, append([]string{"report"}, test.args...), test.want)
 	}
+	a.Fails(command.ExitUsage, []string{"report", "--url", "ftp://x", "--key-file", a.keyFile, "--all"}, `--url "ftp://x" is not the address of a server`)
 	if _, stderr := a.report(base, command.ExitError, "nothing*", "--output", where); strings.Contains(stderr, "repeat the command") {
 		t.Errorf("a name that is wrong: %s", stderr)
 	}

@@ -155,7 +155,7 @@ func TestWorkspacesAndPeople(t *testing.T) {
 	c.Fails(ExitError, []string{"person", "leave", "ann@example.com", "Blog"}, `there is no workspace of ann@example.com "Blog"`, "sara person list")
 	c.Fails(ExitError, []string{"person", "join", "bob@example.com", "Web"}, `there is no person "bob@example.com"`, "sara person list")
 	c.Fails(ExitError, []string{"person", "join", "ann@example.com", "Nowhere"}, `there is no workspace "Nowhere"`, "sara workspace list")
-	c.Fails(ExitError, []string{"person", "add", "Acme", "not an address", "--workspace", "Web"}, "must be an address like name@example.com")
+	c.Fails(ExitUsage, []string{"person", "add", "Acme", "not an address", "--workspace", "Web"}, "must be an address like name@example.com")
 	c.Fails(ExitError, []string{"person", "add", "Acme", "ann@example.com", "--workspace", "Web"}, "already exists")
 	c.Fails(ExitUsage, []string{"person", "add", "Acme", "cat@example.com"}, "--workspace")
 	c.OK("account", "add", "Third", "--plan", "pro")
@@ -236,16 +236,16 @@ func TestKeyBounds(t *testing.T) {
 	c.OK("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
 	create := func(flags ...string) []string { return append([]string{"key", "create", "ann@example.com"}, flags...) }
 	c.OK(create("--name", strings.Repeat("ä", 80), "--expires-in-days", "1")...)
-	c.Fails(ExitError, create("--name", strings.Repeat("ä", 81)), "81 characters", "1 to 80")
-	c.Fails(ExitError, create("--name", ""), "1 to 80")
-	c.Fails(ExitError, create("--name", "k", "--expires-in-days", "0"), "--expires-in-days 0 is not a number of 1 to 3650")
-	c.Fails(ExitError, create("--name", "k", "--expires-in-days", "3651"), "1 to 3650")
-	c.Fails(ExitError, create("--name", "k", "--scope", "everything"), `unknown scope "everything": use properties:read`)
-	c.Fails(ExitError, create("--name", "k", "--scope", "config:read", "--scope", "config:read"), "given twice")
+	c.Fails(ExitUsage, create("--name", strings.Repeat("ä", 81)), "81 characters", "1 to 80")
+	c.Fails(ExitUsage, create("--name", ""), "--name: it is empty", "see sara key create --help")
+	c.Fails(ExitUsage, create("--name", "k", "--expires-in-days", "0"), "--expires-in-days 0 is not a number of 1 to 3650")
+	c.Fails(ExitUsage, create("--name", "k", "--expires-in-days", "3651"), "1 to 3650")
+	c.Fails(ExitUsage, create("--name", "k", "--scope", "everything"), `unknown scope "everything": use properties:read`)
+	c.Fails(ExitUsage, create("--name", "k", "--scope", "config:read", "--scope", "config:read"), "given twice")
 	for _, flag := range []string{"--scope", "--from", "--workspace"} {
 		c.Fails(ExitUsage, create("--name", "k", flag, ""), flag, "it is empty")
 	}
-	c.Fails(ExitError, create("--name", "k", "--scope", "config:read,"), `unknown scope ""`)
+	c.Fails(ExitUsage, create("--name", "k", "--scope", "config:read,"), "--scope: it is empty")
 	c.Fails(ExitError, create("--name", "k", "--workspace", "Blog"), `there is no workspace of ann@example.com "Blog"`)
 	c.Fails(ExitError, create("--name", "k", "--key-prefix", "Not!"), "SARA_KEY_PREFIX")
 	if days := expiresIn(c, create("--name", "rule", "--key-max-days", "90")); days != 90 {
@@ -254,7 +254,7 @@ func TestKeyBounds(t *testing.T) {
 	if days := expiresIn(c, create("--name", "shorter", "--key-max-days", "90", "--expires-in-days", "30")); days != 30 {
 		t.Errorf("a key expires in %d days, want 30", days)
 	}
-	c.Fails(ExitError, create("--name", "k", "--key-max-days", "90", "--expires-in-days", "91"), "--expires-in-days 91 is not a number of 1 to 90")
+	c.Fails(ExitUsage, create("--name", "k", "--key-max-days", "90", "--expires-in-days", "91"), "--expires-in-days 91 is not a number of 1 to 90")
 	c.Fails(ExitError, create("--name", "k", "--key-max-days", "0"), "SARA_KEY_MAX_DAYS", "1 to 3650")
 	c.Fails(ExitUsage, create(), "--name")
 	c.Fails(ExitUsage, create("--name", "k", "--expires-in-days", "soon"), "--expires-in-days")
@@ -329,6 +329,14 @@ func TestUsageErrors(t *testing.T) {
 	c.Fails(ExitUsage, []string{"account"}, "see sara account --help")
 	c.Fails(ExitUsage, []string{"account", "list", "--frob"}, "--frob", "see sara account list --help")
 	c.Fails(ExitUsage, []string{"account", "list", "extra"}, "extra")
+	for _, flag := range []string{
+		"property add google sc-domain:shop.example --slug", "connection add Main --credentials x.json --name", "collect --property", "inspect --property",
+		"property list --workspace", "archive verify --property", "archive export shop --from 2025-01-01 --to 2025-01-02 --format csv --output", "report --all --key-file",
+		"person add Acme ann@example.com --workspace", "archive import shop x.csv --format", "account list --config",
+	} {
+		words := strings.Fields(flag)
+		c.Fails(ExitUsage, append(words, ""), words[len(words)-1]+": it is empty: leave the flag out, or give it a value")
+	}
 }
 
 func TestHelpAndVersion(t *testing.T) {

@@ -37,7 +37,7 @@ type annotationAdd struct {
 	Property string `arg:"" help:"Id, Search Console property, slug or domain."`
 	Date     date   `required:"" placeholder:"DATE" help:"Its day, YYYY-MM-DD."`
 	Title    string `required:"" help:"What happened, in 1 to 200 characters."`
-	Note     string `help:"Further details."`
+	Note     string `empty:"" help:"Further details."`
 	Color    string `help:"red, orange, yellow, green, blue, purple, pink, gray or #rrggbb; default: blue."`
 }
 

@@ -46,7 +46,7 @@ func (c *archiveBigQuerySQL) Run(ctx context.Context, con *console.Console) erro
 		q.Days.End = min(c.To.Date, q.Days.End)
 	}
 	if q.Days.Start > q.Days.End {
-		return errors.New("--from is after the last day whose figures are final, " + q.Days.End.String())
+		return usage(errors.New("--from is after the last day whose figures are final, " + q.Days.End.String()))
 	}
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		property, err := store.Property(ctx, c.Property)
@@ -55,7 +55,7 @@ func (c *archiveBigQuerySQL) Run(ctx context.Context, con *console.Console) erro
 		}
 		q.SiteURL = property.Site
 		if err := q.Check(); err != nil {
-			return err
+			return usage(err)
 		}
 		_, err = fmt.Fprint(con.Stdout, q)
 		return err

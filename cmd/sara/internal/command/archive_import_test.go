@@ -194,7 +194,7 @@ func TestQueryForBigQuery(t *testing.T) {
 		t.Errorf("a placeholder is left:\n%s", got)
 	}
 	for _, bad := range [][]string{{"--dataset", "a`; DROP TABLE x"}, {"--dataset", "a.b.c;"}, {"--dataset", "d", "--uri", "gs://b/x'*"}, {"--dataset", "d", "--uri", "s3://b/*"}} {
-		c.Fails(ExitError, append([]string{"archive", "bigquery-sql", clitest.ShopSite}, bad...), "is not a ")
+		c.Fails(ExitUsage, append([]string{"archive", "bigquery-sql", clitest.ShopSite}, bad...), "is not a ")
 	}
 	c.Fails(ExitUsage, []string{"archive", "bigquery-sql", clitest.ShopSite}, "--dataset")
 	c.Fails(ExitUsage, []string{"archive", "bigquery-sql", clitest.ShopSite, "--dataset", "d", "--from", "2025-01-02", "--to", "2025-01-01"}, "--from 2025-01-02 is after --to 2025-01-01")

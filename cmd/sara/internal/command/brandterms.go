@@ -43,15 +43,20 @@ type brandTermSet struct {
 	Terms []brandTermRecord `json:"terms"`
 }
 
-func (c *brandTermsSet) Run(ctx context.Context, con *console.Console) error {
-	if c.Clear != (len(c.Terms) == 0) {
+// Validate implements kong's check of a command line.
+func (c *brandTermsSet) Validate() error {
+	if c.Property != "" && c.Clear != (len(c.Terms) == 0) { // kong reports a missing property
 		return errors.New("name the new terms of the property, or remove all with --clear")
 	}
+	return nil
+}
+
+func (c *brandTermsSet) Run(ctx context.Context, con *console.Console) error {
 	terms := make([]translate.BrandTerm, len(c.Terms))
 	for i, text := range c.Terms {
 		var err error
 		if terms[i], err = translate.ParseBrandTerm(text); err != nil {
-			return err
+			return usage(err)
 		}
 	}
 	return c.use(ctx, func(store *sqlstore.Store) error {

@@ -40,13 +40,16 @@ type Interruption struct{ Signal os.Signal }
 
 func (i Interruption) Error() string { return "interrupted" }
 
-// failureStatus is the exit status of a command that failed: by the convention of shells, 128 and the number of the signal that
-// interrupted it.
-func failureStatus(ctx context.Context) int {
+// failureStatus is the exit status of a command that failed with an error: by the convention of shells, 128 and the number of the signal
+// that interrupted it.
+func failureStatus(ctx context.Context, err error) int {
 	if i, ok := errors.AsType[Interruption](context.Cause(ctx)); ok {
 		if number, ok := i.Signal.(syscall.Signal); ok {
 			return 128 + int(number)
 		}
+	}
+	if isUsage(err) {
+		return ExitUsage
 	}
 	return ExitError
 }
@@ -99,6 +102,9 @@ func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reade
 		kong.Bind(con, loader, build),
 	)
 	parsed, err := parse(args, options)
+	if err == nil && !helped {
+		err = checkEmpty(parsed)
+	}
 	switch settingErr := settings.ErrorOf(err); {
 	case helped:
 		return ExitOK
@@ -106,7 +112,7 @@ func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reade
 		report(stderr, settingErr)
 		return ExitError
 	case err != nil:
-		report(stderr, fmt.Errorf("%w (see sara%s --help)", err, commandOf(err)))
+		report(stderr, fmt.Errorf("%w (see sara%s --help)", err, commandOf(parsed, err)))
 		return ExitUsage
 	}
 	if err := loader.Parse(parsed); err != nil {
@@ -115,8 +121,8 @@ func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reade
 	}
 	con.Now, con.Flags = loader.Clock(con.Now), repeatedFlags(parsed)
 	if err := parsed.Run(); err != nil {
-		status := failureStatus(ctx)
-		if status != ExitError && errors.Is(err, context.Canceled) {
+		status := failureStatus(ctx, err)
+		if status > 128 && errors.Is(err, context.Canceled) {
 			err = context.Cause(ctx) // which query it interrupted does not matter
 		}
 		report(stderr, loader.Locate(err))
@@ -147,13 +153,15 @@ func allCommands(loader *settings.Loader) *kong.Node {
 }
 
 // commandOf returns the command of a usage error, as far as it was parsed.
-func commandOf(err error) string {
-	failed, ok := errors.AsType[*kong.ParseError](err)
-	if !ok || failed.Context == nil {
+func commandOf(parsed *kong.Context, err error) string {
+	if failed, ok := errors.AsType[*kong.ParseError](err); ok {
+		parsed = failed.Context
+	}
+	if parsed == nil {
 		return ""
 	}
 	var path strings.Builder
-	for _, step := range failed.Context.Path {
+	for _, step := range parsed.Path {
 		if step.Command != nil {
 			path.WriteString(" " + step.Command.Name)
 		}

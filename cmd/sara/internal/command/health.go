@@ -22,7 +22,7 @@ type healthCommand struct {
 func (c *healthCommand) Run(ctx context.Context, con *console.Console) error {
 	base, err := status.AdminURL(c.AdminListen, c.URL)
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	transport := &http.Transport{} // ignore proxies of the environment
 	defer transport.CloseIdleConnections()

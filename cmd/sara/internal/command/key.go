@@ -65,12 +65,12 @@ type keyCreate struct {
 	settings.NewKeys
 	settings.Public
 	console.Output
-	Email         string       `arg:"" help:"Email address or id of the person that the key acts for."`
-	Name          string       `required:"" help:"Name of the key: 1 to 80 characters."`
-	Scope         restrictions `placeholder:"SCOPE" help:"properties:read, performance:read, indexing:read or config:read; may be repeated; default: all four."`
-	Workspace     restriction  `placeholder:"WORKSPACE" help:"Restrict the key to one of the person's workspaces."`
-	From          restrictions `placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; default: any."`
-	ExpiresInDays *int         `placeholder:"DAYS" help:"1 to 3650; default: --key-max-days, else the key does not expire."`
+	Email         string    `arg:"" help:"Email address or id of the person that the key acts for."`
+	Name          string    `required:"" help:"Name of the key: 1 to 80 characters."`
+	Scope         commaList `placeholder:"SCOPE" help:"properties:read, performance:read, indexing:read or config:read; may be repeated; default: all four."`
+	Workspace     string    `placeholder:"WORKSPACE" help:"Restrict the key to one of the person's workspaces."`
+	From          commaList `placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; default: any."`
+	ExpiresInDays *int      `placeholder:"DAYS" help:"1 to 3650; default: --key-max-days, else the key does not expire."`
 }
 
 // newKeyRecord is a key with its text, of which this is the only copy.
@@ -88,9 +88,12 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
+	if _, err := policy.ParseScopes(c.Scope); err != nil { // before the database is opened
+		return usage(err)
+	}
 	return c.use(ctx, func(store *sqlstore.Store) error {
 		key, text, err := admin.Admin{Store: store}.CreateKey(ctx, admin.KeyOptions{Prefix: c.KeyPrefix.String(), Plans: c.PlansFile.Table()}, sqlstore.KeySpec{
-			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: string(c.Workspace), From: from, ExpiresAt: expires,
+			Person: c.Email, Name: c.Name, Scopes: c.Scope, Workspace: c.Workspace, From: from, ExpiresAt: expires,
 		})
 		if full, ok := errors.AsType[*sqlstore.KeyLimitError](err); ok && full.Limit == 0 {
 			return fmt.Errorf("account %q is on plan %q, which has no API access: change the plan with sara account plan", full.Account, full.Plan)
@@ -117,7 +120,7 @@ func (c *keyCreate) expiry(now time.Time) (*time.Time, error) {
 	if c.ExpiresInDays != nil {
 		most := cmp.Or(days, longest)
 		if days = *c.ExpiresInDays; days < 1 || days > most {
-			return nil, fmt.Errorf("--expires-in-days %d is not a number of 1 to %d", days, most)
+			return nil, usage(fmt.Errorf("--expires-in-days %d is not a number of 1 to %d", days, most))
 		}
 	}
 	if days == 0 {
@@ -152,7 +155,7 @@ func addresses(from []string) (policy.Addresses, error) {
 	}
 	networks, err := policy.ParseAddresses(from)
 	if err != nil {
-		return nil, fmt.Errorf("--from: %w", err)
+		return nil, usage(fmt.Errorf("--from: %w", err))
 	}
 	return networks, nil
 }
@@ -160,8 +163,8 @@ func addresses(from []string) (policy.Addresses, error) {
 type keyUpdate struct {
 	storeFlags
 	console.Output
-	KeyID string       `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
-	From  restrictions `required:"" placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; any: from everywhere."`
+	KeyID string    `arg:"" name:"key_id" help:"Id of the key, as key list shows it."`
+	From  commaList `required:"" placeholder:"CIDR" help:"Allow requests only from this network, such as 192.0.2.0/24, or address; may be repeated; any: from everywhere."`
 }
 
 func (c *keyUpdate) Run(ctx context.Context, con *console.Console) error {

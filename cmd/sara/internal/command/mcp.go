@@ -73,7 +73,7 @@ func apiKey(con *console.Console, c *settings.Client, file string) (string, erro
 func mcpEndpoint(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("--url %q is not the URL of a server, such as https://api.example.com", settings.Mask(address))
+		return nil, usage(fmt.Errorf("--url %q is not the URL of a server, such as https://api.example.com", settings.Mask(address)))
 	}
 	base := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), mcpPath)
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: base + mcpPath}, nil

@@ -87,7 +87,7 @@ func TestCommandsCreateNoDatabase(t *testing.T) {
 		c.Fails(ExitError, strings.Fields(command), "SARA_DATABASE_URL: there is no database at "+c.Path("sara.db"), "sara account add")
 	}
 	for _, name := range []string{"", "Acme/Main"} {
-		c.Fails(ExitError, []string{"account", "add", name, "--plan", "pro"}, "account name: ")
+		c.Fails(ExitUsage, []string{"account", "add", name, "--plan", "pro"}, "account name: ")
 	}
 	if made, err := os.ReadDir(c.Folder); err != nil || len(made) > 0 {
 		t.Errorf("they created %v (%v)", made, err)

@@ -61,6 +61,9 @@ func (c *pageGroupsSet) Run(ctx context.Context, con *console.Console) error {
 			return err
 		}
 		stored, err := store.SetPageGroups(ctx, property.ID, groups)
+		if refused, ok := errors.AsType[*sqlstore.InputError](err); ok {
+			return fmt.Errorf("%s: %s", c.File, refused.Reason) // about the file, not the command line
+		}
 		if err != nil {
 			return err
 		}

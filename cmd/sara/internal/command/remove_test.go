@@ -130,9 +130,9 @@ func TestKeyAddresses(t *testing.T) {
 	wantFrom(log[0]["details"].(map[string]any))
 	wantFrom(log[2]["details"].(map[string]any), "198.51.100.7/32", "203.0.113.0/24")
 
-	c.Fails(ExitError, append(create, "192.0.2.7/24"), "--from: 192.0.2.7/24 has bits beyond its prefix")
-	c.Fails(ExitError, append(create, "office"), `--from: "office" is not a network such as 192.0.2.0/24`)
-	c.Fails(ExitError, []string{"key", "update", id, "--from", "any", "--from", "192.0.2.7"}, `--from: "any" is not a network`)
+	c.Fails(ExitUsage, append(create, "192.0.2.7/24"), "--from: 192.0.2.7/24 has bits beyond its prefix")
+	c.Fails(ExitUsage, append(create, "office"), `--from: "office" is not a network such as 192.0.2.0/24`)
+	c.Fails(ExitUsage, []string{"key", "update", id, "--from", "any", "--from", "192.0.2.7"}, `--from: "any" is not a network`)
 	c.Fails(ExitUsage, []string{"key", "update", id}, "--from")
 	c.Fails(ExitUsage, []string{"key", "update", id, "--from", ""}, "--from", "it is empty")
 	c.Fails(ExitError, []string{"key", "update", "nothing", "--from", "any"}, `there is no key "nothing"`)

@@ -145,7 +145,7 @@ func (c *reportCommand) client(con *console.Console) (*reporting.Client, error) 
 	base := strings.TrimSuffix(cmp.Or(c.URL, c.BaseURL.Or(c.Listen.URL())), "/")
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("--url %q is not the address of a server, such as https://api.example.com", settings.Mask(base))
+		return nil, usage(fmt.Errorf("--url %q is not the address of a server, such as https://api.example.com", settings.Mask(base)))
 	}
 	key, err := apiKey(con, &c.Client, c.KeyFile)
 	if err != nil {

@@ -30,7 +30,7 @@ func (c *statusCommand) Run(ctx context.Context, con *console.Console) error {
 	for i := range replicas {
 		var err error
 		if replicas[i], err = status.AdminURL(c.AdminListen, replicas[i]); err != nil {
-			return err
+			return usage(err)
 		}
 	}
 	report, err := status.Look(ctx, status.Deployment{Store: c.Store, Rows: c.SharedRows, Archive: c.Archive, Replicas: replicas, Plans: c.PlansFile.Table()}, con.Now())

@@ -150,7 +150,7 @@ func testUnreachedProperties(t *testing.T, c *clitest.CLI) {
 	c.Fails(ExitError, add("shop", "https://www.alderandpine.example/"), "but it does reach "+demo.SiteMain)
 	c.Fails(ExitError, add("mine", demo.SiteUnverified), "has not verified it", "verify the property with the connected Google account")
 	c.Fails(ExitError, add("former", demo.SiteDisconnected), "revoked", "sara connection update")
-	c.Fails(ExitError, add("shop", "alderandpine.example"), "write sc-domain:example.com")
+	c.Fails(ExitUsage, add("shop", "alderandpine.example"), "write sc-domain:example.com")
 	c.Fails(ExitError, add("none", demo.SiteMain), "sara connection list")
 	c.Fails(ExitUsage, []string{"property", "add", "shop"}, "gsc_property")
 	added := c.Object(clitest.PropertyMembers, add("former", demo.SiteDisconnected, "--no-verify")...)
@@ -205,9 +205,9 @@ func testBrandTerms(t *testing.T, c *clitest.CLI) {
 	if rows := columns(c.OK("brand-terms", "set", "shop", "pine")); len(rows) != 2 || rows[1][0] != "pine" {
 		t.Errorf("table: %v", rows)
 	}
-	c.Fails(ExitError, []string{"brand-terms", "set", "shop"}, "--clear")
-	c.Fails(ExitError, []string{"brand-terms", "set", "shop", "x", "--clear"}, "--clear")
-	c.Fails(ExitError, []string{"brand-terms", "set", "shop", "regex:("}, `"regex:("`, "RE2")
+	c.Fails(ExitUsage, []string{"brand-terms", "set", "shop"}, "--clear")
+	c.Fails(ExitUsage, []string{"brand-terms", "set", "shop", "x", "--clear"}, "--clear")
+	c.Fails(ExitUsage, []string{"brand-terms", "set", "shop", "regex:("}, `"regex:("`, "RE2")
 	c.Fails(ExitError, []string{"brand-terms", "list", "nowhere"}, "sara property list")
 	if cleared := c.Object("id terms", "brand-terms", "set", "shop", "--clear"); len(cleared["terms"].([]any)) != 0 {
 		t.Errorf("cleared: %v", cleared)
@@ -237,7 +237,7 @@ func testPageGroups(t *testing.T, c *clitest.CLI) {
 		`[{"name":"Blog","rules":[]}]`: `page group "Blog" has 0 rules`,
 		`[{"name":"Blog","rules":[{"type":"glob","value":"x"}]}]`: `type "glob" is not one of prefix, contains, equals, regex`,
 	} {
-		c.Fails(ExitError, []string{"page-groups", "set", "shop", "--file", c.Write("bad.json", text)}, want)
+		c.Fails(ExitError, []string{"page-groups", "set", "shop", "--file", c.Write("bad.json", text)}, c.Path("bad.json"), want)
 	}
 	c.Fails(ExitError, []string{"page-groups", "set", "shop", "--file", c.Path("none.json")}, "none.json")
 	c.Fails(ExitUsage, []string{"page-groups", "set", "shop"}, "--file")
@@ -265,7 +265,9 @@ func testAnnotations(t *testing.T, c *clitest.CLI) {
 		t.Errorf("table: %v", rows)
 	}
 	c.Fails(ExitError, []string{"annotation", "remove", c.ID(relaunch)}, "there is no annotation", "sara annotation list PROPERTY")
-	c.Fails(ExitError, []string{"annotation", "add", "shop", "--date", "2026-02-01", "--title", "x", "--color", "mauve"}, `"mauve" is not red`)
+	c.Fails(ExitUsage, []string{"annotation", "add", "shop", "--date", "2026-02-01", "--title", "x", "--color", "mauve"}, `"mauve" is not red`)
+	c.Fails(ExitUsage, []string{"annotation", "add", "shop", "--date", "2026-02-01", "--title", "x", "--color", ""}, "--color: it is empty")
+	c.OK("annotation", "add", "shop", "--date", "2026-02-03", "--title", "Launch", "--note", "")
 	c.Fails(ExitUsage, []string{"annotation", "add", "shop", "--date", "2026-02-30", "--title", "x"}, "--date", "YYYY-MM-DD")
 	c.Fails(ExitUsage, []string{"annotation", "add", "shop", "--date", "2026-02-01"}, "--title")
 }
