@@ -69,6 +69,7 @@ func TestProcess(t *testing.T) {
 		{"serve reports to systemd", testNotifies},
 		{"serve with a moved clock", testClock},
 		{"a restart keeps the counts of the day", testRestartKeepsTheDay},
+		{"a restore refuses a database that a server uses", testRestoreBesideServer},
 		{"a second signal ends it at once", testSecondSignal},
 		{"a small heap may grow", testHeapGoal},
 		{"an archive that refuses", testArchiveRefuses},

@@ -60,6 +60,23 @@ func testRestoreDrill(t *testing.T, binary string, server *pgtest.Server) {
 	elsewhere.OK("archive", "verify")
 }
 
+// A server that has the file of SQLite open would go on with the old one, and what it writes would be lost.
+func testRestoreBesideServer(t *testing.T, binary string) {
+	c := clitest.New(t, sara)
+	c.OK("account", "add", "Acme", "--plan", "pro")
+	if err := os.Mkdir(c.Path("archive"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.OK("backup", c.Path("backup"))
+	restore := []string{"restore", c.Path("backup"), "--force"}
+	p, _, _ := serving(t, binary, c.Env)
+	c.Fails(command.ExitError, restore, "SARA_DATABASE_URL: "+c.Path("sara.db")+": another process uses it: stop all servers first")
+	c.OK("account", "add", "Bob", "--plan", "pro") // it still serves, and its locks are in place
+	c.Fails(command.ExitError, restore, "another process uses it")
+	p.stopped()
+	c.OK(restore...)
+}
+
 // answers returns what a new server answers: a property, stored figures and live ones.
 func answers(c *clitest.CLI, binary, key string) (bodies []string) {
 	c.T.Helper()

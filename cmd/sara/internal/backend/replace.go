@@ -52,6 +52,9 @@ func restoreInto(ctx context.Context, s settings.Store, restore func(context.Con
 // replaceFile restores into a new file, and puts it in the place of the old one.
 func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore func(context.Context, *sqlstore.Store) error) (kept string, err error) {
 	file := s.DatabaseURL.File
+	if err := checkUnused(file); err != nil {
+		return "", err
+	}
 	part := file + ".restoring"
 	if err := removeDatabase(part); err != nil {
 		return "", err
@@ -61,15 +64,57 @@ func replaceFile(ctx context.Context, s settings.Store, now time.Time, restore f
 	if err := restoreInto(ctx, into, restore); err != nil {
 		return "", errors.Join(err, removeDatabase(part))
 	}
+	kept, err = swap(part, file, now)
+	if err != nil {
+		return "", errors.Join(err, removeDatabase(part))
+	}
+	return kept, nil
+}
+
+// checkUnused returns an error if a server has the file open: it would go on with the old file, and what it writes would be lost.
+func checkUnused(file string) error {
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	inUse, err := sqlstore.FileInUse(file)
+	if err == nil && inUse {
+		err = settings.Errorf("SARA_DATABASE_URL", "%s: another process uses it: stop all servers first", file)
+	}
+	return err
+}
+
+// swap puts part in the place of a file, and returns where that is then, if there was one. If it fails, the file is where it was.
+func swap(part, file string, now time.Time) (kept string, err error) {
 	if _, err := os.Stat(file); err == nil {
 		kept = fmt.Sprintf("%s.before-restore-%s", file, now.UTC().Format("20060102T150405Z"))
-		for _, suffix := range sideFiles() {
-			if err := os.Rename(file+suffix, kept+suffix); err != nil && !(suffix != "" && errors.Is(err, os.ErrNotExist)) {
-				return "", err
-			}
+		if err := moveDatabase(file, kept); err != nil {
+			return "", err
 		}
 	}
-	return kept, os.Rename(part, file)
+	if err := os.Rename(part, file); err != nil {
+		if kept != "" {
+			err = errors.Join(err, moveDatabase(kept, file))
+		}
+		return "", err
+	}
+	return kept, nil
+}
+
+// moveDatabase renames all files of a database or, if one of them cannot be, none. An error names where each is.
+func moveDatabase(from, to string) error {
+	for i, suffix := range sideFiles() {
+		err := os.Rename(from+suffix, to+suffix)
+		if err == nil || suffix != "" && errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		for _, moved := range sideFiles()[:i] {
+			if back := os.Rename(to+moved, from+moved); back != nil && !errors.Is(back, os.ErrNotExist) {
+				err = errors.Join(err, back)
+			}
+		}
+		return err
+	}
+	return nil
 }
 
 // sideFiles are the suffixes of the files of a SQLite database, the database itself first.

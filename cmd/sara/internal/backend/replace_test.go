@@ -1,0 +1,54 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sara/archive/sqlstore"
+	"sara/cmd/sara/internal/settings"
+)
+
+// replace restores an empty database into a file of SQLite.
+func replace(t *testing.T, s settings.Store) (kept string, err error) {
+	t.Helper()
+	return ReplaceDatabase(t.Context(), s, true, time.Unix(0, 0), func(ctx context.Context, store *sqlstore.Store) error {
+		_, err := store.Migrate(ctx)
+		return err
+	})
+}
+
+// A broken database can be replaced. If that fails after its file was moved, it is moved back.
+func TestFailedReplacementChangesNothing(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "sara.db")
+	kept := file + ".before-restore-19700101T000000Z"
+	for name, text := range map[string]string{file: strings.Repeat("no database ", 1000), file + "-wal": "no log", kept + "-wal/x": ""} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := settings.Store{DatabaseURL: settings.SQLite(file)}
+	_, err := replace(t, s)
+	if err == nil || !strings.Contains(err.Error(), kept+"-wal") {
+		t.Errorf("with a folder in the way: %v", err)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(text), "no database") {
+		t.Errorf("the database has %.20q, %v", text, err)
+	}
+	for _, name := range []string{kept, file + ".restoring"} {
+		if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := os.RemoveAll(kept + "-wal"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := replace(t, s); got != kept || err != nil {
+		t.Errorf("it keeps %q, %v", got, err)
+	}
+}
