@@ -37,7 +37,7 @@ type archiveExport struct {
 
 // Help is the longer help of the command.
 func (archiveExport) Help() string {
-	return `A folder has a file for each property and month, property=SLUG/month=2026-01/data.parquet, which DuckDB, Spark and pandas read as one table with the columns property and month, and properties.csv with the names and ids of the properties.`
+	return `A folder has a file for each property and month, property=SLUG/month=2026-01/data.parquet, which DuckDB, Spark and pandas read as one table with the columns property and month, and properties.csv with the names and ids of the properties. What an earlier export in the folder has of properties that were removed since is deleted; other months stay.`
 }
 
 // Validate implements kong's check of a command line.
@@ -89,7 +89,7 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 			return err
 		}
 		if admin.IsPattern(c.Property) {
-			return c.exportFolder(ctx, con, history, format, properties)
+			return c.exportFolder(ctx, con, store, history, format, properties)
 		}
 		return c.exportFile(ctx, con, history, format, properties[0])
 	})
@@ -109,7 +109,7 @@ func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, hi
 }
 
 // exportFolder writes a file for each property and month that has rows, and one with the properties.
-func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, history *archive.History, format archive.Format, properties []sqlstore.Property) error {
+func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, store *sqlstore.Store, history *archive.History, format archive.Format, properties []sqlstore.Property) error {
 	entries, err := os.ReadDir(c.Output)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -120,9 +120,12 @@ func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, 
 		}
 	}
 	names := partitionNames(properties)
+	if err := c.removeStale(ctx, con, store, names, properties); err != nil {
+		return err
+	}
 	var files []string
 	for i, p := range properties {
-		written, err := c.exportMonths(ctx, history, format, p, filepath.Join(c.Output, partitionPrefix+names[i]))
+		written, err := c.exportMonths(ctx, history, format, p, filepath.Join(c.Output, partition(names[i])))
 		if err != nil {
 			return err
 		}
@@ -131,7 +134,7 @@ func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, 
 	if err := os.MkdirAll(c.Output, 0o700); err != nil {
 		return err
 	}
-	err = replaceFile(filepath.Join(c.Output, "properties.csv"), func(w io.Writer) error { return writeProperties(w, names, properties) })
+	err = replaceFile(filepath.Join(c.Output, propertiesFile), func(w io.Writer) error { return writeProperties(w, names, properties) })
 	if err != nil {
 		return err
 	}
@@ -141,6 +144,19 @@ func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, 
 	_, err = fmt.Fprintf(con.Stdout, "%s of %s %s in %s\n", english.Plural(len(files), "month", ""), english.Plural(len(properties), "property", ""),
 		english.PluralWord(len(files), "is", "are"), c.Output)
 	return err
+}
+
+// removeStale is removeStale for this export.
+func (c *archiveExport) removeStale(ctx context.Context, con *console.Console, store *sqlstore.Store, names []string, properties []sqlstore.Property) error {
+	stored, err := store.Properties(ctx)
+	if err != nil {
+		return err
+	}
+	byID := make(map[string]string, len(properties))
+	for i, p := range properties {
+		byID[p.ID] = names[i]
+	}
+	return removeStale(con, c.Output, byID, stored)
 }
 
 // noteOthers says which files of an earlier export are still in the folder: who reads it as one table reads them too.

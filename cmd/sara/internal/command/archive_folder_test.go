@@ -66,6 +66,47 @@ func TestManyPropertiesAreExportedIntoAFolder(t *testing.T) {
 	noPartsLeft(c)
 }
 
+// The folder is one table: a property that was removed, or has another name, must not be counted in it.
+func TestExportDeletesWhatIsStaleInItsFolder(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	for _, site := range []string{clitest.ShopSite, clitest.CopySite} {
+		c.OK("archive", "import", site, c.Write("one.csv", clitest.CSVHeader+"2024-12-31,total,,1,2,3\n"))
+	}
+	folder := c.Path("export")
+	export := []string{"archive", "export", "*", "--output", folder, "--force"}
+	c.OK(export...)
+	c.Write("export/property=shop-example/notes.txt", "of the same property")
+	ids := make(map[any]string)
+	for _, p := range c.Array(clitest.PropertyMembers, "property", "list") {
+		ids[p["gsc_property"]] = c.ID(p)
+	}
+	c.Write("export/properties.csv", "property,id,gsc_property\n../export,none,x\nshop-2,"+ids[clitest.ShopSite]+",x\nrenamed,"+ids[clitest.CopySite]+",x\ncopy-example,removed,x\n")
+	for _, name := range []string{"shop-2", "renamed", "mine"} {
+		if err := os.MkdirAll(c.Path("export/property="+name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c.Write("export/property="+name+"/data.csv", "")
+	}
+	c.Write("export/property=copy-example/month=2024-12/data.csv", "of a removed property with the same name")
+	c.OK("archive", "export", "copy*", "--output", folder, "--force")
+	want := "properties.csv property=copy-example/month=2024-12/data.parquet property=mine/data.csv property=shop-2/data.csv property=shop-example/month=2024-12/data.parquet property=shop-example/notes.txt"
+	if got := strings.Join(filesBelow(t, folder), " "); got != want {
+		t.Errorf("the files are %s, want %s", got, want)
+	}
+
+	c.OK(export...)
+	c.OK("property", "remove", clitest.CopySite, "--yes")
+	c.OK(export...)
+	if want := "sara: deleted " + folder + "/property=copy-example: "; !strings.Contains(c.LastErrs, want) {
+		t.Errorf("it lacks %q: %s", want, c.LastErrs)
+	}
+	want = "properties.csv property=mine/data.csv property=shop-2/data.csv property=shop-example/month=2024-12/data.parquet property=shop-example/notes.txt"
+	if got := strings.Join(filesBelow(t, folder), " "); got != want {
+		t.Errorf("the files are %s, want %s", got, want)
+	}
+}
+
 func TestExportTakesTheFormatFromTheFileAndAsksBeforeItOverwrites(t *testing.T) {
 	t.Parallel()
 	c := clitest.NewArchiveCLI(t, sara)
