@@ -103,14 +103,22 @@ func warnOfDeletion(con *console.Console, plans policy.Plans, former, plan strin
 	if months <= 0 || months >= kept {
 		return nil
 	}
-	calendar, err := translate.NewCalendar()
+	first, err := firstKept(con, months)
 	if err != nil {
 		return err
 	}
-	first := collector.FirstKept(calendar.Anchor(con.Now()), months, collector.DefaultGraceDays)
 	_, err = fmt.Fprintf(con.Stderr, "sara: %s keeps %d months of history, and %s kept %d: the next collection deletes archived days before %s\n",
 		plan, months, former, kept, first)
 	return err
+}
+
+// firstKept returns the first archived day that a plan keeps: the next collection deletes earlier ones.
+func firstKept(con *console.Console, months int) (translate.Date, error) {
+	calendar, err := translate.NewCalendar()
+	if err != nil {
+		return 0, err
+	}
+	return collector.FirstKept(calendar.Anchor(con.Now()), months, collector.DefaultGraceDays), nil
 }
 
 type accountList struct {

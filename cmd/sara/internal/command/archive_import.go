@@ -16,12 +16,14 @@ import (
 	"sara/archive/sqlstore"
 	"sara/cmd/sara/internal/console"
 	"sara/cmd/sara/internal/jobs"
+	"sara/cmd/sara/internal/settings"
 	"sara/proxy/jobs/collector"
 	"sara/translate"
 )
 
 type archiveImport struct {
 	archiveFlags
+	settings.Plans
 	console.Output
 	Paths     []string `arg:"" name:"path" help:"Files, folders or patterns: files with the columns date,dimension,key,clicks,impressions,position, as export writes them; those of Search Console's bulk export to BigQuery; or the zip file or folder of its Export button, whose daily totals are imported."`
 	Format    string   `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet, of files with the six columns; default: by the extension, or else the content."`
@@ -91,9 +93,34 @@ func (c *archiveImport) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
+		if err := c.warnOfDeletion(ctx, con, store, property, state.First); err != nil {
+			return err
+		}
 		record.ID, record.FirstDay, record.LastDay = property.ID, console.OptionalDate(state.First), console.OptionalDate(state.Last)
 		return console.One(c.Output, con.Stdout, record)
 	})
+}
+
+// warnOfDeletion says which archived days the next collection deletes, because the plan does not keep them. A plan that keeps nothing
+// deletes nothing, and nor does a property that is archived: neither is collected.
+func (c *archiveImport) warnOfDeletion(ctx context.Context, con *console.Console, store *sqlstore.Store, p sqlstore.Property, first *translate.Date) error {
+	workspace, err := store.Workspace(ctx, p.WorkspaceID)
+	if err != nil {
+		return err
+	}
+	account, err := store.Account(ctx, workspace.AccountID)
+	if err != nil {
+		return err
+	}
+	months := c.PlansFile.Table()[account.Plan].RetentionMonths
+	if first == nil || p.Archived || months <= 0 {
+		return nil
+	}
+	kept, err := firstKept(con, months)
+	if err == nil && *first < kept {
+		c.note(con, "the plan %s keeps %d months of history: the next collection deletes the days before %s, unless sara account plan changes it", account.Plan, months, kept)
+	}
+	return err
 }
 
 // read imports the files.

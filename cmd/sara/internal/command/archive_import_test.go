@@ -180,6 +180,31 @@ func TestInterruptedBulkImportContinues(t *testing.T) {
 	}
 }
 
+// An import of years that the plan does not keep would be deleted without a word.
+func TestImportWarnsOfDaysThatThePlanDoesNotKeep(t *testing.T) {
+	t.Parallel()
+	c := clitest.NewArchiveCLI(t, sara)
+	const warning = "sara: the plan pro keeps 36 months of history: the next collection deletes the days before 20"
+	imported := func(site, day string) bool {
+		c.OK("archive", "import", site, c.Write("days.csv", clitest.CSVHeader+day+",total,,1,2,3\n"))
+		return strings.Contains(c.LastErrs, warning)
+	}
+	if imported(clitest.ShopSite, time.Now().AddDate(0, -36, 0).Format(time.DateOnly)) {
+		t.Error("it warns of a day that the plan keeps")
+	}
+	if !imported(clitest.ShopSite, "2019-05-01") {
+		t.Errorf("it does not warn:\n%s", c.LastErrs)
+	}
+	c.OK("property", "archive", clitest.CopySite)
+	if imported(clitest.CopySite, "2019-05-01") {
+		t.Error("it warns of a property that is not collected")
+	}
+	c.OK("account", "plan", "Acme", "own")
+	if imported(clitest.ShopSite, "2019-05-02") {
+		t.Error("it warns of a day that the plan own keeps")
+	}
+}
+
 func TestQueryForBigQuery(t *testing.T) {
 	t.Parallel()
 	c := clitest.NewArchiveCLI(t, sara)
