@@ -136,7 +136,7 @@ func isKeyPrefix(s string) bool {
 func New(c Config) (*Server, error) { return newServer(c, newReference) }
 
 // newServer is New with a function that builds the API reference, or returns one that is already built.
-func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Server, error) {
+func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Server, err error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("configure the server: %w", err)
 	}
@@ -163,6 +163,11 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			responses.Close()
+		}
+	}()
 	fills, err := newFills(&c)
 	if err != nil {
 		return nil, err
@@ -171,7 +176,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (*Serve
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{
+	s = &Server{
 		config: c, fills: fills, portfolios: portfolios, largeWork: newLargeWork(c.Slots), calendar: calendar, gate: gate, memo: newMemo(),
 		cache: responses, metrics: newMetrics(c.Registry, c.Version), mergers: sync.Pool{New: func() any { return new(translate.Merger) }},
 		hedge: newHedge(c.HedgeDelay, c.Registry), tables: newTableSizes(), published: newPublications(), sharing: newSharing(c.CORSOrigins), started: c.Now().UTC(),
