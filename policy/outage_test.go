@@ -377,6 +377,30 @@ func TestRefusalByAShareNamesTheShare(t *testing.T) {
 	}
 }
 
+// Redis must answer each part within a round trip, however many keys the accounts have.
+func TestRestoresAreSplitByAccountsAndKeys(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ keys, want []int }{
+		{nil, nil},
+		{[]int{20000}, []int{1}},
+		{[]int{1, 20000, 1, 4999, 1}, []int{1, 1, 2, 1}},
+		{slices.Repeat([]int{1000}, 200), slices.Repeat([]int{5}, 40)},
+		{slices.Repeat([]int{1}, 401), []int{200, 200, 1}},
+	} {
+		entries := make([]ledgerEntry, len(test.keys))
+		for i, n := range test.keys {
+			entries[i].keys = make([]drainedKey, n)
+		}
+		var got []int
+		for part := range restoreBatches(entries) {
+			got = append(got, len(part))
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%v: the parts have %v accounts, want %v", test.keys, got, test.want)
+		}
+	}
+}
+
 // Plans allow any number of keys, and Lua passes at most 8,000 arguments to a command.
 func TestAccountWithThousandsOfKeysIsRestored(t *testing.T) {
 	avoidHourEnd(t)
