@@ -3,10 +3,12 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"math"
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -258,6 +260,30 @@ func TestKeyBounds(t *testing.T) {
 	c.Fails(ExitError, create("--name", "k", "--key-max-days", "0"), "SARA_KEY_MAX_DAYS", "1 to 3650")
 	c.Fails(ExitUsage, create(), "--name")
 	c.Fails(ExitUsage, create("--name", "k", "--expires-in-days", "soon"), "--expires-in-days")
+}
+
+// fullDisk is an output that takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}
+}
+
+func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
+	t.Parallel()
+	c := clitest.New(t, sara)
+	c.OK("account", "add", "Acme", "--plan", "pro")
+	c.OK("workspace", "add", "Acme", "Web")
+	c.OK("person", "add", "Acme", "ann@example.com", "--workspace", "Web")
+	for args, want := range map[string]string{
+		"--version": "no space left", "version": "no space left", "--help": "no space left", "key create --help": "no space left", "account list": "no space left",
+		"key create ann@example.com --name k": " is stored, but was not printed: revoke it, and create another one: ", "key create ann@example.com --name j --json": "was not printed",
+	} {
+		var errs strings.Builder
+		if status := sara(t.Context(), strings.Fields(args), c.Env, nil, fullDisk{}, &errs); status != ExitError || !strings.Contains(errs.String(), want) {
+			t.Errorf("sara %s: status %d, %q", args, status, &errs)
+		}
+	}
 }
 
 func TestMigrate(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -110,6 +111,9 @@ func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reade
 		return ExitOK
 	case settingErr != nil:
 		report(stderr, settingErr)
+		return ExitError
+	case errors.As(err, new(*fs.PathError)): // the help or the version could not be written
+		report(stderr, err)
 		return ExitError
 	case err != nil:
 		report(stderr, fmt.Errorf("%w (see sara%s --help)", err, commandOf(parsed, err)))

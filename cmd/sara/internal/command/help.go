@@ -44,7 +44,9 @@ type versionFlag bool
 
 // BeforeReset implements a hook of kong, which runs before the command line is checked.
 func (versionFlag) BeforeReset(app *kong.Kong, build versionRecord) error {
-	_, err := fmt.Fprintln(app.Stdout, build)
+	if _, err := fmt.Fprintln(app.Stdout, build); err != nil {
+		return err
+	}
 	app.Exit(ExitOK)
-	return err
+	return nil
 }

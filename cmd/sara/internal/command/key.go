@@ -101,17 +101,25 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		record := newKeyRecord{recordOfKey(key), text}
-		if c.JSON {
-			return console.PrintJSON(con.Stdout, record)
-		}
-		if err := console.One(c.Output, con.Stdout, record.keyRecord); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(con.Stdout, "\n%s\n\nSave it now: it is not shown again. Try it while the server runs (sara serve):\n\n%s\n",
-			text, c.tries(ctx, store, key, text))
-		return err
+		return printNewKey(con, c.Output, key, text, func() string {
+			return "Try it while the server runs (sara serve):\n\n" + c.tries(ctx, store, key, text)
+		})
 	})
+}
+
+// printNewKey prints a key, with its text, and what to know about it. If that fails, nobody has the text, so the error says what to do.
+func printNewKey(con *console.Console, o console.Output, key sqlstore.APIKey, text string, about func() string) error {
+	record := newKeyRecord{recordOfKey(key), text}
+	var err error
+	if o.JSON {
+		err = console.PrintJSON(con.Stdout, record)
+	} else if err = console.One(o, con.Stdout, record.keyRecord); err == nil {
+		_, err = fmt.Fprintf(con.Stdout, "\n%s\n\nSave it now: it is not shown again. %s\n", text, about())
+	}
+	if err != nil {
+		return fmt.Errorf("the key %s is stored, but was not printed: revoke it, and create another one: %w", key.ID, err)
+	}
+	return nil
 }
 
 func (c *keyCreate) expiry(now time.Time) (*time.Time, error) {
@@ -263,14 +271,8 @@ func (c *keyRotate) Run(ctx context.Context, con *console.Console) error {
 		if err != nil {
 			return err
 		}
-		record := newKeyRecord{recordOfKey(key), text}
-		if c.JSON {
-			return console.PrintJSON(con.Stdout, record)
-		}
-		if err := console.One(c.Output, con.Stdout, record.keyRecord); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(con.Stdout, "\n%s\n\nSave it now: it is not shown again. The old key, %s, ends at %s.\n", text, old.ID, console.Timestamp(*old.RevokedAt))
-		return err
+		return printNewKey(con, c.Output, key, text, func() string {
+			return fmt.Sprintf("The old key, %s, ends at %s.", old.ID, console.Timestamp(*old.RevokedAt))
+		})
 	})
 }
