@@ -99,6 +99,14 @@ func TestHintsCanBePasted(t *testing.T) {
 		t.Errorf("hints with --json: %s", c.LastErrs)
 	}
 	said("person add Bob EMAIL --workspace Twin", "workspace", "add", "Bob", "Twin")
+	c.OK("account", "add", "--plan", "pro", "--database-url", database, "--", "-x")
+	hint := c.LastErrs
+	accounts := c.Array(accountMembers, "account", "list", "--database-url", database)
+	dashed := c.ID(accounts[slices.IndexFunc(accounts, func(a map[string]any) bool { return a["name"] == "-x" })])
+	if want := "\n  sara workspace add " + dashed + " Main "; !strings.Contains(hint, want) {
+		t.Errorf("a name like a flag: it prints\n%s\nwant %q", hint, want)
+	}
+	said("person add "+dashed+" EMAIL --workspace Dashed", "workspace", "add", dashed, "Dashed")
 	c.OK("workspace", "add", "Ann's", "Web", "--database-url", database)
 	if strings.Contains(c.LastErrs, "--workspace Web ") || strings.Contains(c.LastErrs, twin) {
 		t.Errorf("an ambiguous workspace name resolves to the wrong one:\n%s", c.LastErrs)
@@ -355,10 +363,11 @@ func TestUsageErrors(t *testing.T) {
 	c.Fails(ExitUsage, []string{"account"}, "see sara account --help")
 	c.Fails(ExitUsage, []string{"account", "list", "--frob"}, "--frob", "see sara account list --help")
 	c.Fails(ExitUsage, []string{"account", "list", "extra"}, "extra")
+	c.Fails(ExitUsage, []string{"person", "add", "Acme", "ann@example.com", "--workspace", ""}, "--workspace: it is empty: give it a value")
 	for _, flag := range []string{
 		"property add google sc-domain:shop.example --slug", "connection add Main --credentials x.json --name", "collect --property", "inspect --property",
 		"property list --workspace", "archive verify --property", "archive export shop --from 2025-01-01 --to 2025-01-02 --format csv --output", "report --all --key-file",
-		"person add Acme ann@example.com --workspace", "archive import shop x.csv --format", "account list --config",
+		"archive import shop x.csv --format", "account list --config",
 	} {
 		words := strings.Fields(flag)
 		c.Fails(ExitUsage, append(words, ""), words[len(words)-1]+": it is empty: leave the flag out, or give it a value")

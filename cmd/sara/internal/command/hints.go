@@ -39,6 +39,13 @@ func reference(name, id string, find func(reference string) (foundID string, err
 	return id
 }
 
+func accountReference(ctx context.Context, store *sqlstore.Store, name, id string) string {
+	return reference(name, id, func(r string) (string, error) {
+		a, err := store.Account(ctx, r)
+		return a.ID, err
+	})
+}
+
 func workspaceReference(ctx context.Context, store *sqlstore.Store, name, id string) string {
 	return reference(name, id, func(r string) (string, error) {
 		w, err := store.Workspace(ctx, r)

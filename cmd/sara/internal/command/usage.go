@@ -50,7 +50,10 @@ func checkEmpty(parsed *kong.Context) error {
 		case commaList:
 			empty = slices.Contains(value, "")
 		}
-		if empty {
+		switch {
+		case empty && step.Flag.Required:
+			return fmt.Errorf("--%s: it is empty: give it a value", step.Flag.Name)
+		case empty:
 			return fmt.Errorf("--%s: it is empty: leave the flag out, or give it a value", step.Flag.Name)
 		}
 	}

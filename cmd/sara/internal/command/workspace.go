@@ -49,7 +49,7 @@ func (c *workspaceAdd) Run(ctx context.Context, con *console.Console) error {
 		con.Next(c.Output, "connect it to Search Console, by a person's consent or with a key file, and add the people who may read it.",
 			console.CommandLine("connection", "connect", reference, "--client", "FILE"),
 			console.CommandLine("connection", "add", reference, "--credentials", "FILE"),
-			console.CommandLine("person", "add", workspace.AccountName, "EMAIL", "--workspace", reference))
+			console.CommandLine("person", "add", accountReference(ctx, store, workspace.AccountName, workspace.AccountID), "EMAIL", "--workspace", reference))
 		return nil
 	})
 }
