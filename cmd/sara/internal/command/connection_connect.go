@@ -44,6 +44,18 @@ If the browser is on another machine, forward a port to this one, and name it:
 The guide "Connect Google" (/docs/guides/connect-google) shows how to create the client file.`
 }
 
+// Validate implements kong's check of a command line.
+func (c *connectionConnect) Validate() error {
+	const mostPort, longest = 65535, 24 * time.Hour
+	switch {
+	case c.Port < 0 || c.Port > mostPort:
+		return fmt.Errorf("--port %d is not a number of 1 to %d", c.Port, mostPort)
+	case c.Wait <= 0 || c.Wait > longest:
+		return fmt.Errorf("--wait %v is not a time of more than 0s, and at most 24h", c.Wait)
+	}
+	return nil
+}
+
 // connectedRecord is a connection with the properties that a consent added or kept.
 type connectedRecord struct {
 	connectionRecord

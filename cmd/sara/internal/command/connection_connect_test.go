@@ -219,6 +219,8 @@ func TestConnectRefusesWhatCannotWork(t *testing.T) {
 	c.Fails(ExitError, []string{"connection", "connect", "Nowhere", "--client", c.Path("client.json"), "--all"}, "sara workspace list")
 	c.Fails(ExitError, []string{"connection", "connect", "Web", "--client", c.Path("none.json"), "--all"}, "none.json")
 	c.Fails(ExitUsage, []string{"connection", "connect", "Web"}, "--client")
+	c.Fails(ExitUsage, connect(good, "--all", "--wait", "0s"), "--wait 0s is not a time of more than 0s")
+	c.Fails(ExitUsage, connect(good, "--all", "--port", "65536"), "--port 65536 is not a number of 1 to 65535")
 	if strings.Contains(c.Said.String(), people.Client.Secret) {
 		t.Error("the client's secret was printed")
 	}
