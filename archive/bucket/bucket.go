@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // Bucket is a set of named objects. Names are slash-separated paths without a leading slash, and no segment starts with a dot.
@@ -92,26 +93,58 @@ func Check(ctx context.Context, b Bucket, probe string) error {
 			revision, err = b.Put(ctx, probe, []byte("probe 1"), revision)
 		}
 	}
+	if err == nil {
+		if err = checkConditions(ctx, b, probe, revision); err != nil {
+			removeProbe(ctx, b, probe)
+		}
+	}
 	if err != nil {
-		return fmt.Errorf("check bucket: %w", err)
-	}
-	if _, err := b.Put(ctx, probe, []byte("probe 2"), ""); !errors.Is(err, ErrChanged) {
-		return fmt.Errorf("check bucket: the store ignores a condition: it overwrites an object that must not exist (%v)", err)
-	}
-	second, err := b.Put(ctx, probe, []byte("probe 2"), revision)
-	if err != nil {
-		return fmt.Errorf("check bucket: %w", err)
-	}
-	if _, err := b.Put(ctx, probe, []byte("probe 3"), revision); !errors.Is(err, ErrChanged) {
-		return fmt.Errorf("check bucket: the store ignores a condition: it overwrites an object that has changed (%v)", err)
-	}
-	if _, err := b.List(ctx, probe); err != nil {
-		return fmt.Errorf("check bucket: %w", err)
-	}
-	if err := b.Delete(ctx, probe, second); err != nil {
 		return fmt.Errorf("check bucket: %w", err)
 	}
 	return nil
+}
+
+// checkConditions goes on with the probe, which has a revision.
+func checkConditions(ctx context.Context, b Bucket, probe, revision string) error {
+	if err := mustRefuse(ctx, b, probe, ""); err != nil {
+		return err
+	}
+	second, err := b.Put(ctx, probe, []byte("probe 2"), revision)
+	if err != nil {
+		return err
+	}
+	if err := mustRefuse(ctx, b, probe, revision); err != nil {
+		return err
+	}
+	if _, err := b.List(ctx, probe); err != nil {
+		return err
+	}
+	return b.Delete(ctx, probe, second)
+}
+
+// mustRefuse returns an error unless the store refuses to write the probe under a condition that it does not fulfil. A store that did not
+// answer has not ignored the condition.
+func mustRefuse(ctx context.Context, b Bucket, probe, revision string) error {
+	_, err := b.Put(ctx, probe, []byte("probe of a condition"), revision)
+	switch {
+	case errors.Is(err, ErrChanged):
+		return nil
+	case err != nil:
+		return err
+	case revision == "":
+		return errors.New("the store ignores a condition: it overwrites an object that must not exist")
+	}
+	return errors.New("the store ignores a condition: it overwrites an object that has changed")
+}
+
+// removeProbe removes what a check that failed leaves behind, if it can. The check may have failed because its time is over.
+func removeProbe(ctx context.Context, b Bucket, probe string) {
+	const patience = time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if _, revision, err := b.Get(ctx, probe); err == nil {
+		_ = b.Delete(ctx, probe, revision) // the next check has another probe
+	}
 }
 
 // checkName refuses an invalid name before it becomes part of a path or a request.

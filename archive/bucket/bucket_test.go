@@ -322,3 +322,31 @@ func TestCheckDetectsAStoreWithoutConditions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// silent is a bucket that does not answer the Put of a number, and those after it.
+type silent struct {
+	Bucket
+	puts *int
+	from int
+}
+
+func (s silent) Put(ctx context.Context, name string, data []byte, revision string) (string, error) {
+	if *s.puts++; *s.puts >= s.from {
+		return "", context.DeadlineExceeded
+	}
+	return s.Bucket.Put(ctx, name, data, revision)
+}
+
+// A store that does not answer in time has not ignored a condition: a server would refuse to start. Nor is a probe left in it.
+func TestCheckTellsASilentStoreFromOneWithoutConditions(t *testing.T) {
+	for from := 1; from <= 4; from++ {
+		b := open(t, t.TempDir())
+		err := Check(t.Context(), silent{b, new(int), from}, "probe")
+		if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "overwrites") {
+			t.Errorf("silent from Put %d: %v", from, err)
+		}
+		if left, err := b.List(t.Context(), ""); err != nil || len(left) > 0 {
+			t.Errorf("silent from Put %d: it leaves %v (%v)", from, left, err)
+		}
+	}
+}
