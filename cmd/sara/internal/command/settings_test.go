@@ -88,6 +88,7 @@ func TestBadSettingsFiles(t *testing.T) {
 	}
 	c.T = t
 	c.Fails(ExitError, []string{"account", "list", "--config", c.Path("none.yaml")}, "SARA_CONFIG: ", "none.yaml")
+	c.Fails(ExitError, []string{"account", "list", "--config", c.Write("long.yaml", strings.Repeat("#", 1<<20+1))}, "SARA_CONFIG: ", "long.yaml has more than 1048576 bytes")
 	if strings.Contains(c.Said.String(), "hunter2") {
 		t.Error("a value of a bad file was quoted; it may be a secret")
 	}

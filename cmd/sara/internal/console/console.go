@@ -41,12 +41,27 @@ func CommandName(called string) string {
 // file or the pipe behind it.
 const StandardInput = "-"
 
-// ReadFile reads a file that a flag names, or standard input.
+// ReadFile reads a file that a flag names, or standard input. It refuses one that is much longer than any of credentials or page groups, such
+// as a device or another file than was meant, before that fills the memory.
 func (c *Console) ReadFile(path string) ([]byte, error) {
 	if path == StandardInput {
-		return io.ReadAll(c.Stdin)
+		return readAll(c.Stdin, "standard input")
 	}
-	return os.ReadFile(path)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return readAll(file, path)
+}
+
+func readAll(r io.Reader, name string) ([]byte, error) {
+	const longest = 16 << 20
+	text, err := io.ReadAll(io.LimitReader(r, longest+1))
+	if err == nil && len(text) > longest {
+		err = fmt.Errorf("%s has more than %d bytes: name another file", name, longest)
+	}
+	return text, err
 }
 
 // Next prints a hint for people: a sentence, and command lines that can be pasted. With --json it prints nothing.

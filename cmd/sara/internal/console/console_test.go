@@ -17,6 +17,14 @@ func TestCommandName(t *testing.T) {
 	}
 }
 
+// endless is an input of zeros.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
 func TestReadFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("file"), 0o600); err != nil {
@@ -30,5 +38,15 @@ func TestReadFile(t *testing.T) {
 	}
 	if _, err := c.ReadFile(file + "x"); err == nil {
 		t.Error("no error for a file that does not exist")
+	}
+	// One that never ends, or another than was meant.
+	c.Stdin = endless{}
+	if err := os.Truncate(file, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{file: file, "-": "standard input"} {
+		if _, err := c.ReadFile(path); err == nil || err.Error() != want+" has more than 16777216 bytes: name another file" {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }

@@ -2,8 +2,8 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -25,7 +25,11 @@ type fileEntry struct {
 // readFile reads a YAML mapping of setting names, which have to be known, to single values.
 func readFile(path string, known map[string]string) (*settingsFile, error) {
 	file := &settingsFile{path: path, entries: make(map[string]fileEntry)}
-	text, err := os.ReadFile(path)
+	const longest = 1 << 20
+	text, err := readAtMost(path, longest+1)
+	if err == nil && len(text) > longest {
+		err = fmt.Errorf("%s has more than %d bytes", path, longest)
+	}
 	if err != nil {
 		return nil, Errorf("SARA_CONFIG", "%v; name a YAML file with settings, such as listen: 127.0.0.1:8080", err)
 	}

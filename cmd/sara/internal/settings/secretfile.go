@@ -27,12 +27,7 @@ func (r *Redis) holdsSecret() bool { return Mask(r.text) != r.text }
 
 // readSecret returns the text of a file without the line break at its end. An error names the file, and never quotes it.
 func readSecret(setting, path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", Errorf(setting, "%v", err)
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	text, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
+	text, err := readAtMost(path, maxSecretFile+1)
 	switch value := strings.TrimRight(string(text), "\r\n"); {
 	case err != nil:
 		return "", Errorf(setting, "%v", err)
@@ -43,4 +38,14 @@ func readSecret(setting, path string) (string, error) {
 	default:
 		return value, nil
 	}
+}
+
+// readAtMost reads the beginning of a file.
+func readAtMost(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return io.ReadAll(io.LimitReader(file, most))
 }
