@@ -50,24 +50,23 @@ type source interface {
 
 // Open opens a file and determines its format and columns.
 func Open(path string) (_ *File, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	f := &File{file: file}
-	defer func() {
-		if err != nil {
-			_ = file.Close() // opened for reading only
-		}
-	}()
-	info, err := file.Stat()
+	info, err := os.Stat(path) // to open a named pipe would wait for a program that writes to it
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
 	}
-	f.size = info.Size()
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{file: file, size: info.Size()}
+	defer func() {
+		if err != nil {
+			_ = file.Close() // opened for reading only
+		}
+	}()
 	err = f.open()
 	return f, err
 }

@@ -31,7 +31,7 @@ type archiveExport struct {
 	From     *date  `placeholder:"DATE" help:"First day, YYYY-MM-DD; may be left out for a folder: from the first archived day."`
 	To       *date  `placeholder:"DATE" help:"Last day, YYYY-MM-DD; may be left out for a folder: to the last archived day."`
 	Format   string `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; default: by the extension of --output, for a folder parquet. In csv, a quote (') precedes keys that a spreadsheet would run as a formula; import removes it."`
-	Output   string `placeholder:"FILE" help:"File or, for several properties, folder; default: standard output."`
+	Output   string `placeholder:"FILE" help:"File or, for several properties, folder; - or default: standard output."`
 	Force    bool   `help:"Overwrite without asking; required where there is no terminal."`
 }
 
@@ -45,7 +45,7 @@ func (c *archiveExport) Validate() error {
 	switch {
 	case c.Property == "": // kong reports it
 		return nil
-	case admin.IsPattern(c.Property) && c.Output == "":
+	case admin.IsPattern(c.Property) && c.toStdout():
 		return errors.New("--output is missing: name the folder for the properties")
 	case !admin.IsPattern(c.Property) && (c.From == nil || c.To == nil):
 		return errors.New("missing flags: --from=DATE and --to=DATE are required for a single property")
@@ -55,6 +55,9 @@ func (c *archiveExport) Validate() error {
 	_, err := c.format()
 	return err
 }
+
+// toStdout reports whether the output is standard output, not a file or a folder.
+func (c *archiveExport) toStdout() bool { return c.Output == "" || c.Output == standardOutput }
 
 // format returns the format of the flag, or else that of the file's extension.
 func (c *archiveExport) format() (archive.Format, error) {
@@ -76,7 +79,7 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
-	if c.Output == "" && format == archive.Parquet && console.IsTerminal(con.Stdout) {
+	if c.toStdout() && format == archive.Parquet && console.IsTerminal(con.Stdout) {
 		return errors.New("a Parquet file is binary: name a file with --output FILE, or redirect the output")
 	}
 	return c.use(ctx, func(store *sqlstore.Store) error {
@@ -97,7 +100,7 @@ func (c *archiveExport) Run(ctx context.Context, con *console.Console) error {
 
 func (c *archiveExport) exportFile(ctx context.Context, con *console.Console, history *archive.History, format archive.Format, p sqlstore.Property) error {
 	records := history.Export(ctx, p.ID, translate.DateRange{Start: c.From.Date, End: c.To.Date})
-	if c.Output == "" {
+	if c.toStdout() {
 		return archive.WriteRecords(con.Stdout, format, records)
 	}
 	if info, err := os.Stat(c.Output); err == nil && info.Mode().IsRegular() && !c.Force {

@@ -174,18 +174,18 @@ func (c *archiveImport) readFile(ctx context.Context, history *archive.History, 
 	if err != nil {
 		return none, err
 	}
-	file, err := os.Open(c.Paths[0])
-	if err != nil {
-		return none, err
-	}
-	defer func() { _ = file.Close() }() // opened for reading only
-	info, err := file.Stat()
+	info, err := os.Stat(c.Paths[0]) // to open a named pipe would wait for a program that writes to it
 	if err != nil {
 		return none, err
 	}
 	if !info.Mode().IsRegular() {
 		return none, errors.New("it is not a regular file")
 	}
+	file, err := os.Open(c.Paths[0])
+	if err != nil {
+		return none, err
+	}
+	defer func() { _ = file.Close() }() // opened for reading only
 	return history.Import(ctx, property, archive.ReadRecords(file, info.Size(), format), options)
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -220,6 +221,10 @@ func TestArchiveCommandLines(t *testing.T) {
 	c := clitest.NewArchiveCLI(t, sara)
 	file := c.Write("good.csv", clitest.CSVHeader+clitest.SomeHistory)
 	export := func(args ...string) []string { return append([]string{"archive", "export"}, args...) }
+	pipe := c.Path("pipe") // nothing writes to it
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		status int
 		args   []string
@@ -239,11 +244,17 @@ func TestArchiveCommandLines(t *testing.T) {
 		{ExitUsage, []string{"archive", "import", clitest.ShopSite, c.Path("history")}, []string{"--format"}},
 		{ExitError, []string{"archive", "import", clitest.ShopSite, c.Path("none.csv")}, []string{"none.csv", "no such file"}},
 		{ExitError, []string{"archive", "import", clitest.ShopSite, c.Folder, "--format", "csv"}, []string{"sara: " + c.Folder + ": it is not a regular file"}},
+		{ExitError, []string{"archive", "import", clitest.ShopSite, pipe, "--format", "csv"}, []string{"sara: " + pipe + ": it is not a regular file"}},
+		{ExitError, []string{"archive", "import", clitest.ShopSite, pipe}, []string{pipe + ": it is not a regular file"}},
+		{ExitUsage, export("shop*", "--output", "-"), []string{"--output is missing: name the folder"}},
 		{ExitError, []string{"archive", "import", "nowhere.example", file}, []string{`there is no property "nowhere.example"`}},
 	} {
 		c.Fails(test.status, test.args, test.want...)
 	}
 	noPartsLeft(c)
+	if said := c.OK(export(clitest.ShopSite, "--format", "csv", "--from", "2025-01-01", "--to", "2025-01-02", "--output", "-")...); said != clitest.CSVHeader {
+		t.Errorf("to standard output: %q", said)
+	}
 	c.OK("archive", "import", clitest.ShopSite, "--format", "csv", c.Write("history.txt", clitest.CSVHeader+clitest.SomeHistory))
 }
 
