@@ -76,9 +76,12 @@ func ServeDatabase(ctx context.Context, s settings.Store) (store *sqlstore.Store
 	return store, created, err
 }
 
+// inMemory is the file of a SQLite database that is none.
+const inMemory = ":memory:"
+
 // MissingFile returns the absolute path of the database's file if it does not exist yet, and else nothing.
 func MissingFile(location settings.Database) string {
-	if location.File == "" || location.File == ":memory:" {
+	if location.File == "" || location.File == inMemory {
 		return ""
 	}
 	if _, err := os.Stat(location.File); !errors.Is(err, fs.ErrNotExist) {

@@ -14,6 +14,9 @@ import (
 // ReplaceDatabase fills a database by a restore. It refuses one that has accounts, unless it is forced. A file of SQLite is written
 // beside and then renamed, so that a failure changes nothing; kept is where the one that it replaces is then, empty if there was none.
 func ReplaceDatabase(ctx context.Context, s settings.Store, force bool, now time.Time, restore func(context.Context, *sqlstore.Store) error) (kept string, err error) {
+	if s.DatabaseURL.File == inMemory {
+		return "", settings.Errorf("SARA_DATABASE_URL", "%v ends with this command: name a file, or a PostgreSQL database", s.DatabaseURL)
+	}
 	if MissingFile(s.DatabaseURL) == "" {
 		if err := checkReplaceable(ctx, s, force); err != nil {
 			return "", err

@@ -52,3 +52,10 @@ func TestFailedReplacementChangesNothing(t *testing.T) {
 		t.Errorf("it keeps %q, %v", got, err)
 	}
 }
+
+func TestDatabaseInMemoryIsNotRestored(t *testing.T) {
+	t.Parallel()
+	if _, err := replace(t, settings.Store{DatabaseURL: settings.SQLite(inMemory)}); err == nil || !strings.Contains(err.Error(), "ends with this command") {
+		t.Errorf("restored into nothing: %v", err)
+	}
+}
