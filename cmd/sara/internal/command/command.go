@@ -106,18 +106,11 @@ func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reade
 	if err == nil && !helped {
 		err = checkEmpty(parsed)
 	}
-	switch settingErr := settings.ErrorOf(err); {
+	switch {
 	case helped:
 		return ExitOK
-	case settingErr != nil:
-		report(stderr, settingErr)
-		return ExitError
-	case errors.As(err, new(*fs.PathError)): // the help or the version could not be written
-		report(stderr, err)
-		return ExitError
 	case err != nil:
-		report(stderr, fmt.Errorf("%w (see sara%s --help)", err, commandOf(parsed, err)))
-		return ExitUsage
+		return reportParse(stderr, parsed, err)
 	}
 	if err := loader.Parse(parsed); err != nil {
 		report(stderr, err)
@@ -133,6 +126,20 @@ func (p Program) Run(ctx context.Context, args, environ []string, stdin io.Reade
 		return status
 	}
 	return ExitOK
+}
+
+// reportParse prints why a command line was not parsed, and returns the exit status. parsed is nil, or what was parsed.
+func reportParse(stderr io.Writer, parsed *kong.Context, err error) int {
+	switch settingErr := settings.ErrorOf(err); {
+	case settingErr != nil:
+		report(stderr, settingErr)
+		return ExitError
+	case errors.As(err, new(*fs.PathError)): // the help or the version could not be written
+		report(stderr, err)
+		return ExitError
+	}
+	report(stderr, fmt.Errorf("%w (see sara%s --help)", err, commandOf(parsed, err)))
+	return ExitUsage
 }
 
 // parse parses a command line. The parser would replace what is not UTF-8, so that another text would be stored.
