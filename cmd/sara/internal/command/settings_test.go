@@ -139,6 +139,7 @@ func TestCheckNamesSettingAndFix(t *testing.T) {
 		{"SARA_OAUTH_TOKEN_URL", "https://u:hunter2@example.com/token", `SARA_OAUTH_TOKEN_URL: "https://u:xxxxx@example.com/token" has more than a scheme, a host and a path; write it like https://oauth2.googleapis.com/token`},
 		{"SARA_BASE_URL", "https://api.example.com/", `SARA_BASE_URL: "https://api.example.com/" ends with a slash, so paths of the API cannot be appended; leave the slash out`},
 		{"SARA_DOCS_URL", "ftp://example.com", `SARA_DOCS_URL: "ftp://example.com" is not an absolute http or https URL, such as https://example.com/docs`},
+		{"SARA_TRUSTED_PROXY_HEADER", "authorization", `SARA_TRUSTED_PROXY_HEADER: "authorization" has secrets, and no address; name the header that the proxy sets, such as X-Forwarded-For`},
 		{"SARA_TRUSTED_PROXY_HEADER", "X Forwarded For", `SARA_TRUSTED_PROXY_HEADER: "X Forwarded For" is not the name of a header, such as X-Forwarded-For`},
 		{"SARA_CORS_ORIGINS", "app.example.com", `SARA_CORS_ORIGINS: "app.example.com" is not an origin, scheme://host[:port]; write it like https://app.example.com`},
 		{"SARA_CORS_ORIGINS", "null", `SARA_CORS_ORIGINS: "null" is not an origin, scheme://host[:port]`},

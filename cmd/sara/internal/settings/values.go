@@ -303,6 +303,10 @@ func (h *HeaderName) parse(*kong.Tag) error {
 	if !isHeaderName(h.text) {
 		return fmt.Errorf("%q is not the name of a header, such as X-Forwarded-For", h.text)
 	}
+	switch strings.ToLower(h.text) {
+	case "authorization", "proxy-authorization", "cookie": // what this header has is in the access log
+		return fmt.Errorf("%q has secrets, and no address; name the header that the proxy sets, such as X-Forwarded-For", h.text)
+	}
 	return nil
 }
 
