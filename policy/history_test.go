@@ -176,6 +176,10 @@ func (h *history) step() {
 	case dice < 30:
 		h.advance(time.Second)
 		h.tickAll()
+		if h.away && h.random.IntN(3) == 0 { // for so long that no heartbeat is left
+			h.advance(memberLifetime)
+			h.tickAll()
+		}
 	case dice < 32 && h.random.IntN(4) == 0:
 		h.endHour()
 	case dice < 45:

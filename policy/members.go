@@ -42,6 +42,11 @@ type memberCount struct {
 func (m *members) size() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.count()
+}
+
+// count is size, for a caller that holds the lock.
+func (m *members) count() int {
 	n := 1
 	for _, c := range m.seen {
 		n = max(n, c.n)
@@ -80,6 +85,11 @@ func (m *members) beat(ctx context.Context, client redisconn.Client, replica str
 	defer m.mu.Unlock()
 	if m.first.IsZero() {
 		m.first = now
+	}
+	if gap := now.Sub(last); !last.IsZero() && gap > memberLifetime/2 {
+		// Redis was away, or this process stood still, and the others may have been, too. None of their heartbeats may be left, and the
+		// next ones come within a second or two.
+		m.seen = []memberCount{{now, m.count()}}
 	}
 	m.last = now
 	for len(m.seen) > 0 && now.Sub(m.seen[0].at) > memberLifetime {
