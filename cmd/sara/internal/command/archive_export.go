@@ -168,9 +168,11 @@ func (c *archiveExport) noteOthers(con *console.Console, written []string) error
 	if err != nil {
 		return err
 	}
-	others := slices.DeleteFunc(found, func(name string) bool {
-		return slices.Contains(written, filepath.Join(c.Output, filepath.FromSlash(name)))
-	})
+	isNew := make(map[string]bool, len(written))
+	for _, path := range written {
+		isNew[path] = true
+	}
+	others := slices.DeleteFunc(found, func(name string) bool { return isNew[filepath.Join(c.Output, filepath.FromSlash(name))] })
 	if len(others) == 0 {
 		return nil
 	}
