@@ -143,7 +143,8 @@ func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part 
 
 // findLiveStart moves the start of the live days to the upstream's first day with figures if the request asks for days before it and
 // the archive's figures begin earlier: the edge of the upstream's window is an estimate, and what the archive lacks is unknown. The edge
-// has moved on since a copy of the window of the day before was made. If the archive's figures do not begin earlier, the site is young: the days are zeros, and the answer says when its figures begin.
+// has moved on since a copy of the window of the day before was made. If the archive's figures do not begin earlier, the site is
+// young: the days are zeros, and the answer says when its figures begin.
 func (s *Server) findLiveStart(ctx context.Context, c *call, q *reportRequest) error {
 	q.begins = 0
 	first, _, ok := q.known.Bounds()
