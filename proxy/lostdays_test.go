@@ -10,17 +10,25 @@ import (
 	"sara/proxy/upstream/gscsim"
 )
 
+// newLossyWorld has a property "lost" of which Search Console lacks a number of days at the start of its window. What is archived of it has
+// the figures of another site, so that the source of a figure shows.
+func newLossyWorld(t *testing.T, days int) (*world, *chronicle) {
+	t.Helper()
+	const site = "https://www.example.org/blog/"
+	history, configure := kept(t)
+	w := newWorldWith(t, []gscsim.Site{{URL: site, Queries: 50, Pages: 10, Publication: gscsim.Publication{LostDays: days}}}, new(gscsim.Worlds), configure)
+	added, err := w.store.AddProperty(context.Background(), sqlstore.PropertySpec{Connection: w.properties["prefix"].Connection.ID, Site: site})
+	w.must(err)
+	w.properties["lost"] = added
+	return w, w.chronicle(history, "lost", "https://www.example.org/shop/")
+}
+
 // Days at the start of the live window that neither the upstream nor the archive has are missing if the archive has earlier figures:
 // the site is not young, so nothing is known of them.
 func TestPerformance200LostDaysAreMissing(t *testing.T) {
 	t.Parallel()
-	const site = "https://www.example.org/blog/"
-	history, configure := kept(t)
-	w := newWorldWith(t, []gscsim.Site{{URL: site, Queries: 50, Pages: 10, Publication: gscsim.Publication{LostDays: 1}}}, new(gscsim.Worlds), configure)
-	added, err := w.store.AddProperty(context.Background(), sqlstore.PropertySpec{Connection: w.properties["prefix"].Connection.ID, Site: site})
-	w.must(err)
-	w.properties["lost"] = added
-	w.chronicle(history, "lost", "https://www.example.org/shop/").keep(t, "2025-06-19", "2025-06-23")
+	w, archived := newLossyWorld(t, 1)
+	archived.keep(t, "2025-06-19", "2025-06-23")
 	days := []string{"start_date", "2025-07-20", "end_date", "2025-07-22"} // the live window begins on the first of them
 	series := w.get("pro", w.path("lost", "/timeseries"), days...).ok(t)
 	if len(series.rows()) != 2 {
@@ -37,31 +45,19 @@ func TestPerformance200LostDaysAreMissing(t *testing.T) {
 // that was the first one with figures.
 func TestBreakdown200LostDaysAfterTheAnchorMoved(t *testing.T) {
 	t.Parallel()
-	const site = "https://www.example.org/blog/"
-	history, configure := kept(t)
-	w := newWorldWith(t, []gscsim.Site{{URL: site, Queries: 50, Pages: 10, Publication: gscsim.Publication{LostDays: 1}}}, new(gscsim.Worlds), configure)
-	added, err := w.store.AddProperty(context.Background(), sqlstore.PropertySpec{Connection: w.properties["prefix"].Connection.ID, Site: site})
-	w.must(err)
-	w.properties["lost"] = added
-	c := w.chronicle(history, "lost", "https://www.example.org/shop/") // of another site, so that the source shows
-	c.keep(t, "2025-07-18", "2025-07-25")
+	w, archived := newLossyWorld(t, 1)
+	archived.keep(t, "2025-07-18", "2025-07-25")
 	w.get("pro", w.path("lost", "/timeseries")).ok(t)
 	w.setClock("2026-11-22T19:00:00Z")
 	r := w.get("pro", w.path("lost", "/devices"), "start_date", "2025-07-21", "end_date", "2025-07-21").ok(t) // the first of the live window
-	wantRows(t, "devices", r.rows(), "key", c.want(t, "device", "2025-07-21", "2025-07-21", never))
+	wantRows(t, "devices", r.rows(), "key", archived.want(t, "device", "2025-07-21", "2025-07-21", never))
 	wantSource(t, r, "stored")
 }
 
 // What was found at the far edge depends on the archive, and is looked up again once that has changed.
 func TestTimeseries200ArchivedAtTheFarEdgeInTheMeantime(t *testing.T) {
 	t.Parallel()
-	const site = "https://www.example.org/blog/"
-	history, configure := kept(t)
-	w := newWorldWith(t, []gscsim.Site{{URL: site, Queries: 50, Pages: 10, Publication: gscsim.Publication{LostDays: 2}}}, new(gscsim.Worlds), configure)
-	added, err := w.store.AddProperty(context.Background(), sqlstore.PropertySpec{Connection: w.properties["prefix"].Connection.ID, Site: site})
-	w.must(err)
-	w.properties["lost"] = added
-	c := w.chronicle(history, "lost", "https://www.example.org/shop/")
+	w, archived := newLossyWorld(t, 2)
 	for _, want := range []string{"Search Console's figures of this property begin on 2025-07-22.", "1 day is not archived and not counted: 2025-07-21.", ""} {
 		for _, endpoint := range []string{"/timeseries", "/devices"} {
 			r := w.get("pro", w.path("lost", endpoint), "start_date", "2025-07-21", "end_date", "2025-07-24").ok(t)
@@ -73,9 +69,9 @@ func TestTimeseries200ArchivedAtTheFarEdgeInTheMeantime(t *testing.T) {
 		if want == "" {
 			break
 		} else if strings.HasPrefix(want, "1 day") {
-			c.keep(t, "2025-07-21", "2025-07-21")
+			archived.keep(t, "2025-07-21", "2025-07-21")
 		} else {
-			c.keep(t, "2025-07-18", "2025-07-20")
+			archived.keep(t, "2025-07-18", "2025-07-20")
 		}
 	}
 }
