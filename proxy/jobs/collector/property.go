@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,8 +99,23 @@ func (r *run) collect(ctx context.Context, t *task) error {
 	if err != nil {
 		return err
 	}
+	contradicted, err := r.archiveDays(ctx, t, gaps, totals)
+	switch {
+	case err != nil:
+		return err
+	case len(contradicted) > 0:
+		return &ContradictionError{Days: contradicted}
+	case damaged != nil:
+		return damaged
+	}
+	return nil
+}
+
+// archiveDays archives what is missing of days. It returns those about which the upstream contradicts itself, and the error
+// that ended it or, if none did, that of the first day that was left out.
+func (r *run) archiveDays(ctx context.Context, t *task, gaps []gap, totals totals) (contradicted []translate.Date, err error) {
+	p := t.Property
 	var b buffer
-	contradiction := &ContradictionError{}
 	var left LeftRows
 	failed := 0 // days in a row
 	for _, g := range gaps {
@@ -110,19 +126,17 @@ func (r *run) collect(ctx context.Context, t *task) error {
 				err = queryErr
 				break
 			}
-			if err == nil {
-				err = queryErr
-			}
+			err = cmp.Or(err, queryErr)
 			continue
 		}
 		failed = 0
 		if !consistent {
-			contradiction.Days = append(contradiction.Days, g.day)
+			contradicted = append(contradicted, g.day)
 		}
 		b.add(g.day, days)
 		if b.count >= r.config.FlushDays || b.endsMonth() {
 			if err := r.flush(ctx, t, &b); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		r.config.Progress.Advanced(p.Target, p.Site+" "+g.day.String())
@@ -133,15 +147,7 @@ func (r *run) collect(ctx context.Context, t *task) error {
 	if left > 0 {
 		r.config.Progress.Noticed(p.Target, left)
 	}
-	switch {
-	case err != nil:
-		return err
-	case len(contradiction.Days) > 0:
-		return contradiction
-	case damaged != nil:
-		return damaged
-	}
-	return nil
+	return contradicted, err
 }
 
 // LeftRows is the notice that a number of rows were left out: they have no key, or one that is too long to be archived.
