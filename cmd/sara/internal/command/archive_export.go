@@ -123,7 +123,7 @@ func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, 
 		}
 	}
 	names := partitionNames(properties)
-	if err := c.removeStale(ctx, con, store, names, properties); err != nil {
+	if err := removeStale(ctx, con, store, c.Output, names, properties); err != nil {
 		return err
 	}
 	var files []string
@@ -147,19 +147,6 @@ func (c *archiveExport) exportFolder(ctx context.Context, con *console.Console, 
 	_, err = fmt.Fprintf(con.Stdout, "%s of %s %s in %s\n", english.Plural(len(files), "month", ""), english.Plural(len(properties), "property", ""),
 		english.PluralWord(len(files), "is", "are"), c.Output)
 	return err
-}
-
-// removeStale is removeStale for this export.
-func (c *archiveExport) removeStale(ctx context.Context, con *console.Console, store *sqlstore.Store, names []string, properties []sqlstore.Property) error {
-	stored, err := store.Properties(ctx)
-	if err != nil {
-		return err
-	}
-	byID := make(map[string]string, len(properties))
-	for i, p := range properties {
-		byID[p.ID] = names[i]
-	}
-	return removeStale(con, c.Output, byID, stored)
 }
 
 // noteOthers says which files of an earlier export are still in the folder: who reads it as one table reads them too.

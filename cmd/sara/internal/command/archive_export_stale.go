@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -20,8 +21,12 @@ const propertiesFile = "properties.csv"
 func partition(name string) string { return partitionPrefix + name }
 
 // removeStale deletes what an earlier export in the folder has of properties that were removed since, or have another name in this one: the
-// folder is read as one table, which would count them too. stored are all properties; names are the names in this export, by id.
-func removeStale(con *console.Console, folder string, names map[string]string, stored []sqlstore.Property) error {
+// folder is read as one table, which would count them too. names are those of the properties that are exported now.
+func removeStale(ctx context.Context, con *console.Console, store *sqlstore.Store, folder string, names []string, properties []sqlstore.Property) error {
+	stored, err := store.Properties(ctx)
+	if err != nil {
+		return err
+	}
 	root, err := os.OpenRoot(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -31,8 +36,10 @@ func removeStale(con *console.Console, folder string, names map[string]string, s
 	}
 	defer func() { _ = root.Close() }() // it was only opened
 	for name, id := range earlierExport(root) {
-		removed := !slices.ContainsFunc(stored, func(p sqlstore.Property) bool { return p.ID == id })
-		if now, exported := names[id]; name == now || !removed && !exported {
+		hasID := func(p sqlstore.Property) bool { return p.ID == id }
+		at := slices.IndexFunc(properties, hasID)
+		isExported, isStored := at >= 0, slices.ContainsFunc(stored, hasID)
+		if isExported && names[at] == name || !isExported && isStored {
 			continue
 		}
 		if _, err := root.Stat(partition(name)); err != nil {
