@@ -11,7 +11,7 @@ import (
 // requests one after the other has to decide alike, and to have counted as much after each of them.
 func TestABatchIsDecidedLikeItsRequestsOneByOne(t *testing.T) {
 	world := newHistoryWorld(t)
-	seed := uint64(time.Now().UnixNano())
+	seed := newSeed(t)
 	h := world.begin(t, seed)
 	h.startReplicas(3)
 	defer func() {
@@ -28,7 +28,7 @@ func TestABatchIsDecidedLikeItsRequestsOneByOne(t *testing.T) {
 			usage, refusal := a.decideBy(reference)
 			a.usage.At = a.usage.At.In(usage.At.Location())
 			if a.err != nil || a.usage != usage || !sameRefusal(a.refusal, refusal) {
-				t.Fatalf("seed %d, batch %d of %d: %s of %s: %+v %+v %v, want %+v %+v",
+				t.Fatalf("to repeat this: SEED=%d; batch %d, of %d: %s of %s: %+v %+v %v, want %+v %+v",
 					seed, n, len(b), a.keyID, a.accountID, a.usage, a.refusal, a.err, usage, refusal)
 			}
 		}

@@ -26,13 +26,7 @@ import (
 //     restored their counts; then at least that.
 func TestHistoriesOfLossesStayWithinTheirBounds(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	seed := newSeed(t)
 	histories := 60
 	if testing.Short() {
 		histories = 25
@@ -55,6 +49,20 @@ func TestHistoriesOfLossesStayWithinTheirBounds(t *testing.T) {
 			t.Fatalf("to repeat this history: SEED=%d; it was\n%s", seed+uint64(n), strings.Join(h.events, "\n"))
 		}
 	}
+}
+
+// newSeed returns the seed in SEED, to repeat what a test has drawn, or another one each time.
+func newSeed(t *testing.T) uint64 {
+	t.Helper()
+	text := os.Getenv("SEED")
+	if text == "" {
+		return uint64(time.Now().UnixNano())
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seed
 }
 
 // A historyWorld is a Redis whose scripts read the time from a key.
