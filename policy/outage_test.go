@@ -421,7 +421,7 @@ func TestAccountWithThousandsOfKeysIsRestored(t *testing.T) {
 	}
 }
 
-// After a loss, Redis holds requests that nobody claims, because the replica that admitted them has ended. What others admit in a later
+// After a loss, Redis holds requests that no replica claims: the one that admitted them has ended. What others admit in a later
 // outage is not among them: Redis never had it.
 func TestRequestsOfAnOutageCountAfterALossOfAReplicaThatHasEnded(t *testing.T) {
 	avoidHourEnd(t)

@@ -168,8 +168,8 @@ func TestMovers429Calls(t *testing.T) {
 	w.wantUsage(t, "pro", 6, 6, 2)
 }
 
-// A plan whose minute admits fewer calls than a request needs gets the answer too, one call after the other: whoever waits as told has it
-// in as many minutes, because the first call's rows stay.
+// A plan whose minute admits fewer calls than a request needs gets the answer too, one call after the other: a client that waits as
+// told gets it after as many minutes, because the first call's rows stay.
 func TestMovers429SmallPlan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, limited(func(p *policy.Plan) { p.LiveCallsPerMinutePerProperty = 1 }))
@@ -278,7 +278,7 @@ func (b *chargeCounter) ChargeLiveCalls(_, _ string, calls int, _ policy.Plan) *
 func (b *chargeCounter) RefundLiveCalls(_ string, calls int, _ time.Time) { b.calls -= calls }
 
 // A request is charged for all its calls with the first, as long as it waits for them. A fill that outlives it is charged for its own call
-// only: the others may never be made, and nobody would refund them.
+// only: the others may never be made, and would not be refunded.
 func TestLiveCallsAreChargedTogether(t *testing.T) {
 	budget := new(chargeCounter)
 	grant := &policy.Grant{Key: new(policy.Key), Plan: policy.Plan{LiveCallsPerMinutePerProperty: 10}}

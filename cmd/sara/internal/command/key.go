@@ -107,7 +107,7 @@ func (c *keyCreate) Run(ctx context.Context, con *console.Console) error {
 	})
 }
 
-// printNewKey prints a key, with its text, and what to know about it. If that fails, nobody has the text, so the error says what to do.
+// printNewKey prints a key, with its text, and what to know about it. If that fails, the text is lost, and the error says what to do.
 func printNewKey(con *console.Console, o console.Output, key sqlstore.APIKey, text string, about func() string) error {
 	record := newKeyRecord{recordOfKey(key), text}
 	var err error
