@@ -136,12 +136,12 @@ func (r *outcome) replay(ctx context.Context, connections int) (result *loadgen.
 	defer func() { err = errors.Join(err, b.Close()) }()
 	var mu sync.Mutex // guards what follows
 	kinds, sent := map[string]int{}, -1
-	before := int(b.Simulator.Calls().SearchAnalytics)
+	before := int(b.Calls())
 	counted := before
 	next := func(n int) { // before request n
 		mu.Lock()
 		defer mu.Unlock()
-		calls := int(b.Simulator.Calls().SearchAnalytics)
+		calls := int(b.Calls())
 		if sent >= 0 {
 			kinds[kindOf(r.requests[sent])] += calls - counted
 		}

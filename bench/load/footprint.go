@@ -119,15 +119,15 @@ func (w *world) fillCache(ctx context.Context, r *testbed.Replica) error {
 	}
 }
 
-// weigh stands in front of the simulator. It remembers how large bodies are, without compression, while weighing is set.
-func (w *world) weigh(simulator http.Handler) http.Handler {
+// weigh stands in front of the upstream. It remembers how large bodies are, without compression, while weighing is set.
+func (w *world) weigh(upstream http.Handler) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		if !w.weighing.Load() {
-			simulator.ServeHTTP(out, r)
+			upstream.ServeHTTP(out, r)
 			return
 		}
 		recorder := httptest.NewRecorder()
-		simulator.ServeHTTP(recorder, r)
+		upstream.ServeHTTP(recorder, r)
 		body := recorder.Body.Bytes()
 		w.heaviest.Store(max(w.heaviest.Load(), plainSize(body)))
 		maps.Copy(out.Header(), recorder.Header())

@@ -3,7 +3,8 @@
 //	go run ./load [-scenarios a,b] [-connections 16,128] [-long] [-runs N] [-sara FILE] [-out FOLDER]
 //
 // It builds sara and starts everything privately: replicas, a real Redis, and the simulated Search Console (in the client's
-// process, so that the client's processor time includes the simulator's). Keys, plans, scopes and all three budgets work as
+// process, so that the client's processor time includes the simulator's). Misses are answered with recorded bytes, since Search Console
+// does not work on the cores of sara; see recording. Keys, plans, scopes and all three budgets work as
 // in production, exact in Redis; only their limits are raised. The log has the default level and goes to /dev/null. An answer
 // with an unexpected status ends the run with an error.
 //

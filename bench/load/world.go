@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -64,7 +65,8 @@ func newWorld(ctx context.Context, binary string, c trace.Config) (_ *world, err
 		return nil, err
 	}
 	w.Rig, err = measure.Start(ctx, testbed.Config{
-		Binary: binary, Accounts: accounts(c), Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Log: os.DevNull, Upstream: w.weigh,
+		Binary: binary, Accounts: accounts(c), Site: gscsim.Site{Queries: 400, Pages: 100}, Replicas: 1, Log: os.DevNull,
+		Upstream: func(simulator http.Handler) http.Handler { return w.weigh(record(simulator)) },
 	})
 	return w, err
 }

@@ -251,10 +251,10 @@ func (s *site) measure(ctx context.Context, step func() (cost, error)) (cost, er
 	if err != nil {
 		return cost{}, err
 	}
-	calls, admitted, began := s.bed.Simulator.Calls().SearchAnalytics, s.admits.Load(), time.Now()
+	calls, admitted, began := s.bed.Calls(), s.admits.Load(), time.Now()
 	c, err := step()
 	c.Seconds = time.Since(began).Seconds()
-	c.Calls = int(s.bed.Simulator.Calls().SearchAnalytics - calls)
+	c.Calls = int(s.bed.Calls() - calls)
 	if errors.Is(err, errRefused) {
 		c.Requests = int(s.admits.Load() - admitted) // the server does not say: it refuses /v1/me, too
 		return c, nil

@@ -66,7 +66,7 @@ func (r *Rig) Loop(ctx context.Context, scenario string, load loadgen.Load, stat
 	if err != nil {
 		return nil, err
 	}
-	calls := r.Simulator.Calls().SearchAnalytics
+	calls := r.Calls()
 	result, err := load.Run(ctx)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (r *Rig) Loop(ctx context.Context, scenario string, load loadgen.Load, stat
 		Statuses: result.Statuses, Cache: result.Cache, Took: report.Seconds(result.Elapsed.Seconds()), Throughput: result.Throughput(),
 		Latency: latency(result), Curve: curve(result), Resident: resident(after),
 	}
-	m.Request = cost(result, reader.Since(before, after), r.Simulator.Calls().SearchAnalytics-calls)
+	m.Request = cost(result, reader.Since(before, after), r.Calls()-calls)
 	m.Held, err = r.held(ctx)
 	return m, err
 }

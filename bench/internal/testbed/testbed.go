@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"sara/bench/internal/cgroup"
@@ -105,6 +106,7 @@ type Testbed struct {
 	processes []*subprocess.Process // in the order of their start
 	groups    []*cgroup.Group       // of replicas
 	upstream  *httptest.Server
+	calls     atomic.Int64
 }
 
 // Start builds the binary, if need be, and starts everything.
@@ -205,9 +207,22 @@ func (b *Testbed) simulate(c Config) (credentials [][]byte, err error) {
 	const seed = 11
 	unlimited := gscsim.Quotas{SearchPerMinute: -1, InspectionsPerMinute: -1, InspectionsPerDay: -1}
 	b.Simulator = gscsim.New(gscsim.Config{Seed: seed, Now: time.Now, Quotas: unlimited, Users: users})
-	b.upstream = httptest.NewServer(c.upstream(b.Simulator))
+	b.upstream = httptest.NewServer(b.count(c.upstream(b.Simulator)))
 	return credentials, nil
 }
+
+// count counts search analytics calls on their way to the upstream.
+func (b *Testbed) count(upstream http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/searchAnalytics/query") {
+			b.calls.Add(1)
+		}
+		upstream.ServeHTTP(w, r)
+	})
+}
+
+// Calls returns how many search analytics calls the replicas have made, whether the simulator answers them or what stands in front of it.
+func (b *Testbed) Calls() int64 { return b.calls.Load() }
 
 func (c Config) upstream(simulator http.Handler) http.Handler {
 	if c.Upstream == nil {
