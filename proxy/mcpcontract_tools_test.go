@@ -120,7 +120,7 @@ func TestMCP200ToolsList(t *testing.T) {
 	if days := listed["get_indexing"]["days"].(map[string]any); !reflect.DeepEqual(days["enum"], []any{30.0, 90.0, 365.0}) {
 		t.Errorf("the values of days are %v", days)
 	}
-	for _, want := range strings.Fields("list_properties get_account get_overview query_performance get_timeseries compare_periods find_movers " +
+	for want := range strings.FieldsSeq("list_properties get_account get_overview query_performance get_timeseries compare_periods find_movers " +
 		"portfolio_overview get_indexing list_indexed_urls get_context") {
 		if !strings.Contains(" "+strings.Join(names, " ")+" ", " "+want+" ") {
 			t.Errorf("no tool %s among %v", want, names)

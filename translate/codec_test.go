@@ -84,7 +84,7 @@ func TestPositionIsStoredAsInteger(t *testing.T) {
 	const most = 4 // bytes: two for the position, one each for clicks and impressions
 	rows := make([]referenceRow, 0, 3000)
 	for impressions := int64(1); impressions <= 60; impressions++ {
-		for below := int64(0); below < 50; below++ {
+		for below := range int64(50) {
 			n := float64(impressions)
 			rows = append(rows, referenceRow{"", Metrics{0, impressions, 0, 1 + float64(below)/n}}, referenceRow{"", Metrics{0, impressions, 0, float64(below+impressions) / n}})
 		}

@@ -35,7 +35,7 @@ func TestParseDateIsStrict(t *testing.T) {
 
 func TestDatesCountCalendarDays(t *testing.T) {
 	at := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
-	for d := Date(0); d < 40_000; d++ {
+	for d := range Date(40_000) {
 		if got := d.String(); got != at.Format(time.DateOnly) {
 			t.Fatalf("day %d is %s, want %s", d, got, at.Format(time.DateOnly))
 		}

@@ -196,7 +196,7 @@ func TestStringsRoundTripThroughJSON(t *testing.T) {
 		}
 	}
 	f("")
-	for r := rune(0); r < 0x3000; r++ {
+	for r := range rune(0x3000) {
 		f(string(r))
 		f("a" + string(r) + "b")
 	}

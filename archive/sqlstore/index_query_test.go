@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -83,9 +84,7 @@ func (w *coverageWorld) inspect(at time.Time) (list []Inspection) {
 }
 
 func (w *coverageWorld) publish() {
-	for url, i := range w.staged {
-		w.results[url] = i
-	}
+	maps.Copy(w.results, w.staged)
 	clear(w.staged)
 }
 

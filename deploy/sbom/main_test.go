@@ -56,7 +56,7 @@ func TestBillAgreesWithGoSum(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted := map[string]bool{"stdlib": true}
-	for _, name := range strings.Fields(string(modules)) {
+	for name := range strings.FieldsSeq(string(modules)) {
 		wanted[name] = true
 		if !listed[name] {
 			t.Errorf("the bill lacks %s", name)

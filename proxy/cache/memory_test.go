@@ -50,7 +50,7 @@ func TestAccountLosesItsOwnOldestAnswersFirst(t *testing.T) {
 		m.putAnswer(fmt.Sprint(n), NewAnswer(make([]byte, 20_000), time.Time{}), "loud") // 30,000 with the compressed form
 	}
 	for n := range 10 {
-		if kept := m.answer([]byte(fmt.Sprint(n))) != nil; kept != (n >= 7) {
+		if kept := m.answer(fmt.Append(nil, n)) != nil; kept != (n >= 7) {
 			t.Errorf("answer %d kept: %v", n, kept)
 		}
 	}

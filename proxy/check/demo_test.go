@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -114,9 +115,7 @@ func (d demo) ask(t *testing.T, method, address, key string, header http.Header)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, values := range header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, header)
 	if key != "" {
 		request.Header.Set("Authorization", "Bearer "+d.Keys[key])
 	}

@@ -152,7 +152,7 @@ func (t *tool) cut(c content, rows int) content {
 			kept = append(kept, row.Raw...)
 		}
 		short = set(short, list, append(kept, ']'))
-		short = set(short, "meta.cut."+sjsonKey(list), []byte(fmt.Sprintf(`{"shown":%d,"of":%d}`, rows, len(all))))
+		short = set(short, "meta.cut."+sjsonKey(list), fmt.Appendf(nil, `{"shown":%d,"of":%d}`, rows, len(all)))
 	}
 	return set(short, "meta.cut.how", encode(t.rest(c, rows)))
 }

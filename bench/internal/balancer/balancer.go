@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -162,9 +163,7 @@ func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			continue
 		}
-		for name, values := range response.Header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), response.Header)
 		w.Header().Set(Answered, one.Address)
 		w.WriteHeader(response.StatusCode)
 		_, _ = io.Copy(w, response.Body) // the client notices a short body

@@ -181,7 +181,7 @@ func answerName(query []byte, names map[string]string) []byte {
 		message.RCode = dnsmessage.RCodeNameError
 	}
 	header := dnsmessage.ResourceHeader{Name: question.Name, Class: dnsmessage.ClassINET}
-	for _, s := range strings.Fields(list) {
+	for s := range strings.FieldsSeq(list) {
 		switch ip := netip.MustParseAddr(s); {
 		case ip.Is4() && question.Type == dnsmessage.TypeA:
 			message.Answers = append(message.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: ip.As4()}})

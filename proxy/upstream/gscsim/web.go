@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -109,9 +110,7 @@ func (d document) header() http.Header {
 }
 
 func (d document) serve(w http.ResponseWriter, r *http.Request) {
-	for name, values := range d.header() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), d.header())
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(d.body) // a disconnected client is not an error
 	}

@@ -248,7 +248,7 @@ func (c *archiveImport) sort(con *console.Console) (files sortedFiles, err error
 // partitions returns the names of the properties whose folders the files are in, as export writes them, in order.
 func partitions(paths []string) (names []string) {
 	for _, path := range paths {
-		for _, folder := range strings.Split(filepath.ToSlash(path), "/") {
+		for folder := range strings.SplitSeq(filepath.ToSlash(path), "/") {
 			if name, ok := strings.CutPrefix(folder, partitionPrefix); ok && !slices.Contains(names, name) {
 				names = append(names, name)
 			}

@@ -20,8 +20,7 @@ func narrow(all reflect.Type, args []string) reflect.Type {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return all
 	}
-	for i := range all.NumField() {
-		field := all.Field(i)
+	for field := range all.Fields() {
 		_, isCommand := field.Tag.Lookup("cmd")
 		if isCommand && strings.EqualFold(field.Name, strings.ReplaceAll(args[0], "-", "")) {
 			field.Type = narrow(field.Type, args[1:])
@@ -45,8 +44,7 @@ func addSettings(found map[string]settings.Setting, seen map[reflect.Type]bool, 
 		return
 	}
 	seen[command] = true
-	for i := range command.NumField() {
-		field := command.Field(i)
+	for field := range command.Fields() {
 		_, isCommand := field.Tag.Lookup("cmd")
 		switch {
 		case settings.IsSettingField(field):
