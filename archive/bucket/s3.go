@@ -89,7 +89,7 @@ func newS3(endpoint *url.URL, name, prefix, region string) (Bucket, error) {
 			&credentials.IAM{},
 		}),
 		Secure:     endpoint.Scheme == "https",
-		Transport:  conditional{transport},
+		Transport:  storeTransport{transport},
 		Region:     region,
 		MaxRetries: requestTries,
 	})
@@ -111,14 +111,31 @@ func (b *s3) Get(ctx context.Context, name string) (data []byte, revision string
 		return nil, "", mapError(err)
 	}
 	defer closeRead(body)
-	if info.Size > MaxObject {
-		return nil, "", fmt.Errorf("it has %d bytes: at most %d are allowed", info.Size, MaxObject)
+	if info.ETag == "" {
+		return nil, "", errNoTag
 	}
-	data = make([]byte, info.Size)
-	if _, err := io.ReadFull(body, data); err != nil {
-		return nil, "", err
+	data, err = readBody(body, info.Size)
+	return data, info.ETag, err
+}
+
+// errNoTag means that something else than a store has answered, or one that cannot compare entity tags.
+var errNoTag = errors.New("the answer has no entity tag, so it is not that of an S3 store")
+
+// readBody reads an object of size bytes, which is negative if the store does not tell.
+func readBody(body io.Reader, size int64) ([]byte, error) {
+	if size < 0 {
+		data, err := io.ReadAll(io.LimitReader(body, MaxObject+1))
+		if err == nil && len(data) > MaxObject {
+			err = fmt.Errorf("it has more than %d bytes", MaxObject)
+		}
+		return data, err
 	}
-	return data, info.ETag, nil
+	if size > MaxObject {
+		return nil, fmt.Errorf("it has %d bytes: at most %d are allowed", size, MaxObject)
+	}
+	data := make([]byte, size)
+	_, err := io.ReadFull(body, data)
+	return data, err
 }
 
 func (b *s3) Put(ctx context.Context, name string, data []byte, revision string) (string, error) {
@@ -141,6 +158,9 @@ func (b *s3) Put(ctx context.Context, name string, data []byte, revision string)
 			err = ErrChanged // it was removed
 		}
 		return "", attempt("put", name, err)
+	}
+	if info.ETag == "" {
+		return "", attempt("put", name, errNoTag)
 	}
 	return info.ETag, nil
 }
@@ -183,6 +203,9 @@ func (b *s3) Delete(ctx context.Context, name, revision string) error {
 	if err == nil {
 		ctx := context.WithValue(ctx, matchKey{}, revision)
 		err = mapError(b.core.RemoveObject(ctx, b.bucket, b.prefix+name, minio.RemoveObjectOptions{}))
+		if errors.Is(err, ErrNotFound) {
+			err = ErrChanged // it was removed in between, possibly by an attempt whose answer was lost
+		}
 	}
 	return attempt("delete", name, err)
 }
@@ -202,19 +225,38 @@ func mapError(err error) error {
 	return err
 }
 
-// conditional adds the condition to delete requests, for which the client has no option.
-type conditional struct {
+// storeTransport adds the condition to delete requests, for which the client has no option, and refuses answers that are not the
+// store's.
+type storeTransport struct {
 	next http.RoundTripper
 }
 
 type matchKey struct{}
 
-func (c conditional) RoundTrip(request *http.Request) (*http.Response, error) {
+func (t storeTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if revision, ok := request.Context().Value(matchKey{}).(string); ok && request.Method == http.MethodDelete {
 		request = request.Clone(request.Context())
 		request.Header.Set("If-Match", `"`+revision+`"`)
 	}
-	return c.next.RoundTrip(request)
+	response, err := t.next.RoundTrip(request)
+	if err == nil && isPage(request, response) {
+		closeRead(response.Body)
+		response.Status = fmt.Sprintf("the endpoint answers %s with a web page: it is not an S3 store, or a proxy that does not reach one", response.Status)
+		response.StatusCode, response.Body = http.StatusMisdirectedRequest, http.NoBody // which the client does not retry
+	}
+	return response, err
+}
+
+// isPage reports whether a proxy has answered in place of a store, which describes its errors and listings in XML. The client would
+// take its 404 for a missing object, and its page for an empty listing. It knows what other errors mean, whoever sends them.
+func isPage(request *http.Request, response *http.Response) bool {
+	switch kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";"); {
+	case kind != "text/html" && kind != "text/plain":
+		return false
+	case response.StatusCode == http.StatusOK:
+		return request.URL.Query().Has("list-type")
+	}
+	return response.StatusCode == http.StatusNotFound && request.Method != http.MethodHead
 }
 
 func sortEntries(entries []Entry) {

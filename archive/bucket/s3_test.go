@@ -2,7 +2,10 @@ package bucket
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -40,4 +43,82 @@ func TestS3ErrorsNameTheObjectAndNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse("no server answers", "s3://bucket?region=us-east-1&endpoint=http://"+addr, "refused")
+}
+
+// oddStore returns a bucket in a store that answers as the handler does.
+func oddStore(t *testing.T, answer http.HandlerFunc) Bucket {
+	t.Helper()
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
+		t.Setenv(name, "some")
+	}
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	return open(t, "s3://bucket?region=us-east-1&endpoint="+server.URL)
+}
+
+func writeObject(w http.ResponseWriter, tag string) {
+	w.Header().Set("ETag", tag)
+	w.Header().Set("Last-Modified", "Thu, 26 Nov 2026 13:00:00 GMT")
+}
+
+// Proxies in front of a store may leave out the length.
+func TestS3ReadsObjectsOfUnknownLength(t *testing.T) {
+	b := oddStore(t, func(w http.ResponseWriter, _ *http.Request) {
+		writeObject(w, `"tag"`)
+		_ = http.NewResponseController(w).Flush()
+		_, _ = fmt.Fprint(w, "an object")
+	})
+	if data, revision, err := b.Get(t.Context(), "o"); string(data) != "an object" || revision != "tag" || err != nil {
+		t.Errorf("it is %q, revision %q, %v", data, revision, err)
+	}
+}
+
+// While a store is away, the proxy in front of it answers. That must not look like an empty archive.
+func TestS3TakesNoPageOfAProxyForTheStore(t *testing.T) {
+	for _, kind := range []string{"text/html", "text/plain; charset=utf-8"} {
+		for _, status := range []int{http.StatusOK, http.StatusNotFound} {
+			t.Run(fmt.Sprint(status, " ", kind), func(t *testing.T) {
+				b := oddStore(t, func(w http.ResponseWriter, _ *http.Request) {
+					writeObject(w, "")
+					w.Header().Set("Content-Type", kind)
+					w.WriteHeader(status)
+					_, _ = fmt.Fprint(w, "<html>page not found</html>")
+				})
+				_, _, getErr := b.Get(t.Context(), "o")
+				_, createErr := b.Put(t.Context(), "o", []byte("x"), "")
+				_, putErr := b.Put(t.Context(), "o", []byte("x"), "tag")
+				_, listErr := b.List(t.Context(), "o")
+				for _, err := range []error{getErr, createErr, putErr, listErr} {
+					if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), "not") {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The client makes another attempt after an outage, also if a proxy tells it.
+func TestS3KeepsTheStatusOfAnOutage(t *testing.T) {
+	request := httptest.NewRequest(http.MethodGet, "/bucket/?list-type=2", nil)
+	for status, want := range map[int]bool{http.StatusOK: true, http.StatusNotFound: true, http.StatusBadGateway: false, http.StatusServiceUnavailable: false} {
+		response := &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"text/html"}}}
+		if isPage(request, response) != want {
+			t.Errorf("of status %d: not %t", status, want)
+		}
+	}
+}
+
+func TestS3DeleteOfAnObjectRemovedInBetween(t *testing.T) {
+	b := oddStore(t, func(w http.ResponseWriter, r *http.Request) {
+		writeObject(w, `"tag"`)
+		if r.Method != http.MethodHead {
+			w.Header().Set("Content-Type", "application/xml")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = fmt.Fprint(w, "<Error><Code>NoSuchKey</Code></Error>")
+		}
+	})
+	if err := b.Delete(t.Context(), "o", "tag"); !errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFound) {
+		t.Error(err)
+	}
 }
