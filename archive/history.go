@@ -135,10 +135,10 @@ func (h *History) listing(ctx context.Context, property string) (listing, error)
 	})
 }
 
-func (h *History) loadListing(ctx context.Context, key listingKey) (listing, error) {
+func (h *History) loadListing(ctx context.Context, key listingKey) (listing, listingKey, error) {
 	entries, err := h.bucket.List(ctx, propertyPrefix(key.property))
 	if err != nil {
-		return listing{}, err
+		return listing{}, key, err
 	}
 	var l listing
 	for _, e := range entries {
@@ -153,7 +153,7 @@ func (h *History) loadListing(ctx context.Context, key listingKey) (listing, err
 		maphash.WriteComparable(&hash, m)
 	}
 	l.version = hash.Sum64()
-	return l, nil
+	return l, key, nil
 }
 
 // ready returns a month from the cache, nil unless it is there and the dimension is decoded.
@@ -175,17 +175,22 @@ func (h *History) load(ctx context.Context, property string, m monthObject) (*ob
 	return o, err
 }
 
-func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, error) {
-	// The object may be newer than the listed revision, which is just as good.
-	data, _, err := h.bucket.Get(ctx, objectName(key.property, key.month))
+// loadMonth gets a month. It may be newer than the listed revision, which is just as good for the caller, but no copy of that one: a
+// restore from a backup may bring the listed revision back.
+func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, revisionKey, error) {
+	data, revision, err := h.bucket.Get(ctx, objectName(key.property, key.month))
 	if err != nil {
-		return nil, err
+		return nil, key, err
+	}
+	if revision != key.revision {
+		h.stripe(key.property).Add(1) // its listing is outdated
+		key.revision = revision
 	}
 	o, err := openObject(key.property, key.month, data)
 	if err == nil {
 		h.ledgers.Put(key, &o.ledger, 1, "")
 	}
-	return o, err
+	return o, key, err
 }
 
 // each calls use for every month of a property that overlaps r, in order, with the result of ready or, where that is nil, of get.

@@ -12,7 +12,7 @@ import (
 type loadingCache[K comparable, V any] struct {
 	values *lru.Cache[K, V]
 	weigh  func(V) int64
-	load   func(context.Context, K) (V, error)
+	load   func(context.Context, K) (V, K, error) // returns the key to cache the value under: it may be newer than what was asked for
 
 	mu    sync.Mutex
 	loads map[K]*loading[V]
@@ -25,7 +25,7 @@ type loading[V any] struct {
 	err   error
 }
 
-func newLoadingCache[K comparable, V any](weight int64, weigh func(V) int64, load func(context.Context, K) (V, error)) *loadingCache[K, V] {
+func newLoadingCache[K comparable, V any](weight int64, weigh func(V) int64, load func(context.Context, K) (V, K, error)) *loadingCache[K, V] {
 	return &loadingCache[K, V]{values: lru.New[K](lru.Config[V]{Weight: weight}), weigh: weigh, load: load, loads: map[K]*loading[V]{}}
 }
 
@@ -78,7 +78,8 @@ func (c *loadingCache[K, V]) run(ctx context.Context, key K, l *loading[V]) {
 		c.mu.Unlock()
 		close(l.done)
 	}()
-	if l.value, l.err = c.load(ctx, key); l.err == nil {
-		c.values.Put(key, l.value, c.weigh(l.value), "")
+	var loaded K
+	if l.value, loaded, l.err = c.load(ctx, key); l.err == nil {
+		c.values.Put(loaded, l.value, c.weigh(l.value), "")
 	}
 }

@@ -3,9 +3,12 @@ package archive
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -377,4 +380,54 @@ func TestReadIsTruncatedIfADayIsFull(t *testing.T) {
 	f(translate.ByQuery, -100, 100, true)
 	f(translate.ByPage, -100, 100, false)
 	f(translate.ByCountry, -100, 100, false)
+}
+
+// A reader may get an object that is newer than its listing. After a restore from a backup, which keeps the times of files, the listed
+// revision exists again: the newer object must not answer for it.
+func TestAnObjectNewerThanItsListingIsNotCachedAsTheListedOne(t *testing.T) {
+	root := t.TempDir()
+	b, err := bucket.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_800_000_000, 0)
+	reader := historyOf(t, HistoryConfig{Bucket: b, Now: func() time.Time { return now }})
+	other := historyOf(t, HistoryConfig{Bucket: b})
+	date := day(t, "2026-01-31")
+	merge := func(clicks int64) {
+		t.Helper()
+		if err := other.Merge(t.Context(), testProperty, []Day{{Date: date, Dimension: translate.ByQuery, Rows: queries(1, clicks)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantClicks := func(want int64) {
+		t.Helper()
+		result, err := reader.Read(t.Context(), testProperty, translate.ByQuery, translate.DateRange{Start: date, End: date}, 0)
+		if err != nil || result.Rows.Total().Clicks != want {
+			t.Errorf("%v, %v; want %d clicks", result.Rows, err, want)
+		}
+	}
+	merge(1)
+	file := filepath.Join(root, filepath.FromSlash(objectName(testProperty, date.MonthStart())))
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backup, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Version(t.Context(), testProperty); err != nil { // lists
+		t.Fatal(err)
+	}
+	merge(2)
+	wantClicks(2)
+	if err := errors.Join(os.WriteFile(file, backup, 0o600), os.Chtimes(file, info.ModTime(), info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Minute)
+	wantClicks(1)
+	if inventory, err := reader.Days(t.Context(), testProperty); err != nil || inventory[translate.ByQuery].Days != 1 {
+		t.Errorf("%v, %v", inventory, err)
+	}
 }
