@@ -116,8 +116,10 @@ const mergeAttempts = 100
 // update reads a month, changes it and writes it back. With optimistic concurrency it starts over, after a random backoff, if
 // the month was written in between, so that change may be called several times.
 func (h *History) update(ctx context.Context, property string, first translate.Date, change func(*month)) error {
+	var refused []byte
 	for attempt := range mergeAttempts {
-		err := h.tryUpdate(ctx, property, first, change)
+		var err error
+		refused, err = h.tryUpdate(ctx, property, first, change, refused)
 		if !errors.Is(err, bucket.ErrChanged) {
 			return err
 		}
@@ -128,7 +130,9 @@ func (h *History) update(ctx context.Context, property string, first translate.D
 	return fmt.Errorf("after %d attempts: %w", mergeAttempts, bucket.ErrChanged)
 }
 
-func (h *History) tryUpdate(ctx context.Context, property string, first translate.Date, change func(*month)) error {
+// tryUpdate tries once. It returns the object that it wrote, for the next attempt if the write is refused: a store may refuse a write
+// because it has done it already, in an attempt of the client whose answer was lost. Then nothing is left to do.
+func (h *History) tryUpdate(ctx context.Context, property string, first translate.Date, change func(*month), refused []byte) (written []byte, err error) {
 	name := objectName(property, first)
 	m := &month{ledger: newLedger(property, first)}
 	before, revision, err := h.bucket.Get(ctx, name)
@@ -136,36 +140,38 @@ func (h *History) tryUpdate(ctx context.Context, property string, first translat
 	case errors.Is(err, bucket.ErrNotFound):
 		revision = ""
 	case err != nil:
-		return err
+		return nil, err
+	case refused != nil && bytes.Equal(before, refused):
+		return nil, nil
 	default:
 		o, err := openObject(property, first, before)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if m, err = o.unpack(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	change(m)
 	return h.write(ctx, name, m, before, revision)
 }
 
-// write replaces a month if it still has the revision, or removes it if no day is archived any more.
-func (h *History) write(ctx context.Context, name string, m *month, before []byte, revision string) error {
+// write replaces a month if it still has the revision, or removes it if no day is archived any more. It returns what it wrote.
+func (h *History) write(ctx context.Context, name string, m *month, before []byte, revision string) (data []byte, err error) {
 	if m.isEmpty() && revision == "" {
-		return nil
+		return nil, nil
 	}
 	// After an error too: the object may have been written, and cached listings may be outdated.
 	defer h.stripe(m.property).Add(1)
 	if m.isEmpty() {
-		return h.bucket.Delete(ctx, name, revision)
+		return nil, h.bucket.Delete(ctx, name, revision)
 	}
-	data, err := m.encode()
+	data, err = m.encode()
 	if err != nil || bytes.Equal(data, before) {
-		return err
+		return nil, err
 	}
 	_, err = h.bucket.Put(ctx, name, data, revision)
-	return err
+	return data, err
 }
 
 func pause(ctx context.Context, d time.Duration) error {
