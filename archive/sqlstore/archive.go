@@ -102,3 +102,15 @@ func (s *Store) ArchivableProperties(ctx context.Context) ([]ArchivableProperty,
 	}
 	return properties, nil
 }
+
+// ArchivableProperty returns one of ArchivableProperties; false if there is no property with the id.
+func (s *Store) ArchivableProperty(ctx context.Context, id string) (ArchivableProperty, bool, error) {
+	p, err := one(ctx, s.overview, scanArchivable, selectArchivable+"WHERE p.id = $1", id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ArchivableProperty{}, false, nil
+	}
+	if err != nil {
+		return ArchivableProperty{}, false, fmt.Errorf("read property %s to archive: %w", id, err)
+	}
+	return p, true, nil
+}

@@ -145,9 +145,19 @@ func testArchivableProperties(t *testing.T, f *fixture) {
 	for _, p := range []*Property{&b, &c} {
 		p.Connection.Healthy, p.Connection.Note = false, "revoked"
 	}
-	equal(t, value(f.ArchivableProperties(f.ctx))(t), []ArchivableProperty{
+	want := []ArchivableProperty{
 		{Property: a, Plan: "agency", State: ArchiveState{PropertyID: a.ID}},
 		{Property: b, Plan: "pro", State: state},
 		{Property: c, Plan: "pro", State: ArchiveState{PropertyID: c.ID}},
-	})
+	}
+	equal(t, value(f.ArchivableProperties(f.ctx))(t), want)
+	for _, p := range want {
+		got, exists, err := f.ArchivableProperty(f.ctx, p.ID)
+		wantNil(t, err)
+		equal(t, got, p)
+		equal(t, exists, true)
+	}
+	_, exists, err := f.ArchivableProperty(f.ctx, "removed")
+	wantNil(t, err)
+	equal(t, exists, false)
 }

@@ -20,6 +20,10 @@ type Config struct {
 	Store   Store
 	schedule.RunConfig
 
+	// Current returns a property as it is now; exists is false if it was removed. A run may last hours, in which properties are removed,
+	// move to another connection, or get a plan that keeps more. nil: properties stay as Collect got them.
+	Current func(ctx context.Context, id string) (p Property, exists bool, err error)
+
 	// Calls per minute. The upstream allows 1,200 for a site and for a user, which is a connection; customers need some of them.
 	PerSite       int // 0: DefaultPerSite
 	PerConnection int // 0: DefaultPerConnection

@@ -19,7 +19,8 @@
 //
 // Its rate stays well below the upstream's limits for a site and for a user, and it yields to customers' requests, up to a
 // limit. Several properties are collected at once. One that fails ends by itself, or backs off while the others continue. A
-// few days of each are buffered in memory; a kill loses no more than those.
+// few days of each are buffered in memory; a kill loses no more than those. Before each attempt, and before it deletes what a plan no
+// longer keeps, it looks up the property, which may have changed since the run began (Config.Current).
 //
 // # The daily job
 //

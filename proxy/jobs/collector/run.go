@@ -24,13 +24,16 @@ type Span struct {
 
 // A Result is the outcome for one property.
 type Result struct {
-	Property Property // as it was given
+	Property Property // as it was when its last attempt began
 	Days     int      // archived in this run, whole or in part
 	Err      error    // why it is not complete; nil when it is
 }
 
-// ErrNotKept is the Err of a property whose plan keeps no history.
-var ErrNotKept = errors.New("its plan keeps no history")
+// The Err of properties that are not collected.
+var (
+	ErrNotKept = errors.New("its plan keeps no history")
+	ErrRemoved = errors.New("it was removed during the run")
+)
 
 // ContradictionError lists days for which the upstream reported both traffic and no traffic, in different answers. They are
 // not archived.
@@ -145,8 +148,8 @@ func (r *run) attemptEach(ctx context.Context, tasks []*task) error {
 
 // attempt collects and prunes a property as far as possible now. Its error is that of ctx; any other goes to the task.
 func (r *run) attempt(ctx context.Context, t *task) error {
-	if t.Property.RetentionMonths <= 0 {
-		t.Err, t.done = ErrNotKept, true
+	if err := r.refresh(ctx, t); err != nil {
+		t.Err, t.done = err, true
 		r.config.Progress.Ended(t.Property.Target, t.Err)
 		return nil
 	}
@@ -212,34 +215,6 @@ func (r *run) finish(ctx context.Context, t *task, err error) error {
 		return err
 	}
 	r.config.Progress.Ended(t.Property.Target, t.Err)
-	return nil
-}
-
-// Pruned is the notice that days before a date were deleted: the plan no longer keeps them.
-type Pruned struct{ Before translate.Date }
-
-func (p Pruned) String() string { return fmt.Sprintf("deleted the days before %s", p.Before) }
-
-// FirstKept returns the first day that is kept at an anchor, if a plan keeps some months: earlier ones are deleted when the property is
-// next collected.
-func FirstKept(anchor translate.Date, retentionMonths, graceDays int) translate.Date {
-	return translate.NewWindow(anchor, retentionMonths).Earliest - translate.Date(graceDays)
-}
-
-// prune deletes the days that are past the plan's retention and the grace period.
-func (r *run) prune(ctx context.Context, t *task) error {
-	before := FirstKept(r.anchor, t.Property.RetentionMonths, r.config.GraceDays)
-	inventory, err := r.config.History.Days(ctx, t.Property.PropertyID)
-	if err != nil {
-		return err
-	}
-	if first, _ := inventory.Bounds(); first == nil || *first >= before {
-		return nil
-	}
-	if err := r.config.History.Prune(ctx, t.Property.PropertyID, before); err != nil {
-		return err
-	}
-	r.config.Progress.Noticed(t.Property.Target, Pruned{before})
 	return nil
 }
 

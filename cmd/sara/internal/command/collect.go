@@ -89,7 +89,7 @@ func (c *collectCommand) collect(ctx context.Context, con *console.Console, sour
 	}
 	progress, end := newProgress(con.Stderr, collecting)
 	defer end()
-	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.Gateway, Store: source.Store,
+	work, err := newCollector(c.Pace, collector.Config{History: history, Gateway: source.Gateway, Store: source.Store, Current: source.Current,
 		RunConfig: schedule.RunConfig{Progress: progress, Now: con.Now}})
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (c *collectCommand) report(ctx context.Context, con *console.Console, store
 		if r.Err != nil {
 			records[i].Note = r.Err.Error()
 		}
-		if r.Err != nil && !errors.Is(r.Err, collector.ErrNotKept) {
+		if r.Err != nil && !errors.Is(r.Err, collector.ErrNotKept) && !errors.Is(r.Err, collector.ErrRemoved) {
 			incomplete++
 		}
 	}
@@ -164,7 +164,7 @@ func dailyCollection(s settings.Collector, config proxy.Config, history *archive
 	source := &jobs.Source{Gateway: config.Upstream, Store: config.Store, Plans: config.Plans}
 	log := jobLog{config.Log, collecting}
 	gateway := jobs.Gateway{Upstream: source.Gateway, Fills: server.Fills()}
-	work, err := newCollector(s.Pace, collector.Config{History: history, Gateway: gateway, Store: source.Store,
+	work, err := newCollector(s.Pace, collector.Config{History: history, Gateway: gateway, Store: source.Store, Current: source.Current,
 		RunConfig: schedule.RunConfig{Progress: log, Busy: server.Busy, Now: config.Now}})
 	if err != nil {
 		return nil, err

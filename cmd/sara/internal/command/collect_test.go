@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -135,6 +136,9 @@ func TestCollectorErrorKindsAndHealth(t *testing.T) {
 				properties, err := source.Collectable(ctx)
 				if err != nil {
 					t.Fatal(err)
+				}
+				if now, exists, err := source.Current(ctx, properties[0].PropertyID); err != nil || !exists || !reflect.DeepEqual(now, properties[0]) {
+					t.Errorf("by its id: %+v, %t, %v; want %+v", now, exists, err, properties[0])
 				}
 				day := translate.NewDate(2026, 1, 1)
 				_, err = gateway.Query(ctx, properties[0].Target, translate.DayQuery(properties[0].Site, translate.ByDevice, day, 1), nil)

@@ -34,10 +34,19 @@ func (s *Source) Collectable(ctx context.Context) ([]collector.Property, error) 
 	}
 	properties := make([]collector.Property, len(listed))
 	for i, p := range listed {
-		properties[i] = collector.Property{Target: target(p.Property), RetentionMonths: s.Plans[p.Plan].RetentionMonths,
-			Archived: p.Archived, State: p.State}
+		properties[i] = s.collectable(p)
 	}
 	return properties, nil
+}
+
+func (s *Source) collectable(p sqlstore.ArchivableProperty) collector.Property {
+	return collector.Property{Target: target(p.Property), RetentionMonths: s.Plans[p.Plan].RetentionMonths, Archived: p.Archived, State: p.State}
+}
+
+// Current is the member of that name of a collector's configuration.
+func (s *Source) Current(ctx context.Context, id string) (collector.Property, bool, error) {
+	p, exists, err := s.Store.ArchivableProperty(ctx, id)
+	return s.collectable(p), exists, err
 }
 
 // Inspectable returns all properties for the inspector.
