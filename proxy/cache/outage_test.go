@@ -140,4 +140,9 @@ func TestOneStepProbesRedisAfterAPause(t *testing.T) {
 	if step(nil); steps != 3 {
 		t.Error("Redis is not used after a successful probe")
 	}
+	step(trouble)
+	clock.advance(-time.Hour)
+	if step(nil); steps != 5 {
+		t.Error("Redis is not used after the clock was set back")
+	}
 }

@@ -118,14 +118,16 @@ func (s *sharedStore) try(ctx context.Context, limit time.Duration, step func(ct
 }
 
 // mayTry reports whether a step with Redis may run, whose error the caller must then pass to settle. It is a circuit breaker: after an
-// error no step runs for a pause, then a single step probes Redis (half-open), and the others follow if that works.
+// error no step runs for a pause, then a single step probes Redis (half-open), and the others follow if that works. A clock that was set
+// back makes no pause longer.
 func (s *sharedStore) mayTry() bool {
 	until := s.pausedUntil.Load()
 	if until == 0 {
 		return true
 	}
 	now := s.now()
-	return now.UnixNano() >= until && s.pausedUntil.CompareAndSwap(until, now.Add(s.limits.pause).UnixNano())
+	left := time.Duration(until - now.UnixNano())
+	return (left <= 0 || left > s.limits.pause) && s.pausedUntil.CompareAndSwap(until, now.Add(s.limits.pause).UnixNano())
 }
 
 // settle reports whether Redis answered a step, from the step's error and the context of its caller.
