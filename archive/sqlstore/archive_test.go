@@ -54,6 +54,13 @@ func testLease(t *testing.T, f *fixture) {
 	want("acquire what was released", f.acquire("collect", "one"), true)
 	equal(t, f.Generation(), generation)
 
+	f.time = f.time.Add(24 * time.Hour)
+	want("acquire while the clock is ahead", f.acquire("collect", "two"), true)
+	f.time = f.time.Add(-23 * time.Hour)
+	want("acquire from a clock that is a little ahead", f.acquire("collect", "one"), false)
+	f.time = f.time.Add(-time.Hour)
+	want("acquire once the clock is right", f.acquire("collect", "one"), true)
+
 	done, cancel := context.WithCancel(f.ctx)
 	cancel()
 	if held, err := f.AcquireLease(done, "other", "one", turn); held || !errors.Is(err, context.Canceled) {

@@ -10,17 +10,21 @@ const (
 	// A lease is reentrant by holder: after a failed call, the holder can acquire it again without knowing whether it has it.
 	acquireLease = "INSERT INTO leases (name, holder, expires_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE" +
 		" SET holder = excluded.holder, expires_at = excluded.expires_at" +
-		" WHERE leases.holder = excluded.holder OR leases.expires_at <= $4"
+		" WHERE leases.holder = excluded.holder OR leases.expires_at <= $4 OR leases.expires_at > $5"
 	renewLease   = "UPDATE leases SET expires_at = $1 WHERE name = $2 AND holder = $3 AND expires_at > $4"
 	releaseLease = "DELETE FROM leases WHERE name = $1 AND holder = $2"
 )
+
+// endless is how far in the future no lease expires: one that seems to was acquired by a clock that was ahead, and would be waited for until
+// then if its holder died.
+const endless = 24 * time.Hour
 
 // AcquireLease acquires the named lease for ttl if it is free or expired, and reports whether the holder has it now. Only one of
 // any number of contenders gets it. Expiry is decided by Config.Now, so the clocks of contenders must agree within a fraction of
 // ttl. A lease is reentrant by holder: use a distinct holder name for each concurrent run.
 func (s *Store) AcquireLease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
 	now := s.clock()
-	n, err := s.changeLease(ctx, acquireLease, name, holder, now.Add(ttl).UnixMilli(), now.UnixMilli())
+	n, err := s.changeLease(ctx, acquireLease, name, holder, now.Add(ttl).UnixMilli(), now.UnixMilli(), now.Add(endless).UnixMilli())
 	if err != nil {
 		return false, fmt.Errorf("acquire the lease %q: %w", name, err)
 	}

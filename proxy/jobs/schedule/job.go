@@ -114,7 +114,7 @@ func (j *Job[P, R]) due(ctx context.Context, backoff map[string]time.Time) ([]P,
 	now := j.Now()
 	due := slices.DeleteFunc(slices.Clone(properties), func(p P) bool {
 		s := j.Status(p)
-		return !s.Enabled || s.DoneAt != nil && j.Covers(*s.DoneAt, now.Add(-j.Jitter)) ||
+		return !s.Enabled || s.DoneAt != nil && s.DoneAt.Before(now.Add(maxAhead)) && j.Covers(*s.DoneAt, now.Add(-j.Jitter)) ||
 			s.CooldownUntil != nil && s.CooldownUntil.After(now) || backoff[s.ID].After(now)
 	})
 	if j.Order != nil {
@@ -122,6 +122,10 @@ func (j *Job[P, R]) due(ctx context.Context, backoff map[string]time.Time) ([]P,
 	}
 	return due, nil
 }
+
+// maxAhead is how far the clock of another replica may be ahead. A run that seems to have begun later than that was recorded by a clock
+// that was wrong, and its property would not be worked on until then.
+const maxAhead = time.Hour
 
 func mayPass(err error) bool {
 	kind := KindOf(err)
