@@ -42,6 +42,7 @@ type outcome struct {
 	refused bool   // Request.Reserve refused: all waiters of this process get the error
 	encoded []byte // the error as ErrorCodec encodes it
 	token   string // of the lease in Redis that this flight holds; "" for none
+	settled func() // waits for a renewal of the lease that is under way; nil: there is none
 	release func() // gives back what Request.Reserve reserved; nil: nothing
 }
 
@@ -238,6 +239,9 @@ func (c *Cache) run(running context.Context, f *flight, l *lookup, stale *Entry,
 		return
 	}
 	c.flights.finish(l.flightKey, f)
+	if f.settled != nil {
+		f.settled()
+	}
 	c.redis.publish(l, &f.outcome)
 	f.free()
 }
@@ -276,10 +280,10 @@ func (c *Cache) fill(ctx context.Context, l *lookup, token string) outcome {
 
 // fillLeased calls the upstream and renews the lease meanwhile.
 func (c *Cache) fillLeased(ctx context.Context, l *lookup, token string) outcome {
-	stop := c.redis.renew(ctx, l, token)
+	stop, settled := c.redis.renew(ctx, l, token)
 	o := c.callUpstream(ctx, l)
 	stop()
-	o.token = token
+	o.token, o.settled = token, settled
 	return o
 }
 

@@ -285,8 +285,9 @@ func (s *sharedStore) dropEndless(l *lookup) {
 const renewLua = `if redis.pcall('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
 
 // renew extends the lease from time to time, until stop is called. The token fences it: a lease that has expired and gone to another
-// replica is left alone. Most fills end before the first time, so that no goroutine waits for it.
-func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) (stop func()) {
+// replica is left alone. Most fills end before the first time, so that no goroutine waits for it. settled waits for a renewal that is
+// under way when stop is called: no request may wait for a Redis that does not answer it.
+func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) (stop, settled func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var renewing sync.Mutex // held during a renewal; guards next
 	var next *time.Timer
@@ -305,9 +306,8 @@ func (s *sharedStore) renew(ctx context.Context, l *lookup, token string) (stop 
 	renewing.Lock()
 	defer renewing.Unlock()
 	next = time.AfterFunc(s.limits.renewal, renew)
-	return func() {
-		cancel()
-		renewing.Lock() // waits for the renewal that runs
+	return cancel, func() {
+		renewing.Lock()
 		defer renewing.Unlock()
 		next.Stop()
 	}

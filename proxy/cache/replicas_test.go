@@ -260,6 +260,30 @@ func TestLeaseIsRenewedWhileTheFillRuns(t *testing.T) {
 	close(renewals)
 }
 
+// A Redis that hangs in a renewal holds up only what comes after the answer.
+func TestNoRequestWaitsForARenewal(t *testing.T) {
+	c := newReplica(t, redistest.Single(t).Client(), newClock())
+	c.redis.limits.renewal = time.Millisecond
+	hangs, answers := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	c.redis.client.AddHook(&leaseHook{leased: func() {}, renewed: func() {
+		once.Do(func() { close(hangs) })
+		<-answers
+	}})
+	upstream := &backend{fill: func(context.Context, int64) (*translate.Rows, error) {
+		<-hangs
+		return rowsOf(t, 3), nil
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if found, err := c.Do(ctx, upstream.request("p", narrow("a"))); err != nil || found.Status != Filled {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	close(answers)
+	c.Close()
+	checkNoGoroutine(t)
+}
+
 func TestCloseReleasesTheLease(t *testing.T) {
 	server := redistest.Single(t)
 	clock := newClock()
