@@ -57,7 +57,7 @@ func (b *breaker) failed(err error) {
 	}
 }
 
-// inconclusive ends an operation whose caller left.
+// inconclusive ends an operation that shows nothing about reads: a write that failed, or one whose caller left.
 func (b *breaker) inconclusive() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -26,8 +26,9 @@ type WatchConfig struct {
 }
 
 // A Watched is a Bucket that counts and times the operations on another one, bounds their time, and stops asking a store that
-// fails: after three failures in a row its circuit breaker opens, and operations fail at once with ErrUnavailable. Every two
-// seconds one of them is let through as a probe, whose success closes the breaker.
+// fails: after three failed reads in a row its circuit breaker opens, and operations fail at once with ErrUnavailable. Every two
+// seconds one of them is let through as a probe, whose success closes the breaker. Failed writes do not count: what is archived can still
+// be read while the disk is full, or while the credentials may not write.
 type Watched struct {
 	bucket  Bucket
 	timeout time.Duration
@@ -89,7 +90,7 @@ func (w *Watched) Get(ctx context.Context, name string) (data []byte, revision s
 
 // Put implements Bucket.
 func (w *Watched) Put(ctx context.Context, name string, data []byte, revision string) (written string, err error) {
-	err = w.do(ctx, "put", name, 6*w.timeout, func(ctx context.Context) error {
+	err = w.do(ctx, putting, name, 6*w.timeout, func(ctx context.Context) error {
 		written, err = w.bucket.Put(ctx, name, data, revision)
 		return err
 	})
@@ -107,7 +108,7 @@ func (w *Watched) List(ctx context.Context, prefix string) (entries []Entry, err
 
 // Delete implements Bucket.
 func (w *Watched) Delete(ctx context.Context, name, revision string) error {
-	return w.do(ctx, "delete", name, 6*w.timeout, func(ctx context.Context) error { return w.bucket.Delete(ctx, name, revision) })
+	return w.do(ctx, deleting, name, 6*w.timeout, func(ctx context.Context) error { return w.bucket.Delete(ctx, name, revision) })
 }
 
 // do runs one operation if the circuit breaker admits it.
@@ -129,6 +130,10 @@ func (w *Watched) do(ctx context.Context, operation, name string, timeout time.D
 	switch outcome {
 	case outcomeError, outcomeTimeout:
 		w.metrics.failedAt.WithLabelValues(operation).SetToCurrentTime()
+		if isWrite(operation) {
+			w.breaker.inconclusive()
+			break
+		}
 		w.breaker.failed(err)
 	case outcomeCanceled:
 		w.breaker.inconclusive()
@@ -137,6 +142,14 @@ func (w *Watched) do(ctx context.Context, operation, name string, timeout time.D
 	}
 	return err
 }
+
+// The names of the writes.
+const (
+	putting  = "put"
+	deleting = "delete"
+)
+
+func isWrite(operation string) bool { return operation == putting || operation == deleting }
 
 // The outcomes of an operation.
 const (
@@ -186,7 +199,7 @@ func newWatchMetrics(registry *prometheus.Registry, w *Watched) (*watchMetrics, 
 			Name: "sara_object_store_failed_timestamp_seconds", Help: "When an operation on the objects of the archive last failed or took too long, by operation; missing for one that never did.",
 		}, []string{"operation"}),
 	}
-	for _, operation := range []string{"get", "put", "list", "delete"} {
+	for _, operation := range []string{"get", putting, "list", deleting} {
 		m.seconds.WithLabelValues(operation)
 		for _, outcome := range []string{outcomeOK, outcomeTimeout, outcomeError, outcomeRefused} {
 			m.operations.WithLabelValues(operation, outcome)

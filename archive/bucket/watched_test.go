@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,13 @@ func (b *faultyBucket) List(ctx context.Context, _ string) ([]Entry, error) {
 	_, _, err := b.Get(ctx, "")
 	return nil, err
 }
+
+// Put fails: the disk is full.
+func (b *faultyBucket) Put(context.Context, string, []byte, string) (string, error) {
+	return "", syscall.ENOSPC
+}
+
+func (b *faultyBucket) Delete(context.Context, string, string) error { return syscall.ENOSPC }
 
 func watched(t *testing.T, b Bucket) (*Watched, *prometheus.Registry) {
 	t.Helper()
@@ -113,6 +121,39 @@ func counted(t *testing.T, registry *prometheus.Registry, operation, outcome str
 		}
 	}
 	return n
+}
+
+// A full disk keeps nobody from reading. A failed write is not the probe of a store that fails, either.
+func TestFailedWritesDoNotOpenTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &faultyBucket{}
+		w, _ := watched(t, b)
+		write := func() {
+			t.Helper()
+			if _, err := w.Put(t.Context(), "a", nil, ""); !errors.Is(err, syscall.ENOSPC) {
+				t.Error(err)
+			}
+			if err := w.Delete(t.Context(), "a", "1"); !errors.Is(err, syscall.ENOSPC) {
+				t.Error(err)
+			}
+		}
+		for range failuresToOpen {
+			write()
+		}
+		if _, _, err := w.Get(t.Context(), "a"); err != nil || w.Away() != "" {
+			t.Errorf("after failed writes: %v, away: %q", err, w.Away())
+		}
+		b.set(func(context.Context) error { return errors.New("connection refused") })
+		for range failuresToOpen {
+			_, _, _ = w.Get(t.Context(), "a")
+		}
+		b.set(nil)
+		time.Sleep(probePause)
+		write()
+		if _, _, err := w.Get(t.Context(), "a"); err != nil || w.Away() != "" {
+			t.Errorf("after the store recovered: %v, away: %q", err, w.Away())
+		}
+	})
 }
 
 // A frozen store holds each operation for the timeout at most. Callers that leave say nothing about it, nor do missing objects.
