@@ -44,12 +44,13 @@ type ingest struct {
 	before int64 // the bytes of the files that are read
 }
 
-// readAll reads the files that are not read yet.
+// readAll reads the files that are not read yet. It begins with the one that was being read: the state has the rows of one only, and files
+// may be given in another order, or others with them.
 func (i *ingest) readAll(ctx context.Context, inputs []Input, ids []fileID) error {
-	for n, in := range inputs {
+	for _, n := range i.order(ids) {
 		if !slices.Contains(i.state.Done, ids[n]) {
-			if err := i.readFile(ctx, in, ids[n]); err != nil {
-				return fmt.Errorf("%s: %w", in.Path, err)
+			if err := i.readFile(ctx, inputs[n], ids[n]); err != nil {
+				return fmt.Errorf("%s: %w", inputs[n].Path, err)
 			}
 			i.state.Done, i.state.Current = append(i.state.Done, ids[n]), nil
 		}
@@ -57,6 +58,19 @@ func (i *ingest) readAll(ctx context.Context, inputs []Input, ids []fileID) erro
 		i.report(i.before)
 	}
 	return i.flush(ctx, nil)
+}
+
+// order returns the numbers of the files in the order in which they are read.
+func (i *ingest) order(ids []fileID) []int {
+	order := make([]int, len(ids))
+	for n := range order {
+		order[n] = n
+	}
+	if c := i.state.Current; c != nil {
+		first := slices.Index(ids, c.fileID)
+		order[0], order[first] = first, 0
+	}
+	return order
 }
 
 func (i *ingest) readFile(ctx context.Context, in Input, id fileID) (err error) {
