@@ -255,10 +255,18 @@ func TestTheQueueIsBounded(t *testing.T) {
 		if len(l.errs) != 2 {
 			t.Errorf("refused: %v", l.errs)
 		}
-		for _, name := range []string{"a0", "a1", "b1"} {
+		l.release("a0")
+		// One that was granted waits no more, and jobs count as requests do.
+		for _, name := range []string{"a4", "a5", "j1"} {
+			l.wait(t.Context(), name, Claim{Account: name[:1], Bytes: 350, Background: name[0] == 'j'})
+		}
+		if failure, ok := errors.AsType[*RefusedError](l.errs["j1"]); !ok || failure.Reason != reasonQueue || l.errs["a4"] != nil || len(l.errs) != 4 {
+			t.Errorf("refused: %v", l.errs)
+		}
+		for _, name := range []string{"a1", "b1", "a2"} {
 			l.release(name)
 		}
-		l.want("a0", "a1", "b1", "a2")
+		l.want("a0", "a1", "b1", "a2", "a4")
 	})
 }
 
