@@ -131,8 +131,10 @@ func conditionalDelete(t *testing.T, location string) {
 	if _, _, err := b.Get(t.Context(), "a/o"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("it is still there: %v", err)
 	}
-	if err := b.Delete(t.Context(), "a/o", second); !errors.Is(err, ErrChanged) {
-		t.Errorf("delete what is gone: %v", err)
+	for _, revision := range []string{"", second} {
+		if err := b.Delete(t.Context(), "a/o", revision); !errors.Is(err, ErrChanged) {
+			t.Errorf("delete what is gone with revision %q: %v", revision, err)
+		}
 	}
 	put(t, b, "a/o", "three", "")
 }

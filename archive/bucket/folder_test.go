@@ -95,6 +95,35 @@ func TestLinksOutOfTheFolderAreNotFollowed(t *testing.T) {
 	}
 }
 
+// A write that fails half-way, here by the limit of the shell on the size of files, leaves the object as it was and nothing beside it.
+func TestAFullDiskChangesNothing(t *testing.T) {
+	if location := os.Getenv(locationVariable); location != "" {
+		b := open(t, location)
+		_, revision, err := b.Get(t.Context(), "a/o")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Put(t.Context(), "a/o", make([]byte, 1<<20), revision); err == nil {
+			t.Error("it wrote more than the limit")
+		}
+		return
+	}
+	dir := t.TempDir()
+	revision := put(t, open(t, dir), "a/o", "old", "")
+	child := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -f 64 && exec "$0" "$@"`, os.Args[0], "-test.run=^TestAFullDiskChangesNothing$")
+	child.Env = append(os.Environ(), locationVariable+"="+dir)
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	data, now, err := open(t, dir).Get(t.Context(), "a/o")
+	if string(data) != "old" || now != revision || err != nil {
+		t.Errorf("the object is %d bytes of revision %s, %v; it was of %s", len(data), now, err, revision)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "a")); err != nil || len(left) != 1 {
+		t.Errorf("beside it are %v, %v", left, err)
+	}
+}
+
 // The test starts itself in child processes, each of which adds its letters.
 const (
 	locationVariable = "BUCKET_TEST_LOCATION"

@@ -1,11 +1,14 @@
 package bucket
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -120,5 +123,38 @@ func TestS3DeleteOfAnObjectRemovedInBetween(t *testing.T) {
 	})
 	if err := b.Delete(t.Context(), "o", "tag"); !errors.Is(err, ErrChanged) || errors.Is(err, ErrNotFound) {
 		t.Error(err)
+	}
+}
+
+// Between the look at an object and its removal another process may change it.
+func TestS3DeletesOnlyTheRevisionThatItHasSeen(t *testing.T) {
+	server := s3test.Start(t)
+	direct, err := url.Parse(server.NewBucket(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := open(t, direct.String())
+	revision := put(t, other, "o", "old", "")
+	query := direct.Query()
+	store, err := url.Parse(query.Get("endpoint"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	between := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host = store.Scheme, store.Host // the header Host stays: it is signed
+		if r.In.Method == http.MethodDelete {
+			if _, err := other.Put(context.WithoutCancel(r.In.Context()), "o", []byte("new"), revision); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	defer between.Close()
+	query.Set("endpoint", between.URL)
+	direct.RawQuery = query.Encode()
+	if err := open(t, direct.String()).Delete(t.Context(), "o", revision); !errors.Is(err, ErrChanged) {
+		t.Errorf("delete: %v", err)
+	}
+	if data, _, err := other.Get(t.Context(), "o"); string(data) != "new" {
+		t.Errorf("the change of another process is lost: %q, %v", data, err)
 	}
 }
