@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -23,9 +24,13 @@ func TestExtentAgreesWithRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := translate.DateRange{Start: day(t, "2024-01-20"), End: day(t, "2024-03-10")}
+		all := translate.DateRange{Start: day(t, "2024-01-20"), End: day(t, "2024-05-10")}
 		var days []Day
+		without := random.IntN(6) // a month of which no day is archived, if it is one of these
 		for date := all.Start; date <= all.End; date++ {
+			if int(date.Time().Month()) == without {
+				continue
+			}
 			for _, by := range []translate.Dimension{translate.ByDate, translate.ByQuery} {
 				if random.IntN(3) > 0 {
 					continue
@@ -44,7 +49,117 @@ func TestExtentAgreesWithRead(t *testing.T) {
 			start := all.Start + translate.Date(random.IntN(30)) - 10
 			r := translate.DateRange{Start: start, End: start + translate.Date(random.IntN(40))}
 			wantExtent(t, h, by, r, fmt.Sprintf("round %d, %s, %v", round, by, r))
+			wantBounds(t, h, by, all, fmt.Sprintf("round %d, %s", round, by))
 		}
+	}
+}
+
+// wantBounds checks the first and the last archived day against what Read misses of all days.
+func wantBounds(t *testing.T, h *History, by translate.Dimension, all translate.DateRange, what string) {
+	t.Helper()
+	read, err := h.Read(context.Background(), testProperty, by, all, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var archived []translate.Date
+	for date := all.Start; date <= all.End; date++ {
+		if !slices.Contains(read.Missing, date) {
+			archived = append(archived, date)
+		}
+	}
+	bounds, ok, err := h.Bounds(context.Background(), testProperty, by)
+	if err != nil || ok != (len(archived) > 0) || ok && bounds != (translate.DateRange{Start: archived[0], End: archived[len(archived)-1]}) {
+		t.Errorf("%s: the bounds are %v (%v, %v), want those of %v", what, bounds, ok, err, archived)
+	}
+	if by != translate.ByDate { // which has the days of any dimension
+		return
+	}
+	inventory, err := h.Days(context.Background(), testProperty)
+	first, last := inventory.Bounds()
+	if err != nil || *first != archived[0] || *last != archived[len(archived)-1] {
+		t.Errorf("%s: the inventory is from %v to %v (%v), want %v", what, first, last, err, archived)
+	}
+	var empty []translate.Date
+	for month := archived[0].MonthStart(); month < archived[len(archived)-1]; month = month.AddMonths(1) {
+		if !slices.ContainsFunc(archived, func(d translate.Date) bool { return d.MonthStart() == month }) {
+			empty = append(empty, month)
+		}
+	}
+	if got := inventory.EmptyMonths(); !slices.Equal(got, empty) {
+		t.Errorf("%s: the months without days are %v, want %v", what, got, empty)
+	}
+}
+
+// silent is a bucket that does not answer some of its calls.
+type silent struct {
+	bucket.Bucket
+	get, list bool
+}
+
+var errSilent = errors.New("the store does not answer")
+
+func (s silent) Get(ctx context.Context, name string) ([]byte, string, error) {
+	if s.get {
+		return nil, "", errSilent
+	}
+	return s.Bucket.Get(ctx, name)
+}
+
+func (s silent) List(ctx context.Context, prefix string) ([]bucket.Entry, error) {
+	if s.list {
+		return nil, errSilent
+	}
+	return s.Bucket.List(ctx, prefix)
+}
+
+// A store that does not answer is an error: its days are not missing, and nothing was done.
+func TestAnOutageOfTheStoreIsNotTheLackOfDays(t *testing.T) {
+	b, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	days := anyDays(rand.New(rand.NewPCG(5, 6)), 200)
+	filled, err := NewHistory(HistoryConfig{Bucket: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := filled.Merge(t.Context(), testProperty, days); err != nil {
+		t.Fatal(err)
+	}
+	before, ctx := objects(t, b), t.Context()
+	r := translate.DateRange{Start: day(t, "2024-01-01"), End: day(t, "2024-12-31")}
+	for name, call := range map[string]func(h *History) error{
+		"read":    func(h *History) error { _, err := h.Read(ctx, testProperty, translate.ByQuery, r, 0); return err },
+		"missing": func(h *History) error { _, _, err := h.Missing(ctx, testProperty, translate.ByQuery, r); return err },
+		"bounds":  func(h *History) error { _, _, err := h.Bounds(ctx, testProperty, translate.ByQuery); return err },
+		"begins":  func(h *History) error { _, _, err := h.Begins(ctx, testProperty, r.Start); return err },
+		"days":    func(h *History) error { _, err := h.Days(ctx, testProperty); return err },
+		"merge":   func(h *History) error { return h.Merge(ctx, testProperty, days) },
+		"prune":   func(h *History) error { return h.Prune(ctx, testProperty, day(t, "2024-02-10")) },
+		"verify":  func(h *History) error { return h.Verify(ctx, testProperty, func(Verified) {}) },
+		"export": func(h *History) (err error) {
+			for _, err = range h.Export(ctx, testProperty, r) {
+				_ = err // the last one counts
+			}
+			return err
+		},
+	} {
+		for _, faults := range []silent{{get: true}, {list: true}} {
+			if faults.list && name == "merge" {
+				continue // it lists nothing
+			}
+			faults.Bucket = b
+			h, err := NewHistory(HistoryConfig{Bucket: faults})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := call(h); !errors.Is(err, errSilent) {
+				t.Errorf("%s, get silent %v, list silent %v: %v", name, faults.get, faults.list, err)
+			}
+		}
+	}
+	if !same(objects(t, b), before) {
+		t.Error("objects have changed")
 	}
 }
 

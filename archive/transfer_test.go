@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -114,6 +116,25 @@ func TestRecordsRoundTrip(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: %d records, want %d", f, len(got), len(want))
 			}
+			if n == 0 {
+				continue // a shard without records need not have columns
+			}
+			path := filepath.Join(t.TempDir(), "shard")
+			if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got = got[:0]
+			for r, err := range ReadShards([]string{path, path}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got = append(got, r.Record); r.Place != (Place{Number: (len(got)-1)%len(want) + 1, IsRow: true, File: path}) {
+					t.Errorf("%s: a shard's record %d is at %v", f, len(got), r.Place)
+				}
+			}
+			if !slices.Equal(got, slices.Concat(want, want)) {
+				t.Errorf("two %s shards: %d records, want twice %d", f, len(got), len(want))
+			}
 		}
 	}
 }
@@ -144,6 +165,79 @@ func TestExportAndImportRoundTrip(t *testing.T) {
 		within := slices.DeleteFunc(slices.Clone(want), func(r Record) bool { return r.Date < part.Start || r.Date > part.End })
 		if got := collect(t, two.Export(t.Context(), testProperty, part)); !slices.Equal(got, within) {
 			t.Errorf("%s of a part: %d records, want %d", f, len(got), len(within))
+		}
+	}
+}
+
+// Days that are built row by row, of which only the best are in memory, are archived as the same days from records are.
+func TestImportDaysEqualsImport(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	first := day(t, "2026-05-30")
+	for round := range 6 {
+		var records []FileRecord
+		builders := make([]*DayBuilder, 0, 12)
+		for date := first; date < first+4; date++ {
+			for _, by := range []translate.Dimension{translate.ByQuery, translate.ByPage, translate.ByDate} {
+				b := NewDayBuilder(date, by)
+				builders = append(builders, b)
+				for i := range []int{0, 50, 99, 100, 101, 5000}[random.IntN(6)] {
+					r := Record{Date: date, Dimension: by, Key: fmt.Sprint("key ", i*7919%5000), Clicks: random.Int64N([]int64{2, 3000}[round%2])}
+					if r.Impressions = r.Clicks + random.Int64N(2); r.Impressions > 0 {
+						r.Position = 1 + random.Float64()
+					}
+					if by == translate.ByDate {
+						if r.Key = ""; i > 0 {
+							break
+						}
+					}
+					scratch := []byte(r.Key)
+					if err := b.Add(scratch, r.Clicks, r.Impressions, r.Position); err != nil {
+						t.Fatal(err)
+					}
+					clear(scratch) // Add has a copy
+					records = append(records, FileRecord{r, Place{Number: len(records) + 1}})
+				}
+			}
+		}
+		// A day without rows is a day without traffic for a builder, and no day among records.
+		builders = slices.DeleteFunc(builders, func(b *DayBuilder) bool {
+			return !slices.ContainsFunc(records, func(r FileRecord) bool { return r.Date == b.Date() && r.Dimension == b.Dimension() })
+		})
+		one, two := newTestHistory(t), newTestHistory(t)
+		o := ImportOptions{Until: first + 10, Provisional: first + 3}
+		want, err := one.Import(t.Context(), testProperty, func(yield func(FileRecord, error) bool) {
+			for _, r := range records {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := two.ImportDays(t.Context(), testProperty, builders, o)
+		if err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+			t.Errorf("round %d: %+v, %v, want %+v", round, got, err, want)
+		}
+		if !same(objects(t, two.bucket), objects(t, one.bucket)) {
+			t.Errorf("round %d: the objects differ", round)
+		}
+	}
+}
+
+// Rows that no export can have are refused, and a row that is there already.
+func TestDayBuilderRefusesInvalidRows(t *testing.T) {
+	for name, add := range map[string]func(b *DayBuilder) error{
+		"more clicks than impressions": func(b *DayBuilder) error { return b.Add([]byte("a"), 2, 1, 3) },
+		"a position before the first":  func(b *DayBuilder) error { return b.Add([]byte("a"), 0, 1, 0.5) },
+		"no key":                       func(b *DayBuilder) error { return b.Add(nil, 1, 1, 1) },
+		"negative clicks":              func(b *DayBuilder) error { return b.Add([]byte("a"), -1, 1, 1) },
+		"a key twice": func(b *DayBuilder) error {
+			return errors.Join(b.Add([]byte("a"), 1, 1, 1), b.Add([]byte("a"), 1, 1, 1), b.Prune())
+		},
+	} {
+		if err := add(NewDayBuilder(day(t, "2026-05-30"), translate.ByQuery)); err == nil || !strings.Contains(err.Error(), "query of 2026-05-30") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
