@@ -8,7 +8,7 @@ import (
 
 // A UsageStore keeps the counts of a MemoryBudget across restarts.
 type UsageStore interface {
-	// SaveUsage replaces the stored counts of the accounts in counts.
+	// SaveUsage replaces the stored counts of the accounts in counts. It leaves out accounts that do not exist any more.
 	SaveUsage(ctx context.Context, counts []UsageCount) error
 	// Usage returns the stored counts of a UTC day, numbered since 1970.
 	Usage(ctx context.Context, day int64) ([]UsageCount, error)

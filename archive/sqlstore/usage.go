@@ -15,13 +15,13 @@ func scanUsage(row scanner) (u policy.UsageCount, err error) {
 	return u, err
 }
 
-// SaveUsage implements policy.UsageStore. It replaces the usage of the accounts in counts, in one transaction. Generation stays the
-// same: served data does not depend on usage.
+// SaveUsage implements policy.UsageStore. It replaces the usage of the accounts in counts, in one transaction, without those that have been
+// removed. Generation stays the same: served data does not depend on usage.
 func (s *Store) SaveUsage(ctx context.Context, counts []policy.UsageCount) error {
 	return s.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for _, u := range counts {
 			_, err := tx.ExecContext(ctx, "INSERT INTO usage_counts (account_id, hour, day, in_hour, in_day, calls)"+
-				" VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (account_id) DO UPDATE SET hour = excluded.hour,"+
+				" SELECT $1, $2, $3, $4, $5, $6 WHERE EXISTS (SELECT 1 FROM accounts WHERE id = $1) ON CONFLICT (account_id) DO UPDATE SET hour = excluded.hour,"+
 				" day = excluded.day, in_hour = excluded.in_hour, in_day = excluded.in_day, calls = excluded.calls",
 				u.AccountID, u.Hour, u.Day, u.InHour, u.InDay, u.Calls)
 			if err != nil {
