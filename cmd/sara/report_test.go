@@ -157,7 +157,7 @@ func TestReport(t *testing.T) {
 		testReportAlone(a, base)
 		testReportWholeTable(a, base)
 		testReportRefusals(a, base)
-		testReportArchived(a, base)
+		testReportArchived(a, binary, base)
 		server.stopped()
 		said := make(clitest.Evidence)
 		said.AddFiles(t, "the folder", a.Path("all"))
@@ -354,7 +354,7 @@ func testReportRefusals(a *agency, base string) {
 
 // A property that is archived, because its client has left, has no figures of later days. It must not make each report from then on
 // incomplete, as cron sees it.
-func testReportArchived(a *agency, base string) {
+func testReportArchived(a *agency, binary, base string) {
 	t, folder := a.T, a.Path("archived")
 	a.OK("property", "remove", "left.example", "--yes")
 	a.OK("property", "archive", "client4.example")
@@ -364,6 +364,7 @@ func testReportArchived(a *agency, base string) {
 	if len(portfolio) != 4 || !strings.Contains(portfolio[3]["error.message"], "the property is archived") || strings.Contains(stderr, "client4") {
 		t.Errorf("the portfolio: %v\n%s", portfolio, stderr)
 	}
+	testReportArchivedWithoutComparison(a, binary)
 	key := a.Object(clitest.KeyMembers+" key", "key", "create", "ann@agency.example", "--name", "figures", "--scope", "performance:read")["key"].(string)
 	stdout, stderr = a.report(base, command.ExitError, "--all", "--key-file", a.Write("figures", key))
 	if rows := rowsOf(t, stdout); len(rows) != 4 || rows[3]["slug"] != "client4-example" || rows[3]["error.code"] != "VALIDATION_ERROR" {
@@ -376,6 +377,20 @@ func testReportArchived(a *agency, base string) {
 	stdout, _ = a.report(base, command.ExitError, "--all")
 	if rows := rowsOf(t, stdout); len(rows) != 4 {
 		t.Errorf("of archived properties only: %v", rows)
+	}
+}
+
+// An archived property may have figures of the range, but none of the period before: only the comparison fails, and its tables are written.
+func testReportArchivedWithoutComparison(a *agency, binary string) {
+	t, folder := a.T, a.Path("compared")
+	day := time.Now().UTC().AddDate(0, 0, -20).Format(time.DateOnly)
+	a.OK("archive", "import", "client4.example", a.Write("history.csv", "date,dimension,key,clicks,impressions,position\n"+
+		day+",total,,7,70,3\n"+day+",query,oven,7,70,3\n"))
+	_, base, _ := serving(t, binary, a.Env) // the other server looks at an archive once a minute
+	_, stderr := a.report(base, command.ExitError, "--all", "--from", day, "--to", day, "--compare", "previous_period", "--tables", "queries", "--output", folder)
+	wantParts(t, stderr, "client4-example, portfolio: DATE_RANGE_TOO_OLD", "1 property has no figures")
+	if rows := a.table(folder, "queries", "client4-example.csv"); len(rows) != 1 || rows[0]["key"] != "oven" || rows[0]["clicks"] != "7" {
+		t.Errorf("its queries: %v", rows)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -95,13 +96,17 @@ func (r *run) portfolio(ctx context.Context) (*portfolio, error) {
 func (r *run) whole(ctx context.Context) (*portfolio, error) {
 	p := &portfolio{}
 	seen := make(map[string]bool)
+	query := r.query()
+	if r.compares() {
+		query.Set("compare", r.Compare)
+	}
 	for before, total := -1, int64(1); int64(len(seen)) < total; {
 		if before == len(seen) {
 			return nil, fmt.Errorf("the portfolio changed while it was read: %d of %d properties were found", before, total)
 		}
 		before = len(seen)
 		var err error
-		if total, err = r.pages(ctx, p, seen); err != nil {
+		if total, err = r.pages(ctx, query, p, seen); err != nil {
 			return nil, err
 		}
 	}
@@ -113,11 +118,7 @@ func (r *run) whole(ctx context.Context) (*portfolio, error) {
 }
 
 // pages adds all pages of the portfolio, and returns how many properties it has.
-func (r *run) pages(ctx context.Context, p *portfolio, seen map[string]bool) (total int64, err error) {
-	query := r.query()
-	if r.compares() {
-		query.Set("compare", r.Compare)
-	}
+func (r *run) pages(ctx context.Context, query url.Values, p *portfolio, seen map[string]bool) (total int64, err error) {
 	query.Set("limit", strconv.Itoa(propertiesPerRequest))
 	for offset := 0; ; offset += propertiesPerRequest {
 		query.Set("offset", strconv.Itoa(offset))
@@ -137,12 +138,7 @@ func (r *run) pages(ctx context.Context, p *portfolio, seen map[string]bool) (to
 // findEnded finds the properties that have ended, unless no other is left: a report that lacks only those is complete. It finds none if the
 // key has not the scope to list properties, or a limit is reached.
 func (r *run) findEnded(ctx context.Context, p *portfolio) {
-	ended := make(map[string]bool)
-	for _, failure := range p.failures {
-		if refusal, ok := errors.AsType[*APIError](failure.err); ok && isOfRange(refusal.Code) {
-			ended[failure.property.ID] = true
-		}
-	}
+	ended := p.withoutFigures()
 	if len(ended) == 0 {
 		return
 	}
@@ -157,10 +153,30 @@ func (r *run) findEnded(ctx context.Context, p *portfolio) {
 	for _, property := range present {
 		delete(ended, property.ID)
 	}
+	if r.compares() && len(ended) > 0 {
+		// A property may have figures of the range, and none to compare them with.
+		alone := &portfolio{}
+		if _, err := r.pages(ctx, r.query(), alone, make(map[string]bool)); err != nil {
+			return
+		}
+		without := alone.withoutFigures()
+		maps.DeleteFunc(ended, func(id string, _ bool) bool { return !without[id] })
+	}
 	if len(ended) < len(p.rows) {
 		p.ended = ended
 		p.failures = slices.DeleteFunc(p.failures, func(f rowFailure) bool { return ended[f.property.ID] })
 	}
+}
+
+// withoutFigures returns the ids of the properties that have no figures of the range.
+func (p *portfolio) withoutFigures() map[string]bool {
+	ids := make(map[string]bool)
+	for _, failure := range p.failures {
+		if refusal, ok := errors.AsType[*APIError](failure.err); ok && isOfRange(refusal.Code) {
+			ids[failure.property.ID] = true
+		}
+	}
+	return ids
 }
 
 // isOfRange reports whether an error of a row means that there are no figures of the range.
