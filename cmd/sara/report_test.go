@@ -364,7 +364,7 @@ func testReportArchived(a *agency, binary, base string) {
 	if len(portfolio) != 4 || !strings.Contains(portfolio[3]["error.message"], "the property is archived") || strings.Contains(stderr, "client4") {
 		t.Errorf("the portfolio: %v\n%s", portfolio, stderr)
 	}
-	testReportArchivedWithoutComparison(a, binary)
+	testReportArchivedFigures(a, binary)
 	key := a.Object(clitest.KeyMembers+" key", "key", "create", "ann@agency.example", "--name", "figures", "--scope", "performance:read")["key"].(string)
 	stdout, stderr = a.report(base, command.ExitError, "--all", "--key-file", a.Write("figures", key))
 	if rows := rowsOf(t, stdout); len(rows) != 4 || rows[3]["slug"] != "client4-example" || rows[3]["error.code"] != "VALIDATION_ERROR" {
@@ -380,8 +380,9 @@ func testReportArchived(a *agency, binary, base string) {
 	}
 }
 
-// An archived property may have figures of the range, but none of the period before: only the comparison fails, and its tables are written.
-func testReportArchivedWithoutComparison(a *agency, binary string) {
+// An archived property may have figures of the range, so that it can be chosen by its name. If it has none of the period before, only the
+// comparison fails, and its tables are written.
+func testReportArchivedFigures(a *agency, binary string) {
 	t, folder := a.T, a.Path("compared")
 	day := time.Now().UTC().AddDate(0, 0, -20).Format(time.DateOnly)
 	a.OK("archive", "import", "client4.example", a.Write("history.csv", "date,dimension,key,clicks,impressions,position\n"+
@@ -391,6 +392,16 @@ func testReportArchivedWithoutComparison(a *agency, binary string) {
 	wantParts(t, stderr, "client4-example, portfolio: DATE_RANGE_TOO_OLD", "1 property has no figures")
 	if rows := a.table(folder, "queries", "client4-example.csv"); len(rows) != 1 || rows[0]["key"] != "oven" || rows[0]["clicks"] != "7" {
 		t.Errorf("its queries: %v", rows)
+	}
+	for _, reference := range []string{"client4-example", "*4.example"} {
+		stdout, _ := a.report(base, command.ExitOK, reference, "--from", day, "--to", day)
+		if rows := rowsOf(t, stdout); len(rows) != 1 || rows[0]["slug"] != "client4-example" || rows[0]["totals.clicks"] != "7" {
+			t.Errorf("a report of %s: %v", reference, rows)
+		}
+	}
+	stdout, _ := a.report(base, command.ExitOK, "*.example")
+	if rows := rowsOf(t, stdout); len(rows) != 3 {
+		t.Errorf("a pattern that other properties match: %v", rows)
 	}
 }
 

@@ -80,11 +80,11 @@ func (r *run) portfolio(ctx context.Context) (*portfolio, error) {
 	if len(r.Select) == 0 {
 		return r.whole(ctx)
 	}
-	list, err := r.list(ctx)
+	present, archived, err := r.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := choose(list, r.Select)
+	chosen, err := choose(present, archived, r.Select)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (r *run) findEnded(ctx context.Context, p *portfolio) {
 	if err != nil || !strings.Contains(gjson.GetBytes(me, "data.key.scopes").Raw, `"properties:read"`) {
 		return
 	}
-	present, err := r.list(ctx)
+	present, _, err := r.list(ctx)
 	if err != nil {
 		return
 	}

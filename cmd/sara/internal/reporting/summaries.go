@@ -17,19 +17,26 @@ import (
 	"sara/cmd/sara/internal/admin"
 )
 
-// list returns the properties of the key that are not archived.
-func (r *run) list(ctx context.Context) (all []Property, err error) {
+// list returns the properties of the key, and those that are archived.
+func (r *run) list(ctx context.Context) (present, archived []Property, err error) {
+	query := url.Values{"limit": {strconv.Itoa(propertiesPerRequest)}, "include_archived": {"true"}}
 	for {
-		body, err := r.Client.get(ctx, "/v1/properties", url.Values{"limit": {strconv.Itoa(propertiesPerRequest)}, "offset": {strconv.Itoa(len(all))}})
+		query.Set("offset", strconv.Itoa(len(present)+len(archived)))
+		body, err := r.Client.get(ctx, "/v1/properties", query)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		rows := gjson.GetBytes(body, "data.rows").Array()
 		for _, row := range rows {
-			all = append(all, Property{row.Get("id").String(), row.Get("slug").String(), row.Get("display_name").String(), row.Get("gsc_property").String()})
+			p := Property{row.Get("id").String(), row.Get("slug").String(), row.Get("display_name").String(), row.Get("gsc_property").String()}
+			if row.Get("archived").Bool() {
+				archived = append(archived, p)
+			} else {
+				present = append(present, p)
+			}
 		}
 		if len(rows) < propertiesPerRequest {
-			return all, nil
+			return present, archived, nil
 		}
 	}
 }
@@ -39,30 +46,41 @@ type choiceError struct{ text string }
 
 func (e *choiceError) Error() string { return e.text }
 
-// choose returns the properties that names or patterns mean, each once, in the order of the list.
-func choose(list []Property, references []string) (chosen []Property, err error) {
+// choose returns the properties that names or patterns mean, each once, in the order of the lists. As in the API, archived ones count
+// only where no other matches.
+func choose(present, archived []Property, references []string) (chosen []Property, err error) {
 	taken := make(map[string]bool)
 	for _, reference := range references {
-		n := 0
-		for _, p := range list {
-			if strings.EqualFold(p.ID, reference) || admin.Matches(reference, p.Site, host(p.Site), p.Slug) {
-				taken[p.ID] = true
-				n++
-			}
+		matching := matches(present, reference)
+		if len(matching) == 0 {
+			matching = matches(archived, reference)
 		}
-		switch {
+		switch n := len(matching); {
 		case n == 0:
 			return nil, &choiceError{fmt.Sprintf("the key reaches no property %q", reference)}
 		case n > 1 && !admin.IsPattern(reference):
 			return nil, &choiceError{fmt.Sprintf("%q means %d properties: name one by its id or slug, or all with a star", reference, n)}
 		}
+		for _, p := range matching {
+			taken[p.ID] = true
+		}
 	}
-	for _, p := range list {
+	for _, p := range slices.Concat(present, archived) {
 		if taken[p.ID] {
 			chosen = append(chosen, p)
 		}
 	}
 	return chosen, nil
+}
+
+// matches returns the properties of a list that a name or pattern means.
+func matches(list []Property, reference string) (matching []Property) {
+	for _, p := range list {
+		if strings.EqualFold(p.ID, reference) || admin.Matches(reference, p.Site, host(p.Site), p.Slug) {
+			matching = append(matching, p)
+		}
+	}
+	return matching
 }
 
 // host returns the host of a Search Console property.
