@@ -1,6 +1,10 @@
 package policy
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // This file is the part of MemoryBudget that makes counts in Redis survive a loss. A replica keeps what it has admitted itself
 // (used), also through Redis. Redis keeps the same number for each replica, beside the sum of all. So if Redis has less of a
@@ -119,16 +123,10 @@ func (a *account) see(total Usage) {
 
 // A ledgerEntry is what Redis needs to restore the counts of one account.
 type ledgerEntry struct {
-	used, synced, seen, beyond UsageCount
-	loaded                     UsageCount // the part of seen that is in the store and not yet in Redis
-	limits                     Plan
-	keys                       []drainedKey
-}
-
-// total is what was known to be admitted by all replicas.
-func (e *ledgerEntry) total() UsageCount {
-	a := account{used: e.used, synced: e.synced, seen: e.seen}
-	return a.total()
+	counts
+	loaded UsageCount // the part of seen that is in the store and not yet in Redis
+	limits Plan
+	keys   []drainedKey
 }
 
 // A drainedKey is a key's bucket as Redis last showed it, and the microseconds by which it is full later because of what this
@@ -141,7 +139,7 @@ type drainedKey struct {
 
 // entry copies an account. The caller holds the lock.
 func (b *MemoryBudget) entry(a *account) ledgerEntry {
-	e := ledgerEntry{used: a.used, synced: a.synced, seen: a.seen, beyond: a.beyond, limits: a.limits}
+	e := ledgerEntry{counts: a.counts, limits: a.limits}
 	now := tokenBucket(b.now().UnixMicro())
 	for id, key := range a.buckets {
 		drained := max(key.bucket, now) - max(key.shared, now)
@@ -154,12 +152,10 @@ func (b *MemoryBudget) entry(a *account) ledgerEntry {
 func (b *MemoryBudget) ledger(accountIDs ...string) []ledgerEntry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var entries []ledgerEntry
 	if len(accountIDs) == 0 {
-		for _, a := range b.accounts {
-			entries = append(entries, b.entry(a))
-		}
+		accountIDs = slices.Collect(maps.Keys(b.accounts))
 	}
+	var entries []ledgerEntry
 	for _, id := range accountIDs {
 		if a := b.accounts[id]; a != nil {
 			entries = append(entries, b.entry(a))

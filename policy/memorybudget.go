@@ -22,13 +22,31 @@ type MemoryBudget struct {
 
 // An account is the state of one account.
 type account struct {
-	used    UsageCount           // what this process has admitted
-	synced  UsageCount           // the part of used that a UsageStore, or Redis, already has
-	seen    UsageCount           // what all replicas have used as far as is known, with synced and without the rest of used
-	beyond  UsageCount           // how much of that is known to be reported as beyond a limit
+	counts
 	base    base                 // of this replica's shares
 	limits  Plan                 // the latest
 	buckets map[string]keyBucket // by key
+}
+
+// The counts of an account.
+type counts struct {
+	used   UsageCount // what this process has admitted
+	synced UsageCount // the part of used that a UsageStore, or Redis, already has
+	seen   UsageCount // what all replicas have used as far as is known, with synced and without the rest of used
+	beyond UsageCount // how much of that is known to be reported as beyond a limit
+}
+
+// total is what all replicas have used, as far as is known.
+func (c *counts) total() UsageCount {
+	total := c.seen
+	total.add(c.used.minus(c.synced))
+	total.Calls = max(0, total.Calls)
+	return total
+}
+
+// isSynced reports whether nothing was used since the last sync.
+func (c *counts) isSynced() bool {
+	return c.used.minus(c.synced) == UsageCount{AccountID: c.used.AccountID, Hour: c.used.Hour, Day: c.used.Day}
 }
 
 // A base is the state of an account at the beginning of an outage. It stays until Redis is in use again, so that a share is not
@@ -191,14 +209,6 @@ func (b *MemoryBudget) beginOutage() {
 	b.outage++
 }
 
-// total is what all replicas have used, as far as is known.
-func (a *account) total() UsageCount {
-	total := a.seen
-	total.add(a.used.minus(a.synced))
-	total.Calls = max(0, total.Calls)
-	return total
-}
-
 // account returns an account with its windows advanced to now. The caller holds the lock.
 func (b *MemoryBudget) account(id string, now time.Time) *account {
 	// If the clock moves back, stay in the later window: the earlier one's allowance has been granted already.
@@ -209,7 +219,7 @@ func (b *MemoryBudget) account(id string, now time.Time) *account {
 	a := b.accounts[id]
 	if a == nil {
 		none := UsageCount{AccountID: id}
-		a = &account{used: none, synced: none, seen: none, beyond: none, buckets: map[string]keyBucket{}}
+		a = &account{counts: counts{none, none, none, none}, buckets: map[string]keyBucket{}}
 		b.accounts[id] = a
 	}
 	for _, c := range [...]*UsageCount{&a.used, &a.seen, &a.beyond} {
@@ -252,7 +262,7 @@ func (b *MemoryBudget) unsynced() []ledgerEntry {
 	defer b.mu.Unlock()
 	var ahead []ledgerEntry
 	for _, a := range b.accounts {
-		if a.used.minus(a.synced) != (UsageCount{AccountID: a.used.AccountID, Hour: a.used.Hour, Day: a.used.Day}) {
+		if !a.isSynced() {
 			ahead = append(ahead, b.entry(a))
 		}
 	}

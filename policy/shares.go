@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -69,23 +68,22 @@ func (b *RedisBudget) save(ctx context.Context, most int) {
 	if s.store == nil {
 		return
 	}
-	s.mu.Lock()
-	loaded := maps.Clone(s.loaded)
-	s.mu.Unlock()
-	var usage []ReplicaUsage
-	stored := make(map[string]bool)
-	for _, e := range slices.Concat(b.fallback.unsynced(), b.fallback.ledger()) {
+	var first, rest []ReplicaUsage
+	for _, e := range b.fallback.ledger() {
 		id := e.used.AccountID
-		if s.saved[id] == e.used || stored[id] || e.used.InDay == 0 && e.used.charged() == 0 {
+		if s.saved[id] == e.used || e.used.InDay == 0 && e.used.charged() == 0 {
 			continue
 		}
-		if stored[id] = true; len(stored) > most {
-			break
-		}
 		u := e.stored(b.replica)
-		u.Seen = u.Seen.minus(loaded[id])
-		usage = append(usage, u)
+		u.Seen = u.Seen.minus(s.loadedOf(id))
+		if e.isSynced() {
+			rest = append(rest, u)
+		} else {
+			first = append(first, u)
+		}
 	}
+	usage := slices.Concat(first, rest)
+	usage = usage[:min(len(usage), most)]
 	if len(usage) == 0 {
 		return
 	}
@@ -113,7 +111,7 @@ func (e *ledgerEntry) stored(replica string) ReplicaUsage {
 // entry returns stored usage as an entry for Redis.
 func (u *ReplicaUsage) entry() ledgerEntry {
 	synced := u.Used.minus(u.Local)
-	return ledgerEntry{used: u.Used, synced: synced, seen: u.Seen, beyond: UsageCount{AccountID: u.Used.AccountID},
+	return ledgerEntry{counts: counts{used: u.Used, synced: synced, seen: u.Seen, beyond: UsageCount{AccountID: u.Used.AccountID}},
 		limits: Plan{RequestsPerHour: u.PerHour, RequestsPerDay: u.PerDay, SearchConsoleCallsPerDay: u.CallsPerDay}}
 }
 
@@ -132,11 +130,10 @@ func (b *RedisBudget) Load(ctx context.Context) error {
 	seen, local := map[string]UsageCount{}, map[string]UsageCount{}
 	for _, u := range usage {
 		id := u.Used.AccountID
-		known, of := UsageCount{AccountID: id}, local[id]
-		known.advanceTo(hour(max(u.Seen.Hour, seen[id].Hour)))
-		known.raise(seen[id])
+		known, of := seen[id], local[id]
+		known.AccountID, of.AccountID = id, id
+		known.advanceTo(hour(u.Seen.Hour))
 		known.raise(u.Seen)
-		of.AccountID = id
 		of.advanceTo(hour(u.Local.Hour))
 		of.add(u.Local)
 		seen[id], local[id] = known, of
