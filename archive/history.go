@@ -188,7 +188,7 @@ func (h *History) loadMonth(ctx context.Context, key revisionKey) (*object, revi
 	}
 	o, err := openObject(key.property, key.month, data)
 	if err == nil {
-		h.ledgers.Put(key, &o.ledger, 1, "")
+		h.ledgers.Put(key, &o.ledger)
 	}
 	return o, key, err
 }

@@ -80,6 +80,6 @@ func (c *loadingCache[K, V]) run(ctx context.Context, key K, l *loading[V]) {
 	}()
 	var loaded K
 	if l.value, loaded, l.err = c.load(ctx, key); l.err == nil {
-		c.values.Put(loaded, l.value, c.weigh(l.value), "")
+		c.values.PutWeighted(loaded, l.value, c.weigh(l.value), "")
 	}
 }

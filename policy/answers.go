@@ -113,12 +113,12 @@ func (c *answers[K, V]) finish(begun time.Time, key K, version version, value V,
 
 func (c *answers[K, V]) put(key K, a answer[V]) {
 	if a.err == nil {
-		c.positive.Put(key, a, 1, "")
+		c.positive.Put(key, a)
 		return
 	}
-	c.negative.Put(key, a, 1, "")
+	c.negative.Put(key, a)
 	if _, ok := c.positive.Peek(key); ok {
-		c.positive.Put(key, answer[V]{}, 1, "") // it exists no more
+		c.positive.Put(key, answer[V]{}) // it exists no more
 	}
 }
 

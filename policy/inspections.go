@@ -101,7 +101,7 @@ func (q *Inspections) Take(ctx context.Context, site string, day int32) (granted
 	if err != nil {
 		return false, 0, fmt.Errorf("take an inspection of %s from the shared quota: %w", site, err)
 	}
-	q.known.Put(of, int(numbers[2]), 1, "")
+	q.known.Put(of, int(numbers[2]))
 	return numbers[0] == 1, time.Duration(numbers[1]) * time.Microsecond, nil
 }
 

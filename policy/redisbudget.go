@@ -210,7 +210,7 @@ func (b *RedisBudget) Usage(accountID string) Usage {
 
 // cacheRefusal caches a refusal. It is counted from when the request was sent, so that it ends no later than in Redis.
 func (b *RedisBudget) cacheRefusal(sent time.Time, of refusalKey, cost int, usage Usage, refusal Refusal) {
-	b.refusals.Put(of, cachedRefusal{refusal: refusal, cost: cost, usage: usage, until: sent.Add(refusal.RetryAfter)}, 1, "")
+	b.refusals.Put(of, cachedRefusal{refusal: refusal, cost: cost, usage: usage, until: sent.Add(refusal.RetryAfter)})
 }
 
 // cachedRefusal returns a refusal that still holds. If the plan's limit has changed since, it does not.

@@ -62,7 +62,7 @@ func (h *hedge) observe(propertyID string, took time.Duration) {
 	known, ok := h.usual.Get(propertyID)
 	if !ok {
 		known = new(latencies)
-		h.usual.Put(propertyID, known, 1, "")
+		h.usual.Put(propertyID, known)
 	}
 	known.add(took)
 }

@@ -45,7 +45,7 @@ func (m memo) get(key memoKey) *admittedRequest {
 	return admitted
 }
 
-func (m memo) put(key memoKey, admitted *admittedRequest) { m.entries.Put(key, admitted, 1, "") }
+func (m memo) put(key memoKey, admitted *admittedRequest) { m.entries.Put(key, admitted) }
 
 // memoKeyOf returns the key of a request. ok is false unless it is a GET with exactly one Authorization field and at most
 // maxMemoKey bytes of Authorization and URL.

@@ -39,7 +39,7 @@ func (p *publications) by(property string, day translate.Date, at time.Time) tim
 	if ok && known.day == day && !at.Before(known.by) {
 		return known.by
 	}
-	p.last.Put(property, publication{day, at}, 1, "")
+	p.last.Put(property, publication{day, at})
 	return at
 }
 

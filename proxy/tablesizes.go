@@ -68,5 +68,5 @@ func (t *tableSizes) learn(property string, q translate.Query, rows int) {
 	default:
 		return
 	}
-	t.known.Put(key, size, 1, "")
+	t.known.Put(key, size)
 }

@@ -154,11 +154,11 @@ func (m *memory) inherit(e *Entry) {
 
 // putEntry keeps an entry unless there is a newer one.
 func (m *memory) putEntry(e *Entry, account string) {
-	m.values.Put(memoryKey{text: e.key}, value{entry: e}, weigh(e.size()), account)
+	m.values.PutWeighted(memoryKey{text: e.key}, value{entry: e}, weigh(e.size()), account)
 }
 
 func (m *memory) putAnswer(key string, a *Answer, account string) {
-	m.values.Put(memoryKey{kind: ofAnswer, text: key}, value{answer: a}, weigh(len(key)+a.size()), account)
+	m.values.PutWeighted(memoryKey{kind: ofAnswer, text: key}, value{answer: a}, weigh(len(key)+a.size()), account)
 }
 
 func weigh(bytes int) int64 { return int64(bytes) + valueOverhead }

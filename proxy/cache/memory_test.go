@@ -88,5 +88,5 @@ func TestOlderFillDoesNotReplaceNewer(t *testing.T) {
 // evict removes a value, as a newer one that is too heavy to keep does.
 func (m *memory) evict(key memoryKey) {
 	tooHeavy := value{entry: &Entry{filled: time.Now().AddDate(1, 0, 0)}}
-	m.values.Put(key, tooHeavy, math.MaxInt64, "account")
+	m.values.PutWeighted(key, tooHeavy, math.MaxInt64, "account")
 }

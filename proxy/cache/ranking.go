@@ -20,6 +20,6 @@ func (m *memory) ranking(e *Entry, o translate.Order, account string) *translate
 		return found.ranking.Ranking
 	}
 	made := e.Rows().Rank(o)
-	m.values.Put(key, value{ranking: &ranking{made, e.id}}, weigh(len(key.text)+made.Size()), account)
+	m.values.PutWeighted(key, value{ranking: &ranking{made, e.id}}, weigh(len(key.text)+made.Size()), account)
 	return made
 }

@@ -12,7 +12,7 @@ func BenchmarkCache(b *testing.B) {
 	c := New[string](Config[*int]{Weight: n})
 	for i := range n {
 		keys = append(keys, fmt.Sprintf("a key as long as the path and the query of a request are, nearly %d", i))
-		c.Put(keys[i], &i, 1, "")
+		c.Put(keys[i], &i)
 	}
 	b.Run("hit", func(b *testing.B) {
 		b.ReportAllocs()
@@ -38,7 +38,7 @@ func BenchmarkCache(b *testing.B) {
 		b.ReportAllocs()
 		small := New[int](Config[*int]{Weight: n})
 		for i := 0; b.Loop(); i++ {
-			small.Put(i, nil, 1, "")
+			small.Put(i, nil)
 		}
 	})
 }

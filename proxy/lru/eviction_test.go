@@ -56,7 +56,7 @@ func TestEvictionKeepsWhatIsReadAgain(t *testing.T) {
 			get := func(key int) bool {
 				_, ok := c.Get(key)
 				if !ok {
-					c.Put(key, true, 1, "")
+					c.Put(key, true)
 				}
 				return ok
 			}

@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 )
 
-// Config bounds a Cache. Weights are in any unit, such as bytes, or 1 for each entry.
+// Config bounds a Cache. Weights are in any unit, such as bytes.
 type Config[V any] struct {
 	Weight int64 // bound of all entries together
 	// OwnerWeight is the bound of the entries of one owner, and so of each entry; 0: the same as Weight. An owner that
@@ -108,9 +108,12 @@ func (c *Cache[K, V]) find(key K) *entry[K, V] {
 	return c.index.Load().find(maphash.Comparable(c.seed, key), key)
 }
 
-// Put sets the value of a key, and evicts to make room for it. A value heavier than an owner's bound is not kept; neither is
-// the value that it would have replaced.
-func (c *Cache[K, V]) Put(key K, value V, weight int64, ownerName string) {
+// Put sets the value of a key, with a weight of 1 and no owner, and evicts to make room for it.
+func (c *Cache[K, V]) Put(key K, value V) { c.PutWeighted(key, value, 1, "") }
+
+// PutWeighted is Put with a weight and an owner. A value heavier than an owner's bound is not kept; neither is the value that it would
+// have replaced.
+func (c *Cache[K, V]) PutWeighted(key K, value V, weight int64, ownerName string) {
 	e := &entry[K, V]{hash: maphash.Comparable(c.seed, key), key: key, value: value, weight: weight}
 	c.mu.Lock()
 	defer c.mu.Unlock()

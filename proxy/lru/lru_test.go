@@ -136,7 +136,7 @@ func TestCacheEqualsModel(t *testing.T) {
 				if random.IntN(50) == 0 {
 					e.weight = config.OwnerWeight + 1
 				}
-				c.Put(key, e.value, e.weight, e.owner)
+				c.PutWeighted(key, e.value, e.weight, e.owner)
 				m.put(e)
 			default:
 				value, ok := c.Get(key)
@@ -165,7 +165,7 @@ func TestCacheEqualsModel(t *testing.T) {
 func TestCacheUnderConcurrentUse(t *testing.T) {
 	const weight, pinned = 4000, -1
 	c := New[int](Config[int]{Weight: weight, OwnerWeight: weight / 2})
-	c.Put(pinned, pinned, 1, "pinned")
+	c.PutWeighted(pinned, pinned, 1, "pinned")
 	var workers sync.WaitGroup
 	for seed := range uint64(4) {
 		workers.Go(func() {
@@ -174,8 +174,8 @@ func TestCacheUnderConcurrentUse(t *testing.T) {
 				key := random.IntN(1000)
 				switch random.IntN(8) {
 				case 0, 1, 2, 3:
-					c.Put(key, key, random.Int64N(100), fmt.Sprint(random.IntN(5)))
-					c.Put(pinned, pinned, 1, "pinned")
+					c.PutWeighted(key, key, random.Int64N(100), fmt.Sprint(random.IntN(5)))
+					c.PutWeighted(pinned, pinned, 1, "pinned")
 				default:
 					if value, ok := c.Get(key); ok && value != key {
 						t.Errorf("key %d has the value %d", key, value)
@@ -196,9 +196,9 @@ func TestCacheUnderConcurrentUse(t *testing.T) {
 
 func TestOwnerLosesItsOwnOldestFirst(t *testing.T) {
 	c := New[int](Config[int]{Weight: 100, OwnerWeight: 10})
-	c.Put(-1, 0, 1, "quiet")
+	c.PutWeighted(-1, 0, 1, "quiet")
 	for key := range 13 {
-		c.Put(key, key, 1, "loud")
+		c.PutWeighted(key, key, 1, "loud")
 	}
 	for key := range 13 {
 		if _, ok := c.Peek(key); ok != (key >= 3) {
@@ -213,8 +213,8 @@ func TestOwnerLosesItsOwnOldestFirst(t *testing.T) {
 
 func TestTooHeavyValueReplacesTheOldAndIsNotKept(t *testing.T) {
 	c := New[int](Config[int]{Weight: 100, OwnerWeight: 10})
-	c.Put(1, 1, 1, "")
-	c.Put(1, 2, 11, "")
+	c.Put(1, 1)
+	c.PutWeighted(1, 2, 11, "")
 	if value, ok := c.Get(1); ok || c.Len() != 0 {
 		t.Errorf("kept %d", value)
 	}
@@ -225,7 +225,7 @@ func TestTooHeavyValueReplacesTheOldAndIsNotKept(t *testing.T) {
 func TestIndexDropsGaps(t *testing.T) {
 	c := New[int](Config[int]{Weight: 10})
 	for key := range 10_000 {
-		c.Put(key, key, 1, "")
+		c.Put(key, key)
 	}
 	if slots := len(c.index.Load().slots); slots != minSlots {
 		t.Errorf("ten entries have %d slots, want %d", slots, minSlots)
@@ -240,7 +240,7 @@ func TestHitsAllocateNothing(t *testing.T) {
 	}
 	c := New[key](Config[*int]{Weight: 10})
 	text := []byte("a key")
-	c.Put(key{true, "a key"}, new(int), 1, "")
+	c.Put(key{true, "a key"}, new(int))
 	if n := testing.AllocsPerRun(1000, func() {
 		if _, ok := c.Get(key{true, string(text)}); !ok {
 			t.Error("the key is gone")
