@@ -22,11 +22,6 @@ type admittedRequest struct {
 	request  reportRequest
 }
 
-// A memo keeps admitted requests whose answer was in memory.
-type memo struct {
-	entries *lru.Cache[memoKey, *admittedRequest]
-}
-
 // A memoKey is a hash of the identity of a request, including its API key, which the hash does not reveal.
 type memoKey [sha256.Size]byte
 
@@ -35,17 +30,10 @@ const (
 	maxMemoKey     = 1 << 10 // bytes of Authorization and URL; longer requests are not memoized
 )
 
-func newMemo() memo {
-	return memo{lru.New[memoKey](lru.Config[*admittedRequest]{Weight: maxMemoEntries})}
+// newMemo returns a memo, which keeps admitted requests whose answer was in memory.
+func newMemo() *lru.Cache[memoKey, *admittedRequest] {
+	return lru.New[memoKey](lru.Config[*admittedRequest]{Weight: maxMemoEntries})
 }
-
-// get returns the entry of a key, nil if there is none.
-func (m memo) get(key memoKey) *admittedRequest {
-	admitted, _ := m.entries.Get(key)
-	return admitted
-}
-
-func (m memo) put(key memoKey, admitted *admittedRequest) { m.entries.Put(key, admitted) }
 
 // memoKeyOf returns the key of a request. ok is false unless it is a GET with exactly one Authorization field and at most
 // maxMemoKey bytes of Authorization and URL.
@@ -66,7 +54,7 @@ func (s *Server) memoized(http *fasthttp.RequestCtx, h *requestHeader) *admitted
 	if !ok {
 		return nil
 	}
-	m := s.memo.get(key)
+	m, _ := s.memo.Get(key)
 	if m == nil || !s.gate.StillValid(m.grant, h.at) || m.window.Anchor != s.calendar.Anchor(h.at) {
 		return nil
 	}
@@ -82,5 +70,5 @@ func (s *Server) memoize(c *call, q *reportRequest) {
 	}
 	m := &admittedRequest{route: c.route, grant: c.grant, window: c.window, params: c.params, property: c.property, request: *q}
 	m.request.key = slices.Clip(slices.Clone(q.key))
-	s.memo.put(key, m)
+	s.memo.Put(key, m)
 }

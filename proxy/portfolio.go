@@ -164,7 +164,7 @@ func (s *Server) answerAtHand(ctx context.Context, c *call, q *reportRequest) (r
 	switch {
 	case c.params.Period.End < q.window.LiveStart, isCopied(false):
 		return s.answerReport(ctx, c, q)
-	case isStored && s.keptAnswer(ctx, c, stored) != nil:
+	case isStored && s.isKept(ctx, c, stored):
 		return s.answerReport(ctx, c, stored)
 	case isCopied(true):
 		return s.answerReport(ctx, c, q)
@@ -189,12 +189,10 @@ func (q *reportRequest) stored() *reportRequest {
 	return &stored
 }
 
-// keptAnswer returns the answer that memory has to a request, nil if it is none that can be sent again.
-func (s *Server) keptAnswer(ctx context.Context, c *call, q *reportRequest) *cache.Answer {
-	if answer := s.cache.Answer(q.key); answer != nil && s.isFresh(ctx, c, q, answer) {
-		return answer
-	}
-	return nil
+// isKept reports whether memory has an answer to a request that can be sent again.
+func (s *Server) isKept(ctx context.Context, c *call, q *reportRequest) bool {
+	answer := s.cache.Answer(q.key)
+	return answer != nil && s.isFresh(ctx, c, q, answer)
 }
 
 // answerStored answers from the archive if it has the totals of every day.

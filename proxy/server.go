@@ -15,6 +15,7 @@ import (
 	"sara/policy"
 	"sara/proxy/cache"
 	"sara/proxy/fillbudget"
+	"sara/proxy/lru"
 	"sara/translate"
 )
 
@@ -45,7 +46,7 @@ type Server struct {
 	gate       *policy.Gate
 	metrics    *metrics
 	tracer     trace.Tracer // nil: tracing is off
-	memo       memo
+	memo       *lru.Cache[memoKey, *admittedRequest]
 	cache      *cache.Cache
 	fills      *fillbudget.Budget // bounds the memory of upstream answers in flight
 	portfolios *fillbudget.Budget // bounds the memory of portfolios that are being made
