@@ -79,11 +79,11 @@ func (s *Server) preferUncut(ctx context.Context, c *call, q *reportRequest, f *
 	}
 }
 
-// errPlanOutdated ends a fill without a call: since its query was planned, a copy of the series has come to memory, be it from Redis
-// along with the look-up of the rows, that shows days of the query to be unpublished.
-var errPlanOutdated = errors.New("a copy of the daily series shows that days of the query are not published")
+// errPlanOutdated means that a report needs other rows than those that were planned, by what is known meanwhile: it is planned again.
+var errPlanOutdated = errors.New("the plan of the report is outdated")
 
-// checkPlan returns errPlanOutdated if a query, which is not that of the series, asks for days that are not published.
+// checkPlan ends a fill without a call, by errPlanOutdated: since its query, which is not that of the series, was planned, a copy of the
+// series has come to memory, be it from Redis along with the look-up of the rows, that shows days of the query to be unpublished.
 func (s *Server) checkPlan(ctx context.Context, c *call, q *translate.Query) error {
 	if q.Dimension == translate.ByDate && len(q.Conditions) == 0 {
 		return nil
@@ -108,37 +108,38 @@ func (q *reportRequest) contradicted(found []cache.Found, anchor translate.Date)
 }
 
 // learnDays takes in what the series tells that has been read, or that came along: which days are not published, and where the
-// upstream's figures begin. again means that other rows are needed than those that were read.
-func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found) (learned *archivePart, again bool, err error) {
+// upstream's figures begin. It returns the archive's part, which may be another one by then, or errPlanOutdated if the rows that were
+// read are not those that are needed.
+func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found) (*archivePart, error) {
 	before, planned := q.known, q.window
 	switch {
 	case q.report.NeedsDays(): // the fetches were planned with what was known
 	case q.usesCopy():
 		q.known, q.knownAt = s.knownDays(ctx, c, false)
 		if q.contradicted(found, c.window.Anchor) {
-			return nil, true, nil
+			return nil, errPlanOutdated
 		}
 	case len(found) > 0 && found[0].Entry != nil:
 		q.known = found[0].Entry.KnownDays(q.fetches[0].Upstream.Range)
 	}
 	if q.known == before {
-		return part, false, nil
+		return part, nil
 	}
 	if err := s.findLiveStart(ctx, c, q); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	switch {
 	case q.window == planned:
 		part.origin.Gaps.Unpublished = q.known.Unpublished(c.window.Anchor)
-		return part, false, c.params.CheckComparable(part.origin.Gaps)
+		return part, c.params.CheckComparable(part.origin.Gaps)
 	case q.usesCopy():
-		return nil, true, nil
+		return nil, errPlanOutdated
 	}
-	learned, err = s.prepare(ctx, c, q)
+	part, err := s.prepare(ctx, c, q)
 	if err == nil && q.fetches[0].Upstream == nil {
 		found[0].Entry = nil // all days come from the archive
 	}
-	return learned, false, err
+	return part, err
 }
 
 // findLiveStart moves the start of the live days to the upstream's first day with figures if the request asks for days before it and

@@ -119,9 +119,19 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 	return translate.Conditions(c.params.Filters, segments)
 }
 
-// answerReport answers from memory, else plans the fetches, and reads the rows. The archive is read before the upstream, because only the
-// upstream costs a live call.
+// answerReport answers a report, and plans it again as long as what it reads shows that it needs other rows.
 func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (reply, error) {
+	for {
+		r, err := s.answerOnce(ctx, c, q)
+		if !errors.Is(err, errPlanOutdated) {
+			return r, err
+		}
+	}
+}
+
+// answerOnce answers from memory, else plans the fetches, and reads the rows. The archive is read before the upstream, because only the
+// upstream costs a live call.
+func (s *Server) answerOnce(ctx context.Context, c *call, q *reportRequest) (reply, error) {
 	answer := s.cache.Answer(q.key)
 	c.held = c.held || q.rests(answer) // the look at its archive has the request's context
 	if answer != nil && s.isFresh(ctx, c, q, answer) {
@@ -150,8 +160,7 @@ func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r
 	return s.answerLive(ctx, c, q, part)
 }
 
-// answerLive reads what the fetches need from the upstream, and builds the answer with what the archive has of them. If what it reads shows
-// that other fetches are needed, the report is planned again.
+// answerLive reads what the fetches need from the upstream, and builds the answer with what the archive has of them.
 func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part *archivePart) (reply, error) {
 	read := s.readUpstream(ctx, c, q)
 	if c.canHedge() && !read.endsWithin(s.hedge.delay(c.property.ID)) {
@@ -163,18 +172,14 @@ func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part
 	switch {
 	case errors.Is(err, errGridFull):
 		q.noGrids = true
-		return s.answerReport(ctx, c, q)
+		return reply{}, errPlanOutdated
 	case errors.Is(err, errPlanOutdated):
-		return s.answerReport(ctx, c, q)
+		return reply{}, err
 	case err != nil:
 		return s.fallBack(ctx, c, q, part, found, err)
 	}
-	part, again, err := s.learnDays(ctx, c, q, part, found)
-	switch {
-	case err != nil:
+	if part, err = s.learnDays(ctx, c, q, part, found); err != nil {
 		return reply{}, err
-	case again:
-		return s.answerReport(ctx, c, q)
 	}
 	s.noteAge(c, q, part, found)
 	return s.buildAnswer(ctx, c, q, part, found, c.cacheStatus(q.fetches, found))

@@ -16,48 +16,49 @@ import (
 // fallBack is stale-if-error (RFC 5861): when the upstream fails, it answers from stale copies if there are any, else from the
 // archive, with the reason (spec: meta.stale_reason). Filtered figures are never replaced by others. A fill that was refused
 // for memory is replaced by stale copies only: it may start in a few seconds, and the archive has less than live figures.
-func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, err error) (reply, error) {
+func (s *Server) fallBack(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, failure error) (reply, error) {
 	s.useYesterdaysSeries(ctx, c, q, found)
 	copied, oldest := staleCopies(q.fetches, found)
 	if copied {
-		learned, again, unknown := s.learnDays(ctx, c, q, part, found)
-		if unknown != nil {
-			return reply{}, unknown
-		}
-		if copied = !again; copied {
+		learned, err := s.learnDays(ctx, c, q, part, found)
+		switch {
+		case err == nil:
 			part = learned
+		case errors.Is(err, errPlanOutdated):
+			copied = false // the copies are not of the rows that are needed
+		default:
+			return reply{}, err
 		}
 	}
-	if _, denied := errors.AsType[*policy.Denial](err); denied && copied && !c.header.noCache {
+	if _, denied := errors.AsType[*policy.Denial](failure); denied && copied && !c.header.noCache {
 		// No budget is left for a refresh: the copies are served as if none had been tried.
 		return s.buildAnswer(ctx, c, q, part, found, cacheHit)
 	}
-	reason, ok := c.staleReason(err, copied)
+	reason, ok := c.staleReason(failure, copied)
 	if !ok || len(c.params.Filters) > 0 {
-		return reply{}, c.explain(err)
+		return reply{}, c.explain(failure)
 	}
-	status := cacheHit
 	q.key = append(append(q.key, 0), reason...)
 	if copied {
 		part.note("The figures of Search Console are a copy from " + timestamp(oldest) + ".")
-	} else {
-		if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshArchived {
-			return c.staleReply(answer, status), nil
-		}
-		status = cacheMiss
-		q.window, q.known, q.begins = c.window.ArchiveOnly(), translate.KnownDays{}, 0
-		var absent error
-		if part, absent = s.prepare(ctx, c, q); absent != nil {
-			return reply{}, c.explain(err)
-		}
-		found = make([]cache.Found, len(q.fetches))
+		return s.buildStale(ctx, c, q, part, found, reason, cacheHit)
 	}
+	if answer := s.cache.Answer(q.key); answer != nil && c.started.Sub(answer.Filled()) < freshArchived {
+		return c.stale(c.reply(answer, 0, cacheHit)), nil
+	}
+	q.window, q.known, q.begins = c.window.ArchiveOnly(), translate.KnownDays{}, 0
+	part, absent := s.prepare(ctx, c, q)
+	if absent != nil {
+		return reply{}, c.explain(failure)
+	}
+	return s.buildStale(ctx, c, q, part, make([]cache.Found, len(q.fetches)), reason, cacheMiss)
+}
+
+// buildStale builds an answer from stored figures in place of live ones.
+func (s *Server) buildStale(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, reason, status string) (reply, error) {
 	part.origin.Source, part.origin.StaleReason = translate.SourceArchive, reason
 	r, err := s.buildAnswer(ctx, c, q, part, found, status)
-	if err != nil {
-		return reply{}, err
-	}
-	return c.staleReply(r.answer, status), nil
+	return c.stale(r), err
 }
 
 // useYesterdaysSeries replaces a daily series that cannot be read by a copy of the series of the day before, whose key names the window of
@@ -98,12 +99,11 @@ func (c *call) staleReason(err error, copied bool) (reason string, ok bool) {
 	return reasonOf(failure), failure != nil && failure.Kind != upstream.Rejected
 }
 
-// staleReply is the reply of a stale answer, which the client must revalidate each time.
-func (c *call) staleReply(answer *cache.Answer, status string) reply {
+// stale makes a reply one of a stale answer, which the client must revalidate each time.
+func (c *call) stale(r reply) reply {
 	if c.header.noCache {
-		status = cacheBypass
+		r.cacheStatus = cacheBypass
 	}
-	r := c.reply(answer, 0, status)
 	r.maxAge = mustRevalidate
 	return r
 }
