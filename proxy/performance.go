@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,52 +12,6 @@ import (
 	"sara/proxy/cache"
 	"sara/translate"
 )
-
-// How long figures stay fresh. The upstream may still change or publish the last days before the anchor; earlier days are final.
-// An answer from the archive stays fresh as long as the archive is the same, which is checked after freshArchived: an operator who
-// has just filled it wants to see the result.
-const (
-	freshAtAnchor = 10 * time.Minute
-	freshSettled  = 6 * time.Hour
-	freshArchived = time.Minute
-	// readingTime is how long a client may take to read a table page by page from the copy that its first page came from.
-	readingTime = 10 * time.Minute
-)
-
-// ttl is how long upstream rows of the request's period stay fresh. A portfolio takes older ones, except where the upstream denies
-// access: there it has to say so as soon as the property's own summary does.
-func (c *call) ttl() time.Duration {
-	if c.part && c.property.AccessProblem() == "" {
-		return freshPortfolio
-	}
-	if c.params.Period.End >= c.window.Anchor-translate.LongestLag {
-		return freshAtAnchor
-	}
-	return freshSettled
-}
-
-// acceptedAge is the age below which the request takes a copy that is fresh for ttl. Browsers and proxies send no-cache unasked,
-// so it shortens that age, and does not spend a call on every page view.
-func (c *call) acceptedAge(ttl time.Duration) time.Duration {
-	if c.header.noCache {
-		return min(ttl, freshAtAnchor)
-	}
-	return ttl
-}
-
-// copyTTL is how long the rows of a query are fresh for the request. The pages of a table should come from one copy, so a page after the
-// first takes an older one than the first would, unless the table has a newer copy: then the first page may have come from that.
-func (s *Server) copyTTL(ctx context.Context, c *call, q translate.Query) time.Duration {
-	if c.params.Offset == 0 {
-		return c.ttl()
-	}
-	if other, ok := q.Sibling(); ok {
-		if newest, of := s.cache.AtHand(ctx, false, c.property.ID, c.grant.Key.AccountID, q, other); newest != nil && of.RowLimit != q.RowLimit {
-			return c.ttl()
-		}
-	}
-	return c.ttl() + readingTime
-}
 
 // A reportRequest is a request for a report in canonical form: equal requests, however they are written, have equal keys.
 type reportRequest struct {
@@ -187,52 +140,6 @@ func (s *Server) answerLive(ctx context.Context, c *call, q *reportRequest, part
 
 // canHedge reports whether stored figures may answer while the upstream is late.
 func (c *call) canHedge() bool { return len(c.params.Filters) == 0 }
-
-// isFresh reports whether an answer in memory can be sent again: its figures are fresh and, if it reads the archive, what the archive
-// has of the property and the window are still the same.
-func (s *Server) isFresh(ctx context.Context, c *call, q *reportRequest, answer *cache.Answer) bool {
-	switch {
-	case c.started.Sub(answer.Filled()) >= c.acceptedAge(c.ttl()):
-		return false
-	case !q.rests(answer) || c.started.Sub(answer.Checked()) < freshArchived:
-		return true
-	}
-	basis := s.basis(ctx, c)
-	return basis != 0 && answer.Check(basis, c.started)
-}
-
-// rests reports whether an answer, of which there may be none, depends on the archive.
-func (q *reportRequest) rests(answer *cache.Answer) bool {
-	return q.archived || answer != nil && answer.Rests()
-}
-
-// basis returns a number that identifies what an answer from the archive is built from besides the upstream's rows: the property's
-// archive, and the window, which moves with the day. It is 0 if the archive cannot be listed.
-func (s *Server) basis(ctx context.Context, c *call) uint64 {
-	var version uint64
-	if s.config.History != nil {
-		var err error
-		if version, err = s.config.History.Version(ctx, c.property.ID); err != nil {
-			return 0
-		}
-	}
-	var fields [5 * binary.MaxVarintLen64]byte
-	dst := binary.AppendUvarint(fields[:0], version)
-	for _, day := range [...]translate.Date{c.window.Anchor, c.window.UpstreamStart, c.window.LiveStart, c.window.Earliest} {
-		dst = binary.AppendVarint(dst, int64(day))
-	}
-	return xxhash.Sum64(dst)
-}
-
-// left returns how long the answer stays fresh without a look at its basis.
-func (q *reportRequest) left(c *call, answer *cache.Answer) time.Duration {
-	ttl := c.ttl()
-	left := min(ttl, ttl-c.started.Sub(answer.Filled()))
-	if q.rests(answer) {
-		left = min(left, freshArchived-c.started.Sub(answer.Checked()))
-	}
-	return left
-}
 
 // cacheStatus is the status of an answer from these rows: bypass only if no-cache made a call.
 func (c *call) cacheStatus(fetches []translate.Fetch, found []cache.Found) string {
