@@ -154,33 +154,40 @@ func indexingOf(summary *sqlstore.IndexSummary) (data indexing) {
 
 // indexMeta returns the meta of a collection, with notes about gaps in its figures. sitemaps may be nil.
 func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []sqlstore.SitemapRollup) indexMeta {
-	meta := indexMeta{PropertyID: c.property.ID, Source: translate.SourceArchive, Cache: cacheBypass, Notes: []string{}}
-	note := func(format string, args ...any) { meta.Notes = append(meta.Notes, fmt.Sprintf(format, args...)) }
+	notes := []string{}
 	status := collectionStatus(state, inspected)
-	switch status {
-	case pendingDiscovery:
-		note("The URLs of the property have not been discovered yet: what is indexed is unknown.")
-	case pendingInspection:
-		if state.URLs == 1 {
-			note("The discovered URL has not been inspected yet: what is indexed is unknown.")
-			break
-		}
-		note("None of the %d discovered URLs has been inspected yet: what is indexed is unknown.", state.URLs)
-	default:
-		if left := state.URLs - inspected; left > 0 {
-			rest := "have not been inspected yet: they are"
-			if left == 1 {
-				rest = "has not been inspected yet: it is"
-			}
-			note("%d of %d URLs %s in no bucket, and not listed.", left, state.URLs, rest)
-		}
+	if note := inspectionNote(status, state.URLs, inspected); note != "" {
+		notes = append(notes, note)
 	}
 	if status != indexReady && state.Note != "" {
-		note("The last attempt failed: %s.", state.Note)
+		notes = append(notes, "The last attempt failed: "+state.Note+".")
 	}
 	if state.Capped {
-		note("There are more URLs than the plan inspects: these are the %d with the most search traffic.", state.URLs)
+		notes = append(notes, fmt.Sprintf("There are more URLs than the plan inspects: these are the %d with the most search traffic.", state.URLs))
 	}
+	notes = append(notes, sitemapNotes(sitemaps)...)
+	return indexMeta{PropertyID: c.property.ID, Source: translate.SourceArchive, Cache: cacheBypass, Notes: notes}
+}
+
+// inspectionNote returns the note on URLs without a result; empty if all have one.
+func inspectionNote(status string, urls, inspected int) string {
+	switch left := urls - inspected; {
+	case status == pendingDiscovery:
+		return "The URLs of the property have not been discovered yet: what is indexed is unknown."
+	case status == pendingInspection && urls == 1:
+		return "The discovered URL has not been inspected yet: what is indexed is unknown."
+	case status == pendingInspection:
+		return fmt.Sprintf("None of the %d discovered URLs has been inspected yet: what is indexed is unknown.", urls)
+	case left == 1:
+		return fmt.Sprintf("1 of %d URLs has not been inspected yet: it is in no bucket, and not listed.", urls)
+	case left > 1:
+		return fmt.Sprintf("%d of %d URLs have not been inspected yet: they are in no bucket, and not listed.", left, urls)
+	}
+	return ""
+}
+
+// sitemapNotes returns the notes on sitemaps that were not read, of which only the first few are named.
+func sitemapNotes(sitemaps []sqlstore.SitemapRollup) (notes []string) {
 	const most = 5
 	unread := 0
 	for _, m := range sitemaps {
@@ -188,13 +195,13 @@ func (c *call) indexMeta(state *sqlstore.IndexState, inspected int, sitemaps []s
 			continue
 		}
 		if unread++; unread <= most {
-			note("The sitemap %s was not read, or only in part: %s.", m.Path, m.Problem)
+			notes = append(notes, fmt.Sprintf("The sitemap %s was not read, or only in part: %s.", m.Path, m.Problem))
 		}
 	}
 	if unread > most {
-		note("The same applies to %s.", countOf(unread-most, "more sitemap", "more sitemaps"))
+		notes = append(notes, "The same applies to "+countOf(unread-most, "more sitemap", "more sitemaps")+".")
 	}
-	return meta
+	return notes
 }
 
 func rowOfCoverage(c sqlstore.CoverageCount) coverageRow {
