@@ -24,7 +24,7 @@ func (c *Cache) Look(ctx context.Context, r Request) (found Found, rest func() (
 		return has, nil
 	}
 	l := newLookup(&r)
-	if r.Bypass || has.Entry == nil && c.flights.fill(l.others) {
+	if r.Bypass || has.Entry == nil && c.flights.haveAny(l.others) {
 		return Found{}, func() (Found, error) { return c.doWaiting(ctx, l) }
 	}
 	has, f, leader, err := c.lookUp(ctx, l, has)
@@ -126,8 +126,8 @@ func (c *Cache) bypass(ctx context.Context, l *lookup) (found Found, err error) 
 	return found, nil
 }
 
-// fill reports whether a fill of any of the queries is running.
-func (f *flights) fill(queries []candidate) bool {
+// haveAny reports whether a fill of any of the queries is running.
+func (f *flights) haveAny(queries []candidate) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.ContainsFunc(queries, func(q candidate) bool { return f.byKey[q.key] != nil })
