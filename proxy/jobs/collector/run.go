@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -98,35 +99,18 @@ type task struct {
 
 // all works on the tasks until all are done. A task in backoff waits while the others are attempted.
 func (r *run) all(ctx context.Context, tasks []*task) error {
-	for len(tasks) > 0 {
-		var ready, open []*task
-		now := time.Now()
-		next := tasks[0].retryAt
-		for _, t := range tasks {
-			if t.retryAt.After(now) {
-				open = append(open, t)
-			} else {
-				ready = append(ready, t)
-			}
-			if t.retryAt.Before(next) {
-				next = t.retryAt
-			}
-		}
-		if len(ready) == 0 {
-			if err := schedule.Sleep(ctx, next.Sub(now)); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := r.attemptEach(ctx, ready); err != nil {
+	open := slices.Clone(tasks)
+	for len(open) > 0 {
+		next := slices.MinFunc(open, func(a, b *task) int { return a.retryAt.Compare(b.retryAt) })
+		if err := schedule.Sleep(ctx, time.Until(next.retryAt)); err != nil {
 			return err
 		}
-		for _, t := range ready {
-			if !t.done {
-				open = append(open, t)
-			}
+		now := time.Now()
+		due := slices.DeleteFunc(slices.Clone(open), func(t *task) bool { return t.retryAt.After(now) })
+		if err := r.attemptEach(ctx, due); err != nil {
+			return err
 		}
-		tasks = open
+		open = slices.DeleteFunc(open, func(t *task) bool { return t.done })
 	}
 	return nil
 }
