@@ -95,11 +95,11 @@ func (r *run) collect(ctx context.Context, t *task) error {
 		return err
 	}
 	r.config.Progress.Started(p.Target, len(gaps))
-	totals, err := r.totals(ctx, p, translate.DateRange{Start: gaps[0].day, End: gaps[len(gaps)-1].day})
-	if err != nil {
+	c := collection{run: r, task: t}
+	if c.totals, err = r.totals(ctx, p, translate.DateRange{Start: gaps[0].day, End: gaps[len(gaps)-1].day}); err != nil {
 		return err
 	}
-	contradicted, err := r.archiveDays(ctx, t, gaps, totals)
+	contradicted, err := c.archiveDays(ctx, gaps)
 	switch {
 	case err != nil:
 		return err
@@ -111,15 +111,22 @@ func (r *run) collect(ctx context.Context, t *task) error {
 	return nil
 }
 
+// A collection is an attempt to collect the days of a property that are missing.
+type collection struct {
+	*run
+	task   *task
+	totals totals
+	buffer buffer
+	left   LeftRows // that cannot be archived
+}
+
 // archiveDays archives what is missing of days. It returns those about which the upstream contradicts itself, and the error
 // that ended it or, if none did, that of the first day that was left out.
-func (r *run) archiveDays(ctx context.Context, t *task, gaps []gap, totals totals) (contradicted []translate.Date, err error) {
-	p := t.Property
-	var b buffer
-	var left LeftRows
+func (c *collection) archiveDays(ctx context.Context, gaps []gap) (contradicted []translate.Date, err error) {
+	p := c.task.Property
 	failed := 0 // days in a row
 	for _, g := range gaps {
-		days, consistent, queryErr := r.day(ctx, p, g, totals, &left)
+		days, consistent, queryErr := c.day(ctx, g)
 		if queryErr != nil {
 			failed++
 			if failed == mostFailures || !isOfDay(ctx, queryErr) {
@@ -133,19 +140,17 @@ func (r *run) archiveDays(ctx context.Context, t *task, gaps []gap, totals total
 		if !consistent {
 			contradicted = append(contradicted, g.day)
 		}
-		b.add(g.day, days)
-		if b.count >= r.config.FlushDays || b.endsMonth() {
-			if err := r.flush(ctx, t, &b); err != nil {
+		c.buffer.add(g.day, days)
+		if c.buffer.count >= c.config.FlushDays || c.buffer.endsMonth() {
+			if err := c.flush(ctx); err != nil {
 				return nil, err
 			}
 		}
-		r.config.Progress.Advanced(p.Target, p.Site+" "+g.day.String())
+		c.config.Progress.Advanced(p.Target, p.Site+" "+g.day.String())
 	}
-	if flushErr := r.flush(ctx, t, &b); err == nil {
-		err = flushErr
-	}
-	if left > 0 {
-		r.config.Progress.Noticed(p.Target, left)
+	err = cmp.Or(err, c.flush(ctx))
+	if c.left > 0 {
+		c.config.Progress.Noticed(p.Target, c.left)
 	}
 	return contradicted, err
 }
@@ -175,11 +180,12 @@ func (b *buffer) add(day translate.Date, days []archive.Day) {
 func (b *buffer) endsMonth() bool { return (b.last + 1).Time().Day() == 1 }
 
 // flush writes the buffer. Once ctx has ended nothing is written.
-func (r *run) flush(ctx context.Context, t *task, b *buffer) error {
+func (c *collection) flush(ctx context.Context) error {
+	b, t := &c.buffer, c.task
 	if len(b.days) == 0 {
 		return nil
 	}
-	if err := r.config.History.Merge(ctx, t.Property.PropertyID, b.days); err != nil {
+	if err := c.config.History.Merge(ctx, t.Property.PropertyID, b.days); err != nil {
 		return err
 	}
 	t.Days, t.reached = t.Days+b.count, max(t.reached, b.last)
@@ -222,16 +228,17 @@ func (r *run) totals(ctx context.Context, p Property, dates translate.DateRange)
 }
 
 // day queries what is missing of a day. consistent is false when the answers contradict each other; then there is nothing to
-// archive. A day that the upstream does not show yet, or no longer, has nothing to archive either. left counts the rows that cannot be archived.
-func (r *run) day(ctx context.Context, p Property, g gap, all totals, left *LeftRows) (days []archive.Day, consistent bool, err error) {
+// archive. A day that the upstream does not show yet, or no longer, has nothing to archive either.
+func (c *collection) day(ctx context.Context, g gap) (days []archive.Day, consistent bool, err error) {
+	all := &c.totals
 	final := g.day <= all.published-ProvisionalDays
 	total, shown := all.days[g.day]
 	switch {
-	case !shown && g.day > r.anchor-ProvisionalDays, all.unpublished != 0 && g.day >= all.unpublished, g.day <= all.lost:
+	case !shown && g.day > c.anchor-ProvisionalDays, all.unpublished != 0 && g.day >= all.unpublished, g.day <= all.lost:
 		return nil, true, nil
 	case total.Impressions == 0:
 		// One more query makes sure that the day is not merely missing in the series.
-		rows, err := r.query(ctx, p, translate.DayQuery(p.Site, translate.ByDevice, g.day, archive.TopRows))
+		rows, err := c.query(ctx, c.task.Property, translate.DayQuery(c.task.Property.Site, translate.ByDevice, g.day, archive.TopRows))
 		if err != nil || hasTraffic(rows) {
 			return nil, false, err
 		}
@@ -241,7 +248,7 @@ func (r *run) day(ctx context.Context, p Property, g gap, all totals, left *Left
 		return days, true, nil
 	}
 	for _, by := range g.dimensions {
-		rows, err := r.rows(ctx, p, by, g.day, total, left)
+		rows, err := c.rows(ctx, by, g.day)
 		if err != nil {
 			return nil, false, err
 		}
@@ -258,20 +265,20 @@ func (r *run) day(ctx context.Context, p Property, g gap, all totals, left *Left
 const spareRows = 10
 
 // rows returns the rows of a day: for ByDate the total, which is known already, otherwise those of a query.
-func (r *run) rows(ctx context.Context, p Property, by translate.Dimension, day translate.Date, total translate.Metrics, left *LeftRows) (
-	*translate.Rows, error) {
-	if by != translate.ByDate {
-		rows, err := r.query(ctx, p, translate.DayQuery(p.Site, by, day, archive.TopRows+spareRows))
-		if err != nil {
-			return nil, err
-		}
-		tidy, n := archive.Tidy(by, rows)
-		*left += LeftRows(n)
-		return tidy, nil
+func (c *collection) rows(ctx context.Context, by translate.Dimension, day translate.Date) (*translate.Rows, error) {
+	if by == translate.ByDate {
+		var b translate.RowsBuilder
+		b.Add(nil, c.totals.days[day])
+		return b.Rows(), nil
 	}
-	var b translate.RowsBuilder
-	b.Add(nil, total)
-	return b.Rows(), nil
+	p := c.task.Property
+	rows, err := c.query(ctx, p, translate.DayQuery(p.Site, by, day, archive.TopRows+spareRows))
+	if err != nil {
+		return nil, err
+	}
+	tidy, left := archive.Tidy(by, rows)
+	c.left += LeftRows(left)
+	return tidy, nil
 }
 
 func hasTraffic(rows *translate.Rows) bool {
