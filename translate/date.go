@@ -218,9 +218,9 @@ func presetRange(preset string, anchor Date) (DateRange, bool) {
 	return DateRange{}, false
 }
 
-// resolvePeriod sets the period from the three date parameters. Exact dates win over a preset, with a note, because they are
-// more explicit.
-func (p *Params) resolvePeriod(w Window) error {
+// resolvePeriod sets the period from the three date parameters. Exact dates win over a preset, with a note if that was given, because
+// they are more explicit.
+func (p *Params) resolvePeriod(w Window, presetGiven bool) error {
 	if p.From == nil && p.To == nil {
 		r, ok := presetRange(p.preset, w.Anchor)
 		if !ok {
@@ -234,17 +234,14 @@ func (p *Params) resolvePeriod(w Window) error {
 		return invalid("start_date and end_date go together: give both, or neither")
 	}
 	from, to := *p.From, *p.To
-	switch {
-	case from > to:
-		return invalid("start_date %s is after end_date %s", from, to)
-	case from > w.Anchor:
+	if from > w.Anchor {
 		return invalid("start_date %s is after %s, the last day with final data", from, w.Anchor)
 	}
 	if to > w.Anchor {
 		p.Notes = append(p.Notes, fmt.Sprintf("end_date %s was moved back to %s, the last day with final data.", to, w.Anchor))
 		to = w.Anchor
 	}
-	if p.presetGiven {
+	if presetGiven {
 		p.Notes = append(p.Notes, fmt.Sprintf("start_date and end_date were used; date_range %s was not.", p.preset))
 	}
 	p.Period = Period{DateRange: DateRange{Start: from, End: to}, Preset: PresetCustom}

@@ -29,8 +29,7 @@ type Params struct {
 	Contains        string // a substring of the URLs to list, case-insensitive; empty for all
 	Notes           []string
 
-	preset      string
-	presetGiven bool
+	preset string // of date_range
 }
 
 // Kind is the type of a parameter, for OpenAPI.
@@ -167,12 +166,8 @@ func (s *indexSet) add(i int)     { *s |= 1 << i }
 
 // complete sets the defaults, and resolves the period, which depends on several parameters.
 func (p *Params) complete(params []Param, given indexSet, w Window) error {
-	hasPeriod := false
 	for i := range params {
 		param := &params[i]
-		if param.Name == paramDateRange {
-			hasPeriod, p.presetGiven = true, given.has(i)
-		}
 		if given.has(i) || param.Default == "" {
 			continue
 		}
@@ -180,15 +175,17 @@ func (p *Params) complete(params []Param, given indexSet, w Window) error {
 			return err
 		}
 	}
-	if hasPeriod {
-		if err := p.resolvePeriod(w); err != nil {
-			return err
-		}
-		p.noteLeapDay()
-	}
 	if p.From != nil && p.To != nil && *p.From > *p.To {
 		return invalid("start_date %s is after end_date %s", *p.From, *p.To)
 	}
+	preset := slices.IndexFunc(params, func(p Param) bool { return p.Name == paramDateRange })
+	if preset < 0 {
+		return nil
+	}
+	if err := p.resolvePeriod(w, given.has(preset)); err != nil {
+		return err
+	}
+	p.noteLeapDay()
 	return nil
 }
 
