@@ -40,7 +40,7 @@ func (g Gaps) published(r DateRange) DateRange {
 	return r
 }
 
-func daysOf(ranges []DateRange) (n int) {
+func countDays(ranges []DateRange) (n int) {
 	for _, r := range ranges {
 		n += r.Days()
 	}
@@ -85,7 +85,7 @@ func (p *Params) notes(g Gaps) []string {
 	if unpublished := p.unpublished(g); len(unpublished) > 0 {
 		notes = append(notes, "Search Console has not published "+joinWords(unpublished)+" yet.")
 	}
-	if days, counted := p.Period.Days(), daysOf(p.Counted(g)); p.Compares() && counted > 0 && counted < days {
+	if days, counted := p.Period.Days(), countDays(p.Counted(g)); p.Compares() && counted > 0 && counted < days {
 		notes = append(notes, fmt.Sprintf("%d of %d days %s missing on one side: both periods are compared over the other %d.",
 			days-counted, days, oneOrMore(days-counted, "is", "are"), counted))
 	}

@@ -1,5 +1,7 @@
 package translate
 
+import "slices"
+
 // KnownDays is what a property's daily series, see SeriesQuery, tells about its days: a day has figures if it has impressions.
 // It is comparable. The zero value knows nothing, and takes every day for published.
 type KnownDays struct {
@@ -29,14 +31,11 @@ func KnownDaysOf(rows *Rows, asked DateRange) KnownDays {
 			continue
 		}
 		days = append(days, day)
-		if !k.any || day < k.first {
-			k.first = day
-		}
-		if !k.any || day > k.last {
-			k.last = day
-		}
-		k.any = true
 	}
+	if len(days) == 0 {
+		return k
+	}
+	k.first, k.last, k.any = slices.Min(days), slices.Max(days), true
 	var before indexSet // the days before the last, by their distance
 	for _, day := range days {
 		if distance := int(k.last - day); distance > 0 && distance <= steadyDays {
