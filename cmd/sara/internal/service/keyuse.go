@@ -28,7 +28,7 @@ type KeyUseStore interface {
 func RecordKeyUses(ctx context.Context, keys KeyUser, store KeyUseStore, log *slog.Logger) {
 	tick := time.NewTicker(keyUsesEvery)
 	defer tick.Stop()
-	r := keyUseRecorder{keys: keys, store: store, log: log}
+	r := keyUseRecorder{keys: keys, store: store, log: log, left: map[string]time.Time{}}
 	for {
 		select {
 		case <-ctx.Done():
@@ -46,27 +46,21 @@ type keyUseRecorder struct {
 	keys   KeyUser
 	store  KeyUseStore
 	log    *slog.Logger
-	left   map[string]time.Time // could not be recorded
-	failed bool                 // and that was logged
+	left   map[string]time.Time // not recorded yet
+	failed bool                 // the last recording, which was logged
 }
 
 func (r *keyUseRecorder) record(ctx context.Context) {
-	uses := r.keys.TakeKeyUses()
-	if len(uses) == 0 && len(r.left) == 0 {
+	maps.Copy(r.left, r.keys.TakeKeyUses())
+	if len(r.left) == 0 {
 		return
 	}
-	if r.left != nil {
-		maps.Copy(r.left, uses)
-		uses = r.left
+	err := r.store.RecordKeyUses(ctx, r.left)
+	switch {
+	case err == nil:
+		clear(r.left)
+	case !r.failed:
+		r.log.WarnContext(ctx, "the last use of keys cannot be recorded: it is kept for later", slog.Any("error", err))
 	}
-	err := r.store.RecordKeyUses(ctx, uses)
-	if r.left = nil; err != nil {
-		r.left = uses
-	}
-	if failed := err != nil; failed != r.failed {
-		r.failed = failed
-		if failed {
-			r.log.WarnContext(ctx, "the last use of keys cannot be recorded: it is kept for later", slog.Any("error", err))
-		}
-	}
+	r.failed = err != nil
 }
