@@ -54,11 +54,6 @@ type Gate struct {
 	properties    *cache[propertyQuery, []Property]
 }
 
-// propertyQuery holds the arguments of Directory.FindProperties, as a cache key.
-type propertyQuery struct {
-	personID, workspaceID, reference string
-}
-
 // maxCachedAnswers bounds each of the gate's caches, of keys and of properties. An entry is at most about a kilobyte.
 const maxCachedAnswers = 20_000
 
@@ -71,50 +66,6 @@ func NewGate(c Config) *Gate {
 	g.keys = newKeyFinder(c.Now, g.misses, c.Directory)
 	g.properties = newCache(c.Now, answerTTL, maxCachedAnswers, g.loadProperties)
 	return g
-}
-
-// A version identifies a state of the directory; cached answers of another version are not used. It changes at once with a
-// change by this process or a published invalidation, and within a second with any other change.
-type version struct{ knownChanges, edition uint64 }
-
-func (g *Gate) version(ctx context.Context) (now version, err error) {
-	now.knownChanges = g.knownChanges()
-	now.edition, err = g.editions.get(ctx, struct{}{}, version{knownChanges: now.knownChanges})
-	return now, err
-}
-
-// knownChanges counts the changes that are known without asking the directory.
-func (g *Gate) knownChanges() uint64 { return g.config.Directory.Generation() + g.invalidations.Load() }
-
-// cachedVersion returns the version and its edition as far as they are known without asking the directory. ok is false if what is cached
-// must not be used without asking it.
-func (g *Gate) cachedVersion(now time.Time) (v version, edition answer[uint64], ok bool) {
-	v.knownChanges = g.knownChanges()
-	edition, ok = g.editions.cached(now, struct{}{}, v)
-	v.edition = edition.value
-	return v, edition, ok
-}
-
-var _ Listener = (*Gate)(nil)
-
-// Invalidate implements Listener.
-func (g *Gate) Invalidate() { g.invalidations.Add(1) }
-
-// Revalidate implements Listener. While the directory does not answer, what is cached stays usable.
-func (g *Gate) Revalidate() {
-	if _, edition, ok := g.cachedVersion(g.config.Now()); ok {
-		edition.triedAt = time.Time{}
-		g.editions.put(struct{}{}, edition)
-	}
-}
-
-// KnowsKeys reports whether the gate could admit a request now if the directory did not answer: it has looked up a key in the last
-// five minutes, and knows of no change since.
-func (g *Gate) KnowsKeys() bool {
-	now := g.config.Now()
-	present, _, ok := g.cachedVersion(now)
-	newest := g.keys.newest.Load()
-	return ok && newest != nil && newest.version == present && within(now, newest.loadedAt, staleTTL)
 }
 
 // A Grant is an authenticated request.
@@ -335,33 +286,4 @@ func (g *Gate) checkAccess(grant *Grant, now time.Time, r Request) *Denial {
 		return deny(CodeScope, "the key lacks the scope %s", strings.Join((r.RequiredScopes&^key.Scopes).Names(), ", "))
 	}
 	return nil
-}
-
-// maxReferenceLength bounds what the gate caches; every valid reference is far shorter.
-const maxReferenceLength = 2048
-
-// Property resolves a reference among the properties that the caller of an admitted request can reach. The gate caches both:
-// the property is shared between requests, read only, and the reference's buffer must not be reused.
-func (g *Gate) Property(ctx context.Context, grant *Grant, reference string) (*Property, error) {
-	if len(reference) > maxReferenceLength {
-		return nil, notFound(reference)
-	}
-	candidates, err := g.properties.get(ctx, propertyQuery{grant.Key.PersonID, grant.WorkspaceID(), foldHost(reference)}, grant.version)
-	if err != nil && !errors.Is(err, ErrUnknown) {
-		return nil, fmt.Errorf("look up a property: %w", err)
-	}
-	property, denial := resolve(reference, candidates)
-	if denial != nil {
-		return nil, denial
-	}
-	return property, nil
-}
-
-// loadProperties turns an empty result into ErrUnknown, so that it is cached like an unknown key (negative cache).
-func (g *Gate) loadProperties(ctx context.Context, q propertyQuery) ([]Property, error) {
-	found, err := g.config.Directory.FindProperties(ctx, q.personID, q.workspaceID, q.reference)
-	if err == nil && len(found) == 0 {
-		err = ErrUnknown
-	}
-	return found, err
 }

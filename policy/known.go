@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -35,21 +34,6 @@ func (a *knownAnswer) check() error {
 		return fmt.Errorf("the key of %v has unknown scopes", a.LoadedAt)
 	}
 	return nil
-}
-
-// readEdition asks the directory for its edition, past the cache.
-func (g *Gate) readEdition(ctx context.Context) (edition uint64, readAt time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
-	readAt = g.config.Now()
-	edition, err = g.config.Directory.Edition(ctx)
-	return edition, readAt, err
-}
-
-// knowsEdition reports whether cached answers may be used now if the directory does not answer.
-func (g *Gate) knowsEdition() bool {
-	_, _, ok := g.cachedVersion(g.config.Now())
-	return ok
 }
 
 // known returns the cached answers of a version that are not too old to be used, the latest first. They are shared: read only.

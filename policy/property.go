@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -43,6 +46,40 @@ func (p *Property) AccessProblem() string {
 		return p.Connection.Note
 	}
 	return p.AccessNote
+}
+
+// propertyQuery holds the arguments of Directory.FindProperties, as a cache key.
+type propertyQuery struct {
+	personID, workspaceID, reference string
+}
+
+// maxReferenceLength bounds what the gate caches; every valid reference is far shorter.
+const maxReferenceLength = 2048
+
+// Property resolves a reference among the properties that the caller of an admitted request can reach. The gate caches both:
+// the property is shared between requests, read only, and the reference's buffer must not be reused.
+func (g *Gate) Property(ctx context.Context, grant *Grant, reference string) (*Property, error) {
+	if len(reference) > maxReferenceLength {
+		return nil, notFound(reference)
+	}
+	candidates, err := g.properties.get(ctx, propertyQuery{grant.Key.PersonID, grant.WorkspaceID(), foldHost(reference)}, grant.version)
+	if err != nil && !errors.Is(err, ErrUnknown) {
+		return nil, fmt.Errorf("look up a property: %w", err)
+	}
+	property, denial := resolve(reference, candidates)
+	if denial != nil {
+		return nil, denial
+	}
+	return property, nil
+}
+
+// loadProperties turns an empty result into ErrUnknown, so that it is cached like an unknown key (negative cache).
+func (g *Gate) loadProperties(ctx context.Context, q propertyQuery) ([]Property, error) {
+	found, err := g.config.Directory.FindProperties(ctx, q.personID, q.workspaceID, q.reference)
+	if err == nil && len(found) == 0 {
+		err = ErrUnknown
+	}
+	return found, err
 }
 
 // foldHost returns a reference with what is not case-sensitive in a full upstream name in lower case, as in Property.Site: the

@@ -17,7 +17,7 @@
 //     Gate.Readmit). The budgets are counters in Redis, which concurrent requests share round trips to
 //     (policy/redisbudget.go, RedisBudget.Admit).
 //  5. The parameters are parsed (translate/params.go, Parse), and the property that the path names is resolved
-//     (policy/gate.go, Gate.Property).
+//     (policy/property.go, Gate.Property).
 //  6. The handler runs. For a report it builds the canonical form and the cache key of the request (performance.go, serve).
 //  7. A hit: the answer is in memory and fresh (proxy/cache/answer.go, Cache.Answer).
 //  8. A miss: which of the property's days are known is looked up in a copy of its daily series (days.go, Server.lookUpDays;
