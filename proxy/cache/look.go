@@ -1,9 +1,6 @@
 package cache
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // Do returns the rows of a request: from memory, from Redis, or by a fill. It returns when ctx ends, or at most
 // Config.RedisPatience later. Its error is one of Fill, of ErrorCodec.Decode, or wraps ctx's, and comes with stale rows, if
@@ -124,13 +121,6 @@ func (c *Cache) bypass(ctx context.Context, l *lookup) (found Found, err error) 
 		return c.Copy(ctx, l.Request), err
 	}
 	return found, nil
-}
-
-// haveAny reports whether a fill of any of the queries is running.
-func (f *flights) haveAny(queries []candidate) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.ContainsFunc(queries, func(q candidate) bool { return f.byKey[q.key] != nil })
 }
 
 // Copy returns the newest copy of the rows in memory or in Redis, however stale, up to a day old; nil if there is none. It neither

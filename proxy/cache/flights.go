@@ -1,0 +1,113 @@
+package cache
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"sara/proxy/spans"
+)
+
+var errClosed = errors.New("the cache is closed")
+
+// flights are the running fills of this process: singleflight, one flight a key. x/sync/singleflight is not enough, because a
+// flight first looks into memory, may fail for one waiter only, and ends with Close.
+type flights struct {
+	mu      sync.Mutex
+	byKey   map[string]*flight
+	closed  bool
+	running sync.WaitGroup // grows under mu, and never after closed is set
+}
+
+// flight is a fill that any number of requests wait for.
+type flight struct {
+	looked chan struct{} // closed when the following fields are set
+	copied *Entry        // the newest copy in Redis, however stale; nil: none
+	failed bool          // the last refill of the copy failed, before this flight
+	span   spans.Span    // of the fill
+
+	done chan struct{} // closed when the outcome is there
+	outcome
+}
+
+// outcome is the result of a fill.
+type outcome struct {
+	entry   *Entry
+	status  Status // Filled, or how another replica's fill was found
+	err     error
+	shared  bool   // all waiters get the error
+	refused bool   // Request.Reserve refused: all waiters of this process get the error
+	encoded []byte // the error as ErrorCodec encodes it
+	token   string // of the lease in Redis that this flight holds; "" for none
+	settled func() // waits for a renewal of the lease that is under way; nil: there is none
+	release func() // gives back what Request.Reserve reserved; nil: nothing
+}
+
+// Filling reports whether a fill is running in this process.
+func (c *Cache) Filling() bool {
+	c.flights.mu.Lock()
+	defer c.flights.mu.Unlock()
+	return len(c.flights.byKey) > 0
+}
+
+// finish wakes the waiters of a flight. Later requests start another one.
+func (f *flights) finish(key string, finished *flight) {
+	f.mu.Lock()
+	delete(f.byKey, key)
+	f.mu.Unlock()
+	close(finished.done)
+}
+
+// close makes every new flight fail.
+func (f *flights) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+}
+
+func finishedFlight(o outcome) *flight {
+	f := newFlight()
+	f.outcome = o
+	close(f.looked)
+	close(f.done)
+	return f
+}
+
+func newFlight() *flight { return &flight{looked: make(chan struct{}), done: make(chan struct{})} }
+
+// get returns the running fill of a key, nil if there is none.
+func (f *flights) get(key string) *flight {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byKey[key]
+}
+
+// haveAny reports whether a fill of any of the queries is running.
+func (f *flights) haveAny(queries []candidate) bool {
+	return slices.ContainsFunc(queries, func(q candidate) bool { return f.get(q.key) != nil })
+}
+
+// join returns the flight of a lookup, and whether this caller is to lead it.
+func (c *Cache) join(l *lookup) (f *flight, leader bool) {
+	c.flights.mu.Lock()
+	defer c.flights.mu.Unlock()
+	if f = c.flights.byKey[l.flightKey]; f != nil {
+		return f, false
+	}
+	if c.flights.closed {
+		return finishedFlight(outcome{err: errClosed}), true
+	}
+	if !l.Bypass {
+		// Another flight may have finished since this caller looked.
+		if found := c.fromMemory(&l.Request); found.Entry != nil && !found.Stale {
+			return finishedFlight(outcome{entry: found.Entry, status: HitMemory}), true
+		}
+	}
+	f = newFlight()
+	if c.flights.byKey == nil {
+		c.flights.byKey = map[string]*flight{}
+	}
+	c.flights.byKey[l.flightKey] = f
+	c.flights.running.Add(1)
+	return f, true
+}
