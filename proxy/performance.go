@@ -157,17 +157,12 @@ func (c *call) cacheStatus(fetches []translate.Fetch, found []cache.Found) strin
 
 // buildAnswer builds the answer from rows, and keeps its bytes in memory.
 func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found, status string) (reply, error) {
-	hash := xxhash.Sum64(q.key)
 	entries := make([]*cache.Entry, 0, 2) // on the stack
-	widened, fromMemory := 0, part.none()
+	fromMemory := part.none()
 	for _, f := range found {
-		if f.Entry == nil {
-			continue
-		}
-		entries = append(entries, f.Entry)
-		fromMemory = fromMemory && f.Status == cache.HitMemory
-		if f.Entry.RequestHash() != hash && (f.Status == cache.HitMemory || f.Status == cache.HitShared) {
-			widened++
+		if f.Entry != nil {
+			entries = append(entries, f.Entry)
+			fromMemory = fromMemory && f.Status == cache.HitMemory
 		}
 	}
 	if fromMemory {
@@ -190,7 +185,7 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 	if err != nil {
 		return reply{}, fmt.Errorf("write the answer: %w", err)
 	}
-	s.cache.CountWidened(widened)
+	s.cache.CountWidened(countWidened(found, xxhash.Sum64(q.key)))
 	answer := cache.NewAnswer(head, c.started, entries...)
 	answer.RestOn(q.basis, c.started)
 	if q.usesCopy() {
@@ -198,6 +193,16 @@ func (s *Server) buildAnswer(ctx context.Context, c *call, q *reportRequest, par
 	}
 	s.cache.Keep(q.key, c.grant.Key.AccountID, answer)
 	return c.reply(answer, q.left(c, answer), status), nil
+}
+
+// countWidened returns how many entries save a call because the query of another request was widened.
+func countWidened(found []cache.Found, requestHash uint64) (n int) {
+	for _, f := range found {
+		if f.Entry != nil && f.Entry.RequestHash() != requestHash && (f.Status == cache.HitMemory || f.Status == cache.HitShared) {
+			n++
+		}
+	}
+	return n
 }
 
 // mergeRows returns the rows of each fetch, from the archive and from the upstream.
