@@ -64,12 +64,11 @@ func (l planLine) Cells() []string {
 	return []string{l.When, l.Name, value, l.Formula}
 }
 
-// The upstream's limits a minute, and its retention.
+// The upstream's limits a minute.
 const (
 	upstreamPerSite    = 1_200
 	upstreamPerUser    = 1_200
 	upstreamPerProject = 40_000
-	upstreamMonths     = 16
 )
 
 // Assumptions of the estimate.
@@ -93,7 +92,7 @@ func planArchive(properties, months int) []planLine {
 		}
 	}
 	daily, dailyFormula := dailyDays*queries+1, fmt.Sprintf("(%d days x %d + 1 series)", dailyDays, queries)
-	fetched := min(months, upstreamMonths)
+	fetched := min(months, translate.UpstreamMonths)
 	days := int(math.Ceil(float64(fetched) * daysInMonth))
 	backfill, backfillFormula := days*queries+1, fmt.Sprintf("(%d days x %d + 1 series)", days, queries)
 	writes := int(math.Ceil(31. / collector.DefaultFlushDays))

@@ -63,8 +63,7 @@ func (c *serveCommand) check(ctx context.Context, con *console.Console, effectiv
 	if err := errors.Join(err, backend.CheckArchive(ctx, c.ArchiveURL), errors.Join(c.checkRedis(ctx)...)); err != nil {
 		return err
 	}
-	for _, note := range []string{database, service.UnsharedNote(c.RedisURL, c.Replicas.N), backend.RedisNote(ctx, c.RedisURL), backend.SealNote(c.Store, c.RedisURL),
-		backend.ModeNote(c.DatabaseURL, c.ArchiveURL)} {
+	for _, note := range append([]string{database, service.UnsharedNote(c.RedisURL, c.Replicas.N)}, c.notes(ctx)...) {
 		if note != "" {
 			_, printErr := fmt.Fprintf(con.Stdout, "Note: %s.\n\n", note)
 			err = errors.Join(err, printErr)
@@ -75,6 +74,11 @@ func (c *serveCommand) check(ctx context.Context, con *console.Console, effectiv
 	}
 	_, err = fmt.Fprintln(con.Stdout, "\nConfiguration OK.")
 	return err
+}
+
+// notes returns what is risky about the settings, although it works; an empty text is none.
+func (c *serveCommand) notes(ctx context.Context) []string {
+	return []string{backend.RedisNote(ctx, c.RedisURL), backend.SealNote(c.Store, c.RedisURL), backend.ModeNote(c.DatabaseURL, c.ArchiveURL)}
 }
 
 // checkRedis reports whether the Redis of the counters answers, and that of the rows.
@@ -208,8 +212,7 @@ func (c *serveCommand) openListeners() (public, admin net.Listener, err error) {
 // is logged: the server starts without it, and uses it as soon as it answers.
 func (c *serveCommand) preflight(ctx context.Context, log *slog.Logger) error {
 	errs := c.checkRedis(ctx)
-	for _, note := range []string{backend.RedisNote(ctx, c.RedisURL), backend.SealNote(c.Store, c.RedisURL),
-		backend.ModeNote(c.DatabaseURL, c.ArchiveURL)} {
+	for _, note := range c.notes(ctx) {
 		if note != "" {
 			log.WarnContext(ctx, note)
 		}
