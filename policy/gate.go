@@ -177,8 +177,8 @@ func (g *Gate) Authenticate(ctx context.Context, r Request, messages int) (*Gran
 	return grant, nil
 }
 
-// foreign refuses a key from an address that it is not for. It counts as an unknown key of that address: who has stolen a key and cannot
-// use it must not be able to use up its minute either.
+// foreign refuses a key from an address that it is not for. It counts as an unknown key of that address: a thief who cannot use the key must
+// not be able to use up its minute either.
 func (g *Gate) foreign(address string) *Denial {
 	if refusal := g.misses.count(Network(address), 1); refusal != nil {
 		return refusal.denial()

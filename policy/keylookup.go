@@ -28,7 +28,7 @@ var errBusy = errors.New("too many keys wait for their look-up")
 // A keyFinder finds keys by their hashes: in its cache, else in the directory. It makes one query at a time, for all hashes that
 // wait by then, and takes them from the networks in turn. Known keys that have to be read again, and keys from networks without
 // many unknown ones, are urgent; a key from a network that guesses is looked up too, because it may be valid, but these
-// queries are spaced out, and are full or rare. When many unknown keys come from ever new networks, a census tells that they are.
+// queries are spaced out, and are full or rare. When many unknown keys come from ever new networks, a census shows that they are unknown.
 type keyFinder struct {
 	answers[Hash, *Key]
 	directory keyDirectory
@@ -187,7 +187,7 @@ func (f *keyFinder) next() (batch []*keyLookup, wait time.Duration) {
 	return batch, 0
 }
 
-// answer makes one query for a batch of look-ups, and lets those go on that wait for it. When the directory does not answer in
+// answer makes one query for a batch of look-ups, and wakes those that wait for them. When the directory does not answer in
 // time, the look-ups that came meanwhile fail too, instead of waiting for the next timeout.
 func (f *keyFinder) answer(batch []*keyLookup) {
 	begun := f.now()
@@ -239,7 +239,7 @@ func foundKey(keys map[Hash]Key, hash Hash, err error) (*Key, error) {
 	return nil, err
 }
 
-// query asks the directory for the keys of a batch: only for those that a census does not lack, once it is worth to take one.
+// query asks the directory for the keys of a batch, without those that a census shows to be unknown. It takes the census first if one is due.
 func (f *keyFinder) query(begun time.Time, batch []*keyLookup, hashes []Hash) (keys map[Hash]Key, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), lookupTimeout)
 	defer cancel()
@@ -268,7 +268,7 @@ func (f *keyFinder) drain(batch []*keyLookup) []*keyLookup {
 	return f.patient.pop(batch, f.patient.size)
 }
 
-// finished lets go on who waits for a look-up.
+// finished ends a look-up, and wakes those that wait for it.
 func (f *keyFinder) finished(l *keyLookup) {
 	f.mu.Lock()
 	delete(f.pending, l.keyQuestion)

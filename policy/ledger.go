@@ -10,9 +10,9 @@ import (
 // (used), also through Redis. Redis keeps the same number for each replica, beside the sum of all. So if Redis has less of a
 // replica than that replica has, then it has lost requests, or was away when they were admitted; the replica adds the
 // difference, and no request counts twice, whichever copy of its data Redis came back with. The first to do so also raises the
-// sum to what it has seen of it (seen), which stands for the requests of the others until they restore them. For those
-// of replicas that have ended it does so until the window ends. So what a replica admitted while Redis was away (used without synced)
-// is always added: it cannot be among them.
+// sum to what it has seen of it (seen), which stands for the requests of the others until they restore them, and for those of
+// replicas that have ended until the window ends. What a replica admitted while Redis was away (used without synced) is always
+// added, since seen cannot include it.
 
 // windowShift places the number of a day or an hour above a count, so that counts of later windows compare as greater. Counts
 // stay below it, because limits do.

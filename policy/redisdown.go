@@ -45,12 +45,12 @@ func (b *RedisBudget) watch(ctx context.Context, tick <-chan time.Time) {
 	}
 }
 
-// rejoinTicks is for how many ticks Redis has to answer after an outage until its counts are used again: by then every replica
-// has noticed it and has added what it admitted.
+// rejoinTicks is how many ticks in a row Redis must answer after an outage before its counts are used again: by then every replica
+// has noticed that it is back, and has added what it admitted.
 const rejoinTicks = 3
 
-// fullSyncTicks is after how many ticks a replica compares all it has counted today with Redis. It finds what heartbeats do not: a
-// lost key, or a master of a cluster that lost its data.
+// fullSyncTicks is how many ticks pass until a replica compares all that it has counted today with Redis. This finds what heartbeats do
+// not: a lost key, or a master of a cluster that lost its data.
 const fullSyncTicks = 60
 
 // check does the work of one tick.

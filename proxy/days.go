@@ -12,15 +12,15 @@ import (
 	"sara/translate"
 )
 
-// The daily series of a property tells which days the upstream has. Summaries and timeseries read it. Tables, movers, filtered
-// requests and the data window use a copy of it, if there is one: they never ask the upstream for it.
+// The daily series of a property shows which days the upstream has published. Summaries and timeseries fetch it. Tables, movers, filtered
+// requests and the data window only look at a cached copy, if there is one.
 
 func seriesOf(p *policy.Property, w translate.Window) translate.Query {
 	return translate.SeriesQuery(p.Site, w.Live(), nil)
 }
 
-// knownDays returns what a copy of the property's daily series tells, and when it was filled; zero values without a copy. A copy is
-// up to a day old, so that it may be of the window of the day before. shared is whether to look into Redis too.
+// knownDays returns what a cached copy of the property's daily series shows, and when it was filled; zero values without a copy. A copy
+// is up to a day old, so it may have yesterday's window. With shared, knownDays looks into Redis too.
 func (s *Server) knownDays(ctx context.Context, c *call, shared bool) (translate.KnownDays, time.Time) {
 	yesterday := translate.NewWindow(c.window.Anchor-1, c.grant.Plan.RetentionMonths)
 	entry, series := s.cache.AtHand(ctx, shared, c.property.ID, c.grant.Key.AccountID, seriesOf(c.property, c.window), seriesOf(c.property, yesterday))
@@ -30,13 +30,13 @@ func (s *Server) knownDays(ctx context.Context, c *call, shared bool) (translate
 	return entry.KnownDays(series.Range), entry.Filled()
 }
 
-// usesCopy reports whether the request depends on a copy of the series, instead of reading the series.
+// usesCopy reports whether the request looks at a copy of the series instead of fetching it.
 func (q *reportRequest) usesCopy() bool {
 	return !q.report.IsSeries(q.conditions) && q.window.LiveStart <= q.window.Anchor
 }
 
-// lookUpDays finds out what is known of the property's days before rows are read. What movers query depends on it; for the others
-// a copy in Redis comes along with their rows.
+// lookUpDays looks up the known days before the report is planned. Movers look into Redis too, because their queries depend on the days;
+// for other reports, Redis returns the copy together with their rows.
 func (s *Server) lookUpDays(ctx context.Context, c *call, q *reportRequest) error {
 	if !q.usesCopy() {
 		return nil
@@ -67,8 +67,8 @@ func (s *Server) prepare(ctx context.Context, c *call, q *reportRequest) (*archi
 	return s.readArchive(ctx, c, q.report, plan, damage)
 }
 
-// preferUncut makes a fetch read the rows with the days that are not published if memory has fresh ones that are older than the copy of
-// the series, and saves a call.
+// preferUncut saves a call: the fetch reads its uncut query, which includes unpublished days, if memory has fresh rows of it from before
+// the copy of the series.
 func (s *Server) preferUncut(ctx context.Context, c *call, q *reportRequest, f *translate.Fetch) {
 	if f.Uncut == nil {
 		return
@@ -79,11 +79,12 @@ func (s *Server) preferUncut(ctx context.Context, c *call, q *reportRequest, f *
 	}
 }
 
-// errPlanOutdated means that a report needs other rows than those that were planned, by what is known meanwhile: it is planned again.
+// errPlanOutdated means that a report needs other rows than planned, because more is known by now: it is planned again.
 var errPlanOutdated = errors.New("the plan of the report is outdated")
 
-// checkPlan ends a fill without a call, by errPlanOutdated: since its query, which is not that of the series, was planned, a copy of the
-// series has come to memory, be it from Redis along with the look-up of the rows, that shows days of the query to be unpublished.
+// checkPlan returns errPlanOutdated, which ends a fill before its call, if the query asks for days that a copy of the series shows as
+// unpublished. Such a copy has reached memory since the report was planned, for example from Redis together with the rows. The query of
+// the series itself always passes.
 func (s *Server) checkPlan(ctx context.Context, c *call, q *translate.Query) error {
 	if q.Dimension == translate.ByDate && len(q.Conditions) == 0 {
 		return nil
@@ -95,8 +96,8 @@ func (s *Server) checkPlan(ctx context.Context, c *call, q *translate.Query) err
 	return nil
 }
 
-// contradicted reports whether rows may have figures of days that the copy of the series tells to be unpublished: they are newer, and
-// the upstream may have published those days in the meantime.
+// contradicted reports whether rows may have figures of days that the copy of the series shows as unpublished: rows that are newer than
+// the copy, since the upstream may have published those days in between.
 func (q *reportRequest) contradicted(found []cache.Found, anchor translate.Date) bool {
 	unpublished := q.known.Unpublished(anchor)
 	for i, f := range found {
@@ -107,9 +108,9 @@ func (q *reportRequest) contradicted(found []cache.Found, anchor translate.Date)
 	return false
 }
 
-// learnDays takes in what the series tells that has been read, or that came along: which days are not published, and where the
-// upstream's figures begin. It returns the archive's part, which may be another one by then, or errPlanOutdated if the rows that were
-// read are not those that are needed.
+// learnDays updates what is known of the days from the series that was fetched, or from a copy that came with the rows: which days are
+// unpublished, and where the upstream's figures begin. It returns the archive's part, read again if the live days have moved, or
+// errPlanOutdated if the rows that were fetched are not the ones needed.
 func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part *archivePart, found []cache.Found) (*archivePart, error) {
 	before, planned := q.known, q.window
 	switch {
@@ -142,10 +143,10 @@ func (s *Server) learnDays(ctx context.Context, c *call, q *reportRequest, part 
 	return part, err
 }
 
-// findLiveStart moves the start of the live days to the upstream's first day with figures if the request asks for days before it and
-// the archive's figures begin earlier: the edge of the upstream's window is an estimate, and what the archive lacks is unknown. The edge
-// has moved on since a copy of the window of the day before was made. If the archive's figures do not begin earlier, the site is
-// young: the days are zeros, and the answer says when its figures begin.
+// findLiveStart corrects the start of the live days, which is an estimate, if the request asks for days before the upstream's first day
+// with figures. If the archive has earlier figures, the upstream has dropped those days: they come from the archive, and what that lacks is
+// unknown. If it has none, the site is young: those days are zeros, and the answer says when its figures begin. The start of a copy with
+// yesterday's window is moved by a day, like the window.
 func (s *Server) findLiveStart(ctx context.Context, c *call, q *reportRequest) error {
 	q.begins = 0
 	first, _, ok := q.known.Bounds()

@@ -70,7 +70,7 @@ func (s *Server) isFresh(ctx context.Context, c *call, q *reportRequest, answer 
 	return basis != 0 && answer.Check(basis, c.started)
 }
 
-// rests reports whether an answer, of which there may be none, depends on the archive.
+// rests reports whether the answer to the request depends on the archive. answer may be nil.
 func (q *reportRequest) rests(answer *cache.Answer) bool {
 	return q.archived || answer != nil && answer.Rests()
 }
@@ -93,7 +93,7 @@ func (s *Server) basis(ctx context.Context, c *call) uint64 {
 	return xxhash.Sum64(dst)
 }
 
-// left returns how long the answer stays fresh without a look at its basis.
+// left returns how long the answer stays fresh until its age or its basis must be checked again.
 func (q *reportRequest) left(c *call, answer *cache.Answer) time.Duration {
 	ttl := c.ttl()
 	left := min(ttl, ttl-c.started.Sub(answer.Filled()))

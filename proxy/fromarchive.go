@@ -149,8 +149,8 @@ func (p *archivePart) addGaps() {
 // damageRetry is the Retry-After of a damaged archive, which an operator has to restore.
 const damageRetry = 24 * time.Hour
 
-// checkGaps refuses an answer about a period, or the one that it is compared with, of which nothing is stored, and a comparison
-// without a common day: zeros would read as days without traffic.
+// checkGaps refuses an answer if no day of its period, or of the period that it is compared with, is stored, or if the two have no known day
+// in common: zeros would read as days without traffic.
 func (s *Server) checkGaps(ctx context.Context, c *call, by translate.Dimension, part *archivePart) error {
 	gaps := part.origin.Gaps
 	sides := []translate.DateRange{c.params.Period.DateRange}
@@ -171,8 +171,8 @@ func (s *Server) checkGaps(ctx context.Context, c *call, by translate.Dimension,
 	return c.params.CheckComparable(gaps)
 }
 
-// nothingStored returns the error for a range that needs the archive, which has none of its days. Time does not help, so it is
-// the client's error: it names the days that can be had, and ends with an addition.
+// nothingStored returns the error for a range that needs the archive when the archive has none of its days. Waiting does not help, so it is
+// the client's error: it names the available days, and ends with an addition.
 func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimension, r translate.DateRange, addition string) error {
 	var stored translate.DateRange
 	ok := false

@@ -24,7 +24,7 @@ type reportRequest struct {
 	// Set once the answer is not in memory.
 	basis   uint64 // of what depends on the archive: see Server.basis
 	known   translate.KnownDays
-	knownAt time.Time      // when the copy of the series was filled that tells known
+	knownAt time.Time      // when the copy of the series that known comes from was filled
 	begins  translate.Date // the first day with figures, of a request for earlier days; 0: there is nothing to say
 	noGrids bool           // because one was full
 	fetches []translate.Fetch

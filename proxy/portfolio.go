@@ -153,7 +153,7 @@ func (s *Server) summarizeOne(ctx context.Context, c *call, answer answerer) (r 
 }
 
 // answerAtHand answers the summary of a part of a portfolio without a live call: from a copy of the daily series, or from an archive
-// that has every day. Of a connection that does not work, the answer has to say so, which takes the usual path.
+// that has every day. The archive does not answer for a connection that does not work: the usual path does, with the reason.
 func (s *Server) answerAtHand(ctx context.Context, c *call, q *reportRequest) (reply, error) {
 	isCopied := func(shared bool) bool {
 		entry, _ := s.cache.AtHand(ctx, shared, c.property.ID, c.grant.Key.AccountID, seriesOf(c.property, c.window))

@@ -13,12 +13,13 @@ import (
 const (
 	// maxPublications bounds the properties whose last published day is kept.
 	maxPublications = 20_000
-	// readTogether is the longest time between two reads for which it is not worth a note that the upstream, which publishes a day once,
-	// may have done so in between: the requests of one page of a dashboard.
+	// readTogether is the time within which two reads, such as those of one page of a dashboard, count as simultaneous: that the upstream
+	// publishes a day in between, which it does once a day, is too rare for a note.
 	readTogether = time.Minute
 )
 
-// publications remembers since when the last day with figures of each property is known to be published. It is safe for concurrent use.
+// publications remembers the last day with figures of each property, and since when it is known to be published. It is safe for concurrent
+// use.
 type publications struct {
 	last *lru.Cache[string, publication]
 }
@@ -33,7 +34,7 @@ func newPublications() *publications {
 	return &publications{last: lru.New[string](lru.Config[publication]{Weight: maxPublications})}
 }
 
-// by takes in that a day of a property was the last one with figures at an instant, and returns the earliest such instant known.
+// by records that a day was the last one with figures of a property at an instant, and returns the earliest such instant known.
 func (p *publications) by(property string, day translate.Date, at time.Time) time.Time {
 	known, ok := p.last.Get(property)
 	if ok && known.day == day && !at.Before(known.by) {
@@ -43,8 +44,8 @@ func (p *publications) by(property string, day translate.Date, at time.Time) tim
 	return at
 }
 
-// noteAge adds a note if rows were read before the last day of the copy of the series is known to be published: they may lack that day,
-// which the answer counts as known.
+// noteAge adds a note if rows were read before the last day of the series was known to be published: they may lack that day, which the
+// answer counts as known.
 func (s *Server) noteAge(c *call, q *reportRequest, part *archivePart, found []cache.Found) {
 	_, last, ok := q.known.Bounds()
 	asked := translate.DateRange{Start: last, End: last}

@@ -61,8 +61,9 @@ func (s *Server) buildStale(ctx context.Context, c *call, q *reportRequest, part
 	return c.stale(r), err
 }
 
-// useYesterdaysSeries replaces a daily series that cannot be read by a copy of the series of the day before, whose key names the window of
-// that day, if it tells what is asked for: figures that begin later may have to be completed by the archive, whose days the copy may have too.
+// useYesterdaysSeries replaces a daily series that cannot be fetched by a copy of yesterday's, which has a key of its own because its window
+// differs. The copy must cover the request: were its figures to begin later, the archive might have to complete them with days that the copy
+// has too.
 func (s *Server) useYesterdaysSeries(ctx context.Context, c *call, q *reportRequest, found []cache.Found) {
 	if !q.report.IsSeries(q.conditions) || len(found) != 1 || found[0].Entry != nil || q.fetches[0].Upstream == nil || len(q.fetches[0].Archive) > 0 {
 		return

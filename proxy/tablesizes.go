@@ -51,7 +51,7 @@ func (t *tableSizes) enlarged(property string, q translate.Query) translate.Quer
 	return enlarged
 }
 
-// learn takes in how many rows the result of a query had.
+// learn records how many rows the result of a query had.
 func (t *tableSizes) learn(property string, q translate.Query, rows int) {
 	if q.Dimension != translate.ByQuery && q.Dimension != translate.ByPage || len(q.Conditions) > 0 {
 		return

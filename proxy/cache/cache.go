@@ -27,11 +27,11 @@
 // error of a failed fill, unless it concerns only the caller that ran into it, such as a spent budget: then the next waiter tries. A
 // fill for which there is no memory (Request.Reserve) fails for all waiters of this process, and leaves the lease to other replicas.
 //
-// # Who can write to Redis
+// # An attacker in Redis
 //
 // Rows and failures in Redis are sealed with a key that only replicas have (package keyring), and open only under the cache key that
-// they were sealed for. So who can write to Redis can neither read a figure, nor change one, nor give one property those of
-// another: a copy that does not open is a miss. They can withhold copies, and put back older ones of the same query, up to a day
+// they were sealed for. So an attacker who can write to Redis can neither read a figure, nor change one, nor give one property those of
+// another: a copy that does not open is a miss. The attacker can withhold copies, and put back older ones of the same query, up to a day
 // old. Without a keyring, replicas share nothing.
 //
 // # Failure

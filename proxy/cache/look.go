@@ -37,7 +37,7 @@ func (c *Cache) rest(ctx context.Context, l *lookup, has Found, f *flight, leade
 	return func() (Found, error) { return c.finish(ctx, l, has, f, leader, err) }
 }
 
-// doWaiting is Do for what memory has not, and what waits for a fill before it looks into Redis.
+// doWaiting is Do for a request that memory does not answer, and that may wait for a fill before it looks into Redis.
 func (c *Cache) doWaiting(ctx context.Context, l *lookup) (Found, error) {
 	if l.Bypass {
 		return c.bypass(ctx, l)

@@ -161,7 +161,7 @@ func (t *tool) complete(a *arguments) *failure {
 	return nil
 }
 
-// set takes in a value. null means that the argument is left out: some clients send it.
+// set stores a value. null means that the argument is left out: some clients send it.
 func (a *arguments) set(p *param, raw json.RawMessage) *failure {
 	if string(raw) == "null" {
 		return nil

@@ -115,7 +115,7 @@ type merged struct {
 	first      *failure
 }
 
-// add takes in the answer of a part. What is missing is null: unknown, not empty.
+// add adds the answer of a part. What is missing is null: unknown, not empty.
 func (m *merged) add(p *part, a *Answer) {
 	m.requestIDs = append(m.requestIDs, a.RequestID)
 	f := a.failure()
@@ -137,7 +137,7 @@ func (m *merged) add(p *part, a *Answer) {
 	m.addMeta(p, gjson.GetBytes(a.Body, "meta"))
 }
 
-// complete takes in the totals of a period without a day that can be compared: only the period before is missing then.
+// complete adds the totals of a period without a day that can be compared: only the period before is missing then.
 func (m *merged) complete(totals []byte) {
 	refused := gjson.GetBytes(m.content, "meta.errors.totals")
 	if code := refused.Get("code").String(); len(totals) == 0 || code != translate.CodeDateRangeTooOld && code != translate.CodeValidation {
