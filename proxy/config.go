@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -140,9 +141,7 @@ func newServer(c Config, referenceFor func(*Config) (*reference, error)) (s *Ser
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("configure the server: %w", err)
 	}
-	if c.DocsURL == "" {
-		c.DocsURL = c.BaseURL + docs.Path
-	}
+	c.DocsURL = cmp.Or(c.DocsURL, c.BaseURL+docs.Path)
 	if c.Slots == nil {
 		c.Slots = cpubound.New()
 	}

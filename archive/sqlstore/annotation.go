@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -34,9 +35,7 @@ func scanAnnotation(row scanner) (a Annotation, err error) {
 // AddAnnotation adds an annotation with the Date, Title, Note and Color of a to a property, and returns it as stored. The default
 // color is blue.
 func (s *Store) AddAnnotation(ctx context.Context, property string, a Annotation) (Annotation, error) {
-	if a.Color == "" {
-		a.Color = defaultColor
-	}
+	a.Color = cmp.Or(a.Color, defaultColor)
 	if err := checkAnnotation(a); err != nil {
 		return Annotation{}, err
 	}

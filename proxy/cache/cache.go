@@ -46,6 +46,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,14 +189,11 @@ func New(config Config) (*Cache, error) {
 		return nil, errors.New("the cache has no ErrorCodec")
 	}
 	c := &Cache{
-		now: config.Now, errors: config.Errors, fillTimeout: config.FillTimeout, memory: newMemory(config.Bytes),
+		now: config.Now, errors: config.Errors, fillTimeout: cmp.Or(config.FillTimeout, defaultFillTimeout), memory: newMemory(config.Bytes),
 		keyBuffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	if c.now == nil {
 		c.now = time.Now
-	}
-	if c.fillTimeout == 0 {
-		c.fillTimeout = defaultFillTimeout
 	}
 	var err error
 	if c.metrics, err = newMetrics(config.Registry, c.memory); err != nil {

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -94,11 +95,7 @@ func readable(request string) string {
 
 // curl is the command that sends a request.
 func (m *builder) curl(request string) string {
-	key := m.prefill.Key
-	if key == "" {
-		key = "$API_KEY"
-	}
-	return fmt.Sprintf("curl -H \"Authorization: Bearer %s\" \\\n  \"%s%s\"", key, m.base, request)
+	return fmt.Sprintf("curl -H \"Authorization: Bearer %s\" \\\n  \"%s%s\"", cmp.Or(m.prefill.Key, "$API_KEY"), m.base, request)
 }
 
 func (m *builder) viewOfParameter(p parameter) (parameterView, error) {

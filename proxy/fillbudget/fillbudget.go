@@ -23,6 +23,7 @@
 package fillbudget
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,18 +85,10 @@ func New(c Config) (*Budget, error) {
 	if c.Bytes <= 0 {
 		return nil, fmt.Errorf("BUG: a fill budget of %d bytes", c.Bytes)
 	}
-	if c.PerAccount == 0 {
-		c.PerAccount = DefaultPerAccount
-	}
-	if c.Waiting == 0 {
-		c.Waiting = DefaultWaiting
-	}
-	if c.WaitingPerAccount == 0 {
-		c.WaitingPerAccount = DefaultWaitingPerAccount
-	}
-	if c.Patience == 0 {
-		c.Patience = DefaultPatience
-	}
+	c.PerAccount = cmp.Or(c.PerAccount, DefaultPerAccount)
+	c.Waiting = cmp.Or(c.Waiting, DefaultWaiting)
+	c.WaitingPerAccount = cmp.Or(c.WaitingPerAccount, DefaultWaitingPerAccount)
+	c.Patience = cmp.Or(c.Patience, DefaultPatience)
 	if c.Pressed == nil {
 		c.Pressed = func() bool { return false }
 	}

@@ -92,9 +92,7 @@ type Store struct {
 
 // New returns a Store, whose servers may still be down.
 func New(c Config) (*Store, error) {
-	if c.Bytes == 0 {
-		c.Bytes = DefaultBytes
-	}
+	c.Bytes = cmp.Or(c.Bytes, DefaultBytes)
 	if c.Counters == nil {
 		c.Counters = c.Rows
 	}

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/json"
@@ -35,11 +36,7 @@ func ParseCredentials(data []byte, tokenURL string) (Credentials, error) {
 	if f.kind == ServiceAccount {
 		return Credentials{Kind: f.kind, Identity: f.clientEmail}, nil
 	}
-	identity := f.account
-	if identity == "" {
-		identity = f.clientID
-	}
-	return Credentials{Kind: f.kind, Identity: identity}, nil
+	return Credentials{Kind: f.kind, Identity: cmp.Or(f.account, f.clientID)}, nil
 }
 
 // maxCredentials bounds a file in bytes. Google's have less than three thousand.

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -113,12 +114,8 @@ func New(cfg Config) (*Gateway, error) {
 }
 
 func (cfg Config) withDefaults() Config {
-	if cfg.BaseURL == "" {
-		cfg.BaseURL = DefaultBaseURL
-	}
-	if cfg.TokenURL == "" {
-		cfg.TokenURL = DefaultTokenURL
-	}
+	cfg.BaseURL = cmp.Or(cfg.BaseURL, DefaultBaseURL)
+	cfg.TokenURL = cmp.Or(cfg.TokenURL, DefaultTokenURL)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

@@ -53,12 +53,9 @@ func New(config Config) (*Reader, error) {
 	if config.Transport != nil && config.Resolver != nil {
 		return nil, errors.New("sitemap reader: the resolver has no use next to a transport")
 	}
-	r := &Reader{transport: config.Transport, allowLoopback: config.AllowLoopback, limits: l.orDefaults(), userAgent: config.UserAgent}
+	r := &Reader{transport: config.Transport, allowLoopback: config.AllowLoopback, limits: l.orDefaults(), userAgent: cmp.Or(config.UserAgent, "sara")}
 	if r.transport == nil {
 		r.transport = newTransport(config.Resolver, config.AllowLoopback)
-	}
-	if r.userAgent == "" {
-		r.userAgent = "sara"
 	}
 	return r, nil
 }

@@ -1,6 +1,7 @@
 package gscsim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -79,9 +80,7 @@ func (s *Server) lastPublished(site Site, today day) day {
 		return last
 	}
 	p := site.Publication
-	if p.Lag == 0 {
-		p.Lag = usualLag
-	}
+	p.Lag = cmp.Or(p.Lag, usualLag)
 	seed := hashText(s.config.Seed, site.URL)
 	last := day(math.MinInt)
 	for d := today - day(p.LagSpread); d <= today; d++ {

@@ -1,6 +1,7 @@
 package gscsim
 
 import (
+	"cmp"
 	"crypto/rsa"
 	"encoding/binary"
 	"net/http"
@@ -94,9 +95,7 @@ func New(config Config) *Server {
 	if config.TokenNow == nil {
 		config.TokenNow = config.Now
 	}
-	if config.RetentionMonths == 0 {
-		config.RetentionMonths = 16
-	}
+	config.RetentionMonths = cmp.Or(config.RetentionMonths, 16)
 	if config.Worlds == nil {
 		config.Worlds = new(Worlds)
 	}

@@ -1,6 +1,7 @@
 package gscsim
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -54,9 +55,7 @@ func (u *User) site(siteURL string) (Site, bool) {
 		return Site{}, false
 	}
 	site := u.Sites[i]
-	if site.Permission == "" {
-		site.Permission = Owner
-	}
+	site.Permission = cmp.Or(site.Permission, Owner)
 	return site, true
 }
 

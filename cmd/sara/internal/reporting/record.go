@@ -1,6 +1,7 @@
 package reporting
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -184,10 +185,7 @@ func (e *IncompleteError) missing() string {
 	var tables []string
 	count := make(map[string]int)
 	for _, f := range e.Missing {
-		name := f.Table
-		if name == "" {
-			name = f.File
-		}
+		name := cmp.Or(f.Table, f.File)
 		if count[name] == 0 {
 			tables = append(tables, name)
 		}
