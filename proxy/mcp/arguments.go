@@ -18,6 +18,7 @@ import (
 type param struct {
 	translate.Param
 	required bool
+	sends    bool // the default is not that of REST, so it is part of the request
 }
 
 // arguments are the values of a call, as in the query of a URL. The property and the dimension are part of the path instead.
@@ -33,11 +34,11 @@ const (
 )
 
 func property() param {
-	return param{translate.Param{Name: argProperty, Kind: translate.KindString}, true}
+	return param{Param: translate.Param{Name: argProperty, Kind: translate.KindString}, required: true}
 }
 
 func dimension(names ...string) param {
-	return param{translate.Param{Name: argDimension, Kind: translate.KindString, Choices: names}, true}
+	return param{Param: translate.Param{Name: argDimension, Kind: translate.KindString, Choices: names}, required: true}
 }
 
 // descriptions replace those of REST where these are too long for a list of tools that a model reads as a whole. What many tools have in
@@ -68,17 +69,17 @@ func of(e translate.Endpoint) []param {
 func atMost(params []param, most, usual int) []param {
 	for i := range params {
 		if params[i].Name == "limit" {
-			params[i].Max, params[i].Default = most, strconv.Itoa(usual)
+			params[i].Max = most
 		}
 	}
-	return params
+	return byDefault(params, "limit", strconv.Itoa(usual))
 }
 
-// byDefault sets the default of a parameter.
+// byDefault sets another default of a parameter than that of REST.
 func byDefault(params []param, name, value string) []param {
 	for i := range params {
 		if params[i].Name == name {
-			params[i].Default = value
+			params[i].Default, params[i].sends = value, true
 		}
 	}
 	return params
@@ -147,14 +148,14 @@ func (t *tool) parse(raw json.RawMessage) (*arguments, *failure) {
 	return a, t.complete(a)
 }
 
-// complete sets the defaults that REST has not, and checks that nothing required is missing.
+// complete sets the defaults that are not those of REST, and checks that nothing required is missing.
 func (t *tool) complete(a *arguments) *failure {
 	for i := range t.params {
 		p := &t.params[i]
 		switch {
 		case p.Name == argProperty && a.property == "", p.Name == argDimension && a.dimension == "":
 			return invalid(p.Name + " is required")
-		case p.Default != "" && !a.query.Has(p.Name) && (p.Name == "limit" || p.Name == "compare"):
+		case p.sends && !a.query.Has(p.Name):
 			a.query.Set(p.Name, p.Default)
 		}
 	}
