@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -80,10 +81,8 @@ func (v view) plansWith(has func(policy.Plan) bool) (names []string) {
 
 func (v view) archiveLag(p sqlstore.ArchivableProperty, anchor translate.Date) ArchiveLag {
 	lag := ArchiveLag{ID: p.ID, GSCProperty: p.Site, State: "behind", LastArchivedDate: console.OptionalDate(p.State.Last),
-		CollectedAt: console.OptionalTime(p.State.CollectedAt), RestsUntil: v.cooldownEnd(p.State.CooldownUntil), Failures: p.State.Failures, Note: p.State.Note}
-	if lag.Note == "" {
-		lag.Note = unreadable(p.Property)
-	}
+		CollectedAt: console.OptionalTime(p.State.CollectedAt), RestsUntil: v.cooldownEnd(p.State.CooldownUntil), Failures: p.State.Failures,
+		Note: cmp.Or(p.State.Note, p.AccessProblem())}
 	upTo, whole := p.State.Last, false
 	if at := p.State.CollectedAt; at != nil {
 		day := v.calendar.Anchor(*at)
@@ -107,14 +106,6 @@ func (v view) archiveLag(p sqlstore.ArchivableProperty, anchor translate.Date) A
 		lag.State = "incomplete" // a part was collected by hand, or imported
 	}
 	return lag
-}
-
-// unreadable returns why a property cannot be read now, empty if it can.
-func unreadable(p sqlstore.Property) string {
-	if !p.Connection.Healthy {
-		return p.Connection.Note
-	}
-	return p.AccessNote
 }
 
 // cooldownEnd returns the end of a site's cooldown, null if it has none.
