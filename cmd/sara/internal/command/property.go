@@ -55,14 +55,9 @@ func (p propertyRecord) Cells() []string {
 }
 
 func recordOfProperty(p sqlstore.Property) propertyRecord {
-	record := propertyRecord{ID: p.ID, GSCProperty: p.Site, Domain: p.Host, Slug: p.Slug, DisplayName: p.DisplayName, Type: p.Type,
-		PermissionLevel: p.PermissionLevel, Starred: p.Starred, Archived: p.Archived, Note: p.AccessNote,
+	return propertyRecord{ID: p.ID, GSCProperty: p.Site, Domain: p.Host, Slug: p.Slug, DisplayName: p.DisplayName, Type: p.Type,
+		PermissionLevel: p.PermissionLevel, Starred: p.Starred, Archived: p.Archived, Healthy: p.Connection.Healthy && p.AccessNote == "", Note: p.AccessProblem(),
 		WorkspaceID: p.WorkspaceID, ConnectionID: p.Connection.ID, CreatedAt: console.Timestamp(p.CreatedAt)}
-	if !p.Connection.Healthy {
-		record.Note = p.Connection.Note
-	}
-	record.Healthy = p.Connection.Healthy && p.AccessNote == ""
-	return record
 }
 
 type propertyAdd struct {
