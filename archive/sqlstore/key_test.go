@@ -102,6 +102,10 @@ func (f *fixture) findKey(hash policy.Hash) (policy.Key, error) {
 }
 
 func testKeyLimit(t *testing.T, f *fixture) {
+	f.account("another", "trial") // with a limit and keys of its own
+	for i := range 5 {
+		f.key(f.person("another", fmt.Sprintf("p%d@another.example", i)).ID, fmt.Sprint("of another ", i))
+	}
 	p, _ := f.acme()
 	other := f.person("acme", "bob@acme.example") // the limit is the account's, not the person's
 	limit := func(plan string) int { return map[string]int{"pro": 2}[plan] }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,30 +48,45 @@ func newRemovable(f *fixture) *removable {
 	return r
 }
 
-// rowsWith counts the rows of all tables that contain a text, except those that outlive what they are about.
-func (r *removable) rowsWith(text string) (tables []string) {
-	r.t.Helper()
+// rows returns the rows of all tables, as texts by column.
+func (f *fixture) rows() map[string][]map[string]string {
+	f.t.Helper()
 	list := "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name"
-	if r.dialect == postgresDialect {
+	if f.dialect == postgresDialect {
 		list = "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() ORDER BY table_name"
 	}
-	for _, table := range value(all(r.ctx, r.overview, scalar[string], list))(r.t) {
-		rows, err := r.changes.QueryContext(r.ctx, "SELECT * FROM "+table)
-		wantNil(r.t, err)
-		columns := value(rows.Columns())(r.t)
+	found := map[string][]map[string]string{}
+	for _, table := range value(all(f.ctx, f.overview, scalar[string], list))(f.t) {
+		rows, err := f.changes.QueryContext(f.ctx, "SELECT * FROM "+table)
+		wantNil(f.t, err)
+		columns := value(rows.Columns())(f.t)
 		for rows.Next() {
 			values := make([]sql.NullString, len(columns))
 			into := make([]any, len(columns))
 			for i := range values {
 				into[i] = &values[i]
 			}
-			wantNil(r.t, rows.Scan(into...))
-			if strings.Contains(fmt.Sprint(values), text) && table != "audit_log" && table != "removed_properties" {
-				tables = append(tables, table)
+			wantNil(f.t, rows.Scan(into...))
+			row := map[string]string{}
+			for i, v := range values {
+				row[columns[i]] = v.String
 			}
+			found[table] = append(found[table], row)
 		}
-		wantNil(r.t, rows.Err())
-		wantNil(r.t, rows.Close())
+		wantNil(f.t, rows.Err())
+		wantNil(f.t, rows.Close())
+	}
+	return found
+}
+
+// rowsWith names the tables with rows that contain a text, except those that outlive what they are about.
+func (r *removable) rowsWith(text string) (tables []string) {
+	r.t.Helper()
+	for table, rows := range r.rows() {
+		has := slices.ContainsFunc(rows, func(row map[string]string) bool { return strings.Contains(fmt.Sprint(row), text) })
+		if has && table != "audit_log" && table != "removed_properties" {
+			tables = append(tables, table)
+		}
 	}
 	return tables
 }
@@ -90,11 +106,12 @@ func testRemoveProperty(t *testing.T, f *fixture) {
 	removal := value(f.Remove(f.ctx, KindProperty, "acme.example"))(t)
 	equal(t, removal.Properties, []string{r.property.ID})
 	r.gone(r.property.ID)
-	equal(t, len(value(f.Properties(f.ctx))(t)), 1)
+	equal(t, names(value(f.Properties(f.ctx))(t), func(p Property) string { return p.ID }), []string{r.other.ID})
 	equal(t, f.audited(AuditFilter{Account: "acme", Limit: 1}), []string{"property.remove"})
 	equal(t, value(f.RemovedProperties(f.ctx))(t), []RemovedProperty{{r.property.ID, f.time}})
+	value(f.Remove(f.ctx, KindProperty, r.other.ID))(t)
 	wantNil(t, f.ForgetRemoved(f.ctx, r.property.ID))
-	equal(t, value(f.RemovedProperties(f.ctx))(t), []RemovedProperty{})
+	equal(t, value(f.RemovedProperties(f.ctx))(t), []RemovedProperty{{r.other.ID, f.time}})
 	for table, rows := range map[string]int{"index_states": 0, "indexed_urls": 0, "brand_terms": 0, "page_groups": 0, "annotations": 0, "api_keys": 2} {
 		equal(t, value(one(f.ctx, f.overview, scalar[int], "SELECT count(*) FROM "+table))(t), rows)
 	}

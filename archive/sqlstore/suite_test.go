@@ -89,6 +89,7 @@ func suite(t *testing.T, newDatabase func(testing.TB) string) {
 		{"the audit log is read in pages", testAuditPages},
 		{"the audit log is append-only", testAuditAppendOnly},
 		{"the audit log keeps entries for their retention", testAuditRetention},
+		{"a change touches only what it is about", testSubjects},
 		{"a removed property takes its data along", testRemoveProperty},
 		{"a removed connection takes its properties along", testRemoveConnection},
 		{"a removed person takes the keys along", testRemovePerson},

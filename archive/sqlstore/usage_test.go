@@ -17,6 +17,7 @@ func testUsage(t *testing.T, f *fixture) {
 	equal(t, value(f.Usage(f.ctx, 20_833))(t), []policy.UsageCount{first, second})
 	equal(t, value(f.Usage(f.ctx, 20_834))(t), []policy.UsageCount{})
 	equal(t, value(f.UsageOf(f.ctx, 20_833, one.ID, two.ID))(t), []policy.UsageCount{first, second})
+	equal(t, value(f.UsageOf(f.ctx, 20_833, one.ID, one.ID))(t), []policy.UsageCount{first})
 	equal(t, value(f.UsageOf(f.ctx, 20_833, two.ID, two.ID))(t), []policy.UsageCount{second})
 	equal(t, value(f.UsageOf(f.ctx, 20_834, one.ID, two.ID))(t), []policy.UsageCount{})
 	equal(t, f.Generation(), generation)
