@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"sara/archive/bucket"
 	"sara/translate"
@@ -87,6 +88,65 @@ func wantBounds(t *testing.T, h *History, by translate.Dimension, all translate.
 	}
 	if got := inventory.EmptyMonths(); !slices.Equal(got, empty) {
 		t.Errorf("%s: the months without days are %v, want %v", what, got, empty)
+	}
+}
+
+// Another process may remove months that this one has listed, and its listing lasts for some seconds. They are missing days then.
+func TestMonthsThatWereRemovedSinceTheyWereListed(t *testing.T) {
+	b, err := bucket.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := historyOf(t, HistoryConfig{Bucket: b})
+	merge := func() {
+		t.Helper()
+		if err := other.Merge(t.Context(), testProperty, anyDays(rand.New(rand.NewPCG(7, 8)), 300)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, r := t.Context(), translate.DateRange{Start: day(t, "2024-01-01"), End: day(t, "2024-12-31")}
+	for name, call := range map[string]func(h *History) (found any, err error){
+		"read": func(h *History) (any, error) {
+			read, err := h.Read(ctx, testProperty, translate.ByQuery, r, 0)
+			return read.Rows.Len() > 0 || len(read.Missing) < r.Days() || read.Damage != nil, err
+		},
+		"missing": func(h *History) (any, error) {
+			missing, damaged, err := h.Missing(ctx, testProperty, translate.ByQuery, r)
+			return len(missing) < r.Days() || damaged != nil, err
+		},
+		"bounds": func(h *History) (any, error) {
+			_, ok, err := h.Bounds(ctx, testProperty, translate.ByQuery)
+			return ok, err
+		},
+		"begins": func(h *History) (any, error) { _, ok, err := h.Begins(ctx, testProperty, r.Start); return ok, err },
+		"days":   func(h *History) (any, error) { found, err := h.Days(ctx, testProperty); return len(found) > 0, err },
+		"export": func(h *History) (any, error) {
+			for _, err := range h.Export(ctx, testProperty, r) {
+				return true, err
+			}
+			return false, nil
+		},
+	} {
+		merge()
+		now := time.Unix(1e9, 0)
+		h := historyOf(t, HistoryConfig{Bucket: b, Now: func() time.Time { return now }})
+		listed, err := h.Version(ctx, testProperty)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Erase(ctx, testProperty); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := call(h); err != nil || found != false {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
+		if version, err := h.Version(ctx, testProperty); err != nil || version != listed {
+			t.Errorf("%s: version %d is %d now (%v), within the time of a listing", name, listed, version, err)
+		}
+		now = now.Add(time.Minute)
+		if version, err := h.Version(ctx, testProperty); err != nil || version == listed {
+			t.Errorf("%s: version %d stays after the removal (%v)", name, version, err)
+		}
 	}
 }
 

@@ -320,6 +320,9 @@ func TestDaysListsArchivedDays(t *testing.T) {
 	if first, last := (Inventory{}).Bounds(); first != nil || last != nil {
 		t.Errorf("the bounds of nothing are %v and %v", first, last)
 	}
+	if months := (Inventory{}).EmptyMonths(); months != nil {
+		t.Errorf("nothing has the empty months %v", months)
+	}
 	query := inventory[translate.ByQuery]
 	for date, want := range map[string]string{"2024-01-29": "false false", "2024-01-30": "true true", "2024-01-31": "false false",
 		"2024-02-02": "true false", "2024-02-04": "false false"} {

@@ -144,7 +144,11 @@ func TestOpenRefusesADamagedOrForeignObject(t *testing.T) {
 	}
 	refuse("with more at the end", append(slices.Clone(data), 0), testProperty, m.month)
 	refuse("of another property", data, "another", m.month)
-	refuse("of another month", data, testProperty, m.month.AddMonths(1))
+	empty := encoded(t, &month{ledger: m.ledger}) // whose rows do not show that they are of other days
+	for n := 1; n <= 24; n++ {
+		refuse("of another month", data, testProperty, m.month.AddMonths(n))
+		refuse("of another month, without rows", empty, testProperty, m.month.AddMonths(n))
+	}
 
 	next := bytes.Replace(data, []byte("sara.format\x18\x011"), []byte("sara.format\x18\x012"), 1)
 	if bytes.Equal(next, data) {

@@ -460,6 +460,15 @@ func TestImportKeepsArchivedDaysUnlessReplace(t *testing.T) {
 	holds("01 query 0", "02 new")
 	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0 Differing:[{Date:2026-05-02 Dimension:query Archived:{Clicks:1 Impressions:2} Imported:{Clicks:1 Impressions:2}}]}", of(first+1, "newer"))
 	holds("01 query 0", "02 new")
+	// Kept days differ by a key, by clicks, or by impressions. Positions are rounded.
+	other := of(first+1, "new")
+	other.Position = 3.1
+	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0 Differing:[]}", other)
+	other.Clicks = 2
+	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0 Differing:[{Date:2026-05-02 Dimension:query Archived:{Clicks:1 Impressions:2} Imported:{Clicks:2 Impressions:2}}]}", other)
+	other.Clicks, other.Impressions = 1, 3
+	bring(ImportOptions{}, "{Rows:1 Days:0 Kept:1 DroppedRows:0 Differing:[{Date:2026-05-02 Dimension:query Archived:{Clicks:1 Impressions:2} Imported:{Clicks:1 Impressions:3}}]}", other)
+	holds("01 query 0", "02 new")
 	bring(ImportOptions{Replace: true}, "{Rows:1 Days:1 Kept:0 DroppedRows:0 Differing:[]}", of(first, "newest"))
 	holds("01 newest", "02 new")
 	// An imported day is final; only a final collected day replaces it.
