@@ -85,8 +85,15 @@ func TestAnswerIsMissedOnceASourceIsRefilled(t *testing.T) {
 	second := upstream.request("p", narrow("b"))
 	two := c.do(t, second, Filled)
 	a := NewAnswer([]byte("head"), time.Time{}, two.Entry, one.Entry)
-	if !a.Filled().Equal(one.Entry.Filled()) {
-		t.Errorf("filled %v, want the time of the oldest source", a.Filled())
+	for _, of := range [][]*Entry{{two.Entry, one.Entry}, {one.Entry, two.Entry}, {one.Entry}} {
+		if b := NewAnswer([]byte("head"), time.Time{}, of...); !b.Filled().Equal(one.Entry.Filled()) || !b.IsOf(of) {
+			t.Errorf("filled %v, want the time of the oldest source", b.Filled())
+		}
+	}
+	for _, others := range [][]*Entry{nil, {two.Entry}, {one.Entry, two.Entry}, {two.Entry, two.Entry}, {two.Entry, {key: one.Entry.key}}} {
+		if a.IsOf(others) {
+			t.Errorf("it is of %v", others)
+		}
 	}
 	key := []byte("key")
 	c.Keep(key, "account", a)

@@ -220,6 +220,34 @@ func TestBypassFillsAndReplacesTheCopy(t *testing.T) {
 	upstream.want(t, 3)
 }
 
+// What a bypass gets is newer than the bypass: not of a fill that ran before, nor do other requests wait for it.
+func TestBypassSharesNoFillWithOthers(t *testing.T) {
+	for _, bypassFirst := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newReplica(t, nil, newClock())
+			answers := make(chan struct{})
+			upstream := &backend{fill: func(_ context.Context, n int64) (*translate.Rows, error) {
+				<-answers
+				return rowsOf(t, int(n)), nil
+			}}
+			var ended sync.WaitGroup
+			for n := range 2 {
+				q := upstream.request("p", narrow("a"))
+				q.Bypass = (n == 0) == bypassFirst
+				ended.Go(func() {
+					if found, err := c.Do(t.Context(), q); err != nil || found.Entry.Rows().Len() != n+1 || found.Status != Filled {
+						t.Errorf("request %d, bypass %v: found %+v, %v", n, q.Bypass, found, err)
+					}
+				})
+				synctest.Wait()
+			}
+			close(answers)
+			ended.Wait()
+			upstream.want(t, 2)
+		})
+	}
+}
+
 func TestNewRefusesInvalidConfig(t *testing.T) {
 	for _, config := range []Config{{Errors: errorCodec{}}, {Bytes: -1, Errors: errorCodec{}}, {Bytes: 1}} {
 		if _, err := New(config); err == nil {

@@ -107,7 +107,7 @@ func (m *model) do(n int, now time.Time, r Request, rows int, err error) modelRe
 		}
 	}
 	filled := fill()
-	waits := r.Bypass || result.entry == nil || m.failing[n][result.entry]
+	waits := r.Bypass || r.Current || result.entry == nil || m.failing[n][result.entry]
 	if errors.Is(err, errUpstream) && result.entry != nil && !r.Bypass {
 		m.failing[n][result.entry] = true
 	}
@@ -174,7 +174,9 @@ func compareWithModel(t *testing.T, seed uint64, m *model, clock *clock, replica
 			return samples[rows], nil
 		}
 		q := upstream.request(property, query)
-		q.Bypass = random.IntN(8) == 0
+		q.Bypass, q.Current = random.IntN(8) == 0, random.IntN(4) == 0
+		reserved := 0
+		q.Reserve = func(context.Context) (func(), error) { reserved++; return func() { reserved-- }, nil }
 		q.FirstRows = []int{0, 10, 500, 1200}[random.IntN(4)]
 		if m.shared != nil && random.IntN(8) == 0 { // Redis loses a copy
 			lost := candidateOfRequest(q)
@@ -182,13 +184,20 @@ func compareWithModel(t *testing.T, seed uint64, m *model, clock *clock, replica
 			delete(m.shared, lost.key)
 			history = append(history, fmt.Sprintf("Redis loses %v rows of %s of %s", query.RowLimit, query.Site, property))
 		}
-		history = append(history, fmt.Sprintf("%v replica %d requests %s: %v rows of %s, bypass %v, first %d; the upstream has %d rows, error %v",
-			clock.Now().UTC().Format(time.TimeOnly), n, property, query.RowLimit, query.Site, q.Bypass, q.FirstRows, rows, err))
+		history = append(history, fmt.Sprintf("%v replica %d requests %s: %v rows of %s, bypass %v, current %v, first %d; the upstream has %d rows, error %v",
+			clock.Now().UTC().Format(time.TimeOnly), n, property, query.RowLimit, query.Site, q.Bypass, q.Current, q.FirstRows, rows, err))
 		want := m.do(n, clock.Now(), q, rows, err)
-		has := replicas[n].Has(t.Context(), q)
+		asked := random.IntN(2) == 0 // else it is Do that brings the entry from Redis
+		has := asked && replicas[n].Has(t.Context(), q)
 		got, gotErr := replicas[n].Do(t.Context(), q)
 		replicas[n].settle()
-		if has != (!q.Bypass && want.err == nil && want.status != Filled) {
+		if reserved != 0 {
+			t.Errorf("%d reservations were not given back", reserved)
+		}
+		if events := replicas[n].redis; events != nil && len(events.events.waiting) > 0 {
+			t.Errorf("the events of %d keys are still expected", len(events.events.waiting))
+		}
+		if asked && has != (!q.Bypass && want.err == nil && want.status != Filled) {
 			t.Errorf("Has is %v before %+v", has, want)
 		}
 		compare(t, got, gotErr, want)
@@ -218,7 +227,7 @@ func compare(t *testing.T, got Found, err error, want modelResult) {
 		}
 		return
 	}
-	// Has, which is called first, brings the entry from Redis to memory.
+	// Has, if it is called first, brings the entry from Redis to memory.
 	status := want.status
 	if status == HitShared {
 		status = HitMemory
