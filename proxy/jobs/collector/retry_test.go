@@ -171,6 +171,50 @@ func TestFailingDayDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
+// A failure that is not of one day, or of several days in a row, ends the attempt where it is: the days before are archived, and the property
+// is not complete.
+func TestFailureFromADayOnEndsTheAttempt(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		days int // that are asked for, from the first one that fails
+	}{
+		"unavailable": {fail(upstream.Unavailable, 0), mostFailures}, "rejected": {fail(upstream.Rejected, 0), mostFailures},
+		"forbidden": {fail(upstream.Forbidden, 0), 1}, "revoked": {fail(upstream.Revoked, 0), 1}, "quota": {fail(upstream.Quota, time.Hour), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bubble) {
+				bad := *b.weeks(1).Since + 2
+				asked := map[translate.Date]bool{}
+				b.failing(func(_ upstream.Target, q translate.Query) error {
+					if q.Dimension == translate.ByDate || q.Range.Start < bad {
+						return nil
+					}
+					asked[q.Range.Start] = true
+					return test.err
+				})
+				if results := b.run(b.paced(), "shop"); !errors.Is(results[0].Err, errDown) {
+					t.Errorf("got %v", results[0].Err)
+				}
+				equal(t, "days asked for", len(asked), test.days)
+				if s := b.state("shop"); s.Failures != 1 || s.Note == "" {
+					t.Errorf("stored %+v", s)
+				}
+				inventory, err := b.history.Days(t.Context(), "shop")
+				check(t, err)
+				for day := *b.weeks(1).Since; day <= b.anchor(); day++ {
+					if want := day < bad && b.isShown(b.property("shop").Site, day); inventory[translate.ByPage].Has(day) != want {
+						t.Errorf("%s: archived %t, want %t", day, !want, want)
+					}
+				}
+				b.failing(nil)
+				time.Sleep(time.Hour) // for the quota
+				b.run(b.paced(), "shop")
+				b.wantWhole("shop")
+			})
+		})
+	}
+}
+
 func TestRevokedConnectionEndsAllItsProperties(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		properties := b.properties("one", "two", "three", "other")
@@ -241,17 +285,19 @@ func TestOutageIsRetriedWithBackoffThenGivenUp(t *testing.T) {
 			t.Errorf("progress: %v\nwant      %v", progress.events, want)
 		}
 
-		// A day that is archived resets the count of failed attempts, so short outages do not end the run.
-		n := 0
-		b.failing(func(t upstream.Target, q translate.Query) error {
-			if n++; n%12 == 0 {
+		// A day that is archived resets the count of failed attempts, so that outages do not end a run that makes progress.
+		attempts := translate.Date(0)
+		b.failing(func(_ upstream.Target, q translate.Query) error {
+			if q.Dimension == translate.ByDate {
+				attempts++
+			} else if q.Range.Start >= *b.weeks(1).Since+attempts {
 				return fail(upstream.Unavailable, 0)
 			}
 			return nil
 		})
 		results = b.run(c, "shop")
-		if results[0].Err != nil {
-			t.Errorf("after an outage: %v", results[0].Err)
+		if results[0].Err != nil || attempts <= schedule.MaxAttempts {
+			t.Errorf("after %d attempts: %v", attempts, results[0].Err)
 		}
 		b.wantWhole("shop")
 	})
