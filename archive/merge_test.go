@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -251,8 +252,13 @@ func TestMergeOfAnInvalidDayWritesNothing(t *testing.T) {
 	refuse(`key "a" is given twice`, testProperty, query(rows("a,a", one)))
 	refuse("a query needs a key", testProperty, query(rows("", one)))
 	refuse("must be UTF-8", testProperty, query(rows("\xff", one)))
-	refuse("both must be 0 to 2^53", testProperty, query(rows("a", translate.Metrics{Clicks: -1})))
-	refuse("position -1 is out of range", testProperty, query(rows("a", translate.Metrics{Impressions: 1, Position: -1})))
+	refuse("of at most 16384 bytes", testProperty, query(rows(strings.Repeat("x", LongestKey+1), one)))
+	for _, m := range []translate.Metrics{{Clicks: -1}, {Impressions: -1}, {Clicks: 1<<53 + 1}, {Impressions: 1<<53 + 1}} {
+		refuse("both must be 0 to 2^53", testProperty, query(rows("a", m)))
+	}
+	for _, position := range []float64{-1, 1 << 31, math.NaN(), math.Inf(1)} {
+		refuse("is out of range", testProperty, query(rows("a", translate.Metrics{Impressions: 1, Position: position})))
+	}
 	refuse(`key "" is given twice`, testProperty, Day{Date: good.Date, Rows: rows("2026-03-01,2026-03-02", one)})
 	refuse("device of 2026-03-01 is given twice", testProperty, good)
 	refuse("is before 1970", testProperty, Day{Date: -1})
