@@ -43,12 +43,15 @@ func (b *faultyBucket) List(ctx context.Context, _ string) ([]Entry, error) {
 	return nil, err
 }
 
-// Put fails: the disk is full.
-func (b *faultyBucket) Put(context.Context, string, []byte, string) (string, error) {
-	return "", syscall.ENOSPC
+func (b *faultyBucket) Put(ctx context.Context, name string, _ []byte, _ string) (string, error) {
+	_, revision, err := b.Get(ctx, name)
+	return revision, err
 }
 
-func (b *faultyBucket) Delete(context.Context, string, string) error { return syscall.ENOSPC }
+func (b *faultyBucket) Delete(ctx context.Context, name, _ string) error {
+	_, _, err := b.Get(ctx, name)
+	return err
+}
 
 func watched(t *testing.T, b Bucket) (*Watched, *prometheus.Registry) {
 	t.Helper()
@@ -128,8 +131,11 @@ func TestFailedWritesDoNotOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &faultyBucket{}
 		w, _ := watched(t, b)
+		full := func(context.Context) error { return syscall.ENOSPC }
 		write := func() {
 			t.Helper()
+			b.set(full)
+			defer b.set(nil)
 			if _, err := w.Put(t.Context(), "a", nil, ""); !errors.Is(err, syscall.ENOSPC) {
 				t.Error(err)
 			}
@@ -147,7 +153,6 @@ func TestFailedWritesDoNotOpenTheBreaker(t *testing.T) {
 		for range failuresToOpen {
 			_, _, _ = w.Get(t.Context(), "a")
 		}
-		b.set(nil)
 		time.Sleep(probePause)
 		write()
 		if _, _, err := w.Get(t.Context(), "a"); err != nil || w.Away() != "" {
@@ -171,16 +176,31 @@ func TestBreakerCountsTimeoutsOnly(t *testing.T) {
 		if w.Away() != "" {
 			t.Error("callers that left opened the breaker")
 		}
-		for range failuresToOpen {
+		for _, call := range []struct {
+			limit time.Duration
+			run   func() error
+		}{
+			{30 * time.Second, func() error { _, err := w.Put(t.Context(), "a", nil, ""); return err }},
+			{30 * time.Second, func() error { return w.Delete(t.Context(), "a", "1") }},
+			{5 * time.Second, func() error { _, _, err := w.Get(t.Context(), "a"); return err }},
+			{5 * time.Second, func() error { _, err := w.List(t.Context(), "a"); return err }},
+			{5 * time.Second, func() error { _, _, err := w.Get(t.Context(), "a"); return err }},
+		} {
 			begun := time.Now()
-			if _, _, err := w.Get(t.Context(), "a"); err == nil || time.Since(begun) != 5*time.Second {
-				t.Errorf("%v after %v", err, time.Since(begun))
+			if err := call.run(); err == nil || time.Since(begun) != call.limit {
+				t.Errorf("%v after %v, want %v", err, time.Since(begun), call.limit)
 			}
 		}
 		if !strings.Contains(w.Away(), "does not answer within 5s") {
 			t.Errorf("away: %q", w.Away())
 		}
 		time.Sleep(probePause)
+		left, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, _, err := w.Get(left, "a"); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		// The caller of the probe has left: the next call is the probe, without another pause.
 		b.set(func(context.Context) error { return ErrNotFound })
 		if _, _, err := w.Get(t.Context(), "a"); !errors.Is(err, ErrNotFound) || w.Away() != "" {
 			t.Errorf("%v, away: %q", err, w.Away())
