@@ -33,7 +33,7 @@ import (
 type Config struct {
 	Store    *sqlstore.Store
 	Upstream *upstream.Gateway
-	History  History // nil: there is no archive
+	History  History
 	Plans    policy.Plans
 	Budget   policy.Budget
 
@@ -120,7 +120,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("base URL %q must end in neither a slash, a query nor a fragment", c.BaseURL)
 	case !isKeyPrefix(c.KeyPrefix):
 		return fmt.Errorf("key prefix %q is not 1 to 20 lower-case letters and digits", c.KeyPrefix)
-	case c.Store == nil || c.Upstream == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil || c.Now == nil || c.CacheBytes <= 0:
+	case c.Store == nil || c.Upstream == nil || c.History == nil || c.Plans == nil || c.Budget == nil || c.Log == nil || c.Registry == nil || c.Now == nil || c.CacheBytes <= 0:
 		return errors.New("BUG: the configuration of the server is not complete")
 	case !(c.AccessSample >= 0 && c.AccessSample <= 1):
 		return fmt.Errorf("the sampled fraction %v of the access log is not between 0 and 1", c.AccessSample)

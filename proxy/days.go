@@ -51,8 +51,8 @@ func (s *Server) prepare(ctx context.Context, c *call, q *reportRequest) (*archi
 	var damage *archive.DamageError
 	if q.report.NeedsInventory(c.params, q.window) {
 		var err error
-		if sources.Missing, damage, err = s.missingDays(ctx, c, q.report.By()); err != nil {
-			return nil, err
+		if sources.Missing, damage, err = s.config.History.Missing(ctx, c.property.ID, q.report.By(), c.params.Span()); err != nil {
+			return nil, storeError{err}
 		}
 	}
 	plan := q.report.Plan(c.params, sources, q.conditions)
@@ -161,20 +161,15 @@ func (s *Server) findLiveStart(ctx context.Context, c *call, q *reportRequest) e
 	if !ok || !asksBefore(from) {
 		return nil
 	}
-	if s.config.History != nil {
-		if q.basis == 0 {
-			q.basis = s.basis(ctx, c) // before the archive is read
-		}
-		begins, archived, err := s.config.History.Begins(ctx, c.property.ID, c.window.Earliest)
-		if err != nil {
-			return storeError{err}
-		}
-		if archived && begins < first {
-			q.window = q.window.LiveFrom(from)
-			return nil
-		}
+	if q.basis == 0 {
+		q.basis = s.basis(ctx, c) // before the archive is read
 	}
-	if asksBefore(first) {
+	switch begins, archived, err := s.config.History.Begins(ctx, c.property.ID, c.window.Earliest); {
+	case err != nil:
+		return storeError{err}
+	case archived && begins < first:
+		q.window = q.window.LiveFrom(from)
+	case asksBefore(first):
 		q.begins = first
 	}
 	return nil

@@ -78,12 +78,9 @@ func (q *reportRequest) rests(answer *cache.Answer) bool {
 // basis returns a number that identifies what an answer from the archive is built from besides the upstream's rows: the property's
 // archive, and the window, which moves with the day. It is 0 if the archive cannot be listed.
 func (s *Server) basis(ctx context.Context, c *call) uint64 {
-	var version uint64
-	if s.config.History != nil {
-		var err error
-		if version, err = s.config.History.Version(ctx, c.property.ID); err != nil {
-			return 0
-		}
+	version, err := s.config.History.Version(ctx, c.property.ID)
+	if err != nil {
+		return 0
 	}
 	var fields [5 * binary.MaxVarintLen64]byte
 	dst := binary.AppendUvarint(fields[:0], version)

@@ -71,7 +71,7 @@ func (s *Server) readArchive(ctx context.Context, c *call, report translate.Repo
 	return part, s.checkGaps(ctx, c, report.By(), part)
 }
 
-// readDays reads the archive's part of fetch i, as far as the first rows are needed; 0: all. Without an archive all days are missing.
+// readDays reads the archive's part of fetch i, as far as the first rows are needed; 0: all.
 func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int, fetch *translate.Fetch, first int) error {
 	ctx, span := c.step(ctx, "read archive")
 	defer span.End()
@@ -88,10 +88,8 @@ func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int
 	defer end()
 	pieces := make([]*translate.Rows, len(fetch.Archive))
 	for n, r := range fetch.Archive {
-		var result archive.Result
-		if s.config.History == nil {
-			result = archive.Result{Rows: new(translate.Rows), Missing: daysOf(r)}
-		} else if result, err = s.config.History.Read(ctx, c.property.ID, fetch.By, r, first); err != nil {
+		result, err := s.config.History.Read(ctx, c.property.ID, fetch.By, r, first)
+		if err != nil {
 			return storeError{err}
 		}
 		pieces[n] = result.Rows
@@ -99,15 +97,6 @@ func (s *Server) readDays(ctx context.Context, c *call, part *archivePart, i int
 	}
 	part.rows[i] = s.merge(fetch.By, 0, pieces...)
 	return nil
-}
-
-// daysOf lists the days of a range.
-func daysOf(r translate.DateRange) []translate.Date {
-	days := make([]translate.Date, 0, r.Days())
-	for day := r.Start; day <= r.End; day++ {
-		days = append(days, day)
-	}
-	return days
 }
 
 // add records what was read besides rows.
@@ -121,18 +110,6 @@ func (p *archivePart) add(result archive.Result) {
 	}
 	p.derived += result.Derived
 	p.origin.Truncated = p.origin.Truncated || result.Truncated
-}
-
-// missingDays returns the days of the request that the archive lacks under a dimension.
-func (s *Server) missingDays(ctx context.Context, c *call, by translate.Dimension) ([]translate.Date, *archive.DamageError, error) {
-	if s.config.History == nil {
-		return daysOf(c.params.Span()), nil, nil
-	}
-	missing, damage, err := s.config.History.Missing(ctx, c.property.ID, by, c.params.Span())
-	if err != nil {
-		return nil, nil, storeError{err}
-	}
-	return missing, damage, nil
 }
 
 // addGaps completes the gaps once all is read.
@@ -174,13 +151,9 @@ func (s *Server) checkGaps(ctx context.Context, c *call, by translate.Dimension,
 // nothingStored returns the error for a range that needs the archive when the archive has none of its days. Waiting does not help, so it is
 // the client's error: it names the available days, and ends with an addition.
 func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimension, r translate.DateRange, addition string) error {
-	var stored translate.DateRange
-	ok := false
-	if s.config.History != nil {
-		var err error
-		if stored, ok, err = s.config.History.Bounds(ctx, c.property.ID, by); err != nil {
-			return storeError{err}
-		}
+	stored, ok, err := s.config.History.Bounds(ctx, c.property.ID, by)
+	if err != nil {
+		return storeError{err}
 	}
 	first := c.window.UpstreamStart
 	if ok && (c.property.Archived || stored.Start < first) {

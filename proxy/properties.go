@@ -147,9 +147,6 @@ func (c *call) readableHistory() *policy.DayRange {
 // firstFigures returns the first day with figures: that of the live ones, or an archived day before it. If the archive cannot be
 // read, every archived day counts.
 func (s *Server) firstFigures(ctx context.Context, c *call, live translate.Date) translate.Date {
-	if s.config.History == nil {
-		return live
-	}
 	begins, archived, err := s.config.History.Begins(ctx, c.property.ID, c.window.Earliest)
 	if err != nil && c.property.History != nil {
 		begins, archived = translate.Date(c.property.History.First), true

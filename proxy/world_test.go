@@ -220,7 +220,7 @@ func (w *world) startServer(adjust []func(*Config)) {
 	listener, err := listen()
 	w.must(err)
 	w.base = "http://" + listener.Addr().String()
-	config := Config{Store: w.store, Plans: generousPlans(), Anomalies: translate.Anomalies{}, Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: publicURL, Slots: cpubound.New(),
+	config := Config{Store: w.store, History: noHistory{}, Plans: generousPlans(), Anomalies: translate.Anomalies{}, Budget: policy.NewMemoryBudget(w.now), CacheBytes: 64 << 20, KeyPrefix: "sara", BaseURL: publicURL, Slots: cpubound.New(),
 		Version: "test", Log: slog.New(slog.NewJSONHandler(w.log, nil)), Access: w.log, AccessFormat: AccessJSON, AccessSample: 1, Registry: prometheus.NewRegistry(), Now: w.now,
 		HedgeDelay: time.Hour} // on a busy machine, stored figures would answer at random
 	for _, change := range adjust {
