@@ -122,9 +122,6 @@ func (r *run) sitemaps(ctx context.Context, p Property) (listed []upstream.Sitem
 
 // traffic returns the clicks of the archived pages with traffic, which may be zero, and whether any of the days is archived.
 func (r *run) traffic(ctx context.Context, p Property, scope sitemap.Scope) (clicks map[string]int64, archived bool, err error) {
-	if r.config.History == nil {
-		return nil, false, nil
-	}
 	anchor := r.calendar.Anchor(r.config.Now())
 	result, err := r.config.History.Read(ctx, p.PropertyID, translate.ByPage,
 		translate.DateRange{Start: anchor - trafficDays + 1, End: anchor}, 0)

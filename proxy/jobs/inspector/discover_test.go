@@ -159,14 +159,6 @@ func TestDiscoverySource(t *testing.T) {
 	equal(t, "source of what is kept", f.discovery(1).Source, "performance")
 }
 
-func TestDiscoveryWithoutArchiveUsesSitemapsOnly(t *testing.T) {
-	w := newUpstream(t, nil, "shop")
-	w.serve(shopMap, urls("shop", 3)...)
-	w.clicks[at("visited")] = 1
-	r := w.inspect("shop", Options{}, func(c *Config) { c.History = nil })
-	equal(t, "result", []any{r.URLs, r.Inspected, r.Err}, []any{3, 3, nil})
-}
-
 func TestFailedDiscoveryStillInspectsTrackedURLs(t *testing.T) {
 	w := newUpstream(t, nil, "shop")
 	w.serve(shopMap, urls("shop", 3)...)
@@ -196,22 +188,16 @@ func TestEmptyDiscoveryDoesNotEraseURLs(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(w *fakeUpstream)
 		want    string
-		change  func(*Config)
 	}{
 		"an unreadable sitemap": {func(w *fakeUpstream) {
 			w.serve(shopMap)
 			w.files[shopMap] = file{problem: "it answers 500"}
-		}, "it answers 500", nil},
-		"no history yet": {func(w *fakeUpstream) { w.unarchived = true }, "no pages with traffic have been archived yet", nil},
-		"no archive":     {func(*fakeUpstream) {}, "no pages with traffic have been archived yet", func(c *Config) { c.History = nil }},
+		}, "it answers 500"},
+		"no history yet": {func(w *fakeUpstream) { w.unarchived = true }, "no pages with traffic have been archived yet"},
 	} {
 		w := newUpstream(t, nil, "shop")
 		test.prepare(w)
-		change := []func(*Config){}
-		if test.change != nil {
-			change = append(change, test.change)
-		}
-		r := w.inspect("shop", Options{}, change...)
+		r := w.inspect("shop", Options{})
 		s := w.summary("shop")
 		if r.Err == nil || !strings.Contains(r.Err.Error(), test.want) || s.State.DiscoveredAt != nil || s.State.RefreshedAt != nil ||
 			s.State.InspectedAt != nil || !strings.Contains(s.State.Note, test.want) {

@@ -15,16 +15,16 @@ import (
 	"sara/translate"
 )
 
-// Config configures an Inspector. The first six members are required; the others have defaults.
+// Config configures an Inspector. The first seven members are required; the others have defaults.
 type Config struct {
 	Store    Store
+	History  History
 	Gateway  Gateway
 	Sitemaps Sitemaps
 	Quota    Quota
 	Leases   schedule.Leases
 	Holder   string // the name of this process, unique among those that share the Leases
 
-	History History // nil: there is no archive, so URLs come from sitemaps only
 	schedule.RunConfig
 
 	// Inspections per minute. A site also has a burst of a nineteenth of PerSite, at most 30. The default and its burst add up
@@ -123,7 +123,7 @@ type Inspector struct {
 
 // New returns an Inspector.
 func New(c Config) (*Inspector, error) {
-	if c.Store == nil || c.Gateway == nil || c.Sitemaps == nil || c.Quota == nil || c.Leases == nil || c.Holder == "" {
+	if c.Store == nil || c.History == nil || c.Gateway == nil || c.Sitemaps == nil || c.Quota == nil || c.Leases == nil || c.Holder == "" {
 		return nil, errors.New("BUG: the configuration of the inspector is not complete")
 	}
 	calendar, err := translate.NewCalendar()
