@@ -225,6 +225,34 @@ func TestEveryPerformanceEndpoint200PublishedAfterTheCopy(t *testing.T) {
 	}
 }
 
+// Rows of a table that include days which a copy of the series shows as unpublished save a call, but only while they are fresh and older
+// than the copy: newer ones may have figures of those days.
+func TestQueries200RowsWithUnpublishedDays(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		elapse, later time.Duration // from the rows to the copy, and from there to the request
+		status        string
+		calls         int64
+	}{
+		"fresh":               {0, time.Minute, "hit", 0},
+		"not fresh":           {0, freshAtAnchor, "miss", 1},
+		"newer than the copy": {-time.Second, time.Second, "miss", 1}, // by the clocks of two replicas
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			path, week := w.path("main", "/queries"), []string{"date_range", "last_7d"}
+			wantNote(t, w.get("pro", path, week...).ok(t))
+			w.must(w.sim.SetPublished(mainSite, "2026-11-18"))
+			w.advance(test.elapse)
+			w.get("pro", w.path("main", "/timeseries")).ok(t)
+			w.advance(test.later)
+			w.wantCacheStatus(t, test.status, test.calls, path, week...)
+			wantNote(t, w.get("pro", path, week...).ok(t), lateDay)
+		})
+	}
+}
+
 // Rows that are older than the copy of the series may lack days that it shows: figures of each day show that they do not.
 func TestEveryPerformanceEndpoint200RowsOlderThanTheCopy(t *testing.T) {
 	t.Parallel()
