@@ -72,14 +72,17 @@ func (s *Server) conditions(ctx context.Context, c *call) ([]translate.Condition
 	return translate.Conditions(c.params.Filters, segments)
 }
 
+// maxPlans bounds how often a report is planned. Each plan knows more than the one before, so a few suffice.
+const maxPlans = 10
+
 // answerReport answers a report, and plans it again as long as what it reads shows that it needs other rows.
-func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (reply, error) {
-	for {
-		r, err := s.answerOnce(ctx, c, q)
-		if !errors.Is(err, errPlanOutdated) {
+func (s *Server) answerReport(ctx context.Context, c *call, q *reportRequest) (r reply, err error) {
+	for range maxPlans {
+		if r, err = s.answerOnce(ctx, c, q); !errors.Is(err, errPlanOutdated) {
 			return r, err
 		}
 	}
+	return reply{}, fmt.Errorf("BUG: after %d plans: %w", maxPlans, err)
 }
 
 // answerOnce answers from memory, else plans the fetches, and reads the rows. The archive is read before the upstream, because only the
