@@ -86,6 +86,32 @@ func TestClassifyByReasonAndMessage(t *testing.T) {
 	}
 }
 
+// Each word of Google decides by itself, without the others that come with it in the examples: in either envelope, and as the message. Else
+// a spent quota would be shown as lost access.
+func TestClassifyByOneWord(t *testing.T) {
+	classifies := func(what, body string, want Kind) {
+		t.Helper()
+		if e := classify(errorReply{status: 403, body: []byte(body)}, clock()); e.Kind != want || (e.RetryAfter > 0) != (want == Quota) {
+			t.Errorf("%s: %v, again after %v, want %v", what, e.Kind, e.RetryAfter, want)
+		}
+	}
+	for reason, want := range map[string]Kind{
+		"quotaExceeded": Quota, "rateLimitExceeded": Quota, "userRateLimitExceeded": Quota, "dailyLimitExceeded": Quota, "RATE_LIMIT_EXCEEDED": Quota,
+		"RESOURCE_EXHAUSTED": Quota, "insufficientPermissions": Misconfigured, "ACCESS_TOKEN_SCOPE_INSUFFICIENT": Misconfigured,
+		"accessNotConfigured": Misconfigured, "SERVICE_DISABLED": Misconfigured, "forbidden": Forbidden, "PERMISSION_DENIED": Forbidden,
+	} {
+		classifies(reason+" as an error", `{"error":{"errors":[{"reason":"global"},{"reason":"`+reason+`"}]}}`, want)
+		classifies(reason+" as a detail", `{"error":{"details":[{"reason":"`+reason+`"}]}}`, want)
+		classifies(reason+" as the status", `{"error":{"status":"`+reason+`"}}`, want)
+	}
+	for message, want := range map[string]Kind{
+		"Quota exceeded for quota metric 'Queries'": Quota, "Request had insufficient authentication scopes.": Misconfigured,
+		"Google Search Console API has not been used in project 1 before": Misconfigured, "User does not have sufficient permission for site.": Forbidden,
+	} {
+		classifies(message, `{"error":{"message":"`+message+`"}}`, want)
+	}
+}
+
 func TestClassifyToken(t *testing.T) {
 	for _, c := range []classified{
 		{name: "refresh token revoked", file: "token_revoked.json", status: 400, kind: Revoked, reason: "invalid_grant", message: "connect again"},
