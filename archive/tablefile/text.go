@@ -115,6 +115,9 @@ func (s *jsonSource) read(cells []Cell) error {
 			continue
 		}
 		if line[0] != '{' || !gjson.ValidBytes(line) {
+			if err := s.lines.Err(); err != nil {
+				return err // the line is only what could be read of it
+			}
 			return fmt.Errorf("line %d: it is not a JSON object", s.line)
 		}
 		return s.parse(line, cells)
