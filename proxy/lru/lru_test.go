@@ -156,8 +156,31 @@ func TestCacheEqualsModel(t *testing.T) {
 					t.Fatalf("seed %d, step %d: key %d is %d, %v, want %d", seed, step, e.key, value, ok, e.value)
 				}
 			}
+			if random.IntN(20) == 0 {
+				checkAll(t, c, m, random.IntN(60))
+			}
 		}
 		checkLinks(t, c)
+	}
+}
+
+// checkAll compares the first entries of the iteration with those of the model, the newest first.
+func checkAll(t *testing.T, c *Cache[int, int], m *model, most int) {
+	t.Helper()
+	var got, want []int
+	for key, value := range c.All() {
+		if len(got) == 2*most {
+			break
+		}
+		got = append(got, key, value)
+	}
+	for _, e := range slices.Backward(m.entries) {
+		if len(want) < 2*most {
+			want = append(want, e.key, e.value)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("the keys and values are %v, want %v", got, want)
 	}
 }
 
