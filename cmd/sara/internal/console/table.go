@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -41,11 +42,21 @@ type table struct {
 	notes    []string // by row; nil: in their column
 }
 
-// newTable completes short rows with empty cells.
+// newTable completes short rows with empty cells, and puts each cell on one line.
 func newTable(header []string, rows [][]string) table {
 	return table{header: header, rows: Each(rows, func(row []string) []string {
-		return append(slices.Clip(row), make([]string, len(header)-len(row))...)
+		return append(Each(row, onOneLine), make([]string, len(header)-len(row))...)
 	})}
+}
+
+// onOneLine replaces control characters with spaces: line ends break a table, and others are commands to the terminal.
+func onOneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 func (t *table) print(w io.Writer, limit int) error {

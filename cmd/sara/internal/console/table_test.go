@@ -41,3 +41,19 @@ func TestTablesFitTheTerminal(t *testing.T) {
 		t.Error("the rows of the caller are changed")
 	}
 }
+
+// A cell may hold any text, such as the note of an annotation.
+func TestCellsStayOnTheirLine(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	row := []string{"a\nb", "c\r\n\x1b[31md\u2028\u0085"}
+	if err := PrintTable(&out, []string{"TITLE", "COLOR", "NOTE"}, [][]string{row}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "TITLE  COLOR        NOTE\na b    c   [31md\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+	if row[0] != "a\nb" {
+		t.Error("the rows of the caller are changed")
+	}
+}
