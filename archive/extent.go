@@ -28,15 +28,18 @@ func (h *History) Missing(ctx context.Context, property string, by translate.Dim
 	return w.result.Missing, damaged, nil
 }
 
-// Bounds returns the first and the last archived day of a property under a dimension, or for ByDate under any; ok is false if
-// there is none. Damaged objects are skipped.
-func (h *History) Bounds(ctx context.Context, property string, by translate.Dimension) (r translate.DateRange, ok bool, err error) {
+// Bounds returns the first and the last archived day of a property from a day on, under a dimension, or for ByDate under any; ok is
+// false if there is none. Damaged objects are skipped.
+func (h *History) Bounds(ctx context.Context, property string, by translate.Dimension, from translate.Date) (r translate.DateRange, ok bool, err error) {
 	months, err := h.monthsOf(ctx, property)
+	for len(months) > 0 && months[0].month.AddMonths(1) <= from {
+		months = months[1:]
+	}
 	for i := 0; i < len(months) && err == nil && !ok; i++ {
-		r.Start, _, ok, err = h.boundsIn(ctx, property, months[i], by)
+		r.Start, _, ok, err = h.boundsIn(ctx, property, months[i], by, from)
 	}
 	for i, found := len(months)-1, false; i >= 0 && err == nil && ok && !found; i-- {
-		_, r.End, found, err = h.boundsIn(ctx, property, months[i], by)
+		_, r.End, found, err = h.boundsIn(ctx, property, months[i], by, from)
 	}
 	if err != nil {
 		return translate.DateRange{}, false, fmt.Errorf("find the first and the last day: %w", err)
@@ -51,14 +54,14 @@ func (h *History) monthsOf(ctx context.Context, property string) ([]monthObject,
 	return h.list(ctx, property)
 }
 
-// boundsIn returns the first and the last archived day of a month.
-func (h *History) boundsIn(ctx context.Context, property string, m monthObject, by translate.Dimension) (first, last translate.Date, ok bool, err error) {
+// boundsIn returns the first and the last archived day of a month from a day on.
+func (h *History) boundsIn(ctx context.Context, property string, m monthObject, by translate.Dimension, from translate.Date) (first, last translate.Date, ok bool, err error) {
 	l, err := h.loadLedger(ctx, property, m)
 	if err != nil || l == nil {
 		return 0, 0, false, unlessDamaged(err)
 	}
 	for day := range l.days() {
-		if _, archived := l.source(by, day); archived {
+		if _, archived := l.source(by, day); archived && l.month+translate.Date(day) >= from {
 			if last = l.month + translate.Date(day); !ok {
 				first, ok = last, true
 			}

@@ -68,9 +68,12 @@ func wantBounds(t *testing.T, h *History, by translate.Dimension, all translate.
 			archived = append(archived, date)
 		}
 	}
-	bounds, ok, err := h.Bounds(context.Background(), testProperty, by)
-	if err != nil || ok != (len(archived) > 0) || ok && bounds != (translate.DateRange{Start: archived[0], End: archived[len(archived)-1]}) {
-		t.Errorf("%s: the bounds are %v (%v, %v), want those of %v", what, bounds, ok, err, archived)
+	for from := all.Start - 1; from <= all.End+1; from += 7 {
+		kept := slices.DeleteFunc(slices.Clone(archived), func(d translate.Date) bool { return d < from })
+		bounds, ok, err := h.Bounds(context.Background(), testProperty, by, from)
+		if err != nil || ok != (len(kept) > 0) || ok && bounds != (translate.DateRange{Start: kept[0], End: kept[len(kept)-1]}) {
+			t.Errorf("%s: the bounds from %v on are %v (%v, %v), want those of %v", what, from, bounds, ok, err, kept)
+		}
 	}
 	if by != translate.ByDate { // which has the days of any dimension
 		return
@@ -115,7 +118,7 @@ func TestMonthsThatWereRemovedSinceTheyWereListed(t *testing.T) {
 			return len(missing) < r.Days() || damaged != nil, err
 		},
 		"bounds": func(h *History) (any, error) {
-			_, ok, err := h.Bounds(ctx, testProperty, translate.ByQuery)
+			_, ok, err := h.Bounds(ctx, testProperty, translate.ByQuery, 0)
 			return ok, err
 		},
 		"begins": func(h *History) (any, error) { _, ok, err := h.Begins(ctx, testProperty, r.Start); return ok, err },
@@ -191,7 +194,7 @@ func TestAnOutageOfTheStoreIsNotTheLackOfDays(t *testing.T) {
 	for name, call := range map[string]func(h *History) error{
 		"read":    func(h *History) error { _, err := h.Read(ctx, testProperty, translate.ByQuery, r, 0); return err },
 		"missing": func(h *History) error { _, _, err := h.Missing(ctx, testProperty, translate.ByQuery, r); return err },
-		"bounds":  func(h *History) error { _, _, err := h.Bounds(ctx, testProperty, translate.ByQuery); return err },
+		"bounds":  func(h *History) error { _, _, err := h.Bounds(ctx, testProperty, translate.ByQuery, 0); return err },
 		"begins":  func(h *History) error { _, _, err := h.Begins(ctx, testProperty, r.Start); return err },
 		"days":    func(h *History) error { _, err := h.Days(ctx, testProperty); return err },
 		"merge":   func(h *History) error { return h.Merge(ctx, testProperty, days) },

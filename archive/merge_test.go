@@ -341,9 +341,16 @@ func TestDaysListsArchivedDays(t *testing.T) {
 	}
 	for by, want := range map[translate.Dimension]string{translate.ByQuery: "{2024-01-30 2024-02-03} true", translate.ByDate: "{2024-01-30 2024-05-31} true",
 		translate.ByPage: "{1970-01-01 1970-01-01} false"} {
-		bounds, ok, err := h.Bounds(t.Context(), testProperty, by)
+		bounds, ok, err := h.Bounds(t.Context(), testProperty, by, 0)
 		if got := fmt.Sprint(bounds, ok); err != nil || got != want {
 			t.Errorf("the days of %s: %s, %v, want %s", by, got, err, want)
+		}
+	}
+	for from, want := range map[string]string{"2024-01-30": "{2024-01-30 2024-02-03} true", "2024-02-01": "{2024-02-02 2024-02-03} true",
+		"2024-02-03": "{2024-02-03 2024-02-03} true", "2024-02-04": "{1970-01-01 1970-01-01} false", "2024-06-01": "{1970-01-01 1970-01-01} false"} {
+		bounds, ok, err := h.Bounds(t.Context(), testProperty, translate.ByQuery, day(t, from))
+		if got := fmt.Sprint(bounds, ok); err != nil || got != want {
+			t.Errorf("the days from %s on: %s, %v, want %s", from, got, err, want)
 		}
 	}
 }

@@ -193,7 +193,7 @@ func TestADamagedObjectIsNeitherServedNorOverwritten(t *testing.T) {
 	if err != nil || len(missing) != 28 || !damage.Has(m.month) || damage.Has(next) {
 		t.Errorf("missing: %v, %v, %v", missing, damage, err)
 	}
-	if bounds, ok, err := h.Bounds(t.Context(), testProperty, translate.ByQuery); err != nil || !ok || bounds.Start != next || bounds.End != next {
+	if bounds, ok, err := h.Bounds(t.Context(), testProperty, translate.ByQuery, 0); err != nil || !ok || bounds.Start != next || bounds.End != next {
 		t.Errorf("bounds: %v, %v, %v", bounds, ok, err)
 	}
 	if begins, ok, err := h.Begins(t.Context(), testProperty, m.month); err != nil || ok {

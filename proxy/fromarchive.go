@@ -19,8 +19,8 @@ type History interface {
 	// Missing returns the days of a range that are not archived under a dimension, in order, and those whose objects are damaged.
 	Missing(ctx context.Context, propertyID string, by translate.Dimension, r translate.DateRange) ([]translate.Date, *archive.DamageError, error)
 
-	// Bounds returns the first and the last archived day under a dimension, or for ByDate under any.
-	Bounds(ctx context.Context, propertyID string, by translate.Dimension) (r translate.DateRange, ok bool, err error)
+	// Bounds returns the first and the last archived day from a day on, under a dimension, or for ByDate under any.
+	Bounds(ctx context.Context, propertyID string, by translate.Dimension, from translate.Date) (r translate.DateRange, ok bool, err error)
 
 	// Version returns a number that changes when anything that is archived of a property does.
 	Version(ctx context.Context, propertyID string) (uint64, error)
@@ -149,9 +149,9 @@ func (s *Server) checkGaps(ctx context.Context, c *call, by translate.Dimension,
 }
 
 // nothingStored returns the error for a range that needs the archive when the archive has none of its days. Waiting does not help, so it is
-// the client's error: it names the available days, and ends with an addition.
+// the client's error: it names the available days, which the plan keeps, and ends with an addition.
 func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimension, r translate.DateRange, addition string) error {
-	stored, ok, err := s.config.History.Bounds(ctx, c.property.ID, by)
+	stored, ok, err := s.config.History.Bounds(ctx, c.property.ID, by, c.window.Earliest)
 	if err != nil {
 		return storeError{err}
 	}
@@ -162,7 +162,7 @@ func (s *Server) nothingStored(ctx context.Context, c *call, by translate.Dimens
 	code, reason := translate.CodeValidation, fmt.Sprintf("the archive has gaps; it has days from %s to %s", stored.Start, stored.End)
 	switch {
 	case c.property.Archived && !ok:
-		reason = "the property is archived, and no day of it is stored"
+		reason = "the property is archived, and no day that the plan keeps is stored"
 	case c.property.Archived && r.Start > stored.End:
 		reason = fmt.Sprintf("the property is archived, and its last stored day is %s", stored.End)
 	case r.End < first:

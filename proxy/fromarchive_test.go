@@ -324,6 +324,38 @@ func TestSummary200MissingDays(t *testing.T) {
 	}
 }
 
+// Archived days from before those that the plan keeps, as an import can have, are not days that can be had: no error names them, and no data
+// window reaches into the gap after them.
+func TestSummary400OlderThanThePlan(t *testing.T) {
+	t.Parallel()
+	history, keeping := kept(t)
+	w := newWorld(t, keeping)
+	for _, property := range []string{"main", "archived"} {
+		c := w.chronicle(history, property, w.properties[property].Site)
+		c.keep(t, "2020-01-01", "2020-01-03")
+		c.keep(t, "2025-06-20", "2025-07-19")
+		w.must(w.store.SaveArchiveState(context.Background(), sqlstore.ArchiveState{PropertyID: w.properties[property].ID,
+			First: dateOf(t, "2020-01-01"), Last: dateOf(t, "2025-07-19")}))
+	}
+	w.advance(2 * time.Second) // until the properties are looked up again
+	for property, latest := range map[string]string{"main": "2026-11-19", "archived": "2025-07-19"} {
+		window := w.get("pro", w.path(property, "")).ok(t).data()["data_window"].(map[string]any)
+		if window["earliest_data_date"] != "2025-06-20" || window["latest_data_date"] != latest {
+			t.Errorf("%s: the data window is %v", property, window)
+		}
+		for _, endpoint := range []string{"/summary", "/timeseries", "/queries", "/movers/pages"} {
+			w.get("pro", w.path(property, endpoint), "start_date", "2025-06-01", "end_date", "2025-06-10").
+				want(t, http.StatusBadRequest, codeTooOld, "the first available day is 2025-06-20")
+		}
+	}
+	w.chronicle(history, "prefix", "https://www.example.org/shop/").keep(t, "2020-01-01", "2020-01-03")
+	_, err := w.store.SetArchived(context.Background(), w.properties["prefix"].ID, true)
+	w.must(err)
+	w.advance(2 * time.Second)
+	w.get("pro", w.path("prefix", "/summary"), "start_date", "2025-06-01", "end_date", "2025-06-10").
+		want(t, http.StatusBadRequest, codeValidation, "no day that the plan keeps is stored")
+}
+
 // Days that were archived without totals get the totals of their devices.
 func TestTimeseries200AddedUp(t *testing.T) {
 	t.Parallel()
@@ -424,7 +456,7 @@ func (brokenHistory) Missing(context.Context, string, translate.Dimension, trans
 	return nil, nil, errors.New("no such bucket")
 }
 
-func (brokenHistory) Bounds(context.Context, string, translate.Dimension) (translate.DateRange, bool, error) {
+func (brokenHistory) Bounds(context.Context, string, translate.Dimension, date) (translate.DateRange, bool, error) {
 	return translate.DateRange{}, false, errors.New("no such bucket")
 }
 

@@ -18,7 +18,7 @@ func (noHistory) Missing(_ context.Context, _ string, _ translate.Dimension, r t
 	return daysOf(r), nil, nil
 }
 
-func (noHistory) Bounds(context.Context, string, translate.Dimension) (translate.DateRange, bool, error) {
+func (noHistory) Bounds(context.Context, string, translate.Dimension, date) (translate.DateRange, bool, error) {
 	return translate.DateRange{}, false, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"sara/archive/sqlstore"
-	"sara/policy"
 	"sara/translate"
 )
 
@@ -95,7 +94,8 @@ func (s *Server) serveProperties(ctx context.Context, c *call) (reply, error) {
 func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
 	p := c.property
 	data := propertyDetail{ID: p.ID, GSCProperty: p.Site, DisplayName: p.DisplayName, Type: p.Type, Archived: p.Archived}
-	available := s.dataWindow(ctx, c)
+	readable := s.readableHistory(ctx, c)
+	available := s.dataWindow(ctx, c, readable)
 	data.DataWindow.LatestDataDate = available.End.String()
 	data.DataWindow.EarliestDataDate = available.Start.String()
 	data.DataWindow.LiveWindowMonths = translate.UpstreamMonths
@@ -109,7 +109,7 @@ func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
 	switch {
 	case p.Archived && p.History == nil:
 		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only, of which there is none.")
-	case p.Archived && c.readableHistory() == nil:
+	case p.Archived && readable == nil:
 		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only, of which the plan keeps none.")
 	case p.Archived:
 		meta.Notes = append(meta.Notes, "The property is archived: it serves stored history only.")
@@ -120,28 +120,37 @@ func (s *Server) serveProperty(ctx context.Context, c *call) (reply, error) {
 // dataWindow returns the days that the caller can read: from the first to the last day with figures, as far as a copy of the
 // property's daily series tells. Without a copy it is the upstream's window and the archived days before it, and without
 // archived days the upstream's window even when the upstream cannot be reached: the next request may succeed.
-func (s *Server) dataWindow(ctx context.Context, c *call) translate.DateRange {
-	r, history := c.window.Live(), c.readableHistory()
+func (s *Server) dataWindow(ctx context.Context, c *call, readable *translate.DateRange) translate.DateRange {
+	r := c.window.Live()
 	known, _ := s.knownDays(ctx, c, true)
 	first, last, ok := known.Bounds()
 	switch {
-	case history != nil && (c.property.Archived || c.property.AccessProblem() != ""):
-		r = translate.DateRange{Start: translate.Date(history.First), End: translate.Date(history.Last)}
+	case readable != nil && (c.property.Archived || c.property.AccessProblem() != ""):
+		r = *readable
 	case ok && last >= r.Start: // the copy may be of the window of the day before
 		r = translate.DateRange{Start: s.firstFigures(ctx, c, max(first, r.Start)), End: last}
-	case history != nil:
-		r.Start = min(r.Start, translate.Date(history.First))
+	case readable != nil:
+		r.Start = min(r.Start, readable.Start)
 	}
 	r.Start = max(r.Start, c.window.Earliest)
 	return r
 }
 
-// readableHistory returns the archived days of the property, nil if there are none that the plan keeps.
-func (c *call) readableHistory() *policy.DayRange {
-	if h := c.property.History; h != nil && translate.Date(h.Last) >= c.window.Earliest {
-		return h
+// readableHistory returns the first and the last archived day of the property that the plan keeps, nil if there is none. If there are
+// earlier ones, the archive tells which is the first; if it cannot be read, every day counts.
+func (s *Server) readableHistory(ctx context.Context, c *call) *translate.DateRange {
+	h := c.property.History
+	if h == nil || translate.Date(h.Last) < c.window.Earliest {
+		return nil
 	}
-	return nil
+	r := translate.DateRange{Start: translate.Date(h.First), End: translate.Date(h.Last)}
+	if r.Start < c.window.Earliest {
+		r.Start = c.window.Earliest
+		if kept, ok, err := s.config.History.Bounds(ctx, c.property.ID, translate.ByDate, r.Start); err == nil && ok {
+			r.Start = kept.Start
+		}
+	}
+	return &r
 }
 
 // firstFigures returns the first day with figures: that of the live ones, or an archived day before it. If the archive cannot be

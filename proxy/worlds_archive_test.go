@@ -88,8 +88,8 @@ func (h *sharedHistory) Missing(ctx context.Context, id string, by translate.Dim
 	return h.History.Missing(ctx, h.nameOf(id), by, r)
 }
 
-func (h *sharedHistory) Bounds(ctx context.Context, id string, by translate.Dimension) (translate.DateRange, bool, error) {
-	return h.History.Bounds(ctx, h.nameOf(id), by)
+func (h *sharedHistory) Bounds(ctx context.Context, id string, by translate.Dimension, from date) (translate.DateRange, bool, error) {
+	return h.History.Bounds(ctx, h.nameOf(id), by, from)
 }
 
 func (h *sharedHistory) Version(ctx context.Context, id string) (uint64, error) {
